@@ -143,11 +143,11 @@ int spot_bundle_file_check(const char *dir, int index, size_t n_byte, struct spo
     /* opened, since what a host knows of another's file may be old until then */
     fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
-        return spot_err_sys(err, "cannot open '%s', which a worker wrote", path);
+        return spot_err_sys(err, "cannot open '%s', which was written", path);
     rc = fstat(fd, &st) ? spot_err_sys(err, "cannot open '%s'", path)
          : S_ISREG(st.st_mode) && (size_t)st.st_size == n_byte
              ? 0
-             : spot_err_set(err, SPOT_EDATA, "'%s' has %lld bytes, a worker wrote %zu", path,
+             : spot_err_set(err, SPOT_EDATA, "'%s' has %lld bytes, %zu were written", path,
                             (long long)st.st_size, n_byte);
     close(fd);
     return rc;

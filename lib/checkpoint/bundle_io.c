@@ -105,14 +105,19 @@ int spot_bundle_check_head(int index, int64_t step, const void *data, size_t n_b
 }
 
 struct spot_bundle_reader {
+    struct spot_place_sink into; /* first: what the sink's callbacks get */
     const struct spot_shape *shape;
     int index;
     int64_t step;
     bool is_short;
     struct spot_bundle *bundle;
     struct spot_shard_place place[PARTS];
-    struct spot_place_sink into;
     struct spot_stream_reader *stream; /* NULL: the head has not come yet */
+    spot_bundle_plane_fn *fn;          /* of a scan */
+    void *user;
+    uint64_t n_scanned; /* bytes of planes */
+    uint8_t head[HEAD_BYTE];
+    size_t n_head;
 };
 
 struct spot_bundle_reader *spot_bundle_reader_new(const struct spot_shape *shape, int index,
@@ -191,7 +196,67 @@ int spot_bundle_reader_pull(struct spot_bundle_reader *r, struct spot_port *port
     return rc;
 }
 
-/* All bytes at once. */
+/* --- what passes by --- */
+
+static int hand_out(void *user, const struct spot_chunk *chunk, const void *raw,
+                    struct spot_err *err)
+{
+    struct spot_bundle_reader *const r = user;
+    const size_t part = r->into.of_tensor[chunk->tensor];
+    const size_t at = chunk->raw_off - r->into.st->tensor[chunk->tensor].begin;
+
+    if (part >= SPOT_PLANES)
+        return 0;
+    if (r->n_scanned != part * r->place[part].n_elem * sizeof(float) + at)
+        return spot_err_set(err, SPOT_EDATA, "the planes of bundle %d are not in order", r->index);
+    r->fn(r->user, (enum spot_plane)part, at, raw, chunk->raw_byte);
+    r->n_scanned += chunk->raw_byte;
+    return 0;
+}
+
+struct spot_bundle_reader *spot_bundle_scan_new(const struct spot_shape *shape, int index,
+                                                int64_t step, spot_bundle_plane_fn *fn, void *user)
+{
+    struct spot_bundle_reader *const r = spot_bundle_reader_new(shape, index, step);
+
+    r->fn = fn;
+    r->user = user;
+    return r;
+}
+
+int spot_bundle_reader_feed(struct spot_bundle_reader *r, const void *data, size_t n_byte,
+                            struct spot_err *err)
+{
+    const size_t lacks = HEAD_BYTE - r->n_head, n = n_byte < lacks ? n_byte : lacks;
+
+    memcpy(r->head + r->n_head, data, n);
+    r->n_head += n;
+    if (r->n_head < HEAD_BYTE)
+        return 0;
+    if (!r->stream) {
+        if (start(r, r->head, HEAD_BYTE, !r->fn, err))
+            return -1;
+        r->into.sink.on_chunk = r->fn ? hand_out : NULL;
+    }
+    return spot_stream_reader_feed(r->stream, (const uint8_t *)data + n, n_byte - n, err);
+}
+
+int spot_bundle_reader_finish(struct spot_bundle_reader *r, struct spot_bundle **bundle,
+                              struct spot_err *err)
+{
+    *bundle = NULL;
+    if (!r->stream)
+        return spot_err_set(err, SPOT_EDATA, "bundle %d: nothing but %zu bytes came", r->index,
+                            r->n_head);
+    if (spot_stream_reader_finish(r->stream, err))
+        return -1;
+    if (!r->fn)
+        *bundle = take(r);
+    return 0;
+}
+
+/* --- at once --- */
+
 static struct spot_bundle *read_all(const struct spot_shape *shape, int index, int64_t step,
                                     const void *data, size_t n_byte, bool is_kept,
                                     struct spot_err *err)

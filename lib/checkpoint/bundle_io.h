@@ -62,6 +62,21 @@ void spot_bundle_reader_free(struct spot_bundle_reader *reader);
 int spot_bundle_reader_pull(struct spot_bundle_reader *reader, struct spot_port *port,
                             struct spot_bundle **bundle, struct spot_err *err);
 
+/* Or the next bytes, cut anyhow, and at their end: was that all of it? Then *bundle is it. Both
+ * return 0, or -1 with *err as for unpack. */
+int spot_bundle_reader_feed(struct spot_bundle_reader *reader, const void *data, size_t n_byte,
+                            struct spot_err *err);
+int spot_bundle_reader_finish(struct spot_bundle_reader *reader, struct spot_bundle **bundle,
+                              struct spot_err *err);
+
+/* A reader that takes no memory for the bundle, which finish sets to NULL: the verified bytes of
+ * its planes are handed out in order, a plane after the other, each from its start on, and then
+ * dropped. data [n_byte] lie at byte `at` of the plane. */
+typedef void spot_bundle_plane_fn(void *user, enum spot_plane plane, size_t at, const void *data,
+                                  size_t n_byte);
+struct spot_bundle_reader *spot_bundle_scan_new(const struct spot_shape *shape, int index,
+                                                int64_t step, spot_bundle_plane_fn *fn, void *user);
+
 /* Did it fail since this machine is short of memory? */
 bool spot_bundle_reader_is_short(const struct spot_bundle_reader *reader);
 

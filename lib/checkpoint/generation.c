@@ -63,14 +63,14 @@ static int sync_path(const char *path, struct spot_err *err)
     return rc;
 }
 
-static int write_file(const char *path, const struct spot_piece *piece, struct spot_err *err)
+static int write_file(const char *path, const void *data, size_t n_byte, struct spot_err *err)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     int rc = 0;
 
     if (fd < 0)
         return spot_err_sys(err, "cannot write '%s'", path);
-    if (spot_write_at(fd, 0, piece->data, piece->n_byte))
+    if (spot_write_at(fd, 0, data, n_byte))
         rc = spot_err_sys(err, "cannot write '%s'", path);
     else if (fsync(fd))
         rc = spot_err_sys(err, "cannot sync '%s'", path);
@@ -79,15 +79,8 @@ static int write_file(const char *path, const struct spot_piece *piece, struct s
     return rc;
 }
 
-static struct spot_written written(const struct spot_piece *piece)
-{
-    return piece->data
-               ? (struct spot_written){ piece->n_byte, spot_hash128(piece->data, piece->n_byte) }
-               : piece->written;
-}
-
 static int write_manifest(const struct spot_generations *g, const char *dir, int64_t step,
-                          const struct spot_piece *piece, struct spot_err *err)
+                          const struct spot_written *written, struct spot_err *err)
 {
     char path[PATH_SIZE + 32], hex[SPOT_HASH_HEX], job[20];
     struct spot_out out;
@@ -104,11 +97,9 @@ static int write_manifest(const struct spot_generations *g, const char *dir, int
     spot_jw_int(&jw, "step", step);
     spot_jw_array(&jw, "bundles");
     for (int b = 0; b < g->n_bundle; b++) {
-        const struct spot_written file = written(&piece[b]);
-
-        spot_hash128_hex(file.hash, hex);
+        spot_hash128_hex(written[b].hash, hex);
         spot_jw_object(&jw, NULL);
-        spot_jw_int(&jw, "byte", (int64_t)file.n_byte);
+        spot_jw_int(&jw, "byte", (int64_t)written[b].n_byte);
         spot_jw_str(&jw, "xxh3_128", hex);
         spot_jw_end(&jw);
     }
@@ -156,38 +147,44 @@ int spot_generation_share(const struct spot_generations *g, int64_t step, uint64
     return -1;
 }
 
-static int write_pieces(const struct spot_generations *g, const char *dir,
-                        const struct spot_piece *piece, struct spot_err *err)
+int spot_generation_begin(const struct spot_generations *g, int64_t step, struct spot_err *err)
 {
-    char path[PATH_SIZE + 32];
+    char dir[PATH_SIZE];
 
-    for (int b = 0; b < g->n_bundle; b++) {
-        spot_bundle_file_path(dir, b, path, sizeof(path));
-        if (piece[b].data ? write_file(path, &piece[b], err)
-                          : spot_bundle_file_check(dir, b, piece[b].written.n_byte, err))
-            return -1;
-    }
-    return 0;
+    spot_generation_tmp(g, step, 0, dir);
+    spot_generation_remove(dir);
+    return mkdir(dir, 0700) ? spot_err_sys(err, "cannot make '%s'", dir) : 0;
 }
 
-int spot_generation_write(const struct spot_generations *g, int64_t step, uint64_t nonce,
-                          const struct spot_piece *piece, struct spot_err *err)
+int spot_generation_put(const struct spot_generations *g, int64_t step, uint64_t nonce, int bundle,
+                        const void *data, size_t n_byte, struct spot_written *written,
+                        struct spot_err *err)
+{
+    char dir[PATH_SIZE], path[PATH_SIZE + 32];
+
+    spot_generation_tmp(g, step, nonce, dir);
+    spot_bundle_file_path(dir, bundle, path, sizeof(path));
+    *written = (struct spot_written){ n_byte, spot_hash128(data, n_byte) };
+    return write_file(path, data, n_byte, err);
+}
+
+int spot_generation_commit(const struct spot_generations *g, int64_t step, uint64_t nonce,
+                           const struct spot_written *written, struct spot_err *err)
 {
     char dir[PATH_SIZE], final[PATH_SIZE];
     const int durable = is_durable(g, step, err);
 
-    if (durable)
-        return durable < 0 ? -1 : 0;
     spot_generation_tmp(g, step, nonce, dir);
     spot_generation_path(g, step, "", final);
-    if (!nonce)
+    if (durable > 0)
         spot_generation_remove(dir);
-    if (!nonce && mkdir(dir, 0700))
-        return spot_err_sys(err, "cannot make '%s'", dir);
-    if (write_pieces(g, dir, piece, err))
-        return -1;
+    if (durable)
+        return durable < 0 ? -1 : 0;
+    for (int b = 0; b < g->n_bundle; b++)
+        if (spot_bundle_file_check(dir, b, written[b].n_byte, err))
+            return -1;
     spot_bundle_file_unmark(dir);
-    if (write_manifest(g, dir, step, piece, err) || sync_path(dir, err))
+    if (write_manifest(g, dir, step, written, err) || sync_path(dir, err))
         return -1;
     spot_generation_remove(final); /* damaged */
     if (rename(dir, final))
@@ -321,71 +318,103 @@ fail:
     return -1;
 }
 
-/* The size is compared before memory is asked for: that of a damaged manifest may be absurd. */
-static uint8_t *read_file(const char *path, size_t n_byte, struct spot_err *err)
+/* A file of n_byte bytes, open; -1 with *err. The size is compared before memory is asked for: that
+ * of a damaged manifest may be absurd. */
+static int open_file(const char *path, size_t n_byte, struct spot_err *err)
 {
     struct stat st;
-    FILE *in;
-    uint8_t *data;
+    int fd;
 
     if (check_file(path, &st, err))
-        return NULL;
-    if ((size_t)st.st_size != n_byte) {
-        spot_err_set(err, SPOT_EDATA, "'%s' has %lld bytes, expected %zu", path,
-                     (long long)st.st_size, n_byte);
-        return NULL;
-    }
-    in = fopen(path, "re");
-    if (!in) {
-        spot_err_sys(err, "cannot open '%s'", path);
-        return NULL;
-    }
-    data = malloc(n_byte + 1);
-    if (data && fread(data, 1, n_byte, in) == n_byte) {
-        fclose(in);
-        return data;
-    }
-    if (!data || ferror(in))
-        spot_err_sys(err, "cannot read '%s'", path);
-    else
-        spot_err_set(err, SPOT_EDATA, "'%s' has become shorter than %zu bytes", path, n_byte);
-    free(data);
-    fclose(in);
-    return NULL;
+        return -1;
+    if ((size_t)st.st_size != n_byte)
+        return spot_err_set(err, SPOT_EDATA, "'%s' has %lld bytes, expected %zu", path,
+                            (long long)st.st_size, n_byte);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? spot_err_sys(err, "cannot open '%s'", path) : fd;
 }
 
-static uint8_t *read_bundle(const struct spot_generations *g, int64_t step,
-                            const struct manifest *m, int bundle, size_t *n_byte,
-                            struct spot_err *err)
+enum { HEAD_BYTE = 16, PIECE_BYTE = 1 << 20 };
+
+struct scan {
+    spot_generation_bytes_fn *fn; /* NULL: nobody wants them */
+    void *user;
+    size_t n_byte;
+    struct spot_hash128 hash; /* of all that was there */
+    uint8_t head[HEAD_BYTE];
+};
+
+static int scan_piece(struct scan *scan, struct spot_hash_stream *hash, size_t at,
+                      const uint8_t *piece, size_t n, struct spot_err *err)
+{
+    for (size_t i = 0; i < n && at + i < HEAD_BYTE; i++)
+        scan->head[at + i] = piece[i];
+    spot_hash_stream_add(hash, piece, n);
+    return scan->fn ? scan->fn(scan->user, piece, n, err) : 0;
+}
+
+static int scan_file(const char *path, size_t n_byte, struct scan *scan, struct spot_err *err)
+{
+    const int fd = open_file(path, n_byte, err);
+    struct spot_hash_stream *hash;
+    uint8_t *piece;
+    int rc = 0;
+
+    if (fd < 0)
+        return -1;
+    scan->n_byte = n_byte;
+    hash = spot_hash_stream_new();
+    piece = spot_xcalloc(1, PIECE_BYTE);
+    for (size_t at = 0; !rc && at < n_byte;) {
+        const size_t most = n_byte - at < PIECE_BYTE ? n_byte - at : PIECE_BYTE;
+        const ssize_t n = spot_read_at(fd, at, piece, most);
+
+        if (n < 0)
+            rc = spot_err_sys(err, "cannot read '%s'", path);
+        else if ((size_t)n < most)
+            rc = spot_err_set(err, SPOT_EDATA, "'%s' has become shorter than %zu bytes", path,
+                              n_byte);
+        else
+            rc = scan_piece(scan, hash, at, piece, most, err);
+        at += most;
+    }
+    close(fd);
+    scan->hash = spot_hash_stream_128(hash);
+    spot_hash_stream_free(hash);
+    free(piece);
+    return rc;
+}
+
+static int read_entry(const struct manifest *m, int bundle, struct manifest_entry *entry,
+                      struct spot_err *err)
+{
+    char pointer[32];
+
+    snprintf(pointer, sizeof(pointer), "/bundles/%d", bundle);
+    return spot_json_read_fields(&m->doc, spot_json_entry(m->bundles, (size_t)bundle), pointer,
+                                 entry_field, entry, err);
+}
+
+static int scan_bundle(const struct spot_generations *g, int64_t step, const struct manifest *m,
+                       int bundle, struct scan *scan, struct spot_err *err)
 {
     struct manifest_entry entry;
-    char path[PATH_SIZE + 32], dir[PATH_SIZE], hex[SPOT_HASH_HEX], pointer[32];
+    char path[PATH_SIZE + 32], dir[PATH_SIZE], hex[SPOT_HASH_HEX];
     struct spot_err why;
-    uint8_t *data;
 
     spot_generation_path(g, step, "", dir);
-    snprintf(path, sizeof(path), "%s/bundle-%04d", dir, bundle);
-    snprintf(pointer, sizeof(pointer), "/bundles/%d", bundle);
-    if (spot_json_read_fields(&m->doc, spot_json_entry(m->bundles, (size_t)bundle), pointer,
-                              entry_field, &entry, err))
-        return NULL;
-    data = read_file(path, (size_t)entry.n_byte, err);
-    if (!data)
-        return NULL;
-    spot_hash128_hex(spot_hash128(data, (size_t)entry.n_byte), hex);
-    if (strcmp(hex, entry.hash) != 0) {
-        spot_err_set(err, SPOT_EDATA, "'%s' is damaged: its hash is %s, not %s", path, hex,
-                     entry.hash);
-        free(data);
-        return NULL;
-    }
-    if (spot_bundle_check_head(bundle, step, data, (size_t)entry.n_byte, &why)) {
-        spot_err_set(err, SPOT_EDATA, "'%s' is damaged: %.300s", path, why.msg);
-        free(data);
-        return NULL;
-    }
-    *n_byte = (size_t)entry.n_byte;
-    return data;
+    spot_bundle_file_path(dir, bundle, path, sizeof(path));
+    if (read_entry(m, bundle, &entry, err) || scan_file(path, (size_t)entry.n_byte, scan, err))
+        return -1;
+    spot_hash128_hex(scan->hash, hex);
+    if (strcmp(hex, entry.hash) != 0)
+        return spot_err_set(err, SPOT_EDATA, "'%s' is damaged: its hash is %s, not %s", path, hex,
+                            entry.hash);
+    if (spot_bundle_check_head(bundle, step, scan->head,
+                               (size_t)entry.n_byte < HEAD_BYTE ? (size_t)entry.n_byte : HEAD_BYTE,
+                               &why))
+        return spot_err_set(err, SPOT_EDATA, "'%s' is damaged: %.300s", path, why.msg);
+    return 0;
 }
 
 int spot_generation_verify(const struct spot_generations *g, int64_t step, struct spot_err *err)
@@ -396,11 +425,9 @@ int spot_generation_verify(const struct spot_generations *g, int64_t step, struc
     if (open_manifest(g, step, &m, err))
         return -1;
     for (int b = 0; !rc && b < g->n_bundle; b++) {
-        size_t n_byte;
-        uint8_t *data = read_bundle(g, step, &m, b, &n_byte, err);
+        struct scan scan = { .fn = NULL };
 
-        rc = data ? 0 : -1;
-        free(data);
+        rc = scan_bundle(g, step, &m, b, &scan, err);
         if (g->tick)
             g->tick(g->user);
     }
@@ -408,17 +435,57 @@ int spot_generation_verify(const struct spot_generations *g, int64_t step, struc
     return rc;
 }
 
+int spot_generation_scan(const struct spot_generations *g, int64_t step, int bundle,
+                         spot_generation_bytes_fn *fn, void *user, struct spot_err *err)
+{
+    struct scan scan = { .fn = fn, .user = user };
+    struct manifest m;
+    int rc;
+
+    if (open_manifest(g, step, &m, err))
+        return -1;
+    rc = scan_bundle(g, step, &m, bundle, &scan, err);
+    spot_json_release(&m.doc);
+    return rc;
+}
+
+/* All of them. */
+struct whole {
+    const struct scan *scan;
+    uint8_t *data;
+    size_t n_byte;
+};
+
+static int keep(void *user, const void *data, size_t n_byte, struct spot_err *err)
+{
+    struct whole *const whole = user;
+
+    if (!whole->data && !(whole->data = malloc(whole->scan->n_byte)))
+        return spot_err_sys(err, "no memory for a bundle of %zu bytes", whole->scan->n_byte);
+    memcpy(whole->data + whole->n_byte, data, n_byte);
+    whole->n_byte += n_byte;
+    return 0;
+}
+
 uint8_t *spot_generation_read(const struct spot_generations *g, int64_t step, int bundle,
                               size_t *n_byte, struct spot_err *err)
 {
+    struct whole whole = { .data = NULL };
+    struct scan scan = { .fn = keep, .user = &whole };
     struct manifest m;
-    uint8_t *data;
+    int rc;
 
     if (open_manifest(g, step, &m, err))
         return NULL;
-    data = read_bundle(g, step, &m, bundle, n_byte, err);
+    whole.scan = &scan;
+    rc = scan_bundle(g, step, &m, bundle, &scan, err);
     spot_json_release(&m.doc);
-    return data;
+    if (rc) {
+        free(whole.data);
+        return NULL;
+    }
+    *n_byte = whole.n_byte;
+    return whole.data;
 }
 
 int spot_generation_check(const struct spot_generations *g, int64_t step, struct spot_err *err)

@@ -22,12 +22,6 @@ extern "C" {
 
 enum { SPOT_GENERATION_PATH = 2 * PATH_MAX };
 
-struct spot_piece {
-    uint8_t *data; /* a bundle, bytes of bundle_io.h; NULL: its holder wrote them */
-    size_t n_byte;
-    struct spot_written written; /* then */
-};
-
 struct spot_generations {
     char dir[PATH_MAX];
     uint64_t job; /* 0: whatever job it is, to read only */
@@ -65,10 +59,19 @@ void spot_generation_tmp(const struct spot_generations *generations, int64_t ste
 int spot_generation_share(const struct spot_generations *generations, int64_t step, uint64_t nonce,
                           struct spot_err *err);
 
-/* Write and sync piece[n_bundle], but for what is written already, then commit by the rename.
- * Returns 0, or -1 with *err. */
-int spot_generation_write(const struct spot_generations *generations, int64_t step, uint64_t nonce,
-                          const struct spot_piece *piece, struct spot_err *err);
+/* Make that directory in the place of what was there, to be written here alone: nonce 0. */
+int spot_generation_begin(const struct spot_generations *generations, int64_t step,
+                          struct spot_err *err);
+
+/* Write and sync the bytes of a bundle there. Returns 0, or -1 with *err. */
+int spot_generation_put(const struct spot_generations *generations, int64_t step, uint64_t nonce,
+                        int bundle, const void *data, size_t n_byte, struct spot_written *written,
+                        struct spot_err *err);
+
+/* Where files of written[n_bundle] are there: write the manifest, and commit by the rename. A step
+ * that is durable already stays as it is. Returns 0, or -1 with *err. */
+int spot_generation_commit(const struct spot_generations *generations, int64_t step, uint64_t nonce,
+                           const struct spot_written *written, struct spot_err *err);
 
 /* Steps of all complete generations, newest first; *n of them, freed by the caller. */
 int64_t *spot_generation_list(const struct spot_generations *generations, size_t *n);
@@ -83,6 +86,13 @@ uint64_t spot_generation_hash(const struct spot_generations *generations, int64_
 /* The same for every byte of every bundle. */
 int spot_generation_verify(const struct spot_generations *generations, int64_t step,
                            struct spot_err *err);
+
+/* The bytes of a bundle, piece by piece: what they are is known when the last was handed out.
+ * Returns 0, or -1 with *err as above, or as fn set it. */
+typedef int spot_generation_bytes_fn(void *user, const void *data, size_t n_byte,
+                                     struct spot_err *err);
+int spot_generation_scan(const struct spot_generations *generations, int64_t step, int bundle,
+                         spot_generation_bytes_fn *fn, void *user, struct spot_err *err);
 
 /* A bundle whose size and hash are those of the manifest, freed by the caller; NULL with *err. */
 uint8_t *spot_generation_read(const struct spot_generations *generations, int64_t step, int bundle,

@@ -19,14 +19,6 @@
 
 enum { PATH_SIZE = SPOT_GENERATION_PATH };
 
-void spot_store_free_pieces(struct spot_piece *piece, int n)
-{
-    for (int b = 0; b < n; b++) {
-        free(piece[b].data);
-        piece[b] = (struct spot_piece){ 0 };
-    }
-}
-
 /* --- reading -------------------------------------------------------------- */
 
 static void set_newest(struct spot_store *s, int64_t step)
@@ -57,6 +49,12 @@ uint8_t *spot_store_read(struct spot_store *s, int64_t step, int bundle, size_t 
                          struct spot_err *err)
 {
     return spot_generation_read(&s->disk, step, bundle, n_byte, err);
+}
+
+int spot_store_scan(struct spot_store *s, int64_t step, int bundle, spot_generation_bytes_fn *fn,
+                    void *user, struct spot_err *err)
+{
+    return spot_generation_scan(&s->disk, step, bundle, fn, user, err);
 }
 
 uint64_t spot_store_manifest(const struct spot_store *s, int64_t step)
@@ -220,6 +218,8 @@ struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
     s->lock_fd = s->news[0] = s->news[1] = -1;
     s->piece = spot_xcalloc((size_t)n_bundle, sizeof(*s->piece));
     s->work = spot_xcalloc((size_t)n_bundle, sizeof(*s->work));
+    s->spool.written = spot_xcalloc((size_t)n_bundle, sizeof(*s->spool.written));
+    s->end = &s->first;
     s->watched = -1;
     pthread_mutex_init(&s->lock, NULL);
     init_clock(&s->changed);
@@ -258,8 +258,8 @@ void spot_store_close(struct spot_store *s)
             close(s->news[i]);
     if (s->lock_fd >= 0)
         close(s->lock_fd);
-    spot_store_free_pieces(s->piece, s->disk.n_bundle);
-    spot_store_free_pieces(s->work, s->disk.n_bundle);
+    spot_store_free_queue(s);
+    free(s->spool.written);
     free(s->piece);
     free(s->work);
     pthread_cond_destroy(&s->changed);

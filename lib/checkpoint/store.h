@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "checkpoint/bundle_file.h"
+#include "checkpoint/generation.h"
 #include "common/err.h"
 
 #ifdef __cplusplus
@@ -56,19 +57,25 @@ int spot_store_verify(struct spot_store *store, struct spot_err *err);
 uint8_t *spot_store_read(struct spot_store *store, int64_t step, int bundle, size_t *n_byte,
                          struct spot_err *err);
 
+/* The same piece by piece, see generation.h. */
+int spot_store_scan(struct spot_store *store, int64_t step, int bundle,
+                    spot_generation_bytes_fn *fn, void *user, struct spot_err *err);
+
 /* Hash of the manifest of a durable generation, which has those of all bundles; 0: there is none.
  */
 uint64_t spot_store_manifest(const struct spot_store *store, int64_t step);
 
-/* Start a generation, dropping an unfinished one; then put each bundle once. When all are there
- * the thread makes them durable. */
+/* Start a generation, dropping an unfinished one; then put each bundle once: the thread writes it
+ * as it comes. When all are there the thread makes them durable. */
 void spot_store_begin(struct spot_store *store, int64_t step);
 void spot_store_put(struct spot_store *store, int64_t step, int bundle, uint8_t *data_take,
                     size_t n_byte);
 /* Of the generation that was begun: its holders may write its files to dir, where they find this
- * number (bundle_file.h). False where that cannot be: a private directory, or one that is not
- * there; or the step is durable. What is not written there may still be put. */
+ * number (bundle_file.h). False where that cannot be: the directory is not there, or the step is
+ * durable. What is not written there may still be put. */
 bool spot_store_share(struct spot_store *store, char dir[SPOT_STORE_PATH], uint64_t *nonce);
+/* That place again; false where there is none. */
+bool spot_store_where(const struct spot_store *store, char dir[SPOT_STORE_PATH], uint64_t *nonce);
 void spot_store_put_written(struct spot_store *store, int64_t step, uint64_t nonce, int bundle,
                             const struct spot_written *written);
 /* Step of the generation of which bundles are missing, -1; is it one that holders write? */
@@ -76,6 +83,8 @@ int64_t spot_store_collecting(const struct spot_store *store);
 bool spot_store_is_shared(const struct spot_store *store);
 /* Has that not got this bundle yet? */
 bool spot_store_lacks(const struct spot_store *store, int bundle);
+/* Bytes that were put and are not yet written. */
+size_t spot_store_queued_byte(const struct spot_store *store);
 /* A generation is being collected or written. */
 bool spot_store_is_busy(const struct spot_store *store);
 /* Step of a generation that has come whole and will be durable or refused: nothing that happens to

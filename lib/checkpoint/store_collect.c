@@ -5,18 +5,29 @@
 #include "checkpoint/store_state.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/random.h"
+#include "common/xalloc.h"
 
 enum { PATH_SIZE = SPOT_GENERATION_PATH };
 
+static void set_serial(struct spot_store *s, uint64_t serial)
+{
+    pthread_mutex_lock(&s->lock);
+    s->serial = serial;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* What is queued of it the thread drops. */
 static void drop_collected(struct spot_store *s)
 {
-    spot_store_free_pieces(s->piece, s->disk.n_bundle);
+    memset(s->piece, 0, (size_t)s->disk.n_bundle * sizeof(*s->piece));
     s->n_piece = 0;
     s->collecting = -1;
     s->nonce = 0;
+    set_serial(s, 0);
 }
 
 void spot_store_cancel(struct spot_store *s)
@@ -29,6 +40,46 @@ void spot_store_begin(struct spot_store *s, int64_t step)
 {
     drop_collected(s);
     s->collecting = step;
+    set_serial(s, ++s->n_begun);
+}
+
+void spot_store_free_queue(struct spot_store *s)
+{
+    for (struct spot_queued *q = s->first, *next; q; q = next) {
+        next = q->next;
+        free(q->data);
+        free(q);
+    }
+}
+
+static void enqueue(struct spot_store *s, int64_t step, int bundle, uint8_t *data_take,
+                    size_t n_byte)
+{
+    struct spot_queued *const q = spot_xcalloc(1, sizeof(*q));
+
+    *q = (struct spot_queued){ .nonce = s->nonce,
+                               .step = step,
+                               .bundle = bundle,
+                               .data = data_take,
+                               .n_byte = n_byte };
+    pthread_mutex_lock(&s->lock);
+    q->serial = s->serial;
+    *s->end = q;
+    s->end = &q->next;
+    s->queued_byte += n_byte;
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+size_t spot_store_queued_byte(const struct spot_store *s)
+{
+    struct spot_store *mutable = (struct spot_store *)(uintptr_t)s; /* only to lock it */
+    size_t n_byte;
+
+    pthread_mutex_lock(&mutable->lock);
+    n_byte = s->queued_byte;
+    pthread_mutex_unlock(&mutable->lock);
+    return n_byte;
 }
 
 static bool thread_has_work(const struct spot_store *s)
@@ -79,6 +130,7 @@ void spot_store_hand_over(struct spot_store *s)
         s->piece = swap;
         s->work_step = s->collecting;
         s->work_nonce = s->nonce;
+        s->work_serial = s->serial;
         s->has_work = is_taken = true;
         pthread_cond_signal(&s->changed);
     }
@@ -90,7 +142,7 @@ void spot_store_hand_over(struct spot_store *s)
 static bool is_missing(const struct spot_store *s, int64_t step, int bundle)
 {
     return step == s->collecting && step >= 0 && bundle >= 0 && bundle < s->disk.n_bundle &&
-           !s->piece[bundle].data && !s->piece[bundle].written.n_byte;
+           !s->piece[bundle].is_queued && !s->piece[bundle].written.n_byte;
 }
 
 void spot_store_put(struct spot_store *s, int64_t step, int bundle, uint8_t *data_take,
@@ -100,9 +152,19 @@ void spot_store_put(struct spot_store *s, int64_t step, int bundle, uint8_t *dat
         free(data_take); /* of a generation that was given up */
         return;
     }
-    s->piece[bundle] = (struct spot_piece){ .data = data_take, .n_byte = n_byte };
+    enqueue(s, step, bundle, data_take, n_byte);
+    s->piece[bundle].is_queued = true;
     s->n_piece++;
     spot_store_hand_over(s);
+}
+
+bool spot_store_where(const struct spot_store *s, char dir[SPOT_STORE_PATH], uint64_t *nonce)
+{
+    char path[PATH_SIZE];
+
+    *nonce = s->nonce;
+    spot_generation_tmp(&s->disk, s->collecting, s->nonce, path);
+    return s->nonce && realpath(path, dir);
 }
 
 bool spot_store_share(struct spot_store *s, char dir[SPOT_STORE_PATH], uint64_t *nonce)
@@ -110,7 +172,7 @@ bool spot_store_share(struct spot_store *s, char dir[SPOT_STORE_PATH], uint64_t 
     char path[PATH_SIZE];
 
     spot_generation_path(&s->disk, s->collecting, "", path);
-    if (s->is_private || s->collecting < 0 || s->n_piece || !access(path, F_OK) ||
+    if (s->collecting < 0 || s->n_piece || !access(path, F_OK) ||
         spot_random_bytes(nonce, sizeof(*nonce), NULL))
         return false;
     *nonce |= 1;
@@ -119,8 +181,7 @@ bool spot_store_share(struct spot_store *s, char dir[SPOT_STORE_PATH], uint64_t 
     if (spot_generation_share(&s->disk, s->collecting, *nonce, NULL))
         return false;
     s->nonce = *nonce;
-    spot_generation_tmp(&s->disk, s->collecting, *nonce, path);
-    if (!realpath(path, dir))
+    if (!spot_store_where(s, dir, nonce))
         s->nonce = 0;
     return s->nonce != 0;
 }

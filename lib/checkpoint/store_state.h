@@ -14,6 +14,29 @@
 extern "C" {
 #endif
 
+/* A bundle of a generation: how it was written, or that its bytes are with the thread. */
+struct spot_piece {
+    struct spot_written written;
+    bool is_queued;
+};
+
+/* Bytes that the thread writes as they come, so that they are in memory for as short as can be. */
+struct spot_queued {
+    struct spot_queued *next;
+    uint64_t serial, nonce; /* of its generation */
+    int64_t step;
+    int bundle;
+    uint8_t *data;
+    size_t n_byte;
+};
+
+/* What the thread has of the generation that it writes; its own. */
+struct spot_spool {
+    uint64_t serial;
+    struct spot_written *written; /* [n_bundle] */
+    struct spot_err err, note;    /* why it cannot be written; what is to be told beside it */
+};
+
 struct spot_store {
     struct spot_generations disk;
     int lock_fd; /* of the directory: one process at a time */
@@ -26,6 +49,7 @@ struct spot_store {
     uint64_t nonce;           /* of its directory, if holders write to it; 0: they do not */
     struct spot_piece *piece; /* [n_bundle] */
     int n_piece;
+    uint64_t n_begun; /* generations */
 
     pthread_t thread;
     bool has_thread;
@@ -33,8 +57,12 @@ struct spot_store {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool stop, has_work, has_result;
+    uint64_t serial; /* of the generation being put together, 0: none */
+    struct spot_queued *first, **end;
+    size_t queued_byte;
+    struct spot_spool spool;
     int64_t work_step;
-    uint64_t work_nonce;
+    uint64_t work_nonce, work_serial;
     struct spot_piece *work; /* [n_bundle], the thread's while has_work */
     int result;
     struct spot_err result_err; /* of a result of 1: what is to be told beside it, code 0 nothing */
@@ -42,7 +70,7 @@ struct spot_store {
     bool is_gone;               /* the thread has not found it */
 };
 
-void spot_store_free_pieces(struct spot_piece *piece, int n);
+void spot_store_free_queue(struct spot_store *s);
 
 /* Lock what the path names now, in the place of what it named before. */
 int spot_store_lock(struct spot_store *s, struct spot_err *err);

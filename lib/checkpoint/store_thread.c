@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,16 +60,49 @@ static void drop_old(const struct spot_store *s, int64_t written, struct spot_er
     free(step);
 }
 
+/* Another generation than before: where nobody has made its directory, it is made. */
+static void begin_spool(struct spot_store *s, uint64_t serial, int64_t step, uint64_t nonce)
+{
+    struct spot_spool *const spool = &s->spool;
+    struct spot_written *const written = spool->written;
+
+    memset(written, 0, (size_t)s->disk.n_bundle * sizeof(*written));
+    *spool = (struct spot_spool){ .serial = serial, .written = written };
+    if (!return_dir(s, &spool->note, &spool->err) && !nonce)
+        (void)spot_generation_begin(&s->disk, step, &spool->err);
+}
+
+static void write_queued(struct spot_store *s, const struct spot_queued *q)
+{
+    if (s->spool.serial != q->serial)
+        begin_spool(s, q->serial, q->step, q->nonce);
+    if (!s->spool.err.code)
+        (void)spot_generation_put(&s->disk, q->step, q->nonce, q->bundle, q->data, q->n_byte,
+                                  &s->spool.written[q->bundle], &s->spool.err);
+}
+
+static int commit(struct spot_store *s, struct spot_err *err)
+{
+    if (s->spool.serial != s->work_serial)
+        begin_spool(s, s->work_serial, s->work_step, s->work_nonce);
+    for (int b = 0; b < s->disk.n_bundle; b++)
+        if (!s->work[b].is_queued)
+            s->spool.written[b] = s->work[b].written;
+    if (s->spool.err.code) {
+        *err = s->spool.err;
+        return -1;
+    }
+    return spot_generation_commit(&s->disk, s->work_step, s->work_nonce, s->spool.written, err);
+}
+
 /* Returns 1, or -1 with *err; of 1 *err is what is to be told. */
 static int write_work(struct spot_store *s, struct spot_err *err)
 {
-    struct spot_err note = { 0 };
     char dir[PATH_SIZE];
 
-    if (!return_dir(s, &note, err) &&
-        !spot_generation_write(&s->disk, s->work_step, s->work_nonce, s->work, err)) {
-        drop_old(s, s->work_step, &note);
-        *err = note;
+    if (!commit(s, err)) {
+        drop_old(s, s->work_step, &s->spool.note);
+        *err = s->spool.note;
         return 1;
     }
     spot_generation_tmp(&s->disk, s->work_step, s->work_nonce, dir);
@@ -100,9 +134,53 @@ static void await_work(struct spot_store *s)
 
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += watch_s;
-    while (!s->has_work && !s->stop)
+    while (!s->has_work && !s->first && !s->stop)
         if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
             return;
+}
+
+/* With the lock. A whole generation is committed before one that comes behind it is begun. */
+static struct spot_queued *next_queued(struct spot_store *s)
+{
+    struct spot_queued *const q = s->first;
+
+    if (!q || (s->has_work && q->serial > s->work_serial))
+        return NULL;
+    s->first = q->next;
+    if (!s->first)
+        s->end = &s->first;
+    return q;
+}
+
+/* With the lock: what has come is written, unless its generation was given up. */
+static void do_queued(struct spot_store *s, struct spot_queued *q)
+{
+    const bool is_wanted = q->serial == s->serial || (s->has_work && q->serial == s->work_serial);
+
+    pthread_mutex_unlock(&s->lock);
+    if (is_wanted)
+        write_queued(s, q);
+    free(q->data);
+    pthread_mutex_lock(&s->lock);
+    s->queued_byte -= q->n_byte;
+    free(q);
+}
+
+/* With the lock. */
+static void do_work(struct spot_store *s)
+{
+    struct spot_err err = { 0 };
+    int rc;
+
+    pthread_mutex_unlock(&s->lock);
+    rc = write_work(s, &err);
+    pthread_mutex_lock(&s->lock);
+    memset(s->work, 0, (size_t)s->disk.n_bundle * sizeof(*s->work));
+    s->result = rc;
+    s->result_err = err;
+    s->has_work = false;
+    s->has_result = true;
+    (void)!write(s->news[1], "", 1);
 }
 
 static void *run_thread(void *user)
@@ -111,23 +189,15 @@ static void *run_thread(void *user)
 
     pthread_mutex_lock(&s->lock);
     while (s->has_work || !s->stop) {
-        struct spot_err err = { 0 };
-        int rc;
+        struct spot_queued *q;
 
         await_work(s);
-        if (!s->has_work) {
+        if ((q = next_queued(s)))
+            do_queued(s, q);
+        else if (s->has_work)
+            do_work(s);
+        else
             watch(s);
-            continue;
-        }
-        pthread_mutex_unlock(&s->lock);
-        rc = write_work(s, &err);
-        pthread_mutex_lock(&s->lock);
-        spot_store_free_pieces(s->work, s->disk.n_bundle);
-        s->result = rc;
-        s->result_err = err;
-        s->has_work = false;
-        s->has_result = true;
-        (void)!write(s->news[1], "", 1);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;

@@ -395,20 +395,33 @@ static int write_tokenizer(const struct spot_model_dir *d, int64_t seq, int64_t 
     return 0;
 }
 
-int spot_model_dir_write(const struct spot_model_dir *d, const struct spot_shape *shape,
-                         const struct spot_bpe *bpe, bool is_of_bytes,
-                         struct spot_bundle *const *bundle, enum spot_dtype dtype,
-                         struct spot_err *err)
+int spot_model_dir_begin(const struct spot_model_dir *d, const struct spot_shape *shape,
+                         const struct spot_bpe *bpe, bool is_of_bytes, enum spot_dtype dtype,
+                         struct spot_weights_out *weights, struct spot_err *err)
 {
     const int64_t end = bpe ? spot_bpe_find(bpe, end_of_text) : -1;
-    char *weights;
+    char *path;
     int rc;
 
     if (write_config(d, shape, end, is_of_bytes, dtype, err) ||
         (d->has_tokenizer && write_tokenizer(d, shape->seq, end, err)))
         return -1;
-    weights = in_dir(d->path, "model.safetensors");
-    rc = spot_save_weights(weights, shape, bundle, dtype, err);
-    free(weights);
+    path = in_dir(d->path, "model.safetensors");
+    rc = spot_weights_out_open(weights, path, shape, dtype, err);
+    free(path);
     return rc;
+}
+
+int spot_model_dir_write(const struct spot_model_dir *d, const struct spot_shape *shape,
+                         const struct spot_bpe *bpe, bool is_of_bytes,
+                         struct spot_bundle *const *bundle, enum spot_dtype dtype,
+                         struct spot_err *err)
+{
+    struct spot_weights_out weights;
+
+    if (spot_model_dir_begin(d, shape, bpe, is_of_bytes, dtype, &weights, err))
+        return -1;
+    for (int b = 0; b < spot_shape_bundles(shape); b++)
+        spot_weights_out_add(&weights, bundle[b]);
+    return spot_weights_out_finish(&weights, 0, err);
 }

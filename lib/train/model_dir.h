@@ -14,6 +14,7 @@
 #include "shard/bundle.h"
 #include "shard/safetensors.h"
 #include "text/bpe.h"
+#include "weights/save.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,6 +34,12 @@ struct spot_model_dir *spot_model_dir_open(const char *path, const char *tokeniz
                                            struct spot_err *err);
 /* A directory that was made for it and has nothing in it goes. */
 void spot_model_dir_close(struct spot_model_dir *dir);
+
+/* Write all but the weights, for which *weights is opened; these are added, and finished, as
+ * weights/save.h says. Parameters and result as below. */
+int spot_model_dir_begin(const struct spot_model_dir *dir, const struct spot_shape *shape,
+                         const struct spot_bpe *bpe, bool is_of_bytes, enum spot_dtype dtype,
+                         struct spot_weights_out *weights, struct spot_err *err);
 
 /* bundle[L + 2]; bpe as given at opening, or NULL; is_of_bytes: the data were; dtype: of
  * the weights, as spot_save_weights takes it. Returns 0, or -1

@@ -46,6 +46,11 @@ void spot_state_sources_release(struct spot_state_sources *s)
     *s = (struct spot_state_sources){ 0 };
 }
 
+static int feed(void *user, const void *data, size_t n_byte, struct spot_err *err)
+{
+    return spot_bundle_reader_feed(user, data, n_byte, err);
+}
+
 struct spot_bundle *spot_state_sources_restore(const struct spot_state_sources *s,
                                                const struct spot_shape *shape, int index,
                                                int64_t step, uint64_t manifest,
@@ -54,18 +59,18 @@ struct spot_bundle *spot_state_sources_restore(const struct spot_state_sources *
     struct spot_generations disk = { .job = s->job,
                                      .n_bundle = spot_shape_bundles(shape),
                                      .manifest = manifest };
-    struct spot_bundle *bundle;
-    uint8_t *data;
-    size_t n_byte;
+    struct spot_bundle_reader *reader;
+    struct spot_bundle *bundle = NULL;
 
     if (!*s->state || !s->job || !manifest) {
         spot_err_set(err, SPOT_EDATA, "no directory of durable state was told");
         return NULL;
     }
     snprintf(disk.dir, sizeof(disk.dir), "%s", s->state);
-    data = spot_generation_read(&disk, step, index, &n_byte, err);
-    bundle = data ? spot_bundle_unpack(shape, index, step, data, n_byte, err) : NULL;
-    free(data);
+    reader = spot_bundle_reader_new(shape, index, step);
+    if (!spot_generation_scan(&disk, step, index, feed, reader, err))
+        (void)spot_bundle_reader_finish(reader, &bundle, err);
+    spot_bundle_reader_free(reader);
     return bundle;
 }
 

@@ -24,6 +24,7 @@ static int tick(void *job, struct spot_err *err)
 
     if (spot_trainer_restore(c, err))
         return -1;
+    spot_trainer_ask_more(c);
     spot_trainer_watch_lag(c);
     spot_trainer_show_progress(c);
     spot_trainer_publish(c, false);
@@ -201,7 +202,6 @@ static int open_job(struct spot_trainer *c, struct spot_err *err)
     c->loss = spot_xcalloc((size_t)c->n_microbatch, sizeof(*c->loss));
     c->saver = spot_xcalloc((size_t)c->n_bundle, sizeof(*c->saver));
     c->vote = spot_xcalloc((size_t)c->n_bundle, sizeof(*c->vote));
-    c->result = spot_xcalloc((size_t)c->n_bundle, sizeof(struct spot_frame *));
     return 0;
 }
 
@@ -405,9 +405,7 @@ static void release(struct spot_trainer *c)
 
     spot_trainer_close_meter(c);
     spot_group_free(c->group);
-    for (int b = 0; c->result && b < c->n_bundle; b++)
-        free(c->result[b]);
-    free(c->result);
+    spot_trainer_drop_result(c);
     free(c->saver);
     free(c->loss);
     free(c->vote);

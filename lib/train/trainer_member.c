@@ -135,7 +135,7 @@ static int on_failed(struct spot_trainer *c, struct spot_peer *peer, const struc
 static int on_snapshot(struct spot_trainer *c, struct spot_peer *peer,
                        const struct spot_frame *frame, struct spot_err *err)
 {
-    const int rc = spot_trainer_snapshot(c, frame, err);
+    const int rc = spot_trainer_snapshot(c, spot_peer_id(peer), frame, err);
 
     if (rc > 0)
         spot_peer_drop(peer, "a snapshot");

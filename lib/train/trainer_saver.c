@@ -14,7 +14,7 @@ static void forget(struct spot_trainer *c)
 static bool is_owed(const struct spot_trainer *c, int bundle)
 {
     return c->saver[bundle] &&
-           (c->is_final ? !c->result[bundle] : spot_store_lacks(c->store, bundle));
+           (spot_store_lacks(c->store, bundle) || bundle == spot_trainer_pulling(c));
 }
 
 bool spot_trainer_owes_bundle(const struct spot_trainer *c, uint32_t id)
@@ -64,9 +64,11 @@ int spot_trainer_written(struct spot_trainer *c, const struct spot_frame *frame)
     written.hash.high = spot_get_u64(&in);
     if (!spot_wire_in_done(&in) || frame->tag >= (uint64_t)c->n_bundle)
         return 1;
-    if (written.n_byte)
+    if (written.n_byte) {
         spot_store_put_written(c->store, step, nonce, (int)frame->tag, &written);
-    else if (!c->is_final && step == spot_store_collecting(c->store))
+        spot_trainer_ask_more(c);
+    } else if (!c->is_final && step == spot_store_collecting(c->store)) {
         spot_trainer_settle_savers(c, -1);
+    }
     return 0;
 }

@@ -6,10 +6,8 @@
 
 #include "checkpoint/bundle_io.h"
 #include "common/clock.h"
-#include "common/hash.h"
 #include "common/xalloc.h"
 #include "train/trainer_state.h"
-#include "weights/save.h"
 
 /* --- durable generations ------------------------------------------------- */
 
@@ -48,22 +46,31 @@ static void ask_snapshots(struct spot_trainer *c, struct spot_trainer_member *wh
     spot_buf_release(&out);
 }
 
-/* Each bundle is asked of one holder; holders take turns, so that replicas share the work. */
+/* Holders take turns, so that replicas share the work. Position in the machine, or n. */
+static size_t holder_of(const struct spot_trainer *c, int b)
+{
+    const size_t n = c->machine->n_member;
+
+    for (size_t k = 0; k < n; k++)
+        if (holds(c, c->machine->member[((size_t)b + k) % n].id, b))
+            return ((size_t)b + k) % n;
+    return n;
+}
+
+/* Each bundle is asked of one holder. */
 static void ask_holders(struct spot_trainer *c, const struct place *to)
 {
     const size_t n = c->machine->n_member;
     struct spot_buf *ask = spot_xcalloc(n, sizeof(*ask));
 
-    for (int b = 0; b < c->n_bundle; b++)
-        for (size_t k = 0; k < n; k++) {
-            const size_t i = ((size_t)b + k) % n;
+    for (int b = 0; b < c->n_bundle; b++) {
+        const size_t i = holder_of(c, b);
 
-            if (holds(c, c->machine->member[i].id, b)) {
-                spot_put_u32(&ask[i], (uint32_t)b);
-                c->saver[b] = c->machine->member[i].id;
-                break;
-            }
+        if (i < n) {
+            spot_put_u32(&ask[i], (uint32_t)b);
+            c->saver[b] = c->machine->member[i].id;
         }
+    }
     for (size_t i = 0; i < n; i++) {
         if (ask[i].n)
             ask_snapshots(c, spot_trainer_member(c, c->machine->member[i].id), &ask[i], to);
@@ -72,7 +79,46 @@ static void ask_holders(struct spot_trainer *c, const struct place *to)
     free(ask);
 }
 
-/* The last state is sent: its hash and its file are made here. */
+static void ask_one(struct spot_trainer *c, int b, const struct place *to)
+{
+    const size_t i = holder_of(c, b);
+    struct spot_buf which = { 0 };
+
+    if (i == c->machine->n_member)
+        return;
+    c->saver[b] = c->machine->member[i].id;
+    spot_put_u32(&which, (uint32_t)b);
+    ask_snapshots(c, spot_trainer_member(c, c->saver[b]), &which, to);
+    spot_buf_release(&which);
+}
+
+void spot_trainer_ask_bundle(struct spot_trainer *c, int bundle)
+{
+    ask_one(c, bundle, &(struct place){ .nonce = 0 });
+}
+
+/* The last state does not change any more: each member brings one bundle after the other, and no
+ * more come at once than memory bears. */
+void spot_trainer_ask_more(struct spot_trainer *c)
+{
+    enum { QUEUED_BYTE = 32 << 20 };
+    const size_t queued_byte = spot_store_queued_byte(c->store);
+    struct place to = { .nonce = 0 };
+
+    if (!c->is_final || c->result || spot_store_collecting(c->store) != c->machine->round)
+        return;
+    if (!spot_store_where(c->store, to.dir, &to.nonce))
+        to = (struct place){ .nonce = 0 };
+    for (int b = 0; b < c->n_bundle; b++) {
+        const size_t i = holder_of(c, b);
+
+        if (!c->saver[b] && i < c->machine->n_member &&
+            !spot_trainer_owes_bundle(c, c->machine->member[i].id) &&
+            (queued_byte < QUEUED_BYTE || !spot_trainer_member(c, c->machine->member[i].id)->sends))
+            ask_one(c, b, &to);
+    }
+}
+
 void spot_trainer_save(struct spot_trainer *c)
 {
     struct place to = { .nonce = 0 };
@@ -81,25 +127,20 @@ void spot_trainer_save(struct spot_trainer *c)
     c->sent_byte = 0;
     spot_trainer_settle_savers(c, -1);
     spot_store_begin(c->store, c->machine->round);
-    if (c->is_final || !spot_store_share(c->store, to.dir, &to.nonce))
+    if (!spot_store_share(c->store, to.dir, &to.nonce))
         to = (struct place){ .nonce = 0 };
     if (spot_journal_sync(c->journal, &why)) /* no generation should be ahead of the log */
         c->options->warn("%s; after a crash they may lack what led to step %lld", why.msg,
                          (long long)c->machine->round);
     spot_trainer_lag_begun(c);
-    ask_holders(c, &to);
-}
-
-static bool result_is_whole(const struct spot_trainer *c)
-{
-    for (int b = 0; b < c->n_bundle; b++)
-        if (!c->result[b])
-            return false;
-    return true;
+    if (c->is_final)
+        spot_trainer_ask_more(c);
+    else
+        ask_holders(c, &to);
 }
 
 /* The frame is the caller's; what is kept of it is copied. 1 for a malformed one. */
-int spot_trainer_snapshot(struct spot_trainer *c, const struct spot_frame *frame,
+int spot_trainer_snapshot(struct spot_trainer *c, uint32_t id, const struct spot_frame *frame,
                           struct spot_err *err)
 {
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
@@ -110,22 +151,16 @@ int spot_trainer_snapshot(struct spot_trainer *c, const struct spot_frame *frame
         spot_bundle_check(&c->config.shape, (int)frame->tag, step, frame->data, frame->n_byte,
                           NULL))
         return 1;
-    if (c->is_final && step == c->machine->round && !c->result[frame->tag]) {
-        struct spot_frame *keep = spot_frame_new(frame->type, 0, frame->tag, frame->n_byte);
-
-        if (!keep)
-            return spot_err_set(err, SPOT_ESYS, "no memory for the final state");
-        memcpy(keep->data, frame->data, frame->n_byte);
-        c->result[frame->tag] = keep;
-        if (result_is_whole(c))
-            spot_group_end(c->group);
-    }
+    spot_trainer_member(c, id)->sends = true;
+    if (step == c->machine->round && (int)frame->tag == spot_trainer_pulling(c))
+        return spot_trainer_pulled(c, frame, err);
     copy = malloc(frame->n_byte);
     if (!copy)
         return spot_err_set(err, SPOT_ESYS, "no memory for a snapshot");
     memcpy(copy, frame->data, frame->n_byte);
     c->sent_byte += (int64_t)frame->n_byte;
     spot_store_put(c->store, step, (int)frame->tag, copy, frame->n_byte);
+    spot_trainer_ask_more(c);
     return 0;
 }
 
@@ -138,12 +173,37 @@ static void put_durable(const struct spot_trainer *c, struct spot_jw *jw)
         spot_jw_int(jw, "relayed_byte", c->sent_byte);
 }
 
-/* A generation has become durable, or could not be written: then the one before stays. */
+static int log_durable(struct spot_trainer *c, int64_t step, struct spot_err *err)
+{
+    struct spot_jw *const jw = spot_journal_begin(c->journal, "durable", c->machine->epoch, step);
+
+    if (jw)
+        put_durable(c, jw);
+    return spot_journal_end(c->journal, err);
+}
+
+/* The generation before stays. The last state is then had from the members, for hash and file. */
+static int not_durable(struct spot_trainer *c, int64_t step, const struct spot_err *why,
+                       struct spot_err *err)
+{
+    const bool is_last = step == c->machine->round;
+
+    if (is_last && c->is_final && c->options->state) {
+        c->state_err = *why; /* told when the result is safe */
+    } else {
+        if (is_last && spot_group_is_stopping(c->group))
+            return spot_err_set(err, why->code, "%s", why->msg);
+        c->options->warn("%s; training goes on without a durable copy of step %lld", why->msg,
+                         (long long)step);
+    }
+    return is_last && c->is_final ? spot_trainer_pull(c, err) : 0;
+}
+
+/* A generation has become durable, or could not be written. */
 int spot_trainer_store_news(void *job, struct spot_err *err)
 {
     struct spot_trainer *const c = job;
     struct spot_err why = { 0 };
-    struct spot_jw *jw;
     int64_t step;
     const int news = spot_store_result(c->store, &step, &why);
 
@@ -154,98 +214,10 @@ int spot_trainer_store_news(void *job, struct spot_err *err)
     }
     if (news > 0 && why.code)
         c->options->warn("%s", why.msg);
-    if (news < 0 && step == c->machine->round && c->is_final && c->options->state) {
-        c->state_err = why; /* told when the result is safe */
-    } else if (news < 0) {
-        if (step == c->machine->round && spot_group_is_stopping(c->group))
-            return spot_err_set(err, why.code, "%s", why.msg);
-        c->options->warn("%s; training goes on without a durable copy of step %lld", why.msg,
-                         (long long)step);
-    }
     if (news <= 0)
-        return 0;
+        return news < 0 ? not_durable(c, step, &why, err) : 0;
     spot_trainer_lag_ended(c);
-    jw = spot_journal_begin(c->journal, "durable", c->machine->epoch, step);
-    if (jw)
-        put_durable(c, jw);
-    return spot_journal_end(c->journal, err);
-}
-
-/* --- the end ------------------------------------------------------------- */
-
-/* The hash over step, bundles and planes in canonical order. */
-static void hash_bundle(struct spot_hash_stream *hash, const struct spot_bundle *bundle)
-{
-    for (int p = 0; p < SPOT_PLANES; p++)
-        spot_hash_stream_add(hash, bundle->plane[p], bundle->arena.n_elem * sizeof(float));
-}
-
-static struct spot_bundle **unpack_result(struct spot_trainer *c, struct spot_err *err)
-{
-    struct spot_bundle **bundle = spot_xcalloc((size_t)c->n_bundle, sizeof(struct spot_bundle *));
-
-    for (int b = 0; b < c->n_bundle; b++) {
-        bundle[b] = spot_bundle_unpack(&c->config.shape, b, c->machine->round, c->result[b]->data,
-                                       c->result[b]->n_byte, err);
-        free(c->result[b]);
-        c->result[b] = NULL;
-        if (!bundle[b]) {
-            for (int k = 0; k < b; k++)
-                spot_bundle_free(bundle[k]);
-            free(bundle);
-            return NULL;
-        }
-    }
-    return bundle;
-}
-
-/* A job that had nothing left to do is not done twice. */
-static int log_done(struct spot_trainer *c, const char *hex, struct spot_err *err)
-{
-    struct spot_jw *jw;
-
-    if (spot_journal_ends_done(c->journal, c->machine->round, hex))
-        return 0;
-    jw = spot_journal_begin(c->journal, "done", c->machine->epoch, c->machine->round);
-    if (jw) {
-        if (c->knows_loss)
-            spot_jw_real(jw, "loss", (double)c->last_loss);
-        spot_jw_str(jw, "state_xxh3_128", hex);
-    }
-    return spot_journal_end(c->journal, err);
-}
-
-int spot_trainer_finish(struct spot_trainer *c, struct spot_coordinator_result *result,
-                        struct spot_err *err)
-{
-    struct spot_bundle **bundle = unpack_result(c, err);
-    struct spot_hash_stream *hash;
-    struct spot_buf step = { 0 };
-    int rc = 0;
-
-    if (!bundle)
-        return -1;
-    hash = spot_hash_stream_new();
-    spot_put_i64(&step, c->machine->round);
-    spot_hash_stream_add(hash, step.data, step.n);
-    spot_buf_release(&step);
-    for (int b = 0; b < c->n_bundle; b++)
-        hash_bundle(hash, bundle[b]);
-    result->step = c->machine->round;
-    result->knows_loss = c->knows_loss;
-    result->loss = c->last_loss;
-    spot_hash128_hex(spot_hash_stream_128(hash), result->state_hex);
-    spot_hash_stream_free(hash);
-    if (c->model_dir)
-        rc = spot_model_dir_write(c->model_dir, &c->config.shape, c->options->bpe,
-                                  c->options->token_byte == 1 && !c->options->bpe, bundle,
-                                  SPOT_DT_F32, err);
-    else if (c->options->save)
-        rc = spot_save_weights(c->options->save, &c->config.shape, bundle, SPOT_DT_F32, err);
-    if (!rc)
-        rc = log_done(c, result->state_hex, err);
-    for (int b = 0; b < c->n_bundle; b++)
-        spot_bundle_free(bundle[b]);
-    free(bundle);
-    return rc;
+    if (c->is_final && step == c->machine->round)
+        spot_group_end(c->group);
+    return log_durable(c, step, err);
 }

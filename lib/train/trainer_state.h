@@ -29,6 +29,7 @@ struct spot_trainer_member {
     struct spot_peer *peer;
     bool keeps; /* what it held when it joined counts */
     bool cannot_mirror;
+    bool sends; /* bundles that it was asked to write */
     double warm_byte;             /* of sums, as a warm spare: more did not fit; 0: not known */
     int64_t *held;                /* [n_bundle], step of the copy it holds, -1 */
     struct spot_member_seen seen; /* of its last vote; filled where there is an observer */
@@ -118,7 +119,7 @@ struct spot_trainer {
     uint32_t drift_patience;    /* so many are believed; 0: not yet set */
     int64_t export_step;        /* a client waits until a step as new as this is durable */
     bool is_final;              /* all steps have committed: collecting the result */
-    struct spot_frame **result; /* [n_bundle], final snapshots */
+    struct spot_trainer_result *result; /* as far as it came, where the disk will not have it */
     int64_t sent_byte; /* of the newest generation: what members sent instead of writing it */
     uint32_t *saver;   /* [n_bundle], who was asked for it; 0: nobody */
     struct spot_err state_err; /* why the final generation could not be written */
@@ -266,7 +267,7 @@ void spot_trainer_watch_lag(struct spot_trainer *c);
 void spot_trainer_save(struct spot_trainer *c); /* ask holders for a durable generation */
 bool spot_trainer_save_is_due(const struct spot_trainer *c);
 /* 1 for a malformed snapshot, or word of a file: the member must go. */
-int spot_trainer_snapshot(struct spot_trainer *c, const struct spot_frame *frame,
+int spot_trainer_snapshot(struct spot_trainer *c, uint32_t id, const struct spot_frame *frame,
                           struct spot_err *err);
 int spot_trainer_written(struct spot_trainer *c, const struct spot_frame *frame);
 /* trainer_saver.c: does a member owe a bundle? One is gone. An epoch is over, or the job goes on
@@ -277,6 +278,19 @@ void spot_trainer_lost_saver(struct spot_trainer *c, uint32_t id);
 void spot_trainer_settle_savers(struct spot_trainer *c, int64_t most);
 bool spot_trainer_awaits_savers(const struct spot_trainer *c, int64_t step);
 int spot_trainer_store_news(void *job, struct spot_err *err);
+/* Ask one holder for a bundle, to be sent. */
+void spot_trainer_ask_bundle(struct spot_trainer *c, int bundle);
+/* Of the last state: ask for what nobody was asked for and fits into memory now. */
+void spot_trainer_ask_more(struct spot_trainer *c);
+
+/* trainer_result.c: hash and file of the last state, a bundle at a time: from the disk, or, where
+ * it cannot be there, as members send them. Begin with that; one has come; which is awaited, -1
+ * none; give it up. */
+int spot_trainer_pull(struct spot_trainer *c, struct spot_err *err);
+int spot_trainer_pulled(struct spot_trainer *c, const struct spot_frame *frame,
+                        struct spot_err *err);
+int spot_trainer_pulling(const struct spot_trainer *c);
+void spot_trainer_drop_result(struct spot_trainer *c);
 int spot_trainer_finish(struct spot_trainer *c, struct spot_coordinator_result *result,
                         struct spot_err *err);
 

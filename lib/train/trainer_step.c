@@ -156,13 +156,14 @@ static int log_formed(struct spot_trainer *c, struct spot_err *err)
     return spot_journal_end(c->journal, err);
 }
 
-/* All steps have committed: fetch the state once more, for the hash, the file and the disk. */
+/* All steps have committed: the state is made durable once more, for hash and file, too. */
 static void begin_end(struct spot_trainer *c)
 {
     c->is_final = true;
     spot_view_rest(c->view);
-    if (c->options->observer)
-        spot_group_end(c->group); /* nobody wants the weights */
+    if (c->options->observer || /* nobody wants the weights */
+        (spot_store_newest(c->store) == c->machine->round && spot_store_confirm(c->store)))
+        spot_group_end(c->group);
     else
         spot_trainer_save(c);
 }
@@ -205,11 +206,7 @@ void spot_trainer_quiesced(void *job, struct spot_view *view)
     struct spot_trainer *const c = job;
 
     (void)view;
-    if (c->is_final)
-        for (int b = 0; b < c->n_bundle; b++) {
-            free(c->result[b]);
-            c->result[b] = NULL;
-        }
+    spot_trainer_drop_result(c);
     c->is_final = c->is_redoing = false;
     c->val.batch = -1;
     spot_trainer_settle_savers(c, INT64_MAX);

@@ -53,26 +53,29 @@ static struct spot_st_tensor describe(const struct spot_shape *shape, const stru
     return st;
 }
 
-static size_t list_tensors(const struct spot_shape *shape, struct spot_bundle *const *bundle,
-                           int n_bundle, enum spot_dtype dtype, struct spot_st_tensor **list)
+static size_t list_tensors(const struct spot_shape *shape, enum spot_dtype dtype,
+                           struct spot_st_tensor **list)
 {
+    const int n_bundle = spot_shape_bundles(shape);
     size_t n = 0, cap = 0;
 
     for (int b = 0; b < n_bundle; b++) {
-        const struct spot_arena *const a = &bundle[b]->arena;
+        struct spot_arena a;
+        const struct spot_hf_name *e;
         size_t n_export;
-        const struct spot_hf_name *const e = spot_hf_names(shape, a->kind, &n_export);
 
+        spot_arena_of(shape, b, &a);
+        e = spot_hf_names(shape, a.kind, &n_export);
         for (size_t i = 0; i < n_export; i++) {
-            const int tensor = spot_arena_find(a, e[i].ours);
+            const int tensor = spot_arena_find(&a, e[i].ours);
             char *name;
 
-            if (spot_arena_is_copy(shape, a, tensor))
+            if (spot_arena_is_copy(shape, &a, tensor))
                 continue;
             name = spot_xcalloc(SPOT_HF_NAME_MAX, 1);
             spot_hf_name_of(shape, b, &e[i], name);
             *list = spot_xgrow(*list, &cap, n + 1, sizeof(**list));
-            (*list)[n++] = describe(shape, &a->tensor[tensor], &e[i], dtype, name);
+            (*list)[n++] = describe(shape, &a.tensor[tensor], &e[i], dtype, name);
         }
     }
     return n;
@@ -103,28 +106,27 @@ static void write_elements(const float *x, size_t n, enum spot_dtype dtype, FILE
     }
 }
 
-static void write_data(const struct spot_shape *shape, struct spot_bundle *const *bundle,
-                       int n_bundle, enum spot_dtype dtype, FILE *out)
+void spot_weights_out_add(struct spot_weights_out *w, const struct spot_bundle *bundle)
 {
-    for (int b = 0; b < n_bundle; b++) {
-        const struct spot_arena *const a = &bundle[b]->arena;
-        size_t n_export;
-        const struct spot_hf_name *const e = spot_hf_names(shape, a->kind, &n_export);
+    const struct spot_arena *const a = &bundle->arena;
+    size_t n_export;
+    const struct spot_hf_name *const e = spot_hf_names(w->shape, a->kind, &n_export);
 
-        for (size_t i = 0; i < n_export; i++) {
-            const int tensor = spot_arena_find(a, e[i].ours);
-            const struct spot_tensor *const t = &a->tensor[tensor];
-            const size_t n = (size_t)(t->rows * t->cols) * (size_t)(t->is_sharded ? a->n_shard : 1);
-            float *whole;
+    assert(bundle->index == w->next);
+    w->next++;
+    for (size_t i = 0; i < n_export; i++) {
+        const int tensor = spot_arena_find(a, e[i].ours);
+        const struct spot_tensor *const t = &a->tensor[tensor];
+        const size_t n = (size_t)(t->rows * t->cols) * (size_t)(t->is_sharded ? a->n_shard : 1);
+        float *whole;
 
-            if (spot_arena_is_copy(shape, a, tensor))
-                continue;
-            whole = spot_xcalloc(n, sizeof(*whole));
-            gather(bundle[b], shape, &e[i], whole);
-            write_elements(whole, (size_t)(spot_hf_n_row(shape, t, e[i].part) * t->cols), dtype,
-                           out);
-            free(whole);
-        }
+        if (spot_arena_is_copy(w->shape, a, tensor))
+            continue;
+        whole = spot_xcalloc(n, sizeof(*whole));
+        gather(bundle, w->shape, &e[i], whole);
+        write_elements(whole, (size_t)(spot_hf_n_row(w->shape, t, e[i].part) * t->cols), w->dtype,
+                       w->out.file);
+        free(whole);
     }
 }
 
@@ -173,28 +175,43 @@ static void write_head(const struct spot_shape *shape, const struct spot_st_tens
     spot_st_write_noted(note, (size_t)n_note + 1, list, n, head);
 }
 
-int spot_save_weights(const char *path, const struct spot_shape *shape,
-                      struct spot_bundle *const *bundle, enum spot_dtype dtype,
-                      struct spot_err *err)
+int spot_weights_out_open(struct spot_weights_out *w, const char *path,
+                          const struct spot_shape *shape, enum spot_dtype dtype,
+                          struct spot_err *err)
 {
-    const int n_bundle = spot_shape_bundles(shape);
     struct spot_st_tensor *list = NULL;
-    const size_t n = list_tensors(shape, bundle, n_bundle, dtype, &list);
+    const size_t n = list_tensors(shape, dtype, &list);
     struct spot_buf head = { 0 };
-    struct spot_out out;
     int rc;
 
     assert(dtype == SPOT_DT_F32 || dtype == SPOT_DT_BF16);
+    *w = (struct spot_weights_out){ .shape = shape, .dtype = dtype };
     write_head(shape, list, n, &head);
     for (size_t i = 0; i < n; i++)
         free(list[i].name);
     free(list);
-    rc = spot_out_open(&out, path, err);
-    if (!rc) {
-        fwrite(head.data, 1, head.n, out.file);
-        write_data(shape, bundle, n_bundle, dtype, out.file);
-        rc = spot_out_commit(&out, err);
-    }
+    rc = spot_out_open(&w->out, path, err);
+    if (!rc)
+        fwrite(head.data, 1, head.n, w->out.file);
     spot_buf_release(&head);
     return rc;
+}
+
+int spot_weights_out_finish(struct spot_weights_out *w, int rc, struct spot_err *err)
+{
+    assert(rc || w->next == spot_shape_bundles(w->shape));
+    return spot_out_finish(&w->out, rc, err);
+}
+
+int spot_save_weights(const char *path, const struct spot_shape *shape,
+                      struct spot_bundle *const *bundle, enum spot_dtype dtype,
+                      struct spot_err *err)
+{
+    struct spot_weights_out w;
+
+    if (spot_weights_out_open(&w, path, shape, dtype, err))
+        return -1;
+    for (int b = 0; b < spot_shape_bundles(shape); b++)
+        spot_weights_out_add(&w, bundle[b]);
+    return spot_weights_out_finish(&w, 0, err);
 }

@@ -4,6 +4,7 @@
 #define SPOT_WEIGHTS_SAVE_H
 
 #include "common/err.h"
+#include "common/out.h"
 #include "shard/bundle.h"
 #include "shard/safetensors.h"
 
@@ -30,6 +31,24 @@ int spot_save_notes(const struct spot_shape *shape, struct spot_st_note note[SPO
 int spot_save_weights(const char *path, const struct spot_shape *shape,
                       struct spot_bundle *const *bundle, enum spot_dtype dtype,
                       struct spot_err *err);
+
+/* The same with one bundle at a time. */
+struct spot_weights_out {
+    const struct spot_shape *shape;
+    enum spot_dtype dtype;
+    int next; /* bundle */
+    struct spot_out out;
+};
+
+/* The shape is borrowed. Returns 0, or -1 with *err (SPOT_ESYS). */
+int spot_weights_out_open(struct spot_weights_out *weights, const char *path,
+                          const struct spot_shape *shape, enum spot_dtype dtype,
+                          struct spot_err *err);
+/* Of bundle `next` only index, arena and the master plane are looked at. */
+void spot_weights_out_add(struct spot_weights_out *weights, const struct spot_bundle *bundle);
+/* Where rc is 0 and all bundles were added, the file is put in its place; else it is thrown away.
+ * Returns the resulting rc. */
+int spot_weights_out_finish(struct spot_weights_out *weights, int rc, struct spot_err *err);
 
 #ifdef __cplusplus
 }

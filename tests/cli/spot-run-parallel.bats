@@ -55,9 +55,13 @@ resumes_right() {
     wait $train || true
     [ "$(relayed log)" -eq 0 ]
     step=$(basename one/gen-*)
-    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps $((10#${step#gen-})) --state two --workers 1 --events two.log
-    [ "$(relayed two.log)" -gt 0 ] # the last state is sent, for its hash
-    diff -r one/$step two/$step
+    step=$((10#${step#gen-}))
+    : >full
+    train two.log --steps $step --state two --listen unix:k
+    SPOT_DISK_FULL=$PWD/full LD_PRELOAD=$disk spot-run worker -q --join unix:k --join-timeout 60s
+    wait $train
+    [ "$(relayed two.log)" -gt 0 ]
+    diff -r one/gen-* two/$(basename one/gen-*)
 }
 
 @test "who does not see the directory sends its bundles; the others write theirs" {
@@ -82,6 +86,36 @@ resumes_right() {
     [ "$(relayed log)" -gt 0 ]
     stops_right log
     resumes_right
+}
+
+# calm STEPS: the hash, and a file, of an undisturbed job of so many steps
+calm() {
+    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps "$1" --workers 1 --events calm --save calm.safetensors
+}
+
+@test "the last state is written by its holders, and the coordinator makes hash and file of what is there" {
+    calm 7
+    train log --steps 7 --grid 2x2 --state st --save m.safetensors
+    for name in a b c d; do worker $name; done
+    wait $train
+    [ "$(relayed log)" -eq 0 ]
+    [ "$(tail -n 1 log | jq -r .state_xxh3_128)" = "$(tail -n 1 calm | jq -r .state_xxh3_128)" ]
+    cmp m.safetensors calm.safetensors
+}
+
+@test "a disk that is full at the end: hash and file come from the members, and the disk is told of" {
+    calm 7
+    : >full
+    background env SPOT_DISK_FULL=$PWD/full LD_PRELOAD="$disk" timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 \
+        --listen unix:j --lease 20s --events log --steps 7 --grid 1x2 --state st --save m.safetensors --durable-every 1h 2>log.err
+    train=$pid
+    for name in a b; do SPOT_DISK_FULL=$PWD/full LD_PRELOAD=$disk worker $name; done
+    status=0
+    wait $train || status=$?
+    [ $status -eq 4 ]
+    grep -q 'No space left on device' log.err
+    [ "$(tail -n 1 log | jq -r .state_xxh3_128)" = "$(tail -n 1 calm | jq -r .state_xxh3_128)" ]
+    cmp m.safetensors calm.safetensors
 }
 
 @test "a disk that is full for all in the middle of a generation: said, and the job goes on to the next" {
