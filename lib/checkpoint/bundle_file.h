@@ -41,6 +41,12 @@ int spot_bundle_file_write(const char *dir, const struct spot_bundle *bundle,
                            bool (*goes_on)(void *user), void *user, struct spot_written *written,
                            struct spot_err *err);
 
+/* The same to a store behind a command, as an object of a generation under this nonce. */
+struct spot_objects;
+int spot_bundle_object_write(struct spot_objects *objects, uint64_t nonce,
+                             const struct spot_bundle *bundle, struct spot_written *written,
+                             struct spot_err *err);
+
 /* Is a file of so many bytes there? What is in it is found out when it is read. */
 int spot_bundle_file_check(const char *dir, int index, size_t n_byte, struct spot_err *err);
 

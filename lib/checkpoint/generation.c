@@ -49,147 +49,28 @@ bool spot_generation_is_damage(const struct spot_err *err)
     return err->code == SPOT_EDATA || err->code == SPOT_EUSAGE;
 }
 
-/* --- writing ------------------------------------------------------------- */
-
-static int sync_path(const char *path, struct spot_err *err)
+void spot_generation_drop(const struct spot_generations *g, int64_t step)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int rc = 0;
+    char path[PATH_SIZE];
 
-    if (fd < 0 || fsync(fd))
-        rc = spot_err_sys(err, "cannot sync '%s'", path);
-    if (fd >= 0)
-        close(fd);
-    return rc;
-}
-
-static int write_file(const char *path, const void *data, size_t n_byte, struct spot_err *err)
-{
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int rc = 0;
-
-    if (fd < 0)
-        return spot_err_sys(err, "cannot write '%s'", path);
-    if (spot_write_at(fd, 0, data, n_byte))
-        rc = spot_err_sys(err, "cannot write '%s'", path);
-    else if (fsync(fd))
-        rc = spot_err_sys(err, "cannot sync '%s'", path);
-    if (close(fd) && !rc)
-        rc = spot_err_sys(err, "cannot write '%s'", path);
-    return rc;
-}
-
-static int write_manifest(const struct spot_generations *g, const char *dir, int64_t step,
-                          const struct spot_written *written, struct spot_err *err)
-{
-    char path[PATH_SIZE + 32], hex[SPOT_HASH_HEX], job[20];
-    struct spot_out out;
-    struct spot_jw jw;
-
-    snprintf(path, sizeof(path), "%s/manifest.json", dir);
-    if (spot_out_open(&out, path, err))
-        return -1;
-    snprintf(job, sizeof(job), "%016" PRIx64, g->job);
-    spot_jw_init(&jw, out.file, true);
-    spot_jw_object(&jw, NULL);
-    spot_jw_str(&jw, "schema", "spot.state/1");
-    spot_jw_str(&jw, "job", job);
-    spot_jw_int(&jw, "step", step);
-    spot_jw_array(&jw, "bundles");
-    for (int b = 0; b < g->n_bundle; b++) {
-        spot_hash128_hex(written[b].hash, hex);
-        spot_jw_object(&jw, NULL);
-        spot_jw_int(&jw, "byte", (int64_t)written[b].n_byte);
-        spot_jw_str(&jw, "xxh3_128", hex);
-        spot_jw_end(&jw);
+    if (g->objects) {
+        spot_objects_drop(g->objects, step);
+        return;
     }
-    spot_jw_end(&jw);
-    spot_jw_end(&jw);
-    return spot_out_finish(&out, spot_jw_close(&jw, err), err);
+    spot_generation_path(g, step, "", path);
+    spot_generation_remove(path);
 }
 
-/* A step has one state: what is durable already is not touched. Returns 1 if it is, 0 if it is not
- * there or damaged, -1 with *err. */
-static int is_durable(const struct spot_generations *g, int64_t step, struct spot_err *err)
+void spot_generation_drop_tmp(const struct spot_generations *g, int64_t step, uint64_t nonce)
 {
-    char dir[PATH_SIZE];
-    struct spot_err why = { 0 };
+    char path[PATH_SIZE];
 
-    spot_generation_path(g, step, "", dir);
-    if (access(dir, F_OK) != 0)
-        return 0;
-    if (!spot_generation_verify(g, step, &why))
-        return 1;
-    return spot_generation_is_damage(&why) ? 0 : spot_err_set(err, why.code, "%s", why.msg);
-}
-
-void spot_generation_tmp(const struct spot_generations *g, int64_t step, uint64_t nonce,
-                         char path[PATH_SIZE])
-{
-    char suffix[32] = ".tmp";
-
-    if (nonce)
-        snprintf(suffix, sizeof(suffix), ".%016" PRIx64 ".tmp", nonce);
-    spot_generation_path(g, step, suffix, path);
-}
-
-int spot_generation_share(const struct spot_generations *g, int64_t step, uint64_t nonce,
-                          struct spot_err *err)
-{
-    char dir[PATH_SIZE];
-
-    spot_generation_tmp(g, step, nonce, dir);
-    if (mkdir(dir, 0700))
-        return spot_err_sys(err, "cannot make '%s'", dir);
-    if (!spot_bundle_file_mark(dir, nonce, err))
-        return 0;
-    spot_generation_remove(dir);
-    return -1;
-}
-
-int spot_generation_begin(const struct spot_generations *g, int64_t step, struct spot_err *err)
-{
-    char dir[PATH_SIZE];
-
-    spot_generation_tmp(g, step, 0, dir);
-    spot_generation_remove(dir);
-    return mkdir(dir, 0700) ? spot_err_sys(err, "cannot make '%s'", dir) : 0;
-}
-
-int spot_generation_put(const struct spot_generations *g, int64_t step, uint64_t nonce, int bundle,
-                        const void *data, size_t n_byte, struct spot_written *written,
-                        struct spot_err *err)
-{
-    char dir[PATH_SIZE], path[PATH_SIZE + 32];
-
-    spot_generation_tmp(g, step, nonce, dir);
-    spot_bundle_file_path(dir, bundle, path, sizeof(path));
-    *written = (struct spot_written){ n_byte, spot_hash128(data, n_byte) };
-    return write_file(path, data, n_byte, err);
-}
-
-int spot_generation_commit(const struct spot_generations *g, int64_t step, uint64_t nonce,
-                           const struct spot_written *written, struct spot_err *err)
-{
-    char dir[PATH_SIZE], final[PATH_SIZE];
-    const int durable = is_durable(g, step, err);
-
-    spot_generation_tmp(g, step, nonce, dir);
-    spot_generation_path(g, step, "", final);
-    if (durable > 0)
-        spot_generation_remove(dir);
-    if (durable)
-        return durable < 0 ? -1 : 0;
-    for (int b = 0; b < g->n_bundle; b++)
-        if (spot_bundle_file_check(dir, b, written[b].n_byte, err))
-            return -1;
-    spot_bundle_file_unmark(dir);
-    if (write_manifest(g, dir, step, written, err) || sync_path(dir, err))
-        return -1;
-    spot_generation_remove(final); /* damaged */
-    if (rename(dir, final))
-        return spot_err_sys(err, "cannot rename '%s'", dir);
-    return sync_path(g->dir, err);
+    if (g->objects) {
+        spot_objects_drop_unfinished(g->objects, step, nonce);
+        return;
+    }
+    spot_generation_tmp(g, step, nonce, path);
+    spot_generation_remove(path);
 }
 
 /* --- finding generations ------------------------------------------------- */
@@ -204,11 +85,13 @@ static int compare_steps(const void *a, const void *b)
 /* Steps of all complete generations, newest first; *n of them, freed by the caller. */
 int64_t *spot_generation_list(const struct spot_generations *g, size_t *n)
 {
-    DIR *dir = opendir(g->dir);
+    DIR *dir = g->objects ? NULL : opendir(g->dir);
     const struct dirent *entry;
     int64_t *step = NULL;
     size_t cap = 0;
 
+    if (g->objects)
+        return spot_objects_list(g->objects, n);
     *n = 0;
     while (dir && (entry = readdir(dir))) {
         char name[32];
@@ -274,17 +157,42 @@ struct manifest {
     const struct spot_json_value *bundles;
 };
 
+static int load_object(const struct spot_generations *g, int64_t step, const char *source,
+                       struct spot_json_doc *doc, struct spot_err *err)
+{
+    size_t n;
+    char *const text = spot_objects_manifest(g->objects, step, &n, err);
+    FILE *const in = text ? fmemopen(text, n, "r") : NULL;
+    int rc = -1;
+
+    if (in)
+        rc = spot_json_load(doc, in, source, err);
+    else if (text)
+        rc = spot_err_set(err, SPOT_EDATA, "'%s' is empty", source);
+    if (in)
+        fclose(in);
+    free(text);
+    return rc;
+}
+
+static int load_manifest(const struct spot_generations *g, int64_t step, const char *path,
+                         struct spot_json_doc *doc, struct spot_err *err)
+{
+    struct stat st;
+
+    if (g->objects)
+        return load_object(g, step, path, doc, err);
+    return check_file(path, &st, err) ? -1 : spot_json_load_path(doc, path, err);
+}
+
 static int open_manifest(const struct spot_generations *g, int64_t step, struct manifest *m,
                          struct spot_err *err)
 {
     char path[PATH_SIZE], job[20];
     struct manifest_head head;
-    struct stat st;
 
     spot_generation_path(g, step, "/manifest.json", path);
-    if (check_file(path, &st, err))
-        return -1;
-    if (spot_json_load_path(&m->doc, path, err))
+    if (load_manifest(g, step, path, &m->doc, err))
         return -1;
     snprintf(job, sizeof(job), "%016" PRIx64, g->job);
     if (g->manifest && g->manifest != m->doc.hash) {
@@ -337,6 +245,8 @@ static int open_file(const char *path, size_t n_byte, struct spot_err *err)
 enum { HEAD_BYTE = 16, PIECE_BYTE = 1 << 20 };
 
 struct scan {
+    struct spot_hash_stream *stream;
+    size_t at;
     spot_generation_bytes_fn *fn; /* NULL: nobody wants them */
     void *user;
     size_t n_byte;
@@ -344,26 +254,25 @@ struct scan {
     uint8_t head[HEAD_BYTE];
 };
 
-static int scan_piece(struct scan *scan, struct spot_hash_stream *hash, size_t at,
-                      const uint8_t *piece, size_t n, struct spot_err *err)
+static int scan_piece(void *user, const void *piece, size_t n, struct spot_err *err)
 {
-    for (size_t i = 0; i < n && at + i < HEAD_BYTE; i++)
-        scan->head[at + i] = piece[i];
-    spot_hash_stream_add(hash, piece, n);
+    struct scan *const scan = user;
+
+    for (size_t i = 0; i < n && scan->at + i < HEAD_BYTE; i++)
+        scan->head[scan->at + i] = ((const uint8_t *)piece)[i];
+    scan->at += n;
+    spot_hash_stream_add(scan->stream, piece, n);
     return scan->fn ? scan->fn(scan->user, piece, n, err) : 0;
 }
 
 static int scan_file(const char *path, size_t n_byte, struct scan *scan, struct spot_err *err)
 {
     const int fd = open_file(path, n_byte, err);
-    struct spot_hash_stream *hash;
     uint8_t *piece;
     int rc = 0;
 
     if (fd < 0)
         return -1;
-    scan->n_byte = n_byte;
-    hash = spot_hash_stream_new();
     piece = spot_xcalloc(1, PIECE_BYTE);
     for (size_t at = 0; !rc && at < n_byte;) {
         const size_t most = n_byte - at < PIECE_BYTE ? n_byte - at : PIECE_BYTE;
@@ -375,13 +284,36 @@ static int scan_file(const char *path, size_t n_byte, struct scan *scan, struct 
             rc = spot_err_set(err, SPOT_EDATA, "'%s' has become shorter than %zu bytes", path,
                               n_byte);
         else
-            rc = scan_piece(scan, hash, at, piece, most, err);
+            rc = scan_piece(scan, piece, most, err);
         at += most;
     }
     close(fd);
-    scan->hash = spot_hash_stream_128(hash);
-    spot_hash_stream_free(hash);
     free(piece);
+    return rc;
+}
+
+static int scan_object(const struct spot_generations *g, int64_t step, int bundle,
+                       struct scan *scan, struct spot_err *err)
+{
+    if (spot_objects_get(g->objects, step, bundle, scan_piece, scan, err))
+        return -1;
+    return scan->at == scan->n_byte
+               ? 0
+               : spot_err_set(err, SPOT_EDATA,
+                              "the store gives %zu bytes of bundle %d of step %lld, expected %zu",
+                              scan->at, bundle, (long long)step, scan->n_byte);
+}
+
+static int scan_all(const struct spot_generations *g, int64_t step, int bundle, const char *path,
+                    size_t n_byte, struct scan *scan, struct spot_err *err)
+{
+    int rc;
+
+    scan->n_byte = n_byte;
+    scan->stream = spot_hash_stream_new();
+    rc = g->objects ? scan_object(g, step, bundle, scan, err) : scan_file(path, n_byte, scan, err);
+    scan->hash = spot_hash_stream_128(scan->stream);
+    spot_hash_stream_free(scan->stream);
     return rc;
 }
 
@@ -404,7 +336,8 @@ static int scan_bundle(const struct spot_generations *g, int64_t step, const str
 
     spot_generation_path(g, step, "", dir);
     spot_bundle_file_path(dir, bundle, path, sizeof(path));
-    if (read_entry(m, bundle, &entry, err) || scan_file(path, (size_t)entry.n_byte, scan, err))
+    if (read_entry(m, bundle, &entry, err) ||
+        scan_all(g, step, bundle, path, (size_t)entry.n_byte, scan, err))
         return -1;
     spot_hash128_hex(scan->hash, hex);
     if (strcmp(hex, entry.hash) != 0)
@@ -417,6 +350,24 @@ static int scan_bundle(const struct spot_generations *g, int64_t step, const str
     return 0;
 }
 
+static int check_sizes(const struct spot_generations *g, int64_t step, const struct manifest *m,
+                       struct spot_err *err)
+{
+    struct spot_written *const written = spot_xcalloc((size_t)g->n_bundle, sizeof(*written));
+    int rc = 0;
+
+    for (int b = 0; !rc && b < g->n_bundle; b++) {
+        struct manifest_entry entry;
+
+        rc = read_entry(m, b, &entry, err);
+        written[b].n_byte = rc ? 0 : (size_t)entry.n_byte;
+    }
+    if (!rc)
+        rc = spot_objects_check(g->objects, step, written, g->n_bundle, err);
+    free(written);
+    return rc;
+}
+
 int spot_generation_verify(const struct spot_generations *g, int64_t step, struct spot_err *err)
 {
     struct manifest m;
@@ -424,7 +375,9 @@ int spot_generation_verify(const struct spot_generations *g, int64_t step, struc
 
     if (open_manifest(g, step, &m, err))
         return -1;
-    for (int b = 0; !rc && b < g->n_bundle; b++) {
+    if (g->objects)
+        rc = check_sizes(g, step, &m, err);
+    for (int b = 0; !g->objects && !rc && b < g->n_bundle; b++) {
         struct scan scan = { .fn = NULL };
 
         rc = scan_bundle(g, step, &m, b, &scan, err);
@@ -515,6 +468,8 @@ bool spot_generation_exists(const struct spot_generations *g, int64_t step)
     char path[PATH_SIZE];
 
     spot_generation_path(g, step, "/manifest.json", path);
+    if (g->objects)
+        return true; /* it would have to be asked for */
     return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR);
 }
 
@@ -522,6 +477,10 @@ void spot_generation_set_aside(const struct spot_generations *g, int64_t step)
 {
     char good[PATH_SIZE], bad[PATH_SIZE];
 
+    if (g->objects) {
+        spot_objects_set_aside(g->objects, step);
+        return;
+    }
     spot_generation_path(g, step, "", good);
     spot_generation_path(g, step, ".bad", bad);
     spot_generation_remove(bad);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "checkpoint/bundle_file.h"
+#include "checkpoint/object_store.h"
 #include "common/err.h"
 #include "common/json.h"
 
@@ -24,7 +25,8 @@ enum { SPOT_GENERATION_PATH = 2 * PATH_MAX };
 
 struct spot_generations {
     char dir[PATH_MAX];
-    uint64_t job; /* 0: whatever job it is, to read only */
+    struct spot_objects *objects; /* NULL: they are files in dir; else `dir` is for messages */
+    uint64_t job;                 /* 0: whatever job it is, to read only */
     int n_bundle;
     uint64_t manifest;        /* hash of the text of the only manifest that counts; 0: any */
     void (*tick)(void *user); /* after each bundle that is verified; may be NULL */
@@ -47,6 +49,11 @@ bool spot_generation_is_damage(const struct spot_err *err);
 
 /* Is it still there? One that cannot be looked at counts as there. */
 bool spot_generation_exists(const struct spot_generations *generations, int64_t step);
+
+/* Remove it, or what of it was put together under that nonce. */
+void spot_generation_drop(const struct spot_generations *generations, int64_t step);
+void spot_generation_drop_tmp(const struct spot_generations *generations, int64_t step,
+                              uint64_t nonce);
 
 /* Rename it gen-STEP.bad, in the place of an earlier one of that name. */
 void spot_generation_set_aside(const struct spot_generations *generations, int64_t step);
@@ -83,7 +90,8 @@ int spot_generation_check(const struct spot_generations *generations, int64_t st
 /* Hash of the manifest's text, which has the hash of every bundle; 0: it is not sound. */
 uint64_t spot_generation_hash(const struct spot_generations *generations, int64_t step);
 
-/* The same for every byte of every bundle. */
+/* The same for every byte of every bundle; of objects, which who needs them reads and verifies, for
+ * their sizes. */
 int spot_generation_verify(const struct spot_generations *generations, int64_t step,
                            struct spot_err *err);
 

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,8 +208,36 @@ static void init_clock(pthread_cond_t *changed)
     pthread_condattr_destroy(&attribute);
 }
 
+/* While the job's own thread waits for a command, it has to go on all the same. */
+static bool goes_on(void *user)
+{
+    struct spot_store *const s = user;
+
+    if (s->tick && !(s->has_thread && pthread_equal(pthread_self(), s->thread)))
+        s->tick(s->user);
+    return true;
+}
+
+static int claim(struct spot_store *s, const char *command, double timeout_s, struct spot_err *err)
+{
+    const struct spot_state_command how = {
+        .command = command, .limit_s = timeout_s, .goes_on = goes_on, .user = s
+    };
+
+    if (!command)
+        return 0;
+    s->disk.objects = spot_objects_new(&how);
+    return spot_objects_claim(s->disk.objects, s->disk.job, err);
+}
+
 struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
                                    struct spot_err *err)
+{
+    return spot_store_open_behind(dir, NULL, 0, job, n_bundle, err);
+}
+
+struct spot_store *spot_store_open_behind(const char *dir, const char *command, double timeout_s,
+                                          uint64_t job, int n_bundle, struct spot_err *err)
 {
     struct spot_store *s = spot_xcalloc(1, sizeof(*s));
 
@@ -223,7 +252,8 @@ struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
     s->watched = -1;
     pthread_mutex_init(&s->lock, NULL);
     init_clock(&s->changed);
-    if (make_dir(s, dir, err) || spot_store_lock(s, err) || look_around(s, err))
+    if (make_dir(s, dir, err) || spot_store_lock(s, err) || claim(s, command, timeout_s, err) ||
+        look_around(s, err))
         goto fail;
     spot_store_drop_unfinished(s);
     if (spot_endpoint_pipe(s->news)) {
@@ -259,12 +289,27 @@ void spot_store_close(struct spot_store *s)
     if (s->lock_fd >= 0)
         close(s->lock_fd);
     spot_store_free_queue(s);
+    spot_objects_free(s->disk.objects);
     free(s->spool.written);
     free(s->piece);
     free(s->work);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     free(s);
+}
+
+bool spot_store_is_behind(const struct spot_store *s)
+{
+    return s->disk.objects != NULL;
+}
+
+void spot_store_source(const struct spot_store *s, char source[SPOT_STORE_PATH])
+{
+    if (s->disk.objects)
+        snprintf(source, SPOT_STORE_PATH, "command:%016" PRIx64,
+                 spot_objects_owner(s->disk.objects));
+    else
+        snprintf(source, SPOT_STORE_PATH, "%s", s->disk.dir);
 }
 
 const char *spot_store_dir(const struct spot_store *s)

@@ -33,8 +33,15 @@ struct spot_store;
  */
 struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
                                    struct spot_err *err);
+/* The same with the generations behind a command of the user, which is borrowed, as is what it
+ * points to: DIR is the lock's and whatever else the job has there. */
+struct spot_store *spot_store_open_behind(const char *dir, const char *command, double timeout_s,
+                                          uint64_t job, int n_bundle, struct spot_err *err);
+bool spot_store_is_behind(const struct spot_store *store);
 void spot_store_close(struct spot_store *store);
 
+/* The directory; behind a command, "command:OWNER". */
+void spot_store_source(const struct spot_store *store, char source[SPOT_STORE_PATH]);
 const char *spot_store_dir(const struct spot_store *store);
 
 /* Step of the newest durable generation, -1 if there is none. */
@@ -75,6 +82,7 @@ void spot_store_put(struct spot_store *store, int64_t step, int bundle, uint8_t 
  * durable. What is not written there may still be put. */
 bool spot_store_share(struct spot_store *store, char dir[SPOT_STORE_PATH], uint64_t *nonce);
 /* That place again; false where there is none. */
+/* Behind a command it is "command:OWNER", OWNER as of object_store.h. */
 bool spot_store_where(const struct spot_store *store, char dir[SPOT_STORE_PATH], uint64_t *nonce);
 void spot_store_put_written(struct spot_store *store, int64_t step, uint64_t nonce, int bundle,
                             const struct spot_written *written);

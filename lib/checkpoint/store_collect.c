@@ -57,11 +57,9 @@ static void enqueue(struct spot_store *s, int64_t step, int bundle, uint8_t *dat
 {
     struct spot_queued *const q = spot_xcalloc(1, sizeof(*q));
 
-    *q = (struct spot_queued){ .nonce = s->nonce,
-                               .step = step,
-                               .bundle = bundle,
-                               .data = data_take,
-                               .n_byte = n_byte };
+    *q = (struct spot_queued){
+        .nonce = s->nonce, .step = step, .bundle = bundle, .data = data_take, .n_byte = n_byte
+    };
     pthread_mutex_lock(&s->lock);
     q->serial = s->serial;
     *s->end = q;
@@ -163,6 +161,10 @@ bool spot_store_where(const struct spot_store *s, char dir[SPOT_STORE_PATH], uin
     char path[PATH_SIZE];
 
     *nonce = s->nonce;
+    if (spot_store_is_behind(s)) {
+        spot_store_source(s, dir);
+        return s->nonce != 0;
+    }
     spot_generation_tmp(&s->disk, s->collecting, s->nonce, path);
     return s->nonce && realpath(path, dir);
 }
@@ -172,7 +174,7 @@ bool spot_store_share(struct spot_store *s, char dir[SPOT_STORE_PATH], uint64_t 
     char path[PATH_SIZE];
 
     spot_generation_path(&s->disk, s->collecting, "", path);
-    if (s->collecting < 0 || s->n_piece || !access(path, F_OK) ||
+    if (s->collecting < 0 || s->n_piece || (!spot_store_is_behind(s) && !access(path, F_OK)) ||
         spot_random_bytes(nonce, sizeof(*nonce), NULL))
         return false;
     *nonce |= 1;

@@ -12,7 +12,7 @@
 
 #include "common/out.h"
 
-enum { PATH_SIZE = SPOT_GENERATION_PATH, KEEP = 2 };
+enum { KEEP = 2 };
 
 static const time_t watch_s = 1; /* between looks at the newest generation */
 
@@ -40,7 +40,6 @@ static int return_dir(struct spot_store *s, struct spot_err *note, struct spot_e
  * is dropped for it, it is read, and set aside. */
 static void drop_old(const struct spot_store *s, int64_t written, struct spot_err *note)
 {
-    char path[PATH_SIZE];
     size_t n, n_sound = 0;
     int64_t *step = spot_generation_list(&s->disk, &n);
 
@@ -48,8 +47,7 @@ static void drop_old(const struct spot_store *s, int64_t written, struct spot_er
         struct spot_err why = { 0 };
 
         if (n_sound == KEEP) {
-            spot_generation_path(&s->disk, step[i], "", path);
-            spot_generation_remove(path);
+            spot_generation_drop(&s->disk, step[i]);
         } else if (step[i] == written || !spot_generation_verify(&s->disk, step[i], &why)) {
             n_sound++;
         } else if (spot_generation_is_damage(&why)) {
@@ -98,15 +96,12 @@ static int commit(struct spot_store *s, struct spot_err *err)
 /* Returns 1, or -1 with *err; of 1 *err is what is to be told. */
 static int write_work(struct spot_store *s, struct spot_err *err)
 {
-    char dir[PATH_SIZE];
-
     if (!commit(s, err)) {
         drop_old(s, s->work_step, &s->spool.note);
         *err = s->spool.note;
         return 1;
     }
-    spot_generation_tmp(&s->disk, s->work_step, s->work_nonce, dir);
-    spot_generation_remove(dir);
+    spot_generation_drop_tmp(&s->disk, s->work_step, s->work_nonce);
     return -1;
 }
 

@@ -54,8 +54,11 @@ struct spot_coordinator_options {
     const char *old_plan_hint; /* told who gives a plan that is too old: how it is taken; NULL */
     const char *plan;          /* spot.plan/1 file, read again when it changes; "-": stdin; NULL */
     const char *state;         /* directory; NULL: a private one for this run */
-    const char *events;        /* JSON Lines; NULL: none, "-": stdout */
-    const char *metrics;       /* where a page and metrics are told over HTTP; NULL: nowhere */
+    const char
+        *state_command;     /* generations are behind it, see state_command.h; NULL: in `state` */
+    double state_timeout_s; /* of a run of it that moves no byte */
+    const char *events;     /* JSON Lines; NULL: none, "-": stdout */
+    const char *metrics;    /* where a page and metrics are told over HTTP; NULL: nowhere */
     /* TLS of that, PEM files, and keys of its clients, one a line; all of them or, on this machine,
      * none */
     const char *metrics_tls_cert, *metrics_tls_key, *metrics_key_file;

@@ -279,13 +279,21 @@ static int check(const struct spot_estimate_options *o, struct spot_err *err)
     return 0;
 }
 
-/* Frames of one generation come in while that before it is written, and the result is kept. */
-static double coordinator_byte(const struct job *j, double state_byte)
+/* The state passes in pieces; a file of weights is made of one bundle after the other, a tensor of
+ * which is turned. */
+static double coordinator_byte(const struct job *j)
 {
-    const double bundle_byte =
-        (double)(SPOT_PLANES * sizeof(float)) * (double)largest(j, 0, (uint32_t)j->n_bundle);
+    const double weights_byte =
+        (double)sizeof(float) * (double)largest(j, 0, (uint32_t)j->n_bundle);
 
-    return process_byte + 3 * state_byte + 2 * bundle_byte;
+    return process_byte + (j->o->saves ? 2 * weights_byte : 0);
+}
+
+/* A generation that waits for the disk, and a frame of it with its copy. */
+static double relay_byte(const struct job *j, double state_byte)
+{
+    return state_byte +
+           2 * (double)(SPOT_PLANES * sizeof(float)) * (double)largest(j, 0, (uint32_t)j->n_bundle);
 }
 
 static int fill(struct job *j, struct spot_estimate *e, struct spot_err *err)
@@ -302,7 +310,8 @@ static int fill(struct job *j, struct spot_estimate *e, struct spot_err *err)
     fill_spare(j, &e->spare);
     e->all_byte += (e->spare.n_param ? e->spare.total_byte : process_byte) *
                    (double)(o->n_member - spot_grid_size(&o->grid));
-    e->coordinator_byte = coordinator_byte(j, e->state_byte);
+    e->coordinator_byte = coordinator_byte(j);
+    e->relay_byte = relay_byte(j, e->state_byte);
     e->all_byte += e->coordinator_byte;
     e->generation_byte = e->state_byte;
     e->generation_s = e->state_byte / o->byte_per_s;

@@ -23,6 +23,7 @@ struct spot_estimate_options {
     int64_t n_member; /* >= those of the grid: the others are spares */
     int n_thread, recompute;
     bool no_buddies;
+    bool saves;        /* the weights to a file at the end */
     double byte_per_s; /* of a link */
 };
 
@@ -53,8 +54,9 @@ struct spot_estimate {
     double state_byte;                   /* weights and moments of all of it */
     struct spot_estimate_worker *worker; /* [grid.P], of each stage */
     struct spot_estimate_worker spare;   /* n_param 0: there is none that mirrors */
-    double coordinator_byte; /* at the end, when the last generation meets the one before */
-    double all_byte;         /* every process */
+    double coordinator_byte;             /* of one whose members see the files of durable state */
+    double relay_byte; /* more where they do not, and send faster than its disk writes */
+    double all_byte;   /* every process */
     struct spot_estimate_move move[SPOT_ESTIMATE_MOVES_MAX];
     size_t n_move;
     double generation_byte, generation_s; /* sent to the coordinator */

@@ -2,6 +2,7 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "train/state_sources.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,27 +52,49 @@ static int feed(void *user, const void *data, size_t n_byte, struct spot_err *er
     return spot_bundle_reader_feed(user, data, n_byte, err);
 }
 
+uint64_t spot_state_sources_owner(const char *state)
+{
+    uint64_t owner = 0;
+
+    return sscanf(state, "command:%16" SCNx64, &owner) == 1 ? owner : 0;
+}
+
+/* What breaks off half-way is begun anew; one try more than that is of no use. */
+static struct spot_bundle *read_bundle(const struct spot_generations *disk,
+                                       const struct spot_shape *shape, int index, int64_t step,
+                                       struct spot_err *err)
+{
+    struct spot_bundle *bundle = NULL;
+
+    for (int tries = disk->objects ? SPOT_STATE_COMMAND_TRIES : 1; !bundle && tries; tries--) {
+        struct spot_bundle_reader *const reader = spot_bundle_reader_new(shape, index, step);
+
+        if (!spot_generation_scan(disk, step, index, feed, reader, err))
+            (void)spot_bundle_reader_finish(reader, &bundle, err);
+        spot_bundle_reader_free(reader);
+    }
+    return bundle;
+}
+
 struct spot_bundle *spot_state_sources_restore(const struct spot_state_sources *s,
                                                const struct spot_shape *shape, int index,
                                                int64_t step, uint64_t manifest,
-                                               struct spot_err *err)
+                                               struct spot_objects *objects, struct spot_err *err)
 {
+    const bool is_behind = spot_state_sources_owner(s->state) != 0;
     struct spot_generations disk = { .job = s->job,
+                                     .objects = is_behind ? objects : NULL,
                                      .n_bundle = spot_shape_bundles(shape),
                                      .manifest = manifest };
-    struct spot_bundle_reader *reader;
-    struct spot_bundle *bundle = NULL;
 
-    if (!*s->state || !s->job || !manifest) {
+    if (!*s->state || !s->job || !manifest || (is_behind && !objects)) {
         spot_err_set(err, SPOT_EDATA, "no directory of durable state was told");
         return NULL;
     }
     snprintf(disk.dir, sizeof(disk.dir), "%s", s->state);
-    reader = spot_bundle_reader_new(shape, index, step);
-    if (!spot_generation_scan(&disk, step, index, feed, reader, err))
-        (void)spot_bundle_reader_finish(reader, &bundle, err);
-    spot_bundle_reader_free(reader);
-    return bundle;
+    if (is_behind && spot_generation_check(&disk, step, NULL) && spot_objects_look(objects, err))
+        return NULL; /* one that was written since is not known yet */
+    return read_bundle(&disk, shape, index, step, err);
 }
 
 struct spot_bundle *spot_state_sources_load(const struct spot_state_sources *s,

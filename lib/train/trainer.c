@@ -274,7 +274,14 @@ static void note_sources(struct spot_trainer *c)
 {
     struct spot_state_sources *const s = &c->sources;
 
-    spot_state_sources_path(spot_store_dir(c->store), s->state);
+    if (spot_store_is_behind(c->store)) {
+        char source[SPOT_STORE_PATH];
+
+        spot_store_source(c->store, source);
+        snprintf(s->state, sizeof(s->state), "%.64s", source);
+    } else {
+        spot_state_sources_path(spot_store_dir(c->store), s->state);
+    }
     s->job = c->job;
     spot_state_sources_path(c->options->load, s->load);
     if (!c->weights)
@@ -291,7 +298,8 @@ static struct spot_store *open_store(const struct spot_trainer *c, struct spot_e
     const double until_s = spot_clock_s() + (o->store ? 2 * o->store_lease_s : 0);
     struct spot_store *store;
 
-    while (!(store = spot_store_open(o->state, c->job, c->n_bundle, err)) &&
+    while (!(store = spot_store_open_behind(o->state, o->state_command, o->state_timeout_s, c->job,
+                                            c->n_bundle, err)) &&
            err->code == SPOT_ESYS && spot_clock_s() < until_s && !spot_group_stops())
         spot_clock_sleep(0.1);
     return store;
@@ -306,7 +314,7 @@ static int open_state(struct spot_trainer *c, struct spot_err *err)
     struct spot_err why = { 0 };
     int n_bad;
 
-    if (o->resume && access(o->state, F_OK) && errno == ENOENT)
+    if (o->resume && !o->state_command && access(o->state, F_OK) && errno == ENOENT)
         return spot_err_set(err, SPOT_EUSAGE,
                             "there is no '%s' to resume from; a job begins without --resume, or in "
                             "an empty directory",

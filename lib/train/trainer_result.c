@@ -70,11 +70,10 @@ static int open_weights(const struct spot_trainer *c, struct spot_trainer_result
 
     if (!o->save)
         return 0;
-    if (c->model_dir ? spot_model_dir_begin(c->model_dir, &c->config.shape, o->bpe,
-                                            o->token_byte == 1 && !o->bpe, SPOT_DT_F32,
-                                            &r->weights, err)
-                     : spot_weights_out_open(&r->weights, o->save, &c->config.shape, SPOT_DT_F32,
-                                             err))
+    if (c->model_dir
+            ? spot_model_dir_begin(c->model_dir, &c->config.shape, o->bpe,
+                                   o->token_byte == 1 && !o->bpe, SPOT_DT_F32, &r->weights, err)
+            : spot_weights_out_open(&r->weights, o->save, &c->config.shape, SPOT_DT_F32, err))
         return -1;
     r->saves = true;
     return 0;

@@ -217,7 +217,12 @@ int spot_trainer_store_news(void *job, struct spot_err *err)
     if (news <= 0)
         return news < 0 ? not_durable(c, step, &why, err) : 0;
     spot_trainer_lag_ended(c);
-    if (c->is_final && step == c->machine->round)
-        spot_group_end(c->group);
-    return log_durable(c, step, err);
+    if (log_durable(c, step, err))
+        return -1;
+    if (!c->is_final || step != c->machine->round)
+        return 0;
+    if (spot_store_is_behind(c->store)) /* members are nearer */
+        return spot_trainer_pull(c, err);
+    spot_group_end(c->group);
+    return 0;
 }

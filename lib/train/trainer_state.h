@@ -29,7 +29,7 @@ struct spot_trainer_member {
     struct spot_peer *peer;
     bool keeps; /* what it held when it joined counts */
     bool cannot_mirror;
-    bool sends; /* bundles that it was asked to write */
+    bool sends;                   /* bundles that it was asked to write */
     double warm_byte;             /* of sums, as a warm spare: more did not fit; 0: not known */
     int64_t *held;                /* [n_bundle], step of the copy it holds, -1 */
     struct spot_member_seen seen; /* of its last vote; filled where there is an observer */
@@ -106,19 +106,19 @@ struct spot_trainer {
     double durable_cost_s;        /* the same of a usual generation */
     double calm_s;                /* of a step beside which none is; 0: not known */
     bool has_told_lag;
-    double keep_until_s;        /* what only members set aside hold is made durable until then */
-    size_t precopy_n;           /* pre-copies at a time */
-    double usual_s;             /* of a step, before there were any */
-    bool is_ahead;              /* pre-copies are those of a grid to come */
-    bool is_precopied;          /* all pre-copies are in force: the next grid is due */
-    bool is_redoing;            /* the step was asked for with smaller exponents */
-    double read_s;              /* reading the tokens of the step */
-    struct spot_buf still;      /* tokens of step 0, for an observer of synthetic data */
-    uint32_t n_epoch_commit;    /* of the epoch that runs */
-    uint32_t n_drift;           /* commits in a row at which another split was better */
-    uint32_t drift_patience;    /* so many are believed; 0: not yet set */
-    int64_t export_step;        /* a client waits until a step as new as this is durable */
-    bool is_final;              /* all steps have committed: collecting the result */
+    double keep_until_s;     /* what only members set aside hold is made durable until then */
+    size_t precopy_n;        /* pre-copies at a time */
+    double usual_s;          /* of a step, before there were any */
+    bool is_ahead;           /* pre-copies are those of a grid to come */
+    bool is_precopied;       /* all pre-copies are in force: the next grid is due */
+    bool is_redoing;         /* the step was asked for with smaller exponents */
+    double read_s;           /* reading the tokens of the step */
+    struct spot_buf still;   /* tokens of step 0, for an observer of synthetic data */
+    uint32_t n_epoch_commit; /* of the epoch that runs */
+    uint32_t n_drift;        /* commits in a row at which another split was better */
+    uint32_t drift_patience; /* so many are believed; 0: not yet set */
+    int64_t export_step;     /* a client waits until a step as new as this is durable */
+    bool is_final;           /* all steps have committed: collecting the result */
     struct spot_trainer_result *result; /* as far as it came, where the disk will not have it */
     int64_t sent_byte; /* of the newest generation: what members sent instead of writing it */
     uint32_t *saver;   /* [n_bundle], who was asked for it; 0: nobody */

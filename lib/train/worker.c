@@ -8,6 +8,7 @@
 
 #include "checkpoint/bundle_file.h"
 #include "checkpoint/bundle_io.h"
+#include "checkpoint/object_store.h"
 #include "cluster/private_dir.h"
 #include "common/xalloc.h"
 #include "engine/backend.h"
@@ -242,7 +243,7 @@ static int on_save(struct spot_worker *w, const struct spot_frame *frame, struct
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     struct spot_wire_in which;
     char dir[PATH_MAX];
-    struct spot_save_order order = { w->agent.mesh, frame->epoch, dir, 0 };
+    struct spot_save_order order = { .mesh = w->agent.mesh, .epoch = frame->epoch, .dir = dir };
     const uint32_t n = spot_get_count(&in, 4);
 
     if (spot_worker_sync(w, err))
@@ -251,7 +252,9 @@ static int on_save(struct spot_worker *w, const struct spot_frame *frame, struct
     spot_get_bytes(&in, (size_t)n * 4);
     spot_get_text(&in, dir, sizeof(dir));
     order.nonce = spot_get_u64(&in);
-    if (!spot_bundle_file_sees(dir, order.nonce))
+    if (spot_state_sources_owner(dir))
+        order.objects = w->objects;
+    if (!order.objects && !spot_bundle_file_sees(dir, order.nonce))
         *dir = '\0';
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t b = spot_get_u32(&which);
@@ -334,6 +337,15 @@ static void keep_pages(void)
 #endif
 }
 
+/* Who waits for a command of the user is at work. */
+static bool is_wanted(void *user)
+{
+    struct spot_worker *const w = user;
+
+    spot_mesh_progress(w->agent.mesh);
+    return !spot_saver_stops(w->saver);
+}
+
 int spot_worker_run(const struct spot_worker_options *options, struct spot_err *err)
 {
     static const struct spot_agent_workload workload = { .hello = hello,
@@ -355,10 +367,16 @@ int spot_worker_run(const struct spot_worker_options *options, struct spot_err *
     struct spot_worker w = { .options = options, .position = -1 };
     int rc;
 
+    const struct spot_state_command command = { .command = options->state_command,
+                                                .limit_s = options->state_timeout_s,
+                                                .goes_on = is_wanted,
+                                                .user = &w };
+
     keep_pages();
     if (!strcmp(options->backend, "cuda") && !spot_kernel_find("cuda", err))
         return -1;
     w.agent = (struct spot_agent){ .options = &agent, .workload = &workload, .job = &w };
+    w.objects = options->state_command ? spot_objects_new(&command) : NULL;
     rc = spot_agent_run(&w.agent, err);
     has_joined |= w.agent.has_joined;
     was_dismissed |= w.agent.was_dismissed;
@@ -368,5 +386,6 @@ int spot_worker_run(const struct spot_worker_options *options, struct spot_err *
     drop_bundles(&w);
     spot_state_sources_release(&w.sources);
     spot_form_release(&w.form);
+    spot_objects_free(w.objects);
     return rc;
 }

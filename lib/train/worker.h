@@ -19,8 +19,11 @@ struct spot_worker_options {
     const char *domain;      /* failure domain, such as a zone; NULL: its own */
     const char *backend;     /* offers what it can compute: "cpu", "cuda" or "auto" for both */
     int n_thread;
-    int recompute;         /* enum spot_recompute */
-    double join_timeout_s; /* how long to try when nobody answers, first and after a loss */
+    int recompute;             /* enum spot_recompute */
+    const char *state_command; /* of the user of this instance: how it reaches durable state that is
+                                  behind one, see state_command.h; NULL: by the coordinator */
+    double state_timeout_s;    /* of a run of it that moves no byte */
+    double join_timeout_s;     /* how long to try when nobody answers, first and after a loss */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* set aside, and back; NULL */
 };
 

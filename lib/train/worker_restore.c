@@ -31,7 +31,7 @@ static bool read_here(struct spot_worker *w, const struct spot_transfer *t)
 
     bundle = t->origin == SPOT_FROM_STORE
                  ? spot_state_sources_restore(&w->sources, &w->config.shape, (int)t->bundle,
-                                              w->form.step, w->form.manifest, &why)
+                                              w->form.step, w->form.manifest, w->objects, &why)
                  : spot_state_sources_load(&w->sources, &w->config.shape, (int)t->bundle, &why);
     if (!bundle)
         return false;

@@ -13,8 +13,10 @@
 
 #include "checkpoint/bundle_file.h"
 #include "checkpoint/bundle_io.h"
+#include "checkpoint/object_store.h"
 #include "comm/wire.h"
 #include "common/xalloc.h"
+#include "train/state_sources.h"
 #include "train/train_protocol.h"
 
 struct job {
@@ -23,7 +25,8 @@ struct job {
     uint32_t epoch;
     uint64_t nonce;
     char dir[PATH_MAX];
-    struct spot_bundle *bundle; /* a copy */
+    struct spot_objects *objects; /* NULL: a directory */
+    struct spot_bundle *bundle;   /* a copy */
 };
 
 struct spot_saver {
@@ -32,6 +35,7 @@ struct spot_saver {
     pthread_cond_t changed;
     struct job *first, **end; /* in the order of asking */
     _Atomic bool stop;
+    uint64_t owner; /* of the store that was found behind this worker's command; the thread's */
 };
 
 static void free_job(struct job *job)
@@ -82,12 +86,33 @@ static void send_instead(const struct job *job)
     free(data);
 }
 
-static void work(struct spot_saver *s, const struct job *job)
+/* Where this command leads to the coordinator's store; that is asked once. */
+static int write_object(struct spot_saver *s, const struct job *job, struct spot_written *written)
+{
+    const uint64_t owner = spot_state_sources_owner(job->dir);
+
+    if (s->owner != owner && spot_objects_is_owned_by(job->objects, owner))
+        s->owner = owner;
+    return s->owner == owner
+               ? spot_bundle_object_write(job->objects, job->nonce, job->bundle, written, NULL)
+               : -1;
+}
+
+static int write_somewhere(struct spot_saver *s, const struct job *job,
+                           struct spot_written *written)
 {
     struct doing doing = { s, job->mesh };
+
+    return job->objects
+               ? write_object(s, job, written)
+               : spot_bundle_file_write(job->dir, job->bundle, goes_on, &doing, written, NULL);
+}
+
+static void work(struct spot_saver *s, const struct job *job)
+{
     struct spot_written written;
 
-    if (!spot_bundle_file_write(job->dir, job->bundle, goes_on, &doing, &written, NULL))
+    if (!write_somewhere(s, job, &written))
         tell_written(job, &written);
     else if (!s->stop)
         send_instead(job);
@@ -180,7 +205,9 @@ int spot_saver_add(struct spot_saver **saver, const struct spot_save_order *orde
     if (!*saver && !(*saver = start(err)))
         return -1;
     job = spot_xcalloc(1, sizeof(*job));
-    *job = (struct job){ .mesh = order->mesh, .epoch = order->epoch, .nonce = order->nonce };
+    *job = (struct job){
+        .mesh = order->mesh, .epoch = order->epoch, .nonce = order->nonce, .objects = order->objects
+    };
     snprintf(job->dir, sizeof(job->dir), "%s", order->dir);
     job->bundle = copy(shape, bundle, err);
     if (!job->bundle) {
@@ -193,6 +220,11 @@ int spot_saver_add(struct spot_saver **saver, const struct spot_save_order *orde
     pthread_cond_signal(&(*saver)->changed);
     pthread_mutex_unlock(&(*saver)->lock);
     return 0;
+}
+
+bool spot_saver_stops(const struct spot_saver *s)
+{
+    return s && s->stop;
 }
 
 void spot_saver_stop(struct spot_saver **saver)

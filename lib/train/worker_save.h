@@ -8,6 +8,7 @@
 #ifndef SPOT_TRAIN_WORKER_SAVE_H
 #define SPOT_TRAIN_WORKER_SAVE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "comm/mesh.h"
@@ -18,6 +19,7 @@
 extern "C" {
 #endif
 
+struct spot_objects;
 struct spot_saver; /* NULL is an idle one */
 
 /* What is asked for at once. */
@@ -26,6 +28,7 @@ struct spot_save_order {
     uint32_t epoch;
     const char *dir; /* of the generation; "": none that is seen from here */
     uint64_t nonce;
+    struct spot_objects *objects; /* of this worker, if `dir` is "command:OWNER" */
 };
 
 /* Take a copy of the bundle, to be written. Returns 0, or -1 with *err: no memory, no thread; then
@@ -33,6 +36,9 @@ struct spot_save_order {
 int spot_saver_add(struct spot_saver **saver, const struct spot_save_order *order,
                    const struct spot_shape *shape, const struct spot_bundle *bundle,
                    struct spot_err *err);
+
+/* Is it given up? From any thread. */
+bool spot_saver_stops(const struct spot_saver *saver);
 
 /* Give up what is not written, and wait for the thread: the mesh is not used from now on. */
 void spot_saver_stop(struct spot_saver **saver);

@@ -34,6 +34,7 @@ struct spot_worker {
     struct spot_bundle **bundle; /* [n_bundle], NULL where not held */
     size_t *bundle_elem;         /* [n_bundle] */
     struct spot_saver *saver;
+    struct spot_objects *objects; /* durable state behind this user's command, or NULL */
     struct spot_form form;
     int64_t position;       /* in the grid, -1 for none */
     struct spot_comm *comm; /* of this epoch, over comm_member */

@@ -218,6 +218,7 @@ static int print_json(const struct told *t, const struct dry_run *how, bool fits
     if (e->spare.n_param)
         put_worker(&jw, "spare", &e->spare);
     spot_jw_real(&jw, "coordinator_byte", e->coordinator_byte);
+    spot_jw_real(&jw, "relay_byte", e->relay_byte);
     spot_jw_real(&jw, "all_byte", e->all_byte);
     put_moves(&jw, e);
     spot_jw_object(&jw, "generation");
@@ -251,8 +252,9 @@ static void print_memory(const struct spot_estimate *e)
     }
     if (e->spare.n_param)
         print_worker("a spare", &e->spare);
-    printf("coordinator %.1f MB at most; all processes %.1f MB\n", e->coordinator_byte / 1e6,
-           e->all_byte / 1e6);
+    printf("coordinator %.1f MB at most, %.1f MB more where workers do not see its --state; all "
+           "processes %.1f MB\n",
+           e->coordinator_byte / 1e6, e->relay_byte / 1e6, e->all_byte / 1e6);
 }
 
 static void print_text(const struct told *t)
@@ -289,6 +291,7 @@ static struct spot_estimate_options options_of(const struct told *t, const struc
                                        .n_thread = (int)c->n_thread,
                                        .recompute = c->recompute,
                                        .no_buddies = c->no_buddies,
+                                       .saves = c->save != NULL,
                                        .byte_per_s = t->byte_per_s };
 
     o.n_member = how->n_worker ? how->n_worker : spot_grid_size(&c->grid);

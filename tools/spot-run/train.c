@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "become_worker.h"
+#include "checkpoint/state_command.h"
 #include "cli/opt.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
@@ -23,12 +24,12 @@
 
 struct options {
     struct job_options job;
-    const char *grid, *plan, *listen, *store, *key_file, *state, *events, *save, *load, *shares,
-        *comm, *metrics, *metrics_file, *metrics_tls_cert, *metrics_tls_key, *metrics_key_file,
-        *reduce, *resume; /* "": from state */
+    const char *grid, *plan, *listen, *store, *key_file, *state, *state_command, *events, *save,
+        *load, *shares, *comm, *metrics, *metrics_file, *metrics_tls_cert, *metrics_tls_key,
+        *metrics_key_file, *reduce, *resume; /* "": from state */
     uint64_t steps, workers;
     double price_usd_per_h, budget_usd, precopy_byte, durable_every_s, max_loss_s, grace_s, lease_s,
-        stall_s, store_lease_s;
+        stall_s, state_timeout_s, store_lease_s;
     bool buddies, quiet, verbose, is_dry;
     struct dry_run dry;
 };
@@ -111,6 +112,8 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .n_local = o->workers || o->listen ? o->workers : 1,
         .plan = o->plan,
         .state = o->state,
+        .state_command = o->state_command,
+        .state_timeout_s = o->state_timeout_s,
         .events = o->events               ? o->events
                   : isatty(STDOUT_FILENO) ? NULL
                                           : "-",
@@ -184,6 +187,7 @@ static struct options o = {
     .precopy_byte = -1,
     .lease_s = 2,
     .stall_s = 30,
+    .state_timeout_s = SPOT_STATE_COMMAND_LIMIT_S,
     .store_lease_s = 3,
 };
 
@@ -222,6 +226,10 @@ static const struct spot_opt option_table[] = {
       0 },
     { SPOT_OPT_GROUP, .help = "output" },
     { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "durable state of the job", 0, 0 },
+    { SPOT_OPT_STRING, 0, "state-command", &o.state_command, "cmd",
+      "to put, get, list and delete generations (files in --state)", 0, 0 },
+    { SPOT_OPT_SECS, 0, "state-timeout", &o.state_timeout_s, "time",
+      "of a run of it through which no byte moves (60s)", 0.01, 86400 },
     { SPOT_OPT_MAYBE, 0, "resume", &o.resume, "dir", "continue from --state, or from dir", 0, 0 },
     { SPOT_OPT_STRING, 0, "events", &o.events, "file", "spot.event/1 (stdout in a pipe)", 0, 0 },
     { SPOT_OPT_STRING, 0, "metrics", &o.metrics, "addr",
@@ -394,7 +402,9 @@ static int train(struct spot_err *err)
 static const struct spot_cli cli = {
     .name = "spot-run train",
     .choice = (const struct spot_opt_choice[]){ { "format", "text|json" }, { NULL, NULL } },
-    .need = (const struct spot_opt_need[]){ { "budget-usd", "price-usd-per-h" },
+    .need = (const struct spot_opt_need[]){ { "state-command", "state" },
+                                            { "state-timeout", "state-command" },
+                                            { "budget-usd", "price-usd-per-h" },
                                             { "metrics-tls-cert", "metrics-tls-key" },
                                             { "metrics-tls-key", "metrics-tls-cert" },
                                             { "metrics-tls-cert", "metrics" },

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/state_command.h"
 #include "cli/opt.h"
 #include "cli/tool.h"
 #include "cluster/agent.h"
@@ -44,7 +45,9 @@ static int check_text(const char *option, const char *text, struct spot_err *err
     return 0;
 }
 
-static struct spot_worker_options o = { .join_timeout_s = 30, .backend = "auto" };
+static struct spot_worker_options o = { .join_timeout_s = 30,
+                                        .state_timeout_s = SPOT_STATE_COMMAND_LIMIT_S,
+                                        .backend = "auto" };
 static uint64_t threads = 1;
 static const char *recompute = "none";
 static bool is_quiet;
@@ -63,6 +66,10 @@ static const struct spot_opt option[] = {
       "activations to recompute: none, mlp or layer (none)", 0, 0 },
     { SPOT_OPT_STRING, 0, "backend", &o.backend, "name",
       "cpu, cuda, or auto: the job's choice (auto)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "state-command", &o.state_command, "cmd",
+      "to put, get, list and delete durable state (by the coordinator)", 0, 0 },
+    { SPOT_OPT_SECS, 0, "state-timeout", &o.state_timeout_s, "time",
+      "of a run of it through which no byte moves (60s)", 0.01, 86400 },
     { SPOT_OPT_SECS, 0, "join-timeout", &o.join_timeout_s, "time",
       "time limit for joining or rejoining (30s)", 0, 1e7 },
     { SPOT_OPT_STRING, 0, "notice", &leave.watched.from, "source",
@@ -83,7 +90,8 @@ static const struct spot_cli cli = {
     .choice = (const struct spot_opt_choice[]){ { "recompute", "none|mlp|layer" },
                                                 { "backend", "cpu|cuda|auto" },
                                                 { NULL, NULL } },
-    .need = (const struct spot_opt_need[]){ { "notice-rebalance", "notice" },
+    .need = (const struct spot_opt_need[]){ { "state-timeout", "state-command" },
+                                            { "notice-rebalance", "notice" },
                                             { "notice-endpoint", "notice" },
                                             { NULL, NULL } },
     .synopsis = "--join ADDR [options]",

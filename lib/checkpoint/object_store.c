@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: MIT */
+#include "checkpoint/object_store.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/random.h"
+#include "common/xalloc.h"
+
+enum { KEY_SIZE = 96, OWNER_SIZE = 34, LIST_BYTE_MAX = 64 << 20, MANIFEST_BYTE_MAX = 1 << 20 };
+
+/* A generation. */
+struct entry {
+    int64_t step;
+    uint64_t nonce;
+    bool has_manifest, is_bad;
+    char *text; /* of the manifest, NULL: not read yet */
+    size_t n_text;
+};
+
+struct spot_objects {
+    struct spot_state_command command;
+    pthread_mutex_t lock; /* of what follows */
+    uint64_t job, owner;
+    struct entry *entry;
+    size_t n_entry, cap;
+};
+
+struct spot_objects *spot_objects_new(const struct spot_state_command *command)
+{
+    struct spot_objects *const o = spot_xcalloc(1, sizeof(*o));
+
+    o->command = *command;
+    pthread_mutex_init(&o->lock, NULL);
+    return o;
+}
+
+static void clear(struct spot_objects *o)
+{
+    for (size_t i = 0; i < o->n_entry; i++)
+        free(o->entry[i].text);
+    free(o->entry);
+    o->entry = NULL;
+    o->n_entry = o->cap = 0;
+}
+
+void spot_objects_free(struct spot_objects *o)
+{
+    if (!o)
+        return;
+    clear(o);
+    pthread_mutex_destroy(&o->lock);
+    free(o);
+}
+
+/* --- bytes that come and go -------------------------------------------------------- */
+
+struct text {
+    struct spot_buf buf;
+    size_t most;
+    const char *key;
+};
+
+static int rewind_text(void *user, struct spot_err *err)
+{
+    struct text *const t = user;
+
+    (void)err;
+    t->buf.n = 0;
+    return 0;
+}
+
+static int take_text(void *user, const void *data, size_t n_byte, struct spot_err *err)
+{
+    struct text *const t = user;
+
+    if (n_byte > t->most - t->buf.n)
+        return spot_err_set(err, SPOT_EDATA, "state command: '%s' is of more than %zu bytes",
+                            t->key, t->most);
+    spot_buf_add(&t->buf, data, n_byte);
+    return 0;
+}
+
+/* With a NUL behind it. */
+static int run_for_text(struct spot_objects *o, const char *verb, const char *key, size_t most,
+                        struct spot_buf *out, struct spot_err *err)
+{
+    struct text t = { .most = most, .key = key };
+    const struct spot_command_io io = { .rewind = rewind_text, .take = take_text, .user = &t };
+    const int rc = spot_state_command_run(&o->command, verb, key, &io, err);
+
+    spot_buf_more(&t.buf, 1)[0] = '\0';
+    *out = t.buf;
+    if (rc)
+        spot_buf_release(out);
+    return rc;
+}
+
+static int next_text(void *user, struct spot_buf *piece, struct spot_err *err)
+{
+    const char *const text = user;
+
+    (void)err;
+    spot_buf_add(piece, text, strlen(text));
+    return 0;
+}
+
+static int put_text(struct spot_objects *o, const char *key, const char *text, struct spot_err *err)
+{
+    char *const copy = spot_xstrdup(text);
+    const struct spot_command_io io = { .next = next_text, .user = copy };
+    const int rc = spot_state_command_run(&o->command, "put", key, &io, err);
+
+    free(copy);
+    return rc;
+}
+
+/* --- what there is ------------------------------------------------------------------ */
+
+static void key_of(char key[KEY_SIZE], int64_t step, uint64_t nonce, const char *name)
+{
+    snprintf(key, KEY_SIZE, "gen-%012" PRId64 ".%016" PRIx64 "/%s", step, nonce, name);
+}
+
+static void bundle_key(char key[KEY_SIZE], int64_t step, uint64_t nonce, int bundle)
+{
+    char name[24];
+
+    snprintf(name, sizeof(name), "bundle-%04d", bundle);
+    key_of(key, step, nonce, name);
+}
+
+/* A line "BYTES KEY". */
+struct line {
+    uint64_t n_byte;
+    int64_t step; /* -1: a key that is none of ours */
+    uint64_t nonce;
+    const char *name; /* behind the last '/' */
+    const char *key;
+};
+
+static bool next_line(char **at, struct line *line)
+{
+    char *text = *at, *const end = strchr(text, '\n');
+    char again[KEY_SIZE];
+    int used = 0;
+
+    if (!*text)
+        return false;
+    *at = end ? end + 1 : text + strlen(text);
+    if (end)
+        *end = '\0';
+    *line = (struct line){ .step = -1, .name = "", .key = "" };
+    line->n_byte = strtoull(text, &text, 10);
+    while (*text == ' ' || *text == '\t')
+        text++;
+    line->key = text;
+    if (sscanf(text, "gen-%12" SCNd64 ".%16" SCNx64 "/%n", &line->step, &line->nonce, &used) != 2 ||
+        !used)
+        line->step = -1;
+    line->name = text + used;
+    key_of(again, line->step, line->nonce, line->name);
+    if (line->step < 0 || strcmp(again, text) != 0)
+        line->step = -1;
+    return true;
+}
+
+/* With the lock. */
+static struct entry *find(struct spot_objects *o, int64_t step, uint64_t nonce)
+{
+    for (size_t i = 0; i < o->n_entry; i++)
+        if (o->entry[i].step == step && o->entry[i].nonce == nonce)
+            return &o->entry[i];
+    return NULL;
+}
+
+/* With the lock: the generation that counts for a step. */
+static struct entry *of_step(struct spot_objects *o, int64_t step)
+{
+    for (size_t i = 0; i < o->n_entry; i++)
+        if (o->entry[i].step == step && o->entry[i].has_manifest && !o->entry[i].is_bad)
+            return &o->entry[i];
+    return NULL;
+}
+
+/* With the lock. */
+static struct entry *add(struct spot_objects *o, int64_t step, uint64_t nonce)
+{
+    struct entry *const e = find(o, step, nonce);
+
+    if (e)
+        return e;
+    o->entry = spot_xgrow(o->entry, &o->cap, o->n_entry + 1, sizeof(*o->entry));
+    o->entry[o->n_entry] = (struct entry){ .step = step, .nonce = nonce };
+    return &o->entry[o->n_entry++];
+}
+
+int spot_objects_look(struct spot_objects *o, struct spot_err *err)
+{
+    struct spot_buf list;
+    struct line line;
+    char *at;
+
+    if (run_for_text(o, "list", "gen-", LIST_BYTE_MAX, &list, err))
+        return -1;
+    pthread_mutex_lock(&o->lock);
+    clear(o);
+    at = (char *)list.data;
+    while (next_line(&at, &line))
+        if (line.step >= 0) {
+            struct entry *const e = add(o, line.step, line.nonce);
+
+            e->has_manifest |= !strcmp(line.name, "manifest.json");
+            e->is_bad |= !strcmp(line.name, "bad");
+        }
+    pthread_mutex_unlock(&o->lock);
+    spot_buf_release(&list);
+    return 0;
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x < y) - (x > y);
+}
+
+int64_t *spot_objects_list(struct spot_objects *o, size_t *n)
+{
+    int64_t *step;
+
+    *n = 0;
+    pthread_mutex_lock(&o->lock);
+    step = spot_xcalloc(o->n_entry, sizeof(*step));
+    for (size_t i = 0; i < o->n_entry; i++)
+        if (of_step(o, o->entry[i].step) == &o->entry[i])
+            step[(*n)++] = o->entry[i].step;
+    pthread_mutex_unlock(&o->lock);
+    if (*n)
+        qsort(step, *n, sizeof(*step), compare_steps);
+    return step;
+}
+
+/* The number of the generation of a step. 0, or -1 with *err. */
+static int nonce_of(struct spot_objects *o, int64_t step, uint64_t *nonce, struct spot_err *err)
+{
+    const struct entry *e;
+
+    pthread_mutex_lock(&o->lock);
+    e = of_step(o, step);
+    *nonce = e ? e->nonce : 0;
+    pthread_mutex_unlock(&o->lock);
+    return *nonce ? 0
+                  : spot_err_set(err, SPOT_EDATA, "the store has no state of step %lld",
+                                 (long long)step);
+}
+
+/* --- reading ----------------------------------------------------------------------------- */
+
+char *spot_objects_manifest(struct spot_objects *o, int64_t step, size_t *n_byte,
+                            struct spot_err *err)
+{
+    struct spot_buf text = { 0 };
+    struct entry *e;
+    char key[KEY_SIZE];
+    uint64_t nonce;
+
+    if (nonce_of(o, step, &nonce, err))
+        return NULL;
+    pthread_mutex_lock(&o->lock);
+    e = find(o, step, nonce);
+    if (e && e->text)
+        spot_buf_add(&text, e->text, e->n_text);
+    pthread_mutex_unlock(&o->lock);
+    if (!text.n) {
+        key_of(key, step, nonce, "manifest.json");
+        if (run_for_text(o, "get", key, MANIFEST_BYTE_MAX, &text, err))
+            return NULL;
+        pthread_mutex_lock(&o->lock);
+        e = find(o, step, nonce);
+        if (e && !e->text) {
+            e->text = spot_xcalloc(text.n + 1, 1);
+            memcpy(e->text, text.data, text.n);
+            e->n_text = text.n;
+        }
+        pthread_mutex_unlock(&o->lock);
+    }
+    *n_byte = text.n;
+    return (char *)text.data;
+}
+
+/* A try that handed something out cannot be made again. */
+struct once {
+    int (*take)(void *user, const void *data, size_t n_byte, struct spot_err *err);
+    void *user;
+    bool has_some;
+    const char *key;
+};
+
+static int rewind_once(void *user, struct spot_err *err)
+{
+    const struct once *const once = user;
+
+    return once->has_some
+               ? spot_err_set(err, SPOT_ESYS, "state command: get %s: it broke off", once->key)
+               : 0;
+}
+
+static int take_once(void *user, const void *data, size_t n_byte, struct spot_err *err)
+{
+    struct once *const once = user;
+
+    once->has_some = true;
+    return once->take(once->user, data, n_byte, err);
+}
+
+int spot_objects_get(struct spot_objects *o, int64_t step, int bundle,
+                     int (*take)(void *user, const void *data, size_t n_byte, struct spot_err *err),
+                     void *user, struct spot_err *err)
+{
+    char key[KEY_SIZE];
+    struct once once = { .take = take, .user = user, .key = key };
+    const struct spot_command_io io = { .rewind = rewind_once, .take = take_once, .user = &once };
+    uint64_t nonce;
+
+    if (nonce_of(o, step, &nonce, err))
+        return -1;
+    bundle_key(key, step, nonce, bundle);
+    return spot_state_command_run(&o->command, "get", key, &io, err);
+}
+
+/* --- whose it is ---------------------------------------------------------------------------- */
+
+/* 0 and *job, *owner 0 where nobody has claimed it. */
+static int read_owner(struct spot_objects *o, uint64_t *job, uint64_t *owner, struct spot_err *err)
+{
+    struct spot_buf text;
+    struct line line;
+    bool is_there = false;
+    char *at;
+    int n;
+
+    *job = *owner = 0;
+    if (run_for_text(o, "list", "owner", LIST_BYTE_MAX, &text, err))
+        return -1;
+    at = (char *)text.data;
+    while (next_line(&at, &line))
+        is_there |= !strcmp(line.key, "owner");
+    spot_buf_release(&text);
+    if (!is_there)
+        return 0;
+    if (run_for_text(o, "get", "owner", OWNER_SIZE, &text, err))
+        return -1;
+    n = sscanf((const char *)text.data, "%16" SCNx64 " %16" SCNx64, job, owner);
+    spot_buf_release(&text);
+    return n == 2 ? 0
+                  : spot_err_set(err, SPOT_EDATA,
+                                 "state command: what get owner gives is not \"JOB NONCE\"");
+}
+
+static void delete_key(struct spot_objects *o, const char *key)
+{
+    (void)spot_state_command_run(&o->command, "delete", key, NULL, NULL);
+}
+
+/* The manifest first: what is without is no generation. */
+static void drop(struct spot_objects *o, int64_t step, uint64_t nonce)
+{
+    char prefix[KEY_SIZE], key[KEY_SIZE];
+    struct spot_buf list;
+    struct line line;
+    char *at;
+
+    key_of(prefix, step, nonce, "");
+    key_of(key, step, nonce, "manifest.json");
+    if (run_for_text(o, "list", prefix, LIST_BYTE_MAX, &list, NULL))
+        return;
+    if (strstr((const char *)list.data, key))
+        delete_key(o, key);
+    at = (char *)list.data;
+    while (next_line(&at, &line))
+        if (line.step == step && line.nonce == nonce && strcmp(line.key, key) != 0)
+            delete_key(o, line.key);
+    spot_buf_release(&list);
+    pthread_mutex_lock(&o->lock);
+    for (size_t i = 0; i < o->n_entry; i++)
+        if (o->entry[i].step == step && o->entry[i].nonce == nonce) {
+            free(o->entry[i].text);
+            o->entry[i] = o->entry[--o->n_entry];
+        }
+    pthread_mutex_unlock(&o->lock);
+}
+
+static void drop_others(struct spot_objects *o)
+{
+    struct entry unfinished;
+    bool is_found;
+
+    do {
+        pthread_mutex_lock(&o->lock);
+        is_found = false;
+        for (size_t i = 0; i < o->n_entry && !is_found; i++)
+            if (!o->entry[i].has_manifest) {
+                unfinished = o->entry[i];
+                o->entry[i] = o->entry[--o->n_entry];
+                is_found = true;
+            }
+        pthread_mutex_unlock(&o->lock);
+        if (is_found)
+            drop(o, unfinished.step, unfinished.nonce);
+    } while (is_found);
+}
+
+int spot_objects_claim(struct spot_objects *o, uint64_t job, struct spot_err *err)
+{
+    char text[OWNER_SIZE];
+    uint64_t of_job, owner;
+
+    if (read_owner(o, &of_job, &owner, err))
+        return -1;
+    if (of_job && of_job != job)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "the store holds the state of another job (%016" PRIx64
+                            "; other model, data, seed, kernel or way to add): give this one a "
+                            "place of its own, or delete that one's",
+                            of_job);
+    if (spot_random_bytes(&owner, sizeof(owner), err))
+        return -1;
+    owner |= 1;
+    snprintf(text, sizeof(text), "%016" PRIx64 " %016" PRIx64, job, owner);
+    if (put_text(o, "owner", text, err) || spot_objects_look(o, err))
+        return -1;
+    pthread_mutex_lock(&o->lock);
+    o->job = job;
+    o->owner = owner;
+    pthread_mutex_unlock(&o->lock);
+    drop_others(o);
+    return 0;
+}
+
+uint64_t spot_objects_owner(const struct spot_objects *o)
+{
+    return o->owner;
+}
+
+bool spot_objects_is_owned_by(struct spot_objects *o, uint64_t owner)
+{
+    uint64_t job, now;
+
+    return owner && !read_owner(o, &job, &now, NULL) && now == owner;
+}
+
+/* --- writing -------------------------------------------------------------------------------- */
+
+int spot_objects_put(struct spot_objects *o, int64_t step, uint64_t nonce, int bundle,
+                     const struct spot_command_io *io, struct spot_err *err)
+{
+    char key[KEY_SIZE];
+
+    bundle_key(key, step, nonce, bundle);
+    return spot_state_command_run(&o->command, "put", key, io, err);
+}
+
+/* Are all objects there, of the sizes that were written? */
+static int check_sizes(struct spot_objects *o, int64_t step, uint64_t nonce,
+                       const struct spot_written *written, int n_bundle, struct spot_err *err)
+{
+    char prefix[KEY_SIZE];
+    struct spot_buf list;
+    struct line line;
+    uint64_t *const got = spot_xcalloc((size_t)n_bundle, sizeof(*got));
+    int rc = 0;
+    char *at;
+
+    key_of(prefix, step, nonce, "");
+    if (run_for_text(o, "list", prefix, LIST_BYTE_MAX, &list, err)) {
+        free(got);
+        return -1;
+    }
+    at = (char *)list.data;
+    while (next_line(&at, &line)) {
+        int b, used = 0;
+
+        if (line.step == step && line.nonce == nonce &&
+            sscanf(line.name, "bundle-%4d%n", &b, &used) == 1 && !line.name[used] && b >= 0 &&
+            b < n_bundle)
+            got[b] = line.n_byte;
+    }
+    for (int b = 0; !rc && b < n_bundle; b++)
+        if (got[b] != written[b].n_byte)
+            rc = spot_err_set(err, SPOT_EDATA,
+                              "the store has %llu bytes of bundle %d of step %lld, %zu were put",
+                              (unsigned long long)got[b], b, (long long)step, written[b].n_byte);
+    spot_buf_release(&list);
+    free(got);
+    return rc;
+}
+
+int spot_objects_check(struct spot_objects *o, int64_t step, const struct spot_written *written,
+                       int n_bundle, struct spot_err *err)
+{
+    uint64_t nonce;
+
+    return nonce_of(o, step, &nonce, err) ? -1
+                                          : check_sizes(o, step, nonce, written, n_bundle, err);
+}
+
+static int check_owner(struct spot_objects *o, struct spot_err *err)
+{
+    uint64_t job, owner;
+
+    if (read_owner(o, &job, &owner, err))
+        return -1;
+    return owner == o->owner
+               ? 0
+               : spot_err_set(err, SPOT_ESYS, "another coordinator has taken over the store");
+}
+
+static int put_manifest(struct spot_objects *o, int64_t step, uint64_t nonce, const char *manifest,
+                        struct spot_err *err)
+{
+    char key[KEY_SIZE];
+    struct spot_buf again;
+    bool is_same;
+
+    key_of(key, step, nonce, "manifest.json");
+    if (put_text(o, key, manifest, err) ||
+        run_for_text(o, "get", key, MANIFEST_BYTE_MAX, &again, err))
+        return -1;
+    is_same = !strcmp((const char *)again.data, manifest);
+    spot_buf_release(&again);
+    return is_same ? 0
+                   : spot_err_set(err, SPOT_ESYS,
+                                  "the store gives another '%s' than it was "
+                                  "given",
+                                  key);
+}
+
+int spot_objects_commit(struct spot_objects *o, int64_t step, uint64_t nonce,
+                        const struct spot_written *written, int n_bundle, const char *manifest,
+                        struct spot_err *err)
+{
+    struct entry *e;
+
+    if (check_owner(o, err) || check_sizes(o, step, nonce, written, n_bundle, err) ||
+        put_manifest(o, step, nonce, manifest, err))
+        return -1;
+    pthread_mutex_lock(&o->lock);
+    e = add(o, step, nonce);
+    e->has_manifest = true;
+    free(e->text);
+    e->text = spot_xstrdup(manifest);
+    e->n_text = strlen(manifest);
+    pthread_mutex_unlock(&o->lock);
+    return 0;
+}
+
+/* --- what goes -----------------------------------------------------------------------------------
+ */
+
+void spot_objects_drop(struct spot_objects *o, int64_t step)
+{
+    uint64_t nonce;
+
+    if (!nonce_of(o, step, &nonce, NULL))
+        drop(o, step, nonce);
+}
+
+void spot_objects_drop_unfinished(struct spot_objects *o, int64_t step, uint64_t nonce)
+{
+    drop(o, step, nonce);
+}
+
+void spot_objects_set_aside(struct spot_objects *o, int64_t step)
+{
+    char key[KEY_SIZE];
+    struct entry *e;
+    uint64_t nonce;
+
+    if (nonce_of(o, step, &nonce, NULL))
+        return;
+    key_of(key, step, nonce, "bad");
+    (void)put_text(o, key, "damaged\n", NULL);
+    pthread_mutex_lock(&o->lock);
+    e = find(o, step, nonce);
+    if (e)
+        e->is_bad = true;
+    pthread_mutex_unlock(&o->lock);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* object_store.h - generations as objects, behind a command of the user (state_command.h).
+ *
+ *   owner                        "JOB NONCE": whose they are, and who writes them now
+ *   gen-STEP.NONCE/bundle-BBBB   bytes of bundle_io.h
+ *   gen-STEP.NONCE/manifest.json written last: then it is a generation
+ *   gen-STEP.NONCE/bad           it was found damaged, and counts no more
+ *
+ * Nothing is believed that the command says: before a manifest is written all sizes are looked up,
+ * a manifest is read again, and bytes are hashed as they are read. May be used by several threads.
+ */
+#ifndef SPOT_CHECKPOINT_OBJECT_STORE_H
+#define SPOT_CHECKPOINT_OBJECT_STORE_H
+
+#include <stdint.h>
+
+#include "checkpoint/bundle_file.h"
+#include "checkpoint/state_command.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_objects;
+
+/* The command is borrowed. Nothing is run. */
+struct spot_objects *spot_objects_new(const struct spot_state_command *command);
+void spot_objects_free(struct spot_objects *objects); /* NULL is fine */
+
+/* Become the one that writes generations of this job, and remove what others left unfinished.
+ * Returns 0, or -1 with *err: SPOT_EUSAGE where they are another job's. */
+int spot_objects_claim(struct spot_objects *objects, uint64_t job, struct spot_err *err);
+/* The number under which that was done; 0: it was not. */
+uint64_t spot_objects_owner(const struct spot_objects *objects);
+/* Is this the store of who claimed it under that number? */
+bool spot_objects_is_owned_by(struct spot_objects *objects, uint64_t owner);
+
+/* Look which generations there are. Returns 0, or -1 with *err. */
+int spot_objects_look(struct spot_objects *objects, struct spot_err *err);
+/* Steps of those that were there at the last look or were committed since, newest first; *n of
+ * them, freed by the caller. */
+int64_t *spot_objects_list(struct spot_objects *objects, size_t *n);
+
+/* The text of a manifest, n_byte of it, freed by the caller; NULL with *err: SPOT_EDATA where there
+ * is none. */
+char *spot_objects_manifest(struct spot_objects *objects, int64_t step, size_t *n_byte,
+                            struct spot_err *err);
+
+/* Bytes of a bundle of a generation; those of a try that failed half-way are not handed out again:
+ * then it is an error. */
+int spot_objects_get(struct spot_objects *objects, int64_t step, int bundle,
+                     int (*take)(void *user, const void *data, size_t n_byte, struct spot_err *err),
+                     void *user, struct spot_err *err);
+
+/* Are objects of written[n_bundle] bytes there? 0, or -1 with *err (SPOT_EDATA: they are not). */
+int spot_objects_check(struct spot_objects *objects, int64_t step,
+                       const struct spot_written *written, int n_bundle, struct spot_err *err);
+
+/* Put a bundle of a generation to be: what is given, piece by piece, as state_command.h has it. */
+int spot_objects_put(struct spot_objects *objects, int64_t step, uint64_t nonce, int bundle,
+                     const struct spot_command_io *io, struct spot_err *err);
+
+/* Where objects of written[n_bundle] are there, and nobody else has claimed the store: write the
+ * manifest. Returns 0, or -1 with *err. */
+int spot_objects_commit(struct spot_objects *objects, int64_t step, uint64_t nonce,
+                        const struct spot_written *written, int n_bundle, const char *manifest,
+                        struct spot_err *err);
+
+/* Of the generations of a step, or of one that is not committed: delete it, as far as that can be
+ * done. Mark it as bad. */
+void spot_objects_drop(struct spot_objects *objects, int64_t step);
+void spot_objects_drop_unfinished(struct spot_objects *objects, int64_t step, uint64_t nonce);
+void spot_objects_set_aside(struct spot_objects *objects, int64_t step);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CHECKPOINT_OBJECT_STORE_H */

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+#define _DEFAULT_SOURCE
+#include "checkpoint/state_command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm/endpoint.h"
+#include "common/clock.h"
+#include "common/xalloc.h"
+
+enum { IN, OUT, SAID, ENDS, READ = 0, WRITE = 1, PIECE_BYTE = 64 << 10, SAID_BYTE = 160 };
+enum { TICK_MS = 50, END_MS = 5 }; /* between looks; when its output has ended */
+
+static const double first_pause_s = 0.2; /* before the second try; then twice as long */
+
+extern char **environ;
+
+/* One try. */
+struct run {
+    const struct spot_state_command *command;
+    const struct spot_command_io *io;
+    pid_t pid;
+    int end[ENDS]; /* our ends of its standard streams; -1: closed */
+    struct spot_buf piece;
+    size_t sent; /* of it */
+    bool has_more;
+    char said[SAID_BYTE + 1]; /* the end of what it said */
+    size_t n_said;
+    double moved_s;       /* when a byte moved last */
+    bool is_ours;         /* what failed is not the command: there is no other try */
+    struct spot_err *err; /* then */
+};
+
+/* --- start ---------------------------------------------------------------------- */
+
+static void close_end(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* As the leader of a group of its own, and with signals as in a new program. */
+static void set_signals(posix_spawnattr_t *attribute)
+{
+    sigset_t none, standard;
+
+    sigemptyset(&none);
+    sigemptyset(&standard);
+    sigaddset(&standard, SIGPIPE);
+    sigaddset(&standard, SIGTERM);
+    sigaddset(&standard, SIGINT);
+    posix_spawnattr_setpgroup(attribute, 0);
+    posix_spawnattr_setsigmask(attribute, &none);
+    posix_spawnattr_setsigdefault(attribute, &standard);
+    posix_spawnattr_setflags(attribute, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                            POSIX_SPAWN_SETSIGDEF);
+}
+
+/* Returns 0 or an errno. */
+static int spawn(struct run *r, const char *verb, const char *key, const int theirs[ENDS])
+{
+    static const char arguments[] = " \"$@\"";
+    const size_t n = strlen(r->command->command) + sizeof(arguments);
+    char sh[] = "sh", flag[] = "-c", *const script = spot_xcalloc(n, 1);
+    char *const v = spot_xstrdup(verb), *const k = spot_xstrdup(key);
+    char *const argv[] = { sh, flag, script, sh, v, k, NULL };
+    posix_spawn_file_actions_t action;
+    posix_spawnattr_t attribute;
+    int rc;
+
+    snprintf(script, n, "%s%s", r->command->command, arguments);
+    posix_spawn_file_actions_init(&action);
+    for (int i = 0; i < ENDS; i++)
+        posix_spawn_file_actions_adddup2(&action, theirs[i], i);
+    posix_spawnattr_init(&attribute);
+    set_signals(&attribute);
+    rc = posix_spawn(&r->pid, "/bin/sh", &action, &attribute, argv, environ);
+    posix_spawnattr_destroy(&attribute);
+    posix_spawn_file_actions_destroy(&action);
+    free(script);
+    free(v);
+    free(k);
+    return rc;
+}
+
+/* Pipes with ends that no other child inherits; ours of those do not block. */
+static int start(struct run *r, const char *verb, const char *key, struct spot_err *err)
+{
+    int theirs[ENDS] = { -1, -1, -1 }, rc = 0;
+
+    for (int i = 0; !rc && i < ENDS; i++) {
+        int fd[2];
+
+        rc = spot_endpoint_pipe(fd) ? errno : 0;
+        if (rc)
+            break;
+        theirs[i] = fd[i == IN ? READ : WRITE];
+        r->end[i] = fd[i == IN ? WRITE : READ];
+        (void)fcntl(theirs[i], F_SETFL, 0); /* a program's streams block */
+    }
+    rc = rc ? rc : spawn(r, verb, key, theirs);
+    for (int i = 0; i < ENDS; i++)
+        close_end(&theirs[i]);
+    errno = rc;
+    return rc ? spot_err_sys(err, "cannot run the state command") : 0;
+}
+
+/* --- while it runs ---------------------------------------------------------------- */
+
+/* The reader may be gone: that is an error of write, not the death of this process. */
+static ssize_t write_quietly(int fd, const void *data, size_t n)
+{
+    const struct timespec now = { 0, 0 };
+    sigset_t pipe, old, pending;
+    ssize_t rc;
+
+    sigpending(&pending);
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &old);
+    rc = write(fd, data, n);
+    if (rc < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE)) {
+        sigtimedwait(&pipe, NULL, &now);
+        errno = EPIPE;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc;
+}
+
+/* A reader that is gone says why by its status. */
+static void give(struct run *r)
+{
+    ssize_t n;
+
+    if (r->sent == r->piece.n && r->has_more) {
+        int more;
+
+        r->piece.n = r->sent = 0;
+        more = r->io->next(r->io->user, &r->piece, r->err);
+        r->is_ours = more < 0;
+        r->has_more = more > 0;
+    }
+    if (r->is_ours || (r->sent == r->piece.n && !r->has_more)) {
+        close_end(&r->end[IN]);
+        return;
+    }
+    n = write_quietly(r->end[IN], r->piece.data + r->sent, r->piece.n - r->sent);
+    if (n > 0) {
+        r->sent += (size_t)n;
+        r->moved_s = spot_clock_s();
+    } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        close_end(&r->end[IN]);
+    }
+}
+
+/* Was there something? */
+static bool take(struct run *r)
+{
+    uint8_t piece[PIECE_BYTE];
+    const ssize_t n = read(r->end[OUT], piece, sizeof(piece));
+
+    if (n > 0) {
+        r->moved_s = spot_clock_s();
+        if (r->io->take && r->io->take(r->io->user, piece, (size_t)n, r->err))
+            r->is_ours = true;
+    } else if (!n || (errno != EAGAIN && errno != EINTR)) {
+        close_end(&r->end[OUT]);
+    }
+    return n > 0 && !r->is_ours;
+}
+
+/* The last line is the one that tells. */
+static void hear(struct run *r)
+{
+    char text[SAID_BYTE];
+    const ssize_t n = read(r->end[SAID], text, sizeof(text));
+
+    if (!n || (n < 0 && errno != EAGAIN && errno != EINTR))
+        close_end(&r->end[SAID]);
+    for (ssize_t i = 0; i < n; i++) {
+        if (r->n_said == SAID_BYTE || (r->n_said && r->said[r->n_said - 1] == '\n'))
+            r->n_said = 0;
+        r->said[r->n_said++] = text[i] >= ' ' && text[i] < 127 ? text[i] : '\n';
+        if (r->said[0] == '\n')
+            r->n_said = 0;
+    }
+}
+
+/* Move what can be moved. False: it is to be killed. */
+static bool attend(struct run *r)
+{
+    struct pollfd fd[ENDS];
+
+    if (r->command->goes_on && !r->command->goes_on(r->command->user)) {
+        r->is_ours = true;
+        spot_err_set(r->err, SPOT_EPREEMPTED, "the state command was given up");
+        return false;
+    }
+    for (int i = 0; i < ENDS; i++)
+        fd[i] = (struct pollfd){ .fd = r->end[i], .events = i == IN ? POLLOUT : POLLIN };
+    (void)poll(fd, ENDS, r->end[OUT] < 0 ? END_MS : TICK_MS);
+    if (fd[IN].revents)
+        give(r);
+    if (!r->is_ours && fd[OUT].revents)
+        take(r);
+    if (fd[SAID].revents)
+        hear(r);
+    return !r->is_ours && spot_clock_s() - r->moved_s < r->command->limit_s;
+}
+
+/* --- the end ------------------------------------------------------------------------ */
+
+static int judge(const struct run *r, int status, bool was_killed, const char *verb,
+                 const char *key, struct spot_err *err)
+{
+    char what[96];
+
+    if (was_killed)
+        snprintf(what, sizeof(what), "no byte moved for %g s", r->command->limit_s);
+    else if (WIFSIGNALED(status))
+        snprintf(what, sizeof(what), "killed by signal %d", WTERMSIG(status));
+    else if (WEXITSTATUS(status))
+        snprintf(what, sizeof(what), "status %d", WEXITSTATUS(status));
+    else if (r->has_more || r->sent < r->piece.n)
+        snprintf(what, sizeof(what), "it ended with status 0 and did not take what it was given");
+    else
+        return 0;
+    return spot_err_set(err, SPOT_ESYS, "state command: %s %s: %s%s%.*s", verb, key, what,
+                        r->n_said ? ": " : "", (int)strcspn(r->said, "\n"), r->said);
+}
+
+/* Until it has ended, or is ended, with all that it started; then what is left in the pipes. */
+static int finish(struct run *r, const char *verb, const char *key, struct spot_err *err)
+{
+    bool goes_on = true;
+    int status = 0;
+
+    while (goes_on && waitpid(r->pid, &status, WNOHANG) == 0)
+        goes_on = attend(r);
+    if (!goes_on) {
+        kill(-r->pid, SIGKILL);
+        while (waitpid(r->pid, &status, 0) < 0 && errno == EINTR)
+            ;
+    }
+    while (goes_on && r->end[OUT] >= 0 && take(r))
+        ;
+    if (r->end[SAID] >= 0)
+        hear(r);
+    return r->is_ours ? -1 : judge(r, status, !goes_on, verb, key, err);
+}
+
+/* Returns 0, 1 where another try may do, -1 with *err. */
+static int try_once(const struct spot_state_command *command, const char *verb, const char *key,
+                    const struct spot_command_io *io, struct spot_err *err)
+{
+    struct run r = { .command = command,
+                     .io = io,
+                     .end = { -1, -1, -1 },
+                     .has_more = io->next != NULL,
+                     .moved_s = spot_clock_s(),
+                     .err = err };
+    int rc;
+
+    if (io->rewind && io->rewind(io->user, err))
+        return -1;
+    rc = start(&r, verb, key, err);
+    if (!rc)
+        rc = finish(&r, verb, key, err);
+    for (int i = 0; i < ENDS; i++)
+        close_end(&r.end[i]);
+    spot_buf_release(&r.piece);
+    return rc && !r.is_ours ? 1 : rc;
+}
+
+/* False: it is not to go on. */
+static bool pause_for(const struct spot_state_command *command, double pause_s)
+{
+    const double until_s = spot_clock_s() + pause_s;
+
+    while (spot_clock_s() < until_s) {
+        if (command->goes_on && !command->goes_on(command->user))
+            return false;
+        spot_clock_sleep(TICK_MS / 1e3);
+    }
+    return true;
+}
+
+int spot_state_command_run(const struct spot_state_command *command, const char *verb,
+                           const char *key, const struct spot_command_io *io, struct spot_err *err)
+{
+    static const struct spot_command_io nothing = { .next = NULL };
+    struct spot_err why = { 0 };
+    double pause_s = first_pause_s;
+    int rc = 1;
+
+    for (int i = 0; rc > 0 && i < SPOT_STATE_COMMAND_TRIES; i++) {
+        if (i && !pause_for(command, pause_s))
+            break;
+        pause_s *= i ? 2 : 1;
+        rc = try_once(command, verb, key, io ? io : &nothing, &why);
+    }
+    if (rc && err)
+        *err = why;
+    return rc ? -1 : 0;
+}

@@ -1,0 +1,199 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# --state-command: generations behind a command of the user, which fails, hangs, lies, is killed.
+
+bats_require_minimum_version 1.5.0
+load job
+
+example=$BATS_TEST_DIRNAME/../../examples/state
+
+setup() {
+    job_setup
+    # a command with faults: a file of the name of one switches it on
+    cat >cmd <<EOF
+[ ! -e fails ] || { echo "the cloud is full of rain" >&2; exit 1; }
+[ ! -e fails-once ] || { rm -f fails-once; echo once >&2; exit 1; }
+[ ! -e hangs ] || [ "\$1" != put ] || { sleep 1000 & wait; }
+if [ -e cuts ] && [ "\$1" = put ]; then { head -c 1000; cat >/dev/null; } | sh "$example/directory.sh" "$PWD/store" "\$@"; exit 0; fi
+if [ -e lies ] && [ "\$1" = put ]; then cat >/dev/null; exit 0; fi
+if [ -e dies ] && [ "\$1" = put ]; then kill -9 \$\$; fi
+exec sh "$example/directory.sh" "$PWD/store" "\$@"
+EOF
+    command="sh $PWD/cmd"
+}
+teardown() { job_teardown; }
+
+# member NAME: a worker that has the command, too
+member() {
+    background timeout 150 spot-run worker -q --join unix:j --join-timeout 60s --name "$1" --state-command "$command" \
+        --state-timeout 2s 2>>workers.err
+}
+
+# runs [ARGUMENTS]: a job in a grid of 2x2, whose state is behind the command
+runs() {
+    train log --steps 1000000 --grid 2x2 --state st --state-command "$command" --state-timeout 2s --durable-every 0.3s "$@"
+    for name in a b c d; do member $name; done
+}
+
+# goes_on: from the store alone, as if nothing had been
+goes_on() {
+    local steps=$(($(jq -s 'map(select(.event == "committed").step) | max' log) + 5))
+    rm -rf st
+    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps $steps --state st --resume \
+        --state-command "$command" --workers 1 --events log 2>>log.err
+    same_as log $steps
+}
+
+relayed() { jq -s 'map(select(.event == "durable").relayed_byte // 0) | add // 0' "$1"; }
+
+warned() { # TEXT
+    eventually "grep -qF '$1' log.err"
+}
+
+@test "members put their bundles, and another machine goes on from the store alone" {
+    runs
+    seen log durable 3
+    [ "$(relayed log)" -eq 0 ]
+    stops_right log
+    [ "$(ls -d store/gen-*/manifest.json | wc -l)" -eq 2 ]
+    ! ls st/gen-* 2>/dev/null
+    goes_on
+}
+
+@test "a member without the command sends its bundles, and is sent what it lacks" {
+    train log --steps 1000000 --grid 1x2 --state st --state-command "$command" --durable-every 0.3s
+    member a
+    worker b
+    seen log durable 2
+    [ "$(relayed log)" -gt 0 ]
+    stops_right log
+    rm -rf st
+    steps=$(($(jq -s 'map(select(.event == "committed").step) | max' log) + 5))
+    train again --steps $steps --grid 1x2 --state st --resume --state-command "$command"
+    worker c
+    worker d
+    wait $train
+    same_as again $steps
+}
+
+@test "a member whose command leads elsewhere is found out, and sends" {
+    train log --steps 1000000 --grid 1x2 --state st --state-command "$command" --durable-every 0.3s
+    member a
+    background timeout 150 spot-run worker -q --join unix:j --join-timeout 60s --name b \
+        --state-command "sh $example/directory.sh $PWD/elsewhere" 2>>workers.err
+    seen log durable 2
+    [ "$(relayed log)" -gt 0 ]
+    [ ! -e elsewhere ]
+    stops_right log
+}
+
+@test "hash and file at the end are those of a job with files" {
+    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 --workers 1 --events calm --save calm.safetensors
+    train log --steps 7 --grid 2x2 --state st --state-command "$command" --save m.safetensors
+    for name in a b c d; do member $name; done
+    wait $train
+    [ "$(tail -n 1 log | jq -r .state_xxh3_128)" = "$(tail -n 1 calm | jq -r .state_xxh3_128)" ]
+    cmp m.safetensors calm.safetensors
+}
+
+@test "a command that fails once is tried again, and nobody hears of it" {
+    : >fails-once
+    runs
+    seen log durable 1
+    : >fails-once
+    seen log durable $(($(events log durable) + 2))
+    stops_right log
+    ! grep -q "once" log.err
+}
+
+@test "a command that fails is told of with what it said, the job goes on, and then writes again" {
+    runs
+    seen log durable 1
+    : >fails
+    warned "the cloud is full of rain"
+    grep -q "training goes on without a durable copy" log.err
+    more_steps log
+    rm fails
+    seen log durable $(($(events log durable) + 1))
+    stops_right log
+    goes_on
+}
+
+@test "a command that hangs is ended, with what it started" {
+    runs
+    seen log durable 1
+    : >hangs
+    warned "no byte moved for 2 s"
+    more_steps log
+    rm hangs
+    seen log durable $(($(events log durable) + 1))
+    stops_right log
+    ! pgrep -f "^sleep 1000" >/dev/null
+    goes_on
+}
+
+lies() { # HOW
+    runs
+    seen log durable 1
+    : >$1
+    warned "bytes of bundle"
+    rm $1
+    seen log durable $(($(events log durable) + 1))
+    stops_right log
+    goes_on
+}
+
+@test "a command that says it stored and did not is found out" { lies lies; }
+@test "so is one that stores a part" { lies cuts; }
+
+@test "a command that is killed counts as one that failed" {
+    runs
+    seen log durable 1
+    : >dies
+    warned "killed by signal 9"
+    rm dies
+    seen log durable $(($(events log durable) + 1))
+    stops_right log
+    goes_on
+}
+
+@test "half a generation in the store is no state, and goes" {
+    runs
+    seen log durable 2
+    stops_right log
+    newest=$(ls -d store/gen-*/manifest.json | sort | tail -n 1)
+    half=store/gen-000000999999.00000000deadbeef
+    cp -r "$(dirname "$newest")" $half
+    rm $half/manifest.json
+    goes_on
+    [ ! -e $half ]
+}
+
+@test "a generation that is damaged in the store is set aside, and the one before goes on" {
+    runs
+    seen log durable 3
+    stops_right log
+    bundle=$(ls store/gen-*/bundle-0001 | sort | tail -n 1)
+    printf x | dd of="$bundle" bs=1 seek=5000 conv=notrunc status=none
+    goes_on
+    grep -q "set aside" log.err
+}
+
+@test "two jobs in one store: the second is refused, and changes nothing" {
+    runs
+    seen log durable 2
+    run -2 --separate-stderr spot-run train -q --data corpus $MODEL --global-batch 4 --steps 3 --state other \
+        --state-command "$command" --workers 1 --events other.log
+    [[ "$stderr" == *"another job"* ]]
+    seen log durable $(($(events log durable) + 2))
+    stops_right log
+    goes_on
+}
+
+@test "the same job twice: who comes later has the store, the first says so" {
+    runs
+    seen log durable 1
+    background timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1000000 --state other --resume \
+        --state-command "$command" --workers 1 --events other.log --durable-every 0.3s 2>other.err
+    warned "another coordinator has taken over the store"
+}
