@@ -46,6 +46,17 @@ bool spot_store_confirm(struct spot_store *s)
     return false;
 }
 
+void spot_store_set_aside_newest(struct spot_store *s)
+{
+    int64_t *step;
+    size_t n;
+
+    spot_generation_set_aside(&s->disk, s->newest);
+    step = spot_generation_list(&s->disk, &n);
+    set_newest(s, n ? step[0] : -1);
+    free(step);
+}
+
 uint8_t *spot_store_read(struct spot_store *s, int64_t step, int bundle, size_t *n_byte,
                          struct spot_err *err)
 {
@@ -296,6 +307,11 @@ void spot_store_close(struct spot_store *s)
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     free(s);
+}
+
+const char *spot_store_place(const struct spot_store *s)
+{
+    return s->disk.objects ? "the store of --state-command" : s->disk.dir;
 }
 
 bool spot_store_is_behind(const struct spot_store *s)

@@ -40,6 +40,8 @@ struct spot_store *spot_store_open_behind(const char *dir, const char *command, 
 bool spot_store_is_behind(const struct spot_store *store);
 void spot_store_close(struct spot_store *store);
 
+/* Where the state is, for people. */
+const char *spot_store_place(const struct spot_store *store);
 /* The directory; behind a command, "command:OWNER". */
 void spot_store_source(const struct spot_store *store, char source[SPOT_STORE_PATH]);
 const char *spot_store_dir(const struct spot_store *store);
@@ -59,6 +61,10 @@ void spot_store_on_tick(struct spot_store *store, void (*tick)(void *user), void
  * Returns how many were set aside, or -1 with *err when the disk could not be read: nothing is set
  * aside for that. */
 int spot_store_verify(struct spot_store *store, struct spot_err *err);
+
+/* The newest is damaged, as was found out by reading it: it is set aside, and the one before counts
+ * as newest. */
+void spot_store_set_aside_newest(struct spot_store *store);
 
 /* A bundle of the durable generation of a step, verified; freed by the caller. NULL with *err. */
 uint8_t *spot_store_read(struct spot_store *store, int64_t step, int bundle, size_t *n_byte,

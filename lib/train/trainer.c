@@ -446,7 +446,7 @@ static int tell_stopped(struct spot_trainer *c, struct spot_err *err)
     return spot_err_set(err, SPOT_EPREEMPTED,
                         "stopped; the state of step %lld is in '%s', --state and --resume "
                         "continue it",
-                        (long long)newest, spot_store_dir(c->store));
+                        (long long)newest, spot_store_place(c->store));
 }
 
 /* The training failed, or its result could not be written: what is durable stays, and is named. */
@@ -467,7 +467,7 @@ static void tell_kept(struct spot_trainer *c, struct spot_err *err)
     spot_store_keep(c->store);
     snprintf(err->msg + n, sizeof(err->msg) - n,
              "; the state of step %lld is in '%s', --state and --resume continue it",
-             (long long)spot_store_newest(c->store), spot_store_dir(c->store));
+             (long long)spot_store_newest(c->store), spot_store_place(c->store));
 }
 
 /* Not a preemption: to run the same command again would not help. */

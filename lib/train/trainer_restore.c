@@ -58,11 +58,30 @@ bool spot_trainer_is_restoring(const struct spot_trainer *c)
     return c->machine->phase == SPOT_PHASE_MIGRATE && c->n_restored < c->n_unread;
 }
 
+/* A generation behind a command is read when it is needed, not before: then it may turn out to be
+ * damaged, and the epoch is that of the one before. */
+static int fall_back(struct spot_trainer *c, const struct spot_transfer *t, struct spot_err *err)
+{
+    const struct spot_err why = *err;
+
+    if (t->origin != SPOT_FROM_STORE || !spot_store_is_behind(c->store) ||
+        !spot_generation_is_damage(&why))
+        return -1;
+    spot_store_set_aside_newest(c->store);
+    c->options->warn("%s; that generation is set aside, going on from step %lld", why.msg,
+                     (long long)spot_store_newest(c->store));
+    c->n_unread = c->n_restored = 0;
+    return spot_view_break(c->view, c->machine->epoch, err);
+}
+
 int spot_trainer_restore(struct spot_trainer *c, struct spot_err *err)
 {
-    while (spot_trainer_is_restoring(c) && spot_group_queued_byte(c->group) < AHEAD_BYTE)
-        if (send_bundle(c, &c->form.transfer[c->unread[c->n_restored++]], err))
-            return -1;
+    while (spot_trainer_is_restoring(c) && spot_group_queued_byte(c->group) < AHEAD_BYTE) {
+        const struct spot_transfer *const t = &c->form.transfer[c->unread[c->n_restored++]];
+
+        if (send_bundle(c, t, err))
+            return fall_back(c, t, err);
+    }
     return 0;
 }
 

@@ -31,7 +31,9 @@ member() {
 
 # runs [ARGUMENTS]: a job in a grid of 2x2, whose state is behind the command
 runs() {
-    train log --steps 1000000 --grid 2x2 --state st --state-command "$command" --state-timeout 2s --durable-every 0.3s "$@"
+    background timeout 150 ${SPOT_PACE:+env LD_PRELOAD=$SPOT_PACE} spot-run train --data corpus $MODEL --global-batch 5 \
+        --listen unix:j --lease 20s --events log --steps 1000000 --grid 2x2 --state st --state-command "$command" --state-timeout 2s --durable-every 0.3s "$@" 2>log.err
+    train=$pid
     for name in a b c d; do member $name; done
 }
 
@@ -39,7 +41,7 @@ runs() {
 goes_on() {
     local steps=$(($(jq -s 'map(select(.event == "committed").step) | max' log) + 5))
     rm -rf st
-    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps $steps --state st --resume \
+    timeout 150 spot-run train --data corpus $MODEL --global-batch 5 --steps $steps --state st --resume \
         --state-command "$command" --workers 1 --events log 2>>log.err
     same_as log $steps
 }
@@ -69,11 +71,11 @@ warned() { # TEXT
     stops_right log
     rm -rf st
     steps=$(($(jq -s 'map(select(.event == "committed").step) | max' log) + 5))
-    train again --steps $steps --grid 1x2 --state st --resume --state-command "$command"
+    train log --steps $steps --grid 1x2 --state st --resume --state-command "$command"
     worker c
     worker d
     wait $train
-    same_as again $steps
+    same_as log $steps
 }
 
 @test "a member whose command leads elsewhere is found out, and sends" {
@@ -150,7 +152,7 @@ lies() { # HOW
     runs
     seen log durable 1
     : >dies
-    warned "killed by signal 9"
+    warned "status 137"
     rm dies
     seen log durable $(($(events log durable) + 1))
     stops_right log
