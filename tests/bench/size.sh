@@ -3,7 +3,7 @@
 # A job of real size on this machine: 86 M parameters, state of 1.03 GB, grid 2x2 and a spare. What a kill, a notice, a
 # join and a plan cost, how far the disk is behind, how long a resume and the end of the job take, what the coordinator had.
 #   tests/bench/size.sh [BEFORE-BIN-DIR]
-# With another spot-run first the same is done with that one; each ends by itself within MINUTES (5) and tells what it has.
+# With another spot-run first the same is done with that one; each measures for MINUTES (4) at most and tells what it has.
 #   LAYERS=12 WIDTH=768 SEQ=64 BATCH=4    the model and its batch        KILLS=3 NOTICES=2 JOINS=1    events of each kind
 #   OUT=DIR   keep logs there; what is there already is not run again, only told: PARTS="before after" is resumed
 # Every wait is as many steps as it needs, at the pace that was measured; what does not come in time is left out, and told.
@@ -14,7 +14,7 @@
 set -eu
 here=$(cd "$(dirname "$0")/../.." && pwd)
 layers=${LAYERS:-12} width=${WIDTH:-768} heads=${HEADS:-12} seq=${SEQ:-64} batch=${BATCH:-4}
-kills=${KILLS:-3} notices=${NOTICES:-2} joins=${JOINS:-1} minutes=${MINUTES:-5}
+kills=${KILLS:-3} notices=${NOTICES:-2} joins=${JOINS:-1} minutes=${MINUTES:-4}
 out=${OUT:-$(mktemp -d)}
 tmp=$(mktemp -d)
 mkdir -p "$out"
@@ -72,6 +72,11 @@ place() { # K: who has the k-th place now
     grep '"formed"' "$log" | tail -n 1 | jq -r ".place[$1]"
 }
 
+runs() { # the coordinator, still
+    local state
+    state=$(sed 's/.*) //; s/ .*//' "/proc/$job/stat" 2>/dev/null) && [ -n "$state" ] && [ "$state" != Z ]
+}
+
 peak() { awk '/^VmHWM/ { printf "%.0f", $2 / 1024 }' "/proc/$job/status" 2>/dev/null || echo 0; }
 
 gone() { # all of a run
@@ -118,26 +123,29 @@ measure() { # events, one after the other; each is left out when the time is ove
 # commit until the process is gone
 again() {
     local steps formed from
-    steps=$(jq -s 'map(select(.event == "committed").step) | max // 0' "$log")
     [ "$(count durable)" -gt 0 ] || { say "  $what: nothing was durable" && return 0; }
     phase resume
+    deadline=$((SECONDS + 60))
+    kill -TERM "$job" # its state is durable then, and nobody's memory is waited for
+    while runs && [ $SECONDS -lt $deadline ]; do sleep 0.1; done
     gone
     rm -f "$tmp/job"
+    steps=$(jq -s 'map(select(.event == "committed").step) | max // 0' "$log")
     formed=$(count formed) from=$(now)
     deadline=$((SECONDS + 120))
     coordinator --steps $((steps + 2)) --grid 2x2 --resume --save "$tmp/model.safetensors"
     for n in w x y z; do worker $n; done
     until [ "$(count formed)" -gt "$formed" ]; do
-        [ $SECONDS -lt $deadline ] || return 0
+        { [ $SECONDS -lt $deadline ] && runs; } || return 0
         sleep 0.02
     done
     echo "resume_s $(echo "$(now) - $from" | bc -l)" >>"$out/$what.numbers"
     until grep -q "\"committed\".*\"step\":$((steps + 2))," "$log"; do
-        [ $SECONDS -lt $deadline ] || return 0
+        { [ $SECONDS -lt $deadline ] && runs; } || return 0
         sleep 0.02
     done
     from=$(now)
-    while kill -0 "$job" 2>/dev/null && [ $SECONDS -lt $deadline ]; do
+    while runs && [ $SECONDS -lt $deadline ]; do
         echo "end_peak_MB $(peak)" >>"$out/$what.endpeak"
         sleep 0.02
     done
