@@ -526,6 +526,8 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l buddies
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l ahead -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l profile -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l state-command -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l state-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l durable-every -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l max-loss -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics-tls-cert -r
@@ -677,6 +679,8 @@ complete -c spot-run -n '__fish_seen_subcommand_from worker' -l domain -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l backend -x -a 'cpu cuda auto'
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l state-command -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l state-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice-rebalance

@@ -146,6 +146,45 @@ nearer() {
     false
 }
 
+# told_by_lines: a, of a grid of 1x2, is told of notices by lines in $claims
+told_by_lines() {
+    train log --steps 1000000 --grid 1x2 --no-buddies --ahead 0 --layers 30
+    claims=$(mktemp claims.XXXX)
+    background spot-run worker -q --join unix:j --join-timeout 60s --name a --notice "cmd:tail -n +1 -f $claims" 2>>workers.err
+    id[a]=$pid
+    eventually 'grep -q "\"joined\".*\"name\":\"a\"" log'
+    worker b && id[b]=$pid
+    at_step log 3
+    worker c && id[c]=$pid
+    seen log joined 3
+}
+
+@test "a notice that comes twice is one" {
+    declare -A id=()
+    told_by_lines
+    printf 'preempt 600s\npreempt 600s\n' >>$claims
+    kill -TERM ${id[a]}
+    leaves a
+    more_steps log
+    [ "$(moved log)" -eq 0 ]
+    [ "$(ahead log)" -gt 0 ]
+    [ "$(events log rolled_back)" = 0 ]
+    stops_right log --layers 30
+}
+
+@test "a deadline that moves away half-way: beside the steps all the same" {
+    declare -A id=()
+    told_by_lines
+    echo preempt 300s >>$claims
+    eventually 'grep -q ahead_byte log'
+    echo preempt 600s >>$claims
+    leaves a
+    more_steps log
+    [ "$(moved log)" -eq 0 ]
+    [ "$(events log rolled_back)" = 0 ]
+    stops_right log --layers 30
+}
+
 @test "notices at random times with a deadline, and kills between, same final bits" {
     RANDOM=5
     unset SPOT_PACE # they come in the midst of things

@@ -32,3 +32,16 @@ teardown() { job_teardown; }
     [ "$(grep -c 'more than --max-loss' log.err)" = 1 ]
     stops_right log
 }
+
+@test "storage that is slower than the steps for ever: the job goes on, and says so" {
+    background timeout 100 spot-run train --data corpus $MODEL --global-batch 5 --steps 1000000 --grid 2x1 --state state \
+        --durable-every 0.05s --max-loss 0.5s --listen unix:j --lease 20s --events log 2>log.err
+    train=$pid
+    for name in a b; do SPOT_DISK_MS=300 LD_PRELOAD=$disk worker $name; done # a generation takes over a second
+    seen log durable 3
+    eventually '[ "$(grep -c "more than --max-loss" log.err)" -ge 2 ]' # again, once it had caught up
+    # one generation at a time, and many steps beside each
+    jq -es '[.[] | select(.event == "durable").step] as $d | ($d | length) >= 3 and ([range(1; $d | length) | $d[.] - $d[. - 1]] | min) > 3' log
+    more_steps log
+    stops_right log
+}
