@@ -16,10 +16,12 @@
 extern "C" {
 #endif
 
+/* Bytes of a message between members: a layer of a model of 7B parameters is 2.4 GB. */
+#define SPOT_PAYLOAD_MAX (INT64_C(1) << 32)
+
 enum {
     SPOT_PROTOCOL = 19,
-    SPOT_PAYLOAD_MAX = 1 << 30, /* between members */
-    SPOT_HELLO_MAX = 1 << 20,   /* from a stranger, before it is a member */
+    SPOT_HELLO_MAX = 1 << 20, /* from a stranger, before it is a member */
     SPOT_NAME_MAX = 64,
     SPOT_WHY_MAX = 512, /* bytes of a reason given */
     SPOT_VERSION_MAX = 64,
