@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -386,6 +387,33 @@ int spot_generation_verify(const struct spot_generations *g, int64_t step, struc
     }
     spot_json_release(&m.doc);
     return rc;
+}
+
+static double time_of(const struct timespec *t)
+{
+    return (double)t->tv_sec + 1e-9 * (double)t->tv_nsec;
+}
+
+/* A change may have the time of what was there when it comes within a tick of a file system. */
+bool spot_generation_is_untouched(const struct spot_generations *g, int64_t step, uint64_t manifest)
+{
+    static const double tick_s = 0.01;
+    char dir[PATH_SIZE], path[PATH_SIZE + 32];
+    struct stat st;
+    double committed_s;
+
+    spot_generation_path(g, step, "/manifest.json", path);
+    if (g->objects || !manifest || spot_generation_hash(g, step) != manifest || stat(path, &st))
+        return false;
+    committed_s = time_of(&st.st_mtim);
+    spot_generation_path(g, step, "", dir);
+    for (int b = 0; b < g->n_bundle; b++) {
+        spot_bundle_file_path(dir, b, path, sizeof(path));
+        if (stat(path, &st) || !S_ISREG(st.st_mode) ||
+            fmax(time_of(&st.st_mtim), time_of(&st.st_ctim)) > committed_s - tick_s)
+            return false;
+    }
+    return true;
 }
 
 int spot_generation_scan(const struct spot_generations *g, int64_t step, int bundle,

@@ -95,6 +95,11 @@ uint64_t spot_generation_hash(const struct spot_generations *generations, int64_
 int spot_generation_verify(const struct spot_generations *generations, int64_t step,
                            struct spot_err *err);
 
+/* Of one in files, which this process committed with that hash of its manifest: has nobody changed
+ * any of it since? By the times of the files, which are not read; false where these do not tell. */
+bool spot_generation_is_untouched(const struct spot_generations *generations, int64_t step,
+                                  uint64_t manifest);
+
 /* The bytes of a bundle, piece by piece: what they are is known when the last was handed out.
  * Returns 0, or -1 with *err as above, or as fn set it. */
 typedef int spot_generation_bytes_fn(void *user, const void *data, size_t n_byte,

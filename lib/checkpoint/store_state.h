@@ -61,6 +61,9 @@ struct spot_store {
     struct spot_queued *first, **end;
     size_t queued_byte;
     struct spot_spool spool;
+    int64_t committed_step; /* of the newest that this process wrote, and hash of its manifest: the
+                               thread's */
+    uint64_t committed;
     int64_t work_step;
     uint64_t work_nonce, work_serial;
     struct spot_piece *work; /* [n_bundle], the thread's while has_work */

@@ -36,6 +36,14 @@ static int return_dir(struct spot_store *s, struct spot_err *note, struct spot_e
     return 0;
 }
 
+/* To read all of the one before for each that is written would cost as much as to write it. */
+static bool is_sound(const struct spot_store *s, int64_t step, struct spot_err *why)
+{
+    if (step == s->committed_step && spot_generation_is_untouched(&s->disk, step, s->committed))
+        return true;
+    return !spot_generation_verify(&s->disk, step, why);
+}
+
 /* The newest KEEP sound generations stay. One that is damaged takes nobody's place: before another
  * is dropped for it, it is read, and set aside. */
 static void drop_old(const struct spot_store *s, int64_t written, struct spot_err *note)
@@ -48,7 +56,7 @@ static void drop_old(const struct spot_store *s, int64_t written, struct spot_er
 
         if (n_sound == KEEP) {
             spot_generation_drop(&s->disk, step[i]);
-        } else if (step[i] == written || !spot_generation_verify(&s->disk, step[i], &why)) {
+        } else if (step[i] == written || is_sound(s, step[i], &why)) {
             n_sound++;
         } else if (spot_generation_is_damage(&why)) {
             spot_generation_set_aside(&s->disk, step[i]);
@@ -98,6 +106,8 @@ static int write_work(struct spot_store *s, struct spot_err *err)
 {
     if (!commit(s, err)) {
         drop_old(s, s->work_step, &s->spool.note);
+        s->committed_step = s->work_step;
+        s->committed = spot_generation_hash(&s->disk, s->work_step);
         *err = s->spool.note;
         return 1;
     }
