@@ -19,6 +19,9 @@ list)
             case $name in "$key"*) echo "$bytes $name" ;; esac
         done
     ;;
-delete) rm -f "$dir/$key" && rmdir "$dir/$(dirname "$key")" 2>/dev/null || true ;;
+delete)
+    rm -f "$dir/$key"
+    rmdir "$dir/$(dirname "$key")" 2>/dev/null || true
+    ;;
 *) echo "no verb $verb" >&2 && exit 2 ;;
 esac

@@ -13,6 +13,9 @@
 /* A worker or coordinator of a job of nothing, with its libraries and the stacks of its threads. */
 static const double process_byte = 16 << 20;
 
+/* Pieces of a state that passes by: read, coded, decoded. */
+static const double pass_byte = 8 << 20;
+
 struct job {
     const struct spot_estimate_options *o;
     const struct spot_kernel *kernel;
@@ -286,7 +289,7 @@ static double coordinator_byte(const struct job *j)
     const double weights_byte =
         (double)sizeof(float) * (double)largest(j, 0, (uint32_t)j->n_bundle);
 
-    return process_byte + (j->o->saves ? 2 * weights_byte : 0);
+    return process_byte + pass_byte + (j->o->saves ? 2 * weights_byte : 0);
 }
 
 /* A generation that waits for the disk, and a frame of it with its copy. */

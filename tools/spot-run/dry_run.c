@@ -277,7 +277,7 @@ static void print_text(const struct told *t)
         printf("%-16s to %-8s %10.1f MB %10.3f s\n", e->move[i].kind,
                spot_grid_text(&e->move[i].to, grid), (double)e->move[i].byte / 1e6,
                e->move[i].move_s);
-    printf("a generation: %.1f MB, %.3f s to the coordinator, then to its disk\n",
+    printf("a generation: %.1f MB, %.3f s to the coordinator where workers do not see --state\n",
            e->generation_byte / 1e6, e->generation_s);
 }
 
