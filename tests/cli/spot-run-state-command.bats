@@ -201,16 +201,17 @@ lies() { # HOW
 }
 
 @test "a bucket by the AWS command line" {
+    # some thirty calls, each of which starts Python: minutes on a machine that is busy
     command -v moto_server && command -v aws || skip "moto[server] or awscli is not here"
     port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     background moto_server -H 127.0.0.1 -p "$port" >moto.out 2>&1
     export AWS_ENDPOINT_URL=http://127.0.0.1:$port AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=y AWS_DEFAULT_REGION=us-east-1
     eventually 'aws s3 mb s3://bucket 2>aws.err || grep -q BucketAlreadyOwnedByYou aws.err'
     command="sh $example/s3.sh bucket/some/prefix"
-    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 2 --state st --workers 1 --events log \
+    timeout 600 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 2 --state st --workers 1 --events log \
         --state-command "$command" --durable-every 1h
     rm -rf st
-    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --state st --workers 1 --events log \
+    timeout 600 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --state st --workers 1 --events log \
         --state-command "$command" --durable-every 1h --resume
     same_as log 3
     grep -q '"resumed"' log
