@@ -111,7 +111,8 @@ module    := $(B)/lib/spot_cuda.so
 twin      := $(B)/tests/spot_cuda_twin.so
 twin_src  := $(cuda_src) $(sort $(wildcard tests/twin/*.cpp tests/twin/*.c))
 twin_obj  := $(patsubst %,$(B)/twin/%.o,$(basename $(twin_src)))
-# and the library that the module opens: see tests/twin/nccl.h
+# and the libraries that the module opens: see tests/twin/nccl.h and cublasLt.h
+twin_blas := $(B)/tests/libcublasLt.so.13
 twin_nccl := $(B)/tests/nccl_twin.so
 twin_nccl_obj := $(patsubst %.c,$(B)/twin/%.o,$(sort $(wildcard tests/twin/nccl/*.c)))
 
@@ -172,7 +173,7 @@ $(libspot): $(lib_obj)
 $(module): $(cuda_obj) $(libspot)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(NVCC) -shared $^ -lcublasLt -ldl -Xlinker -z,defs,--exclude-libs=ALL,--as-needed -o $@
+	$(Q)$(NVCC) -shared $^ -ldl -Xlinker -z,defs,--exclude-libs=ALL,--as-needed -o $@
 
 $(B)/twin/%.o: %.c $(B)/flags
 	$(call say,CC)
@@ -190,10 +191,15 @@ $(B)/twin/%.o: %.cpp $(B)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(TWIN_CXX)
 
-$(twin): $(twin_obj) $(libspot)
+$(twin): $(twin_obj) $(libspot) | $(twin_blas)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) -shared $(flags.$(VARIANT)) $^ -Wl,-z,defs,--exclude-libs=ALL,--as-needed $(LDLIBS) -o $@
+	$(Q)$(CXX) -shared $(flags.$(VARIANT)) $^ -Wl,-z,defs,--exclude-libs=ALL,--as-needed,-rpath,'$$ORIGIN' $(LDLIBS) -o $@
+
+$(twin_blas): $(patsubst %.c,$(B)/twin/%.o,$(sort $(wildcard tests/twin/blas/*.c)))
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -shared $(CFLAGS) $^ -Wl,-z,defs -lm -o $@
 
 $(twin_nccl): $(twin_nccl_obj)
 	$(call say,LINK)
@@ -205,7 +211,7 @@ $(stage_tests) $(B)/tests/test_comm_nccl: $(twin) $(twin_nccl)
 
 # The PTX of the kernels on the CPU, launched by the same sources: see tests/ptx/ptx.h
 ptx       := $(patsubst lib/engine/cuda/%.cu,$(B)/ptx/%.ptx,$(sort $(wildcard lib/engine/cuda/*.cu)))
-ptx_obj   := $(ptx:.ptx=.o) $(B)/twin/tests/twin/twin.o $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/ptx/*.c)))
+ptx_obj   := $(ptx:.ptx=.o) $(patsubst %,$(B)/twin/tests/twin/%.o,twin runtime) $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/ptx/*.c)))
 $(B)/tests/ptx/%.o: CPPFLAGS += -Itests
 $(B)/ptx/%.o: lib/engine/cuda/%.cu $(B)/flags
 	$(call say,CXX)
@@ -371,7 +377,7 @@ run-check-gpu: all $(stage_tests)
 
 $(B)/bench_kernels: tests/gpu/bench_kernels.cu $(cuda_obj) $(libspot) $(B)/nvflags
 	$(call say,NVCC)
-	$(Q)$(NVCC) $(NVFLAGS) $(filter-out %/nvflags,$^) -lcublasLt -o $@
+	$(Q)$(NVCC) $(NVFLAGS) $(filter-out %/nvflags,$^) -ldl -o $@
 
 $(B)/bench_stage: $(B)/tests/gpu/bench_stage.o $(libspot)
 	$(call say,LD)

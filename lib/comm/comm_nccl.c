@@ -1,6 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 #include "comm/comm_nccl.h"
 
+#if !__has_include(<nccl.h>)
+
+static int probe(struct spot_err *err)
+{
+    return spot_err_set(err, SPOT_EGPU,
+                        "this CUDA module was built without nccl.h, and so without NCCL; try --comm "
+                        "sockets");
+}
+
+static int new_id(uint8_t id[SPOT_NCCL_ID_BYTE], struct spot_err *err)
+{
+    (void)id;
+    return probe(err);
+}
+
+static struct spot_comm *open_comm(const struct spot_nccl_open *how, struct spot_err *err)
+{
+    (void)how;
+    probe(err);
+    return NULL;
+}
+
+static bool is_held(void)
+{
+    return false;
+}
+
+const struct spot_nccl spot_nccl = { probe, new_id, open_comm, is_held };
+
+#else
+
 #include <assert.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -16,7 +47,7 @@
 
 enum { VERSION_MIN = 22700 };
 
-static const double check_every_s = 1e-3, spin_s = 100e-6, nap_s = 20e-6, abort_limit_s = 5;
+static const double check_every_s = 1e-3, spin_s = 100e-6, nap_s = 20e-6, call_limit_s = 5;
 
 /* --- the library --------------------------------------------------------- */
 
@@ -38,7 +69,7 @@ static const struct {
     EACH_FUNCTION(ROW)
 };
 
-/* An abort did not come back: NCCL's kernels may hold the device for good. */
+/* A call did not come back: NCCL's kernels may hold the device for good. */
 static atomic_bool is_stuck;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -107,66 +138,90 @@ static int new_id(uint8_t id[SPOT_NCCL_ID_BYTE], struct spot_err *err)
     return 0;
 }
 
-/* --- abort --------------------------------------------------------------- */
+/* --- calls that may not come back ----------------------------------------- */
 
-/* A call that may not come back: nobody waits for it longer than abort_limit_s. */
-struct ending {
+/* Nobody waits for one longer than call_limit_s. Its arguments are its own: it may outlive us. */
+struct call {
+    void (*run)(struct call *call);
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    ncclComm_t comm;
     int n_user; /* the last one frees */
     bool is_done;
+    ncclComm_t comm;
+    ncclUniqueId id;
+    int n, rank;
+    ncclResult_t result;
 };
 
-static void leave(struct ending *e)
+static struct call *new_call(void (*run)(struct call *call))
 {
-    const bool is_last = !--e->n_user;
+    struct call *const c = spot_xcalloc(1, sizeof(*c));
 
-    pthread_mutex_unlock(&e->lock);
-    if (!is_last)
-        return;
-    pthread_mutex_destroy(&e->lock);
-    pthread_cond_destroy(&e->changed);
-    free(e);
+    c->run = run;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    c->n_user = 1;
+    return c;
 }
 
-static void *run_abort(void *user)
+static void leave(struct call *c)
 {
-    struct ending *const e = user;
+    const bool is_last = !--c->n_user;
 
-    api.ncclCommAbort(e->comm);
-    pthread_mutex_lock(&e->lock);
-    e->is_done = true;
-    pthread_cond_signal(&e->changed);
-    leave(e);
+    pthread_mutex_unlock(&c->lock);
+    if (!is_last)
+        return;
+    pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->changed);
+    free(c);
+}
+
+static void *run_call(void *user)
+{
+    struct call *const c = user;
+
+    c->run(c);
+    pthread_mutex_lock(&c->lock);
+    c->is_done = true;
+    pthread_cond_signal(&c->changed);
+    leave(c);
     return NULL;
 }
 
-/* is_stuck if NCCL did not end it in time. */
-static void abort_comm(ncclComm_t comm)
+/* False, and is_stuck from then on, if NCCL did not come back in time. The caller leaves the call
+ * locked, and `leave` ends its use. */
+static bool run_limited(struct call *c)
 {
-    struct ending *const e = spot_xcalloc(1, sizeof(*e));
     struct timespec until;
     pthread_t thread;
 
-    pthread_mutex_init(&e->lock, NULL);
-    pthread_cond_init(&e->changed, NULL);
-    e->comm = comm;
-    e->n_user = 2;
-    if (pthread_create(&thread, NULL, run_abort, e)) {
-        e->n_user = 1;
-        run_abort(e);
-        return;
-    }
-    pthread_detach(thread);
+    c->n_user = 2;
+    if (pthread_create(&thread, NULL, run_call, c))
+        run_call(c);
+    else
+        pthread_detach(thread);
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)abort_limit_s;
-    pthread_mutex_lock(&e->lock);
-    while (!e->is_done && !pthread_cond_timedwait(&e->changed, &e->lock, &until))
+    until.tv_sec += (time_t)call_limit_s;
+    pthread_mutex_lock(&c->lock);
+    while (!c->is_done && !pthread_cond_timedwait(&c->changed, &c->lock, &until))
         ;
-    if (!e->is_done)
+    if (!c->is_done)
         is_stuck = true;
-    leave(e);
+    return c->is_done;
+}
+
+static void run_abort(struct call *c)
+{
+    api.ncclCommAbort(c->comm);
+}
+
+static void abort_comm(ncclComm_t comm)
+{
+    struct call *const c = new_call(run_abort);
+
+    c->comm = comm;
+    run_limited(c);
+    leave(c);
 }
 
 /* --- waiting ------------------------------------------------------------- */
@@ -194,8 +249,8 @@ static int cuda_error(struct spot_err *err, const char *what, cudaError_t status
 
 static int stuck(struct spot_err *err)
 {
-    return spot_err_set(err, SPOT_EGPU, "NCCL did not end a communicator within %g s",
-                        abort_limit_s);
+    return spot_err_set(err, SPOT_EGPU, "NCCL did not come back within %g s; the device may be held for good",
+                        call_limit_s);
 }
 
 /* End both communicators: what they still do ends with an error nobody looks at. */
@@ -412,19 +467,35 @@ static void close_comm(struct spot_comm *comm)
     free(c);
 }
 
-/* Starts to connect; NULL members stay NULL. */
-static int start(ncclComm_t *comm, const uint8_t *id, size_t n, int rank, struct spot_err *err)
+static void run_start(struct call *c)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    ncclUniqueId unique;
-    ncclResult_t result;
+
+    config.blocking = 0;
+    c->result = api.ncclCommInitRankConfig(&c->comm, c->n, c->id, c->rank, &config);
+}
+
+/* Starts to connect; NULL members stay NULL. It should not wait for anybody, but who knows. */
+static int start(ncclComm_t *comm, const uint8_t *id, size_t n, int rank, struct spot_err *err)
+{
+    ncclResult_t result = ncclInternalError;
+    struct call *c;
+    int rc = 0;
 
     if (!id || n < 2)
         return 0;
-    memcpy(&unique, id, sizeof(unique));
-    config.blocking = 0;
-    result = api.ncclCommInitRankConfig(comm, (int)n, unique, rank, &config);
-    return is_accepted(result) ? 0 : nccl_error(err, "start", result, NULL);
+    c = new_call(run_start);
+    memcpy(&c->id, id, sizeof(c->id));
+    c->n = (int)n;
+    c->rank = rank;
+    if (!run_limited(c)) {
+        rc = stuck(err);
+    } else {
+        *comm = c->comm;
+        result = c->result;
+    }
+    leave(c);
+    return rc || is_accepted(result) ? rc : nccl_error(err, "start", result, NULL);
 }
 
 static int connect_all(struct nccl_comm *c, struct spot_err *err)
@@ -463,4 +534,11 @@ static struct spot_comm *open_comm(const struct spot_nccl_open *how, struct spot
     return NULL;
 }
 
-const struct spot_nccl spot_nccl = { probe, new_id, open_comm };
+static bool is_held(void)
+{
+    return is_stuck;
+}
+
+const struct spot_nccl spot_nccl = { probe, new_id, open_comm, is_held };
+
+#endif

@@ -75,10 +75,11 @@ extern const struct spot_backend spot_backend_cpu;
 struct spot_cuda_module {
     const char *version; /* must equal spot_version(); the first member for ever */
     const struct spot_backend *backend;
-    /* Check that a stage can run on this machine. Returns 0, or -1 with *err (SPOT_EGPU): what is
-     * missing. */
-    int (*probe)(struct spot_err *err);
+    /* Take a device, see spot_cuda_choose, and check that a stage can run on it. Returns 0, or -1
+     * with *err (SPOT_EGPU): what is missing. */
+    int (*probe)(const char *device, struct spot_err *err);
     const struct spot_nccl *nccl;
+    const char *(*device)(void);
 };
 
 const struct spot_cuda_module *spot_cuda_module(void);
@@ -88,8 +89,18 @@ const struct spot_cuda_module *spot_cuda_module(void);
  * library that it needs, its version, the driver, a device. */
 const struct spot_backend *spot_cuda_backend(struct spot_err *err);
 
+/* Which device the backend takes when it is first asked for: "auto", one that no other worker of
+ * this host has; its number among those that are visible; NULL, the first. Borrowed. */
+void spot_cuda_choose(const char *device);
+/* PCI address of the device that was taken, "" if none was. */
+const char *spot_cuda_device(void);
+
 /* Collectives between devices. NULL with *err (SPOT_EGPU): as above, or NCCL is missing. */
 const struct spot_nccl *spot_cuda_nccl(struct spot_err *err);
+
+/* Is a device held by a collective that does not end? Then the process has to leave by _exit: the
+ * driver's own end would wait. */
+bool spot_cuda_is_held(void);
 
 /* False when there is certainly no device: neither a driver nor a module named by the user. Costs
  * nothing, where loading the module maps hundreds of megabytes. */

@@ -17,6 +17,17 @@ typedef const struct spot_cuda_module *module_fn(void);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const struct spot_cuda_module *loaded;
 static struct spot_err why; /* of loaded == NULL */
+static const char *wanted;  /* device */
+
+void spot_cuda_choose(const char *device)
+{
+    wanted = device;
+}
+
+const char *spot_cuda_device(void)
+{
+    return loaded ? loaded->device() : "";
+}
 
 static const struct spot_cuda_module *open_module(const char *path, struct spot_err *err)
 {
@@ -46,7 +57,7 @@ static void load(void)
                      module->version, spot_version());
         return;
     }
-    if (!module->probe(&why))
+    if (!module->probe(wanted, &why))
         loaded = module;
 }
 
@@ -63,6 +74,11 @@ const struct spot_nccl *spot_cuda_nccl(struct spot_err *err)
     if (!spot_cuda_backend(err) || loaded->nccl->probe(err))
         return NULL;
     return loaded->nccl;
+}
+
+bool spot_cuda_is_held(void)
+{
+    return loaded && loaded->nccl->is_held();
 }
 
 bool spot_cuda_may_be_here(void)

@@ -10,7 +10,7 @@ const char *spot_kernel_name(const struct spot_kernel *kernel)
     return kernel->kind;
 }
 
-/* "cuda" and "cuda-bf16" mean the first kind that goes on with "-": "cuda-bf16-sm90-lt130100". */
+/* "cuda" and "cuda-bf16" mean the first kind that goes on with "-": "cuda-bf16-sm90x132-lt130100-cc1300". */
 static bool is_meant(const char *kind, const char *name)
 {
     const size_t n = strlen(name);
@@ -68,9 +68,10 @@ bool spot_kernel_is_whole_cuda(const char *name)
                                         "cuda-fp32-tp-sm" };
 
     for (int i = 0; i < 4; i++) {
-        const char *const end = skip(skip(name, kind[i]), "-lt");
+        const char *const end = skip(skip(skip(skip(name, kind[i]), "x"), "-lt"), "-cc");
+        const char *const jit = skip(end, "-jit");
 
-        if (end && !*end)
+        if (end && (!*end || (jit && !*jit)))
             return true;
     }
     return false;

@@ -48,6 +48,7 @@ struct spot_coordinator_options {
     uint64_t n_local;      /* worker processes to start and keep */
     uint64_t n_thread;     /* of each local worker */
     int recompute;         /* enum spot_recompute, of each local worker */
+    const char *device;    /* CUDA's, of each local worker: NULL is "auto" */
     struct spot_grid grid; /* wanted grid; zeros: not given */
     /* of the microbatches of a step over the pipelines */
     struct spot_split_policy shares;

@@ -164,7 +164,7 @@ static int settle_kernel(struct spot_trainer *c, struct spot_err *err)
 
         return spot_err_set(err, SPOT_EGPU,
                             "%.300s; or name the workers' kernel in full, such as "
-                            "cuda-bf16-sm90-lt130100",
+                            "cuda-bf16-sm90x132-lt130100-cc1300",
                             why.msg);
     }
     if (!kernel)

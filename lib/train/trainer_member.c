@@ -61,9 +61,11 @@ int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct
     struct spot_trainer *const c = job;
     char kernels[SPOT_KERNELS_MAX], kernel[SPOT_KERNEL_NAME_MAX + 3];
     struct spot_trainer_member *who;
+    char device[sizeof(who->device)];
     uint64_t of_job;
 
     spot_get_text(in, kernels, sizeof(kernels));
+    spot_get_text(in, device, sizeof(device));
     of_job = spot_get_u64(in);
     if (in->bad) {
         snprintf(why, n, "malformed HELLO");
@@ -80,6 +82,7 @@ int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct
     if (!spot_peer_data(peer))
         add_member(c, peer);
     who = spot_peer_data(peer);
+    memcpy(who->device, device, sizeof(device));
     who->keeps = spot_job_shared_steps(&c->config, of_job) >= 0 &&
                  (was_ours || spot_group_resumes(c->group));
     if (!who->keeps || !take_held(c, who, spot_job_shared_steps(&c->config, of_job), in))

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Training's part of spot.status/1, and of the line that is drawn while it runs. */
+#include <string.h>
+
 #include "comm/endpoint.h"
 #include "common/clock.h"
 #include "train/trainer_state.h"
@@ -55,8 +57,11 @@ bool spot_trainer_status_member(void *job, const struct spot_peer *peer, struct 
 {
     const struct spot_trainer *const c = job;
     const int64_t position = c->form.D ? spot_form_position(&c->form, spot_peer_id(peer)) : -1;
+    const struct spot_trainer_member *const who = spot_peer_data(peer);
     struct spot_form_place at;
 
+    if (who && *who->device && !strncmp(c->config.kernel, "cuda", 4))
+        spot_jw_str(jw, "device", who->device);
     if (position < 0 && c->form.D)
         spot_jw_real(jw, "warm", spot_trainer_warmth(c, spot_peer_id(peer)));
     if (position < 0)

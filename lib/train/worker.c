@@ -43,6 +43,8 @@ int spot_worker_sync(struct spot_worker *w, struct spot_err *err)
 {
     struct spot_stage *mirror;
 
+    if (spot_cuda_is_held())
+        return spot_err_set(err, SPOT_EGPU, "NCCL did not come back: the device is held for good");
     if (w->stage && spot_stage_sync(w->stage, SPOT_ALL_BUNDLES, err))
         return -1;
     for (int b = 0; (mirror = spot_worker_next_mirror(w, &b));)
@@ -119,6 +121,7 @@ static void hello(void *job, struct spot_buf *out)
     const struct spot_worker *const w = job;
 
     put_kernels(out, w->options->backend);
+    spot_put_text(out, spot_cuda_device());
     spot_put_u64(out, w->job);
     put_inventory(out, w);
 }
@@ -356,6 +359,7 @@ int spot_worker_run(const struct spot_worker_options *options, struct spot_err *
     int rc;
 
     keep_pages();
+    spot_cuda_choose(options->device);
     if (!strcmp(options->backend, "cuda") && !spot_kernel_find("cuda", err))
         return -1;
     w.agent = (struct spot_agent){ .options = &agent, .workload = &workload, .job = &w };

@@ -75,6 +75,7 @@ module() {
 # The twin plays a machine with a device; SPOT_TWIN_* say which.
 twin() {
     export SPOT_CUDA_MODULE=${SPOT_TWIN:-$(dirname "$(command -v spot-run)")/../tests/spot_cuda_twin.so}
+    export SPOT_TWIN_DEVICES=8 SPOT_DEVICE_LOCKS=$PWD
 }
 
 @test "the machine's driver, device, generation and memory are looked at before anything runs" {
@@ -224,9 +225,9 @@ near() {
     twin
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --kernel cuda-fp32 --events one
     export -n SPOT_CUDA_MODULE
-    SPOT_CUDA_MODULE=$PWD/none.so train log --steps 3 --kernel cuda-fp32-sm90-lt130100
+    SPOT_CUDA_MODULE=$PWD/none.so train log --steps 3 --kernel cuda-fp32-sm90x132-lt130100-cc1300
     export SPOT_CUDA_MODULE
-    SPOT_TWIN_SM=80 refuses 1 "cannot compute with the job's kernel 'cuda-fp32-sm90-lt130100'" \
+    SPOT_TWIN_SM=80 refuses 1 "cannot compute with the job's kernel 'cuda-fp32-sm90x132-lt130100-cc1300'" \
         worker --join unix:j --join-timeout 20s
     worker a
     worker b
@@ -237,9 +238,9 @@ near() {
     SPOT_CUDA_MODULE=$PWD/none.so
     refuses 5 "name the workers' kernel in full" train --data corpus --steps 1 --listen unix:k \
         --kernel cuda-fp32
-    refuses 5 "no CUDA module" train --data corpus --steps 1 --kernel cuda-fp32-sm90-lt130100
+    refuses 5 "no CUDA module" train --data corpus --steps 1 --kernel cuda-fp32-sm90x132-lt130100-cc1300
     refuses 5 "no CUDA module" train --data corpus --steps 1 --listen unix:k \
-        --kernel cuda-fp32-sm090-lt130100
+        --kernel cuda-fp32-sm090x132-lt130100-cc1300
 }
 
 @test "a device that fails mid-step ends its worker with status 5, and the job goes on" {
@@ -260,9 +261,42 @@ near() {
 @test "a stage that does not fit the device is refused with both numbers" {
     twin
     train log --steps 1 --kernel cuda-bf16
-    export SPOT_TWIN_MEMORY=1000000
+    export SPOT_TWIN_MEMORY=403653184 # 384 MiB are left to the libraries
     run --separate-stderr timeout 60 spot-run worker --join unix:j --name small
     [ "$status" -eq 1 ]
     [[ "$stderr" == *"on a CUDA device needs 0.03"*" GB of memory, 0.001 GB are available"* ]]
     kill $train
+}
+
+@test "one worker a device, said in the status; a number shares one; no device left is status 5" {
+    twin
+    export SPOT_TWIN_DEVICES=2
+    train log --steps 100000 --kernel cuda-fp32
+    worker a
+    worker b
+    seen log joined 2
+    eventually 'spot-run status unix:j | jq -e "[.members[].device] | sort == [\"0000:00:00.0\", \"0000:01:00.0\"]"'
+    refuses 5 "each of 2 CUDA devices here has a worker" worker --join unix:j --name c --backend cuda
+    refuses 5 "--device 2: there are 2 CUDA devices here" worker --join unix:j --name c --backend cuda \
+        --device 2
+    refuses 2 "--device must be a number or auto, got 'one'" worker --join unix:j --device one
+    background spot-run worker -q --join unix:j --name c --device 1
+    seen log joined 3
+    kill -9 $pid
+    kill $train
+}
+
+@test "backend auto takes the CPU, and says so where a device may be" {
+    twin
+    run --separate-stderr spot-run train --data corpus $MODEL --global-batch 5 --steps 1 --events auto
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"--backend auto takes the CPU; --backend cuda asks for the device"* ]]
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1 --events cpu --backend cpu
+    cmp <(outcome auto) <(outcome cpu)
+}
+
+@test "no cuBLASLt is status 5 and names the file" {
+    twin
+    SPOT_CUBLASLT_LIBRARY=$PWD/none.so refuses 5 "no cuBLASLt of CUDA 13: $PWD/none.so" train \
+        --data corpus --steps 1 --backend cuda
 }

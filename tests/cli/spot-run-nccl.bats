@@ -14,6 +14,7 @@ setup() {
     export SPOT_PACE_MS=100
     export SPOT_CUDA_MODULE=${SPOT_TWIN:-$tests/spot_cuda_twin.so}
     export SPOT_NCCL_LIBRARY=${SPOT_TWIN_NCCL:-$tests/nccl_twin.so}
+    export SPOT_TWIN_DEVICES=8 SPOT_DEVICE_LOCKS=$PWD
     NCCL="--kernel cuda-fp32 --comm nccl"
 }
 teardown() { job_teardown; }
@@ -244,4 +245,20 @@ same_as_sockets() { # LOG STEPS
     refuses 2 "--reduce fast needs --comm nccl" train --data corpus --steps 1 --reduce fast
     refuses 2 "--comm nccl needs --backend cuda" train --data corpus --steps 1 --backend cpu \
         --comm nccl
+}
+
+@test "a communicator that does not end ends its worker with status 5, and nothing waits for it" {
+    export SPOT_TWIN_NCCL_STUCK=1
+    train log --steps 100000 $NCCL --grid 2x1
+    background spot-run worker --join unix:j --join-timeout 60s --name stuck 2>stuck.err
+    stuck=$pid
+    worker victim
+    victim=$pid
+    at_step log 3
+    kill -9 $victim
+    status=0
+    wait $stuck || status=$?
+    [ "$status" -eq 5 ]
+    grep -q "NCCL did not come back" stuck.err
+    kill $train
 }

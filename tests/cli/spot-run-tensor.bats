@@ -131,9 +131,9 @@ runs() {
             --steps 1 --grid $grid
     done
     # a coordinator needs no device for this kind
-    refuses 1 "--grid 1x1x2: M > 1 needs kernel cuda-bf16-tp or cuda-fp32-tp, not cuda-bf16-sm90-lt130100" \
+    refuses 1 "--grid 1x1x2: M > 1 needs kernel cuda-bf16-tp or cuda-fp32-tp, not cuda-bf16-sm90x132-lt130100-cc1300" \
         train --data corpus --layers 1 --width 64 --heads 2 --shards 2 --steps 1 --grid 1x1x2 \
-        --kernel cuda-bf16-sm90-lt130100 --listen unix:k
+        --kernel cuda-bf16-sm90x132-lt130100-cc1300 --listen unix:k
 }
 
 @test "faults in the midst of an exchange" {

@@ -13,7 +13,7 @@ steps=10 number=0
 job() { # LOG ARGUMENTS...
     local log=$1
     shift
-    spot-run train -q --data corpus --layers 2 --width 128 --heads 2 --seq 64 --shards 2 --lr 1e-3 \
+    spot-run train -q --device 0 --data corpus --layers 2 --width 128 --heads 2 --seq 64 --shards 2 --lr 1e-3 \
         --global-batch 8 --steps "$steps" --events "$log" "$@"
 }
 

@@ -22,7 +22,7 @@ steps=10 number=0
 train() { # LOG ARGUMENTS...
     local log=$1
     shift
-    timeout 300 spot-run train -q --data corpus --layers 2 --width 128 --heads 2 --seq 64 --shards 2 \
+    timeout 300 spot-run train -q --device 0 --data corpus --layers 2 --width 128 --heads 2 --seq 64 --shards 2 \
         --lr 1e-3 --global-batch 8 --steps "$steps" --kernel cuda-bf16 --events "$log" "$@"
 }
 
@@ -34,7 +34,7 @@ nccl() {
     job=$!
     pids=''
     for rank in $(seq $((${grid//x/*}))); do
-        NCCL_HOSTID=rank-$rank spot-run worker -q --join unix:j --join-timeout 60s \
+        NCCL_HOSTID=rank-$rank spot-run worker -q --device 0 --join unix:j --join-timeout 60s \
             --name "w$rank" &
         pids="$pids $!"
     done

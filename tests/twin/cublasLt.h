@@ -46,13 +46,13 @@ typedef enum {
 } cublasLtMatmulPreferenceAttributes_t;
 enum { CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2 };
 
-typedef struct twin_blas *cublasLtHandle_t;
+typedef struct cublasLtContext *cublasLtHandle_t;
 typedef struct twin_op *cublasLtMatmulDesc_t;
 typedef struct twin_layout *cublasLtMatrixLayout_t;
 typedef struct twin_preference *cublasLtMatmulPreference_t;
 typedef struct {
     int chosen;
-    uint32_t align[4]; /* of a, b, c and d, that it counts on */
+    uint32_t align[6]; /* of a, b, c, d, bias and aux, that it counts on */
 } cublasLtMatmulAlgo_t;
 typedef struct {
     cublasLtMatmulAlgo_t algo;

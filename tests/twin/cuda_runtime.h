@@ -2,9 +2,10 @@
 /* cuda_runtime.h - the part of CUDA that spot's kernels use, on the CPU.
  *
  * The twin: the .cu files of lib/engine/cuda are compiled with a C++ compiler against the headers
- * of this folder. A launch runs the blocks of its grid one after the other, the threads of a block
- * as fibers that change at barriers and warp exchanges, so shared memory, shuffles and matrix
- * fragments mean what they mean on a device. Launches of several threads take turns.
+ * of this folder. A launch is queued; it runs the blocks of its grid in random order, the threads of
+ * a block as fibers that change at barriers and warp exchanges, warps in random order, so shared
+ * memory, shuffles and matrix fragments mean what they mean on a device. Shared memory is NaN when a
+ * block begins. Launches of several threads take turns.
  */
 #ifndef SPOT_TWIN_CUDA_RUNTIME_H
 #define SPOT_TWIN_CUDA_RUNTIME_H
@@ -14,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <tuple>
 
 #include "cuda_runtime_api.h"
 
@@ -23,7 +25,10 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-#define __shared__   static
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+/* one block of thread-local memory, which can be found as a whole */
+#define __shared__   static thread_local
 #define __align__(n) alignas(n)
 #define __restrict__
 
@@ -42,7 +47,9 @@ extern unsigned char *twin_dynamic;
 #define gridDim   twin_grid
 #define blockDim  twin_block_dim
 
-void twin_launch(dim3 grid, dim3 block, size_t shared_byte, const std::function<void()> &kernel);
+/* Arguments are taken when it is called. */
+void twin_launch(dim3 grid, dim3 block, size_t shared_byte, cudaStream_t stream,
+                 std::function<void()> kernel);
 void twin_barrier();
 /* 16 bytes into shared memory, zeros if `from` is NULL: what lies there is poison until the wait
  * that asks for it. */
@@ -62,9 +69,17 @@ void twin_check_shared(const void *kernel, size_t n_byte);
 #ifdef SPOT_PTX
 #include "ptx/launch.hpp"
 #else
-#define SPOT_LAUNCH(kernel, grid, block, shared, stream, ...)                           \
-    ((void)(stream), twin_check_shared(reinterpret_cast<const void *>(kernel), shared), \
-     twin_launch(grid, block, shared, [=]() { (kernel)(__VA_ARGS__); }))
+template <typename... P, typename... A>
+static inline void twin_launch_of(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared,
+                                  cudaStream_t stream, A... a)
+{
+    const std::tuple<P...> values(static_cast<P>(a)...);
+
+    twin_check_shared(reinterpret_cast<const void *>(kernel), shared);
+    twin_launch(grid, block, shared, stream, [=]() { std::apply(kernel, values); });
+}
+#define SPOT_LAUNCH(kernel, grid, block, shared, stream, ...) \
+    twin_launch_of((kernel), grid, block, shared, stream, __VA_ARGS__)
 #endif
 #define SPOT_DYNAMIC_SHARED(name) unsigned char *const name = twin_dynamic
 

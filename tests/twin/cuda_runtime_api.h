@@ -9,21 +9,28 @@
 extern "C" {
 #endif
 
-#define CUDART_VERSION 13000
+#define CUDART_VERSION  13000
+#define SPOT_TWIN_GUARD 256 /* bytes between buffers that lie in one piece of memory */
 
 typedef enum cudaError {
     cudaSuccess = 0,
     cudaErrorMemoryAllocation = 2,
     cudaErrorInsufficientDriver = 35,
+    cudaErrorInvalidDevice = 101,
     cudaErrorNoDevice = 100,
     cudaErrorNotReady = 600,
+    cudaErrorHostMemoryAlreadyRegistered = 712,
     cudaErrorLaunchFailure = 719,
 } cudaError_t;
-/* Kernels and copies are done when their call comes back; what another library queues may not be.
- */
+/* What is queued runs late: when somebody waits for the stream, or by chance before. */
 struct CUstream_st {
-    int (*is_busy)(void *user); /* NULL: nothing was queued */
+    int (*is_busy)(void *user); /* of another library that queued something; NULL: none did */
     void *user;
+    /* Queue work of a library. */
+    void (*later)(struct CUstream_st *stream, void (*work)(void *user), void *user);
+    /* Where a library that is a device of its own, as NCCL's is, finds memory of the device. */
+    void *(*reach)(const void *memory);
+    struct twin_queue *queue;
 };
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
@@ -35,17 +42,24 @@ enum {
     cudaEventDisableTiming = 2,
 };
 enum cudaDeviceAttr {
+    cudaDevAttrMultiProcessorCount = 16,
     cudaDevAttrComputeCapabilityMajor = 75,
     cudaDevAttrComputeCapabilityMinor = 76,
 };
 
 /* The environment plays the machine: SPOT_TWIN_DRIVER (CUDA version, 0 for none),
  * SPOT_TWIN_DEVICES, SPOT_TWIN_SM, SPOT_TWIN_MEMORY (bytes), SPOT_TWIN_FAIL_AT (the n-th copy to
- * the host fails, and all after it). */
+ * the host fails, and all after it), SPOT_TWIN_SEED (of orders and delays).
+ *
+ * Memory of the device has addresses that the host cannot read or write: they are open while the
+ * device works alone. A copy whose ends are not where its kind says ends the program. So does
+ * work between whose buffers a guard was written over: see twin_guard. */
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *n);
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceGetPCIBusId(char *id, int n, int device);
 cudaError_t cudaMemGetInfo(size_t *free_byte, size_t *total_byte);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
@@ -59,11 +73,15 @@ cudaError_t cudaMalloc(void **memory, size_t n_byte);
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaMallocHost(void **memory, size_t n_byte);
 cudaError_t cudaFreeHost(void *memory);
+cudaError_t cudaHostRegister(void *memory, size_t n_byte, unsigned flags);
+cudaError_t cudaHostUnregister(void *memory);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_byte, int kind,
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void *to, int value, size_t n_byte, cudaStream_t stream);
 cudaError_t cudaGetLastError(void);
 cudaError_t cudaPeekAtLastError(void);
+/* Nothing may ever be written there; it is looked at when the host waits. */
+void twin_guard(void *memory, size_t n_byte);
 const char *cudaGetErrorString(cudaError_t status);
 const char *cudaGetErrorName(cudaError_t status);
 

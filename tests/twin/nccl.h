@@ -9,7 +9,7 @@
  * The environment plays the library: SPOT_TWIN_NCCL_VERSION (22809), SPOT_TWIN_NCCL_INIT_MS (how
  * long connecting takes), SPOT_TWIN_NCCL_SEES (1: a lost connection is ncclRemoteError, as over a
  * network), SPOT_TWIN_NCCL_FAIL_AT (the n-th group fails), SPOT_TWIN_NCCL_STUCK (1: an abort never
- * comes back).
+ * comes back, 2: nor does a start).
  */
 #ifndef SPOT_TWIN_NCCL_H
 #define SPOT_TWIN_NCCL_H

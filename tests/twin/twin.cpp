@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The twin's machinery: blocks of fibers, and the runtime's calls over host memory.
+// The twin's machinery: blocks of fibers, in random order.
+#include <link.h>
 #include <sys/mman.h>
 
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "cuda_runtime.h"
+#include "twin.hpp"
 
 dim3 twin_thread, twin_block, twin_grid, twin_block_dim;
 unsigned char *twin_dynamic;
@@ -69,16 +71,44 @@ std::vector<fiber> fibers;
 std::vector<warp> warps;
 unsigned char *stacks;
 size_t n_stack;
-size_t current, n_fiber, n_started;
+size_t current, n_fiber;
 void *launcher;
 int n_waiting, n_alive; /* at the barrier */
 const std::function<void()> *running;
-std::mutex device; /* launches take turns */
 
 void *fresh_stack(size_t i);
 
-/* The next fiber goes on: one not yet started, or else one that neither ended nor waits at the
- * barrier, of which there is one; when all have ended, whoever launched them. */
+bool can_go_on(size_t i)
+{
+    return i < n_fiber && !fibers[i].is_done && !fibers[i].is_waiting;
+}
+
+/* The next lane of the warp that can go on, n_fiber if there is none. */
+size_t next_lane(size_t first, size_t lane)
+{
+    for (size_t i = 0; i < WARP; i++)
+        if (can_go_on(first + (lane + i) % WARP))
+            return first + (lane + i) % WARP;
+    return n_fiber;
+}
+
+/* Mostly the same warp goes on, so that one may be far ahead of another. */
+size_t next_fiber()
+{
+    const size_t own = current / WARP * WARP, n_warp = (n_fiber + WARP - 1) / WARP;
+    const size_t lane = next_lane(own, current % WARP + 1);
+
+    if (lane < n_fiber && twin_draw(64))
+        return lane;
+    for (size_t i = 0, begin = twin_draw(n_warp);; i++) {
+        const size_t other = next_lane((begin + i) % n_warp * WARP, twin_draw(WARP));
+
+        if (other < n_fiber)
+            return other;
+    }
+}
+
+/* Another one goes on; when all have ended, whoever launched them. */
 void leave()
 {
     void **const from = &fibers[current].stack_at;
@@ -86,16 +116,11 @@ void leave()
 
     if (!n_alive)
         twin_switch(from, launcher);
-    if (n_started < n_fiber) {
-        current = n_started++;
-        fibers[current].stack_at = fresh_stack(current);
-    } else {
-        do
-            current = current + 1 == n_fiber ? 0 : current + 1;
-        while (fibers[current].is_done || fibers[current].is_waiting);
-    }
+    current = next_fiber();
     if (current == self)
         return;
+    if (!fibers[current].stack_at)
+        fibers[current].stack_at = fresh_stack(current);
     twin_thread.x = static_cast<unsigned>(current);
     twin_switch(from, fibers[current].stack_at);
 }
@@ -108,7 +133,7 @@ void open_barrier()
         fibers[i].is_waiting = false;
 }
 
-/* A fiber that ended without a wait leaves its stack to the next one. */
+/* A fiber that ended without a wait leaves its stack to the next one of its warp. */
 void run_fiber()
 {
     for (;;) {
@@ -116,9 +141,11 @@ void run_fiber()
         fibers[current].is_done = true;
         if (--n_alive && n_waiting == n_alive)
             open_barrier();
-        if (n_started == n_fiber)
+        const size_t lane = next_lane(current / WARP * WARP, current % WARP + 1);
+
+        if (lane >= n_fiber || fibers[lane].stack_at)
             break;
-        current = n_started++;
+        current = lane;
         twin_thread.x = static_cast<unsigned>(current);
     }
     leave();
@@ -152,6 +179,41 @@ void need_stacks(size_t n)
     n_stack = n;
 }
 
+/* The thread-local memory of this module, in which __shared__ variables lie. */
+int find_own(struct dl_phdr_info *info, size_t, void *user)
+{
+    std::pair<unsigned char *, size_t> *const found =
+        static_cast<std::pair<unsigned char *, size_t> *>(user);
+    const uintptr_t here = reinterpret_cast<uintptr_t>(&find_own);
+
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && here >= info->dlpi_addr + info->dlpi_phdr[i].p_vaddr &&
+            here - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz)
+            for (int k = 0; k < info->dlpi_phnum; k++)
+                if (info->dlpi_phdr[k].p_type == PT_TLS)
+                    *found = { static_cast<unsigned char *>(info->dlpi_tls_data),
+                               info->dlpi_phdr[k].p_memsz };
+    return 0;
+}
+
+thread_local std::pair<unsigned char *, size_t> statics;
+
+/* In NaN of every type, whatever the last block left. */
+void poison(size_t dynamic_byte)
+{
+    std::pair<unsigned char *, size_t> own = statics;
+
+    if (!own.first)
+        dl_iterate_phdr(find_own, &own);
+    memset(twin_dynamic, 0xff, dynamic_byte);
+    if (!own.first)
+        return;
+    twin_keep_error(true);
+    memset(own.first, 0xff, own.second);
+    statics = own;
+    twin_keep_error(false);
+}
+
 void run_block(size_t n_thread)
 {
     fibers.assign(n_thread, fiber());
@@ -161,37 +223,45 @@ void run_block(size_t n_thread)
     n_waiting = 0;
     n_fiber = n_thread;
     n_alive = static_cast<int>(n_thread);
-    n_started = 1;
-    current = 0;
-    twin_thread = dim3(0);
-    twin_switch(&launcher, fibers[0].stack_at = fresh_stack(0));
+    current = twin_draw(n_thread);
+    twin_thread = dim3(static_cast<unsigned>(current));
+    twin_switch(&launcher, fibers[current].stack_at = fresh_stack(current));
+}
+
+void run_grid(dim3 grid, dim3 block, size_t shared_byte, const std::function<void()> &kernel)
+{
+    std::vector<double> shared(shared_byte / sizeof(double) + 17);
+    const uintptr_t at = reinterpret_cast<uintptr_t>(shared.data());
+    std::vector<unsigned> order(size_t{ grid.x } * grid.y * grid.z);
+
+    twin_dynamic = reinterpret_cast<unsigned char *>((at + 127) / 128 * 128);
+    twin_grid = grid;
+    twin_block_dim = block;
+    running = &kernel;
+    need_stacks(block.x);
+    for (size_t i = 0; i < order.size(); i++) {
+        const size_t j = twin_draw(i + 1);
+
+        order[i] = order[j];
+        order[j] = static_cast<unsigned>(i);
+    }
+    for (unsigned i : order) {
+        twin_block = dim3(i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y);
+        poison(shared_byte);
+        run_block(block.x);
+    }
 }
 } // namespace
 
-void twin_launch(dim3 grid, dim3 block, size_t shared_byte, const std::function<void()> &kernel)
+void twin_launch(dim3 grid, dim3 block, size_t shared_byte, cudaStream_t stream,
+                 std::function<void()> kernel)
 {
-    const std::lock_guard<std::mutex> turn(device);
-    std::vector<double> shared(shared_byte / sizeof(double) + 17);
-    const uintptr_t at = reinterpret_cast<uintptr_t>(shared.data());
-
     if (block.y != 1 || block.z != 1 || block.x > 1024 || grid.y > 65535 || grid.z > 65535 ||
         !grid.x || !grid.y || shared_byte > (227u << 10)) {
         fprintf(stderr, "twin: no device takes this launch\n");
         abort();
     }
-    twin_dynamic = reinterpret_cast<unsigned char *>((at + 127) / 128 * 128);
-    const size_t dynamic_byte = shared_byte;
-    twin_grid = grid;
-    twin_block_dim = block;
-    running = &kernel;
-    need_stacks(block.x);
-    for (unsigned z = 0; z < grid.z; z++)
-        for (unsigned y = 0; y < grid.y; y++)
-            for (unsigned x = 0; x < grid.x; x++) {
-                twin_block = dim3(x, y, z);
-                memset(twin_dynamic, 0xff, dynamic_byte);
-                run_block(block.x);
-            }
+    twin_queue_work(stream, [=]() { run_grid(grid, block, shared_byte, kernel); });
 }
 
 void twin_copy_async(void *to, const void *from)
@@ -224,6 +294,7 @@ void twin_copies_wait(unsigned n_left)
 }
 
 static std::map<const void *, size_t> allowed;
+static std::mutex device; /* guards it */
 
 void twin_allow_shared(const void *kernel, size_t n_byte)
 {

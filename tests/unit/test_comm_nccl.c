@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _DEFAULT_SOURCE
+#include <dirent.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -364,6 +365,62 @@ START_TEST(members_that_disagree_on_a_size_are_told)
 }
 END_TEST
 
+static int count(const char *path)
+{
+    DIR *const dir = opendir(path);
+    int n = 0;
+
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+/* Whoever connects to one that never comes and is told to stop, again and again, keeps nothing. */
+static int connect_in_vain(int rank, int n)
+{
+    int fds = 0, threads = 0;
+
+    for (int i = 0; i < 30; i++) {
+        if (connect_short(rank, n) != SPOT_ESYS)
+            return 1;
+        if (i == 1) { /* by then all is loaded */
+            fds = count("/proc/self/fd");
+            threads = count("/proc/self/task");
+        }
+    }
+    spot_clock_sleep(0.1); /* a thread may still be on its way out */
+    return count("/proc/self/fd") > fds || count("/proc/self/task") > threads ? 2 : 0;
+}
+
+START_TEST(starts_that_are_given_up_leave_no_descriptor_and_no_thread)
+{
+    fresh_ids();
+    shared->n_inside = 1;
+    run_ranks(1, connect_in_vain, 0);
+}
+END_TEST
+
+static int start_hangs(int rank, int n)
+{
+    struct spot_err err = { 0 };
+    const double begin_s = spot_clock_s();
+
+    if (open_rank(rank, n, 20, &err) || err.code != SPOT_EGPU || !nccl->is_held())
+        return 1;
+    return spot_clock_s() - begin_s < 15 ? 0 : 2;
+}
+
+START_TEST(a_start_that_does_not_come_back_is_not_waited_for)
+{
+    fresh_ids();
+    setenv("SPOT_TWIN_NCCL_STUCK", "2", 1);
+    run_ranks(2, start_hangs, 0);
+    unsetenv("SPOT_TWIN_NCCL_STUCK");
+}
+END_TEST
+
 static int abort_hangs(int rank, int n)
 {
     struct spot_err err = { 0 };
@@ -423,5 +480,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, an_error_of_the_library_itself_is_an_error_of_the_device);
     tcase_add_test(tc, members_that_disagree_on_a_size_are_told);
     tcase_add_test(tc, an_abort_that_does_not_come_back_is_not_waited_for);
+    tcase_add_test(tc, a_start_that_does_not_come_back_is_not_waited_for);
+    tcase_add_test(tc, starts_that_are_given_up_leave_no_descriptor_and_no_thread);
     return run_suite("comm_nccl", tc);
 }

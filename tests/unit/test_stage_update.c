@@ -203,12 +203,13 @@ START_TEST(on_a_device_what_is_computed_again_is_planned_once)
     mlp = spot_stage_memory(&config);
     config.recompute = SPOT_RECOMPUTE_LAYER;
     layer = spot_stage_memory(&config);
-    /* of 2 layers in 3 slots one is left; each piece is rounded up to 256 bytes */
-    ck_assert_uint_le(all - mlp - 5 * n_row * cases[_i % 2].mlp * byte + 5 * 256, 10 * 256);
+    /* of 2 layers in 3 slots one is left; each piece is rounded up to 256 bytes, and has
+     * a guard of as many on the twin */
+    ck_assert_uint_le(all - mlp - 5 * n_row * cases[_i % 2].mlp * byte + 5 * 256, 15 * 256);
     ck_assert_uint_le(mlp - layer -
                           5 * n_row * (cases[_i % 2].layer * byte + cases[_i % 2].n_head * 4) +
                           15 * 256,
-                      30 * 256);
+                      45 * 256);
 }
 END_TEST
 

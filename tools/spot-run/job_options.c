@@ -258,16 +258,14 @@ int job_options_settle(struct job_options *o, struct spot_err *err)
     return settle_tokens(o, err) || settle_shape(o, err) ? -1 : 0;
 }
 
-/* What is asked for, or the best that this machine has. */
+/* CUDA is taken where it is asked for, by name: no kind of device has passed `make check-gpu`. */
 static const char *kernel_of(const struct job_options *o)
 {
-    struct spot_err err;
-
-    if (strcmp(o->kernel, "auto") != 0 || !strcmp(o->backend, "cpu"))
+    if (strcmp(o->kernel, "auto") != 0)
         return o->kernel;
-    if (!strcmp(o->backend, "cuda") || (spot_cuda_may_be_here() && spot_kernel_find("cuda", &err)))
-        return "cuda";
-    return "auto";
+    if (!strcmp(o->backend, "auto") && spot_cuda_may_be_here())
+        spot_tool_warn("--backend auto takes the CPU; --backend cuda asks for the device");
+    return !strcmp(o->backend, "cuda") ? "cuda" : "auto";
 }
 
 void job_options_put(const struct job_options *o, struct spot_coordinator_options *c)
@@ -311,4 +309,5 @@ void job_options_put(const struct job_options *o, struct spot_coordinator_option
     c->tokenizer = o->tokenizer;
     c->n_thread = o->threads;
     c->recompute = spot_recompute_find(o->recompute);
+    c->device = o->device;
 }

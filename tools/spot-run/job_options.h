@@ -13,7 +13,7 @@
 struct job_options {
     struct spot_opt_list data, val_data;
     uint64_t val_every, val_batches;
-    const char *tokens, *tokenizer, *arch, *kernel, *backend, *recompute, *lr_schedule;
+    const char *tokens, *tokenizer, *arch, *kernel, *backend, *device, *recompute, *lr_schedule;
     uint64_t layers, width, heads, seq, vocab, shards, micro_batch, global_batch, threads, seed;
     uint64_t kv_heads, ffn; /* as rope_theta of a Llama; 0, as NULL for arch: chosen here */
     double norm_eps;        /* 0: 1e-5 */
@@ -28,6 +28,7 @@ struct job_options {
 #define JOB_OPTIONS_DEFAULT                                                                      \
     {                                                                                            \
         .tokens = "bytes", .recompute = "none", .kernel = "auto", .backend = "auto",             \
+        .device = "auto",                                                                        \
         .micro_batch = 1, .global_batch = 16, .threads = 1, .seed = 1, .lr = 1e-3, .beta1 = 0.9, \
         .beta2 = 0.95, .weight_decay = 0.1, .clip = 1, .lr_schedule = "constant",                \
         .val_every = 100, .val_batches = 4                                                       \

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/opt.h"
 #include "cli/tool.h"
@@ -10,6 +11,7 @@
 #include "cluster/private_dir.h"
 #include "cluster/protocol.h"
 #include "common/utf8.h"
+#include "engine/backend.h"
 #include "engine/stage.h"
 #include "leave_on_notice.h"
 #include "run.h"
@@ -44,7 +46,14 @@ static int check_text(const char *option, const char *text, struct spot_err *err
     return 0;
 }
 
-static struct spot_worker_options o = { .join_timeout_s = 30, .backend = "auto" };
+static int check_device(const char *device, struct spot_err *err)
+{
+    if (!strcmp(device, "auto") || (*device && strlen(device) < 4 && !device[strspn(device, "0123456789")]))
+        return 0;
+    return spot_err_set(err, SPOT_EUSAGE, "--device must be a number or auto, got '%s'", device);
+}
+
+static struct spot_worker_options o = { .join_timeout_s = 30, .backend = "auto", .device = "auto" };
 static uint64_t threads = 1;
 static const char *recompute = "none";
 static bool is_quiet;
@@ -63,6 +72,8 @@ static const struct spot_opt option[] = {
       "activations to recompute: none, mlp or layer (none)", 0, 0 },
     { SPOT_OPT_STRING, 0, "backend", &o.backend, "name",
       "cpu, cuda, or auto: the job's choice (auto)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "device", &o.device, "n|auto",
+      "CUDA device, or one that no other worker has (auto)", 0, 0 },
     { SPOT_OPT_SECS, 0, "join-timeout", &o.join_timeout_s, "time",
       "time limit for joining or rejoining (30s)", 0, 1e7 },
     { SPOT_OPT_STRING, 0, "notice", &leave.watched.from, "source",
@@ -143,11 +154,15 @@ static int run_worker(char **operand, size_t n, struct spot_err *err)
     o.n_thread = (int)threads;
     o.recompute = spot_recompute_find(recompute);
     o.warn = is_quiet ? NULL : spot_tool_warn;
-    if (check_text("--name", o.name, err) || check_text("--domain", o.domain, err))
+    if (check_device(o.device, err) || check_text("--name", o.name, err) || check_text("--domain", o.domain, err))
         return -1;
     leave.is_quiet = is_quiet;
     rc = leave_on_notice_start(&leave, err) ? -1 : work(err);
     leave_on_notice_stop(&leave);
+    if (rc && spot_cuda_is_held()) { /* the driver would wait at the end of the process */
+        spot_tool_warn("%s", err->msg);
+        _exit(spot_err_exit_status(err));
+    }
     return rc;
 }
 

@@ -278,7 +278,7 @@ static struct spot_stage *new_stage(const struct spot_stage_config *config,
         free_stage(st);
         return NULL;
     }
-    plan = (struct spot_memory_plan){ st->memory, 0, 64 };
+    plan = (struct spot_memory_plan){ .base = st->memory, .align = 64 };
     plan_all(&plan, st);
     st->group.shape = &st->config.shape;
     st->group.with = config->group;

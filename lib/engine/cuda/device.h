@@ -16,17 +16,37 @@ extern "C" {
 
 struct spot_device;
 
-/* What is missing to compute here: driver, device, its generation. Returns 0 with the compute
- * capability (90 for 9.0) of the current device, or -1 with *err (SPOT_EGPU). */
-int spot_device_probe(int *sm, struct spot_err *err);
+/* A device as it shows in the bits: its generation (90 for 9.0), and its multiprocessors, by whose
+ * number cuBLASLt chooses. */
+struct spot_device_kind {
+    int sm, n_sm;
+    int driver; /* that compiles what the module has no code for, 0 where it has */
+};
 
-/* Version of the library of products; its bits may change with it. */
-size_t spot_device_blas_version(void);
+/* What is missing to compute here: driver, device, its generation. Returns 0 with the kind of the
+ * current device, or -1 with *err (SPOT_EGPU). */
+int spot_device_probe(struct spot_device_kind *kind, struct spot_err *err);
 
-/* Bytes free on the current device; SIZE_MAX when it does not say. */
+/* Computes on a device from then on, in this thread: "auto" takes the first that no other worker of
+ * this host has, a number that one whoever has it, NULL the first one. Returns 0, or -1 with *err
+ * (SPOT_EGPU). Where there is none, the probe tells. */
+int spot_device_choose(const char *device, struct spot_err *err);
+/* PCI address of the device that was chosen, "" before. */
+const char *spot_device_bus(void);
+
+/* Version of the library of products; its bits may change with it. Returns 0, or -1 with *err
+ * (SPOT_EGPU): it is not here, or lacks something. */
+int spot_device_blas(size_t *version, struct spot_err *err);
+
+/* Bytes free on the current device, but for what the libraries take beside a plan; SIZE_MAX when it
+ * does not say. */
 size_t spot_device_available(void);
 /* Bytes that a device object takes besides its `memory`. */
 size_t spot_device_overhead(void);
+
+/* Bytes that a plan leaves behind each piece, and who is told of them: none but on the twin. */
+size_t spot_device_guard_byte(void);
+void spot_device_guard(void *at, size_t n_byte);
 
 /* `memory_byte` zeroed bytes on the device, at *memory. NULL with *err (SPOT_EGPU). */
 struct spot_device *spot_device_open(size_t memory_byte, void **memory, struct spot_err *err);

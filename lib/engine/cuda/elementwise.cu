@@ -128,6 +128,11 @@ __global__ void swiglu_back_kernel(T *dpre, T *act, const T *pre, const T *dact,
     }
 }
 
+int spot_cuda_compiler(void)
+{
+    return 100 * __CUDACC_VER_MAJOR__ + __CUDACC_VER_MINOR__;
+}
+
 void spot_cuda_narrow(enum spot_real real, void *to, const float *from, size_t n, spot_stream s)
 {
     SPOT_BY_REAL(real, SPOT_LAUNCH((narrow_kernel<T>), blocks_of(static_cast<int64_t>(n), BLOCK),

@@ -24,6 +24,9 @@ typedef struct CUstream_st *spot_stream;
 
 enum spot_real { SPOT_F32, SPOT_BF16 }; /* of weights in products, and of activations */
 
+/* The compiler that made the kernels, 1300 for 13.0: their bits may change with it. */
+int spot_cuda_compiler(void);
+
 /* --- element by element ------------------------------------------------------ */
 
 void spot_cuda_narrow(enum spot_real real, void *to, const float *from, size_t n, spot_stream s);

@@ -5,8 +5,9 @@
 #include "common/version.h"
 #include "engine/cuda/stage_cuda.h"
 
-/* What fixes the bits of a kind: precision, order of sums over shards, generation of the device,
- * library of products. The first that goes by a name is meant by it. */
+/* What fixes the bits of a kind: precision, order of sums over shards, generation of the device and
+ * its multiprocessors, library of products, compiler of the kernels, and the driver where it compiles
+ * them. The first that goes by a name is meant by it. */
 static char name[4][64];
 
 static const struct spot_cuda_kernel kinds[] = {
@@ -22,16 +23,20 @@ const struct spot_kernel *spot_cuda_kernel_kind(size_t i, bool *runs_here)
     return i < sizeof(kinds) / sizeof(kinds[0]) ? &kinds[i].base : NULL;
 }
 
-static int probe(struct spot_err *err)
+static int probe(const char *device, struct spot_err *err)
 {
-    static const char *const kind[] = { "bf16", "fp32", "bf16-tp", "fp32-tp" };
-    int sm;
+    static const char *const real[] = { "bf16", "fp32", "bf16-tp", "fp32-tp" };
+    struct spot_device_kind kind = { 0 };
+    char jit[24] = "";
+    size_t version;
 
-    if (spot_device_probe(&sm, err))
+    if (spot_device_choose(device, err) || spot_device_probe(&kind, err) || spot_device_blas(&version, err))
         return -1;
+    if (kind.driver)
+        snprintf(jit, sizeof(jit), "-jit%d", kind.driver);
     for (int i = 0; i < 4; i++)
-        snprintf(name[i], sizeof(name[i]), "cuda-%s-sm%d-lt%zu", kind[i], sm,
-                 spot_device_blas_version());
+        snprintf(name[i], sizeof(name[i]), "cuda-%s-sm%dx%d-lt%zu-cc%d%s", real[i], kind.sm,
+                 kind.n_sm, version, spot_cuda_compiler(), jit);
     return 0;
 }
 
@@ -39,7 +44,8 @@ __attribute__((visibility("default"))) const struct spot_cuda_module *spot_cuda_
 {
     static struct spot_cuda_module module = { .backend = &spot_backend_cuda,
                                               .probe = probe,
-                                              .nccl = &spot_nccl };
+                                              .nccl = &spot_nccl,
+                                              .device = spot_device_bus };
 
     module.version = spot_version();
     return &module;

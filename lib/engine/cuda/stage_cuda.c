@@ -32,7 +32,8 @@ static void set_config(struct spot_stage *st, const struct spot_stage_config *co
 
 static size_t memory(const struct spot_stage_config *config)
 {
-    struct spot_memory_plan plan = { .align = SPOT_CUDA_ALIGN };
+    struct spot_memory_plan plan = { .align = SPOT_CUDA_ALIGN,
+                                     .guard_byte = spot_device_guard_byte() };
     struct spot_stage st = { 0 };
 
     set_config(&st, config);
@@ -207,7 +208,10 @@ static void join_group(struct spot_stage *st)
 
 static int fill(struct spot_stage *st, void *memory_, struct spot_err *err)
 {
-    struct spot_memory_plan plan = { .base = memory_, .align = SPOT_CUDA_ALIGN };
+    struct spot_memory_plan plan = { .base = memory_,
+                                     .align = SPOT_CUDA_ALIGN,
+                                     .guard_byte = spot_device_guard_byte(),
+                                     .guard = spot_device_guard };
 
     spot_cuda_plan(&plan, st);
     st->stream = spot_device_stream(st->dev);

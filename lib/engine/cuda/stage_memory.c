@@ -125,7 +125,7 @@ static void plan_slot(struct spot_memory_plan *plan, struct spot_stage *st,
 
 static void plan_slots(struct spot_memory_plan *plan, struct spot_stage *st)
 {
-    struct spot_memory_plan one = { .align = plan->align };
+    struct spot_memory_plan one = { .align = plan->align, .guard_byte = plan->guard_byte };
 
     if (!plan->base) { /* slots are equal; there may be absurdly many */
         plan_slot(&one, st, NULL);

@@ -161,6 +161,8 @@ PUBLIC ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId
 {
     struct ncclComm *const c = calloc(1, sizeof(*c));
 
+    while (twin_setting("SPOT_TWIN_NCCL_STUCK", 0) == 2)
+        sleep(1);
     if (config->magic != 0xcafebeef || config->blocking != 0 || n < 1 || n > TWIN_RANKS_MAX ||
         rank < 0 || rank >= n) {
         free(c);
@@ -196,7 +198,7 @@ PUBLIC ncclResult_t ncclCommAbort(ncclComm_t c)
     pthread_mutex_unlock(&c->lock);
     pthread_join(c->thread, NULL);
     if (c->stream && c->stream->user == c)
-        *c->stream = (struct CUstream_st){ NULL, NULL };
+        c->stream->is_busy = NULL;
     twin_pipe_close(&c->pipe);
     pthread_mutex_destroy(&c->lock);
     pthread_cond_destroy(&c->changed);
@@ -241,7 +243,8 @@ PUBLIC ncclResult_t ncclGroupEnd(void)
         memcpy(c->call, group.call, group.n * sizeof(*c->call));
         c->n_call = group.n;
         c->stream = group.stream;
-        *c->stream = (struct CUstream_st){ is_busy, c };
+        c->stream->user = c;
+        c->stream->is_busy = is_busy;
         c->is_asked = true;
         c->state = ncclInProgress;
         pthread_cond_signal(&c->changed);
@@ -256,7 +259,9 @@ static ncclResult_t ask(ncclComm_t comm, cudaStream_t stream, const struct call 
         return ncclInvalidUsage;
     group.comm = comm;
     group.stream = stream;
-    group.call[group.n++] = *call;
+    group.call[group.n] = *call;
+    group.call[group.n].op.data = stream->reach(call->op.data);
+    group.n++;
     return ncclSuccess;
 }
 

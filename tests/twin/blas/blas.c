@@ -1,209 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The runtime's and cuBLASLt's calls over host memory; the environment plays the machine. */
+/* cuBLASLt's calls by plain loops: a library of its own, as there. */
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#pragma GCC visibility push(default)
 #include "cublasLt.h"
-
-static long setting(const char *name, long otherwise)
-{
-    const char *const text = getenv(name);
-
-    return text && *text ? strtol(text, NULL, 10) : otherwise;
-}
-
-/* --- the runtime ------------------------------------------------------------- */
-
-static bool has_failed; /* as on a device, for good */
-
-/* What a call of this thread answered last that was no success, until somebody takes it. */
-static _Thread_local cudaError_t last_error;
-
-static cudaError_t told(cudaError_t status)
-{
-    if (status != cudaSuccess)
-        last_error = status;
-    return status;
-}
-
-static cudaError_t now(void)
-{
-    return told(has_failed ? cudaErrorLaunchFailure : cudaSuccess);
-}
-
-cudaError_t cudaDriverGetVersion(int *version)
-{
-    *version = (int)setting("SPOT_TWIN_DRIVER", CUDART_VERSION);
-    return cudaSuccess;
-}
-
-cudaError_t cudaGetDeviceCount(int *n)
-{
-    if (setting("SPOT_TWIN_DRIVER", CUDART_VERSION) < CUDART_VERSION)
-        return told(cudaErrorInsufficientDriver);
-    *n = (int)setting("SPOT_TWIN_DEVICES", 1);
-    return told(*n ? cudaSuccess : cudaErrorNoDevice);
-}
-
-cudaError_t cudaGetDevice(int *device)
-{
-    *device = 0;
-    return cudaSuccess;
-}
-
-cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
-{
-    const int sm = (int)setting("SPOT_TWIN_SM", 90);
-
-    (void)device;
-    *value = attribute == cudaDevAttrComputeCapabilityMajor ? sm / 10 : sm % 10;
-    return cudaSuccess;
-}
-
-cudaError_t cudaMemGetInfo(size_t *free_byte, size_t *total_byte)
-{
-    *free_byte = *total_byte = (size_t)setting("SPOT_TWIN_MEMORY", 1L << 32);
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
-{
-    (void)flags;
-    *stream = calloc(1, sizeof(**stream));
-    return *stream ? now() : told(cudaErrorMemoryAllocation);
-}
-
-static bool is_busy(cudaStream_t stream)
-{
-    return stream && stream->is_busy && stream->is_busy(stream->user);
-}
-
-/* As on a device: behind a collective whose peer is gone this waits for ever. */
-static void settle(cudaStream_t stream)
-{
-    while (is_busy(stream))
-        nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
-}
-
-cudaError_t cudaStreamQuery(cudaStream_t stream)
-{
-    return is_busy(stream) ? told(cudaErrorNotReady) : now();
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t stream)
-{
-    settle(stream);
-    return now();
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t stream)
-{
-    free(stream);
-    return now();
-}
-
-struct CUevent_st {
-    cudaStream_t stream; /* it was recorded behind its work */
-};
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
-{
-    (void)flags;
-    *event = calloc(1, sizeof(**event));
-    return *event ? now() : told(cudaErrorMemoryAllocation);
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
-{
-    event->stream = stream;
-    return now();
-}
-
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
-{
-    (void)flags;
-    if (stream != event->stream)
-        settle(event->stream);
-    return now();
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-    free(event);
-    return now();
-}
-
-/* What a device would hold by chance: NaN in every type. */
-cudaError_t cudaMalloc(void **memory, size_t n_byte)
-{
-    *memory = aligned_alloc(256, (n_byte + 255) / 256 * 256);
-    if (!*memory)
-        return told(cudaErrorMemoryAllocation);
-    memset(*memory, 0xff, n_byte);
-    return now();
-}
-
-cudaError_t cudaFree(void *memory)
-{
-    free(memory);
-    return cudaSuccess;
-}
-
-cudaError_t cudaMallocHost(void **memory, size_t n_byte)
-{
-    return cudaMalloc(memory, n_byte);
-}
-
-cudaError_t cudaFreeHost(void *memory)
-{
-    return cudaFree(memory);
-}
-
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_byte, int kind,
-                            cudaStream_t stream)
-{
-    static long n_download;
-
-    settle(stream);
-    if (kind == cudaMemcpyDeviceToHost && ++n_download == setting("SPOT_TWIN_FAIL_AT", 0))
-        has_failed = true;
-    if (!has_failed)
-        memcpy(to, from, n_byte);
-    return now();
-}
-
-cudaError_t cudaMemsetAsync(void *to, int value, size_t n_byte, cudaStream_t stream)
-{
-    settle(stream);
-    memset(to, value, n_byte);
-    return now();
-}
-
-cudaError_t cudaPeekAtLastError(void)
-{
-    return has_failed ? cudaErrorLaunchFailure : last_error;
-}
-
-cudaError_t cudaGetLastError(void)
-{
-    const cudaError_t status = cudaPeekAtLastError();
-
-    last_error = cudaSuccess;
-    return status;
-}
-
-const char *cudaGetErrorString(cudaError_t status)
-{
-    return status == cudaErrorLaunchFailure ? "unspecified launch failure" : "no such thing";
-}
-
-const char *cudaGetErrorName(cudaError_t status)
-{
-    return status == cudaErrorLaunchFailure ? "cudaErrorLaunchFailure" : "cudaErrorUnknown";
-}
+#pragma GCC visibility pop
 
 /* --- cuBLASLt: matrices by columns -------------------------------------------- */
 
@@ -220,7 +25,7 @@ struct twin_layout {
     int64_t rows, cols, ld;
 };
 
-struct twin_blas {
+struct cublasLtContext {
     int nothing;
 };
 
@@ -336,6 +141,14 @@ static bool is_bf16(const struct twin_layout *layout)
     return layout->type == CUDA_R_16BF;
 }
 
+/* An address is at a multiple of this, at most 256. */
+static uint32_t lowest(const void *at)
+{
+    const uintptr_t bits = (uintptr_t)at | 256;
+
+    return (uint32_t)(bits & -bits);
+}
+
 /* What the library asks of shapes and types, as far as this project came to know. */
 static bool is_supported(const struct twin_op *op, const struct twin_layout *a,
                          const struct twin_layout *b, const struct twin_layout *d)
@@ -363,7 +176,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t blas, cublasLtMat
 {
     (void)blas;
     (void)c;
-    memcpy(result->algo.align, preference->align, sizeof(result->algo.align));
+    memcpy(result->algo.align, preference->align, sizeof(preference->align));
+    result->algo.align[4] = lowest(op->bias);
+    result->algo.align[5] = lowest(op->aux);
     *n_found = n_asked > 0 && is_supported(op, a, b, d);
     result->algo.chosen = 1;
     return *n_found ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -418,6 +233,39 @@ static float finish(const struct twin_op *op, bool is_half, float x, int64_t row
     return x;
 }
 
+/* A product that was asked for. */
+struct job {
+    struct twin_op op;
+    struct twin_layout la, lb, ld;
+    const void *a, *b;
+    void *d;
+};
+
+static void multiply(void *user)
+{
+    struct job *const j = user;
+    const bool is_first_t = j->op.op[0] == CUBLAS_OP_T, is_second_t = j->op.op[1] == CUBLAS_OP_T;
+    const struct twin_layout *const la = &j->la, *const lb = &j->lb, *const ld = &j->ld;
+    const int64_t k = is_first_t ? la->rows : la->cols;
+
+    for (int64_t col = 0; col < ld->cols; col++)
+        for (int64_t row = 0; row < ld->rows; row++) {
+            float s = 0;
+
+            for (int64_t i = 0; i < k; i++)
+                s += get(j->a, is_bf16(la), is_first_t ? row * la->ld + i : i * la->ld + row) *
+                     get(j->b, is_bf16(lb), is_second_t ? i * lb->ld + col : col * lb->ld + i);
+            put(j->d, is_bf16(ld), col * ld->ld + row,
+                finish(&j->op, is_bf16(la), s, row, col * j->op.aux_ld + row));
+        }
+    free(j);
+}
+
+static bool is_at(const void *p, uint32_t align)
+{
+    return (uintptr_t)p % align == 0;
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t blas, cublasLtMatmulDesc_t op, const void *alpha,
                               const void *a, cublasLtMatrixLayout_t la, const void *b,
                               cublasLtMatrixLayout_t lb, const void *beta, const void *c,
@@ -425,29 +273,21 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t blas, cublasLtMatmulDesc_t op, co
                               const cublasLtMatmulAlgo_t *algo, void *workspace,
                               size_t workspace_byte, cudaStream_t stream)
 {
-    const bool is_first_t = op->op[0] == CUBLAS_OP_T, is_second_t = op->op[1] == CUBLAS_OP_T;
-    const int64_t k = is_first_t ? la->rows : la->cols;
+    struct job *job;
 
     (void)blas;
     (void)lc;
     (void)workspace;
     (void)workspace_byte;
-    (void)stream;
-    if ((uintptr_t)a % algo->align[0] || (uintptr_t)b % algo->align[1] ||
-        (uintptr_t)c % algo->align[2] || (uintptr_t)d % algo->align[3])
+    if (!is_at(a, algo->align[0]) || !is_at(b, algo->align[1]) || !is_at(c, algo->align[2]) ||
+        !is_at(d, algo->align[3]) || !is_at(op->bias, algo->align[4]) ||
+        !is_at(op->aux, algo->align[5]))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (!algo->chosen || *(const float *)alpha != 1 || *(const float *)beta != 0 ||
         !is_supported(op, la, lb, ld))
         return CUBLAS_STATUS_INVALID_VALUE;
-    for (int64_t col = 0; col < ld->cols; col++)
-        for (int64_t row = 0; row < ld->rows; row++) {
-            float s = 0;
-
-            for (int64_t i = 0; i < k; i++)
-                s += get(a, is_bf16(la), is_first_t ? row * la->ld + i : i * la->ld + row) *
-                     get(b, is_bf16(lb), is_second_t ? i * lb->ld + col : col * lb->ld + i);
-            put(d, is_bf16(ld), col * ld->ld + row,
-                finish(op, is_bf16(la), s, row, col * op->aux_ld + row));
-        }
+    job = malloc(sizeof(*job));
+    *job = (struct job){ *op, *la, *lb, *ld, a, b, d };
+    stream->later(stream, multiply, job);
     return CUBLAS_STATUS_SUCCESS;
 }

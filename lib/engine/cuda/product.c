@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/* Products by cuBLASLt, which is found when it is asked for: a machine without it runs the rest. */
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "engine/cuda/device_state.h"
+
+/* The algorithm of one shape, chosen once. */
+struct spot_product_plan {
+    struct spot_product key; /* pointers NULL */
+    cublasLtMatmulDesc_t op;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t algo;
+};
+
+static bool note_blas(struct spot_device *dev, const char *what, cublasStatus_t status)
+{
+    if (status != CUBLAS_STATUS_SUCCESS && spot_device_is_ok(dev))
+        spot_err_set(&dev->err, SPOT_EGPU, "cuBLASLt: %s: status %d", what, (int)status);
+    return status == CUBLAS_STATUS_SUCCESS;
+}
+
+/* --- the library ---------------------------------------------------------------- */
+
+#define EACH_FUNCTION(x) \
+    x(cublasLtGetVersion) \
+    x(cublasLtCreate) \
+    x(cublasLtDestroy) \
+    x(cublasLtMatrixLayoutCreate) \
+    x(cublasLtMatrixLayoutDestroy) \
+    x(cublasLtMatmulDescCreate) \
+    x(cublasLtMatmulDescDestroy) \
+    x(cublasLtMatmulDescSetAttribute) \
+    x(cublasLtMatmulPreferenceCreate) \
+    x(cublasLtMatmulPreferenceDestroy) \
+    x(cublasLtMatmulPreferenceSetAttribute) \
+    x(cublasLtMatmulAlgoGetHeuristic) \
+    x(cublasLtMatmul)
+
+#define FIELD(name) __typeof__(&(name)) name;
+static struct {
+    EACH_FUNCTION(FIELD)
+} api;
+
+static const struct {
+    const char *name;
+    void *field;
+} functions[] = {
+#define ROW(name) { #name, &api.name },
+    EACH_FUNCTION(ROW)
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct spot_err why; /* why not; code SPOT_OK: it is here */
+
+static void load(void)
+{
+    const char *const named = getenv("SPOT_CUBLASLT_LIBRARY");
+    char name[32];
+    void *so;
+
+    snprintf(name, sizeof(name), "libcublasLt.so.%d", CUDART_VERSION / 1000);
+    so = dlopen(named && *named ? named : name, RTLD_NOW | RTLD_LOCAL);
+    if (!so) {
+        spot_err_set(&why, SPOT_EGPU, "no cuBLASLt of CUDA %d: %.300s; try --backend cpu",
+                     CUDART_VERSION / 1000, dlerror());
+        return;
+    }
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        void *const symbol = dlsym(so, functions[i].name);
+
+        if (!symbol) {
+            spot_err_set(&why, SPOT_EGPU, "cuBLASLt lacks %s; try --backend cpu",
+                         functions[i].name);
+            return;
+        }
+        memcpy(functions[i].field, &symbol, sizeof(symbol)); /* ISO C has no such cast */
+    }
+}
+
+int spot_device_blas(size_t *version, struct spot_err *err)
+{
+    pthread_once(&once, load);
+    if (why.code != SPOT_OK) {
+        *err = why;
+        return -1;
+    }
+    *version = api.cublasLtGetVersion();
+    return 0;
+}
+
+void spot_device_open_products(struct spot_device *dev)
+{
+    size_t version;
+
+    if (!spot_device_blas(&version, &dev->err))
+        note_blas(dev, "start", api.cublasLtCreate(&dev->blas));
+}
+
+static void drop_plan(struct spot_product_plan *plan)
+{
+    if (plan->op)
+        api.cublasLtMatmulDescDestroy(plan->op);
+    if (plan->a)
+        api.cublasLtMatrixLayoutDestroy(plan->a);
+    if (plan->b)
+        api.cublasLtMatrixLayoutDestroy(plan->b);
+    if (plan->c)
+        api.cublasLtMatrixLayoutDestroy(plan->c);
+    free(plan);
+}
+
+void spot_device_close_products(struct spot_device *dev)
+{
+    for (size_t i = 0; i < dev->n_plan; i++)
+        drop_plan(dev->plan[i]);
+    free(dev->plan);
+    if (dev->blas)
+        api.cublasLtDestroy(dev->blas);
+}
+
+/* --- products ------------------------------------------------------------------- */
+
+/* cuBLASLt counts by columns: c transposed [n][m] = b transposed times a transposed, so that b is
+ * its first factor, each row-major array its own transpose, and rows of its result are columns of
+ * ours, along which the bias runs. */
+static cublasLtMatrixLayout_t layout_of(struct spot_device *dev, cudaDataType_t type, int64_t rows,
+                                        int64_t cols, int64_t stride)
+{
+    cublasLtMatrixLayout_t layout = NULL;
+
+    note_blas(dev, "layout",
+              api.cublasLtMatrixLayoutCreate(&layout, type, (uint64_t)cols, (uint64_t)rows,
+                                         stride ? stride : cols));
+    return layout;
+}
+
+static void set_op(struct spot_device *dev, cublasLtMatmulDesc_t op,
+                   cublasLtMatmulDescAttributes_t attribute, const void *value, size_t size)
+{
+    note_blas(dev, "attribute", api.cublasLtMatmulDescSetAttribute(op, attribute, value, size));
+}
+
+static cublasLtEpilogue_t epilogue_of(enum spot_epilogue epilogue)
+{
+    switch (epilogue) {
+    case SPOT_BIAS:
+        return CUBLASLT_EPILOGUE_BIAS;
+    case SPOT_BIAS_GELU:
+        return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case SPOT_GELU_BACK:
+        return CUBLASLT_EPILOGUE_DGELU;
+    case SPOT_PLAIN:
+        break;
+    }
+    return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+static void describe(struct spot_device *dev, struct spot_product_plan *plan, const struct spot_product *p)
+{
+    const cudaDataType_t type = p->real == SPOT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    const cublasOperation_t first = p->is_b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t second = p->is_a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasLtEpilogue_t epilogue = epilogue_of(p->epilogue);
+    const int64_t aux_stride = p->c_stride ? p->c_stride : p->n;
+
+    note_blas(dev, "operation",
+              api.cublasLtMatmulDescCreate(&plan->op, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    plan->a = p->is_b_transposed ? layout_of(dev, type, p->n, p->k, 0)
+                                 : layout_of(dev, type, p->k, p->n, 0);
+    plan->b = p->is_a_transposed ? layout_of(dev, type, p->k, p->m, p->a_stride)
+                                 : layout_of(dev, type, p->m, p->k, p->a_stride);
+    plan->c = layout_of(dev, p->is_c_float ? CUDA_R_32F : type, p->m, p->n, p->c_stride);
+    if (!spot_device_is_ok(dev))
+        return;
+    set_op(dev, plan->op, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof(first));
+    set_op(dev, plan->op, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof(second));
+    set_op(dev, plan->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
+    if (p->epilogue == SPOT_BIAS_GELU || p->epilogue == SPOT_GELU_BACK)
+        set_op(dev, plan->op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &aux_stride,
+               sizeof(aux_stride));
+}
+
+static void point_at(struct spot_device *dev, const struct spot_product_plan *plan,
+                     enum spot_epilogue epilogue, const void *bias, const void *aux)
+{
+    if (epilogue == SPOT_BIAS || epilogue == SPOT_BIAS_GELU)
+        set_op(dev, plan->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
+    if (epilogue == SPOT_BIAS_GELU || epilogue == SPOT_GELU_BACK)
+        set_op(dev, plan->op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof(aux));
+}
+
+/* What all operands are aligned to, in bytes: a part begins at a multiple of what it takes of a
+ * row, and the algorithm must not count on more. */
+static uint32_t alignment_of(const struct spot_product *p)
+{
+    const int64_t rows[] = { p->is_a_transposed ? p->m : p->k, p->is_b_transposed ? p->k : p->n,
+                             p->n };
+    const int64_t bits = (rows[0] | rows[1] | rows[2]) * (p->real == SPOT_BF16 ? 2 : 4);
+
+    return p->is_part && bits % 256 ? (uint32_t)(bits & -bits) : 256;
+}
+
+/* While an algorithm is chosen, bias and aux are aligned as the operands are told to be, and no
+ * better: those of the product that happens to come first may be. */
+static void align(struct spot_device *dev, const struct spot_product_plan *plan,
+                  cublasLtMatmulPreference_t preference, const struct spot_product *p)
+{
+    static const cublasLtMatmulPreferenceAttributes_t attribute[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES
+    };
+    const uint32_t n_byte = alignment_of(p);
+    const char *const some = (const char *)dev->workspace + n_byte % 256;
+
+    for (int i = 0; i < 4; i++)
+        note_blas(dev, "preference",
+                  api.cublasLtMatmulPreferenceSetAttribute(preference, attribute[i], &n_byte,
+                                                           sizeof(n_byte)));
+    point_at(dev, plan, p->epilogue, some, some);
+}
+
+/* The heuristic's first proposal for the shape: the same on every device of a kind, since neither
+ * addresses (all are aligned alike) nor the grid enter. Splits of k are added in a fixed order. */
+static void choose(struct spot_device *dev, struct spot_product_plan *plan, const struct spot_product *p)
+{
+    const size_t workspace = SPOT_DEVICE_WORKSPACE_BYTE;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasLtMatmulHeuristicResult_t result;
+    int n = 0;
+
+    memset(&result, 0, sizeof(result));
+    note_blas(dev, "preference", api.cublasLtMatmulPreferenceCreate(&preference));
+    if (!spot_device_is_ok(dev))
+        return;
+    note_blas(dev, "preference",
+              api.cublasLtMatmulPreferenceSetAttribute(preference,
+                                                   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                   &workspace, sizeof(workspace)));
+    note_blas(dev, "preference",
+              api.cublasLtMatmulPreferenceSetAttribute(preference,
+                                                   CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                                   &schemes, sizeof(schemes)));
+    align(dev, plan, preference, p);
+    if (spot_device_is_ok(dev))
+        note_blas(dev, "choice of an algorithm",
+                  api.cublasLtMatmulAlgoGetHeuristic(dev->blas, plan->op, plan->a, plan->b, plan->c,
+                                                 plan->c, preference, 1, &result, &n));
+    if (spot_device_is_ok(dev) && n < 1)
+        note_blas(dev, "no algorithm for a product", CUBLAS_STATUS_NOT_SUPPORTED);
+    plan->algo = result.algo;
+    api.cublasLtMatmulPreferenceDestroy(preference);
+}
+
+static bool is_same_shape(const struct spot_product *x, const struct spot_product *y)
+{
+    return x->real == y->real && x->m == y->m && x->n == y->n && x->k == y->k &&
+           x->is_a_transposed == y->is_a_transposed && x->is_b_transposed == y->is_b_transposed &&
+           x->is_c_float == y->is_c_float && x->epilogue == y->epilogue &&
+           x->a_stride == y->a_stride && x->c_stride == y->c_stride && x->is_part == y->is_part;
+}
+
+static struct spot_product_plan *plan_of(struct spot_device *dev, const struct spot_product *p);
+
+/* What is chosen for full rows is taken for any stride, which is a multiple of theirs: else the
+ * bits could tell how many parts lie side by side. */
+static void choose_for_rows(struct spot_device *dev, struct spot_product_plan *plan,
+                            const struct spot_product *p)
+{
+    struct spot_product full = *p;
+    const struct spot_product_plan *other;
+
+    full.a_stride = full.c_stride = 0;
+    if (is_same_shape(&full, p)) {
+        choose(dev, plan, p);
+        return;
+    }
+    other = plan_of(dev, &full);
+    if (other)
+        plan->algo = other->algo;
+}
+
+static struct spot_product_plan *new_plan(struct spot_device *dev, const struct spot_product *p)
+{
+    struct spot_product_plan *const plan = spot_xcalloc(1, sizeof(*plan));
+
+    if (dev->n_plan == dev->plan_room) {
+        dev->plan_room = 2 * dev->plan_room + 32;
+        dev->plan = spot_xrealloc(dev->plan, dev->plan_room, sizeof(struct spot_product_plan *));
+    }
+    dev->plan[dev->n_plan++] = plan;
+    plan->key = *p;
+    return plan;
+}
+
+static struct spot_product_plan *plan_of(struct spot_device *dev, const struct spot_product *p)
+{
+    struct spot_product_plan *plan = NULL;
+
+    for (size_t i = 0; i < dev->n_plan && !plan; i++)
+        if (is_same_shape(&dev->plan[i]->key, p))
+            plan = dev->plan[i];
+    if (!plan) {
+        plan = new_plan(dev, p);
+        describe(dev, plan, p);
+        if (spot_device_is_ok(dev))
+            choose_for_rows(dev, plan, p);
+    }
+    if (spot_device_is_ok(dev))
+        point_at(dev, plan, p->epilogue, p->bias, p->aux);
+    return spot_device_is_ok(dev) ? plan : NULL;
+}
+
+void spot_device_product(struct spot_device *dev, const struct spot_product *p)
+{
+    const float one = 1, zero = 0;
+    const struct spot_product_plan *plan;
+
+    if (!spot_device_is_ok(dev) || !(plan = plan_of(dev, p)) || !spot_device_is_ok(dev))
+        return;
+    note_blas(dev, "product",
+              api.cublasLtMatmul(dev->blas, plan->op, &one, p->b, plan->a, p->a, plan->b, &zero, p->c,
+                             plan->c, p->c, plan->c, &plan->algo, dev->workspace, SPOT_DEVICE_WORKSPACE_BYTE,
+                             dev->stream));
+}

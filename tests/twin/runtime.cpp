@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: MIT
+// The runtime's calls: streams that work late, memory that the host cannot reach, errors that last.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "twin.hpp"
+
+namespace
+{
+long setting(const char *name, long otherwise)
+{
+    const char *const text = getenv(name);
+
+    return text && *text ? strtol(text, nullptr, 10) : otherwise;
+}
+
+[[noreturn]] void end(const char *what)
+{
+    fprintf(stderr, "twin: %s\n", what);
+    abort();
+}
+
+bool has_failed; // as on a device, for good
+
+// What a call of this thread answered last that was no success, until somebody takes it.
+thread_local cudaError_t last_error;
+
+cudaError_t told(cudaError_t status)
+{
+    if (status != cudaSuccess)
+        last_error = status;
+    return status;
+}
+
+cudaError_t now()
+{
+    return told(has_failed ? cudaErrorLaunchFailure : cudaSuccess);
+}
+
+// --- memory -----------------------------------------------------------------------
+
+// The device's memory is mapped twice: at the address that the host is given, which is shut but
+// while the device works, and where the twins work.
+const size_t SPACE_BYTE = size_t(1) << 36, PAGE_BYTE = 4096;
+std::recursive_mutex lock; // of all that follows
+unsigned char *space, *alias;
+size_t space_used;
+int n_open;
+pid_t owner;
+
+struct guard {
+    unsigned char *at;
+    size_t n_byte;
+};
+std::vector<guard> guards;
+std::map<const void *, size_t> pinned, given;
+
+void make_space()
+{
+    const int fd = memfd_create("twin", MFD_CLOEXEC);
+
+    if (fd < 0 || ftruncate(fd, SPACE_BYTE))
+        end("no memory for a device");
+    space = static_cast<unsigned char *>(
+        mmap(nullptr, SPACE_BYTE, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0));
+    alias = static_cast<unsigned char *>(
+        mmap(nullptr, SPACE_BYTE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0));
+    close(fd);
+    if (space == MAP_FAILED || alias == MAP_FAILED)
+        end("no addresses for a device");
+    owner = getpid();
+}
+
+bool is_device(const void *p)
+{
+    const unsigned char *const at = static_cast<const unsigned char *>(p);
+
+    return space && at >= space && at < space + SPACE_BYTE;
+}
+
+bool is_pinned(const void *p)
+{
+    auto next = pinned.upper_bound(p);
+
+    if (next == pinned.begin())
+        return false;
+    --next;
+    return static_cast<const char *>(p) < static_cast<const char *>(next->first) + next->second;
+}
+
+unsigned char *reach(const void *p)
+{
+    unsigned char *const at = static_cast<unsigned char *>(const_cast<void *>(p));
+
+    return is_device(p) ? alias + (at - space) : at;
+}
+
+void open_memory(bool is_open)
+{
+    n_open += is_open ? 1 : -1;
+    if (space_used && n_open == (is_open ? 1 : 0) &&
+        mprotect(space, space_used, is_open ? PROT_READ | PROT_WRITE : PROT_NONE))
+        end("memory cannot be opened");
+}
+
+void look_at_guards()
+{
+    for (const guard &g : guards)
+        for (size_t i = 0; i < g.n_byte; i++)
+            if (reach(g.at)[i] != 0xa5) {
+                fprintf(stderr, "twin: byte %zu between two buffers was written over\n", i);
+                abort();
+            }
+}
+
+// --- streams ----------------------------------------------------------------------
+
+uint64_t state;
+
+uint64_t draw(uint64_t below)
+{
+    if (!state)
+        state = static_cast<uint64_t>(setting("SPOT_TWIN_SEED", 1)) * UINT64_C(0x9e3779b97f4a7c15);
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (state >> 33) % below;
+}
+} // namespace
+
+uint64_t twin_draw(uint64_t below)
+{
+    return draw(below);
+}
+
+struct twin_queue {
+    std::deque<std::function<void()>> work;
+};
+
+namespace
+{
+std::vector<cudaStream_t> streams;
+
+void run(cudaStream_t stream, size_t n)
+{
+    if (!n || stream->queue->work.empty())
+        return;
+    open_memory(true);
+    for (; n && !stream->queue->work.empty(); n--) {
+        const std::function<void()> work = std::move(stream->queue->work.front());
+
+        stream->queue->work.pop_front();
+        if (!has_failed)
+            work();
+    }
+    open_memory(false);
+}
+
+void queue(cudaStream_t stream, std::function<void()> work)
+{
+    const std::lock_guard<std::recursive_mutex> turn(lock);
+
+    if (!stream)
+        end("work without a stream");
+    stream->queue->work.push_back(std::move(work));
+    if (!draw(8))
+        run(stream, draw(stream->queue->work.size() + 1));
+}
+
+void later(cudaStream_t stream, void (*work)(void *), void *user)
+{
+    queue(stream, [=]() { work(user); });
+}
+
+void *reach_of(const void *p)
+{
+    return reach(p);
+}
+
+bool is_busy(cudaStream_t stream)
+{
+    return stream->is_busy && stream->is_busy(stream->user);
+}
+
+// As on a device: behind a collective whose peer is gone this waits for ever.
+void settle(cudaStream_t stream)
+{
+    const struct timespec a_while = { 0, 100000 };
+
+    {
+        const std::lock_guard<std::recursive_mutex> turn(lock);
+
+        run(stream, SIZE_MAX);
+        look_at_guards();
+    }
+    while (is_busy(stream))
+        nanosleep(&a_while, nullptr);
+}
+
+void settle_all()
+{
+    std::vector<cudaStream_t> all;
+
+    {
+        const std::lock_guard<std::recursive_mutex> turn(lock);
+
+        all = streams;
+    }
+    for (cudaStream_t stream : all)
+        settle(stream);
+}
+} // namespace
+
+void twin_queue_work(cudaStream_t stream, std::function<void()> work)
+{
+    queue(stream, std::move(work));
+}
+
+extern "C" {
+
+// --- the machine -----------------------------------------------------------------
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = static_cast<int>(setting("SPOT_TWIN_DRIVER", CUDART_VERSION));
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    if (setting("SPOT_TWIN_DRIVER", CUDART_VERSION) < CUDART_VERSION)
+        return told(cudaErrorInsufficientDriver);
+    *n = static_cast<int>(setting("SPOT_TWIN_DEVICES", 1));
+    return told(*n ? cudaSuccess : cudaErrorNoDevice);
+}
+
+static int device_now;
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = device_now;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    if (device < 0 || device >= setting("SPOT_TWIN_DEVICES", 1))
+        return told(cudaErrorInvalidDevice);
+    device_now = device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *id, int n, int device)
+{
+    snprintf(id, static_cast<size_t>(n), "0000:%02x:00.0", static_cast<unsigned>(device));
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
+{
+    const int sm = static_cast<int>(setting("SPOT_TWIN_SM", 90));
+
+    (void)device;
+    *value = attribute == cudaDevAttrMultiProcessorCount         ? 132
+             : attribute == cudaDevAttrComputeCapabilityMajor ? sm / 10
+                                                                : sm % 10;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_byte, size_t *total_byte)
+{
+    *free_byte = *total_byte = static_cast<size_t>(setting("SPOT_TWIN_MEMORY", 1L << 32));
+    return cudaSuccess;
+}
+
+// --- streams and events ------------------------------------------------------------
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+    const std::lock_guard<std::recursive_mutex> turn(lock);
+
+    (void)flags;
+    *stream = new CUstream_st{ nullptr, nullptr, later, reach_of, new twin_queue };
+    streams.push_back(*stream);
+    return now();
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    bool is_empty;
+
+    {
+        const std::lock_guard<std::recursive_mutex> turn(lock);
+
+        is_empty = stream->queue->work.empty();
+        run(stream, 1 + draw(4));
+    }
+    return !is_empty || is_busy(stream) ? told(cudaErrorNotReady) : now();
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    settle(stream);
+    return now();
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    settle(stream);
+    const std::lock_guard<std::recursive_mutex> turn(lock);
+
+    for (size_t i = 0; i < streams.size(); i++)
+        if (streams[i] == stream)
+            streams.erase(streams.begin() + static_cast<long>(i--));
+    delete stream->queue;
+    delete stream;
+    return now();
+}
+
+struct CUevent_st {
+    cudaStream_t stream; // it was recorded behind its work
+};
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    (void)flags;
+    *event = new CUevent_st{};
+    return now();
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    event->stream = stream;
+    return now();
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    (void)flags;
+    if (stream != event->stream)
+        settle(event->stream);
+    return now();
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    delete event;
+    return now();
+}
+
+// --- memory ------------------------------------------------------------------------
+
+// What a device would hold by chance: NaN in every type.
+cudaError_t cudaMalloc(void **memory, size_t n_byte)
+{
+    const std::lock_guard<std::recursive_mutex> turn(lock);
+    const size_t all = (n_byte + PAGE_BYTE - 1) / PAGE_BYTE * PAGE_BYTE + PAGE_BYTE;
+
+    if (!space || owner != getpid())
+        make_space();
+    if (all > SPACE_BYTE - space_used)
+        return told(cudaErrorMemoryAllocation);
+    *memory = space + space_used;
+    given[*memory] = all;
+    memset(alias + space_used, 0xff, n_byte);
+    space_used += all;
+    if (n_open)
+        end("memory is taken while the device works");
+    return now();
+}
+
+cudaError_t cudaFree(void *memory)
+{
+    if (!memory)
+        return now();
+    settle_all(); // a device ends what it does first
+    const std::lock_guard<std::recursive_mutex> turn(lock);
+    const auto it = given.find(memory);
+
+    if (it == given.end())
+        end("what is freed was not given");
+    const unsigned char *const begin = static_cast<unsigned char *>(memory);
+
+    for (size_t i = 0; i < guards.size();)
+        if (guards[i].at >= begin && guards[i].at < begin + it->second)
+            guards.erase(guards.begin() + static_cast<long>(i));
+        else
+            i++;
+    madvise(reach(memory), it->second, MADV_REMOVE);
+    if (begin + it->second == space + space_used)
+        space_used = static_cast<size_t>(begin - space);
+    given.erase(it);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void **memory, size_t n_byte)
+{
+    const std::lock_guard<std::recursive_mutex> turn(lock);
+
+    *memory = aligned_alloc(256, (n_byte + 255) / 256 * 256);
+    if (!*memory)
+        return told(cudaErrorMemoryAllocation);
+    memset(*memory, 0xff, n_byte);
+    pinned[*memory] = n_byte;
+    return now();
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+    settle_all();
+    const std::lock_guard<std::recursive_mutex> turn(lock);
+
+    if (memory && !pinned.erase(memory))
+        end("what is freed was not page-locked");
+    free(memory);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostRegister(void *memory, size_t n_byte, unsigned flags)
+{
+    const std::lock_guard<std::recursive_mutex> turn(lock);
+
+    (void)flags;
+    if (is_pinned(memory))
+        return told(cudaErrorHostMemoryAlreadyRegistered);
+    pinned[memory] = n_byte;
+    return now();
+}
+
+cudaError_t cudaHostUnregister(void *memory)
+{
+    settle_all();
+    const std::lock_guard<std::recursive_mutex> turn(lock);
+
+    if (!pinned.erase(memory))
+        end("what is unregistered was not page-locked");
+    return cudaSuccess;
+}
+
+static void check_ends(const void *to, const void *from, int kind)
+{
+    if (is_device(to) != (kind != cudaMemcpyDeviceToHost) ||
+        is_device(from) != (kind != cudaMemcpyHostToDevice))
+        end("a copy between other memories than its kind says");
+}
+
+// A page-locked source is read when the copy runs; another one has been read when the call comes
+// back. A copy to memory that is not page-locked is waited for.
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_byte, int kind,
+                            cudaStream_t stream)
+{
+    static long n_download;
+    bool is_later;
+
+    {
+        const std::lock_guard<std::recursive_mutex> turn(lock);
+
+        if (n_byte)
+            check_ends(to, from, kind);
+        if (kind == cudaMemcpyDeviceToHost && ++n_download == setting("SPOT_TWIN_FAIL_AT", 0))
+            has_failed = true;
+        is_later = kind != cudaMemcpyDeviceToHost || is_pinned(to);
+        if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
+            const unsigned char *const at = static_cast<const unsigned char *>(from);
+            const std::vector<unsigned char> data(at, at + n_byte);
+
+            queue(stream, [=]() { memcpy(to, data.data(), n_byte); });
+        } else {
+            queue(stream, [=]() { memcpy(to, from, n_byte); });
+        }
+    }
+    if (!is_later)
+        settle(stream);
+    return now();
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t n_byte, cudaStream_t stream)
+{
+    if (n_byte && !is_device(to))
+        end("memory of the host is cleared as the device's");
+    queue(stream, [=]() { memset(to, value, n_byte); });
+    return now();
+}
+
+void twin_guard(void *memory, size_t n_byte)
+{
+    settle_all(); // what clears the whole comes before
+    const std::lock_guard<std::recursive_mutex> turn(lock);
+
+    memset(reach(memory), 0xa5, n_byte);
+    guards.push_back({ static_cast<unsigned char *>(memory), n_byte });
+}
+
+// --- errors ------------------------------------------------------------------------
+
+cudaError_t cudaPeekAtLastError(void)
+{
+    return has_failed ? cudaErrorLaunchFailure : last_error;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    const cudaError_t status = cudaPeekAtLastError();
+
+    last_error = cudaSuccess;
+    return status;
+}
+
+const char *cudaGetErrorString(cudaError_t status)
+{
+    return status == cudaErrorLaunchFailure   ? "unspecified launch failure"
+           : status == cudaErrorInvalidDevice ? "invalid device ordinal"
+                                              : "no such thing";
+}
+
+const char *cudaGetErrorName(cudaError_t status)
+{
+    return status == cudaErrorLaunchFailure   ? "cudaErrorLaunchFailure"
+           : status == cudaErrorInvalidDevice ? "cudaErrorInvalidDevice"
+                                              : "cudaErrorUnknown";
+}
+}
+
+void twin_keep_error(bool is_to_keep)
+{
+    static cudaError_t kept;
+
+    if (is_to_keep)
+        kept = last_error;
+    else
+        last_error = kept;
+}
