@@ -207,6 +207,7 @@ $(twin_nccl): $(twin_nccl_obj)
 	$(Q)$(CC) -shared $(CFLAGS) $^ -Wl,-z,defs -o $@
 
 stage_tests := $(patsubst %,$(B)/tests/test_%,stage stage_group stage_update)
+$(B)/tests/test_twin: $(twin)
 $(stage_tests) $(B)/tests/test_comm_nccl: $(twin) $(twin_nccl)
 
 # The PTX of the kernels on the CPU, launched by the same sources: see tests/ptx/ptx.h

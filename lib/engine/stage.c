@@ -102,6 +102,23 @@ void spot_stage_back_off(struct spot_stage *stage, int bundle, uint32_t overflow
     backend_of(stage)->back_off(stage, bundle, overflow);
 }
 
+bool spot_stage_can_renew(const struct spot_stage *stage)
+{
+    return backend_of(stage)->renew;
+}
+
+int spot_stage_renew(struct spot_stage *stage, struct spot_bundle *const *bundle,
+                     struct spot_err *err)
+{
+    return backend_of(stage)->renew(stage, bundle, err);
+}
+
+void spot_stage_forget(struct spot_stage *stage, int bundle)
+{
+    if (backend_of(stage)->renew)
+        backend_of(stage)->forget(stage, bundle);
+}
+
 int spot_stage_sync(struct spot_stage *stage, int bundle, struct spot_err *err)
 {
     return backend_of(stage)->sync(stage, bundle, err);

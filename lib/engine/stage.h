@@ -164,6 +164,17 @@ void spot_stage_unrough(struct spot_stage *stage, int bundle, size_t begin, size
 void spot_stage_join_sums(struct spot_stage *stage, int bundle, size_t begin, int64_t *other,
                           size_t n);
 
+/* Bundles came anew, or others are in their place: bundle[i] is bundle begin + i now. What a device
+ * has of the same bundle and step stays there. False: this backend computes on the bundles
+ * themselves, and a stage over others has to be made anew. Returns 0, or -1 with *err (SPOT_EGPU).
+ */
+bool spot_stage_can_renew(const struct spot_stage *stage);
+int spot_stage_renew(struct spot_stage *stage, struct spot_bundle *const *bundle,
+                     struct spot_err *err);
+/* A bundle of the stage, if it has it, is about to be freed; until it is renewed nothing but the
+ * calls about renewal, sync and free may follow. */
+void spot_stage_forget(struct spot_stage *stage, int bundle);
+
 /* Updates may stay on a device; after this the planes of a bundle, or of all, are what the last
  * update left. Returns 0, or -1 with *err (SPOT_EGPU): the planes are then of no step at all. */
 enum { SPOT_ALL_BUNDLES = -1 };

@@ -38,19 +38,32 @@ bool spot_worker_was_dismissed(void)
 
 /* --- what is held -------------------------------------------------------- */
 
+static int check_device(struct spot_err *err)
+{
+    return spot_cuda_is_held()
+               ? spot_err_set(err, SPOT_EGPU,
+                              "NCCL did not come back, the device may be held for good")
+               : 0;
+}
+
 /* Updates that are still on a device, brought into the bundles. */
-int spot_worker_sync(struct spot_worker *w, struct spot_err *err)
+int spot_worker_sync_mirrors(struct spot_worker *w, struct spot_err *err)
 {
     struct spot_stage *mirror;
 
-    if (spot_cuda_is_held())
-        return spot_err_set(err, SPOT_EGPU, "NCCL did not come back: the device is held for good");
-    if (w->stage && spot_stage_sync(w->stage, SPOT_ALL_BUNDLES, err))
+    if (check_device(err))
         return -1;
     for (int b = 0; (mirror = spot_worker_next_mirror(w, &b));)
         if (spot_stage_sync(mirror, SPOT_ALL_BUNDLES, err))
             return -1;
     return 0;
+}
+
+int spot_worker_sync(struct spot_worker *w, struct spot_err *err)
+{
+    if (check_device(err) || (w->stage && spot_stage_sync(w->stage, SPOT_ALL_BUNDLES, err)))
+        return -1;
+    return spot_worker_sync_mirrors(w, err);
 }
 
 void spot_worker_leave_place(struct spot_worker *w)

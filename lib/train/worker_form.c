@@ -60,6 +60,16 @@ static int check_room(struct spot_worker *w, struct spot_err *err)
     return rc;
 }
 
+static int are_there(const struct spot_worker *w, int begin, int end, int64_t step,
+                     struct spot_err *err)
+{
+    for (int b = begin; b < end; b++)
+        if (!w->bundle[b] || w->bundle[b]->step != step)
+            return spot_err_set(err, SPOT_EDATA, "bundle %d of step %lld did not come", b,
+                                (long long)step);
+    return 0;
+}
+
 struct spot_stage *spot_worker_new_stage(struct spot_worker *w, int begin, int end, int n_slot,
                                          int64_t step, struct spot_err *err)
 {
@@ -69,26 +79,21 @@ struct spot_stage *spot_worker_new_stage(struct spot_worker *w, int begin, int e
         spot_kernel_find(w->config.kernel, err);
         return NULL;
     }
-    for (int b = begin; b < end; b++)
-        if (!w->bundle[b] || w->bundle[b]->step != step) {
-            spot_err_set(err, SPOT_EDATA, "bundle %d of step %lld did not come", b,
-                         (long long)step);
-            return NULL;
-        }
+    if (are_there(w, begin, end, step, err))
+        return NULL;
     return spot_stage_new(&config, &w->bundle[begin], err);
 }
 
 /* Whoever keeps its place keeps its stage, sums and activations: to have their pages from the
- * kernel anew is most of what a large job waits for after a kill. A device's copies of the bundles
- * may be older than the bundles. */
+ * kernel anew is most of what a large job waits for after a kill. And what a device has stays
+ * there. */
 static bool is_same_place(struct spot_worker *w)
 {
     const struct spot_stage_config *const had = &w->stage_config;
     struct spot_stage_config own;
     struct spot_err why = { 0 };
 
-    if (!w->stage || w->position < 0 || !strncmp(w->config.kernel, "cuda", 4) ||
-        spot_stage_status(w->stage, &why))
+    if (!w->stage || w->position < 0 || spot_stage_status(w->stage, &why))
         return false;
     own = own_config(w);
     return had->bundle_begin == own.bundle_begin && had->bundle_end == own.bundle_end &&
@@ -110,6 +115,11 @@ static int build_stage(struct spot_worker *w, struct spot_err *err)
 {
     const struct spot_stage_config own = own_config(w);
 
+    if (w->stage && spot_stage_can_renew(w->stage))
+        return are_there(w, own.bundle_begin, own.bundle_end, w->form.step, err) ||
+                       spot_stage_renew(w->stage, &w->bundle[own.bundle_begin], err)
+                   ? -1
+                   : 0;
     if (is_stage_whole(w, &own))
         return 0;
     spot_stage_free(w->stage);
@@ -136,7 +146,7 @@ int spot_worker_form(void *job, const struct spot_frame *frame, struct spot_err 
     struct spot_err why = { 0 };
     int rc;
 
-    if (spot_worker_sync(w, err))
+    if (spot_worker_sync_mirrors(w, err))
         return -1;
     spot_worker_leave_place(w);
     spot_form_release(&w->form);
@@ -148,8 +158,11 @@ int spot_worker_form(void *job, const struct spot_frame *frame, struct spot_err 
                       err))
         return -1;
     w->position = spot_form_position(&w->form, w->agent.id);
-    if (!is_same_place(w))
+    if (!is_same_place(w)) {
+        if (spot_worker_sync(w, err))
+            return -1;
         spot_worker_drop_stage(w);
+    }
     rc = spot_agent_enter(&w->agent, w->form.peer, w->form.n_peer, &why);
     if (!rc)
         rc = check_room(w, &why);

@@ -27,6 +27,8 @@ struct moves {
 
 void spot_worker_hold(struct spot_worker *w, struct spot_bundle *bundle_take)
 {
+    if (w->stage)
+        spot_stage_forget(w->stage, bundle_take->index);
     spot_bundle_free(w->bundle[bundle_take->index]);
     w->bundle[bundle_take->index] = bundle_take;
     spot_mesh_progress(w->agent.mesh);
@@ -149,6 +151,8 @@ static int send_bundle(struct moves *m, uint32_t index, struct spot_err *err)
     if (!bundle || bundle->step != f->step)
         return spot_err_set(err, SPOT_EDATA, "asked for bundle %u of step %lld, not held here",
                             (unsigned)index, (long long)f->step);
+    if (w->stage && spot_stage_sync(w->stage, (int)index, err))
+        return -1; /* whoever kept its place */
     port = spot_xcalloc(f->n_transfer, sizeof(struct spot_port *));
     for (size_t i = 0; i < f->n_transfer; i++)
         if (is_ours(w, &f->transfer[i], index))

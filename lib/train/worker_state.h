@@ -54,6 +54,7 @@ struct spot_worker {
 
 /* worker.c: updates that are still on a device, brought into the bundles; stages and mirrors go. */
 int spot_worker_sync(struct spot_worker *worker, struct spot_err *err);
+int spot_worker_sync_mirrors(struct spot_worker *worker, struct spot_err *err);
 void spot_worker_drop_stage(struct spot_worker *worker);
 /* The epoch is over, and the stage may be of use in the next: the connections and mirrors go. */
 void spot_worker_leave_place(struct spot_worker *worker);

@@ -19,8 +19,8 @@ module() {
     cat >"$1.c" <<-END
 	#include <stdio.h>
 	struct err { int code, number; char msg[512]; };
-	static int probe(struct err *err) { err->code = 5; snprintf(err->msg, 512, "$3"); return -1; }
-	static const struct { const char *version; const void *backend; int (*probe)(struct err *); }
+	static int probe(const char *device, struct err *err) { (void)device; err->code = 5; snprintf(err->msg, 512, "$3"); return -1; }
+	static const struct { const char *version; const void *backend; int (*probe)(const char *, struct err *); }
 	    module = { "$2", 0, probe };
 	const void *spot_cuda_module(void) { return &module; }
 	END

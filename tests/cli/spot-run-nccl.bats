@@ -178,7 +178,7 @@ same_as_sockets() { # LOG STEPS
     eventually "! kill -0 $stuck"
     wait $stuck || status=$?
     [ "$status" -eq 5 ]
-    grep -q "NCCL did not end a communicator within 5 s" stuck.err
+    grep -q "NCCL did not come back" stuck.err
     more_steps log
     stops_right log --kernel cuda-fp32
 }

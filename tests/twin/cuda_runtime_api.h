@@ -39,6 +39,7 @@ enum {
     cudaMemcpyDeviceToHost = 2,
     cudaMemcpyDeviceToDevice = 3,
     cudaStreamNonBlocking = 1,
+    cudaHostRegisterDefault = 0,
     cudaEventDisableTiming = 2,
 };
 enum cudaDeviceAttr {
@@ -82,6 +83,8 @@ cudaError_t cudaGetLastError(void);
 cudaError_t cudaPeekAtLastError(void);
 /* Nothing may ever be written there; it is looked at when the host waits. */
 void twin_guard(void *memory, size_t n_byte);
+/* Bytes that copies of a kind moved so far; for tests. */
+__attribute__((visibility("default"))) size_t twin_copied(int kind);
 const char *cudaGetErrorString(cudaError_t status);
 const char *cudaGetErrorName(cudaError_t status);
 

@@ -445,6 +445,8 @@ cudaError_t cudaHostUnregister(void *memory)
     return cudaSuccess;
 }
 
+static size_t n_copied[4];
+
 static void check_ends(const void *to, const void *from, int kind)
 {
     if (is_device(to) != (kind != cudaMemcpyDeviceToHost) ||
@@ -465,6 +467,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_byte, int kind,
 
         if (n_byte)
             check_ends(to, from, kind);
+        n_copied[kind] += n_byte;
         if (kind == cudaMemcpyDeviceToHost && ++n_download == setting("SPOT_TWIN_FAIL_AT", 0))
             has_failed = true;
         is_later = kind != cudaMemcpyDeviceToHost || is_pinned(to);
@@ -488,6 +491,11 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t n_byte, cudaStream_t str
         end("memory of the host is cleared as the device's");
     queue(stream, [=]() { memset(to, value, n_byte); });
     return now();
+}
+
+size_t twin_copied(int kind)
+{
+    return n_copied[kind];
 }
 
 void twin_guard(void *memory, size_t n_byte)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <check.h>
+#include <dlfcn.h>
 #include <math.h>
 #include <stdint.h>
 
@@ -260,6 +261,112 @@ START_TEST(absurd_shapes_are_refused_with_numbers_instead_of_a_kill)
 }
 END_TEST
 
+/* --- what a stage on a device keeps ------------------------------------------------ */
+
+/* Bytes that the twin's copies moved so far; of the device itself nothing is known. */
+static size_t copied(int kind)
+{
+    void *const so = dlopen(getenv("SPOT_CUDA_MODULE"), RTLD_NOW | RTLD_NOLOAD);
+    size_t (*count)(int);
+
+    *(void **)&count = so ? dlsym(so, "twin_copied") : NULL;
+    return count ? count(kind) : 0;
+}
+enum { UP = 1, DOWN = 2 };
+
+static size_t planes_byte(const struct model *m, int b)
+{
+    return m->bundle[b].arena.n_elem * sizeof(float) * SPOT_PLANES;
+}
+
+static void step_once(struct model *m, struct spot_stage *stage)
+{
+    double loss;
+
+    spot_stage_begin(stage);
+    for (int k = 0; k < G; k++) {
+        spot_stage_forward(stage, 0, m->token + (size_t)k * token_elem(m), NULL, NULL, &loss);
+        spot_stage_backward(stage, 0, NULL, NULL);
+    }
+    for (int b = 0; b < m->n_bundle; b++)
+        spot_stage_update(stage, b, &adamw, 1);
+}
+
+/* Of a stage that goes on in a new epoch nothing moves; of one whose one bundle came anew, that
+ * bundle; and what it computes then is what a stage made anew does. */
+START_TEST(a_stage_that_goes_on_copies_what_is_new)
+{
+    const struct way way = { "cuda-fp32", 1, 1, 1, false, false, 0 };
+    struct spot_bundle other, *ptr[BUNDLES_MAX];
+    struct model m, n;
+    size_t before;
+
+    if (!is_possible(0, &way) || !copied(UP))
+        return; /* a real device counts nothing */
+    model_init(&m, 0);
+    model_init(&n, 0);
+    struct spot_stage *const stage = stage_of(&m, &way, 0, m.n_bundle);
+    struct spot_stage *fresh;
+
+    step_once(&m, stage);
+    before = copied(UP);
+    ck_assert_int_eq(spot_stage_renew(stage, m.ptr, NULL), 0);
+    ck_assert_uint_eq(copied(UP), before);
+    /* bundle 1 came anew, of the step that all are at */
+    fresh = stage_of(&n, &way, 0, n.n_bundle);
+    step_once(&n, fresh);
+    ck_assert_int_eq(spot_stage_sync(fresh, SPOT_ALL_BUNDLES, NULL), 0);
+    other = n.bundle[1];
+    memcpy(ptr, m.ptr, sizeof(ptr));
+    ptr[1] = &other;
+    spot_stage_forget(stage, 1);
+    before = copied(UP);
+    ck_assert_int_eq(spot_stage_renew(stage, ptr, NULL), 0);
+    ck_assert_uint_eq(copied(UP), before); /* the device has that step */
+    other.step = 0;
+    spot_bundle_start(&other, &m.shape, 5);
+    spot_stage_forget(stage, 1);
+    before = copied(UP);
+    ck_assert_int_eq(spot_stage_renew(stage, ptr, NULL), 0);
+    ck_assert_uint_eq(copied(UP) - before, planes_byte(&m, 1));
+    before = copied(DOWN);
+    ck_assert_int_eq(spot_stage_sync(stage, SPOT_ALL_BUNDLES, NULL), 0);
+    ck_assert_uint_eq(copied(DOWN) - before,
+                      planes_byte(&m, 0) + planes_byte(&m, 2) + planes_byte(&m, 3));
+    spot_stage_free(stage);
+    spot_stage_free(fresh);
+    model_release(&m);
+    model_release(&n);
+}
+END_TEST
+
+START_TEST(sums_of_the_host_go_to_the_device_once_a_step)
+{
+    const struct way way = { "cuda-fp32", 1, 1, 1, false, false, 0 };
+    struct model m;
+    size_t before, sums = 0;
+
+    if (!is_possible(0, &way) || !copied(UP))
+        return;
+    model_init(&m, 0);
+    struct spot_stage *const stage = stage_of(&m, &way, 0, m.n_bundle);
+
+    step_once(&m, stage);
+    for (int b = 0; b < m.n_bundle; b++) {
+        sums += m.bundle[b].arena.n_elem * sizeof(int64_t);
+        spot_stage_sum(stage, b);
+    }
+    before = copied(UP);
+    for (int b = 0; b < m.n_bundle; b++)
+        spot_stage_norm2(stage, b);
+    for (int b = 0; b < m.n_bundle; b++)
+        spot_stage_update(stage, b, &adamw, 1);
+    ck_assert_uint_eq(copied(UP) - before, sums);
+    spot_stage_free(stage);
+    model_release(&m);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("core");
@@ -272,5 +379,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, memory_is_told_before_it_is_taken);
     tcase_add_loop_test(tc, on_a_device_what_is_computed_again_is_planned_once, 0, 4);
     tcase_add_loop_test(tc, absurd_shapes_are_refused_with_numbers_instead_of_a_kill, 0, 4);
+    tcase_add_test(tc, a_stage_that_goes_on_copies_what_is_new);
+    tcase_add_test(tc, sums_of_the_host_go_to_the_device_once_a_step);
     return run_suite("stage_update", tc);
 }

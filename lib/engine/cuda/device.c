@@ -183,6 +183,20 @@ void spot_device_host_free(void *memory)
         cudaFreeHost(memory);
 }
 
+bool spot_device_host_lock(void *memory, size_t n_byte)
+{
+    if (cudaHostRegister(memory, n_byte, cudaHostRegisterDefault) == cudaSuccess)
+        return true;
+    (void)cudaGetLastError();
+    return false;
+}
+
+void spot_device_host_unlock(void *memory)
+{
+    if (!spot_nccl.is_held() && cudaHostUnregister(memory) != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
 void spot_device_upload(struct spot_device *dev, void *to, const void *from, size_t n_byte)
 {
     if (spot_device_is_ok(dev))

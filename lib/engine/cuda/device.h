@@ -60,6 +60,10 @@ int spot_device_status(struct spot_device *dev, struct spot_err *err);
 void *spot_device_host_new(struct spot_device *dev, size_t n_byte);
 void spot_device_host_free(void *memory);
 
+/* Page-locks memory of the host; false where it cannot be, which is no error. */
+bool spot_device_host_lock(void *memory, size_t n_byte);
+void spot_device_host_unlock(void *memory);
+
 /* Queued; `from` may be changed at once only if it is not page-locked. */
 void spot_device_upload(struct spot_device *dev, void *to, const void *from, size_t n_byte);
 void spot_device_zero(struct spot_device *dev, void *to, size_t n_byte);

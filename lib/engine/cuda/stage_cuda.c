@@ -83,9 +83,11 @@ static int check(const struct spot_stage_config *config, size_t limit_byte, stru
 
 static void free_stage(struct spot_stage *st)
 {
-    spot_device_close(st->dev);
-    for (int i = 0; st->part && i < st->n_bundle; i++)
+    for (int i = 0; st->part && i < st->n_bundle; i++) {
+        spot_cuda_part_forget(st, &st->part[i]);
         free(st->part[i].sum_host);
+    }
+    spot_device_close(st->dev);
     for (int k = 0; st->slot && k < st->config.n_slot; k++)
         free(st->slot[k].token_host);
     spot_device_host_free(st->boundary_host);
@@ -116,46 +118,15 @@ static void take_host(struct spot_stage *st, struct spot_bundle *const *bundle)
     st->partial_host = spot_xcalloc((size_t)spot_cuda_partials(st), sizeof(*st->partial_host));
     st->groups_host =
         spot_xcalloc(3 * n_row + 1 + (size_t)st->config.shape.vocab, sizeof(*st->groups_host));
-    for (int i = 0; i < st->n_bundle; i++)
+    for (int i = 0; i < st->n_bundle; i++) {
         st->part[i].bundle = bundle[i];
+        st->part[i].arena = bundle[i]->arena;
+        st->part[i].step = -1;
+    }
     for (size_t k = 0; k < n_slot; k++) {
         st->slot[k].save = st->save + k * (size_t)st->n_bundle;
         st->slot[k].token_host = spot_xcalloc(token_elem(st), sizeof(*st->slot[k].token_host));
     }
-}
-
-static void upload_chunks(struct spot_stage *st, const struct spot_cuda_part *part)
-{
-    const struct spot_arena *const arena = &part->bundle->arena;
-    struct spot_cuda_chunk *const chunk = spot_xcalloc((size_t)part->on.n_chunk, sizeof(*chunk));
-    int n = 0;
-
-    for (int t = 0; t < arena->n_tensor; t++) {
-        const int64_t elem = arena->tensor[t].rows * arena->tensor[t].cols;
-
-        for (int s = 0; s < spot_cuda_shards_of(arena, t); s++)
-            for (int64_t at = 0; at < elem; at += SPOT_EXACT_CHUNK, n++)
-                chunk[n] = (struct spot_cuda_chunk){
-                    .arena = (int64_t)spot_arena_offset(arena, t, s) + at,
-                    .weight = part->weight_at[t] + s * elem + at,
-                    .n = (int32_t)(elem - at < SPOT_EXACT_CHUNK ? elem - at : SPOT_EXACT_CHUNK),
-                    .tensor = t
-                };
-    }
-    assert(n == part->on.n_chunk);
-    spot_device_upload(st->dev, (void *)(uintptr_t)part->on.chunk, chunk,
-                       (size_t)n * sizeof(*chunk));
-    spot_device_wait(st->dev);
-    free(chunk);
-}
-
-static void upload_part(struct spot_stage *st, struct spot_cuda_part *part)
-{
-    for (int p = 0; p < SPOT_PLANES; p++)
-        spot_device_upload(st->dev, part->on.plane[p], part->bundle->plane[p],
-                           part->bundle->arena.n_elem * sizeof(float));
-    upload_chunks(st, part);
-    spot_cuda_gather(st->real, &part->on, st->stream);
 }
 
 static void upload_turn(struct spot_stage *st)
@@ -222,7 +193,8 @@ static int fill(struct spot_stage *st, void *memory_, struct spot_err *err)
         st->config.n_slot ? (size_t)st->n_row * (size_t)st->config.shape.width * sizeof(float) : 0);
     for (int i = 0; i < st->n_bundle; i++) {
         st->part[i].top = st->top + i * SPOT_TENSORS_MAX;
-        upload_part(st, &st->part[i]);
+        spot_cuda_part_chunks(st, &st->part[i]);
+        spot_cuda_part_renew(st, i, st->part[i].bundle);
     }
     if (st->turn)
         upload_turn(st);
@@ -261,7 +233,7 @@ static void begin(struct spot_stage *st)
         struct spot_cuda_part *const part = &st->part[i];
 
         spot_device_zero(st->dev, part->on.sum, part->bundle->arena.n_elem * sizeof(int64_t));
-        part->is_sum_on_host = false;
+        part->is_sum_on_host = part->is_sum_changed = false;
     }
     spot_device_zero(st->dev, st->top, (size_t)st->n_bundle * SPOT_TENSORS_MAX * sizeof(*st->top));
     st->is_top_here = false;
@@ -371,12 +343,28 @@ static int sync_planes(struct spot_stage *st, int bundle, struct spot_err *err)
 
         if (bundle != SPOT_ALL_BUNDLES && bundle != st->config.bundle_begin + i)
             continue;
+        if (!part->bundle)
+            continue;
         for (int p = 0; part->is_ahead && p < SPOT_PLANES; p++)
             spot_device_download(st->dev, part->bundle->plane[p], part->on.plane[p],
                                  part->bundle->arena.n_elem * sizeof(float));
         part->is_ahead = false;
     }
     return spot_device_status(st->dev, err);
+}
+
+static int renew(struct spot_stage *st, struct spot_bundle *const *bundle, struct spot_err *err)
+{
+    for (int i = 0; i < st->n_bundle; i++)
+        spot_cuda_part_renew(st, i, bundle[i]);
+    spot_device_wait(st->dev);
+    return spot_device_status(st->dev, err);
+}
+
+static void forget(struct spot_stage *st, int bundle)
+{
+    if (bundle >= st->config.bundle_begin && bundle < st->config.bundle_end)
+        spot_cuda_part_forget(st, &st->part[bundle - st->config.bundle_begin]);
 }
 
 static int status(const struct spot_stage *st, struct spot_err *err)
@@ -449,6 +437,8 @@ const struct spot_backend spot_backend_cuda = {
     .norm2 = spot_cuda_stage_norm2,
     .update = spot_cuda_stage_update,
     .back_off = spot_cuda_stage_back_off,
+    .renew = renew,
+    .forget = forget,
     .sync = sync_planes,
     .status = status,
     .device = &device,

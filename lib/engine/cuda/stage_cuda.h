@@ -26,13 +26,17 @@ struct spot_cuda_kernel {
 
 /* One bundle. */
 struct spot_cuda_part {
-    struct spot_bundle *bundle; /* host planes are as of the last sync */
+    struct spot_bundle *bundle; /* host planes are as of the last sync; NULL: forgotten */
+    struct spot_arena arena;    /* the bundle's */
+    int64_t step;               /* that the device's copy is of */
+    bool is_locked;             /* the host's planes are page-locked by this stage */
     struct spot_cuda_planes on;
     uint32_t *top;                           /* [SPOT_TENSORS_MAX] on the device, of this step */
     int64_t weight_at[SPOT_TENSORS_MAX];     /* elements in the compute copy */
     int32_t exponent_used[SPOT_TENSORS_MAX]; /* by the last backward call */
     int64_t *sum_host;                       /* once spot_stage_sum was asked */
     bool is_sum_on_host;                     /* the host's sums count */
+    bool is_sum_changed;                     /* the device's may be older */
     bool is_ahead;                           /* the device has updates that the host lacks */
 };
 
@@ -111,6 +115,14 @@ bool spot_cuda_is_lead(const struct spot_stage *st);
 struct spot_cuda_flow {
     void *x, *delta; /* delta may be NULL */
 };
+
+/* --- bundles on the device: stage_part.c ------------------------------------- */
+
+/* Each part's bundle goes to the device, if its step is not there. */
+void spot_cuda_part_renew(struct spot_stage *st, int i, struct spot_bundle *bundle);
+/* Chunks of tensors; once. */
+void spot_cuda_part_chunks(struct spot_stage *st, const struct spot_cuda_part *part);
+void spot_cuda_part_forget(struct spot_stage *st, struct spot_cuda_part *part);
 
 /* --- memory: stage_memory.c ---------------------------------------------------- */
 

@@ -39,7 +39,7 @@ int64_t *spot_cuda_stage_sum(struct spot_stage *st, int bundle)
     if (!part->is_sum_on_host)
         spot_device_download(st->dev, part->sum_host, part->on.sum,
                              n_elem * sizeof(*part->sum_host));
-    part->is_sum_on_host = true; /* the caller may add to them */
+    part->is_sum_on_host = part->is_sum_changed = true; /* the caller may add to them */
     return part->sum_host;
 }
 
@@ -78,9 +78,10 @@ void spot_cuda_stage_join_sums(struct spot_stage *st, int bundle, size_t begin, 
 /* Sums that the host may have changed, back to the device. */
 static void settle(struct spot_stage *st, struct spot_cuda_part *part)
 {
-    if (part->is_sum_on_host)
+    if (part->is_sum_changed)
         spot_device_upload(st->dev, part->on.sum, part->sum_host,
                            part->bundle->arena.n_elem * sizeof(*part->sum_host));
+    part->is_sum_changed = false;
 }
 
 struct spot_stage_fault spot_cuda_stage_fault(struct spot_stage *st, int bundle)
@@ -141,7 +142,7 @@ void spot_cuda_stage_update(struct spot_stage *st, int bundle, const struct spot
     spot_device_download(st->dev, top, st->top_sum, sizeof(top));
     for (int t = 0; t < b->arena.n_tensor; t++)
         b->exponent[t] = spot_exact_next(b->exponent[t], st->limit_bits, (double)top[t]);
-    b->step++;
+    part->step = ++b->step;
     part->is_ahead = true;
 }
 
