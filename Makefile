@@ -207,7 +207,7 @@ $(twin_nccl): $(twin_nccl_obj)
 	$(Q)$(CC) -shared $(CFLAGS) $^ -Wl,-z,defs -o $@
 
 stage_tests := $(patsubst %,$(B)/tests/test_%,stage stage_group stage_update)
-$(B)/tests/test_twin: $(twin)
+$(B)/tests/test_twin $(B)/tests/test_infer_cuda: $(twin)
 $(stage_tests) $(B)/tests/test_comm_nccl: $(twin) $(twin_nccl)
 
 # The PTX of the kernels on the CPU, launched by the same sources: see tests/ptx/ptx.h
@@ -372,9 +372,9 @@ gpu_env = PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C SPOT_CUDA_MODULE="$(CURDIR)/
 
 check-gpu: deps
 	$(again) run-check-gpu
-run-check-gpu: all $(stage_tests)
+run-check-gpu: all $(stage_tests) $(B)/tests/test_infer_cuda
 	$(Q)$(gpu_env) tests/gpu/probe || exit 0; \
-	  $(gpu_env) CK_DEFAULT_TIMEOUT=120 tests/tally $(stage_tests) $(sort $(wildcard tests/gpu/*.sh))
+	  $(gpu_env) CK_DEFAULT_TIMEOUT=120 tests/tally $(stage_tests) $(B)/tests/test_infer_cuda $(sort $(wildcard tests/gpu/*.sh))
 
 $(B)/bench_kernels: tests/gpu/bench_kernels.cu $(cuda_obj) $(libspot) $(B)/nvflags
 	$(call say,NVCC)

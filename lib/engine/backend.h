@@ -16,6 +16,7 @@ extern "C" {
 #endif
 
 struct spot_backend;
+struct spot_infer_backend;
 
 /* A kind of arithmetic. A backend may keep more behind it. */
 struct spot_kernel {
@@ -66,6 +67,7 @@ struct spot_backend {
     int (*sync)(struct spot_stage *stage, int bundle, struct spot_err *err);
     int (*status)(const struct spot_stage *stage, struct spot_err *err);
     const struct spot_backend_device *device; /* NULL: none */
+    const struct spot_infer_backend *infer;   /* NULL: serving is not computed by it */
 };
 
 extern const struct spot_backend spot_backend_cpu;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "engine/backend.h"
 #include "engine/infer_state.h"
 #include "engine/llama_rope.h"
 #include "engine/tree.h"
@@ -177,6 +178,28 @@ static int take_memory(struct spot_infer *f, struct spot_err *err)
                 : 0;
 }
 
+/* Everything but weights, sequences and pages. */
+static int take_means(struct spot_infer *f, struct spot_err *err)
+{
+    const struct spot_backend *cuda;
+
+    if (!f->config.backend || !strcmp(f->config.backend, "cpu")) {
+        f->kernel = spot_infer_kernel_find(f->config.kernel);
+        if (!f->kernel)
+            return spot_err_set(err, SPOT_EDATA, "no kernel \"%s\" runs here", f->config.kernel);
+        if (take_memory(f, err) || !(f->team = spot_team_new(f->config.n_thread, err)))
+            return -1;
+        if (f->shape.arch == SPOT_ARCH_LLAMA)
+            spot_rope_table(f->turn, f->shape.seq, f->head_dim, f->shape.rope_theta);
+        return 0;
+    }
+    if (strcmp(f->config.backend, "cuda") != 0)
+        return spot_err_set(err, SPOT_EDATA, "no backend \"%s\" serves", f->config.backend);
+    cuda = spot_cuda_backend(err);
+    f->on = cuda ? cuda->infer : NULL;
+    return f->on ? f->on->open(f, err) : -1;
+}
+
 struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct spot_err *err)
 {
     struct spot_infer_config c = *config;
@@ -188,7 +211,6 @@ struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct
     f = spot_xcalloc(1, sizeof(*f));
     f->config = c;
     set_up(f, &head);
-    f->kernel = spot_infer_kernel_find(c.kernel);
     f->score = spot_xcalloc((size_t)c.n_thread, sizeof(*f->score));
     f->part = spot_xcalloc((size_t)c.n_thread, sizeof(*f->part));
     f->token_item = spot_xcalloc((size_t)c.token_max, sizeof(*f->token_item));
@@ -202,21 +224,18 @@ struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct
     for (int i = 0; i < c.n_sequence; i++)
         f->sequence[i].page = spot_xcalloc((size_t)(f->shape.seq / SPOT_INFER_PAGE + 1),
                                            sizeof(*f->sequence[i].page));
-    if (!f->kernel)
-        spot_err_set(err, SPOT_EDATA, "no kernel \"%s\" runs here", c.kernel);
-    if (!f->kernel || take_memory(f, err) || !(f->team = spot_team_new(c.n_thread, err))) {
-        spot_infer_free(f);
-        return NULL;
-    }
-    if (f->shape.arch == SPOT_ARCH_LLAMA)
-        spot_rope_table(f->turn, f->shape.seq, f->head_dim, f->shape.rope_theta);
-    return f;
+    if (!take_means(f, err))
+        return f;
+    spot_infer_free(f);
+    return NULL;
 }
 
 void spot_infer_free(struct spot_infer *f)
 {
     if (!f)
         return;
+    if (f->on)
+        f->on->close(f);
     if (f->team)
         spot_team_free(f->team);
     for (int t = 0; t < f->config.n_thread; t++) {
@@ -244,7 +263,7 @@ const struct spot_shape *spot_infer_shape(const struct spot_infer *f)
 
 const char *spot_infer_kernel(const struct spot_infer *f)
 {
-    return f->kernel->name;
+    return f->on ? f->on->name : f->kernel->name;
 }
 
 /* --- one run --- */
@@ -338,6 +357,8 @@ int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item
     f->out = out;
     f->logit = logit;
     f->has_failed = false;
+    if (f->n_token && f->on)
+        return f->on->pass(f, err);
     if (f->n_token)
         spot_team_run(f->team, spot_infer_pass, f);
     if (f->has_failed && err)

@@ -3,7 +3,8 @@
  *
  * Every logit is one chain of operations whatever shares the batch, however a prompt is cut into
  * chunks, wherever pages lie, and for every number of threads, stages and members of a tensor
- * group, and with every instruction set: docs/design/17-inference.md says what fixes the bits.
+ * group, and with every instruction set: docs/design/17-inference.md says what fixes the bits. A
+ * device has other bits than a CPU, and keeps the same promise.
  *
  * One engine is used by one thread at a time. It is told its limits when it is made, and takes all
  * memory there.
@@ -57,6 +58,7 @@ struct spot_infer_config {
     int token_max;                /* of one run */
     int logit_max;                /* rows of logits of one run; 0: n_sequence */
     const char *kernel;           /* "avx512", "avx2", "portable": the same bits; NULL: fastest */
+    const char *backend;          /* "cuda": on a device, of bf16 or fp32; NULL, "cpu": here */
     /* Of a member that has not all shards: sum[n] of its node becomes the sum of the whole tree.
      * Returns 0, or -1 with *err, which the run returns. */
     int (*exchange)(void *user, float *sum, size_t n, struct spot_err *err);
@@ -65,7 +67,8 @@ struct spot_infer_config {
 
 struct spot_infer;
 
-/* NULL with *err: SPOT_EDATA for an image that is not one or a part it has not, SPOT_ESYS. */
+/* NULL with *err: SPOT_EDATA for an image that is not one or a part it has not, SPOT_ESYS, SPOT_EGPU
+ * for what a device lacks. */
 struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct spot_err *err);
 void spot_infer_free(struct spot_infer *f);
 const struct spot_shape *spot_infer_shape(const struct spot_infer *f);
@@ -96,7 +99,8 @@ struct spot_infer_item {
  *   logit  [n_item * V] of the last token of each item, by the last stage; NULL elsewhere. A member
  *          writes the rows of its own shards and leaves the others.
  * Returns 0, or -1 with *err: SPOT_EDATA for an item that cannot be, SPOT_EINFEASIBLE when pages do
- * not suffice (both before anything has changed), or what the exchange said. */
+ * not suffice (both before anything has changed), SPOT_EGPU from a device that failed, after which
+ * every run does, or what the exchange said. */
 int spot_infer_run(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
                    const float *in, float *out, float *logit, struct spot_err *err);
 

@@ -73,6 +73,10 @@ int spot_infer_reserve(struct spot_infer *f, int sequence, int64_t n_token, stru
 /* All layers and shards of a page lie side by side. */
 static void copy_page(const struct spot_infer *f, int to, int from)
 {
+    if (f->on) {
+        f->on->copy_page(f, to, from);
+        return;
+    }
     memcpy(spot_infer_page(f, to, 0, 0), spot_infer_page(f, from, 0, 0),
            (size_t)f->n_layer * (size_t)f->n_shard * spot_infer_page_byte(f));
 }
@@ -138,27 +142,43 @@ size_t spot_infer_page_byte(const struct spot_infer *f)
     return f->page_elem * sizeof(float);
 }
 
-/* Layers and shards are counted in the model. */
-static float *page_of(const struct spot_infer *f, int sequence, int64_t page, int layer, int shard)
+/* Where a page of a sequence is in the pool, and its layer and shard among the own ones; they are
+ * counted in the model. */
+struct place {
+    int page, layer, shard;
+};
+
+static struct place place_of(const struct spot_infer *f, int sequence, int64_t page, int layer,
+                             int shard)
 {
     const int first = f->config.bundle_begin ? f->config.bundle_begin - 1 : 0;
 
     assert(page >= 0 && page < f->sequence[sequence].n_page);
     assert(layer >= first && layer < first + f->n_layer);
     assert(shard >= f->config.shard_begin && shard < f->config.shard_end);
-    return spot_infer_page(f, f->sequence[sequence].page[page], layer - first,
-                           shard - f->config.shard_begin);
+    return (struct place){ f->sequence[sequence].page[page], layer - first,
+                           shard - f->config.shard_begin };
 }
 
 void spot_infer_export(const struct spot_infer *f, int sequence, int64_t page, int layer, int shard,
                        void *byte)
 {
-    memcpy(byte, page_of(f, sequence, page, layer, shard), spot_infer_page_byte(f));
+    const struct place at = place_of(f, sequence, page, layer, shard);
+
+    if (f->on)
+        f->on->read_page(f, at.page, at.layer, at.shard, byte);
+    else
+        memcpy(byte, spot_infer_page(f, at.page, at.layer, at.shard), spot_infer_page_byte(f));
 }
 
 void spot_infer_import(struct spot_infer *f, int sequence, int64_t page, int layer, int shard,
                        const void *byte)
 {
-    assert(f->n_holder[f->sequence[sequence].page[page]] == 1);
-    memcpy(page_of(f, sequence, page, layer, shard), byte, spot_infer_page_byte(f));
+    const struct place at = place_of(f, sequence, page, layer, shard);
+
+    assert(f->n_holder[at.page] == 1);
+    if (f->on)
+        f->on->write_page(f, at.page, at.layer, at.shard, byte);
+    else
+        memcpy(spot_infer_page(f, at.page, at.layer, at.shard), byte, spot_infer_page_byte(f));
 }

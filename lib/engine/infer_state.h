@@ -55,11 +55,25 @@ struct spot_infer_sequence {
     int *page;
 };
 
+/* An engine whose weights, pages and sums are not the host's; see backend.h for how it is found. */
+struct spot_infer_backend {
+    const char *name;
+    int (*open)(struct spot_infer *f, struct spot_err *err); /* close is called whatever it says */
+    void (*close)(struct spot_infer *f);
+    int (*pass)(struct spot_infer *f, struct spot_err *err);
+    void (*read_page)(const struct spot_infer *f, int page, int layer, int shard, void *byte);
+    void (*write_page)(const struct spot_infer *f, int page, int layer, int shard,
+                       const void *byte);
+    void (*copy_page)(const struct spot_infer *f, int to, int from); /* all layers and shards */
+};
+
 /* Buffers hold a row per token: [own shard][stride], strides multiples of 64 elements. */
 struct spot_infer {
     struct spot_infer_config config;
     struct spot_shape shape;
     enum spot_infer_type type;
+    const struct spot_infer_backend *on; /* NULL: the CPU */
+    void *device;                        /* its own */
     const struct spot_infer_kernel *kernel;
     const struct spot_vec *vec;
     struct spot_team *team;

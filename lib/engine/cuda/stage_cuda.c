@@ -7,6 +7,7 @@
 
 #include "common/memory.h"
 #include "common/xalloc.h"
+#include "engine/cuda/infer_cuda.h"
 #include "engine/cuda/stage_cuda.h"
 #include "engine/llama_rope.h"
 
@@ -442,4 +443,5 @@ const struct spot_backend spot_backend_cuda = {
     .sync = sync_planes,
     .status = status,
     .device = &device,
+    .infer = &spot_infer_cuda,
 };

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* infer_kernels.h - kernels of serving. All pointers are device memory; activations are fp32, rows
+ * contiguous. What fixes the order of each sum is the shape and a token's position alone: no result
+ * tells how many tokens a launch has, or which.
+ *
+ * Symbols: N tokens of a run, C width, S own shards, H and Hk heads and heads of keys of a shard, d
+ * head dimension, Q = (H + 2 Hk) d.
+ */
+#ifndef SPOT_ENGINE_CUDA_INFER_KERNELS_H
+#define SPOT_ENGINE_CUDA_INFER_KERNELS_H
+
+#include "engine/cuda/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SPOT_CUDA_PANEL = 64,      /* outputs that lie side by side, as infer.h packs them */
+    SPOT_CUDA_SPLIT = 256,     /* inputs of a partial sum */
+    SPOT_CUDA_KEYS = 128,      /* keys of a partial attention, whole pages */
+    SPOT_CUDA_PAGE = 16,       /* tokens of a page */
+    SPOT_CUDA_ATTEND_MAX = 64, /* tokens of one launch of attention */
+};
+
+/* y [t * y_stride + o] = bias[o] + sum over inputs of x [t * x_stride + k] w; w in panels of
+ * [n_in][64] elements of `real`, n_out of them padded to whole panels. A partial sum is eight chains
+ * over 32 inputs, added in ascending order; so are the partial sums. */
+struct spot_cuda_skinny {
+    enum spot_real real;
+    const void *w;
+    const float *x, *bias; /* bias NULL: none */
+    float *y, *partial;    /* spot_cuda_skinny_elem */
+    int64_t n_token, n_in, n_out, x_stride, y_stride;
+};
+size_t spot_cuda_skinny_elem(int64_t n_token, int64_t n_in, int64_t n_out);
+void spot_cuda_skinny(const struct spot_cuda_skinny *p, spot_stream s);
+
+/* x [N][C] = row token[t] of a table in panels, cut into shards of `rows` rows, + wpe (NULL: none) of
+ * its position; `shard` [] are the shards' places. */
+void spot_cuda_infer_embed(enum spot_real real, float *x, const void *const *shard, int64_t rows,
+                           const float *wpe, const uint32_t *token, const int32_t *position,
+                           int64_t n_token, int64_t c, spot_stream s);
+/* x [N][C] += sum + bias (NULL: 0), the sum of both first */
+void spot_cuda_infer_settle(float *x, const float *sum, const float *bias, int64_t n_token,
+                            int64_t c, spot_stream s);
+/* to [n][C] = rows row[i] of x */
+void spot_cuda_infer_pick(float *to, const float *x, const int32_t *row, int64_t n, int64_t c,
+                          spot_stream s);
+
+/* A page of a layer and own shard: keys [Hk][d][16], values [Hk][16][d]. */
+struct spot_cuda_paged {
+    int64_t dim, n_head, n_kv_head, n_shard; /* d, H, Hk, S */
+    int64_t n_layer, layer;
+    float *qkv;             /* [N][S][Q] */
+    float *att;             /* [N][S][H d] */
+    float *pool;            /* [page][n_layer][S][2 Hk d 16] */
+    const int32_t *page;    /* [item][page_stride], pages of its sequence */
+    const int32_t *item;    /* [N] */
+    const int32_t *position; /* [N] */
+    const float *turn;      /* [T][d] as spot_rope_table; NULL: nothing turns */
+    float *partial;         /* spot_cuda_paged_elem */
+    int64_t page_stride, n_token, seq;
+};
+size_t spot_cuda_paged_elem(int64_t n_token, int64_t n_head, int64_t dim, int64_t seq);
+/* Queries and keys turn; keys and values go to their pages. */
+void spot_cuda_paged_place(const struct spot_cuda_paged *p, spot_stream s);
+/* The keys up to a token's position in parts of 128, a softmax of each; the parts in ascending
+ * order. `most` is at least the largest position of the run. */
+void spot_cuda_paged_attend(const struct spot_cuda_paged *p, int64_t most, spot_stream s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_CUDA_INFER_KERNELS_H */

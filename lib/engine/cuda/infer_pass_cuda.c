@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/* A run of the serving engine on a device: the passes of engine/cpu/infer_pass.c, one kernel after
+ * the other on one stream. */
+#include <string.h>
+
+#include "engine/cuda/infer_cuda.h"
+#include "engine/tree.h"
+
+struct pass {
+    struct spot_cuda_infer *d;
+    const struct spot_infer *f;
+    int64_t n; /* tokens */
+    int bundle, layer;
+    int64_t most; /* largest position */
+    /* of meta, on the device */
+    const uint32_t *token;
+    const int32_t *position, *item, *row, *page;
+};
+
+/* --- sizes --- */
+
+int64_t spot_cuda_infer_chunk(int64_t n_in, int64_t n_out)
+{
+    enum { ROOM_ELEM = 16 << 20, TILE = 8 };
+    const int64_t one = (int64_t)spot_cuda_skinny_elem(1, n_in, n_out), n = ROOM_ELEM / one;
+
+    return n > TILE ? n / TILE * TILE : TILE;
+}
+
+int64_t spot_cuda_infer_page_stride(const struct spot_infer *f)
+{
+    return f->shape.seq / SPOT_INFER_PAGE + 1;
+}
+
+size_t spot_cuda_infer_meta_elem(const struct spot_infer *f)
+{
+    return 3 * (size_t)f->config.token_max + (size_t)f->config.logit_max +
+           (size_t)f->config.n_sequence * (size_t)spot_cuda_infer_page_stride(f);
+}
+
+size_t spot_cuda_infer_host_elem(const struct spot_infer *f)
+{
+    const struct spot_shape *const s = &f->shape;
+    const size_t hidden = (size_t)f->config.token_max * (size_t)s->width;
+    const size_t logits = (size_t)f->config.logit_max * (size_t)f->n_shard *
+                          (size_t)(spot_shape_vocab_rows(s) / s->n_shard);
+
+    return hidden > logits ? hidden : logits;
+}
+
+/* --- what a run is --- */
+
+/* token [N], position [N], item [N], row [R], page [n_item][stride], one behind the other. */
+static void tell(struct pass *p)
+{
+    struct spot_cuda_infer *const d = p->d;
+    const struct spot_infer *const f = p->f;
+    const size_t n = (size_t)p->n, stride = (size_t)spot_cuda_infer_page_stride(f);
+    int32_t *const to = d->meta_host, *const row = to + 3 * n, *const page = row + f->n_row;
+
+    for (size_t t = 0; t < n; t++) {
+        const struct spot_infer_item *const item = &f->item[f->token_item[t]];
+        const int64_t position = f->token_position[t];
+
+        to[t] = f->config.bundle_begin ? 0 : (int32_t)item->token[position - item->first];
+        to[n + t] = (int32_t)position;
+        to[2 * n + t] = f->token_item[t];
+        p->most = position > p->most ? position : p->most;
+    }
+    for (int r = 0; r < f->n_row; r++)
+        row[r] = f->row_token[r];
+    for (int i = 0; i < f->n_item; i++) {
+        const struct spot_infer_sequence *const s = &f->sequence[f->item[i].sequence];
+
+        for (int k = 0; k < s->n_page; k++)
+            page[(size_t)i * stride + (size_t)k] = s->page[k];
+    }
+    spot_device_upload(d->dev, d->meta, to,
+                       (size_t)(page - to + f->n_item * (ptrdiff_t)stride) * sizeof(*to));
+    p->token = (const uint32_t *)d->meta;
+    p->position = d->meta + n;
+    p->item = d->meta + 2 * n;
+    p->row = d->meta + 3 * n;
+    p->page = p->row + f->n_row;
+}
+
+/* --- products --- */
+
+/* A tensor of this bundle and own shard. */
+static const void *own(const struct pass *p, const char *name, int shard)
+{
+    const struct spot_infer *const f = p->f;
+    const int b = p->bundle - f->image_begin, t = spot_arena_find(&f->arena[b], name);
+
+    if (t < 0)
+        return NULL;
+    shard = f->arena[b].tensor[t].is_sharded ? f->config.shard_begin + shard : 0;
+    return p->d->tensor[(b * SPOT_TENSORS_MAX + t) * (int)f->shape.n_shard + shard];
+}
+
+static void multiply(const struct pass *p, struct spot_cuda_skinny all, int64_t n)
+{
+    const int64_t chunk = spot_cuda_infer_chunk(all.n_in, all.n_out);
+
+    all.real = p->d->real;
+    all.partial = p->d->partial;
+    for (int64_t at = 0; at < n; at += chunk) {
+        struct spot_cuda_skinny some = all;
+
+        some.x += at * all.x_stride;
+        some.y += at * all.y_stride;
+        some.n_token = n - at < chunk ? n - at : chunk;
+        spot_cuda_skinny(&some, p->d->stream);
+    }
+}
+
+/* Outputs are cut: y [n][S][n_out] of x [n][C]. */
+static void by_outputs(const struct pass *p, const char *weight, const char *bias, const float *x,
+                       float *y, int64_t n_out, int64_t n)
+{
+    const int64_t C = p->f->shape.width, S = p->f->n_shard;
+
+    for (int s = 0; s < S; s++)
+        multiply(p,
+                 (struct spot_cuda_skinny){ .w = own(p, weight, s),
+                                            .x = x,
+                                            .bias = own(p, bias, s),
+                                            .y = y + s * n_out,
+                                            .n_in = C,
+                                            .n_out = n_out,
+                                            .x_stride = C,
+                                            .y_stride = S * n_out },
+                 n);
+}
+
+/* The first of n shards' sums becomes that of all, in the balanced tree. */
+static void sum_shards(const struct pass *p, float *sum, int n)
+{
+    const int half = spot_tree_half(n);
+    const int64_t n_elem = p->n * p->f->shape.width;
+    float *const other = sum + half * n_elem;
+
+    if (n < 2)
+        return;
+    sum_shards(p, sum, half);
+    sum_shards(p, other, n - half);
+    spot_cuda_add(SPOT_F32, sum, sum, other, (size_t)n_elem, p->d->stream);
+}
+
+/* By way of the host: what carries it there is not ours. */
+static int exchange(const struct pass *p, struct spot_err *err)
+{
+    const struct spot_infer *const f = p->f;
+    const size_t n = (size_t)(p->n * f->shape.width);
+
+    if (f->n_shard == f->shape.n_shard)
+        return 0;
+    spot_device_download(p->d->dev, p->d->host, p->d->sum, n * sizeof(float));
+    if (spot_device_status(p->d->dev, err) || f->config.exchange(f->config.user, p->d->host, n, err))
+        return -1;
+    spot_device_upload(p->d->dev, p->d->sum, p->d->host, n * sizeof(float));
+    spot_device_wait(p->d->dev); /* the room is used again */
+    return 0;
+}
+
+/* Inputs are cut: x [N][C] += bias + sum over shards of y [N][S][n_in]. */
+static int by_inputs(const struct pass *p, const char *weight, const char *bias, const float *y,
+                     int64_t n_in, struct spot_err *err)
+{
+    const int64_t C = p->f->shape.width, S = p->f->n_shard;
+
+    for (int s = 0; s < S; s++)
+        multiply(p,
+                 (struct spot_cuda_skinny){ .w = own(p, weight, s),
+                                            .x = y + s * n_in,
+                                            .y = p->d->sum + s * p->n * C,
+                                            .n_in = n_in,
+                                            .n_out = C,
+                                            .x_stride = S * n_in,
+                                            .y_stride = C },
+                 p->n);
+    sum_shards(p, p->d->sum, (int)S);
+    if (exchange(p, err))
+        return -1;
+    spot_cuda_infer_settle(p->d->x, p->d->sum, own(p, bias, 0), p->n, C, p->d->stream);
+    return 0;
+}
+
+/* --- a layer --- */
+
+static void norm(const struct pass *p, const float *x, const char *weight, const char *bias,
+                 int64_t n)
+{
+    const struct spot_shape *const s = &p->f->shape;
+
+    spot_cuda_norm(SPOT_F32, NULL, p->d->norm, p->d->stat, x, NULL, own(p, weight, 0),
+                   s->arch == SPOT_ARCH_LLAMA ? NULL : own(p, bias, 0),
+                   (float)spot_shape_norm_eps(s), n, s->width, p->d->stream);
+}
+
+static void attend(const struct pass *p)
+{
+    const struct spot_infer *const f = p->f;
+    const struct spot_cuda_paged paged = { .dim = f->head_dim,
+                                           .n_head = f->n_head,
+                                           .n_kv_head = f->n_kv_head,
+                                           .n_shard = f->n_shard,
+                                           .n_layer = f->n_layer,
+                                           .layer = p->layer,
+                                           .qkv = p->d->qkv,
+                                           .att = p->d->att,
+                                           .pool = p->d->pool,
+                                           .page = p->page,
+                                           .item = p->item,
+                                           .position = p->position,
+                                           .turn = f->shape.arch == SPOT_ARCH_LLAMA ? p->d->turn
+                                                                                    : NULL,
+                                           .partial = p->d->paged,
+                                           .page_stride = spot_cuda_infer_page_stride(f),
+                                           .n_token = p->n,
+                                           .seq = f->shape.seq };
+
+    spot_cuda_paged_place(&paged, p->d->stream);
+    spot_cuda_paged_attend(&paged, p->most, p->d->stream);
+}
+
+static int layer(const struct pass *p, struct spot_err *err)
+{
+    const struct spot_infer *const f = p->f;
+    const struct spot_shape *const s = &f->shape;
+    const bool is_llama = s->arch == SPOT_ARCH_LLAMA;
+    const int64_t S = s->n_shard, ffn = spot_shape_ffn(s) / S;
+    struct spot_cuda_infer *const d = p->d;
+
+    norm(p, d->x, "ln1.w", "ln1.b", p->n);
+    by_outputs(p, "qkv.w", "qkv.b", d->norm, d->qkv, spot_shape_qkv(s) / S, p->n);
+    attend(p);
+    if (by_inputs(p, "proj.w", "proj.b", d->att, f->n_head * f->head_dim, err))
+        return -1;
+    norm(p, d->x, "ln2.w", "ln2.b", p->n);
+    by_outputs(p, is_llama ? "gateup.w" : "fc1.w", "fc1.b", d->norm, d->pre, spot_shape_pre(s) / S,
+               p->n);
+    if (is_llama)
+        spot_cuda_swiglu(SPOT_F32, d->act, d->pre, p->n, ffn * f->n_shard, f->n_shard, d->stream);
+    else
+        spot_cuda_gelu(SPOT_F32, d->act, d->pre, (size_t)(p->n * ffn * f->n_shard), d->stream);
+    return by_inputs(p, is_llama ? "down.w" : "fc2.w", "fc2.b", d->act, ffn, err);
+}
+
+/* --- ends --- */
+
+static void enter(const struct pass *p)
+{
+    const struct spot_infer *const f = p->f;
+    const struct spot_shape *const s = &f->shape;
+    const int64_t C = s->width;
+
+    if (f->config.bundle_begin) {
+        memcpy(p->d->host, f->in, (size_t)(p->n * C) * sizeof(float));
+        spot_device_upload(p->d->dev, p->d->x, p->d->host, (size_t)(p->n * C) * sizeof(float));
+        return;
+    }
+    spot_cuda_infer_embed(p->d->real, p->d->x, p->d->embed, spot_shape_vocab_rows(s) / s->n_shard,
+                          own(p, "wpe", 0), p->token, p->position, p->n, C, p->d->stream);
+}
+
+/* Rows of the own shards; those of the others stay as they are. */
+static void give_logits(const struct pass *p, int64_t rows)
+{
+    const struct spot_infer *const f = p->f;
+    const int64_t V = f->shape.vocab, S = f->n_shard;
+
+    for (int64_t i = 0; i < f->n_row * S; i++) {
+        const int64_t first = (f->config.shard_begin + i % S) * rows;
+        const int64_t n = V - first < rows ? V - first : rows;
+
+        if (n > 0)
+            memcpy(f->logit + i / S * V + first, p->d->host + i * rows, (size_t)n * sizeof(float));
+    }
+}
+
+static int head(const struct pass *p, struct spot_err *err)
+{
+    const struct spot_infer *const f = p->f;
+    const int64_t C = f->shape.width;
+    const int64_t rows = spot_shape_vocab_rows(&f->shape) / f->shape.n_shard;
+    struct spot_cuda_infer *const d = p->d;
+
+    for (int64_t at = 0; at < f->n_row; at += p->n) { /* as many rows as there is room for */
+        const int64_t n = f->n_row - at < p->n ? f->n_row - at : p->n;
+
+        spot_cuda_infer_pick(d->sum, d->x, p->row + at, n, C, d->stream);
+        norm(p, d->sum, "lnf.w", "lnf.b", n);
+        by_outputs(p, "head.w", "head.b", d->norm, d->logit + at * f->n_shard * rows, rows, n);
+    }
+    spot_device_download(d->dev, d->host, d->logit,
+                         (size_t)(f->n_row * f->n_shard * rows) * sizeof(float));
+    if (spot_device_status(d->dev, err))
+        return -1;
+    give_logits(p, rows);
+    return 0;
+}
+
+static int leave(const struct pass *p, struct spot_err *err)
+{
+    const size_t n_byte = (size_t)(p->n * p->f->shape.width) * sizeof(float);
+
+    spot_device_download(p->d->dev, p->d->host, p->d->x, n_byte);
+    if (spot_device_status(p->d->dev, err))
+        return -1;
+    memcpy(p->f->out, p->d->host, n_byte);
+    return 0;
+}
+
+int spot_cuda_infer_pass(struct spot_infer *f, struct spot_err *err)
+{
+    const int n_layer = (int)f->shape.n_layer;
+    struct pass p = { .d = f->device, .f = f, .n = f->n_token };
+
+    if (spot_device_status(p.d->dev, err))
+        return -1;
+    tell(&p);
+    p.bundle = f->config.bundle_begin;
+    enter(&p);
+    p.bundle = f->config.bundle_begin ? f->config.bundle_begin : 1;
+    for (; p.bundle < f->config.bundle_end && p.bundle <= n_layer; p.bundle++, p.layer++)
+        if (layer(&p, err))
+            return -1;
+    return f->config.bundle_end == n_layer + 2 ? head(&p, err) : leave(&p, err);
+}
