@@ -5,9 +5,10 @@
 
 static int probe(struct spot_err *err)
 {
-    return spot_err_set(err, SPOT_EGPU,
-                        "this CUDA module was built without nccl.h, and so without NCCL; try --comm "
-                        "sockets");
+    return spot_err_set(
+        err, SPOT_EGPU,
+        "this CUDA module was built without nccl.h, and so without NCCL; try --comm "
+        "sockets");
 }
 
 static int new_id(uint8_t id[SPOT_NCCL_ID_BYTE], struct spot_err *err)
@@ -65,7 +66,7 @@ static const struct {
     const char *name;
     void *field;
 } functions[] = {
-#define ROW(name) { #name, &api.name },
+#define ROW(name)   { #name, &api.name },
     EACH_FUNCTION(ROW)
 };
 
@@ -249,7 +250,8 @@ static int cuda_error(struct spot_err *err, const char *what, cudaError_t status
 
 static int stuck(struct spot_err *err)
 {
-    return spot_err_set(err, SPOT_EGPU, "NCCL did not come back within %g s; the device may be held for good",
+    return spot_err_set(err, SPOT_EGPU,
+                        "NCCL did not come back within %g s; the device may be held for good",
                         call_limit_s);
 }
 

@@ -36,8 +36,8 @@ struct spot_nccl {
     int (*new_id)(uint8_t id[SPOT_NCCL_ID_BYTE], struct spot_err *err);
     /* Comes back when all members are connected. NULL with *err of comm.h. */
     struct spot_comm *(*open)(const struct spot_nccl_open *how, struct spot_err *err);
-    /* Has a call not come back within 5 s? NCCL's kernels may hold the device then: nothing may wait
-     * for it, and the process has to end. */
+    /* Has a call not come back within 5 s? NCCL's kernels may hold the device then: nothing may
+     * wait for it, and the process has to end. */
     bool (*is_held)(void);
 };
 

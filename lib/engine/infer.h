@@ -67,8 +67,8 @@ struct spot_infer_config {
 
 struct spot_infer;
 
-/* NULL with *err: SPOT_EDATA for an image that is not one or a part it has not, SPOT_ESYS, SPOT_EGPU
- * for what a device lacks. */
+/* NULL with *err: SPOT_EDATA for an image that is not one or a part it has not, SPOT_ESYS,
+ * SPOT_EGPU for what a device lacks. */
 struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct spot_err *err);
 void spot_infer_free(struct spot_infer *f);
 const struct spot_shape *spot_infer_shape(const struct spot_infer *f);

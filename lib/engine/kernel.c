@@ -10,7 +10,8 @@ const char *spot_kernel_name(const struct spot_kernel *kernel)
     return kernel->kind;
 }
 
-/* "cuda" and "cuda-bf16" mean the first kind that goes on with "-": "cuda-bf16-sm90x132-lt130100-cc1300". */
+/* "cuda" and "cuda-bf16" mean the first kind that goes on with "-":
+ * "cuda-bf16-sm90x132-lt130100-cc1300". */
 static bool is_meant(const char *kind, const char *name)
 {
     const size_t n = strlen(name);

@@ -22,9 +22,9 @@ struct spot_kernel; /* a table of functions; static */
 const char *spot_kernel_name(const struct spot_kernel *kernel);
 
 /* A kind that this machine can run; "auto" is its CPU's fastest. A kind of the CUDA backend names
- * what fixes its bits, as in "cuda-bf16-sm90x132-lt130100-cc1300"; "cuda" and "cuda-bf16" find the one of this
- * machine. NULL with *err (SPOT_EUSAGE: unknown name, the known ones are listed; SPOT_ESYS: this
- * CPU cannot run it; SPOT_EGPU: no device). */
+ * what fixes its bits, as in "cuda-bf16-sm90x132-lt130100-cc1300"; "cuda" and "cuda-bf16" find the
+ * one of this machine. NULL with *err (SPOT_EUSAGE: unknown name, the known ones are listed;
+ * SPOT_ESYS: this CPU cannot run it; SPOT_EGPU: no device). */
 const struct spot_kernel *spot_kernel_find(const char *name, struct spot_err *err);
 
 /* Whether this is the full name of a kind of the CUDA backend, of this machine or another. */

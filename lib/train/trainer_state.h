@@ -27,7 +27,7 @@ extern "C" {
 /* What training knows of a worker. */
 struct spot_trainer_member {
     struct spot_peer *peer;
-    bool keeps; /* what it held when it joined counts */
+    bool keeps;      /* what it held when it joined counts */
     char device[32]; /* PCI address of its CUDA device, "" if it has none */
     bool cannot_mirror;
     double warm_byte;             /* of sums, as a warm spare: more did not fit; 0: not known */

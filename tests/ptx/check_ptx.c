@@ -109,6 +109,9 @@ static const struct {
     { "rotation", rig_rotation, false },
     { "fixed-point sums", rig_quantise, false },
     { "norm of the gradient and AdamW", rig_update, false },
+    { "products of few tokens", rig_skinny, false },
+    { "rows of serving", rig_serving_rows, false },
+    { "attention over pages", rig_paged, false },
 };
 
 static const char *run(rig_test *test, enum spot_real real, uint64_t seed)
@@ -260,6 +263,24 @@ static const struct {
     { rig_norms, { "11norm_kernel", "shfl", 0, PTX_ADD, 3, 1 }, "a sum over the wrong lanes" },
     { rig_norms, { "norm_back", "shfl", 9, PTX_DROP, 0, 0 }, "half a sum" },
     { rig_columns, { "column_total", "ld.global", -1, PTX_ADD, 0, 4 }, "the neighbour's column" },
+    { rig_skinny,
+      { "13skinny_kernel", "bar.sync", 0, PTX_DROP, 0, 0 },
+      "inputs of a product read before they are there" },
+    { rig_skinny,
+      { "13skinny_kernel", "bar.sync", 1, PTX_DROP, 0, 0 },
+      "sums of warps read before they are there" },
+    { rig_skinny, { "13skinny_kernel", "st.shared", 1, PTX_ADD, 0, 4 }, "another token's input" },
+    { rig_skinny, { "skinny_total", "add.f32", -1, PTX_DROP, 0, 0 }, "a split that is not added" },
+    { rig_skinny, { "13skinny_kernel", "fma.rn.f32", 0, PTX_DROP, 0, 0 }, "an input left out" },
+    { rig_serving_rows, { "pick", "ld.global", 0, PTX_ADD, 0, 4 }, "another row" },
+    { rig_paged,
+      { "12place_kernel", "bar.sync", 0, PTX_DROP, 0, 0 },
+      "keys placed before they are turned" },
+    { rig_paged, { "13attend_kernel", "bar.sync", 0, PTX_DROP, 0, 0 }, "queries too early" },
+    { rig_paged, { "13attend_kernel", "bar.sync", 1, PTX_DROP, 0, 0 }, "largest scores too early" },
+    { rig_paged, { "13attend_kernel", "bar.sync", 2, PTX_DROP, 0, 0 }, "weights too early" },
+    { rig_paged, { "13attend_kernel", "shfl", 7, PTX_DROP, 0, 0 }, "a sum over fewer lanes" },
+    { rig_paged, { "11join_kernel", "ex2", -1, PTX_DROP, 0, 0 }, "a part that does not fade" },
 };
 
 enum {

@@ -2,10 +2,10 @@
 /* cuda_runtime.h - the part of CUDA that spot's kernels use, on the CPU.
  *
  * The twin: the .cu files of lib/engine/cuda are compiled with a C++ compiler against the headers
- * of this folder. A launch is queued; it runs the blocks of its grid in random order, the threads of
- * a block as fibers that change at barriers and warp exchanges, warps in random order, so shared
- * memory, shuffles and matrix fragments mean what they mean on a device. Shared memory is NaN when a
- * block begins. Launches of several threads take turns.
+ * of this folder. A launch is queued; it runs the blocks of its grid in random order, the threads
+ * of a block as fibers that change at barriers and warp exchanges, warps in random order, so shared
+ * memory, shuffles and matrix fragments mean what they mean on a device. Shared memory is NaN when
+ * a block begins. Launches of several threads take turns.
  */
 #ifndef SPOT_TWIN_CUDA_RUNTIME_H
 #define SPOT_TWIN_CUDA_RUNTIME_H

@@ -254,7 +254,8 @@ static inline int join(void *user, float *sum, size_t n, struct spot_err *err)
 
 /* The same step by all stages; logits of the member's own rows must be those wanted. */
 static inline void step(struct member *me, struct spot_infer *const *stage, float *const *hidden,
-                 const struct spot_infer_item *item, const int *which, int n_item, float *logit)
+                        const struct spot_infer_item *item, const int *which, int n_item,
+                        float *logit)
 {
     const struct rig *const r = me->r;
     const int64_t rows = spot_shape_vocab_rows(&r->m.shape) / me->M;

@@ -2,13 +2,15 @@
 #define _XOPEN_SOURCE 700
 #include "infer_rig.h"
 
-/* Goal: serving on a device keeps the promises of serving on a CPU: logits are those of a decoder in
- * double precision, and their bits do not tell how work was batched, chunked, paged, cut into stages
- * and shards. Pages move as bytes. The device is the twin's, or one that SPOT_CUDA_MODULE names. */
+/* Goal: serving on a device keeps the promises of serving on a CPU: logits are those of a decoder
+ * in double precision, and their bits do not tell how work was batched, chunked, paged, cut into
+ * stages and shards. Pages move as bytes. The device is the twin's, or one that SPOT_CUDA_MODULE
+ * names. */
 
 enum { TYPES = 2 }; /* fp32, bf16 */
 
-/* fp32 to 1e-4 absolute; bf16's root mean square of what it errs over that of the logits below 0.02.
+/* fp32 to 1e-4 absolute; bf16's root mean square of what it errs over that of the logits below
+ * 0.02.
  */
 START_TEST(logits_are_those_of_double_precision)
 {
@@ -52,9 +54,9 @@ START_TEST(bits_do_not_tell_how_they_were_computed)
 
         pthread_barrier_init(&meeting.here, NULL, (unsigned)M);
         for (int m = 0; m < M; m++) {
-            member[m] = (struct member){
-                &meeting, &r, type, m, M, 1 + round % STAGES, 1, NULL, (uint64_t)round, want, false
-            };
+            member[m] =
+                (struct member){ &meeting,        &r,   type, m, M, 1 + round % STAGES, 1, NULL,
+                                 (uint64_t)round, want, false };
             ck_assert_int_eq(pthread_create(&thread[m], NULL, play, &member[m]), 0);
         }
         for (int m = 0; m < M; m++)

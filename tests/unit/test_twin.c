@@ -6,8 +6,8 @@
 #include "twin.h"
 
 /* Goal: the twin of CUDA bites: what a device leaves open, such as the order of warps and of blocks
- * and the time of a copy, comes out in more than one way; what a device may take amiss some day ends
- * the program today. Each case is a program of tests/twin/bites.cpp. */
+ * and the time of a copy, comes out in more than one way; what a device may take amiss some day
+ * ends the program today. Each case is a program of tests/twin/bites.cpp. */
 
 static int (*bite)(const char *name);
 
@@ -55,8 +55,11 @@ END_TEST
 static const struct {
     const char *name;
     int signal;
-} deadly[] = { { "host reads", SIGSEGV },  { "host writes", SIGSEGV }, { "wrong kind", SIGABRT },
-               { "beyond", SIGABRT },      { "large shared", SIGABRT } };
+} deadly[] = { { "host reads", SIGSEGV },
+               { "host writes", SIGSEGV },
+               { "wrong kind", SIGABRT },
+               { "beyond", SIGABRT },
+               { "large shared", SIGABRT } };
 enum { N_DEADLY = sizeof(deadly) / sizeof(deadly[0]) };
 
 static void dies(int i)

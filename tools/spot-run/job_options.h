@@ -25,13 +25,12 @@ struct job_options {
     bool is_tied;
 };
 
-#define JOB_OPTIONS_DEFAULT                                                                      \
-    {                                                                                            \
-        .tokens = "bytes", .recompute = "none", .kernel = "auto", .backend = "auto",             \
-        .device = "auto",                                                                        \
-        .micro_batch = 1, .global_batch = 16, .threads = 1, .seed = 1, .lr = 1e-3, .beta1 = 0.9, \
-        .beta2 = 0.95, .weight_decay = 0.1, .clip = 1, .lr_schedule = "constant",                \
-        .val_every = 100, .val_batches = 4                                                       \
+#define JOB_OPTIONS_DEFAULT                                                              \
+    {                                                                                    \
+        .tokens = "bytes", .recompute = "none", .kernel = "auto", .backend = "auto",     \
+        .device = "auto", .micro_batch = 1, .global_batch = 16, .threads = 1, .seed = 1, \
+        .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1, .clip = 1,         \
+        .lr_schedule = "constant", .val_every = 100, .val_batches = 4                    \
     }
 
 /* First of all: the shape as the config.json beside the weights at `load`, or else their metadata,

@@ -44,8 +44,7 @@ int spot_device_status(struct spot_device *dev, struct spot_err *err)
 static cudaError_t describe(struct spot_device_kind *kind, int device)
 {
     int major = 0, minor = 0;
-    cudaError_t status =
-        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    cudaError_t status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
 
     if (status == cudaSuccess)
         status = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);

@@ -24,8 +24,8 @@ static bool is_needed(const struct spot_infer *f, int bundle, const struct spot_
                       int tensor, int shard)
 {
     const struct spot_tensor *const t = &arena->tensor[tensor];
-    const bool is_tied_here =
-        f->shape.is_tied && f->image_end == spot_shape_bundles(&f->shape) && !strcmp(t->name, "head.w");
+    const bool is_tied_here = f->shape.is_tied && f->image_end == spot_shape_bundles(&f->shape) &&
+                              !strcmp(t->name, "head.w");
 
     if (f->config.bundle_begin == 0 && (is_tied_here || !strcmp(t->name, "wte")))
         return true;
@@ -39,9 +39,9 @@ static void take_tensor(void *user, int bundle, const struct spot_arena *arena, 
     const struct walk *const w = user;
     struct spot_cuda_infer *const d = w->d;
     const struct spot_infer *const f = d->f;
-    const size_t at = (size_t)(((bundle - f->image_begin) * SPOT_TENSORS_MAX + tensor) *
-                               (int)f->shape.n_shard) +
-                      (size_t)shard;
+    const size_t at =
+        (size_t)(((bundle - f->image_begin) * SPOT_TENSORS_MAX + tensor) * (int)f->shape.n_shard) +
+        (size_t)shard;
     void *to;
 
     if (!is_needed(f, bundle, arena, tensor, shard))
@@ -92,8 +92,9 @@ static void plan_all(struct spot_memory_plan *plan, struct spot_cuda_infer *d)
 
     spot_infer_walk(s, f->type, f->image_begin, f->image_end, take_tensor, &w);
     d->embed = spot_memory_take(plan, (size_t)all, sizeof(void *));
-    d->pool = spot_memory_take(plan, (size_t)f->config.n_page * (size_t)(f->n_layer ? f->n_layer : 1),
-                               (size_t)S * f->page_elem * sizeof(float));
+    d->pool =
+        spot_memory_take(plan, (size_t)f->config.n_page * (size_t)(f->n_layer ? f->n_layer : 1),
+                         (size_t)S * f->page_elem * sizeof(float));
     d->turn = floats(plan, s->seq, f->head_dim);
     d->x = floats(plan, n, C);
     d->norm = floats(plan, n, C);
@@ -126,12 +127,12 @@ static void close_engine(struct spot_infer *f)
     f->device = NULL;
 }
 
-static const void *tensor_of(const struct spot_cuda_infer *d, int bundle, const char *name, int shard)
+static const void *tensor_of(const struct spot_cuda_infer *d, int bundle, const char *name,
+                             int shard)
 {
     const int b = bundle - d->f->image_begin, t = spot_arena_find(&d->f->arena[b], name);
 
-    return t < 0 ? NULL
-                 : d->tensor[(b * SPOT_TENSORS_MAX + t) * (int)d->f->shape.n_shard + shard];
+    return t < 0 ? NULL : d->tensor[(b * SPOT_TENSORS_MAX + t) * (int)d->f->shape.n_shard + shard];
 }
 
 static void upload_tables(struct spot_cuda_infer *d)
@@ -143,8 +144,8 @@ static void upload_tables(struct spot_cuda_infer *d)
     float *const turn = spot_xcalloc((size_t)(s->seq * f->head_dim), sizeof(*turn));
 
     for (int i = 0; !f->config.bundle_begin && i < s->n_shard; i++)
-        embed[i] = is_in_head ? tensor_of(d, f->image_end - 1, "head.w", i)
-                              : tensor_of(d, 0, "wte", i);
+        embed[i] =
+            is_in_head ? tensor_of(d, f->image_end - 1, "head.w", i) : tensor_of(d, 0, "wte", i);
     spot_device_upload(d->dev, (void *)(uintptr_t)d->embed, embed,
                        (size_t)s->n_shard * sizeof(void *));
     if (s->arch == SPOT_ARCH_LLAMA)

@@ -24,8 +24,8 @@ enum {
 };
 
 /* y [t * y_stride + o] = bias[o] + sum over inputs of x [t * x_stride + k] w; w in panels of
- * [n_in][64] elements of `real`, n_out of them padded to whole panels. A partial sum is eight chains
- * over 32 inputs, added in ascending order; so are the partial sums. */
+ * [n_in][64] elements of `real`, n_out of them padded to whole panels. A partial sum is eight
+ * chains over 32 inputs, added in ascending order; so are the partial sums. */
 struct spot_cuda_skinny {
     enum spot_real real;
     const void *w;
@@ -36,8 +36,8 @@ struct spot_cuda_skinny {
 size_t spot_cuda_skinny_elem(int64_t n_token, int64_t n_in, int64_t n_out);
 void spot_cuda_skinny(const struct spot_cuda_skinny *p, spot_stream s);
 
-/* x [N][C] = row token[t] of a table in panels, cut into shards of `rows` rows, + wpe (NULL: none) of
- * its position; `shard` [] are the shards' places. */
+/* x [N][C] = row token[t] of a table in panels, cut into shards of `rows` rows, + wpe (NULL: none)
+ * of its position; `shard` [] are the shards' places. */
 void spot_cuda_infer_embed(enum spot_real real, float *x, const void *const *shard, int64_t rows,
                            const float *wpe, const uint32_t *token, const int32_t *position,
                            int64_t n_token, int64_t c, spot_stream s);
@@ -52,14 +52,14 @@ void spot_cuda_infer_pick(float *to, const float *x, const int32_t *row, int64_t
 struct spot_cuda_paged {
     int64_t dim, n_head, n_kv_head, n_shard; /* d, H, Hk, S */
     int64_t n_layer, layer;
-    float *qkv;             /* [N][S][Q] */
-    float *att;             /* [N][S][H d] */
-    float *pool;            /* [page][n_layer][S][2 Hk d 16] */
-    const int32_t *page;    /* [item][page_stride], pages of its sequence */
-    const int32_t *item;    /* [N] */
+    float *qkv;              /* [N][S][Q] */
+    float *att;              /* [N][S][H d] */
+    float *pool;             /* [page][n_layer][S][2 Hk d 16] */
+    const int32_t *page;     /* [item][page_stride], pages of its sequence */
+    const int32_t *item;     /* [N] */
     const int32_t *position; /* [N] */
-    const float *turn;      /* [T][d] as spot_rope_table; NULL: nothing turns */
-    float *partial;         /* spot_cuda_paged_elem */
+    const float *turn;       /* [T][d] as spot_rope_table; NULL: nothing turns */
+    float *partial;          /* spot_cuda_paged_elem */
     int64_t page_stride, n_token, seq;
 };
 size_t spot_cuda_paged_elem(int64_t n_token, int64_t n_head, int64_t dim, int64_t seq);

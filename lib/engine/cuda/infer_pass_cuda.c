@@ -156,7 +156,8 @@ static int exchange(const struct pass *p, struct spot_err *err)
     if (f->n_shard == f->shape.n_shard)
         return 0;
     spot_device_download(p->d->dev, p->d->host, p->d->sum, n * sizeof(float));
-    if (spot_device_status(p->d->dev, err) || f->config.exchange(f->config.user, p->d->host, n, err))
+    if (spot_device_status(p->d->dev, err) ||
+        f->config.exchange(f->config.user, p->d->host, n, err))
         return -1;
     spot_device_upload(p->d->dev, p->d->sum, p->d->host, n * sizeof(float));
     spot_device_wait(p->d->dev); /* the room is used again */
@@ -213,8 +214,8 @@ static void attend(const struct pass *p)
                                            .page = p->page,
                                            .item = p->item,
                                            .position = p->position,
-                                           .turn = f->shape.arch == SPOT_ARCH_LLAMA ? p->d->turn
-                                                                                    : NULL,
+                                           .turn =
+                                               f->shape.arch == SPOT_ARCH_LLAMA ? p->d->turn : NULL,
                                            .partial = p->d->paged,
                                            .page_stride = spot_cuda_infer_page_stride(f),
                                            .n_token = p->n,

@@ -6,8 +6,8 @@
 #include "engine/cuda/stage_cuda.h"
 
 /* What fixes the bits of a kind: precision, order of sums over shards, generation of the device and
- * its multiprocessors, library of products, compiler of the kernels, and the driver where it compiles
- * them. The first that goes by a name is meant by it. */
+ * its multiprocessors, library of products, compiler of the kernels, and the driver where it
+ * compiles them. The first that goes by a name is meant by it. */
 static char name[4][64];
 
 static const struct spot_cuda_kernel kinds[] = {
@@ -30,7 +30,8 @@ static int probe(const char *device, struct spot_err *err)
     char jit[24] = "";
     size_t version;
 
-    if (spot_device_choose(device, err) || spot_device_probe(&kind, err) || spot_device_blas(&version, err))
+    if (spot_device_choose(device, err) || spot_device_probe(&kind, err) ||
+        spot_device_blas(&version, err))
         return -1;
     if (kind.driver)
         snprintf(jit, sizeof(jit), "-jit%d", kind.driver);
@@ -42,10 +43,9 @@ static int probe(const char *device, struct spot_err *err)
 
 __attribute__((visibility("default"))) const struct spot_cuda_module *spot_cuda_module(void)
 {
-    static struct spot_cuda_module module = { .backend = &spot_backend_cuda,
-                                              .probe = probe,
-                                              .nccl = &spot_nccl,
-                                              .device = spot_device_bus };
+    static struct spot_cuda_module module = {
+        .backend = &spot_backend_cuda, .probe = probe, .nccl = &spot_nccl, .device = spot_device_bus
+    };
 
     module.version = spot_version();
     return &module;

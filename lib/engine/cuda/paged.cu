@@ -42,7 +42,8 @@ __global__ void place_kernel(struct spot_cuda_paged p)
         x[half] = b * *cosine + a * *sine;
     }
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < static_cast<int>(p.n_kv_head) * dim; i += BLOCK) {
+    for (int i = static_cast<int>(threadIdx.x); i < static_cast<int>(p.n_kv_head) * dim;
+         i += BLOCK) {
         keys[i * PAGE + slot] = k[i];
         values[(i / dim * PAGE + slot) * dim + i % dim] = v[i];
     }
@@ -57,8 +58,8 @@ __device__ static float *part_of(const struct spot_cuda_paged &p, int64_t token,
     return p.partial + ((token * p.n_shard * p.n_head + head) * n_part + part) * (p.dim + 2);
 }
 
-/* grid (parts, S H, tokens), a thread per key, then per dimension. Reads 2 * 128 * d of a part's keys
- * and values, writes d + 2. */
+/* grid (parts, S H, tokens), a thread per key, then per dimension. Reads 2 * 128 * d of a part's
+ * keys and values, writes d + 2. */
 __global__ void attend_kernel(struct spot_cuda_paged p, int64_t first_token, float scale)
 {
     __shared__ float q[SPOT_CUDA_HEAD_DIM_MAX], weight[KEYS], top[WARPS], total[WARPS];
@@ -100,9 +101,9 @@ __global__ void attend_kernel(struct spot_cuda_paged p, int64_t first_token, flo
         float acc = 0;
 
         for (int i = 0; i < n; i++)
-            acc = fmaf(weight[i],
-                       page[i / PAGE][(p.n_kv_head + kv) * p.dim * PAGE + i % PAGE * p.dim + e],
-                       acc);
+            acc =
+                fmaf(weight[i],
+                     page[i / PAGE][(p.n_kv_head + kv) * p.dim * PAGE + i % PAGE * p.dim + e], acc);
         out[e] = acc;
     }
     if (j == 0) {
@@ -158,11 +159,10 @@ void spot_cuda_paged_attend(const struct spot_cuda_paged *p, int64_t most, spot_
 
     for (int64_t first = 0, all = SPOT_CUDA_ATTEND_MAX; first < p->n_token; first += all) {
         const int64_t left = p->n_token - first;
-        const unsigned n =
-            static_cast<unsigned>(left < all ? left : all);
+        const unsigned n = static_cast<unsigned>(left < all ? left : all);
 
-        SPOT_LAUNCH(attend_kernel, dim3(blocks_of(most + 1, KEYS), n_head, n), KEYS, 0, s, *p, first,
-                    scale);
+        SPOT_LAUNCH(attend_kernel, dim3(blocks_of(most + 1, KEYS), n_head, n), KEYS, 0, s, *p,
+                    first, scale);
         SPOT_LAUNCH(join_kernel, dim3(n_head, n), KEYS, 0, s, *p, first);
     }
 }

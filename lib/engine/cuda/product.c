@@ -28,20 +28,12 @@ static bool note_blas(struct spot_device *dev, const char *what, cublasStatus_t 
 
 /* --- the library ---------------------------------------------------------------- */
 
-#define EACH_FUNCTION(x) \
-    x(cublasLtGetVersion) \
-    x(cublasLtCreate) \
-    x(cublasLtDestroy) \
-    x(cublasLtMatrixLayoutCreate) \
-    x(cublasLtMatrixLayoutDestroy) \
-    x(cublasLtMatmulDescCreate) \
-    x(cublasLtMatmulDescDestroy) \
-    x(cublasLtMatmulDescSetAttribute) \
-    x(cublasLtMatmulPreferenceCreate) \
-    x(cublasLtMatmulPreferenceDestroy) \
-    x(cublasLtMatmulPreferenceSetAttribute) \
-    x(cublasLtMatmulAlgoGetHeuristic) \
-    x(cublasLtMatmul)
+#define EACH_FUNCTION(x)                                                                        \
+    x(cublasLtGetVersion) x(cublasLtCreate) x(cublasLtDestroy) x(cublasLtMatrixLayoutCreate)    \
+        x(cublasLtMatrixLayoutDestroy) x(cublasLtMatmulDescCreate) x(cublasLtMatmulDescDestroy) \
+            x(cublasLtMatmulDescSetAttribute) x(cublasLtMatmulPreferenceCreate)                 \
+                x(cublasLtMatmulPreferenceDestroy) x(cublasLtMatmulPreferenceSetAttribute)      \
+                    x(cublasLtMatmulAlgoGetHeuristic) x(cublasLtMatmul)
 
 #define FIELD(name) __typeof__(&(name)) name;
 static struct {
@@ -137,7 +129,7 @@ static cublasLtMatrixLayout_t layout_of(struct spot_device *dev, cudaDataType_t 
 
     note_blas(dev, "layout",
               api.cublasLtMatrixLayoutCreate(&layout, type, (uint64_t)cols, (uint64_t)rows,
-                                         stride ? stride : cols));
+                                             stride ? stride : cols));
     return layout;
 }
 
@@ -162,7 +154,8 @@ static cublasLtEpilogue_t epilogue_of(enum spot_epilogue epilogue)
     return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-static void describe(struct spot_device *dev, struct spot_product_plan *plan, const struct spot_product *p)
+static void describe(struct spot_device *dev, struct spot_product_plan *plan,
+                     const struct spot_product *p)
 {
     const cudaDataType_t type = p->real == SPOT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasOperation_t first = p->is_b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -228,7 +221,8 @@ static void align(struct spot_device *dev, const struct spot_product_plan *plan,
 
 /* The heuristic's first proposal for the shape: the same on every device of a kind, since neither
  * addresses (all are aligned alike) nor the grid enter. Splits of k are added in a fixed order. */
-static void choose(struct spot_device *dev, struct spot_product_plan *plan, const struct spot_product *p)
+static void choose(struct spot_device *dev, struct spot_product_plan *plan,
+                   const struct spot_product *p)
 {
     const size_t workspace = SPOT_DEVICE_WORKSPACE_BYTE;
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
@@ -242,17 +236,17 @@ static void choose(struct spot_device *dev, struct spot_product_plan *plan, cons
         return;
     note_blas(dev, "preference",
               api.cublasLtMatmulPreferenceSetAttribute(preference,
-                                                   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                   &workspace, sizeof(workspace)));
+                                                       CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                       &workspace, sizeof(workspace)));
     note_blas(dev, "preference",
               api.cublasLtMatmulPreferenceSetAttribute(preference,
-                                                   CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                                                   &schemes, sizeof(schemes)));
+                                                       CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                                       &schemes, sizeof(schemes)));
     align(dev, plan, preference, p);
     if (spot_device_is_ok(dev))
         note_blas(dev, "choice of an algorithm",
                   api.cublasLtMatmulAlgoGetHeuristic(dev->blas, plan->op, plan->a, plan->b, plan->c,
-                                                 plan->c, preference, 1, &result, &n));
+                                                     plan->c, preference, 1, &result, &n));
     if (spot_device_is_ok(dev) && n < 1)
         note_blas(dev, "no algorithm for a product", CUBLAS_STATUS_NOT_SUPPORTED);
     plan->algo = result.algo;
@@ -326,7 +320,7 @@ void spot_device_product(struct spot_device *dev, const struct spot_product *p)
     if (!spot_device_is_ok(dev) || !(plan = plan_of(dev, p)) || !spot_device_is_ok(dev))
         return;
     note_blas(dev, "product",
-              api.cublasLtMatmul(dev->blas, plan->op, &one, p->b, plan->a, p->a, plan->b, &zero, p->c,
-                             plan->c, p->c, plan->c, &plan->algo, dev->workspace, SPOT_DEVICE_WORKSPACE_BYTE,
-                             dev->stream));
+              api.cublasLtMatmul(dev->blas, plan->op, &one, p->b, plan->a, p->a, plan->b, &zero,
+                                 p->c, plan->c, p->c, plan->c, &plan->algo, dev->workspace,
+                                 SPOT_DEVICE_WORKSPACE_BYTE, dev->stream));
 }

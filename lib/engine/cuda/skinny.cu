@@ -7,7 +7,8 @@
 
 enum { TOKENS = 8, WARPS = BLOCK / WARP, SLICE = SPOT_CUDA_SPLIT / WARPS, PANEL = SPOT_CUDA_PANEL };
 
-/* grid (panels, splits, ceil(N / 8)): 64 outputs, 256 inputs, 8 tokens. Warp w has inputs [32 w, 32 w
+/* grid (panels, splits, ceil(N / 8)): 64 outputs, 256 inputs, 8 tokens. Warp w has inputs [32 w, 32
+ * w
  * + 32) of them, a lane two outputs. Reads 64 * 256 weights and 8 * 256 inputs, writes 8 * 64. */
 template <typename T> __global__ void skinny_kernel(struct spot_cuda_skinny p)
 {
@@ -19,8 +20,8 @@ template <typename T> __global__ void skinny_kernel(struct spot_cuda_skinny p)
                   t0 = static_cast<int64_t>(blockIdx.z) * TOKENS;
     const int64_t left = p.n_in - k0 - warp * SLICE;
     const int n = left < 0 ? 0 : left < SLICE ? static_cast<int>(left) : SLICE;
-    const T *const w = static_cast<const T *>(p.w) +
-                       (blockIdx.x * p.n_in + k0 + warp * SLICE) * PANEL + 2 * lane;
+    const T *const w =
+        static_cast<const T *>(p.w) + (blockIdx.x * p.n_in + k0 + warp * SLICE) * PANEL + 2 * lane;
     float acc[TOKENS][2] = {};
 
     for (int i = static_cast<int>(threadIdx.x); i < SPOT_CUDA_SPLIT * TOKENS; i += BLOCK) {
@@ -60,8 +61,8 @@ template <typename T> __global__ void skinny_kernel(struct spot_cuda_skinny p)
 /* One thread per output of a token: the splits in ascending order. */
 __global__ void skinny_total_kernel(struct spot_cuda_skinny p, int n_split, int64_t padded)
 {
-    const int64_t i = static_cast<int64_t>(blockIdx.x) * BLOCK + threadIdx.x,
-                  t = i / p.n_out, o = i % p.n_out;
+    const int64_t i = static_cast<int64_t>(blockIdx.x) * BLOCK + threadIdx.x, t = i / p.n_out,
+                  o = i % p.n_out;
     float sum;
 
     if (i >= p.n_token * p.n_out)
@@ -73,7 +74,8 @@ __global__ void skinny_total_kernel(struct spot_cuda_skinny p, int n_split, int6
 }
 
 /* Element k of row `row` of a panelled matrix of c inputs. */
-template <typename T> __device__ static float element(const void *w, int64_t row, int64_t k, int64_t c)
+template <typename T>
+__device__ static float element(const void *w, int64_t row, int64_t k, int64_t c)
 {
     return to_float(static_cast<const T *>(w)[(row / PANEL * c + k) * PANEL + row % PANEL]);
 }
@@ -81,8 +83,8 @@ template <typename T> __device__ static float element(const void *w, int64_t row
 /* One block per token. */
 template <typename T>
 __global__ void infer_embed_kernel(float *x, const void *const *shard, int64_t rows,
-                                   const float *wpe, const uint32_t *token,
-                                   const int32_t *position, int64_t c)
+                                   const float *wpe, const uint32_t *token, const int32_t *position,
+                                   int64_t c)
 {
     const int64_t t = blockIdx.x, at = token[t];
     const void *const w = shard[at / rows];

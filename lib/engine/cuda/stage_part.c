@@ -37,8 +37,8 @@ static void lock_planes(struct spot_cuda_part *part)
 {
     int p = 0;
 
-    while (p < SPOT_PLANES && spot_device_host_lock(part->bundle->plane[p],
-                                                    part->arena.n_elem * sizeof(float)))
+    while (p < SPOT_PLANES &&
+           spot_device_host_lock(part->bundle->plane[p], part->arena.n_elem * sizeof(float)))
         p++;
     part->is_locked = p == SPOT_PLANES;
     while (!part->is_locked && p > 0)
