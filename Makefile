@@ -173,7 +173,7 @@ $(libspot): $(lib_obj)
 $(module): $(cuda_obj) $(libspot)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(NVCC) -shared $^ -ldl -Xlinker -z,defs,--exclude-libs=ALL,--as-needed -o $@
+	$(Q)$(NVCC) -shared $(if $(filter asan tsan,$(VARIANT)),-Xcompiler \"$(filter -fsanitize=%,$(flags.$(VARIANT)))\") $^ -ldl -Xlinker -z,defs,--exclude-libs=ALL,--as-needed -o $@
 
 $(B)/twin/%.o: %.c $(B)/flags
 	$(call say,CC)
@@ -388,6 +388,7 @@ check-ptx:
 	$(if $(wildcard $(NVCC)),$(again) run-check-ptx,@echo 'check-ptx: skipped, no nvcc')
 run-check-ptx: $(B)/check_ptx $(ptx)
 	$(Q)$(B)/check_ptx $(ptx)
+	$(Q)CUDA_HOME=$(CUDA_HOME) tests/gpu/occupancy --check tests/ptx/occupancy.md $(ptx)
 
 bench-gpu: deps
 	$(again) run-bench-gpu

@@ -12,10 +12,12 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <tuple>
+#include <type_traits>
 
 #include "cuda_runtime_api.h"
 
@@ -69,17 +71,30 @@ void twin_check_shared(const void *kernel, size_t n_byte);
 #ifdef SPOT_PTX
 #include "ptx/launch.hpp"
 #else
+/* The log of launches has numbers as they are, pointers as 0 or 1, and no structures. */
+void twin_log_launch(const char *kernel, dim3 grid, dim3 block, const char *arguments);
+template <typename T> static inline void twin_note(char *&at, T x)
+{
+    if constexpr (std::is_integral<T>::value || std::is_pointer<T>::value)
+        at += std::snprintf(at, 24, " %lld",
+                            std::is_pointer<T>::value ? static_cast<long long>(!!x) : (long long)x);
+}
+
 template <typename... P, typename... A>
-static inline void twin_launch_of(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared,
+static inline void twin_launch_of(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared,
                                   cudaStream_t stream, A... a)
 {
     const std::tuple<P...> values(static_cast<P>(a)...);
 
+    char text[24 * sizeof...(P) + 1] = "", *at = text;
+
+    std::apply([&](auto... x) { (twin_note(at, x), ...); }, values);
+    twin_log_launch(name, grid, block, text);
     twin_check_shared(reinterpret_cast<const void *>(kernel), shared);
     twin_launch(grid, block, shared, stream, [=]() { std::apply(kernel, values); });
 }
 #define SPOT_LAUNCH(kernel, grid, block, shared, stream, ...) \
-    twin_launch_of((kernel), grid, block, shared, stream, __VA_ARGS__)
+    twin_launch_of(#kernel, (kernel), grid, block, shared, stream, __VA_ARGS__)
 #endif
 #define SPOT_DYNAMIC_SHARED(name) unsigned char *const name = twin_dynamic
 

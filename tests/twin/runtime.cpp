@@ -13,6 +13,7 @@
 #include <mutex>
 #include <vector>
 
+#include "cuda_runtime.h"
 #include "twin.hpp"
 
 namespace
@@ -31,6 +32,23 @@ long setting(const char *name, long otherwise)
 }
 
 bool has_failed; // as on a device, for good
+
+bool is_dry()
+{
+    static const bool dry = setting("SPOT_TWIN_DRY", 0);
+
+    return dry;
+}
+
+FILE *log_file()
+{
+    static FILE *const file =
+        getenv("SPOT_TWIN_LOG") ? fopen(getenv("SPOT_TWIN_LOG"), "a") : nullptr;
+    static const int is_by_line = file ? setvbuf(file, nullptr, _IOLBF, 0) : 0; // two write to it
+
+    (void)is_by_line;
+    return file;
+}
 
 // What a call of this thread answered last that was no success, until somebody takes it.
 thread_local cudaError_t last_error;
@@ -174,7 +192,7 @@ void run(cudaStream_t stream, size_t n)
         const std::function<void()> work = std::move(stream->queue->work.front());
 
         stream->queue->work.pop_front();
-        if (!has_failed)
+        if (!has_failed && !is_dry())
             work();
     }
     open_memory(false);
@@ -386,7 +404,8 @@ cudaError_t cudaMalloc(void **memory, size_t n_byte)
         return told(cudaErrorMemoryAllocation);
     *memory = space + space_used;
     given[*memory] = all;
-    memset(alias + space_used, 0xff, n_byte);
+    if (!is_dry())
+        memset(alias + space_used, 0xff, n_byte);
     set_memory(false); // the new end is shut
     space_used += all;
     if (n_open)
@@ -485,12 +504,14 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_byte, int kind,
         if (n_byte)
             check_ends(to, from, kind);
         n_copied[kind] += n_byte;
+        if (log_file())
+            fprintf(log_file(), "copy %d %zu\n", kind, n_byte);
         if (kind == cudaMemcpyDeviceToHost && ++n_download == setting("SPOT_TWIN_FAIL_AT", 0))
             has_failed = true;
         is_later = kind != cudaMemcpyDeviceToHost || is_pinned(to);
         if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
             const unsigned char *const at = static_cast<const unsigned char *>(from);
-            const std::vector<unsigned char> data(at, at + n_byte);
+            const std::vector<unsigned char> data(at, at + (is_dry() ? 0 : n_byte));
 
             queue(stream, [=]() { memcpy(to, data.data(), n_byte); });
         } else {
@@ -552,6 +573,13 @@ const char *cudaGetErrorName(cudaError_t status)
            : status == cudaErrorInvalidDevice ? "cudaErrorInvalidDevice"
                                               : "cudaErrorUnknown";
 }
+}
+
+void twin_log_launch(const char *kernel, dim3 grid, dim3 block, const char *arguments)
+{
+    if (log_file())
+        fprintf(log_file(), "%s %u %u %u %u%s\n", kernel, grid.x, grid.y, grid.z, block.x,
+                arguments);
 }
 
 void twin_keep_error(bool is_to_keep)

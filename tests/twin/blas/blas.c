@@ -261,6 +261,25 @@ static void multiply(void *user)
     free(j);
 }
 
+/* Rows, columns and terms of our product, its bytes of a number read and written, its epilogue. */
+static void log_product(const struct twin_op *op, const struct twin_layout *la,
+                        const struct twin_layout *lb, const struct twin_layout *ld)
+{
+    static FILE *file;
+
+    if (!getenv("SPOT_TWIN_LOG"))
+        return;
+    if (!file) {
+        file = fopen(getenv("SPOT_TWIN_LOG"), "a");
+        setvbuf(file, NULL, _IOLBF, 0); /* the runtime writes to it, too */
+    }
+    (void)lb;
+    if (file)
+        fprintf(file, "product %lld %lld %lld %d %d %d\n", (long long)ld->cols, (long long)ld->rows,
+                (long long)(op->op[0] == CUBLAS_OP_T ? la->rows : la->cols), is_bf16(la) ? 2 : 4,
+                is_bf16(ld) ? 2 : 4, (int)op->epilogue);
+}
+
 static bool is_at(const void *p, uint32_t align)
 {
     return (uintptr_t)p % align == 0;
@@ -286,6 +305,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t blas, cublasLtMatmulDesc_t op, co
     if (!algo->chosen || *(const float *)alpha != 1 || *(const float *)beta != 0 ||
         !is_supported(op, la, lb, ld))
         return CUBLAS_STATUS_INVALID_VALUE;
+    log_product(op, la, lb, ld);
     job = malloc(sizeof(*job));
     *job = (struct job){ *op, *la, *lb, *ld, a, b, d };
     stream->later(stream, multiply, job);
