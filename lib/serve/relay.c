@@ -195,6 +195,7 @@ struct spot_relay *spot_relay_new(const struct spot_relay_config *c, struct spot
     const int n_shard = (int)(c->shape->n_shard / c->M), m = (int)(c->position % c->M);
     struct spot_infer_config config = { .image = c->image,
                                         .image_byte = c->image_byte,
+                                        .backend = c->backend,
                                         .shard_begin = m * n_shard,
                                         .shard_end = (m + 1) * n_shard,
                                         .n_thread = c->n_thread,

@@ -48,6 +48,7 @@ struct spot_relay_config {
     const struct spot_shape *shape;
     const void *image; /* borrowed: of the bundles of this position */
     size_t image_byte;
+    const char *backend; /* see spot_infer_config; NULL: the CPU */
     uint32_t P, M, position;
     int n_sequence;    /* at once */
     uint64_t kv_byte;  /* of the cache of a member; 0: for so many whole contexts */

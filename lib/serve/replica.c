@@ -7,6 +7,7 @@
 
 #include "cluster/private_dir.h"
 #include "common/xalloc.h"
+#include "engine/kernel.h"
 #include "serve/batch_loop.h"
 #include "serve/relay.h"
 #include "serve/serve_protocol.h"
@@ -17,6 +18,7 @@
 struct told {
     uint64_t hash, kv_byte;
     uint32_t type, n_shard, n_most, P, M;
+    char kind[64]; /* of CUDA, in full; "": CPUs */
 };
 
 struct replica {
@@ -122,6 +124,7 @@ static int take_position(struct replica *r, const struct spot_relay_form *form,
         .kv_byte = r->told.kv_byte,
         .token_max = spot_batch_loop_tokens((int)r->told.n_most),
         .n_thread = r->n_thread,
+        .backend = *r->told.kind ? "cuda" : NULL,
     };
     int begin, end;
 
@@ -149,7 +152,20 @@ static int take_position(struct replica *r, const struct spot_relay_form *form,
 static bool is_same(const struct told *a, const struct told *b)
 {
     return a->hash == b->hash && a->kv_byte == b->kv_byte && a->type == b->type &&
-           a->n_shard == b->n_shard && a->n_most == b->n_most && a->P == b->P && a->M == b->M;
+           a->n_shard == b->n_shard && a->n_most == b->n_most && a->P == b->P && a->M == b->M &&
+           !strcmp(a->kind, b->kind);
+}
+
+/* Tokens of two kinds of device differ, and a request may go from worker to worker. */
+static int check_kind(const char *kind, struct spot_err *err)
+{
+    const struct spot_kernel *const own = *kind ? spot_kernel_find("cuda", err) : NULL;
+
+    if (!*kind || (own && spot_kernel_find(kind, err)))
+        return 0;
+    return own ? spot_err_set(err, SPOT_EGPU, "the server computes with %s, this device is %s",
+                              kind, spot_kernel_name(own))
+               : -1;
 }
 
 /* Where a replica is one member, all is there before it takes part; else its place says what it
@@ -165,6 +181,8 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
     told.hash = spot_get_u64(in);
     told.n_shard = spot_get_u32(in);
     told.type = spot_get_u32(in);
+    memset(told.kind, 0, sizeof(told.kind));
+    spot_get_text(in, told.kind, sizeof(told.kind));
     told.n_most = spot_get_u32(in);
     told.kv_byte = spot_get_u64(in);
     told.P = spot_get_u32(in);
@@ -177,7 +195,8 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
         return 0; /* the same server, or another of the same model */
     drop_model(r);
     r->told = told;
-    if (open_model(r, dir, err) || spot_relay_check(&r->model.shape, told.P, told.M, err)) {
+    if (check_kind(told.kind, err) || open_model(r, dir, err) ||
+        spot_relay_check(&r->model.shape, told.P, told.M, err)) {
         drop_model(r);
         return -1;
     }

@@ -43,6 +43,7 @@ static void welcome(void *job, struct spot_peer *peer, struct spot_buf *out)
     (void)peer;
     spot_server_put_model(s->target, out);
     spot_put_u32(out, s->options->type);
+    spot_put_text(out, s->options->kind ? s->options->kind : "");
     spot_put_u32(out, s->options->n_sequence);
     spot_put_u64(out, s->options->kv_byte);
     spot_put_u32(out, (uint32_t)s->grid.P);

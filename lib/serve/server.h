@@ -19,6 +19,7 @@ struct spot_server_options {
     struct spot_group_options group;
     const char *model; /* its directory */
     enum spot_infer_type type;
+    const char *kind;    /* of CUDA, in full: what every worker has to compute with; NULL: CPUs */
     uint32_t P, M;       /* stages of a replica, members of each */
     uint32_t n_sequence; /* computed by one replica at once */
     uint64_t kv_byte;    /* of a worker's cache; 0: for so many whole contexts */

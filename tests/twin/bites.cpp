@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cuda_runtime.h"
+#include "engine/cuda/device.h"
 
 namespace
 {
@@ -204,6 +205,46 @@ int last_error()
     return n;
 }
 
+// Products of so many shapes; of one shape, whose bias is aligned as it may be. 1: all is well.
+int products(int n_shape, bool is_part)
+{
+    struct spot_err err;
+    void *memory;
+    struct spot_device *const dev = spot_device_open(1 << 20, &memory, &err);
+    char *const at = static_cast<char *>(memory);
+    int rc;
+
+    for (int i = 0; i < n_shape; i++) {
+        struct spot_product p = {};
+
+        p.real = SPOT_BF16;
+        p.m = 1;
+        p.n = 8;
+        p.k = is_part ? 8 : i + 1;
+        p.a = at;
+        p.b = at + 65536;
+        p.c = at + (512 << 10);
+        p.is_b_transposed = true;
+        p.epilogue = SPOT_BIAS;
+        p.bias = at + (768 << 10) + (is_part && i ? 16 : 0);
+        p.is_part = is_part;
+        spot_device_product(dev, &p);
+    }
+    rc = spot_device_status(dev, &err);
+    spot_device_close(dev);
+    return rc ? 0 : 1;
+}
+
+int many_shapes()
+{
+    return products(300, false);
+}
+
+int bias_of_a_part()
+{
+    return products(2, true);
+}
+
 const struct {
     const char *name;
     int (*run)();
@@ -221,6 +262,8 @@ const struct {
     { "beyond", beyond },
     { "large shared", large_shared },
     { "last error", last_error },
+    { "many shapes", many_shapes },
+    { "bias of a part", bias_of_a_part },
 };
 } // namespace
 

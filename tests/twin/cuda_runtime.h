@@ -81,8 +81,8 @@ template <typename T> static inline void twin_note(char *&at, T x)
 }
 
 template <typename... P, typename... A>
-static inline void twin_launch_of(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared,
-                                  cudaStream_t stream, A... a)
+static inline void twin_launch_of(const char *name, void (*kernel)(P...), dim3 grid, dim3 block,
+                                  size_t shared, cudaStream_t stream, A... a)
 {
     const std::tuple<P...> values(static_cast<P>(a)...);
 

@@ -52,6 +52,16 @@ START_TEST(freeing_memory_waits_for_the_device)
 }
 END_TEST
 
+/* Not of the twin, but of what lies on it: more shapes than a stage has; and an algorithm that was
+ * chosen for a bias that happens to be aligned well, and met one that is not. */
+START_TEST(products_of_many_shapes_and_of_parts_that_begin_anywhere)
+{
+    find_bites();
+    ck_assert_int_eq(bite("many shapes"), 1);
+    ck_assert_int_eq(bite("bias of a part"), 1);
+}
+END_TEST
+
 static const struct {
     const char *name;
     int signal;
@@ -92,6 +102,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, shared_memory_holds_nothing_of_an_earlier_block);
     tcase_add_test(tc, a_question_that_is_answered_not_ready_leaves_an_error);
     tcase_add_test(tc, freeing_memory_waits_for_the_device);
+    tcase_add_test(tc, products_of_many_shapes_and_of_parts_that_begin_anywhere);
     tcase_add_loop_test_raise_signal(tc, the_host_cannot_reach_the_device, SIGSEGV, 0, 2);
     tcase_add_loop_test_raise_signal(tc, what_no_device_allows_ends_the_program, SIGABRT, 2,
                                      N_DEADLY);

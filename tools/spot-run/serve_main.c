@@ -10,17 +10,19 @@
 #include "cli/opt.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
+#include "engine/kernel.h"
 #include "model/grid.h"
 #include "run.h"
 #include "serve/server.h"
 
 static struct {
-    const char *model, *http, *dtype, *listen, *key_file, *grid, *plan, *state, *events, *batch,
-        *output, *api_key_file, *tls_cert, *tls_key;
+    const char *model, *http, *dtype, *backend, *listen, *key_file, *grid, *plan, *state, *events,
+        *batch, *output, *api_key_file, *tls_cert, *tls_key;
     uint64_t workers, threads, max_batch, queue;
     double kv_byte, linger_s, lease_s, stall_s, grace_s;
     bool resume, does_sync, is_quiet, has_buddies;
 } o = { .dtype = "fp32",
+        .backend = "cpu",
         .threads = 1,
         .max_batch = 16,
         .queue = 256,
@@ -33,6 +35,8 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "model", &o.model, "dir", "config.json, weights and tokenizer", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type", "type of weights: fp32, bf16 or q8 (fp32)", 0,
       0 },
+    { SPOT_OPT_STRING, 0, "backend", &o.backend, "name",
+      "cpu, cuda, or the workers' kind of cuda in full (cpu)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "requests" },
     { SPOT_OPT_STRING, 0, "http", &o.http, "addr", "answer at 127.0.0.1:PORT or unix:PATH", 0, 0 },
     { SPOT_OPT_STRING, 0, "api-key-file", &o.api_key_file, "file",
@@ -166,6 +170,30 @@ static void tell_http(void *user, int port)
         spot_tool_note("%s://127.0.0.1:%d", o.tls_cert ? "https" : "http", port);
 }
 
+/* The kind that all workers compute with; it need not be here if none of them is. */
+static int read_backend(struct spot_server_options *s, struct spot_err *err)
+{
+    static char real[32];
+    const struct spot_kernel *kernel;
+
+    if (!strcmp(o.backend, "cpu"))
+        return 0;
+    if (s->type == SPOT_INFER_Q8)
+        return spot_err_set(err, SPOT_EUSAGE, "--dtype q8 is not for --backend cuda: bf16 or fp32");
+    if (spot_kernel_is_whole_cuda(o.backend) && !s->group.n_local) {
+        s->kind = o.backend;
+        return 0;
+    }
+    if (strcmp(o.backend, "cuda") != 0 && !spot_kernel_is_whole_cuda(o.backend))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--backend must be cpu, cuda or a kind of cuda in full, got '%s'",
+                            o.backend);
+    snprintf(real, sizeof(real), "cuda-%s", spot_infer_type_name((int)s->type));
+    kernel = spot_kernel_find(!strcmp(o.backend, "cuda") ? real : o.backend, err);
+    s->kind = kernel ? spot_kernel_name(kernel) : NULL;
+    return kernel ? 0 : -1;
+}
+
 static int run_serve(char **operand, size_t n, struct spot_err *err)
 {
     struct spot_server_options s = {
@@ -207,7 +235,7 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--http or --batch is missing: where requests come "
                             "from");
-    return read_grid(&s, err) ? -1 : spot_server_run(&s, err);
+    return read_grid(&s, err) || read_backend(&s, err) ? -1 : spot_server_run(&s, err);
 }
 
 const struct spot_command run_serve_command = {

@@ -1,0 +1,93 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-run serve on a device, which is the twin's (tests/twin): the tokens of a request are those of
+# the undisturbed run on that kind of device, whatever happens to its workers.
+
+load serving
+
+setup_file() {
+    cd "$BATS_FILE_TMPDIR" || return 1
+    seq -f "the %.0f. line of a text that a small model learns" 200 >text
+    spot-run train -q --data text --layers 2 --width 16 --heads 4 --seq 64 --steps 5 --shards 2 \
+        --save model >train.log
+    for i in $(seq 20); do
+        printf '{"custom_id":"r%d","method":"POST","url":"/v1/completions","body":{"model":"model","prompt":"the %d. line of","max_tokens":40,"temperature":%s,"seed":%d}}\n' \
+            "$i" "$i" "0.$((i % 2 * 9))" "$i"
+    done >in.jsonl
+    export SPOT_DEVICE_LOCKS=$PWD
+    twin
+    spot-run serve -q --model model --batch in.jsonl -o raw.jsonl --max-batch 1 --backend cuda \
+        --dtype bf16
+    answers raw.jsonl >want
+}
+
+twin() {
+    export SPOT_CUDA_MODULE=${SPOT_TWIN:-$(dirname "$(command -v spot-run)")/../tests/spot_cuda_twin.so}
+    export SPOT_TWIN_DEVICES=8 SPOT_DEVICE_LOCKS=${SPOT_DEVICE_LOCKS:-$PWD}
+}
+
+@test "a batch has an answer for each request, the same in company, on stages and in a group" {
+    twin
+    [ "$(grep -c '"status_code":200' want)" = 20 ]
+    for how in "--workers 2" "--workers 2 --grid 1x2" "--workers 2 --grid 1x1x2"; do
+        # shellcheck disable=SC2086
+        spot-run serve -q --model model --batch in.jsonl -o out --backend cuda --dtype bf16 $how
+        same out
+    done
+}
+
+@test "workers that are killed or get a notice change no token" {
+    twin
+    spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --max-batch 2 \
+        --backend cuda --dtype bf16 3>&- &
+    server=$!
+    pids=$server
+    worker a
+    a=$!
+    worker b
+    b=$!
+    until grep -qs '"status_code"' out; do
+        kill -0 $server || break
+        sleep 0.01
+    done
+    kill -9 $a
+    worker c
+    kill -TERM $b
+    wait $server
+    same out
+}
+
+@test "fp32 on a device and on a CPU say the same of most requests" {
+    twin
+    spot-run serve -q --model model --batch in.jsonl -o cpu.jsonl
+    spot-run serve -q --model model --batch in.jsonl -o cuda.jsonl --backend cuda
+    answers cpu.jsonl >cpu
+    answers cuda.jsonl >cuda
+    [ "$(grep -cFxf cpu cuda)" -ge 15 ] # two logits may be as near as rounding
+}
+
+@test "what cannot be is refused by name" {
+    export SPOT_CUDA_MODULE=$PWD/none.so
+    run spot-run serve --model model --batch in.jsonl -o out --backend cuda
+    [ "$status" = 5 ]
+    [[ "$output" == *"no CUDA module: $PWD/none.so"* ]]
+    run spot-run serve --model model --batch in.jsonl -o out --backend abacus
+    [ "$status" = 2 ]
+    [[ "$output" == *"--backend must be cpu, cuda or a kind of cuda in full, got 'abacus'"* ]]
+    twin
+    run spot-run serve --model model --batch in.jsonl -o out --backend cuda --dtype q8
+    [ "$status" = 2 ]
+    [[ "$output" == *"--dtype q8 is not for --backend cuda"* ]]
+}
+
+@test "a worker of another kind of device is refused, and named" {
+    twin
+    spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --dtype bf16 \
+        --backend cuda-bf16-sm80x108-lt130100-cc1300 3>&- &
+    server=$!
+    pids=$server
+    run spot-run worker --join unix:j --join-timeout 20s
+    [ "$status" = 5 ]
+    [[ "$output" == *"the server computes with cuda-bf16-sm80x108-lt130100-cc1300, this device is cuda-bf16-sm90x132"* ]]
+    kill $server
+}
