@@ -512,6 +512,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l warmup-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l decay-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l kernel -x -a 'auto fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l backend -x -a 'cpu cuda auto'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l device -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l comm -x -a 'sockets nccl'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l reduce -x -a 'exact fast'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -x -a 'none mlp layer'
@@ -539,6 +540,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l backend -x -a 'cpu cuda auto'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tls-cert -r
@@ -677,6 +679,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from worker' -l domain -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l backend -x -a 'cpu cuda auto'
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l device -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice-rebalance

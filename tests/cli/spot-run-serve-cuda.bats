@@ -85,6 +85,7 @@ twin() {
     spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --dtype bf16 \
         --backend cuda-bf16-sm80x108-lt130100-cc1300 3>&- &
     server=$!
+    # shellcheck disable=SC2034 # teardown ends it
     pids=$server
     run spot-run worker --join unix:j --join-timeout 20s
     [ "$status" = 5 ]

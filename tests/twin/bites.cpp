@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Programs that are wrong, each in one way that a device would punish some day: tests/unit/test_twin.c
-// asks whether the twin does at once. They are compiled as the kernels are.
+// Programs that are wrong, each in one way that a device would punish some day:
+// tests/unit/test_twin.c asks whether the twin does at once. They are compiled as the kernels are.
 #include <cmath>
 #include <cstring>
 #include <set>

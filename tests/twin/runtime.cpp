@@ -133,8 +133,8 @@ void set_memory(bool to_open)
     is_open = to_open;
 }
 
-// It is shut behind the first runs and then behind one in 16: what the host does wrong in every step
-// is met, and a step costs no hundred calls of the kernel.
+// It is shut behind the first runs and then behind one in 16: what the host does wrong in every
+// step is met, and a step costs no hundred calls of the kernel.
 void open_memory(bool to_open)
 {
     static unsigned n_run;
@@ -303,9 +303,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     const int sm = static_cast<int>(setting("SPOT_TWIN_SM", 90));
 
     (void)device;
-    *value = attribute == cudaDevAttrMultiProcessorCount         ? 132
+    *value = attribute == cudaDevAttrMultiProcessorCount      ? 132
              : attribute == cudaDevAttrComputeCapabilityMajor ? sm / 10
-                                                                : sm % 10;
+                                                              : sm % 10;
     return cudaSuccess;
 }
 

@@ -187,7 +187,8 @@ int find_own(struct dl_phdr_info *info, size_t, void *user)
     const uintptr_t here = reinterpret_cast<uintptr_t>(&find_own);
 
     for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_LOAD && here >= info->dlpi_addr + info->dlpi_phdr[i].p_vaddr &&
+        if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+            here >= info->dlpi_addr + info->dlpi_phdr[i].p_vaddr &&
             here - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz)
             for (int k = 0; k < info->dlpi_phnum; k++)
                 if (info->dlpi_phdr[k].p_type == PT_TLS)
@@ -196,12 +197,12 @@ int find_own(struct dl_phdr_info *info, size_t, void *user)
     return 0;
 }
 
-thread_local std::pair<unsigned char *, size_t> statics;
+thread_local std::pair<unsigned char *, size_t> own_threads;
 
 /* In NaN of every type, whatever the last block left. */
 void poison(size_t dynamic_byte)
 {
-    std::pair<unsigned char *, size_t> own = statics;
+    std::pair<unsigned char *, size_t> own = own_threads;
 
     if (!own.first)
         dl_iterate_phdr(find_own, &own);
@@ -210,7 +211,7 @@ void poison(size_t dynamic_byte)
         return;
     twin_keep_error(true);
     memset(own.first, 0xff, own.second);
-    statics = own;
+    own_threads = own;
     twin_keep_error(false);
 }
 

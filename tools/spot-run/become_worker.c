@@ -15,6 +15,6 @@ void become_worker(const struct spot_coordinator_options *o, uint64_t index, con
     execl("/proc/self/exe", "spot-run", "worker", "--quiet", "--join", address, "--name", name,
           "--threads", threads, "--backend", backend, "--recompute",
           spot_recompute_name(o->recompute), "--device", o->device ? o->device : "auto",
-          "--join-timeout", "5s",
-          o->key_file ? "--key-file" : (char *)NULL, o->key_file, (char *)NULL);
+          "--join-timeout", "5s", o->key_file ? "--key-file" : (char *)NULL, o->key_file,
+          (char *)NULL);
 }

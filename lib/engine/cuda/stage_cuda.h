@@ -116,7 +116,7 @@ struct spot_cuda_flow {
     void *x, *delta; /* delta may be NULL */
 };
 
-/* --- bundles on the device: stage_part.c ------------------------------------- */
+/* --- bundles on the device: stage_bundle.c ------------------------------------- */
 
 /* Each part's bundle goes to the device, if its step is not there. */
 void spot_cuda_part_renew(struct spot_stage *st, int i, struct spot_bundle *bundle);
