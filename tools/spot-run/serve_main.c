@@ -36,7 +36,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type", "type of weights: fp32, bf16 or q8 (fp32)", 0,
       0 },
     { SPOT_OPT_STRING, 0, "backend", &o.backend, "name",
-      "cpu, cuda, or the workers' kind of cuda in full (cpu)", 0, 0 },
+      "compute with cpu, cuda, or a full name of a CUDA kind (cpu)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "requests" },
     { SPOT_OPT_STRING, 0, "http", &o.http, "addr", "answer at 127.0.0.1:PORT or unix:PATH", 0, 0 },
     { SPOT_OPT_STRING, 0, "api-key-file", &o.api_key_file, "file",

@@ -266,7 +266,7 @@ static const struct spot_opt option_table[] = {
       "auto, portable, fma, cuda-bf16, cuda-fp32, ... (auto)", 0, 0 },
     { SPOT_OPT_STRING, 0, "backend", &o.job.backend, "name", "cpu, cuda or auto (auto)", 0, 0 },
     { SPOT_OPT_STRING, 0, "device", &o.job.device, "n|auto",
-      "CUDA device of local workers, or one that no other has (auto)", 0, 0 },
+      "CUDA device of local workers; auto: one each (auto)", 0, 0 },
     { SPOT_OPT_STRING, 0, "comm", &o.comm, "name", "sockets or nccl (sockets)", 0, 0 },
     { SPOT_OPT_STRING, 0, "reduce", &o.reduce, "name", "sums exact or fast (exact)", 0, 0 },
     { SPOT_OPT_STRING, 0, "recompute", &o.job.recompute, "x",

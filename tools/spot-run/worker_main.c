@@ -74,7 +74,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "backend", &o.backend, "name",
       "cpu, cuda, or auto: the job's choice (auto)", 0, 0 },
     { SPOT_OPT_STRING, 0, "device", &o.device, "n|auto",
-      "CUDA device, or one that no other worker has (auto)", 0, 0 },
+      "number of the CUDA device; auto: one that is free (auto)", 0, 0 },
     { SPOT_OPT_SECS, 0, "join-timeout", &o.join_timeout_s, "time",
       "time limit for joining or rejoining (30s)", 0, 1e7 },
     { SPOT_OPT_STRING, 0, "notice", &leave.watched.from, "source",
