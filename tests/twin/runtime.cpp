@@ -239,17 +239,26 @@ void settle(cudaStream_t stream)
         nanosleep(&a_while, nullptr);
 }
 
+// Streams may come and go meanwhile, of other threads.
 void settle_all()
 {
-    std::vector<cudaStream_t> all;
+    const struct timespec a_while = { 0, 100000 };
+    bool any_busy = true;
 
-    {
-        const std::lock_guard<std::recursive_mutex> turn(lock);
+    while (any_busy) {
+        {
+            const std::lock_guard<std::recursive_mutex> turn(lock);
 
-        all = streams;
+            any_busy = false;
+            for (cudaStream_t stream : streams) {
+                run(stream, SIZE_MAX);
+                any_busy |= is_busy(stream);
+            }
+            look_at_guards();
+        }
+        if (any_busy)
+            nanosleep(&a_while, nullptr);
     }
-    for (cudaStream_t stream : all)
-        settle(stream);
 }
 } // namespace
 
