@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_PROTOCOL = 19,
+    SPOT_PROTOCOL = 20,
     SPOT_PAYLOAD_MAX = 1 << 30, /* between members */
     SPOT_HELLO_MAX = 1 << 20,   /* from a stranger, before it is a member */
     SPOT_NAME_MAX = 64,
