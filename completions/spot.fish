@@ -3,7 +3,7 @@
 
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
-complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet'
+complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet price'
 complete -c spot-run -n __fish_use_subcommand -a 'train serve exec ledger commit profile tokenize worker notice replan roll stop status report eval export'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
@@ -165,6 +165,16 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l rho -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l policy -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l slices -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l limit -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l job -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l loss -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l loss-now -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l samples -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l deadline -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l current -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l restart -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l losses-per-h -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l forecast -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l solver -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l explain
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l output -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l format -x -a 'json jsonl csv tsv table md'
@@ -177,9 +187,13 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l version
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l work -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l deadline -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l restart -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l egress-usd -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l hour-usd -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l done -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l elapsed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l now -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l at -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l catalogue -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l trace -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l zone -r
@@ -410,6 +424,9 @@ complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l zone -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l work -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l deadline -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l restart -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l catalogue -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l egress-usd -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l hour-usd -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l tick -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l spot-usd-per-h -r
@@ -471,6 +488,25 @@ complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l version
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l trace -r
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l catalogue -r
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l region -r
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l work -r
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l restart -r
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l egress-usd -r
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l losses-per-h -r
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l policy -r
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l midnight -r
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l starts -r
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l rest-days -r
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l output -r
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l seed -r
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l quiet
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l verbose
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l help
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l data -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-data -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokenizer -r
