@@ -161,9 +161,28 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l kind -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l catalogue -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l load -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l market -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l forecast -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l unserved -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l tail -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l cold-start -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l rho -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l policy -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l slices -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l regions -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l types -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l deny -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l zone-max -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l current -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l requests -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l window -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l time -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l up -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l down -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l scenarios -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l fresh -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l correlation -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l region-correlation -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l gap -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l limit -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l job -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l loss -r
@@ -183,6 +202,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l quiet
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l verbose
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l provenance
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l help
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l help-all
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l version
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l work -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l deadline -r

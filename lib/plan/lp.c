@@ -87,10 +87,16 @@ size_t spot_lp_row(struct spot_lp *lp, const size_t *column, const double *value
     return lp->n_row++;
 }
 
+void spot_lp_right(struct spot_lp *lp, size_t row, double right)
+{
+    lp->row[row].right = right;
+}
+
 static bool fill(const struct spot_lp *lp, lprec *rec)
 {
     static const int sense[] = { LE, GE, EQ };
     int *column = spot_xcalloc(lp->n_column + 1, sizeof(int));
+    double *value = spot_xcalloc(lp->n_column + 1, sizeof(double)); /* lp_solve sorts in place */
     bool ok = true;
 
     for (size_t j = 0; j < lp->n_column; j++) {
@@ -103,13 +109,15 @@ static bool fill(const struct spot_lp *lp, lprec *rec)
     for (size_t i = 0; i < lp->n_row && ok; i++) {
         const struct row *r = &lp->row[i];
 
-        for (size_t k = 0; k < r->n; k++)
+        for (size_t k = 0; k < r->n; k++) {
             column[k] = (int)lp->column[r->first + k] + 1;
-        ok &= add_constraintex(rec, (int)r->n, lp->value + r->first, column, sense[r->sense],
-                               r->right);
+            value[k] = lp->value[r->first + k];
+        }
+        ok &= add_constraintex(rec, (int)r->n, value, column, sense[r->sense], r->right);
     }
     set_add_rowmode(rec, FALSE);
     free(column);
+    free(value);
     return ok;
 }
 

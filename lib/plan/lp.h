@@ -43,6 +43,7 @@ void spot_lp_whole(struct spot_lp *lp, size_t column);
 /* sum of value[k] * x[column[k]], k < n, against `right`; columns differ. Returns the row. */
 size_t spot_lp_row(struct spot_lp *lp, const size_t *column, const double *value, size_t n,
                    enum spot_lp_sense sense, double right);
+void spot_lp_right(struct spot_lp *lp, size_t row, double right);
 
 /* Solve. limit_s 0: as long as it takes (whole seconds, rounded up); gap: as a share of the
  * objective, 0: to the end. May be called again after changes. */

@@ -11,7 +11,7 @@
 
 const char *const spot_fleet_policy_name[SPOT_FLEET_POLICIES] = {
     "on-demand", "even-spread",        "round-robin", "aws-spot-like", "asg-like",
-    "spothedge", "spothedge-repaired", "spot",        "omniscient",
+    "spothedge", "spothedge-repaired", "spot",        "spot-law",      "omniscient",
 };
 const char *const spot_fleet_policy_about[SPOT_FLEET_POLICIES] = {
     "the replicas wanted, on demand",
@@ -23,6 +23,8 @@ const char *const spot_fleet_policy_about[SPOT_FLEET_POLICIES] = {
     "ready",
     "SpotHedge, each zone tried at most once before a success",
     "ours: zones and spares by the run lengths learnt, on demand while spot is missing",
+    "the same with run lengths learnt from the whole trace before it begins: not a policy, a "
+    "yardstick",
     "least cost with the whole trace known",
 };
 
@@ -193,8 +195,10 @@ int spot_fleet_play_run(const struct spot_fleet_play *play, enum spot_fleet_poli
     for (size_t z = 0; z < n; z++)
         s.is_active[z] = true;
     choose_region(&s);
-    if (policy == SPOT_FLEET_SPOT)
+    if (policy == SPOT_FLEET_SPOT || policy == SPOT_FLEET_SPOT_LAW)
         s.ours = spot_fleet_ours_new(play);
+    if (policy == SPOT_FLEET_SPOT_LAW)
+        spot_fleet_ours_learn(s.ours, play);
     for (s.t = 0; s.t < play->n_tick; s.t++)
         step_once(&s, step, in_zone);
     finish(play, result);

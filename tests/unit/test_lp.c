@@ -131,6 +131,26 @@ START_TEST(unbounded_and_violated_are_said)
 }
 END_TEST
 
+START_TEST(a_row_may_name_its_columns_in_any_order_and_be_solved_again)
+{
+    static const size_t column[] = { 2, 0, 1 };
+    static const double value[] = { 1, 5, 3 }; /* x2 + 5 x0 + 3 x1 >= right */
+    struct spot_lp *lp = spot_lp_new(3);
+    size_t row;
+
+    for (size_t j = 0; j < 3; j++)
+        spot_lp_cost(lp, j, j == 0 ? 4 : 10);
+    row = spot_lp_row(lp, column, value, 3, SPOT_LP_AT_LEAST, 10);
+    for (int again = 0; again < 3; again++) {
+        spot_lp_right(lp, row, 10 + 5 * again);
+        ck_assert_int_eq(spot_lp_solve(lp, 0, 0), SPOT_LP_OPTIMAL);
+        ck_assert_double_eq_tol(spot_lp_objective(lp), 8 + 4 * again, 1e-9); /* x0 alone */
+        ck_assert_double_eq_tol(spot_lp_proven(lp, spot_lp_dual(lp)), 8 + 4 * again, 1e-9);
+    }
+    spot_lp_free(lp);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("lp");
@@ -138,5 +158,6 @@ int main(void)
     tcase_add_test(tc, whole_optima_are_the_best_of_all_points);
     tcase_add_test(tc, duals_prove_the_optimum_of_what_is_continuous);
     tcase_add_test(tc, unbounded_and_violated_are_said);
+    tcase_add_test(tc, a_row_may_name_its_columns_in_any_order_and_be_solved_again);
     return run_suite("lp", tc);
 }

@@ -12,65 +12,48 @@
 #include "common/out.h"
 #include "common/prov.h"
 #include "common/xalloc.h"
-#include "plan/fleet.h"
 #include "plan_commands.h"
+#include "plan_fleet.h"
 #include "plan_fleet_train.h"
 
-static struct options {
-    struct spot_tool_common common;
-    const char *kind, *catalogue, *load, *policy, *market;
-    uint64_t slices;
-    double rho, limit_s;
-    bool explain;
-    struct plan_fleet_train train;
-} o = { .common = SPOT_TOOL_COMMON_DEFAULT,
-        .kind = "serve",
-        .policy = "spot",
-        .train = { .solver = "spot" },
-        .rho = 0.9,
-        .limit_s = 60 };
-
-enum { WHY_TEXT = 256 };
-
-struct offer {
-    char *zone, *type;
-    bool is_spot;
-};
-
-struct session {
-    struct spot_json_doc json;
-    struct spot_fleet_demand demand;
-    const char **bucket;
-    double *rate_per_s, *per_s;
-    struct offer *offer;
-    struct spot_fleet_offer *priced;
-    size_t cap_offer, cap_priced;
-    struct spot_fleet_answer answer;
-    struct spot_prov prov;
-    char (*why)[WHY_TEXT];
-    size_t n_why, cap_why;
-};
+static struct plan_fleet_train train = { .solver = "spot" };
+static struct plan_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
+                                       .kind = "serve",
+                                       .policy = "spot",
+                                       .scenarios = 1000,
+                                       .fresh = 2000,
+                                       .rho = 0.9,
+                                       .limit_s = 60,
+                                       .unserved = 0.01,
+                                       .tail = 0.95,
+                                       .correlation = 0.15,
+                                       .region_correlation = 0.45,
+                                       .gap = 0.005,
+                                       .time_s = -1,
+                                       .window_s = 60,
+                                       .up_s = 300,
+                                       .down_s = 1200 };
 
 /* --- input --- */
 
 enum { TYPE, SPOT_USD, ON_DEMAND_USD, ZONE, QUOTA, COLUMNS };
 
-static void add_offer(struct session *s, const struct spot_csv_row *row, bool is_spot,
+static void add_offer(struct plan_fleet *s, const struct spot_csv_row *row, bool is_spot,
                       double usd_per_h, int64_t quota)
 {
     const size_t n = s->demand.n_offer++;
 
     s->offer = spot_xgrow(s->offer, &s->cap_offer, n + 1, sizeof(*s->offer));
     s->priced = spot_xgrow(s->priced, &s->cap_priced, n + 1, sizeof(*s->priced));
-    s->offer[n] = (struct offer){ spot_xstrdup(row->field[ZONE] ? row->field[ZONE] : ""),
-                                  spot_xstrdup(row->field[TYPE]), is_spot };
+    s->offer[n] = (struct plan_fleet_offer){ spot_xstrdup(row->field[ZONE] ? row->field[ZONE] : ""),
+                                             spot_xstrdup(row->field[TYPE]), is_spot };
     s->priced[n] = (struct spot_fleet_offer){ s->offer[n].type, usd_per_h, quota };
 }
 
 /* An empty price: not for sale in that market. */
 static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *err)
 {
-    struct session *s = user;
+    struct plan_fleet *s = user;
     int64_t quota = -1;
     double usd_per_h;
 
@@ -81,6 +64,8 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
         return spot_csv_fail(row, TYPE, err, "expected a name");
     if (s->demand.n_offer + 2 > SPOT_FLEET_TYPES_MAX)
         return spot_csv_fail(row, TYPE, err, "more than %d offers", SPOT_FLEET_TYPES_MAX);
+    if (!plan_fleet_is_allowed(&o, row->field[ZONE] ? row->field[ZONE] : "", row->field[TYPE]))
+        return 0;
     for (size_t k = SPOT_USD; k <= ON_DEMAND_USD; k++) {
         const bool is_spot = k == SPOT_USD;
 
@@ -94,7 +79,7 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
     return 0;
 }
 
-static int read_catalogue(struct session *s, struct spot_err *err)
+static int read_catalogue(struct plan_fleet *s, struct spot_err *err)
 {
     static const char *const want[COLUMNS] = { "instance_type", "?spot_usd_per_h",
                                                "?on_demand_usd_per_h", "?zone", "?quota" };
@@ -116,7 +101,7 @@ static int read_catalogue(struct session *s, struct spot_err *err)
     return rc;
 }
 
-static int read_speeds(struct session *s, const struct spot_json_value *bucket, const char *at,
+static int read_speeds(struct plan_fleet *s, const struct spot_json_value *bucket, const char *at,
                        size_t b, struct spot_err *err)
 {
     const struct spot_json_value *per_s, *value;
@@ -141,7 +126,15 @@ static int read_speeds(struct session *s, const struct spot_json_value *bucket, 
     return 0;
 }
 
-static int read_bucket(struct session *s, const struct spot_json_value *bucket, size_t b,
+/* 0: not said, or nothing a size can be. */
+static double size_of(const struct spot_json_value *bucket, const char *key)
+{
+    const struct spot_json_value *value = spot_json_get(bucket, key);
+
+    return spot_json_is_number(value) ? fmax(0, spot_json_number(value)) : 0;
+}
+
+static int read_bucket(struct plan_fleet *s, const struct spot_json_value *bucket, size_t b,
                        struct spot_err *err)
 {
     const struct spot_json_value *rate = spot_json_get(bucket, "rate_per_s");
@@ -154,10 +147,12 @@ static int read_bucket(struct session *s, const struct spot_json_value *bucket, 
                               "expected an object with rate_per_s, 0 to 1e9, and per_s");
     s->rate_per_s[b] = spot_json_number(rate);
     s->bucket[b] = spot_json_text(spot_json_get(bucket, "name"));
+    s->prompt_token[b] = size_of(bucket, "prompt_tokens");
+    s->output_token[b] = size_of(bucket, "output_tokens");
     return read_speeds(s, bucket, at, b, err);
 }
 
-static int read_load(struct session *s, struct spot_err *err)
+static int read_load(struct plan_fleet *s, struct spot_err *err)
 {
     const struct spot_json_value *list;
     size_t n;
@@ -177,6 +172,8 @@ static int read_load(struct session *s, struct spot_err *err)
     s->bucket = spot_xcalloc(n, sizeof(*s->bucket));
     s->rate_per_s = spot_xcalloc(n, sizeof(double));
     s->per_s = spot_xcalloc(n * s->demand.n_offer, sizeof(double));
+    s->prompt_token = spot_xcalloc(n, sizeof(double));
+    s->output_token = spot_xcalloc(n, sizeof(double));
     s->demand.bucket = s->bucket;
     s->demand.rate_per_s = s->rate_per_s;
     s->demand.per_s = s->per_s;
@@ -188,18 +185,26 @@ static int read_load(struct session *s, struct spot_err *err)
 
 /* --- the answer --- */
 
-static char *new_why(struct session *s)
+char *plan_fleet_why(struct plan_fleet *s)
 {
+    static char spare[PLAN_FLEET_WHY];
+
+    if (s->n_why >= PLAN_FLEET_WHY_MAX)
+        return spare;
+
     s->why = spot_xgrow(s->why, &s->cap_why, s->n_why + 1, sizeof(*s->why));
     return s->why[s->n_why++];
 }
 
-static void explain(struct session *s)
+static void explain(struct plan_fleet *s)
 {
     const struct spot_fleet_answer *a = &s->answer;
 
-    snprintf(new_why(s), WHY_TEXT, "%s",
-             a->is_proven ? "no fleet costs less" : "time ran out: see gap");
+    snprintf(plan_fleet_why(s), PLAN_FLEET_WHY, "%s",
+             s->is_waiting   ? "the fleet held stays"
+             : !a->is_proven ? "time ran out: see gap"
+             : s->is_risk    ? "no fleet that keeps this limit costs less, within the gap"
+                             : "no fleet costs less");
     for (size_t g = 0; g < s->demand.n_offer; g++) {
         double load = 0, worth;
 
@@ -208,23 +213,24 @@ static void explain(struct session *s)
                 load += s->rate_per_s[b] * a->share[b * s->demand.n_offer + g] /
                         s->per_s[b * s->demand.n_offer + g];
         if (a->count[g] && s->n_why < 48)
-            snprintf(new_why(s), WHY_TEXT, "%lld x %.64s: %.1f %% busy", (long long)a->count[g],
-                     s->offer[g].type, 100 * load / (double)a->count[g]);
-        if (!o.explain || s->priced[g].quota < 0 || s->n_why >= 48)
+            snprintf(plan_fleet_why(s), PLAN_FLEET_WHY, "%lld x %.64s: %.1f %% busy",
+                     (long long)a->count[g], s->offer[g].type, 100 * load / (double)a->count[g]);
+        if (!o.explain || s->is_risk || s->priced[g].quota < 0 || s->n_why >= 48)
             continue;
         worth = spot_fleet_quota_worth(&s->demand, a, g, o.limit_s);
         if (worth > 1e-9 || a->count[g] == s->priced[g].quota)
-            snprintf(new_why(s), WHY_TEXT, "one more of the quota of %.64s is worth %.4f usd/h",
-                     s->offer[g].type, worth > 0 ? worth : 0);
+            snprintf(plan_fleet_why(s), PLAN_FLEET_WHY,
+                     "one more of the quota of %.64s is worth %.4f usd/h", s->offer[g].type,
+                     worth > 0 ? worth : 0);
     }
 }
 
-static const char *market_of(const struct offer *offer)
+static const char *market_of(const struct plan_fleet_offer *offer)
 {
     return offer->is_spot ? "spot" : "on-demand";
 }
 
-static void write_buy(struct spot_jw *jw, const struct session *s)
+static void write_buy(struct spot_jw *jw, const struct plan_fleet *s)
 {
     spot_jw_array(jw, "buy");
     for (size_t g = 0; g < s->demand.n_offer; g++) {
@@ -240,7 +246,7 @@ static void write_buy(struct spot_jw *jw, const struct session *s)
     spot_jw_end(jw);
 }
 
-static void write_route(struct spot_jw *jw, const struct session *s)
+static void write_route(struct spot_jw *jw, const struct plan_fleet *s)
 {
     spot_jw_array(jw, "route");
     for (size_t b = 0; b < s->demand.n_bucket; b++)
@@ -263,7 +269,32 @@ static void write_route(struct spot_jw *jw, const struct session *s)
     spot_jw_end(jw);
 }
 
-static int write_json(const struct session *s, FILE *out, struct spot_err *err)
+static void write_risk(struct spot_jw *jw, const struct plan_fleet *s)
+{
+    spot_jw_real(jw, "usd_per_h_paid", s->risk.usd_per_h_paid);
+    spot_jw_int(jw, "scenarios", (int64_t)s->n_scenario);
+    spot_jw_real(jw, "unserved_tail", s->risk.cvar);
+    spot_jw_real(jw, "unserved_mean", s->risk.mean_unserved);
+    spot_jw_real(jw, "short_prob", s->risk.short_prob);
+    if (!s->has_fresh)
+        return;
+    spot_jw_object(jw, "fresh");
+    spot_jw_int(jw, "scenarios", (int64_t)o.fresh);
+    spot_jw_real(jw, "unserved_tail", s->fresh.cvar);
+    spot_jw_real(jw, "unserved_mean", s->fresh.mean_unserved);
+    spot_jw_real(jw, "short_prob", s->fresh.short_prob);
+    spot_jw_end(jw);
+}
+
+static void write_scale(struct spot_jw *jw, const struct plan_fleet *s)
+{
+    spot_jw_object(jw, "autoscale");
+    spot_jw_str(jw, "side", spot_fleet_side_name[s->scale.side]);
+    spot_jw_real(jw, "since_s", s->scale.since_s);
+    spot_jw_end(jw);
+}
+
+static int write_json(const struct plan_fleet *s, FILE *out, struct spot_err *err)
 {
     const struct spot_fleet_answer *a = &s->answer;
     struct spot_jw jw;
@@ -271,11 +302,17 @@ static int write_json(const struct session *s, FILE *out, struct spot_err *err)
     spot_jw_init(&jw, out, true);
     spot_jw_begin_doc(&jw, "spot.plan", 1, &s->prov);
     spot_jw_str(&jw, "kind", "fleet");
+    if (s->is_risk)
+        spot_jw_real(&jw, "time_s", s->time_s);
     write_buy(&jw, s);
     write_route(&jw, s);
     spot_jw_object(&jw, "expected");
     spot_jw_real(&jw, "usd_per_h", a->usd_per_h);
+    if (s->is_risk)
+        write_risk(&jw, s);
     spot_jw_end(&jw);
+    if (s->is_scaled)
+        write_scale(&jw, s);
     spot_jw_real(&jw, "bound", a->bound);
     spot_jw_real(&jw, "gap", a->usd_per_h > 0 ? fmax(0, 1 - a->bound / a->usd_per_h) : 0);
     spot_jw_array(&jw, "why");
@@ -286,7 +323,7 @@ static int write_json(const struct session *s, FILE *out, struct spot_err *err)
     return spot_jw_close(&jw, err);
 }
 
-static void print_table(const struct session *s, FILE *out)
+static void print_table(const struct plan_fleet *s, FILE *out)
 {
     static const struct spot_column column[] = {
         { "zone", false }, { "instance_type", false }, { "market", false },
@@ -311,7 +348,7 @@ static void print_table(const struct session *s, FILE *out)
         fprintf(out, "%s\n", s->why[i]);
 }
 
-static int run(struct session *s, struct spot_err *err)
+static int run(struct plan_fleet *s, struct spot_err *err)
 {
     enum spot_format format;
     struct spot_out out;
@@ -322,10 +359,19 @@ static int run(struct session *s, struct spot_err *err)
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_JSON);
     if (!strcmp(o.policy, "melange") && !o.slices)
         return spot_err_set(err, SPOT_EUSAGE, "--policy melange needs --slices");
+    if (!o.market)
+        o.market = o.forecast ? "both" : "on-demand";
+    s->is_risk = o.forecast || o.zone_max || o.current;
+    if (s->is_risk && !strcmp(o.policy, "melange"))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--policy melange knows no --forecast, --zone-max or --current");
     s->demand.rho = strcmp(o.policy, "melange") != 0 ? o.rho : 1;
     s->demand.slices = (int64_t)o.slices;
     if (read_catalogue(s, err) || read_load(s, err) ||
-        spot_fleet_serve(&s->demand, o.limit_s, &s->answer, err))
+        (o.requests && plan_fleet_read_requests(s, err)) || (o.current && plan_fleet_scale(s, err)))
+        return -1;
+    if (s->is_risk ? plan_fleet_solve_risk(s, err)
+                   : spot_fleet_serve(&s->demand, o.limit_s, &s->answer, err))
         return -1;
     explain(s);
     if (o.explain && !o.common.quiet && format != SPOT_FORMAT_TABLE)
@@ -342,8 +388,17 @@ static int run(struct session *s, struct spot_err *err)
 
 static const struct spot_cli cli = {
     .name = "spot-plan fleet",
-    .need = (const struct spot_opt_need[]){ { "slices", "policy melange" }, { NULL, NULL } },
-    .reads = (const char *const[]){ "catalogue", "load", "job", "forecast", NULL },
+    .need = (const struct spot_opt_need[]){ { "slices", "policy melange" },
+                                            { "unserved", "forecast" },
+                                            { "tail", "forecast" },
+                                            { "cold-start", "forecast" },
+                                            { "scenarios", "forecast" },
+                                            { "fresh", "forecast" },
+                                            { "window", "requests" },
+                                            { "up", "current" },
+                                            { "down", "current" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "catalogue", "load", "job", "forecast", "requests", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .required =
         (const struct spot_opt_required[]){ { "catalogue", "what can be had" }, { NULL, NULL } },
@@ -367,34 +422,71 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "load", &o.load, "file",
               "spot.demand/1: requests by size, and what each type answers (required)", 0, 0 },
             { SPOT_OPT_STRING, 0, "market", &o.market, "name",
-              "on-demand, spot or both (default: on-demand to serve, both to train)", 0, 0 },
+              "on-demand, spot or both (default with --forecast, and to train)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "forecast", &o.forecast, "file",
+              "spot.forecast/1: plan under joint scenarios of zones", 0, 0 },
+            { SPOT_OPT_REAL, 0, "unserved", &o.unserved, "share",
+              "unserved share of the load, mean of the worst scenarios (default .01)", 0, 0.999 },
+            { SPOT_OPT_REAL, 0, "tail", &o.tail, "share",
+              "share of scenarios that are not among the worst (default .95)", 0, 0.999 },
+            { SPOT_OPT_SECS, 0, "cold-start", &o.cold_start_s, "time",
+              "time to replace an instance (default: a step of the forecast)", 0, 1e6 },
             { SPOT_OPT_REAL, 0, "rho", &o.rho, "share",
               "utilisation cap of an instance (default .9)", 0.01, 1 },
             { SPOT_OPT_STRING, 0, "policy", &o.policy, "name",
               "spot (default): any split of a bucket; melange: whole slices, rho 1", 0, 0 },
             { SPOT_OPT_U64, 0, "slices", &o.slices, "n", "melange: slices per bucket", 1,
               SPOT_FLEET_SLICES_MAX },
+            { SPOT_OPT_GROUP, .help = "limits" },
+            { SPOT_OPT_STRING, 0, "regions", &o.regions, "names",
+              "only these regions or zones, comma-separated", 0, 0 },
+            { SPOT_OPT_STRING, 0, "types", &o.types, "names", "only these instance types", 0, 0 },
+            { SPOT_OPT_STRING, 0, "deny", &o.deny, "names", "none of these regions, zones or types",
+              0, 0 },
+            { SPOT_OPT_U64, 0, "zone-max", &o.zone_max, "n", "most machines in one zone", 1,
+              1000000 },
+            { SPOT_OPT_GROUP, .help = "follow a load" },
+            { SPOT_OPT_STRING, 0, "current", &o.current, "file",
+              "spot.plan/1 in force (train: [ZONE/]TYPE[:MARKET]=COUNT,..)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "requests", &o.requests, "file",
+              "request trace; rates are those of its last --window", 0, 0 },
+            { SPOT_OPT_SECS, 0, "window", &o.window_s, "time", "window of the rate (default 60s)",
+              1e-3, 1e6 },
+            { SPOT_OPT_SECS, 0, "time", &o.time_s, "time",
+              "now (default: the last request, or the forecast's time)", 0, 1e12 },
+            { SPOT_OPT_SECS, 0, "up", &o.up_s, "time",
+              "buy after being short for this long (default 300s)", 0, 1e9 },
+            { SPOT_OPT_SECS, 0, "down", &o.down_s, "time",
+              "release after less would do for this long (default 1200s)", 0, 1e9 },
+            { SPOT_OPT_MORE, .help = "scenarios and solver" },
+            { SPOT_OPT_U64, 0, "scenarios", &o.scenarios, "n", "scenarios to draw (default 1000)",
+              1, SPOT_FLEET_SCENARIOS_MAX },
+            { SPOT_OPT_U64, 0, "fresh", &o.fresh, "n",
+              "other scenarios to test the plan on (default 2000; 0: none)", 0,
+              SPOT_FLEET_SCENARIOS_MAX },
+            { SPOT_OPT_REAL, 0, "correlation", &o.correlation, "r",
+              "rank correlation across regions (default .15)", 0, 0.999 },
+            { SPOT_OPT_REAL, 0, "region-correlation", &o.region_correlation, "r",
+              "rank correlation within a region (default .45)", 0, 0.999 },
+            { SPOT_OPT_REAL, 0, "gap", &o.gap, "share",
+              "accepted distance from the bound (default .005)", 0, 1 },
             { SPOT_OPT_SECS, 0, "limit", &o.limit_s, "time",
               "time limit of the solver (default 60s)", 1, 1e6 },
             { SPOT_OPT_GROUP, .help = "--kind train" },
-            { SPOT_OPT_STRING, 0, "job", &o.train.job, "file", "spot.job/1 (required)", 0, 0 },
-            { SPOT_OPT_REAL, 0, "loss", &o.train.loss, "x",
+            { SPOT_OPT_STRING, 0, "job", &train.job, "file", "spot.job/1 (required)", 0, 0 },
+            { SPOT_OPT_REAL, 0, "loss", &train.loss, "x",
               "loss to reach, for a job with 'async' (required)", 0, 1e9 },
-            { SPOT_OPT_REAL, 0, "loss-now", &o.train.loss_now, "x",
+            { SPOT_OPT_REAL, 0, "loss-now", &train.loss_now, "x",
               "loss reached so far (default: training begins)", 0, 1e9 },
-            { SPOT_OPT_REAL, 0, "samples", &o.train.samples, "n",
+            { SPOT_OPT_REAL, 0, "samples", &train.samples, "n",
               "samples to compute, for a job without 'async' (required)", 0, 1e18 },
-            { SPOT_OPT_SECS, 0, "deadline", &o.train.deadline_s, "time",
+            { SPOT_OPT_SECS, 0, "deadline", &train.deadline_s, "time",
               "deadline, from now (required)", 1e-3, 1e9 },
-            { SPOT_OPT_STRING, 0, "current", &o.train.current, "list",
-              "running instances, [ZONE/]TYPE[:MARKET]=COUNT apart by commas", 0, 0 },
-            { SPOT_OPT_SECS, 0, "restart", &o.train.restart_s, "time",
+            { SPOT_OPT_SECS, 0, "restart", &train.restart_s, "time",
               "time until a new instance computes (default 0)", 0, 1e6 },
-            { SPOT_OPT_REAL, 0, "losses-per-h", &o.train.loss_per_h, "n",
+            { SPOT_OPT_REAL, 0, "losses-per-h", &train.loss_per_h, "n",
               "losses per spot instance and hour (default 0)", 0, 1e4 },
-            { SPOT_OPT_STRING, 0, "forecast", &o.train.forecast, "file",
-              "spot.forecast/1: losses and availability of spot by zone and type", 0, 0 },
-            { SPOT_OPT_STRING, 0, "solver", &o.train.solver, "name",
+            { SPOT_OPT_STRING, 0, "solver", &train.solver, "name",
               "spot (default), or as published: spotdnn-code, spotdnn-paper", 0, 0 },
             { SPOT_OPT_GROUP, .help = "output" },
             { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL,
@@ -404,27 +496,29 @@ static const struct spot_cli cli = {
         },
 };
 
-static int train(struct spot_err *err)
+static int plan_training(struct spot_err *err)
 {
-    struct plan_fleet_train t = o.train;
+    struct plan_fleet_train t = train;
 
     if (!t.job || !(t.deadline_s > 0))
         return spot_err_set(err, SPOT_EUSAGE, "--kind train needs --job and --deadline");
     t.common = &o.common;
     t.catalogue = o.catalogue;
     t.explain = o.explain;
+    t.forecast = o.forecast;
+    t.current = o.current;
     t.market = o.market ? o.market : strcmp(t.solver, "spot") != 0 ? "spot" : "both";
     return plan_fleet_train(&t, err);
 }
 
 static int serve(struct spot_err *err)
 {
-    struct session s = {
+    struct plan_fleet s = {
+        .o = &o,
         .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
     };
     int rc;
 
-    o.market = o.market ? o.market : "on-demand";
     if (!o.load)
         return spot_err_set(err, SPOT_EUSAGE, "--load is needed: what is asked for");
     rc = run(&s, err);
@@ -437,8 +531,13 @@ static int serve(struct spot_err *err)
     free(s.bucket);
     free(s.rate_per_s);
     free(s.per_s);
+    free(s.prompt_token);
+    free(s.output_token);
+    free(s.held);
     free(s.why);
     spot_fleet_release(&s.answer);
+    spot_fleet_risk_release(&s.risk);
+    spot_json_release(&s.current);
     spot_prov_release(&s.prov);
     spot_json_release(&s.json);
     return rc;
@@ -448,7 +547,7 @@ static int plan_fleet(char **operand, size_t n, struct spot_err *err)
 {
     (void)operand;
     (void)n;
-    return (!strcmp(o.kind, "train") ? train : serve)(err);
+    return (!strcmp(o.kind, "train") ? plan_training : serve)(err);
 }
 
 const struct spot_command plan_fleet_command = {

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* plan_fleet.h - what the files of spot-plan fleet --kind serve share. */
+#ifndef SPOT_PLAN_PLAN_FLEET_H
+#define SPOT_PLAN_PLAN_FLEET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/tool.h"
+#include "common/json.h"
+#include "common/prov.h"
+#include "plan/fleet.h"
+#include "plan/fleet_risk.h"
+#include "plan/fleet_scale.h"
+
+enum { PLAN_FLEET_WHY = 384, PLAN_FLEET_WHY_MAX = 64 };
+
+struct plan_fleet_options {
+    struct spot_tool_common common;
+    const char *kind, *catalogue, *load, *policy, *market;
+    const char *forecast, *regions, *types, *deny, *current, *requests;
+    uint64_t slices, scenarios, fresh, zone_max;
+    double rho, limit_s, unserved, tail, correlation, region_correlation, cold_start_s, gap;
+    double time_s, window_s, up_s, down_s;
+    bool explain;
+};
+
+struct plan_fleet_offer {
+    char *zone, *type;
+    bool is_spot;
+};
+
+/* What is bought; the strings belong to somebody else. */
+struct plan_fleet_buy {
+    const char *zone, *type;
+    bool is_spot;
+    int64_t count;
+};
+
+struct plan_fleet {
+    const struct plan_fleet_options *o;
+    struct spot_json_doc json, current;
+    struct spot_fleet_demand demand;
+    const char **bucket;
+    double *rate_per_s, *per_s;          /* [n_bucket], [n_bucket][n_offer] */
+    double *prompt_token, *output_token; /* [n_bucket], 0: not said */
+    struct plan_fleet_offer *offer;
+    struct spot_fleet_offer *priced;
+    size_t cap_offer, cap_priced;
+    struct spot_fleet_answer answer; /* either way; usd_per_h, bound */
+    struct spot_fleet_risk_answer risk;
+    struct spot_fleet_promise fresh; /* of scenarios that the plan has not seen */
+    bool is_risk, has_fresh;
+    size_t n_scenario;
+    struct plan_fleet_buy *held; /* of --current */
+    size_t n_held;
+    struct spot_fleet_scale scale;
+    bool is_scaled, is_waiting; /* waiting: `held` is bought again */
+    double time_s;
+    struct spot_prov prov;
+    char (*why)[PLAN_FLEET_WHY];
+    size_t n_why, cap_why;
+};
+
+/* A line of `why`; past PLAN_FLEET_WHY_MAX lines it is not shown. */
+char *plan_fleet_why(struct plan_fleet *s);
+
+/* May an offer be had at all, by --regions, --types and --deny? */
+bool plan_fleet_is_allowed(const struct plan_fleet_options *o, const char *zone, const char *type);
+
+/* Under scenarios, or caps of zones: fills answer, risk, why. */
+int plan_fleet_solve_risk(struct plan_fleet *s, struct spot_err *err);
+
+/* Rates from --requests; --current and what became of it. */
+int plan_fleet_read_requests(struct plan_fleet *s, struct spot_err *err);
+int plan_fleet_scale(struct plan_fleet *s, struct spot_err *err);
+
+#endif /* SPOT_PLAN_PLAN_FLEET_H */

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-plan fleet with a fleet that is held: rates as they come in, and the fleet of --current kept
+ * until a delay is over. The plan that comes out has all that the next call needs. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "plan_fleet.h"
+#include "trace/load_trace.h"
+
+enum { BUYS_MAX = 100000 };
+
+/* The bucket whose sizes are nearest in logarithms; those that name none take any. */
+static size_t nearest(const struct plan_fleet *s, double prompt, double output)
+{
+    double least = HUGE_VAL;
+    size_t best = 0;
+
+    for (size_t b = 0; b < s->demand.n_bucket; b++) {
+        const double x = s->prompt_token[b] > 0 ? log(prompt / s->prompt_token[b]) : 0;
+        const double y = s->output_token[b] > 0 ? log(output / s->output_token[b]) : 0;
+
+        if (x * x + y * y < least) {
+            least = x * x + y * y;
+            best = b;
+        }
+    }
+    return best;
+}
+
+int plan_fleet_read_requests(struct plan_fleet *s, struct spot_err *err)
+{
+    struct spot_load load = { 0 };
+    bool has_sizes = false;
+    double sum = 0, from_s;
+    size_t n = 0;
+
+    if (spot_load_read_path(&load, s->o->requests, 0, err))
+        return -1;
+    spot_prov_add(&s->prov, s->o->requests, load.xxh3);
+    s->time_s = s->o->time_s >= 0 ? s->o->time_s : load.time_s[load.n - 1];
+    from_s = s->time_s - s->o->window_s;
+    for (size_t b = 0; b < s->demand.n_bucket; b++) {
+        has_sizes |= s->prompt_token[b] > 0 || s->output_token[b] > 0;
+        sum += s->rate_per_s[b];
+        if (has_sizes)
+            s->rate_per_s[b] = 0;
+    }
+    for (size_t b = 0; has_sizes && b < s->demand.n_bucket; b++)
+        s->rate_per_s[b] = 0;
+    for (size_t i = 0; i < load.n; i++) {
+        if (load.time_s[i] <= from_s || load.time_s[i] > s->time_s)
+            continue;
+        n++;
+        if (has_sizes)
+            s->rate_per_s[nearest(s, load.prompt_token[i], load.output_token[i])] +=
+                1 / s->o->window_s;
+    }
+    for (size_t b = 0; !has_sizes && sum > 0 && b < s->demand.n_bucket; b++)
+        s->rate_per_s[b] *= (double)n / s->o->window_s / sum;
+    spot_load_release(&load);
+    if (n)
+        return 0;
+    return spot_err_set(err, SPOT_EINFEASIBLE,
+                        "no request came from %g to %g s: nothing to plan for", from_s, s->time_s);
+}
+
+static int read_buy(struct plan_fleet *s, const struct spot_json_value *row, size_t i,
+                    struct spot_err *err)
+{
+    const char *type = spot_json_text(spot_json_get(row, "instance_type"));
+    const char *zone = spot_json_text(spot_json_get(row, "zone"));
+    const char *market = spot_json_text(spot_json_get(row, "market"));
+    const struct spot_json_value *count = spot_json_get(row, "count");
+    char at[64];
+
+    snprintf(at, sizeof(at), "/buy/%zu", i);
+    if (!type || !market || (strcmp(market, "spot") != 0 && strcmp(market, "on-demand") != 0) ||
+        !spot_json_is_number(count) ||
+        !(spot_json_number(count) >= 0 && spot_json_number(count) <= 1e9))
+        return spot_json_fail(&s->current, at, err,
+                              "expected instance_type, market (spot or on-demand) and count");
+    s->held[s->n_held++] = (struct plan_fleet_buy){ zone ? zone : "", type, *market == 's',
+                                                    (int64_t)spot_json_number(count) };
+    return 0;
+}
+
+static int read_clock(struct plan_fleet *s, struct spot_err *err)
+{
+    const struct spot_json_value *scale = spot_json_get(s->current.root, "autoscale");
+    const struct spot_json_value *since = spot_json_get(scale, "since_s");
+    const char *side = spot_json_text(spot_json_get(scale, "side"));
+
+    if (!scale)
+        return 0;
+    for (int i = 0; side && i < 3; i++)
+        if (!strcmp(side, spot_fleet_side_name[i]) && spot_json_is_number(since)) {
+            s->scale =
+                (struct spot_fleet_scale){ (enum spot_fleet_side)i, spot_json_number(since) };
+            return 0;
+        }
+    return spot_json_fail(&s->current, "/autoscale", err,
+                          "expected side (same, up or down) and since_s");
+}
+
+int plan_fleet_scale(struct plan_fleet *s, struct spot_err *err)
+{
+    const struct spot_json_value *list, *kind;
+
+    if (spot_json_load_path(&s->current, s->o->current, err) ||
+        spot_json_expect_schema(&s->current, "spot.plan", 1, err) ||
+        spot_json_array(&s->current, s->current.root, "", "buy", true, BUYS_MAX, &list, err))
+        return -1;
+    kind = spot_json_get(s->current.root, "kind");
+    if (!spot_json_text(kind) || strcmp(spot_json_text(kind), "fleet") != 0)
+        return spot_json_fail(&s->current, "/kind", err, "expected fleet");
+    spot_prov_add(&s->prov, s->current.source, s->current.hash);
+    s->held = spot_xcalloc(spot_json_array_size(list), sizeof(*s->held));
+    for (size_t i = 0; i < spot_json_array_size(list); i++)
+        if (read_buy(s, spot_json_entry(list, i), i, err))
+            return -1;
+    s->is_scaled = true;
+    return read_clock(s, err);
+}
