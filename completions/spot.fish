@@ -496,6 +496,12 @@ complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l cold-start -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l tick -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l spot-usd-per-h -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l on-demand-usd-per-h -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l load -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l per-replica -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l rho -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l window -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l up -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l down -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l policy -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l availability -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l steps

@@ -16,11 +16,11 @@ enum { STATES_MAX = 512, CELLS_MAX = 1 << 28, HALVINGS = 24 };
 struct program {
     const struct spot_fleet_play *play;
     size_t n_state;
-    int *in_zone;    /* [n_state][n_zone + 1], the last is on demand */
-    double *usd;     /* [n_state] a tick */
-    uint8_t *serves; /* [n_state][n_state] before, now */
-    uint16_t *from;  /* [n_tick][n_state] */
-    size_t *path;    /* [n_tick] */
+    int *in_zone;   /* [n_state][n_zone + 1], the last is on demand */
+    double *usd;    /* [n_state] a tick */
+    uint8_t *ready; /* [n_state][n_state] that answer: before, now */
+    uint16_t *from; /* [n_tick][n_state] */
+    size_t *path;   /* [n_tick] */
     double misses, cost;
 };
 
@@ -60,7 +60,7 @@ static void fill_states(struct program *p, const int *most)
 
                 ready += play->cold && before < now ? before : now;
             }
-            p->serves[a * p->n_state + b] = ready >= play->wanted;
+            p->ready[a * p->n_state + b] = (uint8_t)ready;
         }
 }
 
@@ -86,11 +86,17 @@ static int prepare(struct program *p, struct spot_err *err)
     }
     p->in_zone = spot_xcalloc(p->n_state * (play->n_zone + 1), sizeof(int));
     p->usd = spot_xcalloc(p->n_state, sizeof(double));
-    p->serves = spot_xcalloc(p->n_state * p->n_state, 1);
+    p->ready = spot_xcalloc(p->n_state * p->n_state, 1);
     p->from = spot_xcalloc(p->n_state * play->n_tick, sizeof(*p->from));
     p->path = spot_xcalloc(play->n_tick, sizeof(*p->path));
     fill_states(p, most);
     return 0;
+}
+
+/* Replicas that serve a tick's load. */
+static int least_at(const struct program *p, size_t t)
+{
+    return p->play->load ? (int)ceil(p->play->load[t] - 1e-9) : p->play->wanted;
 }
 
 /* State 0 runs nothing: what was before the first tick. */
@@ -106,7 +112,7 @@ static void walk_back(struct program *p, const double *best)
 
         p->path[t] = at;
         p->cost += p->usd[at];
-        p->misses += !p->serves[before * p->n_state + at];
+        p->misses += p->ready[before * p->n_state + at] < least_at(p, t);
         at = before;
     }
 }
@@ -120,12 +126,13 @@ static void solve(struct program *p, double price)
     for (size_t i = 1; i < n; i++)
         best[i] = HUGE_VAL;
     for (size_t t = 0; t < p->play->n_tick; t++) {
+        const int least = least_at(p, t);
         double *old = best;
 
         for (size_t b = 0; b < n; b++) {
             next[b] = HUGE_VAL;
             for (size_t a = 0; fits(p, b, t) && a < n; a++) {
-                const double usd = best[a] + p->usd[b] + (p->serves[a * n + b] ? 0 : price);
+                const double usd = best[a] + p->usd[b] + (p->ready[a * n + b] >= least ? 0 : price);
 
                 if (usd < next[b]) {
                     next[b] = usd;
@@ -146,11 +153,12 @@ static void report(const struct program *p, struct spot_fleet_result *r,
     const struct spot_fleet_play *play = p->play;
     const size_t n = play->n_zone;
     const int *old = p->in_zone; /* nothing */
+    double backlog = 0;
 
     for (size_t t = 0; t < play->n_tick; t++) {
         const int *now = p->in_zone + p->path[t] * (n + 1);
         struct spot_fleet_step s = { .on_demand = now[n], .usd = p->usd[p->path[t]] };
-        int short_of;
+        double load = play->load ? play->load[t] : play->wanted, short_of;
 
         for (size_t z = 0; z <= n; z++) {
             const int ready = play->cold && old[z] < now[z] ? old[z] : now[z];
@@ -162,9 +170,11 @@ static void report(const struct program *p, struct spot_fleet_result *r,
             if (now[z] > old[z])
                 *(z < n ? &r->spot_launches : &r->on_demand_launches) += (size_t)(now[z] - old[z]);
         }
-        short_of = play->wanted - s.spot_ready - s.on_demand_ready;
+        short_of = load - s.spot_ready - s.on_demand_ready;
         r->availability += short_of <= 0;
-        r->unserved_share += short_of > 0 ? short_of : 0;
+        r->unserved_share += fmax(0, short_of);
+        backlog = fmax(0, backlog + short_of);
+        r->wait_s += play->load ? backlog * play->tick_s : 0;
         r->usd += s.usd;
         r->on_demand_share += now[n] * play->on_demand_usd_per_h * play->tick_s / 3600;
         if (step)
@@ -202,7 +212,7 @@ int spot_fleet_omniscient(const struct spot_fleet_play *play, struct spot_fleet_
     }
     free(p.in_zone);
     free(p.usd);
-    free(p.serves);
+    free(p.ready);
     free(p.from);
     free(p.path);
     return rc;

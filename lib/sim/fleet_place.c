@@ -62,6 +62,8 @@ static void fill(struct spot_fleet_state *s, size_t target)
     size_t z;
 
     s->attempts_round++;
+    while (s->n_unit > target)
+        spot_fleet_end_unit(s, s->n_unit - 1);
     for (size_t failed = 0; s->n_unit < target && failed < s->play->n_zone;) {
         if ((z = next_zone(s)) == s->play->n_zone)
             break;
@@ -94,6 +96,9 @@ static void spread(struct spot_fleet_state *s, size_t target)
             continue;
         const size_t want = target / n + (place++ < target % n);
 
+        for (size_t i = s->n_unit; (size_t)s->in_zone[z] > want && i-- > 0;)
+            if (s->unit[i].zone == z)
+                spot_fleet_end_unit(s, i);
         while ((size_t)s->in_zone[z] < want && spot_fleet_launch(s, z))
             continue;
     }
@@ -101,11 +106,13 @@ static void spread(struct spot_fleet_state *s, size_t target)
 
 static size_t fall_back(const struct spot_fleet_state *s)
 {
-    const size_t wanted = (size_t)s->play->wanted;
+    const size_t wanted = s->wanted;
     const size_t target = wanted + (size_t)s->play->extra, ready = spot_fleet_ready(s);
 
     if (s->policy == SPOT_FLEET_ON_DEMAND)
         return wanted;
+    if (s->policy == SPOT_FLEET_PEAK)
+        return (size_t)s->play->wanted;
     if (s->policy == SPOT_FLEET_ASG)
         return (wanted + 9) / 10;
     if (s->play->fallback == SPOT_FLEET_FOR_READY && ready < target)
@@ -117,12 +124,12 @@ static size_t fall_back(const struct spot_fleet_state *s)
 
 void spot_fleet_place(struct spot_fleet_state *s)
 {
-    const size_t target = (size_t)s->play->wanted + (size_t)s->play->extra;
+    const size_t target = s->wanted + (size_t)s->play->extra;
 
     if (s->policy == SPOT_FLEET_ROUND_ROBIN || s->policy == SPOT_FLEET_HEDGE ||
         s->policy == SPOT_FLEET_REPAIRED)
         fill(s, target);
-    else if (s->policy != SPOT_FLEET_ON_DEMAND)
-        spread(s, target - (s->policy == SPOT_FLEET_ASG ? ((size_t)s->play->wanted + 9) / 10 : 0));
+    else if (s->policy != SPOT_FLEET_ON_DEMAND && s->policy != SPOT_FLEET_PEAK)
+        spread(s, target - (s->policy == SPOT_FLEET_ASG ? (s->wanted + 9) / 10 : 0));
     spot_fleet_set_on_demand(s, fall_back(s));
 }

@@ -10,11 +10,12 @@
 #include "trace/region.h"
 
 const char *const spot_fleet_policy_name[SPOT_FLEET_POLICIES] = {
-    "on-demand", "even-spread",        "round-robin", "aws-spot-like", "asg-like",
-    "spothedge", "spothedge-repaired", "spot",        "spot-law",      "omniscient",
+    "on-demand", "on-demand-peak",     "even-spread", "round-robin", "aws-spot-like", "asg-like",
+    "spothedge", "spothedge-repaired", "spot",        "spot-law",    "omniscient",
 };
 const char *const spot_fleet_policy_about[SPOT_FLEET_POLICIES] = {
     "the replicas wanted, on demand",
+    "the most that are ever wanted, on demand, always",
     "an even share of the replicas in each zone, whether it has room or not",
     "spot, the next zone at every attempt",
     "an even share in each zone of the region with the most zones",
@@ -87,36 +88,57 @@ static void preempt(struct spot_fleet_state *s)
         }
 }
 
-static bool account(struct spot_fleet_state *s, struct spot_fleet_step *step)
+/* What comes in a tick, in replicas. */
+static double load_at(const struct spot_fleet_play *play, size_t t)
+{
+    return play->load ? play->load[t] : play->wanted;
+}
+
+/* A queue without limit: what does not fit waits, and is answered when there is room. Its mean
+ * length over what comes is the mean wait (Little). */
+static void queue(struct spot_fleet_state *s, double load, double ready)
+{
+    s->backlog = fmax(0, s->backlog + load - ready);
+    s->total->wait_s += s->backlog * s->play->tick_s;
+}
+
+/* Returns how many answer. */
+static size_t account(struct spot_fleet_state *s, struct spot_fleet_step *step)
 {
     const struct spot_fleet_play *play = s->play;
-    const double hours = play->tick_s / 3600;
-    const size_t ready = spot_fleet_ready(s), wanted = (size_t)play->wanted;
-    const size_t standing = spot_fleet_standing(s);
-    size_t n;
+    const double hours = play->tick_s / 3600, load = load_at(play, s->t);
+    const size_t ready = spot_fleet_ready(s), standing = spot_fleet_standing(s);
+    const double n = (double)(ready + standing);
     double spot = 0, demand = (double)s->n_on_demand * play->on_demand_usd_per_h * hours;
 
     for (size_t i = 0; i < s->n_unit; i++)
         spot += play->usd_per_h[s->unit[i].zone] * hours;
-    n = ready + standing;
     s->total->usd += spot + demand;
     s->total->on_demand_share += demand;
-    s->total->availability += n >= wanted;
-    s->total->unserved_share += n < wanted ? (double)(wanted - n) : 0;
+    s->total->availability += n >= load;
+    s->total->unserved_share += fmax(0, load - n);
+    if (play->load)
+        queue(s, load, n);
     if (step)
         *step = (struct spot_fleet_step){ (int)s->n_unit, (int)ready, (int)s->n_on_demand,
                                           (int)standing, spot + demand };
-    return n >= wanted;
+    return ready + standing;
 }
 
 static void finish(const struct spot_fleet_play *play, struct spot_fleet_result *r)
 {
-    const double ticks = (double)play->n_tick, n = play->wanted;
+    double load = 0, whole = 0;
 
-    r->availability /= ticks;
-    r->unserved_share /= ticks * n;
+    for (size_t t = 0; t < play->n_tick; t++) {
+        load += load_at(play, t);
+        whole += ceil(load_at(play, t) - 1e-9);
+    }
+    r->availability /= (double)play->n_tick;
+    r->unserved_share /= fmax(load, 1e-300);
+    r->wait_s /= fmax(load, 1e-300);
     r->on_demand_share = r->usd > 0 ? r->on_demand_share / r->usd : 0;
-    r->cost_ratio = r->usd / (n * ticks * play->on_demand_usd_per_h * play->tick_s / 3600);
+    r->cost_ratio =
+        r->usd / (fmax(whole, 1e-300) * play->on_demand_usd_per_h * play->tick_s / 3600);
 }
 
 static int check(const struct spot_fleet_play *play, struct spot_err *err)
@@ -157,17 +179,21 @@ static void choose_region(struct spot_fleet_state *s)
 static void step_once(struct spot_fleet_state *s, struct spot_fleet_step *step, int32_t *in_zone)
 {
     const size_t n_zone = s->play->n_zone;
-    bool is_served;
+    const size_t before = s->wanted;
+    size_t answers;
 
     s->room = s->play->count + s->t * n_zone;
+    s->wanted = (size_t)(s->play->asked ? s->play->asked[s->t] : s->play->wanted);
+    if (s->ours && s->play->load)
+        s->wanted = spot_fleet_ours_wanted(s);
     preempt(s);
     if (s->ours)
         spot_fleet_ours_step(s);
     else
         spot_fleet_place(s);
-    is_served = account(s, step ? step + s->t : NULL);
-    if (s->ours)
-        spot_fleet_ours_saw(s, is_served);
+    answers = account(s, step ? step + s->t : NULL);
+    if (s->ours) /* what is wanted only now cannot be there yet */
+        spot_fleet_ours_saw(s, answers >= (s->t && before < s->wanted ? before : s->wanted));
     for (size_t z = 0; in_zone && z < n_zone; z++)
         in_zone[s->t * n_zone + z] = s->in_zone[z];
 }

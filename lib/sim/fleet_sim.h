@@ -23,6 +23,7 @@ enum { SPOT_FLEET_REPLICAS_MAX = 256, SPOT_FLEET_ZONES_MAX = 256 };
 
 enum spot_fleet_policy {
     SPOT_FLEET_ON_DEMAND,
+    SPOT_FLEET_PEAK,        /* the most ever wanted, on demand */
     SPOT_FLEET_EVEN,        /* replica i in zone i mod zones, always */
     SPOT_FLEET_ROUND_ROBIN, /* the next zone at every attempt */
     SPOT_FLEET_AWS_SPOT,    /* even, in the zones of one region */
@@ -50,8 +51,10 @@ struct spot_fleet_play {
     const double *usd_per_h; /* [n_zone] of spot, > 0 */
     double on_demand_usd_per_h, tick_s;
     size_t n_zone, n_tick;
-    int wanted;                        /* 1..SPOT_FLEET_REPLICAS_MAX */
-    int extra;                         /* of the policies of others, beside `wanted` */
+    const double *load;   /* [n_tick] what comes, in replicas; NULL: `wanted`, always */
+    const int32_t *asked; /* [n_tick] replicas the autoscaler asks for, 0..wanted; NULL: `wanted` */
+    int wanted;           /* 1..SPOT_FLEET_REPLICAS_MAX */
+    int extra;            /* of the policies of others, beside `wanted` */
     enum spot_fleet_fallback fallback; /* theirs too */
     size_t cold;                       /* ticks, 0 or more */
     double availability;               /* aim of ours and of the omniscient one, (0, 1) */
@@ -59,9 +62,10 @@ struct spot_fleet_play {
 
 struct spot_fleet_result {
     double availability; /* share of ticks served */
-    double cost_ratio;   /* to `wanted` on demand for the whole time */
+    double cost_ratio;   /* to on demand for just the load in whole replicas (`wanted`, always) */
     double usd;
-    double unserved_share;  /* of replica-ticks wanted */
+    double unserved_share;  /* of the load, in the tick in which it comes */
+    double wait_s;          /* were it to queue instead, a request's mean wait: a fluid */
     double on_demand_share; /* of usd */
     size_t preempted, failed, spot_launches, on_demand_launches;
     double bound_usd; /* omniscient: no plan of that availability costs less; else 0 */

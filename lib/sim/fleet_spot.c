@@ -13,8 +13,9 @@
 #include "sim/fleet_hazard.h"
 #include "sim/fleet_state.h"
 
-enum { SPARES_MAX = 16 };
-static const double worth_gain = 3e-4, worth_first = 1000, worth_least = 10, worth_most = 1e5;
+enum { SPARES_MAX = 16, LOAD_TICKS = 4 };
+static const double factor_first = 1.2, factor_most = 4, factor_gain = 0.1;
+static const double worth_gain = 3e-4, worth_first = 0.5, worth_least = 1.25, worth_most = 1e5;
 
 struct slot {
     size_t zone, level, unit; /* SIZE_MAX: not launched */
@@ -27,8 +28,10 @@ struct spot_fleet_ours {
     struct spot_fleet_hazard *hazard;
     struct slot *slot; /* [n_slot], the ones to take first in front */
     size_t n_slot, n_kept;
-    double miss;  /* P(the next tick is not served), as the choice has it */
-    double worth; /* of a served tick, in ticks of the cheapest spot */
+    double factor;  /* of the load of late */
+    size_t *wanted; /* [n_tick] by it */
+    double miss;    /* P(the next tick is not served), as the choice has it */
+    double worth;   /* of a served tick, in ticks of the cheapest spot */
     double cheapest;
     double *fall;       /* [n_zone][n_level + 1] P(that many at least) */
     double *sum, *next; /* [wanted + 1] P(that many survive), the last: or more */
@@ -48,7 +51,9 @@ struct spot_fleet_ours *spot_fleet_ours_new(const struct spot_fleet_play *play)
     o->sum = spot_xcalloc((size_t)play->wanted + 1, sizeof(double));
     o->next = spot_xcalloc((size_t)play->wanted + 1, sizeof(double));
     o->taken = spot_xcalloc(play->n_zone, sizeof(*o->taken));
-    o->worth = worth_first;
+    o->worth = worth_first / (1 - play->availability);
+    o->factor = factor_first;
+    o->wanted = play->load ? spot_xcalloc(play->n_tick, sizeof(*o->wanted)) : NULL;
     o->cheapest = play->usd_per_h[0];
     for (size_t z = 1; z < play->n_zone; z++)
         o->cheapest = fmin(o->cheapest, play->usd_per_h[z]);
@@ -67,11 +72,35 @@ void spot_fleet_ours_free(struct spot_fleet_ours *o)
     spot_fleet_hazard_free(o->hazard);
     free(o->slot);
     free(o->fall);
+    free(o->wanted);
     free(o->sum);
     free(o->next);
     free(o->taken);
     free(o->is_taken);
     free(o);
+}
+
+/* Of a load that varies: so many times the most of the last ticks that it is above that no oftener
+ * than the aim. A load that was above raises the factor, any other lowers it. */
+size_t spot_fleet_ours_wanted(struct spot_fleet_state *s)
+{
+    struct spot_fleet_ours *o = s->ours;
+    const struct spot_fleet_play *play = s->play;
+    double most = 0;
+    size_t launched;
+
+    if (!s->t) {
+        o->wanted[0] = s->wanted;
+        return s->wanted;
+    }
+    launched = s->t > play->cold ? s->t - 1 - play->cold : 0; /* that could answer a tick ago */
+    o->factor *= exp(factor_gain * ((play->load[s->t - 1] > (double)o->wanted[launched]) -
+                                    (1 - play->availability)));
+    o->factor = fmin(factor_most, fmax(1, o->factor));
+    for (size_t back = 1; back <= LOAD_TICKS && back <= s->t; back++)
+        most = fmax(most, play->load[s->t - back]);
+    o->wanted[s->t] = (size_t)fmin(play->wanted, fmax(1, ceil(o->factor * most)));
+    return o->wanted[s->t];
 }
 
 void spot_fleet_ours_saw(struct spot_fleet_state *s, bool is_served)
@@ -80,7 +109,10 @@ void spot_fleet_ours_saw(struct spot_fleet_state *s, bool is_served)
     const double aim = 1 - s->play->availability;
 
     o->worth *= exp(worth_gain * ((o->miss + !is_served) / 2 / aim - 1));
-    o->worth = fmin(worth_most, fmax(worth_least, o->worth));
+    /* below, no replica at all would be cheaper than enough of them */
+    o->worth = fmin(worth_most, fmax(worth_least * (double)s->wanted *
+                                         s->play->on_demand_usd_per_h / o->cheapest,
+                                     o->worth));
 }
 
 static void add_slots(struct spot_fleet_state *s, size_t zone)
@@ -124,7 +156,7 @@ static int by_use(const void *a, const void *b)
 static void list_slots(struct spot_fleet_state *s)
 {
     struct spot_fleet_ours *o = s->ours;
-    const size_t wanted = (size_t)s->play->wanted;
+    const size_t wanted = s->wanted;
 
     o->n_slot = o->n_kept = 0;
     spot_fleet_hazard_step(o->hazard, s->room);
@@ -143,7 +175,7 @@ static void list_slots(struct spot_fleet_state *s)
 static void survive(struct spot_fleet_state *s, size_t n)
 {
     struct spot_fleet_ours *o = s->ours;
-    const size_t wanted = (size_t)s->play->wanted, wide = o->n_level + 1;
+    const size_t wanted = s->wanted, wide = o->n_level + 1;
 
     memset(o->taken, 0, s->play->n_zone * sizeof(*o->taken));
     memset(o->sum, 0, (wanted + 1) * sizeof(double));
@@ -172,7 +204,7 @@ static void survive(struct spot_fleet_state *s, size_t n)
 static size_t choose(struct spot_fleet_state *s, size_t *on_demand)
 {
     struct spot_fleet_ours *o = s->ours;
-    const size_t wanted = (size_t)s->play->wanted;
+    const size_t wanted = s->wanted;
     const size_t most = o->n_slot < wanted + SPARES_MAX ? o->n_slot : wanted + SPARES_MAX;
     double best = HUGE_VAL, price = 0;
     size_t choice = o->n_kept;
@@ -207,7 +239,7 @@ void spot_fleet_ours_step(struct spot_fleet_state *s)
     size_t on_demand = 0, needed, n;
 
     list_slots(s);
-    needed = (size_t)s->play->wanted - o->n_kept;
+    needed = s->wanted - o->n_kept;
     needed = needed < standing ? needed : standing;
     n = choose(s, &on_demand);
     o->is_taken = spot_xgrow(o->is_taken, &o->cap_taken, n_old + 1, sizeof(bool));

@@ -18,7 +18,8 @@ struct spot_fleet_ours;
 struct spot_fleet_state {
     const struct spot_fleet_play *play;
     enum spot_fleet_policy policy;
-    size_t t;
+    size_t t, wanted;             /* replicas, in this tick */
+    double backlog;               /* replica-ticks of load that wait, were they to */
     const int32_t *room;          /* [n_zone] of this tick */
     struct spot_fleet_unit *unit; /* [n_unit], by launch */
     size_t *on_demand;            /* [n_on_demand] ticks of launch, rising */
@@ -62,6 +63,7 @@ void spot_fleet_failed(struct spot_fleet_state *s, size_t zone);
 struct spot_fleet_ours *spot_fleet_ours_new(const struct spot_fleet_play *play);
 void spot_fleet_ours_learn(struct spot_fleet_ours *ours, const struct spot_fleet_play *play);
 void spot_fleet_ours_free(struct spot_fleet_ours *ours);
+size_t spot_fleet_ours_wanted(struct spot_fleet_state *s);
 void spot_fleet_ours_step(struct spot_fleet_state *s);
 void spot_fleet_ours_saw(struct spot_fleet_state *s, bool is_served);
 

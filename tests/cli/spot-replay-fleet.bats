@@ -18,9 +18,9 @@ replay() { spot-replay fleet --trace "$T/t.csv" "$@"; }
 @test "policies are rows with the columns scripts rely on, on demand costs 1" {
     replay --n 2 --availability 0.99 >"$T/out"
     [[ "$(head -1 "$T/out")" == policy,availability,cost_ratio,usd,unserved_share* ]]
-    [ "$(wc -l <"$T/out")" = 11 ]
+    [ "$(wc -l <"$T/out")" = 12 ]
     # 2 replicas, 200 ticks of 300 s, 3.06 usd/h; the first tick is cold
-    grep -q '^on-demand,0.995,1,102,0.005,1,0,0$' "$T/out"
+    grep -q '^on-demand,0.995,1,102,0.005,1,0,0,0$' "$T/out"
     awk -F, 'NR > 1 { a[$1] = $2; c[$1] = $3 }
         END { exit !(a["omniscient"] >= 0.99 && c["omniscient"] < c["spothedge"]) }' "$T/out"
     replay --policy list | grep -q '^spothedge-repaired '
@@ -54,4 +54,15 @@ replay() { spot-replay fleet --trace "$T/t.csv" "$@"; }
     [[ "$stderr" == *'left out: omniscient'* && "$output" != *omniscient* ]]
     run -3 --separate-stderr spot-replay fleet --trace <(printf 'time_s,available\n0,x\n')
     [[ "$stderr" == *:2:3:* ]]
+}
+
+@test "replicas follow a load, and its first columns stay" {
+    { echo time_s,prompt_tokens,output_tokens; for i in $(seq 0 5999); do echo "$((i * 10 / (1 + (i / 2000) % 2))),100,50"; done | sort -t, -n; } >"$T/l"
+    replay --load "$T/l" --per-replica .06 --availability .95 >"$T/out"
+    [[ "$(head -1 "$T/out")" == policy,availability,cost_ratio,usd,unserved_share,*,wait_s ]]
+    awk -F, 'NR > 1 { c[$1] = $4; u[$1] = $5 }
+        END { exit !(c["on-demand-peak"] > c["on-demand"] && u["on-demand-peak"] <= u["on-demand"] && c["omniscient"] < c["spot"] && c["spot"] < c["on-demand-peak"]) }' "$T/out"
+    replay --load "$T/l" --per-replica .06 --policy spot --steps | awk -F, 'NR > 1 && $3 + $5 > most { most = $3 + $5 } END { exit !(most > 2) }'
+    run -2 --separate-stderr replay --load "$T/l"
+    run -2 replay --load "$T/l" --per-replica 1e-6
 }

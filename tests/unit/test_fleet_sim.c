@@ -140,8 +140,7 @@ END_TEST
 START_TEST(ours_costs_less_than_spothedge)
 {
     /* availability and share of SpotHedge's cost that ours has on the four zones, at worst */
-    static const double availability[] = { 0.9991, 0.9988, 0.9980 },
-                        share[] = { 0.76, 0.92, 0.97 };
+    static const double availability[] = { 0.9991, 0.9988, 0.9980 }, share[] = { 0.76, 0.92, 0.97 };
 
     if (!load())
         return;
@@ -243,6 +242,73 @@ START_TEST(nobody_beats_the_omniscient_bound)
 }
 END_TEST
 
+/* A load of 2.5 replicas, 3 asked for: the first tick is cold, its load waits and drains by half a
+ * replica a tick. */
+START_TEST(a_load_that_waits_drains_as_by_hand)
+{
+    enum { N = 50 };
+    static int32_t rooms[N], asked[N];
+    static double load[N];
+    struct spot_fleet_play play = play_of(rooms, 1, N, 4);
+    struct spot_fleet_result r;
+
+    for (size_t t = 0; t < N; t++) {
+        asked[t] = 3;
+        load[t] = 2.5;
+    }
+    play.load = load;
+    play.asked = asked;
+    r = run(&play, SPOT_FLEET_ON_DEMAND);
+    ck_assert_double_eq_tol(r.unserved_share, 1.0 / N, 1e-12);
+    ck_assert_double_eq_tol(r.availability, 1 - 1.0 / N, 1e-12);
+    ck_assert_double_eq_tol(r.wait_s, (2.5 + 2 + 1.5 + 1 + 0.5) * 195 / (2.5 * N), 1e-9);
+    ck_assert_double_eq_tol(r.cost_ratio, 1, 1e-12);
+    ck_assert_double_eq_tol(run(&play, SPOT_FLEET_PEAK).cost_ratio, 4.0 / 3, 1e-12);
+}
+END_TEST
+
+/* With a load that varies: nobody is below the bound of his availability, and loads that are equal
+ * up to the middle are answered equally up to there. */
+START_TEST(loads_that_vary_are_not_foreseen_and_the_bound_holds)
+{
+    enum { N = 300 };
+    static int32_t rooms[N * 2], asked[N];
+    static double load[N], other[N];
+    static struct spot_fleet_step step_a[N], step_b[N];
+
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct spot_fleet_play play = play_of(rooms, 2, N, 3);
+        struct spot_rng rng;
+
+        draw(rooms, N, seed);
+        spot_rng_init(&rng, seed, 9);
+        for (size_t t = 0; t < N; t++) {
+            load[t] = other[t] = 1 + 2 * spot_rng_unit(&rng);
+            asked[t] = t && load[t - 1] < 2 ? 2 : 3;
+            if (t >= N / 2)
+                other[t] = 1 + 2 * spot_rng_unit(&rng);
+        }
+        play.asked = asked;
+        for (int p = 0; p < SPOT_FLEET_OMNISCIENT; p++) {
+            struct spot_fleet_result r, best;
+            struct spot_err err;
+
+            play.load = other;
+            play.availability = 0.9;
+            ck_assert(
+                !spot_fleet_play_run(&play, (enum spot_fleet_policy)p, &r, step_b, NULL, &err));
+            play.load = load;
+            ck_assert(
+                !spot_fleet_play_run(&play, (enum spot_fleet_policy)p, &r, step_a, NULL, &err));
+            ck_assert_mem_eq(step_a, step_b, N / 2 * sizeof(step_a[0]));
+            play.availability = fmin(0.99, fmax(0.01, r.availability - 1e-9));
+            best = run(&play, SPOT_FLEET_OMNISCIENT);
+            ck_assert_double_ge(r.usd, best.bound_usd - 1e-6);
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("fleet_sim");
@@ -253,5 +319,7 @@ int main(void)
     tcase_add_test(tc, published_placement_starves);
     tcase_add_test(tc, no_policy_sees_the_future);
     tcase_add_test(tc, nobody_beats_the_omniscient_bound);
+    tcase_add_test(tc, a_load_that_waits_drains_as_by_hand);
+    tcase_add_test(tc, loads_that_vary_are_not_foreseen_and_the_bound_holds);
     return run_suite("fleet_sim", tc);
 }

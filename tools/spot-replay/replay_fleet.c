@@ -9,19 +9,26 @@
 #include "cli/tool.h"
 #include "common/out.h"
 #include "common/xalloc.h"
+#include "plan/fleet_scale.h"
 #include "replay.h"
 #include "sim/fleet_sim.h"
+#include "trace/load_trace.h"
 #include "trace/trace.h"
 
 static struct options {
     struct spot_tool_common common;
-    const char *trace, *policy, *plot;
+    const char *trace, *policy, *plot, *load;
     uint64_t n;
+    double per_replica, rho, window_s, up_s, down_s;
     double cold_s, tick_s, availability, spot_usd_per_h, on_demand_usd_per_h;
     bool steps;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .policy = "all",
         .n = 1,
+        .rho = 0.9,
+        .window_s = 60,
+        .up_s = 300,
+        .down_s = 1200,
         .cold_s = -1,
         .availability = 0.9995,
         .spot_usd_per_h = 0.918,
@@ -39,7 +46,8 @@ struct session {
     struct spot_fleet_play play;
     int32_t *count;
     const char **zone;
-    double *usd_per_h;
+    double *usd_per_h, *came; /* [n_zone]; [n_tick] */
+    int32_t *asked;           /* [n_tick] */
     struct played played[SPOT_FLEET_POLICIES];
     size_t n_played;
 };
@@ -128,6 +136,70 @@ static int read_trace(struct session *s, struct spot_err *err)
     return 0;
 }
 
+/* Requests of the load up to a time, which begins anew when it is over. */
+static double requests_until(const struct spot_load *load, double length_s, double time_s)
+{
+    const double rounds = floor(time_s / length_s),
+                 at_s = load->time_s[0] + time_s - rounds * length_s;
+    size_t low = 0, high = load->n;
+
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+
+        *(load->time_s[middle] < at_s ? &low : &high) =
+            load->time_s[middle] < at_s ? middle + 1 : middle;
+    }
+    return rounds * (double)load->n + (double)low;
+}
+
+/* The load of each tick in replicas, and what an autoscaler that saw the last window asks for. */
+static int follow_load(struct session *s, struct spot_err *err)
+{
+    const size_t n_tick = s->play.n_tick;
+    const double per_tick = o.per_replica * o.tick_s;
+    struct spot_fleet_scale scale = { 0 };
+    struct spot_load load = { 0 };
+    double length_s;
+    int32_t held = 0, most = 1;
+
+    if (spot_load_read_path(&load, o.load, 0, err))
+        return -1;
+    length_s = load.time_s[load.n - 1] - load.time_s[0];
+    length_s = fmax(o.tick_s, length_s * (1 + 1 / fmax(1, (double)load.n - 1)));
+    s->came = spot_xcalloc(n_tick, sizeof(*s->came));
+    s->asked = spot_xcalloc(n_tick, sizeof(*s->asked));
+    for (size_t t = 0; t < n_tick; t++) {
+        const double now_s = (double)t * o.tick_s;
+        const double window_s = t ? fmin(o.window_s, now_s) : o.tick_s;
+        const double until = t ? now_s : o.tick_s; /* of the first tick nothing is known */
+        const double seen = requests_until(&load, length_s, until) -
+                            requests_until(&load, length_s, until - window_s);
+        const int32_t want = (int32_t)ceil(seen / window_s / o.per_replica / o.rho - 1e-9);
+        const enum spot_fleet_side side = want > held   ? SPOT_FLEET_UP
+                                          : want < held ? SPOT_FLEET_DOWN
+                                                        : SPOT_FLEET_SAME;
+
+        s->came[t] = (requests_until(&load, length_s, now_s + o.tick_s) -
+                      requests_until(&load, length_s, now_s)) /
+                     per_tick;
+        if (spot_fleet_scale_step(&scale, side, !held, now_s, o.up_s, o.down_s))
+            held = want;
+        s->asked[t] = held;
+        most = held > most ? held : most;
+        most = (int32_t)ceil(s->came[t] - 1e-9) > most ? (int32_t)ceil(s->came[t] - 1e-9) : most;
+    }
+    spot_load_release(&load);
+    if (most > SPOT_FLEET_REPLICAS_MAX)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "%s asks for %d replicas, more than %d: say a larger "
+                            "--per-replica",
+                            o.load, most, SPOT_FLEET_REPLICAS_MAX);
+    s->play.wanted = most;
+    s->play.load = s->came;
+    s->play.asked = s->asked;
+    return 0;
+}
+
 static int play_all(struct session *s, struct spot_err *err)
 {
     for (size_t k = 0; k < s->n_played; k++) {
@@ -168,7 +240,15 @@ static void add_totals(struct spot_table *table, const struct session *s)
         put(table, r->on_demand_share);
         spot_table_int(table, (long long)r->preempted);
         spot_table_int(table, (long long)r->failed);
+        put(table, r->wait_s);
     }
+}
+
+static double unserved_at(const struct session *s, const struct spot_fleet_step *step, size_t t)
+{
+    const double load = s->came ? s->came[t] : (double)o.n;
+
+    return fmax(0, load - step->spot_ready - step->on_demand_ready);
 }
 
 static void add_steps(struct spot_table *table, const struct session *s)
@@ -176,7 +256,7 @@ static void add_steps(struct spot_table *table, const struct session *s)
     for (size_t k = 0; k < s->n_played; k++)
         for (size_t t = 0; t < s->play.n_tick; t++) {
             const struct spot_fleet_step *step = &s->played[k].step[t];
-            const int ready = step->spot_ready + step->on_demand_ready;
+            const double short_of = unserved_at(s, step, t);
 
             spot_table_text(table, spot_fleet_policy_name[s->played[k].policy]);
             put(table, s->trace.start_s + (double)t * o.tick_s);
@@ -184,7 +264,7 @@ static void add_steps(struct spot_table *table, const struct session *s)
             spot_table_int(table, step->spot_ready);
             spot_table_int(table, step->on_demand);
             spot_table_int(table, step->on_demand_ready);
-            spot_table_int(table, ready < (int)o.n ? (int)o.n - ready : 0);
+            put(table, short_of);
             put(table, step->usd);
         }
 }
@@ -194,7 +274,7 @@ static int print(const struct session *s, struct spot_err *err)
     static const struct spot_column total[] = {
         { "policy", false },   { "availability", true },   { "cost_ratio", true },
         { "usd", true },       { "unserved_share", true }, { "on_demand_share", true },
-        { "preempted", true }, { "failed", true },
+        { "preempted", true }, { "failed", true },         { "wait_s", true },
     };
     static const struct spot_column step[] = {
         { "policy", false },    { "time_s", true },    { "spot", true },
@@ -209,7 +289,7 @@ static int print(const struct session *s, struct spot_err *err)
     if (spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
-    spot_table_init(&table, o.steps ? step : total, 8);
+    spot_table_init(&table, o.steps ? step : total, o.steps ? 8 : 9);
     (o.steps ? add_steps : add_totals)(&table, s);
     rc = spot_out_open(&out, o.common.output, err);
     if (!rc) {
@@ -220,14 +300,13 @@ static int print(const struct session *s, struct spot_err *err)
     return rc;
 }
 
-static void more_panels(const struct played *p, size_t n, double *unserved, double *usd)
+static void more_panels(const struct session *s, const struct played *p, double *unserved,
+                        double *usd)
 {
     double sum = 0;
 
-    for (size_t t = 0; t < n; t++) {
-        const int ready = p->step[t].spot_ready + p->step[t].on_demand_ready;
-
-        unserved[t] = ready < (int)o.n ? (double)o.n - ready : 0;
+    for (size_t t = 0; t < s->play.n_tick; t++) {
+        unserved[t] = unserved_at(s, &p->step[t], t);
         usd[t] = sum += p->step[t].usd;
     }
 }
@@ -270,7 +349,7 @@ static int draw(const struct session *s, struct spot_err *err)
                                           .y = below,
                                           .y2 = above };
     }
-    more_panels(p, n, unserved, usd);
+    more_panels(s, p, unserved, usd);
     const struct spot_figure panel[] = {
         { .title = title,
           .x_label = "time (h)",
@@ -297,7 +376,14 @@ static int draw(const struct session *s, struct spot_err *err)
 
 static const struct spot_cli cli = {
     .name = "spot-replay fleet",
-    .reads = (const char *const[]){ "trace", NULL },
+    .need = (const struct spot_opt_need[]){ { "load", "per-replica" },
+                                            { "per-replica", "load" },
+                                            { "rho", "load" },
+                                            { "window", "load" },
+                                            { "up", "load" },
+                                            { "down", "load" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "trace", "load", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
     .choice =
         (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" }, { NULL, NULL } },
@@ -319,6 +405,19 @@ static const struct spot_cli cli = {
               "price of spot (default 0.918)", 1e-6, 1e6 },
             { SPOT_OPT_REAL, 0, "on-demand-usd-per-h", &o.on_demand_usd_per_h, "usd",
               "price on demand (default 3.06)", 1e-6, 1e6 },
+            { SPOT_OPT_GROUP, .help = "a load instead of --n" },
+            { SPOT_OPT_STRING, 0, "load", &o.load, "file",
+              "request trace, repeated; replicas follow its rate", 0, 0 },
+            { SPOT_OPT_REAL, 0, "per-replica", &o.per_replica, "rate",
+              "requests/s that one replica answers within its SLO", 1e-9, 1e9 },
+            { SPOT_OPT_REAL, 0, "rho", &o.rho, "share", "utilisation cap of a replica (default .9)",
+              0.01, 1 },
+            { SPOT_OPT_SECS, 0, "window", &o.window_s, "time", "window of the rate (default 60s)",
+              1, 1e6 },
+            { SPOT_OPT_SECS, 0, "up", &o.up_s, "time",
+              "scale up after this long above (default 300s)", 0, 1e9 },
+            { SPOT_OPT_SECS, 0, "down", &o.down_s, "time",
+              "scale down after this long below (default 1200s)", 0, 1e9 },
             { SPOT_OPT_GROUP, .help = "policies" },
             { SPOT_OPT_STRING, 0, "policy", &o.policy, "names",
               "comma-separated, or all (default), or list", 0, 0 },
@@ -336,7 +435,8 @@ static int run(struct session *s, struct spot_err *err)
 {
     if (o.plot && spot_plot_check(o.plot, err))
         return -1;
-    if (read_policies(s, err) || read_trace(s, err) || play_all(s, err))
+    if (read_policies(s, err) || read_trace(s, err) || (o.load && follow_load(s, err)) ||
+        play_all(s, err))
         return -1;
     if (o.plot && draw(s, err))
         return -1;
@@ -365,6 +465,8 @@ static int replay_fleet(char **operand, size_t n, struct spot_err *err)
     free(s.count);
     free(s.zone);
     free(s.usd_per_h);
+    free(s.came);
+    free(s.asked);
     spot_trace_release(&s.trace);
     return rc;
 }
