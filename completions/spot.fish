@@ -189,10 +189,8 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l loss -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l loss-now -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l samples -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l deadline -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l current -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l restart -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l losses-per-h -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l solver -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l explain
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l output -r
