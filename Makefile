@@ -428,7 +428,7 @@ run-lint: headers layers tidy all $(B)/tests/schema
 	  --inline-suppr --suppress=identicalInnerCondition -Ilib -D_POSIX_C_SOURCE=200809L lib tools
 	$(Q)shellcheck $(sh_files)
 	$(Q)mandoc -T lint -W warning docs/man/*
-	$(Q)codespell -L nd,dout,upto,trian,generat,recal $$(git ls-files '*.[ch]' '*.md' '*.sh' '*.bats' docs Makefile)
+	$(Q)codespell -L nd,dout,upto,trian,generat,recal,fro $$(git ls-files '*.[ch]' '*.md' '*.sh' '*.bats' docs Makefile)
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/man-options
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$(CURDIR)/$(B)/tests:$$PATH" tests/lint/schema
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$(CURDIR)/$(B)/tests:$$PATH" tests/lint/schema-tables

@@ -125,11 +125,18 @@ static void key_of(char key[KEY_SIZE], int64_t step, uint64_t nonce, const char 
     snprintf(key, KEY_SIZE, "gen-%012" PRId64 ".%016" PRIx64 "/%s", step, nonce, name);
 }
 
+enum { BUNDLE_NAME_SIZE = 24 };
+
+static void bundle_name(char name[BUNDLE_NAME_SIZE], int bundle)
+{
+    snprintf(name, BUNDLE_NAME_SIZE, "bundle-%04d", bundle);
+}
+
 static void bundle_key(char key[KEY_SIZE], int64_t step, uint64_t nonce, int bundle)
 {
-    char name[24];
+    char name[BUNDLE_NAME_SIZE];
 
-    snprintf(name, sizeof(name), "bundle-%04d", bundle);
+    bundle_name(name, bundle);
     key_of(key, step, nonce, name);
 }
 
@@ -142,11 +149,32 @@ struct line {
     const char *key;
 };
 
+/* "gen-STEP.NONCE/NAME" as key_of() writes it, to the letter; else the step stays -1. */
+static void read_key(struct line *line)
+{
+    char again[KEY_SIZE], *end;
+    int64_t step;
+    uint64_t nonce;
+
+    if (strncmp(line->key, "gen-", 4) != 0)
+        return;
+    step = strtoll(line->key + 4, &end, 10);
+    if (step < 0 || *end != '.')
+        return;
+    nonce = strtoull(end + 1, &end, 16);
+    if (*end != '/')
+        return;
+    key_of(again, step, nonce, end + 1);
+    if (strcmp(again, line->key) != 0)
+        return;
+    line->step = step;
+    line->nonce = nonce;
+    line->name = end + 1;
+}
+
 static bool next_line(char **at, struct line *line)
 {
     char *text = *at, *const end = strchr(text, '\n');
-    char again[KEY_SIZE];
-    int used = 0;
 
     if (!*text)
         return false;
@@ -158,13 +186,7 @@ static bool next_line(char **at, struct line *line)
     while (*text == ' ' || *text == '\t')
         text++;
     line->key = text;
-    if (sscanf(text, "gen-%12" SCNd64 ".%16" SCNx64 "/%n", &line->step, &line->nonce, &used) != 2 ||
-        !used)
-        line->step = -1;
-    line->name = text + used;
-    key_of(again, line->step, line->nonce, line->name);
-    if (line->step < 0 || strcmp(again, text) != 0)
-        line->step = -1;
+    read_key(line);
     return true;
 }
 
@@ -334,14 +356,23 @@ int spot_objects_get(struct spot_objects *o, int64_t step, int bundle,
 
 /* --- whose it is ---------------------------------------------------------------------------- */
 
+/* "JOB NONCE", in hexadecimal. */
+static bool parse_owner(const char *text, uint64_t *job, uint64_t *owner)
+{
+    char *end, *last;
+
+    *job = strtoull(text, &end, 16);
+    *owner = strtoull(end, &last, 16);
+    return end != text && *end == ' ' && last != end;
+}
+
 /* 0 and *job, *owner 0 where nobody has claimed it. */
 static int read_owner(struct spot_objects *o, uint64_t *job, uint64_t *owner, struct spot_err *err)
 {
     struct spot_buf text;
     struct line line;
-    bool is_there = false;
+    bool is_there = false, is_owner;
     char *at;
-    int n;
 
     *job = *owner = 0;
     if (run_for_text(o, "list", "owner", LIST_BYTE_MAX, &text, err))
@@ -354,11 +385,11 @@ static int read_owner(struct spot_objects *o, uint64_t *job, uint64_t *owner, st
         return 0;
     if (run_for_text(o, "get", "owner", OWNER_SIZE, &text, err))
         return -1;
-    n = sscanf((const char *)text.data, "%16" SCNx64 " %16" SCNx64, job, owner);
+    is_owner = parse_owner((const char *)text.data, job, owner);
     spot_buf_release(&text);
-    return n == 2 ? 0
-                  : spot_err_set(err, SPOT_EDATA,
-                                 "state command: what get owner gives is not \"JOB NONCE\"");
+    return is_owner ? 0
+                    : spot_err_set(err, SPOT_EDATA,
+                                   "state command: what get owner gives is not \"JOB NONCE\"");
 }
 
 static void delete_key(struct spot_objects *o, const char *key)
@@ -464,6 +495,21 @@ int spot_objects_put(struct spot_objects *o, int64_t step, uint64_t nonce, int b
     return spot_state_command_run(&o->command, "put", key, io, err);
 }
 
+/* The B of "bundle-B" as bundle_key() writes it; -1: it is no such name. */
+static int bundle_named(const char *name, int n_bundle)
+{
+    char again[BUNDLE_NAME_SIZE];
+    int64_t b;
+
+    if (strncmp(name, "bundle-", 7) != 0)
+        return -1;
+    b = strtoll(name + 7, NULL, 10);
+    if (b < 0 || b >= n_bundle)
+        return -1;
+    bundle_name(again, (int)b);
+    return strcmp(again, name) ? -1 : (int)b;
+}
+
 /* Are all objects there, of the sizes that were written? */
 static int check_sizes(struct spot_objects *o, int64_t step, uint64_t nonce,
                        const struct spot_written *written, int n_bundle, struct spot_err *err)
@@ -482,11 +528,9 @@ static int check_sizes(struct spot_objects *o, int64_t step, uint64_t nonce,
     }
     at = (char *)list.data;
     while (next_line(&at, &line)) {
-        int b, used = 0;
+        const int b = bundle_named(line.name, n_bundle);
 
-        if (line.step == step && line.nonce == nonce &&
-            sscanf(line.name, "bundle-%4d%n", &b, &used) == 1 && !line.name[used] && b >= 0 &&
-            b < n_bundle)
+        if (line.step == step && line.nonce == nonce && b >= 0)
             got[b] = line.n_byte;
     }
     for (int b = 0; !rc && b < n_bundle; b++)

@@ -167,21 +167,23 @@ static bool is_same(const struct spot_exec_point *a, const struct spot_exec_poin
     return a->is_set && b->is_set && !spot_state_id_compare(&a->id, &b->id);
 }
 
+enum { KEPT_MAX = 4 };
+
 /* Which commits members keep: what is safe, what is about to be, and the newest, which comes first.
  */
 struct kept {
-    const struct spot_exec_point *point[4];
+    const struct spot_exec_point *point[KEPT_MAX];
     size_t n;
 };
 
 static struct kept list_kept(const struct spot_exec_job *job)
 {
     const struct spot_exec_states *const s = &job->states;
-    const struct spot_exec_point *const all[] = { &s->newest, &s->safe, &s->target,
-                                                  &job->disk.target };
+    const struct spot_exec_point *const all[KEPT_MAX] = { &s->newest, &s->safe, &s->target,
+                                                          &job->disk.target };
     struct kept kept = { .n = 0 };
 
-    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+    for (size_t i = 0; i < KEPT_MAX; i++)
         if (all[i]->is_set)
             kept.point[kept.n++] = all[i];
     return kept;

@@ -141,7 +141,7 @@ static void add_square(struct squares *q, const double *x, double y)
 static bool solve(const struct squares *q, const bool *used, double *x)
 {
     double a[TERMS][TERMS + 1];
-    int at[TERMS], n = 0;
+    int at[TERMS] = { 0 }, n = 0;
 
     memset(x, 0, TERMS * sizeof(*x));
     for (int i = 0; i < TERMS; i++)

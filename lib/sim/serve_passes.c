@@ -6,17 +6,17 @@
 #include "common/xalloc.h"
 #include "sim/serve_queue_state.h"
 
-static bool has_room(const struct spot_replica *r)
+static bool has_room(const struct spot_queue_replica *r)
 {
     return r->state == SPOT_REPLICA_RUNS && !r->drains && r->n_batch + r->n_pool < r->law.max_batch;
 }
 
-static struct spot_replica *least_filled(struct spot_serve_queue *q)
+static struct spot_queue_replica *least_filled(struct spot_serve_queue *q)
 {
-    struct spot_replica *best = NULL;
+    struct spot_queue_replica *best = NULL;
 
     for (size_t i = 0; i < q->n_live; i++) {
-        struct spot_replica *r = &q->replica[q->live[i]];
+        struct spot_queue_replica *r = &q->replica[q->live[i]];
 
         if (has_room(r) && (!best || r->n_batch + r->n_pool < best->n_batch + best->n_pool))
             best = r;
@@ -25,7 +25,7 @@ static struct spot_replica *least_filled(struct spot_serve_queue *q)
 }
 
 /* A token of each that has its prompt. */
-static double decode_s(const struct spot_replica *r)
+static double decode_s(const struct spot_queue_replica *r)
 {
     const size_t n = r->n_batch - r->n_join;
 
@@ -38,7 +38,7 @@ static uint32_t left_of(const struct spot_serve_queue *q, size_t request)
 }
 
 /* Passes up to the one in which the first of them ends. */
-static uint32_t passes_to_end(const struct spot_serve_queue *q, const struct spot_replica *r)
+static uint32_t passes_to_end(const struct spot_serve_queue *q, const struct spot_queue_replica *r)
 {
     uint32_t least = UINT32_MAX;
 
@@ -48,7 +48,7 @@ static uint32_t passes_to_end(const struct spot_serve_queue *q, const struct spo
     return least;
 }
 
-void spot_serve_passes_begin(struct spot_serve_queue *q, struct spot_replica *r)
+void spot_serve_passes_begin(struct spot_serve_queue *q, struct spot_queue_replica *r)
 {
     double pass_s = decode_s(r);
 
@@ -64,7 +64,7 @@ void spot_serve_passes_begin(struct spot_serve_queue *q, struct spot_replica *r)
 }
 
 /* Who waits at the replica is in the batch, and the next pass begins. */
-static void let_in(struct spot_serve_queue *q, struct spot_replica *r)
+static void let_in(struct spot_serve_queue *q, struct spot_queue_replica *r)
 {
     r->batch = spot_xgrow(r->batch, &r->batch_cap, r->n_batch + r->n_pool, sizeof(*r->batch));
     r->n_join = r->n_pool;
@@ -78,7 +78,7 @@ static void let_in(struct spot_serve_queue *q, struct spot_replica *r)
 }
 
 /* Passes that are under way end with the one that runs now. */
-static void end_soon(struct spot_serve_queue *q, struct spot_replica *r)
+static void end_soon(struct spot_serve_queue *q, struct spot_queue_replica *r)
 {
     const double run_s = q->now_s - r->begin_s;
     const double n = r->time.each_s > 0 ? fmax(ceil(run_s / r->time.each_s * (1 - 1e-12)), 1) : 1;
@@ -91,7 +91,7 @@ static void end_soon(struct spot_serve_queue *q, struct spot_replica *r)
 
 void spot_serve_passes_dispatch(struct spot_serve_queue *q)
 {
-    struct spot_replica *r;
+    struct spot_queue_replica *r;
 
     while (spot_serve_queue_unassigned(q) && (r = least_filled(q))) {
         r->pool = spot_xgrow(r->pool, &r->pool_cap, r->n_pool + 1, sizeof(*r->pool));
@@ -107,7 +107,7 @@ void spot_serve_passes_dispatch(struct spot_serve_queue *q)
 }
 
 /* `n` passes have given a token each. Who has all leaves, in order of the others. */
-static void count_tokens(struct spot_serve_queue *q, struct spot_replica *r, uint32_t n)
+static void count_tokens(struct spot_serve_queue *q, struct spot_queue_replica *r, uint32_t n)
 {
     size_t kept = 0;
 
@@ -133,7 +133,7 @@ static void count_tokens(struct spot_serve_queue *q, struct spot_replica *r, uin
     r->n_join = 0;
 }
 
-void spot_serve_passes_end(struct spot_serve_queue *q, struct spot_replica *r)
+void spot_serve_passes_end(struct spot_serve_queue *q, struct spot_queue_replica *r)
 {
     q->busy_s += q->now_s - r->begin_s;
     count_tokens(q, r, r->n_pass);
@@ -145,7 +145,7 @@ void spot_serve_passes_end(struct spot_serve_queue *q, struct spot_replica *r)
     let_in(q, r);
 }
 
-void spot_serve_passes_stop(struct spot_serve_queue *q, struct spot_replica *r)
+void spot_serve_passes_stop(struct spot_serve_queue *q, struct spot_queue_replica *r)
 {
     const double run_s = q->now_s - r->begin_s;
     const size_t n_join = r->n_join;

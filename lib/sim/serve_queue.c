@@ -84,7 +84,7 @@ static void start_anew(struct spot_serve_queue *q, size_t request)
 
 /* The batch keeps its first n_kept; the others ask again in the order in which they stood, or,
  * pass by pass, go on with the tokens that they have. */
-static void drop_from(struct spot_serve_queue *q, struct spot_replica *r, size_t n_kept)
+static void drop_from(struct spot_serve_queue *q, struct spot_queue_replica *r, size_t n_kept)
 {
     for (size_t i = n_kept; i < r->n_batch; i++)
         if (q->rule.batching == SPOT_BATCH_PASSES)
@@ -96,7 +96,7 @@ static void drop_from(struct spot_serve_queue *q, struct spot_replica *r, size_t
 
 /* --- batches --- */
 
-static uint32_t last_token(const struct spot_serve_queue *q, const struct spot_replica *r)
+static uint32_t last_token(const struct spot_serve_queue *q, const struct spot_queue_replica *r)
 {
     uint32_t most = 0;
 
@@ -107,7 +107,7 @@ static uint32_t last_token(const struct spot_serve_queue *q, const struct spot_r
 }
 
 /* Time the batch, from its step on. The first token comes with the prompts. */
-static void begin_batch(struct spot_serve_queue *q, struct spot_replica *r)
+static void begin_batch(struct spot_serve_queue *q, struct spot_queue_replica *r)
 {
     /* of a batch that lost its longest, all may have been told */
     const double tokens = fmax((double)last_token(q, r) - fmax((double)r->step, 1), 0);
@@ -118,7 +118,7 @@ static void begin_batch(struct spot_serve_queue *q, struct spot_replica *r)
         q->now_s + (r->step ? 0 : r->time.first_s) + tokens * r->time.each_s + r->time.last_s;
 }
 
-static size_t batch_size(const struct spot_serve_queue *q, const struct spot_replica *r,
+static size_t batch_size(const struct spot_serve_queue *q, const struct spot_queue_replica *r,
                          size_t waiting)
 {
     size_t n = waiting < r->law.max_batch ? waiting : r->law.max_batch, power = 1;
@@ -129,13 +129,14 @@ static size_t batch_size(const struct spot_serve_queue *q, const struct spot_rep
 }
 
 /* Is a batch of n too soon after the last? */
-static bool has_to_wait(const struct spot_serve_queue *q, const struct spot_replica *r, size_t n)
+static bool has_to_wait(const struct spot_serve_queue *q, const struct spot_queue_replica *r,
+                        size_t n)
 {
     return q->pace_s > 0 && n < r->law.max_batch && q->now_s < q->began_s + q->pace_s;
 }
 
 /* An idle replica takes what waits for it. */
-static void fill(struct spot_serve_queue *q, struct spot_replica *r)
+static void fill(struct spot_serve_queue *q, struct spot_queue_replica *r)
 {
     const bool is_shared = q->rule.batching == SPOT_BATCH_SHARED;
     const size_t n = batch_size(q, r, is_shared ? spot_serve_queue_unassigned(q) : r->n_pool);
@@ -156,12 +157,12 @@ static void fill(struct spot_serve_queue *q, struct spot_replica *r)
 }
 
 /* The replica with the fewest requests that has room; NULL: none has. */
-static struct spot_replica *least_filled(struct spot_serve_queue *q)
+static struct spot_queue_replica *least_filled(struct spot_serve_queue *q)
 {
-    struct spot_replica *best = NULL;
+    struct spot_queue_replica *best = NULL;
 
     for (size_t i = 0; i < q->n_live; i++) {
-        struct spot_replica *r = &q->replica[q->live[i]];
+        struct spot_queue_replica *r = &q->replica[q->live[i]];
         const size_t n = r->n_batch + r->n_pool;
 
         if (r->state == SPOT_REPLICA_RUNS && !r->drains && n < q->rule.pool_max &&
@@ -173,7 +174,7 @@ static struct spot_replica *least_filled(struct spot_serve_queue *q)
 
 static void dispatch(struct spot_serve_queue *q)
 {
-    struct spot_replica *r;
+    struct spot_queue_replica *r;
 
     if (q->rule.batching == SPOT_BATCH_PASSES) {
         spot_serve_passes_dispatch(q);
@@ -197,7 +198,7 @@ static void advance(struct spot_serve_queue *q, double to_s)
     q->now_s = to_s;
 }
 
-static void note_first_tokens(struct spot_serve_queue *q, const struct spot_replica *r)
+static void note_first_tokens(struct spot_serve_queue *q, const struct spot_queue_replica *r)
 {
     for (size_t i = 0; i < r->n_batch && !r->step; i++) {
         struct spot_served *s = &q->served[r->batch[i]];
@@ -207,7 +208,7 @@ static void note_first_tokens(struct spot_serve_queue *q, const struct spot_repl
     }
 }
 
-static void end_batch(struct spot_serve_queue *q, struct spot_replica *r)
+static void end_batch(struct spot_serve_queue *q, struct spot_queue_replica *r)
 {
     note_first_tokens(q, r);
     for (size_t i = 0; i < r->n_batch; i++) {
@@ -224,12 +225,12 @@ static void end_batch(struct spot_serve_queue *q, struct spot_replica *r)
     fill(q, r);
 }
 
-static struct spot_replica *next_to_end(struct spot_serve_queue *q)
+static struct spot_queue_replica *next_to_end(struct spot_serve_queue *q)
 {
-    struct spot_replica *first = NULL;
+    struct spot_queue_replica *first = NULL;
 
     for (size_t i = 0; i < q->n_live; i++) {
-        struct spot_replica *r = &q->replica[q->live[i]];
+        struct spot_queue_replica *r = &q->replica[q->live[i]];
 
         if (r->end_s < (first ? first->end_s : INFINITY))
             first = r;
@@ -243,7 +244,7 @@ static double next_to_begin(const struct spot_serve_queue *q)
     if (!(q->pace_s > 0) || !spot_serve_queue_unassigned(q) || q->began_s + q->pace_s <= q->now_s)
         return INFINITY;
     for (size_t i = 0; i < q->n_live; i++) {
-        const struct spot_replica *r = &q->replica[q->live[i]];
+        const struct spot_queue_replica *r = &q->replica[q->live[i]];
 
         if (r->state == SPOT_REPLICA_RUNS && !r->drains && !r->n_batch)
             return q->began_s + q->pace_s;
@@ -256,7 +257,7 @@ void spot_serve_queue_run(struct spot_serve_queue *q, double until_s)
     if (until_s < q->now_s)
         return;
     for (;;) {
-        struct spot_replica *r = next_to_end(q);
+        struct spot_queue_replica *r = next_to_end(q);
         const double end_s = r ? r->end_s : INFINITY;
         const double come_s = q->next < q->load->n ? q->load->time_s[q->next] : INFINITY;
 
@@ -296,7 +297,7 @@ const struct spot_served *spot_serve_queue_served(const struct spot_serve_queue 
 size_t spot_serve_queue_add(struct spot_serve_queue *q, const struct spot_replica_law *law)
 {
     q->replica = spot_xgrow(q->replica, &q->replica_cap, q->n_replica + 1, sizeof(*q->replica));
-    q->replica[q->n_replica] = (struct spot_replica){ .law = *law, .end_s = INFINITY };
+    q->replica[q->n_replica] = (struct spot_queue_replica){ .law = *law, .end_s = INFINITY };
     q->live = spot_xgrow(q->live, &q->live_cap, q->n_live + 1, sizeof(*q->live));
     q->live[q->n_live++] = q->n_replica++;
     dispatch(q);
@@ -304,7 +305,7 @@ size_t spot_serve_queue_add(struct spot_serve_queue *q, const struct spot_replic
 }
 
 /* Whole tokens that the batch has by now; 0: its prompts are not done. */
-static uint32_t steps_by_now(const struct spot_serve_queue *q, const struct spot_replica *r)
+static uint32_t steps_by_now(const struct spot_serve_queue *q, const struct spot_queue_replica *r)
 {
     const double run_s = q->now_s - r->begin_s - (r->step ? 0 : r->time.first_s);
     const double before = r->step ? r->step : 1;
@@ -315,7 +316,7 @@ static uint32_t steps_by_now(const struct spot_serve_queue *q, const struct spot
     return (uint32_t)fmin(r->time.each_s > 0 ? before + floor(run_s / r->time.each_s) : most, most);
 }
 
-static void stop(struct spot_serve_queue *q, struct spot_replica *r)
+static void stop(struct spot_serve_queue *q, struct spot_queue_replica *r)
 {
     if (q->rule.batching == SPOT_BATCH_PASSES) {
         spot_serve_passes_stop(q, r);
@@ -336,7 +337,7 @@ static void stop(struct spot_serve_queue *q, struct spot_replica *r)
 
 void spot_serve_queue_pause(struct spot_serve_queue *q, size_t replica)
 {
-    struct spot_replica *r = &q->replica[replica];
+    struct spot_queue_replica *r = &q->replica[replica];
 
     if (r->state != SPOT_REPLICA_RUNS)
         return;
@@ -350,7 +351,7 @@ void spot_serve_queue_pause(struct spot_serve_queue *q, size_t replica)
 void spot_serve_queue_resume(struct spot_serve_queue *q, size_t replica,
                              const struct spot_replica_law *law)
 {
-    struct spot_replica *r = &q->replica[replica];
+    struct spot_queue_replica *r = &q->replica[replica];
 
     assert(r->state == SPOT_REPLICA_PAUSED);
     if (law)
@@ -366,7 +367,7 @@ void spot_serve_queue_resume(struct spot_serve_queue *q, size_t replica,
 
 void spot_serve_queue_lose(struct spot_serve_queue *q, size_t replica)
 {
-    struct spot_replica *r = &q->replica[replica];
+    struct spot_queue_replica *r = &q->replica[replica];
 
     if (r->state == SPOT_REPLICA_GONE)
         return;
@@ -381,7 +382,7 @@ void spot_serve_queue_lose(struct spot_serve_queue *q, size_t replica)
 
 void spot_serve_queue_move(struct spot_serve_queue *q, size_t from, size_t to)
 {
-    struct spot_replica *a = &q->replica[from], *b = &q->replica[to];
+    struct spot_queue_replica *a = &q->replica[from], *b = &q->replica[to];
 
     assert(a->state == SPOT_REPLICA_PAUSED && b->state == SPOT_REPLICA_PAUSED && !b->n_batch);
     b->batch = spot_xgrow(b->batch, &b->batch_cap, a->n_batch, sizeof(*b->batch));
@@ -393,14 +394,14 @@ void spot_serve_queue_move(struct spot_serve_queue *q, size_t from, size_t to)
 
 int64_t spot_serve_queue_progress(const struct spot_serve_queue *q, size_t replica)
 {
-    const struct spot_replica *r = &q->replica[replica];
+    const struct spot_queue_replica *r = &q->replica[replica];
 
     return r->state == SPOT_REPLICA_PAUSED && r->n_batch ? (int64_t)r->step : -1;
 }
 
 void spot_serve_queue_drain(struct spot_serve_queue *q, size_t replica, bool drains)
 {
-    struct spot_replica *r = &q->replica[replica];
+    struct spot_queue_replica *r = &q->replica[replica];
 
     r->drains = drains;
     while (drains && r->n_pool)
@@ -416,7 +417,7 @@ void spot_serve_queue_pace(struct spot_serve_queue *q, double pace_s)
 
 bool spot_serve_queue_is_idle(const struct spot_serve_queue *q, size_t replica)
 {
-    const struct spot_replica *r = &q->replica[replica];
+    const struct spot_queue_replica *r = &q->replica[replica];
 
     return !r->n_batch && !(q->rule.batching == SPOT_BATCH_PASSES && r->n_pool);
 }

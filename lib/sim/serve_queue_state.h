@@ -11,7 +11,7 @@ extern "C" {
 
 enum spot_replica_state { SPOT_REPLICA_RUNS, SPOT_REPLICA_PAUSED, SPOT_REPLICA_GONE };
 
-struct spot_replica {
+struct spot_queue_replica {
     enum spot_replica_state state;
     bool drains; /* takes no new batch */
     struct spot_replica_law law;
@@ -36,8 +36,8 @@ struct spot_again {
 struct spot_serve_queue {
     const struct spot_load *load;
     struct spot_serve_queue_rule rule;
-    struct spot_served *served;   /* [load->n] */
-    struct spot_replica *replica; /* [n_replica] */
+    struct spot_served *served;         /* [load->n] */
+    struct spot_queue_replica *replica; /* [n_replica] */
     size_t n_replica, replica_cap;
     size_t *live; /* [n_live] replicas that are not gone, ascending */
     size_t n_live, live_cap;
@@ -67,14 +67,14 @@ size_t spot_serve_queue_unassigned(const struct spot_serve_queue *queue);
 void spot_serve_passes_dispatch(struct spot_serve_queue *queue);
 
 /* Passes have ended: count their tokens, let in who waits, begin the next. */
-void spot_serve_passes_end(struct spot_serve_queue *queue, struct spot_replica *replica);
+void spot_serve_passes_end(struct spot_serve_queue *queue, struct spot_queue_replica *replica);
 
 /* Begin passes with the batch as it is. */
-void spot_serve_passes_begin(struct spot_serve_queue *queue, struct spot_replica *replica);
+void spot_serve_passes_begin(struct spot_serve_queue *queue, struct spot_queue_replica *replica);
 
 /* It stands still now: tokens of whole passes are kept, each with its request. Who has none yet
  * is given back. */
-void spot_serve_passes_stop(struct spot_serve_queue *queue, struct spot_replica *replica);
+void spot_serve_passes_stop(struct spot_serve_queue *queue, struct spot_queue_replica *replica);
 
 #ifdef __cplusplus
 }

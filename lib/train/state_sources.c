@@ -2,7 +2,6 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "train/state_sources.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +53,10 @@ static int feed(void *user, const void *data, size_t n_byte, struct spot_err *er
 
 uint64_t spot_state_sources_owner(const char *state)
 {
-    uint64_t owner = 0;
+    static const char prefix[] = "command:";
+    const size_t n = sizeof(prefix) - 1;
 
-    return sscanf(state, "command:%16" SCNx64, &owner) == 1 ? owner : 0;
+    return strncmp(state, prefix, n) ? 0 : strtoull(state + n, NULL, 16);
 }
 
 /* What breaks off half-way is begun anew; one try more than that is of no use. */

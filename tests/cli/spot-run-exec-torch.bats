@@ -190,7 +190,7 @@ resized() { # SCRIPT
         node "$name"
     done
     past $(($(newest) + 15))
-    spot-run stop --join unix:j || true # it ends with the status of a job that is not done
+    spot-run stop --join unix:j
     wait "$job" && status=0 || status=$?
     [ "$status" -eq 75 ]
     used_once >counted

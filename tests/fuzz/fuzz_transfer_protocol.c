@@ -270,7 +270,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct world *w = world();
     struct spot_buf script = { 0 };
-    const unsigned char *head;
+    const unsigned char *head = NULL;
     bool is_ours = false;
 
     if (!size || size > PAYLOAD_MAX)

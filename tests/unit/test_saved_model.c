@@ -54,30 +54,32 @@ static void copy_generation(const char *state, int64_t from, int64_t to)
     const struct spot_shape shape = job(1, 1, 1, 1).config.shape;
     struct spot_generations g = { .job = 1, .n_bundle = spot_shape_bundles(&shape) };
     const struct spot_generations any = { .n_bundle = g.n_bundle };
-    struct spot_piece piece[8];
+    struct spot_written written[8];
     struct spot_generations in = any;
     struct spot_err err;
 
     ck_assert_int_le(g.n_bundle, 8);
     snprintf(g.dir, sizeof(g.dir), "%s", state);
     snprintf(in.dir, sizeof(in.dir), "%s", state);
+    ck_assert_msg(!spot_generation_begin(&g, to, &err), "%s", err.msg);
     for (int b = 0; b < g.n_bundle; b++) {
         size_t n;
-        uint8_t *const packed = spot_generation_read(&in, from, b, &n, &err);
+        uint8_t *packed = spot_generation_read(&in, from, b, &n, &err);
         struct spot_bundle *bundle;
 
         ck_assert_msg(packed, "%s", err.msg);
         bundle = spot_bundle_unpack(&shape, b, from, packed, n, &err);
         ck_assert_msg(bundle, "%s", err.msg);
+        free(packed);
         bundle->step = to;
-        piece[b].data = spot_bundle_pack(bundle, &piece[b].n_byte, &err);
-        ck_assert_ptr_nonnull(piece[b].data);
+        packed = spot_bundle_pack(bundle, &n, &err);
+        ck_assert_ptr_nonnull(packed);
+        ck_assert_msg(!spot_generation_put(&g, to, 0, b, packed, n, &written[b], &err), "%s",
+                      err.msg);
         spot_bundle_free(bundle);
         free(packed);
     }
-    ck_assert_msg(!spot_generation_write(&g, to, 0, piece, &err), "%s", err.msg);
-    for (int b = 0; b < g.n_bundle; b++)
-        free(piece[b].data);
+    ck_assert_msg(!spot_generation_commit(&g, to, 0, written, &err), "%s", err.msg);
 }
 
 static void expect_same(const struct spot_saved_model *a, const struct spot_saved_model *b)

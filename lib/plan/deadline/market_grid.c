@@ -212,15 +212,41 @@ static void launch(const struct market_grid *grid, const bool *has_spot, int64_t
         }
 }
 
+/* What a mode of the grid stands for. */
+struct held {
+    enum spot_deadline_mode mode;
+    size_t place;
+    int64_t age;
+    bool is_new; /* nothing was launched anywhere yet */
+};
+
+static struct held held_in(const struct market_grid *grid, int64_t i)
+{
+    const int64_t n = (int64_t)grid->market->n_place, j = i - n;
+
+    if (i == grid->n_mode - 1)
+        return (struct held){ .mode = SPOT_DEADLINE_IDLE, .is_new = true };
+    if (i < n)
+        return (struct held){ .mode = SPOT_DEADLINE_IDLE, .place = (size_t)i };
+    return (struct held){
+        .mode = j / grid->n_age % 2 == 1 ? SPOT_DEADLINE_ON_DEMAND : SPOT_DEADLINE_SPOT,
+        .place = (size_t)(j / (2 * grid->n_age)),
+        .age = j % grid->n_age,
+    };
+}
+
 /* One mode: go on, stop, or launch. */
-static void relax_mode(const struct market_grid *grid, enum spot_deadline_mode mode, size_t place,
-                       int64_t age, bool is_new, int64_t ticks, const double *next, int64_t from,
-                       const int64_t *to, double *value, uint8_t *action)
+static void relax_mode(const struct market_grid *grid, const struct held *held, int64_t ticks,
+                       const double *next, int64_t from, const int64_t *to, double *value,
+                       uint8_t *action)
 {
     const struct spot_market *m = grid->market;
+    const enum spot_deadline_mode mode = held->mode;
+    const size_t place = held->place;
     double *x = grid->buffer + 2 * (int64_t)m->n_place * grid->n_level;
     const struct branches still = {
-        .of = { { is_new ? grid->n_mode - 1 : mode_at(grid, SPOT_DEADLINE_IDLE, place, 0), 1, 0 } },
+        .of = { { held->is_new ? grid->n_mode - 1 : mode_at(grid, SPOT_DEADLINE_IDLE, place, 0), 1,
+                  0 } },
         .n = 1,
     };
     const int64_t idle_to = most_of(grid, SPOT_DEADLINE_IDLE, place, &still, ticks);
@@ -229,7 +255,7 @@ static void relax_mode(const struct market_grid *grid, enum spot_deadline_mode m
         struct branches b;
         int64_t stay_to;
 
-        branch(grid, mode, place, age, &b);
+        branch(grid, mode, place, held->age, &b);
         stay_to = most_of(grid, mode, place, &b, ticks);
         expect(grid, usd_of(grid, mode, place), &b, next, from, stay_to, x);
         keep_less(x, 0, from, stay_to, (uint8_t)(3 * place + mode), value, action);
@@ -238,7 +264,7 @@ static void relax_mode(const struct market_grid *grid, enum spot_deadline_mode m
     keep_less(x, 0, from, idle_to, (uint8_t)(3 * place), value, action);
     for (size_t i = 0; i < 2 * m->n_place; i++) {
         const enum spot_deadline_mode want = i % 2 ? SPOT_DEADLINE_ON_DEMAND : SPOT_DEADLINE_SPOT;
-        const bool moves = !is_new && m->place[i / 2].region != m->place[place].region;
+        const bool moves = !held->is_new && m->place[i / 2].region != m->place[place].region;
 
         if (to[i] && !(want == mode && i / 2 == place))
             keep_less(grid->buffer + (int64_t)i * grid->n_level, moves ? m->egress_usd : 0, from,
@@ -256,16 +282,13 @@ void market_grid_relax(const struct market_grid *grid, const bool *has_spot, int
     from = from > 1 ? from : 1;
     launch(grid, has_spot, ticks, next, from, to);
     for (int64_t i = 0; i < grid->n_mode; i++) {
-        const int64_t n = (int64_t)m->n_place, j = i - n;
-        const bool is_new = i == grid->n_mode - 1, is_idle = i < n || is_new;
-        const size_t place = is_new ? 0 : is_idle ? (size_t)i : (size_t)(j / (2 * grid->n_age));
-        enum spot_deadline_mode mode = is_idle                    ? SPOT_DEADLINE_IDLE
-                                       : j / grid->n_age % 2 == 1 ? SPOT_DEADLINE_ON_DEMAND
-                                                                  : SPOT_DEADLINE_SPOT;
+        const struct held held = held_in(grid, i);
+        const size_t place = held.place;
         double *v = value + i * grid->n_level;
         uint8_t *a = action ? action + i * grid->n_level : NULL;
 
-        if (mode == SPOT_DEADLINE_SPOT && !has_spot[place]) { /* lost: as idle, which is done */
+        /* lost: as idle, which is done */
+        if (held.mode == SPOT_DEADLINE_SPOT && !has_spot[place]) {
             memcpy(v, value + (int64_t)place * grid->n_level, (size_t)grid->n_level * sizeof(*v));
             if (a)
                 memcpy(a, action + (int64_t)place * grid->n_level, (size_t)grid->n_level);
@@ -276,8 +299,7 @@ void market_grid_relax(const struct market_grid *grid, const bool *has_spot, int
             v[c] = INFINITY;
         if (a)
             memset(a + from, refuge, (size_t)(grid->n_level - from));
-        relax_mode(grid, mode, place, is_idle ? 0 : j % grid->n_age, is_new, ticks, next, from, to,
-                   v, a);
+        relax_mode(grid, &held, ticks, next, from, to, v, a);
         for (int64_t c = grid->n_level - 1; !grid->is_hard && c >= from && isinf(v[c]); c--)
             v[c] = market_grid_late(grid, c);
     }

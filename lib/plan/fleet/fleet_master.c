@@ -194,12 +194,13 @@ bool spot_fleet_master_separate(struct spot_fleet_master *m, bool is_exact)
     const struct spot_fleet_risk *p = m->risk;
     const double *x = spot_lp_x(m->lp);
     const double limit = p->unserved + m->unit * x[excess_column(m)] + violation_least;
+    const int n_pass = is_exact ? 2 : 1;
 
     watch_rows(m, x);
-    for (int exact = 0; exact <= is_exact; exact++) {
+    for (int pass = 0; pass < n_pass; pass++) {
         for (size_t w = 0; w < m->scenes.n; w++) {
             spot_fleet_capacity(p, m->scenes.there + w * p->n_offer, x, m->capacity);
-            if (exact)
+            if (pass)
                 (void)spot_fleet_recourse_at(&m->recourse, m->capacity);
             m->scenes.lost[w] = spot_fleet_recourse_below(&m->recourse, m->capacity, &m->cut[w]);
         }
