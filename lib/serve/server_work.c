@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests, from their start until they are forgotten. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/hash.h"
 #include "common/xalloc.h"
 #include "serve/server_state.h"
 
@@ -316,19 +319,34 @@ static void take_rolled(struct spot_server *s, uint64_t hash)
     spot_server_set_current(s, rolled);
 }
 
+/* What fixes the bits of a token besides the model. */
+static void put_numerics(const struct spot_server_options *o, char out[SPOT_TOKEN_LOG_NUMERICS])
+{
+    const char *const type = spot_infer_type_name(o->type);
+
+    if (o->kind)
+        snprintf(out, SPOT_TOKEN_LOG_NUMERICS, "%s weights on GPUs of kind %016" PRIx64, type,
+                 spot_hash64(o->kind, strlen(o->kind)));
+    else
+        snprintf(out, SPOT_TOKEN_LOG_NUMERICS, "%s weights on CPUs", type);
+}
+
 /* Streams wait for their clients; nobody can come back for the others. */
 int spot_server_open_log(struct spot_server *s, struct spot_err *err)
 {
     const struct spot_token_log_reader reader = {
         .model = on_model, .request = on_request, .token = on_token, .end = on_end, .user = s
     };
+    char numerics[SPOT_TOKEN_LOG_NUMERICS];
     struct spot_token_log *log;
     uint64_t n_cut;
 
     if (!s->options->state)
         return 0;
-    log = spot_token_log_open(s->options->state, s->target->model.hash, s->options->group.resume,
-                              s->options->does_sync, &reader, &n_cut, err);
+    put_numerics(s->options, numerics);
+    log =
+        spot_token_log_open(s->options->state, s->target->model.hash, numerics,
+                            s->options->group.resume, s->options->does_sync, &reader, &n_cut, err);
     if (!log)
         return -1;
     s->log = log;

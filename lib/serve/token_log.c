@@ -16,15 +16,17 @@
 #include "common/pio.h"
 #include "common/xalloc.h"
 
-/* The file begins with these and the hash of the model; a record with its length and hash. */
-static const char magic[8] = "SPOTTOK3";
-enum { FILE_HEAD = 16, RECORD_HEAD = 12 };
+/* The file begins with these, the hash of the model and what fixes the bits; a record with its
+ * length and hash. */
+static const char magic[8] = "SPOTTOK4";
+enum { FILE_HEAD = 16 + SPOT_TOKEN_LOG_NUMERICS, RECORD_HEAD = 12 };
 enum { ENTRY_REQUEST = 1, ENTRY_TOKEN, ENTRY_END, ENTRY_MODEL };
 enum { DIR_MAX_BYTE = 4096 };
 
 struct spot_token_log {
     char *path;
     uint64_t model_hash;
+    char numerics[SPOT_TOKEN_LOG_NUMERICS];
     bool does_sync;
     int fd;
     uint64_t n_byte;
@@ -118,6 +120,7 @@ static int check_head(struct spot_token_log *log, const uint8_t *data, size_t n,
 {
     struct spot_wire_in in = spot_wire_in(data + sizeof(magic), 8);
     const uint64_t hash = spot_get_u64(&in);
+    const char *const numerics = (const char *)data + 16;
 
     if (memcmp(data, magic, sizeof(magic)) != 0)
         return spot_err_set(err, SPOT_EDATA, "%s is no journal of a server", log->path);
@@ -125,6 +128,11 @@ static int check_head(struct spot_token_log *log, const uint8_t *data, size_t n,
         return spot_err_set(err, SPOT_EDATA,
                             "%s is of another model: its requests can not go on with this one",
                             log->path);
+    if (memcmp(numerics, log->numerics, SPOT_TOKEN_LOG_NUMERICS) != 0)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s: its tokens were computed with %.*s, and may not be followed by "
+                            "those of %s",
+                            log->path, SPOT_TOKEN_LOG_NUMERICS, numerics, log->numerics);
     log->model_hash = hash;
     return 0;
 }
@@ -248,6 +256,7 @@ static void put_head(const struct spot_token_log *log, struct spot_buf *out)
 {
     spot_buf_add(out, magic, sizeof(magic));
     spot_put_u64(out, log->model_hash);
+    spot_buf_add(out, log->numerics, sizeof(log->numerics));
 }
 
 /* Written beside, then renamed. */
@@ -303,8 +312,8 @@ static int open_file(struct spot_token_log *log, bool resumes,
     return read_file(log, (uint64_t)st.st_size, reader, n_cut, err);
 }
 
-struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash, bool resumes,
-                                           bool does_sync,
+struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash,
+                                           const char *numerics, bool resumes, bool does_sync,
                                            const struct spot_token_log_reader *reader,
                                            uint64_t *n_cut, struct spot_err *err)
 {
@@ -315,6 +324,7 @@ struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash,
     log->path = spot_xcalloc(n, 1);
     snprintf(log->path, n, "%s/tokens.log", dir);
     log->model_hash = model_hash;
+    snprintf(log->numerics, sizeof(log->numerics), "%s", numerics);
     log->does_sync = does_sync;
     log->fd = -1;
     begin_record(log);

@@ -21,6 +21,8 @@
 extern "C" {
 #endif
 
+enum { SPOT_TOKEN_LOG_NUMERICS = 48 };
+
 struct spot_token_log;
 
 /* What a file says, in order; `number` is of the request. Each takes what is its own; returns 0,
@@ -34,12 +36,13 @@ struct spot_token_log_reader {
     void *user;
 };
 
-/* DIR/tokens.log of a server that is started with the model of this hash. Without `resumes` a file
- * that is there is an error (SPOT_EUSAGE); with it, what it says is read. *n_cut gets the bytes
- * that were cut off. `does_sync`: an append also survives the loss of the machine. NULL with *err:
- * SPOT_ESYS, SPOT_EDATA for a file of another model or kind. */
-struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash, bool resumes,
-                                           bool does_sync,
+/* DIR/tokens.log of a server that is started with the model of this hash, and computes it as
+ * `numerics` says, in less than SPOT_TOKEN_LOG_NUMERICS bytes: other bits may not follow. Without
+ * `resumes` a file that is there is an error (SPOT_EUSAGE); with it, what it says is read. *n_cut
+ * gets the bytes that were cut off. `does_sync`: an append also survives the loss of the machine.
+ * NULL with *err: SPOT_ESYS, SPOT_EDATA for a file of another model, other bits or another kind. */
+struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash,
+                                           const char *numerics, bool resumes, bool does_sync,
                                            const struct spot_token_log_reader *reader,
                                            uint64_t *n_cut, struct spot_err *err);
 void spot_token_log_close(struct spot_token_log *log); /* may be NULL */

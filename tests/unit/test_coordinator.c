@@ -202,6 +202,13 @@ static struct spot_frame *rewrite_hello(struct spot_frame *hello_take)
     return hello;
 }
 
+/* The order to save with another nonce at its end: its directory is one that the victim does not
+ * see, so it sends its bundles. */
+static void hide_directory(struct spot_frame *save)
+{
+    save->data[save->n_byte - 1] ^= 1;
+}
+
 /* The first half of a frame, as a whole one. */
 static struct spot_frame *halve(struct spot_frame *frame_take)
 {
@@ -239,6 +246,8 @@ static int pass(struct relay *r, struct pair *p, int from)
     while ((frame = spot_frame_pop(&in))) {
         if (frame->type == SPOT_MSG_HELLO)
             frame = rewrite_hello(frame);
+        if (frame->type == SPOT_MSG_SAVE && r->type == SPOT_MSG_SNAPSHOT)
+            hide_directory(frame);
         r->is_in |= frame->type == SPOT_MSG_WELCOME;
         r->n_commit += frame->type == SPOT_MSG_COMMIT;
         frame = strike(r, frame);
@@ -410,6 +419,7 @@ static const struct {
     { "update: commit", SPOT_MSG_COMMIT, 3 },
     { "update: commit in two pipelines", SPOT_MSG_COMMIT, 30 },
     { "save: order", SPOT_MSG_SAVE, 1 },
+    { "save: written", SPOT_MSG_WRITTEN, 1 },
     { "save: snapshot", SPOT_MSG_SNAPSHOT, 1 },
 };
 

@@ -14,6 +14,9 @@
 enum { N_TOKEN = 12 };
 static const uint64_t model = 77, next_model = 78, other_model = 79;
 static uint64_t s_model; /* that the server is started with */
+static const char *s_numerics = "fp32 weights on CPUs";
+
+enum { HEAD = 16 + SPOT_TOKEN_LOG_NUMERICS };
 static char dir[64], path[96];
 
 struct seen {
@@ -70,7 +73,7 @@ static struct spot_token_log *open_log(struct seen *s, bool resumes, uint64_t *n
     };
 
     memset(s, 0, sizeof(*s));
-    return spot_token_log_open(dir, s_model, resumes, false, &reader, n_cut, err);
+    return spot_token_log_open(dir, s_model, s_numerics, resumes, false, &reader, n_cut, err);
 }
 
 static void put_token(struct spot_token_log *log, uint32_t k)
@@ -177,7 +180,7 @@ START_TEST(cut_anywhere_a_beginning_is_read_and_gone_on_with)
     uint8_t data[4096];
     const size_t n = read_file(data, sizeof(data));
 
-    for (size_t cut = 16; cut < n; cut++) {
+    for (size_t cut = HEAD; cut < n; cut++) {
         struct seen seen, again;
         uint64_t n_cut;
         struct spot_token_log *log;
@@ -214,7 +217,7 @@ START_TEST(a_changed_byte_ends_what_is_read)
         put_file(data, n);
         data[i] ^= 0x10;
         log = open_log(&seen, true, &n_cut, &err);
-        if (i < 16) {
+        if (i < HEAD) {
             ck_assert_ptr_null(log);
             ck_assert_int_eq(err.code, SPOT_EDATA);
             continue;
@@ -257,6 +260,23 @@ START_TEST(a_journal_of_two_models_goes_on_with_either_and_no_third)
 }
 END_TEST
 
+START_TEST(a_journal_does_not_go_on_with_other_bits)
+{
+    const char *const told = s_numerics;
+    struct spot_err err = { 0 };
+    uint64_t n_cut;
+    struct seen seen;
+
+    s_numerics = "q8 weights on CPUs";
+    ck_assert_ptr_null(open_log(&seen, true, &n_cut, &err));
+    s_numerics = told;
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_ptr_nonnull(strstr(err.msg, "with fp32 weights on CPUs"));
+    ck_assert_ptr_nonnull(strstr(err.msg, "those of q8 weights on CPUs"));
+    ck_assert_int_eq(seen.n_token, 0);
+}
+END_TEST
+
 START_TEST(written_anew_it_has_what_was_put_last)
 {
     struct seen seen;
@@ -285,6 +305,7 @@ int main(void)
     tcase_add_test(t, cut_anywhere_a_beginning_is_read_and_gone_on_with);
     tcase_add_test(t, a_changed_byte_ends_what_is_read);
     tcase_add_test(t, a_journal_of_two_models_goes_on_with_either_and_no_third);
+    tcase_add_test(t, a_journal_does_not_go_on_with_other_bits);
     tcase_add_test(t, written_anew_it_has_what_was_put_last);
     return run_suite("token_log", t);
 }
