@@ -98,7 +98,7 @@ START_TEST(word_of_another_generation_or_of_a_file_that_is_not_whole_makes_none)
         spot_store_put_written(s, 7, nonce, b, &w);
     ck_assert_int_eq(result(s, &step, &err), -1);
     ck_assert_int_eq(step, 7);
-    ck_assert_ptr_nonnull(strstr(err.msg, "bundle-0000' has 300 bytes, a worker wrote 301"));
+    ck_assert_ptr_nonnull(strstr(err.msg, "bundle-0000' has 300 bytes, 301 were written"));
     check_content(s, 5);
     ck_assert_int_eq(count("tmp"), 0);
     spot_store_begin(s, 8);
