@@ -87,8 +87,8 @@ void spot_store_put(struct spot_store *store, int64_t step, int bundle, uint8_t 
  * number (bundle_file.h). False where that cannot be: the directory is not there, or the step is
  * durable. What is not written there may still be put. */
 bool spot_store_share(struct spot_store *store, char dir[SPOT_STORE_PATH], uint64_t *nonce);
-/* That place again; false where there is none. */
-/* Behind a command it is "command:OWNER", OWNER as of object_store.h. */
+/* That place again; false where there is none. Behind a command it is "command:OWNER", OWNER as of
+ * object_store.h. */
 bool spot_store_where(const struct spot_store *store, char dir[SPOT_STORE_PATH], uint64_t *nonce);
 void spot_store_put_written(struct spot_store *store, int64_t step, uint64_t nonce, int bundle,
                             const struct spot_written *written);

@@ -107,8 +107,11 @@ START_TEST(word_of_another_generation_or_of_a_file_that_is_not_whole_makes_none)
     ck_assert_int_eq(count("tmp"), 0);
     s = spot_store_open(NULL, 1, BUNDLES, NULL);
     spot_store_begin(s, 1);
-    ck_assert(!spot_store_share(s, at, &nonce)); /* private */
+    ck_assert(spot_store_share(s, at, &nonce)); /* in a directory that goes with the store */
+    ck_assert_ptr_null(strstr(at, dir));
+    ck_assert(spot_bundle_file_sees(at, nonce));
     spot_store_close(s);
+    ck_assert_int_ne(access(at, F_OK), 0);
     drop_dir();
 }
 END_TEST
