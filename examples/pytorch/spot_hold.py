@@ -3,18 +3,34 @@
 
 A second process of the script then waits here while the first one works. It takes its place when a
 new round begins, and os.environ gets RANK, WORLD_SIZE, MASTER_ADDR and the others of that round.
-What stands above the import runs beside a rank that works: it may read LOCAL_RANK, but none of
-these, and should leave the device and shared files alone. Without spot-run nothing happens here.
+It is a copy of the first where that has one thread, else it is started: so what stands above runs
+beside a rank that works. It may read LOCAL_RANK, but none of the others, and should leave devices
+and shared files alone. Without spot-run nothing happens here.
 """
-import os
+import ctypes, os, signal, time
 
-if "SPOT_HOLD" in os.environ:
-    # taken out, so that what this process starts does not wait as well
-    ask, answer, token = os.environ.pop("SPOT_HOLD").split()
+hold = os.environ.pop("SPOT_HOLD", None)  # what this process starts does not wait as well
+while hold:
+    ask, answer, *said = hold.split()
     with open(answer) as lines:  # before the question, since it goes when it is written
         with open(ask, "w") as to:
-            to.write(token + "\n")
-        said = lines.read()
-    if not said:
+            to.write(" ".join(said) + "\n")
+        told = dict(line.split("=", 1) for line in lines.read().splitlines())
+    if not told:
         raise SystemExit(0)  # nobody needs this process any more
-    os.environ.update(line.split("=", 1) for line in said.splitlines())
+    hold = told.pop("SPOT_HOLD_NEXT", None)
+    child = os.fork() if hold and len(os.listdir("/proc/self/task")) == 1 else -1
+    if child == 0:  # the copy, for the next round: the agent's child, as the one between ends
+        between = os.getpid()
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+        while os.getppid() == between:
+            time.sleep(0.001)
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # it goes when the agent does
+        hold += f" {os.getpid()}"
+        continue
+    if child > 0:
+        os.waitpid(child, 0)
+    os.environ.update(told)
+    break

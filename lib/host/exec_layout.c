@@ -494,7 +494,8 @@ bool spot_exec_would_change(void *exec, struct spot_view *view)
     return n_leaving || (n > n_active - n_leaving && n_active < job->options->n_max);
 }
 
-/* A round of which some have come back: the others may be about to, for a lease. */
+/* A round of another coordinator of which some have come back: the others may be about to, for a
+ * lease. */
 bool spot_exec_may_begin(void *exec, struct spot_view *view)
 {
     const struct spot_exec_job *const job = exec;
@@ -506,7 +507,8 @@ bool spot_exec_may_begin(void *exec, struct spot_view *view)
     if (spot_view_placeable(view) < job->options->n_min || spot_clock_s() < job->not_before_s ||
         job->gives_up)
         return false;
-    if (spot_clock_s() - job->began_s > job->options->group.lease_s || !m->n_member)
+    if (job->states.has_key || !m->n_member ||
+        spot_clock_s() - job->began_s > job->options->group.lease_s)
         return true;
     member = placeable(job, view, &n);
     for (size_t i = 0; i < n; i++)

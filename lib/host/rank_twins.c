@@ -13,7 +13,9 @@
 
 #include "common/clock.h"
 
-enum { NICENESS = 19 };
+enum { NICENESS = 19, HOLD_TEXT_MAX = 96 };
+
+static const char next[] = "SPOT_HOLD_NEXT=";
 
 static const double after_s = 2; /* from a rank that works to the start of its twin */
 static const double pause_first_s = 1, pause_max_s = 60;
@@ -62,7 +64,7 @@ void spot_twins_init(struct spot_twins *t, uint32_t n, bool is_cold)
 {
     *t = (struct spot_twins){ .n = n, .ask = { -1, -1 } };
     for (uint32_t i = 0; i < n; i++) {
-        t->seat[i].rank.fd = t->seat[i].twin.fd = -1;
+        t->seat[i].rank.fd = t->seat[i].twin.fd = t->seat[i].copy.fd = -1;
         t->seat[i].start_s = INFINITY;
     }
     if (is_cold || pipe2(t->ask, O_CLOEXEC))
@@ -72,30 +74,41 @@ void spot_twins_init(struct spot_twins *t, uint32_t n, bool is_cold)
     t->is_nice = t->ask[0] >= 0 && may_be_nice();
 }
 
+static void open_hold(struct spot_twins *t, struct spot_hold *hold)
+{
+    close_hold(hold);
+    if (t->ask[0] >= 0)
+        hold->fd = open_both();
+    hold->token = ++t->n_token;
+}
+
 bool spot_twins_prepare(struct spot_twins *t, uint32_t local, bool is_twin)
 {
     struct spot_twin_seat *const seat = &t->seat[local];
     struct spot_hold *const hold = is_twin ? &seat->twin : &seat->rank;
 
-    close_hold(hold);
-    if (t->ask[0] >= 0)
-        hold->fd = open_both();
-    hold->token = ++t->n_token;
+    open_hold(t, hold);
     return hold->fd >= 0;
+}
+
+/* What SPOT_HOLD says. */
+static size_t print_hold(const struct spot_twins *t, const struct spot_hold *hold, pid_t guard,
+                         char text[HOLD_TEXT_MAX])
+{
+    return (size_t)snprintf(text, HOLD_TEXT_MAX, "/proc/%ld/fd/%d /proc/%ld/fd/%d %lu", (long)guard,
+                            t->ask[1], (long)guard, hold->fd, (unsigned long)hold->token);
 }
 
 void spot_twins_enter(const struct spot_twins *t, uint32_t local, bool is_twin)
 {
     const struct spot_twin_seat *const seat = &t->seat[local];
     const struct spot_hold *const hold = is_twin ? &seat->twin : &seat->rank;
-    const long guard = getppid();
-    char text[128];
+    char text[HOLD_TEXT_MAX];
 
     unsetenv("SPOT_HOLD"); /* of a job around this one */
     if (hold->fd < 0)
         return;
-    snprintf(text, sizeof(text), "/proc/%ld/fd/%d /proc/%ld/fd/%d %lu", guard, t->ask[1], guard,
-             hold->fd, (unsigned long)hold->token);
+    print_hold(t, hold, getppid(), text);
     setenv("SPOT_HOLD", text, 1);
     if (is_twin && t->is_nice)
         (void)setpriority(PRIO_PROCESS, 0, NICENESS);
@@ -103,15 +116,23 @@ void spot_twins_enter(const struct spot_twins *t, uint32_t local, bool is_twin)
 
 /* --- rounds --------------------------------------------------------------------------- */
 
-/* Below PIPE_BUF, into a pipe that is empty: it is taken at once and in one piece. The end of it
- * is what the process waits for, hence it is closed when that has opened its own. */
-static void tell(struct spot_hold *hold, const struct spot_rank_env *env, uint32_t local)
+/* To a rank that has no twin yet, with what a copy of it is to ask by. Below PIPE_BUF, into a pipe
+ * that is empty: it is taken at once and in one piece. The end of it is what the process waits for,
+ * hence it is closed when that has opened its own. */
+static void tell(struct spot_twins *t, uint32_t local, const struct spot_rank_env *env)
 {
-    char text[SPOT_RANK_ENV_TEXT_MAX];
-    const size_t n = spot_rank_env_print(env, local, text, sizeof(text));
+    struct spot_hold *const hold = &t->seat[local].rank, *const copy = &t->seat[local].copy;
+    char text[SPOT_RANK_ENV_TEXT_MAX + sizeof(next) + HOLD_TEXT_MAX];
+    size_t n = spot_rank_env_print(env, local, text, SPOT_RANK_ENV_TEXT_MAX);
 
     if (hold->fd < 0)
         return;
+    open_hold(t, copy);
+    if (copy->fd >= 0) {
+        n += (size_t)snprintf(text + n, sizeof(next), "%s", next);
+        n += print_hold(t, copy, getpid(), text + n);
+        text[n++] = '\n';
+    }
     (void)!write(hold->fd, text, n);
     if (hold->has_asked)
         close_hold(hold);
@@ -130,6 +151,7 @@ pid_t spot_twins_take(struct spot_twins *t, uint32_t local, const struct spot_ra
     const pid_t pid = seat->pid;
 
     close_hold(&seat->rank);
+    close_hold(&seat->copy);
     seat->start_s = INFINITY;
     if (!pid)
         return 0;
@@ -139,14 +161,14 @@ pid_t spot_twins_take(struct spot_twins *t, uint32_t local, const struct spot_ra
     seat->twin = (struct spot_hold){ .fd = -1 };
     seat->pid = 0;
     seat->n_died = 0;
-    tell(&seat->rank, env, local);
+    tell(t, local, env);
     want(seat, after_s);
     return pid;
 }
 
 void spot_twins_tell(struct spot_twins *t, uint32_t local, const struct spot_rank_env *env)
 {
-    tell(&t->seat[local].rank, env, local);
+    tell(t, local, env);
 }
 
 /* --- twins ----------------------------------------------------------------------------- */
@@ -204,7 +226,31 @@ bool spot_twins_are_warm(const struct spot_twins *t)
 
 /* --- who asks ---------------------------------------------------------------------------- */
 
-static void asked(struct spot_twins *t, uint32_t token)
+/* A child of ours that has not ended, and leads a group? */
+static bool is_child(pid_t pid)
+{
+    siginfo_t info = { 0 };
+
+    return pid > 1 && !waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) &&
+           !info.si_pid && getpgid(pid) == pid;
+}
+
+/* One that comes when a twin was started, or is none, is in nobody's way: its hold is closed when
+ * the round ends, and it goes. */
+static void take_copy(struct spot_twin_seat *seat, pid_t pid)
+{
+    if (seat->pid || !is_child(pid))
+        return;
+    close_hold(&seat->twin);
+    seat->twin = seat->copy;
+    seat->twin.has_asked = true;
+    seat->copy = (struct spot_hold){ .fd = -1 };
+    seat->pid = pid;
+    seat->start_s = INFINITY;
+    seat->n_died = 0;
+}
+
+static void asked(struct spot_twins *t, uint32_t token, pid_t pid)
 {
     for (uint32_t i = 0; i < t->n; i++) {
         struct spot_twin_seat *const seat = &t->seat[i];
@@ -215,10 +261,13 @@ static void asked(struct spot_twins *t, uint32_t token)
             close_hold(&seat->rank); /* it was told, and has opened its own end */
             t->holds = t->is_wanted = true;
             want(seat, after_s);
+        } else if (seat->copy.fd >= 0 && seat->copy.token == token) {
+            take_copy(seat, pid);
         }
     }
 }
 
+/* Lines "TOKEN" and "TOKEN ID". */
 void spot_twins_hear(struct spot_twins *t)
 {
     char text[512];
@@ -226,10 +275,13 @@ void spot_twins_hear(struct spot_twins *t)
 
     for (ssize_t i = 0; i < n; i++)
         if (text[i] >= '0' && text[i] <= '9') {
-            t->heard = 10 * t->heard + (uint32_t)(text[i] - '0');
+            t->heard[t->n_heard] = 10 * t->heard[t->n_heard] + (uint32_t)(text[i] - '0');
+        } else if (text[i] == ' ' && !t->n_heard) {
+            t->n_heard = 1;
         } else {
-            asked(t, t->heard);
-            t->heard = 0;
+            asked(t, t->heard[0], (pid_t)t->heard[1]);
+            t->heard[0] = t->heard[1] = 0;
+            t->n_heard = 0;
         }
 }
 
@@ -253,6 +305,7 @@ void spot_twins_ended(struct spot_twins *t, pid_t pid)
 void spot_twins_rank_ended(struct spot_twins *t, uint32_t local)
 {
     close_hold(&t->seat[local].rank);
+    close_hold(&t->seat[local].copy);
     if (t->is_wanted)
         want(&t->seat[local], after_s);
 }

@@ -10,6 +10,11 @@
  *
  * A rank of a round finds its answer there, so that asking costs it nothing; that it asked tells
  * that the command can wait. From then on twins are started; a command that never asks has none.
+ *
+ * A rank's answer also has SPOT_HOLD_NEXT: the same three, for a copy of the process (fork) that is
+ * to be the next twin. A copy leads a session of its own, is a child of the guard (the rank forks
+ * somebody who forks it and ends), and says TOKEN, a space and its id. It has done all that the
+ * rank did before, so nothing is done twice; where none comes a twin is started.
  */
 #ifndef SPOT_HOST_RANK_TWINS_STATE_H
 #define SPOT_HOST_RANK_TWINS_STATE_H
@@ -33,18 +38,21 @@ struct spot_hold {
 
 struct spot_twin_seat {
     struct spot_hold rank, twin;
-    pid_t pid;       /* of the twin; 0: none */
-    double start_s;  /* not before that; INFINITY: nothing says that the command can wait */
-    uint32_t n_died; /* twins in a row */
+    struct spot_hold copy; /* that the rank may make of itself; a late one finds it closed */
+    pid_t pid;             /* of the twin; 0: none */
+    double start_s;        /* not before that; INFINITY: nothing says that the command can wait */
+    uint32_t n_died;       /* twins in a row */
 };
 
 struct spot_twins {
     uint32_t n;
-    int ask[2];              /* read end, write end; -1: nobody can wait */
-    bool holds;              /* somebody has asked */
-    bool is_wanted;          /* that, or it is known from elsewhere that the command does */
-    bool is_nice;            /* a twin's niceness can be taken back */
-    uint32_t n_token, heard; /* given out; what is being read */
+    int ask[2];        /* read end, write end; -1: nobody can wait */
+    bool holds;        /* somebody has asked */
+    bool is_wanted;    /* that, or it is known from elsewhere that the command does */
+    bool is_nice;      /* a twin's niceness can be taken back */
+    uint32_t n_token;  /* given out */
+    uint32_t heard[2]; /* what is being read: token and id */
+    int n_heard;
     struct spot_twin_seat seat[SPOT_LOCAL_RANKS_MAX];
 };
 

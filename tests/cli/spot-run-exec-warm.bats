@@ -142,3 +142,70 @@ nobody_waits() {
     nobody_waits
     eventually "! kill -0 $(process 0 0)"
 }
+
+# the same in Python, by spot_hold.py itself: ran/PID by who does what takes long
+by_copies() { # THREADS
+    command -v python3 >/dev/null || skip "no python3"
+    mkdir -p ran
+    cat >trainer <<END
+#!/usr/bin/env python3
+import os, sys, threading, time
+sys.path.insert(0, "$BATS_TEST_DIRNAME/../../examples/pytorch")
+open(f"ran/{os.getpid()}", "w").close()
+for _ in range($1 - 1):
+    threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()
+import spot_hold
+if os.fork() == 0:
+    time.sleep(1e6)  # a process of the rank, which goes with it
+here = "ranks/" + os.environ["TORCHELASTIC_RESTART_COUNT"] + "." + os.environ["RANK"]
+with open(here + ".tmp", "w") as out:
+    print(os.environ["WORLD_SIZE"], os.getpid(), "SPOT_HOLD" in os.environ, "SPOT_HOLD_NEXT" in os.environ, file=out)
+os.rename(here + ".tmp", here)
+while not os.path.exists("finish"):
+    time.sleep(0.02)
+os._exit(0)
+END
+}
+
+@test "a rank of one thread is copied where it waits: what stands above is done once on a node" {
+    by_copies 1
+    coordinator --nodes 2:2 --max-restarts 9
+    node a && a=$pid
+    node b && b=$pid
+    round 0 2
+    waiting 2
+    for i in 1 2 3; do # each kill after the first is followed by a pause
+        kill -9 "$(process $((i - 1)) 0)"
+        round "$i" 2
+        waiting 2
+    done
+    [ "$(find ran -type f | wc -l)" -eq 2 ]
+    [ "$(cut -d ' ' -f 2 ranks/* | sort -u | wc -l)" -eq 8 ]
+    [ "$(cut -d ' ' -f 3,4 ranks/* | sort -u)" = "False False" ]
+    kill -9 "$b" # and the copies of a node go with it
+    node c
+    round 4 2
+    waiting 2
+    pgrep -f "^[^ ]*python3 ./trainer" | while read -r id; do
+        [ "$(readlink "/proc/$id/cwd")" != "$PWD" ] || echo "$id"
+    done >here
+    [ "$(wc -l <here)" -eq 6 ] # two ranks, what they forked, two that wait
+    : >finish
+    ends 0 "$job"
+    wait "$a"
+    while read -r id; do eventually "! kill -0 $id"; done <here
+}
+
+@test "a rank of two threads is not copied: its twin is started" {
+    by_copies 2
+    coordinator --nodes 1
+    node a
+    round 0 1
+    waiting 1
+    [ "$(find ran -type f | wc -l)" -eq 2 ]
+    kill -9 "$(process 0 0)"
+    round 1 1
+    [ -e "ran/$(process 1 0)" ]
+    : >finish
+    ends 0 "$job"
+}
