@@ -23,6 +23,7 @@ struct spot_lp {
     struct row *row;
     size_t *column; /* [n_cell] */
     double *value, *dual;
+    lprec *kept; /* of the last answer, with its basis; NULL: the next solve begins anew */
 };
 
 struct spot_lp *spot_lp_new(size_t n_column)
@@ -40,10 +41,21 @@ struct spot_lp *spot_lp_new(size_t n_column)
     return lp;
 }
 
+/* The solver's copy of the problem. A change of bounds or of a right side and new rows leave its
+ * basis dual feasible, so that few steps of the dual simplex are left; what else changes, or goes
+ * wrong, drops it. */
+static void forget(struct spot_lp *lp)
+{
+    if (lp->kept)
+        delete_lp(lp->kept);
+    lp->kept = NULL;
+}
+
 void spot_lp_free(struct spot_lp *lp)
 {
     if (!lp)
         return;
+    forget(lp);
     free(lp->cost);
     free(lp->lower);
     free(lp->upper);
@@ -56,13 +68,23 @@ void spot_lp_free(struct spot_lp *lp)
     free(lp);
 }
 
+static bool set_range(lprec *rec, size_t column, double lower, double upper)
+{
+    return set_bounds(rec, (int)column + 1, isinf(lower) ? -get_infinite(rec) : lower,
+                      isinf(upper) ? get_infinite(rec) : upper);
+}
+
 void spot_lp_cost(struct spot_lp *lp, size_t column, double cost)
 {
     lp->cost[column] = cost;
+    forget(lp);
 }
 
 void spot_lp_range(struct spot_lp *lp, size_t column, double lower, double upper)
 {
+    if (lp->kept && (lp->lower[column] != lower || lp->upper[column] != upper) &&
+        !set_range(lp->kept, column, lower, upper))
+        forget(lp);
     lp->lower[column] = lower;
     lp->upper[column] = upper;
 }
@@ -70,6 +92,24 @@ void spot_lp_range(struct spot_lp *lp, size_t column, double lower, double upper
 void spot_lp_whole(struct spot_lp *lp, size_t column)
 {
     lp->is_whole[column] = true;
+    forget(lp);
+}
+
+static bool put_row(const struct spot_lp *lp, lprec *rec, const struct row *r)
+{
+    static const int sense[] = { LE, GE, EQ };
+    int *column = spot_xcalloc(r->n + 1, sizeof(int));
+    double *value = spot_xcalloc(r->n + 1, sizeof(double)); /* lp_solve sorts in place */
+    bool ok;
+
+    for (size_t k = 0; k < r->n; k++) {
+        column[k] = (int)lp->column[r->first + k] + 1;
+        value[k] = lp->value[r->first + k];
+    }
+    ok = add_constraintex(rec, (int)r->n, value, column, sense[r->sense], r->right);
+    free(column);
+    free(value);
+    return ok;
 }
 
 size_t spot_lp_row(struct spot_lp *lp, const size_t *column, const double *value, size_t n,
@@ -84,40 +124,32 @@ size_t spot_lp_row(struct spot_lp *lp, const size_t *column, const double *value
         memcpy(lp->value + lp->n_cell, value, n * sizeof(*value));
     }
     lp->n_cell += n;
-    return lp->n_row++;
+    lp->n_row++;
+    if (lp->kept && !put_row(lp, lp->kept, &lp->row[lp->n_row - 1]))
+        forget(lp);
+    return lp->n_row - 1;
 }
 
 void spot_lp_right(struct spot_lp *lp, size_t row, double right)
 {
+    if (lp->kept && lp->row[row].right != right && !set_rh(lp->kept, (int)row + 1, right))
+        forget(lp);
     lp->row[row].right = right;
 }
 
 static bool fill(const struct spot_lp *lp, lprec *rec)
 {
-    static const int sense[] = { LE, GE, EQ };
-    int *column = spot_xcalloc(lp->n_column + 1, sizeof(int));
-    double *value = spot_xcalloc(lp->n_column + 1, sizeof(double)); /* lp_solve sorts in place */
     bool ok = true;
 
     for (size_t j = 0; j < lp->n_column; j++) {
         ok &= set_obj(rec, (int)j + 1, lp->cost[j]);
-        ok &= set_upbo(rec, (int)j + 1, isinf(lp->upper[j]) ? get_infinite(rec) : lp->upper[j]);
-        ok &= set_lowbo(rec, (int)j + 1, isinf(lp->lower[j]) ? -get_infinite(rec) : lp->lower[j]);
+        ok &= set_range(rec, j, lp->lower[j], lp->upper[j]);
         ok &= set_int(rec, (int)j + 1, lp->is_whole[j]);
     }
     set_add_rowmode(rec, TRUE);
-    for (size_t i = 0; i < lp->n_row && ok; i++) {
-        const struct row *r = &lp->row[i];
-
-        for (size_t k = 0; k < r->n; k++) {
-            column[k] = (int)lp->column[r->first + k] + 1;
-            value[k] = lp->value[r->first + k];
-        }
-        ok &= add_constraintex(rec, (int)r->n, value, column, sense[r->sense], r->right);
-    }
+    for (size_t i = 0; i < lp->n_row && ok; i++)
+        ok = put_row(lp, rec, &lp->row[i]);
     set_add_rowmode(rec, FALSE);
-    free(column);
-    free(value);
     return ok;
 }
 
@@ -144,11 +176,51 @@ static void take(struct spot_lp *lp, lprec *rec)
     free(all);
 }
 
+/* What the solver says of `rec`, checked here. */
+static enum spot_lp_status run(struct spot_lp *lp, lprec *rec, bool is_rough)
+{
+    enum spot_lp_status status;
+
+    switch (solve(rec)) {
+    case OPTIMAL:
+    case PRESOLVED:
+        status = is_rough ? SPOT_LP_FOUND : SPOT_LP_OPTIMAL;
+        break;
+    case SUBOPTIMAL:
+        status = SPOT_LP_FOUND;
+        break;
+    case INFEASIBLE:
+        return SPOT_LP_INFEASIBLE;
+    case UNBOUNDED:
+        return SPOT_LP_UNBOUNDED;
+    default:
+        return SPOT_LP_FAILED;
+    }
+    take(lp, rec);
+    for (size_t j = 0; j < lp->n_column; j++)
+        if (fabs(lp->x[j]) >= get_infinite(rec) / 2) /* its answer where nothing stops it */
+            return SPOT_LP_UNBOUNDED;
+    return spot_lp_violation(lp, lp->x) > TOLERANCE ? SPOT_LP_FAILED : status;
+}
+
+/* An answer from an old basis counts only with its proof. */
+static bool is_proven(const struct spot_lp *lp)
+{
+    const double usd = spot_lp_objective(lp);
+
+    return spot_lp_proven(lp, lp->dual) >= usd - 1e-7 * (1 + fabs(usd));
+}
+
 enum spot_lp_status spot_lp_solve(struct spot_lp *lp, double limit_s, double gap)
 {
-    lprec *rec = make_lp(0, (int)lp->n_column);
+    const bool is_mixed = has_whole(lp);
     enum spot_lp_status status = SPOT_LP_FAILED;
+    lprec *rec;
 
+    if (lp->kept && run(lp, lp->kept, false) == SPOT_LP_OPTIMAL && is_proven(lp))
+        return SPOT_LP_OPTIMAL;
+    forget(lp); /* whatever else was said from an old basis is said again from none */
+    rec = make_lp(0, (int)lp->n_column);
     if (!rec)
         abort();
     set_verbose(rec, NEUTRAL);
@@ -157,33 +229,12 @@ enum spot_lp_status spot_lp_solve(struct spot_lp *lp, double limit_s, double gap
         set_epsint(rec, 1e-7);
         if (limit_s > 0)
             set_timeout(rec, (long)ceil(limit_s));
-        switch (solve(rec)) {
-        case OPTIMAL:
-        case PRESOLVED:
-            status = gap > 0 && has_whole(lp) ? SPOT_LP_FOUND : SPOT_LP_OPTIMAL;
-            break;
-        case SUBOPTIMAL:
-            status = SPOT_LP_FOUND;
-            break;
-        case INFEASIBLE:
-            status = SPOT_LP_INFEASIBLE;
-            break;
-        case UNBOUNDED:
-            status = SPOT_LP_UNBOUNDED;
-            break;
-        default:
-            break;
-        }
+        status = run(lp, rec, gap > 0 && is_mixed);
     }
-    if (status <= SPOT_LP_FOUND) {
-        take(lp, rec);
-        for (size_t j = 0; j < lp->n_column; j++)
-            if (fabs(lp->x[j]) >= get_infinite(rec) / 2) /* its answer where nothing stops it */
-                status = SPOT_LP_UNBOUNDED;
-        if (status <= SPOT_LP_FOUND && spot_lp_violation(lp, lp->x) > TOLERANCE)
-            status = SPOT_LP_FAILED;
-    }
-    delete_lp(rec);
+    if (status == SPOT_LP_OPTIMAL && !is_mixed && limit_s <= 0)
+        lp->kept = rec;
+    else
+        delete_lp(rec);
     return status;
 }
 

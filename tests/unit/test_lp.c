@@ -151,6 +151,60 @@ START_TEST(a_row_may_name_its_columns_in_any_order_and_be_solved_again)
 }
 END_TEST
 
+/* Rows, bounds and right sides come and go, answers of the old basis between them; a program that
+ * is built anew with all of them is the oracle. */
+START_TEST(solved_again_it_answers_as_if_it_were_new)
+{
+    static const size_t column[] = { 0, 1, 2, 3 };
+    int optimal = 0, none = 0;
+
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct problem p = draw(seed);
+        struct spot_lp *lp = build(&p, false);
+        struct spot_rng rng;
+
+        spot_rng_init(&rng, seed, 2);
+        for (int again = 0; again < 12; again++) {
+            const size_t j = spot_rng_below(&rng, COLUMNS), i = spot_rng_below(&rng, ROWS);
+            const double lower = (double)spot_rng_below(&rng, 2);
+            const double upper = lower + (double)spot_rng_below(&rng, TOP);
+            double extra[COLUMNS];
+            struct spot_lp *fresh;
+            enum spot_lp_status is;
+            size_t extra_row = 0;
+
+            p.right[i] += (double)spot_rng_below(&rng, 7) - 3;
+            fresh = build(&p, false);
+            spot_lp_right(lp, i, p.right[i]);
+            for (size_t k = 0; k < COLUMNS; k++)
+                extra[k] = (double)spot_rng_below(&rng, 5) - 2;
+            spot_lp_range(lp, j, lower, upper);
+            spot_lp_range(fresh, j, lower, upper);
+            if (again % 3 == 2) {
+                extra_row = spot_lp_row(lp, column, extra, COLUMNS, SPOT_LP_AT_MOST, 3);
+                spot_lp_row(fresh, column, extra, COLUMNS, SPOT_LP_AT_MOST, 3);
+            }
+            is = spot_lp_solve(lp, 0, 0);
+            ck_assert_int_eq(is, spot_lp_solve(fresh, 0, 0));
+            if (is == SPOT_LP_OPTIMAL) {
+                ck_assert_double_eq_tol(spot_lp_objective(lp), spot_lp_objective(fresh), 1e-7);
+                ck_assert_double_eq_tol(spot_lp_proven(lp, spot_lp_dual(lp)),
+                                        spot_lp_objective(fresh), 1e-6);
+            }
+            optimal += is == SPOT_LP_OPTIMAL;
+            none += is == SPOT_LP_INFEASIBLE;
+            spot_lp_free(fresh);
+            if (again % 3 == 2)
+                spot_lp_right(lp, extra_row, 1e6); /* it stays and binds no more */
+            spot_lp_range(lp, j, 0, TOP);
+        }
+        spot_lp_free(lp);
+    }
+    ck_assert_int_gt(optimal, 500);
+    ck_assert_int_gt(none, 50);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("lp");
@@ -159,5 +213,6 @@ int main(void)
     tcase_add_test(tc, duals_prove_the_optimum_of_what_is_continuous);
     tcase_add_test(tc, unbounded_and_violated_are_said);
     tcase_add_test(tc, a_row_may_name_its_columns_in_any_order_and_be_solved_again);
+    tcase_add_test(tc, solved_again_it_answers_as_if_it_were_new);
     return run_suite("lp", tc);
 }

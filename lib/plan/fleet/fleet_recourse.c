@@ -7,7 +7,6 @@
 
 #include "common/hash.h"
 #include "common/xalloc.h"
-#include <stdio.h>
 
 /* Columns: y bucket by bucket, u [n_bucket]. Rows: splits, then types. */
 static size_t split_column(const struct spot_fleet_risk *p, size_t b, size_t g)
@@ -190,7 +189,7 @@ double spot_fleet_recourse_at(struct spot_fleet_recourse *r, const double *capac
         return r->known[(at - 1) * (n + 1) + n];
     if (is_enough(r, capacity))
         return 0;
-    if (!solve(r, capacity) && (fprintf(stderr, "fail %d\n", (int)spot_lp_solve(r->lp, 0, 0)), 1))
+    if (!solve(r, capacity))
         return 1; /* nothing is served: the worst there is */
     unserved = spot_lp_objective(r->lp);
     if (unserved < 1e-10)
