@@ -162,6 +162,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l catalogue -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l load -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l market -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l forecast -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l prices -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l unserved -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l tail -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l cold-start -r

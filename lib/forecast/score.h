@@ -26,6 +26,10 @@ struct spot_score {
  * Held 2009, section 2.1. */
 void spot_score_add(struct spot_score *score, const double *p, int cap, int now, int y);
 
+/* The part that is about the transform, of an outcome for which it is uniform on [lo, hi]; counts
+ * the outcome. */
+void spot_score_add_pit(struct spot_score *score, double lo, double hi);
+
 /* sum += part */
 void spot_score_merge(struct spot_score *sum, const struct spot_score *part);
 

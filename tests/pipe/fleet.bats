@@ -75,6 +75,41 @@ law() {
         examples/fleet/resnet110.csv "$T/buy"
 }
 
+# Prices of three zones over a month: r1z1 stands, r1z2 falls from hour to hour and is the dearest by little, r2z1 leaps.
+prices() {
+    awk 'BEGIN { srand(7); print "time_s,zone,instance_type,market,price_usd_per_h"; fall = .52
+        for (h = 0; h < 720; h++) {
+            if (h % 3 == 0) { printf "%d,r1z2,A10G,spot,%.5f\n", h * 3600, fall; fall *= h < 500 ? 1 : .995 }
+            if (h % 24 == 0) printf "%d,r1z1,A10G,spot,.36\n", h * 3600
+            if (rand() < .2) printf "%d,r2z1,A10G,spot,%.4f\n", h * 3600, .3 + .4 * rand() } }' >"$T/prices.csv"
+}
+
+@test "prices | predict | plan | launch: the plan pays what is expected, not what is asked now" {
+    prices
+    forecast >"$T/forecast"
+    offers >"$T/catalogue"
+    spot-predict --kind price --horizon 24 --no-provenance "$T/prices.csv" >"$T/expected"
+    plan --market both --prices "$T/expected" <"$T/catalogue" >"$T/plan"
+    jq -e 'any(.buy[]; .market == "spot")' "$T/plan"
+    # its cost is that of the expected prices, from the documents alone
+    jq -e --slurpfile e "$T/expected" '(.expected.usd_per_h - ([.buy[] | . as $b | .count * (
+            if .market == "spot" then ($e[0].series[] | select(.zone == $b.zone and .instance_type == $b.instance_type) | .mean_usd_per_h)
+            else {"A10G": 1.01, "A100-80GB": 3.67}[.instance_type] end)] | add) | fabs) < 1e-9' "$T/plan"
+    # r1z2 goes on falling: a price below that of now is expected, and nothing else is planned with
+    jq -e '.series[] | select(.zone == "r1z2") | .mean_usd_per_h < .now_usd_per_h and .price[23].mean_usd_per_h < .price[0].mean_usd_per_h' "$T/expected"
+    jq -e '.series[] | select(.zone == "r1z1") | .mean_usd_per_h - .now_usd_per_h | fabs < 1e-9' "$T/expected"
+    # at the expected prices no plan that was made at those of now is cheaper
+    plan --market both <"$T/catalogue" | jq -e --slurpfile e "$T/expected" --slurpfile p "$T/plan" '([.buy[] | . as $b | .count * (
+            if .market == "spot" then ($e[0].series[] | select(.zone == $b.zone) | .mean_usd_per_h)
+            else {"A10G": 1.01, "A100-80GB": 3.67}[.instance_type] end)] | add) >= $p[0].expected.usd_per_h - 1e-9'
+    examples/fleet/launch.sh --job chat "$T/plan" >"$T/said"
+    tail -n 1 "$T/said" | grep -qx "$(jq '[.buy[].count] | add' "$T/plan") machines; nothing was started"
+    # in one go, as the README has it
+    sed -n '/^## At the prices/,/^## Train/s/^    //p' examples/fleet/README.md | grep -q 'spot-predict --kind price'
+    spot-predict --kind price --horizon 24 --no-provenance "$T/prices.csv" | spot-plan fleet --kind serve --market both --prices - \
+        --catalogue "$T/catalogue" --load examples/fleet/melange.json --no-provenance | examples/fleet/launch.sh --job chat - | cmp - "$T/said"
+}
+
 @test "what is no forecast, no price or no share is refused" {
     law r1z1 '[[0, 1]]'
     run -2 --separate-stderr offers --sure 0

@@ -14,6 +14,7 @@
 #include "model/layout_doc.h"
 #include "model/moves_doc.h"
 #include "model/plan_doc.h"
+#include "model/price_doc.h"
 #include "model/share_doc.h"
 #include "shard/stream.h"
 #include "train/job_note.h"
@@ -48,6 +49,19 @@ static int check_forecast(const char *text, size_t n, struct spot_err *err)
     return rc;
 }
 
+static int check_price(const char *text, size_t n, struct spot_err *err)
+{
+    struct spot_price_doc price = { 0 };
+    struct spot_json_doc json;
+    int rc = spot_json_parse(&json, text, n, "price", err);
+
+    if (!rc)
+        rc = spot_price_read(&json, &price, err);
+    spot_price_release(&price);
+    spot_json_release(&json);
+    return rc;
+}
+
 static int check_event(const char *text, size_t n, struct spot_err *err)
 {
     struct spot_event_log log = { .in = fmemopen((void *)(uintptr_t)text, n, "r"),
@@ -64,6 +78,8 @@ static int check_event(const char *text, size_t n, struct spot_err *err)
 const struct spot_document spot_registry[] = {
     { "forecast", 1, "JSON", "`spot-predict`", "`spot-plan`", "forecast", spot_forecast_part,
       check_forecast },
+    { "price", 1, "JSON", "`spot-predict --kind price`", "`spot-plan fleet`", "price",
+      spot_price_part, check_price },
     { "job", 1, "JSON", "you; `spot-run profile`; `examples/jobs`",
       "`spot-plan`, `spot-replay train`, `serve`", "job", spot_job_part, check_job_doc },
     { "plan", 1, "JSON", "`spot-plan train`, `serve`, `fleet`, `deadline`, `share`",

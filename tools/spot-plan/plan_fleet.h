@@ -9,6 +9,7 @@
 #include "cli/tool.h"
 #include "common/json.h"
 #include "common/prov.h"
+#include "model/price_doc.h"
 #include "plan/fleet.h"
 #include "plan/fleet_risk.h"
 #include "plan/fleet_scale.h"
@@ -18,7 +19,7 @@ enum { PLAN_FLEET_WHY = 384, PLAN_FLEET_WHY_MAX = 64 };
 struct plan_fleet_options {
     struct spot_tool_common common;
     const char *kind, *catalogue, *load, *policy, *market;
-    const char *forecast, *regions, *types, *deny, *current, *requests;
+    const char *forecast, *prices, *regions, *types, *deny, *current, *requests;
     uint64_t slices, scenarios, fresh, zone_max;
     double rho, limit_s, unserved, tail, correlation, region_correlation, cold_start_s, gap;
     double time_s, window_s, up_s, down_s;
@@ -39,7 +40,9 @@ struct plan_fleet_buy {
 
 struct plan_fleet {
     const struct plan_fleet_options *o;
-    struct spot_json_doc json, current;
+    struct spot_json_doc json, current, price_json;
+    struct spot_price_doc price; /* of --prices; no series without */
+    bool *is_priced;             /* [price.n_series] an offer takes it */
     struct spot_fleet_demand demand;
     const char **bucket;
     double *rate_per_s, *per_s;          /* [n_bucket], [n_bucket][n_offer] */
@@ -67,6 +70,15 @@ char *plan_fleet_why(struct plan_fleet *s);
 
 /* May an offer be had at all, by --regions, --types and --deny? */
 bool plan_fleet_is_allowed(const struct plan_fleet_options *o, const char *zone, const char *type);
+
+/* --prices: what offers cost in expectation. Load before the catalogue; a price of it takes the
+ * place of the one that the catalogue has for that zone, type and market. */
+int plan_fleet_load_prices(struct plan_fleet *s, struct spot_err *err);
+/* The expected price of a zone and type; -1: none is known. */
+double plan_fleet_price(struct plan_fleet *s, const char *zone, const char *type, bool is_spot);
+/* What was not used is said in `why`. */
+void plan_fleet_explain_prices(struct plan_fleet *s);
+void plan_fleet_release_prices(struct plan_fleet *s);
 
 /* Under scenarios, or caps of zones: fills answer, risk, why. */
 int plan_fleet_solve_risk(struct plan_fleet *s, struct spot_err *err);

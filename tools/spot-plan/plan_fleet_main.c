@@ -54,8 +54,9 @@ static void add_offer(struct plan_fleet *s, const struct spot_csv_row *row, bool
 static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *err)
 {
     struct plan_fleet *s = user;
+    const char *zone = row->field[ZONE] ? row->field[ZONE] : "";
     int64_t quota = -1;
-    double usd_per_h;
+    double usd_per_h, expected;
 
     if (row->field[QUOTA] && *row->field[QUOTA] &&
         spot_csv_int(row, QUOTA, 0, 1000000, &quota, err))
@@ -64,7 +65,7 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
         return spot_csv_fail(row, TYPE, err, "expected a name");
     if (s->demand.n_offer + 2 > SPOT_FLEET_TYPES_MAX)
         return spot_csv_fail(row, TYPE, err, "more than %d offers", SPOT_FLEET_TYPES_MAX);
-    if (!plan_fleet_is_allowed(&o, row->field[ZONE] ? row->field[ZONE] : "", row->field[TYPE]))
+    if (!plan_fleet_is_allowed(&o, zone, row->field[TYPE]))
         return 0;
     for (size_t k = SPOT_USD; k <= ON_DEMAND_USD; k++) {
         const bool is_spot = k == SPOT_USD;
@@ -74,7 +75,8 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
             continue;
         if (spot_csv_real(row, k, 0, 1e6, &usd_per_h, err))
             return -1;
-        add_offer(s, row, is_spot, usd_per_h, quota);
+        expected = plan_fleet_price(s, zone, row->field[TYPE], is_spot);
+        add_offer(s, row, is_spot, expected >= 0 ? expected : usd_per_h, quota);
     }
     return 0;
 }
@@ -367,13 +369,15 @@ static int run(struct plan_fleet *s, struct spot_err *err)
                             "--policy melange knows no --forecast, --zone-max or --current");
     s->demand.rho = strcmp(o.policy, "melange") != 0 ? o.rho : 1;
     s->demand.slices = (int64_t)o.slices;
-    if (read_catalogue(s, err) || read_load(s, err) ||
-        (o.requests && plan_fleet_read_requests(s, err)) || (o.current && plan_fleet_scale(s, err)))
+    if ((o.prices && plan_fleet_load_prices(s, err)) || read_catalogue(s, err) ||
+        read_load(s, err) || (o.requests && plan_fleet_read_requests(s, err)) ||
+        (o.current && plan_fleet_scale(s, err)))
         return -1;
     if (s->is_risk ? plan_fleet_solve_risk(s, err)
                    : spot_fleet_serve(&s->demand, o.limit_s, &s->answer, err))
         return -1;
     explain(s);
+    plan_fleet_explain_prices(s);
     if (o.explain && !o.common.quiet && format != SPOT_FORMAT_TABLE)
         for (size_t i = 0; i < s->n_why; i++)
             fprintf(stderr, "%s\n", s->why[i]);
@@ -394,11 +398,13 @@ static const struct spot_cli cli = {
                                             { "cold-start", "forecast" },
                                             { "scenarios", "forecast" },
                                             { "fresh", "forecast" },
+                                            { "prices", "kind serve" },
                                             { "window", "requests" },
                                             { "up", "current" },
                                             { "down", "current" },
                                             { NULL, NULL } },
-    .reads = (const char *const[]){ "catalogue", "load", "job", "forecast", "requests", NULL },
+    .reads =
+        (const char *const[]){ "catalogue", "load", "job", "forecast", "prices", "requests", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .required =
         (const struct spot_opt_required[]){ { "catalogue", "what can be had" }, { NULL, NULL } },
@@ -425,6 +431,8 @@ static const struct spot_cli cli = {
               "on-demand, spot or both (default with --forecast, and to train)", 0, 0 },
             { SPOT_OPT_STRING, 0, "forecast", &o.forecast, "file",
               "spot.forecast/1: plan under joint scenarios of zones", 0, 0 },
+            { SPOT_OPT_STRING, 0, "prices", &o.prices, "file",
+              "spot.price/1: plan at expected prices instead of the catalogue's", 0, 0 },
             { SPOT_OPT_REAL, 0, "unserved", &o.unserved, "share",
               "unserved share of the load, mean of the worst scenarios (default .01)", 0, 0.999 },
             { SPOT_OPT_REAL, 0, "tail", &o.tail, "share",
@@ -535,6 +543,7 @@ static int serve(struct spot_err *err)
     free(s.output_token);
     free(s.held);
     free(s.why);
+    plan_fleet_release_prices(&s);
     spot_fleet_release(&s.answer);
     spot_fleet_risk_release(&s.risk);
     spot_json_release(&s.current);

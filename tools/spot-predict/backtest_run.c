@@ -63,34 +63,6 @@ static void run_job(struct job *job, struct result *result)
 
 /* --- all of them --- */
 
-static struct result *new_result(struct results *results, const struct job *job)
-{
-    struct result *r;
-
-    results->result =
-        spot_xgrow(results->result, &results->cap, results->n + 1, sizeof(*results->result));
-    r = &results->result[results->n++];
-    *r = (struct result){ .series = spot_xstrdup(job->series),
-                          .model = job->entry->text,
-                          .n_origin = job->n_origin };
-    if (job->n_origin > 1)
-        r->spacing =
-            (double)(job->origin[job->n_origin - 1] - job->origin[0]) / (double)(job->n_origin - 1);
-    r->step = spot_xcalloc((size_t)job->options->horizon, sizeof(*r->step));
-    r->crps = spot_xcalloc(job->n_origin, sizeof(*r->crps));
-    return r;
-}
-
-static void release_results(struct results *results)
-{
-    for (size_t i = 0; i < results->n; i++) {
-        free(results->result[i].series);
-        free(results->result[i].step);
-        free(results->result[i].crps);
-    }
-    free(results->result);
-}
-
 /* The figure shows the last model on the first series. */
 static void run_series(const struct walk *walk, struct results *results, FILE *dump,
                        struct fan *fan)
@@ -105,18 +77,9 @@ static void run_series(const struct walk *walk, struct results *results, FILE *d
                            .dump = dump,
                            .fan = !fan->data && m + 1 == walk->entries.n ? fan : NULL };
 
-        run_job(&job, new_result(results, &job));
+        run_job(&job, results_add(results, job.series, job.entry->text, job.origin, job.n_origin,
+                                  (size_t)job.options->horizon));
     }
-}
-
-static int write_results(const struct options *options, const struct results *results,
-                         struct spot_err *err)
-{
-    struct spot_out out;
-
-    if (spot_out_open(&out, options->common.output, err))
-        return -1;
-    return spot_out_finish(&out, results_write(options, results, out.file, err), err);
 }
 
 int backtest_run(const struct options *options, char *const *path, size_t n_path,
@@ -139,9 +102,9 @@ int backtest_run(const struct options *options, char *const *path, size_t n_path
     if (!rc && options->plot)
         rc = calibration_plot(options, &results, walk.entries.n, &fan, err);
     if (!rc && !spot_plot_takes_stdout(options->plot, options->common.output))
-        rc = write_results(options, &results, err);
+        rc = results_save(options, &results, err);
     fan_release(&fan);
-    release_results(&results);
+    results_release(&results);
     walk_close(&walk);
     return rc;
 }

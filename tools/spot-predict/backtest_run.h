@@ -30,6 +30,7 @@ struct result {
     double us_per_origin;
     struct spot_score *step; /* [horizon] */
     double *crps;            /* [n_origin], mean over steps, in order of time */
+    double *pinball;         /* [horizon] sums, of prices; NULL of counts */
 };
 
 struct results {
@@ -70,6 +71,14 @@ int backtest_run(const struct options *options, char *const *path, size_t n_path
 
 /* Sum over steps. */
 struct spot_score result_total(const struct result *result, uint64_t horizon);
+
+/* A new one, its scores 0. */
+struct result *results_add(struct results *results, const char *series, const char *model,
+                           const size_t *origin, size_t n_origin, size_t horizon);
+void results_release(struct results *results);
+/* Write what the options ask for where they say. */
+int results_save(const struct options *options, const struct results *results,
+                 struct spot_err *err);
 
 /* The document: a row per step and one for all, or the table of ratios to `last`. */
 int results_write(const struct options *options, const struct results *results, FILE *out,

@@ -7,22 +7,30 @@
 #include "backtest_run.h"
 #include "forecast/forecaster.h"
 #include "predict.h"
+#include "prices.h"
 
-/* What is forecast, and the models for it unless others were asked for. */
+/* What is forecast, and how unless it was said. */
 static void choose_kind(struct options *options)
 {
     options->is_load = !strcmp(options->kind, "load");
+    options->is_price = !strcmp(options->kind, "price");
     if (!options->model)
-        options->model = options->is_load ? "load" : "pool";
+        options->model = options->is_load ? "load" : options->is_price ? "best" : "pool";
     if (!options->models)
-        options->models =
-            options->is_load ? "last,ma,ses,load"
-                             : "last,ses,arima,empirical,markov,birthdeath,knn,context,parcae,pool";
+        options->models = options->is_load    ? "last,ma,ses,load"
+                          : options->is_price ? "last,changes,steps,best"
+                                              : "last,ses,arima,empirical,markov,birthdeath,knn,"
+                                                "context,parcae,pool";
+    if (!(options->interval_s > 0))
+        options->interval_s = options->is_price ? 3600 : 60;
 }
 
 static int run_kind(const struct options *options, char *const *path, size_t n_path,
                     struct spot_prov *prov, struct spot_err *err)
 {
+    if (options->is_price)
+        return options->is_backtest ? prices_backtest(options, path, n_path, prov, err)
+                                    : prices_forecast(options, path[0], prov, err);
     if (options->is_backtest && options->is_joint)
         return joint_run(options, path, n_path, prov, err);
     if (options->is_backtest)
@@ -52,7 +60,6 @@ static int run(struct options *options, char *const *path, size_t n_path, struct
 
 static struct options options = {
     .common = SPOT_TOOL_COMMON_DEFAULT,
-    .interval_s = 60,
     .horizon = 12,
     .kind = "availability",
     .origins = 220,
@@ -61,16 +68,17 @@ static struct options options = {
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "forecast" },
     { SPOT_OPT_STRING, 0, "kind", &options.kind, "name",
-      "availability (default), or load: arrivals of a request trace", 0, 0 },
+      "availability (default), load: arrivals of a request trace, or price", 0, 0 },
     { SPOT_OPT_SECS, 0, "interval", &options.interval_s, "duration",
-      "length of a step (default 60s)", 1e-3, 1e9 },
+      "length of a step (default 60s; of prices 1h)", 1e-3, 1e9 },
     { SPOT_OPT_U64, 0, "horizon", &options.horizon, "n", "steps ahead (default 12)", 1,
       SPOT_FC_HORIZON_MAX },
     { SPOT_OPT_U64, 0, "history", &options.history, "n",
       "number of recent changes to use (default: the model's own)", 2, SPOT_FC_PAST - 1 },
     { SPOT_OPT_U64, 0, "cap", &options.cap, "n",
       "most instances there can be (default: column requested, or the most)", 1, SPOT_FC_CAP_MAX },
-    { SPOT_OPT_STRING, 0, "model", &options.model, "name", "NAME[@HISTORY] (default pool)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "model", &options.model, "name",
+      "NAME[@HISTORY] (default pool; load; best)", 0, 0 },
     { SPOT_OPT_STRING, 0, "hazard", &options.hazard, "file",
       "hazard of an instance by age, from its provider: age_s,hazard_per_h", 0, 0 },
     { SPOT_OPT_STRING, 0, "state", &options.state, "file",
@@ -99,24 +107,29 @@ static const struct spot_opt option[] = {
 static const struct spot_cli cli = {
     .name = "spot-predict",
     .need = (const struct spot_opt_need[]){ { "model", "!backtest" },
-                                            { "state", "!backtest|kind load" },
+                                            { "state", "!backtest|kind load|kind price" },
                                             { "models", "backtest" },
                                             { "models", "!compare" },
                                             { "origins", "backtest" },
                                             { "from", "backtest" },
                                             { "dump", "backtest" },
                                             { "dump", "!joint" },
-                                            { "plot", "!joint" },
+                                            { "plot", "!joint|kind price" },
                                             { "joint", "backtest" },
+                                            { "joint", "!kind price" },
+                                            { "cap", "!kind price" },
+                                            { "hazard", "!kind price" },
                                             { "compare", "backtest" },
                                             { NULL, NULL } },
     .writes = (const char *const[]){ "state", "plot", "dump", "output", NULL },
     .n_operand_max = SPOT_OPERANDS_ANY,
-    .choice = (const struct spot_opt_choice[]){ { "kind", "availability|load" }, { NULL, NULL } },
+    .choice =
+        (const struct spot_opt_choice[]){ { "kind", "availability|load|price" }, { NULL, NULL } },
     .synopsis = "[options] [trace.csv]",
-    .summary = "Forecast spot availability as distributions.",
+    .summary = "Forecast spot availability, load or prices as distributions.",
     .examples = "  spot-predict trace.csv | jq '.series[0].available[11]'\n"
-                "  spot-predict --horizon 3 --format table trace.csv\n",
+                "  spot-predict --horizon 3 --format table trace.csv\n"
+                "  spot-predict --kind price --horizon 24 prices.csv\n",
     .option = option,
 };
 

@@ -23,7 +23,7 @@ struct options {
     uint64_t horizon, history, cap; /* history and cap 0: by model, by series */
     const char *model;
 
-    bool is_load, is_backtest;
+    bool is_load, is_price, is_backtest;
     bool is_joint;
     const char *models, *dump, *compare, *plot, *state, *kind, *hazard;
     struct spot_hazard table; /* what `hazard` names; empty without */

@@ -1,8 +1,47 @@
 /* SPDX-License-Identifier: MIT */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backtest_run.h"
+#include "common/out.h"
+#include "common/xalloc.h"
+
+struct result *results_add(struct results *results, const char *series, const char *model,
+                           const size_t *origin, size_t n_origin, size_t horizon)
+{
+    struct result *r;
+
+    results->result =
+        spot_xgrow(results->result, &results->cap, results->n + 1, sizeof(*results->result));
+    r = &results->result[results->n++];
+    *r = (struct result){ .series = spot_xstrdup(series), .model = model, .n_origin = n_origin };
+    if (n_origin > 1)
+        r->spacing = (double)(origin[n_origin - 1] - origin[0]) / (double)(n_origin - 1);
+    r->step = spot_xcalloc(horizon, sizeof(*r->step));
+    r->crps = spot_xcalloc(n_origin, sizeof(*r->crps));
+    return r;
+}
+
+void results_release(struct results *results)
+{
+    for (size_t i = 0; i < results->n; i++) {
+        free(results->result[i].series);
+        free(results->result[i].step);
+        free(results->result[i].crps);
+        free(results->result[i].pinball);
+    }
+    free(results->result);
+}
+
+int results_save(const struct options *options, const struct results *results, struct spot_err *err)
+{
+    struct spot_out out;
+
+    if (spot_out_open(&out, options->common.output, err))
+        return -1;
+    return spot_out_finish(&out, results_write(options, results, out.file, err), err);
+}
 
 struct spot_score result_total(const struct result *result, uint64_t horizon)
 {
@@ -14,7 +53,7 @@ struct spot_score result_total(const struct result *result, uint64_t horizon)
 }
 
 static void put_row(struct spot_table *table, const struct result *r, const char *step,
-                    const struct spot_score *s)
+                    const struct spot_score *s, double pinball)
 {
     const double n = (double)s->n;
 
@@ -27,28 +66,33 @@ static void put_row(struct spot_table *table, const struct result *r, const char
     spot_table_real(table, s->brier_sum / n);
     spot_table_real(table, s->cover_sum / n);
     spot_table_fixed(table, r->us_per_origin, 2);
+    if (r->pinball)
+        spot_table_real(table, pinball / n);
 }
 
 static void print_rows(const struct options *options, const struct results *results, FILE *out)
 {
     static const struct spot_column column[] = {
-        { "series", false },    { "model", false },  { "step", false },
-        { "origins", true },    { "mae", true },     { "crps", true },
-        { "brier_drop", true }, { "cover80", true }, { "us_per_origin", true },
+        { "series", false },       { "model", false },  { "step", false },      { "origins", true },
+        { "mae", true },           { "crps", true },    { "brier_drop", true }, { "cover80", true },
+        { "us_per_origin", true }, { "pinball", true },
     };
+    const bool has_pinball = results->n && results->result[0].pinball;
     struct spot_table table;
     char step[24];
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]) - !has_pinball);
     for (size_t i = 0; i < results->n; i++) {
         const struct result *r = &results->result[i];
         const struct spot_score all = result_total(r, options->horizon);
+        double pinball = 0;
 
         for (uint64_t h = 0; h < options->horizon; h++) {
             snprintf(step, sizeof(step), "%d", (int)h + 1);
-            put_row(&table, r, step, &r->step[h]);
+            put_row(&table, r, step, &r->step[h], r->pinball ? r->pinball[h] : 0);
+            pinball += r->pinball ? r->pinball[h] : 0;
         }
-        put_row(&table, r, "all", &all);
+        put_row(&table, r, "all", &all, pinball);
     }
     spot_table_print(&table, out,
                      options->format == SPOT_FORMAT_AUTO ? SPOT_FORMAT_CSV : options->format);

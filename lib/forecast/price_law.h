@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* price_law.h - what a price will be, as a distribution for each of the next steps.
+ *
+ * A spot price stands for a while, then moves by a step that is often like the one before. A model
+ * sees prices on an even grid, the newest last, and nothing else; each works on ratios, so that a
+ * history in another currency gives the same ratios.
+ *
+ * last: the newest price, for certain.
+ * changes: the newest price times the ratios of prices `step` intervals apart in the window.
+ * steps: semi-Markov. How long a price stands has a hazard by its age; the logarithm of a move has
+ *   one of four classes (down or up, above or below the median size of its sign), each the next
+ *   with its frequency after the last one, and is one of the moves of its class.
+ * best: the one of these with the least CRPS at origins whose outcome is known.
+ */
+#ifndef SPOT_FORECAST_PRICE_LAW_H
+#define SPOT_FORECAST_PRICE_LAW_H
+
+#include <stddef.h>
+
+#include "common/err.h"
+#include "forecast/price_dist.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum spot_price_model {
+    SPOT_PRICE_LAST,
+    SPOT_PRICE_CHANGES,
+    SPOT_PRICE_STEPS,
+    SPOT_PRICE_BEST,
+    SPOT_PRICE_MODELS
+};
+extern const char *const spot_price_model_name[SPOT_PRICE_MODELS];
+
+/* Intervals of the window unless said otherwise, and what `best` looks at. */
+enum {
+    SPOT_PRICE_HORIZON_MAX = 256,
+    SPOT_PRICE_HISTORY = 720,
+    SPOT_PRICE_ORIGIN_MIN = 30, /* of intervals before the first forecast that is scored */
+    SPOT_PRICE_TRIALS = 60,     /* newest origins that `best` scores its models at */
+    SPOT_PRICE_TRIALS_MIN = 8,  /* with fewer it is `steps` */
+};
+
+/* A model on one series. Zero it, then set the first four. */
+struct spot_price_law {
+    enum spot_price_model model;
+    size_t horizon;  /* 1..SPOT_PRICE_HORIZON_MAX */
+    size_t history;  /* intervals of the window, >= 1 */
+    const double *y; /* [..] usd/h > 0; a forecast at origin o reads y[0..o] */
+    double *trial;   /* [n_trial][SPOT_PRICE_BEST] CRPS at its origins, NaN: not yet known */
+    size_t n_trial;
+    struct spot_price_dist scratch[SPOT_PRICE_HORIZON_MAX];
+};
+
+/* dist [horizon] of the price 1, 2, .. intervals after origin o. */
+void spot_price_law_predict(struct spot_price_law *law, size_t o, struct spot_price_dist *dist);
+/* The model it took there: the law's own, or what `best` chose. */
+enum spot_price_model spot_price_law_choice(struct spot_price_law *law, size_t o);
+void spot_price_law_release(struct spot_price_law *law);
+
+/* `steps` alone, of the window y [n], the newest last. */
+void spot_price_steps(const double *y, size_t n, size_t horizon, struct spot_price_dist *dist);
+
+/* prob [horizon][horizon + 1]: of k moves within step + 1 intervals, where the price has stood for
+ * `age` intervals and moves in the next with hazard [age]; ages above n_hazard - 1 count as that.
+ */
+void spot_price_moves(const double *hazard, size_t n_hazard, size_t age, size_t horizon,
+                      double *prob);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_PRICE_LAW_H */
