@@ -72,6 +72,7 @@ static struct node pop(struct search *s)
 static bool is_kept(struct search *s)
 {
     struct spot_fleet_master *m = &s->master;
+    const double limit = m->risk->unserved + 1e-9;
 
     for (size_t c = 0; c < m->risk->n_cap; c++) {
         double sum = 0;
@@ -81,8 +82,9 @@ static bool is_kept(struct search *s)
         if (sum > (double)m->risk->cap[c].most)
             return false;
     }
-    return spot_fleet_scenes_below(&m->scenes, &m->recourse, s->x) <= m->risk->unserved + 1e-9 &&
-           spot_fleet_scenes_evaluate(&m->scenes, &m->recourse, s->x) <= m->risk->unserved + 1e-9;
+    return !spot_fleet_scenes_is_over(&m->scenes, &m->recourse, s->x, limit) &&
+           spot_fleet_scenes_below(&m->scenes, &m->recourse, s->x) <= limit &&
+           spot_fleet_scenes_evaluate(&m->scenes, &m->recourse, s->x) <= limit;
 }
 
 static double cost_of(const struct search *s)

@@ -37,6 +37,11 @@ double spot_fleet_scenes_evaluate(struct spot_fleet_scenes *scenes, struct spot_
 double spot_fleet_scenes_below(struct spot_fleet_scenes *scenes,
                                const struct spot_fleet_recourse *r, const double *x);
 
+/* Whether the scenarios that lost most at the counts looked at last prove more than `limit`: their
+ * mean is below CVaR, whatever x. Most fleets that are too small are seen to be by these few. */
+bool spot_fleet_scenes_is_over(const struct spot_fleet_scenes *scenes,
+                               const struct spot_fleet_recourse *r, const double *x, double limit);
+
 struct spot_fleet_row {
     double *value, right; /* [n_offer] sum value x + excess >= right */
     size_t loose;

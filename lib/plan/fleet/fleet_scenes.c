@@ -105,6 +105,24 @@ double spot_fleet_scenes_evaluate(struct spot_fleet_scenes *s, struct spot_fleet
     return spot_fleet_scenes_cvar(s, r->risk->tail);
 }
 
+bool spot_fleet_scenes_is_over(const struct spot_fleet_scenes *s,
+                               const struct spot_fleet_recourse *r, const double *x, double limit)
+{
+    const double tail = r->risk->tail;
+    double *capacity = spot_xcalloc(r->risk->n_type, sizeof(double)), left = 1 - tail, sum = 0;
+
+    for (size_t i = 0; i < s->n_bad && left > 0 && sum <= limit * (1 - tail); i++) {
+        const size_t w = s->order[i];
+        size_t cut;
+
+        spot_fleet_capacity(r->risk, s->there + w * r->risk->n_offer, x, capacity);
+        sum += fmin(left, s->prob[w]) * spot_fleet_recourse_below(r, capacity, &cut);
+        left -= s->prob[w];
+    }
+    free(capacity);
+    return sum > limit * (1 - tail);
+}
+
 double spot_fleet_scenes_below(struct spot_fleet_scenes *s, const struct spot_fleet_recourse *r,
                                const double *x)
 {
