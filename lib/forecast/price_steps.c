@@ -41,11 +41,11 @@ static size_t age_class(size_t age)
     return (size_t)fmin(AGES - 1, AGES_EACH + 1 + floor(4 * log2((double)age / AGES_EACH)));
 }
 
-/* Of the run before the first move nobody knows how long it stood: it tells nothing. Each class is
- * pulled to the mean of all by `prior_exposure` intervals of it. */
+/* Of the run before the first move nobody knows how long it stood: it tells nothing of ages, but
+ * counts in the mean of all intervals, to which `prior_exposure` of them pull each class. */
 static void learn_hazard(struct moves *m, const double *y, size_t n)
 {
-    double exposed[AGES] = { 0 }, moved[AGES] = { 0 }, all_exposed = 0, all_moved = 0, mean;
+    double exposed[AGES] = { 0 }, moved[AGES] = { 0 }, mean;
     bool has_moved = false;
     size_t age = 0;
 
@@ -56,14 +56,12 @@ static void learn_hazard(struct moves *m, const double *y, size_t n)
         if (has_moved) {
             exposed[class]++;
             moved[class] += is_move;
-            all_exposed++;
-            all_moved += is_move;
         }
         has_moved |= is_move;
         age = is_move ? 0 : age + 1;
     }
     m->age = age;
-    mean = (all_moved + (has_moved ? 1 : 0)) / (all_exposed + prior_exposure);
+    mean = (double)m->n / (double)(n > 1 ? n - 1 : 1);
     for (size_t a = 0; a < AGES; a++)
         m->hazard[a] = fmin(1, (moved[a] + prior_exposure * mean) / (exposed[a] + prior_exposure));
 }
@@ -213,12 +211,15 @@ static void move_on(const struct moves *m, const struct taps *taps, double (*fro
         }
 }
 
-static bool is_worth(const double *prob, size_t horizon, size_t k)
+/* The most moves that are likely enough to count. */
+static size_t most_moves(const double *prob, size_t horizon)
 {
+    size_t most = 0;
+
     for (size_t h = 0; h < horizon; h++)
-        if (prob[h * (horizon + 1) + k] > prob_least)
-            return true;
-    return false;
+        for (size_t k = most + 1; k <= horizon; k++)
+            most = prob[h * (horizon + 1) + k] > prob_least ? k : most;
+    return most;
 }
 
 /* total [horizon][CELLS]: of all numbers of moves. */
@@ -227,9 +228,10 @@ static void add_up(const struct moves *m, const struct taps *taps, const double 
 {
     double(*at)[CELLS] = spot_xcalloc(CLASSES, sizeof(*at));
     double(*then)[CELLS] = spot_xcalloc(CLASSES, sizeof(*then));
+    const size_t most = most_moves(prob, horizon);
 
     at[m->class[m->n - 1]][HALF] = 1;
-    for (size_t k = 0; k <= horizon && is_worth(prob, horizon, k); k++) {
+    for (size_t k = 0; k <= most; k++) {
         double(*swap)[CELLS] = at;
 
         for (int i = 0; i < CELLS; i++) {

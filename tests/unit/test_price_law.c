@@ -74,7 +74,7 @@ struct counted { /* what the history says, counted again and without the model's
     int move[SMALL], n_move, class[SMALL];
     double median[2];
     int age;
-    double exposed[64], moved[64], all_exposed, all_moved;
+    double exposed[64], moved[64];
 };
 
 static int by_int(const void *a, const void *b)
@@ -110,8 +110,6 @@ static void count(const int *level, size_t n, struct counted *c)
             continue; /* no move before */
         c->exposed[since]++;
         c->moved[since] += level[i] != level[i - 1];
-        c->all_exposed++;
-        c->all_moved += level[i] != level[i - 1];
     }
     for (size_t k = n - 1; k && level[k] == level[k - 1]; k--)
         c->age++;
@@ -119,7 +117,7 @@ static void count(const int *level, size_t n, struct counted *c)
 
 static double hazard_of(const struct counted *c, int age)
 {
-    const double mean = (c->all_moved + (c->n_move > 0)) / (c->all_exposed + 3);
+    const double mean = c->n_move / (SMALL - 1.0);
 
     return fmin(1, (c->moved[age] + 3 * mean) / (c->exposed[age] + 3));
 }
