@@ -63,7 +63,7 @@ void spot_fleet_capacity(const struct spot_fleet_risk *risk, const int32_t *ther
 {
     memset(capacity, 0, risk->n_type * sizeof(double));
     for (size_t k = 0; k < risk->n_offer; k++)
-        capacity[risk->type[k]] += fmin(x[k], there[k]);
+        capacity[risk->type[k]] += x[k] < there[k] ? x[k] : there[k]; /* fmin is a call */
 }
 
 double spot_fleet_scenes_cvar(struct spot_fleet_scenes *s, double tail)
