@@ -61,11 +61,15 @@ static int read_rising(const struct reader *r, const struct spot_json_value *lis
         const struct spot_json_value *entry = spot_json_entry(list, k);
 
         snprintf(place, sizeof(place), "%.200s/%zu", at, k);
-        value[k] = spot_json_is_number(entry) ? spot_json_number(entry) : -1;
-        if (!(value[k] >= (k ? value[k - 1] : least) && value[k] <= most))
-            return spot_json_fail(r->doc, place, r->err,
-                                  "expected a number from %g to %g, none below the one before it",
-                                  least, most);
+        if (!spot_json_is_number(entry))
+            return spot_json_fail(r->doc, place, r->err, "expected a number");
+        value[k] = spot_json_number(entry);
+        if (!(value[k] >= least && value[k] <= most))
+            return spot_json_fail(r->doc, place, r->err, "%g is outside [%g, %g]", value[k], least,
+                                  most);
+        if (k && value[k] < value[k - 1])
+            return spot_json_fail(r->doc, place, r->err, "%g is below the one before it, %g",
+                                  value[k], value[k - 1]);
     }
     return 0;
 }
