@@ -34,7 +34,8 @@ struct search {
     int64_t *rank; /* [n_part] */
     struct item *best;
     struct score least;
-    long left; /* plays */
+    double bound_s; /* of any order */
+    long left;      /* plays */
 };
 
 /* When a pass wants the part, after it began: the embedding and the first layer at once. */
@@ -201,13 +202,13 @@ static void play_by_memory(struct search *x)
     free(rank);
 }
 
-/* What is due by then, over the link that it goes through: no order of these moves is sooner. */
+/* What is due by then, over the link that it goes through: no order of these moves is sooner. The
+ * items are still by due date. */
 static double bound(const struct search *x)
 {
     const int n_node = x->s->n_node;
     double *busy = spot_xcalloc(2 * (size_t)n_node, sizeof *busy), least = 0;
 
-    qsort(x->item, x->n, sizeof *x->item, by_due);
     for (size_t k = 0; k < x->n; k++) {
         for (size_t i = 0; i < x->plan->n_move; i++) {
             const struct spot_migration_move *m = &x->plan->move[i];
@@ -226,6 +227,12 @@ static double bound(const struct search *x)
     return least;
 }
 
+/* Nothing is sooner, and memory is kept to. */
+static bool is_proved(const struct search *x)
+{
+    return x->least.over_byte <= 0 && x->least.restart_s <= x->bound_s * (1 + 1e-12);
+}
+
 void spot_migration_order_restart(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
     struct search x = { .s = s,
@@ -235,6 +242,7 @@ void spot_migration_order_restart(const struct spot_migration *s, struct spot_mi
     const double work = (double)plan->n_move * (double)plan->n_move + 1;
 
     list_items(&x);
+    x.bound_s = bound(&x);
     x.left = work * PLAYS > WORK ? (long)(WORK / work) : PLAYS;
     if (x.n && x.n <= ALL_ORDERS) {
         play_all(&x, 0);
@@ -243,14 +251,14 @@ void spot_migration_order_restart(const struct spot_migration *s, struct spot_mi
         play(&x);
         if (isfinite(s->problem->memory_cap_byte))
             play_by_memory(&x);
-        while (x.left > 0 && improve(&x))
+        while (x.left > 0 && !is_proved(&x) && improve(&x))
             ;
     }
     if (x.n) {
         memcpy(x.item, x.best, x.n * sizeof *x.item);
         play(&x);
         plan->restart_s = x.least.restart_s;
-        plan->restart_bound_s = bound(&x);
+        plan->restart_bound_s = x.bound_s;
     }
     free(x.item), free(x.best), free(x.rank);
 }
