@@ -126,7 +126,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_SIZE, 0, "memory-cap", &options.memory_cap_byte, "size",
       "extra memory a node may use during moves (default: stage by stage)", 0, 1e15 },
     { SPOT_OPT_SECS, 0, "layer-time", &options.layer_s, "duration",
-      "order moves so that serving restarts soonest: time of a pass in a layer", 0, 1e6 },
+      "order moves for the earliest restart of serving; pass time of a layer", 0, 1e6 },
     { SPOT_OPT_STRING, 0, "tensor-groups", &options.tensor_groups, "how",
       "spread, or whole: on one node (default: the cluster's)", 0, 0 },
     { SPOT_OPT_STRING, 0, "links", &options.links, "how",
