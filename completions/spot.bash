@@ -4,7 +4,7 @@
 _spot() {
     local current=${COMP_WORDS[COMP_CWORD]} commands='' options='' values=''
     case "$1 ${COMP_WORDS[1]-}" in
-    'spot-migrate plan') options='--from --to --cluster --deadline --memory-cap --tensor-groups --links --explain --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-migrate plan') options='--from --to --cluster --deadline --memory-cap --layer-time --tensor-groups --links --explain --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate assign') options='--objective --output --quiet --verbose --help --version' ;;
     'spot-migrate pack') options='--codec --compat --level --base --chunk --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate unpack') options='--base --jobs --output --quiet --verbose --help --version' ;;
@@ -20,7 +20,7 @@ _spot() {
     'spot-plan fleet') options='--kind --catalogue --load --market --forecast --prices --unserved --tail --cold-start --rho --policy --slices --regions --types --deny --zone-max --current --requests --window --time --up --down --scenarios --fresh --correlation --region-correlation --gap --limit --job --loss --loss-now --samples --deadline --restart --losses-per-h --solver --explain --output --format --seed --quiet --verbose --provenance --help --help-all --version' ;;
     'spot-plan deadline') options='--work --deadline --restart --egress-usd --hour-usd --done --elapsed --now --at --catalogue --forecast --trace --zone --has-spot --tick --spot-usd-per-h --on-demand-usd-per-h --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan share') options='--jobs --throughput --cluster --time --policy --round --switch --checkpoint --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-plan job') options='--ddp --global-batch --worker-batch --max-workers --name --params --usd-per-h --restart --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-plan job') options='--ddp --global-batch --worker-batch --max-workers --params --usd-per-h --restart --roofline --catalogue --type --dtype --max-batch --prompt-tokens --output-tokens --context --tensor-max --flop-share --byte-share --memory-share --latency --name --output --format --seed --quiet --verbose --provenance --help --help-all --version --catalogue' ;;
     'spot-plan '*) commands='train serve fleet deadline share job' options='' ;;
     'spot-predict '*) commands='' options='--kind --interval --horizon --history --cap --model --hazard --state --plot --backtest --models --origins --from --dump --joint --compare --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay generate') options='--kind --hours --zones --regions --cap --interval --steps --events --profile --law --rate --requests --arrivals --prompt-tokens --cv --output-tokens --lengths --context --on --off --swing --peak --period --instance-type --output --format --seed --quiet --verbose --provenance --help --help-all --version' ;;

@@ -10,6 +10,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l deadline -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l memory-cap -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l layer-time -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l tensor-groups -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l links -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l explain
@@ -250,10 +251,23 @@ complete -c spot-plan -n '__fish_seen_subcommand_from job' -l ddp -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l global-batch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l worker-batch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l max-workers -r
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l name -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l params -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l usd-per-h -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l restart -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l roofline -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l catalogue -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l type -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l dtype -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l max-batch -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l prompt-tokens -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l output-tokens -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l context -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l tensor-max -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l flop-share -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l byte-share -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l memory-share -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l latency -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l name -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l output -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l seed -r
@@ -261,7 +275,9 @@ complete -c spot-plan -n '__fish_seen_subcommand_from job' -l quiet
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l verbose
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l provenance
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l help
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l help-all
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l version
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l catalogue
 complete -c spot-predict -n 'true' -l kind -x -a 'availability load'
 complete -c spot-predict -n 'true' -l interval -r
 complete -c spot-predict -n 'true' -l horizon -r

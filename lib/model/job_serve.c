@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/job_serve.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/xalloc.h"
@@ -10,8 +11,8 @@
 const struct spot_field spot_job_serve_field[] = {
     { "gpus", SPOT_F_INT, SERVE(gpus), "1", 1, 1024, false },
     { "gpus_min", SPOT_F_INT, SERVE(gpus_min), "1", 1, SPOT_GRID_MAX, false },
-    { "layers", SPOT_F_INT, SERVE(layers), "1", 1, 1022, true },
-    { "stage_layers", SPOT_F_INT, SERVE(stage_layers), "1", 1, 1022, false },
+    { "layers", SPOT_F_INT, SERVE(layers), "1", 1, SPOT_SERVE_LAYERS_MAX, true },
+    { "stage_layers", SPOT_F_INT, SERVE(stage_layers), "1", 1, SPOT_SERVE_LAYERS_MAX, false },
     { "max_batch", SPOT_F_INT, SERVE(max_batch), "1", 1, SPOT_SERVE_BATCH_MAX, true },
     { "prompt_tokens", SPOT_F_INT, SERVE(prompt_token), "1", 1, 1 << 24, true },
     { "output_tokens", SPOT_F_INT, SERVE(output_token), "1", 1, 1 << 24, true },
@@ -20,6 +21,7 @@ const struct spot_field spot_job_serve_field[] = {
     { "decode_hop_s", SPOT_F_REAL, SERVE(decode_hop_s), "s", 0, 1e6, false },
     { "context", SPOT_F_INT, SERVE(context), "1", 0, 1 << 25, false },
     { "model_byte", SPOT_F_INT, SERVE(model_byte), "byte", 0, 9e15, false },
+    { "parts_add_up", SPOT_F_BOOL, SERVE(parts_add_up), NULL, 0, 0, false },
     { 0 },
 };
 
@@ -31,6 +33,9 @@ const struct spot_field spot_serve_cell_field[] = {
     { "decode_s", SPOT_F_REAL, CELL(decode_s), "s", 1e-9, 1e6, true },
     { "prefill_token_s", SPOT_F_REAL, CELL(prefill_token_s), "s", 0, 1e6, false },
     { "decode_token_s", SPOT_F_REAL, CELL(decode_token_s), "s", 0, 1e6, false },
+    { "prefill_square_s", SPOT_F_REAL, CELL(prefill_square_s), "s", 0, 1e6, false },
+    { "prefill_least_s", SPOT_F_REAL, CELL(prefill_least_s), "s", 0, 1e6, false },
+    { "prefill_least_token_s", SPOT_F_REAL, CELL(prefill_least_token_s), "s", 0, 1e6, false },
     { 0 },
 };
 
@@ -104,6 +109,16 @@ bool spot_serve_knows_lengths(const struct spot_job_serve *s)
     return s->n_cell && s->cell[0].prefill_token_s > 0;
 }
 
+/* Of a layer, for prompts of p tokens. */
+static double prefill_of(const struct spot_job_serve *s, const struct spot_serve_cell *c, double p)
+{
+    const double q = (double)s->prompt_token;
+    const double line = c->prefill_s + c->prefill_token_s * (p - q);
+
+    return fmax(line + c->prefill_square_s * (p * p - q * q),
+                c->prefill_least_s + c->prefill_least_token_s * (p - q));
+}
+
 /* All cells know other lengths, or none; a prompt of one token, and a context of two, take time. */
 static int check_lengths(const struct spot_job_serve *s, const struct spot_json_doc *json,
                          struct spot_err *err)
@@ -126,11 +141,12 @@ static int check_lengths(const struct spot_job_serve *s, const struct spot_json_
                                   c->prefill_token_s > 0 ? "has" : "lacks",
                                   spot_serve_knows_lengths(s) ? "has it" : "does not");
         if (c->prefill_token_s > 0
-                ? c->prefill_s <= c->prefill_token_s * (double)(s->prompt_token - 1)
-                : c->decode_token_s > 0)
+                ? prefill_of(s, c, 1) <= 0
+                : c->decode_token_s > 0 || c->prefill_square_s > 0 || c->prefill_least_s > 0)
             return spot_json_fail(json, at, err,
                                   "prefill_token_s makes a prompt of one token take no time, or "
-                                  "is missing beside decode_token_s");
+                                  "is missing beside decode_token_s, prefill_square_s or "
+                                  "prefill_least_s");
         if (c->decode_s <= c->decode_token_s * (context - 1))
             return spot_json_fail(json, at, err,
                                   "decode_token_s makes a context of one token take no time");
@@ -263,8 +279,9 @@ int spot_serve_time_of(const struct spot_job_serve *s, const struct spot_serve_s
 {
     const bool knows = spot_serve_knows_lengths(s);
     const double output = knows ? (double)length->output_token : (double)s->output_token;
-    const double prompt_more = knows ? (double)(length->prompt_token - s->prompt_token) : 0;
-    const double context_more = prompt_more + (output - (double)s->output_token) / 2;
+    const double prompt = knows ? (double)length->prompt_token : (double)s->prompt_token;
+    const double context_more =
+        prompt - (double)s->prompt_token + (output - (double)s->output_token) / 2;
     const double m1 = (double)shape->prefill_parts, m2 = (double)shape->decode_parts;
     const double P = (double)shape->P, f = (double)((s->layers + shape->P - 1) / shape->P);
     const struct spot_serve_cell *first = find_cell(s, shape->M, shape->B / shape->prefill_parts);
@@ -275,7 +292,7 @@ int spot_serve_time_of(const struct spot_job_serve *s, const struct spot_serve_s
 
     if (!first || !next || (s->n_embed && !embed))
         return -1;
-    prefill_s = (first->prefill_s + first->prefill_token_s * prompt_more) * f * (P + m1 - 1) / m1 +
+    prefill_s = prefill_of(s, first, prompt) * f * (P + m1 - 1) / (s->parts_add_up ? 1 : m1) +
                 s->prefill_hop_s * (P - 1) / m1;
     decode_s = (next->decode_s + next->decode_token_s * context_more) * f * (P + m2 - 1) +
                s->decode_hop_s * (P - 1) / m2;

@@ -18,7 +18,12 @@
 extern "C" {
 #endif
 
-enum { SPOT_SERVE_BATCH_MAX = 1024, SPOT_SERVE_CELL_MAX = 1024, SPOT_SERVE_SPREAD_MAX = 256 };
+enum {
+    SPOT_SERVE_BATCH_MAX = 1024,
+    SPOT_SERVE_CELL_MAX = 1024,
+    SPOT_SERVE_SPREAD_MAX = 256,
+    SPOT_SERVE_LAYERS_MAX = 1022
+};
 
 /* Of one decoder layer, for a batch: its prompts of prompt_token, and one token each behind them.
  */
@@ -28,6 +33,9 @@ struct spot_serve_cell {
     /* What a prompt longer by a token adds to prefill_s, and a context longer by one to decode_s.
      * 0 in all cells: the profile knows one prompt and one answer. */
     double prefill_token_s, decode_token_s;
+    /* Prompts whose time is no straight line: what the square of their length adds, a token^2, and
+     * the least that prompts of prompt_token take, and one token more adds to that. 0: none. */
+    double prefill_square_s, prefill_least_s, prefill_least_token_s;
 };
 
 /* Embedding and sampling of a batch; twice per request. */
@@ -48,6 +56,7 @@ struct spot_job_serve {
     double prefill_hop_s, decode_hop_s; /* from stage to stage; default 0 */
     int64_t context;                    /* prompt and answer together at most; 0: not said */
     int64_t model_byte;                 /* of the weights; 0: not said */
+    bool parts_add_up;                  /* prefill_s is not divided by m, see spot_serve_time */
     double *spread; /* [n_spread] quantiles 0..1 of what an answer takes over its mean, ascending */
     size_t n_spread;              /* 0: always the mean */
     struct spot_serve_cell *cell; /* [n_cell] */
@@ -63,8 +72,9 @@ extern const struct spot_job_serve spot_job_serve_absent;
 
 /* Read the optional key "serve" of the root. Returns 0, or -1 with *err (SPOT_EDATA): a batch that
  * is no power of two, a cell or an embedding twice, one that a batch up to max_batch needs and that
- * is not there; lengths that only some cells know, or that make a time negative; a spread that
- * falls; a prompt and answer of the profile beyond the context. */
+ * is not there; lengths that only some cells know, or that make a time negative, a square or a
+ * least time without them; a spread that falls; a prompt and answer of the profile beyond the
+ * context. */
 int spot_job_serve_read(struct spot_job_serve *serve, const struct spot_json_doc *json,
                         struct spot_err *err);
 void spot_job_serve_write(struct spot_jw *jw, const struct spot_job_serve *serve);
@@ -96,13 +106,16 @@ struct spot_serve_length {
  *   prefill_s = prefill(M, B/m) f (P + m - 1) / m + prefill_hop (P - 1) / m,  m = prefill_parts
  *   decode_s  = decode(M, B/m) f (P + m - 1) + decode_hop (P - 1) / m,        m = decode_parts
  *   request_s = prefill_s + output_token decode_s + 2 embed(B)
- * The first is divided by m and the second is not, as in the artifact. Returns 0, or -1 if the
- * profile has no such M or B. */
+ * The first is divided by m and the second is not, as in the artifact; with parts_add_up neither
+ * is, as parts of a batch take their times one after another. Returns 0, or -1 if the profile has
+ * no such M or B. */
 int spot_serve_time(const struct spot_job_serve *serve, const struct spot_serve_shape *shape,
                     struct spot_serve_time *time);
 
-/* The same for a batch whose longest prompt and answer are these; where the profile does not know
- * lengths, for its own. decode_s is the mean over the answer. */
+/* The same for a batch whose longest prompt, p, and answer are these; where the profile does not
+ * know lengths, for its own. With q the profile's prompt, a layer's prefill is
+ *   max(prefill + token (p - q) + square (p^2 - q^2), least + least_token (p - q)),
+ * and decode_s is the mean over the answer. */
 int spot_serve_time_of(const struct spot_job_serve *serve, const struct spot_serve_shape *shape,
                        const struct spot_serve_length *length, struct spot_serve_time *time);
 

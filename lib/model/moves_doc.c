@@ -184,6 +184,10 @@ int spot_moves_write(const struct spot_moves_doc *doc, const struct spot_prov *p
     spot_jw_init(&jw, out, true);
     spot_jw_begin_doc(&jw, "spot.moves", 1, prov);
     spot_jw_fields(&jw, head_field, doc);
+    if (doc->restart_s >= 0) {
+        spot_jw_real(&jw, "restart_s", doc->restart_s);
+        spot_jw_real(&jw, "restart_bound_s", doc->restart_bound_s);
+    }
     write_proof(&jw, doc);
     spot_jw_array(&jw, "place");
     for (size_t k = 0; k < doc->n_place; k++) {

@@ -73,6 +73,7 @@ extern const struct spot_doc_part spot_moves_part[];
 struct spot_moves_doc {
     struct spot_json_doc json; /* of a loaded document */
     double makespan_s, bound_s, gap, naive_s, in_order_s, usd, peak_extra_byte;
+    double restart_s, restart_bound_s; /* negative: not asked for, keys left out */
     int64_t total_byte, bound_byte, busiest_byte, lost_byte, n_touched, n_compared;
     bool is_exhaustive;
     const char *proof;       /* enumeration, receiver or senders */

@@ -35,6 +35,8 @@ struct spot_migration_problem {
     bool is_whole; /* a part comes from one sender that holds it now, prices aside; what cannot be
                       sent before its holders are gone is sent all the same */
     bool shares_links; /* a link sends or receives: the time is of both added up. Not if is_whole */
+    bool restarts;     /* moves are cut at layers, and ordered so that serving restarts soonest: */
+    double layer_s;    /* when a pass takes so long for a layer */
     bool is_late;      /* answer, of whole parts: there were such, and deadlines were left aside */
 };
 
@@ -107,6 +109,11 @@ struct spot_migration_plan {
     double makespan_s, bound_s;
     double naive_s;    /* of the same placement if the lowest-numbered holder sends all */
     double in_order_s; /* end of the last move, one at a time in each direction */
+    /* With `restarts`: when a pass can begin that finds each layer there as it comes to it, within
+     * the memory cap where any order tried keeps it; no order of these moves is sooner than the
+     * second. 0: nothing moves, and before. */
+    double restart_s, restart_bound_s;
+    bool is_every_order; /* all were compared: the first is the least */
     double usd;
     int64_t bound_byte;
     int n_touched;      /* nodes that receive */

@@ -167,8 +167,8 @@ static int read_gpt2(const struct spot_json_doc *doc, struct config *c, struct s
     return check_divides(doc, "/n_head", c->n_head, "width", c->width, err);
 }
 
-static int read_config(const struct spot_json_doc *doc, struct spot_shape *shape,
-                       struct spot_err *err)
+int spot_hf_config_read(const struct spot_json_doc *doc, struct spot_shape *shape,
+                        struct spot_err *err)
 {
     struct config c = { 0 };
     int arch;
@@ -205,7 +205,7 @@ int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_
 
     if (spot_json_load_path(&doc, path, err))
         return -1;
-    rc = read_config(&doc, shape, err);
+    rc = spot_hf_config_read(&doc, shape, err);
     spot_json_release(&doc);
     return rc;
 }
@@ -295,7 +295,7 @@ static int read_notes(const char *path, const char *text, struct spot_shape *sha
     sprintf(source, "%s: __metadata__", path);
     rc = spot_json_parse(&doc, text, strlen(text), source, err);
     if (!rc) {
-        rc = read_config(&doc, shape, err);
+        rc = spot_hf_config_read(&doc, shape, err);
         spot_json_release(&doc);
     }
     free(source);

@@ -9,14 +9,17 @@
 #define SPOT_WEIGHTS_HF_CONFIG_H
 
 #include "common/err.h"
+#include "common/json.h"
 #include "shard/arena.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Fills *shape but for n_shard, which is 0; seq is the most positions. Returns 0, or -1 with *err
- * (SPOT_EDATA, SPOT_ESYS). */
+/* Fills *shape but for n_shard, which is 0; seq is the most positions. Nulls in the document are
+ * dropped. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
+int spot_hf_config_read(const struct spot_json_doc *doc, struct spot_shape *shape,
+                        struct spot_err *err);
 int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_err *err);
 
 /* The same from the metadata of a safetensors file, as save.c writes it: there seq is what the

@@ -24,7 +24,7 @@ server=''
 worker=()
 cleanup() {
     [ -z "$server" ] || kill "$server" 2>/dev/null || true
-    [ ${#worker[@]} -eq 0 ] || kill "${worker[@]}" 2>/dev/null || true
+    [ ${#worker[@]} -eq 0 ] || kill -KILL "${worker[@]}" 2>/dev/null || true # or they look for the server
     wait 2>/dev/null || true
     rm -rf "$tmp"
 }
@@ -40,11 +40,12 @@ add_worker() {
     worker+=($!)
 }
 for _ in $(seq "$workers"); do add_worker; done
-until load unix:s n=1 out=1 in=1 plain=1 clients=1 >/dev/null 2>&1; do
+for _ in $(seq 600); do
+    load unix:s n=1 out=1 in=1 plain=1 clients=1 >/dev/null 2>&1 && break
     kill -0 "$server"
     sleep 0.1
 done
-ask() { load unix:s in=64 out=64 plain=1 "$@"; }
+ask() { timeout 1800 load unix:s in=64 out=64 plain=1 "$@"; }
 
 # of all, the oldest is killed, and another comes at once
 replace_worker() {
@@ -54,13 +55,28 @@ replace_worker() {
 }
 
 : >windows
-mark() { jq -c 'select(.event == "request")' log | wc -l >>windows; }
+ended() { jq -c 'select(.event == "request")' log | wc -l; }
+sleep 1
+asked=$(ended)
+# a client knows of its last token a moment before the log does
+mark() {
+    for _ in $(seq 100); do
+        [ "$(ended)" -lt "$asked" ] || break
+        sleep 0.1
+    done
+    [ "$(ended)" -eq "$asked" ] || { echo "serve-sim: the log has $(ended) requests of $asked" >&2 && exit 1; }
+    echo "$asked" >>windows
+}
 for _ in $(seq "$turns"); do
     mark
     ask n=$n_profile clients=$((workers * batch)) >line
+    asked=$((asked + n_profile))
     [ -n "${rate:-}" ] ||
         rate=$(sed -n 's/.*\btook_s=\([0-9.]*\).*/\1/p' line | awk -v n=$n_profile -v p="$percent" '{ print n / $1 * p / 100 }')
-    [ "$batch" -eq 1 ] || ask n=$n_profile clients="$workers" >line # with nobody beside
+    if [ "$batch" -gt 1 ]; then # with nobody beside
+        ask n=$n_profile clients="$workers" >line
+        asked=$((asked + n_profile))
+    fi
     mark
     ask n="$n" clients=4000 rate="$rate" >line &
     open=$!
@@ -69,6 +85,7 @@ for _ in $(seq "$turns"); do
         replace_worker
     done
     wait "$open"
+    asked=$((asked + n))
 done
 mark
 kill "$server"

@@ -12,6 +12,10 @@
 #define CELL(m, b) "{\"M\":" m ",\"B\":" b ",\"prefill_s\":1,\"decode_s\":1}"
 #define CELLS(...) ",\"cells\":[" __VA_ARGS__ "]"
 
+#define ROW(b, s, token)                                                                 \
+    "{\"M\":1,\"B\":" b ",\"prefill_s\":" s ",\"decode_s\":1,\"prefill_token_s\":" token \
+    ",\"prefill_square_s\":1,\"prefill_least_s\":50,\"prefill_least_token_s\":1}"
+
 static const struct bad_case {
     const char *text, *message;
 } bad_cases[] = {
@@ -34,6 +38,10 @@ static const struct bad_case {
     { JOB(",\"serve\":{\"layers\":4,\"max_batch\":3,\"prompt_tokens\":8,\"output_tokens\":4" CELLS(
           CELL("1", "1")) "}"),
       "/serve/max_batch: 3 is no power of two" },
+    { BASE(CELLS(ROW("1", "1", "0") "," ROW("2", "1", "0"))),
+      "is missing beside decode_token_s, prefill_square_s or prefill_least_s" },
+    { BASE(CELLS(ROW("1", "1", "2") "," ROW("2", "1", "2") "," CELL("2", "1") "," CELL("2", "2"))),
+      "/serve/cells/2: lacks prefill_token_s, and the first cell has it" },
 };
 
 START_TEST(refuses_wrong_profiles_with_their_place)
@@ -74,12 +82,38 @@ START_TEST(a_job_that_serves_is_read_as_it_was_written)
 }
 END_TEST
 
+/* Two stages, two prompts' parts: 2 (10 + 3 (p - 8) + (p^2 - 64)) (2 + 1), or what is least. */
+START_TEST(prompts_have_a_square_a_least_time_and_parts_that_add_up)
+{
+    const char *text = JOB(",\"serve\":{\"layers\":4,\"max_batch\":2,\"prompt_tokens\":8,"
+                           "\"output_tokens\":4,\"parts_add_up\":true"
+                           ",\"cells\":[" ROW("1", "100", "3") "," ROW("2", "200", "3") "]}");
+    const struct spot_serve_shape shape = { 2, 1, 2, 2, 1 };
+    struct spot_serve_length length = { 12, 4 };
+    struct spot_serve_time time;
+    struct spot_job_doc job;
+    struct spot_err err;
+
+    ck_assert_msg(!spot_job_doc_parse(&job, text, strlen(text), "j", &err), "%s", err.msg);
+    ck_assert_int_eq(spot_serve_time_of(&job.serve, &shape, &length, &time), 0);
+    ck_assert_double_eq_tol(time.prefill_s, 2 * (100 + 3 * 4 + 80) * 3, 1e-9);
+    length.prompt_token = 2; /* 100 - 18 - 60 = 22 is below 50 - 6 */
+    ck_assert_int_eq(spot_serve_time_of(&job.serve, &shape, &length, &time), 0);
+    ck_assert_double_eq_tol(time.prefill_s, 2 * 44 * 3, 1e-9);
+    job.serve.parts_add_up = false; /* as in SpotServe's artifact */
+    ck_assert_int_eq(spot_serve_time_of(&job.serve, &shape, &length, &time), 0);
+    ck_assert_double_eq_tol(time.prefill_s, 44 * 3, 1e-9);
+    spot_job_doc_release(&job);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("job_serve");
 
     tcase_add_loop_test(tc, refuses_wrong_profiles_with_their_place, 0,
                         sizeof(bad_cases) / sizeof(*bad_cases));
+    tcase_add_test(tc, prompts_have_a_square_a_least_time_and_parts_that_add_up);
     tcase_add_test(tc, a_job_that_serves_is_read_as_it_was_written);
     return run_suite("job_serve", tc);
 }

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: the forecast of a load is never much worse than the best of what is simple, and better
  * where the load has a shape. Oracles: weights and spreads summed from their definitions, with the
- * score integrated; negative binomials by their recursion from zero; loads whose law is known. */
+ * score integrated; the regression by Cramer's rule over pairs listed anew; negative binomials by
+ * their recursion from zero; loads whose law is known; a past before two futures. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/rng.h"
 #include "common/xalloc.h"
+#include "forecast/backtest.h"
 #include "forecast/models/fc_load_mix.h"
+#include "forecast/models/fc_load_regress.h"
 #include "forecast/predictor.h"
 #include "forecast/score.h"
 #include "suite.h"
@@ -149,6 +153,160 @@ START_TEST(weights_are_priors_times_what_losses_leave)
 }
 END_TEST
 
+/* --- the regression, from its definition --- */
+
+static double window_mean(const double *x, int t, int len)
+{
+    double sum = 0;
+    int n = 0;
+
+    for (int i = t; i >= 0 && i >= t - len; i--, n++)
+        sum += x[i];
+    return sum / n;
+}
+
+/* Damped trend of .3, .03, .9, `step` on. */
+static double trend(const double *x, int t, int step)
+{
+    double level = x[0], slope = 0, reach = 0;
+
+    for (int i = 0; i <= t; i++) {
+        const double error = x[i] - level - 0.9 * slope;
+
+        level += 0.9 * slope + fmax(0.3, 1.0 / (i + 1)) * error;
+        slope = 0.9 * slope + (i ? 0.03 * error : 0);
+    }
+    for (int i = 1; i <= step; i++)
+        reach += pow(0.9, i);
+    return fmax(0, level + slope * reach);
+}
+
+static void row_of(const double *x, int t, int step, double row[3])
+{
+    const double near = window_mean(x, t, 12);
+
+    row[0] = near - window_mean(x, t, 60);
+    row[1] = smoothed(x, t, 0.5) - near;
+    row[2] = trend(x, t, step) - near;
+}
+
+static double det(double a[3][3])
+{
+    return a[0][0] * (a[1][1] * a[2][2] - a[1][2] * a[2][1]) -
+           a[0][1] * (a[1][0] * a[2][2] - a[1][2] * a[2][0]) +
+           a[0][2] * (a[1][0] * a[2][1] - a[1][1] * a[2][0]);
+}
+
+/* What is told at t: the ridge regression of all pairs up to then, by Cramer's rule. */
+static double regressed(const double *x, int t, int step)
+{
+    double a[3][3] = { { 80, 0, 0 }, { 0, 80, 0 }, { 0, 0, 80 } }, c[3] = { 80, 0, 0 }, row[3];
+    double mean = window_mean(x, t, 60);
+
+    for (int s = step; s <= t; s++) {
+        const double far = window_mean(x, s - step, 60);
+        const double weight = pow(0.99, t - s) / fmax(far, 1);
+
+        row_of(x, s - step, step, row);
+        for (int i = 0; i < 3; i++) {
+            c[i] += weight * row[i] * (x[s] - far);
+            for (int k = 0; k < 3; k++)
+                a[i][k] += weight * row[i] * row[k];
+        }
+    }
+    row_of(x, t, step, row);
+    for (int i = 0; i < 3; i++) {
+        double b[3][3];
+
+        memcpy(b, a, sizeof(b));
+        for (int k = 0; k < 3; k++)
+            b[k][i] = c[k];
+        mean += row[i] * det(b) / det(a);
+    }
+    return fmax(0, mean);
+}
+
+START_TEST(the_regression_is_that_of_all_pairs_of_the_past)
+{
+    enum { LAST = 90 };
+    static const int steps[] = { 1, 5, 12, 200 }; /* the last: no pair is so far apart */
+    double x[LAST + 1];
+
+    draw(x, LAST + 1, 5);
+    for (int i = 0; i < 4; i++) {
+        const int step = steps[i];
+        struct spot_load_mix *mix = spot_load_mix_new(x, LAST + 1);
+        const struct spot_load_part part = spot_load_regress(mix, step);
+        double mean = regressed(x, LAST, step), square = 0, n = 8, spread = 0;
+
+        spot_load_mix_free(mix);
+        for (int s = step; s <= LAST; s++) {
+            const double error = x[s] - regressed(x, s - step, step);
+
+            square += pow(0.97, LAST - s) * error * error;
+            n += pow(0.97, LAST - s);
+        }
+        for (int k = LAST; k >= LAST - 12; k--)
+            spread += pow(x[k] - window_mean(x, LAST, 12), 2) / 13;
+        ck_assert_double_eq_tol(part.mean, mean, 1e-9 * mean);
+        ck_assert_double_eq_tol(part.var, (square + 8 * fmax(mean, spread / 2)) / n, 1e-7);
+        if (step > LAST)
+            ck_assert_double_eq_tol(part.mean, window_mean(x, LAST, 12), 1e-12);
+    }
+}
+END_TEST
+
+/* --- what comes later --- */
+
+enum { PAST = 120, ALL = 150, LIMIT = 200 };
+
+static void keep_dist(void *user, size_t origin, int step, const double *p)
+{
+    double *kept = user;
+
+    if (origin < PAST)
+        memcpy(kept + (origin * 12 + (size_t)step - 1) * (LIMIT + 1), p, (LIMIT + 1) * sizeof(*p));
+}
+
+static void backtest(int *y, double *kept)
+{
+    static double prob[12 * (LIMIT + 1)], crps[ALL];
+    struct spot_count_grid grid = { .interval_s = 10, .n = ALL, .y = y, .cap = LIMIT };
+    size_t origin[ALL], n = 0;
+    struct spot_score score[12] = { { 0 } };
+    struct spot_backtest b = { .grid = &grid, .dist = keep_dist, .user = kept, .origin = origin };
+
+    b.spec = (struct spot_fc_spec){ .day = 8640, .cap = LIMIT, .horizon = 12 };
+    b.model = spot_forecaster_find("load", &b.spec, NULL);
+    for (size_t t = 30; t + 12 < ALL; t += 7)
+        origin[n++] = t;
+    b.n_origin = n;
+    spot_backtest_run(&b, score, crps, prob);
+}
+
+START_TEST(what_comes_later_changes_nothing_that_was_told)
+{
+    const size_t n = (size_t)PAST * 12 * (LIMIT + 1);
+    double *one = spot_xcalloc(n, sizeof(*one)), *other = spot_xcalloc(n, sizeof(*other));
+    struct spot_rng rng;
+    int y[ALL];
+    double sum = 0;
+
+    spot_rng_init(&rng, 3, 0);
+    for (int t = 0; t < ALL; t++)
+        y[t] = (int)spot_rng_below(&rng, 60);
+    backtest(y, one);
+    for (int t = PAST; t < ALL; t++)
+        y[t] = 150 - y[t];
+    backtest(y, other);
+    for (size_t i = 0; i < n; i++)
+        sum += one[i];
+    ck_assert_double_eq_tol(sum, 13 * 12, 1e-6); /* origins 30, 37 .. 114, each with 12 laws */
+    ck_assert_mem_eq(one, other, n * sizeof(*one));
+    free(one), free(other);
+}
+END_TEST
+
 /* --- loads whose law is known --- */
 
 enum shape { STEADY, RAMP, JUMPS, SWING, SHAPES };
@@ -269,5 +427,7 @@ int main(void)
     tcase_add_test(
         tc, it_is_nearly_as_good_as_the_best_of_what_is_simple_and_better_where_there_is_a_shape);
     tcase_add_test(tc, negbin_is_the_window_s_by_recursion_from_zero);
+    tcase_add_test(tc, the_regression_is_that_of_all_pairs_of_the_past);
+    tcase_add_test(tc, what_comes_later_changes_nothing_that_was_told);
     return run_suite("load_mix", tc);
 }

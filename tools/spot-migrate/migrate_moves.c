@@ -263,6 +263,12 @@ static void explain(struct moves_doc *moves, const struct spot_migration_problem
     if (doc->naive_s > doc->makespan_s * (1 + 1e-9))
         give_reason(moves, say(moves, "with the first holder always sending it would take %.6g s",
                                doc->naive_s));
+    if (problem->restarts)
+        give_reason(moves, say(moves,
+                               "serving restarts after %.6g s, with %.6g s a layer; no order of "
+                               "these transfers is sooner than %.6g s%s",
+                               plan->restart_s, problem->layer_s, plan->restart_bound_s,
+                               plan->is_every_order ? ", and every order was compared" : ""));
     explain_losses(moves, plan);
 }
 
@@ -279,6 +285,8 @@ void moves_doc_init(struct moves_doc *moves, const struct spot_layout *to,
     doc->gap = plan->bound_s > 0 ? fmax(plan->makespan_s / plan->bound_s - 1, 0) : 0;
     doc->naive_s = plan->naive_s;
     doc->in_order_s = plan->in_order_s;
+    doc->restart_s = problem->restarts ? plan->restart_s : -1;
+    doc->restart_bound_s = plan->restart_bound_s;
     doc->usd = plan->usd;
     doc->peak_extra_byte = plan->peak_extra_byte;
     doc->total_byte = plan->total_byte;

@@ -17,7 +17,7 @@ struct options {
     struct spot_tool_common common;
     enum spot_format format;
     const char *from, *to, *cluster, *plot, *tensor_groups, *links;
-    double deadline_s, memory_cap_byte;
+    double deadline_s, memory_cap_byte, layer_s;
     bool explain;
 };
 
@@ -81,6 +81,8 @@ static int run_plan(const struct options *options, struct spot_err *err)
         problem.deadline_s = options->deadline_s;
     if (options->memory_cap_byte >= 0)
         problem.memory_cap_byte = options->memory_cap_byte;
+    problem.restarts = options->layer_s >= 0;
+    problem.layer_s = options->layer_s;
     rc = make_plan(options, &to, &problem, &prov, err);
 out:
     spot_prov_release(&prov);
@@ -106,9 +108,9 @@ static int check_options(struct options *o, struct spot_err *err)
     return 0;
 }
 
-static struct options options = { .common = SPOT_TOOL_COMMON_DEFAULT,
-                                  .deadline_s = -1,
-                                  .memory_cap_byte = -1 };
+static struct options options = {
+    .common = SPOT_TOOL_COMMON_DEFAULT, .deadline_s = -1, .memory_cap_byte = -1, .layer_s = -1
+};
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "documents" },
@@ -123,6 +125,8 @@ static const struct spot_opt option[] = {
       "until leaving nodes are gone (default: what the cluster says)", 0, 1e9 },
     { SPOT_OPT_SIZE, 0, "memory-cap", &options.memory_cap_byte, "size",
       "extra memory a node may use during moves (default: stage by stage)", 0, 1e15 },
+    { SPOT_OPT_SECS, 0, "layer-time", &options.layer_s, "duration",
+      "order moves for the earliest restart of serving; pass time of a layer", 0, 1e6 },
     { SPOT_OPT_STRING, 0, "tensor-groups", &options.tensor_groups, "how",
       "spread, or whole: on one node (default: the cluster's)", 0, 0 },
     { SPOT_OPT_STRING, 0, "links", &options.links, "how",

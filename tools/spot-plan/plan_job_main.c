@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-plan job - a planner profile from a user's own measurements. */
+/* spot-plan job - a planner profile from a user's own measurements, or from a roofline. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +12,7 @@
 #include "common/xalloc.h"
 #include "model/job_doc.h"
 #include "plan_commands.h"
+#include "plan_job_roofline.h"
 
 enum { POINTS_MAX = 256, WORKERS = 64 };
 
@@ -20,7 +21,17 @@ static struct {
     const char *ddp, *name;
     uint64_t global_batch, worker_batch, max_workers;
     double params, usd_per_h, restart_s;
-} opt = { .common = SPOT_TOOL_COMMON_DEFAULT, .name = "job", .usd_per_h = -1 };
+    struct plan_job_roofline roofline;
+} opt = { .common = SPOT_TOOL_COMMON_DEFAULT,
+          .name = "job",
+          .usd_per_h = -1,
+          .roofline = { .dtype = "bf16",
+                        .prompt_token = 512,
+                        .output_token = 128,
+                        .max_batch = 8,
+                        .flop_share = 0.5,
+                        .byte_share = 0.75,
+                        .memory_share = 0.9 } };
 
 static int wants(const char *got, struct spot_err *err)
 {
@@ -120,7 +131,7 @@ static int write_job(const struct spot_job_doc *job, struct spot_err *err)
     return spot_out_finish(&out, spot_job_doc_write(job, &prov, out.file, err), err);
 }
 
-static int run(struct spot_err *err)
+static int run_ddp(struct spot_err *err)
 {
     struct spot_job_layer layer = { .params = opt.params };
     struct spot_job_doc job = {
@@ -156,36 +167,96 @@ static int run(struct spot_err *err)
     return rc;
 }
 
+static int run_roofline(struct spot_err *err)
+{
+    struct spot_prov prov = { .tool = "spot-plan",
+                              .seed = opt.common.seed,
+                              .is_off = !opt.common.provenance };
+    const int rc = plan_job_roofline(&opt.roofline, opt.name, &prov, opt.common.output, err);
+
+    spot_prov_release(&prov);
+    return rc;
+}
+
 static const struct spot_opt option_table[] = {
-    { SPOT_OPT_GROUP, .help = "what was measured" },
-    { SPOT_OPT_STRING, 0, "ddp", &opt.ddp, "n:time,...",
-      "step time by number of workers (required)", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "training: what was measured" },
+    { SPOT_OPT_STRING, 0, "ddp", &opt.ddp, "n:time,...", "step time by number of workers", 0, 0 },
     { SPOT_OPT_U64, 0, "global-batch", &opt.global_batch, "G",
       "samples per step, all workers together", 1, 1000000000 },
     { SPOT_OPT_U64, 0, "worker-batch", &opt.worker_batch, "b",
       "samples per step of each worker (weak scaling)", 1, 100000 },
     { SPOT_OPT_U64, 0, "max-workers", &opt.max_workers, "n",
       "most workers with --worker-batch (64)", 1, SPOT_GRID_MAX },
-    { SPOT_OPT_GROUP, .help = "the job" },
-    { SPOT_OPT_STRING, 0, "name", &opt.name, "text", "name of the job (job)", 0, 0 },
     { SPOT_OPT_REAL, 0, "params", &opt.params, "n", "parameters of the model", 1, 1e15 },
     { SPOT_OPT_REAL, 0, "usd-per-h", &opt.usd_per_h, "usd", "price of a worker", 0, 1e6 },
     { SPOT_OPT_SECS, 0, "restart", &opt.restart_s, "duration",
       "duration of a change of the number of workers", 0, 1e9 },
+    { SPOT_OPT_GROUP, .help = "serving: a roofline, nothing measured" },
+    { SPOT_OPT_STRING, 0, "roofline", &opt.roofline.model, "dir|file",
+      "the model: config.json of GPT-2's or Llama's kind", 0, 0 },
+    { SPOT_OPT_STRING, 0, "catalogue", &opt.roofline.catalogue, "file",
+      "CSV of instance types: memory, arithmetic, bandwidths, prices", 0, 0 },
+    { SPOT_OPT_STRING, 0, "type", &opt.roofline.type, "name", "the instance type", 0, 0 },
+    { SPOT_OPT_STRING, 0, "dtype", &opt.roofline.dtype, "x", "fp32, bf16 or q8 (bf16)", 0, 0 },
+    { SPOT_OPT_U64, 0, "max-batch", &opt.roofline.max_batch, "B",
+      "requests of a pipeline at once, a power of two (8)", 1, SPOT_SERVE_BATCH_MAX },
+    { SPOT_OPT_U64, 0, "prompt-tokens", &opt.roofline.prompt_token, "n", "of a usual prompt (512)",
+      1, 1 << 24 },
+    { SPOT_OPT_U64, 0, "output-tokens", &opt.roofline.output_token, "n", "of a usual answer (128)",
+      1, 1 << 24 },
+    { SPOT_OPT_U64, 0, "context", &opt.roofline.context, "n",
+      "most tokens of prompt and answer (both of the usual)", 1, 1 << 25 },
+    { SPOT_OPT_MORE, .help = "more of the roofline" },
+    { SPOT_OPT_U64, 0, "tensor-max", &opt.roofline.max_M, "M",
+      "ranks of a tensor group at most (GPUs of an instance)", 1, 1024 },
+    { SPOT_OPT_REAL, 0, "flop-share", &opt.roofline.flop_share, "x",
+      "of peak arithmetic that is reached (0.5)", 1e-3, 1 },
+    { SPOT_OPT_REAL, 0, "byte-share", &opt.roofline.byte_share, "x",
+      "of peak memory bandwidth that is reached (0.75)", 1e-3, 1 },
+    { SPOT_OPT_REAL, 0, "memory-share", &opt.roofline.memory_share, "x",
+      "of a GPU's memory for weights and cache (0.9)", 1e-3, 1 },
+    { SPOT_OPT_SECS, 0, "latency", &opt.roofline.latency_s, "time", "of a message between GPUs (0)",
+      0, 1 },
+    { SPOT_OPT_GROUP, .help = "the job" },
+    { SPOT_OPT_STRING, 0, "name", &opt.name, "text", "name of the job (job)", 0, 0 },
     SPOT_TOOL_OPTIONS_AS(&opt.common, "json"),
     { .type = SPOT_OPT_END },
 };
 
 static const struct spot_cli cli = {
     .name = "spot-plan job",
-    .need = (const struct spot_opt_need[]){ { "max-workers", "worker-batch" }, { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "global-batch", "ddp" },
+                                            { "worker-batch", "ddp" },
+                                            { "max-workers", "worker-batch" },
+                                            { "params", "ddp" },
+                                            { "usd-per-h", "ddp" },
+                                            { "restart", "ddp" },
+                                            { "roofline", "!ddp" },
+                                            { "roofline", "catalogue" },
+                                            { "roofline", "type" },
+                                            { "catalogue", "roofline" },
+                                            { "type", "roofline" },
+                                            { "dtype", "roofline" },
+                                            { "max-batch", "roofline" },
+                                            { "prompt-tokens", "roofline" },
+                                            { "output-tokens", "roofline" },
+                                            { "context", "roofline" },
+                                            { "tensor-max", "roofline" },
+                                            { "flop-share", "roofline" },
+                                            { "byte-share", "roofline" },
+                                            { "memory-share", "roofline" },
+                                            { "latency", "roofline" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "roofline", "catalogue", NULL },
     .writes = (const char *const[]){ "output", NULL },
-    .required = (const struct spot_opt_required[]){ { "ddp", NULL }, { NULL, NULL } },
-    .choice = (const struct spot_opt_choice[]){ { "format", "json" }, { NULL, NULL } },
-    .synopsis = "--ddp n:time,... --global-batch G [options]",
-    .summary = "Make a job document of step times that you measured yourself.",
+    .choice = (const struct spot_opt_choice[]){ { "format", "json" },
+                                                { "dtype", "fp32|bf16|q8" },
+                                                { NULL, NULL } },
+    .synopsis = "--ddp n:time,... --global-batch G | --roofline DIR --catalogue FILE --type T",
+    .summary = "Make a job document of step times that you measured, or of what a model needs.",
     .examples = "  spot-plan job --ddp 1:0.178,2:0.234 --worker-batch 32 -o job.json\n"
-                "  spot-plan train --job job.json --now 2\n",
+                "  spot-plan job --roofline examples/serve/llama-8b \\\n"
+                "      --catalogue examples/serve/gpus.csv --type g6.12xlarge -o job.json\n",
     .option = option_table,
 };
 
@@ -193,12 +264,16 @@ static int plan_job(char **operand, size_t n, struct spot_err *err)
 {
     (void)operand;
     (void)n;
-    return run(err);
+    if (!opt.ddp && !opt.roofline.model)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "neither --ddp, step times of training, nor --roofline, a model that "
+                            "is to serve");
+    return opt.ddp ? run_ddp(err) : run_roofline(err);
 }
 
 const struct spot_command plan_job_command = {
     .name = "job",
-    .brief = "a job document of step times that you measured",
+    .brief = "a job document of measured step times, or of a roofline",
     .cli = &cli,
     .common = &opt.common,
     .run = plan_job,

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Request arrivals per interval: negative binomials around levels, trends and windows that are
- * weighted by how well they told the past (fc_load_mix.h), over a daily or weekly cycle where the
+ * weighted by how well they told the past (fc_load_mix.h), half of the whole, and around a
+ * regression on them, the other half (fc_load_regress.h), over a daily or weekly cycle where the
  * history shows one. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "forecast/models/fc_load_mix.h"
+#include "forecast/models/fc_load_regress.h"
 #include "forecast/models/models.h"
 #include "forecast/pmf.h"
 
@@ -131,7 +133,7 @@ void spot_load_predict(const struct spot_fc_spec *spec, void *state,
     const struct spot_fc_past w = spot_fc_tail(spec, past);
     const size_t first = past->n - w.n;
     struct cycle cycle = { 0 };
-    struct spot_load_part part[SPOT_LOAD_EXPERTS];
+    struct spot_load_part part[SPOT_LOAD_EXPERTS + 1];
     struct spot_load_mix *mix;
     double x[SPOT_FC_PAST];
 
@@ -147,9 +149,10 @@ void spot_load_predict(const struct spot_fc_spec *spec, void *state,
 
         memset(p, 0, ((size_t)spec->cap + 1) * sizeof(*p));
         spot_load_mix_at(mix, h, part);
-        for (int k = 0; k < SPOT_LOAD_EXPERTS; k++)
+        part[SPOT_LOAD_EXPERTS] = spot_load_regress(mix, h);
+        for (int k = 0; k <= SPOT_LOAD_EXPERTS; k++)
             if (part[k].weight > weight_min)
-                add_negbin(p, spec->cap, f * part[k].mean, f * f * part[k].var, part[k].weight);
+                add_negbin(p, spec->cap, f * part[k].mean, f * f * part[k].var, part[k].weight / 2);
     }
     spot_load_mix_free(mix);
 }

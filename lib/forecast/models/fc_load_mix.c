@@ -202,6 +202,23 @@ void spot_load_mix_free(struct spot_load_mix *m)
     free(m);
 }
 
+double spot_load_mix_told(const struct spot_load_mix *m, size_t t, enum spot_load_expert expert,
+                          int step)
+{
+    return mean_of(m, t, (int)expert, reach_of((int)expert, step));
+}
+
+double spot_load_mix_window_var(const struct spot_load_mix *m, size_t t)
+{
+    return m->opinion[t * EXPERTS + SPOT_LOAD_12].window_var;
+}
+
+const double *spot_load_mix_past(const struct spot_load_mix *m, size_t *n)
+{
+    *n = m->n;
+    return m->x;
+}
+
 void spot_load_mix_at(struct spot_load_mix *m, int step,
                       struct spot_load_part part[SPOT_LOAD_EXPERTS])
 {

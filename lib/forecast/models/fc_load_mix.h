@@ -27,9 +27,18 @@ struct spot_load_part {
 
 struct spot_load_mix;
 
+/* Experts that others look at. */
+enum spot_load_expert { SPOT_LOAD_QUICK = 2, SPOT_LOAD_TREND = 9, SPOT_LOAD_12 = 13, SPOT_LOAD_60 };
+
 /* x [n], n >= 1, the newest last; kept until _free. */
 struct spot_load_mix *spot_load_mix_new(const double *x, size_t n);
 void spot_load_mix_free(struct spot_load_mix *mix);
+
+/* What an expert said at value `t` of the mean `step` later; the spread of the window of 12. */
+double spot_load_mix_told(const struct spot_load_mix *mix, size_t t, enum spot_load_expert expert,
+                          int step);
+double spot_load_mix_window_var(const struct spot_load_mix *mix, size_t t);
+const double *spot_load_mix_past(const struct spot_load_mix *mix, size_t *n);
 
 /* The parts `step` >= 1 steps ahead; weights sum to 1. Steps beyond a third of the past are as sure
  * as that third. */

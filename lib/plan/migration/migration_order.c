@@ -119,21 +119,16 @@ static int by_order(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-static void sort_moves(const struct spot_migration *s, struct spot_migration_plan *plan)
+static void sort_moves(struct spot_migration_plan *plan, const int64_t *rank)
 {
     struct ordered *ordered = spot_xcalloc(plan->n_move, sizeof *ordered);
-    int64_t *rank = spot_xcalloc(s->r->n_part, sizeof *rank);
 
-    for (size_t k = 0; k < s->r->n_part; k++) /* the first stage can start before the last */
-        rank[k] = s->r->part[k].n_piece ? s->r->part[k].piece[0].first : 0;
-    if (isfinite(s->problem->memory_cap_byte))
-        spot_migration_rank(s, plan, rank);
     for (size_t k = 0; k < plan->n_move; k++)
         ordered[k] = (struct ordered){ plan->move[k], rank[plan->move[k].part], k };
     qsort(ordered, plan->n_move, sizeof *ordered, by_order);
     for (size_t k = 0; k < plan->n_move; k++)
         plan->move[k] = ordered[k].move;
-    free(ordered), free(rank);
+    free(ordered);
 }
 
 /* --- times --- */
@@ -169,6 +164,7 @@ static void time_moves(const struct spot_migration *s, struct spot_migration_pla
     double *in_free = s->taken_s ? out_free : out_free + s->n_node, now_s = 0;
     size_t n_left = plan->n_move;
 
+    plan->in_order_s = 0;
     for (size_t k = 0; k < plan->n_move; k++)
         plan->move[k].end_s = INFINITY;
     while (n_left) {
@@ -191,6 +187,26 @@ static void time_moves(const struct spot_migration *s, struct spot_migration_pla
         now_s = isfinite(next_s) ? next_s : now_s;
     }
     free(out_free);
+}
+
+void spot_migration_schedule(const struct spot_migration *s, struct spot_migration_plan *plan,
+                             const int64_t *rank)
+{
+    sort_moves(plan, rank);
+    time_moves(s, plan);
+}
+
+/* Stage by stage, or as memory wants it. */
+static void order_by_stage(const struct spot_migration *s, struct spot_migration_plan *plan)
+{
+    int64_t *rank = spot_xcalloc(s->r->n_part, sizeof *rank);
+
+    for (size_t k = 0; k < s->r->n_part; k++) /* the first stage can start before the last */
+        rank[k] = s->r->part[k].n_piece ? s->r->part[k].piece[0].first : 0;
+    if (isfinite(s->problem->memory_cap_byte))
+        spot_migration_rank(s, plan, rank);
+    spot_migration_schedule(s, plan, rank);
+    free(rank);
 }
 
 static void add_loads(const struct spot_migration *s, struct spot_migration_plan *plan)
@@ -262,8 +278,10 @@ void spot_migration_order(struct spot_migration *s, struct spot_migration_plan *
         send_split(s, &transport, plan);
     }
     mark_urgent(s, plan);
-    sort_moves(s, plan);
-    time_moves(s, plan);
+    if (s->problem->restarts)
+        spot_migration_order_restart(s, plan);
+    else
+        order_by_stage(s, plan);
     add_loads(s, plan);
     time_naively(s, plan);
     plan->peak_extra_byte = spot_migration_peak(s, plan);

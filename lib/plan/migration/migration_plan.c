@@ -343,6 +343,16 @@ static void part_ranks(const struct spot_migration_problem *problem,
     plan->n_position = n * together;
 }
 
+/* A part a layer: which comes when is what is asked. */
+static void cut_layers(struct spot_reshard *r)
+{
+    bool *is_marked = spot_xcalloc(r->n_part, sizeof *is_marked);
+
+    memset(is_marked, true, r->n_part * sizeof *is_marked);
+    spot_reshard_cut(r, is_marked);
+    free(is_marked);
+}
+
 static int plan_in_time(struct spot_migration_problem *problem, struct spot_migration_plan *plan,
                         struct spot_err *err)
 {
@@ -350,6 +360,8 @@ static int plan_in_time(struct spot_migration_problem *problem, struct spot_migr
     int rc = -1;
 
     *plan = (struct spot_migration_plan){ 0 };
+    if (problem->restarts)
+        cut_layers(&problem->reshard);
     if (spot_migration_init(&s, problem, err) || plan_moves(&s, problem, plan, err))
         goto out;
     spot_migration_order(&s, plan);

@@ -119,11 +119,28 @@ static void list_others(struct spot_serve_plan *plan, const struct spot_serve_qu
     plan->doc.alternative = plan->alternative;
 }
 
+/* Of weights whose size is known: what they alone take of each GPU there is. */
+static void say_weights(const struct spot_serve_question *q, char *text, size_t n_byte)
+{
+    const struct spot_job_serve *s = &q->job->serve;
+    const double gpus = (double)(q->instances * s->gpus);
+    const int n = s->model_byte ? snprintf(text, n_byte, "; its weights are %.4g GB",
+                                           1e-9 * (double)s->model_byte)
+                                : 0;
+
+    if (n && gpus > 0)
+        snprintf(text + n, n_byte - (size_t)n, ", %.4g GB or more of each GPU there is",
+                 1e-9 * (double)s->model_byte / gpus);
+}
+
 /* Where D P M is beyond what a document can say, fewer replicas are. */
 int spot_serve_plan_refuse(const struct spot_serve_question *q, struct spot_err *err)
 {
     const struct spot_job_serve *s = &q->job->serve;
     const int64_t least = spot_serve_least_gpus(s);
+    char weights[96] = "";
+
+    say_weights(q, weights, sizeof(weights));
 
     if (!least)
         return spot_err_set(err, SPOT_EINFEASIBLE,
@@ -131,9 +148,10 @@ int spot_serve_plan_refuse(const struct spot_serve_question *q, struct spot_err 
                             "GPUs that hold the model",
                             (long long)s->stage_layers, (long long)s->gpus_min);
     return spot_err_set(err, SPOT_EINFEASIBLE,
-                        "%lld instance%s of %lld GPU%s cannot hold the model; %lld would do",
+                        "%lld instance%s of %lld GPU%s cannot hold the model; %lld would do%s",
                         (long long)q->instances, q->instances == 1 ? "" : "s", (long long)s->gpus,
-                        s->gpus == 1 ? "" : "s", (long long)((least + s->gpus - 1) / s->gpus));
+                        s->gpus == 1 ? "" : "s", (long long)((least + s->gpus - 1) / s->gpus),
+                        weights);
 }
 
 static int plan_by_rule(struct spot_serve_plan *plan, const struct spot_serve_question *q,
