@@ -103,7 +103,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "rules", &opt.rules, "rules",
               "change during a migration: carry the rest on (default), or parcae", 0, 0 },
             { SPOT_OPT_LIST, 0, "peer-constant", &opt.peer_constant, "name=value",
-              "change a constant of another system, or by 2x; 'list' to see them", 0, 0 },
+              "set a constant of another system; 'list' to see them", 0, 0 },
             { SPOT_OPT_GROUP, .help = "output" },
             { SPOT_OPT_FLAG, 0, "steps", &opt.steps, NULL, "one row per policy and interval", 0,
               0 },
