@@ -63,10 +63,10 @@ awk -F, -v jobs="$jobs" '
             if (peer[i] != before) { before = peer[i]; printf "| **%s** as it is, rank |", before
                 for (k = 1; k <= m; k++) printf " %.4f, %d |", base[job[k], before], rank(job[k], before, base[job[k], before])
                 print " |" }
-            printf "| %s, %s |", name[i], value[i]; moved = ""
+            printf "| %s, %s |", name[i], value[i]; moved[1] = moved[2] = ""
             for (k = 1; k <= m; k++) {
                 was = rank(job[k], peer[i], base[job[k], peer[i]])
                 printf " %.4f / %.4f |", x[job[k], name[i], ".5x"], x[job[k], name[i], "2x"]
                 for (t = 1; t <= 2; t++) { is = rank(job[k], peer[i], x[job[k], name[i], t == 1 ? ".5x" : "2x"])
-                    if (is != was) moved = moved (moved == "" ? "" : "; ") job[k] " " (t == 1 ? "half" : "twice") " " was " to " is } }
-            print " " moved " |" } }' "$tmp/constants" "$tmp/rows"
+                    if (is != was) moved[t] = moved[t] (moved[t] == "" ? "" : ", ") job[k] " " was " to " is } }
+            print " " (moved[1] == "" ? "" : "half: " moved[1] (moved[2] == "" ? "" : "; ")) (moved[2] == "" ? "" : "twice: " moved[2]) " |" } }' "$tmp/constants" "$tmp/rows"
