@@ -60,7 +60,7 @@ shares() {
     for job in $jobs; do
         awk -F, -v block=$BLOCK -v draws=$DRAWS '
             NR == 1 { for (i = 1; i <= NF; i++) if ($i == "samples") at = i; next }
-            !($1 in row) { row[$1] = n_policy; name[n_policy++] = $1; before = n = 0 } # samples are from the start on
+            !($1 in row) { row[$1] = n_policy + 0; name[n_policy++] = $1; before = n = 0 } # samples are from the start on
             { x[row[$1], n++] = $at - before; before = $at }
             END { srand(20261123); m = int((n + block - 1) / block)
                 for (p = 0; p < n_policy; p++) for (i = 0; i < 2 * n; i++) sum[p, i + 1] = sum[p, i] + x[p, i % n]
