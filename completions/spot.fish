@@ -401,7 +401,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-loss -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-gain -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l cost -x -a 'parcae measured'
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l rules -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l peer-model -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l throughput -x -a 'table law both'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l events -r
@@ -413,6 +412,8 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l to -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l scale -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l sweep -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l rules -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l peer-constant -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l plot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l picture -x -a 'samples grids cost'
@@ -423,6 +424,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l job -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l trace -r

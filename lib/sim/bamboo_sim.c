@@ -161,8 +161,9 @@ static bool saves(const struct run *r)
 static bool is_save_due(const struct run *r, int64_t now)
 {
     const double between = (double)(r->job->prior_ms + now) / (1 + (double)r->n_hit);
-    const double every = r->job->prior_ms > 0 ? sqrt(2 * (double)r->job->save_ms * between)
-                                              : (double)r->job->save_every_ms;
+    const double every = r->job->prior_ms > 0
+                             ? r->job->period * sqrt(2 * (double)r->job->save_ms * between)
+                             : (double)r->job->save_every_ms;
 
     return saves(r) && (double)(now - r->saved_ms) >= every;
 }

@@ -34,9 +34,10 @@ struct spot_bamboo_job {
     double usd_per_h;       /* of a node */
     /* Corrected mode only: a fatal loss loads the last checkpoint. */
     int64_t save_every_ms, save_ms, load_ms; /* 0: no checkpoints, nothing is ever lost */
-    /* Instead of a fixed save_every_ms: sqrt(2 * save_ms * mean time between losses so far), of
-     * which one is assumed in prior_ms before the run. 0: fixed. */
+    /* Instead of a fixed save_every_ms: period * sqrt(2 * save_ms * mean time between losses so
+     * far), of which one is assumed in prior_ms before the run. 0: fixed. */
     int64_t prior_ms;
+    double period;
     /* As released: events of one time and kind come in the order of Python's heap; a step that ends
      * during a rendezvous still counts and starts a second one, and if the second outlasts the
      * first, nothing runs ever after; a loss of a node that does nothing slows the others; the

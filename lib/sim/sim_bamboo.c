@@ -103,8 +103,7 @@ static int depth(const struct spot_sim_train *sim)
 {
     const int64_t stages = spot_job_stages_max(sim->job), p_max = sim->job->memory.p_max;
     const int most = (int)(stages < p_max ? stages : p_max);
-    int p =
-        (int)ceil(spot_bamboo_price_of(sim->peer_model)->stages * (double)sim->job->memory.p_min);
+    int p = (int)ceil(spot_sim_peers(sim)->bamboo.stages * (double)sim->job->memory.p_min);
 
     while (p < most && !spot_throughput_allows(sim->job, 2, p))
         p++;
@@ -116,7 +115,7 @@ static double state_s(const struct spot_sim_train *sim, int p)
 {
     const struct spot_migrate_cost *m = &sim->table->migrate;
 
-    return sim->peer_model == SPOT_PEER_AS_MEASURED ? m->all_s[p] : m->slowest_s[p];
+    return spot_sim_peers(sim)->bamboo.links == SPOT_PEER_ONE_LINK ? m->all_s[p] : m->slowest_s[p];
 }
 
 static int play(const struct spot_sim_train *sim, struct spot_sim_row *row, bool is_released,
@@ -124,20 +123,22 @@ static int play(const struct spot_sim_train *sim, struct spot_sim_row *row, bool
 {
     const struct spot_job_cost *cost = &sim->job->cost;
     const struct spot_bamboo_price *price =
-        spot_bamboo_price_of(is_released ? SPOT_PEER_AS_MEASURED : sim->peer_model);
+        is_released ? &spot_peer_prices_of(SPOT_PEER_AS_MEASURED)->bamboo
+                    : &spot_sim_peers(sim)->bamboo;
     const int p = depth(sim), most = sim->throughput->n_max / p;
-    const double load_s =
-        cost->checkpoint_s / 2 + (most ? state_s(sim, p) : 0); /* else it never runs */
+    const double load_s = price->transfer * (cost->checkpoint_s / 2 +
+                                             (most ? state_s(sim, p) : 0)); /* else it never runs */
     int64_t *step_ms = spot_xcalloc((size_t)most + 1, sizeof(*step_ms));
     struct spot_bamboo_job job = { .stages = p,
                                    .samples = sim->job->global_batch,
-                                   .boot_ms = price->boot_ms,
-                                   .local_ms = price->local_ms,
-                                   .global_ms = price->global_ms,
+                                   .boot_ms = llround(price->boot_s * 1e3),
+                                   .local_ms = llround(price->local_s * 1e3),
+                                   .global_ms = llround(price->global_s * 1e3),
                                    .n_step = most,
                                    .step_ms = step_ms,
                                    .load_ms = llround(load_s * 1e3),
                                    .save_ms = llround(load_s * 1e3),
+                                   .period = price->period,
                                    .is_released = is_released };
     struct play user = { .sim = sim, .row = row, .job = &job, .redundant = price->redundant };
     struct spot_bamboo_event *event;

@@ -41,8 +41,13 @@ static void run_grid(struct system *s, int d, int p)
     s->samples_per_s = x > 0 ? x : 0;
 }
 
-/* The state of every stage, by the peer's links. */
-static double transfer_s(const struct system *s)
+const struct spot_peer_prices *spot_sim_peers(const struct spot_sim_train *sim)
+{
+    return sim->peers ? sim->peers : spot_peer_prices_of(SPOT_PEER_PUBLISHED);
+}
+
+/* The state of every stage, by the peer's links, at the job's bandwidth. */
+static double links_s(const struct system *s)
 {
     const struct spot_migrate_cost *m = &s->sim->table->migrate;
 
@@ -59,17 +64,33 @@ static double transfer_s(const struct system *s)
     return 0;
 }
 
+static double restart_of(const struct system *s, int d, int p, bool joins)
+{
+    return s->price->restart * spot_migrate_restart_s(&s->sim->job->cost, d, p,
+                                                      joins ? SPOT_CHANGE_ADD : SPOT_CHANGE_REMOVE);
+}
+
 static double restart_s(const struct system *s, bool joins)
 {
-    return s->p ? spot_migrate_restart_s(&s->sim->job->cost, s->d, s->p,
-                                         joins ? SPOT_CHANGE_ADD : SPOT_CHANGE_REMOVE)
-                : 0;
+    return s->p ? restart_of(s, s->d, s->p, joins) : 0;
+}
+
+/* Groups alone, the processes stay. */
+static double groups_s(const struct system *s, int d, int p)
+{
+    return s->price->restart * spot_migrate_intra_s(&s->sim->job->cost, d, p);
+}
+
+/* The layers that a machine lacks, from a neighbour. */
+static double copy_s(const struct system *s, int p)
+{
+    return s->price->transfer * s->sim->table->migrate.slowest_s[p];
 }
 
 /* Half of checkpoint_s saves, half loads. */
 static double save_s(const struct system *s)
 {
-    return s->sim->job->cost.checkpoint_s / 2 + transfer_s(s);
+    return s->price->transfer * (s->sim->job->cost.checkpoint_s / 2 + links_s(s));
 }
 
 /* Every machine needs the whole of its stage. */
@@ -80,7 +101,7 @@ static double load_s(const struct system *s)
                           : s->price->links == SPOT_PEER_ONE_LINK ? m->all_s[s->p]
                                                                   : m->slowest_s[s->p];
 
-    return s->sim->job->cost.checkpoint_s / 2 + move_s;
+    return s->price->transfer * (s->sim->job->cost.checkpoint_s / 2 + move_s);
 }
 
 /* Throw away what is not saved: it was committed in earlier rows, so take it back there. */
@@ -109,7 +130,8 @@ static void plan_saves(struct system *s)
     s->saving_s = 0;
     s->save_s = save_s(s);
     s->save_every_s =
-        fmax(step_s, spot_sim_save_every_s(s->sim, s->save_s, s->n_change, s->n_seen));
+        fmax(step_s,
+             s->price->period * spot_sim_save_every_s(s->sim, s->save_s, s->n_change, s->n_seen));
 }
 
 double spot_sim_speed(const struct spot_sim_train *sim, int d, int p)
@@ -214,8 +236,7 @@ static void fastest(struct system *s, int n)
 int spot_sim_torchrun(const struct spot_sim_train *sim, struct spot_sim_row *row,
                       struct spot_err *err)
 {
-    struct system s = { .sim = sim,
-                        .price = spot_peer_price_of(SPOT_PEER_TORCHRUN, sim->peer_model) };
+    struct system s = { .sim = sim, .price = &spot_sim_peers(sim)->system[SPOT_PEER_TORCHRUN] };
 
     (void)err;
     for (size_t i = 0; i < sim->n_interval; i++) {
@@ -248,8 +269,7 @@ static void auto_config(struct system *s, int n, bool is_released)
 /* Varuna: a checkpoint on demand where the notice allows, then kill, relaunch, load. */
 static int varuna(const struct spot_sim_train *sim, struct spot_sim_row *row, bool is_released)
 {
-    struct system s = { .sim = sim,
-                        .price = spot_peer_price_of(SPOT_PEER_VARUNA, sim->peer_model) };
+    struct system s = { .sim = sim, .price = &spot_sim_peers(sim)->system[SPOT_PEER_VARUNA] };
 
     for (size_t i = 0; i < sim->n_interval; i++) {
         if (!i || changed(&s, &row[i])) {
@@ -297,7 +317,6 @@ int spot_sim_varuna_released(const struct spot_sim_train *sim, struct spot_sim_r
 static void regroup(struct system *s, double *members, struct spot_sim_row *row)
 {
     const double before = row[-1].available;
-    const struct spot_job_cost *cost = &s->sim->job->cost;
     const bool joins = s->price->joins && row->gained;
     double build_s;
 
@@ -312,10 +331,9 @@ static void regroup(struct system *s, double *members, struct spot_sim_row *row)
     fastest(s, (int)floor(*members + 1e-9));
     if (!s->p)
         return;
-    build_s = joins && s->price->build_apart ? spot_migrate_intra_s(cost, s->d, s->p)
-                                             : restart_s(s, joins);
-    row->cost_s = (row->lost ? s->price->loss_wait_s : s->price->gain_wait_s) + build_s +
-                  s->sim->table->migrate.slowest_s[s->p];
+    build_s = joins && s->price->build_apart ? groups_s(s, s->d, s->p) : restart_s(s, joins);
+    row->cost_s =
+        (row->lost ? s->price->loss_wait_s : s->price->gain_wait_s) + build_s + copy_s(s, s->p);
     s->down_s += row->cost_s;
 }
 
@@ -323,8 +341,7 @@ static void regroup(struct system *s, double *members, struct spot_sim_row *row)
 int spot_sim_oobleck(const struct spot_sim_train *sim, struct spot_sim_row *row,
                      struct spot_err *err)
 {
-    struct system s = { .sim = sim,
-                        .price = spot_peer_price_of(SPOT_PEER_OOBLECK, sim->peer_model) };
+    struct system s = { .sim = sim, .price = &spot_sim_peers(sim)->system[SPOT_PEER_OOBLECK] };
     double members = 0;
 
     (void)err;
@@ -362,25 +379,21 @@ static double mean_intact(int d, int p, int spares, int lost, double *all)
 /* What a quorum with newcomers costs those who train: groups, and what is not done apart. */
 static double join_s(const struct system *s, int d, int p)
 {
-    const struct spot_job_cost *cost = &s->sim->job->cost;
-
-    return (s->price->build_apart ? spot_migrate_intra_s(cost, d, p)
-                                  : spot_migrate_restart_s(cost, d, p, SPOT_CHANGE_ADD)) +
-           (s->price->transfer_apart ? 0 : s->sim->table->migrate.slowest_s[p]);
+    return (s->price->build_apart ? groups_s(s, d, p) : restart_of(s, d, p, true)) +
+           (s->price->transfer_apart ? 0 : copy_s(s, p));
 }
 
 /* Pipelines that are left of s->d, and those that n instances make of whole pipelines. Who is hit
  * waits for the timeout and forms groups anew, whether its place is filled at once or not. */
 static int adapt(struct system *s, int p, struct spot_sim_row *row)
 {
-    const struct spot_job_cost *cost = &s->sim->job->cost;
     double intact = s->d, none = 1;
     int d = s->d, whole = row->available / p;
 
     if (row->lost)
         intact = mean_intact(s->d, p, row[-1].available - s->d * p, row->lost, &none);
     if (none < 1) {
-        row->cost_s += (1 - none) * (s->price->loss_wait_s + spot_migrate_intra_s(cost, s->d, p));
+        row->cost_s += (1 - none) * (s->price->loss_wait_s + groups_s(s, s->d, p));
         row->lost_samples += (1 - none) * 0.5 * (double)s->sim->job->global_batch;
         s->unsaved = 0;
         d = (int)lround(intact);
@@ -397,8 +410,7 @@ static int adapt(struct system *s, int p, struct spot_sim_row *row)
 int spot_sim_torchft(const struct spot_sim_train *sim, struct spot_sim_row *row,
                      struct spot_err *err)
 {
-    struct system s = { .sim = sim,
-                        .price = spot_peer_price_of(SPOT_PEER_TORCHFT, sim->peer_model) };
+    struct system s = { .sim = sim, .price = &spot_sim_peers(sim)->system[SPOT_PEER_TORCHFT] };
     int p = 0;
 
     (void)err;

@@ -70,6 +70,9 @@ void spot_sim_guard(const struct spot_sim_train *sim, struct spot_sim_program *p
  * grids are often not profiled. */
 double spot_sim_speed(const struct spot_sim_train *sim, int d, int p);
 
+/* What other systems are charged. */
+const struct spot_peer_prices *spot_sim_peers(const struct spot_sim_train *sim);
+
 enum { SPOT_SIM_PRIOR_INTERVALS = 10 }; /* in which one change is assumed before the run */
 
 /* Young's and Daly's interval between checkpoints, from what happened so far. */

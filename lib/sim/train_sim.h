@@ -58,7 +58,7 @@ struct spot_sim_train {
     int look_ahead;
     /* How early a loss and a gain are known; 0: when it has happened. Clouds announce losses. */
     double notice_loss_s, notice_gain_s;
-    enum spot_peer_model peer_model;
+    const struct spot_peer_prices *peers; /* of other systems; NULL: as published */
     bool is_sampled; /* draw who dies and charge that; else the expectation is charged */
     uint64_t seed;
 };

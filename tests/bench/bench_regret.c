@@ -6,7 +6,8 @@
  * usage: bench_regret                            a few traces of one job
  *        bench_regret JOB FROM TO                traces FROM..TO-1 of the protocol, CSV
  *                                                (SCALE=32: of up to 32 instances,
- *                                                LEAST=48: of at least 48, STEP=3: every third)
+ *                                                LEAST=48: of at least 48, STEP=3: every third,
+ *                                                NOTICE=30: of this notice alone)
  *        bench_regret JOB search POLICY STEPS [SEED]   the worst trace found, by random changes */
 #include <math.h>
 #include <stdio.h>
@@ -154,6 +155,8 @@ static void protocol(struct bench *b, const char *job, int from, int to)
         for (size_t i = 0; i < sizeof(notice_s) / sizeof(*notice_s); i++) {
             double samples[SHADOWS];
 
+            if (setting("NOTICE", (int)notice_s[i]) != (int)notice_s[i])
+                continue;
             play_all(b, notice_s[i], samples);
             printf("%s,%d,%d,%g", job, k, spec.most, notice_s[i]);
             for (int p = 0; p < SHADOWS; p++)
@@ -164,7 +167,7 @@ static void protocol(struct bench *b, const char *job, int from, int to)
     }
 }
 
-/* Points of `ideal` that the policy lacks of nowcast. */
+/* Points of `ideal` that the policy lacks of nowcast; -INFINITY where nothing can run. */
 static double lack(struct bench *b, const struct family_spec *spec, enum shadow policy,
                    double notice_loss_s)
 {
@@ -172,8 +175,15 @@ static double lack(struct bench *b, const struct family_spec *spec, enum shadow 
 
     family_draw(spec, b->count);
     prepare(b);
-    play_all(b, notice_loss_s, samples);
-    return samples[IDEAL] > 0 ? 100 * (samples[NOWCAST] - samples[policy]) / samples[IDEAL] : 0;
+    samples[IDEAL] = play(b, IDEAL, notice_loss_s);
+    if (samples[IDEAL] <= 0)
+        return -INFINITY;
+    samples[NOWCAST] = play(b, NOWCAST, notice_loss_s);
+    if (policy == GUARDED)
+        play_guarded(b, notice_loss_s, samples);
+    else
+        samples[policy] = play(b, policy, notice_loss_s);
+    return 100 * (samples[NOWCAST] - samples[policy]) / samples[IDEAL];
 }
 
 static double vary(struct spot_rng *rng, double x, double low, double high)
@@ -208,8 +218,8 @@ static void search(struct bench *b, enum shadow policy, int steps, uint64_t seed
     spot_rng_init(&rng, seed, 0);
     for (int k = 0; k < steps; k++) {
         static const int most_of[] = { 8, 12, 16, 24, 32 };
-        struct family_spec s =
-            k < steps / 4 + 1 ? family_nth(seed, k, INTERVALS) : changed(&rng, &worst);
+        struct family_spec s = k < steps / 4 + 1 || !worst.most ? family_nth(seed, k, INTERVALS)
+                                                                : changed(&rng, &worst);
         double x;
 
         if (s.most > 32)

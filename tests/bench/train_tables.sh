@@ -4,7 +4,7 @@
 # usage: train_tables.sh P3 EDITED [OTHER...]     spot-replay on PATH
 #   P3      Parcae's p3 trace, time_s,available, 683 intervals of 60 s
 #   EDITED  the same as its authors edited it for GPT-6.7B and ResNet-152 from interval 508 on
-#   OTHER   other traces, time_s,available: spot less nowcast on each, all jobs
+#   OTHER   other traces, time_s,available: spot less nowcast (without a notice: persistence) on each
 # Without arguments the first table of examples/traces/typical.csv.
 # PART=peers (or policies, notices, doubt, hours, money, others) prints one part only.
 set -eu
@@ -54,6 +54,31 @@ across() {
                 else printf " %.4f |", x[name[i], k] / x["ideal", k]
             print "" } }'
 }
+# As "across .. share", with 95 % of each share over circular blocks of intervals, the same blocks for
+# every policy. $1: of the files "$tmp/JOB.$1".
+shares() {
+    for job in $jobs; do
+        awk -F, -v block=$BLOCK -v draws=$DRAWS '
+            NR == 1 { for (i = 1; i <= NF; i++) if ($i == "samples") at = i; next }
+            !($1 in row) { row[$1] = n_policy + 0; name[n_policy++] = $1; before = n = 0 } # samples are from the start on
+            { x[row[$1], n++] = $at - before; before = $at }
+            END { srand(20261123); m = int((n + block - 1) / block)
+                for (p = 0; p < n_policy; p++) for (i = 0; i < 2 * n; i++) sum[p, i + 1] = sum[p, i] + x[p, i % n]
+                for (k = 0; k < draws * m; k++) from[k] = int(n * rand())
+                for (p = 0; p < n_policy; p++) {
+                    for (k = 0; k < draws; k++) { s = t = 0
+                        for (j = 0; j < m; j++) { i = from[k * m + j]; s += sum[p, i + block] - sum[p, i]
+                            t += sum[row["ideal"], i + block] - sum[row["ideal"], i] }
+                        v[k] = s / t }
+                    for (gap = int(draws / 2); gap > 0; gap = int(gap / 2)) for (i = gap; i < draws; i++) { h = v[i]
+                        for (j = i; j >= gap && v[j - gap] > h; j -= gap) v[j] = v[j - gap]
+                        v[j] = h }
+                    printf "%s,%.4f (%.3f, %.3f)\n", name[p], sum[p, n] / sum[row["ideal"], n], v[int(.025 * draws)], v[int(.975 * draws)] } }' "$tmp/$job.$1" >"$tmp/$job.shares"
+    done
+    # shellcheck disable=SC2046
+    (cd "$tmp" && paste -d, $(for job in $jobs; do echo "$job.shares"; done)) | sed 's/, */,/g' | awk -F, '
+        { n = 0; out = "| " $1 " |"; for (i = 2; i <= NF; i += 3) out = out " " $i ", " $(i + 1) " |"; print out }'
+}
 # The mean over intervals of what $1 is above $2 in points of ideal, and 95 % of it over circular
 # blocks of intervals drawn anew. $3: notice.
 difference() {
@@ -88,9 +113,9 @@ for job in $jobs; do
     done
 done
 if wanted policies; then
-    echo "Share of ideal, losses announced 120 s before"
+    echo "Share of ideal, losses announced 120 s before, 95 % over blocks of an hour"
     head_of policy
-    across 120 share
+    shares 120
 fi
 if wanted money; then
     echo "USD per million samples"
@@ -115,6 +140,14 @@ if wanted doubt; then
     difference optimal spot 120
     difference spot oobleck 120
     difference spot torchft 120
+fi
+if wanted doubt; then
+    for job in $jobs; do
+        replay "$job" --steps --policy ideal,spot,$peers --peer-model generous >"$tmp/$job.120"
+    done
+    echo "Points of ideal, other systems generous"
+    head_of 'difference, notice of losses'
+    for peer in varuna bamboo oobleck torchft torchrun; do difference spot $peer 120; done
 fi
 if wanted peers; then
     for model in published generous as-measured; do
@@ -145,14 +178,11 @@ for other; do
     awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) { if ($i == "available") a = i; if ($i == "time_s") t = i }; next }
         { time[++n] = $t; x[n] = $a; if ($a > most) most = $a }
         END { print "time_s,available"; for (i = 1; i <= n; i++) print time[i] "," int(32 * x[i] / most + .5) }' "$other" >"$tmp/other"
+    for job in $jobs; do cp "$tmp/other" "$tmp/$job.csv"; done
     for notice in 120 0; do
-        printf '| %s s |' $notice
         for job in $jobs; do
-            cp "$tmp/other" "$tmp/$job.csv"
-            replay "$job" --policy spot,nowcast,persistence --notice-loss ${notice}s --interval 60s | awk -F, -v n=$notice '
-                NR == 1 { for (i = 1; i <= NF; i++) if ($i == "ideal_share") at = i; next }
-                { v[$1] = $at } END { printf " %+.2f |", 100 * (v["spot"] - v[n ? "nowcast" : "persistence"]) }'
+            replay "$job" --steps --policy ideal,spot,nowcast,persistence --notice-loss ${notice}s --interval 60s >"$tmp/$job.$notice"
         done
-        echo
+        if [ $notice = 0 ]; then difference spot persistence 0; else difference spot nowcast $notice; fi
     done
 done

@@ -118,6 +118,28 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     [ "$status" -eq 2 ]
 }
 
+@test "--peer-constant changes what one system is charged, and nobody else" {
+    all=varuna,bamboo,oobleck,torchft,torchrun,optimal
+    play --policy $all >"$T/0"
+    play --policy $all --peer-constant varuna.loss-wait=1x bamboo.stages=1x >"$T/1"
+    cmp "$T/0" "$T/1"
+    for peer in varuna torchft torchrun oobleck; do
+        play --policy $all --peer-constant $peer.loss-wait=300 >"$T/1"
+        [ "$(diff "$T/0" "$T/1" | grep -c '^<')" -eq 1 ]
+        diff "$T/0" "$T/1" | grep -q "^< $peer,"
+    done
+    # what is said twice adds up, also over two options
+    play --policy $all --peer-constant varuna.loss-wait=30 --peer-constant varuna.loss-wait=4x >"$T/1"
+    cmp "$T/0" "$T/1"
+    [ "$(spot-replay train --peer-constant list | awk '$1 == "varuna.loss-wait" { print $2, $3 }')" = '120 s' ]
+    [ "$(spot-replay train --peer-model generous --peer-constant list | awk '$1 == "torchft.loss-wait" { print $2 }')" = 5.1 ]
+    for bad in varuna.loss-wait=-1 varuna.loss-wait=1e9 varuna.loss=3 kill varuna.kill=2y; do
+        run play --peer-constant $bad
+        [ "$status" -eq 2 ]
+        [[ "$output" == *--peer-constant* ]]
+    done
+}
+
 @test "the demonstration's job tells policies apart: what knows less or pays more is further from optimal" {
     spot-replay train --job examples/jobs/demo.json --trace examples/traces/demo.csv --notice 0 --format csv \
         --policy optimal,spot,persistence,throughput,torchrun >"$T/o"

@@ -6,6 +6,7 @@
  * The job: one stage, D instances give D samples a second in steps of 8 samples, a restart takes
  * 10 s, the state 1 s through a link, a checkpoint 2 s to save and 2 s to load beside that. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/rng.h"
@@ -48,7 +49,8 @@ struct rig {
     struct spot_sim_row row[N];
 };
 
-static enum spot_peer_model model; /* that play() charges */
+static enum spot_peer_model model;             /* that play() charges */
+static const struct spot_peer_prices *changed; /* in its place, unless NULL */
 
 /* `before` instances for 300 s, then `after`, and `last` from 360 s on. */
 static double play(struct rig *r, const char *policy, double notice_s, int before, int after,
@@ -71,7 +73,7 @@ static double play(struct rig *r, const char *policy, double notice_s, int befor
                                       .available = r->available,
                                       .interval_s = 60,
                                       .look_ahead = 12,
-                                      .peer_model = model,
+                                      .peers = changed ? changed : spot_peer_prices_of(model),
                                       .notice_loss_s = notice_s,
                                       .notice_gain_s = notice_s };
     ck_assert(!spot_sim_train_run(&r->sim, spot_sim_policy_find(policy, &err), r->row, &err));
@@ -257,14 +259,14 @@ END_TEST
 START_TEST(every_price_names_its_source)
 {
     for (model = SPOT_PEER_PUBLISHED; model <= SPOT_PEER_AS_MEASURED; model++) {
-        for (int peer = SPOT_PEER_TORCHRUN; peer <= SPOT_PEER_TORCHFT; peer++) {
-            const struct spot_peer_price *p =
-                spot_peer_price_of((enum spot_peer_system)peer, model);
+        for (int peer = 0; peer < SPOT_PEER_SYSTEMS; peer++) {
+            const struct spot_peer_price *p = &spot_peer_prices_of(model)->system[peer];
 
-            ck_assert_msg(p && p->source && *p->source, "peer %d, model %d", peer, model);
+            ck_assert_msg(p->source && *p->source, "peer %d, model %d", peer, model);
             ck_assert(p->loss_wait_s >= 0 && p->gain_wait_s >= 0 && p->kill_s >= 0);
+            ck_assert(p->restart == 1 && p->transfer == 1 && p->period == 1);
         }
-        ck_assert(*spot_bamboo_price_of(model)->source);
+        ck_assert(*spot_peer_prices_of(model)->bamboo.source);
     }
     model = SPOT_PEER_PUBLISHED;
 }
@@ -315,6 +317,246 @@ START_TEST(bamboo_runs_half_as_many_stages_more_and_computes_a_third_twice)
 }
 END_TEST
 
+/* A restart of 10 s, state of 1 s, 2 s more to save and to load; what the models add is in the
+ * sums. `before` instances, then `after`. */
+static const struct {
+    const char *constant, *policy;
+    enum spot_peer_model model;
+    int before, after;
+    double cost_s;
+} charged[] = {
+    { "torchrun.loss-wait=60", "torchrun", SPOT_PEER_PUBLISHED, 4, 2, 10 + 3 + 60 },
+    { "torchrun.loss-wait=2x", "torchrun", SPOT_PEER_PUBLISHED, 4, 2, 10 + 3 + 30 },
+    { "torchrun.gain-wait=60", "torchrun", SPOT_PEER_PUBLISHED, 4, 2, 10 + 3 + 15 },
+    { "torchrun.gain-wait=.5x", "torchrun", SPOT_PEER_PUBLISHED, 2, 4, 10 + 3 + 15 },
+    { "torchrun.restart=0.5", "torchrun", SPOT_PEER_PUBLISHED, 4, 2, 5 + 3 + 15 },
+    { "torchrun.transfer=2", "torchrun", SPOT_PEER_PUBLISHED, 4, 2, 10 + 6 + 15 },
+    { "varuna.loss-wait=0x", "varuna", SPOT_PEER_PUBLISHED, 4, 2, 10 + 2.25 + 3 + 5 },
+    { "varuna.kill=50", "varuna", SPOT_PEER_PUBLISHED, 4, 2, 10 + 2.25 + 3 + 120 + 50 },
+    { "varuna.restart=3x", "varuna", SPOT_PEER_GENEROUS, 4, 2, 30 + 2.25 + 3 },
+    { "varuna.transfer=.5x", "varuna", SPOT_PEER_GENEROUS, 4, 2, 10 + 1.125 + 1.5 },
+    { "varuna.transfer=2x", "varuna", SPOT_PEER_AS_MEASURED, 4, 2, 10 + 6 + 6 + 120 + 5 },
+    { "oobleck.loss-wait=2x", "oobleck", SPOT_PEER_PUBLISHED, 4, 3, 2 + 10 + 1 },
+    { "oobleck.gain-wait=7", "oobleck", SPOT_PEER_PUBLISHED, 3, 4, 7 + 10 + 1 },
+    { "oobleck.restart=2x", "oobleck", SPOT_PEER_PUBLISHED, 4, 3, 1 + 20 + 1 },
+    { "oobleck.transfer=3x", "oobleck", SPOT_PEER_PUBLISHED, 4, 3, 1 + 10 + 3 },
+    { "torchft.loss-wait=.5x", "torchft", SPOT_PEER_PUBLISHED, 4, 3, 30 },
+    { "torchft.restart=2x", "torchft", SPOT_PEER_AS_MEASURED, 3, 4, 20 + 1 },
+    { "torchft.transfer=2x", "torchft", SPOT_PEER_PUBLISHED, 3, 4, 2 },
+};
+
+START_TEST(a_constant_that_is_changed_is_charged)
+{
+    struct spot_peer_prices prices = *spot_peer_prices_of(charged[_i].model);
+    struct spot_err err = { 0 };
+    struct rig r;
+
+    ck_assert(!spot_peer_constant_set(&prices, charged[_i].constant, &err));
+    changed = &prices;
+    play(&r, charged[_i].policy, 120, charged[_i].before, charged[_i].after, charged[_i].after);
+    ck_assert_double_eq_tol(r.row[5].cost_s, charged[_i].cost_s, 1e-9);
+    unload(&r);
+    changed = NULL;
+}
+END_TEST
+
+START_TEST(a_period_that_is_changed_moves_the_checkpoints)
+{
+    struct spot_peer_prices prices = *spot_peer_prices_of(SPOT_PEER_PUBLISHED);
+    static const char *const text_of[] = { "torchrun.period=0.5x", "torchrun.period=2x" };
+    const double period = _i ? 2 : 0.5;
+    struct spot_err err = { 0 };
+    double unsaved, first, second, end;
+    struct rig r;
+
+    ck_assert(!spot_peer_constant_set(&prices, text_of[_i], &err));
+    changed = &prices;
+    first = by_the_clock(5 * 60 - RESTART, period * young_s(0, 0), &unsaved);
+    second = by_the_clock(5 * 60 - (RESTART + LOAD + 15), period * young_s(1, 5), &end);
+    ck_near(play(&r, "torchrun", 120, 4, 2, 2), 4 * (first - unsaved) + 2 * second);
+    unload(&r);
+    changed = NULL;
+}
+END_TEST
+
+/* Three nodes are one pipeline of three stages; none is ever lost. */
+static void play_bamboo(struct rig *r, const char *constant, double class_s[SPOT_SIM_CLASSES],
+                        double *meeting_s)
+{
+    struct spot_peer_prices prices = *spot_peer_prices_of(SPOT_PEER_PUBLISHED);
+    struct spot_err err = { 0 };
+
+    ck_assert_msg(!spot_peer_constant_set(&prices, constant, &err), "%s", err.msg);
+    changed = &prices;
+    text = four_layers;
+    play(r, "bamboo", 120, 3, 3, 3);
+    text = one_stage;
+    changed = NULL;
+    memset(class_s, 0, SPOT_SIM_CLASSES * sizeof(*class_s));
+    *meeting_s = 0;
+    for (int i = 0; i < N; i++) {
+        *meeting_s += r->row[i].cost_s;
+        for (int c = 0; c < SPOT_SIM_CLASSES; c++)
+            class_s[c] += r->row[i].class_s[c];
+    }
+}
+
+START_TEST(bamboo_is_charged_its_constants)
+{
+    double s[SPOT_SIM_CLASSES], meeting_s;
+    struct rig r;
+
+    play_bamboo(&r, "bamboo.redundant=3x", s, &meeting_s);
+    ck_assert_double_eq_tol(s[SPOT_SIM_REDUNDANT], s[SPOT_SIM_EFFECTIVE], 1e-6);
+    ck_assert_int_eq(r.row[N - 1].p, 3);
+    unload(&r);
+    play_bamboo(&r, "bamboo.stages=1", s, &meeting_s);
+    ck_assert_int_eq(r.row[N - 1].p, 2);
+    unload(&r);
+    play_bamboo(&r, "bamboo.boot=10", s, &meeting_s);
+    ck_assert_double_eq_tol(s[SPOT_SIM_BOOTING], 3 * 10, 1e-9);
+    unload(&r);
+    play_bamboo(&r, "bamboo.global=2x", s, &meeting_s);
+    ck_assert_double_eq_tol(meeting_s, 60, 1e-9);
+    unload(&r);
+}
+END_TEST
+
+/* A loss that a neighbour absorbs costs one meeting more, when its step is over. */
+START_TEST(bamboo_meets_locally_after_a_loss)
+{
+    static const char *const text_of[] = { "bamboo.local=1x", "bamboo.local=2x" };
+    double meeting_s[2];
+
+    text = four_layers;
+    for (int k = 0; k < 2; k++) {
+        struct spot_peer_prices prices = *spot_peer_prices_of(SPOT_PEER_PUBLISHED);
+        struct spot_err err = { 0 };
+        struct rig r;
+
+        ck_assert(!spot_peer_constant_set(&prices, text_of[k], &err));
+        changed = &prices;
+        play(&r, "bamboo", 120, 3, 2, 2);
+        meeting_s[k] = 0;
+        for (int i = 0; i < N; i++)
+            meeting_s[k] += r.row[i].cost_s;
+        unload(&r);
+    }
+    ck_assert_double_eq_tol(meeting_s[0], 30 + 20, 1e-9);
+    ck_assert_double_eq_tol(meeting_s[1], 30 + 40, 1e-9);
+    text = one_stage;
+    changed = NULL;
+}
+END_TEST
+
+/* Checkpoints of save_s that are due at the end of a step of 8 * 4 / 3 s, from 75 s on. */
+static int bamboo_saves(double save_s, double period)
+{
+    const double step_s = 8 * 4. / 3;
+    double now = 75, saved = 75;
+    int n = 0;
+
+    while (now + step_s <= N * 60) {
+        now += step_s;
+        if (now - saved < period * sqrt(2 * save_s * (600 + now)))
+            continue;
+        if (now + save_s > N * 60)
+            break;
+        now += save_s;
+        saved = now;
+        n++;
+    }
+    return n;
+}
+
+START_TEST(bamboo_saves_as_often_and_as_long_as_it_is_told)
+{
+    static const struct {
+        const char *constant;
+        double save_s, period;
+    } told[] = { { "bamboo.transfer=1x", 2 + 2, 1 },
+                 { "bamboo.transfer=2x", 2 * (2 + 2), 1 },
+                 { "bamboo.period=.5x", 2 + 2, .5 },
+                 { "bamboo.period=2x", 2 + 2, 2 } };
+    double s[SPOT_SIM_CLASSES], meeting_s;
+    const int saves = bamboo_saves(told[_i].save_s, told[_i].period);
+    struct rig r;
+
+    play_bamboo(&r, told[_i].constant, s, &meeting_s);
+    ck_assert_int_gt(saves, 0);
+    ck_assert_double_eq_tol(s[SPOT_SIM_CHECKPOINT], 3 * told[_i].save_s * saves, 1e-6);
+    unload(&r);
+}
+END_TEST
+
+START_TEST(each_name_sets_its_own_constant)
+{
+    const struct spot_peer_prices *const published = spot_peer_prices_of(SPOT_PEER_PUBLISHED);
+
+    for (const struct spot_peer_constant *c = spot_peer_constants; c->name; c++) {
+        struct spot_peer_prices prices = *published;
+        struct spot_err err = { 0 };
+        char set[64];
+
+        snprintf(set, sizeof(set), "%s=1x", c->name);
+        ck_assert(!spot_peer_constant_set(&prices, set, &err));
+        for (const struct spot_peer_constant *o = spot_peer_constants; o->name; o++)
+            ck_assert_double_eq(spot_peer_constant_value(o, &prices),
+                                spot_peer_constant_value(o, published));
+        snprintf(set, sizeof(set), "%s=%g", c->name, c->most);
+        ck_assert(!spot_peer_constant_set(&prices, set, &err));
+        for (const struct spot_peer_constant *o = spot_peer_constants; o->name; o++)
+            ck_assert_double_eq(spot_peer_constant_value(o, &prices),
+                                o == c ? c->most : spot_peer_constant_value(o, published));
+        snprintf(set, sizeof(set), "%s=%g", c->name, c->most + 1);
+        ck_assert(spot_peer_constant_set(&prices, set, &err));
+        ck_assert_msg(strstr(err.msg, "is not within"), "%s", err.msg);
+        snprintf(set, sizeof(set), "%s=%g", c->name, c->least - 1);
+        ck_assert(spot_peer_constant_set(&prices, set, &err));
+        ck_assert_double_eq(spot_peer_constant_value(c, &prices), c->most);
+    }
+}
+END_TEST
+
+START_TEST(what_is_no_constant_is_refused)
+{
+    static const struct {
+        const char *text, *says;
+    } refused[] = {
+        { "", "expected NAME=VALUE, got ''" },
+        { "varuna.kill", "expected NAME=VALUE, got 'varuna.kill'" },
+        { "=3", "expected NAME=VALUE" },
+        { "varuna.loss-wiat=3", "did you mean 'varuna.loss-wait'" },
+        { "speed=3", "'list' names all" },
+        { "torchft.period=2", "unknown constant 'torchft.period'" },
+        { "varuna.kill=", "expected a number" },
+        { "varuna.kill=x", "expected a number" },
+        { "varuna.kill=3xx", "expected a number" },
+        { "varuna.kill=3s", "expected a number" },
+        { "varuna.kill=nan", "expected a number" },
+        { "varuna.kill=1e999", "expected a number" },
+        { "varuna.kill=-1x", "is not within 0 to 86400" },
+        { "varuna.loss-wait=1e308x", "is not within 0 to 86400" },
+        { "varuna.period=0", "is not within 0.01 to 1000" },
+        { "bamboo.stages=.5x", "0.75 is not within 1 to 64" },
+    };
+    const struct spot_peer_prices *const published = spot_peer_prices_of(SPOT_PEER_PUBLISHED);
+    struct spot_peer_prices prices = *published;
+
+    for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+        struct spot_err err = { 0 };
+
+        ck_assert_msg(spot_peer_constant_set(&prices, refused[i].text, &err), "%s",
+                      refused[i].text);
+        ck_assert_int_eq(err.code, SPOT_EUSAGE);
+        ck_assert_msg(strstr(err.msg, refused[i].says), "%s: %s", refused[i].text, err.msg);
+        for (const struct spot_peer_constant *c = spot_peer_constants; c->name; c++)
+            ck_assert_double_eq(spot_peer_constant_value(c, &prices),
+                                spot_peer_constant_value(c, published));
+    }
+}
+END_TEST
+
 START_TEST(losses_are_taken_from_the_newest_samples_first)
 {
     struct spot_sim_row row[3] = { { .samples = 10, .class_s = { 10 } },
@@ -343,6 +585,14 @@ int main(void)
     tcase_add_test(tc, every_price_names_its_source);
     tcase_add_loop_test(tc, a_checkpoint_takes_the_links_of_the_model, 0, 3);
     tcase_add_test(tc, bamboo_runs_half_as_many_stages_more_and_computes_a_third_twice);
+    tcase_add_loop_test(tc, a_constant_that_is_changed_is_charged, 0,
+                        sizeof(charged) / sizeof(*charged));
+    tcase_add_loop_test(tc, a_period_that_is_changed_moves_the_checkpoints, 0, 2);
+    tcase_add_test(tc, bamboo_is_charged_its_constants);
+    tcase_add_test(tc, bamboo_meets_locally_after_a_loss);
+    tcase_add_loop_test(tc, bamboo_saves_as_often_and_as_long_as_it_is_told, 0, 4);
+    tcase_add_test(tc, each_name_sets_its_own_constant);
+    tcase_add_test(tc, what_is_no_constant_is_refused);
     tcase_add_test(tc, losses_are_taken_from_the_newest_samples_first);
     return run_suite("sim_peers", tc);
 }

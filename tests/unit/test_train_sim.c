@@ -484,6 +484,33 @@ START_TEST(what_the_search_found_for_guarded_is_gone)
 }
 END_TEST
 
+/* The worst that `bench_regret gpt-6.7b search spot 40 7` found with 30 s of notice. */
+START_TEST(what_the_search_found_for_spot_is_guarded)
+{
+    const struct family_spec spec = { FAMILY_WALK,
+                                      6393245973323063809,
+                                      32,
+                                      480,
+                                      1,
+                                      0.1797574667956148,
+                                      0.092353751201097525,
+                                      0.0036515102700540049,
+                                      20.006896423463655,
+                                      1 };
+    struct fixture *f = spot_xcalloc(1, sizeof(*f));
+    double got[COMPARED], ideal;
+
+    load_family(f, "gpt-6.7b", 0, 30);
+    family_draw(&spec, f->available);
+    ideal = run(f, "ideal");
+    check_every_interval(f, got);
+    ck_assert_double_eq_tol(100 * (got[NOWCAST] - got[SPOT]) / ideal, 0.136, 0.001);
+    ck_assert_double_lt(got[NOWCAST] - got[GUARDED], 0.001 * ideal);
+    unload(f);
+    free(f);
+}
+END_TEST
+
 START_TEST(who_is_drawn_is_known_at_the_notice)
 {
     const int runs = is_long() ? 60 : 6, errors = is_long() ? 5 : 2;
@@ -564,6 +591,7 @@ int main(void)
     tcase_add_loop_test(tc, what_is_guarded_stays_within_its_bound, 0,
                         sizeof(regretted) / sizeof(*regretted));
     tcase_add_test(tc, what_the_search_found_for_guarded_is_gone);
+    tcase_add_test(tc, what_the_search_found_for_spot_is_guarded);
     tcase_add_test(tc, who_is_drawn_is_known_at_the_notice);
     tcase_add_loop_test(tc, nothing_is_invested_beyond_the_end_of_a_run, 0, 10);
     tcase_add_test(tc, a_run_is_a_function_of_its_inputs);

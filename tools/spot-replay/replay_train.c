@@ -23,6 +23,7 @@ static struct {
     const char *job, *trace, *policy, *cost, *realize, *notice, *loss, *gain, *sweep, *plot,
         *picture, *events;
     const char *throughput, *peer_model, *rules;
+    struct spot_opt_list peer_constant;
     double interval_s, from_s, to_s;
     uint64_t look_ahead, scale, runs;
     bool steps;
@@ -76,8 +77,6 @@ static const struct spot_cli cli = {
               "notice of gains (default 0: clouds do not announce them)", 0, 0 },
             { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
               "cost of a change: parcae (default) or measured", 0, 0 },
-            { SPOT_OPT_STRING, 0, "rules", &opt.rules, "rules",
-              "change during a migration: carry the rest on (default), or parcae", 0, 0 },
             { SPOT_OPT_STRING, 0, "peer-model", &opt.peer_model, "model",
               "other systems as published (default), generous or as-measured", 0, 0 },
             { SPOT_OPT_STRING, 0, "throughput", &opt.throughput, "source",
@@ -100,6 +99,11 @@ static const struct spot_cli cli = {
               SPOT_TRACE_COUNT_MAX },
             { SPOT_OPT_STRING, 0, "sweep", &opt.sweep, "key=a:b:step",
               "repeat for restart, checkpoint, interval (s), look-ahead or price", 0, 0 },
+            { SPOT_OPT_MORE, .help = "rules, other systems" },
+            { SPOT_OPT_STRING, 0, "rules", &opt.rules, "rules",
+              "change during a migration: carry the rest on (default), or parcae", 0, 0 },
+            { SPOT_OPT_LIST, 0, "peer-constant", &opt.peer_constant, "name=value",
+              "set a constant of another system; 'list' to see them", 0, 0 },
             { SPOT_OPT_GROUP, .help = "output" },
             { SPOT_OPT_FLAG, 0, "steps", &opt.steps, NULL, "one row per policy and interval", 0,
               0 },
@@ -200,7 +204,7 @@ int replay_train_prepare(struct replay_train *s, struct spot_err *err)
                                       .look_ahead = s->look_ahead,
                                       .notice_loss_s = s->notice_loss_s,
                                       .notice_gain_s = s->notice_gain_s,
-                                      .peer_model = s->peer_model,
+                                      .peers = &s->peers,
                                       .seed = opt.common.seed };
     return 0;
 }
@@ -246,6 +250,20 @@ static int parse_notice(const char *name, const char *own, const char *otherwise
     return 0;
 }
 
+/* The model, and what of it is changed. */
+static int parse_peers(struct spot_peer_prices *peers, struct spot_err *err)
+{
+    enum spot_peer_model model;
+
+    if (spot_peer_model_parse(opt.peer_model, &model, err))
+        return -1;
+    *peers = *spot_peer_prices_of(model);
+    for (size_t i = 0; i < opt.peer_constant.n; i++)
+        if (spot_peer_constant_set(peers, opt.peer_constant.item[i], err))
+            return -1;
+    return 0;
+}
+
 static int parse_options(struct replay_train *s, struct spot_err *err)
 {
     if (!opt.job)
@@ -256,7 +274,7 @@ static int parse_options(struct replay_train *s, struct spot_err *err)
     if (opt.plot && !opt.steps && !strcmp(opt.realize, "sampled"))
         return spot_err_set(err, SPOT_EUSAGE,
                             "--plot of --realize sampled shows one run: it needs --steps");
-    if (spot_peer_model_parse(opt.peer_model, &s->peer_model, err))
+    if (parse_peers(&s->peers, err))
         return -1;
     if (spot_throughput_source_parse(opt.throughput, &s->source, err))
         return -1;
@@ -453,6 +471,17 @@ static int run(struct replay_train *s, struct spot_err *err)
     return rc;
 }
 
+static int list_constants(struct spot_err *err)
+{
+    struct spot_peer_prices peers;
+
+    opt.peer_constant.n = 0;
+    if (parse_peers(&peers, err))
+        return -1;
+    replay_train_list_constants(&peers);
+    return 0;
+}
+
 static int replay_train(char **operand, size_t n, struct spot_err *err)
 {
     (void)operand;
@@ -464,10 +493,16 @@ static int replay_train(char **operand, size_t n, struct spot_err *err)
         replay_train_list();
         return 0;
     }
+    if (opt.peer_constant.n == 1 && !strcmp(opt.peer_constant.item[0], "list")) {
+        rc = list_constants(err);
+        free(opt.peer_constant.item);
+        return rc;
+    }
     if (spot_tool_stdin_is_idle(opt.trace))
         return spot_err_set(err, SPOT_EUSAGE, "no trace: name one, or - for standard input");
     rc = run(&s, err);
     replay_train_release(&s);
+    free(opt.peer_constant.item);
     return rc;
 }
 

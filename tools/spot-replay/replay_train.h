@@ -19,7 +19,7 @@ struct replay_train {
     int *available; /* [n] */
     size_t n;
     double start_s, interval_s, notice_loss_s, notice_gain_s;
-    enum spot_peer_model peer_model;
+    struct spot_peer_prices peers;
     int look_ahead;
     double ideal; /* samples of the policy `ideal` */
     const struct spot_sim_policy *policy[REPLAY_POLICIES_MAX];
@@ -42,6 +42,9 @@ int replay_train_play(struct replay_train *s, int k, struct spot_sim_row *row,
 /* "all" is what can be played: without a price of machines that stay, that is all but one. */
 void replay_train_leave_out(struct replay_train *s);
 void replay_train_list(void); /* of the policies, to standard output */
+
+/* Name, value under the model, and unit of what --peer-constant sets, to standard output. */
+void replay_train_list_constants(const struct spot_peer_prices *peers);
 
 /* Rows of a table: begin it, then add. People read few digits, programs all. */
 enum replay_rows {

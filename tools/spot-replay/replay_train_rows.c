@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cli/tool.h"
+#include "common/num.h"
 #include "replay_train.h"
 
 static bool is_read(const struct replay_train *s)
@@ -156,4 +157,13 @@ void replay_train_list(void)
 {
     for (const struct spot_sim_policy *p = spot_sim_policies; p->name; p++)
         printf("%-20s %s\n", p->name, p->summary);
+}
+
+void replay_train_list_constants(const struct spot_peer_prices *peers)
+{
+    char value[SPOT_NUM_TEXT];
+
+    for (const struct spot_peer_constant *c = spot_peer_constants; c->name; c++)
+        printf("%-20s %s %s\n", c->name, spot_num_format(spot_peer_constant_value(c, peers), value),
+               c->unit);
 }
