@@ -88,10 +88,28 @@ nothing_mixed() {
     [ ! -e lost ] || { cat lost && false; }
 }
 
+# `report` counts what jq counts in the log, whatever happened to the job
+reported() {
+    local n
+    spot-run report --format json log >report.json
+    count() { jq -s "map(select($1)) | length" log; }
+    [ "$(jq .rounds report.json)" -eq "$(count '.event == "formed" and (.kept | not)')" ]
+    [ "$(jq .rounds_kept report.json)" -eq "$(count '.event == "formed" and .kept')" ]
+    [ "$(jq '[to_entries[] | select(.key | test("^rounds_(start|failure|kill|notice|join|other)$")).value] | add' report.json)" -eq "$(jq .rounds report.json)" ]
+    [ "$(jq .commits report.json)" -eq "$(count '.event == "committed"')" ]
+    [ "$(jq .rollbacks report.json)" -eq "$(count '.event == "rolled_back"')" ]
+    [ "$(jq .failures report.json)" -eq "$(count '.event == "failed"')" ]
+    [ "$(jq .kills report.json)" -eq "$(count '.event == "lost"')" ]
+    [ "$(jq .coordinator_restarts report.json)" -eq $(($(count '.event == "exec"') - 1)) ]
+    for n in memory disk; do [ "$(jq ".durable.$n.count // 0" report.json)" -eq "$(count ".where == \"$n\"")" ]; done
+    [ "$(jq -r .outcome report.json)" = finished ]
+}
+
 finishes() {
     : >finish
     ends 0 "$job"
     nothing_mixed
+    reported
 }
 
 @test "a node that is killed: the others go on with the newest commit, and a newcomer begins with it" {
