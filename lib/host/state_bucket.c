@@ -11,6 +11,7 @@
 #include "common/prov.h"
 #include "common/random.h"
 #include "common/xalloc.h"
+#include "host/state_pack.h"
 
 enum { KEPT = 2, RECORDS = 0, TRIES = 3, RECORDS_BYTE_MAX = 1 << 30, WORLD_MAX = 1 << 16 };
 
@@ -103,75 +104,6 @@ static int parse_manifest(const char *text, size_t n_byte, struct found *found,
     return rc;
 }
 
-/* --- chunks in objects ------------------------------------------------------------------------ */
-
-/* Each chunk that records name, once. */
-struct chunks {
-    struct spot_state_piece *piece; /* [n] */
-    size_t n;
-};
-
-struct numbered {
-    struct spot_state_piece piece;
-    size_t i;
-};
-
-static int by_hash(const void *a, const void *b)
-{
-    const struct numbered *const x = a, *const y = b;
-    const int order = memcmp(&x->piece.hash, &y->piece.hash, sizeof(x->piece.hash));
-
-    return order ? order : (x->i > y->i) - (x->i < y->i);
-}
-
-static int by_number(const void *a, const void *b)
-{
-    const struct numbered *const x = a, *const y = b;
-
-    return (x->i > y->i) - (x->i < y->i);
-}
-
-/* Where a chunk came first it stays. */
-static void remove_repeated(struct chunks *c)
-{
-    struct numbered *const all = spot_xcalloc(c->n + 1, sizeof(*all));
-    size_t n = 0;
-
-    for (size_t i = 0; i < c->n; i++)
-        all[i] = (struct numbered){ c->piece[i], i };
-    qsort(all, c->n, sizeof(*all), by_hash);
-    for (size_t i = 0; i < c->n; i++)
-        if (!n || !spot_hash128_equal(all[i].piece.hash, all[n - 1].piece.hash))
-            all[n++] = all[i];
-    qsort(all, n, sizeof(*all), by_number);
-    for (size_t i = 0; i < n; i++)
-        c->piece[i] = all[i].piece;
-    c->n = n;
-    free(all);
-}
-
-static void add_chunks(struct chunks *c, const struct spot_state_record *record)
-{
-    size_t n;
-    struct spot_state_piece *const piece = spot_state_record_pieces(record, &n);
-
-    c->piece = spot_xrealloc(c->piece, c->n + n + 1, sizeof(*c->piece));
-    if (n)
-        memcpy(c->piece + c->n, piece, n * sizeof(*piece));
-    c->n += n;
-    free(piece);
-}
-
-/* The chunks of the object that begins with the one at `first`: up to which one? */
-static size_t end_of_pack(const struct chunks *c, size_t pack_byte, size_t first, size_t *n_byte)
-{
-    size_t i = first;
-
-    for (*n_byte = 0; i < c->n && *n_byte < pack_byte; i++)
-        *n_byte += c->piece[i].n_byte;
-    return i;
-}
-
 /* --- records ------------------------------------------------------------------------------------
  */
 
@@ -227,13 +159,13 @@ static int parse_records(const struct spot_buf *text, const struct spot_state_co
     return spot_wire_in_done(&in) ? 0 : spot_err_set(err, SPOT_EDATA, "more records than places");
 }
 
-static struct chunks list_chunks(const struct records *r)
+static struct spot_state_chunks list_chunks(const struct records *r)
 {
-    struct chunks c = { 0 };
+    struct spot_state_chunks c = { 0 };
 
     for (uint32_t p = 0; p < r->world; p++)
-        add_chunks(&c, &r->of[p]);
-    remove_repeated(&c);
+        spot_state_chunks_add(&c, &r->of[p]);
+    spot_state_chunks_unite(&c);
     return c;
 }
 
@@ -361,7 +293,7 @@ static int get_records(struct spot_state_bucket *b, const struct found *found, s
 /* An object of chunks as it comes. */
 struct unpack {
     struct spot_state_store *store;
-    const struct chunks *chunks;
+    const struct spot_state_chunks *chunks;
     size_t i, end;
     struct spot_buf piece; /* what has come of the i-th */
 };
@@ -409,7 +341,7 @@ static int get_pack(struct spot_state_bucket *b, const struct found *found, int 
 }
 
 static int get_chunks(struct spot_state_bucket *b, const struct found *found,
-                      struct spot_state_store *store, const struct chunks *chunks,
+                      struct spot_state_store *store, const struct spot_state_chunks *chunks,
                       struct spot_err *err)
 {
     struct unpack u = { .store = store, .chunks = chunks };
@@ -417,7 +349,7 @@ static int get_chunks(struct spot_state_bucket *b, const struct found *found,
     int rc = 0;
 
     for (int bundle = RECORDS + 1; !rc && u.i < chunks->n; bundle++) {
-        u.end = end_of_pack(chunks, found->copy.pack_byte, u.i, &n_byte);
+        u.end = spot_state_pack_end(chunks, found->copy.pack_byte, u.i, &n_byte);
         rc = get_pack(b, found, bundle, &u, err);
     }
     spot_buf_release(&u.piece);
@@ -426,7 +358,7 @@ static int get_chunks(struct spot_state_bucket *b, const struct found *found,
 
 /* What is not there is damage; what cannot be read now may be read later. */
 static int check_objects(struct spot_state_bucket *b, const struct found *found,
-                         const struct chunks *chunks, struct spot_err *err)
+                         const struct spot_state_chunks *chunks, struct spot_err *err)
 {
     struct spot_written *written = spot_xcalloc(1, sizeof(*written));
     int n_bundle = 1, rc;
@@ -435,7 +367,7 @@ static int check_objects(struct spot_state_bucket *b, const struct found *found,
     for (size_t i = 0; i < chunks->n; n_bundle++) {
         written = spot_xrealloc(written, (size_t)n_bundle + 1, sizeof(*written));
         written[n_bundle] = (struct spot_written){ 0 };
-        i = end_of_pack(chunks, found->copy.pack_byte, i, &written[n_bundle].n_byte);
+        i = spot_state_pack_end(chunks, found->copy.pack_byte, i, &written[n_bundle].n_byte);
     }
     rc = spot_objects_check(b->objects, found->generation, written, n_bundle, err);
     free(written);
@@ -445,7 +377,7 @@ static int check_objects(struct spot_state_bucket *b, const struct found *found,
 static int get_commit(struct spot_state_bucket *b, const struct found *found,
                       struct spot_state_store *store, struct spot_err *err)
 {
-    struct chunks chunks = { 0 };
+    struct spot_state_chunks chunks = { 0 };
     struct records r;
     int rc = get_records(b, found, &r, err);
 
@@ -494,7 +426,7 @@ static int next_records(void *user, struct spot_buf *piece, struct spot_err *err
 /* An object of chunks as it goes. */
 struct pack {
     const struct spot_state_store *store;
-    const struct chunks *chunks;
+    const struct spot_state_chunks *chunks;
     size_t first, i, end;
 };
 
@@ -536,7 +468,7 @@ static int put_object(struct writing *w, const struct spot_command_io *io, size_
 }
 
 static int put_chunks(struct writing *w, const struct spot_state_store *store, size_t pack_byte,
-                      const struct chunks *chunks, struct spot_err *err)
+                      const struct spot_state_chunks *chunks, struct spot_err *err)
 {
     struct pack pack = { .store = store, .chunks = chunks };
     const struct spot_command_io io = { .rewind = rewind_pack, .next = next_chunk, .user = &pack };
@@ -544,7 +476,7 @@ static int put_chunks(struct writing *w, const struct spot_state_store *store, s
     int rc = 0;
 
     for (; !rc && pack.first < chunks->n; pack.first = pack.end) {
-        pack.end = end_of_pack(chunks, pack_byte, pack.first, &n_byte);
+        pack.end = spot_state_pack_end(chunks, pack_byte, pack.first, &n_byte);
         rc = put_object(w, &io, n_byte, err);
     }
     return rc;
@@ -557,7 +489,7 @@ static int put_commit(struct writing *w, const struct spot_state_store *store,
     struct spot_buf text = *records;
     const struct spot_command_io io = { .next = next_records, .user = &text };
     char *const manifest = write_manifest(copy, records);
-    struct chunks chunks = { 0 };
+    struct spot_state_chunks chunks = { 0 };
     struct records r;
     int rc = parse_records(records, copy, &r, err);
 

@@ -72,7 +72,7 @@ void report_exec_rows(struct spot_table *t, const struct spot_run *run)
     row(t, "rounds", "%zu, %lld kept by another coordinator or epoch", h->n_round,
         (long long)h->kept);
     add_causes(t, h);
-    row(t, "time without ranks", "%.1f s", spot_hosting_down_s(h));
+    row(t, "between rounds", "%.1f s", spot_hosting_down_s(h));
     row(t, "preemptions", "%lld (%lld with notice, %lld without)",
         (long long)(run->n_notice + run->n_kill), (long long)run->n_notice, (long long)run->n_kill);
     row(t, "joins, failures of ranks", "%lld, %lld", (long long)run->n_join,
