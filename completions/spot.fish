@@ -664,6 +664,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l max-restarts -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l events -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-every -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-command -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l resume
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l name -r
@@ -686,6 +687,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l stall -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l store-lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l join-timeout -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-rebalance
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l help

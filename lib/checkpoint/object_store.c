@@ -275,9 +275,9 @@ static int nonce_of(struct spot_objects *o, int64_t step, uint64_t *nonce, struc
     e = of_step(o, step);
     *nonce = e ? e->nonce : 0;
     pthread_mutex_unlock(&o->lock);
-    return *nonce ? 0
-                  : spot_err_set(err, SPOT_EDATA, "the store has no state of step %lld",
-                                 (long long)step);
+    return *nonce
+               ? 0
+               : spot_err_set(err, SPOT_EDATA, "the store has no generation %lld", (long long)step);
 }
 
 /* --- reading ----------------------------------------------------------------------------- */
@@ -392,6 +392,13 @@ static int read_owner(struct spot_objects *o, uint64_t *job, uint64_t *owner, st
                                    "state command: what get owner gives is not \"JOB NONCE\"");
 }
 
+int spot_objects_job(struct spot_objects *o, uint64_t *job, struct spot_err *err)
+{
+    uint64_t owner;
+
+    return read_owner(o, job, &owner, err);
+}
+
 static void delete_key(struct spot_objects *o, const char *key)
 {
     (void)spot_state_command_run(&o->command, "delete", key, NULL, NULL);
@@ -455,8 +462,8 @@ int spot_objects_claim(struct spot_objects *o, uint64_t job, struct spot_err *er
     if (of_job && of_job != job)
         return spot_err_set(err, SPOT_EUSAGE,
                             "the store holds the state of another job (%016" PRIx64
-                            "; other model, data, seed, kernel or way to add): give this one a "
-                            "place of its own, or delete that one's",
+                            "; other command, model, data, seed, kernel or way to add): give this "
+                            "one a place of its own, or delete that one's",
                             of_job);
     if (spot_random_bytes(&owner, sizeof(owner), err))
         return -1;
@@ -535,9 +542,10 @@ static int check_sizes(struct spot_objects *o, int64_t step, uint64_t nonce,
     }
     for (int b = 0; !rc && b < n_bundle; b++)
         if (got[b] != written[b].n_byte)
-            rc = spot_err_set(err, SPOT_EDATA,
-                              "the store has %llu bytes of bundle %d of step %lld, %zu were put",
-                              (unsigned long long)got[b], b, (long long)step, written[b].n_byte);
+            rc = spot_err_set(
+                err, SPOT_EDATA,
+                "the store has %llu bytes of bundle %d of generation %lld, %zu were put",
+                (unsigned long long)got[b], b, (long long)step, written[b].n_byte);
     spot_buf_release(&list);
     free(got);
     return rc;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* object_store.h - generations as objects, behind a command of the user (state_command.h).
+/* object_store.h - generations as objects, behind a command of the user (state_command.h): states
+ * of a training job, numbered by their step, and commits of a foreign one (host/state_bucket.h).
  *
  *   owner                        "JOB NONCE": whose they are, and who writes them now
  *   gen-STEP.NONCE/bundle-BBBB   bytes of bundle_io.h
@@ -26,6 +27,9 @@ struct spot_objects;
 /* The command is borrowed. Nothing is run. */
 struct spot_objects *spot_objects_new(const struct spot_state_command *command);
 void spot_objects_free(struct spot_objects *objects); /* NULL is fine */
+
+/* Whose they are; *job 0: nobody has claimed it. Returns 0, or -1 with *err. */
+int spot_objects_job(struct spot_objects *objects, uint64_t *job, struct spot_err *err);
 
 /* Become the one that writes generations of this job, and remove what others left unfinished.
  * Returns 0, or -1 with *err: SPOT_EUSAGE where they are another job's. */

@@ -82,15 +82,19 @@ static int wait_and_look(struct spot_exec_agent *e, double wait_s, struct spot_e
     return 0;
 }
 
-/* Ranks that ask for samples need no coordinator. */
+/* Ranks that ask for samples need no coordinator, and what they commit waits for one. */
 static int idle(void *job, double wait_s, struct spot_err *err)
 {
     const double until_s = spot_clock_s() + wait_s;
+    struct spot_exec_agent *const e = job;
     double left_s;
 
-    while ((left_s = until_s - spot_clock_s()) > 0)
-        if (wait_and_look(job, left_s, err))
+    e->is_away = true;
+    while ((left_s = until_s - spot_clock_s()) > 0) {
+        if (wait_and_look(e, left_s, err))
             return -1;
+        spot_exec_commit_tick_away(e);
+    }
     return 0;
 }
 
@@ -457,13 +461,14 @@ static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
 /* Somebody waits for an answer, or for what comes through the mesh: that wakes nobody. */
 static double patience_s(const struct spot_exec_agent *e, bool has_moved)
 {
-    return has_moved ? 0 : e->n_transfer || e->commit.is_asked || e->owes_ready ? hurry_s : look_s;
+    return has_moved ? 0 : e->n_transfer || e->commit.n_taken || e->owes_ready ? hurry_s : look_s;
 }
 
 static int work(void *job, struct spot_err *err)
 {
     struct spot_exec_agent *const e = job;
 
+    e->is_away = false;
     while (!spot_mesh_has_order(e->agent.mesh)) {
         const int moved = spot_exec_moves_step(e, err);
 

@@ -25,11 +25,24 @@ struct spot_exec_say {
     uint64_t ticket;
     uint32_t local;
     uint64_t step;
+    double until_s;  /* by spot_clock_s: then it is answered in any case; INFINITY: it waits */
     bool wants_safe; /* not only agreed */
     bool is_agreed;
 };
 
-/* What this node commits. One commit is under way at a time: its ranks wait for it. */
+/* What a node has taken of its ranks' files, and the coordinator has not decided. */
+struct spot_exec_taken {
+    struct spot_state_id id;
+    uint64_t n_byte;
+    bool is_by_manifest;
+    char why[SPOT_WHY_MAX]; /* it could not be taken; "": it is in the store */
+};
+
+/* How many of them wait, the oldest first: the coordinator may be away, and ranks that did not wait
+ * for its answer go on. */
+enum { SPOT_EXEC_TAKEN_MAX = 4 };
+
+/* What this node commits. The coordinator is told of one step after the other. */
 struct spot_exec_commit {
     struct spot_exec_say say[SPOT_LOCAL_RANKS_MAX + 1]; /* [n]; one for each rank */
     size_t n;
@@ -37,11 +50,8 @@ struct spot_exec_commit {
     uint64_t floor;             /* steps up to it are decided in this round, or were restored; */
     bool has_floor;             /* false: none are */
     char refused[SPOT_WHY_MAX]; /* why the last of them is none; "": it is committed */
-    bool is_asked;              /* the coordinator was told, and has not answered: */
-    bool is_by_manifest;
-    struct spot_state_id id;
-    uint64_t n_byte;
-    char why[SPOT_WHY_MAX]; /* it could not be taken; "": it is in the store */
+    struct spot_exec_taken taken[SPOT_EXEC_TAKEN_MAX]; /* [n_taken]; steps ascend */
+    size_t n_taken;
 };
 
 /* A state that comes or goes in this epoch. One comes at a time. */
@@ -68,6 +78,7 @@ struct spot_exec_agent {
     int64_t round;
     bool has_begun, has_voted; /* that epoch has: ROUND came */
     bool has_told;             /* how the ranks ended */
+    bool is_away;              /* the coordinator is */
 
     bool has_ranks;   /* started, and not known to be stopped */
     bool is_stopping; /* that was asked for */
@@ -92,8 +103,10 @@ void spot_exec_commit_gone(void *agent, uint64_t ticket);
 /* A round begins here, from the state of e->form; or it goes on under another epoch. */
 void spot_exec_commit_begin(struct spot_exec_agent *e);
 int spot_exec_commit_again(struct spot_exec_agent *e, struct spot_err *err);
-/* Look whether all that is to be said was, and take it. */
+/* Look whether all that is to be said was, and take it; then tell the coordinator. */
 int spot_exec_commit_tick(struct spot_exec_agent *e, struct spot_err *err);
+/* Only take it: there is no coordinator. */
+void spot_exec_commit_tick_away(struct spot_exec_agent *e);
 int spot_exec_commit_answer(struct spot_exec_agent *e, const struct spot_frame *frame,
                             struct spot_err *err);
 /* Which states are kept from now on. */

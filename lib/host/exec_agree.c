@@ -194,14 +194,14 @@ static int consider(struct spot_exec_job *job, struct spot_err *err)
     return 0;
 }
 
-/* Another coordinator may have decided it, and not have told everybody. */
+/* Another coordinator may have decided it, and not have told everybody; or all have taken a newer
+ * one of the round while there was none, which covers it. */
 static bool was_decided(struct spot_exec_job *job, struct spot_peer *peer,
                         const struct spot_state_id *id)
 {
     const struct spot_exec_states *const s = &job->states;
-    const struct spot_exec_point point = { true, *id, job->group_world, 0, 0 };
-    const bool is_agreed = s->newest.is_set && spot_state_id_compare(id, &s->newest.id) <= 0 &&
-                           spot_exec_is_whole(job, &point);
+    const bool is_agreed = s->newest.is_set && id->key == s->newest.id.key &&
+                           spot_state_id_compare(id, &s->newest.id) <= 0;
     struct spot_buf out = { 0 };
 
     if (!is_agreed && !(s->has_floor && id->step <= s->floor))

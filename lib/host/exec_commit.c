@@ -2,11 +2,13 @@
 /* What the ranks of a node commit. All of them say the same step, or a manifest speaks for them;
  * the node takes what lies in their directory and tells the coordinator, which answers when all
  * nodes have. Then a step is decided, for good: it is committed, or it is none and never tried
- * again in its round. */
+ * again in its round. Where the coordinator is away, or another node late, what was taken waits. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/xalloc.h"
 #include "host/exec_agent_state.h"
 
@@ -34,28 +36,63 @@ static int local_of(const struct spot_exec_agent *e, int64_t rank, uint32_t *loc
     return 0;
 }
 
+static const struct spot_exec_taken *newest_taken(const struct spot_exec_commit *c)
+{
+    return c->n_taken ? &c->taken[c->n_taken - 1] : NULL;
+}
+
+static bool is_taken(const struct spot_exec_commit *c, uint64_t step)
+{
+    for (size_t i = 0; i < c->n_taken; i++)
+        if (c->taken[i].id.step == step)
+            return true;
+    return false;
+}
+
+/* One that was taken may be said again: the files are those of the first time. */
 static int check_step(const struct spot_exec_commit *c, uint64_t step, struct spot_err *err)
 {
+    const struct spot_exec_taken *const newest = newest_taken(c);
+
     if (c->has_floor && step == c->floor && *c->refused)
         return spot_err_set(err, SPOT_EDATA, "%.500s", c->refused);
-    return c->has_floor && step <= c->floor
+    if (c->has_floor && step <= c->floor)
+        return spot_err_set(err, SPOT_EDATA,
+                            "step %llu: steps up to %llu are decided in this round",
+                            (unsigned long long)step, (unsigned long long)c->floor);
+    if (!newest || is_taken(c, step))
+        return 0;
+    if (step < newest->id.step)
+        return spot_err_set(err, SPOT_EDATA, "step %llu: step %llu was taken already",
+                            (unsigned long long)step, (unsigned long long)newest->id.step);
+    return c->n_taken == SPOT_EXEC_TAKEN_MAX
                ? spot_err_set(err, SPOT_EDATA,
-                              "step %llu: steps up to %llu are decided in this round",
-                              (unsigned long long)step, (unsigned long long)c->floor)
+                              "step %llu: %d commits of this node wait for an answer already",
+                              (unsigned long long)step, SPOT_EXEC_TAKEN_MAX)
                : 0;
 }
+
+struct said {
+    bool durable;
+    double wait_s;
+};
+
+static const struct spot_field said_field[] = {
+    { "durable", SPOT_F_BOOL, offsetof(struct said, durable), NULL, 0, 0, false },
+    { "wait_s", SPOT_F_REAL, offsetof(struct said, wait_s), "s", 0, 1e9, false },
+    { 0 },
+};
 
 int spot_exec_serve_commit(void *agent, const struct spot_rank_request *request,
                            struct spot_jw *answer, struct spot_err *err)
 {
-    static const struct spot_field field[] = { { "durable", SPOT_F_BOOL, 0, NULL, 0, 0, false },
-                                               { 0 } };
     struct spot_exec_agent *const e = agent;
     struct spot_exec_commit *const c = &e->commit;
     struct spot_exec_say say = { .ticket = request->ticket };
+    struct said said = { .wait_s = INFINITY };
 
     (void)answer;
-    if (spot_json_read_fields(request->doc, request->doc->root, "", field, &say.wants_safe, err) ||
+    if (spot_json_read_fields(request->doc, request->doc->root, "", said_field, &said, err) ||
         local_of(e, request->rank, &say.local, err))
         return -1;
     if (say_of(c, say.local))
@@ -64,6 +101,8 @@ int spot_exec_serve_commit(void *agent, const struct spot_rank_request *request,
         return spot_err_set(err, SPOT_EDATA,
                             "step: a state whose samples come from the ledger must say how many "
                             "steps it has done");
+    say.wants_safe = said.durable;
+    say.until_s = spot_clock_s() + said.wait_s;
     say.step = request->step < 0 ? c->counted[say.local] + 1 : (uint64_t)request->step;
     if (check_step(c, say.step, err))
         return -1;
@@ -89,26 +128,24 @@ void spot_exec_commit_gone(void *agent, uint64_t ticket)
 /* --- what they commit is taken ------------------------------------------------------------------
  */
 
+/* Of the oldest: the next one when that is decided. */
 static int tell(struct spot_exec_agent *e, struct spot_err *err)
 {
-    const struct spot_exec_commit *const c = &e->commit;
+    const struct spot_exec_taken *const t = &e->commit.taken[0];
     struct spot_buf out = { 0 };
 
-    spot_state_id_put(&out, &c->id);
-    spot_put_u64(&out, c->n_byte);
-    spot_put_text(&out, c->why);
+    spot_state_id_put(&out, &t->id);
+    spot_put_u64(&out, t->n_byte);
+    spot_put_text(&out, t->why);
     return spot_agent_tell(&e->agent, SPOT_MSG_EXEC_TOOK, 0, &out, err);
 }
 
-static void begin(struct spot_exec_agent *e, uint64_t step)
+static struct spot_exec_taken *add(struct spot_exec_agent *e, uint64_t step)
 {
-    struct spot_exec_commit *const c = &e->commit;
+    struct spot_exec_taken *const t = &e->commit.taken[e->commit.n_taken++];
 
-    c->is_asked = true;
-    c->is_by_manifest = false;
-    c->id = (struct spot_state_id){ e->held.restart_count, e->held.key, step };
-    c->n_byte = 0;
-    *c->why = '\0';
+    *t = (struct spot_exec_taken){ .id = { e->held.restart_count, e->held.key, step } };
+    return t;
 }
 
 /* The plan of samples goes along. `n` as in `only`, which has room for one more. */
@@ -124,10 +161,10 @@ static int take_files(struct spot_exec_agent *e, const char **only, size_t n,
     return spot_state_take(e->store, e->options->live, only, n, record, err);
 }
 
-static void take(struct spot_exec_agent *e, const struct spot_exec_manifest *only)
+static void take(struct spot_exec_agent *e, struct spot_exec_taken *t,
+                 const struct spot_exec_manifest *only)
 {
-    struct spot_exec_commit *const c = &e->commit;
-    struct spot_state_record record = { .id = c->id,
+    struct spot_state_record record = { .id = t->id,
                                         .place = e->held.group_rank,
                                         .world = e->held.group_world };
     const char **path = NULL;
@@ -141,7 +178,7 @@ static void take(struct spot_exec_agent *e, const struct spot_exec_manifest *onl
     }
     rc = take_files(e, path, only ? only->n : 0, &record, &why);
     free(path);
-    c->n_byte = spot_state_record_byte(&record);
+    t->n_byte = spot_state_record_byte(&record);
     if (rc) {
         spot_state_record_release(&record);
         spot_state_store_sweep(e->store);
@@ -149,28 +186,31 @@ static void take(struct spot_exec_agent *e, const struct spot_exec_manifest *onl
         rc = spot_state_store_add(e->store, &record, &why);
     }
     if (rc)
-        snprintf(c->why, sizeof(c->why), "%s", why.msg);
+        snprintf(t->why, sizeof(t->why), "%s", why.msg);
 }
 
-/* Returns 1 when there was one that is to be told of. */
-static int take_manifest(struct spot_exec_agent *e)
+/* One at a time: there is one answer. */
+static void take_manifest(struct spot_exec_agent *e)
 {
     struct spot_exec_commit *const c = &e->commit;
     struct spot_exec_manifest manifest;
     struct spot_err why = { 0 };
-    int rc = spot_exec_manifest_claim(e->options->live, &manifest, &why);
+    struct spot_exec_taken *t;
+    int rc;
 
+    if (c->n_taken)
+        return;
+    rc = spot_exec_manifest_claim(e->options->live, &manifest, &why);
     if (rc > 0 && check_step(c, manifest.step, &why))
         rc = -1;
     if (rc < 0)
         spot_exec_manifest_answer(e->options->live, 0, why.msg);
     if (rc > 0) {
-        begin(e, manifest.step);
-        c->is_by_manifest = true;
-        take(e, &manifest);
+        t = add(e, manifest.step);
+        t->is_by_manifest = true;
+        take(e, t, &manifest);
     }
     spot_exec_manifest_release(&manifest);
-    return rc > 0;
 }
 
 /* Ranks that have ended are not waited for. */
@@ -184,7 +224,7 @@ static bool have_all_said(const struct spot_exec_agent *e, uint64_t *least, uint
     *least = UINT64_MAX;
     *most = 0;
     for (size_t i = 0; i < c->n; i++) {
-        if (c->say[i].is_agreed)
+        if (c->say[i].is_agreed || is_taken(c, c->say[i].step))
             continue;
         n_said++;
         *least = c->say[i].step < *least ? c->say[i].step : *least;
@@ -193,40 +233,87 @@ static bool have_all_said(const struct spot_exec_agent *e, uint64_t *least, uint
     return n_said && n_said >= n_live;
 }
 
-int spot_exec_commit_tick(struct spot_exec_agent *e, struct spot_err *err)
+static void take_said(struct spot_exec_agent *e)
 {
     struct spot_exec_commit *const c = &e->commit;
+    struct spot_exec_taken *t;
     uint64_t least, most;
 
-    if (c->is_asked || !e->has_ranks || e->is_stopping || e->held.state == SPOT_EXEC_IDLE ||
-        !e->has_begun || e->formed != e->agent.epoch)
+    if (c->n_taken == SPOT_EXEC_TAKEN_MAX || !have_all_said(e, &least, &most))
+        return;
+    t = add(e, most);
+    if (least == most)
+        take(e, t, NULL);
+    else
+        snprintf(t->why, sizeof(t->why), "ranks of one node commit steps %llu and %llu",
+                 (unsigned long long)least, (unsigned long long)most);
+}
+
+/* --- who does not wait longer ------------------------------------------------------------------
+ */
+
+static void put_why_late(const struct spot_exec_agent *e, const struct spot_exec_say *say,
+                         char *why, size_t n)
+{
+    const unsigned long long step = say->step;
+
+    if (say->is_agreed)
+        snprintf(why, n, "step %llu is committed, and not held twice yet", step);
+    else if (!is_taken(&e->commit, say->step))
+        snprintf(why, n, "step %llu was not taken: other ranks of this node have not committed it",
+                 step);
+    else
+        snprintf(why, n, "step %llu was taken, and is committed when %s", step,
+                 e->is_away ? "the coordinator is back, which is away" : "all nodes have taken it");
+}
+
+static void answer_late(struct spot_exec_agent *e)
+{
+    struct spot_exec_commit *const c = &e->commit;
+    char why[SPOT_WHY_MAX];
+
+    for (size_t i = c->n; i-- > 0;)
+        if (spot_clock_s() >= c->say[i].until_s) {
+            put_why_late(e, &c->say[i], why, sizeof(why));
+            spot_rank_socket_refuse(e->socket, c->say[i].ticket, why);
+            forget(c, i);
+        }
+}
+
+void spot_exec_commit_tick_away(struct spot_exec_agent *e)
+{
+    if (!e->has_ranks || e->is_stopping || e->held.state == SPOT_EXEC_IDLE)
+        return;
+    take_manifest(e);
+    take_said(e);
+    answer_late(e);
+}
+
+int spot_exec_commit_tick(struct spot_exec_agent *e, struct spot_err *err)
+{
+    const bool has_told = e->commit.n_taken;
+
+    if (!e->has_begun || e->formed != e->agent.epoch) {
+        answer_late(e);
         return 0;
-    if (!take_manifest(e)) {
-        if (!have_all_said(e, &least, &most))
-            return 0;
-        begin(e, most);
-        if (least == most)
-            take(e, NULL);
-        else
-            snprintf(c->why, sizeof(c->why), "ranks of one node commit steps %llu and %llu",
-                     (unsigned long long)least, (unsigned long long)most);
     }
-    return tell(e, err);
+    spot_exec_commit_tick_away(e);
+    return !has_told && e->commit.n_taken ? tell(e, err) : 0;
 }
 
 void spot_exec_commit_begin(struct spot_exec_agent *e)
 {
     struct spot_exec_commit *const c = &e->commit;
 
-    c->n = 0;
-    c->is_asked = c->has_floor = false;
+    c->n = c->n_taken = 0;
+    c->has_floor = false;
     for (uint32_t i = 0; i < e->options->n_rank; i++)
         c->counted[i] = e->form.env.has_state ? e->form.env.state_step : 0;
 }
 
 int spot_exec_commit_again(struct spot_exec_agent *e, struct spot_err *err)
 {
-    return e->commit.is_asked ? tell(e, err) : 0;
+    return e->commit.n_taken ? tell(e, err) : 0;
 }
 
 /* --- what became of it ---------------------------------------------------------------------------
@@ -246,13 +333,15 @@ static void answer_say(struct spot_exec_agent *e, size_t i, enum spot_exec_safet
     spot_rank_socket_end(e->socket);
 }
 
+/* The oldest is decided. */
 static void settle(struct spot_exec_agent *e, const char *why)
 {
     struct spot_exec_commit *const c = &e->commit;
+    const struct spot_exec_taken was = c->taken[0];
 
-    c->is_asked = false;
-    if (c->is_by_manifest)
-        spot_exec_manifest_answer(e->options->live, c->id.step, why);
+    memmove(c->taken, c->taken + 1, --c->n_taken * sizeof(*c->taken));
+    if (was.is_by_manifest)
+        spot_exec_manifest_answer(e->options->live, was.id.step, why);
 }
 
 static void drop_record(struct spot_exec_agent *e, const struct spot_state_id *id)
@@ -268,7 +357,7 @@ static void on_agreed(struct spot_exec_agent *e, const struct spot_state_id *id)
     struct spot_exec_commit *const c = &e->commit;
 
     spot_ledger_committed(e->ledger.ledger, (int64_t)id->step);
-    if (c->is_asked && !spot_state_id_compare(&c->id, id))
+    if (c->n_taken && !spot_state_id_compare(&c->taken[0].id, id))
         settle(e, "");
     for (size_t i = c->n; i-- > 0;) {
         if (c->say[i].step != id->step || c->say[i].is_agreed)
@@ -284,8 +373,8 @@ static void on_refused(struct spot_exec_agent *e, const struct spot_state_id *id
 {
     struct spot_exec_commit *const c = &e->commit;
 
-    if (c->is_asked && c->id.step <= id->step) {
-        drop_record(e, &c->id);
+    while (c->n_taken && c->taken[0].id.step <= id->step) {
+        drop_record(e, &c->taken[0].id);
         settle(e, why);
     }
     for (size_t i = c->n; i-- > 0;)
@@ -302,6 +391,7 @@ int spot_exec_commit_answer(struct spot_exec_agent *e, const struct spot_frame *
     struct spot_exec_commit *const c = &e->commit;
     struct spot_state_id id;
     char why[SPOT_WHY_MAX];
+    size_t n_before;
 
     spot_state_id_get(&in, &id);
     spot_get_plain(&in, why, sizeof(why));
@@ -314,11 +404,12 @@ int spot_exec_commit_answer(struct spot_exec_agent *e, const struct spot_frame *
         snprintf(c->refused, sizeof(c->refused), "%s", why);
     }
     c->has_floor = true;
+    n_before = c->n_taken;
     if (*why)
         on_refused(e, &id, why);
     else
         on_agreed(e, &id);
-    return 0;
+    return c->n_taken && c->n_taken < n_before ? tell(e, err) : 0;
 }
 
 /* --- what is kept --------------------------------------------------------------------------------
@@ -330,7 +421,10 @@ static bool is_kept(const struct spot_exec_agent *e, const struct spot_state_id 
     for (size_t i = 0; i < n; i++)
         if (!spot_state_id_compare(id, &kept[i]))
             return true;
-    return e->commit.is_asked && !spot_state_id_compare(id, &e->commit.id);
+    for (size_t i = 0; i < e->commit.n_taken; i++)
+        if (!spot_state_id_compare(id, &e->commit.taken[i].id))
+            return true;
+    return false;
 }
 
 int spot_exec_hold(struct spot_exec_agent *e, const struct spot_frame *frame, struct spot_err *err)

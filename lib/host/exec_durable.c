@@ -47,7 +47,7 @@ int spot_exec_disk_open(struct spot_exec_job *job, struct spot_err *err)
     if (spot_state_store_count(job->disk.store) && !spot_group_resumes(job->group))
         return spot_err_set(err, SPOT_EUSAGE,
                             "%.200s has the commits of a job: --resume goes on with it", dir);
-    return 0;
+    return spot_exec_bucket_open(job, err);
 }
 
 static void end_pull(struct spot_exec_disk *d)
@@ -59,6 +59,7 @@ static void end_pull(struct spot_exec_disk *d)
 void spot_exec_disk_close(struct spot_exec_job *job)
 {
     end_pull(&job->disk);
+    spot_exec_bucket_close(job);
     spot_state_store_free(job->disk.store);
     if (job->disk.lock_fd >= 0)
         close(job->disk.lock_fd);
@@ -113,7 +114,8 @@ static int complete(struct spot_exec_job *job, struct spot_err *err)
             spot_state_store_drop(d->store, i);
     spot_state_store_sweep(d->store);
     job->states.has_news = true;
-    return spot_exec_log_step(job, "durable", d->newest.id.step, put_durable, err);
+    return job->bucket ? 0
+                       : spot_exec_log_step(job, "durable", d->newest.id.step, put_durable, err);
 }
 
 static void failed(struct spot_exec_job *job, const char *why)
@@ -152,7 +154,8 @@ int spot_exec_disk_tick(struct spot_exec_job *job, struct spot_err *err)
     struct spot_exec_disk *const d = &job->disk;
     const struct spot_exec_point *const newest = &job->states.newest;
 
-    if (!d->store || d->pull || !newest->is_set || spot_clock_s() < d->next_s ||
+    if (!d->store || d->pull || spot_exec_bucket_copies(job) || !newest->is_set ||
+        spot_clock_s() < d->next_s ||
         (d->newest.is_set && !spot_state_id_compare(&d->newest.id, &newest->id)))
         return 0;
     d->target = *newest;

@@ -222,6 +222,21 @@ static int log_end(struct spot_exec_job *job, const char *event, struct spot_err
     return spot_journal_end(journal, err);
 }
 
+/* A coordinator begins. */
+static int log_begin(struct spot_exec_job *job, struct spot_err *err)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_journal *const journal = spot_group_journal(job->group);
+    struct spot_jw *const jw = spot_journal_begin(journal, "exec", m->epoch, m->round);
+
+    if (jw) {
+        spot_jw_int(jw, "ranks", job->options->n_rank);
+        spot_jw_int(jw, "nodes_min", job->options->n_min);
+        spot_jw_int(jw, "nodes_max", job->options->n_max);
+    }
+    return spot_journal_end(journal, err);
+}
+
 /* Where there are several coordinators, wait until this one leads. Returns 0, 1 if the job is over,
  * or -1 with *err. */
 static int lead(struct spot_exec_job *job, struct spot_err *err)
@@ -254,6 +269,8 @@ static int run(struct spot_exec_job *job, struct spot_err *err)
         return -1;
     job->view = spot_group_view(job->group, 0);
     job->began_s = spot_clock_s();
+    if (log_begin(job, err))
+        return -1;
     if (spot_group_run(job->group, err)) {
         if (err->code == SPOT_EINFEASIBLE) {
             (void)log_end(job, "given_up", NULL);

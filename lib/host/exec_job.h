@@ -19,13 +19,15 @@ extern "C" {
 
 struct spot_exec_options {
     struct spot_group_options group;
-    uint64_t hash;         /* spot_exec_hash: agents run this command, or are refused */
-    uint32_t n_rank;       /* on each node */
-    uint32_t n_min, n_max; /* nodes */
-    uint32_t max_restarts; /* after ranks that failed */
-    const char *state;     /* a directory for commits beside the coordinator; NULL: none */
-    double state_every_s;  /* between two copies that go there */
-    bool places_all;       /* each node gets the states of all places, also where none was lost */
+    uint64_t hash;             /* spot_exec_hash: agents run this command, or are refused */
+    uint32_t n_rank;           /* on each node */
+    uint32_t n_min, n_max;     /* nodes */
+    uint32_t max_restarts;     /* after ranks that failed */
+    const char *state;         /* a directory for commits beside the coordinator; NULL: none */
+    double state_every_s;      /* between two copies that go there */
+    const char *state_command; /* they go on behind it, state_command.h; NULL: they stay there */
+    double state_timeout_s;    /* of a run of it through which no byte moves */
+    bool places_all; /* each node gets the states of all places, also where none was lost */
     double mirror_byte_per_s; /* of states that go to a buddy, from each node; 0: no limit */
     double save_s;            /* that ranks have before a round ends which could go on */
 };

@@ -74,6 +74,8 @@ struct spot_exec_states {
     uint64_t moved_byte; /* since the coordinator began, for safety alone */
 };
 
+struct spot_exec_bucket;
+
 /* Commits beside the coordinator. */
 struct spot_exec_disk {
     int lock_fd;
@@ -113,6 +115,7 @@ struct spot_exec_job {
 
     struct spot_exec_states states;
     struct spot_exec_disk disk;
+    struct spot_exec_bucket *bucket; /* NULL: there is no command */
 
     uint32_t saving_epoch; /* whose ranks were told to save, until when; 0: none */
     double saving_until_s;
@@ -177,6 +180,15 @@ void spot_exec_disk_forget(struct spot_exec_job *job, uint32_t id);
 int spot_exec_disk_tick(struct spot_exec_job *job, struct spot_err *err);
 int spot_exec_disk_hear(struct spot_exec_job *job, struct spot_peer *peer,
                         const struct spot_frame *frame, struct spot_err *err);
+
+/* exec_bucket.c: what is on the disk goes behind the command, and comes from there. */
+int spot_exec_bucket_open(struct spot_exec_job *job, struct spot_err *err);
+void spot_exec_bucket_close(struct spot_exec_job *job);
+bool spot_exec_bucket_restores(const struct spot_exec_job *job); /* the disk is not ready yet */
+bool spot_exec_bucket_copies(const struct spot_exec_job *job); /* the disk must keep what it has */
+int spot_exec_bucket_tick(struct spot_exec_job *job, struct spot_err *err);
+/* The newest commit that outlives all nodes: on the disk, or behind the command if there is one. */
+const struct spot_exec_point *spot_exec_durable(const struct spot_exec_job *job);
 
 /* exec_layout.c: newcomers are told of the epoch that runs, so that they can hold states. */
 void spot_exec_invite(struct spot_exec_job *job);

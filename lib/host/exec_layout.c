@@ -504,8 +504,8 @@ bool spot_exec_may_begin(void *exec, struct spot_view *view)
     uint32_t n_back = 0, world = 0;
     struct spot_exec_member **member;
 
-    if (spot_view_placeable(view) < job->options->n_min || spot_clock_s() < job->not_before_s ||
-        job->gives_up)
+    if (spot_exec_bucket_restores(job) || spot_view_placeable(view) < job->options->n_min ||
+        spot_clock_s() < job->not_before_s || job->gives_up)
         return false;
     if (job->states.has_key || !m->n_member ||
         spot_clock_s() - job->began_s > job->options->group.lease_s)

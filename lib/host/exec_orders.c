@@ -207,7 +207,7 @@ static enum spot_exec_safety safety_of(const struct spot_exec_job *job)
 {
     const struct spot_exec_states *const s = &job->states;
 
-    if (is_same(&s->safe, &s->newest) || is_same(&job->disk.newest, &s->newest))
+    if (is_same(&s->safe, &s->newest) || is_same(spot_exec_durable(job), &s->newest))
         return SPOT_EXEC_SAFE;
     return s->is_alone && !job->disk.store ? SPOT_EXEC_ALONE : SPOT_EXEC_AT_RISK;
 }

@@ -184,6 +184,17 @@ int spot_state_store_get(struct spot_state_store *s, const struct spot_state_pie
     return spot_err_set(err, SPOT_EDATA, "chunk %s of a state is damaged here", hex);
 }
 
+int spot_state_store_read(const struct spot_state_store *s, const struct spot_state_piece *piece,
+                          void *data, struct spot_err *err)
+{
+    char hex[SPOT_HASH_HEX];
+
+    spot_hash128_hex(piece->hash, hex);
+    return read_piece(s, hex, piece, data)
+               ? 0
+               : spot_err_set(err, SPOT_EDATA, "chunk %s of a state is damaged here", hex);
+}
+
 /* --- states ---------------------------------------------------------------------------- */
 
 size_t spot_state_store_count(const struct spot_state_store *s)

@@ -2,8 +2,8 @@
 /* state_store.h - committed states as files: DIR/chunk/HASH, and a record of each in DIR/held.
  *
  * A chunk is there once, however many states have it: of two commits only what changed takes room,
- * and is sent. Every chunk is hashed again when it is read. Not thread-safe; one process has a
- * store at a time.
+ * and is sent. Every chunk is hashed again when it is read. Not thread-safe, but
+ * for spot_state_store_read; one process has a store at a time.
  */
 #ifndef SPOT_HOST_STATE_STORE_H
 #define SPOT_HOST_STATE_STORE_H
@@ -66,6 +66,10 @@ int spot_state_store_put(struct spot_state_store *store, const struct spot_state
  * a damaged one is removed, and so is every state that has it. */
 int spot_state_store_get(struct spot_state_store *store, const struct spot_state_piece *piece,
                          void *data, struct spot_err *err);
+/* The same of a thread beside the one that has the store, while that one drops no state that has
+ * the chunk: a damaged one stays. */
+int spot_state_store_read(const struct spot_state_store *store,
+                          const struct spot_state_piece *piece, void *data, struct spot_err *err);
 
 /* --- the directory of a program ------------------------------------------------------- */
 

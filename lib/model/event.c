@@ -56,6 +56,9 @@ static const struct spot_field formed_field[] = {
     KEY("tokens", SPOT_F_STR, tokens, NULL, 0, 0, false),
     KEY("members", SPOT_F_INT, members, "1", 1, GRID_MAX, true),
     KEY("relayed_byte", SPOT_F_INT, relayed_byte, "byte", 0, count_max, false),
+    KEY("restart", SPOT_F_INT, restart, "1", 0, 4294967295.0, false),
+    KEY("world", SPOT_F_INT, world, "1", 1, GRID_MAX, false),
+    KEY("kept", SPOT_F_BOOL, is_kept, NULL, 0, 0, false),
     { 0 },
 };
 
@@ -114,6 +117,14 @@ static const struct spot_field other_field[] = {
     { 0 },
 };
 
+static const struct spot_field durable_field[] = {
+    OF_A_JOB,
+    KEY("where", SPOT_F_STR, where, NULL, 0, 0, true),
+    KEY("lag_s", SPOT_F_REAL, lag_s, "s", 0, 1e12, false),
+    KEY("moved_byte", SPOT_F_INT, moved_byte, "byte", 0, count_max, false),
+    { 0 },
+};
+
 static const struct spot_field quiesce_field[] = {
     OF_A_VIEW,
     { 0 },
@@ -156,6 +167,59 @@ static const struct spot_field token_field[] = {
     { 0 },
 };
 
+/* --- of a foreign command ------------------------------------------------- */
+
+static const struct spot_field exec_field[] = {
+    OF_A_JOB,
+    KEY("ranks", SPOT_F_INT, n_rank, "1", 1, GRID_MAX, true),
+    KEY("nodes_min", SPOT_F_INT, n_min, "1", 1, GRID_MAX, true),
+    KEY("nodes_max", SPOT_F_INT, n_max, "1", 1, GRID_MAX, true),
+    { 0 },
+};
+
+static const struct spot_field state_committed_field[] = {
+    OF_A_JOB,
+    KEY("restart", SPOT_F_INT, restart, "1", 0, 4294967295.0, true),
+    KEY("nodes", SPOT_F_INT, nodes, "1", 1, GRID_MAX, true),
+    KEY("byte", SPOT_F_INT, n_byte, "byte", 0, count_max, true),
+    { 0 },
+};
+
+static const struct spot_field state_restored_field[] = {
+    OF_A_JOB,
+    KEY("restart", SPOT_F_INT, restart, "1", 0, 4294967295.0, true),
+    KEY("nodes", SPOT_F_INT, nodes, "1", 1, GRID_MAX, true),
+    KEY("from", SPOT_F_INT, from, "1", 0, count_max, false),
+    { 0 },
+};
+
+static const struct spot_field failed_field[] = {
+    OF_A_JOB,
+    KEY("name", SPOT_F_STR, who, NULL, 0, 0, true),
+    KEY("rank", SPOT_F_INT, rank, "1", 0, 4294967295.0, true),
+    KEY("status", SPOT_F_INT, status, "1", 0, 255, false),
+    KEY("signal", SPOT_F_INT, signal, "1", 1, 128, false),
+    KEY("failures", SPOT_F_INT, failures, "1", 1, 4294967295.0, true),
+    { 0 },
+};
+
+static const struct spot_field ledger_field[] = {
+    OF_A_JOB,
+    KEY("dataset_size", SPOT_F_INT, dataset_size, "1", 1, count_max, true),
+    KEY("global_batch", SPOT_F_INT, global_batch, "1", 1, count_max, true),
+    KEY("seed", SPOT_F_INT, seed, "1", 0, count_max, true),
+    KEY("rest", SPOT_F_STR, rest, NULL, 0, 0, true),
+    KEY("order", SPOT_F_STR, order, NULL, 0, 0, true),
+    { 0 },
+};
+
+static const struct spot_field ended_field[] = {
+    OF_A_JOB,
+    KEY("started", SPOT_F_INT, started, "1", 0, 4294967295.0, true),
+    KEY("failures", SPOT_F_INT, failures, "1", 0, 4294967295.0, true),
+    { 0 },
+};
+
 const struct spot_doc_part spot_event_part[] = {
     [SPOT_EVENT_ANY] = { "", any_field, true, 0, NULL },
     [SPOT_EVENT_JOINED] = { "", joined_field, true, 0, "joined" },
@@ -173,31 +237,30 @@ const struct spot_doc_part spot_event_part[] = {
     [SPOT_EVENT_LOST] = { "", member_field, true, 0, "lost" },
     [SPOT_EVENT_QUIESCE] = { "", quiesce_field, true, 0, "quiesce" },
     [SPOT_EVENT_STEP] = { "", other_field, true, 0, "step" },
-    [SPOT_EVENT_DURABLE] = { "", other_field, true, 0, "durable" },
+    [SPOT_EVENT_DURABLE] = { "", durable_field, true, 0, "durable" },
     [SPOT_EVENT_SERVING] = { "", serving_field, true, 0, "serving" },
     [SPOT_EVENT_REQUEST] = { "", request_field, true, 0, "request" },
     [SPOT_EVENT_TOKEN] = { "", token_field, true, 0, "token" },
+    [SPOT_EVENT_EXEC] = { "", exec_field, true, 0, "exec" },
+    [SPOT_EVENT_STATE_COMMITTED] = { "restart", state_committed_field, true, 0, "committed" },
+    [SPOT_EVENT_STATE_RESTORED] = { "restart", state_restored_field, true, 0, "restored" },
+    [SPOT_EVENT_FAILED] = { "", failed_field, true, 0, "failed" },
+    [SPOT_EVENT_LEDGER] = { "", ledger_field, true, 0, "ledger" },
+    [SPOT_EVENT_FINISHED] = { "", ended_field, true, 0, "finished" },
+    [SPOT_EVENT_GIVEN_UP] = { "", ended_field, true, 0, "given_up" },
     [SPOT_EVENT_KINDS] = { 0 },
 };
 
-/* Of a command's state, which has no loss and no samples: `restart` says which round of it. */
-static bool is_of_a_command(const struct spot_event_log *log, int kind)
-{
-    return (kind == SPOT_EVENT_COMMITTED || kind == SPOT_EVENT_RESTORED) &&
-           spot_json_get(log->doc.root, "restart");
-}
-
+/* A command's state has no loss and no samples: `restart`, by which it is known, comes before the
+ * kinds of that name which have none. */
 static enum spot_event_kind find_kind(const struct spot_event_log *log, const char *name)
 {
-    for (int k = SPOT_EVENT_ANY + 1; k < SPOT_EVENT_KINDS; k++) {
+    for (int k = SPOT_EVENT_KINDS - 1; k > SPOT_EVENT_ANY; k--) {
         const struct spot_doc_part *const p = &spot_event_part[k];
+        const bool may_lack = !*p->at || (log->is_partial && k < SPOT_EVENT_EXEC);
 
-        if (strcmp(name, p->when) != 0)
-            continue;
-        return (*p->at && !log->is_partial && !spot_json_get(log->doc.root, p->at)) ||
-                       is_of_a_command(log, k)
-                   ? SPOT_EVENT_ANY
-                   : (enum spot_event_kind)k;
+        if (!strcmp(name, p->when) && (may_lack || spot_json_get(log->doc.root, p->at)))
+            return (enum spot_event_kind)k;
     }
     return SPOT_EVENT_ANY;
 }
@@ -300,7 +363,9 @@ static int read_event(struct spot_event_log *log, struct spot_event *event, stru
     const struct spot_json_doc *const doc = &log->doc;
     const bool may_lack_schema = log->is_partial && !spot_json_get(doc->root, "schema");
 
-    *event = (struct spot_event){ .grid.M = 1, .prompts = 1, .queue_s = NAN, .ttft_s = NAN };
+    *event = (struct spot_event){
+        .grid.M = 1, .restart = -1, .prompts = 1, .queue_s = NAN, .ttft_s = NAN
+    };
     if ((!may_lack_schema && spot_json_expect_schema(doc, "spot.event", 1, err)) ||
         spot_json_read_fields(doc, doc->root, "", any_field, event, err))
         return -1;

@@ -40,6 +40,13 @@ enum spot_event_kind {
     SPOT_EVENT_SERVING, /* and these: of a job that serves */
     SPOT_EVENT_REQUEST,
     SPOT_EVENT_TOKEN,
+    SPOT_EVENT_EXEC, /* and these: of a job that runs a foreign command */
+    SPOT_EVENT_STATE_COMMITTED,
+    SPOT_EVENT_STATE_RESTORED,
+    SPOT_EVENT_FAILED,
+    SPOT_EVENT_LEDGER,
+    SPOT_EVENT_FINISHED,
+    SPOT_EVENT_GIVEN_UP,
     SPOT_EVENT_KINDS
 };
 
@@ -70,6 +77,18 @@ struct spot_event {
     double spent_usd;     /* committed: by then, 0: no price is known */
     const struct spot_json_value *samples; /* committed: integers 0..2^53 */
     const char *state_hex;                 /* done: 32 hex digits */
+
+    int64_t restart; /* formed, committed and restored of a command: its round; -1: not told */
+    int64_t world;   /* formed: ranks */
+    bool is_kept;    /* formed: the ranks that ran go on */
+    int64_t nodes, n_byte; /* committed, restored of a command: nodes that made it, its bytes */
+    const char *where;     /* durable */
+    double lag_s;          /* durable: since the commit, 0: not told */
+    int64_t rank, status, signal, failures;   /* failed; finished, given_up: failures */
+    int64_t started;                          /* finished, given_up: rounds */
+    int64_t n_rank, n_min, n_max;             /* exec: ranks of a node; nodes */
+    int64_t dataset_size, global_batch, seed; /* ledger */
+    const char *rest, *order;                 /* ledger */
 
     const char *model; /* serving: its directory */
     /* request: when it came; from then to its first worker, its first token, its end. NAN: it had

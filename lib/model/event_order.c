@@ -401,30 +401,148 @@ static taker *const serve_taker_of[SPOT_EVENT_KINDS] = {
     [SPOT_EVENT_TOKEN] = serve_token,
 };
 
+/* --- a job that runs a foreign command: steps are its own, and may begin anywhere --------------
+ */
+
+static const char *check_epoch(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    return e->epoch < o->epoch
+               ? fault(why, "/epoch", "%" PRId64 " is before %" PRId64 ", that of the line above",
+                       e->epoch, o->epoch)
+               : NULL;
+}
+
+/* A coordinator begins: the first of a log, and again where another goes on. */
+static const char *take_exec(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    if (o->has_begun && !o->is_exec)
+        return fault(why, "/event", "'exec' in the log of another kind of job");
+    o->is_exec = true;
+    o->phase = SPOT_ORDER_WAIT;
+    o->n_member = 0;
+    o->id_last = 0;
+    return check_epoch(o, e, why);
+}
+
+static const char *exec_other(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    return check_epoch(o, e, why);
+}
+
+static const char *exec_joined(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *const at = check_epoch(o, e, why);
+
+    return at ? at : add_member(o, e, why);
+}
+
+static const char *exec_member(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *const at = check_epoch(o, e, why);
+
+    return at ? at : change_member(o, e, why);
+}
+
+static const char *exec_quiesce(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    if (e->epoch <= o->epoch)
+        return fault(why, "/epoch", "expected more than %" PRId64 ", that of the line above",
+                     o->epoch);
+    o->epoch = e->epoch;
+    o->phase = SPOT_ORDER_QUIESCED;
+    return NULL;
+}
+
+static const char *exec_formed(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *at = check_phase(o, SPOT_ORDER_QUIESCED, e->name, why);
+
+    at = at ? at : check_epoch(o, e, why);
+    if (!at && e->restart < 0)
+        at = fault(why, "", "a 'formed' of a command needs \"restart\"");
+    if (!at && e->grid.D > e->members)
+        at = fault(why, "/D", "%" PRId64 " nodes of %" PRId64 " members", e->grid.D, e->members);
+    o->phase = SPOT_ORDER_FORMED;
+    o->restart = e->restart;
+    return at;
+}
+
+static const char *exec_committed(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *const at = check_phase(o, SPOT_ORDER_FORMED, e->name, why);
+
+    return at ? at : expect(why, "/restart", o->restart, e->restart, "the round that runs");
+}
+
+static const char *exec_rolled_back(struct spot_event_order *o, const struct spot_event *e,
+                                    char *why)
+{
+    const char *const at = check_epoch(o, e, why);
+
+    return at || e->to < e->from ? at : fault(why, "/to", "expected less than %" PRId64, e->from);
+}
+
+static const char *exec_ended(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    o->phase = SPOT_ORDER_DONE;
+    return check_epoch(o, e, why);
+}
+
+static taker *const exec_taker_of[SPOT_EVENT_KINDS] = {
+    [SPOT_EVENT_EXEC] = take_exec,
+    [SPOT_EVENT_JOINED] = exec_joined,
+    [SPOT_EVENT_NOTICE] = exec_member,
+    [SPOT_EVENT_LEFT] = exec_member,
+    [SPOT_EVENT_LOST] = exec_member,
+    [SPOT_EVENT_QUIESCE] = exec_quiesce,
+    [SPOT_EVENT_FORMED] = exec_formed,
+    [SPOT_EVENT_STATE_COMMITTED] = exec_committed,
+    [SPOT_EVENT_STATE_RESTORED] = exec_other,
+    [SPOT_EVENT_ROLLED_BACK] = exec_rolled_back,
+    [SPOT_EVENT_DURABLE] = exec_other,
+    [SPOT_EVENT_FAILED] = exec_other,
+    [SPOT_EVENT_LEDGER] = exec_other,
+    [SPOT_EVENT_FINISHED] = exec_ended,
+    [SPOT_EVENT_GIVEN_UP] = exec_ended,
+};
+
 static taker *const taker_of[SPOT_EVENT_KINDS] = {
-    [SPOT_EVENT_SERVING] = take_serving,       [SPOT_EVENT_JOINED] = take_joined,
-    [SPOT_EVENT_FORMED] = take_formed,         [SPOT_EVENT_MIGRATE] = take_migrate,
-    [SPOT_EVENT_COMMITTED] = take_committed,   [SPOT_EVENT_ROLLED_BACK] = take_rolled_back,
-    [SPOT_EVENT_RESTORED] = take_restored,     [SPOT_EVENT_DONE] = take_done,
-    [SPOT_EVENT_LR_CHANGED] = take_lr_changed, [SPOT_EVENT_VALIDATED] = take_validated,
-    [SPOT_EVENT_RESUMED] = take_resumed,       [SPOT_EVENT_NOTICE] = take_member,
-    [SPOT_EVENT_LEFT] = take_member,           [SPOT_EVENT_LOST] = take_member,
-    [SPOT_EVENT_QUIESCE] = take_quiesce,       [SPOT_EVENT_STEP] = take_step,
+    [SPOT_EVENT_EXEC] = take_exec,
+    [SPOT_EVENT_SERVING] = take_serving,
+    [SPOT_EVENT_JOINED] = take_joined,
+    [SPOT_EVENT_FORMED] = take_formed,
+    [SPOT_EVENT_MIGRATE] = take_migrate,
+    [SPOT_EVENT_COMMITTED] = take_committed,
+    [SPOT_EVENT_ROLLED_BACK] = take_rolled_back,
+    [SPOT_EVENT_RESTORED] = take_restored,
+    [SPOT_EVENT_DONE] = take_done,
+    [SPOT_EVENT_LR_CHANGED] = take_lr_changed,
+    [SPOT_EVENT_VALIDATED] = take_validated,
+    [SPOT_EVENT_RESUMED] = take_resumed,
+    [SPOT_EVENT_NOTICE] = take_member,
+    [SPOT_EVENT_LEFT] = take_member,
+    [SPOT_EVENT_LOST] = take_member,
+    [SPOT_EVENT_QUIESCE] = take_quiesce,
+    [SPOT_EVENT_STEP] = take_step,
     [SPOT_EVENT_DURABLE] = take_durable,
 };
 
 const char *spot_event_order_take(struct spot_event_order *order, const struct spot_event *event,
                                   char why[SPOT_ORDER_WHY])
 {
-    taker *const take = (order->is_serving ? serve_taker_of : taker_of)[event->kind];
+    taker *const take = (order->is_serving ? serve_taker_of
+                         : order->is_exec  ? exec_taker_of
+                                           : taker_of)[event->kind];
     const char *at;
 
     if (event->kind == SPOT_EVENT_ANY)
         return NULL; /* of a cloud, or of a later version */
     if (!take)
         return fault(why, "/event", "'%s' in the log of a job that %s", event->name,
-                     order->is_serving ? "serves" : "trains");
-    if (order->phase == SPOT_ORDER_DONE && take != take_resumed)
+                     order->is_serving ? "serves"
+                     : order->is_exec  ? "runs a command"
+                                       : "trains");
+    if (order->phase == SPOT_ORDER_DONE && take != take_resumed && !order->is_exec)
         return fault(why, "/event", "'%s' after the job was done", event->name);
     at = take(order, event, why);
     order->has_begun = true;

@@ -52,6 +52,8 @@ struct spot_event_order {
     int64_t id_last;                  /* of a member of this coordinator */
     struct spot_order_member *member; /* [n_member] */
     size_t n_member, cap_member;
+    bool is_exec;                 /* of a foreign command: `step` is of no use then */
+    int64_t restart;              /* its round */
     bool has_begun;               /* an event of a job was taken */
     bool is_serving;              /* `step` is tokens then, and `epoch` the newest of all views */
     struct spot_order_view *view; /* [n_view] */

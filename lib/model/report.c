@@ -283,6 +283,19 @@ static void on_serving(struct spot_run *run, struct since *s, const struct spot_
     run->is_served = true;
 }
 
+static void on_hosting(struct spot_run *run, struct since *s, const struct spot_event *event)
+{
+    spot_hosting_take(&run->hosting, event);
+    run->n_notice += event->kind == SPOT_EVENT_NOTICE;
+    if (event->kind == SPOT_EVENT_EXEC)
+        change_members(run, s, event->time_s, 0);
+    else if (event->kind == SPOT_EVENT_JOINED || event->kind == SPOT_EVENT_LOST ||
+             event->kind == SPOT_EVENT_LEFT)
+        on_member(run, s, event);
+    run->is_hosted = true;
+    run->is_done = run->hosting.is_finished;
+}
+
 static void on_event(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
     const double heard_s = run->end_s;
@@ -290,6 +303,10 @@ static void on_event(struct spot_run *run, struct since *s, const struct spot_ev
     run->end_s = fmax(run->end_s, event->time_s);
     if (event->kind == SPOT_EVENT_SERVING || run->is_served) {
         on_serving(run, s, event, heard_s);
+        return;
+    }
+    if (event->kind == SPOT_EVENT_EXEC || run->is_hosted) {
+        on_hosting(run, s, event);
         return;
     }
     if (!strcmp(event->name, "notice")) { /* of a cloud too */
@@ -443,6 +460,7 @@ void spot_run_release(struct spot_run *run)
     free(run->lr_change);
     free(run->val);
     spot_serving_release(&run->served);
+    spot_hosting_release(&run->hosting);
     memset(run, 0, sizeof(*run));
 }
 

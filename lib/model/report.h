@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "model/exec_report.h"
 #include "model/grid.h"
 #include "model/serve_report.h"
 
@@ -106,8 +107,10 @@ struct spot_run {
     uint64_t xxh3;    /* of the log */
     bool is_of_bytes; /* a token is a byte of the data */
     bool is_done;
-    bool is_served;             /* of a job that serves: what follows, members and restarts */
-    struct spot_serving served; /* all zero of one that trains */
+    bool is_served;              /* of a job that serves: what follows, members and restarts */
+    struct spot_serving served;  /* all zero of one that trains */
+    bool is_hosted;              /* of a job that runs a foreign command: what follows likewise */
+    struct spot_hosting hosting; /* all zero of others */
     bool is_cut; /* the last line is unfinished (the job runs, or broke off) and left out */
     char state_hex[40];
 };

@@ -88,10 +88,28 @@ nothing_mixed() {
     [ ! -e lost ] || { cat lost && false; }
 }
 
+# `report` counts what jq counts in the log, whatever happened to the job
+reported() {
+    local n
+    spot-run report --format json log >report.json
+    count() { jq -s "map(select($1)) | length" log; }
+    [ "$(jq .rounds report.json)" -eq "$(count '.event == "formed" and (.kept | not)')" ]
+    [ "$(jq .rounds_kept report.json)" -eq "$(count '.event == "formed" and .kept')" ]
+    [ "$(jq '[to_entries[] | select(.key | test("^rounds_(start|failure|kill|notice|join|other)$")).value] | add' report.json)" -eq "$(jq .rounds report.json)" ]
+    [ "$(jq .commits report.json)" -eq "$(count '.event == "committed"')" ]
+    [ "$(jq .rollbacks report.json)" -eq "$(count '.event == "rolled_back"')" ]
+    [ "$(jq .failures report.json)" -eq "$(count '.event == "failed"')" ]
+    [ "$(jq .kills report.json)" -eq "$(count '.event == "lost"')" ]
+    [ "$(jq .coordinator_restarts report.json)" -eq $(($(count '.event == "exec"') - 1)) ]
+    for n in memory disk; do [ "$(jq ".durable.$n.count // 0" report.json)" -eq "$(count ".where == \"$n\"")" ]; done
+    [ "$(jq -r .outcome report.json)" = finished ]
+}
+
 finishes() {
     : >finish
     ends 0 "$job"
     nothing_mixed
+    reported
 }
 
 @test "a node that is killed: the others go on with the newest commit, and a newcomer begins with it" {
@@ -377,6 +395,84 @@ END
     finishes
 }
 
+@test "while the coordinator is away commits are taken, four at most, and are commits when it is back" {
+    cat >asks <<'END'
+#!/bin/sh
+cd "$SPOT_STATE_DIR" || exit 9
+say() { # STEP OPTIONS: what it was told
+    echo "$1" >what
+    spot-run commit --step "$@" >"$HERE/said.$RANK" 2>&1
+    echo "status $?" >>"$HERE/said.$RANK"
+    mv "$HERE/said.$RANK" "$HERE/step.$1.$RANK"
+}
+if [ "$TORCHELASTIC_RESTART_COUNT" != 0 ]; then
+    echo "$SPOT_STATE_STEP $(cat what)" >"$HERE/found.$RANK"
+    exit 0
+fi
+say 1
+: >"$HERE/first.$RANK"
+until [ -e "$HERE/away" ]; do sleep 0.02; done
+for step in 2 3 4 5 6; do say $step --timeout 0.2s; done
+: >"$HERE/asked.$RANK"
+say 5 --timeout 60s # again, and now it waits
+say 7 --durable --timeout 60s
+echo 8 >what
+while :; do sleep 0.02; done
+END
+    chmod +x asks
+    command=./asks
+    coordinator --nodes 2:2
+    node a
+    node b && b=$pid
+    eventually '[ -e first.0 ] && [ -e first.1 ]'
+    kill -9 $(pgrep -P "$job") "$job"
+    wait "$job" || true
+    : >away
+    eventually '[ -e asked.0 ] && [ -e asked.1 ]'
+    for rank in 0 1; do
+        printf '1\nstatus 0\n' | cmp - step.1.$rank
+        for step in 2 3 4 5; do
+            grep -q "step $step was taken, and is committed when the coordinator is back" step.$step.$rank
+            grep -q 'status 1' step.$step.$rank
+        done
+        grep -q 'step 6: 4 commits of this node wait for an answer already' step.6.$rank
+    done
+    rm step.5.*
+    coordinator --nodes 2:2 --resume
+    eventually '[ -e step.7.0 ] && [ -e step.7.1 ]'
+    for rank in 0 1; do
+        printf '5\nstatus 0\n' | cmp - step.5.$rank
+        printf '7\nstatus 0\n' | cmp - step.7.$rank
+    done
+    kill -9 "$b"
+    seen log lost 1
+    node c
+    ends 0 "$job"
+    for rank in 0 1; do echo "7 7" | cmp - found.$rank; done
+}
+
+@test "a commit that other ranks do not join ends at its time limit, and says for whom it waited" {
+    cat >late <<'END'
+#!/bin/sh
+cd "$SPOT_STATE_DIR" || exit 9
+echo 1 >x
+[ "$RANK" = 3 ] || spot-run commit --step 1 --timeout 0.3s >"$HERE/late.$RANK" 2>&1
+: >"$HERE/was.$RANK"
+until [ -e "$HERE/was.0" ] && [ -e "$HERE/was.1" ] && [ -e "$HERE/was.2" ]; do sleep 0.02; done
+spot-run commit --step 2 --timeout 60s >"$HERE/then.$RANK" 2>&1
+exit 0
+END
+    chmod +x late
+    command=./late
+    coordinator --nodes 2:2 --nproc-per-node 2
+    node a --nproc-per-node 2
+    node b --nproc-per-node 2
+    ends 0 "$job"
+    for rank in 0 1; do grep -q 'step 1 was taken, and is committed when all nodes have taken it' late.$rank; done
+    grep -q 'step 1 was not taken: other ranks of this node have not committed it' late.2
+    grep -q 'nodes commit steps 1 and 2' then.2 # one node has taken step 1, the other has not
+}
+
 @test "everything dies: --resume goes on from the copies of --state" {
     coordinator --nodes 2 --state disk --state-every 0.2s
     node a && a=$pid
@@ -453,15 +549,17 @@ while [ ! -e "$HERE/finish" ]; do sleep 0.02; done
 END
     chmod +x large
     command=./large
-    coordinator --nodes 1:2 --mirror-rate 100kB
+    coordinator --nodes 2:2 --mirror-rate 100kB # no round of one node, however late the other one is
     node a
-    seen log joined 1
     node b && b=$pid
     eventually '[ -e second.0 ] && [ -e second.1 ]'
     kill -9 "$b"
+    seen log lost 1
+    node c
     ends 0 "$job"
     round=$(last_round)
     [ "$(cat began.$round.0)" -eq 1 ]
+    [ "$(cat began.$round.1)" -eq 1 ]
     jq -se 'map(select(.event == "rolled_back"))[-1] | .from == 2 and .to == 1 and .step == 1' log
 }
 

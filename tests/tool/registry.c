@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "checkpoint/generation.h"
+#include "host/state_bucket.h"
 #include "model/cluster_doc.h"
 #include "model/event.h"
 #include "model/forecast_doc.h"
@@ -97,6 +98,8 @@ const struct spot_document spot_registry[] = {
     { "status", 1, "JSON", "`spot-run status`", "you", "state", NULL, NULL },
     { "state", 1, "JSON", "`spot-run train --state`", "`spot-run train --resume`", "state",
       spot_state_part, NULL },
+    { "commit", 1, "JSON", "`spot-run exec --state-command`", "`spot-run exec --resume`", "commit",
+      spot_commit_part, NULL },
     { "training", 1, "JSON", "`spot-run train --state`", "`spot-run train --resume`", "state",
       spot_job_note_part, NULL },
     { "tensors", 1, "JSON", "`spot-migrate list`", "you", "stream", NULL, NULL },

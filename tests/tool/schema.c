@@ -114,15 +114,26 @@ static json_t *descend(json_t *object, const struct spot_doc_part *part)
     return object;
 }
 
+/* The key of other events of that name; NULL: there are none. */
+static const char *other_key(const struct spot_doc_part *part, const struct spot_doc_part *of)
+{
+    for (; part->at; part++)
+        if (part->when && *part->at && !*of->at && !strcmp(part->when, of->when))
+            return part->at;
+    return NULL;
+}
+
 /* {"if": {"properties": {"event": {"const": WHEN}}, "required": [KEY]}, "then": ...}; `key` "" for
- * none. Returns what comes then. */
-static json_t *add_case(json_t *root, const char *when, const char *key)
+ * none, and then not with a key that others of that name have. Returns what comes then. */
+static json_t *add_case(json_t *root, const char *when, const char *key, const char *other)
 {
     json_t *const then = json_object();
     json_t *const if_ = json_pack("{s{s{ss}}}", "properties", "event", "const", when);
 
     if (*key)
         list(if_, "required", key);
+    if (other)
+        json_object_set_new(if_, "not", json_pack("{s[s]}", "required", other));
     if (!json_object_get(root, "allOf"))
         json_object_set_new(root, "allOf", json_array());
     json_array_append_new(json_object_get(root, "allOf"),
@@ -135,7 +146,8 @@ static int print_schema(const struct spot_doc_part *part)
     json_t *root = part ? json_pack("{ss}", "type", "object") : json_object();
 
     for (const struct spot_doc_part *p = part; p && p->at; p++)
-        add_fields(p->when ? add_case(root, p->when, p->at) : descend(root, p), p->field);
+        add_fields(p->when ? add_case(root, p->when, p->at, other_key(part, p)) : descend(root, p),
+                   p->field);
     json_dumpf(root, stdout, JSON_INDENT(2));
     json_decref(root);
     putchar('\n');

@@ -20,12 +20,14 @@ static struct {
     bool durable, is_quiet;
 } o = { .step = UINT64_MAX, .timeout_s = 600 };
 
+static const double answer_s = 5; /* for the answer that says why it took too long */
+
 static const struct spot_opt option[] = {
     { SPOT_OPT_U64, 0, "step", &o.step, "n", "which step it is (default the next one)", 0,
       9007199254740992.0 },
     { SPOT_OPT_FLAG, 0, "durable", &o.durable, NULL, "wait until another node holds it too", 0, 0 },
-    { SPOT_OPT_SECS, 0, "timeout", &o.timeout_s, "time", "wait so long for the other ranks (10m)",
-      0, 1e7 },
+    { SPOT_OPT_SECS, 0, "timeout", &o.timeout_s, "time",
+      "time limit for the other ranks and the coordinator (10m)", 0, 1e7 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "do not print the step", 0, 0 },
     { .type = SPOT_OPT_END },
 };
@@ -67,7 +69,8 @@ static int compose(char *line, size_t n, struct spot_err *err)
     if (o.step != UINT64_MAX)
         snprintf(line + strlen(line), n - strlen(line), ",\"step\":%llu",
                  (unsigned long long)o.step);
-    snprintf(line + strlen(line), n - strlen(line), "%s}", o.durable ? ",\"durable\":true" : "");
+    snprintf(line + strlen(line), n - strlen(line), ",\"wait_s\":%.17g%s}", o.timeout_s,
+             o.durable ? ",\"durable\":true" : "");
     return 0;
 }
 
@@ -120,7 +123,7 @@ static int run_commit(char **operand, size_t n, struct spot_err *err)
     signal(SIGPIPE, SIG_IGN);
     if (compose(line, sizeof(line), err))
         return -1;
-    rc = spot_rank_ask(path, line, strlen(line), o.timeout_s, &answer, err) ||
+    rc = spot_rank_ask(path, line, strlen(line), o.timeout_s + answer_s, &answer, err) ||
                  read_answer(&answer, err)
              ? -1
              : 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "checkpoint/state_command.h"
 #include "cli/opt.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
@@ -27,15 +28,16 @@
 /* As text too, for the agents that are started here. */
 static struct {
     const char *listen, *store, *join, *key_file, *nodes, *hook, *log_dir, *events, *name, *domain,
-        *state_dir, *state;
+        *state_dir, *state, *state_command;
     uint64_t workers, n_rank, max_restarts;
     double save_s, stop_s, state_every_s, lease_s, stall_s, grace_s, join_timeout_s, store_lease_s,
-        state_limit, mirror_rate;
+        state_limit, mirror_rate, state_timeout_s;
     bool resume, is_cold, is_quiet, places_all;
     struct leave_on_notice leave;
 } o = { .n_rank = 1,
         .max_restarts = 3,
         .state_every_s = 60,
+        .state_timeout_s = SPOT_STATE_COMMAND_LIMIT_S,
         .save_s = 10,
         .stop_s = 5,
         .lease_s = 2,
@@ -64,6 +66,8 @@ static const struct spot_opt option[] = {
       0, 0 },
     { SPOT_OPT_SECS, 0, "state-every", &o.state_every_s, "time",
       "time between two such copies (1m)", 0, 86400 },
+    { SPOT_OPT_STRING, 0, "state-command", &o.state_command, "cmd",
+      "then put them behind CMD put|get|list|delete KEY", 0, 0 },
     { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL,
       "go on from --state or --state-dir, append to --events", 0, 0 },
     { SPOT_OPT_GROUP, .help = "node" },
@@ -108,6 +112,8 @@ static const struct spot_opt option[] = {
       "a coordinator silent for longer stops leading (3s)", 1, 3600 },
     { SPOT_OPT_SECS, 0, "join-timeout", &o.join_timeout_s, "time",
       "time limit for joining or rejoining (30s)", 0, 1e7 },
+    { SPOT_OPT_SECS, 0, "state-timeout", &o.state_timeout_s, "time",
+      "end a state command through which no byte moves (1m)", 0.01, 86400 },
     { SPOT_OPT_FLAG, 0, "notice-rebalance", &o.leave.on_rebalance, NULL,
       "act on a rebalance recommendation as well", 0, 0 },
     { SPOT_OPT_STRING, 0, "notice-endpoint", &o.leave.watched.endpoint, "url",
@@ -132,6 +138,8 @@ static const struct spot_cli cli = {
                                             { "resume", "events|state|state-dir" },
                                             { "state", "!join" },
                                             { "state-every", "state" },
+                                            { "state-command", "state" },
+                                            { "state-timeout", "state-command" },
                                             { "store", "listen" },
                                             { "store-lease", "store" },
                                             { "name", "join" },
@@ -404,6 +412,8 @@ static int coordinate(struct spot_err *err)
         .places_all = o.places_all,
         .state = o.state,
         .state_every_s = o.state_every_s,
+        .state_command = o.state_command,
+        .state_timeout_s = o.state_timeout_s,
         .mirror_byte_per_s = o.mirror_rate,
     };
 

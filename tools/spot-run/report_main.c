@@ -12,6 +12,7 @@
 #include "common/xalloc.h"
 #include "model/report.h"
 #include "report_doc.h"
+#include "report_exec.h"
 #include "report_plot.h"
 #include "report_serve.h"
 #include "run.h"
@@ -148,8 +149,8 @@ static void fill_table(struct spot_table *t, const struct spot_run *run,
 {
     int64_t n_lost, n_repeated;
 
-    if (run->is_served) {
-        report_serve_rows(t, run);
+    if (run->is_served || run->is_hosted) {
+        (run->is_served ? report_serve_rows : report_exec_rows)(t, run);
         add_money(t, run, o);
         return;
     }
@@ -195,8 +196,9 @@ static int print(const char *path, const struct spot_run *run, const struct spot
     if (spot_out_open(&out, o->common.output, err))
         return -1;
     if (format == SPOT_FORMAT_JSON) {
-        rc = run->is_served ? report_serve_write(run, &price, &prov, out.file, err)
-                            : report_doc_write(run, reference, &price, &prov, out.file, err);
+        rc = run->is_served   ? report_serve_write(run, &price, &prov, out.file, err)
+             : run->is_hosted ? report_exec_write(run, &price, &prov, out.file, err)
+                              : report_doc_write(run, reference, &price, &prov, out.file, err);
     } else {
         spot_table_init(&table, column, 2);
         fill_table(&table, run, reference, o);
@@ -233,6 +235,11 @@ static int report(const char *path, const struct options *o, struct spot_err *er
         return -1;
     if (o->reference && run.is_served)
         rc = spot_err_set(err, SPOT_EUSAGE, "--reference: %s is of a job that serves", path);
+    else if ((o->reference || o->plot) && run.is_hosted)
+        rc = spot_err_set(err, SPOT_EUSAGE,
+                          "%s is of a job that runs a foreign command: there is no --reference and "
+                          "no --plot of it",
+                          path);
     else
         rc = o->reference ? load(&reference, o->reference, err) : 0;
     if (!rc && !spot_plot_takes_stdout(o->plot, o->common.output))

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* exec_report.h - what a job of a foreign command did, by its events: rounds and why each began,
+ * the time without commits, and what became durable. */
+#ifndef SPOT_MODEL_EXEC_REPORT_H
+#define SPOT_MODEL_EXEC_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/event.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Why a round began: of several causes the first in this order. */
+enum spot_hosting_cause {
+    SPOT_HOSTING_START,   /* of the job */
+    SPOT_HOSTING_FAILURE, /* a rank failed */
+    SPOT_HOSTING_KILL,    /* a node was lost */
+    SPOT_HOSTING_NOTICE,  /* one left */
+    SPOT_HOSTING_JOIN,
+    SPOT_HOSTING_OTHER, /* a coordinator that did not find the ranks as they were */
+    SPOT_HOSTING_CAUSES
+};
+const char *spot_hosting_cause_name(enum spot_hosting_cause cause);
+
+/* A start of all ranks. Times are of the job; NAN: not yet. */
+struct spot_hosting_round {
+    enum spot_hosting_cause cause;
+    int64_t restart, nodes;
+    double ended_s;  /* the round before; NAN of the first */
+    double formed_s; /* this one */
+    double commit_s; /* its first commit */
+    double before_s; /* the last commit before it; NAN: there was none */
+};
+
+enum spot_hosting_place {
+    SPOT_HOSTING_MEMORY, /* of two nodes */
+    SPOT_HOSTING_DISK,
+    SPOT_HOSTING_STORE, /* behind a command */
+    SPOT_HOSTING_PLACES
+};
+const char *spot_hosting_place_name(enum spot_hosting_place place);
+
+struct spot_hosting_durable {
+    int64_t count, step; /* how often, and the last one */
+    int64_t moved_byte;
+    double lag_max_s;
+};
+
+/* All zero at the start. */
+struct spot_hosting {
+    struct spot_hosting_round *round; /* [n_round] */
+    size_t n_round, cap_round;
+    int64_t coordinators, kept; /* how many there were; rounds that went on under a new epoch */
+    int64_t failures, commits, rollbacks, restores;
+    int64_t step, rolled_back; /* the newest commit that stands; steps between from and to */
+    struct spot_hosting_durable durable[SPOT_HOSTING_PLACES];
+    bool is_finished, has_given_up;
+
+    /* private: since a round was formed */
+    bool has[SPOT_HOSTING_CAUSES];
+    double ended_s, commit_s; /* NAN: none */
+};
+
+/* The next event of the log. */
+void spot_hosting_take(struct spot_hosting *hosting, const struct spot_event *event);
+void spot_hosting_release(struct spot_hosting *hosting);
+
+/* Rounds by a cause; from the last commit before to the first one of it, and how long no rank ran:
+ * over those of which it is known, NAN where there are none. */
+struct spot_hosting_pauses {
+    size_t n;
+    double median_s, max_s;
+};
+size_t spot_hosting_rounds(const struct spot_hosting *hosting, enum spot_hosting_cause cause);
+struct spot_hosting_pauses spot_hosting_pauses(const struct spot_hosting *hosting,
+                                               enum spot_hosting_cause cause);
+/* Seconds from the end of rounds to the next, all of them. */
+double spot_hosting_down_s(const struct spot_hosting *hosting);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_EXEC_REPORT_H */

@@ -1,0 +1,272 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# exec --state-command: commits of a foreign trainer behind a command of the user, which fails, hangs, lies, is killed.
+
+# shellcheck disable=SC2016,SC2046,SC2154,SC2012 # sh evaluates; words; background sets $pid
+
+bats_require_minimum_version 1.5.0
+load job
+
+example=$BATS_TEST_DIRNAME/../../examples/state
+
+# The trainer counts, and keeps 1.5 MB that change with each commit and 1.5 MB that do not.
+setup() {
+    job_setup
+    mkdir begun
+    export HERE=$PWD
+    cat >trainer <<'END'
+#!/bin/sh
+cd "$SPOT_STATE_DIR" || exit 9
+n=$(cat step 2>/dev/null || echo 0)
+[ "$n" = "${SPOT_STATE_STEP:-0}" ] || echo "step $n, told ${SPOT_STATE_STEP:-0}" >>"$HERE/wrong"
+[ "$n" = 0 ] || [ "$(tail -c 8 large)" = "$(printf %08d "$n")" ] || echo "step $n has the bytes of another" >>"$HERE/wrong"
+[ "$n" = 0 ] || [ "$(cat who)" = "$GROUP_RANK" ] || echo "place $GROUP_RANK has those of $(cat who)" >>"$HERE/wrong"
+echo "$n" >"$HERE/begun/$TORCHELASTIC_RESTART_COUNT.$RANK"
+[ -e same ] || head -c 1500000 /dev/zero | tr '\0' s >same
+echo "$GROUP_RANK" >who
+while [ ! -e "$HERE/finish" ]; do
+    n=$((n + 1))
+    { head -c 1500000 /dev/urandom && printf %08d "$n"; } >large
+    echo "$n" >step
+    spot-run commit -q --step "$n" 2>>"$HERE/commit.err" && [ "$RANK" = 0 ] && echo "$n" >>"$HERE/committed"
+    sleep 0.05
+done
+exit 0
+END
+    # a command with faults: a file of the name of one switches it on
+    cat >cmd <<END
+[ ! -e fails ] || { echo "the cloud is full of rain" >&2; exit 1; }
+[ ! -e fails-once ] || { rm -f fails-once; echo once >&2; exit 1; }
+[ ! -e hangs ] || [ "\$1" != put ] || { sleep 1234 & wait; }
+if [ -e cuts ] && [ "\$1" = put ]; then { head -c 1000; cat >/dev/null; } | sh "$example/directory.sh" "$PWD/store" "\$@"; exit 0; fi
+if [ -e lies ] && [ "\$1" = put ]; then cat >/dev/null; exit 0; fi
+if [ -e dies ] && [ "\$1" = put ]; then kill -9 \$\$; fi
+exec sh "$example/directory.sh" "$PWD/store" "\$@"
+END
+    chmod +x trainer
+    command="sh $PWD/cmd"
+}
+teardown() { job_teardown; }
+
+coordinator() { # ARGUMENTS...: its id in $job
+    background timeout 150 spot-run exec --listen unix:j --lease 20s --events log --nodes 2 --state disk --state-every 0.2s \
+        --state-command "$command" --state-timeout 2s "$@" -- ./trainer 2>>job.err
+    job=$pid
+}
+
+node() { # NAME
+    background spot-run exec -q --join unix:j --join-timeout 60s --name "$1" -- ./trainer >>"$1.out" 2>>"$1.err"
+}
+
+runs() { # ARGUMENTS...: a job of two nodes, ids in $a and $b
+    coordinator "$@"
+    node a && a=$pid
+    node b && b=$pid
+}
+
+stored() { jq -s 'map(select(.event == "durable" and .where == "store")) | length' log 2>/dev/null || echo 0; }
+has_stored() { eventually "[ \"\$(jq -s 'map(select(.event == \"durable\" and .where == \"store\")) | length' log)\" -ge $1 ]"; }
+more_stored() { has_stored $(($(stored) + 2)); }
+more_committed() {
+    local n
+    n=$(($(grep -c . committed || true) + 2))
+    eventually "[ \"\$(grep -c . committed)\" -ge $n ]"
+}
+warned() { eventually "grep -qF '$1' job.err"; }
+newest() { jq -s 'map(select(.event == "durable" and .where == "store"))[-1].step' log; }
+
+dies() { # everything
+    kill -9 $(pgrep -P "$job") "$job" "$a" "$b"
+    wait "$job" "$a" "$b" || true
+}
+
+finishes() {
+    : >finish
+    wait "$job"
+    [ ! -e wrong ] || { cat wrong && false; }
+}
+
+# goes_on [STEP]: all nodes and the coordinator's disk are gone; from the store alone, at STEP or later
+goes_on() {
+    local step=${1:-$(newest)} first
+    dies
+    rm -rf disk j
+    first=$(ls begun | cut -d . -f 1 | sort -n | tail -n 1)
+    runs --resume
+    eventually "[ -e begun/$((first + 1)).0 ] && [ -e begun/$((first + 1)).1 ]"
+    [ "$(cat begun/$((first + 1)).0)" -ge "$step" ]
+    [ "$(cat begun/$((first + 1)).0)" = "$(cat begun/$((first + 1)).1)" ]
+    more_stored
+    finishes
+}
+
+@test "commits go behind the command, two of them stay, and another machine goes on from the store alone" {
+    runs
+    has_stored 4
+    [ "$(jq -s 'map(select(.event == "durable" and .where == "disk")) | length' log)" -eq 0 ]
+    [ "$(ls store/gen-*/manifest.json | wc -l)" -le 3 ]
+    jq -e '.schema == "spot.commit/1" and .nodes == 2' "$(ls store/gen-*/manifest.json | tail -n 1)"
+    # what both places have the same is there once: of 2 * 3 MB, 4.5
+    size=$(wc -c <"$(ls store/gen-*/bundle-0001 | head -n 1)")
+    [ "$size" -lt 5000000 ]
+    [ "$size" -gt 3000000 ]
+    goes_on
+}
+
+@test "a disk that has the newest commit is not filled from the store" {
+    runs
+    has_stored 2
+    dies
+    : >fails-get
+    sed -i '1i [ ! -e fails-get ] || [ "$1" != get ] || case $2 in */bundle-*) exit 1 ;; esac' cmd
+    first=$(ls begun | cut -d . -f 1 | sort -n | tail -n 1)
+    runs --resume
+    eventually "[ -e begun/$((first + 1)).1 ]"
+    more_stored
+    finishes
+}
+
+@test "a command that fails once is tried again, and nobody hears of it" {
+    : >fails-once
+    runs
+    has_stored 1
+    : >fails-once
+    more_stored
+    ! grep -q once job.err
+    finishes
+}
+
+@test "a command that fails is told of with what it said, the job goes on, and then writes again" {
+    runs
+    has_stored 1
+    : >fails
+    warned "the cloud is full of rain"
+    grep -q "the job goes on without" job.err
+    more_committed
+    rm fails
+    more_stored
+    goes_on
+}
+
+@test "a command that hangs is ended, with what it started" {
+    runs
+    has_stored 1
+    : >hangs
+    warned "no byte moved for 2 s"
+    more_committed
+    rm hangs
+    more_stored
+    ! pgrep -f "^sleep 1234" >/dev/null
+    goes_on
+}
+
+lies() { # HOW
+    local step
+    runs
+    has_stored 1
+    : >"$1"
+    warned "bytes of bundle"
+    step=$(newest)
+    more_committed
+    [ "$(newest)" -eq "$step" ] # nothing became durable meanwhile
+    rm "$1"
+    more_stored
+    goes_on
+}
+
+@test "a command that says it stored and did not is found out" { lies lies; }
+@test "so is one that stores a part" { lies cuts; }
+
+@test "a command that is killed counts as one that failed" {
+    runs
+    has_stored 1
+    : >dies
+    warned "status 137"
+    rm dies
+    more_stored
+    goes_on
+}
+
+@test "a coordinator that is killed while it stores: half a commit is none, and goes" {
+    runs
+    has_stored 1
+    : >hangs
+    eventually 'pgrep -f "^sleep 1234" >/dev/null'
+    half=$(ls -d store/gen-* | tail -n 1)
+    rm -f "$half/manifest.json"
+    dies
+    rm hangs
+    kill $(pgrep -f "^sleep 1234") || true
+    rm -rf disk j
+    first=$(ls begun | cut -d . -f 1 | sort -n | tail -n 1)
+    if ls store/gen-*/manifest.json; then least=1; else least=0; fi
+    runs --resume
+    eventually "[ -e begun/$((first + 1)).1 ]"
+    [ "$(cat begun/$((first + 1)).1)" -ge $least ]
+    [ ! -e "$half/bundle-0000" ] || [ -e "$half/manifest.json" ]
+    more_stored
+    finishes
+}
+
+damaged() { # HOW, of the newest generation: the one before it goes on
+    local step newest
+    runs
+    has_stored 3
+    dies
+    step=$(jq -s 'map(.step) | sort | .[-2]' store/gen-*/manifest.json)
+    newest=$(dirname "$(ls store/gen-*/manifest.json | tail -n 1)")/
+    eval "$1"
+    rm -rf disk j
+    first=$(ls begun | cut -d . -f 1 | sort -n | tail -n 1)
+    runs --resume
+    eventually "[ -e begun/$((first + 1)).1 ]"
+    [ "$(cat begun/$((first + 1)).1)" -eq "$step" ]
+    more_stored
+    finishes
+}
+
+@test "a chunk that is damaged in the store: the commit before goes on" {
+    damaged 'printf x | dd of=${newest}bundle-0001 bs=1 seek=5000 conv=notrunc status=none'
+    grep -q "damaged and set aside" job.err
+}
+@test "an object that is missing: the commit before goes on" { damaged 'rm ${newest}bundle-0001'; }
+@test "records that are damaged: the commit before goes on" {
+    damaged 'printf x | dd of=${newest}bundle-0000 bs=1 seek=50 conv=notrunc status=none'
+}
+@test "a manifest that is none: the commit before goes on" { damaged 'echo nothing >${newest}manifest.json'; }
+
+@test "two jobs in one store: the second is refused, with --resume too, and changes nothing" {
+    runs
+    has_stored 1
+    refuses 2 "belongs to another job" exec --listen unix:k --state other --state-command "$command" -- ./trainer
+    # one with commits of its own
+    background timeout 60 spot-run exec -q --listen unix:l --workers 1 --state mine --state-every 0.1s --events mine.log -- ./trainer
+    eventually "grep -q '\"where\":\"disk\"' mine.log"
+    kill "$pid"
+    wait "$pid" || true
+    refuses 2 "has commits of run" exec --resume --listen unix:k --state mine --state-command "$command" -- ./trainer
+    more_stored
+    goes_on
+}
+
+@test "the same job twice: who comes later has the store, the first says so" {
+    runs
+    has_stored 1
+    background timeout 100 spot-run exec -q --listen unix:k --resume --state other --state-command "$command" -- ./trainer
+    warned "another coordinator has taken over the store"
+}
+
+@test "commit --durable where nobody else is: the store is enough" {
+    run timeout 60 spot-run exec -q --state disk --state-every 0.1s --state-command "$command" -- \
+        sh -c 'echo 1 >"$SPOT_STATE_DIR/x"; spot-run commit --durable --step 7; echo "it gave $?"'
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"it gave 0"* ]]
+    jq -e '.step == 7' store/gen-*/manifest.json
+}
+
+@test "what makes no sense is refused" {
+    refuses 2 "--state" exec --state-command "$command" -- true
+    refuses 2 "--state-command" exec --state disk --state-timeout 3s -- true
+    : >fails
+    refuses 4 "the cloud is full of rain" exec --state disk --state-command "$command" -- true
+}
