@@ -9,6 +9,7 @@
 #include "common/xalloc.h"
 #include "plan/liveput.h"
 #include "plan/train/repartition.h"
+#include "plan/train/warm_spare.h"
 
 /* The most that a change of Parcae's published runs takes. With more, ties of a repartition
  * go to the lower stage, whoever asks. */
@@ -160,6 +161,94 @@ static const double *other_of(struct spot_cost_table *t, int from, int p2, int m
     return *at;
 }
 
+/* --- warm spares -------------------------------------------------------------- */
+
+/* Of a grid with w warm spares that goes on with `keep` pipelines, by victims among both. */
+struct spot_warm_change {
+    int n_warm;
+    double move[SPOT_COST_LOST_MAX + 1], lost[SPOT_COST_LOST_MAX + 1];
+};
+
+int spot_cost_warm(const struct spot_cost_table *t, int n, int g)
+{
+    const int spares = n - t->d[g] * t->p[g];
+
+    return spares <= 0 ? 0 : spares < t->warm ? spares : t->warm;
+}
+
+static bool has_warm(const struct spot_cost_table *t, int n, int from)
+{
+    return t->warm && t->samples_per_s[from] > 0 && spot_cost_warm(t, n, from) > 0;
+}
+
+static double step_s(const struct spot_cost_table *t, int g)
+{
+    return (double)t->job->global_batch / t->samples_per_s[g];
+}
+
+double spot_cost_rate(struct spot_cost_table *t, int n, int g)
+{
+    const int w = t->warm ? spot_cost_warm(t, n, g) : 0;
+    struct spot_warm_cover cover;
+    double *at;
+
+    if (!w || t->samples_per_s[g] <= 0)
+        return t->samples_per_s[g];
+    if (!t->warm_rate)
+        t->warm_rate = spot_xcalloc((size_t)(t->warm + 1) * (size_t)t->n_grid, sizeof(double));
+    at = &t->warm_rate[(size_t)w * (size_t)t->n_grid + (size_t)g];
+    if (*at > 0)
+        return *at;
+    spot_warm_cover_init(&cover, &t->migrate, t->p[g], w, step_s(t, g));
+    *at = t->samples_per_s[g] * step_s(t, g) /
+          (step_s(t, g) + spot_warm_mirror_s(&cover, &t->migrate));
+    spot_warm_cover_release(&cover);
+    return *at;
+}
+
+static const struct spot_warm_change *warm_change(struct spot_cost_table *t, int w, int from,
+                                                  int keep)
+{
+    const size_t wide = (size_t)t->n_max + 1,
+                 i = ((size_t)w * (size_t)t->n_grid + (size_t)from) * wide + (size_t)keep;
+    struct spot_warm_cover cover;
+    struct spot_warm_change *x;
+
+    if (!t->warmed)
+        t->warmed = spot_xcalloc((size_t)(t->warm + 1) * (size_t)t->n_grid * wide,
+                                 sizeof(struct spot_warm_change *));
+    if (t->warmed[i])
+        return t->warmed[i];
+    x = spot_xcalloc(1, sizeof(*x));
+    spot_warm_cover_init(&cover, &t->migrate, t->p[from], w, step_s(t, from));
+    x->n_warm = cover.n_warm;
+    spot_warm_move(&cover, &t->migrate, t->d[from], keep, t->lost_max, x->move, x->lost);
+    spot_warm_cover_release(&cover);
+    return t->warmed[i] = x;
+}
+
+/* What is saved of the price of a change that keeps P: transfers to places that warm spares take,
+ * and reading back what they still hold. */
+double spot_cost_warm_saves_s(struct spot_cost_table *t, int n, int from, int lost, int to)
+{
+    const int size = t->d[from] * t->p[from];
+    const struct spot_warm_change *x;
+    const double *plain;
+    double weight[SPOT_COST_LOST_MAX + 1], s = 0;
+
+    if (!has_warm(t, n, from) || t->p[from] != t->p[to] || (!lost && t->d[from] == t->d[to]))
+        return 0;
+    plain = same_of(t, from, t->d[to], t->d[from]) + victims_of(t, from) + 1;
+    x = warm_change(t, spot_cost_warm(t, n, from), from, t->d[to]);
+    spot_liveput_spread(n, size, lost, weight);
+    for (int j = 0; j <= lost && j <= victims_of(t, from); j++)
+        s += weight[j] * plain[j];
+    spot_liveput_spread(n, size + x->n_warm, lost, weight);
+    for (int v = 0; v <= lost && v <= size + x->n_warm; v++)
+        s -= weight[v] * x->move[v];
+    return fmax(0, s);
+}
+
 /* E[restore_s] of losing every replica of some stage. Parcae's rules price that as a transfer. */
 static double restore_of(const struct spot_cost_table *t, int from, int most, const double *weight)
 {
@@ -184,6 +273,19 @@ struct draws {
 static double share_of(const struct draws *x, int j)
 {
     return x->share ? x->share[j] : 1;
+}
+
+/* The same where a grid of n instances has warm spares. */
+static double warm_restore_of(struct spot_cost_table *t, int n, int from, int lost)
+{
+    const int w = spot_cost_warm(t, n, from), size = t->d[from] * t->p[from];
+    const struct spot_warm_change *const x = warm_change(t, w, from, 1);
+    double weight[SPOT_COST_LOST_MAX + 1], s = 0;
+
+    spot_liveput_spread(n, size + x->n_warm, lost, weight);
+    for (int v = 0; v <= lost && v <= size + x->n_warm; v++)
+        s += weight[v] * x->lost[v];
+    return s * t->job->cost.restore_s;
 }
 
 /* Parcae's price of a change, summed over those draws. */
@@ -224,7 +326,7 @@ static size_t row_at(const struct spot_cost_table *t, int n, int from, int lost)
 
 /* What the changes from one grid have in common, and their prices as asked for. */
 struct spot_cost_changes {
-    int from, lost;
+    int from, lost, n;
     double restore_s, *weight; /* [lost + 1] */
     bool is_full;
     double cost_s[]; /* [n_grid]; 0: not asked for, or nothing, which is found at once */
@@ -236,27 +338,35 @@ struct spot_cost_changes *spot_cost_changes(struct spot_cost_table *t, int n, in
     struct spot_cost_changes **at, *x;
     const int v = victims_of(t, from), size = t->d[from] * t->p[from];
 
-    if (!lost) /* then it does not matter how many there are */
+    if (!lost && !t->warm) /* then it does not matter how many there are */
         n = size > t->n_low ? size : t->n_low;
     at = &t->row[row_at(t, n, from, lost)];
     if (*at)
         return *at;
     x = spot_xcalloc(1, sizeof(*x) + (n_grid + (size_t)lost + 1) * sizeof(double));
-    *x = (struct spot_cost_changes){ .from = from, .lost = lost, .weight = x->cost_s + n_grid };
+    *x = (struct spot_cost_changes){
+        .from = from, .lost = lost, .n = n, .weight = x->cost_s + n_grid
+    };
     spot_liveput_spread(n, size, lost, x->weight);
-    x->restore_s = restore_of(t, from, lost < v ? lost : v, x->weight);
+    x->restore_s = has_warm(t, n, from) && t->job->cost.restore_s > 0
+                       ? warm_restore_of(t, n, from, lost)
+                       : restore_of(t, from, lost < v ? lost : v, x->weight);
     return *at = x;
 }
 
 double spot_cost_of(struct spot_cost_table *t, struct spot_cost_changes *changes, int to)
 {
     struct draws all;
+    double cost_s;
 
     if (changes->cost_s[to] > 0)
         return changes->cost_s[to];
     all = (struct draws){ .most = t->d[changes->from], .weight = changes->weight };
-    return changes->cost_s[to] =
-               price(t, changes->from, changes->lost, to, &all) + changes->restore_s;
+    cost_s = price(t, changes->from, changes->lost, to, &all) + changes->restore_s;
+    if (t->warm)
+        cost_s = fmax(
+            0, cost_s - spot_cost_warm_saves_s(t, changes->n, changes->from, changes->lost, to));
+    return changes->cost_s[to] = cost_s;
 }
 
 const double *spot_cost_row(struct spot_cost_table *t, int n, int from, int lost)
@@ -414,6 +524,10 @@ void spot_cost_table_release(struct spot_cost_table *t)
         free(t->row[i]);
     free(t->row);
     free_outcomes(t);
+    for (size_t i = 0; t->warmed && i < (size_t)(t->warm + 1) * n_same(t); i++)
+        free(t->warmed[i]);
+    free(t->warmed);
+    free(t->warm_rate);
     free(t->resume);
     free(t->d);
     free(t->p);
