@@ -28,15 +28,16 @@ cleanup() {
 }
 trap cleanup EXIT
 cat "$here/LICENSE" "$here/README.md" "$here"/docs/design/*.md >"$tmp/text"
-rm -f "$log" "$calm" "$out/hits"
+rm -f "$calm" "$out/hits"
+: >"$log"
 RANDOM=$seed
 
 say() { echo "$(date +%T) $*" >&2; }
 committed() { grep -c '"event":"committed"' "$log" 2>/dev/null || true; }
 
+model=(--quiet --data "$tmp/text" --layers "$layers" --width "$width" --heads "$heads" --seq "$seq" --global-batch "$batch")
 train() { # LOG STATE ARGUMENTS
-    "$bin/spot-run" train --quiet --data "$tmp/text" --layers "$layers" --width "$width" --heads "$heads" --seq "$seq" \
-        --global-batch "$batch" --state "$tmp/$2" --events "$1" "${@:3}" 2>>"$out/err"
+    "$bin/spot-run" train "${model[@]}" --state "$tmp/$2" --events "$1" "${@:3}" 2>>"$out/err"
 }
 
 worker() { # NAME
@@ -70,6 +71,7 @@ hit() { # K: one of those who are there
     victim=${names[$((RANDOM % ${#names[@]}))]}
     [ $((RANDOM % 2)) -eq 0 ] || kind=TERM
     kill -$kind "${id[$victim]}" 2>/dev/null || return 0
+    [ $kind = TERM ] || { wait "${id[$victim]}"; } 2>/dev/null || true
     unset "id[$victim]"
     jq -nc --arg kind $kind --arg name "$victim" --argjson line "$(wc -l <"$log")" '{kind: $kind, name: $name, line: $line}' \
         >>"$out/hits"
@@ -78,7 +80,8 @@ hit() { # K: one of those who are there
 
 disturbed() {
     local k=0
-    train "$log" state --steps 1000000 --grid 2x2 --listen "unix:$tmp/job" --lease 60s --stall 300s --grace 30s &
+    "$bin/spot-run" train "${model[@]}" --state "$tmp/state" --events "$log" --steps 1000000 --grid 2x2 \
+        --listen "unix:$tmp/job" --lease 60s --stall 300s --grace 30s 2>>"$out/err" &
     job=$!
     pids+=($job)
     for name in a b c d e; do worker $name; done

@@ -79,6 +79,15 @@ static double moved(struct oracle *o, bool *is_lost)
     return fmax(x, y);
 }
 
+static int worst_of(const struct oracle *o)
+{
+    int worst = 0;
+
+    for (int k = 0; k < o->c->p; k++)
+        worst = o->lost[k] > worst ? o->lost[k] : worst;
+    return worst;
+}
+
 static void place_victims(struct oracle *o, unsigned victims)
 {
     int at = o->d * o->c->p;
@@ -95,7 +104,7 @@ static void place_victims(struct oracle *o, unsigned victims)
     }
 }
 
-static void agree(const struct spot_migrate_cost *cost, int d, int p, int w, int keep,
+static void agree(const struct spot_migrate_cost *cost, int d, int p, int w, int keep, int most,
                   double step_s)
 {
     struct spot_warm_cover c;
@@ -110,11 +119,11 @@ static void agree(const struct spot_migrate_cost *cost, int d, int p, int w, int
         bool is_lost;
 
         place_victims(&o, victims);
-        want[v] += moved(&o, &is_lost);
+        want[v] += moved(&o, &is_lost) * (worst_of(&o) <= most);
         gone[v] += is_lost;
         n[v]++;
     }
-    spot_warm_move(&c, cost, d, keep, size, move, lost);
+    spot_warm_move(&c, cost, d, keep, most, size, move, lost);
     for (int v = 0; v <= size; v++)
         ck_assert_msg(fabs(move[v] - want[v] / n[v]) <= 1e-9 * (1 + move[v]) &&
                           fabs(lost[v] - gone[v] / n[v]) <= 1e-9,
@@ -135,8 +144,9 @@ START_TEST(agrees_with_enumeration_of_every_set_of_victims)
         for (int p = 1; d * p <= 9; p++)
             for (int w = 0; w <= 4 && d * p + w <= 11; w++)
                 for (int keep = 1; keep <= d + 1; keep++) {
-                    agree(&cost, d, p, w, keep, 1e9);
-                    agree(&cost, d, p, w, keep, /* room for some of the stages */
+                    agree(&cost, d, p, w, keep, d, 1e9);
+                    agree(&cost, d, p, w, keep, d - 1, 1e9);
+                    agree(&cost, d, p, w, keep, d, /* room for some of the stages */
                           4 * spot_migrate_p2p_s(&job.cost, 8 * cost.params[p * cost.p_max]));
                 }
     spot_migrate_cost_release(&cost);
@@ -272,6 +282,40 @@ START_TEST(a_price_with_warm_spares_is_the_plain_one_less_what_they_save)
 }
 END_TEST
 
+/* What is told of who goes has the mean that is known before. */
+START_TEST(outcomes_with_warm_spares_have_the_mean_of_the_row)
+{
+    struct spot_job_doc job;
+    struct spot_throughput t;
+    struct spot_cost_table table;
+    struct spot_err err = { 0 };
+
+    load(&job, _i);
+    job.cost.restore_s = 100;
+    ck_assert_int_eq(spot_throughput_init(&t, &job, 16, SPOT_THROUGHPUT_BOTH, &err), 0);
+    spot_cost_table_init(&table, &job, &t);
+    table.warm = 4;
+    for (int n = 1; n <= 16; n += 3)
+        for (int from = 0; from < table.n_grid; from++)
+            for (int lost = 1; table.d[from] * table.p[from] <= n && lost <= 4 && lost <= n;
+                 lost++) {
+                const double *row = spot_cost_row(&table, n, from, lost);
+                const struct spot_cost_outcomes *o = spot_cost_outcomes(&table, n, from, lost);
+
+                for (int to = 0; to < table.n_grid; to++) {
+                    double mean = 0;
+
+                    for (int i = 0; i < o->n; i++)
+                        mean += o->prob[i] * o->cost_s[i * table.n_grid + to];
+                    ck_assert_double_eq_tol(mean, row[to], 1e-6 * (1 + row[to]));
+                }
+            }
+    spot_cost_table_release(&table);
+    spot_throughput_release(&t);
+    spot_job_doc_release(&job);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("warm");
@@ -280,5 +324,6 @@ int main(void)
     tcase_add_loop_test(tc, agrees_with_enumeration_of_every_set_of_victims, 0, 5);
     tcase_add_loop_test(tc, stages_are_dealt_out_as_a_job_does_it, 0, 5);
     tcase_add_loop_test(tc, a_price_with_warm_spares_is_the_plain_one_less_what_they_save, 0, 5);
+    tcase_add_loop_test(tc, outcomes_with_warm_spares_have_the_mean_of_the_row, 0, 5);
     return run_suite("warm_spare", tc);
 }

@@ -150,7 +150,7 @@ static void tell_warm(struct spot_train_choice *c, const struct spot_train_quest
 
     if (n <= c->d * c->p)
         return;
-    c->warm = spot_cost_warm(table, n, g);
+    c->warm = spot_cost_mirroring(table, n, g);
     c->mirror_share = 1 - spot_cost_rate(table, n, g) / table->samples_per_s[g];
     c->warm_saves_s = spot_cost_warm_saves_s(table, n, g, 1, g);
 }
@@ -176,9 +176,9 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
 
     spot_train_chain(q->dist, q->dist->cap, table->lost_max, &chain);
     spot_liveput_dp_init(&dp, table, interval_s, true);
-    dp.n_context = 1;                              /* one distribution for all */
-    dp.sees_victims = sees_victims(q) && !q->warm; /* what a warm spare saves is known as a mean */
-    if (!sees_victims(q)) /* of many instances, what is left unfinished would take seconds, too */
+    dp.n_context = 1; /* one distribution for all */
+    dp.sees_victims = sees_victims(q);
+    if (!dp.sees_victims) /* of many instances, what is left unfinished would take seconds, too */
         dp.node_per_span = 0;
     dp.is_shut = spot_train_shut(q, q->dist->now, &dp);
     spot_liveput_dp_finish(&dp, &chain, q->horizon - 1);

@@ -275,8 +275,11 @@ static void reason_of_warm(struct spot_train_plan *plan, const struct spot_train
 {
     const struct spot_train_choice *c = &plan->choice[0];
 
-    if (q->warm && !c->warm)
+    if (q->warm && !c->spares)
         spot_train_because(plan, spot_train_say(plan, "no spare is left to mirror stages"));
+    else if (q->warm && !c->warm)
+        spot_train_because(plan, spot_train_say(plan, "no spare mirrors a stage: what it would be "
+                                                      "sent takes more than half of a step"));
     else if (c->warm)
         spot_train_because(
             plan, spot_train_say(plan,

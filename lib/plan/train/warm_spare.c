@@ -135,9 +135,16 @@ static void add(struct states *all, const struct state *from, double slowest, do
 
 struct stage {
     double cost;
-    int d, keep, wiped; /* with so many victims nobody holds it */
-    bool has_spares;    /* of its set one is left, whatever it does */
+    int d, keep, most;
+    int wiped;       /* with so many victims nobody holds it */
+    bool has_spares; /* of its set one is left, whatever it does */
 };
+
+/* Ways in which it loses between low and high. */
+static struct spot_ways ways_of(const struct stage *k, int low, int high, int v_max)
+{
+    return spot_ways_stage(k->d, low, spot_ways_least(high, k->most), v_max);
+}
 
 /* The stage loses 0, 1, ... replicas. */
 static void extend(const struct states *from, struct states *to, const struct stage *k, int v_max)
@@ -145,18 +152,18 @@ static void extend(const struct states *from, struct states *to, const struct st
     for (size_t i = 0; i < from->n; i++) {
         const struct state *const s = &from->state[i];
         const int enough = k->d - k->keep, closed = enough + s->left; /* victims at most */
-        const int held = k->has_spares ? k->d : k->wiped - 1;
-        struct spot_ways by = spot_ways_stage(k->d, 0, enough, v_max);
+        const int held = k->has_spares ? k->d : k->wiped - 1, low = closed > held ? closed : held;
+        struct spot_ways by = ways_of(k, 0, enough, v_max);
 
         add(to, s, s->slowest, s->sum, s->left, &by, v_max);
         for (int n = 1; n <= s->left; n++) {
-            by = spot_ways_stage(k->d, enough + n, enough + n, v_max);
+            by = ways_of(k, enough + n, enough + n, v_max);
             if (enough + n >= 0)
                 add(to, s, s->slowest, s->sum, s->left - n, &by, v_max);
         }
-        by = spot_ways_stage(k->d, closed + 1, held, v_max);
+        by = ways_of(k, closed + 1, held, v_max);
         add(to, s, fmax(s->slowest, k->cost), s->sum, s->left, &by, v_max);
-        by = spot_ways_stage(k->d, held + 1 > closed + 1 ? held + 1 : closed + 1, k->d, v_max);
+        by = ways_of(k, low + 1, k->d, v_max);
         add(to, s, fmax(s->slowest, k->cost), s->sum + k->cost, s->left, &by, v_max);
     }
 }
@@ -183,8 +190,8 @@ static int stages_of(const struct spot_warm_cover *c, const struct spot_migrate_
 
 /* All that may happen to some stages and the m spares that they have in common. */
 static void extend_set(struct states *now, const struct spot_warm_cover *c,
-                       const struct spot_migrate_cost *cost, int d, int keep, const int *stage,
-                       int n_stage, int m, int v_max)
+                       const struct spot_migrate_cost *cost, const struct stage *like,
+                       const int *stage, int n_stage, int m, int v_max)
 {
     struct states out = { 0 };
 
@@ -198,12 +205,11 @@ static void extend_set(struct states *now, const struct spot_warm_cover *c,
         for (int j = 0; j < n_stage; j++) {
             const struct states swap = a;
             const bool is_last = stage[j] == c->p - 1;
-            const struct stage k = { .cost = spot_migrate_stage_s(cost, c->p, stage[j]),
-                                     .d = d,
-                                     .keep = keep,
-                                     .wiped = is_last && keep > 1 ? d - 1 : d,
-                                     .has_spares = dead < m };
+            struct stage k = *like;
 
+            k.cost = spot_migrate_stage_s(cost, c->p, stage[j]);
+            k.wiped = is_last && k.keep > 1 ? k.d - 1 : k.d;
+            k.has_spares = dead < m;
             b.n = 0;
             extend(&a, &b, &k, v_max);
             a = b;
@@ -239,8 +245,9 @@ static struct spot_ways kept_ways(int d, int n_stage, int m, int v_max)
 }
 
 void spot_warm_move(const struct spot_warm_cover *c, const struct spot_migrate_cost *cost, int d,
-                    int keep, int v_max, double *move, double *lost)
+                    int keep, int most, int v_max, double *move, double *lost)
 {
+    const struct stage like = { .d = d, .keep = keep, .most = most };
     int *const stage = spot_xcalloc((size_t)c->p, sizeof(*stage));
     struct spot_ways kept = { { 1 } }, some;
     struct states now = { 0 };
@@ -250,13 +257,13 @@ void spot_warm_move(const struct spot_warm_cover *c, const struct spot_migrate_c
     for (int i = 0; i < c->n_set; i++) {
         const int n = stages_of(c, cost, i, stage);
 
-        extend_set(&now, c, cost, d, keep, stage, n, c->spares[i], v_max);
+        extend_set(&now, c, cost, &like, stage, n, c->spares[i], v_max);
         some = kept_ways(d, n, c->spares[i], v_max);
         kept = spot_ways_times(&kept, &some, v_max);
     }
     for (int k = 0; k < c->p; k++)
         if (c->set[k] < 0) {
-            extend_set(&now, c, cost, d, keep, &k, 1, 0, v_max);
+            extend_set(&now, c, cost, &like, &k, 1, 0, v_max);
             some = kept_ways(d, 1, 0, v_max);
             kept = spot_ways_times(&kept, &some, v_max);
         }

@@ -40,9 +40,11 @@ double spot_warm_mirror_s(const struct spot_warm_cover *cover,
  *   X  stages that are short count only where spares that are left cannot take the places, the
  *      costliest first;
  *   Y  a stage counts as held by nobody only where its spares died, too.
- * lost[v] = probability that some stage is held by nobody, all its replicas and spares dead. */
+ * Only draws in which no stage loses more than `most` replicas count (most >= d: all do); the
+ * others add nothing to move[]. lost[v] = probability that some stage is held by nobody, all its
+ * replicas and spares dead. */
 void spot_warm_move(const struct spot_warm_cover *cover, const struct spot_migrate_cost *cost,
-                    int d, int keep, int v_max, double *move, double *lost);
+                    int d, int keep, int most, int v_max, double *move, double *lost);
 
 #ifdef __cplusplus
 }
