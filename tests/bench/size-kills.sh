@@ -23,7 +23,7 @@ declare -A id=()
 pids=()
 cleanup() {
     [ ${#pids[@]} -eq 0 ] || kill -KILL "${pids[@]}" 2>/dev/null || true
-    wait 2>/dev/null || true
+    { wait; } 2>/dev/null || true
     rm -rf "$tmp"
 }
 trap cleanup EXIT
@@ -66,14 +66,15 @@ part_of_step() {
 }
 
 hit() { # K: one of those who are there
-    local names=("${!id[@]}") kind=KILL victim
+    local names=("${!id[@]}") kind=KILL victim line
     mapfile -t names < <(printf '%s\n' "${names[@]}" | sort)
     victim=${names[$((RANDOM % ${#names[@]}))]}
     [ $((RANDOM % 2)) -eq 0 ] || kind=TERM
+    line=$(wc -l <"$log")
     kill -$kind "${id[$victim]}" 2>/dev/null || return 0
     [ $kind = TERM ] || { wait "${id[$victim]}"; } 2>/dev/null || true
     unset "id[$victim]"
-    jq -nc --arg kind $kind --arg name "$victim" --argjson line "$(wc -l <"$log")" '{kind: $kind, name: $name, line: $line}' \
+    jq -nc --arg kind $kind --arg name "$victim" --argjson line "$line" '{kind: $kind, name: $name, line: $line}' \
         >>"$out/hits"
     worker "r$1"
 }
