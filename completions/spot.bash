@@ -15,7 +15,7 @@ _spot() {
     'spot-migrate recv') options='--connect --listen --via --duplex --key-file --timeout --wait --streams --window --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate bench') options='--output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate '*) commands='plan assign pack unpack verify list extract send recv bench' options='' ;;
-    'spot-plan train') options='--job --forecast --now --spares --epoch --objective --usd-per-sample --solver --current --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-plan train') options='--job --forecast --now --spares --warm --epoch --objective --usd-per-sample --solver --current --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan serve') options='--job --now --forecast --rate --load --window --solver --slo --dispersion --current --stay --loss-per-h --switch --layout --cluster --boot --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan fleet') options='--kind --catalogue --load --market --forecast --prices --unserved --tail --cold-start --rho --policy --slices --regions --types --deny --zone-max --current --requests --window --time --up --down --scenarios --fresh --correlation --region-correlation --gap --limit --job --loss --loss-now --samples --deadline --restart --losses-per-h --solver --explain --output --format --seed --quiet --verbose --provenance --help --help-all --version' ;;
     'spot-plan deadline') options='--work --deadline --restart --egress-usd --hour-usd --done --elapsed --now --at --catalogue --forecast --trace --zone --has-spot --tick --spot-usd-per-h --on-demand-usd-per-h --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
@@ -48,8 +48,8 @@ _spot() {
     'spot-run stop') options='--join --key-file --join-timeout --quiet --help --version' ;;
     'spot-run status') options='--join --key-file --join-timeout --format --watch --help --version' ;;
     'spot-run report') options='--reference --plot --speedup --spot-price --on-demand-price --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-run eval') options='--data --load --state --step --tokenizer --tokens --seq --stride --across --batch --threads --kernel --output --format --quiet --provenance --help --version' ;;
-    'spot-run export') options='--state --step --join --key-file --join-timeout --output --dtype --tokenizer --force --quiet --help --version' ;;
+    'spot-run eval') options='--data --load --state --state-command --state-timeout --step --tokenizer --tokens --seq --stride --across --batch --threads --kernel --output --format --quiet --provenance --help --version' ;;
+    'spot-run export') options='--state --step --state-command --state-timeout --join --key-file --join-timeout --output --dtype --tokenizer --force --quiet --help --version' ;;
     'spot-run '*) commands='train serve exec ledger commit profile tokenize worker notice replan roll stop status report eval export' options='' ;;
     *) return ;;
     esac

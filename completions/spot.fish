@@ -115,6 +115,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from train' -l job -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l now -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l spares -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l warm -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l epoch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l objective -x -a 'samples usd-per-sample mix'
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l usd-per-sample -r
@@ -834,6 +835,8 @@ complete -c spot-run -n '__fish_seen_subcommand_from report' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l data -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l load -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l state -r
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l state-command -r
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l state-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l step -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l tokenizer -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l tokens -x -a 'bytes u16 u32'
@@ -851,6 +854,8 @@ complete -c spot-run -n '__fish_seen_subcommand_from eval' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l step -r
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l state-command -r
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l state-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l join-timeout -r

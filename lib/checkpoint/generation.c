@@ -259,6 +259,9 @@ static int scan_piece(void *user, const void *piece, size_t n, struct spot_err *
 {
     struct scan *const scan = user;
 
+    if (n > scan->n_byte - scan->at) /* a store may give what it likes */
+        return spot_err_set(err, SPOT_EDATA, "there are more than the %zu bytes of the manifest",
+                            scan->n_byte);
     for (size_t i = 0; i < n && scan->at + i < HEAD_BYTE; i++)
         scan->head[scan->at + i] = ((const uint8_t *)piece)[i];
     scan->at += n;

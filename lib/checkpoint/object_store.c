@@ -7,10 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/object_key.h"
+#include "checkpoint/state_text.h"
 #include "common/random.h"
 #include "common/xalloc.h"
 
-enum { KEY_SIZE = 96, OWNER_SIZE = 34, LIST_BYTE_MAX = 64 << 20, MANIFEST_BYTE_MAX = 1 << 20 };
+enum {
+    OWNER_SIZE = 34,
+    LIST_BYTE_MAX = 64 << 20,
+    MANIFEST_BYTE_MAX = 1 << 20,
+    NOTE_BYTE_MAX = 64 << 20
+};
+
+static const char note_key[] = "job.json";
 
 /* A generation. */
 struct entry {
@@ -56,139 +65,7 @@ void spot_objects_free(struct spot_objects *o)
     free(o);
 }
 
-/* --- bytes that come and go -------------------------------------------------------- */
-
-struct text {
-    struct spot_buf buf;
-    size_t most;
-    const char *key;
-};
-
-static int rewind_text(void *user, struct spot_err *err)
-{
-    struct text *const t = user;
-
-    (void)err;
-    t->buf.n = 0;
-    return 0;
-}
-
-static int take_text(void *user, const void *data, size_t n_byte, struct spot_err *err)
-{
-    struct text *const t = user;
-
-    if (n_byte > t->most - t->buf.n)
-        return spot_err_set(err, SPOT_EDATA, "state command: '%s' is of more than %zu bytes",
-                            t->key, t->most);
-    spot_buf_add(&t->buf, data, n_byte);
-    return 0;
-}
-
-/* With a NUL behind it. */
-static int run_for_text(struct spot_objects *o, const char *verb, const char *key, size_t most,
-                        struct spot_buf *out, struct spot_err *err)
-{
-    struct text t = { .most = most, .key = key };
-    const struct spot_command_io io = { .rewind = rewind_text, .take = take_text, .user = &t };
-    const int rc = spot_state_command_run(&o->command, verb, key, &io, err);
-
-    spot_buf_more(&t.buf, 1)[0] = '\0';
-    *out = t.buf;
-    if (rc)
-        spot_buf_release(out);
-    return rc;
-}
-
-static int next_text(void *user, struct spot_buf *piece, struct spot_err *err)
-{
-    const char *const text = user;
-
-    (void)err;
-    spot_buf_add(piece, text, strlen(text));
-    return 0;
-}
-
-static int put_text(struct spot_objects *o, const char *key, const char *text, struct spot_err *err)
-{
-    char *const copy = spot_xstrdup(text);
-    const struct spot_command_io io = { .next = next_text, .user = copy };
-    const int rc = spot_state_command_run(&o->command, "put", key, &io, err);
-
-    free(copy);
-    return rc;
-}
-
 /* --- what there is ------------------------------------------------------------------ */
-
-static void key_of(char key[KEY_SIZE], int64_t step, uint64_t nonce, const char *name)
-{
-    snprintf(key, KEY_SIZE, "gen-%012" PRId64 ".%016" PRIx64 "/%s", step, nonce, name);
-}
-
-enum { BUNDLE_NAME_SIZE = 24 };
-
-static void bundle_name(char name[BUNDLE_NAME_SIZE], int bundle)
-{
-    snprintf(name, BUNDLE_NAME_SIZE, "bundle-%04d", bundle);
-}
-
-static void bundle_key(char key[KEY_SIZE], int64_t step, uint64_t nonce, int bundle)
-{
-    char name[BUNDLE_NAME_SIZE];
-
-    bundle_name(name, bundle);
-    key_of(key, step, nonce, name);
-}
-
-/* A line "BYTES KEY". */
-struct line {
-    uint64_t n_byte;
-    int64_t step; /* -1: a key that is none of ours */
-    uint64_t nonce;
-    const char *name; /* behind the last '/' */
-    const char *key;
-};
-
-/* "gen-STEP.NONCE/NAME" as key_of() writes it, to the letter; else the step stays -1. */
-static void read_key(struct line *line)
-{
-    char again[KEY_SIZE], *end;
-    int64_t step;
-    uint64_t nonce;
-
-    if (strncmp(line->key, "gen-", 4) != 0)
-        return;
-    step = strtoll(line->key + 4, &end, 10);
-    if (step < 0 || *end != '.')
-        return;
-    nonce = strtoull(end + 1, &end, 16);
-    if (*end != '/')
-        return;
-    key_of(again, step, nonce, end + 1);
-    if (strcmp(again, line->key) != 0)
-        return;
-    line->step = step;
-    line->nonce = nonce;
-    line->name = end + 1;
-}
-
-static bool next_line(char **at, struct line *line)
-{
-    char *text = *at, *const end = strchr(text, '\n');
-
-    if (!*text)
-        return false;
-    *at = end ? end + 1 : text + strlen(text);
-    if (end)
-        *end = '\0';
-    *line = (struct line){ .step = -1, .name = "", .key = "" };
-    line->n_byte = strtoull(text, &text, 10);
-    while (*text == ' ' || *text == '\t')
-        text++;
-    line->key = text;
-    read_key(line);
-    return true;
-}
 
 /* With the lock. */
 static struct entry *find(struct spot_objects *o, int64_t step, uint64_t nonce)
@@ -223,15 +100,15 @@ static struct entry *add(struct spot_objects *o, int64_t step, uint64_t nonce)
 int spot_objects_look(struct spot_objects *o, struct spot_err *err)
 {
     struct spot_buf list;
-    struct line line;
+    struct spot_object_line line;
     char *at;
 
-    if (run_for_text(o, "list", "gen-", LIST_BYTE_MAX, &list, err))
+    if (spot_state_text_get(&o->command, "list", "gen-", LIST_BYTE_MAX, &list, err))
         return -1;
     pthread_mutex_lock(&o->lock);
     clear(o);
     at = (char *)list.data;
-    while (next_line(&at, &line))
+    while (spot_object_next_line(&at, &line))
         if (line.step >= 0) {
             struct entry *const e = add(o, line.step, line.nonce);
 
@@ -287,7 +164,7 @@ char *spot_objects_manifest(struct spot_objects *o, int64_t step, size_t *n_byte
 {
     struct spot_buf text = { 0 };
     struct entry *e;
-    char key[KEY_SIZE];
+    char key[SPOT_OBJECT_KEY_SIZE];
     uint64_t nonce;
 
     if (nonce_of(o, step, &nonce, err))
@@ -298,8 +175,8 @@ char *spot_objects_manifest(struct spot_objects *o, int64_t step, size_t *n_byte
         spot_buf_add(&text, e->text, e->n_text);
     pthread_mutex_unlock(&o->lock);
     if (!text.n) {
-        key_of(key, step, nonce, "manifest.json");
-        if (run_for_text(o, "get", key, MANIFEST_BYTE_MAX, &text, err))
+        spot_object_key(key, step, nonce, "manifest.json");
+        if (spot_state_text_get(&o->command, "get", key, MANIFEST_BYTE_MAX, &text, err))
             return NULL;
         pthread_mutex_lock(&o->lock);
         e = find(o, step, nonce);
@@ -343,14 +220,14 @@ int spot_objects_get(struct spot_objects *o, int64_t step, int bundle,
                      int (*take)(void *user, const void *data, size_t n_byte, struct spot_err *err),
                      void *user, struct spot_err *err)
 {
-    char key[KEY_SIZE];
+    char key[SPOT_OBJECT_KEY_SIZE];
     struct once once = { .take = take, .user = user, .key = key };
     const struct spot_command_io io = { .rewind = rewind_once, .take = take_once, .user = &once };
     uint64_t nonce;
 
     if (nonce_of(o, step, &nonce, err))
         return -1;
-    bundle_key(key, step, nonce, bundle);
+    spot_object_bundle_key(key, step, nonce, bundle);
     return spot_state_command_run(&o->command, "get", key, &io, err);
 }
 
@@ -366,24 +243,34 @@ static bool parse_owner(const char *text, uint64_t *job, uint64_t *owner)
     return end != text && *end == ' ' && last != end;
 }
 
+static int is_listed(struct spot_objects *o, const char *key, bool *is_there, struct spot_err *err)
+{
+    struct spot_buf text;
+    struct spot_object_line line;
+    char *at;
+
+    *is_there = false;
+    if (spot_state_text_get(&o->command, "list", key, LIST_BYTE_MAX, &text, err))
+        return -1;
+    at = (char *)text.data;
+    while (spot_object_next_line(&at, &line))
+        *is_there |= !strcmp(line.key, key);
+    spot_buf_release(&text);
+    return 0;
+}
+
 /* 0 and *job, *owner 0 where nobody has claimed it. */
 static int read_owner(struct spot_objects *o, uint64_t *job, uint64_t *owner, struct spot_err *err)
 {
     struct spot_buf text;
-    struct line line;
-    bool is_there = false, is_owner;
-    char *at;
+    bool is_there, is_owner;
 
     *job = *owner = 0;
-    if (run_for_text(o, "list", "owner", LIST_BYTE_MAX, &text, err))
+    if (is_listed(o, "owner", &is_there, err))
         return -1;
-    at = (char *)text.data;
-    while (next_line(&at, &line))
-        is_there |= !strcmp(line.key, "owner");
-    spot_buf_release(&text);
     if (!is_there)
         return 0;
-    if (run_for_text(o, "get", "owner", OWNER_SIZE, &text, err))
+    if (spot_state_text_get(&o->command, "get", "owner", OWNER_SIZE, &text, err))
         return -1;
     is_owner = parse_owner((const char *)text.data, job, owner);
     spot_buf_release(&text);
@@ -407,19 +294,19 @@ static void delete_key(struct spot_objects *o, const char *key)
 /* The manifest first: what is without is no generation. */
 static void drop(struct spot_objects *o, int64_t step, uint64_t nonce)
 {
-    char prefix[KEY_SIZE], key[KEY_SIZE];
+    char prefix[SPOT_OBJECT_KEY_SIZE], key[SPOT_OBJECT_KEY_SIZE];
     struct spot_buf list;
-    struct line line;
+    struct spot_object_line line;
     char *at;
 
-    key_of(prefix, step, nonce, "");
-    key_of(key, step, nonce, "manifest.json");
-    if (run_for_text(o, "list", prefix, LIST_BYTE_MAX, &list, NULL))
+    spot_object_key(prefix, step, nonce, "");
+    spot_object_key(key, step, nonce, "manifest.json");
+    if (spot_state_text_get(&o->command, "list", prefix, LIST_BYTE_MAX, &list, NULL))
         return;
     if (strstr((const char *)list.data, key))
         delete_key(o, key);
     at = (char *)list.data;
-    while (next_line(&at, &line))
+    while (spot_object_next_line(&at, &line))
         if (line.step == step && line.nonce == nonce && strcmp(line.key, key) != 0)
             delete_key(o, line.key);
     spot_buf_release(&list);
@@ -469,7 +356,7 @@ int spot_objects_claim(struct spot_objects *o, uint64_t job, struct spot_err *er
         return -1;
     owner |= 1;
     snprintf(text, sizeof(text), "%016" PRIx64 " %016" PRIx64, job, owner);
-    if (put_text(o, "owner", text, err) || spot_objects_look(o, err))
+    if (spot_state_text_put(&o->command, "owner", text, err) || spot_objects_look(o, err))
         return -1;
     pthread_mutex_lock(&o->lock);
     o->job = job;
@@ -491,51 +378,70 @@ bool spot_objects_is_owned_by(struct spot_objects *o, uint64_t owner)
     return owner && !read_owner(o, &job, &now, NULL) && now == owner;
 }
 
+static int check_owner(struct spot_objects *o, struct spot_err *err)
+{
+    uint64_t job, owner;
+
+    if (read_owner(o, &job, &owner, err))
+        return -1;
+    return owner == o->owner
+               ? 0
+               : spot_err_set(err, SPOT_ESYS, "another coordinator has taken over the store");
+}
+
+/* --- what the job is ------------------------------------------------------------------------ */
+
+int spot_objects_put_note(struct spot_objects *o, const char *text, struct spot_err *err)
+{
+    return check_owner(o, err) ? -1 : spot_state_text_put(&o->command, note_key, text, err);
+}
+
+int spot_objects_note(struct spot_objects *o, char **text, size_t *n_byte, struct spot_err *err)
+{
+    struct spot_buf buf;
+    bool is_there;
+
+    if (is_listed(o, note_key, &is_there, err))
+        return -1;
+    if (!is_there)
+        return 0;
+    if (spot_state_text_get(&o->command, "get", note_key, NOTE_BYTE_MAX, &buf, err))
+        return -1;
+    *text = (char *)buf.data;
+    *n_byte = buf.n;
+    return 1;
+}
+
 /* --- writing -------------------------------------------------------------------------------- */
 
 int spot_objects_put(struct spot_objects *o, int64_t step, uint64_t nonce, int bundle,
                      const struct spot_command_io *io, struct spot_err *err)
 {
-    char key[KEY_SIZE];
+    char key[SPOT_OBJECT_KEY_SIZE];
 
-    bundle_key(key, step, nonce, bundle);
+    spot_object_bundle_key(key, step, nonce, bundle);
     return spot_state_command_run(&o->command, "put", key, io, err);
-}
-
-/* The B of "bundle-B" as bundle_key() writes it; -1: it is no such name. */
-static int bundle_named(const char *name, int n_bundle)
-{
-    char again[BUNDLE_NAME_SIZE];
-    int64_t b;
-
-    if (strncmp(name, "bundle-", 7) != 0)
-        return -1;
-    b = strtoll(name + 7, NULL, 10);
-    if (b < 0 || b >= n_bundle)
-        return -1;
-    bundle_name(again, (int)b);
-    return strcmp(again, name) ? -1 : (int)b;
 }
 
 /* Are all objects there, of the sizes that were written? */
 static int check_sizes(struct spot_objects *o, int64_t step, uint64_t nonce,
                        const struct spot_written *written, int n_bundle, struct spot_err *err)
 {
-    char prefix[KEY_SIZE];
+    char prefix[SPOT_OBJECT_KEY_SIZE];
     struct spot_buf list;
-    struct line line;
+    struct spot_object_line line;
     uint64_t *const got = spot_xcalloc((size_t)n_bundle, sizeof(*got));
     int rc = 0;
     char *at;
 
-    key_of(prefix, step, nonce, "");
-    if (run_for_text(o, "list", prefix, LIST_BYTE_MAX, &list, err)) {
+    spot_object_key(prefix, step, nonce, "");
+    if (spot_state_text_get(&o->command, "list", prefix, LIST_BYTE_MAX, &list, err)) {
         free(got);
         return -1;
     }
     at = (char *)list.data;
-    while (next_line(&at, &line)) {
-        const int b = bundle_named(line.name, n_bundle);
+    while (spot_object_next_line(&at, &line)) {
+        const int b = spot_object_bundle_named(line.name, n_bundle);
 
         if (line.step == step && line.nonce == nonce && b >= 0)
             got[b] = line.n_byte;
@@ -560,27 +466,16 @@ int spot_objects_check(struct spot_objects *o, int64_t step, const struct spot_w
                                           : check_sizes(o, step, nonce, written, n_bundle, err);
 }
 
-static int check_owner(struct spot_objects *o, struct spot_err *err)
-{
-    uint64_t job, owner;
-
-    if (read_owner(o, &job, &owner, err))
-        return -1;
-    return owner == o->owner
-               ? 0
-               : spot_err_set(err, SPOT_ESYS, "another coordinator has taken over the store");
-}
-
 static int put_manifest(struct spot_objects *o, int64_t step, uint64_t nonce, const char *manifest,
                         struct spot_err *err)
 {
-    char key[KEY_SIZE];
+    char key[SPOT_OBJECT_KEY_SIZE];
     struct spot_buf again;
     bool is_same;
 
-    key_of(key, step, nonce, "manifest.json");
-    if (put_text(o, key, manifest, err) ||
-        run_for_text(o, "get", key, MANIFEST_BYTE_MAX, &again, err))
+    spot_object_key(key, step, nonce, "manifest.json");
+    if (spot_state_text_put(&o->command, key, manifest, err) ||
+        spot_state_text_get(&o->command, "get", key, MANIFEST_BYTE_MAX, &again, err))
         return -1;
     is_same = !strcmp((const char *)again.data, manifest);
     spot_buf_release(&again);
@@ -628,14 +523,14 @@ void spot_objects_drop_unfinished(struct spot_objects *o, int64_t step, uint64_t
 
 void spot_objects_set_aside(struct spot_objects *o, int64_t step)
 {
-    char key[KEY_SIZE];
+    char key[SPOT_OBJECT_KEY_SIZE];
     struct entry *e;
     uint64_t nonce;
 
     if (nonce_of(o, step, &nonce, NULL))
         return;
-    key_of(key, step, nonce, "bad");
-    (void)put_text(o, key, "damaged\n", NULL);
+    spot_object_key(key, step, nonce, "bad");
+    (void)spot_state_text_put(&o->command, key, "damaged\n", NULL);
     pthread_mutex_lock(&o->lock);
     e = find(o, step, nonce);
     if (e)

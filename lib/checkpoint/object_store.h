@@ -3,6 +3,7 @@
  * of a training job, numbered by their step, and commits of a foreign one (host/state_bucket.h).
  *
  *   owner                        "JOB NONCE": whose they are, and who writes them now
+ *   job.json                     what the job is (spot.training/1), for who has the store alone
  *   gen-STEP.NONCE/bundle-BBBB   bytes of bundle_io.h
  *   gen-STEP.NONCE/manifest.json written last: then it is a generation
  *   gen-STEP.NONCE/bad           it was found damaged, and counts no more
@@ -38,6 +39,13 @@ int spot_objects_claim(struct spot_objects *objects, uint64_t job, struct spot_e
 uint64_t spot_objects_owner(const struct spot_objects *objects);
 /* Is this the store of who claimed it under that number? */
 bool spot_objects_is_owned_by(struct spot_objects *objects, uint64_t owner);
+
+/* What the job is, in the words of who writes generations: put it, if nobody else has claimed the
+ * store (0, or -1 with *err). Get it: 1 with *text, n_byte and a NUL, freed by the caller; 0 where
+ * there is none; -1 with *err. */
+int spot_objects_put_note(struct spot_objects *objects, const char *text, struct spot_err *err);
+int spot_objects_note(struct spot_objects *objects, char **text, size_t *n_byte,
+                      struct spot_err *err);
 
 /* Look which generations there are. Returns 0, or -1 with *err. */
 int spot_objects_look(struct spot_objects *objects, struct spot_err *err);

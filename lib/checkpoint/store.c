@@ -314,6 +314,11 @@ const char *spot_store_place(const struct spot_store *s)
     return s->disk.objects ? "the store of --state-command" : s->disk.dir;
 }
 
+int spot_store_put_note(struct spot_store *s, const char *text, struct spot_err *err)
+{
+    return spot_objects_put_note(s->disk.objects, text, err);
+}
+
 bool spot_store_is_behind(const struct spot_store *s)
 {
     return s->disk.objects != NULL;

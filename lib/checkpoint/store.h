@@ -38,6 +38,8 @@ struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
 struct spot_store *spot_store_open_behind(const char *dir, const char *command, double timeout_s,
                                           uint64_t job, int n_bundle, struct spot_err *err);
 bool spot_store_is_behind(const struct spot_store *store);
+/* What the job is, beside the generations behind a command. Returns 0, or -1 with *err. */
+int spot_store_put_note(struct spot_store *store, const char *text, struct spot_err *err);
 void spot_store_close(struct spot_store *store);
 
 /* Where the state is, for people. */

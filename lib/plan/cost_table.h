@@ -45,6 +45,9 @@ struct spot_cost_table {
     struct spot_cost_outcomes **outcomes;
     /* Set after init, before anything is asked for. */
     bool carries_rest; /* an unfinished migration is carried on, parcae.h */
+    int warm;          /* spares that mirror stages beside a grid, at most (warm_spare.h) */
+    struct spot_warm_change ***warmed; /* [(warm + 1) * n_grid], as asked for */
+    double *warm_rate;                 /* [(warm + 1) * n_grid], made with them */
     bool is_released; /* prices as in Parcae's release where those differ: the start broadcasts, and
                          in a repartition ties go to the lower instance */
 };
@@ -88,6 +91,17 @@ double spot_cost_least_s(const struct spot_cost_table *table, int to, bool is_ke
 /* The same once M is known; averaged over prob it is spot_cost_row. Borrowed; `from` is a grid. */
 const struct spot_cost_outcomes *spot_cost_outcomes(struct spot_cost_table *table, int n, int from,
                                                     int lost);
+
+/* Spares beside a grid of n instances that may mirror stages; those that do, as no stage is too
+ * much for them. Samples per second of a grid that has
+ * them: what they are sent makes steps longer. samples_per_s[] itself without. */
+int spot_cost_warm(const struct spot_cost_table *table, int n, int grid);
+int spot_cost_mirroring(struct spot_cost_table *table, int n, int grid);
+double spot_cost_rate(struct spot_cost_table *table, int n, int grid);
+/* Seconds of a change that those beside `from` save: the transfers to places that they take. Where
+ * P changes none are counted. What they still hold need not be read back: that is not in it, and
+ * is in the price. */
+double spot_cost_warm_saves_s(struct spot_cost_table *table, int n, int from, int lost, int to);
 
 /* Restart of a grid from its checkpoint: what resuming after a suspension costs. */
 double spot_cost_resume_s(const struct spot_cost_table *table, int to);

@@ -46,6 +46,7 @@ struct spot_train_question {
      * lost the rest, it is not known which: the change from it is priced as at that loss. At most
      * throughput->n_max instances. */
     int current_d, current_p;
+    int warm;      /* spares that mirror stages, now and later, at most (train/warm_spare.h) */
     int leaving;   /* instances of `now` that are under notice */
     int horizon;   /* intervals that expectations are told for; the job's look-ahead */
     int exact_max; /* up to this size all grids and counts are considered; 0: as many as a cost
@@ -55,9 +56,12 @@ struct spot_train_question {
 /* What one grid promises. */
 struct spot_train_choice {
     int d, p;
-    int spares;    /* instances kept beside the grid; under an objective in money the rest leave */
-    double raw;    /* samples_per_s while nothing happens */
-    double cost_s; /* of the change from what runs now */
+    int spares; /* instances kept beside the grid; under an objective in money the rest leave */
+    double raw; /* samples_per_s while nothing happens */
+    int warm;   /* of the spares, those that mirror stages */
+    double mirror_share;  /* of a step's time, for what they are sent */
+    double warm_saves_s;  /* of the change that one loss makes, on average */
+    double cost_s;        /* of the change from what runs now */
     double usd_per_h;     /* of the grid and its spares; -1 without a price */
     double score;         /* what is maximised */
     double samples_per_s; /* expected: after the next interval's losses, or over the horizon */

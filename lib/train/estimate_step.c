@@ -66,25 +66,13 @@ static int time_layer(const struct spot_estimate_options *o, const struct spot_k
     return stage ? 0 : -1;
 }
 
-/* Times of the microbatches of the longest pipeline: its slowest stage all of them, the others one
- * to fill it and one to drain it. */
+/* The time of a step in that of a layer and microbatch. */
 static double in_layers(const struct spot_estimate_options *o)
 {
     const struct spot_job_config *const c = o->config;
-    const int64_t G = spot_job_microbatches(c), m = (G + o->grid.D - 1) / o->grid.D;
-    uint32_t *const stage = spot_xcalloc((size_t)o->grid.P + 1, sizeof(*stage));
-    const double layer = spot_grid_cost(&c->shape, 1, 2);
-    double most = 0, all = 0;
 
-    spot_grid_stages(&c->shape, (uint32_t)o->grid.P, stage);
-    for (int64_t p = 0; p < o->grid.P; p++) {
-        const double cost = spot_grid_cost(&c->shape, stage[p], stage[p + 1]) / layer;
-
-        most = cost > most ? cost : most;
-        all += cost;
-    }
-    free(stage);
-    return ((double)m * most + all - most) / (double)o->grid.M;
+    return spot_grid_work(&c->shape, &o->grid, spot_job_microbatches(c)) /
+           spot_grid_cost(&c->shape, 1, 2);
 }
 
 int spot_estimate_step(const struct spot_estimate_options *o, int64_t n_sharing, double *step_s,

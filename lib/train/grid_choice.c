@@ -42,6 +42,24 @@ double spot_grid_cost(const struct spot_shape *shape, uint32_t begin, uint32_t e
     return sum;
 }
 
+double spot_grid_work(const struct spot_shape *shape, const struct spot_grid *grid,
+                      int64_t n_microbatch)
+{
+    const int64_t m = (n_microbatch + grid->D - 1) / grid->D;
+    uint32_t *const stage = spot_xcalloc((size_t)grid->P + 1, sizeof(*stage));
+    double most = 0, all = 0;
+
+    spot_grid_stages(shape, (uint32_t)grid->P, stage);
+    for (int64_t p = 0; p < grid->P; p++) {
+        const double cost = spot_grid_cost(shape, stage[p], stage[p + 1]);
+
+        most = cost > most ? cost : most;
+        all += cost;
+    }
+    free(stage);
+    return ((double)m * most + all - most) / (double)grid->M;
+}
+
 void spot_grid_stages(const struct spot_shape *shape, uint32_t P, uint32_t *stage)
 {
     const uint32_t n = (uint32_t)spot_shape_bundles(shape);

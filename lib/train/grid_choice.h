@@ -24,6 +24,12 @@ struct spot_grid spot_grid_choose(uint32_t n, const struct spot_grid *want, int6
 /* Multiply-adds of bundles [begin, end) for one sequence, up to a factor that all share. */
 double spot_grid_cost(const struct spot_shape *shape, uint32_t begin, uint32_t end);
 
+/* Work of a step on a grid, in that unit, that comes one after the other: the slowest stage has all
+ * microbatches of the longest pipeline, the others one to fill it and one to drain it; a tensor
+ * group shares. What a step sends is not in it. */
+double spot_grid_work(const struct spot_shape *shape, const struct spot_grid *grid,
+                      int64_t n_microbatch);
+
 /* Cut the bundles into P stages so that the slowest is as fast as can be; stage[P + 1] gets the
  * boundaries. Exact dynamic programming over multiply-adds; ties leave more to later stages. */
 void spot_grid_stages(const struct spot_shape *shape, uint32_t P, uint32_t *stage);

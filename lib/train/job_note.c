@@ -186,6 +186,18 @@ int spot_job_note_load(struct spot_job_note *note, const char *dir, struct spot_
     return rc;
 }
 
+int spot_job_note_parse(struct spot_job_note *note, const char *text, size_t n_byte,
+                        const char *source, struct spot_err *err)
+{
+    *note = (struct spot_job_note){ .data = NULL };
+    if (spot_json_parse(&note->doc, text, n_byte, source, err))
+        return -1;
+    if (read_note(note, err) > 0)
+        return 0;
+    spot_job_note_release(note);
+    return -1;
+}
+
 void spot_job_note_release(struct spot_job_note *note)
 {
     if (note->doc.root)
@@ -280,16 +292,13 @@ static void put_changes(struct spot_jw *jw, const struct spot_job_config *c)
     spot_jw_end(jw);
 }
 
-int spot_job_note_write(const char *dir, const struct spot_job_config *config,
-                        const struct spot_coordinator_options *o, struct spot_err *err)
+static int put_note(FILE *out, const struct spot_job_config *config,
+                    const struct spot_coordinator_options *o, struct spot_err *err)
 {
-    char *const path = path_in(dir), *const tokenizer = absolute(o->tokenizer),
-                *const load = absolute(o->load);
+    char *const tokenizer = absolute(o->tokenizer), *const load = absolute(o->load);
     struct spot_job_note note;
     struct texts text = { 0 };
-    struct spot_out out;
     struct spot_jw jw;
-    int rc;
 
     fill(&note, config, &text);
     note.tokens = o->bpe || o->token_byte == 1 ? "bytes" : o->token_byte == 2 ? "u16" : "u32";
@@ -297,23 +306,47 @@ int spot_job_note_write(const char *dir, const struct spot_job_config *config,
     note.load = load ? load : "";
     note.val_every = o->val_every;
     note.val_batches = o->val_batches;
-    rc = spot_out_open(&out, path, err);
-    if (!rc) {
-        spot_jw_init(&jw, out.file, true);
-        spot_jw_object(&jw, NULL);
-        spot_jw_str(&jw, "schema", "spot.training/1");
-        spot_jw_fields(&jw, spot_job_note_field, &note);
-        put_paths(&jw, "data", o->data, o->n_data);
-        put_paths(&jw, "val_data", o->val_data, o->n_val_data);
-        if (config->n_change)
-            put_changes(&jw, config);
-        spot_jw_end(&jw);
-        rc = spot_out_finish(&out, spot_jw_close(&jw, err), err);
-    }
+    spot_jw_init(&jw, out, true);
+    spot_jw_object(&jw, NULL);
+    spot_jw_str(&jw, "schema", "spot.training/1");
+    spot_jw_fields(&jw, spot_job_note_field, &note);
+    put_paths(&jw, "data", o->data, o->n_data);
+    put_paths(&jw, "val_data", o->val_data, o->n_val_data);
+    if (config->n_change)
+        put_changes(&jw, config);
+    spot_jw_end(&jw);
     free(tokenizer);
     free(load);
+    return spot_jw_close(&jw, err);
+}
+
+int spot_job_note_write(const char *dir, const struct spot_job_config *config,
+                        const struct spot_coordinator_options *o, struct spot_err *err)
+{
+    char *const path = path_in(dir);
+    struct spot_out out;
+    int rc = spot_out_open(&out, path, err);
+
+    if (!rc)
+        rc = spot_out_finish(&out, put_note(out.file, config, o, err), err);
     free(path);
     return rc;
+}
+
+char *spot_job_note_text(const struct spot_job_config *config,
+                         const struct spot_coordinator_options *o, struct spot_err *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *const memory = open_memstream(&text, &n);
+    int rc = memory ? put_note(memory, config, o, err) : -1;
+
+    if (!memory || fclose(memory))
+        rc = spot_err_sys(err, "cannot write what the job is");
+    if (!rc)
+        return text;
+    free(text);
+    return NULL;
 }
 
 /* --- comparing ------------------------------------------------------------ */

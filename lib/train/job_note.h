@@ -40,12 +40,19 @@ extern const struct spot_doc_part spot_job_note_part[];
 
 /* Returns 1, 0 where there is none, -1 with *err (SPOT_EDATA, SPOT_ESYS). */
 int spot_job_note_load(struct spot_job_note *note, const char *dir, struct spot_err *err);
+/* Of its text; `source` is for messages. Returns 0, or -1 with *err (SPOT_EDATA). */
+int spot_job_note_parse(struct spot_job_note *note, const char *text, size_t n_byte,
+                        const char *source, struct spot_err *err);
 void spot_job_note_release(struct spot_job_note *note);
 
 /* The job as it was settled: config with hashes and the whole name of the kernel; paths of
  * `options`, which are made absolute. Written only where something is new. */
 int spot_job_note_write(const char *dir, const struct spot_job_config *config,
                         const struct spot_coordinator_options *options, struct spot_err *err);
+
+/* The same as text, freed by the caller; NULL with *err. */
+char *spot_job_note_text(const struct spot_job_config *config,
+                         const struct spot_coordinator_options *options, struct spot_err *err);
 
 /* "--lr 0.5, there 0.001; other --data" in text[n]: how this job differs from that of `dir`; "" if
  * nobody can tell. */

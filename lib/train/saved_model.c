@@ -69,7 +69,12 @@ int spot_saved_model_shorten(struct spot_saved_model *m, int64_t seq, struct spo
     return 0;
 }
 
-/* --- out of a directory ------------------------------------------------------- */
+/* --- out of durable state ------------------------------------------------------- */
+
+const char *spot_saved_place_name(const struct spot_saved_place *place)
+{
+    return place->command ? "the store of --state-command" : place->dir;
+}
 
 static int take_note(struct spot_saved_model *m, const struct spot_job_note *note, const char *dir,
                      struct spot_err *err)
@@ -100,19 +105,40 @@ static int take_note(struct spot_saved_model *m, const struct spot_job_note *not
     return 0;
 }
 
-static int read_note(struct spot_saved_model *m, const char *dir, struct spot_err *err)
+/* 1, 0: there is none, -1 with *err. */
+static int load_note(struct spot_job_note *note, const struct spot_saved_place *place,
+                     struct spot_objects *objects, struct spot_err *err)
 {
-    struct spot_job_note note;
+    char *text = NULL;
+    size_t n;
     int rc;
 
-    if (access(dir, F_OK) && errno == ENOENT)
-        return spot_err_set(err, SPOT_EUSAGE, "there is no '%s'", dir);
-    rc = spot_job_note_load(&note, dir, err);
+    if (place->dir)
+        return access(place->dir, F_OK) && errno == ENOENT
+                   ? spot_err_set(err, SPOT_EUSAGE, "there is no '%s'", place->dir)
+                   : spot_job_note_load(note, place->dir, err);
+    rc = spot_objects_note(objects, &text, &n, err);
+    if (rc > 0 && spot_job_note_parse(note, text, n, "job.json of the store", err))
+        rc = -1;
+    free(text);
+    return rc;
+}
+
+static int read_note(struct spot_saved_model *m, const struct spot_saved_place *place,
+                     struct spot_objects *objects, struct spot_err *err)
+{
+    struct spot_job_note note = { .data = NULL };
+    int rc = load_note(&note, place, objects, err);
+
     if (!rc)
-        return spot_err_set(err, SPOT_EDATA, "'%s' has no job.json: it is no --state of a job",
-                            dir);
+        return place->dir
+                   ? spot_err_set(err, SPOT_EDATA,
+                                  "'%s' has no job.json: it is no --state of a job", place->dir)
+                   : spot_err_set(err, SPOT_EDATA,
+                                  "%s has no job.json: --state DIR of its coordinator has it",
+                                  spot_saved_place_name(place));
     if (rc > 0)
-        rc = take_note(m, &note, dir, err);
+        rc = take_note(m, &note, place->dir ? place->dir : "store", err);
     spot_job_note_release(&note);
     return rc;
 }
@@ -153,6 +179,24 @@ static int read_step(struct spot_saved_model *m, const struct spot_generations *
                         (long long)step, n ? list : "none");
 }
 
+/* A job that runs keeps two. */
+static bool has_gone(const struct spot_generations *g, int64_t step)
+{
+    bool is_there = false;
+    int64_t *there;
+    size_t n;
+
+    if (!g->objects)
+        return !spot_generation_exists(g, step);
+    if (spot_objects_look(g->objects, NULL))
+        return false;
+    there = spot_objects_list(g->objects, &n);
+    for (size_t i = 0; i < n; i++)
+        is_there |= there[i] == step;
+    free(there);
+    return !is_there;
+}
+
 /* The newest that is sound. Returns 1 when a generation went while it was read: a job that runs
  * keeps two. */
 static int read_newest(struct spot_saved_model *m, const struct spot_generations *g,
@@ -167,10 +211,10 @@ static int read_newest(struct spot_saved_model *m, const struct spot_generations
                 warn("%s; the state of step %lld is taken", err->msg, (long long)there[i]);
             return 0;
         }
+        if (has_gone(g, there[i]))
+            return 1;
         if (!spot_generation_is_damage(&why))
             return spot_err_set(err, why.code, "%s", why.msg);
-        if (!spot_generation_exists(g, there[i]))
-            return 1;
         if (!i)
             *err = why;
     }
@@ -182,28 +226,42 @@ static int read_newest(struct spot_saved_model *m, const struct spot_generations
     return spot_err_set(err, SPOT_EDATA, "'%s' holds no state", g->dir);
 }
 
-int spot_saved_model_read(struct spot_saved_model *m, const char *dir, int64_t step,
-                          void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2),
+/* What there is now, to be read once; 1: it went meanwhile. */
+static int read_once(struct spot_saved_model *m, const struct spot_generations *g, int64_t step,
+                     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2), struct spot_err *err)
+{
+    int64_t *there;
+    size_t n;
+    int rc;
+
+    if (g->objects && spot_objects_look(g->objects, err))
+        return -1;
+    there = spot_generation_list(g, &n);
+    rc = step >= 0 ? read_step(m, g, there, n, step, err) : read_newest(m, g, there, n, warn, err);
+    free(there);
+    return rc;
+}
+
+int spot_saved_model_read(struct spot_saved_model *m, const struct spot_saved_place *place,
+                          int64_t step, void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2),
                           struct spot_err *err)
 {
     enum { TRIES = 8 };
-    struct spot_generations g = { .job = 0 };
-    int rc = 1;
+    const struct spot_state_command how = { .command = place->command,
+                                            .limit_s = place->timeout_s };
+    struct spot_generations g = { .objects = place->command ? spot_objects_new(&how) : NULL };
+    int rc;
 
     *m = (struct spot_saved_model){ .bundle = NULL };
-    if (read_note(m, dir, err))
-        return -1;
-    snprintf(g.dir, sizeof(g.dir), "%s", dir);
+    snprintf(g.dir, sizeof(g.dir), "%s", spot_saved_place_name(place));
+    rc = read_note(m, place, g.objects, err);
     g.n_bundle = m->n_bundle;
-    for (int k = 0; rc > 0 && k < TRIES; k++) {
-        size_t n;
-        int64_t *const there = spot_generation_list(&g, &n);
-
-        rc = step >= 0 ? read_step(m, &g, there, n, step, err)
-                       : read_newest(m, &g, there, n, warn, err);
-        free(there);
-    }
-    return rc > 0
-               ? spot_err_set(err, SPOT_ESYS, "'%s': generations go faster than they are read", dir)
-               : rc;
+    if (!rc)
+        rc = 1;
+    for (int k = 0; rc > 0 && k < TRIES; k++)
+        rc = read_once(m, &g, step, warn, err);
+    if (rc > 0)
+        rc = spot_err_set(err, SPOT_ESYS, "'%s': generations go faster than they are read", g.dir);
+    spot_objects_free(g.objects);
+    return rc;
 }

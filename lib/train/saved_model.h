@@ -25,12 +25,22 @@ struct spot_saved_model {
     char *tokenizer; /* where the tokenizer of its text lay; "": its data are tokens */
 };
 
-/* Of a step of which DIR has a generation, or of the newest that is sound: then `warn` (may be
+/* Where the state of a job is: in `dir`, or behind a command of the user (state_command.h). Then
+ * `dir` may be NULL: what the job is, is there, too. */
+struct spot_saved_place {
+    const char *dir, *command;
+    double timeout_s;
+};
+
+/* For people: the directory, or that it is behind the command. */
+const char *spot_saved_place_name(const struct spot_saved_place *place);
+
+/* Of a step of which there is a generation, or of the newest that is sound: then `warn` (may be
  * NULL) is told what is wrong with a newer one. Nothing is changed or locked there: the job may
  * run. Returns 0, or -1 with *err: SPOT_EUSAGE when there is no such directory or step, SPOT_EDATA
  * when nothing sound is there, SPOT_ESYS. Release it in both cases. */
-int spot_saved_model_read(struct spot_saved_model *model, const char *dir, int64_t step,
-                          void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2),
+int spot_saved_model_read(struct spot_saved_model *model, const struct spot_saved_place *place,
+                          int64_t step, void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2),
                           struct spot_err *err);
 
 /* Of the step that a running job has come to: it is made durable there first, as any other

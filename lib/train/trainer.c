@@ -264,9 +264,19 @@ static int log_changes(struct spot_trainer *c, struct spot_err *err)
 /* What the job is, for who goes on with it. */
 static int note_job(const struct spot_trainer *c, struct spot_err *err)
 {
-    return c->options->state && !c->options->observer
-               ? spot_job_note_write(c->options->state, &c->config, c->options, err)
-               : 0;
+    char *text;
+    int rc;
+
+    if (!c->options->state || c->options->observer)
+        return 0;
+    if (spot_job_note_write(c->options->state, &c->config, c->options, err))
+        return -1;
+    if (!spot_store_is_behind(c->store))
+        return 0;
+    text = spot_job_note_text(&c->config, c->options, err);
+    rc = text ? spot_store_put_note(c->store, text, err) : -1;
+    free(text);
+    return rc;
 }
 
 /* What a worker that sees the same files may read by itself. */

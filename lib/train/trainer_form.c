@@ -84,12 +84,15 @@ static struct spot_grid choose(const struct spot_trainer *c)
 
 bool spot_trainer_would_change(void *job, struct spot_view *view)
 {
-    const struct spot_trainer *const c = job;
+    struct spot_trainer *const c = job;
     const struct spot_grid grid = choose(c), now = spot_form_grid(&c->form);
 
     (void)view;
-    return !spot_grid_equal(&grid, &now) || spot_trainer_lacks_buddy(c) ||
-           spot_trainer_lacks_warm(c) || spot_trainer_finds_newer(c) || spot_trainer_breaks_pin(c);
+    if (!spot_grid_equal(&grid, &now) && !spot_trainer_puts_off(c, &grid))
+        return true;
+    /* to mirror takes an epoch, too: who is not worth one for a place is not for that */
+    return spot_trainer_lacks_buddy(c) || (!c->is_put_off && spot_trainer_lacks_warm(c)) ||
+           spot_trainer_finds_newer(c) || spot_trainer_breaks_pin(c);
 }
 
 static void set_grid(struct spot_trainer *c, const struct spot_grid *grid, int64_t step)
@@ -441,6 +444,9 @@ int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err)
         spot_view_hold(view);
         return 0;
     }
+    c->layout_s = spot_clock_s();
+    c->formed_want = c->want;
+    c->is_put_off = false;
     tell_compromise(c, &grid);
     step = sound_step(c, err);
     if (step < 0)

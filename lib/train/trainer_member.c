@@ -42,10 +42,11 @@ int spot_trainer_report(void *job, struct spot_peer *peer, struct spot_wire_in *
     return take_held(job, spot_peer_data(peer), INT64_MAX, in);
 }
 
-static void add_member(const struct spot_trainer *c, struct spot_peer *peer)
+static void add_member(struct spot_trainer *c, struct spot_peer *peer)
 {
     struct spot_trainer_member *const who = spot_xcalloc(1, sizeof(*who));
 
+    spot_trainer_note_members(c);
     who->peer = peer;
     who->held = spot_xcalloc((size_t)c->n_bundle, sizeof(*who->held));
     for (int b = 0; b < c->n_bundle; b++)
@@ -103,9 +104,12 @@ void spot_trainer_welcome(void *job, struct spot_peer *peer, struct spot_buf *ou
 
 void spot_trainer_forget(void *job, struct spot_peer *peer)
 {
+    struct spot_trainer *const c = job;
     struct spot_trainer_member *const who = spot_peer_data(peer);
 
-    spot_trainer_lost_saver(job, spot_peer_id(peer));
+    spot_trainer_note_members(c);
+    c->n_gone++;
+    spot_trainer_lost_saver(c, spot_peer_id(peer));
     free(who->held);
     free(who);
 }

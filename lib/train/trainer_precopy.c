@@ -132,13 +132,9 @@ static void list_precopies(const struct spot_trainer *c, struct spot_form *old)
     old->n_precopied = n_held;
 }
 
-/* All would wait for the longest of the moves. Ahead of the grid it takes whole steps, in which who
- * comes is of no use: less than a step is moved at once, unless the user says how much is. */
-static bool is_worth_it(const struct spot_trainer *c, const struct spot_form *f)
+/* The most that one member is to be handed; -1: one of them cannot mirror, or nothing is. */
+static int64_t most_inflow(const struct spot_trainer *c, const struct spot_form *f)
 {
-    const double least = c->options->precopy_byte >= 0
-                             ? c->options->precopy_byte
-                             : spot_trainer_best_byte_per_s(c) * c->step_s;
     int64_t most = -1;
 
     for (size_t i = 0; i < c->machine->n_member; i++) {
@@ -148,10 +144,24 @@ static bool is_worth_it(const struct spot_trainer *c, const struct spot_form *f)
         if (!n_byte)
             continue;
         if (spot_trainer_member(c, id)->cannot_mirror)
-            return false;
+            return -1;
         most = n_byte > most ? n_byte : most;
     }
-    return most >= 0 && (double)most >= least;
+    return most;
+}
+
+/* All would wait for the longest of the moves; ahead of the grid it takes steps in which who comes
+ * is of no use. Unless the user says from how many bytes on. */
+static bool is_worth_it(struct spot_trainer *c, const struct spot_form *old)
+{
+    const struct spot_grid now = spot_form_grid(old), then = spot_form_grid(&c->form);
+    const int64_t most = most_inflow(c, old);
+
+    if (most < 0)
+        return false;
+    return c->options->precopy_byte >= 0
+               ? (double)most >= c->options->precopy_byte
+               : spot_trainer_is_better_ahead(c, &now, &then, (double)most);
 }
 
 /* As many as half a step's time carries; one, where the user says how much is worth it. */

@@ -8,14 +8,11 @@
 /* 10 Gbit/s, where nothing is known. */
 static const double default_byte_per_s = 1.25e9;
 
-/* With less the time is that of messages, not of the link. */
-static const double least_byte = 32 << 20;
-
 /* It may have waited for a slow sender: the best of what it showed counts, an old one half. */
 double spot_trainer_rate_seen(double before_byte_per_s, double byte, double took_s)
 {
-    return byte >= least_byte && took_s > 0 ? fmax(byte / took_s, before_byte_per_s / 2)
-                                            : before_byte_per_s;
+    return byte >= SPOT_TRAINER_RATE_BYTE && took_s > 0 ? fmax(byte / took_s, before_byte_per_s / 2)
+                                                        : before_byte_per_s;
 }
 
 /* Only the power of two below the best, so that equal machines stay equal, and plans with them. */

@@ -107,19 +107,25 @@ struct spot_trainer {
     double durable_cost_s;        /* the same of a usual generation */
     double calm_s;                /* of a step beside which none is; 0: not known */
     bool has_told_lag;
-    double keep_until_s;     /* what only members set aside hold is made durable until then */
-    size_t precopy_n;        /* pre-copies at a time */
-    double usual_s;          /* of a step, before there were any */
-    bool is_ahead;           /* pre-copies are those of a grid to come */
-    bool is_precopied;       /* all pre-copies are in force: the next grid is due */
-    bool is_redoing;         /* the step was asked for with smaller exponents */
-    double read_s;           /* reading the tokens of the step */
-    struct spot_buf still;   /* tokens of step 0, for an observer of synthetic data */
-    uint32_t n_epoch_commit; /* of the epoch that runs */
-    uint32_t n_drift;        /* commits in a row at which another split was better */
-    uint32_t drift_patience; /* so many are believed; 0: not yet set */
-    int64_t export_step;     /* a client waits until a step as new as this is durable */
-    bool is_final;           /* all steps have committed: collecting the result */
+    double keep_until_s; /* what only members set aside hold is made durable until then */
+    size_t precopy_n;    /* pre-copies at a time */
+    double usual_s;      /* of a step, before there were any */
+    double form_s;       /* of the last epoch formed with next to nothing to move */
+    double layout_s;     /* when the last one was begun */
+    double exposed_s, exposed_since_s;  /* members times seconds, up to then */
+    size_t n_gone;                      /* members in that time */
+    struct spot_grid formed_want;       /* when the form was made */
+    bool is_put_off;                    /* a larger grid is not worth its pause yet */
+    bool is_ahead;                      /* pre-copies are those of a grid to come */
+    bool is_precopied;                  /* all pre-copies are in force: the next grid is due */
+    bool is_redoing;                    /* the step was asked for with smaller exponents */
+    double read_s;                      /* reading the tokens of the step */
+    struct spot_buf still;              /* tokens of step 0, for an observer of synthetic data */
+    uint32_t n_epoch_commit;            /* of the epoch that runs */
+    uint32_t n_drift;                   /* commits in a row at which another split was better */
+    uint32_t drift_patience;            /* so many are believed; 0: not yet set */
+    int64_t export_step;                /* a client waits until a step as new as this is durable */
+    bool is_final;                      /* all steps have committed: collecting the result */
     struct spot_trainer_result *result; /* as far as it came, where the disk will not have it */
     int64_t sent_byte; /* of the newest generation: what members sent instead of writing it */
     uint32_t *saver;   /* [n_bundle], who was asked for it; 0: nobody */
@@ -184,6 +190,9 @@ int spot_trainer_unread(struct spot_trainer *c, uint32_t id, const struct spot_f
 int spot_trainer_restore(struct spot_trainer *c, struct spot_err *err);
 bool spot_trainer_is_restoring(const struct spot_trainer *c);
 
+/* With less the time is that of messages, not of the link. */
+enum { SPOT_TRAINER_RATE_BYTE = 32 << 20 };
+
 /* trainer_rate.c: bytes/s that a member's link was seen to carry, 0: never seen; byte of them came
  * in took_s. What the planner is told of it, given the best of all. */
 double spot_trainer_rate_seen(double before_byte_per_s, double byte, double took_s);
@@ -192,6 +201,15 @@ double spot_trainer_rate_told(double best_byte_per_s, double mine_byte_per_s);
 void spot_trainer_note_moved(const struct spot_trainer *c, struct spot_trainer_member *who);
 double spot_trainer_byte_per_s(const struct spot_trainer *c, const struct spot_trainer_member *who);
 double spot_trainer_best_byte_per_s(const struct spot_trainer *c);
+
+/* trainer_worth.c: members come, go, or are looked at, at a commit. An epoch begins. Is it better
+ * that n_byte, the most that one of them lacks, move ahead of the new grid? Is a grid that only
+ * grows not worth its pause, as members go? It is looked at again at each commit. */
+void spot_trainer_note_members(struct spot_trainer *c);
+void spot_trainer_note_formed(struct spot_trainer *c);
+bool spot_trainer_is_better_ahead(struct spot_trainer *c, const struct spot_grid *now,
+                                  const struct spot_grid *then, double n_byte);
+bool spot_trainer_puts_off(struct spot_trainer *c, const struct spot_grid *then);
 
 /* trainer_buddy.c: who mirrors each stage whose replicas would all go at once; adds the transfers
  * that the mirrors need. */
@@ -207,6 +225,7 @@ bool spot_trainer_same_domain(const struct spot_trainer *c, uint32_t a, uint32_t
 void spot_trainer_warm(struct spot_trainer *c);
 bool spot_trainer_lacks_warm(const struct spot_trainer *c);
 double spot_trainer_warmth(const struct spot_trainer *c, uint32_t id);
+bool spot_trainer_mirrors(const struct spot_trainer *c, uint32_t id, uint32_t p); /* all of it */
 void spot_trainer_cool(const struct spot_trainer *c, struct spot_trainer_member *who);
 
 /* trainer_precopy.c: how many bundles are handed over at first. The form is that of a new grid,

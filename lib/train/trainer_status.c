@@ -46,10 +46,23 @@ void spot_trainer_status(void *job, struct spot_jw *jw)
         spot_jw_int(jw, "M", c->want.M);
         spot_jw_end(jw);
     }
+    if (c->is_put_off)
+        spot_jw_bool(jw, "put_off", true);
     spot_jw_real(jw, "step_s", c->step_s);
     if (c->step_s > 0 && !spot_group_is_suspended(c->group))
         spot_jw_real(jw, "eta_s", c->step_s * (double)(c->config.n_step - c->machine->round));
     spot_jw_real(jw, "tokens_per_s", token_rate(c));
+}
+
+/* The share of the state that it mirrors, and the stages of which it has all. */
+static void put_warmth(const struct spot_trainer *c, uint32_t id, struct spot_jw *jw)
+{
+    spot_jw_real(jw, "warm", spot_trainer_warmth(c, id));
+    spot_jw_array(jw, "mirrors");
+    for (uint32_t p = 0; p < c->form.P; p++)
+        if (spot_trainer_mirrors(c, id, p))
+            spot_jw_int(jw, NULL, p);
+    spot_jw_end(jw);
 }
 
 /* Who only mirrors has no place in the grid. */
@@ -63,7 +76,7 @@ bool spot_trainer_status_member(void *job, const struct spot_peer *peer, struct 
     if (who && *who->device && !strncmp(c->config.kernel, "cuda", 4))
         spot_jw_str(jw, "device", who->device);
     if (position < 0 && c->form.D)
-        spot_jw_real(jw, "warm", spot_trainer_warmth(c, spot_peer_id(peer)));
+        put_warmth(c, spot_peer_id(peer), jw);
     if (position < 0)
         return false;
     at = spot_form_place(&c->form, position);

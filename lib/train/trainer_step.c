@@ -174,6 +174,7 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
 
     (void)view;
     if (c->form.step == c->machine->round) {
+        spot_trainer_note_formed(c);
         spot_trainer_meter_formed(c);
         if (log_formed(c, err))
             return -1;
@@ -461,7 +462,7 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
     spot_trainer_meter_step(c, step_s);
     if (spot_trainer_split_drifts(c))
         spot_view_want_change(view);
-    if (spot_trainer_lacks_warm(c))
+    if (c->is_put_off ? spot_trainer_would_change(c, view) : spot_trainer_lacks_warm(c))
         spot_view_want_change(view);
     spot_trainer_observe(c, step_s);
     return 0;

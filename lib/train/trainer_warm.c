@@ -252,6 +252,15 @@ double spot_trainer_warmth(const struct spot_trainer *c, uint32_t id)
     return mirrored / all;
 }
 
+bool spot_trainer_mirrors(const struct spot_trainer *c, uint32_t id, uint32_t p)
+{
+    uint32_t b = c->form.stage[p];
+
+    while (b < c->form.stage[p + 1] && spot_form_keeps(&c->form, id, b))
+        b++;
+    return b == c->form.stage[p + 1];
+}
+
 void spot_trainer_cool(const struct spot_trainer *c, struct spot_trainer_member *who)
 {
     const uint32_t id = spot_peer_id(who->peer);

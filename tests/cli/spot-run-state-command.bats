@@ -15,6 +15,7 @@ setup() {
 [ ! -e fails-once ] || { rm -f fails-once; echo once >&2; exit 1; }
 [ ! -e hangs ] || [ "\$1" != put ] || { sleep 1000 & wait; }
 if [ -e cuts ] && [ "\$1" = put ]; then { head -c 1000; cat >/dev/null; } | sh "$example/directory.sh" "$PWD/store" "\$@"; exit 0; fi
+if [ -e adds ] && [ "\$1" = get ] && [ "\${2##*/}" = bundle-0001 ]; then sh "$example/directory.sh" "$PWD/store" "\$@"; head -c 100000 /dev/zero; exit 0; fi
 if [ -e lies ] && [ "\$1" = put ]; then cat >/dev/null; exit 0; fi
 if [ -e dies ] && [ "\$1" = put ]; then kill -9 \$\$; fi
 exec sh "$example/directory.sh" "$PWD/store" "\$@"
@@ -198,6 +199,75 @@ lies() { # HOW
     background timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1000000 --state other --resume \
         --state-command "$command" --workers 1 --events other.log --durable-every 0.3s 2>other.err
     warned "another coordinator has taken over the store"
+}
+
+@test "export and eval read the store, alone or beside the directory of the coordinator" {
+    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 --workers 1 --events calm --state files
+    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 --workers 1 --events log --state st \
+        --state-command "$command" --state-timeout 2s
+    spot-run export -q --state files -o of-files
+    spot-run export -q --state st --state-command "$command" -o beside
+    rm -rf st
+    spot-run export -q --state-command "$command" --step 7 -o alone
+    cmp of-files/model.safetensors beside/model.safetensors
+    cmp of-files/model.safetensors alone/model.safetensors
+    cmp of-files/config.json alone/config.json
+    spot-run eval --state-command "$command" --data corpus --no-provenance >of-store.json
+    spot-run eval --state files --data corpus --no-provenance >of-files.json
+    [ "$(jq 'del(.model)' of-store.json)" = "$(jq 'del(.model)' of-files.json)" ]
+    run -2 --separate-stderr spot-run export -q --state-command "$command" --step 3 -o none
+    [[ "$stderr" == *"has no state of step 3; it has 7"* ]]
+    rm store/job.json
+    run -3 --separate-stderr spot-run export -q --state-command "$command" -o none
+    [[ "$stderr" == *"the store of --state-command has no job.json: --state DIR of its coordinator has it"* ]]
+    : >fails
+    run -4 --separate-stderr spot-run eval --state-command "$command" --data corpus
+    [[ "$stderr" == *"the cloud is full of rain"* ]]
+}
+
+@test "export takes the newest sound generation of a store in use, and is not fed more than was stored" {
+    runs
+    seen log durable 2
+    for n in 1 2 3; do # generations come and go meanwhile
+        spot-run export -q --state-command "$command" -o running$n
+    done
+    stops_right log
+    : >adds
+    run -3 --separate-stderr spot-run export --state-command "$command" -o none
+    [[ "$stderr" == *"more than the"*"bytes of the manifest"* ]]
+    rm adds
+    newest=$(ls -d store/gen-* | sort | tail -n 1)
+    printf x | dd of="$newest/bundle-0001" bs=1 seek=5000 conv=notrunc status=none
+    spot-run export --state-command "$command" -o sound 2>export.err
+    grep -q "is damaged: .*; the state of step .* is taken" export.err
+    [ -e "$newest/manifest.json" ] && [ ! -e "$newest/bad" ] # nothing is changed there
+}
+
+@test "a directory by rclone" {
+    command -v rclone || skip "rclone is not here"
+    export RCLONE_CONFIG=$PWD/rclone.conf
+    : >rclone.conf
+    state="sh $example/rclone.sh :local:$PWD/cloud/job"
+    put() { printf '%s' "$2" | $state put "$1"; }
+    [ -z "$($state list gen-)" ] # a place that is not there yet
+    put gen-1.a/bundle-0000 hello
+    put gen-1.a/manifest.json '{}'
+    put gen-10.b/bundle-0000 ''
+    [ "$($state get gen-1.a/bundle-0000)" = hello ]
+    [ "$($state list gen-1. | sort)" = "$(printf '2 gen-1.a/manifest.json\n5 gen-1.a/bundle-0000')" ]
+    [ "$($state list gen-1 | wc -l)" -eq 3 ]
+    $state delete gen-1.a/bundle-0000
+    $state delete gen-1.a/bundle-0000 # it is gone already
+    run ! $state get gen-1.a/bundle-0000
+    timeout 600 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 2 --state st --workers 1 --events log \
+        --state-command "$state" --durable-every 1h
+    rm -rf st
+    timeout 600 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --state st --workers 1 --events log \
+        --state-command "$state" --durable-every 1h --resume
+    same_as log 3
+    grep -q '"resumed"' log
+    spot-run export -q --state-command "$state" -o of-cloud
+    [ -e of-cloud/model.safetensors ]
 }
 
 @test "a bucket by the AWS command line" {

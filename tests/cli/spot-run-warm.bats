@@ -60,6 +60,9 @@ kill_one() { # NAME: of the grid
     join_all a b c d s t
     warm '> 0.2' s t
     status | jq -e '[.members[] | select(.warm != null).warm] | add > 0.999 and add < 1.001'
+    status | jq -e '[.members[] | select(.warm != null).mirrors] | sort == [[0], [1]]'
+    spot-run status --join unix:j --format table >table
+    grep -qE "warm [0-9]+ %: [01]" table
     join_all u
     warm '> 0.2' s t u
     kill -9 $id_a $id_d

@@ -73,11 +73,12 @@ static double expectimax(struct spot_cost_table *t, const struct spot_count_chai
 static double after(struct spot_cost_table *t, const struct spot_count_chain *chain, int n,
                     int from, int change, int to, int context, int h, enum notice notice)
 {
-    const double cost = spot_cost_row(t, n, from, change < 0 ? -change : 0)[to];
+    const int lost = change < 0 ? -change : 0;
+    const double cost = spot_cost_row(t, n, from, lost)[to];
 
-    return t->samples_per_s[to] * (60 - cost) + expectimax(t, chain, n + change, to,
-                                                           spot_count_chain_after(context, change),
-                                                           h - 1, notice);
+    return spot_cost_rate(t, n - lost, to) * (60 - cost) +
+           expectimax(t, chain, n + change, to, spot_count_chain_after(context, change), h - 1,
+                      notice);
 }
 
 static double expectimax(struct spot_cost_table *t, const struct spot_count_chain *chain, int n,
@@ -117,28 +118,50 @@ static double expectimax(struct spot_cost_table *t, const struct spot_count_chai
     return known + best;
 }
 
+/* Up to two warm spares, whose mirrors and moves take long enough to matter. */
+static void load_warm(struct fixture *f)
+{
+    load(f);
+    spot_cost_table_release(&f->table);
+    f->job.cost.p2p[0].y = 0.002;
+    f->job.cost.move_byte_per_param = 50;
+    spot_cost_table_init(&f->table, &f->job, &f->throughput);
+    f->table.warm = 2;
+    ck_assert_double_lt(spot_cost_rate(&f->table, 4, spot_cost_grid(&f->table, 2, 1)),
+                        spot_cost_rate(&f->table, 2, spot_cost_grid(&f->table, 2, 1)));
+    ck_assert_double_gt(spot_cost_warm_saves_s(&f->table, 4, spot_cost_grid(&f->table, 1, 2), 1,
+                                               spot_cost_grid(&f->table, 1, 2)),
+                        0);
+}
+
+/* 0..2: by notice; 3..5: the same with warm spares. */
 START_TEST(the_program_agrees_with_a_plain_recursion)
 {
+    const enum notice notice = (enum notice)(_i % 3);
+
     enum { H = 2 };
     struct fixture f;
     struct spot_count_chain chain;
     struct spot_liveput_dp dp;
 
-    load(&f);
+    if (_i < 3)
+        load(&f);
+    else
+        load_warm(&f);
     gentle_chain(&chain);
-    spot_liveput_dp_init(&dp, &f.table, 60, _i == ALL);
-    dp.sees_losses = _i == LOSSES;
+    spot_liveput_dp_init(&dp, &f.table, 60, notice == ALL);
+    dp.sees_losses = notice == LOSSES;
     dp.is_finite = true;
     ck_assert_int_eq(spot_liveput_dp_solve(&dp, &chain, H), H);
     for (int from = 0; from < f.table.n_grid; from++)
         for (int c = 0; c < SPOT_CHAIN_CONTEXTS; c++) {
-            const double want = expectimax(&f.table, &chain, 4, from, c, H, (enum notice)_i);
+            const double want = expectimax(&f.table, &chain, 4, from, c, H, notice);
             const double got =
                 dp.value[((size_t)c * 5 + 4) * (size_t)(dp.n_grid + 1) + (size_t)dp.rank[from]];
 
             ck_assert_msg(fabs(got - want) <= 1e-9 * fabs(want),
-                          "notice %d, grid %d, context %d: %.12g, recursion %.12g", _i, from, c,
-                          got, want);
+                          "case %d, grid %d, context %d: %.12g, recursion %.12g", _i, from, c, got,
+                          want);
         }
     spot_liveput_dp_release(&dp);
     unload(&f);
@@ -228,7 +251,7 @@ int main(void)
 
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, the_published_optimiser_finds_the_best_sequence);
-    tcase_add_loop_test(tc, the_program_agrees_with_a_plain_recursion, 0, 3);
+    tcase_add_loop_test(tc, the_program_agrees_with_a_plain_recursion, 0, 6);
     tcase_add_test(tc, a_run_that_ends_has_the_values_of_a_plain_recursion);
     tcase_add_test(tc, a_still_world_keeps_the_fastest_grid_and_never_pays);
     tcase_add_test(tc, the_chain_is_a_distribution_in_every_context_and_count);

@@ -26,6 +26,14 @@ static void warn(const char *fmt, ...)
     va_end(args);
 }
 
+static const struct spot_saved_place *at_dir(const char *path)
+{
+    static struct spot_saved_place place;
+
+    place = (struct spot_saved_place){ .dir = path };
+    return &place;
+}
+
 static void shell(const char *command)
 {
     char text[256];
@@ -122,8 +130,8 @@ START_TEST(what_a_running_job_gives_is_what_it_would_have_left_at_that_step)
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
     ck_assert_int_gt(fetched.step, 0);
-    ck_assert_msg(!spot_saved_model_read(&saved, ended_job("again", fetched.step), SPOT_NEWEST_STEP,
-                                         warn, &err),
+    ck_assert_msg(!spot_saved_model_read(&saved, at_dir(ended_job("again", fetched.step)),
+                                         SPOT_NEWEST_STEP, warn, &err),
                   "%s", err.msg);
     expect_same(&fetched, &saved);
     ck_assert_str_eq(saved.tokens, "bytes");
@@ -179,9 +187,9 @@ START_TEST(a_damaged_generation_is_passed_over_and_named)
     struct spot_saved_model whole, m;
     struct spot_err err;
 
-    ck_assert_int_eq(spot_saved_model_read(&whole, state, 3, warn, &err), 0);
+    ck_assert_int_eq(spot_saved_model_read(&whole, at_dir(state), 3, warn, &err), 0);
     copy_generation(state, 3, 4);
-    ck_assert_int_eq(spot_saved_model_read(&m, state, SPOT_NEWEST_STEP, warn, &err), 0);
+    ck_assert_int_eq(spot_saved_model_read(&m, at_dir(state), SPOT_NEWEST_STEP, warn, &err), 0);
     ck_assert_int_eq(m.step, 4);
     m.step = 3;
     expect_same(&m, &whole);
@@ -189,21 +197,21 @@ START_TEST(a_damaged_generation_is_passed_over_and_named)
     ck_assert_int_eq(n_warning, 0);
 
     shell("truncate -s -1 damaged/gen-000000000004/bundle-*");
-    ck_assert_int_eq(spot_saved_model_read(&m, state, SPOT_NEWEST_STEP, warn, &err), 0);
+    ck_assert_int_eq(spot_saved_model_read(&m, at_dir(state), SPOT_NEWEST_STEP, warn, &err), 0);
     expect_same(&m, &whole);
     ck_assert_int_eq(n_warning, 1);
     ck_assert_ptr_nonnull(strstr(warning, "gen-000000000004"));
     ck_assert_ptr_nonnull(strstr(warning, "; the state of step 3 is taken"));
     spot_saved_model_release(&m);
-    ck_assert_int_eq(spot_saved_model_read(&m, state, SPOT_NEWEST_STEP, NULL, &err), 0);
+    ck_assert_int_eq(spot_saved_model_read(&m, at_dir(state), SPOT_NEWEST_STEP, NULL, &err), 0);
     spot_saved_model_release(&m);
 
-    ck_assert_int_eq(spot_saved_model_read(&m, state, 4, warn, &err), -1); /* no other */
+    ck_assert_int_eq(spot_saved_model_read(&m, at_dir(state), 4, warn, &err), -1); /* no other */
     ck_assert_int_eq(err.code, SPOT_EDATA);
     spot_saved_model_release(&m);
 
     shell("truncate -s -1 damaged/gen-*/bundle-*");
-    ck_assert_int_eq(spot_saved_model_read(&m, state, SPOT_NEWEST_STEP, warn, &err), -1);
+    ck_assert_int_eq(spot_saved_model_read(&m, at_dir(state), SPOT_NEWEST_STEP, warn, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EDATA);
     ck_assert_ptr_nonnull(strstr(err.msg, "no sound generation is left"));
     spot_saved_model_release(&m);
@@ -216,7 +224,7 @@ static void expect_refused(const char *state, int64_t step, int code, const char
     struct spot_saved_model m;
     struct spot_err err = { 0 };
 
-    ck_assert_int_eq(spot_saved_model_read(&m, state, step, warn, &err), -1);
+    ck_assert_int_eq(spot_saved_model_read(&m, at_dir(state), step, warn, &err), -1);
     ck_assert_int_eq(err.code, code);
     ck_assert_msg(strstr(err.msg, what), "'%s' is not in: %s", what, err.msg);
     spot_saved_model_release(&m);
@@ -250,8 +258,8 @@ START_TEST(a_shorter_model_has_the_first_positions)
     struct spot_err err;
     int n_cut = 0;
 
-    ck_assert_int_eq(spot_saved_model_read(&was, state, 2, warn, &err), 0);
-    ck_assert_int_eq(spot_saved_model_read(&m, state, 2, warn, &err), 0);
+    ck_assert_int_eq(spot_saved_model_read(&was, at_dir(state), 2, warn, &err), 0);
+    ck_assert_int_eq(spot_saved_model_read(&m, at_dir(state), 2, warn, &err), 0);
     ck_assert_int_eq(spot_saved_model_shorten(&m, 5, &err), 0);
     ck_assert_int_eq(m.shape.seq, 5);
     for (int t = 0; t < m.bundle[0]->arena.n_tensor; t++) {

@@ -23,7 +23,7 @@
 struct options {
     struct spot_tool_common common;
     const char *job, *forecast, *objective, *source, *solver, *current;
-    uint64_t now, spares, epoch, leaving, horizon;
+    uint64_t now, spares, warm, epoch, leaving, horizon;
     double max_loss_prob, usd_per_sample;
     bool explain;
 };
@@ -327,6 +327,14 @@ static int ask(struct session *s, const struct options *o, struct spot_train_que
     if (o->leaving > (uint64_t)s->dist.now)
         return spot_err_set(err, SPOT_EUSAGE, "--leaving: more than the %d instances there are",
                             s->dist.now);
+    if (o->warm && q->solver != SPOT_SOLVER_DP) {
+        if (o->solver)
+            return spot_err_set(err, SPOT_EUSAGE, "--warm is for --solver dp: %s prices no spares",
+                                o->solver);
+        spot_tool_warn("--warm: the job says nothing of what changes cost, so a warm spare saves "
+                       "nothing");
+    }
+    q->warm = (int)o->warm;
     q->leaving = (int)o->leaving;
     q->horizon = o->horizon ? (int)o->horizon : (int)s->job.cost.look_ahead;
     q->time_s = s->time_s;
@@ -402,6 +410,8 @@ static const struct spot_opt option[] = {
       SPOT_CHANGE_COUNT_MAX },
     { SPOT_OPT_U64, 0, "spares", &o.spares, "n", "keep at least n out of the grid (default 0)", 0,
       SPOT_CHANGE_COUNT_MAX },
+    { SPOT_OPT_U64, 0, "warm", &o.warm, "n",
+      "spares that mirror stages, at most: spot-run status (default 0)", 0, SPOT_CHANGE_COUNT_MAX },
     { SPOT_OPT_U64, 0, "epoch", &o.epoch, "n", "epoch of the job this plan is for", 0, 1e15 },
     { SPOT_OPT_STRING, 0, "objective", &o.objective, "name",
       "samples (default), usd-per-sample or mix", 0, 0 },

@@ -182,14 +182,28 @@ const struct spot_command run_stop_command = {
     .run = run_stop,
 };
 
+/* "warm 50 %: 1", the stages that it has all of. */
+static const char *warmth_at(const struct spot_json_value *member, char text[32])
+{
+    const struct spot_json_value *const mirrors = spot_json_get(member, "mirrors"), *stage;
+    size_t i, n = (size_t)snprintf(text, 32, "warm %.0f %%",
+                                   100 * spot_json_number(spot_json_get(member, "warm")));
+
+    spot_json_array_foreach(mirrors, i, stage)
+    {
+        if (n < 32)
+            n += (size_t)snprintf(text + n, 32 - n, i ? ",%lld" : ": %lld",
+                                  (long long)spot_json_integer(stage));
+    }
+    return text;
+}
+
 static const char *role_at(const struct spot_json_value *member, char text[32])
 {
     const struct spot_json_value *const warm = spot_json_get(member, "warm");
 
-    if (warm && spot_json_number(warm) > 0) {
-        snprintf(text, 32, "warm %.0f %%", 100 * spot_json_number(warm));
-        return text;
-    }
+    if (warm && spot_json_number(warm) > 0)
+        return warmth_at(member, text);
     if (!spot_json_get(member, "d"))
         return "";
     snprintf(text, 32, "%lld,%lld,%lld", (long long)spot_json_integer(spot_json_get(member, "d")),
@@ -367,6 +381,8 @@ static void print_training(const struct spot_json_value *status)
         print_number(status, "spent_usd", "spent ", 4, " USD");
     print_pace(status);
     print_want(status);
+    if (spot_json_get(status, "put_off"))
+        printf("a larger grid waits: members go too often for it to make up for its pause\n\n");
 }
 
 static int print_status(const struct spot_buf *text, enum spot_format format, struct spot_err *err)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "checkpoint/bundle_io.h"
+#include "checkpoint/state_command.h"
 #include "cli/opt.h"
 #include "cli/table.h"
 #include "cli/tool.h"
@@ -25,7 +26,8 @@
 struct options {
     struct job_options job;
     struct spot_tool_common common;
-    const char *load, *state;
+    const char *load;
+    struct spot_saved_place state;
     uint64_t step, stride, batch;
     bool across, has_step;
 };
@@ -35,6 +37,12 @@ struct result {
     struct spot_loss loss;
     int64_t n_token, n_byte; /* of the corpus; bytes -1: not known */
 };
+
+/* What durable state is called; NULL: the model is none. */
+static const char *state_of(const struct options *o)
+{
+    return o->state.dir || o->state.command ? spot_saved_place_name(&o->state) : NULL;
+}
 
 /* --- the model ---------------------------------------------------------------- */
 
@@ -81,7 +89,7 @@ static int take_state(struct options *o, struct spot_saved_model *m, struct spot
 
     if (j->seq > (uint64_t)s->seq)
         return spot_err_set(err, SPOT_EUSAGE, "--seq %llu, but the job of '%s' has %lld positions",
-                            (unsigned long long)j->seq, o->state, (long long)s->seq);
+                            (unsigned long long)j->seq, state_of(o), (long long)s->seq);
     if (j->seq && j->seq < (uint64_t)s->seq && spot_saved_model_shorten(m, (int64_t)j->seq, err))
         return -1;
     j->seq = (uint64_t)s->seq;
@@ -169,8 +177,8 @@ static int write_doc(const struct options *o, const struct spot_saved_model *m,
 
     spot_jw_init(&jw, out, true);
     spot_jw_begin_doc(&jw, "spot.eval", 1, prov);
-    spot_jw_str(&jw, "model", o->load ? o->load : o->state);
-    if (o->state)
+    spot_jw_str(&jw, "model", o->load ? o->load : state_of(o));
+    if (state_of(o))
         spot_jw_int(&jw, "step", m->step);
     spot_jw_str(&jw, "kernel", kernel);
     spot_jw_int(&jw, "seq", m->shape.seq);
@@ -199,7 +207,7 @@ static void write_table(const struct spot_saved_model *m, const struct options *
     char model[64];
     struct spot_table table;
 
-    if (o->state)
+    if (state_of(o))
         snprintf(model, sizeof(model), "step %lld", (long long)m->step);
     else
         snprintf(model, sizeof(model), "%.60s", o->load);
@@ -244,7 +252,7 @@ static int print(const struct options *o, const struct spot_saved_model *m,
         return spot_err_set(err, SPOT_EINFEASIBLE, "the loss is not finite");
     if (spot_out_open(&out, o->common.output, err))
         return -1;
-    spot_prov_add(&prov, o->load ? o->load : o->state, hash_of(m));
+    spot_prov_add(&prov, o->load ? o->load : state_of(o), hash_of(m));
     spot_prov_add(&prov, corpus->source, corpus->xxh3);
     if (format == SPOT_FORMAT_JSON)
         rc = write_doc(o, m, r, kernel, &prov, out.file, err);
@@ -293,10 +301,12 @@ static int evaluate(const struct options *o, const struct spot_saved_model *m,
 
 static int check(const struct options *o, enum spot_format *format, struct spot_err *err)
 {
-    if (!o->load == !o->state)
+    if (!o->load == !state_of(o))
         return spot_err_set(err, SPOT_EUSAGE,
                             o->load ? "--load and --state are two models: say one"
                                     : "--load or --state is missing: the model");
+    if (o->has_step && o->load)
+        return spot_err_set(err, SPOT_EUSAGE, "--step is for --state or --state-command");
     if (!strncmp(o->job.kernel, "cuda", 4))
         return spot_err_set(err, SPOT_EUSAGE, "--kernel %s: eval computes on the CPU",
                             o->job.kernel);
@@ -319,8 +329,8 @@ static int settle(struct options *o, struct spot_saved_model *m, struct spot_bpe
 
     if (!j->data.n)
         return job_options_check(j, err);
-    if (o->state)
-        if (spot_saved_model_read(m, o->state, o->has_step ? (int64_t)o->step : SPOT_NEWEST_STEP,
+    if (state_of(o))
+        if (spot_saved_model_read(m, &o->state, o->has_step ? (int64_t)o->step : SPOT_NEWEST_STEP,
                                   spot_tool_warn, err) ||
             take_state(o, m, err))
             return -1;
@@ -366,13 +376,18 @@ static int eval(struct options *o, struct spot_saved_model *m, struct spot_corpu
 /* What is asked for; the table below fills it. */
 static struct options o = { .job = JOB_OPTIONS_DEFAULT,
                             .common = SPOT_TOOL_COMMON_DEFAULT,
+                            .state.timeout_s = SPOT_STATE_COMMAND_LIMIT_S,
                             .batch = 1 };
 
 static const struct spot_opt option_table[] = {
     { SPOT_OPT_GROUP, .help = "options" },
     { SPOT_OPT_LIST, 0, "data", &o.job.data, "file", "the corpus, in order; - for stdin", 0, 0 },
     { SPOT_OPT_STRING, 0, "load", &o.load, "file|dir", "weights, as train takes them", 0, 0 },
-    { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "durable state of a job", 0, 0 },
+    { SPOT_OPT_STRING, 0, "state", &o.state.dir, "dir", "durable state of a job", 0, 0 },
+    { SPOT_OPT_STRING, 0, "state-command", &o.state.command, "cmd",
+      "what stores its generations, as train has it", 0, 0 },
+    { SPOT_OPT_SECS, 0, "state-timeout", &o.state.timeout_s, "time",
+      "time limit of a run that moves no byte (60s)", 0.01, 86400 },
     { SPOT_OPT_U64, 0, "step", &o.step, "n", "step to export (default: the newest valid one)", 0,
       1e12 },
     { SPOT_OPT_STRING, 0, "tokenizer", &o.job.tokenizer, "dir|file",
@@ -410,11 +425,11 @@ static bool was_said(const char *name)
 
 static const struct spot_cli cli = {
     .name = "spot-run eval",
-    .need = (const struct spot_opt_need[]){ { "step", "state" }, { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "state-timeout", "state-command" }, { NULL, NULL } },
     .reads = (const char *const[]){ "data", "tokenizer", "load", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .said = said,
-    .synopsis = "--data FILE... (--load DIR | --state DIR) [options]",
+    .synopsis = "--data FILE... (--load DIR | --state DIR | --state-command CMD) [options]",
     .summary = "Tell the loss, perplexity and bits per byte of a corpus under a model.",
     .examples = "  spot-run eval --data test.txt --load model --stride 512\n",
     .option = option_table,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "checkpoint/generation.h"
+#include "checkpoint/state_command.h"
 #include "cli/opt.h"
 #include "cli/tool.h"
 #include "common/xalloc.h"
@@ -17,7 +18,8 @@
 #include "train/saved_model.h"
 
 struct options {
-    const char *state, *join, *key_file, *output, *dtype, *tokenizer;
+    struct spot_saved_place state;
+    const char *join, *key_file, *output, *dtype, *tokenizer;
     double timeout_s;
     uint64_t step;
     bool force, quiet, has_step;
@@ -102,12 +104,21 @@ static int put_model(const struct options *o, const struct spot_saved_model *m,
     return rc;
 }
 
+static bool has_state(const struct options *o)
+{
+    return o->state.dir || o->state.command;
+}
+
 static int check(const struct options *o, struct spot_err *err)
 {
-    if (!o->state == !o->join)
+    if (has_state(o) == (o->join != NULL))
         return spot_err_set(err, SPOT_EUSAGE,
-                            o->state ? "--state and --join are two sources: give one"
-                                     : "--state or --join is missing: where the weights are");
+                            !o->join ? "--state or --join is missing: where the weights are"
+                            : o->state.command
+                                ? "--state-command and --join are two sources: give one"
+                                : "--state and --join are two sources: give one");
+    if (o->has_step && !has_state(o))
+        return spot_err_set(err, SPOT_EUSAGE, "--step is for --state or --state-command");
     if (!o->output)
         return spot_err_set(err, SPOT_EUSAGE, "-o is missing: the directory to write");
     if (strcmp(o->dtype, "f32") != 0 && strcmp(o->dtype, "bf16") != 0)
@@ -125,10 +136,11 @@ static int export(const struct options *o, struct spot_saved_model *m, struct sp
 
     if (check(o, err))
         return -1;
-    rc = o->state
-             ? spot_saved_model_read(m, o->state, o->has_step ? (int64_t)o->step : SPOT_NEWEST_STEP,
-                                     spot_tool_warn, err)
-             : spot_saved_model_fetch(m, o->join, o->key_file, o->timeout_s, patience_s, err);
+    rc =
+        has_state(o)
+            ? spot_saved_model_read(m, &o->state, o->has_step ? (int64_t)o->step : SPOT_NEWEST_STEP,
+                                    spot_tool_warn, err)
+            : spot_saved_model_fetch(m, o->join, o->key_file, o->timeout_s, patience_s, err);
     if (rc || put_model(o, m, err))
         return -1;
     if (!o->quiet)
@@ -136,14 +148,18 @@ static int export(const struct options *o, struct spot_saved_model *m, struct sp
     return 0;
 }
 
-static struct options o = { .dtype = "f32" };
+static struct options o = { .state.timeout_s = SPOT_STATE_COMMAND_LIMIT_S, .dtype = "f32" };
 enum { STEP = 2 }; /* its row */
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "options" },
-    { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "durable state of a job", 0, 0 },
+    { SPOT_OPT_STRING, 0, "state", &o.state.dir, "dir", "durable state of a job", 0, 0 },
     { SPOT_OPT_U64, 0, "step", &o.step, "n", "step to export (default: the newest valid one)", 0,
       1e12 },
+    { SPOT_OPT_STRING, 0, "state-command", &o.state.command, "cmd",
+      "what stores its generations, as train has it", 0, 0 },
+    { SPOT_OPT_SECS, 0, "state-timeout", &o.state.timeout_s, "time",
+      "time limit of a run that moves no byte (60s)", 0.01, 86400 },
     { SPOT_OPT_STRING, 0, "join", &o.join, "addr", "where a running job listens", 0, 0 },
     { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 },
     { SPOT_OPT_SECS, 0, "join-timeout", &o.timeout_s, "time", "time limit for reaching the job (0)",
@@ -161,13 +177,13 @@ static bool said[sizeof(option) / sizeof(option[0])];
 
 static const struct spot_cli cli = {
     .name = "spot-run export",
-    .need = (const struct spot_opt_need[]){ { "step", "state" },
+    .need = (const struct spot_opt_need[]){ { "state-timeout", "state-command" },
                                             { "key-file", "join" },
                                             { "join-timeout", "join" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "key-file", "tokenizer", NULL },
     .said = said,
-    .synopsis = "(--state DIR [--step N] | --join ADDR) -o DIR [options]",
+    .synopsis = "(--state DIR | --state-command CMD | --join ADDR) -o DIR [options]",
     .summary = "Write the weights of a job as a model for Hugging Face's from_pretrained.",
     .examples = "  spot-run export --state state --dtype bf16 -o model\n",
     .option = option,

@@ -9,6 +9,7 @@
 #include "common/xalloc.h"
 #include "plan/liveput.h"
 #include "plan/train/repartition.h"
+#include "plan/train/warm_spare.h"
 
 /* The most that a change of Parcae's published runs takes. With more, ties of a repartition
  * go to the lower stage, whoever asks. */
@@ -160,6 +161,127 @@ static const double *other_of(struct spot_cost_table *t, int from, int p2, int m
     return *at;
 }
 
+/* --- warm spares -------------------------------------------------------------- */
+
+/* Of a grid with w warm spares that goes on with `keep` pipelines, by victims among both. */
+struct spot_warm_change {
+    int n_warm, v_max;
+    double move[SPOT_COST_LOST_MAX + 1], lost[SPOT_COST_LOST_MAX + 1];
+};
+
+int spot_cost_warm(const struct spot_cost_table *t, int n, int g)
+{
+    const int spares = n - t->d[g] * t->p[g];
+
+    return spares <= 0 ? 0 : spares < t->warm ? spares : t->warm;
+}
+
+static bool has_warm(const struct spot_cost_table *t, int n, int from)
+{
+    return t->warm && t->samples_per_s[from] > 0 && spot_cost_warm(t, n, from) > 0;
+}
+
+static double step_s(const struct spot_cost_table *t, int g)
+{
+    return (double)t->job->global_batch / t->samples_per_s[g];
+}
+
+double spot_cost_rate(struct spot_cost_table *t, int n, int g)
+{
+    const int w = t->warm ? spot_cost_warm(t, n, g) : 0;
+    struct spot_warm_cover cover;
+    double *at;
+
+    if (!w || t->samples_per_s[g] <= 0)
+        return t->samples_per_s[g];
+    if (!t->warm_rate)
+        t->warm_rate = spot_xcalloc((size_t)(t->warm + 1) * (size_t)t->n_grid, sizeof(double));
+    at = &t->warm_rate[(size_t)w * (size_t)t->n_grid + (size_t)g];
+    if (*at > 0)
+        return *at;
+    spot_warm_cover_init(&cover, &t->migrate, t->p[g], w, step_s(t, g));
+    *at = t->samples_per_s[g] * step_s(t, g) /
+          (step_s(t, g) + spot_warm_mirror_s(&cover, &t->migrate));
+    spot_warm_cover_release(&cover);
+    return *at;
+}
+
+/* Those of a grid with w of them: [(n_max + 1) * (lost_max + 1)] by pipelines kept and victims of a
+ * stage at most. */
+static struct spot_warm_change **warm_changes(struct spot_cost_table *t, int w, int from)
+{
+    const size_t n = ((size_t)t->n_max + 1) * ((size_t)t->lost_max + 1);
+    struct spot_warm_change ***at;
+
+    if (!t->warmed)
+        t->warmed = spot_xcalloc((size_t)(t->warm + 1) * (size_t)t->n_grid,
+                                 sizeof(struct spot_warm_change **));
+    at = &t->warmed[(size_t)w * (size_t)t->n_grid + (size_t)from];
+    if (!*at)
+        *at = spot_xcalloc(n, sizeof(struct spot_warm_change *));
+    return *at;
+}
+
+/* Large losses are rare: they are made when one is asked for. */
+static const struct spot_warm_change *warm_change(struct spot_cost_table *t, int w, int from,
+                                                  int keep, int most, int lost)
+{
+    enum { LOST_FEW = 8 };
+    const int few = t->lost_max < LOST_FEW ? t->lost_max : (int)LOST_FEW;
+    const int limit = most < t->lost_max ? most : t->lost_max;
+    struct spot_warm_change **at =
+        warm_changes(t, w, from) + (size_t)keep * ((size_t)t->lost_max + 1) + (size_t)limit;
+    struct spot_warm_cover cover;
+
+    if (*at && (*at)->v_max >= lost)
+        return *at;
+    if (!*at)
+        *at = spot_xcalloc(1, sizeof(**at));
+    (*at)->v_max = lost <= few ? few : t->lost_max;
+    spot_warm_cover_init(&cover, &t->migrate, t->p[from], w, step_s(t, from));
+    (*at)->n_warm = cover.n_warm;
+    spot_warm_move(&cover, &t->migrate, t->d[from], keep, limit, (*at)->v_max, (*at)->move,
+                   (*at)->lost);
+    spot_warm_cover_release(&cover);
+    return *at;
+}
+
+int spot_cost_mirroring(struct spot_cost_table *t, int n, int g)
+{
+    return has_warm(t, n, g)
+               ? warm_change(t, spot_cost_warm(t, n, g), g, t->d[g], t->d[g], 0)->n_warm
+               : 0;
+}
+
+/* What is saved of the price of a change that keeps P, transfers to places that warm spares take,
+ * in draws of up to `most` victims in a stage. */
+static double saves(struct spot_cost_table *t, int n, int from, int lost, int to, int most)
+{
+    const int size = t->d[from] * t->p[from], v = victims_of(t, from);
+    const struct spot_warm_change *x;
+    const double *plain;
+    double weight[SPOT_COST_LOST_MAX + 1], s = 0;
+
+    if (!has_warm(t, n, from) || t->p[from] != t->p[to] || (!lost && t->d[from] == t->d[to]))
+        return 0;
+    x = warm_change(t, spot_cost_warm(t, n, from), from, t->d[to], most, lost);
+    if (!x->n_warm)
+        return 0;
+    plain = same_of(t, from, t->d[to], most) + v + 1;
+    spot_liveput_spread(n, size, lost, weight);
+    for (int j = 0; j <= lost && j <= v; j++)
+        s += weight[j] * plain[j];
+    spot_liveput_spread(n, size + x->n_warm, lost, weight);
+    for (int k = 0; k <= lost && k <= size + x->n_warm; k++)
+        s -= weight[k] * x->move[k];
+    return fmax(0, s);
+}
+
+double spot_cost_warm_saves_s(struct spot_cost_table *t, int n, int from, int lost, int to)
+{
+    return saves(t, n, from, lost, to, t->d[from]);
+}
+
 /* E[restore_s] of losing every replica of some stage. Parcae's rules price that as a transfer. */
 static double restore_of(const struct spot_cost_table *t, int from, int most, const double *weight)
 {
@@ -184,6 +306,19 @@ struct draws {
 static double share_of(const struct draws *x, int j)
 {
     return x->share ? x->share[j] : 1;
+}
+
+/* Probability that nobody is left who holds some stage, where there are warm spares. */
+static double warm_lost(struct spot_cost_table *t, int n, int from, int lost)
+{
+    const int w = spot_cost_warm(t, n, from), size = t->d[from] * t->p[from];
+    const struct spot_warm_change *const x = warm_change(t, w, from, 1, t->d[from], lost);
+    double weight[SPOT_COST_LOST_MAX + 1], s = 0;
+
+    spot_liveput_spread(n, size + x->n_warm, lost, weight);
+    for (int v = 0; v <= lost && v <= size + x->n_warm; v++)
+        s += weight[v] * x->lost[v];
+    return s;
 }
 
 /* Parcae's price of a change, summed over those draws. */
@@ -224,7 +359,7 @@ static size_t row_at(const struct spot_cost_table *t, int n, int from, int lost)
 
 /* What the changes from one grid have in common, and their prices as asked for. */
 struct spot_cost_changes {
-    int from, lost;
+    int from, lost, n;
     double restore_s, *weight; /* [lost + 1] */
     bool is_full;
     double cost_s[]; /* [n_grid]; 0: not asked for, or nothing, which is found at once */
@@ -236,27 +371,35 @@ struct spot_cost_changes *spot_cost_changes(struct spot_cost_table *t, int n, in
     struct spot_cost_changes **at, *x;
     const int v = victims_of(t, from), size = t->d[from] * t->p[from];
 
-    if (!lost) /* then it does not matter how many there are */
+    if (!lost && !t->warm) /* then it does not matter how many there are */
         n = size > t->n_low ? size : t->n_low;
     at = &t->row[row_at(t, n, from, lost)];
     if (*at)
         return *at;
     x = spot_xcalloc(1, sizeof(*x) + (n_grid + (size_t)lost + 1) * sizeof(double));
-    *x = (struct spot_cost_changes){ .from = from, .lost = lost, .weight = x->cost_s + n_grid };
+    *x = (struct spot_cost_changes){
+        .from = from, .lost = lost, .n = n, .weight = x->cost_s + n_grid
+    };
     spot_liveput_spread(n, size, lost, x->weight);
-    x->restore_s = restore_of(t, from, lost < v ? lost : v, x->weight);
+    x->restore_s = has_warm(t, n, from) && t->job->cost.restore_s > 0
+                       ? warm_lost(t, n, from, lost) * t->job->cost.restore_s
+                       : restore_of(t, from, lost < v ? lost : v, x->weight);
     return *at = x;
 }
 
 double spot_cost_of(struct spot_cost_table *t, struct spot_cost_changes *changes, int to)
 {
     struct draws all;
+    double cost_s;
 
     if (changes->cost_s[to] > 0)
         return changes->cost_s[to];
     all = (struct draws){ .most = t->d[changes->from], .weight = changes->weight };
-    return changes->cost_s[to] =
-               price(t, changes->from, changes->lost, to, &all) + changes->restore_s;
+    cost_s = price(t, changes->from, changes->lost, to, &all) + changes->restore_s;
+    if (t->warm)
+        cost_s = fmax(
+            0, cost_s - spot_cost_warm_saves_s(t, changes->n, changes->from, changes->lost, to));
+    return changes->cost_s[to] = cost_s;
 }
 
 const double *spot_cost_row(struct spot_cost_table *t, int n, int from, int lost)
@@ -300,6 +443,8 @@ static double sum_draws(struct spot_cost_table *t, int n, int from, int lost, in
     }
     for (int to = 0; to < t->n_grid; to++)
         cost_s[to] = price(t, from, lost, to, &x);
+    for (int to = 0; t->warm && to < t->n_grid; to++)
+        cost_s[to] -= saves(t, n, from, lost, to, most);
     return prob;
 }
 
@@ -313,7 +458,7 @@ static struct spot_cost_outcomes *make_outcomes(struct spot_cost_table *t, int n
     const size_t n_grid = (size_t)t->n_grid;
     struct spot_cost_outcomes *o = spot_xcalloc(1, sizeof(*o));
     double *sum = spot_xcalloc(2 * n_grid, sizeof(*sum)), *before = sum + n_grid, below = 0,
-           all = 0;
+           all = 0, restore_s = t->job->cost.restore_s;
 
     o->pipelines = spot_xcalloc((size_t)n_value, sizeof(*o->pipelines));
     o->prob = spot_xcalloc((size_t)n_value, sizeof(*o->prob));
@@ -324,9 +469,11 @@ static struct spot_cost_outcomes *make_outcomes(struct spot_cost_table *t, int n
 
         if (prob < NEGLIGIBLE)
             continue;
+        if (restore_s > 0 && most == t->d[from] && has_warm(t, n, from))
+            restore_s *= fmin(1, warm_lost(t, n, from, lost) / prob); /* a mirror may be left */
         for (size_t to = 0; to < n_grid; to++)
-            cost_s[to] = fmax(0, sum[to] - before[to]) / prob +
-                         (most == t->d[from] ? t->job->cost.restore_s : 0);
+            cost_s[to] =
+                fmax(0, sum[to] - before[to]) / prob + (most == t->d[from] ? restore_s : 0);
         memcpy(before, sum, n_grid * sizeof(*sum));
         below = up_to;
         all += prob;
@@ -402,6 +549,18 @@ static void free_outcomes(struct spot_cost_table *t)
     free(t->outcomes);
 }
 
+static void free_warmed(struct spot_cost_table *t)
+{
+    const size_t n = ((size_t)t->n_max + 1) * ((size_t)t->lost_max + 1);
+
+    for (size_t i = 0; t->warmed && i < (size_t)(t->warm + 1) * (size_t)t->n_grid; i++) {
+        for (size_t k = 0; t->warmed[i] && k < n; k++)
+            free(t->warmed[i][k]);
+        free(t->warmed[i]);
+    }
+    free(t->warmed);
+}
+
 void spot_cost_table_release(struct spot_cost_table *t)
 {
     const size_t wide = (size_t)t->lost_max + 1;
@@ -414,6 +573,8 @@ void spot_cost_table_release(struct spot_cost_table *t)
         free(t->row[i]);
     free(t->row);
     free_outcomes(t);
+    free_warmed(t);
+    free(t->warm_rate);
     free(t->resume);
     free(t->d);
     free(t->p);

@@ -107,7 +107,7 @@ static void add_event(struct spot_liveput_dp *dp, const struct spot_parcae_state
 
         if (to != SPOT_GRID_NONE) {
             total = spot_parcae_total_s(dp->table, state, to, cost[to]);
-            got = dp->table->samples_per_s[to] * fmax(dp->interval_s - total, 0);
+            got = spot_cost_rate(dp->table, state->n - lost, to) * fmax(dp->interval_s - total, 0);
             left = fmax(total - dp->interval_s, 0);
         }
         sum[r] += event->prob * (got + spot_liveput_owing(dp, value, cut[r], left));

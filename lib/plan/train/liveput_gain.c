@@ -14,11 +14,11 @@ static size_t wide_of(const struct spot_liveput_dp *dp)
     return (size_t)dp->n_grid + 1;
 }
 
-/* By outcome i: of[], left_s[], free[]. */
-static void fill(struct spot_liveput_dp *dp, const double *cost_s, int rank, bool is_owing, int i,
-                 struct spot_liveput_gain *g)
+/* By outcome i: of[], left_s[], free[]. n of the instances are left; who comes is not warm yet. */
+static void fill(struct spot_liveput_dp *dp, const double *cost_s, int n, int rank, bool is_owing,
+                 int i, struct spot_liveput_gain *g)
 {
-    const struct spot_cost_table *t = dp->table;
+    struct spot_cost_table *t = dp->table;
     const size_t row = (size_t)i * wide_of(dp);
 
     for (int r = 0; r < dp->n_grid; r++) {
@@ -32,7 +32,7 @@ static void fill(struct spot_liveput_dp *dp, const double *cost_s, int rank, boo
             g->free[row + (size_t)g->n_free[i]++] = r;
             continue;
         }
-        g->of[row + (size_t)r] = t->samples_per_s[to] * (dp->interval_s - total);
+        g->of[row + (size_t)r] = spot_cost_rate(t, n, to) * (dp->interval_s - total);
         if (left <= 0 || !dp->node_per_span)
             continue;
         if (!g->left_s)
@@ -109,7 +109,7 @@ static struct spot_liveput_gain *make(struct spot_liveput_dp *dp, int n, int ran
         fill(dp,
              o ? o->cost_s + (size_t)i * (size_t)dp->n_grid
                : spot_cost_row(dp->table, n, from, lost),
-             rank, is_owing, i, g);
+             n - lost, rank, is_owing, i, g);
     }
     place_gain(dp, g);
     return g;

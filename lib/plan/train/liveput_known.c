@@ -65,7 +65,8 @@ static void extend(const struct spot_liveput_dp *dp, const struct label *from, i
         const int g = dp->by_size[r];
         const double total = spot_parcae_total_s(t, &state, g, cost[g]);
         const double left = total > dp->interval_s ? total - dp->interval_s : 0;
-        const double got = left > 0 ? 0 : t->samples_per_s[g] * (dp->interval_s - total);
+        const double got =
+            left > 0 ? 0 : spot_cost_rate(t, n2 < n ? n2 : n, g) * (dp->interval_s - total);
 
         offer(to, &(struct label){ from->samples + got, left, r, is_first ? r : from->first, 0 });
     }

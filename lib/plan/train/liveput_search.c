@@ -25,7 +25,7 @@ struct spot_liveput_search {
 
 bool spot_liveput_searches(const struct spot_liveput_dp *dp)
 {
-    return dp->has_notice && !dp->sees_victims && !dp->node_per_span;
+    return dp->has_notice && !dp->sees_victims && !dp->node_per_span && !dp->table->warm;
 }
 
 static struct target *targets_of(const struct spot_liveput_dp *dp, int context, int n)

@@ -6,61 +6,12 @@
 
 #include "common/xalloc.h"
 #include "plan/train/repartition.h"
-
-enum { WIDTH = SPOT_REPARTITION_VICTIMS_MAX + 1 };
-
-/* Number of victim sets by their size: a polynomial in x, cut after x^j_max. */
-struct ways {
-    double of[WIDTH];
-};
-
-static struct ways times(const struct ways *a, const struct ways *b, int j_max)
-{
-    struct ways out = { { 0 } };
-
-    for (int i = 0; i <= j_max; i++)
-        for (int j = 0; a->of[i] > 0 && i + j <= j_max; j++)
-            out.of[i + j] += a->of[i] * b->of[j];
-    return out;
-}
-
-static struct ways power(const struct ways *f, int n, int j_max)
-{
-    struct ways out = { { 1 } };
-
-    while (n-- > 0)
-        out = times(&out, f, j_max);
-    return out;
-}
-
-static double choose(int n, int k)
-{
-    double c = k < 0 || k > n ? 0 : 1;
-
-    for (int i = 1; i <= k && c > 0; i++)
-        c = c * (n - k + i) / i;
-    return c;
-}
-
-static int least(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-/* Ways that one stage of d replicas loses between low and high. */
-static struct ways stage(int d, int low, int high, int j_max)
-{
-    struct ways f = { { 0 } };
-
-    for (int a = low < 0 ? 0 : low; a <= high && a <= d && a <= j_max; a++)
-        f.of[a] = choose(d, a);
-    return f;
-}
+#include "plan/train/ways.h"
 
 /* What is known of the stages seen so far: the slowest short one, and the sum of wiped ones. */
 struct state {
     double slowest, sum;
-    struct ways ways;
+    struct spot_ways ways;
 };
 
 struct states {
@@ -68,11 +19,11 @@ struct states {
     size_t n, cap;
 };
 
-static void add_state(struct states *all, double slowest, double sum, const struct ways *w)
+static void add_state(struct states *all, double slowest, double sum, const struct spot_ways *w)
 {
     for (size_t i = 0; i < all->n; i++)
         if (all->state[i].slowest == slowest && all->state[i].sum == sum) {
-            for (int j = 0; j < WIDTH; j++)
+            for (int j = 0; j < SPOT_WAYS_WIDTH; j++)
                 all->state[i].ways.of[j] += w->of[j];
             return;
         }
@@ -85,35 +36,35 @@ static void add_state(struct states *all, double slowest, double sum, const stru
 struct group {
     double cost;
     int n;
-    struct ways whole, shorted, wiped;
+    struct spot_ways whole, shorted, wiped;
 };
 
 static void extend(const struct states *from, struct states *to, const struct group *g, int j_max)
 {
-    struct ways some = g->whole;
-    const struct ways none = power(&g->whole, g->n, j_max);
+    struct spot_ways some = g->whole;
+    const struct spot_ways none = spot_ways_power(&g->whole, g->n, j_max);
 
     for (int j = 0; j <= j_max; j++)
         some.of[j] += g->shorted.of[j];
     for (int i = 0; i <= g->n; i++) {
-        struct ways hit = power(&some, g->n - i, j_max);
-        const struct ways gone = power(&g->wiped, i, j_max);
+        struct spot_ways hit = spot_ways_power(&some, g->n - i, j_max);
+        const struct spot_ways gone = spot_ways_power(&g->wiped, i, j_max);
         bool any = false;
 
-        hit = times(&hit, &gone, j_max);
+        hit = spot_ways_times(&hit, &gone, j_max);
         for (int j = 0; j <= j_max; j++) {
-            hit.of[j] = hit.of[j] * choose(g->n, i) - (i ? 0 : none.of[j]);
+            hit.of[j] = hit.of[j] * spot_ways_choose(g->n, i) - (i ? 0 : none.of[j]);
             any |= hit.of[j] > 0;
         }
         for (size_t s = 0; any && s < from->n; s++) {
             const struct state *x = &from->state[s];
-            const struct ways w = times(&x->ways, &hit, j_max);
+            const struct spot_ways w = spot_ways_times(&x->ways, &hit, j_max);
 
             add_state(to, x->slowest < 0 ? g->cost : x->slowest, x->sum + i * g->cost, &w);
         }
     }
     for (size_t s = 0; s < from->n; s++) {
-        const struct ways w = times(&from->state[s].ways, &none, j_max);
+        const struct spot_ways w = spot_ways_times(&from->state[s].ways, &none, j_max);
 
         add_state(to, from->state[s].slowest, from->state[s].sum, &w);
     }
@@ -130,7 +81,7 @@ static int costliest_first(const void *a, const void *b)
 static int make_groups(const struct spot_migrate_cost *cost, int d, int p, int keep, int most,
                        int j_max, struct group *group)
 {
-    const struct ways whole = stage(d, 0, least(d - keep, most), j_max);
+    const struct spot_ways whole = spot_ways_stage(d, 0, spot_ways_least(d - keep, most), j_max);
     const int from = d - keep + 1;
     int n = 0;
 
@@ -143,10 +94,12 @@ static int make_groups(const struct spot_migrate_cost *cost, int d, int p, int k
         while (i < n && (group[i].cost != c || is_last))
             i++;
         if (i == n)
-            group[n++] = (struct group){ .cost = c,
-                                         .whole = whole,
-                                         .shorted = stage(d, from, least(wiped - 1, most), j_max),
-                                         .wiped = stage(d, wiped, least(d, most), j_max) };
+            group[n++] = (struct group){
+                .cost = c,
+                .whole = whole,
+                .shorted = spot_ways_stage(d, from, spot_ways_least(wiped - 1, most), j_max),
+                .wiped = spot_ways_stage(d, wiped, spot_ways_least(d, most), j_max)
+            };
         group[i].n++;
     }
     qsort(group, (size_t)n, sizeof(*group), costliest_first);
@@ -158,7 +111,7 @@ void spot_repartition_same(const struct spot_migrate_cost *cost, int d, int p, i
 {
     struct group *group = spot_xcalloc((size_t)p, sizeof(*group));
     struct states now = { 0 }, next = { 0 };
-    const struct ways one = { { 1 } };
+    const struct spot_ways one = { { 1 } };
     const int n = make_groups(cost, d, p, keep, most, j_max, group);
 
     assert(j_max <= SPOT_REPARTITION_VICTIMS_MAX && keep >= 1);
@@ -172,7 +125,7 @@ void spot_repartition_same(const struct spot_migrate_cost *cost, int d, int p, i
         next = swap;
     }
     for (int j = 0; j <= j_max; j++) {
-        const double all = choose(d * p, j);
+        const double all = spot_ways_choose(d * p, j);
 
         hold[j] = move[j] = 0;
         for (size_t s = 0; s < now.n; s++) {

@@ -142,6 +142,19 @@ static bool sees_victims(const struct spot_train_question *q)
     return most_instances(q) <= INSTANCES_MAX;
 }
 
+/* What the warm spares beside a choice cost and save. */
+static void tell_warm(struct spot_train_choice *c, const struct spot_train_question *q,
+                      struct spot_cost_table *table)
+{
+    const int n = q->dist->now - q->leaving, g = spot_cost_grid(table, c->d, c->p);
+
+    if (n <= c->d * c->p)
+        return;
+    c->warm = spot_cost_mirroring(table, n, g);
+    c->mirror_share = 1 - spot_cost_rate(table, n, g) / table->samples_per_s[g];
+    c->warm_saves_s = spot_cost_warm_saves_s(table, n, g, 1, g);
+}
+
 /* The DP's scores: relative values over an unending future decide, a finite horizon is told. */
 static void score_dp(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, struct spot_cost_table *table,
@@ -181,6 +194,8 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
         choice[i].samples_per_s = told[g] / (q->horizon * interval_s);
         if (choice[i].samples_per_s < 0)
             choice[i].samples_per_s = 0;
+        if (q->warm)
+            tell_warm(&choice[i], q, table);
     }
     *bound = bound_of(q, &chain, most_instances(q));
     spot_liveput_dp_release(&dp);
@@ -282,6 +297,14 @@ int spot_train_grids(const struct spot_train_question *q, int **grid)
     return n;
 }
 
+/* More than one for each victim of a change would make no difference to speak of. */
+static int warm_of(const struct spot_train_question *q, const struct spot_cost_table *table)
+{
+    const int most = table->n_max < SPOT_COST_LOST_MAX ? table->n_max : (int)SPOT_COST_LOST_MAX;
+
+    return q->solver != SPOT_SOLVER_DP ? 0 : q->warm < most ? q->warm : most;
+}
+
 int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, const int *grid, int n_grid,
                      double *bound, double *suspend, struct spot_err *err)
@@ -302,6 +325,7 @@ int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
         spot_cost_table_init_window(&table, q->job, q->throughput, 0, most_instances(q),
                                     most_instances(q), grid, n_grid);
     *suspend = -INFINITY;
+    table.warm = warm_of(q, &table);
     if (q->solver == SPOT_SOLVER_DP)
         score_dp(choice, n_choice, q, &table, bound, suspend);
     else

@@ -271,6 +271,24 @@ static void reason_of_idle(struct spot_train_plan *plan, const struct spot_train
                       idle, plural(idle), most_p));
 }
 
+static void reason_of_warm(struct spot_train_plan *plan, const struct spot_train_question *q)
+{
+    const struct spot_train_choice *c = &plan->choice[0];
+
+    if (q->warm && !c->spares)
+        spot_train_because(plan, spot_train_say(plan, "no spare is left to mirror stages"));
+    else if (q->warm && !c->warm)
+        spot_train_because(plan, spot_train_say(plan, "no spare mirrors a stage: what it would be "
+                                                      "sent takes more than half of a step"));
+    else if (c->warm)
+        spot_train_because(
+            plan, spot_train_say(plan,
+                                 "%d warm spare%s: what %s sent takes %.3g %% of a step; when one "
+                                 "instance is lost it saves %.3g s of transfers on average",
+                                 c->warm, plural(c->warm), c->warm == 1 ? "it is" : "they are",
+                                 100 * c->mirror_share, c->warm_saves_s));
+}
+
 void spot_train_why(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
     const struct spot_train_choice *c = &plan->choice[0];
@@ -291,6 +309,7 @@ void spot_train_why(struct spot_train_plan *plan, const struct spot_train_questi
                                                     : "s do"));
     reason_of_changes(plan, q);
     reason_of_solver(plan, q);
+    reason_of_warm(plan, q);
     if (c->break_prob > 0)
         spot_train_because(
             plan,

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* change_worth.h - when a job that runs takes up another grid: at once, ahead, or not yet.
+ *
+ * The grid to come gives r' samples a second for as long as it lasts, X seconds, exponentially
+ * distributed with mean L; the one that runs gives r. After X the members change anyhow, so that
+ * only the samples until then differ. With E[min(X, t)] = L (1 - exp(-t / L)):
+ *   at once   all stand still while an epoch is formed, F, and while state moves, T;
+ *   ahead     an epoch of the old grid is formed, F; it works while state moves beside its steps, A
+ *             = T + one step, since what moves waits for the step's end; then the new one is
+ *             formed, F;
+ *   later     the old grid works on.
+ * docs/design/16-precopy.md.
+ */
+#ifndef SPOT_TRAIN_CHANGE_WORTH_H
+#define SPOT_TRAIN_CHANGE_WORTH_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* All finite, rates > 0 and times >= 0, but for lasts_s > 0, which may be INFINITY. */
+struct spot_change_worth {
+    double now_per_s, then_per_s; /* r, r': samples, in any unit */
+    double form_s;                /* F */
+    double moves_s;               /* T */
+    double step_s;                /* of the grid that runs */
+    double lasts_s;               /* L */
+};
+
+enum spot_change_when { SPOT_CHANGE_AT_ONCE, SPOT_CHANGE_AHEAD, SPOT_CHANGE_LATER };
+
+/* Expected samples that it costs, against the grid to come without any change: the less
+ * the better. Negative where the grid that runs is the faster one. */
+double spot_change_cost(const struct spot_change_worth *worth, enum spot_change_when when);
+
+/* Of the two ways to change the better one; ties: at once. */
+enum spot_change_when spot_change_how(const struct spot_change_worth *worth);
+
+/* Does the better one of them pay? Not where the grid to come is no faster. */
+bool spot_change_pays(const struct spot_change_worth *worth);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_CHANGE_WORTH_H */
