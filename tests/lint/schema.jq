@@ -28,7 +28,8 @@ def faults($s; $at):
       ($s.allOf // [] | .[] as $part | $v | faults($part; $at)),
       (if $s.anyOf and all($s.anyOf[] as $part | $v | [faults($part; $at)]; . != []) then
            "\($at): none of \($s.anyOf)" else empty end),
-      (if $s.if and ([faults($s.if; $at)] == []) then faults($s.then; $at) else empty end);
+      (if $s.not and ([faults($s.not; $at)] == []) then "\($at): is \($s.not)" else empty end),
+      (if $s.if then faults(if [faults($s.if; $at)] == [] then $s.then // {} else $s.else // {} end; $at) else empty end);
 
 # Keys of the input that the schema does not name: readers pass over them, our tools write none.
 def unknown($s; $at):
