@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "comm/wire.h"
+#include "common/dir_lock.h"
 #include "common/hash.h"
 #include "common/out.h"
 #include "common/pio.h"
@@ -28,6 +29,7 @@ struct spot_token_log {
     uint64_t model_hash;
     char numerics[SPOT_TOKEN_LOG_NUMERICS];
     bool does_sync;
+    int dir_fd; /* holds the lock of the directory */
     int fd;
     uint64_t n_byte;
     struct spot_buf record; /* that is being made, with room for its head */
@@ -312,6 +314,15 @@ static int open_file(struct spot_token_log *log, bool resumes,
     return read_file(log, (uint64_t)st.st_size, reader, n_cut, err);
 }
 
+/* Nothing in it is looked at before it is ours: a server that runs goes on to write there. */
+static int take_dir(struct spot_token_log *log, const char *dir, struct spot_err *err)
+{
+    if (spot_dir_make(dir, err) || (log->dir_fd = spot_dir_lock(dir, err)) < 0)
+        return -1;
+    spot_out_sweep(log->path);
+    return 0;
+}
+
 struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash,
                                            const char *numerics, bool resumes, bool does_sync,
                                            const struct spot_token_log_reader *reader,
@@ -326,10 +337,9 @@ struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash,
     log->model_hash = model_hash;
     snprintf(log->numerics, sizeof(log->numerics), "%s", numerics);
     log->does_sync = does_sync;
-    log->fd = -1;
+    log->fd = log->dir_fd = -1;
     begin_record(log);
-    spot_out_sweep(log->path);
-    if (!open_file(log, resumes, reader, n_cut, err))
+    if (!take_dir(log, dir, err) && !open_file(log, resumes, reader, n_cut, err))
         return log;
     spot_token_log_close(log);
     return NULL;
@@ -341,6 +351,8 @@ void spot_token_log_close(struct spot_token_log *log)
         return;
     if (log->fd >= 0)
         close(log->fd);
+    if (log->dir_fd >= 0)
+        close(log->dir_fd);
     spot_buf_release(&log->record);
     free(log->path);
     free(log);

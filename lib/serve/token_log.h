@@ -36,7 +36,10 @@ struct spot_token_log_reader {
     void *user;
 };
 
-/* DIR/tokens.log of a server that is started with the model of this hash, and computes it as
+/* The directory is made unless it is there, and is locked until the journal is closed: of two
+ * servers the second is refused before it reads or changes anything (SPOT_ESYS).
+ *
+ * DIR/tokens.log of a server that is started with the model of this hash, and computes it as
  * `numerics` says, in less than SPOT_TOKEN_LOG_NUMERICS bytes: other bits may not follow. Without
  * `resumes` a file that is there is an error (SPOT_EUSAGE); with it, what it says is read. *n_cut
  * gets the bytes that were cut off. `does_sync`: an append also survives the loss of the machine.

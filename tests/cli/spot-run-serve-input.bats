@@ -280,3 +280,43 @@ for x in t: x.join()
 assert got == want, [i for i in range(24) if got[i] != want[i]]
 P
 }
+
+@test "a second server in the directory of one that runs is refused, and takes nothing from it" {
+    rm -rf st
+    serve f --workers 1 --state st --linger 60s # it makes the directory
+    python3 - <<'P'
+from client import *
+body = dict(prompt='the 6. line', max_tokens=100, temperature=1, seed=3)
+want = fine(**body)[0]['text']
+r = call('POST', '/v1/completions', dict(body, model='model', stream=True), where='f')
+rid = json.loads(next(l for l in r if l.startswith(b'data: {'))[6:])['id']
+r.close()
+json.dump([rid, want], open('left', 'w'))
+P
+    for more in --resume ""; do
+        run timeout 60 spot-run serve -q --model model --http unix:f2 --workers 1 --state st $more
+        [ "$status" = 4 ]
+        [[ "$output" == *"'st' is in use by another job"* ]]
+    done
+    kill -9 "$pid_f"
+    run timeout 60 tail --pid="$pid_f" -f /dev/null
+    serve f --workers 1 --state st --resume --linger 60s
+    python3 - <<'P'
+from client import *
+rid, want = json.load(open('left'))
+r = call('GET', '/v1/streams/' + rid, where='f')
+assert r.status == 200, r.read()
+got = ''.join(json.loads(l[6:])['choices'][0]['text'] for l in r if l.startswith(b'data: {'))
+assert got == want, (got, want)
+P
+}
+
+@test "a directory without a name is refused, and nothing is written in the root" {
+    run timeout 60 spot-run serve -q --model model --http unix:e --workers 1 --state ""
+    [ "$status" = 2 ]
+    [[ "$output" == *"--state must be a directory, got ''"* ]]
+    [ ! -e /tokens.log ]
+    run timeout 60 spot-run serve -q --model model --http unix:e --workers 1 --state none/deeper
+    [ "$status" = 4 ]
+    [[ "$output" == *"cannot make 'none/deeper'"* ]]
+}

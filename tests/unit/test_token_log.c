@@ -175,6 +175,55 @@ START_TEST(a_file_that_is_there_is_not_overwritten)
 }
 END_TEST
 
+/* The other would write the file anew under the one that runs. */
+START_TEST(of_two_that_open_it_the_second_is_refused_and_changes_nothing)
+{
+    uint8_t before[4096], after[4096];
+    struct spot_err err = { 0 };
+    struct seen seen, none;
+    uint64_t n_cut;
+    struct spot_token_log *const log = open_log(&seen, true, &n_cut, NULL);
+    const size_t n = read_file(before, sizeof(before));
+
+    ck_assert_ptr_nonnull(log);
+    for (int resumes = 0; resumes < 2; resumes++) {
+        ck_assert_ptr_null(open_log(&none, resumes, &n_cut, &err));
+        ck_assert_int_eq(err.code, SPOT_ESYS);
+        ck_assert_ptr_nonnull(strstr(err.msg, dir));
+        ck_assert_ptr_nonnull(strstr(err.msg, "in use by another job"));
+        ck_assert_int_eq(none.n_request + none.n_token, 0);
+    }
+    ck_assert_uint_eq(read_file(after, sizeof(after)), n);
+    ck_assert(!memcmp(before, after, n));
+    spot_token_log_close(log);
+    spot_token_log_close(open_log(&seen, true, &n_cut, &err));
+    ck_assert_int_eq(seen.n_token, N_TOKEN);
+}
+END_TEST
+
+START_TEST(a_directory_is_made_and_one_without_a_name_is_none)
+{
+    const struct spot_token_log_reader reader = { .user = NULL };
+    struct spot_err err = { 0 };
+    char deeper[80];
+    uint64_t n_cut;
+    struct spot_token_log *log;
+
+    ck_assert_ptr_null(
+        spot_token_log_open("", model, s_numerics, false, false, &reader, &n_cut, &err));
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
+    ck_assert_int_ne(access("/tokens.log", F_OK), 0);
+    snprintf(deeper, sizeof(deeper), "%s/made", dir);
+    log = spot_token_log_open(deeper, model, s_numerics, false, false, &reader, &n_cut, &err);
+    ck_assert_ptr_nonnull(log);
+    spot_token_log_close(log);
+    snprintf(deeper, sizeof(deeper), "%s/made/tokens.log", dir);
+    ck_assert_int_eq(unlink(deeper), 0);
+    snprintf(deeper, sizeof(deeper), "%s/made", dir);
+    ck_assert_int_eq(rmdir(deeper), 0);
+}
+END_TEST
+
 START_TEST(cut_anywhere_a_beginning_is_read_and_gone_on_with)
 {
     uint8_t data[4096];
@@ -302,6 +351,8 @@ int main(void)
     tcase_add_checked_fixture(t, set_up, tear_down);
     tcase_add_test(t, what_was_written_is_read);
     tcase_add_test(t, a_file_that_is_there_is_not_overwritten);
+    tcase_add_test(t, of_two_that_open_it_the_second_is_refused_and_changes_nothing);
+    tcase_add_test(t, a_directory_is_made_and_one_without_a_name_is_none);
     tcase_add_test(t, cut_anywhere_a_beginning_is_read_and_gone_on_with);
     tcase_add_test(t, a_changed_byte_ends_what_is_read);
     tcase_add_test(t, a_journal_of_two_models_goes_on_with_either_and_no_third);
