@@ -355,6 +355,7 @@ static int open_front(struct spot_server *s, struct spot_err *err)
                                                     .tls_key = o->tls_key,
                                                     .api_key_file = o->api_key_file,
                                                     .model = base_name(o->model),
+                                                    .n_choice_max = o->n_queue,
                                                     .body_max_byte = 8 << 20,
                                                     .n_connection_max = 16384,
                                                     .idle_s = 60 };

@@ -88,6 +88,41 @@ setup_file() {
     [[ "$output" == *tokens.log*"no journal"* ]]
 }
 
+@test "a batch's url says what a line asks for, and any other is refused in its answer" {
+    body='"body":{"model":"model","prompt":"a","max_tokens":2}'
+    {
+        echo '{"custom_id":"right","url":"/v1/completions",'"$body}"
+        echo '{"custom_id":"embeddings","url":"/v1/embeddings",'"$body}"
+        echo '{"custom_id":"nope","url":"/v1/chat/nope",'"$body}"
+        echo '{"custom_id":"longer","url":"/v1/completions/",'"$body}"
+        echo '{"custom_id":"none",'"$body}"
+        echo '{"custom_id":"number","url":7,'"$body}"
+        echo '{"custom_id":"chat","url":"/v1/chat/completions",'"$body}"
+    } >urls.jsonl
+    spot-run serve -q --model model --batch urls.jsonl -o out
+    said() { # custom_id status text
+        jq -se --arg i "$1" --argjson s "$2" --arg t "$3" 'map(select(.custom_id == $i)) | length == 1 and
+            .[0].response.status_code == $s and (.[0].response.body | tostring | contains($t))' out
+    }
+    said right 200 text_completion
+    said embeddings 404 "The url '/v1/embeddings' is not supported"
+    said nope 404 "The url '/v1/chat/nope' is not supported"
+    said longer 404 "The url '/v1/completions/' is not supported"
+    said none 400 "'url' must be a text"
+    said number 400 "'url' must be a text"
+    said chat 400 prompt # which is no word of a chat's body
+}
+
+@test "a line of a batch that can never fit the queue is refused, and the others are answered" {
+    {
+        echo '{"custom_id":"three","url":"/v1/completions","body":{"model":"model","prompt":["a","b","c"],"max_tokens":2}}'
+        echo '{"custom_id":"two","url":"/v1/completions","body":{"model":"model","prompt":"a","n":2,"max_tokens":2}}'
+    } >many.jsonl
+    timeout 60 spot-run serve -q --model model --batch many.jsonl -o out --queue 2
+    jq -se 'map({(.custom_id): .response}) | add | .two.status_code == 200 and .three.status_code == 400 and
+        (.three.body.error.message | contains("3 choices: this server takes 2 at most"))' out
+}
+
 @test "replicas of stages and tensor groups give the same tokens" {
     spot-run serve -q --model model --batch in.jsonl -o out --workers 2 --grid 1x2
     same out
