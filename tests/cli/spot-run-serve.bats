@@ -34,8 +34,26 @@ setup_file() {
 @test "a cache that is too small for all gives the same tokens" {
     spot-run serve -q --model model --batch in.jsonl -o out --max-batch 16 --kv-byte 160KiB
     same out
-    run spot-run serve -q --model model --batch in.jsonl -o out2 --kv-byte 16KiB --lease 1s
-    [ "$status" -ne 0 ]
+}
+
+@test "a cache that does not hold a context is refused at the start, with the least that does" {
+    # 8 pages of 16 tokens, keys and values of 2 layers of 64 floats: 131072 bytes. Of 2 stages the
+    # first has both layers; of 2 members each has half of the heads.
+    timeout 60 spot-run serve -q --model model --batch in.jsonl -o out --kv-byte 131072
+    same out
+    refused() { # least option...
+        run timeout 60 spot-run serve --model model --batch in.jsonl -o none "${@:2}"
+        [ "$status" = 1 ]
+        [[ "$output" == *"at least $1 bytes"* ]]
+        [[ "$output" != *"worker local"* ]]
+        [ ! -e none ]
+    }
+    refused 131072 --kv-byte 131071
+    refused 131072 --kv-byte 131071 --grid 1x2 --workers 2
+    refused 65536 --kv-byte 65535 --grid 1x1x2 --workers 2
+    refused 65536 --kv-byte 4KiB --grid 1x2x2 --workers 4
+    timeout 60 spot-run serve -q --model model --batch in.jsonl -o out2 --workers 2 --grid 1x1x2 --kv-byte 65536
+    same out2
 }
 
 @test "workers that are killed or get a notice change no token" {
