@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-#define _DEFAULT_SOURCE /* flock, mkdtemp */
+#define _DEFAULT_SOURCE /* mkdtemp */
 #include "checkpoint/store_state.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "comm/endpoint.h"
+#include "common/dir_lock.h"
 #include "common/out.h"
 #include "common/temp.h"
 #include "common/xalloc.h"
@@ -114,21 +113,14 @@ int spot_store_verify(struct spot_store *s, struct spot_err *err)
 
 int spot_store_lock(struct spot_store *s, struct spot_err *err)
 {
-    const int fd = open(s->disk.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd = spot_dir_lock(s->disk.dir, err);
     struct stat st;
-    int rc = 0;
 
     if (fd < 0)
-        return spot_err_sys(err, "cannot use '%s'", s->disk.dir);
-    if (s->is_private && (fstat(fd, &st) || st.st_uid != geteuid()))
-        rc = spot_err_set(err, SPOT_ESYS, "'%s' belongs to another user", s->disk.dir);
-    else if (flock(fd, LOCK_EX | LOCK_NB))
-        rc = errno == EWOULDBLOCK
-                 ? spot_err_set(err, SPOT_ESYS, "'%s' is in use by another job", s->disk.dir)
-                 : spot_err_sys(err, "cannot lock '%s'", s->disk.dir);
-    if (rc) {
-        close(fd);
         return -1;
+    if (s->is_private && (fstat(fd, &st) || st.st_uid != geteuid())) {
+        close(fd);
+        return spot_err_set(err, SPOT_ESYS, "'%s' belongs to another user", s->disk.dir);
     }
     if (s->lock_fd >= 0)
         close(s->lock_fd);
@@ -138,8 +130,6 @@ int spot_store_lock(struct spot_store *s, struct spot_err *err)
 
 static int make_dir(struct spot_store *s, const char *dir, struct spot_err *err)
 {
-    struct stat st;
-
     if (!dir) {
         char *made = spot_temp_template("spot-state");
 
@@ -155,17 +145,7 @@ static int make_dir(struct spot_store *s, const char *dir, struct spot_err *err)
     if (strlen(dir) >= sizeof(s->disk.dir) - 64)
         return spot_err_set(err, SPOT_EUSAGE, "--state: the path is too long");
     snprintf(s->disk.dir, sizeof(s->disk.dir), "%s", dir);
-    if (!mkdir(dir, 0700)) {
-        if (spot_sync_directory(dir, err))
-            return -1;
-    } else if (errno != EEXIST) {
-        return spot_err_sys(err, "cannot make '%s'", dir);
-    }
-    if (!stat(dir, &st) && !S_ISDIR(st.st_mode))
-        errno = ENOTDIR;
-    else if (!access(dir, R_OK | W_OK | X_OK))
-        return 0;
-    return spot_err_sys(err, "cannot use '%s'", dir);
+    return spot_dir_make(dir, err);
 }
 
 void spot_store_drop_unfinished(const struct spot_store *s)

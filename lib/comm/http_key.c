@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* getline */
 #include "comm/http_key.h"
 
 #include <stdio.h>
@@ -20,22 +21,53 @@ struct spot_http_keys {
     struct key key[KEYS_MAX];
 };
 
+/* What a line says without the blanks around it, which no client could send; "" for a comment. */
+static const char *trim(char *line)
+{
+    static const char blank[] = " \t\r\n";
+    size_t n;
+
+    line += strspn(line, blank);
+    if (*line == '#')
+        return "";
+    n = strlen(line);
+    while (n && strchr(blank, line[n - 1]))
+        n--;
+    line[n] = 0;
+    return line;
+}
+
+static int add_line(struct spot_http_keys *keys, char *line, size_t n_line, const char *path,
+                    struct spot_err *err)
+{
+    const bool has_nul = strlen(line) != n_line;
+    const char *const key = trim(line);
+    const size_t n = strlen(key);
+
+    if (has_nul)
+        return spot_err_set(err, SPOT_EDATA, "%s: a line has a NUL: keys are texts", path);
+    if (n >= KEY_MAX)
+        return spot_err_set(err, SPOT_EDATA, "%s: a key has more than %d bytes", path, KEY_MAX - 1);
+    if (n && keys->n == KEYS_MAX)
+        return spot_err_set(err, SPOT_EDATA, "%s: there are more than %d keys", path, KEYS_MAX);
+    if (n)
+        memcpy(keys->key[keys->n++].text, key, n);
+    return 0;
+}
+
 static int read_keys(struct spot_http_keys *keys, FILE *in, const char *path, struct spot_err *err)
 {
-    char line[KEY_MAX + 2];
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t n;
+    int rc = 0;
 
-    while (fgets(line, sizeof(line), in)) {
-        const size_t n = strcspn(line, "\r\n");
-
-        if (n >= KEY_MAX)
-            return spot_err_set(err, SPOT_EDATA, "%s: a key has more than %d bytes", path,
-                                KEY_MAX - 1);
-        if (n && keys->n == KEYS_MAX)
-            return spot_err_set(err, SPOT_EDATA, "%s: there are more than %d keys", path, KEYS_MAX);
-        if (n)
-            memcpy(keys->key[keys->n++].text, line, n);
-    }
-    return keys->n ? 0 : spot_err_set(err, SPOT_EDATA, "%s: there is no key in it", path);
+    while (!rc && (n = getline(&line, &cap, in)) > 0)
+        rc = add_line(keys, line, (size_t)n, path, err);
+    if (!rc && ferror(in))
+        rc = spot_err_sys(err, "cannot read %s", path);
+    free(line);
+    return rc || keys->n ? rc : spot_err_set(err, SPOT_EDATA, "%s: there is no key in it", path);
 }
 
 struct spot_http_keys *spot_http_keys_load(const char *path, struct spot_err *err)

@@ -14,8 +14,8 @@ extern "C" {
 
 struct spot_http_keys;
 
-/* The keys of a file, one a line. NULL with *err: SPOT_ESYS, SPOT_EDATA (none, too many, too long).
- */
+/* The keys of a file, one a line, without the blanks around it; empty lines and those that begin
+ * with # are none. NULL with *err: SPOT_ESYS, SPOT_EDATA (none, too many, too long). */
 struct spot_http_keys *spot_http_keys_load(const char *path, struct spot_err *err);
 void spot_http_keys_free(struct spot_http_keys *keys); /* may be NULL */
 /* Does the call show one of them? In a time that does not tell how much of a key was right. True

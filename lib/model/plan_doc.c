@@ -11,6 +11,11 @@ static const struct spot_field next_field[] = {
     { "D", SPOT_F_INT, NEXT(next.D), "1", 0, SPOT_GRID_MAX, true },
     { "P", SPOT_F_INT, NEXT(next.P), "1", 0, SPOT_GRID_MAX, true },
     { "M", SPOT_F_INT, NEXT(next.M), "1", 0, SPOT_GRID_MAX, false },
+    { 0 },
+};
+
+/* Of a plan to serve, absent: not planned. */
+static const struct spot_field batch_field[] = {
     { "B", SPOT_F_INT, NEXT(micro_batch), "1", 0, 1 << 30, false },
     { 0 },
 };
@@ -101,6 +106,7 @@ static const struct spot_field serve_expected_field[] = {
 const struct spot_doc_part spot_plan_part[] = {
     { "", head_field, true, 0, NULL },
     { "next", next_field, false, 0, NULL },
+    { "next", batch_field, false, 0, NULL },
     { "next", parts_field, false, 0, NULL },
     { "expected", expected_field, false, 0, NULL },
     { "expected", serve_expected_field, false, 0, NULL },
@@ -161,12 +167,16 @@ static int read_why(struct spot_plan_doc *plan, struct spot_err *err)
 static int check_next(const struct spot_plan_doc *plan, struct spot_err *err)
 {
     const struct spot_grid *g = &plan->next;
+    const bool has_batch = spot_json_get(spot_json_get(plan->json.root, "next"), "B") != NULL;
 
     if (!g->D != !g->P)
         return spot_json_fail(&plan->json, "/next", err,
                               "D and P must both be 0 (suspend) or both at least 1");
     if (g->D && g->M < 1)
         return spot_json_fail(&plan->json, "/next/M", err, "0 is outside [1, %d]", SPOT_GRID_MAX);
+    if (plan->kind == SPOT_PLAN_SERVE && g->D && has_batch && plan->micro_batch < 1)
+        return spot_json_fail(&plan->json, "/next/B", err,
+                              "0 requests at once serve nobody: expected at least 1");
     if (spot_grid_size(g) > SPOT_GRID_MAX)
         return spot_json_fail(&plan->json, "/next", err, "D * P * M is above %d", SPOT_GRID_MAX);
     return 0;
@@ -256,6 +266,7 @@ static int read_all(struct spot_plan_doc *plan, struct spot_err *err)
         spot_json_read_fields(json, json->root, "", head_field, plan, err) ||
         spot_json_object(json, json->root, "", "next", true, &next, err) ||
         spot_json_read_fields(json, next, "/next", next_field, plan, err) ||
+        spot_json_read_fields(json, next, "/next", batch_field, plan, err) ||
         spot_json_read_fields(json, next, "/next", parts_field, plan, err) ||
         check_next(plan, err) ||
         spot_json_object(json, json->root, "", "expected", false, &expected, err) ||
@@ -422,6 +433,8 @@ int spot_plan_doc_write(const struct spot_plan_doc *plan, const struct spot_prov
         spot_jw_int(&jw, "epoch", plan->epoch);
     spot_jw_object(&jw, "next");
     spot_jw_fields(&jw, next_field, plan);
+    if (!is_serve || plan->micro_batch > 0)
+        spot_jw_fields(&jw, batch_field, plan);
     if (is_serve && plan->prefill_parts > 0)
         spot_jw_fields(&jw, parts_field, plan);
     spot_jw_end(&jw);

@@ -53,6 +53,7 @@ struct spot_front_options {
     const struct spot_chat *chat; /* NULL: /v1/chat/completions is refused, with chat_why */
     const char *chat_why;
     int64_t n_context, n_vocabulary; /* of the model */
+    uint32_t n_choice_max;           /* of a request, over all its prompts; 0: any number */
     size_t body_max_byte;
     unsigned n_connection_max;
     double idle_s; /* a connection that says nothing is closed */

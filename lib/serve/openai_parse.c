@@ -454,6 +454,17 @@ static void name_request(struct spot_body *b, bool is_chat)
     r->created_s = (int64_t)time(NULL);
 }
 
+/* More than the queue holds would be told to come back for ever. */
+static void check_choices(struct spot_body *b)
+{
+    const uint32_t most = b->options->n_choice_max;
+
+    if (most && b->r->n_choice > most)
+        spot_body_refuse(b, 400, b->r->n_part ? "prompt" : "n", NULL,
+                         "%u choices: this server takes %u at most (its --queue).",
+                         (unsigned)b->r->n_choice, (unsigned)most);
+}
+
 static void check_together(struct spot_body *b)
 {
     const struct spot_request *const r = b->r;
@@ -488,6 +499,7 @@ static void read_body(struct spot_body *b, bool is_chat)
         spot_body_read_messages(b);
     else if (!b->status)
         spot_body_read_prompt(b);
+    check_choices(b);
     if (!b->status)
         read_lengths(b, is_chat);
     if (!b->status)

@@ -141,37 +141,41 @@ int64_t spot_relay_page_count(int64_t n_token)
 }
 
 /* Bytes of a page of the member that has the most layers: all have as many pages as it. */
-static uint64_t page_byte(const struct spot_relay_config *c)
+static uint64_t page_byte(const struct spot_shape *s, uint32_t P, uint32_t M)
 {
-    const struct spot_shape *const s = c->shape;
     int n_layer = 0;
 
-    for (uint32_t p = 0; p < c->P; p++) {
-        const struct spot_stage_span span = spot_relay_layers(s, c->P, p);
+    for (uint32_t p = 0; p < P; p++) {
+        const struct spot_stage_span span = spot_relay_layers(s, P, p);
 
         if (span.end - span.first > n_layer)
             n_layer = span.end - span.first;
     }
     return 2 * sizeof(float) * SPOT_INFER_PAGE * (uint64_t)n_layer *
-           (uint64_t)(spot_shape_kv_heads(s) * spot_shape_head_dim(s)) / c->M;
+           (uint64_t)(spot_shape_kv_heads(s) * spot_shape_head_dim(s)) / M;
+}
+
+int spot_relay_check_cache(const struct spot_shape *shape, uint32_t P, uint32_t M, uint64_t kv_byte,
+                           struct spot_err *err)
+{
+    const uint64_t least = (uint64_t)spot_relay_page_count(shape->seq) * page_byte(shape, P, M);
+
+    if (!kv_byte || kv_byte >= least)
+        return 0;
+    return spot_err_set(err, SPOT_EINFEASIBLE,
+                        "a worker's cache of %llu bytes does not hold the model's context of %lld "
+                        "tokens: at P = %u and M = %u it needs at least %llu bytes",
+                        (unsigned long long)kv_byte, (long long)shape->seq, (unsigned)P,
+                        (unsigned)M, (unsigned long long)least);
 }
 
 static int count_pages(const struct spot_relay_config *c, int *n_page, struct spot_err *err)
 {
-    const uint64_t context = (uint64_t)spot_relay_page_count(c->shape->seq);
-    const uint64_t most = (uint64_t)c->n_sequence * context;
-    uint64_t n = c->kv_byte ? c->kv_byte / page_byte(c) : most;
+    const uint64_t most = (uint64_t)c->n_sequence * (uint64_t)spot_relay_page_count(c->shape->seq);
+    const uint64_t n = c->kv_byte ? c->kv_byte / page_byte(c->shape, c->P, c->M) : most;
 
-    if (n > most)
-        n = most;
-    *n_page = (int)n;
-    return n >= context
-               ? 0
-               : spot_err_set(err, SPOT_EINFEASIBLE,
-                              "a cache of %llu bytes holds %llu tokens, the context has "
-                              "%lld",
-                              (unsigned long long)c->kv_byte,
-                              (unsigned long long)(n * SPOT_INFER_PAGE), (long long)c->shape->seq);
+    *n_page = (int)(n < most ? n : most);
+    return spot_relay_check_cache(c->shape, c->P, c->M, c->kv_byte, err);
 }
 
 static void take_memory(struct spot_relay *r)

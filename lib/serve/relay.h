@@ -40,6 +40,11 @@ int spot_relay_form_get(struct spot_wire_in *in, struct spot_relay_form *form);
 /* Can a model be cut so? Returns 0, or -1 with *err (SPOT_EINFEASIBLE). */
 int spot_relay_check(const struct spot_shape *shape, int64_t P, int64_t M, struct spot_err *err);
 
+/* Does a cache of so many bytes (0: as many as are needed) hold one context in every member of P
+ * stages of M? Returns 0, or -1 with *err (SPOT_EINFEASIBLE), which has the least that would. */
+int spot_relay_check_cache(const struct spot_shape *shape, uint32_t P, uint32_t M, uint64_t kv_byte,
+                           struct spot_err *err);
+
 /* Bundles [*begin, *end) that the member at a position needs. */
 void spot_relay_bundles(const struct spot_shape *shape, const struct spot_relay_form *form,
                         int *begin, int *end);

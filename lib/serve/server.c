@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/xalloc.h"
+#include "serve/relay.h"
 #include "serve/serve_protocol.h"
 #include "serve/server_state.h"
 
@@ -355,6 +356,7 @@ static int open_front(struct spot_server *s, struct spot_err *err)
                                                     .tls_key = o->tls_key,
                                                     .api_key_file = o->api_key_file,
                                                     .model = base_name(o->model),
+                                                    .n_choice_max = o->n_queue,
                                                     .body_max_byte = 8 << 20,
                                                     .n_connection_max = 16384,
                                                     .idle_s = 60 };
@@ -367,12 +369,22 @@ static int open_front(struct spot_server *s, struct spot_err *err)
     return s->front ? 0 : -1;
 }
 
+/* What workers could only say one after another. A plan has a grid of its own. */
+static int check_cache(const struct spot_server *s, struct spot_err *err)
+{
+    const struct spot_server_options *const o = s->options;
+
+    return o->group.plan
+               ? 0
+               : spot_relay_check_cache(&s->target->model.shape, o->P, o->M, o->kv_byte, err);
+}
+
 static int open_all(struct spot_server *s, struct spot_err *err)
 {
     int64_t round;
 
     s->target = s->current = spot_model_version_open(s->options->model, s->grid.P, s->grid.M, err);
-    if (!s->target)
+    if (!s->target || check_cache(s, err))
         return -1;
     s->given_hash = s->target->model.hash;
     s->group = spot_group_new(&s->options->group, &workload, s, err);

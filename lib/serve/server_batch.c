@@ -224,19 +224,39 @@ static void put_text(const struct spot_json_value *value, struct spot_buf *out)
     free(text);
 }
 
+/* Returns 0, or a status with an error that names what cannot be asked here. */
+static int parse(const struct spot_batch *b, const char *url, const struct spot_json_value *body,
+                 struct spot_request *request, struct spot_buf *error)
+{
+    const bool is_chat = url && !strcmp(url, "/v1/chat/completions");
+    struct spot_buf text = { 0 };
+    int status;
+
+    if (!url)
+        return spot_openai_error(400, "invalid_request_error", "url", NULL, error,
+                                 "'url' must be a text: /v1/completions or /v1/chat/completions.");
+    if (!is_chat && strcmp(url, "/v1/completions") != 0)
+        return spot_openai_error(404, "invalid_request_error", "url", NULL, error,
+                                 "The url '%.200s' is not supported by this server: expected "
+                                 "/v1/completions or /v1/chat/completions.",
+                                 url);
+    put_text(body, &text);
+    status = spot_openai_parse(&b->server->front_options, is_chat, (const char *)text.data, text.n,
+                               request, error);
+    spot_buf_release(&text);
+    return status;
+}
+
 /* Returns 0, 1 when the queue is full, -1 with *err. */
 static int ask(struct spot_batch *b, const char *id, const struct spot_json_value *body,
                const char *url, struct spot_err *err)
 {
     struct spot_request request = { .n_choice = 0 };
     struct spot_completion *completion;
-    struct spot_buf text = { 0 }, error = { 0 };
-    int status, rc = 0;
+    struct spot_buf error = { 0 };
+    const int status = parse(b, url, body, &request, &error);
+    int rc;
 
-    put_text(body, &text);
-    status = spot_openai_parse(&b->server->front_options, url && strstr(url, "/chat/") != NULL,
-                               (const char *)text.data, text.n, &request, &error);
-    spot_buf_release(&text);
     if (status) {
         rc = put_answer(b, id, status, &error, err);
         spot_buf_release(&error);

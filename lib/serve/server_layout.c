@@ -144,15 +144,26 @@ static void take_routes(struct spot_server *s, const struct spot_plan_doc *plan)
     }
 }
 
+static int check_shape(const struct spot_server *s, const struct spot_model_version *version,
+                       const struct spot_grid *want, struct spot_err *err)
+{
+    const struct spot_shape *const shape = &version->model.shape;
+
+    return spot_relay_check(shape, want->P, want->M, err) ||
+                   spot_relay_check_cache(shape, (uint32_t)want->P, (uint32_t)want->M,
+                                          s->options->kv_byte, err)
+               ? -1
+               : 0;
+}
+
 /* All versions that a replica may be formed with. */
 static int check_grid(const struct spot_server *s, const struct spot_grid *want,
                       struct spot_err *err)
 {
-    if (spot_relay_check(&s->target->model.shape, want->P, want->M, err) ||
-        (s->old && spot_relay_check(&s->old->model.shape, want->P, want->M, err)))
+    if (check_shape(s, s->target, want, err) || (s->old && check_shape(s, s->old, want, err)))
         return -1;
     for (size_t i = 0; i < s->n_ended; i++)
-        if (spot_relay_check(&s->ended[i]->model.shape, want->P, want->M, err))
+        if (check_shape(s, s->ended[i], want, err))
             return -1;
     return 0;
 }

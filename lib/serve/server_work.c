@@ -202,6 +202,7 @@ int spot_server_write_anew(struct spot_server *s, struct spot_err *err)
     for (size_t i = 0; i < s->n_work; i++) {
         const struct spot_work *const w = s->work[i];
 
+        spot_token_log_next_record(s->log);
         spot_token_log_put_request(s->log, w->number, w->version->model.hash,
                                    &w->completion->request);
         for (uint32_t k = 0; k < w->completion->request.n_choice; k++)
@@ -238,6 +239,13 @@ int spot_server_expire(struct spot_server *s, struct spot_err *err)
 
 /* --- a journal that is there ------------------------------------------------------------ */
 
+struct reading {
+    struct spot_server *server;
+    uint64_t *lost; /* [n_lost] requests that tokens are of, and that are not known */
+    size_t n_lost, cap_lost;
+    size_t n_again; /* tokens behind a gap */
+};
+
 static struct spot_work *find_work(const struct spot_server *s, uint64_t number)
 {
     for (size_t i = s->n_work; i-- > 0;)
@@ -247,13 +255,13 @@ static struct spot_work *find_work(const struct spot_server *s, uint64_t number)
 }
 
 /* A model that requests began on. */
-static int on_model(void *user, uint64_t hash, const char *dir)
+static void on_model(void *user, uint64_t hash, const char *dir)
 {
-    struct spot_server *const s = user;
+    struct spot_server *const s = ((struct reading *)user)->server;
     struct spot_model_version *v;
 
     if (s->failure.code || spot_server_version(s, hash))
-        return 0;
+        return;
     v = spot_model_version_open(dir, s->grid.P, s->grid.M, &s->failure);
     if (v && v->model.hash != hash)
         (void)spot_err_set(&s->failure, SPOT_EDATA,
@@ -261,45 +269,61 @@ static int on_model(void *user, uint64_t hash, const char *dir)
                            dir);
     if (v)
         spot_server_keep_version(s, v);
-    return 0;
 }
 
-static int on_request(void *user, uint64_t number, uint64_t hash, struct spot_request *request_take)
+static void on_request(void *user, uint64_t number, uint64_t hash,
+                       struct spot_request *request_take)
 {
-    struct spot_server *const s = user;
+    struct spot_server *const s = ((struct reading *)user)->server;
     struct spot_model_version *const version = spot_server_version(s, hash);
 
     if (!version || number <= s->last_number || !request_take->n_choice ||
-        request_take->n_choice > SPOT_REQUEST_CHOICES_MAX) {
+        request_take->n_choice > SPOT_REQUEST_CHOICES_MAX)
         spot_request_release(request_take);
-        return -1;
-    }
-    add_work(s, number, version, request_take);
-    return 0;
+    else
+        add_work(s, number, version, request_take);
 }
 
-static int on_token(void *user, uint64_t number, uint32_t choice, const struct spot_step_token *t)
+static void note_lost(struct reading *r, uint64_t number)
 {
-    struct spot_work *const w = find_work(user, number);
+    for (size_t i = 0; i < r->n_lost; i++)
+        if (r->lost[i] == number)
+            return;
+    r->lost = spot_xgrow(r->lost, &r->cap_lost, r->n_lost + 1, sizeof(*r->lost));
+    r->lost[r->n_lost++] = number;
+    if (number > r->server->last_number)
+        r->server->last_number = number; /* no other is to have its tokens */
+}
 
-    if (!w || choice >= w->completion->request.n_choice ||
-        spot_completion_append(w->completion, choice, t->position, &t->token) < 0)
-        return -1;
-    if (t->is_end && w->completion->choice[choice].finish == SPOT_FINISH_NONE)
+static void on_token(void *user, uint64_t number, uint32_t choice, const struct spot_step_token *t)
+{
+    struct reading *const r = user;
+    struct spot_work *const w = find_work(r->server, number);
+
+    if (!w)
+        note_lost(r, number);
+    else if (choice >= w->completion->request.n_choice ||
+             spot_completion_append(w->completion, choice, t->position, &t->token) < 0)
+        r->n_again++;
+    else if (t->is_end && w->completion->choice[choice].finish == SPOT_FINISH_NONE)
         spot_completion_finish(w->completion, choice, SPOT_FINISH_STOP);
-    return 0;
 }
 
-static int on_end(void *user, uint64_t number)
+static void on_end(void *user, uint64_t number)
 {
-    struct spot_server *const s = user;
+    struct reading *const r = user;
+    struct spot_server *const s = r->server;
 
     for (size_t i = 0; i < s->n_work; i++)
         if (s->work[i]->number == number) {
             forget_work(s, i);
-            return 0;
+            return;
         }
-    return -1;
+    for (size_t i = 0; i < r->n_lost; i++)
+        if (r->lost[i] == number) {
+            r->lost[i] = r->lost[--r->n_lost];
+            return;
+        }
 }
 
 /* The model that was rolled out before is the one to be served, whatever this server was started
@@ -331,22 +355,50 @@ static void put_numerics(const struct spot_server_options *o, char out[SPOT_TOKE
         snprintf(out, SPOT_TOKEN_LOG_NUMERICS, "%s weights on CPUs", type);
 }
 
-/* Streams wait for their clients; nobody can come back for the others. */
-int spot_server_open_log(struct spot_server *s, struct spot_err *err)
+static void tell_damage(const struct spot_server *s, const struct spot_token_log_damage *d,
+                        const struct reading *r)
 {
+    if (d->n_bad)
+        s->options->group.warn(
+            "%llu records of the journal were damaged (%llu bytes%s): requests that were taken in "
+            "them are lost, of which %zu had tokens in others; tokens behind them, %zu or more, "
+            "are computed again",
+            (unsigned long long)d->n_bad, (unsigned long long)d->n_bad_byte,
+            d->is_kept ? ", kept as tokens.log.bad" : "", r->n_lost, r->n_again);
+    if (d->n_cut)
+        s->options->group.warn("the end of the journal was damaged: %llu bytes are cut off; tokens "
+                               "in them are computed again, and requests in them are lost",
+                               (unsigned long long)d->n_cut);
+}
+
+static struct spot_token_log *read_log(struct spot_server *s, struct spot_err *err)
+{
+    struct reading reading = { .server = s };
     const struct spot_token_log_reader reader = {
-        .model = on_model, .request = on_request, .token = on_token, .end = on_end, .user = s
+        .model = on_model, .request = on_request, .token = on_token, .end = on_end, .user = &reading
     };
     char numerics[SPOT_TOKEN_LOG_NUMERICS];
+    struct spot_token_log_damage damage;
     struct spot_token_log *log;
-    uint64_t n_cut;
 
-    if (!s->options->state)
-        return 0;
     put_numerics(s->options, numerics);
     log =
         spot_token_log_open(s->options->state, s->target->model.hash, numerics,
-                            s->options->group.resume, s->options->does_sync, &reader, &n_cut, err);
+                            s->options->group.resume, s->options->does_sync, &reader, &damage, err);
+    if (log)
+        tell_damage(s, &damage, &reading);
+    free(reading.lost);
+    return log;
+}
+
+/* Streams wait for their clients; nobody can come back for the others. */
+int spot_server_open_log(struct spot_server *s, struct spot_err *err)
+{
+    struct spot_token_log *log;
+
+    if (!s->options->state)
+        return 0;
+    log = read_log(s, err);
     if (!log)
         return -1;
     s->log = log;
@@ -355,9 +407,6 @@ int spot_server_open_log(struct spot_server *s, struct spot_err *err)
                             s->failure.msg);
     if (spot_token_log_model(log) != s->target->model.hash)
         take_rolled(s, spot_token_log_model(log));
-    if (n_cut)
-        s->options->group.warn("the end of the journal was damaged: %llu bytes are computed again",
-                               (unsigned long long)n_cut);
     for (size_t i = 0; i < s->n_work; i++) {
         struct spot_work *const w = s->work[i];
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "comm/wire.h"
+#include "common/dir_lock.h"
 #include "common/hash.h"
 #include "common/out.h"
 #include "common/pio.h"
@@ -21,20 +22,23 @@
 static const char magic[8] = "SPOTTOK4";
 enum { FILE_HEAD = 16 + SPOT_TOKEN_LOG_NUMERICS, RECORD_HEAD = 12 };
 enum { ENTRY_REQUEST = 1, ENTRY_TOKEN, ENTRY_END, ENTRY_MODEL };
-enum { DIR_MAX_BYTE = 4096 };
+enum { DIR_MAX_BYTE = 4096, SEARCH_BYTE = 1 << 30 };
 
 struct spot_token_log {
     char *path;
     uint64_t model_hash;
     char numerics[SPOT_TOKEN_LOG_NUMERICS];
     bool does_sync;
+    int dir_fd; /* holds the lock of the directory */
     int fd;
     uint64_t n_byte;
-    struct spot_buf record; /* that is being made, with room for its head */
+    struct spot_buf record; /* records that are not written yet, each with room for its head */
+    size_t begin;           /* of the one that is being made */
 };
 
 /* --- reading ------------------------------------------------------------------------ */
 
+/* What the reader has no use for is passed over: it follows something that was lost. */
 static int read_entry(struct spot_wire_in *in, const struct spot_token_log_reader *reader)
 {
     const uint8_t kind = spot_get_u8(in);
@@ -50,18 +54,25 @@ static int read_entry(struct spot_wire_in *in, const struct spot_token_log_reade
     switch (kind) {
     case ENTRY_MODEL:
         spot_get_text(in, dir, sizeof(dir));
-        return in->bad ? -1 : *dir ? reader->model(reader->user, number, dir) : 0;
+        if (!in->bad && *dir)
+            reader->model(reader->user, number, dir);
+        return in->bad ? -1 : 0;
     case ENTRY_REQUEST:
         memset(&request, 0, sizeof(request));
         hash = spot_get_u64(in);
-        return spot_request_get(&request, in)
-                   ? -1
-                   : reader->request(reader->user, number, hash, &request);
+        if (spot_request_get(&request, in))
+            return -1;
+        reader->request(reader->user, number, hash, &request);
+        return 0;
     case ENTRY_TOKEN:
         choice = spot_get_u32(in);
-        return spot_step_token_get(in, &t) ? -1 : reader->token(reader->user, number, choice, &t);
+        if (spot_step_token_get(in, &t))
+            return -1;
+        reader->token(reader->user, number, choice, &t);
+        return 0;
     case ENTRY_END:
-        return reader->end(reader->user, number);
+        reader->end(reader->user, number);
+        return 0;
     default:
         return -1;
     }
@@ -77,23 +88,75 @@ static int read_record(const uint8_t *data, size_t n, const struct spot_token_lo
     return 0;
 }
 
+/* The bytes that the record at `at` says it has; 0: they do not fit. */
+static uint32_t length_at(const uint8_t *data, size_t n, size_t at)
+{
+    struct spot_wire_in head;
+    uint32_t length;
+
+    if (at > n || n - at < RECORD_HEAD)
+        return 0;
+    head = spot_wire_in(data + at, RECORD_HEAD);
+    length = spot_get_u32(&head);
+    return length <= n - at - RECORD_HEAD ? length : 0;
+}
+
+static bool is_sound(const uint8_t *data, size_t n, size_t at)
+{
+    const uint32_t length = length_at(data, n, at);
+    struct spot_wire_in hash;
+
+    if (!length)
+        return false;
+    hash = spot_wire_in(data + at + RECORD_HEAD - sizeof(uint64_t), sizeof(uint64_t));
+    return spot_hash64(data + at + RECORD_HEAD, length) == spot_get_u64(&hash);
+}
+
+/* Where the first sound record behind the damaged one at `at` begins; n: nowhere. Its length, where
+ * that is right, leads there; else one is looked for, as long as `*left` bytes may be hashed. */
+static size_t find_sound(const uint8_t *data, size_t n, size_t at, size_t *left)
+{
+    const uint32_t told = length_at(data, n, at);
+
+    if (told && is_sound(data, n, at + RECORD_HEAD + told))
+        return at + RECORD_HEAD + told;
+    for (size_t i = at + 1; i < n; i++) {
+        const uint32_t length = length_at(data, n, i);
+
+        if (!length || length > *left || data[i + RECORD_HEAD] < ENTRY_REQUEST ||
+            data[i + RECORD_HEAD] > ENTRY_MODEL)
+            continue;
+        *left -= length;
+        if (is_sound(data, n, i))
+            return i;
+    }
+    return n;
+}
+
 /* The end of the last record that is sound. */
 static size_t read_records(const uint8_t *data, size_t n,
-                           const struct spot_token_log_reader *reader)
+                           const struct spot_token_log_reader *reader,
+                           struct spot_token_log_damage *damage)
 {
-    size_t at = FILE_HEAD;
+    size_t at = FILE_HEAD, left = SEARCH_BYTE;
 
-    while (n - at >= RECORD_HEAD) {
-        struct spot_wire_in head = spot_wire_in(data + at, RECORD_HEAD);
-        const uint32_t n_record = spot_get_u32(&head);
-        const uint64_t hash = spot_get_u64(&head);
+    while (at < n) {
+        size_t next = n;
 
-        if (n_record > n - at - RECORD_HEAD || !n_record ||
-            spot_hash64(data + at + RECORD_HEAD, n_record) != hash ||
-            read_record(data + at + RECORD_HEAD, n_record, reader))
-            break;
-        at += RECORD_HEAD + n_record;
+        if (is_sound(data, n, at)) {
+            next = at + RECORD_HEAD + length_at(data, n, at);
+            damage->n_bad +=
+                read_record(data + at + RECORD_HEAD, next - at - RECORD_HEAD, reader) != 0;
+        } else {
+            next = find_sound(data, n, at, &left);
+            if (next == n)
+                break;
+            damage->n_bad++;
+            damage->n_bad_byte += next - at;
+        }
+        at = next;
     }
+    damage->n_cut = n - at;
     return at;
 }
 
@@ -137,9 +200,22 @@ static int check_head(struct spot_token_log *log, const uint8_t *data, size_t n,
     return 0;
 }
 
+/* The file as it was found, under a name of its own: the journal is written anew beside it. */
+static bool keep_aside(const struct spot_token_log *log)
+{
+    const size_t n = strlen(log->path) + sizeof(".bad");
+    char *const bad = spot_xcalloc(n, 1);
+    bool is_kept;
+
+    snprintf(bad, n, "%s.bad", log->path);
+    is_kept = (!unlink(bad) || errno == ENOENT) && !link(log->path, bad);
+    free(bad);
+    return is_kept;
+}
+
 static int read_file(struct spot_token_log *log, uint64_t size,
-                     const struct spot_token_log_reader *reader, uint64_t *n_cut,
-                     struct spot_err *err)
+                     const struct spot_token_log_reader *reader,
+                     struct spot_token_log_damage *damage, struct spot_err *err)
 {
     uint8_t *const data = spot_xcalloc(size, 1);
     const ssize_t n = spot_read_at(log->fd, 0, data, size);
@@ -151,9 +227,9 @@ static int read_file(struct spot_token_log *log, uint64_t size,
         rc = spot_err_set(err, SPOT_EDATA, "%s is no journal of a server: it has %zd bytes",
                           log->path, n);
     } else if (!check_head(log, data, (size_t)n, err)) {
-        log->n_byte = read_records(data, (size_t)n, reader);
-        *n_cut = (uint64_t)n - log->n_byte;
-        rc = *n_cut && ftruncate(log->fd, (off_t)log->n_byte)
+        log->n_byte = read_records(data, (size_t)n, reader, damage);
+        damage->is_kept = damage->n_bad && keep_aside(log);
+        rc = damage->n_cut && ftruncate(log->fd, (off_t)log->n_byte)
                  ? spot_err_sys(err, "cannot cut %s", log->path)
                  : 0;
     }
@@ -167,8 +243,14 @@ static void begin_record(struct spot_token_log *log)
 {
     static const uint8_t head[RECORD_HEAD];
 
-    log->record.n = 0;
+    log->begin = log->record.n;
     spot_buf_add(&log->record, head, sizeof(head));
+}
+
+static void begin_anew(struct spot_token_log *log)
+{
+    log->record.n = 0;
+    begin_record(log);
 }
 
 static void put_entry(struct spot_token_log *log, uint8_t kind, uint64_t number)
@@ -214,15 +296,32 @@ void spot_token_log_put_end(struct spot_token_log *log, uint64_t number)
     put_entry(log, ENTRY_END, number);
 }
 
-static void seal_record(struct spot_token_log *log)
+/* Returns whether anything was put into it. */
+static bool seal_record(struct spot_token_log *log)
 {
-    const size_t n = log->record.n - RECORD_HEAD;
+    uint8_t *const record = log->record.data + log->begin;
+    const size_t n = log->record.n - log->begin - RECORD_HEAD;
     struct spot_buf head = { 0 };
 
+    if (!n)
+        return false;
     spot_put_u32(&head, (uint32_t)n);
-    spot_put_u64(&head, spot_hash64(log->record.data + RECORD_HEAD, n));
-    memcpy(log->record.data, head.data, RECORD_HEAD);
+    spot_put_u64(&head, spot_hash64(record + RECORD_HEAD, n));
+    memcpy(record, head.data, RECORD_HEAD);
     spot_buf_release(&head);
+    return true;
+}
+
+void spot_token_log_next_record(struct spot_token_log *log)
+{
+    if (seal_record(log))
+        begin_record(log);
+}
+
+/* Bytes of the records that are to be written. */
+static size_t seal_all(struct spot_token_log *log)
+{
+    return seal_record(log) ? log->record.n : log->begin;
 }
 
 static int sync_file(const struct spot_token_log *log, int fd, struct spot_err *err)
@@ -232,18 +331,19 @@ static int sync_file(const struct spot_token_log *log, int fd, struct spot_err *
 
 int spot_token_log_write(struct spot_token_log *log, struct spot_err *err)
 {
-    if (log->record.n == RECORD_HEAD)
+    const size_t n = seal_all(log);
+
+    if (!n)
         return 0;
-    seal_record(log);
-    if (spot_write_at(log->fd, log->n_byte, log->record.data, log->record.n)) {
+    if (spot_write_at(log->fd, log->n_byte, log->record.data, n)) {
         spot_err_sys(err, "cannot write %s", log->path);
         (void)!ftruncate(log->fd, (off_t)log->n_byte);
         return -1;
     }
     if (sync_file(log, log->fd, err))
         return -1;
-    log->n_byte += log->record.n;
-    begin_record(log);
+    log->n_byte += n;
+    begin_anew(log);
     return 0;
 }
 
@@ -269,10 +369,7 @@ int spot_token_log_replace(struct spot_token_log *log, struct spot_err *err)
     if (spot_out_open(&out, log->path, err))
         return -1;
     put_head(log, &head);
-    if (log->record.n > RECORD_HEAD) {
-        seal_record(log);
-        spot_buf_add(&head, log->record.data, log->record.n);
-    }
+    spot_buf_add(&head, log->record.data, seal_all(log));
     if (fwrite(head.data, 1, head.n, out.file) != head.n)
         rc = spot_err_sys(err, "cannot write %s", log->path);
     if (spot_out_finish(&out, rc, err)) {
@@ -289,15 +386,15 @@ int spot_token_log_replace(struct spot_token_log *log, struct spot_err *err)
     log->fd = fd;
     log->n_byte = head.n;
     spot_buf_release(&head);
-    begin_record(log);
+    begin_anew(log);
     return 0;
 }
 
 /* --- the whole ------------------------------------------------------------------------ */
 
 static int open_file(struct spot_token_log *log, bool resumes,
-                     const struct spot_token_log_reader *reader, uint64_t *n_cut,
-                     struct spot_err *err)
+                     const struct spot_token_log_reader *reader,
+                     struct spot_token_log_damage *damage, struct spot_err *err)
 {
     struct stat st;
 
@@ -309,27 +406,36 @@ static int open_file(struct spot_token_log *log, bool resumes,
     if (!resumes)
         return spot_err_set(err, SPOT_EUSAGE, "%s is there: --resume goes on with its requests",
                             log->path);
-    return read_file(log, (uint64_t)st.st_size, reader, n_cut, err);
+    return read_file(log, (uint64_t)st.st_size, reader, damage, err);
+}
+
+/* Nothing in it is looked at before it is ours: a server that runs goes on to write there. */
+static int take_dir(struct spot_token_log *log, const char *dir, struct spot_err *err)
+{
+    if (spot_dir_make(dir, err) || (log->dir_fd = spot_dir_lock(dir, err)) < 0)
+        return -1;
+    spot_out_sweep(log->path);
+    return 0;
 }
 
 struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash,
                                            const char *numerics, bool resumes, bool does_sync,
                                            const struct spot_token_log_reader *reader,
-                                           uint64_t *n_cut, struct spot_err *err)
+                                           struct spot_token_log_damage *damage,
+                                           struct spot_err *err)
 {
     struct spot_token_log *const log = spot_xcalloc(1, sizeof(*log));
     const size_t n = strlen(dir) + sizeof("/tokens.log");
 
-    *n_cut = 0;
+    *damage = (struct spot_token_log_damage){ .n_cut = 0 };
     log->path = spot_xcalloc(n, 1);
     snprintf(log->path, n, "%s/tokens.log", dir);
     log->model_hash = model_hash;
     snprintf(log->numerics, sizeof(log->numerics), "%s", numerics);
     log->does_sync = does_sync;
-    log->fd = -1;
+    log->fd = log->dir_fd = -1;
     begin_record(log);
-    spot_out_sweep(log->path);
-    if (!open_file(log, resumes, reader, n_cut, err))
+    if (!take_dir(log, dir, err) && !open_file(log, resumes, reader, damage, err))
         return log;
     spot_token_log_close(log);
     return NULL;
@@ -341,6 +447,8 @@ void spot_token_log_close(struct spot_token_log *log)
         return;
     if (log->fd >= 0)
         close(log->fd);
+    if (log->dir_fd >= 0)
+        close(log->dir_fd);
     spot_buf_release(&log->record);
     free(log->path);
     free(log);

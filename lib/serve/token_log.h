@@ -2,9 +2,11 @@
 /* token_log.h - the journal of a server: requests and committed tokens, in one file.
  *
  * Records are appended, each with its length and hash. A token counts as committed when its record
- * is in the file; what a crash left of the last one is cut off when the file is opened again, and
- * so is all from a damaged record on, which is said: those tokens are computed again, and are the
- * same. The file is written anew when half of it is about requests that are gone.
+ * is in the file. What a crash left of the last one is cut off when the file is opened again. A
+ * record that is damaged with sound ones behind it is passed over, and what follows from it is of
+ * no use: the reader is told of tokens behind a gap, and of some whose request is not known. The
+ * file is then kept as tokens.log.bad until another one is damaged. The file is written anew when
+ * half of it is about requests that are gone.
  */
 #ifndef SPOT_SERVE_TOKEN_LOG_H
 #define SPOT_SERVE_TOKEN_LOG_H
@@ -25,26 +27,36 @@ enum { SPOT_TOKEN_LOG_NUMERICS = 48 };
 
 struct spot_token_log;
 
-/* What a file says, in order; `number` is of the request. Each takes what is its own; returns 0,
- * or -1: the record makes no sense, and counts as damaged. */
+/* What a file says, in order; `number` is of the request. Each takes what is its own, and passes
+ * over what does not follow from what it was told before. */
 struct spot_token_log_reader {
-    int (*model)(void *user, uint64_t hash, const char *dir); /* that requests began on */
-    int (*request)(void *user, uint64_t number, uint64_t model_hash,
-                   struct spot_request *request_take);
-    int (*token)(void *user, uint64_t number, uint32_t choice, const struct spot_step_token *t);
-    int (*end)(void *user, uint64_t number); /* it is gone: all its choices have ended */
+    void (*model)(void *user, uint64_t hash, const char *dir); /* that requests began on */
+    void (*request)(void *user, uint64_t number, uint64_t model_hash,
+                    struct spot_request *request_take);
+    void (*token)(void *user, uint64_t number, uint32_t choice, const struct spot_step_token *t);
+    void (*end)(void *user, uint64_t number); /* it is gone: all its choices have ended */
     void *user;
 };
 
-/* DIR/tokens.log of a server that is started with the model of this hash, and computes it as
+struct spot_token_log_damage {
+    uint64_t n_cut;             /* bytes at the end that were cut off */
+    uint64_t n_bad, n_bad_byte; /* damaged records before that, at least; and their bytes */
+    bool is_kept;               /* the damaged file, as tokens.log.bad */
+};
+
+/* The directory is made unless it is there, and is locked until the journal is closed: of two
+ * servers the second is refused before it reads or changes anything (SPOT_ESYS).
+ *
+ * DIR/tokens.log of a server that is started with the model of this hash, and computes it as
  * `numerics` says, in less than SPOT_TOKEN_LOG_NUMERICS bytes: other bits may not follow. Without
- * `resumes` a file that is there is an error (SPOT_EUSAGE); with it, what it says is read. *n_cut
- * gets the bytes that were cut off. `does_sync`: an append also survives the loss of the machine.
+ * `resumes` a file that is there is an error (SPOT_EUSAGE); with it, what it says is read. *damage
+ * gets what could not be read. `does_sync`: an append also survives the loss of the machine.
  * NULL with *err: SPOT_ESYS, SPOT_EDATA for a file of another model, other bits or another kind. */
 struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash,
                                            const char *numerics, bool resumes, bool does_sync,
                                            const struct spot_token_log_reader *reader,
-                                           uint64_t *n_cut, struct spot_err *err);
+                                           struct spot_token_log_damage *damage,
+                                           struct spot_err *err);
 void spot_token_log_close(struct spot_token_log *log); /* may be NULL */
 
 /* The hash of the model that replicas are to have; of a file that was there, the one that it says.
@@ -61,6 +73,8 @@ void spot_token_log_put_request(struct spot_token_log *log, uint64_t number, uin
 void spot_token_log_put_token(struct spot_token_log *log, uint64_t number, uint32_t choice,
                               const struct spot_step_token *t);
 void spot_token_log_put_end(struct spot_token_log *log, uint64_t number);
+/* What is put from now on is in another record: damage of one loses nothing of the other. */
+void spot_token_log_next_record(struct spot_token_log *log);
 /* Append it, in one write; nothing where nothing was put. Returns 0, or -1 with *err (SPOT_ESYS):
  * the file is as it was, and the record is kept for another try. */
 int spot_token_log_write(struct spot_token_log *log, struct spot_err *err);

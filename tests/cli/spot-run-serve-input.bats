@@ -33,7 +33,7 @@ P
 serve() { # socket options...
     local s=$1
     shift
-    ${preload:+env LD_PRELOAD="$preload"} spot-run serve -q --model model --http "unix:$s" "$@" 2>"$s.err" 3>&- &
+    ${preload:+env LD_PRELOAD="$preload"} spot-run serve "${loud:---quiet}" --model model --http "unix:$s" "$@" 2>"$s.err" 3>&- &
     echo $! >>"$BATS_FILE_TMPDIR/pids"
     eval "pid_$s=$!"
     for _ in $(seq 300); do
@@ -253,7 +253,7 @@ P
     [ "$status" = 0 ]
     [[ "$(cat f.err)" == *tokens.log*"No space left"* ]]
     rm full
-    serve f --workers 1 --state st --resume
+    serve f --workers 1 --state st --resume --linger 60s
     python3 - <<'P'
 from client import *
 text, last, rid, want = json.load(open('left'))
@@ -279,4 +279,92 @@ for x in t: x.start()
 for x in t: x.join()
 assert got == want, [i for i in range(24) if got[i] != want[i]]
 P
+}
+
+@test "a second server in the directory of one that runs is refused, and takes nothing from it" {
+    rm -rf st1
+    serve first --workers 1 --state st1 --linger 60s # it makes the directory
+    python3 - <<'P'
+from client import *
+body = dict(prompt='the 6. line', max_tokens=100, temperature=1, seed=3)
+want = fine(**body)[0]['text']
+r = call('POST', '/v1/completions', dict(body, model='model', stream=True), where='first')
+rid = json.loads(next(l for l in r if l.startswith(b'data: {'))[6:])['id']
+r.close()
+json.dump([rid, want], open('left', 'w'))
+P
+    for more in --resume ""; do
+        run timeout 60 spot-run serve -q --model model --http unix:other --workers 1 --state st1 $more
+        [ "$status" = 4 ]
+        [[ "$output" == *"'st1' is in use by another job"* ]]
+    done
+    kill -9 "$pid_first"
+    run timeout 60 tail --pid="$pid_first" -f /dev/null
+    serve first --workers 1 --state st1 --resume --linger 60s
+    python3 - <<'P'
+from client import *
+rid, want = json.load(open('left'))
+r = call('GET', '/v1/streams/' + rid, where='first')
+assert r.status == 200, r.read()
+got = ''.join(json.loads(l[6:])['choices'][0]['text'] for l in r if l.startswith(b'data: {'))
+assert got == want, (got, want)
+P
+}
+
+@test "a directory without a name is refused, and nothing is written in the root" {
+    run timeout 60 spot-run serve -q --model model --http unix:e --workers 1 --state ""
+    [ "$status" = 2 ]
+    [[ "$output" == *"--state must be a directory, got ''"* ]]
+    [ ! -e /tokens.log ]
+    run timeout 60 spot-run serve -q --model model --http unix:e --workers 1 --state none/deeper
+    [ "$status" = 4 ]
+    [[ "$output" == *"cannot make 'none/deeper'"* ]]
+}
+
+@test "of a journal with a damaged record the others go on, and what is lost is said" {
+    rm -rf st2
+    serve torn --workers 1 --state st2 --linger 600s
+    cat >journal.py <<'P'
+from client import *
+asked = [dict(prompt='the %d. line' % i, max_tokens=30, temperature=1, seed=i) for i in range(3)]
+def begin():
+    ids = []
+    for b in asked:
+        r = call('POST', '/v1/completions', dict(b, model='model', stream=True), where='torn')
+        ids.append([json.loads(l[6:]) for l in r if l.startswith(b'data: {')][0]['id'])
+    json.dump([ids, [fine(**b)[0]['text'] for b in asked]], open('left', 'w'))
+def damage(wanted):  # the middle of the first record that is wanted
+    d = bytearray(open('st2/tokens.log', 'rb').read()); at = 64
+    while at < len(d):
+        n = int.from_bytes(d[at:at + 4], 'little')
+        if wanted(d[at + 12:at + 12 + n]): break
+        at += 12 + n
+    assert at < len(d)
+    d[at + 12 + n // 2] ^= 1
+    open('st2/tokens.log', 'wb').write(d); open('damaged', 'wb').write(d)
+def check(*status):
+    ids, want = json.load(open('left'))
+    for i in range(3):
+        r = call('GET', '/v1/streams/' + ids[i], where='torn')
+        assert r.status == status[i], (i, r.status)
+        if r.status == 200:
+            assert ''.join(json.loads(l[6:])['choices'][0]['text'] for l in r if l.startswith(b'data: {')) == want[i], i
+P
+    again() { # what is done to the journal meanwhile
+        kill -9 "$pid_torn"
+        timeout 60 tail --pid="$pid_torn" -f /dev/null
+        python3 -c "from journal import *; $1"
+        loud=--threads=1 serve torn --workers 1 --state st2 --resume --linger 600s
+    }
+    python3 -c 'from journal import *; begin()'
+    again 'damage(lambda r: r[0] == 2 and int.from_bytes(r[13:17], "little") == 7)' # a token of the first one
+    cmp damaged st2/tokens.log.bad
+    [[ "$(cat torn.err)" == *"1 records of the journal were damaged"*"kept as tokens.log.bad"*"are computed again"* ]]
+    python3 -c 'from journal import *; check(200, 200, 200)'
+    again 'ids = json.load(open("left"))[0]; damage(lambda r: ids[1].encode() in r)' # all of the second
+    [[ "$(cat torn.err)" == *"requests that were taken in them are lost"* ]]
+    python3 -c 'from journal import *; check(200, 404, 200)'
+    again 0
+    [[ "$(cat torn.err)" != *damaged* ]]
+    python3 -c 'from journal import *; check(200, 404, 200)'
 }

@@ -34,8 +34,26 @@ setup_file() {
 @test "a cache that is too small for all gives the same tokens" {
     spot-run serve -q --model model --batch in.jsonl -o out --max-batch 16 --kv-byte 160KiB
     same out
-    run spot-run serve -q --model model --batch in.jsonl -o out2 --kv-byte 16KiB --lease 1s
-    [ "$status" -ne 0 ]
+}
+
+@test "a cache that does not hold a context is refused at the start, with the least that does" {
+    # 8 pages of 16 tokens, keys and values of 2 layers of 64 floats: 131072 bytes. Of 2 stages the
+    # first has both layers; of 2 members each has half of the heads.
+    timeout 60 spot-run serve -q --model model --batch in.jsonl -o out --kv-byte 131072
+    same out
+    refused() { # least option...
+        run timeout 60 spot-run serve --model model --batch in.jsonl -o none "${@:2}"
+        [ "$status" = 1 ]
+        [[ "$output" == *"at least $1 bytes"* ]]
+        [[ "$output" != *"worker local"* ]]
+        [ ! -e none ]
+    }
+    refused 131072 --kv-byte 131071
+    refused 131072 --kv-byte 131071 --grid 1x2 --workers 2
+    refused 65536 --kv-byte 65535 --grid 1x1x2 --workers 2
+    refused 65536 --kv-byte 4KiB --grid 1x2x2 --workers 4
+    timeout 60 spot-run serve -q --model model --batch in.jsonl -o out2 --workers 2 --grid 1x1x2 --kv-byte 65536
+    same out2
 }
 
 @test "workers that are killed or get a notice change no token" {
@@ -86,6 +104,41 @@ setup_file() {
     run spot-run serve -q --model model --batch in.jsonl -o out --state st --resume
     [ "$status" = 3 ]
     [[ "$output" == *tokens.log*"no journal"* ]]
+}
+
+@test "a batch's url says what a line asks for, and any other is refused in its answer" {
+    body='"body":{"model":"model","prompt":"a","max_tokens":2}'
+    {
+        echo '{"custom_id":"right","url":"/v1/completions",'"$body}"
+        echo '{"custom_id":"embeddings","url":"/v1/embeddings",'"$body}"
+        echo '{"custom_id":"nope","url":"/v1/chat/nope",'"$body}"
+        echo '{"custom_id":"longer","url":"/v1/completions/",'"$body}"
+        echo '{"custom_id":"none",'"$body}"
+        echo '{"custom_id":"number","url":7,'"$body}"
+        echo '{"custom_id":"chat","url":"/v1/chat/completions",'"$body}"
+    } >urls.jsonl
+    spot-run serve -q --model model --batch urls.jsonl -o out
+    said() { # custom_id status text
+        jq -se --arg i "$1" --argjson s "$2" --arg t "$3" 'map(select(.custom_id == $i)) | length == 1 and
+            .[0].response.status_code == $s and (.[0].response.body | tostring | contains($t))' out
+    }
+    said right 200 text_completion
+    said embeddings 404 "The url '/v1/embeddings' is not supported"
+    said nope 404 "The url '/v1/chat/nope' is not supported"
+    said longer 404 "The url '/v1/completions/' is not supported"
+    said none 400 "'url' must be a text"
+    said number 400 "'url' must be a text"
+    said chat 400 prompt # which is no word of a chat's body
+}
+
+@test "a line of a batch that can never fit the queue is refused, and the others are answered" {
+    {
+        echo '{"custom_id":"three","url":"/v1/completions","body":{"model":"model","prompt":["a","b","c"],"max_tokens":2}}'
+        echo '{"custom_id":"two","url":"/v1/completions","body":{"model":"model","prompt":"a","n":2,"max_tokens":2}}'
+    } >many.jsonl
+    timeout 60 spot-run serve -q --model model --batch many.jsonl -o out --queue 2
+    jq -se 'map({(.custom_id): .response}) | add | .two.status_code == 200 and .three.status_code == 400 and
+        (.three.body.error.message | contains("3 choices: this server takes 2 at most"))' out
 }
 
 @test "replicas of stages and tensor groups give the same tokens" {

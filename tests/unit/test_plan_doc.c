@@ -27,6 +27,8 @@ static const struct bad_case {
     { PLAN("\"next\":{\"D\":0,\"P\":1}"),
       "t:1:32: /next: D and P must both be 0 (suspend) or both at least 1" },
     { PLAN("\"next\":{\"D\":2,\"P\":1,\"M\":0}"), "t:1:49: /next/M: 0 is outside [1, 4096]" },
+    { PLAN("\"kind\":\"serve\",\"next\":{\"D\":2,\"P\":1,\"B\":0}"),
+      "t:1:64: /next/B: 0 requests at once serve nobody: expected at least 1" },
     { PLAN("\"next\":{\"D\":4096,\"P\":4096}"), "t:1:32: /next: D * P * M is above 4096" },
     { PLAN("\"next\":{\"D\":1.5,\"P\":1}"), "t:1:37: /next/D: expected an integer" },
     { PLAN("\"epoch\":-3," NEXT), "t:1:33: /epoch: -3 is outside [0, 1e+15]" },
@@ -103,6 +105,12 @@ START_TEST(a_plan_without_an_epoch_fits_any_and_zero_suspends)
     ck_assert_int_eq(p.epoch, -1);
     ck_assert(spot_plan_doc_is_suspend(&p));
     spot_plan_doc_release(&p);
+    ck_assert(!parse(&p, PLAN("\"kind\":\"serve\",\"next\":{\"D\":0,\"P\":0,\"B\":0}"), &err));
+    ck_assert(spot_plan_doc_is_suspend(&p));
+    spot_plan_doc_release(&p);
+    ck_assert(!parse(&p, PLAN("\"kind\":\"serve\",\"next\":{\"D\":2,\"P\":1}"), &err));
+    ck_assert(p.next.M == 1 && p.micro_batch < 1); /* as many at once as the server was told */
+    spot_plan_doc_release(&p);
 }
 END_TEST
 
@@ -135,6 +143,25 @@ START_TEST(what_is_written_reads_back_and_writes_the_same_bytes)
 }
 END_TEST
 
+START_TEST(a_plan_to_serve_without_a_batch_is_written_without_one)
+{
+    struct spot_err err = { 0 };
+    struct spot_plan_doc p;
+    char *out = NULL;
+    size_t n;
+    FILE *const f = open_memstream(&out, &n);
+
+    ck_assert(!parse(&p, PLAN("\"kind\":\"serve\",\"job\":\"j\",\"time_s\":1," NEXT), &err));
+    ck_assert(!spot_plan_doc_write(&p, NULL, f, &err));
+    fclose(f);
+    spot_plan_doc_release(&p);
+    ck_assert_msg(!parse(&p, out, &err), "%s", err.msg);
+    ck_assert(p.next.D == 2 && p.micro_batch < 1);
+    spot_plan_doc_release(&p);
+    free(out);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -145,5 +172,6 @@ int main(void)
     tcase_add_test(tc, a_node_that_serves_may_have_several_places);
     tcase_add_test(tc, a_plan_without_an_epoch_fits_any_and_zero_suspends);
     tcase_add_test(tc, what_is_written_reads_back_and_writes_the_same_bytes);
+    tcase_add_test(tc, a_plan_to_serve_without_a_batch_is_written_without_one);
     return run_suite("plan_doc", tc);
 }

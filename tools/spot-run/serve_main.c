@@ -235,6 +235,8 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--http or --batch is missing: where requests come "
                             "from");
+    if (o.state && !*o.state)
+        return spot_err_set(err, SPOT_EUSAGE, "--state must be a directory, got ''");
     return read_grid(&s, err) || read_backend(&s, err) ? -1 : spot_server_run(&s, err);
 }
 

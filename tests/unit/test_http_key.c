@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "comm/http_key.h"
+#include "front_rig.h"
+
+/* Goal: a key is what a client can send: blanks around it and comments are none, and a file without
+ * a key opens no door. */
+
+static char path[64];
+
+static struct spot_http_keys *load(const char *text, size_t n, struct spot_err *err)
+{
+    FILE *const f = fopen(path, "wb");
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fwrite(text, 1, n, f), n);
+    fclose(f);
+    return spot_http_keys_load(path, err);
+}
+
+static void setup(void)
+{
+    rig_begin();
+    snprintf(path, sizeof(path), "%s/keys", rig_dir);
+}
+
+static void teardown(void)
+{
+    (void)unlink(path);
+    rig_end_all();
+}
+
+static const char *const no_key[] = {
+    "", "\n\n", "\n   \n", " \t \r\n", "# a comment\n  # another\n", " "
+};
+
+START_TEST(a_file_without_a_key_is_refused)
+{
+    struct spot_err err = { 0 };
+
+    ck_assert_ptr_null(load(no_key[_i], strlen(no_key[_i]), &err));
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_ptr_nonnull(strstr(err.msg, "there is no key in it"));
+}
+END_TEST
+
+START_TEST(a_key_has_its_length_without_the_blanks_and_no_nul)
+{
+    struct spot_err err = { 0 };
+    struct spot_http_keys *keys;
+    char text[300];
+
+    memset(text, 'k', sizeof(text));
+    memset(text, ' ', 20);
+    keys = load(text, 20 + 255, &err);
+    ck_assert_ptr_nonnull(keys);
+    spot_http_keys_free(keys);
+    ck_assert_ptr_null(load(text, 20 + 256, &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "more than 255 bytes"));
+    ck_assert_ptr_null(load("ab\0cd\n", 6, &err)); /* "ab" would be easier to guess */
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_ptr_nonnull(strstr(err.msg, "NUL"));
+}
+END_TEST
+
+static const struct {
+    const char *key;
+    int status;
+} shown[] = { { "spaced", 200 }, { "tab", 200 },         { "in side", 200 }, { "last", 200 },
+              { "#c", 401 },     { "# a comment", 401 }, { "in", 401 },      { "with#sign", 200 } };
+
+START_TEST(blanks_around_a_key_and_comments_open_no_door)
+{
+    static const char text[] =
+        "# a comment\n\n  spaced  \r\n\ttab\t\n   \nin side\n#c\nwith#sign\nlast";
+    char header[64];
+    struct client k;
+    struct spot_err err = { 0 };
+
+    spot_http_keys_free(load(text, sizeof(text) - 1, &err));
+    ck_assert_int_eq(err.code, 0);
+    rig_options.api_key_file = path;
+    rig_open();
+    for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++) {
+        snprintf(header, sizeof(header), "Authorization: Bearer %s\r\n", shown[i].key);
+        client_once(&k, "GET", "/v1/models", header, "");
+        ck_assert_msg(client_status(&k) == shown[i].status, "%s: %s", header, client_text(&k));
+        client_close(&k);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("http_key");
+    TCase *const tc = rig_case(s, "file", setup, teardown);
+
+    tcase_add_loop_test(tc, a_file_without_a_key_is_refused, 0, sizeof(no_key) / sizeof(*no_key));
+    tcase_add_test(tc, a_key_has_its_length_without_the_blanks_and_no_nul);
+    tcase_add_test(tc, blanks_around_a_key_and_comments_open_no_door);
+    return rig_run(s);
+}
