@@ -14,6 +14,8 @@
 #include "serve/openai_state.h"
 #include "serve/page.h"
 
+enum { BODIES_MAX = 8 }; /* of the largest size, that are held at once */
+
 struct spot_front {
     struct spot_front_options options;
     const struct spot_front_server *table;
@@ -406,7 +408,8 @@ static void route(struct spot_front *f, struct spot_http_call *call, const char 
         metrics(f, call);
 }
 
-static void called(void *user, struct spot_http_call *call)
+/* What is answered by the headers alone, if it is. */
+static void gate(void *user, struct spot_http_call *call)
 {
     struct spot_front *const f = user;
     const char *const path = spot_http_path(call), *const method = method_of(path);
@@ -429,9 +432,14 @@ static void called(void *user, struct spot_http_call *call)
         spot_http_add_header(call, "WWW-Authenticate", "Bearer");
         answer_error(call, 401, "invalid_request_error", "invalid_api_key",
                      "Incorrect API key provided.");
-    } else {
-        route(f, call, path);
     }
+}
+
+static void called(void *user, struct spot_http_call *call)
+{
+    gate(user, call);
+    if (!spot_http_is_answered(call))
+        route(user, call, spot_http_path(call));
 }
 
 /* --- the front --------------------------------------------------------------------- */
@@ -458,7 +466,9 @@ struct spot_front *spot_front_new(const struct spot_front_options *options,
                                             .tls_key = options->tls_key,
                                             .body_max_byte = options->body_max_byte,
                                             .n_connection_max = options->n_connection_max,
+                                            .bodies_max_byte = BODIES_MAX * options->body_max_byte,
                                             .idle_s = options->idle_s,
+                                            .heard = gate,
                                             .called = called,
                                             .gone = gone,
                                             .user = f };

@@ -173,6 +173,33 @@ START_TEST(only_a_key_of_the_file_opens_the_door)
 }
 END_TEST
 
+/* Not a byte of these bodies is sent. */
+static const char *const unsaid[] = { "Content-Length: 900000\r\n",
+                                      "Transfer-Encoding: chunked\r\n",
+                                      "Content-Length: 9\r\nExpect: 100-continue\r\n" };
+
+START_TEST(a_body_of_who_has_no_key_is_not_awaited)
+{
+    char path[64], head[256];
+    struct client k;
+
+    rig_begin();
+    write_keys(path, 1);
+    rig_options.body_max_byte = 1 << 20;
+    rig_open();
+    unlink(path);
+    snprintf(head, sizeof(head), "POST /v1/completions HTTP/1.1\r\nHost: x\r\n%s\r\n", unsaid[_i]);
+    client_open(&k);
+    client_send(&k, head, strlen(head));
+    client_hear(&k, "invalid_api_key");
+    ck_assert_int_eq(client_status(&k), 401);
+    client_hear(&k, NULL); /* what else it sends would be its body */
+    client_close(&k);
+    rig_check_served();
+    rig_end_all();
+}
+END_TEST
+
 START_TEST(a_file_of_no_keys_or_too_many_is_refused)
 {
     static const size_t n_key[] = { 0, 1025 };
@@ -387,6 +414,7 @@ int main(void)
     tcase_add_test(tc, a_look_at_a_stream_is_no_reader);
     tc = rig_case(s, "own", NULL, NULL);
     tcase_add_test(tc, only_a_key_of_the_file_opens_the_door);
+    tcase_add_loop_test(tc, a_body_of_who_has_no_key_is_not_awaited, 0, 3);
     tcase_add_loop_test(tc, a_file_of_no_keys_or_too_many_is_refused, 0, 2);
     tcase_add_loop_test(tc, who_dribbles_is_hung_up_on, 0, 2);
     tcase_add_test(tc, one_connection_too_many_waits_and_the_others_are_served);
