@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "comm/endpoint.h"
+#include "comm/http_framing.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
 
@@ -304,26 +305,18 @@ static enum MHD_Result tell(struct spot_http_call *call)
 
 static void refuse_body(struct spot_http_call *call, unsigned status)
 {
-    const bool is_large = status == MHD_HTTP_CONTENT_TOO_LARGE;
-    char said[160];
+    const bool is_full = status == MHD_HTTP_SERVICE_UNAVAILABLE;
+    char said[192];
 
     snprintf(said, sizeof(said),
              "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
-             is_large ? "The body is too large." : "Too many bodies come in at once.",
-             is_large ? "invalid_request_error" : "server_error");
-    if (!is_large)
+             is_full                          ? "Too many bodies come in at once."
+             : status == MHD_HTTP_BAD_REQUEST ? "The headers do not tell where the body ends."
+                                              : "The body is too large.",
+             is_full ? "server_error" : "invalid_request_error");
+    if (is_full)
         spot_http_add_header(call, "Retry-After", "1");
     spot_http_answer(call, status, "application/json", said, strlen(said));
-}
-
-/* What it says of its body: SIZE_MAX, one of no certain length. */
-static size_t said_byte(const struct spot_http_call *call)
-{
-    const char *const length = spot_http_header(call, "Content-Length");
-
-    if (spot_http_header(call, "Transfer-Encoding"))
-        return SIZE_MAX;
-    return length ? strtoull(length, NULL, 10) : 0;
 }
 
 /* A status; 0: there is room for a body of so many bytes. */
@@ -361,11 +354,15 @@ static bool take_body(struct spot_http_call *call, const char *data, size_t n)
  * that follows: a small body is read, unless its client waits to be asked for it. */
 static enum MHD_Result hear(struct spot_http_call *call)
 {
-    const size_t n = said_byte(call);
-    const unsigned status = n == SIZE_MAX ? 0 : no_room(call, n);
+    unsigned status = 0;
+    size_t n;
 
+    if (!spot_http_framing(call->connection, &n))
+        status = MHD_HTTP_BAD_REQUEST;
+    else if (n < SIZE_MAX)
+        status = no_room(call, n);
     set_due(call->connection, spot_clock_s() + call->http->options.idle_s);
-    if (n && call->http->options.heard)
+    if (n && status != MHD_HTTP_BAD_REQUEST && call->http->options.heard)
         call->http->options.heard(call->http->options.user, call);
     if (call->state != CALL_ANSWERED && status)
         refuse_body(call, status);
