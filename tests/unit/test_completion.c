@@ -125,13 +125,13 @@ START_TEST(a_position_is_committed_once)
     struct spot_completion *const c = spot_completion_new(&r, &vocabulary);
     struct spot_token a = { .id = 'a', .logprob = -1, .worker = 1 }, b = a;
 
-    ck_assert_int_eq(spot_completion_append(c, 0, 1, &a), -1); /* a gap */
-    ck_assert_int_eq(spot_completion_append(c, 1, 0, &a), -1); /* no such choice */
+    ck_assert_int_eq(spot_completion_append(c, 0, 1, &a), SPOT_APPEND_GAP); /* a gap */
+    ck_assert_int_eq(spot_completion_append(c, 1, 0, &a), SPOT_APPEND_GAP); /* no such choice */
     ck_assert_int_eq(spot_completion_append(c, 0, 0, &a), 0);
     b.worker = 2;
     ck_assert_int_eq(spot_completion_append(c, 0, 0, &b), 1);
     b.logprob = -1.0000001;
-    ck_assert_int_eq(spot_completion_append(c, 0, 0, &b), -1);
+    ck_assert_int_eq(spot_completion_append(c, 0, 0, &b), SPOT_APPEND_DIFFERS);
     spot_completion_finish(c, 0, SPOT_FINISH_CANCELLED);
     spot_completion_finish(c, 0, SPOT_FINISH_STOP); /* it has ended */
     ck_assert_int_eq(c->choice[0].finish, SPOT_FINISH_CANCELLED);
