@@ -313,10 +313,12 @@ static void rejoin(struct spot_front *f, struct spot_http_call *call, const char
 static void models(struct spot_front *f, struct spot_http_call *call, const char *id)
 {
     struct spot_buf out = { 0 };
+    char message[320];
 
     if (id && strcmp(id, f->options.model) != 0) {
-        answer_error(call, 404, "invalid_request_error", "model_not_found",
-                     "The model does not exist.");
+        snprintf(message, sizeof(message), "The model does not exist: this server has '%.200s'.",
+                 f->options.model);
+        answer_error(call, 404, "invalid_request_error", "model_not_found", message);
         return;
     }
     spot_openai_models(&f->options, id == NULL, f->began_s, &out);

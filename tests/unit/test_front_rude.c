@@ -24,6 +24,7 @@ static const struct {
     { "GET", "/v1/models", "", "", "\"id\":\"m\"", 200 },
     { "GET", "/v1/models/m", "", "", "\"object\":\"model\"", 200 },
     { "GET", "/v1/models/n", "", "", "model_not_found", 404 },
+    { "GET", "/v1/models/n", "", "", "this server has 'm'", 404 },
     { "GET", "/health?x=1", "", "", "\"status\":\"ok\"", 200 },
     { "HEAD", "/health", "", "", "application/json", 200 },
     { "GET", "/metrics", "", "", "spot_up 1\n", 200 },
