@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "comm/http.h"
+#include "comm/http_host.h"
 #include "comm/http_key.h"
 #include "comm/http_page.h"
 #include "common/xalloc.h"
@@ -410,13 +411,24 @@ static void route(struct spot_front *f, struct spot_http_call *call, const char 
         metrics(f, call);
 }
 
+/* Without keys, pages in a browser here are strangers. A Unix socket is out of their reach. */
+static bool is_of_stranger(const struct spot_front *f, const struct spot_http_call *call)
+{
+    return !f->keys && spot_http_port(f->http) &&
+           (!spot_http_host_is_address(call) || !spot_http_origin_is_own(call));
+}
+
 /* What is answered by the headers alone, if it is. */
 static void gate(void *user, struct spot_http_call *call)
 {
     struct spot_front *const f = user;
     const char *const path = spot_http_path(call), *const method = method_of(path);
 
-    if (!method) {
+    if (is_of_stranger(f, call)) {
+        answer_error(call, 403, "invalid_request_error", NULL,
+                     "Without --api-key-file, Host must be localhost or an IP address, and Origin "
+                     "none or this server.");
+    } else if (!method) {
         answer_error(call, 404, "invalid_request_error", NULL, "There is nothing at this path.");
     } else if (!strcmp(spot_http_method(call), "OPTIONS")) {
         spot_http_add_header(call, "Allow",
