@@ -16,6 +16,8 @@
 enum { FUTILE_DEATHS_MAX = 3 };
 
 static const double quick_s = 1;
+static const double steady_s = 60;    /* who lived so long did not fail as it began */
+static const double pause_max_s = 32; /* between starts of a worker that fails each time */
 
 /* Of all views: it grows when somebody does something. */
 static int64_t rounds(const struct spot_group *g)
@@ -81,36 +83,88 @@ int spot_group_local_start(struct spot_group *g, struct spot_err *err)
     return 0;
 }
 
-static int give_up(size_t i, int status, struct spot_err *err)
+static void put_how(int status, char how[48])
+{
+    if (WIFSIGNALED(status))
+        snprintf(how, 48, "by signal %d", WTERMSIG(status));
+    else
+        snprintf(how, 48, "with exit status %d", WEXITSTATUS(status));
+}
+
+static int give_up(const struct spot_group *g, size_t i, int status, struct spot_err *err)
 {
     char how[48];
 
-    if (WIFSIGNALED(status))
-        snprintf(how, sizeof(how), "by signal %d", WTERMSIG(status));
-    else
-        snprintf(how, sizeof(how), "with exit status %d", WEXITSTATUS(status));
+    put_how(status, how);
     return spot_err_set(err, SPOT_ESYS,
-                        "local worker %zu died %d times in a row before a step was done, the last "
-                        "time %s",
-                        i, FUTILE_DEATHS_MAX, how);
+                        "local worker %zu died %d times in a row before %s, the last time %s", i,
+                        FUTILE_DEATHS_MAX,
+                        g->workload->does_wait ? "any worker was ready" : "a step was done", how);
+}
+
+static void look_who_runs(struct spot_group *g)
+{
+    for (size_t i = 0; i < g->n_view; i++)
+        if (g->view[i]->machine.phase == SPOT_PHASE_RUN)
+            g->ran_s = spot_clock_s();
+}
+
+/* Of no use to the job, as far as can be seen: where members wait for work, nobody else had a place
+ * either since this one was started. */
+static bool is_futile(const struct spot_group *g, const struct spot_local *l)
+{
+    if (g->workload->does_wait)
+        return g->ran_s < l->start_s;
+    return spot_clock_s() - l->start_s < quick_s || rounds(g) <= l->start_round;
+}
+
+/* It goes on without this worker, which may fail each time for a reason of its own, as a file that
+ * cannot be read: that is tried ever more rarely. The first time it is started at once. */
+static void pause_failing(struct spot_group *g, size_t i, int status)
+{
+    struct spot_local *const l = &g->local[i];
+    const double lived_s = spot_clock_s() - l->start_s;
+    const bool has_failed =
+        lived_s < quick_s || (WIFEXITED(status) && WEXITSTATUS(status) && lived_s < steady_s);
+    double pause_s = 1;
+    char how[48];
+
+    l->n_failed = has_failed ? l->n_failed + 1 : 0;
+    if (l->n_failed < 2)
+        return;
+    for (int k = 2; k < l->n_failed && pause_s < pause_max_s; k++)
+        pause_s *= 2;
+    l->again_s = spot_clock_s() + pause_s;
+    put_how(status, how);
+    g->options->warn("local worker %zu died %d times in a row as it began, the last time %s: it is "
+                     "started again in %.0f s",
+                     i, l->n_failed, how, pause_s);
+}
+
+static int on_death(struct spot_group *g, size_t i, int status, struct spot_err *err)
+{
+    struct spot_local *const l = &g->local[i];
+
+    l->pid = 0;
+    l->n_futile = is_futile(g, l) ? l->n_futile + 1 : 0;
+    if (l->n_futile >= FUTILE_DEATHS_MAX)
+        return give_up(g, i, status, err);
+    if (g->workload->does_wait && !l->n_futile)
+        pause_failing(g, i, status);
+    return 0;
 }
 
 /* Start again what died; one that dies again and again and helps nobody is an error. */
 int spot_group_local_keep(struct spot_group *g, struct spot_err *err)
 {
+    look_who_runs(g);
     for (size_t i = 0; g->local && i < g->options->n_local; i++) {
-        struct spot_local *l = &g->local[i];
-        bool is_futile;
+        struct spot_local *const l = &g->local[i];
         int status;
 
-        if (!l->pid || waitpid(l->pid, &status, WNOHANG) != l->pid)
-            continue;
-        l->pid = 0;
-        is_futile = spot_clock_s() - l->start_s < quick_s || rounds(g) <= l->start_round;
-        l->n_futile = is_futile ? l->n_futile + 1 : 0;
-        if (l->n_futile >= FUTILE_DEATHS_MAX)
-            return give_up(i, status, err);
-        if (start(g, i, err))
+        if (l->pid && waitpid(l->pid, &status, WNOHANG) == l->pid && on_death(g, i, status, err))
+            return -1;
+        if (!l->pid && spot_clock_s() >= l->again_s && start(g, i, err))
             return -1;
     }
     return 0;

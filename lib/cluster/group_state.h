@@ -60,6 +60,8 @@ struct spot_local {
     double start_s;
     int64_t start_round; /* of the job, when it was started */
     int n_futile;        /* deaths in a row at once, or without a round in between */
+    int n_failed;        /* deaths in a row that another start will hardly mend */
+    double again_s;      /* not started again before */
 };
 
 /* How a plan came. Times of plans compare within one way only: a file may be made from a trace that
@@ -107,6 +109,7 @@ struct spot_group {
     bool is_drained;            /* a client wants the job to stop */
     bool stop_wanted, is_over;
     struct spot_local *local; /* [options->n_local] */
+    double ran_s;             /* when an epoch was last seen to run, of any view */
 };
 
 /* group_view.c: a new view; the one of this index, made if it is not there; carry out an effect and

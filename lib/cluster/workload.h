@@ -49,6 +49,9 @@ enum spot_verdict {
 struct spot_workload {
     const char *name;
     enum spot_rounds rounds;
+    /* Who has a place in an epoch that runs is of use though no round is done: it waits for
+     * requests. Local workers are given up only where none ever gets that far. */
+    bool does_wait;
 
     /* A worker that wants to join: the rest of its HELLO, behind what protocol.h says. `was_ours`:
      * it was with this very coordinator before. 1 with `why` (n bytes): it is refused; 2: it works

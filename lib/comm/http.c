@@ -14,10 +14,12 @@
 #include <unistd.h>
 
 #include "comm/endpoint.h"
+#include "comm/http_framing.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
 
 enum { HEADER_BYTE = 32 << 10, BLOCK = 4 << 10, HEADERS_MAX = 4, PEM_MAX = 1 << 20 };
+enum { SMALL_BODY = 64 << 10 }; /* that is read though nobody wants it */
 
 static const double look_every_s = 0.25;     /* whether clients that wait are still there */
 static const double run_max_s = 0.01;        /* of a run: who calls has other work too */
@@ -33,6 +35,7 @@ struct spot_http {
     struct spot_http_call *first; /* all calls, a list */
     struct line *line;            /* all connections, a list */
     double looked_s;
+    size_t n_held; /* bytes that bodies take */
 };
 
 /* A connection. Silence alone is no measure: whoever says a byte now and then is never silent. */
@@ -58,7 +61,8 @@ struct spot_http_call {
     struct spot_buf body;
     size_t n_refused; /* bytes behind what a body may have */
     bool is_told;     /* `called` was */
-    bool is_suspended, is_lost, is_too_large;
+    bool is_suspended, is_lost;
+    unsigned refusal; /* of the body: a status; 0: none */
     void *data;
     struct MHD_Response *response;
     unsigned status;
@@ -187,6 +191,12 @@ static struct spot_http_call *add_call(struct spot_http *h, struct MHD_Connectio
     return call;
 }
 
+static void drop_body(struct spot_http_call *call)
+{
+    call->http->n_held -= call->body.cap;
+    spot_buf_release(&call->body);
+}
+
 static void free_call(struct spot_http_call *call)
 {
     if (call->next)
@@ -198,7 +208,7 @@ static void free_call(struct spot_http_call *call)
     }
     if (call->response)
         MHD_destroy_response(call->response);
-    spot_buf_release(&call->body);
+    drop_body(call);
     free(call->method);
     free(call->path);
     free(call);
@@ -285,6 +295,7 @@ static enum MHD_Result tell(struct spot_http_call *call)
     call->state = CALL_WAITING;
     set_due(call->connection, INFINITY);
     call->http->options.called(call->http->options.user, call);
+    drop_body(call);
     if (call->state == CALL_ANSWERED)
         return send_answer(call);
     call->is_suspended = true;
@@ -292,35 +303,73 @@ static enum MHD_Result tell(struct spot_http_call *call)
     return MHD_YES;
 }
 
-static void refuse_size(struct spot_http_call *call)
+static void refuse_body(struct spot_http_call *call, unsigned status)
 {
-    static const char said[] = "{\"error\":{\"message\":\"The body is too large.\",\"type\":"
-                               "\"invalid_request_error\",\"param\":null,\"code\":null}}";
+    const bool is_full = status == MHD_HTTP_SERVICE_UNAVAILABLE;
+    char said[192];
 
-    spot_http_answer(call, MHD_HTTP_CONTENT_TOO_LARGE, "application/json", said, sizeof(said) - 1);
+    snprintf(said, sizeof(said),
+             "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
+             is_full                          ? "Too many bodies come in at once."
+             : status == MHD_HTTP_BAD_REQUEST ? "The headers do not tell where the body ends."
+                                              : "The body is too large.",
+             is_full ? "server_error" : "invalid_request_error");
+    if (is_full)
+        spot_http_add_header(call, "Retry-After", "1");
+    spot_http_answer(call, status, "application/json", said, strlen(said));
 }
 
-static bool says_too_much(const struct spot_http_call *call)
+/* A status; 0: there is room for a body of so many bytes. */
+static unsigned no_room(const struct spot_http_call *call, size_t n_byte)
 {
-    const char *const length = spot_http_header(call, "Content-Length");
+    const struct spot_http *const h = call->http;
 
-    return length && strtoull(length, NULL, 10) > call->http->options.body_max_byte;
+    if (n_byte > h->options.body_max_byte)
+        return MHD_HTTP_CONTENT_TOO_LARGE;
+    return n_byte > h->options.bodies_max_byte - h->n_held ? MHD_HTTP_SERVICE_UNAVAILABLE : 0;
 }
 
-/* A body that did not tell its length can only be answered at its end; false: no end is in sight,
- * and its connection is closed. */
+/* A body of no certain length is answered at its end; false: there is none in sight. */
 static bool take_body(struct spot_http_call *call, const char *data, size_t n)
 {
-    const size_t max = call->http->options.body_max_byte;
+    const size_t before = call->body.cap, max = call->http->options.body_max_byte;
 
-    if (n > max - call->body.n)
-        call->is_too_large = true;
-    if (!call->is_too_large) {
+    if (call->state == CALL_ANSWERED)
+        return true; /* a small one that nobody wants */
+    if (!call->refusal) {
         spot_buf_add(&call->body, data, n);
+        call->http->n_held += call->body.cap - before;
+        if (call->body.n > max || call->http->n_held > call->http->options.bodies_max_byte) {
+            call->refusal =
+                call->body.n > max ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_SERVICE_UNAVAILABLE;
+            drop_body(call);
+        }
         return true;
     }
     call->n_refused += n;
     return call->n_refused <= max;
+}
+
+/* The headers are there. Whoever is answered before its body was read may not hear it for the reset
+ * that follows: a small body is read, unless its client waits to be asked for it. */
+static enum MHD_Result hear(struct spot_http_call *call)
+{
+    unsigned status = 0;
+    size_t n;
+
+    if (!spot_http_framing(call->connection, &n))
+        status = MHD_HTTP_BAD_REQUEST;
+    else if (n < SIZE_MAX)
+        status = no_room(call, n);
+    set_due(call->connection, spot_clock_s() + call->http->options.idle_s);
+    if (n && status != MHD_HTTP_BAD_REQUEST && call->http->options.heard)
+        call->http->options.heard(call->http->options.user, call);
+    if (call->state != CALL_ANSWERED && status)
+        refuse_body(call, status);
+    if (call->state != CALL_ANSWERED ||
+        (!status && n <= SMALL_BODY && !spot_http_header(call, "Expect")))
+        return MHD_YES;
+    return send_answer(call); /* the connection is closed behind it */
 }
 
 static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, const char *url,
@@ -333,11 +382,7 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
     (void)version;
     if (!call) {
         *con_cls = call = add_call(h, connection, method, url);
-        set_due(connection, spot_clock_s() + h->options.idle_s);
-        if (!says_too_much(call))
-            return MHD_YES;
-        refuse_size(call); /* before a byte of it is read; the connection is closed behind it */
-        return send_answer(call);
+        return hear(call);
     }
     if (call->is_lost)
         return MHD_NO;
@@ -354,8 +399,8 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
         return send_answer(call);
     if (call->state != CALL_READING)
         return MHD_YES;
-    if (call->is_too_large) {
-        refuse_size(call);
+    if (call->refusal) {
+        refuse_body(call, call->refusal);
         return send_answer(call);
     }
     return tell(call);

@@ -28,10 +28,14 @@ struct spot_http_options {
                           * TLS any IP address */
     const char *tls_cert, *tls_key; /* PEM files, both or neither */
     size_t body_max_byte;           /* a larger body is answered 413 */
-    unsigned n_connection_max;      /* more are closed as they come */
+    size_t bodies_max_byte;    /* of all that are held at once; beyond, they are answered 503 */
+    unsigned n_connection_max; /* more are closed as they come */
     double idle_s; /* a connection that is silent so long is closed, and one on which a call took
                     * so long to come, a second more for each 16 KiB of its body */
-    /* A call is there: answer it now or later. */
+    /* May be NULL. The headers of a call with a body are there: if it is answered now, its body is
+     * not kept, and `called` and `gone` do not follow. */
+    void (*heard)(void *user, struct spot_http_call *call);
+    /* A call is there: answer it now or later. Its body is there until this returns. */
     void (*called)(void *user, struct spot_http_call *call);
     /* It is over: answered, or its client went before. Once for each call that was `called`. */
     void (*gone)(void *user, struct spot_http_call *call);

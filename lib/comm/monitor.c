@@ -14,6 +14,7 @@
 
 #include "comm/endpoint.h"
 #include "comm/http.h"
+#include "comm/http_host.h"
 #include "comm/http_key.h"
 #include "comm/http_page.h"
 #include "common/clock.h"
@@ -21,7 +22,7 @@
 #include "common/out.h"
 #include "common/xalloc.h"
 
-enum { CONNECTIONS_MAX = 64, TICK_MS = 250, NICE = 10, HOST_MAX = 256 };
+enum { CONNECTIONS_MAX = 64, TICK_MS = 250, NICE = 10 };
 
 static const double idle_s = 10; /* a connection that is silent, or a call that is not whole */
 static const double publish_every_s = 0.25;
@@ -61,21 +62,6 @@ static void say(struct spot_http_call *call, unsigned status, const char *text)
     spot_http_answer(call, status, plain, text, strlen(text));
 }
 
-/* A page from elsewhere whose name was made to lead here (DNS rebinding) names itself in Host; who
- * connects to an address does not. A Unix socket is out of a page's reach. */
-static bool is_address(const char *host)
-{
-    const size_t n = strlen(host);
-    size_t name = strcspn(host, ":");
-
-    if (*host == '[')
-        return n < HOST_MAX && strspn(host + 1, "0123456789abcdefABCDEF:.%") + 1 < n &&
-               host[strspn(host + 1, "0123456789abcdefABCDEF:.%") + 1] == ']';
-    if (name == strlen("localhost") && !strncmp(host, "localhost", name))
-        return true;
-    return name > 0 && strspn(host, "0123456789.") == name;
-}
-
 static void answer_doc(struct spot_monitor *m, struct spot_http_call *call,
                        enum spot_monitor_doc which)
 {
@@ -113,7 +99,7 @@ static void called(void *user, struct spot_http_call *call)
                                         [SPOT_MONITOR_STATUS] = "/status.json",
                                         [SPOT_MONITOR_HISTORY] = "/history.json" };
     struct spot_monitor *const m = user;
-    const char *const method = spot_http_method(call), *const host = spot_http_header(call, "Host");
+    const char *const method = spot_http_method(call);
     int which = 0;
 
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
@@ -121,7 +107,7 @@ static void called(void *user, struct spot_http_call *call)
         say(call, 405, "Only GET and HEAD are answered.\n");
         return;
     }
-    if (m->is_tcp && !m->keys && host && !is_address(host)) {
+    if (m->is_tcp && !m->keys && !spot_http_host_is_address(call)) {
         say(call, 403, "Host must be localhost or an IP address.\n");
         return;
     }

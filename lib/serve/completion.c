@@ -179,38 +179,38 @@ static void keep(struct spot_choice *h, const struct spot_token *token)
     h->token[h->n_token++] = *token;
 }
 
-int spot_completion_append(struct spot_completion *c, uint32_t choice, size_t position,
-                           const struct spot_token *token)
+enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choice, size_t position,
+                                        const struct spot_token *token)
 {
     struct spot_choice *h;
     size_t known;
 
     if (choice >= c->request.n_choice)
-        return -1;
+        return SPOT_APPEND_GAP;
     h = &c->choice[choice];
     if (position < h->n_token)
-        return is_same(&h->token[position], token) ? 1 : -1;
+        return is_same(&h->token[position], token) ? SPOT_APPEND_KNOWN : SPOT_APPEND_DIFFERS;
     if (h->finish != SPOT_FINISH_NONE)
-        return 1;
+        return SPOT_APPEND_KNOWN;
     if (position > h->n_token)
-        return -1;
+        return SPOT_APPEND_GAP;
     keep(h, token);
     known = h->text.n;
     if (position < h->n_echo) {
         h->text_end[position] = 0;
         if (position + 1 == h->n_echo && !c->request.n_token_max)
             end_choice(c, h, SPOT_FINISH_LENGTH);
-        return 0;
+        return SPOT_APPEND_NEW;
     }
     if (is_end(c->vocabulary, token->id) && !c->request.ignores_end) {
         end_choice(c, h, SPOT_FINISH_STOP);
-        return 0;
+        return SPOT_APPEND_NEW;
     }
     (void)spot_detok_push(&h->detok, token->id, &h->text); /* one without a text adds none */
     if (stops(c, h, known))
-        return 0;
+        return SPOT_APPEND_NEW;
     h->text_end[h->n_token - 1] = h->text.n - held_back(&c->request, h);
     if ((int64_t)(h->n_token - h->n_echo) >= c->request.n_token_max)
         end_choice(c, h, SPOT_FINISH_LENGTH);
-    return 0;
+    return SPOT_APPEND_NEW;
 }

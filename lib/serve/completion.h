@@ -77,11 +77,16 @@ struct spot_completion *spot_completion_new(struct spot_request *request_take,
 struct spot_completion *spot_completion_ref(struct spot_completion *c);
 void spot_completion_unref(struct spot_completion *c); /* may be NULL */
 
-/* Commit a token. What a second worker computed of the same position is compared: 1 when it was
- * there already, or the choice has ended; 0 when it is new; -1 for a gap, or for another token than
- * the one that is there, which breaks the promise of this server. */
-int spot_completion_append(struct spot_completion *c, uint32_t choice, size_t position,
-                           const struct spot_token *token);
+enum spot_append {
+    SPOT_APPEND_NEW,
+    SPOT_APPEND_KNOWN,        /* it was there already, or the choice has ended */
+    SPOT_APPEND_GAP = -1,     /* those before it are not there, or there is no such choice */
+    SPOT_APPEND_DIFFERS = -2, /* from the one that is there: it breaks the promise of this server */
+};
+
+/* Commit a token. What a second worker computed of the same position is compared. */
+enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choice, size_t position,
+                                        const struct spot_token *token);
 
 /* The choice is at its end though no token says so: the text that was held back is told. */
 void spot_completion_finish(struct spot_completion *c, uint32_t choice, enum spot_finish finish);

@@ -8,11 +8,14 @@
 #include <time.h>
 
 #include "comm/http.h"
+#include "comm/http_host.h"
 #include "comm/http_key.h"
 #include "comm/http_page.h"
 #include "common/xalloc.h"
 #include "serve/openai_state.h"
 #include "serve/page.h"
+
+enum { BODIES_MAX = 8 }; /* of the largest size, that are held at once */
 
 struct spot_front {
     struct spot_front_options options;
@@ -311,10 +314,12 @@ static void rejoin(struct spot_front *f, struct spot_http_call *call, const char
 static void models(struct spot_front *f, struct spot_http_call *call, const char *id)
 {
     struct spot_buf out = { 0 };
+    char message[320];
 
     if (id && strcmp(id, f->options.model) != 0) {
-        answer_error(call, 404, "invalid_request_error", "model_not_found",
-                     "The model does not exist.");
+        snprintf(message, sizeof(message), "The model does not exist: this server has '%.200s'.",
+                 f->options.model);
+        answer_error(call, 404, "invalid_request_error", "model_not_found", message);
         return;
     }
     spot_openai_models(&f->options, id == NULL, f->began_s, &out);
@@ -406,12 +411,24 @@ static void route(struct spot_front *f, struct spot_http_call *call, const char 
         metrics(f, call);
 }
 
-static void called(void *user, struct spot_http_call *call)
+/* Without keys, pages in a browser here are strangers. A Unix socket is out of their reach. */
+static bool is_of_stranger(const struct spot_front *f, const struct spot_http_call *call)
+{
+    return !f->keys && spot_http_port(f->http) &&
+           (!spot_http_host_is_address(call) || !spot_http_origin_is_own(call));
+}
+
+/* What is answered by the headers alone, if it is. */
+static void gate(void *user, struct spot_http_call *call)
 {
     struct spot_front *const f = user;
     const char *const path = spot_http_path(call), *const method = method_of(path);
 
-    if (!method) {
+    if (is_of_stranger(f, call)) {
+        answer_error(call, 403, "invalid_request_error", NULL,
+                     "Without --api-key-file, Host must be localhost or an IP address, and Origin "
+                     "none or this server.");
+    } else if (!method) {
         answer_error(call, 404, "invalid_request_error", NULL, "There is nothing at this path.");
     } else if (!strcmp(spot_http_method(call), "OPTIONS")) {
         spot_http_add_header(call, "Allow",
@@ -429,9 +446,14 @@ static void called(void *user, struct spot_http_call *call)
         spot_http_add_header(call, "WWW-Authenticate", "Bearer");
         answer_error(call, 401, "invalid_request_error", "invalid_api_key",
                      "Incorrect API key provided.");
-    } else {
-        route(f, call, path);
     }
+}
+
+static void called(void *user, struct spot_http_call *call)
+{
+    gate(user, call);
+    if (!spot_http_is_answered(call))
+        route(user, call, spot_http_path(call));
 }
 
 /* --- the front --------------------------------------------------------------------- */
@@ -458,7 +480,9 @@ struct spot_front *spot_front_new(const struct spot_front_options *options,
                                             .tls_key = options->tls_key,
                                             .body_max_byte = options->body_max_byte,
                                             .n_connection_max = options->n_connection_max,
+                                            .bodies_max_byte = BODIES_MAX * options->body_max_byte,
                                             .idle_s = options->idle_s,
+                                            .heard = gate,
                                             .called = called,
                                             .gone = gone,
                                             .user = f };

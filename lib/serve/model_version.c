@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/xalloc.h"
 #include "serve/relay.h"
@@ -23,12 +24,20 @@ struct spot_model_reading {
 static void open_chat(struct spot_model_version *v, const char *dir)
 {
     struct spot_err why = { 0 };
+    const char *at;
     char path[4096];
 
     snprintf(path, sizeof(path), "%s/tokenizer_config.json", dir);
     v->has_chat = !spot_chat_load(&v->chat, path, &why);
-    if (!v->has_chat)
-        snprintf(v->chat_why, sizeof(v->chat_why), "%s", why.msg);
+    if (v->has_chat)
+        return;
+    at =
+        strstr(why.msg, path); /* clients are told, whom it does not concern where the model lies */
+    if (at)
+        snprintf(v->chat_why, sizeof(v->chat_why), "%.*s%s", (int)(at - why.msg), why.msg,
+                 at + strlen(dir) + 1);
+    else
+        snprintf(v->chat_why, sizeof(v->chat_why), "%s", "tokenizer_config.json cannot be read");
 }
 
 struct spot_model_version *spot_model_version_open(const char *dir, int64_t P, int64_t M,

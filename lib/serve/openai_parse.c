@@ -179,9 +179,20 @@ static enum use use_of(const char *key)
     return (enum use) - 1;
 }
 
-static bool asks_for_nothing(const struct spot_json_value *v)
+/* Clients send these with their defaults where there are no tools. */
+static bool asks_for_no_tool(const char *key, const struct spot_json_value *v)
 {
-    return spot_json_is_null(v) || spot_json_is_false(v) ||
+    const char *const text = spot_json_text(v);
+
+    if (!strcmp(key, "parallel_tool_calls"))
+        return spot_json_is_boolean(v);
+    return text && !strcmp(text, "none") &&
+           (!strcmp(key, "tool_choice") || !strcmp(key, "function_call"));
+}
+
+static bool asks_for_nothing(const char *key, const struct spot_json_value *v)
+{
+    return asks_for_no_tool(key, v) || spot_json_is_null(v) || spot_json_is_false(v) ||
            ((spot_json_is_object(v) || spot_json_is_array(v)) && !spot_json_size(v));
 }
 
@@ -195,7 +206,7 @@ static void check_keys(struct spot_body *b, bool is_chat)
 
         if ((int)use < 0 || use == (is_chat ? COMPLETIONS : CHAT))
             spot_body_refuse(b, 400, NULL, NULL, "Unrecognized request argument supplied: %s", key);
-        else if (use == NONE && !asks_for_nothing(v))
+        else if (use == NONE && !asks_for_nothing(key, v))
             spot_body_refuse(b, 400, key, NULL, "'%s' is not supported by this server.", key);
     }
 }
@@ -403,8 +414,9 @@ static void read_model(struct spot_body *b)
     if (!model)
         spot_body_refuse(b, 400, "model", NULL, "you must provide a model parameter");
     else if (strcmp(model, b->options->model) != 0)
-        spot_body_refuse(b, 404, "model", "model_not_found", "The model '%.200s' does not exist.",
-                         model);
+        spot_body_refuse(b, 404, "model", "model_not_found",
+                         "The model '%.200s' does not exist: this server has '%.200s'.", model,
+                         b->options->model);
 }
 
 static int64_t longest_prompt(const struct spot_request *r)

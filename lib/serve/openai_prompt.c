@@ -123,6 +123,14 @@ static char *content_of(const struct spot_json_value *v)
     return (char *)text.data;
 }
 
+/* NULL: there is none. Newer clients name the system's part after the developer. */
+static const char *role_of(const struct spot_json_value *v)
+{
+    const char *const role = spot_json_text(spot_json_get(v, "role"));
+
+    return role && !strcmp(role, "developer") ? "system" : role;
+}
+
 static void render(struct spot_body *b, const struct spot_chat_message *message, size_t n)
 {
     struct spot_tokens tokens = { 0 };
@@ -160,7 +168,7 @@ void spot_body_read_messages(struct spot_body *b)
     for (size_t i = 0; i < n; i++) {
         const struct spot_json_value *const v = spot_json_entry(list, i);
 
-        message[i].role = spot_json_text(spot_json_get(v, "role"));
+        message[i].role = role_of(v);
         message[i].content = content_of(spot_json_get(v, "content"));
         if (!message[i].role || !message[i].content)
             spot_body_refuse(b, 400, "messages", NULL,

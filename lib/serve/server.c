@@ -277,6 +277,7 @@ static bool is_saved(void *job)
 static const struct spot_workload workload = {
     .name = SPOT_SERVE_NAME,
     .rounds = SPOT_ROUNDS_ANNOUNCED,
+    .does_wait = true,
     .accept = accept_member,
     .welcome = welcome,
     .forget = forget,

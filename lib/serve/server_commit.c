@@ -61,34 +61,46 @@ static void count_end(struct spot_server *s, struct spot_work *w)
     spot_histogram_add(&s->whole, w->ended_s - w->taken_s);
 }
 
-/* Returns 0, or 1 when the member told another token than is committed. */
-static int commit_one(struct spot_server *s, struct spot_replica *p, const struct told *t)
+/* It had the sequence before, and what it told then is still under way: a part of that came while
+ * it was not to compute it. It begins anew behind what is committed. */
+static bool is_of_before(const struct spot_sequence *q, int k, enum spot_append how)
+{
+    return how == SPOT_APPEND_GAP && !q->has_told[k];
+}
+
+/* Returns NULL, or what is wrong with what the member told. */
+static const char *commit_one(struct spot_server *s, struct spot_replica *p, const struct told *t)
 {
     struct spot_sequence *const q = spot_server_find(s, t->sequence);
     const int k = q ? place_of(q, spot_peer_id(p->peer)) : -1;
     struct spot_completion *c;
-    int rc;
+    enum spot_append rc;
 
     if (k < 0)
-        return 0; /* it has ended, or was taken back */
+        return NULL; /* it has ended, or was taken back */
     c = q->work->completion;
     rc = spot_completion_append(c, q->choice, t->token.position, &t->token.token);
-    if (rc < 0)
-        return 1;
-    if (!rc)
+    if (is_of_before(q, k, rc))
+        return NULL;
+    if (rc == SPOT_APPEND_GAP)
+        return "a token behind a gap";
+    if (rc == SPOT_APPEND_DIFFERS)
+        return "another token than is committed";
+    q->has_told[k] = true;
+    if (rc == SPOT_APPEND_NEW)
         count_token(s, q);
     if (t->token.position + 1 >= choice_of(q)->n_token && !spot_replica_is_leaving(p))
         let_other_go(s, q, k);
-    if (!rc && t->token.is_end && choice_of(q)->finish == SPOT_FINISH_NONE)
+    if (rc == SPOT_APPEND_NEW && t->token.is_end && choice_of(q)->finish == SPOT_FINISH_NONE)
         spot_completion_finish(c, q->choice, SPOT_FINISH_STOP);
     if (choice_of(q)->finish != SPOT_FINISH_NONE) {
         if (!c->n_open)
             count_end(s, q->work);
         spot_server_end_sequence(s, q);
     }
-    if (!rc && s->front)
+    if (rc == SPOT_APPEND_NEW && s->front)
         spot_front_progress(s->front, c);
-    return 0;
+    return NULL;
 }
 
 /* --- a message ---------------------------------------------------------------------- */
@@ -158,6 +170,7 @@ int spot_server_tokens(struct spot_server *s, struct spot_replica *p,
                        const struct spot_frame *frame, struct spot_err *err)
 {
     const struct spot_machine *const m = p->view ? spot_view_machine(p->view) : NULL;
+    const char *wrong = NULL;
     struct told *told;
     uint32_t n;
     int rc;
@@ -171,11 +184,9 @@ int spot_server_tokens(struct spot_server *s, struct spot_replica *p,
     }
     note_step(p);
     rc = write_new(s, p, told, n, err);
-    for (uint32_t i = 0; !rc && i < n; i++)
-        if (commit_one(s, p, &told[i])) {
-            spot_peer_drop(p->peer, "another token than is committed");
-            break;
-        }
+    for (uint32_t i = 0; !rc && !wrong && i < n; i++)
+        if ((wrong = commit_one(s, p, &told[i])))
+            spot_peer_drop(p->peer, wrong);
     free(told);
     return rc;
 }

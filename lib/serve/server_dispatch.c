@@ -220,10 +220,13 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
     const uint64_t n = request.n_prompt - spot_request_n_echo(&request) + choice->n_token;
     const struct spot_replica *from = choice->n_token ? find_source(s, q) : NULL;
     struct spot_buf out = { 0 };
+    int at;
 
     if (from && !is_worth_moving(s, from, p, n))
         from = NULL;
-    q->place[q->place[0] ? 1 : 0] = spot_peer_id(p->peer);
+    at = q->place[0] ? 1 : 0;
+    q->place[at] = spot_peer_id(p->peer);
+    q->has_told[at] = false;
     p->load++;
     if (q->work->given_s <= 0) {
         q->work->given_s = spot_clock_s();

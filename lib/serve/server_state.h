@@ -36,6 +36,7 @@ struct spot_sequence {
     struct spot_work *work;
     uint32_t choice;
     uint32_t place[SPOT_SEQUENCE_PLACES]; /* leaders of replicas; 0: none */
+    bool has_told[SPOT_SEQUENCE_PLACES];  /* since it was given, a token that fits */
     bool is_given;                        /* a member had it once */
     double told_s;                        /* its newest token was committed; 0: none was */
     char failed[SPOT_NAME_MAX];           /* whom it was taken from last; "" */

@@ -128,7 +128,8 @@ static void say(const struct stream *s)
 
     if (*s->id) {
         n = snprintf(head, sizeof(head),
-                     "GET /v1/streams/%s HTTP/1.1\r\nHost: x\r\nX-Spot-Worker: 1\r\n", s->id);
+                     "GET /v1/streams/%s HTTP/1.1\r\nHost: localhost\r\nX-Spot-Worker: 1\r\n",
+                     s->id);
         for (int i = 0; i < CHOICES; i++)
             if (s->choices[i].n)
                 n += snprintf(head + n, sizeof(head) - (size_t)n, "%s%d:%ld",
@@ -139,7 +140,7 @@ static void say(const struct stream *s)
     } else {
         put_body(&body, s->request);
         n = snprintf(head, sizeof(head),
-                     "POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-Spot-Worker: 1\r\n"
+                     "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nX-Spot-Worker: 1\r\n"
                      "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
                      body.n);
     }

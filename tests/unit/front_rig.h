@@ -239,9 +239,9 @@ static inline void client_ask(struct client *k, const char *method, const char *
                               const char *headers, const char *body)
 {
     char head[1024];
-    const int n =
-        snprintf(head, sizeof(head), "%s %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %zu\r\n\r\n",
-                 method, path, headers, strlen(body));
+    const int n = snprintf(head, sizeof(head),
+                           "%s %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %zu\r\n\r\n",
+                           method, path, headers, strlen(body));
 
     ck_assert_int_lt(n, (int)sizeof(head));
     client_open(k);

@@ -125,13 +125,13 @@ START_TEST(a_position_is_committed_once)
     struct spot_completion *const c = spot_completion_new(&r, &vocabulary);
     struct spot_token a = { .id = 'a', .logprob = -1, .worker = 1 }, b = a;
 
-    ck_assert_int_eq(spot_completion_append(c, 0, 1, &a), -1); /* a gap */
-    ck_assert_int_eq(spot_completion_append(c, 1, 0, &a), -1); /* no such choice */
+    ck_assert_int_eq(spot_completion_append(c, 0, 1, &a), SPOT_APPEND_GAP); /* a gap */
+    ck_assert_int_eq(spot_completion_append(c, 1, 0, &a), SPOT_APPEND_GAP); /* no such choice */
     ck_assert_int_eq(spot_completion_append(c, 0, 0, &a), 0);
     b.worker = 2;
     ck_assert_int_eq(spot_completion_append(c, 0, 0, &b), 1);
     b.logprob = -1.0000001;
-    ck_assert_int_eq(spot_completion_append(c, 0, 0, &b), -1);
+    ck_assert_int_eq(spot_completion_append(c, 0, 0, &b), SPOT_APPEND_DIFFERS);
     spot_completion_finish(c, 0, SPOT_FINISH_CANCELLED);
     spot_completion_finish(c, 0, SPOT_FINISH_STOP); /* it has ended */
     ck_assert_int_eq(c->choice[0].finish, SPOT_FINISH_CANCELLED);
@@ -201,6 +201,14 @@ static const struct {
       "Unrecognized request argument supplied: zz" },
     { false, 400, "{\"prompt\":\"a\"}", "you must provide a model parameter" },
     { false, 404, "{\"model\":\"n\",\"prompt\":\"a\"}", "model_not_found" },
+    { false, 404, "{\"model\":\"n\",\"prompt\":\"a\"}", "this server has 'm'" },
+    { true, 400, "{\"model\":\"m\",\"tools\":[{\"type\":\"function\"}],\"tool_choice\":\"none\"}",
+      "'tools' is not supported" },
+    { true, 400, "{\"model\":\"m\",\"tool_choice\":\"required\"}",
+      "'tool_choice' is not supported" },
+    { true, 400, "{\"model\":\"m\",\"tools\":\"none\"}", "'tools' is not supported" },
+    { true, 400, "{\"model\":\"m\",\"parallel_tool_calls\":\"none\"}",
+      "'parallel_tool_calls' is not supported" },
     { false, 400, "{\"model\":\"m\"}", "'prompt' must be" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"\"}", "no tokens" },
     { false, 400, "{\"model\":\"m\",\"prompt\":[1,256]}", "0 to 255" },
@@ -310,6 +318,47 @@ START_TEST(a_body_becomes_the_request_that_it_says)
 }
 END_TEST
 
+static struct spot_request chat_of(const char *more, const char *role)
+{
+    static const struct spot_chat chat = { .form = SPOT_CHAT_CHATML };
+    struct spot_front_options o = options();
+    struct spot_request r;
+    struct spot_buf error = { 0 };
+    char body[512];
+
+    o.chat = &chat;
+    o.n_context = 256;
+    snprintf(body, sizeof(body),
+             "{\"model\":\"m\",%s\"messages\":[{\"role\":\"%s\",\"content\":\"be brief\"},"
+             "{\"role\":\"user\",\"content\":\"why\"}]}",
+             more, role);
+    ck_assert_msg(!spot_openai_parse(&o, true, body, strlen(body), &r, &error), "%s: %.*s", body,
+                  (int)error.n, (const char *)error.data);
+    return r;
+}
+
+static const char *const asks_for_nothing[] = {
+    "\"tool_choice\":\"none\",",
+    "\"tool_choice\":\"none\",\"tools\":[],",
+    "\"tools\":[],\"parallel_tool_calls\":true,",
+    "\"parallel_tool_calls\":false,",
+    "\"function_call\":\"none\",\"functions\":[],",
+};
+
+START_TEST(what_asks_for_nothing_and_who_develops_change_no_prompt)
+{
+    struct spot_request want = chat_of("", "system");
+    struct spot_request got =
+        _i < 0 ? chat_of("", "developer") : chat_of(asks_for_nothing[_i], "system");
+
+    ck_assert_uint_gt(want.n_prompt, 20);
+    ck_assert_uint_eq(got.n_prompt, want.n_prompt);
+    ck_assert_mem_eq(got.prompt, want.prompt, want.n_prompt * sizeof(*want.prompt));
+    spot_request_release(&want);
+    spot_request_release(&got);
+}
+END_TEST
+
 /* --- answers ------------------------------------------------------------------ */
 
 /* Chunks put together are the answer. */
@@ -410,6 +459,8 @@ int main(void)
     tcase_add_loop_test(c, text_is_that_of_decoding_at_once, 0, 3);
     tcase_add_test(c, a_position_is_committed_once);
     tcase_add_test(c, a_request_survives_the_wire);
+    tcase_add_loop_test(c, what_asks_for_nothing_and_who_develops_change_no_prompt, -1,
+                        sizeof(asks_for_nothing) / sizeof(*asks_for_nothing));
     tcase_add_loop_test(c, what_is_wrong_with_a_body_is_named, 0,
                         (int)(sizeof(bad) / sizeof(*bad)));
     tcase_add_test(c, a_body_becomes_the_request_that_it_says);

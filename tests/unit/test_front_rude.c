@@ -24,6 +24,7 @@ static const struct {
     { "GET", "/v1/models", "", "", "\"id\":\"m\"", 200 },
     { "GET", "/v1/models/m", "", "", "\"object\":\"model\"", 200 },
     { "GET", "/v1/models/n", "", "", "model_not_found", 404 },
+    { "GET", "/v1/models/n", "", "", "this server has 'm'", 404 },
     { "GET", "/health?x=1", "", "", "\"status\":\"ok\"", 200 },
     { "HEAD", "/health", "", "", "application/json", 200 },
     { "GET", "/metrics", "", "", "spot_up 1\n", 200 },
@@ -169,6 +170,82 @@ START_TEST(only_a_key_of_the_file_opens_the_door)
     client_once(&k, "GET", "/health", "", ""); /* for balancers, who have none */
     ck_assert_int_eq(client_status(&k), 200);
     client_close(&k);
+    rig_end_all();
+}
+END_TEST
+
+/* Not a byte of these bodies is sent. */
+static const char *const unsaid[] = { "Content-Length: 900000\r\n",
+                                      "Transfer-Encoding: chunked\r\n",
+                                      "Content-Length: 9\r\nExpect: 100-continue\r\n" };
+
+START_TEST(a_body_of_who_has_no_key_is_not_awaited)
+{
+    char path[64], head[256];
+    struct client k;
+
+    rig_begin();
+    write_keys(path, 1);
+    rig_options.body_max_byte = 1 << 20;
+    rig_open();
+    unlink(path);
+    snprintf(head, sizeof(head), "POST /v1/completions HTTP/1.1\r\nHost: x\r\n%s\r\n", unsaid[_i]);
+    client_open(&k);
+    client_send(&k, head, strlen(head));
+    client_hear(&k, "invalid_api_key");
+    ck_assert_int_eq(client_status(&k), 401);
+    client_hear(&k, NULL); /* what else it sends would be its body */
+    client_close(&k);
+    rig_check_served();
+    rig_end_all();
+}
+END_TEST
+
+static const struct {
+    const char *headers;
+    int status;
+} from[] = {
+    { "Host: evil.example\r\n", 403 },
+    { "Host: 127.0.0.1.evil.example:80\r\n", 403 },
+    { "Host: localhost.evil.example\r\n", 403 },
+    { "Host: 127.0.0.1:1\r\n", 200 },
+    { "Host: Localhost\r\n", 200 },
+    { "Host: [::1]:80\r\n", 200 },
+    { "Host: 127.0.0.1:1\r\nOrigin: http://127.0.0.1:1\r\n", 200 },
+    { "Host: 127.0.0.1:1\r\nOrigin: http://127.0.0.1:2\r\n", 403 },
+    { "Host: localhost\r\nOrigin: https://evil.example\r\n", 403 },
+    { "Host: localhost\r\nOrigin: null\r\n", 403 },
+};
+
+static int status_of(const char *headers)
+{
+    struct client k;
+    char head[256];
+    int status;
+
+    snprintf(head, sizeof(head), "GET /v1/models HTTP/1.1\r\n%sConnection: close\r\n\r\n", headers);
+    client_open(&k);
+    client_send(&k, head, strlen(head));
+    client_hear(&k, NULL);
+    status = client_status(&k);
+    client_close(&k);
+    return status;
+}
+
+/* By TCP; a socket of Unix is out of a page's reach, and who asks for keys knows who asks. */
+START_TEST(a_page_from_elsewhere_is_refused_where_no_key_is_asked_for)
+{
+    char path[64];
+
+    rig_begin();
+    rig_options.address = "127.0.0.1:0";
+    rig_open();
+    ck_assert_int_eq(status_of(from[_i].headers), from[_i].status);
+    rig_close();
+    write_keys(path, 1);
+    rig_open();
+    unlink(path);
+    ck_assert_int_eq(status_of(from[_i].headers), 401);
     rig_end_all();
 }
 END_TEST
@@ -387,6 +464,9 @@ int main(void)
     tcase_add_test(tc, a_look_at_a_stream_is_no_reader);
     tc = rig_case(s, "own", NULL, NULL);
     tcase_add_test(tc, only_a_key_of_the_file_opens_the_door);
+    tcase_add_loop_test(tc, a_body_of_who_has_no_key_is_not_awaited, 0, 3);
+    tcase_add_loop_test(tc, a_page_from_elsewhere_is_refused_where_no_key_is_asked_for, 0,
+                        sizeof(from) / sizeof(*from));
     tcase_add_loop_test(tc, a_file_of_no_keys_or_too_many_is_refused, 0, 2);
     tcase_add_loop_test(tc, who_dribbles_is_hung_up_on, 0, 2);
     tcase_add_test(tc, one_connection_too_many_waits_and_the_others_are_served);

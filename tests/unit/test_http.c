@@ -61,6 +61,7 @@ static void setup(void)
 {
     const struct spot_http_options options = { .address = address,
                                                .body_max_byte = BODY_MAX,
+                                               .bodies_max_byte = 2 * BODY_MAX,
                                                .n_connection_max = 16,
                                                .idle_s = 60,
                                                .called = called,
@@ -183,6 +184,43 @@ START_TEST(a_body_that_tells_a_large_length_is_refused_before_it_comes)
 }
 END_TEST
 
+#define POST "POST / HTTP/1.1\r\nHost: x\r\n"
+
+static const char *const twofold[] = {
+    POST "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+    POST "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+    POST "Content-Length: 15\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    POST "transfer-encoding: chunked\r\ncontent-length: 15\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    POST "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+    POST "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nContent-Length: 40\r\n\r\n"
+    "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n",
+};
+
+START_TEST(a_body_whose_end_can_be_read_in_two_ways_is_refused)
+{
+    char text[2048];
+    const int fd = dial(twofold[_i]);
+
+    hear(fd, text, sizeof(text), "never said"); /* to the end of the connection */
+    ck_assert_ptr_eq(strstr(text, "HTTP/1.1 400"), text);
+    ck_assert_ptr_null(strstr(text + 1, "HTTP/1.1"));
+    ck_assert_uint_eq(n_called, 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_body_in_chunks_comes_in_whole)
+{
+    char text[1024];
+    const int fd = dial(POST "Transfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
+
+    hear(fd, text, sizeof(text), "whole");
+    ck_assert_uint_eq(n_body, 5);
+    close(fd);
+}
+END_TEST
+
 START_TEST(a_body_without_a_length_is_bounded)
 {
     static char block[8 + 65536 + 2];
@@ -204,6 +242,50 @@ START_TEST(a_body_without_a_length_is_bounded)
         n += sizeof(block);
     ck_assert_uint_lt(n, 50 << 20); /* no end in sight: hung up; what the kernel holds is beside */
     ck_assert_uint_eq(n_called, 0);
+    close(fd);
+}
+END_TEST
+
+static void settle(void)
+{
+    while (turn(50))
+        ;
+}
+
+START_TEST(bodies_together_are_bounded)
+{
+    static char body[BODY_MAX];
+    char head[128], text[1024];
+    int held[2], fd;
+
+    snprintf(head, sizeof(head), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n",
+             BODY_MAX);
+    for (int i = 0; i < 2; i++) { /* all but the last byte */
+        held[i] = dial(head);
+        ck_assert(push(held[i], body, BODY_MAX - 1));
+    }
+    settle();
+    fd = dial(head);
+    hear(fd, text, sizeof(text), "at once");
+    ck_assert_ptr_eq(strstr(text, "HTTP/1.1 503"), text);
+    ck_assert_ptr_nonnull(strstr(text, "Retry-After: 1\r\n"));
+    close(fd);
+    fd = dial("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n080000\r\n");
+    ck_assert(push(fd, body, 0x80000));
+    ck_assert(push(fd, "\r\n0\r\n\r\n", 7));
+    hear(fd, text, sizeof(text), "at once");
+    ck_assert_ptr_eq(strstr(text, "HTTP/1.1 503"), text);
+    close(fd);
+    ck_assert_uint_eq(n_called, 0);
+    close(held[0]);
+    settle();
+    fd = dial(head); /* there is room again */
+    ck_assert(push(fd, body, BODY_MAX));
+    hear(fd, text, sizeof(text), "whole");
+    ck_assert(push(held[1], body, 1)); /* who was there before lost nothing */
+    hear(held[1], text, sizeof(text), "whole");
+    ck_assert_uint_eq(n_body, BODY_MAX);
+    close(held[1]);
     close(fd);
 }
 END_TEST
@@ -232,6 +314,10 @@ int main(void)
     tcase_add_test(tc, a_body_of_many_reads_comes_in_whole);
     tcase_add_test(tc, a_body_that_tells_a_large_length_is_refused_before_it_comes);
     tcase_add_test(tc, a_body_without_a_length_is_bounded);
+    tcase_add_loop_test(tc, a_body_whose_end_can_be_read_in_two_ways_is_refused, 0,
+                        sizeof(twofold) / sizeof(*twofold));
+    tcase_add_test(tc, a_body_in_chunks_comes_in_whole);
+    tcase_add_test(tc, bodies_together_are_bounded);
     tcase_add_test(tc, a_client_that_goes_while_its_call_waits_is_noticed);
     return run_suite("http", tc);
 }

@@ -185,6 +185,48 @@ START_TEST(another_token_than_is_committed_drops_who_told_it)
 }
 END_TEST
 
+/* The member tells what it computed at `position`, which may be before it heard of the rest. */
+static void tell_at(struct spot_peer *p, const struct computed *c, uint32_t position)
+{
+    p->has[0] = *c;
+    p->has[0].next = position;
+    p->n = 1;
+    tell(p, 1, false);
+}
+
+START_TEST(what_was_told_before_a_choice_came_back_is_no_gap)
+{
+    struct computed had;
+    struct spot_completion *c;
+
+    join(&peer[0]);
+    ck_assert_ptr_nonnull(c = submit(1, 20));
+    tell(&peer[0], 1, false);
+    had = peer[0].has[0];
+    join(&peer[1]);
+    stand_still(&peer[0]);
+    spot_server_dispatch(&server);
+    tell(&peer[1], 1, false);
+    ck_assert_int_eq(peer[0].n_forgotten, 1);
+    tell_at(&peer[0], &had, 2); /* while it is not to */
+    ck_assert_uint_eq(c->choice[0].n_token, 2);
+    stand_still(&peer[1]);
+    spot_server_dispatch(&server);
+    ck_assert_uint_eq(peer[0].has[0].next, 2); /* it has it again */
+    tell_at(&peer[0], &had, 3);                /* of before */
+    tell_at(&peer[0], &had, 4);
+    ck_assert(!peer[0].was_dropped);
+    ck_assert_uint_eq(c->choice[0].n_token, 2);
+    tell_at(&peer[0], &had, 2); /* of now */
+    ck_assert_uint_eq(c->choice[0].n_token, 3);
+    ck_assert(!peer[0].was_dropped);
+    tell_at(&peer[0], &had, 5);
+    ck_assert(peer[0].was_dropped);
+    ck_assert_uint_eq(c->choice[0].n_token, 3);
+    spot_completion_unref(c);
+}
+END_TEST
+
 START_TEST(who_leaves_goes_when_nothing_is_left_or_time_is_up)
 {
     struct spot_completion *c;
@@ -244,6 +286,7 @@ int main(void)
         c, two_compute_what_a_leaver_or_a_silent_one_has_until_the_other_has_caught_up, 0, 2);
     tcase_add_test(c, what_failed_is_given_to_another_and_to_the_same_if_there_is_no_other);
     tcase_add_test(c, another_token_than_is_committed_drops_who_told_it);
+    tcase_add_test(c, what_was_told_before_a_choice_came_back_is_no_gap);
     tcase_add_loop_test(c, who_leaves_goes_when_nothing_is_left_or_time_is_up, 0, 3);
     tcase_add_test(c, words_of_another_epoch_or_malformed_ones_commit_nothing);
     return run_case("server_dispatch", c);
