@@ -582,18 +582,20 @@ scaling() {
     run -2 spot-plan job --ddp 1:1 --global-batch 16 --format csv
 }
 
-@test "--warm prices spares that mirror: nothing without them, a plan that may keep one with them" {
-    job=examples/jobs/gpt-6.7b.json
-    plan() { spot-plan train --job $job --now 25 --current 2x12 --no-provenance "$@"; }
+@test "--warm prices spares that mirror: nothing without them; one too large to be mirrored says so" {
+    job=examples/jobs/bert.json
+    plan() { spot-plan train --job $job --now 13 --current 4x3 --no-provenance "$@"; }
     plan >"$T/plain"
     plan --warm 0 >"$T/none"
     cmp "$T/plain" "$T/none"
     plan --warm 1 >"$T/warm"
     jq -e '.why | any(test("1 warm spare: what it is sent takes .* % of a step; when one instance is lost it saves .* s of transfers"))' "$T/warm"
-    # the spare beside 2x12 costs samples while nothing happens
-    [ "$(jq .next.D,.next.P "$T/warm" | tr '\n' x)" = 2x12x ]
+    # the spare beside 4x3 costs samples while nothing happens
+    [ "$(jq .next.D,.next.P "$T/warm" | tr '\n' x)" = 4x3x ]
     jq -e '.expected.samples_per_s > 0 and .bound >= .expected.samples_per_s' "$T/warm"
     run -2 --separate-stderr plan --warm 1 --solver parcae
     [[ "$stderr" == *"--warm is for --solver dp"* ]]
-    spot-plan train --job $job --now 24 --current 2x12 --warm 3 | jq -e '.why | any(. == "no spare is left to mirror stages")'
+    spot-plan train --job $job --now 12 --current 4x3 --warm 3 | jq -e '.why | any(. == "no spare is left to mirror stages")'
+    spot-plan train --job examples/jobs/gpt-6.7b.json --now 25 --current 2x12 --warm 1 |
+        jq -e '.why | any(. == "no spare mirrors a stage: what it would be sent takes more than half of a step")'
 }
