@@ -83,14 +83,11 @@ static void end(struct spot_exec_bucket *b)
  * ------------------------------------------------------------------------------------------
  */
 
-/* What is in --state must be of the same run, and may be newer. */
-static int check_disk(struct spot_exec_job *job, const struct spot_state_copy *copy, bool *is_here,
-                      struct spot_err *err)
+/* What is in --state must be of the same run. */
+static int check_run(const struct spot_exec_job *job, struct spot_err *err)
 {
     const struct spot_state_store *const store = job->disk.store;
-    uint32_t n = 0;
 
-    *is_here = false;
     for (size_t i = 0; i < spot_state_store_count(store); i++) {
         const struct spot_state_record *const r = spot_state_store_at(store, i);
 
@@ -99,11 +96,24 @@ static int check_disk(struct spot_exec_job *job, const struct spot_state_copy *c
                                 "%.200s has commits of run %.16s, the store behind "
                                 "--state-command those of run %.16s: empty one of them",
                                 job->options->state, r->run_id, job->run_id);
-        n += !spot_state_id_compare(&r->id, &copy->id);
-        *is_here = *is_here || spot_state_id_compare(&r->id, &copy->id) > 0;
     }
-    *is_here = *is_here || n == copy->world;
     return 0;
+}
+
+/* Does --state have all of it, or something newer? */
+static bool is_on_disk(const struct spot_exec_job *job, const struct spot_state_copy *copy)
+{
+    const struct spot_state_store *const store = job->disk.store;
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < spot_state_store_count(store); i++) {
+        const int newer = spot_state_id_compare(&spot_state_store_at(store, i)->id, &copy->id);
+
+        if (newer > 0)
+            return true;
+        n += !newer;
+    }
+    return n == copy->world;
 }
 
 static int find_newest(struct spot_exec_job *job, struct spot_err *err)
@@ -111,7 +121,6 @@ static int find_newest(struct spot_exec_job *job, struct spot_err *err)
     struct spot_exec_bucket *const b = job->bucket;
     struct spot_state_copy copy = { 0 };
     const int found = spot_state_bucket_find(b->bucket, &copy, err);
-    bool is_here;
 
     if (found <= 0)
         return found;
@@ -119,9 +128,7 @@ static int find_newest(struct spot_exec_job *job, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "the store behind --state-command has commits of two runs");
     b->newest = (struct spot_exec_point){ .is_set = true, .id = copy.id, .world = copy.world };
-    if (check_disk(job, &copy, &is_here, err))
-        return -1;
-    return is_here ? 0 : begin(b, RESTORE, err);
+    return is_on_disk(job, &copy) ? 0 : begin(b, RESTORE, err);
 }
 
 static int claim(struct spot_exec_job *job, struct spot_err *err)
@@ -148,7 +155,8 @@ static int settle_owner(struct spot_exec_job *job, struct spot_err *err)
                             run_id);
     if (*run_id) {
         memcpy(job->run_id, run_id, sizeof(run_id));
-        return claim(job, err) || find_newest(job, err) ? -1 : 0;
+        /* who is refused takes the store from nobody */
+        return check_run(job, err) || claim(job, err) || find_newest(job, err) ? -1 : 0;
     }
     if (resumes)
         return 0;

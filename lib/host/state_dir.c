@@ -32,15 +32,35 @@ static char *join(const char *dir, const char *name)
 }
 
 /* -1 where another process has it, or there is none and it is not to be made. */
-static int lock(const char *root, int flags)
+static int lock_as(const char *root, const char *name, int flags)
 {
-    char *const path = join(root, "lock");
+    char *const path = join(root, name);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
 
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB)) {
         close(fd);
         fd = -1;
     }
+    free(path);
+    return fd;
+}
+
+static int lock(const char *root, int flags)
+{
+    return lock_as(root, "lock", flags);
+}
+
+/* Nobody sees it before it is held. */
+static int lock_new(const char *root)
+{
+    char *const before = join(root, "lock.new"), *const path = join(root, "lock");
+    int fd = lock_as(root, "lock.new", O_CREAT | O_EXCL);
+
+    if (fd >= 0 && rename(before, path)) {
+        close(fd);
+        fd = -1;
+    }
+    free(before);
     free(path);
     return fd;
 }
@@ -94,7 +114,7 @@ static int make_private(struct spot_state_dir *d, struct spot_err *err)
         d->root = NULL;
         return -1;
     }
-    d->lock_fd = lock(d->root, O_CREAT);
+    d->lock_fd = lock_new(d->root);
     return d->lock_fd < 0 ? spot_err_sys(err, "cannot lock '%.200s'", d->root) : 0;
 }
 

@@ -84,7 +84,7 @@ disturbed() {
     "$bin/spot-run" train "${model[@]}" --state "$tmp/state" --events "$log" --steps 1000000 --grid 2x2 \
         --listen "unix:$tmp/job" --lease 60s --stall 300s --grace 30s 2>>"$out/err" &
     job=$!
-    pids+=($job)
+    pids+=("$job")
     for name in a b c d e; do worker $name; done
     deadline=$((SECONDS + minutes * 60))
     more 3 || { say "no step in $minutes minutes" && return 1; }
@@ -96,7 +96,9 @@ disturbed() {
     [ $SECONDS -ge $deadline ] || more 2 || true
     say "$k events in $(committed) commits"
     kill -TERM $job # its state is durable then
-    wait $job && return 1 || [ $? -eq 75 ]
+    local status=0
+    wait $job || status=$?
+    [ $status -eq 75 ]
 }
 
 # calm: the same steps, undisturbed; then the hash of both, and every byte of both

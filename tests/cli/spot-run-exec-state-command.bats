@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # exec --state-command: commits of a foreign trainer behind a command of the user, which fails, hangs, lies, is killed.
 
-# shellcheck disable=SC2016,SC2046,SC2154,SC2012 # sh evaluates; words; background sets $pid
+# shellcheck disable=SC2016,SC2046,SC2154,SC2012,SC2034 # sh evaluates; words; background sets $pid
 
 bats_require_minimum_version 1.5.0
 load job
@@ -86,9 +86,10 @@ finishes() {
     [ ! -e wrong ] || { cat wrong && false; }
 }
 
-# goes_on [STEP]: all nodes and the coordinator's disk are gone; from the store alone, at STEP or later
+# all nodes and the coordinator's disk are gone: from the store alone, at its newest step or later
 goes_on() {
-    local step=${1:-$(newest)} first
+    local step first
+    step=$(newest)
     dies
     rm -rf disk j
     first=$(ls begun | cut -d . -f 1 | sort -n | tail -n 1)
@@ -132,7 +133,7 @@ goes_on() {
     has_stored 1
     : >fails-once
     more_stored
-    ! grep -q once job.err
+    [ "$(grep -c once job.err)" -eq 0 ]
     finishes
 }
 
@@ -156,7 +157,7 @@ goes_on() {
     more_committed
     rm hangs
     more_stored
-    ! pgrep -f "^sleep 1234" >/dev/null
+    eventually '! pgrep -f "^sleep 1234" >/dev/null'
     goes_on
 }
 
@@ -199,10 +200,15 @@ lies() { # HOW
     kill $(pgrep -f "^sleep 1234") || true
     rm -rf disk j
     first=$(ls begun | cut -d . -f 1 | sort -n | tail -n 1)
-    if ls store/gen-*/manifest.json; then least=1; else least=0; fi
+    if ls store/gen-*/manifest.json; then
+        least=1 next=$((first + 1))
+    else # nothing to go on from
+        least=0 next=0
+        rm -f begun/*
+    fi
     runs --resume
-    eventually "[ -e begun/$((first + 1)).1 ]"
-    [ "$(cat begun/$((first + 1)).1)" -ge $least ]
+    eventually "[ -e begun/$next.1 ]"
+    [ "$(cat begun/$next.1)" -ge $least ]
     [ ! -e "$half/bundle-0000" ] || [ -e "$half/manifest.json" ]
     more_stored
     finishes

@@ -65,13 +65,15 @@ END_TEST
 static const struct {
     const char *key;
     int status;
-} shown[] = { { "spaced", 200 }, { "tab", 200 },         { "in side", 200 }, { "last", 200 },
-              { "#c", 401 },     { "# a comment", 401 }, { "in", 401 },      { "with#sign", 200 } };
+} shown[] = {
+    { "spaced", 200 }, { "tab", 200 },         { "with space", 200 }, { "last", 200 },
+    { "#c", 401 },     { "# a comment", 401 }, { "with", 401 },       { "with#sign", 200 }
+};
 
 START_TEST(blanks_around_a_key_and_comments_open_no_door)
 {
     static const char text[] =
-        "# a comment\n\n  spaced  \r\n\ttab\t\n   \nin side\n#c\nwith#sign\nlast";
+        "# a comment\n\n  spaced  \r\n\ttab\t\n   \nwith space\n#c\nwith#sign\nlast";
     char header[64];
     struct client k;
     struct spot_err err = { 0 };
