@@ -21,7 +21,7 @@ n=$(cat step 2>/dev/null || echo 0)
 [ "$n" = "${SPOT_STATE_STEP:-0}" ] || echo "step $n, told ${SPOT_STATE_STEP:-0}" >>"$HERE/wrong"
 [ "$n" = 0 ] || [ "$(tail -c 8 large)" = "$(printf %08d "$n")" ] || echo "step $n has the bytes of another" >>"$HERE/wrong"
 [ "$n" = 0 ] || [ "$(cat who)" = "$GROUP_RANK" ] || echo "place $GROUP_RANK has those of $(cat who)" >>"$HERE/wrong"
-echo "$n" >"$HERE/begun/$TORCHELASTIC_RESTART_COUNT.$RANK"
+echo "$n" >"$HERE/begins.$RANK" && mv "$HERE/begins.$RANK" "$HERE/begun/$TORCHELASTIC_RESTART_COUNT.$RANK"
 [ -e same ] || head -c 1500000 /dev/zero | tr '\0' s >same
 echo "$GROUP_RANK" >who
 while [ ! -e "$HERE/finish" ]; do
