@@ -36,7 +36,7 @@ serve() { # socket options...
     ${preload:+env LD_PRELOAD="$preload"} spot-run serve "${loud:---quiet}" --model model --http "unix:$s" "$@" 2>"$s.err" 3>&- &
     echo $! >>"$BATS_FILE_TMPDIR/pids"
     eval "pid_$s=$!"
-    for _ in $(seq 300); do
+    for _ in $(seq 1200); do
         [ "$(python3 -c 'from client import *; import sys; print(call("GET", "/health", where=sys.argv[1]).status)' "$s" 2>/dev/null)" != 200 ] || break
         sleep 0.1
     done

@@ -130,7 +130,7 @@ int plan_job_roofline(const struct plan_job_roofline *o, const char *name, struc
                       const char *output, struct spot_err *err)
 {
     struct spot_job_serve serve = { 0 };
-    struct spot_catalogue_type type;
+    struct spot_catalogue_type type = { 0 };
     struct spot_roofline roofline;
     struct spot_shape shape;
     struct spot_out out;
