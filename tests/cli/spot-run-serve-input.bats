@@ -283,12 +283,12 @@ P
 
 @test "a second server in the directory of one that runs is refused, and takes nothing from it" {
     rm -rf st1
-    serve first --workers 1 --state st1 --linger 60s # it makes the directory
+    serve holder --workers 1 --state st1 --linger 60s # it makes the directory
     python3 - <<'P'
 from client import *
 body = dict(prompt='the 6. line', max_tokens=100, temperature=1, seed=3)
 want = fine(**body)[0]['text']
-r = call('POST', '/v1/completions', dict(body, model='model', stream=True), where='first')
+r = call('POST', '/v1/completions', dict(body, model='model', stream=True), where='holder')
 rid = json.loads(next(l for l in r if l.startswith(b'data: {'))[6:])['id']
 r.close()
 json.dump([rid, want], open('left', 'w'))
@@ -298,13 +298,13 @@ P
         [ "$status" = 4 ]
         [[ "$output" == *"'st1' is in use by another job"* ]]
     done
-    kill -9 "$pid_first"
-    run timeout 60 tail --pid="$pid_first" -f /dev/null
-    serve first --workers 1 --state st1 --resume --linger 60s
+    kill -9 "$pid_holder"
+    run timeout 60 tail --pid="$pid_holder" -f /dev/null
+    serve holder --workers 1 --state st1 --resume --linger 60s
     python3 - <<'P'
 from client import *
 rid, want = json.load(open('left'))
-r = call('GET', '/v1/streams/' + rid, where='first')
+r = call('GET', '/v1/streams/' + rid, where='holder')
 assert r.status == 200, r.read()
 got = ''.join(json.loads(l[6:])['choices'][0]['text'] for l in r if l.startswith(b'data: {'))
 assert got == want, (got, want)
