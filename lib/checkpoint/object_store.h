@@ -40,7 +40,7 @@ uint64_t spot_objects_owner(const struct spot_objects *objects);
 /* Is this the store of who claimed it under that number? */
 bool spot_objects_is_owned_by(struct spot_objects *objects, uint64_t owner);
 
-/* What the job is, in the words of who writes generations: put it, if nobody else has claimed the
+/* A text that describes the job, written by the trainer. Put it, if nobody else has claimed the
  * store (0, or -1 with *err). Get it: 1 with *text, n_byte and a NUL, freed by the caller; 0 where
  * there is none; -1 with *err. */
 int spot_objects_put_note(struct spot_objects *objects, const char *text, struct spot_err *err);

@@ -109,8 +109,8 @@ static void look_who_runs(struct spot_group *g)
             g->ran_s = spot_clock_s();
 }
 
-/* Of no use to the job, as far as can be seen: where members wait for work, nobody else had a place
- * either since this one was started. */
+/* Did it die without use to the job? Where members wait for work: no member had a place since this
+ * one was started. */
 static bool is_futile(const struct spot_group *g, const struct spot_local *l)
 {
     if (g->workload->does_wait)

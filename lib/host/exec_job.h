@@ -24,7 +24,7 @@ struct spot_exec_options {
     uint32_t n_min, n_max;     /* nodes */
     uint32_t max_restarts;     /* after ranks that failed */
     const char *state;         /* a directory for commits beside the coordinator; NULL: none */
-    double state_every_s;      /* between two copies that go there */
+    double state_every_s;      /* between two copies to `state` */
     const char *state_command; /* they go on behind it, state_command.h; NULL: they stay there */
     double state_timeout_s;    /* of a run of it through which no byte moves */
     bool places_all; /* each node gets the states of all places, also where none was lost */

@@ -424,11 +424,6 @@ static const char *take_exec(struct spot_event_order *o, const struct spot_event
     return check_epoch(o, e, why);
 }
 
-static const char *exec_other(struct spot_event_order *o, const struct spot_event *e, char *why)
-{
-    return check_epoch(o, e, why);
-}
-
 static const char *exec_joined(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     const char *const at = check_epoch(o, e, why);
@@ -497,11 +492,11 @@ static taker *const exec_taker_of[SPOT_EVENT_KINDS] = {
     [SPOT_EVENT_QUIESCE] = exec_quiesce,
     [SPOT_EVENT_FORMED] = exec_formed,
     [SPOT_EVENT_STATE_COMMITTED] = exec_committed,
-    [SPOT_EVENT_STATE_RESTORED] = exec_other,
+    [SPOT_EVENT_STATE_RESTORED] = check_epoch,
     [SPOT_EVENT_ROLLED_BACK] = exec_rolled_back,
-    [SPOT_EVENT_DURABLE] = exec_other,
-    [SPOT_EVENT_FAILED] = exec_other,
-    [SPOT_EVENT_LEDGER] = exec_other,
+    [SPOT_EVENT_DURABLE] = check_epoch,
+    [SPOT_EVENT_FAILED] = check_epoch,
+    [SPOT_EVENT_LEDGER] = check_epoch,
     [SPOT_EVENT_FINISHED] = exec_ended,
     [SPOT_EVENT_GIVEN_UP] = exec_ended,
 };

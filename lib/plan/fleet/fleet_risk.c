@@ -108,8 +108,8 @@ static void keep(struct search *s)
         s->best[k] = llround(s->x[k]);
 }
 
-/* Take away, dearest first, what is not needed; then swap one for a cheaper one while that helps.
- */
+/* Remove machines that are not needed, the most expensive first; then swap one for a cheaper one
+ * while that helps. */
 static void improve(struct search *s)
 {
     const struct spot_fleet_risk *p = s->master.risk;
