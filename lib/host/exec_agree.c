@@ -248,6 +248,19 @@ int spot_exec_on_took(struct spot_exec_job *job, struct spot_peer *peer,
     return 0;
 }
 
+int spot_exec_agree_without(struct spot_exec_job *job, struct spot_err *err)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+
+    for (size_t i = 0; i < m->n_member; i++) {
+        const struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        if (x && x->has_took)
+            return consider(job, err);
+    }
+    return 0;
+}
+
 void spot_exec_begin_round(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);

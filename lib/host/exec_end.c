@@ -142,7 +142,7 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
         member->has_saved = true;
     if (frame->type == SPOT_MSG_EXEC_DONE && member->group_rank < job->group_world) {
         job->is_done[member->group_rank] = true;
-        (void)spot_exec_check_done(job);
+        return spot_exec_check_done(job) ? 0 : spot_exec_agree_without(job, err);
     }
     return 0;
 }

@@ -163,6 +163,8 @@ int spot_exec_make_safe(struct spot_exec_job *job, struct spot_err *err);
 /* exec_agree.c: what is committed. */
 int spot_exec_on_took(struct spot_exec_job *job, struct spot_peer *peer,
                       const struct spot_frame *frame, struct spot_err *err);
+/* The ranks of a place have ended: who told of a step does not wait for that place. */
+int spot_exec_agree_without(struct spot_exec_job *job, struct spot_err *err);
 /* Before the epoch's layout is told: nobody has told of a step in it. */
 void spot_exec_begin_round(struct spot_exec_job *job);
 int spot_exec_log_restored(struct spot_exec_job *job, struct spot_err *err);

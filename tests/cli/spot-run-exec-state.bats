@@ -363,7 +363,11 @@ echo bad >what
 head -c 3000000 /dev/urandom >large
 spot-run commit -q --step 2 2>"$HERE/refused.$GROUP_RANK" && exit 6
 rm large
-exit 3
+for _ in $(seq 600); do # the first that fails ends the others: each has its answer before
+    [ -s "$HERE/refused.0" ] && [ -s "$HERE/refused.1" ] && exit 3
+    sleep .1
+done
+exit 8
 END
     chmod +x fills
     command=./fills
@@ -375,6 +379,28 @@ END
         grep -q 'a: committed states would need more than 1000000 bytes' refused.$g
         [ "$(cat found.$g)" = good ]
     done
+}
+
+@test "a commit does not wait for a node whose ranks have ended, before it or after" {
+    cat >ends <<'END'
+#!/bin/sh
+cd "$SPOT_STATE_DIR" || exit 9
+echo good >what
+if [ "$GROUP_RANK" = 0 ]; then
+    for i in 1 2; do spot-run commit -q --step $i 2>>"$HERE/refused" && echo $i >>"$HERE/taken"; done
+else
+    sleep 1 # the other one's is told of by now
+fi
+exit 0
+END
+    chmod +x ends
+    command=./ends
+    coordinator --nodes 2
+    node a
+    node b
+    ends 0 "$job"
+    [ ! -e taken ]
+    [ "$(grep -c 'the ranks of node 1 have ended' refused)" = 2 ]
 }
 
 @test "a coordinator that is killed and started again knows what was agreed, and ranks that commit wait" {
