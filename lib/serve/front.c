@@ -26,6 +26,7 @@ struct spot_front {
     size_t n_exchange;
     int64_t began_s;
     bool is_draining;
+    char *failure; /* NULL: it goes on */
 };
 
 /* A call that waits for a completion, or gets it as a stream. */
@@ -119,13 +120,17 @@ static void answer_whole(struct exchange *x)
 {
     struct spot_buf out = { 0 };
 
+    x->has_said_all = true;
     if (spot_completion_is_given_up(x->c)) {
-        x->has_said_all = true;
         answer_error(x->call, 500, "server_error", NULL, spot_front_gave_up);
         return;
     }
+    if (x->c->n_open) {
+        spot_http_add_header(x->call, "Retry-After", "1");
+        answer_error(x->call, 503, "server_error", NULL, x->front->failure);
+        return;
+    }
     spot_openai_answer(&x->front->options, x->c, &out);
-    x->has_said_all = true;
     spot_http_answer(x->call, 200, json, out.data, out.n);
     spot_buf_release(&out);
 }
@@ -151,14 +156,18 @@ static void put_token(struct exchange *x, uint32_t choice)
     put(&x->out, "\n\n");
 }
 
+static void put_error(struct exchange *x, int status, const char *message)
+{
+    put(&x->out, "data: ");
+    spot_openai_error(status, "server_error", NULL, NULL, &x->out, "%s", message);
+    put(&x->out, "\n\n");
+}
+
 /* What is behind the tokens. A choice that was given up ends without a token that says so. */
 static void put_end(struct exchange *x)
 {
-    if (spot_completion_is_given_up(x->c)) {
-        put(&x->out, "data: ");
-        spot_openai_error(500, "server_error", NULL, NULL, &x->out, "%s", spot_front_gave_up);
-        put(&x->out, "\n\n");
-    }
+    if (spot_completion_is_given_up(x->c))
+        put_error(x, 500, spot_front_gave_up);
     if (x->c->request.wants_usage) {
         put(&x->out, "data: ");
         spot_openai_usage_chunk(&x->front->options, x->c, &x->out);
@@ -176,9 +185,14 @@ static bool next_event(struct exchange *x)
             put_token(x, i);
             return true;
         }
-    if (x->c->n_open || x->has_said_all)
+    if (x->has_said_all || (x->c->n_open && !x->front->failure))
         return false;
-    put_end(x);
+    if (!x->c->n_open) {
+        put_end(x);
+    } else { /* it is not done: no [DONE] */
+        put_error(x, 503, x->front->failure);
+        x->has_said_all = true;
+    }
     return true;
 }
 
@@ -207,12 +221,11 @@ static void begin_stream(struct exchange *x)
 
 void spot_front_progress(struct spot_front *f, struct spot_completion *c)
 {
-    (void)f;
     for (struct exchange *x = c->front, *next; x; x = next) {
         next = x->next;
         if (x->cursor)
             spot_http_wake(x->call);
-        else if (!c->n_open && !x->has_said_all)
+        else if ((!c->n_open || f->failure) && !x->has_said_all)
             answer_whole(x);
     }
 }
@@ -504,6 +517,7 @@ void spot_front_free(struct spot_front *f)
         return;
     spot_http_free(f->http);
     spot_http_keys_free(f->keys);
+    free(f->failure);
     free(f);
 }
 
@@ -534,6 +548,13 @@ void spot_front_set_model(struct spot_front *f, const struct spot_front_options 
 void spot_front_drain(struct spot_front *f)
 {
     f->is_draining = true;
+}
+
+void spot_front_fail(struct spot_front *f, const char *why)
+{
+    spot_front_drain(f);
+    free(f->failure);
+    f->failure = spot_xstrdup(why);
 }
 
 bool spot_front_is_idle(const struct spot_front *f)

@@ -76,6 +76,9 @@ void spot_front_progress(struct spot_front *front, struct spot_completion *c);
 void spot_front_set_model(struct spot_front *front, const struct spot_front_options *options);
 /* Refuse new requests and say so in /health; what runs goes on. */
 void spot_front_drain(struct spot_front *front);
+/* Nothing is computed any more. After spot_front_progress of each completion, who waits for one
+ * that has not ended is told `why` behind the tokens that are committed: 503, or an event. */
+void spot_front_fail(struct spot_front *front, const char *why);
 bool spot_front_is_idle(const struct spot_front *front); /* nothing is being answered */
 
 /* --- the documents, without a network: for --batch and for tests ------------- */

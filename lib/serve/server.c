@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/server.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 #include "serve/relay.h"
 #include "serve/serve_protocol.h"
 #include "serve/server_state.h"
+
+static const double tell_s = 1; /* clients that wait, why nothing comes */
 
 /* --- members ------------------------------------------------------------------------ */
 
@@ -223,6 +226,8 @@ static int tick(void *job, struct spot_err *err)
         if (s->front)
             spot_front_drain(s->front);
     }
+    if (s->is_draining && !s->n_sequence && s->drained_s <= 0)
+        s->drained_s = spot_clock_s();
     if (spot_server_health(s) == SPOT_ADMIT)
         s->served_s = spot_clock_s();
     if (spot_server_log_ended(s, err) || spot_server_expire(s, err))
@@ -424,6 +429,26 @@ static void release(struct spot_server *s)
     spot_server_release_versions(s);
 }
 
+/* Clients that wait hear that nothing more comes. What they cannot take at once is not waited for. */
+static void tell_clients(struct spot_server *s)
+{
+    const double until_s = spot_clock_s() + tell_s;
+    struct pollfd fd = { .events = POLLIN };
+
+    if (!s->front || spot_front_is_idle(s->front))
+        return;
+    spot_front_fail(s->front, s->log ? "The server stopped before the end of this request. The rest may "
+                                       "come later: GET /v1/streams/ID."
+                                     : "The server stopped before the end of this request.");
+    for (size_t i = 0; i < s->n_work; i++)
+        spot_front_progress(s->front, s->work[i]->completion);
+    fd.fd = spot_front_fd(s->front);
+    do {
+        spot_front_run(s->front);
+        (void)poll(&fd, 1, 10);
+    } while (!spot_front_is_idle(s->front) && spot_clock_s() < until_s);
+}
+
 static int conclude(struct spot_server *s, struct spot_err *err)
 {
     const size_t n = s->n_sequence;
@@ -450,6 +475,8 @@ int spot_server_run(const struct spot_server_options *options, struct spot_err *
     spot_server_log_end(s);
     if (!rc)
         rc = conclude(s, err);
+    if (rc)
+        tell_clients(s);
     if (s->group) {
         spot_group_say_end(s->group, !rc, rc ? spot_err_exit_status(err) : 0,
                            rc ? err->msg : "all requests have ended");

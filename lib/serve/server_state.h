@@ -134,6 +134,7 @@ struct spot_server {
     uint64_t last_number;
     double served_s; /* when a member could last compute */
     bool is_draining;
+    double drained_s; /* when nothing was left to compute; 0: not yet */
     struct spot_err failure; /* of a function that cannot return one */
 
     uint64_t n_request, n_token, n_moved, n_paged,
@@ -193,6 +194,7 @@ struct spot_completion *spot_server_rejoin(void *server, const char *id);
 enum spot_admission spot_server_health(void *server);
 void spot_server_cancel(struct spot_server *s, struct spot_work *work);
 size_t spot_server_waiting(const struct spot_server *s);
+/* Nothing is to be computed, and clients have read it, or had --linger for it. */
 bool spot_server_is_idle(const struct spot_server *s);
 int spot_server_open_log(struct spot_server *s, struct spot_err *err);
 /* The journal, with what is needed still. */

@@ -2,7 +2,7 @@
 # spot-run serve: input of strangers, a test for each kind, and faults that are no kill.
 
 setup_file() {
-    command -v python3 >/dev/null || skip "no python3 here"
+    command -v python3 >/dev/null || { export MISSING="no python3 here"; return; }
     cd "$BATS_FILE_TMPDIR" || return 1
     seq -f "the %.0f. line of a text that a small model learns" 400 >text
     spot-run train -q --data text --layers 2 --width 64 --heads 4 --seq 128 --steps 20 --save model >train.log
@@ -48,6 +48,7 @@ teardown_file() {
 }
 
 setup() {
+    [ -z "${MISSING-}" ] || skip "$MISSING"
     cd "$BATS_FILE_TMPDIR" || return 1
 }
 
@@ -237,15 +238,19 @@ from client import *
 body = dict(prompt='the 5. line', max_tokens=100, temperature=1, seed=2, n=2)
 want = {c['index']: c['text'] for c in fine(**body)}
 r = call('POST', '/v1/completions', dict(body, model='model', stream=True), where='f')
-text, last, rid = {0: '', 1: ''}, {}, None
+text, last, rid, error = {0: '', 1: ''}, {}, None, None
 try:
     for l in r:
         if l.startswith(b'id: '): c, p = map(int, l[4:].split(b':')); last[c] = p
-        if l.startswith(b'data: {'):
+        assert l != b'data: [DONE]\n', 'it is not done'
+        if l.startswith(b'data: {"error'):
+            error = json.loads(l[6:])['error']
+        elif l.startswith(b'data: {'):
             d = json.loads(l[6:]); rid = d['id']
             for ch in d['choices']: text[ch['index']] += ch['text']
         if sum(last.values()) >= 6: open('full', 'w').close()
 except (http.client.IncompleteRead, OSError): pass
+assert error['type'] == 'server_error' and '/v1/streams/' in error['message'], error
 json.dump([text, last, rid, want], open('left', 'w'))
 assert rid and len(last), 'nothing was told before'
 P
@@ -264,6 +269,29 @@ for l in r:
         for ch in json.loads(l[6:])['choices']: text[str(ch['index'])] += ch['text']
 assert text == want, (text, want)
 P
+}
+
+@test "a server that is to end waits no longer than --linger for a client that does not read" {
+    serve d --workers 1 --linger 1s
+    python3 - <<'P' 3>&- &
+from client import *
+body = json.dumps(dict(model='model', prompt='the 9. line', max_tokens=100, n=16, logprobs=5, stream=True)).encode()
+s = raw(b'POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n' % len(body) + body, 'd')
+time.sleep(300)
+P
+    client=$!
+    python3 - <<'P'
+from client import *
+for _ in range(600):
+    told = [l.split()[1] for l in call('GET', '/metrics', where='d').read().decode().splitlines() if l.startswith('spot_serve_tokens_total')]
+    if float(told[0]) > 800: break
+    time.sleep(.1)
+else: raise SystemExit('nothing was computed')
+P
+    kill "$pid_d"
+    run timeout 40 tail --pid="$pid_d" -f /dev/null
+    kill $client
+    [ "$status" = 0 ]
 }
 
 @test "a cache for a few sequences serves many, with the same tokens" {
