@@ -229,7 +229,7 @@ stopped() {
     mkfifo silent
     background sh -c 'exec sleep 300 3>silent'
     background spot-run train --data silent --steps 3 2>said
-    ready="grep -q spot-run /proc/$pid/comm && [ -e /proc/$pid/fd/3 ]" stopped "before the job began"
+    ready="readlink /proc/$pid/fd/3 | grep -q silent" stopped "before the job began"
     background sh -c 'exec sleep 300 <silent'
     background spot-run train --data corpus $MODEL --state state --durable-every 0.01s --steps 100000 --events silent 2>said
     ready="ls state | grep -q '[0-9]$' && [ \"\$(ls state)\" = \"\$(sleep 1; ls state)\" ]" stopped "--resume continue it"

@@ -3,7 +3,7 @@
 # spot-run serve: chosen cells of `make faults-serve`; in each phase of a request a fault, and no
 # client gets another token than undisturbed.
 
-setup_file() {
+setup() {
     command -v curl >/dev/null || skip "no curl here"
     tests=$(dirname "$(command -v spot-run)")/../tests
     [ -e "$tests/load" ] && [ -e "$tests/proxy" ] && [ -e "$tests/disk.so" ] && [ -e "$tests/pace.so" ] ||

@@ -2,7 +2,7 @@
 # spot-run serve over HTTP: what OpenAI's clients send and get, and clients that are rude.
 
 setup_file() {
-    command -v python3 >/dev/null || skip "no python3 here"
+    command -v python3 >/dev/null || { export MISSING="no python3 here"; return; }
     cd "$BATS_FILE_TMPDIR" || return 1
     seq -f "the %.0f. line of a text that a small model learns" 400 >text
     spot-run train -q --data text --layers 2 --width 64 --heads 4 --seq 128 --steps 20 --save model >train.log
@@ -27,6 +27,7 @@ teardown_file() {
 }
 
 setup() {
+    [ -z "${MISSING-}" ] || skip "$MISSING"
     cd "$BATS_FILE_TMPDIR" || return 1
 }
 

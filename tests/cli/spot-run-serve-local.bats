@@ -5,7 +5,7 @@
 load eventually
 
 setup_file() {
-    command -v curl >/dev/null || skip "no curl here"
+    command -v curl >/dev/null || { export MISSING="no curl here"; return; }
     cd "$BATS_FILE_TMPDIR" || return 1
     seq -f "the %.0f. line of a text that a small model learns" 400 >text
     for seed in 1 2; do
@@ -15,6 +15,7 @@ setup_file() {
 }
 
 setup() {
+    [ -z "${MISSING-}" ] || skip "$MISSING"
     cd "$BATS_TEST_TMPDIR" || return 1
     cp -r "$BATS_FILE_TMPDIR/model1" model
     server=

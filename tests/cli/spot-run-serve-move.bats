@@ -2,7 +2,7 @@
 # spot-run serve: after a notice pages of the cache go to the next holder, and no token changes.
 
 setup_file() {
-    command -v python3 >/dev/null || skip "no python3 here"
+    command -v python3 >/dev/null || { export MISSING="no python3 here"; return; }
     cd "$BATS_FILE_TMPDIR" || return 1
     seq -f "the %.0f. line of a text that a small model learns" 400 >text
     # pages so small that to move them is faster than to compute them again, on any machine
@@ -21,6 +21,7 @@ P
 }
 
 setup() {
+    [ -z "${MISSING-}" ] || skip "$MISSING"
     cd "$BATS_TEST_TMPDIR" || return 1
     ln -s "$BATS_FILE_TMPDIR/model" "$BATS_FILE_TMPDIR/in.jsonl" "$BATS_FILE_TMPDIR/want" .
     pids=

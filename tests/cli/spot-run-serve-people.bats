@@ -5,13 +5,14 @@
 load eventually
 
 setup_file() {
-    command -v curl >/dev/null || skip "no curl here"
+    command -v curl >/dev/null || { export MISSING="no curl here"; return; }
     cd "$BATS_FILE_TMPDIR" || return 1
     seq -f "the %.0f. line of a text that a small model learns" 400 >text
     spot-run train -q --data text --layers 2 --width 64 --heads 4 --seq 384 --global-batch 2 --steps 10 --save model >train.log
 }
 
 setup() {
+    [ -z "${MISSING-}" ] || skip "$MISSING"
     cd "$BATS_TEST_TMPDIR" || return 1
     pids=
 }

@@ -5,7 +5,7 @@
 bats_require_minimum_version 1.5.0
 
 setup_file() {
-    command -v curl >/dev/null || skip "no curl here"
+    command -v curl >/dev/null || { export MISSING="no curl here"; return; }
     cd "$BATS_FILE_TMPDIR" || return 1
     for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
     for v in 1 2; do
@@ -27,6 +27,7 @@ setup_file() {
 }
 
 setup() {
+    [ -z "${MISSING-}" ] || skip "$MISSING"
     cd "$BATS_TEST_TMPDIR" || return 1
     cp -r "$BATS_FILE_TMPDIR"/{v1,v2} .
     ln -s "$BATS_FILE_TMPDIR"/{want.1,want.2,bodies,streams} .

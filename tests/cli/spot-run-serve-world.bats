@@ -3,7 +3,7 @@
 # llmeter, a load generator. Each is skipped where it is not installed.
 
 setup_file() {
-    command -v python3 >/dev/null || skip "no python3 here"
+    command -v python3 >/dev/null || { export MISSING="no python3 here"; return; }
     cd "$BATS_FILE_TMPDIR" || return 1
     seq -f "the %.0f. line of a text that a small model learns" 400 >text
     spot-run train -q --data text --layers 2 --width 64 --heads 4 --seq 256 --steps 20 --save model >train.log
@@ -30,6 +30,7 @@ teardown_file() {
 }
 
 setup() {
+    [ -z "${MISSING-}" ] || skip "$MISSING"
     cd "$BATS_FILE_TMPDIR" || return 1
     storm 2>/dev/null &
     storm=$!
