@@ -48,8 +48,24 @@ static void on_formed(struct spot_hosting *h, const struct spot_event *event)
     memset(h->has, 0, sizeof(h->has));
 }
 
+static void add_point(struct spot_hosting *h, double time_s, int64_t step, int place)
+{
+    h->point = spot_xgrow(h->point, &h->cap_point, h->n_point + 1, sizeof(*h->point));
+    h->point[h->n_point++] =
+        (struct spot_hosting_point){ .time_s = time_s, .step = step, .place = place };
+}
+
+static void on_cause(struct spot_hosting *h, const struct spot_event *event,
+                     enum spot_hosting_cause cause)
+{
+    h->has[cause] = true;
+    h->mark = spot_xgrow(h->mark, &h->cap_mark, h->n_mark + 1, sizeof(*h->mark));
+    h->mark[h->n_mark++] = (struct spot_hosting_mark){ .time_s = event->time_s, .cause = cause };
+}
+
 static void on_committed(struct spot_hosting *h, const struct spot_event *event)
 {
+    add_point(h, event->time_s, event->step, SPOT_HOSTING_PLACES);
     h->commits++;
     h->step = event->step;
     h->commit_s = event->time_s;
@@ -64,6 +80,7 @@ static void on_durable(struct spot_hosting *h, const struct spot_event *event)
 
         if (!event->where || strcmp(event->where, spot_hosting_place_name(p)) != 0)
             continue;
+        add_point(h, event->time_s, event->step, p);
         d->count++;
         d->step = event->step;
         d->moved_byte += event->moved_byte;
@@ -85,17 +102,19 @@ void spot_hosting_take(struct spot_hosting *h, const struct spot_event *event)
         break;
     case SPOT_EVENT_FAILED:
         h->failures++;
-        h->has[SPOT_HOSTING_FAILURE] = true;
+        on_cause(h, event, SPOT_HOSTING_FAILURE);
         break;
     case SPOT_EVENT_LOST:
-        h->has[SPOT_HOSTING_KILL] = true;
+        on_cause(h, event, SPOT_HOSTING_KILL);
         break;
     case SPOT_EVENT_NOTICE:
+        on_cause(h, event, SPOT_HOSTING_NOTICE);
+        break;
     case SPOT_EVENT_LEFT:
         h->has[SPOT_HOSTING_NOTICE] = true;
         break;
     case SPOT_EVENT_JOINED:
-        h->has[SPOT_HOSTING_JOIN] = true;
+        on_cause(h, event, SPOT_HOSTING_JOIN);
         break;
     case SPOT_EVENT_STATE_COMMITTED:
         on_committed(h, event);
@@ -103,6 +122,7 @@ void spot_hosting_take(struct spot_hosting *h, const struct spot_event *event)
     case SPOT_EVENT_STATE_RESTORED:
         h->restores++;
         h->step = event->step;
+        add_point(h, event->time_s, event->step, SPOT_HOSTING_PLACES);
         break;
     case SPOT_EVENT_ROLLED_BACK:
         h->rollbacks++;
@@ -126,6 +146,8 @@ void spot_hosting_take(struct spot_hosting *h, const struct spot_event *event)
 void spot_hosting_release(struct spot_hosting *h)
 {
     free(h->round);
+    free(h->point);
+    free(h->mark);
     *h = (struct spot_hosting){ 0 };
 }
 

@@ -50,10 +50,28 @@ struct spot_hosting_durable {
     double lag_max_s;
 };
 
+/* A step was committed, or was then held at a place. */
+struct spot_hosting_point {
+    double time_s;
+    int64_t step;
+    int place; /* an enum spot_hosting_place; SPOT_HOSTING_PLACES: committed, or what is gone back
+                * to */
+};
+
+/* A cause of a round: a failure, a kill, a notice or a join. */
+struct spot_hosting_mark {
+    double time_s;
+    enum spot_hosting_cause cause;
+};
+
 /* All zero at the start. */
 struct spot_hosting {
     struct spot_hosting_round *round; /* [n_round] */
     size_t n_round, cap_round;
+    struct spot_hosting_point *point; /* [n_point], as they came */
+    size_t n_point, cap_point;
+    struct spot_hosting_mark *mark; /* [n_mark], as they came */
+    size_t n_mark, cap_mark;
     int64_t coordinators, kept; /* how many there were; rounds that went on under a new epoch */
     int64_t failures, commits, rollbacks, restores;
     int64_t step, rolled_back; /* the newest commit that stands; steps between from and to */

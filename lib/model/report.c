@@ -224,15 +224,20 @@ static void on_restored(struct spot_run *run, struct since *s, const struct spot
     free(back);
 }
 
+static void add_resume(struct spot_run *run, double time_s)
+{
+    run->resume_s =
+        spot_xgrow(run->resume_s, &run->cap_resume, run->n_resume + 1, sizeof(*run->resume_s));
+    run->resume_s[run->n_resume++] = time_s;
+}
+
 /* Of the members that the coordinator before it had no event tells any more; it was gone some time
  * after heard_s. */
 static void on_resumed(struct spot_run *run, struct since *s, const struct spot_event *event,
                        double heard_s)
 {
     begin_outage(run, s, heard_s);
-    run->resume_s =
-        spot_xgrow(run->resume_s, &run->cap_resume, run->n_resume + 1, sizeof(*run->resume_s));
-    run->resume_s[run->n_resume++] = event->time_s;
+    add_resume(run, event->time_s);
     end_step(run, s);
     skip_to(run, s, event);
     change_members(run, s, event->time_s, 0);
@@ -287,11 +292,14 @@ static void on_hosting(struct spot_run *run, struct since *s, const struct spot_
 {
     spot_hosting_take(&run->hosting, event);
     run->n_notice += event->kind == SPOT_EVENT_NOTICE;
-    if (event->kind == SPOT_EVENT_EXEC)
+    if (event->kind == SPOT_EVENT_EXEC) {
+        if (run->is_hosted)
+            add_resume(run, event->time_s);
         change_members(run, s, event->time_s, 0);
-    else if (event->kind == SPOT_EVENT_JOINED || event->kind == SPOT_EVENT_LOST ||
-             event->kind == SPOT_EVENT_LEFT)
+    } else if (event->kind == SPOT_EVENT_JOINED || event->kind == SPOT_EVENT_LOST ||
+               event->kind == SPOT_EVENT_LEFT) {
         on_member(run, s, event);
+    }
     run->is_hosted = true;
     run->is_done = run->hosting.is_finished;
 }

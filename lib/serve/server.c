@@ -429,7 +429,8 @@ static void release(struct spot_server *s)
     spot_server_release_versions(s);
 }
 
-/* Clients that wait hear that nothing more comes. What they cannot take at once is not waited for. */
+/* Clients that wait hear that nothing more comes. What they cannot take at once is not waited for.
+ */
 static void tell_clients(struct spot_server *s)
 {
     const double until_s = spot_clock_s() + tell_s;
@@ -437,9 +438,10 @@ static void tell_clients(struct spot_server *s)
 
     if (!s->front || spot_front_is_idle(s->front))
         return;
-    spot_front_fail(s->front, s->log ? "The server stopped before the end of this request. The rest may "
-                                       "come later: GET /v1/streams/ID."
-                                     : "The server stopped before the end of this request.");
+    spot_front_fail(s->front,
+                    s->log ? "The server stopped before the end of this request. The rest may "
+                             "come later: GET /v1/streams/ID."
+                           : "The server stopped before the end of this request.");
     for (size_t i = 0; i < s->n_work; i++)
         spot_front_progress(s->front, s->work[i]->completion);
     fd.fd = spot_front_fd(s->front);

@@ -134,7 +134,7 @@ struct spot_server {
     uint64_t last_number;
     double served_s; /* when a member could last compute */
     bool is_draining;
-    double drained_s; /* when nothing was left to compute; 0: not yet */
+    double drained_s;        /* when nothing was left to compute; 0: not yet */
     struct spot_err failure; /* of a function that cannot return one */
 
     uint64_t n_request, n_token, n_moved, n_paged,

@@ -235,18 +235,17 @@ static int report(const char *path, const struct options *o, struct spot_err *er
         return -1;
     if (o->reference && run.is_served)
         rc = spot_err_set(err, SPOT_EUSAGE, "--reference: %s is of a job that serves", path);
-    else if ((o->reference || o->plot) && run.is_hosted)
-        rc = spot_err_set(err, SPOT_EUSAGE,
-                          "%s is of a job that runs a foreign command: there is no --reference and "
-                          "no --plot of it",
+    else if (o->reference && run.is_hosted)
+        rc = spot_err_set(err, SPOT_EUSAGE, "--reference: %s is of a job of a foreign command",
                           path);
     else
         rc = o->reference ? load(&reference, o->reference, err) : 0;
     if (!rc && !spot_plot_takes_stdout(o->plot, o->common.output))
         rc = print(path, &run, against, o, format, err);
     if (!rc && o->plot)
-        rc = run.is_served ? report_serve_plot(&run, o->plot, err)
-                           : report_plot(&run, against, o->plot, err);
+        rc = run.is_served   ? report_serve_plot(&run, o->plot, err)
+             : run.is_hosted ? report_exec_plot(&run, o->plot, err)
+                             : report_plot(&run, against, o->plot, err);
     if (!rc && against)
         rc = judge(&run, against, o->reference, err);
     spot_run_release(&run);

@@ -1,122 +1,72 @@
 /* SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/plot.h"
-#include "common/xalloc.h"
+#include "report_canvas.h"
 #include "report_serve.h"
 
-enum { BINS = 60, CURVES = 24 };
-
-/* Points of all curves; freed together. */
-struct canvas {
-    double *block[2 * CURVES];
-    size_t n_block;
-};
-
-static double *points(struct canvas *c, size_t n)
-{
-    return c->block[c->n_block++] = spot_xcalloc(n + 1, sizeof(double));
-}
-
-static struct spot_series curve(struct canvas *c, const char *label, enum spot_series_style style,
-                                size_t n_most)
-{
-    return (struct spot_series){
-        .label = label, .style = style, .x = points(c, n_most), .y = points(c, n_most), .width = 2
-    };
-}
-
-/* Of a series of this canvas, whose points are its own. */
-static void add(struct canvas *c, struct spot_series *s, double x, double y)
-{
-    double *const own_x = c->block[c->n_block - 2], *const own_y = c->block[c->n_block - 1];
-
-    own_x[s->n] = x;
-    own_y[s->n++] = y;
-}
-
-static double top_of(const struct spot_series *s, size_t n)
-{
-    double top = 0;
-
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; s[i].style != SPOT_SERIES_MARK && k < s[i].n; k++)
-            top = fmax(top, s[i].y[k]);
-    return top > 0 ? top : 1;
-}
-
-static struct spot_series marks(struct canvas *c, const char *label, const char *colour,
-                                const double *at_s, size_t n, double top)
-{
-    struct spot_series s = curve(c, label, SPOT_SERIES_MARK, n);
-
-    s.colour = colour;
-    for (size_t i = 0; i < n; i++)
-        add(c, &s, at_s[i], top);
-    return s;
-}
+enum { BINS = 60 };
 
 /* Who was told to go, who was gone, who came: as high as the curves before them. Returns how many
  * series there are then. */
-static size_t add_marks(struct canvas *c, const struct spot_run *run, struct spot_series *s,
+static size_t add_marks(struct report_canvas *c, const struct spot_run *run, struct spot_series *s,
                         size_t n, bool is_named)
 {
     const struct spot_serving *const r = &run->served;
-    const double top = top_of(s, n);
+    const double top = report_top(s, n);
 
-    s[n++] = marks(c, is_named ? "notices" : "-", "#d98c00", r->notice_s, r->n_notice, top);
-    s[n++] = marks(c, is_named ? "kills" : "-", "#c00000", r->kill_s, r->n_kill, top);
-    s[n++] = marks(c, is_named ? "joins" : "-", "#1b9e77", r->join_s, r->n_join, top);
+    s[n++] = report_marks(c, is_named ? "notices" : "-", "#d98c00", r->notice_s, r->n_notice, top);
+    s[n++] = report_marks(c, is_named ? "kills" : "-", "#c00000", r->kill_s, r->n_kill, top);
+    s[n++] = report_marks(c, is_named ? "joins" : "-", "#1b9e77", r->join_s, r->n_join, top);
     if (run->n_resume)
-        s[n++] = marks(c, is_named ? "coordinator restarts" : "-", "#555555", run->resume_s,
-                       run->n_resume, top);
+        s[n++] = report_marks(c, is_named ? "coordinator restarts" : "-", "#555555", run->resume_s,
+                              run->n_resume, top);
     return n;
 }
 
-static struct spot_series members(struct canvas *c, const struct spot_run *run)
+static struct spot_series members(struct report_canvas *c, const struct spot_run *run)
 {
-    struct spot_series s = curve(c, "members", SPOT_SERIES_STEP, run->n_member + 1);
+    struct spot_series s = report_curve(c, "members", SPOT_SERIES_STEP, run->n_member + 1);
 
     for (size_t i = 0; i < run->n_member; i++)
-        add(c, &s, run->member[i].time_s, (double)run->member[i].n);
+        report_point(c, &s, run->member[i].time_s, (double)run->member[i].n);
     if (s.n)
-        add(c, &s, run->end_s, s.y[s.n - 1]);
+        report_point(c, &s, run->end_s, s.y[s.n - 1]);
     s.width = 6;
     s.colour = "#dddddd";
     return s;
 }
 
-static struct spot_series replicas(struct canvas *c, const struct spot_run *run)
+static struct spot_series replicas(struct report_canvas *c, const struct spot_run *run)
 {
     const struct spot_serving *const r = &run->served;
-    struct spot_series s = curve(c, "replicas", SPOT_SERIES_STEP, r->n_replica + 1);
+    struct spot_series s = report_curve(c, "replicas", SPOT_SERIES_STEP, r->n_replica + 1);
 
     for (size_t i = 0; i < r->n_replica; i++)
-        add(c, &s, r->replica[i].time_s, (double)r->replica[i].n);
+        report_point(c, &s, r->replica[i].time_s, (double)r->replica[i].n);
     if (s.n)
-        add(c, &s, run->end_s, s.y[s.n - 1]);
+        report_point(c, &s, run->end_s, s.y[s.n - 1]);
     return s;
 }
 
 /* On average; between two lines that do not meet there was none. */
-static struct spot_series choices(struct canvas *c, const struct spot_run *run, bool is_queued)
+static struct spot_series choices(struct report_canvas *c, const struct spot_run *run,
+                                  bool is_queued)
 {
     const struct spot_serving *const r = &run->served;
-    struct spot_series s =
-        curve(c, is_queued ? "waiting" : "computed", SPOT_SERIES_STEP, 2 * r->n_interval + 2);
+    struct spot_series s = report_curve(c, is_queued ? "waiting" : "computed", SPOT_SERIES_STEP,
+                                        2 * r->n_interval + 2);
 
-    add(c, &s, 0, 0);
+    report_point(c, &s, 0, 0);
     for (size_t i = 0; i < r->n_interval; i++) {
         const struct spot_serving_interval *const at = &r->interval[i];
 
-        add(c, &s, at->from_s, is_queued ? at->n_queued : at->n_running);
+        report_point(c, &s, at->from_s, is_queued ? at->n_queued : at->n_running);
         if (i + 1 == r->n_interval || r->interval[i + 1].from_s > at->time_s + 0.1)
-            add(c, &s, at->time_s, 0);
+            report_point(c, &s, at->time_s, 0);
     }
-    add(c, &s, run->end_s, 0);
+    report_point(c, &s, run->end_s, 0);
     return s;
 }
 
@@ -125,28 +75,28 @@ static double bin_s(const struct spot_run *run)
     return fmax(1, run->end_s / BINS);
 }
 
-static struct spot_series latency(struct canvas *c, const struct spot_run *run,
+static struct spot_series latency(struct report_canvas *c, const struct spot_run *run,
                                   enum spot_serving_time what, const char *label, double q)
 {
     const double width_s = bin_s(run);
-    struct spot_series s = curve(c, label, SPOT_SERIES_LINE, BINS + 1);
+    struct spot_series s = report_curve(c, label, SPOT_SERIES_LINE, BINS + 1);
 
     for (int i = 0; i * width_s < run->end_s; i++) {
         const double y =
             spot_serving_quantile_s(&run->served, what, i * width_s, (i + 1) * width_s, q);
 
         if (isfinite(y))
-            add(c, &s, (i + 0.5) * width_s, y);
+            report_point(c, &s, (i + 0.5) * width_s, y);
     }
     return s;
 }
 
-static struct spot_series between(struct canvas *c, const struct spot_run *run, const char *label,
-                                  double q)
+static struct spot_series between(struct report_canvas *c, const struct spot_run *run,
+                                  const char *label, double q)
 {
     const struct spot_serving *const r = &run->served;
     const double width_s = bin_s(run);
-    struct spot_series s = curve(c, label, SPOT_SERIES_LINE, BINS + 1);
+    struct spot_series s = report_curve(c, label, SPOT_SERIES_LINE, BINS + 1);
     size_t k = 0;
 
     for (int i = 0; i * width_s < run->end_s; i++) {
@@ -155,14 +105,14 @@ static struct spot_series between(struct canvas *c, const struct spot_run *run, 
         for (; k < r->n_interval && r->interval[k].time_s <= (i + 1) * width_s; k++)
             spot_histogram_merge(&h, &r->interval[k].between);
         if (h.n)
-            add(c, &s, (i + 0.5) * width_s, 1e3 * spot_histogram_quantile_s(&h, q));
+            report_point(c, &s, (i + 0.5) * width_s, 1e3 * spot_histogram_quantile_s(&h, q));
     }
     return s;
 }
 
 enum { PANELS = 4, SERIES = 6 };
 
-static int draw(struct canvas *c, const struct spot_run *run, const char *path,
+static int draw(struct report_canvas *c, const struct spot_run *run, const char *path,
                 struct spot_err *err)
 {
     const struct spot_serving *const r = &run->served;
@@ -195,10 +145,9 @@ static int draw(struct canvas *c, const struct spot_run *run, const char *path,
 
 int report_serve_plot(const struct spot_run *run, const char *path, struct spot_err *err)
 {
-    struct canvas c = { .n_block = 0 };
+    struct report_canvas c = { .n_block = 0 };
     const int rc = draw(&c, run, path, err);
 
-    for (size_t i = 0; i < c.n_block; i++)
-        free(c.block[i]);
+    report_canvas_release(&c);
     return rc;
 }
