@@ -161,7 +161,9 @@ static int read_spread(struct spot_job_serve *s, const struct spot_json_doc *jso
 
     if (spot_json_array(json, serve, "/serve", "spread", false, SPOT_SERVE_SPREAD_MAX, &list, err))
         return -1;
-    s->n_spread = list ? spot_json_array_size(list) : 0;
+    if (!list)
+        return 0;
+    s->n_spread = spot_json_array_size(list);
     s->spread = spot_xcalloc(s->n_spread, sizeof(*s->spread));
     for (size_t i = 0; i < s->n_spread; i++) {
         const struct spot_json_value *v = spot_json_entry(list, i);
