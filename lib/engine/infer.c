@@ -39,7 +39,7 @@ static bool is_node(int begin, int end, int n)
 static int check_image(const struct spot_infer_config *c, struct spot_infer_head *head,
                        struct spot_err *err)
 {
-    if (c->image_byte < sizeof(*head) || memcmp(c->image, "spotinf1", 8) != 0)
+    if (c->image_byte < sizeof(*head) || memcmp(c->image, SPOT_INFER_MAGIC, 8) != 0)
         return spot_err_set(err, SPOT_EDATA, "these bytes are no image of weights");
     memcpy(head, c->image, sizeof(*head));
     if (head->type < 0 || head->type >= SPOT_INFER_TYPES || spot_shape_check(&head->shape, err) ||

@@ -27,7 +27,7 @@ extern "C" {
 /* What matrices are held in; norms, biases and learnt positions are always fp32. */
 enum spot_infer_type {
     SPOT_INFER_FP32,
-    SPOT_INFER_BF16, /* rounded to nearest even */
+    SPOT_INFER_BF16, /* rounded to nearest even, below 2^-56 to 0; inputs of products too */
     SPOT_INFER_Q8,   /* blocks of 32 inputs of an output: 8 bits each, and one bf16 scale */
     SPOT_INFER_TYPES
 };
@@ -57,8 +57,9 @@ struct spot_infer_config {
     int n_sequence, n_page;       /* at once; a page has 16 tokens of all layers and shards here */
     int token_max;                /* of one run */
     int logit_max;                /* rows of logits of one run; 0: n_sequence */
-    const char *kernel;           /* "avx512", "avx2", "portable": the same bits; NULL: fastest */
-    const char *backend;          /* "cuda": on a device, of bf16 or fp32; NULL, "cpu": here */
+    const char *kernel;  /* "avx512bf16", "avx512", "avx2", "portable": the same bits; NULL:
+                            the fastest */
+    const char *backend; /* "cuda": on a device, of bf16 or fp32; NULL, "cpu": here */
     /* Of a member that has not all shards: sum[n] of its node becomes the sum of the whole tree.
      * Returns 0, or -1 with *err, which the run returns. */
     int (*exchange)(void *user, float *sum, size_t n, struct spot_err *err);

@@ -91,6 +91,11 @@ static uint16_t bf16_of(float x)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+static uint16_t weight_of(float x)
+{
+    return fabsf(x) < SPOT_BF16_LEAST ? 0 : bf16_of(x);
+}
+
 static float widen(uint16_t x)
 {
     const uint32_t bits = (uint32_t)x << 16;
@@ -150,7 +155,7 @@ static void pack_panel(uint8_t *to, enum spot_infer_type type, const struct sour
             if (type == SPOT_INFER_Q8)
                 pack_q8_row(to + k / SPOT_Q8_BLOCK * SPOT_Q8_BLOCK_BYTE, lane, from, out, k);
             else if (type == SPOT_INFER_BF16)
-                ((uint16_t *)(void *)to)[at] = bf16_of(element(from, out, k));
+                ((uint16_t *)(void *)to)[at] = weight_of(element(from, out, k));
             else
                 ((float *)(void *)to)[at] = element(from, out, k);
         }
@@ -187,7 +192,7 @@ void spot_infer_image_pack(void *image, const struct spot_shape *shape, enum spo
     struct spot_infer_head head;
 
     memset(&head, 0, sizeof(head));
-    memcpy(head.magic, "spotinf1", sizeof(head.magic));
+    memcpy(head.magic, SPOT_INFER_MAGIC, sizeof(head.magic));
     head.n_byte = spot_infer_image_byte(shape, type, begin, end);
     head.type = type;
     head.begin = begin;

@@ -33,6 +33,8 @@ typedef void (*spot_infer_place_fn)(void *user, int bundle, const struct spot_ar
 size_t spot_infer_walk(const struct spot_shape *shape, enum spot_infer_type type, int begin,
                        int end, spot_infer_place_fn fn, void *user);
 
+#define SPOT_INFER_MAGIC "spotinf2"
+
 struct spot_infer_head {
     char magic[8];
     uint64_t n_byte;

@@ -355,7 +355,8 @@ static void put_numerics(const struct spot_server_options *o, char out[SPOT_TOKE
         snprintf(out, SPOT_TOKEN_LOG_NUMERICS, "%s weights on GPUs of kind %016" PRIx64, type,
                  spot_hash64(o->kind, strlen(o->kind)));
     else
-        snprintf(out, SPOT_TOKEN_LOG_NUMERICS, "%s weights on CPUs", type);
+        snprintf(out, SPOT_TOKEN_LOG_NUMERICS, "%s weights%s on CPUs", type,
+                 o->type == SPOT_INFER_BF16 ? " and inputs" : "");
 }
 
 static void tell_damage(const struct spot_server *s, const struct spot_token_log_damage *d,

@@ -2,7 +2,7 @@
 /* bench_infer - tokens per second of decoding and prefill, beside the read bandwidth of the
  * machine.
  *
- *   bench_infer [-t TYPE] [THREADS [ROUNDS [L C H Hk F V SHARDS]]]
+ *   bench_infer [-k KERNEL] [-t TYPE] [THREADS [ROUNDS [L C H Hk F V SHARDS]]]
  *
  * A tied Llama with random weights (stories110M's shape unless told). Each figure is the median of
  * ROUNDS; the bandwidth is that of the same threads reading the image once, probed in the same
@@ -151,14 +151,16 @@ static double run_s(struct spot_infer *f, int n, int64_t context, int64_t n_toke
     return start;
 }
 
-static void measure(const struct spot_shape *shape, enum spot_infer_type type, int n_thread,
-                    int n_round)
+static void measure(const struct spot_shape *shape, enum spot_infer_type type, const char *kernel,
+                    int n_thread, int n_round)
 {
     static double s[4][ROUNDS_MAX], share[ROUNDS_MAX], probe[ROUNDS_MAX];
     static const int batch[] = { 1, 4, 16 };
-    struct spot_infer_config c = {
-        .n_thread = n_thread, .n_sequence = BATCH_MAX, .n_page = 256, .token_max = PREFILL
-    };
+    struct spot_infer_config c = { .n_thread = n_thread,
+                                   .n_sequence = BATCH_MAX,
+                                   .n_page = 256,
+                                   .token_max = PREFILL,
+                                   .kernel = kernel };
     struct spot_err err = { 0 };
     struct spot_infer *f;
     float *logit;
@@ -198,8 +200,14 @@ static void measure(const struct spot_shape *shape, enum spot_infer_type type, i
 
 int main(int argc, char **argv)
 {
+    const char *kernel = NULL;
     int only = -1;
 
+    if (argc > 2 && !strcmp(argv[1], "-k")) {
+        kernel = argv[2];
+        argc -= 2;
+        argv += 2;
+    }
     if (argc > 2 && !strcmp(argv[1], "-t")) {
         only = spot_infer_type_find(argv[2]);
         argc -= 2;
@@ -228,6 +236,6 @@ int main(int argc, char **argv)
     }
     for (int type = 0; type < SPOT_INFER_TYPES; type++)
         if (only < 0 || type == only)
-            measure(&shape, (enum spot_infer_type)type, (int)n[0], (int)n[1]);
+            measure(&shape, (enum spot_infer_type)type, kernel, (int)n[0], (int)n[1]);
     return 0;
 }

@@ -117,6 +117,6 @@ void spot_infer_attend(const struct spot_infer_work *w)
         spot_infer_ready(f, n, i / f->n_shard, f->att + s * f->att_stride,
                          f->n_shard * f->att_stride, s * n_att, s * n_block, n_att);
     }
-    if (n > SPOT_TILE || f->type == SPOT_INFER_Q8)
+    if (n > SPOT_TILE || f->type != SPOT_INFER_FP32)
         spot_infer_meet(w);
 }

@@ -30,8 +30,17 @@ SPOT_TARGET("avx2,fma")
 
 SPOT_TARGET_END
 
-const struct spot_infer_kernel spot_infer_avx2 = { "avx2",    runs_here, run_fp32, run_bf16,
-                                                   run_part,  run_widen, run_q8,   run_quantise,
-                                                   run_score, run_mix };
+const struct spot_infer_kernel spot_infer_avx2 = { .name = "avx2",
+                                                   .runs_here = runs_here,
+                                                   .fp32 = run_fp32,
+                                                   .part = run_part,
+                                                   .bf16 = run_bf16,
+                                                   .bf16_part = run_part,
+                                                   .round = run_round,
+                                                   .lay = run_lay,
+                                                   .q8 = run_q8,
+                                                   .quantise = run_quantise,
+                                                   .score = run_score,
+                                                   .mix = run_mix };
 
 #endif

@@ -14,6 +14,19 @@ static bool runs_here(void)
            __builtin_cpu_supports("avx512vnni");
 }
 
+static bool adds_upper_first(void);
+
+static bool pairs_run_here(void)
+{
+    return runs_here() && __builtin_cpu_supports("avx512bf16") && adds_upper_first();
+}
+
+/* Intel's (Sapphire Rapids) take four times as long as the multiply-adds of half the numbers. */
+static bool pairs_are_slow_here(void)
+{
+    return __builtin_cpu_is("intel");
+}
+
 SPOT_TARGET("avx512f,avx512bw,avx512vnni,avx2,fma")
 
 #define VEC           __m512
@@ -136,8 +149,188 @@ static void run_quantise(const struct spot_q8 *q, int64_t at, const float *x, in
 
 SPOT_TARGET_END
 
-const struct spot_infer_kernel spot_infer_avx512 = { "avx512",  runs_here, run_fp32, run_bf16,
-                                                     run_part,  run_widen, run_q8,   run_quantise,
-                                                     run_score, run_mix };
+const struct spot_infer_kernel spot_infer_avx512 = { .name = "avx512",
+                                                     .runs_here = runs_here,
+                                                     .fp32 = run_fp32,
+                                                     .part = run_part,
+                                                     .bf16 = run_bf16,
+                                                     .bf16_part = run_part,
+                                                     .round = run_round,
+                                                     .lay = run_lay,
+                                                     .q8 = run_q8,
+                                                     .quantise = run_quantise,
+                                                     .score = run_score,
+                                                     .mix = run_mix };
+
+/* --- bf16: pairs of inputs --- */
+
+SPOT_TARGET("avx512f,avx512bw,avx512vnni,avx512bf16,avx2,fma")
+
+/* sum + the product of the upper halves, rounded, + that of the lower ones, rounded. */
+INLINE __m512 madd_pair(__m512 sum, __m512i a, __m512i b)
+{
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+}
+
+/* Is it so? A processor that adds otherwise must not compute beside those that do. */
+static bool adds_upper_first(void)
+{
+    const __m512i upper = _mm512_set1_epi32((int)0xffff0000);
+    __m512i seed = _mm512_setr_epi32(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
+    __m512 sum = _mm512_setzero_ps(), want = sum;
+
+    for (int i = 0; i < 64; i++) { /* numbers of 2^-7 to 2 and both signs */
+        __m512i pair[2];
+
+        for (int j = 0; j < 2; j++) {
+            seed = _mm512_add_epi32(_mm512_mullo_epi32(seed, _mm512_set1_epi32(1664525)),
+                                    _mm512_set1_epi32(1013904223));
+            pair[j] = _mm512_xor_epi32(seed, _mm512_srli_epi32(seed, 16));
+            pair[j] = _mm512_and_epi32(pair[j], _mm512_set1_epi32((int)0x83ff83ff));
+            pair[j] = _mm512_or_epi32(pair[j], _mm512_set1_epi32(0x3c003c00));
+        }
+        sum = madd_pair(sum, pair[0], pair[1]);
+        want = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_and_epi32(pair[0], upper)),
+                               _mm512_castsi512_ps(_mm512_and_epi32(pair[1], upper)), want);
+        want = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_slli_epi32(pair[0], 16)),
+                               _mm512_castsi512_ps(_mm512_slli_epi32(pair[1], 16)), want);
+    }
+    return _mm512_cmpneq_epi32_mask(_mm512_castps_si512(sum), _mm512_castps_si512(want)) == 0;
+}
+
+/* Two rows of a panel as pairs, the first in the upper halves. */
+INLINE void pair_rows(__m512i to[4], const uint16_t *first, const uint16_t *second)
+{
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i low = _mm512_add_epi32(_mm512_mullo_epi32(lane, _mm512_set1_epi32(0x10001)),
+                                         _mm512_set1_epi32(0x200000));
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(0x100010));
+
+    for (int i = 0; i < 2; i++) {
+        const __m512i a = _mm512_loadu_si512(first + 32 * i);
+        const __m512i b = _mm512_loadu_si512(second + 32 * i);
+
+        to[2 * i] = _mm512_permutex2var_epi16(b, low, a);
+        to[2 * i + 1] = _mm512_permutex2var_epi16(b, high, a);
+    }
+}
+
+static const uint16_t no_row[SPOT_PANEL]; /* the second of the last pair of an odd number */
+
+INLINE __m512i splat_pair(const float *x)
+{
+    int32_t pair;
+
+    memcpy(&pair, x, sizeof(pair));
+    return _mm512_set1_epi32(pair);
+}
+
+INLINE void pairs_tile(int T, float *c, int64_t c_row, const uint16_t *w, const float *x,
+                       int64_t x_row, int64_t n_k)
+{
+    __m512 sum[SPOT_TILE][4];
+
+    for (int t = 0; t < T; t++)
+        for (int v = 0; v < 4; v++)
+            sum[t][v] = _mm512_setzero_ps();
+    for (int64_t k = 0; k < n_k; k += 2) {
+        const uint16_t *const row = w + k * SPOT_PANEL;
+        __m512i a[4];
+
+        for (int line = 0; line < 4; line++)
+            __builtin_prefetch((const char *)row + 4096 + 64 * line);
+        pair_rows(a, row, k + 1 < n_k ? row + SPOT_PANEL : no_row);
+        for (int t = 0; t < T; t++)
+            for (int v = 0; v < 4; v++)
+                sum[t][v] = madd_pair(sum[t][v], a[v], splat_pair(x + t * x_row + k / 2));
+    }
+    for (int t = 0; t < T; t++)
+        for (int v = 0; v < 4; v++)
+            _mm512_storeu_ps(c + t * c_row + 16 * v, sum[t][v]);
+}
+
+#define PAIRS_ALL(T) pairs_tile(T, c, c_row, w, x, x_row, k)
+static void run_pairs(float *c, int64_t c_row, const uint16_t *w, const float *x, int64_t x_row,
+                      int n_token, int64_t k){ EACH_TILE(n_token, PAIRS_ALL) }
+
+/* P lines are read ahead for an input. */
+INLINE void pairs_part_tile(int T, int P, float *c, int64_t c_row, const float *w, const float *x,
+                            int64_t n_pair, bool is_more, const char *next)
+{
+    __m512 sum[SPOT_TILE][4];
+
+    for (int t = 0; t < T; t++)
+        for (int v = 0; v < 4; v++)
+            sum[t][v] = is_more ? _mm512_loadu_ps(c + t * c_row + 16 * v) : _mm512_setzero_ps();
+    for (int64_t k = 0; k < n_pair; k++) {
+        __m512i a[4];
+
+        for (int p = 0; p < 2 * P; p++)
+            __builtin_prefetch(next + (2 * k * P + p) * 64, 0, 2);
+        for (int v = 0; v < 4; v++) {
+            __builtin_prefetch(w + (k + 8) * SPOT_PANEL + 16 * v); /* from L2 */
+            a[v] = _mm512_loadu_si512(w + k * SPOT_PANEL + 16 * v);
+        }
+        for (int t = 0; t < T; t++)
+            for (int v = 0; v < 4; v++)
+                sum[t][v] = madd_pair(sum[t][v], a[v], splat_pair(x + k * T + t));
+    }
+    for (int t = 0; t < T; t++)
+        for (int v = 0; v < 4; v++)
+            _mm512_storeu_ps(c + t * c_row + 16 * v, sum[t][v]);
+}
+
+#define PAIRS_1(T) pairs_part_tile(T, 1, c, c_row, w, x, (k + 1) / 2, is_more, next)
+#define PAIRS_2(T) pairs_part_tile(T, 2, c, c_row, w, x, (k + 1) / 2, is_more, next)
+static void run_pairs_part(float *c, int64_t c_row, const float *w, const float *x, int n_token,
+                           int64_t k, bool is_more, const void *next, int n_ahead)
+{
+    if (n_ahead > 1) {
+        EACH_TILE(n_token, PAIRS_2)
+    } else {
+        EACH_TILE(n_token, PAIRS_1)
+    }
+}
+
+static void run_pairs_lay(float *to, const uint16_t *w, int64_t k)
+{
+    for (int64_t i = 0; i < k; i += 2, w += 2 * SPOT_PANEL, to += SPOT_PANEL) {
+        __m512i a[4];
+
+        pair_rows(a, w, i + 1 < k ? w + SPOT_PANEL : no_row);
+        for (int v = 0; v < 4; v++)
+            _mm512_storeu_si512(to + 16 * v, a[v]);
+    }
+}
+
+static void run_pairs_round(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 16) {
+        const int64_t n_some = n - i < 16 ? n - i : 16;
+        const __mmask16 some = (__mmask16)((1U << n_some) - 1);
+        const __m512i two = (__m512i)rounded((bits_vec)_mm512_maskz_loadu_epi32(some, x + i));
+        const __m512i pair = _mm512_or_epi64(two, _mm512_srli_epi64(two, 48));
+
+        _mm512_mask_storeu_epi32(x + i / 2, (__mmask16)((1U << (n_some + 1) / 2) - 1),
+                                 _mm512_castsi256_si512(_mm512_cvtepi64_epi32(pair)));
+    }
+}
+
+SPOT_TARGET_END
+
+const struct spot_infer_kernel spot_infer_avx512bf16 = { .name = "avx512bf16",
+                                                         .runs_here = pairs_run_here,
+                                                         .is_slow_here = pairs_are_slow_here,
+                                                         .fp32 = run_fp32,
+                                                         .part = run_part,
+                                                         .bf16 = run_pairs,
+                                                         .bf16_part = run_pairs_part,
+                                                         .round = run_pairs_round,
+                                                         .is_paired = true,
+                                                         .lay = run_pairs_lay,
+                                                         .q8 = run_q8,
+                                                         .quantise = run_quantise,
+                                                         .score = run_score,
+                                                         .mix = run_mix };
 
 #endif

@@ -30,22 +30,36 @@ struct spot_q8 {
     int32_t *minus; /* [n_block]: -128 times the sum of the block's x */
 };
 
+/* Weights and inputs in bf16 are 0 or at least 2^-56: then all products and sums of them are
+ * multiples of 2^-126, none is a denormal number, and what an instruction does with those cannot
+ * show. */
+#define SPOT_BF16_LEAST 0x1p-56F
+enum { SPOT_BF16_LEAST_BITS = 0x23800000 }; /* of it in fp32 */
+
 /* n_token is 1..SPOT_TILE everywhere. `next` is what is wanted from memory soon: lines of 64 bytes
  * from there on are fetched ahead, about as many as inputs (q8: half) times n_ahead, 1 or 2; it may
  * be any address. */
 struct spot_infer_kernel {
     const char *name;
     bool (*runs_here)(void);
+    bool (*is_slow_here)(void); /* another is faster though this one runs; NULL: it never is */
     /* c[t][64] = chain over k terms of w[k][64] x[t][k], as w comes from memory */
     void (*fp32)(float *c, int64_t c_row, const float *w, const float *x, int64_t x_row,
-                 int n_token, int64_t k);
-    void (*bf16)(float *c, int64_t c_row, const uint16_t *w, const float *x, int64_t x_row,
                  int n_token, int64_t k);
     /* the same of x[k][n_token], from 0 or, if is_more, from c; w stays in L1 meanwhile */
     void (*part)(float *c, int64_t c_row, const float *w, const float *x, int n_token, int64_t k,
                  bool is_more, const void *next, int n_ahead);
-    /* to[n] = what bf16 stands for; n is a multiple of 64 */
-    void (*widen)(float *to, const uint16_t *w, int64_t n);
+    /* the two in bf16: x is as `round` left it, w of a part as `lay` did */
+    void (*bf16)(float *c, int64_t c_row, const uint16_t *w, const float *x, int64_t x_row,
+                 int n_token, int64_t k);
+    void (*bf16_part)(float *c, int64_t c_row, const float *w, const float *x, int n_token,
+                      int64_t k, bool is_more, const void *next, int n_ahead);
+    /* Rounds x[n] to bf16 in place: to floats, or, if is_paired, to 32 bits for two inputs, the
+     * first in the upper half; 0 stands for a last one that is not there. */
+    void (*round)(float *x, int64_t n);
+    bool is_paired;
+    /* w[k][64] for `bf16_part`: floats [k][64], or 32 bits [(k + 1) / 2][64] for two inputs */
+    void (*lay)(float *to, const uint16_t *w, int64_t k);
     /* of n_block blocks; x, scale and minus of token t are 32 b_row and b_row behind those of token
      * t - 1 */
     void (*q8)(float *c, int64_t c_row, const uint8_t *w, const struct spot_q8 *x, int64_t b_row,
@@ -65,7 +79,7 @@ const struct spot_infer_kernel *spot_infer_kernel_find(const char *name);
 
 extern const struct spot_infer_kernel spot_infer_portable;
 #if defined(__x86_64__)
-extern const struct spot_infer_kernel spot_infer_avx2, spot_infer_avx512;
+extern const struct spot_infer_kernel spot_infer_avx2, spot_infer_avx512, spot_infer_avx512bf16;
 #endif
 
 #ifdef __cplusplus

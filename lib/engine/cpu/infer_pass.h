@@ -59,10 +59,10 @@ struct spot_infer_input {
     int64_t stride, n_in; /* n_in: of a shard */
 };
 
-/* Ready for a product: inputs [begin, begin + n_in) of a packed row, q8's blocks from first_block
- * on, out of x, for tokens of deal `deal` of n. */
-void spot_infer_ready(const struct spot_infer *f, int64_t n, int64_t deal, const float *x,
-                      int64_t stride, int64_t begin, int64_t first_block, int64_t n_in);
+/* Ready for a product: x is rounded in place for bf16; inputs [begin, begin + n_in) of a packed row
+ * or q8's blocks from first_block on come out of it. For tokens of deal `deal` of n. */
+void spot_infer_ready(const struct spot_infer *f, int64_t n, int64_t deal, float *x, int64_t stride,
+                      int64_t begin, int64_t first_block, int64_t n_in);
 
 /* Outputs are cut: out[n][own shard][stride], a shard's n_out of them; one input for all. */
 void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,

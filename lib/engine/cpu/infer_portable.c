@@ -28,15 +28,24 @@ static bool runs_here(void)
     return true;
 }
 
-const struct spot_infer_kernel spot_infer_portable = { "portable", runs_here,    run_fp32,
-                                                       run_bf16,   run_part,     run_widen,
-                                                       run_q8,     run_quantise, run_score,
-                                                       run_mix };
+const struct spot_infer_kernel spot_infer_portable = { .name = "portable",
+                                                       .runs_here = runs_here,
+                                                       .fp32 = run_fp32,
+                                                       .part = run_part,
+                                                       .bf16 = run_bf16,
+                                                       .bf16_part = run_part,
+                                                       .round = run_round,
+                                                       .lay = run_lay,
+                                                       .q8 = run_q8,
+                                                       .quantise = run_quantise,
+                                                       .score = run_score,
+                                                       .mix = run_mix };
 
 const struct spot_infer_kernel *spot_infer_kernel_find(const char *name)
 {
     const struct spot_infer_kernel *const all[] = {
 #if defined(__x86_64__)
+        &spot_infer_avx512bf16,
         &spot_infer_avx512,
         &spot_infer_avx2,
 #endif
@@ -44,7 +53,9 @@ const struct spot_infer_kernel *spot_infer_kernel_find(const char *name)
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if ((!name || !strcmp(name, all[i]->name)) && all[i]->runs_here())
+        if ((name ? !strcmp(name, all[i]->name)
+                  : !all[i]->is_slow_here || !all[i]->is_slow_here()) &&
+            all[i]->runs_here())
             return all[i];
     return NULL;
 }

@@ -6,12 +6,18 @@
 #include "engine/tree.h"
 
 enum {
-    K_PART = 96, /* inputs of a panel, at most, that stay near while tiles pass */
+    K_PART = 96, /* inputs of a panel, at most, that stay near while tiles pass; of pairs twice */
     Q8_PART = 8, /* blocks */
     Q8_FEW = 3   /* tokens whose sums of a whole panel fit in registers */
 };
 
 /* --- inputs --- */
+
+/* In bf16 two inputs may lie in the place of one. */
+static bool is_paired(const struct spot_infer *f)
+{
+    return f->type == SPOT_INFER_BF16 && f->kernel->is_paired;
+}
 
 static void pack(const struct spot_infer *f, int64_t first, int64_t T, const float *x,
                  int64_t stride, int64_t begin, int64_t n_in)
@@ -24,14 +30,16 @@ static void pack(const struct spot_infer *f, int64_t first, int64_t T, const flo
             *to++ = x[t * stride + k];
 }
 
-void spot_infer_ready(const struct spot_infer *f, int64_t n, int64_t deal, const float *x,
-                      int64_t stride, int64_t begin, int64_t first_block, int64_t n_in)
+void spot_infer_ready(const struct spot_infer *f, int64_t n, int64_t deal, float *x, int64_t stride,
+                      int64_t begin, int64_t first_block, int64_t n_in)
 {
     const int64_t first = spot_infer_deal_begin(n, deal), end = spot_infer_deal_begin(n, deal + 1);
 
+    for (int64_t t = first; t < end && f->type == SPOT_INFER_BF16; t++)
+        f->kernel->round(x + t * stride, n_in);
     if (f->type != SPOT_INFER_Q8) {
         if (n > SPOT_TILE)
-            pack(f, first, end - first, x, stride, begin, n_in);
+            pack(f, first, end - first, x, stride, begin, is_paired(f) ? (n_in + 1) / 2 : n_in);
         return;
     }
     for (int64_t t = first; t < end; t++)
@@ -55,29 +63,34 @@ struct job {
 
 static void run_parts(const struct spot_infer *f, const struct job *j)
 {
-    const int64_t n_line = f->type == SPOT_INFER_BF16 ? 2 : 4; /* of an input */
+    const bool is_bf16 = f->type == SPOT_INFER_BF16;
+    const int64_t n_line = is_bf16 ? 2 : 4, pair = is_paired(f) ? 2 : 1; /* of an input */
     const int64_t first = spot_infer_tile_begin(j->n, j->tile);
-    const int64_t n_part = (j->n_in + K_PART - 1) / K_PART;
+    const int64_t n_place = (j->n_in + pair - 1) / pair, n_part = (n_place + K_PART - 1) / K_PART;
     const int n_ahead = n_line > 2 && j->tile_end - j->tile < 4 ? 2 : 1;
-    _Alignas(64) float wide[K_PART * SPOT_PANEL];
+    void (*const product)(float *, int64_t, const float *, const float *, int, int64_t, bool,
+                          const void *, int) = is_bf16 ? f->kernel->bf16_part : f->kernel->part;
+    _Alignas(64) float laid[K_PART * SPOT_PANEL];
 
     for (int64_t p = 0; p < n_part; p++) {
-        const int64_t k = j->n_in * p / n_part, n_k = j->n_in * (p + 1) / n_part - k;
+        const int64_t at = n_place * p / n_part, k = at * pair;
+        const int64_t n_k = p + 1 < n_part ? n_place * (p + 1) / n_part * pair - k : j->n_in - k;
         const uint8_t *const here = j->panel + k * n_line * 64;
         const uint8_t *const next = p + 1 < n_part ? here + n_k * n_line * 64 : j->after;
         const float *part = (const float *)(const void *)here;
 
-        if (f->type == SPOT_INFER_BF16) { /* once for all tiles, the same numbers */
-            f->kernel->widen(wide, (const uint16_t *)(const void *)here, n_k * SPOT_PANEL);
-            part = wide;
+        if (is_bf16) { /* once for all tiles, the same numbers */
+            f->kernel->lay(laid, (const uint16_t *)(const void *)here, n_k);
+            part = laid;
         }
         for (int64_t i = j->tile; i < j->tile_end; i++) {
             const int64_t t = spot_infer_tile_begin(j->n, i);
-            const int64_t T = spot_infer_tile_begin(j->n, i + 1) - t, at = (i - j->tile) * n_ahead;
+            const int64_t T = spot_infer_tile_begin(j->n, i + 1) - t;
+            const int64_t ahead = (i - j->tile) * n_ahead;
 
-            f->kernel->part(j->c + (t - first) * j->c_row, j->c_row, part,
-                            f->packed + t * f->packed_row + (j->begin + k) * T, (int)T, n_k, p > 0,
-                            at < n_line ? (const void *)(next + at * n_k * 64) : part, n_ahead);
+            product(j->c + (t - first) * j->c_row, j->c_row, part,
+                    f->packed + t * f->packed_row + (j->begin + at) * T, (int)T, n_k, p > 0,
+                    ahead < n_line ? (const void *)(next + ahead * n_k * 64) : part, n_ahead);
         }
     }
 }
