@@ -8,9 +8,14 @@ setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit 1
     job=examples/jobs/bert.json
     T=$BATS_TEST_TMPDIR
-    awk 'BEGIN { print "time_s,available"; n = 20
-        for (i = 0; i < 90; i++) { if (i % 7 == 3) n -= 2; if (i % 11 == 5) n += 3
-                                   printf "%d,%d\n", 60 * i, n } }' >"$T/t.csv"
+    trace 20
+}
+
+# trace N: so many minutes; policy spot, and all with it, takes a while for each
+trace() {
+    awk -v N="$1" 'BEGIN { print "time_s,available"; n = 20
+        for (i = 0; i < N; i++) { if (i % 7 == 3) n -= 2; if (i % 11 == 5) n += 3
+                                  printf "%d,%d\n", 60 * i, n } }' >"$T/t.csv"
 }
 
 play() { spot-replay train --job $job --trace "$T/t.csv" --format csv "$@"; }
@@ -46,7 +51,7 @@ column() { # NAME: that column of CSV on stdin, header left out
     play --policy nowcast --steps >"$T/s"
     [ "$(sed -n 1p "$T/s")" = "policy,interval,time_s,available,gained,lost,D,P,spares,cost_s,\
 samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,booting_s" ]
-    [ "$(wc -l <"$T/s")" -eq 91 ]
+    [ "$(wc -l <"$T/s")" -eq 21 ]
     jq -r '.profile[] | "\(.D) \(.P) \(.samples_per_s)"' $job >"$T/speed"
     # effective machine-seconds / machines * samples per second
     awk -F '[ ,]' 'FILENAME ~ /speed/ { v[$1, $2] = $3; next } FNR == 1 { next }
@@ -109,10 +114,12 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "other systems gain by --peer-model generous and lose by as-measured" {
+    trace 90
     for model in generous published as-measured; do
         play --peer-model $model --policy varuna,bamboo,oobleck,torchft,torchrun | column samples >"$T/$model"
     done
     paste "$T/generous" "$T/published" "$T/as-measured" | awk '!($1 > $2 && $2 > $3) { bad = 1 } END { exit bad || NR != 5 }'
+    trace 20
     [ "$(play --peer-model generous --policy spot,optimal)" = "$(play --policy spot,optimal)" ]
     run play --peer-model kind
     [ "$status" -eq 2 ]
@@ -155,6 +162,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "--realize sampled tells mean, interval and tails" {
+    trace 90
     play --policy nowcast --realize sampled --runs 20 >"$T/o"
     [ "$(column runs <"$T/o")" = 20 ]
     awk -F, 'NR == 2 { exit !($5 <= $6 && $6 <= $7 && $4 > 0) }' "$T/o"
