@@ -57,6 +57,10 @@ void rig_skinny(enum spot_real real)
     skinny_of(real, 11, 300, 70, true);
     skinny_of(real, 3, 21, 5, false);
     skinny_of(real, 1, 512, 64, false);
+    if (real == SPOT_BF16) { /* blocks of 64 tokens go through all splits */
+        skinny_of(real, 67, 300, 70, true);
+        skinny_of(real, 64, 40, 5, false);
+    }
 }
 
 void rig_serving_rows(enum spot_real real)

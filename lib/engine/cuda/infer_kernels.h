@@ -24,8 +24,10 @@ enum {
 };
 
 /* y [t * y_stride + o] = bias[o] + sum over inputs of x [t * x_stride + k] w; w in panels of
- * [n_in][64] elements of `real`, n_out of them padded to whole panels. A partial sum is eight
- * chains over 32 inputs, added in ascending order; so are the partial sums. */
+ * [n_in][64] elements of `real`, n_out of them padded to whole panels. A partial sum is in fp32
+ * eight chains over 32 inputs, added in ascending order; in bf16 one chain over 16 inputs at a
+ * time, as mma adds them, of which each is three numbers. The partial sums are added in ascending
+ * order. */
 struct spot_cuda_skinny {
     enum spot_real real;
     const void *w;
@@ -35,6 +37,8 @@ struct spot_cuda_skinny {
 };
 size_t spot_cuda_skinny_elem(int64_t n_token, int64_t n_in, int64_t n_out);
 void spot_cuda_skinny(const struct spot_cuda_skinny *p, spot_stream s);
+/* The partial sums of a product in bf16, or all of it where there are many tokens: then true. */
+bool spot_cuda_panel(const struct spot_cuda_skinny *p, spot_stream s);
 
 /* x [N][C] = row token[t] of a table in panels, cut into shards of `rows` rows, + wpe (NULL: none)
  * of its position; `shard` [] are the shards' places. */

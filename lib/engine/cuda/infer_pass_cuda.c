@@ -21,10 +21,11 @@ struct pass {
 
 int64_t spot_cuda_infer_chunk(int64_t n_in, int64_t n_out)
 {
-    enum { ROOM_ELEM = 16 << 20, TILE = 8 };
+    enum { ROOM_ELEM = 16 << 20, TILE = 8, TILES = 64 };
     const int64_t one = (int64_t)spot_cuda_skinny_elem(1, n_in, n_out), n = ROOM_ELEM / one;
+    const int64_t whole = n < TILES ? TILE : TILES; /* of tokens that a kernel takes together */
 
-    return n > TILE ? n / TILE * TILE : TILE;
+    return n > whole ? n / whole * whole : whole;
 }
 
 int64_t spot_cuda_infer_page_stride(const struct spot_infer *f)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Products of few tokens with weights in panels, and what moves rows between them. A weight is read
- * once for eight tokens: bound by memory up to there. Products stay on fp32 units, so that a token
- * of a long prompt has the bits that it has alone. */
+ * once for eight tokens: bound by memory up to there. Weights in fp32 stay on fp32 units; those in
+ * bf16 go to tensor cores (panel.cu). */
 #include "engine/cuda/infer_kernels.h"
 #include "engine/cuda/launch.cuh"
 
 enum { TOKENS = 8, WARPS = BLOCK / WARP, SLICE = SPOT_CUDA_SPLIT / WARPS, PANEL = SPOT_CUDA_PANEL };
 
 /* grid (panels, splits, ceil(N / 8)): 64 outputs, 256 inputs, 8 tokens. Warp w has inputs [32 w, 32
- * w
- * + 32) of them, a lane two outputs. Reads 64 * 256 weights and 8 * 256 inputs, writes 8 * 64. */
-template <typename T> __global__ void skinny_kernel(struct spot_cuda_skinny p)
+ * w + 32) of them, a lane two outputs. Reads 64 * 256 weights and 8 * 256 inputs, writes 8 * 64. */
+__global__ void skinny_kernel(struct spot_cuda_skinny p)
 {
     __shared__ float x[SPOT_CUDA_SPLIT][TOKENS];
     __shared__ float part[WARPS][TOKENS][PANEL];
@@ -20,8 +19,8 @@ template <typename T> __global__ void skinny_kernel(struct spot_cuda_skinny p)
                   t0 = static_cast<int64_t>(blockIdx.z) * TOKENS;
     const int64_t left = p.n_in - k0 - warp * SLICE;
     const int n = left < 0 ? 0 : left < SLICE ? static_cast<int>(left) : SLICE;
-    const T *const w =
-        static_cast<const T *>(p.w) + (blockIdx.x * p.n_in + k0 + warp * SLICE) * PANEL + 2 * lane;
+    const float *const w = static_cast<const float *>(p.w) +
+                           (blockIdx.x * p.n_in + k0 + warp * SLICE) * PANEL + 2 * lane;
     float acc[TOKENS][2] = {};
 
     for (int i = static_cast<int>(threadIdx.x); i < SPOT_CUDA_SPLIT * TOKENS; i += BLOCK) {
@@ -33,12 +32,12 @@ template <typename T> __global__ void skinny_kernel(struct spot_cuda_skinny p)
     __syncthreads();
 #pragma unroll 4
     for (int k = 0; k < n; k++) {
-        const pack<T, 2> v = load<T, 2>(w + k * PANEL);
+        const pack<float, 2> v = load<float, 2>(w + k * PANEL);
         const float *const row = x[warp * SLICE + k];
 
         for (int t = 0; t < TOKENS; t++) {
-            acc[t][0] = fmaf(to_float(v.x[0]), row[t], acc[t][0]);
-            acc[t][1] = fmaf(to_float(v.x[1]), row[t], acc[t][1]);
+            acc[t][0] = fmaf(v.x[0], row[t], acc[t][0]);
+            acc[t][1] = fmaf(v.x[1], row[t], acc[t][1]);
         }
     }
     for (int t = 0; t < TOKENS; t++) {
@@ -128,7 +127,10 @@ void spot_cuda_skinny(const struct spot_cuda_skinny *p, spot_stream s)
     const dim3 grid(static_cast<unsigned>(panels_of(p->n_out)), n_split,
                     blocks_of(p->n_token, TOKENS));
 
-    SPOT_BY_REAL(p->real, SPOT_LAUNCH((skinny_kernel<T>), grid, BLOCK, 0, s, *p));
+    if (p->real == SPOT_F32)
+        SPOT_LAUNCH(skinny_kernel, grid, BLOCK, 0, s, *p);
+    else if (spot_cuda_panel(p, s))
+        return;
     SPOT_LAUNCH(skinny_total_kernel, blocks_of(p->n_token * p->n_out, BLOCK), BLOCK, 0, s, *p,
                 static_cast<int>(n_split), panels_of(p->n_out) * PANEL);
 }
