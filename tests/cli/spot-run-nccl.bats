@@ -113,6 +113,43 @@ same_as_sockets() { # LOG STEPS
     stops_right log --kernel cuda-fp32
 }
 
+@test "a host that falls silent ends an exchange and a sum within its lease" {
+    train log --steps 100000 --lease 1s --workers 4 --grid 2x2 $NCCL
+    at_step log 5
+    kill -STOP "$(pgrep -P "$(pgrep -P $train)" | sed -n 2p)"
+    seen log lost 1
+    more_steps log
+    stops_right log --kernel cuda-fp32
+}
+
+# state LOG...: planes that went to a device or came from one; a bundle's three go up in front of the
+# launch that makes the compute copy, which tells their size
+state() {
+    local log
+    for log; do
+        awk '/^copy 1 / { size = $3 } /^.?gather_kernel/ { is_plane[size] = 1; n += 3 }
+            /^copy 2 / { n_down[$3]++ } END { for (s in is_plane) n += n_down[s]; print n + 0 }' "$log"
+    done
+}
+
+@test "survivors of a killed rank keep their state on the device: nothing goes up or comes down" {
+    train log --steps 100000 --durable-every 3600s $NCCL # or what is saved comes down
+    for name in a b c; do
+        background env SPOT_TWIN_LOG=$PWD/$name.copies spot-run worker -q --join unix:j --join-timeout 60s \
+            --name $name 2>>workers.err
+    done
+    eventually 'grep formed log | tail -n 1 | grep -q "\"D\":3"'
+    more_steps log
+    state a.copies b.copies >before
+    grep -qv '^0$' before
+    kill -9 $pid
+    seen log lost 1
+    more_steps log
+    state a.copies b.copies >after
+    cmp before after
+    stops_right log --kernel cuda-fp32
+}
+
 @test "a member that dies while all connect, again and again, is no end" {
     export SPOT_TWIN_NCCL_INIT_MS=400
     train log --steps 10 --workers 3 --grid 3x1 $NCCL
@@ -257,8 +294,25 @@ same_as_sockets() { # LOG STEPS
     at_step log 3
     kill -9 $victim
     status=0
+    eventually "! kill -0 $stuck"
     wait $stuck || status=$?
     [ "$status" -eq 5 ]
     grep -q "NCCL did not come back" stuck.err
     kill $train
+}
+
+@test "a module that was built without nccl.h says so" {
+    # where the C library is, and no more
+    bare="-nostdinc -isystem $(cc -print-file-name=include) -isystem /usr/include/$(cc -print-multiarch) -isystem /usr/include"
+    # shellcheck disable=SC2086
+    ! echo '#include <nccl.h>' | cc $bare -E -x c - >/dev/null 2>&1 || skip "nccl.h is beside the C library"
+    lib=$BATS_TEST_DIRNAME/../../lib
+    cat >without.c <<-END
+	#include <stdio.h>
+	#include "comm/comm_nccl.h"
+	int main(void) { struct spot_err err; return !spot_nccl.probe(&err) || puts(err.msg) < 0 || spot_nccl.is_held(); }
+	END
+    # shellcheck disable=SC2086
+    cc $bare -D_POSIX_C_SOURCE=200809L -I"$lib" without.c "$lib/comm/comm_nccl.c" "$lib/common/err.c" -o without
+    [[ "$(./without)" == *"built without nccl.h, and so without NCCL; try --comm sockets"* ]]
 }

@@ -87,6 +87,7 @@ cudaError_t cudaPeekAtLastError(void);
 void twin_guard(void *memory, size_t n_byte);
 /* Bytes that copies of a kind moved so far; for tests. */
 __attribute__((visibility("default"))) size_t twin_copied(int kind);
+__attribute__((visibility("default"))) int twin_is_locked(const void *host);
 const char *cudaGetErrorString(cudaError_t status);
 const char *cudaGetErrorName(cudaError_t status);
 

@@ -545,6 +545,13 @@ size_t twin_copied(int kind)
     return n_copied[kind];
 }
 
+int twin_is_locked(const void *host)
+{
+    const std::lock_guard<std::recursive_mutex> turn(lock);
+
+    return is_pinned(host);
+}
+
 void twin_guard(void *memory, size_t n_byte)
 {
     settle_all(); // what clears the whole comes before

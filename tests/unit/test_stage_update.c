@@ -263,13 +263,20 @@ END_TEST
 
 /* --- what a stage on a device keeps ------------------------------------------------ */
 
+/* A function of the twin; a device has none. */
+static void *of_twin(const char *name)
+{
+    void *const so = dlopen(getenv("SPOT_CUDA_MODULE"), RTLD_NOW | RTLD_NOLOAD);
+
+    return so ? dlsym(so, name) : NULL;
+}
+
 /* Bytes that the twin's copies moved so far; of the device itself nothing is known. */
 static size_t copied(int kind)
 {
-    void *const so = dlopen(getenv("SPOT_CUDA_MODULE"), RTLD_NOW | RTLD_NOLOAD);
     size_t (*count)(int);
 
-    *(void **)&count = so ? dlsym(so, "twin_copied") : NULL;
+    *(void **)&count = of_twin("twin_copied");
     return count ? count(kind) : 0;
 }
 enum { UP = 1, DOWN = 2 };
@@ -340,6 +347,35 @@ START_TEST(a_stage_that_goes_on_copies_what_is_new)
 }
 END_TEST
 
+START_TEST(planes_are_page_locked_while_a_stage_is_over_them)
+{
+    const struct way way = { "cuda-fp32", 1, 1, 1, false, false, 0 };
+    int (*is_locked)(const void *host);
+    struct model m;
+
+    *(void **)&is_locked = of_twin("twin_is_locked");
+    if (!is_locked || !is_possible(0, &way))
+        return;
+    model_init(&m, 0);
+    for (int round = 0; round < 2; round++) {
+        struct spot_stage *const stage = stage_of(&m, &way, 0, m.n_bundle);
+
+        for (int at_end = 0; at_end < 2; at_end++) {
+            if (at_end)
+                spot_stage_free(stage);
+            for (int b = 0; b < m.n_bundle; b++)
+                for (int p = 0; p < SPOT_PLANES; p++) {
+                    const float *const plane = m.bundle[b].plane[p];
+
+                    ck_assert_int_eq(is_locked(plane), !at_end);
+                    ck_assert_int_eq(is_locked(plane + m.bundle[b].arena.n_elem - 1), !at_end);
+                }
+        }
+    }
+    model_release(&m);
+}
+END_TEST
+
 START_TEST(sums_of_the_host_go_to_the_device_once_a_step)
 {
     const struct way way = { "cuda-fp32", 1, 1, 1, false, false, 0 };
@@ -380,6 +416,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tc, on_a_device_what_is_computed_again_is_planned_once, 0, 4);
     tcase_add_loop_test(tc, absurd_shapes_are_refused_with_numbers_instead_of_a_kill, 0, 4);
     tcase_add_test(tc, a_stage_that_goes_on_copies_what_is_new);
+    tcase_add_test(tc, planes_are_page_locked_while_a_stage_is_over_them);
     tcase_add_test(tc, sums_of_the_host_go_to_the_device_once_a_step);
     return run_suite("stage_update", tc);
 }
