@@ -199,6 +199,12 @@ void spot_exec_bucket_close(struct spot_exec_job *job)
  * ------------------------------------------------------------------------------
  */
 
+void spot_exec_bucket_hurry(struct spot_exec_job *job)
+{
+    if (job->bucket)
+        job->bucket->next_s = 0;
+}
+
 bool spot_exec_bucket_restores(const struct spot_exec_job *job)
 {
     return job->bucket && job->bucket->task == RESTORE;
@@ -258,6 +264,7 @@ static int copied(struct spot_exec_job *job, struct spot_err *err)
     }
     if (b->rc) {
         b->next_s = spot_clock_s() + retry_s;
+        job->disk.has_failed = true;
         job->options->group.warn("step %llu cannot be stored: %s; the job goes on without",
                                  (unsigned long long)b->target.id.step, b->why.msg);
         return 0;

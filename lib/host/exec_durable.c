@@ -107,7 +107,7 @@ static int complete(struct spot_exec_job *job, struct spot_err *err)
     struct spot_exec_disk *const d = &job->disk;
 
     d->newest = d->target;
-    d->target.is_set = false;
+    d->target.is_set = d->has_failed = false;
     d->next_s = spot_clock_s() + job->options->state_every_s;
     for (size_t i = spot_state_store_count(d->store); i-- > 0;)
         if (spot_state_id_compare(&spot_state_store_at(d->store, i)->id, &d->newest.id))
@@ -122,6 +122,7 @@ static void failed(struct spot_exec_job *job, const char *why)
 {
     end_pull(&job->disk);
     job->disk.target.is_set = false;
+    job->disk.has_failed = true;
     job->disk.next_s = spot_clock_s() + retry_s;
     job->states.has_news = true;
     job->options->group.warn("a commit cannot be copied to %s: %s", job->options->state, why);
@@ -147,6 +148,21 @@ static int ask_next(struct spot_exec_job *job, struct spot_err *err)
     move.from = d->from = giver->id;
     d->pull = spot_state_pull_new(d->store, &move, say, spot_group_find(job->group, giver->id));
     return spot_state_pull_begin(d->pull, err);
+}
+
+void spot_exec_disk_hurry(struct spot_exec_job *job)
+{
+    job->disk.has_failed = false;
+    job->disk.next_s = 0;
+    spot_exec_bucket_hurry(job);
+}
+
+bool spot_exec_disk_is_behind(const struct spot_exec_job *job)
+{
+    const struct spot_exec_point *const newest = &job->states.newest, *at = spot_exec_durable(job);
+
+    return job->disk.store && !job->disk.has_failed && newest->is_set &&
+           !(at->is_set && !spot_state_id_compare(&at->id, &newest->id));
 }
 
 int spot_exec_disk_tick(struct spot_exec_job *job, struct spot_err *err)

@@ -22,9 +22,14 @@ bool spot_exec_check_done(struct spot_exec_job *job)
     for (uint32_t g = 0; g < job->group_world; g++)
         if (!job->is_done[g])
             return false;
-    if (job->group_world)
+    if (!job->group_world)
+        return false;
+    if (!job->is_finishing)
+        spot_exec_disk_hurry(job);
+    job->is_finishing = true;
+    if (!spot_exec_disk_is_behind(job))
         spot_group_end(job->group);
-    return job->group_world > 0;
+    return true;
 }
 
 /* --- failures ------------------------------------------------------------------------ */
@@ -186,7 +191,8 @@ static int tick_run(struct spot_exec_job *job, struct spot_err *err)
     const struct spot_machine *const m = spot_view_machine(job->view);
     const bool is_stopping = spot_group_is_stopping(job->group);
 
-    if (m->phase != SPOT_PHASE_RUN || (!is_stopping && !spot_view_wants_change(job->view)))
+    if (m->phase != SPOT_PHASE_RUN ||
+        (!is_stopping && (job->is_finishing || !spot_view_wants_change(job->view))))
         return 0;
     if (job->saving_epoch != m->epoch) {
         begin_saving(job);
@@ -211,6 +217,8 @@ int spot_exec_tick(void *exec, struct spot_err *err)
         spot_exec_invite(job);
         if (spot_exec_disk_tick(job, err) || spot_exec_make_safe(job, err))
             return -1;
+        if (job->is_finishing)
+            (void)spot_exec_check_done(job);
     }
     return tick_run(job, err);
 }

@@ -86,6 +86,7 @@ struct spot_exec_disk {
     uint64_t serial;                /* of the pull, */
     uint32_t from;                  /* and the member that gives it */
     double next_s;                  /* the next copy */
+    bool has_failed;                /* the last one, or the one from here to the store */
 };
 
 struct spot_exec_job {
@@ -119,7 +120,8 @@ struct spot_exec_job {
 
     uint32_t saving_epoch; /* whose ranks were told to save, until when; 0: none */
     double saving_until_s;
-    bool is_saved; /* and the job is to stop */
+    bool is_saved;     /* and the job is to stop */
+    bool is_finishing; /* all ranks have ended; the newest commit is on its way to --state */
 };
 
 /* exec_layout.c: entries of the workload's table. */
@@ -180,6 +182,9 @@ bool spot_exec_disk_holds(const struct spot_exec_job *job, const struct spot_exe
 void spot_exec_disk_quiesced(struct spot_exec_job *job); /* the epoch is over */
 void spot_exec_disk_forget(struct spot_exec_job *job, uint32_t id);
 int spot_exec_disk_tick(struct spot_exec_job *job, struct spot_err *err);
+/* The newest commit is not yet where it is to survive all nodes, and may get there. */
+bool spot_exec_disk_is_behind(const struct spot_exec_job *job);
+void spot_exec_disk_hurry(struct spot_exec_job *job); /* it is not waited for the next time */
 int spot_exec_disk_hear(struct spot_exec_job *job, struct spot_peer *peer,
                         const struct spot_frame *frame, struct spot_err *err);
 
@@ -189,6 +194,7 @@ void spot_exec_bucket_close(struct spot_exec_job *job);
 bool spot_exec_bucket_restores(const struct spot_exec_job *job); /* the disk is not ready yet */
 bool spot_exec_bucket_copies(const struct spot_exec_job *job); /* the disk must keep what it has */
 int spot_exec_bucket_tick(struct spot_exec_job *job, struct spot_err *err);
+void spot_exec_bucket_hurry(struct spot_exec_job *job);
 /* The newest commit that outlives all nodes: on the disk, or behind the command if there is one. */
 const struct spot_exec_point *spot_exec_durable(const struct spot_exec_job *job);
 
@@ -205,7 +211,8 @@ void spot_exec_keep_warm(struct spot_exec_job *job);
 int spot_exec_heard_plan(struct spot_exec_job *job, struct spot_peer *peer,
                          const struct spot_frame *frame, struct spot_err *err);
 
-/* exec_end.c: how rounds end. All that can be known is done: end the job, if so. */
+/* exec_end.c: how rounds end. Have all ranks ended? Then the job does, as soon as its newest commit
+ * is where --state wants it, or that has failed. */
 bool spot_exec_check_done(struct spot_exec_job *job);
 int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_frame *frame,
                       struct spot_err *err);

@@ -381,6 +381,7 @@ static void take_round(struct spot_exec_job *job, uint32_t world, bool is_kept)
     if (!is_kept || job->group_world != world || job->restart_count + 1 != job->n_started) {
         free(job->is_done);
         job->is_done = spot_xcalloc(world, sizeof(*job->is_done));
+        job->is_finishing = false;
     }
     job->is_kept = is_kept;
     job->group_world = world;

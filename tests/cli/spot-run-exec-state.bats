@@ -381,6 +381,21 @@ END
     done
 }
 
+@test "a job does not end before its last commit is on the disk, however seldom one is written" {
+    cat >last <<'END'
+#!/bin/sh
+echo "${SPOT_STATE_STEP:-0}" >"$HERE/found.$(cat "$HERE/run")"
+n=${SPOT_STATE_STEP:-0}
+for i in 1 2 3; do echo $((n + i)) >"$SPOT_STATE_DIR/step" && spot-run commit -q --step $((n + i)) || exit 7; done
+END
+    chmod +x last
+    echo 1 >run
+    timeout 60 spot-run exec -q --workers 2 --state kept --state-every 1000s -- ./last
+    echo 2 >run
+    timeout 60 spot-run exec -q --workers 2 --state kept --state-every 1000s --resume -- ./last
+    [ "$(cat found.2)" = 3 ]
+}
+
 @test "a commit does not wait for a node whose ranks have ended, before it or after" {
     cat >ends <<'END'
 #!/bin/sh
