@@ -114,6 +114,7 @@ static void gone(void *user, struct spot_http_call *call)
     free(x);
 }
 
+static const char stopped[] = "server_stopped"; /* a client may come back to the stream */
 const char spot_front_gave_up[] = "The server gave this request up before its end.";
 
 static void answer_whole(struct exchange *x)
@@ -127,7 +128,7 @@ static void answer_whole(struct exchange *x)
     }
     if (x->c->n_open) {
         spot_http_add_header(x->call, "Retry-After", "1");
-        answer_error(x->call, 503, "server_error", NULL, x->front->failure);
+        answer_error(x->call, 503, "server_error", stopped, x->front->failure);
         return;
     }
     spot_openai_answer(&x->front->options, x->c, &out);
@@ -156,10 +157,10 @@ static void put_token(struct exchange *x, uint32_t choice)
     put(&x->out, "\n\n");
 }
 
-static void put_error(struct exchange *x, int status, const char *message)
+static void put_error(struct exchange *x, int status, const char *code, const char *message)
 {
     put(&x->out, "data: ");
-    spot_openai_error(status, "server_error", NULL, NULL, &x->out, "%s", message);
+    spot_openai_error(status, "server_error", NULL, code, &x->out, "%s", message);
     put(&x->out, "\n\n");
 }
 
@@ -167,7 +168,7 @@ static void put_error(struct exchange *x, int status, const char *message)
 static void put_end(struct exchange *x)
 {
     if (spot_completion_is_given_up(x->c))
-        put_error(x, 500, spot_front_gave_up);
+        put_error(x, 500, NULL, spot_front_gave_up);
     if (x->c->request.wants_usage) {
         put(&x->out, "data: ");
         spot_openai_usage_chunk(&x->front->options, x->c, &x->out);
@@ -190,7 +191,7 @@ static bool next_event(struct exchange *x)
     if (!x->c->n_open) {
         put_end(x);
     } else { /* it is not done: no [DONE] */
-        put_error(x, 503, x->front->failure);
+        put_error(x, 503, stopped, x->front->failure);
         x->has_said_all = true;
     }
     return true;

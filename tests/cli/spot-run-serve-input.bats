@@ -250,7 +250,7 @@ try:
             for ch in d['choices']: text[ch['index']] += ch['text']
         if sum(last.values()) >= 6: open('full', 'w').close()
 except (http.client.IncompleteRead, OSError): pass
-assert error['type'] == 'server_error' and '/v1/streams/' in error['message'], error
+assert error['code'] == 'server_stopped' and '/v1/streams/' in error['message'], error
 json.dump([text, last, rid, want], open('left', 'w'))
 assert rid and len(last), 'nothing was told before'
 P

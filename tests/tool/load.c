@@ -290,6 +290,8 @@ static bool hear_line(struct stream *s, const char *line)
         end(s);
         return false;
     }
+    if (strstr(line, "\"code\":\"server_stopped\"")) /* it is broken off then, and gone on with */
+        return true;
     if (!strncmp(line, "data: {\"error\"", 14)) {
         n_wrong++;
         fprintf(stderr, "request %ld: %s\n", s->request, line);
