@@ -377,6 +377,15 @@ static int count(const char *path)
     return n;
 }
 
+/* A thread may still be on its way out. */
+static bool is_left(int fds, int threads)
+{
+    for (int i = 0; i < 500 && (count("/proc/self/fd") > fds || count("/proc/self/task") > threads);
+         i++)
+        spot_clock_sleep(0.01);
+    return count("/proc/self/fd") > fds || count("/proc/self/task") > threads;
+}
+
 /* Whoever connects to one that never comes and is told to stop, again and again, keeps nothing. */
 static int connect_in_vain(int rank, int n)
 {
@@ -390,8 +399,7 @@ static int connect_in_vain(int rank, int n)
             threads = count("/proc/self/task");
         }
     }
-    spot_clock_sleep(0.1); /* a thread may still be on its way out */
-    return count("/proc/self/fd") > fds || count("/proc/self/task") > threads ? 2 : 0;
+    return is_left(fds, threads) ? 2 : 0;
 }
 
 START_TEST(starts_that_are_given_up_leave_no_descriptor_and_no_thread)
