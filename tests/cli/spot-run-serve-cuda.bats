@@ -57,23 +57,28 @@ twin() {
     same out
 }
 
+# Whether pages go or are computed again is decided by measured rates: of a few notices one moves them.
 @test "pages of a worker that gets a notice go from device to device" {
     twin
-    spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --max-batch 4 \
-        --backend cuda --dtype bf16 --events log 3>&- &
-    server=$!
-    pids=$server
-    worker a
-    a=$!
-    worker b
-    until grep -qs '"status_code"' out; do
-        kill -0 $server || break
-        sleep 0.01
+    for _ in 1 2 3 4 5; do
+        rm -f out
+        spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --max-batch 4 \
+            --backend cuda --dtype bf16 --events log 3>&- &
+        server=$!
+        pids=$server
+        worker a
+        a=$!
+        worker b
+        until grep -qs '"status_code"' out; do
+            kill -0 $server || break
+            sleep 0.01
+        done
+        kill -TERM $a
+        wait $server
+        same out
+        [ "$(jq -s 'map(.paged_tokens // 0) | add' log)" -eq 0 ] || return 0
     done
-    kill -TERM $a
-    wait $server
-    same out
-    [ "$(jq -s 'map(.paged_tokens // 0) | add' log)" -gt 0 ]
+    false
 }
 
 @test "fp32 on a device and on a CPU say the same of most requests" {
