@@ -61,7 +61,7 @@ twin() {
 @test "pages of a worker that gets a notice go from device to device" {
     twin
     for _ in 1 2 3 4 5; do
-        rm -f out
+        rm -f out log j
         spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --max-batch 4 \
             --backend cuda --dtype bf16 --events log 3>&- &
         server=$!
