@@ -272,24 +272,24 @@ P
 }
 
 @test "a server that is to end waits no longer than --linger for a client that does not read" {
-    serve d --workers 1 --linger 1s
+    serve drained --workers 1 --linger 1s
     python3 - <<'P' 3>&- &
 from client import *
 body = json.dumps(dict(model='model', prompt='the 9. line', max_tokens=100, n=16, logprobs=5, stream=True)).encode()
-s = raw(b'POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n' % len(body) + body, 'd')
+s = raw(b'POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n' % len(body) + body, 'drained')
 time.sleep(300)
 P
     client=$!
     python3 - <<'P'
 from client import *
 for _ in range(600):
-    told = [l.split()[1] for l in call('GET', '/metrics', where='d').read().decode().splitlines() if l.startswith('spot_serve_tokens_total')]
+    told = [l.split()[1] for l in call('GET', '/metrics', where='drained').read().decode().splitlines() if l.startswith('spot_serve_tokens_total')]
     if float(told[0]) > 800: break
     time.sleep(.1)
 else: raise SystemExit('nothing was computed')
 P
-    kill "$pid_d"
-    run timeout 40 tail --pid="$pid_d" -f /dev/null
+    kill "$pid_drained"
+    run timeout 40 tail --pid="$pid_drained" -f /dev/null
     kill $client
     [ "$status" = 0 ]
 }
