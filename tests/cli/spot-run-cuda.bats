@@ -275,7 +275,7 @@ near() {
     worker a
     worker b
     seen log joined 2
-    eventually 'spot-run status unix:j | jq -e "[.members[].device] | sort == [\"0000:00:00.0\", \"0000:01:00.0\"]"'
+    eventually '[ "$(spot-run status --join unix:j --format json | jq -r ".members[].device" | sort | xargs)" = "0000:00:00.0 0000:01:00.0" ]'
     refuses 5 "each of 2 CUDA devices here has a worker" worker --join unix:j --name c --backend cuda
     refuses 5 "--device 2: there are 2 CUDA devices here" worker --join unix:j --name c --backend cuda \
         --device 2
