@@ -14,6 +14,7 @@
 #   make coverage-units  the same of unit tests alone; fails below 90 %
 #   make check-gpu    what needs a GPU, and the contract of stages on it; a line and a skip without one
 #   make check-ptx    the kernels that nvcc compiled, run by an interpreter of PTX; a line where there is no nvcc
+#   make check-mutations   each mend of the CUDA backend undone in a copy of the tree: its test must fail
 #   make bench-gpu    step, MFU, attention, AdamW against copy, on a GPU
 #   make bench        what tests/bench measures: ours beside its yardsticks, in one run
 #   make faults       each fault in each phase of a job, as a table; make soak: thousands of them;
@@ -391,6 +392,9 @@ run-check-ptx: $(B)/check_ptx $(ptx)
 	$(Q)$(B)/check_ptx $(ptx)
 	$(Q)CUDA_HOME=$(CUDA_HOME) tests/gpu/occupancy --check tests/ptx/occupancy.md $(ptx)
 
+check-mutations: deps
+	$(Q)+tests/gpu/mutations
+
 bench-gpu: deps
 	$(again) run-bench-gpu
 run-bench-gpu: all $(B)/bench_stage $(if $(filter yes,$(CUDA)),$(B)/bench_kernels)
@@ -532,7 +536,7 @@ help:
 clean:
 	rm -rf build
 
-.PHONY: all bench bench-gpu check check-aarch64 check-all check-asan check-asan-all check-gpu check-long check-ptx \
+.PHONY: all bench bench-gpu check check-aarch64 check-all check-asan check-asan-all check-gpu check-long check-mutations check-ptx \
         check-tsan check-world clean completions coverage coverage-units demo demo-serve deps deps-bench deps-dev \
         faults faults-serve fuzz headers help install layers lint lint-all run-bench run-bench-gpu run-check run-check-gpu run-check-ptx \
         run-demo run-demo-serve run-fuzz run-lint schemas soak soak-serve storms tidy tidy-all uninstall
