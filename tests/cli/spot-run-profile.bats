@@ -53,18 +53,20 @@ profile() {
             [1,1,1,2],[2,1,1,2],[1,1,2,2],[1,1,4,2],[2,1,2,2],[1,1,1,4],[1,1,2,4],[1,1,4,4]]) and
         ([.measured.cells[] | [.D, .P, .M, .B]] == [.profile[] | [.D, .P, .M // 1, .B]]) and
         (.measured.cells | all(.step_s > 0 and .forward_s > 0 and (.stages | length) == .P)) and
-        (.measured.cells | map(has("law_s")) == [true, true] + [range(11) | false]) and
+        (.measured.cells[:2] | all(.outlier) | not) as $law | # of a busy machine there may be none
+        (.measured.cells | map(has("law_s")) == [$law, $law] + [range(11) | false]) and
         (.layers | all(.forward_s > 0)) and
-        (.measured.law | .points + .outliers == 2) and
+        (.measured.law | if $law then .points + .outliers == 2 else . == null end) and
         ([.measured.cells[] | select(.D == 1 and .B == 4).stages[0].planned_byte] | . == (sort | reverse)) and
         ([.measured.cells[] | select(.D == 1 and .M == 1).stages[0].planned_byte] | . == sort)' job.json
     # the figures of M = 1 and of the job's micro batch alone make the plan
-    jq '.profile |= map(select((.M // 1) == 1 and .B == 1))' job.json >plain.json
-    for job in job plain; do
+    jq 'del(.profile[].outlier)' job.json >all.json
+    jq '.profile |= map(select((.M // 1) == 1 and .B == 1))' all.json >plain.json
+    for job in all plain; do
         spot-plan train --job - --now 2 <$job.json | jq -S 'del(.made_by, .inputs)' >$job.plan
     done
-    cmp job.plan plain.plan
-    jq -e '.next.D >= 1' job.plan
+    cmp all.plan plain.plan
+    jq -e '.next.D >= 1' all.plan
 }
 
 @test "a cell is like a training of that grid; what is not asked for is not measured" {
