@@ -8,7 +8,8 @@
 #   OUT=DIR   keep logs there; what is there already is not run again, only told: PARTS="before after" is resumed
 # Every wait is as many steps as it needs, at the pace that was measured; what does not come in time is left out, and told.
 #   recovery  from the loss to the first commit behind it, less a median step (what is redone); of that, until all had moved
-#   pause     longest time between commits in the 12 behind the event, less a median step
+#   pause     longest time between commits in the 12 behind the event, less a median step; with no event (calm) that is
+#             how steps vary. Of it, what all waited: from the last commit before the epoch that follows until it is formed
 #   lag       from the commit of a step until it is durable; share: what steps took longer meanwhile, of all their time
 # shellcheck disable=SC2016 # jq's own variables
 set -eu
@@ -91,7 +92,7 @@ measure() { # events, one after the other; each is left out when the time is ove
     worker s0
     until_more committed $((layers / 2 + 4)) 100 || return 0 # the spare is handed what it mirrors
     phase calm
-    until_more committed 6 20 || return 0
+    until_more committed 13 40 || return 0
     for n in $(seq "$kills"); do
         victim=$(place $((n % 4)))
         phase kill
@@ -187,6 +188,8 @@ tell() { # WHAT
           def lines($name): [$phase[] | select(.phase == $name).line];
           def pause($from): ([$gap[] | select(.at >= $from)] | .[:12] | map(.took) | max) as $m
             | if $m == null then null else $m - step($from) end;
+          def waited($from): [$i[] | select(. >= $from and $e[.].event == "formed")][0] as $f
+            | if $f == null then null else $e[$f].time_s - ([$c[] | select(. < $f)] | $e[last].time_s) end;
         [$i[] | select($e[.].event == "lost") as $l | {
             step: step($l), lost: $e[$l].time_s,
             formed: ([$e[$l:][] | select(.event == "formed").time_s][0]),
@@ -202,9 +205,13 @@ tell() { # WHAT
           ["kill: at most", ([$loss[] | .commit - .lost - .step] | max | ms), ($loss | length)],
           ["kill: until the new epoch", ([$loss[] | select(.formed != null) | .formed - .lost] | median | ms), ($loss | length)],
           ["kill: moved", ([$loss[].byte | values] | max | mb), ($loss | length)],
+          ["calm: pause", (lines("calm")[0] | if . == null then null else pause(.) end | ms), 1],
           ["notice of 30 s: pause", ([lines("notice")[] | pause(.)] | map(values) | median | ms), (lines("notice") | length)],
+          ["notice of 30 s: all waited", ([lines("notice")[] | waited(.)] | map(values) | median | ms), (lines("notice") | length)],
           ["join: pause", ([lines("join")[] | pause(.)] | map(values) | median | ms), (lines("join") | length)],
+          ["join: all waited", ([lines("join")[] | waited(.)] | map(values) | median | ms), (lines("join") | length)],
           ["plan: pause", ([lines("plan")[] | pause(.)] | map(values) | median | ms), (lines("plan") | length)],
+          ["plan: all waited", ([lines("plan")[] | waited(.)] | map(values) | median | ms), (lines("plan") | length)],
           ["durable: lag, median", ([$g[].lag] | median | s), ($g | length)],
           ["durable: lag, at most", ([$g[].lag] | max | s), ($g | length)],
           ["durable: between two, at most", ($between | s), ($g | length)],
