@@ -62,7 +62,7 @@ struct spot_backend {
     void (*back_off)(struct spot_stage *stage, int bundle, uint32_t overflow);
     struct spot_stage_times (*times)(const struct spot_stage *stage, int bundle); /* may be NULL */
     int (*renew)(struct spot_stage *stage, struct spot_bundle *const *bundle,
-                 struct spot_err *err); /* may be NULL, then forget is as well */
+                 struct spot_err *err); /* may be NULL */
     void (*forget)(struct spot_stage *stage, int bundle);
     int (*sync)(struct spot_stage *stage, int bundle, struct spot_err *err);
     int (*status)(const struct spot_stage *stage, struct spot_err *err);

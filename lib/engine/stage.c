@@ -115,7 +115,7 @@ int spot_stage_renew(struct spot_stage *stage, struct spot_bundle *const *bundle
 
 void spot_stage_forget(struct spot_stage *stage, int bundle)
 {
-    if (backend_of(stage)->renew)
+    if (backend_of(stage)->forget)
         backend_of(stage)->forget(stage, bundle);
 }
 

@@ -44,4 +44,29 @@ void spot_bundle_release(struct spot_bundle *bundle)
         free(bundle->plane[p]);
         bundle->plane[p] = NULL;
     }
+    spot_bundle_drop_sum(bundle);
+}
+
+size_t spot_bundle_sum_memory(const struct spot_arena *arena)
+{
+    return arena->n_elem * sizeof(int64_t);
+}
+
+int64_t *spot_bundle_take_sum(struct spot_bundle *bundle)
+{
+    int64_t *const spare = bundle->spare_sum;
+
+    bundle->spare_sum = NULL;
+    return spare ? spare : spot_alloc_aligned(bundle->arena.n_elem, sizeof(*spare));
+}
+
+void spot_bundle_leave_sum(struct spot_bundle *bundle, int64_t *sum)
+{
+    free(bundle->spare_sum);
+    bundle->spare_sum = sum;
+}
+
+void spot_bundle_drop_sum(struct spot_bundle *bundle)
+{
+    spot_bundle_leave_sum(bundle, NULL);
 }

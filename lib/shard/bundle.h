@@ -29,6 +29,7 @@ struct spot_bundle {
     struct spot_arena arena;
     float *plane[SPOT_PLANES];          /* each [arena.n_elem], 64-byte aligned */
     int32_t exponent[SPOT_TENSORS_MAX]; /* gradients are summed in units of 2^-exponent */
+    int64_t *spare_sum;                 /* [arena.n_elem] that no stage has now; NULL: none */
 };
 
 /* Bytes of the planes of a bundle. */
@@ -38,6 +39,14 @@ size_t spot_bundle_memory(const struct spot_arena *arena);
 int spot_bundle_init(struct spot_bundle *bundle, const struct spot_shape *shape, int index,
                      struct spot_err *err);
 void spot_bundle_release(struct spot_bundle *bundle);
+
+/* Room for the sums of a bundle's gradients, [arena.n_elem], 64-byte aligned, of undefined content.
+ * Of a large bundle its pages are most of what a new stage waits for, so a stage that ends leaves
+ * it to the next one over the bundle. take returns NULL when memory is short. */
+int64_t *spot_bundle_take_sum(struct spot_bundle *bundle);
+void spot_bundle_leave_sum(struct spot_bundle *bundle, int64_t *sum);
+void spot_bundle_drop_sum(struct spot_bundle *bundle);
+size_t spot_bundle_sum_memory(const struct spot_arena *arena);
 
 #ifdef __cplusplus
 }

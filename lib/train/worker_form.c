@@ -37,6 +37,14 @@ static struct spot_stage_config own_config(struct spot_worker *w)
                                     spot_pipeline_slots(f, at.d, at.p));
 }
 
+static size_t held_byte(const struct spot_bundle *bundle)
+{
+    if (!bundle)
+        return 0;
+    return spot_bundle_memory(&bundle->arena) +
+           (bundle->spare_sum ? spot_bundle_sum_memory(&bundle->arena) : 0);
+}
+
 /* Refuse before a byte moves what would not fit; what is held already is there to be used. */
 static int check_room(struct spot_worker *w, struct spot_err *err)
 {
@@ -50,8 +58,7 @@ static int check_room(struct spot_worker *w, struct spot_err *err)
     if (!config.kernel)
         return 0; /* new_stage tells */
     for (int b = config.bundle_begin; b < config.bundle_end; b++)
-        if (w->bundle[b] && __builtin_add_overflow(
-                                limit_byte, spot_bundle_memory(&w->bundle[b]->arena), &limit_byte))
+        if (__builtin_add_overflow(limit_byte, held_byte(w->bundle[b]), &limit_byte))
             limit_byte = SIZE_MAX;
     if (!strncmp(w->config.kernel, "cuda", 4))
         limit_byte = 0; /* the device's own */
@@ -135,6 +142,13 @@ static int build_stage(struct spot_worker *w, struct spot_err *err)
     return 0;
 }
 
+static void drop_sums(struct spot_worker *w)
+{
+    for (uint32_t b = 0; b < (uint32_t)w->n_bundle; b++)
+        if (w->bundle[b] && !spot_form_keeps(&w->form, w->agent.id, b))
+            spot_bundle_drop_sum(w->bundle[b]);
+}
+
 static int build_stages(struct spot_worker *w, struct spot_err *err)
 {
     return (w->position >= 0 && build_stage(w, err)) || spot_worker_build_mirrors(w, err) ? -1 : 0;
@@ -163,6 +177,7 @@ int spot_worker_form(void *job, const struct spot_frame *frame, struct spot_err 
             return -1;
         spot_worker_drop_stage(w);
     }
+    drop_sums(w);
     rc = spot_agent_enter(&w->agent, w->form.peer, w->form.n_peer, &why);
     if (!rc)
         rc = check_room(w, &why);

@@ -49,7 +49,8 @@ static int check_inheritance(struct spot_worker *w, struct spot_err *err)
 
         if (f->precopy[i].to != w->agent.id)
             continue;
-        n_byte += w->bundle_elem[b] * sizeof(int64_t);
+        if (!w->bundle[b] || !w->bundle[b]->spare_sum)
+            n_byte += w->bundle_elem[b] * sizeof(int64_t);
         if (i >= f->n_precopied)
             n_byte += w->bundle_elem[b] * SPOT_PLANES * sizeof(float);
         if (check(w, b, b + 1, err))

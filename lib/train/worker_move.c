@@ -29,6 +29,8 @@ void spot_worker_hold(struct spot_worker *w, struct spot_bundle *bundle_take)
 {
     if (w->stage)
         spot_stage_forget(w->stage, bundle_take->index);
+    if (w->stage_on) /* an address may come again */
+        w->stage_on[bundle_take->index] = NULL;
     spot_bundle_free(w->bundle[bundle_take->index]);
     w->bundle[bundle_take->index] = bundle_take;
     spot_mesh_progress(w->agent.mesh);

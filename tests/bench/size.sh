@@ -9,7 +9,8 @@
 # Every wait is as many steps as it needs, at the pace that was measured; what does not come in time is left out, and told.
 #   recovery  from the loss to the first commit behind it, less a median step (what is redone); of that, until all had moved
 #   pause     longest time between commits in the 12 behind the event, less a median step; with no event (calm) that is
-#             how steps vary. Of it, what all waited: from the last commit before the epoch that follows until it is formed
+#             how steps vary. Beside it, of the step that has the change in it: how much longer than a median step it was,
+#             and from the commit before it until the new epoch (in that the update of every step is done as well)
 #   lag       from the commit of a step until it is durable; share: what steps took longer meanwhile, of all their time
 # shellcheck disable=SC2016 # jq's own variables
 set -eu
@@ -108,6 +109,7 @@ measure() { # events, one after the other; each is left out when the time is ove
         kill -TERM "${id[$victim]}"
         until_more committed 12 60 || return 0
         worker "n$n"
+        phase join
         until_more committed $((layers / 2 + 4)) 60 || return 0
     done
     for n in $(seq "$joins"); do
@@ -188,8 +190,11 @@ tell() { # WHAT
           def lines($name): [$phase[] | select(.phase == $name).line];
           def pause($from): ([$gap[] | select(.at >= $from)] | .[:12] | map(.took) | max) as $m
             | if $m == null then null else $m - step($from) end;
-          def waited($from): [$i[] | select(. >= $from and $e[.].event == "formed")][0] as $f
+          def formed($from): [$i[] | select(. >= $from and $e[.].event == "formed")][0];
+          def waited($from): formed($from) as $f
             | if $f == null then null else $e[$f].time_s - ([$c[] | select(. < $f)] | $e[last].time_s) end;
+          def longer($from): formed($from) as $f
+            | if $f == null then null else [$gap[] | select(.at > $f).took][0] - step($from) end;
         [$i[] | select($e[.].event == "lost") as $l | {
             step: step($l), lost: $e[$l].time_s,
             formed: ([$e[$l:][] | select(.event == "formed").time_s][0]),
@@ -207,11 +212,14 @@ tell() { # WHAT
           ["kill: moved", ([$loss[].byte | values] | max | mb), ($loss | length)],
           ["calm: pause", (lines("calm")[0] | if . == null then null else pause(.) end | ms), 1],
           ["notice of 30 s: pause", ([lines("notice")[] | pause(.)] | map(values) | median | ms), (lines("notice") | length)],
-          ["notice of 30 s: all waited", ([lines("notice")[] | waited(.)] | map(values) | median | ms), (lines("notice") | length)],
+          ["notice of 30 s: its step, longer by", ([lines("notice")[] | longer(.)] | map(values) | median | ms), (lines("notice") | length)],
+          ["notice of 30 s: commit to new epoch", ([lines("notice")[] | waited(.)] | map(values) | median | ms), (lines("notice") | length)],
           ["join: pause", ([lines("join")[] | pause(.)] | map(values) | median | ms), (lines("join") | length)],
-          ["join: all waited", ([lines("join")[] | waited(.)] | map(values) | median | ms), (lines("join") | length)],
+          ["join: its step, longer by", ([lines("join")[] | longer(.)] | map(values) | median | ms), (lines("join") | length)],
+          ["join: commit to new epoch", ([lines("join")[] | waited(.)] | map(values) | median | ms), (lines("join") | length)],
           ["plan: pause", ([lines("plan")[] | pause(.)] | map(values) | median | ms), (lines("plan") | length)],
-          ["plan: all waited", ([lines("plan")[] | waited(.)] | map(values) | median | ms), (lines("plan") | length)],
+          ["plan: its step, longer by", ([lines("plan")[] | longer(.)] | map(values) | median | ms), (lines("plan") | length)],
+          ["plan: commit to new epoch", ([lines("plan")[] | waited(.)] | map(values) | median | ms), (lines("plan") | length)],
           ["durable: lag, median", ([$g[].lag] | median | s), ($g | length)],
           ["durable: lag, at most", ([$g[].lag] | max | s), ($g | length)],
           ["durable: between two, at most", ($between | s), ($g | length)],

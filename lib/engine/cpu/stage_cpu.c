@@ -102,14 +102,10 @@ static void plan_sums(struct spot_memory_plan *plan, struct spot_stage *st)
     st->bundle = spot_memory_take(plan, (size_t)st->n_bundle, sizeof(struct spot_bundle *));
     for (int i = 0; i < st->n_bundle; i++) {
         struct spot_arena arena;
-        int64_t *sum;
 
         if (st->config.is_forward)
             break;
         spot_arena_of(&st->config.shape, st->config.bundle_begin + i, &arena);
-        sum = spot_memory_take(plan, arena.n_elem, sizeof(*sum));
-        if (st->sum)
-            st->sum[i] = sum;
         n_partial = max64(n_partial, spot_sum_chunks(&arena));
     }
     st->partial = spot_memory_take(plan, (size_t)n_partial, sizeof(*st->partial));
@@ -218,6 +214,12 @@ static size_t memory(const struct spot_stage_config *config)
 
     set_config(&st, config);
     plan_all(&plan, &st);
+    for (int b = config->bundle_begin; b < config->bundle_end && !config->is_forward; b++) {
+        struct spot_arena arena;
+
+        spot_arena_of(&config->shape, b, &arena);
+        spot_memory_take(&plan, spot_bundle_sum_memory(&arena), 1);
+    }
     return plan.used;
 }
 
@@ -242,6 +244,9 @@ static void free_stage(struct spot_stage *st)
 {
     if (!st)
         return;
+    for (int i = 0; st->memory && i < st->n_bundle; i++)
+        if (st->sum[i])
+            spot_bundle_leave_sum(st->bundle[i], st->sum[i]);
     spot_team_free(st->team);
     free(st->memory);
     free(st);
@@ -258,6 +263,22 @@ static void copy_floats(void *user, float *to, const float *from, size_t n)
 {
     (void)user;
     memcpy(to, from, n * sizeof(*to));
+}
+
+static int take_bundles(struct spot_stage *st, struct spot_bundle *const *bundle,
+                        struct spot_err *err)
+{
+    for (int i = 0; i < st->n_bundle; i++) {
+        assert(bundle[i]->index == st->config.bundle_begin + i);
+        st->bundle[i] = bundle[i];
+        if (st->config.is_forward)
+            continue;
+        st->sum[i] = spot_bundle_take_sum(bundle[i]);
+        if (!st->sum[i])
+            return spot_err_set(err, SPOT_ESYS, "bundle %d: cannot allocate %zu byte for its sums",
+                                bundle[i]->index, spot_bundle_sum_memory(&bundle[i]->arena));
+    }
+    return 0;
 }
 
 static struct spot_stage *new_stage(const struct spot_stage_config *config,
@@ -288,12 +309,8 @@ static struct spot_stage *new_stage(const struct spot_stage_config *config,
     if (st->turn)
         spot_rope_table(st->turn, config->shape.seq, spot_shape_head_dim(&config->shape),
                         config->shape.rope_theta);
-    for (int i = 0; i < st->n_bundle; i++) {
-        assert(bundle[i]->index == config->bundle_begin + i);
-        st->bundle[i] = bundle[i];
-    }
     st->team = spot_team_new(config->n_thread, err);
-    if (!st->team) {
+    if (!st->team || take_bundles(st, bundle, err)) {
         free_stage(st);
         return NULL;
     }
@@ -425,6 +442,17 @@ static void watch(struct spot_stage *st, void (*done)(void *user, int bundle), v
     st->done_user = user;
 }
 
+static void forget(struct spot_stage *st, int bundle)
+{
+    const int i = bundle - st->config.bundle_begin;
+
+    if (i < 0 || i >= st->n_bundle)
+        return;
+    free(st->sum[i]);
+    st->sum[i] = NULL;
+    st->bundle[i] = NULL;
+}
+
 static int64_t *sum(struct spot_stage *st, int bundle)
 {
     assert(bundle >= st->config.bundle_begin && bundle < st->config.bundle_end);
@@ -485,6 +513,7 @@ const struct spot_backend spot_backend_cpu = {
     .update = spot_cpu_stage_update,
     .back_off = back_off,
     .times = times,
+    .forget = forget,
     .sync = nothing_to_sync,
     .status = status,
 };
