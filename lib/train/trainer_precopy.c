@@ -10,8 +10,10 @@
 #include "common/xalloc.h"
 #include "train/trainer_state.h"
 
-/* A step may take so much longer for what is handed over in it. */
-static const double bearable = 1.1;
+/* What is handed over in a step: at first what that share of its time carries, and it may take so
+ * many times as long. For a spare, whom no grid waits for, steps are not to be longer. */
+static const double share_ahead = 0.5, share_warm = 0.05, bearable_ahead = 1.1,
+                    bearable_warm = 1.02;
 
 /* Until a member that leaves is gone there must be so many times what moving takes at the rates
  * that were seen; and so many steps: what is beside steps begins with one and ends with another. */
@@ -164,12 +166,13 @@ static bool is_worth_it(struct spot_trainer *c, const struct spot_form *old)
                : spot_trainer_is_better_ahead(c, &now, &then, (double)most);
 }
 
-/* As many as half a step's time carries; one, where the user says how much is worth it. */
+/* One, where the user says how much is worth it. */
 static size_t first_precopies(const struct spot_trainer *c)
 {
     const struct spot_form *const f = &c->form;
+    const double share = c->is_ahead ? share_ahead : share_warm;
     double room =
-        c->options->precopy_byte >= 0 ? 0 : spot_trainer_best_byte_per_s(c) * c->step_s / 2;
+        c->options->precopy_byte >= 0 ? 0 : spot_trainer_best_byte_per_s(c) * c->step_s * share;
     size_t n = 0;
 
     for (size_t i = f->n_precopied; i < f->n_precopy && room > 0; i++, n++)
@@ -247,7 +250,7 @@ void spot_trainer_handed(struct spot_trainer *c, double step_s)
 
     if (!f->n_precopy || (!c->is_ahead && f->n_precopied == f->n_precopy))
         return;
-    if (step_s <= bearable * c->usual_s)
+    if (step_s <= (c->is_ahead ? bearable_ahead : bearable_warm) * c->usual_s)
         c->precopy_n *= 2;
     else if (c->precopy_n > 1)
         c->precopy_n /= 2;

@@ -91,7 +91,7 @@ measure() { # events, one after the other; each is left out when the time is ove
     local n victim
     until_more committed 4 1000 || return 0
     worker s0
-    until_more committed $((layers / 2 + 4)) 100 || return 0 # the spare is handed what it mirrors
+    until_more committed $((layers + 6)) 100 || return 0 # the spare is handed what it mirrors
     phase calm
     until_more committed 13 40 || return 0
     for n in $(seq "$kills"); do
@@ -101,7 +101,7 @@ measure() { # events, one after the other; each is left out when the time is ove
         until_more committed 6 40 || return 0
         worker "k$n"
         phase join
-        until_more committed $((layers / 2 + 6)) 60 || return 0
+        until_more committed $((layers + 6)) 60 || return 0
     done
     for n in $(seq "$notices"); do
         victim=$(place $((n % 4)))
@@ -110,7 +110,7 @@ measure() { # events, one after the other; each is left out when the time is ove
         until_more committed 12 60 || return 0
         worker "n$n"
         phase join
-        until_more committed $((layers / 2 + 4)) 60 || return 0
+        until_more committed $((layers + 6)) 60 || return 0
     done
     for n in $(seq "$joins"); do
         phase plan
