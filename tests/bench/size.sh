@@ -42,12 +42,13 @@ pace() {
 
 # until_more EVENT HOW-MANY STEPS: so many more than now, within the time of so many steps and what is left of all; 1: not
 until_more() {
-    local to=$(($(count "$1") + $2)) begun=$SECONDS
+    local to=$(($(count "$1") + $2)) begun=$SECONDS late=0
     until [ "$(count "$1")" -ge "$to" ]; do
-        if [ $SECONDS -ge "$deadline" ] || [ $((SECONDS - begun)) -gt $((20 + $3 * $(pace))) ]; then
+        [ $SECONDS -lt $late ] || late=$((SECONDS + 1 + (begun + 20 + $3 * $(pace) - SECONDS) / 2))
+        if [ $SECONDS -ge "$deadline" ] || [ $late -le $SECONDS ]; then
             say "  $what: no $2 more of $1 in $((SECONDS - begun)) s; going on with what there is" && return 1
         fi
-        sleep 0.2
+        sleep 0.5
     done
 }
 
