@@ -32,18 +32,28 @@ teardown() {
     [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
 }
 
-metric() { # name
-    python3 - "$1" <<'P'
-import http.client, socket, sys
+# metric NAME [LEAST]: its value, once that is LEAST or more. One process asks: to start one for each question takes
+# the processor from those who are asked.
+metric() {
+    python3 - "$@" <<'P'
+import http.client, socket, sys, time
 class Unix(http.client.HTTPConnection):
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX); self.sock.settimeout(60); self.sock.connect('h')
-c = Unix('x')
-try:
-    c.request('GET', '/metrics')
-    for line in c.getresponse().read().decode().splitlines():
-        if line.startswith(sys.argv[1] + ' '): print(int(float(line.split()[1])))
-except OSError: print(0)
+def value():
+    c = Unix('x')
+    try:
+        c.request('GET', '/metrics')
+        for line in c.getresponse().read().decode().splitlines():
+            if line.startswith(sys.argv[1] + ' '): return int(float(line.split()[1]))
+    except OSError: pass
+    return 0
+least = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+end = time.monotonic() + 60
+while (now := value()) < least:
+    if time.monotonic() > end: sys.exit('%s: never %d' % (sys.argv[1], least))
+    time.sleep(0.01)
+print(now)
 P
 }
 
@@ -81,16 +91,14 @@ start_two() {
         pids="$pids $!"
         sleep 0.1
     done
-    until [ "$(metric spot_serve_replicas)" = 2 ]; do sleep 0.05; done
+    metric spot_serve_replicas 2
 }
 
 # in the middle of all requests the first worker gets this signal
 strike_in_the_middle() { # signal
     texts >got 3>&- &
     client=$!
-    for _ in $(seq 500); do
-        [ "$(metric spot_serve_tokens_total)" -lt 400 ] || break
-    done
+    metric spot_serve_tokens_total 400
     kill "-$1" "$pid_1"
     wait "$client"
     cmp got want
