@@ -29,7 +29,7 @@ while [ ! -e "$HERE/finish" ]; do
     { head -c 1500000 /dev/urandom && printf %08d "$n"; } >large
     echo "$n" >step
     spot-run commit -q --step "$n" 2>>"$HERE/commit.err" && [ "$RANK" = 0 ] && echo "$n" >>"$HERE/committed"
-    sleep 0.05
+    sleep 0.1
 done
 exit 0
 END
