@@ -6,7 +6,8 @@
 #   make demo         from a trace to a training job that survives it, two minutes
 #   make check        every test; its last line is "N passed, M failed[, K skipped]"
 #   make check-long   the same with whole products of cases and many seeds, of which check draws a part
-#   make check-world  what transformers, safetensors and tokenizers make of our files, and we of theirs
+#   make check-world  what transformers, safetensors and tokenizers make of our files, and we of theirs;
+#                     all that asks PyTorch, etcd, clients and stores of others, of which check has one test each
 #   make check-asan   the units and chosen jobs under ASan and UBSan; check-asan-all: all that keeps no time
 #   make check-tsan   the same as check-asan-all, under TSan
 #   make check-aarch64  the portable kernel on another processor, under qemu-user: the same bits
@@ -300,8 +301,8 @@ check-long: deps ## whole products, many seeds
 
 # what others make of our files: a name of a test says which of them it asks
 world = safetensors transformers tokenizers
-clients = openai curl llmeter chromium torch moto etcd# of a server, of a store, or one itself; each is skipped where it is not
-check-world: deps ## comparisons with the Python packages of that name; what of them is not in check (SPOT_WORLD)
+clients = openai curl llmeter chromium torch moto rclone etcd# of a server, of a store, or one itself; each is skipped where it is not
+check-world: deps ## comparisons with the Python packages of that name, jobs with programs of others; most are not in check (SPOT_WORLD)
 	$(Q)for m in torch $(world); do python3 -c "import $$m" || { \
 	  echo "check-world needs: pip install torch $(world)" >&2; exit 1; }; done
 	$(Q)+export FILTER='$(subst $() ,|,$(world) $(clients))'; $(MAKE) --no-print-directory TESTS="$$(grep -lE '^@test.*($(subst $() ,|,$(world) $(clients)))' tests/cli/*.bats | xargs)" SPOT_WORLD=1 run-check

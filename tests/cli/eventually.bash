@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 
+# world: what follows asks a program of others that starts slowly, a server of theirs or PyTorch. `make check-world`
+# runs it; one test of each kind goes without this line and is in `make check`, too.
+world() { [ -n "${SPOT_WORLD-}" ] || skip "of make check-world"; }
+
+# has MODULE...: Python finds them; to import PyTorch takes seconds
+has() { python3 -c 'import sys, importlib.util as u; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' "$@" 2>/dev/null; }
+
 # Wait until the shell text in $1 is true, at most 60 s.
 eventually() {
     local end=$((SECONDS + 60))

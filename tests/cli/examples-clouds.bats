@@ -5,6 +5,7 @@
 # against moto's EC2 by the real aws; the other two print, and their text is compared.
 
 bats_require_minimum_version 1.5.0
+load eventually
 
 setup() {
     T=$BATS_TEST_TMPDIR
@@ -20,9 +21,6 @@ END
 teardown() {
     [ ! -s "$T/pid" ] || kill "$(cat "$T/pid")" || true
 }
-
-# a server of Python's, started anew for each test: one of them is enough for every change
-world() { [ -n "${SPOT_WORLD-}" ] || skip "of make check-world"; }
 
 # moto's EC2 at $endpoint
 ec2() {

@@ -11,7 +11,6 @@ load etcd
 setup() {
     job_setup
     examples=$BATS_TEST_DIRNAME/../../examples
-    etcd_up
 }
 teardown() { job_teardown; }
 
@@ -27,6 +26,8 @@ leads() { # NAME HOW-OFTEN: it has begun to
 }
 
 @test "etcd: coordinators of the example follow one another, and end when the job is done" {
+    world
+    etcd_up
     coordinator a 300
     a=$pid
     leads a 1
@@ -53,6 +54,8 @@ leads() { # NAME HOW-OFTEN: it has begun to
 }
 
 @test "etcd: a job that was stopped ends its coordinators" {
+    world
+    etcd_up
     coordinator a 100000
     a=$pid
     leads a 1

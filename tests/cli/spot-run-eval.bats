@@ -115,7 +115,8 @@ evaluates() { # ARGUMENTS...: the document without what names the source, in $ou
 }
 
 @test "transformers computes the same loss, with and without overlap" {
-    python3 -c 'import torch, transformers' 2>/dev/null || skip "no transformers for python3"
+    world
+    has torch transformers || skip "no transformers for python3"
     trained
     for stride in 16 5; do
         evaluates --data corpus --load m --stride $stride

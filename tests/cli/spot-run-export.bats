@@ -120,7 +120,8 @@ PY
 }
 
 @test "from_pretrained of transformers takes it, of either type" {
-    python3 -c 'import torch, transformers' 2>/dev/null || skip "no transformers for python3"
+    world
+    has torch transformers || skip "no transformers for python3"
     trained
     for dtype in f32 bf16; do
         spot-run export -q --state s --dtype $dtype -o $dtype

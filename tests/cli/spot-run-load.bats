@@ -158,7 +158,8 @@ PY
 }
 
 @test "transformers takes what --save DIR wrote, and computes the same loss" {
-    python3 -c 'import torch, transformers' 2>/dev/null || skip "no torch and transformers for python3"
+    world
+    has torch transformers || skip "no torch and transformers for python3"
     data=$BATS_TEST_DIRNAME/../data/bpe
     seq 1 300 >corpus
     for more in "--heads 2" "--heads 2 --tied --norm-eps 1e-3" "--heads 2 --tokenizer $data" \

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: MIT
 # The page of a server in a real browser: who computed which token, and where one went. Skipped where there is none.
 
+load eventually
+
 @test "chromium shows the tokens of both workers and a mark where one was killed" {
+    world
     command -v chromium >/dev/null || skip "no chromium here"
     command -v python3 >/dev/null || skip "no python3 here"
     cd "$BATS_TEST_TMPDIR" || return 1

@@ -2,6 +2,8 @@
 # spot-run serve and what others wrote to ask it, while workers are killed: the package `openai`, curl and
 # llmeter, a load generator. Each is skipped where it is not installed.
 
+load eventually
+
 setup_file() {
     command -v python3 >/dev/null || { export MISSING="no python3 here"; return; }
     cd "$BATS_FILE_TMPDIR" || return 1
@@ -65,7 +67,8 @@ storm() {
 }
 
 @test "openai: the same answers, streams, choices, schemas and errors through a storm" {
-    python3 -c 'import openai' 2>/dev/null || skip "no package openai here"
+    world
+    has openai || skip "no package openai here"
     run timeout 250 python3 "$BATS_TEST_DIRNAME/../world/openai_client.py" "$(cat calm.url)" "$(cat storm.url)"
     echo "$output"
     [ "$status" = 0 ]
@@ -107,7 +110,8 @@ storm() {
 }
 
 @test "llmeter: a load generator counts no error through a storm" {
-    python3 -c 'import llmeter' 2>/dev/null || skip "no package llmeter here"
+    world
+    has llmeter || skip "no package llmeter here"
     timeout 200 python3 - "$(cat storm.url)" <<'P'
 import asyncio, os, sys
 os.environ.setdefault('OPENAI_API_KEY', 'none')

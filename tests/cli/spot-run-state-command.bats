@@ -244,6 +244,7 @@ lies() { # HOW
 }
 
 @test "a directory by rclone" {
+    world
     command -v rclone || skip "rclone is not here"
     export RCLONE_CONFIG=$PWD/rclone.conf
     : >rclone.conf
@@ -270,8 +271,8 @@ lies() { # HOW
     [ -e of-cloud/model.safetensors ]
 }
 
-@test "a bucket by the AWS command line" {
-    # some thirty calls, each of which starts Python: minutes on a machine that is busy
+@test "a bucket by the AWS command line (aws, moto)" {
+    world # some thirty calls, each of which starts Python
     command -v moto_server && command -v aws || skip "moto[server] or awscli is not here"
     port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     background moto_server -H 127.0.0.1 -p "$port" >moto.out 2>&1

@@ -68,6 +68,7 @@ ends_with() { # STATUS PID
 }
 
 @test "etcd: a leader that freezes for longer than its lease commits nothing any more" {
+    world
     etcd_up
     coordinator a log.a st.a --steps 300 --lease 2s # for which its workers believe it
     a=$pid
@@ -91,6 +92,7 @@ ends_with() { # STATUS PID
 }
 
 @test "etcd: it loses its leader, its quorum, its past and its space: the job pauses at most" {
+    world
     etcd_up --quota-backend-bytes $((4 << 20))
     coordinator a log st --steps 100000
     train=$pid
@@ -131,6 +133,7 @@ ends_with() { # STATUS PID
 }
 
 @test "etcd: without a quorum a leader that is told to stop does, and nobody else leads" {
+    world
     etcd_up
     coordinator a log.a st --steps 100000
     train=$pid
@@ -150,6 +153,7 @@ ends_with() { # STATUS PID
 }
 
 @test "etcd: a leader that is told to leave hands over at once, state and log with it" {
+    world
     etcd_up
     coordinator a log st --steps 100000
     a=$pid
@@ -172,6 +176,7 @@ ends_with() { # STATUS PID
 }
 
 @test "etcd: a job is stopped through its store, for all coordinators, and goes on with --resume" {
+    world
     etcd_up
     coordinator a log st --steps 300
     a=$pid
@@ -192,6 +197,7 @@ ends_with() { # STATUS PID
 }
 
 @test "etcd: exec: a standby takes over the nodes of a leader that is killed, and a late one is told the end" {
+    world
     etcd_up
     exec_job() { # NAME
         background spot-run exec --store "$store" --store-lease 2s --lease 20s --listen "unix:$1" --events "$1.log" \
@@ -226,6 +232,7 @@ ends_with() { # STATUS PID
 }
 
 @test "etcd: TLS with certificates of both sides and a password; wrong ones are refused" {
+    world
     certificate server ca
     certificate client ca
     certificate stranger other
@@ -260,6 +267,7 @@ ends_with() { # STATUS PID
 }
 
 @test "etcd: a store of another job, and what is no store, are refused by name" {
+    world
     etcd_up
     coordinator a log st --steps 2
     a=$pid
