@@ -6,6 +6,7 @@
 
 bats_require_minimum_version 1.5.0
 load eventually
+set -o pipefail # what feeds jq -e must succeed, too
 
 setup() {
     T=$BATS_TEST_TMPDIR
@@ -94,7 +95,7 @@ fleet() {
     [ "$(grep -c '^ended i-' <<<"$output")" -eq 3 ]
     fleet | jq -e 'add == 2 and .["m5.large spot us-east-1a"] == 1'
     asked describe-instances --filters Name=tag:spot-job,Values=other Name=instance-state-name,Values=running \
-        --query 'length(Reservations)' | grep -qx 1
+        --query 'length(Reservations)' | grep -x 1
 }
 
 @test "aws: what cannot be had is told, the rest is started, and the status is 1 (aws, moto)" {
@@ -207,5 +208,5 @@ fleet() {
     done
     # what a real fleet plan looks like is what they take, from a pipe of any age
     spot-plan fleet --kind serve --catalogue "$clouds/../fleet/melange.csv" --load "$clouds/../fleet/melange.json" |
-        "$clouds/az-launch.sh" --job llm --resource-group g --image i --running "$T/none" - | grep -q -- '--size A10G '
+        "$clouds/az-launch.sh" --job llm --resource-group g --image i --running "$T/none" - | grep -- '--size A10G '
 }

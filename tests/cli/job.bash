@@ -16,7 +16,7 @@ job_setup() {
 # End what is left, by its own id, and what that started: a killed `timeout` ends nothing. Tell how
 # a job went whose test failed.
 job_teardown() {
-    [ -n "${BATS_TEST_COMPLETED:-}" ] || told
+    [ -n "${BATS_TEST_COMPLETED:-}" ] || told || true
     for pid in $(cat pids); do
         for id in $(pgrep -P "$pid") "$pid"; do
             kill -CONT "$id" 2>/dev/null || true
@@ -96,7 +96,9 @@ seen() { # LOG EVENT HOW-MANY: at least
 # The loss of every step that survived, in order, and the final hash. Fails if a step committed
 # twice without a roll-back between, if the step changes without a word, or a sample is lost or repeated.
 outcome() { # LOG; which is one that report takes
-    spot-run report "$1" 2>&1 >/dev/null | grep -v warning: >&2 && return 1
+    local said
+    said=$(spot-run report "$1" 2>&1 >/dev/null | grep -v warning:) || true # grep found nothing
+    [ -z "$said" ] || { echo "$said" >&2 && return 1; }
     jq -nr --argjson G 5 '
         reduce (inputs | select(.event as $e | ["committed", "rolled_back", "restored", "formed", "done"] | index($e)))
         as $e ({at: 0, step: []};

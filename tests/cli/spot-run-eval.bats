@@ -4,6 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 load job
+set -o pipefail # what feeds jq -e must succeed, too
 
 setup() { job_setup; }
 teardown() { job_teardown; }
@@ -97,7 +98,7 @@ evaluates() { # ARGUMENTS...: the document without what names the source, in $ou
 
 @test "a table for people, a file complete or not at all; what makes no sense is refused" {
     trained
-    spot-run eval --data corpus --load m --format table | head -n 1 | grep -q '^model .*loss *perplexity *bits_per_byte'
+    spot-run eval --data corpus --load m --format table | sed -n 1p | grep '^model .*loss *perplexity *bits_per_byte'
     spot-run eval --data corpus --load m -o out.json
     jq -e '.schema == "spot.eval/1" and (.made_by.inputs | length) == 2' out.json
     refuses 2 "--load or --state is missing" eval --data corpus

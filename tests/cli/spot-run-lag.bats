@@ -4,6 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 load job
+set -o pipefail # what feeds jq -e must succeed, too
 
 disk=$BATS_TEST_DIRNAME/../../build/release/tests/disk.so
 

@@ -5,6 +5,7 @@
 
 bats_require_minimum_version 1.5.0
 load job
+set -o pipefail # what feeds jq -e must succeed, too
 
 setup() { job_setup; }
 teardown() { job_teardown; }
@@ -80,8 +81,8 @@ rates() { jq -c 'select(.event == "committed") | .lr' "$1"; }
     [ "$(rates one.log | uniq -c | tr -s ' \n' ' ')" = " 8 null $((steps - 8)) 0.0003 " ]
     spot-run report --reference one.log two.log | jq -e --argjson n $steps '.reference_equal_steps == $n
         and .reference_equal_weights and .lr_changes == [{after: 8, lr: 3e-4, lr_schedule: "constant"}]'
-    spot-run report --format table two.log | grep -q 'learning rate from step 9 *0.0003, constant'
-    spot-run report --plot - one.log | grep -q 'learning rate changed'
+    spot-run report --format table two.log | grep 'learning rate from step 9 *0.0003, constant'
+    spot-run report --plot - one.log | grep 'learning rate changed'
 
     # it is declared before anybody joins, and not for later
     sed 's/"time_s":[0-9.e-]*/"time_s":0/' one.log >still.log

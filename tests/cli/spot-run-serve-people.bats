@@ -3,6 +3,7 @@
 # spot-run serve, as people see it: status, metrics and the page.
 
 load eventually
+set -o pipefail # what feeds jq -e must succeed, too
 
 setup_file() {
     command -v curl >/dev/null || { export MISSING="no curl here"; return; }
@@ -46,7 +47,7 @@ body='{"model":"model","prompt":"the 5. line","max_tokens":300,"stream":true,"ig
     begin
     get /v1/completions -d "$body" >told
     # what is published is a little behind
-    eventually 'spot-run status --join unix:j --format table | grep -q "1 requests, 300 tokens"'
+    eventually 'spot-run status --join unix:j --format table | grep "1 requests, 300 tokens"'
     run spot-run status --join unix:j --format table
     [ "$status" = 0 ]
     [[ "$output" == *"2 replicas"*"tokens/s"*"cache"*"1 requests, 300 tokens"*"first token"*P99* ]]
@@ -70,11 +71,11 @@ well_formed() {
     begin
     get /v1/completions -d "$body" >told
     kill -9 "$first"
-    until get /metrics | grep -q '^spot_serve_preemptions_total 1'; do sleep 0.05; done
+    until get /metrics | grep '^spot_serve_preemptions_total 1'; do sleep 0.05; done
     get /metrics >metrics
     well_formed metrics
     for name in $(awk '/^# TYPE/ { print $3 }' metrics); do
-        cat "$BATS_TEST_DIRNAME"/../../docs/formats/{serve,metrics}.md | grep -q "^| .*\`$name\`.* |" || { echo "not told of: $name" && false; }
+        grep -q "^| .*\`$name\`.* |" "$BATS_TEST_DIRNAME"/../../docs/formats/{serve,metrics}.md || { echo "not told of: $name" && false; }
     done
     grep -q '^spot_serve_tokens_total 300' metrics
     grep -q '^spot_serve_first_token_seconds_count 1$' metrics
@@ -87,7 +88,7 @@ well_formed() {
     begin
     get /v1/completions -d "$body" >told
     if grep -q '"spot":' told; then false; fi
-    get /v1/completions -d "$body" -H 'X-Spot-Worker: 1' | grep -q '"spot":{"worker":"w[12]"'
+    get /v1/completions -d "$body" -H 'X-Spot-Worker: 1' | grep '"spot":{"worker":"w[12]"'
 }
 
 @test "the page has all that it needs in itself, and a policy that lets nothing else in" {

@@ -8,6 +8,7 @@
 bats_require_minimum_version 1.5.0
 load job
 load etcd
+set -o pipefail # what feeds jq -e must succeed, too
 
 setup() { job_setup; }
 teardown() { job_teardown; }

@@ -5,6 +5,7 @@
 
 bats_require_minimum_version 1.5.0
 load job
+set -o pipefail # what feeds jq -e must succeed, too
 
 setup() {
     job_setup
@@ -38,8 +39,8 @@ same_vals() { # LOG
     jq -se 'map(select(.event == "validated").sequences == 10) | all' log
     same_as log 11
     spot-run report log | jq -e '(.validations | length) == 5 and .validations[4].step == 11'
-    spot-run report --format table log | grep -q 'validation loss  *[0-9.]* at step 11, least'
-    spot-run report --plot - log | grep -q validation
+    spot-run report --format table log | grep 'validation loss  *[0-9.]* at step 11, least'
+    spot-run report --plot - log | grep validation
     # of the weights after a step, so not within the next one, nor of another
     sed -i 's/"time_s":[0-9.e-]*/"time_s":0/' log
     sed '/"validated".*"step":3,/{h;d};/"event":"step".*"step":4}/{G}' log >within
