@@ -74,7 +74,7 @@ worker() {
     background spot-run worker -q --join unix:j --join-timeout 60s --name "$1" 2>>workers.err
 }
 
-# storm WHOLE PART: rounds of something random, all of them in `make check-long`
+# storm WHOLE PART: rounds of something random, or cases, all of them in `make check-long`
 storm() { [ -n "${SPOT_LONG-}" ] && echo "$1" || echo "$2"; }
 
 events() { # LOG EVENT: how many
@@ -92,6 +92,9 @@ more_steps() { # LOG: are committed
 seen() { # LOG EVENT HOW-MANY: at least
     eventually "[ \"\$(events $1 $2)\" -ge $3 ]"
 }
+
+# gave_up LOG NAME WHY: the coordinator did, for that (a regular expression). Polls ask no jq, which takes 20 ms to begin
+gave_up() { eventually "grep -qE '\"event\":\"lost\".*\"name\":\"$2\",\"why\":\"[^\"]*($3)' $1"; }
 
 # The loss of every step that survived, in order, and the final hash. Fails if a step committed
 # twice without a roll-back between, if the step changes without a word, or a sample is lost or repeated.

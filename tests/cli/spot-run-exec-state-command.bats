@@ -29,7 +29,7 @@ while [ ! -e "$HERE/finish" ]; do
     { head -c 1500000 /dev/urandom && printf %08d "$n"; } >large
     echo "$n" >step
     spot-run commit -q --step "$n" 2>>"$HERE/commit.err" && [ "$RANK" = 0 ] && echo "$n" >>"$HERE/committed"
-    sleep 0.1
+    sleep 0.2
 done
 exit 0
 END
@@ -64,8 +64,8 @@ runs() { # ARGUMENTS...: a job of two nodes, ids in $a and $b
     node b && b=$pid
 }
 
-stored() { jq -s 'map(select(.event == "durable" and .where == "store")) | length' log 2>/dev/null || echo 0; }
-has_stored() { eventually "[ \"\$(jq -s 'map(select(.event == \"durable\" and .where == \"store\")) | length' log)\" -ge $1 ]"; }
+stored() { grep -c '"event":"durable".*"where":"store"' log || true; }
+has_stored() { eventually "[ \"\$(stored)\" -ge $1 ]"; }
 more_stored() { has_stored $(($(stored) + 2)); }
 more_committed() {
     local n

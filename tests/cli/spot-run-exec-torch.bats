@@ -51,7 +51,7 @@ past() { # STEP
 }
 
 committed() { # STEPS: of the state that was agreed last, at least
-    eventually '[ "$(jq -s "map(select(.event == \"committed\").step) | max // 0" log)" -ge '"$1"' ]'
+    eventually '[ "$(grep committed log | jq -s "map(.step) | max // 0")" -ge '"$1"' ]'
 }
 
 used_once() { # [STEPS]

@@ -32,16 +32,14 @@ torn() {
     at_step "$1" 20
 }
 
-step() { spot-run status --join unix:j | jq .step; }
-
-goes_on() { # more steps commit
-    local at
-    at=$(step)
-    eventually "[ \"\$(step)\" -gt $((at + 20)) ]"
+goes_on() { # [LOG]: more steps commit
+    local log=${1:-log} at
+    at=$(events "$log" committed)
+    eventually "[ \"\$(events $log committed)\" -gt $((at + 20)) ]"
 }
 
 lost() { # WHY [NAME]: w1, or NAME, was given up for it
-    eventually "jq -es 'any(.event == \"lost\" and .name == \"${2:-w1}\" and (.why | test(\"$1\")))' log >/dev/null"
+    gave_up log "${2:-w1}" "$1"
 }
 
 back() { # w1 has a place again, as w1.2 if it knocked before its old connection was known to be dead
@@ -96,7 +94,7 @@ back() { # w1 has a place again, as w1.2 if it knocked before its old connection
         worker w3 && w3=$pid
         # without w1, the two others make a grid and commit in it
         eventually 'grep -q "\"formed\".*\"place\":\[\"w[23]\",\"w[23]\"\]" log.'$direction
-        goes_on
+        goes_on log.$direction
         network release
         stops_right log.$direction
         kill -9 $w1 $w2 $w3
