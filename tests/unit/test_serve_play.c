@@ -229,7 +229,7 @@ START_TEST(what_comes_later_never_changes_what_was)
 {
     const double cut_s = 1500;
 
-    for (uint64_t seed = 0; seed < 12; seed++) {
+    for (uint64_t seed = 0; seed < (is_long() ? 12 : 2); seed++) {
         struct spot_load load = steady(1200, 2.6), other = steady(1200, 2.6);
         struct spot_serve_event *event = spot_xcalloc(4000, sizeof(*event));
         struct spot_serve_event *twin = spot_xcalloc(4000, sizeof(*twin));
@@ -304,7 +304,7 @@ END_TEST
 /* What it pays is what it holds, and it holds what is there. */
 START_TEST(ours_holds_no_more_than_there_is_and_pays_for_that)
 {
-    for (uint64_t seed = 0; seed < 20; seed++)
+    for (uint64_t seed = 0; seed < (is_long() ? 20 : 4); seed++) /* with and without a rate */
         for (int k = SPOT_SERVE_SPOT; k <= SPOT_SERVE_CLAIRVOYANT; k++) {
             struct spot_load load = steady(1000, 2.6);
             struct spot_serve_event *event = spot_xcalloc(4000, sizeof(*event));
@@ -437,6 +437,6 @@ int main(void)
     tcase_add_test(tc, ours_holds_no_more_than_there_is_and_pays_for_that);
     tcase_add_test(tc, a_trace_in_both_forms_gives_comings_and_goings);
     tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, nobody_is_lost_whatever_lengths_and_batches, 0, 6);
+    tcase_add_loop_test(tc, nobody_is_lost_whatever_lengths_and_batches, 0, is_long() ? 6 : 2);
     return run_suite("serve_play", tc);
 }

@@ -140,7 +140,7 @@ static double promise_over_play(const struct spot_load *requests, const struct s
 START_TEST(latency_is_what_the_simulator_has)
 {
     load("20b");
-    for (double rate = 0.15; rate < 0.9; rate += 0.12) {
+    for (double rate = 0.15; rate < 0.9; rate += is_long() ? 0.12 : 0.36) {
         const struct spot_load_law law = { .arrival = { .rate_per_s = rate },
                                            .prompt = { .token = 512 },
                                            .output = { .token = 128 } };
@@ -172,7 +172,7 @@ START_TEST(latency_of_lengths_that_differ_is_what_the_simulator_has)
     for (int has_spread = 0; has_spread < 2; has_spread++) {
         job.serve.spread = has_spread ? spread : NULL;
         job.serve.n_spread = has_spread ? 5 : 0;
-        for (double rate = 0.15; rate < 0.55; rate += 0.15) {
+        for (double rate = 0.15; rate < 0.55; rate += is_long() ? 0.15 : 0.3) {
             const struct spot_load_law law = {
                 .arrival = { .rate_per_s = rate },
                 .prompt = { .kind = SPOT_LENGTH_LOGNORMAL, .token = 400, .sigma = 0.7 },
