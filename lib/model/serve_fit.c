@@ -383,6 +383,7 @@ int spot_serve_fit(struct spot_job_serve *serve, const struct spot_serve_sample 
     serve->is_given = true;
     serve->layers = serve->stage_layers = 1;
     serve->max_batch = max_batch;
+    serve->parts_add_up = true; /* one replica as a whole: it computes a batch's parts in turn */
     serve->prompt_token = llround(f.prompt);
     fill_cells(&f, serve);
     fit_spread(&f, serve);

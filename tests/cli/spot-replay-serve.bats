@@ -208,7 +208,8 @@ lengths() {
     spot-run profile --serve log --replicas 1 -o p.json
     # a first token has its prompt and its own pass
     jq -e '.serve | (.cells[0].decode_s - .05 | fabs) < .001 and (.cells[0].prefill_token_s - .002 | fabs) < .0001
-        and (.cells[0].prefill_s - (.1 + .002 * .prompt_tokens - .05) | fabs) < .003 and (.spread[0] - 1 | fabs) < .01' p.json
+        and (.cells[0].prefill_s - (.1 + .002 * .prompt_tokens - .05) | fabs) < .003 and (.spread[0] - 1 | fabs) < .01
+        and .parts_add_up' p.json
     printf 'time_s,available\n0,1\n1000,1\n' >t.csv
     spot-replay import -q --from spot-serve <(grep request log) -o l.csv
     job=$PWD/p.json

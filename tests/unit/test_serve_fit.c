@@ -133,6 +133,29 @@ START_TEST(a_profile_is_found_again)
 }
 END_TEST
 
+/* A log tells what prompts take one by one; cut into parts, a batch is no quicker than that. */
+START_TEST(parts_of_a_batch_add_up)
+{
+    const struct spot_job_serve want = truth(false);
+    struct spot_load load = draw_load(1.4);
+    struct spot_serve_sample *sample = spot_xcalloc(N, sizeof(*sample));
+    double *e2e = spot_xcalloc(N, sizeof(*e2e));
+    struct spot_job_serve got;
+    struct spot_serve_time one, parts;
+    struct spot_err err;
+
+    play(&want, &load, sample, e2e);
+    ck_assert_msg(!spot_serve_fit(&got, sample, N, REPLICAS, BATCH, &err), "%s", err.msg);
+    ck_assert(!spot_serve_time(&got, &(struct spot_serve_shape){ 1, 1, 1, 1, 1 }, &one));
+    for (int64_t m = 2; m <= BATCH; m *= 2) {
+        ck_assert(!spot_serve_time(&got, &(struct spot_serve_shape){ 1, 1, m, m, 1 }, &parts));
+        check_near("prompts in parts", parts.prefill_s, (double)m * one.prefill_s, 1e-9);
+    }
+    spot_job_serve_release(&got);
+    spot_load_release(&load), free(sample), free(e2e);
+}
+END_TEST
+
 /* What was found from one load plays another, twice as dense, as the truth does. */
 START_TEST(what_was_found_plays_another_load)
 {
@@ -181,6 +204,7 @@ int main(void)
     TCase *const tcase = tcase_create("fit");
 
     tcase_add_test(tcase, a_profile_is_found_again);
+    tcase_add_test(tcase, parts_of_a_batch_add_up);
     tcase_add_test(tcase, what_was_found_plays_another_load);
     tcase_add_test(tcase, one_length_gives_no_slopes_and_few_requests_none_at_all);
     return run_case("serve_fit", tcase);
