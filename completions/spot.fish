@@ -149,6 +149,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l loss-per-h -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l switch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l layout -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l cluster -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l memory-cap -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l boot -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l explain
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l output -r

@@ -29,8 +29,8 @@ struct spot_serve_sample {
 };
 
 /* One "layer", M 1, batches up to max_batch, a power of two; parts of a batch add up. Slopes of
- * lengths are there where lengths differed. Returns 0, or -1 with *err (SPOT_EDATA): fewer than SPOT_SERVE_FIT_LEAST
- * requests with two tokens or more. */
+ * lengths are there where lengths differed. Returns 0, or -1 with *err (SPOT_EDATA): fewer than
+ * SPOT_SERVE_FIT_LEAST requests with two tokens or more. */
 int spot_serve_fit(struct spot_job_serve *serve, const struct spot_serve_sample *sample, size_t n,
                    int64_t replicas, int64_t max_batch, struct spot_err *err);
 

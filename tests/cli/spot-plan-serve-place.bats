@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# spot-plan serve --layout --cluster: who sits where at the least bytes, and what a change costs from those bytes. Oracles:
-# spot-migrate plan on the two layouts; the size of a cache, keys and values, by hand.
+# spot-plan serve --layout --cluster: who sits where at the least bytes, and what a change costs: the time until serving
+# restarts. Oracles: spot-migrate plan on the two layouts; by hand the size of a cache, keys and values, and the layer
+# that a pass waits for.
 
 bats_require_minimum_version 1.5.0
 
@@ -66,6 +67,38 @@ plan() { spot-plan serve -q --no-provenance --job job.json --layout from.json --
     jq -e --slurpfile from from.json '.next.D == 2 and .next.P == 3 and .next.M == 4
         and (.place | sort_by(.node)) == ($from[0].place | map(del(.version)) | sort_by(.node))
         and (.why[-1] | startswith("0 MB move"))' plan.json
+}
+
+@test "serving restarts when spot-migrate plan says, with a token's time a layer where caches are kept, within the cap" {
+    cluster 24 16 1e9 >cluster.json
+    layout 1 6 4 1 placed >from.json
+    for cap in "" "--memory-cap 1500MB"; do
+        plan --now 16 --rate .2 $cap >plan.json
+        read -r D P M < <(jq -r '.next | "\(.D) \(.P) \(.M)"' plan.json)
+        layout "$D" "$P" "$M" 1 "" | jq --slurpfile plan plan.json '. + {place: $plan[0].place}' >to.json
+        # 44 layers of the job are 48 of the layout
+        layer=$(jq --slurpfile plan plan.json '$plan[0].next as $n | .serve | .factor * 44 / 48
+            * (.cells[] | select(.M == $n.M and .B == $n.B / $n.decode_parts).decode_s)' job.json)
+        spot-migrate plan -q --from from.json --to to.json --cluster cluster.json --format json --layer-time "$layer" $cap >moves.json
+        jq -e '.restart_s > 0 and .restart_s < .in_order_s' moves.json
+        jq -r '.why[-1]' plan.json | grep -q "; serving restarts after $(jq .restart_s moves.json | awk '{ printf "%.4g", $1 }') s$"
+    done
+    jq -e '.peak_extra_byte <= 1.5e9' moves.json
+    run -2 spot-plan serve --job job.json --now 20 --rate .2 --memory-cap 1GB
+}
+
+@test "a change costs the time until serving restarts, not until all is there" {
+    jq '.serve.cells[].prefill_s *= 20' job.json >j && mv j job.json
+    cluster 24 24 1.8e8 >cluster.json
+    layout 1 6 4 0 placed >from.json
+    plan --now 24 --rate .02 --stay 10m >plan.json
+    jq -e '.next | .P == 3 and .M == 4 and .B / .prefill_parts == 1' plan.json
+    # a node of the first stage fetches 8 of its 16 layers, the last of which comes last and is due 15 layers after the first
+    layer=$(jq '.serve | .factor * 44 / 48 * (.cells[] | select(.M == 4 and .B == 1).prefill_s)' job.json)
+    read -r all restart < <(jq -r '.why[-1]' plan.json | sed -E 's/.*, ([0-9.]+) s; .* ([0-9.]+) s$/\1 \2/')
+    awk -v all="$all" -v restart="$restart" -v layer="$layer" \
+        'BEGIN { d = all - 15 * layer - restart; exit !(restart < all / 2 && d < .02 && d > -.02) }'
+    plan --now 24 --rate .02 --stay 10m --switch "${all}s" | jq -e '.next.P == 6' # too long for all
 }
 
 @test "a change that takes long is not made: bytes over the rates of the links" {

@@ -27,6 +27,7 @@ static struct options {
     const char *job, *forecast, *load, *solver, *slo, *current, *layout, *cluster;
     uint64_t now;
     double rate_per_s, window_s, dispersion, loss_per_h, switch_s, boot_s, stay_s;
+    double memory_cap_byte;
     bool explain;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .solver = "spot",
@@ -35,7 +36,8 @@ static struct options {
         .loss_per_h = -1,
         .switch_s = -1,
         .boot_s = 60,
-        .stay_s = -1 };
+        .stay_s = -1,
+        .memory_cap_byte = INFINITY };
 
 /* Everything that is read, and the answer. */
 struct session {
@@ -299,9 +301,11 @@ static void say_moves(struct session *s)
     s->why = spot_xcalloc(doc->n_why + 1, sizeof(*s->why));
     memcpy(s->why, doc->why, doc->n_why * sizeof(*s->why));
     s->why[doc->n_why++] = spot_serve_plan_say(
-        &s->plan, "%.4g MB move over links (no placement needs fewer than %.4g), %.4g s",
+        &s->plan,
+        "%.4g MB move over links (no placement needs fewer than %.4g), %.4g s; serving restarts "
+        "after %.4g s",
         1e-6 * (double)s->places.moved_byte, 1e-6 * (double)s->places.bound_byte,
-        s->places.makespan_s);
+        s->places.makespan_s, s->places.restart_s);
     doc->why = s->why;
     doc->place = s->places.place;
     doc->n_place = s->places.n_place;
@@ -318,10 +322,10 @@ static int plan_and_place(struct session *s, struct spot_err *err)
             return -1;
         if (!o.layout || !s->plan.doc.next.D)
             return 0;
-        if (serve_places_make(&s->places, &s->plan.doc.next, err))
+        if (serve_places_make(&s->places, &s->job.serve, &s->plan.doc, err))
             return -1;
         if (o.switch_s < 0 && !is_current(s, &s->plan.doc.next))
-            s->switch_s = s->places.makespan_s;
+            s->switch_s = s->places.restart_s;
         if (s->switch_s == asked_s || i == 2) {
             say_moves(s);
             return 0;
@@ -347,6 +351,7 @@ static int run(struct session *s, struct spot_err *err)
     spot_prov_add(&s->prov, s->job.json.source, spot_hash64(s->job.json.text, s->job.json.n_byte));
     spot_job_doc_warn_misspelt(&s->job, warn_misspelt);
     s->question.job = &s->job;
+    s->places.memory_cap_byte = o.memory_cap_byte;
     if (o.layout && serve_places_load(&s->places, o.layout, o.cluster, &s->prov, err))
         return -1;
     s->switch_s = o.switch_s >= 0 ? o.switch_s : 10;
@@ -370,6 +375,7 @@ static const struct spot_cli cli = {
                                             { "layout", "cluster" },
                                             { "layout", "solver spot" },
                                             { "cluster", "layout" },
+                                            { "memory-cap", "layout" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "job", "forecast", "load", "layout", "cluster", NULL },
     .writes = (const char *const[]){ "output", NULL },
@@ -416,6 +422,8 @@ static const struct spot_cli cli = {
               "spot.layout/1 of what runs now; the plan then places each position", 0, 0 },
             { SPOT_OPT_STRING, 0, "cluster", &o.cluster, "file",
               "spot.cluster/1: candidate workers and their links", 0, 0 },
+            { SPOT_OPT_SIZE, 0, "memory-cap", &o.memory_cap_byte, "size",
+              "extra memory a worker may use during moves (default: any)", 0, 1e15 },
             { SPOT_OPT_SECS, 0, "boot", &o.boot_s, "time",
               "time from request to running instance (default 60s)", 0, 1e6 },
             { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },

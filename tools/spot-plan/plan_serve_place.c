@@ -48,12 +48,29 @@ static void keep_places(struct serve_places *s, const struct spot_grid *grid,
                                                 at % grid->M };
     }
     s->makespan_s = plan->makespan_s;
+    s->restart_s = plan->restart_s;
     s->moved_byte = plan->total_byte;
     s->bound_byte = plan->bound_byte;
 }
 
-int serve_places_make(struct serve_places *s, const struct spot_grid *grid, struct spot_err *err)
+/* What the first pass takes for a layer of the layout, of a batch in parts the first part. */
+static double layer_s(const struct serve_places *s, const struct spot_job_serve *serve,
+                      const struct spot_plan_doc *plan)
 {
+    const bool is_token = s->from.n_kv > 0;
+    const int64_t parts = is_token ? plan->decode_parts : plan->prefill_parts;
+    const struct spot_serve_shape whole = { 1, plan->next.M, plan->micro_batch / parts, 1, 1 };
+    struct spot_serve_time time;
+
+    if (spot_serve_time(serve, &whole, &time))
+        return 0;
+    return (is_token ? time.decode_s : time.prefill_s) / (double)s->from.model.n_layer;
+}
+
+int serve_places_make(struct serve_places *s, const struct spot_job_serve *serve,
+                      const struct spot_plan_doc *doc, struct spot_err *err)
+{
+    const struct spot_grid *grid = &doc->next;
     struct spot_migration_problem problem = { 0 };
     struct spot_migration_plan plan;
     struct spot_layout to;
@@ -66,12 +83,17 @@ int serve_places_make(struct serve_places *s, const struct spot_grid *grid, stru
         return spot_err_set(err, SPOT_EDATA, "%lld stages of a layout of %lld layers",
                             (long long)grid->P, (long long)s->from.model.n_layer);
     want(&to, &s->from, grid);
-    if (!spot_migration_of_layouts(&problem, &s->from, &to, &s->cluster, err) &&
-        !spot_migrate(&problem, &plan, err)) {
-        keep_places(s, grid, &plan);
-        spot_migration_plan_release(&plan);
-        rc = 0;
-    }
+    if (spot_migration_of_layouts(&problem, &s->from, &to, &s->cluster, err))
+        goto out;
+    problem.memory_cap_byte = s->memory_cap_byte;
+    problem.restarts = true;
+    problem.layer_s = layer_s(s, serve, doc);
+    if (spot_migrate(&problem, &plan, err))
+        goto out;
+    keep_places(s, grid, &plan);
+    spot_migration_plan_release(&plan);
+    rc = 0;
+out:
     spot_migration_problem_release(&problem);
     free(to.kv);
     return rc;

@@ -5,7 +5,8 @@
  * when no part comes later than that, max (end - l layer_s) over the moves. With one receiver the
  * layers in their order are best (Jackson's rule); links that moves share, and memory that is free
  * only once something else has left, may want another. Few parts: every order is played. More: the
- * orders by layer and by memory, and from the better one on, what decides is moved ahead while that
+ * orders by layer, by size (a small part that waits for two links to be free at once may wait for
+ * many large ones) and by memory, and from the best one on, what decides is moved ahead while that
  * helps. */
 #include <math.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ enum { ALL_ORDERS = 6, PLAYS = 3000, WORK = 100000000 };
 struct item {
     size_t part;
     double due_s;
+    int64_t byte;
 };
 
 struct score {
@@ -172,6 +174,15 @@ static int by_due(const void *a, const void *b)
     return (x->part > y->part) - (x->part < y->part);
 }
 
+static int by_size(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+
+    if (x->byte != y->byte)
+        return x->byte < y->byte ? -1 : 1;
+    return by_due(a, b);
+}
+
 static void list_items(struct search *x)
 {
     bool *is_in = spot_xcalloc(x->s->r->n_part, sizeof *is_in);
@@ -182,7 +193,7 @@ static void list_items(struct search *x)
         const size_t part = x->plan->move[k].part;
 
         if (!is_in[part])
-            x->item[x->n++] = (struct item){ part, due_s(x->s, part) };
+            x->item[x->n++] = (struct item){ part, due_s(x->s, part), x->s->r->part[part].byte };
         is_in[part] = true;
     }
     free(is_in);
@@ -248,6 +259,8 @@ void spot_migration_order_restart(const struct spot_migration *s, struct spot_mi
         play_all(&x, 0);
         plan->is_every_order = true;
     } else if (x.n) {
+        play(&x);
+        qsort(x.item, x.n, sizeof *x.item, by_size);
         play(&x);
         if (isfinite(s->problem->memory_cap_byte))
             play_by_memory(&x);
