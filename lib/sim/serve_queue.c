@@ -9,12 +9,17 @@
 #include "common/xalloc.h"
 #include "sim/serve_queue_state.h"
 
+static bool has_pools(const struct spot_serve_queue_rule *rule)
+{
+    return rule->batching == SPOT_BATCH_POOLS || rule->batching == SPOT_BATCH_BURSTS;
+}
+
 struct spot_serve_queue *spot_serve_queue_new(const struct spot_load *load,
                                               const struct spot_serve_queue_rule *rule)
 {
     struct spot_serve_queue *q = spot_xcalloc(1, sizeof(*q));
 
-    assert(rule->batching != SPOT_BATCH_POOLS || rule->pool_max);
+    assert(!has_pools(rule) || rule->pool_max);
     q->load = load;
     q->rule = *rule;
     q->began_s = -INFINITY;
@@ -172,6 +177,18 @@ static struct spot_queue_replica *least_filled(struct spot_serve_queue *q)
     return best;
 }
 
+/* To one that waits, or in bursts to as many as are a batch. */
+static void hand_out(struct spot_serve_queue *q, struct spot_queue_replica *r)
+{
+    size_t n = q->rule.batching == SPOT_BATCH_BURSTS
+                   ? batch_size(q, r, spot_serve_queue_unassigned(q))
+                   : 1;
+
+    r->pool = spot_xgrow(r->pool, &r->pool_cap, r->n_pool + n, sizeof(*r->pool));
+    while (n--)
+        r->pool[r->n_pool++] = spot_serve_queue_take(q);
+}
+
 static void dispatch(struct spot_serve_queue *q)
 {
     struct spot_queue_replica *r;
@@ -180,11 +197,8 @@ static void dispatch(struct spot_serve_queue *q)
         spot_serve_passes_dispatch(q);
         return;
     }
-    while (q->rule.batching == SPOT_BATCH_POOLS && spot_serve_queue_unassigned(q) &&
-           (r = least_filled(q))) {
-        r->pool = spot_xgrow(r->pool, &r->pool_cap, r->n_pool + 1, sizeof(*r->pool));
-        r->pool[r->n_pool++] = spot_serve_queue_take(q);
-    }
+    while (has_pools(&q->rule) && spot_serve_queue_unassigned(q) && (r = least_filled(q)))
+        hand_out(q, r);
     for (size_t i = 0; i < q->n_live; i++) /* together, those that waited for a replica */
         fill(q, &q->replica[q->live[i]]);
 }

@@ -42,6 +42,7 @@ struct spot_replica_law {
 enum spot_batching {
     SPOT_BATCH_SHARED, /* an idle replica takes what waits in one queue */
     SPOT_BATCH_POOLS,  /* whoever comes goes to the least filled replica at once, and stays */
+    SPOT_BATCH_BURSTS, /* pools that take who waits by the batch, beyond their bound */
     /* As our own server does it: batches form pass by pass. Whoever comes goes to the least filled
      * replica that has room, which computes its prompt in its next pass, a token of each of the
      * others beside it; each leaves with its last token. What was told is never lost: after a loss

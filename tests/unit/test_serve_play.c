@@ -369,7 +369,7 @@ START_TEST(nobody_is_lost_whatever_lengths_and_batches)
 {
     static double spread[] = { 0.5, 0.9, 1, 1.4, 4 };
     static const enum spot_batching batching[] = { SPOT_BATCH_SHARED, SPOT_BATCH_POOLS,
-                                                   SPOT_BATCH_PASSES };
+                                                   SPOT_BATCH_BURSTS, SPOT_BATCH_PASSES };
     const struct spot_load_law law = {
         .arrival = { .rate_per_s = 0.1 },
         .prompt = { .kind = SPOT_LENGTH_LOGNORMAL, .token = 200, .sigma = 1 },
@@ -402,7 +402,7 @@ START_TEST(nobody_is_lost_whatever_lengths_and_batches)
     play = play_of(&load, event, n, 4000);
     play.rate_per_s = 0.1;
     play.seed = (uint64_t)_i;
-    for (int b = 0; b < 3; b++)
+    for (int b = 0; b < 4; b++)
         for (int policy = 0; policy < SPOT_SERVE_ON_DEMAND; policy++) {
             struct spot_serve_result r;
 

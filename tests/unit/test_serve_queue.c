@@ -293,12 +293,35 @@ START_TEST(pools_hold_requests_at_their_replica)
 }
 END_TEST
 
+/* Once a pool has room, all who wait go there, as far as they are a batch. */
+START_TEST(bursts_go_to_a_pool_beyond_its_bound)
+{
+    static const double at[] = { 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7 };
+    static const double end_s[] = { 1.25, 2.75, 2.75, 4.75, 4.75, 4.75, 4.75, 6 };
+    struct spot_load load = by_hand(at, 8, 1);
+    const struct spot_serve_queue_rule rule = { SPOT_BATCH_BURSTS, 4, true, false };
+    const struct spot_replica_law law = { of_batch, NULL, 4 };
+    struct spot_serve_queue *q = spot_serve_queue_new(&load, &rule);
+    struct spot_serve_totals t;
+    const struct spot_served *s;
+
+    spot_serve_queue_add(q, &law);
+    spot_serve_queue_run(q, INFINITY);
+    s = spot_serve_queue_finish(q, &t);
+    /* 0 alone; two of the three that waited here, and the last four come; four of five; one */
+    for (size_t i = 0; i < 8; i++)
+        ck_assert_double_eq_tol(s[i].end_s, end_s[i], 1e-12);
+    spot_serve_queue_free(q);
+    spot_load_release(&load);
+}
+END_TEST
+
 /* Any order of what may happen: nobody is lost while a replica is left, or answered twice. */
 START_TEST(nobody_is_lost_whatever_happens_to_replicas)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
         struct spot_load load = arrivals(1.5, 2000, seed);
-        const struct spot_serve_queue_rule rule = { seed & 1, 4 + seed % 5, seed & 2, seed & 4 };
+        const struct spot_serve_queue_rule rule = { seed % 3, 4 + seed % 5, seed & 2, seed & 4 };
         const struct spot_replica_law law = { of_batch, NULL, 1 + seed % 4 };
         struct spot_serve_queue *q = spot_serve_queue_new(&load, &rule);
         struct spot_serve_totals t;
@@ -434,6 +457,7 @@ int main(void)
     tcase_add_test(tc, what_a_lost_replica_was_answering_comes_before_what_came_later);
     tcase_add_test(tc, without_replicas_all_wait_and_are_lost);
     tcase_add_test(tc, pools_hold_requests_at_their_replica);
+    tcase_add_test(tc, bursts_go_to_a_pool_beyond_its_bound);
     tcase_add_test(tc, nobody_is_lost_whatever_happens_to_replicas);
     tcase_add_test(tc, replicas_that_are_paced_begin_in_turn);
     tcase_add_test(tc, a_drained_replica_ends_its_batch_and_takes_no_other);

@@ -126,6 +126,7 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
         .seed = o.common.seed,
         .rule = { .batching = !strcmp(o.batching, "shared")   ? SPOT_BATCH_SHARED
                               : !strcmp(o.batching, "passes") ? SPOT_BATCH_PASSES
+                              : !strcmp(o.batching, "bursts") ? SPOT_BATCH_BURSTS
                                                               : SPOT_BATCH_POOLS,
                   .pool_max = o.pool ? (size_t)o.pool : 2 * (size_t)s->job.serve.max_batch,
                   .is_power_of_two = true },
@@ -197,7 +198,7 @@ static const struct spot_cli cli = {
     .reads = (const char *const[]){ "job", "trace", "load", "layout", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
     .choice = (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" },
-                                                { "batching", "pools|shared|passes" },
+                                                { "batching", "pools|bursts|shared|passes" },
                                                 { NULL, NULL } },
     .synopsis = "--job job.json --trace trace.csv --load load.csv [options]",
     .summary = "Answer a load of requests on the instances of a trace, under each policy.",
@@ -236,9 +237,9 @@ static const struct spot_cli cli = {
             { SPOT_OPT_SECS, 0, "hand-over", &o.hand_s, "time",
               "spot: pause while answers change instance (default 1s)", 0, 1e6 },
             { SPOT_OPT_STRING, 0, "batching", &o.batching, "how",
-              "pools (default), shared: one queue, or passes as our server", 0, 0 },
+              "pools (default), bursts, shared: one queue, or passes as our server", 0, 0 },
             { SPOT_OPT_U64, 0, "pool", &o.pool, "n",
-              "with pools: requests at a replica at once (default: twice the batch)", 1, 1 << 20 },
+              "with pools, bursts: requests at a replica (default: twice the batch)", 1, 1 << 20 },
             { SPOT_OPT_STRING, 0, "slo", &o.slo, "limits",
               "e2e-p99=TIME,ttft-p95=TIME: what spot plans for, and slo_share", 0, 0 },
             { SPOT_OPT_SECS, 0, "merge", &o.merge_s, "time",
