@@ -27,6 +27,8 @@ struct spot_market_place {
     double speed;                               /* work done per second, 1 is the job's own */
     int region;
     struct spot_run_law law;
+    /* [n_path] usd/h of spot, on demand by tick; NULL: always as above */
+    const double *path[2];
 };
 
 struct spot_market {
@@ -34,6 +36,8 @@ struct spot_market {
     double restart_s[SPOT_MARKET_RESTARTS_MAX], restart_prob[SPOT_MARKET_RESTARTS_MAX];
     size_t n_restart; /* ascending times, probabilities that sum to 1 */
     double egress_usd, usd_per_h;
+    int64_t path_ticks; /* ticks left at path[][0]; after n_path ticks the last price holds */
+    size_t n_path;
     struct spot_market_place place[SPOT_MARKET_PLACES_MAX];
     size_t n_place;
 };
@@ -59,6 +63,10 @@ int spot_market_check(const struct spot_market *market, const struct spot_market
                       struct spot_err *err);
 
 int64_t spot_market_ticks(const struct spot_market *market, const struct spot_market_now *now);
+
+/* What an hour of a place costs in the tick before which so many ticks are left; idle: nothing. */
+double spot_market_usd_per_h(const struct spot_market *market, struct spot_market_step step,
+                             int64_t ticks);
 
 /* Take `step` for a tick. restart_s is the time drawn for a launch that is pending or begins; of no
  * interest else. Returns the usd of the tick, egress included. */

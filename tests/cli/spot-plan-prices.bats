@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# spot-plan fleet --prices: what is planned costs what is expected, and bad documents are refused.
+# spot-plan fleet and deadline --prices: what is planned costs what is expected, and bad documents are refused.
 bats_require_minimum_version 1.5.0
 
 setup() {
@@ -40,4 +40,19 @@ fleet() { spot-plan fleet --catalogue "$T/c" --load examples/fleet/melange.json 
     bad '.horizon = 100000' '/horizon'
     run -2 spot-plan fleet --kind train --catalogue "$T/c" --prices "$T/f" --job examples/fleet/resnet110.json --deadline 1h
     run -4 fleet --prices "$T/nothing"
+}
+
+@test "a deadline job waits for the hour that is expected to be cheap, and is told what it pays" {
+    deadline() { spot-plan deadline --work 2h --deadline 12h --tick 1h --no-provenance --zone a --trace <(printf 'time_s,zone,instance_type,available\n0,a,A10G,1\n864000,a,A10G,1\n') "$@"; }
+    path() { jq --argjson p "$1" '.horizon = 6 | .series |= .[:1] | .series[0] |= (.mean_usd_per_h = ($p | add / 6)
+        | .price = [$p | to_entries[] | {step: (.key + 1), mean_usd_per_h: .value, lower_prob: 0, higher_prob: 0, quantiles_usd_per_h: [.value]}])' "$T/f"; }
+    path '[3, 3, 3, 0.1, 0.1, 3]' >"$T/p"
+    deadline --spot-usd-per-h .5 | jq -e '.mode == "spot"'
+    deadline --prices "$T/p" --format json >"$T/plan"
+    # a cheap hour comes with spot that lasts: 2 h at .1, or at 3.06 on demand where it does not
+    jq -e '.mode == "idle" and .expected.usd < 3 and any(.why[]; test("1 prices are the expected"))' "$T/plan"
+    path '[3, 3, 3, 3, 3, 3]' | deadline --prices - | jq -e '.expected.usd > 5'
+    jq '.series[0].zone = "q"' "$T/p" >"$T/bad"
+    run -3 --separate-stderr deadline --prices "$T/bad"
+    [[ "$stderr" == *'no price of the zones'* ]]
 }

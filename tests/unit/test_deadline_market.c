@@ -21,6 +21,23 @@ static struct spot_run_law chain(double up_ends, double away_ends)
     return law;
 }
 
+enum { PATH = 4 }; /* shorter than any job: then the last price holds */
+
+/* Prices that change, of all but spot at the first place. */
+static void draw_paths(struct spot_market *m, struct spot_rng *rng)
+{
+    static double path[2][PATH];
+
+    for (size_t i = 0; i < PATH; i++) {
+        path[0][i] = 1 + 3 * spot_rng_unit(rng);
+        path[1][i] = 2 * spot_rng_unit(rng);
+    }
+    m->path_ticks = (int64_t)(m->deadline_s / m->tick_s);
+    m->n_path = PATH;
+    m->place[0].path[1] = path[0];
+    m->place[1].path[0] = path[1];
+}
+
 static struct spot_market draw_market(uint64_t seed, double work_s, double deadline_s)
 {
     struct spot_market m = { .work_s = work_s,
@@ -38,10 +55,15 @@ static struct spot_market draw_market(uint64_t seed, double work_s, double deadl
     if (m.n_restart == 1)
         m.restart_prob[0] = 1;
     for (int k = 0; k < 2; k++)
-        m.place[k] = (struct spot_market_place){
-            0.5 + spot_rng_unit(&rng), k ? INFINITY : 3, k && seed % 5 == 4 ? 2 : 1, k,
-            chain(0.05 + 0.4 * spot_rng_unit(&rng), 0.05 + 0.4 * spot_rng_unit(&rng))
-        };
+        m.place[k] = (struct spot_market_place){ 0.5 + spot_rng_unit(&rng),
+                                                 k ? INFINITY : 3,
+                                                 k && seed % 5 == 4 ? 2 : 1,
+                                                 k,
+                                                 chain(0.05 + 0.4 * spot_rng_unit(&rng),
+                                                       0.05 + 0.4 * spot_rng_unit(&rng)),
+                                                 { NULL } };
+    if (seed % 3 == 1)
+        draw_paths(&m, &rng);
     return m;
 }
 
@@ -51,6 +73,16 @@ struct state {
     int mode, place, age, is_new; /* age: ticks since a launch that is not over */
 };
 
+/* Of the tick of that number. */
+static double price_at(const struct spot_market *m, int mode, int place, size_t tick)
+{
+    const double *path = m->place[place].path[mode == 2];
+
+    return path        ? path[tick < PATH ? tick : PATH - 1]
+           : mode == 1 ? m->place[place].spot_usd_per_h
+                       : m->place[place].on_demand_usd_per_h;
+}
+
 static double tick_usd(const struct spot_market *m, struct state *s, int mode, int place,
                        double restart)
 {
@@ -59,7 +91,7 @@ static double tick_usd(const struct spot_market *m, struct state *s, int mode, i
 
     s->t += 100;
     if (mode) {
-        usd += mode == 1 ? m->place[place].spot_usd_per_h : m->place[place].on_demand_usd_per_h;
+        usd += price_at(m, mode, place, (size_t)(s->t / 100) - 1);
         if (!same || s->age)
             pending = restart - (same ? s->age * 100 : 0);
         s->left -= fmax(0, 100 - pending) * m->place[place].speed;
@@ -177,7 +209,7 @@ START_TEST(one_place_is_the_program_of_one_place)
                                  .restart_prob = { 1 },
                                  .n_restart = 1,
                                  .n_place = 1,
-                                 .place = { { 0.97, 3.06, 1, 0, { { { 0 } } } } } };
+                                 .place = { { 0.97, 3.06, 1, 0, { { { 0 } } }, { NULL } } } };
         const struct spot_market_now now = {
             .left_s = 2400, .is_new = true, .has_spot = { seed % 2 }, .age = { 4 }
         };
@@ -282,7 +314,7 @@ START_TEST(never_late_and_blind_to_what_comes)
 
         play.market = draw_market(seed, 6000, 100 * (double)(64 + 5 * seed));
         play.market.n_place = PLACES;
-        play.market.place[2] = (struct spot_market_place){ 0.8, 4, 1, 1, { { { 0 } } } };
+        play.market.place[2] = (struct spot_market_place){ 0.8, 4, 1, 1, { { { 0 } } }, { NULL } };
         for (int p = 0; p <= SPOT_DEADLINE_PLAY_SPOT; p++) {
             draw_runs(up, N, PLACES, seed);
             memset(step, 0, sizeof(step));

@@ -12,6 +12,7 @@
 #include "common/prov.h"
 #include "common/xalloc.h"
 #include "model/forecast_doc.h"
+#include "model/price_doc.h"
 #include "plan/market_read.h"
 #include "plan_commands.h"
 #include "trace/trace.h"
@@ -20,7 +21,7 @@ static const char *const mode_name[] = { "idle", "spot", "on-demand" };
 
 static struct options {
     struct spot_tool_common common;
-    const char *forecast, *trace, *zone, *now, *at, *restart, *catalogue;
+    const char *forecast, *trace, *zone, *now, *at, *restart, *catalogue, *prices;
     double work_s, deadline_s, done_s, elapsed_s, tick_s;
     double spot_usd_per_h, on_demand_usd_per_h, egress_usd, usd_per_h;
     bool has_spot, explain;
@@ -31,15 +32,18 @@ static struct options {
         .spot_usd_per_h = 0.9731,
         .on_demand_usd_per_h = 3.06 };
 
-enum { WHY_MAX = 3 * SPOT_MARKET_PLACES_MAX + 1, WHY_TEXT = 256 };
+enum { WHY_MAX = 3 * SPOT_MARKET_PLACES_MAX + 2, WHY_TEXT = 256 };
 
 struct session {
     struct spot_market market;
     struct spot_market_names names;
     struct spot_market_now now;
     struct spot_trace trace;
-    struct spot_json_doc json; /* of the forecast */
+    struct spot_json_doc json, price_json; /* of the forecast, of --prices */
     struct spot_forecast forecast;
+    struct spot_price_doc price;
+    double *path; /* [n_place][2][n_path] */
+    size_t n_priced;
     double time_s;
     struct spot_market_table table;
     struct spot_market_step want;
@@ -192,6 +196,47 @@ static int read_market(struct session *s, struct spot_err *err)
     return rc;
 }
 
+/* --- expected prices --- */
+
+/* The mean of each tick from now on: at its middle the nearest step, which is now before half of
+ * the first. */
+static void fill_path(const struct session *s, const struct spot_price_entry *e, double *path)
+{
+    for (size_t i = 0; i < s->market.n_path; i++) {
+        const double at = ((double)i + 0.5) * s->market.tick_s / s->price.interval_s;
+        const int64_t step = llround(fmin(at, (double)s->price.horizon));
+
+        path[i] = step ? e->step[step - 1].mean_usd_per_h : e->now_usd_per_h;
+    }
+}
+
+static int read_prices(struct session *s, struct spot_err *err)
+{
+    static const char *const market[2] = { "spot", "on_demand" };
+
+    if (spot_json_load_path(&s->price_json, o.prices, err) ||
+        spot_price_read(&s->price_json, &s->price, err))
+        return -1;
+    spot_prov_add(&s->prov, s->price_json.source, s->price_json.hash);
+    s->market.path_ticks = spot_market_ticks(&s->market, &s->now);
+    s->market.n_path = (size_t)s->market.path_ticks;
+    s->path = spot_xcalloc(2 * s->market.n_place * s->market.n_path, sizeof(double));
+    for (size_t k = 0; k < s->market.n_place; k++)
+        for (size_t i = 0; i < 2; i++) {
+            const struct spot_price_entry *e =
+                spot_price_find(&s->price, s->names.zone[k], s->names.type[k], market[i]);
+
+            if (!e)
+                continue;
+            s->market.place[k].path[i] = s->path + (2 * k + i) * s->market.n_path;
+            fill_path(s, e, s->path + (2 * k + i) * s->market.n_path);
+            s->n_priced++;
+        }
+    return s->n_priced ? 0
+                       : spot_json_fail(&s->price_json, "/series", err,
+                                        "has no price of the zones and types asked for");
+}
+
 /* --- the answer --- */
 
 static int find_place(struct session *s, struct spot_err *err)
@@ -258,13 +303,25 @@ static void explain_step(struct session *s, int mode, size_t place)
                  mode == (int)s->want.mode && place == s->want.place ? ", the least" : "");
 }
 
+/* On demand for so many ticks from now on. */
+static double on_demand_usd(const struct session *s, size_t place, double ticks)
+{
+    const int64_t left = spot_market_ticks(&s->market, &s->now);
+    double usd = 0;
+
+    for (int64_t i = 0; (double)i < ticks; i++)
+        usd += spot_market_usd_per_h(
+            &s->market, (struct spot_market_step){ SPOT_DEADLINE_ON_DEMAND, place }, left - i);
+    return usd * s->market.tick_s / 3600;
+}
+
 static void explain(struct session *s)
 {
-    const struct spot_market_place *refuge = &s->market.place[spot_market_refuge(&s->market)];
+    const size_t place = spot_market_refuge(&s->market);
     const double restart_s =
         s->now.mode == SPOT_DEADLINE_ON_DEMAND ? 0 : s->market.restart_s[s->market.n_restart - 1];
     const double ticks =
-        ceil((s->now.left_s / refuge->speed + restart_s) / s->market.tick_s - 1e-9);
+        ceil((s->now.left_s / s->market.place[place].speed + restart_s) / s->market.tick_s - 1e-9);
 
     for (size_t k = 0; k < s->market.n_place; k++)
         for (int m = 0; m < 3; m++)
@@ -273,7 +330,11 @@ static void explain(struct session *s)
     snprintf(s->why[s->n_why++], WHY_TEXT,
              "on demand alone, from now to the end: %.2f usd; on demand still finishes in time "
              "after whatever is chosen",
-             refuge->on_demand_usd_per_h * ticks * s->market.tick_s / 3600);
+             on_demand_usd(s, place, ticks));
+    if (s->n_priced)
+        snprintf(s->why[s->n_why++], WHY_TEXT,
+                 "%zu prices are the expected ones of each tick for %g s, then as at their end",
+                 s->n_priced, (double)s->price.horizon * s->price.interval_s);
 }
 
 static void write_step(struct spot_jw *jw, const struct session *s, int mode, size_t place)
@@ -345,7 +406,7 @@ static int run(struct session *s, struct spot_err *err)
     if (spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_JSON);
-    if (read_market(s, err) || set_now(s, err) ||
+    if (read_market(s, err) || set_now(s, err) || (o.prices && read_prices(s, err)) ||
         spot_market_solve(&s->table, &s->market, &s->now,
                           &(struct spot_deadline_effort){ .keep_ticks = 1 }, err))
         return -1;
@@ -363,7 +424,7 @@ static const struct spot_cli cli = {
                                             { "has-spot", "!forecast" },
                                             { "has-spot", "!trace" },
                                             { NULL, NULL } },
-    .reads = (const char *const[]){ "forecast", "trace", "catalogue", NULL },
+    .reads = (const char *const[]){ "forecast", "trace", "catalogue", "prices", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .required = (const struct spot_opt_required[]){ { "work", "how long it computes" },
                                                     { "deadline", "when it has to end" },
@@ -401,6 +462,8 @@ static const struct spot_cli cli = {
             { SPOT_OPT_GROUP, .help = "the machines" },
             { SPOT_OPT_STRING, 0, "catalogue", &o.catalogue, "file",
               "CSV of prices and speeds by type and zone", 0, 0 },
+            { SPOT_OPT_STRING, 0, "prices", &o.prices, "file",
+              "spot.price/1: what hours are expected to cost", 0, 0 },
             { SPOT_OPT_STRING, 0, "forecast", &o.forecast, "file",
               "spot.forecast/1, - is standard input: availability of spot", 0, 0 },
             { SPOT_OPT_STRING, 0, "trace", &o.trace, "file",
@@ -435,6 +498,9 @@ static int plan_deadline(char **operand, size_t n, struct spot_err *err)
     spot_trace_release(&s.trace);
     spot_forecast_release(&s.forecast);
     spot_json_release(&s.json);
+    spot_price_release(&s.price);
+    spot_json_release(&s.price_json);
+    free(s.path);
     return rc;
 }
 

@@ -83,11 +83,12 @@ int64_t market_grid_mode(const struct market_grid *grid, const struct spot_marke
 double market_grid_late(const struct market_grid *grid, int64_t level)
 {
     const struct spot_market *m = grid->market;
-    const struct spot_market_place *p = &m->place[spot_market_refuge(m)];
-    const double ticks = ceil((double)level / grid->tick / p->speed +
+    const struct spot_market_step step = { SPOT_DEADLINE_ON_DEMAND, spot_market_refuge(m) };
+    const double ticks = ceil((double)level / grid->tick / m->place[step.place].speed +
                               m->restart_s[m->n_restart - 1] / m->tick_s - 1e-9);
 
-    return level ? ticks * (p->on_demand_usd_per_h + m->usd_per_h) * m->tick_s / 3600 : 0;
+    return level ? ticks * (spot_market_usd_per_h(m, step, 0) + m->usd_per_h) * m->tick_s / 3600
+                 : 0;
 }
 
 /* Where a tick leads that begins `age` ticks after a launch. */
@@ -162,15 +163,13 @@ static void expect(const struct market_grid *grid, double usd, const struct bran
     }
 }
 
-static double usd_of(const struct market_grid *grid, enum spot_deadline_mode mode, size_t place)
+static double usd_of(const struct market_grid *grid, enum spot_deadline_mode mode, size_t place,
+                     int64_t ticks)
 {
     const struct spot_market *m = grid->market;
-    const struct spot_market_place *p = &m->place[place];
-    const double usd = mode == SPOT_DEADLINE_SPOT        ? p->spot_usd_per_h
-                       : mode == SPOT_DEADLINE_ON_DEMAND ? p->on_demand_usd_per_h
-                                                         : 0;
+    const struct spot_market_step step = { mode, place };
 
-    return (usd + m->usd_per_h) * m->tick_s / 3600;
+    return (spot_market_usd_per_h(m, step, ticks) + m->usd_per_h) * m->tick_s / 3600;
 }
 
 static bool can(const struct market_grid *grid, const bool *has_spot, enum spot_deadline_mode mode,
@@ -207,7 +206,7 @@ static void launch(const struct market_grid *grid, const bool *has_spot, int64_t
                 continue;
             branch(grid, mode, k, FRESH, &b);
             to[i] = most_of(grid, mode, k, &b, ticks);
-            expect(grid, usd_of(grid, mode, k), &b, next, from, to[i],
+            expect(grid, usd_of(grid, mode, k, ticks), &b, next, from, to[i],
                    grid->buffer + (int64_t)i * grid->n_level);
         }
 }
@@ -257,10 +256,10 @@ static void relax_mode(const struct market_grid *grid, const struct held *held, 
 
         branch(grid, mode, place, held->age, &b);
         stay_to = most_of(grid, mode, place, &b, ticks);
-        expect(grid, usd_of(grid, mode, place), &b, next, from, stay_to, x);
+        expect(grid, usd_of(grid, mode, place, ticks), &b, next, from, stay_to, x);
         keep_less(x, 0, from, stay_to, (uint8_t)(3 * place + mode), value, action);
     }
-    expect(grid, usd_of(grid, SPOT_DEADLINE_IDLE, place), &still, next, from, idle_to, x);
+    expect(grid, usd_of(grid, SPOT_DEADLINE_IDLE, place, ticks), &still, next, from, idle_to, x);
     keep_less(x, 0, from, idle_to, (uint8_t)(3 * place), value, action);
     for (size_t i = 0; i < 2 * m->n_place; i++) {
         const enum spot_deadline_mode want = i % 2 ? SPOT_DEADLINE_ON_DEMAND : SPOT_DEADLINE_SPOT;

@@ -96,12 +96,29 @@ int spot_market_check(const struct spot_market *m, const struct spot_market_now 
     return 0;
 }
 
+double spot_market_usd_per_h(const struct spot_market *m, struct spot_market_step step,
+                             int64_t ticks)
+{
+    const struct spot_market_place *p = &m->place[step.place];
+    const bool is_spot = step.mode == SPOT_DEADLINE_SPOT;
+    const double *path = p->path[!is_spot];
+    int64_t at = m->path_ticks - ticks;
+
+    if (step.mode == SPOT_DEADLINE_IDLE)
+        return 0;
+    if (!path || !m->n_path)
+        return is_spot ? p->spot_usd_per_h : p->on_demand_usd_per_h;
+    at = at < 0 ? 0 : at < (int64_t)m->n_path ? at : (int64_t)m->n_path - 1;
+    return path[at];
+}
+
 double spot_market_take(const struct spot_market *m, struct spot_market_now *now,
                         struct spot_market_step step, double restart_s)
 {
     const struct spot_market_place *p = &m->place[step.place];
     const bool goes_on = step.mode == now->mode && step.place == now->place;
-    double usd = m->usd_per_h, done_s = m->tick_s;
+    double done_s = m->tick_s,
+           usd = m->usd_per_h + spot_market_usd_per_h(m, step, spot_market_ticks(m, now));
 
     now->elapsed_s += m->tick_s;
     if (step.mode == SPOT_DEADLINE_IDLE) {
@@ -116,7 +133,6 @@ double spot_market_take(const struct spot_market *m, struct spot_market_now *now
         now->pending =
             restart_s > begun_s + m->tick_s + SLACK_TICKS ? (goes_on ? now->pending : 0) + 1 : 0;
     }
-    usd += step.mode == SPOT_DEADLINE_SPOT ? p->spot_usd_per_h : p->on_demand_usd_per_h;
     usd *= m->tick_s / 3600;
     if (!goes_on && !now->is_new && p->region != m->place[now->place].region)
         usd += m->egress_usd;
