@@ -11,6 +11,7 @@
 #include "common/xalloc.h"
 #include "replay.h"
 #include "sim/price_sim.h"
+#include "trace/price_trace.h"
 #include "trace/region.h"
 
 static struct options {
@@ -20,7 +21,7 @@ static struct options {
     uint64_t starts, rest_days;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT, .policy = "all", .starts = 30, .rest_days = 5 };
 
-enum { TYPES_MAX = 256, OFFERS_MAX = 4096 };
+enum { TYPES_MAX = 256 };
 
 struct type {
     char *name;
@@ -58,24 +59,19 @@ static int on_type(const struct spot_csv_row *row, void *user, struct spot_err *
     return 0;
 }
 
-/* The offer of a row; n_offer: its type is not asked for, or there are too many. */
-static size_t find_offer(struct session *s, const char *zone, const char *type)
+/* A new offer; SIZE_MAX: its type is not asked for. */
+static size_t add_offer(struct session *s, const char *zone, const char *type)
 {
     const size_t n = s->history.n_offer;
     int region = (int)n;
     size_t rank = 0;
 
-    for (size_t k = n; k-- > 0;) {
-        const struct spot_price_offer *offer = &s->offer[k];
-
-        if (!strcmp(offer->zone, zone) && !strcmp(offer->type, type))
-            return k;
-        if (spot_region_is_same(offer->zone, zone))
-            region = offer->region;
-    }
+    for (size_t k = n; k-- > 0;)
+        if (spot_region_is_same(s->offer[k].zone, zone))
+            region = s->offer[k].region;
     while (rank < s->n_type && strcmp(s->type[rank].name, type) != 0)
         rank++;
-    if (rank == s->n_type || n == OFFERS_MAX)
+    if (rank == s->n_type)
         return SIZE_MAX;
     s->offer = spot_xgrow(s->offer, &s->cap_offer, n + 1, sizeof(*s->offer));
     s->offer[n] = (struct spot_price_offer){ .zone = spot_xstrdup(zone),
@@ -87,43 +83,60 @@ static size_t find_offer(struct session *s, const char *zone, const char *type)
     return s->history.n_offer++;
 }
 
-static int on_price(const struct spot_csv_row *row, void *user, struct spot_err *err)
+/* All changes of a series, if its type and region are asked for. */
+static void add_series(struct session *s, const struct spot_price_series *series)
 {
-    struct session *s = user;
-    const size_t length = spot_region_length(row->field[1]), n = s->history.n_change;
-    double time_s, usd_per_h;
+    const size_t length = spot_region_length(series->zone);
     size_t offer;
 
-    if (spot_csv_real(row, 0, 0, 1e11, &time_s, err) ||
-        spot_csv_real(row, 3, 1e-9, 1e6, &usd_per_h, err))
-        return -1;
-    if (row->field[4] && strcmp(row->field[4], "spot") != 0 &&
-        strcmp(row->field[4], "on_demand") != 0)
-        return spot_csv_fail(row, 4, err, "expected spot or on_demand, got '%.40s'", row->field[4]);
-    if ((row->field[4] && strcmp(row->field[4], "spot") != 0) ||
-        (o.region && (strlen(o.region) != length || strncmp(o.region, row->field[1], length) != 0)))
-        return 0;
-    offer = find_offer(s, row->field[1], row->field[2]);
-    if (offer == SIZE_MAX || time_s < o.midnight_s)
-        return 0;
-    s->change = spot_xgrow(s->change, &s->cap_change, n + 1, sizeof(*s->change));
-    s->change[n] = (struct spot_price_change){ time_s - o.midnight_s, usd_per_h, offer };
-    s->history.n_change++;
-    return 0;
+    if (!series->is_spot ||
+        (o.region && (strlen(o.region) != length || strncmp(o.region, series->zone, length) != 0)))
+        return;
+    offer = add_offer(s, series->zone, series->instance_type);
+    if (offer == SIZE_MAX)
+        return;
+    for (size_t i = 0; i < series->n; i++) {
+        const struct spot_price_at *at = &series->row[i];
+
+        if (at->time_s < o.midnight_s)
+            continue;
+        s->change =
+            spot_xgrow(s->change, &s->cap_change, s->history.n_change + 1, sizeof(*s->change));
+        s->change[s->history.n_change++] =
+            (struct spot_price_change){ at->time_s - o.midnight_s, at->usd_per_h, offer };
+    }
 }
 
-static int read_csv(const char *path, const char *const *want, size_t n_want,
-                    spot_csv_row_fn *on_row, struct session *s, struct spot_err *err)
+static int read_types(struct session *s, struct spot_err *err)
 {
+    static const char *const want[] = { "instance_type", "?gpus", "?speed" };
     const char *source;
-    FILE *in = spot_tool_open(path, &source, err);
+    FILE *in = spot_tool_open(o.catalogue, &source, err);
     int rc;
 
     if (!in)
         return -1;
-    rc = spot_csv_read(in, source, want, n_want, on_row, s, NULL, err);
+    rc = spot_csv_read(in, source, want, 3, on_type, s, NULL, err);
     if (in != stdin)
         fclose(in);
+    return rc;
+}
+
+static int read_prices(struct session *s, struct spot_err *err)
+{
+    struct spot_price_trace trace;
+    const char *source;
+    FILE *in = spot_tool_open(o.trace, &source, err);
+    int rc;
+
+    if (!in)
+        return -1;
+    rc = spot_price_trace_read(&trace, in, source, err);
+    if (in != stdin)
+        fclose(in);
+    for (size_t i = 0; !rc && i < trace.n_series; i++)
+        add_series(s, &trace.series[i]);
+    spot_price_trace_release(&trace);
     return rc;
 }
 
@@ -139,12 +152,7 @@ static int earlier(const void *a, const void *b)
 
 static int read_all(struct session *s, struct spot_err *err)
 {
-    static const char *const type[] = { "instance_type", "?gpus", "?speed" };
-    static const char *const price[] = { "time_s", "zone", "instance_type", "price_usd_per_h",
-                                         "?market" };
-
-    if (read_csv(o.catalogue, type, 3, on_type, s, err) ||
-        read_csv(o.trace, price, 5, on_price, s, err))
+    if (read_types(s, err) || read_prices(s, err))
         return -1;
     if (!s->history.n_change)
         return spot_err_set(err, SPOT_EDATA, "%s: no spot price of a type of %s%s%s", o.trace,
