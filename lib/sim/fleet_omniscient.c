@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The least cost of a fleet with the trace known. A state is how many run in each zone and on
- * demand; with a cold start of a tick at most, what answers depends on two states that follow each
- * other. For a price of a missed tick the cheapest path is a dynamic program, and price * (misses -
- * allowed) + cost of that path is below the cost of every fleet that misses no more than allowed:
- * the bound of the integer program's Lagrangian, not weaker than that of its relaxation. */
+/* The least cost of a fleet with the trace known. What answers in a tick of a zone is the least
+ * that ran in it and in the `cold` ticks before; so a state is, for each zone and on demand, the
+ * least of the last tick, of the last two, ... of the last `cold`: a row that never rises. For a
+ * price of a missed tick the cheapest path is a dynamic program, and price * (misses - allowed) +
+ * cost of that path is below the cost of every fleet that misses no more than allowed: the bound of
+ * the integer program's Lagrangian, not weaker than that of its relaxation. Exact for each price,
+ * whatever the cold start, as long as there are few states. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,87 +13,191 @@
 #include "common/xalloc.h"
 #include "sim/fleet_state.h"
 
-enum { STATES_MAX = 512, CELLS_MAX = 1 << 28, HALVINGS = 24 };
+enum { STEPS_MAX = 1 << 18, CELLS_MAX = 1 << 27, HALVINGS = 24, ROWS_MAX = 4096 };
+
+/* What a zone may have run of late. */
+struct zone {
+    int most;
+    size_t n_row;
+    int *row;     /* [n_row][cold], each never rising; the first has nothing */
+    size_t *next; /* [n_row][most + 1] the row after one more tick */
+};
 
 struct program {
     const struct spot_fleet_play *play;
-    size_t n_state;
-    int *in_zone;   /* [n_state][n_zone + 1], the last is on demand */
-    double *usd;    /* [n_state] a tick */
-    uint8_t *ready; /* [n_state][n_state] that answer: before, now */
-    uint16_t *from; /* [n_tick][n_state] */
-    size_t *path;   /* [n_tick] */
+    struct zone *zone; /* [n_zone + 1], the last is on demand */
+    size_t n_state, n_fleet;
+    int *fleet;      /* [n_fleet][n_zone + 1] that run in a tick */
+    double *usd;     /* [n_fleet] a tick */
+    uint32_t *next;  /* [n_state][n_fleet] the state after it */
+    uint16_t *ready; /* [n_state][n_fleet] that answer */
+    uint32_t *from;  /* [n_tick][n_state] state before * n_fleet + fleet */
+    size_t *path;    /* [n_tick] state before * n_fleet + fleet */
     double misses, cost;
 };
 
-static bool fits(const struct program *p, size_t state, size_t t)
+static bool fits(const struct program *p, size_t fleet, size_t t)
 {
     const size_t n = p->play->n_zone;
 
     for (size_t z = 0; z < n; z++)
-        if (p->in_zone[state * (n + 1) + z] > p->play->count[t * n + z])
+        if (p->fleet[fleet * (n + 1) + z] > p->play->count[t * n + z])
             return false;
     return true;
 }
 
-static void fill_states(struct program *p, const int *most)
+/* --- states --- */
+
+/* The row of least counts after a tick with `now`: `to` [cold]. */
+static void push(const int *row, size_t cold, int now, int *to)
+{
+    for (size_t j = 0; j < cold; j++)
+        to[j] = j && row[j - 1] < now ? row[j - 1] : now;
+}
+
+/* All rows of `cold` numbers up to most that never rise, by counting; false: too many. */
+static bool list_rows(struct zone *zone, size_t cold)
+{
+    size_t cap = 0;
+    int *row = spot_xcalloc(cold + 1, sizeof(*row));
+    size_t j = 0;
+
+    while (j < cold || !zone->n_row) {
+        zone->row = spot_xgrow(zone->row, &cap, (zone->n_row + 1) * (cold + 1), sizeof(int));
+        memcpy(zone->row + zone->n_row++ * cold, row, cold * sizeof(int));
+        if (zone->n_row > ROWS_MAX)
+            break;
+        for (j = cold; j-- > 0;) /* the last that may rise: below its neighbour */
+            if (row[j] < (j ? row[j - 1] : zone->most))
+                break;
+        if (j >= cold)
+            break;
+        row[j]++;
+        memset(row + j + 1, 0, (cold - j - 1) * sizeof(*row));
+    }
+    free(row);
+    return zone->n_row <= ROWS_MAX;
+}
+
+static void link_rows(struct zone *zone, size_t cold)
+{
+    const size_t wide = (size_t)zone->most + 1;
+    int *to = spot_xcalloc(cold + 1, sizeof(*to));
+
+    zone->next = spot_xcalloc(zone->n_row * wide, sizeof(*zone->next));
+    for (size_t i = 0; i < zone->n_row; i++)
+        for (size_t now = 0; now < wide; now++) {
+            size_t *next = &zone->next[i * wide + now];
+
+            push(zone->row + i * cold, cold, (int)now, to);
+            while (memcmp(zone->row + *next * cold, to, cold * sizeof(int)) != 0)
+                ++*next;
+        }
+    free(to);
+}
+
+static void fill_fleets(struct program *p)
 {
     const struct spot_fleet_play *play = p->play;
     const size_t n = play->n_zone;
 
-    for (size_t i = 0; i < p->n_state; i++) {
+    for (size_t i = 0; i < p->n_fleet; i++) {
         size_t rest = i;
 
         for (size_t z = 0; z <= n; z++) {
-            const int k = (int)(rest % (size_t)(most[z] + 1));
+            const size_t wide = (size_t)p->zone[z].most + 1;
+            const int k = (int)(rest % wide);
 
-            rest /= (size_t)(most[z] + 1);
-            p->in_zone[i * (n + 1) + z] = k;
+            rest /= wide;
+            p->fleet[i * (n + 1) + z] = k;
             p->usd[i] +=
                 k * (z < n ? play->usd_per_h[z] : play->on_demand_usd_per_h) * play->tick_s / 3600;
         }
     }
+}
+
+static void fill_steps(struct program *p)
+{
+    const size_t n = p->play->n_zone, cold = p->play->cold;
+
     for (size_t a = 0; a < p->n_state; a++)
-        for (size_t b = 0; b < p->n_state; b++) {
+        for (size_t f = 0; f < p->n_fleet; f++) {
+            size_t rest = a, stride = 1, next = 0;
             int ready = 0;
 
             for (size_t z = 0; z <= n; z++) {
-                const int before = p->in_zone[a * (n + 1) + z], now = p->in_zone[b * (n + 1) + z];
+                const struct zone *zone = &p->zone[z];
+                const size_t row = rest % zone->n_row;
+                const int now = p->fleet[f * (n + 1) + z];
+                const int least = cold ? zone->row[row * cold + cold - 1] : now;
 
-                ready += play->cold && before < now ? before : now;
+                rest /= zone->n_row;
+                ready += least < now ? least : now;
+                next += stride * zone->next[row * ((size_t)zone->most + 1) + (size_t)now];
+                stride *= zone->n_row;
             }
-            p->ready[a * p->n_state + b] = (uint8_t)ready;
+            p->ready[a * p->n_fleet + f] = (uint16_t)ready;
+            p->next[a * p->n_fleet + f] = (uint32_t)next;
         }
+}
+
+static int most_in(const struct spot_fleet_play *play, size_t z)
+{
+    int most = z < play->n_zone ? 0 : play->wanted;
+
+    for (size_t t = 0; z < play->n_zone && t < play->n_tick; t++)
+        if (play->count[t * play->n_zone + z] > most)
+            most = play->count[t * play->n_zone + z];
+    return most < play->wanted ? most : play->wanted;
 }
 
 static int prepare(struct program *p, struct spot_err *err)
 {
     const struct spot_fleet_play *play = p->play;
-    int most[SPOT_FLEET_ZONES_MAX + 1];
 
-    p->n_state = 1;
+    p->n_state = p->n_fleet = 1;
+    p->zone = spot_xcalloc(play->n_zone + 1, sizeof(*p->zone));
     for (size_t z = 0; z <= play->n_zone; z++) {
-        most[z] = z < play->n_zone ? 0 : play->wanted;
-        for (size_t t = 0; z < play->n_zone && t < play->n_tick; t++)
-            most[z] = play->count[t * play->n_zone + z] > most[z]
-                          ? play->count[t * play->n_zone + z]
-                          : most[z];
-        most[z] = most[z] < play->wanted ? most[z] : play->wanted;
-        p->n_state *= (size_t)most[z] + 1;
-        if (play->cold > 1 || p->n_state > STATES_MAX || p->n_state * play->n_tick > CELLS_MAX)
+        p->zone[z].most = most_in(play, z);
+        if (list_rows(&p->zone[z], play->cold)) {
+            p->n_state *= p->zone[z].n_row;
+            p->n_fleet *= (size_t)p->zone[z].most + 1;
+        }
+        if (p->zone[z].n_row > ROWS_MAX || p->n_state * p->n_fleet > STEPS_MAX ||
+            p->n_state * play->n_tick > CELLS_MAX)
             return spot_err_set(err, SPOT_EINFEASIBLE,
-                                "omniscient needs a cold start of one tick at most and %d fleets "
-                                "at most: fewer zones or replicas",
-                                STATES_MAX);
+                                "omniscient has more than %d steps to weigh in a tick with a cold "
+                                "start of %zu ticks: fewer zones or replicas, or a longer --tick",
+                                STEPS_MAX, play->cold);
+        link_rows(&p->zone[z], play->cold);
     }
-    p->in_zone = spot_xcalloc(p->n_state * (play->n_zone + 1), sizeof(int));
-    p->usd = spot_xcalloc(p->n_state, sizeof(double));
-    p->ready = spot_xcalloc(p->n_state * p->n_state, 1);
+    p->fleet = spot_xcalloc(p->n_fleet * (play->n_zone + 1), sizeof(int));
+    p->usd = spot_xcalloc(p->n_fleet, sizeof(double));
+    p->next = spot_xcalloc(p->n_state * p->n_fleet, sizeof(*p->next));
+    p->ready = spot_xcalloc(p->n_state * p->n_fleet, sizeof(*p->ready));
     p->from = spot_xcalloc(p->n_state * play->n_tick, sizeof(*p->from));
     p->path = spot_xcalloc(play->n_tick, sizeof(*p->path));
-    fill_states(p, most);
+    fill_fleets(p);
+    fill_steps(p);
     return 0;
 }
+
+static void close_program(struct program *p)
+{
+    for (size_t z = 0; z <= p->play->n_zone; z++) {
+        free(p->zone[z].row);
+        free(p->zone[z].next);
+    }
+    free(p->zone);
+    free(p->fleet);
+    free(p->usd);
+    free(p->next);
+    free(p->ready);
+    free(p->from);
+    free(p->path);
+}
+
+/* --- the program --- */
 
 /* Replicas that serve a tick's load. */
 static int least_at(const struct program *p, size_t t)
@@ -99,7 +205,7 @@ static int least_at(const struct program *p, size_t t)
     return p->play->load ? (int)ceil(p->play->load[t] - 1e-9) : p->play->wanted;
 }
 
-/* State 0 runs nothing: what was before the first tick. */
+/* State 0 has nothing: what was before the first tick. */
 static void walk_back(struct program *p, const double *best)
 {
     size_t at = 0;
@@ -108,13 +214,33 @@ static void walk_back(struct program *p, const double *best)
         at = best[i] < best[at] ? i : at;
     p->misses = p->cost = 0;
     for (size_t t = p->play->n_tick; t-- > 0;) {
-        const size_t before = p->from[t * p->n_state + at];
+        const size_t step = p->from[t * p->n_state + at];
 
-        p->path[t] = at;
-        p->cost += p->usd[at];
-        p->misses += p->ready[before * p->n_state + at] < least_at(p, t);
-        at = before;
+        p->path[t] = step;
+        p->cost += p->usd[step % p->n_fleet];
+        p->misses += p->ready[step] < least_at(p, t);
+        at = step / p->n_fleet;
     }
+}
+
+/* Every fleet of a tick from every state. */
+static void relax(struct program *p, size_t t, double price, const double *best, double *next)
+{
+    const int least = least_at(p, t);
+    uint32_t *from = p->from + t * p->n_state;
+
+    for (size_t b = 0; b < p->n_state; b++)
+        next[b] = HUGE_VAL;
+    for (size_t f = 0; f < p->n_fleet; f++)
+        for (size_t a = 0; fits(p, f, t) && a < p->n_state; a++) {
+            const size_t step = a * p->n_fleet + f, b = p->next[step];
+            const double usd = best[a] + p->usd[f] + (p->ready[step] >= least ? 0 : price);
+
+            if (usd < next[b]) {
+                next[b] = usd;
+                from[b] = (uint32_t)step;
+            }
+        }
 }
 
 /* The cheapest path where a missed tick costs `price`. */
@@ -126,20 +252,9 @@ static void solve(struct program *p, double price)
     for (size_t i = 1; i < n; i++)
         best[i] = HUGE_VAL;
     for (size_t t = 0; t < p->play->n_tick; t++) {
-        const int least = least_at(p, t);
         double *old = best;
 
-        for (size_t b = 0; b < n; b++) {
-            next[b] = HUGE_VAL;
-            for (size_t a = 0; fits(p, b, t) && a < n; a++) {
-                const double usd = best[a] + p->usd[b] + (p->ready[a * n + b] >= least ? 0 : price);
-
-                if (usd < next[b]) {
-                    next[b] = usd;
-                    p->from[t * n + b] = (uint16_t)a;
-                }
-            }
-        }
+        relax(p, t, price, best, next);
         best = next;
         next = old;
     }
@@ -147,30 +262,49 @@ static void solve(struct program *p, double price)
     free(both);
 }
 
+/* What a fleet answers with, spot and on demand apart. */
+static void answer(const struct program *p, size_t step, struct spot_fleet_step *s)
+{
+    const size_t n = p->play->n_zone, cold = p->play->cold;
+    const int *now = p->fleet + step % p->n_fleet * (n + 1);
+    size_t rest = step / p->n_fleet;
+
+    for (size_t z = 0; z <= n; z++) {
+        const struct zone *zone = &p->zone[z];
+        const int least = cold ? zone->row[rest % zone->n_row * cold + cold - 1] : now[z];
+
+        rest /= zone->n_row;
+        *(z < n ? &s->spot_ready : &s->on_demand_ready) += least < now[z] ? least : now[z];
+        *(z < n ? &s->spot : &s->on_demand) += now[z];
+    }
+}
+
+static void count_launches(struct spot_fleet_result *r, const int *old, const int *now, size_t n)
+{
+    for (size_t z = 0; z <= n; z++)
+        if (now[z] > old[z])
+            *(z < n ? &r->spot_launches : &r->on_demand_launches) += (size_t)(now[z] - old[z]);
+}
+
 static void report(const struct program *p, struct spot_fleet_result *r,
                    struct spot_fleet_step *step, int32_t *in_zone)
 {
     const struct spot_fleet_play *play = p->play;
     const size_t n = play->n_zone;
-    const int *old = p->in_zone; /* nothing */
+    const int *old = p->fleet; /* nothing */
     double backlog = 0;
 
     for (size_t t = 0; t < play->n_tick; t++) {
-        const int *now = p->in_zone + p->path[t] * (n + 1);
-        struct spot_fleet_step s = { .on_demand = now[n], .usd = p->usd[p->path[t]] };
-        double load = play->load ? play->load[t] : play->wanted, short_of;
+        const size_t fleet = p->path[t] % p->n_fleet;
+        const int *now = p->fleet + fleet * (n + 1);
+        struct spot_fleet_step s = { .usd = p->usd[fleet] };
+        double short_of = play->load ? play->load[t] : play->wanted;
 
-        for (size_t z = 0; z <= n; z++) {
-            const int ready = play->cold && old[z] < now[z] ? old[z] : now[z];
-
-            *(z < n ? &s.spot_ready : &s.on_demand_ready) += ready;
-            s.spot += z < n ? now[z] : 0;
-            if (z < n && in_zone)
-                in_zone[t * n + z] = now[z];
-            if (now[z] > old[z])
-                *(z < n ? &r->spot_launches : &r->on_demand_launches) += (size_t)(now[z] - old[z]);
-        }
-        short_of = load - s.spot_ready - s.on_demand_ready;
+        answer(p, p->path[t], &s);
+        for (size_t z = 0; in_zone && z < n; z++)
+            in_zone[t * n + z] = now[z];
+        count_launches(r, old, now, n);
+        short_of -= s.spot_ready + s.on_demand_ready;
         r->availability += short_of <= 0;
         r->unserved_share += fmax(0, short_of);
         backlog = fmax(0, backlog + short_of);
@@ -210,10 +344,6 @@ int spot_fleet_omniscient(const struct spot_fleet_play *play, struct spot_fleet_
         solve(&p, high);
         report(&p, result, step, in_zone);
     }
-    free(p.in_zone);
-    free(p.usd);
-    free(p.ready);
-    free(p.from);
-    free(p.path);
+    close_program(&p);
     return rc;
 }

@@ -242,6 +242,80 @@ START_TEST(nobody_beats_the_omniscient_bound)
 }
 END_TEST
 
+/* Each fleet of a zone and on demand over few ticks: the least cost for so many misses. */
+static void try_all(const struct spot_fleet_play *play, double *least)
+{
+    enum { N = 5, WAYS = 9 }; /* 0..2 of each */
+    int code[N] = { 0 };
+
+    for (size_t i = 0; i <= N; i++)
+        least[i] = HUGE_VAL;
+    for (size_t k = 0; k < (size_t)(WAYS * WAYS * WAYS * WAYS * WAYS); k++) {
+        double usd = 0;
+        size_t misses = 0, rest = k;
+        bool is_there = true;
+
+        for (size_t t = 0; t < N; t++, rest /= WAYS) {
+            int ready[2];
+
+            code[t] = (int)(rest % WAYS);
+            is_there = is_there && code[t] % 3 <= play->count[t];
+            usd += (code[t] % 3 * 0.918 + code[t] / 3 * 3.06) * play->tick_s / 3600;
+            ready[0] = code[t] % 3;
+            ready[1] = code[t] / 3;
+            for (size_t back = 1; back <= play->cold; back++) {
+                const int then = t < back ? 0 : code[t - back];
+
+                ready[0] = then % 3 < ready[0] ? then % 3 : ready[0];
+                ready[1] = then / 3 < ready[1] ? then / 3 : ready[1];
+            }
+            misses += ready[0] + ready[1] < play->wanted;
+        }
+        if (is_there)
+            least[misses] = fmin(least[misses], usd);
+    }
+}
+
+START_TEST(cold_starts_of_several_ticks_are_as_by_trying_all)
+{
+    for (uint64_t seed = 0; seed < 16; seed++) {
+        int32_t rooms[5];
+        struct spot_fleet_play play = play_of(rooms, 1, 5, 2);
+        struct spot_fleet_result r;
+        double least[6], best = HUGE_VAL, proven = 0;
+        struct spot_rng rng;
+        size_t allowed;
+
+        spot_rng_init(&rng, seed, 0);
+        for (size_t t = 0; t < 5; t++)
+            rooms[t] = (int32_t)spot_rng_below(&rng, 3);
+        play.cold = seed % 4;
+        allowed = play.cold + seed / 4 % 2;
+        play.availability = 1 - ((double)allowed + 0.5) / 5;
+        try_all(&play, least);
+        for (size_t i = 0; i <= allowed; i++)
+            best = fmin(best, least[i]);
+        /* the best price of a miss, among those at which two answers are as good */
+        for (size_t a = 0; a <= 5; a++)
+            for (size_t b = a + 1; b <= 5; b++) {
+                const double price = (least[a] - least[b]) / (double)(b - a);
+                double low = HUGE_VAL;
+
+                if (!(price >= 0 && isfinite(price)))
+                    continue;
+                for (size_t i = 0; i <= 5; i++)
+                    low = fmin(low, least[i] + price * ((double)i - (double)allowed));
+                proven = fmax(proven, low);
+            }
+        r = run(&play, SPOT_FLEET_OMNISCIENT);
+        ck_assert_double_ge(r.availability, play.availability);
+        ck_assert_double_ge(r.usd, best - 1e-9);
+        ck_assert_double_le(r.bound_usd, best + 1e-9);
+        ck_assert_double_eq_tol(r.bound_usd, proven, 1e-3 * (0.1 + proven));
+    }
+}
+END_TEST
+
 /* A load of 2.5 replicas, 3 asked for: the first tick is cold, its load waits and drains by half a
  * replica a tick. */
 START_TEST(a_load_that_waits_drains_as_by_hand)
@@ -319,6 +393,7 @@ int main(void)
     tcase_add_test(tc, published_placement_starves);
     tcase_add_test(tc, no_policy_sees_the_future);
     tcase_add_test(tc, nobody_beats_the_omniscient_bound);
+    tcase_add_test(tc, cold_starts_of_several_ticks_are_as_by_trying_all);
     tcase_add_test(tc, a_load_that_waits_drains_as_by_hand);
     tcase_add_test(tc, loads_that_vary_are_not_foreseen_and_the_bound_holds);
     return run_suite("fleet_sim", tc);
