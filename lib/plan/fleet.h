@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_FLEET_TYPES_MAX = 10000, SPOT_FLEET_BUCKETS_MAX = 4096, SPOT_FLEET_SLICES_MAX = 1000 };
+enum { SPOT_FLEET_TYPES_MAX = 10000, SPOT_FLEET_SLICES_MAX = 1000 };
 
 struct spot_fleet_offer {
     const char *name;

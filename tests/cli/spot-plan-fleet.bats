@@ -56,7 +56,9 @@ fleet() { spot-plan fleet --kind serve --catalogue "${c:-examples/fleet/melange.
     run -2 fleet --slices 3
     run -2 fleet --policy melange
     run -2 fleet --rho 1.5
-    { echo instance_type,on_demand_usd_per_h; seq 10000 | sed 's/.*/t&,1/'; } >"$T/c"
+    { echo instance_type,on_demand_usd_per_h; echo A10G,1.01; seq 9999 | sed 's/.*/t&,1/'; } >"$T/c"
+    c=$T/c fleet | jq -e '.buy == [{zone: "", instance_type: "A10G", market: "on-demand", count: 14}]'
+    echo t0,1 >>"$T/c"
     c=$T/c run -3 --separate-stderr fleet
     [[ "$stderr" == *'more than 10000 offers'* ]]
 }

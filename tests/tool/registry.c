@@ -9,6 +9,7 @@
 #include "checkpoint/generation.h"
 #include "host/state_bucket.h"
 #include "model/cluster_doc.h"
+#include "model/demand_doc.h"
 #include "model/event.h"
 #include "model/forecast_doc.h"
 #include "model/job_doc.h"
@@ -50,6 +51,19 @@ static int check_forecast(const char *text, size_t n, struct spot_err *err)
     return rc;
 }
 
+static int check_demand(const char *text, size_t n, struct spot_err *err)
+{
+    struct spot_json_doc json = { 0 };
+    struct spot_demand_doc demand = { 0 };
+    int rc = spot_json_parse(&json, text, n, "demand", err);
+
+    if (!rc)
+        rc = spot_demand_read(&json, &demand, err);
+    spot_demand_release(&demand);
+    spot_json_release(&json);
+    return rc;
+}
+
 static int check_price(const char *text, size_t n, struct spot_err *err)
 {
     struct spot_price_doc price = { 0 };
@@ -79,8 +93,8 @@ static int check_event(const char *text, size_t n, struct spot_err *err)
 const struct spot_document spot_registry[] = {
     { "forecast", 1, "JSON", "`spot-predict`", "`spot-plan`", "forecast", spot_forecast_part,
       check_forecast },
-    { "price", 1, "JSON", "`spot-predict --kind price`", "`spot-plan fleet`", "price",
-      spot_price_part, check_price },
+    { "price", 1, "JSON", "`spot-predict --kind price`", "`spot-plan fleet`, `spot-plan deadline`",
+      "price", spot_price_part, check_price },
     { "job", 1, "JSON", "you; `spot-run profile`; `examples/jobs`",
       "`spot-plan`, `spot-replay train`, `serve`", "job", spot_job_part, check_job_doc },
     { "plan", 1, "JSON", "`spot-plan train`, `serve`, `fleet`, `deadline`, `share`",
@@ -106,7 +120,8 @@ const struct spot_document spot_registry[] = {
     { "describe", 1, "JSON, CSV, table", "`spot-replay describe`", "you", "describe", NULL, NULL },
     { "load", 1, "JSON, CSV, table", "`spot-replay describe --kind load`", "you", "describe", NULL,
       NULL },
-    { "demand", 1, "JSON", "you", "`spot-plan fleet`", "demand", NULL, NULL },
+    { "demand", 1, "JSON", "you", "`spot-plan fleet`, `spot-replay fleet`", "demand", NULL,
+      check_demand },
     { "throughput", 1, "JSON", "`spot-replay import --from gavel`; you",
       "`spot-plan share`, `spot-replay share`", "share", spot_job_rates_part, check_job_rates },
     { "stream", 1, "JSON", "`spot-migrate pack`", "`spot-migrate unpack`, `list`", "stream",

@@ -9,6 +9,7 @@
 #include "cli/tool.h"
 #include "common/json.h"
 #include "common/prov.h"
+#include "model/demand_doc.h"
 #include "model/price_doc.h"
 #include "plan/fleet.h"
 #include "plan/fleet_risk.h"
@@ -41,12 +42,12 @@ struct plan_fleet_buy {
 struct plan_fleet {
     const struct plan_fleet_options *o;
     struct spot_json_doc json, current, price_json;
+    struct spot_demand_doc doc;  /* of json */
     struct spot_price_doc price; /* of --prices; no series without */
     bool *is_priced;             /* [price.n_series] an offer takes it */
     struct spot_fleet_demand demand;
     const char **bucket;
-    double *rate_per_s, *per_s;          /* [n_bucket], [n_bucket][n_offer] */
-    double *prompt_token, *output_token; /* [n_bucket], 0: not said */
+    double *rate_per_s, *per_s; /* [n_bucket], [n_bucket][n_offer] */
     struct plan_fleet_offer *offer;
     struct spot_fleet_offer *priced;
     size_t cap_offer, cap_priced;

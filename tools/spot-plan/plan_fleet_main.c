@@ -63,8 +63,6 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
         return -1;
     if (!*row->field[TYPE])
         return spot_csv_fail(row, TYPE, err, "expected a name");
-    if (s->demand.n_offer + 2 > SPOT_FLEET_TYPES_MAX)
-        return spot_csv_fail(row, TYPE, err, "more than %d offers", SPOT_FLEET_TYPES_MAX);
     if (!plan_fleet_is_allowed(&o, zone, row->field[TYPE]))
         return 0;
     for (size_t k = SPOT_USD; k <= ON_DEMAND_USD; k++) {
@@ -75,6 +73,8 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
             continue;
         if (spot_csv_real(row, k, 0, 1e6, &usd_per_h, err))
             return -1;
+        if (s->demand.n_offer == SPOT_FLEET_TYPES_MAX)
+            return spot_csv_fail(row, TYPE, err, "more than %d offers", SPOT_FLEET_TYPES_MAX);
         expected = plan_fleet_price(s, zone, row->field[TYPE], is_spot);
         add_offer(s, row, is_spot, expected >= 0 ? expected : usd_per_h, quota);
     }
@@ -103,85 +103,30 @@ static int read_catalogue(struct plan_fleet *s, struct spot_err *err)
     return rc;
 }
 
-static int read_speeds(struct plan_fleet *s, const struct spot_json_value *bucket, const char *at,
-                       size_t b, struct spot_err *err)
-{
-    const struct spot_json_value *per_s, *value;
-    char pointer[192];
-    const char *type;
-    const size_t n = s->demand.n_offer;
-
-    if (spot_json_object(&s->json, bucket, at, "per_s", true, &per_s, err))
-        return -1;
-    spot_json_object_foreach(per_s, type, value)
-    {
-        const double x = spot_json_number(value);
-
-        snprintf(pointer, sizeof(pointer), "%s/per_s/%.100s", at, type);
-        if (!spot_json_is_number(value) || !(x >= 0 && x <= 1e9))
-            return spot_json_fail(&s->json, pointer, err,
-                                  "expected requests per second, 0 for a type that cannot");
-        for (size_t g = 0; g < n; g++)
-            if (!strcmp(s->offer[g].type, type))
-                s->per_s[b * n + g] = x;
-    }
-    return 0;
-}
-
-/* 0: not said, or nothing a size can be. */
-static double size_of(const struct spot_json_value *bucket, const char *key)
-{
-    const struct spot_json_value *value = spot_json_get(bucket, key);
-
-    return spot_json_is_number(value) ? fmax(0, spot_json_number(value)) : 0;
-}
-
-static int read_bucket(struct plan_fleet *s, const struct spot_json_value *bucket, size_t b,
-                       struct spot_err *err)
-{
-    const struct spot_json_value *rate = spot_json_get(bucket, "rate_per_s");
-    char at[64];
-
-    snprintf(at, sizeof(at), "/buckets/%zu", b);
-    if (!spot_json_is_number(rate) ||
-        !(spot_json_number(rate) >= 0 && spot_json_number(rate) <= 1e9))
-        return spot_json_fail(&s->json, at, err,
-                              "expected an object with rate_per_s, 0 to 1e9, and per_s");
-    s->rate_per_s[b] = spot_json_number(rate);
-    s->bucket[b] = spot_json_text(spot_json_get(bucket, "name"));
-    s->prompt_token[b] = size_of(bucket, "prompt_tokens");
-    s->output_token[b] = size_of(bucket, "output_tokens");
-    return read_speeds(s, bucket, at, b, err);
-}
-
 static int read_load(struct plan_fleet *s, struct spot_err *err)
 {
-    const struct spot_json_value *list;
+    const size_t n_offer = s->demand.n_offer;
     size_t n;
 
-    if (spot_json_load_path(&s->json, o.load, err) ||
-        spot_json_expect_schema(&s->json, "spot.demand", 1, err) ||
-        spot_json_array(&s->json, s->json.root, "", "buckets", true, SPOT_FLEET_BUCKETS_MAX, &list,
-                        err))
+    if (spot_json_load_path(&s->json, o.load, err) || spot_demand_read(&s->json, &s->doc, err))
         return -1;
-    s->demand.n_bucket = n = spot_json_array_size(list);
-    if (!n)
-        return spot_json_fail(&s->json, "/buckets", err, "has none");
-    if (n * s->demand.n_offer > 1 << 20)
+    s->demand.n_bucket = n = s->doc.n_bucket;
+    if (n * n_offer > 1 << 20)
         return spot_json_fail(&s->json, "/buckets", err, "%zu times %zu offers are more than %d", n,
-                              s->demand.n_offer, 1 << 20);
+                              n_offer, 1 << 20);
     spot_prov_add(&s->prov, s->json.source, s->json.hash);
     s->bucket = spot_xcalloc(n, sizeof(*s->bucket));
     s->rate_per_s = spot_xcalloc(n, sizeof(double));
-    s->per_s = spot_xcalloc(n * s->demand.n_offer, sizeof(double));
-    s->prompt_token = spot_xcalloc(n, sizeof(double));
-    s->output_token = spot_xcalloc(n, sizeof(double));
+    s->per_s = spot_xcalloc(n * n_offer, sizeof(double));
     s->demand.bucket = s->bucket;
     s->demand.rate_per_s = s->rate_per_s;
     s->demand.per_s = s->per_s;
-    for (size_t b = 0; b < n; b++)
-        if (read_bucket(s, spot_json_entry(list, b), b, err))
-            return -1;
+    for (size_t b = 0; b < n; b++) {
+        s->bucket[b] = s->doc.bucket[b].name;
+        s->rate_per_s[b] = s->doc.bucket[b].rate_per_s;
+        for (size_t g = 0; g < n_offer; g++)
+            s->per_s[b * n_offer + g] = spot_demand_per_s(&s->doc.bucket[b], s->offer[g].type);
+    }
     return 0;
 }
 
@@ -539,8 +484,7 @@ static int serve(struct spot_err *err)
     free(s.bucket);
     free(s.rate_per_s);
     free(s.per_s);
-    free(s.prompt_token);
-    free(s.output_token);
+    spot_demand_release(&s.doc);
     free(s.held);
     free(s.why);
     plan_fleet_release_prices(&s);

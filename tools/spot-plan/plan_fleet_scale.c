@@ -11,24 +11,6 @@
 
 enum { BUYS_MAX = 100000 };
 
-/* The bucket whose sizes are nearest in logarithms; those that name none take any. */
-static size_t nearest(const struct plan_fleet *s, double prompt, double output)
-{
-    double least = HUGE_VAL;
-    size_t best = 0;
-
-    for (size_t b = 0; b < s->demand.n_bucket; b++) {
-        const double x = s->prompt_token[b] > 0 ? log(prompt / s->prompt_token[b]) : 0;
-        const double y = s->output_token[b] > 0 ? log(output / s->output_token[b]) : 0;
-
-        if (x * x + y * y < least) {
-            least = x * x + y * y;
-            best = b;
-        }
-    }
-    return best;
-}
-
 int plan_fleet_read_requests(struct plan_fleet *s, struct spot_err *err)
 {
     struct spot_load load = { 0 };
@@ -42,7 +24,7 @@ int plan_fleet_read_requests(struct plan_fleet *s, struct spot_err *err)
     s->time_s = s->o->time_s >= 0 ? s->o->time_s : load.time_s[load.n - 1];
     from_s = s->time_s - s->o->window_s;
     for (size_t b = 0; b < s->demand.n_bucket; b++) {
-        has_sizes |= s->prompt_token[b] > 0 || s->output_token[b] > 0;
+        has_sizes |= s->doc.bucket[b].prompt_token > 0 || s->doc.bucket[b].output_token > 0;
         sum += s->rate_per_s[b];
         if (has_sizes)
             s->rate_per_s[b] = 0;
@@ -54,8 +36,8 @@ int plan_fleet_read_requests(struct plan_fleet *s, struct spot_err *err)
             continue;
         n++;
         if (has_sizes)
-            s->rate_per_s[nearest(s, load.prompt_token[i], load.output_token[i])] +=
-                1 / s->o->window_s;
+            s->rate_per_s[spot_demand_nearest(&s->doc, load.prompt_token[i],
+                                              load.output_token[i])] += 1 / s->o->window_s;
     }
     for (size_t b = 0; !has_sizes && sum > 0 && b < s->demand.n_bucket; b++)
         s->rate_per_s[b] *= (double)n / s->o->window_s / sum;

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* demand_doc.h - spot.demand/1: requests in buckets of one size, and how many of each an instance
+ * type answers in a second. */
+#ifndef SPOT_MODEL_DEMAND_DOC_H
+#define SPOT_MODEL_DEMAND_DOC_H
+
+#include <stddef.h>
+
+#include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_DEMAND_BUCKETS_MAX = 4096 };
+
+struct spot_demand_bucket {
+    const char *name; /* NULL: none; borrowed */
+    double rate_per_s;
+    double prompt_token, output_token; /* sizes it stands for; 0: any */
+    const struct spot_json_value *per_s;
+};
+
+struct spot_demand_doc {
+    struct spot_demand_bucket *bucket; /* [n_bucket], n_bucket >= 1 */
+    size_t n_bucket;
+};
+
+/* Fill *out from a loaded document, which must outlive it. Returns 0, or -1 with *err (SPOT_EDATA:
+ * the place of what is wrong). Release it either way. */
+int spot_demand_read(const struct spot_json_doc *doc, struct spot_demand_doc *out,
+                     struct spot_err *err);
+void spot_demand_release(struct spot_demand_doc *doc);
+
+/* Requests/s of a bucket that one instance of the type answers; 0: it cannot, or is not named. */
+double spot_demand_per_s(const struct spot_demand_bucket *bucket, const char *instance_type);
+
+/* The bucket whose sizes are nearest in logarithms; those that name none take any. */
+size_t spot_demand_nearest(const struct spot_demand_doc *doc, double prompt, double output);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_DEMAND_DOC_H */
