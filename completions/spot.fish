@@ -216,6 +216,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l elapsed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l now -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l at -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l catalogue -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l prices -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l trace -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l zone -r
@@ -517,6 +518,9 @@ complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l spot-usd-per-h
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l on-demand-usd-per-h -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l load -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l per-replica -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l demand -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l catalogue -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l unserved -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l rho -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l window -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l up -r

@@ -48,9 +48,10 @@ replay() { spot-replay fleet --trace "$T/t.csv" "$@"; }
     run -2 spot-replay fleet
     run -2 replay --policy best
     run -2 replay --n 0
-    run -1 --separate-stderr replay --policy omniscient --cold-start 1h
-    [[ "$stderr" == *'cold start of one tick at most'* ]]
-    run -0 --separate-stderr replay --cold-start 1h
+    replay --policy omniscient --availability 0.9 --cold-start 15m | awk -F, 'NR == 2 { exit !($2 >= 0.9) }'
+    run -1 --separate-stderr replay --policy omniscient --cold-start 5h
+    [[ "$stderr" == *'cold start of 60 ticks'* ]]
+    run -0 --separate-stderr replay --cold-start 5h
     [[ "$stderr" == *'left out: omniscient'* && "$output" != *omniscient* ]]
     run -3 --separate-stderr spot-replay fleet --trace <(printf 'time_s,available\n0,x\n')
     [[ "$stderr" == *:2:3:* ]]
@@ -65,4 +66,46 @@ replay() { spot-replay fleet --trace "$T/t.csv" "$@"; }
     replay --load "$T/l" --per-replica .06 --policy spot --steps | awk -F, 'NR > 1 && $3 + $5 > most { most = $3 + $5 } END { exit !(most > 2) }'
     run -2 --separate-stderr replay --load "$T/l"
     run -2 replay --load "$T/l" --per-replica 1e-6
+}
+
+mixed() {
+    { echo time_s,zone,instance_type,available
+      for i in $(seq 0 199); do for z in 1 2; do echo "$((i * 300)),us-east-1$z,small,$((i / (5 * z) % 4))"; done; echo "$((i * 300)),us-east-12,large,$((i / 9 % 2))"; done; } >"$T/m.csv"
+    printf 'instance_type,spot_usd_per_h,on_demand_usd_per_h,zone\nsmall,.3,1,\nlarge,1,3.2,\nsmall,.25,,us-east-12\n' >"$T/c"
+    jq -n '{schema: "spot.demand/1", buckets: [{name: "short", rate_per_s: 1, prompt_tokens: 100, per_s: {small: 1, large: 4}},
+        {name: "long", rate_per_s: 1, prompt_tokens: 4000, per_s: {small: 0.1, large: 1}}]}' >"$T/d"
+    { echo time_s,prompt_tokens,output_tokens; for i in $(seq 0 2999); do echo "$((i / (2 + i / 750 % 2))),$((i % 9 ? 90 : 3000)),50"; done | sort -t, -n; } >"$T/l"
+    spot-replay fleet --trace "$T/m.csv" --load "$T/l" --demand "$T/d" --catalogue "$T/c" --unserved .02 "$@"
+}
+
+@test "types are mixed beside each alone, with the least that any fleet pays for as much" {
+    mixed >"$T/out"
+    [ "$(head -1 "$T/out")" = policy,availability,cost_ratio,usd,unserved_share,on_demand_share,preempted,bound_usd,to_bound ]
+    for p in on-demand on-demand:small on-demand:large on-demand-peak spothedge:small spothedge:large spot spot:large; do grep -q "^$p," "$T/out"; done
+    ! grep -q '^spothedge,' "$T/out"
+    awk -F, 'NR > 1 { usd[$1] = $4; left[$1] = $5; if ($9 < 1 - 1e-6) bad = 1 }
+        END { exit !(!bad && left["spot"] < .05 && usd["spot"] < usd["on-demand"] && usd["spot"] < usd["spothedge:small"] && usd["omniscient"] < usd["spot"]) }' "$T/out"
+}
+
+@test "steps of mixed types add up, and the fleet is drawn by type" {
+    usd=$(mixed --policy spot --steps | awk -F, '$1 == "spot" { usd += $7; bad += $6 > 0 } END { printf "%.3f %.4f", usd, 1 - bad / 200 }')
+    [ "$(mixed --policy spot | awk -F, '$1 == "spot" { printf "%.3f %.4f", $4, $2 }')" = "$usd" ]
+    mixed --policy spot --plot "$T/p.gp" >/dev/null
+    grep -q 'large us-east-12' "$T/p.gp" && grep -q 'small on demand' "$T/p.gp"
+}
+
+@test "mixed types that cannot be are refused" {
+    run -2 spot-replay fleet --trace "$T/t.csv" --load "$T/l" --demand "$T/d"
+    run -2 --separate-stderr mixed --policy even-spread
+    [[ "$stderr" == *on-demand-peak* ]]
+    mixed --policy on-demand >/dev/null
+    refuse() { run "-$1" --separate-stderr spot-replay fleet --trace "$T/m.csv" --load "$T/l" --demand "${3:-$T/d}" --catalogue "${4:-$T/c}"; [[ "$stderr" == *"$2"* ]]; }
+    jq '.buckets[1].per_s = {small: 0, large: 0}' "$T/d" >"$T/none"
+    refuse 1 'bucket 1, long' "$T/none"
+    sed '/large/d' "$T/c" >"$T/few"
+    refuse 3 "no spot price of 'large'" "$T/d" "$T/few"
+    sed 's/3.2/-3/' "$T/c" >"$T/bad"
+    refuse 3 :3:9: "$T/d" "$T/bad"
+    jq '.buckets[0].per_s.small = "x"' "$T/d" >"$T/bad"
+    refuse 3 /buckets/0/per_s/small "$T/bad"
 }

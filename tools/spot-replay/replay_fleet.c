@@ -5,34 +5,24 @@
 #include <string.h>
 
 #include "cli/plot.h"
-#include "cli/table.h"
-#include "cli/tool.h"
 #include "common/out.h"
 #include "common/xalloc.h"
-#include "plan/fleet_scale.h"
 #include "replay.h"
+#include "replay_fleet.h"
 #include "sim/fleet_sim.h"
-#include "trace/load_trace.h"
-#include "trace/trace.h"
 
-static struct options {
-    struct spot_tool_common common;
-    const char *trace, *policy, *plot, *load;
-    uint64_t n;
-    double per_replica, rho, window_s, up_s, down_s;
-    double cold_s, tick_s, availability, spot_usd_per_h, on_demand_usd_per_h;
-    bool steps;
-} o = { .common = SPOT_TOOL_COMMON_DEFAULT,
-        .policy = "all",
-        .n = 1,
-        .rho = 0.9,
-        .window_s = 60,
-        .up_s = 300,
-        .down_s = 1200,
-        .cold_s = -1,
-        .availability = 0.9995,
-        .spot_usd_per_h = 0.918,
-        .on_demand_usd_per_h = 3.06 };
+static struct replay_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
+                                         .policy = "all",
+                                         .n = 1,
+                                         .rho = 0.9,
+                                         .window_s = 60,
+                                         .up_s = 300,
+                                         .down_s = 1200,
+                                         .cold_s = -1,
+                                         .availability = 0.9995,
+                                         .unserved = 0.01,
+                                         .spot_usd_per_h = 0.918,
+                                         .on_demand_usd_per_h = 3.06 };
 
 struct played {
     enum spot_fleet_policy policy;
@@ -136,65 +126,31 @@ static int read_trace(struct session *s, struct spot_err *err)
     return 0;
 }
 
-/* Requests of the load up to a time, which begins anew when it is over. */
-static double requests_until(const struct spot_load *load, double length_s, double time_s)
-{
-    const double rounds = floor(time_s / length_s),
-                 at_s = load->time_s[0] + time_s - rounds * length_s;
-    size_t low = 0, high = load->n;
-
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-
-        *(load->time_s[middle] < at_s ? &low : &high) =
-            load->time_s[middle] < at_s ? middle + 1 : middle;
-    }
-    return rounds * (double)load->n + (double)low;
-}
-
 /* The load of each tick in replicas, and what an autoscaler that saw the last window asks for. */
 static int follow_load(struct session *s, struct spot_err *err)
 {
     const size_t n_tick = s->play.n_tick;
-    const double per_tick = o.per_replica * o.tick_s;
-    struct spot_fleet_scale scale = { 0 };
     struct spot_load load = { 0 };
-    double length_s;
-    int32_t held = 0, most = 1;
+    struct replay_work work;
+    double *seen;
 
     if (spot_load_read_path(&load, o.load, 0, err))
         return -1;
-    length_s = load.time_s[load.n - 1] - load.time_s[0];
-    length_s = fmax(o.tick_s, length_s * (1 + 1 / fmax(1, (double)load.n - 1)));
-    s->came = spot_xcalloc(n_tick, sizeof(*s->came));
+    s->came = spot_xcalloc(2 * n_tick, sizeof(*s->came));
+    seen = s->came + n_tick;
     s->asked = spot_xcalloc(n_tick, sizeof(*s->asked));
-    for (size_t t = 0; t < n_tick; t++) {
-        const double now_s = (double)t * o.tick_s;
-        const double window_s = t ? fmin(o.window_s, now_s) : o.tick_s;
-        const double until = t ? now_s : o.tick_s; /* of the first tick nothing is known */
-        const double seen = requests_until(&load, length_s, until) -
-                            requests_until(&load, length_s, until - window_s);
-        const int32_t want = (int32_t)ceil(seen / window_s / o.per_replica / o.rho - 1e-9);
-        const enum spot_fleet_side side = want > held   ? SPOT_FLEET_UP
-                                          : want < held ? SPOT_FLEET_DOWN
-                                                        : SPOT_FLEET_SAME;
-
-        s->came[t] = (requests_until(&load, length_s, now_s + o.tick_s) -
-                      requests_until(&load, length_s, now_s)) /
-                     per_tick;
-        if (spot_fleet_scale_step(&scale, side, !held, now_s, o.up_s, o.down_s))
-            held = want;
-        s->asked[t] = held;
-        most = held > most ? held : most;
-        most = (int32_t)ceil(s->came[t] - 1e-9) > most ? (int32_t)ceil(s->came[t] - 1e-9) : most;
-    }
+    replay_work_init(&work, &load, NULL, o.tick_s);
+    replay_work_rates(&work, &o, n_tick, s->came, seen);
+    replay_work_release(&work);
     spot_load_release(&load);
-    if (most > SPOT_FLEET_REPLICAS_MAX)
+    for (size_t t = 0; t < 2 * n_tick; t++)
+        s->came[t] /= o.per_replica;
+    s->play.wanted = replay_autoscale(&o, n_tick, s->came, seen, s->asked);
+    if (s->play.wanted > SPOT_FLEET_REPLICAS_MAX)
         return spot_err_set(err, SPOT_EUSAGE,
                             "%s asks for %d replicas, more than %d: say a larger "
                             "--per-replica",
-                            o.load, most, SPOT_FLEET_REPLICAS_MAX);
-    s->play.wanted = most;
+                            o.load, s->play.wanted, SPOT_FLEET_REPLICAS_MAX);
     s->play.load = s->came;
     s->play.asked = s->asked;
     return 0;
@@ -222,7 +178,7 @@ static int play_all(struct session *s, struct spot_err *err)
 
 /* --- output --- */
 
-static void put(struct spot_table *table, double x)
+void replay_fleet_put(struct spot_table *table, double x)
 {
     spot_table_real(table, round(x * 1e6) / 1e6);
 }
@@ -233,14 +189,14 @@ static void add_totals(struct spot_table *table, const struct session *s)
         const struct spot_fleet_result *r = &s->played[k].result;
 
         spot_table_text(table, spot_fleet_policy_name[s->played[k].policy]);
-        put(table, r->availability);
-        put(table, r->cost_ratio);
-        put(table, r->usd);
-        put(table, r->unserved_share);
-        put(table, r->on_demand_share);
+        replay_fleet_put(table, r->availability);
+        replay_fleet_put(table, r->cost_ratio);
+        replay_fleet_put(table, r->usd);
+        replay_fleet_put(table, r->unserved_share);
+        replay_fleet_put(table, r->on_demand_share);
         spot_table_int(table, (long long)r->preempted);
         spot_table_int(table, (long long)r->failed);
-        put(table, r->wait_s);
+        replay_fleet_put(table, r->wait_s);
     }
 }
 
@@ -259,14 +215,28 @@ static void add_steps(struct spot_table *table, const struct session *s)
             const double short_of = unserved_at(s, step, t);
 
             spot_table_text(table, spot_fleet_policy_name[s->played[k].policy]);
-            put(table, s->trace.start_s + (double)t * o.tick_s);
+            replay_fleet_put(table, s->trace.start_s + (double)t * o.tick_s);
             spot_table_int(table, step->spot);
             spot_table_int(table, step->spot_ready);
             spot_table_int(table, step->on_demand);
             spot_table_int(table, step->on_demand_ready);
-            put(table, short_of);
-            put(table, step->usd);
+            replay_fleet_put(table, short_of);
+            replay_fleet_put(table, step->usd);
         }
+}
+
+int replay_fleet_print(const struct replay_fleet_options *options, const struct spot_table *table,
+                       struct spot_err *err)
+{
+    enum spot_format format;
+    struct spot_out out;
+
+    if (spot_format_parse(options->common.format, &format, err) ||
+        spot_out_open(&out, options->common.output, err))
+        return -1;
+    spot_table_print(table, out.file,
+                     spot_format_settle(format, options->common.output, SPOT_FORMAT_CSV));
+    return spot_out_finish(&out, 0, err);
 }
 
 static int print(const struct session *s, struct spot_err *err)
@@ -281,85 +251,68 @@ static int print(const struct session *s, struct spot_err *err)
         { "spot_ready", true }, { "on_demand", true }, { "on_demand_ready", true },
         { "unserved", true },   { "usd", true },
     };
-    enum spot_format format;
     struct spot_table table;
-    struct spot_out out;
     int rc;
 
-    if (spot_format_parse(o.common.format, &format, err))
-        return -1;
-    format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
     spot_table_init(&table, o.steps ? step : total, o.steps ? 8 : 9);
     (o.steps ? add_steps : add_totals)(&table, s);
-    rc = spot_out_open(&out, o.common.output, err);
-    if (!rc) {
-        spot_table_print(&table, out.file, format);
-        rc = spot_out_finish(&out, 0, err);
-    }
+    rc = replay_fleet_print(&o, &table, err);
     spot_table_release(&table);
     return rc;
 }
 
-static void more_panels(const struct session *s, const struct played *p, double *unserved,
-                        double *usd)
+/* What one band adds to those below; the last has all that follow. */
+static double band_at(const struct replay_fleet_picture *p, size_t bands, size_t band, size_t t)
 {
-    double sum = 0;
+    double here = 0;
 
-    for (size_t t = 0; t < s->play.n_tick; t++) {
-        unserved[t] = unserved_at(s, &p->step[t], t);
-        usd[t] = sum += p->step[t].usd;
-    }
+    for (size_t z = band; z < (band + 1 == bands ? p->n_band : band + 1); z++)
+        here += p->held[t * p->n_band + z];
+    return here;
 }
 
-/* The fleet of the last policy asked for: zones one above the other, on demand on top. */
-static int draw(const struct session *s, struct spot_err *err)
+/* Bands one above the other, what stayed unserved, the cost so far. */
+int replay_fleet_draw(const struct replay_fleet_options *options,
+                      const struct replay_fleet_picture *p, struct spot_err *err)
 {
-    const size_t n = s->play.n_tick, n_zone = s->play.n_zone;
-    const size_t bands = n_zone + 1 < SPOT_PLOT_SERIES_MAX ? n_zone + 1 : SPOT_PLOT_SERIES_MAX;
-    const struct played *p = &s->played[s->n_played - 1];
+    const size_t n = p->n_tick;
+    const size_t bands = p->n_band < SPOT_PLOT_SERIES_MAX ? p->n_band : SPOT_PLOT_SERIES_MAX;
     struct spot_series series[SPOT_PLOT_SERIES_MAX] = { 0 };
-    double *x = spot_xcalloc(n * (bands + 4), sizeof(double)), *level = x + n;
-    double *unserved = level + (bands + 1) * n, *usd = unserved + n;
+    double *x = spot_xcalloc(n * (bands + 3), sizeof(double)), *level = x + n;
+    double *usd = level + (bands + 1) * n, sum = 0;
     const struct spot_series last[] = {
-        { .label = "unserved", .style = SPOT_SERIES_STEP, .n = n, .x = x, .y = unserved },
+        { .label = "unserved", .style = SPOT_SERIES_STEP, .n = n, .x = x, .y = p->unserved },
         { .label = "usd", .style = SPOT_SERIES_LINE, .n = n, .x = x, .y = usd },
     };
-    char title[128];
     int rc;
 
-    snprintf(title, sizeof(title), "%s: %.4f available for %.3f of the cost of on demand",
-             spot_fleet_policy_name[p->policy], p->result.availability, p->result.cost_ratio);
-    for (size_t t = 0; t < n; t++)
-        x[t] = (double)t * o.tick_s / 3600;
+    for (size_t t = 0; t < n; t++) {
+        x[t] = (double)t * options->tick_s / 3600;
+        usd[t] = sum += p->usd[t];
+    }
     for (size_t b = 0; b < bands; b++) {
         double *below = level + b * n, *above = below + n;
-        const bool is_last = b + 1 == bands;
 
-        for (size_t t = 0; t < n; t++) {
-            double here = is_last ? p->step[t].on_demand : p->in_zone[t * n_zone + b];
-
-            for (size_t z = b; is_last && z < n_zone; z++)
-                here += p->in_zone[t * n_zone + z];
-            above[t] = below[t] + here;
-        }
-        series[b] = (struct spot_series){ .label = is_last ? "on demand" : s->zone[b],
-                                          .style = SPOT_SERIES_BAND,
-                                          .n = n,
-                                          .x = x,
-                                          .y = below,
-                                          .y2 = above };
+        for (size_t t = 0; t < n; t++)
+            above[t] = below[t] + band_at(p, bands, b, t);
+        series[b] =
+            (struct spot_series){ .label = b + 1 < bands ? p->band[b] : p->band[p->n_band - 1],
+                                  .style = SPOT_SERIES_BAND,
+                                  .n = n,
+                                  .x = x,
+                                  .y = below,
+                                  .y2 = above };
     }
-    more_panels(s, p, unserved, usd);
     const struct spot_figure panel[] = {
-        { .title = title,
+        { .title = p->title,
           .x_label = "time (h)",
-          .y_label = "replicas",
+          .y_label = "machines",
           .series = series,
           .n_series = bands,
           .is_count = true },
-        { .title = "replicas wanted that did not answer",
+        { .title = p->unserved_title,
           .x_label = "time (h)",
-          .y_label = "replicas",
+          .y_label = p->unserved_unit,
           .series = &last[0],
           .n_series = 1,
           .is_count = true },
@@ -369,21 +322,63 @@ static int draw(const struct session *s, struct spot_err *err)
           .series = &last[1],
           .n_series = 1 },
     };
-    rc = spot_plot_panels(panel, 3, o.plot, err);
+    rc = spot_plot_panels(panel, 3, options->plot, err);
     free(x);
+    return rc;
+}
+
+/* The fleet of the last policy asked for: zones one above the other, on demand on top. */
+static int draw(const struct session *s, struct spot_err *err)
+{
+    const size_t n = s->play.n_tick, n_zone = s->play.n_zone;
+    const struct played *p = &s->played[s->n_played - 1];
+    const char **band = spot_xcalloc(n_zone + 1, sizeof(*band));
+    int32_t *held = spot_xcalloc(n * (n_zone + 1), sizeof(*held));
+    double *unserved = spot_xcalloc(2 * n, sizeof(double)), *usd = unserved + n;
+    char title[128];
+    int rc;
+
+    snprintf(title, sizeof(title), "%s: %.4f available for %.3f of the cost of on demand",
+             spot_fleet_policy_name[p->policy], p->result.availability, p->result.cost_ratio);
+    memcpy(band, s->zone, n_zone * sizeof(*band));
+    band[n_zone] = "on demand";
+    for (size_t t = 0; t < n; t++) {
+        memcpy(held + t * (n_zone + 1), p->in_zone + t * n_zone, n_zone * sizeof(*held));
+        held[t * (n_zone + 1) + n_zone] = p->step[t].on_demand;
+        unserved[t] = unserved_at(s, &p->step[t], t);
+        usd[t] = p->step[t].usd;
+    }
+    const struct replay_fleet_picture picture = {
+        .title = title,
+        .n_tick = n,
+        .n_band = n_zone + 1,
+        .band = band,
+        .held = held,
+        .unserved = unserved,
+        .usd = usd,
+        .unserved_title = "replicas wanted that did not answer",
+        .unserved_unit = "replicas",
+    };
+    rc = replay_fleet_draw(&o, &picture, err);
+    free(band);
+    free(held);
+    free(unserved);
     return rc;
 }
 
 static const struct spot_cli cli = {
     .name = "spot-replay fleet",
-    .need = (const struct spot_opt_need[]){ { "load", "per-replica" },
-                                            { "per-replica", "load" },
+    .need = (const struct spot_opt_need[]){ { "per-replica", "load" },
+                                            { "demand", "load" },
+                                            { "demand", "catalogue" },
+                                            { "catalogue", "demand" },
+                                            { "unserved", "demand" },
                                             { "rho", "load" },
                                             { "window", "load" },
                                             { "up", "load" },
                                             { "down", "load" },
                                             { NULL, NULL } },
-    .reads = (const char *const[]){ "trace", "load", NULL },
+    .reads = (const char *const[]){ "trace", "load", "demand", "catalogue", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
     .choice =
         (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" }, { NULL, NULL } },
@@ -410,6 +405,12 @@ static const struct spot_cli cli = {
               "request trace, repeated; replicas follow its rate", 0, 0 },
             { SPOT_OPT_REAL, 0, "per-replica", &o.per_replica, "rate",
               "requests/s that one replica answers within its SLO", 1e-9, 1e9 },
+            { SPOT_OPT_STRING, 0, "demand", &o.demand, "file",
+              "request sizes and what each type answers of them: types mixed", 0, 0 },
+            { SPOT_OPT_STRING, 0, "catalogue", &o.catalogue, "file",
+              "prices of the types of --demand", 0, 0 },
+            { SPOT_OPT_REAL, 0, "unserved", &o.unserved, "share",
+              "requests that spot may leave unserved, types mixed (default .01)", 1e-6, 0.999999 },
             { SPOT_OPT_REAL, 0, "rho", &o.rho, "share", "utilisation cap of a replica (default .9)",
               0.01, 1 },
             { SPOT_OPT_SECS, 0, "window", &o.window_s, "time", "window of the rate (default 60s)",
@@ -435,6 +436,10 @@ static int run(struct session *s, struct spot_err *err)
 {
     if (o.plot && spot_plot_check(o.plot, err))
         return -1;
+    if (o.demand)
+        return read_trace(s, err) ? -1 : replay_fleet_mixed(&o, &s->trace, s->play.n_tick, err);
+    if (o.load && !(o.per_replica > 0))
+        return spot_err_set(err, SPOT_EUSAGE, "--load needs --per-replica, or --demand");
     if (read_policies(s, err) || read_trace(s, err) || (o.load && follow_load(s, err)) ||
         play_all(s, err))
         return -1;

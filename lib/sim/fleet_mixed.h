@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* fleet_mixed.h - a load of several request sizes, on instances of several types, on spot of
+ * several zones and on demand, under one policy.
+ *
+ * Ticks are those of fleet_sim.h: zones take the newest, the policy launches and ends, what runs is
+ * paid for the tick and answers from `cold` ticks after its launch on. Then a router splits the
+ * requests of the tick over the machines that answer, so that the fewest stay unserved. An offer is
+ * a type in a zone or, without a zone, on demand.
+ */
+#ifndef SPOT_SIM_FLEET_MIXED_H
+#define SPOT_SIM_FLEET_MIXED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_MIXED_TYPES_MAX = 16, SPOT_MIXED_OFFERS_MAX = 64, SPOT_MIXED_BUCKETS_MAX = 256 };
+
+struct spot_mixed_offer {
+    const char *zone; /* NULL: on demand */
+    size_t type;
+    double usd_per_h; /* > 0 */
+};
+
+struct spot_mixed_play {
+    size_t n_type, n_bucket, n_offer, n_spot, n_tick;
+    const char *const *type;              /* [n_type] names */
+    const struct spot_mixed_offer *offer; /* [n_offer], those of spot first */
+    const int32_t *count;                 /* [n_tick][n_spot] instances that can be had */
+    const double *per_s;                  /* [n_bucket][n_type]; 0: it cannot */
+    const double *load_per_s;             /* [n_tick][n_bucket] */
+    const double *seen_per_s; /* [n_tick][n_bucket] what an autoscaler knows in its window */
+    double tick_s;
+    size_t cold;
+    double unserved;          /* share of the requests: aim of ours, (0, 1) */
+    double rho, up_s, down_s; /* of those that autoscale */
+};
+
+/* What a fleet did; _release it. */
+struct spot_mixed_run {
+    int32_t *held; /* [n_tick][n_offer] */
+    double *ready; /* [n_tick][n_type] machines that answer */
+    double *left;  /* [n_tick] requests that stay unserved */
+    double *usd;   /* [n_tick] */
+    double total_usd, on_demand_usd, unserved_share, availability; /* share of ticks all served */
+    size_t preempted;
+};
+
+/* Ours: the fleet that is cheapest with its expected unserved requests at a price, which rises and
+ * falls so that the share comes to the aim. */
+void spot_mixed_spot(const struct spot_mixed_play *play, struct spot_mixed_run *run);
+
+/* On demand, the cheapest mix for what an autoscaler sees, at rho, after its delays; or for the
+ * most of each size that ever comes, always. Returns 0, or -1 with SPOT_EINFEASIBLE. */
+int spot_mixed_on_demand(const struct spot_mixed_play *play, bool is_peak,
+                         struct spot_mixed_run *run, struct spot_err *err);
+
+/* Of a fleet known by `held` and `ready`: what is left, and the totals. */
+void spot_mixed_account(const struct spot_mixed_play *play, struct spot_mixed_run *run);
+void spot_mixed_release(struct spot_mixed_run *run);
+
+/* Room for a run's series. */
+void spot_mixed_init(const struct spot_mixed_play *play, struct spot_mixed_run *run);
+
+/* --- what the whole trace known would cost --- */
+
+/* Points (price of an unserved request, cost of all, prices included) of the dual of the omniscient
+ * linear program, in which machines may be divided. */
+struct spot_mixed_bound {
+    double *price_usd, *usd; /* [n] */
+    size_t n;
+};
+
+void spot_mixed_bound_init(const struct spot_mixed_play *play, struct spot_mixed_bound *bound);
+void spot_mixed_bound_release(struct spot_mixed_bound *bound);
+
+/* No fleet, whole or divided, that leaves at most `left` requests unserved costs less. */
+double spot_mixed_bound_at(const struct spot_mixed_bound *bound, double left);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_FLEET_MIXED_H */

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/* Ours for several types. First the fleet for the tick in which a launch of now answers: of all
+ * that could be there then the one with the least price + price of an unserved request * those
+ * expected, over what the load may be (fleet_season.h) and what spot may lose (fleet_hazard.h).
+ * What runs is paid as what is launched, else nothing would ever take the place of a machine on
+ * demand. Then, of what runs beside, that which the ticks until then need. Losses are those of one
+ * offer at a time: two that fall in one tick are left out, and their probability goes to the rest.
+ * The price of a request rises where more stay unserved than the aim, and falls else. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "sim/fleet_hazard.h"
+#include "sim/fleet_mixed.h"
+#include "sim/fleet_route.h"
+#include "sim/fleet_season.h"
+
+enum { HORIZON_MAX = 16, PER_OFFER_MAX = 256, REFINE = 4 };
+static const double price_gain = 5e-3, price_first = 2, price_most = 100;
+static const double launch_lasts = 8; /* ticks for which a launch is paid to be cold */
+
+struct ahead { /* one of the ticks that a choice matters for */
+    double load[SPOT_FLEET_LOADS * SPOT_MIXED_BUCKETS_MAX], weight[SPOT_FLEET_LOADS];
+    size_t n_load;
+    double *lasts; /* [n_spot][PER_OFFER_MAX] P(so many machines at least are still there) */
+    int32_t ready[SPOT_MIXED_OFFERS_MAX]; /* of what runs now: those that answer by then */
+};
+
+struct mixed {
+    const struct spot_mixed_play *play;
+    struct spot_mixed_run *run;
+    size_t t, n_ahead;
+    size_t *born[SPOT_MIXED_OFFERS_MAX]; /* [n[k]] rising */
+    int32_t n[SPOT_MIXED_OFFERS_MAX], most[SPOT_MIXED_OFFERS_MAX];
+    struct spot_fleet_hazard *hazard;
+    struct spot_fleet_season *season;
+    struct spot_fleet_route *route;
+    struct ahead ahead[HORIZON_MAX];
+    double price, price_least, came, left; /* so far */
+};
+
+/* Zones that have less room take the newest. */
+static void preempt(struct mixed *m)
+{
+    const int32_t *room = m->play->count + m->t * m->play->n_spot;
+
+    for (size_t k = 0; k < m->play->n_spot; k++)
+        if (m->n[k] > room[k]) {
+            m->run->preempted += (size_t)(m->n[k] - room[k]);
+            m->n[k] = room[k];
+        }
+}
+
+/* What may come of load, and be left of spot, in each of the ticks ahead. */
+static void look_ahead(struct mixed *m)
+{
+    const struct spot_mixed_play *play = m->play;
+
+    for (size_t h = 0; h < m->n_ahead; h++) {
+        struct ahead *a = &m->ahead[h];
+
+        if (m->t)
+            a->n_load = spot_fleet_season_next(m->season, h + 1, a->load, a->weight);
+        else /* of the first tick nothing is known: it is told, as to an autoscaler */
+            memcpy(a->load, play->load_per_s, play->n_bucket * sizeof(double));
+        if (!m->t)
+            a->n_load = 1, a->weight[0] = 1;
+        for (size_t k = 0; k < play->n_offer; k++) {
+            a->ready[k] = 0;
+            while (a->ready[k] < m->n[k] && m->born[k][a->ready[k]] + play->cold <= m->t + h)
+                a->ready[k]++;
+        }
+        for (size_t k = 0; k < play->n_spot; k++) {
+            double *lasts = a->lasts + k * PER_OFFER_MAX;
+
+            for (int32_t level = 0; level < m->most[k]; level++) {
+                lasts[level] = h ? spot_fleet_hazard_lasts(m->hazard, k, (size_t)level, h) : 1;
+                if (level)
+                    lasts[level] = fmin(lasts[level], lasts[level - 1]);
+            }
+        }
+    }
+}
+
+/* Requests a second expected to stay unserved at a capacity. */
+static double left_at(const struct mixed *m, const struct ahead *a, const double *capacity)
+{
+    double left = 0;
+
+    for (size_t i = 0; i < a->n_load; i++)
+        left += a->weight[i] *
+                spot_fleet_route_below(m->route, a->load + i * m->play->n_bucket, capacity);
+    return left;
+}
+
+static int32_t answers(const struct mixed *m, size_t h, const int32_t *want, size_t k)
+{
+    const int32_t ready = m->ahead[h].ready[k];
+
+    return h >= m->play->cold || want[k] < ready ? want[k] : ready;
+}
+
+/* The same over what spot may lose by then. */
+static double left_ahead(const struct mixed *m, size_t h, const int32_t *want)
+{
+    const struct spot_mixed_play *play = m->play;
+    const struct ahead *a = &m->ahead[h];
+    double capacity[SPOT_MIXED_TYPES_MAX] = { 0 }, all = 1, sum, weight;
+
+    for (size_t k = 0; k < play->n_offer; k++)
+        capacity[play->offer[k].type] += answers(m, h, want, k);
+    sum = left_at(m, a, capacity);
+    for (size_t k = 0; k < play->n_spot && h; k++) {
+        const int32_t n = answers(m, h, want, k);
+        const double *lasts = a->lasts + k * PER_OFFER_MAX;
+
+        if (!n || !(lasts[n - 1] > 0))
+            continue;
+        for (int32_t stay = 0; stay < n; stay++) {
+            weight = ((stay ? lasts[stay - 1] : 1) - lasts[stay]) / lasts[n - 1];
+            if (!(weight > 1e-9))
+                continue;
+            capacity[play->offer[k].type] -= n - stay;
+            sum += weight * left_at(m, a, capacity);
+            capacity[play->offer[k].type] += n - stay;
+            all += weight;
+        }
+    }
+    return sum / all;
+}
+
+/* What a choice is among: the fleet for the last tick ahead, or what stays for those before. */
+struct choice {
+    size_t from, until; /* ticks ahead that count */
+    double launch;      /* of its price for a tick, that a machine costs more which does not run */
+    int32_t least[SPOT_MIXED_OFFERS_MAX], most[SPOT_MIXED_OFFERS_MAX];
+};
+
+static double cost_of(const struct mixed *m, const struct choice *c, const int32_t *want)
+{
+    double cost = 0;
+
+    for (size_t k = 0; k < m->play->n_offer; k++) {
+        const int32_t launched = want[k] > m->n[k] ? want[k] - m->n[k] : 0;
+
+        cost += (want[k] + c->launch * launched) * m->play->offer[k].usd_per_h / 3600;
+    }
+    for (size_t h = c->from; h < c->until; h++)
+        cost += m->price * left_ahead(m, h, want);
+    return cost;
+}
+
+static bool may_change(const struct choice *c, const int32_t *want, size_t k, int by)
+{
+    return want[k] + by >= c->least[k] && want[k] + by <= c->most[k];
+}
+
+/* The best of one machine more or less, or one for another; false: none is better. */
+static bool improve(const struct mixed *m, const struct choice *c, int32_t *want, double *cost)
+{
+    const size_t n = m->play->n_offer;
+    size_t best_up = n, best_down = n;
+    double best = *cost * (1 - 1e-9);
+
+    for (size_t up = 0; up <= n; up++) {
+        if (up < n && !may_change(c, want, up, 1))
+            continue;
+        for (size_t down = 0; down <= n; down++) {
+            double now;
+
+            if (up == down || (down < n && !may_change(c, want, down, -1)))
+                continue;
+            want[up] += 1; /* [n] is nobody's */
+            want[down] -= 1;
+            now = cost_of(m, c, want);
+            want[up] -= 1;
+            want[down] += 1;
+            if (now < best) {
+                best = now;
+                best_up = up;
+                best_down = down;
+            }
+        }
+    }
+    if (best_up == n && best_down == n)
+        return false;
+    want[best_up] += 1;
+    want[best_down] -= 1;
+    *cost = best;
+    return true;
+}
+
+/* The pool of prices must know the loads at the fleet that it made us choose. */
+static void learn_prices(struct mixed *m, const int32_t *want)
+{
+    double capacity[SPOT_MIXED_TYPES_MAX] = { 0 };
+    const struct ahead *a = &m->ahead[m->n_ahead - 1];
+
+    for (size_t k = 0; k < m->play->n_offer; k++)
+        capacity[m->play->offer[k].type] += want[k];
+    for (size_t i = 0; i < a->n_load; i++)
+        spot_fleet_route_left(m->route, a->load + i * m->play->n_bucket, capacity);
+}
+
+/* The fleet for the last tick ahead. */
+static void choose(struct mixed *m, int32_t *want)
+{
+    const struct spot_mixed_play *play = m->play;
+    struct choice c = { .from = m->n_ahead - 1,
+                        .until = m->n_ahead,
+                        .launch = (double)play->cold / launch_lasts };
+    double cost;
+
+    for (size_t k = 0; k < play->n_offer; k++)
+        c.most[k] = k < play->n_spot ? play->count[m->t * play->n_spot + k] : m->most[k];
+    for (int i = 0; i < REFINE; i++) {
+        learn_prices(m, want);
+        cost = cost_of(m, &c, want);
+        if (!improve(m, &c, want, &cost))
+            break;
+        while (improve(m, &c, want, &cost))
+            continue;
+    }
+}
+
+/* What runs beside it and is needed until then. */
+static void keep(struct mixed *m, int32_t *want)
+{
+    struct choice c = { .until = m->n_ahead - 1 };
+    double cost;
+
+    for (size_t k = 0; k < m->play->n_offer; k++) {
+        c.least[k] = want[k];
+        c.most[k] = want[k] > m->n[k] ? want[k] : m->n[k];
+        want[k] = c.most[k];
+    }
+    cost = cost_of(m, &c, want);
+    while (improve(m, &c, want, &cost))
+        continue;
+}
+
+static void take(struct mixed *m, const int32_t *want)
+{
+    const struct spot_mixed_play *play = m->play;
+
+    for (size_t k = 0; k < play->n_offer; k++) {
+        while (m->n[k] < want[k])
+            m->born[k][m->n[k]++] = m->t;
+        m->n[k] = want[k];
+        m->run->held[m->t * play->n_offer + k] = m->n[k];
+        for (int32_t i = 0; i < m->n[k]; i++)
+            m->run->ready[m->t * play->n_type + play->offer[k].type] +=
+                m->born[k][i] + play->cold <= m->t;
+    }
+}
+
+/* What came, and what it says of the price. */
+static void saw(struct mixed *m)
+{
+    const struct spot_mixed_play *play = m->play;
+    const double *load = play->load_per_s + m->t * play->n_bucket;
+    const double left = spot_fleet_route_left(m->route, load, m->run->ready + m->t * play->n_type);
+    double mean;
+
+    for (size_t b = 0; b < play->n_bucket; b++)
+        m->came += load[b];
+    m->left += left;
+    mean = m->came / (double)(m->t + 1);
+    if (mean > 0 && m->t >= play->cold)
+        m->price *= exp(price_gain * (left / (play->unserved * mean) - 1));
+    m->price = fmin(price_most * m->price_least, fmax(m->price_least, m->price));
+    spot_fleet_season_step(m->season, load);
+}
+
+/* A request of the size that costs most, on the offer on which it costs least; `first`: the first
+ * such offer that counts. */
+static double dearest_request(const struct spot_mixed_play *play, size_t first)
+{
+    double most = 0;
+
+    for (size_t b = 0; b < play->n_bucket; b++) {
+        double least = HUGE_VAL;
+
+        for (size_t k = first; k < play->n_offer; k++) {
+            const double per_s = play->per_s[b * play->n_type + play->offer[k].type];
+
+            if (per_s > 0)
+                least = fmin(least, play->offer[k].usd_per_h / 3600 / per_s);
+        }
+        most = isfinite(least) ? fmax(most, least) : most;
+    }
+    return most;
+}
+
+static void open_mixed(struct mixed *m)
+{
+    const struct spot_mixed_play *play = m->play;
+    const char *zone[SPOT_MIXED_OFFERS_MAX];
+
+    m->n_ahead = play->cold + 1 < HORIZON_MAX ? play->cold + 1 : HORIZON_MAX;
+    for (size_t k = 0; k < play->n_offer; k++) {
+        zone[k] = play->offer[k].zone;
+        for (size_t t = 0; k < play->n_spot && t < play->n_tick; t++)
+            if (play->count[t * play->n_spot + k] > m->most[k])
+                m->most[k] = play->count[t * play->n_spot + k];
+        if (k >= play->n_spot || m->most[k] > PER_OFFER_MAX)
+            m->most[k] = PER_OFFER_MAX;
+        m->born[k] = spot_xcalloc((size_t)m->most[k] + 1, sizeof(size_t));
+    }
+    for (size_t h = 0; h < m->n_ahead; h++)
+        m->ahead[h].lasts = spot_xcalloc(play->n_spot * PER_OFFER_MAX + 1, sizeof(double));
+    if (play->n_spot)
+        m->hazard = spot_fleet_hazard_new(zone, play->n_spot, PER_OFFER_MAX);
+    m->season = spot_fleet_season_new(play->n_bucket);
+    m->route = spot_fleet_route_new(play->per_s, play->n_bucket, play->n_type);
+    m->price_least = dearest_request(play, 0);
+    m->price = price_first * fmax(m->price_least, dearest_request(play, play->n_spot));
+}
+
+static void close_mixed(struct mixed *m)
+{
+    for (size_t k = 0; k < m->play->n_offer; k++)
+        free(m->born[k]);
+    for (size_t h = 0; h < m->n_ahead; h++)
+        free(m->ahead[h].lasts);
+    if (m->hazard)
+        spot_fleet_hazard_free(m->hazard);
+    spot_fleet_season_free(m->season);
+    spot_fleet_route_free(m->route);
+}
+
+void spot_mixed_spot(const struct spot_mixed_play *play, struct spot_mixed_run *run)
+{
+    struct mixed *m = spot_xcalloc(1, sizeof(*m));
+    int32_t want[SPOT_MIXED_OFFERS_MAX + 1];
+
+    m->play = play;
+    m->run = run;
+    open_mixed(m);
+    for (m->t = 0; m->t < play->n_tick; m->t++) {
+        preempt(m);
+        if (m->hazard)
+            spot_fleet_hazard_step(m->hazard, play->count + m->t * play->n_spot);
+        look_ahead(m);
+        memcpy(want, m->n, sizeof(m->n));
+        choose(m, want);
+        keep(m, want);
+        take(m, want);
+        saw(m);
+    }
+    close_mixed(m);
+    free(m);
+    spot_mixed_account(play, run);
+}

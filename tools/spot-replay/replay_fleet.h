@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* replay_fleet.h - what the files of spot-replay fleet share. */
+#ifndef SPOT_REPLAY_REPLAY_FLEET_H
+#define SPOT_REPLAY_REPLAY_FLEET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/table.h"
+#include "cli/tool.h"
+#include "trace/load_trace.h"
+#include "trace/trace.h"
+
+struct replay_fleet_options {
+    struct spot_tool_common common;
+    const char *trace, *policy, *plot, *load, *demand, *catalogue;
+    uint64_t n;
+    double per_replica, rho, window_s, up_s, down_s;
+    double cold_s, tick_s, availability, unserved, spot_usd_per_h, on_demand_usd_per_h;
+    bool steps;
+};
+
+/* --- the load: replay_fleet_load.c --- */
+
+/* A load that begins anew when it is over; each request counts for its work. */
+struct replay_work {
+    const struct spot_load *load;
+    double *sum; /* [load.n + 1] of the requests before */
+    double length_s;
+};
+
+/* work [load.n]; NULL: each counts 1. */
+void replay_work_init(struct replay_work *w, const struct spot_load *load, const double *work,
+                      double tick_s);
+void replay_work_release(struct replay_work *w);
+
+/* Work a second: came [n_tick] in each tick, seen [n_tick] in the window before it, as an
+ * autoscaler knows it (of the first tick it is told). */
+void replay_work_rates(const struct replay_work *w, const struct replay_fleet_options *o,
+                       size_t n_tick, double *came, double *seen);
+
+/* Replicas that an autoscaler asks for, of a rate of rho each when it sees `seen` [n_tick] replicas
+ * of load: asked [n_tick]. Returns the most that are ever asked for or come. */
+int32_t replay_autoscale(const struct replay_fleet_options *o, size_t n_tick, const double *came,
+                         const double *seen, int32_t *asked);
+
+/* --- several types: replay_fleet_mixed.c --- */
+
+int replay_fleet_mixed(const struct replay_fleet_options *o, const struct spot_trace *trace,
+                       size_t n_tick, struct spot_err *err);
+
+/* --- output: replay_fleet.c --- */
+
+void replay_fleet_put(struct spot_table *table, double x);
+int replay_fleet_print(const struct replay_fleet_options *o, const struct spot_table *table,
+                       struct spot_err *err);
+
+struct replay_fleet_picture {
+    const char *title;
+    size_t n_tick, n_band;
+    const char *const *band;      /* [n_band] */
+    const int32_t *held;          /* [n_tick][n_band] */
+    const double *unserved, *usd; /* [n_tick] */
+    const char *unserved_title, *unserved_unit;
+};
+int replay_fleet_draw(const struct replay_fleet_options *o, const struct replay_fleet_picture *p,
+                      struct spot_err *err);
+
+#endif /* SPOT_REPLAY_REPLAY_FLEET_H */

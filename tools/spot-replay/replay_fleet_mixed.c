@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-replay fleet --demand: types mixed, beside each type alone and what the trace known costs.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/plot.h"
+#include "common/csv_reader.h"
+#include "common/xalloc.h"
+#include "replay_fleet_mixed.h"
+
+struct replay_mixed_price { /* a row of the catalogue */
+    char *type, *zone;
+    double spot, on_demand; /* usd/h, 0: not sold */
+};
+
+/* --- input --- */
+
+static int on_price(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    struct replay_mixed *m = user;
+    struct replay_mixed_price p = { 0 };
+
+    if ((row->field[1] && *row->field[1] && spot_csv_real(row, 1, 1e-9, 1e6, &p.spot, err)) ||
+        (row->field[2] && *row->field[2] && spot_csv_real(row, 2, 1e-9, 1e6, &p.on_demand, err)))
+        return -1;
+    if (!*row->field[0])
+        return spot_csv_fail(row, 0, err, "expected a name");
+    p.type = spot_xstrdup(row->field[0]);
+    p.zone = spot_xstrdup(row->field[3] ? row->field[3] : "");
+    m->price = spot_xgrow(m->price, &m->cap_price, m->n_price + 1, sizeof(*m->price));
+    m->price[m->n_price++] = p;
+    return 0;
+}
+
+static int read_prices(struct replay_mixed *m, struct spot_err *err)
+{
+    static const char *const want[] = { "instance_type", "?spot_usd_per_h", "?on_demand_usd_per_h",
+                                        "?zone" };
+    const char *source;
+    FILE *in = spot_tool_open(m->o->catalogue, &source, err);
+    int rc;
+
+    if (!in)
+        return -1;
+    rc = spot_csv_read(in, source, want, 4, on_price, m, NULL, err);
+    if (in != stdin)
+        fclose(in);
+    return rc;
+}
+
+/* The number of a type, of a new one too. */
+static int find_type(struct replay_mixed *m, const char *name, size_t *type, struct spot_err *err)
+{
+    for (*type = 0; *type < m->play.n_type; ++*type)
+        if (!strcmp(m->type[*type], name))
+            return 0;
+    if (m->play.n_type == SPOT_MIXED_TYPES_MAX)
+        return spot_err_set(err, SPOT_EDATA, "more than %d instance types", SPOT_MIXED_TYPES_MAX);
+    m->type[m->play.n_type++] = name;
+    return 0;
+}
+
+static int add_offer(struct replay_mixed *m, const char *zone, const char *type, double usd_per_h,
+                     struct spot_err *err)
+{
+    struct spot_mixed_offer offer = { .zone = zone, .usd_per_h = usd_per_h };
+
+    if (m->play.n_offer == SPOT_MIXED_OFFERS_MAX)
+        return spot_err_set(err, SPOT_EDATA, "more than %d offers", SPOT_MIXED_OFFERS_MAX);
+    if (find_type(m, type, &offer.type, err))
+        return -1;
+    m->offer[m->play.n_offer++] = offer;
+    return 0;
+}
+
+/* The spot price of a series: of its zone, or of no zone. */
+static double spot_price(const struct replay_mixed *m, const struct spot_trace_series *series)
+{
+    double usd_per_h = 0;
+
+    for (size_t i = m->n_price; i-- > 0;)
+        if (!strcmp(m->price[i].type, series->instance_type) &&
+            (!strcmp(m->price[i].zone, series->zone) || (!*m->price[i].zone && !(usd_per_h > 0))))
+            usd_per_h = m->price[i].spot;
+    return usd_per_h;
+}
+
+static int add_offers(struct replay_mixed *m, struct spot_err *err)
+{
+    for (size_t i = 0; i < m->trace->n_series; i++) {
+        const struct spot_trace_series *series = &m->trace->series[i];
+        const double usd_per_h = spot_price(m, series);
+
+        if (!(usd_per_h > 0))
+            return spot_err_set(err, SPOT_EDATA, "%s has no spot price of '%s' in '%s'",
+                                m->o->catalogue, series->instance_type, series->zone);
+        if (add_offer(m, series->zone, series->instance_type, usd_per_h, err))
+            return -1;
+    }
+    m->play.n_spot = m->play.n_offer;
+    for (size_t i = 0; i < m->n_price; i++) {
+        const struct replay_mixed_price *p = &m->price[i];
+        size_t k = m->play.n_spot;
+
+        while (k < m->play.n_offer && strcmp(m->type[m->offer[k].type], p->type) != 0)
+            k++;
+        if (k < m->play.n_offer) /* of several zones the cheapest */
+            m->offer[k].usd_per_h = p->on_demand > 0 && p->on_demand < m->offer[k].usd_per_h
+                                        ? p->on_demand
+                                        : m->offer[k].usd_per_h;
+        else if (p->on_demand > 0 && add_offer(m, NULL, p->type, p->on_demand, err))
+            return -1;
+    }
+    m->play.offer = m->offer;
+    m->play.type = m->type;
+    return 0;
+}
+
+static void fill_counts(struct replay_mixed *m)
+{
+    const size_t n_tick = m->play.n_tick, n_spot = m->play.n_spot;
+    int32_t *one = spot_xcalloc(n_tick, sizeof(*one));
+
+    m->count = spot_xcalloc(n_tick * n_spot, sizeof(*m->count));
+    for (size_t k = 0; k < n_spot; k++) {
+        spot_trace_resample(&m->trace->series[k], m->trace->start_s, m->o->tick_s, n_tick, one);
+        for (size_t t = 0; t < n_tick; t++)
+            m->count[t * n_spot + k] = one[t];
+    }
+    m->play.count = m->count;
+    free(one);
+}
+
+/* Each bucket's requests by themselves. */
+static void fill_load(struct replay_mixed *m)
+{
+    const size_t n_tick = m->play.n_tick, n = m->play.n_bucket;
+    double *work = spot_xcalloc(m->load.n, sizeof(*work));
+    double *came = spot_xcalloc(2 * n_tick, sizeof(*came)), *seen = came + n_tick;
+
+    m->came = spot_xcalloc(2 * n_tick * n, sizeof(double));
+    m->seen = m->came + n_tick * n;
+    for (size_t b = 0; b < n; b++) {
+        struct replay_work w;
+
+        for (size_t i = 0; i < m->load.n; i++)
+            work[i] = spot_demand_nearest(&m->demand, m->load.prompt_token[i],
+                                          m->load.output_token[i]) == b;
+        replay_work_init(&w, &m->load, work, m->o->tick_s);
+        replay_work_rates(&w, m->o, n_tick, came, seen);
+        replay_work_release(&w);
+        for (size_t t = 0; t < n_tick; t++) {
+            m->came[t * n + b] = came[t];
+            m->seen[t * n + b] = seen[t];
+        }
+    }
+    m->play.load_per_s = m->came;
+    m->play.seen_per_s = m->seen;
+    free(work);
+    free(came);
+}
+
+static int read_demand(struct replay_mixed *m, struct spot_err *err)
+{
+    const size_t n_type = m->play.n_type;
+
+    if (spot_json_load_path(&m->json, m->o->demand, err) ||
+        spot_demand_read(&m->json, &m->demand, err) ||
+        spot_load_read_path(&m->load, m->o->load, 0, err))
+        return -1;
+    if (m->demand.n_bucket > SPOT_MIXED_BUCKETS_MAX)
+        return spot_json_fail(&m->json, "/buckets", err, "more than %d", SPOT_MIXED_BUCKETS_MAX);
+    m->play.n_bucket = m->demand.n_bucket;
+    m->per_s = spot_xcalloc(m->play.n_bucket * n_type, sizeof(double));
+    for (size_t b = 0; b < m->play.n_bucket; b++)
+        for (size_t g = 0; g < n_type; g++)
+            m->per_s[b * n_type + g] = spot_demand_per_s(&m->demand.bucket[b], m->type[g]);
+    m->play.per_s = m->per_s;
+    fill_load(m);
+    return 0;
+}
+
+/* What just the load costs on demand; refuses a size that comes and that nothing answers. */
+static int weigh(struct replay_mixed *m, struct spot_err *err)
+{
+    const struct spot_mixed_play *play = &m->play;
+
+    for (size_t b = 0; b < play->n_bucket; b++) {
+        double least = HUGE_VAL, came = 0;
+
+        for (size_t k = play->n_spot; k < play->n_offer; k++)
+            if (play->per_s[b * play->n_type + play->offer[k].type] > 0)
+                least = fmin(least, play->offer[k].usd_per_h / 3600 /
+                                        play->per_s[b * play->n_type + play->offer[k].type]);
+        for (size_t t = 0; t < play->n_tick; t++)
+            came += play->load_per_s[t * play->n_bucket + b] * play->tick_s;
+        if (came > 0 && !isfinite(least))
+            return spot_err_set(err, SPOT_EINFEASIBLE,
+                                "no type that is sold on demand answers requests of bucket %zu%s%s",
+                                b, m->demand.bucket[b].name ? ", " : "",
+                                m->demand.bucket[b].name ? m->demand.bucket[b].name : "");
+        m->load_usd += came > 0 ? came * least : 0;
+    }
+    return 0;
+}
+
+/* --- policies --- */
+
+struct replay_mixed_row *replay_mixed_new_row(struct replay_mixed *m, const char *policy,
+                                              const char *type)
+{
+    struct replay_mixed_row *row = &m->row[m->n_row++];
+
+    snprintf(row->name, sizeof(row->name), "%s%s%.60s", policy, type ? ":" : "", type ? type : "");
+    spot_mixed_init(&m->play, &row->run);
+    return row;
+}
+
+static const enum spot_fleet_policy mixed_policy[] = { SPOT_FLEET_ON_DEMAND, SPOT_FLEET_PEAK,
+                                                       SPOT_FLEET_HEDGE, SPOT_FLEET_SPOT };
+enum { POLICIES = sizeof(mixed_policy) / sizeof(mixed_policy[0]) };
+
+static int read_policies(const struct replay_mixed *m, bool *is_asked, struct spot_err *err)
+{
+    const bool is_all = !strcmp(m->o->policy, "all");
+    char *copy = spot_xstrdup(m->o->policy), *rest = copy, *name;
+    int rc = 0;
+
+    for (size_t i = 0; i < POLICIES; i++)
+        is_asked[i] = is_all;
+    while (!is_all && !rc && (name = strtok_r(rest, ",", &rest))) {
+        size_t i = 0;
+
+        while (i < POLICIES && strcmp(name, spot_fleet_policy_name[mixed_policy[i]]) != 0)
+            i++;
+        if (i < POLICIES)
+            is_asked[i] = true;
+        else
+            rc = spot_err_set(err, SPOT_EUSAGE,
+                              "--policy with --demand is of on-demand, on-demand-peak, spothedge "
+                              "and spot, not '%.40s'",
+                              name);
+    }
+    free(copy);
+    return rc;
+}
+
+/* Types apart, then mixed. */
+static int play_policy(struct replay_mixed *m, enum spot_fleet_policy policy, struct spot_err *err)
+{
+    const char *name = spot_fleet_policy_name[policy];
+
+    if (replay_mixed_alone(m, policy, err))
+        return -1;
+    if (policy == SPOT_FLEET_SPOT)
+        spot_mixed_spot(&m->play, &replay_mixed_new_row(m, name, NULL)->run);
+    else if (policy != SPOT_FLEET_HEDGE)
+        return spot_mixed_on_demand(&m->play, policy == SPOT_FLEET_PEAK,
+                                    &replay_mixed_new_row(m, name, NULL)->run, err);
+    return 0;
+}
+
+static int play_all(struct replay_mixed *m, struct spot_err *err)
+{
+    bool is_asked[POLICIES];
+
+    if (read_policies(m, is_asked, err))
+        return -1;
+    for (size_t i = 0; i < POLICIES; i++)
+        if (is_asked[i] && play_policy(m, mixed_policy[i], err))
+            return -1;
+    return m->n_row ? 0 : spot_err_set(err, SPOT_EUSAGE, "--policy names none");
+}
+
+/* --- output --- */
+
+static double requests(const struct spot_mixed_play *play)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < play->n_tick * play->n_bucket; i++)
+        sum += play->load_per_s[i] * play->tick_s;
+    return sum;
+}
+
+/* Beside each policy the least that any fleet pays which leaves no more; last of all the least for
+ * what was aimed at. */
+static void add_totals(struct spot_table *table, const struct replay_mixed *m)
+{
+    const double came = requests(&m->play);
+    const double aim = spot_mixed_bound_at(&m->bound, came * m->play.unserved);
+
+    for (size_t i = 0; i < m->n_row; i++) {
+        const struct spot_mixed_run *run = &m->row[i].run;
+        const double bound = spot_mixed_bound_at(&m->bound, came * run->unserved_share);
+
+        spot_table_text(table, m->row[i].name);
+        replay_fleet_put(table, run->availability);
+        replay_fleet_put(table, run->total_usd / m->load_usd);
+        replay_fleet_put(table, run->total_usd);
+        replay_fleet_put(table, run->unserved_share);
+        replay_fleet_put(table, run->on_demand_usd / fmax(run->total_usd, 1e-300));
+        spot_table_int(table, (long long)run->preempted);
+        replay_fleet_put(table, bound);
+        replay_fleet_put(table, run->total_usd / fmax(bound, 1e-300));
+    }
+    spot_table_text(table, "omniscient");
+    spot_table_text(table, "");
+    replay_fleet_put(table, aim / m->load_usd);
+    replay_fleet_put(table, aim);
+    replay_fleet_put(table, m->play.unserved);
+    spot_table_text(table, "");
+    spot_table_text(table, "");
+    replay_fleet_put(table, aim);
+    spot_table_int(table, 1);
+}
+
+static void add_steps(struct spot_table *table, const struct replay_mixed *m)
+{
+    for (size_t i = 0; i < m->n_row; i++)
+        for (size_t t = 0; t < m->play.n_tick; t++) {
+            const struct spot_mixed_run *run = &m->row[i].run;
+            long long spot = 0, on_demand = 0, ready = 0;
+
+            for (size_t k = 0; k < m->play.n_offer; k++)
+                *(k < m->play.n_spot ? &spot : &on_demand) += run->held[t * m->play.n_offer + k];
+            for (size_t g = 0; g < m->play.n_type; g++)
+                ready += (long long)run->ready[t * m->play.n_type + g];
+            spot_table_text(table, m->row[i].name);
+            replay_fleet_put(table, m->trace->start_s + (double)t * m->play.tick_s);
+            spot_table_int(table, spot);
+            spot_table_int(table, on_demand);
+            spot_table_int(table, ready);
+            replay_fleet_put(table, run->left[t] / m->play.tick_s);
+            replay_fleet_put(table, run->usd[t]);
+        }
+}
+
+static int print(const struct replay_mixed *m, struct spot_err *err)
+{
+    static const struct spot_column total[] = {
+        { "policy", false },   { "availability", true },   { "cost_ratio", true },
+        { "usd", true },       { "unserved_share", true }, { "on_demand_share", true },
+        { "preempted", true }, { "bound_usd", true },      { "to_bound", true },
+    };
+    static const struct spot_column step[] = {
+        { "policy", false }, { "time_s", true },         { "spot", true }, { "on_demand", true },
+        { "ready", true },   { "unserved_per_s", true }, { "usd", true },
+    };
+    struct spot_table table;
+    int rc;
+
+    spot_table_init(&table, m->o->steps ? step : total, m->o->steps ? 7 : 9);
+    (m->o->steps ? add_steps : add_totals)(&table, m);
+    rc = replay_fleet_print(m->o, &table, err);
+    spot_table_release(&table);
+    return rc;
+}
+
+static int draw(const struct replay_mixed *m, struct spot_err *err)
+{
+    const struct spot_mixed_play *play = &m->play;
+    const struct replay_mixed_row *row = &m->row[m->n_row - 1];
+    char(*name)[REPLAY_MIXED_NAME_BYTE] = spot_xcalloc(play->n_offer, sizeof(*name));
+    const char *band[SPOT_MIXED_OFFERS_MAX];
+    double *left = spot_xcalloc(play->n_tick, sizeof(*left));
+    char title[160];
+    int rc;
+
+    for (size_t k = 0; k < play->n_offer; k++) {
+        snprintf(name[k], sizeof(*name), "%.40s %.40s", m->type[play->offer[k].type],
+                 play->offer[k].zone ? play->offer[k].zone : "on demand");
+        band[k] = name[k];
+    }
+    for (size_t t = 0; t < play->n_tick; t++)
+        left[t] = row->run.left[t] / play->tick_s;
+    snprintf(title, sizeof(title), "%s: %.4f unserved for %.1f usd", row->name,
+             row->run.unserved_share, row->run.total_usd);
+    rc = replay_fleet_draw(m->o,
+                           &(struct replay_fleet_picture){ .title = title,
+                                                           .n_tick = play->n_tick,
+                                                           .n_band = play->n_offer,
+                                                           .band = band,
+                                                           .held = row->run.held,
+                                                           .unserved = left,
+                                                           .usd = row->run.usd,
+                                                           .unserved_title = "requests unserved",
+                                                           .unserved_unit = "requests/s" },
+                           err);
+    free(name);
+    free(left);
+    return rc;
+}
+
+static void close_mixed(struct replay_mixed *m)
+{
+    for (size_t i = 0; i < m->n_price; i++) {
+        free(m->price[i].type);
+        free(m->price[i].zone);
+    }
+    for (size_t i = 0; i < m->n_row; i++)
+        spot_mixed_release(&m->row[i].run);
+    free(m->price);
+    free(m->count);
+    free(m->per_s);
+    free(m->came);
+    spot_mixed_bound_release(&m->bound);
+    spot_demand_release(&m->demand);
+    spot_load_release(&m->load);
+    spot_json_release(&m->json);
+}
+
+static int run(struct replay_mixed *m, struct spot_err *err)
+{
+    if (read_prices(m, err) || add_offers(m, err))
+        return -1;
+    fill_counts(m);
+    if (read_demand(m, err) || weigh(m, err) || play_all(m, err))
+        return -1;
+    if (m->o->plot && draw(m, err))
+        return -1;
+    if (spot_plot_takes_stdout(m->o->plot, m->o->common.output))
+        return 0;
+    if (!m->o->steps)
+        spot_mixed_bound_init(&m->play, &m->bound);
+    return print(m, err);
+}
+
+int replay_fleet_mixed(const struct replay_fleet_options *o, const struct spot_trace *trace,
+                       size_t n_tick, struct spot_err *err)
+{
+    struct replay_mixed *m = spot_xcalloc(1, sizeof(*m));
+    int rc;
+
+    m->o = o;
+    m->trace = trace;
+    m->play = (struct spot_mixed_play){ .n_tick = n_tick,
+                                        .tick_s = o->tick_s,
+                                        .cold = (size_t)ceil(o->cold_s / o->tick_s - 1e-9),
+                                        .unserved = o->unserved,
+                                        .rho = o->rho,
+                                        .up_s = o->up_s,
+                                        .down_s = o->down_s };
+    rc = run(m, err);
+    close_mixed(m);
+    free(m);
+    return rc;
+}
