@@ -101,7 +101,7 @@ size_t spot_fleet_season_next(const struct spot_fleet_season *s, size_t ahead, d
                               double *weight)
 {
     const size_t lag = best_lag(s, ahead), from = s->n - 1 - (lag - ahead);
-    double off[RECENT];
+    double off[RECENT] = { 0 };
     const size_t n = recent(s, lag, off);
     size_t parts = 0;
 
