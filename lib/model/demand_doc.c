@@ -26,12 +26,33 @@ static int check_speeds(const struct spot_json_doc *doc, const struct spot_json_
     return 0;
 }
 
-/* 0: not said, or nothing a size can be. */
-static double size_of(const struct spot_json_value *bucket, const char *key)
+/* *size stays 0 where nothing is said. */
+static int read_size(const struct spot_json_doc *doc, const struct spot_json_value *row,
+                     const char *at, const char *key, double *size, struct spot_err *err)
 {
-    const struct spot_json_value *value = spot_json_get(bucket, key);
+    const struct spot_json_value *const value = spot_json_get(row, key);
+    char pointer[96];
 
-    return spot_json_is_number(value) ? fmax(0, spot_json_number(value)) : 0;
+    if (!value)
+        return 0;
+    *size = spot_json_number(value);
+    if (spot_json_is_number(value) && *size >= 0)
+        return 0;
+    snprintf(pointer, sizeof(pointer), "%s/%s", at, key);
+    return spot_json_fail(doc, pointer, err, "expected a number of at least 0");
+}
+
+static int read_name(const struct spot_json_doc *doc, const struct spot_json_value *row,
+                     const char *at, const char **name, struct spot_err *err)
+{
+    const struct spot_json_value *const value = spot_json_get(row, "name");
+    char pointer[96];
+
+    *name = spot_json_text(value);
+    if (!value || *name)
+        return 0;
+    snprintf(pointer, sizeof(pointer), "%s/name", at);
+    return spot_json_fail(doc, pointer, err, "expected a string");
 }
 
 static int read_bucket(const struct spot_json_doc *doc, const struct spot_json_value *row, size_t b,
@@ -45,10 +66,11 @@ static int read_bucket(const struct spot_json_doc *doc, const struct spot_json_v
         !(spot_json_number(rate) >= 0 && spot_json_number(rate) <= 1e9))
         return spot_json_fail(doc, at, err,
                               "expected an object with rate_per_s, 0 to 1e9, and per_s");
-    *bucket = (struct spot_demand_bucket){ .name = spot_json_text(spot_json_get(row, "name")),
-                                           .rate_per_s = spot_json_number(rate),
-                                           .prompt_token = size_of(row, "prompt_tokens"),
-                                           .output_token = size_of(row, "output_tokens") };
+    *bucket = (struct spot_demand_bucket){ .rate_per_s = spot_json_number(rate) };
+    if (read_name(doc, row, at, &bucket->name, err) ||
+        read_size(doc, row, at, "prompt_tokens", &bucket->prompt_token, err) ||
+        read_size(doc, row, at, "output_tokens", &bucket->output_token, err))
+        return -1;
     if (spot_json_object(doc, row, at, "per_s", true, &bucket->per_s, err))
         return -1;
     return check_speeds(doc, bucket->per_s, at, err);
