@@ -5,15 +5,15 @@
 #include <string.h>
 
 /* Weights, in intervals: of the prior (nothing changes in 80 % of intervals, else either way) in
- * the distribution over all contexts, of that distribution in each context (a trace of some hundred
- * intervals does not tell twelve contexts apart), and of the size prior (halving). */
+ * the distribution over all contexts, of what each context is drawn towards (a trace of some
+ * hundred intervals does not tell twelve contexts apart), and of the size prior (halving). */
 static const double PRIOR = 10, POOL = 200, SIZE_PRIOR = 4;
 
 void spot_count_chain_init(struct spot_count_chain *c, int cap)
 {
     memset(c, 0, sizeof(*c));
     c->cap = cap;
-    c->context = SPOT_CHAIN_AGE_MAX - 1; /* a loss long ago */
+    c->context = c->recent = SPOT_CHAIN_AGE_MAX - 1; /* a loss long ago */
     c->size_max = SPOT_CHAIN_LEARNED_MAX;
     for (int k = 1; k <= c->size_max; k++)
         c->size[0][k] = c->size[1][k] = SIZE_PRIOR * pow(0.5, k < c->size_max ? k : k - 1);
@@ -25,38 +25,65 @@ int spot_count_chain_after(int context, int change)
         return 0;
     if (change > 0)
         return SPOT_CHAIN_AGE_MAX;
+    if (context >= SPOT_CHAIN_RECENT)
+        return context;
     return context % SPOT_CHAIN_AGE_MAX == SPOT_CHAIN_AGE_MAX - 1 ? context : context + 1;
+}
+
+/* Calms that so many intervals without a change are: contexts RECENT.. */
+static int calms_of(int still)
+{
+    int n = 0;
+
+    while (n < SPOT_CHAIN_CALMS && still >= SPOT_CHAIN_CALM_MIN << n)
+        n++;
+    return n;
 }
 
 void spot_count_chain_observe(struct spot_count_chain *c, int before, int now)
 {
     const int change = now > before ? now - before : before - now;
     const int k = change < c->size_max ? change : c->size_max;
+    const int way = now < before ? 1 : now > before ? 2 : 0;
 
     if (now > c->cap)
         c->cap = now;
-    c->seen[c->context][now < before ? 1 : now > before ? 2 : 0]++;
+    c->seen[c->recent][way]++;
+    for (int i = 0; i < calms_of(c->calm); i++)
+        c->seen[SPOT_CHAIN_RECENT + i][way]++;
     if (change)
-        c->size[now > before][k]++;
-    c->context = spot_count_chain_after(c->context, now - before);
+        c->size[way == 2][k]++;
+    c->recent = spot_count_chain_after(c->recent, now - before);
+    c->calm = change ? 0 : c->calm + 1;
+    c->context = calms_of(c->calm) ? SPOT_CHAIN_RECENT + calms_of(c->calm) - 1 : c->recent;
+}
+
+/* Of POOL intervals like prob[3] and those seen. */
+static void draw_on(double prob[3], const double seen[3])
+{
+    const double n = POOL + seen[0] + seen[1] + seen[2];
+
+    for (int i = 0; i < 3; i++)
+        prob[i] = (POOL * prob[i] + seen[i]) / n;
 }
 
 /* prob[3] of still, lost, gained in a context. */
 static void direction(const struct spot_count_chain *c, int context, double prob[3])
 {
     static const double prior[3] = { 0.8, 0.1, 0.1 };
-    double all[3], total = PRIOR, here = POOL;
+    double all[3], total = PRIOR;
 
     for (int i = 0; i < 3; i++) {
         all[i] = PRIOR * prior[i];
-        for (int x = 0; x < SPOT_CHAIN_CONTEXTS; x++) {
+        for (int x = 0; x < SPOT_CHAIN_RECENT; x++) {
             all[i] += c->seen[x][i];
             total += c->seen[x][i];
         }
-        here += c->seen[context][i];
     }
     for (int i = 0; i < 3; i++)
-        prob[i] = (POOL * all[i] / total + c->seen[context][i]) / here;
+        prob[i] = all[i] / total;
+    for (int x = context < SPOT_CHAIN_RECENT ? context : SPOT_CHAIN_RECENT; x <= context; x++)
+        draw_on(prob, c->seen[x]);
 }
 
 void spot_count_chain_step(const struct spot_count_chain *c, int n, int context,

@@ -6,6 +6,12 @@
  * gain are the frequencies seen, drawn towards those of all contexts, which are drawn towards a
  * prior. Sizes are learned over all contexts. A planner needs this for counts and contexts that a
  * forecast of the present says nothing about.
+ *
+ * The longer a calm has lasted, the longer it may last on. So the present calm is a context of its
+ * own from CALM_MIN intervals on, another each time that it has doubled: in each the chances are
+ * the frequencies in calms of at least that length, drawn towards those of the calm half as long.
+ * They are those of what is left of a calm, whatever is left, and so such a context stays until
+ * the next change. Nothing but to live through a calm leads to one.
  */
 #ifndef SPOT_PLAN_TRAIN_COUNT_CHAIN_H
 #define SPOT_PLAN_TRAIN_COUNT_CHAIN_H
@@ -18,13 +24,18 @@ enum {
     SPOT_CHAIN_SIZE_MAX = 64,   /* larger changes count as changes of this size */
     SPOT_CHAIN_LEARNED_MAX = 8, /* so do those larger than this that are learned from a trace */
     SPOT_CHAIN_AGE_MAX = 6,     /* intervals since the last change, this and more */
-    /* contexts: a loss 1..AGE_MAX ago, then a gain 1..AGE_MAX ago */
-    SPOT_CHAIN_CONTEXTS = 2 * SPOT_CHAIN_AGE_MAX,
+    SPOT_CHAIN_CALM_MIN = 2 * SPOT_CHAIN_AGE_MAX, /* intervals without a change */
+    SPOT_CHAIN_CALMS = 5,                         /* at least that, twice that, .. 16 times */
+    /* contexts: a loss 1..AGE_MAX ago, then a gain 1..AGE_MAX ago, then calms */
+    SPOT_CHAIN_RECENT = 2 * SPOT_CHAIN_AGE_MAX,
+    SPOT_CHAIN_CONTEXTS = SPOT_CHAIN_RECENT + SPOT_CHAIN_CALMS,
 };
 
 struct spot_count_chain {
     int cap;                                 /* largest count seen or told */
     int context;                             /* of the newest count */
+    int recent;                              /* the same, calms left aside */
+    int calm;                                /* intervals since the last change */
     int size_max;                            /* sizes beyond have no probability */
     double seen[SPOT_CHAIN_CONTEXTS][3];     /* [0] still, [1] lost, [2] gained */
     double size[2][SPOT_CHAIN_SIZE_MAX + 1]; /* [0] of losses, [1] of gains */
