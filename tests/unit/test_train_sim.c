@@ -456,34 +456,6 @@ START_TEST(what_is_guarded_stays_within_its_bound)
 }
 END_TEST
 
-/* The worst that `bench_regret gpt-6.7b search guarded 60 7` found with 30 s of notice, when the
- * job was allowed to be behind before it turned: it lacked 0.124 points. */
-START_TEST(what_the_search_found_for_guarded_is_gone)
-{
-    const struct family_spec spec = { FAMILY_WALK,
-                                      3362569151192863174,
-                                      32,
-                                      480,
-                                      0.73891774968365154,
-                                      0.1159635735085098,
-                                      0.18499536389663693,
-                                      0.016086447619395948,
-                                      13.384173333000346,
-                                      2.579348730558122 };
-    struct fixture *f = spot_xcalloc(1, sizeof(*f));
-    double ideal, lacks;
-
-    load_family(f, "gpt-6.7b", 0, 30);
-    family_draw(&spec, f->available);
-    ideal = run(f, "ideal");
-    lacks = run(f, "nowcast") - run(f, "guarded");
-    ck_assert_double_eq_tol(ideal, 314053, 1); /* or it is another trace */
-    ck_assert_double_lt(lacks, 0);
-    unload(f);
-    free(f);
-}
-END_TEST
-
 /* The worst that `bench_regret gpt-6.7b search spot 40 7` found with 30 s of notice. */
 START_TEST(what_the_search_found_for_spot_is_guarded)
 {
@@ -590,7 +562,6 @@ int main(void)
     tcase_add_loop_test(tc, what_is_left_of_a_resume_is_not_run_away_from, 0, 2);
     tcase_add_loop_test(tc, what_is_guarded_stays_within_its_bound, 0,
                         sizeof(regretted) / sizeof(*regretted));
-    tcase_add_test(tc, what_the_search_found_for_guarded_is_gone);
     tcase_add_test(tc, what_the_search_found_for_spot_is_guarded);
     tcase_add_test(tc, who_is_drawn_is_known_at_the_notice);
     tcase_add_loop_test(tc, nothing_is_invested_beyond_the_end_of_a_run, 0, 10);
