@@ -490,7 +490,7 @@ START_TEST(who_is_drawn_is_known_at_the_notice)
     double expected, mean = 0, square = 0;
 
     load(f, "gpt-6.7b", 32); /* its grids have two pipelines: what survives differs */
-    make_trace(f, is_long() ? 480 : 240, 24, 28, 7);
+    make_trace(f, 480, 24, 28, 7);
     expected = run(f, "spot");
     f->sim.is_sampled = true;
     for (int k = 0; k < runs; k++) {
