@@ -102,14 +102,23 @@ void rig_serving_rows(enum spot_real real)
                      rig_at(SPOT_F32, x, position[r] * C + k), 0);
 }
 
-/* Sequences of which one is longer than a part; the tokens of a run are its last ones. */
-enum { ITEMS = 2, SEQ = 160, SHARDS = 2, H = 4, HK = 2, D = 20, LAYERS = 2, LAYER = 1 };
-enum { Q = (H + 2 * HK) * D, PAGES = SEQ / PAGE, N_TOKEN = 6 };
+/* Sequences, of which a run has some tokens each that follow each other. */
+enum { SEQ = 272, PAGES = SEQ / PAGE, SHARDS = 2, LAYERS = 2, LAYER = 1, RUNS = 3 };
 
 struct sequences {
+    int d, h, hk;
+    struct {
+        int first, n;
+    } run[RUNS];
     int32_t *page, *item, *position;
     float *pool, *qkv, *before, *turn;
+    int n_token;
 };
+
+static int queries_of(const struct sequences *s)
+{
+    return (s->h + 2 * s->hk) * s->d;
+}
 
 /* Of a page's key (is_value 0) or value. */
 static float *slot_of(const struct sequences *s, int item, int position, int shard, int head, int e,
@@ -117,38 +126,52 @@ static float *slot_of(const struct sequences *s, int item, int position, int sha
 {
     float *const page =
         s->pool + ((s->page[item * PAGES + position / PAGE] * LAYERS + LAYER) * SHARDS + shard) *
-                      (2 * HK * D * PAGE);
+                      (2 * s->hk * s->d * PAGE);
 
-    return is_value ? page + HK * D * PAGE + (head * PAGE + position % PAGE) * D + e
-                    : page + (head * D + e) * PAGE + position % PAGE;
+    return is_value ? page + s->hk * s->d * PAGE + (head * PAGE + position % PAGE) * s->d + e
+                    : page + (head * s->d + e) * PAGE + position % PAGE;
+}
+
+/* What lies behind a sequence is no number. */
+static void end_sequence(const struct sequences *s, int item)
+{
+    for (int j = s->run[item].first + s->run[item].n; j < SEQ; j++)
+        for (int i = 0; i < SHARDS * s->hk * s->d; i++)
+            for (int is_value = 0; is_value < 2; is_value++)
+                *slot_of(s, item, j, i / s->d / s->hk, i / s->d % s->hk, i % s->d, is_value) = NAN;
 }
 
 static void fill(struct sequences *s)
 {
-    static const int32_t last[N_TOKEN] = { 128, 129, 130, 3, 4, 5 };
+    const int64_t page = (int64_t)LAYERS * SHARDS * 2 * s->hk * s->d * PAGE;
+    int t = 0;
 
-    s->page = ptx_memory(ITEMS * PAGES * sizeof(int32_t));
-    s->item = ptx_memory(N_TOKEN * sizeof(int32_t));
-    s->position = ptx_memory(N_TOKEN * sizeof(int32_t));
-    s->pool =
-        rig_numbers(SPOT_F32, (int64_t)ITEMS * PAGES * LAYERS * SHARDS * 2 * HK * D * PAGE, 1);
-    s->qkv = rig_numbers(SPOT_F32, N_TOKEN * SHARDS * Q, 1);
-    s->before = rig_room(SPOT_F32, N_TOKEN * SHARDS * Q);
-    s->turn = rig_numbers(SPOT_F32, SEQ * D, 1);
-    memcpy(s->before, s->qkv, (size_t)(N_TOKEN * SHARDS * Q) * sizeof(float));
-    for (int i = 0; i < ITEMS * PAGES; i++)
-        s->page[i] = (int32_t)((i * 7 + 3) % (ITEMS * PAGES)); /* 20 pages: a permutation */
-    for (int t = 0; t < N_TOKEN; t++) {
-        s->item[t] = t / 3;
-        s->position[t] = last[t];
+    for (int i = 0; i < RUNS; i++)
+        s->n_token += s->run[i].n;
+    s->page = ptx_memory(RUNS * PAGES * sizeof(int32_t));
+    s->item = ptx_memory((size_t)s->n_token * sizeof(int32_t));
+    s->position = ptx_memory((size_t)s->n_token * sizeof(int32_t));
+    s->pool = rig_numbers(SPOT_F32, RUNS * PAGES * page, 3); /* scores of ten and more */
+    s->qkv = rig_numbers(SPOT_F32, (int64_t)s->n_token * SHARDS * queries_of(s), 3);
+    s->before = rig_room(SPOT_F32, (int64_t)s->n_token * SHARDS * queries_of(s));
+    s->turn = rig_numbers(SPOT_F32, SEQ * s->d, 1);
+    memcpy(s->before, s->qkv, (size_t)(s->n_token * SHARDS * queries_of(s)) * sizeof(float));
+    for (int i = 0; i < RUNS * PAGES; i++)
+        s->page[i] = (int32_t)((i * 7 + 3) % (RUNS * PAGES)); /* 51 pages: a permutation */
+    for (int i = 0; i < RUNS; i++) {
+        end_sequence(s, i);
+        for (int k = 0; k < s->run[i].n; k++, t++) {
+            s->item[t] = i;
+            s->position[t] = s->run[i].first + k;
+        }
     }
 }
 
 static double turned(const struct sequences *s, int token, int shard, int head, int e)
 {
-    const float *const x = s->before + (token * SHARDS + shard) * Q + head * D;
-    const float *const turn = s->turn + s->position[token] * D;
-    const int half = D / 2, i = e % half;
+    const float *const x = s->before + (token * SHARDS + shard) * queries_of(s) + head * s->d;
+    const float *const turn = s->turn + s->position[token] * s->d;
+    const int half = s->d / 2, i = e % half;
     const double a = (double)x[i], b = (double)x[i + half], c = (double)turn[i],
                  w = (double)turn[half + i];
 
@@ -157,66 +180,154 @@ static double turned(const struct sequences *s, int token, int shard, int head, 
 
 static void check_token(const struct sequences *s, const float *att, int token, int shard, int head)
 {
-    const int n = s->position[token] + 1, kv = head / (H / HK);
-    double score[SEQ], out[D] = { 0 }, sum = 0, max = -INFINITY;
+    const int n = s->position[token] + 1, kv = head / (s->h / s->hk);
+    double score[SEQ], query[SEQ], sum = 0, max = -INFINITY;
 
+    for (int e = 0; e < s->d; e++)
+        query[e] = turned(s, token, shard, head, e) / sqrt(s->d);
     for (int j = 0; j < n; j++) {
         score[j] = 0;
-        for (int e = 0; e < D; e++)
-            score[j] += turned(s, token, shard, head, e) *
-                        (double)*slot_of(s, s->item[token], j, shard, kv, e, 0) / sqrt(D);
+        for (int e = 0; e < s->d; e++)
+            score[j] += query[e] * (double)*slot_of(s, s->item[token], j, shard, kv, e, 0);
         max = fmax(max, score[j]);
     }
-    for (int j = 0; j < n; j++) {
-        const double p = exp(score[j] - max);
+    for (int j = 0; j < n; j++)
+        sum += score[j] = exp(score[j] - max);
+    for (int e = 0; e < s->d; e++) {
+        double out = 0;
 
-        sum += p;
-        for (int e = 0; e < D; e++)
-            out[e] += p * (double)*slot_of(s, s->item[token], j, shard, kv, e, 1);
-    }
-    for (int e = 0; e < D; e++)
+        for (int j = 0; j < n; j++)
+            out += score[j] * (double)*slot_of(s, s->item[token], j, shard, kv, e, 1);
         rig_near("attention over pages", SPOT_F32, att,
-                 ((token * SHARDS + shard) * H + head) * D + e, out[e] / sum, 1e-5);
+                 ((token * SHARDS + shard) * s->h + head) * s->d + e, out / sum, 1e-5);
+    }
+}
+
+/* The tokens [first, first + n) of the run, on their own; *partial (NULL: nobody asks) are their
+ * parts. */
+static const float *attend(struct spot_cuda_paged p, int first, int n, const float **partial)
+{
+    const int64_t row = p.n_shard * p.n_head * p.dim;
+    int32_t *const tile = ptx_memory((size_t)(n + 1) * sizeof(int32_t));
+    int64_t most = 0;
+
+    p.qkv += first * p.n_shard * (p.n_head + 2 * p.n_kv_head) * p.dim;
+    p.item += first;
+    p.position += first;
+    p.att = rig_room(SPOT_F32, n * row);
+    p.partial =
+        rig_room(SPOT_F32, (int64_t)spot_cuda_paged_elem(n, p.n_shard * p.n_head, p.dim, SEQ));
+    p.n_token = n;
+    p.n_tile = spot_cuda_paged_tiles(tile, p.item, n, p.n_head / p.n_kv_head);
+    p.tile = tile;
+    p.tile_host = tile;
+    for (int t = 0; t < n; t++)
+        most = p.position[t] > most ? p.position[t] : most;
+    spot_cuda_paged_attend(&p, most, NULL);
+    if (partial)
+        *partial = p.partial;
+    return p.att;
+}
+
+static void check_placed(const struct sequences *s, int t, int shard)
+{
+    for (int h = 0; h < s->hk; h++)
+        for (int e = 0; e < s->d; e++) {
+            rig_near("key in its page", SPOT_F32,
+                     slot_of(s, s->item[t], s->position[t], shard, h, e, 0), 0,
+                     turned(s, t, shard, s->h + h, e), 2e-6);
+            rig_near(
+                "value in its page", SPOT_F32,
+                slot_of(s, s->item[t], s->position[t], shard, h, e, 1), 0,
+                (double)
+                    s->before[(t * SHARDS + shard) * queries_of(s) + (s->h + s->hk + h) * s->d + e],
+                0);
+        }
+}
+
+static struct spot_cuda_paged paged(const struct sequences *s)
+{
+    return (struct spot_cuda_paged){ .dim = s->d,
+                                     .n_head = s->h,
+                                     .n_kv_head = s->hk,
+                                     .n_shard = SHARDS,
+                                     .n_layer = LAYERS,
+                                     .layer = LAYER,
+                                     .qkv = s->qkv,
+                                     .pool = s->pool,
+                                     .page = s->page,
+                                     .item = s->item,
+                                     .position = s->position,
+                                     .turn = s->turn,
+                                     .page_stride = PAGES,
+                                     .n_token = s->n_token,
+                                     .seq = SEQ };
+}
+
+/* All tokens, then some of them alone: their bits are the same. */
+static void paged_of(struct sequences s)
+{
+    fill(&s);
+    const struct spot_cuda_paged p = paged(&s);
+    const int row = SHARDS * s.h * s.d;
+    const float *att;
+
+    spot_cuda_paged_place(&p, NULL);
+    att = attend(p, 0, s.n_token, NULL);
+    for (int t = 0; t < s.n_token; t++)
+        for (int shard = 0; shard < SHARDS; shard++) {
+            check_placed(&s, t, shard);
+            for (int h = 0; h < s.h; h++)
+                check_token(&s, att, t, shard, h);
+        }
+    for (int t = s.n_token - 1; t >= 0; t -= 17)
+        rig_equal("attention of a token alone: its bits",
+                  memcmp(attend(p, t, 1, NULL), att + t * row, (size_t)row * sizeof(float)) == 0,
+                  1);
+}
+
+/* A query of zeros weighs all keys alike, so parts are not scaled when they are joined: what is
+ * left is sums of floats in ascending order. */
+static void joined_in_order(void)
+{
+    enum { D = 8, ROW = D + 2, N = (SEQ + SPOT_CUDA_KEYS - 1) / SPOT_CUDA_KEYS };
+    struct sequences s = { .d = D, .h = 1, .hk = 1, .run = { { SEQ - 1, 1 } } };
+    const float *part, *att;
+
+    fill(&s);
+    for (int i = 0; i < SHARDS; i++)
+        memset(s.qkv + i * queries_of(&s), 0, D * sizeof(float));
+    const struct spot_cuda_paged p = paged(&s);
+
+    spot_cuda_paged_place(&p, NULL);
+    att = attend(p, 0, 1, &part);
+    for (int i = 0; i < SHARDS * D; i++) {
+        const float *const x = part + i / D * N * ROW;
+        float sum = 0, weight = 0;
+
+        for (int k = 0; k < N; k++) {
+            sum += x[k * ROW + i % D];
+            weight += x[k * ROW + D + 1];
+        }
+        rig_near("parts in ascending order", SPOT_F32, att, i, (double)(sum / weight), 0);
+        rig_equal("parts in ascending order: bits", att[i] == sum / weight, 1);
+    }
 }
 
 void rig_paged(enum spot_real real)
 {
-    struct sequences s;
-    struct spot_cuda_paged p = { .dim = D,
-                                 .n_head = H,
-                                 .n_kv_head = HK,
-                                 .n_shard = SHARDS,
-                                 .n_layer = LAYERS,
-                                 .layer = LAYER,
-                                 .page_stride = PAGES,
-                                 .n_token = N_TOKEN,
-                                 .seq = SEQ };
-
     if (real == SPOT_BF16)
         return; /* activations are fp32 */
-    fill(&s);
-    p.qkv = s.qkv;
-    p.att = rig_room(SPOT_F32, N_TOKEN * SHARDS * H * D);
-    p.pool = s.pool;
-    p.page = s.page;
-    p.item = s.item;
-    p.position = s.position;
-    p.turn = s.turn;
-    p.partial = rig_room(SPOT_F32, (int64_t)spot_cuda_paged_elem(N_TOKEN, SHARDS * H, D, SEQ));
-    spot_cuda_paged_place(&p, NULL);
-    spot_cuda_paged_attend(&p, 130, NULL);
-    for (int t = 0; t < N_TOKEN; t++)
-        for (int shard = 0; shard < SHARDS; shard++) {
-            for (int h = 0; h < HK; h++)
-                for (int e = 0; e < D; e++) {
-                    rig_near("key in its page", SPOT_F32,
-                             slot_of(&s, s.item[t], s.position[t], shard, h, e, 0), 0,
-                             turned(&s, t, shard, H + h, e), 2e-6);
-                    rig_near("value in its page", SPOT_F32,
-                             slot_of(&s, s.item[t], s.position[t], shard, h, e, 1), 0,
-                             (double)s.before[(t * SHARDS + shard) * Q + (H + HK + h) * D + e], 0);
-                }
-            for (int h = 0; h < H; h++)
-                check_token(&s, p.att, t, shard, h);
-        }
+    joined_in_order();
+    paged_of(
+        (struct sequences){ .d = 20, .h = 4, .hk = 2, .run = { { 128, 3 }, { 3, 3 }, { 0, 1 } } });
+    /* values in three turns, three parts, more than a tile of 21 tokens with three heads each */
+    paged_of((struct sequences){
+        .d = 72, .h = 3, .hk = 1, .run = { { 243, 24 }, { 16, 1 }, { 120, 9 } } });
+    paged_of((struct sequences){ .d = 260, .h = 1, .hk = 1, .run = { { 17, 2 } } });
+    /* more heads that share keys than a block has rows; more tokens than a launch takes */
+    paged_of(
+        (struct sequences){ .d = 6, .h = 66, .hk = 1, .run = { { 30, 1 }, { 0, 1 }, { 7, 2 } } });
+    paged_of(
+        (struct sequences){ .d = 4, .h = 1, .hk = 1, .run = { { 0, 200 }, { 2, 70 }, { 9, 1 } } });
 }

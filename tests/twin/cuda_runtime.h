@@ -131,6 +131,14 @@ static inline int __float_as_int(float x)
     return y;
 }
 
+static inline float __int_as_float(int x)
+{
+    float y;
+
+    std::memcpy(&y, &x, sizeof(y));
+    return y;
+}
+
 static inline long long __double_as_longlong(double x)
 {
     long long y;

@@ -109,19 +109,6 @@ __device__ static void write_rows(bf16 *to, int64_t stride, int64_t row0, int64_
     }
 }
 
-/* Over the four lanes that share rows. */
-__device__ static float quad_max(float x)
-{
-    x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
-    return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
-}
-
-__device__ static float quad_sum(float x)
-{
-    x += __shfl_xor_sync(ALL_LANES, x, 1);
-    return x + __shfl_xor_sync(ALL_LANES, x, 2);
-}
-
 /* --- forward ------------------------------------------------------------------------ */
 
 /* The tile's scores to probabilities against the running maximum; fades what is summed so far. */

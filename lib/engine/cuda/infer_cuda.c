@@ -162,9 +162,6 @@ static int check(const struct spot_infer *f, size_t n_byte, struct spot_err *err
 
     if (f->type == SPOT_INFER_Q8)
         return spot_err_set(err, SPOT_EGPU, "on CUDA weights are bf16 or fp32, not q8");
-    if (f->head_dim > SPOT_CUDA_HEAD_DIM_MAX)
-        return spot_err_set(err, SPOT_EGPU, "on CUDA a head is at most %d wide, this is %lld",
-                            SPOT_CUDA_HEAD_DIM_MAX, (long long)f->head_dim);
     snprintf(what, sizeof(what), "an engine of %d pages and %d tokens on a CUDA device",
              f->config.n_page, f->config.token_max);
     return spot_memory_check(what, n_byte, spot_device_available(), err);

@@ -16,11 +16,11 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_CUDA_PANEL = 64,      /* outputs that lie side by side, as infer.h packs them */
-    SPOT_CUDA_SPLIT = 256,     /* inputs of a partial sum */
-    SPOT_CUDA_KEYS = 128,      /* keys of a partial attention, whole pages */
-    SPOT_CUDA_PAGE = 16,       /* tokens of a page */
-    SPOT_CUDA_ATTEND_MAX = 64, /* tokens of one launch of attention */
+    SPOT_CUDA_PANEL = 64,       /* outputs that lie side by side, as infer.h packs them */
+    SPOT_CUDA_SPLIT = 256,      /* inputs of a partial sum */
+    SPOT_CUDA_KEYS = 128,       /* keys of a partial attention, whole pages */
+    SPOT_CUDA_PAGE = 16,        /* tokens of a page */
+    SPOT_CUDA_ATTEND_MAX = 256, /* tokens of one launch of attention */
 };
 
 /* y [t * y_stride + o] = bias[o] + sum over inputs of x [t * x_stride + k] w; w in panels of
@@ -65,12 +65,19 @@ struct spot_cuda_paged {
     const float *turn;       /* [T][d] as spot_rope_table; NULL: nothing turns */
     float *partial;          /* spot_cuda_paged_elem */
     int64_t page_stride, n_token, seq;
+    const int32_t *tile, *tile_host; /* [n_tile + 1] first tokens, the same on the host */
+    int64_t n_tile;
 };
+/* Tokens whose queries are multiplied together: tokens of an item, one after the other, and their
+ * `group` = H / Hk heads that share keys, 64 rows or one token. Returns n_tile; tile [n_token + 1].
+ */
+int64_t spot_cuda_paged_tiles(int32_t *tile, const int32_t *item, int64_t n_token, int64_t group);
 size_t spot_cuda_paged_elem(int64_t n_token, int64_t n_head, int64_t dim, int64_t seq);
 /* Queries and keys turn; keys and values go to their pages. */
 void spot_cuda_paged_place(const struct spot_cuda_paged *p, spot_stream s);
 /* The keys up to a token's position in parts of 128, a softmax of each; the parts in ascending
- * order. `most` is at least the largest position of the run. */
+ * order. What is multiplied is three numbers of bf16 for each. `most` is at least the largest
+ * position of the run. */
 void spot_cuda_paged_attend(const struct spot_cuda_paged *p, int64_t most, spot_stream s);
 
 #ifdef __cplusplus

@@ -14,7 +14,9 @@ struct pass {
     int64_t most; /* largest position */
     /* of meta, on the device */
     const uint32_t *token;
-    const int32_t *position, *item, *row, *page;
+    const int32_t *position, *item, *row, *tile, *page;
+    const int32_t *tile_host;
+    int64_t n_tile;
 };
 
 /* --- sizes --- */
@@ -35,7 +37,7 @@ int64_t spot_cuda_infer_page_stride(const struct spot_infer *f)
 
 size_t spot_cuda_infer_meta_elem(const struct spot_infer *f)
 {
-    return 3 * (size_t)f->config.token_max + (size_t)f->config.logit_max +
+    return 4 * (size_t)f->config.token_max + 1 + (size_t)f->config.logit_max +
            (size_t)f->config.n_sequence * (size_t)spot_cuda_infer_page_stride(f);
 }
 
@@ -51,13 +53,15 @@ size_t spot_cuda_infer_host_elem(const struct spot_infer *f)
 
 /* --- what a run is --- */
 
-/* token [N], position [N], item [N], row [R], page [n_item][stride], one behind the other. */
+/* token [N], position [N], item [N], row [R], tile [N + 1], page [n_item][stride], one behind the
+ * other. */
 static void tell(struct pass *p)
 {
     struct spot_cuda_infer *const d = p->d;
     const struct spot_infer *const f = p->f;
     const size_t n = (size_t)p->n, stride = (size_t)spot_cuda_infer_page_stride(f);
-    int32_t *const to = d->meta_host, *const row = to + 3 * n, *const page = row + f->n_row;
+    int32_t *const to = d->meta_host, *const row = to + 3 * n, *const tile = row + f->n_row,
+                   *const page = tile + n + 1;
 
     for (size_t t = 0; t < n; t++) {
         const struct spot_infer_item *const item = &f->item[f->token_item[t]];
@@ -70,6 +74,8 @@ static void tell(struct pass *p)
     }
     for (int r = 0; r < f->n_row; r++)
         row[r] = f->row_token[r];
+    p->n_tile = spot_cuda_paged_tiles(tile, to + 2 * n, p->n, f->n_head / f->n_kv_head);
+    p->tile_host = tile;
     for (int i = 0; i < f->n_item; i++) {
         const struct spot_infer_sequence *const s = &f->sequence[f->item[i].sequence];
 
@@ -82,7 +88,8 @@ static void tell(struct pass *p)
     p->position = d->meta + n;
     p->item = d->meta + 2 * n;
     p->row = d->meta + 3 * n;
-    p->page = p->row + f->n_row;
+    p->tile = p->row + f->n_row;
+    p->page = p->tile + n + 1;
 }
 
 /* --- products --- */
@@ -220,7 +227,10 @@ static void attend(const struct pass *p)
                                            .partial = p->d->paged,
                                            .page_stride = spot_cuda_infer_page_stride(f),
                                            .n_token = p->n,
-                                           .seq = f->shape.seq };
+                                           .seq = f->shape.seq,
+                                           .tile = p->tile,
+                                           .tile_host = p->tile_host,
+                                           .n_tile = p->n_tile };
 
     spot_cuda_paged_place(&paged, p->d->stream);
     spot_cuda_paged_attend(&paged, p->most, p->d->stream);

@@ -36,28 +36,20 @@ __device__ static void fetch(bf16 *to, const bf16 *panel, int64_t k0, int64_t n_
     }
 }
 
-/* Inputs of 8 * TILES tokens, zeros where there is none: x = x[0] + x[1] + x[2], each what bf16
- * holds of the rest. */
+/* Inputs of 8 * TILES tokens, zeros where there is none: x = x[0] + x[1] + x[2]. */
 template <int TILES>
-__device__ static void cut(room<TILES> &r, const struct spot_cuda_skinny &p, int64_t t0, int64_t k0)
+__device__ static void fetch_inputs(room<TILES> &r, const struct spot_cuda_skinny &p, int64_t t0,
+                                    int64_t k0)
 {
     for (int j = 0; j < 8 * TILES * (STEP / 2) / THREADS; j++) {
         const int i = j * THREADS + static_cast<int>(threadIdx.x), t = i / (STEP / 2),
                   k = i % (STEP / 2) * 2;
         const float *const x = p.x + (t0 + t) * p.x_stride + k0 + k;
         const bool is_token = t0 + t < p.n_token;
-        float rest[2] = { is_token && k0 + k < p.n_in ? x[0] : 0,
-                          is_token && k0 + k + 1 < p.n_in ? x[1] : 0 };
 
-        for (int part = 0; part < PARTS; part++) {
-            pack<bf16, 2> pair;
-
-            for (int e = 0; e < 2; e++) {
-                pair.x[e] = from_float<bf16>(rest[e]);
-                rest[e] -= to_float(pair.x[e]);
-            }
-            store<bf16, 2>(r.x[part] + t * X_ROW + k, pair);
-        }
+        cut<PARTS>(r.x[0] + t * X_ROW + k, 8 * TILES * X_ROW,
+                   is_token && k0 + k < p.n_in ? x[0] : 0,
+                   is_token && k0 + k + 1 < p.n_in ? x[1] : 0);
     }
 }
 
@@ -103,7 +95,7 @@ __device__ static void sum_split(float acc[TILES][4], room<TILES> &r,
         if (k0 + STEP < end)
             fetch(r.w[turn ^ 1], panel, k0 + STEP, end);
         copies_commit();
-        cut(r, p, t0, k0);
+        fetch_inputs(r, p, t0, k0);
         copies_wait<1>();
         __syncthreads();
         for (int k = 0; k < STEP && k0 + k < end; k += 32)

@@ -156,4 +156,38 @@ __device__ inline uint32_t pair_of(float low, float high)
     return bits;
 }
 
+/* Two neighbours as N pairs of bf16 whose sum they are, as far as that goes: each is what bf16
+ * holds of the rest. */
+template <int N> __device__ inline void cut(uint32_t piece[N], float low, float high)
+{
+    for (int i = 0; i < N; i++) {
+        piece[i] = pair_of(low, high);
+        low -= __int_as_float(static_cast<int>(piece[i] << 16));
+        high -= __int_as_float(static_cast<int>(piece[i] & 0xffff0000U));
+    }
+}
+
+/* The same into N arrays of `size` elements; `to` is a multiple of 4 bytes. */
+template <int N> __device__ inline void cut(bf16 *to, int size, float low, float high)
+{
+    uint32_t piece[N];
+
+    cut<N>(piece, low, high);
+    for (int i = 0; i < N; i++)
+        *reinterpret_cast<uint32_t *>(to + i * size) = piece[i];
+}
+
+/* Over the four lanes that share rows. */
+__device__ inline float quad_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
+    return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
+}
+
+__device__ inline float quad_sum(float x)
+{
+    x += __shfl_xor_sync(ALL_LANES, x, 1);
+    return x + __shfl_xor_sync(ALL_LANES, x, 2);
+}
+
 #endif /* SPOT_ENGINE_CUDA_TENSOR_CUH */
