@@ -646,6 +646,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l listen -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l grid -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l comm -x -a 'sockets nccl'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l plan -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l max-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l kv-byte -r

@@ -106,6 +106,8 @@ const struct spot_nccl *spot_cuda_nccl(struct spot_err *err);
 /* Is a device held by a collective that does not end? Then the process has to leave by _exit: the
  * driver's own end would wait. */
 bool spot_cuda_is_held(void);
+/* Returns 0, or -1 with *err (SPOT_EGPU) if it is. */
+int spot_cuda_check_held(struct spot_err *err);
 
 /* False when there is certainly no device: neither a driver nor a module named by the user. Costs
  * nothing, where loading the module maps hundreds of megabytes. */

@@ -81,6 +81,14 @@ bool spot_cuda_is_held(void)
     return loaded && loaded->nccl->is_held();
 }
 
+int spot_cuda_check_held(struct spot_err *err)
+{
+    return spot_cuda_is_held()
+               ? spot_err_set(err, SPOT_EGPU,
+                              "NCCL did not come back, the device may be held for good")
+               : 0;
+}
+
 bool spot_cuda_may_be_here(void)
 {
     const char *const named = getenv("SPOT_CUDA_MODULE");

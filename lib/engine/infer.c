@@ -70,7 +70,7 @@ static int check(struct spot_infer_config *c, const struct spot_infer_head *head
         return spot_err_set(err, SPOT_EDATA, "the image has bundles %d to %d, not %d to %d",
                             head->begin, head->end, c->bundle_begin, c->bundle_end);
     if (c->shard_begin < 0 || !is_node(c->shard_begin, c->shard_end, n_shard) ||
-        (c->shard_end - c->shard_begin < n_shard && !c->exchange))
+        (c->shard_end - c->shard_begin < n_shard && !c->exchange && !c->swap))
         return spot_err_set(err, SPOT_EDATA, "shards %d to %d of %d are no member of a group",
                             c->shard_begin, c->shard_end, n_shard);
     if (c->n_thread < 1 || c->n_sequence < 1 || c->n_page < 1 || c->token_max < 1)

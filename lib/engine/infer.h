@@ -63,6 +63,11 @@ struct spot_infer_config {
     /* Of a member that has not all shards: sum[n] of its node becomes the sum of the whole tree.
      * Returns 0, or -1 with *err, which the run returns. */
     int (*exchange)(void *user, float *sum, size_t n, struct spot_err *err);
+    /* In its place where members' devices reach each other: sum[n] goes to the member whose number
+     * differs in this bit, and its sum comes to other[n]. Both lie on the device, behind what
+     * `stream` has queued; comes back when all is done. */
+    int (*swap)(void *user, uint32_t bit, float *sum, float *other, size_t n, void *stream,
+                struct spot_err *err);
     void *user;
 };
 

@@ -107,32 +107,6 @@ struct spot_frame *spot_relay_recv(struct spot_relay *r, uint32_t from, uint32_t
     return NULL;
 }
 
-/* Level by level up the tree: whoever is beside this member there has the other half of the sum.
- * Both add the same two numbers, so both have the same bits. */
-static int exchange(void *user, float *sum, size_t n, struct spot_err *err)
-{
-    struct spot_relay *const r = user;
-    const uint32_t m = r->config.position % r->config.M;
-
-    for (uint32_t bit = 1; bit < r->config.M; bit *= 2) {
-        const uint32_t other = spot_relay_member(r, spot_relay_stage(r), m ^ bit);
-        const uint64_t tag = r->n_sum++;
-        struct spot_frame *frame;
-        const float *part;
-
-        if (spot_relay_send(r, other, SPOT_MSG_PART, tag, sum, n, err))
-            return -1;
-        frame = spot_relay_recv(r, other, SPOT_MSG_PART, tag, n, err);
-        if (!frame)
-            return -1;
-        part = (const float *)(const void *)frame->data;
-        for (size_t i = 0; i < n; i++)
-            sum[i] += part[i];
-        free(frame);
-    }
-    return 0;
-}
-
 /* --- a new one ------------------------------------------------------------------------ */
 
 int64_t spot_relay_page_count(int64_t n_token)
@@ -205,7 +179,9 @@ struct spot_relay *spot_relay_new(const struct spot_relay_config *c, struct spot
                                         .n_thread = c->n_thread,
                                         .n_sequence = c->n_sequence,
                                         .token_max = (int)c->token_max,
-                                        .exchange = c->M > 1 ? exchange : NULL,
+                                        .exchange =
+                                            c->M > 1 && !c->is_nccl ? spot_relay_exchange : NULL,
+                                        .swap = c->M > 1 && c->is_nccl ? spot_relay_swap : NULL,
                                         .user = r };
 
     r->config = *c;
@@ -225,6 +201,7 @@ void spot_relay_free(struct spot_relay *r)
 {
     if (!r)
         return;
+    spot_relay_disconnect(r);
     spot_infer_free(r->infer);
     free(r->n_item);
     free(r->closed);

@@ -54,6 +54,7 @@ struct spot_relay_config {
     const void *image; /* borrowed: of the bundles of this position */
     size_t image_byte;
     const char *backend; /* see spot_infer_config; NULL: the CPU */
+    bool is_nccl;        /* members of a tensor group meet from device to device */
     uint32_t P, M, position;
     int n_sequence;    /* at once */
     uint64_t kv_byte;  /* of the cache of a member; 0: for so many whole contexts */
@@ -71,6 +72,11 @@ void spot_relay_free(struct spot_relay *relay); /* may be NULL */
  * sequence is open. `mesh` may be NULL where the replica has one member. */
 void spot_relay_enter(struct spot_relay *relay, const struct spot_relay_form *form,
                       struct spot_mesh *mesh);
+
+/* Over NCCL, once the epoch is entered, by all members of a replica; nothing to do for others.
+ * Returns 0, or -1 with *err of comm/comm.h. What waits for members ends with `disconnect`. */
+int spot_relay_connect(struct spot_relay *relay, struct spot_err *err);
+void spot_relay_disconnect(struct spot_relay *relay);
 
 /* --- the leader --- */
 

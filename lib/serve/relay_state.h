@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "comm/comm.h"
 #include "model/stage_split.h"
 #include "serve/relay.h"
 #include "serve/serve_protocol.h"
@@ -38,8 +39,10 @@ struct spot_relay {
     uint64_t n_told;          /* of this epoch: what the leader said, heard by the others */
     uint64_t n_begun, n_done; /* passes of this epoch */
     uint64_t n_sum;           /* exchanges of this epoch: the tag of the next */
-    int *n_item;              /* [P] of passes under way, by their number modulo P */
-    uint32_t *closed;         /* [n_closed], sequences that the others have still open */
+    uint32_t group[SPOT_RELAY_MEMBERS_MAX]; /* [M] of this stage, where they meet over NCCL */
+    struct spot_comm *comm;                 /* NULL: they meet over the mesh, or not at all */
+    int *n_item;                            /* [P] of passes under way, by their number modulo P */
+    uint32_t *closed; /* [n_closed], sequences that the others have still open */
     size_t n_closed, cap_closed;
     int *own;                     /* [n_sequence], the others: of the leader's; -1: not open */
     struct spot_infer_item *item; /* [n_sequence] of a pass */
@@ -72,6 +75,12 @@ int spot_relay_run(struct spot_relay *r, uint64_t pass, const struct spot_infer_
 int64_t spot_relay_tokens(const struct spot_infer_item *item, int n_item);
 /* Words [*first, *first + n) of the vocabulary are member m's; returns n. */
 int64_t spot_relay_words(const struct spot_relay *r, uint32_t m, int64_t *first);
+
+/* --- relay_group.c: see spot_infer_config --- */
+
+int spot_relay_exchange(void *relay, float *sum, size_t n, struct spot_err *err);
+int spot_relay_swap(void *relay, uint32_t bit, float *sum, float *other, size_t n, void *stream,
+                    struct spot_err *err);
 
 /* --- relay_pages.c: this member's part of pages that move, own: its number of the sequence --- */
 

@@ -7,6 +7,7 @@
 
 #include "cluster/private_dir.h"
 #include "common/xalloc.h"
+#include "engine/backend.h"
 #include "engine/kernel.h"
 #include "serve/batch_loop.h"
 #include "serve/relay.h"
@@ -17,7 +18,7 @@
 /* By the server. */
 struct told {
     uint64_t hash, kv_byte;
-    uint32_t type, n_shard, n_most, P, M;
+    uint32_t type, n_shard, n_most, P, M, is_nccl;
     char kind[64]; /* of CUDA, in full; "": CPUs */
 };
 
@@ -125,6 +126,7 @@ static int take_position(struct replica *r, const struct spot_relay_form *form,
         .token_max = spot_batch_loop_tokens((int)r->told.n_most),
         .n_thread = r->n_thread,
         .backend = *r->told.kind ? "cuda" : NULL,
+        .is_nccl = r->told.is_nccl,
     };
     int begin, end;
 
@@ -153,7 +155,7 @@ static bool is_same(const struct told *a, const struct told *b)
 {
     return a->hash == b->hash && a->kv_byte == b->kv_byte && a->type == b->type &&
            a->n_shard == b->n_shard && a->n_most == b->n_most && a->P == b->P && a->M == b->M &&
-           !strcmp(a->kind, b->kind);
+           a->is_nccl == b->is_nccl && !strcmp(a->kind, b->kind);
 }
 
 /* Tokens of two kinds of device differ, and a request may go from worker to worker. */
@@ -187,16 +189,17 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
     told.kv_byte = spot_get_u64(in);
     told.P = spot_get_u32(in);
     told.M = spot_get_u32(in);
+    told.is_nccl = spot_get_u32(in);
     if (!spot_wire_in_done(in) || told.type >= SPOT_INFER_TYPES || !told.n_most ||
         told.n_most > 1 << 16 || !told.P || !told.M || told.P > SPOT_RELAY_MEMBERS_MAX ||
-        told.M > SPOT_RELAY_MEMBERS_MAX)
+        told.M > SPOT_RELAY_MEMBERS_MAX || told.is_nccl > (*told.kind != 0))
         return 1;
     if (r->model.dir && is_same(&r->told, &told))
         return 0; /* the same server, or another of the same model */
     drop_model(r);
     r->told = told;
-    if (check_kind(told.kind, err) || open_model(r, dir, err) ||
-        spot_relay_check(&r->model.shape, told.P, told.M, err)) {
+    if (check_kind(told.kind, err) || (told.is_nccl && !spot_cuda_nccl(err)) ||
+        open_model(r, dir, err) || spot_relay_check(&r->model.shape, told.P, told.M, err)) {
         drop_model(r);
         return -1;
     }
@@ -209,6 +212,8 @@ static void quiesced(void *job)
 {
     struct replica *const r = job;
 
+    if (r->relay)
+        spot_relay_disconnect(r->relay);
     if (r->loop)
         spot_batch_loop_clear(r->loop);
 }
@@ -246,6 +251,19 @@ static int change_model(struct replica *r, struct spot_wire_in *in, struct spot_
     return -1;
 }
 
+/* A pass failed: a connection broke, or the engine cannot. */
+static int stop(struct replica *r, const struct spot_err *why, struct spot_err *err)
+{
+    r->formed = 0;
+    if (why->code == SPOT_EGPU) { /* a device that failed does so again */
+        *err = *why;
+        return -1;
+    }
+    if (why->code != SPOT_ESYS && why->code != SPOT_EPREEMPTED)
+        spot_agent_set_unfit(&r->agent, true);
+    return spot_agent_report(&r->agent, why, err);
+}
+
 static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
 {
     struct replica *const r = job;
@@ -264,20 +282,13 @@ static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
     if (enter(r, &form, &why))
         return spot_agent_report(&r->agent, &why, err) ? -1 : 1;
     spot_relay_enter(r->relay, &form, r->agent.mesh);
+    if (spot_relay_connect(r->relay, &why))
+        return stop(r, &why, err) ? -1 : 1;
     r->formed = frame->epoch;
     return 0;
 }
 
 /* --- sequences -------------------------------------------------------------------- */
-
-/* A pass failed: a connection broke, or the engine cannot. */
-static int stop(struct replica *r, const struct spot_err *why, struct spot_err *err)
-{
-    r->formed = 0;
-    if (why->code != SPOT_ESYS && why->code != SPOT_EPREEMPTED)
-        spot_agent_set_unfit(&r->agent, true);
-    return spot_agent_report(&r->agent, why, err);
-}
 
 /* Whence its pages come. */
 static void expect_pages(struct replica *r, uint64_t number, struct spot_wire_in *in)
@@ -401,6 +412,8 @@ static int work(void *job, struct spot_err *err)
 {
     struct replica *const r = job;
 
+    if (spot_cuda_check_held(err))
+        return -1;
     if (!r->formed || r->formed != r->agent.epoch)
         return 0;
     return r->loop ? lead(r, err) : follow(r, err);

@@ -2,12 +2,18 @@
 /* serve_protocol.h - the messages that serving adds to cluster/protocol.h, and what it says in the
  * parts of those that are the workload's.
  *
- *   HELLO    text SPOT_SERVE_NAME
- *   WELCOME  text directory of the model that replicas are to have, u64 its hash, u32 type of
- * weights, u32 shards, u32 sequences at once, u64 bytes of the cache, u32 stages, u32 members of
- * each FORM     text directory of its model, u64 its hash, u32 shards; relay.h: a view is a replica
- *   ROUND    tag: round; nothing. It ends when it is answered: so many choices were completed
- *   VOTE     tag: round; nothing
+ * HELLO: text SPOT_SERVE_NAME
+ *
+ * WELCOME: text directory of the model that replicas are to have, u64 its hash, u32 shards, u32
+ * type of weights, text kind of CUDA ("": CPUs), u32 sequences at once, u64 bytes of the cache, u32
+ * stages, u32 members of each, u32 whether those meet over NCCL
+ *
+ * FORM: text directory of its model, u64 its hash, u32 shards; relay.h: a view is a replica
+ *
+ * ROUND, whose tag is the round: nothing. It ends when it is answered: so many choices were
+ * completed
+ *
+ * VOTE, whose tag is the round: nothing
  *
  * A sequence is one choice of one request; the coordinator draws its number, and the leader of a
  * replica is told of it.
@@ -50,6 +56,7 @@ enum spot_serve_message {
     SPOT_MSG_PART = 83,   /* tag: count of the epoch; sums of a node of the tree of shards */
     SPOT_MSG_PAGES = 84,  /* tag: sequence and layer; u32 tokens, pages; between replicas */
     SPOT_MSG_COPY = 85,   /* tag: sequence and page; a full page of all layers, to a buddy */
+    SPOT_MSG_NCCL = 87,   /* NCCL's id of a tensor group in this epoch */
     SPOT_MSG_COPIES = 86, /* tag: count of the epoch; u32 pages of a sequence, to the leader */
 
     /* client to coordinator */

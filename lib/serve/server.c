@@ -52,6 +52,7 @@ static void welcome(void *job, struct spot_peer *peer, struct spot_buf *out)
     spot_put_u64(out, s->options->kv_byte);
     spot_put_u32(out, (uint32_t)s->grid.P);
     spot_put_u32(out, (uint32_t)s->grid.M);
+    spot_put_u32(out, s->options->is_nccl);
 }
 
 static void forget(void *job, struct spot_peer *peer)

@@ -21,6 +21,7 @@ struct spot_server_options {
     enum spot_infer_type type;
     const char *kind;    /* of CUDA, in full: what every worker has to compute with; NULL: CPUs */
     uint32_t P, M;       /* stages of a replica, members of each */
+    bool is_nccl;        /* those meet from device to device */
     uint32_t n_sequence; /* computed by one replica at once */
     uint64_t kv_byte;    /* of a worker's cache; 0: for so many whole contexts */
     bool has_buddies;    /* replicas have copies of each other's pages */

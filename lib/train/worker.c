@@ -39,20 +39,12 @@ bool spot_worker_was_dismissed(void)
 
 /* --- what is held -------------------------------------------------------- */
 
-static int check_device(struct spot_err *err)
-{
-    return spot_cuda_is_held()
-               ? spot_err_set(err, SPOT_EGPU,
-                              "NCCL did not come back, the device may be held for good")
-               : 0;
-}
-
 /* Updates that are still on a device, brought into the bundles. */
 int spot_worker_sync_mirrors(struct spot_worker *w, struct spot_err *err)
 {
     struct spot_stage *mirror;
 
-    if (check_device(err))
+    if (spot_cuda_check_held(err))
         return -1;
     for (int b = 0; (mirror = spot_worker_next_mirror(w, &b));)
         if (spot_stage_sync(mirror, SPOT_ALL_BUNDLES, err))
@@ -62,7 +54,7 @@ int spot_worker_sync_mirrors(struct spot_worker *w, struct spot_err *err)
 
 int spot_worker_sync(struct spot_worker *w, struct spot_err *err)
 {
-    if (check_device(err) || (w->stage && spot_stage_sync(w->stage, SPOT_ALL_BUNDLES, err)))
+    if (spot_cuda_check_held(err) || (w->stage && spot_stage_sync(w->stage, SPOT_ALL_BUNDLES, err)))
         return -1;
     return spot_worker_sync_mirrors(w, err);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* How the members of an epoch reach each other. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "comm/comm_socket.h"
+#include "comm/nccl_id.h"
 #include "common/xalloc.h"
 #include "engine/backend.h"
 #include "train/worker_state.h"
@@ -50,33 +50,11 @@ static int check_epoch(void *user, struct spot_err *err)
     return spot_mesh_check(w->agent.mesh, w->comm_member, w->n_comm_member, err);
 }
 
-/* The first of those who connect names the communicator and tells the others; `which` is the tag.
- */
 static int share_id(struct spot_worker *w, const struct spot_nccl *nccl, const uint32_t *member,
                     size_t n, uint64_t which, uint8_t *id, struct spot_err *err)
 {
-    struct spot_frame *frame;
-
-    if (member[0] == w->agent.id) {
-        if (nccl->new_id(id, err))
-            return -1;
-        for (size_t i = 1; i < n; i++)
-            if (spot_mesh_send(w->agent.mesh, member[i], SPOT_MSG_COMM, which, id,
-                               SPOT_NCCL_ID_BYTE, err))
-                return -1;
-        return 0;
-    }
-    frame = spot_mesh_recv(w->agent.mesh, member[0], SPOT_MSG_COMM, which, err);
-    if (!frame)
-        return -1;
-    if (frame->n_byte == SPOT_NCCL_ID_BYTE)
-        memcpy(id, frame->data, SPOT_NCCL_ID_BYTE);
-    else
-        spot_err_set(err, SPOT_ESYS, "member %u sent %zu bytes for NCCL's id of %d",
-                     (unsigned)member[0], frame->n_byte, SPOT_NCCL_ID_BYTE);
-    n = frame->n_byte;
-    free(frame);
-    return n == SPOT_NCCL_ID_BYTE ? 0 : -1;
+    return spot_nccl_share_id(nccl, w->agent.mesh, w->agent.id, member, n, SPOT_MSG_COMM, which, id,
+                              err);
 }
 
 /* Pipelines of one stage without buddies exchange nothing. */

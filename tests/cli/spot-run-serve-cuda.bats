@@ -26,6 +26,10 @@ twin() {
     export SPOT_TWIN_DEVICES=8 SPOT_DEVICE_LOCKS=${SPOT_DEVICE_LOCKS:-$PWD}
 }
 
+nccl() {
+    export SPOT_NCCL_LIBRARY=${SPOT_TWIN_NCCL:-$(dirname "$(command -v spot-run)")/../tests/nccl_twin.so}
+}
+
 @test "a batch has an answer for each request, the same in company, on stages and in a group" {
     twin
     [ "$(grep -c '"status_code":200' want)" = 20 ]
@@ -53,6 +57,87 @@ twin() {
     kill -9 $a
     worker c
     kill -TERM $b
+    wait $server
+    same out
+}
+
+@test "members of a stage that meet over NCCL say the tokens of one worker" {
+    twin
+    nccl
+    for how in "--workers 2 --grid 1x1x2" "--workers 4 --grid 1x2x2"; do
+        # shellcheck disable=SC2086
+        spot-run serve -q --model model --batch in.jsonl -o out --backend cuda --dtype bf16 \
+            --comm nccl $how
+        same out
+    done
+}
+
+# begin_group: a server of groups of two in the background
+begin_group() {
+    spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --max-batch 2 \
+        --backend cuda --dtype bf16 --comm nccl --grid 1x1x2 3>&- &
+    server=$!
+    pids=$server
+}
+
+answered() {
+    until grep -qs '"status_code"' out; do
+        kill -0 $server || break
+        sleep 0.01
+    done
+}
+
+@test "a member of a group over NCCL that is killed changes no token" {
+    twin
+    nccl
+    begin_group
+    worker a
+    a=$newest
+    worker b
+    worker spare
+    answered
+    kill -9 $a
+    worker another
+    wait $server
+    same out
+}
+
+@test "a communicator that does not end costs its worker and no token" {
+    twin
+    nccl
+    begin_group
+    worker first
+    first=$newest
+    # what cannot be ended is left: no leak to speak of
+    ASAN_OPTIONS=detect_leaks=0 SPOT_TWIN_NCCL_STUCK=1 spot-run worker --join unix:j \
+        --join-timeout 20s --name stuck 2>stuck.err 3>&- &
+    stuck=$!
+    pids="$pids $stuck"
+    answered
+    kill -9 $first
+    status=0
+    wait $stuck || status=$?
+    [ "$status" -eq 5 ]
+    grep -q "NCCL did not come back" stuck.err
+    worker a
+    worker b
+    wait $server
+    same out
+}
+
+@test "a collective that fails on one machine ends its worker with status 5, and changes no token" {
+    twin
+    nccl
+    begin_group
+    SPOT_TWIN_NCCL_FAIL_AT=9 spot-run worker --join unix:j --join-timeout 20s --name ill 2>ill.err 3>&- &
+    ill=$!
+    pids="$pids $ill"
+    worker well
+    status=0
+    wait $ill || status=$?
+    [ "$status" -eq 5 ]
+    grep -q "NCCL: .*internal error" ill.err
+    worker good
     wait $server
     same out
 }
@@ -103,6 +188,16 @@ twin() {
     run spot-run serve --model model --batch in.jsonl -o out --backend cuda --dtype q8
     [ "$status" = 2 ]
     [[ "$output" == *"--dtype q8 is not for --backend cuda"* ]]
+    run spot-run serve --model model --batch in.jsonl -o out --comm mpi
+    [ "$status" = 2 ]
+    [[ "$output" == *"--comm must be sockets or nccl, got 'mpi'"* ]]
+    run spot-run serve --model model --batch in.jsonl -o out --comm nccl
+    [ "$status" = 2 ]
+    [[ "$output" == *"--comm nccl needs --backend cuda"* ]]
+    SPOT_NCCL_LIBRARY=$PWD/none.so run spot-run serve --model model --batch in.jsonl -o out \
+        --backend cuda --comm nccl
+    [ "$status" = 5 ]
+    [[ "$output" == *"no NCCL, 2.27 is needed: $PWD/none.so"* ]]
 }
 
 @test "a worker of another kind of device is refused, and named" {

@@ -10,19 +10,21 @@
 #include "cli/opt.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
+#include "engine/backend.h"
 #include "engine/kernel.h"
 #include "model/grid.h"
 #include "run.h"
 #include "serve/server.h"
 
 static struct {
-    const char *model, *http, *dtype, *backend, *listen, *key_file, *grid, *plan, *state, *events,
-        *batch, *output, *api_key_file, *tls_cert, *tls_key;
+    const char *model, *http, *dtype, *backend, *comm, *listen, *key_file, *grid, *plan, *state,
+        *events, *batch, *output, *api_key_file, *tls_cert, *tls_key;
     uint64_t workers, threads, max_batch, queue;
     double kv_byte, linger_s, lease_s, stall_s, grace_s;
     bool resume, does_sync, is_quiet, has_buddies;
 } o = { .dtype = "fp32",
         .backend = "cpu",
+        .comm = "sockets",
         .threads = 1,
         .max_batch = 16,
         .queue = 256,
@@ -58,6 +60,8 @@ static const struct spot_opt option[] = {
       "32-byte key for TLS; required beyond this host", 0, 0 },
     { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxPxM",
       "P stages of M workers form a replica; D follows the members (1x1x1)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "comm", &o.comm, "name",
+      "members of a stage meet over sockets or nccl (sockets)", 0, 0 },
     { SPOT_OPT_STRING, 0, "plan", &o.plan, "file", "spot.plan/1, read again when it changes", 0,
       0 },
     { SPOT_OPT_U64, 0, "max-batch", &o.max_batch, "n", "choices per batch of a worker (16)", 1,
@@ -194,6 +198,16 @@ static int read_backend(struct spot_server_options *s, struct spot_err *err)
     return kernel ? 0 : -1;
 }
 
+static int read_comm(struct spot_server_options *s, struct spot_err *err)
+{
+    s->is_nccl = !strcmp(o.comm, "nccl");
+    if (!s->is_nccl && strcmp(o.comm, "sockets") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--comm must be sockets or nccl, got '%s'", o.comm);
+    if (s->is_nccl && !s->kind)
+        return spot_err_set(err, SPOT_EUSAGE, "--comm nccl needs --backend cuda");
+    return s->is_nccl && s->group.n_local && !spot_cuda_nccl(err) ? -1 : 0;
+}
+
 static int run_serve(char **operand, size_t n, struct spot_err *err)
 {
     struct spot_server_options s = {
@@ -237,7 +251,9 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
                             "from");
     if (o.state && !*o.state)
         return spot_err_set(err, SPOT_EUSAGE, "--state must be a directory, got ''");
-    return read_grid(&s, err) || read_backend(&s, err) ? -1 : spot_server_run(&s, err);
+    if (read_grid(&s, err) || read_backend(&s, err) || read_comm(&s, err))
+        return -1;
+    return spot_server_run(&s, err);
 }
 
 const struct spot_command run_serve_command = {

@@ -104,6 +104,7 @@ static void plan_all(struct spot_memory_plan *plan, struct spot_cuda_infer *d)
     d->pre = floats(plan, n, S * (spot_shape_pre(s) / all));
     d->act = floats(plan, n, S * (spot_shape_ffn(s) / all));
     d->sum = floats(plan, S * n, C);
+    d->other = f->config.swap ? floats(plan, n, C) : NULL;
     d->logit = floats(plan, f->config.logit_max, S * (spot_shape_vocab_rows(s) / all));
     d->partial = spot_memory_take(plan, product_elem(f), sizeof(float));
     d->paged = spot_memory_take(plan, spot_cuda_paged_elem(n, S * f->n_head, f->head_dim, s->seq),

@@ -26,6 +26,7 @@ struct spot_cuda_infer {
     float *qkv, *att;       /* [N][S][Q], [N][S][H d] */
     float *pre, *act;       /* [N][S][..] around the activation */
     float *sum;             /* [S][N][C] of the shards */
+    float *other;           /* [N][C] of another member; NULL where none reaches this device */
     float *logit;           /* [R][S][rows of a shard] */
     float *partial, *paged; /* scratch of products and of attention */
     int32_t *meta;          /* what a run is, see infer_pass_cuda.c */

@@ -155,7 +155,21 @@ static void sum_shards(const struct pass *p, float *sum, int n)
     spot_cuda_add(SPOT_F32, sum, sum, other, (size_t)n_elem, p->d->stream);
 }
 
-/* By way of the host: what carries it there is not ours. */
+/* Level by level up the tree, from device to device: both members add the same two numbers. */
+static int join_members(const struct pass *p, size_t n, struct spot_err *err)
+{
+    const struct spot_infer *const f = p->f;
+    const uint32_t M = (uint32_t)(f->shape.n_shard / f->n_shard);
+
+    for (uint32_t bit = 1; bit < M; bit *= 2) {
+        if (f->config.swap(f->config.user, bit, p->d->sum, p->d->other, n, p->d->stream, err))
+            return -1;
+        spot_cuda_add(SPOT_F32, p->d->sum, p->d->sum, p->d->other, n, p->d->stream);
+    }
+    return 0;
+}
+
+/* By way of the host where devices do not reach each other: what carries it there is not ours. */
 static int exchange(const struct pass *p, struct spot_err *err)
 {
     const struct spot_infer *const f = p->f;
@@ -163,6 +177,8 @@ static int exchange(const struct pass *p, struct spot_err *err)
 
     if (f->n_shard == f->shape.n_shard)
         return 0;
+    if (f->config.swap)
+        return join_members(p, n, err);
     spot_device_download(p->d->dev, p->d->host, p->d->sum, n * sizeof(float));
     if (spot_device_status(p->d->dev, err) ||
         f->config.exchange(f->config.user, p->d->host, n, err))
