@@ -51,20 +51,14 @@ void *spot_xgrow(void *ptr, size_t *cap, size_t need, size_t size)
     return spot_xrealloc(ptr, *cap, size);
 }
 
-void *spot_alloc_aligned_unset(size_t n, size_t size)
+void *spot_alloc_aligned(size_t n, size_t size)
 {
     void *ptr;
 
     if (size && n > (SIZE_MAX - ALIGNMENT) / size)
         return NULL;
-    return posix_memalign(&ptr, ALIGNMENT, n && size ? n * size : ALIGNMENT) ? NULL : ptr;
-}
-
-void *spot_alloc_aligned(size_t n, size_t size)
-{
-    void *const ptr = spot_alloc_aligned_unset(n, size);
-
-    if (ptr)
-        memset(ptr, 0, n * size);
+    if (posix_memalign(&ptr, ALIGNMENT, n && size ? n * size : ALIGNMENT))
+        return NULL;
+    memset(ptr, 0, n * size);
     return ptr;
 }

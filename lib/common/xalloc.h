@@ -24,7 +24,6 @@ void *spot_xgrow(void *ptr, size_t *cap, size_t need, size_t size);
 /* Memory for the data plane: 64-byte aligned, zeroed, freed with free().
  * NULL when there is none. */
 void *spot_alloc_aligned(size_t n, size_t size);
-void *spot_alloc_aligned_unset(size_t n, size_t size); /* of undefined content */
 
 #ifdef __cplusplus
 }

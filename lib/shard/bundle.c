@@ -57,7 +57,7 @@ int64_t *spot_bundle_take_sum(struct spot_bundle *bundle)
     int64_t *const spare = bundle->spare_sum;
 
     bundle->spare_sum = NULL;
-    return spare ? spare : spot_alloc_aligned_unset(bundle->arena.n_elem, sizeof(*spare));
+    return spare ? spare : spot_alloc_aligned(bundle->arena.n_elem, sizeof(*spare));
 }
 
 void spot_bundle_leave_sum(struct spot_bundle *bundle, int64_t *sum)

@@ -40,9 +40,9 @@ int spot_bundle_init(struct spot_bundle *bundle, const struct spot_shape *shape,
                      struct spot_err *err);
 void spot_bundle_release(struct spot_bundle *bundle);
 
-/* Room for the sums of a bundle's gradients, [arena.n_elem], 64-byte aligned, of undefined content.
- * Of a large bundle its pages are most of what a new stage waits for, so a stage that ends leaves
- * it to the next one over the bundle. take returns NULL when memory is short. */
+/* Room for the sums of a bundle's gradients, [arena.n_elem], 64-byte aligned, zeroed or as the last
+ * stage left it. Of a large bundle its pages are most of what a new stage waits for, so a stage
+ * that ends leaves it to the next one over the bundle. take returns NULL when memory is short. */
 int64_t *spot_bundle_take_sum(struct spot_bundle *bundle);
 void spot_bundle_leave_sum(struct spot_bundle *bundle, int64_t *sum);
 void spot_bundle_drop_sum(struct spot_bundle *bundle);
