@@ -78,8 +78,8 @@ int64_t spot_relay_words(const struct spot_relay *r, uint32_t m, int64_t *first)
 
 /* --- relay_group.c: see spot_infer_config --- */
 
-int spot_relay_exchange(void *relay, float *sum, size_t n, struct spot_err *err);
-int spot_relay_swap(void *relay, uint32_t bit, float *sum, float *other, size_t n, void *stream,
+int spot_relay_exchange(void *user, float *sum, size_t n, struct spot_err *err);
+int spot_relay_swap(void *user, uint32_t bit, float *sum, float *other, size_t n, void *stream,
                     struct spot_err *err);
 
 /* --- relay_pages.c: this member's part of pages that move, own: its number of the sequence --- */

@@ -67,7 +67,7 @@ law() {
 }
 
 @test "the README's training to a loss keeps its deadline within the quotas" {
-    story '1,/^## Training/d' >"$T/plan"
+    story '1,/^## Training/d; /^## /q' >"$T/plan"
     jq -e '.kind == "fleet" and .expected.time_s <= 2400 and .gap == 0' "$T/plan"
     jq -r '.buy[] | [.instance_type, .count] | join(",")' "$T/plan" >"$T/buy"
     # a quota is of an offer: of a type on one market
@@ -127,4 +127,10 @@ prices() {
     jq -n '{schema: "spot.plan/1", kind: "train"}' >"$T/bad"
     run -3 examples/fleet/launch.sh --job chat "$T/bad"
     run -2 examples/fleet/launch.sh --job chat --apply "$T/bad"
+}
+
+@test "the README's load on mixed types: ours pays less than on demand, and nobody less than the bound" {
+    story '1,/^## A load/d; /^## /q' >"$T/table"
+    awk -F, 'NR > 1 { usd[$1] = $4; n++; under += $4 < $8 * (1 - 1e-9) }
+        END { exit !(n == 7 && !under && usd["spot"] + 0 < usd["on-demand"] + 0) }' "$T/table"
 }
