@@ -12,8 +12,9 @@
 
 /* What is handed over in a step: at first what that share of its time carries, and it may take so
  * many times as long. For a spare, whom no grid waits for, steps are not to be longer. */
-static const double share_ahead = 0.5, share_warm = 0.05, bearable_ahead = 1.1,
-                    bearable_warm = 1.02;
+static const struct pace {
+    double share, bearable;
+} pace_ahead = { 0.5, 1.1 }, pace_warm = { 0.05, 1.02 };
 
 /* Until a member that leaves is gone there must be so many times what moving takes at the rates
  * that were seen; and so many steps: what is beside steps begins with one and ends with another. */
@@ -166,13 +167,18 @@ static bool is_worth_it(struct spot_trainer *c, const struct spot_form *old)
                : spot_trainer_is_better_ahead(c, &now, &then, (double)most);
 }
 
+static const struct pace *pace_of(const struct spot_trainer *c)
+{
+    return c->is_ahead ? &pace_ahead : &pace_warm;
+}
+
 /* One, where the user says how much is worth it. */
 static size_t first_precopies(const struct spot_trainer *c)
 {
     const struct spot_form *const f = &c->form;
-    const double share = c->is_ahead ? share_ahead : share_warm;
-    double room =
-        c->options->precopy_byte >= 0 ? 0 : spot_trainer_best_byte_per_s(c) * c->step_s * share;
+    double room = c->options->precopy_byte >= 0
+                      ? 0
+                      : spot_trainer_best_byte_per_s(c) * c->step_s * pace_of(c)->share;
     size_t n = 0;
 
     for (size_t i = f->n_precopied; i < f->n_precopy && room > 0; i++, n++)
@@ -250,7 +256,7 @@ void spot_trainer_handed(struct spot_trainer *c, double step_s)
 
     if (!f->n_precopy || (!c->is_ahead && f->n_precopied == f->n_precopy))
         return;
-    if (step_s <= (c->is_ahead ? bearable_ahead : bearable_warm) * c->usual_s)
+    if (step_s <= pace_of(c)->bearable * c->usual_s)
         c->precopy_n *= 2;
     else if (c->precopy_n > 1)
         c->precopy_n /= 2;
