@@ -36,4 +36,17 @@ static inline void unload_sim(struct spot_job_doc *job, struct spot_throughput *
     spot_job_doc_release(job);
 }
 
+/* Samples of a policy; row [sim.n_interval]. */
+static inline double samples_of(const struct spot_sim_train *sim, const char *policy,
+                                struct spot_sim_row *row)
+{
+    struct spot_err err = { 0 };
+    struct spot_sim_total total;
+
+    ck_assert_msg(!spot_sim_train_run(sim, spot_sim_policy_find(policy, &err), row, &err), "%s",
+                  err.msg);
+    spot_sim_total(row, sim->n_interval, &total);
+    return total.samples;
+}
+
 #endif /* SPOT_TESTS_SIM_RIG_H */

@@ -164,17 +164,6 @@ END_TEST
 
 enum { PACE = 7, CALM = 600, PLAYED = 2000 };
 
-static double play(const struct spot_sim_train *sim, const char *policy, struct spot_sim_row *row)
-{
-    struct spot_err err = { 0 };
-    struct spot_sim_total total;
-
-    ck_assert_msg(!spot_sim_train_run(sim, spot_sim_policy_find(policy, &err), row, &err), "%s",
-                  err.msg);
-    spot_sim_total(row, sim->n_interval, &total);
-    return total.samples;
-}
-
 /* Three storms, each followed by ten hours without a change. The program stayed in grids that are
  * cheaper to leave for all of them, and lost 0.14 points to `nowcast`. */
 START_TEST(a_calm_that_lasts_is_not_waited_out_in_a_slower_grid)
@@ -194,9 +183,9 @@ START_TEST(a_calm_that_lasts_is_not_waited_out_in_a_slower_grid)
     sim.available = count;
     sim.n_interval = PLAYED;
     sim.notice_loss_s = 30;
-    ideal = play(&sim, "ideal", row);
-    nowcast = play(&sim, "nowcast", row);
-    ck_assert_double_gt(play(&sim, "spot", row), nowcast - .0003 * ideal);
+    ideal = samples_of(&sim, "ideal", row);
+    nowcast = samples_of(&sim, "nowcast", row);
+    ck_assert_double_gt(samples_of(&sim, "spot", row), nowcast - .0003 * ideal);
     ck_assert_int_eq(row[PLAYED - 100].d, 2); /* the fastest of 32 */
     ck_assert_int_eq(row[PLAYED - 100].p, 12);
     unload_sim(&job, &throughput, &table);

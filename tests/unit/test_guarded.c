@@ -201,19 +201,6 @@ static const struct {
       0.03 },
 };
 
-/* Samples of a policy. */
-static double samples_of(const struct spot_sim_train *sim, const char *policy,
-                         struct spot_sim_row *row)
-{
-    struct spot_err err = { 0 };
-    struct spot_sim_total total;
-
-    ck_assert_msg(!spot_sim_train_run(sim, spot_sim_policy_find(policy, &err), row, &err), "%s",
-                  err.msg);
-    spot_sim_total(row, sim->n_interval, &total);
-    return total.samples;
-}
-
 START_TEST(what_the_search_found_is_a_little)
 {
     const int n = found[_i].spec.n;

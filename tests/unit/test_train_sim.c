@@ -41,13 +41,7 @@ static void unload(struct fixture *f)
 
 static double run(struct fixture *f, const char *policy)
 {
-    struct spot_err err = { 0 };
-    struct spot_sim_total total;
-
-    ck_assert_msg(!spot_sim_train_run(&f->sim, spot_sim_policy_find(policy, &err), f->row, &err),
-                  "%s", err.msg);
-    spot_sim_total(f->row, f->sim.n_interval, &total);
-    return total.samples;
+    return samples_of(&f->sim, policy, f->row);
 }
 
 static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *err)
