@@ -58,6 +58,29 @@ void spot_mixed_account(const struct spot_mixed_play *play, struct spot_mixed_ru
     spot_fleet_route_free(route);
 }
 
+int32_t spot_mixed_most_there(const struct spot_mixed_play *play, size_t offer)
+{
+    int32_t most = 0;
+
+    for (size_t t = 0; t < play->n_tick; t++)
+        if (play->count[t * play->n_spot + offer] > most)
+            most = play->count[t * play->n_spot + offer];
+    return most;
+}
+
+double spot_mixed_request_usd(const struct spot_mixed_play *play, size_t bucket, size_t first)
+{
+    double least = HUGE_VAL;
+
+    for (size_t k = first; k < play->n_offer; k++) {
+        const double per_s = play->per_s[bucket * play->n_type + play->offer[k].type];
+
+        if (per_s > 0)
+            least = fmin(least, play->offer[k].usd_per_h / 3600 / per_s);
+    }
+    return least;
+}
+
 /* --- on demand --- */
 
 struct buyer {

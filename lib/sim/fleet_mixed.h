@@ -68,6 +68,13 @@ void spot_mixed_release(struct spot_mixed_run *run);
 /* Room for a run's series. */
 void spot_mixed_init(const struct spot_mixed_play *play, struct spot_mixed_run *run);
 
+/* The most instances that can ever be had of an offer of spot. */
+int32_t spot_mixed_most_there(const struct spot_mixed_play *play, size_t offer);
+
+/* The least that a request of a bucket costs, usd, on the offers from `first` on, of machines that
+ * answer always; HUGE_VAL: none of them can. */
+double spot_mixed_request_usd(const struct spot_mixed_play *play, size_t bucket, size_t first);
+
 /* --- what the whole trace known would cost --- */
 
 /* Points (price of an unserved request, cost of all, prices included) of the dual of the omniscient

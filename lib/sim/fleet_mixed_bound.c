@@ -93,16 +93,6 @@ static double most_of(const struct spot_mixed_play *play, size_t type)
     return ceil(most);
 }
 
-static int32_t most_there(const struct spot_mixed_play *play, size_t offer)
-{
-    int32_t most = 0;
-
-    for (size_t t = 0; t < play->n_tick; t++)
-        if (play->count[t * play->n_spot + offer] > most)
-            most = play->count[t * play->n_spot + offer];
-    return most;
-}
-
 static double route(struct dual *d, double price)
 {
     const struct spot_mixed_play *play = d->play;
@@ -183,18 +173,13 @@ static double climb(struct dual *d, double price, const double *copies, const in
     return best;
 }
 
-/* The least that a request costs of any offer, machines that answer always. */
+/* Of any size. */
 static double cheapest_request(const struct spot_mixed_play *play)
 {
     double least = HUGE_VAL;
 
-    for (size_t k = 0; k < play->n_offer; k++)
-        for (size_t b = 0; b < play->n_bucket; b++) {
-            const double per_s = play->per_s[b * play->n_type + play->offer[k].type];
-
-            if (per_s > 0)
-                least = fmin(least, play->offer[k].usd_per_h / 3600 / per_s);
-        }
+    for (size_t b = 0; b < play->n_bucket; b++)
+        least = fmin(least, spot_mixed_request_usd(play, b, 0));
     return isfinite(least) ? least : 1;
 }
 
@@ -211,7 +196,7 @@ void spot_mixed_bound_init(const struct spot_mixed_play *play, struct spot_mixed
     d.off = d.on_from + play->n_tick;
     for (size_t k = 0; k < play->n_offer; k++) {
         copies[k] = k < play->n_spot ? 1 : most_of(play, play->offer[k].type);
-        levels[k] = k < play->n_spot ? most_there(play, k) : 1;
+        levels[k] = k < play->n_spot ? spot_mixed_most_there(play, k) : 1;
     }
     bound->n = PRICES;
     bound->price_usd = spot_xcalloc(2 * PRICES, sizeof(double));

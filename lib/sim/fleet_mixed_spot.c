@@ -60,12 +60,13 @@ static void look_ahead(struct mixed *m)
     for (size_t h = 0; h < m->n_ahead; h++) {
         struct ahead *a = &m->ahead[h];
 
-        if (m->t)
+        if (m->t) {
             a->n_load = spot_fleet_season_next(m->season, h + 1, a->load, a->weight);
-        else /* of the first tick nothing is known: it is told, as to an autoscaler */
+        } else { /* of the first tick nothing is known: it is told, as to an autoscaler */
             memcpy(a->load, play->load_per_s, play->n_bucket * sizeof(double));
-        if (!m->t)
-            a->n_load = 1, a->weight[0] = 1;
+            a->weight[0] = 1;
+            a->n_load = 1;
+        }
         for (size_t k = 0; k < play->n_offer; k++) {
             a->ready[k] = 0;
             while (a->ready[k] < m->n[k] && m->born[k][a->ready[k]] + play->cold <= m->t + h)
@@ -280,14 +281,8 @@ static double dearest_request(const struct spot_mixed_play *play, size_t first)
     double most = 0;
 
     for (size_t b = 0; b < play->n_bucket; b++) {
-        double least = HUGE_VAL;
+        const double least = spot_mixed_request_usd(play, b, first);
 
-        for (size_t k = first; k < play->n_offer; k++) {
-            const double per_s = play->per_s[b * play->n_type + play->offer[k].type];
-
-            if (per_s > 0)
-                least = fmin(least, play->offer[k].usd_per_h / 3600 / per_s);
-        }
         most = isfinite(least) ? fmax(most, least) : most;
     }
     return most;
@@ -301,10 +296,8 @@ static void open_mixed(struct mixed *m)
     m->n_ahead = play->cold + 1 < HORIZON_MAX ? play->cold + 1 : HORIZON_MAX;
     for (size_t k = 0; k < play->n_offer; k++) {
         zone[k] = play->offer[k].zone;
-        for (size_t t = 0; k < play->n_spot && t < play->n_tick; t++)
-            if (play->count[t * play->n_spot + k] > m->most[k])
-                m->most[k] = play->count[t * play->n_spot + k];
-        if (k >= play->n_spot || m->most[k] > PER_OFFER_MAX)
+        m->most[k] = k < play->n_spot ? spot_mixed_most_there(play, k) : PER_OFFER_MAX;
+        if (m->most[k] > PER_OFFER_MAX)
             m->most[k] = PER_OFFER_MAX;
         m->born[k] = spot_xcalloc((size_t)m->most[k] + 1, sizeof(size_t));
     }

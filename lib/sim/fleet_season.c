@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/xalloc.h"
 
 enum { SEEN_LEAST = 16, RECENT = 64 }; /* ticks that a lag must have told; of the law */
@@ -69,13 +70,6 @@ static size_t best_lag(const struct spot_fleet_season *s, size_t ahead)
     return best;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* off [RECENT]: what came more than the lag told, of the last ticks, rising. */
 static size_t recent(const struct spot_fleet_season *s, size_t lag, double *off)
 {
@@ -83,7 +77,7 @@ static size_t recent(const struct spot_fleet_season *s, size_t lag, double *off)
 
     for (size_t t = s->n; t-- > lag && n < RECENT; n++)
         off[n] = s->sum[t] - s->sum[t - lag];
-    qsort(off, n, sizeof(*off), by_size);
+    qsort(off, n, sizeof(*off), spot_num_compare);
     return n;
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/num.h"
 #include "common/xalloc.h"
 
 /* --- lives --- */
@@ -124,13 +125,6 @@ static size_t join(struct spot_age_class *c, size_t least)
     return n;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Kaplan-Meier at the start of each class; at risk at age t: enter < t <= leave. */
 static void fill_alive(const struct spot_life *life, size_t n, struct spot_age_class *c, size_t n_c)
 {
@@ -144,9 +138,9 @@ static void fill_alive(const struct spot_life *life, size_t n, struct spot_age_c
         if (life[i].is_lost)
             lost[n_lost++] = life[i].leave_s;
     }
-    qsort(enter, n, sizeof(*enter), ascending);
-    qsort(leave, n, sizeof(*leave), ascending);
-    qsort(lost, n_lost, sizeof(*lost), ascending);
+    qsort(enter, n, sizeof(*enter), spot_num_compare);
+    qsort(leave, n, sizeof(*leave), spot_num_compare);
+    qsort(lost, n_lost, sizeof(*lost), spot_num_compare);
     for (size_t i = 0; i < n_lost;) {
         const double t = lost[i];
         size_t same = 0;

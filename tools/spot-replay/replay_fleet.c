@@ -79,22 +79,32 @@ static int by_name(const void *a, const void *b)
     return zone ? zone : strcmp(x->instance_type, y->instance_type);
 }
 
+int32_t *replay_fleet_counts(const struct spot_trace *trace, double tick_s, size_t n_tick)
+{
+    const size_t n = trace->n_series;
+    int32_t *const count = spot_xcalloc(n_tick * n, sizeof(*count));
+    int32_t *const one = spot_xcalloc(n_tick, sizeof(*one));
+
+    for (size_t k = 0; k < n; k++) {
+        spot_trace_resample(&trace->series[k], trace->start_s, tick_s, n_tick, one);
+        for (size_t t = 0; t < n_tick; t++)
+            count[t * n + k] = one[t];
+    }
+    free(one);
+    return count;
+}
+
 static void fill_play(struct session *s, size_t n_tick)
 {
     const size_t n_zone = s->trace.n_series;
-    int32_t *one = spot_xcalloc(n_tick, sizeof(*one));
 
-    s->count = spot_xcalloc(n_tick * n_zone, sizeof(*s->count));
+    s->count = replay_fleet_counts(&s->trace, o.tick_s, n_tick);
     s->zone = spot_xcalloc(n_zone, sizeof(*s->zone));
     s->usd_per_h = spot_xcalloc(n_zone, sizeof(*s->usd_per_h));
     for (size_t z = 0; z < n_zone; z++) {
         s->zone[z] = s->trace.series[z].zone;
         s->usd_per_h[z] = o.spot_usd_per_h;
-        spot_trace_resample(&s->trace.series[z], s->trace.start_s, o.tick_s, n_tick, one);
-        for (size_t t = 0; t < n_tick; t++)
-            s->count[t * n_zone + z] = one[t];
     }
-    free(one);
     s->play = (struct spot_fleet_play){ .count = s->count,
                                         .zone = s->zone,
                                         .usd_per_h = s->usd_per_h,

@@ -45,6 +45,11 @@ void replay_work_rates(const struct replay_work *w, const struct replay_fleet_op
 int32_t replay_autoscale(const struct replay_fleet_options *o, size_t n_tick, const double *came,
                          const double *seen, int32_t *asked);
 
+/* --- the trace: replay_fleet.c --- */
+
+/* What can be had of each series in each tick, [n_tick][n_series]; the caller frees it. */
+int32_t *replay_fleet_counts(const struct spot_trace *trace, double tick_s, size_t n_tick);
+
 /* --- several types: replay_fleet_mixed.c --- */
 
 int replay_fleet_mixed(const struct replay_fleet_options *o, const struct spot_trace *trace,

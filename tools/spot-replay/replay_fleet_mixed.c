@@ -118,21 +118,6 @@ static int add_offers(struct replay_mixed *m, struct spot_err *err)
     return 0;
 }
 
-static void fill_counts(struct replay_mixed *m)
-{
-    const size_t n_tick = m->play.n_tick, n_spot = m->play.n_spot;
-    int32_t *one = spot_xcalloc(n_tick, sizeof(*one));
-
-    m->count = spot_xcalloc(n_tick * n_spot, sizeof(*m->count));
-    for (size_t k = 0; k < n_spot; k++) {
-        spot_trace_resample(&m->trace->series[k], m->trace->start_s, m->o->tick_s, n_tick, one);
-        for (size_t t = 0; t < n_tick; t++)
-            m->count[t * n_spot + k] = one[t];
-    }
-    m->play.count = m->count;
-    free(one);
-}
-
 /* Each bucket's requests by themselves. */
 static void fill_load(struct replay_mixed *m)
 {
@@ -188,12 +173,9 @@ static int weigh(struct replay_mixed *m, struct spot_err *err)
     const struct spot_mixed_play *play = &m->play;
 
     for (size_t b = 0; b < play->n_bucket; b++) {
-        double least = HUGE_VAL, came = 0;
+        const double least = spot_mixed_request_usd(play, b, play->n_spot);
+        double came = 0;
 
-        for (size_t k = play->n_spot; k < play->n_offer; k++)
-            if (play->per_s[b * play->n_type + play->offer[k].type] > 0)
-                least = fmin(least, play->offer[k].usd_per_h / 3600 /
-                                        play->per_s[b * play->n_type + play->offer[k].type]);
         for (size_t t = 0; t < play->n_tick; t++)
             came += play->load_per_s[t * play->n_bucket + b] * play->tick_s;
         if (came > 0 && !isfinite(least))
@@ -416,7 +398,8 @@ static int run(struct replay_mixed *m, struct spot_err *err)
 {
     if (read_prices(m, err) || add_offers(m, err))
         return -1;
-    fill_counts(m);
+    m->count = replay_fleet_counts(m->trace, m->o->tick_s, m->play.n_tick);
+    m->play.count = m->count;
     if (read_demand(m, err) || weigh(m, err) || play_all(m, err))
         return -1;
     if (m->o->plot && draw(m, err))

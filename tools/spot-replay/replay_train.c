@@ -290,13 +290,6 @@ static int parse_options(struct replay_train *s, struct spot_err *err)
     return 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Draw who dies, many times: mean, its 95 % interval, tails. */
 static int print_sampled(struct replay_train *s, int policy, struct spot_sim_row *row,
                          struct spot_table *table, struct spot_err *err)
@@ -317,7 +310,7 @@ static int print_sampled(struct replay_train *s, int policy, struct spot_sim_row
     }
     for (uint64_t k = 0; k < opt.runs; k++)
         square += (samples[k] - mean) * (samples[k] - mean);
-    qsort(samples, opt.runs, sizeof(*samples), by_value);
+    qsort(samples, opt.runs, sizeof(*samples), spot_num_compare);
     spot_table_text(table, s->policy[policy]->name);
     spot_table_int(table, (long long)opt.runs);
     replay_train_put(table, s, mean, 0);
