@@ -198,13 +198,29 @@ static void take_roles(struct spot_trainer *c)
     }
 }
 
+static size_t count_leavers(const struct spot_trainer *c)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->machine->n_member; i++)
+        n += c->machine->member[i].is_leaving;
+    return n;
+}
+
+/* What has all been handed over is followed by its grid, or plans that change all the time would
+ * put it off for ever; unless more are leaving now: what goes with them is not handed over yet. */
+static bool is_due(const struct spot_trainer *c)
+{
+    return c->is_precopied && count_leavers(c) <= c->n_leaver;
+}
+
 bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
 {
-    const bool was_precopied = c->is_precopied;
+    const bool grid_is_due = is_due(c);
     const int64_t step = c->form.step;
 
     c->is_precopied = c->is_ahead = false;
-    if (was_precopied || c->options->observer || !can_go_on(c, old))
+    if (grid_is_due || c->options->observer || !can_go_on(c, old))
         return false;
     list_precopies(c, old);
     if (!is_worth_it(c, old) || left_s(c, old) < need_s(c, old, enough))
@@ -220,6 +236,7 @@ bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
     take_roles(c);
     spot_trainer_list_peers(c);
     c->is_ahead = true;
+    c->n_leaver = count_leavers(c);
     return true;
 }
 

@@ -118,6 +118,7 @@ struct spot_trainer {
     bool is_put_off;                    /* a larger grid is not worth its pause yet */
     bool is_ahead;                      /* pre-copies are those of a grid to come */
     bool is_precopied;                  /* all pre-copies are in force: the next grid is due */
+    size_t n_leaver;                    /* members that were leaving when they were listed */
     bool is_redoing;                    /* the step was asked for with smaller exponents */
     double read_s;                      /* reading the tokens of the step */
     struct spot_buf still;              /* tokens of step 0, for an observer of synthetic data */
