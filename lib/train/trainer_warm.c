@@ -168,6 +168,20 @@ static void choose(struct warm *w)
     free(room);
 }
 
+static void swap(struct warm *w, size_t i, size_t k)
+{
+    const uint32_t P = w->form->P, id = w->spare[i];
+
+    w->spare[i] = w->spare[k];
+    w->spare[k] = id;
+    for (uint32_t p = 0; p < P; p++) {
+        const uint8_t mirrors = w->mirrors[i * P + p];
+
+        w->mirrors[i * P + p] = w->mirrors[k * P + p];
+        w->mirrors[k * P + p] = mirrors;
+    }
+}
+
 static void keep_where_held(struct warm *w)
 {
     for (size_t i = 0; i < w->n_spare; i++)
@@ -175,13 +189,16 @@ static void keep_where_held(struct warm *w)
             const uint32_t p = neediest(w, i);
             const uint32_t last = p < w->form->P ? w->form->stage[p + 1] - 1 : 0;
 
-            if (p < w->form->P && !holds(w, w->spare[i], last) && holds(w, w->spare[k], last)) {
-                const uint32_t id = w->spare[i];
-
-                w->spare[i] = w->spare[k];
-                w->spare[k] = id;
-            }
+            if (p < w->form->P && !holds(w, w->spare[i], last) && holds(w, w->spare[k], last))
+                swap(w, i, k);
         }
+}
+
+static void decide(struct warm *w)
+{
+    list_spares(w);
+    keep_where_held(w);
+    choose(w);
 }
 
 static void release(struct warm *w)
@@ -215,26 +232,39 @@ void spot_trainer_warm(struct spot_trainer *c)
 
     if (!is_possible(c))
         return;
-    list_spares(&w);
-    keep_where_held(&w);
-    choose(&w);
+    decide(&w);
     if (w.n_entry)
         put(c, &w);
     release(&w);
 }
 
-/* One that has come since the epoch was formed, or before a step's time was known. */
+/* Bytes of sums of those entries whose receiver is `id`. */
+static double entries_byte(const struct warm *w, const struct spot_precopy *entry, size_t n,
+                           uint32_t id)
+{
+    double n_byte = 0;
+
+    for (size_t i = 0; i < n; i++)
+        n_byte += entry[i].to == id ? sums_byte(w, entry[i].bundle) : 0;
+    return n_byte;
+}
+
+/* One that has come since the epoch was formed, or whose room is twice what it was then: before a
+ * step's time was known there was little. */
 bool spot_trainer_lacks_warm(const struct spot_trainer *c)
 {
-    struct warm w = { .c = c, .form = &c->form };
+    const struct spot_form *const f = &c->form;
+    struct warm w = { .c = c, .form = f };
     bool lacks = false;
 
     if (!is_possible(c) || c->is_ahead || c->machine->phase != SPOT_PHASE_RUN)
         return false;
-    list_spares(&w);
-    choose(&w);
-    for (size_t i = 0; i < w.n_entry; i++)
-        lacks |= !spot_form_is_active(&c->form, w.entry[i].to);
+    decide(&w);
+    for (size_t i = 0; i < w.n_spare; i++) {
+        const double could = entries_byte(&w, w.entry, w.n_entry, w.spare[i]);
+
+        lacks |= could > 0 && could >= 2 * entries_byte(&w, f->precopy, f->n_precopy, w.spare[i]);
+    }
     release(&w);
     return lacks;
 }

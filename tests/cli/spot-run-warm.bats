@@ -56,6 +56,25 @@ kill_one() { # NAME: of the grid
 @test "nor of the third" { kill_one c; }
 @test "nor of the last" { kill_one d; }
 
+placed() { # NAME DOMAIN
+    background spot-run worker -q --join unix:j --join-timeout 60s --name "$1" --domain "$2" 2>>workers.err
+    seen log joined "$3"
+}
+
+@test "a spare that came before the buddy gets warm, and that is all: no epoch after epoch" {
+    train log --steps 1000000 --grid 1x1 --durable-every 1h
+    placed x z1 1
+    placed c z1 2
+    placed b z2 3
+    warm '== 1' c
+    local n
+    n=$(events log formed)
+    for _ in 1 2 3; do more_steps log; done
+    [ "$(events log formed)" -eq "$n" ]
+    status | jq -e '[.members[] | select(.name == "c").mirrors] == [[0]]'
+    stops_right log
+}
+
 @test "two spares mirror different stages, a third what they do" {
     train log --steps 1000000 --grid 2x2 --layers 4 --durable-every 1h
     join_all a b c d s t
