@@ -118,7 +118,7 @@ bool spot_trainer_owes(void *job, const struct spot_peer *peer, bool as_machine)
 {
     const struct spot_trainer *const c = job;
 
-    if ((c->is_final || c->machine->phase == SPOT_PHASE_WAIT) &&
+    if ((c->is_final || spot_group_is_stopping(c->group) || c->machine->phase == SPOT_PHASE_WAIT) &&
         spot_trainer_owes_bundle(c, spot_peer_id(peer)))
         return true;
     return as_machine && !spot_trainer_is_restoring(c);

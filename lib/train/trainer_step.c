@@ -194,8 +194,10 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
     }
     if (spot_trainer_save_is_due(c) || spot_group_is_stopping(c->group))
         spot_trainer_save(c);
-    if (spot_group_is_stopping(c->group))
-        return 0; /* the loop ends when the state is durable */
+    if (spot_group_is_stopping(c->group)) {
+        spot_view_rest(c->view); /* the loop ends when the state is durable */
+        return 0;
+    }
     if (spot_trainer_val_is_due(c))
         return spot_trainer_validate(c, err);
     spot_trainer_precopy_some(c);

@@ -59,7 +59,7 @@ warned() { # TEXT
     [ "$(relayed log)" -eq 0 ]
     stops_right log
     [ "$(ls -d store/gen-*/manifest.json | wc -l)" -eq 2 ]
-    ! ls st/gen-* 2>/dev/null
+    run ! ls st/gen-* 2>/dev/null
     goes_on
 }
 
@@ -131,8 +131,31 @@ warned() { # TEXT
     rm hangs
     seen log durable $(($(events log durable) + 1))
     stops_right log
-    ! pgrep -f "^sleep 1000" >/dev/null
+    run ! pgrep -f "^sleep 1000" >/dev/null
     goes_on
+}
+
+@test "a stop with a slow store waits for it: no member is blamed, and nothing is put twice" {
+    cat >slow-cmd <<EOF
+[ ! -e slow ] || [ "\$1" != put ] || { echo "\$2" >>puts; sleep 1; }
+exec sh "$PWD/cmd" "\$@"
+EOF
+    command="sh $PWD/slow-cmd"
+    background timeout 150 ${SPOT_PACE:+env LD_PRELOAD=$SPOT_PACE} spot-run train --data corpus $MODEL --global-batch 5 \
+        --listen unix:j --lease 20s --stall 2s --events log --steps 1000000 --grid 2x2 --state st --state-command "$command" \
+        --durable-every 0.3s --layers 8 2>log.err
+    train=$pid
+    member a
+    member b
+    worker c # these two send theirs
+    worker d
+    seen log durable 2
+    touch slow
+    spot-run stop --join unix:j
+    rm slow
+    wait $train || [ $? -eq 75 ]
+    [ "$(grep -c "makes no progress" log.err)" -eq 0 ]
+    [ "$(grep "gen-0*$(jq -s 'map(select(.event == "committed").step) | max' log)[.]" puts | cut -d/ -f1 | sort -u | wc -l)" -eq 1 ]
 }
 
 lies() { # HOW
