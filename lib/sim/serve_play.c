@@ -131,6 +131,12 @@ static double rate_at(const struct run *r, double time_s)
                              : spot_load_rate_seen(p->load, p->start_s, time_s, RATE_WINDOW_S);
 }
 
+/* A server that forms its batches pass by pass takes as many as fit, whatever the rule says. */
+static bool fills_batches(const struct run *r)
+{
+    return r->is_released || r->play->rule.batching == SPOT_BATCH_PASSES;
+}
+
 /* What the rule wants on n instances; D 0: they do not hold the model. */
 static struct spot_serve_choice choose(const struct run *r, size_t n, double time_s)
 {
@@ -139,7 +145,7 @@ static struct spot_serve_choice choose(const struct run *r, size_t n, double tim
 
     if (spot_serve_choose(s, (int64_t)n * s->gpus, rate_at(r, time_s), &c))
         return (struct spot_serve_choice){ 0 };
-    if (r->is_released)
+    if (fills_batches(r))
         c.shape.B = s->max_batch;
     return c;
 }
