@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* sync_file_range. NOLINT(bugprone-reserved-identifier) */
 #include "common/out.h"
 
 #include <dirent.h>
@@ -162,6 +163,13 @@ int spot_sync_directory(const char *path, struct spot_err *err)
         close(fd);
     free(dir);
     return rc;
+}
+
+/* What fails here fails again at commit, which reports it. */
+void spot_out_hurry(struct spot_out *out)
+{
+    if (out->temporary && !fflush(out->file))
+        (void)sync_file_range(fileno(out->file), 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 int spot_out_commit(struct spot_out *out, struct spot_err *err)

@@ -39,6 +39,9 @@ void spot_out_sweep(const char *path);
 /* Is there something at `path` that is no regular file? A rename would destroy it. */
 bool spot_out_is_special(const char *path);
 
+/* What was written so far begins to go to the disk, so that commit has less to wait for. */
+void spot_out_hurry(struct spot_out *out);
+
 /* Flush, report a full disk, put the file in its place. *out is released either way. */
 int spot_out_commit(struct spot_out *out, struct spot_err *err);
 

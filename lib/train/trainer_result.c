@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The end of a job: hash and weights of its last state. Bundles pass by one at a time, in pieces,
- * so that a state of any size takes no memory but, with --save, the weights of one bundle. */
+ * so that a state of any size takes no memory but, with --save, the weights of two bundles: one is
+ * written beside the next. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "checkpoint/bundle_io.h"
 #include "common/hash.h"
+#include "common/threads.h"
 #include "common/xalloc.h"
 #include "train/trainer_state.h"
 #include "weights/save.h"
@@ -14,8 +16,10 @@ struct spot_trainer_result {
     struct spot_hash_stream *hash; /* over step, bundles and planes in canonical order */
     bool saves;
     struct spot_weights_out weights;
-    int next;                  /* bundle */
-    struct spot_bundle bundle; /* that: of its planes the weights, where they are saved */
+    int next;                   /* bundle */
+    struct spot_bundle bundle;  /* that: of its planes the weights, where they are saved */
+    struct spot_bundle written; /* the one before, by a thread */
+    struct spot_threads writer;
 };
 
 /* --- a bundle passes by ---------------------------------------------------------- */
@@ -40,6 +44,26 @@ static struct spot_bundle_reader *begin_bundle(const struct spot_trainer *c,
     return spot_bundle_scan_new(&c->config.shape, r->next, c->machine->round, take_plane, r);
 }
 
+static void write_weights(void *result)
+{
+    struct spot_trainer_result *const r = result;
+
+    spot_weights_out_add(&r->weights, &r->written);
+    free(r->written.plane[SPOT_PLANE_MASTER]);
+}
+
+/* The bundle that came; its plane is the writer's. */
+static int save_bundle(struct spot_trainer_result *r, struct spot_err *err)
+{
+    spot_threads_join(&r->writer);
+    r->written = r->bundle;
+    r->bundle.plane[SPOT_PLANE_MASTER] = NULL;
+    if (!spot_threads_start(&r->writer, write_weights, r, err))
+        return 0;
+    free(r->written.plane[SPOT_PLANE_MASTER]);
+    return -1;
+}
+
 static int end_bundle(struct spot_trainer_result *r, struct spot_bundle_reader *reader_take, int rc,
                       struct spot_err *err)
 {
@@ -49,7 +73,7 @@ static int end_bundle(struct spot_trainer_result *r, struct spot_bundle_reader *
         rc = spot_bundle_reader_finish(reader_take, &none, err);
     spot_bundle_reader_free(reader_take);
     if (!rc && r->saves)
-        spot_weights_out_add(&r->weights, &r->bundle);
+        rc = save_bundle(r, err);
     free(r->bundle.plane[SPOT_PLANE_MASTER]);
     r->bundle.plane[SPOT_PLANE_MASTER] = NULL;
     r->next++;
@@ -99,6 +123,7 @@ void spot_trainer_drop_result(struct spot_trainer *c)
     c->result = NULL;
     if (!r)
         return;
+    spot_threads_join(&r->writer);
     if (r->saves)
         (void)spot_weights_out_finish(&r->weights, -1, NULL);
     spot_hash_stream_free(r->hash);
@@ -180,6 +205,7 @@ int spot_trainer_finish(struct spot_trainer *c, struct spot_coordinator_result *
     result->knows_loss = c->knows_loss;
     result->loss = c->last_loss;
     spot_hash128_hex(spot_hash_stream_128(r->hash), result->state_hex);
+    spot_threads_join(&r->writer);
     if (r->saves && spot_weights_out_finish(&r->weights, 0, err)) {
         r->saves = false;
         return -1;

@@ -13,6 +13,9 @@
 #include "shard/safetensors.h"
 #include "weights/hf_names.h"
 
+/* Rows that are turned together: their elements of a column are a line of the cache. */
+enum { ROWS = 16 };
+
 /* One tensor of a bundle as users know it, [rows * cols] or its transpose. */
 static void gather(const struct spot_bundle *bundle, const struct spot_shape *shape,
                    const struct spot_hf_name *name, float *out)
@@ -28,12 +31,16 @@ static void gather(const struct spot_bundle *bundle, const struct spot_shape *sh
         const float *const in = bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(a, tensor, s) +
                                 span.first * t->cols;
 
-        for (int64_t r = 0; r < span.n; r++) {
-            const int64_t row = spot_hf_row(name->how, &span, n_shard, s, r);
+        for (int64_t r = 0; r < span.n; r += ROWS) {
+            const int64_t n = span.n - r < ROWS ? span.n - r : ROWS;
+            int64_t row[ROWS];
 
+            for (int64_t k = 0; k < n; k++)
+                row[k] = spot_hf_row(name->how, &span, n_shard, s, r + k);
             for (int64_t c = 0; c < t->cols; c++)
-                out[name->how == SPOT_HF_STACK ? row * t->cols + c : c * rows + row] =
-                    in[r * t->cols + c];
+                for (int64_t k = 0; k < n; k++)
+                    out[name->how == SPOT_HF_STACK ? row[k] * t->cols + c : c * rows + row[k]] =
+                        in[(r + k) * t->cols + c];
         }
     }
 }
@@ -128,6 +135,7 @@ void spot_weights_out_add(struct spot_weights_out *w, const struct spot_bundle *
                        w->out.file);
         free(whole);
     }
+    spot_out_hurry(&w->out);
 }
 
 int spot_save_notes(const struct spot_shape *shape, struct spot_st_note note[SPOT_SAVE_NOTES],
