@@ -82,7 +82,7 @@ mixed() {
     mixed >"$T/out"
     [ "$(head -1 "$T/out")" = policy,availability,cost_ratio,usd,unserved_share,on_demand_share,preempted,bound_usd,to_bound ]
     for p in on-demand on-demand:small on-demand:large on-demand-peak spothedge:small spothedge:large spot spot:large; do grep -q "^$p," "$T/out"; done
-    ! grep -q '^spothedge,' "$T/out"
+    run ! grep -q '^spothedge,' "$T/out"
     awk -F, 'NR > 1 { usd[$1] = $4; left[$1] = $5; if ($9 < 1 - 1e-6) bad = 1 }
         END { exit !(!bad && left["spot"] < .05 && usd["spot"] < usd["on-demand"] && usd["spot"] < usd["spothedge:small"] && usd["omniscient"] < usd["spot"]) }' "$T/out"
 }

@@ -176,7 +176,7 @@ lengths() {
     job=$PWD/spread.json
     serve --policy spotserve --seed 1 >a
     serve --policy spotserve --seed 1 | cmp - a
-    ! cmp <(serve --policy spotserve --seed 2) a
+    run ! cmp <(serve --policy spotserve --seed 2) a
     longer=$(awk -F, 'NR > 1 { $2 = $2 > 1000 ? $2 : 2 * $2; $3 = $3 > 500 ? $3 : 2 * $3 } { print $1 "," $2 "," $3 }' l.csv | tee l2.csv |
         spot-plan serve --job <(jq 'del(.serve.context)' len.json) --now 10 --load - | jq .expected.latency_s)
     spot-plan serve --job len.json --now 10 --load l.csv | jq -e --argjson longer "$longer" '.expected.latency_s < $longer'

@@ -43,7 +43,7 @@ resumes_right() {
     wait $train || true
     [ "$(relayed log)" -eq 0 ]
     [ "$(ls st/gen-*/bundle-* | wc -l)" -eq 8 ] # of two generations
-    ! ls st/gen-*/nonce
+    run ! ls st/gen-*/nonce
     resumes_right
 }
 
@@ -183,7 +183,7 @@ calm() {
     same_as log 300 --seed 2
     kill -TERM $pid
     wait $pid || true
-    ! ls -d st/gen-*.tmp
+    run ! ls -d st/gen-*.tmp
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 305 --state st --seed 2 --resume --workers 1 --events log
     same_as log 305 --seed 2
 }
