@@ -11,31 +11,30 @@ setup() {
     set -o pipefail # jq -e of nothing is 0
 }
 
-# layout D M P KV placed: instances of four GPUs, ranks in SpotServe's order. TABLE=whole: the table is on each rank of
-# the first stage, as there (rows of positions are; our own tables are cut over ranks).
-layout() {
-    jq -n --argjson D "$1" --argjson M "$2" --argjson P "$3" --argjson kv "$4" --arg placed "$5" \
-        --argjson vocab "$([ "${TABLE-}" = whole ] && echo 1 || echo 51200)" '{
-        schema: "spot.layout/1",
-        model: {layers: 48, width: 6144, ffn: 24576, heads: 48, vocab: $vocab, positions: (51840 - $vocab), bias: true, tied: true},
-        components: [{name: "w", byte_per_param: 4, version: 1}],
-        grid: {D: $D, P: $P, M: $M},
-        kv: [range($kv) | {name: "r\(.)", d: ., tokens: 2560, byte: 4}]}
-        + if $placed == "" then {} else {place: [range($D * $M * $P)
-            | {node: "n\(. / 4 | floor)", d: (. / ($M * $P) | floor), p: ((. / $M | floor) % $P), m: (. % $M), version: 1}]} end'
-}
-
 # switch D M P D' M' P' NODES LEAVING KV [OPTION...]: prints sent and received bits of the busiest node, and what the
-# links (50 Gb/s each way) carry until all is there, in 10^6
+# links (50 Gb/s each way) carry until all is there, in 10^6. Instances have four GPUs, ranks are in SpotServe's order.
+# TABLE=whole: the table is on each rank of the first stage, as there (rows of positions are; our own tables are cut
+# over ranks). One jq makes the three documents: it takes longer to begin than to make them.
 switch() {
-    layout "$1" "$2" "$3" "$9" placed >from.json
-    layout "$4" "$5" "$6" "$9" "" >to.json
-    jq -n --argjson n "$7" --argjson leaving "$8" '{schema: "spot.cluster/1", nodes: [range($n) | . as $i
-        | {node: "n\($i)", out_byte_per_s: 6.25e9, in_byte_per_s: 6.25e9, slots: 4}
-        + if $leaving | index($i) then {leaving: true, deadline_s: 30} else {} end]}' >cluster.json
+    jq -nc --argjson grid "[$1,$2,$3,$4,$5,$6]" --argjson n "$7" --argjson leaving "$8" --argjson kv "$9" \
+        --argjson vocab "$([ "${TABLE-}" = whole ] && echo 1 || echo 51200)" '
+        def layout($D; $M; $P): {
+            schema: "spot.layout/1",
+            model: {layers: 48, width: 6144, ffn: 24576, heads: 48, vocab: $vocab, positions: (51840 - $vocab), bias: true, tied: true},
+            components: [{name: "w", byte_per_param: 4, version: 1}],
+            grid: {D: $D, P: $P, M: $M},
+            kv: [range($kv) | {name: "r\(.)", d: ., tokens: 2560, byte: 4}]};
+        def place($D; $M; $P): [range($D * $M * $P)
+            | {node: "n\(. / 4 | floor)", d: (. / ($M * $P) | floor), p: ((. / $M | floor) % $P), m: (. % $M), version: 1}];
+        layout($grid[0]; $grid[1]; $grid[2]) + {place: place($grid[0]; $grid[1]; $grid[2])},
+        layout($grid[3]; $grid[4]; $grid[5]),
+        {schema: "spot.cluster/1", nodes: [range($n) | . as $i
+            | {node: "n\($i)", out_byte_per_s: 6.25e9, in_byte_per_s: 6.25e9, slots: 4}
+            + if $leaving | index($i) then {leaving: true, deadline_s: 30} else {} end]}' >documents
+    awk '{ print >(NR == 1 ? "from.json" : NR == 2 ? "to.json" : "cluster.json") }' documents
     timeout 120 spot-migrate plan -q "${@:10}" --from from.json --to to.json --cluster cluster.json --format json >moves.json
-    jq -e '.lost_byte == 0' moves.json >/dev/null
-    jq -r '.makespan_s as $s | [.moves[] | select(.from != null and .from != .to) | (.byte_to - .byte_from) as $b
+    jq -r 'if .lost_byte == 0 then . else error("\(.lost_byte) bytes are lost") end
+        | .makespan_s as $s | [.moves[] | select(.from != null and .from != .to) | (.byte_to - .byte_from) as $b
         | {node: .from, byte: $b}, {node: .to, byte: $b}] | group_by(.node) | map(map(.byte) | add) | "\(max * 8 / 1e6) \($s * 50000)"' moves.json
 }
 
