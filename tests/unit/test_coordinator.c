@@ -21,7 +21,7 @@
  * the job ends with the bits of the undisturbed one. Real processes; one of them talks through a
  * relay that sees every frame, so that the moment of the kill is exact, not a matter of luck. */
 
-enum { STEPS = 160, PAIRS_MAX = 32, WORKERS_MAX = 8, GARBLE = 0 };
+enum { STEPS = 100, PAIRS_MAX = 32, WORKERS_MAX = 8, GARBLE = 0 };
 
 static char dir[] = "/tmp/spot-kill-XXXXXX";
 static char undisturbed[40];
