@@ -225,15 +225,22 @@ static size_t draw_events(struct spot_serve_event *event, uint64_t seed, double 
     }
 }
 
+/* How long a walk lasts: in 1,500 s some 30 events. */
+static double walk_s(void)
+{
+    return is_long() ? 3000 : 1500;
+}
+
 START_TEST(what_comes_later_never_changes_what_was)
 {
-    const double cut_s = 1500;
+    const double end_s = walk_s(), cut_s = end_s / 2;
+    const size_t n_request = (size_t)(end_s / 2.5);
 
     for (uint64_t seed = 0; seed < (is_long() ? 12 : 2); seed++) {
-        struct spot_load load = steady(1200, 2.6), other = steady(1200, 2.6);
+        struct spot_load load = steady(n_request, 2.6), other = steady(n_request, 2.6);
         struct spot_serve_event *event = spot_xcalloc(4000, sizeof(*event));
         struct spot_serve_event *twin = spot_xcalloc(4000, sizeof(*twin));
-        const size_t n = draw_events(event, seed, 3000);
+        const size_t n = draw_events(event, seed, end_s);
         size_t n_twin = 0;
 
         for (; n_twin < n && event[n_twin].time_s <= cut_s; n_twin++)
@@ -242,8 +249,8 @@ START_TEST(what_comes_later_never_changes_what_was)
             if (other.time_s[i] > cut_s)
                 other.time_s[i] = cut_s + (other.time_s[i] - cut_s) / 3;
         for (int k = 0; k < SPOT_SERVE_CLAIRVOYANT; k++) {
-            const struct spot_serve_play a = play_of(&load, event, n, 3000);
-            const struct spot_serve_play b = play_of(&other, twin, n_twin, 3000);
+            const struct spot_serve_play a = play_of(&load, event, n, end_s);
+            const struct spot_serve_play b = play_of(&other, twin, n_twin, end_s);
             struct spot_serve_result x = run(&a, (enum spot_serve_policy)k, 0);
             struct spot_serve_result y = run(&b, (enum spot_serve_policy)k, 0);
             size_t same = 0;
@@ -304,12 +311,14 @@ END_TEST
 /* What it pays is what it holds, and it holds what is there. */
 START_TEST(ours_holds_no_more_than_there_is_and_pays_for_that)
 {
+    const double end_s = walk_s();
+
     for (uint64_t seed = 0; seed < (is_long() ? 20 : 4); seed++) /* with and without a rate */
         for (int k = SPOT_SERVE_SPOT; k <= SPOT_SERVE_CLAIRVOYANT; k++) {
-            struct spot_load load = steady(1000, 2.6);
+            struct spot_load load = steady((size_t)(end_s / 3), 2.6);
             struct spot_serve_event *event = spot_xcalloc(4000, sizeof(*event));
             struct spot_serve_play play =
-                play_of(&load, event, draw_events(event, seed, 3000), 3000);
+                play_of(&load, event, draw_events(event, seed, end_s), end_s);
             struct spot_serve_result r;
             double paid_s = 0;
 
@@ -317,11 +326,11 @@ START_TEST(ours_holds_no_more_than_there_is_and_pays_for_that)
             r = run(&play, (enum spot_serve_policy)k, 0);
             ck_assert_uint_eq(r.totals.finished, load.n);
             for (size_t i = 0; i < r.n_step; i++) {
-                const double end_s = i + 1 < r.n_step ? r.step[i + 1].time_s : 3000;
+                const double until_s = i + 1 < r.n_step ? r.step[i + 1].time_s : end_s;
 
                 ck_assert_int_le(r.step[i].held, r.step[i].there);
                 ck_assert_int_le(r.step[i].D * r.step[i].P * r.step[i].M, 4 * r.step[i].there);
-                paid_s += (double)r.step[i].held * (end_s - r.step[i].time_s);
+                paid_s += (double)r.step[i].held * (until_s - r.step[i].time_s);
             }
             ck_assert_double_eq_tol(paid_s, r.instance_s, 1e-6 * paid_s);
             spot_serve_result_release(&r);
@@ -381,6 +390,7 @@ START_TEST(nobody_is_lost_whatever_lengths_and_batches)
     struct spot_rng rng;
     struct spot_err err;
     uint32_t there[12], n_named = 12;
+    const double end_s = walk_s();
     size_t n = 12;
 
     for (size_t i = 0; i < job.serve.n_cell; i++) {
@@ -392,14 +402,14 @@ START_TEST(nobody_is_lost_whatever_lengths_and_batches)
     spot_rng_init(&rng, (uint64_t)_i, 0);
     for (uint32_t i = 0; i < n; i++)
         event[i] = (struct spot_serve_event){ 0, true, there[i] = i };
-    for (double t = 50; t < 3000 && n < 126; t += 10 + (double)spot_rng_below(&rng, 100)) {
+    for (double t = 50; t < end_s && n < 126; t += 10 + (double)spot_rng_below(&rng, 100)) {
         uint32_t *who = &there[spot_rng_below(&rng, 12)];
 
         event[n++] = (struct spot_serve_event){ t, false, *who };
         event[n++] = (struct spot_serve_event){ t + 5, true, *who = n_named++ };
     }
-    ck_assert_int_eq(spot_load_generate(&load, &law, 3000, 0, (uint64_t)_i, &err), 0);
-    play = play_of(&load, event, n, 4000);
+    ck_assert_int_eq(spot_load_generate(&load, &law, end_s, 0, (uint64_t)_i, &err), 0);
+    play = play_of(&load, event, n, end_s + 1000);
     play.rate_per_s = 0.1;
     play.seed = (uint64_t)_i;
     for (int b = 0; b < 4; b++)
