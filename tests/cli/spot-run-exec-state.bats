@@ -88,21 +88,25 @@ nothing_mixed() {
     [ ! -e lost ] || { cat lost && false; }
 }
 
-# `report` counts what jq counts in the log, whatever happened to the job
+# `report` counts what jq counts in the log, whatever happened to the job. One jq asks for all.
 reported() {
-    local n
     spot-run report --format json log >report.json
-    count() { jq -s "map(select($1)) | length" log; }
-    [ "$(jq .rounds report.json)" -eq "$(count '.event == "formed" and (.kept | not)')" ]
-    [ "$(jq .rounds_kept report.json)" -eq "$(count '.event == "formed" and .kept')" ]
-    [ "$(jq '[to_entries[] | select(.key | test("^rounds_(start|failure|kill|notice|join|other)$")).value] | add' report.json)" -eq "$(jq .rounds report.json)" ]
-    [ "$(jq .commits report.json)" -eq "$(count '.event == "committed"')" ]
-    [ "$(jq .rollbacks report.json)" -eq "$(count '.event == "rolled_back"')" ]
-    [ "$(jq .failures report.json)" -eq "$(count '.event == "failed"')" ]
-    [ "$(jq .kills report.json)" -eq "$(count '.event == "lost"')" ]
-    [ "$(jq .coordinator_restarts report.json)" -eq $(($(count '.event == "exec"') - 1)) ]
-    for n in memory disk; do [ "$(jq ".durable.$n.count // 0" report.json)" -eq "$(count ".where == \"$n\"")" ]; done
-    [ "$(jq -r .outcome report.json)" = finished ]
+    jq -se --slurpfile report report.json '
+        def count(f): map(select(f)) | length;
+        $report[0] as $r
+        | {rounds: [$r.rounds, count(.event == "formed" and (.kept | not))],
+           rounds_kept: [$r.rounds_kept, count(.event == "formed" and .kept)],
+           causes: [([$r | to_entries[] | select(.key | test("^rounds_(start|failure|kill|notice|join|other)$")).value] | add), $r.rounds],
+           commits: [$r.commits, count(.event == "committed")],
+           rollbacks: [$r.rollbacks, count(.event == "rolled_back")],
+           failures: [$r.failures, count(.event == "failed")],
+           kills: [$r.kills, count(.event == "lost")],
+           coordinator_restarts: [$r.coordinator_restarts, count(.event == "exec") - 1],
+           memory: [$r.durable.memory.count // 0, count(.where == "memory")],
+           disk: [$r.durable.disk.count // 0, count(.where == "disk")],
+           outcome: [$r.outcome, "finished"]}
+        | with_entries(select(.value[0] != .value[1]))
+        | . == {} or error("reported and counted: \(tojson)")' log >/dev/null
 }
 
 finishes() {
