@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 
 # world: what follows asks a program of others that starts slowly, a server of theirs or PyTorch. `make check-world`
-# runs it; one test of each kind goes without this line and is in `make check`, too.
+# runs it; one test of each kind but transformers goes without this line and is in `make check`, too.
 world() { [ -n "${SPOT_WORLD-}" ] || skip "of make check-world"; }
 
 # has MODULE...: Python finds them; to import PyTorch takes seconds
