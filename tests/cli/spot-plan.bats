@@ -136,11 +136,11 @@ llama() {
     for one in "llama 165.9e9 166e9" "scores 203.2e9 203.4e9" "inputs 143.1e9 143.3e9" "gpt2 3.41e9 3.42e9"; do
         read -r name less more <<<"$one"
         for byte in $less $more; do
-            jq ".memory.node_byte = $byte" "$T/$name.json" >"$T/j.json"
-            spot-plan train --job "$T/j.json" --throughput law --now 3 |
-                jq "[.next.P, .alternatives[].P] | min" >>"$T/least"
+            sed "s/\"node_byte\": [0-9]*/\"node_byte\": $byte/" "$T/$name.json" >"$T/j.json"
+            spot-plan train --job "$T/j.json" --throughput law --now 3 >>"$T/plans"
         done
     done
+    jq "[.next.P, .alternatives[].P] | min" "$T/plans" >"$T/least"
     [ "$(tr '\n' ' ' <"$T/least")" = "2 1 2 1 2 1 2 1 " ]
 }
 
@@ -508,8 +508,8 @@ scaling() {
 @test "speeds of grids at D = 1, 2, 4, 8 are exact there, ordered between and no dream beyond" {
     scaling '1 1 1.6' '2 1 0.9' '4 1 0.5' '8 1 0.3' >"$T/j.json"
     for n in 1 2 3 4 5 6 7 8 12 16 30; do
-        spot-plan train --job "$T/j.json" --now $n | jq .expected.undisturbed_samples_per_s
-    done >"$T/speed"
+        spot-plan train --job "$T/j.json" --now $n
+    done | jq .expected.undisturbed_samples_per_s >"$T/speed"
     awk 'NR > 1 && $1 < last { bad = 1 } { last = $1 } END { exit bad || NR != 11 }' "$T/speed"
     # 16 of 16 microbatches: at most twice what 8 give
     awk 'NR == 8 { eight = $1 } END { exit !(eight > 53.3 && eight < 53.4 && $1 > eight && $1 <= 2 * eight) }' "$T/speed"
@@ -517,8 +517,7 @@ scaling() {
     scaling '1 1 0.0117' '1 2 0.02' '2 1 0.016' '2 2 0.03' '4 1 0.05' >"$T/j.json"
     for n in 8 30; do
         spot-plan train --job "$T/j.json" --now $n | jq -e --argjson n $n \
-            '.expected.undisturbed_samples_per_s <= 16 / 0.0117 * $n'
-        spot-plan train --job "$T/j.json" --now $n | jq -e '.expected.law == "mistrusted"'
+            '.expected.undisturbed_samples_per_s <= 16 / 0.0117 * $n and .expected.law == "mistrusted"'
     done
 }
 
