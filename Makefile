@@ -185,8 +185,10 @@ $(B)/twin/%.o: %.c $(B)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -Itests/twin $(CPPFLAGS) $(CFLAGS) $(uncounted) -MMD -MP -c $< -o $@
 
+# fmaf() of a kernel is an instruction where this machine has it, not a call; nothing else becomes one
+twin_fma := $(if $(and $(findstring x86_64,$(shell $(CXX) -dumpmachine)),$(shell grep -m 1 -w -o fma /proc/cpuinfo)),-mfma -ffp-contract=off)
 TWIN_CXX = $(CXX) -std=c++17 -Itests/twin $(CPPFLAGS) -fPIC -fvisibility=hidden -Wall -Wextra -Wno-unknown-pragmas \
-           $(flags.$(VARIANT)) $(uncounted) -ffile-prefix-map=$(CURDIR)=. $(if $(WERROR),-Werror) -MMD -MP -c $< -o $@
+           $(flags.$(VARIANT)) $(uncounted) $(twin_fma) -ffile-prefix-map=$(CURDIR)=. $(if $(WERROR),-Werror) -MMD -MP -c $< -o $@
 $(B)/twin/%.o: %.cu $(B)/flags
 	$(call say,CXX)
 	$(Q)mkdir -p $(@D)

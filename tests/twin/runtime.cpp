@@ -166,7 +166,8 @@ uint64_t draw(uint64_t below)
     if (!state)
         state = static_cast<uint64_t>(setting("SPOT_TWIN_SEED", 1)) * UINT64_C(0x9e3779b97f4a7c15);
     state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (state >> 33) % below;
+    // twice the same, and most often it needs no division
+    return below & (below - 1) ? (state >> 33) % below : (state >> 33) & (below - 1);
 }
 } // namespace
 

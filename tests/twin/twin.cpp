@@ -56,8 +56,7 @@ struct fiber {
     std::vector<copy> copies;
     unsigned n_group;
     void *stack_at;
-    bool is_done, is_waiting; /* at the barrier */
-    unsigned turn;            /* exchanges so far */
+    unsigned turn; /* exchanges so far */
 };
 
 /* Two generations of what the lanes of a warp gave: a lane that is at its next exchange has read
@@ -65,6 +64,7 @@ struct fiber {
 struct warp {
     unsigned char slot[2][WARP][64];
     unsigned n_arrived[2]; /* ever */
+    uint32_t ready, waiting; /* lanes that can go on; that are at the barrier */
 };
 
 std::vector<fiber> fibers;
@@ -78,18 +78,19 @@ const std::function<void()> *running;
 
 void *fresh_stack(size_t i);
 
-bool can_go_on(size_t i)
+uint32_t lane_bit(size_t i)
 {
-    return i < n_fiber && !fibers[i].is_done && !fibers[i].is_waiting;
+    return uint32_t{ 1 } << i % WARP;
 }
 
-/* The next lane of the warp that can go on, n_fiber if there is none. */
+/* The next lane of the warp that can go on, n_fiber if there is none. A switch asks for it: bits, or
+ * a barrier would look at every lane each time. */
 size_t next_lane(size_t first, size_t lane)
 {
-    for (size_t i = 0; i < WARP; i++)
-        if (can_go_on(first + (lane + i) % WARP))
-            return first + (lane + i) % WARP;
-    return n_fiber;
+    const uint32_t ready = warps[first / WARP].ready, from = lane % WARP;
+    const uint32_t turned = ready >> from | ready << (WARP - from) % WARP;
+
+    return ready ? first + (from + static_cast<unsigned>(__builtin_ctz(turned))) % WARP : n_fiber;
 }
 
 /* Mostly the same warp goes on, so that one may be far ahead of another. */
@@ -129,8 +130,10 @@ void leave()
 void open_barrier()
 {
     n_waiting = 0;
-    for (size_t i = 0; i < n_fiber; i++)
-        fibers[i].is_waiting = false;
+    for (warp &w : warps) {
+        w.ready |= w.waiting;
+        w.waiting = 0;
+    }
 }
 
 /* A fiber that ended without a wait leaves its stack to the next one of its warp. */
@@ -138,7 +141,7 @@ void run_fiber()
 {
     for (;;) {
         (*running)();
-        fibers[current].is_done = true;
+        warps[current / WARP].ready &= ~lane_bit(current);
         if (--n_alive && n_waiting == n_alive)
             open_barrier();
         const size_t lane = next_lane(current / WARP * WARP, current % WARP + 1);
@@ -219,8 +222,13 @@ void run_block(size_t n_thread)
 {
     fibers.assign(n_thread, fiber());
     warps.resize((n_thread + WARP - 1) / WARP);
-    for (warp &w : warps)
+    for (warp &w : warps) {
         w.n_arrived[0] = w.n_arrived[1] = 0;
+        w.ready = UINT32_MAX;
+        w.waiting = 0;
+    }
+    if (n_thread % WARP)
+        warps.back().ready = lane_bit(n_thread) - 1;
     n_waiting = 0;
     n_fiber = n_thread;
     n_alive = static_cast<int>(n_thread);
@@ -322,7 +330,8 @@ void twin_barrier()
         open_barrier();
         return;
     }
-    fibers[current].is_waiting = true;
+    warps[current / WARP].ready &= ~lane_bit(current);
+    warps[current / WARP].waiting |= lane_bit(current);
     leave();
 }
 
