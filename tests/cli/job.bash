@@ -85,8 +85,8 @@ at_step() { # LOG STEP: has committed that far
     eventually "grep -q '\"event\":\"committed\".*\"step\":$2,' $1"
 }
 
-more_steps() { # LOG: are committed
-    eventually "[ \"\$(events $1 committed)\" -gt $(($(events "$1" committed) + 5)) ]"
+more_steps() { # LOG: are committed; more than MORE, 5 unless that is set
+    eventually "[ \"\$(events $1 committed)\" -gt $(($(events "$1" committed) + ${MORE:-5})) ]"
 }
 
 seen() { # LOG EVENT HOW-MANY: at least

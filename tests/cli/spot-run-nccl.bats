@@ -10,7 +10,7 @@ setup() {
     job_setup
     patience=60
     tests=$(dirname "$(command -v spot-run)")/../tests
-    MODEL="--layers 2 --width 8 --heads 2 --seq 4 --shards 2" # a step on the twin is dear
+    MODEL="--layers 2 --width 8 --heads 2 --seq 4 --shards 2" MORE=2 # a step on the twin is dear
     export SPOT_PACE_MS=100
     export SPOT_CUDA_MODULE=${SPOT_TWIN:-$tests/spot_cuda_twin.so}
     export SPOT_NCCL_LIBRARY=${SPOT_TWIN_NCCL:-$tests/nccl_twin.so}
@@ -41,7 +41,7 @@ same_as_sockets() { # LOG STEPS
         same_as log 4 --tied --kernel cuda-fp32
     done
     train log --tied --steps 100000 --workers 4 --grid 2x2 $NCCL
-    at_step log 5
+    at_step log 3
     kill -9 "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
     seen log lost 1
     more_steps log
@@ -56,7 +56,7 @@ same_as_sockets() { # LOG STEPS
         same_as log 4 --kernel cuda-fp32-tp
     done
     train log --steps 100000 --workers 3 --grid 1x1x2 --comm nccl --kernel cuda-fp32-tp
-    at_step log 5
+    at_step log 3
     kill -9 "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
     seen log lost 1
     more_steps log
@@ -65,7 +65,7 @@ same_as_sockets() { # LOG STEPS
 
 @test "a killed member does not hang the others: they abort, form anew and lose nothing" {
     train log --steps 100000 --workers 3 --grid 3x1 $NCCL
-    at_step log 5
+    at_step log 3
     kill -9 "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
     seen log lost 1
     more_steps log
@@ -74,7 +74,7 @@ same_as_sockets() { # LOG STEPS
 
 @test "a killed stage of a pipeline ends an exchange, not the job" {
     train log --steps 100000 --workers 6 --grid 2x3 $NCCL
-    at_step log 5
+    at_step log 3
     kill -9 "$(pgrep -P "$(pgrep -P $train)" | sed -n 2p)"
     seen log lost 1
     more_steps log
@@ -84,7 +84,7 @@ same_as_sockets() { # LOG STEPS
 @test "a lost connection that NCCL sees is the same as one that it does not" {
     export SPOT_TWIN_NCCL_SEES=1
     train log --steps 100000 --workers 4 --grid 2x2 $NCCL
-    at_step log 5
+    at_step log 3
     kill -9 "$(pgrep -P "$(pgrep -P $train)" | tail -n 1)"
     seen log lost 1
     more_steps log
@@ -96,7 +96,7 @@ same_as_sockets() { # LOG STEPS
     for name in a b c; do worker $name; done
     leaver=$pid
     seen log joined 3
-    at_step log 5
+    at_step log 3
     kill -TERM "$leaver"
     wait $leaver && status=0 || status=$?
     [ "$status" -eq 75 ]
@@ -106,7 +106,7 @@ same_as_sockets() { # LOG STEPS
 
 @test "a member that stops answering is taken for lost within its lease" {
     train log --steps 100000 --lease 1s --workers 3 --grid 3x1 $NCCL
-    at_step log 5
+    at_step log 3
     kill -STOP "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
     seen log lost 1
     more_steps log
@@ -115,7 +115,7 @@ same_as_sockets() { # LOG STEPS
 
 @test "a host that falls silent ends an exchange and a sum within its lease" {
     train log --steps 100000 --lease 1s --workers 4 --grid 2x2 $NCCL
-    at_step log 5
+    at_step log 3
     kill -STOP "$(pgrep -P "$(pgrep -P $train)" | sed -n 2p)"
     seen log lost 1
     more_steps log
@@ -165,7 +165,7 @@ state() {
     train log --steps 100000 $NCCL
     worker a
     worker b
-    at_step log 5
+    at_step log 3
     worker c
     seen log formed 2
     more_steps log
