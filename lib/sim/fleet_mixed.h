@@ -77,17 +77,18 @@ double spot_mixed_request_usd(const struct spot_mixed_play *play, size_t bucket,
 
 /* --- what the whole trace known would cost --- */
 
-/* Points (price of an unserved request, cost of all, prices included) of the dual of the omniscient
- * linear program, in which machines may be divided. */
-struct spot_mixed_bound {
-    double *price_usd, *usd; /* [n] */
-    size_t n;
-};
+/* What is proven of the omniscient linear program, in which machines may be divided. */
+struct spot_mixed_bound;
 
-void spot_mixed_bound_init(const struct spot_mixed_play *play, struct spot_mixed_bound *bound);
-void spot_mixed_bound_release(struct spot_mixed_bound *bound);
+/* `play` is borrowed. */
+struct spot_mixed_bound *spot_mixed_bound_new(const struct spot_mixed_play *play);
+void spot_mixed_bound_free(struct spot_mixed_bound *bound);
 
-/* No fleet, whole or divided, that leaves at most `left` requests unserved costs less. */
+/* Prove the most that can be found for fleets that leave at most `left` requests unserved. */
+void spot_mixed_bound_climb(struct spot_mixed_bound *bound, double left);
+
+/* No fleet, whole or divided, that leaves at most `left` requests unserved costs less, by all that
+ * was proven for any amount. */
 double spot_mixed_bound_at(const struct spot_mixed_bound *bound, double left);
 
 #ifdef __cplusplus

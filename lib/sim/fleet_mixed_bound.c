@@ -5,9 +5,10 @@
  * runs when that pays: a dynamic program over one machine, whatever the cold start. So
  *   sum_t sum_b load_bt min(price, min_g pi_gt / per_s_bg) - sum_places most (pi ready - usd held)
  *   - price * left
- * is below the cost of every fleet that leaves `left`, whatever pi is, and its most is the least of
- * the linear program. pi goes up by subgradients towards a level a little above the best so far
- * (Brannlund 1995), for each price of a ladder from where it was for the last. */
+ * is below the cost of every fleet that leaves `left`, whatever price and pi are, and its most is
+ * the least of the linear program. Both go up together towards a level a little above the best so
+ * far (Brannlund 1995), along the subgradient and what is left of those before (Camerini, Fratta
+ * and Maffioli 1975): for one amount left at a time, from where they were for the last. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,31 +16,88 @@
 #include "common/xalloc.h"
 #include "sim/fleet_mixed.h"
 
-enum { PRICES = 64, ROUNDS = 2000, STALE = 40 };
-static const double rung = 1.13; /* of the ladder of prices */
+enum { ROUNDS = 4000, STALE = 80 };
+static const double remembered = 0.95; /* of a direction */
+static const double first_above = 0.1; /* of the best: how far up the first level is */
+static const double last_above = 2e-5; /* and the last */
+static const double price_first = 20, price_most = 2e3; /* of the cheapest request */
 
-struct dual {
-    const struct spot_mixed_play *play;
-    double *pi;       /* [n_type][n_tick] usd */
-    double *slope;    /* the same */
-    double *idle;     /* [n_tick + 1] the most of a place that is idle after so many ticks */
-    uint8_t *on_from; /* [n_tick] whether a run that answers here began to at this tick */
-    uint8_t *off;     /* [n_tick] whether a run that ends here is the best so far */
+/* Ticks in a row in which places of an offer are there, the same of `copies` places. */
+struct spell {
+    size_t offer, from, until;
+    double copies;
 };
 
-static bool is_there(const struct spot_mixed_play *play, size_t offer, size_t level, size_t t)
+struct cut {
+    double price_usd, usd; /* of an unserved request; of all, those included */
+};
+
+struct spot_mixed_bound {
+    const struct spot_mixed_play *play;
+    struct spell *spell;
+    size_t n_spell, cap_spell;
+    struct cut *cut;
+    size_t n_cut, cap_cut;
+    size_t n_pi;
+    double unit, price_most;    /* of the price */
+    double least_usd;           /* about what it is all about */
+    double *at;                 /* [n_pi + 1] pi [n_type][n_tick], usd, then the price in units */
+    double *best, *slope, *way; /* the same */
+    double *idle;               /* [n_tick + 1] most of a spell that is idle after so many ticks */
+    uint8_t *on_from;           /* [n_tick] whether a run that answers here began to at this tick */
+    uint8_t *off;               /* [n_tick] whether a run that ends here is the best so far */
+};
+
+/* --- places --- */
+
+/* A spell of the next place; `last` [n_tick]: of the places before the spell that began there, + 1.
+ * Later places are there only where those before are. */
+static void add_spell(struct spot_mixed_bound *d, struct spell spell, size_t *last)
 {
-    return offer >= play->n_spot || play->count[t * play->n_spot + offer] > (int32_t)level;
+    struct spell *before = last[spell.from] ? &d->spell[last[spell.from] - 1] : NULL;
+
+    if (spell.until - spell.from <= d->play->cold)
+        return;
+    if (before && before->until == spell.until) {
+        before->copies++;
+        return;
+    }
+    d->spell = spot_xgrow(d->spell, &d->cap_spell, d->n_spell + 1, sizeof(*d->spell));
+    d->spell[d->n_spell++] = spell;
+    last[spell.from] = d->n_spell;
 }
 
-/* Mark the ticks in which the best of the place answers. */
-static void mark(struct dual *d, double *slope, double copies)
+static void add_spot(struct spot_mixed_bound *d, size_t offer)
 {
-    for (size_t t = d->play->n_tick; t-- > 0;) {
+    const struct spot_mixed_play *play = d->play;
+    const int32_t most = spot_mixed_most_there(play, offer);
+    size_t *last = spot_xcalloc(play->n_tick, sizeof(*last));
+
+    for (int32_t place = 0; place < most; place++) {
+        size_t from = 0; /* + 1; 0: none is there */
+
+        for (size_t t = 0; t <= play->n_tick; t++) {
+            const bool is_there = t < play->n_tick && play->count[t * play->n_spot + offer] > place;
+
+            if (is_there && !from)
+                from = t + 1;
+            else if (!is_there && from) {
+                add_spell(d, (struct spell){ offer, from - 1, t, 1 }, last);
+                from = 0;
+            }
+        }
+    }
+    free(last);
+}
+
+/* Mark the ticks in which the best of the spell answers. */
+static void mark(struct spot_mixed_bound *d, const struct spell *spell, double *slope)
+{
+    for (size_t t = spell->until; t-- > spell->from;) {
         if (!d->off[t])
             continue;
         for (;; t--) {
-            slope[t] -= copies;
+            slope[t] -= spell->copies;
             if (d->on_from[t])
                 break;
         }
@@ -47,33 +105,29 @@ static void mark(struct dual *d, double *slope, double copies)
     }
 }
 
-/* What a place earns at most, `copies` times. */
-static double place(struct dual *d, size_t offer, size_t level, double copies)
+/* What a spell earns at most, in all copies. */
+static double earn(struct spot_mixed_bound *d, const struct spell *spell)
 {
     const struct spot_mixed_play *play = d->play;
-    const size_t n = play->n_tick, type = play->offer[offer].type;
-    const double usd = play->offer[offer].usd_per_h * play->tick_s / 3600;
-    const double *pi = d->pi + type * n;
+    const size_t first = play->offer[spell->offer].type * play->n_tick, cold = play->cold;
+    const double usd = play->offer[spell->offer].usd_per_h * play->tick_s / 3600;
+    const double *pi = d->at + first;
     double answers = -HUGE_VAL;
-    size_t there = 0; /* ticks in a row */
 
-    d->idle[0] = 0;
-    for (size_t t = 0; t < n; t++) {
+    d->idle[spell->from] = 0;
+    for (size_t t = spell->from; t < spell->until; t++) {
         double begins = -HUGE_VAL;
 
-        there = is_there(play, offer, level, t) ? there + 1 : 0;
-        if (!there)
-            answers = -HUGE_VAL;
-        if (there > play->cold)
-            begins = d->idle[t - play->cold] - (double)play->cold * usd;
+        if (t - spell->from >= cold)
+            begins = d->idle[t - cold] - (double)cold * usd;
         d->on_from[t] = begins > answers;
-        answers = fmax(answers, begins) + pi[t] - usd;
+        answers = (d->on_from[t] ? begins : answers) + pi[t] - usd;
         d->off[t] = answers > d->idle[t];
-        d->idle[t + 1] = fmax(answers, d->idle[t]);
+        d->idle[t + 1] = d->off[t] ? answers : d->idle[t];
     }
-    if (d->idle[n] > 0)
-        mark(d, d->slope + type * n, copies);
-    return d->idle[n] * copies;
+    if (d->idle[spell->until] > 0)
+        mark(d, spell, d->slope + first);
+    return d->idle[spell->until] * spell->copies;
 }
 
 /* Machines of one type that would do for every size it can answer, at most. */
@@ -93,7 +147,10 @@ static double most_of(const struct spot_mixed_play *play, size_t type)
     return ceil(most);
 }
 
-static double route(struct dual *d, double price)
+/* --- the dual --- */
+
+/* What the requests cost; `unserved`: of them. */
+static double route(struct spot_mixed_bound *d, double price, double *unserved)
 {
     const struct spot_mixed_play *play = d->play;
     double sum = 0;
@@ -107,120 +164,162 @@ static double route(struct dual *d, double price)
             for (size_t g = 0; g < play->n_type; g++) {
                 const double per_s = play->per_s[b * play->n_type + g];
 
-                if (per_s > 0 && d->pi[g * play->n_tick + t] < least * per_s) {
-                    least = d->pi[g * play->n_tick + t] / per_s;
+                if (per_s > 0 && d->at[g * play->n_tick + t] < least * per_s) {
+                    least = d->at[g * play->n_tick + t] / per_s;
                     by = g;
                 }
             }
             sum += load * least;
             if (by < play->n_type)
                 d->slope[by * play->n_tick + t] += load / play->per_s[b * play->n_type + by];
+            else
+                *unserved += load * play->tick_s;
         }
     return sum;
 }
 
-/* The dual and its slope at pi. */
-static double value(struct dual *d, double price, const double *copies, const int32_t *levels)
+/* The dual and its slope. */
+static double value(struct spot_mixed_bound *d, double left)
 {
-    const struct spot_mixed_play *play = d->play;
-    double sum;
+    const double price = d->unit * d->at[d->n_pi];
+    double unserved = 0, sum;
 
-    memset(d->slope, 0, play->n_type * play->n_tick * sizeof(double));
-    sum = route(d, price);
-    for (size_t k = 0; k < play->n_offer; k++)
-        for (int32_t level = 0; level < levels[k]; level++)
-            sum -= place(d, k, (size_t)level, copies[k]);
-    return sum;
+    memset(d->slope, 0, d->n_pi * sizeof(double));
+    sum = route(d, price, &unserved);
+    for (size_t i = 0; i < d->n_spell; i++)
+        sum -= earn(d, &d->spell[i]);
+    d->slope[d->n_pi] = d->unit * (unserved - left);
+    return sum - price * left;
 }
 
-/* Climb from pi, which is left at the best that was found. */
-static double climb(struct dual *d, double price, const double *copies, const int32_t *levels)
+/* A step that would come `up`, were the dual as steep as it is here; false: nothing is steep. */
+static bool step(struct spot_mixed_bound *d, double up)
 {
-    const size_t n = d->play->n_type * d->play->n_tick;
-    double *best_pi = spot_xcalloc(n, sizeof(double));
+    double norm = 0;
+
+    for (size_t i = 0; i <= d->n_pi; i++) {
+        d->way[i] = d->slope[i] + remembered * d->way[i];
+        if (d->way[i] < 0 && !(d->at[i] > 0))
+            d->way[i] = 0;
+        norm += d->way[i] * d->way[i];
+    }
+    if (!(norm > 0))
+        return false;
+    for (size_t i = 0; i <= d->n_pi; i++)
+        d->at[i] = fmax(0, d->at[i] + up / norm * d->way[i]);
+    d->at[d->n_pi] = fmin(d->at[d->n_pi], d->price_most / d->unit);
+    return true;
+}
+
+static void add_cut(struct spot_mixed_bound *d, double best, double left)
+{
+    const double price = d->unit * d->at[d->n_pi];
+
+    d->cut = spot_xgrow(d->cut, &d->cap_cut, d->n_cut + 1, sizeof(*d->cut));
+    d->cut[d->n_cut++] = (struct cut){ price, best + price * left };
+}
+
+void spot_mixed_bound_climb(struct spot_mixed_bound *d, double left)
+{
+    const size_t byte = (d->n_pi + 1) * sizeof(double);
     double best = -HUGE_VAL, above = 0;
     int stale = 0;
 
+    memset(d->way, 0, byte);
     for (int round = 0; round < ROUNDS; round++) {
-        const double now = value(d, price, copies, levels);
-        double norm = 0;
+        const double now = value(d, left);
 
-        if (now > best + 1e-4 * above) {
+        if (!round)
+            above = first_above * fmax(fabs(now), d->least_usd);
+        if (now > best + 1e-3 * above) {
             stale = 0;
         } else if (++stale == STALE) {
             above /= 2;
             stale = 0;
-            memcpy(d->pi, best_pi, n * sizeof(double));
-            if (above < 1e-4 * best)
+            memcpy(d->at, d->best, byte);
+            memset(d->way, 0, byte);
+            if (above < last_above * fabs(best))
                 break;
             continue;
         }
         if (now > best) {
             best = now;
-            memcpy(best_pi, d->pi, n * sizeof(double));
+            memcpy(d->best, d->at, byte);
         }
-        if (!round)
-            above = fmax(0.1 * fabs(best), 1e-9);
-        for (size_t i = 0; i < n; i++)
-            norm += d->slope[i] > 0 || d->pi[i] > 0 ? d->slope[i] * d->slope[i] : 0;
-        if (!(norm > 0))
+        if (!step(d, best + above - now))
             break;
-        for (size_t i = 0; i < n; i++)
-            d->pi[i] = fmax(0, d->pi[i] + (best + above - now) / norm * d->slope[i]);
     }
-    memcpy(d->pi, best_pi, n * sizeof(double));
-    free(best_pi);
-    return best;
+    memcpy(d->at, d->best, byte);
+    add_cut(d, best, left);
 }
 
-/* Of any size. */
-static double cheapest_request(const struct spot_mixed_play *play)
-{
-    double least = HUGE_VAL;
-
-    for (size_t b = 0; b < play->n_bucket; b++)
-        least = fmin(least, spot_mixed_request_usd(play, b, 0));
-    return isfinite(least) ? least : 1;
-}
-
-void spot_mixed_bound_init(const struct spot_mixed_play *play, struct spot_mixed_bound *bound)
-{
-    struct dual d = { .play = play };
-    double copies[SPOT_MIXED_OFFERS_MAX], price = cheapest_request(play);
-    int32_t levels[SPOT_MIXED_OFFERS_MAX];
-
-    d.pi = spot_xcalloc(2 * play->n_type * play->n_tick, sizeof(double));
-    d.slope = d.pi + play->n_type * play->n_tick;
-    d.idle = spot_xcalloc(play->n_tick + 1, sizeof(double));
-    d.on_from = spot_xcalloc(2 * play->n_tick, sizeof(*d.on_from));
-    d.off = d.on_from + play->n_tick;
-    for (size_t k = 0; k < play->n_offer; k++) {
-        copies[k] = k < play->n_spot ? 1 : most_of(play, play->offer[k].type);
-        levels[k] = k < play->n_spot ? spot_mixed_most_there(play, k) : 1;
-    }
-    bound->n = PRICES;
-    bound->price_usd = spot_xcalloc(2 * PRICES, sizeof(double));
-    bound->usd = bound->price_usd + PRICES;
-    for (size_t i = 0; i < PRICES; i++, price *= rung) {
-        bound->price_usd[i] = price;
-        bound->usd[i] = climb(&d, price, copies, levels);
-    }
-    free(d.pi);
-    free(d.idle);
-    free(d.on_from);
-}
-
-void spot_mixed_bound_release(struct spot_mixed_bound *bound)
-{
-    free(bound->price_usd);
-    *bound = (struct spot_mixed_bound){ 0 };
-}
-
-double spot_mixed_bound_at(const struct spot_mixed_bound *bound, double left)
+double spot_mixed_bound_at(const struct spot_mixed_bound *d, double left)
 {
     double most = 0;
 
-    for (size_t i = 0; i < bound->n; i++)
-        most = fmax(most, bound->usd[i] - bound->price_usd[i] * left);
+    for (size_t i = 0; i < d->n_cut; i++)
+        most = fmax(most, d->cut[i].usd - d->cut[i].price_usd * left);
     return most;
+}
+
+/* --- beginning and end --- */
+
+/* Of any size, on machines that answer always; what all of them would cost so, and how many of the
+ * easiest a machine answers in a tick, are the units of money and of the price. */
+static void weigh(struct spot_mixed_bound *d)
+{
+    const struct spot_mixed_play *play = d->play;
+    double cheapest = HUGE_VAL, most_per_s = 1e-300;
+
+    for (size_t b = 0; b < play->n_bucket; b++) {
+        const double least = spot_mixed_request_usd(play, b, 0);
+
+        cheapest = fmin(cheapest, least);
+        for (size_t t = 0; isfinite(least) && t < play->n_tick; t++)
+            d->least_usd += least * play->load_per_s[t * play->n_bucket + b] * play->tick_s;
+        for (size_t g = 0; g < play->n_type; g++)
+            most_per_s = fmax(most_per_s, play->per_s[b * play->n_type + g]);
+    }
+    if (!isfinite(cheapest))
+        cheapest = 1;
+    d->least_usd = fmax(d->least_usd, 1e-9);
+    d->unit = 1 / (most_per_s * play->tick_s);
+    d->price_most = price_most * cheapest;
+    d->at[d->n_pi] = price_first * cheapest / d->unit;
+}
+
+struct spot_mixed_bound *spot_mixed_bound_new(const struct spot_mixed_play *play)
+{
+    struct spot_mixed_bound *d = spot_xcalloc(1, sizeof(*d));
+
+    d->play = play;
+    d->n_pi = play->n_type * play->n_tick;
+    d->at = spot_xcalloc(4 * (d->n_pi + 1), sizeof(double));
+    d->best = d->at + d->n_pi + 1;
+    d->slope = d->best + d->n_pi + 1;
+    d->way = d->slope + d->n_pi + 1;
+    d->idle = spot_xcalloc(play->n_tick + 1, sizeof(double));
+    d->on_from = spot_xcalloc(2 * play->n_tick, sizeof(*d->on_from));
+    d->off = d->on_from + play->n_tick;
+    for (size_t k = 0; k < play->n_spot; k++)
+        add_spot(d, k);
+    for (size_t k = play->n_spot; k < play->n_offer; k++) {
+        d->spell = spot_xgrow(d->spell, &d->cap_spell, d->n_spell + 1, sizeof(*d->spell));
+        d->spell[d->n_spell++] =
+            (struct spell){ k, 0, play->n_tick, most_of(play, play->offer[k].type) };
+    }
+    weigh(d);
+    return d;
+}
+
+void spot_mixed_bound_free(struct spot_mixed_bound *d)
+{
+    if (!d)
+        return;
+    free(d->spell);
+    free(d->cut);
+    free(d->at);
+    free(d->idle);
+    free(d->on_from);
+    free(d);
 }

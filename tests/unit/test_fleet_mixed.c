@@ -126,20 +126,21 @@ START_TEST(the_bound_is_the_omniscient_program)
 
     for (uint64_t seed = 1; seed <= 12; seed++) {
         const struct spot_mixed_play play = play_of(seed, TICKS, seed % 4, 3);
-        struct spot_mixed_bound bound;
+        struct spot_mixed_bound *bound;
 
-        spot_mixed_bound_init(&play, &bound);
+        bound = spot_mixed_bound_new(&play);
         for (double share = 0.05; share < 0.8; share *= 2) {
             const double left = share * requests(&play), usd = program(&play, left);
 
             if (usd < 0)
                 continue; /* the cold start alone loses more */
             n++;
-            ck_assert_double_le(spot_mixed_bound_at(&bound, left), usd * (1 + 1e-7));
-            ck_assert_double_ge(spot_mixed_bound_at(&bound, left), usd * 0.9 - 1e-9);
-            sum += spot_mixed_bound_at(&bound, left) / usd;
+            spot_mixed_bound_climb(bound, left);
+            ck_assert_double_le(spot_mixed_bound_at(bound, left), usd * (1 + 1e-7));
+            ck_assert_double_ge(spot_mixed_bound_at(bound, left), usd * 0.9 - 1e-9);
+            sum += spot_mixed_bound_at(bound, left) / usd;
         }
-        spot_mixed_bound_release(&bound);
+        spot_mixed_bound_free(bound);
     }
     ck_assert_uint_ge(n, 24);
     ck_assert_double_ge(sum / (double)n, 0.98);
@@ -204,11 +205,13 @@ START_TEST(no_whole_fleet_is_below_the_bound)
 {
     for (size_t cold = 0; cold < 4; cold++) {
         const struct spot_mixed_play play = play_of(40 + cold, FEW, cold, 1);
-        struct spot_mixed_bound bound;
+        struct spot_mixed_bound *bound;
 
-        spot_mixed_bound_init(&play, &bound);
-        ck_assert_uint_ge(try_all(&play, &bound), 256); /* on demand alone has as many */
-        spot_mixed_bound_release(&bound);
+        bound = spot_mixed_bound_new(&play);
+        for (double share = 0.05; share < 1; share += 0.1)
+            spot_mixed_bound_climb(bound, share * requests(&play));
+        ck_assert_uint_ge(try_all(&play, bound), 256); /* on demand alone has as many */
+        spot_mixed_bound_free(bound);
     }
 }
 END_TEST
@@ -268,7 +271,7 @@ START_TEST(ours_comes_to_its_aim_near_the_bound_and_below_all_on_demand)
     double *loads = spot_xcalloc(LONG * BUCKETS, sizeof(*loads));
     struct spot_mixed_play play = long_play(counts, loads, 5);
     struct spot_mixed_run ours, bought, peak;
-    struct spot_mixed_bound bound;
+    struct spot_mixed_bound *bound;
     struct spot_err err;
 
     spot_mixed_init(&play, &ours);
@@ -277,16 +280,17 @@ START_TEST(ours_comes_to_its_aim_near_the_bound_and_below_all_on_demand)
     spot_mixed_spot(&play, &ours);
     ck_assert_msg(!spot_mixed_on_demand(&play, false, &bought, &err), "%s", err.msg);
     ck_assert_msg(!spot_mixed_on_demand(&play, true, &peak, &err), "%s", err.msg);
-    spot_mixed_bound_init(&play, &bound);
+    bound = spot_mixed_bound_new(&play);
+    spot_mixed_bound_climb(bound, ours.unserved_share * requests(&play));
     ck_assert_double_le(ours.unserved_share, 1.15 * play.unserved);
     ck_assert_double_ge(ours.unserved_share, 0.3 * play.unserved);
     ck_assert_double_le(ours.total_usd, 0.9 * bought.total_usd);
     ck_assert_double_le(ours.total_usd, 0.9 * peak.total_usd);
     /* whole machines where the program divides them */
     ck_assert_double_le(ours.total_usd,
-                        1.4 * spot_mixed_bound_at(&bound, ours.unserved_share * requests(&play)));
+                        1.4 * spot_mixed_bound_at(bound, ours.unserved_share * requests(&play)));
     ck_assert_double_le(peak.unserved_share, 1.5 / LONG); /* the first tick is cold, and high */
-    spot_mixed_bound_release(&bound);
+    spot_mixed_bound_free(bound);
     spot_mixed_release(&ours);
     spot_mixed_release(&bought);
     spot_mixed_release(&peak);

@@ -267,16 +267,28 @@ static double requests(const struct spot_mixed_play *play)
     return sum;
 }
 
+/* The least that any fleet pays which leaves as much as one of the policies, or what was aimed at.
+ */
+static void prove(struct replay_mixed *m)
+{
+    const double came = requests(&m->play);
+
+    m->bound = spot_mixed_bound_new(&m->play);
+    spot_mixed_bound_climb(m->bound, came * m->play.unserved);
+    for (size_t i = 0; i < m->n_row; i++)
+        spot_mixed_bound_climb(m->bound, came * m->row[i].run.unserved_share);
+}
+
 /* Beside each policy the least that any fleet pays which leaves no more; last of all the least for
  * what was aimed at. */
 static void add_totals(struct spot_table *table, const struct replay_mixed *m)
 {
     const double came = requests(&m->play);
-    const double aim = spot_mixed_bound_at(&m->bound, came * m->play.unserved);
+    const double aim = spot_mixed_bound_at(m->bound, came * m->play.unserved);
 
     for (size_t i = 0; i < m->n_row; i++) {
         const struct spot_mixed_run *run = &m->row[i].run;
-        const double bound = spot_mixed_bound_at(&m->bound, came * run->unserved_share);
+        const double bound = spot_mixed_bound_at(m->bound, came * run->unserved_share);
 
         spot_table_text(table, m->row[i].name);
         replay_fleet_put(table, run->availability);
@@ -388,7 +400,7 @@ static void close_mixed(struct replay_mixed *m)
     free(m->count);
     free(m->per_s);
     free(m->came);
-    spot_mixed_bound_release(&m->bound);
+    spot_mixed_bound_free(m->bound);
     spot_demand_release(&m->demand);
     spot_load_release(&m->load);
     spot_json_release(&m->json);
@@ -407,7 +419,7 @@ static int run(struct replay_mixed *m, struct spot_err *err)
     if (spot_plot_takes_stdout(m->o->plot, m->o->common.output))
         return 0;
     if (!m->o->steps)
-        spot_mixed_bound_init(&m->play, &m->bound);
+        prove(m);
     return print(m, err);
 }
 

@@ -31,7 +31,7 @@ struct replay_mixed {
     struct spot_demand_doc demand;
     struct spot_load load;
     double *per_s, *came, *seen; /* [n_bucket][n_type]; [n_tick][n_bucket] */
-    struct spot_mixed_bound bound;
+    struct spot_mixed_bound *bound;
     struct replay_mixed_row row[REPLAY_MIXED_ROWS_MAX];
     size_t n_row;
     double load_usd; /* on demand for just the load, machines divided */
