@@ -5,7 +5,78 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "common/csv_reader.h"
+/* --- what is for sale --- */
+
+static const char *const sold[SPOT_CATALOGUE_COLUMNS] = {
+    [SPOT_CATALOGUE_TYPE] = "instance_type",
+    [SPOT_CATALOGUE_ON_DEMAND_USD] = "?on_demand_usd_per_h",
+    [SPOT_CATALOGUE_SPOT_USD] = "?spot_usd_per_h",
+    [SPOT_CATALOGUE_ZONE] = "?zone",
+    [SPOT_CATALOGUE_QUOTA] = "?quota",
+    [SPOT_CATALOGUE_GPUS] = "?gpus",
+    [SPOT_CATALOGUE_SPEED] = "?speed",
+};
+
+struct sale {
+    spot_catalogue_fn *on_row;
+    void *user;
+};
+
+static bool is_given(const struct spot_csv_row *csv, size_t k)
+{
+    return csv->field[k] && *csv->field[k];
+}
+
+static int on_sale(const struct spot_csv_row *csv, void *user, struct spot_err *err)
+{
+    const struct sale *s = user;
+    struct spot_catalogue_row row = { .type = csv->field[SPOT_CATALOGUE_TYPE],
+                                      .zone = csv->field[SPOT_CATALOGUE_ZONE],
+                                      .usd_per_h = { -1, -1 },
+                                      .quota = -1,
+                                      .gpus = 1,
+                                      .speed = 1,
+                                      .csv = csv };
+
+    if (!*row.type)
+        return spot_csv_fail(csv, SPOT_CATALOGUE_TYPE, err, "expected a name");
+    if (!row.zone)
+        row.zone = "";
+    for (size_t i = 0; i < 2; i++)
+        if (is_given(csv, SPOT_CATALOGUE_ON_DEMAND_USD + i) &&
+            spot_csv_real(csv, SPOT_CATALOGUE_ON_DEMAND_USD + i, 0, 1e6, &row.usd_per_h[i], err))
+            return -1;
+    if ((is_given(csv, SPOT_CATALOGUE_QUOTA) &&
+         spot_csv_int(csv, SPOT_CATALOGUE_QUOTA, 0, 1000000, &row.quota, err)) ||
+        (is_given(csv, SPOT_CATALOGUE_GPUS) &&
+         spot_csv_int(csv, SPOT_CATALOGUE_GPUS, 0, 1024, &row.gpus, err)) ||
+        (is_given(csv, SPOT_CATALOGUE_SPEED) &&
+         spot_csv_real(csv, SPOT_CATALOGUE_SPEED, 1e-9, 1e9, &row.speed, err)))
+        return -1;
+    return s->on_row(&row, s->user, err);
+}
+
+int spot_catalogue_read(const char *path, spot_catalogue_fn *on_row, void *user,
+                        struct spot_prov *prov, struct spot_err *err)
+{
+    const bool is_stdin = !path || !strcmp(path, "-");
+    const char *source = is_stdin ? "<stdin>" : path;
+    FILE *in = is_stdin ? stdin : fopen(path, "re");
+    struct sale s = { on_row, user };
+    uint64_t xxh3;
+    int rc;
+
+    if (!in)
+        return spot_err_sys(err, "cannot open '%s'", path);
+    rc = spot_csv_read(in, source, sold, SPOT_CATALOGUE_COLUMNS, on_sale, &s, &xxh3, err);
+    if (!is_stdin)
+        fclose(in);
+    if (!rc && prov)
+        spot_prov_add(prov, source, xxh3);
+    return rc;
+}
+
+/* --- hardware --- */
 
 #define AT(member) offsetof(struct spot_catalogue_type, member)
 

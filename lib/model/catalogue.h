@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* catalogue.h - what a catalogue says of the hardware of one instance type.
+/* catalogue.h - what a catalogue says of instance types: what is for sale, and their hardware.
  *
- * CSV, one row for a type (or one for each zone and market, then the first counts): instance_type,
- * and where they are known gpus, gpu_mem_byte, gpu_flop_per_s, gpu_mem_byte_per_s,
- * gpu_link_byte_per_s, nic_byte_per_s, spot_usd_per_h, on_demand_usd_per_h. Other columns are
- * passed over, empty fields are not known.
+ * CSV, one row for a type, or one for each zone and market: instance_type, and where they are known
+ * zone, spot_usd_per_h, on_demand_usd_per_h, quota, speed, gpus, gpu_mem_byte, gpu_flop_per_s,
+ * gpu_mem_byte_per_s, gpu_link_byte_per_s, nic_byte_per_s. Other columns are passed over, empty
+ * fields are not known.
  */
 #ifndef SPOT_MODEL_CATALOGUE_H
 #define SPOT_MODEL_CATALOGUE_H
@@ -12,13 +12,44 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/csv_reader.h"
 #include "common/err.h"
+#include "common/prov.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Of one instance; what is not known is -1, and gpus 1. */
+/* The columns of what is for sale, as spot_csv_fail numbers them. */
+enum spot_catalogue_column {
+    SPOT_CATALOGUE_TYPE,
+    SPOT_CATALOGUE_ON_DEMAND_USD,
+    SPOT_CATALOGUE_SPOT_USD,
+    SPOT_CATALOGUE_ZONE,
+    SPOT_CATALOGUE_QUOTA,
+    SPOT_CATALOGUE_GPUS,
+    SPOT_CATALOGUE_SPEED,
+    SPOT_CATALOGUE_COLUMNS
+};
+
+/* A row; its strings are valid until the callback returns. */
+struct spot_catalogue_row {
+    const char *type, *zone; /* never empty; "" where the row names none */
+    double usd_per_h[2];     /* on demand, on spot; -1: not for sale so */
+    int64_t quota;           /* of instances; -1: none is given */
+    int64_t gpus;            /* 1 where none is given */
+    double speed;            /* the same */
+    const struct spot_csv_row *csv;
+};
+typedef int spot_catalogue_fn(const struct spot_catalogue_row *row, void *user,
+                              struct spot_err *err);
+
+/* Every row of the file, of standard input for NULL and "-". The path and its hash are added to
+ * prov (may be NULL). Returns 0, or -1 with *err: SPOT_EDATA with its place for what is wrong. */
+int spot_catalogue_read(const char *path, spot_catalogue_fn *on_row, void *user,
+                        struct spot_prov *prov, struct spot_err *err);
+
+/* The hardware of one instance; what is not known is -1, and gpus 1. */
 struct spot_catalogue_type {
     int64_t gpus;
     double gpu_mem_byte;

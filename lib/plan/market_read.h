@@ -3,8 +3,7 @@
 #ifndef SPOT_PLAN_MARKET_READ_H
 #define SPOT_PLAN_MARKET_READ_H
 
-#include <stdio.h>
-
+#include "common/prov.h"
 #include "plan/deadline_market.h"
 
 #ifdef __cplusplus
@@ -24,12 +23,10 @@ int spot_market_add_place(struct spot_market *market, struct spot_market_names *
                           const char *zone, const char *type, double spot_usd_per_h,
                           double on_demand_usd_per_h, struct spot_err *err);
 
-/* Prices and speeds by catalogue: CSV of instance_type, spot_usd_per_h, on_demand_usd_per_h, speed,
- * zone, all but the first optional. An empty price of spot: none is had there; of on demand: it is
- * not for sale. Every place needs a row of its type, and of its zone where the row names one.
- * Returns 0, or -1 with *err. */
+/* Prices and speeds by catalogue (model/catalogue.h). Every place needs a row of its type, and of
+ * its zone where the row names one, with a price of spot. Returns 0, or -1 with *err. */
 int spot_market_read_catalogue(struct spot_market *market, const struct spot_market_names *names,
-                               FILE *in, const char *source, uint64_t *xxh3, struct spot_err *err);
+                               const char *path, struct spot_prov *prov, struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -5,46 +5,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/csv_reader.h"
 #include "common/json.h"
 #include "common/xalloc.h"
+#include "model/catalogue.h"
 #include "model/forecast_doc.h"
 #include "plan/fleet.h"
 
-enum { TYPE, SPOT_USD, ON_DEMAND_USD, ZONE, QUOTA, COLUMNS };
 enum { QUOTA_DEFAULT = 10 }; /* spotDNN's, where a catalogue has none */
 
-/* An empty price: not for sale in that market. */
-static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *err)
+static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_err *err)
 {
     struct train_offers *o = user;
-    const char *market = o->options->market;
-    int64_t quota = QUOTA_DEFAULT;
 
-    if (!*row->field[TYPE])
-        return spot_csv_fail(row, TYPE, err, "expected a name");
-    if (row->field[QUOTA] && *row->field[QUOTA] &&
-        spot_csv_int(row, QUOTA, 0, SPOT_DNN_QUOTA_MAX, &quota, err))
-        return -1;
-    for (size_t k = SPOT_USD; k <= ON_DEMAND_USD; k++) {
-        const bool is_spot = k == SPOT_USD;
-        double usd_per_h;
-
-        if (!row->field[k] || !*row->field[k] || (is_spot && !strcmp(market, "on-demand")) ||
-            (!is_spot && !strcmp(market, "spot")))
-            continue;
-        if (spot_csv_real(row, k, 0, 1e6, &usd_per_h, err))
-            return -1;
-        if (!o->runs(row->field[TYPE], o->user))
+    if (row->quota > SPOT_DNN_QUOTA_MAX)
+        return spot_csv_fail(row->csv, SPOT_CATALOGUE_QUOTA, err, "expected at most %d",
+                             SPOT_DNN_QUOTA_MAX);
+    for (int is_spot = 1; is_spot >= 0; is_spot--) {
+        if (row->usd_per_h[is_spot] < 0 || !o->runs(row->type, o->user) ||
+            !strcmp(o->options->market, is_spot ? "on-demand" : "spot"))
             continue;
         o->offer = spot_xgrow(o->offer, &o->cap, o->n + 1, sizeof(*o->offer));
         o->offer[o->n++] = (struct train_offer){
-            .zone = spot_xstrdup(row->field[ZONE] ? row->field[ZONE] : ""),
-            .type = spot_xstrdup(row->field[TYPE]),
+            .zone = spot_xstrdup(row->zone),
+            .type = spot_xstrdup(row->type),
             .is_spot = is_spot,
-            .usd_per_h = usd_per_h,
+            .usd_per_h = row->usd_per_h[is_spot],
             .loss_per_h = is_spot ? o->options->loss_per_h : 0,
-            .quota = quota,
+            .quota = row->quota < 0 ? QUOTA_DEFAULT : row->quota,
         };
     }
     return 0;
@@ -52,25 +39,14 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
 
 static int read_catalogue(struct train_offers *o, struct spot_prov *prov, struct spot_err *err)
 {
-    static const char *const want[COLUMNS] = { "instance_type", "?spot_usd_per_h",
-                                               "?on_demand_usd_per_h", "?zone", "?quota" };
-    const char *source;
-    FILE *in = spot_tool_open(o->options->catalogue, &source, err);
-    uint64_t xxh3;
-    int rc;
+    const char *path = o->options->catalogue;
 
-    if (!in)
+    if (spot_catalogue_read(path, on_row, o, prov, err))
         return -1;
-    rc = spot_csv_read(in, source, want, COLUMNS, on_row, o, &xxh3, err);
-    if (in != stdin)
-        fclose(in);
-    if (!rc && !o->n)
-        rc = spot_err_set(err, SPOT_EDATA,
-                          "%s: no row has a type of the job's and a price in the market '%s'",
-                          source, o->options->market);
-    if (!rc)
-        spot_prov_add(prov, source, xxh3);
-    return rc;
+    return o->n ? 0
+                : spot_err_set(err, SPOT_EDATA,
+                               "%s: no row has a type of the job's and a price in the market '%s'",
+                               path, o->options->market);
 }
 
 /* Losses of an instance an hour, by the next interval's. */

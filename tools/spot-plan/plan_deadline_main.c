@@ -173,27 +173,15 @@ static int read_law(struct session *s, struct spot_err *err)
 
 static int read_market(struct session *s, struct spot_err *err)
 {
-    const char *source;
-    uint64_t xxh3;
-    FILE *in;
-    int rc;
-
     s->market.work_s = o.work_s;
     s->market.deadline_s = o.deadline_s;
     s->market.egress_usd = o.egress_usd;
     s->market.usd_per_h = o.usd_per_h;
     if (spot_market_parse_restart(&s->market, o.restart, err) || read_law(s, err))
         return -1;
-    if (!o.catalogue)
-        return 0;
-    if (!(in = spot_tool_open(o.catalogue, &source, err)))
-        return -1;
-    rc = spot_market_read_catalogue(&s->market, &s->names, in, source, &xxh3, err);
-    if (in != stdin)
-        fclose(in);
-    if (!rc)
-        spot_prov_add(&s->prov, source, xxh3);
-    return rc;
+    return o.catalogue
+               ? spot_market_read_catalogue(&s->market, &s->names, o.catalogue, &s->prov, err)
+               : 0;
 }
 
 /* --- expected prices --- */

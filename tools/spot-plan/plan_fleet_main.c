@@ -7,11 +7,11 @@
 
 #include "cli/table.h"
 #include "cli/tool.h"
-#include "common/csv_reader.h"
 #include "common/json.h"
 #include "common/out.h"
 #include "common/prov.h"
 #include "common/xalloc.h"
+#include "model/catalogue.h"
 #include "plan_commands.h"
 #include "plan_fleet.h"
 #include "plan_fleet_train.h"
@@ -36,71 +36,45 @@ static struct plan_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
 
 /* --- input --- */
 
-enum { TYPE, SPOT_USD, ON_DEMAND_USD, ZONE, QUOTA, COLUMNS };
-
-static void add_offer(struct plan_fleet *s, const struct spot_csv_row *row, bool is_spot,
-                      double usd_per_h, int64_t quota)
+static void add_offer(struct plan_fleet *s, const struct spot_catalogue_row *row, bool is_spot)
 {
+    const double expected = plan_fleet_price(s, row->zone, row->type, is_spot);
     const size_t n = s->demand.n_offer++;
 
     s->offer = spot_xgrow(s->offer, &s->cap_offer, n + 1, sizeof(*s->offer));
     s->priced = spot_xgrow(s->priced, &s->cap_priced, n + 1, sizeof(*s->priced));
-    s->offer[n] = (struct plan_fleet_offer){ spot_xstrdup(row->field[ZONE] ? row->field[ZONE] : ""),
-                                             spot_xstrdup(row->field[TYPE]), is_spot };
-    s->priced[n] = (struct spot_fleet_offer){ s->offer[n].type, usd_per_h, quota };
+    s->offer[n] =
+        (struct plan_fleet_offer){ spot_xstrdup(row->zone), spot_xstrdup(row->type), is_spot };
+    s->priced[n] =
+        (struct spot_fleet_offer){ s->offer[n].type,
+                                   expected >= 0 ? expected : row->usd_per_h[is_spot], row->quota };
 }
 
-/* An empty price: not for sale in that market. */
-static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *err)
+static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_err *err)
 {
     struct plan_fleet *s = user;
-    const char *zone = row->field[ZONE] ? row->field[ZONE] : "";
-    int64_t quota = -1;
-    double usd_per_h, expected;
 
-    if (row->field[QUOTA] && *row->field[QUOTA] &&
-        spot_csv_int(row, QUOTA, 0, 1000000, &quota, err))
-        return -1;
-    if (!*row->field[TYPE])
-        return spot_csv_fail(row, TYPE, err, "expected a name");
-    if (!plan_fleet_is_allowed(&o, zone, row->field[TYPE]))
+    if (!plan_fleet_is_allowed(&o, row->zone, row->type))
         return 0;
-    for (size_t k = SPOT_USD; k <= ON_DEMAND_USD; k++) {
-        const bool is_spot = k == SPOT_USD;
-
-        if (!row->field[k] || !*row->field[k] || (is_spot && !strcmp(o.market, "on-demand")) ||
-            (!is_spot && !strcmp(o.market, "spot")))
+    for (int is_spot = 1; is_spot >= 0; is_spot--) {
+        if (row->usd_per_h[is_spot] < 0 || !strcmp(o.market, is_spot ? "on-demand" : "spot"))
             continue;
-        if (spot_csv_real(row, k, 0, 1e6, &usd_per_h, err))
-            return -1;
         if (s->demand.n_offer == SPOT_FLEET_TYPES_MAX)
-            return spot_csv_fail(row, TYPE, err, "more than %d offers", SPOT_FLEET_TYPES_MAX);
-        expected = plan_fleet_price(s, zone, row->field[TYPE], is_spot);
-        add_offer(s, row, is_spot, expected >= 0 ? expected : usd_per_h, quota);
+            return spot_csv_fail(row->csv, SPOT_CATALOGUE_TYPE, err, "more than %d offers",
+                                 SPOT_FLEET_TYPES_MAX);
+        add_offer(s, row, is_spot);
     }
     return 0;
 }
 
 static int read_catalogue(struct plan_fleet *s, struct spot_err *err)
 {
-    static const char *const want[COLUMNS] = { "instance_type", "?spot_usd_per_h",
-                                               "?on_demand_usd_per_h", "?zone", "?quota" };
-    const char *source;
-    FILE *in = spot_tool_open(o.catalogue, &source, err);
-    uint64_t xxh3;
-    int rc;
-
-    if (!in)
+    if (spot_catalogue_read(o.catalogue, on_row, s, &s->prov, err))
         return -1;
-    rc = spot_csv_read(in, source, want, COLUMNS, on_row, s, &xxh3, err);
-    if (in != stdin)
-        fclose(in);
-    if (!rc && !s->demand.n_offer)
-        rc = spot_err_set(err, SPOT_EDATA, "%s: no row has a price %s", source, o.market);
-    if (!rc)
-        spot_prov_add(&s->prov, source, xxh3);
     s->demand.offer = s->priced;
-    return rc;
+    return s->demand.n_offer
+               ? 0
+               : spot_err_set(err, SPOT_EDATA, "%s: no row has a price %s", o.catalogue, o.market);
 }
 
 static int read_load(struct plan_fleet *s, struct spot_err *err)

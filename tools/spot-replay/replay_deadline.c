@@ -91,10 +91,6 @@ static bool is_asked_for(const char *zone)
 
 static int read_places(struct session *s, struct spot_err *err)
 {
-    const char *source;
-    FILE *in;
-    int rc;
-
     for (size_t i = 0; i < s->trace.n_series; i++) {
         const struct spot_trace_series *series = &s->trace.series[i];
 
@@ -107,14 +103,8 @@ static int read_places(struct session *s, struct spot_err *err)
     }
     if (!s->market.n_place)
         return spot_err_set(err, SPOT_EDATA, "%s: no series of zone '%.64s'", o.trace, o.zone);
-    if (!o.catalogue)
-        return 0;
-    if (!(in = spot_tool_open(o.catalogue, &source, err)))
-        return -1;
-    rc = spot_market_read_catalogue(&s->market, &s->names, in, source, NULL, err);
-    if (in != stdin)
-        fclose(in);
-    return rc;
+    return o.catalogue ? spot_market_read_catalogue(&s->market, &s->names, o.catalogue, NULL, err)
+                       : 0;
 }
 
 static int read_market(struct session *s, struct spot_err *err)

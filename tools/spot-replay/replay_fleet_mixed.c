@@ -6,48 +6,27 @@
 #include <string.h>
 
 #include "cli/plot.h"
-#include "common/csv_reader.h"
 #include "common/xalloc.h"
+#include "model/catalogue.h"
 #include "replay_fleet_mixed.h"
 
 struct replay_mixed_price { /* a row of the catalogue */
     char *type, *zone;
-    double spot, on_demand; /* usd/h, 0: not sold */
+    double spot, on_demand; /* usd/h, <= 0: not sold */
 };
 
 /* --- input --- */
 
-static int on_price(const struct spot_csv_row *row, void *user, struct spot_err *err)
+static int on_price(const struct spot_catalogue_row *row, void *user, struct spot_err *err)
 {
     struct replay_mixed *m = user;
-    struct replay_mixed_price p = { 0 };
 
-    if ((row->field[1] && *row->field[1] && spot_csv_real(row, 1, 1e-9, 1e6, &p.spot, err)) ||
-        (row->field[2] && *row->field[2] && spot_csv_real(row, 2, 1e-9, 1e6, &p.on_demand, err)))
-        return -1;
-    if (!*row->field[0])
-        return spot_csv_fail(row, 0, err, "expected a name");
-    p.type = spot_xstrdup(row->field[0]);
-    p.zone = spot_xstrdup(row->field[3] ? row->field[3] : "");
+    (void)err;
     m->price = spot_xgrow(m->price, &m->cap_price, m->n_price + 1, sizeof(*m->price));
-    m->price[m->n_price++] = p;
+    m->price[m->n_price++] =
+        (struct replay_mixed_price){ spot_xstrdup(row->type), spot_xstrdup(row->zone),
+                                     row->usd_per_h[true], row->usd_per_h[false] };
     return 0;
-}
-
-static int read_prices(struct replay_mixed *m, struct spot_err *err)
-{
-    static const char *const want[] = { "instance_type", "?spot_usd_per_h", "?on_demand_usd_per_h",
-                                        "?zone" };
-    const char *source;
-    FILE *in = spot_tool_open(m->o->catalogue, &source, err);
-    int rc;
-
-    if (!in)
-        return -1;
-    rc = spot_csv_read(in, source, want, 4, on_price, m, NULL, err);
-    if (in != stdin)
-        fclose(in);
-    return rc;
 }
 
 /* The number of a type, of a new one too. */
@@ -408,7 +387,7 @@ static void close_mixed(struct replay_mixed *m)
 
 static int run(struct replay_mixed *m, struct spot_err *err)
 {
-    if (read_prices(m, err) || add_offers(m, err))
+    if (spot_catalogue_read(m->o->catalogue, on_price, m, NULL, err) || add_offers(m, err))
         return -1;
     m->count = replay_fleet_counts(m->trace, m->o->tick_s, m->play.n_tick);
     m->play.count = m->count;

@@ -6,9 +6,9 @@
 
 #include "cli/table.h"
 #include "cli/tool.h"
-#include "common/csv_reader.h"
 #include "common/out.h"
 #include "common/xalloc.h"
+#include "model/catalogue.h"
 #include "replay.h"
 #include "sim/price_sim.h"
 #include "trace/price_trace.h"
@@ -42,20 +42,15 @@ struct session {
     size_t n_day;
 };
 
-static int on_type(const struct spot_csv_row *row, void *user, struct spot_err *err)
+static int on_type(const struct spot_catalogue_row *row, void *user, struct spot_err *err)
 {
     struct session *s = user;
-    struct type *t = &s->type[s->n_type];
 
     if (s->n_type == TYPES_MAX)
-        return spot_csv_fail(row, 0, err, "more than %d types", TYPES_MAX);
-    t->gpus = 1;
-    t->speed = 1;
-    if ((row->field[1] && *row->field[1] && spot_csv_int(row, 1, 1, 1024, &t->gpus, err)) ||
-        (row->field[2] && *row->field[2] && spot_csv_real(row, 2, 1e-9, 1e9, &t->speed, err)))
-        return -1;
-    t->name = spot_xstrdup(row->field[0]);
-    s->n_type++;
+        return spot_csv_fail(row->csv, SPOT_CATALOGUE_TYPE, err, "more than %d types", TYPES_MAX);
+    if (row->gpus < 1)
+        return spot_csv_fail(row->csv, SPOT_CATALOGUE_GPUS, err, "expected at least 1");
+    s->type[s->n_type++] = (struct type){ spot_xstrdup(row->type), row->gpus, row->speed };
     return 0;
 }
 
@@ -107,21 +102,6 @@ static void add_series(struct session *s, const struct spot_price_series *series
     }
 }
 
-static int read_types(struct session *s, struct spot_err *err)
-{
-    static const char *const want[] = { "instance_type", "?gpus", "?speed" };
-    const char *source;
-    FILE *in = spot_tool_open(o.catalogue, &source, err);
-    int rc;
-
-    if (!in)
-        return -1;
-    rc = spot_csv_read(in, source, want, 3, on_type, s, NULL, err);
-    if (in != stdin)
-        fclose(in);
-    return rc;
-}
-
 static int read_prices(struct session *s, struct spot_err *err)
 {
     struct spot_price_trace trace;
@@ -152,7 +132,7 @@ static int earlier(const void *a, const void *b)
 
 static int read_all(struct session *s, struct spot_err *err)
 {
-    if (read_types(s, err) || read_prices(s, err))
+    if (spot_catalogue_read(o.catalogue, on_type, s, NULL, err) || read_prices(s, err))
         return -1;
     if (!s->history.n_change)
         return spot_err_set(err, SPOT_EDATA, "%s: no spot price of a type of %s%s%s", o.trace,

@@ -2,13 +2,12 @@
 #include "plan/market_read.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/csv_reader.h"
 #include "common/num.h"
 #include "common/xalloc.h"
+#include "model/catalogue.h"
 #include "trace/region.h"
 
 static int add_restart(struct spot_market *m, char *word, struct spot_err *err)
@@ -67,52 +66,42 @@ int spot_market_add_place(struct spot_market *m, struct spot_market_names *names
     return 0;
 }
 
-enum { TYPE, SPOT_USD, ON_DEMAND_USD, SPEED, ZONE, COLUMNS };
-
 struct reader {
     struct spot_market *market;
     const struct spot_market_names *names;
     bool has_row[SPOT_MARKET_PLACES_MAX];
 };
 
-static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *err)
+static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_err *err)
 {
     struct reader *r = user;
-    const char *zone = row->field[ZONE];
-    double x[COLUMNS] = { 0, INFINITY, INFINITY, 1 };
 
-    for (size_t k = SPOT_USD; k <= SPEED; k++)
-        if (row->field[k] && *row->field[k] &&
-            spot_csv_real(row, k, k == SPEED ? 1e-6 : 0, 1e6, &x[k], err))
-            return -1;
     for (size_t k = 0; k < r->market->n_place; k++) {
         struct spot_market_place *p = &r->market->place[k];
 
-        if (strcmp(row->field[TYPE], r->names->type[k]) != 0 ||
-            (zone && *zone && strcmp(zone, r->names->zone[k]) != 0))
+        if (strcmp(row->type, r->names->type[k]) != 0 ||
+            (*row->zone && strcmp(row->zone, r->names->zone[k]) != 0))
             continue;
-        if (isinf(x[SPOT_USD]))
-            return spot_csv_fail(row, SPOT_USD, err,
+        if (row->usd_per_h[true] < 0)
+            return spot_csv_fail(row->csv, SPOT_CATALOGUE_SPOT_USD, err,
                                  "the trace has spot of this type: expected a price");
-        p->spot_usd_per_h = x[SPOT_USD];
-        p->on_demand_usd_per_h = x[ON_DEMAND_USD];
-        p->speed = x[SPEED];
+        p->spot_usd_per_h = row->usd_per_h[true];
+        p->on_demand_usd_per_h = row->usd_per_h[false] < 0 ? INFINITY : row->usd_per_h[false];
+        p->speed = row->speed;
         r->has_row[k] = true;
     }
     return 0;
 }
 
 int spot_market_read_catalogue(struct spot_market *market, const struct spot_market_names *names,
-                               FILE *in, const char *source, uint64_t *xxh3, struct spot_err *err)
+                               const char *path, struct spot_prov *prov, struct spot_err *err)
 {
-    static const char *const want[COLUMNS] = { "instance_type", "?spot_usd_per_h",
-                                               "?on_demand_usd_per_h", "?speed", "?zone" };
     struct reader r = { .market = market, .names = names };
-    int rc = spot_csv_read(in, source, want, COLUMNS, on_row, &r, xxh3, err);
+    int rc = spot_catalogue_read(path, on_row, &r, prov, err);
 
     for (size_t k = 0; !rc && k < market->n_place; k++)
         if (!r.has_row[k])
-            rc = spot_err_set(err, SPOT_EDATA, "%s: no row for type '%.64s' in zone '%.64s'",
-                              source, names->type[k], names->zone[k]);
+            rc = spot_err_set(err, SPOT_EDATA, "%s: no row for type '%.64s' in zone '%.64s'", path,
+                              names->type[k], names->zone[k]);
     return rc;
 }

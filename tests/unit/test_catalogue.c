@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: every reader of a catalogue sees the same rows. Oracle: rows by hand. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model/catalogue.h"
+#include "suite.h"
+
+struct seen {
+    char text[512];
+    int n;
+};
+
+static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_err *err)
+{
+    struct seen *s = user;
+    const size_t at = strlen(s->text);
+
+    snprintf(s->text + at, sizeof(s->text) - at, "%s/%s %g %g %d %d %g\n", row->zone, row->type,
+             row->usd_per_h[true], row->usd_per_h[false], (int)row->quota, (int)row->gpus,
+             row->speed);
+    return ++s->n == 3 ? spot_csv_fail(row->csv, SPOT_CATALOGUE_ZONE, err, "enough") : 0;
+}
+
+static int read_text(const char *text, struct seen *seen, struct spot_prov *prov,
+                     struct spot_err *err)
+{
+    char path[] = "/tmp/test_catalogue.XXXXXX";
+    const int fd = mkstemp(path);
+    int rc;
+
+    *seen = (struct seen){ .n = 0 };
+    *err = (struct spot_err){ 0 };
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    rc = spot_catalogue_read(path, on_row, seen, prov, err);
+    unlink(path);
+    return rc;
+}
+
+START_TEST(rows_have_what_is_given_and_say_what_is_not)
+{
+    struct spot_prov prov = { 0 };
+    struct spot_err err;
+    struct seen s;
+
+    ck_assert_int_eq(read_text("zone,x,instance_type,spot_usd_per_h,on_demand_usd_per_h,quota,gpus,"
+                               "speed\na,?,g,0.5,,3,8,2\n,?,h,,1.5,,,\n",
+                               &s, &prov, &err),
+                     0);
+    ck_assert_str_eq(s.text, "a/g 0.5 -1 3 8 2\n/h -1 1.5 -1 1 1\n");
+    ck_assert_uint_eq(prov.n_input, 1);
+    ck_assert_int_eq(read_text("instance_type\ng\n", &s, NULL, &err), 0);
+    ck_assert_str_eq(s.text, "/g -1 -1 -1 1 1\n");
+    spot_prov_release(&prov);
+}
+END_TEST
+
+START_TEST(what_is_wrong_is_refused_with_its_place)
+{
+    static const struct {
+        const char *text, *place;
+    } bad[] = {
+        { "instance_type,spot_usd_per_h\ng,-1\n", ":2:3: spot_usd_per_h: " },
+        { "instance_type,on_demand_usd_per_h\ng,x\n", ":2:3: on_demand_usd_per_h: " },
+        { "instance_type,quota\ng,1.5\n", ":2:3: quota: " },
+        { "instance_type,gpus\ng,-1\n", ":2:3: gpus: " },
+        { "instance_type,speed\ng,0\n", ":2:3: speed: " },
+        { "instance_type,zone\n,a\n", ":2:1: instance_type: expected a name" },
+        { "instance_type,zone\ng,\nh,\ni,z\n", ":4:3: zone: enough" },
+        { "zone\na\n", "instance_type" },
+    };
+    struct spot_err err;
+    struct seen s;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        ck_assert_int_eq(read_text(bad[i].text, &s, NULL, &err), -1);
+        ck_assert_int_eq(err.code, SPOT_EDATA);
+        ck_assert_msg(strstr(err.msg, bad[i].place), "%s", err.msg);
+    }
+    ck_assert_int_eq(spot_catalogue_read("/nowhere/c.csv", on_row, &s, NULL, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("catalogue");
+
+    tcase_add_test(tc, rows_have_what_is_given_and_say_what_is_not);
+    tcase_add_test(tc, what_is_wrong_is_refused_with_its_place);
+    return run_suite("catalogue", tc);
+}
