@@ -77,11 +77,27 @@ double spot_mixed_request_usd(const struct spot_mixed_play *play, size_t bucket,
 
 /* --- what the whole trace known would cost --- */
 
-/* What is proven of the omniscient linear program, in which machines may be divided. */
+/* Loads that may come, each with a weight; of sum 1 in every tick. */
+struct spot_mixed_law {
+    size_t n;
+    double *weight; /* [n_tick][n] */
+    double *per_s;  /* [n_tick][n][n_bucket] */
+};
+
+/* What is known of a load by one who knows what comes after what, but no more: in each tick the
+ * loads of all ticks before which, when a machine had to be launched, a load like that of now was
+ * the last that had come. */
+void spot_mixed_law_init(const struct spot_mixed_play *play, struct spot_mixed_law *law);
+void spot_mixed_law_release(struct spot_mixed_law *law);
+
+/* What is proven of the omniscient linear program, in which machines may be divided. With a law
+ * (else NULL) it knows spot, and of the load that alone: machines answer what comes, requests stay
+ * unserved in the mean. */
 struct spot_mixed_bound;
 
-/* `play` is borrowed. */
-struct spot_mixed_bound *spot_mixed_bound_new(const struct spot_mixed_play *play);
+/* `play` and `law` are borrowed. */
+struct spot_mixed_bound *spot_mixed_bound_new(const struct spot_mixed_play *play,
+                                              const struct spot_mixed_law *law);
 void spot_mixed_bound_free(struct spot_mixed_bound *bound);
 
 /* Prove the most that can be found for fleets that leave at most `left` requests unserved. */

@@ -34,15 +34,18 @@ struct cut {
 
 struct spot_mixed_bound {
     const struct spot_mixed_play *play;
+    const struct spot_mixed_law *law; /* NULL: the load comes as it does */
+    size_t n_load;                    /* loads that may come in a tick */
     struct spell *spell;
     size_t n_spell, cap_spell;
     struct cut *cut;
     size_t n_cut, cap_cut;
     size_t n_pi;
-    double unit, price_most;    /* of the price */
-    double least_usd;           /* about what it is all about */
-    double *at;                 /* [n_pi + 1] pi [n_type][n_tick], usd, then the price in units */
+    double unit, price_most; /* of the price */
+    double least_usd;        /* about what it is all about */
+    double *at; /* [n_pi + 1] pi [n_load][n_type][n_tick], usd, then the price in units */
     double *best, *slope, *way; /* the same */
+    double *worth, *answer;     /* [n_type][n_tick] pi of all loads; machines that then answer */
     double *idle;               /* [n_tick + 1] most of a spell that is idle after so many ticks */
     uint8_t *on_from;           /* [n_tick] whether a run that answers here began to at this tick */
     uint8_t *off;               /* [n_tick] whether a run that ends here is the best so far */
@@ -91,13 +94,13 @@ static void add_spot(struct spot_mixed_bound *d, size_t offer)
 }
 
 /* Mark the ticks in which the best of the spell answers. */
-static void mark(struct spot_mixed_bound *d, const struct spell *spell, double *slope)
+static void mark(struct spot_mixed_bound *d, const struct spell *spell, double *answer)
 {
     for (size_t t = spell->until; t-- > spell->from;) {
         if (!d->off[t])
             continue;
         for (;; t--) {
-            slope[t] -= spell->copies;
+            answer[t] += spell->copies;
             if (d->on_from[t])
                 break;
         }
@@ -111,7 +114,7 @@ static double earn(struct spot_mixed_bound *d, const struct spell *spell)
     const struct spot_mixed_play *play = d->play;
     const size_t first = play->offer[spell->offer].type * play->n_tick, cold = play->cold;
     const double usd = play->offer[spell->offer].usd_per_h * play->tick_s / 3600;
-    const double *pi = d->at + first;
+    const double *pi = d->worth + first;
     double answers = -HUGE_VAL;
 
     d->idle[spell->from] = 0;
@@ -126,7 +129,7 @@ static double earn(struct spot_mixed_bound *d, const struct spell *spell)
         d->idle[t + 1] = d->off[t] ? answers : d->idle[t];
     }
     if (d->idle[spell->until] > 0)
-        mark(d, spell, d->slope + first);
+        mark(d, spell, d->answer + first);
     return d->idle[spell->until] * spell->copies;
 }
 
@@ -149,45 +152,59 @@ static double most_of(const struct spot_mixed_play *play, size_t type)
 
 /* --- the dual --- */
 
-/* What the requests cost; `unserved`: of them. */
-static double route(struct spot_mixed_bound *d, double price, double *unserved)
+/* What the requests cost of load `i` of each tick; `unserved`: of them. */
+static double route(struct spot_mixed_bound *d, size_t i, double price, double *unserved)
 {
     const struct spot_mixed_play *play = d->play;
-    double sum = 0;
+    const size_t n = play->n_tick, n_bucket = play->n_bucket;
+    const double *load = d->law ? d->law->per_s + i * n_bucket : play->load_per_s;
+    const double *pi = d->at + i * play->n_type * n;
+    double *slope = d->slope + i * play->n_type * n, sum = 0;
 
-    for (size_t t = 0; t < play->n_tick; t++)
-        for (size_t b = 0; b < play->n_bucket; b++) {
-            const double load = play->load_per_s[t * play->n_bucket + b];
-            double least = price * play->tick_s;
+    for (size_t t = 0; t < n; t++, load += d->n_load * n_bucket) {
+        const double weight = d->law ? d->law->weight[t * d->n_load + i] : 1;
+
+        for (size_t b = 0; b < n_bucket; b++) {
+            double least = weight * price * play->tick_s;
             size_t by = play->n_type;
 
             for (size_t g = 0; g < play->n_type; g++) {
                 const double per_s = play->per_s[b * play->n_type + g];
 
-                if (per_s > 0 && d->at[g * play->n_tick + t] < least * per_s) {
-                    least = d->at[g * play->n_tick + t] / per_s;
+                if (per_s > 0 && pi[g * n + t] < least * per_s) {
+                    least = pi[g * n + t] / per_s;
                     by = g;
                 }
             }
-            sum += load * least;
+            sum += load[b] * least;
             if (by < play->n_type)
-                d->slope[by * play->n_tick + t] += load / play->per_s[b * play->n_type + by];
+                slope[by * n + t] += load[b] / play->per_s[b * play->n_type + by];
             else
-                *unserved += load * play->tick_s;
+                *unserved += weight * load[b] * play->tick_s;
         }
+    }
     return sum;
 }
 
-/* The dual and its slope. */
+/* The dual and its slope: a machine that answers does so whatever comes. */
 static double value(struct spot_mixed_bound *d, double left)
 {
+    const size_t n = d->play->n_type * d->play->n_tick;
     const double price = d->unit * d->at[d->n_pi];
-    double unserved = 0, sum;
+    double unserved = 0, sum = 0;
 
     memset(d->slope, 0, d->n_pi * sizeof(double));
-    sum = route(d, price, &unserved);
+    memset(d->worth, 0, 2 * n * sizeof(double));
+    for (size_t i = 0; i < d->n_load; i++) {
+        sum += route(d, i, price, &unserved);
+        for (size_t j = 0; j < n; j++)
+            d->worth[j] += d->at[i * n + j];
+    }
     for (size_t i = 0; i < d->n_spell; i++)
         sum -= earn(d, &d->spell[i]);
+    for (size_t i = 0; i < d->n_load; i++)
+        for (size_t j = 0; j < n; j++)
+            d->slope[i * n + j] -= d->answer[j];
     d->slope[d->n_pi] = d->unit * (unserved - left);
     return sum - price * left;
 }
@@ -288,16 +305,21 @@ static void weigh(struct spot_mixed_bound *d)
     d->at[d->n_pi] = price_first * cheapest / d->unit;
 }
 
-struct spot_mixed_bound *spot_mixed_bound_new(const struct spot_mixed_play *play)
+struct spot_mixed_bound *spot_mixed_bound_new(const struct spot_mixed_play *play,
+                                              const struct spot_mixed_law *law)
 {
     struct spot_mixed_bound *d = spot_xcalloc(1, sizeof(*d));
 
     d->play = play;
-    d->n_pi = play->n_type * play->n_tick;
+    d->law = law;
+    d->n_load = law ? law->n : 1;
+    d->n_pi = d->n_load * play->n_type * play->n_tick;
     d->at = spot_xcalloc(4 * (d->n_pi + 1), sizeof(double));
     d->best = d->at + d->n_pi + 1;
     d->slope = d->best + d->n_pi + 1;
     d->way = d->slope + d->n_pi + 1;
+    d->worth = spot_xcalloc(2 * play->n_type * play->n_tick, sizeof(double));
+    d->answer = d->worth + play->n_type * play->n_tick;
     d->idle = spot_xcalloc(play->n_tick + 1, sizeof(double));
     d->on_from = spot_xcalloc(2 * play->n_tick, sizeof(*d->on_from));
     d->off = d->on_from + play->n_tick;
@@ -319,6 +341,7 @@ void spot_mixed_bound_free(struct spot_mixed_bound *d)
     free(d->spell);
     free(d->cut);
     free(d->at);
+    free(d->worth);
     free(d->idle);
     free(d->on_from);
     free(d);

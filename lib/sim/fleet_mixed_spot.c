@@ -5,7 +5,9 @@
  * What runs is paid as what is launched, else nothing would ever take the place of a machine on
  * demand. Then, of what runs beside, that which the ticks until then need. Losses are those of one
  * offer at a time: two that fall in one tick are left out, and their probability goes to the rest.
- * The price of a request rises where more stay unserved than the aim, and falls else. */
+ * The price of a request is that of a machine over the chance that its last one is needed, where as
+ * many stay unserved as is aimed at (the newsvendor's), by what the load may be in the mean; it
+ * rises where more stay unserved, and falls else. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,8 @@
 #include "sim/fleet_season.h"
 
 enum { HORIZON_MAX = 16, PER_OFFER_MAX = 256, REFINE = 4 };
-static const double price_gain = 5e-3, price_first = 2, price_most = 100;
+static const double price_gain = 5e-3, price_most = 100, price_keep = 0.98;
+static const double over_most = 3;    /* a factor of 20 */
 static const double launch_lasts = 8; /* ticks for which a launch is paid to be cold */
 
 struct ahead { /* one of the ticks that a choice matters for */
@@ -37,7 +40,10 @@ struct mixed {
     struct spot_fleet_season *season;
     struct spot_fleet_route *route;
     struct ahead ahead[HORIZON_MAX];
-    double price, price_least, came, left; /* so far */
+    double price, price_least, price_sure; /* of a request; of one on demand */
+    double chance,
+        chances;       /* of the last machine, its logarithm summed, discounted; and how many */
+    double came, over; /* so far; of unserved requests, the logarithm of what the price rose */
 };
 
 /* Zones that have less room take the newest. */
@@ -82,6 +88,26 @@ static void look_ahead(struct mixed *m)
             }
         }
     }
+}
+
+/* The chance that a tick brings more than leaves unserved what is aimed at, by its loads that rise.
+ */
+static double chance_of_more(const struct mixed *m, const struct ahead *a)
+{
+    double sum[SPOT_FLEET_LOADS] = { 0 }, mean = 0, chance = 0, above = 0;
+
+    for (size_t i = 0; i < a->n_load; i++) {
+        for (size_t b = 0; b < m->play->n_bucket; b++)
+            sum[i] += a->load[i * m->play->n_bucket + b];
+        mean += a->weight[i] * sum[i];
+    }
+    for (size_t i = a->n_load; i-- > 0;) {
+        chance += a->weight[i];
+        above += a->weight[i] * sum[i];
+        if (i && above - m->play->unserved * mean > chance * sum[i - 1])
+            break;
+    }
+    return chance;
 }
 
 /* Requests a second expected to stay unserved at a capacity. */
@@ -129,6 +155,14 @@ static double left_ahead(const struct mixed *m, size_t h, const int32_t *want)
         }
     }
     return sum / all;
+}
+
+static void set_price(struct mixed *m)
+{
+    m->chance = price_keep * m->chance + log(chance_of_more(m, &m->ahead[m->n_ahead - 1]));
+    m->chances = price_keep * m->chances + 1;
+    m->price = m->price_sure * exp(m->over - m->chance / m->chances);
+    m->price = fmin(price_most * m->price_least, fmax(m->price_least, m->price));
 }
 
 /* What a choice is among: the fleet for the last tick ahead, or what stays for those before. */
@@ -266,11 +300,10 @@ static void saw(struct mixed *m)
 
     for (size_t b = 0; b < play->n_bucket; b++)
         m->came += load[b];
-    m->left += left;
     mean = m->came / (double)(m->t + 1);
     if (mean > 0 && m->t >= play->cold)
-        m->price *= exp(price_gain * (left / (play->unserved * mean) - 1));
-    m->price = fmin(price_most * m->price_least, fmax(m->price_least, m->price));
+        m->over += price_gain * (left / (play->unserved * mean) - 1);
+    m->over = fmin(over_most, fmax(-over_most, m->over));
     spot_fleet_season_step(m->season, load);
 }
 
@@ -308,7 +341,7 @@ static void open_mixed(struct mixed *m)
     m->season = spot_fleet_season_new(play->n_bucket);
     m->route = spot_fleet_route_new(play->per_s, play->n_bucket, play->n_type);
     m->price_least = dearest_request(play, 0);
-    m->price = price_first * fmax(m->price_least, dearest_request(play, play->n_spot));
+    m->price_sure = fmax(m->price_least, dearest_request(play, play->n_spot));
 }
 
 static void close_mixed(struct mixed *m)
@@ -336,6 +369,7 @@ void spot_mixed_spot(const struct spot_mixed_play *play, struct spot_mixed_run *
         if (m->hazard)
             spot_fleet_hazard_step(m->hazard, play->count + m->t * play->n_spot);
         look_ahead(m);
+        set_price(m);
         memcpy(want, m->n, sizeof(m->n));
         choose(m, want);
         keep(m, want);

@@ -8,9 +8,9 @@
 #include "common/num.h"
 #include "common/xalloc.h"
 
-enum { SEEN_LEAST = 16, RECENT = 64 }; /* ticks that a lag must have told; of the law */
-/* Where the parts of the law begin, of RECENT: finer where more came than was told. */
-static const size_t part_from[SPOT_FLEET_LOADS + 1] = { 0, 24, 40, 48, 56, 60, 62, 63, RECENT };
+enum { SEEN_LEAST = 16, RECENT = 192 };      /* ticks that a lag must have told; of the law */
+static const size_t level[] = { 4, 16, 64 }; /* ticks in a row whose mean may tell */
+enum { LEVELS = sizeof(level) / sizeof(level[0]) };
 static const double keep = 0.9892280131939755; /* of an error: half after 64 ticks */
 
 static const double above_most = 1.1; /* no more is expected than the most that came */
@@ -19,16 +19,27 @@ struct spot_fleet_season {
     size_t n_bucket, n;
     double *load; /* [n][n_bucket] */
     double *sum;  /* [n] */
+    double *all;  /* [n + 1] of sum before a tick */
     double most;  /* of sum */
-    size_t cap_load, cap_sum;
+    size_t cap_load, cap_sum, cap_all;
     double off[SPOT_FLEET_LAGS + 1], seen[SPOT_FLEET_LAGS + 1]; /* by lag, discounted */
 };
+
+void spot_fleet_season_parts(size_t n, size_t from[SPOT_FLEET_LOADS + 1])
+{
+    static const size_t of_64[SPOT_FLEET_LOADS + 1] = { 0, 24, 40, 48, 56, 60, 62, 63, 64 };
+
+    for (size_t i = 0; i <= SPOT_FLEET_LOADS; i++)
+        from[i] = of_64[i] * n / 64;
+}
 
 struct spot_fleet_season *spot_fleet_season_new(size_t n_bucket)
 {
     struct spot_fleet_season *s = spot_xcalloc(1, sizeof(*s));
 
     s->n_bucket = n_bucket;
+    s->all = spot_xgrow(NULL, &s->cap_all, 1, sizeof(double));
+    s->all[0] = 0;
     return s;
 }
 
@@ -36,6 +47,7 @@ void spot_fleet_season_free(struct spot_fleet_season *s)
 {
     free(s->load);
     free(s->sum);
+    free(s->all);
     free(s);
 }
 
@@ -54,65 +66,101 @@ void spot_fleet_season_step(struct spot_fleet_season *s, const double *load)
     }
     s->most = fmax(s->most, sum);
     s->sum[s->n++] = sum;
+    s->all = spot_xgrow(s->all, &s->cap_all, s->n + 1, sizeof(double));
+    s->all[s->n] = s->all[s->n - 1] + sum;
 }
 
-/* The lag that has told best; the shortest that reaches where none has told enough. */
-static size_t best_lag(const struct spot_fleet_season *s, size_t ahead)
+/* What tells a tick: the mean of so many in a row, the last of them `lag` ticks before it. */
+struct teller {
+    size_t lag, width;
+};
+
+/* A tick, which has as many before it as that takes. */
+static double told(const struct spot_fleet_season *s, struct teller teller, size_t t)
 {
-    size_t best = ahead;
-    double least = HUGE_VAL;
+    const size_t end = t - teller.lag + 1;
+
+    return (s->all[end] - s->all[end - teller.width]) / (double)teller.width;
+}
+
+/* off [RECENT]: what came more than was told, of the last ticks. */
+static size_t recent(const struct spot_fleet_season *s, struct teller teller, double *off)
+{
+    size_t n = 0;
+
+    for (size_t t = s->n; t-- > teller.lag + teller.width - 1 && n < RECENT; n++)
+        off[n] = s->sum[t] - told(s, teller, t);
+    return n;
+}
+
+/* What has told best; the tick before where nothing has told enough. */
+static struct teller best_teller(const struct spot_fleet_season *s, size_t ahead)
+{
+    struct teller best = { ahead, 1 };
+    double least = HUGE_VAL, off[RECENT];
 
     for (size_t lag = ahead; lag <= SPOT_FLEET_LAGS && lag + SEEN_LEAST <= s->n; lag++)
         if (s->off[lag] < least * s->seen[lag]) {
             least = s->off[lag] / s->seen[lag];
-            best = lag;
+            best.lag = lag;
         }
+    for (size_t i = 0; i < LEVELS; i++) {
+        const struct teller teller = { ahead, level[i] };
+        const size_t n = recent(s, teller, off);
+        double mean = 0;
+
+        for (size_t j = 0; j < n; j++)
+            mean += fabs(off[j]) / (double)n;
+        if (n >= SEEN_LEAST && mean < least) {
+            least = mean;
+            best = teller;
+        }
+    }
     return best;
 }
 
-/* off [RECENT]: what came more than the lag told, of the last ticks, rising. */
-static size_t recent(const struct spot_fleet_season *s, size_t lag, double *off)
+/* The mean load of some ticks, and so much more of all sizes. */
+static void spread(const struct spot_fleet_season *s, size_t from, size_t until, double more,
+                   double *load)
 {
-    size_t n = 0;
+    const double sum = s->all[until] - s->all[from], n = (double)(until - from);
+    const double comes = fmin(above_most * s->most, fmax(0, sum / n + more));
 
-    for (size_t t = s->n; t-- > lag && n < RECENT; n++)
-        off[n] = s->sum[t] - s->sum[t - lag];
-    qsort(off, n, sizeof(*off), spot_num_compare);
-    return n;
-}
+    for (size_t b = 0; b < s->n_bucket; b++) {
+        double of = 0;
 
-/* The load of a tick that came, and so much more of all sizes. */
-static void spread(const struct spot_fleet_season *s, size_t from, double more, double *load)
-{
-    const double sum = s->sum[from], comes = fmin(above_most * s->most, fmax(0, sum + more));
-
-    for (size_t b = 0; b < s->n_bucket; b++)
-        load[b] =
-            comes * (sum > 0 ? s->load[from * s->n_bucket + b] / sum : 1 / (double)s->n_bucket);
+        for (size_t t = from; t < until; t++)
+            of += s->load[t * s->n_bucket + b];
+        load[b] = comes * (sum > 0 ? of / sum : 1 / (double)s->n_bucket);
+    }
 }
 
 size_t spot_fleet_season_next(const struct spot_fleet_season *s, size_t ahead, double *load,
                               double *weight)
 {
-    const size_t lag = best_lag(s, ahead), from = s->n - 1 - (lag - ahead);
+    const struct teller best = best_teller(s, ahead);
+    const size_t until = s->n + ahead - best.lag, from = until - best.width;
     double off[RECENT] = { 0 };
-    const size_t n = recent(s, lag, off);
-    size_t parts = 0;
+    const size_t n = recent(s, best, off);
+    size_t part[SPOT_FLEET_LOADS + 1], parts = 0;
+
+    spot_fleet_season_parts(n, part);
+    qsort(off, n, sizeof(*off), spot_num_compare);
 
     for (size_t i = 0; i < SPOT_FLEET_LOADS; i++) {
-        const size_t first = part_from[i] * n / RECENT, last = part_from[i + 1] * n / RECENT;
+        const size_t first = part[i], last = part[i + 1];
         double mean = 0;
 
         if (first == last)
             continue;
         for (size_t j = first; j < last; j++)
             mean += off[j] / (double)(last - first);
-        spread(s, from, mean, load + parts * s->n_bucket);
+        spread(s, from, until, mean, load + parts * s->n_bucket);
         weight[parts++] = (double)(last - first) / (double)n;
     }
     if (parts)
         return parts;
-    spread(s, from, 0, load);
+    spread(s, from, until, 0, load);
     weight[0] = 1;
     return 1;
 }

@@ -17,6 +17,9 @@ extern "C" {
 
 enum { SPOT_FLEET_LAGS = 576, SPOT_FLEET_LOADS = 8 };
 
+/* Part i of n that rise, as a few: those from [i] to [i + 1], finer at the top. */
+void spot_fleet_season_parts(size_t n, size_t from[SPOT_FLEET_LOADS + 1]);
+
 struct spot_fleet_season;
 
 struct spot_fleet_season *spot_fleet_season_new(size_t n_bucket);

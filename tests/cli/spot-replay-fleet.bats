@@ -88,8 +88,8 @@ mixed() {
 }
 
 @test "steps of mixed types add up, and the fleet is drawn by type" {
-    usd=$(mixed --policy spot --steps | awk -F, '$1 == "spot" { usd += $7; bad += $6 > 0 } END { printf "%.3f %.4f", usd, 1 - bad / 200 }')
-    [ "$(mixed --policy spot | awk -F, '$1 == "spot" { printf "%.3f %.4f", $4, $2 }')" = "$usd" ]
+    usd=$(mixed --policy spot --steps | awk -F, '$1 == "spot" { usd += $7; bad += $6 > 0 } END { printf "%.2f %.4f", usd, 1 - bad / 200 }')
+    [ "$(mixed --policy spot | awk -F, '$1 == "spot" { printf "%.2f %.4f", $4, $2 }')" = "$usd" ]
     mixed --policy spot --plot "$T/p.gp" >/dev/null
     grep -q 'large us-east-12' "$T/p.gp" && grep -q 'small on demand' "$T/p.gp"
 }

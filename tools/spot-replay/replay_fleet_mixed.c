@@ -246,16 +246,39 @@ static double requests(const struct spot_mixed_play *play)
     return sum;
 }
 
-/* The least that any fleet pays which leaves as much as one of the policies, or what was aimed at.
- */
+/* The least for fleets that leave as much as one of the policies or what was aimed at; and, for the
+ * aim, where of the load just the law is known. */
 static void prove(struct replay_mixed *m)
 {
-    const double came = requests(&m->play);
+    const double came = requests(&m->play), aim = came * m->play.unserved;
+    struct spot_mixed_bound *bound;
+    struct spot_mixed_law law;
 
-    m->bound = spot_mixed_bound_new(&m->play);
-    spot_mixed_bound_climb(m->bound, came * m->play.unserved);
+    m->bound = spot_mixed_bound_new(&m->play, NULL);
+    spot_mixed_bound_climb(m->bound, aim);
     for (size_t i = 0; i < m->n_row; i++)
         spot_mixed_bound_climb(m->bound, came * m->row[i].run.unserved_share);
+    spot_mixed_law_init(&m->play, &law);
+    bound = spot_mixed_bound_new(&m->play, &law);
+    spot_mixed_bound_climb(bound, aim);
+    m->law_usd = spot_mixed_bound_at(bound, aim);
+    spot_mixed_bound_free(bound);
+    spot_mixed_law_release(&law);
+}
+
+/* The least for the aim. */
+static void add_least(struct spot_table *table, const struct replay_mixed *m, const char *name,
+                      double usd, double bound)
+{
+    spot_table_text(table, name);
+    spot_table_text(table, "");
+    replay_fleet_put(table, usd / m->load_usd);
+    replay_fleet_put(table, usd);
+    replay_fleet_put(table, m->play.unserved);
+    spot_table_text(table, "");
+    spot_table_text(table, "");
+    replay_fleet_put(table, bound);
+    replay_fleet_put(table, usd / fmax(bound, 1e-300));
 }
 
 /* Beside each policy the least that any fleet pays which leaves no more; last of all the least for
@@ -279,15 +302,8 @@ static void add_totals(struct spot_table *table, const struct replay_mixed *m)
         replay_fleet_put(table, bound);
         replay_fleet_put(table, run->total_usd / fmax(bound, 1e-300));
     }
-    spot_table_text(table, "omniscient");
-    spot_table_text(table, "");
-    replay_fleet_put(table, aim / m->load_usd);
-    replay_fleet_put(table, aim);
-    replay_fleet_put(table, m->play.unserved);
-    spot_table_text(table, "");
-    spot_table_text(table, "");
-    replay_fleet_put(table, aim);
-    spot_table_int(table, 1);
+    add_least(table, m, "known-law", m->law_usd, aim);
+    add_least(table, m, "omniscient", aim, aim);
 }
 
 static void add_steps(struct spot_table *table, const struct replay_mixed *m)

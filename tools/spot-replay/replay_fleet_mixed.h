@@ -32,6 +32,7 @@ struct replay_mixed {
     struct spot_load load;
     double *per_s, *came, *seen; /* [n_bucket][n_type]; [n_tick][n_bucket] */
     struct spot_mixed_bound *bound;
+    double law_usd; /* the least for the aim where just the law of the load is known */
     struct replay_mixed_row row[REPLAY_MIXED_ROWS_MAX];
     size_t n_row;
     double load_usd; /* on demand for just the load, machines divided */

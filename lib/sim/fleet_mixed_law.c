@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "sim/fleet_mixed.h"
+#include "sim/fleet_season.h"
+
+enum { CLASSES = 8 }; /* of loads that are alike */
+
+struct seen {
+    size_t tick;
+    double known, came; /* requests a second: the last when a launch was due, and of the tick */
+};
+
+static int by_known(const void *a, const void *b)
+{
+    const struct seen *x = a, *y = b;
+
+    return x->known < y->known ? -1 : x->known > y->known;
+}
+
+static int by_came(const void *a, const void *b)
+{
+    const struct seen *x = a, *y = b;
+
+    return x->came < y->came ? -1 : x->came > y->came;
+}
+
+static double sum_of(const struct spot_mixed_play *play, size_t t)
+{
+    double sum = 0;
+
+    for (size_t b = 0; b < play->n_bucket; b++)
+        sum += play->load_per_s[t * play->n_bucket + b];
+    return sum;
+}
+
+/* The law of ticks that are alike, for each of them. */
+static void fill(const struct spot_mixed_play *play, struct seen *seen, size_t n,
+                 struct spot_mixed_law *law)
+{
+    const size_t n_bucket = play->n_bucket, first = seen[0].tick;
+    size_t part[SPOT_FLEET_LOADS + 1];
+
+    qsort(seen, n, sizeof(*seen), by_came);
+    spot_fleet_season_parts(n, part);
+    for (size_t i = 0; i < law->n; i++) {
+        double *load = law->per_s + (first * law->n + i) * n_bucket;
+
+        law->weight[first * law->n + i] = (double)(part[i + 1] - part[i]) / (double)n;
+        for (size_t j = part[i]; j < part[i + 1]; j++)
+            for (size_t b = 0; b < n_bucket; b++)
+                load[b] +=
+                    play->load_per_s[seen[j].tick * n_bucket + b] / (double)(part[i + 1] - part[i]);
+    }
+    for (size_t j = 0; j < n; j++) {
+        const size_t t = seen[j].tick;
+
+        if (t == first)
+            continue;
+        memcpy(law->weight + t * law->n, law->weight + first * law->n, law->n * sizeof(double));
+        memcpy(law->per_s + t * law->n * n_bucket, law->per_s + first * law->n * n_bucket,
+               law->n * n_bucket * sizeof(double));
+    }
+}
+
+void spot_mixed_law_init(const struct spot_mixed_play *play, struct spot_mixed_law *law)
+{
+    const size_t n = play->n_tick, lag = play->cold + 1;
+    struct seen *seen = spot_xcalloc(n, sizeof(*seen));
+
+    law->n = SPOT_FLEET_LOADS;
+    law->weight = spot_xcalloc(n * law->n, sizeof(double));
+    law->per_s = spot_xcalloc(n * law->n * play->n_bucket, sizeof(double));
+    for (size_t t = 0; t < n;
+         t++) /* before the first nothing is known: as of a load in the middle */
+        seen[t] = (struct seen){ t, sum_of(play, t < lag ? t : t - lag), sum_of(play, t) };
+    qsort(seen, n, sizeof(*seen), by_known);
+    for (size_t from = 0, until; from < n; from = until) {
+        until = (from * CLASSES / n + 1) * n / CLASSES;
+        while (until < n && !(seen[until].known > seen[until - 1].known))
+            until++;
+        fill(play, seen + from, until - from, law);
+    }
+    free(seen);
+}
+
+void spot_mixed_law_release(struct spot_mixed_law *law)
+{
+    free(law->weight);
+    free(law->per_s);
+    *law = (struct spot_mixed_law){ 0 };
+}
