@@ -271,14 +271,44 @@ static int print(const struct session *s, struct spot_err *err)
     return rc;
 }
 
-/* What one band adds to those below; the last has all that follow. */
-static double band_at(const struct replay_fleet_picture *p, size_t bands, size_t band, size_t t)
+/* Ever, or the first: a picture has one. */
+static bool is_held(const struct replay_fleet_picture *p, size_t band)
 {
-    double here = 0;
+    for (size_t t = 0; t < p->n_tick; t++)
+        if (p->held[t * p->n_band + band])
+            return true;
+    return band == 0;
+}
 
-    for (size_t z = band; z < (band + 1 == bands ? p->n_band : band + 1); z++)
-        here += p->held[t * p->n_band + z];
-    return here;
+/* The bands that something is held of, the last of them with all that find no place: below and
+ * above of each in `edge`, the first at the top, as the key has them. Returns how many. */
+static size_t stack(const struct replay_fleet_picture *p, const double *x, double *edge,
+                    struct spot_series *series)
+{
+    const size_t n = p->n_tick;
+    size_t bands = 0, at = 0;
+
+    for (size_t z = 0; z < p->n_band; z++)
+        bands += is_held(p, z);
+    bands = bands < SPOT_PLOT_SERIES_MAX ? bands : SPOT_PLOT_SERIES_MAX;
+    for (size_t z = 0; z < p->n_band; z++) {
+        const bool is_new = is_held(p, z) && at < bands;
+        double *above;
+
+        if (!is_held(p, z))
+            continue;
+        at += is_new;
+        above = edge + at * n;
+        for (size_t t = 0; t < n; t++)
+            above[t] = (is_new ? above - n : above)[t] + p->held[t * p->n_band + z];
+        series[bands - at] = (struct spot_series){ .label = p->band[z],
+                                                   .style = SPOT_SERIES_BAND,
+                                                   .n = n,
+                                                   .x = x,
+                                                   .y = above - n,
+                                                   .y2 = above };
+    }
+    return bands;
 }
 
 /* Bands one above the other, what stayed unserved, the cost so far. */
@@ -286,32 +316,19 @@ int replay_fleet_draw(const struct replay_fleet_options *options,
                       const struct replay_fleet_picture *p, struct spot_err *err)
 {
     const size_t n = p->n_tick;
-    const size_t bands = p->n_band < SPOT_PLOT_SERIES_MAX ? p->n_band : SPOT_PLOT_SERIES_MAX;
     struct spot_series series[SPOT_PLOT_SERIES_MAX] = { 0 };
-    double *x = spot_xcalloc(n * (bands + 3), sizeof(double)), *level = x + n;
-    double *usd = level + (bands + 1) * n, sum = 0;
+    double *x = spot_xcalloc(n * (SPOT_PLOT_SERIES_MAX + 3), sizeof(double)), *usd = x + n;
+    const size_t bands = stack(p, x, usd + n, series);
     const struct spot_series last[] = {
-        { .label = "unserved", .style = SPOT_SERIES_STEP, .n = n, .x = x, .y = p->unserved },
-        { .label = "usd", .style = SPOT_SERIES_LINE, .n = n, .x = x, .y = usd },
+        { .label = "", .style = SPOT_SERIES_STEP, .n = n, .x = x, .y = p->unserved },
+        { .label = "", .style = SPOT_SERIES_LINE, .n = n, .x = x, .y = usd },
     };
+    double sum = 0;
     int rc;
 
     for (size_t t = 0; t < n; t++) {
         x[t] = (double)t * options->tick_s / 3600;
         usd[t] = sum += p->usd[t];
-    }
-    for (size_t b = 0; b < bands; b++) {
-        double *below = level + b * n, *above = below + n;
-
-        for (size_t t = 0; t < n; t++)
-            above[t] = below[t] + band_at(p, bands, b, t);
-        series[b] =
-            (struct spot_series){ .label = b + 1 < bands ? p->band[b] : p->band[p->n_band - 1],
-                                  .style = SPOT_SERIES_BAND,
-                                  .n = n,
-                                  .x = x,
-                                  .y = below,
-                                  .y2 = above };
     }
     const struct spot_figure panel[] = {
         { .title = p->title,
