@@ -134,17 +134,18 @@ static double earn(struct spot_mixed_bound *d, const struct spell *spell)
 }
 
 /* Machines of one type that would do for every size it can answer, at most. */
-static double most_of(const struct spot_mixed_play *play, size_t type)
+static double most_of(const struct spot_mixed_bound *d, size_t type)
 {
+    const struct spot_mixed_play *play = d->play;
+    const double *load = d->law ? d->law->per_s : play->load_per_s;
     double most = 0;
 
-    for (size_t t = 0; t < play->n_tick; t++) {
+    for (size_t i = 0; i < play->n_tick * d->n_load; i++, load += play->n_bucket) {
         double need = 0;
 
         for (size_t b = 0; b < play->n_bucket; b++)
             if (play->per_s[b * play->n_type + type] > 0)
-                need +=
-                    play->load_per_s[t * play->n_bucket + b] / play->per_s[b * play->n_type + type];
+                need += load[b] / play->per_s[b * play->n_type + type];
         most = fmax(most, need);
     }
     return ceil(most);
@@ -328,7 +329,7 @@ struct spot_mixed_bound *spot_mixed_bound_new(const struct spot_mixed_play *play
     for (size_t k = play->n_spot; k < play->n_offer; k++) {
         d->spell = spot_xgrow(d->spell, &d->cap_spell, d->n_spell + 1, sizeof(*d->spell));
         d->spell[d->n_spell++] =
-            (struct spell){ k, 0, play->n_tick, most_of(play, play->offer[k].type) };
+            (struct spell){ k, 0, play->n_tick, most_of(d, play->offer[k].type) };
     }
     weigh(d);
     return d;
