@@ -78,11 +78,14 @@ void spot_mixed_law_init(const struct spot_mixed_play *play, struct spot_mixed_l
          t++) /* before the first nothing is known: as of a load in the middle */
         seen[t] = (struct seen){ t, sum_of(play, t < lag ? t : t - lag), sum_of(play, t) };
     qsort(seen, n, sizeof(*seen), by_known);
-    for (size_t from = 0, until; from < n; from = until) {
-        until = (from * CLASSES / n + 1) * n / CLASSES;
+    for (size_t from = 0, until, c = 1; c <= CLASSES; c++) {
+        until = c * n / CLASSES;
+        if (until <= from)
+            continue; /* so many are alike, or there are so few */
         while (until < n && !(seen[until].known > seen[until - 1].known))
             until++;
         fill(play, seen + from, until - from, law);
+        from = until;
     }
     free(seen);
 }
