@@ -117,6 +117,44 @@ START_TEST(every_context_has_the_frequencies_of_the_trace)
 }
 END_TEST
 
+/* Sizes before any was seen: halving to eight, by four changes either way. */
+static double size_before(int k)
+{
+    return k > 8 ? 0 : 4 * pow(.5, k < 8 ? k : 7);
+}
+
+/* Whoever took 14 at once for eight prepared for 24 of 30 instances. */
+START_TEST(a_change_is_as_large_as_those_that_were_seen)
+{
+    static const int size[] = { 1, 14, -14, 3, -70, 70, 14, -2 };
+    enum { SEEN = sizeof(size) / sizeof(*size) };
+    struct spot_count_chain chain;
+    struct spot_count_step s;
+    int at = CAP / 2;
+
+    spot_count_chain_init(&chain, CAP);
+    for (int i = 0; i < SEEN; at += size[i++])
+        spot_count_chain_observe(&chain, at, at + size[i]);
+    spot_count_chain_step(&chain, CAP / 2, chain.context, &s);
+    for (int way = -1; way <= 1; way += 2) {
+        const double *got = way < 0 ? s.lost : s.gained;
+        double all = 4, sum = 0;
+
+        for (int i = 0; i < SEEN; i++)
+            all += size[i] * way > 0;
+        for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++)
+            sum += got[k];
+        for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++) {
+            double want = size_before(k);
+
+            for (int i = 0; i < SEEN; i++)
+                want += size[i] * way == k || (k == SPOT_CHAIN_SIZE_MAX && size[i] * way > k);
+            ck_assert_double_eq_tol(got[k], sum * want / all, 1e-15);
+        }
+    }
+}
+END_TEST
+
 START_TEST(the_context_is_the_longest_calm_that_was_lived_through)
 {
     struct spot_count_chain chain;
@@ -199,6 +237,7 @@ int main(void)
 
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, every_context_has_the_frequencies_of_the_trace, 0, 4);
+    tcase_add_test(tc, a_change_is_as_large_as_those_that_were_seen);
     tcase_add_test(tc, the_context_is_the_longest_calm_that_was_lived_through);
     tcase_add_test(tc, a_calm_lasts_until_a_change_and_nothing_planned_leads_to_one);
     tcase_add_test(tc, long_calms_are_told_from_bursts);

@@ -402,7 +402,7 @@ static const struct {
     double notice_loss_s, guarded; /* the most that guarded may lack, as a share of ideal */
 } regretted[] = { { "vgg19", 4, 30, .002 },
                   { "vgg19", 4, 120, .002 },
-                  { "gpt-6.7b", 29, 0, .0025 } };
+                  { "gpt-1.5b", 364, 30, .002 } };
 
 static void load_family(struct fixture *f, const char *job, int nth, double notice_loss_s)
 {
@@ -427,6 +427,28 @@ START_TEST(what_is_left_of_a_resume_is_not_run_away_from)
     ideal = run(f, "ideal");
     nowcast = run(f, "nowcast");
     ck_assert_double_gt(run(f, "spot"), nowcast - .0005 * ideal);
+    unload(f);
+    free(f);
+}
+END_TEST
+
+/* Two levels 14 instances apart: a gain of 14 that was taken for one of eight found the program
+ * waiting for 3x8, then on its way to 3x10; it lacked 0.36 and 0.17 % of these traces. */
+static const struct {
+    const char *job;
+    int nth;
+    double notice_loss_s;
+} levels[] = { { "gpt-1.5b", 349, 30 }, { "gpt-6.7b", 29, 0 } };
+
+START_TEST(large_changes_are_expected_as_large_as_they_were)
+{
+    struct fixture *f = spot_xcalloc(1, sizeof(*f));
+    double ideal, nowcast;
+
+    load_family(f, levels[_i].job, levels[_i].nth, levels[_i].notice_loss_s);
+    ideal = run(f, "ideal");
+    nowcast = run(f, "nowcast");
+    ck_assert_double_gt(run(f, "spot"), nowcast - .001 * ideal);
     unload(f);
     free(f);
 }
@@ -553,6 +575,8 @@ int main(void)
     tcase_add_test(tc, what_comes_later_changes_no_decision);
     tcase_add_test(tc, a_change_never_shortens_an_unfinished_migration);
     tcase_add_test(tc, on_demand_rents_what_its_grid_uses);
+    tcase_add_loop_test(tc, large_changes_are_expected_as_large_as_they_were, 0,
+                        sizeof(levels) / sizeof(*levels));
     tcase_add_loop_test(tc, what_is_left_of_a_resume_is_not_run_away_from, 0, 2);
     tcase_add_loop_test(tc, what_is_guarded_stays_within_its_bound, 0,
                         sizeof(regretted) / sizeof(*regretted));

@@ -14,9 +14,9 @@ void spot_count_chain_init(struct spot_count_chain *c, int cap)
     memset(c, 0, sizeof(*c));
     c->cap = cap;
     c->context = c->recent = SPOT_CHAIN_AGE_MAX - 1; /* a loss long ago */
-    c->size_max = SPOT_CHAIN_LEARNED_MAX;
-    for (int k = 1; k <= c->size_max; k++)
-        c->size[0][k] = c->size[1][k] = SIZE_PRIOR * pow(0.5, k < c->size_max ? k : k - 1);
+    c->size_max = SPOT_CHAIN_SIZE_MAX;
+    for (int k = 1; k <= SPOT_CHAIN_SMALL_MAX; k++)
+        c->size[0][k] = c->size[1][k] = SIZE_PRIOR * pow(0.5, k < SPOT_CHAIN_SMALL_MAX ? k : k - 1);
 }
 
 int spot_count_chain_after(int context, int change)

@@ -21,9 +21,9 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_CHAIN_SIZE_MAX = 64,   /* larger changes count as changes of this size */
-    SPOT_CHAIN_LEARNED_MAX = 8, /* so do those larger than this that are learned from a trace */
-    SPOT_CHAIN_AGE_MAX = 6,     /* intervals since the last change, this and more */
+    SPOT_CHAIN_SIZE_MAX = 64, /* larger changes count as changes of this size */
+    SPOT_CHAIN_SMALL_MAX = 8, /* larger ones are not expected before one was seen */
+    SPOT_CHAIN_AGE_MAX = 6,   /* intervals since the last change, this and more */
     SPOT_CHAIN_CALM_MIN = 2 * SPOT_CHAIN_AGE_MAX, /* intervals without a change */
     SPOT_CHAIN_CALMS = 5,                         /* at least that, twice that, .. 16 times */
     /* contexts: a loss 1..AGE_MAX ago, then a gain 1..AGE_MAX ago, then calms */

@@ -29,7 +29,7 @@ double spot_train_worth(const struct spot_train_question *q, double samples_per_
  * program would take several times as long. */
 static void add_size(double *of, int size, int size_max, double prob)
 {
-    static const int node[] = { SPOT_CHAIN_LEARNED_MAX, 12, 16, 24, 32, 48, SPOT_CHAIN_SIZE_MAX };
+    static const int node[] = { SPOT_CHAIN_SMALL_MAX, 12, 16, 24, 32, 48, SPOT_CHAIN_SIZE_MAX };
     size_t i = 0;
     int low, high;
 
@@ -310,7 +310,7 @@ int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
                      double *bound, double *suspend, struct spot_err *err)
 {
     const int lost = q->leaving + spot_train_missing(q);
-    const int lost_max = lost > SPOT_CHAIN_LEARNED_MAX ? lost : (int)SPOT_CHAIN_LEARNED_MAX;
+    const int lost_max = lost > SPOT_CHAIN_SMALL_MAX ? lost : (int)SPOT_CHAIN_SMALL_MAX;
     struct spot_cost_table table;
 
     if (needs_window(q) && lost_max > SPOT_COST_LOST_MAX)

@@ -39,7 +39,7 @@ void spot_train_hold(struct spot_train_choice *choice, size_t n_choice,
 
 /* The distribution of the next interval's net change for `held` of the instances there are, of
  * which no more than `held` will be kept. Changes above size_max count as that one; of those above
- * SPOT_CHAIN_LEARNED_MAX only some sizes are used, others shared by their two neighbours so that
+ * SPOT_CHAIN_SMALL_MAX only some sizes are used, others shared by their two neighbours so that
  * the mean stays. */
 struct spot_count_chain;
 void spot_train_chain(const struct spot_change_dist *dist, int held, int size_max,
