@@ -339,12 +339,11 @@ static void drop_others(struct spot_objects *o)
     } while (is_found);
 }
 
-int spot_objects_claim(struct spot_objects *o, uint64_t job, struct spot_err *err)
+int spot_objects_check_job(struct spot_objects *o, uint64_t job, struct spot_err *err)
 {
-    char text[OWNER_SIZE];
-    uint64_t of_job, owner;
+    uint64_t of_job;
 
-    if (read_owner(o, &of_job, &owner, err))
+    if (spot_objects_job(o, &of_job, err))
         return -1;
     if (of_job && of_job != job)
         return spot_err_set(err, SPOT_EUSAGE,
@@ -352,7 +351,15 @@ int spot_objects_claim(struct spot_objects *o, uint64_t job, struct spot_err *er
                             "; other command, model, data, seed, kernel or way to add): give this "
                             "one a place of its own, or delete that one's",
                             of_job);
-    if (spot_random_bytes(&owner, sizeof(owner), err))
+    return 0;
+}
+
+int spot_objects_claim(struct spot_objects *o, uint64_t job, struct spot_err *err)
+{
+    char text[OWNER_SIZE];
+    uint64_t owner;
+
+    if (spot_objects_check_job(o, job, err) || spot_random_bytes(&owner, sizeof(owner), err))
         return -1;
     owner |= 1;
     snprintf(text, sizeof(text), "%016" PRIx64 " %016" PRIx64, job, owner);

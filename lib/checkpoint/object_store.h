@@ -32,8 +32,11 @@ void spot_objects_free(struct spot_objects *objects); /* NULL is fine */
 /* Whose they are; *job 0: nobody has claimed it. Returns 0, or -1 with *err. */
 int spot_objects_job(struct spot_objects *objects, uint64_t *job, struct spot_err *err);
 
-/* Become the one that writes generations of this job, and remove what others left unfinished.
- * Returns 0, or -1 with *err: SPOT_EUSAGE where they are another job's. */
+/* Nobody's, or this job's? Returns 0, or -1 with *err: SPOT_EUSAGE where they are another job's. */
+int spot_objects_check_job(struct spot_objects *objects, uint64_t job, struct spot_err *err);
+
+/* Become the one that writes generations of this job, which is checked, and remove what others left
+ * unfinished. Returns 0, or -1 with *err. */
 int spot_objects_claim(struct spot_objects *objects, uint64_t job, struct spot_err *err);
 /* The number under which that was done; 0: it was not. */
 uint64_t spot_objects_owner(const struct spot_objects *objects);

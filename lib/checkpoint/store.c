@@ -209,7 +209,9 @@ static bool goes_on(void *user)
     return true;
 }
 
-static int claim(struct spot_store *s, const char *command, double timeout_s, struct spot_err *err)
+/* Generations behind a command are only read until they are claimed. */
+static int look_behind(struct spot_store *s, const char *command, double timeout_s,
+                       struct spot_err *err)
 {
     const struct spot_state_command how = {
         .command = command, .limit_s = timeout_s, .goes_on = goes_on, .user = s
@@ -218,7 +220,23 @@ static int claim(struct spot_store *s, const char *command, double timeout_s, st
     if (!command)
         return 0;
     s->disk.objects = spot_objects_new(&how);
-    return spot_objects_claim(s->disk.objects, s->disk.job, err);
+    return spot_objects_check_job(s->disk.objects, s->disk.job, err) ||
+                   spot_objects_look(s->disk.objects, err)
+               ? -1
+               : 0;
+}
+
+int spot_store_claim(struct spot_store *s, struct spot_err *err)
+{
+    int64_t *step;
+    size_t n;
+
+    if (spot_objects_claim(s->disk.objects, s->disk.job, err))
+        return -1;
+    step = spot_generation_list(&s->disk, &n);
+    set_newest(s, n ? step[0] : -1);
+    free(step);
+    return 0;
 }
 
 struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
@@ -243,9 +261,13 @@ struct spot_store *spot_store_open_behind(const char *dir, const char *command, 
     s->watched = -1;
     pthread_mutex_init(&s->lock, NULL);
     init_clock(&s->changed);
-    if (make_dir(s, dir, err) || spot_store_lock(s, err) || claim(s, command, timeout_s, err) ||
-        look_around(s, err))
+    if (make_dir(s, dir, err) || spot_store_lock(s, err) ||
+        look_behind(s, command, timeout_s, err) || look_around(s, err))
         goto fail;
+    if (command)
+        snprintf(s->place, sizeof(s->place), "the store of --state-command");
+    else
+        snprintf(s->place, sizeof(s->place), "'%s'", s->disk.dir);
     spot_store_drop_unfinished(s);
     if (spot_endpoint_pipe(s->news)) {
         spot_err_sys(err, "cannot make a pipe");
@@ -291,7 +313,7 @@ void spot_store_close(struct spot_store *s)
 
 const char *spot_store_place(const struct spot_store *s)
 {
-    return s->disk.objects ? "the store of --state-command" : s->disk.dir;
+    return s->place;
 }
 
 int spot_store_put_note(struct spot_store *s, const char *text, struct spot_err *err)

@@ -34,15 +34,18 @@ struct spot_store;
 struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
                                    struct spot_err *err);
 /* The same with the generations behind a command of the user, which is borrowed, as is what it
- * points to: DIR is the lock's and whatever else the job has there. */
+ * points to: DIR is the lock's and whatever else the job has there. They are only read until they
+ * are claimed: then this process is the one that writes there, what others left unfinished goes,
+ * and the newest is that of a new look. Returns 0, or -1 with *err. */
 struct spot_store *spot_store_open_behind(const char *dir, const char *command, double timeout_s,
                                           uint64_t job, int n_bundle, struct spot_err *err);
+int spot_store_claim(struct spot_store *store, struct spot_err *err);
 bool spot_store_is_behind(const struct spot_store *store);
 /* What the job is, beside the generations behind a command. Returns 0, or -1 with *err. */
 int spot_store_put_note(struct spot_store *store, const char *text, struct spot_err *err);
 void spot_store_close(struct spot_store *store);
 
-/* Where the state is, for people. */
+/* Where the state is, for people: 'DIR' in quotes, or words. */
 const char *spot_store_place(const struct spot_store *store);
 /* The directory; behind a command, "command:OWNER". */
 void spot_store_source(const struct spot_store *store, char source[SPOT_STORE_PATH]);

@@ -41,6 +41,7 @@ struct spot_store {
     struct spot_generations disk;
     int lock_fd; /* of the directory: one process at a time */
     bool is_private;
+    char place[PATH_MAX + 2]; /* for people */
     int64_t newest;
     void (*tick)(void *user);
     void *user;

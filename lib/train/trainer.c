@@ -205,17 +205,6 @@ static int open_job(struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-/* Of a state that is another job's: how it differs. */
-static int tell_differences(const struct spot_trainer *c, struct spot_err *err)
-{
-    char what[400];
-
-    spot_job_note_differences(c->options->state, &c->config, what, sizeof(what));
-    return !*what ? -1
-                  : spot_err_set(err, SPOT_EUSAGE, "'%s' holds the state of another job: %s",
-                                 c->options->state, what);
-}
-
 /* What is declared holds from where log and state stand; what a worker of the job as it was holds
  * beyond that is no state of this one. */
 static int settle_change(struct spot_trainer *c, struct spot_err *err)
@@ -279,98 +268,31 @@ static int note_job(const struct spot_trainer *c, struct spot_err *err)
     return rc;
 }
 
-/* What a worker that sees the same files may read by itself. */
-static void note_sources(struct spot_trainer *c)
+/* Not below what log and state have done. */
+static int check_steps(const struct spot_trainer *c, int64_t step, struct spot_err *err)
 {
-    struct spot_state_sources *const s = &c->sources;
+    const int64_t newest = spot_store_newest(c->store), done = step > newest ? step : newest;
 
-    if (spot_store_is_behind(c->store)) {
-        char source[SPOT_STORE_PATH];
-
-        spot_store_source(c->store, source);
-        snprintf(s->state, sizeof(s->state), "%.64s", source);
-    } else {
-        spot_state_sources_path(spot_store_dir(c->store), s->state);
-    }
-    s->job = c->job;
-    spot_state_sources_path(c->options->load, s->load);
-    if (!c->weights)
-        return;
-    s->n_load = (uint32_t)c->n_bundle;
-    s->load_xxh3 = spot_xcalloc(s->n_load, sizeof(*s->load_xxh3));
-    memcpy(s->load_xxh3, spot_weights_bundle_xxh3(c->weights), s->n_load * sizeof(*s->load_xxh3));
+    return done <= c->config.n_step
+               ? 0
+               : spot_err_set(err, SPOT_EUSAGE, "--steps %lld is less than the %lld that are done",
+                              (long long)c->config.n_step, (long long)done);
 }
 
-/* A leader that was only slow has it until it finds out that another leads: that is waited for. */
-static struct spot_store *open_store(const struct spot_trainer *c, struct spot_err *err)
-{
-    const struct spot_coordinator_options *const o = c->options;
-    const double until_s = spot_clock_s() + (o->store ? 2 * o->store_lease_s : 0);
-    struct spot_store *store;
-
-    while (!(store = spot_store_open_behind(o->state, o->state_command, o->state_timeout_s, c->job,
-                                            c->n_bundle, err)) &&
-           err->code == SPOT_ESYS && spot_clock_s() < until_s && !spot_group_stops())
-        spot_clock_sleep(0.1);
-    return store;
-}
-
-/* Durable state from before: with --resume it is verified and used, without it is refused. A
- * directory that is not there is a mistyped one; one without a generation is that of a job that
- * was killed before its first, which a loop of restarts must get over. */
-static int open_state(struct spot_trainer *c, struct spot_err *err)
-{
-    const struct spot_coordinator_options *o = c->options;
-    struct spot_err why = { 0 };
-    int n_bad;
-
-    if (o->resume && !o->state_command && access(o->state, F_OK) && errno == ENOENT)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "there is no '%s' to resume from; a job begins without --resume, or in "
-                            "an empty directory",
-                            o->state);
-    c->store = open_store(c, err);
-    if (!c->store)
-        return err->code == SPOT_EUSAGE ? tell_differences(c, err) : -1;
-    spot_store_on_tick(c->store, spot_group_send_keepalive, c->group);
-    note_sources(c);
-    if (spot_store_newest(c->store) >= 0 && !spot_group_resumes(c->group))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "'%s' holds the state of step %lld; --resume continues it", o->state,
-                            (long long)spot_store_newest(c->store));
-    n_bad = spot_store_verify(c->store, &why);
-    if (n_bad < 0)
-        return spot_err_set(err, why.code, "%s", why.msg);
-    if (n_bad > 0 && spot_store_newest(c->store) < 0)
-        return spot_err_set(err, SPOT_EDATA,
-                            "%.300s; no sound generation is left in '%s': the damaged ones are "
-                            "kept there as gen-STEP.bad, a second try begins anew",
-                            why.msg, o->state);
-    if (n_bad)
-        o->warn("%s; %d generation%s set aside, going on from step %lld", why.msg, n_bad,
-                n_bad > 1 ? "s" : "", (long long)spot_store_newest(c->store));
-    if (spot_group_resumes(c->group) && o->state && spot_store_newest(c->store) < 0)
-        o->warn("'%s' holds no state: the job begins anew at step 0, unless a worker that joins "
-                "has one",
-                o->state);
-    return 0;
-}
-
-/* Where log and state stand. */
+/* Where log and state stand. Who is refused for these has taken nothing from another coordinator.
+ */
 static int open_group(struct spot_trainer *c, struct spot_err *err)
 {
     int64_t step;
 
-    if (spot_group_open(c->group, &step, err))
+    if (spot_group_open(c->group, &step, err) || check_steps(c, step, err) ||
+        spot_trainer_take_state(c, err) || check_steps(c, step, err))
         return -1;
     c->knows_loss = step > 0 && step >= spot_store_newest(c->store) && isfinite(c->journal->loss);
     if (c->knows_loss)
         c->last_loss = (float)c->journal->loss;
     if (step < spot_store_newest(c->store))
         step = spot_store_newest(c->store);
-    if (step > c->config.n_step)
-        return spot_err_set(err, SPOT_EUSAGE, "--steps %lld is less than the %lld that are done",
-                            (long long)c->config.n_step, (long long)step);
     c->view = spot_group_add_view(c->group, step > 0 ? step : 0);
     c->machine = spot_view_machine(c->view);
     spot_trainer_recall_val(c);
@@ -405,15 +327,13 @@ static int check_save(struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-static int open_plan(struct spot_trainer *c, struct spot_err *err)
+static int take_grid(struct spot_trainer *c, struct spot_err *err)
 {
     char text[SPOT_GRID_TEXT], what[SPOT_GRID_TEXT + 16];
 
     c->want = c->options->grid;
     snprintf(what, sizeof(what), "--grid %s", spot_grid_text(&c->want, text));
-    if (c->want.D && spot_trainer_check_grid(c, &c->want, what, SPOT_EUSAGE, err))
-        return -1;
-    return spot_group_read_plan(c->group, err);
+    return c->want.D && spot_trainer_check_grid(c, &c->want, what, SPOT_EUSAGE, err) ? -1 : 0;
 }
 
 /* Who leads next may want the same state: nobody is let in before that is closed. */
@@ -440,6 +360,12 @@ static void release(struct spot_trainer *c)
     spot_lead_free(lead);
 }
 
+static const char *how_to_go_on(const struct spot_trainer *c)
+{
+    return spot_store_is_behind(c->store) ? "--state, --state-command and --resume"
+                                          : "--state and --resume";
+}
+
 /* Told to stop before the last step was done. What a private directory has of step 0 is drawn or
  * read again as fast. */
 static int tell_stopped(struct spot_trainer *c, struct spot_err *err)
@@ -454,9 +380,8 @@ static int tell_stopped(struct spot_trainer *c, struct spot_err *err)
         return spot_err_set(err, SPOT_EPREEMPTED, "stopped; no state is durable");
     spot_store_keep(c->store);
     return spot_err_set(err, SPOT_EPREEMPTED,
-                        "stopped; the state of step %lld is in '%s', --state and --resume "
-                        "continue it",
-                        (long long)newest, spot_store_place(c->store));
+                        "stopped; the state of step %lld is in %s, %s continue it",
+                        (long long)newest, spot_store_place(c->store), how_to_go_on(c));
 }
 
 /* The training failed, or its result could not be written: what is durable stays, and is named. */
@@ -476,8 +401,8 @@ static void tell_kept(struct spot_trainer *c, struct spot_err *err)
         return;
     spot_store_keep(c->store);
     snprintf(err->msg + n, sizeof(err->msg) - n,
-             "; the state of step %lld is in '%s', --state and --resume continue it",
-             (long long)spot_store_newest(c->store), spot_store_place(c->store));
+             "; the state of step %lld is in %s, %s continue it",
+             (long long)spot_store_newest(c->store), spot_store_place(c->store), how_to_go_on(c));
 }
 
 /* Not a preemption: to run the same command again would not help. */
@@ -551,8 +476,9 @@ static int serve(struct spot_trainer *c, struct spot_coordinator_result *result,
 static int coordinate(struct spot_trainer *c, struct spot_coordinator_result *result,
                       struct spot_err *err)
 {
-    if (check_save(c, err) || open_state(c, err) || open_group(c, err) || settle_change(c, err) ||
-        note_job(c, err) || open_plan(c, err) || log_resumed(c, err) || log_changes(c, err) ||
+    if (take_grid(c, err) || check_save(c, err) || spot_trainer_open_state(c, err) ||
+        open_group(c, err) || settle_change(c, err) || note_job(c, err) ||
+        spot_group_read_plan(c->group, err) || log_resumed(c, err) || log_changes(c, err) ||
         spot_trainer_open_meter(c, err))
         return -1;
     return serve(c, result, err);

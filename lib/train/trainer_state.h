@@ -135,6 +135,12 @@ struct spot_trainer {
     struct spot_trainer_meter *meter; /* NULL: nobody looks on */
 };
 
+/* trainer_open.c: the state from before, which is used with --resume and refused without. What is
+ * behind a command is only looked at, and then taken from who wrote there. Return 0, or -1 with
+ * *err. */
+int spot_trainer_open_state(struct spot_trainer *c, struct spot_err *err);
+int spot_trainer_take_state(struct spot_trainer *c, struct spot_err *err);
+
 /* trainer_lead.c: wait until this coordinator leads, where there are several. Returns 0, 1 if the
  * job is done: *result is what the one before has told, or -1 with *err. */
 int spot_trainer_lead(struct spot_trainer *c, struct spot_coordinator_result *result,

@@ -224,6 +224,28 @@ lies() { # HOW
     warned "another coordinator has taken over the store"
 }
 
+# refused STATUS TEXT ARGUMENTS...: such a start at the same store, and the job that runs does not notice
+refused() {
+    cp store/owner owner
+    run -$1 --separate-stderr timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 \
+        --state other --state-command "$command" --workers 1 --events other.log "${@:3}"
+    [[ "$stderr" == *"$2"* ]] || { echo "$stderr" >&2; return 1; }
+    cmp owner store/owner
+}
+
+@test "a start that is refused takes the store from nobody" {
+    runs
+    seen log durable 2
+    refused 2 "the store of --state-command holds the state of step" --steps 1000000
+    refused 2 "--resume continues it" --steps 1000000
+    refused 2 "--steps 1 is less than the" --steps 1 --resume
+    refused 2 "--grid 8x1: the job has 5 microbatches" --steps 1000000 --resume --grid 8x1
+    refused 4 "Address already in use" --steps 1000000 --resume --listen unix:j
+    seen log durable $(($(events log durable) + 1))
+    stops_right log
+    grep -q "is in the store of --state-command, --state, --state-command and --resume continue it" log.err
+}
+
 @test "export and eval read the store, alone or beside the directory of the coordinator" {
     timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 --workers 1 --events calm --state files
     timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 --workers 1 --events log --state st \

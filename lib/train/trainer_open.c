@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* Durable state from before is looked at, refused or taken. Behind a command it may be that of a
+ * coordinator that runs elsewhere: until all is known for which this one can be refused, it is only
+ * read. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "train/job_note.h"
+#include "train/trainer_state.h"
+
+/* Of a state that is another job's: how it differs. */
+static int tell_differences(const struct spot_trainer *c, struct spot_err *err)
+{
+    char what[400];
+
+    spot_job_note_differences(c->options->state, &c->config, what, sizeof(what));
+    return !*what ? -1
+                  : spot_err_set(err, SPOT_EUSAGE, "'%s' holds the state of another job: %s",
+                                 c->options->state, what);
+}
+
+/* What a worker that sees the same files may read by itself. */
+static void note_sources(struct spot_trainer *c)
+{
+    struct spot_state_sources *const s = &c->sources;
+
+    if (spot_store_is_behind(c->store)) {
+        char source[SPOT_STORE_PATH];
+
+        spot_store_source(c->store, source);
+        snprintf(s->state, sizeof(s->state), "%.64s", source);
+    } else {
+        spot_state_sources_path(spot_store_dir(c->store), s->state);
+    }
+    s->job = c->job;
+    spot_state_sources_path(c->options->load, s->load);
+    if (!c->weights)
+        return;
+    s->n_load = (uint32_t)c->n_bundle;
+    s->load_xxh3 = spot_xcalloc(s->n_load, sizeof(*s->load_xxh3));
+    memcpy(s->load_xxh3, spot_weights_bundle_xxh3(c->weights), s->n_load * sizeof(*s->load_xxh3));
+}
+
+/* A leader that was only slow has it until it finds out that another leads: that is waited for. */
+static struct spot_store *open_store(const struct spot_trainer *c, struct spot_err *err)
+{
+    const struct spot_coordinator_options *const o = c->options;
+    const double until_s = spot_clock_s() + (o->store ? 2 * o->store_lease_s : 0);
+    struct spot_store *store;
+
+    while (!(store = spot_store_open_behind(o->state, o->state_command, o->state_timeout_s, c->job,
+                                            c->n_bundle, err)) &&
+           err->code == SPOT_ESYS && spot_clock_s() < until_s && !spot_group_stops())
+        spot_clock_sleep(0.1);
+    return store;
+}
+
+/* Without --resume a state from before is refused. */
+static int check_resume(const struct spot_trainer *c, struct spot_err *err)
+{
+    const int64_t newest = spot_store_newest(c->store);
+
+    return newest < 0 || spot_group_resumes(c->group)
+               ? 0
+               : spot_err_set(err, SPOT_EUSAGE,
+                              "%s holds the state of step %lld; --resume continues it",
+                              spot_store_place(c->store), (long long)newest);
+}
+
+/* With it, it is verified and used. */
+static int verify_state(struct spot_trainer *c, struct spot_err *err)
+{
+    const struct spot_coordinator_options *const o = c->options;
+    struct spot_err why = { 0 };
+    const int n_bad = spot_store_verify(c->store, &why);
+
+    if (n_bad < 0)
+        return spot_err_set(err, why.code, "%s", why.msg);
+    if (n_bad > 0 && spot_store_newest(c->store) < 0)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%.300s; no sound generation is left in %s: the damaged ones are "
+                            "kept there as gen-STEP%s, a second try begins anew",
+                            why.msg, spot_store_place(c->store),
+                            spot_store_is_behind(c->store) ? ".NONCE/bad" : ".bad");
+    if (n_bad)
+        o->warn("%s; %d generation%s set aside, going on from step %lld", why.msg, n_bad,
+                n_bad > 1 ? "s" : "", (long long)spot_store_newest(c->store));
+    if (spot_group_resumes(c->group) && o->state && spot_store_newest(c->store) < 0)
+        o->warn("%s holds no state: the job begins anew at step 0, unless a worker that joins "
+                "has one",
+                spot_store_place(c->store));
+    return 0;
+}
+
+/* A directory that is not there is a mistyped one; one without a generation is that of a job that
+ * was killed before its first, which a loop of restarts must get over. */
+int spot_trainer_open_state(struct spot_trainer *c, struct spot_err *err)
+{
+    const struct spot_coordinator_options *const o = c->options;
+
+    if (o->resume && !o->state_command && access(o->state, F_OK) && errno == ENOENT)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "there is no '%s' to resume from; a job begins without --resume, or in "
+                            "an empty directory",
+                            o->state);
+    c->store = open_store(c, err);
+    if (!c->store)
+        return err->code == SPOT_EUSAGE ? tell_differences(c, err) : -1;
+    spot_store_on_tick(c->store, spot_group_send_keepalive, c->group);
+    if (check_resume(c, err))
+        return -1;
+    return spot_store_is_behind(c->store) ? 0 : verify_state(c, err);
+}
+
+/* Another coordinator may have written since that was looked at: it is looked at again. */
+int spot_trainer_take_state(struct spot_trainer *c, struct spot_err *err)
+{
+    if (spot_store_is_behind(c->store) &&
+        (spot_store_claim(c->store, err) || check_resume(c, err) || verify_state(c, err)))
+        return -1;
+    note_sources(c);
+    return 0;
+}
