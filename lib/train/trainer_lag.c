@@ -3,6 +3,7 @@
  * what steps take longer while one is under way: not the time until it is on the disk, which passes
  * beside them, nor what the first of a cold disk took. */
 #include <math.h>
+#include <stdio.h>
 
 #include "common/clock.h"
 #include "train/trainer_state.h"
@@ -28,15 +29,27 @@ void spot_trainer_note_step(struct spot_trainer *c, double step_s)
 
 void spot_trainer_lag_begun(struct spot_trainer *c)
 {
-    c->durable_s = spot_clock_s();
+    c->durable_s = c->durable_next_s = spot_clock_s();
+    c->durable_step = c->machine->round;
     c->durable_excess_s = 0;
+}
+
+/* The first step that a loss of everything would cost: work, not the wait for who does it. */
+void spot_trainer_lag_step(struct spot_trainer *c)
+{
+    const int64_t newest = spot_store_newest(c->store), round = c->machine->round;
+
+    if (round == c->durable_step)
+        c->durable_next_s = spot_clock_s();
+    if (round == (newest < 0 ? 0 : newest))
+        c->durable_of_s = spot_clock_s();
 }
 
 /* Half of what was measured last, half of what was believed before, which was nothing. */
 void spot_trainer_lag_ended(struct spot_trainer *c)
 {
     c->durable_cost_s = (1 - trust) * c->durable_cost_s + trust * c->durable_excess_s;
-    c->durable_of_s = c->durable_s;
+    c->durable_of_s = c->durable_next_s;
     c->has_told_lag = false;
 }
 
@@ -56,7 +69,9 @@ double spot_trainer_durable_every_s(const struct spot_trainer *c)
 
 double spot_trainer_lag_s(const struct spot_trainer *c)
 {
-    return c->last_commit_s > 0 && spot_store_newest(c->store) < c->machine->round
+    const int64_t round = c->machine->round;
+
+    return c->last_commit_s > 0 && round > 0 && spot_store_newest(c->store) < round
                ? spot_clock_s() - c->durable_of_s
                : 0;
 }
@@ -64,11 +79,15 @@ double spot_trainer_lag_s(const struct spot_trainer *c)
 void spot_trainer_watch_lag(struct spot_trainer *c)
 {
     const double lag_s = spot_trainer_lag_s(c);
+    const int64_t newest = spot_store_newest(c->store);
+    char durable[48] = "none is durable yet";
 
     if (c->options->max_loss_s <= 0 || c->has_told_lag || lag_s <= c->options->max_loss_s)
         return;
     c->has_told_lag = true;
-    c->options->warn("durable state is %.0f s behind, more than --max-loss %g s: step %lld of %lld",
-                     lag_s, c->options->max_loss_s, (long long)spot_store_newest(c->store),
-                     (long long)c->machine->round);
+    if (newest >= 0)
+        snprintf(durable, sizeof(durable), "step %lld is durable", (long long)newest);
+    c->options->warn("durable state is %.*f s behind, more than --max-loss %g s: of %lld steps %s",
+                     lag_s < 10 ? 2 : 0, lag_s, c->options->max_loss_s,
+                     (long long)c->machine->round, durable);
 }

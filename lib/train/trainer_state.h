@@ -102,7 +102,9 @@ struct spot_trainer {
     bool knows_loss;
     double last_commit_s, step_s; /* smoothed time between commits */
     double durable_s;             /* when the newest generation was asked for */
-    double durable_of_s;          /* when the newest that is on disk was; the job's start */
+    int64_t durable_step;         /* of that */
+    double durable_next_s;        /* when the step after it began */
+    double durable_of_s;          /* the same of the newest that is on disk; else the first step */
     double durable_excess_s;      /* what steps took longer while it was under way */
     double durable_cost_s;        /* the same of a usual generation */
     double calm_s;                /* of a step beside which none is; 0: not known */
@@ -285,6 +287,7 @@ void spot_trainer_quiesced(void *job, struct spot_view *view);
  */
 void spot_trainer_note_step(struct spot_trainer *c, double step_s);
 void spot_trainer_lag_begun(struct spot_trainer *c);
+void spot_trainer_lag_step(struct spot_trainer *c); /* one begins */
 void spot_trainer_lag_ended(struct spot_trainer *c);
 double spot_trainer_durable_every_s(const struct spot_trainer *c);
 double spot_trainer_lag_s(const struct spot_trainer *c);

@@ -200,6 +200,7 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
     }
     if (spot_trainer_val_is_due(c))
         return spot_trainer_validate(c, err);
+    spot_trainer_lag_step(c);
     spot_trainer_precopy_some(c);
     return send_step(c, err);
 }

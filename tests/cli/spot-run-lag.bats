@@ -23,14 +23,34 @@ teardown() { job_teardown; }
     stops_right log
 }
 
-@test "--max-loss says once when the disk is further behind" {
+@test "--max-loss says once when the disk is further behind, and what is durable" {
+    cat >cmd <<EOF
+case "\$1 \$2" in "put gen-"*) [ -e works ] || { cat >/dev/null; exit 1; } ;; esac
+exec sh "$BATS_TEST_DIRNAME/../../examples/state/directory.sh" "$PWD/store" "\$@"
+EOF
     background timeout 100 spot-run train --data corpus $MODEL --global-batch 5 --steps 1000000 --grid 1x1 --state state \
-        --durable-every 1h --max-loss 1s --listen unix:j --lease 20s --events log 2>log.err
+        --state-command "sh $PWD/cmd" --durable-every 0.3s --max-loss 0.5s --listen unix:j --lease 20s --events log 2>log.err
     train=$pid
     worker a
-    eventually 'grep -q "behind, more than --max-loss 1 s" log.err'
+    eventually 'grep -q "behind, more than --max-loss 0.5 s" log.err'
+    grep -qE "durable state is [0-9.]*[0-9] s behind, more than --max-loss 0.5 s: of [1-9][0-9]* steps none is durable yet" log.err
+    ! grep -q "durable state is [01] s\|step -1" log.err
     more_steps log
     [ "$(grep -c 'more than --max-loss' log.err)" = 1 ]
+    : >works
+    seen log durable 1
+    stops_right log
+}
+
+@test "what is behind is work: no wait for the first worker counts" {
+    train log --steps 1000000 --grid 1x1 --state state --durable-every 1h
+    sleep 2
+    before=$(date +%s%3N)
+    worker a
+    seen log committed 1
+    spot-run status --join unix:j --format json >status.json
+    # whatever the machine is busy with, the step began after its worker was started
+    jq -e --argjson ms "$(($(date +%s%3N) - before))" '.durable_lag_s > 0 and .durable_lag_s <= $ms / 1000 + 0.01' status.json
     stops_right log
 }
 
