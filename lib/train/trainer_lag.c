@@ -63,7 +63,7 @@ double spot_trainer_durable_every_s(const struct spot_trainer *c)
         return c->options->durable_every_s;
     for (uint32_t p = 0; p < c->form.P; p++)
         if (spot_form_replicas(&c->form) < 2 && !c->form.buddy[p])
-            every_s = 1;
+            every_s = SPOT_DURABLE_LEAST_S;
     return fmax(every_s, c->durable_cost_s / cost_share);
 }
 

@@ -54,6 +54,16 @@ EOF
     stops_right log
 }
 
+@test "--max-loss that cannot hold is refused, by a dry run too" {
+    for dry in "" --dry-run; do
+        refuses 2 "--max-loss 0.5 s cannot hold: by --durable-every a generation is begun every 3 s" train $dry --data corpus $MODEL \
+            --steps 1 --max-loss 0.5s --durable-every 3s
+        refuses 2 "--max-loss 0.5 s cannot hold: a generation is begun every 1 s at most, unless --durable-every" train $dry \
+            --data corpus $MODEL --steps 1 --max-loss 0.5s
+    done
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1 --max-loss 3s --durable-every 3s >log
+}
+
 @test "storage that is slower than the steps for ever: the job goes on, and says so" {
     background timeout 100 spot-run train --data corpus $MODEL --global-batch 5 --steps 1000000 --grid 2x1 --state state \
         --durable-every 0.05s --max-loss 0.5s --listen unix:j --lease 20s --events log 2>log.err

@@ -168,6 +168,20 @@ static int check_comm(const struct options *o, struct spot_err *err)
     return 0;
 }
 
+/* Between two generations all of --durable-every is at risk. */
+static int check_loss(const struct options *o, struct spot_err *err)
+{
+    const bool is_said = o->durable_every_s > 0;
+    const double every_s = is_said ? o->durable_every_s : SPOT_DURABLE_LEAST_S;
+
+    if (o->max_loss_s <= 0 || o->max_loss_s >= every_s)
+        return 0;
+    return spot_err_set(err, SPOT_EUSAGE,
+                        "--max-loss %g s cannot hold: %sa generation is begun every %g s%s",
+                        o->max_loss_s, is_said ? "by --durable-every " : "", every_s,
+                        is_said ? "" : " at most, unless --durable-every says more often");
+}
+
 static int check_stdin(const struct spot_opt_list *data, const char *plan, struct spot_err *err)
 {
     for (size_t i = 0; plan && !strcmp(plan, "-") && i < data->n; i++)
@@ -380,7 +394,7 @@ static int train(struct spot_err *err)
     if (!o.steps)
         return spot_err_set(err, SPOT_EUSAGE, "--steps is missing");
     if (check_stdin(&o.job.data, o.plan, err) || tuning_settle(&o.job, o.steps, err) ||
-        check_comm(&o, err) || job_options_settle(&o.job, err))
+        check_comm(&o, err) || check_loss(&o, err) || job_options_settle(&o.job, err))
         return -1;
     c = coordinator_options(&o);
     put_changes(&c);
