@@ -43,9 +43,10 @@ int spot_agent_obey(struct spot_agent *a, const struct spot_frame *frame, struct
         return 0;
     case SPOT_MSG_LEAVE:
         return spot_err_set(err, SPOT_EPREEMPTED,
-                            spot_agent_was_noticed()
-                                ? "left after a notice; nothing is lost"
-                                : "left: the job was stopped, its state is safe");
+                            spot_agent_was_noticed() ? "left after a notice; nothing is lost"
+                            : !frame->tag
+                                ? "left: the job was stopped, its state is safe"
+                                : "left: the job was stopped, not all that it did is durable");
     default:
         return a->workload->order(a->job, frame, err);
     }

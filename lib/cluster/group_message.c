@@ -158,7 +158,7 @@ void spot_group_say_end(struct spot_group *g, bool is_done, int status, const ch
         if (g->peer[i]->awaits_end)
             spot_peer_send(g->peer[i], SPOT_MSG_ANSWER, (uint64_t)status, text, strlen(text));
         else if (g->peer[i]->id && !is_done)
-            spot_peer_send(g->peer[i], SPOT_MSG_LEAVE, 0, NULL, 0);
+            spot_peer_send(g->peer[i], SPOT_MSG_LEAVE, status != 0, NULL, 0);
     }
     if (is_final && !is_done) /* and no standby */
         (void)spot_journal_keep_end(&g->journal, SPOT_JOB_STOPPED, NULL);

@@ -54,7 +54,7 @@ enum spot_message {
     SPOT_MSG_FORM = 35,    /* the new epoch, in the workload's words */
     SPOT_MSG_ROUND = 37,   /* tag: round; what it is about */
     SPOT_MSG_COMMIT = 38,  /* tag: round */
-    SPOT_MSG_LEAVE = 42,   /* nothing here needs you */
+    SPOT_MSG_LEAVE = 42,   /* nothing here needs you; tag 1: the job ends, and lost something */
     SPOT_MSG_FINISH = 43,  /* the job is done */
     SPOT_MSG_REACH = 45, /* u32 how many, of each u32 id, address: which of them can be reached? */
     SPOT_MSG_ASIDE = 46, /* text: why this member gets no place; empty: it may have one again */

@@ -122,6 +122,19 @@ warned() { # TEXT
     goes_on
 }
 
+@test "workers of a job that is stopped are not told that its state is safe when it is not" {
+    runs
+    seen log durable 1
+    background timeout 150 spot-run worker --join unix:j --name e 2>told.err
+    seen log joined 5
+    : >fails
+    run -4 timeout 100 spot-run stop --join unix:j
+    [[ "$output" == *"the cloud is full of rain"* ]]
+    wait $pid || true
+    grep -q "left: the job was stopped, not all that it did is durable" told.err
+    ! grep -q "is safe" told.err
+}
+
 @test "a command that hangs is ended, with what it started" {
     runs
     seen log durable 1
