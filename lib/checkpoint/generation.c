@@ -114,6 +114,23 @@ int64_t *spot_generation_list(const struct spot_generations *g, size_t *n)
     return step;
 }
 
+/* Where a bundle, or with -1 the manifest, lies, for messages: a path, or the key in a store. */
+static void place_of(const struct spot_generations *g, int64_t step, int bundle,
+                     char place[PATH_SIZE + 32])
+{
+    char dir[PATH_SIZE], key[SPOT_OBJECT_KEY_SIZE];
+
+    spot_generation_path(g, step, "", dir);
+    if (g->objects) {
+        spot_objects_name(g->objects, step, bundle, key);
+        snprintf(place, PATH_SIZE + 32, "store:%s", key);
+    } else if (bundle < 0) {
+        snprintf(place, PATH_SIZE + 32, "%s/manifest.json", dir);
+    } else {
+        spot_bundle_file_path(dir, bundle, place, PATH_SIZE + 32);
+    }
+}
+
 /* Nothing else than a file can be part of a generation; to open a pipe would wait for ever. */
 static int check_file(const char *path, struct stat *st, struct spot_err *err)
 {
@@ -189,10 +206,10 @@ static int load_manifest(const struct spot_generations *g, int64_t step, const c
 static int open_manifest(const struct spot_generations *g, int64_t step, struct manifest *m,
                          struct spot_err *err)
 {
-    char path[PATH_SIZE], job[20];
+    char path[PATH_SIZE + 32], job[20];
     struct manifest_head head;
 
-    spot_generation_path(g, step, "/manifest.json", path);
+    place_of(g, step, -1, path);
     if (load_manifest(g, step, path, &m->doc, err))
         return -1;
     snprintf(job, sizeof(job), "%016" PRIx64, g->job);
@@ -335,11 +352,10 @@ static int scan_bundle(const struct spot_generations *g, int64_t step, const str
                        int bundle, struct scan *scan, struct spot_err *err)
 {
     struct manifest_entry entry;
-    char path[PATH_SIZE + 32], dir[PATH_SIZE], hex[SPOT_HASH_HEX];
+    char path[PATH_SIZE + 32], hex[SPOT_HASH_HEX];
     struct spot_err why;
 
-    spot_generation_path(g, step, "", dir);
-    spot_bundle_file_path(dir, bundle, path, sizeof(path));
+    place_of(g, step, bundle, path);
     if (read_entry(m, bundle, &entry, err) ||
         scan_all(g, step, bundle, path, (size_t)entry.n_byte, scan, err))
         return -1;

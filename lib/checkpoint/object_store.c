@@ -157,6 +157,18 @@ static int nonce_of(struct spot_objects *o, int64_t step, uint64_t *nonce, struc
                : spot_err_set(err, SPOT_EDATA, "the store has no generation %lld", (long long)step);
 }
 
+void spot_objects_name(struct spot_objects *o, int64_t step, int bundle,
+                       char key[SPOT_OBJECT_KEY_SIZE])
+{
+    uint64_t nonce;
+
+    (void)nonce_of(o, step, &nonce, NULL);
+    if (bundle < 0)
+        spot_object_key(key, step, nonce, "manifest.json");
+    else
+        spot_object_bundle_key(key, step, nonce, bundle);
+}
+
 /* --- reading ----------------------------------------------------------------------------- */
 
 char *spot_objects_manifest(struct spot_objects *o, int64_t step, size_t *n_byte,

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "checkpoint/bundle_file.h"
+#include "checkpoint/object_key.h"
 #include "checkpoint/state_command.h"
 
 #ifdef __cplusplus
@@ -55,6 +56,10 @@ int spot_objects_look(struct spot_objects *objects, struct spot_err *err);
 /* Steps of those that were there at the last look or were committed since, newest first; *n of
  * them, freed by the caller. */
 int64_t *spot_objects_list(struct spot_objects *objects, size_t *n);
+
+/* The key of a bundle of a generation, with -1 of its manifest; for messages. */
+void spot_objects_name(struct spot_objects *objects, int64_t step, int bundle,
+                       char key[SPOT_OBJECT_KEY_SIZE]);
 
 /* The text of a manifest, n_byte of it, freed by the caller; NULL with *err: SPOT_EDATA where there
  * is none. */

@@ -346,9 +346,11 @@ static int log_rollback(struct spot_trainer *c, int64_t from, int64_t to, struct
 {
     struct spot_jw *jw = spot_journal_begin(c->journal, "rolled_back", c->machine->epoch, to);
 
-    c->options->warn("the last copy of a stage was lost: back from step %lld to %lld, the steps "
-                     "between are computed again",
-                     (long long)from, (long long)to);
+    if (!c->is_damage_told)
+        c->options->warn("the last copy of a stage was lost: back from step %lld to %lld, the "
+                         "steps between are computed again",
+                         (long long)from, (long long)to);
+    c->is_damage_told = false;
     if (jw) {
         spot_jw_int(jw, "from", from);
         spot_jw_int(jw, "to", to);

@@ -68,8 +68,12 @@ static int fall_back(struct spot_trainer *c, const struct spot_transfer *t, stru
         !spot_generation_is_damage(&why))
         return -1;
     spot_store_set_aside_newest(c->store);
-    c->options->warn("%s; that generation is set aside, going on from step %lld", why.msg,
-                     (long long)spot_store_newest(c->store));
+    if (spot_store_newest(c->store) < 0)
+        c->options->warn("%s; that generation is set aside, going on from the beginning", why.msg);
+    else
+        c->options->warn("%s; that generation is set aside, going on from step %lld", why.msg,
+                         (long long)spot_store_newest(c->store));
+    c->is_damage_told = true;
     c->n_unread = c->n_restored = 0;
     return spot_view_break(c->view, c->machine->epoch, err);
 }

@@ -109,6 +109,7 @@ struct spot_trainer {
     double durable_cost_s;        /* the same of a usual generation */
     double calm_s;                /* of a step beside which none is; 0: not known */
     bool has_told_lag;
+    bool is_damage_told; /* why the next epoch goes back */
     double keep_until_s; /* what only members set aside hold is made durable until then */
     size_t precopy_n;    /* pre-copies at a time */
     double usual_s;      /* of a step, before there were any */
