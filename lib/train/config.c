@@ -24,10 +24,12 @@ static int check_messages(const struct spot_job_config *c, struct spot_err *err)
 
         spot_arena_of(s, b, &arena);
         if ((int64_t)arena.n_elem > limit / (int64_t)(SPOT_PLANES * sizeof(float)))
-            return spot_err_set(err, SPOT_EDATA,
-                                "model shape: bundle %d has %zu elements, too many to move in one "
-                                "piece",
-                                b, arena.n_elem);
+            return spot_err_set(
+                err, SPOT_EDATA,
+                "model shape: bundle %d has %zu elements, at most %lld can be moved "
+                "in one piece: take a smaller --width%s",
+                b, arena.n_elem, (long long)(limit / (int64_t)(SPOT_PLANES * sizeof(float))),
+                b ? "" : " or --vocab");
     }
     if (c->micro_batch > limit / row / s->seq)
         return spot_err_set(err, SPOT_EDATA,

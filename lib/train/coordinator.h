@@ -100,6 +100,9 @@ struct spot_coordinator_result {
     float loss;
 };
 
+/* Says that there is no such directory; -1. */
+int spot_coordinator_refuse_resume(const char *state, struct spot_err *err);
+
 /* Run until the last step has committed, by this coordinator or by one that led before. Returns 0,
  * or -1 with *err: SPOT_EPREEMPTED after spot_coordinator_stop with the state durable,
  * SPOT_EINFEASIBLE when the training diverged or the budget is spent, SPOT_EUSAGE, SPOT_EDATA,

@@ -97,3 +97,10 @@ ran() {
     [[ "$stderr" == *"/global_batch: expected 8, got 4"* ]]
     run -2 --separate-stderr spot-run train --data corpus --steps 4 $size --profile job.json
 }
+
+@test "a limit that is hit is named, and what is not there is not resumed" {
+    refuses 2 "--grid 64x64 needs 4096 workers, a job has at most 512" train --dry-run --data corpus $size --steps 1 --grid 64x64
+    refuses 3 "can be moved in one piece: take a smaller --width or --vocab" train --dry-run --data corpus --steps 1 --layers 2 \
+        --width 65536 --heads 4 --vocab 32768 --seq 64 --tokens u16
+    refuses 2 "there is no 'nowhere' to resume from" train --dry-run --data corpus $size --steps 1 --resume nowhere
+}

@@ -126,7 +126,8 @@ runs() {
         $MODEL --steps 1 --grid 1x1x5
     refuses 2 "--grid 1x1x24: M = 24 does not divide the job's 12 shards" train --data corpus \
         $MODEL --steps 1 --grid 1x1x24
-    for grid in 1x1x0 1x1x 1x1x2x2 1x1x-2 1x1x99999999999 16x16x4; do
+    refuses 2 "--grid 16x16x4 needs 1024 workers, a job has at most 512" train --data corpus $MODEL --steps 1 --grid 16x16x4
+    for grid in 1x1x0 1x1x 1x1x2x2 1x1x-2 1x1x99999999999; do
         refuses 2 "--grid must be DxP or DxPxM such as 2x3 or 2x3x2, got '$grid'" train --data corpus \
             --steps 1 --grid $grid
     done

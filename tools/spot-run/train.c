@@ -72,10 +72,12 @@ static int parse_grid(const char *text, struct spot_coordinator_options *o, stru
 
     if (!text)
         return 0;
-    if (spot_grid_parse(text, &grid) || !spot_grid_size(&grid) ||
-        spot_grid_size(&grid) > SPOT_MEMBERS_MAX)
+    if (spot_grid_parse(text, &grid) || !spot_grid_size(&grid))
         return spot_err_set(err, SPOT_EUSAGE,
                             "--grid must be DxP or DxPxM such as 2x3 or 2x3x2, got '%s'", text);
+    if (spot_grid_size(&grid) > SPOT_MEMBERS_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "--grid %s needs %lld workers, a job has at most %d",
+                            text, (long long)spot_grid_size(&grid), (int)SPOT_MEMBERS_MAX);
     o->grid = grid;
     return 0;
 }
@@ -371,6 +373,8 @@ static int settle_resume(struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--resume has no meaning without --state, or a "
                             "directory to resume from");
+    if (o.is_dry && !o.state_command && access(o.state, F_OK) && errno == ENOENT)
+        return spot_coordinator_refuse_resume(o.state, err);
     sweep_outputs();
     return resume_options(o.state, option_table, said, &note, err) || settle_change(err) ? -1 : 0;
 }
