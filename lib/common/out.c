@@ -165,10 +165,11 @@ int spot_sync_directory(const char *path, struct spot_err *err)
     return rc;
 }
 
-/* What fails here fails again at commit, which reports it. */
 void spot_out_hurry(struct spot_out *out)
 {
-    if (out->temporary && !fflush(out->file))
+    if (fflush(out->file) || ferror(out->file))
+        out->error = out->error ? out->error : errno;
+    else if (out->temporary)
         (void)sync_file_range(fileno(out->file), 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
@@ -178,6 +179,7 @@ int spot_out_commit(struct spot_out *out, struct spot_err *err)
     int rc = 0;
 
     if (fflush(out->file) || ferror(out->file)) {
+        errno = out->error ? out->error : errno;
         spot_err_sys(err, "cannot write %s", name);
         spot_out_discard(out);
         return -1;

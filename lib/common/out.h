@@ -21,6 +21,7 @@ struct spot_out {
     FILE *file; /* write here */
     char *path; /* NULL: stdout */
     char *temporary;
+    int error; /* errno of a write that failed before hurry; 0: none did */
 };
 
 /* `path` NULL or "-" is stdout. A path that is no regular file (a pipe, /dev/null)
@@ -39,7 +40,8 @@ void spot_out_sweep(const char *path);
 /* Is there something at `path` that is no regular file? A rename would destroy it. */
 bool spot_out_is_special(const char *path);
 
-/* What was written so far begins to go to the disk, so that commit has less to wait for. */
+/* What was written so far begins to go to the disk, so that commit has less to wait for. To be
+ * called by the thread that wrote, where it is not the one that commits: errors are kept. */
 void spot_out_hurry(struct spot_out *out);
 
 /* Flush, report a full disk, put the file in its place. *out is released either way. */
