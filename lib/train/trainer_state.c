@@ -182,6 +182,23 @@ static int log_durable(struct spot_trainer *c, int64_t step, struct spot_err *er
     return spot_journal_end(c->journal, err);
 }
 
+/* A full disk fails at every try: told at once, then once a minute until something is durable. */
+static void tell_not_durable(struct spot_trainer *c, int64_t step, const struct spot_err *why)
+{
+    const double now_s = spot_clock_s(), every_s = 60;
+    char more[48] = "";
+
+    c->not_durable = *why;
+    c->n_not_durable++;
+    if (c->n_not_durable > 1 && now_s < c->not_durable_told_s + every_s)
+        return;
+    if (c->n_not_durable > 1)
+        snprintf(more, sizeof(more), "; %" PRIu32 " tries in a row have failed", c->n_not_durable);
+    c->options->warn("%s; training goes on without a durable copy of step %lld%s", why->msg,
+                     (long long)step, more);
+    c->not_durable_told_s = now_s;
+}
+
 /* The generation before stays. The last state is then had from the members, for hash and file. */
 static int not_durable(struct spot_trainer *c, int64_t step, const struct spot_err *why,
                        struct spot_err *err)
@@ -193,8 +210,7 @@ static int not_durable(struct spot_trainer *c, int64_t step, const struct spot_e
     } else {
         if (is_last && spot_group_is_stopping(c->group))
             return spot_err_set(err, why->code, "%s", why->msg);
-        c->options->warn("%s; training goes on without a durable copy of step %lld", why->msg,
-                         (long long)step);
+        tell_not_durable(c, step, why);
     }
     return is_last && c->is_final ? spot_trainer_pull(c, err) : 0;
 }
@@ -217,6 +233,8 @@ int spot_trainer_store_news(void *job, struct spot_err *err)
     if (news <= 0)
         return news < 0 ? not_durable(c, step, &why, err) : 0;
     spot_trainer_lag_ended(c);
+    c->n_not_durable = 0;
+    c->not_durable = (struct spot_err){ 0 };
     if (log_durable(c, step, err))
         return -1;
     if (!c->is_final || step != c->machine->round)

@@ -106,8 +106,11 @@ struct spot_trainer {
     double durable_next_s;        /* when the step after it began */
     double durable_of_s;          /* the same of the newest that is on disk; else the first step */
     double durable_excess_s;      /* what steps took longer while it was under way */
-    double durable_cost_s;        /* the same of a usual generation */
-    double calm_s;                /* of a step beside which none is; 0: not known */
+    uint32_t n_not_durable;       /* tries in a row that failed */
+    double not_durable_told_s;
+    struct spot_err not_durable; /* why the newest of them did; code 0: none did */
+    double durable_cost_s;       /* the same of a usual generation */
+    double calm_s;               /* of a step beside which none is; 0: not known */
     bool has_told_lag;
     bool is_damage_told; /* why the next epoch goes back */
     double keep_until_s; /* what only members set aside hold is made durable until then */

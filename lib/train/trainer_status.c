@@ -29,6 +29,8 @@ void spot_trainer_status(void *job, struct spot_jw *jw)
     spot_jw_int(jw, "steps", c->config.n_step);
     spot_jw_int(jw, "durable_step", spot_store_newest(c->store));
     spot_jw_real(jw, "durable_lag_s", spot_trainer_lag_s(c));
+    if (c->not_durable.code)
+        spot_jw_str(jw, "durable_error", c->not_durable.msg);
     if (c->knows_loss)
         spot_jw_real(jw, "loss", (double)c->last_loss);
     if (c->val.step >= 0) {

@@ -130,13 +130,16 @@ disk() { # VARIABLE=VALUE LOG ARGUMENTS...
     for i in 1 2; do SPOT_DISK_FULL=$PWD/full LD_PRELOAD=$tools/disk.so worker w$i && w[i]=$pid; done
     seen log durable 2
     : >full
-    eventually '[ "$(grep -c "No space left on device; training goes on without a durable copy" log.err)" -ge 3 ]'
+    eventually 'spot-run status --join unix:j --format json | jq -e ".durable_error | test(\"No space left on device\")" >/dev/null'
+    spot-run status --join unix:j --format table | grep -q "state is not written: .*No space left on device"
     local before=$(events log durable)
     more_steps log
     [ "$(events log durable)" = "$before" ]
     [ "$(ls st | grep -c "^gen-[0-9]*$")" -ge 1 ] # the one before is kept
     rm full
     seen log durable $((before + 2))
+    [ "$(grep -c "No space left on device; training goes on without a durable copy" log.err)" -eq 1 ] # of all that failed
+    spot-run status --join unix:j --format json | jq -e 'has("durable_error") | not'
     kill -9 ${w[1]} ${w[2]}
     kill_job
     disk SPOT_DISK_FULL=$PWD/full log --durable-every 0.02s --resume

@@ -381,6 +381,9 @@ static void print_training(const struct spot_json_value *status)
         print_number(status, "spent_usd", "spent ", 4, " USD");
     print_pace(status);
     print_want(status);
+    if (spot_json_get(status, "durable_error"))
+        printf("state is not written: %s\n\n",
+               spot_json_text(spot_json_get(status, "durable_error")));
     if (spot_json_get(status, "put_off"))
         printf("a larger grid waits: members go too often for it to make up for its pause\n\n");
 }
