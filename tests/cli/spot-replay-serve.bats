@@ -215,6 +215,13 @@ lengths() {
     job=$PWD/p.json
     serve --policy on-demand-1 --batching passes >out.csv
     awk -F, 'NR == 2 { exit !($3 == 40 && $11 > .9 && $11 < 2.5) }' out.csv
+    # a server that fills its batches does so at any rate that the rule is told
+    jq '.serve |= (.max_batch = 4 | .cells = [.cells[0] | (.B = 1, .B = 2, .B = 4)])' p.json >four.json
+    awk -F, -v OFS=, 'NR > 1 { $1 /= 8 } 1' l.csv >dense.csv
+    for rate in .001 100; do
+        spot-replay serve --job four.json --trace t.csv --load dense.csv --policy rerouting --batching passes --rate $rate >rate$rate.csv
+    done
+    cmp rate.001.csv rate100.csv
     run -2 spot-run profile --serve log --max-batch 3
     head -n 3 log >few
     run -3 --separate-stderr spot-run profile --serve few --replicas 1
