@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/xalloc.h"
 #include "sim/fleet_mixed.h"
 #include "sim/fleet_season.h"
@@ -18,14 +19,14 @@ static int by_known(const void *a, const void *b)
 {
     const struct seen *x = a, *y = b;
 
-    return x->known < y->known ? -1 : x->known > y->known;
+    return spot_num_compare(&x->known, &y->known);
 }
 
 static int by_came(const void *a, const void *b)
 {
     const struct seen *x = a, *y = b;
 
-    return x->came < y->came ? -1 : x->came > y->came;
+    return spot_num_compare(&x->came, &y->came);
 }
 
 static double sum_of(const struct spot_mixed_play *play, size_t t)
@@ -74,8 +75,7 @@ void spot_mixed_law_init(const struct spot_mixed_play *play, struct spot_mixed_l
     law->n = SPOT_FLEET_LOADS;
     law->weight = spot_xcalloc(n * law->n, sizeof(double));
     law->per_s = spot_xcalloc(n * law->n * play->n_bucket, sizeof(double));
-    for (size_t t = 0; t < n;
-         t++) /* before the first nothing is known: as of a load in the middle */
+    for (size_t t = 0; t < n; t++) /* the first ticks know their own load */
         seen[t] = (struct seen){ t, sum_of(play, t < lag ? t : t - lag), sum_of(play, t) };
     qsort(seen, n, sizeof(*seen), by_known);
     for (size_t from = 0, until, c = 1; c <= CLASSES; c++) {

@@ -100,8 +100,8 @@ struct spot_coordinator_result {
     float loss;
 };
 
-/* Says that there is no such directory; -1. */
-int spot_coordinator_refuse_resume(const char *state, struct spot_err *err);
+/* A directory that is not there is a mistyped one: 0 where there is one, or -1 with *err. */
+int spot_coordinator_check_resume(const char *state, struct spot_err *err);
 
 /* Run until the last step has committed, by this coordinator or by one that led before. Returns 0,
  * or -1 with *err: SPOT_EPREEMPTED after spot_coordinator_stop with the state durable,

@@ -96,22 +96,24 @@ static int verify_state(struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-int spot_coordinator_refuse_resume(const char *state, struct spot_err *err)
+int spot_coordinator_check_resume(const char *state, struct spot_err *err)
 {
+    if (!access(state, F_OK) || errno != ENOENT)
+        return 0;
     return spot_err_set(err, SPOT_EUSAGE,
                         "there is no '%s' to resume from; a job begins without --resume, or in an "
                         "empty directory",
                         state);
 }
 
-/* A directory that is not there is a mistyped one; one without a generation is that of a job that
- * was killed before its first, which a loop of restarts must get over. */
+/* A directory without a generation is that of a job that was killed before its first, which a loop
+ * of restarts must get over. */
 int spot_trainer_open_state(struct spot_trainer *c, struct spot_err *err)
 {
     const struct spot_coordinator_options *const o = c->options;
 
-    if (o->resume && !o->state_command && access(o->state, F_OK) && errno == ENOENT)
-        return spot_coordinator_refuse_resume(o->state, err);
+    if (o->resume && !o->state_command && spot_coordinator_check_resume(o->state, err))
+        return -1;
     c->store = open_store(c, err);
     if (!c->store)
         return err->code == SPOT_EUSAGE ? tell_differences(c, err) : -1;

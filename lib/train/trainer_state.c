@@ -234,7 +234,6 @@ int spot_trainer_store_news(void *job, struct spot_err *err)
         return news < 0 ? not_durable(c, step, &why, err) : 0;
     spot_trainer_lag_ended(c);
     c->n_not_durable = 0;
-    c->not_durable = (struct spot_err){ 0 };
     if (log_durable(c, step, err))
         return -1;
     if (!c->is_final || step != c->machine->round)

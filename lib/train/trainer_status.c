@@ -29,7 +29,7 @@ void spot_trainer_status(void *job, struct spot_jw *jw)
     spot_jw_int(jw, "steps", c->config.n_step);
     spot_jw_int(jw, "durable_step", spot_store_newest(c->store));
     spot_jw_real(jw, "durable_lag_s", spot_trainer_lag_s(c));
-    if (c->not_durable.code)
+    if (c->n_not_durable)
         spot_jw_str(jw, "durable_error", c->not_durable.msg);
     if (c->knows_loss)
         spot_jw_real(jw, "loss", (double)c->last_loss);

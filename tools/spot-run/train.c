@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700 /* SA_RESTART */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -373,8 +372,8 @@ static int settle_resume(struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--resume has no meaning without --state, or a "
                             "directory to resume from");
-    if (o.is_dry && !o.state_command && access(o.state, F_OK) && errno == ENOENT)
-        return spot_coordinator_refuse_resume(o.state, err);
+    if (o.is_dry && !o.state_command && spot_coordinator_check_resume(o.state, err))
+        return -1;
     sweep_outputs();
     return resume_options(o.state, option_table, said, &note, err) || settle_change(err) ? -1 : 0;
 }
