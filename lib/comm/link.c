@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/le.h"
+#include "common/xalloc.h"
 
 static const uint32_t magic = 0x31544F50; /* "POT1" */
 
@@ -30,6 +31,7 @@ static struct spot_frame *make_frame(uint32_t type, uint32_t epoch, uint64_t tag
 
     if (!frame)
         return NULL;
+    spot_prefer_huge_pages(frame, lent ? 0 : n_byte);
     frame->next = NULL;
     frame->type = type;
     frame->epoch = epoch;

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: MIT */
+#define _DEFAULT_SOURCE /* madvise. NOLINT(bugprone-reserved-identifier) */
 #include "common/xalloc.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-enum { ALIGNMENT = 64 };
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older ones refuse it */
+#endif
+
+enum { ALIGNMENT = 64, LARGE_BYTE = 4 << 20 };
 
 static void *no_memory(size_t n, size_t size)
 {
@@ -51,14 +58,48 @@ void *spot_xgrow(void *ptr, size_t *cap, size_t need, size_t size)
     return spot_xrealloc(ptr, *cap, size);
 }
 
+/* Advice for the whole pages of a large block; -1 where the kernel does not know it. */
+static int advise(void *ptr, size_t n_byte, int advice)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t skip = (page - (uintptr_t)ptr % page) % page;
+
+    return n_byte < LARGE_BYTE ? 0
+                               : madvise((char *)ptr + skip, (n_byte - skip) / page * page, advice);
+}
+
+void spot_prefer_huge_pages(void *ptr, size_t n_byte)
+{
+    (void)advise(ptr, n_byte, MADV_HUGEPAGE);
+}
+
+/* Linux grants memory that it does not have, so all is taken now, and not when it is first written
+ * to. Fresh pages are zero: they are not cleared a second time. */
 void *spot_alloc_aligned(size_t n, size_t size)
 {
-    void *ptr;
+    const size_t before = sizeof(void *) + ALIGNMENT - 1;
+    char *block, *at;
 
-    if (size && n > (SIZE_MAX - ALIGNMENT) / size)
+    if (size && n > (SIZE_MAX - before) / size)
         return NULL;
-    if (posix_memalign(&ptr, ALIGNMENT, n && size ? n * size : ALIGNMENT))
+    block = calloc(1, before + n * size);
+    if (!block)
         return NULL;
-    memset(ptr, 0, n * size);
-    return ptr;
+    spot_prefer_huge_pages(block, before + n * size);
+    if (advise(block, before + n * size, MADV_POPULATE_WRITE))
+        memset(block, 0, before + n * size);
+    at = block + before;
+    at -= (uintptr_t)at % ALIGNMENT;
+    memcpy(at - sizeof(void *), &block, sizeof(void *));
+    return at;
+}
+
+void spot_free_aligned(void *ptr)
+{
+    void *block;
+
+    if (!ptr)
+        return;
+    memcpy(&block, (char *)ptr - sizeof(void *), sizeof(void *));
+    free(block);
 }

@@ -21,9 +21,15 @@ char *spot_xstrdup(const char *text);
  * `ptr`, whose capacity is *cap; the growth is geometric. Returns the array. */
 void *spot_xgrow(void *ptr, size_t *cap, size_t need, size_t size);
 
-/* Memory for the data plane: 64-byte aligned, zeroed, freed with free().
- * NULL when there is none. */
+/* Ask the kernel for pages of 2 MiB for the inside of what was allocated, and not written to yet,
+ * if it is large: a page fault costs as much as filling 4 KiB does. Where there are none nothing
+ * changes. */
+void spot_prefer_huge_pages(void *ptr, size_t n_byte);
+
+/* Memory for the data plane: 64-byte aligned, zeroed, freed with spot_free_aligned(). NULL when
+ * there is none. */
 void *spot_alloc_aligned(size_t n, size_t size);
+void spot_free_aligned(void *ptr);
 
 #ifdef __cplusplus
 }

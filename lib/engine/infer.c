@@ -239,18 +239,20 @@ void spot_infer_free(struct spot_infer *f)
     if (f->team)
         spot_team_free(f->team);
     for (int t = 0; t < f->config.n_thread; t++) {
-        free(f->score[t]);
-        free(f->part[t]);
+        spot_free_aligned(f->score[t]);
+        spot_free_aligned(f->part[t]);
     }
     for (int i = 0; i < f->config.n_sequence; i++)
         free(f->sequence[i].page);
-    void *const all[] = { f->arena,    f->tensor,    f->pool_block, f->x,
-                          f->norm,     f->sum,       f->qkv,        f->att,
-                          f->pre,      f->act,       f->packed,     f->vocab,
-                          f->turn,     f->q8.x,      f->q8.scale,   f->q8.minus,
-                          f->score,    f->part,      f->token_item, f->token_position,
-                          f->sequence, f->free_page, f->row_token,  f->n_holder };
+    void *const aligned[] = { f->x,    f->norm,     f->sum,     f->qkv,   f->att,
+                              f->pre,  f->act,      f->packed,  f->vocab, f->turn,
+                              f->q8.x, f->q8.scale, f->q8.minus };
+    void *const all[] = { f->arena,     f->tensor,         f->pool_block, f->score,
+                          f->part,      f->token_item,     f->sequence,   f->free_page,
+                          f->row_token, f->token_position, f->n_holder };
 
+    for (size_t i = 0; i < sizeof(aligned) / sizeof(aligned[0]); i++)
+        spot_free_aligned(aligned[i]);
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         free(all[i]);
     free(f);

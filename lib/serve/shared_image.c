@@ -161,7 +161,7 @@ static int open_own(struct spot_shared_image *i, const struct spot_shared_image_
     if (!i->own)
         return spot_err_set(err, SPOT_ESYS, "no memory for weights of %zu bytes", maker->n_byte);
     if (maker->make(maker->user, i->own, err)) {
-        free(i->own);
+        spot_free_aligned(i->own);
         i->own = NULL;
         return -1;
     }
@@ -192,7 +192,7 @@ int spot_shared_image_open(struct spot_shared_image *i, const char *dir, const c
 
 void spot_shared_image_close(struct spot_shared_image *i)
 {
-    free(i->own);
+    spot_free_aligned(i->own);
     if (i->is_shared)
         unmap(i);
     memset(i, 0, sizeof(*i));

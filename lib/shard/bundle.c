@@ -41,7 +41,7 @@ int spot_bundle_init(struct spot_bundle *bundle, const struct spot_shape *shape,
 void spot_bundle_release(struct spot_bundle *bundle)
 {
     for (int p = 0; p < SPOT_PLANES; p++) {
-        free(bundle->plane[p]);
+        spot_free_aligned(bundle->plane[p]);
         bundle->plane[p] = NULL;
     }
     spot_bundle_drop_sum(bundle);
@@ -62,7 +62,7 @@ int64_t *spot_bundle_take_sum(struct spot_bundle *bundle)
 
 void spot_bundle_leave_sum(struct spot_bundle *bundle, int64_t *sum)
 {
-    free(bundle->spare_sum);
+    spot_free_aligned(bundle->spare_sum);
     bundle->spare_sum = sum;
 }
 

@@ -18,7 +18,7 @@ void spot_weights_only(struct spot_bundle *bundle)
 {
     for (int p = 0; p < SPOT_PLANES; p++)
         if (p != SPOT_PLANE_MASTER) {
-            free(bundle->plane[p]);
+            spot_free_aligned(bundle->plane[p]);
             bundle->plane[p] = NULL;
         }
 }

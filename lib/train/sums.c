@@ -245,6 +245,7 @@ static int tie_with(const struct spot_sums *s, uint32_t p, uint32_t bundle, stru
     other = malloc(own.n * sizeof(*other));
     if (!other)
         return spot_err_set(err, SPOT_ESYS, "no memory for %zu sums of a tied head", own.n);
+    spot_prefer_huge_pages(other, own.n * sizeof(*other));
     rc = swap(s, p, own.sum, other, own.n, err);
     if (!rc)
         add(own.sum, other, own.n);

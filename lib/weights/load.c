@@ -234,7 +234,7 @@ static float *read_elements(const struct file *f, const struct spot_st_tensor *t
     free(raw);
     if (i == n)
         return x;
-    free(x);
+    spot_free_aligned(x);
     return NULL;
 }
 
@@ -306,8 +306,8 @@ static int check_tied(const struct spot_weights *w, struct spot_err *err)
     if (!rc && memcmp(x[0], x[1], n * sizeof(float)) != 0)
         rc = spot_err_set(err, SPOT_EDATA, "%s: %s is not %s: the head is not tied", file[1]->path,
                           t[1]->name, t[0]->name);
-    free(x[0]);
-    free(x[1]);
+    spot_free_aligned(x[0]);
+    spot_free_aligned(x[1]);
     return rc;
 }
 
@@ -359,7 +359,7 @@ static int add_tensors(const struct spot_weights *w, int index, struct spot_bund
         if (!x)
             return -1;
         if (all && check_finite(file, t, x, n_elem, err)) {
-            free(x);
+            spot_free_aligned(x);
             return -1;
         }
         if (all)
@@ -367,7 +367,7 @@ static int add_tensors(const struct spot_weights *w, int index, struct spot_bund
         spot_hash_stream_add(own, x, n_elem * sizeof(*x));
         if (bundle)
             scatter(bundle, &w->shape, &list[i], x);
-        free(x);
+        spot_free_aligned(x);
     }
     return 0;
 }

@@ -143,7 +143,7 @@ static double floor_s(const struct bench *b)
         total = layer * (double)b->shape.n_layer + products_s(m, v, c, memory);
         best = total < best ? total : best;
     }
-    free(memory);
+    spot_free_aligned(memory);
     return best;
 }
 

@@ -194,7 +194,7 @@ static void measure(const struct spot_shape *shape, enum spot_infer_type type, c
     printf("; prefill of %d %.0f tok/s\n", PREFILL, PREFILL / median(s[3], n_round));
     fflush(stdout); /* the next image takes a while */
     spot_infer_free(f);
-    free(image);
+    spot_free_aligned(image);
     free(logit);
 }
 

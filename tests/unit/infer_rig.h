@@ -65,7 +65,7 @@ static inline void rig_open(struct rig *r, int pick)
 static inline void rig_close(struct rig *r)
 {
     for (int i = 0; i < SPOT_INFER_TYPES; i++)
-        free(r->image[i]);
+        spot_free_aligned(r->image[i]);
     for (int s = 0; s < SEQUENCES; s++)
         free(r->token[s]);
     model_release(&r->m);

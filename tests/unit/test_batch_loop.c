@@ -56,7 +56,7 @@ static void rig_close(struct rig *r)
 {
     spot_batch_loop_free(r->loop);
     spot_relay_free(r->relay);
-    free(r->image);
+    spot_free_aligned(r->image);
     model_release(&r->m);
 }
 

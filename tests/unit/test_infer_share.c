@@ -126,7 +126,7 @@ START_TEST(pages_that_several_have_are_as_if_each_had_its_own)
     spot_infer_free(s.alone);
     free(s.got);
     free(s.want);
-    free(s.image);
+    spot_free_aligned(s.image);
     model_release(&s.m);
 }
 END_TEST

@@ -248,7 +248,7 @@ static void free_stage(struct spot_stage *st)
         if (st->sum[i])
             spot_bundle_leave_sum(st->bundle[i], st->sum[i]);
     spot_team_free(st->team);
-    free(st->memory);
+    spot_free_aligned(st->memory);
     free(st);
 }
 
@@ -448,7 +448,7 @@ static void forget(struct spot_stage *st, int bundle)
 
     if (i < 0 || i >= st->n_bundle)
         return;
-    free(st->sum[i]);
+    spot_free_aligned(st->sum[i]);
     st->sum[i] = NULL;
     st->bundle[i] = NULL;
 }

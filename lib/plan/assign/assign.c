@@ -83,7 +83,7 @@ static int64_t *fit_copy(const struct spot_turned *t, int stride)
                             : copy_rows(t->problem, cost, stride);
     if (most < (uint64_t)SPOT_DENSE_COST_MAX)
         return cost;
-    free(cost);
+    spot_free_aligned(cost);
     return NULL;
 }
 
@@ -113,7 +113,7 @@ static bool solve_dense(const struct spot_turned *t, struct spot_matching *match
     for (int j = 0; j < t->m; j++)
         matching->v[j] = dense.v[j];
 out:
-    free(copy), free(price);
+    spot_free_aligned(copy), spot_free_aligned(price);
     return is_solved;
 }
 

@@ -308,7 +308,7 @@ enum spot_dense_result spot_dense_solve(const struct spot_dense *p)
     for (int j = 0; j < p->n_col; j++)
         p->row_of[j] = -1;
     result = p->n_row ? run(&s) : SPOT_DENSE_OK;
-    free(lane), free(s.finished), free(s.free_row), free(s.glance);
+    spot_free_aligned(lane), free(s.finished), free(s.free_row), free(s.glance);
     spot_near_release(&s.near);
     return result;
 }

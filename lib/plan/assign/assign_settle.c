@@ -157,7 +157,7 @@ static void keep_most(struct settler *s, const struct part *part)
     if (spot_dense_solve(&d) != SPOT_DENSE_OK)
         assert(!"a part of a matching has a matching");
     narrow_part(&s->g, part, &d);
-    free(cost), free(price), free(match);
+    spot_free_aligned(cost), spot_free_aligned(price), free(match);
 }
 
 static void keep_in_place(struct settler *s)
