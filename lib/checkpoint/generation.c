@@ -50,16 +50,15 @@ bool spot_generation_is_damage(const struct spot_err *err)
     return err->code == SPOT_EDATA || err->code == SPOT_EUSAGE;
 }
 
-void spot_generation_drop(const struct spot_generations *g, int64_t step)
+int spot_generation_drop(const struct spot_generations *g, int64_t step, struct spot_err *err)
 {
     char path[PATH_SIZE];
 
-    if (g->objects) {
-        spot_objects_drop(g->objects, step);
-        return;
-    }
+    if (g->objects)
+        return spot_objects_drop(g->objects, step, err);
     spot_generation_path(g, step, "", path);
     spot_generation_remove(path);
+    return 0;
 }
 
 void spot_generation_drop_tmp(const struct spot_generations *g, int64_t step, uint64_t nonce)

@@ -50,8 +50,10 @@ bool spot_generation_is_damage(const struct spot_err *err);
 /* Is it still there? One that cannot be looked at counts as there. */
 bool spot_generation_exists(const struct spot_generations *generations, int64_t step);
 
-/* Remove it, or what of it was put together under that nonce. */
-void spot_generation_drop(const struct spot_generations *generations, int64_t step);
+/* Remove it: 0, or -1 with *err where the command did not. Or what of it was put together under
+ * that nonce. */
+int spot_generation_drop(const struct spot_generations *generations, int64_t step,
+                         struct spot_err *err);
 void spot_generation_drop_tmp(const struct spot_generations *generations, int64_t step,
                               uint64_t nonce);
 

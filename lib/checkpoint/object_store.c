@@ -298,30 +298,13 @@ int spot_objects_job(struct spot_objects *o, uint64_t *job, struct spot_err *err
     return read_owner(o, job, &owner, err);
 }
 
-static void delete_key(struct spot_objects *o, const char *key)
+static int delete_key(struct spot_objects *o, const char *key, struct spot_err *err)
 {
-    (void)spot_state_command_run(&o->command, "delete", key, NULL, NULL);
+    return spot_state_command_run(&o->command, "delete", key, NULL, err);
 }
 
-/* The manifest first: what is without is no generation. */
-static void drop(struct spot_objects *o, int64_t step, uint64_t nonce)
+static void forget(struct spot_objects *o, int64_t step, uint64_t nonce)
 {
-    char prefix[SPOT_OBJECT_KEY_SIZE], key[SPOT_OBJECT_KEY_SIZE];
-    struct spot_buf list;
-    struct spot_object_line line;
-    char *at;
-
-    spot_object_key(prefix, step, nonce, "");
-    spot_object_key(key, step, nonce, "manifest.json");
-    if (spot_state_text_get(&o->command, "list", prefix, LIST_BYTE_MAX, &list, NULL))
-        return;
-    if (strstr((const char *)list.data, key))
-        delete_key(o, key);
-    at = (char *)list.data;
-    while (spot_object_next_line(&at, &line))
-        if (line.step == step && line.nonce == nonce && strcmp(line.key, key) != 0)
-            delete_key(o, line.key);
-    spot_buf_release(&list);
     pthread_mutex_lock(&o->lock);
     for (size_t i = 0; i < o->n_entry; i++)
         if (o->entry[i].step == step && o->entry[i].nonce == nonce) {
@@ -329,6 +312,32 @@ static void drop(struct spot_objects *o, int64_t step, uint64_t nonce)
             o->entry[i] = o->entry[--o->n_entry];
         }
     pthread_mutex_unlock(&o->lock);
+}
+
+/* The manifest first: what is without is no generation. Returns 0, or -1 with *err: what could not
+ * be deleted stays known, if the manifest is of it, and is tried with the next one. */
+static int drop(struct spot_objects *o, int64_t step, uint64_t nonce, struct spot_err *err)
+{
+    char prefix[SPOT_OBJECT_KEY_SIZE], key[SPOT_OBJECT_KEY_SIZE];
+    struct spot_buf list;
+    struct spot_object_line line;
+    char *at;
+    int rc = 0;
+
+    spot_object_key(prefix, step, nonce, "");
+    spot_object_key(key, step, nonce, "manifest.json");
+    if (spot_state_text_get(&o->command, "list", prefix, LIST_BYTE_MAX, &list, err))
+        return -1;
+    if (strstr((const char *)list.data, key))
+        rc = delete_key(o, key, err);
+    at = (char *)list.data;
+    while (!rc && spot_object_next_line(&at, &line))
+        if (line.step == step && line.nonce == nonce && strcmp(line.key, key) != 0)
+            rc = delete_key(o, line.key, err);
+    spot_buf_release(&list);
+    if (!rc)
+        forget(o, step, nonce);
+    return rc;
 }
 
 static void drop_others(struct spot_objects *o)
@@ -347,7 +356,7 @@ static void drop_others(struct spot_objects *o)
             }
         pthread_mutex_unlock(&o->lock);
         if (is_found)
-            drop(o, unfinished.step, unfinished.nonce);
+            (void)drop(o, unfinished.step, unfinished.nonce, NULL);
     } while (is_found);
 }
 
@@ -527,17 +536,16 @@ int spot_objects_commit(struct spot_objects *o, int64_t step, uint64_t nonce,
 /* --- what goes -----------------------------------------------------------------------------------
  */
 
-void spot_objects_drop(struct spot_objects *o, int64_t step)
+int spot_objects_drop(struct spot_objects *o, int64_t step, struct spot_err *err)
 {
     uint64_t nonce;
 
-    if (!nonce_of(o, step, &nonce, NULL))
-        drop(o, step, nonce);
+    return nonce_of(o, step, &nonce, NULL) ? 0 : drop(o, step, nonce, err);
 }
 
 void spot_objects_drop_unfinished(struct spot_objects *o, int64_t step, uint64_t nonce)
 {
-    drop(o, step, nonce);
+    (void)drop(o, step, nonce, NULL);
 }
 
 void spot_objects_set_aside(struct spot_objects *o, int64_t step)

@@ -86,10 +86,11 @@ int spot_objects_commit(struct spot_objects *objects, int64_t step, uint64_t non
                         const struct spot_written *written, int n_bundle, const char *manifest,
                         struct spot_err *err);
 
-/* Of the generations of a step, or of one that is not committed: delete it, as far as that can be
- * done. Mark it as bad. */
-void spot_objects_drop(struct spot_objects *objects, int64_t step);
+/* Delete the generation of a step: 0, or -1 with *err where a part of it stays, to be tried again.
+ * One that is not committed is deleted as far as that can be done. */
+int spot_objects_drop(struct spot_objects *objects, int64_t step, struct spot_err *err);
 void spot_objects_drop_unfinished(struct spot_objects *objects, int64_t step, uint64_t nonce);
+/* Mark it as bad. */
 void spot_objects_set_aside(struct spot_objects *objects, int64_t step);
 
 #ifdef __cplusplus

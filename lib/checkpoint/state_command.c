@@ -30,7 +30,8 @@ extern char **environ;
 struct run {
     const struct spot_state_command *command;
     const struct spot_command_io *io;
-    pid_t pid;
+    pid_t pid, watcher;
+    int watched;   /* an end that the watcher hears of when this process is gone */
     int end[ENDS]; /* our ends of its standard streams; -1: closed */
     struct spot_buf piece;
     size_t sent; /* of it */
@@ -51,8 +52,8 @@ static void close_end(int *fd)
     *fd = -1;
 }
 
-/* As the leader of a group of its own, and with signals as in a new program. */
-static void set_signals(posix_spawnattr_t *attribute)
+/* In a group, 0 for one of its own, and with signals as in a new program. */
+static void set_group(posix_spawnattr_t *attribute, pid_t group)
 {
     sigset_t none, standard;
 
@@ -61,11 +62,49 @@ static void set_signals(posix_spawnattr_t *attribute)
     sigaddset(&standard, SIGPIPE);
     sigaddset(&standard, SIGTERM);
     sigaddset(&standard, SIGINT);
-    posix_spawnattr_setpgroup(attribute, 0);
+    posix_spawnattr_setpgroup(attribute, group);
     posix_spawnattr_setsigmask(attribute, &none);
     posix_spawnattr_setsigdefault(attribute, &standard);
     posix_spawnattr_setflags(attribute, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
                                             POSIX_SPAWN_SETSIGDEF);
+}
+
+/* A shell with those streams, -1 for none. Returns 0 or an errno. */
+static int spawn_shell(pid_t *pid, pid_t group, char *const argv[], const int theirs[ENDS])
+{
+    posix_spawn_file_actions_t action;
+    posix_spawnattr_t attribute;
+    int rc;
+
+    posix_spawn_file_actions_init(&action);
+    for (int i = 0; i < ENDS; i++)
+        if (theirs[i] >= 0)
+            posix_spawn_file_actions_adddup2(&action, theirs[i], i);
+        else
+            posix_spawn_file_actions_addopen(&action, i, "/dev/null", O_RDWR, 0);
+    posix_spawnattr_init(&attribute);
+    set_group(&attribute, group);
+    rc = posix_spawn(pid, "/bin/sh", &action, &attribute, argv, environ);
+    posix_spawnattr_destroy(&attribute);
+    posix_spawn_file_actions_destroy(&action);
+    return rc;
+}
+
+/* The first of a group kills all of it when this process is gone, however it went: it sees the end
+ * of a pipe. A line through it says that the command has ended. Returns 0 or an errno. */
+static int spawn_watcher(struct run *r)
+{
+    char sh[] = "sh", flag[] = "-c", script[] = "read -r line || kill -KILL 0";
+    char *const argv[] = { sh, flag, script, NULL };
+    int fd[2], rc;
+
+    if (spot_endpoint_pipe(fd))
+        return errno;
+    (void)fcntl(fd[READ], F_SETFL, 0);
+    rc = spawn_shell(&r->watcher, 0, argv, (const int[ENDS]){ fd[READ], -1, -1 });
+    close_end(&fd[READ]);
+    r->watched = fd[WRITE];
+    return rc;
 }
 
 /* Returns 0 or an errno. */
@@ -76,19 +115,10 @@ static int spawn(struct run *r, const char *verb, const char *key, const int the
     char sh[] = "sh", flag[] = "-c", *const script = spot_xcalloc(n, 1);
     char *const v = spot_xstrdup(verb), *const k = spot_xstrdup(key);
     char *const argv[] = { sh, flag, script, sh, v, k, NULL };
-    posix_spawn_file_actions_t action;
-    posix_spawnattr_t attribute;
     int rc;
 
     snprintf(script, n, "%s%s", r->command->command, arguments);
-    posix_spawn_file_actions_init(&action);
-    for (int i = 0; i < ENDS; i++)
-        posix_spawn_file_actions_adddup2(&action, theirs[i], i);
-    posix_spawnattr_init(&attribute);
-    set_signals(&attribute);
-    rc = posix_spawn(&r->pid, "/bin/sh", &action, &attribute, argv, environ);
-    posix_spawnattr_destroy(&attribute);
-    posix_spawn_file_actions_destroy(&action);
+    rc = spawn_shell(&r->pid, r->watcher, argv, theirs);
     free(script);
     free(v);
     free(k);
@@ -110,6 +140,7 @@ static int start(struct run *r, const char *verb, const char *key, struct spot_e
         r->end[i] = fd[i == IN ? WRITE : READ];
         (void)fcntl(theirs[i], F_SETFL, 0); /* a program's streams block */
     }
+    rc = rc ? rc : spawn_watcher(r);
     rc = rc ? rc : spawn(r, verb, key, theirs);
     for (int i = 0; i < ENDS; i++)
         close_end(&theirs[i]);
@@ -241,6 +272,21 @@ static int judge(const struct run *r, int status, bool was_killed, const char *v
                         r->n_said ? ": " : "", (int)strcspn(r->said, "\n"), r->said);
 }
 
+static void wait_for(pid_t pid, int *status)
+{
+    while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+        ;
+}
+
+static void dismiss_watcher(struct run *r)
+{
+    if (r->watcher)
+        (void)write_quietly(r->watched, "\n", 1);
+    close_end(&r->watched);
+    if (r->watcher)
+        wait_for(r->watcher, NULL);
+}
+
 /* Until it has ended, or is ended, with all that it started; then what is left in the pipes. */
 static int finish(struct run *r, const char *verb, const char *key, struct spot_err *err)
 {
@@ -250,9 +296,8 @@ static int finish(struct run *r, const char *verb, const char *key, struct spot_
     while (goes_on && waitpid(r->pid, &status, WNOHANG) == 0)
         goes_on = attend(r);
     if (!goes_on) {
-        kill(-r->pid, SIGKILL);
-        while (waitpid(r->pid, &status, 0) < 0 && errno == EINTR)
-            ;
+        kill(-r->watcher, SIGKILL);
+        wait_for(r->pid, &status);
     }
     while (goes_on && r->end[OUT] >= 0 && take(r))
         ;
@@ -267,6 +312,7 @@ static int try_once(const struct spot_state_command *command, const char *verb, 
 {
     struct run r = { .command = command,
                      .io = io,
+                     .watched = -1,
                      .end = { -1, -1, -1 },
                      .has_more = io->next != NULL,
                      .moved_s = spot_clock_s(),
@@ -278,6 +324,7 @@ static int try_once(const struct spot_state_command *command, const char *verb, 
     rc = start(&r, verb, key, err);
     if (!rc)
         rc = finish(&r, verb, key, err);
+    dismiss_watcher(&r);
     for (int i = 0; i < ENDS; i++)
         close_end(&r.end[i]);
     spot_buf_release(&r.piece);

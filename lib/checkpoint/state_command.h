@@ -8,9 +8,9 @@
  *   CMD delete KEY   it is gone then; one that is not there is fine
  *
  * CMD is given to sh, the verb and the key are its last arguments. Keys are of letters, digits,
- * '-',
- * '.' and '/'. A run that fails is tried again; one through which no byte moves for a time is
- * killed with all that it started. What it says on standard error is told with its failure.
+ * '-', '.' and '/'. A run that fails is tried again; one through which no byte moves for a time is
+ * killed with all that it started, and so is one when the process that runs it dies. What it says
+ * on standard error is told with its failure.
  */
 #ifndef SPOT_CHECKPOINT_STATE_COMMAND_H
 #define SPOT_CHECKPOINT_STATE_COMMAND_H

@@ -55,7 +55,9 @@ static void drop_old(const struct spot_store *s, int64_t written, struct spot_er
         struct spot_err why = { 0 };
 
         if (n_sound == KEEP) {
-            spot_generation_drop(&s->disk, step[i]);
+            if (spot_generation_drop(&s->disk, step[i], &why) && !note->code)
+                spot_err_set(note, why.code, "%.400s; the state of step %lld stays there too",
+                             why.msg, (long long)step[i]);
         } else if (step[i] == written || is_sound(s, step[i], &why)) {
             n_sound++;
         } else if (spot_generation_is_damage(&why)) {

@@ -524,7 +524,7 @@ static void drop_older(struct spot_state_bucket *b)
     int64_t *const generation = spot_objects_list(b->objects, &n);
 
     for (size_t i = KEPT; i < n; i++)
-        spot_objects_drop(b->objects, generation[i]);
+        (void)spot_objects_drop(b->objects, generation[i], NULL);
     free(generation);
 }
 

@@ -215,6 +215,19 @@ static int not_durable(struct spot_trainer *c, int64_t step, const struct spot_e
     return is_last && c->is_final ? spot_trainer_pull(c, err) : 0;
 }
 
+/* What is old and cannot be deleted fails again with each generation: told once a minute. */
+static void tell_note(struct spot_trainer *c, const struct spot_err *note)
+{
+    const double now_s = spot_clock_s(), every_s = 60;
+
+    if (note->code == SPOT_ESYS) {
+        if (c->not_dropped_told_s > 0 && now_s < c->not_dropped_told_s + every_s)
+            return;
+        c->not_dropped_told_s = now_s;
+    }
+    c->options->warn("%s", note->msg);
+}
+
 /* A generation has become durable, or could not be written. */
 int spot_trainer_store_news(void *job, struct spot_err *err)
 {
@@ -229,7 +242,7 @@ int spot_trainer_store_news(void *job, struct spot_err *err)
         return 0;
     }
     if (news > 0 && why.code)
-        c->options->warn("%s", why.msg);
+        tell_note(c, &why);
     if (news <= 0)
         return news < 0 ? not_durable(c, step, &why, err) : 0;
     spot_trainer_lag_ended(c);

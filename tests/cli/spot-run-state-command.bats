@@ -148,6 +148,31 @@ warned() { # TEXT
     goes_on
 }
 
+@test "an old generation that cannot be deleted is told of, and is deleted when that can be done" {
+    sed -i '1i [ ! -e keeps ] || [ "$1" != delete ] || { echo "not allowed" >\&2; exit 1; }' cmd
+    : >keeps
+    runs
+    seen log durable 4
+    warned "delete gen-"
+    grep -q "not allowed; the state of step [0-9]* stays there too" log.err
+    [ "$(ls store | grep -c '^gen-')" -gt 2 ]
+    rm keeps
+    seen log durable $(($(events log durable) + 3))
+    eventually '[ "$(ls store | grep -c "^gen-")" -le 4 ]'
+    stops_right log
+    goes_on
+}
+
+@test "a command goes when the worker that runs it is killed" {
+    sed -i '1i [ ! -e sleeps ] || [ "$1" != put ] || { sleep 1001 \& echo $$ $! >>asleep; wait; }' cmd
+    runs
+    seen log durable 1
+    : >sleeps
+    eventually '[ -s asleep ]'
+    for p in $(cat pids); do pkill -KILL -P "$p" || true; done # what "timeout" runs
+    for p in $(cat asleep); do eventually "! kill -0 $p"; done
+}
+
 @test "a stop with a slow store waits for it: no member is blamed, and nothing is put twice" {
     cat >slow-cmd <<EOF
 [ ! -e slow ] || [ "\$1" != put ] || { echo "\$2" >>puts; sleep 1; }
