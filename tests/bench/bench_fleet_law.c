@@ -38,15 +38,15 @@ static uint8_t up_of[CONFIGS]; /* zones that are there */
 static void read_trace(const char *path)
 {
     FILE *in = fopen(path, "r");
-    char line[256], name[32];
-    int count[ZONES] = { 0 }, n = 0, room;
+    char line[256], name[32], room[16];
+    int count[ZONES] = { 0 }, n = 0;
 
-    if (!in)
+    if (!in || !fgets(line, sizeof(line), in)) /* the names of the columns */
         exit(1);
     while (fgets(line, sizeof(line), in)) {
         int z = 0;
 
-        if (sscanf(line, "%*[^,],%31[^,],%*[^,],%d", name, &room) != 2)
+        if (sscanf(line, "%*[^,],%31[^,],%*[^,],%15s", name, room) != 2)
             continue;
         while (z < n && strcmp(zone[z], name) != 0)
             z++;
@@ -54,11 +54,13 @@ static void read_trace(const char *path)
             exit(1);
         n += z == n;
         memcpy(zone[z], name, sizeof(name));
-        seen[count[z]++][z] = room > 0;
+        seen[count[z]++][z] = strtol(room, NULL, 10) > 0;
     }
     fclose(in);
-    for (n_tick = count[0]; n < ZONES || count[n - 1] != n_tick;)
-        exit(1);
+    n_tick = count[0];
+    for (int z = 0; z < ZONES; z++)
+        if (!n_tick || count[z] != n_tick)
+            exit(1);
 }
 
 static bool changes(int t, int z)
@@ -299,11 +301,11 @@ static void dump(uint8_t (*stage)[ZONES])
 int main(int argc, char **argv)
 {
     const double aim = argc > 5 ? strtod(argv[3], NULL) : 0;
-    const int n = argc > 5 ? atoi(argv[5]) + 1 : 0; /* the trace, then worlds */
+    const int n = argc > 5 ? (int)strtol(argv[5], NULL, 10) + 1 : 0; /* the trace, then worlds */
     struct world *w;
     double best = 0, at = 0, mean_usd = 0, mean_missed = 0, value;
 
-    if (argc < 6 || n < 2 || (wanted = atoi(argv[2])) < 1 || wanted >= DEMAND)
+    if (argc < 6 || n < 2 || (wanted = (int)strtol(argv[2], NULL, 10)) < 1 || wanted >= DEMAND)
         return 2;
     read_trace(argv[1]);
     w = spot_xcalloc((size_t)n, sizeof(*w));
