@@ -338,7 +338,7 @@ static void open_mixed(struct mixed *m)
         m->ahead[h].lasts = spot_xcalloc(play->n_spot * PER_OFFER_MAX + 1, sizeof(double));
     if (play->n_spot)
         m->hazard = spot_fleet_hazard_new(zone, play->n_spot, PER_OFFER_MAX);
-    m->season = spot_fleet_season_new(play->n_bucket);
+    m->season = spot_fleet_season_new(play->n_bucket, m->n_ahead);
     m->route = spot_fleet_route_new(play->per_s, play->n_bucket, play->n_type);
     m->price_least = dearest_request(play, 0);
     m->price_sure = fmax(m->price_least, dearest_request(play, play->n_spot));

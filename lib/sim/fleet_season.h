@@ -22,7 +22,7 @@ void spot_fleet_season_parts(size_t n, size_t from[SPOT_FLEET_LOADS + 1]);
 
 struct spot_fleet_season;
 
-struct spot_fleet_season *spot_fleet_season_new(size_t n_bucket);
+struct spot_fleet_season *spot_fleet_season_new(size_t n_bucket, size_t n_ahead);
 void spot_fleet_season_free(struct spot_fleet_season *season);
 
 /* A tick is over, in which load [n_bucket] came. */

@@ -396,7 +396,7 @@ END_TEST
 
 START_TEST(a_load_that_repeats_is_told_and_one_that_does_not_is_spread)
 {
-    struct spot_fleet_season *season = spot_fleet_season_new(1);
+    struct spot_fleet_season *season = spot_fleet_season_new(1, 29);
     double told[SPOT_FLEET_LOADS], weight[SPOT_FLEET_LOADS], mean = 0, sum = 0;
     struct spot_rng rng;
     size_t n;
@@ -409,7 +409,7 @@ START_TEST(a_load_that_repeats_is_told_and_one_that_does_not_is_spread)
             ck_assert_double_eq(told[i], (299 + ahead) % 13 < 4 ? 8 : 2);
     }
     spot_fleet_season_free(season);
-    season = spot_fleet_season_new(1);
+    season = spot_fleet_season_new(1, 1);
     spot_rng_init(&rng, 2, 0);
     for (size_t t = 0; t < 300; t++)
         spot_fleet_season_step(season, &(double){ 10 + 4 * spot_rng_unit(&rng) });
@@ -421,7 +421,7 @@ START_TEST(a_load_that_repeats_is_told_and_one_that_does_not_is_spread)
     ck_assert_double_eq_tol(sum, 1, 1e-12);
     ck_assert_double_ge(mean, 8);
     ck_assert_double_le(mean, 16);
-    ck_assert_double_ge(told[n - 1] - told[0], 3);
+    ck_assert_double_ge(told[n - 1] - told[0], 2.5); /* 3.2 of all, were as few not like the last */
     spot_fleet_season_free(season);
 }
 END_TEST

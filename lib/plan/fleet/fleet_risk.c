@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Branch and bound over the master of fleet_master.c, best bound first: sums by type before single
- * counts, which are often equal but for their zone. */
+/* Branch and bound over the master of fleet_master.c, best bound first. Counts and their sums by
+ * type are split: single counts are often equal but for their zone. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,16 +10,18 @@
 #include "common/xalloc.h"
 #include "plan/fleet/fleet_risk_state.h"
 
-static const double whole_within = 1e-6, stall_share = 3e-4;
+static const double stall_share = 3e-4;
 enum { ROUNDS_OF_NODE = 3, ROUNDS_OF_ROOT = 8, ROUND_UP_EACH = 16 };
 
 struct node {
     double bound;
-    double *range; /* [2 * n_whole] lower, upper */
+    double *range;                 /* [2 * n_whole] lower, upper */
+    struct spot_fleet_split split; /* that made it */
 };
 
 struct search {
     struct spot_fleet_master master;
+    struct spot_fleet_branch branch;
     struct node *open; /* heap, least bound first */
     size_t n_open, cap_open;
     double best_usd; /* of `best` */
@@ -156,38 +158,12 @@ static void round_up(struct search *s)
     const double *x = spot_lp_x(s->master.lp);
 
     for (size_t k = 0; k < s->master.risk->n_offer; k++)
-        s->x[k] = fmin(s->master.most[k], ceil(x[k] - whole_within));
+        s->x[k] = fmin(s->master.most[k], ceil(x[k] - SPOT_FLEET_WHOLE_WITHIN));
     if (is_kept(s))
         improve(s);
 }
 
 /* --- nodes --- */
-
-/* The column to branch on, SIZE_MAX: all are whole. */
-static size_t fractional(const struct search *s, const double *x)
-{
-    const size_t n_offer = s->master.risk->n_offer;
-    size_t best = SIZE_MAX;
-    double most = whole_within;
-
-    for (size_t j = n_offer; j < s->master.n_whole; j++)
-        if (fabs(x[j] - round(x[j])) > most) {
-            most = fabs(x[j] - round(x[j]));
-            best = j;
-        }
-    for (size_t j = 0; best == SIZE_MAX && j < n_offer; j++)
-        if (fabs(x[j] - round(x[j])) > whole_within &&
-            (most <= whole_within || fabs(x[j] - round(x[j])) > most)) {
-            most = fabs(x[j] - round(x[j]));
-            best = j;
-        }
-    for (size_t j = 0; best != SIZE_MAX && best < n_offer && j < n_offer; j++)
-        if (fabs(x[j] - round(x[j])) >= most) {
-            most = fabs(x[j] - round(x[j]));
-            best = j;
-        }
-    return best;
-}
 
 static double target(const struct search *s)
 {
@@ -215,7 +191,7 @@ static enum solved solve_node(struct search *s, struct node *node, bool is_root)
         node->bound = fmax(node->bound, spot_lp_proven(m->lp, spot_lp_dual(m->lp)));
         if (node->bound >= target(s))
             return NO_USE;
-        is_whole = fractional(s, spot_lp_x(m->lp)) == SIZE_MAX;
+        is_whole = spot_fleet_branch_column(&s->branch, spot_lp_x(m->lp)) == SIZE_MAX;
         if (!is_whole &&
             (is_root ? round % ROUNDS_OF_ROOT == ROUNDS_OF_ROOT - 1 : round >= ROUNDS_OF_NODE)) {
             if (!is_root || node->bound < before * (1 + stall_share))
@@ -232,10 +208,13 @@ static void split(struct search *s, const struct node *node, size_t j, double at
     const size_t n = 2 * s->master.n_whole;
 
     for (int up = 0; up < 2; up++) {
-        struct node child = { node->bound, spot_xcalloc(n, sizeof(double)) };
+        const double to = up ? floor(at) + 1 : floor(at);
+        struct node child = { node->bound,
+                              spot_xcalloc(n, sizeof(double)),
+                              { j, up, fabs(to - at), node->bound } };
 
         memcpy(child.range, node->range, n * sizeof(double));
-        child.range[2 * j + !up] = up ? floor(at) + 1 : floor(at);
+        child.range[2 * j + !up] = to;
         if (child.range[2 * j] <= child.range[2 * j + 1])
             push(s, child);
         else
@@ -265,11 +244,12 @@ static void visit(struct search *s, struct node *node)
     const double *x = spot_lp_x(s->master.lp);
     size_t j;
 
+    spot_fleet_branch_learn(&s->branch, &node->split, node->bound);
     if (solved == NO_USE) {
         s->least_left = fmin(s->least_left, node->bound);
         return;
     }
-    j = solved == SOLVED ? fractional(s, x) : SIZE_MAX;
+    j = solved == SOLVED ? spot_fleet_branch_column(&s->branch, x) : SIZE_MAX;
     if (j != SIZE_MAX) {
         if (!s->has_best || s->n_node == 1 || s->n_node % ROUND_UP_EACH == 0)
             round_up(s);
@@ -298,7 +278,7 @@ static double least_open(const struct search *s)
 static void explore(struct search *s)
 {
     const double limit_s = s->master.risk->limit_s;
-    struct node root = { 0, spot_xcalloc(2 * s->master.n_whole, sizeof(double)) };
+    struct node root = { .range = spot_xcalloc(2 * s->master.n_whole, sizeof(double)) };
 
     for (size_t j = 0; j < s->master.n_whole; j++)
         root.range[2 * j + 1] = s->master.most[j];
@@ -417,6 +397,7 @@ int spot_fleet_risk_solve(const struct spot_fleet_risk *risk, struct spot_fleet_
 
     memset(answer, 0, sizeof(*answer));
     spot_fleet_master_init(&s.master, risk);
+    spot_fleet_branch_init(&s.branch, risk->n_offer, s.master.n_whole);
     s.best = spot_xcalloc(risk->n_offer, sizeof(*s.best));
     s.x = spot_xcalloc(risk->n_offer, sizeof(double));
     least = least_unserved(&s);
@@ -439,6 +420,7 @@ int spot_fleet_risk_solve(const struct spot_fleet_risk *risk, struct spot_fleet_
     free(s.open);
     free(s.best);
     free(s.x);
+    spot_fleet_branch_release(&s.branch);
     spot_fleet_master_release(&s.master);
     return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_risk_state.h - what the files of fleet_risk share: scenarios merged, the master program,
- * nodes. */
+ * what to split. */
 #ifndef SPOT_PLAN_FLEET_FLEET_RISK_STATE_H
 #define SPOT_PLAN_FLEET_FLEET_RISK_STATE_H
 
@@ -72,6 +72,31 @@ void spot_fleet_master_release(struct spot_fleet_master *m);
 /* Add a row that x of the program's last answer violates: of the cuts of the pool, or, where none
  * does and `is_exact`, of new ones. Returns whether there was one. */
 bool spot_fleet_master_separate(struct spot_fleet_master *m, bool is_exact);
+
+/* By how much the bound of a node rises when a column is split there, learnt as nodes are solved
+ * (pseudo-costs): the column of the most product of both sides is split next. */
+#define SPOT_FLEET_WHOLE_WITHIN 1e-6
+
+struct spot_fleet_split {
+    size_t column;
+    bool is_up;
+    double part;  /* by which the column must at least move; 0: no split made this node */
+    double bound; /* of the node that was split */
+};
+
+struct spot_fleet_branch {
+    size_t n_offer, n_whole;
+    double *gain[2], *seen[2]; /* [n_whole] down and up: summed, by whole unit; how often */
+};
+void spot_fleet_branch_init(struct spot_fleet_branch *branch, size_t n_offer, size_t n_whole);
+void spot_fleet_branch_release(struct spot_fleet_branch *branch);
+
+/* A node that came of a split has this bound. */
+void spot_fleet_branch_learn(struct spot_fleet_branch *branch, const struct spot_fleet_split *split,
+                             double bound);
+
+/* The column of x [n_whole] to split, SIZE_MAX: all are whole. */
+size_t spot_fleet_branch_column(const struct spot_fleet_branch *branch, const double *x);
 
 #ifdef __cplusplus
 }
