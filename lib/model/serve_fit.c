@@ -114,7 +114,7 @@ static void solve_positive(const struct squares *q, double *x)
 
 /* --- the fit --- */
 
-enum term { ALONE, LONGER, JOINED }; /* of prompts */
+enum term { ALONE, JOINED, LONGER }; /* of prompts; what tells nothing is dropped from the end */
 
 struct fit {
     const struct spot_serve_sample *s;
@@ -346,7 +346,7 @@ static void fit_prompts(struct fit *f)
 
     for (size_t k = 0; k < f->n_spell; k++) {
         const struct spell *s = &f->spell[k];
-        const double x[TERMS] = { s->alone, s->longer, s->joined };
+        const double x[TERMS] = { s->alone, s->joined, s->longer };
 
         add_square(&q, x, s->took_s - s->other_s);
     }
@@ -479,9 +479,11 @@ static double take_means(struct fit *f)
     double output = 0;
 
     for (size_t i = 0; i < f->n; i++) {
-        f->prompt += (double)f->s[i].prompt_token / (double)f->n;
-        output += (double)f->s[i].output_token / (double)f->n;
+        f->prompt += (double)f->s[i].prompt_token;
+        output += (double)f->s[i].output_token;
     }
+    f->prompt /= (double)f->n; /* exact where all are alike, so that no slope is seen */
+    output /= (double)f->n;
     f->context = f->prompt + output / 2;
     return output;
 }

@@ -109,7 +109,8 @@ jq -c 'select(.event == "request")' log >requests
 awk 'NR == FNR { mark[NR] = $1; next }
     { while (FNR > mark[k + 1] && k < length(mark)) k++; if (k) print > (k % 2 ? "loop" : "open") }' windows requests
 spot-run profile --serve loop --replicas "$workers" --max-batch "$batch" --one-machine --no-provenance -o job.json
-jq '.cost = { usd_per_h: 1 }' job.json >priced.json
+# short answers were in the loops alone
+jq '.cost = { usd_per_h: 1 } | .serve.output_tokens = 64' job.json >priced.json
 jq -s -c 'sort_by(.time_s) | .[]' open >log.open
 spot-replay import -q --from spot-serve log.open -o load.csv
 # replicas there were, on the clock of the load: its first request is 0

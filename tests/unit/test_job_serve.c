@@ -94,12 +94,11 @@ END_TEST
 /* What is optional comes back, and a document without it is as before. */
 START_TEST(company_and_sharing_are_read_as_they_were_written)
 {
-    static const char
-        *const text[] = {
-            BASE(WHOLE),
-            BASE(CELLS(CELL("1", "1") ",{\"M\":1,\"B\":2,\"prefill_s\":1,\"decode_s\":1,\"join\":0."
-                                      "7}") ",\"spread\":[0.5,1.5],\"sharing\":[1,1.25,1.75]"),
-        };
+    static const char *const text[] = {
+        BASE(WHOLE),
+        BASE(CELLS(CELL("1", "1") ",{\"M\":1,\"B\":2,\"prefill_s\":1,\"decode_s\":1,\"join\":0."
+                                  "7}") ",\"spread\":[0.5,1.5],\"sharing\":[1,1.25,1.75]"),
+    };
     const struct spot_serve_shape one = { 1, 1, 1, 1, 1 }, two = { 1, 1, 2, 1, 1 };
 
     for (int given = 0; given < 2; given++) {

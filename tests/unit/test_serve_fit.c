@@ -170,6 +170,30 @@ START_TEST(company_and_sharing_are_found_again)
 }
 END_TEST
 
+/* Where all are alike no slope is seen, and what tells company from being alone is kept. */
+START_TEST(company_is_found_where_all_requests_are_alike)
+{
+    struct spot_job_serve want = truth(false), got;
+    struct spot_load load = draw_load(1.4);
+    struct spot_serve_sample *sample = spot_xcalloc(N, sizeof(*sample));
+    double *e2e = spot_xcalloc(N, sizeof(*e2e));
+    struct spot_err err;
+
+    for (int k = 0; k < 3; k++)
+        truth_cell[k].join = 0.5;
+    for (int i = 0; i < N; i++) {
+        load.prompt_token[i] = 100;
+        load.output_token[i] = 60;
+    }
+    play(&want, &load, sample, e2e);
+    ck_assert_msg(!fit(&got, sample, N, REPLICAS, BATCH, &err), "%s", err.msg);
+    ck_assert(!spot_serve_knows_lengths(&got));
+    check_near("a prompt that joins", got.cell[1].join, 0.5, 0.12);
+    spot_job_serve_release(&got);
+    spot_load_release(&load), free(sample), free(e2e);
+}
+END_TEST
+
 /* A log tells what prompts take one by one; cut into parts, a batch is no quicker than that. */
 START_TEST(parts_of_a_batch_add_up)
 {
@@ -242,6 +266,7 @@ int main(void)
 
     tcase_add_test(tcase, a_profile_is_found_again);
     tcase_add_loop_test(tcase, company_and_sharing_are_found_again, 0, 3);
+    tcase_add_test(tcase, company_is_found_where_all_requests_are_alike);
     tcase_add_test(tcase, parts_of_a_batch_add_up);
     tcase_add_test(tcase, what_was_found_plays_another_load);
     tcase_add_test(tcase, one_length_gives_no_slopes_and_few_requests_none_at_all);
