@@ -730,6 +730,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l name -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l serve -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l max-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l replicas -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l one-machine
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l data -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tokenizer -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l arch -x -a 'gpt2 llama'

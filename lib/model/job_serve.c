@@ -36,6 +36,7 @@ const struct spot_field spot_serve_cell_field[] = {
     { "prefill_square_s", SPOT_F_REAL, CELL(prefill_square_s), "s", 0, 1e6, false },
     { "prefill_least_s", SPOT_F_REAL, CELL(prefill_least_s), "s", 0, 1e6, false },
     { "prefill_least_token_s", SPOT_F_REAL, CELL(prefill_least_token_s), "s", 0, 1e6, false },
+    { "join", SPOT_F_REAL, CELL(join), "1", 0, 1e3, false },
     { 0 },
 };
 
@@ -154,31 +155,47 @@ static int check_lengths(const struct spot_job_serve *s, const struct spot_json_
     return 0;
 }
 
-static int read_spread(struct spot_job_serve *s, const struct spot_json_doc *json,
-                       const struct spot_json_value *serve, struct spot_err *err)
+/* Numbers above 0, ascending; none if the key is not there. */
+static int read_ascending(const struct spot_json_doc *json, const struct spot_json_value *serve,
+                          const char *key, size_t most, double **x, size_t *n, struct spot_err *err)
 {
     const struct spot_json_value *list;
 
-    if (spot_json_array(json, serve, "/serve", "spread", false, SPOT_SERVE_SPREAD_MAX, &list, err))
+    if (spot_json_array(json, serve, "/serve", key, false, most, &list, err))
         return -1;
     if (!list)
         return 0;
-    s->n_spread = spot_json_array_size(list);
-    s->spread = spot_xcalloc(s->n_spread, sizeof(*s->spread));
-    for (size_t i = 0; i < s->n_spread; i++) {
+    *n = spot_json_array_size(list);
+    *x = spot_xcalloc(*n, sizeof(**x));
+    for (size_t i = 0; i < *n; i++) {
         const struct spot_json_value *v = spot_json_entry(list, i);
         char at[64];
 
-        snprintf(at, sizeof(at), "/serve/spread/%zu", i);
-        s->spread[i] = spot_json_is_number(v) ? spot_json_number(v) : -1;
-        if (!(s->spread[i] > 0) || s->spread[i] > 1e6)
+        snprintf(at, sizeof(at), "/serve/%s/%zu", key, i);
+        (*x)[i] = spot_json_is_number(v) ? spot_json_number(v) : -1;
+        if (!((*x)[i] > 0) || (*x)[i] > 1e6)
             return spot_json_fail(json, at, err, "expected a number above 0, up to 1e6");
-        if (i && s->spread[i] < s->spread[i - 1])
-            return spot_json_fail(json, at, err, "is below the quantile before it");
+        if (i && (*x)[i] < (*x)[i - 1])
+            return spot_json_fail(json, at, err, "is below the one before it");
     }
-    return s->n_spread == 1 ? spot_json_fail(json, "/serve/spread", err,
-                                             "has one quantile, expected 2 or more, or none")
-                            : 0;
+    return 0;
+}
+
+static int read_lists(struct spot_job_serve *s, const struct spot_json_doc *json,
+                      const struct spot_json_value *serve, struct spot_err *err)
+{
+    if (read_ascending(json, serve, "spread", SPOT_SERVE_SPREAD_MAX, &s->spread, &s->n_spread,
+                       err) ||
+        read_ascending(json, serve, "sharing", SPOT_SERVE_SHARING_MAX, &s->sharing, &s->n_sharing,
+                       err))
+        return -1;
+    if (s->n_spread == 1)
+        return spot_json_fail(json, "/serve/spread", err,
+                              "has one quantile, expected 2 or more, or none");
+    if (s->n_sharing && (s->sharing[0] < 1 || s->sharing[0] > 1))
+        return spot_json_fail(json, "/serve/sharing/0", err,
+                              "is of one replica at work, expected 1");
+    return 0;
 }
 
 double spot_serve_spread_at(const struct spot_job_serve *s, double quantile)
@@ -241,7 +258,7 @@ int spot_job_serve_read(struct spot_job_serve *s, const struct spot_json_doc *js
                               (long long)s->max_batch);
     if (!s->n_cell)
         return spot_json_fail(json, "/serve/cells", err, "has no times at all");
-    return read_spread(s, json, serve, err) || check_cells(s, json, err) ||
+    return read_lists(s, json, serve, err) || check_cells(s, json, err) ||
                    check_lengths(s, json, err)
                ? -1
                : 0;
@@ -257,6 +274,8 @@ void spot_job_serve_write(struct spot_jw *jw, const struct spot_job_serve *s)
     spot_jw_rows(jw, "embed", spot_serve_embed_field, s->embed, s->n_embed, sizeof(*s->embed));
     if (s->n_spread)
         spot_jw_reals(jw, "spread", s->spread, s->n_spread);
+    if (s->n_sharing)
+        spot_jw_reals(jw, "sharing", s->sharing, s->n_sharing);
     spot_jw_end(jw);
 }
 
@@ -265,6 +284,7 @@ void spot_job_serve_release(struct spot_job_serve *s)
     free(s->cell);
     free(s->embed);
     free(s->spread);
+    free(s->sharing);
     *s = (struct spot_job_serve){ 0 };
 }
 
@@ -301,5 +321,6 @@ int spot_serve_time_of(const struct spot_job_serve *s, const struct spot_serve_s
     time->prefill_s = s->factor * prefill_s;
     time->decode_s = s->factor * decode_s;
     time->request_s = s->factor * (prefill_s + output * decode_s + 2 * embed_s);
+    time->join = next->join > 0 ? next->join : 1;
     return 0;
 }

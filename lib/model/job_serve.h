@@ -22,6 +22,7 @@ enum {
     SPOT_SERVE_BATCH_MAX = 1024,
     SPOT_SERVE_CELL_MAX = 1024,
     SPOT_SERVE_SPREAD_MAX = 256,
+    SPOT_SERVE_SHARING_MAX = 64,
     SPOT_SERVE_LAYERS_MAX = 1022
 };
 
@@ -36,6 +37,9 @@ struct spot_serve_cell {
     /* Prompts whose time is no straight line: what the square of their length adds, a token^2, and
      * the least that prompts of prompt_token take, and one token more adds to that. 0: none. */
     double prefill_square_s, prefill_least_s, prefill_least_token_s;
+    /* What a prompt adds to a pass that has a token of each of B others, over what it takes in a
+     * pass alone, its first token with it. 0: as much. */
+    double join;
 };
 
 /* Embedding and sampling of a batch; twice per request. */
@@ -59,6 +63,8 @@ struct spot_job_serve {
     bool parts_add_up;                  /* prefill_s is not divided by m, see spot_serve_time */
     double *spread; /* [n_spread] quantiles 0..1 of what an answer takes over its mean, ascending */
     size_t n_spread;              /* 0: always the mean */
+    double *sharing;              /* [n_sharing] times of each replica with k + 1 of them at work */
+    size_t n_sharing;             /* ascending, the first 1; 0: each has a machine of its own */
     struct spot_serve_cell *cell; /* [n_cell] */
     size_t n_cell;
     struct spot_serve_embed *embed; /* [n_embed] */
@@ -73,8 +79,8 @@ extern const struct spot_job_serve spot_job_serve_absent;
 /* Read the optional key "serve" of the root. Returns 0, or -1 with *err (SPOT_EDATA): a batch that
  * is no power of two, a cell or an embedding twice, one that a batch up to max_batch needs and that
  * is not there; lengths that only some cells know, or that make a time negative, a square or a
- * least time without them; a spread that falls; a prompt and answer of the profile beyond the
- * context. */
+ * least time without them; a spread or a sharing that falls, a sharing that does not begin with 1;
+ * a prompt and answer of the profile beyond the context. */
 int spot_job_serve_read(struct spot_job_serve *serve, const struct spot_json_doc *json,
                         struct spot_err *err);
 void spot_job_serve_write(struct spot_jw *jw, const struct spot_job_serve *serve);
@@ -90,6 +96,7 @@ struct spot_serve_time {
     double prefill_s; /* of the batch's prompts */
     double decode_s;  /* of a token of every request */
     double request_s; /* of a batch, prompts and output_token tokens */
+    double join;      /* of a prompt that joins the batch; 1: as alone */
 };
 
 /* Does the profile know prompts and answers of other lengths? */

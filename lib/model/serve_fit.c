@@ -8,119 +8,41 @@
 #include "common/num.h"
 #include "common/xalloc.h"
 
-enum { TERMS = 3, TURNS = 8 };
+enum { TERMS = 3, TURNS = 12, SHARING_MAX = SPOT_SERVE_SHARING_MAX };
 
-/* --- who was answered beside whom --- */
+/* --- what passed on the replicas --- */
 
-/* Starts and ends of a replica's, ascending, with sums of those before. */
-struct crowd {
-    size_t n;
-    double *begin, *end, *begin_sum, *end_sum; /* sums: [n + 1] */
-};
+enum stage { ENDS, TELLS, BEGINS, STAGES }; /* at one time in this order: who ends makes room */
 
 struct moment {
     double at_s;
     size_t sample;
-    bool begins;
+    enum stage stage;
 };
 
-static int by_time(const void *a, const void *b)
-{
-    const struct moment *x = a, *y = b;
+/* Up to a moment, on one replica. Seconds are those that it would have taken alone on its machine;
+ * "by the law" is as it was fitted so far. */
+struct passed {
+    double token_s, token_pass, token_mate; /* tokens alone under way: time, passes by the law, and
+                                               who shared these, summed */
+    double spell_s, spell_law_s;            /* prompts under way: time, and that by the law */
+    double spell_pass;                      /* passes of those with tokens meanwhile */
+};
 
-    if (x->at_s < y->at_s || x->at_s > y->at_s)
-        return x->at_s < y->at_s ? -1 : 1;
-    if (x->begins != y->begins) /* who ends makes room */
-        return x->begins ? 1 : -1;
-    return x->sample < y->sample ? -1 : x->sample > y->sample;
-}
+/* Prompts under way on a replica, one after another or together, until none is. */
+struct spell {
+    double took_s, other_s; /* other_s: of it passes of those with tokens, by the law */
+    double alone, joined; /* prompts that came to an idle replica, 0 or 1, and that met somebody */
+    double longer;        /* tokens beyond the mean, of all of them */
+    double law_over_took;
+};
 
-static double begin_of(const struct spot_serve_sample *s)
-{
-    return s->came_s + s->queue_s;
-}
-
-static double end_of(const struct spot_serve_sample *s)
-{
-    return s->came_s + s->e2e_s;
-}
-
-/* A log does not say who answered. Each goes to the least filled, as the server does it: which of
- * equals does not matter. */
-static void seat(const struct spot_serve_sample *s, size_t n, size_t replicas, size_t *replica)
-{
-    struct moment *m = spot_xcalloc(2 * n, sizeof(*m));
-    size_t *fill = spot_xcalloc(replicas, sizeof(*fill));
-
-    for (size_t i = 0; i < n; i++) {
-        m[2 * i] = (struct moment){ begin_of(&s[i]), i, true };
-        m[2 * i + 1] = (struct moment){ end_of(&s[i]), i, false };
-    }
-    qsort(m, 2 * n, sizeof(*m), by_time);
-    for (size_t k = 0; k < 2 * n; k++) {
-        size_t best = 0;
-
-        for (size_t r = 1; r < replicas && m[k].begins; r++)
-            best = fill[r] < fill[best] ? r : best;
-        if (m[k].begins)
-            fill[replica[m[k].sample] = best]++;
-        else
-            fill[replica[m[k].sample]]--;
-    }
-    free(m), free(fill);
-}
-
-static void crowd_init(struct crowd *c, const struct spot_serve_sample *s, size_t n,
-                       const size_t *replica, size_t which)
-{
-    *c = (struct crowd){ .begin = spot_xcalloc(4 * n + 2, sizeof(double)) };
-    c->end = c->begin + n;
-    c->begin_sum = c->end + n;
-    c->end_sum = c->begin_sum + n + 1;
-    for (size_t i = 0; i < n; i++)
-        if (replica[i] == which) {
-            c->begin[c->n] = begin_of(&s[i]);
-            c->end[c->n++] = end_of(&s[i]);
-        }
-    if (c->n) {
-        qsort(c->begin, c->n, sizeof(double), spot_num_compare);
-        qsort(c->end, c->n, sizeof(double), spot_num_compare);
-    }
-    for (size_t i = 0; i < c->n; i++) {
-        c->begin_sum[i + 1] = c->begin_sum[i] + c->begin[i];
-        c->end_sum[i + 1] = c->end_sum[i] + c->end[i];
-    }
-}
-
-static size_t count_below(const double *x, size_t n, double t)
-{
-    size_t lo = 0, hi = n;
-
-    while (lo < hi) {
-        const size_t mid = (lo + hi) / 2;
-
-        if (x[mid] < t)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-/* Request-seconds up to t. */
-static double area(const struct crowd *c, double t)
-{
-    const size_t b = count_below(c->begin, c->n, t), e = count_below(c->end, c->n, t);
-
-    return (double)b * t - c->begin_sum[b] - ((double)e * t - c->end_sum[e]);
-}
-
-static double mates(const struct crowd *c, double from_s, double to_s, double most)
-{
-    const double n = to_s > from_s ? (area(c, to_s) - area(c, from_s)) / (to_s - from_s) : 1;
-
-    return fmin(fmax(n, 1), most);
-}
+struct replica {
+    size_t n_token, n_prompt; /* requests under way: with their first token, without */
+    struct passed passed;
+    struct spell *spell; /* the last */
+    double told_s;       /* when a pass gave a first token, the last */
+};
 
 /* --- least squares --- */
 
@@ -172,57 +94,51 @@ static bool solve(const struct squares *q, const bool *used, double *x)
 /* Drop the last term that is negative, or that tells nothing, until none is. */
 static void solve_positive(const struct squares *q, double *x)
 {
-    bool used[TERMS] = { true, true, true };
+    bool used[TERMS];
 
+    for (int i = 0; i < TERMS; i++)
+        used[i] = q->a[i][i] > 0;
     for (int left = TERMS; left; left--) {
+        const bool is_solved = solve(q, used, x);
         int bad = -1;
 
-        if (solve(q, used, x)) {
-            for (int i = 1; i < TERMS; i++)
-                if (used[i] && x[i] < 0)
-                    bad = i;
-            if (bad < 0)
-                return;
-        } else {
-            for (int i = 1; i < TERMS; i++)
-                if (used[i])
-                    bad = i;
-        }
+        for (int i = 0; i < TERMS; i++)
+            if (used[i] && (!is_solved || x[i] < 0))
+                bad = i;
         if (bad < 0)
             return;
         used[bad] = false;
     }
+    memset(x, 0, TERMS * sizeof(*x));
 }
 
 /* --- the fit --- */
 
+enum term { ALONE, JOINED, LONGER }; /* of prompts; what tells nothing is dropped from the end */
+
 struct fit {
     const struct spot_serve_sample *s;
-    size_t n;
+    size_t n, n_replica;
     double most;            /* requests of a replica at once */
     double prompt, context; /* means */
-    double token[TERMS], first[TERMS];
-    double *n_token, *n_first; /* [n] who shared */
-    double *n_join;            /* [n] whose prompts came between the tokens of it */
+    double token[TERMS];    /* a, b, c */
+    double first[TERMS];    /* by enum term: a pass of the prompt and its first token */
+    double sharing[SHARING_MAX];
+    bool shares_machine;
+    struct moment *moment; /* [STAGES * n], by time */
+    size_t *seat;          /* [n] who answered */
+    struct replica *replica;
+    struct passed *passed; /* [STAGES * n] at the moments of each */
+    size_t n_sharing;      /* that can be at work at once, and are told apart */
+    double *busy_s;        /* [n * n_sharing] seconds of an answer while so many were at work */
+    double *at_work_s;     /* [n_sharing] the same, from the start */
+    struct spell *spell;   /* [n_spell], in order of their first prompts */
+    size_t n_spell;
 };
 
-static double token_s(const struct fit *f, double n, double context)
+static double begin_of(const struct spot_serve_sample *s)
 {
-    return f->token[0] + f->token[1] * (n - 1) + f->token[2] * n * (context - f->context);
-}
-
-/* Passes of others, when the request came and with its prompt. */
-static double others_s(const struct fit *f, size_t i)
-{
-    const double n = f->n_first[i] - 1;
-
-    return n > 0 ? 1.5 * fmin(n, 1) * token_s(f, fmax(n, 1), f->context) : 0;
-}
-
-/* A prompt of the mean length, and its first token: what it keeps the others waiting. */
-static double join_s(const struct fit *f)
-{
-    return f->first[0] + token_s(f, 1, f->prompt);
+    return s->came_s + s->queue_s;
 }
 
 static double context_of(const struct spot_serve_sample *s)
@@ -230,50 +146,269 @@ static double context_of(const struct spot_serve_sample *s)
     return (double)s->prompt_token + (double)s->output_token / 2;
 }
 
+static double token_s(const struct fit *f, double n, double context)
+{
+    return f->token[0] + f->token[1] * (n - 1) + f->token[2] * n * (context - f->context);
+}
+
+/* A token of each of n at the mean context; while nothing is fitted yet, any. */
+static double pass_s(const struct fit *f, size_t n)
+{
+    const double s = token_s(f, fmin((double)n, f->most), f->context);
+
+    return s > 0 ? s : 1;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct moment *x = a, *y = b;
+
+    if (x->at_s < y->at_s || x->at_s > y->at_s)
+        return x->at_s < y->at_s ? -1 : 1;
+    if (x->stage != y->stage)
+        return x->stage < y->stage ? -1 : 1;
+    return x->sample < y->sample ? -1 : x->sample > y->sample;
+}
+
+/* A log does not say who answered. Each goes to the least filled, as the server does it: which of
+ * equals does not matter. */
+static void seat_all(struct fit *f)
+{
+    size_t *fill = spot_xcalloc(f->n_replica, sizeof(*fill));
+
+    for (size_t i = 0; i < f->n; i++) {
+        const struct spot_serve_sample *s = &f->s[i];
+
+        f->moment[STAGES * i] = (struct moment){ begin_of(s), i, BEGINS };
+        f->moment[STAGES * i + 1] = (struct moment){ s->came_s + s->ttft_s, i, TELLS };
+        f->moment[STAGES * i + 2] = (struct moment){ s->came_s + s->e2e_s, i, ENDS };
+    }
+    qsort(f->moment, STAGES * f->n, sizeof(*f->moment), by_time);
+    for (size_t k = 0; k < STAGES * f->n; k++) {
+        const struct moment *m = &f->moment[k];
+        size_t best = 0;
+
+        for (size_t r = 1; r < f->n_replica && m->stage == BEGINS; r++)
+            best = fill[r] < fill[best] ? r : best;
+        if (m->stage == BEGINS)
+            fill[f->seat[m->sample] = best]++;
+        else if (m->stage == ENDS)
+            fill[f->seat[m->sample]]--;
+    }
+    free(fill);
+}
+
+/* --- one walk over the log --- */
+
+static void pass_time(const struct fit *f, struct replica *r, double s)
+{
+    struct passed *p = &r->passed;
+
+    if (r->n_prompt) {
+        p->spell_s += s;
+        p->spell_law_s += s * r->spell->law_over_took;
+        r->spell->took_s += s;
+    } else if (r->n_token) {
+        p->token_s += s;
+        p->token_pass += s / pass_s(f, r->n_token);
+        p->token_mate += s / pass_s(f, r->n_token) * (double)r->n_token;
+    }
+}
+
+/* The pass under way, half of which is left in the mean, goes before it. */
+static void begin_prompt(struct fit *f, struct replica *r, const struct spot_serve_sample *s)
+{
+    const bool is_alone = !r->n_prompt && !r->n_token;
+
+    if (!r->n_prompt++) {
+        r->spell = &f->spell[f->n_spell++];
+        r->spell->took_s = 0;
+        r->spell->alone = r->spell->joined = r->spell->longer = 0;
+        r->spell->other_s = r->n_token ? pass_s(f, r->n_token) / 2 : 0;
+        r->passed.spell_pass += r->n_token ? 0.5 : 0;
+    }
+    r->spell->alone += is_alone;
+    r->spell->joined += !is_alone;
+    r->spell->longer += (double)s->prompt_token - f->prompt;
+}
+
+/* Several prompts may end in one pass, whose tokens are told a moment apart. */
+static void tell_first(const struct fit *f, struct replica *r, double at_s)
+{
+    if (at_s > r->told_s + pass_s(f, 1) / 2) {
+        r->spell->other_s += r->n_token ? pass_s(f, r->n_token) : 0;
+        r->passed.spell_pass++;
+        r->told_s = at_s;
+    }
+    r->n_prompt--;
+    r->n_token++;
+}
+
+static size_t count_busy(const struct fit *f)
+{
+    size_t n = 0;
+
+    for (size_t r = 0; r < f->n_replica; r++)
+        n += f->replica[r].n_prompt + f->replica[r].n_token > 0;
+    return n;
+}
+
+static void pass_to(struct fit *f, double s)
+{
+    const size_t busy = count_busy(f), at = (busy < f->n_sharing ? busy : f->n_sharing) - 1;
+
+    if (!busy)
+        return;
+    f->at_work_s[at] += s;
+    for (size_t r = 0; r < f->n_replica; r++)
+        pass_time(f, &f->replica[r], s / f->sharing[at]);
+}
+
+static void note(struct fit *f, const struct moment *m)
+{
+    double *busy_s = f->busy_s + m->sample * f->n_sharing;
+
+    f->passed[STAGES * m->sample + (size_t)m->stage] = f->replica[f->seat[m->sample]].passed;
+    for (size_t k = 0; k < f->n_sharing && m->stage != TELLS; k++)
+        busy_s[k] = m->stage == BEGINS ? f->at_work_s[k] : f->at_work_s[k] - busy_s[k];
+}
+
+static void walk(struct fit *f)
+{
+    double now_s = f->moment[0].at_s;
+
+    f->n_spell = 0;
+    memset(f->replica, 0, f->n_replica * sizeof(*f->replica));
+    memset(f->at_work_s, 0, f->n_sharing * sizeof(*f->at_work_s));
+    for (size_t r = 0; r < f->n_replica; r++)
+        f->replica[r].told_s = -INFINITY;
+    for (size_t k = 0; k < STAGES * f->n; k++) {
+        const struct moment *m = &f->moment[k];
+        struct replica *r = &f->replica[f->seat[m->sample]];
+
+        pass_to(f, m->at_s - now_s);
+        now_s = m->at_s;
+        if (m->stage == BEGINS)
+            begin_prompt(f, r, &f->s[m->sample]);
+        else if (m->stage == TELLS)
+            tell_first(f, r, now_s);
+        else
+            r->n_token--;
+        note(f, m);
+    }
+}
+
+/* Between two stages of an answer. */
+static struct passed between(const struct fit *f, size_t i, enum stage from, enum stage to)
+{
+    const struct passed *a = &f->passed[STAGES * i + (size_t)from];
+    const struct passed *b = &f->passed[STAGES * i + (size_t)to];
+
+    return (struct passed){ b->token_s - a->token_s,         b->token_pass - a->token_pass,
+                            b->token_mate - a->token_mate,   b->spell_s - a->spell_s,
+                            b->spell_law_s - a->spell_law_s, b->spell_pass - a->spell_pass };
+}
+
+/* --- what is fitted to it --- */
+
+/* Passes of an answer that had no prompt with them, and who shared these in the mean. */
+static double plain_passes(const struct fit *f, size_t i, double *mates)
+{
+    const struct passed p = between(f, i, TELLS, ENDS);
+
+    *mates = p.token_pass > 0 ? fmin(fmax(p.token_mate / p.token_pass, 1), f->most) : 1;
+    return (double)(f->s[i].output_token - 1) - p.spell_pass;
+}
+
 static void fit_tokens(struct fit *f)
 {
     struct squares q = { 0 };
 
     for (size_t i = 0; i < f->n; i++) {
-        const struct spot_serve_sample *s = &f->s[i];
-        const double n = f->n_token[i];
-        const double x[TERMS] = { 1, n - 1, n * (context_of(s) - f->context) };
+        double mates;
+        const double n = plain_passes(f, i, &mates);
+        const double x[TERMS] = { 1, mates - 1, mates * (context_of(&f->s[i]) - f->context) };
 
-        add_square(&q, x,
-                   (s->e2e_s - s->ttft_s - f->n_join[i] * join_s(f)) /
-                       (double)(s->output_token - 1));
+        if (n >= 1)
+            add_square(&q, x, between(f, i, TELLS, ENDS).token_s / n);
     }
     solve_positive(&q, f->token);
+}
+
+static double prompts_s(const struct fit *f, const struct spell *s)
+{
+    return f->first[ALONE] * s->alone + f->first[JOINED] * s->joined + f->first[LONGER] * s->longer;
 }
 
 static void fit_prompts(struct fit *f)
 {
     struct squares q = { 0 };
 
-    for (size_t i = 0; i < f->n; i++) {
-        const struct spot_serve_sample *s = &f->s[i];
-        const double x[TERMS] = { 1, (double)s->prompt_token - f->prompt, 0 };
+    for (size_t k = 0; k < f->n_spell; k++) {
+        const struct spell *s = &f->spell[k];
+        const double x[TERMS] = { s->alone, s->joined, s->longer };
 
-        add_square(&q, x,
-                   s->ttft_s - s->queue_s - token_s(f, 1, (double)s->prompt_token) -
-                       others_s(f, i));
+        add_square(&q, x, s->took_s - s->other_s);
     }
     solve_positive(&q, f->first);
+    if (f->first[ALONE] <= 0) /* none came alone, or none in company */
+        f->first[ALONE] = f->first[JOINED];
+    if (f->first[JOINED] <= 0)
+        f->first[JOINED] = f->first[ALONE];
+    for (size_t k = 0; k < f->n_spell; k++) {
+        struct spell *s = &f->spell[k];
+
+        s->law_over_took = s->took_s > 0 ? fmax(s->other_s + prompts_s(f, s), 0) / s->took_s : 1;
+    }
 }
 
-static void fit_spread(const struct fit *f, struct spot_job_serve *serve)
+/* What an answer took, and what it takes by the law. */
+static double took_s(const struct fit *f, size_t i, double *law_s)
+{
+    const struct passed p = between(f, i, BEGINS, ENDS);
+    double mates;
+    const double n = plain_passes(f, i, &mates);
+
+    *law_s = fmax(fmax(n, 0) * token_s(f, mates, context_of(&f->s[i])) + p.spell_law_s, 1e-9);
+    return p.token_s + p.spell_s;
+}
+
+/* By how much answers took longer the more of their time so many were at work. */
+static void fit_sharing(struct fit *f)
+{
+    double took[SHARING_MAX] = { 0 }, law[SHARING_MAX] = { 0 }, least = 0;
+
+    for (size_t i = 0; i < f->n; i++) {
+        const double *busy_s = f->busy_s + i * f->n_sharing;
+        double law_s, all_s = 0;
+        const double s = took_s(f, i, &law_s);
+
+        for (size_t k = 0; k < f->n_sharing; k++)
+            all_s += busy_s[k];
+        for (size_t k = 0; k < f->n_sharing && all_s > 0; k++) {
+            took[k] += s * busy_s[k] / all_s;
+            law[k] += law_s * busy_s[k] / all_s;
+        }
+    }
+    for (size_t k = 0; k < f->n_sharing; k++) {
+        if (law[k] > 0)
+            f->sharing[k] *= took[k] / law[k];
+        if (law[k] > 0 && least <= 0)
+            least = f->sharing[k];
+    }
+    for (size_t k = 0; k < f->n_sharing && least > 0; k++)
+        f->sharing[k] = fmax(law[k] > 0 ? f->sharing[k] / least : 1, k ? f->sharing[k - 1] : 1);
+}
+
+static void fill_spread(const struct fit *f, struct spot_job_serve *serve)
 {
     double *ratio = spot_xcalloc(f->n, sizeof(*ratio)), mean = 0;
 
     for (size_t i = 0; i < f->n; i++) {
-        const struct spot_serve_sample *s = &f->s[i];
-        const double first_s = f->first[0] + f->first[1] * ((double)s->prompt_token - f->prompt) +
-                               token_s(f, 1, (double)s->prompt_token) + others_s(f, i);
-        const double rest_s =
-            (double)(s->output_token - 1) * token_s(f, f->n_token[i], context_of(s)) +
-            f->n_join[i] * join_s(f);
+        double law_s;
 
-        ratio[i] = (s->e2e_s - s->queue_s) / fmax(first_s + rest_s, 1e-9);
+        ratio[i] = took_s(f, i, &law_s);
+        ratio[i] /= law_s;
         mean += ratio[i] / (double)f->n;
     }
     qsort(ratio, f->n, sizeof(*ratio), spot_num_compare);
@@ -297,6 +432,8 @@ static void fit_spread(const struct fit *f, struct spot_job_serve *serve)
 static void fill_cells(const struct fit *f, struct spot_job_serve *s)
 {
     const double least = 1 - 1e-3, context = (double)s->prompt_token + (double)s->output_token / 2;
+    const double alone_s = f->first[ALONE] - token_s(f, 1, f->prompt);
+    const double slope = f->first[LONGER];
 
     s->cell = spot_xcalloc(16, sizeof(*s->cell));
     for (int64_t B = 1; B <= s->max_batch; B *= 2) {
@@ -305,88 +442,108 @@ static void fill_cells(const struct fit *f, struct spot_job_serve *s)
         *c = (struct spot_serve_cell){ .M = 1, .B = B };
         c->decode_s = fmax(token_s(f, (double)B, context), 1e-9);
         c->prefill_s =
-            (double)B *
-            fmax(f->first[0] + f->first[1] * ((double)s->prompt_token - f->prompt), 1e-9);
+            (double)B * fmax(alone_s + slope * ((double)s->prompt_token - f->prompt), 1e-9);
         c->prefill_token_s =
-            fmin((double)B * f->first[1], least * c->prefill_s / (double)s->prompt_token);
-        if (f->first[1] > 0)
+            fmin((double)B * slope, least * c->prefill_s / (double)s->prompt_token);
+        if (slope > 0)
             c->decode_token_s = fmin((double)B * f->token[2], least * c->decode_s / context);
+        if (f->first[ALONE] > 0)
+            c->join = f->first[JOINED] / f->first[ALONE];
     }
 }
 
-/* Who can be measured: with time between tokens. */
+static void fill_sharing(const struct fit *f, struct spot_job_serve *s)
+{
+    if (!f->shares_machine)
+        return;
+    s->n_sharing = f->n_sharing;
+    s->sharing = spot_xcalloc(s->n_sharing, sizeof(*s->sharing));
+    memcpy(s->sharing, f->sharing, s->n_sharing * sizeof(*s->sharing));
+}
+
+/* Who can be measured: with time to the first token and from there on. */
 static size_t keep(const struct spot_serve_sample *s, size_t n, struct spot_serve_sample *kept)
 {
     size_t m = 0;
 
     for (size_t i = 0; i < n; i++)
-        if (s[i].output_token > 1 && s[i].queue_s >= 0 && s[i].ttft_s >= s[i].queue_s &&
+        if (s[i].output_token > 1 && s[i].queue_s >= 0 && s[i].ttft_s > s[i].queue_s &&
             s[i].e2e_s > s[i].ttft_s)
             kept[m++] = s[i];
     return m;
 }
 
-/* Means of lengths, and for each request who shared its passes and whose prompts came between. */
-static double measure(struct fit *f, size_t replicas)
+/* Means of lengths; returns that of answers. */
+static double take_means(struct fit *f)
 {
-    size_t *replica = spot_xcalloc(f->n, sizeof(*replica));
     double output = 0;
 
-    seat(f->s, f->n, replicas, replica);
-    for (size_t r = 0; r < replicas; r++) {
-        struct crowd c;
-
-        crowd_init(&c, f->s, f->n, replica, r);
-        for (size_t i = 0; i < f->n; i++) {
-            const struct spot_serve_sample *s = &f->s[i];
-            const double first_s = s->came_s + s->ttft_s;
-
-            if (replica[i] != r)
-                continue;
-            f->prompt += (double)s->prompt_token / (double)f->n;
-            output += (double)s->output_token / (double)f->n;
-            f->n_first[i] = mates(&c, begin_of(s), first_s, f->most);
-            f->n_token[i] = mates(&c, first_s, end_of(s), f->most);
-            if (f->most > 1)
-                f->n_join[i] = (double)(count_below(c.begin, c.n, end_of(s)) -
-                                        count_below(c.begin, c.n, nextafter(first_s, INFINITY)));
-        }
-        free(c.begin);
+    for (size_t i = 0; i < f->n; i++) {
+        f->prompt += (double)f->s[i].prompt_token;
+        output += (double)f->s[i].output_token;
     }
-    free(replica);
+    f->prompt /= (double)f->n; /* exact where all are alike, so that no slope is seen */
+    output /= (double)f->n;
     f->context = f->prompt + output / 2;
     return output;
 }
 
-int spot_serve_fit(struct spot_job_serve *serve, const struct spot_serve_sample *sample, size_t n,
-                   int64_t replicas, int64_t max_batch, struct spot_err *err)
+static void take_memory(struct fit *f)
 {
-    struct spot_serve_sample *kept = spot_xcalloc(n, sizeof(*kept));
-    struct fit f = { .s = kept, .most = (double)max_batch };
+    f->n_sharing = f->n_replica < SHARING_MAX ? f->n_replica : SHARING_MAX;
+    f->moment = spot_xcalloc(STAGES * f->n, sizeof(*f->moment));
+    f->seat = spot_xcalloc(f->n, sizeof(*f->seat));
+    f->replica = spot_xcalloc(f->n_replica, sizeof(*f->replica));
+    f->passed = spot_xcalloc(STAGES * f->n, sizeof(*f->passed));
+    f->busy_s = spot_xcalloc(f->n * f->n_sharing, sizeof(double));
+    f->at_work_s = spot_xcalloc(f->n_sharing, sizeof(double));
+    f->spell = spot_xcalloc(f->n, sizeof(*f->spell));
+    for (size_t k = 0; k < f->n_sharing; k++)
+        f->sharing[k] = 1;
+}
+
+static void release(struct fit *f)
+{
+    free(f->moment), free(f->seat), free(f->replica), free(f->passed);
+    free(f->busy_s), free(f->at_work_s), free(f->spell);
+}
+
+int spot_serve_fit(struct spot_job_serve *serve, const struct spot_serve_logged *logged,
+                   struct spot_err *err)
+{
+    struct spot_serve_sample *kept = spot_xcalloc(logged->n, sizeof(*kept));
+    struct fit f = { .s = kept,
+                     .n_replica = (size_t)logged->replicas,
+                     .most = (double)logged->max_batch,
+                     .shares_machine = logged->shares_machine };
 
     *serve = spot_job_serve_absent;
-    f.n = keep(sample, n, kept);
+    f.n = keep(logged->sample, logged->n, kept);
     if (f.n < SPOT_SERVE_FIT_LEAST) {
         free(kept);
         return spot_err_set(err, SPOT_EDATA,
                             "%zu requests with two tokens or more, expected at least %d", f.n,
                             SPOT_SERVE_FIT_LEAST);
     }
-    f.n_token = spot_xcalloc(3 * f.n, sizeof(double));
-    f.n_first = f.n_token + f.n;
-    f.n_join = f.n_first + f.n;
-    serve->output_token = llround(measure(&f, (size_t)replicas));
+    take_memory(&f);
+    serve->output_token = llround(take_means(&f));
+    seat_all(&f);
     for (int turn = 0; turn < TURNS; turn++) { /* each is taken off what the other is fitted to */
+        walk(&f);
         fit_tokens(&f);
         fit_prompts(&f);
+        if (f.shares_machine)
+            fit_sharing(&f);
     }
     serve->is_given = true;
     serve->layers = serve->stage_layers = 1;
-    serve->max_batch = max_batch;
+    serve->max_batch = logged->max_batch;
     serve->parts_add_up = true; /* one replica as a whole: it computes a batch's parts in turn */
     serve->prompt_token = llround(f.prompt);
     fill_cells(&f, serve);
-    fit_spread(&f, serve);
-    free(f.n_token), free(kept);
+    fill_sharing(&f, serve);
+    fill_spread(&f, serve);
+    release(&f);
+    free(kept);
     return 0;
 }

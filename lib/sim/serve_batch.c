@@ -44,6 +44,7 @@ static struct spot_batch_time time_of(const struct spot_serve_batches *b,
         .first_s = t.prefill_s + t.decode_s,
         .each_s = t.decode_s,
         .last_s = t.request_s - t.prefill_s - t.decode_s * (double)output,
+        .join = t.join,
     };
 }
 
@@ -69,6 +70,7 @@ struct spot_batch_time spot_serve_batch_time(const struct spot_serve_batches *b,
         const struct spot_batch_time less = time_of(b, shape, B / 2, &length);
 
         t.each_s = less.each_s + share * (t.each_s - less.each_s);
+        t.join = less.join + share * (t.join - less.join);
     }
     if (b->serve->n_spread) {
         const double x = spot_serve_spread_at(b->serve, draw(b, request[0]));

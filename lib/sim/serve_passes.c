@@ -24,12 +24,41 @@ static struct spot_queue_replica *least_filled(struct spot_serve_queue *q)
     return best;
 }
 
+/* --- a pass --- */
+
 /* A token of each that has its prompt. */
 static double decode_s(const struct spot_queue_replica *r)
 {
     const size_t n = r->n_batch - r->n_join;
 
     return n ? r->law.time(r->law.user, r->batch, n).each_s : 0;
+}
+
+/* The prompt of the i-th of the batch, which those before it have company in. */
+static double prompt_s(const struct spot_queue_replica *r, size_t i)
+{
+    const struct spot_batch_time t = r->law.time(r->law.user, &r->batch[i], 1);
+
+    return (t.first_s + t.last_s) * (i ? r->law.time(r->law.user, r->batch, i).join : 1);
+}
+
+static size_t count_busy(const struct spot_serve_queue *q)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < q->n_live; i++) {
+        const struct spot_queue_replica *r = &q->replica[q->live[i]];
+
+        n += r->state == SPOT_REPLICA_RUNS && r->n_batch;
+    }
+    return n;
+}
+
+static double pace(const struct spot_serve_queue *q)
+{
+    const size_t n = q->rule.n_sharing ? count_busy(q) : 0;
+
+    return n ? q->rule.sharing[n < q->rule.n_sharing ? n - 1 : q->rule.n_sharing - 1] : 1;
 }
 
 static uint32_t left_of(const struct spot_serve_queue *q, size_t request)
@@ -52,11 +81,9 @@ void spot_serve_passes_begin(struct spot_serve_queue *q, struct spot_queue_repli
 {
     double pass_s = decode_s(r);
 
-    for (size_t i = r->n_batch - r->n_join; i < r->n_batch; i++) {
-        const struct spot_batch_time t = r->law.time(r->law.user, &r->batch[i], 1);
-
-        pass_s += t.first_s + t.last_s;
-    }
+    for (size_t i = r->n_batch - r->n_join; i < r->n_batch; i++)
+        pass_s += prompt_s(r, i);
+    pass_s *= pace(q);
     r->time = (struct spot_batch_time){ .each_s = pass_s };
     r->n_pass = r->n_join ? 1 : passes_to_end(q, r);
     r->begin_s = q->now_s;
@@ -89,6 +116,20 @@ static void end_soon(struct spot_serve_queue *q, struct spot_queue_replica *r)
     r->end_s = fmax(r->begin_s + n * r->time.each_s, q->now_s);
 }
 
+/* Another is at work, or one less: passes after those that run now take another time. */
+static void note_busy(struct spot_serve_queue *q)
+{
+    const size_t n = count_busy(q);
+
+    for (size_t i = 0; i < q->n_live && n != q->n_busy; i++) {
+        struct spot_queue_replica *r = &q->replica[q->live[i]];
+
+        if (r->state == SPOT_REPLICA_RUNS && r->n_batch)
+            end_soon(q, r);
+    }
+    q->n_busy = n;
+}
+
 void spot_serve_passes_dispatch(struct spot_serve_queue *q)
 {
     struct spot_queue_replica *r;
@@ -104,6 +145,8 @@ void spot_serve_passes_dispatch(struct spot_serve_queue *q)
         if (r->state == SPOT_REPLICA_RUNS && !r->n_batch && r->n_pool)
             let_in(q, r);
     }
+    if (q->rule.n_sharing)
+        note_busy(q);
 }
 
 /* `n` passes have given a token each. Who has all leaves, in order of the others. */

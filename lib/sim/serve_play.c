@@ -380,6 +380,8 @@ static void start(struct run *r, const struct spot_serve_play *play, enum spot_s
     struct spot_serve_queue_rule rule = play->rule;
 
     rule.asks_again = policy == SPOT_SERVE_REQUEUE;
+    rule.sharing = play->job->serve.sharing;
+    rule.n_sharing = play->job->serve.n_sharing;
     *r = (struct run){ .play = play,
                        .queue = spot_serve_queue_new(play->load, &rule),
                        .is_released = policy == SPOT_SERVE_SPOTSERVE_RELEASED };

@@ -26,6 +26,7 @@ extern "C" {
  * one, last_s behind the last. */
 struct spot_batch_time {
     double first_s, each_s, last_s;
+    double join; /* pass by pass: what a prompt that joins them takes over what it takes alone */
 };
 
 /* `request` [n] are indices of the load. Pass by pass a prompt is timed alone (n 1), and the others
@@ -55,6 +56,10 @@ struct spot_serve_queue_rule {
     size_t pool_max;      /* pools: requests of a replica, running ones among them; >= 1 */
     bool is_power_of_two; /* a batch is the largest power of two of what waits */
     bool asks_again;      /* what was lost waits behind all who are there, not before them */
+    /* Pass by pass: with k at work a pass takes sharing[k - 1] as long, with more the last of them.
+     * It keeps the pace that it began with. NULL: they do not share a machine. */
+    const double *sharing; /* [n_sharing] */
+    size_t n_sharing;
 };
 
 /* What became of a request. Pass by pass `token` grows while it is answered. */

@@ -47,6 +47,7 @@ struct spot_serve_queue {
     size_t n_back, back_cap;
     struct spot_again *again; /* [n_again] from first_again on: who asks again, in that order */
     size_t first_again, n_again, again_cap;
+    size_t n_busy;                /* replicas at work, where they share a machine */
     double pace_s, began_s;       /* the least time between batches, the last of them */
     double now_s, area_s, busy_s; /* area: of the number of requests in the system */
     size_t n_in, n_finished, n_repeated;

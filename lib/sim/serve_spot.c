@@ -273,7 +273,9 @@ static void start(struct spot_serve_run *r)
     const struct spot_serve_play *p = r->play;
     struct spot_serve_queue_rule rule = { .batching = p->rule.batching == SPOT_BATCH_PASSES
                                                           ? SPOT_BATCH_PASSES
-                                                          : SPOT_BATCH_SHARED };
+                                                          : SPOT_BATCH_SHARED,
+                                          .sharing = p->job->serve.sharing,
+                                          .n_sharing = p->job->serve.n_sharing };
 
     r->queue = spot_serve_queue_new(p->load, &rule);
     r->batches = spot_serve_play_batches(p, r->queue);

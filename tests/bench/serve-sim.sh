@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: MIT
 # serve-sim.sh [TURNS] [REQUESTS of a turn] [WORKERS] [PERCENT] [BATCH] [KILLS] - a live server's log against its simulation.
 #
-# A small model is served by WORKERS processes, BATCH requests at a time each, pass by pass. In each turn a closed loop with all of
-# them busy is the profile: spot-run profile --serve fits its log, spread and all. Then requests come by Poisson at PERCENT of what
-# the first loop took, KILLS times a turn a worker is killed and another joins. Arrivals and the workers there were, from the log,
+# A small model is served by WORKERS processes, BATCH requests at a time each, pass by pass. In each turn closed loops are the
+# profile: all busy with requests alike, all busy with short and long ones, so that prompts meet others at any time, each worker with
+# one at a time, and one worker alone. spot-run profile --serve fits their log: prompts alone and in company, what workers take from
+# one another, spread and all. Then requests come by Poisson at PERCENT of what the first loop took, KILLS times a turn a worker is
+# killed and another joins. Arrivals and the workers there were, from the log,
 # go through spot-replay serve --batching passes with the profile, and the percentiles of both are compared. Goals: P50 within 15 %,
 # P99 within 30 %, end to end. Loops and open windows take turns, so that both see the machine as it is.
 # `service` is what an answer took once it had begun, in the open over in the loops: what it is off 1, the machine changed.
@@ -16,6 +18,7 @@ percent=${4:-70}
 batch=${5:-1}
 kills=${6:-0}
 n_profile=20
+n_few=10
 layers=6
 here=$(dirname "$(readlink -f "$0")")
 PATH="$here/../../build/release/bin:$here/../../build/release/tests:$PATH"
@@ -73,12 +76,21 @@ for _ in $(seq "$turns"); do
     asked=$((asked + n_profile))
     [ -n "${rate:-}" ] ||
         rate=$(sed -n 's/.*\btook_s=\([0-9.]*\).*/\1/p' line | awk -v n=$n_profile -v p="$percent" '{ print n / $1 * p / 100 }')
-    if [ "$batch" -gt 1 ]; then # with nobody beside
-        ask n=$n_profile clients="$workers" >line
-        asked=$((asked + n_profile))
+    if [ "$batch" -gt 1 ]; then
+        half=$((workers * batch / 2))
+        ask n=$n_few clients=$half >/dev/null &
+        long=$!
+        ask n=$((2 * n_few)) clients=$half out=32 >line
+        wait $long
+        ask n=$n_few clients="$workers" >line # nobody beside
+        asked=$((asked + 4 * n_few))
+    fi
+    if [ "$workers" -gt 1 ]; then
+        ask n=$n_few clients=1 >line # and no other at work
+        asked=$((asked + n_few))
     fi
     mark
-    ask n="$n" clients=4000 rate="$rate" >line &
+    ask n="$n" clients="$n" rate="$rate" >line &
     open=$!
     for _ in $(seq "$kills"); do
         sleep "$(awk -v n="$n" -v r="$rate" -v k="$kills" 'BEGIN { print n / r / (k + 1) }')"
@@ -96,8 +108,9 @@ server=''
 jq -c 'select(.event == "request")' log >requests
 awk 'NR == FNR { mark[NR] = $1; next }
     { while (FNR > mark[k + 1] && k < length(mark)) k++; if (k) print > (k % 2 ? "loop" : "open") }' windows requests
-spot-run profile --serve loop --replicas "$workers" --max-batch "$batch" --no-provenance -o job.json
-jq '.cost = { usd_per_h: 1 }' job.json >priced.json
+spot-run profile --serve loop --replicas "$workers" --max-batch "$batch" --one-machine --no-provenance -o job.json
+# short answers were in the loops alone
+jq '.cost = { usd_per_h: 1 } | .serve.output_tokens = 64' job.json >priced.json
 jq -s -c 'sort_by(.time_s) | .[]' open >log.open
 spot-replay import -q --from spot-serve log.open -o load.csv
 # replicas there were, on the clock of the load: its first request is 0
@@ -113,7 +126,8 @@ spot-replay serve --job priced.json --trace trace.csv --load load.csv --policy r
 
 jq -r --argjson n "$(wc -l <open)" --arg w "$workers" --arg rate "$rate" --arg batch "$batch" \
     '.serve | "\($n) requests, \($w) workers of \($batch), \($rate)/s; a prompt \(1e5 * .cells[0].prefill_s | round / 100) ms, a token \(
-    [.cells[] | 1e5 * .decode_s | round / 100] | map(tostring) | join(" ")) ms; spread \([.spread[0, 20, 38, 40] * 100 | round / 100] | map(tostring) | join(" "))"' job.json
+    [.cells[] | 1e5 * .decode_s | round / 100] | map(tostring) | join(" ")) ms; in company \(.cells[-1].join * 100 | round / 100); at work together \(
+    [.sharing[] * 100 | round / 100] | map(tostring) | join(" ")); spread \([.spread[0, 20, 38, 40] * 100 | round / 100] | map(tostring) | join(" "))"' job.json
 jq -n -r --slurpfile open open --slurpfile loop loop 'def mean: map(.e2e_s - .queue_s) | add / length;
     "service: open over loops \(1000 * ($open | mean) / ($loop | mean) | round / 1000)"'
 jq -s -r 'def at(f; q): map(f) | sort | .[(q * length | ceil) - 1];

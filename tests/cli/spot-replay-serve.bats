@@ -158,7 +158,7 @@ lengths() {
     [[ "$stderr" == *"/serve/cells/3: lacks prefill_token_s"* ]]
     jq '.serve.spread = [1, .5]' len.json >short.json
     run -3 --separate-stderr serve
-    [[ "$stderr" == *"/serve/spread/1: is below the quantile before it"* ]]
+    [[ "$stderr" == *"/serve/spread/1: is below the one before it"* ]]
     printf 'time_s,prompt_tokens,output_tokens\n0,0,5\n' >l.csv
     job=$PWD/len.json
     run -3 --separate-stderr serve

@@ -16,6 +16,8 @@
     "{\"M\":1,\"B\":" b ",\"prefill_s\":" s ",\"decode_s\":1,\"prefill_token_s\":" token \
     ",\"prefill_square_s\":1,\"prefill_least_s\":50,\"prefill_least_token_s\":1}"
 
+#define WHOLE CELLS(CELL("1", "1") "," CELL("1", "2"))
+
 static const struct bad_case {
     const char *text, *message;
 } bad_cases[] = {
@@ -42,6 +44,13 @@ static const struct bad_case {
       "is missing beside decode_token_s, prefill_square_s or prefill_least_s" },
     { BASE(CELLS(ROW("1", "1", "2") "," ROW("2", "1", "2") "," CELL("2", "1") "," CELL("2", "2"))),
       "/serve/cells/2: lacks prefill_token_s, and the first cell has it" },
+    { BASE(WHOLE ",\"spread\":[1]"), "/serve/spread: has one quantile" },
+    { BASE(WHOLE ",\"spread\":[1,0.5]"), "/serve/spread/1: is below the one before it" },
+    { BASE(WHOLE ",\"sharing\":[1,1.5,1.4]"), "/serve/sharing/2: is below the one before it" },
+    { BASE(WHOLE ",\"sharing\":[1.1,1.5]"), "/serve/sharing/0: is of one replica at work" },
+    { BASE(WHOLE ",\"sharing\":[1,true]"), "/serve/sharing/1: expected a number above 0" },
+    { BASE(CELLS("{\"M\":1,\"B\":1,\"prefill_s\":1,\"decode_s\":1,\"join\":-1}")),
+      "/serve/cells/0/join: -1 is outside" },
 };
 
 START_TEST(refuses_wrong_profiles_with_their_place)
@@ -82,6 +91,44 @@ START_TEST(a_job_that_serves_is_read_as_it_was_written)
 }
 END_TEST
 
+/* What is optional comes back, and a document without it is as before. */
+START_TEST(company_and_sharing_are_read_as_they_were_written)
+{
+    static const char *const text[] = {
+        BASE(WHOLE),
+        BASE(CELLS(CELL("1", "1") ",{\"M\":1,\"B\":2,\"prefill_s\":1,\"decode_s\":1,\"join\":0."
+                                  "7}") ",\"spread\":[0.5,1.5],\"sharing\":[1,1.25,1.75]"),
+    };
+    const struct spot_serve_shape one = { 1, 1, 1, 1, 1 }, two = { 1, 1, 2, 1, 1 };
+
+    for (int given = 0; given < 2; given++) {
+        struct spot_job_doc job, again;
+        struct spot_serve_time time;
+        struct spot_err err;
+        char *written = NULL;
+        size_t n;
+        FILE *out = open_memstream(&written, &n);
+
+        ck_assert_msg(!spot_job_doc_parse(&job, text[given], strlen(text[given]), "j", &err), "%s",
+                      err.msg);
+        ck_assert_int_eq(spot_job_doc_write(&job, NULL, out, &err), 0);
+        fclose(out);
+        ck_assert_msg(!spot_job_doc_parse(&again, written, n, "again", &err), "%s", err.msg);
+        ck_assert_uint_eq(again.serve.n_sharing, given ? 3 : 0);
+        ck_assert_uint_eq(again.serve.n_spread, given ? 2 : 0);
+        for (size_t k = 0; k < again.serve.n_sharing; k++)
+            ck_assert_double_eq(again.serve.sharing[k], job.serve.sharing[k]);
+        ck_assert_int_eq(spot_serve_time(&again.serve, &one, &time), 0);
+        ck_assert_double_eq(time.join, 1);
+        ck_assert_int_eq(spot_serve_time(&again.serve, &two, &time), 0);
+        ck_assert_double_eq(time.join, given ? 0.7 : 1);
+        spot_job_doc_release(&job);
+        spot_job_doc_release(&again);
+        free(written);
+    }
+}
+END_TEST
+
 /* Two stages, two prompts' parts: 2 (10 + 3 (p - 8) + (p^2 - 64)) (2 + 1), or what is least. */
 START_TEST(prompts_have_a_square_a_least_time_and_parts_that_add_up)
 {
@@ -115,5 +162,6 @@ int main(void)
                         sizeof(bad_cases) / sizeof(*bad_cases));
     tcase_add_test(tc, prompts_have_a_square_a_least_time_and_parts_that_add_up);
     tcase_add_test(tc, a_job_that_serves_is_read_as_it_was_written);
+    tcase_add_test(tc, company_and_sharing_are_read_as_they_were_written);
     return run_suite("job_serve", tc);
 }

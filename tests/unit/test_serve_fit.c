@@ -72,7 +72,9 @@ static struct spot_batch_time time_batch(void *user, const size_t *request, size
 static void play(const struct spot_job_serve *serve, const struct spot_load *load,
                  struct spot_serve_sample *sample, double *e2e)
 {
-    static const struct spot_serve_queue_rule rule = { .batching = SPOT_BATCH_PASSES };
+    const struct spot_serve_queue_rule rule = { .batching = SPOT_BATCH_PASSES,
+                                                .sharing = serve->sharing,
+                                                .n_sharing = serve->n_sharing };
     struct spot_serve_queue *q = spot_serve_queue_new(load, &rule);
     struct law law = { { serve, load, spot_serve_queue_served(q), 4 }, { 1, 1, BATCH, 1, 1 } };
     const struct spot_replica_law replica = { time_batch, &law, (size_t)serve->max_batch };
@@ -98,6 +100,14 @@ static void play(const struct spot_job_serve *serve, const struct spot_load *loa
         qsort(e2e, N, sizeof(*e2e), spot_num_compare);
 }
 
+static int fit(struct spot_job_serve *serve, const struct spot_serve_sample *sample, size_t n,
+               int64_t replicas, int64_t max_batch, struct spot_err *err)
+{
+    const struct spot_serve_logged logged = { sample, n, replicas, max_batch, replicas > 1 };
+
+    return spot_serve_fit(serve, &logged, err);
+}
+
 static void check_near(const char *what, double got, double want, double tol)
 {
     ck_assert_msg(fabs(got - want) <= tol * want, "%s: %.6g, expected %.6g", what, got, want);
@@ -115,7 +125,7 @@ START_TEST(a_profile_is_found_again)
     struct spot_err err;
 
     play(&want, &load, sample, e2e);
-    ck_assert_msg(!spot_serve_fit(&got, sample, N, REPLICAS, BATCH, &err), "%s", err.msg);
+    ck_assert_msg(!fit(&got, sample, N, REPLICAS, BATCH, &err), "%s", err.msg);
     ck_assert(spot_serve_knows_lengths(&got));
     for (int64_t B = 1; B <= BATCH; B *= 2) {
         const struct spot_serve_shape shape = { 1, 1, B, 1, 1 };
@@ -133,6 +143,57 @@ START_TEST(a_profile_is_found_again)
 }
 END_TEST
 
+/* Prompts that join take another part of what they take alone, and two at work slow each other. */
+START_TEST(company_and_sharing_are_found_again)
+{
+    static const double joins[] = { 0.5, 1, 1.4 };
+    static double sharing[] = { 1, 1.4 };
+    struct spot_job_serve want = truth(false), got;
+    struct spot_load load = draw_load(1.4);
+    struct spot_serve_sample *sample = spot_xcalloc(N, sizeof(*sample));
+    double *e2e = spot_xcalloc(N, sizeof(*e2e));
+    struct spot_err err;
+
+    for (int k = 0; k < 3; k++)
+        truth_cell[k].join = joins[_i];
+    want.sharing = sharing;
+    want.n_sharing = 2;
+    play(&want, &load, sample, e2e);
+    ck_assert_msg(!fit(&got, sample, N, REPLICAS, BATCH, &err), "%s", err.msg);
+    check_near("a token", got.cell[0].decode_s * got.spread[20], want.cell[0].decode_s, 0.1);
+    check_near("a prompt that joins", got.cell[1].join, joins[_i], 0.12);
+    ck_assert_uint_eq(got.n_sharing, 2);
+    ck_assert_double_eq(got.sharing[0], 1);
+    check_near("two at work", got.sharing[1], 1.4, 0.07);
+    spot_job_serve_release(&got);
+    spot_load_release(&load), free(sample), free(e2e);
+}
+END_TEST
+
+/* Where all are alike no slope is seen, and what tells company from being alone is kept. */
+START_TEST(company_is_found_where_all_requests_are_alike)
+{
+    struct spot_job_serve want = truth(false), got;
+    struct spot_load load = draw_load(1.4);
+    struct spot_serve_sample *sample = spot_xcalloc(N, sizeof(*sample));
+    double *e2e = spot_xcalloc(N, sizeof(*e2e));
+    struct spot_err err;
+
+    for (int k = 0; k < 3; k++)
+        truth_cell[k].join = 0.5;
+    for (int i = 0; i < N; i++) {
+        load.prompt_token[i] = 100;
+        load.output_token[i] = 60;
+    }
+    play(&want, &load, sample, e2e);
+    ck_assert_msg(!fit(&got, sample, N, REPLICAS, BATCH, &err), "%s", err.msg);
+    ck_assert(!spot_serve_knows_lengths(&got));
+    check_near("a prompt that joins", got.cell[1].join, 0.5, 0.12);
+    spot_job_serve_release(&got);
+    spot_load_release(&load), free(sample), free(e2e);
+}
+END_TEST
+
 /* A log tells what prompts take one by one; cut into parts, a batch is no quicker than that. */
 START_TEST(parts_of_a_batch_add_up)
 {
@@ -145,7 +206,7 @@ START_TEST(parts_of_a_batch_add_up)
     struct spot_err err;
 
     play(&want, &load, sample, e2e);
-    ck_assert_msg(!spot_serve_fit(&got, sample, N, REPLICAS, BATCH, &err), "%s", err.msg);
+    ck_assert_msg(!fit(&got, sample, N, REPLICAS, BATCH, &err), "%s", err.msg);
     ck_assert(!spot_serve_time(&got, &(struct spot_serve_shape){ 1, 1, 1, 1, 1 }, &one));
     for (int64_t m = 2; m <= BATCH; m *= 2) {
         ck_assert(!spot_serve_time(&got, &(struct spot_serve_shape){ 1, 1, m, m, 1 }, &parts));
@@ -167,7 +228,7 @@ START_TEST(what_was_found_plays_another_load)
     struct spot_err err;
 
     play(&want, &light, sample, was);
-    ck_assert_msg(!spot_serve_fit(&got, sample, N, REPLICAS, BATCH, &err), "%s", err.msg);
+    ck_assert_msg(!fit(&got, sample, N, REPLICAS, BATCH, &err), "%s", err.msg);
     play(&want, &dense, NULL, was);
     play(&got, &dense, NULL, is);
     check_near("P50", is[N / 2], was[N / 2], 0.1);
@@ -186,7 +247,7 @@ START_TEST(one_length_gives_no_slopes_and_few_requests_none_at_all)
 
     for (int i = 0; i < 20; i++)
         sample[i] = (struct spot_serve_sample){ 10. * i, 0, 1, 1 + 0.1 * 9, 50, 10 };
-    ck_assert_int_eq(spot_serve_fit(&got, sample, 20, 1, 1, &err), 0);
+    ck_assert_int_eq(fit(&got, sample, 20, 1, 1, &err), 0);
     ck_assert(!spot_serve_knows_lengths(&got));
     check_near("a token", got.cell[0].decode_s, 0.1, 1e-6);
     check_near("a prompt", got.cell[0].prefill_s, 0.9, 1e-6);
@@ -194,7 +255,7 @@ START_TEST(one_length_gives_no_slopes_and_few_requests_none_at_all)
     spot_job_serve_release(&got);
     for (int i = 0; i < 20; i++)
         sample[i].output_token = 1;
-    ck_assert_int_eq(spot_serve_fit(&got, sample, 20, 1, 1, &err), -1);
+    ck_assert_int_eq(fit(&got, sample, 20, 1, 1, &err), -1);
     ck_assert_str_eq(err.msg, "0 requests with two tokens or more, expected at least 8");
 }
 END_TEST
@@ -204,6 +265,8 @@ int main(void)
     TCase *const tcase = tcase_create("fit");
 
     tcase_add_test(tcase, a_profile_is_found_again);
+    tcase_add_loop_test(tcase, company_and_sharing_are_found_again, 0, 3);
+    tcase_add_test(tcase, company_is_found_where_all_requests_are_alike);
     tcase_add_test(tcase, parts_of_a_batch_add_up);
     tcase_add_test(tcase, what_was_found_plays_another_load);
     tcase_add_test(tcase, one_length_gives_no_slopes_and_few_requests_none_at_all);

@@ -29,7 +29,8 @@ static double first_s(const struct law *law, size_t k)
 static struct spot_batch_time time_batch(void *user, const size_t *request, size_t n)
 {
     return (struct spot_batch_time){ .first_s = first_s(user, request[0]),
-                                     .each_s = 0.1 + 0.03 * (double)n };
+                                     .each_s = 0.1 + 0.03 * (double)n,
+                                     .join = 1 };
 }
 
 static struct spot_load draw_load(uint64_t seed, double gap_s)
@@ -250,6 +251,73 @@ START_TEST(where_company_costs_nothing_nobody_waits)
 }
 END_TEST
 
+/* Ends of two requests: 10 tokens from 0 on, 3 from .35 on, each behind a prompt of .3 s. */
+static void play_two(const struct spot_serve_queue_rule *rule, spot_batch_time_fn *time,
+                     int replicas, double end_s[2])
+{
+    struct spot_load load = { 0 };
+    struct spot_serve_queue *q;
+    struct spot_serve_totals totals;
+    struct law law;
+    const struct spot_served *served;
+
+    spot_load_add(&load, 0, 300, 10, NULL);
+    spot_load_add(&load, 0.35, 300, 3, NULL);
+    q = spot_serve_queue_new(&load, rule);
+    law = (struct law){ &load, spot_serve_queue_served(q) };
+    for (int i = 0; i < replicas; i++)
+        spot_serve_queue_add(q, &(struct spot_replica_law){ time, &law, BATCH });
+    spot_serve_queue_run(q, INFINITY);
+    served = spot_serve_queue_finish(q, &totals);
+    for (int k = 0; k < 2; k++)
+        end_s[k] = served[k].end_s;
+    spot_serve_queue_free(q);
+    spot_load_release(&load);
+}
+
+static struct spot_batch_time time_joined(void *user, const size_t *request, size_t n)
+{
+    struct spot_batch_time t = time_batch(user, request, n);
+
+    t.join = 0.5;
+    return t;
+}
+
+/* By hand. Alone .3, then .13 to .43; in one pass .13 and half of .3, to .71, or all of it, to .86;
+ * two of .16, where the second ends; then the first has five of .13 to go. */
+START_TEST(a_prompt_takes_another_time_in_company_than_alone)
+{
+    double end_s[2];
+
+    play_two(&passes, time_joined, 1, end_s);
+    ck_assert_double_eq_tol(end_s[1], 0.71 + 2 * 0.16, 1e-9);
+    ck_assert_double_eq_tol(end_s[0], 0.71 + 2 * 0.16 + 5 * 0.13, 1e-9);
+    play_two(&passes, time_batch, 1, end_s);
+    ck_assert_double_eq_tol(end_s[1], 0.86 + 2 * 0.16, 1e-9);
+    ck_assert_double_eq_tol(end_s[0], 0.86 + 2 * 0.16 + 5 * 0.13, 1e-9);
+}
+END_TEST
+
+/* By hand, a replica each, half as long again while both are at work. The second: .45 from .35 on,
+ * then two of .195, to 1.19. The first: alone to .43, four of .195 to 1.21, the last of which was
+ * begun in time, then four of .13. */
+START_TEST(replicas_of_one_machine_slow_each_other_down)
+{
+    static const double sharing[] = { 1, 1.5 };
+    const struct spot_serve_queue_rule shared = { .batching = SPOT_BATCH_PASSES,
+                                                  .sharing = sharing,
+                                                  .n_sharing = 2 };
+    double end_s[2];
+
+    play_two(&shared, time_batch, 2, end_s);
+    ck_assert_double_eq_tol(end_s[1], 0.35 + 0.45 + 2 * 0.195, 1e-9);
+    ck_assert_double_eq_tol(end_s[0], 1.21 + 4 * 0.13, 1e-9);
+    play_two(&passes, time_batch, 2, end_s);
+    ck_assert_double_eq_tol(end_s[1], 0.35 + 0.3 + 2 * 0.13, 1e-9);
+    ck_assert_double_eq_tol(end_s[0], 0.3 + 9 * 0.13, 1e-9);
+}
+END_TEST
+
 /* By the profile: a longer prompt and answer by their slopes, a spread drawn once for a request. */
 START_TEST(times_follow_lengths_and_spread)
 {
@@ -323,6 +391,8 @@ int main(void)
     tcase_add_test(tcase, a_pause_delays_by_its_length);
     tcase_add_test(tcase, one_at_a_time_is_a_static_batch_of_one);
     tcase_add_test(tcase, where_company_costs_nothing_nobody_waits);
+    tcase_add_test(tcase, a_prompt_takes_another_time_in_company_than_alone);
+    tcase_add_test(tcase, replicas_of_one_machine_slow_each_other_down);
     tcase_add_test(tcase, times_follow_lengths_and_spread);
     return run_case("serve_passes", tcase);
 }

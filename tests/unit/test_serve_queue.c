@@ -299,7 +299,9 @@ START_TEST(bursts_go_to_a_pool_beyond_its_bound)
     static const double at[] = { 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7 };
     static const double end_s[] = { 1.25, 2.75, 2.75, 4.75, 4.75, 4.75, 4.75, 6 };
     struct spot_load load = by_hand(at, 8, 1);
-    const struct spot_serve_queue_rule rule = { SPOT_BATCH_BURSTS, 4, true, false };
+    const struct spot_serve_queue_rule rule = { .batching = SPOT_BATCH_BURSTS,
+                                                .pool_max = 4,
+                                                .is_power_of_two = true };
     const struct spot_replica_law law = { of_batch, NULL, 4 };
     struct spot_serve_queue *q = spot_serve_queue_new(&load, &rule);
     struct spot_serve_totals t;
@@ -321,7 +323,10 @@ START_TEST(nobody_is_lost_whatever_happens_to_replicas)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
         struct spot_load load = arrivals(1.5, 2000, seed);
-        const struct spot_serve_queue_rule rule = { seed % 3, 4 + seed % 5, seed & 2, seed & 4 };
+        const struct spot_serve_queue_rule rule = { .batching = seed % 3,
+                                                    .pool_max = 4 + seed % 5,
+                                                    .is_power_of_two = seed & 2,
+                                                    .asks_again = seed & 4 };
         const struct spot_replica_law law = { of_batch, NULL, 1 + seed % 4 };
         struct spot_serve_queue *q = spot_serve_queue_new(&load, &rule);
         struct spot_serve_totals t;

@@ -56,6 +56,7 @@ void profile_table(struct profile *p, FILE *out);
 struct profile_serve {
     const char *log, *name;       /* of a server's events; of the job */
     uint64_t replicas, max_batch; /* replicas 0: as many as were formed at once */
+    bool shares_machine;          /* the replicas do */
 };
 
 /* profile_serve.c: a replica's profile from a server's log, as spot.job/1 of kind serve. */

@@ -68,6 +68,15 @@ static int read_log(struct reading *r, const char *path, struct spot_prov *prov,
     return rc;
 }
 
+static int fit(struct spot_job_serve *serve, const struct profile_serve *p, const struct reading *r,
+               struct spot_err *err)
+{
+    const struct spot_serve_logged logged = { r->sample, r->n, r->replicas, (int64_t)p->max_batch,
+                                              p->shares_machine };
+
+    return spot_serve_fit(serve, &logged, err);
+}
+
 static int write_job(const struct spot_job_serve *serve, const char *name, const char *path,
                      const struct spot_prov *prov, FILE *out, struct spot_err *err)
 {
@@ -97,7 +106,7 @@ int profile_serve(const struct profile_serve *p, struct spot_prov *prov, const c
         rc = spot_err_set(err, SPOT_EDATA, "%s: no replica was formed; --replicas says how many",
                           p->log);
     if (!rc)
-        rc = spot_serve_fit(&serve, r.sample, r.n, r.replicas, (int64_t)p->max_batch, err);
+        rc = fit(&serve, p, &r, err);
     if (!rc && !(rc = spot_out_open(&out, output, err)))
         rc = spot_out_finish(&out, write_job(&serve, p->name, p->log, prov, out.file, err), err);
     spot_job_serve_release(&serve);
