@@ -112,4 +112,27 @@ static inline struct family_spec family_nth(uint64_t seed, int k, int n)
     return s;
 }
 
+/* Trace k of a protocol of large changes: storms of correlated losses, blackouts, two levels and
+ * echoes in turn, a mean change or a fall of a third of the largest count or more, 9..24 from 32
+ * on. */
+static inline struct family_spec family_large(uint64_t seed, int k, int n)
+{
+    static const int scale[] = { 4, 32, 8, 24, 48, 12, 32, 16, 24, 32, 16, 64, 24, 32, 48, 64 };
+    struct family_spec s = { .family = FAMILY_STORMS + (enum family)((k + k / 20) % 4),
+                             .seed = spot_rng_mix(seed, (uint64_t)k),
+                             .most = scale[k % 16],
+                             .n = n };
+    const double third = s.most / 3.0;
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, s.seed, 98);
+    s.level = 0.7 + 0.25 * spot_rng_unit(&rng);
+    s.low = (s.level - 0.34) * spot_rng_unit(&rng);
+    s.busy = 0.1 + 0.3 * spot_rng_unit(&rng);
+    s.calm = 0.01 + 0.1 * spot_rng_unit(&rng);
+    s.dwell = 6 + 60 * spot_rng_unit(&rng);
+    s.size = 1 + (third < 16 ? third : 16) * spot_rng_unit(&rng);
+    return s;
+}
+
 #endif /* SPOT_TESTS_TRACE_FAMILY_H */

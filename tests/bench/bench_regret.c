@@ -8,7 +8,10 @@
  *                                                (SCALE=32: of up to 32 instances,
  *                                                LEAST=48: of at least 48, STEP=3: every third,
  *                                                NOTICE=30: of this notice alone)
- *        bench_regret JOB search POLICY STEPS [SEED]   the worst trace found, by random changes */
+ *        bench_regret JOB search POLICY STEPS [SEED]   the worst trace found, by random changes
+ *        bench_regret large FROM TO              traces of large changes, each with one job and one
+ *                                                notice in turn (STEP as above)
+ *        bench_regret trace K                    trace K of these, time_s,available */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +21,7 @@
 #include "common/xalloc.h"
 #include "sim/sim_policy.h"
 
-enum { INTERVALS = 480, PROTOCOL_SEED = 20261123 };
+enum { INTERVALS = 480, LARGE_INTERVALS = 240, PROTOCOL_SEED = 20261123 };
 enum shadow { IDEAL, SPOT, GUARDED, NOWCAST, PERSISTENCE, SHADOWS };
 
 static const char *const policy_of[SHADOWS] = { "ideal", "spot", "guarded", "nowcast",
@@ -29,6 +32,7 @@ struct bench {
     struct spot_throughput throughput;
     struct spot_cost_table table;
     int cap; /* of the two above; 0: not made */
+    int n;   /* intervals played */
     int count[INTERVALS];
     struct spot_sim_row row[SHADOWS][INTERVALS];
 };
@@ -63,7 +67,7 @@ static void prepare(struct bench *b)
     struct spot_err err = { 0 };
     int most = 0, cap, n = 0, *grid;
 
-    for (int i = 0; i < INTERVALS; i++)
+    for (int i = 0; i < b->n; i++)
         most = b->count[i] > most ? b->count[i] : most;
     cap = spot_sim_cap(&b->job, most);
     if (cap == b->cap)
@@ -86,7 +90,7 @@ static struct spot_sim_train sim_of(struct bench *b, double notice_loss_s)
     return (struct spot_sim_train){ .job = &b->job,
                                     .throughput = &b->throughput,
                                     .table = &b->table,
-                                    .n_interval = INTERVALS,
+                                    .n_interval = (size_t)b->n,
                                     .available = b->count,
                                     .interval_s = 60,
                                     .look_ahead = 12,
@@ -94,11 +98,11 @@ static struct spot_sim_train sim_of(struct bench *b, double notice_loss_s)
                                     .seed = 1 };
 }
 
-static double samples_of(const struct spot_sim_row *row)
+static double samples_of(const struct bench *b, enum shadow k)
 {
     struct spot_sim_total total;
 
-    spot_sim_total(row, INTERVALS, &total);
+    spot_sim_total(b->row[k], (size_t)b->n, &total);
     return total.samples;
 }
 
@@ -111,7 +115,7 @@ static double play(struct bench *b, enum shadow k, double notice_loss_s)
 
     if (!p || spot_sim_train_run(&sim, p, b->row[k], &err))
         give_up(&err);
-    return samples_of(b->row[k]);
+    return samples_of(b, k);
 }
 
 /* Samples of `spot`, which is the shadow of `guarded`, and of `guarded` beside `nowcast`. */
@@ -120,7 +124,7 @@ static void play_guarded(struct bench *b, double notice_loss_s, double samples[S
     const struct spot_sim_train sim = sim_of(b, notice_loss_s);
     struct spot_sim_program *program;
 
-    for (int i = 0; i < INTERVALS; i++)
+    for (int i = 0; i < b->n; i++)
         b->row[SPOT][i] = b->row[GUARDED][i] =
             (struct spot_sim_row){ .available = b->row[NOWCAST][i].available,
                                    .gained = b->row[NOWCAST][i].gained,
@@ -128,8 +132,8 @@ static void play_guarded(struct bench *b, double notice_loss_s, double samples[S
     program = spot_sim_program_open(&sim, b->row[SPOT]);
     spot_sim_guard(&sim, program, b->row[NOWCAST], b->row[SPOT], b->row[GUARDED]);
     spot_sim_program_close(program);
-    samples[SPOT] = samples_of(b->row[SPOT]);
-    samples[GUARDED] = samples_of(b->row[GUARDED]);
+    samples[SPOT] = samples_of(b, SPOT);
+    samples[GUARDED] = samples_of(b, GUARDED);
 }
 
 static void play_all(struct bench *b, double notice_loss_s, double samples[SHADOWS])
@@ -140,11 +144,23 @@ static void play_all(struct bench *b, double notice_loss_s, double samples[SHADO
     play_guarded(b, notice_loss_s, samples);
 }
 
+static void print_row(const char *job, int k, int scale, double notice_s,
+                      const double samples[SHADOWS])
+{
+    printf("%s,%d,%d,%g", job, k, scale, notice_s);
+    for (int p = 0; p < SHADOWS; p++)
+        printf(",%.1f", samples[p]);
+    putchar('\n');
+    fflush(stdout);
+}
+
+static const char header[] = "job,trace,scale,notice_loss_s,ideal,spot,guarded,nowcast,persistence";
+
 static void protocol(struct bench *b, const char *job, int from, int to)
 {
     static const double notice_s[] = { 0, 30, 120 }; /* at 60 s intervals 60 s tell what 30 s do */
 
-    puts("job,trace,scale,notice_loss_s,ideal,spot,guarded,nowcast,persistence");
+    puts(header);
     for (int k = from; k < to; k += setting("STEP", 1)) {
         const struct family_spec spec = family_nth(PROTOCOL_SEED, k, INTERVALS);
 
@@ -158,11 +174,7 @@ static void protocol(struct bench *b, const char *job, int from, int to)
             if (setting("NOTICE", (int)notice_s[i]) != (int)notice_s[i])
                 continue;
             play_all(b, notice_s[i], samples);
-            printf("%s,%d,%d,%g", job, k, spec.most, notice_s[i]);
-            for (int p = 0; p < SHADOWS; p++)
-                printf(",%.1f", samples[p]);
-            putchar('\n');
-            fflush(stdout);
+            print_row(job, k, spec.most, notice_s[i], samples);
         }
     }
 }
@@ -239,25 +251,83 @@ static void search(struct bench *b, enum shadow policy, int steps, uint64_t seed
     printf("%d steps, %s lacks %+.3f points at most\n", steps, policy_of[policy], most);
 }
 
-int main(int argc, char **argv)
+static void load(struct bench *b, const char *job)
 {
-    struct bench *b = spot_xcalloc(1, sizeof(*b));
-    const char *job = argc > 1 ? argv[1] : "gpt-6.7b";
     struct spot_err err = { 0 };
     char path[128];
 
     snprintf(path, sizeof(path), "examples/jobs/%s.json", job);
     if (spot_job_doc_load(&b->job, path, &err))
         give_up(&err);
-    if (argc > 4 && !strcmp(argv[2], "search"))
-        search(b, !strcmp(argv[3], "guarded") ? GUARDED : SPOT, atoi(argv[4]),
-               argc > 5 ? (uint64_t)atoll(argv[5]) : 1);
-    else if (argc == 1 || argc == 4)
-        protocol(b, job, argc == 1 ? 2 : atoi(argv[2]), argc == 1 ? 6 : atoi(argv[3]));
-    else
-        fputs("usage: bench_regret [JOB FROM TO | JOB search POLICY STEPS [SEED]]\n", stderr);
+}
+
+static void unload(struct bench *b)
+{
     release(b);
     spot_job_doc_release(&b->job);
+}
+
+/* Jobs, notices and scales in turn, so that 80 traces have every job at every place of the scales
+ * and every family. */
+static void large(struct bench *b, int from, int to)
+{
+    static const char *const job_of[] = { "gpt-1.5b", "gpt-6.7b", "bert", "resnet152", "vgg19" };
+    static const double notice_s[] = { 0, 30, 60, 120 };
+
+    b->n = LARGE_INTERVALS;
+    puts(header);
+    for (int k = from; k < to; k += setting("STEP", 1)) {
+        const struct family_spec spec = family_large(PROTOCOL_SEED, k, b->n);
+        double samples[SHADOWS];
+
+        load(b, job_of[k % 5]);
+        family_draw(&spec, b->count);
+        prepare(b);
+        play_all(b, notice_s[k / 5 % 4], samples);
+        print_row(job_of[k % 5], k, spec.most, notice_s[k / 5 % 4], samples);
+        unload(b);
+    }
+}
+
+static void print_trace(struct bench *b, int k)
+{
+    const struct family_spec spec = family_large(PROTOCOL_SEED, k, LARGE_INTERVALS);
+
+    family_draw(&spec, b->count);
+    puts("time_s,available");
+    for (int i = 0; i < LARGE_INTERVALS; i++)
+        printf("%d,%d\n", 60 * i, b->count[i]);
+}
+
+/* The traces of one job, or the search. */
+static void one_job(struct bench *b, int argc, char **argv)
+{
+    const char *job = argc > 1 ? argv[1] : "gpt-6.7b";
+
+    b->n = INTERVALS;
+    load(b, job);
+    if (argc > 4)
+        search(b, !strcmp(argv[3], "guarded") ? GUARDED : SPOT, atoi(argv[4]),
+               argc > 5 ? (uint64_t)atoll(argv[5]) : 1);
+    else
+        protocol(b, job, argc == 1 ? 2 : atoi(argv[2]), argc == 1 ? 6 : atoi(argv[3]));
+    unload(b);
+}
+
+int main(int argc, char **argv)
+{
+    struct bench *b = spot_xcalloc(1, sizeof(*b));
+
+    if (argc == 3 && !strcmp(argv[1], "trace"))
+        print_trace(b, atoi(argv[2]));
+    else if (argc == 4 && !strcmp(argv[1], "large"))
+        large(b, atoi(argv[2]), atoi(argv[3]));
+    else if (argc == 1 || argc == 4 || (argc > 4 && !strcmp(argv[2], "search")))
+        one_job(b, argc, argv);
+    else
+        fputs("usage: bench_regret [JOB FROM TO | JOB search POLICY STEPS [SEED] | large FROM TO | "
+              "trace K]\n",
+              stderr);
     free(b);
     return 0;
 }
