@@ -9,14 +9,16 @@ world() { [ -n "${SPOT_WORLD-}" ] || skip "of make check-world"; }
 has() { python3 -c 'import sys, importlib.util as u; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' "$@" 2>/dev/null; }
 
 # Wait until the shell text in $1 is true, at most 60 s. To ask takes processors from those who are asked, jq 20 ms:
-# what takes long to come is asked for less often.
+# what takes long to come is asked for less often, and a look at a pipe that nobody writes is a rest without a process.
 eventually() {
-    local begin=$SECONDS rest=0.05
+    local begin=$SECONDS rest=0.05 still
+    exec {still}<> <(:)
     while [ $((SECONDS - begin)) -lt 60 ]; do
-        eval "$1" 2>/dev/null && return 0
+        eval "$1" 2>/dev/null && exec {still}>&- && return 0
         [ $((SECONDS - begin)) -lt 2 ] || rest=0.2
-        sleep $rest
+        read -rt $rest -u "$still" || true
     done
+    exec {still}>&-
     echo "never: $1" >&2
     false
 }
