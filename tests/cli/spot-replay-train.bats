@@ -25,13 +25,14 @@ column() { # NAME: that column of CSV on stdin, header left out
         { print $k }'
 }
 
-# The rows of all policies for the job whose grids are few and that trace, made once: it takes a while.
+# The rows of all policies for the job whose grids are few and a trace of 12, made once: it takes a while.
 all_rows() {
     [ -s "$BATS_FILE_TMPDIR/all" ] || job=examples/jobs/gpt-6.7b.json play --policy all >"$BATS_FILE_TMPDIR/all"
     cat "$BATS_FILE_TMPDIR/all"
 }
 
 @test "one row per policy, ideal has share 1, optimal bounds the rest" {
+    trace 12
     play --policy ideal,optimal,parcae-truth,spot,nowcast,persistence,throughput >"$T/o"
     [ "$(column policy <"$T/o" | tr '\n' ' ')" = \
         'ideal optimal parcae-truth spot nowcast persistence throughput ' ]
@@ -41,6 +42,7 @@ all_rows() {
 }
 
 @test "the table for people has every policy and share in at most 100 columns" {
+    trace 12
     job=examples/jobs/gpt-6.7b.json # whose grids are few
     spot-replay train --job $job --trace "$T/t.csv" --policy all --format table >"$T/o"
     [ "$(awk '{ if (length($0) > n) n = length($0) } END { print n }' "$T/o")" -le 100 ]
@@ -74,6 +76,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "every policy plays, equal inputs give equal bytes" {
+    trace 12
     job=examples/jobs/gpt-6.7b.json # whose grids are few
     all_rows >"$T/1"
     play --policy all >"$T/2"
@@ -112,6 +115,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "a row that may lie above optimal says why, the others cannot" {
+    trace 12
     for job in examples/jobs/bert.json examples/jobs/gpt-1.5b.json; do
         play --policy all --notice 120s >"$T/o"
         column may_beat_optimal <"$T/o" | paste -d, <(column policy <"$T/o") <(column samples <"$T/o") - >"$T/why"
@@ -218,6 +222,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     [ "$(sed -n '/^\$s1 <</,/^EOD/p' "$T/flat.gp" | grep -c '^[0-9]')" = 2 ]
     # every policy has a panel of its own, whatever their number
     # of all at most eight are drawn, each with its name, colour and no dashes, and the rest is told
+    trace 5
     for what in samples grids cost; do
         run -0 --separate-stderr play --policy all --plot "$T/all.gp" --picture $what
         jq -nr --arg e "$stderr" '$e | capture("not drawn: (?<names>[^;]*); --policy names others").names' |
@@ -350,6 +355,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "all leaves out what the job has no price for" {
+    trace 12
     job=examples/jobs/gpt-6.7b.json # whose grids are few
     jq 'del(.cost.on_demand_usd_per_h)' $job >"$T/j.json"
     run -0 --separate-stderr spot-replay train --job "$T/j.json" --trace "$T/t.csv" --policy all --format csv
