@@ -3,7 +3,7 @@
 # A generation written and read on idle cores, beside what the disk does in the same minute.
 #   tests/bench/restore.sh [N] [BEFORE-BIN-DIR]     N (3) times each; with another spot-run in turns with that one
 # Grid 2x2, four workers of this machine. Written: from the last commit until its state is durable, beside
-# `dd conv=fsync` of as many bytes. Read: `--resume` with cold caches, from the order until the grid is formed, beside
+# `dd conv=fsync` of as many bytes. Read: `--resume` with cold caches, from the order to the members until the grid is formed, beside
 # `dd` of the same files. Needs the right to drop caches (/proc/sys/vm/drop_caches).
 #   LAYERS=12 WIDTH=768   the model      DIR=/var/tmp   where the state lies
 set -eu
@@ -47,7 +47,7 @@ measure() { # NAME BIN
     disk=$(since "$at")
     cold
     job "$2" --steps 2 --resume --events "$tmp/log.2"
-    read=$(jq -s 'map(select(.event == "formed")) | last.time_s' "$tmp/log.2")
+    read=$(jq -s 'map({(.event): .time_s}) | add | .formed - .migrate' "$tmp/log.2")
     row read "$1" "$mb" "$read" "$disk"
     rm "$tmp/log" "$tmp/log.2"
 }
