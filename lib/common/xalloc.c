@@ -77,7 +77,7 @@ void spot_prefer_huge_pages(void *ptr, size_t n_byte)
  * to. Fresh pages are zero: they are not cleared a second time. */
 void *spot_alloc_aligned(size_t n, size_t size)
 {
-    const size_t before = sizeof(void *) + ALIGNMENT - 1;
+    const size_t before = sizeof(void *) + ALIGNMENT - 1; /* the block, to free it */
     char *block, *at;
 
     if (size && n > (SIZE_MAX - before) / size)
@@ -90,7 +90,7 @@ void *spot_alloc_aligned(size_t n, size_t size)
         memset(block, 0, before + n * size);
     at = block + before;
     at -= (uintptr_t)at % ALIGNMENT;
-    memcpy(at - sizeof(void *), &block, sizeof(void *));
+    memcpy(at - sizeof(block), &block, sizeof(block));
     return at;
 }
 
@@ -100,6 +100,6 @@ void spot_free_aligned(void *ptr)
 
     if (!ptr)
         return;
-    memcpy(&block, (char *)ptr - sizeof(void *), sizeof(void *));
+    memcpy(&block, (char *)ptr - sizeof(block), sizeof(block));
     free(block);
 }
