@@ -7,9 +7,9 @@
 
 #include "common/xalloc.h"
 
-enum { BINS = 64, PRUNE_EACH = 16 };
-static const double frequency_least = 0.125, frequency_most = 0.7, frequency_step = 0.0005;
-static const double drift = 0.02;        /* of a bin to each side, a tick */
+enum { BINS = 32, PRUNE_EACH = 16 };
+static const double frequency_least = 0.125, frequency_most = 0.7, frequency_step = 0.001;
+static const double drift = 0.003;       /* of a bin to each side, a tick */
 static const double jump = 1e-4;         /* a probe process that begins anew */
 static const double stray = 0.02;        /* changes of a probe that are seen in another tick */
 static const double weight_least = 1e-6; /* of the best: below, a period is dropped */
@@ -17,7 +17,7 @@ static const double rate_prior = 0.02, rate_prior_ticks = 50;
 
 struct period {
     double frequency, log_weight;
-    double *phase; /* [n_region][BINS] at tick 0; NULL: each tick is a probe */
+    double *phase; /* [n_region][BINS]; NULL: each tick is a probe */
     double *next;  /* [n_region] P(the next tick is one) */
 };
 
@@ -83,14 +83,21 @@ void spot_fleet_clock_free(struct spot_fleet_clock *c)
     free(c);
 }
 
-/* The share of a bin of which a tick has a probe: phases at tick 0 stay where they are, and those
- * that pass a whole number within the tick are [0, frequency) after it. */
-static double passes(double frequency, size_t tick, size_t bin)
+/* Advance phases by a tick. probed[] gets the part that passed a probe, rest[] the other. */
+static void advance(const double *phase, double frequency, double *probed, double *rest)
 {
-    const double at = (double)bin / BINS + frequency * (double)tick;
-    const double first = at - floor(at), last = first + 1.0 / BINS;
+    const double shift = frequency * BINS;
+    const size_t whole = (size_t)shift;
+    const double part = shift - (double)whole;
 
-    return BINS * (fmax(0, fmin(last, frequency) - first) + fmax(0, fmin(last, 1 + frequency) - 1));
+    memset(probed, 0, BINS * sizeof(double));
+    memset(rest, 0, BINS * sizeof(double));
+    for (size_t b = 0; b < BINS; b++) {
+        const size_t at = b + whole;
+
+        *(at < BINS ? &rest[at] : &probed[at - BINS]) += phase[b] * (1 - part);
+        *(at + 1 < BINS ? &rest[at + 1] : &probed[at + 1 - BINS]) += phase[b] * part;
+    }
 }
 
 /* Chance of what was seen in a tick with a probe, and without. */
@@ -113,7 +120,7 @@ static void likelihood(const struct spot_fleet_clock *c, size_t region, double f
 
 static void see(struct spot_fleet_clock *c, struct period *p, size_t region, const bool *changed)
 {
-    double probe, none, sum = 0, before, first;
+    double probed[BINS], rest[BINS], probe, none, sum = 0, before;
     double *phase;
 
     likelihood(c, region, p->frequency, changed, &probe, &none);
@@ -122,23 +129,26 @@ static void see(struct spot_fleet_clock *c, struct period *p, size_t region, con
         return;
     }
     phase = p->phase + region * BINS;
-    for (size_t b = 0; b < BINS; b++) {
-        const double share = passes(p->frequency, c->n_step, b);
-
-        sum += phase[b] *= share * probe + (1 - share) * none;
-    }
+    advance(phase, p->frequency, probed, rest);
+    for (size_t b = 0; b < BINS; b++)
+        sum += phase[b] = probed[b] * probe + rest[b] * none;
     p->log_weight += log(sum);
     before = phase[BINS - 1];
-    first = phase[0];
-    p->next[region] = 0;
     for (size_t b = 0; b < BINS; b++) {
-        const double here = phase[b], after = b + 1 < BINS ? phase[b + 1] : first;
+        const double here = phase[b], after = b + 1 < BINS ? phase[b + 1] : rest[0] * none;
 
         phase[b] =
             (1 - jump) * ((1 - 2 * drift) * here + drift * (before + after)) / sum + jump / BINS;
-        p->next[region] += phase[b] * passes(p->frequency, c->n_step + 1, b);
         before = here;
     }
+    advance(phase, p->frequency, probed, rest);
+    p->next[region] = 0;
+    sum = 0;
+    for (size_t b = 0; b < BINS; b++) {
+        p->next[region] += probed[b];
+        sum += phase[b];
+    }
+    p->next[region] /= sum;
 }
 
 static double best_of(const struct spot_fleet_clock *c)
