@@ -7,6 +7,7 @@ dir=$1 verb=$2 key=$3
 case $verb in
 put)
     mkdir -p "$dir/$(dirname "$key")"
+    trap 'rm -f "$dir/$key.put.$$"' EXIT
     cat >"$dir/$key.put.$$"
     mv "$dir/$key.put.$$" "$dir/$key"
     ;;
@@ -20,7 +21,7 @@ list)
         done
     ;;
 delete)
-    rm -f "$dir/$key"
+    rm -f "$dir/$key" "$dir/$key".put.* # and what puts that were killed have left
     rmdir "$dir/$(dirname "$key")" 2>/dev/null || true
     ;;
 *) echo "no verb $verb" >&2 && exit 2 ;;

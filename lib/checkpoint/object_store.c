@@ -314,8 +314,8 @@ static void forget(struct spot_objects *o, int64_t step, uint64_t nonce)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* The manifest first: what is without is no generation. Returns 0, or -1 with *err: what could not
- * be deleted stays known, if the manifest is of it, and is tried with the next one. */
+/* The manifest first: what is without is no generation. Returns 0, or -1 with *err: the
+ * generation stays known then, and is tried again. */
 static int drop(struct spot_objects *o, int64_t step, uint64_t nonce, struct spot_err *err)
 {
     char prefix[SPOT_OBJECT_KEY_SIZE], key[SPOT_OBJECT_KEY_SIZE];

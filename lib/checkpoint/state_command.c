@@ -17,6 +17,7 @@
 
 #include "comm/endpoint.h"
 #include "common/clock.h"
+#include "common/utf8.h"
 #include "common/xalloc.h"
 
 enum { IN, OUT, SAID, ENDS, READ = 0, WRITE = 1, PIECE_BYTE = 64 << 10, SAID_BYTE = 160 };
@@ -36,8 +37,9 @@ struct run {
     struct spot_buf piece;
     size_t sent; /* of it */
     bool has_more;
-    char said[SAID_BYTE + 1]; /* the end of what it said */
+    char said[SAID_BYTE + SPOT_UTF8_MAX]; /* the last line that it said */
     size_t n_said;
+    bool said_line;       /* that line has ended */
     double moved_s;       /* when a byte moved last */
     bool is_ours;         /* what failed is not the command: there is no other try */
     struct spot_err *err; /* then */
@@ -212,21 +214,26 @@ static bool take(struct run *r)
     return n > 0 && !r->is_ours;
 }
 
-/* The last line is the one that tells. */
-static void hear(struct run *r)
+/* The last line is the one that tells, and of it the start. Was there something? */
+static bool hear(struct run *r)
 {
-    char text[SAID_BYTE];
+    char text[PIECE_BYTE];
     const ssize_t n = read(r->end[SAID], text, sizeof(text));
 
     if (!n || (n < 0 && errno != EAGAIN && errno != EINTR))
         close_end(&r->end[SAID]);
     for (ssize_t i = 0; i < n; i++) {
-        if (r->n_said == SAID_BYTE || (r->n_said && r->said[r->n_said - 1] == '\n'))
+        if (text[i] == '\n' || text[i] == '\r') {
+            r->said_line = true;
+            continue;
+        }
+        if (r->said_line)
             r->n_said = 0;
-        r->said[r->n_said++] = text[i] >= ' ' && text[i] < 127 ? text[i] : '\n';
-        if (r->said[0] == '\n')
-            r->n_said = 0;
+        r->said_line = false;
+        if (r->n_said < sizeof(r->said) - 1)
+            r->said[r->n_said++] = text[i] ? text[i] : ' ';
     }
+    return n > 0;
 }
 
 /* Move what can be moved. False: it is to be killed. */
@@ -253,11 +260,14 @@ static bool attend(struct run *r)
 
 /* --- the end ------------------------------------------------------------------------ */
 
-static int judge(const struct run *r, int status, bool was_killed, const char *verb,
-                 const char *key, struct spot_err *err)
+static int judge(struct run *r, int status, bool was_killed, const char *verb, const char *key,
+                 struct spot_err *err)
 {
     char what[96];
 
+    r->said[r->n_said] = '\0';
+    r->said[spot_utf8_cut(r->said, SAID_BYTE)] = '\0';
+    spot_utf8_make_plain(r->said);
     if (was_killed)
         snprintf(what, sizeof(what), "no byte moved for %g s", r->command->limit_s);
     else if (WIFSIGNALED(status))
@@ -268,8 +278,8 @@ static int judge(const struct run *r, int status, bool was_killed, const char *v
         snprintf(what, sizeof(what), "it ended with status 0 and did not take what it was given");
     else
         return 0;
-    return spot_err_set(err, SPOT_ESYS, "state command: %s %s: %s%s%.*s", verb, key, what,
-                        r->n_said ? ": " : "", (int)strcspn(r->said, "\n"), r->said);
+    return spot_err_set(err, SPOT_ESYS, "state command: %s %s: %s%s%s", verb, key, what,
+                        *r->said ? ": " : "", r->said);
 }
 
 static void wait_for(pid_t pid, int *status)
@@ -292,8 +302,9 @@ static int finish(struct run *r, const char *verb, const char *key, struct spot_
 {
     bool goes_on = true;
     int status = 0;
+    pid_t ended;
 
-    while (goes_on && waitpid(r->pid, &status, WNOHANG) == 0)
+    while ((ended = waitpid(r->pid, &status, WNOHANG)) == 0 && goes_on)
         goes_on = attend(r);
     if (!goes_on) {
         kill(-r->watcher, SIGKILL);
@@ -301,8 +312,12 @@ static int finish(struct run *r, const char *verb, const char *key, struct spot_
     }
     while (goes_on && r->end[OUT] >= 0 && take(r))
         ;
-    if (r->end[SAID] >= 0)
-        hear(r);
+    while (r->end[SAID] >= 0 && hear(r))
+        ;
+    if (goes_on && ended < 0)
+        return spot_err_set(err, SPOT_ESYS,
+                            "state command: %s %s: its status is lost, for SIGCHLD is ignored",
+                            verb, key);
     return r->is_ours ? -1 : judge(r, status, !goes_on, verb, key, err);
 }
 
@@ -317,10 +332,13 @@ static int try_once(const struct spot_state_command *command, const char *verb, 
                      .has_more = io->next != NULL,
                      .moved_s = spot_clock_s(),
                      .err = err };
+    const struct spot_err before = *err;
     int rc;
 
-    if (io->rewind && io->rewind(io->user, err))
+    if (io->rewind && io->rewind(io->user, err)) {
+        *err = before.code ? before : *err; /* why there is another try */
         return -1;
+    }
     rc = start(&r, verb, key, err);
     if (!rc)
         rc = finish(&r, verb, key, err);
@@ -353,8 +371,10 @@ int spot_state_command_run(const struct spot_state_command *command, const char 
     int rc = 1;
 
     for (int i = 0; rc > 0 && i < SPOT_STATE_COMMAND_TRIES; i++) {
-        if (i && !pause_for(command, pause_s))
+        if (i && !pause_for(command, pause_s)) {
+            spot_err_set(&why, SPOT_EPREEMPTED, "the state command was given up");
             break;
+        }
         pause_s *= i ? 2 : 1;
         rc = try_once(command, verb, key, io ? io : &nothing, &why);
     }

@@ -62,6 +62,7 @@ struct spot_store {
     struct spot_queued *first, **end;
     size_t queued_byte;
     struct spot_spool spool;
+    double drop_again_s;    /* no old generation is deleted before */
     int64_t committed_step; /* of the newest that this process wrote, and hash of its manifest: the
                                thread's */
     uint64_t committed;

@@ -10,11 +10,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/out.h"
 
 enum { KEEP = 2 };
 
-static const time_t watch_s = 1; /* between looks at the newest generation */
+static const time_t watch_s = 1;       /* between looks at the newest generation */
+static const double drop_share = 0.05; /* of the time, for deletes that fail */
 
 /* A directory that was deleted while the job runs is made again. *note says so. */
 static int return_dir(struct spot_store *s, struct spot_err *note, struct spot_err *err)
@@ -44,9 +46,27 @@ static bool is_sound(const struct spot_store *s, int64_t step, struct spot_err *
     return !spot_generation_verify(&s->disk, step, why);
 }
 
+/* What is durable waits to be told meanwhile: a command that does not delete gets a share of the
+ * time. */
+static int drop(struct spot_store *s, int64_t step, struct spot_err *note)
+{
+    const double from_s = spot_clock_s();
+    struct spot_err why;
+
+    if (from_s < s->drop_again_s)
+        return -1;
+    if (!spot_generation_drop(&s->disk, step, &why))
+        return 0;
+    s->drop_again_s = spot_clock_s() + (spot_clock_s() - from_s) / drop_share;
+    if (!note->code)
+        spot_err_set(note, why.code, "%.400s; the state of step %lld stays there too", why.msg,
+                     (long long)step);
+    return -1;
+}
+
 /* The newest KEEP sound generations stay. One that is damaged takes nobody's place: before another
  * is dropped for it, it is read, and set aside. */
-static void drop_old(const struct spot_store *s, int64_t written, struct spot_err *note)
+static void drop_old(struct spot_store *s, int64_t written, struct spot_err *note)
 {
     size_t n, n_sound = 0;
     int64_t *step = spot_generation_list(&s->disk, &n);
@@ -55,9 +75,8 @@ static void drop_old(const struct spot_store *s, int64_t written, struct spot_er
         struct spot_err why = { 0 };
 
         if (n_sound == KEEP) {
-            if (spot_generation_drop(&s->disk, step[i], &why) && !note->code)
-                spot_err_set(note, why.code, "%.400s; the state of step %lld stays there too",
-                             why.msg, (long long)step[i]);
+            if (drop(s, step[i], note))
+                break;
         } else if (step[i] == written || is_sound(s, step[i], &why)) {
             n_sound++;
         } else if (spot_generation_is_damage(&why)) {

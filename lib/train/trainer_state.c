@@ -182,31 +182,21 @@ static int log_durable(struct spot_trainer *c, int64_t step, struct spot_err *er
     return spot_journal_end(c->journal, err);
 }
 
-/* What fails again and again is told once a minute. */
-static bool is_to_tell(double *told_s)
-{
-    const double now_s = spot_clock_s(), every_s = 60;
-
-    if (*told_s > 0 && now_s < *told_s + every_s)
-        return false;
-    *told_s = now_s;
-    return true;
-}
-
-/* A full disk fails at every try; until something is durable. */
+/* A full disk fails at every try: told at once, then once a minute until something is durable. */
 static void tell_not_durable(struct spot_trainer *c, int64_t step, const struct spot_err *why)
 {
+    const double now_s = spot_clock_s(), every_s = 60;
     char more[48] = "";
 
     c->not_durable = *why;
-    if (!c->n_not_durable++)
-        c->not_durable_told_s = 0;
-    if (!is_to_tell(&c->not_durable_told_s))
+    c->n_not_durable++;
+    if (c->n_not_durable > 1 && now_s < c->not_durable_told_s + every_s)
         return;
     if (c->n_not_durable > 1)
         snprintf(more, sizeof(more), "; %" PRIu32 " tries in a row have failed", c->n_not_durable);
     c->options->warn("%s; training goes on without a durable copy of step %lld%s", why->msg,
                      (long long)step, more);
+    c->not_durable_told_s = now_s;
 }
 
 /* The generation before stays. The last state is then had from the members, for hash and file. */
@@ -225,13 +215,6 @@ static int not_durable(struct spot_trainer *c, int64_t step, const struct spot_e
     return is_last && c->is_final ? spot_trainer_pull(c, err) : 0;
 }
 
-/* What is old and cannot be deleted fails with each generation. */
-static void tell_note(struct spot_trainer *c, const struct spot_err *note)
-{
-    if (note->code != SPOT_ESYS || is_to_tell(&c->not_dropped_told_s))
-        c->options->warn("%s", note->msg);
-}
-
 /* A generation has become durable, or could not be written. */
 int spot_trainer_store_news(void *job, struct spot_err *err)
 {
@@ -246,7 +229,7 @@ int spot_trainer_store_news(void *job, struct spot_err *err)
         return 0;
     }
     if (news > 0 && why.code)
-        tell_note(c, &why);
+        c->options->warn("%s", why.msg);
     if (news <= 0)
         return news < 0 ? not_durable(c, step, &why, err) : 0;
     spot_trainer_lag_ended(c);

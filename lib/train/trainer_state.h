@@ -107,7 +107,7 @@ struct spot_trainer {
     double durable_of_s;          /* the same of the newest that is on disk; else the first step */
     double durable_excess_s;      /* what steps took longer while it was under way */
     uint32_t n_not_durable;       /* tries in a row that failed */
-    double not_durable_told_s, not_dropped_told_s;
+    double not_durable_told_s;
     struct spot_err not_durable; /* why the newest of them did */
     double durable_cost_s;       /* the same of a usual generation */
     double calm_s;               /* of a step beside which none is; 0: not known */

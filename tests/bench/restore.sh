@@ -35,9 +35,9 @@ measure() { # NAME BIN
     rm -rf "$tmp/state"
     job "$2" --steps 1 --events "$tmp/log"
     wrote=$(echo "$(told durable) - $(told committed)" | bc -l)
-    mb=$(du -sm --apparent-size "$tmp/state" | cut -f 1)
+    mb=$(du -sb "$tmp/state" | awk '{ printf "%.0f", $1 / 1e6 }')
     at=$(now)
-    dd if=/dev/zero of="$tmp/zero" bs=1M count="$mb" conv=fsync status=none
+    dd if=/dev/zero of="$tmp/zero" bs=1MB count="$mb" conv=fsync status=none
     disk=$(since "$at")
     rm "$tmp/zero"
     row write "$1" "$mb" "$wrote" "$disk"

@@ -81,6 +81,9 @@ ran() {
     [ ! -e state ]
     run -1 --separate-stderr spot-run train --dry-run --data corpus --steps 4 $size --workers 3 --grid 2x2
     [[ "$stderr" == *"grid 2x2 needs 4 members, there are 3"* ]]
+    run -1 --separate-stderr spot-run train --dry-run --data corpus --steps 4 $size --state /proc/none # no byte is free there
+    [[ "$stderr" == *"--state on its disk needs "* ]]
+    spot-run train --dry-run --data corpus --steps 4 $size --state /proc/none --state-command false >/dev/null # nothing lies there then
     # one member of this machine type has less than a worker needs
     spot-run profile -q --data corpus $size --steps 3 --warm-up 1 --max-workers 2 --no-links --no-stalls --no-changes >job.json
     jq '.memory.node_byte = 1e6' job.json >small.json

@@ -145,7 +145,7 @@ static int check_fit(const struct told *t, const struct spot_coordinator_options
         return refuse(err, "the job with all its local workers", e->all_byte, here_byte);
     if (e->coordinator_byte > here_byte)
         return refuse(err, "the coordinator", e->coordinator_byte, here_byte);
-    if (c->state && GENERATIONS * e->generation_byte > disk_byte(c->state))
+    if (c->state && !c->state_command && GENERATIONS * e->generation_byte > disk_byte(c->state))
         return refuse(err, "--state on its disk", GENERATIONS * e->generation_byte,
                       disk_byte(c->state));
     return 0;
