@@ -2,7 +2,10 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "train/job_note.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -318,6 +321,31 @@ static int put_note(FILE *out, const struct spot_job_config *config,
     free(tokenizer);
     free(load);
     return spot_jw_close(&jw, err);
+}
+
+static void mark_path(const char *dir, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/behind-command", dir);
+}
+
+int spot_job_note_mark_behind(const char *dir, bool is_behind, struct spot_err *err)
+{
+    char path[PATH_MAX];
+    int fd;
+
+    mark_path(dir, path);
+    if (!is_behind)
+        return unlink(path) && errno != ENOENT ? spot_err_sys(err, "cannot remove '%s'", path) : 0;
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    return fd < 0 || close(fd) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
+}
+
+bool spot_job_note_is_behind(const char *dir)
+{
+    char path[PATH_MAX];
+
+    mark_path(dir, path);
+    return !access(path, F_OK);
 }
 
 int spot_job_note_write(const char *dir, const struct spot_job_config *config,

@@ -7,6 +7,7 @@
 #ifndef SPOT_TRAIN_JOB_NOTE_H
 #define SPOT_TRAIN_JOB_NOTE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/err.h"
@@ -44,6 +45,11 @@ int spot_job_note_load(struct spot_job_note *note, const char *dir, struct spot_
 int spot_job_note_parse(struct spot_job_note *note, const char *text, size_t n_byte,
                         const char *source, struct spot_err *err);
 void spot_job_note_release(struct spot_job_note *note);
+
+/* An empty file DIR/behind-command says that generations lie behind a command: DIR alone, which has
+ * none, is then not a job that begins. Returns 0, or -1 with *err. */
+int spot_job_note_mark_behind(const char *dir, bool is_behind, struct spot_err *err);
+bool spot_job_note_is_behind(const char *dir);
 
 /* The job as it was settled: config with hashes and the whole name of the kernel; paths of
  * `options`, which are made absolute. Written only where something is new. */

@@ -223,7 +223,10 @@ static int read_newest(struct spot_saved_model *m, const struct spot_generations
         return spot_err_set(err, SPOT_EDATA, "%.300s; no sound generation is left in '%s'", why.msg,
                             g->dir);
     }
-    return spot_err_set(err, SPOT_EDATA, "'%s' holds no state", g->dir);
+    return spot_err_set(err, SPOT_EDATA, "'%s' holds no state%s", g->dir,
+                        !g->objects && spot_job_note_is_behind(g->dir)
+                            ? ": it is behind a command (--state-command)"
+                            : "");
 }
 
 /* What there is now, to be read once; 1: it went meanwhile. */

@@ -258,7 +258,8 @@ static int note_job(const struct spot_trainer *c, struct spot_err *err)
 
     if (!c->options->state || c->options->observer)
         return 0;
-    if (spot_job_note_write(c->options->state, &c->config, c->options, err))
+    if (spot_job_note_write(c->options->state, &c->config, c->options, err) ||
+        spot_job_note_mark_behind(c->options->state, spot_store_is_behind(c->store), err))
         return -1;
     if (!spot_store_is_behind(c->store))
         return 0;

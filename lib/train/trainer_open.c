@@ -89,10 +89,15 @@ static int verify_state(struct spot_trainer *c, struct spot_err *err)
     if (n_bad)
         o->warn("%s; %d generation%s set aside, going on from step %lld", why.msg, n_bad,
                 n_bad > 1 ? "s" : "", (long long)spot_store_newest(c->store));
-    if (spot_group_resumes(c->group) && o->state && spot_store_newest(c->store) < 0)
-        o->warn("%s holds no state: the job begins anew at step 0, unless a worker that joins "
-                "has one",
-                spot_store_place(c->store));
+    if (!spot_group_resumes(c->group) || !o->state || spot_store_newest(c->store) >= 0)
+        return 0;
+    if (!o->state_command && spot_job_note_is_behind(o->state))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "the state of the job in '%s' is behind a command: --state-command",
+                            o->state);
+    o->warn("%s holds no state: the job begins anew at step 0, unless a worker that joins "
+            "has one",
+            spot_store_place(c->store));
     return 0;
 }
 

@@ -166,7 +166,7 @@ int spot_trainer_snapshot(struct spot_trainer *c, uint32_t id, const struct spot
 
 static void put_durable(const struct spot_trainer *c, struct spot_jw *jw)
 {
-    spot_jw_str(jw, "where", "disk");
+    spot_jw_str(jw, "where", spot_store_is_behind(c->store) ? "store" : "disk");
     spot_jw_real(jw, "lag_s", rint((spot_clock_s() - c->durable_of_s) * 1e6) / 1e6);
     spot_jw_real(jw, "cost_s", rint(c->durable_excess_s * 1e6) / 1e6);
     if (c->sent_byte)

@@ -148,6 +148,18 @@ warned() { # TEXT
     goes_on
 }
 
+@test "without the command its job is not begun anew" {
+    runs
+    seen log durable 2
+    [ "$(jq -s 'map(select(.event == "durable").where) | unique | .[0]' log)" = '"store"' ]
+    stops_right log
+    run -2 --separate-stderr timeout 60 spot-run train --data corpus $MODEL --global-batch 5 --steps 1000000 --state st --resume --workers 1 --events log
+    [[ "$stderr" == *"the state of the job in 'st' is behind a command: --state-command"* ]]
+    run -3 --separate-stderr spot-run export --state st --output w.safetensors
+    [[ "$stderr" == *"'st' holds no state: it is behind a command (--state-command)"* ]]
+    goes_on
+}
+
 @test "an old generation that cannot be deleted is told of, and is deleted when that can be done" {
     sed -i '1i [ ! -e keeps ] || [ "$1" != delete ] || { echo "not allowed" >\&2; exit 1; }' cmd
     : >keeps
