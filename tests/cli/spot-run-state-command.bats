@@ -212,7 +212,8 @@ lies() { # HOW
     runs
     seen log durable 1
     : >$1
-    warned "bytes of bundle"
+    # which object it lies of first is chance, and the next failures are told a minute later
+    eventually "grep -qE 'bytes of bundle|get gen-[0-9a-f.]*/manifest.json' log.err"
     rm $1
     seen log durable $(($(events log durable) + 1))
     stops_right log
