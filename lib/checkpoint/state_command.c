@@ -214,8 +214,9 @@ static bool take(struct run *r)
     return n > 0 && !r->is_ours;
 }
 
-/* The last line is the one that tells, and of it the start. Was there something? */
-static bool hear(struct run *r)
+/* The last line is the one that tells, and of it the start. One read takes all that a pipe holds.
+ */
+static void hear(struct run *r)
 {
     char text[PIECE_BYTE];
     const ssize_t n = read(r->end[SAID], text, sizeof(text));
@@ -233,7 +234,6 @@ static bool hear(struct run *r)
         if (r->n_said < sizeof(r->said) - 1)
             r->said[r->n_said++] = text[i] ? text[i] : ' ';
     }
-    return n > 0;
 }
 
 /* Move what can be moved. False: it is to be killed. */
@@ -312,8 +312,8 @@ static int finish(struct run *r, const char *verb, const char *key, struct spot_
     }
     while (goes_on && r->end[OUT] >= 0 && take(r))
         ;
-    while (r->end[SAID] >= 0 && hear(r))
-        ;
+    if (r->end[SAID] >= 0)
+        hear(r);
     if (goes_on && ended < 0)
         return spot_err_set(err, SPOT_ESYS,
                             "state command: %s %s: its status is lost, for SIGCHLD is ignored",
