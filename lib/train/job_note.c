@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,12 +91,14 @@ const struct spot_doc_part spot_job_note_part[] = {
     { 0 },
 };
 
-static char *path_in(const char *dir)
+static const char job_name[] = "job.json", behind_name[] = "behind-command";
+
+static char *path_in(const char *dir, const char *name)
 {
-    const size_t n = strlen(dir) + sizeof("/job.json");
+    const size_t n = strlen(dir) + strlen(name) + 2;
     char *const path = spot_xcalloc(n, 1);
 
-    snprintf(path, n, "%s/job.json", dir);
+    snprintf(path, n, "%s/%s", dir, name);
     return path;
 }
 
@@ -176,7 +177,7 @@ static int read_note(struct spot_job_note *note, struct spot_err *err)
 
 int spot_job_note_load(struct spot_job_note *note, const char *dir, struct spot_err *err)
 {
-    char *const path = path_in(dir);
+    char *const path = path_in(dir, job_name);
     int rc = 0;
 
     *note = (struct spot_job_note){ .data = NULL };
@@ -323,35 +324,40 @@ static int put_note(FILE *out, const struct spot_job_config *config,
     return spot_jw_close(&jw, err);
 }
 
-static void mark_path(const char *dir, char path[PATH_MAX])
+static int make_mark(const char *path, struct spot_err *err)
 {
-    snprintf(path, PATH_MAX, "%s/behind-command", dir);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    return fd < 0 || close(fd) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
+}
+
+static int remove_mark(const char *path, struct spot_err *err)
+{
+    return unlink(path) && errno != ENOENT ? spot_err_sys(err, "cannot remove '%s'", path) : 0;
 }
 
 int spot_job_note_mark_behind(const char *dir, bool is_behind, struct spot_err *err)
 {
-    char path[PATH_MAX];
-    int fd;
+    char *const path = path_in(dir, behind_name);
+    const int rc = (is_behind ? make_mark : remove_mark)(path, err);
 
-    mark_path(dir, path);
-    if (!is_behind)
-        return unlink(path) && errno != ENOENT ? spot_err_sys(err, "cannot remove '%s'", path) : 0;
-    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    return fd < 0 || close(fd) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
+    free(path);
+    return rc;
 }
 
 bool spot_job_note_is_behind(const char *dir)
 {
-    char path[PATH_MAX];
+    char *const path = path_in(dir, behind_name);
+    const bool is_there = !access(path, F_OK);
 
-    mark_path(dir, path);
-    return !access(path, F_OK);
+    free(path);
+    return is_there;
 }
 
 int spot_job_note_write(const char *dir, const struct spot_job_config *config,
                         const struct spot_coordinator_options *o, struct spot_err *err)
 {
-    char *const path = path_in(dir);
+    char *const path = path_in(dir, job_name);
     struct spot_out out;
     int rc = spot_out_open(&out, path, err);
 
