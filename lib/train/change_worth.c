@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+/* In steps: a pause that nobody minds, and what a shorter one may cost. */
+static const double unnoticed = 0.05, fair = 0.5;
+
 /* E[min(X, t)] */
 static double until_s(const struct spot_change_worth *w, double t)
 {
@@ -33,9 +36,12 @@ double spot_change_cost(const struct spot_change_worth *w, enum spot_change_when
 
 enum spot_change_when spot_change_how(const struct spot_change_worth *w)
 {
-    return spot_change_cost(w, SPOT_CHANGE_AHEAD) < spot_change_cost(w, SPOT_CHANGE_AT_ONCE)
-               ? SPOT_CHANGE_AHEAD
-               : SPOT_CHANGE_AT_ONCE;
+    const double more =
+        spot_change_cost(w, SPOT_CHANGE_AHEAD) - spot_change_cost(w, SPOT_CHANGE_AT_ONCE);
+    const double bearable =
+        w->moves_s > unnoticed * w->step_s ? fair * w->step_s * w->then_per_s : 0;
+
+    return more < bearable ? SPOT_CHANGE_AHEAD : SPOT_CHANGE_AT_ONCE;
 }
 
 bool spot_change_pays(const struct spot_change_worth *w)

@@ -35,10 +35,11 @@ enum spot_change_when { SPOT_CHANGE_AT_ONCE, SPOT_CHANGE_AHEAD, SPOT_CHANGE_LATE
  * the better. Negative where the grid that runs is the faster one. */
 double spot_change_cost(const struct spot_change_worth *worth, enum spot_change_when when);
 
-/* Of the two ways to change the better one; ties: at once. */
+/* Of the two ways to change the one that costs less; but ahead, where at once all would wait for
+ * more than a twentieth of a step, and ahead costs at most the samples of half a step more. */
 enum spot_change_when spot_change_how(const struct spot_change_worth *worth);
 
-/* Does the better one of them pay? Not where the grid to come is no faster. */
+/* Does that way pay? Not where the grid to come is no faster. */
 bool spot_change_pays(const struct spot_change_worth *worth);
 
 #ifdef __cplusplus

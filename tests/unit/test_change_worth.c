@@ -63,10 +63,8 @@ START_TEST(costs_are_those_of_a_job_that_is_played)
             cost[when] = spot_change_cost(&w, when);
             ck_assert_double_eq_tol(cost[when], played(&w, when), 0.02);
         }
-        ck_assert_int_eq(spot_change_how(&w),
-                         cost[1] < cost[0] ? SPOT_CHANGE_AHEAD : SPOT_CHANGE_AT_ONCE);
         ck_assert_int_eq(spot_change_pays(&w),
-                         w.then_per_s > w.now_per_s && fmin(cost[0], cost[1]) < cost[2]);
+                         w.then_per_s > w.now_per_s && cost[spot_change_how(&w)] < cost[2]);
     }
 }
 END_TEST
@@ -92,19 +90,44 @@ START_TEST(members_that_stay_for_ever_are_the_limit_of_those_that_stay_long)
 }
 END_TEST
 
-/* D pipelines become D + 1: r' / r = (D + 1) / D. Moved at once while members stay for ever is
- * right where T < F D / D + step / D, within what forming costs. */
+/* Never dearer than the other way by more than half a step; and where it is dearer at all, it is
+ * ahead, and at once would have been a pause of more than a twentieth of a step. */
+START_TEST(a_long_pause_is_bought_off_at_a_fair_price)
+{
+    struct spot_rng rng;
+    int n_bought = 0;
+
+    spot_rng_init(&rng, 22, 0);
+    for (int k = 0; k < 10000; k++) {
+        const struct spot_change_worth w = some(&rng);
+        const double at_once = spot_change_cost(&w, SPOT_CHANGE_AT_ONCE),
+                     ahead = spot_change_cost(&w, SPOT_CHANGE_AHEAD);
+        const double fair = 0.5 * w.step_s * w.then_per_s;
+
+        if (spot_change_how(&w) == SPOT_CHANGE_AT_ONCE) {
+            ck_assert(at_once <= ahead);
+            ck_assert(w.moves_s <= 0.05 * w.step_s || ahead - at_once >= fair);
+            continue;
+        }
+        ck_assert(ahead < at_once || (w.moves_s > 0.05 * w.step_s && ahead - at_once < fair));
+        n_bought += ahead > at_once;
+    }
+    ck_assert_int_gt(n_bought, 100);
+}
+END_TEST
+
+/* D pipelines become D + 1: r' / r = (D + 1) / D. Members stay for ever. */
 START_TEST(large_state_moves_ahead_and_small_state_at_once)
 {
     struct spot_change_worth w = {
         .now_per_s = 4, .then_per_s = 5, .step_s = 1, .form_s = 0.05, .lasts_s = INFINITY
     };
 
-    w.moves_s = 0.2;
+    w.moves_s = 0.04;
     ck_assert_int_eq(spot_change_how(&w), SPOT_CHANGE_AT_ONCE);
-    w.moves_s = 0.4;
+    w.moves_s = 0.2; /* .45 samples more than at once: less than half a step's 2.5 */
     ck_assert_int_eq(spot_change_how(&w), SPOT_CHANGE_AHEAD);
-    w.then_per_s = 8; /* who comes is worth more: twice the speed, and all wait for it */
+    w.then_per_s = 12; /* three times the speed: .6 + 9.6 - 2.4 = 7.8 of a step's 12 */
     ck_assert_int_eq(spot_change_how(&w), SPOT_CHANGE_AT_ONCE);
     w.then_per_s = 3; /* one leaves: the old grid is the faster one for as long as it can be */
     w.moves_s = 0.06;
@@ -135,6 +158,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, costs_are_those_of_a_job_that_is_played);
     tcase_add_test(tc, members_that_stay_for_ever_are_the_limit_of_those_that_stay_long);
+    tcase_add_test(tc, a_long_pause_is_bought_off_at_a_fair_price);
     tcase_add_test(tc, large_state_moves_ahead_and_small_state_at_once);
     tcase_add_test(tc, who_will_not_stay_for_long_is_not_worth_a_pause);
     return run_suite("change_worth", tc);

@@ -156,9 +156,15 @@ START_TEST(state_of_a_measured_size_moves_ahead_where_the_newcomer_is_worth_less
 
     c.form_s = 0.05;
     who[1].moved_byte_per_s = byte / 0.8; /* .8 s of moves beside steps of 1 s */
-    ck_assert(spot_trainer_is_better_ahead(&c, &two, &larger, byte)); /* .5 more: .8 > .5 + .05 */
-    ck_assert(!spot_trainer_is_better_ahead(&c, &one, &two, byte));   /* 1 more */
+    ck_assert(spot_trainer_is_better_ahead(&c, &two, &larger, byte)); /* .6 + .05 - .8 < 0 */
+    ck_assert(spot_trainer_is_better_ahead(&c, &one, &two, byte));    /* .9 + .05 - .8 < .5 */
     ck_assert(spot_trainer_is_better_ahead(&c, &two, &one, byte));    /* one leaves */
+    c.form_s = 0.3; /* .3 + .9 - .8: still; then .3 + .53 - .07 > .5 of a step */
+    ck_assert(spot_trainer_is_better_ahead(&c, &one, &two, byte));
+    who[1].moved_byte_per_s = byte / 0.07;
+    ck_assert(!spot_trainer_is_better_ahead(&c, &one, &two, byte));
+    who[1].moved_byte_per_s = byte / 0.04; /* nobody minds */
+    ck_assert(!spot_trainer_is_better_ahead(&c, &two, &larger, byte));
     ck_assert(!spot_trainer_is_better_ahead(&c, &two, &larger, 1e6)); /* too little to tell */
     c.step_s = 0;
     ck_assert(!spot_trainer_is_better_ahead(&c, &two, &larger, byte));
