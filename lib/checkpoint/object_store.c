@@ -399,11 +399,14 @@ uint64_t spot_objects_owner(const struct spot_objects *o)
     return o->owner;
 }
 
-bool spot_objects_is_owned_by(struct spot_objects *o, uint64_t owner)
+int spot_objects_check_owner(struct spot_objects *o, uint64_t owner, struct spot_err *err)
 {
     uint64_t job, now;
 
-    return owner && !read_owner(o, &job, &now, NULL) && now == owner;
+    if (read_owner(o, &job, &now, err))
+        return -1;
+    return now == owner ? 0
+                        : spot_err_set(err, SPOT_ESYS, "the state command leads to another store");
 }
 
 static int check_owner(struct spot_objects *o, struct spot_err *err)

@@ -41,8 +41,8 @@ int spot_objects_check_job(struct spot_objects *objects, uint64_t job, struct sp
 int spot_objects_claim(struct spot_objects *objects, uint64_t job, struct spot_err *err);
 /* The number under which that was done; 0: it was not. */
 uint64_t spot_objects_owner(const struct spot_objects *objects);
-/* Is this the store of who claimed it under that number? */
-bool spot_objects_is_owned_by(struct spot_objects *objects, uint64_t owner);
+/* Is this the store of who claimed it under that number? Returns 0, or -1 with *err. */
+int spot_objects_check_owner(struct spot_objects *objects, uint64_t owner, struct spot_err *err);
 
 /* A text that describes the job, written by the trainer. Put it, if nobody else has claimed the
  * store (0, or -1 with *err). Get it: 1 with *text, n_byte and a NUL, freed by the caller; 0 where

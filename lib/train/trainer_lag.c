@@ -8,30 +8,21 @@
 #include "common/clock.h"
 #include "train/trainer_state.h"
 
-/* Of the time of steps; and what is believed of a new measurement. */
-static const double cost_share = 0.05, trust = 0.5;
+/* Of the time of steps. */
+static const double cost_share = 0.05;
 
-/* Of a step that nothing delayed; the first of an epoch waits for pages and connections. */
-static void note_calm(struct spot_trainer *c, double step_s)
-{
-    c->calm_s = c->calm_s > 0 ? fmin(step_s, 0.8 * c->calm_s + 0.2 * step_s) : step_s;
-}
-
+/* The first of an epoch waits for pages and connections. */
 void spot_trainer_note_step(struct spot_trainer *c, double step_s)
 {
-    if (c->n_epoch_commit < 2)
-        return;
-    if (!spot_store_is_busy(c->store))
-        note_calm(c, step_s);
-    else if (c->calm_s > 0)
-        c->durable_excess_s += fmax(0, step_s - c->calm_s);
+    spot_save_cost_step(&c->save_cost, step_s, spot_store_is_busy(c->store),
+                        c->n_epoch_commit >= 2);
 }
 
 void spot_trainer_lag_begun(struct spot_trainer *c)
 {
     c->durable_s = c->durable_next_s = spot_clock_s();
     c->durable_step = c->machine->round;
-    c->durable_excess_s = 0;
+    spot_save_cost_begun(&c->save_cost);
 }
 
 /* The first step that a loss of everything would cost: work, not the wait for who does it. */
@@ -45,10 +36,11 @@ void spot_trainer_lag_step(struct spot_trainer *c)
         c->durable_of_s = spot_clock_s();
 }
 
-/* Half of what was measured last, half of what was believed before, which was nothing. */
-void spot_trainer_lag_ended(struct spot_trainer *c)
+void spot_trainer_lag_ended(struct spot_trainer *c, bool is_durable)
 {
-    c->durable_cost_s = (1 - trust) * c->durable_cost_s + trust * c->durable_excess_s;
+    spot_save_cost_ended(&c->save_cost);
+    if (!is_durable)
+        return;
     c->durable_of_s = c->durable_next_s;
     c->has_told_lag = false;
 }
@@ -64,7 +56,7 @@ double spot_trainer_durable_every_s(const struct spot_trainer *c)
     for (uint32_t p = 0; p < c->form.P; p++)
         if (spot_form_replicas(&c->form) < 2 && !c->form.buddy[p])
             every_s = SPOT_DURABLE_LEAST_S;
-    return fmax(every_s, c->durable_cost_s / cost_share);
+    return fmax(every_s, spot_save_cost_s(&c->save_cost) / cost_share);
 }
 
 double spot_trainer_lag_s(const struct spot_trainer *c)

@@ -11,12 +11,18 @@
 
 /* --- durable generations ------------------------------------------------- */
 
+/* By the user's word, or as often as what it costs allows. */
+static bool is_time(const struct spot_trainer *c)
+{
+    return spot_clock_s() - c->durable_s >= spot_trainer_durable_every_s(c) &&
+           (c->options->durable_every_s > 0 || !spot_save_cost_wants_calm(&c->save_cost));
+}
+
 bool spot_trainer_save_is_due(const struct spot_trainer *c)
 {
     return !c->options->observer && !spot_store_is_busy(c->store) && c->machine->round > 0 &&
            spot_store_newest(c->store) < c->machine->round &&
-           (spot_trainer_export_is_due(c) ||
-            spot_clock_s() - c->durable_s >= spot_trainer_durable_every_s(c));
+           (spot_trainer_export_is_due(c) || is_time(c));
 }
 
 static bool holds(const struct spot_trainer *c, uint32_t id, int bundle)
@@ -168,7 +174,7 @@ static void put_durable(const struct spot_trainer *c, struct spot_jw *jw)
 {
     spot_jw_str(jw, "where", spot_store_is_behind(c->store) ? "store" : "disk");
     spot_jw_real(jw, "lag_s", rint((spot_clock_s() - c->durable_of_s) * 1e6) / 1e6);
-    spot_jw_real(jw, "cost_s", rint(c->durable_excess_s * 1e6) / 1e6);
+    spot_jw_real(jw, "cost_s", rint(spot_save_cost_s(&c->save_cost) * 1e6) / 1e6);
     if (c->sent_byte)
         spot_jw_int(jw, "relayed_byte", c->sent_byte);
 }
@@ -230,9 +236,11 @@ int spot_trainer_store_news(void *job, struct spot_err *err)
     }
     if (news > 0 && why.code)
         c->options->warn("%s", why.msg);
-    if (news <= 0)
-        return news < 0 ? not_durable(c, step, &why, err) : 0;
-    spot_trainer_lag_ended(c);
+    if (!news)
+        return 0;
+    spot_trainer_lag_ended(c, news > 0);
+    if (news < 0)
+        return not_durable(c, step, &why, err);
     c->n_not_durable = 0;
     if (log_durable(c, step, err))
         return -1;

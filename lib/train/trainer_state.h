@@ -16,6 +16,7 @@
 #include "train/form.h"
 #include "train/model_dir.h"
 #include "train/sampler.h"
+#include "train/save_cost.h"
 #include "train/state_sources.h"
 #include "train/train_protocol.h"
 #include "weights/load.h"
@@ -105,12 +106,10 @@ struct spot_trainer {
     int64_t durable_step;         /* of that */
     double durable_next_s;        /* when the step after it began */
     double durable_of_s;          /* the same of the newest that is on disk; else the first step */
-    double durable_excess_s;      /* what steps took longer while it was under way */
-    uint32_t n_not_durable;       /* tries in a row that failed */
+    struct spot_save_cost save_cost;
+    uint32_t n_not_durable; /* tries in a row that failed */
     double not_durable_told_s;
     struct spot_err not_durable; /* why the newest of them did */
-    double durable_cost_s;       /* the same of a usual generation */
-    double calm_s;               /* of a step beside which none is; 0: not known */
     bool has_told_lag;
     bool is_damage_told; /* why the next epoch goes back */
     double keep_until_s; /* what only members set aside hold is made durable until then */
@@ -286,13 +285,14 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
                         struct spot_err *err);
 void spot_trainer_quiesced(void *job, struct spot_view *view);
 
-/* trainer_lag.c: a step has committed; a generation is asked for; it is on disk. How often one is
- * due, and how much of the job's time would be lost with all members now. Say when it is too much.
+/* trainer_lag.c: a step has committed; a generation is asked for; it is on disk or could not be.
+ * How often one is due, and how much of the job's time would be lost with all members now. Say when
+ * it is too much.
  */
 void spot_trainer_note_step(struct spot_trainer *c, double step_s);
 void spot_trainer_lag_begun(struct spot_trainer *c);
 void spot_trainer_lag_step(struct spot_trainer *c); /* one begins */
-void spot_trainer_lag_ended(struct spot_trainer *c);
+void spot_trainer_lag_ended(struct spot_trainer *c, bool is_durable);
 double spot_trainer_durable_every_s(const struct spot_trainer *c);
 double spot_trainer_lag_s(const struct spot_trainer *c);
 void spot_trainer_watch_lag(struct spot_trainer *c);

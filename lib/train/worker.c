@@ -251,7 +251,9 @@ static int on_save(struct spot_worker *w, const struct spot_frame *frame, struct
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     struct spot_wire_in which;
     char dir[PATH_MAX];
-    struct spot_save_order order = { .mesh = w->agent.mesh, .epoch = frame->epoch, .dir = dir };
+    struct spot_save_order order = {
+        .mesh = w->agent.mesh, .epoch = frame->epoch, .dir = dir, .warn = w->options->warn
+    };
     const uint32_t n = spot_get_count(&in, 4);
 
     if (spot_worker_sync(w, err))

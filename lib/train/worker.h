@@ -25,7 +25,8 @@ struct spot_worker_options {
                                   behind one, see state_command.h; NULL: by the coordinator */
     double state_timeout_s;    /* of a run of it that moves no byte */
     double join_timeout_s;     /* how long to try when nobody answers, first and after a loss */
-    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* set aside, and back; NULL */
+    /* Set aside, and back; cannot write state. From any thread; NULL. */
+    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
 };
 
 /* Work until the job is done. Returns 0, or -1 with *err: SPOT_EPREEMPTED after a notice with

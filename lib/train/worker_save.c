@@ -26,7 +26,8 @@ struct job {
     uint64_t nonce;
     char dir[PATH_MAX];
     struct spot_objects *objects; /* NULL: a directory */
-    struct spot_bundle *bundle;   /* a copy */
+    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
+    struct spot_bundle *bundle; /* a copy */
 };
 
 struct spot_saver {
@@ -36,6 +37,7 @@ struct spot_saver {
     struct job *first, **end; /* in the order of asking */
     _Atomic bool stop;
     uint64_t owner; /* of the store that was found behind this worker's command; the thread's */
+    bool is_warned; /* that this worker cannot write; the thread's */
 };
 
 static void free_job(struct job *job)
@@ -87,35 +89,46 @@ static void send_instead(const struct job *job)
 }
 
 /* Where this command leads to the coordinator's store; that is asked once. */
-static int write_object(struct spot_saver *s, const struct job *job, struct spot_written *written)
+static int write_object(struct spot_saver *s, const struct job *job, struct spot_written *written,
+                        struct spot_err *err)
 {
     const uint64_t owner = spot_state_sources_owner(job->dir);
 
-    if (s->owner != owner && spot_objects_is_owned_by(job->objects, owner))
-        s->owner = owner;
-    return s->owner == owner
-               ? spot_bundle_object_write(job->objects, job->nonce, job->bundle, written, NULL)
-               : -1;
+    if (s->owner != owner && spot_objects_check_owner(job->objects, owner, err))
+        return -1;
+    s->owner = owner;
+    return spot_bundle_object_write(job->objects, job->nonce, job->bundle, written, err);
 }
 
 static int write_somewhere(struct spot_saver *s, const struct job *job,
-                           struct spot_written *written)
+                           struct spot_written *written, struct spot_err *err)
 {
     struct doing doing = { s, job->mesh };
 
     return job->objects
-               ? write_object(s, job, written)
-               : spot_bundle_file_write(job->dir, job->bundle, goes_on, &doing, written, NULL);
+               ? write_object(s, job, written, err)
+               : spot_bundle_file_write(job->dir, job->bundle, goes_on, &doing, written, err);
+}
+
+static void warn_once(struct spot_saver *s, const struct job *job, const struct spot_err *why)
+{
+    if (job->warn && !s->is_warned)
+        job->warn("what this worker holds is made durable by way of the coordinator: %s", why->msg);
+    s->is_warned = true;
 }
 
 static void work(struct spot_saver *s, const struct job *job)
 {
     struct spot_written written;
+    struct spot_err why = { 0 };
 
-    if (!write_somewhere(s, job, &written))
+    if (!write_somewhere(s, job, &written, &why)) {
+        s->is_warned = false;
         tell_written(job, &written);
-    else if (!s->stop)
+    } else if (!s->stop) {
+        warn_once(s, job, &why);
         send_instead(job);
+    }
 }
 
 static struct job *next_job(struct spot_saver *s)
@@ -206,7 +219,11 @@ int spot_saver_add(struct spot_saver **saver, const struct spot_save_order *orde
         return -1;
     job = spot_xcalloc(1, sizeof(*job));
     *job = (struct job){
-        .mesh = order->mesh, .epoch = order->epoch, .nonce = order->nonce, .objects = order->objects
+        .mesh = order->mesh,
+        .epoch = order->epoch,
+        .nonce = order->nonce,
+        .objects = order->objects,
+        .warn = order->warn,
     };
     snprintf(job->dir, sizeof(job->dir), "%s", order->dir);
     job->bundle = copy(shape, bundle, err);

@@ -3,7 +3,7 @@
  *
  * A bundle is copied when it is asked for, since the next step changes it; a thread codes the copy,
  * writes it where the coordinator's directory is seen from here, and tells. What cannot be written
- * here is sent to the coordinator.
+ * here is sent to the coordinator; why is warned of, once until something could be written.
  */
 #ifndef SPOT_TRAIN_WORKER_SAVE_H
 #define SPOT_TRAIN_WORKER_SAVE_H
@@ -29,6 +29,7 @@ struct spot_save_order {
     const char *dir; /* of the generation; "": none that is seen from here */
     uint64_t nonce;
     struct spot_objects *objects; /* of this worker, if `dir` is "command:OWNER" */
+    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* called by the thread; NULL */
 };
 
 /* Take a copy of the bundle, to be written. Returns 0, or -1 with *err: no memory, no thread; then

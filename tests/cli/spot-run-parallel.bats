@@ -78,12 +78,17 @@ resumes_right() {
     resumes_right
 }
 
-@test "a disk that is full for members alone: the coordinator writes it" {
+@test "a disk that is full for members alone: the coordinator writes it, and members say why, once" {
     train log --steps 1000000 --grid 2x1 --state st --durable-every 0.05s
     : >full
-    for name in a b; do SPOT_DISK_FULL=$PWD/full LD_PRELOAD=$disk worker $name; done
+    for name in a b; do
+        background env SPOT_DISK_FULL=$PWD/full LD_PRELOAD="$disk" spot-run worker --join unix:j --join-timeout 60s --name $name 2>$name.err
+    done
     seen log durable 3
     [ "$(relayed log)" -gt 0 ]
+    for name in a b; do
+        [ "$(grep -c "made durable by way of the coordinator: .*No space left on device" $name.err)" -eq 1 ]
+    done
     stops_right log
     resumes_right
 }

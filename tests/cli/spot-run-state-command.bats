@@ -82,10 +82,11 @@ warned() { # TEXT
 @test "a member whose command leads elsewhere is found out, and sends" {
     train log --steps 1000000 --grid 1x2 --state st --state-command "$command" --durable-every 0.3s
     member a
-    background timeout 150 spot-run worker -q --join unix:j --join-timeout 60s --name b \
-        --state-command "sh $example/directory.sh $PWD/elsewhere" 2>>workers.err
+    background timeout 150 spot-run worker --join unix:j --join-timeout 60s --name b \
+        --state-command "sh $example/directory.sh $PWD/elsewhere" 2>b.err
     seen log durable 2
     [ "$(relayed log)" -gt 0 ]
+    [ "$(grep -c "by way of the coordinator: the state command leads to another store" b.err)" -eq 1 ]
     [ ! -e elsewhere ]
     stops_right log
 }
