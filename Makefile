@@ -34,7 +34,7 @@
 #
 # demo, check, bench, fuzz, lint and coverage run deps first.
 # Knobs: VARIANT=release|debug|asan|tsan|cov|fuzz  CUDA=auto|yes|no  CUDA_ARCH='80 90'
-#        WERROR=1  V=1  JOBS=n (unit tests or storms at once)  TESTS='FILE...'  CC CFLAGS LDFLAGS
+#        WERROR=1  V=1  JOBS=n (tests or storms at once)  TESTS='FILE...'  CC CFLAGS LDFLAGS
 SILENT := $(findstring s,$(firstword -$(MAKEFLAGS)))
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
