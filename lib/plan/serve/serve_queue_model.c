@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/serve_queue_model.h"
 
+#include <float.h>
 #include <math.h>
 
 double spot_serve_station_load(const struct spot_serve_station *s)
@@ -104,12 +105,14 @@ static struct waits waits_of(const struct spot_serve_station *s)
 static double residual(const struct waits *w, double x)
 {
     const double turn = x < w->period_s ? 1 - x / w->period_s : 0;
-    const double alone = x < w->service_s ? pow(1 - x / w->service_s, w->replicas) : 0;
+    const bool is_apart = w->spread > 0 && x < w->service_s;
+    const double alone = is_apart ? pow(1 - x / w->service_s, w->replicas) : 0;
 
     return x <= 0 ? 1 : w->spread * alone + (1 - w->spread) * turn;
 }
 
-/* P(wait > x). Starts later than 40 periods from now do not happen. */
+/* P(wait > x). Starts later than 40 periods from now do not happen. A summand below the last digit
+ * of the sum is left out: it would change nothing. */
 static double tail(const struct waits *w, double x)
 {
     const double whole = floor(x / w->period_s), first = fmax(whole - 40, 1);
@@ -118,15 +121,34 @@ static double tail(const struct waits *w, double x)
     double sum = w->busy * (1 - w->behind) * residual(w, x);
 
     for (double j = first; j <= whole; j++) {
-        sum += more * (1 - w->stay) * residual(w, x - j * w->period_s);
+        if (more * (1 - w->stay) > sum * DBL_EPSILON / 4)
+            sum += more * (1 - w->stay) * residual(w, x - j * w->period_s);
         more *= w->stay;
     }
     return fmin(sum + more, 1);
 }
 
-double spot_serve_station_wait(const struct spot_serve_station *s, double percentile)
+/* The x with P(wait > x) = 1 - percentile. */
+static double wait_of(const struct waits *w, double percentile)
 {
     double low = 0, high;
+
+    if (tail(w, 0) <= 1 - percentile)
+        return 0;
+    high = w->service_s + w->period_s * (1 - log(1 - percentile) * 4 / fmax(-log(w->stay), 1e-9));
+    for (int i = 0; i < 40; i++) {
+        const double middle = (low + high) / 2;
+
+        if (tail(w, middle) > 1 - percentile)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (low + high) / 2;
+}
+
+double spot_serve_station_wait(const struct spot_serve_station *s, double percentile)
+{
     struct waits w;
 
     if (spot_serve_station_load(s) >= 1)
@@ -134,18 +156,7 @@ double spot_serve_station_wait(const struct spot_serve_station *s, double percen
     if (!(s->rate_per_s > 0))
         return 0;
     w = waits_of(s);
-    if (tail(&w, 0) <= 1 - percentile)
-        return 0;
-    high = s->service_s + w.period_s * (1 - log(1 - percentile) * 4 / fmax(-log(w.stay), 1e-9));
-    for (int i = 0; i < 40; i++) {
-        const double middle = (low + high) / 2;
-
-        if (tail(&w, middle) > 1 - percentile)
-            low = middle;
-        else
-            high = middle;
-    }
-    return (low + high) / 2;
+    return wait_of(&w, percentile);
 }
 
 double spot_serve_station_mean_wait(const struct spot_serve_station *s)
@@ -193,7 +204,7 @@ double spot_serve_station_sojourn(const struct spot_serve_station *s, const doub
     w = waits_of(s);
     for (size_t i = 0; i < n; i++)
         high = fmax(high, after_s[i]);
-    high += is_empty ? 0 : spot_serve_station_wait(s, 1 - (1 - percentile) / 2);
+    high += is_empty ? 0 : wait_of(&w, 1 - (1 - percentile) / 2);
     while (beyond(is_empty ? NULL : &w, after_s, share, n, high) > 1 - percentile)
         high *= 1.5;
     for (int i = 0; i < 14; i++) {

@@ -105,7 +105,8 @@ struct spot_serve_scatter *spot_serve_scatter_new(const struct spot_serve_ask *a
         mean.request_s += s->request_s[i] / (double)n;
     }
     sum_up(s, &mean);
-    thin(s->first_s, n);
+    if (ask->slo.ttft.limit_s > 0)
+        thin(s->first_s, n);
     thin(s->request_s, n);
     s->n = KEPT;
     for (size_t k = 0; k < KEPT; k++)

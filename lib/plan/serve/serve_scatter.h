@@ -16,7 +16,7 @@ enum { SPOT_SERVE_SCATTER_POINTS = 8 };
 
 struct spot_serve_scatter {
     size_t n;                    /* SPOT_SERVE_SCATTER_POINTS */
-    double *first_s, *request_s; /* [n] to the first token, and to the end */
+    double *first_s, *request_s; /* [n] to the first token, where that has a limit; to the end */
     double *share;               /* [n] of requests, sum 1 */
     double scv;                  /* of request_s: variance over the square of the mean */
 };
