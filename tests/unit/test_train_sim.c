@@ -247,36 +247,38 @@ START_TEST(sampled_costs_average_to_the_expected_ones)
 }
 END_TEST
 
-/* Counts of the second half of a short trace: as drawn, in another order, or of many more
- * instances. */
-static void draw_trace(struct fixture *f, int future, size_t n)
+/* A short trace: PAST intervals, and of those that follow the counts as drawn, in another order, or
+ * of many more instances. */
+enum { PAST = 20, AFTER = 8, MANY = 60 };
+
+static void draw_trace(struct fixture *f, int future)
 {
-    enum { LEAST = 14, MOST = 30, MANY = 60 };
+    enum { LEAST = 14, MOST = 30, N = PAST + AFTER };
     struct spot_rng rng;
     int x = 24;
 
     spot_rng_init(&rng, 5, 0);
-    f->sim.n_interval = n;
-    for (size_t i = 0; i < n; i++) {
+    f->sim.n_interval = N;
+    for (int i = 0; i < N; i++) {
         if (spot_rng_below(&rng, 3) == 0)
             x += (int)spot_rng_below(&rng, 7) - 3;
         x = x < LEAST ? LEAST : x > MOST ? MOST : x;
         f->available[i] = x;
     }
-    for (size_t i = n / 2; future && i < n; i++)
-        f->available[i] = future == 1 ? f->available[n - 1 - (i - n / 2) / 2] : MANY - (int)(i % 5);
+    for (int i = PAST; future && i < N; i++)
+        f->available[i] = future == 1 ? f->available[N - 1 - (i - PAST) / 2] : MANY - i % 5;
 }
 
 /* Losses are announced two intervals ahead, so that what is compared ends there. */
 START_TEST(what_comes_later_changes_no_decision)
 {
-    enum { N = 40, SEEN = N / 2 - 2, POLICIES_MAX = 32 };
-    static struct spot_sim_row first[POLICIES_MAX][N];
+    enum { SEEN = PAST - 2, POLICIES_MAX = 32 };
+    static struct spot_sim_row first[POLICIES_MAX][PAST + AFTER];
     struct fixture *f = spot_xcalloc(1, sizeof(*f));
 
     for (int future = 0; future < 3; future++) {
         load(f, "gpt-6.7b", future < 2 ? 32 : 64);
-        draw_trace(f, future, N);
+        draw_trace(f, future);
         for (int k = 0; spot_sim_policies[k].name; k++) {
             const struct spot_sim_policy *const p = &spot_sim_policies[k];
 
@@ -551,7 +553,7 @@ START_TEST(a_run_is_a_function_of_its_inputs)
     double first;
 
     load(f, "vgg19", 32);
-    make_trace(f, 150, 8, 32, 2);
+    make_trace(f, 40, 8, 32, 2);
     first = run(f, "spot");
     ck_assert_double_eq(run(f, "spot"), first);
     unload(f);
