@@ -391,7 +391,7 @@ static const struct {
     int n_stage, n_thread;
 } ways[] = { { "portable", 1, 1 }, { "portable", 3, 2 },     { "fma", 3, 1 },
              { "fma", 2, 3 },      { "cuda-fp32-tp", 3, 1 }, { "cuda-bf16-tp", 2, 1 } };
-enum { N_WAY = sizeof(ways) / sizeof(ways[0]), CUDA_WAY = 4, WIDE_MAX = 64 };
+enum { N_WAY = sizeof(ways) / sizeof(ways[0]), CUDA_WAY = 4, WIDE_MAX = 64, SHORT_MAX = 20 };
 
 static void member_init(struct member *me, int shape, int way, int M)
 {
@@ -417,12 +417,17 @@ static bool is_drawn(int shape, int way)
     return is_possible(shape, way) && (is_long() || (shape + way) % 2 == 0);
 }
 
-/* On the twin the smallest group and the largest. */
+/* On the twin the smallest group and the largest. Of what takes long one of these: the wide shape
+ * meets another one with each CPU kernel, the longest sequences the largest. */
 static bool is_met(int shape, int way, int M)
 {
     const int largest = shapes[shape].n_shard < M_MAX ? shapes[shape].n_shard : M_MAX;
 
-    return way < CUDA_WAY || M == 2 || M == largest || is_long();
+    if (is_long())
+        return true;
+    if (shapes[shape].width > WIDE_MAX)
+        return M == (way / 2 % 2 ? largest : 2);
+    return way < CUDA_WAY || M == largest || (M == 2 && shapes[shape].seq < SHORT_MAX);
 }
 
 START_TEST(members_give_the_bits_of_one)
