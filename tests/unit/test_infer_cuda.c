@@ -37,12 +37,21 @@ START_TEST(logits_are_those_of_double_precision)
 }
 END_TEST
 
+/* A sequence of several pages is long for the twin: such a model meets one type, and each type such
+ * a model. The logits above are of all. */
+static bool is_dealt(int pick, int type)
+{
+    return is_long() || shapes[picks[pick]].seq <= SPOT_INFER_PAGE || (pick / 2 + type) % 2 == 0;
+}
+
 START_TEST(bits_do_not_tell_how_they_were_computed)
 {
     const int type = _i % TYPES;
     float *want[SEQUENCES];
     struct rig r;
 
+    if (!is_dealt(_i / TYPES, type))
+        return;
     rig_open(&r, _i / TYPES);
     for (int s = 0; s < SEQUENCES; s++)
         want[s] = one_by_one(&r, type, s, NULL);
