@@ -219,15 +219,16 @@ struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct
     f->sequence = spot_xcalloc((size_t)c.n_sequence, sizeof(*f->sequence));
     f->free_page = spot_xcalloc((size_t)c.n_page, sizeof(*f->free_page));
     f->n_holder = spot_xcalloc((size_t)c.n_page, sizeof(*f->n_holder));
-    for (int i = c.n_page - 1; i >= 0; i--)
-        f->free_page[f->n_free++] = i;
     for (int i = 0; i < c.n_sequence; i++)
         f->sequence[i].page = spot_xcalloc((size_t)(f->shape.seq / SPOT_INFER_PAGE + 1),
                                            sizeof(*f->sequence[i].page));
-    if (!take_means(f, err))
-        return f;
-    spot_infer_free(f);
-    return NULL;
+    if (take_means(f, err)) {
+        spot_infer_free(f);
+        return NULL;
+    }
+    for (int i = c.n_page - 1; i >= 0; i--) /* not before there is memory for them */
+        f->free_page[f->n_free++] = i;
+    return f;
 }
 
 void spot_infer_free(struct spot_infer *f)
