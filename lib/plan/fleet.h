@@ -5,6 +5,7 @@
  * of a bucket a second, 0: it cannot. A router may split a bucket in any shares, so the least cost
  * is that of whole counts n_g with a continuous split y:
  *   min sum c_g n_g,  sum_g y_bg = 1,  sum_b rate_b y_bg / per_s_bg <= rho n_g,  n_g <= quota_g
+ * Offers of one name and speed (zones, markets) are bought from the cheapest, and share alike.
  * Melange (Griggs et al., 2024) cuts each bucket into S slices that stay whole, with rho = 1.
  *
  * Training: spotDNN (Shang et al., IWQoS 2023), its equations as released, each plan tried.

@@ -26,7 +26,7 @@ fleet() { spot-plan fleet --kind serve --catalogue "${c:-examples/fleet/melange.
     printf 'instance_type,spot_usd_per_h,on_demand_usd_per_h,zone,quota\nA10G,.4,.3,a,1\nA100-80GB,1.2,3.67,a,9\n' >"$T/c"
     c=$T/c fleet --market spot | jq -e 'all(.buy[]; .market == "spot" and .zone == "a")'
     run -0 --separate-stderr env c="$T/c" bash -c "spot-plan fleet --catalogue $T/c --load examples/fleet/melange.json --explain -o $T/p"
-    [[ "$stderr" == *'one more of the quota of A10G is worth'* ]]
+    [[ "$stderr" == *'one more of the quota of A10G in a, on-demand, is worth'* ]]
 }
 
 @test "what cannot be answered is infeasible, and says what would do" {
@@ -61,6 +61,16 @@ fleet() { spot-plan fleet --kind serve --catalogue "${c:-examples/fleet/melange.
     echo t0,1 >>"$T/c"
     c=$T/c run -3 --separate-stderr fleet
     [[ "$stderr" == *'more than 10000 offers'* ]]
+    # two types in 5,000 zones, a machine in each
+    awk 'BEGIN { print "instance_type,on_demand_usd_per_h,zone,quota"
+        for (z = 0; z < 5000; z++) printf "A10G,%.5f,z%d,1\nA100-80GB,%.5f,z%d,1\n", 1 + z * 7919 % 5000 / 1e4, z, 3.5 + z * 104729 % 5000 / 1e4, z }' >"$T/c"
+    c=$T/c fleet --explain -o "$T/p" 2>/dev/null
+    jq -e '.gap == 0 and all(.buy[]; .count == 1) and (.buy | length) < 20' "$T/p"
+    for quota in 1e30 1.5 99999999999999999999; do
+        printf 'instance_type,on_demand_usd_per_h,quota\nA10G,1.01,%s\n' $quota >"$T/c"
+        c=$T/c run -3 --separate-stderr fleet
+        [[ "$stderr" == *'/c:2:'*quota* ]]
+    done
 }
 
 # forecast: three zones of A10G, $1 machines each with probability 1 - $2, none with $2

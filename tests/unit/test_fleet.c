@@ -171,6 +171,104 @@ START_TEST(infeasible_names_what_binds_and_what_would_do)
 }
 END_TEST
 
+/* --- offers of one kind --- */
+
+enum { ZONES = 3, OFFERS = 2 * ZONES };
+
+static double uniform(struct spot_rng *rng, double low, double high)
+{
+    return low + (high - low) * spot_rng_unit(rng);
+}
+
+/* Can so many of two types answer two buckets? The first takes most of what it is better at. */
+static bool answers(const struct spot_fleet_demand *d, const int64_t *count)
+{
+    const double *per_s = d->per_s;
+    const bool is_second = per_s[OFFERS] / per_s[OFFERS + ZONES] > per_s[0] / per_s[ZONES];
+    double room = 0, other = 0;
+
+    for (size_t g = 0; g < OFFERS; g++)
+        *(g < ZONES ? &room : &other) += d->rho * (double)count[g];
+    for (size_t i = 0; i < 2; i++) {
+        const size_t b = is_second ? 1 - i : i;
+        const double load = d->rate_per_s[b] / per_s[b * OFFERS];
+        const double part = fmin(1, room / load);
+
+        room -= part * load;
+        other -= (1 - part) * d->rate_per_s[b] / per_s[b * OFFERS + ZONES];
+    }
+    return other >= -1e-9;
+}
+
+/* Of all fleets of at most `quota` each; INFINITY: none will do. */
+static double cheapest(const struct spot_fleet_demand *d, const struct spot_fleet_offer *offer)
+{
+    int64_t count[OFFERS] = { 0 };
+    double best = INFINITY;
+    size_t g = 0;
+
+    while (g < OFFERS) {
+        double usd_per_h = 0;
+
+        for (g = 0; g < OFFERS; g++)
+            usd_per_h += (double)count[g] * offer[g].usd_per_h;
+        if (usd_per_h < best && answers(d, count))
+            best = usd_per_h;
+        for (g = 0; g < OFFERS && count[g]++ == offer[g].quota; g++)
+            count[g] = 0;
+    }
+    return best;
+}
+
+START_TEST(zones_of_a_type_are_taken_from_the_cheapest)
+{
+    size_t n_planned = 0, n_worth = 0;
+
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct spot_fleet_offer offer[OFFERS], more[OFFERS];
+        double rate[2], per_s[2 * OFFERS], least, load[OFFERS] = { 0 };
+        struct spot_fleet_demand d = { 2, OFFERS, NULL, rate, per_s, offer, 0.9, 0 };
+        struct spot_fleet_answer a;
+        struct spot_err err;
+        struct spot_rng rng;
+
+        spot_rng_init(&rng, seed, 16);
+        for (size_t g = 0; g < OFFERS; g++)
+            offer[g] = (struct spot_fleet_offer){ g < ZONES ? "small" : "large",
+                                                  (g < ZONES ? 1 : 2.5) * uniform(&rng, 0.7, 1.3),
+                                                  (int64_t)(3 * spot_rng_unit(&rng)) };
+        for (size_t b = 0; b < 2; b++) {
+            const double small = uniform(&rng, 0.5, 2), large = small * uniform(&rng, 1.5, 4);
+
+            rate[b] = uniform(&rng, 0.5, 4);
+            for (size_t g = 0; g < OFFERS; g++)
+                per_s[b * OFFERS + g] = g < ZONES ? small : large;
+        }
+        least = cheapest(&d, offer);
+        ck_assert_int_eq(spot_fleet_serve(&d, 0, &a, &err), isinf(least) ? -1 : 0);
+        if (isinf(least))
+            continue;
+        n_planned++;
+        ck_assert_double_eq_tol(a.usd_per_h, least, 1e-9);
+        ck_assert(a.is_proven && answers(&d, a.count));
+        for (size_t g = 0; g < OFFERS; g++) {
+            ck_assert_int_le(a.count[g], offer[g].quota);
+            for (size_t b = 0; b < 2; b++)
+                load[g] += rate[b] * a.share[b * OFFERS + g] / per_s[b * OFFERS + g];
+            ck_assert_double_le(load[g], 0.9 * (double)a.count[g] + 1e-6);
+            memcpy(more, offer, sizeof(more));
+            more[g].quota++;
+            least = a.usd_per_h - cheapest(&d, more);
+            ck_assert_double_eq_tol(spot_fleet_quota_worth(&d, &a, g, 0), least, 1e-9);
+            n_worth += least > 0;
+        }
+        spot_fleet_release(&a);
+    }
+    ck_assert_uint_gt(n_planned, 20);
+    ck_assert_uint_gt(n_worth, 20);
+}
+END_TEST
+
 /* ResNet-110 on CIFAR-100, as released. */
 static const struct spot_dnn_type resnet_type[] = {
     { 0.918, 0.38356424328464145, 1024, 0.543236074270557, 1, 2, 0, 0 },
@@ -315,6 +413,7 @@ int main(void)
     tcase_add_test(tc, melange_slices_as_published_and_any_split_never_dearer);
     tcase_add_test(tc, continuous_instances_have_the_published_optimum);
     tcase_add_test(tc, infeasible_names_what_binds_and_what_would_do);
+    tcase_add_test(tc, zones_of_a_type_are_taken_from_the_cheapest);
     tcase_add_test(tc, spotdnn_predicts_and_searches_as_released);
     tcase_add_test(tc, spotdnn_best_is_the_best_of_a_plain_loop);
     tcase_add_test(tc, the_paper_counts_what_the_code_leaves_out);

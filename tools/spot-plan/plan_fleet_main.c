@@ -117,6 +117,11 @@ char *plan_fleet_why(struct plan_fleet *s)
     return s->why[s->n_why++];
 }
 
+static const char *market_of(const struct plan_fleet_offer *offer)
+{
+    return offer->is_spot ? "spot" : "on-demand";
+}
+
 static void explain(struct plan_fleet *s)
 {
     const struct spot_fleet_answer *a = &s->answer;
@@ -139,16 +144,12 @@ static void explain(struct plan_fleet *s)
         if (!o.explain || s->is_risk || s->priced[g].quota < 0 || s->n_why >= 48)
             continue;
         worth = spot_fleet_quota_worth(&s->demand, a, g, o.limit_s);
-        if (worth > 1e-9 || a->count[g] == s->priced[g].quota)
+        if (worth > 1e-9 || (a->count[g] && a->count[g] == s->priced[g].quota))
             snprintf(plan_fleet_why(s), PLAN_FLEET_WHY,
-                     "one more of the quota of %.64s is worth %.4f usd/h", s->offer[g].type,
-                     worth > 0 ? worth : 0);
+                     "one more of the quota of %.64s%s%.64s, %s, is worth %.4f usd/h",
+                     s->offer[g].type, *s->offer[g].zone ? " in " : "", s->offer[g].zone,
+                     market_of(&s->offer[g]), worth > 0 ? worth : 0);
     }
-}
-
-static const char *market_of(const struct plan_fleet_offer *offer)
-{
-    return offer->is_spot ? "spot" : "on-demand";
 }
 
 static void write_buy(struct spot_jw *jw, const struct plan_fleet *s)
