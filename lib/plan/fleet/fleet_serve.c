@@ -99,9 +99,8 @@ static int64_t quota_of(const struct program *p, const struct kind *kind)
     int64_t sum = 0;
 
     for (size_t i = kind->first; i < kind->first + kind->n; i++) {
-        if (offer_at(p, i)->quota < 0)
+        if (offer_at(p, i)->quota < 0 || __builtin_add_overflow(sum, offer_at(p, i)->quota, &sum))
             return -1;
-        sum += offer_at(p, i)->quota;
     }
     return sum;
 }
