@@ -62,7 +62,8 @@ const struct spot_sim_policy *spot_sim_policy_find(const char *name, struct spot
 
 int spot_sim_cap(const struct spot_job_doc *job, int seen)
 {
-    int cap = spot_job_profiled(job);
+    const int profiled = spot_job_profiled(job);
+    int cap = profiled ? profiled : 1;
 
     while (cap < seen && cap < SPOT_COST_INSTANCES_MAX)
         cap = 2 * cap < SPOT_COST_INSTANCES_MAX ? 2 * cap : SPOT_COST_INSTANCES_MAX;

@@ -64,7 +64,7 @@ struct spot_sim_train {
 };
 
 /* The instances that a policy reckons with when `seen` is the most that it has seen: those of the
- * job's profile, doubled until they suffice, but no more than a table prices. */
+ * job's profile, or one, doubled until they suffice, but no more than a table prices. */
 int spot_sim_cap(const struct spot_job_doc *job, int seen);
 
 struct spot_sim_policy {

@@ -279,6 +279,15 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     [ "$status" -eq 1 ]
 }
 
+@test "a job of whose speed nothing is known is refused" {
+    for edit in 'del(.profile)' '.profile = []' '.profile |= [.[0] | .M = 2]'; do
+        jq "$edit" $job >"$T/j.json"
+        run timeout 20 spot-replay train --job "$T/j.json" --trace "$T/t.csv"
+        [ "$status" -eq 3 ]
+        [[ "$output" == *"has no profile: nothing is known of its speed"* ]]
+    done
+}
+
 @test "a price that is missing leaves the money columns empty" {
     job=examples/jobs/gpt-6.7b.json # whose grids are few
     jq 'del(.cost.usd_per_h)' $job >"$T/j.json"

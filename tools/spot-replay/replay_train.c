@@ -189,7 +189,7 @@ int replay_train_prepare(struct replay_train *s, struct spot_err *err)
         s->is_ready = false;
     }
     most = spot_sim_cap(&s->job, most);
-    if (spot_throughput_init(&s->throughput, &s->job, most ? most : 1, s->source, err))
+    if (spot_throughput_init(&s->throughput, &s->job, most, s->source, err))
         return -1;
     make_table(s);
     s->table.carries_rest = carries_rest();
