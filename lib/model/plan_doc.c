@@ -60,9 +60,14 @@ static const struct spot_field path_field[] = {
 };
 
 #define ALT(member) offsetof(struct spot_plan_alternative, member)
-static const struct spot_field alternative_field[] = {
+/* Of no part: docs/schema/by-hand has these two, since other kinds of plans have none. */
+static const struct spot_field alternative_grid_field[] = {
     { "D", SPOT_F_INT, ALT(d), "1", 0, SPOT_GRID_MAX, true },
     { "P", SPOT_F_INT, ALT(p), "1", 0, SPOT_GRID_MAX, true },
+    { 0 },
+};
+
+static const struct spot_field alternative_field[] = {
     { "spares", SPOT_F_INT, ALT(spares), "1", 0, 1 << 20, false },
     { "samples_per_s", SPOT_F_REAL, ALT(samples_per_s), "1/s", 0, 1e15, false },
     { "loss_prob", SPOT_F_REAL, ALT(loss_prob), "1", 0, 1, false },
@@ -242,7 +247,7 @@ static int read_kind(struct spot_plan_doc *plan, struct spot_err *err)
 }
 
 /* The further keys of what read_objects read. */
-static int read_serve_alternatives(struct spot_plan_doc *plan, struct spot_err *err)
+static int read_alternatives(struct spot_plan_doc *plan, struct spot_err *err)
 {
     const struct spot_json_value *list = spot_json_get(plan->json.root, "alternatives");
 
@@ -250,7 +255,9 @@ static int read_serve_alternatives(struct spot_plan_doc *plan, struct spot_err *
         char at[64];
 
         snprintf(at, sizeof(at), "/alternatives/%zu", i);
-        if (spot_json_read_fields(&plan->json, spot_json_entry(list, i), at,
+        if (spot_json_read_fields(&plan->json, spot_json_entry(list, i), at, alternative_field,
+                                  &plan->alternative[i], err) ||
+            spot_json_read_fields(&plan->json, spot_json_entry(list, i), at,
                                   serve_alternative_field, &plan->alternative[i], err))
             return -1;
     }
@@ -281,11 +288,11 @@ static int read_all(struct spot_plan_doc *plan, struct spot_err *err)
                      (void **)&plan->weight, &plan->n_weight, err) ||
         read_objects(json, "path", SPOT_PLAN_PATH_MAX, path_field, sizeof(*plan->path),
                      (void **)&plan->path, &plan->n_path, err) ||
-        read_objects(json, "alternatives", SPOT_PLAN_ALTERNATIVE_MAX, alternative_field,
+        read_objects(json, "alternatives", SPOT_PLAN_ALTERNATIVE_MAX, alternative_grid_field,
                      sizeof(*plan->alternative), (void **)&plan->alternative, &plan->n_alternative,
                      err))
         return -1;
-    return read_serve_alternatives(plan, err) ? -1 : read_why(plan, err);
+    return read_alternatives(plan, err) ? -1 : read_why(plan, err);
 }
 
 static int take_json(struct spot_plan_doc *plan, struct spot_json_doc *json, struct spot_err *err)

@@ -36,7 +36,7 @@ def unknown($s; $at):
     if type == "array" then range(length) as $i | .[$i] | unknown($s.items // {}; "\($at)/\($i)")
     elif type == "object" then
         . as $in
-        | reduce ($s.allOf // [] | .[].then.properties // {}) as $more ($s.properties // {}; . + $more)
+        | reduce ($s.allOf // [] | .[].then.properties // {}) as $more ($s.properties // {}; . * $more)
         | . as $known | $in | keys[] as $k
         | if $known[$k] then $in[$k] | unknown($known[$k]; "\($at)/\($k)")
           elif $s.additionalProperties then $in[$k] | unknown($s.additionalProperties; "\($at)/\($k)") else "\($at)/\($k): unknown" end
