@@ -358,6 +358,17 @@ int spot_forecast_read(const struct spot_json_doc *doc, struct spot_forecast *ou
     return -1;
 }
 
+int spot_forecast_read_instances(const struct spot_json_doc *doc, struct spot_forecast *out,
+                                 struct spot_err *err)
+{
+    if (spot_forecast_read(doc, out, err))
+        return -1;
+    if (strcmp(out->model, "load") != 0)
+        return 0;
+    spot_forecast_release(out);
+    return spot_json_fail(doc, "/model", err, "a forecast of load, expected one of instances");
+}
+
 static void release_series(struct spot_forecast_series *series)
 {
     free(series->mean);

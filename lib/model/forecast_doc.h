@@ -82,6 +82,10 @@ int spot_forecast_quantile(const struct spot_forecast_series *series, int64_t st
 int spot_forecast_read(const struct spot_json_doc *doc, struct spot_forecast *out,
                        struct spot_err *err);
 
+/* The same, of instances: a forecast of load is refused too. */
+int spot_forecast_read_instances(const struct spot_json_doc *doc, struct spot_forecast *out,
+                                 struct spot_err *err);
+
 /* Drop every series of another instance type; those that name none stay. Returns how many stay. */
 size_t spot_forecast_keep(struct spot_forecast *forecast, const char *instance_type);
 

@@ -54,6 +54,9 @@ replay() { spot-replay deadline --trace "$T/t.csv" --work 12h --deadline 16h --r
     run -2 spot-replay deadline --trace "$T/t.csv"
     run -3 --separate-stderr plan --trace <(printf 'time_s,available\n0,x\n')
     [[ "$stderr" == *:2:3:* ]]
+    printf 'time_s,prompt_tokens,output_tokens\n0,8,3\n600,7,3\n1200,8,3\n' | spot-predict --kind load >"$T/load.json"
+    run -3 --separate-stderr spot-plan deadline --work 1h --deadline 2h --forecast "$T/load.json"
+    [[ "$stderr" == *'/model: a forecast of load, expected one of instances'* ]]
     run -2 plan --restart 6m:.5,12m:.6
     run -2 plan --restart 6m:x
     run -2 plan --at nowhere

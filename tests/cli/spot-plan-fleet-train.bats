@@ -86,6 +86,9 @@ plan() { spot-plan fleet --kind train --job "$J" --catalogue "$C" --no-provenanc
     [[ "$stderr" == *'a deadline of '*' s would do, or a loss of '* ]]
     run -1 --separate-stderr plan --loss .5 --deadline 1e6
     [[ "$stderr" == *gamma5* ]]
+    printf 'time_s,prompt_tokens,output_tokens\n0,8,3\n600,7,3\n1200,8,3\n' | spot-predict --kind load >"$T/f"
+    run -3 --separate-stderr plan --loss .8 --deadline 2400 --forecast "$T/f"
+    [[ "$stderr" == *'/model: a forecast of load, expected one of instances'* ]]
     run -2 plan --deadline 100
     run -2 plan --loss .8
     run -2 plan --loss .8 --deadline 100 --current x=1

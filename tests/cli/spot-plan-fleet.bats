@@ -53,6 +53,9 @@ fleet() { spot-plan fleet --kind serve --catalogue "${c:-examples/fleet/melange.
     jq '.buckets[2].rate_per_s = "x"' examples/fleet/melange.json >"$T/l"
     l=$T/l run -3 --separate-stderr fleet
     [[ "$stderr" == *'/buckets/2'* ]]
+    printf 'time_s,prompt_tokens,output_tokens\n0,8,3\n600,7,3\n1200,8,3\n' | spot-predict --kind load >"$T/f"
+    run -3 --separate-stderr fleet --forecast "$T/f"
+    [[ "$stderr" == *'/model: a forecast of load, expected one of instances'* ]]
     run -2 fleet --slices 3
     run -2 fleet --policy melange
     run -2 fleet --rho 1.5

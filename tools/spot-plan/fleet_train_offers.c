@@ -71,7 +71,7 @@ static int read_forecast(struct train_offers *o, struct spot_prov *prov, struct 
         return 0;
     if (spot_json_load_path(&json, o->options->forecast, err))
         return -1;
-    rc = spot_forecast_read(&json, &f, err);
+    rc = spot_forecast_read_instances(&json, &f, err);
     for (size_t i = 0; !rc && i < f.n_series; i++)
         for (size_t k = 0; k < o->n; k++) {
             const struct spot_forecast_series *s = &f.series[i];

@@ -95,7 +95,7 @@ static int fit(struct session *s, const struct spot_forecast_series *series, str
 static int read_forecast(struct session *s, struct spot_err *err)
 {
     if (spot_json_load_path(&s->json, o.forecast, err) ||
-        spot_forecast_read(&s->json, &s->forecast, err))
+        spot_forecast_read_instances(&s->json, &s->forecast, err))
         return -1;
     spot_prov_add(&s->prov, s->json.source, s->json.hash);
     s->market.tick_s = o.tick_s > 0 ? o.tick_s : s->forecast.interval_s;

@@ -89,7 +89,7 @@ static void add_caps(const struct plan_fleet *s, struct problem *p)
 static int read_forecast(struct plan_fleet *s, struct problem *p, struct spot_err *err)
 {
     if (spot_json_load_path(&p->json, s->o->forecast, err) ||
-        spot_forecast_read(&p->json, &p->forecast, err))
+        spot_forecast_read_instances(&p->json, &p->forecast, err))
         return -1;
     spot_prov_add(&s->prov, p->json.source, p->json.hash);
     for (size_t k = 0; k < s->demand.n_offer; k++) {

@@ -70,9 +70,7 @@ static int read_forecast(struct session *s, struct spot_err *err)
 
     if (rc)
         return rc;
-    rc = spot_forecast_read(&json, &forecast, err);
-    if (!rc && !strcmp(forecast.model, "load"))
-        rc = spot_json_fail(&json, "/model", err, "a forecast of load, expected one of instances");
+    rc = spot_forecast_read_instances(&json, &forecast, err);
     if (!rc && s->job.instance_type && !spot_forecast_keep(&forecast, s->job.instance_type))
         rc = spot_json_fail(&json, "/series", err, "has none of the job's instance type '%.64s'",
                             s->job.instance_type);

@@ -78,9 +78,6 @@ static int check_series(struct session *s, struct spot_err *err)
 {
     char other[64];
 
-    if (!strcmp(s->forecast.model, "load"))
-        return spot_json_fail(&s->json, "/model", err,
-                              "a forecast of load, expected one of instances");
     if (!s->job.instance_type)
         return 0;
     snprintf(other, sizeof(other), "%.63s", s->forecast.series[0].instance_type);
@@ -103,7 +100,7 @@ static int load_dist(struct session *s, const struct options *o, struct spot_err
         return 0;
     }
     if (spot_json_load_path(&s->json, o->forecast, err) ||
-        spot_forecast_read(&s->json, &s->forecast, err) || check_series(s, err))
+        spot_forecast_read_instances(&s->json, &s->forecast, err) || check_series(s, err))
         return -1;
     spot_prov_add(&s->prov, s->json.source, s->json.hash);
     for (size_t i = 0; i < s->forecast.n_series; i++)
