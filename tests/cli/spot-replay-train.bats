@@ -269,6 +269,11 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     run play
     [ "$status" -eq 3 ]
     [[ "$output" == *--scale* ]]
+    jq '.profile += [.profile[0] | .D = 64 | .P = 4]' $job >"$T/j.json"
+    printf 'time_s,available\n0,4\n' >"$T/t.csv"
+    run spot-replay train --job "$T/j.json" --trace "$T/t.csv"
+    [ "$status" -eq 3 ]
+    [[ "$output" == *'/profile: a grid of 256 instances, a replay prices up to 64'* ]]
     run spot-replay train --job "$T/none" --trace "$T/t.csv"
     [ "$status" -eq 4 ]
 }

@@ -172,23 +172,37 @@ static bool carries_rest(void)
     return opt.rules ? !strcmp(opt.rules, "carry") : !opt.cost || strcmp(opt.cost, "parcae") != 0;
 }
 
+/* The instances that tables are made for, of the trace and of the profile; or -1 with *err. */
+static int count_most(const struct replay_train *s, struct spot_err *err)
+{
+    const int profiled = spot_job_profiled(&s->job);
+    int seen = 0;
+
+    for (size_t i = 0; i < s->n; i++)
+        seen = s->available[i] > seen ? s->available[i] : seen;
+    if (seen > SPOT_COST_INSTANCES_MAX)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%d instances at once, a replay prices up to %d; see --scale", seen,
+                            SPOT_COST_INSTANCES_MAX);
+    if (profiled > SPOT_COST_INSTANCES_MAX)
+        return spot_json_fail(&s->job.json, "/profile", err,
+                              "a grid of %d instances, a replay prices up to %d", profiled,
+                              SPOT_COST_INSTANCES_MAX);
+    return spot_sim_cap(&s->job, seen);
+}
+
 /* What has to be made anew when a constant of the job changes. */
 int replay_train_prepare(struct replay_train *s, struct spot_err *err)
 {
-    int most = spot_job_profiled(&s->job);
+    const int most = count_most(s, err);
 
-    for (size_t i = 0; i < s->n; i++)
-        most = s->available[i] > most ? s->available[i] : most;
-    if (most > SPOT_COST_INSTANCES_MAX)
-        return spot_err_set(err, SPOT_EDATA,
-                            "%d instances at once, a replay prices up to %d; see --scale", most,
-                            SPOT_COST_INSTANCES_MAX);
+    if (most < 0)
+        return -1;
     if (s->is_ready) {
         spot_cost_table_release(&s->table);
         spot_throughput_release(&s->throughput);
         s->is_ready = false;
     }
-    most = spot_sim_cap(&s->job, most);
     if (spot_throughput_init(&s->throughput, &s->job, most, s->source, err))
         return -1;
     make_table(s);
