@@ -95,6 +95,43 @@ static void put_data(FILE *out, const struct spot_series *s, size_t i)
     fputs("EOD\n", out);
 }
 
+static bool has_points(const struct spot_series *s)
+{
+    for (size_t k = 0; k < s->n; k++)
+        if (isfinite(s->x[k]) && isfinite(s->y[k]))
+            return true;
+    return false;
+}
+
+/* What gnuplot draws: of a block without points it says that it is skipped, and fails if there is
+ * no other. */
+static void put_source(FILE *out, const struct spot_series *s, size_t i)
+{
+    if (has_points(s))
+        fprintf(out, "$s%zu", i);
+    else
+        fputs("NaN", out);
+}
+
+/* A panel that nothing is drawn in says so. */
+static void put_no_data(FILE *out, bool is_empty)
+{
+    fputs(is_empty ? "set label 9 'no data' at graph 0.5,graph 0.5 center\n" : "", out);
+}
+
+static void end_no_data(FILE *out, bool is_empty)
+{
+    fputs(is_empty ? "unset label 9\n" : "", out);
+}
+
+static bool is_empty(const struct spot_figure *fig)
+{
+    for (size_t i = 0; i < fig->n_series; i++)
+        if (has_points(&fig->series[i]))
+            return false;
+    return true;
+}
+
 /* What all series of a figure cover. */
 struct extent {
     double low, high;
@@ -148,10 +185,25 @@ static void put_names(FILE *out, const char *const *name, size_t n, bool is_x)
     fprintf(out, ")\nset %crange [-0.5:%zu.5]\n", is_x ? 'x' : 'y', n - 1);
 }
 
+/* Where there is nothing, or one value only, gnuplot complains, or makes a range of its own. */
+static bool put_flat_range(FILE *out, char name, const struct extent *e)
+{
+    const double margin = e->low != 0 ? 0.05 * fabs(e->low) : 1;
+
+    if (e->low < e->high)
+        return false;
+    if (e->low == e->high)
+        fprintf(out, "set %crange [%.12g:%.12g]\n", name, e->low - margin, e->low + margin);
+    else
+        fprintf(out, "set %crange [0:1]\n", name);
+    return true;
+}
+
 static bool put_axis(FILE *out, const struct spot_figure *fig, bool is_x, int most)
 {
     const char name = is_x ? 'x' : 'y';
     const char *const *const names = is_x ? fig->x_name : fig->y_name;
+    const struct extent e = extent_of(fig, is_x);
     char text[SPOT_AXIS_TEXT];
     struct spot_axis a;
 
@@ -160,7 +212,7 @@ static bool put_axis(FILE *out, const struct spot_figure *fig, bool is_x, int mo
         return true;
     }
     if (!find_axis(fig, is_x, most, &a))
-        return false;
+        return put_flat_range(out, name, &e);
     fprintf(out, "set %ctics nomirror (", name);
     for (int i = 0; i <= a.n; i++) {
         const double at = a.low + i * a.step;
@@ -181,14 +233,32 @@ static void reset_axes(FILE *out, const bool has[2])
         fputs("set ytics autofreq\nset yrange [*:*]\n", out);
 }
 
+/* The frame of text hides a line that stands on it. */
+static bool stands_at(const struct spot_series *s, double x)
+{
+    for (size_t k = 0; k < s->n; k++)
+        if (s->x[k] != x)
+            return false;
+    return s->n && s->style == SPOT_SERIES_LINE;
+}
+
+static double margin_of(const struct spot_figure *fig, const struct extent *x)
+{
+    for (size_t i = 0; i < fig->n_series; i++)
+        if (stands_at(&fig->series[i], x->low) || stands_at(&fig->series[i], x->high))
+            return 0.05 * (x->high - x->low);
+    return 0;
+}
+
 /* The range of one axis over all series, so that panels of one figure compare. */
 static void put_range(FILE *out, const struct spot_figure *fig, bool is_x, int most)
 {
     const struct extent e = extent_of(fig, is_x);
+    const double margin = is_x ? margin_of(fig, &e) : 0;
 
     if (!put_axis(out, fig, is_x, most) && e.low < e.high)
-        fprintf(out, "set %crange [%.12g:%.12g]\n", is_x ? 'x' : 'y', is_x ? e.low : fmin(e.low, 0),
-                e.high);
+        fprintf(out, "set %crange [%.12g:%.12g]\n", is_x ? 'x' : 'y',
+                is_x ? e.low - margin : fmin(e.low, 0), e.high + margin);
 }
 
 static void put_panel(FILE *out, const struct spot_figure *fig, size_t first)
@@ -206,11 +276,14 @@ static void put_panel(FILE *out, const struct spot_figure *fig, size_t first)
     fputs("set key outside right top\nset grid ytics\nset border 3\nset tics nomirror\n", out);
     for (size_t i = 0; i < fig->n_series; i++)
         put_data(out, &fig->series[i], first + i);
+    put_no_data(out, is_empty(fig));
     fputs("plot", out);
     for (size_t i = 0; i < fig->n_series; i++) {
         const struct spot_series *s = &fig->series[i];
 
-        fprintf(out, "%s $s%zu with %s lc rgb '%s'", i ? "," : "", first + i,
+        fputs(i ? ", " : " ", out);
+        put_source(out, s, first + i);
+        fprintf(out, " with %s lc rgb '%s'",
                 s->style == SPOT_SERIES_BAND && s->colour ? opaque : with[s->style],
                 s->colour ? s->colour : colour[i % COLOURS]);
         if (i >= COLOURS && s->style <= SPOT_SERIES_STEP) /* the same colours, in dashes */
@@ -225,6 +298,7 @@ static void put_panel(FILE *out, const struct spot_figure *fig, size_t first)
         }
     }
     putc('\n', out);
+    end_no_data(out, is_empty(fig));
     reset_axes(out, has_axes);
 }
 
@@ -244,7 +318,7 @@ static void put_text_terminal(FILE *out, const struct spot_figure *fig, int rows
 static void put_marks(FILE *out, const struct spot_figure *fig, size_t first)
 {
     for (size_t i = 0; i < fig->n_series; i++)
-        if (fig->series[i].style == SPOT_SERIES_MARK)
+        if (fig->series[i].style == SPOT_SERIES_MARK && has_points(&fig->series[i]))
             fprintf(out, ", $s%zu with impulses lt 2", first + i);
     putc('\n', out);
 }
@@ -295,7 +369,10 @@ static void put_multiples(FILE *out, const struct spot_figure *fig, size_t first
         put_title(out, fig, s);
         if (i == last)
             put_setting(out, "xlabel", fig->x_label);
-        if (s->style == SPOT_SERIES_BAND)
+        put_no_data(out, !has_points(s));
+        if (!has_points(s))
+            fputs("plot NaN with lines lt 1", out);
+        else if (s->style == SPOT_SERIES_BAND)
             fprintf(out, "plot $s%zu using 1:2 with steps lt 1, $s%zu using 1:3 with steps lt 1",
                     at, at);
         else
@@ -304,6 +381,7 @@ static void put_multiples(FILE *out, const struct spot_figure *fig, size_t first
                     : s->style == SPOT_SERIES_LINE ? "lines"
                                                    : "steps");
         put_marks(out, fig, first);
+        end_no_data(out, !has_points(s));
     }
     fputs("set autoscale\nset tics autofreq\n", out);
 }
@@ -353,10 +431,10 @@ static void put_thin_panels(FILE *out, const struct spot_figure *fig)
         fputs("set label 2 at graph 1.01,graph 0.5 left\n", out);
         if (i == (n + 1) / 2)
             put_setting(out, "ylabel", fig->y_label);
-        fprintf(out,
-                "plot $s0 with fillsteps fs solid noborder lc rgb '#d0d0d0', "
-                "$s%zu with %s lc rgb '%s' lw 1.5\nunset ylabel\n",
-                i, fig->series[i].style == SPOT_SERIES_STEP ? "steps" : "lines", colour[0]);
+        fputs("plot $s0 with fillsteps fs solid noborder lc rgb '#d0d0d0', ", out);
+        put_source(out, &fig->series[i], i);
+        fprintf(out, " with %s lc rgb '%s' lw 1.5\nunset ylabel\n",
+                fig->series[i].style == SPOT_SERIES_STEP ? "steps" : "lines", colour[0]);
     }
     fputs("unset multiplot\n", out);
 }

@@ -103,6 +103,10 @@ about() { spot-replay describe --kind load "$@"; }
     about --plot - l >drawn
     grep -q '2000 requests in' drawn
     grep -q 'longest hundredth' drawn
+    # lines of lengths that are all the same stand beside the frame
+    printf 'time_s,prompt_tokens,output_tokens\n0,512,128\n9,512,128\n' | about --plot - >drawn
+    [ "$(sed -n '/ prompt *$/,/ output *$/p' drawn | grep -c '\*')" -ge 6 ]
+    [ "$(sed -n '/ output *$/,$p' drawn | grep -c '\*')" -ge 6 ]
 }
 
 @test "request logs import as loads, sorted, from their first request on" {

@@ -51,6 +51,21 @@ serve() { spot-replay serve --job "$job" --trace t.csv --load l.csv "$@"; }
     [ "$(wc -l <out.csv)" = 3 ]
 }
 
+@test "a panel without data says so, and gnuplot has nothing to say" {
+    printf 'time_s,available\n0,12\n60,12\n' >short.csv
+    printf 'time_s,available\n0,0\n60,0\n' >none.csv
+    printf 'time_s,prompt_tokens,output_tokens\n100,512,128\n110,512,128\n' >late.csv
+    for trace in short none; do
+        for plot in - p.svg p.png; do
+            run -0 --separate-stderr spot-replay serve --job "$job" --trace $trace.csv --load late.csv --policy spot --plot $plot -q
+            [ -z "$stderr" ]
+            [ $plot = - ] || [[ "$output" == policy,*spot,2,* ]]
+        done
+        spot-replay serve --job "$job" --trace $trace.csv --load late.csv --policy spot --plot - -q >drawn
+        [ "$(grep -c 'no data' drawn)" = "$([ $trace = none ] && echo 2 || echo 1)" ]
+    done
+}
+
 @test "the future is not known: what comes later changes no earlier step" {
     awk -F, 'NR == 1 || $1 <= 1500' t.csv >cut.csv
     printf '2400,9\n' >>cut.csv

@@ -246,6 +246,15 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     grep -q ideal_share "$T/table"
 }
 
+@test "--plot of one interval draws it without a word of gnuplot's" {
+    job=examples/jobs/gpt-6.7b.json # whose grids are few
+    printf 'time_s,available\n0,18\n10,18\n' >"$T/t.csv"
+    for plot in - "$T/p.svg"; do
+        run -0 --separate-stderr play --policy nowcast,persistence --plot "$plot"
+        [ -z "$stderr" ]
+    done
+}
+
 @test "what cannot be played is refused with the right status" {
     run spot-replay train --trace "$T/t.csv"
     [ "$status" -eq 2 ]
