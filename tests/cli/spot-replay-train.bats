@@ -114,6 +114,16 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     [[ "$stderr$output" == *"--notice-gain: expected a duration, got 'soon'"* ]]
 }
 
+@test "an unannounced gain is used at once where the grid was chosen for it, else in the next interval" {
+    jq '.cost = {restart_s: 10} | .profile = [{D: 1, P: 1, step_s: 8}, {D: 2, P: 1, step_s: 4}, {D: 4, P: 1, step_s: 2.5}]
+        | .micro_batch = 1 | .global_batch = 8 | .layers = [{params: 1000, forward_s: .1, backward_s: .2, activation_byte: 1, count: 4}]
+        | {schema, name, kind, global_batch, micro_batch, layers, profile, cost}' examples/jobs/demo.json >"$T/j.json"
+    awk 'BEGIN { print "time_s,available"; for (i = 0; i < 26; i++) printf "%d,%d\n", 60 * i, i < 20 ? 1 : 4 }' >"$T/t.csv"
+    job=$T/j.json play --policy spot,guarded,nowcast,persistence --steps |
+        awk -F, '$7 * $8 > 1 && !seen[$1]++ { print $1, $2, $10 }' | sort | paste -sd, >"$T/first"
+    [ "$(cat "$T/first")" = 'guarded 20 10,nowcast 21 10,persistence 21 10,spot 20 10' ]
+}
+
 @test "a row that may lie above optimal says why, the others cannot" {
     trace 12
     for job in examples/jobs/bert.json examples/jobs/gpt-1.5b.json; do
