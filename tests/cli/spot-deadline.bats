@@ -59,6 +59,8 @@ replay() { spot-replay deadline --trace "$T/t.csv" --work 12h --deadline 16h --r
     [[ "$stderr" == *'/model: a forecast of load, expected one of instances'* ]]
     run -2 plan --restart 6m:.5,12m:.6
     run -2 plan --restart 6m:x
+    run -2 plan --restart 6m:.5,12m:.5,
+    run -2 plan --restart ''
     run -2 plan --at nowhere
     run -2 replay --restart 12m,6m
     run -3 replay --zone nowhere

@@ -31,15 +31,17 @@ static int add_restart(struct spot_market *m, char *word, struct spot_err *err)
 
 int spot_market_parse_restart(struct spot_market *market, const char *text, struct spot_err *err)
 {
-    char *copy = spot_xstrdup(text), *rest = copy, *word;
+    char *copy = spot_xstrdup(text), *next;
     int rc = 0;
 
     market->n_restart = 0;
-    while (!rc && (word = strtok_r(rest, ",", &rest)))
+    for (char *word = copy; word && !rc; word = next) {
+        next = strchr(word, ',');
+        if (next)
+            *next++ = '\0';
         rc = add_restart(market, word, err);
+    }
     free(copy);
-    if (!rc && !market->n_restart)
-        rc = spot_err_set(err, SPOT_EUSAGE, "--restart: expected a time, got ''");
     return rc;
 }
 
