@@ -32,7 +32,12 @@ ours() { spot-plan serve --job "$job" "$@"; }
     serve --forecast "$T/f" --now 12 --rate .4 | jq -e '.next.D == 3'
     printf 'time_s,prompt_tokens,output_tokens\n0,1,1\n10,1,1\n11,1,1\n12,1,1\n' >"$T/l"
     serve --now 12 --load "$T/l" | jq -e '.expected.rate_per_s == 0.25'
-    serve --now 12 --load "$T/l" --window 2s | jq -e '.expected.rate_per_s == 1'
+    run -0 --separate-stderr serve --now 12 --load "$T/l" --window 2s
+    jq -e '.expected.rate_per_s == 1' <<<"$output"
+    [[ "$stderr" == *'--window: 2 requests in the last 2 s of '*'more than chance'* ]]
+    awk 'BEGIN { print "time_s,prompt_tokens,output_tokens"; for (i = 0; i < 20; i++) print i ",1,1" }' >"$T/l"
+    run -0 --separate-stderr serve --now 12 --load "$T/l" --window 10s
+    [ -z "$stderr" ]
 }
 
 @test "ours weighs price and latency, and says what binds" {
@@ -46,6 +51,9 @@ ours() { spot-plan serve --job "$job" "$@"; }
     ours --now 6 --rate 3 | jq -e '.next.D == 2 and (.expected | has("e2e_p99_s") | not) and any(.why[]; test("the queue grows"))'
     ours --now 24 --rate .35 --loss-per-h 1 | jq -e '.spares >= 1 and any(.why[]; test("an instance is lost each 1 h"))'
     ours --now 10 --rate .35 --current 2x2x8 --stay 1m | jq -e '.next.M == 8 and any(.why[]; test("what runs is kept"))'
+    run -0 --separate-stderr ours --now 10 --rate .35 --current 9x9x9 --no-provenance
+    [[ "$stderr" == *'--current 9x9x9: the job has no such pipelines'*'not charged'* ]]
+    ours --now 10 --rate .35 --no-provenance | cmp - <(echo "$output")
     run -0 --separate-stderr ours --now 10 --rate .35 --explain -o "$T/p"
     [[ "$stderr" == *"a percent of price"* ]]
 }

@@ -50,6 +50,7 @@ struct session {
     struct serve_places places;
     struct spot_serve_length *length; /* of requests, a sample */
     double switch_s;                  /* what a change of the grid takes */
+    struct spot_grid current;         /* what runs; D 0: not said */
     const char **why;                 /* of the plan, and what moves */
 };
 
@@ -155,6 +156,8 @@ static void sample_lengths(struct session *s, const struct spot_load *load, doub
     s->question.ask.n_length = n;
 }
 
+enum { FEW = 10 }; /* requests: their rate is known to a third at best */
+
 /* The mean rate of a load's last --window, and how its minutes vary. */
 static int read_load(struct session *s, struct spot_err *err)
 {
@@ -171,7 +174,13 @@ static int read_load(struct session *s, struct spot_err *err)
         span_s = fmin(span_s, o.window_s);
     from_s = to_s - span_s;
     if (span_s > 0) {
-        s->question.rate_per_s = (double)spot_load_arrivals(&load, from_s, to_s) / span_s;
+        const size_t n = spot_load_arrivals(&load, from_s, to_s);
+
+        if (o.window_s > 0 && n < FEW)
+            spot_tool_warn("--window: %zu request%s in the last %g s of %s: the rate is little "
+                           "more than chance",
+                           n, n == 1 ? "" : "s", span_s, o.load);
+        s->question.rate_per_s = (double)n / span_s;
         s->dispersion = spot_load_dispersion_seen(&load, from_s, to_s);
         sample_lengths(s, &load, from_s);
     } else {
@@ -203,20 +212,45 @@ static int find_rate(struct session *s, struct spot_err *err)
     return rc;
 }
 
+static bool is_of_job(const struct spot_job_serve *serve, const struct spot_grid *grid)
+{
+    struct spot_serve_shape shape = { .P = grid->P, .M = grid->M };
+    struct spot_serve_time time;
+
+    return serve->stage_layers % grid->P == 0 && grid->P * grid->M >= serve->gpus_min &&
+           !spot_serve_soonest(serve, &shape, 1, &time);
+}
+
+/* What runs, as said or as --layout has it. */
+static int find_current(struct session *s, struct spot_err *err)
+{
+    struct spot_grid *const grid = &s->current;
+
+    *grid = (struct spot_grid){ 0, 1, 1 };
+    if (!o.current && o.layout)
+        *grid = (struct spot_grid){ s->places.from.d, s->places.from.p, s->places.from.m };
+    if (!o.current)
+        return 0;
+    if (spot_grid_parse(o.current, grid) || !spot_grid_size(grid))
+        return spot_err_set(err, SPOT_EUSAGE, "--current must be DxPxM, got '%.40s'", o.current);
+    if (is_of_job(&s->job.serve, grid))
+        return 0;
+    spot_tool_warn("--current %s: the job has no such pipelines, so what it costs to leave them is "
+                   "not known and not charged",
+                   o.current);
+    grid->D = 0;
+    return 0;
+}
+
 /* Limits, losses, and what runs. */
 static int fill_ask(struct session *s, struct spot_err *err)
 {
     struct spot_serve_ask *ask = &s->question.ask;
-    struct spot_grid grid = { 0, 1, 1 };
 
     if (o.slo && spot_serve_slo_parse(&ask->slo, o.slo, err))
         return -1;
-    if (o.current && (spot_grid_parse(o.current, &grid) || !spot_grid_size(&grid)))
-        return spot_err_set(err, SPOT_EUSAGE, "--current must be DxPxM, got '%.40s'", o.current);
-    if (!o.current && o.layout)
-        grid = (struct spot_grid){ s->places.from.d, s->places.from.p, s->places.from.m };
-    ask->current_D = o.current || o.layout ? grid.D : 0;
-    ask->current = (struct spot_serve_shape){ .P = grid.P, .M = grid.M };
+    ask->current_D = s->current.D;
+    ask->current = (struct spot_serve_shape){ .P = s->current.P, .M = s->current.M };
     ask->loss_per_s = o.loss_per_h >= 0 ? o.loss_per_h / 3600
                                         : s->lost_per_s / fmax((double)s->question.instances, 1);
     ask->repair_s = o.boot_s + s->switch_s;
@@ -353,7 +387,8 @@ static int run(struct session *s, struct spot_err *err)
     if (o.layout && serve_places_load(&s->places, o.layout, o.cluster, &s->prov, err))
         return -1;
     s->switch_s = o.switch_s >= 0 ? o.switch_s : 10;
-    if (count_instances(s, err) || find_rate(s, err) || plan_and_place(s, err))
+    if (count_instances(s, err) || find_rate(s, err) || find_current(s, err) ||
+        plan_and_place(s, err))
         return -1;
     if (o.explain && !o.common.quiet && format != SPOT_FORMAT_TABLE)
         for (size_t i = 0; i < s->plan.doc.n_why; i++)
