@@ -482,6 +482,9 @@ forecast_of() {
     printf 'time_s,available\n0,1e300\n' >h.csv
     run -3 --separate-stderr spot-predict h.csv
     [[ "$stderr" == *'1e300 is outside [0, 1048576]'* ]]
+    printf 'time_s,available\n0,1048576\n60,1048576\n' >h.csv
+    run -3 --separate-stderr spot-predict h.csv
+    [[ "$stderr" == *'h.csv: series -: a count of 1048576 is beyond the limit of 65535; give --cap'* ]]
 }
 
 @test "a trace of two rows a lifetime apart is refused before it takes memory" {

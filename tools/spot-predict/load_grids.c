@@ -12,6 +12,7 @@ int grids_load(struct spot_count_grids *grids, const struct options *options, co
                                              .cap = (int)options->cap,
                                              .is_whole = from_start,
                                              .warn = spot_tool_warn };
+    const char *const source = path && strcmp(path, "-") != 0 ? path : "<stdin>";
     struct spot_trace trace;
     int rc;
 
@@ -20,8 +21,13 @@ int grids_load(struct spot_count_grids *grids, const struct options *options, co
     memset(grids, 0, sizeof(*grids));
     if (spot_trace_load_path(&trace, path, err))
         return -1;
-    spot_prov_add(prov, path && strcmp(path, "-") != 0 ? path : "<stdin>", trace.xxh3);
+    spot_prov_add(prov, source, trace.xxh3);
     rc = spot_count_grids_make(grids, &ask, &trace, known, err);
     spot_trace_release(&trace);
+    if (rc) {
+        const struct spot_err inner = *err;
+
+        spot_err_set(err, inner.code, "%s: %s", source, inner.msg);
+    }
     return rc;
 }
