@@ -222,6 +222,25 @@ static int check_output(const struct spot_cli *cli, const char *output, char *co
     return 0;
 }
 
+/* It can be read once. */
+static int check_stdin(const struct spot_cli *cli, struct spot_err *err)
+{
+    const char *reader = NULL;
+
+    for (const char *const *in = cli->reads; in && *in; in++) {
+        const char *const path = text_of(find(cli, *in));
+
+        if (!path || strcmp(path, "-") != 0)
+            continue;
+        if (reader)
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "only one of --%s and --%s can come from standard input", reader,
+                                *in);
+        reader = *in;
+    }
+    return 0;
+}
+
 int spot_opt_check(const struct spot_cli *cli, const bool *given, char *const *operand,
                    int n_operand, struct spot_err *err)
 {
@@ -229,7 +248,7 @@ int spot_opt_check(const struct spot_cli *cli, const bool *given, char *const *o
 
     if (check_operands(cli, operand, n_operand, err) || check_needs(cli, given, err) ||
         (picture && spot_plot_check(picture, err)) || check_choices(cli, err) ||
-        check_required(cli, given, err))
+        check_required(cli, given, err) || check_stdin(cli, err))
         return -1;
     for (const char *const *out = cli->writes; out && *out; out++)
         if (check_output(cli, *out, operand, n_operand, err))

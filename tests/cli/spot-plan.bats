@@ -312,6 +312,12 @@ llama() {
     [[ "$output" == *"its limits ask for at least 60"* ]]
 }
 
+@test "bad input: two inputs from standard input are refused" {
+    run spot-plan train --job - --forecast - <$job
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"only one of --job and --forecast can come from standard input"* ]]
+}
+
 @test "bad input: an empty profile is exit 3" {
     jq '.profile = []' $job >"$T/j.json"
     run spot-plan train --job "$T/j.json" --now 8
