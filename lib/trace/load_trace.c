@@ -61,6 +61,7 @@ static const char *const want[N_WANT] = { "time_s", "prompt_tokens", "output_tok
 struct reader {
     struct spot_load *load;
     int64_t context;
+    int64_t prompt, output; /* the only lengths there may be; 0: any */
 };
 
 static int check_id(const struct spot_csv_row *row, struct spot_err *err)
@@ -94,20 +95,25 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
                              "%lld and output_tokens %lld are above the context, "
                              "%lld",
                              (long long)prompt, (long long)output, (long long)r->context);
+    if (r->prompt && (prompt != r->prompt || output != r->output))
+        return spot_csv_fail(row, PROMPT, err,
+                             "%lld and output_tokens %lld, and the job's profile is of %lld and "
+                             "%lld; --arrivals-only takes the times alone",
+                             (long long)prompt, (long long)output, (long long)r->prompt,
+                             (long long)r->output);
     if (load->n == SPOT_LOAD_ROWS_MAX)
         return spot_csv_fail(row, TIME, err, "more than %d requests", SPOT_LOAD_ROWS_MAX);
     spot_load_add(load, time_s, (int32_t)prompt, (int32_t)output, row->field[ID]);
     return 0;
 }
 
-int spot_load_read(struct spot_load *load, FILE *in, const char *source, int64_t context,
-                   struct spot_err *err)
+static int read_rows(struct reader *r, FILE *in, const char *source, struct spot_err *err)
 {
-    struct reader r = { .load = load, .context = context };
+    struct spot_load *const load = r->load;
     int rc;
 
     *load = (struct spot_load){ 0 };
-    rc = spot_csv_read(in, source, want, N_WANT, on_row, &r, &load->xxh3, err);
+    rc = spot_csv_read(in, source, want, N_WANT, on_row, r, &load->xxh3, err);
     if (!rc && !load->n)
         rc = spot_err_set(err, SPOT_EDATA, "%s:2:1: no requests after the header", source);
     if (rc)
@@ -115,21 +121,44 @@ int spot_load_read(struct spot_load *load, FILE *in, const char *source, int64_t
     return rc;
 }
 
-int spot_load_read_path(struct spot_load *load, const char *path, int64_t context,
-                        struct spot_err *err)
+int spot_load_read(struct spot_load *load, FILE *in, const char *source, int64_t context,
+                   struct spot_err *err)
+{
+    struct reader r = { .load = load, .context = context };
+
+    return read_rows(&r, in, source, err);
+}
+
+static int read_path(struct reader *r, const char *path, struct spot_err *err)
 {
     FILE *in;
     int rc;
 
-    *load = (struct spot_load){ 0 };
+    *r->load = (struct spot_load){ 0 };
     if (!path || !strcmp(path, "-"))
-        return spot_load_read(load, stdin, "<stdin>", context, err);
+        return read_rows(r, stdin, "<stdin>", err);
     in = fopen(path, "re");
     if (!in)
         return spot_err_sys(err, "cannot open %s", path);
-    rc = spot_load_read(load, in, path, context, err);
+    rc = read_rows(r, in, path, err);
     fclose(in);
     return rc;
+}
+
+int spot_load_read_path(struct spot_load *load, const char *path, int64_t context,
+                        struct spot_err *err)
+{
+    struct reader r = { .load = load, .context = context };
+
+    return read_path(&r, path, err);
+}
+
+int spot_load_read_alike(struct spot_load *load, const char *path, int64_t prompt_token,
+                         int64_t output_token, struct spot_err *err)
+{
+    struct reader r = { .load = load, .prompt = prompt_token, .output = output_token };
+
+    return read_path(&r, path, err);
 }
 
 /* --- changing --- */

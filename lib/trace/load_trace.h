@@ -49,6 +49,10 @@ int spot_load_read(struct spot_load *load, FILE *in, const char *source, int64_t
 int spot_load_read_path(struct spot_load *load, const char *path, int64_t context,
                         struct spot_err *err);
 
+/* The same, and every request has these lengths: those that the profile of a job is of. */
+int spot_load_read_alike(struct spot_load *load, const char *path, int64_t prompt_token,
+                         int64_t output_token, struct spot_err *err);
+
 /* By time; requests of one time stay in their order. */
 void spot_load_sort(struct spot_load *load);
 

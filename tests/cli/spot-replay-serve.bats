@@ -84,10 +84,21 @@ serve() { spot-replay serve --job "$job" --trace t.csv --load l.csv "$@"; }
         END { exit !(p["spot"] < .9 * p["spotserve"] && u["spot"] < .9 * u["spotserve"]) }'
 }
 
+@test "a load on another clock than the trace is warned of" {
+    run -0 --separate-stderr serve --policy spotserve
+    [ -z "$stderr" ]
+    awk -F, -v OFS=, 'NR > 1 { $1 += 1e6 } 1' l.csv >late.csv
+    run -0 --separate-stderr spot-replay serve --job "$job" --trace t.csv --load late.csv --policy spotserve
+    [[ "$stderr" == *'700 of 700 requests come after the trace ends at 2400 s'*'one clock?'* ]]
+    awk -F, -v OFS=, 'NR > 1 { $1 += 1e6 } 1' t.csv >moved.csv
+    run -0 --separate-stderr spot-replay serve --job "$job" --trace moved.csv --load l.csv --policy spotserve
+    [[ "$stderr" == *'700 of 700 requests come before the trace begins at 1000000 s'* ]]
+}
+
 @test "the rest of the load's lengths is only taken if asked" {
     sed 's/,128$/,100/' l.csv >short.csv
     run -3 --separate-stderr spot-replay serve --job "$job" --trace t.csv --load short.csv
-    [[ "$stderr" == *'request 1 has 512 and 100 tokens'*'--arrivals-only'* ]]
+    [[ "$stderr" == *'short.csv:2:'*'512 and output_tokens 100,'*'of 512 and 128; --arrivals-only'* ]]
     serve >want
     spot-replay serve --job "$job" --trace t.csv --load short.csv --arrivals-only | cmp - want
 }
@@ -105,6 +116,12 @@ serve() { spot-replay serve --job "$job" --trace t.csv --load l.csv "$@"; }
     [[ "$stderr" == *'2 of 4 GPUs do not hold the model'* ]]
     run -3 --separate-stderr spot-replay serve --job "$top/examples/jobs/demo.json" --trace t.csv --load l.csv
     [[ "$stderr" == *'/kind: expected "serve"'* ]]
+    printf 'time_s,available\n0,3\n60,4097\n' >many.csv
+    run -3 --separate-stderr timeout 20 spot-replay serve --job "$job" --trace many.csv --load l.csv
+    [[ "$stderr" == *'many.csv: 4097 instances at 60 s, a replay of serving has up to 4096'* ]]
+    printf 'time_s,zone,available\n0,a,4000\n60,a,4000\n60,b,97\n' >many.csv
+    run -3 --separate-stderr timeout 20 spot-replay serve --job "$job" --trace many.csv --load l.csv
+    [[ "$stderr" == *'many.csv: 4097 instances at 60 s'* ]]
     printf 'time_s,prompt_tokens,output_tokens\n5,512,128\n' >one.csv
     spot-replay serve --job "$job" --trace t.csv --load one.csv --rate .1 --policy spotserve | grep -q '^spotserve,1,1,0,0,'
 }

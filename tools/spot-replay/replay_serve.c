@@ -76,25 +76,64 @@ static int read_policies(struct replay_serve *s, struct spot_err *err)
 }
 
 /* A profile that knows one length takes no others. */
-static int check_lengths(struct replay_serve *s, struct spot_err *err)
+static int read_load(struct replay_serve *s, struct spot_err *err)
 {
     const struct spot_job_serve *p = &s->job.serve;
 
-    if (spot_serve_knows_lengths(p) && !o.arrivals_only)
-        return 0;
+    if (!spot_serve_knows_lengths(p) && !o.arrivals_only)
+        return spot_load_read_alike(&s->load, o.load, p->prompt_token, p->output_token, err);
+    if (spot_load_read_path(&s->load, o.load, o.arrivals_only ? 0 : p->context, err))
+        return -1;
+    for (size_t i = 0; o.arrivals_only && i < s->load.n; i++) {
+        s->load.prompt_token[i] = (int32_t)p->prompt_token;
+        s->load.output_token[i] = (int32_t)p->output_token;
+    }
+    return 0;
+}
+
+/* Requests of before the trace wait for it. Those of after it are answered by what was there last,
+ * which nobody pays for. */
+static void warn_of_clock(const struct replay_serve *s)
+{
+    const double start_s = s->trace.start_s, end_s = s->trace.end_s;
+    size_t before = 0, after = 0;
 
     for (size_t i = 0; i < s->load.n; i++) {
-        if (o.arrivals_only) {
-            s->load.prompt_token[i] = (int32_t)p->prompt_token;
-            s->load.output_token[i] = (int32_t)p->output_token;
-        } else if (s->load.prompt_token[i] != p->prompt_token ||
-                   s->load.output_token[i] != p->output_token) {
-            return spot_err_set(err, SPOT_EDATA,
-                                "%s: request %zu has %d and %d tokens, and the job's profile is of "
-                                "%lld and %lld; --arrivals-only takes the times alone",
-                                o.load, i + 1, s->load.prompt_token[i], s->load.output_token[i],
-                                (long long)p->prompt_token, (long long)p->output_token);
-        }
+        before += s->load.time_s[i] < start_s;
+        after += s->load.time_s[i] > end_s;
+    }
+    if (before)
+        spot_tool_warn("%zu of %zu requests come before the trace begins at %.15g s, and wait: are "
+                       "both of one clock?",
+                       before, s->load.n, start_s);
+    if (after)
+        spot_tool_warn("%zu of %zu requests come after the trace ends at %.15g s, when no instance "
+                       "is paid for: are both of one clock?",
+                       after, s->load.n, end_s);
+}
+
+static int refuse_count(double time_s, long long n, struct spot_err *err)
+{
+    return spot_err_set(err, SPOT_EDATA,
+                        "%s: %lld instances at %.15g s, a replay of serving has up to %d", o.trace,
+                        n, time_s, SPOT_GRID_MAX);
+}
+
+/* The events of the trace. Of a series that is too large none is made: the time is quadratic. */
+static int read_events(struct replay_serve *s, struct spot_err *err)
+{
+    long long there = 0;
+
+    for (size_t k = 0; k < s->trace.n_series; k++)
+        for (size_t i = 0; i < s->trace.series[k].n; i++)
+            if (s->trace.series[k].available[i] > SPOT_GRID_MAX)
+                return refuse_count(s->trace.series[k].time_s[i], s->trace.series[k].available[i],
+                                    err);
+    spot_serve_play_trace(&s->play, &s->trace, o.common.seed);
+    for (size_t i = 0; i < s->play.n_event; i++) {
+        there += s->play.event[i].comes ? 1 : -1;
+        if (there > SPOT_GRID_MAX)
+            return refuse_count(s->play.event[i].time_s, there, err);
     }
     return 0;
 }
@@ -110,8 +149,7 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
         return -1;
     if (s->job.kind != SPOT_JOB_SERVE)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"serve\"");
-    if (spot_load_read_path(&s->load, o.load, o.arrivals_only ? 0 : s->job.serve.context, err) ||
-        check_lengths(s, err) || spot_trace_load_path(&s->trace, o.trace, err))
+    if (read_load(s, err) || spot_trace_load_path(&s->trace, o.trace, err))
         return -1;
     s->play = (struct spot_serve_play){
         .job = &s->job,
@@ -131,7 +169,9 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
                   .pool_max = o.pool ? (size_t)o.pool : 2 * (size_t)s->job.serve.max_batch,
                   .is_power_of_two = true },
     };
-    spot_serve_play_trace(&s->play, &s->trace, o.common.seed);
+    if (read_events(s, err))
+        return -1;
+    warn_of_clock(s);
     if (o.layout) {
         if (spot_layout_load(&s->layout, o.layout, err))
             return -1;
