@@ -263,7 +263,9 @@ forecast_of() {
     run --separate-stderr spot-predict --model markov --state s.bin t.csv
     [ "$status" -eq 3 ]
     [[ "$stderr" == *'remove it'* ]]
-    printf x | dd of=s.bin bs=1 seek=3000 conv=notrunc status=none
+    byte=$(od -An -tu1 -j3000 -N1 s.bin)
+    # shellcheck disable=SC2059 # the format is the byte
+    printf "\\$(printf %o $((byte ^ 1)))" | dd of=s.bin bs=1 seek=3000 conv=notrunc status=none
     run --separate-stderr spot-predict --state s.bin t.csv
     [ "$status" -eq 3 ]
     [[ "$stderr" == *damaged* ]]
