@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cli/plot.h"
@@ -93,13 +92,8 @@ out:
     return rc;
 }
 
-/* One of the documents may come from standard input. */
 static int check_options(struct options *o, struct spot_err *err)
 {
-    const int n_stdin = !strcmp(o->from, "-") + !strcmp(o->to, "-") + !strcmp(o->cluster, "-");
-
-    if (n_stdin > 1)
-        return spot_err_set(err, SPOT_EUSAGE, "only one document can come from standard input");
     if (spot_format_parse(o->common.format, &o->format, err))
         return -1;
     if (o->format == SPOT_FORMAT_AUTO)
