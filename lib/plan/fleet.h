@@ -23,6 +23,7 @@
 extern "C" {
 #endif
 
+#define SPOT_FLEET_MACHINES_MAX 1e9 /* that one bucket may take */
 enum { SPOT_FLEET_TYPES_MAX = 10000, SPOT_FLEET_SLICES_MAX = 1000 };
 
 struct spot_fleet_offer {
@@ -50,14 +51,18 @@ struct spot_fleet_answer {
 };
 
 /* Returns 0; or -1 with *err: SPOT_EINFEASIBLE, naming the bucket that nothing serves, or the
- * quotas that bind and the rate that would do; SPOT_ESYS where the solver finds nothing in limit_s
- * (0: no limit). */
+ * quotas that bind and the rate that would do; SPOT_ESYS where nothing is found in limit_s of
+ * processor time (0: no limit).
+ *
+ * Under a limit there is a fleet before any branching, and only offers of which one machine may be
+ * in a cheaper one are branched on; is_proven says whether that came to its end, `bound` is true
+ * either way. */
 int spot_fleet_serve(const struct spot_fleet_demand *demand, double limit_s,
                      struct spot_fleet_answer *answer, struct spot_err *err);
 void spot_fleet_release(struct spot_fleet_answer *answer);
 
-/* What one instance more of offer g's quota would save, usd/h. NaN: it has no quota, or the solver
- * gave up. */
+/* What one instance more of offer g's quota would save, usd/h. NaN: it has no quota, or the time
+ * was too short for either optimum. */
 double spot_fleet_quota_worth(const struct spot_fleet_demand *demand,
                               const struct spot_fleet_answer *answer, size_t g, double limit_s);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/xalloc.h"
 
 #define TOLERANCE 1e-6
@@ -211,9 +212,18 @@ static bool is_proven(const struct spot_lp *lp)
     return spot_lp_proven(lp, lp->dual) >= usd - 1e-7 * (1 + fabs(usd));
 }
 
+/* The solver asks in each iteration, that of its first basis too; its own timeout knows whole
+ * seconds of the wall clock. */
+static int __WINAPI is_late(lprec *rec, void *deadline_s)
+{
+    (void)rec;
+    return spot_clock_cpu_s() > *(const double *)deadline_s;
+}
+
 enum spot_lp_status spot_lp_solve(struct spot_lp *lp, double limit_s, double gap)
 {
     const bool is_mixed = has_whole(lp);
+    double deadline_s = spot_clock_cpu_s() + limit_s;
     enum spot_lp_status status = SPOT_LP_FAILED;
     lprec *rec;
 
@@ -228,7 +238,7 @@ enum spot_lp_status spot_lp_solve(struct spot_lp *lp, double limit_s, double gap
         set_mip_gap(rec, 1e-11, gap > 1e-9 ? gap : 1e-9);
         set_epsint(rec, 1e-7);
         if (limit_s > 0)
-            set_timeout(rec, (long)ceil(limit_s));
+            put_abortfunc(rec, is_late, &deadline_s);
         status = run(lp, rec, gap > 0 && is_mixed);
     }
     if (status == SPOT_LP_OPTIMAL && !is_mixed && limit_s <= 0)

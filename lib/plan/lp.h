@@ -45,8 +45,8 @@ size_t spot_lp_row(struct spot_lp *lp, const size_t *column, const double *value
                    enum spot_lp_sense sense, double right);
 void spot_lp_right(struct spot_lp *lp, size_t row, double right);
 
-/* Solve. limit_s 0: as long as it takes (whole seconds, rounded up); gap: as a share of the
- * objective, 0: to the end. May be called again after changes. */
+/* Solve. limit_s: of processor time, 0: as long as it takes; gap: as a share of the objective, 0:
+ * to the end. May be called again after changes. */
 enum spot_lp_status spot_lp_solve(struct spot_lp *lp, double limit_s, double gap);
 
 /* Of the last answer: */

@@ -76,6 +76,46 @@ fleet() { spot-plan fleet --kind serve --catalogue "${c:-examples/fleet/melange.
     done
 }
 
+@test "a demand above 0 needs a machine, however small it is" {
+    printf 'instance_type,on_demand_usd_per_h\nA10G,1\n' >"$T/c"
+    for rate in 1e-300 1e-9 1e-7; do
+        echo '{"schema": "spot.demand/1", "buckets": [{"name": "b", "rate_per_s": '$rate', "per_s": {"A10G": 1}}]}' >"$T/l"
+        l=$T/l c=$T/c fleet | jq -e '[.buy[].count] == [1] and (.route | length) == 1 and .gap == 0'
+    done
+    echo '{"schema": "spot.demand/1", "buckets": [{"name": "b", "rate_per_s": 0, "per_s": {"A10G": 1}}]}' >"$T/l"
+    l=$T/l c=$T/c fleet | jq -e '.buy == []'
+}
+
+@test "what would take too many machines is said so" {
+    printf 'instance_type,on_demand_usd_per_h\nA10G,1\n' >"$T/c"
+    echo '{"schema": "spot.demand/1", "buckets": [{"name": "b", "rate_per_s": 1, "per_s": {"A10G": 1e-300}}]}' >"$T/l"
+    l=$T/l c=$T/c run -1 --separate-stderr fleet
+    [[ "$stderr" == *'bucket b: it would take 1.111e+300 machines'*'the most are 1e+09'* ]]
+}
+
+# 10,000 offers of 500 types in 20 zones each, ten buckets that each type answers
+many() {
+    awk 'BEGIN { srand(1); print "instance_type,on_demand_usd_per_h,zone,quota"
+        for (i = 0; i < 10000; i++) printf "t%d,%.3f,r%dz%d,%d\n", i % 500, 1 + 14 * rand(), i % 7, i % 3, int(21 * rand()) }' >"$T/c"
+    awk 'BEGIN { srand(2); printf "{\"schema\": \"spot.demand/1\", \"buckets\": ["
+        for (b = 0; b < 10; b++) { printf "%s{\"name\": \"b%d\", \"rate_per_s\": %.2f, \"per_s\": {", b ? "," : "", b, 5 + 50 * rand()
+            for (t = 0; t < 500; t++) printf "%s\"t%d\": %.2f", t ? "," : "", t, .5 + 4.5 * rand(); printf "}}" } print "]}" }' >"$T/l"
+}
+
+@test "of 10,000 offers there is a fleet when the time runs out, and its gap is told" {
+    many
+    l=$T/l c=$T/c fleet --limit 1s --explain -o "$T/p" 2>"$T/why"
+    jq -e '.gap > 0 and .gap < .1 and .bound < .expected.usd_per_h and ([.route[].share] | add - 10 | fabs) < 1e-6' "$T/p"
+    grep -q 'time ran out' "$T/why"
+    # each machine is one of the catalogue's, within its quota, and none does more than .9 of what it can
+    jq -r '.buy[] | [.instance_type, .zone, .count] | @csv' "$T/p" | tr -d '"' | while IFS=, read -r type zone n; do
+        awk -F, -v t="$type" -v z="$zone" -v n="$n" '$1 == t && $3 == z && n <= $4 { ok = 1 } END { exit !ok }' "$T/c"
+    done
+    jq -n -e --slurpfile p "$T/p" --slurpfile l "$T/l" '($l[0].buckets | map({key: .name, value: .}) | from_entries) as $b
+        | all($p[0].buy[]; . as $m | ([$p[0].route[] | select(.instance_type == $m.instance_type and .zone == $m.zone)
+            | $b[.bucket].rate_per_s * .share / $b[.bucket].per_s[.instance_type]] | add) <= .9 * $m.count + 1e-5)'
+}
+
 # forecast: three zones of A10G, $1 machines each with probability 1 - $2, none with $2
 forecast() {
     jq -n --argjson cap "$1" --argjson gone "$2" '{schema: "spot.forecast/1", interval_s: 300, horizon: 2, series: [

@@ -9,6 +9,9 @@
 #include "common/csv_reader.h"
 #include "common/rng.h"
 #include "plan/fleet.h"
+#include "plan/fleet/fleet_bound.h"
+#include "plan/fleet/fleet_first.h"
+#include "plan/fleet/fleet_program.h"
 #include "suite.h"
 
 #define MELANGE "../shared/data/golden/melange/"
@@ -269,6 +272,150 @@ START_TEST(zones_of_a_type_are_taken_from_the_cheapest)
 }
 END_TEST
 
+enum { DRAWN_OFFERS = 6, DRAWN_BUCKETS = 2 };
+
+/* --- fleets found first --- */
+
+/* A demand of few offers, of which half are equal but for their quotas. */
+struct drawn {
+    double rate[DRAWN_BUCKETS], per_s[DRAWN_BUCKETS * DRAWN_OFFERS];
+    struct spot_fleet_offer offer[DRAWN_OFFERS];
+    struct spot_fleet_demand demand;
+};
+
+static void draw(struct drawn *d, uint64_t seed)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, seed, 1);
+    for (int b = 0; b < DRAWN_BUCKETS; b++)
+        d->rate[b] = 1 + (double)spot_rng_below(&rng, 9);
+    for (int g = 0; g < DRAWN_OFFERS; g++) {
+        const int like = g >= DRAWN_OFFERS / 2 ? g - DRAWN_OFFERS / 2 : g;
+
+        d->offer[g] = (struct spot_fleet_offer){ "x", 1 + (double)spot_rng_below(&rng, 30) / 8,
+                                                 (int64_t)spot_rng_below(&rng, 6) - 1 };
+        for (int b = 0; b < DRAWN_BUCKETS; b++)
+            d->per_s[b * DRAWN_OFFERS + g] = (double)spot_rng_below(&rng, 7) / 2;
+        if (like == g)
+            continue;
+        d->offer[g].usd_per_h = d->offer[like].usd_per_h;
+        for (int b = 0; b < DRAWN_BUCKETS; b++)
+            d->per_s[b * DRAWN_OFFERS + g] = d->per_s[b * DRAWN_OFFERS + like];
+    }
+    d->demand = (struct spot_fleet_demand){ .n_bucket = DRAWN_BUCKETS,
+                                            .n_offer = DRAWN_OFFERS,
+                                            .rate_per_s = d->rate,
+                                            .per_s = d->per_s,
+                                            .offer = d->offer,
+                                            .rho = 0.9 };
+}
+
+static void check_answers(const struct spot_fleet_demand *d, const struct spot_fleet_answer *a)
+{
+    for (size_t b = 0; b < d->n_bucket; b++) {
+        double sum = 0;
+
+        for (size_t g = 0; g < d->n_offer; g++) {
+            sum += a->share[b * d->n_offer + g];
+            ck_assert(a->share[b * d->n_offer + g] <= 0 || d->per_s[b * d->n_offer + g] > 0);
+        }
+        ck_assert_double_eq_tol(sum, 1, 1e-9);
+    }
+    for (size_t g = 0; g < d->n_offer; g++) {
+        double load = 0;
+
+        for (size_t b = 0; b < d->n_bucket; b++)
+            if (a->share[b * d->n_offer + g] > 0)
+                load +=
+                    d->rate_per_s[b] * a->share[b * d->n_offer + g] / d->per_s[b * d->n_offer + g];
+        ck_assert_double_le(load, d->rho * (double)a->count[g] + 1e-6);
+        ck_assert(d->offer[g].quota < 0 || a->count[g] <= d->offer[g].quota);
+    }
+    ck_assert_double_eq_tol(spot_fleet_cost(d, a->count), a->usd_per_h, 1e-9);
+}
+
+/* The whole program without a limit is the oracle. */
+START_TEST(fleets_found_first_answer_all_and_no_reduction_changes_the_optimum)
+{
+    int n_greedy = 0, n_round = 0, n_none = 0, n_above = 0;
+
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        bool is_in[DRAWN_OFFERS] = { true, true, true, true, true, true };
+        struct spot_fleet_answer best, other;
+        struct spot_fleet_relaxed relaxed;
+        struct spot_err err;
+        struct drawn d;
+        int rc;
+
+        draw(&d, seed);
+        rc = spot_fleet_serve(&d.demand, 0, &best, &err);
+        if (spot_fleet_first_greedy(&d.demand, &other)) {
+            ck_assert_int_eq(rc, 0);
+            check_answers(&d.demand, &other);
+            ck_assert_double_ge(other.usd_per_h, best.usd_per_h - 1e-9);
+            n_greedy++;
+            n_above += other.usd_per_h > best.usd_per_h + 1e-9;
+            spot_fleet_release(&other);
+        }
+        if (rc) {
+            n_none++;
+            ck_assert_int_eq(spot_fleet_serve(&d.demand, 1e6, &other, &err), -1);
+            ck_assert_int_eq(err.code, SPOT_EINFEASIBLE);
+            continue;
+        }
+        ck_assert(!spot_fleet_serve(&d.demand, 1e6, &other, &err) && other.is_proven);
+        check_answers(&d.demand, &other);
+        ck_assert_double_eq_tol(other.usd_per_h, best.usd_per_h, 1e-9);
+        spot_fleet_release(&other);
+        ck_assert_int_eq(spot_fleet_relax(&d.demand, is_in, INFINITY, &relaxed), SPOT_LP_OPTIMAL);
+        ck_assert_double_le(relaxed.bound, best.usd_per_h + 1e-6);
+        if (spot_fleet_first_round(&d.demand, relaxed.count, INFINITY, &other)) {
+            n_round++;
+            check_answers(&d.demand, &other);
+            ck_assert_double_ge(other.usd_per_h, best.usd_per_h - 1e-9);
+            spot_fleet_first_drop(&d.demand, INFINITY, &other);
+            check_answers(&d.demand, &other);
+            ck_assert_double_ge(other.usd_per_h, best.usd_per_h - 1e-9);
+            spot_fleet_release(&other);
+        }
+        spot_fleet_relaxed_release(&relaxed);
+        spot_fleet_release(&best);
+    }
+    ck_assert_int_gt(n_none, 20);
+    ck_assert_int_gt(n_greedy, 100);
+    ck_assert_int_gt(n_above, 50);
+    ck_assert_int_eq(n_round, 300 - n_none);
+}
+END_TEST
+
+START_TEST(a_fleet_of_slices_found_first_keeps_them_whole)
+{
+    int n = 0;
+
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct spot_fleet_answer best, first;
+        struct spot_err err;
+        struct drawn d;
+
+        draw(&d, seed);
+        d.demand.slices = 3;
+        if (!spot_fleet_first_greedy(&d.demand, &first))
+            continue;
+        n++;
+        check_answers(&d.demand, &first);
+        for (int i = 0; i < DRAWN_BUCKETS * DRAWN_OFFERS; i++)
+            ck_assert_double_eq_tol(3 * first.share[i], round(3 * first.share[i]), 1e-9);
+        ck_assert(!spot_fleet_serve(&d.demand, 1e6, &best, &err));
+        ck_assert_double_le(best.bound, best.usd_per_h + 1e-9);
+        ck_assert_double_ge(first.usd_per_h, best.usd_per_h - 1e-9);
+        spot_fleet_release(&best);
+        spot_fleet_release(&first);
+    }
+    ck_assert_int_gt(n, 30);
+}
+END_TEST
+
 /* ResNet-110 on CIFAR-100, as released. */
 static const struct spot_dnn_type resnet_type[] = {
     { 0.918, 0.38356424328464145, 1024, 0.543236074270557, 1, 2, 0, 0 },
@@ -414,6 +561,8 @@ int main(void)
     tcase_add_test(tc, continuous_instances_have_the_published_optimum);
     tcase_add_test(tc, infeasible_names_what_binds_and_what_would_do);
     tcase_add_test(tc, zones_of_a_type_are_taken_from_the_cheapest);
+    tcase_add_test(tc, fleets_found_first_answer_all_and_no_reduction_changes_the_optimum);
+    tcase_add_test(tc, a_fleet_of_slices_found_first_keeps_them_whole);
     tcase_add_test(tc, spotdnn_predicts_and_searches_as_released);
     tcase_add_test(tc, spotdnn_best_is_the_best_of_a_plain_loop);
     tcase_add_test(tc, the_paper_counts_what_the_code_leaves_out);

@@ -205,6 +205,34 @@ START_TEST(solved_again_it_answers_as_if_it_were_new)
 }
 END_TEST
 
+/* Sums of many columns that must be met exactly: the tree of it does not end. */
+START_TEST(what_takes_too_long_is_given_up)
+{
+    enum { WIDE = 60, TALL = 30 };
+    size_t column[WIDE];
+    double value[WIDE];
+    struct spot_lp *lp = spot_lp_new(WIDE);
+    struct spot_rng rng;
+    enum spot_lp_status status;
+
+    spot_rng_init(&rng, 7, 0);
+    for (size_t j = 0; j < WIDE; j++) {
+        spot_lp_cost(lp, j, 1 + (double)spot_rng_below(&rng, 100) / 8);
+        spot_lp_whole(lp, j);
+        column[j] = j;
+    }
+    for (int i = 0; i < TALL; i++) {
+        for (size_t j = 0; j < WIDE; j++)
+            value[j] = (double)spot_rng_below(&rng, 3) * (1 + (double)spot_rng_below(&rng, 997));
+        spot_lp_row(lp, column, value, WIDE, SPOT_LP_AT_LEAST,
+                    5e4 + (double)spot_rng_below(&rng, 50000));
+    }
+    status = spot_lp_solve(lp, 0.1, 0);
+    ck_assert(status == SPOT_LP_FOUND || status == SPOT_LP_FAILED);
+    spot_lp_free(lp);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("lp");
@@ -214,5 +242,6 @@ int main(void)
     tcase_add_test(tc, unbounded_and_violated_are_said);
     tcase_add_test(tc, a_row_may_name_its_columns_in_any_order_and_be_solved_again);
     tcase_add_test(tc, solved_again_it_answers_as_if_it_were_new);
+    tcase_add_test(tc, what_takes_too_long_is_given_up);
     return run_suite("lp", tc);
 }

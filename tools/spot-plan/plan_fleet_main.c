@@ -7,6 +7,7 @@
 
 #include "cli/table.h"
 #include "cli/tool.h"
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/out.h"
 #include "common/prov.h"
@@ -124,6 +125,7 @@ static const char *market_of(const struct plan_fleet_offer *offer)
 
 static void explain(struct plan_fleet *s)
 {
+    const double until_s = spot_clock_cpu_s() + o.limit_s;
     const struct spot_fleet_answer *a = &s->answer;
 
     snprintf(plan_fleet_why(s), PLAN_FLEET_WHY, "%s",
@@ -132,7 +134,7 @@ static void explain(struct plan_fleet *s)
              : s->is_risk    ? "no fleet that keeps this limit costs less, within the gap"
                              : "no fleet costs less");
     for (size_t g = 0; g < s->demand.n_offer; g++) {
-        double load = 0, worth;
+        double load = 0, worth, left_s;
 
         for (size_t b = 0; b < s->demand.n_bucket; b++)
             if (a->share[b * s->demand.n_offer + g] > 0)
@@ -143,8 +145,9 @@ static void explain(struct plan_fleet *s)
                      (long long)a->count[g], s->offer[g].type, 100 * load / (double)a->count[g]);
         if (!o.explain || s->is_risk || s->priced[g].quota < 0 || s->n_why >= 48)
             continue;
-        worth = spot_fleet_quota_worth(&s->demand, a, g, o.limit_s);
-        if (worth > 1e-9 || (a->count[g] && a->count[g] == s->priced[g].quota))
+        left_s = until_s - spot_clock_cpu_s();
+        worth = left_s > 0 ? spot_fleet_quota_worth(&s->demand, a, g, left_s) : NAN;
+        if (worth > 1e-9 || (worth >= 0 && a->count[g] && a->count[g] == s->priced[g].quota))
             snprintf(plan_fleet_why(s), PLAN_FLEET_WHY,
                      "one more of the quota of %.64s%s%.64s, %s, is worth %.4f usd/h",
                      s->offer[g].type, *s->offer[g].zone ? " in " : "", s->offer[g].zone,

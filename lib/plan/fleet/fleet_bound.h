@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* fleet_bound.h - what a fleet must cost at least, and offers that no optimum needs. */
+#ifndef SPOT_PLAN_FLEET_FLEET_BOUND_H
+#define SPOT_PLAN_FLEET_FLEET_BOUND_H
+
+#include "plan/fleet.h"
+#include "plan/lp.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* At a price of each bucket, usd/h for all of it: what no fleet costs less than. Where an offer
+ * earns more than it costs, all of its quota is taken to be bought, or all that it alone could use
+ * (the dual program, for any prices). reduced [n_offer]: what one machine of an offer costs above
+ * that. */
+double spot_fleet_bound(const struct spot_fleet_demand *demand, const double *price,
+                        double *reduced);
+
+/* Prices at which each bucket is answered by its cheapest offer, as if there were no quotas. */
+void spot_fleet_bound_prices(const struct spot_fleet_demand *demand, double *price);
+
+struct spot_fleet_relaxed {
+    double *count;           /* [n_offer] not whole; NULL unless OPTIMAL */
+    double *price, *reduced; /* [n_bucket], [n_offer] at the best bound so far */
+    double bound;
+};
+
+/* The cheapest fleet of counts that need not be whole: of the offers in is_in [n_offer], then of
+ * those also that would pay at its prices, until none would. SPOT_LP_INFEASIBLE is of those in
+ * is_in alone. deadline_s: of processor time. */
+enum spot_lp_status spot_fleet_relax(const struct spot_fleet_demand *demand, bool *is_in,
+                                     double deadline_s, struct spot_fleet_relaxed *relaxed);
+void spot_fleet_relaxed_release(struct spot_fleet_relaxed *relaxed);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_FLEET_FLEET_BOUND_H */
