@@ -20,6 +20,7 @@ static const char *const sold[SPOT_CATALOGUE_COLUMNS] = {
 struct sale {
     spot_catalogue_fn *on_row;
     void *user;
+    size_t n_row;
 };
 
 static bool is_given(const struct spot_csv_row *csv, size_t k)
@@ -29,7 +30,7 @@ static bool is_given(const struct spot_csv_row *csv, size_t k)
 
 static int on_sale(const struct spot_csv_row *csv, void *user, struct spot_err *err)
 {
-    const struct sale *s = user;
+    struct sale *s = user;
     struct spot_catalogue_row row = { .type = csv->field[SPOT_CATALOGUE_TYPE],
                                       .zone = csv->field[SPOT_CATALOGUE_ZONE],
                                       .usd_per_h = { -1, -1 },
@@ -38,6 +39,7 @@ static int on_sale(const struct spot_csv_row *csv, void *user, struct spot_err *
                                       .speed = 1,
                                       .csv = csv };
 
+    s->n_row++;
     if (!*row.type)
         return spot_csv_fail(csv, SPOT_CATALOGUE_TYPE, err, "expected a name");
     if (!row.zone)
@@ -62,7 +64,7 @@ int spot_catalogue_read(const char *path, spot_catalogue_fn *on_row, void *user,
     const bool is_stdin = !path || !strcmp(path, "-");
     const char *source = is_stdin ? "<stdin>" : path;
     FILE *in = is_stdin ? stdin : fopen(path, "re");
-    struct sale s = { on_row, user };
+    struct sale s = { on_row, user, 0 };
     uint64_t xxh3;
     int rc;
 
@@ -71,9 +73,21 @@ int spot_catalogue_read(const char *path, spot_catalogue_fn *on_row, void *user,
     rc = spot_csv_read(in, source, sold, SPOT_CATALOGUE_COLUMNS, on_sale, &s, &xxh3, err);
     if (!is_stdin)
         fclose(in);
+    if (!rc && !s.n_row)
+        return spot_err_set(err, SPOT_EDATA, "%s: no row under the header", source);
     if (!rc && prov)
         spot_prov_add(prov, source, xxh3);
     return rc;
+}
+
+int spot_catalogue_need_price(const struct spot_catalogue_row *row, struct spot_err *err)
+{
+    if (row->csv->field[SPOT_CATALOGUE_ON_DEMAND_USD] || row->csv->field[SPOT_CATALOGUE_SPOT_USD])
+        return 0;
+    return spot_err_set(err, SPOT_EDATA,
+                        "%s:1: header lacks the prices: expected a column on_demand_usd_per_h or "
+                        "spot_usd_per_h",
+                        row->csv->source);
 }
 
 /* --- hardware --- */

@@ -45,9 +45,13 @@ typedef int spot_catalogue_fn(const struct spot_catalogue_row *row, void *user,
                               struct spot_err *err);
 
 /* Every row of the file, of standard input for NULL and "-". The path and its hash are added to
- * prov (may be NULL). Returns 0, or -1 with *err: SPOT_EDATA with its place for what is wrong. */
+ * prov (may be NULL). Returns 0, or -1 with *err: SPOT_EDATA with its place for what is wrong, or
+ * where there is no row. */
 int spot_catalogue_read(const char *path, spot_catalogue_fn *on_row, void *user,
                         struct spot_prov *prov, struct spot_err *err);
+
+/* Returns 0, or -1 with *err where the row's file has no column of prices. */
+int spot_catalogue_need_price(const struct spot_catalogue_row *row, struct spot_err *err);
 
 /* The hardware of one instance; what is not known is -1, and gpus 1. */
 struct spot_catalogue_type {

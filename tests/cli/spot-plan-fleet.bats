@@ -116,6 +116,23 @@ many() {
             | $b[.bucket].rate_per_s * .share / $b[.bucket].per_s[.instance_type]] | add) <= .9 * $m.count + 1e-5)'
 }
 
+@test "where nothing can be bought, the message says whether the options or the file left it so" {
+    run -2 --separate-stderr fleet --types nope
+    [[ "$stderr" == *': --types: no offer of examples/fleet/melange.csv is left'* ]]
+    run -2 --separate-stderr fleet --types A10G --deny A10G
+    [[ "$stderr" == *': --types, --deny: no offer'* ]]
+    run -3 --separate-stderr fleet --types A10G --market spot
+    [[ "$stderr" == *"no row left by --types has a price in the market 'spot'" ]]
+    printf 'instance_type,zone\nA10G,a\n' >"$T/c"
+    c=$T/c run -3 --separate-stderr fleet
+    [[ "$stderr" == *'/c:1: header lacks the prices: expected a column on_demand_usd_per_h or spot_usd_per_h' ]]
+    run -3 --separate-stderr spot-plan fleet --kind train --catalogue "$T/c" --job examples/jobs/demo.json --samples 9 --deadline 1h
+    [[ "$stderr" == *'/c:1: header lacks the prices'* ]]
+    printf 'instance_type,on_demand_usd_per_h\n' >"$T/c"
+    c=$T/c run -3 --separate-stderr fleet
+    [[ "$stderr" == *'/c: no row under the header' ]]
+}
+
 # forecast: three zones of A10G, $1 machines each with probability 1 - $2, none with $2
 forecast() {
     jq -n --argjson cap "$1" --argjson gone "$2" '{schema: "spot.forecast/1", interval_s: 300, horizon: 2, series: [

@@ -17,6 +17,8 @@ static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_
 {
     struct train_offers *o = user;
 
+    if (spot_catalogue_need_price(row, err))
+        return -1;
     if (row->quota > SPOT_DNN_QUOTA_MAX)
         return spot_csv_fail(row->csv, SPOT_CATALOGUE_QUOTA, err, "expected at most %d",
                              SPOT_DNN_QUOTA_MAX);

@@ -55,8 +55,11 @@ static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_
 {
     struct plan_fleet *s = user;
 
+    if (spot_catalogue_need_price(row, err))
+        return -1;
     if (!plan_fleet_is_allowed(&o, row->zone, row->type))
         return 0;
+    s->n_allowed++;
     for (int is_spot = 1; is_spot >= 0; is_spot--) {
         if (row->usd_per_h[is_spot] < 0 || !strcmp(o.market, is_spot ? "on-demand" : "spot"))
             continue;
@@ -68,14 +71,28 @@ static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_
     return 0;
 }
 
+static int tell_empty(const struct plan_fleet *s, struct spot_err *err)
+{
+    const char *const name[] = { o.regions ? "--regions" : NULL, o.types ? "--types" : NULL,
+                                 o.deny ? "--deny" : NULL };
+    char given[64] = "";
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++)
+        if (name[i])
+            n += (size_t)snprintf(given + n, sizeof(given) - n, "%s%s", n ? ", " : "", name[i]);
+    if (!s->n_allowed)
+        return spot_err_set(err, SPOT_EUSAGE, "%s: no offer of %s is left", given, o.catalogue);
+    return spot_err_set(err, SPOT_EDATA, "%s: no row%s%s has a price in the market '%s'",
+                        o.catalogue, n ? " left by " : "", given, o.market);
+}
+
 static int read_catalogue(struct plan_fleet *s, struct spot_err *err)
 {
     if (spot_catalogue_read(o.catalogue, on_row, s, &s->prov, err))
         return -1;
     s->demand.offer = s->priced;
-    return s->demand.n_offer
-               ? 0
-               : spot_err_set(err, SPOT_EDATA, "%s: no row has a price %s", o.catalogue, o.market);
+    return s->demand.n_offer ? 0 : tell_empty(s, err);
 }
 
 static int read_load(struct plan_fleet *s, struct spot_err *err)
