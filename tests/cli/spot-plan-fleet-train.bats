@@ -102,3 +102,16 @@ plan() { spot-plan fleet --kind train --job "$J" --catalogue "$C" --no-provenanc
     printf 'instance_type,spot_usd_per_h\nnone,1\n' >"$T/bad.csv"
     C=$T/bad.csv run -3 plan --loss .8 --deadline 2400
 }
+
+@test "an option of the other kind, or of another job, is refused, and a goal outside its range" {
+    run -2 --separate-stderr plan --loss .8 --samples 10 --deadline 2400
+    [[ "$stderr" == *"--samples has no meaning with an 'async' job"* ]]
+    run -2 --separate-stderr spot-plan fleet --kind train --job examples/jobs/demo.json --catalogue "$C" --samples 9 --loss 3 --deadline 1h
+    [[ "$stderr" == *"--loss has no meaning: examples/jobs/demo.json has no 'async'"* ]]
+    run -2 --separate-stderr spot-plan fleet --kind serve --catalogue "$C" --load examples/fleet/melange.json --loss 3
+    [[ "$stderr" == *'--loss has no meaning without --kind train'* ]]
+    run -2 --separate-stderr plan --loss .8 --deadline 2400 --types p2.xlarge
+    [[ "$stderr" == *'--types has no meaning without --kind serve'* ]]
+    run -2 --separate-stderr plan --loss 0 --deadline 2400
+    [[ "$stderr" == *'--loss must be between 1e-09 and'* ]]
+}

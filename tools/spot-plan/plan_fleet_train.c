@@ -72,6 +72,13 @@ static int check_goal(const struct session *s, struct spot_err *err)
 {
     const struct plan_fleet_train *o = s->o;
 
+    if (is_async(s) && o->samples > 0)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--samples has no meaning with an 'async' job: --loss says when it is "
+                            "done");
+    if (!is_async(s) && (o->loss > 0 || o->loss_now > 0))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--loss has no meaning: %s has no 'async'; give --samples", o->job);
     if (is_async(s) && !(o->loss > 0))
         return spot_err_set(err, SPOT_EUSAGE, "--loss is needed: what training has to reach");
     if (is_async(s) && o->loss_now > 0 && o->loss_now <= o->loss)
@@ -87,8 +94,8 @@ static int check_goal(const struct session *s, struct spot_err *err)
                             o->job);
     if (!is_async(s) && !(o->samples > 0))
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--samples is needed: %s has no 'async', so nothing tells which loss "
-                            "comes when",
+                            "--samples is needed: %s has no 'async', so no loss says when it is "
+                            "done",
                             o->job);
     return 0;
 }
