@@ -115,3 +115,15 @@ plan() { spot-plan fleet --kind train --job "$J" --catalogue "$C" --no-provenanc
     run -2 --separate-stderr plan --loss 0 --deadline 2400
     [[ "$stderr" == *'--loss must be between 1e-09 and'* ]]
 }
+
+@test "the deadline that would do is told however far it is, and would do" {
+    C=$T/c.csv J=examples/jobs/demo.json
+    printf 'instance_type,spot_usd_per_h,on_demand_usd_per_h\ng,1,3\n' >"$C"
+    run -1 --separate-stderr plan --samples 1e18 --deadline 24h
+    [[ "$stderr" =~ a\ deadline\ of\ ([0-9.e+]+)\ s\ would\ do,\ or\ ([0-9.e+]+)\ samples ]]
+    plan --samples "${BASH_REMATCH[2]}" --deadline 24h | jq -e '.expected.time_s <= 86400'
+    far=${BASH_REMATCH[1]}
+    # the same rate as of a goal that a deadline can be given for
+    plan --samples 1e9 --deadline "$(awk -v far="$far" 'BEGIN { printf "%.0f", far * 1.002 / 1e9 }')" | jq -e '.gap == 0'
+    run -1 plan --samples 1e9 --deadline "$(awk -v far="$far" 'BEGIN { printf "%.0f", far * .997 / 1e9 }')"
+}

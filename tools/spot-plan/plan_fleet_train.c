@@ -266,7 +266,7 @@ static void choose_sync(struct session *s)
 
 static int say_infeasible(const struct session *s, struct spot_err *err)
 {
-    const double most_s = 1e9, deadline_s = s->o->deadline_s;
+    const double most_s = 1e30, deadline_s = s->o->deadline_s;
     int64_t count[SPOT_DNN_TYPES_MAX];
     struct spot_dnn_speed fastest;
     double earliest_s, lowest;
@@ -276,8 +276,8 @@ static int say_infeasible(const struct session *s, struct spot_err *err)
         if (isinf(earliest_s))
             return spot_err_set(err, SPOT_EINFEASIBLE, "no fleet within the quotas runs the job");
         return spot_err_set(err, SPOT_EINFEASIBLE,
-                            "no fleet within the quotas ends in %.6g s: a deadline of %.0f s would "
-                            "do, or %.4g samples",
+                            "no fleet within the quotas ends in %.6g s: a deadline of %.10g s "
+                            "would do, or %.4g samples",
                             deadline_s, ceil(earliest_s),
                             floor(s->o->samples * deadline_s / earliest_s));
     }

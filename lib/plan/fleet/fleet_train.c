@@ -106,7 +106,7 @@ static double least(bool (*does)(const void *user, double x), const void *user, 
             high = x;
         else
             low = x;
-        if (high < 1e-9 * most)
+        if (high < 1e-9)
             break;
     }
     return high;
