@@ -29,6 +29,15 @@ fleet() { spot-plan fleet --kind serve --catalogue "${c:-examples/fleet/melange.
     [[ "$stderr" == *'one more of the quota of A10G in a, on-demand, is worth'* ]]
 }
 
+@test "machines of several zones and markets are told apart" {
+    printf 'instance_type,spot_usd_per_h,on_demand_usd_per_h,zone,quota\nA10G,.4,.9,a,4\nA10G,.4,.9,b,4\nA10G,,1,,\n' >"$T/c"
+    c=$T/c fleet --market both | jq -r '.why[]' >"$T/why"
+    grep -Eq '^[0-9]+ x A10G in a, spot: [0-9.]+ % busy$' "$T/why"
+    grep -Eq '^[0-9]+ x A10G in b, spot: [0-9.]+ % busy$' "$T/why"
+    grep -Eq '^[0-9]+ x A10G in [ab], on-demand: [0-9.]+ % busy$' "$T/why"
+    [ -z "$(sort "$T/why" | uniq -d)" ]
+}
+
 @test "what cannot be answered is infeasible, and says what would do" {
     printf 'instance_type,on_demand_usd_per_h,quota\nA10G,1.01,2\nA100-80GB,3.67,0\n' >"$T/c"
     c=$T/c run -1 --separate-stderr fleet

@@ -140,6 +140,14 @@ static const char *market_of(const struct plan_fleet_offer *offer)
     return offer->is_spot ? "spot" : "on-demand";
 }
 
+/* "A10G in us-east-1a, spot" */
+static const char *name_of(const struct plan_fleet_offer *offer, char text[160])
+{
+    snprintf(text, 160, "%.64s%s%.64s, %s", offer->type, *offer->zone ? " in " : "", offer->zone,
+             market_of(offer));
+    return text;
+}
+
 static void explain(struct plan_fleet *s)
 {
     const double until_s = spot_clock_cpu_s() + o.limit_s;
@@ -152,23 +160,24 @@ static void explain(struct plan_fleet *s)
                              : "no fleet costs less");
     for (size_t g = 0; g < s->demand.n_offer; g++) {
         double load = 0, worth, left_s;
+        char name[160];
 
         for (size_t b = 0; b < s->demand.n_bucket; b++)
             if (a->share[b * s->demand.n_offer + g] > 0)
                 load += s->rate_per_s[b] * a->share[b * s->demand.n_offer + g] /
                         s->per_s[b * s->demand.n_offer + g];
         if (a->count[g] && s->n_why < 48)
-            snprintf(plan_fleet_why(s), PLAN_FLEET_WHY, "%lld x %.64s: %.1f %% busy",
-                     (long long)a->count[g], s->offer[g].type, 100 * load / (double)a->count[g]);
+            snprintf(plan_fleet_why(s), PLAN_FLEET_WHY, "%lld x %s: %.1f %% busy",
+                     (long long)a->count[g], name_of(&s->offer[g], name),
+                     100 * load / (double)a->count[g]);
         if (!o.explain || s->is_risk || s->priced[g].quota < 0 || s->n_why >= 48)
             continue;
         left_s = until_s - spot_clock_cpu_s();
         worth = left_s > 0 ? spot_fleet_quota_worth(&s->demand, a, g, left_s) : NAN;
         if (worth > 1e-9 || (worth >= 0 && a->count[g] && a->count[g] == s->priced[g].quota))
             snprintf(plan_fleet_why(s), PLAN_FLEET_WHY,
-                     "one more of the quota of %.64s%s%.64s, %s, is worth %.4f usd/h",
-                     s->offer[g].type, *s->offer[g].zone ? " in " : "", s->offer[g].zone,
-                     market_of(&s->offer[g]), worth > 0 ? worth : 0);
+                     "one more of the quota of %s, is worth %.4f usd/h",
+                     name_of(&s->offer[g], name), worth > 0 ? worth : 0);
     }
 }
 
