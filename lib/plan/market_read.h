@@ -24,9 +24,11 @@ int spot_market_add_place(struct spot_market *market, struct spot_market_names *
                           double on_demand_usd_per_h, struct spot_err *err);
 
 /* Prices and speeds by catalogue (model/catalogue.h). Every place needs a row of its type, and of
- * its zone where the row names one, with a price of spot. Returns 0, or -1 with *err. */
+ * its zone where the row names one, with a price of spot. `source` named the places, for messages;
+ * NULL: nothing did. Returns 0, or -1 with *err. */
 int spot_market_read_catalogue(struct spot_market *market, const struct spot_market_names *names,
-                               const char *path, struct spot_prov *prov, struct spot_err *err);
+                               const char *path, const char *source, struct spot_prov *prov,
+                               struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -98,4 +98,11 @@ two_zones() { sed 's/,a,/,b,/;1d' "$T/t.csv" | awk -F, -v OFS=, '{ $4 = NR % 7 >
     [[ "$stderr" == *"no row for type 'h'"* ]]
     run -2 --separate-stderr plan --trace "$T/types.csv" --catalogue <(sed 's/^g,1,3/g,1,/' "$T/c.csv")
     [[ "$stderr" == *'no place sells on demand'* ]]
+    cut -d, -f1,2,4 "$T/two.csv" >"$T/untyped.csv"
+    run -3 --separate-stderr plan --trace "$T/untyped.csv" --catalogue "$T/c.csv"
+    [[ "$stderr" == *"/untyped.csv: instance_type is missing: the prices of '$T/c.csv' are by it"* ]]
+    run -3 --separate-stderr spot-replay deadline --trace "$T/untyped.csv" --work 12h --deadline 16h --catalogue "$T/c.csv"
+    [[ "$stderr" == *"/untyped.csv: instance_type is missing"* ]]
+    run -2 --separate-stderr plan --catalogue "$T/c.csv"
+    [[ "$stderr" == *'a trace or forecast has to name it'* ]]
 }

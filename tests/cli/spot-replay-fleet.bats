@@ -98,6 +98,10 @@ mixed() {
     run -2 spot-replay fleet --trace "$T/t.csv" --load "$T/l" --demand "$T/d"
     run -2 --separate-stderr mixed --policy even-spread
     [[ "$stderr" == *on-demand-peak* ]]
+    mixed --policy spot >/dev/null
+    cut -d, -f1,2,4 "$T/m.csv" | awk -F, '!seen[$1 $2]++' >"$T/untyped.csv"
+    run -3 --separate-stderr spot-replay fleet --trace "$T/untyped.csv" --load "$T/l" --demand "$T/d" --catalogue "$T/c"
+    [[ "$stderr" == *"/untyped.csv: instance_type is missing: the prices of '$T/c' are by it"* ]]
     mixed --policy on-demand >/dev/null
     refuse() { run "-$1" --separate-stderr spot-replay fleet --trace "$T/m.csv" --load "$T/l" --demand "${3:-$T/d}" --catalogue "${4:-$T/c}"; [[ "$stderr" == *"$2"* ]]; }
     jq '.buckets[1].per_s = {small: 0, large: 0}' "$T/d" >"$T/none"

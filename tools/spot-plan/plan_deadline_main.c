@@ -180,7 +180,8 @@ static int read_market(struct session *s, struct spot_err *err)
     if (spot_market_parse_restart(&s->market, o.restart, err) || read_law(s, err))
         return -1;
     return o.catalogue
-               ? spot_market_read_catalogue(&s->market, &s->names, o.catalogue, &s->prov, err)
+               ? spot_market_read_catalogue(&s->market, &s->names, o.catalogue,
+                                            o.forecast ? o.forecast : o.trace, &s->prov, err)
                : 0;
 }
 

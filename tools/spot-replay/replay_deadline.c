@@ -103,8 +103,9 @@ static int read_places(struct session *s, struct spot_err *err)
     }
     if (!s->market.n_place)
         return spot_err_set(err, SPOT_EDATA, "%s: no series of zone '%.64s'", o.trace, o.zone);
-    return o.catalogue ? spot_market_read_catalogue(&s->market, &s->names, o.catalogue, NULL, err)
-                       : 0;
+    return o.catalogue
+               ? spot_market_read_catalogue(&s->market, &s->names, o.catalogue, o.trace, NULL, err)
+               : 0;
 }
 
 static int read_market(struct session *s, struct spot_err *err)

@@ -72,6 +72,10 @@ static int add_offers(struct replay_mixed *m, struct spot_err *err)
         const struct spot_trace_series *series = &m->trace->series[i];
         const double usd_per_h = spot_price(m, series);
 
+        if (!*series->instance_type)
+            return spot_err_set(err, SPOT_EDATA,
+                                "%s: instance_type is missing: the prices of '%s' are by it",
+                                m->o->trace, m->o->catalogue);
         if (!(usd_per_h > 0))
             return spot_err_set(err, SPOT_EDATA, "%s has no spot price of '%s' in '%s'",
                                 m->o->catalogue, series->instance_type, series->zone);

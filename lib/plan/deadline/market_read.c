@@ -95,15 +95,30 @@ static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_
     return 0;
 }
 
+static int tell_missing(const struct spot_market_names *names, size_t k, const char *path,
+                        const char *source, struct spot_err *err)
+{
+    if (*names->type[k])
+        return spot_err_set(err, SPOT_EDATA, "%s: no row for type '%.64s' in zone '%.64s'", path,
+                            names->type[k], names->zone[k]);
+    if (!source)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "the prices of '%s' are by type: a trace or forecast has to name it",
+                            path);
+    return spot_err_set(err, SPOT_EDATA,
+                        "%s: instance_type is missing: the prices of '%s' are by it", source, path);
+}
+
 int spot_market_read_catalogue(struct spot_market *market, const struct spot_market_names *names,
-                               const char *path, struct spot_prov *prov, struct spot_err *err)
+                               const char *path, const char *source, struct spot_prov *prov,
+                               struct spot_err *err)
 {
     struct reader r = { .market = market, .names = names };
-    int rc = spot_catalogue_read(path, on_row, &r, prov, err);
 
-    for (size_t k = 0; !rc && k < market->n_place; k++)
+    if (spot_catalogue_read(path, on_row, &r, prov, err))
+        return -1;
+    for (size_t k = 0; k < market->n_place; k++)
         if (!r.has_row[k])
-            rc = spot_err_set(err, SPOT_EDATA, "%s: no row for type '%.64s' in zone '%.64s'", path,
-                              names->type[k], names->zone[k]);
-    return rc;
+            return tell_missing(names, k, path, source, err);
+    return 0;
 }
