@@ -51,7 +51,7 @@ struct plan_fleet {
     struct plan_fleet_offer *offer;
     struct spot_fleet_offer *priced;
     size_t cap_offer, cap_priced;
-    size_t n_allowed; /* rows that --regions, --types and --deny leave */
+    size_t n_allowed;                /* rows that --regions, --types and --deny leave */
     struct spot_fleet_answer answer; /* either way; usd_per_h, bound */
     struct spot_fleet_risk_answer risk;
     struct spot_fleet_promise fresh; /* of scenarios that the plan has not seen */
