@@ -36,7 +36,7 @@ void spot_fleet_program_init(struct spot_fleet_program *program,
 void spot_fleet_program_release(struct spot_fleet_program *program);
 
 /* Do two offers answer alike? 0, or their order. */
-int spot_fleet_entry_compare(const struct spot_fleet_entry *a, const struct spot_fleet_entry *b);
+int spot_fleet_entry_compare(const struct spot_fleet_entry *x, const struct spot_fleet_entry *y);
 
 /* Of all offers of a kind together; -1: as many as wanted. */
 int64_t spot_fleet_program_quota(const struct spot_fleet_program *program, size_t kind);
