@@ -19,6 +19,7 @@ static const double worth_gain = 3e-4, worth_first = 0.5, worth_least = 1.25, wo
 
 struct slot {
     size_t zone, level, unit; /* SIZE_MAX: not launched */
+    size_t rank;              /* of its zone's slots, the one that lasts longest is 0 */
     bool is_ready, is_kept;   /* it answers now and is needed */
     double last;              /* P(there when a launch of now is ready) */
 };
@@ -138,19 +139,30 @@ static void add_slots(struct spot_fleet_state *s, size_t zone)
     }
 }
 
-/* What answers now first, then what lasts; of equals what runs. */
-static int by_use(const void *a, const void *b)
+/* What lasts first; of equals what runs. */
+static int by_last(const void *a, const void *b)
 {
     const struct slot *x = a, *y = b;
 
-    if (x->is_kept != y->is_kept)
-        return x->is_kept ? -1 : 1;
     if (x->last != y->last)
         return x->last > y->last ? -1 : 1;
     if ((x->unit == SIZE_MAX) != (y->unit == SIZE_MAX))
         return x->unit != SIZE_MAX ? -1 : 1;
     return x->zone != y->zone ? (x->zone < y->zone ? -1 : 1)
                               : (x->level > y->level) - (x->level < y->level);
+}
+
+/* What answers now first, then the best of each zone before the second of any: slots of a zone fall
+ * together, so that one more of the same saves nothing. */
+static int by_use(const void *a, const void *b)
+{
+    const struct slot *x = a, *y = b;
+
+    if (x->is_kept != y->is_kept)
+        return x->is_kept ? -1 : 1;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return by_last(a, b);
 }
 
 static void list_slots(struct spot_fleet_state *s)
@@ -162,7 +174,10 @@ static void list_slots(struct spot_fleet_state *s)
     spot_fleet_hazard_step(o->hazard, s->room);
     for (size_t z = 0; z < s->play->n_zone; z++)
         add_slots(s, z);
-    qsort(o->slot, o->n_slot, sizeof(*o->slot), by_use);
+    qsort(o->slot, o->n_slot, sizeof(*o->slot), by_last);
+    memset(o->taken, 0, s->play->n_zone * sizeof(*o->taken));
+    for (size_t i = 0; i < o->n_slot; i++)
+        o->slot[i].rank = o->taken[o->slot[i].zone]++;
     for (size_t i = 0; i < o->n_slot && o->n_kept < wanted; i++)
         if (o->slot[i].is_ready) {
             o->slot[i].is_kept = true;
