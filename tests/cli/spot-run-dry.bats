@@ -94,7 +94,9 @@ ran() {
 @test "the time of a step is the profile's; another job's profile is refused" {
     spot-run profile -q --data corpus $size --steps 3 --warm-up 1 --max-workers 2 --no-stalls --no-changes >job.json
     spot-run train -n --format json --data corpus --steps 4 $size --grid 2x1 --profile job.json >estimate.json
-    jq -e --slurpfile job job.json '.step_from == "profile" and .link_from == "profile" and
+    # links of a machine that is busy elsewhere may have no slope to tell a rate by
+    jq -e --slurpfile job job.json '.step_from == "profile" and
+        .link_from == ($job[0].cost.p2p | if .[-1].s > .[0].s then "profile" else "assumed" end) and
         (.step_s - ($job[0].profile[] | select(.D == 2 and .P == 1).step_s) | fabs < 1e-9)' estimate.json
     run -3 --separate-stderr spot-run train -n --data corpus --steps 4 $size --global-batch 8 --grid 2x1 --profile job.json
     [[ "$stderr" == *"/global_batch: expected 8, got 4"* ]]
