@@ -33,17 +33,27 @@ double spot_serve_station_load(const struct spot_serve_station *station);
 /* The probability that all replicas are busy when a request comes. */
 double spot_serve_station_busy(const struct spot_serve_station *station);
 
-/* The wait for a batch to start that a share `percentile` (0..1, below 1) of requests do not
- * exceed; INFINITY where the queue grows. */
-double spot_serve_station_wait(const struct spot_serve_station *station, double percentile);
+/* The distribution of the wait for a batch to start; from spot_serve_waits_of. */
+struct spot_serve_waits {
+    double service_s, period_s, replicas;
+    double load;         /* of the station */
+    double spread;       /* 1: replicas start apart from each other as it happens; 0: in turn */
+    double busy;         /* all replicas are, when a request comes */
+    double behind, stay; /* a full batch is ahead; and behind each such one another */
+};
 
-/* The mean of it. */
-double spot_serve_station_mean_wait(const struct spot_serve_station *station);
+struct spot_serve_waits spot_serve_waits_of(const struct spot_serve_station *station);
+
+/* What a share `percentile` (0..1, below 1) of requests do not exceed; INFINITY where the queue
+ * grows. */
+double spot_serve_waits_percentile(const struct spot_serve_waits *waits, double percentile);
+
+double spot_serve_waits_mean(const struct spot_serve_waits *waits);
 
 /* What a share `percentile` of requests do not exceed from coming to leaving, where what follows
  * the wait is after_s [n] with the probabilities share [n], n >= 1. */
-double spot_serve_station_sojourn(const struct spot_serve_station *station, const double *after_s,
-                                  const double *share, size_t n, double percentile);
+double spot_serve_waits_sojourn(const struct spot_serve_waits *waits, const double *after_s,
+                                const double *share, size_t n, double percentile);
 
 /* Services that scatter make starts irregular, as bursts do: the dispersion with which a station of
  * their mean waits as long. scv: their variance over the square of their mean. */

@@ -70,6 +70,20 @@ static double *simulate(const struct spot_load *load, size_t replicas, size_t ba
     return wait;
 }
 
+static double wait_at(const struct spot_serve_station *st, double percentile)
+{
+    const struct spot_serve_waits w = spot_serve_waits_of(st);
+
+    return spot_serve_waits_percentile(&w, percentile);
+}
+
+static double mean_wait(const struct spot_serve_station *st)
+{
+    const struct spot_serve_waits w = spot_serve_waits_of(st);
+
+    return spot_serve_waits_mean(&w);
+}
+
 /* The tail of a sojourn, within a third. Not of one that takes one at a time in turn (B 1, regular
  * arrivals): there nobody waits, and the model says up to a service. */
 START_TEST(waits_are_those_of_the_simulator)
@@ -95,8 +109,7 @@ START_TEST(waits_are_those_of_the_simulator)
                                                        .rate_per_s = rate,
                                                        .dispersion = dispersion_of(&load) };
                 double *wait = simulate(&load, shape[s][0], shape[s][1]);
-                const double ratio =
-                    (10 + spot_serve_station_wait(&st, 0.99)) / (10 + wait[99 * load.n / 100]);
+                const double ratio = (10 + wait_at(&st, 0.99)) / (10 + wait[99 * load.n / 100]);
 
                 if (shape[s][1] > 1 || a != 1)
                     ck_assert_msg(ratio > 0.65 && ratio < 1.4,
@@ -115,7 +128,7 @@ START_TEST(one_replica_waits_as_a_queue_with_constant_service_does)
             .replicas = 1, .batch = 1, .service_s = 1, .rate_per_s = rate, .dispersion = 1
         };
 
-        ck_assert_double_eq_tol(spot_serve_station_mean_wait(&st), rate / 2 / (1 - rate),
+        ck_assert_double_eq_tol(mean_wait(&st), rate / 2 / (1 - rate),
                                 0.06 * (rate / 2 / (1 - rate)));
         ck_assert_double_eq_tol(spot_serve_station_busy(&st), rate, 1e-12);
     }
@@ -140,17 +153,17 @@ START_TEST(more_load_waits_longer_and_more_replicas_less)
                                              .service_s = 10,
                                              .rate_per_s = load * (double)D * 0.4,
                                              .dispersion = 3 };
-            const double wait = spot_serve_station_wait(&st, 0.99);
+            const double wait = wait_at(&st, 0.99);
 
             ck_assert(isfinite(wait) && wait >= last * 0.999);
-            ck_assert(spot_serve_station_wait(&st, 0.5) <= wait);
+            ck_assert(wait_at(&st, 0.5) <= wait);
             last = wait;
             st.replicas *= 2;
-            ck_assert(spot_serve_station_wait(&st, 0.99) <= wait * 1.001);
+            ck_assert(wait_at(&st, 0.99) <= wait * 1.001);
         }
     }
-    ck_assert(isinf(spot_serve_station_wait(&full, 0.5)));
-    ck_assert_double_eq(spot_serve_station_wait(&empty, 0.5), 0);
+    ck_assert(isinf(wait_at(&full, 0.5)));
+    ck_assert_double_eq(wait_at(&empty, 0.5), 0);
 }
 END_TEST
 

@@ -47,6 +47,7 @@ static double search(const struct spot_serve_ask *ask, double limit_s)
                 struct spot_serve_shape shape = { .P = P, .M = M };
                 const int64_t n = (P * M + 3) / 4, each = n * 4 / (P * M);
                 struct spot_serve_time t, full;
+                struct spot_serve_waits waits;
                 double usd, p99;
                 int64_t b = 1;
 
@@ -58,13 +59,10 @@ static double search(const struct spot_serve_ask *ask, double limit_s)
                        b < job.serve.max_batch &&
                            ask->demand.rate_per_s * t.request_s / (double)D > (double)b;)
                     b *= 2;
-                p99 = t.request_s +
-                      spot_serve_station_wait(
-                          &(struct spot_serve_station){
-                              D, job.serve.max_batch, t.request_s, ask->demand.rate_per_s,
-                              ask->demand.rate_per_s * t.request_s >= (double)D,
-                              ask->demand.dispersion },
-                          0.99);
+                waits = spot_serve_waits_of(&(struct spot_serve_station){
+                    D, job.serve.max_batch, t.request_s, ask->demand.rate_per_s,
+                    ask->demand.rate_per_s * t.request_s >= (double)D, ask->demand.dispersion });
+                p99 = t.request_s + spot_serve_waits_percentile(&waits, 0.99);
                 usd = ask->usd_per_h * (double)(D / each * n);
                 if (limit_s > 0 ? p99 <= limit_s && usd < best : usd * p99 < best)
                     best = limit_s > 0 ? usd : usd * p99;

@@ -62,14 +62,6 @@ static double slope(double mean, double dispersion, double z)
     return mean / (1 - (dispersion - 1) * (z - 1));
 }
 
-/* A wait is that for the next start, and a whole period for each full batch ahead. */
-struct waits {
-    double service_s, period_s, replicas;
-    double spread;       /* 1: replicas start apart from each other as it happens; 0: in turn */
-    double busy;         /* all replicas are, when a request comes */
-    double behind, stay; /* a full batch is ahead; and behind each such one another */
-};
-
 /* P(a batch or more is ahead), by the pole z of the generating function of the queue behind a
  * start, whose other roots are taken to be those of z^B = 1, and by who came before in the same
  * period. Exact for B = 1. */
@@ -85,24 +77,29 @@ static double ahead(double mean, double dispersion, double batch, double root)
     return pull > 0 ? fmin((batch - mean) * inner / pull * same / full, 1) : 1;
 }
 
-static struct waits waits_of(const struct spot_serve_station *s)
+/* A wait is that for the next start, and a whole period for each full batch ahead. */
+struct spot_serve_waits spot_serve_waits_of(const struct spot_serve_station *s)
 {
     const double period_s = s->service_s / (double)s->replicas, batch = (double)s->batch;
     const double mean = s->rate_per_s * period_s, dispersion = fmax(s->dispersion, 0.02);
-    const double root = decay(mean, dispersion, batch);
+    struct spot_serve_waits w = { .service_s = s->service_s,
+                                  .period_s = period_s,
+                                  .replicas = (double)s->replicas,
+                                  .load = spot_serve_station_load(s) };
+    double root;
 
-    return (struct waits){ .service_s = s->service_s,
-                           .period_s = period_s,
-                           .replicas = (double)s->replicas,
-                           .spread = s->is_paced ? 0 : fmin(dispersion, 1),
-                           .busy = spot_serve_station_busy(s),
-                           .behind = fmin(ahead(mean, dispersion, batch, root),
-                                          exp(-root * (batch - 1) / batch)),
-                           .stay = exp(-batch * root) };
+    if (w.load >= 1 || !(w.load > 0))
+        return w;
+    root = decay(mean, dispersion, batch);
+    w.spread = s->is_paced ? 0 : fmin(dispersion, 1);
+    w.busy = spot_serve_station_busy(s);
+    w.behind = fmin(ahead(mean, dispersion, batch, root), exp(-root * (batch - 1) / batch));
+    w.stay = exp(-batch * root);
+    return w;
 }
 
 /* P(the next start is later than x from now). */
-static double residual(const struct waits *w, double x)
+static double residual(const struct spot_serve_waits *w, double x)
 {
     const double turn = x < w->period_s ? 1 - x / w->period_s : 0;
     const bool is_apart = w->spread > 0 && x < w->service_s;
@@ -113,7 +110,7 @@ static double residual(const struct waits *w, double x)
 
 /* P(wait > x). Starts later than 40 periods from now do not happen. A summand below the last digit
  * of the sum is left out: it would change nothing. */
-static double tail(const struct waits *w, double x)
+static double tail(const struct spot_serve_waits *w, double x)
 {
     const double whole = floor(x / w->period_s), first = fmax(whole - 40, 1);
     const double one = w->busy * w->behind;
@@ -129,7 +126,7 @@ static double tail(const struct waits *w, double x)
 }
 
 /* The x with P(wait > x) = 1 - percentile. */
-static double wait_of(const struct waits *w, double percentile)
+static double wait_of(const struct spot_serve_waits *w, double percentile)
 {
     double low = 0, high;
 
@@ -147,31 +144,19 @@ static double wait_of(const struct waits *w, double percentile)
     return (low + high) / 2;
 }
 
-double spot_serve_station_wait(const struct spot_serve_station *s, double percentile)
+double spot_serve_waits_percentile(const struct spot_serve_waits *w, double percentile)
 {
-    struct waits w;
-
-    if (spot_serve_station_load(s) >= 1)
-        return INFINITY;
-    if (!(s->rate_per_s > 0))
-        return 0;
-    w = waits_of(s);
-    return wait_of(&w, percentile);
+    return w->load >= 1 ? INFINITY : w->load > 0 ? wait_of(w, percentile) : 0;
 }
 
-double spot_serve_station_mean_wait(const struct spot_serve_station *s)
+double spot_serve_waits_mean(const struct spot_serve_waits *w)
 {
-    const double n = (double)s->replicas;
     double next_s;
-    struct waits w;
 
-    if (spot_serve_station_load(s) >= 1)
-        return INFINITY;
-    if (!(s->rate_per_s > 0))
-        return 0;
-    w = waits_of(s);
-    next_s = w.spread * s->service_s / (n + 1) + (1 - w.spread) * w.period_s / 2;
-    return w.busy * (next_s + w.behind / (1 - w.stay) * w.period_s);
+    if (w->load >= 1 || !(w->load > 0))
+        return w->load >= 1 ? INFINITY : 0;
+    next_s = w->spread * w->service_s / (w->replicas + 1) + (1 - w->spread) * w->period_s / 2;
+    return w->busy * (next_s + w->behind / (1 - w->stay) * w->period_s);
 }
 
 /* In a period of mean S / D come m requests on average; if periods scatter, their number varies by
@@ -182,8 +167,8 @@ double spot_serve_station_dispersion(const struct spot_serve_station *s, double 
 }
 
 /* P(wait + after > x). */
-static double beyond(const struct waits *w, const double *after_s, const double *share, size_t n,
-                     double x)
+static double beyond(const struct spot_serve_waits *w, const double *after_s, const double *share,
+                     size_t n, double x)
 {
     double sum = 0;
 
@@ -192,25 +177,23 @@ static double beyond(const struct waits *w, const double *after_s, const double 
     return sum;
 }
 
-double spot_serve_station_sojourn(const struct spot_serve_station *s, const double *after_s,
-                                  const double *share, size_t n, double percentile)
+double spot_serve_waits_sojourn(const struct spot_serve_waits *w, const double *after_s,
+                                const double *share, size_t n, double percentile)
 {
-    const bool is_empty = !(s->rate_per_s > 0);
+    const bool is_empty = !(w->load > 0);
     double low = 0, high = 0;
-    struct waits w;
 
-    if (spot_serve_station_load(s) >= 1)
+    if (w->load >= 1)
         return INFINITY;
-    w = waits_of(s);
     for (size_t i = 0; i < n; i++)
         high = fmax(high, after_s[i]);
-    high += is_empty ? 0 : wait_of(&w, 1 - (1 - percentile) / 2);
-    while (beyond(is_empty ? NULL : &w, after_s, share, n, high) > 1 - percentile)
+    high += is_empty ? 0 : wait_of(w, 1 - (1 - percentile) / 2);
+    while (beyond(is_empty ? NULL : w, after_s, share, n, high) > 1 - percentile)
         high *= 1.5;
     for (int i = 0; i < 14; i++) {
         const double middle = (low + high) / 2;
 
-        if (beyond(is_empty ? NULL : &w, after_s, share, n, middle) > 1 - percentile)
+        if (beyond(is_empty ? NULL : w, after_s, share, n, middle) > 1 - percentile)
             low = middle;
         else
             high = middle;

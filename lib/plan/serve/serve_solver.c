@@ -185,13 +185,27 @@ static void add_after(struct after *a, const struct spot_serve_scatter *s, doubl
     }
 }
 
-/* When a share of requests have left, without what drains. */
-static double left_s(const struct spot_serve_station *station, double mean_s,
-                     const double *scattered_s, const struct after *after, double percentile)
+/* The wait of one percentile, for all who ask for the same. */
+struct wait {
+    struct spot_serve_waits of;
+    double percentile, wait_s; /* 0: nobody has asked */
+};
+
+static double wait_s(struct wait *w, double percentile)
 {
-    return after->n ? spot_serve_station_sojourn(station, scattered_s, after->share, after->n,
-                                                 percentile)
-                    : mean_s + spot_serve_station_wait(station, percentile);
+    if (w->percentile != percentile)
+        w->wait_s = spot_serve_waits_percentile(&w->of, percentile);
+    w->percentile = percentile;
+    return w->wait_s;
+}
+
+/* When a share of requests have left, without what drains. */
+static double left_s(struct wait *wait, double mean_s, const double *scattered_s,
+                     const struct after *after, double percentile)
+{
+    return after->n ? spot_serve_waits_sojourn(&wait->of, scattered_s, after->share, after->n,
+                                               percentile)
+                    : mean_s + wait_s(wait, percentile);
 }
 
 static void judge(const struct spot_serve_ask *ask, const struct shape_times *t, int64_t units,
@@ -212,6 +226,7 @@ static void judge(const struct spot_serve_ask *ask, const struct shape_times *t,
                                           .rate_per_s = ask->demand.rate_per_s,
                                           .is_paced = is_paced,
                                           .dispersion = ask->demand.dispersion };
+    struct wait wait = { .percentile = 0 };
     int full = 0;
     double drain_s;
 
@@ -234,15 +249,16 @@ static void judge(const struct spot_serve_ask *ask, const struct shape_times *t,
         add_after(&after, scatter, 1 - busy);
         add_after(&after, t->scatter[full], busy);
     }
-    o->e2e_s = drain_s + left_s(&station, time->request_s, after.request_s, &after,
+    wait.of = spot_serve_waits_of(&station);
+    o->e2e_s = drain_s + left_s(&wait, time->request_s, after.request_s, &after,
                                 percentile_of(&ask->slo.e2e));
     o->ttft_s =
-        drain_s + left_s(&station, time->prefill_s + time->decode_s, after.first_s,
+        drain_s + left_s(&wait, time->prefill_s + time->decode_s, after.first_s,
                          ask->slo.ttft.limit_s > 0 ? &after : &none, percentile_of(&ask->slo.ttft));
     o->p99_s = percentile_of(&ask->slo.e2e) == 0.99
                    ? o->e2e_s
-                   : drain_s + left_s(&station, time->request_s, after.request_s, &after, 0.99);
-    o->mean_s = time->request_s + spot_serve_station_mean_wait(&station);
+                   : drain_s + left_s(&wait, time->request_s, after.request_s, &after, 0.99);
+    o->mean_s = time->request_s + spot_serve_waits_mean(&wait.of);
     score(ask, o);
 }
 
