@@ -235,7 +235,7 @@ enum spot_lp_status spot_lp_solve(struct spot_lp *lp, double limit_s, double gap
         abort();
     set_verbose(rec, NEUTRAL);
     if (fill(lp, rec)) {
-        set_mip_gap(rec, 1e-11, gap > 1e-9 ? gap : 1e-9);
+        set_mip_gap(rec, FALSE, gap > 1e-9 ? gap : 1e-9); /* relative; the absolute one is 1e-11 */
         set_epsint(rec, 1e-7);
         if (limit_s > 0)
             put_abortfunc(rec, is_late, &deadline_s);
