@@ -222,15 +222,23 @@ static int check_output(const struct spot_cli *cli, const char *output, char *co
     return 0;
 }
 
+static bool reads_stdin(const struct spot_opt *o)
+{
+    const char *path;
+
+    for (size_t i = 0; (path = item_of(o, i)); i++)
+        if (!strcmp(path, "-"))
+            return true;
+    return false;
+}
+
 /* It can be read once. */
 static int check_stdin(const struct spot_cli *cli, struct spot_err *err)
 {
     const char *reader = NULL;
 
     for (const char *const *in = cli->reads; in && *in; in++) {
-        const char *const path = text_of(find(cli, *in));
-
-        if (!path || strcmp(path, "-") != 0)
+        if (!reads_stdin(find(cli, *in)))
             continue;
         if (reader)
             return spot_err_set(err, SPOT_EUSAGE,

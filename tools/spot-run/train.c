@@ -183,15 +183,6 @@ static int check_loss(const struct options *o, struct spot_err *err)
                         is_said ? "" : " at most, unless --durable-every says more often");
 }
 
-static int check_stdin(const struct spot_opt_list *data, const char *plan, struct spot_err *err)
-{
-    for (size_t i = 0; plan && !strcmp(plan, "-") && i < data->n; i++)
-        if (!strcmp(data->item[i], "-"))
-            return spot_err_set(err, SPOT_EUSAGE,
-                                "only one of --data and --plan can come from standard input");
-    return 0;
-}
-
 /* What is asked for; the table below fills it. */
 static struct options o = {
     .job = JOB_OPTIONS_DEFAULT,
@@ -396,8 +387,8 @@ static int train(struct spot_err *err)
         return -1;
     if (!o.steps)
         return spot_err_set(err, SPOT_EUSAGE, "--steps is missing");
-    if (check_stdin(&o.job.data, o.plan, err) || tuning_settle(&o.job, o.steps, err) ||
-        check_comm(&o, err) || check_loss(&o, err) || job_options_settle(&o.job, err))
+    if (tuning_settle(&o.job, o.steps, err) || check_comm(&o, err) || check_loss(&o, err) ||
+        job_options_settle(&o.job, err))
         return -1;
     c = coordinator_options(&o);
     put_changes(&c);
