@@ -399,25 +399,24 @@ uint64_t spot_objects_owner(const struct spot_objects *o)
     return o->owner;
 }
 
-int spot_objects_check_owner(struct spot_objects *o, uint64_t owner, struct spot_err *err)
+static int compare_owner(struct spot_objects *o, uint64_t owner, const char *otherwise,
+                         struct spot_err *err)
 {
     uint64_t job, now;
 
     if (read_owner(o, &job, &now, err))
         return -1;
-    return now == owner ? 0
-                        : spot_err_set(err, SPOT_ESYS, "the state command leads to another store");
+    return now == owner ? 0 : spot_err_set(err, SPOT_ESYS, "%s", otherwise);
+}
+
+int spot_objects_check_owner(struct spot_objects *o, uint64_t owner, struct spot_err *err)
+{
+    return compare_owner(o, owner, "the state command leads to another store", err);
 }
 
 static int check_owner(struct spot_objects *o, struct spot_err *err)
 {
-    uint64_t job, owner;
-
-    if (read_owner(o, &job, &owner, err))
-        return -1;
-    return owner == o->owner
-               ? 0
-               : spot_err_set(err, SPOT_ESYS, "another coordinator has taken over the store");
+    return compare_owner(o, o->owner, "another coordinator has taken over the store", err);
 }
 
 /* --- what the job is ------------------------------------------------------------------------ */
