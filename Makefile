@@ -504,8 +504,7 @@ deps-dev:
 # --- install -------------------------------------------------------------
 
 # what the manuals point to, at the same place under docdir
-doc_files = $(sort $(wildcard docs/*.md docs/formats/*.md docs/design/*.md \
-              examples/*.* examples/*/*))
+doc_files = $(sort $(wildcard docs/*.md docs/formats/*.md docs/design/*.md) $(shell find examples -type f))
 man_pages = $(sort $(wildcard docs/man/*.[157]))
 
 install: all

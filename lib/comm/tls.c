@@ -338,12 +338,25 @@ struct spot_tls *spot_tls_open(int fd_take, bool is_server,
     return NULL;
 }
 
+/* One side's word that nothing was cut off: there may be no room for it yet beside what was written.
+ * The other side's is not waited for. */
+static void say_end(struct spot_tls *tls)
+{
+    struct spot_err err = { 0 };
+    int rc;
+
+    do {
+        ERR_clear_error();
+        rc = SSL_shutdown(tls->ssl);
+    } while (rc < 0 && tls->limit_s > 0 && !settle(tls, rc, "cannot end", &err));
+}
+
 void spot_tls_free(struct spot_tls *tls)
 {
     if (!tls)
         return;
     if (tls->ssl && SSL_is_init_finished(tls->ssl))
-        SSL_shutdown(tls->ssl); /* one side's word that nothing was cut off; not waited for */
+        say_end(tls);
     ERR_clear_error();
     SSL_free(tls->ssl);
     spot_tls_context_free(tls->own);

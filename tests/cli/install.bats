@@ -8,7 +8,7 @@ from_make() {
     for tool in spot-migrate spot-plan spot-predict spot-replay spot-run; do
         ln -sf "$(command -v $tool)" "$BATS_TEST_TMPDIR/build/bin/$tool"
     done
-    env -u MAKEFLAGS -u MAKELEVEL -u DESTDIR HOME="$BATS_TEST_TMPDIR/home" make -s -o all \
+    env -u MAKEFLAGS -u MAKELEVEL -u DESTDIR -u PREFIX -u prefix HOME="$BATS_TEST_TMPDIR/home" make -s -o all \
         -C "$BATS_TEST_DIRNAME/../.." B="$BATS_TEST_TMPDIR/build" CUDA=no "$@"
 }
 
@@ -17,8 +17,11 @@ from_make() {
     for how in PREFIX=$PWD/a prefix=$PWD/b ""; do
         where=${how#*=}
         where=${where:-$PWD/home/.local}
-        from_make install $how
+        run --separate-stderr from_make install $how
+        [ "$status" -eq 0 ] && [ -z "$stderr" ]
         "$where/bin/spot-run" --version
+        cmp "$where/share/doc/spot/examples/serve/llama-8b/config.json" \
+            "$BATS_TEST_DIRNAME/../../examples/serve/llama-8b/config.json"
         [ -s "$where/share/man/man1/spot-run.1" ]
         [ -s "$where/share/bash-completion/completions/spot-run" ]
         [ -s "$where/share/zsh/site-functions/_spot" ]
