@@ -338,8 +338,8 @@ struct spot_tls *spot_tls_open(int fd_take, bool is_server,
     return NULL;
 }
 
-/* One side's word that nothing was cut off: there may be no room for it yet beside what was written.
- * The other side's is not waited for. */
+/* One side's word that nothing was cut off: there may be no room for it yet beside what was
+ * written. The other side's is not waited for. */
 static void say_end(struct spot_tls *tls)
 {
     struct spot_err err = { 0 };
