@@ -95,7 +95,8 @@ NVFLAGS  := -std=c++17 -O2 -lineinfo $(if $(WERROR),-Werror all-warnings) -Ilib 
             -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
 
 # libcsv and lp_solve have no .pc file; the latter's archive is complete but for its column ordering.
-pkgs   := libzstd zlib openssl libxxhash libmicrohttpd libcurl
+# libmicrohttpd and libcurl are opened when they are needed: lib/common/late_library.h
+pkgs   := libzstd zlib openssl libxxhash
 LDLIBS := -Wl,--as-needed $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -lcsv -llpsolve55 -lcolamd -ldl -lm
 CHECK_CFLAGS = $(shell $(PKG_CONFIG) --cflags check 2>/dev/null)
 CHECK_LIBS   = $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
@@ -545,4 +546,4 @@ clean:
         faults faults-serve fuzz headers help install layers lint lint-all run-bench run-bench-gpu run-check run-check-gpu run-check-ptx \
         run-demo run-demo-serve run-fuzz run-lint schemas soak soak-serve storms tidy tidy-all uninstall
 .SECONDARY:
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) -type f -name '*.d' 2>/dev/null)

@@ -35,7 +35,6 @@ const struct spot_nccl spot_nccl = { probe, new_id, open_comm, is_held };
 
 #include <assert.h>
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <nccl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -44,6 +43,7 @@ const struct spot_nccl spot_nccl = { probe, new_id, open_comm, is_held };
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/late_library.h"
 #include "common/xalloc.h"
 
 enum { VERSION_MIN = 22700 };
@@ -57,16 +57,12 @@ static const double check_every_s = 1e-3, spin_s = 100e-6, nap_s = 20e-6, call_l
         x(ncclCommInitRankConfig) x(ncclCommGetAsyncError) x(ncclCommAbort) x(ncclGroupStart) \
             x(ncclGroupEnd) x(ncclSend) x(ncclRecv) x(ncclAllReduce)
 
-#define FIELD(name) __typeof__(&(name)) name;
 static struct {
-    EACH_FUNCTION(FIELD)
+    EACH_FUNCTION(SPOT_LATE_FIELD)
 } api;
 
-static const struct {
-    const char *name;
-    void *field;
-} functions[] = {
-#define ROW(name)   { #name, &api.name },
+static const struct spot_late_function functions[] = {
+#define ROW(name) SPOT_LATE_ROW(api, name)
     EACH_FUNCTION(ROW)
 };
 
@@ -76,32 +72,23 @@ static atomic_bool is_stuck;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct spot_err why; /* why not; code SPOT_OK: it is here */
 
+/* An older one is told by its version, not by what it lacks. */
 static void load(void)
 {
     const char *const named = getenv("SPOT_NCCL_LIBRARY");
-    void *const so = dlopen(named && *named ? named : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    const char *const library = named && *named ? named : "libnccl.so.2";
+    struct spot_err err = { 0 };
     int version = 0;
 
-    if (!so) {
+    if (!spot_late_library(library, functions, 1, &err) &&
+        (api.ncclGetVersion(&version) != ncclSuccess || version < VERSION_MIN))
+        spot_err_set(&why, SPOT_EGPU, "NCCL is %d.%d.%d, %d.%d is needed; try --comm sockets",
+                     version / 10000, version / 100 % 100, version % 100, VERSION_MIN / 10000,
+                     VERSION_MIN / 100 % 100);
+    else if (err.code ||
+             spot_late_library(library, functions, sizeof(functions) / sizeof(functions[0]), &err))
         spot_err_set(&why, SPOT_EGPU, "no NCCL, %d.%d is needed: %.300s; try --comm sockets",
-                     VERSION_MIN / 10000, VERSION_MIN / 100 % 100, dlerror());
-        return;
-    }
-    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-        void *const symbol = dlsym(so, functions[i].name);
-
-        if (i == 1 && (api.ncclGetVersion(&version) != ncclSuccess || version < VERSION_MIN)) {
-            spot_err_set(&why, SPOT_EGPU, "NCCL is %d.%d.%d, %d.%d is needed; try --comm sockets",
-                         version / 10000, version / 100 % 100, version % 100, VERSION_MIN / 10000,
-                         VERSION_MIN / 100 % 100);
-            return;
-        }
-        if (!symbol) {
-            spot_err_set(&why, SPOT_EGPU, "NCCL lacks %s; try --comm sockets", functions[i].name);
-            return;
-        }
-        memcpy(functions[i].field, &symbol, sizeof(symbol)); /* ISO C has no such cast */
-    }
+                     VERSION_MIN / 10000, VERSION_MIN / 100 % 100, err.msg);
 }
 
 static int probe(struct spot_err *err)

@@ -2,6 +2,7 @@
 #include "comm/http_client.h"
 
 #include <arpa/inet.h>
+#define CURL_DISABLE_TYPECHECK /* its macros call by name */
 #include <curl/curl.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -12,6 +13,7 @@
 #include <strings.h>
 
 #include "common/buf.h"
+#include "common/late_library.h"
 #include "common/version.h"
 #include "common/xalloc.h"
 
@@ -33,6 +35,24 @@ struct spot_http_client {
     CURLM *multi;
     struct asked *asked;
     struct spot_http_tls tls; /* ca NULL: in the clear */
+};
+
+/* --- the library --------------------------------------------------------- */
+
+#define EACH_FUNCTION(x)                                                                         \
+    x(curl_easy_cleanup) x(curl_easy_getinfo) x(curl_easy_init) x(curl_easy_setopt)              \
+        x(curl_easy_strerror) x(curl_global_init) x(curl_multi_add_handle) x(curl_multi_cleanup) \
+            x(curl_multi_info_read) x(curl_multi_init) x(curl_multi_perform) x(curl_multi_poll)  \
+                x(curl_multi_remove_handle) x(curl_multi_setopt) x(curl_multi_strerror)          \
+                    x(curl_slist_append) x(curl_slist_free_all)
+
+static struct {
+    EACH_FUNCTION(SPOT_LATE_FIELD)
+} api;
+
+static const struct spot_late_function functions[] = {
+#define ROW(name) SPOT_LATE_ROW(api, name)
+    EACH_FUNCTION(ROW)
 };
 
 /* --- addresses ----------------------------------------------------------- */
@@ -116,22 +136,29 @@ static size_t take_body(char *data, size_t size, size_t n, void *user)
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static CURLcode global;
+static struct spot_err why; /* why not; code SPOT_OK: it is here */
 
-static void init_global(void)
+static void load(void)
 {
-    global = curl_global_init(CURL_GLOBAL_NOTHING);
+    if (!spot_late_library("libcurl.so.4", functions, sizeof(functions) / sizeof(functions[0]),
+                           &why) &&
+        api.curl_global_init(CURL_GLOBAL_NOTHING))
+        spot_err_set(&why, SPOT_ESYS, "cannot start libcurl");
 }
 
 struct spot_http_client *spot_http_client_new(struct spot_err *err)
 {
     struct spot_http_client *client;
 
-    pthread_once(&once, init_global);
+    pthread_once(&once, load);
+    if (why.code) {
+        *err = why;
+        return NULL;
+    }
     client = spot_xcalloc(1, sizeof(*client));
-    client->multi = global ? NULL : curl_multi_init();
+    client->multi = api.curl_multi_init();
     if (client->multi) {
-        curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, (long)IDLE_CONNECTIONS);
+        api.curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, (long)IDLE_CONNECTIONS);
         return client;
     }
     free(client);
@@ -158,10 +185,10 @@ static void free_asked(struct spot_http_client *client, struct asked *a)
         }
     }
     if (a->easy) {
-        curl_multi_remove_handle(client->multi, a->easy);
-        curl_easy_cleanup(a->easy);
+        api.curl_multi_remove_handle(client->multi, a->easy);
+        api.curl_easy_cleanup(a->easy);
     }
-    curl_slist_free_all(a->header);
+    api.curl_slist_free_all(a->header);
     spot_buf_release(&a->head);
     spot_buf_release(&a->body);
     free(a);
@@ -173,7 +200,7 @@ void spot_http_client_free(struct spot_http_client *client)
         return;
     while (client->asked)
         free_asked(client, client->asked);
-    curl_multi_cleanup(client->multi);
+    api.curl_multi_cleanup(client->multi);
     free(client);
 }
 
@@ -187,38 +214,38 @@ static int on_socket(void *user, curl_socket_t fd, curlsocktype purpose)
 static void allow_alone(CURL *easy, bool is_tls)
 {
 #if LIBCURL_VERSION_NUM >= 0x075500
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, is_tls ? "https" : "http");
+    api.curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, is_tls ? "https" : "http");
 #else
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS,
-                     is_tls ? (long)CURLPROTO_HTTPS : (long)CURLPROTO_HTTP);
+    api.curl_easy_setopt(easy, CURLOPT_PROTOCOLS,
+                         is_tls ? (long)CURLPROTO_HTTPS : (long)CURLPROTO_HTTP);
 #endif
 }
 
 /* The server's certificate and name are checked, which is curl's own wish, too. */
 static void set_tls(CURL *easy, const struct spot_http_tls *tls)
 {
-    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
-    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
-    curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca);
-    curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    api.curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    api.curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+    api.curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+    api.curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca);
+    api.curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
     if (tls->cert)
-        curl_easy_setopt(easy, CURLOPT_SSLCERT, tls->cert);
+        api.curl_easy_setopt(easy, CURLOPT_SSLCERT, tls->cert);
     if (tls->key)
-        curl_easy_setopt(easy, CURLOPT_SSLKEY, tls->key);
+        api.curl_easy_setopt(easy, CURLOPT_SSLKEY, tls->key);
 }
 
 /* Nothing of the environment or of a server says where a question goes. */
 static void set_route(CURL *easy, bool is_tls)
 {
-    curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
-    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-    curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
-    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
+    api.curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    api.curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+    api.curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    api.curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    api.curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
+    api.curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    api.curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    api.curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
     allow_alone(easy, is_tls);
 }
 
@@ -227,19 +254,20 @@ static void set_question(struct asked *a, const struct spot_http_ask *ask)
     char agent[96];
 
     snprintf(agent, sizeof(agent), "User-Agent: spot/%s", spot_version());
-    a->header = curl_slist_append(NULL, agent);
-    a->header = curl_slist_append(a->header, "Expect:");
+    a->header = api.curl_slist_append(NULL, agent);
+    a->header = api.curl_slist_append(a->header, "Expect:");
     for (size_t i = 0; i < SPOT_HTTP_HEADERS_MAX && ask->header[i]; i++)
-        a->header = curl_slist_append(a->header, ask->header[i]);
-    curl_easy_setopt(a->easy, CURLOPT_HTTPHEADER, a->header);
-    curl_easy_setopt(a->easy, CURLOPT_URL, ask->url);
+        a->header = api.curl_slist_append(a->header, ask->header[i]);
+    api.curl_easy_setopt(a->easy, CURLOPT_HTTPHEADER, a->header);
+    api.curl_easy_setopt(a->easy, CURLOPT_URL, ask->url);
     if (ask->body || strcmp(ask->method, "GET") != 0) {
-        curl_easy_setopt(a->easy, CURLOPT_POSTFIELDSIZE, (long)strlen(ask->body ? ask->body : ""));
-        curl_easy_setopt(a->easy, CURLOPT_COPYPOSTFIELDS, ask->body ? ask->body : "");
+        api.curl_easy_setopt(a->easy, CURLOPT_POSTFIELDSIZE,
+                             (long)strlen(ask->body ? ask->body : ""));
+        api.curl_easy_setopt(a->easy, CURLOPT_COPYPOSTFIELDS, ask->body ? ask->body : "");
     }
-    curl_easy_setopt(a->easy, CURLOPT_CUSTOMREQUEST, ask->method);
-    curl_easy_setopt(a->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(ask->connect_s * 1e3) + 1);
-    curl_easy_setopt(a->easy, CURLOPT_TIMEOUT_MS, (long)(ask->limit_s * 1e3) + 1);
+    api.curl_easy_setopt(a->easy, CURLOPT_CUSTOMREQUEST, ask->method);
+    api.curl_easy_setopt(a->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(ask->connect_s * 1e3) + 1);
+    api.curl_easy_setopt(a->easy, CURLOPT_TIMEOUT_MS, (long)(ask->limit_s * 1e3) + 1);
 }
 
 int spot_http_client_ask(struct spot_http_client *client, const struct spot_http_ask *ask,
@@ -251,19 +279,19 @@ int spot_http_client_ask(struct spot_http_client *client, const struct spot_http
     a->user = user;
     a->next = client->asked;
     client->asked = a;
-    a->easy = curl_easy_init();
+    a->easy = api.curl_easy_init();
     if (a->easy) {
         set_route(a->easy, client->tls.ca);
         if (client->tls.ca)
             set_tls(a->easy, &client->tls);
         set_question(a, ask);
-        curl_easy_setopt(a->easy, CURLOPT_ERRORBUFFER, a->why);
-        curl_easy_setopt(a->easy, CURLOPT_HEADERFUNCTION, take_head);
-        curl_easy_setopt(a->easy, CURLOPT_HEADERDATA, a);
-        curl_easy_setopt(a->easy, CURLOPT_WRITEFUNCTION, take_body);
-        curl_easy_setopt(a->easy, CURLOPT_WRITEDATA, a);
-        curl_easy_setopt(a->easy, CURLOPT_PRIVATE, a);
-        if (!curl_multi_add_handle(client->multi, a->easy))
+        api.curl_easy_setopt(a->easy, CURLOPT_ERRORBUFFER, a->why);
+        api.curl_easy_setopt(a->easy, CURLOPT_HEADERFUNCTION, take_head);
+        api.curl_easy_setopt(a->easy, CURLOPT_HEADERDATA, a);
+        api.curl_easy_setopt(a->easy, CURLOPT_WRITEFUNCTION, take_body);
+        api.curl_easy_setopt(a->easy, CURLOPT_WRITEDATA, a);
+        api.curl_easy_setopt(a->easy, CURLOPT_PRIVATE, a);
+        if (!api.curl_multi_add_handle(client->multi, a->easy))
             return 0;
     }
     free_asked(client, a);
@@ -278,7 +306,7 @@ static const char *reason(const struct asked *a, CURLcode code)
         return "the answer is too large";
     if (code == CURLE_OPERATION_TIMEDOUT)
         return "no whole answer in time";
-    return a->why[0] ? a->why : curl_easy_strerror(code);
+    return a->why[0] ? a->why : api.curl_easy_strerror(code);
 }
 
 static void finish(struct spot_http_client *client, struct asked *a, CURLcode code)
@@ -290,7 +318,7 @@ static void finish(struct spot_http_client *client, struct asked *a, CURLcode co
     if (code)
         reply.why = reason(a, code);
     else
-        curl_easy_getinfo(a->easy, CURLINFO_RESPONSE_CODE, &reply.status);
+        api.curl_easy_getinfo(a->easy, CURLINFO_RESPONSE_CODE, &reply.status);
     if (!code && !reply.status)
         reply.why = "no HTTP";
     reply.body = (const char *)a->body.data;
@@ -307,11 +335,11 @@ static bool finish_next(struct spot_http_client *client)
     int n_left;
 
     do {
-        msg = curl_multi_info_read(client->multi, &n_left);
+        msg = api.curl_multi_info_read(client->multi, &n_left);
         if (!msg)
             return false;
     } while (msg->msg != CURLMSG_DONE);
-    curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &a);
+    api.curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &a);
     finish(client, (struct asked *)(void *)a, msg->data.result);
     return true;
 }
@@ -326,18 +354,18 @@ int spot_http_client_wait(struct spot_http_client *client, const int *fd, size_t
 
     for (size_t i = 0; i < n_fd && i < FD_MAX; i++)
         more[i] = (struct curl_waitfd){ .fd = fd[i], .events = CURL_WAIT_POLLIN };
-    code = curl_multi_perform(client->multi, &n_running);
+    code = api.curl_multi_perform(client->multi, &n_running);
     while (!code && finish_next(client))
         is_some = true;
     if (!code && !is_some) {
-        code = curl_multi_poll(client->multi, more, (unsigned)(n_fd < FD_MAX ? n_fd : FD_MAX),
-                               timeout_s > 0 ? (int)(timeout_s * 1e3) + 1 : 0, NULL);
+        code = api.curl_multi_poll(client->multi, more, (unsigned)(n_fd < FD_MAX ? n_fd : FD_MAX),
+                                   timeout_s > 0 ? (int)(timeout_s * 1e3) + 1 : 0, NULL);
         if (!code)
-            code = curl_multi_perform(client->multi, &n_running);
+            code = api.curl_multi_perform(client->multi, &n_running);
         while (!code && finish_next(client))
             ;
     }
-    return code ? spot_err_set(err, SPOT_ESYS, "libcurl: %s", curl_multi_strerror(code)) : 0;
+    return code ? spot_err_set(err, SPOT_ESYS, "libcurl: %s", api.curl_multi_strerror(code)) : 0;
 }
 
 bool spot_http_reply_header(const struct spot_http_reply *reply, const char *name, char *text,

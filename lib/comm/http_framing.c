@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "comm/http_framing.h"
 
-#include <microhttpd.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <strings.h>
+
+#include "comm/mhd_state.h"
 
 struct said {
     size_t n_length, n_coding;
@@ -30,7 +31,7 @@ bool spot_http_framing(struct MHD_Connection *connection, size_t *n_byte)
 {
     struct said said = { 0 };
 
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, look, &said);
+    spot_mhd.MHD_get_connection_values(connection, MHD_HEADER_KIND, look, &said);
     *n_byte = said.n_coding ? SIZE_MAX : said.length ? strtoull(said.length, NULL, 10) : 0;
     return said.n_length + said.n_coding <= 1 &&
            (!said.coding || !strcasecmp(said.coding, "chunked"));

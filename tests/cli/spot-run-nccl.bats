@@ -263,7 +263,7 @@ state() {
     SPOT_TWIN_NCCL_VERSION=21805 refuses 5 "NCCL is 2.18.5, 2.27 is needed" $arguments
     printf 'int ncclGetVersion(int *v) { return *v = 22800, 0; }\n' >half.c
     cc -shared -fPIC -o half.so half.c
-    SPOT_NCCL_LIBRARY=$PWD/half.so refuses 5 "NCCL lacks ncclGetUniqueId" $arguments
+    SPOT_NCCL_LIBRARY=$PWD/half.so refuses 5 "no NCCL, 2.27 is needed: $PWD/half.so lacks ncclGetUniqueId" $arguments
     train log --steps 1 $NCCL
     SPOT_TWIN_NCCL_VERSION=22607 refuses 5 "NCCL is 2.26.7, 2.27 is needed" worker --join unix:j
     worker able

@@ -2,12 +2,12 @@
 /* Products by cuBLASLt, which is found when it is asked for: a machine without it runs the rest. */
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/late_library.h"
 #include "common/xalloc.h"
 #include "engine/cuda/device_state.h"
 
@@ -35,16 +35,12 @@ static bool note_blas(struct spot_device *dev, const char *what, cublasStatus_t 
                 x(cublasLtMatmulPreferenceDestroy) x(cublasLtMatmulPreferenceSetAttribute)      \
                     x(cublasLtMatmulAlgoGetHeuristic) x(cublasLtMatmul)
 
-#define FIELD(name) __typeof__(&(name)) name;
 static struct {
-    EACH_FUNCTION(FIELD)
+    EACH_FUNCTION(SPOT_LATE_FIELD)
 } api;
 
-static const struct {
-    const char *name;
-    void *field;
-} functions[] = {
-#define ROW(name) { #name, &api.name },
+static const struct spot_late_function functions[] = {
+#define ROW(name) SPOT_LATE_ROW(api, name)
     EACH_FUNCTION(ROW)
 };
 
@@ -54,26 +50,14 @@ static struct spot_err why; /* why not; code SPOT_OK: it is here */
 static void load(void)
 {
     const char *const named = getenv("SPOT_CUBLASLT_LIBRARY");
+    struct spot_err err = { 0 };
     char name[32];
-    void *so;
 
     snprintf(name, sizeof(name), "libcublasLt.so.%d", CUDART_VERSION / 1000);
-    so = dlopen(named && *named ? named : name, RTLD_NOW | RTLD_LOCAL);
-    if (!so) {
+    if (spot_late_library(named && *named ? named : name, functions,
+                          sizeof(functions) / sizeof(functions[0]), &err))
         spot_err_set(&why, SPOT_EGPU, "no cuBLASLt of CUDA %d: %.300s; try --backend cpu",
-                     CUDART_VERSION / 1000, dlerror());
-        return;
-    }
-    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-        void *const symbol = dlsym(so, functions[i].name);
-
-        if (!symbol) {
-            spot_err_set(&why, SPOT_EGPU, "cuBLASLt lacks %s; try --backend cpu",
-                         functions[i].name);
-            return;
-        }
-        memcpy(functions[i].field, &symbol, sizeof(symbol)); /* ISO C has no such cast */
-    }
+                     CUDART_VERSION / 1000, err.msg);
 }
 
 int spot_device_blas(size_t *version, struct spot_err *err)
