@@ -54,7 +54,7 @@ train() {
     [[ " $* " != *" --lease "* ]] || lease=
     # what an earlier job told is not to be taken for news
     [[ " $* " == *" --resume "* ]] || [ ! -f "$log" ] || rm "$log"
-    background timeout 150 "${pace[@]}" spot-run train -q --data corpus $MODEL --global-batch 5 --listen unix:j $lease \
+    background timeout 150 "${pace[@]}" spot-run train ${VERBOSE--q} --data corpus $MODEL --global-batch 5 --listen unix:j $lease \
         --events "$log" "$@" 2>"$log.err"
     train=$pid
 }

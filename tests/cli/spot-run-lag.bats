@@ -13,7 +13,7 @@ teardown() { job_teardown; }
 
 @test "a slow disk that costs steps nothing does not keep generations apart" {
     train log --steps 1000000 --grid 2x1 --state state
-    for name in a b; do SPOT_DISK_MS=200 LD_PRELOAD=$disk worker $name; done # who writes
+    for name in a b; do SPOT_DISK_MS=60 LD_PRELOAD=$disk worker $name; done # who writes
     seen log durable 3
     # each took over half a second; twenty times that would be ten and more
     jq -es '[.[] | select(.event == "durable")] as $d
@@ -65,10 +65,8 @@ EOF
 }
 
 @test "storage that is slower than the steps for ever: the job goes on, and says so" {
-    background timeout 100 spot-run train --data corpus $MODEL --global-batch 5 --steps 1000000 --grid 2x1 --state state \
-        --durable-every 0.05s --max-loss 0.5s --listen unix:j --lease 20s --events log 2>log.err
-    train=$pid
-    for name in a b; do SPOT_DISK_MS=300 LD_PRELOAD=$disk worker $name; done # a generation takes over a second
+    VERBOSE="" train log --steps 1000000 --grid 2x1 --state state --durable-every 0.05s --max-loss 0.5s
+    for name in a b; do SPOT_DISK_MS=100 LD_PRELOAD=$disk worker $name; done # a generation takes over a second
     seen log durable 3
     eventually '[ "$(grep -c "more than --max-loss" log.err)" -ge 2 ]' # again, once it had caught up
     # one generation at a time, and many steps beside each
