@@ -8,6 +8,7 @@
 #   make check-long   the same with whole products of cases and many seeds, of which check draws a part
 #   make check-world  what transformers, safetensors and tokenizers make of our files, and we of theirs;
 #                     all that asks PyTorch, etcd, clients and stores of others, of which check has one test each
+#   make check-twin   all of the CUDA and NCCL backends on twins of their libraries, of which check has a part
 #   make check-asan   the units and chosen jobs under ASan and UBSan; check-asan-all: all that keeps no time
 #   make check-tsan   the same as check-asan-all, under TSan
 #   make check-aarch64  the portable kernel on another processor, under qemu-user: the same bits
@@ -281,6 +282,7 @@ again = $(Q)+$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j
 
 tests = $(units:%=$(B)/tests/%) $(sort $(wildcard tests/cli/*.bats tests/pipe/*.bats \
           tests/gpu/*.sh)) $(wildcard tests/golden/run tests/lint/man-examples tests/lint/readme-examples)
+twin_tests = $(patsubst %,tests/cli/spot-run-%.bats,cuda nccl serve-cuda)
 # What lives by leases of half a second, or by thousands of steps, and the manuals' examples run
 # without a sanitizer.
 timed_tests = $(wildcard $(patsubst %,tests/cli/spot-run-%.bats,faults matrix netns network resume serve-faults)) \
@@ -296,8 +298,8 @@ TESTS ?= $(tests)
 check: deps
 	$(again) run-check
 
-run-check: all $(B)/tests/load $(B)/tests/metadata $(B)/tests/peak $(B)/tests/tokens $(B)/tests/logits $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats tests/cli/spot-run-serve-cuda.bats,$(TESTS)),$(twin) $(twin_nccl))
-	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C $(if $(LONG),SPOT_LONG=1) $(if $(SPOT_WORLD),SPOT_WORLD=1) CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
+run-check: all $(B)/tests/load $(B)/tests/metadata $(B)/tests/peak $(B)/tests/tokens $(B)/tests/logits $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(filter $(B)/%,$(TESTS)) $(if $(filter $(twin_tests),$(TESTS)),$(twin) $(twin_nccl))
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C $(if $(LONG),SPOT_LONG=1) $(if $(SPOT_WORLD),SPOT_WORLD=1) $(if $(SPOT_TWIN_WHOLE),SPOT_TWIN_WHOLE=1) CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
 	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" SPOT_CUBLASLT_LIBRARY="$(CURDIR)/$(twin_blas)" \
 	  SPOT_PACE="$(if $(filter asan tsan,$(VARIANT)),,$(CURDIR)/$(B)/tests/pace.so)" tests/tally $(TESTS)
 
@@ -312,6 +314,9 @@ check-world: deps ## comparisons with the Python packages of that name, jobs wit
 	  echo "check-world needs: pip install torch $(world)" >&2; exit 1; }; done
 	$(Q)+export FILTER='$(subst $() ,|,$(world) $(clients))'; $(MAKE) --no-print-directory TESTS="$$(grep -lE '^@test.*($(subst $() ,|,$(world) $(clients)))' tests/cli/*.bats | xargs)" SPOT_WORLD=1 run-check
 
+check-twin: deps ## all that the CUDA and NCCL backends do on twins of their libraries, of which check has a part
+	$(again) SPOT_TWIN_WHOLE=1 TESTS='$(twin_tests)' run-check
+
 check-asan: deps
 	$(again) VARIANT=asan CUDA=no run-check TESTS="$(units:%=build/asan/tests/%) $(asan_jobs)"
 
@@ -321,7 +326,7 @@ check-asan-all check-tsan: check-%: deps
 check-aarch64: # the portable kernel under qemu-user
 	$(Q)+tests/aarch64.sh
 
-check-all: check check-asan-all fuzz lint-all
+check-all: check check-twin check-asan-all fuzz lint-all
 
 coverage: deps
 	$(Q)find build/cov -name '*.gcda' -delete 2>/dev/null || true
@@ -542,7 +547,7 @@ clean:
 	rm -rf build
 
 .PHONY: all bench bench-gpu check check-aarch64 check-all check-asan check-asan-all check-gpu check-long check-mutations check-ptx \
-        check-tsan check-world clean completions coverage coverage-units demo demo-serve deps deps-bench deps-dev \
+        check-tsan check-twin check-world clean completions coverage coverage-units demo demo-serve deps deps-bench deps-dev \
         faults faults-serve fuzz headers help install layers lint lint-all run-bench run-bench-gpu run-check run-check-gpu run-check-ptx \
         run-demo run-demo-serve run-fuzz run-lint schemas soak soak-serve storms tidy tidy-all uninstall
 .SECONDARY:

@@ -63,6 +63,7 @@ nccl() {
 
 @test "members of a stage that meet over NCCL say the tokens of one worker" {
     twin
+    twin
     nccl
     for how in "--workers 2 --grid 1x1x2" "--workers 4 --grid 1x2x2"; do
         # shellcheck disable=SC2086
@@ -89,6 +90,7 @@ answered() {
 
 @test "a member of a group over NCCL that is killed changes no token" {
     twin
+    twin
     nccl
     begin_group
     worker a
@@ -103,6 +105,7 @@ answered() {
 }
 
 @test "a communicator that does not end costs its worker and no token" {
+    twin
     twin
     nccl
     begin_group
@@ -127,6 +130,7 @@ answered() {
 
 @test "a collective that fails on one machine ends its worker with status 5, and changes no token" {
     twin
+    twin
     nccl
     begin_group
     SPOT_TWIN_NCCL_FAIL_AT=9 spot-run worker --join unix:j --join-timeout 20s --name ill 2>ill.err 3>&- &
@@ -145,6 +149,7 @@ answered() {
 # The notice comes when the short answers are there and the long ones have their first page; the other
 # worker has room for some. Only where it joins too late, or pages took long once, is another try needed.
 @test "pages of a worker that gets a notice go from device to device" {
+    twin
     twin
     for _ in 1 2 3 4 5; do
         rm -f out log j
@@ -168,6 +173,7 @@ answered() {
 }
 
 @test "fp32 on a device and on a CPU say the same of most requests" {
+    twin
     twin
     spot-run serve -q --model model --batch in.jsonl -o cpu.jsonl
     spot-run serve -q --model model --batch in.jsonl -o cuda.jsonl --backend cuda
