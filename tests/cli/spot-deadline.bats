@@ -106,3 +106,13 @@ two_zones() { sed 's/,a,/,b,/;1d' "$T/t.csv" | awk -F, -v OFS=, '{ $4 = NR % 7 >
     run -2 --separate-stderr plan --catalogue "$T/c.csv"
     [[ "$stderr" == *'a trace or forecast has to name it'* ]]
 }
+
+@test "time that is gone and the price on demand are part of the choice" {
+    cost() { plan --deadline 17h "$@" | jq .expected.usd; }
+    jq -ne --argjson early "$(cost)" --argjson late "$(cost --elapsed 4.5h)" '$late > $early'
+    run -1 --separate-stderr plan --elapsed 9h
+    # what only demand can do costs its price, and spot as before
+    jq -ne --argjson cheap "$(plan --deadline 17h --no-has-spot | jq '.alternatives[] | select(.mode == "on-demand").usd')" \
+        --argjson dear "$(plan --deadline 17h --no-has-spot --on-demand-usd-per-h 30.6 | jq '.alternatives[] | select(.mode == "on-demand").usd')" \
+        '$dear > 2 * $cheap'
+}

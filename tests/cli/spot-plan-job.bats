@@ -77,3 +77,10 @@ job() { spot-plan job --roofline examples/serve/llama-8b --catalogue examples/se
     run -2 spot-plan job
     run -2 spot-plan job --type g6.12xlarge --ddp 1:2 --global-batch 2
 }
+
+@test "less of a GPU's memory for weights and cache takes more GPUs" {
+    # 16.06 GB of weights on GPUs of 16 GB
+    job --type g4dn.12xlarge | jq -e '.serve.gpus_min == 2'
+    job --type g4dn.12xlarge --memory-share .4 | jq -e '.serve.gpus_min == 3'
+    run -2 job --type g4dn.12xlarge --memory-share 1.5
+}

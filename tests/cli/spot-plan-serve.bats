@@ -118,3 +118,9 @@ ours() { spot-plan serve --job "$job" "$@"; }
         --shards 2 --steps 2 --workers 1 --plan "$T/p"
     [[ "$stderr" == *'the plan is one to serve, and this job trains'* ]]
 }
+
+@test "bursts and machines that are long in coming make a plan that bears them" {
+    p99() { ours --now 8 --rate .4 "$@" | jq .expected.e2e_p99_s; }
+    jq -ne --argjson even "$(p99 --dispersion 1)" --argjson bursts "$(p99 --dispersion 9)" '$bursts > 2 * $even'
+    jq -ne --argjson soon "$(p99 --loss-per-h .3 --boot 1m)" --argjson late "$(p99 --loss-per-h .3 --boot 30m)" '$late > $soon'
+}

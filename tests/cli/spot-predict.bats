@@ -498,3 +498,12 @@ forecast_of() {
     run -3 --separate-stderr timeout 60 spot-predict --kind load far.csv
     [[ $stderr == *'far.csv:2:1: time_s: 16666667 intervals of 60 s, the limit is 4194304: give a larger --interval'* ]]
 }
+
+@test "--history is how many changes a model sees: the newest rows alone tell it the same" {
+    { head -1 t.csv; tail -n 11 t.csv; } >tail.csv
+    for model in empirical knn birthdeath; do
+        available() { spot-predict --model $model --cap 9 --no-provenance "$@" | jq -c '.series[0].available'; }
+        [ "$(available --history 10 t.csv)" = "$(available --history 10 tail.csv)" ]
+        [ "$(available --history 10 t.csv)" != "$(available t.csv)" ]
+    done
+}

@@ -41,3 +41,10 @@ replay() { spot-replay price --trace "$T/p.csv" --catalogue "$T/types.csv" --wor
     run -3 spot-replay price --trace "$T/bad.csv" --catalogue "$T/types.csv" --work 48h
     run -3 replay --catalogue <(printf 'instance_type,gpus\ng,0\n')
 }
+
+@test "a day begins at --midnight, at the prices that are in force then" {
+    # from the seventh day on the west is as cheap as the east
+    [ "$(replay --region us-west-2 --policy stay --starts 9 | awk -F, 'NR == 2 { print $3, $4 }')" = "48 96" ]
+    [ "$(replay --region us-west-2 --policy stay --starts 9 --midnight 7d | awk -F, 'NR == 2 { print $3, $4 }')" = "48 48" ]
+    [ "$(replay --region us-west-2 --policy stay --starts 9 --midnight 518430s | awk -F, 'NR == 2 { print $3, $4 }')" != "48 48" ]
+}

@@ -259,3 +259,8 @@ lengths() {
     run -3 --separate-stderr spot-run profile --serve few --replicas 1
     [[ "$stderr" == *"2 requests with two tokens or more, expected at least 8"* ]]
 }
+
+@test "an instance that boots longer, and a longer pause at a change, make answers later" {
+    mean() { serve --policy spot "$@" | awk -F, 'NR == 2 { print $10 }'; }
+    awk -v a="$(mean)" -v b="$(mean --boot 10m)" -v c="$(mean --hand-over 20s)" 'BEGIN { exit !(a < b && a < c) }'
+}

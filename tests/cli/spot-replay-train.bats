@@ -433,3 +433,9 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
         tr -s ' ' '\n' | grep . | sort >"$T/named"
     diff "$T/there" "$T/named"
 }
+
+@test "Parcae's policies look as far ahead as they are told" {
+    for n in 1 12; do play --policy parcae --look-ahead $n >"$T/$n"; done
+    play --policy parcae | cmp - "$T/12" # the job's
+    run ! cmp -s "$T/1" "$T/12"
+}

@@ -91,14 +91,14 @@ static void add_series(struct session *s, const struct spot_price_series *series
     if (offer == SIZE_MAX)
         return;
     for (size_t i = 0; i < series->n; i++) {
-        const struct spot_price_at *at = &series->row[i];
+        const double time_s = series->row[i].time_s - o.midnight_s;
 
-        if (at->time_s < o.midnight_s)
-            continue;
+        if (i + 1 < series->n && series->row[i + 1].time_s <= o.midnight_s)
+            continue; /* another one is in force when the first day begins */
         s->change =
             spot_xgrow(s->change, &s->cap_change, s->history.n_change + 1, sizeof(*s->change));
         s->change[s->history.n_change++] =
-            (struct spot_price_change){ at->time_s - o.midnight_s, at->usd_per_h, offer };
+            (struct spot_price_change){ fmax(time_s, 0), series->row[i].usd_per_h, offer };
     }
 }
 
