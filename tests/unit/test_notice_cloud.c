@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: GCP and Azure are asked in their own words, and `auto` finds out which of the clouds
+ * answers: a question that waits for news is the only one, events are those of this machine and are
+ * acknowledged when the hook has ended well. */
+#define _XOPEN_SOURCE 700
+#include <stdlib.h>
+
+#include "notice_script.h"
+
+static void action(FILE *out)
+{
+    char body[128];
+
+    snprintf(body, sizeof(body), "{\"action\": \"terminate\", \"time\": \"%s\"}",
+             rfc3339(there_s(100)));
+    dated(out, 200, "", body);
+}
+
+/* --- GCP --- */
+
+/* Holds a question for news until the script goes on. */
+static bool gcp(const struct question *q, FILE *out)
+{
+    static const char *const value[] = { "NONE", "MIGRATE_ON_HOST_MAINTENANCE", "NONE", "NONE" };
+    const bool is_preempted = is_about(q, "/instance/preempted");
+    const int at = stage;
+    char etag[16], last[96];
+
+    ck_assert_str_eq(question_header(q, "Metadata-Flavor"), "Google");
+    ck_assert(is_preempted || is_about(q, "/instance/maintenance-event"));
+    snprintf(etag, sizeof(etag), "e%d", is_preempted ? at == 3 : at);
+    snprintf(last, sizeof(last), "?wait_for_change=true&timeout_sec=30&last_etag=%s", etag);
+    if (strstr(q->path, last))
+        return false; /* it knows that */
+    if (strchr(q->path, '?'))
+        ck_assert_msg(strstr(q->path, "?wait_for_change=true&timeout_sec=30&last_etag=e") != NULL,
+                      "%s", q->path);
+    else
+        n_of++;
+    snprintf(last, sizeof(last), "Metadata-Flavor: Google\r\nETag: %s\r\n", etag);
+    dated(out, 200, last, is_preempted ? (at == 3 ? "TRUE" : "FALSE") : value[at]);
+    if (!at && n_of == 2 && strchr(q->path, '?') == NULL)
+        stage = 1;
+    return true;
+}
+
+static void follow_gcp(void)
+{
+    if (seen.told[seen.n_told - 1].kind == SPOT_NOTICE_PREEMPT)
+        stop();
+    else
+        next_stage();
+}
+
+START_TEST(of_gcp_one_question_waits_for_each_value_and_a_preemption_has_its_lead)
+{
+    begin_script(gcp);
+    watch((struct spot_notice_options){ .from = "gcp", .endpoint = service.url }, follow_gcp);
+    ck_assert_int_eq(seen.n_told, 3);
+    ck_assert_int_eq(seen.told[0].kind, SPOT_NOTICE_MAINTENANCE);
+    ck_assert(!seen.told[0].is_memory_lost);
+    ck_assert_int_eq(seen.told[1].state, SPOT_NOTICE_GONE);
+    ck_assert_int_eq(seen.told[2].kind, SPOT_NOTICE_PREEMPT);
+    expect_left(2, 30);
+    ck_assert_int_eq(n_of, 2); /* all others waited for news */
+    watch((struct spot_notice_options){ .from = "gcp", .endpoint = service.url, .lead_s = 120 },
+          stop); /* it is there already */
+    expect_left(0, 120);
+    ck_assert_double_gt(seen.told[0].left_s, 100);
+    end_service();
+}
+END_TEST
+
+/* A tag that would change the query is none; nor is that of an answer that cannot be read. */
+static bool give_bad_etag(const struct question *q, FILE *out)
+{
+    ck_assert_msg(strchr(q->path, '?') == NULL, "%s", q->path);
+    if (!is_about(q, "/instance/preempted"))
+        dated(out, 200, "ETag: a&b=c\r\n", "NONE");
+    else if (++n_asked < 4)
+        dated(out, 200, "ETag: a&b=c\r\n", "FALSE");
+    else
+        dated(out, 200, "ETag: good\r\n", "perhaps");
+    return true;
+}
+
+START_TEST(of_gcp_a_tag_that_is_no_tag_is_not_sent_back)
+{
+    begin_script(give_bad_etag);
+    watch((struct spot_notice_options){ .from = "gcp", .endpoint = service.url }, stop);
+    end_service();
+    ck_assert_int_eq(n_asked, 6); /* three answers that cannot be read are warned of */
+    ck_assert_int_eq(seen.n_told, 0);
+    expect_warned(0, "notices of gcp: ");
+}
+END_TEST
+
+/* --- Azure --- */
+
+#define EVENT(id, type, resource, more)                                                       \
+    "{\"EventId\":\"" id "\",\"EventType\":\"" type "\",\"ResourceType\":\"VirtualMachine\"," \
+    "\"Resources\":[\"other\",\"" resource "\"]" more "}"
+#define EVENTS(list) "{\"DocumentIncarnation\":2,\"Events\":[" list "]}"
+
+static char posted[256];
+
+static bool azure(const struct question *q, FILE *out)
+{
+    static const char *const events[] = {
+        EVENTS(EVENT("sibling", "Preempt", "vm_30", "") "," EVENT(
+            "bad", "Freeze", "VM_3", "") "," EVENT("mine", "Preempt", "VM_3",
+                                                   "") "," EVENT("begun", "Reboot", "VM_3",
+                                                                 ",\"EventStatus\":\"Started\"")),
+        EVENTS("")
+    };
+
+    ck_assert_str_eq(question_header(q, "Metadata"), "true");
+    if (is_about(q, "/metadata/instance/compute/name")) {
+        ck_assert_int_eq(n_of, 0); /* it comes first */
+        n_asked++;
+        dated(out, 200, "", "vm_3");
+    } else if (!strcmp(q->method, "POST")) {
+        strncat(posted, q->body, sizeof(posted) - strlen(posted) - 1);
+        dated(out, 200, "", "");
+        next_stage();
+    } else {
+        ck_assert_int_eq(n_asked, 1);
+        n_of++;
+        dated(out, 200, "", events[stage > 0]);
+    }
+    return true;
+}
+
+static void until_gone(void)
+{
+    int n_gone = 0;
+
+    for (int i = 0; i < seen.n_told; i++)
+        n_gone += seen.told[i].state == SPOT_NOTICE_GONE;
+    if (n_gone == 3)
+        stop();
+}
+
+static int index_of(const char *id)
+{
+    for (int i = 0; i < seen.n_told; i++)
+        if (!strcmp(seen.told[i].id, id))
+            return i;
+    return -1;
+}
+
+START_TEST(of_azure_events_of_this_machine_are_acknowledged_when_the_hook_ended_well)
+{
+    posted[0] = '\0';
+    begin_script(azure);
+    watch((struct spot_notice_options){ .from = "azure",
+                                        .endpoint = service.url,
+                                        .is_acknowledged = true,
+                                        .hook = "[ \"$SPOT_NOTICE_ID\" != bad ]" },
+          until_gone);
+    end_service();
+    ck_assert_int_eq(index_of("sibling"), -1);
+    expect_told(index_of("mine"), SPOT_NOTICE_PREEMPT, SPOT_NOTICE_NEW, "mine");
+    expect_told(index_of("bad"), SPOT_NOTICE_MAINTENANCE, SPOT_NOTICE_NEW, "bad");
+    ck_assert(!seen.told[index_of("bad")].is_memory_lost);
+    expect_told(index_of("begun"), SPOT_NOTICE_MAINTENANCE, SPOT_NOTICE_NEW, "begun");
+    ck_assert_str_eq(posted, "{\"StartRequests\":[{\"EventId\":\"mine\"}]}\n");
+    expect_warned(0, "the hook ended with status 1");
+}
+END_TEST
+
+/* The name is refused, and so is what is posted. */
+static bool azure_without_a_name(const struct question *q, FILE *out)
+{
+    if (is_about(q, "/metadata/instance/compute/name")) {
+        n_asked++;
+        dated(out, 404, "", "");
+    } else if (!strcmp(q->method, "POST")) {
+        dated(out, 409, "", "");
+    } else {
+        dated(out, 200, "", EVENTS(EVENT("any", "Terminate", "vm_30", "")));
+    }
+    return true;
+}
+
+static void until_two_warnings(void)
+{
+    if (seen.n_warned == 2)
+        stop();
+}
+
+START_TEST(of_azure_without_a_name_the_events_of_all_count_and_a_lost_acknowledgement_is_told)
+{
+    begin_script(azure_without_a_name);
+    watch((struct spot_notice_options){ .from = "azure",
+                                        .endpoint = service.url,
+                                        .is_acknowledged = true },
+          until_two_warnings);
+    end_service();
+    ck_assert_int_ge(n_asked, 3);
+    expect_warned(0, "no name of this machine (HTTP status 404), events of all count");
+    expect_told(0, SPOT_NOTICE_PREEMPT, SPOT_NOTICE_NEW, "any");
+    expect_warned(1, "the acknowledgement was not taken: HTTP status 409");
+}
+END_TEST
+
+static bool azure_that_is_named(const struct question *q, FILE *out)
+{
+    ck_assert(!is_about(q, "/metadata/instance/compute/name"));
+    if (++n_asked < 4)
+        dated(out, 500, "", "");
+    else
+        dated(out, 200, "", EVENTS(EVENT("mine", "Redeploy", "VM_3", "")));
+    return true;
+}
+
+static void until_told(void)
+{
+    if (seen.n_told)
+        stop();
+}
+
+START_TEST(of_azure_a_name_that_was_given_is_not_asked_for)
+{
+    begin_script(azure_that_is_named);
+    watch((struct spot_notice_options){ .from = "azure", .endpoint = service.url, .name = "vm_3" },
+          until_told);
+    end_service();
+    expect_told(0, SPOT_NOTICE_MAINTENANCE, SPOT_NOTICE_NEW, "mine");
+    expect_warned(0, "notices of azure: HTTP status 500");
+}
+END_TEST
+
+/* --- which cloud is it? --- */
+
+static const char *const cloud_name[] = { "aws", "gcp", "azure" };
+static int which_cloud;
+
+/* One of the three; in its own words, and to questions of others as a server does. */
+static bool one_cloud(const struct question *q, FILE *out)
+{
+    static const char *const own[] = { "/latest/", "/computeMetadata/v1/", "/metadata/" };
+    char ttl[256];
+
+    if (strncmp(q->path, own[which_cloud], strlen(own[which_cloud])) != 0) {
+        dated(out, 404, "", "<html>what?</html>");
+    } else if (which_cloud == 0 && is_about(q, "/token")) {
+        snprintf(ttl, sizeof(ttl), "%s",
+                 question_header(q, "X-aws-ec2-metadata-token-ttl-seconds"));
+        dated(out, 200,
+              strcmp(ttl, "60") ? "X-Aws-Ec2-Metadata-Token-Ttl-Seconds: 21600\r\n"
+                                : "X-Aws-Ec2-Metadata-Token-Ttl-Seconds: 60\r\n",
+              "token==");
+    } else if (which_cloud == 0) {
+        action(out);
+    } else if (which_cloud == 1) {
+        dated(out, 200, "Metadata-Flavor: Google\r\nETag: 1\r\n",
+              is_about(q, "preempted") ? "TRUE" : "NONE");
+    } else {
+        dated(out, 200, "",
+              is_about(q, "/name") ? "here" : EVENTS(EVENT("e", "Preempt", "here", "")));
+    }
+    return true;
+}
+
+START_TEST(auto_finds_out_which_cloud_it_is)
+{
+    which_cloud = _i;
+    begin_script(one_cloud);
+    watch((struct spot_notice_options){ .from = "auto", .endpoint = service.url }, stop);
+    end_service();
+    ck_assert_int_eq(seen.n_told, 1);
+    ck_assert_str_eq(seen.told[0].source, cloud_name[_i]);
+    ck_assert_int_eq(seen.told[0].kind, SPOT_NOTICE_PREEMPT);
+    ck_assert_int_eq(seen.n_warned, 0);
+}
+END_TEST
+
+/* A server that answers 200 to all is none of them; each of the three is asked four times. */
+static bool no_cloud(const struct question *q, FILE *out)
+{
+    (void)q;
+    if (++n_asked == 12)
+        stop();
+    dated(out, 200, "", "<html>\x01</html>");
+    return true;
+}
+
+START_TEST(auto_says_once_that_there_is_no_cloud)
+{
+    begin_script(no_cloud);
+    watch((struct spot_notice_options){ .from = "auto", .endpoint = service.url }, NULL);
+    ck_assert_int_eq(seen.n_told, 0);
+    ck_assert_int_eq(seen.n_warned, 1);
+    expect_warned(0, "notices of auto: no metadata service answers at http://127.0.0.1");
+    end_service();
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    setenv("http_proxy", "http://127.0.0.1:1", 1); /* nobody is asked for others */
+    tcase_add_test(tc, of_gcp_one_question_waits_for_each_value_and_a_preemption_has_its_lead);
+    tcase_add_test(tc, of_gcp_a_tag_that_is_no_tag_is_not_sent_back);
+    tcase_add_test(tc, of_azure_events_of_this_machine_are_acknowledged_when_the_hook_ended_well);
+    tcase_add_test(
+        tc, of_azure_without_a_name_the_events_of_all_count_and_a_lost_acknowledgement_is_told);
+    tcase_add_test(tc, of_azure_a_name_that_was_given_is_not_asked_for);
+    tcase_add_loop_test(tc, auto_finds_out_which_cloud_it_is, 0, 3);
+    tcase_add_test(tc, auto_says_once_that_there_is_no_cloud);
+    return run_suite("notice_cloud", tc);
+}
