@@ -5,6 +5,7 @@
 #define SPOT_TESTS_JOB_RIG_H
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -17,6 +18,8 @@
 
 enum { STEPS = 12 };
 
+#define STATE_COMMAND_ENV "SPOT_TEST_STATE_COMMAND" /* of workers that are started; or unset */
+
 static char dir[] = "/tmp/spot-job-XXXXXX";
 
 /* --- processes --- */
@@ -27,10 +30,32 @@ static inline void on_notice(int number)
     spot_worker_notice();
 }
 
+struct outcome {
+    int rc;
+    struct spot_coordinator_result result;
+    struct spot_err err;
+    int n_progress, n_note;
+    char warned[4096]; /* a line for each warning, as far as there is room */
+};
+
+static struct outcome told;
+
 static inline void quiet(const char *fmt, ...) SPOT_PRINTF(1, 2);
 static inline void quiet(const char *fmt, ...)
 {
     (void)fmt;
+}
+
+static inline void remember(const char *fmt, ...) SPOT_PRINTF(1, 2);
+static inline void remember(const char *fmt, ...)
+{
+    const size_t n = strlen(told.warned);
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(told.warned + n, sizeof(told.warned) - n, fmt, ap);
+    va_end(ap);
+    strncat(told.warned, "\n", sizeof(told.warned) - strlen(told.warned) - 1);
 }
 
 /* A new program, as in earnest: in what is forked beside a thread an allocator's lock may be held
@@ -64,18 +89,11 @@ static inline void be_worker(int argc, char **argv)
     w.recompute = (int)strtol(argv[4], NULL, 10);
     w.key_file = argc > 5 ? argv[5] : NULL;
     w.private_dir = getenv(SPOT_PRIVATE_DIR_ENV);
+    w.state_command = getenv(STATE_COMMAND_ENV);
+    w.state_timeout_s = 10;
     sigaction(SIGTERM, &action, NULL);
     leave(spot_worker_run(&w, &err) ? spot_err_exit_status(&err) : 0);
 }
-
-struct outcome {
-    int rc;
-    struct spot_coordinator_result result;
-    struct spot_err err;
-    int n_progress, n_note;
-};
-
-static struct outcome told;
 
 static inline pid_t start_job(const struct spot_coordinator_options *o, int to)
 {
@@ -146,7 +164,7 @@ static inline struct spot_coordinator_options job(uint64_t n_local, uint32_t D, 
         .lease_s = 10,
         .stall_s = 30,
         .settle_s = 0.1,
-        .warn = quiet,
+        .warn = remember,
         .become_worker = become_worker,
     };
 }

@@ -1,100 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700
-#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 
-#include "cluster/client.h"
 #include "common/clock.h"
-#include "job_rig.h"
-#include "train/train_protocol.h"
+#include "live_rig.h"
 
 /* Goal: what is asked of a running job is done and answered, and changes no bit: plans, a stop, a
  * coordinator that dies, a notice; and a measurement sees each step. */
-
-struct running {
-    pid_t pid;
-    int end[2];
-    char join[160];
-};
-
-static void begin_running(struct running *r, struct spot_coordinator_options *o, const char *socket)
-{
-    snprintf(r->join, sizeof(r->join), "unix:%s/%s", dir, socket);
-    o->listen = r->join;
-    o->durable_every_s = 0.2;
-    o->config.n_step = 5000; /* a job that nobody stops ends all the same */
-    ck_assert_int_eq(pipe(r->end), 0);
-    r->pid = start_job(o, r->end[1]);
-}
-
-static int ask(const struct running *r, enum spot_message type, const char *text, char *answer,
-               size_t n)
-{
-    struct spot_buf got = { 0 };
-    struct spot_err err = { 0 };
-    const int rc =
-        spot_client_ask(r->join, NULL, 20, type, text, text ? strlen(text) : 0, &got, &err);
-
-    ck_assert_msg(rc >= 0, "%s", err.msg);
-    snprintf(answer, n, "%.*s", (int)got.n, (const char *)got.data);
-    spot_buf_release(&got);
-    return rc;
-}
-
-static void wait_for(const struct running *r, const char *what)
-{
-    static char answer[1 << 16];
-
-    for (int k = 0; k < 2000; k++) {
-        ask(r, SPOT_MSG_STATUS, NULL, answer, sizeof(answer));
-        if (strstr(answer, what))
-            return;
-        spot_clock_sleep(0.01);
-    }
-    ck_abort_msg("no '%s' in: %s", what, answer);
-}
-
-static const char plan_text[] = "{\"schema\":\"spot.plan/1\",\"job\":\"\",\"time_s\":%.0f,"
-                                "\"next\":{\"D\":%d,\"P\":%d,\"M\":1,\"B\":1},\"spares\":0,"
-                                "\"expected\":{\"samples_per_s\":1,\"loss_prob\":0},\"why\":[]}";
-
-static int give_plan(const struct running *r, enum spot_message type, double time_s, int D, int P,
-                     char *answer, size_t n)
-{
-    char text[512];
-
-    snprintf(text, sizeof(text), plan_text, time_s, D, P);
-    return ask(r, type, text, answer, n);
-}
-
-/* The first steps of a job that was stopped, by the same job with fewer. */
-static void expect_stopped(struct running *r, struct spot_coordinator_options *o)
-{
-    char answer[1024];
-    struct outcome got;
-
-    ck_assert_int_eq(ask(r, SPOT_MSG_STOP, NULL, answer, sizeof(answer)), 0);
-    got = end_job(r->pid, r->end);
-    ck_assert_int_eq(got.rc, -1);
-    ck_assert_int_eq(got.err.code, SPOT_EPREEMPTED);
-    o->listen = NULL;
-    o->resume = true;
-    o->plan = NULL;
-    o->grid = (struct spot_grid){ 1, 1, 1 };
-    o->config.n_step = 1;
-    o->n_local = 1;
-    got = run_job(o); /* more are done, as a rule: it tells how many */
-    if (got.rc)
-        ck_assert_msg(
-            sscanf(got.err.msg, "--steps 1 is less than the %" SCNd64, &o->config.n_step) == 1,
-            "%s", got.err.msg);
-    got = run_job(o); /* nothing is left to do */
-    ck_assert_msg(!got.rc, "%s", got.err.msg);
-    o->state = o->events = NULL;
-    o->resume = false;
-    expect_state(o, got.result.state_hex);
-}
 
 START_TEST(plans_change_the_grid_and_no_bit)
 {
@@ -124,16 +37,6 @@ START_TEST(plans_change_the_grid_and_no_bit)
     expect_stopped(&r, &o);
 }
 END_TEST
-
-static pid_t start_worker(const struct running *r, uint64_t index)
-{
-    const struct spot_coordinator_options o = { .n_thread = 1 };
-    const pid_t pid = fork();
-
-    if (!pid)
-        become_worker(&o, index, r->join, "cpu");
-    return pid;
-}
 
 /* Workers outlive a coordinator that is killed, and bring what they hold to the next one. */
 START_TEST(a_coordinator_that_dies_and_a_worker_that_leaves_cost_no_bit)
