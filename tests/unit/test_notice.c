@@ -206,6 +206,28 @@ START_TEST(a_service_that_is_wrong_gives_no_notice_and_one_warning_and_is_asked_
 }
 END_TEST
 
+/* One question is never answered. */
+static bool stand_still(const struct question *q, FILE *out)
+{
+    if (is_about(q, "/spot/instance-action"))
+        return false;
+    if (!aws(q, out))
+        return true;
+    dated(out, 200, "", "{\"noticeTime\": \"2099-01-01T00:00:00Z\"}");
+    return true;
+}
+
+START_TEST(what_stands_still_does_not_keep_another_question_from_its_answer)
+{
+    begin_script(stand_still);
+    watch((struct spot_notice_options){ .from = "aws", .endpoint = service.url }, stop);
+    end_service();
+    ck_assert_int_eq(seen.n_told, 1);
+    ck_assert_int_eq(seen.told[0].kind, SPOT_NOTICE_REBALANCE);
+    ck_assert_int_eq(seen.n_warned, 0);
+}
+END_TEST
+
 static bool give_no_token(const struct question *q, FILE *out)
 {
     n_asked++;
@@ -344,6 +366,7 @@ int main(void)
     tcase_add_test(tc, a_storm_of_refused_tokens_is_warned_of_once_and_survived);
     tcase_add_loop_test(tc, a_service_that_is_wrong_gives_no_notice_and_one_warning_and_is_asked_on,
                         0, sizeof(wrong) / sizeof(wrong[0]));
+    tcase_add_test(tc, what_stands_still_does_not_keep_another_question_from_its_answer);
     tcase_add_test(tc, without_a_token_nothing_else_is_asked);
     tcase_add_loop_test(tc, a_clock_that_is_wrong_changes_nothing_of_what_is_left, 0,
                         sizeof(clocks) / sizeof(clocks[0]));

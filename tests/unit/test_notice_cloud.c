@@ -95,6 +95,31 @@ START_TEST(of_gcp_a_tag_that_is_no_tag_is_not_sent_back)
 }
 END_TEST
 
+/* It answers at once, though it was asked to wait for news. */
+static bool do_not_wait(const struct question *q, FILE *out)
+{
+    if (is_about(q, "/instance/preempted") && ++n_asked == 10)
+        stop();
+    dated(out, 200, "ETag: same\r\n", is_about(q, "/instance/preempted") ? "FALSE" : "NONE");
+    return true;
+}
+
+START_TEST(of_gcp_a_service_that_does_not_wait_is_not_asked_in_a_circle)
+{
+    const double interval_s = 0.02, begun_s = spot_clock_s();
+
+    begin_script(do_not_wait);
+    watch((struct spot_notice_options){ .from = "gcp",
+                                        .endpoint = service.url,
+                                        .interval_s = interval_s },
+          NULL);
+    end_service();
+    /* two at once, then one in an interval; a slow machine asks less */
+    ck_assert_double_ge(spot_clock_s() - begun_s, (n_asked - 3) * interval_s);
+    ck_assert_int_eq(seen.n_told, 0);
+}
+END_TEST
+
 /* --- Azure --- */
 
 #define EVENT(id, type, resource, more)                                                       \
@@ -304,6 +329,7 @@ int main(void)
     setenv("http_proxy", "http://127.0.0.1:1", 1); /* nobody is asked for others */
     tcase_add_test(tc, of_gcp_one_question_waits_for_each_value_and_a_preemption_has_its_lead);
     tcase_add_test(tc, of_gcp_a_tag_that_is_no_tag_is_not_sent_back);
+    tcase_add_test(tc, of_gcp_a_service_that_does_not_wait_is_not_asked_in_a_circle);
     tcase_add_test(tc, of_azure_events_of_this_machine_are_acknowledged_when_the_hook_ended_well);
     tcase_add_test(
         tc, of_azure_without_a_name_the_events_of_all_count_and_a_lost_acknowledgement_is_told);
