@@ -225,7 +225,7 @@ static void write_grid(const char *path, double time_s, int D, int P)
     write_plan(path, text);
 }
 
-static const char *warned_path; /* a line for each warning of the coordinator */
+static char warned_path[160]; /* gets a line for each warning of the coordinator */
 
 static void warn_to_file(const char *fmt, ...) SPOT_PRINTF(1, 2);
 static void warn_to_file(const char *fmt, ...)
@@ -245,11 +245,12 @@ START_TEST(a_plan_in_a_file_is_read_again_and_a_bad_one_changes_nothing)
     struct spot_coordinator_options o = placed("filed", 0, 0);
     struct running r;
     pid_t worker[2];
+    char plan[160];
 
-    warned_path = strdup(in_dir("", "warned"));
-    fclose(fopen(warned_path, "w"));
+    strcpy(warned_path, in_dir("", "warned"));
+    strcpy(plan, in_dir("", "plan.json"));
     o.warn = warn_to_file;
-    o.plan = strdup(in_dir("", "plan.json"));
+    o.plan = plan;
     write_grid(o.plan, 1, 1, 2);
     begin_running(&r, &o, "filed.socket");
     for (uint64_t i = 0; i < 2; i++)

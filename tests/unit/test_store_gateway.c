@@ -89,6 +89,12 @@ static void write_user(const char *text, mode_t mode)
     ck_assert_int_eq(setenv(SPOT_STORE_USER_ENV, user_file, 1), 0);
 }
 
+static void drop_user(void)
+{
+    ck_assert_int_eq(unsetenv(SPOT_STORE_USER_ENV), 0);
+    ck_assert_int_eq(unlink(user_file), 0);
+}
+
 #define AUTH  "/v3/auth/authenticate"
 #define RANGE "/v3/kv/range"
 #define STALE                                                                \
@@ -119,7 +125,7 @@ START_TEST(a_token_goes_with_all_questions_and_is_renewed_when_it_is_stale)
     ck_assert_int_eq(spot_etcd_get(store, "k", &entry, &err), -1);
     expect_error(SPOT_ESYS, "expected a token of etcd, got none");
     close_store(store);
-    unlink(user_file);
+    drop_user();
 }
 END_TEST
 
@@ -141,12 +147,12 @@ START_TEST(a_password_that_is_wrong_or_for_all_to_read_is_refused)
     ck_assert_int_eq(chmod(user_file, 0644), 0);
     ck_assert_ptr_null(spot_etcd_open(&where, 1, &err));
     expect_error(SPOT_EUSAGE, "others may read it (mode 0644); chmod 600 it");
-    unlink(user_file);
+    drop_user();
     write_user("nobody\n", 0600);
     ck_assert_int_eq(spot_etcd_where_parse("etcd://127.0.0.1:1/p", &where, &err), 0);
     ck_assert_ptr_null(spot_etcd_open(&where, 1, &err));
     expect_error(SPOT_EUSAGE, "expected NAME:PASSWORD");
-    unlink(user_file);
+    drop_user();
 }
 END_TEST
 
