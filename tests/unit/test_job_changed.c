@@ -224,12 +224,12 @@ START_TEST(sums_that_need_smaller_exponents_change_no_bit)
     struct spot_coordinator_options o = job(1, 1, 1, 1);
     char hex[40], same[40];
 
-    o.config.adamw.lr = 3;
-    o.config.n_step = 60;
+    o.config.adamw.lr = 30;
+    o.config.n_step = 40;
     expect_done(&o, hex);
     o = job(4, 2, 2, 1);
-    o.config.adamw.lr = 3;
-    o.config.n_step = 60;
+    o.config.adamw.lr = 30;
+    o.config.n_step = 40;
     expect_done(&o, same);
     ck_assert_str_eq(same, hex);
 }
