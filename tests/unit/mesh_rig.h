@@ -13,7 +13,7 @@
 #include "common/clock.h"
 #include "suite.h"
 
-enum { BEAT = 1, NOTICE, REVOKE, HELLO, DATA, PONG, KNOCK, KEY = 4711 };
+enum { BEAT = 1, NOTICE, REVOKE, HELLO, DATA, PONG, KNOCK, PING, KEY = 4711 };
 
 static int listener, n_open;
 static struct spot_link control[2];
@@ -39,6 +39,7 @@ static inline void open_meshes(void)
                                                  .type_heartbeat = BEAT,
                                                  .type_notice = NOTICE,
                                                  .type_revoke = REVOKE,
+                                                 .type_ping = PING,
                                                  .type_pong = PONG,
                                                  .type_hello = HELLO,
                                                  .type_probe = KNOCK };

@@ -354,6 +354,73 @@ START_TEST(a_hello_that_is_long_or_comes_with_more_is_read_with_care)
 }
 END_TEST
 
+/* A peer that was let in, and hears without a word. */
+static struct spot_link be_a_silent_peer(uint32_t id)
+{
+    const uint8_t to[SPOT_MESH_ID_BYTE] = { 1 };
+    struct spot_endpoint e;
+    struct spot_link link;
+
+    ck_assert_int_eq(spot_endpoint_parse(peer[0].address, &e, NULL), 0);
+    spot_link_init(&link, spot_endpoint_connect(&e, NULL), 1 << 20);
+    ck_assert_int_eq(spot_link_send(&link, HELLO, id, KEY, to, sizeof(to), NULL), 0);
+    return link;
+}
+
+START_TEST(a_peer_that_answers_no_ping_is_given_up_after_the_lease)
+{
+    const uint32_t id = 2;
+    struct spot_frame_list in = { NULL, NULL };
+    struct spot_mesh_suspect suspect[2];
+    struct spot_frame *f;
+    struct spot_err err = { 0 };
+    struct spot_link link;
+    int n_ping = 0;
+
+    open_meshes();
+    enter(0, 5);
+    link = be_a_silent_peer(id);
+    ck_assert_int_eq(spot_link_send(&link, DATA, 5, 0, "here", 4, NULL), 0);
+    f = spot_mesh_recv(mesh[0], id, DATA, 0, &err); /* its last word */
+    ck_assert_ptr_nonnull(f);
+    free(f);
+    spot_mesh_lease(mesh[0], 0.2);
+    ck_assert_int_eq(spot_mesh_check(mesh[0], &id, 1, &err), 0);
+    ck_assert_ptr_null(spot_mesh_recv(mesh[0], id, DATA, 1, &err));
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+    ck_assert_str_eq(err.msg, "member 2 does not answer");
+    ck_assert_int_eq(spot_mesh_check(mesh[0], &id, 1, &err), -1);
+    ck_assert_int_eq(spot_mesh_send(mesh[0], id, DATA, 1, "x", 1, &err), -1);
+    ck_assert_str_eq(err.msg, "member 2 is gone");
+    while (!spot_link_read(&link, &in, NULL)) /* it was closed */
+        poll(&(struct pollfd){ .fd = link.fd, .events = POLLIN }, 1, 10000);
+    while ((f = spot_frame_pop(&in))) {
+        n_ping += f->type == PING;
+        free(f);
+    }
+    ck_assert_int_ge(n_ping, 1);
+    ck_assert_uint_eq(spot_mesh_suspects(mesh[0], suspect, 2), 1);
+    ck_assert_uint_eq(suspect[0].id, id);
+    ck_assert_msg(strstr(suspect[0].why, "no answer for 0.2 s") != NULL, "%s", suspect[0].why);
+    spot_link_release(&link);
+    close_meshes();
+}
+END_TEST
+
+/* Whom nobody has seen yet is waited for as long. */
+START_TEST(a_peer_that_never_comes_is_given_up_after_the_lease)
+{
+    struct spot_err err = { 0 };
+
+    open_meshes();
+    enter(0, 5);
+    spot_mesh_lease(mesh[0], 0.2);
+    ck_assert_int_eq(spot_mesh_send(mesh[0], 2, DATA, 1, "x", 1, &err), -1);
+    ck_assert_str_eq(err.msg, "member 2 does not answer");
+    close_meshes();
+}
+END_TEST
+
 START_TEST(who_knocks_before_the_key_is_known_is_answered_when_it_is)
 {
     const struct spot_probe_config config = {
@@ -478,6 +545,8 @@ int main(void)
     tcase_add_test(tc, a_stranger_without_the_key_takes_nobodys_place);
     tcase_add_test(tc, with_a_key_frames_go_both_ways_and_a_keyless_stranger_is_nobody);
     tcase_add_test(tc, a_hello_that_is_long_or_comes_with_more_is_read_with_care);
+    tcase_add_test(tc, a_peer_that_answers_no_ping_is_given_up_after_the_lease);
+    tcase_add_test(tc, a_peer_that_never_comes_is_given_up_after_the_lease);
     tcase_add_test(tc, who_knocks_before_the_key_is_known_is_answered_when_it_is);
     tcase_add_test(tc, heartbeats_tell_progress_and_a_notice_is_sent_once);
     tcase_add_test(tc, the_last_order_of_a_coordinator_that_died_is_heard);
