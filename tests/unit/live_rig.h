@@ -22,7 +22,8 @@ static inline void begin_running(struct running *r, struct spot_coordinator_opti
 {
     snprintf(r->join, sizeof(r->join), "unix:%s/%s", dir, socket);
     o->listen = r->join;
-    o->durable_every_s = 0.2;
+    if (o->durable_every_s < 0.2)
+        o->durable_every_s = 0.2;
     o->config.n_step = 20000; /* a job that nobody stops ends all the same */
     ck_assert_int_eq(pipe(r->end), 0);
     r->pid = start_job(o, r->end[1]);

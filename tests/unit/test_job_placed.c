@@ -125,26 +125,120 @@ START_TEST(a_buddy_that_comes_later_has_its_stage_when_the_owner_is_killed)
 }
 END_TEST
 
-/* A member with a notice that says how long it stays hands over beside the steps. */
-START_TEST(one_that_leaves_hands_over_first)
+/* --- notices --- */
+
+/* A grid of 1x2 without buddies, and n members that hold nothing. */
+static void begin_stages(struct running *r, struct spot_coordinator_options *o, const char *name,
+                         double grace_s, pid_t *worker, uint64_t n)
 {
-    struct spot_coordinator_options o = placed("leaver", 1, 2);
+    char socket[64];
+
+    *o = placed(name, 1, 2);
+    o->no_buddies = true;
+    o->grace_s = grace_s;
+    o->config.shape.n_layer = 14; /* bundles enough for a handover of several steps */
+    snprintf(socket, sizeof(socket), "%s.socket", name);
+    begin_running(r, o, socket);
+    for (uint64_t i = 0; i < 2; i++)
+        worker[i] = start_worker(r, i);
+    wait_for_event(o->events, "\"committed\"");
+    for (uint64_t i = 2; i < 2 + n; i++)
+        worker[i] = start_worker(r, i);
+    for (uint64_t i = 2; i < 2 + n; i++) {
+        char text[64];
+
+        snprintf(text, sizeof(text), "\"name\": \"local-%d\"", (int)i);
+        wait_for(r, text);
+    }
+}
+
+static void expect_nothing_lost(const char *log)
+{
+    ck_assert_int_eq(count(log, "\"rolled_back\""), 0);
+    ck_assert_int_eq(count(log, "\"lost\""), 0);
+}
+
+static const struct {
+    const char *name;
+    double grace_s; /* 0: not known */
+    bool is_ahead;
+} leaving[] = { { "long", 60, true }, { "untold", 0, false }, { "short", 0.001, false } };
+
+/* Moves beside the steps where the deadline allows it, else at once; the leaver works on. */
+START_TEST(one_that_leaves_hands_over_before_it_is_gone)
+{
+    struct spot_coordinator_options o;
     struct running r;
     pid_t worker[3];
+    char log[160];
 
-    o.no_buddies = true;
-    begin_running(&r, &o, "leaver.socket");
-    for (uint64_t i = 0; i < 2; i++)
-        worker[i] = start_worker(&r, i);
-    wait_for_event(o.events, "\"committed\"");
-    worker[2] = start_worker(&r, 2);
-    wait_for(&r, "local-2");
+    begin_stages(&r, &o, leaving[_i].name, leaving[_i].grace_s, worker, 1);
+    strcpy(log, o.events);
     end_worker(worker[0], SIGTERM);
     wait_for_grid(&r, 1, 2);
+    wait_for(&r, "\"phase\": \"run\"");
     expect_stopped(&r, &o);
     wait_for_all(worker + 1, 2);
-    ck_assert_int_eq(count(in_dir("", "leaver.log"), "\"rolled_back\""), 0);
-    ck_assert_int_eq(count(in_dir("", "leaver.log"), "\"lost\""), 0);
+    expect_nothing_lost(log);
+    ck_assert_int_eq(sum(log, "\"ahead_byte\":") > 0, leaving[_i].is_ahead);
+    ck_assert_int_eq(sum(log, "\"moved_byte\":") > 0, !leaving[_i].is_ahead);
+}
+END_TEST
+
+static const struct {
+    const char *name;
+    int who; /* is told meanwhile: the other member of the grid, an heir, or the first again */
+} meanwhile[] = { { "both", 1 }, { "heir", 2 }, { "again", 0 } };
+
+START_TEST(a_notice_while_state_is_handed_over_loses_nothing)
+{
+    const int who = meanwhile[_i].who;
+    struct spot_coordinator_options o;
+    struct running r;
+    pid_t worker[4];
+    char log[160];
+
+    begin_stages(&r, &o, meanwhile[_i].name, 60, worker, 2);
+    strcpy(log, o.events);
+    ck_assert_int_eq(kill(worker[0], SIGTERM), 0);
+    wait_for_event(log, "\"ahead_byte\"");
+    if (who)
+        end_worker(worker[who], SIGTERM);
+    else
+        (void)kill(worker[0], SIGTERM); /* it may have left */
+    waitpid(worker[0], NULL, 0);
+    wait_for_grid(&r, 1, 2);
+    wait_for(&r, "\"phase\": \"run\"");
+    expect_stopped(&r, &o);
+    for (int i = 1; i < 4; i++)
+        if (i != who)
+            waitpid(worker[i], NULL, 0);
+    expect_nothing_lost(log);
+}
+END_TEST
+
+/* A stage that one member has and another mirrors is not lost with the first. */
+START_TEST(a_buddy_saves_the_steps_of_the_last_holder)
+{
+    struct spot_coordinator_options o = placed("mirror", 1, 2);
+    struct running r;
+    pid_t worker[3];
+    char log[160];
+
+    o.durable_every_s = 3600;
+    strcpy(log, o.events);
+    begin_running(&r, &o, "mirror.socket");
+    for (uint64_t i = 0; i < 3; i++)
+        worker[i] = start_worker(&r, i);
+    wait_for_event(log, "\"committed\"");
+    wait_for(&r, "\"local-2\"");
+    end_worker(worker[0], SIGKILL);
+    wait_for_event(log, "\"lost\"");
+    wait_for_grid(&r, 1, 2);
+    wait_for(&r, "\"phase\": \"run\"");
+    expect_stopped(&r, &o);
+    wait_for_all(worker + 1, 2);
+    ck_assert_int_eq(count(log, "\"rolled_back\""), 0);
 }
 END_TEST
 
@@ -305,7 +399,11 @@ int main(int argc, char **argv)
     make_dir();
     tcase_add_test(tc, from_grid_to_grid_by_plans_without_a_move_in_between);
     tcase_add_test(tc, a_buddy_that_comes_later_has_its_stage_when_the_owner_is_killed);
-    tcase_add_test(tc, one_that_leaves_hands_over_first);
+    tcase_add_loop_test(tc, one_that_leaves_hands_over_before_it_is_gone, 0,
+                        sizeof(leaving) / sizeof(leaving[0]));
+    tcase_add_loop_test(tc, a_notice_while_state_is_handed_over_loses_nothing, 0,
+                        sizeof(meanwhile) / sizeof(meanwhile[0]));
+    tcase_add_test(tc, a_buddy_saves_the_steps_of_the_last_holder);
     tcase_add_test(tc, places_of_a_plan_are_kept_and_those_of_nobody_are_told);
     tcase_add_test(tc, a_plan_in_a_file_is_read_again_and_a_bad_one_changes_nothing);
     tcase_add_test(tc, a_plan_that_is_no_file_or_of_another_kind_is_refused_as_the_job_begins);
