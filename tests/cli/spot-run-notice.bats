@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# spot-run notice, and workers that leave on one: metadata services that are good, slow, dead or lie.
+# spot-run notice, and workers that leave on one, as a user has them: a story of each source. Services that are slow,
+# dead or lie, clocks, tokens and hooks are in tests/unit/test_notice*.c.
 
 bats_require_minimum_version 1.5.0
 load job
@@ -33,8 +34,8 @@ watch() { # ARGUMENTS...: told goes to got, warnings to said
     watch=$pid
 }
 
-told_of() { # N FILTER: so many notices are as FILTER says
-    eventually "[ \"\$(jq -c 'select($2)' got | wc -l)\" -ge $1 ]"
+told_of() { # PATTERN: a notice is so. To ask jq each time would take longer than the notice
+    eventually "grep -q '$1' got"
 }
 
 asked() { # PATTERN: how often
@@ -50,202 +51,58 @@ ends_well() {
     wait $watch
 }
 
-@test "aws: a notice is told with its deadline; again when that moves, and when it is gone" {
+@test "aws: a notice is told with its deadline, and when it is gone" {
     cloud aws
     watch --from aws
     eventually '[ "$(asked "GET .*instance-action")" -ge 3 ]'
     [ ! -s got ]
     says instance-action '{"action": "terminate", "time": "'$(ahead 200)'"}'
-    told_of 1 '.state == "new"'
-    says instance-action '{"action": "terminate", "time": "'$(ahead 100)'"}'
-    told_of 1 '.state == "earlier"'
-    says instance-action '{"action": "terminate", "time": "'$(ahead 300)'"}'
-    told_of 1 '.state == "later"'
+    told_of '"state":"new"'
     rm cloud/instance-action
-    told_of 1 '.state == "gone"'
-    says rebalance '{"noticeTime": "2099-01-01T00:00:00Z"}'
-    told_of 1 '.kind == "rebalance" and .memory_lost == false'
+    told_of '"state":"gone"'
     ends_well
-    jq -es 'length == 5 and all(.schema == "spot.notice/1" and .source == "aws")
-        and (map(select(.kind == "preempt")) | map(.id) | unique == ["spot/instance-action:terminate"])' got
+    jq -es 'length == 2 and all(.schema == "spot.notice/1" and .source == "aws" and .kind == "preempt"
+        and .id == "spot/instance-action:terminate")' got
     [ ! -s said ]
     [ "$(asked 'PUT')" -eq 1 ]
-}
-
-@test "aws: tokens are renewed before they end, and when they are refused" {
-    cloud aws
-    says ttl 1
-    watch --from aws
-    eventually '[ "$(asked "PUT /latest/api/token")" -ge 4 ]'
-    says ttl 21600
-    says fault 401
-    eventually '[ "$(asked "PUT")" -ge 6 ]'
-    rm cloud/fault
-    says instance-action '{"action": "stop", "time": "@+100@"}'
-    told_of 1 '.action == "stop"'
-    ends_well
-    run -1 grep -c "401" said
-}
-
-@test "aws: a storm of 401 is answered with fewer and fewer questions, one warning, and survived" {
-    cloud aws
-    says fault "401 instance-action"
-    watch --from aws
-    eventually 'grep -q "each token is refused" said'
-    sleep 3
-    # pauses of 0.05 s, 0.1 s, ... : a dozen in the time of sixty
-    [ "$(asked PUT)" -le 12 ]
-    [ "$(asked "GET .*instance-action")" -le 12 ]
-    rm cloud/fault
-    says instance-action '{"action": "terminate", "time": "@+100@"}'
-    told_of 1 '.kind == "preempt"'
-    ends_well
-    [ "$(grep -c warning said)" -eq 1 ]
-}
-
-@test "gcp: one question waits for each value; a preemption has 30 s, or --lead" {
-    cloud gcp
-    watch --from gcp
-    eventually '[ "$(asked "wait_for_change=true.*last_etag=")" -eq 2 ]'
-    sleep 0.5
-    [ "$(asked GET)" -eq 4 ]
-    says maintenance-event MIGRATE_ON_HOST_MAINTENANCE
-    told_of 1 '.kind == "maintenance" and .memory_lost == false'
-    says maintenance-event NONE
-    told_of 1 '.kind == "maintenance" and .state == "gone"'
-    says preempted TRUE
-    told_of 1 '.kind == "preempt" and .left_s == 30'
-    ends_well
-    [ "$(wc -l <got)" -eq 3 ]
-    watch --from gcp --lead 2m # it is there already
-    told_of 1 '.kind == "preempt" and .left_s == 120'
-    ends_well
-}
-
-@test "gcp: a service that does not wait is not asked in a circle" {
-    cloud gcp
-    says fault hasty
-    watch --from gcp --interval 0.2
-    eventually '[ "$(asked GET)" -ge 6 ]'
-    # of each value two at once, then one in 0.2 s
-    awk '/GET.*preempted/ { if (n++ > 1 && $1 - last < 0.19) bad++; last = $1 } END { exit bad > 1 }' cloud/log
-    says preempted TRUE
-    told_of 1 '.kind == "preempt"'
-    ends_well
-}
-
-event() { # ID TYPE RESOURCE [STATUS [NOT-BEFORE]]
-    echo "{\"EventId\":\"$1\",\"EventStatus\":\"${4-Scheduled}\",\"EventType\":\"$2\",\"ResourceType\":\"VirtualMachine\",\"Resources\":[\"other\",\"$3\"],\"NotBefore\":\"${5-#+30#}\"}"
 }
 
 @test "azure: events of this machine are told, and acknowledged when the hook has ended well" {
     cloud azure
     says name vm_3
-    watch --from azure --ack --exec '[ "$SPOT_NOTICE_ID" != bad ] && echo "$SPOT_NOTICE_ID $SPOT_NOTICE_STATE" >>hooked'
-    eventually '[ "$(asked "GET /metadata/scheduledevents")" -ge 2 ]'
-    says scheduledevents "{\"DocumentIncarnation\":2,\"Events\":[$(event sibling Preempt vm_30),$(event bad Freeze VM_3),$(event mine Preempt VM_3)]}"
-    told_of 1 '.id == "mine" and .left_s > 20 and .left_s <= 30.5 and .action == "Preempt"'
-    told_of 1 '.id == "bad" and .kind == "maintenance" and .memory_lost == false'
+    says scheduledevents '{"Events":[{"EventId":"sibling","EventType":"Preempt","Resources":["vm_30"],"NotBefore":"#+30#"},
+        {"EventId":"mine","EventType":"Preempt","Resources":["VM_3"],"NotBefore":"#+30#"}]}'
+    watch --from azure --ack --exec 'echo "$SPOT_NOTICE_ID $SPOT_NOTICE_STATE" >>hooked'
     eventually 'grep -q mine cloud/posted'
-    says scheduledevents "{\"DocumentIncarnation\":3,\"Events\":[$(event mine Preempt vm_3 Started '')]}"
-    told_of 1 '.id == "bad" and .state == "gone"'
-    says scheduledevents '{"DocumentIncarnation":"4","Events":[]}'
-    told_of 1 '.id == "mine" and .state == "gone"'
     ends_well
     [ "$(cat cloud/posted)" = '{"StartRequests":[{"EventId":"mine"}]}' ]
-    [ "$(cat hooked)" = $'mine new\nmine gone' ]
-    grep -q "the hook ended with status 1" said
-    run -1 grep sibling got
+    [ "$(cat hooked)" = 'mine new' ]
+    jq -es 'length == 1 and (.[0] | .id == "mine" and .left_s > 0 and .left_s <= 30.5 and .action == "Preempt")' got
 }
 
-@test "auto: finds out which cloud it is, and says once that it is none" {
-    for which in aws gcp azure; do
-        cloud $which
-        says name here
-        says instance-action '{"action": "terminate", "time": "@+100@"}'
-        says preempted TRUE
-        says scheduledevents "{\"Events\":[$(event e Preempt here)]}"
-        run -0 spot-run notice --once --endpoint "$at"
-        [ "$(jq -r .source <<<"$output")" = $which ]
-        kill $service
-    done
-    watch # nobody answers there any more
-    eventually 'grep -q "no metadata service answers at http://127.0.0.1" said'
-    sleep 0.5
-    ends_well
-    [ "$(wc -l <said)" -eq 1 ]
+@test "auto: finds out which cloud it is; a preemption of gcp has 30 s, or --lead" {
+    cloud gcp
+    says preempted TRUE
+    run -0 spot-run notice --once --endpoint "$at"
+    jq -e '.source == "gcp" and .kind == "preempt" and .left_s == 30' <<<"$output"
+    run -0 spot-run notice --once --endpoint "$at" --lead 2m
+    jq -e '.left_s == 120' <<<"$output"
+    kill $service
     refuses 4 "no metadata service answers" notice --once --endpoint "$at" -q --interval 0.01
 }
 
-@test "a service that stalls, drips, lies, floods, redirects or hangs up gives no notice, one warning, and is asked on" {
-    cloud aws
-    says instance-action '{"action": "terminate", "time": "@+100@"}'
-    for fault in drip garbage huge redirect reset 403 503; do
-        says fault "$fault instance-action"
-        watch --from aws
-        eventually 'grep -q warning said'
-        [ ! -s got ]
-        rm cloud/fault
-        told_of 1 '.kind == "preempt"'
-        ends_well
-        [ "$(wc -l <got)" -eq 1 ]
-        [ "$(wc -l <said)" -eq 1 ] || { cat said; false; }
-    done
-    # what stands still does not keep the other question from being answered
-    says fault "stall instance-action"
-    says rebalance '{"noticeTime": "2099-01-01T00:00:00Z"}'
-    watch --from aws
-    told_of 1 '.kind == "rebalance"'
-    rm cloud/fault
-    told_of 1 '.kind == "preempt"'
-    ends_well
-}
-
-@test "a clock that is wrong by hours, ours or theirs, changes nothing of what is left" {
-    cloud aws
-    for skew in -7200 0 7200 100000 none; do
-        says skew $skew
-        says instance-action '{"action": "terminate", "time": "@+100@"}'
-        run -0 spot-run notice --once --from aws --endpoint "$at"
-        jq -e '.left_s > 60 and .left_s <= 101.5' <<<"$output" || { echo "$skew: $output"; false; }
-    done
-    # a Date that cannot be: the deadline makes sense by our own clock
-    says skew 100000000
-    says instance-action "{\"action\": \"terminate\", \"time\": \"$(ahead 100)\"}"
-    run -0 spot-run notice --once --from aws --endpoint "$at"
-    [[ "$output" == *"s from its own Date"* ]]
-    jq -e '.left_s > 60 and .left_s <= 101' <<<"$(grep '^{' <<<"$output")"
-}
-
-@test "a deadline that moves away with every answer is told ever more seldom" {
-    cloud aws
-    says instance-action '{"action": "terminate", "time": "@+120@"}'
-    watch --from aws
-    eventually '[ "$(jq -c "select(.state == \"later\")" got | wc -l)" -ge 2 ]'
-    n=$(asked instance-action)
-    ends_well
-    [ "$n" -ge 20 ]
-    [ "$(wc -l <got)" -le 4 ]
-}
-
-@test "cmd: each line is a notice, so is an end without one; what fails is started again" {
-    run -0 spot-run notice --from "cmd:printf 'preempt 90s\\nrebalance\\n\\nmaintenance 2099-01-01 x\\npreempt 10s\\n'; kill -INT \$PPID"
+@test "cmd: each line is a notice, and what fails is started again" {
+    run -0 spot-run notice --from "cmd:printf 'preempt 90s\\nrebalance\\n\\npreempt 10s\\n'; kill -INT \$PPID"
     jq -es 'map([.kind, .state, .id, (.left_s // 0 | round)]) ==
-        [["preempt", "new", "cmd", 90], ["rebalance", "new", "cmd", 0], ["maintenance", "new", "x", 0],
-         ["preempt", "earlier", "cmd", 10]]' < <(grep '^{' <<<"$output") || { echo "$output"; false; }
+        [["preempt", "new", "cmd", 90], ["rebalance", "new", "cmd", 0], ["preempt", "earlier", "cmd", 10]]' \
+        < <(grep '^{' <<<"$output") || { echo "$output"; false; }
     at=http://127.0.0.1:1
     watch --from "cmd:read x <n; echo \$((x + 1)) >n; [ \$x -ge 4 ]"
     echo 0 >n
-    told_of 1 '.id == "exit" and .kind == "preempt"'
+    told_of '"id":"exit"'
     ends_well
     [ "$(cat n)" -eq 5 ]
     grep -q "the command ended with status 1" said
-    # it goes on after its last line: we do not wait for it, and it does not outlive us
-    watch --from "cmd:echo preempt; exec >&-; echo \$\$ >child; exec sleep 100"
-    told_of 1 '.action == "line"'
-    eventually '[ -s child ]'
-    ends_well
-    ! kill -0 "$(cat child)" || false
 }
 
 @test "SIGTERM is a notice and the end; the hook is waited for; SIGINT is the end alone" {
@@ -276,14 +133,10 @@ event() { # ID TYPE RESOURCE [STATUS [NOT-BEFORE]]
 }
 
 @test "what is not of this machine or its link is not asked; other mistakes are named" {
-    for url in http://example.org http://10.0.0.1 https://127.0.0.1 127.0.0.1:80 http://127.0.0.1/x; do
-        refuses 2 "expected http://ADDRESS" notice --endpoint $url
-        refuses 2 "expected http://ADDRESS" worker --join unix:j --notice aws --notice-endpoint $url
-    done
-    for from in ibm cmd: "cmd: " ""; do
-        refuses 2 "expected aws, gcp, azure, auto, sigterm or cmd:COMMAND" notice --from "$from"
-        refuses 2 "expected aws, gcp, azure" worker --join unix:j --notice "$from"
-    done
+    refuses 2 "expected http://ADDRESS" notice --endpoint http://example.org
+    refuses 2 "expected http://ADDRESS" worker --join unix:j --notice aws --notice-endpoint http://10.0.0.1
+    refuses 2 "expected aws, gcp, azure, auto, sigterm or cmd:COMMAND" notice --from ibm
+    refuses 2 "expected aws, gcp, azure" worker --join unix:j --notice "cmd: "
     refuses 2 "asked once" notice --once --from cmd:true
     refuses 2 "--notice" worker --join unix:j --notice-rebalance
     run -4 timeout 30 bash -c 'spot-run notice --from "cmd:echo preempt; sleep 50" >/dev/full'

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* metadata - the metadata service of a cloud on loopback, as good or as bad as a test wants it.
+/* metadata - the metadata service of a cloud on loopback.
  *
  *   metadata DIR aws|gcp|azure       its address comes into DIR/endpoint
  *
@@ -7,10 +7,7 @@
  *   instance-action, rebalance (AWS: 404 without), preempted, maintenance-event (GCP: FALSE, NONE),
  *   scheduledevents, name (Azure), token: the body, in which @+60@ and #+60# stand for the time in
  *   60 s (RFC 3339, HTTP)
- *   ttl     of AWS's tokens, in s
- *   skew    by how many s its clock is wrong; "none": it tells no Date
- *   fault   KIND [NAME]: what goes wrong (with the answers of that name alone): a status such as
- *           401 or 503, stall, drip, garbage, huge, redirect, reset, hasty (GCP: it does not wait)
+ *   fault   a status such as 401 or 503, which all answers have
  * It keeps DIR/log, a line for each question: time, method, path; and DIR/posted, bodies.
  */
 #define _DEFAULT_SOURCE
@@ -67,14 +64,6 @@ static bool get(const char *name, char *text, size_t size)
     return true;
 }
 
-static double skew_s(void)
-{
-    char text[32];
-
-    get("skew", text, sizeof(text));
-    return strtod(text, NULL);
-}
-
 static void print_time(char *to, size_t size, double unix_s, bool is_http)
 {
     const time_t t = (time_t)unix_s;
@@ -94,7 +83,7 @@ static void expand(char *text)
         const double ahead_s = *p == '@' || *p == '#' ? strtod(p + 1, &end) : 0;
 
         if ((*p == '@' || *p == '#') && end > p + 1 && *end == *p) {
-            print_time(to, 40, now_s() + skew_s() + ahead_s, *p == '#');
+            print_time(to, 40, now_s() + ahead_s, *p == '#');
             to += strlen(to);
             p = end + 1;
         } else {
@@ -119,70 +108,12 @@ static void put(int fd, const char *data, size_t n)
 
 static void answer(int fd, int status, const char *more, const char *body)
 {
-    char all[TEXT_MAX + 1024], date[64] = "", none[32], at[40];
+    char all[TEXT_MAX + 1024], at[40];
 
-    get("skew", none, sizeof(none));
-    if (strcmp(none, "none") != 0) {
-        print_time(at, sizeof(at), now_s() + skew_s(), true);
-        snprintf(date, sizeof(date), "Date: %s\r\n", at);
-    }
-    snprintf(all, sizeof(all), "HTTP/1.1 %d Said\r\n%s%sContent-Length: %zu\r\n\r\n%s", status,
-             date, more, strlen(body), body);
+    print_time(at, sizeof(at), now_s(), true);
+    snprintf(all, sizeof(all), "HTTP/1.1 %d Said\r\nDate: %s\r\n%sContent-Length: %zu\r\n\r\n%s",
+             status, at, more, strlen(body), body);
     put(fd, all, strlen(all));
-}
-
-/* --- faults -------------------------------------------------------------- */
-
-static void drip(int fd)
-{
-    put(fd, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{", 46);
-    for (int i = 0; i < 1000; i++) {
-        if (send(fd, " ", 1, MSG_NOSIGNAL) != 1)
-            return;
-        usleep(50000);
-    }
-}
-
-static void be_huge(int fd)
-{
-    char block[4096];
-
-    memset(block, ' ', sizeof(block));
-    put(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", 47);
-    for (int i = 0; i < 4096; i++) {
-        if (send(fd, "1000\r\n", 6, MSG_NOSIGNAL) != 6)
-            return;
-        put(fd, block, sizeof(block));
-        put(fd, "\r\n", 2);
-    }
-}
-
-/* Returns whether there is one, and it was done; *closes: nothing follows on this connection. */
-static bool do_fault(int fd, const char *name, bool *closes)
-{
-    char text[64], kind[32] = "", which[32] = "";
-
-    *closes = true;
-    get("fault", text, sizeof(text));
-    if (sscanf(text, "%31s %31s", kind, which) < 1 || (*which && strcmp(which, name) != 0))
-        return false;
-    if (!strcmp(kind, "stall")) {
-        sleep(20);
-    } else if (!strcmp(kind, "drip")) {
-        drip(fd);
-    } else if (!strcmp(kind, "huge")) {
-        be_huge(fd);
-    } else if (!strcmp(kind, "redirect")) {
-        answer(fd, 302, "Location: http://127.0.0.1:1/\r\n", "");
-    } else if (!strcmp(kind, "garbage")) {
-        answer(fd, 200, "ETag: x\r\n", "<html>\xff\x1b[31m {\"action\": terminate");
-    } else if (atoi(kind)) {
-        *closes = false;
-        answer(fd, atoi(kind), "", "<html>no</html>");
-    } else if (strcmp(kind, "reset") != 0) {
-        return false;
-    }
-    return true;
 }
 
 /* --- clouds -------------------------------------------------------------- */
@@ -213,9 +144,7 @@ static void give_token(int fd, const struct question *q)
         answer(fd, 400, "", "");
         return;
     }
-    get("ttl", token, sizeof(token));
-    snprintf(more, sizeof(more), "X-Aws-Ec2-Metadata-Token-Ttl-Seconds: %s\r\n",
-             token[0] ? token : ttl);
+    snprintf(more, sizeof(more), "X-Aws-Ec2-Metadata-Token-Ttl-Seconds: %s\r\n", ttl);
     snprintf(token, sizeof(token), "token-%d==", ++n_token);
     answer(fd, 200, more, token);
 }
@@ -253,7 +182,7 @@ static void be_gcp(int fd, const struct question *q, char *body)
 {
     const char *const last = strstr(q->path, "last_etag="), *const hold = strstr(q->path, "sec=");
     const double until_s = now_s() + (hold ? atof(hold + 4) : 60);
-    char flavor[16], etag[16], more[96], fault[16];
+    char flavor[16], etag[16], more[96];
     bool waits = strstr(q->path, "wait_for_change=true") && last;
 
     header(q, "Metadata-Flavor", flavor, sizeof(flavor));
@@ -265,9 +194,7 @@ static void be_gcp(int fd, const struct question *q, char *body)
         if (!get(q->name, body, TEXT_MAX))
             strcpy(body, !strcmp(q->name, "preempted") ? "FALSE" : "NONE");
         make_etag(body, etag);
-        get("fault", fault, sizeof(fault));
-        if (!waits || strncmp(last + 10, etag, 8) != 0 || now_s() > until_s ||
-            !strcmp(fault, "hasty"))
+        if (!waits || strncmp(last + 10, etag, 8) != 0 || now_s() > until_s)
             break;
         usleep(2000);
     }
@@ -350,18 +277,17 @@ static bool is_ours(const struct question *q)
     return false;
 }
 
-static void serve(int fd, const struct question *q, bool *closes)
+static void serve(int fd, const struct question *q)
 {
-    char body[TEXT_MAX];
+    char body[TEXT_MAX], fault[16];
 
     pthread_mutex_lock(&lock);
     fprintf(log_file, "%.3f %s %s\n", now_s(), q->method, q->path);
     fflush(log_file);
     pthread_mutex_unlock(&lock);
-    if (do_fault(fd, q->name, closes))
-        return;
-    *closes = false;
-    if (!is_ours(q))
+    if (get("fault", fault, sizeof(fault)))
+        answer(fd, atoi(fault), "", "<html>no</html>");
+    else if (!is_ours(q))
         answer(fd, 404, "", "<html>what?</html>");
     else if (*cloud == 'g')
         be_gcp(fd, q, body);
@@ -375,11 +301,10 @@ static void *connection(void *arg)
 {
     const int fd = *(int *)arg;
     struct question *const q = calloc(1, sizeof(*q));
-    bool closes = false;
 
     free(arg);
-    while (!closes && read_question(fd, q))
-        serve(fd, q, &closes);
+    while (read_question(fd, q))
+        serve(fd, q);
     close(fd);
     free(q);
     return NULL;
