@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Tensor groups: M workers that share a stage give the bits of one, whatever the grid, who leaves and
-# who is killed; an M that cannot be is refused.
+# Tensor groups: M workers that share a stage give the bits of one, whoever leaves and is killed (on every grid:
+# tests/unit/test_job_grids.c); an M that cannot be is refused.
 
 bats_require_minimum_version 1.5.0
 load job
@@ -11,20 +11,6 @@ setup() {
     MODEL="--layers 2 --width 24 --heads 12 --seq 8 --shards 12"
 }
 teardown() { job_teardown; }
-
-# grids PRODUCT...: D P M of so many workers for five microbatches, four bundles and twelve shards
-grids() {
-    local n d p m
-    for n in "$@"; do
-        for d in 1 2 3 4 5; do
-            for p in 1 2 3 4; do
-                for m in 1 2 3 4 6 12; do
-                    [ $((d * p * m)) -ne "$n" ] || echo "$d $p $m"
-                done
-            done
-        done
-    done
-}
 
 # runs D P M [ARGUMENTS]: three steps on that grid are those of one worker; $more: what makes the job
 runs() {
@@ -37,28 +23,9 @@ runs() {
     same_as log 3 ${more-}
 }
 
-@test "every grid of up to six workers, and one of eight, gives the bits of one worker" {
-    grids 1 2 3 4 5 6 >all
-    [ "$(wc -l <all)" -ge 20 ]
-    while read -r d p m; do
-        echo "$d $p $m"
-        runs $d $p $m </dev/null
-    done <all
-    runs 2 2 2
-}
-
-@test "so it does with the portable kernel, threads, and shares that are not even" {
+@test "a grid with M gives the bits of one worker, with threads and shares that are not even" {
     more="--kernel portable"
-    runs 1 1 4 --threads 2
-    runs 2 1 2 --shares 1,4
-    runs 1 4 2
-}
-
-@test "a Llama is shared as well" {
-    more="--shards 6 --arch llama --kv-heads 6 --ffn 36"
-    runs 1 1 2
-    runs 1 2 3
-    runs 2 1 2
+    runs 2 1 2 --threads 2 --shares 1,4
 }
 
 @test "members of a group leave and are killed; nothing is lost" {
