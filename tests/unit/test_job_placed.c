@@ -217,6 +217,28 @@ START_TEST(a_notice_while_state_is_handed_over_loses_nothing)
 }
 END_TEST
 
+START_TEST(the_last_worker_makes_the_state_durable_before_it_goes)
+{
+    struct spot_coordinator_options o = placed("last", 1, 1);
+    struct running r;
+    pid_t worker[2];
+    char log[160];
+
+    o.durable_every_s = 3600;
+    strcpy(log, o.events);
+    begin_running(&r, &o, "last.socket");
+    worker[0] = start_worker(&r, 0);
+    wait_for_event(log, "\"step\":20,");
+    end_worker(worker[0], SIGTERM);
+    ck_assert_int_eq(count(log, "\"durable\""), 1);
+    worker[1] = start_worker(&r, 1);
+    wait_for(&r, "\"phase\": \"run\"");
+    expect_stopped(&r, &o);
+    wait_for_all(worker + 1, 1);
+    expect_nothing_lost(log);
+}
+END_TEST
+
 /* A stage that one member has and another mirrors is not lost with the first. */
 START_TEST(a_buddy_saves_the_steps_of_the_last_holder)
 {
@@ -403,6 +425,7 @@ int main(int argc, char **argv)
                         sizeof(leaving) / sizeof(leaving[0]));
     tcase_add_loop_test(tc, a_notice_while_state_is_handed_over_loses_nothing, 0,
                         sizeof(meanwhile) / sizeof(meanwhile[0]));
+    tcase_add_test(tc, the_last_worker_makes_the_state_durable_before_it_goes);
     tcase_add_test(tc, a_buddy_saves_the_steps_of_the_last_holder);
     tcase_add_test(tc, places_of_a_plan_are_kept_and_those_of_nobody_are_told);
     tcase_add_test(tc, a_plan_in_a_file_is_read_again_and_a_bad_one_changes_nothing);

@@ -184,6 +184,7 @@ START_TEST(metrics_are_what_the_log_counts)
     waitpid(worker[3], &status, 0);
     compare_with_log(read_file(o.metrics_file), o.events);
     ck_assert_double_gt(value(page, "spot_train_moved_bytes_total{from=\"member\"}"), 0);
+    ck_assert_double_eq(value(page, "spot_train_rollbacks_total"), 0); /* others held everything */
     expect_same_bits(&o);
 }
 END_TEST
