@@ -67,17 +67,17 @@ replicas() {
         range($e.D) as $d | range($e.M) as $m | $e.place[($d * $e.P + $p) * $e.M + $m]'
 }
 
-# the grid that is wanted runs
+# the grid that is wanted runs; asked again and again, which jq is too slow for
 is_formed() {
-    jq -nre --arg grid "$grid" '[inputs | select(.event == "formed")] | last | [.D, .P, .M] as $g |
-        $grid | split("x") | map(tonumber) + [1] | .[:3] == $g' log >is_formed
+    local axis=(${grid//x/ } 1)
+    grep '"formed"' log | tail -n 1 | grep -q "\"D\":${axis[0]},\"P\":${axis[1]},\"M\":${axis[2]}[,}]"
 }
 
 # somebody alive with a place who is not w1
 other() {
     local name
-    for name in $(grep '"formed"' log | tail -n 1 | jq -r '.place[] | select(. != "w1")'); do
-        kill -0 "${w[$name]}" 2>/dev/null && echo "$name" && return
+    for name in $(grep '"formed"' log | tail -n 1 | sed 's/.*"place":\[\([^]]*\)\].*/\1/; s/[",]/ /g'); do
+        [ "$name" != w1 ] && kill -0 "${w[$name]}" 2>/dev/null && echo "$name" && return
     done
 }
 
@@ -115,7 +115,7 @@ finish() {
     kill -TERM $train
     wait $train
     [ $? = 75 ] || return 1
-    steps=$(jq -nr '[inputs | select(.event == "committed").step] | last' log)
+    steps=$(grep '"committed"' log | tail -n 1 | sed 's/.*"step":\([0-9]*\),.*/\1/')
     steps=$(((steps / 100 + 1) * 100))
     coordinate $steps
     wait $train && calm $steps && outcome log >got && cmp -s got "$top/want.$steps"
@@ -147,8 +147,7 @@ cell() { # PHASE FAULT
         [ $2 != stall ] || { eventually 'grep -q "\"lost\"" log' && strike CONT w1; }
         more_steps log && finish && [ $missed = no ] && ok=yes
     fi 2>>trouble
-    detail=$(jq -nr '[inputs] | (map(select(.event == "rolled_back") | .from - .to) | add // 0) as $back |
-        "\(map(select(.event == "formed")) | length) epochs, \($back) steps again"' log 2>/dev/null)
+    detail="$(events log formed) epochs, $(awk -F'"(from|to)":' '/"rolled_back"/ { n += $2 - $3 } END { print n + 0 }' log) steps again"
     row "$1" "$2" "$([ $ok = yes ] && echo 'same bits' || echo FAILED)" "$ms" "$detail"
     [ $ok = yes ] || tail -n 3 trouble log.err workers.err
     BATS_TEST_COMPLETED=${ok#no} job_teardown # of what failed it tells

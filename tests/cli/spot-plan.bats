@@ -171,9 +171,9 @@ llama() {
 
 @test "any number of stages is planned in seconds; too many grids are cut, and that is said" {
     llama | jq '.memory = {} | .profile += [{D: 1, P: 1, step_s: 150}, {D: 1, P: 48, step_s: 8}]' >"$T/j.json"
-    spot-replay generate --zones 3 --cap 8 --hours 12 --seed 7 >"$T/24.csv"
-    spot-predict "$T/24.csv" >"$T/24.json"
-    run --separate-stderr timeout 60 spot-plan train --job "$T/j.json" --forecast "$T/24.json"
+    spot-replay generate --zones 3 --cap 5 --hours 12 --seed 7 >"$T/15.csv"
+    spot-predict "$T/15.csv" >"$T/15.json"
+    run --separate-stderr timeout 60 spot-plan train --job "$T/j.json" --forecast "$T/15.json"
     [ "$status" -eq 0 ]
     [[ "$stderr" != *"too many grids"* ]]
     spot-replay generate --zones 3 --cap 12 --hours 12 --seed 7 >"$T/36.csv"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # A notice whose deadline is known: state that would go with the leaver moves beside the steps, and the grid
-# changes when nothing is left to move; at once only when the deadline is near.
+# changes when nothing is left to move; at once only when the deadline is near. Deadlines that are short or not told,
+# and notices that come beside each other, are in tests/unit/test_job_placed.c.
 
 bats_require_minimum_version 1.5.0
 load job
@@ -48,28 +49,6 @@ leaves() { # NAME: with status 75
     stops_right log
 }
 
-@test "a deadline that nobody told: at once, as ever" {
-    declare -A id=()
-    stages log 1
-    kill -TERM ${id[a]}
-    leaves a
-    more_steps log
-    [ "$(moved log)" -gt 0 ]
-    [ "$(ahead log)" -eq 0 ]
-    stops_right log
-}
-
-@test "a deadline that forces it: at once" {
-    declare -A id=()
-    stages log 1 --grace 0.001s
-    kill -TERM ${id[a]}
-    leaves a
-    more_steps log
-    [ "$(moved log)" -gt 0 ]
-    [ "$(ahead log)" -eq 0 ]
-    stops_right log
-}
-
 # halfway LOG ARGUMENTS: many bundles; a was told to leave, and some of its bundles have moved
 halfway() {
     stages "$1" 2 --grace 60s --layers 30 "${@:2}"
@@ -84,29 +63,6 @@ halfway() {
     # it may have left by then
     eventually '[ "$(events log lost)" -ge 1 ] || grep -q "\"left\".*\"name\":\"a\"" log'
     more_steps log
-    stops_right log --layers 30
-}
-
-@test "a second member is told to leave half-way" {
-    declare -A id=()
-    halfway log
-    kill -TERM ${id[b]}
-    leaves a
-    leaves b
-    more_steps log
-    [ "$(moved log)" -eq 0 ]
-    [ "$(events log rolled_back)" = 0 ]
-    stops_right log --layers 30
-}
-
-@test "who was to inherit is told to leave, too" {
-    declare -A id=()
-    halfway log
-    kill -TERM ${id[c1]}
-    leaves c1
-    leaves a
-    more_steps log
-    [ "$(events log rolled_back)" = 0 ]
     stops_right log --layers 30
 }
 
@@ -157,19 +113,6 @@ told_by_lines() {
     at_step log 3
     worker c && id[c]=$pid
     seen log joined 3
-}
-
-@test "a notice that comes twice is one" {
-    declare -A id=()
-    told_by_lines
-    printf 'preempt 600s\npreempt 600s\n' >>$claims
-    kill -TERM ${id[a]}
-    leaves a
-    more_steps log
-    [ "$(moved log)" -eq 0 ]
-    [ "$(ahead log)" -gt 0 ]
-    [ "$(events log rolled_back)" = 0 ]
-    stops_right log --layers 30
 }
 
 @test "a deadline that moves away half-way: beside the steps all the same" {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# spot-run: whoever dies, stalls or leaves, the job ends with the bits of the undisturbed one.
+# spot-run: whoever dies, stalls or leaves, the job ends with the bits of the undisturbed one. What a kill or a notice
+# does to who holds what is in tests/unit/test_job_placed.c and test_job_watched.c.
 
 bats_require_minimum_version 1.5.0
 load job
@@ -22,77 +23,6 @@ teardown() { job_teardown; }
     [ "$(events log rolled_back)" -eq 0 ]
     [ "$(events log lost)" -eq 0 ]
     jq -es 'map(select(.event == "notice" or .event == "left").name) == ["w1", "w1"]' log
-    stops_right log
-}
-
-@test "a worker whose grace is over hands over what it alone holds all the same" {
-    train log --steps 100000 --grid 1x2 --grace 1ms --no-buddies --durable-every 1h
-    worker w1 && w1=$pid
-    worker w2
-    at_step log 20
-    worker w3 # a spare
-    eventually '[ "$(events log joined)" = 3 ]'
-    kill -TERM $w1
-    wait $w1 && status=0 || status=$?
-    [ "$status" -eq 75 ]
-    more_steps log
-    [ "$(events log rolled_back)" -eq 0 ]
-    [ "$(events log lost)" -eq 0 ]
-    stops_right log
-}
-
-@test "the last worker's notice makes the state durable before it goes; another one goes on" {
-    train log --steps 100000 --state st --durable-every 1h
-    worker w1 && w1=$pid
-    at_step log 20
-    kill -TERM $w1
-    wait $w1 && status=0 || status=$?
-    [ "$status" -eq 75 ]
-    [ "$(events log durable)" -eq 1 ]
-    worker w2
-    more_steps log
-    [ "$(events log rolled_back)" -eq 0 ]
-    stops_right log
-}
-
-@test "kill -9 of a replica: the epoch ends at once and the others hold everything" {
-    train log --steps 100000
-    worker w1
-    worker w2
-    worker w3 && w3=$pid
-    eventually 'grep -q "\"D\":3" log'
-    kill -9 $w3
-    seen log lost 1
-    eventually 'sed "1,/\"lost\"/d" log | grep -q "\"formed\".*\"D\":2"'
-    more_steps log
-    [ "$(events log rolled_back)" -eq 0 ]
-    stops_right log
-}
-
-@test "kill -9 of the last holder of a stage: back to the durable state, same final bits" {
-    train log --steps 100000 --grid 1x2 --durable-every 0.1s --no-buddies
-    worker w1
-    worker w2 && w2=$pid
-    eventually '[ "$(events log durable)" -ge 1 ]'
-    kill -9 $w2
-    worker w3
-    eventually 'grep -q "\"migrate\".*\"restored_byte\":[1-9]" log'
-    more_steps log
-    jq -es 'map(select(.event == "rolled_back")) | length <= 1 and all(.to < .from)' log
-    stops_right log
-}
-
-@test "kill -9 of the last holder of a stage: its buddy has it, no step is computed again" {
-    train log --steps 100000 --grid 1x2 --durable-every 1h
-    worker w1 && w1=$pid
-    worker w2
-    worker w3
-    at_step log 200
-    kill -9 $w1
-    seen log lost 1
-    more_steps log
-    [ "$(events log rolled_back)" = 0 ]
-    [ "$(events log lost)" = 1 ]
     stops_right log
 }
 
@@ -335,17 +265,6 @@ flip() { # FILE OFFSET: every bit of one byte
     stops_right log
 }
 
-@test "a local worker that dies again and again before a step is done ends the job, with how" {
-    train log --steps 9 --workers 1 --layers 8 --width 256 --seq 256 --global-batch 500
-    for k in 1 2 3; do
-        eventually '[ "$(events log joined)" = '$k' ]'
-        kill -9 $(pgrep -P $(pgrep -P $train))
-    done
-    wait $train && status=0 || status=$?
-    [ "$status" -eq 4 ]
-    grep -q "died 3 times in a row before a step was done, the last time by signal 9" log.err
-}
-
 @test "the state of another job is refused, and kept; so is one that is in use" {
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 5 --state st --events log
     find st -type f -exec md5sum {} + | sort >before
@@ -366,13 +285,6 @@ flip() { # FILE OFFSET: every bit of one byte
         --state st --resume
     [ "$status" -eq 4 ]
     [[ "$stderr" == *"'st' is in use by another job"* ]]
-}
-
-@test "a finished job resumes to more steps, with the bits of a longer one" {
-    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 20 --state st --events log
-    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 35 --state st --events log --resume
-    grep -v '"step":20,.*state_xxh3' log >one
-    same_as one 35
 }
 
 @test "a worker that waits for its coordinator takes up another job with nothing of the old one" {

@@ -74,16 +74,16 @@ rude() { # ADDRESS HOW N: that many connections misbehave from now on
     train log --steps 100000 --state st --durable-every 0.1s
     for i in 1 2 3 4; do worker n$i && alive[$pid]=1; done
     at_step log 5
-    background bash -c 'for i in $(seq 100); do
+    background bash -c 'for i in $(seq 40); do
         spot-run status --join unix:j --format json >status.$0 2>status.err.$0 || { touch unanswered; exit; }
         done; touch answered.$0' 1
-    background bash -c 'for i in $(seq 100); do
+    background bash -c 'for i in $(seq 40); do
         spot-run status --join unix:j --format table >status.$0 2>status.err.$0 || { touch unanswered; exit; }
         done; touch answered.$0' 2
     for i in $(seq 5 34); do
         grid=${grids[$((RANDOM % ${#grids[@]}))]}
-        jq -nc --arg g $grid --argjson t $i '$g / "x" | map(tonumber) as [$d, $p]
-            | {schema: "spot.plan/1", kind: "train", job: "x", time_s: $t, next: {D: $d, P: $p, M: 1, B: 1}}' >plan.$i
+        printf '{"schema":"spot.plan/1","kind":"train","job":"x","time_s":%s,"next":{"D":%s,"P":%s,"M":1,"B":1}}\n' \
+            $i ${grid%x*} ${grid#*x} >plan.$i
         background spot-run replan --join unix:j plan.$i 2>>replan.err
         local ids=(${!alive[@]})
         local victim=${ids[$((RANDOM % ${#ids[@]}))]}
@@ -130,7 +130,7 @@ disk() { # VARIABLE=VALUE LOG ARGUMENTS...
     for i in 1 2; do SPOT_DISK_FULL=$PWD/full LD_PRELOAD=$tools/disk.so worker w$i && w[i]=$pid; done
     seen log durable 2
     : >full
-    eventually 'spot-run status --join unix:j --format json | jq -e ".durable_error | test(\"No space left on device\")" >/dev/null'
+    eventually 'spot-run status --join unix:j --format json | grep -q "\"durable_error\": \".*No space left on device"'
     spot-run status --join unix:j --format table | grep -q "state is not written: .*No space left on device"
     local before=$(events log durable)
     more_steps log
