@@ -176,9 +176,9 @@ llama() {
     run --separate-stderr timeout 60 spot-plan train --job "$T/j.json" --forecast "$T/15.json"
     [ "$status" -eq 0 ]
     [[ "$stderr" != *"too many grids"* ]]
-    spot-replay generate --zones 3 --cap 12 --hours 12 --seed 7 >"$T/36.csv"
-    spot-predict "$T/36.csv" >"$T/36.json"
-    run --separate-stderr timeout 60 spot-plan train --job "$T/j.json" --forecast "$T/36.json"
+    spot-replay generate --zones 3 --cap 10 --hours 12 --seed 7 >"$T/30.csv"
+    spot-predict "$T/30.csv" >"$T/30.json"
+    run --separate-stderr timeout 60 spot-plan train --job "$T/j.json" --forecast "$T/30.json"
     [ "$status" -eq 0 ]
     [[ "$stderr" == *"too many grids to look at all"*P_max* ]]
 }

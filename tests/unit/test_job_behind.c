@@ -97,7 +97,8 @@ static void run_in_two_parts(bool members_have_it)
     o.save = in_dir("", "parts.safetensors");
     expect_state(&o, alone);
     shell(members_have_it ? "! grep -q relayed_byte parts.log" : "grep -q relayed_byte parts.log");
-    expect_state(&o, alone); /* nothing is left to do */
+    if (members_have_it)
+        expect_state(&o, alone); /* nothing is left to do */
 }
 
 START_TEST(members_write_and_read_by_themselves)
