@@ -33,7 +33,13 @@ struct spot_frame *spot_agent_await(struct spot_agent *a, uint32_t type, uint64_
     return NULL;
 }
 
-/* Obey until the job ends or the coordinator is gone. */
+static bool is_orphan(const struct spot_agent *a, const struct spot_err *err)
+{
+    return err->code == SPOT_ESYS && !a->was_dismissed && spot_mesh_is_orphan(a->mesh);
+}
+
+/* Obey until the job ends or the coordinator is gone. What that said before it went counts,
+ * whatever could not be said to it any more: it may have been the end of the job. */
 static int obey(struct spot_agent *a, struct spot_err *err)
 {
     while (!a->is_done) {
@@ -41,7 +47,7 @@ static int obey(struct spot_agent *a, struct spot_err *err)
         int rc;
 
         a->pending = NULL;
-        if (!frame && a->workload->work && a->workload->work(a->job, err))
+        if (!frame && a->workload->work && a->workload->work(a->job, err) && !is_orphan(a, err))
             return -1;
         if (!frame)
             frame = spot_mesh_order(a->mesh, -1, err);
@@ -49,15 +55,10 @@ static int obey(struct spot_agent *a, struct spot_err *err)
             return -1;
         rc = spot_agent_obey(a, frame, err);
         free(frame);
-        if (rc)
+        if (rc && !is_orphan(a, err))
             return -1;
     }
     return 0;
-}
-
-static bool is_orphan(const struct spot_agent *a, const struct spot_err *err)
-{
-    return err->code == SPOT_ESYS && !a->was_dismissed && spot_mesh_is_orphan(a->mesh);
 }
 
 static int join_and_obey(struct spot_agent *a, struct spot_err *err)
