@@ -71,6 +71,11 @@ static inline const char *commit_twice(int step)
     return answer;
 }
 
+static inline int number_at(const char *text)
+{
+    return (int)strtol(text, NULL, 10);
+}
+
 static inline const char *obey_order(char *order)
 {
     char *const rest = strchr(order, ' '), *more = rest ? strchr(rest + 1, ' ') : NULL;
@@ -85,13 +90,13 @@ static inline const char *obey_order(char *order)
     if (!strcmp(order, "cat"))
         return text_of(in_state(rest + 1));
     if (!strcmp(order, "commit"))
-        return commit_step(atoi(rest + 1), more ? more + 1 : "");
+        return commit_step(number_at(rest + 1), more ? more + 1 : "");
     if (!strcmp(order, "twice"))
-        return commit_twice(atoi(rest + 1));
+        return commit_twice(number_at(rest + 1));
     if (more)
         *more++ = '\0';
     if (!strcmp(order, "fill")) {
-        fill(rest + 1, atol(more));
+        fill(rest + 1, number_at(more));
     } else if (!strcmp(order, "file")) {
         out = fopen(in_state(rest + 1), "we");
         if (!out || fputs(more, out) < 0 || fclose(out))
@@ -117,7 +122,7 @@ static inline int puppet(void)
         wait_for(order);
         snprintf(text, sizeof(text), "%.*s", ORDER_MAX - 1, text_of(order));
         if (!strncmp(text, "exit ", 5))
-            return atoi(text + 5);
+            return number_at(text + 5);
         put(in_dir("said.%d.%d.%d", my_round(), my_rank(), k), obey_order(text));
     }
 }

@@ -38,7 +38,7 @@ static int stays_but_one(void)
 static int fails(void)
 {
     say_here();
-    return my_round() < atoi(text_of(in_dir("failures"))) ? 40 + my_rank() : 0;
+    return my_round() < strtol(text_of(in_dir("failures")), NULL, 10) ? 40 + my_rank() : 0;
 }
 
 static volatile sig_atomic_t is_told;

@@ -73,6 +73,25 @@ START_TEST(a_newcomer_begins_with_what_the_lost_node_had_committed)
 }
 END_TEST
 
+START_TEST(without_a_commit_a_round_begins_with_nothing)
+{
+    const struct spot_exec_options o = job_of(command, 1, 2, 2);
+    const size_t job = coordinate(&o);
+    size_t at[2];
+
+    join_all(at, 2, 0);
+    write_own(0, 2);
+    tell(0, 0, "exit 3");
+    until_begun(1, 2);
+    for (int rank = 0; rank < 2; rank++) {
+        ck_begun(1, rank, "step -1 of -1");
+        tell(1, rank, "cat own");
+        ck_said(1, rank, "");
+    }
+    end_job(1, 2, job);
+}
+END_TEST
+
 START_TEST(fewer_nodes_get_the_files_of_all_places)
 {
     const struct spot_exec_options o = job_of(command, 1, 2, 3);
@@ -328,6 +347,7 @@ int main(int argc, char **argv)
     be_rank(argc, argv, puppets);
     tcase_add_checked_fixture(tc, set_up_job, tear_down);
     tcase_add_test(tc, a_newcomer_begins_with_what_the_lost_node_had_committed);
+    tcase_add_test(tc, without_a_commit_a_round_begins_with_nothing);
     tcase_add_test(tc, fewer_nodes_get_the_files_of_all_places);
     tcase_add_test(tc, with_all_places_asked_for_as_many_nodes_have_them_as_well);
     tcase_add_test(tc, copies_lie_in_another_domain);

@@ -23,7 +23,7 @@ static bool hold(char *words, bool is_copy)
     int fd;
 
     for (int i = 0; i < HOLD_WORDS; i++)
-        word[i] = strtok(i ? NULL : words, " ");
+        word[i] = strsep(&words, " ");
     answer = fopen(word[1], "re");
     fd = open(word[0], O_WRONLY | O_CLOEXEC);
     if (!answer || fd < 0)
