@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# exec --state-command: commits of a foreign trainer behind a command of the user, which fails, hangs, lies, is killed.
+# exec --state-command: commits of a foreign trainer behind a command of the user, as the tool has it: its faults are in test_exec_durable.
 
 # shellcheck disable=SC2016,SC2046,SC2154,SC2012,SC2034 # sh evaluates; words; background sets $pid
 
@@ -36,11 +36,7 @@ END
     # a command with faults: a file of the name of one switches it on
     cat >cmd <<END
 [ ! -e fails ] || { echo "the cloud is full of rain" >&2; exit 1; }
-[ ! -e fails-once ] || { rm -f fails-once; echo once >&2; exit 1; }
 [ ! -e hangs ] || [ "\$1" != put ] || { sleep 1234 & wait; }
-if [ -e cuts ] && [ "\$1" = put ]; then { head -c 1000; cat >/dev/null; } | sh "$example/directory.sh" "$PWD/store" "\$@"; exit 0; fi
-if [ -e lies ] && [ "\$1" = put ]; then cat >/dev/null; exit 0; fi
-if [ -e dies ] && [ "\$1" = put ]; then kill -9 \$\$; fi
 exec sh "$example/directory.sh" "$PWD/store" "\$@"
 END
     chmod +x trainer
@@ -115,41 +111,6 @@ goes_on() {
     goes_on
 }
 
-@test "a disk that has the newest commit is not filled from the store" {
-    runs
-    has_stored 2
-    dies
-    : >fails-get
-    sed -i '1i [ ! -e fails-get ] || [ "$1" != get ] || case $2 in */bundle-*) exit 1 ;; esac' cmd
-    first=$(ls begun | cut -d . -f 1 | sort -n | tail -n 1)
-    runs --resume
-    eventually "[ -e begun/$((first + 1)).1 ]"
-    more_stored
-    finishes
-}
-
-@test "a command that fails once is tried again, and nobody hears of it" {
-    : >fails-once
-    runs
-    has_stored 1
-    : >fails-once
-    more_stored
-    [ "$(grep -c once job.err)" -eq 0 ]
-    finishes
-}
-
-@test "a command that fails is told of with what it said, the job goes on, and then writes again" {
-    runs
-    has_stored 1
-    : >fails
-    warned "the cloud is full of rain"
-    grep -q "the job goes on without" job.err
-    more_committed
-    rm fails
-    more_stored
-    goes_on
-}
-
 @test "a command that hangs is ended, with what it started" {
     runs
     has_stored 1
@@ -157,36 +118,8 @@ goes_on() {
     warned "no byte moved for 2 s"
     more_committed
     rm hangs
-    more_stored
     eventually '! pgrep -f "^sleep 1234" >/dev/null'
-    goes_on
-}
-
-lies() { # HOW
-    local step
-    runs
-    has_stored 1
-    : >"$1"
-    warned "bytes of bundle"
-    step=$(newest)
-    more_committed
-    [ "$(newest)" -eq "$step" ] # nothing became durable meanwhile
-    rm "$1"
-    more_stored
-    goes_on
-}
-
-@test "a command that says it stored and did not is found out" { lies lies; }
-@test "so is one that stores a part" { lies cuts; }
-
-@test "a command that is killed counts as one that failed" {
-    runs
-    has_stored 1
-    : >dies
-    warned "status 137"
-    rm dies
-    more_stored
-    goes_on
+    finishes
 }
 
 @test "a coordinator that is killed while it stores: half a commit is none, and goes" {
@@ -213,47 +146,6 @@ lies() { # HOW
     [ ! -e "$half/bundle-0000" ] || [ -e "$half/manifest.json" ]
     more_stored
     finishes
-}
-
-damaged() { # HOW, of the newest generation: the one before it goes on
-    local step newest
-    runs
-    has_stored 3
-    dies
-    step=$(jq -s 'map(.step) | sort | .[-2]' store/gen-*/manifest.json)
-    newest=$(dirname "$(ls store/gen-*/manifest.json | tail -n 1)")/
-    eval "$1"
-    rm -rf disk j
-    first=$(ls begun | cut -d . -f 1 | sort -n | tail -n 1)
-    runs --resume
-    eventually "[ -e begun/$((first + 1)).1 ]"
-    [ "$(cat begun/$((first + 1)).1)" -eq "$step" ]
-    more_stored
-    finishes
-}
-
-@test "a chunk that is damaged in the store: the commit before goes on" {
-    damaged 'printf x | dd of=${newest}bundle-0001 bs=1 seek=5000 conv=notrunc status=none'
-    grep -q "damaged and set aside" job.err
-}
-@test "an object that is missing: the commit before goes on" { damaged 'rm ${newest}bundle-0001'; }
-@test "records that are damaged: the commit before goes on" {
-    damaged 'printf x | dd of=${newest}bundle-0000 bs=1 seek=50 conv=notrunc status=none'
-}
-@test "a manifest that is none: the commit before goes on" { damaged 'echo nothing >${newest}manifest.json'; }
-
-@test "two jobs in one store: the second is refused, with --resume too, and changes nothing" {
-    runs
-    has_stored 1
-    refuses 2 "belongs to another job" exec --listen unix:k --state other --state-command "$command" -- ./trainer
-    # one with commits of its own
-    background timeout 60 spot-run exec -q --listen unix:l --workers 1 --state mine --state-every 0.1s --events mine.log -- ./trainer
-    eventually "grep -q '\"where\":\"disk\"' mine.log"
-    kill "$pid"
-    wait "$pid" || true
-    refuses 2 "has commits of run" exec --resume --listen unix:k --state mine --state-command "$command" -- ./trainer
-    more_stored
-    goes_on
 }
 
 @test "the same job twice: who comes later has the store, the first says so" {
