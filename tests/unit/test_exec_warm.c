@@ -24,6 +24,8 @@ static bool hold(char *words, bool is_copy)
 
     for (int i = 0; i < HOLD_WORDS; i++)
         word[i] = strsep(&words, " ");
+    if (!word[HOLD_WORDS - 1])
+        return false;
     answer = fopen(word[1], "re");
     fd = open(word[0], O_WRONLY | O_CLOEXEC);
     if (!answer || fd < 0)
@@ -45,10 +47,11 @@ static bool hold(char *words, bool is_copy)
 /* NULL where it is not told. Freed by the caller. */
 static char *take_env(const char *name)
 {
-    char *const text = getenv(name) ? strdup(getenv(name)) : NULL;
+    const char *const text = getenv(name);
+    char *const copy = text ? strdup(text) : NULL;
 
     unsetenv(name);
-    return text;
+    return copy;
 }
 
 static int work_a_round(void)
