@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -397,6 +398,38 @@ START_TEST(nobody_waits_for_a_terminal_that_is_not_read)
 }
 END_TEST
 
+static char warned[512];
+static int n_warned;
+
+static void warn(const char *format, ...) SPOT_PRINTF(1, 2);
+static void warn(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(warned, sizeof(warned), format, args);
+    va_end(args);
+    n_warned++;
+}
+
+START_TEST(a_log_that_cannot_be_written_is_told_of_once_and_stops_no_rank)
+{
+    struct spot_ranks_options o = {
+        .n = 2, .stop_s = 60, .out_fd = -1, .err_fd = -1, .log_dir = in_dir("file"), .warn = warn
+    };
+    struct spot_ranks *r;
+
+    fclose(fopen(o.log_dir, "w"));
+    r = begin_with(o, "echo out; echo err >&2");
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(next(r).status, 0);
+    spot_ranks_free(r);
+    ck_assert_int_eq(n_warned, 1);
+    ck_assert_msg(strstr(warned, "cannot write the logs of ranks to '") && strstr(warned, "/file"),
+                  "%s", warned);
+}
+END_TEST
+
 /* --- before a new round ------------------------------------------------------------ */
 
 START_TEST(who_catches_sigusr1_is_told_and_waited_for)
@@ -507,6 +540,7 @@ int main(void)
     tcase_add_test(tc, freeing_stops_what_runs);
     tcase_add_test(tc, each_line_has_its_rank_and_files_are_exact);
     tcase_add_test(tc, nobody_waits_for_a_terminal_that_is_not_read);
+    tcase_add_test(tc, a_log_that_cannot_be_written_is_told_of_once_and_stops_no_rank);
     tcase_add_test(tc, who_catches_sigusr1_is_told_and_waited_for);
     tcase_add_test(tc, a_trainer_below_a_shell_is_told);
     tcase_add_test(tc, a_hook_is_told_who_and_how_long);
