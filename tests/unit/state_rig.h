@@ -23,7 +23,7 @@ static inline void shell(const char *text)
 /* Good until the next call. */
 static inline const char *in_root(const char *name)
 {
-    static char path[128];
+    static char path[256];
 
     snprintf(path, sizeof(path), "%s/%s", root, name);
     return path;
