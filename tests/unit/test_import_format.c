@@ -218,6 +218,21 @@ START_TEST(what_is_wrong_is_named_with_its_place)
 }
 END_TEST
 
+START_TEST(nothing_is_no_document_of_any_format)
+{
+    for (const struct spot_import_format *f = spot_import_format; f->name; f++) {
+        struct spot_import imp = { .ask.column = { "t", "n", NULL, NULL } };
+        struct spot_err err = { 0 };
+
+        ck_assert_int_eq(read_bytes(&imp, f->name, "", 0, &err), -1);
+        ck_assert_int_eq(err.code, SPOT_EDATA);
+        ck_assert_msg(strstr(err.msg, "us-west-2a_v100_1.json: empty input") == err.msg, "%s: %s",
+                      f->name, err.msg);
+        spot_import_release(&imp);
+    }
+}
+END_TEST
+
 START_TEST(columns_are_found_by_name_and_times_by_zone)
 {
     static const char text[] =
@@ -427,6 +442,7 @@ int main(void)
     tcase_add_test(tc, the_advisor_is_read_as_a_hazard);
     tcase_add_loop_test(tc, what_is_wrong_is_named_with_its_place, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tc, columns_are_found_by_name_and_times_by_zone);
+    tcase_add_test(tc, nothing_is_no_document_of_any_format);
     tcase_add_test(tc, its_own_documents_add_nothing);
     tcase_add_test(tc, a_later_window_is_merged_with_what_an_earlier_one_wrote);
     tcase_add_test(tc, a_document_of_another_kind_is_not_merged);
