@@ -159,10 +159,6 @@ static void fail_lacks(struct reader *r, const char *name)
 
 static void take_header(struct reader *r)
 {
-    if (r->raw_len && (r->raw[0] == '{' || r->raw[0] == '[')) {
-        fail(r, 1, "expected a CSV header, this is JSON", "");
-        return;
-    }
     for (size_t k = 0; k < r->n_want; k++) {
         const bool optional = r->want[k][0] == '?';
         const char *name = r->want[k] + optional;
@@ -278,6 +274,10 @@ static int feed_line(struct reader *r, struct csv_parser *parser)
     fault = utf8_fault(r->raw, r->raw_len);
     if (fault < r->raw_len) {
         fail(r, fault + 1, "not valid UTF-8", "");
+        return -1;
+    }
+    if (!r->have_header && !r->is_continued && r->raw_len && (*r->raw == '{' || *r->raw == '[')) {
+        fail(r, 1, "expected a CSV header, this is JSON", "");
         return -1;
     }
     used = csv_parse(parser, r->raw, r->raw_len, on_field, on_record, r);

@@ -336,6 +336,7 @@ void spot_jw_fields(struct spot_jw *jw, const struct spot_field *table, const vo
 {
     for (const struct spot_field *f = table; f->key; f++) {
         const void *member = (const char *)base + f->offset;
+        const char *text;
 
         switch (f->type) {
         case SPOT_F_INT:
@@ -345,7 +346,9 @@ void spot_jw_fields(struct spot_jw *jw, const struct spot_field *table, const vo
             spot_jw_real(jw, f->key, *(const double *)member);
             break;
         case SPOT_F_STR:
-            spot_jw_str(jw, f->key, *(const char *const *)member);
+            text = *(const char *const *)member;
+            if (text)
+                spot_jw_str(jw, f->key, text);
             break;
         case SPOT_F_BOOL:
             spot_jw_bool(jw, f->key, *(const bool *)member);

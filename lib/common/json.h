@@ -89,7 +89,8 @@ int spot_json_expect_schema(const struct spot_json_doc *doc, const char *name, i
 int spot_json_fail(const struct spot_json_doc *doc, const char *pointer, struct spot_err *err,
                    const char *fmt, ...) SPOT_PRINTF(4, 5);
 
-/* Write every member the table names into the open object, in table order. */
+/* Write every member the table names into the open object, in table order; a text that is NULL is
+ * left out. */
 void spot_jw_fields(struct spot_jw *jw, const struct spot_field *table, const void *base);
 
 /* Write key: an array of objects, one for each row[n] of `size` bytes that the table describes;

@@ -2,6 +2,7 @@
 #include "common/line.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/xalloc.h"
 
@@ -11,11 +12,10 @@ int spot_line_read(struct spot_line *line, FILE *in, size_t n_max, const char *s
     int c;
 
     line->n = 0;
-    line->number++;
     while ((c = getc_unlocked(in)) != EOF && c != '\n') {
         if (line->n == n_max)
             return spot_err_set(err, SPOT_EDATA, "%s:%lu: a line of more than %zu bytes", source,
-                                line->number, n_max);
+                                line->number + 1, n_max);
         line->text = spot_xgrow(line->text, &line->cap, line->n + 2, 1);
         line->text[line->n++] = (char)c;
     }
@@ -23,9 +23,27 @@ int spot_line_read(struct spot_line *line, FILE *in, size_t n_max, const char *s
         return spot_err_sys(err, "cannot read %s", source);
     if (c == EOF && !line->n)
         return 0;
+    line->number++;
     line->text = spot_xgrow(line->text, &line->cap, 1, 1);
     line->text[line->n] = '\0';
     return 1;
+}
+
+bool spot_line_is_blank(const struct spot_line *line)
+{
+    return strspn(line->text, " \t\r") == line->n;
+}
+
+int spot_line_trim(struct spot_line *line, const char *source, struct spot_err *err)
+{
+    const size_t n_text = strlen(line->text);
+
+    if (n_text < line->n)
+        return spot_err_set(err, SPOT_EDATA, "%s:%lu:%zu: NUL byte", source, line->number,
+                            n_text + 1);
+    while (line->n && line->text[line->n - 1] == '\r')
+        line->text[--line->n] = '\0';
+    return 0;
 }
 
 void spot_line_release(struct spot_line *line)

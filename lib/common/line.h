@@ -4,6 +4,7 @@
 #ifndef SPOT_COMMON_LINE_H
 #define SPOT_COMMON_LINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -16,13 +17,21 @@ extern "C" {
 struct spot_line {
     char *text; /* of the line read last: n bytes, then NUL; the newline is left out */
     size_t n, cap;
-    unsigned long number; /* from 1 */
+    unsigned long number; /* from 1; 0: none was read */
 };
 
 /* The next line. Returns 1, 0 at the end of the input, -1 with *err: SPOT_EDATA for a line of more
  * than n_max bytes, SPOT_ESYS. */
 int spot_line_read(struct spot_line *line, FILE *in, size_t n_max, const char *source,
                    struct spot_err *err);
+
+/* Nothing but blanks, tabs and carriage returns? */
+bool spot_line_is_blank(const struct spot_line *line);
+
+/* For lines that are taken as text: drop carriage returns at the end. Returns 0, or -1 with *err
+ * (SPOT_EDATA) for a line with a NUL byte in it. */
+int spot_line_trim(struct spot_line *line, const char *source, struct spot_err *err);
+
 void spot_line_release(struct spot_line *line);
 
 #ifdef __cplusplus

@@ -447,9 +447,7 @@ int spot_plan_doc_write(const struct spot_plan_doc *plan, const struct spot_prov
     spot_jw_end(&jw);
     spot_jw_int(&jw, "spares", plan->spares);
     spot_jw_rows(&jw, "place", place_field, plan->place, plan->n_place, sizeof(*plan->place));
-    if (plan->n_weight)
-        spot_jw_rows(&jw, "weights", weight_field, plan->weight, plan->n_weight,
-                     sizeof(*plan->weight));
+    spot_jw_rows(&jw, "weights", weight_field, plan->weight, plan->n_weight, sizeof(*plan->weight));
     write_path(&jw, plan);
     (is_serve ? write_serve_expected : write_expected)(&jw, &plan->expected);
     if (!is_serve) {

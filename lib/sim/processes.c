@@ -41,23 +41,37 @@ static char *expand(const char *text, const struct spot_instance *m)
     return out;
 }
 
-/* In the child: become the command, or send errno through fd. Never returns. */
-static void become(const struct spot_processes *p, const struct spot_instance *m, pid_t parent,
-                   int fd)
+/* The words of the command for one instance, NULL at the end. */
+static char **words_of(char *const *command, const struct spot_instance *m)
 {
+    char **words;
     size_t n = 0;
-    char **argv;
+
+    while (command[n])
+        n++;
+    words = spot_xcalloc(n + 1, sizeof(*words));
+    for (size_t i = 0; i < n; i++)
+        words[i] = expand(command[i], m);
+    return words;
+}
+
+static void free_words(char **words)
+{
+    for (size_t i = 0; words[i]; i++)
+        free(words[i]);
+    free(words);
+}
+
+/* In the child: become the command, or send errno through fd. Never returns. */
+static void become(const struct spot_processes *p, const struct spot_instance *m, char **words,
+                   pid_t parent, int fd)
+{
     int null_fd;
 
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(127); /* it died before the line above */
-    while (p->command[n])
-        n++;
-    argv = spot_xcalloc(n + 1, sizeof(*argv));
-    for (size_t i = 0; i < n; i++)
-        argv[i] = expand(p->command[i], m);
     setenv("SPOT_NODE", m->name, 1);
     setenv("SPOT_ZONE", m->zone, 1);
     setenv("SPOT_INSTANCE_TYPE", m->instance_type, 1);
@@ -69,7 +83,7 @@ static void become(const struct spot_processes *p, const struct spot_instance *m
     dup2(STDERR_FILENO, STDOUT_FILENO); /* stdout is for the log alone */
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &p->child_mask, NULL);
-    execvp(argv[0], argv);
+    execvp(words[0], words);
     if (write(fd, &(int){ errno }, sizeof(int)) < 0)
         _exit(126);
     _exit(127);
@@ -102,14 +116,17 @@ static pid_t spawn(void *self, const struct spot_instance *m, struct spot_err *e
     struct spot_processes *p = self;
     const pid_t parent = getpid();
     int fd[2], child_errno = 0;
+    char **words;
     pid_t pid;
     ssize_t got;
 
     if (pipe2(fd, O_CLOEXEC))
         return spot_err_sys(err, "cannot open a pipe");
+    words = words_of(p->command, m);
     pid = fork();
     if (!pid)
-        become(p, m, parent, fd[1]);
+        become(p, m, words, parent, fd[1]);
+    free_words(words);
     close(fd[1]);
     if (pid < 0) {
         close(fd[0]);

@@ -8,10 +8,13 @@
 #include <string.h>
 
 #include "common/csv_reader.h"
+#include "common/line.h"
 #include "common/num.h"
 #include "common/unpack.h"
 #include "common/xalloc.h"
 #include "trace/trace_write.h"
+
+enum { LINE_MAX_BYTE = 1 << 20 };
 
 const struct spot_import_format spot_import_format[] = {
     { "events", "ms,add|remove,node without a header (Parcae, Bamboo)", SPOT_IMPORT_NODE, false,
@@ -75,30 +78,21 @@ struct spot_import_row *spot_import_add(struct spot_import *imp, double time_s, 
 static int read_lines(struct spot_import *imp, FILE *in, const char *source,
                       spot_import_line_fn *on_line, struct spot_err *err)
 {
-    enum { LINE_MAX_BYTE = 1 << 20 };
-    char *text = spot_xcalloc(LINE_MAX_BYTE + 2, 1);
-    unsigned long line = 0;
-    int rc = 0;
+    struct spot_line line = { 0 };
+    int rc;
 
-    while (!rc && fgets(text, LINE_MAX_BYTE + 2, in)) {
-        size_t n = strlen(text);
-
-        line++;
-        if (n && text[n - 1] != '\n' && n > LINE_MAX_BYTE)
-            rc = spot_err_set(err, SPOT_EDATA, "%s:%lu: line longer than %d bytes", source, line,
-                              LINE_MAX_BYTE);
-        else if (n && text[n - 1] != '\n' && !feof(in))
-            rc = spot_err_set(err, SPOT_EDATA, "%s:%lu:%zu: NUL byte", source, line, n + 1);
-        while (n && strchr("\r\n", text[n - 1]))
-            text[--n] = '\0';
-        if (!rc && text[strspn(text, " \t")])
-            rc = on_line(imp, text, n, source, line, err);
+    while ((rc = spot_line_read(&line, in, LINE_MAX_BYTE, source, err)) > 0) {
+        if (spot_line_is_blank(&line))
+            continue;
+        rc = spot_line_trim(&line, source, err);
+        if (!rc)
+            rc = on_line(imp, line.text, line.n, source, line.number, err);
+        if (rc)
+            break;
     }
-    if (!rc && ferror(in))
-        rc = spot_err_sys(err, "cannot read %s", source);
-    if (!rc && !line)
+    if (!rc && !line.number)
         rc = spot_err_set(err, SPOT_EDATA, "%s: empty input", source);
-    free(text);
+    spot_line_release(&line);
     return rc;
 }
 
@@ -120,12 +114,19 @@ static int own_count(const struct spot_trace_row *row, void *user, struct spot_e
     return 0;
 }
 
+struct own {
+    struct spot_import *imp;
+    const char *source;
+};
+
 static int own_node(const struct spot_trace_row *row, void *user, struct spot_err *err)
 {
-    struct spot_import *imp = user;
+    const struct own *const own = user;
+    struct spot_import *const imp = own->imp;
 
     if (row->kind == SPOT_TRACE_COUNT)
-        return spot_err_set(err, SPOT_EDATA, "expected the node form (time_s,event,node)");
+        return spot_err_set(err, SPOT_EDATA, "%s:1:1: expected the node form (time_s,event,node)",
+                            own->source);
     imp->node = spot_xgrow(imp->node, &imp->node_cap, imp->n_node + 1, sizeof(*imp->node));
     imp->node[imp->n_node++] =
         (struct spot_import_node){ .time_s = row->time_s,
@@ -172,7 +173,7 @@ int spot_import_read_own(struct spot_import *imp, FILE *in, const char *source,
     case SPOT_IMPORT_COUNT:
         return spot_trace_stream(in, source, own_count, imp, NULL, err);
     case SPOT_IMPORT_NODE:
-        return spot_trace_stream(in, source, own_node, imp, NULL, err);
+        return spot_trace_stream(in, source, own_node, &(struct own){ imp, source }, NULL, err);
     case SPOT_IMPORT_PRICE:
         return spot_csv_read(in, source, price, 5, own_price, imp, NULL, err);
     case SPOT_IMPORT_SCORE:

@@ -86,7 +86,7 @@ static int read_lines(const struct lines *l, FILE *in, struct spot_err *err)
     while ((rc = spot_line_read(&line, in, LINE_MAX_BYTE, l->source, err)) > 0) {
         struct spot_json_doc doc;
 
-        if (!line.text[strspn(line.text, " \t\r")])
+        if (spot_line_is_blank(&line))
             continue;
         rc = spot_json_parse_line(&doc, line.text, line.n, l->source, line.number, err);
         if (!rc) {
@@ -341,6 +341,9 @@ static int read_calls(struct spot_load_import *imp, FILE *in, const char *source
     int rc;
 
     while ((rc = spot_line_read(&line, in, LINE_MAX_BYTE, source, err)) > 0) {
+        rc = spot_line_trim(&line, source, err);
+        if (rc)
+            break;
         if (line.number == 1) {
             is_minutes = !strncmp(line.text, "HashOwner,", 10);
             if (is_minutes || !strncmp(line.text, "app,func,end_timestamp,duration", 31))

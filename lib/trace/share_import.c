@@ -15,6 +15,7 @@
 #include "common/xalloc.h"
 
 enum { LINE_MAX_BYTE = 1 << 16, FIELDS_MAX = 64 };
+#define WHEN_MAX_S 1e11
 
 static int add_speed(struct spot_share_import *imp, const char *kind, int64_t scale,
                      const char *type, double per_s)
@@ -98,14 +99,11 @@ static int each_line(struct spot_share_import *imp, FILE *in, const char *source
 
     while ((rc = spot_line_read(&line, in, LINE_MAX_BYTE, source, err)) > 0) {
         f.line = line.number;
-        if (strlen(line.text) != line.n) {
-            rc = spot_err_set(err, SPOT_EDATA, "%s:%lu: NUL byte", source, line.number);
-            break;
-        }
-        if (line.n && line.text[line.n - 1] == '\r')
-            line.text[line.n - 1] = '\0';
-        if (!line.text[strspn(line.text, " \t")])
+        if (spot_line_is_blank(&line))
             continue;
+        rc = spot_line_trim(&line, source, err);
+        if (rc)
+            break;
         split(&f, line.text, separator);
         if (imp->jobs.n == SPOT_SHARE_JOBS_MAX)
             rc = spot_err_set(err, SPOT_EDATA, "%s:%lu: more than %d jobs", source, line.number,
@@ -263,7 +261,10 @@ static struct spot_share_job *add_seconds(struct spot_share_import *imp, const c
 
 static int parse_when(const char *text, double *time_s)
 {
-    return spot_timestamp_parse(text, time_s) && spot_num_parse(text, time_s) ? -1 : 0;
+    return (spot_timestamp_parse(text, time_s) && spot_num_parse(text, time_s)) ||
+                   !(fabs(*time_s) < WHEN_MAX_S)
+               ? -1
+               : 0;
 }
 
 enum { P_ID, P_USER, P_SUBMIT, P_RUN, P_GPUS, P_WANT };
@@ -277,7 +278,7 @@ static int on_philly(const struct spot_csv_row *row, void *user, struct spot_err
 
     if (imp->jobs.n == SPOT_SHARE_JOBS_MAX)
         return spot_csv_fail(row, P_SUBMIT, err, "more than %d jobs", SPOT_SHARE_JOBS_MAX);
-    if (parse_when(row->field[P_SUBMIT], &submit_s) || !(fabs(submit_s) < 1e11))
+    if (parse_when(row->field[P_SUBMIT], &submit_s))
         return spot_csv_fail(row, P_SUBMIT, err, "expected a date or seconds, got '%.40s'",
                              row->field[P_SUBMIT]);
     if (*row->field[P_RUN] && spot_csv_real(row, P_RUN, 0, 1e9, &run_s, err))
@@ -314,7 +315,7 @@ static int parse_elapsed(const char *text, double *run_s)
 
     if (strchr(text, '-')) {
         days = (double)strtol(text, &end, 10);
-        if (*end != '-' || end == text)
+        if (*end != '-' || !isdigit((unsigned char)*text))
             return -1;
         at = end + 1;
     }

@@ -11,24 +11,25 @@ setup() {
     trace 20
 }
 
-# trace N: so many minutes; policy spot, and all with it, takes a while for each
+# trace N [COUNT]: so many minutes, from so many instances on
 trace() {
-    awk -v N="$1" 'BEGIN { print "time_s,available"; n = 20
+    awk -v N="$1" -v n="${2:-20}" 'BEGIN { print "time_s,available"
         for (i = 0; i < N; i++) { if (i % 7 == 3) n -= 2; if (i % 11 == 5) n += 3
                                   printf "%d,%d\n", 60 * i, n } }' >"$T/t.csv"
 }
 
-play() { spot-replay train --job $job --trace "$T/t.csv" --format csv "$@"; }
+# The job of few instances and grids, for what has nothing to do with a job: spot, guarded, and all with
+# them, weigh every grid of every count before they begin, which takes a second of the others.
+few() { # MINUTES
+    job=examples/jobs/demo.json
+    trace "$1" 6
+}
+
+play() { spot-replay train --job "$job" --trace "$T/t.csv" --format csv "$@"; }
 
 column() { # NAME: that column of CSV on stdin, header left out
     awk -F, -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) k = i; next }
         { print $k }'
-}
-
-# The rows of all policies for the job whose grids are few and a trace of 12, made once: it takes a while.
-all_rows() {
-    [ -s "$BATS_FILE_TMPDIR/all" ] || job=examples/jobs/gpt-6.7b.json play --policy all >"$BATS_FILE_TMPDIR/all"
-    cat "$BATS_FILE_TMPDIR/all"
 }
 
 @test "one row per policy, ideal has share 1, optimal bounds the rest" {
@@ -42,8 +43,7 @@ all_rows() {
 }
 
 @test "the table for people has every policy and share in at most 100 columns" {
-    trace 12
-    job=examples/jobs/gpt-6.7b.json # whose grids are few
+    few 12
     spot-replay train --job $job --trace "$T/t.csv" --policy all --format table >"$T/o"
     [ "$(awk '{ if (length($0) > n) n = length($0) } END { print n }' "$T/o")" -le 100 ]
     for policy in $(spot-replay train --policy list --job x --trace x | awk '{ print $1 }'); do
@@ -70,15 +70,14 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "the sum of the steps is the row of totals" {
-    job=examples/jobs/gpt-6.7b.json # whose grids are few
+    few 20
     [ "$(play --policy spot --steps | column samples | tail -1)" = \
         "$(play --policy spot | column samples)" ]
 }
 
 @test "every policy plays, equal inputs give equal bytes" {
-    trace 12
-    job=examples/jobs/gpt-6.7b.json # whose grids are few
-    all_rows >"$T/1"
+    few 12
+    play --policy all >"$T/1"
     play --policy all >"$T/2"
     cmp "$T/1" "$T/2"
     [ "$(wc -l <"$T/1")" -eq $(($(spot-replay train --policy list | wc -l) + 1)) ]
@@ -90,8 +89,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "losses are announced and gains are not, unless --notice says both" {
-    job=examples/jobs/gpt-6.7b.json # whose grids are few
-    trace 12 # with two losses and a gain
+    few 12 # with two losses and a gain
     for policy in nowcast spot; do
         [ "$(play --notice 120s --policy $policy)" = \
             "$(play --notice-gain 120s --policy $policy)" ]
@@ -99,6 +97,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
         [ "$(play --notice 30s --notice-gain 0 --notice-loss 120s --policy $policy)" = \
             "$(play --policy $policy)" ]
     done
+    job=examples/jobs/gpt-6.7b.json
     trace 20
     # with losses alone to know, no gain is acted on in its own interval
     play --policy nowcast,persistence --steps >"$T/s"
@@ -125,8 +124,8 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "a row that may lie above optimal says why, the others cannot" {
-    trace 12
-    for job in examples/jobs/bert.json examples/jobs/gpt-1.5b.json; do
+    for job in examples/jobs/demo.json examples/jobs/gpt-1.5b.json; do
+        case $job in *demo*) trace 12 6 ;; *) trace 12 ;; esac
         play --policy all --notice 120s >"$T/o"
         column may_beat_optimal <"$T/o" | paste -d, <(column policy <"$T/o") <(column samples <"$T/o") - >"$T/why"
         awk -F, '$1 == "optimal" { best = $2 } { x[$1] = $2; why[$1] = $3 }
@@ -141,7 +140,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
         play --peer-model $model --policy varuna,bamboo,oobleck,torchft,torchrun | column samples >"$T/$model"
     done
     paste "$T/generous" "$T/published" "$T/as-measured" | awk '!($1 > $2 && $2 > $3) { bad = 1 } END { exit bad || NR != 5 }'
-    trace 8
+    few 8
     [ "$(play --peer-model generous --policy spot,optimal)" = "$(play --policy spot,optimal)" ]
     run play --peer-model kind
     [ "$status" -eq 2 ]
@@ -221,8 +220,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "--plot draws a picture of each kind" {
-    job=examples/jobs/gpt-6.7b.json # whose grids are few
-    trace 8
+    few 8
     for what in samples grids cost; do
         play --policy spot,nowcast --plot "$T/$what.gp" --picture $what >/dev/null
         grep -q plot "$T/$what.gp"
@@ -232,7 +230,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     [ "$(sed -n '/^\$s1 <</,/^EOD/p' "$T/flat.gp" | grep -c '^[0-9]')" = 2 ]
     # every policy has a panel of its own, whatever their number
     # of all at most eight are drawn, each with its name, colour and no dashes, and the rest is told
-    trace 5
+    few 5
     for what in samples grids cost; do
         run -0 --separate-stderr play --policy all --plot "$T/all.gp" --picture $what
         jq -nr --arg e "$stderr" '$e | capture("not drawn: (?<names>[^;]*); --policy names others").names' |
@@ -257,7 +255,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "--plot of one interval draws it without a word of gnuplot's" {
-    job=examples/jobs/gpt-6.7b.json # whose grids are few
+    job=examples/jobs/gpt-6.7b.json
     printf 'time_s,available\n0,18\n10,18\n' >"$T/t.csv"
     for plot in - "$T/p.svg"; do
         run -0 --separate-stderr play --policy nowcast,persistence --plot "$plot"
@@ -313,7 +311,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "a price that is missing leaves the money columns empty" {
-    job=examples/jobs/gpt-6.7b.json # whose grids are few
+    few 20
     jq 'del(.cost.usd_per_h)' $job >"$T/j.json"
     run --separate-stderr spot-replay train --job "$T/j.json" --trace "$T/t.csv" --policy spot \
         --format csv
@@ -388,12 +386,11 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "all leaves out what the job has no price for" {
-    trace 12
-    job=examples/jobs/gpt-6.7b.json # whose grids are few
+    few 12
     jq 'del(.cost.on_demand_usd_per_h)' $job >"$T/j.json"
     run -0 --separate-stderr spot-replay train --job "$T/j.json" --trace "$T/t.csv" --policy all --format csv
-    [[ "$stderr" == *"on-demand is left out: job 'gpt-6.7b' has no /cost/on_demand_usd_per_h"* ]]
-    all_rows | grep -v '^on-demand,' >"$T/all"
+    [[ "$stderr" == *"on-demand is left out: job 'demo' has no /cost/on_demand_usd_per_h"* ]]
+    play --policy all | grep -v '^on-demand,' >"$T/all"
     diff "$T/all" <(echo "$output")
     run -3 spot-replay train --job "$T/j.json" --trace "$T/t.csv" --policy on-demand
 }

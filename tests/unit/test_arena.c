@@ -236,6 +236,10 @@ static const struct {
       "model shape: eps of the norms is -1e-05, expected 1e-12 to 0.01" },
     { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 8, 1e4, false, .norm_eps = NAN },
       "model shape: eps of the norms is nan, expected 1e-12 to 0.01" },
+    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 8, 1e4, 2, .norm_eps = 0 },
+      "model shape: tied is 2, expected 0 or 1" },
+    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 8, 1e4, 0, .norm_eps = 0, .head_dim = 4 },
+      "model shape: 4 heads of 4 are not the width" },
 };
 
 START_TEST(refuses_what_cannot_be_cut_or_would_not_fit)
@@ -245,6 +249,14 @@ START_TEST(refuses_what_cannot_be_cut_or_would_not_fit)
     ck_assert_int_eq(spot_shape_check(&bad_cases[_i].shape, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EDATA);
     ck_assert_str_eq(err.msg, bad_cases[_i].message);
+}
+END_TEST
+
+START_TEST(what_is_recomputed_is_found_by_name)
+{
+    for (int k = 0; k < SPOT_RECOMPUTES; k++)
+        ck_assert_int_eq(spot_recompute_find(spot_recompute_name(k)), k);
+    ck_assert_int_eq(spot_recompute_find("all"), -1);
 }
 END_TEST
 
@@ -258,6 +270,7 @@ int main(void)
     tcase_add_test(tc, the_124m_model_has_the_published_number_of_parameters);
     tcase_add_test(tc, llama_models_have_the_published_number_of_parameters);
     tcase_add_test(tc, architectures_are_found_by_name);
+    tcase_add_test(tc, what_is_recomputed_is_found_by_name);
     tcase_add_test(tc, a_vocabulary_is_padded_no_more_than_it_must_be);
     tcase_add_loop_test(tc, refuses_what_cannot_be_cut_or_would_not_fit, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));

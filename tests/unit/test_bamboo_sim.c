@@ -10,6 +10,7 @@
 
 #include "common/csv_reader.h"
 #include "common/rng.h"
+#include "sim/peer_model.h"
 #include "suite.h"
 
 #define GOLDEN "../shared/data/golden/bamboo/"
@@ -303,6 +304,26 @@ START_TEST(refuses_nodes_that_come_twice_or_leave_while_away)
 }
 END_TEST
 
+START_TEST(models_of_peers_have_names)
+{
+    static const char *const name[] = { "published", "generous", "as-measured" };
+    static const enum spot_peer_model want[] = { SPOT_PEER_PUBLISHED, SPOT_PEER_GENEROUS,
+                                                 SPOT_PEER_AS_MEASURED };
+    enum spot_peer_model model;
+    struct spot_err err = { 0 };
+
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(spot_peer_model_parse(name[i], &model, &err), 0);
+        ck_assert_int_eq(model, want[i]);
+        ck_assert_ptr_nonnull(spot_peer_prices_of(model));
+    }
+    ck_assert_int_eq(spot_peer_model_parse("kind", &model, &err), -1);
+    ck_assert_str_eq(err.msg,
+                     "--peer-model: expected published, generous or as-measured, got 'kind'");
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -315,5 +336,6 @@ int main(void)
     tcase_add_test(tc, more_pipelines_than_are_known_stop_the_release_only);
     tcase_add_test(tc, spans_cover_the_time_and_steps_are_committed_or_lost);
     tcase_add_test(tc, refuses_nodes_that_come_twice_or_leave_while_away);
+    tcase_add_test(tc, models_of_peers_have_names);
     return run_suite("bamboo_sim", tc);
 }

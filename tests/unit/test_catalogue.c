@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: every reader of a catalogue sees the same rows. Oracle: rows by hand. */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
+#include "doc_rig.h"
 #include "model/catalogue.h"
-#include "suite.h"
 
 struct seen {
     char text[512];
@@ -23,21 +19,24 @@ static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_
     return ++s->n == 3 ? spot_csv_fail(row->csv, SPOT_CATALOGUE_ZONE, err, "enough") : 0;
 }
 
+static int read_rows(const char *text, spot_catalogue_fn *take, void *user, struct spot_prov *prov,
+                     struct spot_err *err)
+{
+    char path[32];
+    int rc;
+
+    *err = (struct spot_err){ 0 };
+    put_file(path, text, strlen(text));
+    rc = spot_catalogue_read(path, take, user, prov, err);
+    unlink(path);
+    return rc;
+}
+
 static int read_text(const char *text, struct seen *seen, struct spot_prov *prov,
                      struct spot_err *err)
 {
-    char path[] = "/tmp/test_catalogue.XXXXXX";
-    const int fd = mkstemp(path);
-    int rc;
-
     *seen = (struct seen){ .n = 0 };
-    *err = (struct spot_err){ 0 };
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    close(fd);
-    rc = spot_catalogue_read(path, on_row, seen, prov, err);
-    unlink(path);
-    return rc;
+    return read_rows(text, on_row, seen, prov, err);
 }
 
 START_TEST(rows_have_what_is_given_and_say_what_is_not)
@@ -71,6 +70,7 @@ START_TEST(what_is_wrong_is_refused_with_its_place)
         { "instance_type,zone\n,a\n", ":2:1: instance_type: expected a name" },
         { "instance_type,zone\ng,\nh,\ni,z\n", ":4:3: zone: enough" },
         { "zone\na\n", "instance_type" },
+        { "instance_type,zone\n", ": no row under the header" },
     };
     struct spot_err err;
     struct seen s;
@@ -85,11 +85,34 @@ START_TEST(what_is_wrong_is_refused_with_its_place)
 }
 END_TEST
 
+static int on_priced(const struct spot_catalogue_row *row, void *user, struct spot_err *err)
+{
+    ++*(int *)user;
+    return spot_catalogue_need_price(row, err);
+}
+
+START_TEST(who_needs_prices_is_told_which_columns_lack)
+{
+    static const char *const text[] = { "instance_type,spot_usd_per_h\ng,\n",
+                                        "instance_type,on_demand_usd_per_h\ng,2\n" };
+    struct spot_err err = { 0 };
+    int n = 0;
+
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_msg(!read_rows(text[i], on_priced, &n, NULL, &err), "%s", err.msg);
+    ck_assert_int_eq(read_rows("instance_type\ng\n", on_priced, &n, NULL, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, ":1: header lacks the prices: expected a column "
+                                          "on_demand_usd_per_h or spot_usd_per_h"));
+    ck_assert_int_eq(n, 3);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("catalogue");
 
     tcase_add_test(tc, rows_have_what_is_given_and_say_what_is_not);
     tcase_add_test(tc, what_is_wrong_is_refused_with_its_place);
+    tcase_add_test(tc, who_needs_prices_is_told_which_columns_lack);
     return run_suite("catalogue", tc);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: prompts are those that the published templates give under jinja2; a template that is not
  * known, roles out of turn and content that names a token are refused. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "suite.h"
+#include "doc_rig.h"
 #include "text/chat.h"
 
 static const struct spot_chat_message said[] = { { "system", " Be brief.\n" },
@@ -128,6 +124,7 @@ START_TEST(what_cannot_be_said_is_refused)
                 { 1, { { "assistant", "x" } }, "expected user" },
                 { 1, { { "user", "x" }, { "user", "y" } }, "expected assistant" },
                 { 1, { { "user", "x</s>" } }, "names the token '</s>'" },
+                { 1, { { "system", "x" } }, "no message of a user" },
                 { 2, { { "user", "<|eot_id|>" } }, "names the token '<|eot_id|>'" } };
     struct spot_chat chat;
     struct spot_buf out = { 0 };
@@ -144,12 +141,52 @@ START_TEST(what_cannot_be_said_is_refused)
 }
 END_TEST
 
+/* The template of the first form with a newline in its quotes as it is, and as two characters. */
+START_TEST(a_newline_in_quotes_is_the_same_however_it_is_written)
+{
+    char *const text = edited(form[0].config, "\\\\n", "\\n");
+    struct spot_chat chat;
+
+    parse(&chat, text);
+    ck_assert_int_eq(chat.form, SPOT_CHAT_CHATML);
+    free(text);
+}
+END_TEST
+
+START_TEST(names_of_tokens_are_texts_of_63_bytes_or_objects_that_hold_them)
+{
+    static const char *const as[] = { "\"<b>\"", "{\"content\": \"<b>\"}", "null" };
+    char path[32], text[4096];
+    const char *const at = strstr(form[0].config, "\"chat_template\"");
+    struct spot_chat chat;
+    struct spot_err err = { 0 };
+
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(text, sizeof(text), "{\"bos_token\": %s, %s", as[i], at);
+        put_file(path, text, strlen(text));
+        ck_assert_msg(!spot_chat_load(&chat, path, &err), "%s", err.msg);
+        unlink(path);
+        ck_assert_str_eq(chat.bos, i == 2 ? "" : "<b>");
+    }
+    snprintf(text, sizeof(text), "{\"bos_token\": 7, %s", at);
+    expect_refused(spot_chat_parse(&chat, text, strlen(text), "c", &err), &err,
+                   "c:1:15: /bos_token: expected the text of a token, 63 bytes at most");
+    snprintf(text, sizeof(text), "{\"eos_token\": \"%064d\", %s", 0, at);
+    expect_refused(spot_chat_parse(&chat, text, strlen(text), "c", &err), &err,
+                   "c:1:15: /eos_token: expected the text of a token, 63 bytes at most");
+    ck_assert_int_eq(spot_chat_load(&chat, "/nowhere/tokenizer_config.json", &err), -1);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, prompts_are_those_of_the_templates, 0, 3);
     tcase_add_loop_test(tc, another_template_is_refused, 0, 3);
+    tcase_add_test(tc, a_newline_in_quotes_is_the_same_however_it_is_written);
+    tcase_add_test(tc, names_of_tokens_are_texts_of_63_bytes_or_objects_that_hold_them);
     tcase_add_test(tc, what_cannot_be_said_is_refused);
     return run_suite("chat", tc);
 }

@@ -244,6 +244,118 @@ START_TEST(what_is_torn_or_absent_or_shrinks_is_an_error)
 }
 END_TEST
 
+START_TEST(a_header_of_another_version_is_refused)
+{
+    struct spot_corpus c;
+    struct spot_err err;
+    char path[32], want[128];
+    FILE *file;
+
+    write_file(path, 7, 2, HEADER, 7);
+    file = fopen(path, "r+");
+    ck_assert_int_eq(fseek(file, 4, SEEK_SET), 0);
+    put(file, 2, 4);
+    fclose(file);
+    ck_assert_int_eq(spot_corpus_open(&c, path, 2, 65536, &err), -1);
+    snprintf(want, sizeof(want), "%s: token file of version 2, expected 1", path);
+    ck_assert_str_eq(err.msg, want);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    spot_corpus_release(&c);
+    unlink(path);
+}
+END_TEST
+
+/* --- of texts --- */
+
+static void write_text(char path[32], const char *text)
+{
+    int fd;
+
+    strcpy(path, "/tmp/spot-corpus-XXXXXX");
+    fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+static void expect_tokens(const struct spot_corpus *c, const struct spot_tokens *want)
+{
+    uint32_t *const got = calloc(want->n, sizeof(*got));
+
+    ck_assert_uint_eq(c->n_token, want->n);
+    ck_assert_int_eq(spot_corpus_read(c, 0, want->n, got, NULL), 0);
+    ck_assert_mem_eq(got, want->id, want->n * sizeof(*got));
+    ck_assert_int_eq(spot_corpus_read(c, 3, 2, got, NULL), 0);
+    ck_assert_mem_eq(got, want->id + 3, 2 * sizeof(*got));
+    free(got);
+}
+
+/* From a file, from standard input, and the two as one; the same tokens in a file of numbers are
+ * the same corpus. */
+START_TEST(texts_become_the_tokens_that_their_tokenizer_makes)
+{
+    static const char *const text[2] = { "It is the first text, and it'll be read.\n",
+                                         "The second\xC3\xA9 one.\n\n\n" };
+    struct spot_bpe *const bpe = spot_bpe_open("tests/data/bpe", NULL);
+    struct spot_tokens ids = { 0 }, first = { 0 };
+    char path[3][32];
+    const char *both[2] = { path[0], "-" }, *numbers = path[2];
+    struct spot_corpus c;
+    struct spot_err err = { 0 };
+    uint64_t seen;
+    FILE *out;
+
+    ck_assert_ptr_nonnull(bpe);
+    for (int k = 0; k < 2; k++) {
+        write_text(path[k], text[k]);
+        spot_bpe_encode(bpe, text[k], strlen(text[k]), true, &ids);
+    }
+    spot_bpe_encode(bpe, text[0], strlen(text[0]), true, &first);
+    ck_assert_msg(!spot_corpus_open_all(&c, both, 1, bpe, 1, 0, &err), "%s", err.msg);
+    expect_tokens(&c, &first);
+    spot_corpus_release(&c);
+    ck_assert_ptr_nonnull(freopen(path[1], "r", stdin));
+    ck_assert_msg(!spot_corpus_open_all(&c, both, 2, bpe, 1, 0, &err), "%s", err.msg);
+    expect_tokens(&c, &ids);
+    seen = c.xxh3;
+    spot_corpus_release(&c);
+    write_text(path[2], "");
+    out = fopen(path[2], "w");
+    fwrite(ids.id, sizeof(*ids.id), ids.n, out);
+    fclose(out);
+    ck_assert_int_eq(spot_corpus_open_all(&c, &numbers, 1, NULL, 4, 1 << 20, &err), 0);
+    ck_assert_uint_eq(c.xxh3, seen);
+    spot_corpus_release(&c);
+    for (int k = 0; k < 3; k++)
+        unlink(path[k]);
+    free(ids.id), free(first.id);
+    spot_bpe_free(bpe);
+}
+END_TEST
+
+START_TEST(a_text_that_is_not_there_and_an_input_twice_are_refused)
+{
+    static const char *const nowhere[] = { "/nowhere/text", "-", "-" };
+    struct spot_bpe *const bpe = spot_bpe_of_bytes();
+    struct spot_corpus c;
+    struct spot_err err = { 0 };
+
+    ck_assert_int_eq(spot_corpus_open_all(&c, nowhere, 1, bpe, 1, 0, &err), -1);
+    ck_assert_str_eq(err.msg, "cannot open '/nowhere/text': No such file or directory");
+    spot_corpus_release(&c);
+    ck_assert_int_eq(spot_corpus_open_all(&c, nowhere, 3, bpe, 1, 0, &err), -1);
+    ck_assert_str_eq(err.msg, "standard input can be read once, not 2 times");
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
+    spot_corpus_release(&c);
+    ck_assert_int_eq(setenv("TMPDIR", "/nowhere", 1), 0);
+    ck_assert_int_eq(
+        spot_corpus_open_all(&c, (const char *const[]){ "/dev/null" }, 1, bpe, 1, 0, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "cannot make a file for tokens like '/nowhere/"));
+    spot_corpus_release(&c);
+    spot_bpe_free(bpe);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -252,6 +364,9 @@ int main(void)
     tcase_add_test(tc, several_files_are_what_one_of_all_of_them_is);
     tcase_add_test(tc, the_hash_is_of_the_content_and_of_what_a_token_is);
     tcase_add_test(tc, a_header_is_skipped_and_a_false_one_refused);
+    tcase_add_test(tc, a_header_of_another_version_is_refused);
+    tcase_add_test(tc, texts_become_the_tokens_that_their_tokenizer_makes);
+    tcase_add_test(tc, a_text_that_is_not_there_and_an_input_twice_are_refused);
     tcase_add_test(tc, a_token_out_of_the_vocabulary_is_refused_with_its_place);
     tcase_add_test(tc, what_is_torn_or_absent_or_shrinks_is_an_error);
     return run_suite("corpus", tc);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/hash.h"
 #include "common/xalloc.h"
 #include "forecast/tracked.h"
 #include "suite.h"
@@ -198,6 +199,165 @@ START_TEST(a_state_of_another_key_and_a_damaged_one_are_refused)
 }
 END_TEST
 
+/* What came after the last whole interval is looked at, and seen whole by the next call. */
+START_TEST(an_interval_that_is_not_over_is_looked_at_and_not_kept)
+{
+    double kept[HORIZON * 9], seen[HORIZON * 9], again[HORIZON * 9];
+    struct spot_trackeds state = { 0 };
+    struct spot_count_grids grids;
+    struct spot_tracked *t, newest;
+
+    make(&grids, "time_s,available\n0,5\n10,3\n20,4\n25,6\n", 8, false, NULL);
+    t = spot_trackeds_take(&state, model, spec, &grids.grid[0]);
+    ck_assert(t->n == 3 && t->now == 4 && t->time_s == 20);
+    spot_predictor_predict(t->predictor, kept);
+    spot_tracked_look(t, model, spec, &grids.grid[0], &newest);
+    ck_assert(newest.n == 4 && newest.now == 6 && newest.time_s == 25 && newest.n_change == 3);
+    spot_predictor_predict(newest.predictor, seen);
+    ck_assert_int_ne(memcmp(kept, seen, sizeof(kept)), 0);
+    spot_predictor_free(newest.predictor);
+    ck_assert(t->n == 3 && t->now == 4);
+    spot_predictor_predict(t->predictor, again);
+    ck_assert_mem_eq(kept, again, sizeof(kept));
+    spot_count_grids_release(&grids);
+    make(&grids, "time_s,available\n0,5\n10,3\n20,4\n", 8, false, NULL);
+    spot_tracked_look(t, model, spec, &grids.grid[0], &newest); /* nothing is open */
+    ck_assert_ptr_eq(newest.predictor, t->predictor);
+    ck_assert_int_eq(newest.now, 4);
+    spot_count_grids_release(&grids);
+    spot_trackeds_release(&state);
+}
+END_TEST
+
+/* What a model counted is as wide as its cap: with another one it starts again from the values. */
+START_TEST(another_cap_starts_again_with_the_values_that_are_kept)
+{
+    static const int value[] = { 5, 3, 4, 7 };
+    struct spot_fc_spec wide = spec;
+    struct spot_predictor *fresh;
+    struct spot_trackeds state = { 0 };
+    struct spot_count_grids grids;
+    struct spot_tracked *t;
+    double got[HORIZON * 10], want[HORIZON * 10];
+
+    make(&grids, "time_s,available\n0,5\n10,3\n20,4\n", 8, true, NULL);
+    spot_trackeds_take(&state, model, spec, &grids.grid[0]);
+    spot_count_grids_release(&grids);
+    make(&grids, "time_s,available\n20,4\n30,7\n", 9, true, &state);
+    t = spot_trackeds_take(&state, model, spec, &grids.grid[0]);
+    ck_assert(t->n == 4 && t->cap == 9 && t->now == 7);
+    spot_predictor_predict(t->predictor, got);
+    wide.cap = 9;
+    fresh = spot_predictor_new(model, &wide);
+    for (int i = 0; i < 4; i++)
+        spot_predictor_observe(fresh, value[i]);
+    spot_predictor_predict(fresh, want);
+    ck_assert_mem_eq(got, want, sizeof(want));
+    spot_predictor_free(fresh);
+    spot_count_grids_release(&grids);
+    spot_trackeds_release(&state);
+}
+END_TEST
+
+/* Series are found whatever order they came in; one that the rows do not name stays as it was. */
+START_TEST(series_are_sorted_by_name_and_go_on_without_rows)
+{
+    static const char *const zone[] = { "a", "a", "b", "c" };
+    static const char *const type[] = { "g", "h", "g", "g" };
+    struct spot_trackeds state = { 0 };
+    struct spot_count_grids grids;
+
+    make(&grids,
+         "time_s,available,zone,instance_type\n0,3,c,g\n0,1,a,h\n0,2,b,g\n0,4,a,g\n10,5,b,g\n", 8,
+         true, NULL);
+    for (size_t i = grids.n; i-- > 0;)
+        spot_trackeds_take(&state, model, spec, &grids.grid[i]);
+    spot_count_grids_release(&grids);
+    ck_assert_uint_eq(state.n, 4);
+    for (size_t i = 0; i < 4; i++) {
+        ck_assert_str_eq(state.series[i].zone, zone[i]);
+        ck_assert_str_eq(state.series[i].instance_type, type[i]);
+        ck_assert_ptr_eq(spot_trackeds_find(&state, zone[i], type[i]), &state.series[i]);
+    }
+    ck_assert_ptr_null(spot_trackeds_find(&state, "a", "i"));
+    ck_assert_ptr_null(spot_trackeds_find(&state, "d", "g"));
+    make(&grids, "time_s,available,zone,instance_type\n20,6,b,g\n30,7,b,g\n", 8, true, &state);
+    ck_assert_uint_eq(grids.n, 4);
+    ck_assert_str_eq(grids.grid[1].instance_type, "h");
+    check_ints(grids.grid[1].y, "1 1 1"); /* from 10, where its newest value was */
+    ck_assert_double_eq(grids.grid[1].start_s, 10);
+    check_ints(grids.grid[2].y, "5 6 7");
+    spot_count_grids_release(&grids);
+    spot_trackeds_release(&state);
+}
+END_TEST
+
+/* Records whose hash is right and that are none: only a program could write them. */
+START_TEST(a_state_with_a_record_that_cannot_be_is_refused)
+{
+    static const char *const want[] = { "is cut", "is damaged" };
+    struct spot_trackeds state = { 0 };
+    struct spot_err err = { 0 };
+    char bytes[8192], message[64];
+
+    ck_assert_int_eq(spot_trackeds_save(&state, path, &key, &err), 0);
+    for (int k = 0; k < 2; k++) {
+        FILE *file = fopen(path, "r");
+        size_t n = fread(bytes, 1, sizeof(bytes), file) - sizeof(uint64_t);
+        uint64_t hash;
+
+        fclose(file);
+        ck_assert_uint_lt(n, 512);
+        n = (size_t)(strchr(bytes, '\n') + 1 - bytes);
+        memset(bytes + n, 0xFF, k ? 4096 : 3);
+        n += k ? 4096 : 3;
+        hash = spot_hash64(bytes, n);
+        memcpy(bytes + n, &hash, sizeof(hash));
+        file = fopen(path, "w");
+        fwrite(bytes, 1, n + sizeof(hash), file);
+        fclose(file);
+        ck_assert_int_eq(spot_trackeds_load(&state, path, &key, model, &spec, &err), -1);
+        snprintf(message, sizeof(message), "%s: %s", path, want[k]);
+        ck_assert_str_eq(err.msg, message);
+        ck_assert_uint_eq(state.n, 0);
+    }
+    ck_assert_int_eq(spot_trackeds_load(&state, "/tmp", &key, model, &spec, &err), -1);
+    ck_assert_str_eq(err.msg, "cannot read the state '/tmp': Is a directory");
+}
+END_TEST
+
+/* The newest number in the column `requested` is the cap, where none is asked for. */
+START_TEST(the_cap_is_what_was_requested_last)
+{
+    struct spot_count_grids grids;
+
+    make(&grids, "time_s,available,requested\n0,2,\n10,3,7\n20,1,6\n30,1,\n", 0, true, NULL);
+    ck_assert_int_eq(grids.grid[0].cap, 6);
+    spot_count_grids_release(&grids);
+}
+END_TEST
+
+START_TEST(a_count_that_no_model_can_hold_is_refused)
+{
+    static const char rows[] = "time_s,available,zone\n0,1,a\n0,70000,b\n";
+    const struct spot_count_grid_ask ask = { .interval_s = 10, .is_whole = true, .warn = warn };
+    struct spot_count_grids grids;
+    struct spot_trace trace;
+    struct spot_err err = { 0 };
+    FILE *in = fmemopen((void *)(uintptr_t)rows, strlen(rows), "r");
+    char want[96];
+
+    ck_assert_int_eq(spot_trace_load(&trace, in, "rows", &err), 0);
+    fclose(in);
+    ck_assert_int_eq(spot_count_grids_make(&grids, &ask, &trace, NULL, &err), -1);
+    snprintf(want, sizeof(want), "series b: a count of 70000 is beyond the limit of %d; give --cap",
+             SPOT_FC_CAP_MAX);
+    ck_assert_str_eq(err.msg, want);
+    ck_assert_ptr_null(grids.grid);
+    spot_trace_release(&trace);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -206,6 +366,12 @@ int main(void)
     tcase_add_test(tc, what_follows_the_last_interval_is_a_point_of_its_own);
     tcase_add_test(tc, counts_above_the_cap_are_cut_and_told);
     tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, the_cap_is_what_was_requested_last);
+    tcase_add_test(tc, a_count_that_no_model_can_hold_is_refused);
+    tcase_add_test(tc, an_interval_that_is_not_over_is_looked_at_and_not_kept);
+    tcase_add_test(tc, another_cap_starts_again_with_the_values_that_are_kept);
+    tcase_add_test(tc, series_are_sorted_by_name_and_go_on_without_rows);
+    tcase_add_test(tc, a_state_with_a_record_that_cannot_be_is_refused);
     tcase_add_test(tc, two_calls_know_what_one_knows);
     tcase_add_test(tc, a_state_of_another_key_and_a_damaged_one_are_refused);
     return run_suite("count_grid", tc);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
-#include <string.h>
-
 #include "common/csv_reader.h"
-#include "suite.h"
+#include "doc_rig.h"
 
 /* Goal: every malformed document is refused with its exact position. */
 static const struct bad_case {
@@ -23,6 +20,18 @@ static const struct bad_case {
     { "a,b\n1,-0x1p3\n", "t:2:3: b: expected a number, got '-0x1p3'" },
     { "a,b\n\"x\ny\",z\n", "t:3:4: b: expected a number, got 'z'" },
     { "a,b,c\n1,z,\"x\ny\"\n", "t:2:1: b: expected a number, got 'z'" },
+    { "a;b\n1;2\n",
+      "t:1:1: header lacks the column a; are the columns separated by ';'? they must be "
+      "by commas" },
+    { "a\tb\n",
+      "t:1:1: header lacks the column a; are the columns separated by tabs? they must be by "
+      "commas" },
+    { "a|b\n",
+      "t:1:1: header lacks the column a; are the columns separated by '|'? they must be by "
+      "commas" },
+    { "x;y\n", "t:1:1: header lacks the column a" },
+    { "{\"a\": 1}\n", "t:1:1: expected a CSV header, this is JSON" },
+    { "[1]\n", "t:1:1: expected a CSV header, this is JSON" },
 };
 
 static int read_b(const struct spot_csv_row *row, void *user, struct spot_err *err)
@@ -57,6 +66,57 @@ START_TEST(refuses_malformed_with_position)
     ck_assert_int_eq(read_text(c->text, strlen(c->text), &sum, &err), -1);
     ck_assert_str_eq(err.msg, c->message);
     ck_assert_int_eq(err.code, SPOT_EDATA);
+}
+END_TEST
+
+static int read_any(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    (void)row, (void)user, (void)err;
+    return 0;
+}
+
+START_TEST(a_name_that_is_nearly_right_is_told)
+{
+    static const char *const want[] = { "time_s", "count" };
+    static const struct {
+        const char *text, *message;
+    } wrong[] = {
+        { "time,count\n", "t:1:1: header lacks the column time_s; did you mean 'time'?" },
+        { "Time_s,counts\n", "t:1:1: header lacks the column time_s; did you mean 'Time_s'?" },
+        { "time_s,cuont\n", "t:1:1: header lacks the column count; did you mean 'cuont'?" },
+        { "time_s,kind\n", "t:1:1: header lacks the column count" },
+        { "when,count\n", "t:1:1: header lacks the column time_s" },
+    };
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        FILE *const in = opened(wrong[i].text);
+        struct spot_err err = { 0 };
+
+        expect_refused(spot_csv_read(in, "t", want, 2, read_any, NULL, NULL, &err), &err,
+                       wrong[i].message);
+        fclose(in);
+    }
+}
+END_TEST
+
+START_TEST(columns_lines_and_bytes_have_their_limits)
+{
+    char text[512] = "a,b";
+    char *const line = malloc(3 * SPOT_CSV_LINE_MAX + 64);
+    struct spot_err err = { 0 };
+    double sum;
+
+    for (int i = 2; i < SPOT_CSV_COLUMNS_MAX; i++)
+        strcat(text, ",c");
+    ck_assert_int_eq(read_text(text, strlen(text), &sum, &err), 0);
+    strcat(text, ",d\n");
+    expect_refused(read_text(text, strlen(text), &sum, &err), &err, "t:1:129: too many columns");
+    expect_refused(read_text("a,b\n1\0,2\n", 9, &sum, &err), &err, "t:2:1: NUL byte in field");
+    memcpy(line, "a,b\n", 4);
+    memset(line + 4, '1', 3 * SPOT_CSV_LINE_MAX);
+    expect_refused(read_text(line, 3 * SPOT_CSV_LINE_MAX, &sum, &err), &err,
+                   "t:2: line longer than 1048576 bytes");
+    free(line);
 }
 END_TEST
 
@@ -104,6 +164,8 @@ int main(void)
     tcase_add_loop_test(tc, refuses_malformed_with_position, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));
     tcase_add_test(tc, a_file_without_header_has_the_columns_it_is_said_to_have);
+    tcase_add_test(tc, a_name_that_is_nearly_right_is_told);
+    tcase_add_test(tc, columns_lines_and_bytes_have_their_limits);
     tcase_add_test(tc, accepts_bom_crlf_quotes_and_extra_columns);
     return run_suite("csv_reader", tc);
 }

@@ -335,6 +335,42 @@ START_TEST(never_late_and_blind_to_what_comes)
 }
 END_TEST
 
+/* Who knows all that comes pays least, to the cent what the program says; the work left falls. */
+START_TEST(who_knows_what_comes_pays_what_the_offline_program_says)
+{
+    enum { N = 200, START = 20, PLACES = 2 };
+
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        uint8_t up[N * PLACES];
+        struct spot_market_step known[N], step[N];
+        struct spot_market_play play = { .has_spot = up, .n = N, .start = START, .seed = seed };
+        struct spot_deadline_result r;
+        struct spot_err err;
+        double left_s[N], least;
+
+        play.market = draw_market(seed, 6000, 8000);
+        play.market.n_restart = 1;
+        play.market.restart_prob[0] = 1;
+        draw_runs(up, N, PLACES, seed);
+        least = spot_market_offline(&play.market, up + (size_t)START * PLACES, 80, known);
+        ck_assert_msg(
+            !spot_market_play_run(&play, SPOT_DEADLINE_PLAY_OFFLINE, &r, step, left_s, &err), "%s",
+            err.msg);
+        ck_assert_double_eq_tol(r.usd, least, 1e-9);
+        ck_assert(!r.is_late);
+        for (int i = 1; i < 80 && left_s[i - 1] > 0; i++) /* to the end of the work */
+            ck_assert_double_le(left_s[i], left_s[i - 1] + 1e-9);
+        for (int p = 0; p <= SPOT_DEADLINE_PLAY_SPOT; p++) {
+            struct spot_deadline_result other;
+
+            ck_assert(!spot_market_play_run(&play, (enum spot_deadline_policy)p, &other, NULL, NULL,
+                                            &err));
+            ck_assert_double_ge(other.usd, least - 1e-9);
+        }
+    }
+}
+END_TEST
+
 START_TEST(ours_pays_in_the_mean_what_it_promised)
 {
     enum { TRIALS = 4000 };
@@ -401,6 +437,7 @@ int main(void)
     tcase_add_test(tc, one_place_is_the_program_of_one_place);
     tcase_add_test(tc, offline_optimum_is_the_best_of_all_sequences);
     tcase_add_test(tc, never_late_and_blind_to_what_comes);
+    tcase_add_test(tc, who_knows_what_comes_pays_what_the_offline_program_says);
     tcase_add_test(tc, ours_pays_in_the_mean_what_it_promised);
     tcase_add_test(tc, refuses_what_cannot_be);
     return run_suite("deadline_market", tc);

@@ -67,6 +67,10 @@ static const struct bad_case {
     { HEAD
       "\"series\":[" ONE("a") "],\"regions\":[" REGION("r") "," REGION("q") "," REGION("r") "]}",
       "/regions/2: names 'r' again, as /regions/0 does" },
+    { HEAD "\"series\":[" ONE("a") "],\"regions\":[7]}", "/regions/0: expected an object" },
+    { HEAD "\"series\":[" ONE("a") "],\"regions\":[{\"region\":\"r\",\"zones\":2,"
+                                   "\"shock_prob\":0.5,\"loss_lift\":1.5,\"calm_lift\":1}]}",
+      "/regions/0: shock_prob * loss_lift + (1 - shock_prob) * calm_lift is 1.25, expected 1" },
 };
 
 static int read_text(const char *text, struct spot_json_doc *doc, struct spot_forecast *out,
@@ -95,6 +99,73 @@ START_TEST(refuses_malformed_with_its_place)
 }
 END_TEST
 
+/* The reader counts before it reserves: 129 steps of 65536 probabilities are a few too many. */
+START_TEST(a_series_has_eight_million_probabilities_at_most)
+{
+    enum { STEPS = 129 };
+    struct spot_err err = { 0 };
+    struct spot_json_doc doc;
+    struct spot_forecast out;
+    char text[1024];
+    size_t n = (size_t)snprintf(text, sizeof(text),
+                                "{\"schema\":\"spot.forecast/1\",\"interval_s\":60,\"horizon\":%d,"
+                                "\"series\":[{\"time_s\":0,\"now\":1,\"cap\":65535,"
+                                "\"available\":[0",
+                                STEPS);
+
+    for (int i = 1; i < STEPS; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, ",0");
+    snprintf(text + n, sizeof(text) - n, "]}]}");
+    ck_assert_int_eq(read_text(text, &doc, &out, &err), -1);
+    ck_assert_msg(strstr(err.msg, "/series/0/available: more than 8388608 probabilities") != NULL,
+                  "%s", err.msg);
+}
+END_TEST
+
+START_TEST(a_forecast_of_load_is_none_of_instances)
+{
+    struct spot_err err = { 0 };
+    struct spot_json_doc doc;
+    struct spot_forecast f;
+    char load[sizeof(good) + 8];
+    const char *const at = strstr(good, "\"m\"");
+
+    ck_assert_int_eq(spot_json_parse(&doc, good, strlen(good), "t", &err), 0);
+    ck_assert_msg(!spot_forecast_read_instances(&doc, &f, &err), "%s", err.msg);
+    spot_forecast_release(&f);
+    spot_json_release(&doc);
+    snprintf(load, sizeof(load), "%.*s\"load\"%s", (int)(at - good), good, at + 3);
+    ck_assert_int_eq(spot_json_parse(&doc, load, strlen(load), "t", &err), 0);
+    ck_assert_int_eq(spot_forecast_read_instances(&doc, &f, &err), -1);
+    ck_assert_msg(strstr(err.msg, "/model: a forecast of load, expected one of instances") != NULL,
+                  "%s", err.msg);
+    ck_assert_ptr_null(f.series);
+    spot_json_release(&doc);
+}
+END_TEST
+
+START_TEST(series_of_another_type_are_dropped_and_those_of_none_stay)
+{
+#define OF(zone, type)                                                                        \
+    "{\"zone\":\"" zone "\",\"instance_type\":\"" type "\",\"time_s\":0,\"now\":1,\"cap\":2," \
+    "\"available\":[" STEP "],\"change\":[" CHANGE "]}"
+    static const char text[] = HEAD "\"series\":[" OF("a", "g") "," OF("a", "h") "," ONE("b") "]}";
+    struct spot_err err = { 0 };
+    struct spot_json_doc doc;
+    struct spot_forecast f;
+
+    ck_assert_msg(!read_text(text, &doc, &f, &err), "%s", err.msg);
+    ck_assert_uint_eq(spot_forecast_keep(&f, "h"), 2);
+    ck_assert_uint_eq(f.n_series, 2);
+    ck_assert_str_eq(f.series[0].instance_type, "h");
+    ck_assert_str_eq(f.series[1].zone, "b");
+    ck_assert_uint_eq(spot_forecast_keep(&f, "i"), 1);
+    ck_assert_str_eq(f.series[0].zone, "b");
+    spot_forecast_release(&f);
+    spot_json_release(&doc);
+}
+END_TEST
+
 START_TEST(reads_distributions_and_their_median)
 {
     struct spot_err err = { 0 };
@@ -116,8 +187,12 @@ START_TEST(reads_distributions_and_their_median)
 }
 END_TEST
 
+static const char with_regions[] =
+    HEAD "\"series\":[" ONE("a") "],\"regions\":[" REGION("r") "," REGION("q") "]}";
+
 START_TEST(writes_what_it_reads)
 {
+    const char *const text[] = { good, with_regions };
     struct spot_err err = { 0 };
     struct spot_json_doc doc;
     struct spot_forecast f;
@@ -125,7 +200,7 @@ START_TEST(writes_what_it_reads)
     size_t n_first, n_second;
     FILE *out = open_memstream(&first, &n_first);
 
-    ck_assert_msg(!read_text(good, &doc, &f, &err), "%s", err.msg);
+    ck_assert_msg(!read_text(text[_i], &doc, &f, &err), "%s", err.msg);
     ck_assert_msg(!spot_forecast_write(&f, out, NULL, &err), "%s", err.msg);
     fclose(out);
     spot_forecast_release(&f);
@@ -135,6 +210,7 @@ START_TEST(writes_what_it_reads)
     ck_assert_msg(!spot_forecast_write(&f, out, NULL, &err), "%s", err.msg);
     fclose(out);
     ck_assert_str_eq(first, second);
+    ck_assert_uint_eq(f.n_region, _i ? 2 : 0);
     spot_forecast_release(&f);
     spot_json_release(&doc);
     free(first);
@@ -149,6 +225,9 @@ int main(void)
     tcase_add_loop_test(tc, refuses_malformed_with_its_place, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));
     tcase_add_test(tc, reads_distributions_and_their_median);
-    tcase_add_test(tc, writes_what_it_reads);
+    tcase_add_test(tc, a_series_has_eight_million_probabilities_at_most);
+    tcase_add_test(tc, a_forecast_of_load_is_none_of_instances);
+    tcase_add_test(tc, series_of_another_type_are_dropped_and_those_of_none_stay);
+    tcase_add_loop_test(tc, writes_what_it_reads, 0, 2);
     return run_suite("forecast_doc", tc);
 }

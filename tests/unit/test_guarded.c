@@ -117,7 +117,7 @@ static void draw_asks(struct fixture *f, struct spot_rng *rng)
 START_TEST(no_short_trace_and_no_program_break_the_bound)
 {
     static const double notice_s[] = { 0, 30 };
-    const int programs = is_long() ? 20 : 2;
+    const int programs = is_long() ? 20 : 1;
     struct fixture *f = spot_xcalloc(1, sizeof(*f));
     struct spot_rng rng;
     double most = 0;
@@ -142,7 +142,7 @@ END_TEST
 /* Change a few counts and asks of the worst so far; keep what is worse. */
 START_TEST(no_search_for_the_worst_breaks_the_bound)
 {
-    const int steps = is_long() ? 20000 : 1500;
+    const int steps = is_long() ? 20000 : 700;
     static const double notice_s[] = { 0, 30 };
     struct fixture *f = spot_xcalloc(1, sizeof(*f));
     int count[LONG], ask[LONG];

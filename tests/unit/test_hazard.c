@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "common/rng.h"
+#include "doc_rig.h"
 #include "forecast/hazard.h"
 #include "forecast/predictor.h"
-#include "suite.h"
 
 /* Goal: a hazard table says what its integrals say, refuses what is none with its position, and
  * makes a forecast know the ages of instances; where a series is new the table of its provider
@@ -273,6 +269,42 @@ START_TEST(a_new_series_is_forecast_better_with_its_table)
 }
 END_TEST
 
+START_TEST(a_table_is_read_from_its_file_or_the_file_is_named)
+{
+    struct spot_hazard hazard;
+    struct spot_err err = { 0 };
+    char path[32];
+
+    put_file(path, BATHTUB, strlen(BATHTUB));
+    ck_assert_msg(!spot_hazard_load_path(&hazard, path, &err), "%s", err.msg);
+    unlink(path);
+    ck_assert_double_eq_tol(spot_hazard_sum(&hazard, 3600), 1.2, 1e-12);
+    spot_hazard_release(&hazard);
+    expect_fail(spot_hazard_load_path(&hazard, "/nowhere/h.csv", &err), &err, SPOT_ESYS,
+                "cannot open '/nowhere/h.csv': No such file or directory");
+}
+END_TEST
+
+START_TEST(a_table_ends_at_its_limit)
+{
+    char *const text = malloc((SPOT_HAZARD_ROWS_MAX + 2) * 16);
+    size_t at = (size_t)sprintf(text, "age_s,hazard_per_h\n");
+    struct spot_hazard hazard;
+    struct spot_err err = { 0 };
+    char want[96];
+    FILE *in;
+
+    for (int i = 0; i <= SPOT_HAZARD_ROWS_MAX; i++)
+        at += (size_t)sprintf(text + at, "%d,1\n", i);
+    in = opened(text);
+    snprintf(want, sizeof(want), "t:%d:1: age_s: more than %d rows", SPOT_HAZARD_ROWS_MAX + 2,
+             SPOT_HAZARD_ROWS_MAX);
+    expect_refused(spot_hazard_load(&hazard, in, "t", &err), &err, want);
+    fclose(in);
+    free(text);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -283,6 +315,8 @@ int main(void)
     tcase_add_test(tc, refuses_malformed_with_position);
     tcase_add_test(tc, the_distribution_of_new_instances_is_the_table);
     tcase_add_test(tc, the_young_go_first_where_the_table_says_so);
+    tcase_add_test(tc, a_table_is_read_from_its_file_or_the_file_is_named);
+    tcase_add_test(tc, a_table_ends_at_its_limit);
     tcase_add_test(tc, the_level_of_a_table_is_learned);
     tcase_add_test(tc, a_new_series_is_forecast_better_with_its_table);
     return run_suite("hazard", tc);

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "suite.h"
+#include "common/le.h"
+#include "doc_rig.h"
 #include "weights/hf_config.h"
 
 /* Goal: the files that transformers writes are understood, and whatever would be computed otherwise
@@ -12,13 +8,10 @@
 
 static int load(const char *text, struct spot_shape *shape, struct spot_err *err)
 {
-    char path[] = "/tmp/spot-config-XXXXXX";
-    const int fd = mkstemp(path);
+    char path[32];
     int rc;
 
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    close(fd);
+    put_file(path, text, strlen(text));
     memset(shape, 0xff, sizeof(*shape));
     rc = spot_hf_config_load(path, shape, err);
     unlink(path);
@@ -101,6 +94,8 @@ START_TEST(eps_of_the_norms_is_what_the_file_says_or_what_transformers_takes)
 }
 END_TEST
 
+enum { CASES = 22 };
+
 START_TEST(what_is_not_computed_is_refused_with_its_place)
 {
     static const struct {
@@ -147,15 +142,110 @@ START_TEST(what_is_not_computed_is_refused_with_its_place)
         { "{\"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 1, "
           "\"vocab_size\": 9, \"activation_function\": \"relu\"}",
           "/activation_function: expected gelu_new, got 'relu'" },
+        { "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 172, "
+          "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"vocab_size\": 256, "
+          "\"hidden_act\": \"gelu\"}",
+          "/hidden_act: expected silu, got 'gelu'" },
     };
     struct spot_shape s;
     struct spot_err err;
 
-    if (_i >= (int)(sizeof(cases) / sizeof(cases[0])))
-        return;
+    ck_assert_int_eq(CASES, sizeof(cases) / sizeof(cases[0]));
     ck_assert_int_eq(load(cases[_i].text, &s, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EDATA);
     ck_assert_msg(strstr(err.msg, cases[_i].expected), "%s", err.msg);
+}
+END_TEST
+
+/* --- notes in a file of weights --- */
+
+/* A file that begins with the length `n_said` and the header; returns what its notes are. */
+static int noted(const char *header, uint64_t n_said, struct spot_shape *shape,
+                 struct spot_err *err)
+{
+    char path[32], text[1024];
+    int rc;
+
+    spot_le_put((uint8_t *)text, n_said, 8);
+    memcpy(text + 8, header, strlen(header));
+    put_file(path, text, 8 + strlen(header));
+    memset(shape, 0, sizeof(*shape));
+    rc = spot_hf_config_noted(path, shape, err);
+    if (rc < 0) /* "/tmp/spot-doc-...: __metadata__:..." */
+        memmove(err->msg, err->msg + strlen(path), strlen(err->msg + strlen(path)) + 1);
+    unlink(path);
+    return rc;
+}
+
+static int noted_whole(const char *header, struct spot_shape *shape, struct spot_err *err)
+{
+    return noted(header, strlen(header), shape, err);
+}
+
+#define NOTES(more)                                                                     \
+    "{\"__metadata__\":{\"hidden_size\":\"8\",\"num_hidden_layers\":\"2\"," more        \
+    "\"num_attention_heads\":\"2\",\"intermediate_size\":\"12\",\"vocab_size\":\"11\"," \
+    "\"max_position_embeddings\":\"7\",\"rope_theta\":\"100\","                         \
+    "\"tie_word_embeddings\":\"true\"}}"
+#define GPT2_NOTES                                                                            \
+    "{\"__metadata__\":{\"n_embd\":\"8\",\"n_layer\":\"2\",\"n_head\":\"2\",\"n_positions\":" \
+    "\"7\","                                                                                  \
+    "\"vocab_size\":\"11\",\"tie_word_embeddings\":\"false\",\"format\":\"pt\"}}"
+
+START_TEST(the_notes_of_a_file_are_read_as_a_config)
+{
+    struct spot_shape s;
+    struct spot_err err = { 0 };
+
+    ck_assert_msg(noted_whole(NOTES(""), &s, &err) == 1, "%s", err.msg);
+    ck_assert(s.arch == SPOT_ARCH_LLAMA && s.width == 8 && s.n_layer == 2 && s.n_head == 2);
+    ck_assert(s.n_kv_head == 2 && s.ffn == 12 && s.vocab == 11 && s.seq == 7);
+    ck_assert(s.rope_theta == 100 && s.is_tied == 1);
+    ck_assert_msg(noted_whole(GPT2_NOTES, &s, &err) == 1, "%s", err.msg);
+    ck_assert(s.arch == SPOT_ARCH_GPT2 && s.width == 8 && s.seq == 7 && s.is_tied == 0);
+    ck_assert_msg(noted_whole(NOTES("\"model_type\":\"llama\","), &s, &err) == 1, "%s", err.msg);
+}
+END_TEST
+
+START_TEST(notes_that_cannot_be_computed_with_are_refused_as_notes)
+{
+    static const char long_note[] =
+        NOTES("\"hidden_act\":\"0123456789012345678901234567890123456789"
+              "012345678901234567890123456789\",");
+    struct spot_shape s;
+    struct spot_err err = { 0 };
+
+    ck_assert_int_eq(noted_whole(NOTES("\"hidden_act\":\"gelu\","), &s, &err), -1);
+    ck_assert_msg(!strncmp(err.msg, ": __metadata__:1:", 17), "%s", err.msg);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/hidden_act: expected silu, got 'gelu'"));
+    /* no number, whatever it begins with */
+    ck_assert_int_eq(noted_whole(long_note, &s, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/hidden_act: expected silu, got '01234"));
+    ck_assert_int_eq(noted_whole(NOTES("\"num_key_value_heads\":\"two\","), &s, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/num_key_value_heads: expected an integer"));
+    ck_assert_int_eq(noted_whole(NOTES("\"model_type\":\"bert\","), &s, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/model_type: expected gpt2 or llama, got 'bert'"));
+}
+END_TEST
+
+START_TEST(a_file_without_notes_of_ours_has_none)
+{
+    static const char *const header[] = {
+        "{}",
+        "{\"__metadata__\":{\"format\":\"pt\"}}",
+        "{\"__metadata__\":{\"tie_word_embeddings\":\"true\"}}",
+        "{\"__metadata__\":[]}",
+        "no JSON",
+    };
+    struct spot_shape s;
+    struct spot_err err = { 0 };
+
+    for (size_t i = 0; i < sizeof(header) / sizeof(header[0]); i++)
+        ck_assert_int_eq(noted_whole(header[i], &s, &err), 0);
+    ck_assert_int_eq(noted(GPT2_NOTES, sizeof(GPT2_NOTES) + 9, &s, &err), 0); /* it is cut */
+    ck_assert_int_eq(noted(GPT2_NOTES, sizeof(GPT2_NOTES) - 5, &s, &err), 0); /* so is its JSON */
+    ck_assert_int_eq(noted(GPT2_NOTES, UINT64_C(1) << 62, &s, &err), 0);      /* nobody's length */
+    ck_assert_int_eq(spot_hf_config_noted("/nowhere/model.safetensors", &s, &err), 0);
 }
 END_TEST
 
@@ -165,7 +255,10 @@ int main(void)
 
     tcase_add_test(tc, a_gpt2_is_tied_unless_it_says_no);
     tcase_add_loop_test(tc, a_llama_tells_its_heads_and_the_base_of_its_angles, 0, 3);
-    tcase_add_loop_test(tc, what_is_not_computed_is_refused_with_its_place, 0, 21);
+    tcase_add_loop_test(tc, what_is_not_computed_is_refused_with_its_place, 0, CASES);
+    tcase_add_test(tc, the_notes_of_a_file_are_read_as_a_config);
+    tcase_add_test(tc, notes_that_cannot_be_computed_with_are_refused_as_notes);
+    tcase_add_test(tc, a_file_without_notes_of_ours_has_none);
     tcase_add_test(tc, eps_of_the_norms_is_what_the_file_says_or_what_transformers_takes);
     return run_suite("hf_config", tc);
 }

@@ -161,16 +161,21 @@ static const struct {
     { "events", "0,add,a\n5,start,b\n", ":2:3: event: expected add or remove, got 'start'" },
     { "events", "x,add,a\n", ":1:1:" },
     { "events", "0,add\n", ":1" },
+    { "events", "", ": empty input" },
     { "events", "0,add,\n", ":1" },
     { "spotserve", "[0, \"add\", {\"nodes\": [\"a\", 7]}]\n",
       "/2/nodes/1: expected a node's name" },
     { "spotserve", "[0, \"add\", {}]\n", "nodes" },
     { "spotserve", "{}\n", ":1" },
+    { "spotserve", "[0, 7]\n", "/1: expected add, remove or another event's name" },
     { "spotserve", "[-1, \"add\", {\"nodes\": []}]\n", ":1" },
     { "spot-event", "{\"event\":\"lost\",\"time_s\":\"x\",\"name\":\"a\"}\n",
       "/time_s: expected a number" },
     { "spot-event", "{\"event\":\"lost\",\"time_s\":1}\n", ":1" },
     { "spot-event", "[1]\n", ":1" },
+    { "spot-event", "", ": empty input" },
+    { "spot-event", "{\"event\":\"lost\",\"time_s\":2e11,\"name\":\"a\"}\n",
+      "/time_s: 2e+11 is outside [0, 1e+11]" },
     { "count-log", "2021-02-30, 00:00:00, 5\n", ":1:1: date: expected YYYY-MM-DD,HH:MM:SS" },
     { "count-log", "2021-02-01, 00:00:00, many\n", ":1:" },
     { "count-log", "2021-02-01, 00:00:00\n", ":1" },
@@ -210,6 +215,21 @@ START_TEST(what_is_wrong_is_named_with_its_place)
     ck_assert_msg(strstr(err.msg, bad[_i].want) != NULL, "%s", err.msg);
     ck_assert_msg(strncmp(err.msg, "us-west-2a_v100_1.json", 22) == 0, "%s", err.msg);
     spot_import_release(&imp);
+}
+END_TEST
+
+START_TEST(nothing_is_no_document_of_any_format)
+{
+    for (const struct spot_import_format *f = spot_import_format; f->name; f++) {
+        struct spot_import imp = { .ask.column = { "t", "n", NULL, NULL } };
+        struct spot_err err = { 0 };
+
+        ck_assert_int_eq(read_bytes(&imp, f->name, "", 0, &err), -1);
+        ck_assert_int_eq(err.code, SPOT_EDATA);
+        ck_assert_msg(strstr(err.msg, "us-west-2a_v100_1.json: empty input") == err.msg, "%s: %s",
+                      f->name, err.msg);
+        spot_import_release(&imp);
+    }
 }
 END_TEST
 
@@ -263,6 +283,123 @@ START_TEST(its_own_documents_add_nothing)
 }
 END_TEST
 
+/* Machines that came in two windows: the document of the first with the second log is that of both
+ * logs, in the node form; prices and scores are merged alike. */
+START_TEST(a_later_window_is_merged_with_what_an_earlier_one_wrote)
+{
+    static const char first[] = "0,add,a\n1000,add,b\n", second[] = "2000,remove,a\n3000,add,a\n";
+    struct spot_import both = { 0 }, one = { 0 }, next = { 0 }, own = { 0 };
+    struct spot_err err = { 0 };
+    char *want, *document, *got;
+
+    ck_assert_int_eq(read_bytes(&both, "events", first, strlen(first), &err), 0);
+    ck_assert_int_eq(read_bytes(&both, "events", second, strlen(second), &err), 0);
+    ck_assert_int_eq(read_bytes(&one, "events", first, strlen(first), &err), 0);
+    ck_assert_int_eq(read_bytes(&next, "events", second, strlen(second), &err), 0);
+    want = written(&both, true);
+    document = written(&one, true);
+    own.kind = SPOT_IMPORT_NODE;
+    ck_assert_msg(!read_bytes(&own, NULL, document, strlen(document), &err), "%s", err.msg);
+    spot_import_prepend(&next, &own);
+    got = written(&next, true);
+    ck_assert_str_eq(got, want);
+    ck_assert_str_eq(got, "time_s,event,node\n0,add,a\n1,add,b\n2,remove,a\n3,add,a\n");
+    free(want), free(document), free(got);
+    spot_import_release(&both);
+    spot_import_release(&one);
+    spot_import_release(&next);
+    spot_import_release(&own);
+}
+END_TEST
+
+START_TEST(a_document_of_another_kind_is_not_merged)
+{
+    static const struct {
+        enum spot_import_kind kind;
+        const char *text, *want;
+        int code;
+    } wrong[] = {
+        { SPOT_IMPORT_NODE, "time_s,available\n0,1\n",
+          "own:1:1: expected the node form (time_s,event,node)", SPOT_EDATA },
+        { SPOT_IMPORT_PRICE, "time_s,zone,instance_type,market,price_usd_per_h\n0,a,b,spot,-1\n",
+          "own:2:12: price_usd_per_h: -1 is outside [0, 1000000000]", SPOT_EDATA },
+        { SPOT_IMPORT_SCORE, "time_s,zone,instance_type,score\n-1,a,b,1\n",
+          "own:2:1: time_s: -1 is outside [0, 100000000000]", SPOT_EDATA },
+        { SPOT_IMPORT_HAZARD, "", "this format has no times to merge by", SPOT_EUSAGE },
+    };
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct spot_import own = { .kind = wrong[i].kind };
+        struct spot_err err = { 0 };
+
+        ck_assert_int_eq(read_bytes(&own, NULL, wrong[i].text, strlen(wrong[i].text), &err), -1);
+        ck_assert_str_eq(err.msg, wrong[i].want);
+        ck_assert_int_eq(err.code, wrong[i].code);
+        spot_import_release(&own);
+    }
+}
+END_TEST
+
+/* Sorted, but of no trace. */
+START_TEST(machines_that_come_twice_and_times_before_the_origin_make_no_trace)
+{
+    static const struct {
+        const char *format, *text, *want;
+        double origin_s;
+    } wrong[] = {
+        { "events", "0,add,a\n5000,add,a\n",
+          "us-west-2a_v100_1.json:2:1: add of 'a', which is already there", 0 },
+        { "events", "0,add,a\n5000,remove,b\n",
+          "us-west-2a_v100_1.json:2:1: remove of 'b', which is not there", 0 },
+        { "events", "0,add,a\n9000,remove,a\n", "a time of -5 s lies before the origin", 5 },
+        { "count-log", "2021-02-01, 00:00:00, 5\n", "a time of -1 s lies before the origin",
+          1612137601 },
+        { "spot-event", "{\"event\":\"committed\",\"time_s\":9,\"step\":1}\n", "nothing to import",
+          0 },
+    };
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct spot_import imp = { 0 };
+        struct spot_trace trace;
+        struct spot_err err = { 0 };
+
+        ck_assert_msg(
+            !read_bytes(&imp, wrong[i].format, wrong[i].text, strlen(wrong[i].text), &err), "%s",
+            err.msg);
+        spot_import_sort(&imp);
+        spot_import_shift(&imp, wrong[i].origin_s);
+        ck_assert_int_eq(spot_import_trace(&imp, &trace, &err), -1);
+        ck_assert_str_eq(err.msg, wrong[i].want);
+        ck_assert_int_eq(err.code, SPOT_EDATA);
+        ck_assert_uint_eq(trace.n_series, 0);
+        spot_import_release(&imp);
+    }
+}
+END_TEST
+
+START_TEST(a_nul_byte_is_named_wherever_it_stands)
+{
+    static const struct {
+        const char text[24];
+        size_t n;
+        const char *want;
+    } wrong[] = {
+        { "\n[0, \"add\"\0]\n", 13, "us-west-2a_v100_1.json:2:10: NUL byte" },
+        { "\n\0[0]\n", 6, "us-west-2a_v100_1.json:2:1: NUL byte" },
+        { "[0\0", 3, "us-west-2a_v100_1.json:1:3: NUL byte" },
+    };
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct spot_import imp = { 0 };
+        struct spot_err err = { 0 };
+
+        ck_assert_int_eq(read_bytes(&imp, "spotserve", wrong[i].text, wrong[i].n, &err), -1);
+        ck_assert_str_eq(err.msg, wrong[i].want);
+        spot_import_release(&imp);
+    }
+}
+END_TEST
+
 /* gzip of an import is that import; half of it is told as such. */
 START_TEST(a_file_may_be_compressed)
 {
@@ -305,7 +442,12 @@ int main(void)
     tcase_add_test(tc, the_advisor_is_read_as_a_hazard);
     tcase_add_loop_test(tc, what_is_wrong_is_named_with_its_place, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tc, columns_are_found_by_name_and_times_by_zone);
+    tcase_add_test(tc, nothing_is_no_document_of_any_format);
     tcase_add_test(tc, its_own_documents_add_nothing);
+    tcase_add_test(tc, a_later_window_is_merged_with_what_an_earlier_one_wrote);
+    tcase_add_test(tc, a_document_of_another_kind_is_not_merged);
+    tcase_add_test(tc, machines_that_come_twice_and_times_before_the_origin_make_no_trace);
+    tcase_add_test(tc, a_nul_byte_is_named_wherever_it_stands);
     tcase_add_test(tc, a_file_may_be_compressed);
     return run_suite("import_format", tc);
 }

@@ -78,6 +78,9 @@ START_TEST(bits_do_not_tell_how_they_were_computed)
     for (int s = 0; s < SEQUENCES; s++)
         want[s] = one_by_one(&r, type, s, "portable");
     for (int round = 0; round < (is_long() ? 60 : 12); round++) {
+        if (!is_long() && (round / 2 + _i) % 2) /* each kernel, with one member and with two */
+            continue;
+
         struct meeting meeting;
         struct member member[MEMBERS];
         pthread_t thread[MEMBERS];

@@ -100,6 +100,73 @@ START_TEST(readers_skip_what_was_measured)
 }
 END_TEST
 
+/* Every key that the page of the document names, in its place. */
+START_TEST(what_was_measured_is_written_and_what_was_not_is_left_out)
+{
+    struct spot_job_stage_memory stage[] = { { 100, 200 }, { 101, 201 } };
+    struct spot_job_cell cell = { .grid = { 1, 2, 1 },
+                                  .micro_batch = 4,
+                                  .steps = 3,
+                                  .runs = 2,
+                                  .step_s = 0.5,
+                                  .low_s = 0.25,
+                                  .high_s = 0.75,
+                                  .curve_s = 0.625,
+                                  .forward_s = 1,
+                                  .backward_s = 2,
+                                  .reduce_s = 3,
+                                  .read_s = 4,
+                                  .is_outlier = true,
+                                  .stage = stage };
+    struct spot_job_xy p2p[] = { { 10, 1 }, { 20, 2 } }, sum[] = { { 30, 3 } };
+    struct spot_job_measured m = { .workers = 2,
+                                   .warm_up = 1,
+                                   .cell = &cell,
+                                   .n_cell = 1,
+                                   .curve = { 1.5, 2.5, 3.5, 6, 1, 0.125, 0.25, 0 },
+                                   .p2p = { 2, 1e-3, 10, p2p, 2 },
+                                   .sum = { 3, 3, 0, sum, 1 },
+                                   .stall = { 2, 5, 1, 2, 3, 4, 5, 15 },
+                                   .change = { 7, 3, 0.5, 1.5, 2e-3 } };
+    struct spot_jw jw;
+    struct spot_err err = { 0 };
+    char *text = NULL;
+    size_t n;
+
+    for (int is_all = 1; is_all >= 0; is_all--) {
+        FILE *const out = open_memstream(&text, &n);
+
+        spot_jw_init(&jw, out, false);
+        spot_jw_object(&jw, NULL);
+        spot_job_measured_write(&jw, &m);
+        spot_jw_end(&jw);
+        ck_assert_int_eq(spot_jw_close(&jw, &err), 0);
+        fclose(out);
+        ck_assert_str_eq(
+            text,
+            is_all
+                ? "{\"measured\":{\"workers\":2,\"warm_up\":1,\"cells\":[{\"D\":1,\"P\":2,\"M\":1,"
+                  "\"B\":4,\"steps\":3,\"runs\":2,\"step_s\":0.5,\"low_s\":0.25,\"high_s\":0.75,"
+                  "\"law_s\":0.625,\"forward_s\":1,\"backward_s\":2,\"reduce_s\":3,\"read_s\":4,"
+                  "\"outlier\":true,\"stages\":[{\"planned_byte\":100,\"resident_byte\":200},"
+                  "{\"planned_byte\":101,\"resident_byte\":201}]}],"
+                  "\"law\":{\"pipe\":1.5,\"fill_s\":2.5,\"fixed_s\":3.5,\"points\":6,\"outliers\":"
+                  "1,"
+                  "\"error_mean\":0.125,\"error_max\":0.25},"
+                  "\"p2p\":{\"members\":2,\"latency_s\":0.001,\"byte_per_s\":10,"
+                  "\"points\":[{\"byte\":10,\"s\":1},{\"byte\":20,\"s\":2}]},"
+                  "\"sum\":{\"members\":3,\"latency_s\":3,\"points\":[{\"byte\":30,\"s\":3}]},"
+                  "\"stall\":{\"D\":2,\"steps\":5,\"step_s\":15,\"compute_s\":1,"
+                  "\"interconnect_s\":2,\"network_s\":3,\"prep_s\":4,\"fetch_s\":5},"
+                  "\"change\":{\"changes\":7,\"joins\":3,\"leave_s\":0.5,\"join_s\":1.5,"
+                  "\"s_per_byte\":0.002}}}\n"
+                : "{\"measured\":{\"workers\":2,\"warm_up\":1,\"cells\":[]}}\n");
+        free(text);
+        m = (struct spot_job_measured){ .workers = 2, .warm_up = 1 };
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -107,6 +174,7 @@ int main(void)
     tcase_add_test(tc, exact_points_give_their_line);
     tcase_add_test(tc, no_other_line_is_nearer);
     tcase_add_test(tc, time_that_does_not_grow_has_no_rate);
+    tcase_add_test(tc, what_was_measured_is_written_and_what_was_not_is_left_out);
     tcase_add_test(tc, readers_skip_what_was_measured);
     return run_suite("job_measured", tc);
 }

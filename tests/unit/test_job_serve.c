@@ -16,6 +16,12 @@
     "{\"M\":1,\"B\":" b ",\"prefill_s\":" s ",\"decode_s\":1,\"prefill_token_s\":" token \
     ",\"prefill_square_s\":1,\"prefill_least_s\":50,\"prefill_least_token_s\":1}"
 
+/* Of the 10 tokens of half an answer nine take 1.8 s, and all of them 1 s. */
+#define LATE(b)                                                                 \
+    "{\"M\":1,\"B\":" b                                                         \
+    ",\"prefill_s\":9,\"decode_s\":1,\"prefill_token_s\":1,\"decode_token_s\":" \
+    "0.2}"
+
 #define WHOLE CELLS(CELL("1", "1") "," CELL("1", "2"))
 
 static const struct bad_case {
@@ -44,6 +50,12 @@ static const struct bad_case {
       "is missing beside decode_token_s, prefill_square_s or prefill_least_s" },
     { BASE(CELLS(ROW("1", "1", "2") "," ROW("2", "1", "2") "," CELL("2", "1") "," CELL("2", "2"))),
       "/serve/cells/2: lacks prefill_token_s, and the first cell has it" },
+    { BASE(WHOLE ",\"embed\":[{\"B\":1,\"s\":0},{\"B\":2,\"s\":0},{\"B\":1,\"s\":0}]"),
+      "/serve/embed/2: B 1 is there already" },
+    { BASE(WHOLE ",\"context\":11"),
+      "/serve/context: 11 is below the 8 and 4 tokens of the profile" },
+    { BASE(CELLS(LATE("1") "," LATE("2"))),
+      "/serve/cells/0: decode_token_s makes a context of one token take no time" },
     { BASE(WHOLE ",\"spread\":[1]"), "/serve/spread: has one quantile" },
     { BASE(WHOLE ",\"spread\":[1,0.5]"), "/serve/spread/1: is below the one before it" },
     { BASE(WHOLE ",\"sharing\":[1,1.5,1.4]"), "/serve/sharing/2: is below the one before it" },

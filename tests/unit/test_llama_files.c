@@ -389,6 +389,119 @@ START_TEST(what_does_not_fit_is_refused_by_name)
 }
 END_TEST
 
+/* A tied model's file may have the head, if it is the table once more. */
+START_TEST(a_head_in_a_tied_models_file_is_the_table_or_refused)
+{
+    const struct kind tied = { "model.", SPOT_DT_F32, true, false, false };
+    struct spot_shape shape = config.shape;
+    struct spot_st_tensor list[NAMES];
+    struct spot_err err = { 0 };
+    struct spot_weights *w;
+    uint64_t want;
+    size_t n;
+    FILE *file;
+
+    write_kind(&tied);
+    shape.is_tied = 1;
+    w = spot_weights_open(dir, &shape, &err);
+    ck_assert_msg(w, "%s", err.msg);
+    want = spot_weights_xxh3(w);
+    spot_weights_close(w);
+    list_tensors(&tied, list, &n); /* the table is the last of all */
+    ck_assert_str_eq(list[n - 1].name, "model.embed_tokens.weight");
+    list[n] = list[n - 1];
+    list[n].name = strdup("lm_head.weight");
+    for (int is_same = 1; is_same >= 0; is_same--) {
+        write_file(in_dir("model.safetensors"), list, n + 1);
+        if (is_same) { /* write_file draws by name */
+            char table[V * C * sizeof(float)];
+
+            file = fopen(in_dir("model.safetensors"), "r+");
+            ck_assert_int_eq(fseek(file, -2 * (long)sizeof(table), SEEK_END), 0);
+            ck_assert_uint_eq(fread(table, 1, sizeof(table), file), sizeof(table));
+            ck_assert_int_eq(fseek(file, -(long)sizeof(table), SEEK_END), 0);
+            fwrite(table, 1, sizeof(table), file);
+            fclose(file);
+        }
+        w = spot_weights_open(dir, &shape, &err);
+        if (is_same) {
+            ck_assert_msg(w, "%s", err.msg);
+            ck_assert_uint_eq(spot_weights_xxh3(w), want);
+            spot_weights_close(w);
+        }
+    }
+    ck_assert_ptr_null(w);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_ptr_nonnull(strstr(err.msg, "model.safetensors: lm_head.weight is not "
+                                          "model.embed_tokens.weight: the head is not tied"));
+    for (size_t i = 0; i <= n; i++)
+        free(list[i].name);
+    remove_dir();
+}
+END_TEST
+
+START_TEST(a_number_that_is_none_is_refused_by_its_place)
+{
+    const struct kind kind = { "model.", SPOT_DT_F32, false, false, false };
+    static const uint8_t nan_le[4] = { 0, 0, 0xC0, 0x7F };
+    struct spot_err err = { 0 };
+    FILE *file;
+
+    write_kind(&kind);
+    file = fopen(in_dir("model.safetensors"), "r+");
+    ck_assert_int_eq(fseek(file, -8, SEEK_END), 0); /* of the head, the last but one */
+    fwrite(nan_le, 1, sizeof(nan_le), file);
+    fclose(file);
+    ck_assert_ptr_null(spot_weights_open(dir, &config.shape, &err));
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_ptr_nonnull(
+        strstr(err.msg,
+               "model.safetensors: lm_head.weight: element 262 is nan, expected a finite number"));
+    remove_dir();
+}
+END_TEST
+
+/* Numbers that BF16 does not hold, with what they round to, ties to even. */
+START_TEST(weights_are_rounded_to_bf16_to_the_nearest_even)
+{
+    static const struct {
+        float x, want;
+    } round[] = {
+        { 1.0F, 1.0F },
+        { 0x1.01p0F, 1.0F },          /* half way between 1 and 1 + 2^-7: even is 1 */
+        { 0x1.03p0F, 0x1.04p0F },     /* half way above 1 + 2^-7, which is odd */
+        { 0x1.010002p0F, 0x1.02p0F }, /* a little more than half */
+        { -0x1.03p0F, -0x1.04p0F },   /* by magnitude */
+        { 0x1.fep-3F, 0x1.fep-3F },   /* held */
+        { 0x1.fffffep-3F, 0x1p-2F },  /* carried into the exponent */
+        { 0x1p-133F, 0x1p-133F },     /* the least that there is */
+    };
+    enum { N = sizeof(round) / sizeof(round[0]) };
+    const struct kind kind = { "model.", SPOT_DT_F32, false, false, false };
+    struct spot_bundle *bundle[L + 2], *again[L + 2];
+    float *x;
+
+    write_kind(&kind);
+    load(bundle);
+    x = bundle[0]->plane[SPOT_PLANE_MASTER];
+    for (size_t i = 0; i < N; i++)
+        x[i] = round[i].x;
+    ck_assert_int_eq(
+        spot_save_weights(in_dir("model.safetensors"), &config.shape, bundle, SPOT_DT_BF16, NULL),
+        0);
+    load(again);
+    for (size_t i = 0; i < N; i++)
+        ck_assert_msg(again[0]->plane[SPOT_PLANE_MASTER][i] == round[i].want, "%a became %a",
+                      (double)round[i].x, (double)again[0]->plane[SPOT_PLANE_MASTER][i]);
+    for (int b = 1; b < L + 2; b++) /* the rest is of numbers that it holds */
+        ck_assert_mem_eq(again[b]->plane[SPOT_PLANE_MASTER], bundle[b]->plane[SPOT_PLANE_MASTER],
+                         bundle[b]->arena.n_elem * sizeof(float));
+    release(bundle);
+    release(again);
+    remove_dir();
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -397,6 +510,9 @@ int main(void)
     tcase_add_loop_test(tc, the_loss_is_that_of_the_transformers_library, 0, 4);
     tcase_add_test(tc, the_same_numbers_in_other_files_are_the_same_start);
     tcase_add_test(tc, what_is_loaded_and_saved_has_every_bit_and_its_shape);
+    tcase_add_test(tc, a_head_in_a_tied_models_file_is_the_table_or_refused);
+    tcase_add_test(tc, a_number_that_is_none_is_refused_by_its_place);
+    tcase_add_test(tc, weights_are_rounded_to_bf16_to_the_nearest_even);
     tcase_add_test(tc, what_does_not_fit_is_refused_by_name);
     return run_suite("llama_files", tc);
 }

@@ -418,10 +418,96 @@ START_TEST(negbin_is_the_window_s_by_recursion_from_zero)
 }
 END_TEST
 
+/* Requests of `slots` intervals after those of n, by the mean of the forecast. */
+static void forecast_cycle(double (*law)(int), double day, int n, double *mean, int slots)
+{
+    enum { CAP = 63 };
+    struct spot_fc_spec spec = { .cap = CAP, .horizon = slots, .day = day };
+    struct spot_predictor *const p = spot_predictor_new(spot_forecaster_named("load"), &spec);
+    double *const prob = spot_xcalloc((size_t)slots * (CAP + 1), sizeof(*prob));
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 3, 0);
+    for (int t = 0; t < n; t++) { /* binomial of 40: about the mean, with a spread */
+        int y = 0;
+
+        for (int k = 0; k < 40; k++)
+            y += spot_rng_unit(&rng) < law(t) / 40;
+        spot_predictor_observe(p, y);
+    }
+    spot_predictor_predict(p, prob);
+    for (int h = 0; h < slots; h++) {
+        mean[h] = 0;
+        for (int k = 0; k <= CAP; k++)
+            mean[h] += k * prob[h * (CAP + 1) + k];
+    }
+    spot_predictor_free(p);
+    free(prob);
+}
+
+static double daily(int t)
+{
+    return t % 24 < 12 ? 24 : 4;
+}
+
+static double weekly(int t)
+{
+    return t % 28 < 20 ? 20 : 2; /* days of 4 intervals, of which the last two are quiet */
+}
+
+static double steady(int t)
+{
+    (void)t;
+    return 14;
+}
+
+/* Is each interval that the law calls busy three times each quiet one? */
+static bool is_by_the_clock(double (*law)(int), const double *mean, int n)
+{
+    double least = INFINITY, most = 0;
+
+    for (int h = 0; h < n; h++) {
+        least = law(h) > 10 ? fmin(least, mean[h]) : least;
+        most = law(h) > 10 ? most : fmax(most, mean[h]);
+    }
+    return least > 3 * most;
+}
+
+START_TEST(a_load_that_follows_the_clock_is_told_by_the_clock)
+{
+    double mean[28];
+
+    forecast_cycle(daily, 24, 17 * 24, mean, 24);
+    ck_assert(is_by_the_clock(daily, mean, 24));
+    forecast_cycle(weekly, 4, 20 * 28, mean, 28);
+    ck_assert(is_by_the_clock(weekly, mean, 28));
+}
+END_TEST
+
+/* Of two days there is none to try a cycle on, and a steady load has none to find. */
+START_TEST(a_cycle_that_was_not_seen_twice_or_tells_nothing_is_not_made_up)
+{
+    double mean[24], low = INFINITY, high = 0;
+
+    forecast_cycle(daily, 24, 2 * 24, mean, 24);
+    for (int h = 1; h < 24; h++)
+        ck_assert_double_lt(fabs(mean[h] - mean[h - 1]), 2); /* no step at noon */
+    forecast_cycle(steady, 24, 5 * 24, mean, 24);
+    for (int h = 0; h < 24; h++) {
+        low = fmin(low, mean[h]);
+        high = fmax(high, mean[h]);
+    }
+    ck_assert_double_lt(high - low, 1.5);
+    ck_assert(low > 11 && high < 17);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("load_mix");
 
+    tcase_add_test(tc, a_load_that_follows_the_clock_is_told_by_the_clock);
+    tcase_add_test(tc, a_cycle_that_was_not_seen_twice_or_tells_nothing_is_not_made_up);
     tcase_add_test(tc, levels_and_spreads_are_what_their_definitions_say);
     tcase_add_test(tc, weights_are_priors_times_what_losses_leave);
     tcase_add_test(

@@ -4,10 +4,9 @@
 #include "model/measured_cost.h"
 
 #include <math.h>
-#include <string.h>
 
+#include "doc_rig.h"
 #include "model/migrate_cost.h"
-#include "suite.h"
 
 static const double STEP = 2, LEAVE = 3, JOIN = 7, BYTE = 4e-9, RESTORE = 11;
 
@@ -120,6 +119,25 @@ START_TEST(finds_the_terms_that_the_log_was_written_from)
     near(m.join_s, JOIN);
     near(m.byte_s, BYTE);
     near(m.restore_s, RESTORE + 3 * STEP / 2);
+    free(l);
+}
+END_TEST
+
+START_TEST(a_log_is_read_from_its_file_or_the_file_is_named)
+{
+    struct log *l = start();
+    struct spot_measured_cost m;
+    struct spot_err err = { 0 };
+    char path[32];
+
+    change(l, 3, 1e9, 0, 0);
+    put_file(path, l->text, l->n);
+    ck_assert_msg(!spot_measured_cost_load(&m, path, &err), "%s", err.msg);
+    unlink(path);
+    ck_assert_uint_eq(m.n_change, 1);
+    near(m.leave_s + m.byte_s * 1e9, LEAVE + BYTE * 1e9);
+    expect_fail(spot_measured_cost_load(&m, "/nowhere/log", &err), &err, SPOT_ESYS,
+                "cannot open '/nowhere/log': No such file or directory");
     free(l);
 }
 END_TEST
@@ -247,6 +265,7 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_test(tc, finds_the_terms_that_the_log_was_written_from);
+    tcase_add_test(tc, a_log_is_read_from_its_file_or_the_file_is_named);
     tcase_add_test(tc, takes_the_place_of_every_term_of_the_job);
     tcase_add_test(tc, a_loss_that_was_never_seen_keeps_the_price_of_the_job);
     tcase_add_test(tc, steps_that_were_restored_need_not_be_computed_again);

@@ -297,6 +297,65 @@ START_TEST(two_receivers_never_share_a_part)
 }
 END_TEST
 
+/* What lies where the part or the journal would be is not followed and not waited for. */
+START_TEST(what_is_no_file_of_ours_is_not_written_to)
+{
+    const struct spot_stream_info info = { .chunk_byte = 4096, .stream_id = 1 };
+    const struct spot_partial_options options = { 0 };
+    struct spot_err err = { 0 };
+    struct file f;
+    char want[256];
+
+    set_up();
+    make_file(&f, 5000, 10, 15);
+    ck_assert_int_eq(symlink("/etc/hostname", part), 0);
+    ck_assert_ptr_null(spot_partial_open(target, &info, f.bytes.data, f.n_header, &options, &err));
+    snprintf(want, sizeof(want), "'%s' is a symbolic link: remove it", part);
+    ck_assert_str_eq(err.msg, want);
+    unlink(part);
+    ck_assert_int_eq(mkfifo(part, 0600), 0);
+    ck_assert_ptr_null(spot_partial_open(target, &info, f.bytes.data, f.n_header, &options, &err));
+    snprintf(want, sizeof(want), "'%s' is not a regular file: remove it", part);
+    ck_assert_str_eq(err.msg, want);
+    unlink(part);
+    ck_assert_int_eq(spot_partial_check("", &err), -1);
+    ck_assert_str_eq(err.msg, "the name of an output file is empty");
+    ck_assert_int_eq(spot_partial_check("/dev/null", &err), -1);
+    ck_assert_str_eq(err.msg, "cannot put a file in the place of '/dev/null': no regular file");
+    ck_assert_int_eq(spot_partial_check("/nowhere/model", &err), -1);
+    ck_assert_str_eq(err.msg, "cannot write '/nowhere/model': No such file or directory");
+    spot_buf_release(&f.bytes);
+    tear_down();
+}
+END_TEST
+
+/* A chunk that is there comes again with other numbers: one of the two is wrong. */
+START_TEST(a_chunk_that_differs_from_the_one_before_ends_the_attempt)
+{
+    struct spot_err err = { 0 };
+    struct spot_chunk chunk;
+    struct spot_partial *p;
+    struct file f;
+    char want[320];
+
+    set_up();
+    make_file(&f, 5000, 10, 15);
+    p = write_all(&f);
+    spot_chunk_map_get(spot_partial_map(p), 1, &chunk);
+    chunk.hash = spot_hash64(f.bytes.data + f.n_header + chunk.raw_off, chunk.raw_byte) + 1;
+    ck_assert_int_eq(spot_partial_put(p, &chunk, f.bytes.data, &err), -1);
+    snprintf(want, sizeof(want),
+             "chunk 1 differs from the one received before: the source has changed; remove '%s' to "
+             "start over",
+             part);
+    ck_assert_str_eq(err.msg, want);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    spot_partial_free(p);
+    spot_buf_release(&f.bytes);
+    tear_down();
+}
+END_TEST
+
 START_TEST(a_source_that_changed_between_attempts_gives_no_mixture)
 {
     enum { CHUNK = 64 };
@@ -375,5 +434,7 @@ int main(void)
     tcase_add_test(tc, two_receivers_never_share_a_part);
     tcase_add_test(tc, a_source_that_changed_between_attempts_gives_no_mixture);
     tcase_add_test(tc, a_disk_that_fills_up_is_told_to_both_ends);
+    tcase_add_test(tc, what_is_no_file_of_ours_is_not_written_to);
+    tcase_add_test(tc, a_chunk_that_differs_from_the_one_before_ends_the_attempt);
     return run_suite("partial_file", tc);
 }

@@ -42,6 +42,10 @@ static const struct bad_case {
     { PLAN(NEXT ",\"why\":[1]"), "t:1:53: /why/0: expected a string" },
     { PLAN(NEXT ",\"path\":7"), "t:1:53: /path: expected an array" },
     { PLAN(NEXT ",\"alternatives\":[{\"D\":1}]"), "t:1:62: /alternatives/0: lacks the key 'P'" },
+    { PLAN(NEXT ",\"alternatives\":[{\"D\":1,\"P\":1,\"B\":-1}]"),
+      "t:1:79: /alternatives/0/B: -1 is outside [0, 1073741824]" },
+    { PLAN("\"kind\":\"sleep\"," NEXT), "t:1:32: /kind: expected \"train\" or \"serve\"" },
+    { PLAN("\"kind\":1," NEXT), "t:1:32: /kind: expected \"train\" or \"serve\"" },
 };
 
 /* An instance has a rank of the pipeline on each of its GPUs. */
@@ -114,19 +118,27 @@ START_TEST(a_plan_without_an_epoch_fits_any_and_zero_suspends)
 }
 END_TEST
 
+static const char trains[] =
+    PLAN("\"job\":\"j\",\"time_s\":60,\"epoch\":0," NEXT ",\"spares\":1,\"place\":[{\"node\":"
+         "\"a\",\"d\":1,\"p\":0}],\"path\":[{\"D\":2,\"P\":1,\"p\":0.1}],\"expected\":"
+         "{\"samples_per_s\":1,\"usd_per_h\":2,\"usd_per_sample\":0.5,\"loss_prob\":0,"
+         "\"undisturbed_samples_per_s\":3,\"from\":\"profile\",\"law\":\"trusted\","
+         "\"law_miss\":0.25},\"why\":[\"x\"],\"alternatives\":[{\"D\":1,\"P\":1,\"why\":\"y\","
+         "\"undisturbed_samples_per_s\":2.5,\"from\":\"law\"}]");
+static const char serves[] =
+    PLAN("\"kind\":\"serve\",\"job\":\"j\",\"time_s\":60," NEXT ",\"weights\":[{\"node\":\"a\","
+         "\"weight\":2},{\"zone\":\"z\",\"weight\":0.5}],\"expected\":{\"requests_per_s\":4,"
+         "\"usd_per_h\":2,\"latency_s\":0.5}");
+
 START_TEST(what_is_written_reads_back_and_writes_the_same_bytes)
 {
-    static const char text[] =
-        PLAN("\"job\":\"j\",\"time_s\":60,\"epoch\":0," NEXT ",\"spares\":1,\"place\":[{\"node\":"
-             "\"a\",\"d\":1,\"p\":0}],\"path\":[{\"D\":2,\"P\":1,\"p\":0.1}],\"expected\":"
-             "{\"samples_per_s\":1,\"usd_per_h\":2,\"usd_per_sample\":0.5,\"loss_prob\":0},"
-             "\"why\":[\"x\"],\"alternatives\":[{\"D\":1,\"P\":1,\"why\":\"y\"}]");
+    const char *const text[] = { trains, serves };
     struct spot_err err = { 0 };
     struct spot_plan_doc p;
     char *out[2] = { NULL, NULL };
     size_t n[2];
 
-    ck_assert_msg(!parse(&p, text, &err), "%s", err.msg);
+    ck_assert_msg(!parse(&p, text[_i], &err), "%s", err.msg);
     for (int i = 0; i < 2; i++) {
         FILE *f = open_memstream(&out[i], &n[i]);
 
@@ -136,7 +148,17 @@ START_TEST(what_is_written_reads_back_and_writes_the_same_bytes)
         ck_assert_msg(!parse(&p, out[i], &err), "%s", err.msg);
     }
     ck_assert_str_eq(out[0], out[1]);
-    ck_assert(p.n_place == 1 && p.expected.usd_per_sample == 0.5 && p.epoch == 0);
+    if (_i) {
+        ck_assert(p.n_weight == 2 && p.weight[0].weight == 2 && p.weight[1].weight == 0.5);
+        ck_assert_str_eq(p.weight[1].zone, "z");
+        ck_assert(p.expected.requests_per_s == 4 && p.expected.latency_s == 0.5);
+    } else {
+        ck_assert(p.n_place == 1 && p.expected.usd_per_sample == 0.5 && p.epoch == 0);
+        ck_assert(p.expected.undisturbed_samples_per_s == 3 && p.expected.law_miss == 0.25);
+        ck_assert_str_eq(p.expected.from, "profile");
+        ck_assert(p.alternative[0].undisturbed_samples_per_s == 2.5);
+        ck_assert_str_eq(p.alternative[0].from, "law");
+    }
     spot_plan_doc_release(&p);
     free(out[0]);
     free(out[1]);
@@ -171,7 +193,7 @@ int main(void)
     tcase_add_test(tc, reads_a_whole_plan);
     tcase_add_test(tc, a_node_that_serves_may_have_several_places);
     tcase_add_test(tc, a_plan_without_an_epoch_fits_any_and_zero_suspends);
-    tcase_add_test(tc, what_is_written_reads_back_and_writes_the_same_bytes);
+    tcase_add_loop_test(tc, what_is_written_reads_back_and_writes_the_same_bytes, 0, 2);
     tcase_add_test(tc, a_plan_to_serve_without_a_batch_is_written_without_one);
     return run_suite("plan_doc", tc);
 }

@@ -138,6 +138,27 @@ START_TEST(a_true_distribution_is_calibrated)
 }
 END_TEST
 
+/* Two halves of the outcomes, scored apart and put together. */
+START_TEST(scores_of_parts_add_up_to_that_of_the_whole)
+{
+    double p[CAP + 1] = { 0.1, 0.2, 0.4, 0.3 };
+    struct spot_score whole = { 0 }, part[2] = { { 0 }, { 0 } };
+
+    for (int y = 0; y < 4; y++) {
+        spot_score_add(&whole, p, CAP, 2, y);
+        spot_score_add(&part[y / 2], p, CAP, 2, y);
+    }
+    spot_score_merge(&part[0], &part[1]);
+    ck_assert_uint_eq(part[0].n, 4);
+    ck_assert_double_eq_tol(part[0].abs_sum, whole.abs_sum, 1e-12);
+    ck_assert_double_eq_tol(part[0].crps_sum, whole.crps_sum, 1e-12);
+    ck_assert_double_eq_tol(part[0].brier_sum, whole.brier_sum, 1e-12);
+    ck_assert_double_eq_tol(part[0].cover_sum, whole.cover_sum, 1e-12);
+    for (int i = 0; i < SPOT_SCORE_PIT; i++)
+        ck_assert_double_eq_tol(part[0].pit[i], whole.pit[i], 1e-12);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -147,6 +168,7 @@ int main(void)
     tcase_add_test(tc, normal_distribution_equals_erfc_and_folds_its_tails);
     tcase_add_test(tc, a_distribution_without_mass_becomes_the_fallback);
     tcase_add_test(tc, quantiles_are_the_least_counts_that_reach_the_level);
+    tcase_add_test(tc, scores_of_parts_add_up_to_that_of_the_whole);
     tcase_add_test(tc, a_true_distribution_is_calibrated);
     return run_suite("pmf", tc);
 }

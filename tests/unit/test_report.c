@@ -433,6 +433,106 @@ START_TEST(holes_that_meet_are_no_loss_either)
 }
 END_TEST
 
+/* Validations of steps that are undone are gone with them; a learning rate that is declared where
+ * another stands takes its place. */
+START_TEST(a_rollback_takes_validations_and_a_new_rate_the_place_of_an_old_one)
+{
+    static const char loss[] = ",\"loss\":2,\"loss_hex\":\"40000000\"";
+    static const char rate[] = ",\"after\":%d,\"lr\":%g,\"lr_schedule\":\"%s\"";
+    struct spot_run run;
+    struct story s = begin();
+
+    tell_start(&s, 1);
+    tell_steps(&s, 0, 1, 1, 5);
+    tell(&s, 6, 1, 5, "validated", "%s", loss);
+    tell_steps(&s, 6, 1, 6, 10);
+    tell(&s, 12, 1, 10, "validated", "%s", loss);
+    tell(&s, 12, 2, 10, "quiesce", "%s", "");
+    tell(&s, 12, 2, 5, "rolled_back", ",\"from\":10,\"to\":5");
+    tell(&s, 13, 2, 5, "resumed", "%s", "");
+    tell(&s, 13, 2, 5, "lr_changed", rate, 3, 0.5, "cosine");
+    tell(&s, 13, 2, 5, "lr_changed", rate, 5, 0.25, "constant");
+    tell(&s, 14, 2, 5, "resumed", "%s", "");
+    tell(&s, 14, 2, 5, "lr_changed", rate, 4, 0.125, "constant");
+    load(&s, &run);
+    ck_assert_uint_eq(run.n_val, 1);
+    ck_assert(run.val[0].step == 5 && run.val[0].loss == 2);
+    ck_assert_uint_eq(run.n_lr_change, 2);
+    ck_assert(run.lr_change[0].after == 3 && run.lr_change[0].lr == 0.5);
+    ck_assert_str_eq(run.lr_change[0].schedule, "cosine");
+    ck_assert(run.lr_change[1].after == 4 && run.lr_change[1].lr == 0.125);
+    spot_run_release(&run);
+}
+END_TEST
+
+START_TEST(steps_that_come_back_without_their_commits_are_a_hole)
+{
+    struct spot_run run;
+    struct story s = begin();
+
+    tell_start(&s, 1);
+    tell_steps(&s, 0, 1, 1, 10);
+    tell(&s, 10, 1, 14, "resumed", "%s", ""); /* 11 to 14 are told nowhere */
+    tell_join(&s, 10, 1, 14, 1, 1);
+    tell(&s, 11, 2, 14, "quiesce", "%s", "");
+    tell_form(&s, 11, 2, 14, 1, 1, 0);
+    tell_steps(&s, 11, 2, 15, 16);
+    tell(&s, 13, 3, 16, "quiesce", "%s", "");
+    tell(&s, 13, 3, 8, "rolled_back", ",\"from\":16,\"to\":8");
+    tell(&s, 14, 4, 8, "quiesce", "%s", "");
+    tell(&s, 14, 4, 18, "restored", ",\"from\":8"); /* 9, 10, 15 and 16 were told, 17 and 18 not */
+    load(&s, &run);
+    ck_assert_uint_eq(run.n_hole, 3);
+    ck_assert(run.hole[1].from == 10 && run.hole[1].to == 14);
+    ck_assert(run.hole[2].from == 16 && run.hole[2].to == 18);
+    ck_assert_int_eq(run.n_recomputed, 0);
+    expect_ledger(&run, 0, 0);
+    spot_run_release(&run);
+}
+END_TEST
+
+START_TEST(samples_that_two_standing_steps_read_are_repeated)
+{
+    struct spot_run run;
+
+    load_quiet_run(&run, 3);
+    run.sample[4] = 3; /* step 3 read 4 and 5 */
+    expect_ledger(&run, 1, 1);
+    spot_run_release(&run);
+}
+END_TEST
+
+START_TEST(a_command_that_is_hosted_has_members_rounds_and_an_end)
+{
+    static const char begins[] = ",\"ranks\":1,\"nodes_min\":1,\"nodes_max\":2";
+    struct spot_run run;
+    struct story s = begin();
+
+    tell(&s, 0, 0, 0, "exec", "%s", begins);
+    tell_join(&s, 1, 0, 0, 1, 1);
+    tell_join(&s, 2, 0, 0, 2, 2);
+    tell(&s, 3, 1, 0, "quiesce", "%s", "");
+    tell(&s, 4, 1, 0, "formed", ",\"D\":2,\"P\":1,\"members\":2,\"restart\":0");
+    tell(&s, 5, 1, 0, "notice", ",\"member\":1");
+    tell(&s, 6, 1, 0, "left", ",\"member\":1");
+    tell(&s, 7, 1, 0, "lost", ",\"member\":2");
+    tell(&s, 9, 1, 0, "exec", "%s", begins); /* another coordinator */
+    tell_join(&s, 10, 1, 0, 1, 1);
+    tell(&s, 11, 2, 0, "quiesce", "%s", "");
+    tell(&s, 12, 2, 0, "formed", ",\"D\":1,\"P\":1,\"members\":1,\"restart\":1");
+    tell(&s, 14, 2, 1, "finished", ",\"started\":2,\"failures\":0");
+    load(&s, &run);
+    ck_assert(run.is_hosted && !run.is_served && run.is_done);
+    ck_assert_int_eq(run.n_join, 3);
+    ck_assert_int_eq(run.n_kill, 1);
+    ck_assert_int_eq(run.n_notice, 1);
+    ck_assert_uint_eq(run.n_resume, 1);
+    ck_assert(run.resume_s[0] == 9 && run.end_s == 14);
+    ck_assert_double_eq(run.member_s, 1 + 2 * 4 + 1 + 4); /* 1 to 2, 2 to 6, 6 to 7, 10 to 14 */
+    spot_run_release(&run);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -447,6 +547,10 @@ int main(void)
     tcase_add_test(tc, state_that_is_found_again_brings_its_commits_back);
     tcase_add_test(tc, what_a_restarted_job_does_not_tell_is_a_hole_and_no_loss);
     tcase_add_test(tc, holes_that_meet_are_no_loss_either);
+    tcase_add_test(tc, a_rollback_takes_validations_and_a_new_rate_the_place_of_an_old_one);
+    tcase_add_test(tc, steps_that_come_back_without_their_commits_are_a_hole);
+    tcase_add_test(tc, samples_that_two_standing_steps_read_are_repeated);
+    tcase_add_test(tc, a_command_that_is_hosted_has_members_rounds_and_an_end);
     tcase_add_loop_test(tc, what_is_no_log_is_named_by_its_line, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tc, what_a_served_run_did);
     tcase_add_test(tc, nothing_and_no_file_are_refused);

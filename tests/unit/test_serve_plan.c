@@ -217,6 +217,123 @@ START_TEST(what_cannot_hold_the_model_is_told_what_would)
 }
 END_TEST
 
+/* --- ours says why --- */
+
+static bool says(const struct spot_serve_plan *plan, const char *text)
+{
+    for (size_t i = 0; i < plan->doc.n_why; i++)
+        if (strstr(plan->doc.why[i], text))
+            return true;
+    return false;
+}
+
+/* Few requests, on eight instances of a model that fits on one. */
+static struct spot_serve_question light(const struct spot_job_doc *job)
+{
+    return (struct spot_serve_question){
+        .job = job,
+        .solver = SPOT_SERVE_SOLVER_SPOT,
+        .instances = 8,
+        .rate_per_s = 0.05,
+        .ask = { .demand = { .dispersion = 1 }, .repair_s = 70, .switch_s = 10, .stay_s = 600 }
+    };
+}
+
+static void plan_of(struct spot_serve_plan *plan, const struct spot_serve_question *q)
+{
+    struct spot_err err = { 0 };
+
+    ck_assert_msg(!spot_serve_plan_make(plan, q, &err), "%s", err.msg);
+}
+
+START_TEST(a_plan_of_ours_says_what_binds_and_what_is_not_needed)
+{
+    static const struct {
+        double limit_s;
+        const char *says;
+    } slo[] = { { 0, "no --slo: a percent of price is worth a percent of P99" },
+                { 300, "the cheapest that keeps the SLO; the end is what binds" },
+                { 0.5, "nothing here keeps the SLO: this misses it least, " } };
+    struct spot_serve_plan plan;
+    struct spot_job_doc job;
+    char want[96];
+
+    load(&job, "6.7b");
+    for (size_t i = 0; i < 3; i++) {
+        struct spot_serve_question q = light(&job);
+        long long idle;
+
+        q.ask.slo.e2e = (struct spot_serve_limit){ 0.99, slo[i].limit_s };
+        plan_of(&plan, &q);
+        for (size_t k = 0; k < 3; k++)
+            ck_assert_int_eq(says(&plan, slo[k].says), k == i);
+        ck_assert(says(&plan, " % of what it can answer comes: "));
+        ck_assert(says(&plan, " USD/h for "));
+        ck_assert(!says(&plan, " spare: an instance is lost"));
+        idle = 8 - (long long)((double)plan.doc.expected.usd_per_h / 1.9046 + 0.5);
+        snprintf(want, sizeof(want), "%lld instance%s of 8 not needed", idle, idle == 1 ? "" : "s");
+        ck_assert_int_eq(says(&plan, want), idle > 0);
+        for (size_t k = 0; k < plan.doc.n_alternative; k++)
+            if (i == 1)
+                ck_assert(strstr(plan.alternative[k].why, "misses the SLO") ||
+                          strstr(plan.alternative[k].why, " % price"));
+        spot_serve_plan_release(&plan);
+    }
+    spot_job_doc_release(&job);
+}
+END_TEST
+
+START_TEST(spares_and_what_runs_are_told_of)
+{
+    struct spot_serve_question q;
+    struct spot_serve_plan plan;
+    struct spot_job_doc job;
+
+    load(&job, "6.7b");
+    q = light(&job);
+    q.rate_per_s = 1;
+    q.ask.slo.e2e = (struct spot_serve_limit){ 0.99, 60 };
+    q.ask.loss_per_s = 1.0 / 600;
+    q.ask.repair_s = 300;
+    plan_of(&plan, &q);
+    ck_assert_int_gt(plan.doc.spares, 0);
+    ck_assert(says(&plan, " spare: an instance is lost each 0.167 h, and another takes 300 s to "
+                          "come"));
+    q.ask.current_D = plan.doc.next.D;
+    q.ask.current = (struct spot_serve_shape){ .P = plan.doc.next.P, .M = plan.doc.next.M };
+    spot_serve_plan_release(&plan);
+    plan_of(&plan, &q);
+    ck_assert(says(&plan, "what runs is kept: nothing is better by more than a change is worth"));
+    spot_serve_plan_release(&plan);
+    q.ask.current_D = 1;
+    q.ask.switch_s = 0;
+    q.rate_per_s = 2;
+    plan_of(&plan, &q);
+    ck_assert_int_gt(plan.doc.next.D, 1);
+    ck_assert(says(&plan, "a change from 1x"));
+    spot_serve_plan_release(&plan);
+    spot_job_doc_release(&job);
+}
+END_TEST
+
+START_TEST(more_than_can_be_answered_lets_the_queue_grow)
+{
+    struct spot_serve_question q;
+    struct spot_serve_plan plan;
+    struct spot_job_doc job;
+
+    load(&job, "6.7b");
+    q = light(&job);
+    q.rate_per_s = 1000;
+    plan_of(&plan, &q);
+    ck_assert(says(&plan, "1000 requests/s come and nothing here keeps up: this answers most, "));
+    ck_assert(plan.doc.expected.e2e_p99_s == 0);
+    ck_assert_str_eq(plan.alternative[0].why, "the queue grows");
+    spot_serve_plan_release(&plan);
+    spot_job_doc_release(&job);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("serve_plan");
@@ -226,6 +343,9 @@ int main(void)
     tcase_add_test(tc, every_choice_of_the_reference_data_is_exact);
     tcase_add_test(tc, nothing_is_better_by_the_rule);
     tcase_add_test(tc, a_plan_is_read_as_it_was_written);
+    tcase_add_test(tc, a_plan_of_ours_says_what_binds_and_what_is_not_needed);
+    tcase_add_test(tc, spares_and_what_runs_are_told_of);
+    tcase_add_test(tc, more_than_can_be_answered_lets_the_queue_grow);
     tcase_add_test(tc, what_cannot_hold_the_model_is_told_what_would);
     return run_suite("serve_plan", tc);
 }

@@ -434,6 +434,27 @@ START_TEST(nobody_is_lost_whatever_lengths_and_batches)
 }
 END_TEST
 
+START_TEST(who_comes_shortly_before_a_loss_comes_with_it)
+{
+    struct spot_serve_event event[] = {
+        { 0, true, 0 },   { 10, true, 1 }, { 25, true, 2 },
+        { 30, false, 0 }, { 31, true, 3 }, { 40, false, 1 },
+    };
+    static const struct spot_serve_event want[] = {
+        { 0, true, 0 },  { 10, true, 1 },  { 30, false, 0 },
+        { 30, true, 2 }, { 40, false, 1 }, { 40, true, 3 },
+    };
+    struct spot_serve_play play = { .event = event, .n_event = 6 };
+
+    spot_serve_play_merge(&play, 9);
+    for (int i = 0; i < 6; i++)
+        ck_assert_msg(event[i].time_s == want[i].time_s && event[i].comes == want[i].comes &&
+                          event[i].instance == want[i].instance,
+                      "event %d: %g %d %u", i, event[i].time_s, event[i].comes,
+                      (unsigned)event[i].instance);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("serve_play");
@@ -450,5 +471,6 @@ int main(void)
     tcase_add_test(tc, a_trace_in_both_forms_gives_comings_and_goings);
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, nobody_is_lost_whatever_lengths_and_batches, 0, is_long() ? 6 : 2);
+    tcase_add_test(tc, who_comes_shortly_before_a_loss_comes_with_it);
     return run_suite("serve_play", tc);
 }

@@ -91,7 +91,31 @@ static int list_owners(const struct spot_layout *layout, const struct spot_flat 
     return n;
 }
 
-/* The part with this list of holders and owners, made if it is new. */
+/* Room for one part more; b->list is scratch. */
+static void rehash(struct builder *b)
+{
+    if (b->r->n_part * 2 < b->n_table)
+        return;
+    b->n_table *= 4;
+    b->table = spot_xrealloc(b->table, b->n_table, sizeof(int));
+    for (size_t k = 0; k < b->n_table; k++)
+        b->table[k] = -1;
+    for (size_t k = 0; k < b->r->n_part; k++) {
+        const struct spot_reshard_part *part = &b->r->part[k];
+        const size_t n = (size_t)part->n_holder + (size_t)part->n_want;
+        size_t at;
+
+        memcpy(b->list, part->holder, n * sizeof(int));
+        b->list[n] = part->n_holder;
+        b->list[n + 1] = part->kv;
+        at = spot_hash64(b->list, (n + 2) * sizeof(int)) % b->n_table;
+        while (b->table[at] >= 0)
+            at = (at + 1) % b->n_table;
+        b->table[at] = (int)k;
+    }
+}
+
+/* The part with the holders and owners of b->list, made if it is new; the list is gone then. */
 static struct spot_reshard_part *part_of(struct builder *b, int n_holder, int n_want, int kv)
 {
     struct spot_reshard *r = b->r;
@@ -117,30 +141,8 @@ static struct spot_reshard_part *part_of(struct builder *b, int n_holder, int n_
         .n_holder = n_holder, .n_want = n_want, .kv = kv, .holder = copy, .want = copy + n_holder
     };
     b->table[at] = (int)r->n_part++;
+    rehash(b);
     return part;
-}
-
-static void rehash(struct builder *b)
-{
-    if (b->r->n_part * 2 < b->n_table)
-        return;
-    b->n_table *= 4;
-    b->table = spot_xrealloc(b->table, b->n_table, sizeof(int));
-    for (size_t k = 0; k < b->n_table; k++)
-        b->table[k] = -1;
-    for (size_t k = 0; k < b->r->n_part; k++) {
-        const struct spot_reshard_part *part = &b->r->part[k];
-        const size_t n = (size_t)part->n_holder + (size_t)part->n_want;
-        size_t at;
-
-        memcpy(b->list, part->holder, n * sizeof(int));
-        b->list[n] = part->n_holder;
-        b->list[n + 1] = part->kv;
-        at = spot_hash64(b->list, (n + 2) * sizeof(int)) % b->n_table;
-        while (b->table[at] >= 0)
-            at = (at + 1) % b->n_table;
-        b->table[at] = (int)k;
-    }
 }
 
 /* Add bytes to a part; a piece that continues the layers of an earlier one is merged into it. */
@@ -179,10 +181,8 @@ static void add_fragment(struct builder *b, const struct kind *kind, int64_t bun
         n_holder = list_owners(from, &b->old_flat, kind->zero_old, bundle, group, lo, hi, b->list);
     n_want =
         list_owners(to, &b->new_flat, kind->zero_new, bundle, group, lo, hi, b->list + n_holder);
-    if (n_want) {
-        rehash(b);
+    if (n_want)
         add_piece(b, part_of(b, n_holder, n_want, -1), &piece);
-    }
 }
 
 static void add_group(struct builder *b, const struct kind *kind, int64_t bundle, int group)
@@ -264,7 +264,6 @@ static void add_kv(struct builder *b, const struct spot_layout_kv *old, int kv)
                 continue;
             n_holder = list_kv(from, old->d, layer, lo, hi, b->list);
             n_want = list_kv(to, new->d, layer, lo, hi, b->list + n_holder);
-            rehash(b);
             add_piece(b, part_of(b, n_holder, n_want, kv), &piece);
         }
 }
