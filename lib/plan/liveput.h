@@ -5,8 +5,7 @@
  * v uniformly drawn ones vanish. r_k of stage k's D replicas survive. Then
  *   intact       K = pipelines none of whose stages was hit,
  *   recoverable  M = min_k r_k: pipelines that survivors can form without moving state
- *                (intra-stage migration),
- *   wiped        W = stages with r_k = 0, whose state no survivor holds.
+ *                (intra-stage migration).
  *
  * Every distribution is a coefficient of a product of polynomials with non-negative coefficients
  * (generating functions; x counts victims), taken under the distribution that each instance
@@ -44,28 +43,8 @@ double spot_liveput_hold(const struct spot_liveput *grid, int keep);
 void spot_liveput_hold_many(const struct spot_liveput *grid, int keep, const int *victims, int n_v,
                             double *hold);
 
-/* pmf[0..d] of K, pmf[0..p] of W. Each sums to 1 within rounding. */
+/* pmf[0..d] of K. Sums to 1 within rounding. */
 void spot_liveput_intact(const struct spot_liveput *grid, double *pmf);
-void spot_liveput_wiped(const struct spot_liveput *grid, double *pmf);
-
-/* Expected replicas that must be copied to hold `keep` pipelines:
- * E[sum_k max(keep - r_k, 0)]. */
-double spot_liveput_moves(const struct spot_liveput *grid, int keep);
-
-/* Expected slowest copy to hold `keep` pipelines: E[max of cost[k] over stages with r_k < keep],
- * 0 where there is none. cost[p] in any order, >= 0. */
-double spot_liveput_slowest(const struct spot_liveput *grid, int keep, const double *cost);
-
-/* The same S for unequal instances. hazard[k * d + j] in [0, 1] is the probability that replica j
- * of stage k vanishes, all independently; spare_hazard[s] is used only when v >= 0, which
- * conditions on v victims in all. v < 0: not conditioned. Returns 0 if v victims are impossible. */
-double spot_liveput_hold_hazard(int d, int p, int s, int v, const double *hazard,
-                                const double *spare_hazard, int keep);
-
-/* The same S for zones: n_zone zones lose v[z] uniform victims each. replica[k * n_zone + z] counts
- * stage k's replicas in zone z, spare[z] the spares. Every stage has d replicas in all. */
-double spot_liveput_hold_zones(int d, int p, int n_zone, const int *replica, const int *spare,
-                               const int *v, int keep);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,19 +127,15 @@ static struct dist dist_of(const struct spot_liveput *g)
     return dist;
 }
 
-/* Probability that each of `n_part` groups of `size` loses between low and high, given v victims
- * of which `away` are already placed (with their probability in `weight`), `rest` others. */
+/* Probability that each of `n_part` groups of `size` loses between low and high, given v victims,
+ * `rest` others. */
 static double coefficient(const struct dist *dist, int n_part, int size, int low, int high,
-                          int rest, int away)
+                          int rest)
 {
-    const int v = dist->v - away;
-    double *chance, got;
+    double *chance = spot_xcalloc((size_t)dist->v + 1, sizeof(*chance)), got;
 
-    if (v < 0)
-        return 0;
-    chance = spot_xcalloc((size_t)v + 1, sizeof(*chance));
-    chances(dist->theta, v, n_part, size, low, high, rest, chance);
-    got = chance[v];
+    chances(dist->theta, dist->v, n_part, size, low, high, rest, chance);
+    got = chance[dist->v];
     free(chance);
     return got / dist->all;
 }
@@ -169,7 +164,7 @@ double spot_liveput_hold(const struct spot_liveput *g, int keep)
     if (keep > g->d)
         return 0;
     dist = dist_of(g);
-    hold = coefficient(&dist, g->p, g->d, 0, g->d - keep, g->s, 0);
+    hold = coefficient(&dist, g->p, g->d, 0, g->d - keep, g->s);
     return clip(hold);
 }
 
@@ -239,214 +234,7 @@ void spot_liveput_intact(const struct spot_liveput *g, double *pmf)
 
     for (int k = 0; k <= g->d; k++)
         pmf[k] = clip(choose(g->d, k) * pow(1 - dist.theta, (double)g->p * k) *
-                      coefficient(&dist, g->d - k, g->p, 1, g->p, g->s, 0));
-}
-
-/* P[W = w] = C(P,w) (w stages all gone) [x^(v - wD)] (stage not gone)^(P-w) spares. */
-void spot_liveput_wiped(const struct spot_liveput *g, double *pmf)
-{
-    const struct dist dist = dist_of(g);
-
-    for (int w = 0; w <= g->p; w++)
-        pmf[w] = clip(choose(g->p, w) * pow(dist.theta, (double)g->d * w) *
-                      coefficient(&dist, g->p - w, g->d, 0, g->d - 1, g->s, w * g->d));
-}
-
-double spot_liveput_moves(const struct spot_liveput *g, int keep)
-{
-    struct dist dist;
-    double lost_prob, sum = 0;
-
-    dist = dist_of(g);
-    for (int a = g->d - keep + 1; a <= g->d && a <= g->v; a++) {
-        if (a < 0)
-            continue;
-        lost_prob = coefficient(&dist, 1, g->d, a, a, total(g) - g->d, 0);
-        sum += (a - (g->d - keep)) * lost_prob;
-    }
-    return g->p * sum;
-}
-
-static int descending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x < y) - (x > y);
-}
-
-/* With costs c_1 >= ... >= c_P and c_(P+1) = 0: sum_j (c_j - c_(j+1)) P[one of the j costliest
- * stages is short], and Q_j = P[none of j stages is short] is one coefficient. */
-double spot_liveput_slowest(const struct spot_liveput *g, int keep, const double *cost)
-{
-    double *c, sum = 0;
-    struct dist dist;
-
-    if (keep <= 0 || (!g->v && keep <= g->d))
-        return 0;
-    c = spot_xcalloc((size_t)g->p + 1, sizeof(*c));
-    memcpy(c, cost, (size_t)g->p * sizeof(*c));
-    qsort(c, (size_t)g->p, sizeof(*c), descending);
-    dist = dist_of(g);
-    for (int j = 1; j <= g->p; j++) {
-        if (c[j - 1] == c[j])
-            continue;
-        sum +=
-            (c[j - 1] - c[j]) * (1 - clip(keep > g->d ? 0
-                                                      : coefficient(&dist, j, g->d, 0, g->d - keep,
-                                                                    total(g) - j * g->d, 0)));
-    }
-    free(c);
-    return sum;
-}
-
-/* --- unequal hazards --- */
-
-/* f *= (1 - h) + h x, cut after x^high. */
-static void times_one(double *f, int high, double h)
-{
-    for (int a = high; a >= 0; a--)
-        f[a] = f[a] * (1 - h) + (a ? f[a - 1] * h : 0);
-}
-
-double spot_liveput_hold_hazard(int d, int p, int s, int v, const double *hazard,
-                                const double *spare_hazard, int keep)
-{
-    const int high = v < 0 || d - keep < v ? d - keep : v, width = v < 0 ? 0 : v;
-    double *stage, *sum, *next, *all, hold = 1;
-
-    if (keep > d)
-        return 0;
-    stage = spot_xcalloc((size_t)d + 1, sizeof(*stage));
-    sum = spot_xcalloc(3 * ((size_t)width + 1), sizeof(*sum));
-    next = sum + width + 1;
-    all = next + width + 1;
-    sum[0] = all[0] = 1;
-    for (int k = 0; k < p; k++) {
-        double below = 0;
-
-        memset(stage, 0, ((size_t)d + 1) * sizeof(*stage));
-        stage[0] = 1;
-        for (int j = 0; j < d; j++) {
-            times_one(stage, high < d ? high : d, hazard[k * d + j]);
-            times_one(all, width, hazard[k * d + j]);
-        }
-        for (int a = 0; a <= high; a++)
-            below += stage[a];
-        hold *= below;
-        for (int i = 0; i <= width; i++) {
-            next[i] = 0;
-            for (int a = 0; a <= i && a <= high; a++)
-                next[i] += stage[a] * sum[i - a];
-        }
-        memcpy(sum, next, ((size_t)width + 1) * sizeof(*sum));
-    }
-    for (int i = 0; i < s && v >= 0; i++) {
-        times_one(sum, width, spare_hazard[i]);
-        times_one(all, width, spare_hazard[i]);
-    }
-    if (v >= 0)
-        hold = all[v] > 0 ? sum[v] / all[v] : 0;
-    free(sum);
-    free(stage);
-    return clip(hold);
-}
-
-/* --- zones: one variable per zone; a polynomial is an array of prod (v[z] + 1) --- */
-
-struct zones {
-    int n_zone;
-    const int *v;
-    int n_term;
-    int *part; /* [n_term * n_zone] exponents of each term */
-};
-
-static void zones_init(struct zones *z, int n_zone, const int *v)
-{
-    z->n_zone = n_zone;
-    z->v = v;
-    z->n_term = 1;
-    for (int i = 0; i < n_zone; i++)
-        z->n_term *= v[i] + 1;
-    z->part = spot_xcalloc((size_t)z->n_term * (size_t)n_zone, sizeof(int));
-    for (int t = 0; t < z->n_term; t++)
-        for (int i = 0, rest = t; i < n_zone; i++) {
-            z->part[t * n_zone + i] = rest % (v[i] + 1);
-            rest /= v[i] + 1;
-        }
-}
-
-/* f[t] = prod_z P[part_z of count_z vanish], 0 where more than `high` vanish in all. */
-static void zone_term(const struct zones *z, const int *count, const double *theta, int high,
-                      double *f)
-{
-    for (int t = 0; t < z->n_term; t++) {
-        int lost = 0;
-
-        f[t] = 1;
-        for (int i = 0; i < z->n_zone; i++) {
-            const int a = z->part[t * z->n_zone + i];
-
-            lost += a;
-            f[t] *= a > count[i]
-                        ? 0
-                        : choose(count[i], a) * pow(theta[i], a) * pow(1 - theta[i], count[i] - a);
-        }
-        if (lost > high)
-            f[t] = 0;
-    }
-}
-
-static void zone_multiply(const struct zones *z, double *sum, const double *f, double *next)
-{
-    memset(next, 0, (size_t)z->n_term * sizeof(*next));
-    for (int a = 0; a < z->n_term; a++)
-        for (int b = 0; f[a] > 0 && b < z->n_term; b++) {
-            bool fits = true;
-
-            for (int i = 0; i < z->n_zone; i++)
-                fits &= z->part[a * z->n_zone + i] + z->part[b * z->n_zone + i] <= z->v[i];
-            if (fits) /* mixed radix without a carry: positions add */
-                next[a + b] += f[a] * sum[b];
-        }
-    memcpy(sum, next, (size_t)z->n_term * sizeof(*sum));
-}
-
-double spot_liveput_hold_zones(int d, int p, int n_zone, const int *replica, const int *spare,
-                               const int *v, int keep)
-{
-    struct zones z;
-    double *theta, *sum, *f, *next, all;
-    int *count;
-
-    if (keep > d)
-        return 0;
-    zones_init(&z, n_zone, v);
-    theta = spot_xcalloc((size_t)n_zone, sizeof(*theta));
-    count = spot_xcalloc((size_t)n_zone, sizeof(*count));
-    sum = spot_xcalloc(3 * (size_t)z.n_term, sizeof(*sum));
-    f = sum + z.n_term;
-    next = f + z.n_term;
-    for (int i = 0; i < n_zone; i++) {
-        count[i] = spare[i];
-        for (int k = 0; k < p; k++)
-            count[i] += replica[k * n_zone + i];
-        theta[i] = count[i] ? (double)v[i] / count[i] : 0;
-    }
-    zone_term(&z, count, theta, d * p + z.n_term, f);
-    all = f[z.n_term - 1];
-    sum[0] = 1;
-    for (int k = 0; k < p; k++) {
-        zone_term(&z, replica + (size_t)k * (size_t)n_zone, theta, d - keep, f);
-        zone_multiply(&z, sum, f, next);
-    }
-    zone_term(&z, spare, theta, d * p + z.n_term, f);
-    zone_multiply(&z, sum, f, next);
-    all = all > 0 ? sum[z.n_term - 1] / all : 0;
-    free(sum);
-    free(theta);
-    free(count);
-    free(z.part);
-    return clip(all);
+                      coefficient(&dist, g->d - k, g->p, 1, g->p, g->s));
 }
 
 void spot_liveput_spread(int n, int in, int lost, double *weight)
