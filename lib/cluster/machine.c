@@ -36,15 +36,6 @@ struct spot_member *spot_machine_find(const struct spot_machine *m, uint32_t id)
     return m->n_member ? bsearch(&id, m->member, m->n_member, sizeof(*m->member), by_id) : NULL;
 }
 
-size_t spot_machine_placeable(const struct spot_machine *m)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < m->n_member; i++)
-        n += !m->member[i].is_leaving;
-    return n;
-}
-
 /* With nobody left there is nothing to wait for. */
 static enum spot_effect quiesce(struct spot_machine *m)
 {

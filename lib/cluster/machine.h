@@ -84,9 +84,6 @@ void spot_machine_release(struct spot_machine *machine);
 
 struct spot_member *spot_machine_find(const struct spot_machine *machine, uint32_t id);
 
-/* Members that can take a place: not leaving. */
-size_t spot_machine_placeable(const struct spot_machine *machine);
-
 /* A new member, whose first message said what it holds, or one of another view that runs nothing.
  * It stays a spare until the next epoch, for which the caller may ask. */
 void spot_machine_join(struct spot_machine *machine, uint32_t id);

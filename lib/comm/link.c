@@ -306,13 +306,6 @@ int spot_link_flush(struct spot_link *link, struct spot_err *err)
     return 0;
 }
 
-int spot_link_send_frame(struct spot_link *link, struct spot_frame *frame_take,
-                         struct spot_err *err)
-{
-    spot_frame_push(&link->sending, frame_take);
-    return spot_link_flush(link, err);
-}
-
 static int no_memory(size_t n_byte, struct spot_err *err)
 {
     return spot_err_set(err, SPOT_ESYS, "no memory for a frame of %zu bytes", n_byte);

@@ -91,10 +91,6 @@ int spot_link_lend(struct spot_link *link, uint32_t type, uint32_t epoch, uint64
  * begun is dropped instead: nobody wants it. Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_link_keep(struct spot_link *link, uint32_t over_below, struct spot_err *err);
 
-/* Send a frame without copying it. */
-int spot_link_send_frame(struct spot_link *link, struct spot_frame *frame_take,
-                         struct spot_err *err);
-
 /* Send more of what is queued, for one turn. Returns 0 or -1 with *err (SPOT_ESYS). */
 int spot_link_flush(struct spot_link *link, struct spot_err *err);
 

@@ -77,11 +77,6 @@ void spot_predictor_observe(struct spot_predictor *predictor, int y)
         p->model->observe(&p->own, p->state, &past);
 }
 
-size_t spot_predictor_n(const struct spot_predictor *predictor)
-{
-    return predictor->n_seen;
-}
-
 /* Give each coarse cell back to the counts it stands for, shifted so that the cell of the newest
  * value is centred on it; that cell is "no change" and stays a point. */
 static void refine(const struct spot_predictor *p, const double *coarse, double *prob)

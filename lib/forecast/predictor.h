@@ -26,9 +26,6 @@ void spot_predictor_free(struct spot_predictor *predictor);
 /* Take in the next value; what is outside 0..cap is moved to the bound. */
 void spot_predictor_observe(struct spot_predictor *predictor, int y);
 
-/* Values observed so far. */
-size_t spot_predictor_n(const struct spot_predictor *predictor);
-
 /* prob [horizon * (cap + 1)], row-major: step h at row h - 1; each row sums to 1 within 1e-12.
  * At least one value must have been observed. */
 void spot_predictor_predict(struct spot_predictor *predictor, double *prob);

@@ -117,9 +117,6 @@ enum spot_change_kind spot_cost_kind(const struct spot_cost_table *table, int fr
 double spot_cost_drawn_s(struct spot_cost_table *table, int from, int lost, const int *dead,
                          int to);
 
-/* Fill every row of up to lost_max victims: for measuring. Returns the number of rows. */
-size_t spot_cost_table_fill(struct spot_cost_table *table, int lost_max);
-
 #ifdef __cplusplus
 }
 #endif

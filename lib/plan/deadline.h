@@ -90,12 +90,9 @@ struct spot_run_law {
     double end_prob[2][SPOT_RUN_STAGES]; /* that the next tick is not of this run */
 };
 
-/* A run of unknown kind ends with about half its age's inverse (lengths even on a log scale); what
- * was seen counts against one end of each stage by that prior. */
-void spot_run_law_learn(struct spot_run_law *law, const struct spot_run_count *count);
-
-/* The same by the runs of eight other zones, of other years (deadline/run_law.c), which weigh as
- * much as four ends of each stage: the better guess for a job of days in one zone. */
+/* What was seen of runs counts against the runs of eight other zones, of other years
+ * (deadline/run_law.c), which weigh as much as four ends of each stage: the better guess for a job
+ * of days in one zone. */
 void spot_run_law_learn_zone(struct spot_run_law *law, const struct spot_run_count *count,
                              double tick_s);
 

@@ -17,8 +17,6 @@
 extern "C" {
 #endif
 
-enum { SPOT_LP_COLUMNS_MAX = 1 << 20, SPOT_LP_ROWS_MAX = 1 << 20 };
-
 enum spot_lp_sense { SPOT_LP_AT_MOST, SPOT_LP_AT_LEAST, SPOT_LP_EQUAL };
 
 enum spot_lp_status {

@@ -94,9 +94,6 @@ void spot_share_answer_release(struct spot_share_answer *answer);
 void spot_share_isolated_rate(const struct spot_share_problem *problem, double *per_s);
 void spot_share_proportional_rate(const struct spot_share_problem *problem, double *per_s);
 
-/* The largest violation of x >= 0, of jobs' time and of types' workers. */
-double spot_share_violation(const struct spot_share_problem *problem, const double *x);
-
 #ifdef __cplusplus
 }
 #endif

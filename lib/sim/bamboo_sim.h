@@ -21,8 +21,6 @@
 extern "C" {
 #endif
 
-enum { SPOT_BAMBOO_PIPELINES_MAX = 64 };
-
 struct spot_bamboo_job {
     int stages;             /* P */
     int64_t samples;        /* of a step */

@@ -394,18 +394,6 @@ void spot_serve_queue_lose(struct spot_serve_queue *q, size_t replica)
     dispatch(q);
 }
 
-void spot_serve_queue_move(struct spot_serve_queue *q, size_t from, size_t to)
-{
-    struct spot_queue_replica *a = &q->replica[from], *b = &q->replica[to];
-
-    assert(a->state == SPOT_REPLICA_PAUSED && b->state == SPOT_REPLICA_PAUSED && !b->n_batch);
-    b->batch = spot_xgrow(b->batch, &b->batch_cap, a->n_batch, sizeof(*b->batch));
-    memcpy(b->batch, a->batch, a->n_batch * sizeof(*b->batch));
-    b->n_batch = a->n_batch;
-    b->step = a->step;
-    a->n_batch = 0;
-}
-
 int64_t spot_serve_queue_progress(const struct spot_serve_queue *q, size_t replica)
 {
     const struct spot_queue_replica *r = &q->replica[replica];

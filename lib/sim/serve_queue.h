@@ -108,10 +108,6 @@ size_t spot_serve_queue_waiting(const struct spot_serve_queue *queue);
 /* It is gone. What it was answering starts anew, somewhere else. */
 void spot_serve_queue_lose(struct spot_serve_queue *queue, size_t replica);
 
-/* Take the batch of the paused replica `from`, tokens and all, to the paused replica `to`, which
- * has none. */
-void spot_serve_queue_move(struct spot_serve_queue *queue, size_t from, size_t to);
-
 /* Tokens that the batch of a paused replica has; -1 without a batch. */
 int64_t spot_serve_queue_progress(const struct spot_serve_queue *queue, size_t replica);
 

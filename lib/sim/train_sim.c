@@ -10,10 +10,6 @@
 #include "plan/parcae.h"
 #include "sim/sim_policy.h"
 
-const char *const spot_sim_class_name[SPOT_SIM_CLASSES] = {
-    "effective", "reconfigure", "checkpoint", "redone", "redundant", "idle", "booting",
-};
-
 const struct spot_sim_policy spot_sim_policies[] = {
     { "ideal", "the fastest grid of every interval, changes are free", spot_sim_ideal, false,
       "free" },

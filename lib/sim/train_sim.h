@@ -33,7 +33,6 @@ enum spot_sim_class {
     SPOT_SIM_BOOTING,
     SPOT_SIM_CLASSES,
 };
-extern const char *const spot_sim_class_name[SPOT_SIM_CLASSES];
 
 struct spot_sim_row {
     int available, gained, lost;

@@ -25,7 +25,7 @@ static void bench(const char *name)
     struct spot_count_chain chain;
     const int none[LOOK_AHEAD] = { 0 }, one[LOOK_AHEAD] = { 1 }, change = -1;
     double t[5];
-    size_t n_row;
+    size_t n_row = 0;
     char path[64];
     int d, p, n_sweep;
 
@@ -37,7 +37,10 @@ static void bench(const char *name)
     }
     t[0] = cpu_s();
     spot_cost_table_init(&table, &job, &throughput);
-    n_row = spot_cost_table_fill(&table, 6);
+    for (int n = 1; n <= 32; n++)
+        for (int from = 0; from < table.n_grid; from++)
+            for (int v = 0; table.d[from] * table.p[from] <= n && v <= 6 && v <= n; v++, n_row++)
+                spot_cost_row(&table, n, from, v);
     t[1] = cpu_s();
     spot_throughput_best(&throughput, 28, &d, &p);
     for (int i = 0; i < ROUNDS; i++)

@@ -86,6 +86,12 @@ static int listen_at(const char *address)
     return fd;
 }
 
+static int send_on(struct spot_link *link, struct spot_frame *frame_take)
+{
+    spot_frame_push(&link->sending, frame_take);
+    return spot_link_flush(link, NULL);
+}
+
 static struct spot_frame *copy(const struct spot_frame *frame)
 {
     struct spot_frame *f = spot_frame_new(frame->type, frame->epoch, frame->tag, frame->n_byte);
@@ -189,7 +195,7 @@ static int let_go(struct pair *p)
             if (p->is_ghost && from == WORLD)
                 free(l->frame); /* nobody hears the answer */
             else
-                rc = spot_link_send_frame(&p->side[!from], l->frame, NULL);
+                rc = send_on(&p->side[!from], l->frame);
             free(l);
             if (rc)
                 return -1;
@@ -229,10 +235,10 @@ static void play_old(struct pair *p)
                             k->frame->type != SPOT_MSG_FINISH && k->frame->epoch > 0;
 
         if (is_old && k->is_control == p->is_control && k->from == WORKER)
-            (void)spot_link_send_frame(&p->side[WORLD], copy(k->frame), NULL);
+            (void)send_on(&p->side[WORLD], copy(k->frame));
         if (is_old && k->is_control == p->is_control && k->from == WORLD && !k->is_control &&
             !p->is_ghost)
-            (void)spot_link_send_frame(&p->side[WORKER], copy(k->frame), NULL);
+            (void)send_on(&p->side[WORKER], copy(k->frame));
     }
 }
 
@@ -243,7 +249,7 @@ static struct pair *join_again(void)
 
     for (size_t i = 0; p && i < n_kept; i++)
         if (kept[i].frame->type == SPOT_MSG_HELLO) {
-            (void)spot_link_send_frame(&p->side[WORLD], copy(kept[i].frame), NULL);
+            (void)send_on(&p->side[WORLD], copy(kept[i].frame));
             break;
         }
     return p;

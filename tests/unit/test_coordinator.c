@@ -255,7 +255,8 @@ static int pass(struct relay *r, struct pair *p, int from)
             spot_frame_list_release(&in);
             return -1;
         }
-        if (spot_link_send_frame(&p->side[!from], frame, NULL))
+        spot_frame_push(&p->side[!from].sending, frame);
+        if (spot_link_flush(&p->side[!from], NULL))
             rc = -1;
     }
     return rc;

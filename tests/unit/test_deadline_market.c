@@ -220,7 +220,7 @@ START_TEST(one_place_is_the_program_of_one_place)
 
         for (uint64_t i = 0; i < 50; i++)
             spot_run_count_add(&count, i / (3 + seed) % 2);
-        spot_run_law_learn(&m.place[0].law, &count);
+        spot_run_law_learn_zone(&m.place[0].law, &count, m.tick_s);
         ck_assert(!spot_deadline_solve(&table, &job, &m.place[0].law, &one, spot_run_stage(4), NULL,
                                        &err));
         ck_assert(!spot_market_solve(&market, &m, &now, NULL, &err));

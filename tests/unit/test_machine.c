@@ -83,6 +83,14 @@ static struct message pop(struct queue *q)
     return m;
 }
 
+static bool placeable(const struct spot_machine *m)
+{
+    for (size_t i = 0; i < m->n_member; i++)
+        if (!m->member[i].is_leaving)
+            return true;
+    return false;
+}
+
 /* --- the caller: what coordinator.c does with effects ---------------------- */
 
 static void begin_epoch(struct world *w)
@@ -120,7 +128,7 @@ static bool draw_roles(struct world *w)
 {
     size_t n_active = 0;
 
-    if (!spot_machine_placeable(&w->machine) || below(w, 16) == 0)
+    if (!placeable(&w->machine) || below(w, 16) == 0)
         return false;
     while (!n_active)
         for (int i = 0; i < MEMBERS_MAX; i++) {
@@ -381,7 +389,7 @@ static bool deliver(struct world *w)
 
 static void start(struct world *w)
 {
-    if (w->machine.phase == SPOT_PHASE_WAIT && spot_machine_placeable(&w->machine))
+    if (w->machine.phase == SPOT_PHASE_WAIT && placeable(&w->machine))
         act(w, spot_machine_start(&w->machine));
 }
 
@@ -418,7 +426,7 @@ static void settle(struct world *w)
 {
     const int goal = w->n_commit + 3;
 
-    if (!spot_machine_placeable(&w->machine))
+    if (!placeable(&w->machine))
         for (int i = 0; i < MEMBERS_MAX && w->last_id; i++)
             if (w->actor[i].id && spot_machine_find(&w->machine, w->actor[i].id)->is_leaving) {
                 die(w, &w->actor[i]);

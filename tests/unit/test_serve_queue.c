@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: the clock of serving. Oracles: Erlang's C and Pollaczek and Khinchine's formula, a plain
- * recursion over batches, sums by hand for replicas that pause, move and go; a million requests
+ * recursion over batches, sums by hand for replicas that pause and go; a million requests
  * against a second way to count them. Little's law is asserted in each run. */
 #include <math.h>
 #include <stdlib.h>
@@ -161,7 +161,7 @@ static struct spot_load by_hand(const double *time_s, size_t n, int32_t tokens)
     return load;
 }
 
-START_TEST(a_pause_keeps_whole_tokens_and_a_move_carries_them)
+START_TEST(a_pause_keeps_whole_tokens)
 {
     static const double at[] = { 0, 0 };
     struct spot_load load = by_hand(at, 2, 11);
@@ -171,20 +171,18 @@ START_TEST(a_pause_keeps_whole_tokens_and_a_move_carries_them)
     const struct spot_replica_law slower = { of_batch, &slow, 2 };
     struct spot_serve_totals t;
     const struct spot_served *s;
-    size_t a, b;
+    size_t a, idle;
 
     spot_serve_queue_run(q, 0); /* both are there: one batch */
     a = spot_serve_queue_add(q, &law);
-    b = spot_serve_queue_add(q, &law);
+    idle = spot_serve_queue_add(q, &law);
     spot_serve_queue_run(q, 3.7); /* first token at 1.5, then 4 more at 2, 2.5, 3, 3.5 */
     spot_serve_queue_pause(q, a);
-    spot_serve_queue_pause(q, b);
+    spot_serve_queue_pause(q, idle);
     ck_assert_int_eq(spot_serve_queue_progress(q, a), 5);
-    ck_assert_int_eq(spot_serve_queue_progress(q, b), -1);
-    spot_serve_queue_move(q, a, b);
-    spot_serve_queue_lose(q, a);
+    ck_assert_int_eq(spot_serve_queue_progress(q, idle), -1);
     spot_serve_queue_run(q, 10);
-    spot_serve_queue_resume(q, b, &slower); /* 6 tokens left, a second each */
+    spot_serve_queue_resume(q, a, &slower); /* 6 tokens left, a second each */
     spot_serve_queue_run(q, INFINITY);
     s = spot_serve_queue_finish(q, &t);
     ck_assert_double_eq_tol(s[0].first_token_s, 1.5, 1e-12);
@@ -457,7 +455,7 @@ int main(void)
     tcase_add_test(tc, exponential_service_waits_as_erlang_says);
     tcase_add_test(tc, any_service_of_one_replica_waits_as_pollaczek_and_khinchine_say);
     tcase_add_test(tc, batches_follow_a_plain_recursion);
-    tcase_add_test(tc, a_pause_keeps_whole_tokens_and_a_move_carries_them);
+    tcase_add_test(tc, a_pause_keeps_whole_tokens);
     tcase_add_test(tc, a_prompt_that_was_not_done_is_done_again_and_not_counted_as_repeated);
     tcase_add_test(tc, what_a_lost_replica_was_answering_comes_before_what_came_later);
     tcase_add_test(tc, without_replicas_all_wait_and_are_lost);

@@ -33,13 +33,6 @@ static double learn(const struct spot_run_count *count, size_t up, size_t j, dou
     return (weight + count->ended[up][j]) / (weight / prior + count->seen[up][j]);
 }
 
-void spot_run_law_learn(struct spot_run_law *law, const struct spot_run_count *count)
-{
-    for (size_t up = 0; up < 2; up++)
-        for (size_t j = 0; j < SPOT_RUN_STAGES; j++) /* 1/2 of 1/age, in mid stage */
-            law->end_prob[up][j] = learn(count, up, j, 1 / (3 * ldexp(1, (int)j)), 1);
-}
-
 /* Rate of ending times age, of runs 600 s * 2^j old, pooled over the zones of spot-traces that are
  * in avail-1-node-aws-02-15-2023 (four), preem-1-node-aws-04-22-2023 (two),
  * preem-4-node-aws-08-03-2023 and avail-16-node-aws-08-27-2023: 768 runs away, 763 there. */

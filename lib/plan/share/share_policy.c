@@ -64,29 +64,6 @@ void spot_share_answer_release(struct spot_share_answer *answer)
     *answer = (struct spot_share_answer){ 0 };
 }
 
-double spot_share_violation(const struct spot_share_problem *p, const double *x)
-{
-    double worst = 0;
-
-    for (size_t i = 0; i < p->n_job; i++) {
-        double sum = 0;
-
-        for (size_t j = 0; j < p->n_type; j++) {
-            worst = fmax(worst, -x[i * p->n_type + j]);
-            sum += x[i * p->n_type + j];
-        }
-        worst = fmax(worst, sum - 1);
-    }
-    for (size_t j = 0; j < p->n_type; j++) {
-        double sum = 0;
-
-        for (size_t i = 0; i < p->n_job; i++)
-            sum += x[i * p->n_type + j] * (double)p->want[i].scale;
-        worst = fmax(worst, (sum - (double)p->type[j].count) / fmax(1, (double)p->type[j].count));
-    }
-    return worst;
-}
-
 static double rate_of(const struct spot_share_problem *p, size_t i, const double *x)
 {
     double sum = 0;

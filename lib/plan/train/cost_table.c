@@ -518,18 +518,6 @@ double spot_cost_drawn_s(struct spot_cost_table *t, int from, int lost, const in
     return restore + (holds ? spot_migrate_intra_s(&t->job->cost, d2, p2) : restart + move);
 }
 
-size_t spot_cost_table_fill(struct spot_cost_table *t, int lost_max)
-{
-    size_t n_row = 0;
-
-    for (int n = t->n_low > 1 ? t->n_low : 1; n <= t->n_max; n++)
-        for (int from = 0; from < t->n_grid; from++)
-            for (int lost = 0; t->d[from] * t->p[from] <= n && lost <= lost_max && lost <= n;
-                 lost++, n_row++)
-                spot_cost_row(t, n, from, lost);
-    return n_row;
-}
-
 static void free_all(double **of, size_t n)
 {
     for (size_t i = 0; of && i < n; i++)
