@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/xalloc.h"
-
 #define BYTE_MAX  9e15
 #define COUNT_MAX ((double)SPOT_MOVES_LIST_MAX)
 
@@ -97,8 +95,6 @@ const struct spot_doc_part spot_moves_part[] = {
     { "lost_groups[]", group_field, false, SPOT_MOVES_LIST_MAX, NULL },
     { 0 },
 };
-
-/* --- writing --- */
 
 static void write_strings(struct spot_jw *jw, const char *key, const char *const *text, size_t n)
 {
@@ -213,126 +209,11 @@ int spot_moves_write(const struct spot_moves_doc *doc, const struct spot_prov *p
     return spot_jw_close(&jw, err);
 }
 
-/* --- reading --- */
-
-/* An array of objects as *n elements of `size` bytes; NULL with *err filled on failure. */
-static void *read_objects(const struct spot_json_doc *json, const struct spot_json_value *obj,
-                          const char *pointer, const char *key, bool is_required,
-                          const struct spot_field *field, size_t size, size_t *n,
-                          struct spot_err *err)
-{
-    const struct spot_json_value *list;
-    char *items;
-
-    *n = 0;
-    if (spot_json_array(json, obj, pointer, key, is_required, SPOT_MOVES_LIST_MAX, &list, err))
-        return NULL;
-    items = spot_xcalloc(spot_json_array_size(list), size);
-    for (size_t k = 0; k < spot_json_array_size(list); k++) {
-        char at[SPOT_JSON_POINTER_MAX];
-
-        snprintf(at, sizeof at, "%s/%s/%zu", pointer, key, k);
-        if (spot_json_read_fields(json, spot_json_entry(list, k), at, field, items + k * size,
-                                  err)) {
-            free(items);
-            return NULL;
-        }
-    }
-    *n = spot_json_array_size(list);
-    return items;
-}
-
-static int read_units(struct spot_moves_doc *doc, struct spot_err *err)
-{
-    const struct spot_json_value *list;
-
-    doc->unit = read_objects(&doc->json, doc->json.root, "", "units", true, unit_field,
-                             sizeof *doc->unit, &doc->n_unit, err);
-    if (!doc->unit)
-        return -1;
-    list = spot_json_get(doc->json.root, "units");
-    for (size_t k = 0; k < doc->n_unit; k++) {
-        struct spot_moves_unit *unit = &doc->unit[k];
-        char at[64];
-
-        snprintf(at, sizeof at, "/units/%zu", k);
-        unit->piece = read_objects(&doc->json, spot_json_entry(list, k), at, "pieces", true,
-                                   piece_field, sizeof *unit->piece, &unit->n_piece, err);
-        if (!unit->piece)
-            return -1;
-    }
-    return 0;
-}
-
-static int check_moves(const struct spot_moves_doc *doc, struct spot_err *err)
-{
-    char at[64];
-
-    for (size_t k = 0; k < doc->n_move; k++) {
-        const struct spot_moves_transfer *move = &doc->move[k];
-
-        snprintf(at, sizeof at, "/moves/%zu", k);
-        if (move->unit >= (int64_t)doc->n_unit)
-            return spot_json_fail(&doc->json, at, err, "there is no unit %lld",
-                                  (long long)move->unit);
-        if (move->byte_from >= move->byte_to || move->byte_to > doc->unit[move->unit].byte)
-            return spot_json_fail(&doc->json, at, err, "bytes outside the unit's %lld",
-                                  (long long)doc->unit[move->unit].byte);
-    }
-    for (size_t k = 0; k < doc->n_lost; k++) {
-        snprintf(at, sizeof at, "/lost/%zu", k);
-        if (doc->lost[k].unit >= (int64_t)doc->n_unit)
-            return spot_json_fail(&doc->json, at, err, "there is no unit %lld",
-                                  (long long)doc->lost[k].unit);
-    }
-    return 0;
-}
-
-static int read_lists(struct spot_moves_doc *doc, struct spot_err *err)
-{
-    const struct spot_json_doc *json = &doc->json;
-
-    doc->place = read_objects(json, json->root, "", "place", true, place_field, sizeof *doc->place,
-                              &doc->n_place, err);
-    if (!doc->place || read_units(doc, err))
-        return -1;
-    doc->move = read_objects(json, json->root, "", "moves", true, move_field, sizeof *doc->move,
-                             &doc->n_move, err);
-    if (!doc->move)
-        return -1;
-    doc->lost = read_objects(json, json->root, "", "lost", true, lost_field, sizeof *doc->lost,
-                             &doc->n_lost, err);
-    if (!doc->lost)
-        return -1;
-    doc->lost_group = read_objects(json, json->root, "", "lost_groups", false, group_field,
-                                   sizeof *doc->lost_group, &doc->n_lost_group, err);
-    return doc->lost_group ? check_moves(doc, err) : -1;
-}
-
-static int read_moves(struct spot_moves_doc *doc, struct spot_err *err)
-{
-    if (spot_json_expect_schema(&doc->json, "spot.moves", 1, err) ||
-        spot_json_read_fields(&doc->json, doc->json.root, "", head_field, doc, err) ||
-        read_lists(doc, err)) {
-        spot_moves_release(doc);
-        return -1;
-    }
-    return 0;
-}
-
-int spot_moves_parse(struct spot_moves_doc *doc, const char *text, size_t n_byte,
-                     const char *source, struct spot_err *err)
-{
-    memset(doc, 0, sizeof *doc);
-    return spot_json_parse(&doc->json, text, n_byte, source, err) ? -1 : read_moves(doc, err);
-}
-
 void spot_moves_release(struct spot_moves_doc *doc)
 {
     for (size_t k = 0; k < doc->n_unit; k++)
         free(doc->unit[k].piece);
     free(doc->place), free(doc->unit), free(doc->move), free(doc->lost);
     free(doc->lost_group);
-    spot_json_release(&doc->json);
     memset(doc, 0, sizeof *doc);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* moves_doc.h - the document spot.moves/1: the ordered transfers between two layouts.
- *
- * A loaded document owns its JSON text; its strings live until release. A document made for
- * writing borrows strings and arrays.
+/* moves_doc.h - the document spot.moves/1: the ordered transfers between two layouts. Programs of
+ * others read it.
  */
 #ifndef SPOT_MODEL_MOVES_DOC_H
 #define SPOT_MODEL_MOVES_DOC_H
@@ -71,7 +69,6 @@ struct spot_moves_group {
 extern const struct spot_doc_part spot_moves_part[];
 
 struct spot_moves_doc {
-    struct spot_json_doc json; /* of a loaded document */
     double makespan_s, bound_s, gap, naive_s, in_order_s, usd, peak_extra_byte;
     double restart_s, restart_bound_s; /* negative: not asked for, keys left out */
     int64_t total_byte, bound_byte, busiest_byte, lost_byte, n_touched, n_compared;
@@ -98,10 +95,7 @@ struct spot_moves_doc {
 int spot_moves_write(const struct spot_moves_doc *doc, const struct spot_prov *prov, FILE *out,
                      struct spot_err *err);
 
-/* Returns 0, or -1 with *err (SPOT_EDATA): malformed, or a move outside its unit. */
-int spot_moves_parse(struct spot_moves_doc *doc, const char *text, size_t n_byte,
-                     const char *source, struct spot_err *err);
-/* Of a loaded document. */
+/* Frees the arrays and those of pieces, not what they point to. */
 void spot_moves_release(struct spot_moves_doc *doc);
 
 #ifdef __cplusplus

@@ -34,7 +34,6 @@
 READER(cluster, spot_cluster)
 READER(job_doc, spot_job_doc)
 READER(layout, spot_layout)
-READER(moves, spot_moves_doc)
 READER(plan_doc, spot_plan_doc)
 READER(job_rates, spot_job_rates)
 
@@ -102,7 +101,7 @@ const struct spot_document spot_registry[] = {
     { "layout", 1, "JSON", "you", "`spot-migrate plan`", "layout", spot_layout_part, check_layout },
     { "cluster", 1, "JSON", "you", "`spot-migrate plan`", "cluster", spot_cluster_part,
       check_cluster },
-    { "moves", 1, "JSON", "`spot-migrate plan`", "you", "moves", spot_moves_part, check_moves },
+    { "moves", 1, "JSON", "`spot-migrate plan`", "you", "moves", spot_moves_part, NULL },
     { "event", 1, "JSON Lines", "`spot-run train`, `serve`, `spot-replay live`",
       "`spot-run report`, `spot-replay import`, `train`", "event", spot_event_part, check_event },
     { "notice", 1, "JSON Lines", "`spot-run notice`", "you", "notice", NULL, NULL },
