@@ -239,12 +239,6 @@ int spot_store_claim(struct spot_store *s, struct spot_err *err)
     return 0;
 }
 
-struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
-                                   struct spot_err *err)
-{
-    return spot_store_open_behind(dir, NULL, 0, job, n_bundle, err);
-}
-
 struct spot_store *spot_store_open_behind(const char *dir, const char *command, double timeout_s,
                                           uint64_t job, int n_bundle, struct spot_err *err)
 {

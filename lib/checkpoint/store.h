@@ -30,13 +30,11 @@ struct spot_store;
 /* Open or make DIR; NULL makes a private one under $TMPDIR that goes when the store is closed.
  * Generations of another job are refused (SPOT_EUSAGE) where none is of this one, so is a DIR that
  * another process has open (SPOT_ESYS). What a crash left half-written is removed. NULL with *err.
- */
-struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
-                                   struct spot_err *err);
-/* The same with the generations behind a command of the user, which is borrowed, as is what it
- * points to: DIR is the lock's and whatever else the job has there. They are only read until they
- * are claimed: then this process is the one that writes there, what others left unfinished goes,
- * and the newest is that of a new look. Returns 0, or -1 with *err. */
+ *
+ * With a command, borrowed as is what it points to, the generations are behind it, and DIR is for
+ * the lock and whatever else the job has there. They are only read until they are claimed: then
+ * this process is the one that writes there, what others left unfinished goes, and the newest is
+ * that of a new look (0, or -1 with *err). */
 struct spot_store *spot_store_open_behind(const char *dir, const char *command, double timeout_s,
                                           uint64_t job, int n_bundle, struct spot_err *err);
 int spot_store_claim(struct spot_store *store, struct spot_err *err);

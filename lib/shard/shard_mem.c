@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "shard/stream.h"
 
 static void make_header(const struct spot_shard_part *part, size_t n_part, struct spot_buf *header)
 {
@@ -64,29 +63,6 @@ void spot_part_source_release(struct spot_part_source *from)
 {
     free(from->begin);
     spot_buf_release(&from->header);
-}
-
-int spot_shard_encode(const struct spot_shard_part *part, size_t n_part, enum spot_codec codec,
-                      struct spot_buf *out, struct spot_err *err)
-{
-    const struct spot_stream_options options = { .codec = codec,
-                                                 .no_frame_check = codec == SPOT_CODEC_RAW };
-    struct spot_part_source from;
-    struct spot_stream_writer *w;
-    size_t n_raw = 0;
-    int rc = -1;
-
-    for (size_t i = 0; i < n_part; i++)
-        n_raw += part[i].n_elem * spot_dtype_byte(part[i].dtype);
-    spot_part_source_init(&from, part, n_part);
-    spot_buf_more(out, spot_chunk_stored_max(n_raw) + 2 * from.header.n + 128 * n_part + 4096);
-    w = spot_stream_writer_new(&options, from.header.data, from.header.n, out, err);
-    if (w)
-        while ((rc = spot_stream_writer_next(w, &from.source, out, err)) > 0)
-            ;
-    spot_stream_writer_free(w);
-    spot_part_source_release(&from);
-    return rc;
 }
 
 static int match(const struct spot_st_tensor *t, const struct spot_shard_place *p,
@@ -149,21 +125,4 @@ void spot_place_sink_init(struct spot_place_sink *into, const struct spot_shard_
 void spot_place_sink_release(struct spot_place_sink *into)
 {
     free(into->of_tensor);
-}
-
-int spot_shard_decode(const void *bytes, size_t n_byte, const struct spot_shard_place *places,
-                      size_t n_place, struct spot_err *err)
-{
-    struct spot_place_sink into;
-    struct spot_stream_reader *r;
-    int rc;
-
-    spot_place_sink_init(&into, places, n_place, true);
-    r = spot_stream_reader_new(&into.sink, "shard");
-    rc = spot_stream_reader_feed(r, bytes, n_byte, err);
-    if (!rc)
-        rc = spot_stream_reader_finish(r, err);
-    spot_stream_reader_free(r);
-    spot_place_sink_release(&into);
-    return rc;
 }

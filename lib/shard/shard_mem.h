@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* shard_mem.h - arrays in memory to a stream in memory and back, into the arrays that wait for it.
+/* shard_mem.h - arrays in memory as the source of a stream, and the arrays that wait for it.
  *
  * What a live job uses to move and to store bundles; the bytes are a stream.h stream like any
  * other, so `spot-migrate verify` and `zstd -t` can be put to them.
@@ -60,18 +60,6 @@ struct spot_place_sink {
 void spot_place_sink_init(struct spot_place_sink *into, const struct spot_shard_place *place,
                           size_t n_place, bool is_kept);
 void spot_place_sink_release(struct spot_place_sink *into);
-
-/* Append the stream of all parts to `out`. SPOT_CODEC_RAW costs about one copy and one hash.
- * Equal parts give equal bytes. Returns 0, or -1 with *err: SPOT_EDATA for a name that is no
- * UTF-8, too long, or there twice. */
-int spot_shard_encode(const struct spot_shard_part *part, size_t n_part, enum spot_codec codec,
-                      struct spot_buf *out, struct spot_err *err);
-
-/* Decode a stream of exactly these parts, in any order, straight into their arrays.
- * Returns 0 when every byte was there and every hash matched; else -1 with *err (SPOT_EDATA), and
- * the arrays hold anything: decode into spare ones where the old content is still needed. */
-int spot_shard_decode(const void *bytes, size_t n_byte, const struct spot_shard_place *place,
-                      size_t n_place, struct spot_err *err);
 
 #ifdef __cplusplus
 }

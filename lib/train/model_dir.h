@@ -42,7 +42,7 @@ int spot_model_dir_begin(const struct spot_model_dir *dir, const struct spot_sha
                          struct spot_weights_out *weights, struct spot_err *err);
 
 /* bundle[L + 2]; bpe as given at opening, or NULL; is_of_bytes: the data were; dtype: of
- * the weights, as spot_save_weights takes it. Returns 0, or -1
+ * the weights, as spot_weights_out_open takes it. Returns 0, or -1
  * with *err (SPOT_ESYS). */
 int spot_model_dir_write(const struct spot_model_dir *dir, const struct spot_shape *shape,
                          const struct spot_bpe *bpe, bool is_of_bytes,

@@ -210,16 +210,3 @@ int spot_weights_out_finish(struct spot_weights_out *w, int rc, struct spot_err 
     assert(rc || w->next == spot_shape_bundles(w->shape));
     return spot_out_finish(&w->out, rc, err);
 }
-
-int spot_save_weights(const char *path, const struct spot_shape *shape,
-                      struct spot_bundle *const *bundle, enum spot_dtype dtype,
-                      struct spot_err *err)
-{
-    struct spot_weights_out w;
-
-    if (spot_weights_out_open(&w, path, shape, dtype, err))
-        return -1;
-    for (int b = 0; b < spot_shape_bundles(shape); b++)
-        spot_weights_out_add(&w, bundle[b]);
-    return spot_weights_out_finish(&w, 0, err);
-}

@@ -26,13 +26,7 @@ int spot_save_notes(const struct spot_shape *shape, struct spot_st_note note[SPO
  * rounded. __metadata__ has the shape as text, in the
  * words of the model's own config: n_layer, n_head, n_embd, n_positions, vocab_size, or
  * num_hidden_layers, ..., rope_theta, rms_norm_eps; and tie_word_embeddings.
- *   bundle  [L + 2], all of them
- * The file is there complete or not at all. Returns 0, or -1 with *err (SPOT_ESYS). */
-int spot_save_weights(const char *path, const struct spot_shape *shape,
-                      struct spot_bundle *const *bundle, enum spot_dtype dtype,
-                      struct spot_err *err);
-
-/* The same with one bundle at a time. */
+ * One bundle at a time. */
 struct spot_weights_out {
     const struct spot_shape *shape;
     enum spot_dtype dtype;

@@ -10,11 +10,11 @@
 #include <time.h>
 #include <zstd.h>
 
+#include "../shard_rig.h"
 #include "common/hash.h"
 #include "common/rng.h"
 #include "shard/codec.h"
 #include "shard/plane.h"
-#include "shard/shard_mem.h"
 
 enum { CHUNK = 1 << 20, CHUNKS = 32, ROUNDS = 5 };
 
@@ -268,17 +268,17 @@ static void bench_memory(void)
         double middle_s, end_s;
 
         out.n = 0;
-        if (spot_shard_encode(&part, 1, SPOT_CODEC_RAW, &out, NULL))
+        if (encode_parts(&part, 1, SPOT_CODEC_RAW, &out, NULL))
             abort();
         middle_s = cpu_s();
-        if (spot_shard_decode(out.data, out.n, &place, 1, NULL))
+        if (decode_parts(out.data, out.n, &place, 1, NULL))
             abort();
         end_s = cpu_s();
         pack_s = middle_s - start_s < pack_s ? middle_s - start_s : pack_s;
         unpack_s = end_s - middle_s < unpack_s ? end_s - middle_s : unpack_s;
     }
-    printf("fp32   %-22s %7.3f %9.2f %9.2f\n", "spot_shard_*, raw", 1.0, 4e-9 * ELEMENTS / pack_s,
-           4e-9 * ELEMENTS / unpack_s);
+    printf("fp32   %-22s %7.3f %9.2f %9.2f\n", "parts of a bundle, raw", 1.0,
+           4e-9 * ELEMENTS / pack_s, 4e-9 * ELEMENTS / unpack_s);
     spot_buf_release(&out);
     free(from);
     free(to);

@@ -30,6 +30,11 @@ static inline void drop_dir(void)
     ck_assert_int_eq(system(command), 0);
 }
 
+static inline struct spot_store *open_store(const char *at, uint64_t job, struct spot_err *err)
+{
+    return spot_store_open_behind(at, NULL, 0, job, BUNDLES, err);
+}
+
 static inline uint8_t byte_of(int64_t step, int bundle, size_t i)
 {
     const int64_t head = i < 8 ? step : bundle;

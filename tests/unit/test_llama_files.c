@@ -10,11 +10,11 @@
 #include "common/le.h"
 #include "decoder_f64.h"
 #include "engine/stage.h"
+#include "save_rig.h"
 #include "shard/safetensors.h"
 #include "suite.h"
 #include "train/config.h"
 #include "weights/load.h"
-#include "weights/save.h"
 
 /* Goal: a file of Hugging Face's Llama, made by hand, is loaded into its places without any
  * permutation and computes the loss that their code computes; saving it gives the same bytes of
@@ -329,8 +329,7 @@ START_TEST(what_is_loaded_and_saved_has_every_bit_and_its_shape)
     load(bundle);
     ck_assert_int_eq(unlink(in_dir("model.safetensors.index.json")), 0);
     ck_assert_int_eq(
-        spot_save_weights(in_dir("model.safetensors"), &config.shape, bundle, SPOT_DT_F32, NULL),
-        0);
+        save_weights(in_dir("model.safetensors"), &config.shape, bundle, SPOT_DT_F32, NULL), 0);
     load(again);
     for (int b = 0; b < L + 2; b++)
         ck_assert_mem_eq(again[b]->plane[SPOT_PLANE_MASTER], bundle[b]->plane[SPOT_PLANE_MASTER],
@@ -487,8 +486,7 @@ START_TEST(weights_are_rounded_to_bf16_to_the_nearest_even)
     for (size_t i = 0; i < N; i++)
         x[i] = round[i].x;
     ck_assert_int_eq(
-        spot_save_weights(in_dir("model.safetensors"), &config.shape, bundle, SPOT_DT_BF16, NULL),
-        0);
+        save_weights(in_dir("model.safetensors"), &config.shape, bundle, SPOT_DT_BF16, NULL), 0);
     load(again);
     for (size_t i = 0; i < N; i++)
         ck_assert_msg(again[0]->plane[SPOT_PLANE_MASTER][i] == round[i].want, "%a became %a",

@@ -10,11 +10,11 @@
 #include "checkpoint/bundle_io.h"
 #include "common/le.h"
 #include "engine/initial_weights.h"
+#include "save_rig.h"
 #include "shard/safetensors.h"
 #include "suite.h"
 #include "train/config.h"
 #include "weights/load.h"
-#include "weights/save.h"
 
 /* Goal: what was saved is loaded with the same bits; the same numbers in other files (several,
  * without the prefix, F16 or BF16, tied, with masks and more positions) are the same start; what
@@ -73,7 +73,7 @@ START_TEST(what_was_saved_is_loaded_with_the_same_bits)
         saved[i] = make(i);
         spot_bundle_start(saved[i], &config.shape, 7);
     }
-    ck_assert_int_eq(spot_save_weights(in_dir("w"), &config.shape, saved, SPOT_DT_F32, &err), 0);
+    ck_assert_int_eq(save_weights(in_dir("w"), &config.shape, saved, SPOT_DT_F32, &err), 0);
     w = spot_weights_open(in_dir("w"), &config.shape, &err);
     ck_assert_msg(w, "%s", err.msg);
     for (int i = 0; i < L + 2; i++) {
@@ -101,14 +101,14 @@ START_TEST(a_part_has_the_bits_of_the_whole_and_no_others)
     make_dir();
     for (int i = 0; i < L + 2; i++)
         spot_bundle_start(saved[i], &config.shape, 7);
-    ck_assert_int_eq(spot_save_weights(in_dir("w"), &config.shape, saved, SPOT_DT_F32, &err), 0);
+    ck_assert_int_eq(save_weights(in_dir("w"), &config.shape, saved, SPOT_DT_F32, &err), 0);
     w = spot_weights_open(in_dir("w"), &config.shape, &err);
     ck_assert_msg(w, "%s", err.msg);
     memcpy(expected, spot_weights_bundle_xxh3(w), sizeof(expected));
     spot_weights_close(w);
     /* the file holds other numbers in bundle 1 by now */
     saved[1]->plane[0][0] += 1;
-    ck_assert_int_eq(spot_save_weights(in_dir("w"), &config.shape, saved, SPOT_DT_F32, &err), 0);
+    ck_assert_int_eq(save_weights(in_dir("w"), &config.shape, saved, SPOT_DT_F32, &err), 0);
     w = spot_weights_open_part(in_dir("w"), &config.shape, expected, &err);
     ck_assert_msg(w, "%s", err.msg);
     ck_assert_uint_eq(spot_weights_xxh3(w), 0);

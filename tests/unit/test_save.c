@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "checkpoint/bundle_io.h"
+#include "save_rig.h"
 #include "shard/safetensors.h"
 #include "suite.h"
 #include "train/config.h"
-#include "weights/save.h"
 
 /* Goal: a bundle packed and unpacked has the same bits, a damaged one is refused; the saved file
  * has GPT-2's names and shapes, and each value stands where the layout's definition (reference:
@@ -236,7 +236,7 @@ START_TEST(the_header_says_what_a_reader_needs_to_build_the_model)
     close(mkstemp(path));
     for (int b = 0; b < L + 2; b++)
         bundle[b] = make(b);
-    ck_assert_int_eq(spot_save_weights(path, &config.shape, bundle, SPOT_DT_F32, NULL), 0);
+    ck_assert_int_eq(save_weights(path, &config.shape, bundle, SPOT_DT_F32, NULL), 0);
     in = fopen(path, "r");
     ck_assert_uint_eq(fread(got, 1, 8 + sizeof(want) - 1, in), 8 + sizeof(want) - 1);
     ck_assert_str_eq(got + 8, want);
@@ -257,7 +257,7 @@ START_TEST(saved_weights_stand_where_gpt2_has_them)
     close(fd);
     for (int b = 0; b < L + 2; b++)
         bundle[b] = make(b);
-    ck_assert_int_eq(spot_save_weights(path, &config.shape, bundle, SPOT_DT_F32, NULL), 0);
+    ck_assert_int_eq(save_weights(path, &config.shape, bundle, SPOT_DT_F32, NULL), 0);
     load(&f, path);
     ck_assert_uint_eq(f.st.n_tensor, 2 + 12 * L + 3);
     ck_assert_uint_eq(f.st.data_byte / 4, (uint64_t)spot_shape_params(&config.shape));

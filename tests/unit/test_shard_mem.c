@@ -4,8 +4,8 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "../shard_rig.h"
 #include "common/rng.h"
-#include "shard/shard_mem.h"
 #include "suite.h"
 
 enum { PARTS = 4 };
@@ -88,10 +88,10 @@ START_TEST(every_codec_gives_the_arrays_back)
 
     make(&a, n_elem);
     for (int i = 0; i < 2; i++)
-        ck_assert_msg(!spot_shard_encode(a.part, PARTS, codec, &out[i], &err), "%s", err.msg);
+        ck_assert_msg(!encode_parts(a.part, PARTS, codec, &out[i], &err), "%s", err.msg);
     ck_assert_uint_eq(out[0].n, out[1].n);
     ck_assert_mem_eq(out[0].data, out[1].data, out[0].n);
-    ck_assert_msg(!spot_shard_decode(out[0].data, out[0].n, a.place, PARTS, &err), "%s", err.msg);
+    ck_assert_msg(!decode_parts(out[0].data, out[0].n, a.place, PARTS, &err), "%s", err.msg);
     check_equal(&a);
     spot_buf_release(&out[0]);
     spot_buf_release(&out[1]);
@@ -109,8 +109,8 @@ START_TEST(places_may_come_in_another_order)
     make(&a, size_case[2]);
     for (int i = 0; i < PARTS; i++)
         turned[i] = a.place[PARTS - 1 - i];
-    ck_assert_int_eq(spot_shard_encode(a.part, PARTS, SPOT_CODEC_RAW, &out, &err), 0);
-    ck_assert_msg(!spot_shard_decode(out.data, out.n, turned, PARTS, &err), "%s", err.msg);
+    ck_assert_int_eq(encode_parts(a.part, PARTS, SPOT_CODEC_RAW, &out, &err), 0);
+    ck_assert_msg(!decode_parts(out.data, out.n, turned, PARTS, &err), "%s", err.msg);
     check_equal(&a);
     spot_buf_release(&out);
     drop(&a);
@@ -127,8 +127,8 @@ START_TEST(libzstd_decodes_the_plain_file)
     size_t n = 0, room = 8 << 20, at;
 
     make(&a, size_case[3]);
-    ck_assert_int_eq(
-        spot_shard_encode(a.part, PARTS, _i ? SPOT_CODEC_ZSTD : SPOT_CODEC_RAW, &out, &err), 0);
+    ck_assert_int_eq(encode_parts(a.part, PARTS, _i ? SPOT_CODEC_ZSTD : SPOT_CODEC_RAW, &out, &err),
+                     0);
     plain = malloc(room);
     n = ZSTD_decompress(plain, room, out.data, out.n);
     ck_assert_msg(!ZSTD_isError(n), "%s", ZSTD_getErrorName(n));
@@ -154,19 +154,19 @@ START_TEST(every_flipped_bit_and_every_cut_is_found)
     struct spot_err err;
 
     make(&a, size_case[2]);
-    ck_assert_int_eq(spot_shard_encode(a.part, PARTS, codec, &out, &err), 0);
+    ck_assert_int_eq(encode_parts(a.part, PARTS, codec, &out, &err), 0);
     for (size_t i = 0; i < 8 * out.n; i++) {
         out.data[i / 8] ^= (unsigned char)(1 << i % 8);
-        ck_assert_msg(spot_shard_decode(out.data, out.n, a.place, PARTS, &err) == -1,
+        ck_assert_msg(decode_parts(out.data, out.n, a.place, PARTS, &err) == -1,
                       "bit %zu of byte %zu flipped silently", i % 8, i / 8);
         ck_assert_int_eq(err.code, SPOT_EDATA);
         out.data[i / 8] ^= (unsigned char)(1 << i % 8);
     }
     for (size_t n = 0; n < out.n; n++)
-        ck_assert_int_eq(spot_shard_decode(out.data, n, a.place, PARTS, &err), -1);
+        ck_assert_int_eq(decode_parts(out.data, n, a.place, PARTS, &err), -1);
     spot_buf_add(&out, "", 1);
-    ck_assert_int_eq(spot_shard_decode(out.data, out.n, a.place, PARTS, &err), -1);
-    ck_assert_int_eq(spot_shard_decode(out.data, out.n - 1, a.place, PARTS, &err), 0);
+    ck_assert_int_eq(decode_parts(out.data, out.n, a.place, PARTS, &err), -1);
+    ck_assert_int_eq(decode_parts(out.data, out.n - 1, a.place, PARTS, &err), 0);
     spot_buf_release(&out);
     drop(&a);
 }
@@ -192,11 +192,11 @@ START_TEST(refuses_parts_that_are_not_the_expected_ones)
     struct spot_err err = { 0 };
 
     make(&a, size_case[2]);
-    ck_assert_int_eq(spot_shard_encode(a.part, PARTS, SPOT_CODEC_RAW, &out, &err), 0);
+    ck_assert_int_eq(encode_parts(a.part, PARTS, SPOT_CODEC_RAW, &out, &err), 0);
     memcpy(place, a.place, sizeof(place));
     place[0] = c->place;
     place[0].data = a.place[0].data;
-    ck_assert_int_eq(spot_shard_decode(out.data, out.n, place, c->n_place, &err), -1);
+    ck_assert_int_eq(decode_parts(out.data, out.n, place, c->n_place, &err), -1);
     ck_assert_msg(strstr(err.msg, c->part), "%s", err.msg);
     spot_buf_release(&out);
     drop(&a);
@@ -210,7 +210,7 @@ START_TEST(refuses_two_parts_of_one_name)
     struct spot_buf out = { 0 };
     struct spot_err err = { 0 };
 
-    ck_assert_int_eq(spot_shard_encode(part, 2, SPOT_CODEC_RAW, &out, &err), -1);
+    ck_assert_int_eq(encode_parts(part, 2, SPOT_CODEC_RAW, &out, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EDATA);
     spot_buf_release(&out);
 }

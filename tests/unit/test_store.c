@@ -19,13 +19,13 @@ START_TEST(the_newest_two_generations_are_kept_and_read_back)
     struct spot_store *s;
 
     make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     ck_assert_int_eq(spot_store_newest(s), -1);
     for (int64_t step = 10; step <= 50; step += 10)
         save(s, step);
     spot_store_close(s);
     ck_assert_int_eq(count("^gen-"), 2);
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     ck_assert_int_eq(spot_store_verify(s, NULL), 0);
     check_content(s, 50);
     check_step(s, 40);
@@ -40,7 +40,7 @@ START_TEST(a_step_that_is_not_durable_cannot_be_read)
     size_t n;
 
     make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     save(s, 10);
     for (int i = 0; i < 2; i++) {
         struct spot_err err = { 0 };
@@ -61,7 +61,7 @@ static void damage(const char *file, long cut_at, long flip_at)
     char path[160];
 
     make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     save(s, 10);
     save(s, 20);
     spot_store_close(s);
@@ -80,7 +80,7 @@ static void damage(const char *file, long cut_at, long flip_at)
         fputc(c ^ 1, f);
         fclose(f);
     }
-    s = spot_store_open(dir, 1, BUNDLES, &err);
+    s = open_store(dir, 1, &err);
     ck_assert_msg(s != NULL, "%s: %s", file, err.msg);
     ck_assert_int_eq(spot_store_verify(s, &err), 1);
     ck_assert_uint_gt(strlen(err.msg), 0);
@@ -88,7 +88,7 @@ static void damage(const char *file, long cut_at, long flip_at)
     ck_assert_int_eq(count("bad$"), 1);
     save(s, 20); /* and the same step can be written again */
     spot_store_close(s);
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     ck_assert_int_eq(spot_store_verify(s, NULL), 0);
     check_content(s, 20);
     spot_store_close(s);
@@ -116,7 +116,7 @@ START_TEST(a_manifest_changed_at_any_byte_is_noticed_or_harmless)
     FILE *f;
 
     make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     save(s, 20);
     spot_store_close(s);
     snprintf(path, sizeof(path), "%s/gen-000000000020/manifest.json", dir);
@@ -132,7 +132,7 @@ START_TEST(a_manifest_changed_at_any_byte_is_noticed_or_harmless)
         fwrite(text, 1, n, f);
         fclose(f);
         text[i] ^= 1;
-        s = spot_store_open(dir, 1, BUNDLES, &err);
+        s = open_store(dir, 1, &err);
         if (!s) { /* its job is another one now */
             ck_assert_int_eq(err.code, SPOT_EUSAGE);
             continue;
@@ -160,7 +160,7 @@ START_TEST(a_full_disk_leaves_the_generation_before)
     int64_t step;
 
     make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     save(s, 10);
     signal(SIGXFSZ, SIG_IGN);
     getrlimit(RLIMIT_FSIZE, &old);
@@ -188,15 +188,15 @@ START_TEST(another_jobs_state_is_refused_and_so_is_a_directory_in_use)
     struct spot_store *s;
 
     make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     save(s, 10);
-    ck_assert_ptr_null(spot_store_open(dir, 1, BUNDLES, &err));
+    ck_assert_ptr_null(open_store(dir, 1, &err));
     ck_assert_int_eq(err.code, SPOT_ESYS);
     ck_assert_ptr_nonnull(strstr(err.msg, "in use"));
     spot_store_close(s);
-    ck_assert_ptr_null(spot_store_open(dir, 2, BUNDLES, &err));
+    ck_assert_ptr_null(open_store(dir, 2, &err));
     ck_assert_int_eq(err.code, SPOT_EUSAGE);
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     check_content(s, 10);
     spot_store_close(s);
     drop_dir();
@@ -213,7 +213,7 @@ START_TEST(what_a_dead_writer_left_is_removed)
     ck_assert_int_eq(mkdir(path, 0700), 0);
     snprintf(path, sizeof(path), "%s/gen-000000000070.tmp/bundle-0000", dir);
     fclose(fopen(path, "w"));
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     ck_assert_int_eq(spot_store_newest(s), -1);
     ck_assert_int_eq(count("gen"), 0);
     spot_store_close(s);
@@ -228,7 +228,7 @@ START_TEST(a_whole_generation_waits_for_the_thread)
     int64_t step;
 
     make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     for (int64_t k = 10; k <= 20; k += 10) {
         spot_store_begin(s, k);
         for (int b = 0; b < BUNDLES; b++)
@@ -252,7 +252,7 @@ START_TEST(bundles_of_another_step_twice_or_given_up_do_not_count)
     struct spot_store *s;
 
     make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     spot_store_begin(s, 10);
     put(s, 10, 0);
     put(s, 10, 0);
@@ -272,7 +272,7 @@ END_TEST
 START_TEST(a_private_directory_goes_unless_it_is_kept)
 {
     for (int keep = 0; keep < 2; keep++) {
-        struct spot_store *s = spot_store_open(NULL, 1, BUNDLES, NULL);
+        struct spot_store *s = open_store(NULL, 1, NULL);
 
         ck_assert_ptr_nonnull(s);
         snprintf(dir, sizeof(dir), "%s", spot_store_dir(s));
@@ -296,7 +296,7 @@ START_TEST(a_newest_manifest_changed_at_any_byte_leaves_the_generation_before)
     make_dir();
     for (size_t i = 0, end = 1; i < end; i += 3) {
         struct spot_err err = { 0 };
-        struct spot_store *s = spot_store_open(dir, 1, BUNDLES, &err);
+        struct spot_store *s = open_store(dir, 1, &err);
 
         ck_assert_msg(s != NULL, "byte %zu: %s", i, err.msg);
         if (!i)
@@ -310,7 +310,7 @@ START_TEST(a_newest_manifest_changed_at_any_byte_leaves_the_generation_before)
         rewind(f);
         fwrite(text, 1, n, f);
         fclose(f);
-        s = spot_store_open(dir, 1, BUNDLES, &err);
+        s = open_store(dir, 1, &err);
         ck_assert_msg(s != NULL, "byte %zu: %s", i, err.msg);
         ck_assert_int_ge(spot_store_verify(s, &err), 0);
         check_content(s, spot_store_newest(s) == 20 ? 20 : 10); /* a changed name harms nobody */
@@ -333,12 +333,12 @@ START_TEST(an_absurd_size_in_a_manifest_is_damage)
     struct spot_store *s;
 
     make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     save(s, 10);
     save(s, 20);
     spot_store_close(s);
     shell("sed -i 's/\"byte\": *300/\"byte\":999999999999/' $D/gen-000000000020/manifest.json");
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     ck_assert_int_eq(spot_store_verify(s, NULL), 1);
     check_content(s, 10);
     spot_store_close(s);
@@ -360,7 +360,7 @@ START_TEST(whatever_lies_where_a_generation_is_written_is_in_nobodys_way)
         struct spot_store *s;
 
         make_dir();
-        s = spot_store_open(dir, 1, BUNDLES, NULL);
+        s = open_store(dir, 1, NULL);
         save(s, 10);
         shell(there[i]);
         save(s, 20);
@@ -369,7 +369,7 @@ START_TEST(whatever_lies_where_a_generation_is_written_is_in_nobodys_way)
         spot_store_close(s);
         if (i < 3) { /* also when it lies there before */
             shell(there[i]);
-            s = spot_store_open(dir, 1, BUNDLES, NULL);
+            s = open_store(dir, 1, NULL);
             ck_assert_int_eq(count("tmp"), 0);
             spot_store_close(s);
         }
@@ -394,7 +394,7 @@ START_TEST(a_damaged_generation_keeps_no_place_of_a_sound_one)
         int64_t step;
 
         make_dir();
-        s = spot_store_open(dir, 1, BUNDLES, NULL);
+        s = open_store(dir, 1, NULL);
         save(s, 10);
         save(s, 20);
         shell(damage_to[i]);
@@ -405,7 +405,7 @@ START_TEST(a_damaged_generation_keeps_no_place_of_a_sound_one)
         ck_assert_ptr_nonnull(strstr(err.msg, "set aside"));
         spot_store_close(s);
         shell("rm -r $D/gen-000000000030");
-        s = spot_store_open(dir, 1, BUNDLES, NULL);
+        s = open_store(dir, 1, NULL);
         ck_assert_int_eq(spot_store_verify(s, NULL), 0);
         check_content(s, i == 4 ? 20 : 10);
         spot_store_close(s);
@@ -421,7 +421,7 @@ START_TEST(a_deleted_generation_is_not_named_any_more_and_the_directory_is_made_
     int64_t step;
 
     make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     save(s, 10);
     save(s, 20);
     shell("rm -r $D/gen-000000000020");
@@ -438,7 +438,7 @@ START_TEST(a_deleted_generation_is_not_named_any_more_and_the_directory_is_made_
     ck_assert_ptr_nonnull(strstr(err.msg, "made again"));
     check_content(s, 30);
     ck_assert(spot_store_confirm(s));
-    ck_assert_ptr_null(spot_store_open(dir, 1, BUNDLES, &err)); /* and it is locked */
+    ck_assert_ptr_null(open_store(dir, 1, &err)); /* and it is locked */
     ck_assert_ptr_nonnull(strstr(err.msg, "in use"));
     shell("mv $D $D.x && touch $D"); /* nothing can be written there */
     spot_store_begin(s, 40);

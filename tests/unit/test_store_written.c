@@ -37,7 +37,7 @@ START_TEST(a_generation_of_files_and_of_bytes_is_one)
     int64_t step;
 
     make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     spot_store_begin(s, 7);
     ck_assert(spot_store_share(s, at, &nonce));
     ck_assert(spot_store_is_shared(s));
@@ -57,7 +57,7 @@ START_TEST(a_generation_of_files_and_of_bytes_is_one)
     check_content(s, 7);
     spot_store_close(s);
     ck_assert_int_eq(count("tmp"), 0);
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     ck_assert_int_eq(spot_store_verify(s, NULL), 0);
     check_content(s, 7);
     spot_store_begin(s, 7);
@@ -77,7 +77,7 @@ START_TEST(word_of_another_generation_or_of_a_file_that_is_not_whole_makes_none)
     int64_t step;
 
     make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     save(s, 5);
     spot_store_begin(s, 7);
     ck_assert(spot_store_share(s, old, &before));
@@ -105,7 +105,7 @@ START_TEST(word_of_another_generation_or_of_a_file_that_is_not_whole_makes_none)
     ck_assert(spot_store_share(s, at, &nonce));
     spot_store_close(s);
     ck_assert_int_eq(count("tmp"), 0);
-    s = spot_store_open(NULL, 1, BUNDLES, NULL);
+    s = open_store(NULL, 1, NULL);
     spot_store_begin(s, 1);
     ck_assert(spot_store_share(s, at, &nonce)); /* in a directory that goes with the store */
     ck_assert_ptr_null(strstr(at, dir));
@@ -125,7 +125,7 @@ START_TEST(a_file_that_was_changed_after_it_was_told_of_is_found_damaged)
     int64_t step;
 
     make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    s = open_store(dir, 1, NULL);
     save(s, 5);
     spot_store_begin(s, 7);
     ck_assert(spot_store_share(s, at, &nonce));
