@@ -137,7 +137,6 @@ void spot_exec_add_holding(struct spot_exec_job *job, struct spot_exec_member *m
                            const struct spot_state_id *id, uint32_t place, uint32_t world);
 void spot_exec_drop_holding(struct spot_exec_member *member, const struct spot_state_id *id,
                             uint32_t place);
-bool spot_exec_is_whole(const struct spot_exec_job *job, const struct spot_exec_point *point);
 bool spot_exec_is_safe(const struct spot_exec_job *job, const struct spot_exec_point *point);
 /* Set newest and safe from what members report. */
 void spot_exec_find_points(struct spot_exec_job *job);
@@ -148,10 +147,7 @@ struct spot_exec_member *spot_exec_find_giver(const struct spot_exec_job *job,
 struct spot_exec_member *spot_exec_find_buddy(const struct spot_exec_job *job,
                                               const struct spot_exec_point *point, uint32_t place);
 
-/* exec_orders.c: states that are moved. Add an order, told to nobody yet. */
-const struct spot_exec_order *spot_exec_add_order(struct spot_exec_job *job,
-                                                  const struct spot_state_id *id, uint32_t place,
-                                                  uint32_t from, uint32_t to, bool is_due);
+/* exec_orders.c: states that are moved. */
 /* What those who have a place in the next round lack of its state. */
 void spot_exec_plan_restore(struct spot_exec_job *job, struct spot_exec_member *const *member,
                             size_t n);

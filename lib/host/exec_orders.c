@@ -13,9 +13,10 @@ static const double retry_s = 1; /* after a move that failed */
 /* --- the list ----------------------------------------------------------------------------------
  */
 
-const struct spot_exec_order *spot_exec_add_order(struct spot_exec_job *job,
-                                                  const struct spot_state_id *id, uint32_t place,
-                                                  uint32_t from, uint32_t to, bool is_due)
+/* Told to nobody yet. */
+static const struct spot_exec_order *add_order(struct spot_exec_job *job,
+                                               const struct spot_state_id *id, uint32_t place,
+                                               uint32_t from, uint32_t to, bool is_due)
 {
     struct spot_exec_states *const s = &job->states;
 
@@ -84,7 +85,7 @@ static void want(struct spot_exec_job *job, const struct spot_exec_member *membe
     if (spot_exec_holds(member, &point->id, place))
         return;
     giver = spot_exec_find_giver(job, point, place);
-    (void)spot_exec_add_order(job, &point->id, place, giver ? giver->id : 0, member->id, true);
+    (void)add_order(job, &point->id, place, giver ? giver->id : 0, member->id, true);
 }
 
 void spot_exec_plan_restore(struct spot_exec_job *job, struct spot_exec_member *const *member,
@@ -118,7 +119,7 @@ static void order_copy(struct spot_exec_job *job, uint32_t place)
 
     if (!from || from->entered != epoch)
         return;
-    order = spot_exec_add_order(job, &point->id, place, from->id, to->id, false);
+    order = add_order(job, &point->id, place, from->id, to->id, false);
     spot_put_f64(&out, job->options->mirror_byte_per_s);
     spot_exec_put_move(&out, &order->move);
     spot_peer_send(spot_group_find(job->group, from->id), SPOT_MSG_EXEC_MOVE, 0, out.data, out.n);

@@ -35,7 +35,7 @@ void spot_exec_get_held(struct spot_wire_in *in, struct spot_exec_held *held)
         in->bad = true;
 }
 
-void spot_exec_put_env(struct spot_buf *out, const struct spot_rank_env *env)
+static void put_env(struct spot_buf *out, const struct spot_rank_env *env)
 {
     spot_put_text(out, env->run_id);
     spot_put_text(out, env->master_address);
@@ -52,7 +52,7 @@ void spot_exec_put_env(struct spot_buf *out, const struct spot_rank_env *env)
     spot_put_u32(out, env->state_world);
 }
 
-void spot_exec_get_env(struct spot_wire_in *in, struct spot_rank_env *env)
+static void get_env(struct spot_wire_in *in, struct spot_rank_env *env)
 {
     spot_get_text(in, env->run_id, sizeof(env->run_id));
     spot_get_text(in, env->master_address, sizeof(env->master_address));
@@ -167,7 +167,7 @@ void spot_exec_put_form(struct spot_buf *out, const struct spot_exec_form *form)
     spot_put_u8(out, form->is_kept);
     spot_put_u8(out, form->has_place);
     spot_put_u32(out, form->n_failed);
-    spot_exec_put_env(out, &form->env);
+    put_env(out, &form->env);
     spot_put_u64(out, form->key);
     spot_state_id_put(out, &form->state);
     spot_put_u8(out, form->has_all);
@@ -182,7 +182,7 @@ void spot_exec_get_form(struct spot_wire_in *in, struct spot_exec_form *form)
     *form = (struct spot_exec_form){ .is_kept = spot_get_u8(in) };
     form->has_place = spot_get_u8(in);
     form->n_failed = spot_get_u32(in);
-    spot_exec_get_env(in, &form->env);
+    get_env(in, &form->env);
     form->key = spot_get_u64(in);
     spot_state_id_get(in, &form->state);
     form->has_all = spot_get_u8(in);

@@ -139,9 +139,6 @@ void spot_exec_put_held(struct spot_buf *out, const struct spot_exec_held *held)
 /* Sets in->bad when it is malformed. */
 void spot_exec_get_held(struct spot_wire_in *in, struct spot_exec_held *held);
 
-void spot_exec_put_env(struct spot_buf *out, const struct spot_rank_env *env);
-void spot_exec_get_env(struct spot_wire_in *in, struct spot_rank_env *env);
-
 /* Of a command and how many ranks of it a node has. */
 uint64_t spot_exec_hash(char *const *command, uint32_t n_rank);
 

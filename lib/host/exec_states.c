@@ -72,7 +72,7 @@ static bool is_held(const struct spot_exec_job *job, const struct spot_exec_poin
     return spot_exec_disk_holds(job, point, place);
 }
 
-bool spot_exec_is_whole(const struct spot_exec_job *job, const struct spot_exec_point *point)
+static bool is_whole(const struct spot_exec_job *job, const struct spot_exec_point *point)
 {
     if (!point->is_set)
         return false;
@@ -196,7 +196,7 @@ static void consider_newest(struct spot_exec_job *job, const struct spot_exec_po
     struct spot_exec_point *const newest = &job->states.newest;
 
     if ((!newest->is_set || spot_state_id_compare(&point->id, &newest->id) > 0) &&
-        spot_exec_is_whole(job, point))
+        is_whole(job, point))
         *newest = *point;
 }
 

@@ -279,7 +279,11 @@ double spot_step_curve_at(const struct spot_step_curve *curve, const struct spot
 
 /* --- what fits --- */
 
-double spot_job_stage_byte(const struct spot_job_doc *job, int d, int p)
+/* Bytes of the largest stage of a D x P grid: state of its layers, and activations of the micro
+ * batches in flight, min(P - k, those of a step) in stage k under 1F1B. The curve tells the speed
+ * only of grids on which that leaves 8 % of memory.node_byte free, and beside a profile of those
+ * that ran with no more pipelines. 1 <= p <= n_layer. */
+static double stage_byte(const struct spot_job_doc *job, int d, int p)
 {
     const double micro = ceil((double)job->global_batch / (double)job->micro_batch / d);
     double most = 0;
@@ -310,7 +314,7 @@ static bool has_run(const struct spot_job_doc *job, int d, int p)
 static bool fits(const struct spot_job_doc *job, enum spot_throughput_source source, int d, int p)
 {
     return job->memory.node_byte <= 0 || !job->n_layer ||
-           spot_job_stage_byte(job, d, p) <= MEMORY_SHARE * job->memory.node_byte ||
+           stage_byte(job, d, p) <= MEMORY_SHARE * job->memory.node_byte ||
            (source == SPOT_THROUGHPUT_BOTH && has_run(job, d, p));
 }
 
@@ -503,8 +507,8 @@ static bool fits_somewhere(const struct spot_throughput *t, const struct spot_jo
 {
     *byte = INFINITY;
     for (int i = 0; i < t->n_grid; i++)
-        *byte = fmin(*byte, spot_job_stage_byte(job, t->grid_order[i] / (t->p_max + 1),
-                                                t->grid_order[i] % (t->p_max + 1)));
+        *byte = fmin(*byte, stage_byte(job, t->grid_order[i] / (t->p_max + 1),
+                                       t->grid_order[i] % (t->p_max + 1)));
     return *byte <= MEMORY_SHARE * job->memory.node_byte;
 }
 

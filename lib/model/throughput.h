@@ -106,12 +106,6 @@ void spot_step_curve_fit(struct spot_step_curve *curve, const struct spot_job_do
 double spot_step_curve_at(const struct spot_step_curve *curve, const struct spot_job_doc *job,
                           int d, int p);
 
-/* Bytes of the largest stage of a D x P grid: state of its layers, and activations of the micro
- * batches in flight, min(P - k, those of a step) in stage k under 1F1B. The curve tells the speed
- * only of grids on which that leaves 8 % of memory.node_byte free, and beside a profile of those
- * that ran with no more pipelines. 1 <= p <= n_layer. */
-double spot_job_stage_byte(const struct spot_job_doc *job, int d, int p);
-
 #ifdef __cplusplus
 }
 #endif

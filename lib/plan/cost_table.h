@@ -92,10 +92,9 @@ double spot_cost_least_s(const struct spot_cost_table *table, int to, bool is_ke
 const struct spot_cost_outcomes *spot_cost_outcomes(struct spot_cost_table *table, int n, int from,
                                                     int lost);
 
-/* Spares beside a grid of n instances that may mirror stages; those that do, as no stage is too
- * much for them. Samples per second of a grid that has
- * them: what they are sent makes steps longer. samples_per_s[] itself without. */
-int spot_cost_warm(const struct spot_cost_table *table, int n, int grid);
+/* Spares beside a grid of n instances that mirror stages, as no stage is too much for them.
+ * Samples per second of a grid that has them: what they are sent makes steps longer.
+ * samples_per_s[] itself without. */
 int spot_cost_mirroring(struct spot_cost_table *table, int n, int grid);
 double spot_cost_rate(struct spot_cost_table *table, int n, int grid);
 /* Seconds of a change that those beside `from` save: the transfers to places that they take. Where
@@ -103,15 +102,8 @@ double spot_cost_rate(struct spot_cost_table *table, int n, int grid);
  * is in the price. */
 double spot_cost_warm_saves_s(struct spot_cost_table *table, int n, int from, int lost, int to);
 
-/* Restart of a grid from its checkpoint: what resuming after a suspension costs. */
-double spot_cost_resume_s(const struct spot_cost_table *table, int to);
-
 /* The start of a run on a grid. */
 double spot_cost_start_s(const struct spot_cost_table *table, int to);
-
-/* The kind of change: instances join if the new grid has more than survive of the old. */
-enum spot_change_kind spot_cost_kind(const struct spot_cost_table *table, int from, int lost,
-                                     int to);
 
 /* The cost when it is known who died: dead[k] of stage k's replicas. */
 double spot_cost_drawn_s(struct spot_cost_table *table, int from, int lost, const int *dead,

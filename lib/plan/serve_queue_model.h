@@ -27,9 +27,6 @@ struct spot_serve_station {
     double dispersion;       /* variance over mean of arrivals in some S; 1: Poisson */
 };
 
-/* Share of what the station can answer that comes: rate S / (D B); 1 and more: the queue grows. */
-double spot_serve_station_load(const struct spot_serve_station *station);
-
 /* The probability that all replicas are busy when a request comes. */
 double spot_serve_station_busy(const struct spot_serve_station *station);
 

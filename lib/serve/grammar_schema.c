@@ -16,7 +16,10 @@ uint32_t spot_greader_fail(struct spot_greader *r, const char *what, const char 
     return 0;
 }
 
-/* spot_greader_value() of what lies at `key` below. */
+/* A text that a schema allows. */
+static uint32_t value_of(struct spot_greader *r, const struct spot_json_value *schema,
+                         uint32_t next);
+
 uint32_t spot_greader_below(struct spot_greader *r, const char *key,
                             const struct spot_json_value *schema, uint32_t next)
 {
@@ -24,7 +27,7 @@ uint32_t spot_greader_below(struct spot_greader *r, const char *key,
     uint32_t start;
 
     snprintf(r->pointer + n, sizeof(r->pointer) - n, "/%s", key);
-    start = spot_greader_value(r, schema, next);
+    start = value_of(r, schema, next);
     r->pointer[n] = '\0';
     return start;
 }
@@ -120,7 +123,7 @@ static uint32_t referred(struct spot_greader *r, const struct spot_json_value *r
     r->reference =
         spot_xgrow(r->reference, &r->reference_cap, r->n_reference + 1, sizeof(*r->reference));
     r->reference[r->n_reference++] = (struct spot_greference){ to, rule };
-    start = spot_greader_value(r, to, 0);
+    start = value_of(r, to, 0);
     r->net->rule[rule] = start;
     return spot_gnet_call(r->net, rule, next);
 }
@@ -250,8 +253,8 @@ static uint32_t of_object(struct spot_greader *r, const struct spot_json_value *
     return spot_greader_fail(r, "type is missing", "");
 }
 
-uint32_t spot_greader_value(struct spot_greader *r, const struct spot_json_value *schema,
-                            uint32_t next)
+static uint32_t value_of(struct spot_greader *r, const struct spot_json_value *schema,
+                         uint32_t next)
 {
     uint32_t start = 0;
 
@@ -297,7 +300,7 @@ int spot_gnet_of_schema(struct spot_gnet *net, const char *schema, size_t n_byte
     if (spot_json_parse(&r.doc, schema, n_byte, "schema", err))
         return -1;
     net->start = says_nothing(r.doc.root) ? spot_greader_any_object(&r, SPOT_GRAMMAR_ANY_DEPTH, 0)
-                                          : spot_greader_value(&r, r.doc.root, 0);
+                                          : value_of(&r, r.doc.root, 0);
     if (!r.has_failed)
         say(&r, spot_gnet_finish(net));
     free(r.reference);

@@ -112,9 +112,7 @@ struct spot_greader {
 
 /* After the first failure nothing more is said, and what is returned is no node to keep. */
 uint32_t spot_greader_fail(struct spot_greader *r, const char *what, const char *detail);
-/* A text that a schema allows; and the same of what lies at `key` below. */
-uint32_t spot_greader_value(struct spot_greader *r, const struct spot_json_value *schema,
-                            uint32_t next);
+/* A text that the schema at `key` below allows. */
 uint32_t spot_greader_below(struct spot_greader *r, const char *key,
                             const struct spot_json_value *schema, uint32_t next);
 uint32_t spot_greader_of_type(struct spot_greader *r, const struct spot_json_value *schema,

@@ -102,7 +102,6 @@ void spot_serve_run_task(struct spot_serve_run *r, double time_s, enum spot_task
                          size_t a, size_t b, size_t c);
 bool spot_serve_run_is_free(const struct spot_serve_run *r, size_t member);
 size_t spot_serve_run_live_units(const struct spot_serve_run *r); /* that do not drain */
-bool spot_serve_run_any_up(const struct spot_serve_run *r);
 void spot_serve_run_set_up(struct spot_serve_run *r, size_t k);
 void spot_serve_run_drop(struct spot_serve_run *r, size_t k);
 void spot_serve_run_drain(struct spot_serve_run *r, size_t k, bool drains);

@@ -29,7 +29,7 @@ size_t spot_serve_run_live_units(const struct spot_serve_run *r)
     return n;
 }
 
-bool spot_serve_run_any_up(const struct spot_serve_run *r)
+static bool any_up(const struct spot_serve_run *r)
 {
     for (size_t k = r->first_unit; k < r->n_unit; k++)
         if (r->unit[k].state == SPOT_UNIT_UP || r->unit[k].state == SPOT_UNIT_PAUSED)
@@ -222,9 +222,9 @@ bool spot_serve_run_form(struct spot_serve_run *r)
         const struct spot_grid more = { r->now.D + spot_serve_unit_pipelines(&p->job->serve,
                                                                              &r->now.shape),
                                         r->now.shape.P, r->now.shape.M };
-        const double fill_s = !r->is_started             ? 0
-                              : spot_serve_run_any_up(r) ? spot_serve_run_move_s(r, &more, 0)
-                                                         : p->load_s;
+        const double fill_s = !r->is_started ? 0
+                              : any_up(r)    ? spot_serve_run_move_s(r, &more, 0)
+                                             : p->load_s;
         const size_t unit = add_unit(r, pick, n);
 
         spot_serve_run_task(r, r->now_s + fill_s, SPOT_TASK_UP, unit, 0, 0);

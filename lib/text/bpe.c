@@ -91,6 +91,25 @@ static void add_symbol(struct spot_bpe *bpe, uint32_t *n, uint32_t id)
     ++*n;
 }
 
+static size_t bucket(const struct spot_bpe *bpe, const void *bytes, size_t n)
+{
+    size_t at = (size_t)spot_hash64(bytes, n) & bpe->by_bytes_mask;
+
+    for (; bpe->by_bytes[at] != NONE; at = (at + 1) & bpe->by_bytes_mask) {
+        const struct spot_bpe_token *const t = &bpe->token[bpe->by_bytes[at]];
+
+        if (t->n_byte == n && !memcmp(bpe->text.data + t->begin, bytes, n))
+            break;
+    }
+    return at;
+}
+
+/* The token of the vocabulary with these bytes; NONE: there is none. */
+static uint32_t id_of(const struct spot_bpe *bpe, const void *bytes, size_t n)
+{
+    return bpe->by_bytes[bucket(bpe, bytes, n)];
+}
+
 /* The symbol of a character that is no token: its bytes, or the unknown one, or nothing. */
 static void add_unknown(struct spot_bpe *bpe, uint32_t *n, const char *text, size_t length)
 {
@@ -119,7 +138,7 @@ static uint32_t add_symbols(struct spot_bpe *bpe, const char *text, size_t n)
         uint32_t code, id;
 
         length = spot_utf8_char(text + at, n - at, &code);
-        id = spot_bpe_id(bpe, text + at, length);
+        id = id_of(bpe, text + at, length);
         if (id != NONE && code != UINT32_MAX)
             add_symbol(bpe, &n_symbol, id);
         else
@@ -173,8 +192,8 @@ static void encode_piece(struct spot_bpe *bpe, const char *text, size_t n, struc
             return;
         }
     }
-    if (bpe->ignores_merges && spot_bpe_id(bpe, text, n) != NONE)
-        append(out, spot_bpe_id(bpe, text, n));
+    if (bpe->ignores_merges && id_of(bpe, text, n) != NONE)
+        append(out, id_of(bpe, text, n));
     else
         for (uint32_t i = merge_piece(bpe, text, n) ? 0 : NONE; i != NONE; i = bpe->symbol[i].next)
             append(out, bpe->symbol[i].id);
@@ -366,19 +385,6 @@ bool spot_bpe_is_special(const struct spot_bpe *bpe, uint32_t id)
     return false;
 }
 
-static size_t bucket(const struct spot_bpe *bpe, const void *bytes, size_t n)
-{
-    size_t at = (size_t)spot_hash64(bytes, n) & bpe->by_bytes_mask;
-
-    for (; bpe->by_bytes[at] != NONE; at = (at + 1) & bpe->by_bytes_mask) {
-        const struct spot_bpe_token *const t = &bpe->token[bpe->by_bytes[at]];
-
-        if (t->n_byte == n && !memcmp(bpe->text.data + t->begin, bytes, n))
-            break;
-    }
-    return at;
-}
-
 void spot_bpe_index(struct spot_bpe *bpe)
 {
     size_t size = 16;
@@ -392,11 +398,6 @@ void spot_bpe_index(struct spot_bpe *bpe)
         if (bpe->token[id].is_there)
             bpe->by_bytes[bucket(bpe, bpe->text.data + bpe->token[id].begin,
                                  bpe->token[id].n_byte)] = id;
-}
-
-uint32_t spot_bpe_id(const struct spot_bpe *bpe, const void *bytes, size_t n)
-{
-    return bpe->by_bytes[bucket(bpe, bytes, n)];
 }
 
 int64_t spot_bpe_find(const struct spot_bpe *bpe, const char *text)

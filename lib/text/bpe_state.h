@@ -77,9 +77,6 @@ struct spot_bpe {
 /* The slot of a pair's merge in the table, or the empty slot where it would be. */
 struct spot_bpe_merge *spot_bpe_place(const struct spot_bpe *bpe, uint32_t left, uint32_t right);
 
-/* The token of the vocabulary with these bytes; UINT32_MAX: there is none. */
-uint32_t spot_bpe_id(const struct spot_bpe *bpe, const void *bytes, size_t n);
-
 /* Fill what says the kind, or refuse a tokenizer.json with the name of what is not supported. */
 int spot_bpe_check_kind(struct spot_bpe *bpe, const struct spot_json_doc *doc,
                         const struct spot_json_value *model, struct spot_err *err);

@@ -77,7 +77,6 @@ struct spot_infer_kernel {
 /* The fastest that runs here, or the one of a name if it does; NULL: there is none. */
 const struct spot_infer_kernel *spot_infer_kernel_find(const char *name);
 
-extern const struct spot_infer_kernel spot_infer_portable;
 #if defined(__x86_64__)
 extern const struct spot_infer_kernel spot_infer_avx2, spot_infer_avx512, spot_infer_avx512bf16;
 #endif

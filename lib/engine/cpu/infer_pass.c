@@ -10,7 +10,8 @@ void spot_infer_meet(const struct spot_infer_work *w)
     spot_team_meet_soon(w->f->team);
 }
 
-const void *spot_infer_tensor(const struct spot_infer *f, int bundle, const char *name, int shard)
+/* NULL: it is not there. */
+static const void *tensor_of(const struct spot_infer *f, int bundle, const char *name, int shard)
 {
     const int b = bundle - f->image_begin, t = spot_arena_find(&f->arena[b], name);
 
@@ -19,7 +20,7 @@ const void *spot_infer_tensor(const struct spot_infer *f, int bundle, const char
 
 const void *spot_infer_own(const struct spot_infer_work *w, const char *name, int shard)
 {
-    return spot_infer_tensor(w->f, w->bundle, name, w->f->config.shard_begin + shard);
+    return tensor_of(w->f, w->bundle, name, w->f->config.shard_begin + shard);
 }
 
 /* --- between products --- */
@@ -41,19 +42,19 @@ static void norm_row(const struct spot_infer_work *w, int64_t to, int64_t t, con
     const struct spot_infer *const f = w->f;
     const int64_t c = f->shape.width;
     const float eps = (float)spot_shape_norm_eps(&f->shape);
-    const float *const by = spot_infer_tensor(f, w->bundle, weight, 0);
+    const float *const by = tensor_of(f, w->bundle, weight, 0);
     float stat[2];
 
     if (f->shape.arch == SPOT_ARCH_LLAMA)
         f->vec->rms(f->norm + to * c, stat, f->x + t * c, by, eps, 1, c);
     else
-        f->vec->norm(f->norm + to * c, stat, f->x + t * c, by,
-                     spot_infer_tensor(f, w->bundle, bias, 0), eps, 1, c);
+        f->vec->norm(f->norm + to * c, stat, f->x + t * c, by, tensor_of(f, w->bundle, bias, 0),
+                     eps, 1, c);
 }
 
 static const float *last_bias(const struct spot_infer_work *w)
 {
-    return spot_infer_tensor(w->f, w->bundle - 1, "fc2.b", 0);
+    return tensor_of(w->f, w->bundle - 1, "fc2.b", 0);
 }
 
 static void embed(const struct spot_infer_work *w)
@@ -61,7 +62,7 @@ static void embed(const struct spot_infer_work *w)
     struct spot_infer *const f = w->f;
     const int64_t c = f->shape.width, rows = spot_shape_vocab_rows(&f->shape) / f->shape.n_shard;
     const bool is_in_head = f->shape.is_tied && f->image_end == spot_shape_bundles(&f->shape);
-    const float *const wpe = f->config.bundle_begin ? NULL : spot_infer_tensor(f, 0, "wpe", 0);
+    const float *const wpe = f->config.bundle_begin ? NULL : tensor_of(f, 0, "wpe", 0);
 
     for (int64_t t = w->thread; t < f->n_token; t += w->n_thread) {
         const struct spot_infer_item *const item = &f->item[f->token_item[t]];
@@ -74,8 +75,8 @@ static void embed(const struct spot_infer_work *w)
         const int64_t token = item->token[position - item->first];
 
         spot_infer_unpack(f->x + t * c,
-                          spot_infer_tensor(f, is_in_head ? f->image_end - 1 : 0,
-                                            is_in_head ? "head.w" : "wte", (int)(token / rows)),
+                          tensor_of(f, is_in_head ? f->image_end - 1 : 0,
+                                    is_in_head ? "head.w" : "wte", (int)(token / rows)),
                           f->type, token % rows, c);
         if (wpe)
             f->vec->add(f->x + t * c, wpe + position * c, c);
@@ -139,7 +140,7 @@ static void layer(const struct spot_infer_work *w)
                           f->n_token);
     spot_infer_attend(w);
     spot_infer_by_inputs(w, "proj.w", &att);
-    norm_all(w, true, spot_infer_tensor(f, w->bundle, "proj.b", 0), "ln2.w", "ln2.b");
+    norm_all(w, true, tensor_of(f, w->bundle, "proj.b", 0), "ln2.w", "ln2.b");
     spot_infer_by_outputs(w, is_llama ? "gateup.w" : "fc1.w", &norm, f->pre, f->pre_stride,
                           spot_shape_pre(s) / s->n_shard, f->n_token);
     activate(w);

@@ -22,10 +22,7 @@ struct spot_infer_work {
 /* Wait for the other threads. */
 void spot_infer_meet(const struct spot_infer_work *w);
 
-/* A tensor of the image; NULL: it is not there. */
-const void *spot_infer_tensor(const struct spot_infer *f, int bundle, const char *name, int shard);
-
-/* The same of this bundle and own shard. */
+/* A tensor of the image, of this bundle and own shard; NULL: it is not there. */
 const void *spot_infer_own(const struct spot_infer_work *w, const char *name, int shard);
 
 /* --- tiles of n tokens --- */

@@ -28,18 +28,18 @@ static bool runs_here(void)
     return true;
 }
 
-const struct spot_infer_kernel spot_infer_portable = { .name = "portable",
-                                                       .runs_here = runs_here,
-                                                       .fp32 = run_fp32,
-                                                       .part = run_part,
-                                                       .bf16 = run_bf16,
-                                                       .bf16_part = run_part,
-                                                       .round = run_round,
-                                                       .lay = run_lay,
-                                                       .q8 = run_q8,
-                                                       .quantise = run_quantise,
-                                                       .score = run_score,
-                                                       .mix = run_mix };
+static const struct spot_infer_kernel portable = { .name = "portable",
+                                                   .runs_here = runs_here,
+                                                   .fp32 = run_fp32,
+                                                   .part = run_part,
+                                                   .bf16 = run_bf16,
+                                                   .bf16_part = run_part,
+                                                   .round = run_round,
+                                                   .lay = run_lay,
+                                                   .q8 = run_q8,
+                                                   .quantise = run_quantise,
+                                                   .score = run_score,
+                                                   .mix = run_mix };
 
 const struct spot_infer_kernel *spot_infer_kernel_find(const char *name)
 {
@@ -49,7 +49,7 @@ const struct spot_infer_kernel *spot_infer_kernel_find(const char *name)
         &spot_infer_avx512,
         &spot_infer_avx2,
 #endif
-        &spot_infer_portable
+        &portable
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -33,7 +33,11 @@ static double earned(const struct spot_fleet_demand *d, size_t g, const double *
     return most * d->rho;
 }
 
-double spot_fleet_bound(const struct spot_fleet_demand *d, const double *price, double *reduced)
+/* At a price of each bucket, usd/h for all of it: what no fleet costs less than. Where an offer
+ * earns more than it costs, all of its quota is taken to be bought, or all that it alone could use
+ * (the dual program, for any prices). reduced [n_offer]: what one machine of an offer costs above
+ * that. */
+static double bound_at(const struct spot_fleet_demand *d, const double *price, double *reduced)
 {
     double bound = 0;
 
@@ -47,7 +51,8 @@ double spot_fleet_bound(const struct spot_fleet_demand *d, const double *price, 
     return bound;
 }
 
-void spot_fleet_bound_prices(const struct spot_fleet_demand *d, double *price)
+/* Prices at which each bucket is answered by its cheapest offer, as if there were no quotas. */
+static void cheapest_prices(const struct spot_fleet_demand *d, double *price)
 {
     for (size_t b = 0; b < d->n_bucket; b++) {
         double least = INFINITY;
@@ -107,8 +112,8 @@ enum spot_lp_status spot_fleet_relax(const struct spot_fleet_demand *d, bool *is
     *r = (struct spot_fleet_relaxed){ .price = spot_xcalloc(d->n_bucket, sizeof(*price)),
                                       .reduced = spot_xcalloc(d->n_offer, sizeof(*reduced)),
                                       .bound = -INFINITY };
-    spot_fleet_bound_prices(d, price);
-    bound = spot_fleet_bound(d, price, reduced);
+    cheapest_prices(d, price);
+    bound = bound_at(d, price, reduced);
     learn(d, price, reduced, bound, r);
     do {
         struct spot_fleet_part part;
@@ -121,7 +126,7 @@ enum spot_lp_status spot_fleet_relax(const struct spot_fleet_demand *d, bool *is
         lp = spot_fleet_program_build(&p, true);
         status = spot_lp_solve(lp, fmax(1e-3, deadline_s - spot_clock_cpu_s()), 0);
         if (status == SPOT_LP_OPTIMAL) {
-            bound = spot_fleet_bound(d, spot_lp_dual(lp), reduced);
+            bound = bound_at(d, spot_lp_dual(lp), reduced);
             learn(d, spot_lp_dual(lp), reduced, bound, r);
             again = join(d, reduced, is_in);
             if (!again)

@@ -10,16 +10,6 @@
 extern "C" {
 #endif
 
-/* At a price of each bucket, usd/h for all of it: what no fleet costs less than. Where an offer
- * earns more than it costs, all of its quota is taken to be bought, or all that it alone could use
- * (the dual program, for any prices). reduced [n_offer]: what one machine of an offer costs above
- * that. */
-double spot_fleet_bound(const struct spot_fleet_demand *demand, const double *price,
-                        double *reduced);
-
-/* Prices at which each bucket is answered by its cheapest offer, as if there were no quotas. */
-void spot_fleet_bound_prices(const struct spot_fleet_demand *demand, double *price);
-
 struct spot_fleet_relaxed {
     double *count;           /* [n_offer] not whole; NULL unless OPTIMAL */
     double *price, *reduced; /* [n_bucket], [n_offer] at the best bound so far */

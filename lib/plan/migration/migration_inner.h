@@ -159,10 +159,6 @@ void spot_migration_schedule(const struct spot_migration *s, struct spot_migrati
 /* Order and time the moves so that serving restarts soonest; see migration_restart.c. */
 void spot_migration_order_restart(const struct spot_migration *s, struct spot_migration_plan *plan);
 
-/* When the first pass can begin, with the plan's times. */
-double spot_migration_restart(const struct spot_migration *s,
-                              const struct spot_migration_plan *plan);
-
 /* The most that a node holds beyond the larger of old and new, with the plan's times. */
 double spot_migration_peak(const struct spot_migration *s, const struct spot_migration_plan *plan);
 

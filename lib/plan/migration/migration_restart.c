@@ -51,8 +51,8 @@ static double due_s(const struct spot_migration *s, size_t part)
     return p->n_piece && first > 0 ? (double)(first - 1) * s->problem->layer_s : 0;
 }
 
-double spot_migration_restart(const struct spot_migration *s,
-                              const struct spot_migration_plan *plan)
+/* When the first pass can begin, with the plan's times. */
+static double restart_of(const struct spot_migration *s, const struct spot_migration_plan *plan)
 {
     double at = 0;
 
@@ -79,7 +79,7 @@ static bool play(struct search *x)
         x->rank[x->item[k].part] = (int64_t)k;
     spot_migration_schedule(x->s, x->plan, x->rank);
     now.over_byte = fmax(0, spot_migration_peak(x->s, x->plan) - x->s->problem->memory_cap_byte);
-    now.restart_s = spot_migration_restart(x->s, x->plan);
+    now.restart_s = restart_of(x->s, x->plan);
     now.in_order_s = x->plan->in_order_s;
     x->left--;
     if (!is_less(&now, &x->least))

@@ -30,7 +30,7 @@ static int compare_real(double a, double b)
     return a < b ? -1 : 1;
 }
 
-int spot_place_compare(const struct spot_place_score *a, const struct spot_place_score *b)
+static int compare_score(const struct spot_place_score *a, const struct spot_place_score *b)
 {
     int order = compare_real(a->makespan_s, b->makespan_s);
 
@@ -66,7 +66,7 @@ static bool consider(struct search *s)
         if (compare_real(in_s(s->p, q, s->now[q]), give_up_s) > 0)
             return false;
     score = s->p->score(s->p->user, s->now, give_up_s);
-    if (s->best->n_scored++ && spot_place_compare(&score, &s->best->score) >= 0)
+    if (s->best->n_scored++ && compare_score(&score, &s->best->score) >= 0)
         return false;
     s->best->score = score;
     memcpy(s->best->node_of_position, s->now, (size_t)s->p->n_position * sizeof(int));
@@ -266,7 +266,7 @@ static double try_placement(void *user, const int *node_of_position)
 
     score = s->p->score(s->p->user, node_of_position, INFINITY);
     s->best->n_scored++;
-    if (spot_place_compare(&score, &s->best->score) < 0) {
+    if (compare_score(&score, &s->best->score) < 0) {
         s->best->score = score;
         memcpy(s->best->node_of_position, node_of_position, n_byte);
     }

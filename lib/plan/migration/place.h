@@ -30,8 +30,6 @@ struct spot_place_score {
 /* Relative difference of two makespans or prices that counts as one. */
 #define SPOT_PLACE_EPSILON 1e-12
 
-int spot_place_compare(const struct spot_place_score *a, const struct spot_place_score *b);
-
 /* Score node_of_position[n_position]; may return any makespan above give_up_s once it knows that
  * the true one is above it. */
 typedef struct spot_place_score (*spot_place_fn)(void *user, const int *node_of_position,

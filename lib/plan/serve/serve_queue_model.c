@@ -4,7 +4,8 @@
 #include <float.h>
 #include <math.h>
 
-double spot_serve_station_load(const struct spot_serve_station *s)
+/* Share of what the station can answer that comes: rate S / (D B); 1 and more: the queue grows. */
+static double load_of(const struct spot_serve_station *s)
 {
     return s->rate_per_s * s->service_s / ((double)s->replicas * (double)s->batch);
 }
@@ -85,7 +86,7 @@ struct spot_serve_waits spot_serve_waits_of(const struct spot_serve_station *s)
     struct spot_serve_waits w = { .service_s = s->service_s,
                                   .period_s = period_s,
                                   .replicas = (double)s->replicas,
-                                  .load = spot_serve_station_load(s) };
+                                  .load = load_of(s) };
     double root;
 
     if (w.load >= 1 || !(w.load > 0))

@@ -15,6 +15,13 @@
  * go to the lower stage, whoever asks. */
 enum { VICTIMS_BY_NODE = 6 };
 
+/* Restart of a grid from its checkpoint: what resuming after a suspension costs. */
+static double resume_s(const struct spot_cost_table *t, int to)
+{
+    return t->restart_s[2 * to + SPOT_CHANGE_ADD] + t->job->cost.checkpoint_s +
+           t->migrate.all_s[t->p[to]];
+}
+
 void spot_cost_table_init_window(struct spot_cost_table *t, const struct spot_job_doc *job,
                                  const struct spot_throughput *throughput, int n_low, int n_max,
                                  int lost_max, const int *grid, int n_grid)
@@ -50,7 +57,7 @@ void spot_cost_table_init_window(struct spot_cost_table *t, const struct spot_jo
         for (int kind = 0; kind < 2; kind++)
             t->restart_s[2 * g + kind] =
                 spot_migrate_restart_s(&job->cost, t->d[g], t->p[g], (enum spot_change_kind)kind);
-        t->resume[g] = spot_cost_resume_s(t, g);
+        t->resume[g] = resume_s(t, g);
     }
 }
 
@@ -71,17 +78,13 @@ int spot_cost_grid(const struct spot_cost_table *t, int d, int p)
     return t->index[d * (t->p_max + 1) + p];
 }
 
-enum spot_change_kind spot_cost_kind(const struct spot_cost_table *t, int from, int lost, int to)
+/* The kind of change: instances join if the new grid has more than survive of the old. */
+static enum spot_change_kind change_kind(const struct spot_cost_table *t, int from, int lost,
+                                         int to)
 {
     return from == SPOT_GRID_NONE || t->d[to] * t->p[to] > t->d[from] * t->p[from] - lost
                ? SPOT_CHANGE_ADD
                : SPOT_CHANGE_REMOVE;
-}
-
-double spot_cost_resume_s(const struct spot_cost_table *t, int to)
-{
-    return t->restart_s[2 * to + SPOT_CHANGE_ADD] + t->job->cost.checkpoint_s +
-           t->migrate.all_s[t->p[to]];
 }
 
 double spot_cost_start_s(const struct spot_cost_table *t, int to)
@@ -169,7 +172,8 @@ struct spot_warm_change {
     double move[SPOT_COST_LOST_MAX + 1], lost[SPOT_COST_LOST_MAX + 1];
 };
 
-int spot_cost_warm(const struct spot_cost_table *t, int n, int g)
+/* Spares beside a grid of n instances that may mirror stages. */
+static int warm_spares(const struct spot_cost_table *t, int n, int g)
 {
     const int spares = n - t->d[g] * t->p[g];
 
@@ -178,7 +182,7 @@ int spot_cost_warm(const struct spot_cost_table *t, int n, int g)
 
 static bool has_warm(const struct spot_cost_table *t, int n, int from)
 {
-    return t->warm && t->samples_per_s[from] > 0 && spot_cost_warm(t, n, from) > 0;
+    return t->warm && t->samples_per_s[from] > 0 && warm_spares(t, n, from) > 0;
 }
 
 static double step_s(const struct spot_cost_table *t, int g)
@@ -188,7 +192,7 @@ static double step_s(const struct spot_cost_table *t, int g)
 
 double spot_cost_rate(struct spot_cost_table *t, int n, int g)
 {
-    const int w = t->warm ? spot_cost_warm(t, n, g) : 0;
+    const int w = t->warm ? warm_spares(t, n, g) : 0;
     struct spot_warm_cover cover;
     double *at;
 
@@ -248,9 +252,8 @@ static const struct spot_warm_change *warm_change(struct spot_cost_table *t, int
 
 int spot_cost_mirroring(struct spot_cost_table *t, int n, int g)
 {
-    return has_warm(t, n, g)
-               ? warm_change(t, spot_cost_warm(t, n, g), g, t->d[g], t->d[g], 0)->n_warm
-               : 0;
+    return has_warm(t, n, g) ? warm_change(t, warm_spares(t, n, g), g, t->d[g], t->d[g], 0)->n_warm
+                             : 0;
 }
 
 /* What is saved of the price of a change that keeps P, transfers to places that warm spares take,
@@ -264,7 +267,7 @@ static double saves(struct spot_cost_table *t, int n, int from, int lost, int to
 
     if (!has_warm(t, n, from) || t->p[from] != t->p[to] || (!lost && t->d[from] == t->d[to]))
         return 0;
-    x = warm_change(t, spot_cost_warm(t, n, from), from, t->d[to], most, lost);
+    x = warm_change(t, warm_spares(t, n, from), from, t->d[to], most, lost);
     if (!x->n_warm)
         return 0;
     plain = same_of(t, from, t->d[to], most) + v + 1;
@@ -311,7 +314,7 @@ static double share_of(const struct draws *x, int j)
 /* Probability that nobody is left who holds some stage, where there are warm spares. */
 static double warm_lost(struct spot_cost_table *t, int n, int from, int lost)
 {
-    const int w = spot_cost_warm(t, n, from), size = t->d[from] * t->p[from];
+    const int w = warm_spares(t, n, from), size = t->d[from] * t->p[from];
     const struct spot_warm_change *const x = warm_change(t, w, from, 1, t->d[from], lost);
     double weight[SPOT_COST_LOST_MAX + 1], s = 0;
 
@@ -325,7 +328,7 @@ static double warm_lost(struct spot_cost_table *t, int n, int from, int lost)
 static double price(struct spot_cost_table *t, int from, int lost, int to, const struct draws *x)
 {
     const int v = victims_of(t, from), p2 = t->p[to], up_to = lost < v ? lost : v;
-    const double restart = t->restart_s[2 * to + spot_cost_kind(t, from, lost, to)];
+    const double restart = t->restart_s[2 * to + change_kind(t, from, lost, to)];
     const double *f;
     double s = 0;
 
@@ -502,7 +505,7 @@ const struct spot_cost_outcomes *spot_cost_outcomes(struct spot_cost_table *t, i
 double spot_cost_drawn_s(struct spot_cost_table *t, int from, int lost, const int *dead, int to)
 {
     const int d = t->d[from], p = t->p[from], d2 = t->d[to], p2 = t->p[to];
-    const double restart = t->restart_s[2 * to + spot_cost_kind(t, from, lost, to)];
+    const double restart = t->restart_s[2 * to + change_kind(t, from, lost, to)];
     double move, restore = 0;
     int holds;
 
