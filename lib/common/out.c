@@ -110,7 +110,7 @@ bool spot_out_is_special(const char *path)
 
 static void forget(struct spot_out *out)
 {
-    if (out->file && out->file != stdout)
+    if (out->file && stdout != out->file)
         fclose(out->file);
     if (out->temporary)
         spot_out_unguard(out->temporary);

@@ -44,6 +44,7 @@ struct spot_coordinator_options {
     const char *load;               /* weights to start from, NULL for none */
     struct spot_bpe *bpe;           /* NULL: data are tokens; else text for this tokenizer */
     const char *tokenizer;          /* where that came from */
+    const char *name;               /* that a private directory begins with; NULL: "spot" */
     const char *listen;             /* NULL: a private Unix socket */
     const char *key_file;           /* TLS with this key, on every connection; NULL: none */
     const char *store;     /* etcd://...: where coordinators agree on who leads; NULL: alone */

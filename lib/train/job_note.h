@@ -2,7 +2,7 @@
 /* job_note.h - what a job is, kept in its state directory as DIR/job.json (spot.training/1): a job
  * goes on from there alone, and one that is another can be told by what differs.
  *
- * Keys are the long names of the options of `spot-run train`, with _ for -.
+ * Keys are the long names of the options that make a job, with _ for -.
  */
 #ifndef SPOT_TRAIN_JOB_NOTE_H
 #define SPOT_TRAIN_JOB_NOTE_H

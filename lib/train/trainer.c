@@ -120,7 +120,7 @@ static int make_group(struct spot_trainer *c, struct spot_err *err)
     const struct spot_coordinator_options *const o = c->options;
 
     c->group_options = (struct spot_group_options){
-        .name = "spot-run",
+        .name = o->name ? o->name : "spot",
         .old_plan_hint = o->old_plan_hint,
         .listen = o->listen,
         .key_file = o->key_file,

@@ -44,7 +44,8 @@ static double quantile(double *x, size_t n, double q)
 static struct spot_coordinator_options options_of(const struct profile *p,
                                                   const struct spot_grid *grid)
 {
-    struct spot_coordinator_options c = { .n_local = (uint64_t)spot_grid_size(grid),
+    struct spot_coordinator_options c = { .name = "spot-run",
+                                          .n_local = (uint64_t)spot_grid_size(grid),
                                           .grid = *grid,
                                           .no_buddies = !p->buddies,
                                           .lease_s = 10,

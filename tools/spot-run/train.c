@@ -139,6 +139,7 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .note = spot_tool_note,
         .progress = isatty(STDERR_FILENO) && !o->quiet ? draw_progress : NULL,
         .become_worker = become_worker,
+        .name = "spot-run",
         .old_plan_hint = "spot-run replan --force gives it all the same",
     };
 
