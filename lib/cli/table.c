@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -82,6 +83,26 @@ void spot_table_fixed(struct spot_table *table, double value, int digits)
 
     snprintf(text, sizeof(text), "%.*f", digits, value);
     spot_table_text(table, isfinite(value) ? text : "");
+}
+
+void spot_table_rounded(struct spot_table *table, enum spot_format format, double value, int digits)
+{
+    if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD)
+        spot_table_fixed(table, value, digits);
+    else
+        spot_table_real(table, round(value * 1e6) / 1e6);
+}
+
+void spot_table_row(struct spot_table *table, const char *what, const char *fmt, ...)
+{
+    char text[160];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    spot_table_text(table, what);
+    spot_table_text(table, text);
 }
 
 /* Columns that a terminal shows: one for each character. */

@@ -52,6 +52,12 @@ void spot_table_text(struct spot_table *table, const char *text);
 void spot_table_int(struct spot_table *table, long long value);
 void spot_table_real(struct spot_table *table, double value);              /* shortest form */
 void spot_table_fixed(struct spot_table *table, double value, int digits); /* after the point */
+/* For people with so many digits, for programs to 1e-6. */
+void spot_table_rounded(struct spot_table *table, enum spot_format format, double value,
+                        int digits);
+/* Two cells: what it is, and a text of at most 159 bytes. */
+void spot_table_row(struct spot_table *table, const char *what, const char *fmt, ...)
+    SPOT_PRINTF(3, 4);
 
 /* AUTO prints a table. Errors of `out` are left for its owner to find. */
 void spot_table_print(const struct spot_table *table, FILE *out, enum spot_format format);

@@ -14,6 +14,9 @@ extern "C" {
  * (SPOT_EUSAGE). */
 int spot_market_parse_restart(struct spot_market *market, const char *text, struct spot_err *err);
 
+/* Is the zone among those of a list, apart by commas? NULL: all are. */
+bool spot_market_takes_zone(const char *list, const char *zone);
+
 /* Add a place, in the region of its zone's name. Returns 0, or -1 with *err (SPOT_EUSAGE: too
  * many). The name and the type are borrowed. */
 struct spot_market_names {

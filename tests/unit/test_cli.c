@@ -87,6 +87,26 @@ START_TEST(a_wide_table_goes_on_below)
 }
 END_TEST
 
+START_TEST(programs_get_six_places_and_people_as_many_as_are_asked_for)
+{
+    static const enum spot_format format[] = { SPOT_FORMAT_TABLE, SPOT_FORMAT_CSV };
+    static const char *const want[] = { "name   n      x\na b 7  3  1.235\n",
+                                        "name,n,x\na b 7,3,1.234568\n" };
+    struct spot_table table;
+    char *got;
+
+    for (int i = 0; i < 2; i++) {
+        spot_table_init(&table, column, 3);
+        spot_table_row(&table, "a b 7", "%d", 3);
+        spot_table_rounded(&table, format[i], 1.2345678, 3);
+        got = printed(&table, format[i]);
+        ck_assert_str_eq(got, want[i]);
+        free(got);
+        spot_table_release(&table);
+    }
+}
+END_TEST
+
 START_TEST(a_format_has_a_name)
 {
     static const char *const name[] = { "json", "jsonl", "csv", "tsv", "table", "md" };
@@ -530,6 +550,7 @@ int main(void)
         return 77;
     tcase_add_loop_test(tc, a_table_has_each_form, 0, sizeof(shown) / sizeof(shown[0]));
     tcase_add_test(tc, a_wide_table_goes_on_below);
+    tcase_add_test(tc, programs_get_six_places_and_people_as_many_as_are_asked_for);
     tcase_add_test(tc, a_format_has_a_name);
     tcase_add_test(tc, a_trend_rises_from_the_lowest_glyph_to_the_highest);
     tcase_add_test(tc, a_script_holds_the_data_and_quotes_what_it_is_told);

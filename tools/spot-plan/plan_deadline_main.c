@@ -54,17 +54,6 @@ struct session {
 
 /* --- what is known of spot --- */
 
-/* The zones of --zone, apart by commas; all without it. */
-static bool is_asked_for(const char *zone)
-{
-    const size_t n = strlen(zone);
-
-    for (const char *at = o.zone; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (!strncmp(at, zone, n) && (!at[n] || at[n] == ','))
-            return true;
-    return !o.zone;
-}
-
 /* Returns the place, or NULL with *err. */
 static struct spot_market_place *add_place(struct session *s, const char *zone, const char *type,
                                            struct spot_err *err)
@@ -102,7 +91,8 @@ static int read_forecast(struct session *s, struct spot_err *err)
     if (fabs(s->market.tick_s - s->forecast.interval_s) > 1e-9)
         return spot_json_fail(&s->json, "/interval_s", err, "is not --tick %g s", o.tick_s);
     for (size_t i = 0; i < s->forecast.n_series; i++)
-        if (is_asked_for(s->forecast.series[i].zone) && fit(s, &s->forecast.series[i], err))
+        if (spot_market_takes_zone(o.zone, s->forecast.series[i].zone) &&
+            fit(s, &s->forecast.series[i], err))
             return -1;
     return s->market.n_place
                ? 0
@@ -145,7 +135,8 @@ static int read_trace(struct session *s, struct spot_err *err)
     spot_prov_add(&s->prov, o.trace, s->trace.xxh3);
     s->time_s = s->trace.end_s;
     for (size_t i = 0; i < s->trace.n_series; i++)
-        if (is_asked_for(s->trace.series[i].zone) && count_runs(s, &s->trace.series[i], err))
+        if (spot_market_takes_zone(o.zone, s->trace.series[i].zone) &&
+            count_runs(s, &s->trace.series[i], err))
             return -1;
     return s->market.n_place
                ? 0

@@ -190,16 +190,10 @@ static int read_load(struct session *s, struct spot_err *err)
     return rc;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 /* Requests per second: as said, of a load, or of a forecast of one. */
 static int find_rate(struct session *s, struct spot_err *err)
 {
+    const char *const ending = o.load ? strrchr(o.load, '.') : NULL;
     int rc = 0;
 
     if (!o.load && !(o.rate_per_s > 0))
@@ -207,7 +201,7 @@ static int find_rate(struct session *s, struct spot_err *err)
     s->question.rate_per_s = o.rate_per_s > 0 ? o.rate_per_s : 0;
     s->dispersion = 1;
     if (o.load)
-        rc = ends_with(o.load, ".json") ? read_demand_forecast(s, err) : read_load(s, err);
+        rc = ending && !strcmp(ending, ".json") ? read_demand_forecast(s, err) : read_load(s, err);
     s->question.ask.demand.dispersion = o.dispersion >= 0 ? o.dispersion : s->dispersion;
     return rc;
 }

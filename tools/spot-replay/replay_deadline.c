@@ -78,23 +78,12 @@ static int read_policies(struct session *s, struct spot_err *err)
     return rc;
 }
 
-/* The zones of --zone, apart by commas; all without it. */
-static bool is_asked_for(const char *zone)
-{
-    const size_t n = strlen(zone);
-
-    for (const char *at = o.zone; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (!strncmp(at, zone, n) && (!at[n] || at[n] == ','))
-            return true;
-    return !o.zone;
-}
-
 static int read_places(struct session *s, struct spot_err *err)
 {
     for (size_t i = 0; i < s->trace.n_series; i++) {
         const struct spot_trace_series *series = &s->trace.series[i];
 
-        if (!is_asked_for(series->zone))
+        if (!spot_market_takes_zone(o.zone, series->zone))
             continue;
         if (spot_market_add_place(&s->market, &s->names, series->zone, series->instance_type,
                                   o.spot_usd_per_h, o.on_demand_usd_per_h, err))
@@ -226,22 +215,14 @@ static int play_all(struct session *s, struct spot_err *err)
 
 /* --- output --- */
 
-static void put(struct spot_table *table, enum spot_format format, double x)
-{
-    if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD)
-        spot_table_fixed(table, x, 3);
-    else
-        spot_table_real(table, round(x * 1e6) / 1e6);
-}
-
 static void add_totals(struct spot_table *table, enum spot_format format, const struct session *s)
 {
     for (size_t k = 0; k < s->n_played; k++) {
         const struct played *p = &s->played[k];
 
         spot_table_text(table, spot_deadline_policy_name[p->policy]);
-        put(table, format, p->result.usd);
-        put(table, format, p->result.finish_s / 3600);
+        spot_table_rounded(table, format, p->result.usd, 3);
+        spot_table_rounded(table, format, p->result.finish_s / 3600, 3);
         spot_table_int(table, p->result.is_late);
         spot_table_int(table, (long long)p->result.switches);
     }
@@ -266,10 +247,10 @@ static void add_steps(struct spot_table *table, enum spot_format format, const s
             const struct played *p = &s->played[k];
 
             spot_table_text(table, spot_deadline_policy_name[p->policy]);
-            put(table, format, (double)i * o.tick_s);
+            spot_table_rounded(table, format, (double)i * o.tick_s, 3);
             spot_table_int(table, places_up(s, i));
             spot_table_text(table, name[p->mode[i]]);
-            put(table, format, p->done_h[i + 1]);
+            spot_table_rounded(table, format, p->done_h[i + 1], 3);
             spot_table_text(table, p->mode[i] ? s->names.zone[p->step[i].place] : "");
         }
 }

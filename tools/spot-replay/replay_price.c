@@ -175,14 +175,6 @@ static int read_policies(struct session *s, struct spot_err *err)
 
 /* --- output --- */
 
-static void put(struct spot_table *table, enum spot_format format, double x)
-{
-    if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD)
-        spot_table_fixed(table, x, 4);
-    else
-        spot_table_real(table, round(x * 1e6) / 1e6);
-}
-
 static int add_row(struct spot_table *table, enum spot_format format, const struct session *s,
                    enum spot_price_policy policy, struct spot_err *err)
 {
@@ -206,11 +198,11 @@ static int add_row(struct spot_table *table, enum spot_format format, const stru
         cut += r.is_cut;
     }
     spot_table_text(table, spot_price_policy_name[policy]);
-    put(table, format, sum[0]);
-    put(table, format, least);
-    put(table, format, most);
-    put(table, format, sum[1]);
-    put(table, format, sum[2]);
+    spot_table_rounded(table, format, sum[0], 4);
+    spot_table_rounded(table, format, least, 4);
+    spot_table_rounded(table, format, most, 4);
+    spot_table_rounded(table, format, sum[1], 4);
+    spot_table_rounded(table, format, sum[2], 4);
     spot_table_int(table, (long long)(end - first));
     spot_table_int(table, (long long)cut);
     return 0;

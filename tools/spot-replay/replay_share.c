@@ -133,14 +133,6 @@ static int read_all(struct session *s, struct spot_err *err)
 
 /* --- rows --- */
 
-static void put(struct spot_table *table, enum spot_format format, double x)
-{
-    if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD)
-        spot_table_fixed(table, x, 3);
-    else
-        spot_table_real(table, round(x * 1e6) / 1e6);
-}
-
 static void add_totals(struct spot_table *table, enum spot_format format, const struct session *s)
 {
     for (size_t k = 0; k < s->n_played; k++) {
@@ -148,18 +140,18 @@ static void add_totals(struct spot_table *table, enum spot_format format, const 
 
         spot_table_text(table, spot_share_policy_name[s->played[k].policy]);
         spot_table_int(table, (long long)p->n_done);
-        put(table, format, p->jct_mean_s / 3600);
-        put(table, format, p->jct_p99_s / 3600);
-        put(table, format, p->makespan_s / 3600);
-        put(table, format, p->ftf_max);
-        put(table, format, p->utilisation);
-        put(table, format, p->usd);
-        put(table, format, p->jct_p50_s / 3600);
-        put(table, format, p->jct_p90_s / 3600);
-        put(table, format, p->ftf_mean);
+        spot_table_rounded(table, format, p->jct_mean_s / 3600, 3);
+        spot_table_rounded(table, format, p->jct_p99_s / 3600, 3);
+        spot_table_rounded(table, format, p->makespan_s / 3600, 3);
+        spot_table_rounded(table, format, p->ftf_max, 3);
+        spot_table_rounded(table, format, p->utilisation, 3);
+        spot_table_rounded(table, format, p->usd, 3);
+        spot_table_rounded(table, format, p->jct_p50_s / 3600, 3);
+        spot_table_rounded(table, format, p->jct_p90_s / 3600, 3);
+        spot_table_rounded(table, format, p->ftf_mean, 3);
         spot_table_int(table, (long long)p->switches);
         spot_table_int(table, (long long)p->preemptions);
-        put(table, format, p->lost_s / 3600);
+        spot_table_rounded(table, format, p->lost_s / 3600, 3);
         spot_table_int(table, (long long)p->n_failed);
     }
 }
@@ -175,8 +167,8 @@ static void add_steps(struct spot_table *table, enum spot_format format, const s
             spot_table_text(table, s->cluster.type[span->type].name);
             spot_table_int(table, (long long)span->first_worker);
             spot_table_int(table, (long long)span->scale);
-            put(table, format, span->start_s);
-            put(table, format, span->end_s);
+            spot_table_rounded(table, format, span->start_s, 3);
+            spot_table_rounded(table, format, span->end_s, 3);
         }
 }
 

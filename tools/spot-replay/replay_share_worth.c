@@ -11,14 +11,6 @@
 
 /* --- rows --- */
 
-static void put(struct spot_table *table, enum spot_format format, double x)
-{
-    if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD)
-        spot_table_fixed(table, x, 3);
-    else
-        spot_table_real(table, round(x * 1e6) / 1e6);
-}
-
 static void add_incentives(const struct replay_share_worth *w, size_t tariff,
                            enum spot_format format, struct spot_table *table)
 {
@@ -32,18 +24,18 @@ static void add_incentives(const struct replay_share_worth *w, size_t tariff,
     spot_table_text(table, spot_share_policy_name[w->policy]);
     spot_table_text(table, spot_share_tariff_name[tariff]);
     spot_table_int(table, (long long)x->n_user);
-    put(table, format, (double)x->n_gain_first / n_user);
-    put(table, format, (double)x->n_gain / n_user);
+    spot_table_rounded(table, format, (double)x->n_gain_first / n_user, 3);
+    spot_table_rounded(table, format, (double)x->n_gain / n_user, 3);
     spot_table_int(table, (long long)left[SPOT_SHARE_STAYS]);
     spot_table_int(table, (long long)left[SPOT_SHARE_TOO_SLOW]);
     spot_table_int(table, (long long)left[SPOT_SHARE_TOO_DEAR]);
     spot_table_int(table, (long long)x->n_turn);
-    put(table, format, first->index);
-    put(table, format, last->index);
-    put(table, format, first->wait_s / 3600);
-    put(table, format, last->wait_s / 3600);
-    put(table, format, x->own_usd);
-    put(table, format, x->usd);
+    spot_table_rounded(table, format, first->index, 3);
+    spot_table_rounded(table, format, last->index, 3);
+    spot_table_rounded(table, format, first->wait_s / 3600, 3);
+    spot_table_rounded(table, format, last->wait_s / 3600, 3);
+    spot_table_rounded(table, format, x->own_usd, 3);
+    spot_table_rounded(table, format, x->usd, 3);
 }
 
 static void add_users(const struct replay_share_worth *w, size_t tariff, enum spot_format format,
@@ -56,15 +48,15 @@ static void add_users(const struct replay_share_worth *w, size_t tariff, enum sp
         spot_table_text(table, spot_share_tariff_name[tariff]);
         spot_table_text(table, x->name);
         spot_table_int(table, (long long)x->n_job);
-        put(table, format, x->run_s / 3600);
-        put(table, format, x->on_demand_usd);
-        put(table, format, x->spot_usd);
-        put(table, format, x->spot_wait_s / 3600);
+        spot_table_rounded(table, format, x->run_s / 3600, 3);
+        spot_table_rounded(table, format, x->on_demand_usd, 3);
+        spot_table_rounded(table, format, x->spot_usd, 3);
+        spot_table_rounded(table, format, x->spot_wait_s / 3600, 3);
         spot_table_text(table, x->takes_spot ? "spot" : "on-demand");
-        put(table, format, x->first_usd);
-        put(table, format, x->first_wait_s / 3600);
-        put(table, format, x->usd);
-        put(table, format, x->wait_s / 3600);
+        spot_table_rounded(table, format, x->first_usd, 3);
+        spot_table_rounded(table, format, x->first_wait_s / 3600, 3);
+        spot_table_rounded(table, format, x->usd, 3);
+        spot_table_rounded(table, format, x->wait_s / 3600, 3);
         spot_table_text(table, spot_share_stand_name[x->stand]);
         spot_table_int(table, (long long)x->turn);
     }
@@ -80,10 +72,10 @@ static void add_turns(const struct replay_share_worth *w, size_t tariff, enum sp
         spot_table_text(table, spot_share_tariff_name[tariff]);
         spot_table_int(table, (long long)t + 1);
         spot_table_int(table, (long long)x->n_member);
-        put(table, format, x->index);
-        put(table, format, x->wait_s / 3600);
-        put(table, format, x->reserved_usd);
-        put(table, format, x->burst_usd);
+        spot_table_rounded(table, format, x->index, 3);
+        spot_table_rounded(table, format, x->wait_s / 3600, 3);
+        spot_table_rounded(table, format, x->reserved_usd, 3);
+        spot_table_rounded(table, format, x->burst_usd, 3);
         spot_table_int(table, (long long)x->too_slow);
         spot_table_int(table, (long long)x->too_dear);
     }

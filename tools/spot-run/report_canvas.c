@@ -27,6 +27,19 @@ void report_point(struct report_canvas *c, struct spot_series *s, double x, doub
     own_y[s->n++] = y;
 }
 
+struct spot_series report_members(struct report_canvas *c, const struct spot_run *run)
+{
+    struct spot_series s = report_curve(c, "members", SPOT_SERIES_STEP, run->n_member + 1);
+
+    for (size_t i = 0; i < run->n_member; i++)
+        report_point(c, &s, run->member[i].time_s, (double)run->member[i].n);
+    if (s.n)
+        report_point(c, &s, run->end_s, s.y[s.n - 1]);
+    s.width = 6;
+    s.colour = "#dddddd";
+    return s;
+}
+
 struct spot_series report_marks(struct report_canvas *c, const char *label, const char *colour,
                                 const double *at_s, size_t n, double top)
 {

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "cli/plot.h"
+#include "model/report.h"
 
 enum { REPORT_CURVES = 32 };
 
@@ -20,6 +21,8 @@ struct spot_series report_curve(struct report_canvas *canvas, const char *label,
                                 enum spot_series_style style, size_t n_most);
 /* One more point of the curve that was begun last. */
 void report_point(struct report_canvas *canvas, struct spot_series *series, double x, double y);
+/* How many members the job had, broad and pale: what else is drawn lies on it. */
+struct spot_series report_members(struct report_canvas *canvas, const struct spot_run *run);
 /* Dotted lines from 0 to `top`. */
 struct spot_series report_marks(struct report_canvas *canvas, const char *label, const char *colour,
                                 const double *at_s, size_t n, double top);

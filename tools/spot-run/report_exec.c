@@ -1,24 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "report_exec.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "common/json_writer.h"
-
-static void row(struct spot_table *t, const char *what, const char *fmt, ...) SPOT_PRINTF(3, 4);
-
-static void row(struct spot_table *t, const char *what, const char *fmt, ...)
-{
-    char text[160];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    spot_table_text(t, what);
-    spot_table_text(t, text);
-}
 
 static const char *outcome(const struct spot_hosting *h)
 {
@@ -43,9 +28,10 @@ static void add_causes(struct spot_table *t, const struct spot_hosting *h)
             continue;
         snprintf(what, sizeof(what), "rounds by %s", spot_hosting_cause_name(c));
         if (p.n)
-            row(t, what, "%zu; between commits median %.1f s, max %.1f s", n, p.median_s, p.max_s);
+            spot_table_row(t, what, "%zu; between commits median %.1f s, max %.1f s", n, p.median_s,
+                           p.max_s);
         else
-            row(t, what, "%zu", n);
+            spot_table_row(t, what, "%zu", n);
     }
 }
 
@@ -58,9 +44,10 @@ static void add_durable(struct spot_table *t, const struct spot_hosting *h)
         const struct spot_hosting_durable *const d = &h->durable[p];
 
         if (d->count)
-            row(t, where[p], "%lld times, last step %lld, lag at most %.2f s, %.3g MB moved",
-                (long long)d->count, (long long)d->step, d->lag_max_s,
-                1e-6 * (double)d->moved_byte);
+            spot_table_row(t, where[p],
+                           "%lld times, last step %lld, lag at most %.2f s, %.3g MB moved",
+                           (long long)d->count, (long long)d->step, d->lag_max_s,
+                           1e-6 * (double)d->moved_byte);
     }
 }
 
@@ -68,19 +55,21 @@ void report_exec_rows(struct spot_table *t, const struct spot_run *run)
 {
     const struct spot_hosting *const h = &run->hosting;
 
-    row(t, "outcome", "%s after %.1f s", outcome(h), run->end_s);
-    row(t, "rounds", "%zu, %lld kept by another coordinator or epoch", h->n_round,
-        (long long)h->kept);
+    spot_table_row(t, "outcome", "%s after %.1f s", outcome(h), run->end_s);
+    spot_table_row(t, "rounds", "%zu, %lld kept by another coordinator or epoch", h->n_round,
+                   (long long)h->kept);
     add_causes(t, h);
-    row(t, "between rounds", "%.1f s", spot_hosting_down_s(h));
-    row(t, "preemptions", "%lld (%lld with notice, %lld without)",
-        (long long)(run->n_notice + run->n_kill), (long long)run->n_notice, (long long)run->n_kill);
-    row(t, "joins, failures of ranks", "%lld, %lld", (long long)run->n_join,
-        (long long)h->failures);
-    row(t, "coordinator restarts", "%lld", (long long)coordinator_restarts(h));
-    row(t, "commits", "%lld, up to step %lld", (long long)h->commits, (long long)h->step);
-    row(t, "rolled back", "%lld times, %lld steps", (long long)h->rollbacks,
-        (long long)h->rolled_back);
+    spot_table_row(t, "between rounds", "%.1f s", spot_hosting_down_s(h));
+    spot_table_row(t, "preemptions", "%lld (%lld with notice, %lld without)",
+                   (long long)(run->n_notice + run->n_kill), (long long)run->n_notice,
+                   (long long)run->n_kill);
+    spot_table_row(t, "joins, failures of ranks", "%lld, %lld", (long long)run->n_join,
+                   (long long)h->failures);
+    spot_table_row(t, "coordinator restarts", "%lld", (long long)coordinator_restarts(h));
+    spot_table_row(t, "commits", "%lld, up to step %lld", (long long)h->commits,
+                   (long long)h->step);
+    spot_table_row(t, "rolled back", "%lld times, %lld steps", (long long)h->rollbacks,
+                   (long long)h->rolled_back);
     add_durable(t, h);
 }
 

@@ -7,19 +7,6 @@
 
 enum { PANELS = 3, SERIES = 10 };
 
-static struct spot_series members(struct report_canvas *c, const struct spot_run *run)
-{
-    struct spot_series s = report_curve(c, "members", SPOT_SERIES_STEP, run->n_member + 1);
-
-    for (size_t i = 0; i < run->n_member; i++)
-        report_point(c, &s, run->member[i].time_s, (double)run->member[i].n);
-    if (s.n)
-        report_point(c, &s, run->end_s, s.y[s.n - 1]);
-    s.width = 6;
-    s.colour = "#dddddd";
-    return s;
-}
-
 /* Of the round that runs; 0 between two of them. */
 static struct spot_series nodes(struct report_canvas *c, const struct spot_run *run)
 {
@@ -109,7 +96,7 @@ static size_t keep(struct spot_series *s, size_t n, struct spot_series more)
 static size_t draw_machines(struct report_canvas *c, const struct spot_run *run,
                             struct spot_series *s)
 {
-    size_t n = keep(s, 0, members(c, run));
+    size_t n = keep(s, 0, report_members(c, run));
     double top;
 
     n = keep(s, n, nodes(c, run));

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The report of a run: a table and a picture from its event log. */
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,20 +24,6 @@ struct options {
 
 /* --- the table ----------------------------------------------------------- */
 
-static void row(struct spot_table *t, const char *what, const char *fmt, ...) SPOT_PRINTF(3, 4);
-
-static void row(struct spot_table *t, const char *what, const char *fmt, ...)
-{
-    char text[160];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    spot_table_text(t, what);
-    spot_table_text(t, text);
-}
-
 static int64_t standing_steps(const struct spot_run *run)
 {
     int64_t n = 0;
@@ -59,7 +44,8 @@ static void add_pauses(struct spot_table *t, const struct spot_run *run)
             snprintf(what, sizeof(what), "pause after a %s%s", spot_cause_name(c),
                      restored ? ", state from disk" : "");
             if (n)
-                row(t, what, "median %.0f ms, max %.0f ms (%zu)", 1e3 * median_s, 1e3 * max_s, n);
+                spot_table_row(t, what, "median %.0f ms, max %.0f ms (%zu)", 1e3 * median_s,
+                               1e3 * max_s, n);
         }
 }
 
@@ -72,8 +58,8 @@ static void add_validations(struct spot_table *t, const struct spot_run *run)
     for (size_t i = 1; i < run->n_val; i++)
         if (run->val[i].loss < least->loss)
             least = &run->val[i];
-    row(t, "validation loss", "%.4f at step %lld, least %.4f at step %lld", last->loss,
-        (long long)last->step, least->loss, (long long)least->step);
+    spot_table_row(t, "validation loss", "%.4f at step %lld, least %.4f at step %lld", last->loss,
+                   (long long)last->step, least->loss, (long long)least->step);
 }
 
 static void add_lr_changes(struct spot_table *t, const struct spot_run *run)
@@ -83,7 +69,7 @@ static void add_lr_changes(struct spot_table *t, const struct spot_run *run)
         char what[64];
 
         snprintf(what, sizeof(what), "learning rate from step %lld", (long long)c->after + 1);
-        row(t, what, "%g, %s", c->lr, c->schedule);
+        spot_table_row(t, what, "%g, %s", c->lr, c->schedule);
     }
 }
 
@@ -91,11 +77,11 @@ static void add_money(struct spot_table *t, const struct spot_run *run, const st
 {
     const double hours = run->member_s * o->speedup / 3600;
 
-    row(t, "machine-hours", "%.3f", hours);
+    spot_table_row(t, "machine-hours", "%.3f", hours);
     if (o->spot_usd_per_h > 0 && o->on_demand_usd_per_h > 0)
-        row(t, "their cost", "%.2f USD spot, %.2f USD on-demand (%.0f %% saved)",
-            hours * o->spot_usd_per_h, hours * o->on_demand_usd_per_h,
-            100 * (1 - o->spot_usd_per_h / o->on_demand_usd_per_h));
+        spot_table_row(t, "their cost", "%.2f USD spot, %.2f USD on-demand (%.0f %% saved)",
+                       hours * o->spot_usd_per_h, hours * o->on_demand_usd_per_h,
+                       100 * (1 - o->spot_usd_per_h / o->on_demand_usd_per_h));
 }
 
 static bool has_same_weights(const struct spot_run *run, const struct spot_run *reference)
@@ -111,12 +97,13 @@ static void add_reference(struct spot_table *t, const struct spot_run *run,
     const int64_t equal_val = spot_run_equal_validations(run, reference, &n_val);
 
     if (n_val)
-        row(t, "validation losses equal to it", "%lld of %lld, bit for bit", (long long)equal_val,
-            (long long)n_val);
-    row(t, "losses equal to the undisturbed run", "%lld of %lld, bit for bit", (long long)equal,
-        (long long)n_step);
-    row(t, "weights identical", "%s (%s)", has_same_weights(run, reference) ? "yes" : "NO",
-        run->is_done ? run->state_hex : "the run is not done");
+        spot_table_row(t, "validation losses equal to it", "%lld of %lld, bit for bit",
+                       (long long)equal_val, (long long)n_val);
+    spot_table_row(t, "losses equal to the undisturbed run", "%lld of %lld, bit for bit",
+                   (long long)equal, (long long)n_step);
+    spot_table_row(t, "weights identical", "%s (%s)",
+                   has_same_weights(run, reference) ? "yes" : "NO",
+                   run->is_done ? run->state_hex : "the run is not done");
 }
 
 /* Is it the run that it is compared with? */
@@ -155,17 +142,19 @@ static void fill_table(struct spot_table *t, const struct spot_run *run,
         return;
     }
     spot_run_ledger(run, &n_lost, &n_repeated);
-    row(t, "steps committed", "%lld in %.1f s", (long long)standing_steps(run), run->end_s);
-    row(t, "preemptions", "%lld (%lld with notice, %lld without)",
-        (long long)(run->n_notice + run->n_kill), (long long)run->n_notice, (long long)run->n_kill);
+    spot_table_row(t, "steps committed", "%lld in %.1f s", (long long)standing_steps(run),
+                   run->end_s);
+    spot_table_row(t, "preemptions", "%lld (%lld with notice, %lld without)",
+                   (long long)(run->n_notice + run->n_kill), (long long)run->n_notice,
+                   (long long)run->n_kill);
     if (run->n_resume)
-        row(t, "coordinator restarts", "%zu", run->n_resume);
-    row(t, "joins, epochs", "%lld, %zu", (long long)run->n_join, run->n_grid);
-    row(t, "samples lost", "%lld", (long long)n_lost);
-    row(t, "samples repeated", "%lld", (long long)n_repeated);
-    row(t, "steps recomputed", "%lld committed ones, %lld in flight", (long long)run->n_recomputed,
-        (long long)run->n_in_flight);
-    row(t, "median step", "%.1f ms", 1e3 * run->median_step_s);
+        spot_table_row(t, "coordinator restarts", "%zu", run->n_resume);
+    spot_table_row(t, "joins, epochs", "%lld, %zu", (long long)run->n_join, run->n_grid);
+    spot_table_row(t, "samples lost", "%lld", (long long)n_lost);
+    spot_table_row(t, "samples repeated", "%lld", (long long)n_repeated);
+    spot_table_row(t, "steps recomputed", "%lld committed ones, %lld in flight",
+                   (long long)run->n_recomputed, (long long)run->n_in_flight);
+    spot_table_row(t, "median step", "%.1f ms", 1e3 * run->median_step_s);
     add_validations(t, run);
     add_lr_changes(t, run);
     add_pauses(t, run);

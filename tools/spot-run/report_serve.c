@@ -2,7 +2,6 @@
 #include "report_serve.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "common/json_writer.h"
@@ -41,24 +40,10 @@ static int64_t under_way(const struct spot_serving *r)
 
 /* --- a table ----------------------------------------------------------------------- */
 
-static void row(struct spot_table *t, const char *what, const char *fmt, ...) SPOT_PRINTF(3, 4);
-
-static void row(struct spot_table *t, const char *what, const char *fmt, ...)
-{
-    char text[160];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    spot_table_text(t, what);
-    spot_table_text(t, text);
-}
-
 static void time_row(struct spot_table *t, const char *what, struct quantiles q)
 {
     if (isfinite(q.p50_s))
-        row(t, what, "P50 %.1f ms, P99 %.1f ms", 1e3 * q.p50_s, 1e3 * q.p99_s);
+        spot_table_row(t, what, "P50 %.1f ms, P99 %.1f ms", 1e3 * q.p50_s, 1e3 * q.p99_s);
 }
 
 void report_serve_rows(struct spot_table *t, const struct spot_run *run)
@@ -66,28 +51,29 @@ void report_serve_rows(struct spot_table *t, const struct spot_run *run)
     const struct spot_serving *const r = &run->served;
     const double rate = spot_serving_tokens_per_s(r);
 
-    row(t, "requests", "%lld in %.1f s", (long long)spot_serving_requests(r), run->end_s);
-    row(t, "finished, cancelled, refused", "%lld, %lld, %lld", (long long)r->n_finished,
-        (long long)r->n_cancelled, (long long)r->n_refused);
+    spot_table_row(t, "requests", "%lld in %.1f s", (long long)spot_serving_requests(r),
+                   run->end_s);
+    spot_table_row(t, "finished, cancelled, refused", "%lld, %lld, %lld", (long long)r->n_finished,
+                   (long long)r->n_cancelled, (long long)r->n_refused);
     if (under_way(r))
-        row(t, "whose end is not told", "%lld", (long long)under_way(r));
-    row(t, "tokens", "%lld", (long long)r->n_token);
+        spot_table_row(t, "whose end is not told", "%lld", (long long)under_way(r));
+    spot_table_row(t, "tokens", "%lld", (long long)r->n_token);
     if (isfinite(rate))
-        row(t, "tokens per second", "%.1f", rate);
+        spot_table_row(t, "tokens per second", "%.1f", rate);
     time_row(t, "to the first worker", of_requests(run, SPOT_SERVING_QUEUE));
     time_row(t, "time to first token", of_requests(run, SPOT_SERVING_TTFT));
     time_row(t, "between tokens", between(run));
     time_row(t, "end to end", of_requests(run, SPOT_SERVING_E2E));
-    row(t, "preemptions", "%zu (%zu with notice, %zu without)", r->n_notice + r->n_kill,
-        r->n_notice, r->n_kill);
+    spot_table_row(t, "preemptions", "%zu (%zu with notice, %zu without)", r->n_notice + r->n_kill,
+                   r->n_notice, r->n_kill);
     if (run->n_resume)
-        row(t, "coordinator restarts", "%zu", run->n_resume);
-    row(t, "joins", "%zu", r->n_join);
-    row(t, "replicas down between two epochs", "%.1f s (%zu), with no other %.1f s", r->gap_s,
-        r->n_gap, r->none_s);
-    row(t, "choices that another replica went on with", "%lld", (long long)r->n_move);
-    row(t, "tokens that came as pages", "%lld, %lld prefilled again", (long long)r->n_paged_token,
-        (long long)prefilled_again(r));
+        spot_table_row(t, "coordinator restarts", "%zu", run->n_resume);
+    spot_table_row(t, "joins", "%zu", r->n_join);
+    spot_table_row(t, "replicas down between two epochs", "%.1f s (%zu), with no other %.1f s",
+                   r->gap_s, r->n_gap, r->none_s);
+    spot_table_row(t, "choices that another replica went on with", "%lld", (long long)r->n_move);
+    spot_table_row(t, "tokens that came as pages", "%lld, %lld prefilled again",
+                   (long long)r->n_paged_token, (long long)prefilled_again(r));
 }
 
 /* --- a document --------------------------------------------------------------------- */

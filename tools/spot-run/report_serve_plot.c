@@ -25,19 +25,6 @@ static size_t add_marks(struct report_canvas *c, const struct spot_run *run, str
     return n;
 }
 
-static struct spot_series members(struct report_canvas *c, const struct spot_run *run)
-{
-    struct spot_series s = report_curve(c, "members", SPOT_SERIES_STEP, run->n_member + 1);
-
-    for (size_t i = 0; i < run->n_member; i++)
-        report_point(c, &s, run->member[i].time_s, (double)run->member[i].n);
-    if (s.n)
-        report_point(c, &s, run->end_s, s.y[s.n - 1]);
-    s.width = 6;
-    s.colour = "#dddddd";
-    return s;
-}
-
 static struct spot_series replicas(struct report_canvas *c, const struct spot_run *run)
 {
     const struct spot_serving *const r = &run->served;
@@ -117,7 +104,7 @@ static int draw(struct report_canvas *c, const struct spot_run *run, const char 
 {
     const struct spot_serving *const r = &run->served;
     struct spot_series s[PANELS][SERIES] = {
-        { members(c, run), replicas(c, run) },
+        { report_members(c, run), replicas(c, run) },
         { choices(c, run, false), choices(c, run, true) },
         { latency(c, run, SPOT_SERVING_TTFT, "P50", 0.5),
           latency(c, run, SPOT_SERVING_TTFT, "P99", 0.99) },

@@ -45,6 +45,16 @@ int spot_market_parse_restart(struct spot_market *market, const char *text, stru
     return rc;
 }
 
+bool spot_market_takes_zone(const char *list, const char *zone)
+{
+    const size_t n = strlen(zone);
+
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (!strncmp(at, zone, n) && (!at[n] || at[n] == ','))
+            return true;
+    return !list;
+}
+
 int spot_market_add_place(struct spot_market *m, struct spot_market_names *names, const char *zone,
                           const char *type, double spot_usd_per_h, double on_demand_usd_per_h,
                           struct spot_err *err)
