@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "comm/endpoint.h"
+#include "common/backoff.h"
 #include "common/clock.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
@@ -367,15 +369,13 @@ int spot_state_command_run(const struct spot_state_command *command, const char 
 {
     static const struct spot_command_io nothing = { .next = NULL };
     struct spot_err why = { 0 };
-    double pause_s = first_pause_s;
     int rc = 1;
 
     for (int i = 0; rc > 0 && i < SPOT_STATE_COMMAND_TRIES; i++) {
-        if (i && !pause_for(command, pause_s)) {
+        if (i && !pause_for(command, spot_backoff_s(i, first_pause_s, INFINITY))) {
             spot_err_set(&why, SPOT_EPREEMPTED, "the state command was given up");
             break;
         }
-        pause_s *= i ? 2 : 1;
         rc = try_once(command, verb, key, io ? io : &nothing, &why);
     }
     if (rc && err)

@@ -10,14 +10,16 @@
 
 #include "cluster/group_state.h"
 #include "cluster/private_dir.h"
+#include "common/backoff.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
 
 enum { FUTILE_DEATHS_MAX = 3 };
 
 static const double quick_s = 1;
-static const double steady_s = 60;    /* who lived so long did not fail as it began */
-static const double pause_max_s = 32; /* between starts of a worker that fails each time */
+static const double steady_s = 60; /* who lived so long did not fail as it began */
+static const double pause_min_s = 1,
+                    pause_max_s = 32; /* between starts of a worker that fails each time */
 
 /* Of all views: it grows when somebody does something. */
 static int64_t rounds(const struct spot_group *g)
@@ -126,14 +128,13 @@ static void pause_failing(struct spot_group *g, size_t i, int status)
     const double lived_s = spot_clock_s() - l->start_s;
     const bool has_failed =
         lived_s < quick_s || (WIFEXITED(status) && WEXITSTATUS(status) && lived_s < steady_s);
-    double pause_s = 1;
+    double pause_s;
     char how[48];
 
     l->n_failed = has_failed ? l->n_failed + 1 : 0;
     if (l->n_failed < 2)
         return;
-    for (int k = 2; k < l->n_failed && pause_s < pause_max_s; k++)
-        pause_s *= 2;
+    pause_s = spot_backoff_s(l->n_failed - 1, pause_min_s, pause_max_s);
     l->again_s = spot_clock_s() + pause_s;
     put_how(status, how);
     g->options->warn("local worker %zu died %d times in a row as it began, the last time %s: it is "

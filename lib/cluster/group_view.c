@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "cluster/group_state.h"
+#include "common/backoff.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
 
@@ -241,15 +242,13 @@ static int tell_quiesce(struct spot_view *view, struct spot_err *err)
 static bool must_pause(struct spot_view *view)
 {
     const bool has_failed = view->has_failed;
-    double pause_s = pause_min_s;
 
     view->has_failed = false;
     if (spot_group_judge(view->group) || !has_failed || view->n_broken < 2)
         return false;
-    for (int k = 2; k < view->n_broken && pause_s < pause_max_s; k++)
-        pause_s *= 2;
     spot_view_hold(view);
-    view->settle_until_s = spot_clock_s() + pause_s;
+    view->settle_until_s =
+        spot_clock_s() + spot_backoff_s(view->n_broken - 1, pause_min_s, pause_max_s);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "common/backoff.h"
 #include "common/xalloc.h"
 #include "model/event.h"
 
@@ -151,9 +152,8 @@ static int note_exit(struct spot_supervisor *s, size_t i, int status, struct spo
         spot_jw_int(&jw, "status", WEXITSTATUS(status));
     spot_event_seconds(&jw, "lived_s", lived_s);
     m->pid = 0;
-    m->backoff_s = lived_s < BACKOFF_MAX_S ? fmin(2 * m->backoff_s, BACKOFF_MAX_S) : 0;
-    m->backoff_s = fmax(m->backoff_s, BACKOFF_MIN_S);
-    m->due_s = now_s + m->backoff_s;
+    m->n_quick = lived_s < BACKOFF_MAX_S ? m->n_quick + 1 : 1;
+    m->due_s = now_s + spot_backoff_s(m->n_quick, BACKOFF_MIN_S, BACKOFF_MAX_S);
     if (m->is_leaving)
         drop(s, i);
     return spot_event_end(&jw, err);

@@ -30,7 +30,7 @@ struct spot_instance {
     double since_time_s; /* trace time at which the trace began to want it */
     double start_s;      /* real time of its last start */
     double due_s;        /* not running: start not before; leaving: kill then */
-    double backoff_s;
+    int n_quick;         /* ends in a row, each soon after its start */
     bool is_leaving, is_killed;
 };
 
