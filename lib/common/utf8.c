@@ -7,16 +7,18 @@
 
 #include "common/xalloc.h"
 
+size_t spot_utf8_length(unsigned char first)
+{
+    if (first < 0x80)
+        return 1;
+    return first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+}
+
 size_t spot_utf8_char(const char *text, size_t n, uint32_t *code)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
     const unsigned char *const p = (const unsigned char *)text;
-    const size_t length = p[0] < 0x80   ? 1
-                          : p[0] < 0xC2 ? 0
-                          : p[0] < 0xE0 ? 2
-                          : p[0] < 0xF0 ? 3
-                          : p[0] < 0xF5 ? 4
-                                        : 0;
+    const size_t length = spot_utf8_length(p[0]);
     uint32_t c = length == 1 ? p[0] : p[0] & (0x7FU >> length);
 
     assert(n >= 1);

@@ -11,6 +11,9 @@
 extern "C" {
 #endif
 
+/* Bytes of a character that begins with this one; 0: none does. */
+size_t spot_utf8_length(unsigned char first);
+
 /* The character at the start of text[n], n >= 1, and its length in bytes. What is no well-formed
  * UTF-8 (RFC 3629) is one byte of code UINT32_MAX. */
 size_t spot_utf8_char(const char *text, size_t n, uint32_t *code);

@@ -40,7 +40,7 @@ static void emit(struct spot_detokenizer *d, const void *text, size_t n, struct 
 /* Bytes of text[n] that begin a character, 1 or more; *is_open: more could make it one. */
 static size_t start_of(const unsigned char *p, size_t n, bool *is_open)
 {
-    const size_t need = p[0] < 0xC2 ? 1 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : p[0] < 0xF5 ? 4 : 1;
+    const size_t need = spot_utf8_length(p[0]);
     const unsigned low = p[0] == 0xE0 ? 0xA0 : p[0] == 0xF0 ? 0x90 : 0x80;
     const unsigned high = p[0] == 0xED ? 0x9F : p[0] == 0xF4 ? 0x8F : 0xBF;
     size_t k = 1;
