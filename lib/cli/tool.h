@@ -49,7 +49,7 @@ struct spot_tool_common {
           0,                                                                                      \
           0 },                                                                                    \
         { SPOT_OPT_STRING, 0, "format", &(c)->format, "name", forms, 0, 0 },                      \
-        { SPOT_OPT_U64, 0, "seed", &(c)->seed, "n", "seed of all randomness (default 1)", 0, 0 }, \
+        { SPOT_OPT_U64, 0, "seed", &(c)->seed, "n", "seed of what it draws (default: 1)", 0, 0 }, \
         { SPOT_OPT_FLAG, 'q', "quiet", &(c)->quiet, NULL, "no warnings, no progress", 0, 0 },     \
         { SPOT_OPT_FLAG, 'v', "verbose", &(c)->verbose, NULL, "say more on stderr", 0, 0 },       \
     {                                                                                             \

@@ -92,6 +92,7 @@ make_file() { # JSON BYTES
     [ "$(jq -r '[.tensors[].name] | join(",")' <<<"$output")" = a,b,e ]
     [ "$(jq -c '.tensors[1].shape' <<<"$output")" = '[25,41]' ]
     [ "$(jq '[.tensors[].raw_byte] | add' <<<"$output")" = 14050 ]
+    [ "$(spot-migrate list --seed 7 m.szt | jq .made_by.seed)" = 7 ]
     run --separate-stderr spot-migrate list --format csv - <m.szt
     [ "${lines[0]}" = name,dtype,shape,raw_byte,stored_byte,ratio ]
     [ "${#lines[@]}" -eq 4 ]

@@ -122,10 +122,12 @@ static double ratio_of(const struct spot_st_tensor *t, const struct row *row)
     return row->stored_byte ? (double)(t->end - t->begin) / (double)row->stored_byte : 1;
 }
 
-static int print_json(const struct walk *w, const struct row *row, FILE *out, bool provenance,
-                      struct spot_err *err)
+static int print_json(const struct walk *w, const struct row *row, FILE *out,
+                      const struct spot_tool_common *common, struct spot_err *err)
 {
-    const struct spot_prov prov = { .tool = "spot-migrate", .seed = 1, .is_off = !provenance };
+    const struct spot_prov prov = { .tool = "spot-migrate",
+                                    .seed = common->seed,
+                                    .is_off = !common->provenance };
     struct spot_jw jw;
 
     spot_jw_init(&jw, out, true);
@@ -205,7 +207,7 @@ static int list(const struct spot_tool_common *common, const char *path, struct 
         goto out;
     rc = 0;
     if (format == SPOT_FORMAT_JSON)
-        rc = print_json(&w, row, out.file, common->provenance, err);
+        rc = print_json(&w, row, out.file, common, err);
     else
         print_rows(&w, row, out.file, format);
     rc = spot_out_finish(&out, rc, err);
