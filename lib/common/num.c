@@ -88,3 +88,12 @@ int spot_num_compare(const void *a, const void *b)
 
     return (x > y) - (x < y);
 }
+
+double spot_num_quantile(double *x, size_t n, double q)
+{
+    const double at = q * (double)(n - 1);
+    const size_t i = (size_t)at;
+
+    qsort(x, n, sizeof(*x), spot_num_compare);
+    return i + 1 < n ? x[i] + (at - (double)i) * (x[i + 1] - x[i]) : x[i];
+}

@@ -3,6 +3,8 @@
 #ifndef SPOT_COMMON_NUM_H
 #define SPOT_COMMON_NUM_H
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -24,6 +26,9 @@ int spot_num_parse_size(const char *text, double *value_byte);
 
 /* For qsort: doubles, ascending. */
 int spot_num_compare(const void *a, const void *b);
+
+/* The quantile q in [0, 1] of x[n], n > 0, which it sorts; between two of them on a line. */
+double spot_num_quantile(double *x, size_t n, double q);
 
 #ifdef __cplusplus
 }

@@ -98,6 +98,18 @@ int spot_forecast_quantile(const struct spot_forecast_series *series, int64_t st
     return k;
 }
 
+double spot_forecast_dispersion(const struct spot_forecast_series *series, int64_t step)
+{
+    const double *p = spot_forecast_at(series, step);
+    double mean = 0, square = 0;
+
+    for (int64_t k = 0; k <= series->cap; k++) {
+        mean += p[k] * (double)k;
+        square += p[k] * (double)k * (double)k;
+    }
+    return mean > 0 ? (square - mean * mean) / mean : 1;
+}
+
 /* --- reading --- */
 
 struct reader {

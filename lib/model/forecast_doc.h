@@ -74,6 +74,9 @@ const double *spot_forecast_at(const struct spot_forecast_series *series, int64_
 /* The least count that the forecast does not exceed with probability `prob` (0.5: the median). */
 int spot_forecast_quantile(const struct spot_forecast_series *series, int64_t step, double prob);
 
+/* Variance over mean of the count of a step: 1 of Poisson; 1 where nothing is expected. */
+double spot_forecast_dispersion(const struct spot_forecast_series *series, int64_t step);
+
 /* Fill *out from a loaded document, which must outlive it.
  * Returns 0, or -1 with *err (SPOT_EDATA) naming the place of a wrong schema, a missing key, a
  * probability that is negative or above 1, a distribution that does not sum to 1 within 1e-6, a

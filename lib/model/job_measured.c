@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "common/num.h"
+
 /* Squared relative error of a + b x over the points. */
 static double error_of(const struct spot_job_link *l, double a, double b)
 {
@@ -49,6 +51,22 @@ void spot_job_link_fit(struct spot_job_link *l)
     }
     l->latency_s = a;
     l->byte_per_s = b > 0 ? 1 / b : 0;
+}
+
+void spot_job_cell_sum_up(struct spot_job_cell *cell, double *step_s, size_t n)
+{
+    static const double spread_max = 0.5;
+
+    cell->steps = (int64_t)n;
+    cell->low_s = spot_num_quantile(step_s, n, 0.25);
+    cell->step_s = spot_num_quantile(step_s, n, 0.5);
+    cell->high_s = spot_num_quantile(step_s, n, 0.75);
+    cell->is_outlier = cell->high_s - cell->low_s > spread_max * cell->step_s;
+}
+
+double spot_job_cell_spread(const struct spot_job_cell *cell)
+{
+    return (cell->high_s - cell->low_s) / cell->step_s;
 }
 
 static void write_cells(struct spot_jw *jw, const struct spot_job_measured *m)

@@ -38,6 +38,12 @@ struct spot_job_cell {
     struct spot_job_stage_memory *stage; /* [P] */
 };
 
+/* Steps, median and quartiles of step_s[n], n > 0, which is sorted; an outlier if they are further
+ * apart than half of the median, which says nothing about the machine. */
+void spot_job_cell_sum_up(struct spot_job_cell *cell, double *step_s, size_t n);
+/* The quartiles' distance as a share of the median. */
+double spot_job_cell_spread(const struct spot_job_cell *cell);
+
 /* Time of a message against its size: latency_s + byte / byte_per_s. */
 struct spot_job_link {
     int64_t members; /* 2: p2p; D of a sum */

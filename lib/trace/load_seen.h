@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "model/job_serve.h"
 #include "trace/load_trace.h"
 
 #ifdef __cplusplus
@@ -22,6 +23,11 @@ double spot_load_rate_seen(const struct spot_load *load, double start_s, double 
 /* Variance over mean of arrivals in minutes, of from_s to to_s, an hour of them at most, drawn to 1
  * by five more. */
 double spot_load_dispersion_seen(const struct spot_load *load, double from_s, double to_s);
+
+/* The lengths of requests since from_s, of the last one at least: all, or length[most] of them
+ * evenly. Returns how many. load->n > 0. */
+size_t spot_load_lengths_seen(const struct spot_load *load, double from_s, size_t most,
+                              struct spot_serve_length *length);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #include "train/evaluate.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,4 +143,14 @@ int spot_evaluate(const struct spot_evaluation *e, struct spot_loss *loss, struc
                             spot_kernel_name(e->kernel));
     spot_stage_free(stage);
     return rc;
+}
+
+double spot_loss_mean(const struct spot_loss *loss)
+{
+    return loss->sum / (double)loss->n_predicted;
+}
+
+double spot_loss_bits_per_byte(const struct spot_loss *loss, int64_t n_token, int64_t n_byte)
+{
+    return spot_loss_mean(loss) * (double)n_token / log(2) / (double)n_byte;
 }

@@ -55,6 +55,11 @@ struct spot_loss {
     int64_t n_predicted, n_window;
 };
 
+/* In nats per token that was predicted. */
+double spot_loss_mean(const struct spot_loss *loss);
+/* As if every token of a text of so many were predicted as well as those that are. */
+double spot_loss_bits_per_byte(const struct spot_loss *loss, int64_t n_token, int64_t n_byte);
+
 /* Returns 0, or -1 with *err: SPOT_EDATA for a corpus in which nothing is predicted, SPOT_ESYS. */
 int spot_evaluate(const struct spot_evaluation *evaluation, struct spot_loss *loss,
                   struct spot_err *err);

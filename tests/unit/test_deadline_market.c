@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/rng.h"
-#include "plan/market_read.h"
 #include "sim/market_sim.h"
 #include "suite.h"
 
@@ -430,18 +429,6 @@ START_TEST(refuses_what_cannot_be)
 }
 END_TEST
 
-START_TEST(a_list_of_zones_has_those_that_it_names)
-{
-    static const char list[] = "us-1a,us-1,eu-2b";
-
-    ck_assert(spot_market_takes_zone(NULL, "us-1a"));
-    ck_assert(spot_market_takes_zone(list, "us-1a") && spot_market_takes_zone(list, "us-1"));
-    ck_assert(spot_market_takes_zone(list, "eu-2b"));
-    ck_assert(!spot_market_takes_zone(list, "eu-2") && !spot_market_takes_zone(list, "2b"));
-    ck_assert(!spot_market_takes_zone(list, "us-1a,us-1,eu-2b,"));
-}
-END_TEST
-
 int main(void)
 {
     TCase *tc = tcase_create("deadline_market");
@@ -453,6 +440,5 @@ int main(void)
     tcase_add_test(tc, who_knows_what_comes_pays_what_the_offline_program_says);
     tcase_add_test(tc, ours_pays_in_the_mean_what_it_promised);
     tcase_add_test(tc, refuses_what_cannot_be);
-    tcase_add_test(tc, a_list_of_zones_has_those_that_it_names);
     return run_suite("deadline_market", tc);
 }

@@ -229,6 +229,16 @@ START_TEST(a_corpus_that_predicts_nothing_is_refused)
 }
 END_TEST
 
+/* A guess among four, two bits, of each token; 6 tokens of 3 bytes. */
+START_TEST(bits_per_byte_count_the_tokens_that_are_not_predicted)
+{
+    const struct spot_loss loss = { .sum = 5 * log(4), .n_predicted = 5 };
+
+    ck_assert_double_eq_tol(spot_loss_mean(&loss), log(4), 1e-15);
+    ck_assert_double_eq_tol(spot_loss_bits_per_byte(&loss, 6, 18), 2.0 / 3, 1e-15);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("evaluate");
@@ -237,6 +247,7 @@ int main(void)
     tcase_add_test(tc, across_windows_only_the_first_token_is_left_out);
     tcase_add_loop_test(tc, the_loss_is_that_of_the_oracle, 0, CASES);
     tcase_add_loop_test(tc, batch_and_threads_change_no_bit, 0, CASES);
+    tcase_add_test(tc, bits_per_byte_count_the_tokens_that_are_not_predicted);
     tcase_add_test(tc, a_corpus_that_predicts_nothing_is_refused);
     return run_suite("evaluate", tc);
 }

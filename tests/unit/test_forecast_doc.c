@@ -190,6 +190,27 @@ END_TEST
 static const char with_regions[] =
     HEAD "\"series\":[" ONE("a") "],\"regions\":[" REGION("r") "," REGION("q") "]}";
 
+/* Oracle: the distributions' own formulas. */
+START_TEST(dispersion_is_one_of_poisson_and_less_of_a_binomial)
+{
+    enum { CAP = 200 };
+    static double poisson[CAP + 1], binomial[2 * (CAP + 1)], none[CAP + 1] = { 1 };
+    const struct spot_forecast_series of_poisson = { .cap = CAP, .prob = poisson },
+                                      of_binomial = { .cap = CAP, .prob = binomial },
+                                      of_none = { .cap = CAP, .prob = none };
+
+    for (int k = 0; k <= CAP; k++) {
+        poisson[k] = exp(k * log(7.5) - 7.5 - lgamma(k + 1.0));
+        if (k <= 40)
+            binomial[CAP + 1 + k] = exp(lgamma(41) - lgamma(k + 1.0) - lgamma(41.0 - k) +
+                                        k * log(0.3) + (40 - k) * log(0.7));
+    }
+    ck_assert_double_eq_tol(spot_forecast_dispersion(&of_poisson, 1), 1, 1e-9);
+    ck_assert_double_eq_tol(spot_forecast_dispersion(&of_binomial, 2), 0.7, 1e-9);
+    ck_assert_double_eq(spot_forecast_dispersion(&of_none, 1), 1);
+}
+END_TEST
+
 START_TEST(writes_what_it_reads)
 {
     const char *const text[] = { good, with_regions };
@@ -228,6 +249,7 @@ int main(void)
     tcase_add_test(tc, a_series_has_eight_million_probabilities_at_most);
     tcase_add_test(tc, a_forecast_of_load_is_none_of_instances);
     tcase_add_test(tc, series_of_another_type_are_dropped_and_those_of_none_stay);
+    tcase_add_test(tc, dispersion_is_one_of_poisson_and_less_of_a_binomial);
     tcase_add_loop_test(tc, writes_what_it_reads, 0, 2);
     return run_suite("forecast_doc", tc);
 }

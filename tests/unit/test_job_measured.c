@@ -57,6 +57,57 @@ START_TEST(no_other_line_is_nearer)
 }
 END_TEST
 
+/* Oracle: the line between neighbours of the sorted sample, found by walking it. */
+static double quantile_of(const double *sorted, size_t n, double q)
+{
+    for (size_t i = 0; i + 1 < n; i++) {
+        const double low = (double)i / (double)(n - 1), high = (double)(i + 1) / (double)(n - 1);
+
+        if (q <= high)
+            return sorted[i] + (q - low) / (high - low) * (sorted[i + 1] - sorted[i]);
+    }
+    return sorted[n - 1];
+}
+
+START_TEST(steps_are_summed_up_by_their_quartiles)
+{
+    double sorted[9], step_s[9];
+
+    for (size_t n = 1; n <= 9; n++) {
+        struct spot_job_cell cell = { 0 };
+
+        for (size_t i = 0; i < n; i++)
+            sorted[i] = 1 + 0.01 * (double)(i * i);
+        for (size_t i = 0; i < n; i++)
+            step_s[i] = sorted[(5 * i + 2) % n]; /* in another order; of five the same one */
+        if (n == 5)
+            memcpy(step_s, sorted, sizeof(step_s));
+        spot_job_cell_sum_up(&cell, step_s, n);
+        ck_assert_int_eq(cell.steps, (int64_t)n);
+        ck_assert_double_eq_tol(cell.low_s, quantile_of(sorted, n, 0.25), 1e-12);
+        ck_assert_double_eq_tol(cell.step_s, quantile_of(sorted, n, 0.5), 1e-12);
+        ck_assert_double_eq_tol(cell.high_s, quantile_of(sorted, n, 0.75), 1e-12);
+        ck_assert_double_eq_tol(spot_job_cell_spread(&cell),
+                                (quantile_of(sorted, n, 0.75) - quantile_of(sorted, n, 0.25)) /
+                                    quantile_of(sorted, n, 0.5),
+                                1e-12);
+        ck_assert(!cell.is_outlier);
+    }
+}
+END_TEST
+
+START_TEST(steps_that_scatter_by_more_than_half_are_an_outlier)
+{
+    double calm[] = { 10, 8, 12, 7.51, 12.5 }, wild[] = { 10, 7.4, 12.5, 1, 90 };
+    struct spot_job_cell cell = { 0 };
+
+    spot_job_cell_sum_up(&cell, calm, 5);
+    ck_assert(!cell.is_outlier);
+    spot_job_cell_sum_up(&cell, wild, 5);
+    ck_assert(cell.is_outlier);
+}
+END_TEST
+
 START_TEST(time_that_does_not_grow_has_no_rate)
 {
     struct spot_job_xy point[] = { { 10, 3 }, { 100, 2 }, { 1000, 1 } };
@@ -173,6 +224,8 @@ int main(void)
 
     tcase_add_test(tc, exact_points_give_their_line);
     tcase_add_test(tc, no_other_line_is_nearer);
+    tcase_add_test(tc, steps_are_summed_up_by_their_quartiles);
+    tcase_add_test(tc, steps_that_scatter_by_more_than_half_are_an_outlier);
     tcase_add_test(tc, time_that_does_not_grow_has_no_rate);
     tcase_add_test(tc, what_was_measured_is_written_and_what_was_not_is_left_out);
     tcase_add_test(tc, readers_skip_what_was_measured);

@@ -154,6 +154,18 @@ START_TEST(a_trace_without_types_is_named_and_a_catalogue_without_rows)
 }
 END_TEST
 
+START_TEST(a_list_of_zones_has_those_that_it_names)
+{
+    static const char list[] = "us-1a,us-1,eu-2b";
+
+    ck_assert(spot_market_takes_zone(NULL, "us-1a"));
+    ck_assert(spot_market_takes_zone(list, "us-1a") && spot_market_takes_zone(list, "us-1"));
+    ck_assert(spot_market_takes_zone(list, "eu-2b"));
+    ck_assert(!spot_market_takes_zone(list, "eu-2") && !spot_market_takes_zone(list, "2b"));
+    ck_assert(!spot_market_takes_zone(list, "us-1a,us-1,eu-2b,"));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -166,5 +178,6 @@ int main(void)
     tcase_add_test(tc, prices_and_speeds_are_those_of_the_last_row_that_fits_a_place);
     tcase_add_test(tc, a_place_without_a_row_or_a_price_of_spot_is_named);
     tcase_add_test(tc, a_trace_without_types_is_named_and_a_catalogue_without_rows);
+    tcase_add_test(tc, a_list_of_zones_has_those_that_it_names);
     return run_suite("market_read", tc);
 }

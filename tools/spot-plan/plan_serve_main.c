@@ -109,7 +109,6 @@ static int read_demand_forecast(struct session *s, struct spot_err *err)
 {
     struct spot_forecast f = { 0 };
     struct spot_json_doc json;
-    double mean = 0, square = 0;
     int rc = spot_json_load_path(&json, o.load, err);
 
     if (rc)
@@ -119,16 +118,10 @@ static int read_demand_forecast(struct session *s, struct spot_err *err)
         rc = spot_json_fail(&json, "/model", err,
                             "expected a forecast of load, spot-predict "
                             "--kind load");
-    for (int64_t k = 0; !rc && k <= f.series[0].cap; k++) {
-        const double p = spot_forecast_at(&f.series[0], 1)[k];
-
-        mean += p * (double)k;
-        square += p * (double)k * (double)k;
-    }
     for (int64_t h = 0; !rc && h < f.horizon; h++)
         s->question.rate_per_s += f.series[0].mean[h] / f.interval_s / (double)f.horizon;
-    if (!rc && mean > 0)
-        s->dispersion = (square - mean * mean) / mean;
+    if (!rc)
+        s->dispersion = spot_forecast_dispersion(&f.series[0], 1);
     if (!rc && !(s->question.rate_per_s > 0))
         rc = spot_json_fail(&json, "/series/0", err, "says that no request comes");
     if (!rc)
@@ -136,24 +129,6 @@ static int read_demand_forecast(struct session *s, struct spot_err *err)
     spot_forecast_release(&f);
     spot_json_release(&json);
     return rc;
-}
-
-/* As many as the planner looks at, evenly from all that came since from_s. */
-static void sample_lengths(struct session *s, const struct spot_load *load, double from_s)
-{
-    size_t first = 0, n;
-
-    while (first + 1 < load->n && load->time_s[first] < from_s)
-        first++;
-    n = load->n - first < SPOT_SERVE_LENGTHS_MAX ? load->n - first : SPOT_SERVE_LENGTHS_MAX;
-    s->length = spot_xcalloc(n, sizeof(*s->length));
-    for (size_t i = 0; i < n; i++) {
-        const size_t k = first + i * (load->n - first) / n;
-
-        s->length[i] = (struct spot_serve_length){ load->prompt_token[k], load->output_token[k] };
-    }
-    s->question.ask.length = s->length;
-    s->question.ask.n_length = n;
 }
 
 enum { FEW = 10 }; /* requests: their rate is known to a third at best */
@@ -182,7 +157,10 @@ static int read_load(struct session *s, struct spot_err *err)
                            n, n == 1 ? "" : "s", span_s, o.load);
         s->question.rate_per_s = (double)n / span_s;
         s->dispersion = spot_load_dispersion_seen(&load, from_s, to_s);
-        sample_lengths(s, &load, from_s);
+        s->length = spot_xcalloc(SPOT_SERVE_LENGTHS_MAX, sizeof(*s->length));
+        s->question.ask.length = s->length;
+        s->question.ask.n_length =
+            spot_load_lengths_seen(&load, from_s, SPOT_SERVE_LENGTHS_MAX, s->length);
     } else {
         rc = spot_err_set(err, SPOT_EDATA, "%s: all requests come at one moment: no rate", o.load);
     }

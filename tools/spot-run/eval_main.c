@@ -150,17 +150,6 @@ static int open_tokenizer(struct options *o, struct spot_bpe **bpe, struct spot_
 
 /* --- the answer --------------------------------------------------------------- */
 
-static double loss_of(const struct result *r)
-{
-    return r->loss.sum / (double)r->loss.n_predicted;
-}
-
-/* As if every token of the text were predicted as well as those that are. */
-static double bits_per_byte(const struct result *r)
-{
-    return loss_of(r) * (double)r->n_token / log(2) / (double)r->n_byte;
-}
-
 static void put_real(struct spot_jw *jw, const char *key, double x)
 {
     if (isfinite(x))
@@ -189,10 +178,11 @@ static int write_doc(const struct options *o, const struct spot_saved_model *m,
     spot_jw_int(&jw, "predicted", r->loss.n_predicted);
     if (r->n_byte >= 0)
         spot_jw_int(&jw, "bytes", r->n_byte);
-    spot_jw_real(&jw, "loss", loss_of(r));
-    put_real(&jw, "perplexity", exp(loss_of(r)));
+    spot_jw_real(&jw, "loss", spot_loss_mean(&r->loss));
+    put_real(&jw, "perplexity", exp(spot_loss_mean(&r->loss)));
     if (r->n_byte > 0)
-        spot_jw_real(&jw, "bits_per_byte", bits_per_byte(r));
+        spot_jw_real(&jw, "bits_per_byte",
+                     spot_loss_bits_per_byte(&r->loss, r->n_token, r->n_byte));
     spot_jw_end(&jw);
     return spot_jw_close(&jw, err);
 }
@@ -215,10 +205,10 @@ static void write_table(const struct spot_saved_model *m, const struct options *
     spot_table_text(&table, model);
     spot_table_int(&table, r->n_token);
     spot_table_int(&table, r->loss.n_predicted);
-    spot_table_fixed(&table, loss_of(r), 6);
-    spot_table_fixed(&table, exp(loss_of(r)), 4);
+    spot_table_fixed(&table, spot_loss_mean(&r->loss), 6);
+    spot_table_fixed(&table, exp(spot_loss_mean(&r->loss)), 4);
     if (r->n_byte > 0)
-        spot_table_fixed(&table, bits_per_byte(r), 6);
+        spot_table_fixed(&table, spot_loss_bits_per_byte(&r->loss, r->n_token, r->n_byte), 6);
     else
         spot_table_text(&table, "");
     spot_table_print(&table, out, SPOT_FORMAT_TABLE);

@@ -17,10 +17,7 @@
 
 enum { RUNS_MAX = 5, PROBE_ROUNDS = 7, ENDLESS = 1000000 };
 
-/* Quartiles further apart than this share of the median say nothing about the machine. */
-static const double spread_max = 0.5;
-
-/* Closer than that they are calm; a run that is not is done again. */
+/* Quartiles closer than this share of the median are calm; a run that is not is done again. */
 static const double spread_calm = 0.2;
 
 static const size_t probe_byte[] = { 1 << 10, 1 << 13, 1 << 16, 1 << 18, 1 << 20, 1 << 22 };
@@ -29,16 +26,6 @@ enum { PROBES = sizeof(probe_byte) / sizeof(probe_byte[0]) };
 static void quiet(const char *fmt, ...)
 {
     (void)fmt;
-}
-
-/* The quantile q of x[n], n > 0, which is sorted. */
-static double quantile(double *x, size_t n, double q)
-{
-    const double at = q * (double)(n - 1);
-    const size_t i = (size_t)at;
-
-    qsort(x, n, sizeof(*x), spot_num_compare);
-    return i + 1 < n ? x[i] + (at - (double)i) * (x[i + 1] - x[i]) : x[i];
 }
 
 static struct spot_coordinator_options options_of(const struct profile *p,
@@ -138,11 +125,7 @@ static int watch_job(struct watch *w, struct spot_coordinator_options *c, bool i
     c->observer = &w->observer;
     rc = spot_coordinator_run(c, &result, err);
     if (!rc) {
-        cell->steps = (int64_t)w->n;
-        cell->low_s = quantile(w->step_s, w->n, 0.25);
-        cell->step_s = quantile(w->step_s, w->n, 0.5);
-        cell->high_s = quantile(w->step_s, w->n, 0.75);
-        cell->is_outlier = cell->high_s - cell->low_s > spread_max * cell->step_s;
+        spot_job_cell_sum_up(cell, w->step_s, w->n);
     }
     return rc;
 }
@@ -158,14 +141,9 @@ static void end_watch(struct watch *w)
 static void take_layers(const struct watch *w)
 {
     for (int b = 0; b < w->p->n_bundle; b++) {
-        w->p->layer[b].forward_s = quantile(w->forward + (size_t)b * w->cap, w->n, 0.5);
-        w->p->layer[b].backward_s = quantile(w->backward + (size_t)b * w->cap, w->n, 0.5);
+        w->p->layer[b].forward_s = spot_num_quantile(w->forward + (size_t)b * w->cap, w->n, 0.5);
+        w->p->layer[b].backward_s = spot_num_quantile(w->backward + (size_t)b * w->cap, w->n, 0.5);
     }
-}
-
-static double spread_of(const struct spot_job_cell *cell)
-{
-    return (cell->high_s - cell->low_s) / cell->step_s;
 }
 
 /* A cell whose steps scatter is measured again until they are calm; the calmest run counts. */
@@ -175,7 +153,7 @@ static int measure_cell(struct profile *p, struct spot_job_cell *cell, bool take
     struct spot_job_cell best = { 0 };
     int64_t runs = 0;
 
-    for (; runs < RUNS_MAX && (!runs || spread_of(&best) > spread_calm); runs++) {
+    for (; runs < RUNS_MAX && (!runs || spot_job_cell_spread(&best) > spread_calm); runs++) {
         struct watch w = { .p = p, .cell = cell, .cold_fd = -1 };
         struct spot_coordinator_options c = options_of(p, &cell->grid);
         int rc;
@@ -183,7 +161,7 @@ static int measure_cell(struct profile *p, struct spot_job_cell *cell, bool take
         c.config.micro_batch = cell->micro_batch;
         rc = watch_job(&w, &c, false, err);
 
-        if (!rc && (!runs || spread_of(cell) < spread_of(&best))) {
+        if (!rc && (!runs || spot_job_cell_spread(cell) < spot_job_cell_spread(&best))) {
             best = *cell;
             if (takes_layers)
                 take_layers(&w);
@@ -209,8 +187,8 @@ static void tell_outlier(const struct profile *p, const struct spot_job_cell *ce
     p->warn("grid %s, micro batch %lld: steps scatter by %.0f %% of their median in the calmest of "
             "%lld runs: the host is busy; it is marked an outlier, which spot-plan does not plan "
             "with",
-            spot_grid_text(&cell->grid, grid), (long long)cell->micro_batch, 100 * spread_of(cell),
-            (long long)cell->runs);
+            spot_grid_text(&cell->grid, grid), (long long)cell->micro_batch,
+            100 * spot_job_cell_spread(cell), (long long)cell->runs);
 }
 
 /* Where layers are timed: of the grids that are planned with, the one of the fewest workers. */
@@ -324,7 +302,7 @@ static void add_point(struct spot_job_link *link, int64_t members, size_t n_byte
     memcpy(copy, s, n * sizeof(*s));
     link->members = members;
     link->point[link->n_point++] =
-        (struct spot_job_xy){ (double)n_byte, fmax(quantile(copy, n, 0.5), 1e-9) };
+        (struct spot_job_xy){ (double)n_byte, fmax(spot_num_quantile(copy, n, 0.5), 1e-9) };
 }
 
 static void take_probe(void *user, const struct spot_probe_seen *seen)
