@@ -19,6 +19,7 @@
 #include "comm/endpoint.h"
 #include "common/backoff.h"
 #include "common/clock.h"
+#include "common/spawn.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
 
@@ -56,23 +57,6 @@ static void close_end(int *fd)
     *fd = -1;
 }
 
-/* In a group, 0 for one of its own, and with signals as in a new program. */
-static void set_group(posix_spawnattr_t *attribute, pid_t group)
-{
-    sigset_t none, standard;
-
-    sigemptyset(&none);
-    sigemptyset(&standard);
-    sigaddset(&standard, SIGPIPE);
-    sigaddset(&standard, SIGTERM);
-    sigaddset(&standard, SIGINT);
-    posix_spawnattr_setpgroup(attribute, group);
-    posix_spawnattr_setsigmask(attribute, &none);
-    posix_spawnattr_setsigdefault(attribute, &standard);
-    posix_spawnattr_setflags(attribute, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                            POSIX_SPAWN_SETSIGDEF);
-}
-
 /* A shell with those streams, -1 for none. Returns 0 or an errno. */
 static int spawn_shell(pid_t *pid, pid_t group, char *const argv[], const int theirs[ENDS])
 {
@@ -87,7 +71,7 @@ static int spawn_shell(pid_t *pid, pid_t group, char *const argv[], const int th
         else
             posix_spawn_file_actions_addopen(&action, i, "/dev/null", O_RDWR, 0);
     posix_spawnattr_init(&attribute);
-    set_group(&attribute, group);
+    spot_spawn_afresh(&attribute, group);
     rc = posix_spawn(pid, "/bin/sh", &action, &attribute, argv, environ);
     posix_spawnattr_destroy(&attribute);
     posix_spawn_file_actions_destroy(&action);

@@ -13,6 +13,7 @@
 
 #include "cluster/notice/notice_state.h"
 #include "common/num.h"
+#include "common/spawn.h"
 #include "common/timestamp.h"
 #include "common/xalloc.h"
 
@@ -59,23 +60,6 @@ static char **make_environment(char text[VARIABLES][VARIABLE_MAX], const struct 
     return all;
 }
 
-/* A group of its own, and signals as in a new program. */
-static void set_signals(posix_spawnattr_t *attribute)
-{
-    sigset_t none, standard;
-
-    sigemptyset(&none);
-    sigemptyset(&standard);
-    sigaddset(&standard, SIGPIPE);
-    sigaddset(&standard, SIGTERM);
-    sigaddset(&standard, SIGINT);
-    posix_spawnattr_setpgroup(attribute, 0);
-    posix_spawnattr_setsigmask(attribute, &none);
-    posix_spawnattr_setsigdefault(attribute, &standard);
-    posix_spawnattr_setflags(attribute, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                            POSIX_SPAWN_SETSIGDEF);
-}
-
 pid_t spot_notice_spawn(const char *command, int out, const struct spot_notice *notice)
 {
     char sh[] = "sh", flag[] = "-c", text[VARIABLES][VARIABLE_MAX];
@@ -93,7 +77,7 @@ pid_t spot_notice_spawn(const char *command, int out, const struct spot_notice *
     posix_spawn_file_actions_addopen(&action, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&action, out, STDOUT_FILENO);
     posix_spawnattr_init(&attribute);
-    set_signals(&attribute);
+    spot_spawn_afresh(&attribute, 0);
     rc = posix_spawn(&pid, "/bin/sh", &action, &attribute, argv, environment);
     posix_spawnattr_destroy(&attribute);
     posix_spawn_file_actions_destroy(&action);

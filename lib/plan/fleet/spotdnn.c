@@ -116,27 +116,38 @@ static bool is_better(const struct spot_dnn_speed *s, double deadline_s, double 
     return s->time_s <= deadline_s && s->usd < usd;
 }
 
-int spot_dnn_window(const struct spot_dnn_job *job, double loss, double deadline_s, int64_t *count,
-                    struct spot_dnn_speed *speed)
+/* The type of each instance of the quotas, by measured time, stable; [*n], to be freed. */
+static size_t *line_up(const struct spot_dnn_job *job, bool slowest_first, size_t *n)
 {
-    size_t order[SPOT_DNN_TYPES_MAX], n = 0, *one;
-    int64_t total = 0, try[SPOT_DNN_TYPES_MAX];
-    struct spot_dnn_speed s;
+    size_t order[SPOT_DNN_TYPES_MAX], *one;
+    int64_t total = 0;
 
-    *speed = (struct spot_dnn_speed){ .usd = INFINITY };
-    memset(count, 0, job->n_type * sizeof(*count));
-    for (size_t k = 0; k < job->n_type; k++) { /* sorted by measured time, stable */
+    for (size_t k = 0; k < job->n_type; k++) {
+        const double sign = slowest_first ? -1 : 1;
         size_t i = k;
 
-        for (; i > 0 && job->type[order[i - 1]].iter_s > job->type[k].iter_s; i--)
+        for (; i > 0 && sign * job->type[order[i - 1]].iter_s > sign * job->type[k].iter_s; i--)
             order[i] = order[i - 1];
         order[i] = k;
         total += job->type[k].quota;
     }
     one = spot_xcalloc((size_t)total + 1, sizeof(*one));
+    *n = 0;
     for (size_t k = 0; k < job->n_type; k++)
         for (int64_t i = 0; i < job->type[order[k]].quota; i++)
-            one[n++] = order[k];
+            one[(*n)++] = order[k];
+    return one;
+}
+
+int spot_dnn_window(const struct spot_dnn_job *job, double loss, double deadline_s, int64_t *count,
+                    struct spot_dnn_speed *speed)
+{
+    size_t n, *const one = line_up(job, false, &n);
+    int64_t try[SPOT_DNN_TYPES_MAX];
+    struct spot_dnn_speed s;
+
+    *speed = (struct spot_dnn_speed){ .usd = INFINITY };
+    memset(count, 0, job->n_type * sizeof(*count));
     for (size_t size = 1; size < n; size++)
         for (size_t first = 0; first < n; first++) {
             memset(try, 0, sizeof(try));
@@ -172,25 +183,13 @@ static void worker_bounds(const struct spot_dnn_job *job, double loss, double de
 int spot_dnn_algorithm1(const struct spot_dnn_job *job, double loss, double deadline_s,
                         int64_t *count, struct spot_dnn_speed *speed)
 {
-    int64_t lower, upper, total = 0, try[SPOT_DNN_TYPES_MAX];
-    size_t order[SPOT_DNN_TYPES_MAX], *one, n = 0;
+    size_t n, *const one = line_up(job, true, &n);
+    int64_t lower, upper, try[SPOT_DNN_TYPES_MAX];
     struct spot_dnn_speed s;
 
     *speed = (struct spot_dnn_speed){ .usd = INFINITY };
     memset(count, 0, job->n_type * sizeof(*count));
-    for (size_t k = 0; k < job->n_type; k++) { /* the slowest first */
-        size_t i = k;
-
-        for (; i > 0 && job->type[order[i - 1]].iter_s < job->type[k].iter_s; i--)
-            order[i] = order[i - 1];
-        order[i] = k;
-        total += job->type[k].quota;
-    }
-    one = spot_xcalloc((size_t)total + 1, sizeof(*one));
-    for (size_t k = 0; k < job->n_type; k++)
-        for (int64_t i = 0; i < job->type[order[k]].quota; i++)
-            one[n++] = order[k];
-    worker_bounds(job, loss, deadline_s, total, &lower, &upper);
+    worker_bounds(job, loss, deadline_s, (int64_t)n, &lower, &upper);
     for (int64_t size = lower; size <= upper; size++)
         for (size_t first = 0; first + (size_t)size <= n; first++) {
             memset(try, 0, sizeof(try));
