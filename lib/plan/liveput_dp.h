@@ -32,7 +32,7 @@
 #include <stdbool.h>
 
 #include "plan/cost_table.h"
-#include "plan/train/count_chain.h"
+#include "plan/count_chain.h"
 
 #ifdef __cplusplus
 extern "C" {

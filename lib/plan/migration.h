@@ -17,7 +17,7 @@
 #include "common/err.h"
 #include "model/cluster_doc.h"
 #include "model/layout_doc.h"
-#include "plan/migration/reshard.h"
+#include "plan/reshard.h"
 
 #ifdef __cplusplus
 extern "C" {

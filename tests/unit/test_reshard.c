@@ -3,7 +3,7 @@
  * many replicas and stages has each byte in one part, whose owner is the one that arithmetic
  * says. */
 #include "doc_rig.h"
-#include "plan/migration/reshard.h"
+#include "plan/reshard.h"
 
 static const char text[] =
     "{\"schema\":\"spot.layout/1\",\"model\":{\"layers\":16,\"width\":8,\"ffn\":16,\"heads\":4,"

@@ -3,7 +3,7 @@
  * victims, means of the distribution, and plans that must differ. */
 #include <math.h>
 
-#include "plan/train/count_chain.h"
+#include "plan/count_chain.h"
 #include "plan/train/train_score.h"
 #include "train_rig.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan/migration/reshard.h"
+#include "plan/reshard.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan/train/count_chain.h"
+#include "plan/count_chain.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,8 +13,8 @@
  * They are those of what is left of a calm, whatever is left, and so such a context stays until
  * the next change. Nothing but to live through a calm leads to one.
  */
-#ifndef SPOT_PLAN_TRAIN_COUNT_CHAIN_H
-#define SPOT_PLAN_TRAIN_COUNT_CHAIN_H
+#ifndef SPOT_PLAN_COUNT_CHAIN_H
+#define SPOT_PLAN_COUNT_CHAIN_H
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,4 +69,4 @@ void spot_count_chain_step(const struct spot_count_chain *chain, int n, int cont
 }
 #endif
 
-#endif /* SPOT_PLAN_TRAIN_COUNT_CHAIN_H */
+#endif /* SPOT_PLAN_COUNT_CHAIN_H */

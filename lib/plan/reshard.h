@@ -4,8 +4,8 @@
  * Cuts every tensor group where the old or the new layout cuts it. What lies between two cuts and
  * has the same old holders and the same new owners is one part: the finest thing a plan needs.
  */
-#ifndef SPOT_PLAN_MIGRATION_RESHARD_H
-#define SPOT_PLAN_MIGRATION_RESHARD_H
+#ifndef SPOT_PLAN_RESHARD_H
+#define SPOT_PLAN_RESHARD_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,4 +65,4 @@ void spot_reshard_release(struct spot_reshard *reshard);
 }
 #endif
 
-#endif /* SPOT_PLAN_MIGRATION_RESHARD_H */
+#endif /* SPOT_PLAN_RESHARD_H */
