@@ -8,6 +8,7 @@
 #include "common/xalloc.h"
 #include "plan/fleet_scenario.h"
 #include "plan_fleet.h"
+#include "trace/names.h"
 #include "trace/region.h"
 
 enum { QUOTAS_TRIED = 8 };
@@ -50,14 +51,12 @@ bool plan_fleet_is_allowed(const struct plan_fleet_options *o, const char *zone,
 static void find_types(const struct plan_fleet *s, struct problem *p)
 {
     const size_t n = s->demand.n_offer;
+    struct spot_names types = { 0 };
 
-    for (size_t k = 0; k < n; k++) {
-        p->type[k] = p->risk.n_type;
-        for (size_t j = 0; j < k && p->type[k] == p->risk.n_type; j++)
-            if (!strcmp(s->offer[j].type, s->offer[k].type))
-                p->type[k] = p->type[j];
-        p->risk.n_type += p->type[k] == p->risk.n_type;
-    }
+    for (size_t k = 0; k < n; k++)
+        p->type[k] = spot_names_intern(&types, 0, s->offer[k].type);
+    p->risk.n_type = types.n;
+    spot_names_release(&types);
     p->per_s = spot_xcalloc(s->demand.n_bucket * p->risk.n_type, sizeof(double));
     for (size_t b = 0; b < s->demand.n_bucket; b++)
         for (size_t k = 0; k < n; k++)
@@ -67,23 +66,19 @@ static void find_types(const struct plan_fleet *s, struct problem *p)
 static void add_caps(const struct plan_fleet *s, struct problem *p)
 {
     const size_t n = s->demand.n_offer;
+    struct spot_names zones = { 0 };
 
     if (!s->o->zone_max)
         return;
     p->cap = spot_xcalloc(n, sizeof(*p->cap));
     p->is_in = spot_xcalloc(n * n, 1);
-    for (size_t k = 0; k < n; k++) {
-        uint8_t *is_in = p->is_in + p->risk.n_cap * n;
-        bool is_first = *s->offer[k].zone != 0;
-
-        for (size_t j = 0; j < k; j++)
-            is_first = is_first && strcmp(s->offer[j].zone, s->offer[k].zone) != 0;
-        if (!is_first)
-            continue;
-        for (size_t j = k; j < n; j++)
-            is_in[j] = !strcmp(s->offer[j].zone, s->offer[k].zone);
-        p->cap[p->risk.n_cap++] = (struct spot_fleet_cap){ is_in, (int64_t)s->o->zone_max };
-    }
+    for (size_t k = 0; k < n; k++)
+        if (*s->offer[k].zone)
+            p->is_in[spot_names_intern(&zones, 0, s->offer[k].zone) * n + k] = 1;
+    for (size_t c = 0; c < zones.n; c++)
+        p->cap[c] = (struct spot_fleet_cap){ p->is_in + c * n, (int64_t)s->o->zone_max };
+    p->risk.n_cap = zones.n;
+    spot_names_release(&zones);
 }
 
 static int read_forecast(struct plan_fleet *s, struct problem *p, struct spot_err *err)

@@ -76,13 +76,10 @@ struct spot_score result_total(const struct result *result, uint64_t horizon);
 struct result *results_add(struct results *results, const char *series, const char *model,
                            const size_t *origin, size_t n_origin, size_t horizon);
 void results_release(struct results *results);
-/* Write what the options ask for where they say. */
+/* Write what the options ask for where they say: a row per step and one for all, or the table of
+ * ratios to `last`. */
 int results_save(const struct options *options, const struct results *results,
                  struct spot_err *err);
-
-/* The document: a row per step and one for all, or the table of ratios to `last`. */
-int results_write(const struct options *options, const struct results *results, FILE *out,
-                  struct spot_err *err);
 
 /* Fan and calibration; results hold n_model models series by series. */
 struct fan;

@@ -34,15 +34,6 @@ void results_release(struct results *results)
     free(results->result);
 }
 
-int results_save(const struct options *options, const struct results *results, struct spot_err *err)
-{
-    struct spot_out out;
-
-    if (spot_out_open(&out, options->common.output, err))
-        return -1;
-    return spot_out_finish(&out, results_write(options, results, out.file, err), err);
-}
-
 struct spot_score result_total(const struct result *result, uint64_t horizon)
 {
     struct spot_score sum = { 0 };
@@ -211,8 +202,8 @@ static void print_table(const struct options *options, const struct results *res
     spot_table_release(&table);
 }
 
-int results_write(const struct options *options, const struct results *results, FILE *out,
-                  struct spot_err *err)
+static int write_out(const struct options *options, const struct results *results, FILE *out,
+                     struct spot_err *err)
 {
     if (options->compare)
         compare_print(options, results, out);
@@ -223,4 +214,13 @@ int results_write(const struct options *options, const struct results *results, 
     else
         print_rows(options, results, out);
     return 0;
+}
+
+int results_save(const struct options *options, const struct results *results, struct spot_err *err)
+{
+    struct spot_out out;
+
+    if (spot_out_open(&out, options->common.output, err))
+        return -1;
+    return spot_out_finish(&out, write_out(options, results, out.file, err), err);
 }

@@ -192,7 +192,7 @@ static int count_most(const struct replay_train *s, struct spot_err *err)
 }
 
 /* What has to be made anew when a constant of the job changes. */
-int replay_train_prepare(struct replay_train *s, struct spot_err *err)
+static int prepare(struct replay_train *s, struct spot_err *err)
 {
     const int most = count_most(s, err);
 
@@ -393,7 +393,7 @@ static int run_sweep(struct replay_train *s, struct spot_table *table, struct sp
 
         if ((rc = replay_train_set(s, key, value, err)) ||
             (!strcmp(key, "interval") && (free(s->available), rc = load_trace(s, err))) ||
-            (rc = replay_train_prepare(s, err)))
+            (rc = prepare(s, err)))
             break;
         row = spot_xcalloc(s->n, sizeof(*row));
         rc = run_ideal(s, row, err);
@@ -461,7 +461,7 @@ static int run(struct replay_train *s, struct spot_err *err)
         return -1;
     s->interval_s = opt.interval_s > 0 ? opt.interval_s : s->job.cost.interval_s;
     s->look_ahead = opt.look_ahead ? (int)opt.look_ahead : (int)s->job.cost.look_ahead;
-    if (load_trace(s, err) || replay_train_prepare(s, err))
+    if (load_trace(s, err) || prepare(s, err))
         return -1;
     if (spot_out_open(&out, opt.common.output, err))
         return -1;

@@ -29,9 +29,6 @@ struct replay_train {
     enum spot_format format;
 };
 
-/* Make table and simulator anew from job and trace. Returns 0, or -1 with *err. */
-int replay_train_prepare(struct replay_train *s, struct spot_err *err);
-
 /* Set one constant by its --sweep name. */
 int replay_train_set(struct replay_train *s, const char *key, double value, struct spot_err *err);
 
