@@ -37,6 +37,7 @@ READER(layout, spot_layout)
 READER(moves, spot_moves_doc)
 READER(plan_doc, spot_plan_doc)
 READER(job_rates, spot_job_rates)
+READER(job_note, spot_job_note)
 
 static int check_forecast(const char *text, size_t n, struct spot_err *err)
 {
@@ -149,12 +150,12 @@ const struct spot_document spot_registry[] = {
     { "status", 1, "JSON", "What a running job is doing.", "`spot-run status`", "you", "state",
       .part = NULL },
     { "state", 1, "JSON", "The manifest of a durable generation.", "`spot-run train --state`",
-      "`spot-run train --resume`", "state", .part = spot_state_part },
+      "`spot-run train --resume`", "state", .part = spot_state_part, .check = spot_state_check },
     { "commit", 1, "JSON", "The manifest of a foreign trainer's commit behind a command.",
       "`spot-run exec --state-command`", "`spot-run exec --resume`", "commit",
-      .part = spot_commit_part },
+      .part = spot_commit_part, .check = spot_commit_check },
     { "training", 1, "JSON", "What a training job is, in its state.", "`spot-run train --state`",
-      "`spot-run train --resume`", "state", .part = spot_job_note_part },
+      "`spot-run train --resume`", "state", .part = spot_job_note_part, .check = check_job_note },
     { "tensors", 1, "JSON", "The tensors of a stream and the bytes that each takes.",
       "`spot-migrate list`", "you", "stream", .has_made_by = true },
     { "describe", 1, "JSON, CSV, table",
@@ -163,12 +164,14 @@ const struct spot_document spot_registry[] = {
     { "load", 1, "JSON, CSV, table", "What a load of requests is like: rate, burstiness, lengths.",
       "`spot-replay describe --kind load`", "you", "describe", .has_made_by = true },
     { "demand", 1, "JSON", "Requests by size, and what one instance of a type answers of each.",
-      "you", "`spot-plan fleet`, `spot-replay fleet`", "demand", .check = check_demand },
+      "you", "`spot-plan fleet`, `spot-replay fleet`", "demand", .part = spot_demand_part,
+      .check = check_demand },
     { "throughput", 1, "JSON", "How fast a kind of job runs on so many workers of a type.",
       "`spot-replay import --from gavel`; you", "`spot-plan share`, `spot-replay share`", "share",
       .part = spot_job_rates_part, .check = check_job_rates, .has_made_by = true },
     { "stream", 1, "JSON", "The JSON in the head of a tensor stream: what was packed, and how.",
-      "`spot-migrate pack`", "`spot-migrate unpack`, `list`", "stream", .part = spot_stream_part },
+      "`spot-migrate pack`", "`spot-migrate unpack`, `list`", "stream", .part = spot_stream_part,
+      .check = spot_stream_check_json },
     { 0 },
 };
 

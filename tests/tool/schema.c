@@ -76,7 +76,8 @@ static json_t *schema_of(const struct spot_field *f)
     }
     if (f->min != 0 || f->max != 0) {
         json_object_set_new(schema, "minimum", number(f->min));
-        json_object_set_new(schema, "maximum", number(f->max));
+        if (!isinf(f->max))
+            json_object_set_new(schema, "maximum", number(f->max));
     }
     if (f->unit && strcmp(f->unit, "1") != 0)
         json_object_set_new(schema, "x-unit", json_string(f->unit));
