@@ -18,6 +18,7 @@
 #include "model/plan_doc.h"
 #include "model/price_doc.h"
 #include "model/share_doc.h"
+#include "model/status_doc.h"
 #include "shard/stream.h"
 #include "train/job_note.h"
 
@@ -36,6 +37,7 @@ READER(job_doc, spot_job_doc)
 READER(layout, spot_layout)
 READER(moves, spot_moves_doc)
 READER(plan_doc, spot_plan_doc)
+READER(status, spot_status)
 READER(job_rates, spot_job_rates)
 READER(job_note, spot_job_note)
 
@@ -147,8 +149,10 @@ const struct spot_document spot_registry[] = {
       "`spot-run train --dry-run`", "you", "estimate", .has_made_by = true },
     { "eval", 1, "JSON", "Loss, perplexity and bits per byte of a corpus under a model.",
       "`spot-run eval`", "you", "eval", .has_made_by = true },
-    { "status", 1, "JSON", "What a running job is doing.", "`spot-run status`", "you", "state",
-      .part = NULL },
+    { "status", 1, "JSON", "What a running job is doing.", "running jobs",
+      "`spot-run status`, `roll`; you", "state", .part = spot_status_part, .check = check_status,
+      .unread = "phase|val_loss|val_step|lr|budget_usd|(ttft|between|whole|queue)_mean_s|"
+                "rollout/(state|model)|members/0/(role|model|device|load|kv_use)" },
     { "state", 1, "JSON", "The manifest of a durable generation.", "`spot-run train --state`",
       "`spot-run train --resume`", "state", .part = spot_state_part, .check = spot_state_check },
     { "commit", 1, "JSON", "The manifest of a foreign trainer's commit behind a command.",
