@@ -31,7 +31,8 @@
 #   make install      DESTDIR=stage PREFIX=/usr (~/.local)   make uninstall   the same, gone
 #   make deb tarball  a Debian package, a tarball that runs where it is unpacked, both in build/
 #   make completions  completions/ anew from --help     make clean        away with build/
-#   make schemas      docs/schema/ anew from the field tables of the readers and docs/schema/by-hand
+#   make schemas      docs/schema/ and lists of documents anew, from tests/tool/registry.c and
+#                     docs/schema/by-hand
 #
 # demo, check, bench, fuzz, lint and coverage run deps first.
 # Knobs: VARIANT=release|debug|asan|tsan|cov|fuzz  CUDA=auto|yes|no  CUDA_ARCH='80 90'
@@ -461,12 +462,8 @@ completions: all
 	  PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/completions $${f%%:*} >completions/new.tmp && \
 	  mv completions/new.tmp completions/$${f#*:} || exit 1; done
 
-schemas: $(B)/tests/schema ## docs/schema and the index of docs/formats.md, from the field tables
-	$(Q)for f in $(filter-out %/made_by.json,$(wildcard docs/schema/by-hand/*.json)); do n=$${f##*/}; \
-	  PATH="$(CURDIR)/$(B)/tests:$$PATH" tests/tool/make-schema $${n%.json} >docs/schema/$$n.tmp && \
-	  mv docs/schema/$$n.tmp docs/schema/$$n || exit 1; done
-	$(Q)$(B)/tests/schema --index | awk 'NR == FNR { index_ = index_ $$0 "\n"; next } !/^\| spot\./ { print; next } \
-	  !n++ { printf "%s", index_ }' - docs/formats.md >docs/formats.md.tmp && mv docs/formats.md.tmp docs/formats.md
+schemas: $(B)/tests/schema ## docs/schema and the lists of documents, from tests/tool/registry.c
+	$(Q)PATH="$(CURDIR)/$(B)/tests:$$PATH" tests/tool/make-schemas "$(CURDIR)/docs"
 
 # --- dependencies --------------------------------------------------------
 

@@ -162,9 +162,10 @@ static const struct spot_field entry_field[] = {
     { "xxh3_128", SPOT_F_STR, offsetof(struct manifest_entry, hash), "hex", 32, 32, true },
     { 0 },
 };
+enum { BUNDLES_MAX = 4098 }; /* layers, and both ends */
 const struct spot_doc_part spot_state_part[] = {
     { "", manifest_field, .required = true },
-    { "bundles[]", entry_field, .required = true, .n_max = 4098 /* layers, and both ends */ },
+    { "bundles[]", entry_field, .required = true, .n_max = BUNDLES_MAX },
     { 0 },
 };
 
@@ -173,6 +174,43 @@ struct manifest {
     struct spot_json_doc doc;
     const struct spot_json_value *bundles;
 };
+
+/* Its head and the list of its bundles, of whatever job and step. */
+static int read_manifest(struct manifest *m, struct manifest_head *head, struct spot_err *err)
+{
+    return spot_json_expect_schema(&m->doc, "spot.state", 1, err) ||
+                   spot_json_read_fields(&m->doc, m->doc.root, "", manifest_field, head, err) ||
+                   spot_json_array(&m->doc, m->doc.root, "", "bundles", true, BUNDLES_MAX,
+                                   &m->bundles, err)
+               ? -1
+               : 0;
+}
+
+static int read_entry(const struct manifest *m, int bundle, struct manifest_entry *entry,
+                      struct spot_err *err)
+{
+    char pointer[32];
+
+    snprintf(pointer, sizeof(pointer), "/bundles/%d", bundle);
+    return spot_json_read_fields(&m->doc, spot_json_entry(m->bundles, (size_t)bundle), pointer,
+                                 entry_field, entry, err);
+}
+
+int spot_state_check(const char *text, size_t n_byte, struct spot_err *err)
+{
+    struct manifest m;
+    struct manifest_head head;
+    struct manifest_entry entry;
+    int rc;
+
+    if (spot_json_parse(&m.doc, text, n_byte, "manifest.json", err))
+        return -1;
+    rc = read_manifest(&m, &head, err);
+    for (int b = 0; !rc && b < (int)spot_json_array_size(m.bundles); b++)
+        rc = read_entry(&m, b, &entry, err);
+    spot_json_release(&m.doc);
+    return rc;
+}
 
 static int load_object(const struct spot_generations *g, int64_t step, const char *source,
                        struct spot_json_doc *doc, struct spot_err *err)
@@ -216,8 +254,7 @@ static int open_manifest(const struct spot_generations *g, int64_t step, struct 
         spot_err_set(err, SPOT_EDATA, "'%s' is the manifest of another state", path);
         goto fail;
     }
-    if (spot_json_expect_schema(&m->doc, "spot.state", 1, err) ||
-        spot_json_read_fields(&m->doc, m->doc.root, "", manifest_field, &head, err))
+    if (read_manifest(m, &head, err))
         goto fail;
     if (g->job && strcmp(head.job, job) != 0) {
         spot_err_set(
@@ -230,9 +267,6 @@ static int open_manifest(const struct spot_generations *g, int64_t step, struct 
         spot_json_fail(&m->doc, "/step", err, "expected %lld", (long long)step);
         goto fail;
     }
-    if (spot_json_array(&m->doc, m->doc.root, "", "bundles", true, (size_t)g->n_bundle, &m->bundles,
-                        err))
-        goto fail;
     if (spot_json_array_size(m->bundles) != (size_t)g->n_bundle) {
         spot_json_fail(&m->doc, "/bundles", err, "expected %d bundles", g->n_bundle);
         goto fail;
@@ -335,16 +369,6 @@ static int scan_all(const struct spot_generations *g, int64_t step, int bundle, 
     scan->hash = spot_hash_stream_128(scan->stream);
     spot_hash_stream_free(scan->stream);
     return rc;
-}
-
-static int read_entry(const struct manifest *m, int bundle, struct manifest_entry *entry,
-                      struct spot_err *err)
-{
-    char pointer[32];
-
-    snprintf(pointer, sizeof(pointer), "/bundles/%d", bundle);
-    return spot_json_read_fields(&m->doc, spot_json_entry(m->bundles, (size_t)bundle), pointer,
-                                 entry_field, entry, err);
 }
 
 static int scan_bundle(const struct spot_generations *g, int64_t step, const struct manifest *m,

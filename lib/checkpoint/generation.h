@@ -35,6 +35,8 @@ struct spot_generations {
 
 /* What docs/schema/state.json is made from. */
 extern const struct spot_doc_part spot_state_part[];
+/* Is the text a manifest, of whatever job and step? Returns 0, or -1 with *err (SPOT_EDATA). */
+int spot_state_check(const char *text, size_t n_byte, struct spot_err *err);
 
 /* DIR/gen-STEP followed by `suffix`. */
 void spot_generation_path(const struct spot_generations *generations, int64_t step,

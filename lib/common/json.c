@@ -2,6 +2,7 @@
 #include "common/json.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,6 +239,9 @@ static int outside(const struct spot_json_doc *doc, const char *pointer, const s
     const bool named = f->unit && strcmp(f->unit, "1") != 0;
     char got[SPOT_NUM_TEXT], min[SPOT_NUM_TEXT], max[SPOT_NUM_TEXT];
 
+    if (isinf(f->max))
+        return spot_json_fail(doc, pointer, err, "%s is less than %s%s%s", spot_num_format(x, got),
+                              spot_num_format(f->min, min), named ? " " : "", named ? f->unit : "");
     return spot_json_fail(doc, pointer, err, "%s is outside [%s, %s]%s%s", spot_num_format(x, got),
                           spot_num_format(f->min, min), spot_num_format(f->max, max),
                           named ? " " : "", named ? f->unit : "");

@@ -23,7 +23,8 @@ struct spot_field {
     enum spot_field_type type;
     size_t offset;
     const char *unit; /* "s", "usd", "byte", "1" for a pure number; of text NULL, or "hex" */
-    double min, max;  /* inclusive; both 0 = unbounded; of "hex" the number of digits, both */
+    double min, max;  /* inclusive; both 0 = unbounded; max may be INFINITY; of "hex" the number of
+                         digits, both */
     bool required;
 };
 

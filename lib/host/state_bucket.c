@@ -104,6 +104,13 @@ static int parse_manifest(const char *text, size_t n_byte, struct found *found,
     return rc;
 }
 
+int spot_commit_check(const char *text, size_t n_byte, struct spot_err *err)
+{
+    struct found found;
+
+    return parse_manifest(text, n_byte, &found, err);
+}
+
 /* --- records ------------------------------------------------------------------------------------
  */
 

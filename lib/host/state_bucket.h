@@ -42,6 +42,8 @@ struct spot_state_copy {
 
 /* What docs/schema/commit.json is made from. */
 extern const struct spot_doc_part spot_commit_part[];
+/* Is the text a manifest? Returns 0, or -1 with *err (SPOT_EDATA). */
+int spot_commit_check(const char *text, size_t n_byte, struct spot_err *err);
 
 /* The command is borrowed. Nothing is run. */
 struct spot_state_bucket *spot_state_bucket_new(const struct spot_state_command *command);

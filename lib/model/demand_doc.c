@@ -7,6 +7,20 @@
 
 #include "common/xalloc.h"
 
+#define BUCKET(member) offsetof(struct spot_demand_bucket, member)
+static const struct spot_field bucket_field[] = {
+    { "name", SPOT_F_STR, BUCKET(name), NULL, 0, 0, false },
+    { "prompt_tokens", SPOT_F_REAL, BUCKET(prompt_token), "1", 0, INFINITY, false },
+    { "output_tokens", SPOT_F_REAL, BUCKET(output_token), "1", 0, INFINITY, false },
+    { "rate_per_s", SPOT_F_REAL, BUCKET(rate_per_s), "1/s", 0, 1e9, true },
+    { 0 },
+};
+
+const struct spot_doc_part spot_demand_part[] = {
+    { "buckets[]", bucket_field, .required = true, .n_max = SPOT_DEMAND_BUCKETS_MAX },
+    { 0 },
+};
+
 static int check_speeds(const struct spot_json_doc *doc, const struct spot_json_value *per_s,
                         const char *at, struct spot_err *err)
 {
@@ -26,52 +40,14 @@ static int check_speeds(const struct spot_json_doc *doc, const struct spot_json_
     return 0;
 }
 
-/* *size stays 0 where nothing is said. */
-static int read_size(const struct spot_json_doc *doc, const struct spot_json_value *row,
-                     const char *at, const char *key, double *size, struct spot_err *err)
-{
-    const struct spot_json_value *const value = spot_json_get(row, key);
-    char pointer[96];
-
-    if (!value)
-        return 0;
-    *size = spot_json_number(value);
-    if (spot_json_is_number(value) && *size >= 0)
-        return 0;
-    snprintf(pointer, sizeof(pointer), "%s/%s", at, key);
-    return spot_json_fail(doc, pointer, err, "expected a number of at least 0");
-}
-
-static int read_name(const struct spot_json_doc *doc, const struct spot_json_value *row,
-                     const char *at, const char **name, struct spot_err *err)
-{
-    const struct spot_json_value *const value = spot_json_get(row, "name");
-    char pointer[96];
-
-    *name = spot_json_text(value);
-    if (!value || *name)
-        return 0;
-    snprintf(pointer, sizeof(pointer), "%s/name", at);
-    return spot_json_fail(doc, pointer, err, "expected a string");
-}
-
 static int read_bucket(const struct spot_json_doc *doc, const struct spot_json_value *row, size_t b,
                        struct spot_demand_bucket *bucket, struct spot_err *err)
 {
-    const struct spot_json_value *rate = spot_json_get(row, "rate_per_s");
     char at[64];
 
     snprintf(at, sizeof(at), "/buckets/%zu", b);
-    if (!spot_json_is_number(rate) ||
-        !(spot_json_number(rate) >= 0 && spot_json_number(rate) <= 1e9))
-        return spot_json_fail(doc, at, err,
-                              "expected an object with rate_per_s, 0 to 1e9, and per_s");
-    *bucket = (struct spot_demand_bucket){ .rate_per_s = spot_json_number(rate) };
-    if (read_name(doc, row, at, &bucket->name, err) ||
-        read_size(doc, row, at, "prompt_tokens", &bucket->prompt_token, err) ||
-        read_size(doc, row, at, "output_tokens", &bucket->output_token, err))
-        return -1;
-    if (spot_json_object(doc, row, at, "per_s", true, &bucket->per_s, err))
+    if (spot_json_read_fields(doc, row, at, bucket_field, bucket, err) ||
+        spot_json_object(doc, row, at, "per_s", true, &bucket->per_s, err))
         return -1;
     return check_speeds(doc, bucket->per_s, at, err);
 }

@@ -26,6 +26,9 @@ struct spot_demand_doc {
     size_t n_bucket;
 };
 
+/* What docs/schema/demand.json is made from. */
+extern const struct spot_doc_part spot_demand_part[];
+
 /* Fill *out from a loaded document, which must outlive it. Returns 0, or -1 with *err (SPOT_EDATA:
  * the place of what is wrong). Release it either way. */
 int spot_demand_read(const struct spot_json_doc *doc, struct spot_demand_doc *out,

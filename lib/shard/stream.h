@@ -35,6 +35,8 @@ extern "C" {
 
 /* What docs/schema/stream.json, of the head's JSON, is made from. */
 extern const struct spot_doc_part spot_stream_part[];
+/* Is the text such JSON? Returns 0, or -1 with *err (SPOT_EDATA). */
+int spot_stream_check_json(const char *text, size_t n_byte, struct spot_err *err);
 
 enum { SPOT_STREAM_VERSION = 1, SPOT_STREAM_JSON_MAX = 16 << 10, SPOT_STREAM_NAME_MAX = 256 };
 

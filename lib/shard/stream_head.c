@@ -177,6 +177,27 @@ static int take_frame(struct spot_coder *coder, const struct head *head, const u
     return 0;
 }
 
+/* Release *doc, which holds the text of *head, either way. */
+static int parse_json(struct spot_json_doc *doc, const char *text, size_t n, struct head *head,
+                      struct spot_err *err)
+{
+    return spot_json_parse(doc, text, n, "head", err) ||
+                   spot_json_expect_schema(doc, "spot.stream", 1, err) ||
+                   spot_json_read_fields(doc, doc->root, "", head_field, head, err)
+               ? -1
+               : 0;
+}
+
+int spot_stream_check_json(const char *text, size_t n_byte, struct spot_err *err)
+{
+    struct spot_json_doc doc;
+    struct head head;
+    const int rc = parse_json(&doc, text, n_byte, &head, err);
+
+    spot_json_release(&doc);
+    return rc;
+}
+
 int spot_stream_get_head(struct spot_coder *coder, const void *bytes, size_t n_byte,
                          struct spot_stream_info *info, struct spot_buf *header, size_t *used_byte,
                          size_t *need_byte, struct spot_err *err)
@@ -201,9 +222,7 @@ int spot_stream_get_head(struct spot_coder *coder, const void *bytes, size_t n_b
     at += FRAME_HEAD;
     if (check_fixed(at, n_payload, &n_json, err))
         return -1;
-    if (spot_json_parse(&doc, (const char *)at + FIXED_BYTE, n_json, "head", err) ||
-        spot_json_expect_schema(&doc, "spot.stream", 1, err) ||
-        spot_json_read_fields(&doc, doc.root, "", head_field, &head, err))
+    if (parse_json(&doc, (const char *)at + FIXED_BYTE, n_json, &head, err))
         goto out;
     *need_byte += (size_t)head.frame_byte;
     if (n_byte >= *need_byte) {

@@ -18,6 +18,7 @@
 #include "model/plan_doc.h"
 #include "model/price_doc.h"
 #include "model/share_doc.h"
+#include "model/status_doc.h"
 #include "shard/stream.h"
 #include "train/job_note.h"
 
@@ -35,7 +36,9 @@ READER(cluster, spot_cluster)
 READER(job_doc, spot_job_doc)
 READER(layout, spot_layout)
 READER(plan_doc, spot_plan_doc)
+READER(status, spot_status)
 READER(job_rates, spot_job_rates)
+READER(job_note, spot_job_note)
 
 static int check_forecast(const char *text, size_t n, struct spot_err *err)
 {
@@ -90,41 +93,84 @@ static int check_event(const char *text, size_t n, struct spot_err *err)
 }
 
 const struct spot_document spot_registry[] = {
-    { "forecast", 1, "JSON", "`spot-predict`", "`spot-plan`", "forecast", spot_forecast_part,
-      check_forecast },
-    { "price", 1, "JSON", "`spot-predict --kind price`", "`spot-plan fleet`, `spot-plan deadline`",
-      "price", spot_price_part, check_price },
-    { "job", 1, "JSON", "you; `spot-run profile`; `examples/jobs`",
-      "`spot-plan`, `spot-replay train`, `serve`", "job", spot_job_part, check_job_doc },
-    { "plan", 1, "JSON", "`spot-plan train`, `serve`, `fleet`, `deadline`, `share`",
-      "`spot-run train --plan`, `replan`", "plan", spot_plan_part, check_plan_doc },
-    { "layout", 1, "JSON", "you", "`spot-migrate plan`", "layout", spot_layout_part, check_layout },
-    { "cluster", 1, "JSON", "you", "`spot-migrate plan`", "cluster", spot_cluster_part,
-      check_cluster },
-    { "moves", 1, "JSON", "`spot-migrate plan`", "you", "moves", spot_moves_part, NULL },
-    { "event", 1, "JSON Lines", "`spot-run train`, `serve`, `spot-replay live`",
-      "`spot-run report`, `spot-replay import`, `train`", "event", spot_event_part, check_event },
-    { "notice", 1, "JSON Lines", "`spot-run notice`", "you", "notice", NULL, NULL },
-    { "report", 1, "JSON", "`spot-run report`", "you", "report", NULL, NULL },
-    { "estimate", 1, "JSON", "`spot-run train --dry-run`", "you", "estimate", NULL, NULL },
-    { "eval", 1, "JSON", "`spot-run eval`", "you", "eval", NULL, NULL },
-    { "status", 1, "JSON", "`spot-run status`", "you", "state", NULL, NULL },
-    { "state", 1, "JSON", "`spot-run train --state`", "`spot-run train --resume`", "state",
-      spot_state_part, NULL },
-    { "commit", 1, "JSON", "`spot-run exec --state-command`", "`spot-run exec --resume`", "commit",
-      spot_commit_part, NULL },
-    { "training", 1, "JSON", "`spot-run train --state`", "`spot-run train --resume`", "state",
-      spot_job_note_part, NULL },
-    { "tensors", 1, "JSON", "`spot-migrate list`", "you", "stream", NULL, NULL },
-    { "describe", 1, "JSON, CSV, table", "`spot-replay describe`", "you", "describe", NULL, NULL },
-    { "load", 1, "JSON, CSV, table", "`spot-replay describe --kind load`", "you", "describe", NULL,
-      NULL },
-    { "demand", 1, "JSON", "you", "`spot-plan fleet`, `spot-replay fleet`", "demand", NULL,
-      check_demand },
-    { "throughput", 1, "JSON", "`spot-replay import --from gavel`; you",
-      "`spot-plan share`, `spot-replay share`", "share", spot_job_rates_part, check_job_rates },
-    { "stream", 1, "JSON", "`spot-migrate pack`", "`spot-migrate unpack`, `list`", "stream",
-      spot_stream_part, NULL },
+    { "forecast", 1, "JSON",
+      "How many machines there will be: a probability for each count and step, and the "
+      "joint distribution of the next interval's losses and gains.",
+      "`spot-predict`", "`spot-plan`", "forecast", .part = spot_forecast_part,
+      .check = check_forecast, .has_made_by = true },
+    { "price", 1, "JSON",
+      "What an instance of each zone, type and market will cost: mean, quantiles, the "
+      "chance of less and of more, at each step.",
+      "`spot-predict --kind price`", "`spot-plan fleet`, `spot-plan deadline`", "price",
+      .part = spot_price_part, .check = check_price, .has_made_by = true },
+    { "job", 1, "JSON",
+      "What a job computes, the step time of each grid, and what changing the grid costs.",
+      "you; `spot-run profile`; `examples/jobs`", "`spot-plan`, `spot-replay train`, `serve`",
+      "job", .part = spot_job_part, .check = check_job_doc, .unread = "measured",
+      .has_made_by = true },
+    { "plan", 1, "JSON",
+      "The grid to run next, spares, places, what is expected, a bound, reasons, alternatives.",
+      "`spot-plan train`, `serve`, `fleet`, `deadline`, `share`",
+      "`spot-run train --plan`, `replan`", "plan", .part = spot_plan_part, .check = check_plan_doc,
+      .has_made_by = true },
+    { "layout", 1, "JSON", "Which node holds which part of a model's state.", "you",
+      "`spot-migrate plan`", "layout", .part = spot_layout_part, .check = check_layout,
+      .has_made_by = true },
+    { "cluster", 1, "JSON",
+      "The nodes that a move may use: links, slots, zones, and who leaves when.", "you",
+      "`spot-migrate plan`", "cluster", .part = spot_cluster_part, .check = check_cluster,
+      .has_made_by = true },
+    { "moves", 1, "JSON",
+      "Ordered transfers between two layouts, with predicted time, lower bound and "
+      "certificate.",
+      "`spot-migrate plan`", "you", "moves", .part = spot_moves_part, .has_made_by = true },
+    { "event", 1, "JSON Lines", "The log of a run, an event a line.",
+      "`spot-run train`, `serve`, `spot-replay live`",
+      "`spot-run report`, `spot-replay import`, `train`", "event", .part = spot_event_part,
+      .check = check_event,
+      /* kinds of events that are not known are passed over */
+      .unread = "event|member|name|why|place|transfers|moved_byte|grad_norm|compute_s|where|lag_s|"
+                "cost_s|from|shares|buddies|view|id|model|replicas",
+      .has_made_by = true },
+    { "notice", 1, "JSON Lines",
+      "What a cloud or a command says of the end of a machine, a notice a line.",
+      "`spot-run notice`", "you", "notice", .part = NULL },
+    { "report", 1, "JSON",
+      "What a run did: steps, samples lost and repeated, pauses, machine-hours and their cost.",
+      "`spot-run report`", "you", "report", .has_made_by = true },
+    { "estimate", 1, "JSON",
+      "What a job takes before it starts: memory of each process, time of a step, moves, "
+      "generations.",
+      "`spot-run train --dry-run`", "you", "estimate", .has_made_by = true },
+    { "eval", 1, "JSON", "Loss, perplexity and bits per byte of a corpus under a model.",
+      "`spot-run eval`", "you", "eval", .has_made_by = true },
+    { "status", 1, "JSON", "What a running job is doing.", "running jobs",
+      "`spot-run status`, `roll`; you", "state", .part = spot_status_part, .check = check_status,
+      .unread = "phase|val_loss|val_step|lr|budget_usd|(ttft|between|whole|queue)_mean_s|"
+                "rollout/(state|model)|members/0/(role|model|device|load|kv_use)" },
+    { "state", 1, "JSON", "The manifest of a durable generation.", "`spot-run train --state`",
+      "`spot-run train --resume`", "state", .part = spot_state_part, .check = spot_state_check },
+    { "commit", 1, "JSON", "The manifest of a foreign trainer's commit behind a command.",
+      "`spot-run exec --state-command`", "`spot-run exec --resume`", "commit",
+      .part = spot_commit_part, .check = spot_commit_check },
+    { "training", 1, "JSON", "What a training job is, in its state.", "`spot-run train --state`",
+      "`spot-run train --resume`", "state", .part = spot_job_note_part, .check = check_job_note },
+    { "tensors", 1, "JSON", "The tensors of a stream and the bytes that each takes.",
+      "`spot-migrate list`", "you", "stream", .has_made_by = true },
+    { "describe", 1, "JSON, CSV, table",
+      "What a trace is like: counts, losses, gains and quiet times of each series.",
+      "`spot-replay describe`", "you", "describe", .has_made_by = true },
+    { "load", 1, "JSON, CSV, table", "What a load of requests is like: rate, burstiness, lengths.",
+      "`spot-replay describe --kind load`", "you", "describe", .has_made_by = true },
+    { "demand", 1, "JSON", "Requests by size, and what one instance of a type answers of each.",
+      "you", "`spot-plan fleet`, `spot-replay fleet`", "demand", .part = spot_demand_part,
+      .check = check_demand },
+    { "throughput", 1, "JSON", "How fast a kind of job runs on so many workers of a type.",
+      "`spot-replay import --from gavel`; you", "`spot-plan share`, `spot-replay share`", "share",
+      .part = spot_job_rates_part, .check = check_job_rates, .has_made_by = true },
+    { "stream", 1, "JSON", "The JSON in the head of a tensor stream: what was packed, and how.",
+      "`spot-migrate pack`", "`spot-migrate unpack`, `list`", "stream", .part = spot_stream_part,
+      .check = spot_stream_check_json },
     { 0 },
 };
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* schema - what the field tables of a document say, as the part of its JSON Schema that `make
- * schemas` merges with docs/schema/by-hand; and what its reader says to documents.
+/* schema - what tests/tool/registry.c and the field tables say of a document, as the parts of its
+ * JSON Schema that `make schemas` merges with docs/schema/by-hand; and what its reader says to
+ * documents.
  *
- *   schema KIND          the tables as a schema; {} of a document that has none
- *   schema --check KIND  documents on stdin, one a line: for each "ok", or why it is refused
- *   schema --checked     the kinds of documents that have a reader
- *   schema --index       a row of each for docs/formats.md
+ *   schema --head KIND    what all documents have
+ *   schema --tables KIND  what the field tables say; {} of a document that has none
+ *   schema --check KIND   documents on stdin, one a line: for each "ok", or why it is refused
+ *   schema --unread KIND  pattern of the keys that its reader passes over
+ *   schema --kinds        the kinds of documents; --checked: those that have a reader
+ *   schema --index        a row of each for docs/formats.md; --man: for docs/man/spot-formats.5
  */
 #define _POSIX_C_SOURCE 200809L /* getline */
 #include <jansson.h>
@@ -22,6 +25,8 @@ static int check_lines(const struct spot_document *d)
     size_t cap = 0;
     ssize_t n;
 
+    if (!d->check)
+        return 1;
     while ((n = getline(&line, &cap, stdin)) > 0) {
         struct spot_err err = { 0 };
 
@@ -71,7 +76,8 @@ static json_t *schema_of(const struct spot_field *f)
     }
     if (f->min != 0 || f->max != 0) {
         json_object_set_new(schema, "minimum", number(f->min));
-        json_object_set_new(schema, "maximum", number(f->max));
+        if (!isinf(f->max))
+            json_object_set_new(schema, "maximum", number(f->max));
     }
     if (f->unit && strcmp(f->unit, "1") != 0)
         json_object_set_new(schema, "x-unit", json_string(f->unit));
@@ -141,51 +147,111 @@ static json_t *add_case(json_t *root, const char *when, const char *key, const c
     return then;
 }
 
-static int print_schema(const struct spot_doc_part *part)
+static int print_part(json_t *part)
 {
-    json_t *root = part ? json_pack("{ss}", "type", "object") : json_object();
-
-    for (const struct spot_doc_part *p = part; p && p->at; p++)
-        add_fields(p->when ? add_case(root, p->when, p->at, other_key(part, p)) : descend(root, p),
-                   p->field);
-    json_dumpf(root, stdout, JSON_INDENT(2));
-    json_decref(root);
+    json_dumpf(part, stdout, JSON_INDENT(2));
+    json_decref(part);
     putchar('\n');
     return 0;
 }
 
-static int list_kinds(void)
+static json_t *head_of(const struct spot_document *d)
 {
-    for (const struct spot_document *d = spot_registry; d->kind; d++)
-        if (d->check)
-            puts(d->kind);
+    json_t *const head = json_pack(
+        "{s:o, s:s, s:{s:{s:o}}, s:[s]}", "description",
+        json_sprintf("%s docs/formats/%s.md", d->says, d->page), "type", "object", "properties",
+        "schema", "const", json_sprintf("spot.%s/%d", d->kind, d->major), "required", "schema");
+
+    if (d->has_made_by)
+        json_object_set_new(json_object_get(head, "properties"), "made_by",
+                            json_pack("{ss}", "$ref", "made_by.json"));
+    return head;
+}
+
+static json_t *tables_of(const struct spot_document *d)
+{
+    json_t *const root = json_object();
+
+    for (const struct spot_doc_part *p = d->part; p && p->at; p++)
+        add_fields(p->when ? add_case(root, p->when, p->at, other_key(d->part, p))
+                           : descend(root, p),
+                   p->field);
+    return root;
+}
+
+static int print_head(const struct spot_document *d)
+{
+    return print_part(head_of(d));
+}
+
+static int print_tables(const struct spot_document *d)
+{
+    return print_part(tables_of(d));
+}
+
+static int print_unread(const struct spot_document *d)
+{
+    puts(d->unread ? d->unread : "");
     return 0;
 }
 
-static int print_index(void)
+/* --- lists ---------------------------------------------------------------- */
+
+static void print_kind(const struct spot_document *d)
 {
-    for (const struct spot_document *d = spot_registry; d->kind; d++)
-        printf(
-            "| spot.%s/%d | %s | %s | %s | [%s.md](formats/%s.md) | [%s.json](schema/%s.json) |\n",
-            d->kind, d->major, d->form, d->writers, d->readers, d->page, d->page, d->kind, d->kind);
-    return 0;
+    puts(d->kind);
+}
+
+static void print_checked(const struct spot_document *d)
+{
+    if (d->check)
+        puts(d->kind);
+}
+
+static void print_row(const struct spot_document *d)
+{
+    printf("| spot.%s/%d | %s | %s | %s | [%s.md](formats/%s.md) | [%s.json](schema/%s.json) |\n",
+           d->kind, d->major, d->form, d->writers, d->readers, d->page, d->page, d->kind, d->kind);
+}
+
+static void print_man(const struct spot_document *d)
+{
+    printf(".It spot.%s/%d", d->kind, d->major);
+    if (strcmp(d->form, "JSON") != 0)
+        printf(" (%s)", d->form);
+    printf("\n%s\n", d->says);
 }
 
 int main(int argc, char **argv)
 {
-    const char *const name = argv[argc - 1];
-    const bool is_check = argc == 3 && !strcmp(argv[1], "--check");
-    const struct spot_document *const d = spot_registry_find(name);
+    static const struct {
+        const char *option;
+        int (*of_one)(const struct spot_document *d);
+        void (*of_each)(const struct spot_document *d);
+    } command[] = {
+        { "--head", print_head, NULL },
+        { "--tables", print_tables, NULL },
+        { "--check", check_lines, NULL },
+        { "--unread", print_unread, NULL },
+        { "--kinds", NULL, print_kind },
+        { "--checked", NULL, print_checked },
+        { "--index", NULL, print_row },
+        { "--man", NULL, print_man },
+        { 0 },
+    };
+    const struct spot_document *d = argc == 3 ? spot_registry_find(argv[2]) : spot_registry;
 
-    if (argc == 2 && !strcmp(name, "--checked"))
-        return list_kinds();
-    if (argc == 2 && !strcmp(name, "--index"))
-        return print_index();
-    if (argc != 2 && !is_check) {
-        fputs("usage: schema [--check] KIND, schema --checked, schema --index\n", stderr);
-        return 2;
+    for (size_t i = 0; argc > 1 && command[i].option; i++) {
+        if (strcmp(command[i].option, argv[1]) != 0 || !command[i].of_one != (argc == 2))
+            continue;
+        if (command[i].of_one)
+            return d ? command[i].of_one(d) : 1;
+        for (; d->kind; d++)
+            command[i].of_each(d);
+        return 0;
     }
-    if (!is_check)
-        return d ? print_schema(d->part) : 1;
-    return d && d->check ? check_lines(d) : 1;
+    fputs("usage: schema --head|--tables|--check|--unread KIND, schema "
+          "--kinds|--checked|--index|--man\n",
+          stderr);
+    return 2;
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-# A JSON Schema: what is written by hand ($hand) and what the field tables tell (the input), which
-# may add to each other and never say the same thing. {"$ref": "made_by.json"} stands for $made_by.
+# A JSON Schema of the input's parts: what all documents have, what is written by hand, what the
+# field tables tell. They may add to each other and never say the same thing.
+# {"$ref": "made_by.json"} stands for $made_by.
 # Objects that fit on a line are on a line.
 
 def merged($a; $b; $at):
@@ -10,7 +11,7 @@ def merged($a; $b; $at):
         reduce (("description", "type"), ($a + $b | keys_unsorted[]) | select(. as $k | $a + $b | has($k)))
             as $k ({}; .[$k] = merged($a[$k]; $b[$k]; "\($at)/\($k)"))
     elif ($a | type) == "array" and ($b | type) == "array" then $a + $b
-    else error("\($at): by hand \($a), and by a table \($b)") end;
+    else error("\($at): said twice: \($a), and \($b)") end;
 
 def inlined:
     if type == "object" then
@@ -34,7 +35,6 @@ def pretty($indent):
           "[\n\(map("\($indent)  \(pretty($indent + "  "))") | join(",\n"))\n\($indent)]"
       else $line end;
 
-. as $told
-| {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "spot.\($kind)/1"}
-  + merged($hand[0] | inlined; $told; "")
-| pretty("")
+reduce .[1:][] as $part (.[0]; merged(.; $part; ""))
+| {"$schema": "https://json-schema.org/draft/2020-12/schema", title: .properties.schema.const} + .
+| inlined | pretty("")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The commands that ask a running job: replan, stop and status. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "common/num.h"
 #include "model/grid.h"
 #include "model/plan_doc.h"
+#include "model/status_doc.h"
 #include "run.h"
 
 /* Which job, and how long to look for it. */
@@ -183,13 +185,12 @@ const struct spot_command run_stop_command = {
 };
 
 /* "warm 50 %: 1", the stages that it has all of. */
-static const char *warmth_at(const struct spot_json_value *member, char text[32])
+static const char *warmth_at(const struct spot_status_member *member, char text[32])
 {
-    const struct spot_json_value *const mirrors = spot_json_get(member, "mirrors"), *stage;
-    size_t i, n = (size_t)snprintf(text, 32, "warm %.0f %%",
-                                   100 * spot_json_number(spot_json_get(member, "warm")));
+    const struct spot_json_value *stage;
+    size_t i, n = (size_t)snprintf(text, 32, "warm %.0f %%", 100 * member->warm);
 
-    spot_json_array_foreach(mirrors, i, stage)
+    spot_json_array_foreach(member->mirrors, i, stage)
     {
         if (n < 32)
             n += (size_t)snprintf(text + n, 32 - n, i ? ",%lld" : ": %lld",
@@ -198,21 +199,18 @@ static const char *warmth_at(const struct spot_json_value *member, char text[32]
     return text;
 }
 
-static const char *role_at(const struct spot_json_value *member, char text[32])
+static const char *role_at(const struct spot_status_member *member, char text[32])
 {
-    const struct spot_json_value *const warm = spot_json_get(member, "warm");
-
-    if (warm && spot_json_number(warm) > 0)
+    if (member->warm > 0)
         return warmth_at(member, text);
-    if (!spot_json_get(member, "d"))
+    if (member->d < 0)
         return "";
-    snprintf(text, 32, "%lld,%lld,%lld", (long long)spot_json_integer(spot_json_get(member, "d")),
-             (long long)spot_json_integer(spot_json_get(member, "p")),
-             (long long)spot_json_integer(spot_json_get(member, "m")));
+    snprintf(text, 32, "%lld,%lld,%lld", (long long)member->d, (long long)member->p,
+             (long long)member->m);
     return text;
 }
 
-static void print_members(const struct spot_json_value *members)
+static void print_members(const struct spot_status *s)
 {
     static const struct spot_column column[] = { { "member", true },
                                                  { "name", false },
@@ -223,32 +221,26 @@ static void print_members(const struct spot_json_value *members)
     char text[32];
 
     spot_table_init(&table, column, 5);
-    for (size_t i = 0; i < spot_json_array_size(members); i++) {
-        const struct spot_json_value *m = spot_json_entry(members, i);
+    for (size_t i = 0; i < s->n_member; i++) {
+        const struct spot_status_member *const m = &s->member[i];
 
-        spot_table_int(&table, spot_json_integer(spot_json_get(m, "member")));
-        spot_table_text(&table, spot_json_text(spot_json_get(m, "name")));
-        spot_table_text(&table, spot_json_text(spot_json_get(m, "role")));
+        spot_table_int(&table, m->member);
+        spot_table_text(&table, m->name);
+        spot_table_text(&table, m->role);
         spot_table_text(&table, role_at(m, text));
-        spot_table_text(&table, spot_json_is_true(spot_json_get(m, "leaving")) ? "yes" : "no");
+        spot_table_text(&table, m->is_leaving ? "yes" : "no");
     }
     spot_table_print(&table, stdout, SPOT_FORMAT_TABLE);
     spot_table_release(&table);
 }
 
-static void print_aside(const struct spot_json_value *aside)
+static void print_aside(const struct spot_status *s)
 {
-    const struct spot_json_value *one;
-    size_t i;
-
-    spot_json_array_foreach(aside, i, one)
-    {
-        printf("set aside: %s: %s\n", spot_json_text(spot_json_get(one, "name")),
-               spot_json_text(spot_json_get(one, "why")));
-    }
+    for (size_t i = 0; i < s->n_aside; i++)
+        printf("set aside: %s: %s\n", s->aside[i].name, s->aside[i].why);
 }
 
-static void print_events(const struct spot_json_value *events)
+static void print_events(const struct spot_status *s)
 {
     static const struct spot_column column[] = { { "time_s", true },
                                                  { "event", false },
@@ -258,15 +250,14 @@ static void print_events(const struct spot_json_value *events)
     struct spot_table table;
 
     spot_table_init(&table, column, 5);
-    for (size_t i = 0; i < spot_json_array_size(events); i++) {
-        const struct spot_json_value *e = spot_json_entry(events, i),
-                                     *name = spot_json_get(e, "name");
+    for (size_t i = 0; i < s->n_event; i++) {
+        const struct spot_status_event *const e = &s->event[i];
 
-        spot_table_fixed(&table, spot_json_number(spot_json_get(e, "time_s")), 1);
-        spot_table_text(&table, spot_json_text(spot_json_get(e, "event")));
-        spot_table_int(&table, spot_json_integer(spot_json_get(e, "epoch")));
-        spot_table_int(&table, spot_json_integer(spot_json_get(e, "step")));
-        spot_table_text(&table, name ? spot_json_text(name) : "");
+        spot_table_fixed(&table, e->time_s, 1);
+        spot_table_text(&table, e->event);
+        spot_table_int(&table, e->epoch);
+        spot_table_int(&table, e->step);
+        spot_table_text(&table, e->name);
     }
     putchar('\n');
     spot_table_print(&table, stdout, SPOT_FORMAT_TABLE);
@@ -274,138 +265,118 @@ static void print_events(const struct spot_json_value *events)
 }
 
 /* "what 1.5 unit", "what -" for a number that is not known yet. */
-static void print_number(const struct spot_json_value *status, const char *key, const char *what,
-                         int digits, const char *unit)
+static void print_number(double x, const char *what, int digits, const char *unit)
 {
-    const struct spot_json_value *x = spot_json_get(status, key);
-
-    if (x)
-        printf("  %s%.*f%s", what, digits, spot_json_number(x), unit);
-    else
+    if (isnan(x))
         printf("  %s-", what);
+    else
+        printf("  %s%.*f%s", what, digits, x, unit);
 }
 
-static const char *grid_of(const struct spot_json_value *of, char text[SPOT_GRID_TEXT])
+static void print_want(const struct spot_status *s)
 {
-    const struct spot_grid grid = {
-        spot_json_integer(spot_json_get(of, "D")),
-        spot_json_integer(spot_json_get(of, "P")),
-        spot_json_integer(spot_json_get(of, "M")),
-    };
-
-    return spot_grid_text(&grid, text);
-}
-
-static void print_want(const struct spot_json_value *status)
-{
-    const struct spot_json_value *const want = spot_json_get(status, "want"),
-                                        *const plan = spot_json_get(status, "plan_time_s");
     char grid[SPOT_GRID_TEXT];
 
-    if (spot_json_is_true(spot_json_get(status, "suspended")))
-        printf("\nwanted: none, the plan of time %g s suspends the job\n\n",
-               spot_json_number(plan));
-    else if (!want)
+    if (s->is_suspended)
+        printf("\nwanted: none, the plan of time %g s suspends the job\n\n", s->plan_time_s);
+    else if (!s->want.D)
         printf("\nwanted: as members allow, no plan\n\n");
-    else if (plan)
-        printf("\nwanted: grid %s, by the plan of time %g s\n\n", grid_of(want, grid),
-               spot_json_number(plan));
+    else if (!isnan(s->plan_time_s))
+        printf("\nwanted: grid %s, by the plan of time %g s\n\n", spot_grid_text(&s->want, grid),
+               s->plan_time_s);
     else
-        printf("\nwanted: grid %s, by --grid, no plan\n\n", grid_of(want, grid));
+        printf("\nwanted: grid %s, by --grid, no plan\n\n", spot_grid_text(&s->want, grid));
 }
 
 /* Nothing runs while a plan suspends the job: no grid, no pace, no end in sight. */
-static void print_pace(const struct spot_json_value *status)
+static void print_pace(const struct spot_status *s)
 {
     char grid[SPOT_GRID_TEXT];
 
-    if (spot_json_is_true(spot_json_get(status, "suspended")))
+    if (s->is_suspended)
         return;
-    printf("  grid %s  %.1f ms/step", grid_of(status, grid),
-           1e3 * spot_json_number(spot_json_get(status, "step_s")));
-    print_number(status, "tokens_per_s", "", 0, " tokens/s");
-    print_number(status, "eta_s", "ETA ", 0, " s");
+    printf("  grid %s  %.1f ms/step", spot_grid_text(&s->grid, grid), 1e3 * s->step_s);
+    print_number(s->tokens_per_s, "", 0, " tokens/s");
+    print_number(s->eta_s, "ETA ", 0, " s");
+}
+
+static void print_wait(const char *what, struct spot_status_wait wait)
+{
+    if (!isnan(wait.p50_s))
+        printf("%-15s P50 %.1f ms, P99 %.1f ms\n", what, 1e3 * wait.p50_s, 1e3 * wait.p99_s);
 }
 
 /* Of a server: what it does, and how long requests wait. */
-static void print_serving(const struct spot_json_value *status)
+static void print_serving(const struct spot_status *s)
 {
-    static const struct {
-        const char *key, *what;
-    } times[] = { { "queue", "queue" },
-                  { "ttft", "first token" },
-                  { "between", "between tokens" },
-                  { "whole", "whole requests" } };
-    char key[32];
-
-    printf("serving %s: %lld replicas, %lld choices running, %lld queued",
-           spot_json_text(spot_json_get(status, "model")),
-           (long long)spot_json_integer(spot_json_get(status, "replicas")),
-           (long long)spot_json_integer(spot_json_get(status, "running")),
-           (long long)spot_json_integer(spot_json_get(status, "queued")));
-    print_number(status, "tokens_per_s", "", 0, " tokens/s");
-    if (spot_json_get(status, "kv_use"))
-        printf("  cache %.0f %%", 100 * spot_json_number(spot_json_get(status, "kv_use")));
-    printf("\n%lld requests, %lld tokens, %lld preemptions\n",
-           (long long)spot_json_integer(spot_json_get(status, "requests")),
-           (long long)spot_json_integer(spot_json_get(status, "tokens")),
-           (long long)spot_json_integer(spot_json_get(status, "preemptions")));
-    for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
-        snprintf(key, sizeof(key), "%s_p50_s", times[i].key);
-        if (!spot_json_get(status, key))
-            continue;
-        printf("%-15s P50 %.1f ms", times[i].what,
-               1e3 * spot_json_number(spot_json_get(status, key)));
-        snprintf(key, sizeof(key), "%s_p99_s", times[i].key);
-        printf(", P99 %.1f ms\n", 1e3 * spot_json_number(spot_json_get(status, key)));
-    }
+    printf("serving %s: %lld replicas, %lld choices running, %lld queued", s->model,
+           (long long)s->replicas, (long long)s->running, (long long)s->queued);
+    print_number(s->tokens_per_s, "", 0, " tokens/s");
+    if (!isnan(s->kv_use))
+        printf("  cache %.0f %%", 100 * s->kv_use);
+    printf("\n%lld requests, %lld tokens, %lld preemptions\n", (long long)s->requests,
+           (long long)s->tokens, (long long)s->preemptions);
+    print_wait("queue", s->queue);
+    print_wait("first token", s->ttft);
+    print_wait("between tokens", s->between);
+    print_wait("whole requests", s->whole);
     putchar('\n');
 }
 
 /* Of a job that trains. */
-static void print_training(const struct spot_json_value *status)
+static void print_training(const struct spot_status *s)
 {
     char durable[32];
 
-    snprintf(durable, sizeof(durable), "%lld",
-             (long long)spot_json_integer(spot_json_get(status, "durable_step")));
-    printf("phase %s  epoch %lld  step %lld of %lld (durable %s)",
-           spot_json_text(spot_json_get(status, "phase")),
-           (long long)spot_json_integer(spot_json_get(status, "epoch")),
-           (long long)spot_json_integer(spot_json_get(status, "step")),
-           (long long)spot_json_integer(spot_json_get(status, "steps")),
-           *durable == '-' ? "none" : durable);
-    print_number(status, "durable_lag_s", "lag ", 1, " s");
-    print_number(status, "loss", "loss ", 6, "");
-    if (spot_json_get(status, "spent_usd"))
-        print_number(status, "spent_usd", "spent ", 4, " USD");
-    print_pace(status);
-    print_want(status);
-    if (spot_json_get(status, "durable_error"))
-        printf("state is not written: %s\n\n",
-               spot_json_text(spot_json_get(status, "durable_error")));
-    if (spot_json_get(status, "put_off"))
+    snprintf(durable, sizeof(durable), "%lld", (long long)s->durable_step);
+    printf("phase %s  epoch %lld  step %lld of %lld (durable %s)", s->phase, (long long)s->epoch,
+           (long long)s->step, (long long)s->steps, s->durable_step < 0 ? "none" : durable);
+    print_number(s->durable_lag_s, "lag ", 1, " s");
+    print_number(s->loss, "loss ", 6, "");
+    if (!isnan(s->spent_usd))
+        print_number(s->spent_usd, "spent ", 4, " USD");
+    print_pace(s);
+    print_want(s);
+    if (s->durable_error)
+        printf("state is not written: %s\n\n", s->durable_error);
+    if (s->is_put_off)
         printf("a larger grid waits: members go too often for it to make up for its pause\n\n");
+}
+
+/* Of a foreign trainer, whose steps only its commits tell. */
+static void print_exec(const struct spot_status *s)
+{
+    const struct spot_status_exec *const e = &s->exec;
+
+    printf(
+        "phase %s  epoch %lld  run %s: %lld nodes, %lld ranks, started %lld times, %lld failures",
+        s->phase, (long long)s->epoch, e->run_id, (long long)e->nodes, (long long)e->world,
+        (long long)e->started, (long long)e->failures);
+    print_number(e->committed < 0 ? NAN : (double)e->committed, "committed ", 0, "");
+    print_number(e->durable < 0 ? NAN : (double)e->durable, "durable ", 0, "");
+    printf("\n\n");
 }
 
 static int print_status(const struct spot_buf *text, enum spot_format format, struct spot_err *err)
 {
-    struct spot_json_doc doc;
+    static void (*const print[])(const struct spot_status *) = {
+        [SPOT_STATUS_TRAINS] = print_training,
+        [SPOT_STATUS_SERVES] = print_serving,
+        [SPOT_STATUS_EXEC] = print_exec,
+    };
+    struct spot_status s;
 
     if (format != SPOT_FORMAT_TABLE) {
         fwrite(text->data, 1, text->n, stdout);
         return 0;
     }
-    if (spot_json_parse(&doc, (const char *)text->data, text->n, "status", err))
+    if (spot_status_parse(&s, (const char *)text->data, text->n, "status", err))
         return -1;
-    if (spot_json_get(doc.root, "replicas"))
-        print_serving(doc.root);
-    else
-        print_training(doc.root);
-    print_members(spot_json_get(doc.root, "members"));
-    print_aside(spot_json_get(doc.root, "aside"));
-    print_events(spot_json_get(doc.root, "events"));
-    spot_json_release(&doc);
+    print[s.work](&s);
+    print_members(&s);
+    print_aside(&s);
+    print_events(&s);
+    spot_status_release(&s);
     return 0;
 }
 

@@ -9,7 +9,7 @@
 #include "cluster/client.h"
 #include "comm/wire.h"
 #include "common/clock.h"
-#include "common/json.h"
+#include "model/status_doc.h"
 #include "run.h"
 #include "serve/serve_protocol.h"
 
@@ -75,12 +75,7 @@ static int ask(const char *dir, struct spot_err *err)
     return rc;
 }
 
-static int64_t number(const struct spot_json_value *rollout, const char *key)
-{
-    return spot_json_integer(spot_json_get(rollout, key));
-}
-
-static void tell(const struct spot_json_value *rollout)
+static void tell(const struct spot_status_rollout *rollout)
 {
     static char before[160];
     char line[160];
@@ -88,18 +83,17 @@ static void tell(const struct spot_json_value *rollout)
     snprintf(line, sizeof(line),
              "%lld replicas have it, %lld do not; %lld requests of the version "
              "before have not ended",
-             (long long)number(rollout, "replicas"), (long long)number(rollout, "replicas_left"),
-             (long long)number(rollout, "requests_left"));
+             (long long)rollout->replicas, (long long)rollout->replicas_left,
+             (long long)rollout->requests_left);
     if (!o.is_quiet && strcmp(line, before) != 0)
         spot_tool_note("%s", line);
     memcpy(before, line, sizeof(before));
 }
 
 /* Returns 1 while it is under way, 0 when all have it, or -1 with *err. */
-static int judge(const struct spot_json_value *rollout, struct spot_err *err)
+static int judge(const struct spot_status_rollout *rollout, struct spot_err *err)
 {
-    const char *const state = spot_json_text(spot_json_get(rollout, "state"));
-    const char *const why = spot_json_text(spot_json_get(rollout, "why"));
+    const char *const state = rollout->state;
 
     if (!state)
         return spot_err_set(err, SPOT_ESYS, "the server does not know of it any more");
@@ -109,22 +103,22 @@ static int judge(const struct spot_json_value *rollout, struct spot_err *err)
         return 1;
     if (!strcmp(state, "done"))
         return 0;
-    return spot_err_set(err, SPOT_EINFEASIBLE, "%s: %s", state, why ? why : "");
+    return spot_err_set(err, SPOT_EINFEASIBLE, "%s: %s", state, rollout->why);
 }
 
 /* A server that was killed meanwhile has the journal to go on with, and is looked for. */
 static int look(struct spot_err *err)
 {
     struct spot_buf answer = { 0 };
-    struct spot_json_doc doc;
+    struct spot_status status;
     int rc =
         spot_client_ask(o.join, o.key_file, o.timeout_s, SPOT_MSG_STATUS, NULL, 0, &answer, err);
 
     if (!rc)
-        rc = spot_json_parse(&doc, (const char *)answer.data, answer.n, "status", err);
+        rc = spot_status_parse(&status, (const char *)answer.data, answer.n, "status", err);
     if (!rc) {
-        rc = judge(spot_json_get(doc.root, "rollout"), err);
-        spot_json_release(&doc);
+        rc = judge(&status.rollout, err);
+        spot_status_release(&status);
     }
     spot_buf_release(&answer);
     return rc;
