@@ -61,10 +61,23 @@ uint32_t spot_server_view_of(void *server, const struct spot_peer *peer)
 
 /* --- those that wait -------------------------------------------------------------------- */
 
+/* Members that have not told yet whom they reach, and may have a place in a moment. */
+static size_t n_arriving(const struct spot_server *s, const struct spot_replica *p)
+{
+    const struct spot_machine *const m = spot_view_machine(p->view);
+    size_t n = 0;
+
+    for (size_t i = 0; i < m->n_member; i++)
+        n += !m->member[i].is_leaving && !spot_view_may_place(p->view, &m->member[i]) &&
+             !spot_peer_is_aside(spot_group_find(s->group, m->member[i].id));
+    return n;
+}
+
+/* One that is about to be whole neither gives a member nor takes one. */
 static bool waits(const struct spot_server *s, const struct spot_replica *p)
 {
     return p->view && spot_view_machine(p->view)->phase == SPOT_PHASE_WAIT &&
-           spot_view_placeable(p->view) < size_of_replica(s);
+           spot_view_placeable(p->view) + n_arriving(s, p) < size_of_replica(s);
 }
 
 /* Of those that wait, but `other`: the one with the most or the fewest members, and some. */

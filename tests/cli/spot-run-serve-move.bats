@@ -123,14 +123,6 @@ die_in_the_middle() { # grid, members
     leave_in_the_middle 1x1 1
 }
 
-@test "pages of stages and tensor groups go to their like" {
-    leave_in_the_middle 1x2x2 4
-}
-
 @test "a buddy has copies of the pages of a worker that is killed" {
     die_in_the_middle 1x1 1
-}
-
-@test "buddies of stages and tensor groups have copies of their like" {
-    die_in_the_middle 1x2x2 4
 }

@@ -104,44 +104,6 @@ until_status() { # condition
     [ "$(curl -s --unix-socket h http://x/v1/models | jq -r '.data[0].id')" = v1 ]
 }
 
-@test "kills while a version is rolled out: whoever comes computes what the old one left" {
-    serve --kv-buddies
-    worker a
-    worker b
-    until_status '.replicas == 2'
-    ask_all
-    until_status '.requests == 6 and .tokens > 200'
-    spot-run roll --no-wait --join unix:j v2
-    until_status '.rollout.replicas == 1 and .rollout.requests_left > 0'
-    # the one that has the old version, and then the other
-    old=$(status '.members | map(select(.model | endswith("/v2") | not)) | .[0].name')
-    p="pid_$old"
-    kill -9 "${!p}"
-    sleep 0.3
-    other=$([ "$old" = a ] && echo b || echo a) p="pid_$other"
-    kill -9 "${!p}"
-    worker c
-    await_all 1
-    worker d
-    until_status '.rollout.state == "done" and .replicas == 2'
-    ask_all
-    await_all 2
-}
-
-@test "one replica alone: new requests wait until it has ended the old ones" {
-    serve
-    worker a
-    until_status '.replicas == 1'
-    ask_all
-    until_status '.requests == 6 and .tokens > 200'
-    spot-run roll --no-wait --join unix:j v2
-    until_status '.rollout.state == "rolling"'
-    sleep 0.2
-    [ "$(ask 5)" = "$(sed -n 5p want.2)" ]
-    await_all 1
-    until_status '.rollout.state == "done"'
-}
-
 @test "what cannot be served is refused, and nothing changes" {
     serve --grid 1x2
     worker a
@@ -158,63 +120,6 @@ until_status() { # condition
     until_status '.rollout.state == "refused"'
     run -2 spot-run roll --join unix:j
     run -0 spot-run roll --join unix:j v1
-}
-
-@test "a version that a worker cannot read is taken back" {
-    serve
-    worker a
-    until_status '.replicas == 1'
-    ask_all
-    until_status '.requests == 6 and .tokens > 200'
-    spot-run roll --join unix:j v2 2>roll.err 3>&- &
-    roll=$!
-    until_status '.rollout.state == "rolling"'
-    mv v2 gone
-    ask 4 >late 3>&- &
-    late=$!
-    await_all 1
-    rc=0
-    wait "$roll" || rc=$?
-    [ "$rc" = 1 ]
-    grep -q 'taken back: worker a' roll.err
-    wait "$late" || true
-    [ "$(ask 2)" = "$(sed -n 2p want.1)" ]
-    until_status '.rollout.state == "taken back" and .replicas == 1 and (.model | endswith("v1"))'
-    mv gone v2
-    spot-run roll -q --join unix:j v2
-    [ "$(ask 2)" = "$(sed -n 2p want.2)" ]
-}
-
-@test "a coordinator that is killed goes on with both versions" {
-    mkdir st
-    serve --state st --linger 60s
-    worker a
-    worker b
-    until_status '.replicas == 2'
-    for i in $(seq 6); do
-        sed -n "${i}p" streams | curl -sN --max-time 100 --unix-socket h http://x/v1/completions -d @- >"s.$i" 3>&- &
-    done
-    until_status '.requests == 6 and .tokens > 200'
-    spot-run roll --no-wait --join unix:j v2
-    until_status '.rollout.replicas == 1 and .rollout.requests_left > 0'
-    kill -9 "$server"
-    rm -f h
-    serve --state st --linger 60s --resume
-    until_status '.replicas == 2 or .rollout != null or .tokens > 0'
-    for i in $(seq 6); do
-        id=$(sed -n 's/^data: \({.*\)/\1/p' "s.$i" | head -n 1 | jq -r .id)
-        curl -sN --max-time 100 --unix-socket h "http://x/v1/streams/$id" | sed -n 's/^data: \({.*\)/\1/p' |
-            jq -rs '[.[].choices[0].text // ""] | add | @json'
-    done >got
-    cmp got want.1
-    [ "$(ask 6)" = "$(sed -n 6p want.2)" ]
-    until_status '.replicas == 2 and (.model | endswith("/v2"))'
-    # and once more, with nothing of the first version left
-    kill -9 "$server"
-    rm -f h
-    serve --state st --resume
-    until_status '.replicas == 2 and (.model | endswith("/v2"))'
-    [ "$(ask 1)" = "$(sed -n 1p want.2)" ]
 }
 
 @test "who has twice the weight in the plan takes twice the load" {

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* mkdtemp */
+#include "serve/model_version.h"
+#include "serve_model_rig.h"
+
+/* Goal: a model directory is served as it says, with the tokens that end an answer; its hash tells
+ * models apart by weights, tokenizer and ends; and what cannot be served is refused by file and
+ * value. */
+
+/* GPT-2's letter for a byte: itself where it prints, else the next of those from 256 on. */
+static unsigned letter_of(unsigned byte)
+{
+    unsigned next = 256;
+
+    for (unsigned b = 0; b < 256; b++) {
+        const bool prints = (b > 32 && b < 127) || (b > 160 && b != 173);
+
+        if (b == byte)
+            return prints ? b : next;
+        next += !prints;
+    }
+    return 0;
+}
+
+/* A tokenizer of bytes and `more` tokens beside the weights. */
+static void write_tokenizer(const char *name, int more)
+{
+    char path[64];
+    FILE *out;
+
+    snprintf(path, sizeof(path), "%s/vocab.json", name);
+    out = fopen(in_dir(path), "w");
+    for (unsigned b = 0; b < 256; b++)
+        fprintf(out, "%s\"\\u%04x\":%u", b ? "," : "{", letter_of(b), b);
+    for (int i = 0; i < more; i++)
+        fprintf(out, ",\"<%d>\":%d", i, 256 + i);
+    fputs("}\n", out);
+    fclose(out);
+    snprintf(path, sizeof(path), "%s/merges.txt", name);
+    write_text(in_dir(path), "#version: 0.2\n");
+}
+
+/* The model's tokens are a tokenizer's, not bytes. */
+static void hide_bytes(const char *name)
+{
+    char path[64], text[2048];
+    char *found;
+
+    snprintf(path, sizeof(path), "%s/config.json", name);
+    snprintf(text, sizeof(text), "%.2047s", read_text(in_dir(path)));
+    found = strstr(text, "\"spot_tokens\"");
+    ck_assert_ptr_nonnull(found);
+    memcpy(found, "\"said_before\"", 13);
+    write_text(in_dir(path), text);
+}
+
+static uint64_t hash_of_model(const char *name)
+{
+    struct spot_served_model m;
+    struct spot_err err = { 0 };
+    uint64_t hash;
+
+    ck_assert_msg(!spot_served_model_open(&m, in_dir(name), 0, &err), "%s", err.msg);
+    hash = m.hash;
+    spot_served_model_release(&m);
+    return hash;
+}
+
+static void expect_refused(const char *path, const char *text)
+{
+    struct spot_served_model m;
+    struct spot_err err = { 0 };
+
+    ck_assert_int_eq(spot_served_model_open(&m, path, 0, &err), -1);
+    ck_assert_msg(strstr(err.msg, text), "no '%s' in: %s", text, err.msg);
+    spot_served_model_release(&m);
+}
+
+static const char *const ends[][2] = {
+    { "{\"eos_token_id\": 256}", "/eos_token_id: must be a token below 256" },
+    { "{\"eos_token_id\": -1}", "/eos_token_id: must be a token below 256" },
+    { "{\"eos_token_id\": \"x\"}", "/eos_token_id: must be a token below 256" },
+    { "{\"eos_token_id\": [1, 2, 3, 4, 5, 6, 7, 8, 9]}", "/eos_token_id: more than 8 end tokens" },
+    { "{\"eos_token_id\": [1, 2.5]}", "generation_config.json:1:" },
+    { "{\"eos_token_id\": ", "generation_config.json:1:" },
+};
+
+START_TEST(end_tokens_that_cannot_be_are_refused_by_their_place)
+{
+    write_text(in_dir("words/generation_config.json"), ends[_i][0]);
+    expect_refused(in_dir("words"), ends[_i][1]);
+    unlink(in_dir("words/generation_config.json"));
+}
+END_TEST
+
+START_TEST(end_tokens_are_those_of_the_file_each_once)
+{
+    struct spot_served_model m;
+    struct spot_err err = { 0 };
+
+    write_text(in_dir("words/generation_config.json"), "{\"eos_token_id\": [10, 7, 10]}");
+    ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), 0, &err), "%s", err.msg);
+    ck_assert_uint_eq(m.vocabulary.n_end, 2);
+    ck_assert(m.vocabulary.end[0] == 10 && m.vocabulary.end[1] == 7);
+    spot_served_model_release(&m);
+    write_text(in_dir("words/generation_config.json"), "{\"eos_token_id\": null}");
+    ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), 0, &err), "%s", err.msg);
+    ck_assert_uint_eq(m.vocabulary.n_end, 0);
+    spot_served_model_release(&m);
+    unlink(in_dir("words/generation_config.json"));
+}
+END_TEST
+
+START_TEST(a_hash_tells_weights_and_end_tokens_apart)
+{
+    const uint64_t plain = hash_of_model("words");
+    uint64_t ended;
+
+    write_text(in_dir("words/generation_config.json"), "{\"eos_token_id\": 10}");
+    ended = hash_of_model("words");
+    ck_assert_uint_ne(ended, plain);
+    write_text(in_dir("words/generation_config.json"), "{\"eos_token_id\": 11}");
+    ck_assert_uint_ne(hash_of_model("words"), ended);
+    unlink(in_dir("words/generation_config.json"));
+    ck_assert_uint_eq(hash_of_model("words"), plain);
+    ck_assert_uint_ne(hash_of_model("bytes"), plain); /* other weights */
+}
+END_TEST
+
+START_TEST(a_tokenizer_of_more_tokens_than_the_model_is_refused_by_both_numbers)
+{
+    write_tokenizer("words", 3);
+    expect_refused(in_dir("words"), "the tokenizer has 259 tokens, the model 256");
+    write_tokenizer("words", 0);
+}
+END_TEST
+
+START_TEST(what_is_no_model_is_refused_by_its_file)
+{
+    static char path[5000];
+    struct spot_served_model m;
+    struct spot_err err = { 0 };
+
+    expect_refused(in_dir("nothing"), "nothing/config.json");
+    memset(path, 'x', sizeof(path) - 1);
+    expect_refused(path, "the path of xxx");
+    rename(in_dir("words/vocab.json"), in_dir("vocab.json"));
+    expect_refused(in_dir("words"), "words");
+    rename(in_dir("vocab.json"), in_dir("words/vocab.json"));
+    rename(in_dir("words/model.safetensors"), in_dir("safe"));
+    expect_refused(in_dir("words"), "words");
+    rename(in_dir("safe"), in_dir("words/model.safetensors"));
+    ck_assert_int_eq(spot_served_model_open(&m, in_dir("words"), 3, &err),
+                     -1); /* 4 heads, 3 shards */
+    spot_served_model_release(&m);
+}
+END_TEST
+
+/* --- read beside --- */
+
+static struct spot_model_version *read_beside(const char *path, int64_t P, int64_t M,
+                                              struct spot_err *err)
+{
+    struct spot_model_reading *const reading = spot_model_reading_start(path, P, M, err);
+
+    ck_assert_msg(reading, "%s", err->msg);
+    for (int i = 0; !spot_model_reading_is_done(reading); i++) {
+        ck_assert_int_lt(i, TURNS);
+        spot_clock_sleep(0.001);
+    }
+    return spot_model_reading_end(reading, err);
+}
+
+START_TEST(a_version_is_read_beside_or_says_why_it_cannot_be)
+{
+    struct spot_err err = { 0 };
+    struct spot_model_version *const v = read_beside(in_dir("words"), 2, 2, &err);
+
+    ck_assert_msg(v, "%s", err.msg);
+    ck_assert_uint_eq(v->model.hash, hash_of_model("words"));
+    ck_assert(!v->has_chat);
+    ck_assert_msg(strstr(v->chat_why, "tokenizer_config.json"), "%s", v->chat_why);
+    ck_assert_msg(!strstr(v->chat_why, dir), "a client hears where it lies: %s", v->chat_why);
+    spot_model_version_free(v);
+    ck_assert_ptr_null(read_beside(in_dir("words"), 5, 1, &err));
+    ck_assert_str_eq(err.msg, "5 stages of a model of 4 layers");
+    ck_assert_ptr_null(read_beside(in_dir("nothing"), 1, 1, &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "nothing/config.json"));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *const tc = tcase_create("served_model");
+    char command[64];
+    int rc;
+
+    if (!mkdtemp(dir))
+        return 77;
+    make_model("bytes", 1);
+    make_model("words", 2);
+    hide_bytes("words");
+    write_tokenizer("words", 0);
+    tcase_add_loop_test(tc, end_tokens_that_cannot_be_are_refused_by_their_place, 0,
+                        (int)(sizeof(ends) / sizeof(ends[0])));
+    tcase_add_test(tc, end_tokens_are_those_of_the_file_each_once);
+    tcase_add_test(tc, a_hash_tells_weights_and_end_tokens_apart);
+    tcase_add_test(tc, a_tokenizer_of_more_tokens_than_the_model_is_refused_by_both_numbers);
+    tcase_add_test(tc, what_is_no_model_is_refused_by_its_file);
+    tcase_add_test(tc, a_version_is_read_beside_or_says_why_it_cannot_be);
+    rc = run_suite("served_model", tc);
+    snprintf(command, sizeof(command), "rm -r '%s'", dir);
+    return system(command) ? EXIT_FAILURE : rc;
+}
