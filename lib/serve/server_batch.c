@@ -278,6 +278,8 @@ static int take_line(struct spot_batch *b, const char *text, size_t n, struct sp
     const char *id;
     int rc;
 
+    if (strspn(text, " \t\r\n") == n) /* as editors leave at the end */
+        return 0;
     if (spot_json_parse_line(&doc, text, n, b->server->options->batch, b->line, err))
         return -1;
     id = spot_json_text(spot_json_get(doc.root, "custom_id"));

@@ -168,6 +168,22 @@ START_TEST(what_cannot_be_asked_is_told_in_its_answer)
 }
 END_TEST
 
+START_TEST(empty_lines_ask_nothing)
+{
+    struct spot_server_options o = batch("gaps", "filled");
+    char *line;
+
+    write_text(in_dir("gaps"),
+               "\n{\"custom_id\": \"a\", \"url\": \"/v1/completions\", \"body\": {\"model\": "
+               "\"model\", \"prompt\": \"a\", \"max_tokens\": 2}}\r\n \t\r\n\n");
+    run_well(&o);
+    line = line_of("filled", "a");
+    ck_assert_ptr_nonnull(line);
+    ck_assert_int_eq((int)number_in(line, "response.status_code"), 200);
+    free(line);
+}
+END_TEST
+
 static const char *const bad[][3] = {
     { "", "{\"custom_id\": 1, \"body\": {}}", "bad:1:15: /custom_id: must be a text" },
     { "", "{\"custom_id\": \"a\",}", "bad:1:" },
@@ -199,6 +215,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, what_was_answered_before_is_left_as_it_is);
     tcase_add_test(tc, a_batch_that_was_stopped_goes_on);
     tcase_add_test(tc, what_cannot_be_asked_is_told_in_its_answer);
+    tcase_add_test(tc, empty_lines_ask_nothing);
     tcase_add_loop_test(tc, a_line_that_cannot_be_read_ends_it_by_its_place, 0,
                         (int)(sizeof(bad) / sizeof(bad[0])));
     return run_server_suite("server_batch", tc);
