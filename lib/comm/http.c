@@ -79,7 +79,7 @@ struct spot_http_call {
 static struct line *line_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *const info =
-        spot_mhd.MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+        spot_mhd.get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 
     return info ? info->socket_context : NULL;
 }
@@ -117,7 +117,7 @@ static void connected(void *cls, struct MHD_Connection *connection, void **conte
 static int socket_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *const info =
-        spot_mhd.MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        spot_mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
     return info ? info->connect_fd : -1;
 }
@@ -146,7 +146,7 @@ const char *spot_http_path(const struct spot_http_call *call)
 
 const char *spot_http_header(const struct spot_http_call *call, const char *name)
 {
-    return spot_mhd.MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, name);
+    return spot_mhd.lookup_connection_value(call->connection, MHD_HEADER_KIND, name);
 }
 
 const struct spot_buf *spot_http_body(const struct spot_http_call *call)
@@ -207,7 +207,7 @@ static void free_call(struct spot_http_call *call)
         free(call->header[i].value);
     }
     if (call->response)
-        spot_mhd.MHD_destroy_response(call->response);
+        spot_mhd.destroy_response(call->response);
     drop_body(call);
     free(call->method);
     free(call->path);
@@ -220,7 +220,7 @@ static void resume(struct spot_http_call *call)
 {
     if (call->is_suspended) {
         call->is_suspended = false;
-        spot_mhd.MHD_resume_connection(call->connection);
+        spot_mhd.resume_connection(call->connection);
         (void)eventfd_write(call->http->more, 1);
     }
 }
@@ -229,12 +229,12 @@ static void give(struct spot_http_call *call, unsigned status, const char *conte
                  struct MHD_Response *response)
 {
     if (!response || spot_http_is_answered(call)) {
-        spot_mhd.MHD_destroy_response(response);
+        spot_mhd.destroy_response(response);
         return;
     }
-    spot_mhd.MHD_add_response_header(response, "Content-Type", content_type);
+    spot_mhd.add_response_header(response, "Content-Type", content_type);
     for (size_t i = 0; i < call->n_header; i++)
-        spot_mhd.MHD_add_response_header(response, call->header[i].name, call->header[i].value);
+        spot_mhd.add_response_header(response, call->header[i].name, call->header[i].value);
     call->response = response;
     call->status = status;
     call->state = CALL_ANSWERED;
@@ -245,8 +245,8 @@ void spot_http_answer(struct spot_http_call *call, unsigned status, const char *
                       const void *body, size_t n_byte)
 {
     give(call, status, content_type,
-         spot_mhd.MHD_create_response_from_buffer(n_byte, (void *)(uintptr_t)(body ? body : ""),
-                                                  MHD_RESPMEM_MUST_COPY));
+         spot_mhd.create_response_from_buffer(n_byte, (void *)(uintptr_t)(body ? body : ""),
+                                              MHD_RESPMEM_MUST_COPY));
 }
 
 static ssize_t read_stream(void *cls, uint64_t position, char *data, size_t n)
@@ -262,7 +262,7 @@ static ssize_t read_stream(void *cls, uint64_t position, char *data, size_t n)
         return MHD_CONTENT_READER_END_OF_STREAM;
     if (!got) {
         call->is_suspended = true;
-        spot_mhd.MHD_suspend_connection(call->connection);
+        spot_mhd.suspend_connection(call->connection);
     }
     return got;
 }
@@ -271,8 +271,7 @@ void spot_http_stream(struct spot_http_call *call, const char *content_type, spo
 {
     call->pull = pull;
     give(call, MHD_HTTP_OK, content_type,
-         spot_mhd.MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, call,
-                                                    NULL));
+         spot_mhd.create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, call, NULL));
 }
 
 void spot_http_wake(struct spot_http_call *call)
@@ -286,7 +285,7 @@ void spot_http_wake(struct spot_http_call *call)
 static enum MHD_Result send_answer(struct spot_http_call *call)
 {
     call->state = CALL_SENDING;
-    return spot_mhd.MHD_queue_response(call->connection, call->status, call->response);
+    return spot_mhd.queue_response(call->connection, call->status, call->response);
 }
 
 /* The call is whole: tell the owner, and wait unless it answers at once. */
@@ -300,7 +299,7 @@ static enum MHD_Result tell(struct spot_http_call *call)
     if (call->state == CALL_ANSWERED)
         return send_answer(call);
     call->is_suspended = true;
-    spot_mhd.MHD_suspend_connection(call->connection);
+    spot_mhd.suspend_connection(call->connection);
     return MHD_YES;
 }
 
@@ -461,8 +460,7 @@ static int watch(struct spot_http *h, struct spot_err *err)
     h->more = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (h->fd < 0 || h->more < 0 || epoll_ctl(h->fd, EPOLL_CTL_ADD, h->more, &event) ||
         epoll_ctl(h->fd, EPOLL_CTL_ADD,
-                  spot_mhd.MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd,
-                  &event))
+                  spot_mhd.get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, &event))
         return spot_err_sys(err, "cannot wait for HTTP at %s", h->options.address);
     return 0;
 }
@@ -476,7 +474,7 @@ static int start(struct spot_http *h, int fd, struct spot_err *err)
                                           { MHD_OPTION_END, 0, NULL } };
     const struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
 
-    h->daemon = spot_mhd.MHD_start_daemon(
+    h->daemon = spot_mhd.start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | (has_tls ? MHD_USE_TLS : 0),
         0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
@@ -529,7 +527,7 @@ void spot_http_free(struct spot_http *h)
         resume(c);
     }
     if (h->daemon)
-        spot_mhd.MHD_stop_daemon(h->daemon);
+        spot_mhd.stop_daemon(h->daemon);
     if (h->has_path)
         unlink(h->endpoint.path);
     if (h->fd >= 0)
@@ -581,7 +579,7 @@ static bool has_more(struct spot_http *h)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms;
 
-    return spot_mhd.MHD_get_timeout(h->daemon, &wait_ms) == MHD_YES && !wait_ms;
+    return spot_mhd.get_timeout(h->daemon, &wait_ms) == MHD_YES && !wait_ms;
 }
 
 void spot_http_run(struct spot_http *h)
@@ -593,7 +591,7 @@ void spot_http_run(struct spot_http *h)
     (void)eventfd_read(h->more, &told);
     look_for_lost(h);
     do
-        spot_mhd.MHD_run(h->daemon);
+        spot_mhd.run(h->daemon);
     while ((is_left = has_more(h)) && spot_clock_s() < until_s);
     if (is_left)
         (void)eventfd_write(h->more, 1);

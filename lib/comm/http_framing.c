@@ -31,7 +31,7 @@ bool spot_http_framing(struct MHD_Connection *connection, size_t *n_byte)
 {
     struct said said = { 0 };
 
-    spot_mhd.MHD_get_connection_values(connection, MHD_HEADER_KIND, look, &said);
+    spot_mhd.get_connection_values(connection, MHD_HEADER_KIND, look, &said);
     *n_byte = said.n_coding ? SIZE_MAX : said.length ? strtoull(said.length, NULL, 10) : 0;
     return said.n_length + said.n_coding <= 1 &&
            (!said.coding || !strcasecmp(said.coding, "chunked"));

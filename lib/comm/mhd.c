@@ -6,7 +6,7 @@
 struct spot_mhd spot_mhd;
 
 static const struct spot_late_function functions[] = {
-#define ROW(name) SPOT_LATE_ROW(spot_mhd, name)
+#define ROW(name) { "MHD_" #name, &spot_mhd.name },
     SPOT_MHD_EACH_FUNCTION(ROW)
 };
 
