@@ -283,7 +283,7 @@ ends_with() { # STATUS PID
     refuses 2 "must be one address and port that others reach" $job --store "$store" --listen 0.0.0.0:7000 --key-file key
     refuses 2 "expected a /PREFIX" $job --store "etcd://$etcd_members" --listen unix:x
     refuses 2 "expected etcd://HOST:PORT" $job --store "consul://x" --listen unix:x
-    refuses 4 "nobody leads the job at etcd://" status --join "${store%/*}/other"
+    refuses 4 "no coordinator leads the job at etcd://" status --join "${store%/*}/other"
     refuses 2 "expected a /PREFIX" status --join "etcd://$etcd_members"
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --workers 1 --listen unix:y --store "$store-2" --events log2
     same_as log2 4

@@ -76,7 +76,7 @@ int import_share(const struct spot_share_format *format, char **path, double ori
     int rc = read_files(&imp, format, path, err);
 
     if (!rc && !imp.n_speed && !imp.jobs.n)
-        spot_tool_warn("nothing of the input was wanted: the output has no rows");
+        spot_tool_warn("nothing in the input matched: the output has no rows");
     rc = rc ? rc : shift(&imp.jobs, origin_s, err);
     rc = rc ? rc : spot_out_open(&out, common->output, err);
     if (!rc) {
