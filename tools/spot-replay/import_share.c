@@ -27,7 +27,7 @@ static int read_files(struct spot_share_import *imp, const struct spot_share_for
             break;
     }
     if (imp->n_left_out)
-        spot_tool_warn("%zu job%s without a second on a worker: left out", imp->n_left_out,
+        spot_tool_warn("%zu job%s with less than a second on a worker: left out", imp->n_left_out,
                        imp->n_left_out == 1 ? "" : "s");
     if (imp->jobs.n && imp->n_speed)
         return spot_err_set(err, SPOT_EUSAGE,
