@@ -156,7 +156,7 @@ chosen() { # FILE: the address on its first line, once it is there
         # shellcheck disable=SC2086
         run spot-migrate $c
         [ "$status" -eq 2 ]
-        [[ "$output" == *"requires --key-file"* ]]
+        [[ "$output" == *"needs --key-file"* ]]
     done
     head -c 32 /dev/zero >key
     run -2 spot-migrate send --listen 127.0.0.1 m
