@@ -106,7 +106,7 @@ setup_file() {
     echo "this is no journal at all" >st/tokens.log
     run spot-run serve -q --model model --batch in.jsonl -o out --state st --resume
     [ "$status" = 3 ]
-    [[ "$output" == *tokens.log*"no journal"* ]]
+    [[ "$output" == *tokens.log*"not the journal of a server"* ]]
 }
 
 @test "a batch's url says what a line asks for, and any other is refused in its answer" {

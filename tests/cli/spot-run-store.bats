@@ -128,7 +128,7 @@ ends_with() { # STATUS PID
     for k in $(asked 0 /v3/maintenance/alarm '{"action":"GET","alarm":"NOSPACE"}' | jq -r '.alarms[].memberID'); do
         asked 0 /v3/maintenance/alarm "{\"action\":\"DEACTIVATE\",\"memberID\":\"$k\",\"alarm\":\"NOSPACE\"}" >/dev/null
     done
-    says a "the job goes on"
+    says a "the job continues"
     more_steps log
     stops_right log
 }
@@ -144,7 +144,7 @@ ends_with() { # STATUS PID
     coordinator b log.b st.b --steps 100000
     b=$pid
     says a "the job pauses"
-    says b "nobody leads yet"
+    says b "no coordinator leads yet"
     kill -TERM $train
     ends_with 75 $train
     kill -TERM $b
