@@ -41,6 +41,8 @@ static void print_help(const struct spot_cli *cli, bool all, FILE *out)
     bool is_shown = true;
 
     fprintf(out, "usage: %s %s\n\n%s\n", cli->name, cli->synopsis, cli->summary);
+    if (cli->option->type != SPOT_OPT_GROUP) /* a heading brings its own blank line */
+        fprintf(out, "\n");
     for (const struct spot_opt *o = cli->option; o->type != SPOT_OPT_END; o++) {
         const bool is_heading = o->type == SPOT_OPT_GROUP || o->type == SPOT_OPT_MORE;
 

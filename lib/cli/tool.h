@@ -45,7 +45,7 @@ struct spot_tool_common {
           "output",                                                                               \
           &(c)->output,                                                                           \
           "file",                                                                                 \
-          "write here, complete or not at all (default stdout)",                                  \
+          "write here, complete or not at all (default: stdout)",                                 \
           0,                                                                                      \
           0 },                                                                                    \
         { SPOT_OPT_STRING, 0, "format", &(c)->format, "name", forms, 0, 0 },                      \
@@ -54,7 +54,7 @@ struct spot_tool_common {
         { SPOT_OPT_FLAG, 'v', "verbose", &(c)->verbose, NULL, "say more on stderr", 0, 0 },       \
     {                                                                                             \
         SPOT_OPT_FLAG, 0, "provenance", &(c)->provenance, NULL,                                   \
-            "write made_by (default yes; --no-provenance)", 0, 0                                  \
+            "write made_by (default: yes; --no-provenance)", 0, 0                                 \
     }
 #define SPOT_TOOL_OPTIONS(c) SPOT_TOOL_OPTIONS_AS(c, "json, jsonl, csv, tsv, table or md")
 

@@ -41,7 +41,7 @@ const char *spot_leader_find(const char *join, char text[SPOT_ADDRESS_MAX + 8],
     if (rc < 0)
         return NULL;
     if (!rc || leader.n_byte >= SPOT_ADDRESS_MAX + 8) {
-        spot_err_set(err, SPOT_ESYS, "nobody leads the job at %.200s", join);
+        spot_err_set(err, SPOT_ESYS, "no coordinator leads the job at %.200s", join);
         return NULL;
     }
     memcpy(text, leader.value, leader.n_byte + 1);

@@ -66,7 +66,7 @@ static int stand_by(struct spot_group *g, const char *address, const char *ident
         if (!rc && told != TOLD_LED && g->options->standing_by)
             g->options->standing_by(g->options->user, g->options->store);
         if (rc < 0 && told != TOLD_SILENT)
-            g->options->warn("nobody leads yet: %s; this coordinator waits", err->msg);
+            g->options->warn("no coordinator leads yet: %s; this one waits", err->msg);
         told = rc ? TOLD_SILENT : TOLD_LED;
         for (double s = 0; s < pause_s && !spot_group_stops(); s += 0.05)
             spot_clock_sleep(0.05);

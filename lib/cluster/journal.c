@@ -141,8 +141,8 @@ static int refuse_log(const struct spot_journal *j, const char *path, struct spo
     is_log = spot_event_next(&log, &event, &ignored) > 0 && event.is_job;
     spot_event_log_release(&log);
     return is_log ? spot_err_set(err, SPOT_EUSAGE,
-                                 "'%s' is the log of another run: --resume goes on with it, "
-                                 "another name keeps it, or remove it first",
+                                 "'%s' is the log of another run: continue it with --resume, "
+                                 "choose another name, or remove it",
                                  path)
                   : 0;
 }

@@ -212,10 +212,10 @@ int spot_lead_try(struct spot_lead *l, const char *address, const char *identity
 
 static int lost(const char *address, struct spot_err *err)
 {
-    return spot_err_set(err, SPOT_EPREEMPTED,
-                        "another coordinator leads the job now%s%.200s: nothing is committed here "
-                        "any more",
-                        *address ? ", at " : "", address);
+    return spot_err_set(
+        err, SPOT_EPREEMPTED,
+        "another coordinator leads the job now%s%.200s: this one commits nothing more",
+        *address ? ", at " : "", address);
 }
 
 /* Nobody has written the record since this one did, or tried to. */
@@ -294,7 +294,7 @@ static int bear(struct spot_lead *l, struct patience *p, const char *why, struct
 
     if (is_long && !p->is_told) {
         p->is_told = true;
-        l->options.warn("the job pauses: the store does not let it go on (%s)", why);
+        l->options.warn("the job pauses: leadership could not be renewed in the store (%s)", why);
     }
     if (l->options.stops() > (is_long ? 0 : 1))
         return spot_err_set(err, SPOT_EPREEMPTED, "stopped while the store did not answer: %.300s",
@@ -311,7 +311,7 @@ static void calm(struct spot_lead *l, const struct patience *p)
 {
     spot_etcd_set_limit(l->store, limit_s(l, patience_min_s));
     if (p->is_told)
-        l->options.warn("the store answers again: the job goes on");
+        l->options.warn("the store answers again: the job continues");
 }
 
 /* A lease that does not answer may be prolonged by its keeper at any time; one that is over is

@@ -485,7 +485,7 @@ static int start(struct spot_http *h, int fd, struct spot_err *err)
     if (h->daemon)
         return 0;
     close(fd);
-    return has_tls ? spot_err_set(err, SPOT_EDATA, "%s and %s are no certificate with its key",
+    return has_tls ? spot_err_set(err, SPOT_EDATA, "%s and %s are not a certificate and key",
                                   o->tls_cert, o->tls_key)
                    : spot_err_set(err, SPOT_ESYS, "cannot serve HTTP at %s", o->address);
 }

@@ -67,7 +67,7 @@ static int read_keys(struct spot_http_keys *keys, FILE *in, const char *path, st
     if (!rc && ferror(in))
         rc = spot_err_sys(err, "cannot read %s", path);
     free(line);
-    return rc || keys->n ? rc : spot_err_set(err, SPOT_EDATA, "%s: there is no key in it", path);
+    return rc || keys->n ? rc : spot_err_set(err, SPOT_EDATA, "%s: contains no key", path);
 }
 
 struct spot_http_keys *spot_http_keys_load(const char *path, struct spot_err *err)

@@ -207,7 +207,7 @@ struct spot_frame *spot_mesh_order(struct spot_mesh *mesh, double timeout_s, str
         if (mesh->is_orphan)
             tell_failed(mesh, err);
         else
-            spot_err_set(err, SPOT_ESYS, "the coordinator has said nothing for %g s", timeout_s);
+            spot_err_set(err, SPOT_ESYS, "nothing heard from the coordinator for %g s", timeout_s);
     }
     pthread_mutex_unlock(&mesh->lock);
     return frame;

@@ -40,7 +40,7 @@ static int check_image(const struct spot_infer_config *c, struct spot_infer_head
                        struct spot_err *err)
 {
     if (c->image_byte < sizeof(*head) || memcmp(c->image, SPOT_INFER_MAGIC, 8) != 0)
-        return spot_err_set(err, SPOT_EDATA, "these bytes are no image of weights");
+        return spot_err_set(err, SPOT_EDATA, "not an image of weights");
     memcpy(head, c->image, sizeof(*head));
     if (head->type < 0 || head->type >= SPOT_INFER_TYPES || spot_shape_check(&head->shape, err) ||
         head->begin < 0 || head->end <= head->begin ||
@@ -186,7 +186,8 @@ static int take_means(struct spot_infer *f, struct spot_err *err)
     if (!f->config.backend || !strcmp(f->config.backend, "cpu")) {
         f->kernel = spot_infer_kernel_find(f->config.kernel);
         if (!f->kernel)
-            return spot_err_set(err, SPOT_EDATA, "no kernel \"%s\" runs here", f->config.kernel);
+            return spot_err_set(err, SPOT_EDATA, "kernel \"%s\" does not run on this machine",
+                                f->config.kernel);
         if (take_memory(f, err) || !(f->team = spot_team_new(f->config.n_thread, err)))
             return -1;
         if (f->shape.arch == SPOT_ARCH_LLAMA)

@@ -151,7 +151,7 @@ static int settle_owner(struct spot_exec_job *job, struct spot_err *err)
     if (*run_id && !resumes)
         return spot_err_set(err, SPOT_EUSAGE,
                             "the store behind --state-command belongs to another job, run %.16s: "
-                            "--resume goes on with it, another place in the store begins anew",
+                            "--resume continues it, another place in the store starts a new one",
                             run_id);
     if (*run_id) {
         memcpy(job->run_id, run_id, sizeof(run_id));
@@ -265,7 +265,7 @@ static int copied(struct spot_exec_job *job, struct spot_err *err)
     if (b->rc) {
         b->next_s = spot_clock_s() + retry_s;
         job->disk.has_failed = true;
-        job->options->group.warn("step %llu cannot be stored: %s; the job goes on without",
+        job->options->group.warn("step %llu cannot be stored: %s; the job continues without it",
                                  (unsigned long long)b->target.id.step, b->why.msg);
         return 0;
     }
@@ -289,7 +289,8 @@ static int restored(struct spot_exec_job *job, struct spot_err *err)
     if (find_newest(job, err))
         return -1;
     if (!b->newest.is_set)
-        job->options->group.warn("no commit in the store can be read: the job goes on without");
+        job->options->group.warn(
+            "no commit in the store can be read: the job continues without it");
     return 0;
 }
 

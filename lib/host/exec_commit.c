@@ -28,10 +28,10 @@ static int local_of(const struct spot_exec_agent *e, int64_t rank, uint32_t *loc
     const int64_t first = e->form.env.first_rank, n = e->options->n_rank;
 
     if (rank < 0 && n > 1)
-        return spot_err_set(err, SPOT_EDATA, "there are %lld ranks here: which one is it?",
+        return spot_err_set(err, SPOT_EDATA, "this node has %lld ranks: which one is asking?",
                             (long long)n);
     if (rank >= 0 && (rank < first || rank >= first + n))
-        return spot_err_set(err, SPOT_EDATA, "rank %lld is none of this node's", (long long)rank);
+        return spot_err_set(err, SPOT_EDATA, "rank %lld is not on this node", (long long)rank);
     *local = rank < 0 ? 0 : (uint32_t)(rank - first);
     return 0;
 }

@@ -46,7 +46,7 @@ int spot_exec_disk_open(struct spot_exec_job *job, struct spot_err *err)
         return -1;
     if (spot_state_store_count(job->disk.store) && !spot_group_resumes(job->group))
         return spot_err_set(err, SPOT_EUSAGE,
-                            "%.200s has the commits of a job: --resume goes on with it", dir);
+                            "%.200s has the commits of a job: --resume continues it", dir);
     return spot_exec_bucket_open(job, err);
 }
 

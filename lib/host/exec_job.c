@@ -252,7 +252,7 @@ static int lead(struct spot_exec_job *job, struct spot_err *err)
     if (!strcmp(before->end, SPOT_JOB_GIVEN_UP))
         return spot_err_set(err, SPOT_EINFEASIBLE, "the coordinator that led has given up");
     if (!strcmp(before->end, SPOT_JOB_STOPPED) && !job->options->group.resume)
-        return spot_err_set(err, SPOT_EINFEASIBLE, "the job was stopped; --resume goes on");
+        return spot_err_set(err, SPOT_EINFEASIBLE, "the job was stopped; --resume continues it");
     return !strcmp(before->end, SPOT_JOB_FINISHED);
 }
 

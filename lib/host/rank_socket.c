@@ -132,11 +132,10 @@ static const struct spot_rank_op *find_op(const struct spot_rank_socket *s, cons
 static int check_round(const struct spot_rank_socket *s, int64_t round, struct spot_err *err)
 {
     if (s->round < 0)
-        return spot_err_set(err, SPOT_EPREEMPTED, "no round runs here");
+        return spot_err_set(err, SPOT_EPREEMPTED, "no round is running");
     if (round >= 0 && round != s->round)
         return spot_err_set(err, SPOT_EPREEMPTED,
-                            "round %lld is over, or is none of this job's: "
-                            "round %lld runs",
+                            "round %lld is over, or not of this job: round %lld is running",
                             (long long)round, (long long)s->round);
     return 0;
 }

@@ -108,7 +108,7 @@ static int take_open(struct spot_state_store *store, int fd, struct spot_state_r
     if (fstat(fd, seen))
         return spot_err_sys(err, "cannot look at '%.200s'", file->path);
     if (!S_ISREG(seen->st_mode))
-        return spot_err_set(err, SPOT_EDATA, "'%.200s' is no file", file->path);
+        return spot_err_set(err, SPOT_EDATA, "'%.200s' is not a file", file->path);
     file->mode = seen->st_mode & 0777;
     file->n_byte = (uint64_t)seen->st_size;
     n = spot_state_file_chunks(file);

@@ -205,7 +205,7 @@ static int check(const struct spot_roofline *r, const struct spot_shape *shape,
 {
     if (r->max_batch < 1 || r->max_batch > SPOT_SERVE_BATCH_MAX ||
         (r->max_batch & (r->max_batch - 1)))
-        return spot_err_set(err, SPOT_EDATA, "a batch of %lld is no power of two up to %d",
+        return spot_err_set(err, SPOT_EDATA, "a batch of %lld is not a power of two up to %d",
                             (long long)r->max_batch, SPOT_SERVE_BATCH_MAX);
     if (shape->n_layer > SPOT_SERVE_LAYERS_MAX)
         return spot_err_set(err, SPOT_EDATA, "%lld layers, the limit is %d",

@@ -83,7 +83,7 @@ static int read_done(struct spot_batch *b, struct spot_err *err)
     }
     free(text);
     if (!rc && (ftruncate(fileno(b->out), whole) || fseek(b->out, whole, SEEK_SET)))
-        rc = spot_err_sys(err, "cannot go on with %s", b->server->options->batch_out);
+        rc = spot_err_sys(err, "cannot continue %s", b->server->options->batch_out);
     return rc;
 }
 

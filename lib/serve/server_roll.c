@@ -225,7 +225,7 @@ static int take_read(struct spot_server *s, struct spot_err *err)
     }
     if (v->model.hash == s->target->model.hash) {
         spot_model_version_free(v);
-        say(s, SPOT_ROLL_DONE, "it is the model that is served");
+        say(s, SPOT_ROLL_DONE, "it is the model already served");
         return 0;
     }
     if (spot_relay_check(&v->model.shape, s->grid.P, s->grid.M, &why)) { /* a plan came between */

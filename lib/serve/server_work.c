@@ -340,7 +340,7 @@ static void take_rolled(struct spot_server *s, uint64_t hash)
     for (size_t i = 0; i < s->n_ended; i++)
         if (s->ended[i] == rolled)
             s->ended[i] = s->target;
-    s->options->group.warn("%s was rolled out before and is served; its requests go on",
+    s->options->group.warn("%s was rolled out before and is served; its requests continue",
                            rolled->model.dir);
     s->target = rolled;
     spot_server_set_current(s, rolled);
@@ -407,7 +407,7 @@ int spot_server_open_log(struct spot_server *s, struct spot_err *err)
         return -1;
     s->log = log;
     if (s->failure.code)
-        return spot_err_set(err, s->failure.code, "cannot go on with the journal's requests: %s",
+        return spot_err_set(err, s->failure.code, "cannot continue the journal's requests: %s",
                             s->failure.msg);
     if (spot_token_log_model(log) != s->target->model.hash)
         take_rolled(s, spot_token_log_model(log));

@@ -186,10 +186,10 @@ static int check_head(struct spot_token_log *log, const uint8_t *data, size_t n,
     const char *const numerics = (const char *)data + 16;
 
     if (memcmp(data, magic, sizeof(magic)) != 0)
-        return spot_err_set(err, SPOT_EDATA, "%s is no journal of a server", log->path);
+        return spot_err_set(err, SPOT_EDATA, "%s is not the journal of a server", log->path);
     if (hash != log->model_hash && !names_model(data, n, log->model_hash))
         return spot_err_set(err, SPOT_EDATA,
-                            "%s is of another model: its requests can not go on with this one",
+                            "%s is of another model: this one cannot continue its requests",
                             log->path);
     if (memcmp(numerics, log->numerics, SPOT_TOKEN_LOG_NUMERICS) != 0)
         return spot_err_set(err, SPOT_EDATA,
@@ -224,7 +224,7 @@ static int read_file(struct spot_token_log *log, uint64_t size,
     if (n < 0) {
         spot_err_sys(err, "cannot read %s", log->path);
     } else if (n < FILE_HEAD) {
-        rc = spot_err_set(err, SPOT_EDATA, "%s is no journal of a server: it has %zd bytes",
+        rc = spot_err_set(err, SPOT_EDATA, "%s is not the journal of a server: it has %zd bytes",
                           log->path, n);
     } else if (!check_head(log, data, (size_t)n, err)) {
         log->n_byte = read_records(data, (size_t)n, reader, damage);
@@ -404,7 +404,7 @@ static int open_file(struct spot_token_log *log, bool resumes,
     if (log->fd < 0 || fstat(log->fd, &st))
         return spot_err_sys(err, "cannot open %s", log->path);
     if (!resumes)
-        return spot_err_set(err, SPOT_EUSAGE, "%s is there: --resume goes on with its requests",
+        return spot_err_set(err, SPOT_EUSAGE, "%s exists: --resume continues its requests",
                             log->path);
     return read_file(log, (uint64_t)st.st_size, reader, damage, err);
 }

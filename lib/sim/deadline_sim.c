@@ -138,10 +138,10 @@ static int know_all(struct player *p, uint8_t **plan, struct spot_err *err)
     usd = spot_deadline_offline(&p->play->job, up, ticks, *plan);
     free(up);
     p->mode = *plan;
-    return isnan(usd)
-               ? spot_err_set(err, SPOT_EUSAGE,
-                              "the offline optimum wants whole seconds of work, tick and restart")
-               : 0;
+    return isnan(usd) ? spot_err_set(
+                            err, SPOT_EUSAGE,
+                            "the offline optimum requires whole seconds of work, tick and restart")
+                      : 0;
 }
 
 int spot_deadline_play_run(const struct spot_deadline_play *play, enum spot_deadline_policy policy,

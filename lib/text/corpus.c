@@ -59,8 +59,8 @@ static int read_at(const struct spot_corpus *c, size_t at, size_t n, uint8_t *da
 static int too_long(const char *source, struct spot_err *err)
 {
     return spot_err_set(err, SPOT_EDATA,
-                        "%s: more than %d MiB; what is no regular file is kept in memory, so put "
-                        "it into a file",
+                        "%s: more than %d MiB; input that is not a regular file is kept in memory; "
+                        "put it into a file",
                         source, SPOT_CORPUS_MEMORY_MAX >> 20);
 }
 

@@ -19,7 +19,7 @@ static int add(struct prefix *p, const struct spot_json_doc *doc, const char *po
     size_t n_byte;
 
     if (id < 0 || id >= spot_bpe_vocab(p->bpe) || !spot_bpe_token(p->bpe, (uint32_t)id, &n_byte))
-        return spot_json_fail(doc, pointer, err, "names a token that is none");
+        return spot_json_fail(doc, pointer, err, "names an unknown token");
     if (p->n == p->cap)
         return spot_json_fail(doc, pointer, err, "more than %zu tokens before a text", p->cap);
     p->id[p->n++] = (uint32_t)id;

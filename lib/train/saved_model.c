@@ -133,7 +133,8 @@ static int read_note(struct spot_saved_model *m, const struct spot_saved_place *
     if (!rc)
         return place->dir
                    ? spot_err_set(err, SPOT_EDATA,
-                                  "'%s' has no job.json: it is no --state of a job", place->dir)
+                                  "'%s' has no job.json: it is not the --state of a job",
+                                  place->dir)
                    : spot_err_set(err, SPOT_EDATA,
                                   "%s has no job.json: --state DIR of its coordinator has it",
                                   spot_saved_place_name(place));

@@ -411,10 +411,11 @@ static int tell_broke(const struct spot_trainer *c, struct spot_err *err)
 {
     const struct spot_err stopped = *err;
 
-    return spot_err_set(err, SPOT_EINFEASIBLE,
-                        "the budget of %g USD is spent (%.6g USD); a larger --budget-usd goes on; "
-                        "%.300s",
-                        c->options->budget_usd, spot_group_spent_usd(c->group), stopped.msg);
+    return spot_err_set(
+        err, SPOT_EINFEASIBLE,
+        "the budget of %g USD is spent (%.6g USD); a larger --budget-usd continues it; "
+        "%.300s",
+        c->options->budget_usd, spot_group_spent_usd(c->group), stopped.msg);
 }
 
 /* The end of the loop: the result, or what stopped it. */

@@ -35,10 +35,9 @@ static void take_result(const struct spot_trainer *c, const struct spot_journal_
     result->loss = result->knows_loss ? (float)r->loss : 0;
     snprintf(result->state_hex, sizeof(result->state_hex), "%s", r->state_hex);
     if (c->options->save)
-        c->options->warn(
-            "the coordinator that led has written the weights, to its own --save; '%s' "
-            "is not written here",
-            c->options->save);
+        c->options->warn("the previous leader has written the weights to its own --save; '%s' is "
+                         "not written here",
+                         c->options->save);
 }
 
 int spot_trainer_lead(struct spot_trainer *c, struct spot_coordinator_result *result,
@@ -58,7 +57,7 @@ int spot_trainer_lead(struct spot_trainer *c, struct spot_coordinator_result *re
     }
     if (!strcmp(before->end, SPOT_JOB_STOPPED) && !c->options->resume)
         return spot_err_set(err, SPOT_EINFEASIBLE,
-                            "the job was stopped at step %lld; --resume goes on",
+                            "the job was stopped at step %lld; --resume continues it",
                             (long long)before->step);
     return check_tuning(c, before, err);
 }

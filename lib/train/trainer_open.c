@@ -106,8 +106,8 @@ int spot_coordinator_check_resume(const char *state, struct spot_err *err)
     if (!access(state, F_OK) || errno != ENOENT)
         return 0;
     return spot_err_set(err, SPOT_EUSAGE,
-                        "there is no '%s' to resume from; a job begins without --resume, or in an "
-                        "empty directory",
+                        "there is no '%s' to resume from; start a new job without --resume, or in "
+                        "an empty directory",
                         state);
 }
 

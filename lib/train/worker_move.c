@@ -151,7 +151,8 @@ static int send_bundle(struct moves *m, uint32_t index, struct spot_err *err)
     int rc;
 
     if (!bundle || bundle->step != f->step)
-        return spot_err_set(err, SPOT_EDATA, "asked for bundle %u of step %lld, not held here",
+        return spot_err_set(err, SPOT_EDATA,
+                            "asked for bundle %u of step %lld, which is not held here",
                             (unsigned)index, (long long)f->step);
     if (w->stage && spot_stage_sync(w->stage, (int)index, err))
         return -1; /* whoever kept its place */

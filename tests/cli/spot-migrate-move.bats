@@ -345,7 +345,7 @@ chosen() { # FILE: the address on its first line, once it is there
     run -2 spot-migrate verify -o x m
     [[ "$output" == *"unknown option '-o'"* ]]
     run -2 spot-migrate send --deadline 0 m
-    [[ "$output" == *"--deadline needs a way"* ]]
+    [[ "$output" == *"--deadline requires a two-way transport"* ]]
     run -2 spot-migrate pack --compat --codec raw m
     [[ "$output" == *"--codec has no meaning with --compat"* ]]
     ln m same

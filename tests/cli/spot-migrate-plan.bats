@@ -62,7 +62,7 @@ llama() { spot-migrate plan --from $D/llama7b_2x2x2.json --to $D/llama7b_1x3x2.j
            .pieces[].bundle_first] | max < $b' "$T/m.json"
     jq -e '[.lost[] | .group] | unique == [0, 1]' "$T/m.json"
     [[ "$stderr" = *"bundles 24 to 33, 3.90505 GB of them, have no source in time: checkpoint"* ]]
-    [[ "$stderr" = *"of 18 groups that only leaving nodes have, 8 get out in time"* ]]
+    [[ "$stderr" = *"of 18 groups held only by leaving nodes, 8 are saved in time"* ]]
 }
 
 @test "where work is rolled back no part of a step is sent in vain" {

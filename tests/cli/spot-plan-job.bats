@@ -64,7 +64,7 @@ job() { spot-plan job --roofline examples/serve/llama-8b --catalogue examples/se
     run -3 --separate-stderr spot-plan job --roofline examples/serve/llama-8b --catalogue "$T/c" --type b
     [[ "$stderr" == *"c:3:7: gpu_flop_per_s: expected a number, got 'x'"* ]]
     run -3 --separate-stderr job --type g6.12xlarge --max-batch 3
-    [[ "$stderr" == *"a batch of 3 is no power of two"* ]]
+    [[ "$stderr" == *"a batch of 3 is not a power of two"* ]]
     run -3 job --type g6.12xlarge --context 10000
     printf '{"model_type": "opt"}' >"$T/config.json"
     run -3 --separate-stderr spot-plan job --roofline "$T" --catalogue examples/serve/gpus.csv --type g6.12xlarge

@@ -22,7 +22,7 @@ fleet() { spot-plan fleet --catalogue "$T/c" --load examples/fleet/melange.json 
     fleet --prices "$T/f" >"$T/then"
     jq -e 'all(.buy[]; .zone == "b")' "$T/now"
     jq -e --slurpfile now "$T/now" 'all(.buy[]; .zone == "a") and ([.buy[].count] | add) * .5 == .expected.usd_per_h
-        and ([.buy[].count] | add) == ([$now[0].buy[].count] | add) and any(.why[]; test("2 prices are means of the next 7200 s.*1 of 3"))' "$T/then"
+        and ([.buy[].count] | add) == ([$now[0].buy[].count] | add) and any(.why[]; test("2 prices are forecast means over the next 7200 s.*1 of 3"))' "$T/then"
 }
 
 @test "what is no spot.price/1 is refused with its place" {

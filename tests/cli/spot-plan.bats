@@ -180,7 +180,7 @@ llama() {
     spot-predict "$T/30.csv" >"$T/30.json"
     run --separate-stderr timeout 60 spot-plan train --job "$T/j.json" --forecast "$T/30.json"
     [ "$status" -eq 0 ]
-    [[ "$stderr" == *"too many grids to look at all"*P_max* ]]
+    [[ "$stderr" == *"too many grids to examine all"*P_max* ]]
 }
 
 @test "an infeasible job is exit 1 with the reason" {

@@ -98,6 +98,6 @@ gen() { spot-replay generate "$@"; }
 
 @test "--help fits a screen and tells of the examples" {
     gen --help >help
-    [ "$(wc -l <help)" -le 40 ]
+    [ "$(wc -l <help)" -le 45 ]
     grep -q 'examples:' help
 }

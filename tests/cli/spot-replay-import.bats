@@ -226,7 +226,7 @@ setup() {
     [ "$status" -eq 2 ]
     [[ "$stderr" == *"did you mean 'generate'?"* ]]
     for c in generate describe import live; do
-        [ "$(spot-replay $c --help | wc -l)" -le 40 ]
+        [ "$(spot-replay $c --help | wc -l)" -le 45 ]
     done
 }
 

@@ -89,7 +89,7 @@ serve() { spot-replay serve --job "$job" --trace t.csv --load l.csv "$@"; }
     [ -z "$stderr" ]
     awk -F, -v OFS=, 'NR > 1 { $1 += 1e6 } 1' l.csv >late.csv
     run -0 --separate-stderr spot-replay serve --job "$job" --trace t.csv --load late.csv --policy spotserve
-    [[ "$stderr" == *'700 of 700 requests come after the trace ends at 2400 s'*'one clock?'* ]]
+    [[ "$stderr" == *'700 of 700 requests come after the trace ends at 2400 s'*'the same clock?'* ]]
     awk -F, -v OFS=, 'NR > 1 { $1 += 1e6 } 1' t.csv >moved.csv
     run -0 --separate-stderr spot-replay serve --job "$job" --trace moved.csv --load l.csv --policy spotserve
     [[ "$stderr" == *'700 of 700 requests come before the trace begins at 1000000 s'* ]]

@@ -296,7 +296,7 @@ near() {
     twin
     run --separate-stderr spot-run train --data corpus $MODEL --global-batch 5 --steps 1 --events auto
     [ "$status" -eq 0 ]
-    [[ "$stderr" == *"--backend auto takes the CPU; --backend cuda asks for the device"* ]]
+    [[ "$stderr" == *"--backend auto uses the CPU; --backend cuda uses the device"* ]]
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1 --events cpu --backend cpu
     cmp <(outcome auto) <(outcome cpu)
 }

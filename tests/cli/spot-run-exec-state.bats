@@ -148,7 +148,7 @@ finishes() {
     run timeout 60 spot-run exec -q -- sh -c 'echo 1 >"$SPOT_STATE_DIR/x"; spot-run commit --durable --step 7; echo "it gave $?"'
     [ "$status" -eq 0 ]
     [[ "$output" == *"it gave 1"* ]]
-    [[ "$output" == *"step 7 is committed, but no other node is there to hold it"* ]]
+    [[ "$output" == *"step 7 is committed, but there is no other node to hold it"* ]]
 }
 
 @test "--all-places: each node has the files of all, also of as many nodes as before" {
@@ -269,7 +269,7 @@ END
     wait "$job" "$a" "$b" || true
     rm -f durable # of what came behind the last copy nothing is left
     step=$(jq -s 'map(select(.event == "durable" and .where == "disk"))[-1].step' log)
-    refuses 2 "has the commits of a job: --resume goes on with it" exec --listen unix:k --state disk -- ./trainer
+    refuses 2 "has the commits of a job: --resume continues it" exec --listen unix:k --state disk -- ./trainer
     first=$(ls begun | cut -d . -f 1 | sort -n | tail -n 1)
     coordinator --nodes 2 --state disk --state-every 0.2s --resume
     node c

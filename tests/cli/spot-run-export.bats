@@ -95,13 +95,13 @@ PY
     echo mine >full/README.md
     spot-run export -q --state s -o empty
     diff -r m empty
-    refuses 2 "'full' is there already" export --state s -o full
+    refuses 2 "'full' already exists" export --state s -o full
     [ "$(ls full)" = README.md ]
     spot-run export -q --state s -o full --force
     cmp m/model.safetensors full/model.safetensors
     grep -q mine full/README.md
     : >file
-    refuses 2 "'file' is there already" export --state s -o file
+    refuses 2 "'file' already exists" export --state s -o file
     refuses 2 "-o is missing" export --state s
     refuses 2 "--state or --join is missing" export -o e
     refuses 2 "--dtype must be f32 or bf16" export --state s -o e --dtype f16

@@ -188,7 +188,7 @@ END
     { cat good && line committed 5 && line committed 12; } >twice
     refuses 1 "twice: 0 samples are lost, 8 repeated" spot-run ledger --check twice
     line committed 4 >none
-    refuses 3 "no rank has asked for samples" spot-run ledger --check none
+    refuses 3 "no rank asked for samples" spot-run ledger --check none
     echo '{' >bad
     refuses 3 "bad:1:" spot-run ledger --check bad
     refuses 4 "cannot open" spot-run ledger --check missing

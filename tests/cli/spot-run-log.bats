@@ -132,7 +132,7 @@ resume() {
 @test "the log of another run is not overwritten; what is no log is" {
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 2 --events log
     cp log before
-    refuses 2 "'log' is the log of another run: --resume goes on with it" train -q --data corpus $MODEL --steps 1 --events log
+    refuses 2 "'log' is the log of another run: continue it with --resume" train -q --data corpus $MODEL --steps 1 --events log
     refuses 2 "'log' is the log of another run" train -q --data corpus $MODEL --global-batch 5 --steps 2 --events log --save w
     cmp log before
     [ ! -e w ]

@@ -65,7 +65,7 @@ teardown() { job_teardown; }
     refuses 2 "--layers" train --data corpus --steps 1 --layers 0
     refuses 2 "--layers" train --data corpus --steps 1 --layers 99999999
     refuses 2 "--vocab" train --data corpus --steps 1 --vocab 1
-    refuses 2 "--tokens u16 needs --vocab" train --data corpus --steps 1 --tokens u16
+    refuses 2 "--tokens u16 requires --vocab" train --data corpus --steps 1 --tokens u16
     refuses 2 "got 'u8'" train --data corpus --steps 1 --tokens u8
     refuses 3 "parameters" train --data corpus --steps 1 --layers 4096 --width 65536
     refuses 3 "in one piece" train --data corpus --steps 1 --layers 1 --width 16384

@@ -147,7 +147,7 @@ report() { # FILTER
     grep -q "Choices in flight" run.gp
     jq -e '.machine_h > 0 and .spot_usd < .on_demand_usd' report.json
     run -2 spot-run report --reference log log
-    [[ "$output" == *"is of a job that serves"* ]]
+    [[ "$output" == *"is the log of a server"* ]]
     spot-replay import --from spot-serve log >load.csv
     [ "$(wc -l <load.csv)" = 81 ] # 13 of one choice, 14 of two, 13 of three
     spot-replay import --from spot-event log >trace.csv

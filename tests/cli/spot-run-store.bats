@@ -128,7 +128,7 @@ ends_with() { # STATUS PID
     for k in $(asked 0 /v3/maintenance/alarm '{"action":"GET","alarm":"NOSPACE"}' | jq -r '.alarms[].memberID'); do
         asked 0 /v3/maintenance/alarm "{\"action\":\"DEACTIVATE\",\"memberID\":\"$k\",\"alarm\":\"NOSPACE\"}" >/dev/null
     done
-    says a "the job goes on"
+    says a "the job continues"
     more_steps log
     stops_right log
 }
@@ -144,7 +144,7 @@ ends_with() { # STATUS PID
     coordinator b log.b st.b --steps 100000
     b=$pid
     says a "the job pauses"
-    says b "nobody leads yet"
+    says b "no coordinator leads yet"
     kill -TERM $train
     ends_with 75 $train
     kill -TERM $b
@@ -283,7 +283,7 @@ ends_with() { # STATUS PID
     refuses 2 "must be one address and port that others reach" $job --store "$store" --listen 0.0.0.0:7000 --key-file key
     refuses 2 "expected a /PREFIX" $job --store "etcd://$etcd_members" --listen unix:x
     refuses 2 "expected etcd://HOST:PORT" $job --store "consul://x" --listen unix:x
-    refuses 4 "nobody leads the job at etcd://" status --join "${store%/*}/other"
+    refuses 4 "no coordinator leads the job at etcd://" status --join "${store%/*}/other"
     refuses 2 "expected a /PREFIX" status --join "etcd://$etcd_members"
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --workers 1 --listen unix:y --store "$store-2" --events log2
     same_as log2 4

@@ -107,7 +107,7 @@ fits() { # no type has more workers in use than there are; no job is twice
     printf 'job_id,user,submit_time,run_time_s,gpus\na,u,2017-10-01 00:01:00,360,4\nb,v,2017-10-01 00:00:00,60,1\nc,v,2017-10-01 00:00:00,,1\n' >"$T/p.csv"
     run -0 --separate-stderr spot-replay import --from philly-csv "$T/p.csv"
     [ "${lines[1]}" = b,0,second,60,1,1,,v ] && [ "${lines[2]}" = a,60,second,360,4,1,,u ]
-    [[ "$stderr" == *'1 job without a second on a worker: left out'* ]]
+    [[ "$stderr" == *'1 job with less than a second on a worker: left out'* ]]
     printf 'JobID|User|Submit|Elapsed|AllocTRES\n7|u|2026-01-01T10:00:00|1-02:03:04|billing=8,gres/gpu=4,node=2\n7.0|u|2026-01-01T10:00:00|00:01|\n' >"$T/s.txt"
     [ "$(spot-replay import --from sacct "$T/s.txt" | tail -1)" = 7,0,second,93784,4,1,,u ]
     spot-replay import --from sacct "$T/s.txt" >"$T/jobs.csv"

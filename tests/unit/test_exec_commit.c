@@ -86,9 +86,9 @@ START_TEST(ranks_of_a_node_commit_the_same_step)
     for (int rank = 0; rank < 4; rank++)
         ck_refused(0, rank, "ranks of one node commit steps 10 and 11");
     tell(0, 0, "ask {\"op\":\"commit\"}");
-    ck_refused(0, 0, "there are 2 ranks here: which one is it?");
+    ck_refused(0, 0, "this node has 2 ranks: which one is asking?");
     tell(0, 0, "ask {\"op\":\"commit\",\"rank\":2}");
-    ck_refused(0, 0, "rank 2 is none of this node's");
+    ck_refused(0, 0, "rank 2 is not on this node");
     tell(0, 0, "ask {\"op\":\"commit\",\"rank\":0,\"wait_s\":-1}");
     ck_refused(0, 0, "/wait_s");
     tell(0, 0, "commit 12");

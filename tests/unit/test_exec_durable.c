@@ -122,8 +122,7 @@ START_TEST(when_all_nodes_are_gone_the_job_goes_on_from_the_disk)
     other.group.n_local = 0;
     ck_failed(coordinate(&other), SPOT_EUSAGE, "another job uses --state");
     lose_all();
-    ck_failed(coordinate(&other), SPOT_EUSAGE,
-              "has the commits of a job: --resume goes on with it");
+    ck_failed(coordinate(&other), SPOT_EUSAGE, "has the commits of a job: --resume continues it");
     o.group.resume = true;
     begin_job(1);
     ck_restored(1, 2);
@@ -222,7 +221,7 @@ START_TEST(a_command_that_fails_is_told_of_and_the_job_goes_on)
     commit_all(0, 2);
     until(count_in(in_dir("warned"), "full of rain"));
     ck_warned("step 2 cannot be stored: ");
-    ck_warned("; the job goes on without");
+    ck_warned("; the job continues without it");
     commit_all(0, 3);
     remove_in_dir("fails");
     end_job(0); /* and tries once more at its end */

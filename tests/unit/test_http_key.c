@@ -39,7 +39,7 @@ START_TEST(a_file_without_a_key_is_refused)
 
     ck_assert_ptr_null(load(no_key[_i], strlen(no_key[_i]), &err));
     ck_assert_int_eq(err.code, SPOT_EDATA);
-    ck_assert_ptr_nonnull(strstr(err.msg, "there is no key in it"));
+    ck_assert_ptr_nonnull(strstr(err.msg, "contains no key"));
 }
 END_TEST
 

@@ -128,7 +128,7 @@ START_TEST(one_leads_and_the_next_goes_on_and_the_last_tells_the_end)
     ck_assert_str_eq(got.result.state_hex, hex);
     ck_assert_int_eq(got.result.step, step + 2);
     ck_assert(got.result.knows_loss);
-    ck_assert_msg(strstr(got.warned, "the coordinator that led has written the weights, to its "
+    ck_assert_msg(strstr(got.warned, "the previous leader has written the weights to its "
                                      "own --save") != NULL,
                   "%s", got.warned);
     o[1] = job(1, 1, 1, 1);

@@ -264,8 +264,8 @@ START_TEST(a_rank_of_another_round_is_refused)
 {
     const int fd = dial();
 
-    ck_refused(fd, "{\"op\":\"echo\",\"round\":1}\n", "round 2 runs");
-    ck_refused(fd, "{\"op\":\"echo\",\"round\":3}\n", "round 2 runs");
+    ck_refused(fd, "{\"op\":\"echo\",\"round\":1}\n", "round 2 is running");
+    ck_refused(fd, "{\"op\":\"echo\",\"round\":3}\n", "round 2 is running");
     say(fd, "{\"op\":\"later\",\"round\":2}\n");
     spot_rank_socket_set_round(s, 2); /* it goes on */
     ck_heard(fd, "");
@@ -273,7 +273,7 @@ START_TEST(a_rank_of_another_round_is_refused)
     ck_heard(fd, "{\"error\":\"the round is over\"}\n");
     ck_assert_int_eq(n_gone, 1);
     spot_rank_socket_set_round(s, -1);
-    ck_refused(fd, "{\"op\":\"echo\"}\n", "no round runs");
+    ck_refused(fd, "{\"op\":\"echo\"}\n", "no round is running");
     close(fd);
 }
 END_TEST

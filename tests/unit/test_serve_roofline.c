@@ -332,7 +332,7 @@ START_TEST(what_makes_no_profile_is_refused)
     static const struct {
         int64_t batch, ranks, prompt, context;
         const char *message;
-    } bad[] = { { 3, 1, 8, 100, "a batch of 3 is no power of two" },
+    } bad[] = { { 3, 1, 8, 100, "a batch of 3 is not a power of two" },
                 { 2048, 1, 8, 100, "a batch of 2048" },
                 { 1, 64, 8, 100, "64 ranks of a tensor group, expected 1 to the 32 heads" },
                 { 1, 1, 90, 100, "a prompt of 90 and an answer of 20 tokens are beyond" },

@@ -265,8 +265,9 @@ static struct options options = { .common = SPOT_TOOL_COMMON_DEFAULT, .objective
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "objective", &options.objective, "name",
-      "sum, or bottleneck: least largest cost (default sum)", 0, 0 },
-    SPOT_TOOL_OPTIONS_WRITE(&options.common, "write here, complete or not at all (default stdout)"),
+      "sum, or bottleneck: least largest cost (default: sum)", 0, 0 },
+    SPOT_TOOL_OPTIONS_WRITE(&options.common,
+                            "write here, complete or not at all (default: stdout)"),
     { SPOT_OPT_END },
 };
 

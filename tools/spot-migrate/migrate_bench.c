@@ -250,7 +250,7 @@ static const struct spot_opt option[] = {
 static const struct spot_cli cli = {
     .name = "spot-migrate bench",
     .synopsis = "[options]",
-    .summary = "Ratio and speed of the codecs here, hashes included, one core.",
+    .summary = "Measure ratio and speed of the codecs on one core, hashes included.",
     .examples = "  spot-migrate bench --format table\n",
     .option = option,
 };
@@ -264,7 +264,7 @@ static int migrate_bench(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command migrate_bench_command = {
     .name = "bench",
-    .brief = "measure codecs and copies here",
+    .brief = "measure codecs and copies on this machine",
     .cli = &cli,
     .common = &common,
     .run = migrate_bench,

@@ -229,7 +229,7 @@ static const struct spot_cli list_cli = {
     .writes = (const char *const[]){ "output", NULL },
     .n_operand_max = 1,
     .synopsis = "[options] [stream.szt]",
-    .summary = "The tensors of a stream and what each takes.",
+    .summary = "List the tensors of a stream and the bytes that each takes.",
     .examples = "  spot-migrate list m.szt | jq -r '.tensors[].name'\n"
                 "  spot-migrate list --format table m.szt\n",
     .option = list_option,
@@ -243,7 +243,7 @@ static int migrate_list(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command migrate_list_command = {
     .name = "list",
-    .brief = "the tensors of a stream",
+    .brief = "list the tensors of a stream",
     .cli = &list_cli,
     .common = &common,
     .run = migrate_list,
@@ -370,7 +370,7 @@ static const struct spot_opt extract_option[] = {
     { SPOT_OPT_STRING, 0, "base", &extracted.base_path, "file",
       "the older safetensors file given to pack as --base", 0, 0 },
     SPOT_TOOL_OPTIONS_WRITE(&extracted.common,
-                            "write here, complete or not at all (default stdout)"),
+                            "write here, complete or not at all (default: stdout)"),
     { SPOT_OPT_END },
 };
 
@@ -381,7 +381,7 @@ static const struct spot_cli extract_cli = {
     .n_operand_max = 1,
     .required = (const struct spot_opt_required[]){ { "tensor", "its name" }, { NULL, NULL } },
     .synopsis = "--tensor name [options] [stream.szt]",
-    .summary = "One tensor of a stream, verified; of a file the rest is not read.",
+    .summary = "Write one tensor of a stream, verified; in a file, only its chunks are read.",
     .examples = "  spot-migrate extract --tensor w m.szt >w.safetensors\n"
                 "  spot-migrate extract --tensor w --raw m.szt | od -f | head\n",
     .option = extract_option,
@@ -395,7 +395,7 @@ static int migrate_extract(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command migrate_extract_command = {
     .name = "extract",
-    .brief = "one tensor of a stream",
+    .brief = "write one tensor of a stream",
     .cli = &extract_cli,
     .common = &extracted.common,
     .run = migrate_extract,

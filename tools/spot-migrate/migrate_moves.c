@@ -216,8 +216,8 @@ static void explain_losses(struct moves_doc *moves, const struct spot_migration_
         explain_group(moves, &doc->lost_group[k]);
     if (plan->n_saved < plan->n_at_stake)
         give_reason(moves, say(moves,
-                               "of %d groups that only leaving nodes have, %d get out in time; a "
-                               "group saved in part would be worth nothing",
+                               "of %d groups held only by leaving nodes, %d are saved in time; a "
+                               "partly saved group is worth nothing",
                                plan->n_at_stake, plan->n_saved));
     if (doc->n_lost_group && doc->recovery_s >= 0)
         give_reason(moves,

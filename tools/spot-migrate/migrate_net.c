@@ -105,7 +105,7 @@ static int check_address(const struct net *net, const char *address, struct spot
         return 0;
     if (*address == ':')
         return spot_err_set(err, SPOT_EUSAGE,
-                            "'%s' is every address of this machine: that needs --key-file",
+                            "'%s' stands for every address of this machine: that needs --key-file",
                             address);
     return spot_endpoint_parse(address, &endpoint, err);
 }

@@ -60,11 +60,11 @@ struct net {
           0 },                                                                                \
         { SPOT_OPT_SECS, 0,                                                                   \
           "timeout",     &(n)->silence_s,                                                     \
-          "duration",    "drop a peer after this much silence (default 10s)",                 \
+          "duration",    "drop a peer after this much silence (default: 10s)",                \
           0.01,          1e6 },                                                               \
     {                                                                                         \
         SPOT_OPT_SECS, 0, "wait", &(n)->wait_s, "duration",                                   \
-            "how long to wait for a peer (default 60s)", 0, 1e6                               \
+            "time limit for a peer to appear (default: 60s)", 0, 1e6                          \
     }
 
 /* Check what was asked for: at most one way, addresses this machine may use, the key. True in

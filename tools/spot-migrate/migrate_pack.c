@@ -201,17 +201,17 @@ static double chunk_byte = SPOT_CHUNK_BYTE;
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "pack" },
     { SPOT_OPT_STRING, 0, "codec", &codec_name, "name",
-      "raw, zstd, planes, nibble or auto (default auto)", 0, 0 },
+      "raw, zstd, planes, nibble or auto (default: auto)", 0, 0 },
     { SPOT_OPT_FLAG, 0, "compat", &is_compat, NULL,
       "use no filters, so that 'zstd -dc' restores the file", 0, 0 },
-    { SPOT_OPT_U64, 0, "level", &level, "n", "compression level of --codec zstd (default 1)", 1,
+    { SPOT_OPT_U64, 0, "level", &level, "n", "compression level of --codec zstd (default: 1)", 1,
       19 },
     { SPOT_OPT_STRING, 0, "base", &base_path, "file",
       "send only the difference to this older safetensors file", 0, 0 },
-    { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes per chunk (default 1MiB)",
+    { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes per chunk (default: 1MiB)",
       SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
     JOBS_OPTION(&n_job, "threads (default: processors, at most 8)"),
-    SPOT_TOOL_OPTIONS_WRITE(&common, "write here, complete or not at all (default stdout)"),
+    SPOT_TOOL_OPTIONS_WRITE(&common, "write here, complete or not at all (default: stdout)"),
     { SPOT_OPT_END },
 };
 
@@ -225,7 +225,8 @@ static const struct spot_cli cli = {
     .n_operand_max = 1,
     .choice = (const struct spot_opt_choice[]){ { "codec", CODEC_WORDS }, { NULL, NULL } },
     .synopsis = "[options] [model.safetensors]",
-    .summary = "Safetensors to a verified, compressed stream that is a valid .zst.",
+    .summary =
+        "Turn a safetensors file into a verified, compressed stream that is a valid .zst file.",
     .examples = "  spot-migrate pack m.safetensors >m.szt\n"
                 "  spot-migrate pack --compat m.safetensors | zstd -dc | cmp - m.safetensors\n",
     .option = option,
@@ -254,7 +255,7 @@ static int migrate_pack(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command migrate_pack_command = {
     .name = "pack",
-    .brief = "safetensors to a verified .zst stream",
+    .brief = "turn safetensors into a verified .zst stream",
     .cli = &cli,
     .common = &common,
     .prepare = prepare_pack,

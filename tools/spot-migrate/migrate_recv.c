@@ -66,7 +66,7 @@ static int commit(void *user, const struct spot_hash128 *hash, struct spot_err *
 
     if (spot_partial_agrees(w->partial, hash))
         return spot_partial_commit(w->partial, err);
-    return spot_err_set(err, SPOT_EDATA, "%s: another file than the attempt before", w->in.name);
+    return spot_err_set(err, SPOT_EDATA, "%s: not the file of the previous attempt", w->in.name);
 }
 
 static int receive_stream(struct recv *r, const char *path, struct spot_err *err)
@@ -193,7 +193,8 @@ static int run(struct recv *r, const char *path, struct spot_err *err)
     if (is_one_way)
         return receive_stream(r, path, err);
     if (path)
-        return spot_err_set(err, SPOT_EUSAGE, "'%s': a stream, or another way, not both", path);
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "'%s': give a stream or a two-way transport, not both", path);
     return pull(r, err);
 }
 
@@ -205,9 +206,9 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "transport (default: a stream from standard input)" },
     NET_OPTIONS(&receiver.net),
     { SPOT_OPT_U64, 0, "streams", &receiver.n_stream, "n",
-      "connections to each address of --connect A,B (default 1)", 1, NET_STREAMS_MAX },
+      "connections to each address of --connect A,B (default: 1)", 1, NET_STREAMS_MAX },
     { SPOT_OPT_SIZE, 0, "window", &receiver.window_byte, "size",
-      "bytes in flight per connection (default 8MiB)", 1 << 16, 1 << 30 },
+      "bytes in flight per connection (default: 8MiB)", 1 << 16, 1 << 30 },
     JOBS_OPTION(&receiver.n_job,
                 "threads of a one-way stream; a two-way one has one per --streams"),
     SPOT_TOOL_OPTIONS_WRITE(&receiver.common,
@@ -228,7 +229,7 @@ static const struct spot_cli cli = {
     .writes = (const char *const[]){ "output", NULL },
     .n_operand_max = 1,
     .synopsis = "-o file [options] [stream.szt]",
-    .summary = "Take a file: whole, verified and durable, or FILE.part to go on with.",
+    .summary = "Receive a file: complete, verified and durable, or FILE.part to resume from.",
     .examples = "  spot-migrate recv -o m.safetensors --listen unix:/run/spot/move\n"
                 "  spot-migrate recv -o m.safetensors --connect 127.0.0.1:7001,127.0.0.1:7002\n",
     .option = option,
@@ -247,7 +248,7 @@ static int migrate_recv(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command migrate_recv_command = {
     .name = "recv",
-    .brief = "take a file that is moved here",
+    .brief = "receive a file",
     .cli = &cli,
     .common = &receiver.common,
     .prepare = prepare,

@@ -126,7 +126,7 @@ static int wait_streams(struct send *s, struct spot_err *err)
     return -1;
 }
 
-/* Nobody is there: is it over? Yes after a deadline, or when nobody came for wait_s. */
+/* No receivers left: abort the transfer? Yes after a deadline, or when none came for wait_s. */
 static int check_alone(struct send *s, double alive_s, struct spot_err *err)
 {
     const struct spot_err last = last_error(s);
@@ -183,7 +183,7 @@ static int open_sender(struct send *s, enum spot_codec codec, const char *path,
     if (input_open(&s->in, path, err))
         return -1;
     if (!s->in.is_regular)
-        spot_err_set(err, SPOT_EUSAGE, "to be resumable, a move needs a regular file, not %s",
+        spot_err_set(err, SPOT_EUSAGE, "a resumable transfer requires a regular file, not %s",
                      s->in.name);
     else if (!input_safetensors(&s->in, &header, &st, err))
         rc = 0;
@@ -246,8 +246,9 @@ static int run(struct send *s, const char *path, struct spot_err *err)
                             "--plan must be one line of at most %d bytes of UTF-8",
                             SPOT_STREAM_NAME_MAX - 1);
     if (is_one_way && s->deadline_s >= 0)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--deadline needs a way on which the other end answers");
+        return spot_err_set(
+            err, SPOT_EUSAGE,
+            "--deadline requires a two-way transport: --connect, --listen, --via or --duplex");
     if (is_one_way) {
         pack.n_job = s->n_job;
         pack.chunk_byte = (uint32_t)s->chunk_byte;
@@ -255,7 +256,7 @@ static int run(struct send *s, const char *path, struct spot_err *err)
         return pack_to_output(&pack, path, err);
     }
     if (s->common.output)
-        return spot_err_set(err, SPOT_EUSAGE, "-o is for a stream to standard output");
+        return spot_err_set(err, SPOT_EUSAGE, "-o is for a one-way stream");
     if (!open_sender(s, pack.codec, path, err)) {
         rc = move(s, err);
         spot_sender_progress(s->sender, &raw_byte, &wire_byte);
@@ -276,21 +277,21 @@ static struct send sender = { .common = SPOT_TOOL_COMMON_DEFAULT,
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "transport (default: a stream to standard output)" },
     NET_OPTIONS(&sender.net),
-    { SPOT_OPT_U64, 0, "streams", &sender.n_stream, "n", "parallel connections (default 4)", 1,
+    { SPOT_OPT_U64, 0, "streams", &sender.n_stream, "n", "parallel connections (default: 4)", 1,
       NET_STREAMS_MAX },
     { SPOT_OPT_GROUP, .help = "what" },
     { SPOT_OPT_STRING, 0, "codec", &sender.codec_name, "name",
-      "raw, zstd, planes, nibble or auto: by link speed (default auto)", 0, 0 },
-    { SPOT_OPT_SIZE, 0, "chunk", &sender.chunk_byte, "size", "raw bytes per chunk (default 1MiB)",
+      "raw, zstd, planes, nibble or auto: by link speed (default: auto)", 0, 0 },
+    { SPOT_OPT_SIZE, 0, "chunk", &sender.chunk_byte, "size", "raw bytes per chunk (default: 1MiB)",
       SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
     { SPOT_OPT_SECS, 0, "deadline", &sender.deadline_s, "duration",
-      "send nothing later than this; exit 75 if that was too early", 0, 1e9 },
+      "stop sending at this time; exit 75 if the transfer is not complete", 0, 1e9 },
     { SPOT_OPT_STRING, 0, "plan", &sender.plan, "id", "id of the plan that this move belongs to", 0,
       0 },
-    { SPOT_OPT_U64, 0, "epoch", &sender.epoch, "n", "epoch of the plan (default 0)", 0,
+    { SPOT_OPT_U64, 0, "epoch", &sender.epoch, "n", "epoch of the plan (default: 0)", 0,
       9007199254740991 },
     JOBS_OPTION(&sender.n_job, "threads of a one-way stream; a two-way one has one per --streams"),
-    SPOT_TOOL_OPTIONS_WRITE(&sender.common, "write a one-way stream here (default stdout)"),
+    SPOT_TOOL_OPTIONS_WRITE(&sender.common, "write a one-way stream here (default: stdout)"),
     { SPOT_OPT_END },
 };
 
@@ -307,7 +308,7 @@ static const struct spot_cli cli = {
     .n_operand_max = 1,
     .choice = (const struct spot_opt_choice[]){ { "codec", CODEC_WORDS }, { NULL, NULL } },
     .synopsis = "[options] model.safetensors",
-    .summary = "Move a file; exit 0 only when the other end has it, verified and durable.",
+    .summary = "Send a file; exit 0 only when the other end has it, verified and durable.",
     .examples = "  spot-migrate send m.safetensors | ssh host spot-migrate recv -o m.safetensors\n"
                 "  spot-migrate send --via 'ssh host spot-migrate recv --duplex -o m' m\n",
     .option = option,
@@ -331,7 +332,7 @@ static int migrate_send(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command migrate_send_command = {
     .name = "send",
-    .brief = "move a file to another machine",
+    .brief = "send a file to another machine",
     .cli = &cli,
     .common = &sender.common,
     .prepare = prepare,

@@ -115,7 +115,7 @@ static struct unpack unpack_run = { .common = SPOT_TOOL_COMMON_DEFAULT };
 static const struct spot_opt unpack_option[] = {
     STREAM_OPTIONS(&unpack_run),
     SPOT_TOOL_OPTIONS_WRITE(&unpack_run.common,
-                            "write here, complete or not at all (default stdout)"),
+                            "write here, complete or not at all (default: stdout)"),
     { SPOT_OPT_END },
 };
 
@@ -123,7 +123,7 @@ static const struct spot_cli unpack_cli = {
     .name = "spot-migrate unpack",
     .n_operand_max = 1,
     .synopsis = "[options] [stream.szt]",
-    .summary = "The safetensors file of a stream, byte for byte, every hash checked.",
+    .summary = "Restore the safetensors file of a stream byte for byte; every hash is checked.",
     .examples = "  spot-migrate unpack -o m.safetensors m.szt\n"
                 "  spot-migrate pack a.safetensors | spot-migrate unpack | cmp - a.safetensors\n",
     .option = unpack_option,
@@ -144,7 +144,7 @@ static int migrate_unpack(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command migrate_unpack_command = {
     .name = "unpack",
-    .brief = "a stream back to the very file",
+    .brief = "restore the original file from a stream",
     .cli = &unpack_cli,
     .common = &unpack_run.common,
     .prepare = prepare_unpack,
@@ -164,7 +164,7 @@ static const struct spot_cli verify_cli = {
     .name = "spot-migrate verify",
     .n_operand_max = 1,
     .synopsis = "[options] [stream.szt]",
-    .summary = "Exit 0 if a stream is whole and every hash matches, else 3.",
+    .summary = "Check a stream: exit 0 if it is complete and every hash matches, else 3.",
     .examples = "  spot-migrate verify m.szt\n  spot-migrate verify -v <m.szt\n",
     .option = verify_option,
     .reads = (const char *const[]){ "base", NULL },

@@ -112,10 +112,10 @@ static int count_runs(struct session *s, const struct spot_trace_series *series,
     if (!(s->market.tick_s > 0))
         s->market.tick_s = o.tick_s > 0 ? o.tick_s : spot_trace_interval_s(series);
     if (!(s->market.tick_s > 0))
-        return spot_err_set(err, SPOT_EUSAGE, "%s has one row: say --tick", o.trace);
+        return spot_err_set(err, SPOT_EUSAGE, "%s has one row: give --tick", o.trace);
     n = spot_trace_grid_n(s->trace.start_s, s->trace.end_s, s->market.tick_s);
     if (spot_trace_check_grid(&s->trace, (double)n, s->market.tick_s, SPOT_TRACE_GRID_MAX,
-                              "say a longer --tick", err))
+                              "give a longer --tick", err))
         return -1;
     there = spot_xcalloc(n, sizeof(*there));
     spot_trace_resample(series, s->trace.start_s, s->market.tick_s, n, there);
@@ -426,15 +426,15 @@ static const struct spot_cli cli = {
             { SPOT_OPT_SECS, 0, "deadline", &o.deadline_s, "time",
               "deadline, from the job's start (required)", 1, 1e8 },
             { SPOT_OPT_STRING, 0, "restart", &o.restart, "time",
-              "time of a launch without progress (default 0), or 6m:.5,12m:.5", 0, 0 },
+              "time of a launch without progress (default: 0), or 6m:.5,12m:.5", 0, 0 },
             { SPOT_OPT_REAL, 0, "egress-usd", &o.egress_usd, "usd",
-              "cost of a launch in another region than the last (default 0)", 0, 1e6 },
+              "cost of a launch in another region than the last (default: 0)", 0, 1e6 },
             { SPOT_OPT_REAL, 0, "hour-usd", &o.usd_per_h, "usd",
-              "value of an hour until the end, added to the cost (default 0)", 0, 1e6 },
-            { SPOT_OPT_SECS, 0, "done", &o.done_s, "time", "work already done (default 0)", 0,
+              "value of an hour until the end, added to the cost (default: 0)", 0, 1e6 },
+            { SPOT_OPT_SECS, 0, "done", &o.done_s, "time", "work already done (default: 0)", 0,
               1e8 },
             { SPOT_OPT_SECS, 0, "elapsed", &o.elapsed_s, "time",
-              "time since the job's start (default 0)", 0, 1e8 },
+              "time since the job's start (default: 0)", 0, 1e8 },
             { SPOT_OPT_STRING, 0, "now", &o.now, "mode",
               "what runs: spot, on-demand, idle (default)", 0, 0 },
             { SPOT_OPT_STRING, 0, "at", &o.at, "zone", "zone in which the job runs or last ran", 0,
@@ -449,15 +449,15 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "trace", &o.trace, "file",
               "learn run lengths from this availability trace instead", 0, 0 },
             { SPOT_OPT_STRING, 0, "zone", &o.zone, "names",
-              "use these zones, apart by commas (default: all, at most 6)", 0, 0 },
+              "use these zones, comma-separated (default: all, at most 6)", 0, 0 },
             { SPOT_OPT_FLAG, 0, "has-spot", &o.has_spot, NULL,
-              "spot is available now (default yes; --no-has-spot)", 0, 0 },
+              "spot is available now (default: yes; --no-has-spot)", 0, 0 },
             { SPOT_OPT_SECS, 0, "tick", &o.tick_s, "time",
               "time between decisions (default: the forecast's interval, else 10m)", 1, 1e6 },
             { SPOT_OPT_REAL, 0, "spot-usd-per-h", &o.spot_usd_per_h, "usd",
-              "price of spot (default 0.9731)", 0, 1e6 },
+              "price of spot (default: 0.9731)", 0, 1e6 },
             { SPOT_OPT_REAL, 0, "on-demand-usd-per-h", &o.on_demand_usd_per_h, "usd",
-              "price on demand (default 3.06)", 0, 1e6 },
+              "price on demand (default: 3.06)", 0, 1e6 },
             { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
             { SPOT_OPT_END },
@@ -486,7 +486,7 @@ static int plan_deadline(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command plan_deadline_command = {
     .name = "deadline",
-    .brief = "spot, on demand or nothing now, to end in time",
+    .brief = "spot, on demand or nothing now, to meet a deadline",
     .cli = &cli,
     .common = &o.common,
     .run = plan_deadline,

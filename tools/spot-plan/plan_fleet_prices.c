@@ -36,8 +36,8 @@ void plan_fleet_explain_prices(struct plan_fleet *s)
     for (size_t i = 0; i < s->price.n_series; i++)
         used += s->is_priced[i];
     snprintf(plan_fleet_why(s), PLAN_FLEET_WHY,
-             "%zu prices are means of the next %g s as forecast; %zu of %zu forecast are of no "
-             "offer",
+             "%zu prices are forecast means over the next %g s; %zu of %zu forecast prices match "
+             "no offer",
              used, (double)s->price.horizon * s->price.interval_s, s->price.n_series - used,
              s->price.n_series);
 }

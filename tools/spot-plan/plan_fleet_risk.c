@@ -93,8 +93,8 @@ static int read_forecast(struct plan_fleet *s, struct problem *p, struct spot_er
         p->series[k] = spot_fleet_series(&p->forecast, s->offer[k].zone, s->offer[k].type);
         if (p->series[k] == SIZE_MAX) {
             snprintf(plan_fleet_why(s), PLAN_FLEET_WHY,
-                     "%.64s in %.64s: the forecast knows nothing of it, none is counted on",
-                     s->offer[k].type, s->offer[k].zone);
+                     "%.64s in %.64s: not in the forecast, so none is counted on", s->offer[k].type,
+                     s->offer[k].zone);
             for (size_t w = 0; w < s->n_scenario; w++)
                 p->there[w * s->demand.n_offer + k] = 0;
         }
@@ -317,7 +317,7 @@ static int64_t *held_counts(struct plan_fleet *s, double *usd_per_h)
             *usd_per_h += (double)buy->count * s->priced[k].usd_per_h;
         } else {
             snprintf(plan_fleet_why(s), PLAN_FLEET_WHY,
-                     "%lld x %.40s in %.40s that are held are not in the catalogue: let go",
+                     "%lld x %.40s in %.40s are held but not in the catalogue: released",
                      (long long)buy->count, buy->type, buy->zone);
         }
     }

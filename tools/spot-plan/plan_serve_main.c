@@ -207,8 +207,8 @@ static int find_current(struct session *s, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE, "--current must be DxPxM, got '%.40s'", o.current);
     if (is_of_job(&s->job.serve, grid))
         return 0;
-    spot_tool_warn("--current %s: the job has no such pipelines, so what it costs to leave them is "
-                   "not known and not charged",
+    spot_tool_warn("--current %s: the job has no such pipelines, so the cost of leaving them is "
+                   "unknown and not charged",
                    o.current);
     grid->D = 0;
     return 0;
@@ -408,7 +408,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "load", &o.load, "file",
               "request trace, or its forecast (.json), for rate and burstiness", 0, 0 },
             { SPOT_OPT_SECS, 0, "window", &o.window_s, "time",
-              "use only the last part of the load (default all)", 1e-3, 1e9 },
+              "use only the last part of the load (default: all)", 1e-3, 1e9 },
             { SPOT_OPT_STRING, 0, "solver", &o.solver, "name",
               "spot (default), or spotserve: least latency that keeps up", 0, 0 },
             { SPOT_OPT_STRING, 0, "slo", &o.slo, "limits",
@@ -422,7 +422,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_REAL, 0, "loss-per-h", &o.loss_per_h, "x",
               "losses of an instance per hour (default: the forecast's)", 0, 3600 },
             { SPOT_OPT_SECS, 0, "switch", &o.switch_s, "time",
-              "time to move weights between instances (10s, or by --layout)", 0, 1e6 },
+              "time to move weights between instances (default: 10s, or by --layout)", 0, 1e6 },
             { SPOT_OPT_STRING, 0, "layout", &o.layout, "file",
               "spot.layout/1 of what runs now; the plan then places each position", 0, 0 },
             { SPOT_OPT_STRING, 0, "cluster", &o.cluster, "file",
@@ -430,7 +430,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_SIZE, 0, "memory-cap", &o.memory_cap_byte, "size",
               "extra memory a worker may use during moves (default: any)", 0, 1e15 },
             { SPOT_OPT_SECS, 0, "boot", &o.boot_s, "time",
-              "time from request to running instance (default 60s)", 0, 1e6 },
+              "time from request to running instance (default: 60s)", 0, 1e6 },
             { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
             { SPOT_OPT_END },

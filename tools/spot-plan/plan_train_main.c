@@ -171,8 +171,8 @@ static void check_current(const struct session *s, struct spot_train_question *q
 {
     if (!q->current_d || spot_throughput_at(&s->throughput, q->current_d, q->current_p) >= 0)
         return;
-    spot_tool_warn("--current %dx%d: the limits of the job rule this grid out, so what it costs to "
-                   "leave it is not known and not charged",
+    spot_tool_warn("--current %dx%d: the limits of the job rule this grid out, so the cost of "
+                   "leaving it is unknown and not charged",
                    q->current_d, q->current_p);
     q->current_d = q->current_p = 0;
 }
@@ -328,8 +328,7 @@ static int ask(struct session *s, const struct options *o, struct spot_train_que
         if (o->solver)
             return spot_err_set(err, SPOT_EUSAGE, "--warm is for --solver dp: %s prices no spares",
                                 o->solver);
-        spot_tool_warn("--warm: the job says nothing of what changes cost, so a warm spare saves "
-                       "nothing");
+        spot_tool_warn("--warm: the job has no costs of changes, so a warm spare saves nothing");
     }
     q->warm = (int)o->warm;
     q->leaving = (int)o->leaving;
@@ -373,7 +372,7 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
         return -1;
     if (spot_train_is_cut(&q))
         spot_tool_warn(
-            "too many grids to look at all of them: only the fastest, widest and deepest "
+            "too many grids to examine all of them: only the fastest, widest and deepest "
             "ones of each count within 32 of %d instances; /memory/P_min and P_max of "
             "the job narrow the choice",
             s->dist.now);
@@ -405,24 +404,25 @@ static const struct spot_opt option[] = {
       "spot.forecast/1, - is standard input (default: nothing changes)", 0, 0 },
     { SPOT_OPT_U64, 0, "now", &o.now, "n", "instances available now (default: the forecast's)", 0,
       SPOT_CHANGE_COUNT_MAX },
-    { SPOT_OPT_U64, 0, "spares", &o.spares, "n", "keep at least n out of the grid (default 0)", 0,
+    { SPOT_OPT_U64, 0, "spares", &o.spares, "n", "keep at least n out of the grid (default: 0)", 0,
       SPOT_CHANGE_COUNT_MAX },
     { SPOT_OPT_U64, 0, "warm", &o.warm, "n",
-      "spares that mirror stages, at most: spot-run status (default 0)", 0, SPOT_CHANGE_COUNT_MAX },
+      "most spares that mirror stages, as spot-run status shows (default: 0)", 0,
+      SPOT_CHANGE_COUNT_MAX },
     { SPOT_OPT_U64, 0, "epoch", &o.epoch, "n", "epoch of the job this plan is for", 0, 1e15 },
     { SPOT_OPT_STRING, 0, "objective", &o.objective, "name",
       "samples (default), usd-per-sample or mix", 0, 0 },
-    { SPOT_OPT_REAL, 0, "usd-per-sample", &o.usd_per_sample, "usd",
-      "what a sample is worth, for mix", 0, 1e9 },
+    { SPOT_OPT_REAL, 0, "usd-per-sample", &o.usd_per_sample, "usd", "value of a sample, for mix", 0,
+      1e9 },
     { SPOT_OPT_STRING, 0, "solver", &o.solver, "name",
       "dp, liveput or parcae (default: dp where the job prices changes)", 0, 0 },
     { SPOT_OPT_STRING, 0, "current", &o.current, "DxP", "what runs now (default: nothing)", 0, 0 },
     { SPOT_OPT_U64, 0, "leaving", &o.leaving, "n", "how many of --now are under notice", 0,
       SPOT_CHANGE_COUNT_MAX },
     { SPOT_OPT_U64, 0, "horizon", &o.horizon, "n",
-      "intervals that expectations are for (default: the job's)", 1, 256 },
+      "intervals that expected values cover (default: the job's)", 1, 256 },
     { SPOT_OPT_REAL, 0, "max-loss-prob", &o.max_loss_prob, "prob",
-      "accepted probability that a stage loses all replicas (default 1)", 0, 1 },
+      "accepted probability that a stage loses all replicas (default: 1)", 0, 1 },
     { SPOT_OPT_STRING, 0, "throughput", &o.source, "source",
       "throughput between measured grids: table, law, or both (default)", 0, 0 },
     { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },

@@ -63,7 +63,7 @@ int calibration_plot(const struct options *options, const struct results *result
     series[n++] = (struct spot_series){
         "calibrated", SPOT_SERIES_LINE, EDGES, histogram[0].x, histogram[0].flat, NULL, 1, "#000000"
     };
-    snprintf(title, sizeof(title), "%.40s: %.0f %% of what came lay inside the 80 %% intervals",
+    snprintf(title, sizeof(title), "%.40s: %.0f %% of the outcomes lay inside the 80 %% intervals",
              results->result[n_model - 1].model, 100 * score.cover_sum / (double)score.n);
     panel[1] = (struct spot_figure){ .title = title,
                                      .x_label = "probability integral transform, randomised",

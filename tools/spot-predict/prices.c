@@ -47,7 +47,7 @@ int prices_model(const struct options *options, const char *text, struct spot_pr
         m++;
     if (m == SPOT_PRICE_MODELS)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "no model '%.40s' of prices: last, changes, steps or best", text);
+                            "no price model '%.40s': expected last, changes, steps or best", text);
     law->model = (enum spot_price_model)m;
     if (text[length]) {
         double history;

@@ -52,7 +52,8 @@ static const struct spot_cli cli = {
     .summary =
         "Turn a public or cloud format into an availability trace, a load of requests, jobs, "
         "prices,\n"
-        "scores or hazards. Overlapping windows and repeated files change nothing, but of loads.\n"
+        "scores or hazards. Overlapping windows and repeated files change nothing, except for "
+        "loads.\n"
         "--from help lists formats.",
     .examples =
         "  spot-replay import --from events --interval 60 p3trace.csv\n"
@@ -64,30 +65,30 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "columns", &opt.columns, "key=name,..",
               "csv, burstgpt: where time, available, zone, .. are", 0, 0 },
             { SPOT_OPT_STRING, 0, "timezone", &opt.timezone, "+hh:mm",
-              "csv: time zone of dates without one (default UTC)", 0, 0 },
+              "csv: time zone of dates without one (default: UTC)", 0, 0 },
             { SPOT_OPT_STRING, 0, "zone", &opt.ask.zone, "name", "zone of the whole trace", 0, 0 },
             { SPOT_OPT_STRING, 0, "instance-type", &opt.ask.instance_type, "name",
               "instance type of the whole trace", 0, 0 },
             { SPOT_OPT_STRING, 0, "polarity", &opt.polarity, "what",
               "whether numbers count available (default) or unavailable", 0, 0 },
             { SPOT_OPT_U64, 0, "cap", &opt.cap, "n",
-              "machines asked for, if unavailable (default 1)", 1, SPOT_TRACE_COUNT_MAX },
+              "machines asked for, if unavailable (default: 1)", 1, SPOT_TRACE_COUNT_MAX },
             { SPOT_OPT_STRING, 0, "product", &opt.ask.product, "name",
-              "AWS: system (default Linux/UNIX or Linux)", 0, 0 },
+              "AWS: system (default: Linux/UNIX or Linux)", 0, 0 },
             { SPOT_OPT_STRING, 0, "match", &opt.ask.match, "text",
               "only instance types or functions that contain this", 0, 0 },
             { SPOT_OPT_STRING, 0, "time", &opt.time, "when",
-              "time of a snapshot: date or seconds (default 0)", 0, 0 },
+              "time of a snapshot: date or seconds (default: 0)", 0, 0 },
             { SPOT_OPT_MORE, .help = "lengths where a load has none (azure-functions)" },
             { SPOT_OPT_STRING, 0, "prompt-tokens", &opt.length.prompt, "law",
-              "N or lognormal:MEDIAN:SIGMA (default 512)", 0, 0 },
+              "N or lognormal:MEDIAN:SIGMA (default: 512)", 0, 0 },
             { SPOT_OPT_STRING, 0, "output-tokens", &opt.length.output, "law",
-              "output lengths, in the same form (default 128)", 0, 0 },
+              "output lengths, in the same form (default: 128)", 0, 0 },
             { SPOT_OPT_STRING, 0, "lengths", &opt.length.lengths, "file",
               "draw both lengths from the requests of this load", 0, 0 },
             { SPOT_OPT_GROUP, .help = "output" },
             { SPOT_OPT_STRING, 0, "origin", &opt.origin, "when",
-              "time_s 0: first, unix or a date (default first, for dates)", 0, 0 },
+              "time_s 0: first, unix or a date (default: first, for dates)", 0, 0 },
             { SPOT_OPT_STRING, 0, "merge", &opt.merge, "file",
               "merge with this earlier import, if it exists", 0, 0 },
             { SPOT_OPT_SECS, 0, "interval", &opt.interval_s, "time",
@@ -250,7 +251,7 @@ static int put_trace(struct spot_import *imp, FILE *out, struct spot_err *err)
 static void put_rows(struct spot_import *imp, FILE *out)
 {
     if (!imp->n_row)
-        spot_tool_warn("nothing of the input was wanted: the output has no rows");
+        spot_tool_warn("nothing in the input matched: the output has no rows");
     spot_import_write(imp, out);
 }
 
@@ -374,7 +375,7 @@ static int check_load_options(const struct spot_load_format *format, struct spot
                                                       : NULL;
 
     if (wrong)
-        return spot_err_set(err, SPOT_EUSAGE, "--%s is of traces; %s gives a load", wrong,
+        return spot_err_set(err, SPOT_EUSAGE, "--%s is for traces; %s gives a load", wrong,
                             format->name);
     if (opt.ask.match && format->has_lengths)
         return spot_err_set(err, SPOT_EUSAGE, "--match: %s names no functions", format->name);

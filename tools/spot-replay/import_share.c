@@ -27,7 +27,7 @@ static int read_files(struct spot_share_import *imp, const struct spot_share_for
             break;
     }
     if (imp->n_left_out)
-        spot_tool_warn("%zu job%s without a second on a worker: left out", imp->n_left_out,
+        spot_tool_warn("%zu job%s with less than a second on a worker: left out", imp->n_left_out,
                        imp->n_left_out == 1 ? "" : "s");
     if (imp->jobs.n && imp->n_speed)
         return spot_err_set(err, SPOT_EUSAGE,
@@ -76,7 +76,7 @@ int import_share(const struct spot_share_format *format, char **path, double ori
     int rc = read_files(&imp, format, path, err);
 
     if (!rc && !imp.n_speed && !imp.jobs.n)
-        spot_tool_warn("nothing of the input was wanted: the output has no rows");
+        spot_tool_warn("nothing in the input matched: the output has no rows");
     rc = rc ? rc : shift(&imp.jobs, origin_s, err);
     rc = rc ? rc : spot_out_open(&out, common->output, err);
     if (!rc) {

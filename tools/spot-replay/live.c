@@ -49,20 +49,20 @@ static const struct spot_cli cli = {
             { SPOT_OPT_SECS, 0, "to", &opt.to_s, "time",
               "stop at this time_s (default: end of the trace)", 0, SPOT_TRACE_TIME_MAX_S },
             { SPOT_OPT_U64, 0, "scale", &opt.scale, "k",
-              "machines per copy: floor(available/k) (default 1)", 1, SPOT_TRACE_COUNT_MAX },
-            { SPOT_OPT_U64, 0, "max", &opt.max, "n", "most copies at once (default 64)", 1, 4096 },
+              "machines per copy: floor(available/k) (default: 1)", 1, SPOT_TRACE_COUNT_MAX },
+            { SPOT_OPT_U64, 0, "max", &opt.max, "n", "most copies at once (default: 64)", 1, 4096 },
             { SPOT_OPT_REAL, 0, "speedup", &opt.speedup, "x",
-              "trace seconds per real second (default 60)", 1e-6, 1e9 },
+              "trace seconds per real second (default: 60)", 1e-6, 1e9 },
             { SPOT_OPT_GROUP, .help = "leaving" },
             { SPOT_OPT_SECS, 0, "grace", &opt.grace_s, "time",
-              "real time from SIGTERM to SIGKILL (default 2s)", 0, 86400 },
+              "real time from SIGTERM to SIGKILL (default: 2s)", 0, 86400 },
             { SPOT_OPT_REAL, 0, "no-notice", &opt.no_notice, "share",
-              "share of departures without notice: SIGKILL at once (default 0)", 0, 1 },
+              "share of departures without notice: SIGKILL at once (default: 0)", 0, 1 },
             { SPOT_OPT_GROUP, .help = "common" },
             { SPOT_OPT_STRING, 0, "events", &opt.events, "file",
-              "log events here, line by line (default stdout)", 0, 0 },
+              "log events here, line by line (default: stdout)", 0, 0 },
             { SPOT_OPT_U64, 0, "seed", &opt.common.seed, "n",
-              "seed that draws which copy leaves (default 1)", 0, 0 },
+              "seed that draws which copy leaves (default: 1)", 0, 0 },
             { SPOT_OPT_FLAG, 'q', "quiet", &opt.common.quiet, NULL, "no warnings", 0, 0 },
             { SPOT_OPT_FLAG, 'v', "verbose", &opt.common.verbose, NULL, "say more on stderr", 0,
               0 },
@@ -187,7 +187,7 @@ static int replay_live(char **operand, size_t n, struct spot_err *err)
     int rc, signal_got;
 
     if (!n)
-        return spot_err_set(err, SPOT_EUSAGE, "live wants a command to run");
+        return spot_err_set(err, SPOT_EUSAGE, "COMMAND is missing");
     rc = run(operand, &signal_got, err);
     if (rc && err->code == SPOT_ESYS && err->sys_errno == EPIPE)
         pass_on(SIGPIPE);
@@ -198,7 +198,7 @@ static int replay_live(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command replay_live_command = {
     .name = "live",
-    .brief = "play a trace for real: start and kill copies of a command",
+    .brief = "run a trace for real: start and kill copies of a command",
     .cli = &cli,
     .common = &opt.common,
     .run = replay_live,

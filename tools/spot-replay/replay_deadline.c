@@ -108,7 +108,7 @@ static int read_market(struct session *s, struct spot_err *err)
     if (spot_market_parse_restart(&s->market, o.restart, err) || read_places(s, err))
         return -1;
     if (!(o.tick_s > 0) && !((o.tick_s = spot_trace_interval_s(s->place[0])) > 0))
-        return spot_err_set(err, SPOT_EUSAGE, "%s has one row: say --tick", o.trace);
+        return spot_err_set(err, SPOT_EUSAGE, "%s has one row: give --tick", o.trace);
     s->market.tick_s = o.tick_s;
     s->is_market = s->market.n_place > 1 || s->market.n_restart > 1 || o.usd_per_h > 0 ||
                    s->market.place[0].speed != 1;
@@ -137,7 +137,7 @@ static int read_trace(struct session *s, struct spot_err *err)
     if (spot_trace_load_path(&s->trace, o.trace, err) || read_market(s, err))
         return -1;
     if (spot_trace_check_grid(&s->trace, (s->trace.end_s - s->trace.start_s) / o.tick_s + 1,
-                              o.tick_s, SPOT_TRACE_GRID_MAX, "say a longer --tick", err))
+                              o.tick_s, SPOT_TRACE_GRID_MAX, "give a longer --tick", err))
         return -1;
     n = spot_trace_grid_n(s->trace.start_s, s->trace.end_s, o.tick_s);
     read_counts(s, n);
@@ -320,7 +320,7 @@ static const struct spot_cli cli = {
     .choice =
         (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" }, { NULL, NULL } },
     .synopsis = "--trace trace.csv --work 48h --deadline 52h [options]",
-    .summary = "Pay for a job that has to end in time, under each policy of spot and on demand.",
+    .summary = "Compute the cost of a job with a deadline under each policy of spot and on demand.",
     .examples = "  spot-replay deadline --trace t.csv --work 48h --deadline 52h --restart 12m\n",
     .option =
         (const struct spot_opt[]){
@@ -328,35 +328,35 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 't', "trace", &o.trace, "file", "availability trace (required)", 0,
               0 },
             { SPOT_OPT_STRING, 0, "zone", &o.zone, "names",
-              "use these zones, apart by commas (default: all, at most 6)", 0, 0 },
+              "use these zones, comma-separated (default: all, at most 6)", 0, 0 },
             { SPOT_OPT_SECS, 0, "work", &o.work_s, "time",
               "computing time that the job needs (required)", 1, 1e8 },
             { SPOT_OPT_SECS, 0, "deadline", &o.deadline_s, "time",
               "deadline, from the job's start (required)", 1, 1e8 },
             { SPOT_OPT_STRING, 0, "restart", &o.restart, "time",
-              "time of a launch without progress (default 0), or 6m:.5,12m:.5", 0, 0 },
+              "time of a launch without progress (default: 0), or 6m:.5,12m:.5", 0, 0 },
             { SPOT_OPT_STRING, 0, "catalogue", &o.catalogue, "file",
               "CSV of prices and speeds by type and zone", 0, 0 },
             { SPOT_OPT_REAL, 0, "egress-usd", &o.egress_usd, "usd",
-              "cost of a launch in another region than the last (default 0)", 0, 1e6 },
+              "cost of a launch in another region than the last (default: 0)", 0, 1e6 },
             { SPOT_OPT_REAL, 0, "hour-usd", &o.usd_per_h, "usd",
-              "value of an hour until the end, added to the cost (default 0)", 0, 1e6 },
+              "value of an hour until the end, added to the cost (default: 0)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "from", &o.from_s, "time",
-              "start of the job, from the start of the trace (default 0)", 0, 1e11 },
+              "start of the job, from the start of the trace (default: 0)", 0, 1e11 },
             { SPOT_OPT_SECS, 0, "tick", &o.tick_s, "time",
               "time between decisions (default: the trace's interval)", 1, 1e6 },
             { SPOT_OPT_REAL, 0, "spot-usd-per-h", &o.spot_usd_per_h, "usd",
-              "price of spot (default 0.9731)", 0, 1e6 },
+              "price of spot (default: 0.9731)", 0, 1e6 },
             { SPOT_OPT_REAL, 0, "on-demand-usd-per-h", &o.on_demand_usd_per_h, "usd",
-              "price on demand (default 3.06)", 0, 1e6 },
+              "price on demand (default: 3.06)", 0, 1e6 },
             { SPOT_OPT_GROUP, .help = "policies" },
             { SPOT_OPT_STRING, 0, "policy", &o.policy, "names",
               "comma-separated, or all (default), or list", 0, 0 },
             { SPOT_OPT_SECS, 0, "learn", &o.learn_s, "time",
-              "spot relearns run lengths at this interval (default 24h)", 1, 1e9 },
+              "spot relearns run lengths at this interval (default: 24h)", 1, 1e9 },
             { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "one row per tick", 0, 0 },
             { SPOT_OPT_STRING, 0, "plot", &o.plot, "file",
-              "draw work over time: .svg .png .pdf .gp, - is the terminal", 0, 0 },
+              "draw work over time: .svg .png .pdf .gp, or - for text", 0, 0 },
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
             { SPOT_OPT_END },
         },
@@ -401,7 +401,7 @@ static int replay_deadline(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command replay_deadline_command = {
     .name = "deadline",
-    .brief = "pay for a job with a deadline, under policies of spot and on demand",
+    .brief = "cost of a job with a deadline, under policies of spot and on demand",
     .cli = &cli,
     .common = &o.common,
     .run = replay_deadline,

@@ -125,10 +125,10 @@ static int read_trace(struct session *s, struct spot_err *err)
         return -1;
     qsort(trace->series, trace->n_series, sizeof(*trace->series), by_name);
     if (!(o.tick_s > 0) && !((o.tick_s = spot_trace_interval_s(&trace->series[0])) > 0))
-        return spot_err_set(err, SPOT_EUSAGE, "%s has one row: say --tick", o.trace);
+        return spot_err_set(err, SPOT_EUSAGE, "%s has one row: give --tick", o.trace);
     if (spot_trace_check_grid(
             trace, ((trace->end_s - trace->start_s) / o.tick_s + 1) * (double)trace->n_series,
-            o.tick_s, SPOT_TRACE_GRID_MAX, "say a longer --tick", err))
+            o.tick_s, SPOT_TRACE_GRID_MAX, "give a longer --tick", err))
         return -1;
     if (o.cold_s < 0)
         o.cold_s = o.tick_s;
@@ -158,8 +158,7 @@ static int follow_load(struct session *s, struct spot_err *err)
     s->play.wanted = replay_autoscale(&o, n_tick, s->came, seen, s->asked);
     if (s->play.wanted > SPOT_FLEET_REPLICAS_MAX)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "%s asks for %d replicas, more than %d: say a larger "
-                            "--per-replica",
+                            "%s asks for %d replicas, more than %d: give a larger --per-replica",
                             o.load, s->play.wanted, SPOT_FLEET_REPLICAS_MAX);
     s->play.load = s->came;
     s->play.asked = s->asked;
@@ -410,50 +409,50 @@ static const struct spot_cli cli = {
     .choice =
         (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" }, { NULL, NULL } },
     .synopsis = "--trace trace.csv --n N [options]",
-    .summary = "Keep replicas on spot of several zones and on demand, under each policy.",
+    .summary = "Simulate replicas on spot of several zones and on demand, under each policy.",
     .examples = "  spot-replay fleet --trace t.csv --n 2 --policy spothedge,spot\n",
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "the fleet" },
             { SPOT_OPT_STRING, 't', "trace", &o.trace, "file",
               "available instances, one series per zone (required)", 0, 0 },
-            { SPOT_OPT_U64, 0, "n", &o.n, "n", "replicas wanted (default 1)", 1,
+            { SPOT_OPT_U64, 0, "n", &o.n, "n", "replicas wanted (default: 1)", 1,
               SPOT_FLEET_REPLICAS_MAX },
             { SPOT_OPT_SECS, 0, "cold-start", &o.cold_s, "time",
               "time from launch to first answer (default: one tick)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "tick", &o.tick_s, "time",
               "time between decisions (default: the trace's interval)", 1, 1e6 },
             { SPOT_OPT_REAL, 0, "spot-usd-per-h", &o.spot_usd_per_h, "usd",
-              "price of spot (default 0.918)", 1e-6, 1e6 },
+              "price of spot (default: 0.918)", 1e-6, 1e6 },
             { SPOT_OPT_REAL, 0, "on-demand-usd-per-h", &o.on_demand_usd_per_h, "usd",
-              "price on demand (default 3.06)", 1e-6, 1e6 },
+              "price on demand (default: 3.06)", 1e-6, 1e6 },
             { SPOT_OPT_GROUP, .help = "a load instead of --n" },
             { SPOT_OPT_STRING, 0, "load", &o.load, "file",
               "request trace, repeated; replicas follow its rate", 0, 0 },
             { SPOT_OPT_REAL, 0, "per-replica", &o.per_replica, "rate",
               "requests/s that one replica answers within its SLO", 1e-9, 1e9 },
             { SPOT_OPT_STRING, 0, "demand", &o.demand, "file",
-              "request sizes and what each type answers of them: types mixed", 0, 0 },
+              "spot.demand/1: request sizes, and how many each type answers", 0, 0 },
             { SPOT_OPT_STRING, 0, "catalogue", &o.catalogue, "file",
               "prices of the types of --demand", 0, 0 },
             { SPOT_OPT_REAL, 0, "unserved", &o.unserved, "share",
-              "requests that spot may leave unserved, types mixed (default .01)", 1e-6, 0.999999 },
-            { SPOT_OPT_REAL, 0, "rho", &o.rho, "share", "utilisation cap of a replica (default .9)",
-              0.01, 1 },
-            { SPOT_OPT_SECS, 0, "window", &o.window_s, "time", "window of the rate (default 60s)",
+              "share of requests that spot may leave unserved (default: .01)", 1e-6, 0.999999 },
+            { SPOT_OPT_REAL, 0, "rho", &o.rho, "share",
+              "utilisation cap of a replica (default: .9)", 0.01, 1 },
+            { SPOT_OPT_SECS, 0, "window", &o.window_s, "time", "window of the rate (default: 60s)",
               1, 1e6 },
             { SPOT_OPT_SECS, 0, "up", &o.up_s, "time",
-              "scale up after this long above (default 300s)", 0, 1e9 },
+              "scale up after this long above (default: 300s)", 0, 1e9 },
             { SPOT_OPT_SECS, 0, "down", &o.down_s, "time",
-              "scale down after this long below (default 1200s)", 0, 1e9 },
+              "scale down after this long below (default: 1200s)", 0, 1e9 },
             { SPOT_OPT_GROUP, .help = "policies" },
             { SPOT_OPT_STRING, 0, "policy", &o.policy, "names",
               "comma-separated, or all (default), or list", 0, 0 },
             { SPOT_OPT_REAL, 0, "availability", &o.availability, "share",
-              "availability that spot and omniscient aim at (default 0.9995)", 1e-6, 0.999999 },
+              "availability that spot and omniscient aim at (default: 0.9995)", 1e-6, 0.999999 },
             { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "one row per tick", 0, 0 },
             { SPOT_OPT_STRING, 0, "plot", &o.plot, "file",
-              "draw the last policy's fleet: .svg .png .pdf .gp, - is the terminal", 0, 0 },
+              "draw the last policy's fleet: .svg .png .pdf .gp, or - for text", 0, 0 },
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
             { SPOT_OPT_END },
         },

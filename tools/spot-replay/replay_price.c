@@ -241,7 +241,8 @@ static const struct spot_cli cli = {
     .choice =
         (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" }, { NULL, NULL } },
     .synopsis = "--trace prices.csv --catalogue types.csv --work 96h [options]",
-    .summary = "Pay for a job on one GPU at recorded spot prices, in one place or moving.",
+    .summary =
+        "Compute the cost of a job on one GPU at recorded spot prices, in one place or moving.",
     .examples = "  spot-replay price --trace p.csv --catalogue types.csv --work 96h\n",
     .option =
         (const struct spot_opt[]){
@@ -255,20 +256,20 @@ static const struct spot_cli cli = {
             { SPOT_OPT_SECS, 0, "work", &o.work_s, "time",
               "computing time of the job at speed 1 (required)", 1, 1e8 },
             { SPOT_OPT_SECS, 0, "restart", &o.restart_s, "time",
-              "time without progress after a start, a move, a loss (default 0)", 0, 86400 },
+              "time without progress after a start, a move, a loss (default: 0)", 0, 86400 },
             { SPOT_OPT_REAL, 0, "egress-usd", &o.egress_usd, "usd",
-              "cost of a move to another region (default 0)", 0, 1e6 },
+              "cost of a move to another region (default: 0)", 0, 1e6 },
             { SPOT_OPT_REAL, 0, "losses-per-h", &o.loss_per_h, "n",
-              "losses per spot instance and hour (default 0)", 0, 1e4 },
+              "losses per spot instance and hour (default: 0)", 0, 1e4 },
             { SPOT_OPT_GROUP, .help = "how" },
             { SPOT_OPT_STRING, 0, "policy", &o.policy, "names",
-              "apart by commas, all (default) or list", 0, 0 },
+              "comma-separated, or all (default), or list", 0, 0 },
             { SPOT_OPT_SECS, 0, "midnight", &o.midnight_s, "time",
-              "time in the trace at which a day begins (default 0)", 0, 1e11 },
+              "time in the trace at which a day begins (default: 0)", 0, 1e11 },
             { SPOT_OPT_U64, 0, "starts", &o.starts, "n",
-              "number of days on which the job starts (default 30)", 1, 10000 },
+              "number of days on which the job starts (default: 30)", 1, 10000 },
             { SPOT_OPT_U64, 0, "rest-days", &o.rest_days, "n",
-              "days with prices after the last start (default 5)", 1, 10000 },
+              "days with prices after the last start (default: 5)", 1, 10000 },
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
             { SPOT_OPT_END },
         },
@@ -301,7 +302,7 @@ static int replay_price(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command replay_price_command = {
     .name = "price",
-    .brief = "pay for a job at recorded spot prices, in one place or moving",
+    .brief = "cost of a job at recorded spot prices, in one place or moving",
     .cli = &cli,
     .common = &o.common,
     .run = replay_price,

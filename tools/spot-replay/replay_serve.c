@@ -103,12 +103,12 @@ static void warn_of_clock(const struct replay_serve *s)
         after += s->load.time_s[i] > end_s;
     }
     if (before)
-        spot_tool_warn("%zu of %zu requests come before the trace begins at %.15g s, and wait: are "
-                       "both of one clock?",
+        spot_tool_warn("%zu of %zu requests come before the trace begins at %.15g s, and wait: do "
+                       "both use the same clock?",
                        before, s->load.n, start_s);
     if (after)
         spot_tool_warn("%zu of %zu requests come after the trace ends at %.15g s, when no instance "
-                       "is paid for: are both of one clock?",
+                       "is paid for: do both use the same clock?",
                        after, s->load.n, end_s);
 }
 
@@ -241,7 +241,7 @@ static const struct spot_cli cli = {
                                                 { "batching", "pools|bursts|shared|passes" },
                                                 { NULL, NULL } },
     .synopsis = "--job job.json --trace trace.csv --load load.csv [options]",
-    .summary = "Answer a load of requests on the instances of a trace, under each policy.",
+    .summary = "Simulate a load of requests on the instances of a trace, under each policy.",
     .examples =
         "  spot-replay serve --job examples/serve/gpt-20b.json --trace t.csv --load l.csv\n",
     .option =
@@ -260,22 +260,22 @@ static const struct spot_cli cli = {
             { SPOT_OPT_REAL, 0, "rate", &o.rate_per_s, "r",
               "required rate, requests/s (default: measured over 5 minutes)", 1e-9, 1e9 },
             { SPOT_OPT_SECS, 0, "switch", &o.switch_s, "time",
-              "time to move weights and answers between instances (default 10s)", 0, 1e6 },
+              "time to move weights and answers between instances (default: 10s)", 0, 1e6 },
             { SPOT_OPT_STRING, 0, "layout", &o.layout, "file",
               "spot.layout/1: the time of its bytes over --link-rate instead", 0, 0 },
             { SPOT_OPT_SIZE, 0, "link-rate", &o.link_byte_per_s, "size",
               "measured bytes per second of an instance's link, each way", 1, 1e15 },
             { SPOT_OPT_SECS, 0, "load-time", &o.load_s, "time",
-              "time to load weights from storage (default 25s)", 0, 1e6 },
-            { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "notice before a loss (default 30s)",
+              "time to load weights from storage (default: 25s)", 0, 1e6 },
+            { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "notice before a loss (default: 30s)",
               0, 1e6 },
             { SPOT_OPT_U64, 0, "capacity", &o.capacity, "n",
-              "rerouting: choose its grid for n instances (default: the first count)", 1,
+              "rerouting: choose the grid for n instances (default: the first count)", 1,
               SPOT_GRID_MAX },
             { SPOT_OPT_SECS, 0, "boot", &o.boot_s, "time",
-              "spot: time from request to running instance (default 60s)", 0, 1e6 },
+              "spot: time from request to running instance (default: 60s)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "hand-over", &o.hand_s, "time",
-              "spot: pause while answers change instance (default 1s)", 0, 1e6 },
+              "spot: pause while answers change instance (default: 1s)", 0, 1e6 },
             { SPOT_OPT_STRING, 0, "batching", &o.batching, "how",
               "pools (default), bursts, shared: one queue, or passes as our server", 0, 0 },
             { SPOT_OPT_U64, 0, "pool", &o.pool, "n",
@@ -289,9 +289,9 @@ static const struct spot_cli cli = {
               "latencies only of requests answered by the end of the trace", 0, 0 },
             { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "one row per policy and interval", 0, 0 },
             { SPOT_OPT_SECS, 0, "interval", &o.interval_s, "time",
-              "interval of --steps and --plot (default 60s)", 1, 1e6 },
+              "interval of --steps and --plot (default: 60s)", 1, 1e6 },
             { SPOT_OPT_STRING, 0, "plot", &o.plot, "file",
-              "latency over time and spread: .svg .png .pdf .gp, - is the terminal", 0, 0 },
+              "draw latency over time and spread: .svg .png .pdf .gp, or - for text", 0, 0 },
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
             { SPOT_OPT_END },
         },
@@ -331,7 +331,7 @@ static int replay_serve(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command replay_serve_command = {
     .name = "serve",
-    .brief = "play a load against a trace on paper, under policies of serving",
+    .brief = "simulate a load on a trace, under policies of serving",
     .cli = &cli,
     .common = &o.common,
     .run = replay_serve,

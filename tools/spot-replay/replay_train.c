@@ -56,7 +56,7 @@ static const struct spot_cli cli = {
                                                 { "peer-model", "published|generous|as-measured" },
                                                 { NULL, NULL } },
     .synopsis = "--job job.json --trace trace.csv [options]",
-    .summary = "Play a training job against an availability trace under each policy and account\n"
+    .summary = "Simulate a training job on an availability trace under each policy and account\n"
                "for every machine-second.",
     .examples = "  spot-replay train --job examples/jobs/bert.json --trace t.csv --notice 0\n"
                 "  spot-replay train --job job.json --trace t.csv --policy spot --steps\n"
@@ -65,16 +65,16 @@ static const struct spot_cli cli = {
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "input" },
             { SPOT_OPT_STRING, 0, "job", &opt.job, "file", "spot.job/1 (required)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "trace", &opt.trace, "file", "availability CSV (default stdin)",
+            { SPOT_OPT_STRING, 0, "trace", &opt.trace, "file", "availability CSV (default: stdin)",
               0, 0 },
             { SPOT_OPT_STRING, 0, "policy", &opt.policy, "a,b",
               "policies; 'all', or 'list' to see them", 0, 0 },
             { SPOT_OPT_STRING, 0, "notice", &opt.notice, "duration",
               "notice of losses and gains (0: known once they have happened)", 0, 0 },
             { SPOT_OPT_STRING, 0, "notice-loss", &opt.loss, "duration",
-              "notice of losses (default 120s)", 0, 0 },
+              "notice of losses (default: 120s)", 0, 0 },
             { SPOT_OPT_STRING, 0, "notice-gain", &opt.gain, "duration",
-              "notice of gains (default 0: clouds do not announce them)", 0, 0 },
+              "notice of gains (default: 0; clouds do not announce them)", 0, 0 },
             { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
               "cost of a change: parcae (default) or measured", 0, 0 },
             { SPOT_OPT_STRING, 0, "peer-model", &opt.peer_model, "model",
@@ -85,7 +85,7 @@ static const struct spot_cli cli = {
               "spot.event/1 log of a real run, for measured", 0, 0 },
             { SPOT_OPT_STRING, 0, "realize", &opt.realize, "how",
               "costs: expected (default) or sampled", 0, 0 },
-            { SPOT_OPT_U64, 0, "runs", &opt.runs, "n", "runs to sample (default 100)", 1, 100000 },
+            { SPOT_OPT_U64, 0, "runs", &opt.runs, "n", "runs to sample (default: 100)", 1, 100000 },
             { SPOT_OPT_SECS, 0, "interval", &opt.interval_s, "duration",
               "length of an interval (default: the job's)", 1e-3, 1e9 },
             { SPOT_OPT_U64, 0, "look-ahead", &opt.look_ahead, "n",
@@ -95,7 +95,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_SECS, 0, "to", &opt.to_s, "time", "stop at this time_s", 0,
               SPOT_TRACE_TIME_MAX_S },
             { SPOT_OPT_U64, 0, "scale", &opt.scale, "k",
-              "machines per instance: count floor(available/k) (default 1)", 1,
+              "machines per instance: count floor(available/k) (default: 1)", 1,
               SPOT_TRACE_COUNT_MAX },
             { SPOT_OPT_STRING, 0, "sweep", &opt.sweep, "key=a:b:step",
               "repeat for restart, checkpoint, interval (s), look-ahead or price", 0, 0 },
@@ -515,7 +515,7 @@ static int replay_train(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command replay_train_command = {
     .name = "train",
-    .brief = "a training job against a trace, under many policies",
+    .brief = "simulate a training job on a trace, under many policies",
     .cli = &cli,
     .common = &opt.common,
     .run = replay_train,

@@ -76,13 +76,12 @@ void replay_train_warn(const struct replay_train *s)
             snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
                      *names ? ", " : "", s->policy[k]->name);
     if (*names)
-        spot_tool_warn(
-            "%s ran grids that the other policies and ideal do not know the speed of, by "
-            "the fitted curve: a share of ideal says nothing of them%s",
-            names,
-            s->source == SPOT_THROUGHPUT_TABLE
-                ? "; --throughput both lets all policies choose by the curve"
-                : "");
+        spot_tool_warn("%s ran grids whose speed the other policies and ideal do not know, at the "
+                       "fitted curve's speed: their share of ideal means nothing%s",
+                       names,
+                       s->source == SPOT_THROUGHPUT_TABLE
+                           ? "; --throughput both lets all policies choose by the curve"
+                           : "");
 }
 
 void replay_train_release(struct replay_train *s)

@@ -340,7 +340,7 @@ static void print_training(const struct spot_status *s)
     if (s->durable_error)
         printf("state is not written: %s\n\n", s->durable_error);
     if (s->is_put_off)
-        printf("a larger grid waits: members go too often for it to make up for its pause\n\n");
+        printf("a larger grid is delayed: members leave too often for it to repay its pause\n\n");
 }
 
 /* Of a foreign trainer, whose steps only its commits tell. */
@@ -466,7 +466,7 @@ static const struct spot_opt status_option[] = {
     JOB_OPTIONS,
     { SPOT_OPT_STRING, 0, "format", &format_name, "name", "table on a terminal, else json", 0, 0 },
     { SPOT_OPT_MAYBE, 0, "watch", &watch_every, "time",
-      "repeat at this interval until the job ends (1s)", 0, 0 },
+      "repeat at this interval until the job ends (default: 1s)", 0, 0 },
     { .type = SPOT_OPT_END },
 };
 

@@ -23,11 +23,11 @@ static struct {
 static const double answer_s = 5; /* for the answer that says why it took too long */
 
 static const struct spot_opt option[] = {
-    { SPOT_OPT_U64, 0, "step", &o.step, "n", "which step it is (default the next one)", 0,
+    { SPOT_OPT_U64, 0, "step", &o.step, "n", "number of the step (default: the next one)", 0,
       9007199254740992.0 },
     { SPOT_OPT_FLAG, 0, "durable", &o.durable, NULL, "wait until another node holds it too", 0, 0 },
     { SPOT_OPT_SECS, 0, "timeout", &o.timeout_s, "time",
-      "time limit for the other ranks and the coordinator (10m)", 0, 1e7 },
+      "time limit for the other ranks and the coordinator (default: 10m)", 0, 1e7 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "do not print the step", 0, 0 },
     { .type = SPOT_OPT_END },
 };
@@ -100,8 +100,7 @@ static int read_answer(const struct spot_buf *line, struct spot_err *err)
         rc = spot_err_set(err, SPOT_EINFEASIBLE, "not committed: %.400s", a.error);
     else if (!rc && o.durable && !a.durable)
         rc = spot_err_set(err, SPOT_EINFEASIBLE,
-                          "step %lld is committed, but no other node is "
-                          "there to hold it",
+                          "step %lld is committed, but there is no other node to hold it",
                           (long long)a.step);
     else if (!rc && !o.is_quiet && (printf("%lld\n", (long long)a.step) < 0 || fflush(stdout)))
         rc = spot_err_sys(err, "cannot write output");
@@ -119,7 +118,7 @@ static int run_commit(char **operand, size_t n, struct spot_err *err)
     (void)operand, (void)n;
     if (!path || !*path)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "SPOT_SOCKET is not set: this is for ranks of spot-run exec");
+                            "SPOT_SOCKET is not set: run this in a rank of spot-run exec");
     signal(SIGPIPE, SIG_IGN);
     if (compose(line, sizeof(line), err))
         return -1;

@@ -92,14 +92,14 @@ static int time_by_profile(struct told *t, const char *path, struct spot_err *er
     double samples_per_s;
 
     if (g->M > 1)
-        return spot_err_set(err, SPOT_EINFEASIBLE, "%s: plans know no tensor groups", path);
+        return spot_err_set(err, SPOT_EINFEASIBLE, "%s: plans do not support tensor groups", path);
     if (spot_throughput_init(&table, &t->job, (int)spot_grid_size(g), SPOT_THROUGHPUT_BOTH, err))
         return -1;
     samples_per_s = spot_throughput_at(&table, (int)g->D, (int)g->P);
     spot_throughput_release(&table);
     if (samples_per_s <= 0)
-        return spot_err_set(err, SPOT_EINFEASIBLE, "%s does not tell how fast grid %lldx%lld is",
-                            path, (long long)g->D, (long long)g->P);
+        return spot_err_set(err, SPOT_EINFEASIBLE, "%s has no speed for grid %lldx%lld", path,
+                            (long long)g->D, (long long)g->P);
     t->step_s = (double)t->job.global_batch / samples_per_s;
     t->step_from = "profile";
     return 0;
@@ -270,7 +270,7 @@ static void print_text(const struct told *t)
                !strcmp(t->step_from, "profile") ? "by the profile"
                                                 : "from one layer computed here, no waits");
     else
-        printf("how long a step takes is not known\n");
+        printf("the time of a step is unknown\n");
     print_memory(e);
     printf("\nmoves at %.4g MB/s (%s)\n", t->byte_per_s / 1e6, t->rate_from);
     for (size_t i = 0; i < e->n_move; i++)

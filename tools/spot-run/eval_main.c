@@ -293,7 +293,7 @@ static int check(const struct options *o, enum spot_format *format, struct spot_
 {
     if (!o->load == !state_of(o))
         return spot_err_set(err, SPOT_EUSAGE,
-                            o->load ? "--load and --state are two models: say one"
+                            o->load ? "--load and --state are two models: give one"
                                     : "--load or --state is missing: the model");
     if (o->has_step && o->load)
         return spot_err_set(err, SPOT_EUSAGE, "--step is for --state or --state-command");
@@ -334,7 +334,8 @@ static int settle(struct options *o, struct spot_saved_model *m, struct spot_bpe
     if (!o->stride)
         o->stride = j->seq;
     if (o->stride > j->seq)
-        return spot_err_set(err, SPOT_EUSAGE, "--stride %llu is more than the %llu of a window",
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--stride %llu is more than the %llu tokens of a window",
                             (unsigned long long)o->stride, (unsigned long long)j->seq);
     if (!j->threads)
         j->threads = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
@@ -375,32 +376,34 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_STRING, 0, "load", &o.load, "file|dir", "weights, as train takes them", 0, 0 },
     { SPOT_OPT_STRING, 0, "state", &o.state.dir, "dir", "durable state of a job", 0, 0 },
     { SPOT_OPT_STRING, 0, "state-command", &o.state.command, "cmd",
-      "what stores its generations, as train has it", 0, 0 },
+      "command that stores its generations, as in train", 0, 0 },
     { SPOT_OPT_SECS, 0, "state-timeout", &o.state.timeout_s, "time",
-      "time limit of a run that moves no byte (60s)", 0.01, 86400 },
-    { SPOT_OPT_U64, 0, "step", &o.step, "n", "step to export (default: the newest valid one)", 0,
+      "end a state command through which no byte moves (default: 60s)", 0.01, 86400 },
+    { SPOT_OPT_U64, 0, "step", &o.step, "n", "step to evaluate (default: the newest valid one)", 0,
       1e12 },
     { SPOT_OPT_STRING, 0, "tokenizer", &o.job.tokenizer, "dir|file",
-      "the data are text for this tokenizer (the model's own, if any)", 0, 0 },
+      "the data are text for this tokenizer (default: the model's, if any)", 0, 0 },
     { SPOT_OPT_STRING, 0, "tokens", &o.job.tokens, "x",
-      "encoding of the data: bytes, u16, u32 (the job's, else bytes)", 0, 0 },
-    { SPOT_OPT_U64, 0, "seq", &o.job.seq, "T", "tokens per window (the model's)", 1, 1 << 20 },
+      "encoding of the data: bytes, u16, u32 (default: the job's, else bytes)", 0, 0 },
+    { SPOT_OPT_U64, 0, "seq", &o.job.seq, "T", "tokens per window (default: the model's)", 1,
+      1 << 20 },
     { SPOT_OPT_U64, 0, "stride", &o.stride, "n",
       "distance between windows (default: --seq, no overlap)", 1, 1 << 20 },
     { SPOT_OPT_FLAG, 0, "across", &o.across, NULL,
       "also predict the token after each window, as in training", 0, 0 },
-    { SPOT_OPT_U64, 0, "batch", &o.batch, "n", "windows per batch (1)", 1, 4096 },
-    { SPOT_OPT_U64, 0, "threads", &o.job.threads, "n", "number of threads (one per processor)", 1,
-      1024 },
-    { SPOT_OPT_STRING, 0, "kernel", &o.job.kernel, "kind", "arithmetic of the CPU (auto)", 0, 0 },
+    { SPOT_OPT_U64, 0, "batch", &o.batch, "n", "windows per batch (default: 1)", 1, 4096 },
+    { SPOT_OPT_U64, 0, "threads", &o.job.threads, "n",
+      "number of threads (default: one per processor)", 1, 1024 },
+    { SPOT_OPT_STRING, 0, "kernel", &o.job.kernel, "kind", "arithmetic of the CPU (default: auto)",
+      0, 0 },
     { SPOT_OPT_GROUP, .help = "common" },
     { SPOT_OPT_STRING, 'o', "output", &o.common.output, "file",
-      "write here, complete or not at all (default stdout)", 0, 0 },
+      "write here, complete or not at all (default: stdout)", 0, 0 },
     { SPOT_OPT_STRING, 0, "format", &o.common.format, "name", "table on a terminal, else json", 0,
       0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.common.quiet, NULL, "no warnings, no progress", 0, 0 },
     { SPOT_OPT_FLAG, 0, "provenance", &o.common.provenance, NULL,
-      "write made_by (default yes; --no-provenance)", 0, 0 },
+      "write made_by (default: yes; --no-provenance)", 0, 0 },
     { .type = SPOT_OPT_END },
 };
 static bool said[sizeof(option_table) / sizeof(option_table[0])];
@@ -420,7 +423,7 @@ static const struct spot_cli cli = {
     .writes = (const char *const[]){ "output", NULL },
     .said = said,
     .synopsis = "--data FILE... (--load DIR | --state DIR | --state-command CMD) [options]",
-    .summary = "Tell the loss, perplexity and bits per byte of a corpus under a model.",
+    .summary = "Measure loss, perplexity and bits per byte of a corpus under a model.",
     .examples = "  spot-run eval --data test.txt --load model --stride 512\n",
     .option = option_table,
 };
@@ -454,7 +457,7 @@ static int run_eval(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command run_eval_command = {
     .name = "eval",
-    .brief = "tell the loss of a corpus under a model",
+    .brief = "measure the loss of a corpus under a model",
     .cli = &cli,
     .common = &o.common,
     .prepare = prepare_eval,

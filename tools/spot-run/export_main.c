@@ -125,7 +125,7 @@ static int check(const struct options *o, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE, "--dtype must be f32 or bf16, got '%s'", o->dtype);
     if (!o->force && is_taken(o->output))
         return spot_err_set(err, SPOT_EUSAGE,
-                            "'%s' is there already; --force replaces the files of a model in it",
+                            "'%s' already exists; --force replaces the files of a model in it",
                             o->output);
     return 0;
 }
@@ -157,18 +157,19 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_U64, 0, "step", &o.step, "n", "step to export (default: the newest valid one)", 0,
       1e12 },
     { SPOT_OPT_STRING, 0, "state-command", &o.state.command, "cmd",
-      "what stores its generations, as train has it", 0, 0 },
+      "command that stores its generations, as in train", 0, 0 },
     { SPOT_OPT_SECS, 0, "state-timeout", &o.state.timeout_s, "time",
-      "time limit of a run that moves no byte (60s)", 0.01, 86400 },
+      "end a state command through which no byte moves (default: 60s)", 0.01, 86400 },
     { SPOT_OPT_STRING, 0, "join", &o.join, "addr", "where a running job listens", 0, 0 },
     { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 },
-    { SPOT_OPT_SECS, 0, "join-timeout", &o.timeout_s, "time", "time limit for reaching the job (0)",
-      0, 86400 },
+    { SPOT_OPT_SECS, 0, "join-timeout", &o.timeout_s, "time",
+      "time limit for reaching the job (default: 0)", 0, 86400 },
     { SPOT_OPT_STRING, 'o', "output", &o.output, "dir",
       "the model: config.json, model.safetensors, tokenizer", 0, 0 },
-    { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "x", "type of weights: f32 or bf16 (f32)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "x", "type of weights: f32 or bf16 (default: f32)", 0,
+      0 },
     { SPOT_OPT_STRING, 0, "tokenizer", &o.tokenizer, "dir|file",
-      "tokenizer to put beside the model (the job's)", 0, 0 },
+      "tokenizer to put beside the model (default: the job's)", 0, 0 },
     { SPOT_OPT_FLAG, 0, "force", &o.force, NULL, "write into an existing directory", 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.quiet, NULL, "no warnings, nothing on success", 0, 0 },
     { .type = SPOT_OPT_END },

@@ -164,7 +164,7 @@ static int settle_tokens(struct job_options *o, struct spot_err *err)
         return -1;
     if (o->tokenizer && o->token_byte > 1)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--tokenizer is for text, --tokens %s for what is tokens already",
+                            "--tokenizer is for text; with --tokens %s the data are tokens already",
                             o->tokens);
     if (o->tokenizer && !(o->bpe = spot_bpe_open(o->tokenizer, err)))
         return -1;
@@ -175,7 +175,7 @@ static int settle_tokens(struct job_options *o, struct spot_err *err)
     if (o->bpe && !o->vocab)
         o->vocab = (uint64_t)spot_bpe_vocab(o->bpe);
     if (!o->vocab && o->token_byte > 1)
-        return spot_err_set(err, SPOT_EUSAGE, "--tokens %s needs --vocab: how many there are",
+        return spot_err_set(err, SPOT_EUSAGE, "--tokens %s requires --vocab, the number of tokens",
                             o->tokens);
     if (o->vocab > 256 && o->token_byte == 1 && !o->bpe)
         spot_tool_warn("the data are read as bytes, of which there are 256, not --vocab %llu: are "
@@ -264,7 +264,7 @@ static const char *kernel_of(const struct job_options *o)
     if (strcmp(o->kernel, "auto") != 0)
         return o->kernel;
     if (!strcmp(o->backend, "auto") && spot_cuda_may_be_here())
-        spot_tool_warn("--backend auto takes the CPU; --backend cuda asks for the device");
+        spot_tool_warn("--backend auto uses the CPU; --backend cuda uses the device");
     return !strcmp(o->backend, "cuda") ? "cuda" : "auto";
 }
 

@@ -34,24 +34,24 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "step" },
     { SPOT_OPT_U64, 0, "step", &o.step, "n",
       "step to read, counted from 0 (default: the first not yet taken)", 0, 9007199254740992.0 },
-    { SPOT_OPT_U64, 0, "rank", &o.rank, "n", "rank among those that share the samples ($RANK)", 0,
-      SPOT_LEDGER_WORLD_MAX },
+    { SPOT_OPT_U64, 0, "rank", &o.rank, "n",
+      "rank among those that share the samples (default: $RANK)", 0, SPOT_LEDGER_WORLD_MAX },
     { SPOT_OPT_U64, 0, "world", &o.world, "n",
-      "number of ranks that share the samples ($WORLD_SIZE)", 1, SPOT_LEDGER_WORLD_MAX },
-    { SPOT_OPT_GROUP, .help = "plan, declared for the whole job by the first who asks" },
+      "number of ranks that share the samples (default: $WORLD_SIZE)", 1, SPOT_LEDGER_WORLD_MAX },
+    { SPOT_OPT_GROUP, .help = "plan, declared for the whole job by the first request" },
     { SPOT_OPT_U64, 0, "dataset-size", &o.dataset_size, "n", "number of samples in the dataset", 1,
       9007199254740992.0 },
     { SPOT_OPT_U64, 0, "global-batch", &o.global_batch, "n", "samples of a step over all ranks", 1,
       9007199254740992.0 },
-    { SPOT_OPT_U64, 0, "seed", &o.seed, "n", "seed of the order of each epoch (0)", 0,
+    { SPOT_OPT_U64, 0, "seed", &o.seed, "n", "seed of the order of each epoch (default: 0)", 0,
       9007199254740992.0 },
     { SPOT_OPT_STRING, 0, "rest", &o.rest, "name",
-      "last batch of an epoch: wrap, drop or short (wrap)", 0, 0 },
+      "last batch of an epoch: wrap, drop or short (default: wrap)", 0, 0 },
     { SPOT_OPT_STRING, 0, "order", &o.order, "name",
-      "order of an epoch: shuffled or sequential (shuffled)", 0, 0 },
+      "order of an epoch: shuffled or sequential (default: shuffled)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "more" },
     { SPOT_OPT_STRING, 0, "format", &o.format, "name",
-      "json: the agent's answer; csv: a row per sample (json)", 0, 0 },
+      "json: the agent's answer; csv: a row per sample (default: json)", 0, 0 },
     { SPOT_OPT_FLAG, 0, "ranges", &o.has_ranges, NULL,
       "print positions in the order of the epoch, not samples", 0, 0 },
     { SPOT_OPT_FLAG, 0, "alone", &o.is_alone, NULL, "compute the answer here, without the agent", 0,
@@ -69,7 +69,7 @@ static const struct spot_cli cli = {
                                                 { NULL, NULL } },
     .n_operand_max = 1,
     .synopsis = "[--step N] [--dataset-size N --global-batch N] [options] | --check LOG",
-    .summary = "The samples that a step of somebody else's trainer reads, each once an epoch.",
+    .summary = "Print the samples that a step of any trainer reads, each once an epoch.",
     .examples = "  spot-run ledger --step 7 --dataset-size 50000 --global-batch 256 | jq .samples\n"
                 "  spot-run ledger --alone --rank 0 --world 2 --step 3 --dataset-size 10 \\\n"
                 "      --global-batch 4 --format csv\n"
@@ -229,7 +229,8 @@ static int ask(const char *text, size_t n, struct spot_buf *answer, struct spot_
     if (path)
         return answer_there(path, text, n, answer, err);
     if (o.step == unsaid)
-        return spot_err_set(err, SPOT_EUSAGE, "--step is missing: no agent counts here");
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--step is missing: there is no agent to count steps");
     out = open_memstream(&here, &n_here);
     if (!out)
         return spot_err_sys(err, "no memory");
@@ -257,7 +258,7 @@ static int check_log(const char *path, struct spot_err *err)
     if (rc)
         return -1;
     if (!a.has_plan)
-        return spot_err_set(err, SPOT_EDATA, "%s: no rank has asked for samples in it", source);
+        return spot_err_set(err, SPOT_EDATA, "%s: no rank asked for samples in this log", source);
     printf("steps,commits,samples,epochs,lost,repeated,done_again\n");
     printf("%lld,%lld,%lld,%s,%lld,%lld,%lld\n", (long long)(a.steps - a.first),
            (long long)a.commits, (long long)a.samples, spot_num_format(a.epochs, epochs),

@@ -20,21 +20,21 @@ static size_t n_told;
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "options" },
     { SPOT_OPT_STRING, 0, "from", &o.from, "source",
-      "aws, gcp, azure, auto, sigterm or cmd:COMMAND (auto)", 0, 0 },
+      "aws, gcp, azure, auto, sigterm or cmd:COMMAND (default: auto)", 0, 0 },
     { SPOT_OPT_STRING, 0, "exec", &o.hook, "command",
       "run this for each notice, with SPOT_NOTICE_* variables", 0, 0 },
     { SPOT_OPT_FLAG, 0, "once", &o.is_once, NULL, "ask once; exit 0 if there is a notice, else 1",
       0, 0 },
     { SPOT_OPT_FLAG, 0, "ack", &o.is_acknowledged, NULL,
       "Azure: acknowledge the event once the command has succeeded", 0, 0 },
-    { SPOT_OPT_SECS, 0, "interval", &o.interval_s, "time", "time between queries (1s)", 0.01,
-      3600 },
+    { SPOT_OPT_SECS, 0, "interval", &o.interval_s, "time", "time between queries (default: 1s)",
+      0.01, 3600 },
     { SPOT_OPT_SECS, 0, "lead", &o.lead_s, "time",
-      "time left after a notice without a deadline (GCP 30s)", 0.001, 86400 },
+      "time left after a notice without a deadline (default for GCP: 30s)", 0.001, 86400 },
     { SPOT_OPT_STRING, 0, "name", &o.name, "id",
       "name of this machine in Azure's events (default: ask the service)", 0, 0 },
     { SPOT_OPT_STRING, 0, "endpoint", &o.endpoint, "url",
-      "metadata service (http://169.254.169.254)", 0, 0 },
+      "metadata service (default: http://169.254.169.254)", 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &is_quiet, NULL, "no warnings", 0, 0 },
     { .type = SPOT_OPT_END },
 };
@@ -42,7 +42,7 @@ static const struct spot_opt option[] = {
 static const struct spot_cli cli = {
     .name = "spot-run notice",
     .synopsis = "[--from SOURCE] [--exec COMMAND] [options]",
-    .summary = "Tell when this machine will be taken away: a JSON line for each notice.",
+    .summary = "Report when this machine will be taken away: a JSON line for each notice.",
     .examples = "  spot-run notice --exec 'systemctl stop trainer'\n"
                 "  spot-run notice --once --from aws || echo no notice\n",
     .option = option,
@@ -104,7 +104,7 @@ static int run_notice(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command run_notice_command = {
     .name = "notice",
-    .brief = "tell when this machine will be taken away",
+    .brief = "report when this machine will be taken away",
     .cli = &cli,
     .run = run_notice,
 };

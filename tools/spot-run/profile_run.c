@@ -185,8 +185,7 @@ static void tell_outlier(const struct profile *p, const struct spot_job_cell *ce
     if (p->shows_progress)
         fprintf(stderr, "\r\033[K");
     p->warn("grid %s, micro batch %lld: steps scatter by %.0f %% of their median in the calmest of "
-            "%lld runs: the host is busy; it is marked an outlier, which spot-plan does not plan "
-            "with",
+            "%lld runs: the host is busy; it is marked as an outlier, which spot-plan ignores",
             spot_grid_text(&cell->grid, grid), (long long)cell->micro_batch,
             100 * spot_job_cell_spread(cell), (long long)cell->runs);
 }

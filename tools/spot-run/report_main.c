@@ -117,16 +117,16 @@ static int judge(const struct spot_run *run, const struct spot_run *reference, c
     spot_run_ledger(run, &n_lost, &n_repeated);
     if (equal != n_step)
         return spot_err_set(err, SPOT_EINFEASIBLE,
-                            "the losses of %lld of %lld steps are not those of '%s'",
+                            "the losses of %lld of %lld steps differ from those of '%s'",
                             (long long)(n_step - equal), (long long)n_step, name);
     if (n_lost || n_repeated)
         return spot_err_set(err, SPOT_EINFEASIBLE, "%lld samples are lost and %lld repeated",
                             (long long)n_lost, (long long)n_repeated);
     if (!has_same_weights(run, reference))
-        return spot_err_set(err, SPOT_EINFEASIBLE, "the weights are not those of '%s'", name);
+        return spot_err_set(err, SPOT_EINFEASIBLE, "the weights differ from those of '%s'", name);
     if (equal_val != n_val)
         return spot_err_set(err, SPOT_EINFEASIBLE,
-                            "%lld of %lld losses of the validation data are not those of '%s'",
+                            "%lld of %lld losses of the validation data differ from those of '%s'",
                             (long long)(n_val - equal_val), (long long)n_val, name);
     return 0;
 }
@@ -205,8 +205,8 @@ static int load(struct spot_run *run, const char *path, struct spot_err *err)
     if (run->is_cut)
         spot_tool_warn("%s: the last line is unfinished: left out", path);
     for (size_t i = 0; i < run->n_hole; i++)
-        spot_tool_warn("%s: does not tell of steps %lld to %lld, which were done at a restart",
-                       path, (long long)run->hole[i].from + 1, (long long)run->hole[i].to);
+        spot_tool_warn("%s: has no record of steps %lld to %lld, which a restart found done", path,
+                       (long long)run->hole[i].from + 1, (long long)run->hole[i].to);
     return 0;
 }
 
@@ -223,10 +223,10 @@ static int report(const char *path, const struct options *o, struct spot_err *er
     if (load(&run, path, err))
         return -1;
     if (o->reference && run.is_served)
-        rc = spot_err_set(err, SPOT_EUSAGE, "--reference: %s is of a job that serves", path);
+        rc = spot_err_set(err, SPOT_EUSAGE, "--reference: %s is the log of a server", path);
     else if (o->reference && run.is_hosted)
-        rc = spot_err_set(err, SPOT_EUSAGE, "--reference: %s is of a job of a foreign command",
-                          path);
+        rc =
+            spot_err_set(err, SPOT_EUSAGE, "--reference: %s is the log of a foreign command", path);
     else
         rc = o->reference ? load(&reference, o->reference, err) : 0;
     if (!rc && !spot_plot_takes_stdout(o->plot, o->common.output))
@@ -249,10 +249,11 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "reference", &o.reference, "file",
       "compare with the events of an undisturbed run; exit 1 if they differ", 0, 0 },
     { SPOT_OPT_STRING, 0, "plot", &o.plot, "file", "draw .svg .png .pdf .gp, or - for text", 0, 0 },
-    { SPOT_OPT_REAL, 0, "speedup", &o.speedup, "x", "trace seconds per second (1)", 1e-6, 1e9 },
-    { SPOT_OPT_REAL, 0, "spot-price", &o.spot_usd_per_h, "usd", "of a machine-hour", 0, 1e6 },
-    { SPOT_OPT_REAL, 0, "on-demand-price", &o.on_demand_usd_per_h, "usd", "of a machine-hour", 0,
-      1e6 },
+    { SPOT_OPT_REAL, 0, "speedup", &o.speedup, "x", "trace seconds per second (default: 1)", 1e-6,
+      1e9 },
+    { SPOT_OPT_REAL, 0, "spot-price", &o.spot_usd_per_h, "usd", "price of a machine-hour", 0, 1e6 },
+    { SPOT_OPT_REAL, 0, "on-demand-price", &o.on_demand_usd_per_h, "usd", "price of a machine-hour",
+      0, 1e6 },
     SPOT_TOOL_OPTIONS(&o.common),
     { .type = SPOT_OPT_END },
 };
@@ -266,7 +267,7 @@ static const struct spot_cli cli = {
     .writes = (const char *const[]){ "output", "plot", NULL },
     .n_operand_max = 1,
     .synopsis = "[options] [events.jsonl]",
-    .summary = "Say what a run did, from its event log: steps, samples, pauses, cost.",
+    .summary = "Summarise a run from its event log: steps, samples, pauses, cost.",
     .examples = "  spot-run report --reference calm.jsonl --plot run.svg storm.jsonl\n",
     .option = option,
 };
@@ -279,7 +280,7 @@ static int run_report(char **operand, size_t n, struct spot_err *err)
 
 const struct spot_command run_report_command = {
     .name = "report",
-    .brief = "say what a run did, from its event log",
+    .brief = "summarise a run from its event log",
     .cli = &cli,
     .common = &o.common,
     .run = run_report,

@@ -24,7 +24,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "join", &o.join, "addr", "where the server listens", 0, 0 },
     { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 },
     { SPOT_OPT_SECS, 0, "join-timeout", &o.timeout_s, "time",
-      "time limit for reaching the server (0)", 0, 86400 },
+      "time limit for reaching the server (default: 0)", 0, 86400 },
     { SPOT_OPT_FLAG, 0, "no-wait", &o.does_not_wait, NULL,
       "return before all replicas have changed", 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "do not show progress", 0, 0 },
@@ -53,7 +53,7 @@ static int put_dir(const char *dir, struct spot_buf *out, struct spot_err *err)
         return 0;
     }
     if (!getcwd(here, sizeof(here)))
-        return spot_err_sys(err, "cannot tell the working directory");
+        return spot_err_sys(err, "cannot determine the working directory");
     snprintf(path, sizeof(path), "%s/%s", here, dir);
     spot_put_text(out, path);
     return 0;
@@ -81,8 +81,8 @@ static void tell(const struct spot_status_rollout *rollout)
     char line[160];
 
     snprintf(line, sizeof(line),
-             "%lld replicas have it, %lld do not; %lld requests of the version "
-             "before have not ended",
+             "%lld replicas have the new version, %lld do not; %lld requests of the old version "
+             "are running",
              (long long)rollout->replicas, (long long)rollout->replicas_left,
              (long long)rollout->requests_left);
     if (!o.is_quiet && strcmp(line, before) != 0)
@@ -96,7 +96,7 @@ static int judge(const struct spot_status_rollout *rollout, struct spot_err *err
     const char *const state = rollout->state;
 
     if (!state)
-        return spot_err_set(err, SPOT_ESYS, "the server does not know of it any more");
+        return spot_err_set(err, SPOT_ESYS, "the server has no record of this roll");
     if (!strcmp(state, "rolling"))
         tell(rollout);
     if (!strcmp(state, "reading") || !strcmp(state, "rolling"))

@@ -132,12 +132,13 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "options" },
     { SPOT_OPT_STRING, 0, "tokenizer", &o.tokenizer, "dir|file",
       "tokenizer.json, or a directory with it or vocab.json and merges.txt", 0, 0 },
-    { SPOT_OPT_STRING, 0, "tokens", &o.tokens, "kind", "u16 or u32 (the smaller that fits)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "tokens", &o.tokens, "kind",
+      "u16 or u32 (default: the smaller that fits)", 0, 0 },
     { SPOT_OPT_STRING, 0, "separator", &o.separator, "token",
       "token to put before each file, such as '<|endoftext|>'", 0, 0 },
     { SPOT_OPT_FLAG, 0, "decode", &o.decode, NULL, "from tokens to text", 0, 0 },
     { SPOT_OPT_STRING, 'o', "output", &o.output, "file",
-      "write here, complete or not at all (default stdout)", 0, 0 },
+      "write here, complete or not at all (default: stdout)", 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.quiet, NULL, "do not show the count on stderr", 0, 0 },
     { .type = SPOT_OPT_END },
 };
@@ -160,7 +161,7 @@ static int run_tokenize(char **operand, size_t n, struct spot_err *err)
 {
     if (!o.output && isatty(STDOUT_FILENO) && !o.decode)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "tokens are no text for a terminal: use -o or a pipe");
+                            "tokens are binary, not for a terminal: use -o or a pipe");
     return tokenize(&o, (int)n, operand, err);
 }
 
