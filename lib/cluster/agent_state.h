@@ -12,17 +12,18 @@
 extern "C" {
 #endif
 
-/* agent_join.c: connect, and try until somebody answers or the time is over; close all. */
+/* agent_join.c: connect, retrying until a coordinator answers or the time limit; close
+ * everything. */
 int spot_agent_join(struct spot_agent *agent, struct spot_err *err);
 void spot_agent_leave(struct spot_agent *agent);
-/* Was this process told that its instance will be taken away? */
+/* Has this process been told that its instance will be taken away? */
 bool spot_agent_was_noticed(void);
 
 /* agent_order.c: carry out one order. */
 int spot_agent_obey(struct spot_agent *agent, const struct spot_frame *frame, struct spot_err *err);
 
-/* agent_reach.c: put whom this worker did not reach in this epoch; the order REACH; the orders
- * ASIDE and DISMISSED, of which the second is an error (SPOT_ESYS). */
+/* agent_reach.c: append which peers this worker did not reach in this epoch; the order REACH; the
+ * orders ASIDE and DISMISSED, of which the latter is an error (SPOT_ESYS). */
 void spot_agent_put_suspects(struct spot_agent *agent, struct spot_buf *out);
 int spot_agent_reach(struct spot_agent *agent, const struct spot_frame *frame,
                      struct spot_err *err);

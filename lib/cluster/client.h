@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* client.h - one question to a running job. */
+/* client.h - sends one question to a running job. */
 #ifndef SPOT_CLUSTER_CLIENT_H
 #define SPOT_CLUSTER_CLIENT_H
 
@@ -11,12 +11,12 @@
 extern "C" {
 #endif
 
-/* Send a message of a client and wait for the answer; its text is appended to `answer`. key_file
- * is the job's, or NULL. With wait_s > 0 that is the time limit, and it tries again while nobody
- * listens or whoever does is not a job; with 0 it tries once. In both cases an answer may take 10 s
+/* Send a client message and wait for the answer; its text is appended to `answer`. key_file is the
+ * job's, or NULL. wait_s > 0 is a time limit within which connecting is retried while nothing
+ * listens or the listener is not a job; 0: one attempt. In both cases the answer may take 10 s
  * after the question was sent, 120 s if the workload answers (from SPOT_MSG_CLIENT_FIRST on), and a
  * day for SPOT_MSG_STOP, which the job answers when it has stopped.
- * Returns the exit status that the job gave, or -1 with *err (SPOT_EUSAGE, SPOT_ESYS,
+ * Returns the exit status that the job sent, or -1 with *err (SPOT_EUSAGE, SPOT_ESYS,
  * SPOT_EINFEASIBLE for a job with another key). */
 int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
                     const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err);

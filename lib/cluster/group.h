@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* group.h - a coordinator and the workers that come and go: takes them in, forms epochs, commits
- * rounds by vote, for a workload (workload.h).
+/* group.h - a coordinator and its workers: takes workers in, forms epochs, commits rounds by vote,
+ * for a workload (workload.h).
  *
  *   new -> open -> [add views, read the plan] -> run -> say_end, dismiss -> close
  *
- * Not thread-safe; one group runs in a process at a time (signals). Nothing is printed: warnings,
- * notes and progress go to functions of the options.
+ * Not thread-safe; one group runs in a process at a time (signals). Prints nothing: warnings, notes
+ * and progress go to functions in the options.
  */
 #ifndef SPOT_CLUSTER_GROUP_H
 #define SPOT_CLUSTER_GROUP_H
@@ -27,109 +27,112 @@ extern "C" {
 #endif
 
 struct spot_group_options {
-    const char *name;          /* begins those of private directories */
-    const char *old_plan_hint; /* told who gives a plan that is too old: how it is taken; NULL */
-    const char *listen;        /* NULL: a private Unix socket */
-    const char *key_file;      /* TLS with this key, on every connection; NULL: none */
-    const char *events;        /* JSON Lines; NULL: none, "-": stdout */
-    const char *plan;          /* spot.plan/1 file, read again when it changes; "-": stdin; NULL */
-    bool resume;               /* the events are continued */
-    const char *store;         /* etcd://...: where coordinators agree on who leads; NULL: alone */
+    const char *name; /* prefix of private directories */
+    /* appended to the refusal of a plan that is too old: how to force it; NULL */
+    const char *old_plan_hint;
+    const char *listen;   /* NULL: a private Unix socket */
+    const char *key_file; /* TLS with this key, on every connection; NULL: none */
+    const char *events;   /* JSON Lines; NULL: none, "-": stdout */
+    const char *plan;     /* spot.plan/1 file, read again when it changes; "-": stdin; NULL */
+    bool resume;          /* continue the events of an earlier run */
+    const char *store;    /* etcd://...: coordinators elect a leader there; NULL: none */
     double store_lease_s;
 
     uint64_t n_local; /* worker processes to start and keep */
-    /* In a new process: become worker `index`, which joins at `address`. Does not return, or the
-     * process ends with status 127. NULL if n_local is 0. */
+    /* In a new process: become worker `index`, which joins at `address`. Does not return; if it
+     * does, the process exits with status 127. NULL if n_local is 0. */
     void (*become_worker)(void *user, uint64_t index, const char *address);
 
     double price_usd_per_h; /* of one member; 0: not known */
-    double budget_usd;      /* stop when so much is spent; 0: no limit */
-    double lease_s;         /* a silent member is lost after this */
-    double grace_s;  /* how long a worker is there after a notice that does not say; 0: not known */
-    double stall_s;  /* so is one that makes no progress */
-    double settle_s; /* wait this long after a join before the first epoch */
+    double budget_usd;      /* stop when this much is spent; 0: no limit */
+    double lease_s;         /* a member not heard from for this long is lost */
+    double grace_s;         /* grace period of a notice that does not give one; 0: not known */
+    double stall_s;         /* a member that makes no progress for this long is lost */
+    double settle_s;        /* wait this long after a join before the first epoch */
     void *user;
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
-    void (*listening)(void *user, const char *address); /* at what options.listen said; NULL */
+    void (*listening)(void *user, const char *address); /* resolved options.listen; NULL */
     void (*standing_by)(void *user, const char *store); /* another coordinator leads; NULL */
 };
 
 /* --- the life of a group ---------------------------------------------------- */
 
-/* Nothing is touched but the key file. The options, the table and the job outlive the group. NULL
+/* Touches nothing but the key file. The options, the table and the job must outlive the group. NULL
  * with *err. */
 struct spot_group *spot_group_new(const struct spot_group_options *options,
                                   const struct spot_workload *workload, void *job,
                                   struct spot_err *err);
-/* From here on spot_group_has_begun says so: what the process leaves must be put in order. */
+/* From now on spot_group_has_begun is true: the process must clean up before it ends. */
 void spot_group_begin(void);
-/* Where there is a store, wait until this coordinator leads; and tell of the job as the one before
- * left it, until spot_group_open: NULL, there was none. `identity` is the job's. Returns 0, or -1
- * with *err: SPOT_EUSAGE where the store has another job, SPOT_EPREEMPTED when stopped before. */
+/* With a store, wait until this coordinator leads; until spot_group_open, clients are answered from
+ * the record that the previous leader left (NULL: none). `identity` is the job's. Returns 0, or -1
+ * with *err: SPOT_EUSAGE if the store has another job, SPOT_EPREEMPTED when stopped first. */
 int spot_group_lead(struct spot_group *group, const char *identity,
                     const struct spot_journal_record **before, struct spot_err *err);
-/* The lead is the caller's from now on, to free when all that the next coordinator needs is free;
- * spot_group_free does that at its end where nobody took it. NULL: there is no store. */
+/* Transfer the lead to the caller, which must free it once everything the next coordinator needs is
+ * released; else spot_group_free does so last. NULL: there is no store. */
 struct spot_lead *spot_group_take_lead(struct spot_group *group);
-/* The job goes on: it was said so, or a coordinator led it before. */
+/* The job continues an earlier run: `resume` is set, or another coordinator led it before. */
 bool spot_group_resumes(const struct spot_group *group);
-/* Listen, and open the log; *round gets the newest that it says was committed, -1: none. Returns 0,
- * or -1 with *err. */
+/* Listen, and open the log; *round gets the newest committed round in it, -1: none. Returns 0, or
+ * -1 with *err. */
 int spot_group_open(struct spot_group *group, int64_t *round, struct spot_err *err);
-/* The next view, in which `round` is the next. Only for views that should not begin at round 0. */
+/* Add a view whose next round is `round`. Needed only for views that do not begin at round 0. */
 struct spot_view *spot_group_add_view(struct spot_group *group, int64_t round);
-/* The plan file as the job starts: here a bad one is an error. */
+/* Read the plan file at the start of the job; at this point a bad plan is an error. */
 int spot_group_read_plan(struct spot_group *group, struct spot_err *err);
-/* Start the local workers and serve, until spot_group_end or a wish to stop has been fulfilled. */
+/* Start the local workers and serve, until spot_group_end or until a stop request was carried
+ * out. */
 int spot_group_run(struct spot_group *group, struct spot_err *err);
 /* Called by the workload: the job is done, the loop ends. */
 void spot_group_end(struct spot_group *group);
 bool spot_group_is_over(const struct spot_group *group);
 /* Tell all members that the job is done. */
 void spot_group_dismiss(struct spot_group *group);
-/* Answer the clients that wait for the end, with an exit status; and if the job is not done but was
- * asked to stop by one, or its budget is spent, let members go that nobody will come back for. */
+/* Answer the clients that wait for the end, with an exit status. If the job is not done but a
+ * client stopped it, or its budget is spent, also dismiss members that no coordinator will return
+ * for. */
 void spot_group_say_end(struct spot_group *group, bool is_done, int status, const char *text);
 /* Flush and close the log. Returns 0, or -1 with *err, which may be NULL. */
 int spot_group_close_journal(struct spot_group *group, struct spot_err *err);
 void spot_group_free(struct spot_group *group); /* may be NULL */
 
-/* Async-signal-safe: make the state durable and stop. A second call, half a second later or more,
+/* Async-signal-safe: make the state durable and stop. A second call, at least half a second later,
  * stops at once. */
 void spot_group_stop(void);
-/* How often that was asked for. */
+/* How often spot_group_stop was called. */
 int spot_group_stops(void);
-/* Async-signal-safe: is there something to put in order before this process ends? */
+/* Async-signal-safe: must this process clean up before it ends? */
 bool spot_group_has_begun(void);
 /* Async-signal-safe: read the plan file again. */
 void spot_group_reload(void);
 
-/* --- what a workload asks of it --------------------------------------------- */
+/* --- called by a workload --------------------------------------------------- */
 
 struct spot_journal *spot_group_journal(struct spot_group *group);
 /* The newest epoch of all views. */
 uint32_t spot_group_epoch(const struct spot_group *group);
-/* A signal, a client or the budget wants the job to stop. */
+/* A signal, a client or the budget has asked the job to stop. */
 bool spot_group_is_stopping(const struct spot_group *group);
-/* A plan says: stop and keep the state. */
+/* A plan says to stop and keep the state. */
 bool spot_group_is_suspended(const struct spot_group *group);
 double spot_group_spent_usd(const struct spot_group *group);
 bool spot_group_is_broke(const struct spot_group *group); /* the budget is spent */
 size_t spot_group_members(const struct spot_group *group);
-/* Where it listens, in a text of SPOT_ADDRESS_MAX + 8 bytes. */
+/* The address it listens at, in a text of SPOT_ADDRESS_MAX + 8 bytes. */
 void spot_group_address(const struct spot_group *group, char *text);
-/* Tell the members that we are there, in the middle of something long; group is a struct
+/* Tell the members during long work that this coordinator is alive; group is a struct
  * spot_group. */
 void spot_group_send_keepalive(void *group);
-/* Bytes that wait to be sent, to all. */
+/* Bytes queued for sending, to all peers. */
 size_t spot_group_queued_byte(const struct spot_group *group);
-/* This local worker gets its notice; no effect if there is none. */
+/* Deliver a notice to this local worker; no effect if there is no such worker. */
 void spot_group_notice_local(struct spot_group *group, uint64_t index);
 
-/* --- who looks on ------------------------------------------------------------ */
+/* --- status and metrics ------------------------------------------------------ */
 
-/* What a member is, as spot.status/1 says it: with a place; it only hands over; without a place;
- * there is no grid; others do not reach it. */
+/* Role of a member, as in spot.status/1: has a place; only sends its state; has no place; no grid
+ * is in force; unreachable for others. */
 enum spot_group_role {
     SPOT_IS_ACTIVE,
     SPOT_IS_SOURCE,
@@ -142,24 +145,24 @@ const char *spot_group_role_name(enum spot_group_role role);
 
 struct spot_group_census {
     size_t n[SPOT_GROUP_ROLES]; /* members by role */
-    size_t n_leaving;           /* of all: they have a notice */
+    size_t n_leaving;           /* those of all roles that have a notice */
 };
-/* A spot.status/1 document behind `out`; *census, which may be NULL, gets who it names. */
+/* Append a spot.status/1 document to `out`; *census, which may be NULL, gets the member counts. */
 void spot_group_status(struct spot_group *group, struct spot_group_census *census,
                        struct spot_buf *out);
 
-/* Since this coordinator began. A member has one end: with notice or without. */
+/* Since this coordinator began. A member ends once: with a notice or without. */
 struct spot_group_counts {
     uint64_t n_joined, n_noticed, n_killed;
 };
 const struct spot_group_counts *spot_group_counts(const struct spot_group *group);
-/* The group's part of the metrics, `census` being that of now. */
+/* The group's part of the metrics; `census` is the current one. */
 void spot_group_metrics(const struct spot_group *group, const struct spot_group_census *census,
                         struct spot_buf *out);
 
 /* --- peers ------------------------------------------------------------------ */
 
-/* NULL for a stranger, and for who is gone. */
+/* NULL if the id is unknown or its member is gone. */
 struct spot_peer *spot_group_find(const struct spot_group *group, uint32_t id);
 struct spot_peer *spot_group_find_name(const struct spot_group *group, const char *name);
 uint32_t spot_peer_id(const struct spot_peer *peer);
@@ -168,53 +171,53 @@ const char *
 spot_peer_domain(const struct spot_peer *peer); /* failure domain, "" if none is known */
 void *spot_peer_data(const struct spot_peer *peer);
 void spot_peer_set_data(struct spot_peer *peer, void *data);
-/* Until it is gone: INFINITY without a notice, or where the grace period is not known. */
+/* Time until it is gone: INFINITY without a notice, or if the grace period is not known. */
 double spot_peer_time_left_s(const struct spot_peer *peer);
-/* Set aside: it lives, and gets no place. */
+/* Set aside: alive, but gets no place. */
 bool spot_peer_is_aside(const struct spot_peer *peer);
 
-/* A send that fails is no error here: the loop sees the dead connection and acts on it. The frame
- * is of the epoch of the peer's view. */
+/* A failed send is not an error here: the loop notices the dead connection. The frame carries the
+ * epoch of the peer's view. */
 void spot_peer_send(struct spot_peer *peer, uint32_t type, uint64_t tag, const void *data,
                     size_t n_byte);
-/* From now on this member owes an answer: who was idle before has not stalled. */
+/* From now on this member owes an answer; its stall time starts now. */
 void spot_peer_ask(struct spot_peer *peer);
 /* Close the connection of a peer that sent a malformed message; the job goes on without it. */
 void spot_peer_drop(struct spot_peer *peer, const char *what);
-/* A member of a view that waits becomes one of another that waits; both keep their rounds. */
+/* Move a member from one waiting view to another waiting view; both keep their rounds. */
 void spot_peer_move(struct spot_peer *peer, struct spot_view *to);
-/* Where `to` finds a member, in a text of SPOT_ADDRESS_MAX + 8 bytes. */
+/* The address at which `to` reaches a member, in a text of SPOT_ADDRESS_MAX + 8 bytes. */
 void spot_peer_address(const struct spot_peer *peer, const struct spot_peer *to, char *text);
 
 /* --- views ------------------------------------------------------------------ */
 
-/* The view of this index; those up to it are made. */
+/* The view with this index; views up to it are created. */
 struct spot_view *spot_group_view(struct spot_group *group, uint32_t index);
 uint32_t spot_view_index(const struct spot_view *view);
-/* The key `view` of an event; the first one needs none. jw may be NULL. */
+/* Put the key `view` of an event; the first view needs none. jw may be NULL. */
 void spot_view_put(const struct spot_view *view, struct spot_jw *jw);
-/* Who is a member of it, with which role; phase, epoch and round. */
+/* Its members and their roles; phase, epoch and round. */
 const struct spot_machine *spot_view_machine(const struct spot_view *view);
-/* The same to every member that is active in its epoch. */
+/* Send the same to every member that is active in its epoch. */
 void spot_view_send_active(struct spot_view *view, uint32_t type, uint64_t tag, const void *data,
                            size_t n_byte);
-/* May it have a place? How many may? */
+/* May this member have a place? How many members may? */
 bool spot_view_may_place(const struct spot_view *view, const struct spot_member *member);
 size_t spot_view_placeable(const struct spot_view *view);
 
-/* In layout. */
+/* To be called in `layout`. */
 void spot_view_set_role(struct spot_view *view, uint32_t id, enum spot_role role);
 void spot_view_form(struct spot_view *view, int64_t round);
-void spot_view_hold(struct spot_view *view); /* calls idle of the table */
+void spot_view_hold(struct spot_view *view); /* calls `idle` of the workload */
 
-/* In begin: all rounds are done, members owe no more votes in this epoch. */
+/* To be called in `begin`: all rounds are done, members owe no more votes in this epoch. */
 void spot_view_rest(struct spot_view *view);
-/* A new epoch is wanted at the next commit. */
+/* Request a new epoch at the next commit. */
 void spot_view_want_change(struct spot_view *view);
 bool spot_view_wants_change(const struct spot_view *view);
-/* The epoch cannot go on, though nobody was lost. No effect for one that is over. */
+/* The epoch cannot go on, though no member was lost. No effect if it is already over. */
 int spot_view_break(struct spot_view *view, uint32_t epoch, struct spot_err *err);
-/* In commit: the round that will be the next. */
+/* To be called in `commit`: the round that will be next. */
 int64_t spot_view_reached(const struct spot_view *view);
 
 #ifdef __cplusplus

@@ -16,39 +16,40 @@
 extern "C" {
 #endif
 
-/* A connection; a member once its hello was accepted. */
+/* A connection; a member once its HELLO was accepted. */
 struct spot_peer {
     struct spot_group *group;
-    struct spot_view *view; /* NULL: no member */
+    struct spot_view *view; /* NULL: not a member */
     void *data;             /* the workload's */
     struct spot_link link;
-    uint32_t id;     /* 0: no member */
+    uint32_t id;     /* 0: not a member */
     bool is_closing; /* close when everything is sent */
-    bool awaits_end; /* a client that is answered when the job has stopped */
+    bool awaits_end; /* a client to be answered when the job has stopped */
     char name[SPOT_NAME_MAX];
     char domain[SPOT_NAME_MAX]; /* failure domain */
     double since_s, heard_s;    /* connected; last sign of life */
-    double leaves_s;            /* by then who has a notice is gone; 0: not known */
-    double progress_s;          /* when it last got further */
+    double leaves_s;            /* when a member with a notice will be gone; 0: not known */
+    double progress_s;          /* when it last made progress */
     uint64_t progress;
-    /* as it says, as its connection comes from, as it reached us; of kind UNIX where there is none
-     */
+    /* as it announced it, as seen from its connection, as its connection addresses us; kind UNIX if
+     * unknown */
     struct spot_endpoint at, seen_at, ours_at;
-    bool is_proved;           /* it told whom it reaches: it may have a place */
-    bool is_on_trial;         /* set aside, and asked once more */
-    double asked_s, joined_s; /* whom it reaches, 0: to be asked; since when it is a member */
+    bool is_proved;           /* it reported which members it reaches: it may have a place */
+    bool is_on_trial;         /* was set aside and is being probed again */
+    double asked_s, joined_s; /* when it was asked which members it reaches, 0: not yet; when it
+                                 became a member */
 };
 
 struct spot_view {
     struct spot_group *group;
     uint32_t index;
     struct spot_machine machine;
-    uint32_t told_epoch; /* members and workload know that the one before is over */
-    uint32_t *placed;    /* [n_placed], ids of those who took part in the newest layout */
+    uint32_t told_epoch; /* members and workload were told that the one before it is over */
+    uint32_t *placed;    /* [n_placed], ids of the members of the newest layout */
     size_t n_placed;
-    bool is_formed;  /* there is a layout: it was not held since */
+    bool is_formed;  /* a layout is in force: not held since */
     bool is_resting; /* all rounds are done */
-    bool has_failed; /* the last epoch did: what members say of each other counts */
+    bool has_failed; /* the last epoch failed: accusations of members count */
     int n_broken;    /* epochs in a row that broke without a commit */
     double settle_until_s;
     double stall_s; /* options->stall_s, twice that after each stall without a commit */
@@ -58,15 +59,15 @@ struct spot_view {
 struct spot_local {
     pid_t pid; /* 0: not running */
     double start_s;
-    int64_t start_round; /* of the job, when it was started */
-    int n_futile;        /* deaths in a row at once, or without a round in between */
-    int n_failed;        /* deaths in a row that another start will hardly mend */
-    double again_s;      /* not started again before */
+    int64_t start_round; /* the job's round when it was started */
+    int n_futile;   /* successive deaths right after the start, or without a round in between */
+    int n_failed;   /* successive deaths that another start is unlikely to avoid */
+    double again_s; /* no restart before then */
 };
 
-/* How a plan came. Times of plans compare within one way only: a file may be made from a trace that
- * began long before the job, while those of replan come from its events. The last is of the second,
- * taken whatever its time. */
+/* How a plan arrived. Plan times are compared within one way only: a plan file may be made from a
+ * trace that began long before the job, while those of `replan` come from its events. FORCED is a
+ * pushed plan that is accepted whatever its time. */
 enum spot_plan_way { SPOT_PLAN_FILE, SPOT_PLAN_PUSHED, SPOT_PLAN_FORCED };
 
 struct spot_group {
@@ -76,53 +77,53 @@ struct spot_group {
     uint64_t key;
     struct spot_lead *lead; /* NULL: there is no store */
     struct spot_journal_keep keep;
-    struct spot_journal_record before; /* all zero: nobody led before */
+    struct spot_journal_record before; /* all zero: no earlier leader */
     bool is_taken_over;
     struct spot_journal journal;
-    uint32_t last_epoch; /* drawn, of all views */
+    uint32_t last_epoch; /* the last number drawn, of all views */
     struct spot_view **view;
     size_t n_view, cap_view;
 
     struct spot_endpoint endpoint;
-    struct spot_tls_context *tls; /* NULL: no key, nothing is heard from off this machine */
-    char *private_dir;            /* of the socket, unless one was named */
-    int private_fd;               /* of it, where its name is too long for a socket; else -1 */
-    double swept_s;               /* when dead workers' sockets were last removed */
+    struct spot_tls_context *tls; /* NULL: no key, local connections only */
+    char *private_dir;            /* of the socket, if no address was given */
+    int private_fd; /* its descriptor, if its name is too long for a socket; else -1 */
+    double swept_s; /* when dead workers' sockets were last removed */
     int listener, wake[2];
     struct spot_peer **peer;
-    size_t n_peer, cap_peer, n_named; /* members first, by id; then strangers */
+    size_t n_peer, cap_peer, n_named; /* members first, by id; then other peers */
     uint32_t last_id;
 
-    bool is_suspended;     /* the plan says: stop and keep the state */
+    bool is_suspended;     /* the plan says to stop and keep the state */
     double plan_time_s[2]; /* of the newest plan taken, by enum spot_plan_way */
-    bool has_plan;         /* one was taken */
-    double force_time_s;   /* of the last one taken, by either way */
+    bool has_plan;         /* a plan was accepted */
+    double force_time_s;   /* of the last plan forced, by either way */
     uint64_t plan_stamp;   /* of the plan file when it was read */
     double plan_check_s;
 
-    double keepalive_s;  /* when members were last told that this lives, within long work */
-    double full_until_s; /* no descriptor for another connection until then */
-    double polled_s;     /* what was to be read then has been: who is silent since is silent */
+    double keepalive_s;  /* when members last got a keepalive during long work */
+    double full_until_s; /* out of descriptors: no new connections until then */
+    double polled_s;     /* time of the last poll; peers not heard from since then have timed out */
     struct spot_suspects suspects;
     struct spot_group_counts counts;
-    double spent_usd, billed_s; /* for members so far, and until when; continued from the log */
-    bool is_drained;            /* a client wants the job to stop */
+    double spent_usd, billed_s; /* for members so far, and up to when; continued from the log */
+    bool is_drained;            /* a client asked the job to stop */
     bool stop_wanted, is_over;
     struct spot_local *local; /* [options->n_local] */
-    double ran_s;             /* when an epoch was last seen to run, of any view */
+    double ran_s;             /* when an epoch of any view was last seen running */
 };
 
-/* group_view.c: a new view; the one of this index, made if it is not there; carry out an effect and
+/* group_view.c: a new view; the view with this index, created if missing; carry out an effect and
  * those that follow from it. */
 int spot_view_act(struct spot_view *view, enum spot_effect effect, struct spot_err *err);
-/* Ask for an epoch where another one would be formed: in one view, in all. */
+/* Start a new epoch if the layout would change: in one view, in all. */
 int spot_view_consider(struct spot_view *view, struct spot_err *err);
 int spot_group_consider(struct spot_group *group, struct spot_err *err);
 void spot_view_free(struct spot_view *view);
 void spot_view_idle(struct spot_view *view);
-/* Let those go that leave and have no part in the epoch that runs. */
+/* Release leaving members that have no part in the running epoch. */
 void spot_view_release_leavers(struct spot_view *view);
-/* Nothing runs: are those here who an epoch should begin with? */
+/* Nothing runs: are all the members present that an epoch should begin with? */
 bool spot_view_may_start(struct spot_view *view);
 
 /* group_member.c */
@@ -135,8 +136,8 @@ int spot_group_message(struct spot_group *group, struct spot_peer *peer,
 int spot_group_log_member(struct spot_group *group, const char *event, const struct spot_peer *peer,
                           const char *why, struct spot_err *err);
 
-/* group_link.c: take connections in; read and handle what one sent (1: it is gone); forget one and
- * go on without its member; give up those that are dead. */
+/* group_link.c: accept connections; read and handle what a peer sent (1: it is gone); remove a peer
+ * and go on without its member; drop dead peers. */
 void spot_group_accept(struct spot_group *group);
 int spot_group_serve_peer(struct spot_group *group, struct spot_peer *peer, short events,
                           struct spot_err *err);
@@ -144,26 +145,26 @@ int spot_group_lose_peer(struct spot_group *group, size_t i, const char *why, st
 int spot_group_drop_dead(struct spot_group *group, struct spot_err *err);
 void spot_group_free_peer(struct spot_group *group, size_t i);
 
-/* group_unreachable.c: two members that live and do not reach each other do not work together: one
- * is set aside. Take what a member says of others, -1 when it is malformed; judge that, and say
- * how many were set aside. */
+/* group_unreachable.c: of two members that are alive but cannot reach each other, one is set aside.
+ * Read a member's accusations, -1 when malformed; judge them and return how many members were set
+ * aside. */
 int spot_group_accuse(struct spot_group *group, const struct spot_peer *reporter,
                       struct spot_wire_in *in);
 size_t spot_group_judge(struct spot_group *group);
 
-/* group_reach.c: before a member has a place it tells which of the others it reaches; so does one
- * that was set aside when its time is over, and goes if it still does not. */
+/* group_reach.c: before a member gets a place it must report which of the others it reaches. A
+ * member set aside is probed again when its time is over, and dismissed if it still fails. */
 void spot_group_meet(struct spot_group *group, struct spot_peer *peer);
 int spot_group_reached(struct spot_group *group, struct spot_peer *peer,
                        const struct spot_frame *frame, struct spot_err *err);
 void spot_group_retry_aside(struct spot_group *group);  /* by time */
-bool spot_view_is_asking(const struct spot_view *view); /* somebody has not told yet */
-/* Which of these members do not answer us, in (*missed)[i], or false for all if none does. */
+bool spot_view_is_asking(const struct spot_view *view); /* a member has not reported yet */
+/* Which of these members do not answer us, in (*missed)[i]; all false if none answers. */
 void spot_group_witness(const struct spot_group *group, struct spot_peer *const *peer, size_t n,
                         bool *missed);
 void spot_peer_tell_aside(struct spot_peer *peer, uint32_t type, const char *why);
 
-/* group_bill.c: what members cost since the last time. */
+/* group_bill.c: add what members cost since the last call. */
 void spot_group_bill(struct spot_group *group);
 
 /* group_plan.c */
@@ -175,10 +176,10 @@ void spot_group_plan_check(struct spot_group *group, bool force, bool *changed);
 /* group_listen.c */
 int spot_group_listen(struct spot_group *group, struct spot_err *err);
 void spot_group_unlisten(struct spot_group *group);
-void spot_group_drop_private(struct spot_group *group); /* when no worker uses it any more */
+void spot_group_drop_private(struct spot_group *group); /* once no worker uses it */
 
-/* group_lead.c: keep the log's record from now on; go on only while the lease lasts; lead no more.
- */
+/* group_lead.c: keep the log's record from now on; go on only while the lease lasts; give up the
+ * lead. */
 int spot_group_keep(struct spot_group *group, int64_t *round, struct spot_err *err);
 int spot_group_hold(struct spot_group *group, struct spot_err *err);
 void spot_group_resign(struct spot_group *group);

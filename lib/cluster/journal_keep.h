@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* journal_keep.h - what another coordinator needs to know of a log to go on without it: a record.
+/* journal_keep.h - the record of a log: a summary from which a succeeding coordinator goes on.
  *
- * It is put somewhere else before the event that changes it is written to the log, so what is in a
- * log is in the record of its time too. The record has the event itself: a coordinator that goes on
- * in the same log adds the line that the one before it had no time to write.
+ * The record is stored elsewhere before the event that changes it is written to the log, so a
+ * record is never older than its log. It contains the event itself: a coordinator that continues
+ * the same log adds the line that its predecessor had no time to write.
  */
 #ifndef SPOT_CLUSTER_JOURNAL_KEEP_H
 #define SPOT_CLUSTER_JOURNAL_KEEP_H
@@ -19,7 +19,7 @@ extern "C" {
 
 enum { SPOT_JOURNAL_RECORD_MAX = 4096 }; /* bytes */
 
-/* How the job ended: all is done, given up, or stopped by who asked for it. */
+/* How the job ended: done, given up, or stopped on request. */
 #define SPOT_JOB_DONE     "done"
 #define SPOT_JOB_FINISHED "finished"
 #define SPOT_JOB_GIVEN_UP "given_up"
@@ -28,14 +28,14 @@ enum { SPOT_JOURNAL_RECORD_MAX = 4096 }; /* bytes */
 struct spot_journal_record {
     double time_s;
     int64_t epoch, step; /* step -1: none was committed */
-    double loss;         /* of it; NAN: not known */
+    double loss;         /* of that step; NAN: not known */
     int64_t val_step;    /* -1: none */
     double val_loss;
     int64_t tuned_after; /* -1: never */
     double spent_usd;
-    const char *end; /* "": it goes on */
+    const char *end; /* "": it has not ended */
     const char *state_hex;
-    const char *line; /* the event, NULL: there was no room */
+    const char *line; /* the event, NULL: too long for the record */
     const struct spot_json_value *holder;
     struct spot_json_doc doc; /* of the texts */
 };
@@ -43,22 +43,23 @@ struct spot_journal_record {
 /* Returns 0, or -1 with *err (SPOT_EDATA). */
 int spot_journal_record_read(struct spot_journal_record *record, const char *text,
                              struct spot_err *err);
-void spot_journal_record_release(struct spot_journal_record *record); /* all zero: nothing */
+void spot_journal_record_release(
+    struct spot_journal_record *record); /* sets all to zero; no effect on a zeroed record */
 
 struct spot_journal_keep {
-    /* Returns once the record is where it has to be, or -1 with *err: the event is not written. */
+    /* Returns once the record is stored, or -1 with *err: then the event is not written. */
     int (*put)(void *user, const char *record, struct spot_err *err);
     void *user;
 };
 
-/* Of a journal that was opened: go on from the record of the coordinator before, NULL: there was
- * none, and from the log, whichever is further; from now on keep records. *step and *epoch are
- * those of spot_journal_open. `keep` outlives the journal. Returns 0, or -1 with *err. */
+/* Of an open journal: continue from the previous coordinator's record (NULL: none) or the log,
+ * whichever is further, and keep records from now on. *step and *epoch are those of
+ * spot_journal_open. `keep` outlives the journal. Returns 0, or -1 with *err. */
 int spot_journal_keep(struct spot_journal *journal, const struct spot_journal_keep *keep,
                       const struct spot_journal_record *before, int64_t *step, uint32_t *epoch,
                       struct spot_err *err);
 
-/* The job ended in a way that has no event. No effect for a journal that keeps no record. */
+/* The job ended in a way that has no event. No effect if no record is kept. */
 int spot_journal_keep_end(struct spot_journal *journal, const char *end, struct spot_err *err);
 
 #ifdef __cplusplus

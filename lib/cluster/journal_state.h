@@ -12,12 +12,12 @@
 extern "C" {
 #endif
 
-/* journal.c: the log goes up to this event. */
+/* journal.c: account for this event, now the log's last. */
 void spot_journal_take(struct spot_journal *journal, const struct spot_event *event);
 void spot_journal_add_holder(struct spot_journal *journal, const char *name);
 
-/* journal_keep.c: is this event one whose record is kept? Then it is composed in memory: begin
- * that, which gives the stream to write to; and put the record, then write the line. */
+/* journal_keep.c: does this event change the record? If so, it is composed in memory: begin, which
+ * returns the stream to write to; and end, which stores the record, then writes the line. */
 bool spot_journal_is_kept(const struct spot_journal *journal, const char *event);
 FILE *spot_journal_kept_begin(struct spot_journal *journal, const char *event);
 int spot_journal_kept_end(struct spot_journal *journal, struct spot_err *err);

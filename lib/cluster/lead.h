@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* lead.h - one of several coordinators leads a job, by a store (store_etcd.h); the others stand by.
+/* lead.h - elects one of several coordinators as leader, by a store (store_etcd.h); the others
+ * stand by.
  *
- * What a leader must not do after another has followed is put into the store first: one record,
- * that of its log (journal_keep.h). A put returns when it is known to have landed, or that this one
- * leads no more. Without an answer it waits, and calls `tick` meanwhile. A thread keeps the lease.
+ * Whatever a leader must not do once it is succeeded is first written to the store: one record,
+ * that of its log (journal_keep.h). A put returns when the record is known to be stored, or when
+ * this coordinator no longer leads. While there is no answer it waits and calls `tick`. A thread
+ * renews the lease.
  */
 #ifndef SPOT_CLUSTER_LEAD_H
 #define SPOT_CLUSTER_LEAD_H
@@ -18,31 +20,32 @@ extern "C" {
 struct spot_lead_options {
     const char *store; /* etcd://... */
     double lease_s;    /* rounded up to whole seconds; etcd may grant more */
-    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* it waits, and for what */
-    void (*tick)(void *user);                             /* while it waits */
+    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* waiting, and for what */
+    void (*tick)(void *user);                             /* called while waiting */
     void *user;
     int (*stops)(void); /* how often this process was told to stop */
 };
 
 struct spot_lead;
 
-/* Asks nothing yet. The options are copied, their texts are borrowed. NULL with *err. */
+/* Contacts nothing yet. The options are copied, their texts are borrowed. NULL with *err. */
 struct spot_lead *spot_lead_new(const struct spot_lead_options *options, struct spot_err *err);
-/* Resigns, if it leads, so that the next need not wait; calls no `tick`. NULL: nothing. */
+/* Resigns if leading, so that a successor need not wait; calls no `tick`. NULL: no effect. */
 void spot_lead_free(struct spot_lead *lead);
 
-/* Lead, and leave `address` for members, if nobody does. Returns 1: this one leads, the prefix is
- * claimed for the job, and *record is what the leader before has put last (`created` 0: nothing);
- * 0: another one leads; -1 with *err: SPOT_EUSAGE if it is another job's, else it is not known. */
+/* Lead, and publish `address` for members, if there is no leader. Returns 1: this one leads, the
+ * prefix is claimed for the job, and *record is the one the previous leader stored last (`created`
+ * 0: none); 0: another one leads; -1 with *err: SPOT_EUSAGE if it is another job's, else it is not
+ * known. */
 int spot_lead_try(struct spot_lead *lead, const char *address, const char *identity,
                   struct spot_etcd_entry *record, struct spot_err *err);
 
-/* Put the record. Returns 0 once it is there, or -1 with *err (SPOT_EPREEMPTED): another one leads,
- * or this process was told to stop and the store does not answer within the lease. */
+/* Store the record. Returns 0 once it is stored, or -1 with *err (SPOT_EPREEMPTED): another one
+ * leads, or this process was told to stop and the store does not answer within the lease. */
 int spot_lead_put(struct spot_lead *lead, const char *record, struct spot_err *err);
 
-/* Nothing is done without a lease: while that lasts it is back at once, else it waits until there
- * is one again. Returns 0, or -1 with *err as spot_lead_put. */
+/* Call before acting as leader: returns at once while the lease lasts, else waits until it is
+ * renewed. Returns 0, or -1 with *err as spot_lead_put. */
 int spot_lead_hold(struct spot_lead *lead, struct spot_err *err);
 
 #ifdef __cplusplus

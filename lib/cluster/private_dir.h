@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* private_dir.h - the directory of the sockets of a job that listens nowhere else.
+/* private_dir.h - the socket directory of a job that listens at no given address.
  *
- * The coordinator makes and removes it. One that is killed cannot: then the last of its local
- * workers does, or, when all were killed, the next job on this machine.
+ * The coordinator creates and removes it. If the coordinator is killed, the last of its local
+ * workers removes it; if all were killed, the next job on this machine does.
  */
 #ifndef SPOT_CLUSTER_PRIVATE_DIR_H
 #define SPOT_CLUSTER_PRIVATE_DIR_H
@@ -16,12 +16,12 @@ extern "C" {
 /* In the environment of local workers: their coordinator's directory. */
 #define SPOT_PRIVATE_DIR_ENV "SPOT_RUN_DIR"
 
-/* A new directory NAME-XXXXXX in $TMPDIR, with a socket `job` to come; freed by the caller.
- * What dead jobs left there under such names is removed. NULL with *err. */
+/* Create a directory NAME-XXXXXX in $TMPDIR, for a socket `job`; freed by the caller. Removes what
+ * dead jobs left there under such names. NULL with *err. */
 char *spot_private_dir_new(const char *name, struct spot_err *err);
 
-/* Remove the sockets in it at which nobody answers, and the directory if it is empty then. No
- * effect while the coordinator answers. */
+/* Remove the sockets in it that no longer accept connections, and the directory if it is then
+ * empty. No effect while the coordinator answers. */
 void spot_private_dir_clear(const char *dir);
 
 #ifdef __cplusplus

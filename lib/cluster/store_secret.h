@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* store_secret.h - how a store is spoken to where that is not in the clear: files that the
- * environment names, the same for coordinators, members and who asks.
+/* store_secret.h - TLS and password for a store: files named by environment variables, the same for
+ * coordinators, members and clients.
  */
 #ifndef SPOT_CLUSTER_STORE_SECRET_H
 #define SPOT_CLUSTER_STORE_SECRET_H
@@ -20,16 +20,16 @@ enum { SPOT_STORE_USER_MAX = 128 };
 
 /* Paths, NULL: none. */
 struct spot_store_secret {
-    const char *ca;         /* PEM: who vouches for the members; NULL: no TLS */
-    const char *cert, *key; /* PEM: what this side shows */
+    const char *ca;         /* PEM: CA of the store's members; NULL: no TLS */
+    const char *cert, *key; /* PEM: certificate and key of this side */
     const char *user_file;  /* NAME:PASSWORD */
 };
 
-/* Returns 0, or -1 with *err (SPOT_EUSAGE): one without another that it needs. */
+/* Returns 0, or -1 with *err (SPOT_EUSAGE): one is set without another that it needs. */
 int spot_store_secret_find(struct spot_store_secret *secret, struct spot_err *err);
 
-/* Of that file, which only its owner may read. Returns 0, or -1 with *err (SPOT_EUSAGE, SPOT_ESYS).
- */
+/* Read user_file, which only its owner may have access to. Returns 0, or -1 with *err (SPOT_EUSAGE,
+ * SPOT_ESYS). */
 int spot_store_secret_user(const char *path, char name[SPOT_STORE_USER_MAX],
                            char password[SPOT_STORE_USER_MAX], struct spot_err *err);
 

@@ -15,14 +15,14 @@ extern "C" {
 
 enum { SPOT_SUSPECTS_MAX = 512 };
 
-/* u32 how many, of each u32 id, u32 has answered, text why. Those of id 0 are left out. */
+/* u32 how many, of each u32 id, u32 has answered, text why. Entries of id 0 are left out. */
 void spot_suspect_io_put(struct spot_buf *out, const struct spot_mesh_suspect *suspect, size_t n);
 
-/* The next of *left that were announced; its why is made plain. False at the end, or when in->bad.
- */
+/* Read the next of the *left entries announced; its `why` is made safe to print. False at the end,
+ * or when in->bad. */
 bool spot_suspect_io_get(struct spot_wire_in *in, uint32_t *left,
                          struct spot_mesh_suspect *suspect);
-/* How many are announced. */
+/* Read how many entries follow. */
 uint32_t spot_suspect_io_count(struct spot_wire_in *in);
 
 #ifdef __cplusplus

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* clang-format off */
-/* workload.h - what a group asks of the work that it runs: the table of the coordinator's side.
+/* workload.h - the coordinator's side of a workload: the table of functions that a group calls.
  *
- * The group knows who is a member, which epoch runs in which view and when a round commits. What a
- * round is, what members hold and who gets which place is the workload's. `job` is its own object.
+ * The group knows its members, which epoch runs in which view and when a round commits. The
+ * workload decides what a round is, what members hold and which member gets which place. `job` is
+ * its object.
  *
  * Calls come from one thread, the loop of the group (group.h), in this order for a view:
  *
  *   accept, welcome             of each member that joins
- *   quiesced, report, layout    an epoch: members have said what they hold, places are given
+ *   quiesced, report, layout    an epoch: members report what they hold, places are assigned
  *   ready                       of each member with a place
  *   begin, vote ..., commit     the rounds of it
  *   forget                      a member is gone
  *
- * Functions return 0, or -1 with *err, which ends the job; where a member may send something malformed, also 1:
- * it is dropped and the job goes on. Entries that may be NULL are marked; they then do nothing,
- * and say 0 or true as noted.
+ * Functions return 0, or -1 with *err, which ends the job. Functions that read what a member sent
+ * may also return 1: malformed; the member is dropped and the job goes on. Entries that may be NULL
+ * are marked; they then do nothing, and count as 0 or true as noted.
  */
 /* clang-format on */
 #ifndef SPOT_CLUSTER_WORKLOAD_H
@@ -43,91 +44,94 @@ struct spot_peer;
 
 enum spot_verdict {
     SPOT_VERDICT_COMMIT, /* the round is done */
-    SPOT_VERDICT_REDO,   /* it is done again; the members were told how. In lockstep alone */
+    SPOT_VERDICT_REDO,   /* it is repeated; the members were told how. In lockstep only */
 };
 
 struct spot_workload {
     const char *name;
     enum spot_rounds rounds;
-    /* Who has a place in an epoch that runs is of use though no round is done: it waits for
-     * requests. Local workers are given up only where none ever gets that far. */
+    /* Members with a place are useful even while no round commits: they wait for requests. Local
+     * workers are given up only if none ever gets a place. */
     bool does_wait;
 
-    /* A worker that wants to join: the rest of its HELLO, behind what protocol.h says. `was_ours`:
-     * it was with this very coordinator before. 1 with `why` (n bytes): it is refused; 2: it works
-     * for another workload, and is told the name of this one. Else the workload's object for the
-     * member may be set with spot_peer_set_data; forget is called once for each peer that has one,
-     * joined or not. */
+    /* A worker asks to join; `hello` is the rest of its HELLO, after the fields in protocol.h.
+     * `was_ours`: it was with this very coordinator before. Returns 1 with `why` (n bytes): it is
+     * refused; 2: it works for another workload, and is told the name of this one. Otherwise the
+     * workload may set its object for the member with spot_peer_set_data; `forget` is called once
+     * for each peer that has one, joined or not. */
     int (*accept)(void *job, struct spot_peer *peer, bool was_ours, struct spot_wire_in *hello,
                   char *why, size_t n);
-    /* May be NULL. What its WELCOME says beyond protocol.h. */
+    /* May be NULL. Append the rest of its WELCOME, after the fields in protocol.h. */
     void (*welcome)(void *job, struct spot_peer *peer, struct spot_buf *out);
-    /* May be NULL. The start of its REPORT, what it holds; 1: malformed. */
+    /* May be NULL. Read what it holds, the start of its REPORT; 1: malformed. */
     int (*report)(void *job, struct spot_peer *peer, struct spot_wire_in *in);
     /* May be NULL. The member is gone: free its object. */
     void (*forget)(void *job, struct spot_peer *peer);
-    /* May be NULL: 0. Which view it joins, counted from 0; one that is new begins at round 0. */
+    /* May be NULL: 0. The view that it joins, counted from 0; a new one begins at round 0. */
     uint32_t (*view_of)(void *job, const struct spot_peer *peer);
 
-    /* May be NULL: true. Nothing runs in the view: may an epoch begin, or is something waited for
-     * that it would miss? */
+    /* May be NULL: true. Nothing runs in the view: may an epoch begin, or should it wait for
+     * something that it would otherwise miss? */
     bool (*may_begin)(void *job, struct spot_view *view);
-    /* FORM: choose places among those who may have one (spot_view_may_place); say who does what
-     * with spot_view_set_role, send each of them SPOT_MSG_FORM, and say spot_view_form with the
-     * round at which the state stands. Or spot_view_hold: it cannot run now. */
+    /* FORM: assign places among the members that may have one (spot_view_may_place). Set their
+     * roles with spot_view_set_role, send each of them SPOT_MSG_FORM, and call spot_view_form with
+     * the round of the state. If no layout is possible now, call spot_view_hold. */
     int (*layout)(void *job, struct spot_view *view, struct spot_err *err);
-    /* May be NULL. The member has all that the layout gave it. */
+    /* May be NULL. The member has everything that the layout assigned to it. */
     void (*ready)(void *job, struct spot_peer *peer);
-    /* May be NULL: true. Would a layout that was made now be another than the one that runs? Asked
-     * after a join or a plan. */
+    /* May be NULL: true. Would a layout made now differ from the one in force? Asked after a join
+     * or a plan. */
     bool (*would_change)(void *job, struct spot_view *view);
 
-    /* A round begins: send SPOT_MSG_ROUND to the active members, or spot_view_rest when there are
-     * no more. Where rounds are announced it is called once in an epoch: all are ready. */
+    /* A round begins: send SPOT_MSG_ROUND to the active members, or call spot_view_rest if there
+     * are no more rounds. Where rounds are announced it is called once per epoch, when all are
+     * ready. */
     int (*begin)(void *job, struct spot_view *view, struct spot_err *err);
     /* A member votes for the round of the view, or announces `round`. 1: malformed. */
     int (*vote)(void *job, struct spot_view *view, struct spot_peer *peer, int64_t round,
                 struct spot_wire_in *in, struct spot_err *err);
-    /* All have voted; what is committed are the rounds from that of the view to
-     * spot_view_reached, which is not committed itself. Tell the members. */
+    /* All have voted: the rounds from the view's to spot_view_reached, exclusive, are committed.
+     * Tell the members. */
     int (*commit)(void *job, struct spot_view *view, enum spot_verdict *verdict,
                   struct spot_err *err);
-    /* May be NULL. The epoch is over: forget what was under way. */
+    /* May be NULL. The epoch is over: drop what was under way. */
     void (*quiesced)(void *job, struct spot_view *view);
 
-    /* May be NULL. A message of a member that is not in protocol.h, or a SPOT_MSG_FAILED with a tag
-     * that is not 0; spot_peer_drop for one that is malformed. */
+    /* May be NULL. A member's message that is not in protocol.h, or a SPOT_MSG_FAILED with a
+     * non-zero tag; call spot_peer_drop if it is malformed. */
     int (*message)(void *job, struct spot_peer *peer, const struct spot_frame *frame,
                    struct spot_err *err);
-    /* May be NULL: it is told that nobody knows. A client's question beyond protocol.h: *status and
-     * `answer` go back. */
+    /* May be NULL: unknown questions are refused. A client's question beyond protocol.h: *status
+     * and `answer` are sent back. */
     int (*client)(void *job, const struct spot_frame *frame, struct spot_buf *answer,
                   uint64_t *status, struct spot_err *err);
-    /* May be NULL. A plan that is newer than the one before. *changed: something else is wanted
+    /* May be NULL. A plan that is newer than the one before. *changed: a different layout is wanted
      * now. -1 with *err: it cannot be followed, and the job goes on as it was. */
     int (*plan)(void *job, const struct spot_plan_doc *plan, bool *changed, struct spot_err *err);
 
     /* May be NULL: as the machine says. Does this member owe an answer? `as_machine`: it has not
-     * reported, is not ready or has not voted. Who owes one and gets no further has stalled. */
+     * reported, is not ready or has not voted. A member that owes an answer and makes no progress
+     * has stalled. */
     bool (*owes)(void *job, const struct spot_peer *peer, bool as_machine);
-    /* May be NULL: true. While nothing runs: is what leaving members hold needed no more? */
+    /* May be NULL: true. While nothing runs: is what leaving members hold no longer needed? */
     bool (*may_leave)(void *job, struct spot_view *view);
-    /* May be NULL. Nothing runs, or a member was lost or will leave while nothing runs: make
-     * durable what is held. */
+    /* May be NULL. Nothing runs, or a member was lost or will leave while nothing runs: make held
+     * state durable. */
     void (*idle)(void *job, struct spot_view *view);
 
-    /* May be NULL. Every tenth of a second or more often. */
+    /* May be NULL. Called every tenth of a second or more often. */
     int (*tick)(void *job, struct spot_err *err);
-    /* May be NULL, then both are. A descriptor that the loop waits for, -1: none now; it can be
-     * read. */
+    /* May be NULL, then both are. A descriptor for the loop to poll, -1: none now; called when it
+     * is readable. */
     int (*fd)(void *job);
     int (*readable)(void *job, struct spot_err *err);
 
-    /* May be NULL: true. The job is to stop: can nothing more be saved? Asked again and again. */
+    /* May be NULL: true. The job is to stop: has everything that can be saved been saved? Asked
+     * repeatedly. */
     bool (*is_saved)(void *job);
 
-    /* May be NULL. Fields of its own in spot.status/1, and in a member's part of it. Returns
-     * whether the member has a place; without the function, who is active has. */
+    /* May be NULL. Add the workload's fields to spot.status/1, and to a member's part of it.
+     * Returns whether the member has a place; without the function, active members do. */
     void (*status)(void *job, struct spot_jw *jw);
     bool (*status_member)(void *job, const struct spot_peer *peer, struct spot_jw *jw);
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* notice_claim.h - what the answers of sources say. Pure functions of text that is not trusted. */
+/* notice_claim.h - parses the answers of sources. Pure functions of untrusted text. */
 #ifndef SPOT_CLUSTER_NOTICE_NOTICE_CLAIM_H
 #define SPOT_CLUSTER_NOTICE_NOTICE_CLAIM_H
 
@@ -13,21 +13,21 @@
 extern "C" {
 #endif
 
-enum { SPOT_NOTICE_CLAIMS_MAX = 64 }; /* of one answer; further ones are not taken */
+enum { SPOT_NOTICE_CLAIMS_MAX = 64 }; /* of one answer; further ones are ignored */
 
 /* One notice, as its source tells it. */
 struct spot_notice_claim {
     enum spot_notice_kind kind;
     bool is_memory_lost;
-    bool has_begun; /* it needs no acknowledgement */
+    bool has_begun; /* needs no acknowledgement */
     char action[SPOT_NOTICE_ACTION_MAX];
-    char id[SPOT_NOTICE_ID_MAX]; /* the same notice has the same */
-    double deadline_s;           /* Unix time, as told; NAN: not told */
-    double lead_s;               /* from first sight instead; NAN: not told either */
+    char id[SPOT_NOTICE_ID_MAX]; /* the same notice always has the same */
+    double deadline_s;           /* Unix time, as given; NAN: not given */
+    double lead_s;               /* counted from first sight instead; NAN: not given either */
 };
 
-/* Read text[n], which has a NUL behind it, into claim[SPOT_NOTICE_CLAIMS_MAX]. Returns how many, or
- * -1 with *err (SPOT_EDATA): it is no answer of this kind. */
+/* Read text[n], which is followed by a NUL, into claim[SPOT_NOTICE_CLAIMS_MAX]. Returns how many,
+ * or -1 with *err (SPOT_EDATA): not an answer of this kind. */
 typedef int spot_notice_read(const char *text, size_t n, const char *name,
                              struct spot_notice_claim *claim, struct spot_err *err);
 
@@ -35,11 +35,11 @@ spot_notice_read spot_notice_read_action;      /* AWS spot/instance-action */
 spot_notice_read spot_notice_read_rebalance;   /* AWS events/recommendations/rebalance */
 spot_notice_read spot_notice_read_preempted;   /* GCP instance/preempted */
 spot_notice_read spot_notice_read_maintenance; /* GCP instance/maintenance-event */
-/* Azure scheduledevents: those of the machine `name`, of all machines where it is NULL. An event
+/* Azure scheduledevents: those of the machine `name`, or of all machines if it is NULL. An event
  * that cannot be read does not hide the others. */
 spot_notice_read spot_notice_read_events;
 /* A line of a command: "[preempt|rebalance|maintenance] [DEADLINE] [ID...]", where DEADLINE is RFC
- * 3339 or a duration; whatever else it says is the ID. 0 for a line of blanks. */
+ * 3339 or a duration; the rest of the line is the ID. 0 for a blank line. */
 spot_notice_read spot_notice_read_line;
 
 /* A token of IMDSv2: visible ASCII that fits a header. */

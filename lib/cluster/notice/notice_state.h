@@ -24,17 +24,17 @@ enum {
     SPOT_NOTICE_LINE_MAX = 4096, /* of a command; a longer one is cut */
 };
 
-/* A question that is asked again and again. */
+/* A query that is repeated. */
 struct spot_notice_query {
-    double due_s; /* by our clock; INFINITY: under way, or not wanted */
+    double due_s; /* by our clock; INFINITY: under way, or not needed */
     double asked_s;
-    unsigned n_fail; /* in a row */
+    unsigned n_fail; /* failures in a row */
     bool has_warned, is_under_way;
     bool has_answered; /* ever */
     char etag[64];
 };
 
-/* Whose answer is awaited. */
+/* The query whose answer is awaited. */
 struct spot_notice_awaited {
     struct spot_notice_watch *watch;
     unsigned generation;
@@ -44,49 +44,50 @@ struct spot_notice_awaited {
 struct spot_notice_cloud {
     const char *name;
     size_t n_query;
-    unsigned tells; /* a bit for each query that tells notices; the others are its means */
-    /* Ask query i, or put it off. */
+    unsigned tells; /* a bit for each query that reports notices; the others are auxiliary */
+    /* Send query i, or put it off. */
     void (*ask)(struct spot_notice_watch *w, size_t i);
     void (*answered)(struct spot_notice_watch *w, size_t i, const struct spot_http_reply *reply);
 };
 
-/* A notice that its source still tells. */
+/* A notice that its source still reports. */
 struct spot_notice_seen {
     struct spot_notice_claim claim;
     const char *source;
     size_t query;
     double deadline_s; /* Unix time by the clock of the source; NAN */
-    double told_s;     /* the same, as it was told last */
-    double later_s;    /* a deadline must move away by more to be told again */
-    bool is_told;      /* by the answer that is compared */
+    double told_s;     /* the same, as last reported */
+    double later_s;    /* a later deadline is reported again only if it moves by more than this */
+    bool is_told;      /* in the answer being compared */
 };
 
 struct spot_notice_hook {
     pid_t pid;
-    char id[SPOT_NOTICE_ID_MAX]; /* to be acknowledged when it ends well; or "" */
+    char id[SPOT_NOTICE_ID_MAX]; /* to be acknowledged when the hook ends well; or "" */
 };
 
 struct spot_notice_watch {
     struct spot_notice_options options;
     char base[SPOT_HTTP_URL_MAX / 4]; /* http://ADDRESS[:PORT] */
     int wake[2];
-    bool has_thread, is_stopping, is_left; /* stopped once; twice */
+    bool has_thread, is_stopping, is_left; /* is_stopping, is_left: stopped once; twice */
     pthread_t thread;
 
     struct spot_http_client *client;
-    const struct spot_notice_cloud *cloud; /* NULL: nobody is asked */
-    unsigned generation;                   /* of `cloud`: answers to another are dropped */
+    const struct spot_notice_cloud *cloud; /* NULL: no service is queried */
+    unsigned generation;                   /* of `cloud`: answers to an earlier one are dropped */
     struct spot_notice_query query[SPOT_NOTICE_QUERIES_MAX];
-    struct spot_notice_awaited awaited[2][SPOT_NOTICE_QUERIES_MAX]; /* `auto`, and what it found */
+    /* of `auto`, and of the cloud it found */
+    struct spot_notice_awaited awaited[2][SPOT_NOTICE_QUERIES_MAX];
     struct spot_notice_seen seen[SPOT_NOTICE_CLAIMS_MAX];
     size_t n_seen;
-    double offset_s; /* the clock of the source is ahead of ours by so much */
+    double offset_s; /* how far the clock of the source is ahead of ours */
     bool has_warned_clock;
 
     char token[SPOT_NOTICE_TOKEN_MAX]; /* AWS; "" : none */
     double token_renew_s, token_end_s; /* by our clock */
     unsigned n_refused;                /* tokens that were refused, in a row, */
-    size_t refused;                    /* with this question last */
+    size_t refused;                    /* the last of them with this query */
     char name[SPOT_NOTICE_ID_MAX];     /* Azure's name of this machine; "" : not known */
 
     pid_t command; /* 0: none */
@@ -96,7 +97,7 @@ struct spot_notice_watch {
 
     struct spot_notice_hook hook[SPOT_NOTICE_HOOKS_MAX];
     size_t n_hook;
-    size_t n_acknowledging; /* answers to acknowledgements that are awaited */
+    size_t n_acknowledging; /* answers to acknowledgements still awaited */
 };
 
 extern const struct spot_notice_cloud spot_notice_aws, spot_notice_gcp, spot_notice_azure,
@@ -105,37 +106,37 @@ extern const struct spot_notice_cloud spot_notice_aws, spot_notice_gcp, spot_not
 /* --- notice_watch.c ------------------------------------------------------ */
 
 void spot_notice_warn(struct spot_notice_watch *w, const char *fmt, ...) SPOT_PRINTF(2, 3);
-/* Ask `method` of base + path; the cloud's `answered` gets the answer. */
+/* Send a request of `method` to base + path; the cloud's `answered` gets the reply. */
 void spot_notice_ask(struct spot_notice_watch *w, size_t i, const char *method, const char *path,
                      const char *const header[], const char *body, double limit_s);
-/* Query i is due in after_s; it was answered. */
+/* Query i was answered; it is due again in after_s. */
 void spot_notice_again(struct spot_notice_watch *w, size_t i, double after_s);
-/* Query i has failed: it is due later and later, and warned of when that goes on. */
+/* Query i has failed: its interval grows, with a warning if failures persist. */
 void spot_notice_failed(struct spot_notice_watch *w, size_t i, const char *fmt, ...)
     SPOT_PRINTF(3, 4);
-/* Why a reply is none that can be used: its status, or what went wrong. */
+/* Why a reply is unusable: its status, or what went wrong. */
 const char *spot_notice_reason(const struct spot_http_reply *reply, char text[64]);
-/* From now on `cloud` is asked. */
+/* Query `cloud` from now on. */
 void spot_notice_turn_to(struct spot_notice_watch *w, const struct spot_notice_cloud *cloud);
-/* The answer to query i has text that `read` understands: compare with what was told. */
+/* Compare the notices in the answer to query i, read by `read`, with those reported before. */
 void spot_notice_take(struct spot_notice_watch *w, size_t i, const struct spot_http_reply *reply,
                       spot_notice_read *read);
 
 /* --- notice_tell.c ------------------------------------------------------- */
 
-/* These are the notices that `query` tells now, and no others. */
+/* `query` now reports these notices and no others. */
 void spot_notice_compare(struct spot_notice_watch *w, size_t query,
                          const struct spot_notice_claim *claim, size_t n);
-/* One more, whatever was there; `source` is a name that stays. */
+/* Add one notice to whatever is there; `source` is a static string. */
 void spot_notice_add(struct spot_notice_watch *w, const char *source,
                      const struct spot_notice_claim *claim);
-/* The clock of the source, by the Date of its answer. */
+/* Set the clock offset from the Date of its answer. */
 void spot_notice_set_clock(struct spot_notice_watch *w, const struct spot_http_reply *reply);
 
 /* --- notice_hook.c ------------------------------------------------------- */
 
-/* sh -c COMMAND with its output on `out` and the variables of a notice, or NULL. Returns its id and
- * group, or -1 with errno. */
+/* Run sh -c COMMAND with its output on `out` and the variables of a notice, or NULL. Returns its
+ * process id, which is also its group's, or -1 with errno. */
 pid_t spot_notice_spawn(const char *command, int out, const struct spot_notice *notice);
 void spot_notice_run_hook(struct spot_notice_watch *w, const struct spot_notice *notice,
                           const struct spot_notice_claim *claim);
