@@ -16,18 +16,18 @@ extern "C" {
 enum spot_opt_type {
     SPOT_OPT_END = 0,
     SPOT_OPT_GROUP,  /* heading in --help; `help` is its text */
-    SPOT_OPT_MORE,   /* the same, of options that only --help-all shows */
+    SPOT_OPT_MORE,   /* the same for options that only --help-all shows */
     SPOT_OPT_FLAG,   /* bool *; also accepts --no-NAME        */
     SPOT_OPT_STRING, /* const char **; points into argv       */
     SPOT_OPT_U64,    /* uint64_t *, decimal                   */
     SPOT_OPT_REAL,   /* double *, '.' decimal in any locale   */
     SPOT_OPT_SECS,   /* double *, seconds; accepts 90s 5m 2h  */
     SPOT_OPT_SIZE,   /* double *, bytes; accepts 64KiB 1.25GB */
-    SPOT_OPT_MAYBE,  /* const char **; "" where no value follows, up to the next option */
-    SPOT_OPT_LIST,   /* struct spot_opt_list *; all that follows, up to the next option */
+    SPOT_OPT_MAYBE,  /* const char **; "" if no value follows; ends at the next option */
+    SPOT_OPT_LIST,   /* struct spot_opt_list *; everything up to the next option */
 };
 
-/* What a SPOT_OPT_LIST was given, in order, over each time it was said. */
+/* Values of a SPOT_OPT_LIST in order, collected over all its occurrences. */
 struct spot_opt_list {
     const char **item; /* [n], pointing into argv; free() it */
     size_t n;
@@ -43,13 +43,13 @@ struct spot_opt {
     double min, max;       /* inclusive bounds; both 0 = unbounded */
 };
 
-/* An option that does nothing unless another is so: "NAME" is given, "NAME VALUE" has this value;
- * alternatives apart by '|', and '!' in front where none of them may be so. */
+/* An option that has no effect unless another one holds: "NAME" is given, "NAME VALUE" has this
+ * value; alternatives are separated by '|', and a leading '!' means that none may hold. */
 struct spot_opt_need {
     const char *option, *other; /* long names without dashes */
 };
 
-/* An option that has to be said, or one that takes one of a few words. */
+/* An option that must be given, or one that takes one of a few words. */
 struct spot_opt_required {
     const char *option, *what; /* "join", "the address of the job"; what may be NULL */
 };
@@ -66,21 +66,21 @@ struct spot_cli {
     const char *summary;           /* one sentence */
     const char *examples;          /* shown last in --help */
     const struct spot_opt *option; /* ends with SPOT_OPT_END */
-    bool runs_command;             /* operands are a command: its options are its own */
-    int n_operand_max;             /* SPOT_OPERANDS_ANY: as many as there are */
-    /* Rules, each may be NULL; a command line that breaks one is refused. */
+    bool runs_command;             /* operands form a command with options of its own */
+    int n_operand_max;             /* SPOT_OPERANDS_ANY: no limit */
+    /* Rules, each may be NULL; a command line that breaks one is rejected. */
     const struct spot_opt_required *required; /* these end with a NULL option */
     const struct spot_opt_choice *choice;
     const struct spot_opt_need *need;
     const char *const *reads; /* options that name inputs; operands do too; NULL ends */
-    bool *said; /* [one for each option], set where it was said, --no- too; NULL: of no interest */
+    bool *said; /* [one for each option], set if it was given, --no- too; NULL: not needed */
     const char *const *writes; /* options that name outputs: no input, no other output */
 };
 
 enum spot_cli_action { SPOT_CLI_RUN, SPOT_CLI_DONE, SPOT_CLI_ERROR };
 
-/* Parse argv. On SPOT_CLI_RUN, argv is permuted: the operands stand last, in their order, from
- * *first_operand to argc. An option may follow an operand, up to "--"; with runs_command the first
+/* Parse argv. On SPOT_CLI_RUN, argv is permuted: the operands are last, in their order, from
+ * *first_operand to argc. Options may follow operands, up to "--"; with runs_command the first
  * operand ends the options. --help, --help-all and --version print to stdout and give
  * SPOT_CLI_DONE. */
 enum spot_cli_action spot_cli_parse(const struct spot_cli *cli, int argc, char **argv,

@@ -29,15 +29,14 @@ enum spot_series_style {
 };
 
 struct spot_series {
-    const char *label; /* "-" or "": none, it has no place in the key */
+    const char *label; /* "-" or "": none, not shown in the key */
     enum spot_series_style style;
     size_t n;
     const double *x;    /* [n] */
     const double *y;    /* [n] */
     const double *y2;   /* [n], bands only: the upper edge */
-    double width;       /* of the line; 0: the default */
-    const char *colour; /* "#rrggbb"; NULL: by its place in the figure, and
-                         * its dashes */
+    double width;       /* of the line; 0: default */
+    const char *colour; /* "#rrggbb"; NULL: by its index in the figure, as are its dashes */
 };
 
 struct spot_figure {
@@ -47,7 +46,7 @@ struct spot_figure {
     const struct spot_series *series; /* [n_series] */
     size_t n_series;
     bool is_count; /* y are counts: the axis starts at 0, in whole numbers */
-    /* [n_name], what stands at 0, 1, ... of an axis in place of numbers; NULL: numbers do */
+    /* [n_name], labels at 0, 1, ... of an axis instead of numbers; NULL: numbers */
     const char *const *x_name, *const *y_name;
     size_t n_name;
 };
@@ -59,8 +58,9 @@ int spot_plot(const struct spot_figure *fig, const char *path, struct spot_err *
 
 enum { SPOT_PLOT_MULTIPLES_MAX = 24 };
 
-/* Small multiples: series 0 is the ground, a grey area behind a thin panel for each of the others,
- * all on the same axes; 2..SPOT_PLOT_MULTIPLES_MAX series, each panel named by its label. */
+/* Small multiples: series 0 is the background, a grey area behind a thin panel for each of the
+ * others, all on the same axes; 2..SPOT_PLOT_MULTIPLES_MAX series, each panel named by its
+ * label. */
 int spot_plot_multiples(const struct spot_figure *fig, const char *path, struct spot_err *err);
 
 enum { SPOT_PLOT_PANELS_MAX = 6 };
@@ -69,11 +69,11 @@ enum { SPOT_PLOT_PANELS_MAX = 6 };
 int spot_plot_panels(const struct spot_figure *panel, size_t n_panel, const char *path,
                      struct spot_err *err);
 
-/* Can a figure be drawn to a path of this name? Returns 0, or -1 with *err (SPOT_EUSAGE), before
- * any work is done for it. */
+/* Check, before any work, that a figure can be drawn to a path of this name. Returns 0, or -1 with
+ * *err (SPOT_EUSAGE). */
 int spot_plot_check(const char *path, struct spot_err *err);
 
-/* Does text drawn to stdout take the place of the document that would go there? `path` of the plot
+/* Does text drawn to stdout replace the document that would be written there? `path` of the plot
  * and `output` may be NULL. */
 bool spot_plot_takes_stdout(const char *path, const char *output);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* plot_axis.h - where the marks of an axis stand, and how their numbers are written. */
+/* plot_axis.h - chooses the marks of an axis, and formats their numbers. */
 #ifndef SPOT_CLI_PLOT_AXIS_H
 #define SPOT_CLI_PLOT_AXIS_H
 
@@ -17,7 +17,7 @@ struct spot_axis {
 };
 
 /* The finest axis over [low, high], both finite, with n <= most and a step of 1, 2 or 5 times a
- * power of ten. Counts have 0 and whole numbers only. */
+ * power of ten. Axes of counts include 0 and have whole numbers only. */
 struct spot_axis spot_axis_over(double low, double high, bool is_count, int most);
 
 enum { SPOT_AXIS_TEXT = 32 };

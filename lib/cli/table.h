@@ -26,7 +26,7 @@ enum spot_format {
 /* Parse a --format value; NULL is AUTO. Returns 0, or -1 with *err (SPOT_EUSAGE). */
 int spot_format_parse(const char *text, enum spot_format *format, struct spot_err *err);
 
-/* What AUTO means: a table when `output` (NULL: stdout) is the terminal, else `machine`. */
+/* Resolves AUTO: a table if `output` (NULL: stdout) is a terminal, else `machine`. */
 enum spot_format spot_format_settle(enum spot_format format, const char *output,
                                     enum spot_format machine);
 
@@ -40,7 +40,8 @@ enum { SPOT_TABLE_WIDTH = 100 };
 struct spot_table {
     const struct spot_column *column; /* [n_column], borrowed */
     size_t n_column, n_cell, cap;
-    size_t break_at; /* > 0: aligned and wider than SPOT_TABLE_WIDTH, it goes on below from here */
+    size_t break_at; /* > 0: an aligned table wider than SPOT_TABLE_WIDTH continues below from this
+                        column */
     char **cell;     /* [n_cell], row-major */
 };
 
@@ -59,7 +60,7 @@ void spot_table_rounded(struct spot_table *table, enum spot_format format, doubl
 void spot_table_row(struct spot_table *table, const char *what, const char *fmt, ...)
     SPOT_PRINTF(3, 4);
 
-/* AUTO prints a table. Errors of `out` are left for its owner to find. */
+/* AUTO prints a table. Write errors of `out` are left for the caller to detect. */
 void spot_table_print(const struct spot_table *table, FILE *out, enum spot_format format);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tool.h - what every main() does first and last. */
+/* tool.h - the first and last steps of every main(). */
 #ifndef SPOT_CLI_TOOL_H
 #define SPOT_CLI_TOOL_H
 
@@ -27,7 +27,7 @@ struct spot_tool_common {
     {                              \
         .seed = 1, .provenance = 1 \
     }
-/* Of those, for a command with no choice of form: what it says, and where it writes. */
+/* Those options for a command with a single output form: that form, and where it writes. */
 #define SPOT_TOOL_OPTIONS_VERBOSITY(c)                                                    \
     { SPOT_OPT_FLAG, 'q', "quiet", &(c)->quiet, NULL, "no warnings, no progress", 0, 0 }, \
     {                                                                                     \
@@ -37,7 +37,7 @@ struct spot_tool_common {
     { SPOT_OPT_GROUP, .help = "common" },                                     \
         { SPOT_OPT_STRING, 'o', "output", &(c)->output, "file", what, 0, 0 }, \
         SPOT_TOOL_OPTIONS_VERBOSITY(c)
-/* `forms`: what --format takes, in words. */
+/* `forms`: the values of --format, in words. */
 #define SPOT_TOOL_OPTIONS_AS(c, forms)                                                            \
     { SPOT_OPT_GROUP, .help = "common" },                                                         \
         { SPOT_OPT_STRING,                                                                        \
@@ -58,25 +58,25 @@ struct spot_tool_common {
     }
 #define SPOT_TOOL_OPTIONS(c) SPOT_TOOL_OPTIONS_AS(c, "json, jsonl, csv, tsv, table or md")
 
-/* Messages on stderr: "tool: warning: ..."; "tool: ..." of note always, of info with --verbose.
- * spot_tool_set_verbosity sets what --quiet and --verbose allow. */
+/* Messages on stderr: "tool: warning: ..."; "tool: ..." for notes always, for info with --verbose.
+ * spot_tool_set_verbosity applies --quiet and --verbose. */
 void spot_tool_set_verbosity(const struct spot_tool_common *common);
 void spot_tool_warn(const char *fmt, ...) SPOT_PRINTF(1, 2);
 void spot_tool_note(const char *fmt, ...) SPOT_PRINTF(1, 2);
 void spot_tool_info(const char *fmt, ...) SPOT_PRINTF(1, 2);
 
-/* One command: its options and rules, and what it does once they hold. */
+/* One command: its options and rules, and the function to run when they hold. */
 struct spot_command {
     const char *name, *brief; /* "stop", and its line in the help of the tool */
     const struct spot_cli *cli;
-    const struct spot_tool_common *common; /* whose --quiet and --verbose count; NULL: none's */
-    void (*prepare)(void);                 /* first of all, before a word is read; NULL: nothing */
-    /* operand [n], NULL behind the last. Returns 0, or -1 with *err; one without a message is an
-     * exit status alone. */
+    const struct spot_tool_common *common; /* holds --quiet and --verbose; NULL: none */
+    void (*prepare)(void);                 /* called before argv is read; NULL: nothing */
+    /* operand [n], followed by NULL. Returns 0, or -1 with *err; an empty message sets the exit
+     * status only. */
     int (*run)(char **operand, size_t n, struct spot_err *err);
 };
 
-/* Find argv[1] in the table (ends with NULL) and run it; answers --help, --version, a missing and
+/* Find argv[1] in the table (ends with NULL) and run it; handles --help, --version, a missing and
  * an unknown command. Returns the exit status. */
 int spot_tool_dispatch(const char *tool, const char *summary,
                        const struct spot_command *const *command, int argc, char **argv);
@@ -84,7 +84,7 @@ int spot_tool_dispatch(const char *tool, const char *summary,
 /* The only command of a tool. Returns the exit status. */
 int spot_tool_run(const struct spot_command *command, int argc, char **argv);
 
-/* True if stdin is a terminal and nobody named an input: show help, do not hang. */
+/* True if no input was named and stdin is a terminal: show help instead of waiting. */
 bool spot_tool_stdin_is_idle(const char *path);
 
 /* Open `path` for reading; "-" or NULL is stdin. *source gets the name to

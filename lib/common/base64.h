@@ -16,8 +16,8 @@ extern "C" {
 /* data[n] into text[SPOT_BASE64_SIZE(n)]. */
 void spot_base64_encode(const void *data, size_t n, char *text);
 
-/* What text[n_text] stands for into data[cap], and its length into *n. False where it is longer
- * than cap, or is not how spot_base64_encode would write it. */
+/* Decode text[n_text] into data[cap], with its length in *n. False if it is longer than cap, or is
+ * not exactly what spot_base64_encode would write. */
 bool spot_base64_decode(const char *text, size_t n_text, void *data, size_t cap, size_t *n);
 
 #ifdef __cplusplus

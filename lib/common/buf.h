@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* buf.h - bytes that grow at the end. */
+/* buf.h - a byte buffer that grows at its end. */
 #ifndef SPOT_COMMON_BUF_H
 #define SPOT_COMMON_BUF_H
 
@@ -14,9 +14,8 @@ struct spot_buf {
     size_t n, cap;
 };
 
-/* Room for `n_byte` more bytes behind data + n, never NULL, not initialised; `n` stays. Out of
- * memory aborts.
- */
+/* Make room for `n_byte` more bytes at data + n; never NULL, not initialised; `n` is unchanged.
+ * Aborts when out of memory. */
 unsigned char *spot_buf_more(struct spot_buf *buf, size_t n_byte);
 void spot_buf_add(struct spot_buf *buf, const void *data, size_t n_byte);
 

@@ -2,8 +2,8 @@
 /* csv_reader.h - stream a headed CSV document (RFC 4180) row by row.
  *
  * Columns are found by header name, so files may carry extra columns in any
- * order. What is compressed (common/unpack.h) is read as what it stands for. Memory is bounded by
- * the longest record, whatever the file's size.
+ * order. Compressed input (common/unpack.h) is unpacked. Memory is bounded by the longest record,
+ * whatever the file's size.
  */
 #ifndef SPOT_COMMON_CSV_READER_H
 #define SPOT_COMMON_CSV_READER_H

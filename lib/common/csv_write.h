@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* csv_write.h - one field of separated values. */
+/* csv_write.h - writes one field of separated values. */
 #ifndef SPOT_COMMON_CSV_WRITE_H
 #define SPOT_COMMON_CSV_WRITE_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* In quotes (RFC 4180) where it holds the separator, a quote or the end of a line. */
+/* Quoted (RFC 4180) if it contains the separator, a quote or a line end. */
 void spot_csv_put(FILE *out, const char *text, char separator);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* edit_distance.h - how far one word is from another, to suggest the one that was meant. */
+/* edit_distance.h - the distance between two words, for suggesting the one that was meant. */
 #ifndef SPOT_COMMON_EDIT_DISTANCE_H
 #define SPOT_COMMON_EDIT_DISTANCE_H
 
@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Levenshtein distance: single-character insertions, deletions and substitutions that turn `a` into
- * `b`. 99 where either has 63 bytes or more. */
+/* Levenshtein distance: the number of single-character insertions, deletions and substitutions that
+ * turn `a` into `b`. 99 if either has 63 bytes or more. */
 size_t spot_edit_distance(const char *a, const char *b);
 
 #ifdef __cplusplus

@@ -18,8 +18,8 @@ enum spot_code {
     SPOT_EINFEASIBLE, /* well-formed question, no acceptable answer */
     SPOT_EUSAGE,      /* the command line is wrong                  */
     SPOT_EDATA,       /* an input document is wrong                 */
-    SPOT_ESYS,        /* the machine said no (errno)                */
-    SPOT_EGPU,        /* CUDA or NCCL said no                       */
+    SPOT_ESYS,        /* an operating system call failed (errno) */
+    SPOT_EGPU,        /* CUDA or NCCL failed */
     SPOT_EPREEMPTED,  /* told to leave; state is safe; run me again */
 };
 

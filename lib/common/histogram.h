@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* histogram.h - how long something took, counted in buckets whose bounds double, 0.25 ms to 131 s.
+/* histogram.h - durations counted in buckets whose bounds double, from 0.25 ms to 131 s.
  *
- * It takes the same room for any number of times, adds up over servers, and is what Prometheus
- * reads.
+ * Constant size, can be summed over servers, and is the form that Prometheus reads.
  */
 #ifndef SPOT_COMMON_HISTOGRAM_H
 #define SPOT_COMMON_HISTOGRAM_H
@@ -18,7 +17,7 @@ extern "C" {
 enum { SPOT_HISTOGRAM_BUCKETS = 20 };
 
 struct spot_histogram {                         /* all zeros: nothing was counted */
-    uint64_t count[SPOT_HISTOGRAM_BUCKETS + 1]; /* the last has what is beyond all bounds */
+    uint64_t count[SPOT_HISTOGRAM_BUCKETS + 1]; /* the last one counts what is beyond all bounds */
     uint64_t n;
     double sum_s;
 };
@@ -26,12 +25,12 @@ struct spot_histogram {                         /* all zeros: nothing was counte
 /* The largest time that bucket i counts, i < SPOT_HISTOGRAM_BUCKETS. */
 double spot_histogram_bound_s(int i);
 void spot_histogram_add(struct spot_histogram *h, double time_s);
-/* What another one counted, too. */
+/* Add the counts of another histogram. */
 void spot_histogram_merge(struct spot_histogram *h, const struct spot_histogram *other);
 /* q in (0, 1]: linear within its bucket; beyond all bounds the last of them. 0 when n is 0. */
 double spot_histogram_quantile_s(const struct spot_histogram *h, double q);
 /* In Prometheus's text format: NAME_bucket, NAME_sum, NAME_count, each with `label` (see metric.h),
- * which may be NULL. What NAME is has been written before. */
+ * which may be NULL. HELP and TYPE of NAME have been written before. */
 void spot_histogram_put(const struct spot_histogram *h, const char *name, const char *label,
                         struct spot_buf *out);
 

@@ -2,10 +2,10 @@
 /* json.h - read JSON documents strictly; one field table per struct drives
  * reading, writing and the schema.
  *
- * A document, whatever is in it, takes at most nine times the bytes of its text, the text itself
- * among them (json_tree.h); one that was compressed counts unpacked, and may not be small before
- * and large after. A value knows its place in the text, so an error found long after parsing still
- * names source:line:column and JSON pointer.
+ * A document takes at most nine times the bytes of its text, including the text itself
+ * (json_tree.h); a compressed one counts unpacked, and must not expand beyond the limits below. A
+ * value knows its place in the text, so an error found long after parsing still names
+ * source:line:column and JSON pointer.
  */
 #ifndef SPOT_COMMON_JSON_H
 #define SPOT_COMMON_JSON_H
@@ -28,34 +28,34 @@ enum {
     SPOT_JSON_DEPTH_MAX = SPOT_JSON_SCAN_DEPTH,
     SPOT_JSON_BYTE_MAX = 64 << 20,
     SPOT_JSON_POINTER_MAX = 256,
-    SPOT_JSON_UNPACKED_FREE = 6 << 20, /* so much may come out of compressed input of any size */
-    SPOT_JSON_UNPACKED_TIMES = 100,    /* beyond, so many times what was read */
+    SPOT_JSON_UNPACKED_FREE = 6 << 20, /* compressed input of any size may expand to this */
+    SPOT_JSON_UNPACKED_TIMES = 100,    /* beyond that, to this many times its size */
 };
 
 /* One document. Strings and struct values taken from it live until release. */
 struct spot_json_doc {
     const char *source; /* for messages; borrowed */
-    char *text;         /* [n_byte + 1]; strings are in it, so it is not JSON any more */
+    char *text;         /* [n_byte + 1]; holds the strings, so it is no longer JSON */
     size_t n_byte;
-    uint64_t hash; /* spot_hash64 of the text as it came */
+    uint64_t hash; /* spot_hash64 of the original text */
     struct spot_json_tree tree;
     struct spot_json_value *root; /* an object */
-    unsigned long lines_above;    /* of the source that are not in `text` */
+    unsigned long lines_above;    /* lines of the source before `text` */
 };
 
-/* Read `in` to its end as one JSON object; it may be compressed (common/unpack.h).
- * Returns 0, or -1 with *err: SPOT_EDATA for more than SPOT_JSON_BYTE_MAX
- * bytes, compressed input that is none, or larger than SPOT_JSON_UNPACKED_FREE and
- * SPOT_JSON_UNPACKED_TIMES as long as what was read, nesting beyond SPOT_JSON_DEPTH_MAX, a
- * duplicate key, an integer of more than 64 bits, trailing text, NUL or invalid UTF-8; SPOT_ESYS
- * when reading fails. On failure *doc is zeroed: releasing it is legal, not needed. */
+/* Read `in` to its end as one JSON object; it may be compressed (common/unpack.h). Returns 0, or -1
+ * with *err: SPOT_EDATA for more than SPOT_JSON_BYTE_MAX bytes, invalid compressed input, or
+ * compressed input that expands beyond SPOT_JSON_UNPACKED_FREE and SPOT_JSON_UNPACKED_TIMES its
+ * size, nesting beyond SPOT_JSON_DEPTH_MAX, a duplicate key, an integer of more than 64 bits,
+ * trailing text, NUL or invalid UTF-8; SPOT_ESYS when reading fails. On failure *doc is zeroed:
+ * releasing it is legal, not needed. */
 int spot_json_load(struct spot_json_doc *doc, FILE *in, const char *source, struct spot_err *err);
 void spot_json_release(struct spot_json_doc *doc);
 
 /* The same for a document in memory, and for a path ("-" is stdin). */
 int spot_json_parse(struct spot_json_doc *doc, const char *text, size_t n_byte, const char *source,
                     struct spot_err *err);
-/* One line of a JSON Lines file; `line` counts from 1 and is what messages say. */
+/* One line of a JSON Lines file; `line` counts from 1 and is used in messages. */
 int spot_json_parse_line(struct spot_json_doc *doc, const char *text, size_t n_byte,
                          const char *source, unsigned long line, struct spot_err *err);
 /* The same for a line that is an array. */
@@ -94,14 +94,14 @@ int spot_json_fail(const struct spot_json_doc *doc, const char *pointer, struct 
 void spot_jw_fields(struct spot_jw *jw, const struct spot_field *table, const void *base);
 
 /* Write key: an array of objects, one for each row[n] of `size` bytes that the table describes;
- * nothing where there are none. */
+ * nothing if n is 0. */
 void spot_jw_rows(struct spot_jw *jw, const char *key, const struct spot_field *table,
                   const void *row, size_t n, size_t size);
 
-/* Write a value that was read, with all below it. */
+/* Write a value that was read, including its children. */
 void spot_jw_tree(struct spot_jw *jw, const char *key, const struct spot_json_value *value);
 
-/* --- what is in a value: NULL stands for one that is not there --- */
+/* --- the content of a value: NULL stands for an absent one --- */
 
 static inline bool spot_json_is_object(const struct spot_json_value *v)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* json_field.h - tables that say which keys an object has and where they go in a struct. */
+/* json_field.h - tables of the keys of an object and their members in a struct. */
 #ifndef SPOT_COMMON_JSON_FIELD_H
 #define SPOT_COMMON_JSON_FIELD_H
 
@@ -28,15 +28,15 @@ struct spot_field {
     bool required;
 };
 
-/* One table of a document and the objects it is about: what docs/schema is made from. The list of
- * a document ends with {0}; several may be about the same objects. */
+/* One table of a document and the objects that it describes: docs/schema is made from these. The
+ * list of a document ends with {0}; several tables may describe the same objects. */
 struct spot_doc_part {
     const char *at; /* "" the root, "next" an object, "units[].pieces[]" each entry of an array */
     const struct spot_field *field;
-    bool required;    /* the object or array has to be there */
-    size_t n_max;     /* entries of the array */
-    const char *when; /* only where the document's "event" is this; NULL: always. Then `at` is a key
-                       * that it has to have, or "" */
+    bool required;    /* the object or array must be present */
+    size_t n_max;     /* limit on the entries of the array */
+    const char *when; /* only if the document's "event" is this; NULL: always. Then `at` is a key
+                         that it must have, or "" */
 };
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* json_scan.h - is a text JSON (RFC 8259), and what does it consist of? Found before anything is
+/* json_scan.h - validates JSON text (RFC 8259) and counts what it contains, before anything is
  * built from it.
  *
- * One pass over the bytes, with a byte of memory for each array and object. Text that is not JSON
- * is refused here, so the builder need not check again.
+ * One pass over the bytes, using a byte of memory for each array and object. Text that is not JSON
+ * is rejected here, so the builder need not check again.
  */
 #ifndef SPOT_COMMON_JSON_SCAN_H
 #define SPOT_COMMON_JSON_SCAN_H
@@ -31,11 +31,11 @@ struct spot_json_count {
     size_t n_container, n_many, container_cap, many_cap;
     size_t n_entry, n_member; /* of all arrays, of all objects */
     size_t n_index;           /* members of objects that have more than `index_above` */
-    size_t n_escaped;         /* bytes of strings with escapes, and one for each */
+    size_t n_escaped;         /* bytes of strings with escapes, plus one for each such string */
 };
 
 struct spot_json_wrong {
-    size_t at; /* byte of the text */
+    size_t at; /* byte offset in the text */
     char what[128];
 };
 

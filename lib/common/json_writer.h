@@ -3,7 +3,7 @@
  *
  * Keys come out in call order and numbers in the shortest form that reads
  * back to the same double, so equal inputs give byte-equal documents.
- * What is no UTF-8 in a text comes out as U+FFFD.
+ * Invalid UTF-8 is replaced by U+FFFD.
  * NaN and infinities have no JSON form: writing one makes spot_jw_close fail.
  */
 #ifndef SPOT_COMMON_JSON_WRITER_H
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_JW_DEPTH_MAX = 72 }; /* what was read may be 64 deep, inside of something */
+enum { SPOT_JW_DEPTH_MAX = 72 }; /* a value that was read may be 64 deep, and be nested in others */
 
 struct spot_jw {
     FILE *out;
@@ -38,10 +38,10 @@ void spot_jw_object(struct spot_jw *jw, const char *key);
 void spot_jw_array(struct spot_jw *jw, const char *key);
 void spot_jw_end(struct spot_jw *jw);
 void spot_jw_str(struct spot_jw *jw, const char *key, const char *value);
-/* The same of text[n], which may have NUL in it. */
+/* The same for text[n], which may contain NUL. */
 void spot_jw_text(struct spot_jw *jw, const char *key, const void *text, size_t n);
 void spot_jw_real(struct spot_jw *jw, const char *key, double value);
-/* Nothing where x is NaN: not known. */
+/* Writes nothing if x is NaN, which stands for "not known". */
 void spot_jw_known(struct spot_jw *jw, const char *key, double x);
 void spot_jw_int(struct spot_jw *jw, const char *key, int64_t value);
 void spot_jw_bool(struct spot_jw *jw, const char *key, bool value);

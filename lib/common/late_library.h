@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* late_library.h - functions of a shared library that is opened when it is first needed.
+/* late_library.h - loads functions of a shared library when they are first needed.
  *
- * For what few processes use: libcurl and libmicrohttpd bring thirty libraries along, which took
- * two thirds of the time in which a worker starts; NCCL and cuBLASLt may not be there at all. The
- * caller lists what it calls, once:
+ * For libraries that few processes use: libcurl and libmicrohttpd bring thirty libraries with them,
+ * which took two thirds of a worker's start-up time; NCCL and cuBLASLt may not be installed. The
+ * caller lists the functions that it calls, once:
  *
  *     #define EACH_FUNCTION(x) x(curl_easy_init) x(curl_easy_cleanup)
  *     static struct { EACH_FUNCTION(SPOT_LATE_FIELD) } api;
  *     #define ROW(name) SPOT_LATE_ROW(api, name)
  *     static const struct spot_late_function functions[] = { EACH_FUNCTION(ROW) };
  *
- * and calls api.curl_easy_init(), with the type that the library's header gives.
+ * and calls api.curl_easy_init(), with the type from the library's header.
  */
 #ifndef SPOT_COMMON_LATE_LIBRARY_H
 #define SPOT_COMMON_LATE_LIBRARY_H
@@ -32,7 +32,7 @@ struct spot_late_function {
 #define SPOT_LATE_ROW(table, function) { #function, &(table).function },
 
 /* Open `library`, a soname or a path, and fill the fields of function[n]. It stays open. Returns 0,
- * or -1 with *err (SPOT_ESYS) if it cannot be opened or lacks one of them. */
+ * or -1 with *err (SPOT_ESYS) if it cannot be opened or lacks one of the functions. */
 int spot_late_library(const char *library, const struct spot_late_function *function, size_t n,
                       struct spot_err *err);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* line.h - lines of bounded length: getline() takes all memory there is for a line without an end.
- */
+/* line.h - reads lines of bounded length, which getline() does not. */
 #ifndef SPOT_COMMON_LINE_H
 #define SPOT_COMMON_LINE_H
 
@@ -15,7 +14,7 @@ extern "C" {
 #endif
 
 struct spot_line {
-    char *text; /* of the line read last: n bytes, then NUL; the newline is left out */
+    char *text; /* of the last line read: n bytes, then NUL; without the newline */
     size_t n, cap;
     unsigned long number; /* from 1; 0: none was read */
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* memory.h - ask before taking: Linux grants memory it does not have and kills later. */
+/* memory.h - how much memory is free; Linux grants memory that it does not have, and kills
+ * later. */
 #ifndef SPOT_COMMON_MEMORY_H
 #define SPOT_COMMON_MEMORY_H
 
@@ -11,8 +12,8 @@
 extern "C" {
 #endif
 
-/* Bytes that this process could still take: MemAvailable of /proc/meminfo, and not more than
- * the limit of its control group (v2). SIZE_MAX when the machine does not say. */
+/* Bytes that this process could still allocate: MemAvailable of /proc/meminfo, limited by its
+ * control group (v2). SIZE_MAX if not known. */
 size_t spot_memory_available(void);
 
 /* Returns 0 if `need_byte` is within `limit_byte` (0: what is available), else -1 with *err

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* metric.h - a table of metrics as Prometheus's text format (version 0.0.4).
+/* metric.h - writes a table of metrics in Prometheus's text format (version 0.0.4).
  *
  * Names follow Prometheus's conventions: base units (_seconds, _bytes), counters end in _total.
  */
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* Of Content-Type. */
+/* Value of the Content-Type header. */
 #define SPOT_METRIC_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 enum spot_metric_type { SPOT_GAUGE, SPOT_COUNTER, SPOT_HISTOGRAM };
@@ -25,11 +25,11 @@ struct spot_metric {
     enum spot_metric_type type;
     const char *help;                       /* one line, without a backslash */
     const char *label;                      /* kind="notice", escaped by the caller; NULL: none */
-    double value;                           /* NAN: not known, nothing is written */
+    double value;                           /* NAN: not known, not written */
     const struct spot_histogram *histogram; /* of a SPOT_HISTOGRAM, instead of value */
 };
 
-/* Those of one name follow one another: what it is stands before the first that is known. */
+/* Metrics of one name must be adjacent: HELP and TYPE are written before the first known one. */
 void spot_metric_put(const struct spot_metric *metric, size_t n, struct spot_buf *out);
 
 #ifdef __cplusplus

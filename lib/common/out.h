@@ -2,8 +2,8 @@
 /* out.h - a file that appears complete or not at all.
  *
  * Writes go to PATH.tmp.PID in the same directory; commit syncs, renames and syncs the directory.
- * SIGINT, SIGTERM and SIGHUP remove the first few of these files before they end the process, where
- * the tool has no handler of its own at the time of opening and does not ignore them.
+ * SIGINT, SIGTERM and SIGHUP remove the first few of these files before ending the process, unless
+ * the tool handles or ignores them when the file is opened.
  */
 #ifndef SPOT_COMMON_OUT_H
 #define SPOT_COMMON_OUT_H
@@ -21,38 +21,38 @@ struct spot_out {
     FILE *file; /* write here */
     char *path; /* NULL: stdout */
     char *temporary;
-    int error; /* errno of a write that failed before hurry; 0: none did */
+    int error; /* errno of a write that failed before hurry; 0: none */
 };
 
-/* `path` NULL or "-" is stdout. A path that is no regular file (a pipe, /dev/null)
- * is written in place. Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EUSAGE for the empty path). */
+/* `path` NULL or "-" is stdout. A path that is not a regular file (a pipe, /dev/null) is written in
+ * place. Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EUSAGE for the empty path). */
 int spot_out_open(struct spot_out *out, const char *path, struct spot_err *err);
 
-/* A signal that ends this process and that the tool does not handle removes `name` first, such as
- * that of a socket; until unguarded. At most 8 at a time, unfinished files of spot_out included. */
+/* Until unguarded, a signal that ends this process and that the tool does not handle first removes
+ * `name`, such as a socket's. At most 8 at a time, including unfinished files of spot_out. */
 void spot_out_guard(const char *name);
 void spot_out_unguard(const char *name);
 
-/* Remove what processes that were killed on this machine left of writing `path`. For one who alone
- * writes there: another machine's process would look dead. */
+/* Remove temporary files of `path` left by killed processes of this machine. Only for a path that
+ * no other machine writes: its processes would look dead. */
 void spot_out_sweep(const char *path);
 
-/* Is there something at `path` that is no regular file? A rename would destroy it. */
+/* Is there something at `path` that is not a regular file? A rename would destroy it. */
 bool spot_out_is_special(const char *path);
 
-/* What was written so far begins to go to the disk, so that commit has less to wait for. To be
- * called by the thread that wrote, where it is not the one that commits: errors are kept. */
+/* Start writing to disk what was written so far, so that commit has less to wait for. Call it in
+ * the thread that wrote, if another one commits: errors are kept. */
 void spot_out_hurry(struct spot_out *out);
 
-/* Flush, report a full disk, put the file in its place. *out is released either way. */
+/* Flush, report a full disk, rename into place. *out is released either way. */
 int spot_out_commit(struct spot_out *out, struct spot_err *err);
 
-/* What was renamed or made in the directory that holds `path` stays so when the power fails.
- * Returns 0, or -1 with *err (SPOT_ESYS). 0 also where that cannot be asked for: a file system that
- * has no sync of directories (EINVAL), a directory that we may write to but not read. */
+/* Sync the directory that contains `path`, so that renamed and created files survive a power
+ * failure. Returns 0, or -1 with *err (SPOT_ESYS). Also 0 where this is impossible: a file system
+ * without directory sync (EINVAL), a directory that we may write to but not read. */
 int spot_sync_directory(const char *path, struct spot_err *err);
 
-/* Throw the unfinished file away. Legal after commit and on a zeroed struct. */
+/* Discard the unfinished file. Legal after commit and on a zeroed struct. */
 void spot_out_discard(struct spot_out *out);
 
 /* commit when rc is 0, else discard; returns the resulting rc. */

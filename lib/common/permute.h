@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* permute.h - the order of a shuffled list, without the list.
  *
- * Entry x of a permutation of 0..n-1 in a time that does not depend on n and without memory: four
- * Feistel rounds over the next power of four, walked along their cycle until they are back below n.
+ * Entry x of a permutation of 0..n-1 in constant time and without memory: four Feistel rounds over
+ * the next power of four, repeated until the result is below n.
  * Equal on every machine for an equal key. Not for secrets.
  * Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, method 2.
  */
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* x < n <= 2^62. Returns 0..n-1, each for one x. */
+/* x < n <= 2^62. Returns 0..n-1, a different value for each x. */
 uint64_t spot_permute(uint64_t n, uint64_t key, uint64_t x);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pio.h - reads and writes at a place in a file, in as many calls as that takes. */
+/* pio.h - reads and writes at an offset in a file, repeated until complete. */
 #ifndef SPOT_COMMON_PIO_H
 #define SPOT_COMMON_PIO_H
 
@@ -11,11 +11,11 @@
 extern "C" {
 #endif
 
-/* Bytes read from byte `at` on into data [n_byte], fewer only where the file ends; -1 with errno.
- */
+/* Read up to n_byte bytes from offset `at` into data. Returns the number read, fewer only at the
+ * end of the file; -1 with errno. */
 ssize_t spot_read_at(int fd, uint64_t at, void *data, size_t n_byte);
 
-/* Write all of data [n_byte] at byte `at`. Returns 0, or -1 with errno. */
+/* Write all of data [n_byte] at offset `at`. Returns 0, or -1 with errno. */
 int spot_write_at(int fd, uint64_t at, const void *data, size_t n_byte);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* port.h - a two-way byte channel, whatever it is made of: pipes, a socket, TLS, a test.
+/* port.h - a two-way byte channel over pipes, a socket, TLS or a test double.
  *
- * Every wait has an end: a peer that is silent for the port's time limit is an error.
+ * Every wait is bounded: a peer that is silent for the port's time limit is an error.
  */
 #ifndef SPOT_COMMON_PORT_H
 #define SPOT_COMMON_PORT_H
@@ -14,7 +14,8 @@
 extern "C" {
 #endif
 
-/* Bytes per second below which a peer in the middle of a message is dead, too. */
+/* A peer that is slower than this, bytes per second, in the middle of a message counts as dead,
+ * too. */
 enum { SPOT_PORT_RATE_MIN = 4096 };
 
 /* First member of each kind of port. Used by one thread at a time. */
@@ -27,20 +28,20 @@ struct spot_port {
     /* All of it, or -1 with *err (SPOT_ESYS). */
     int (*write)(struct spot_port *port, const void *data, size_t n_byte, struct spot_err *err);
 
-    /* 1 if a read would not wait, 0 if nothing came for limit_s. */
+    /* 1 if a read would not block, 0 if nothing arrived for limit_s. */
     int (*wait)(struct spot_port *port, double limit_s);
 
     void (*close)(struct spot_port *port); /* and free */
 
-    double limit_s; /* of a silence; 0: none */
+    double limit_s; /* limit on silence; 0: none */
 };
 
-/* Exactly n_byte bytes; an end before is an error, and so is a peer that hands them out one by one
+/* Exactly n_byte bytes; an earlier end is an error, and so is a peer that is too slow
  * (SPOT_PORT_RATE_MIN, after limit_s). */
 int spot_port_read_all(struct spot_port *port, void *data, size_t n_byte, struct spot_err *err);
 
-/* Take what comes off a peer's hands until it leaves or is silent, or goes on for 10 limits at
- * less than SPOT_PORT_RATE_MIN. */
+/* Read and discard until the peer closes or is silent, or has sent for 10 limits at less than
+ * SPOT_PORT_RATE_MIN. */
 void spot_port_drain(struct spot_port *port);
 
 #ifdef __cplusplus

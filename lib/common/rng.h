@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rng.h - random numbers that are equal on every machine for an equal seed.
+/* rng.h - random numbers that are the same on every machine for the same seed.
  *
  * xoshiro256** seeded through splitmix64 (Blackman and Vigna, public domain
  * algorithms). Not for secrets.

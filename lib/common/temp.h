@@ -7,8 +7,8 @@
 extern "C" {
 #endif
 
-/* NAME-XXXXXX in $TMPDIR, or in /tmp where that is unset or empty: what mkstemp() and mkdtemp()
- * take. Freed by the caller. */
+/* A template NAME-XXXXXX for mkstemp() or mkdtemp(), in $TMPDIR, or in /tmp if that is unset or
+ * empty. Freed by the caller. */
 char *spot_temp_template(const char *name);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* threads.h - threads that come and go, all of them joined.
+/* threads.h - a group of short-lived threads, all of them joined.
  *
  * A detached thread may still be in its destructors (OpenSSL has some) when the process exits.
  */
@@ -21,12 +21,12 @@ struct spot_threads {
     struct spot_thread *first;
 };
 
-/* Run work(arg) in a thread of its own; members that have finished are joined first, so that any
- * number may come over time. Returns 0, or -1 with *err (SPOT_ESYS). */
+/* Run work(arg) in a new thread; threads that have finished are joined first, so that any number
+ * may be started over time. Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_threads_start(struct spot_threads *threads, void (*work)(void *arg), void *arg,
                        struct spot_err *err);
 
-/* Wait for all; the list is empty then. */
+/* Wait for all threads; the group is then empty. */
 void spot_threads_join(struct spot_threads *threads);
 
 #ifdef __cplusplus

@@ -20,21 +20,22 @@ size_t spot_utf8_char(const char *text, size_t n, uint32_t *code);
 
 enum { SPOT_UTF8_MAX = 4 }; /* bytes of a character */
 
-/* The other way: the bytes of a character below 0x110000 into text[], without a NUL. Returns how
- * many. */
+/* Encode a character below 0x110000 into text[], without a NUL. Returns how many bytes. */
 size_t spot_utf8_put(uint32_t code, char text[SPOT_UTF8_MAX]);
 
-/* Well-formed UTF-8 of one line, no control character in it: safe in a log and on a terminal. */
+/* Is it well-formed UTF-8 without line ends or control characters: safe in a log and on a
+ * terminal? */
 bool spot_utf8_is_plain(const char *text);
 
-/* Make it so: whatever is neither becomes '?', one for each byte. */
+/* Make it so: each offending byte becomes '?'. */
 void spot_utf8_make_plain(char *text);
 
-/* A copy, to be freed, that is so: what is neither is written as \x1b or \u2028. Not meant to be
- * read back: a backslash stays one. */
+/* A safe copy, to be freed: offending characters are written as \x1b or \u2028. Not reversible:
+ * backslashes are not escaped. */
 char *spot_utf8_shown(const char *text);
 
-/* The length of the longest start of `text` with at most n_max bytes that cuts no character. */
+/* Length of the longest prefix of `text` with at most n_max bytes that does not split a
+ * character. */
 size_t spot_utf8_cut(const char *text, size_t n_max);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* xalloc.h - memory for the control plane: it comes, or the program stops with a message.
+/* xalloc.h - memory for the control plane: an allocation succeeds, or the program aborts.
  *
  * Sizes that come from a document are checked against a limit before they get here.
  */
@@ -21,13 +21,12 @@ char *spot_xstrdup(const char *text);
  * `ptr`, whose capacity is *cap; the growth is geometric. Returns the array. */
 void *spot_xgrow(void *ptr, size_t *cap, size_t need, size_t size);
 
-/* Ask the kernel for pages of 2 MiB for the inside of what was allocated, and not written to yet,
- * if it is large: a page fault costs as much as filling 4 KiB does. Where there are none nothing
- * changes. */
+/* Ask the kernel for 2 MiB pages for a large allocation that has not been written yet: a page fault
+ * costs as much as filling 4 KiB. No effect where they are not available. */
 void spot_prefer_huge_pages(void *ptr, size_t n_byte);
 
-/* Memory for the data plane: 64-byte aligned, zeroed, freed with spot_free_aligned(). NULL when
- * there is none. */
+/* Memory for the data plane: 64-byte aligned, zeroed, freed with spot_free_aligned(). NULL when out
+ * of memory. */
 void *spot_alloc_aligned(size_t n, size_t size);
 void spot_free_aligned(void *ptr);
 

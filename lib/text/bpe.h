@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* bpe.h - byte pair encoding with the files and the results of GPT-2, Llama 3 and Llama 2.
+/* bpe.h - byte pair encoding, compatible with the files and results of GPT-2, Llama 3 and Llama 2.
  *
- * Text is cut into pieces (pretoken.h); the bytes of a piece are merged pairwise, the pair of the
- * lowest rank first and of equal ones the leftmost, until no pair is left that the merges name.
- * Every byte sequence has an encoding, and decoding gives the bytes back. Of Llama 2's kind the
- * piece is the text, the symbols are characters, and one without a token is its bytes' tokens; a
- * text of more than SPOT_BPE_PIECE_MAX is cut before a word. What a tokenizer.json puts around a
- * text (post_processor) is not added.
+ * Text is cut into pieces (pretoken.h); the symbols of a piece are merged pairwise, the pair of
+ * lowest rank first and among equal ones the leftmost, until no pair is in the merges. Every byte
+ * sequence has an encoding, and decoding restores the bytes. For Llama 2 the whole text is one
+ * piece and the symbols are characters; a character without a token becomes the tokens of its
+ * bytes, and a text longer than SPOT_BPE_PIECE_MAX is cut before a word. The tokens that a
+ * tokenizer.json adds around a text (post_processor) are not added.
  */
 #ifndef SPOT_TEXT_BPE_H
 #define SPOT_TEXT_BPE_H
@@ -25,14 +25,14 @@ extern "C" {
 enum {
     SPOT_BPE_VOCAB_MAX = 1 << 20, /* ids are below */
     SPOT_BPE_MERGES_MAX = 1 << 20,
-    SPOT_BPE_PIECE_MAX = 1 << 20, /* bytes; a longer piece, which no text has, is cut */
+    SPOT_BPE_PIECE_MAX = 1 << 20, /* bytes; a longer piece, which real text does not have, is cut */
 };
 
 struct spot_bpe;
 
-/* A directory with tokenizer.json, or else vocab.json and merges.txt, or a tokenizer.json file.
- * NULL with *err: SPOT_ESYS, or SPOT_EDATA with the place when a document is malformed, needs what
- * is not supported (another pre-tokenizer, a normalizer), or has no token for some byte. */
+/* Open a directory with tokenizer.json, or else vocab.json and merges.txt, or a tokenizer.json
+ * file. NULL with *err: SPOT_ESYS, or SPOT_EDATA with the place when a document is malformed, needs
+ * an unsupported feature (another pre-tokenizer, a normalizer), or has no token for some byte. */
 struct spot_bpe *spot_bpe_open(const char *path, struct spot_err *err);
 
 /* The same from texts in memory; `source` names them in messages. */
@@ -41,7 +41,7 @@ struct spot_bpe *spot_bpe_of_tokenizer(const char *json, size_t n, const char *s
 struct spot_bpe *spot_bpe_of_vocab(const char *json, size_t n_json, const char *json_source,
                                    const char *merges, size_t n_merges, const char *merges_source,
                                    struct spot_err *err);
-/* Of a model of bytes: token b is byte b. */
+/* For a byte-level model: token b is byte b. */
 struct spot_bpe *spot_bpe_of_bytes(void);
 void spot_bpe_free(struct spot_bpe *bpe);
 
@@ -51,10 +51,10 @@ int64_t spot_bpe_vocab(const struct spot_bpe *bpe);
 /* The id of a token by its text, such as "<|endoftext|>"; -1 if there is none. */
 int64_t spot_bpe_find(const struct spot_bpe *bpe, const char *text);
 
-/* The bytes of a token, borrowed; NULL when no token has this id. */
+/* The bytes of a token, borrowed; NULL if there is no such id. */
 const uint8_t *spot_bpe_token(const struct spot_bpe *bpe, uint32_t id, size_t *n_byte);
 
-/* Is it one that an added token's entry calls special, such as "<|endoftext|>"? */
+/* Is it special according to its added_tokens entry, such as "<|endoftext|>"? */
 bool spot_bpe_is_special(const struct spot_bpe *bpe, uint32_t id);
 
 struct spot_tokens {
@@ -62,20 +62,20 @@ struct spot_tokens {
     size_t n, cap;
 };
 
-/* Append the tokens of text[n]. Unless the text ends here, only pieces that later text cannot
- * change are encoded. Returns the bytes encoded; the caller passes the rest again, followed by more
- * text. Names of added tokens are encoded as ordinary text. Uses scratch space: one thread at a
- * time. */
+/* Append the tokens of text[n]. Unless the text ends here (is_end), only pieces that later text
+ * cannot change are encoded. Returns the bytes encoded; the caller passes the rest again, followed
+ * by more text. Names of added tokens are encoded as ordinary text. Uses scratch space: one thread
+ * at a time. */
 size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
                        struct spot_tokens *out);
 
-/* The same of a whole text in which the names of added tokens, such as "<|eot_id|>", stand for
- * those: only for text whose author may say them. */
+/* The same for a whole text in which the names of added tokens, such as "<|eot_id|>", become those
+ * tokens: only for text whose author is trusted to use them. */
 void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
                            struct spot_tokens *out);
 
-/* Encode what `in` gives until it ends, in bounded memory: `take` gets the tokens in order and
- * returns 0, or -1 with *err to stop. Returns 0, or -1 with *err (SPOT_ESYS, or that of take). */
+/* Encode all of `in` in bounded memory: `take` gets the tokens in order and returns 0, or -1 with
+ * *err to stop. Returns 0, or -1 with *err (SPOT_ESYS, or that of take). */
 typedef int (*spot_bpe_take)(void *user, const uint32_t *id, size_t n, struct spot_err *err);
 int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, spot_bpe_take take,
                     void *user, struct spot_err *err);

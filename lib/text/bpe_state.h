@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* bpe_state.h - what a tokenizer holds; private to bpe*.c. */
+/* bpe_state.h - the contents of a tokenizer; private to bpe*.c. */
 #ifndef SPOT_TEXT_BPE_STATE_H
 #define SPOT_TEXT_BPE_STATE_H
 
@@ -24,25 +24,25 @@ struct spot_bpe_token {
 
 enum { SPOT_BPE_CACHED_BYTE = 22, SPOT_BPE_CACHED_ID = 6, SPOT_BPE_CACHE = 1 << 14 };
 
-/* The encoding of a short piece met before. */
+/* The encoding of a short piece seen before. */
 struct spot_bpe_cached {
     uint8_t n_byte, n_id;
     char text[SPOT_BPE_CACHED_BYTE];
     uint32_t id[SPOT_BPE_CACHED_ID];
 };
 
-/* How text becomes the symbols that are merged. */
+/* How text is split into the symbols to be merged. */
 enum spot_bpe_kind {
     SPOT_BPE_GPT2,   /* bytes of pieces as GPT-2 cuts them */
-    SPOT_BPE_LLAMA3, /* as Llama 3 does */
+    SPOT_BPE_LLAMA3, /* bytes of pieces as Llama 3 cuts them */
     SPOT_BPE_LLAMA2, /* characters, in one piece; a space is U+2581 */
 };
 
-/* U+2581 before a text: none; before the first part, or each, that does not begin so; before each
- * part. Parts are what lies between added tokens. */
+/* Where U+2581 is inserted: nowhere; before the first part, or before each part, unless it already
+ * begins with one; before every part. Parts are the texts between added tokens. */
 enum spot_bpe_prefix { SPOT_BPE_BARE, SPOT_BPE_FIRST, SPOT_BPE_ALWAYS, SPOT_BPE_EACH };
 
-/* A token that may stand in text by its name. */
+/* A token that may appear in text by its name. */
 struct spot_bpe_added {
     uint32_t id;
     bool is_special;
@@ -52,11 +52,12 @@ struct spot_bpe_added {
 struct spot_bpe {
     enum spot_bpe_kind kind;
     enum spot_bpe_prefix prefix; /* of LLAMA2 */
-    bool ignores_merges;         /* a piece that is a token is that one */
-    bool fuses_unknown, strips;  /* of LLAMA2: unknown characters are one; decoding drops a space */
-    bool is_inside;              /* of a text whose start has been encoded */
-    uint32_t unknown;            /* UINT32_MAX: there is none */
-    uint32_t *by_bytes;          /* [by_bytes_mask + 1] ids of the vocabulary by hash */
+    bool ignores_merges;         /* a piece that is a token is encoded as that token */
+    bool fuses_unknown,
+        strips; /* LLAMA2: adjacent unknown characters become one; decoding drops a leading space */
+    bool is_inside;     /* within a text whose start has been encoded */
+    uint32_t unknown;   /* UINT32_MAX: none */
+    uint32_t *by_bytes; /* [by_bytes_mask + 1] ids of the vocabulary by hash */
     size_t by_bytes_mask;
     struct spot_bpe_added *added; /* [n_added] */
     size_t n_added, added_cap;
@@ -83,7 +84,7 @@ int spot_bpe_check_kind(struct spot_bpe *bpe, const struct spot_json_doc *doc,
 int spot_bpe_check_added(const struct spot_json_doc *doc, const struct spot_json_value *added,
                          const char *pointer, struct spot_err *err);
 
-/* Once all of the vocabulary is there. */
+/* Call when the vocabulary is complete. */
 void spot_bpe_index(struct spot_bpe *bpe);
 
 static inline uint64_t spot_bpe_pair_key(uint32_t left, uint32_t right)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* chat.h - messages of a conversation as the prompt that a model was trained on.
+/* chat.h - renders the messages of a conversation as the prompt format that a model was trained on.
  *
- * tokenizer_config.json says how in a program (`chat_template`, Jinja). Programs of strangers are
- * not run here: three known forms are recognised by what only they contain, ChatML, Llama 2 and
- * Llama 3, and anything else is refused.
+ * tokenizer_config.json gives the format as a program (`chat_template`, Jinja). Untrusted programs
+ * are not run here: three known formats, ChatML, Llama 2 and Llama 3, are recognised by distinctive
+ * text, and anything else is rejected.
  */
 #ifndef SPOT_TEXT_CHAT_H
 #define SPOT_TEXT_CHAT_H
@@ -22,7 +22,7 @@ enum spot_chat_form { SPOT_CHAT_CHATML, SPOT_CHAT_LLAMA2, SPOT_CHAT_LLAMA3 };
 
 struct spot_chat {
     enum spot_chat_form form;
-    char bos[64], eos[64]; /* the texts of the tokens */
+    char bos[64], eos[64]; /* texts of the tokens */
 };
 
 struct spot_chat_message {
@@ -31,14 +31,15 @@ struct spot_chat_message {
 };
 
 /* Read a tokenizer_config.json; it may be compressed. Returns 0, or -1 with *err: SPOT_EDATA for a
- * template that is none of the three, or says what they do not. */
+ * template that is none of the three, or that differs from them. */
 int spot_chat_load(struct spot_chat *chat, const char *path, struct spot_err *err);
 int spot_chat_parse(struct spot_chat *chat, const char *json, size_t n, const char *source,
                     struct spot_err *err);
 
-/* Append the prompt; encode it with spot_bpe_encode_named. With `asks` it ends where the assistant
- * begins. Returns 0, or -1 with *err (SPOT_EDATA): a role that the form has no place for, roles out
- * of turn, or content that names a token of the form and so could speak for somebody else. */
+/* Append the prompt; encode it with spot_bpe_encode_named. With `asks` it ends where the
+ * assistant's reply begins. Returns 0, or -1 with *err (SPOT_EDATA): a role that the format does
+ * not have, roles in the wrong order, or content that contains a token of the format and could so
+ * impersonate another role. */
 int spot_chat_render(const struct spot_chat *chat, const struct spot_chat_message *message,
                      size_t n, bool asks, struct spot_buf *out, struct spot_err *err);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* detok.h - text from tokens that come one at a time, as from a model that is asked.
+/* detok.h - decodes tokens that arrive one at a time, as from a model that generates.
  *
- * What has come out after the last token is what decoding them all at once gives, wherever a
- * character or a run of bytes is split among tokens: what could still become another character is
- * held back.
+ * After the last token, the output equals that of decoding all tokens at once, however characters
+ * or runs of bytes are split among tokens: bytes that could still become part of another character
+ * are held back.
  */
 #ifndef SPOT_TEXT_DETOK_H
 #define SPOT_TEXT_DETOK_H
@@ -20,8 +20,8 @@ extern "C" {
 
 struct spot_detokenizer {
     const struct spot_bpe *bpe; /* borrowed */
-    bool keeps_special;         /* the names of special tokens are text */
-    bool keeps_bytes;           /* invalid UTF-8 is written as it is, not as U+FFFD */
+    bool keeps_special;         /* names of special tokens are written as text */
+    bool keeps_bytes;           /* invalid UTF-8 is written unchanged, not as U+FFFD */
     bool has_begun;
     struct spot_buf held;
 };
@@ -30,13 +30,13 @@ void spot_detok_init(struct spot_detokenizer *d, const struct spot_bpe *bpe, boo
                      bool keeps_bytes);
 void spot_detok_release(struct spot_detokenizer *d);
 
-/* Append what a token adds. Returns 0, or -1 when no token has this id. */
+/* Append what a token adds. Returns 0, or -1 if there is no such id. */
 int spot_detok_push(struct spot_detokenizer *d, uint32_t id, struct spot_buf *out);
 
-/* Append the bytes that a token stands for inside a text; false: it is none, or special. */
+/* Append the bytes of a token inside a text; false: no such token, or a special one. */
 bool spot_detok_bytes(const struct spot_bpe *bpe, uint32_t id, struct spot_buf *out);
 
-/* No more tokens come: what was held back, and the next text may begin. */
+/* No more tokens: append what was held back; a new text may begin. */
 void spot_detok_end(struct spot_detokenizer *d, struct spot_buf *out);
 
 #ifdef __cplusplus

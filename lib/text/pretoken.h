@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pretoken.h - how GPT-2 cuts text into the pieces that its tokenizer never merges across:
+/* pretoken.h - cuts text into pieces as GPT-2 does; its tokenizer never merges across them:
  *
  *   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  *
@@ -15,18 +15,18 @@
 extern "C" {
 #endif
 
-/* Look-ahead: bytes behind a piece that can change where it ends. */
+/* Look-ahead: bytes after a piece that can change where it ends. */
 enum { SPOT_PRETOKEN_LOOK = 8 };
 
 /* Bytes of the first piece of text[n], n >= 1: 1..n. */
 size_t spot_pretoken(const char *text, size_t n);
 
-/* The same as Llama 3 cuts:
+/* The same for Llama 3:
  *
  *   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
  *   \s*[\r\n]+|\s+(?!\S)|\s+
  *
- * *reach: bytes that were looked at; SPOT_PRETOKEN_LOOK more have to be known. */
+ * *reach: bytes that were examined; SPOT_PRETOKEN_LOOK more must be known. */
 #define SPOT_PRETOKEN_LLAMA3                                                  \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|" \
     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
