@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* bundle_io.h - a bundle as bytes: what moves between workers and what lies on disk is the same.
+/* bundle_io.h - a bundle as bytes: the same form moves between workers and lies on disk.
  *
  * i64 step, i64 bundle, then the stream of shard/shard_mem.h with one part per plane and the scale
  * exponents; every byte is covered by a hash, checked before a bundle counts as held.
@@ -23,8 +23,8 @@ extern "C" {
 /* The bytes of a bundle, to be freed by the caller. NULL with *err. */
 uint8_t *spot_bundle_pack(const struct spot_bundle *bundle, size_t *n_byte, struct spot_err *err);
 
-/* A new bundle from bytes that claim to be bundle `index` at `step` of this shape.
- * NULL with *err: SPOT_EDATA when they are anything else, or damaged. */
+/* Create a bundle from bytes that claim to be bundle `index` at `step` of this shape. NULL with
+ * *err: SPOT_EDATA if they are anything else, or damaged. */
 struct spot_bundle *spot_bundle_unpack(const struct spot_shape *shape, int index, int64_t step,
                                        const void *data, size_t n_byte, struct spot_err *err);
 
@@ -32,13 +32,13 @@ struct spot_bundle *spot_bundle_unpack(const struct spot_shape *shape, int index
 int spot_bundle_check_head(int index, int64_t step, const void *data, size_t n_byte,
                            struct spot_err *err);
 
-/* Would it unpack? Every byte is checked, no memory is taken. Returns 0, or -1 with *err. */
+/* Would it unpack? Checks every byte without allocating. Returns 0, or -1 with *err. */
 int spot_bundle_check(const struct spot_shape *shape, int index, int64_t step, const void *data,
                       size_t n_byte, struct spot_err *err);
 
 void spot_bundle_free(struct spot_bundle *bundle); /* release and free; NULL is fine */
 
-/* The same bytes piece by piece, so that coding, carrying and decoding go on at once. */
+/* The same bytes piece by piece, so that encoding, transfer and decoding overlap. */
 
 /* `bundle` is borrowed and must not change. NULL with *err. */
 struct spot_bundle_writer;
@@ -51,33 +51,34 @@ void spot_bundle_writer_free(struct spot_bundle_writer *writer);
 int spot_bundle_writer_next(struct spot_bundle_writer *writer, struct spot_buf *out,
                             struct spot_err *err);
 
-/* A new bundle from a port that brings what claims to be bundle `index` at `step` of this shape. */
+/* A new bundle from a port that delivers what claims to be bundle `index` at `step` of this
+ * shape. */
 struct spot_bundle_reader;
 struct spot_bundle_reader *spot_bundle_reader_new(const struct spot_shape *shape, int index,
                                                   int64_t step);
 void spot_bundle_reader_free(struct spot_bundle_reader *reader);
 
-/* Take what the port brings next. Returns 1 with the bundle when it is whole, 0 when there is more
- * to come, -1 with *err as for unpack, or as the port says. */
+/* Read what the port delivers next. Returns 1 with the bundle when it is complete, 0 when there is
+ * more to come, -1 with *err as for unpack, or from the port. */
 int spot_bundle_reader_pull(struct spot_bundle_reader *reader, struct spot_port *port,
                             struct spot_bundle **bundle, struct spot_err *err);
 
-/* Or the next bytes, cut anyhow, and at their end: was that all of it? Then *bundle is it. Both
- * return 0, or -1 with *err as for unpack. */
+/* Or feed it the next bytes, in pieces of any size, then finish, which checks that the bundle is
+ * complete and sets *bundle. Both return 0, or -1 with *err as for unpack. */
 int spot_bundle_reader_feed(struct spot_bundle_reader *reader, const void *data, size_t n_byte,
                             struct spot_err *err);
 int spot_bundle_reader_finish(struct spot_bundle_reader *reader, struct spot_bundle **bundle,
                               struct spot_err *err);
 
-/* A reader that takes no memory for the bundle, which finish sets to NULL: the verified bytes of
- * its planes are handed out in order, a plane after the other, each from its start on, and then
- * dropped. data [n_byte] lie at byte `at` of the plane. */
+/* A reader that does not store the bundle, and for which finish sets NULL: it passes on the
+ * verified bytes of its planes in order, one plane after the other, each from its start. data
+ * [n_byte] is at offset `at` of the plane. */
 typedef void spot_bundle_plane_fn(void *user, enum spot_plane plane, size_t at, const void *data,
                                   size_t n_byte);
 struct spot_bundle_reader *spot_bundle_scan_new(const struct spot_shape *shape, int index,
                                                 int64_t step, spot_bundle_plane_fn *fn, void *user);
 
-/* Did it fail since this machine is short of memory? */
+/* Did it fail because this machine is out of memory? */
 bool spot_bundle_reader_is_short(const struct spot_bundle_reader *reader);
 
 #ifdef __cplusplus

@@ -17,19 +17,19 @@ void spot_object_key(char key[SPOT_OBJECT_KEY_SIZE], int64_t step, uint64_t nonc
 void spot_object_bundle_key(char key[SPOT_OBJECT_KEY_SIZE], int64_t step, uint64_t nonce,
                             int bundle);
 
-/* The B of "bundle-B" as that writes it, below n_bundle; -1: it is no such name. */
+/* Parse "bundle-B" with B below n_bundle; -1: not such a name. */
 int spot_object_bundle_named(const char *name, int n_bundle);
 
 /* A line "BYTES KEY". */
 struct spot_object_line {
     uint64_t n_byte;
-    int64_t step; /* -1: a key that is none of ours */
+    int64_t step; /* -1: not a key of ours */
     uint64_t nonce;
-    const char *name; /* behind the last '/' */
+    const char *name; /* after the last '/' */
     const char *key;
 };
 
-/* The next line of a list, which is cut there; false at the end. Text in it is borrowed. */
+/* Parse the next line of a list, which is modified; false at the end. Text in it is borrowed. */
 bool spot_object_next_line(char **at, struct spot_object_line *line);
 
 #ifdef __cplusplus

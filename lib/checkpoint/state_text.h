@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* What "list" or "get" of a key gives, of `most` bytes at most, with a NUL behind it. Returns 0,
- * or -1 with *err as spot_state_command_run, SPOT_EDATA where it gives more. */
+/* The output of "list" or "get" of a key, at most `most` bytes, followed by a NUL. Returns 0, or -1
+ * with *err as spot_state_command_run, SPOT_EDATA if it is longer. */
 int spot_state_text_get(const struct spot_state_command *command, const char *verb, const char *key,
                         size_t most, struct spot_buf *text, struct spot_err *err);
 

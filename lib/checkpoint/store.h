@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* store.h - durable generations of a job's state, written beside the training.
+/* store.h - durable generations of a job's state, written while training goes on.
  *
- * DIR/gen-STEP/ holds one file per bundle (bytes of bundle_io.h) and manifest.json with the hash
- * of each. A generation is written as DIR/gen-STEP.tmp, synced, and becomes one by its rename:
- * the commit marker. The newest two that are sound are kept. A thread writes; the caller never
- * waits for a disk. It also looks once a second whether the newest is still there, and makes a
- * directory that was deleted again when it writes the next.
+ * DIR/gen-STEP/ holds one file per bundle (bytes of bundle_io.h) and manifest.json with the hash of
+ * each. A generation is written as DIR/gen-STEP.tmp, synced, and committed by its rename. The
+ * newest two valid ones are kept. A thread writes; the caller never waits for a disk. Once a second
+ * the thread also checks that the newest still exists; it recreates a deleted directory when it
+ * writes the next.
  */
 #ifndef SPOT_CHECKPOINT_STORE_H
 #define SPOT_CHECKPOINT_STORE_H
@@ -39,11 +39,12 @@ struct spot_store *spot_store_open_behind(const char *dir, const char *command, 
                                           uint64_t job, int n_bundle, struct spot_err *err);
 int spot_store_claim(struct spot_store *store, struct spot_err *err);
 bool spot_store_is_behind(const struct spot_store *store);
-/* What the job is, beside the generations behind a command. Returns 0, or -1 with *err. */
+/* Store a description of the job beside the generations behind a command. Returns 0, or -1 with
+ * *err. */
 int spot_store_put_note(struct spot_store *store, const char *text, struct spot_err *err);
 void spot_store_close(struct spot_store *store);
 
-/* Where the state is, for people: 'DIR' in quotes, or words. */
+/* Where the state is, for messages: 'DIR' in quotes, or words. */
 const char *spot_store_place(const struct spot_store *store);
 /* The directory; behind a command, "command:OWNER". */
 void spot_store_source(const struct spot_store *store, char source[SPOT_STORE_PATH]);
@@ -52,21 +53,19 @@ const char *spot_store_dir(const struct spot_store *store);
 /* Step of the newest durable generation, -1 if there is none. */
 int64_t spot_store_newest(const struct spot_store *store);
 
-/* Look whether that is still there: false, if it was deleted; the newest is then one that is left.
- */
+/* Check that it still exists: false if it was deleted; the newest is then one of those left. */
 bool spot_store_confirm(struct spot_store *store);
 
-/* Call tick(user) while spot_store_verify works: it may take long. */
+/* Call tick(user) during spot_store_verify, which may take long. */
 void spot_store_on_tick(struct spot_store *store, void (*tick)(void *user), void *user);
 
-/* Read and verify every file of the newest generation; one that is torn or damaged is set aside
- * (renamed gen-STEP.bad) and named in *err, and the one before counts as newest.
- * Returns how many were set aside, or -1 with *err when the disk could not be read: nothing is set
- * aside for that. */
+/* Read and verify every file of the newest generation; a damaged one is set aside (renamed
+ * gen-STEP.bad) and named in *err, and the one before becomes the newest. Returns how many were set
+ * aside, or -1 with *err when the disk could not be read: then none is set aside. */
 int spot_store_verify(struct spot_store *store, struct spot_err *err);
 
-/* The newest is damaged, as was found out by reading it: it is set aside, and the one before counts
- * as newest. */
+/* The newest was found damaged when it was read: set it aside; the one before becomes the
+ * newest. */
 void spot_store_set_aside_newest(struct spot_store *store);
 
 /* A bundle of the durable generation of a step, verified; freed by the caller. NULL with *err. */
@@ -77,49 +76,50 @@ uint8_t *spot_store_read(struct spot_store *store, int64_t step, int bundle, siz
 int spot_store_scan(struct spot_store *store, int64_t step, int bundle,
                     spot_generation_bytes_fn *fn, void *user, struct spot_err *err);
 
-/* Hash of the manifest of a durable generation, which has those of all bundles; 0: there is none.
- */
+/* Hash of the manifest of a durable generation, which contains those of all bundles; 0 if there is
+ * none. */
 uint64_t spot_store_manifest(const struct spot_store *store, int64_t step);
 
-/* Start a generation, dropping an unfinished one; then put each bundle once: the thread writes it
- * as it comes. When all are there the thread makes them durable. */
+/* Start a generation, dropping an unfinished one; then put each bundle once: the thread writes them
+ * as they arrive, and commits the generation when it has all of them. */
 void spot_store_begin(struct spot_store *store, int64_t step);
 void spot_store_put(struct spot_store *store, int64_t step, int bundle, uint8_t *data_take,
                     size_t n_byte);
-/* Of the generation that was begun: its holders may write its files to dir, where they find this
- * number (bundle_file.h). False where that cannot be: the directory is not there, or the step is
- * durable. What is not written there may still be put. */
+/* For the generation just begun: let its holders write its files to dir, which they recognise by
+ * this number (bundle_file.h). False if that is impossible: the directory does not exist, or the
+ * step is durable. Bundles that are not written there may still be put. */
 bool spot_store_share(struct spot_store *store, char dir[SPOT_STORE_PATH], uint64_t *nonce);
-/* That place again; false where there is none. Behind a command it is "command:OWNER", OWNER as of
+/* That place again; false if there is none. Behind a command it is "command:OWNER", OWNER as in
  * object_store.h. */
 bool spot_store_where(const struct spot_store *store, char dir[SPOT_STORE_PATH], uint64_t *nonce);
 void spot_store_put_written(struct spot_store *store, int64_t step, uint64_t nonce, int bundle,
                             const struct spot_written *written);
-/* Step of the generation of which bundles are missing, -1; is it one that holders write? */
+/* Step of the generation that lacks bundles, -1: none; do holders write it? */
 int64_t spot_store_collecting(const struct spot_store *store);
 bool spot_store_is_shared(const struct spot_store *store);
-/* Has that not got this bundle yet? */
+/* Does it still lack this bundle? */
 bool spot_store_lacks(const struct spot_store *store, int bundle);
-/* Bytes that were put and are not yet written. */
+/* Bytes that were put and not yet written. */
 size_t spot_store_queued_byte(const struct spot_store *store);
 /* A generation is being collected or written. */
 bool spot_store_is_busy(const struct spot_store *store);
-/* Step of a generation that has come whole and will be durable or refused: nothing that happens to
- * members can stop it. -1 if there is none. */
+/* Step of a generation that is complete and will become durable or fail, whatever happens to
+ * members. -1 if there is none. */
 int64_t spot_store_writing(const struct spot_store *store);
-/* All bundles of `step` have come; they are being written or wait for the one before. */
+/* All bundles of `step` have been put; they are being written or wait for the previous
+ * generation. */
 bool spot_store_has_all(const struct spot_store *store, int64_t step);
-/* Forget a generation of which bundles are missing. */
+/* Drop a generation that lacks bundles. */
 void spot_store_cancel(struct spot_store *store);
-/* Leave a private directory there when the store is closed. */
+/* Keep a private directory when the store is closed. */
 void spot_store_keep(struct spot_store *store);
 
 enum { SPOT_STORE_GONE = -2 };
 
-/* Readable when the thread has news. spot_store_result then gives 1 with *step when that became
- * durable, and *err, where its code is not 0, is a warning: what else was found; -1 with *step and
- * *err when it could not be written; SPOT_STORE_GONE with *step and *err when the newest generation
- * was deleted, and newest is what is left; 0 when there is no news. */
+/* Readable when the thread has news. spot_store_result then returns 1 with *step when that became
+ * durable, with a warning in *err if its code is not 0; -1 with *step and *err when it could not be
+ * written; SPOT_STORE_GONE with *step and *err when the newest generation was deleted, and newest
+ * is one of those left; 0 when there is no news. */
 int spot_store_fd(const struct spot_store *store);
 int spot_store_result(struct spot_store *store, int64_t *step, struct spot_err *err);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* comm.h - how the members of an epoch exchange activations and add up gradients.
+/* comm.h - how the members of an epoch exchange activations and sum gradients.
  *
- * A table of functions, made anew for every epoch: over the mesh's sockets with host memory
- * (comm_socket.h), or over NCCL with device memory (comm_nccl.h). Calls come back when all is
+ * A table of functions, created anew for every epoch: over the mesh's sockets with host memory
+ * (comm_socket.h), or over NCCL with device memory (comm_nccl.h). Calls return when everything is
  * done, or with an error as soon as the epoch is over or a member is gone: SPOT_EPREEMPTED for a
- * revoked epoch, SPOT_ESYS for a member that is gone, SPOT_EGPU for a device or a library that
- * failed. After an error the object is good for nothing but to be closed.
+ * revoked epoch, SPOT_ESYS for a member that is gone, SPOT_EGPU for a device or library failure.
+ * After an error the object can only be closed.
  */
 #ifndef SPOT_COMM_COMM_H
 #define SPOT_COMM_COMM_H
@@ -20,35 +20,35 @@
 extern "C" {
 #endif
 
-/* What one member sends to another, or takes from it. Both sides name the same type, tag and size;
+/* What one member sends to or receives from another. Both sides give the same type, tag and size;
  * between two members pieces are matched in the order in which they are given. */
 struct spot_comm_piece {
     bool is_send;
-    uint32_t peer; /* member id, not one's own */
+    uint32_t peer; /* member id, not this member's own */
     uint32_t type;
     uint64_t tag;
-    void *data; /* [n_byte], read if it is sent */
+    void *data; /* [n_byte], read when sending */
     size_t n_byte;
-    bool is_lent; /* what is sent stays as it is until spot_mesh_keep */
+    bool is_lent; /* the data sent stay unchanged until spot_mesh_keep */
 };
 
 enum spot_comm_number { SPOT_COMM_I64, SPOT_COMM_F32 };
 
-/* Numbers that are replaced by their sum over the replicas; off a device they stay so until
+/* Numbers to be replaced by their sum over the replicas; host memory must then stay unchanged until
  * spot_mesh_keep. */
 struct spot_comm_sum {
-    uint64_t tag; /* the same on all replicas, others for others */
+    uint64_t tag; /* the same on all replicas, distinct for distinct sums */
     void *data;   /* [n] */
     size_t n;
     bool is_started; /* by a call of start, and unchanged since */
 };
 
-/* Who takes part; borrowed until the object is closed. */
+/* The participants; borrowed until the object is closed. */
 struct spot_comm_place {
     uint32_t me;
     const uint32_t *member; /* [n_member], all ids, in the same order everywhere */
     size_t n_member;
-    const uint32_t *replica; /* [n_replica], those who share my sums, me among them; 0: no sums */
+    const uint32_t *replica; /* [n_replica], those that share these sums, self included; 0: none */
     size_t n_replica;
 };
 
@@ -56,21 +56,23 @@ struct spot_comm;
 
 struct spot_comm_kind {
     const char *name; /* "sockets", "nccl" */
-    bool is_device;   /* data lie on the device; `stream`, if any, has queued what made them */
-    /* All pieces together, so that nobody waits for one whose turn comes later. Off a device, a
-     * call that only sends does not wait at all. */
+    bool is_device;   /* data are on the device; `stream`, if any, has queued the work that produces
+                         them */
+    /* All pieces together, so that no member waits for one whose turn comes later. In host memory,
+     * a call that only sends does not wait at all. */
     int (*exchange)(struct spot_comm *comm, const struct spot_comm_piece *piece, size_t n,
                     void *stream, struct spot_err *err);
-    /* Send early what the others need of an int64 sum to come; does not wait. NULL: cannot. */
+    /* Send early what the others need for an int64 sum that will follow; does not wait. NULL: not
+     * supported. */
     int (*start)(struct spot_comm *comm, const struct spot_comm_sum *sum, struct spot_err *err);
-    /* int64 sums are exact, so equal bits whatever the number of replicas; sums of floats are equal
-     * on all replicas. */
+    /* int64 sums are exact, hence bit-identical for any number of replicas; sums of floats are
+     * equal on all replicas. */
     int (*sum)(struct spot_comm *comm, enum spot_comm_number number,
                const struct spot_comm_sum *sum, size_t n, void *stream, struct spot_err *err);
     void (*close)(struct spot_comm *comm);
 };
 
-/* A communicator begins with its kind. */
+/* Every kind of communicator begins with this. */
 struct spot_comm {
     const struct spot_comm_kind *kind;
 };

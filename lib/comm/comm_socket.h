@@ -12,11 +12,11 @@ extern "C" {
 
 /* Types of the frames of a sum. */
 struct spot_comm_socket_types {
-    uint32_t scatter; /* my part of your share */
+    uint32_t scatter; /* my contribution to your share */
     uint32_t gather;  /* my share, summed */
 };
 
-/* In the mesh's current epoch; the mesh is borrowed. */
+/* For the mesh's current epoch; the mesh is borrowed. */
 struct spot_comm *spot_comm_socket_open(struct spot_mesh *mesh, const struct spot_comm_place *place,
                                         const struct spot_comm_socket_types *types);
 

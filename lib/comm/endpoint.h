@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* endpoint.h - where to listen and connect: Unix sockets and TCP.
+/* endpoint.h - addresses to listen at and connect to: Unix sockets and TCP.
  *
- * Unix sockets are made with mode 0600. An address that others than this machine can reach is taken
- * only from callers that ask for it, because they speak TLS there.
+ * Unix sockets are created with mode 0600. An address that other machines can reach is accepted
+ * only from callers that ask for it, because they use TLS there.
  */
 #ifndef SPOT_COMM_ENDPOINT_H
 #define SPOT_COMM_ENDPOINT_H
@@ -30,14 +30,14 @@ struct spot_endpoint {
 };
 
 enum spot_reach {
-    SPOT_REACH_HERE,    /* unix:PATH, 127.0.0.1, localhost, [::1]: no stranger can connect */
-    SPOT_REACH_NUMERIC, /* any IP address too */
-    SPOT_REACH_NAMES,   /* host names too; asks the resolver, which may take its time */
+    SPOT_REACH_HERE,    /* unix:PATH, 127.0.0.1, localhost, [::1]: only this machine can connect */
+    SPOT_REACH_NUMERIC, /* also any IP address */
+    SPOT_REACH_NAMES,   /* also host names; asks the resolver, which may take long */
 };
 
-/* "unix:PATH", "HOST:PORT", "[IPV6]:PORT", as far as `reach` allows; of a name the first address.
- * Returns 0, or -1 with *err (SPOT_EUSAGE): out of reach, too long, no port; SPOT_ESYS: a name
- * that nobody knows. */
+/* "unix:PATH", "HOST:PORT", "[IPV6]:PORT", as far as `reach` allows; for a name its first address.
+ * Returns 0, or -1 with *err (SPOT_EUSAGE): not allowed by `reach`, too long, no port; SPOT_ESYS: a
+ * name that does not resolve. */
 int spot_endpoint_parse_reach(const char *text, enum spot_reach reach,
                               struct spot_endpoint *endpoint, struct spot_err *err);
 
@@ -46,52 +46,53 @@ int spot_endpoint_parse(const char *text, struct spot_endpoint *endpoint, struct
 
 /* Only this machine can connect to it. */
 bool spot_endpoint_is_private(const struct spot_endpoint *endpoint);
-/* Both are TCP and of one IP address, whatever the ports. */
+/* Both are TCP with the same IP address, whatever the ports. */
 bool spot_endpoint_is_same_host(const struct spot_endpoint *a, const struct spot_endpoint *b);
-/* 0.0.0.0 or [::]: all addresses of this machine, none of which can be told to others. */
+/* 0.0.0.0 or [::]: all addresses of this machine; not an address to give to others. */
 bool spot_endpoint_is_any(const struct spot_endpoint *endpoint);
 
 /* The text form, in a buffer of SPOT_ADDRESS_MAX + 8. */
 void spot_endpoint_print(const struct spot_endpoint *endpoint, char *text);
 
-/* The path of a Unix socket as every folder knows it: from the root, through no link. Left as it is
- * where that would be too long for a socket's name, or its folder is not there. */
+/* Make the path of a Unix socket absolute and free of symbolic links. Left unchanged if it would be
+ * too long for a socket address, or its folder does not exist. */
 void spot_endpoint_make_absolute(struct spot_endpoint *endpoint);
 
-/* A non-blocking, close-on-exec listener; a chosen port is written back. A Unix socket left by a
- * dead process is replaced, one that answers is not. Returns the descriptor, -1 with *err. */
+/* A non-blocking, close-on-exec listener; a port chosen by the kernel is written back. A Unix
+ * socket left by a dead process is replaced, a live one is not. Returns the descriptor, -1 with
+ * *err. */
 int spot_endpoint_listen(struct spot_endpoint *endpoint, struct spot_err *err);
 
-/* Remove a Unix socket of this age at which nobody answers; does not wait. No effect for TCP. Age
- * 0: whatever the calendar says; else one from the future is as young as if it were made now. */
+/* Remove a Unix socket at least this old that no longer accepts connections; does not wait. No
+ * effect for TCP. Age 0: any age; a time of creation in the future counts as now. */
 void spot_endpoint_drop_stale(const struct spot_endpoint *endpoint, time_t age_s);
 
-/* Remove the sockets PATH.* of this age at which nobody answers: workers that were killed leave
- * theirs, and one that has just started does not answer yet. No effect for TCP. */
+/* Remove the sockets PATH.* at least this old that no longer accept connections: killed workers
+ * leave theirs, and one that has just started does not answer yet. No effect for TCP. */
 void spot_endpoint_sweep(const struct spot_endpoint *endpoint, time_t age_s);
 
-/* A connected, non-blocking, close-on-exec descriptor, or -1 with *err (SPOT_ESYS), after five
- * seconds at the latest. */
+/* A connected, non-blocking, close-on-exec descriptor, or -1 with *err (SPOT_ESYS), within five
+ * seconds. */
 int spot_endpoint_connect(const struct spot_endpoint *endpoint, struct spot_err *err);
-/* The same for the text form: the addresses of a name are tried one after the other, eight at most,
- * five seconds each; *reached, unless NULL, gets the one that answered. -1 with *err as for
- * spot_endpoint_parse_reach, or SPOT_ESYS: what the last address said. */
+/* The same for the text form: the addresses of a name are tried in order, eight at most, five
+ * seconds each; *reached, unless NULL, gets the one that answered. -1 with *err as for
+ * spot_endpoint_parse_reach, or SPOT_ESYS: the error of the last address. */
 int spot_endpoint_dial(const char *text, enum spot_reach reach, struct spot_endpoint *reached,
                        struct spot_err *err);
-/* The same in limit_s altogether, but for what the resolver takes. */
+/* The same within limit_s altogether, excluding the resolver's time. */
 int spot_endpoint_dial_within(const char *text, enum spot_reach reach, double limit_s,
                               struct spot_endpoint *reached, struct spot_err *err);
-/* One endpoint without waiting: it may still be connecting, and fail on first use. */
+/* Start connecting, without waiting: failures may show on first use. */
 int spot_endpoint_start(const struct spot_endpoint *endpoint, struct spot_err *err);
 
-/* The IP address and port that a TCP socket has. Returns 0, or -1 with *err. */
+/* The IP address and port that a TCP socket is bound to. Returns 0, or -1 with *err. */
 int spot_endpoint_bound(int fd, struct spot_endpoint *endpoint, struct spot_err *err);
-/* The same of the other end of a connection. */
+/* The same for the other end of a connection. */
 int spot_endpoint_remote(int fd, struct spot_endpoint *endpoint, struct spot_err *err);
-/* The first without the port, which others need not know of a connection. */
+/* spot_endpoint_bound without the port, which others need not know of a connection. */
 int spot_endpoint_local(int fd, struct spot_endpoint *endpoint, struct spot_err *err);
 
-/* The next waiting connection, non-blocking and close-on-exec, or -1 if there is none. */
+/* Accept the next connection, non-blocking and close-on-exec; -1 if there is none. */
 int spot_endpoint_accept(int listener);
 
 /* A non-blocking, close-on-exec pipe, to wake a poll(). Returns 0 or -1 with errno. */

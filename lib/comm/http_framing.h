@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* http_framing.h - how long a body is, as the headers of its call say (RFC 9112, 6.3); private to
- * lib/comm/http*.c.
+/* http_framing.h - the body length of a request according to its headers (RFC 9112, 6.3); private
+ * to lib/comm/http*.c.
  *
- * Who reads them differently from a proxy in front takes the end of one call for the start of
- * another: what can be read in two ways is refused.
+ * If a proxy in front reads them differently, the end of one request becomes the start of another
+ * (request smuggling): ambiguous headers are rejected.
  */
 #ifndef SPOT_COMM_HTTP_FRAMING_H
 #define SPOT_COMM_HTTP_FRAMING_H
@@ -17,9 +17,9 @@ extern "C" {
 
 struct MHD_Connection; /* libmicrohttpd's */
 
-/* *n_byte: 0, no body; SIZE_MAX: it comes in chunks. False: Content-Length is there twice or beside
- * Transfer-Encoding, or that is another than "chunked". libmicrohttpd itself refuses a length that
- * is no number. */
+/* *n_byte: 0, no body; SIZE_MAX: chunked. False: Content-Length is repeated or combined with
+ * Transfer-Encoding, or the latter is not "chunked". libmicrohttpd itself rejects a length that is
+ * not a number. */
 bool spot_http_framing(struct MHD_Connection *connection, size_t *n_byte);
 
 #ifdef __cplusplus

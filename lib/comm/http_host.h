@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* http_host.h - calls that a web page makes behind the back of who looks at it.
+/* http_host.h - detects requests that a web page makes without its user's knowledge.
  *
- * A server without keys that listens on this machine alone is in reach of each page in a browser
- * here. A page whose name was made to lead here (DNS rebinding) names itself in Host; who connects
- * to an address does not. Any other page is told by the browser in Origin.
- */
+ * A server without keys that listens on this machine only can be reached by every page in a browser
+ * here. A page whose name was made to resolve to this machine (DNS rebinding) puts its name in
+ * Host; a client that connects to an address does not. Other pages are identified by the browser in
+ * Origin. */
 #ifndef SPOT_COMM_HTTP_HOST_H
 #define SPOT_COMM_HTTP_HOST_H
 
@@ -16,9 +16,9 @@
 extern "C" {
 #endif
 
-/* The call names localhost or an IP address as its host, or none. */
+/* Host is localhost, an IP address, or absent. */
 bool spot_http_host_is_address(const struct spot_http_call *call);
-/* The call comes from no page, or from one of this very server. */
+/* Origin is absent, or names this server. */
 bool spot_http_origin_is_own(const struct spot_http_call *call);
 
 #ifdef __cplusplus

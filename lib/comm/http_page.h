@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* http_page.h - a page that holds all it needs, answered with a policy that lets nothing else in.
+/* http_page.h - serves a self-contained page with a policy that forbids everything else.
  *
- * Its elements of style and script say nonce="@NONCE@".
+ * Its style and script elements have nonce="@NONCE@".
  */
 #ifndef SPOT_COMM_HTTP_PAGE_H
 #define SPOT_COMM_HTTP_PAGE_H
@@ -15,9 +15,9 @@
 extern "C" {
 #endif
 
-/* The page with a number of its own that its policy (Content-Security-Policy) names: nothing else
- * in it runs, and it loads nothing from elsewhere. Returns 0, or -1 with *err and no answer: no
- * random numbers. */
+/* Answer with the page under a fresh nonce that its Content-Security-Policy names: nothing else in
+ * it runs, and it loads nothing from elsewhere. Returns 0, or -1 with *err and no answer: no random
+ * numbers. */
 int spot_http_answer_page(struct spot_http_call *call, const unsigned char *html, size_t n_byte,
                           struct spot_err *err);
 

@@ -20,20 +20,20 @@ extern "C" {
 
 enum {
     SPOT_FRAME_HEADER = 32,
-    SPOT_LINK_TURN = 8 << 20, /* bytes after which a call of read, send or flush comes back */
+    SPOT_LINK_TURN = 8 << 20, /* bytes after which a call of read, send or flush returns */
 };
 
 struct spot_frame {
-    struct spot_frame *next; /* of the list it is in */
+    struct spot_frame *next; /* of the list that contains it */
     uint32_t type, epoch;
     uint64_t tag;
     size_t n_byte;
     uint8_t header[SPOT_FRAME_HEADER];
-    const uint8_t *lent; /* NULL, or the payload, which is then not in data */
+    const uint8_t *lent; /* NULL, or the payload, which is then not in `data` */
     uint8_t data[];      /* [n_byte] */
 };
 
-/* A frame with room for n_byte of payload; freed with free(). NULL when memory is short. */
+/* A frame with room for n_byte of payload; freed with free(). NULL when out of memory. */
 struct spot_frame *spot_frame_new(uint32_t type, uint32_t epoch, uint64_t tag, size_t n_byte);
 
 struct spot_frame_list {
@@ -46,8 +46,8 @@ void spot_frame_list_release(struct spot_frame_list *list);
 
 struct spot_link {
     int fd;               /* -1: closed */
-    struct spot_tls *tls; /* NULL: in the clear */
-    bool is_stranger;     /* read one frame at a time, until the caller knows who it is */
+    struct spot_tls *tls; /* NULL: no TLS */
+    bool is_stranger;     /* read one frame at a time, until the caller has identified the peer */
     size_t payload_max;
     uint8_t header[SPOT_FRAME_HEADER];
     size_t n_header, n_payload;
@@ -59,42 +59,42 @@ struct spot_link {
 void spot_link_init(struct spot_link *link, int fd_take, size_t payload_max);
 void spot_link_release(struct spot_link *link);
 
-/* Speak TLS with this key from the first byte on; NULL: in the clear. Returns 0, or -1 with *err
- * and the link closed. The handshake is made on the way: a link whose other side has not the key
- * gives SPOT_EINFEASIBLE from read or flush, before a frame went either way. */
+/* Use TLS with this key from the first byte on; NULL: no TLS. Returns 0, or -1 with *err and the
+ * link closed. The handshake happens during later calls: if the other side does not have the key,
+ * read or flush gives SPOT_EINFEASIBLE before any frame is exchanged. */
 int spot_link_secure(struct spot_link *link, const struct spot_tls_context *key, bool is_server,
                      struct spot_err *err);
 
-/* Hang up, and keep what arrived. */
+/* Close the connection, and keep what was received. */
 void spot_link_close(struct spot_link *link);
 
-/* Shut both directions down and keep the descriptor, so that the owner's poll() sees the end. For a
- * frame that was sent in part: nothing may follow it. */
+/* Shut both directions down and keep the descriptor, so that the owner's poll() sees the end. Used
+ * after a partly sent frame, which nothing may follow. */
 void spot_link_shutdown(struct spot_link *link);
 
-/* Read what is there, about SPOT_LINK_TURN bytes at most, and append whole frames to `in`; poll()
- * tells whether there is more.
- * Returns 0, or -1 with *err: SPOT_ESYS when the peer is gone, SPOT_EDATA for a bad frame,
- * SPOT_EINFEASIBLE when it has another key, or wants one. */
+/* Read what is available, at most about SPOT_LINK_TURN bytes, and append whole frames to `in`;
+ * poll() tells whether there is more. Returns 0, or -1 with *err: SPOT_ESYS when the peer is gone,
+ * SPOT_EDATA for a bad frame, SPOT_EINFEASIBLE when it has another key, or requires one. */
 int spot_link_read(struct spot_link *link, struct spot_frame_list *in, struct spot_err *err);
 
-/* Send a payload: as much as the socket takes now, SPOT_LINK_TURN at most; the rest is copied and
+/* Send a payload: as much as the socket accepts now, SPOT_LINK_TURN at most; the rest is copied and
  * queued. */
 int spot_link_send(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
                    const void *data, size_t n_byte, struct spot_err *err);
 
-/* The same without a copy: what is queued must not change before spot_link_keep. */
+/* The same without a copy: queued bytes must not change before spot_link_keep. */
 int spot_link_lend(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
                    const void *data, size_t n_byte, struct spot_err *err);
 
-/* Copy what was lent and is still queued; one of an epoch below over_below that has not
- * begun is dropped instead: nobody wants it. Returns 0, or -1 with *err (SPOT_ESYS). */
+/* Copy what was lent and is still queued; a frame of an epoch below over_below whose sending has
+ * not begun is dropped instead, as it is no longer needed. Returns 0, or -1 with *err
+ * (SPOT_ESYS). */
 int spot_link_keep(struct spot_link *link, uint32_t over_below, struct spot_err *err);
 
 /* Send more of what is queued, for one turn. Returns 0 or -1 with *err (SPOT_ESYS). */
 int spot_link_flush(struct spot_link *link, struct spot_err *err);
 
-/* Bytes of the payloads that are queued; and those less what has gone out of the first. */
+/* Payload bytes that are queued; the same without those of the first frame already sent. */
 size_t spot_link_queued(const struct spot_link *link);
 size_t spot_link_left(const struct spot_link *link);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* mesh_port.h - a port whose bytes travel as frames of a mesh, between two members of an epoch.
  *
- * The mesh's threads at both ends carry frames whatever the callers do, so two members that both
- * write before they read do not wait for each other. A wait ends as every wait of a mesh does; the
- * end of the epoch is SPOT_EPREEMPTED.
+ * The mesh's threads at both ends move frames whatever the callers do, so two members that both
+ * write before they read do not deadlock. Waits end as all waits of a mesh do; the end of the epoch
+ * gives SPOT_EPREEMPTED.
  */
 #ifndef SPOT_COMM_MESH_PORT_H
 #define SPOT_COMM_MESH_PORT_H
@@ -18,8 +18,8 @@
 extern "C" {
 #endif
 
-/* Frames of this type and tag to and from `peer`, and of nothing else. A write waits while more
- * than queue_byte are on their way to the peer; 0: it never waits for room. */
+/* Uses frames of this type and tag to and from `peer` only. A write waits while more than
+ * queue_byte are queued for the peer; 0: it never waits for room. */
 struct spot_port *spot_mesh_port(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
                                  size_t queue_byte);
 

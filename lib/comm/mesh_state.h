@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mesh_state.h - what the two halves of a mesh share: mesh.c, the caller's thread, and
+/* mesh_state.h - shared by the two halves of a mesh: mesh.c, the caller's thread, and
  * mesh_thread.c, the one that moves bytes. Private to them. */
 #ifndef SPOT_COMM_MESH_STATE_H
 #define SPOT_COMM_MESH_STATE_H
@@ -17,10 +17,10 @@ extern "C" {
 enum { SPOT_MESH_PEERS_MAX = 1024, SPOT_MESH_ID_BYTE = 4 };
 
 struct spot_mesh_conn {
-    uint32_t id; /* 0: has not said hello yet */
+    uint32_t id; /* 0: no HELLO from it yet */
     bool is_gone;
-    double since_s, heard_s, ping_s;    /* connected; last word of it; last asked */
-    char address[SPOT_ADDRESS_MAX + 8]; /* that was connected to; "": it came */
+    double since_s, heard_s, ping_s;    /* connected; last frame from it; last ping */
+    char address[SPOT_ADDRESS_MAX + 8]; /* that was connected to; "": it connected to us */
     struct spot_link link;
     struct spot_frame_list inbox;
 };
@@ -39,16 +39,16 @@ struct spot_mesh {
     struct spot_link control;
     struct spot_frame_list orders;
     bool is_orphan;
-    bool is_full;         /* no descriptor for another connection, until the next beat */
-    bool is_short;        /* there was none although only peers have them */
-    struct spot_err lost; /* why it is an orphan */
+    bool is_full;         /* out of descriptors for another connection, until the next beat */
+    bool is_short;        /* out of descriptors, although only peers use them */
+    struct spot_err lost; /* why the coordinator is lost */
     uint32_t epoch, revoked_below, id;
     uint64_t key;
     struct spot_mesh_conn *peer[SPOT_MESH_PEERS_MAX];
     size_t n_peer;
     double beat_s;                   /* when the last heartbeat went out */
-    double lease_s, control_heard_s; /* see spot_mesh_lease; last word of the coordinator */
-    uint32_t *member;                /* [n_member] of this epoch: others are not suspected */
+    double lease_s, control_heard_s; /* see spot_mesh_lease; last frame from the coordinator */
+    uint32_t *member;                /* [n_member] of this epoch: only members can be suspects */
     size_t n_member, cap_member;
     struct spot_mesh_suspect *suspect; /* of this epoch */
     size_t n_suspect, cap_suspect;
@@ -61,43 +61,42 @@ void spot_mesh_stop(struct spot_mesh *mesh);
 void *spot_mesh_run_thread(void *user);
 void spot_mesh_wake(struct spot_mesh *mesh);
 
-/* The coordinator is gone: everyone who waits learns it. */
+/* The coordinator is gone: wake all waits. */
 void spot_mesh_lose_control(struct spot_mesh *mesh, const struct spot_err *why);
 
-/* A connection made (is_server false) or taken. NULL with *err, the descriptor closed. */
+/* Add a connection made (is_server false) or accepted. NULL with *err, the descriptor closed. */
 struct spot_mesh_conn *spot_mesh_add_peer(struct spot_mesh *mesh, int fd_take, bool is_server,
                                           struct spot_err *err);
 void spot_mesh_free_peer(struct spot_mesh *mesh, size_t i);
 
-/* Of this epoch, this worker itself too. */
+/* Is it a member of this epoch, or this worker itself? */
 bool spot_mesh_is_member(const struct spot_mesh *mesh, uint32_t id);
-/* mesh_suspect.c: the first thing that is found out about a peer in an epoch that goes on counts.
- */
+/* mesh_suspect.c: record a suspect; only the first finding about a peer in a running epoch
+ * counts. */
 void spot_mesh_suspect(struct spot_mesh *mesh, uint32_t id, bool has_answered, const char *why);
 /* The connection to a peer broke. */
 void spot_mesh_suspect_broken(struct spot_mesh *mesh, const struct spot_mesh_conn *p,
                               const struct spot_err *why);
-/* There is no connection to a peer: it cannot be reached, or this process has no descriptor left.
- */
+/* There is no connection to a peer: it cannot be reached, or this process is out of descriptors. */
 void spot_mesh_suspect_missed(struct spot_mesh *mesh, uint32_t id, const struct spot_err *why);
-/* Is it this machine that is short of something? */
+/* Is it this machine that is out of a resource? */
 bool spot_mesh_is_short(int sys_errno);
 
-/* Free what waits of epochs that are over. */
+/* Free waiting frames of epochs that are over. */
 void spot_mesh_drop_late(struct spot_mesh *mesh);
-/* One that is not gone where there are two. */
+/* The peer's connection; if there are two, one that is not gone. */
 struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_t id);
 
-/* mesh.c: connect to who is not connected to; why a wait in this epoch must end, 0 if it need not;
- * is a frame there, by whichever connection it came? */
+/* mesh.c: connect to a peer unless connected; why a wait in this epoch must end, 0 if it need not;
+ * has a frame arrived, by any connection? */
 int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
                       struct spot_err *err);
 int spot_mesh_check_wait(const struct spot_mesh *mesh, const struct spot_mesh_conn *p, uint32_t id,
                          struct spot_err *err);
 bool spot_mesh_has_from(const struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag);
 
-/* Do what poll() says can be done. A connection that broke keeps what it delivered, so that a
- * peer's last words are read. */
+/* Handle the poll() events of a connection. A broken connection keeps what it received, so that a
+ * peer's last frames are read. */
 void spot_mesh_serve_peer(struct spot_mesh *mesh, size_t i, short events);
 
 #ifdef __cplusplus

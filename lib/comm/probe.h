@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* probe.h - which workers can be reached from here: dials them all, and hears whether it is they
- * who answer. */
+/* probe.h - which workers can be reached from here: connects to all of them, and verifies that the
+ * right worker answers. */
 #ifndef SPOT_COMM_PROBE_H
 #define SPOT_COMM_PROBE_H
 
@@ -16,17 +16,17 @@ extern "C" {
 #endif
 
 struct spot_probe_config {
-    const struct spot_tls_context *tls; /* the job's key, NULL: nothing leaves this machine */
+    const struct spot_tls_context *tls; /* the job's key; NULL: local connections only */
     uint64_t key;                       /* the job's secret for peers */
     uint32_t type_probe, type_pong;     /* see struct spot_mesh_config */
-    double limit_s;                     /* who has not answered by then is not reached */
-    bool (*is_over)(void *user);        /* somebody wants this thread; NULL: never */
+    double limit_s;                     /* time limit for an answer */
+    bool (*is_over)(void *user);        /* this thread is needed elsewhere; NULL: never */
     void *user;
 };
 
-/* (*found)[i].id becomes 0 where peer[i] answered, else its own, or `me` where it is this process
- * that has no descriptor left, and `why` says what was wrong. Returns 0, or 1 when it was
- * interrupted and nothing is known. Waits for limit_s, for each sixteen of those who are silent. */
+/* (*found)[i].id becomes 0 if peer[i] answered, else its own id, or `me` if this process is out of
+ * descriptors, and `why` says what was wrong. Returns 0, or 1 when interrupted, with no result.
+ * Silent peers are waited for in groups of sixteen, limit_s each. */
 int spot_probe(const struct spot_probe_config *config, uint32_t me,
                const struct spot_mesh_peer *peer, size_t n, struct spot_mesh_suspect *found);
 

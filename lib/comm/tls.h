@@ -20,12 +20,12 @@ extern "C" {
 
 enum { SPOT_TLS_KEY_BYTE = 32 };
 
-/* Read a key: 32 bytes, or 64 hex digits and a newline. Returns 0, or -1 with *err: SPOT_EUSAGE
- * when others than its owner may read the file or the content is no key, SPOT_ESYS. */
+/* Read a key: 32 bytes, or 64 hex digits and a newline. Returns 0, or -1 with *err: SPOT_EUSAGE if
+ * others than its owner may read the file or the content is not a key, SPOT_ESYS. */
 int spot_tls_key_load(const char *path, unsigned char key[SPOT_TLS_KEY_BYTE], struct spot_err *err);
 
-/* A key ready for use by any number of connections, which it outlives. From a key or a key file;
- * NULL with *err. */
+/* A key ready for use by any number of connections, which it must outlive. From a key or a key
+ * file; NULL with *err. */
 struct spot_tls_context;
 struct spot_tls_context *spot_tls_context_new(const unsigned char key[SPOT_TLS_KEY_BYTE],
                                               struct spot_err *err);
@@ -35,8 +35,9 @@ void spot_tls_context_free(struct spot_tls_context *context);
 /* One connection; used by one thread at a time. */
 struct spot_tls;
 
-/* Shake hands over a connected socket, which is closed with the connection, or on failure.
- * limit_s bounds this and every later wait. NULL with *err (SPOT_ESYS): wrong key, silence. */
+/* Perform the handshake over a connected socket, which is closed with the connection, or on
+ * failure. limit_s bounds this and every later wait. NULL with *err (SPOT_ESYS): wrong key,
+ * silence. */
 struct spot_tls *spot_tls_open(int fd_take, bool is_server,
                                const unsigned char key[SPOT_TLS_KEY_BYTE], double limit_s,
                                struct spot_err *err);
@@ -48,24 +49,24 @@ int spot_tls_read(struct spot_tls *tls, void *data, size_t n_byte, size_t *got,
 int spot_tls_write(struct spot_tls *tls, const void *data, size_t n_byte, struct spot_err *err);
 int spot_tls_wait(struct spot_tls *tls, double limit_s);
 
-/* For loops that poll: a connection whose handshake goes on with each call below; the socket may
+/* For event loops: a connection whose handshake continues with each call below; the socket may
  * still be connecting. NULL with *err, the socket closed. */
 struct spot_tls *spot_tls_start(int fd_take, bool is_server, const struct spot_tls_context *context,
                                 struct spot_err *err);
 
-/* Bytes done, 0 if nothing can be done now, -1 with *err: SPOT_EINFEASIBLE when the other side has
- * not the same key, SPOT_ESYS when it is gone. A send that did nothing is repeated with the same
- * bytes. Nothing is sent or given out before both sides have proved their key. */
+/* Bytes transferred, 0 if nothing can be done now, -1 with *err: SPOT_EINFEASIBLE if the other side
+ * does not have the same key, SPOT_ESYS when it is gone. A send that returned 0 must be repeated
+ * with the same bytes. Nothing is sent or returned before both sides have proved their key. */
 ssize_t spot_tls_recv(struct spot_tls *tls, void *data, size_t n_byte, struct spot_err *err);
 ssize_t spot_tls_send(struct spot_tls *tls, const void *data, size_t n_byte, struct spot_err *err);
 
-/* Go on with the handshake, if it is not over. Returns 0, or -1 with *err as above. */
+/* Continue the handshake, if it is not complete. Returns 0, or -1 with *err as above. */
 int spot_tls_shake(struct spot_tls *tls, struct spot_err *err);
 
-/* Bytes that were taken from the socket and not read yet: poll() does not tell of them. */
+/* Bytes that were taken from the socket and not read yet: poll() does not report them. */
 size_t spot_tls_pending(const struct spot_tls *tls);
 
-/* True if the socket being writable is of use, given whether there is more to send. */
+/* Should the socket be polled for writing, given whether there is more to send? */
 bool spot_tls_wants_write(const struct spot_tls *tls, bool has_more);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* wire.h - little-endian messages, written by appending and read by a cursor that cannot overrun.
  *
- * A reader that meets a short or absurd message sets `bad` and gives zeros from then on, so a
+ * A reader that meets a short or invalid message sets `bad` and returns zeros from then on, so a
  * parser reads all fields straight through and checks once.
  */
 #ifndef SPOT_COMM_WIRE_H
@@ -36,18 +36,18 @@ uint64_t spot_get_u64(struct spot_wire_in *in);
 int64_t spot_get_i64(struct spot_wire_in *in);
 double spot_get_f64(struct spot_wire_in *in);
 
-/* A count of things that take at least `each` bytes: bad if they cannot be there. */
+/* A count of items of at least `each` bytes; bad if the message is too short for them. */
 uint32_t spot_get_count(struct spot_wire_in *in, size_t each);
 
-/* n bytes in place, NULL if they are not there. */
+/* n bytes in place, NULL if the message is too short. */
 const uint8_t *spot_get_bytes(struct spot_wire_in *in, size_t n);
 
-/* A text of less than cap bytes without NUL into text[cap]; "" when bad. */
+/* A text of less than cap bytes without NUL, into text[cap]; "" when bad. */
 void spot_get_text(struct spot_wire_in *in, char *text, size_t cap);
-/* The same, made plain (common/utf8.h): words of somebody else's, to be shown. */
+/* The same, made safe to print (common/utf8.h): for texts of others that are shown. */
 void spot_get_plain(struct spot_wire_in *in, char *text, size_t cap);
 
-/* True if nothing was bad and nothing is left. */
+/* True if nothing was bad and nothing is left over. */
 bool spot_wire_in_done(const struct spot_wire_in *in);
 
 #ifdef __cplusplus

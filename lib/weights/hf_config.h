@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_config.h - Hugging Face's config.json: what a model's weights do not show.
+/* hf_config.h - reads Hugging Face's config.json: what a model's weights do not show.
  *
- * GPT-2's and Llama's are read. Settings that this engine does not compute (scaled or partial
- * rotary positions, other activations, biases, unscaled attention) are refused with key, line and
- * column.
+ * Handles GPT-2 and Llama. Settings that this engine does not compute (scaled or partial rotary
+ * positions, other activations, biases, unscaled attention) are rejected with key, line and column.
  */
 #ifndef SPOT_WEIGHTS_HF_CONFIG_H
 #define SPOT_WEIGHTS_HF_CONFIG_H
@@ -16,14 +15,14 @@
 extern "C" {
 #endif
 
-/* Fills *shape but for n_shard, which is 0; seq is the most positions. Nulls in the document are
- * dropped. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
+/* Fills *shape except n_shard, which is 0; seq is the maximum number of positions. Nulls in the
+ * document are dropped. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
 int spot_hf_config_read(const struct spot_json_doc *doc, struct spot_shape *shape,
                         struct spot_err *err);
 int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_err *err);
 
-/* The same from the metadata of a safetensors file, as save.c writes it: there seq is what the
- * weights were trained with. Returns 1, 0 where the file has none or cannot be read, -1 with *err
+/* The same from the metadata of a safetensors file as written by save.c: there seq is the sequence
+ * length of the training. Returns 1, 0 if the file has none or cannot be read, -1 with *err
  * (SPOT_EDATA). */
 int spot_hf_config_noted(const char *path, struct spot_shape *shape, struct spot_err *err);
 

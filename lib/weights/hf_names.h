@@ -15,18 +15,18 @@ extern "C" {
 
 enum { SPOT_HF_NAME_MAX = 64 };
 
-/* Layout of the whole tensor relative to its shards, whose sharded dimension comes first. */
+/* Layout of the whole tensor relative to its shards, whose first dimension is the sharded one. */
 enum spot_hf_how {
-    SPOT_HF_STACK,     /* rows of shard after shard */
+    SPOT_HF_STACK,     /* rows of the shards, concatenated */
     SPOT_HF_TRANSPOSE, /* the same, then transposed */
     SPOT_HF_QKV,       /* shards hold their heads of q, k and v: gather, then transpose */
 };
 
-/* Which rows of each shard: one tensor of ours is several of Llama's. */
+/* Which rows of each shard: one tensor of ours corresponds to several of Llama's. */
 enum spot_hf_part { SPOT_HF_ALL, SPOT_HF_Q, SPOT_HF_K, SPOT_HF_V, SPOT_HF_GATE, SPOT_HF_UP };
 
 struct spot_hf_name {
-    const char *ours, *theirs; /* for a layer, behind "transformer.h.N." or "model.layers.N." */
+    const char *ours, *theirs; /* for a layer, after "transformer.h.N." or "model.layers.N." */
     enum spot_hf_how how;
     enum spot_hf_part part;
 };
@@ -42,11 +42,11 @@ void spot_hf_name_of(const struct spot_shape *shape, int bundle, const struct sp
 /* The name without "transformer." or "model.", which files of a bare decoder lack. */
 const char *spot_hf_bare(const char *full);
 
-/* Does a model of this shape have a tensor of that bare name? Or is it one that files may hold and
- * no model needs: a causal mask, the speeds of rotary positions? */
+/* Does a model of this shape have a tensor with that bare name? Or may files contain it although no
+ * model needs it: a causal mask, the frequencies of rotary positions? */
 bool spot_hf_is_known(const struct spot_shape *shape, const char *bare);
 
-/* Rows [first, first + n) of each shard of our tensor are those of a name. */
+/* Rows [first, first + n) of each shard of our tensor correspond to a name. */
 struct spot_hf_rows {
     int64_t first, n;
 };

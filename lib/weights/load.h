@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* load.h - weights to start from, out of safetensors files with GPT-2's or Llama's names.
+/* load.h - initial weights from safetensors files with GPT-2's or Llama's names.
  *
- * A file, a directory with model.safetensors, or one in several files listed by
+ * A file, a directory with model.safetensors, or one with several files listed by
  * model.safetensors.index.json. Names may lack "transformer." or "model."; without lm_head.weight
- * the head starts as a copy of the embedding, as tied models have it; GPT-2's position table may be
+ * the head starts as a copy of the embedding, as in tied models; GPT-2's position table may be
  * longer than the sequence. F32, and F16 and BF16, which widen exactly. Causal masks (attn.bias,
- * attn.masked_bias) and the speeds of rotary positions (rotary_emb.inv_freq) are left out; any
- * other tensor that the model does not have is refused, and so is a missing one.
+ * attn.masked_bias) and the frequencies of rotary positions (rotary_emb.inv_freq) are ignored; any
+ * other tensor that the model does not have is rejected, and so is a missing one.
  */
 #ifndef SPOT_WEIGHTS_LOAD_H
 #define SPOT_WEIGHTS_LOAD_H
@@ -29,19 +29,20 @@ struct spot_weights *spot_weights_open(const char *path, const struct spot_shape
                                        struct spot_err *err);
 void spot_weights_close(struct spot_weights *weights);
 
-/* The same for who needs a few bundles of weights that another has read: numbers are read with the
- * bundle alone. bundle_xxh3[bundles of the shape] are what spot_weights_bundle_xxh3 gave there. */
+/* The same for a process that needs a few bundles of weights that another has read: numbers are
+ * read only with their bundle. bundle_xxh3[bundles of the shape] are the values of
+ * spot_weights_bundle_xxh3 there. */
 struct spot_weights *spot_weights_open_part(const char *path, const struct spot_shape *shape,
                                             const uint64_t *bundle_xxh3, struct spot_err *err);
 
-/* Hash of the numbers, never 0: equal weights have equal hashes whatever files hold them. Of a
- * part: not known, 0. */
+/* Hash of the numbers, never 0: equal weights have equal hashes whatever files hold them. 0 for
+ * weights opened in part: not known. */
 uint64_t spot_weights_xxh3(const struct spot_weights *weights);
-/* Those of each bundle alone; borrowed. */
+/* The hash of each bundle; borrowed. */
 const uint64_t *spot_weights_bundle_xxh3(const struct spot_weights *weights);
 
-/* Fill a bundle of step 0. Returns 0, or -1 with *err: SPOT_ESYS, or SPOT_EDATA, also where the
- * file holds other numbers by now. */
+/* Fill a bundle of step 0. Returns 0, or -1 with *err: SPOT_ESYS, or SPOT_EDATA, also if the
+ * numbers in the file have changed. */
 int spot_weights_read(const struct spot_weights *weights, struct spot_bundle *bundle,
                       struct spot_err *err);
 
