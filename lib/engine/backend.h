@@ -2,7 +2,7 @@
 /* backend.h - the backends that compute a stage: the CPU, or a module that is loaded when a device
  * is needed.
  *
- * stage.h documents each function. Pointers at this boundary are the host's. No CUDA header is
+ * stage.h documents each function. Pointers at this boundary are host pointers. No CUDA header is
  * included here: one spot-run serves hosts with and without a device.
  */
 #ifndef SPOT_ENGINE_BACKEND_H
@@ -18,7 +18,7 @@ extern "C" {
 struct spot_backend;
 struct spot_infer_backend;
 
-/* A kind of arithmetic. A backend may keep more behind it. */
+/* A kind of arithmetic. A backend may append members of its own. */
 struct spot_kernel {
     const char *kind;
     const struct spot_backend *backend;
@@ -39,7 +39,7 @@ struct spot_backend_device {
 /* A stage object begins with a pointer to its backend. */
 struct spot_backend {
     const char *name; /* "cpu", "cuda" */
-    /* The i-th kind, NULL past the end; what runs here is told apart. */
+    /* The i-th kind, NULL past the end; whether this machine can run it is returned separately. */
     const struct spot_kernel *(*kernel)(size_t i, bool *runs_here);
     size_t (*memory)(const struct spot_stage_config *config);
     int (*check)(const struct spot_stage_config *config, size_t limit_byte, struct spot_err *err);
@@ -67,7 +67,7 @@ struct spot_backend {
     int (*sync)(struct spot_stage *stage, int bundle, struct spot_err *err);
     int (*status)(const struct spot_stage *stage, struct spot_err *err);
     const struct spot_backend_device *device; /* NULL: none */
-    const struct spot_infer_backend *infer;   /* NULL: serving is not computed by it */
+    const struct spot_infer_backend *infer;   /* NULL: does not support serving */
 };
 
 extern const struct spot_backend spot_backend_cpu;
@@ -78,9 +78,9 @@ extern const struct spot_backend spot_backend_cpu;
 
 /* What spot_cuda.so exports. */
 struct spot_cuda_module {
-    const char *version; /* must equal spot_version(); the first member for ever */
+    const char *version; /* must equal spot_version(); will always be the first member */
     const struct spot_backend *backend;
-    /* Take a device, see spot_cuda_choose, and check that a stage can run on it. Returns 0, or -1
+    /* Select a device, see spot_cuda_choose, and check that a stage can run on it. Returns 0, or -1
      * with *err (SPOT_EGPU): what is missing. */
     int (*probe)(const char *device, struct spot_err *err);
     const struct spot_nccl *nccl;
@@ -90,27 +90,27 @@ struct spot_cuda_module {
 const struct spot_cuda_module *spot_cuda_module(void);
 
 /* The CUDA backend: loaded and probed once, from the path in SPOT_CUDA_MODULE or its installed
- * place; it stays until exit. NULL with *err (SPOT_EGPU) that says what is missing: the module, a
- * library that it needs, its version, the driver, a device. */
+ * location; it stays loaded until exit. NULL with *err (SPOT_EGPU) that says what is missing: the
+ * module, a library that it needs, the right version, the driver, a device. */
 const struct spot_backend *spot_cuda_backend(struct spot_err *err);
 
-/* Which device the backend takes when it is first asked for: "auto", one that no other worker of
- * this host has; its number among those that are visible; NULL, the first. Borrowed. */
+/* Which device the backend uses when it is first requested: "auto", one that no other worker of
+ * this host uses; its number among the visible ones; NULL, the first. Borrowed. */
 void spot_cuda_choose(const char *device);
-/* PCI address of the device that was taken, "" if none was. */
+/* PCI address of the selected device, "" if none. */
 const char *spot_cuda_device(void);
 
 /* Collectives between devices. NULL with *err (SPOT_EGPU): as above, or NCCL is missing. */
 const struct spot_nccl *spot_cuda_nccl(struct spot_err *err);
 
-/* Is a device held by a collective that does not end? Then the process has to leave by _exit: the
- * driver's own end would wait. */
+/* Is a device blocked by a collective that does not end? Then the process must leave by _exit: the
+ * driver's own exit handler would wait. */
 bool spot_cuda_is_held(void);
 /* Returns 0, or -1 with *err (SPOT_EGPU) if it is. */
 int spot_cuda_check_held(struct spot_err *err);
 
-/* False when there is certainly no device: neither a driver nor a module named by the user. Costs
- * nothing, where loading the module maps hundreds of megabytes. */
+/* False when there is certainly no device: neither a driver nor a module named by the user. Cheap,
+ * whereas loading the module maps hundreds of megabytes. */
 bool spot_cuda_may_be_here(void);
 
 #ifdef __cplusplus

@@ -17,14 +17,14 @@
 extern "C" {
 #endif
 
-/* Elements over which norm and update are cut: an interval of one tensor of one shard. */
+/* Chunk size of norm and update, in elements: an interval of one tensor of one shard. */
 enum { SPOT_EXACT_CHUNK = 16384 };
 
-/* |gradient * 2^exponent| of one of n_microbatch microbatches stays below 2^this; of a tied shape
+/* |gradient * 2^exponent| of one of n_microbatch microbatches is below 2^this; for a tied shape
  * twice as many are added. */
 int spot_exact_limit_bits(int n_microbatch, bool is_tied);
 
-/* The exponent of the next step, from the largest |sum| of this one; 0 keeps it. */
+/* The exponent of the next step, from the largest |sum| of this one; 0: unchanged. */
 int32_t spot_exact_next(int32_t exponent, int limit_bits, double top);
 
 /* spot_stage_back_off */
@@ -39,7 +39,7 @@ struct spot_adamw_step {
     float lr, beta1, beta2, eps;
     float rest1, rest2;               /* 1 - beta */
     float m_correction, v_correction; /* 1 / (1 - beta^t) */
-    float weight_decay;               /* 0 where the tensor is not decayed */
+    float weight_decay;               /* 0 if the tensor is not decayed */
 };
 
 /* Of the bundle's step + 1. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* infer_state.h - what the parts of the inference engine share. */
+/* infer_state.h - shared by the parts of the inference engine. */
 #ifndef SPOT_ENGINE_INFER_STATE_H
 #define SPOT_ENGINE_INFER_STATE_H
 
@@ -16,8 +16,8 @@ extern "C" {
 
 /* --- image --- */
 
-/* One tensor of a shard in the image: a vector or replicated tensor as it lies, or a matrix of
- * n_out outputs, packed in panels of 64, padded with zeros. */
+/* One tensor of a shard in the image: a vector or replicated tensor unchanged, or a matrix of n_out
+ * outputs, packed in panels of 64, padded with zeros. */
 struct spot_infer_place {
     size_t offset, n_byte;
     bool is_matrix, is_out_first;
@@ -27,7 +27,7 @@ struct spot_infer_place {
 /* Bytes that a panel takes for n_in inputs, a multiple of 64. */
 size_t spot_infer_panel_byte(enum spot_infer_type type, int64_t n_in);
 
-/* Call fn for all places in order; returns the bytes of the image. */
+/* Call fn for all tensors in order; returns the bytes of the image. */
 typedef void (*spot_infer_place_fn)(void *user, int bundle, const struct spot_arena *arena,
                                     int tensor, int shard, const struct spot_infer_place *place);
 size_t spot_infer_walk(const struct spot_shape *shape, enum spot_infer_type type, int begin,
@@ -48,7 +48,9 @@ void spot_infer_unpack(float *to, const void *matrix, enum spot_infer_type type,
 
 /* --- engine --- */
 
-enum { SPOT_INFER_GROUP = 96 }; /* tokens, at most, that pass a part of a panel while it is in L1 */
+enum {
+    SPOT_INFER_GROUP = 96
+}; /* maximum number of tokens that use a part of a panel while it is in L1 */
 
 struct spot_infer_sequence {
     bool is_open;
@@ -57,10 +59,10 @@ struct spot_infer_sequence {
     int *page;
 };
 
-/* An engine whose weights, pages and sums are not the host's; see backend.h for how it is found. */
+/* An engine whose weights, pages and sums are not in host memory; backend.h finds it. */
 struct spot_infer_backend {
     const char *name;
-    int (*open)(struct spot_infer *f, struct spot_err *err); /* close is called whatever it says */
+    int (*open)(struct spot_infer *f, struct spot_err *err); /* close is called even if it fails */
     void (*close)(struct spot_infer *f);
     int (*pass)(struct spot_infer *f, struct spot_err *err);
     void (*read_page)(const struct spot_infer *f, int page, int layer, int shard, void *byte);
@@ -87,10 +89,10 @@ struct spot_infer {
     float *turn;
     /* cache */
     float *pool;
-    void *pool_block; /* that it lies in */
+    void *pool_block; /* the allocation that contains it */
     size_t page_elem; /* of a layer and shard */
     int n_layer, n_free, *free_page;
-    int *n_holder; /* [n_page] sequences that have a page */
+    int *n_holder; /* [n_page] sequences that use a page */
     struct spot_infer_sequence *sequence;
     /* one run */
     int n_token, n_item;
@@ -110,11 +112,11 @@ struct spot_infer {
     bool has_failed;
 };
 
-/* Where a page of a layer (of this stage) and own shard lies: keys [head][d][16], values
- * [head][16][d]. */
+/* A page of a layer (of this stage) and own shard: keys [head][d][16], values [head][16][d]. */
 float *spot_infer_page(const struct spot_infer *f, int page, int layer, int shard);
 
-/* Pages of a sequence from this one on that others have, too; and make them its own. */
+/* Number of pages of a sequence from this one on that others share; and make them its own
+ * copies. */
 int spot_infer_shared(const struct spot_infer *f, int sequence, int64_t page);
 void spot_infer_unshare(struct spot_infer *f, int sequence, int64_t page);
 

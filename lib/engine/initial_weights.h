@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* initial_weights.h - the weights a model starts from when none are loaded. */
+/* initial_weights.h - the initial weights of a model when none are loaded. */
 #ifndef SPOT_ENGINE_INITIAL_WEIGHTS_H
 #define SPOT_ENGINE_INITIAL_WEIGHTS_H
 
@@ -11,9 +11,8 @@
 extern "C" {
 #endif
 
-/* The initial weights: a pure function of (shape, seed, bundle). GPT-2's distribution, for Llama's
- * shapes too: normal(0, 0.02), residual projections times 1/sqrt(2L), norm weights 1, biases 0; a
- * tied head is wte. */
+/* A pure function of (shape, seed, bundle). GPT-2's distribution, for Llama's shapes too: normal(0,
+ * 0.02), residual projections times 1/sqrt(2L), norm weights 1, biases 0; a tied head is wte. */
 void spot_bundle_start(struct spot_bundle *bundle, const struct spot_shape *shape, uint64_t seed);
 
 #ifdef __cplusplus

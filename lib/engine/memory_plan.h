@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* memory_plan.h - one block of memory, cut by a plan that is walked twice: to count, then to cut.
- */
+/* memory_plan.h - divides one block of memory by a plan that is run twice: to measure, then to
+ * assign. */
 #ifndef SPOT_ENGINE_MEMORY_PLAN_H
 #define SPOT_ENGINE_MEMORY_PLAN_H
 
@@ -12,11 +12,11 @@ extern "C" {
 #endif
 
 struct spot_memory_plan {
-    char *base;   /* NULL: only count */
-    size_t used;  /* sticks at SIZE_MAX when it does not fit */
+    char *base;   /* NULL: measure only */
+    size_t used;  /* SIZE_MAX once it overflows */
     size_t align; /* of each piece, a power of two */
-    /* Behind each piece lie so many bytes that nobody writes, a multiple of `align`; `guard`, if it
-     * is there, is told of them when the block is cut. */
+    /* After each piece this many bytes stay unused, a multiple of `align`; `guard`, if set, is
+     * called for them when the pieces are assigned. */
     size_t guard_byte;
     void (*guard)(void *at, size_t n_byte);
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* sample.h - choose a token from logits, as a pure function of its arguments.
+/* sample.h - chooses a token from logits, as a pure function of its arguments.
  *
- * In this order: penalties for tokens that were there before; temperature; top_k; top_p of what is
- * left; min_p; one draw. Noise is a function of (seed, choice, position) and of nothing else, so a
- * request that goes on elsewhere goes on with the same tokens. Of equal logits the lower token
- * comes first. Without libm: the same tokens on every machine.
+ * In this order: penalties for earlier tokens; temperature; top_k; top_p of the remainder; min_p;
+ * one draw. Noise is a function of (seed, choice, position) only, so a request that continues
+ * elsewhere continues with the same tokens. Of equal logits the lower token comes first. Without
+ * libm: the same tokens on every machine.
  */
 #ifndef SPOT_ENGINE_SAMPLE_H
 #define SPOT_ENGINE_SAMPLE_H
@@ -17,29 +17,30 @@ extern "C" {
 
 struct spot_sample {
     double temperature; /* 0: the largest logit */
-    int64_t top_k;      /* the k largest; 0: all */
-    double top_p;       /* the fewest that have this much of the probability; 1: all */
-    double min_p;       /* at least this share of the most probable one's; 0: all */
-    double repetition;  /* logits of known tokens: positive ones divided, others times this; 1 */
-    double presence;    /* less, for a token that was generated */
-    double frequency;   /* less, for each time that it was */
+    int64_t top_k;      /* keep the k largest; 0: all */
+    double top_p;       /* keep the fewest with this much probability; 1: all */
+    double min_p;       /* keep those with this share of the largest probability; 0: all */
+    double repetition;  /* logits of earlier tokens: positive ones divided, others multiplied by
+                           this; 1: off */
+    double presence;    /* subtracted for a token that was generated */
+    double frequency;   /* subtracted for each time that it was generated */
     uint64_t seed;
 };
 
-/* No cuts and no penalties at temperature 1. */
+/* No filters and no penalties, temperature 1. */
 extern const struct spot_sample spot_sample_plain;
 
-/* What a token's penalties hang on; either may be NULL: none. */
+/* Token counts that penalties depend on; either may be NULL: none. */
 struct spot_sample_past {
-    const uint32_t *n_prompt, *n_generated; /* [V] how often it was there */
+    const uint32_t *n_prompt, *n_generated; /* [V] number of occurrences */
 };
 
 /* [0, 1), 53 bits */
 double spot_sample_noise(uint64_t seed, uint64_t choice, uint64_t position);
 
-/* The token for a position of one of a request's choices; *logprob, unless NULL, is the logarithm
- * of its probability by the logits alone. work has n elements, n >= 1. Logits that are no numbers
- * are never chosen, unless all are: then 0. */
+/* Choose the token for a position of one of a request's choices; *logprob, unless NULL, is the
+ * logarithm of its probability by the logits alone. work has n elements, n >= 1. NaN logits are
+ * never chosen, unless all are NaN: then 0. */
 struct spot_sample_work {
     double logit, weight;
     uint32_t token;

@@ -2,9 +2,9 @@
 /* tree.h - the order in which sums over canonical shards are taken.
  *
  * The partial sums of n shards are added in a balanced binary tree: the sum of the first half,
- * floor(n / 2) of them, plus the sum of the second. The order follows from n alone, so an interval
- * of shards that is a node of the tree can be added up by any member that has it, and the bits of
- * the whole do not depend on how many took part: docs/design/13-tensor-parallel.md.
+ * floor(n / 2) of them, plus the sum of the second. The order depends on n only, so an interval of
+ * shards that is a node of the tree can be summed by any member that has it, and the total has the
+ * same bits for any number of members: docs/design/13-tensor-parallel.md.
  */
 #ifndef SPOT_ENGINE_TREE_H
 #define SPOT_ENGINE_TREE_H

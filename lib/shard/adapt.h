@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* adapt.h - which codec for the next chunk, from what coding and sending were measured to cost.
+/* adapt.h - chooses the codec of the next chunk from the measured cost of coding and sending.
  *
  * With codec z at c_z raw bytes a second, ratio r_z and a link of b bytes a second, a raw byte
- * takes max(1 / c_z, 1 / (r_z b)) when coding and sending overlap. The least wins; a change has to
- * gain a tenth; one chunk in 64 tries another one, so that old measurements do not rule for ever.
+ * takes max(1 / c_z, 1 / (r_z b)) when coding and sending overlap. The smallest wins; a change must
+ * gain at least a tenth; one chunk in 64 tries another codec, so that old measurements are renewed.
  */
 #ifndef SPOT_SHARD_ADAPT_H
 #define SPOT_SHARD_ADAPT_H
@@ -19,7 +19,7 @@ extern "C" {
 
 enum { SPOT_ADAPT_CODECS = 3, SPOT_ADAPT_PROBE = 64 };
 
-/* Zeroed before use: nothing measured yet. For one stream of chunks, one thread. */
+/* Zero it before use: nothing measured yet. For one stream of chunks, one thread. */
 struct spot_adapt {
     struct {
         enum spot_codec chosen;
@@ -38,7 +38,7 @@ enum spot_codec spot_adapt_choose(struct spot_adapt *adapt, enum spot_dtype dtyp
 void spot_adapt_coded(struct spot_adapt *adapt, enum spot_dtype dtype, enum spot_codec codec,
                       size_t raw_byte, size_t stored_byte, double coding_s);
 
-/* n_byte went over the link in busy_s seconds of waiting for it. */
+/* n_byte were sent over the link in busy_s seconds of waiting for it. */
 void spot_adapt_sent(struct spot_adapt *adapt, size_t n_byte, double busy_s);
 
 #ifdef __cplusplus

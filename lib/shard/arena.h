@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* arena.h - where every number of a model lies, as a pure function of its shape.
+/* arena.h - the position of every number of a model, as a pure function of its shape.
  *
  * A model is cut into bundles: 0 the embedding, 1..L the layers, L+1 the head.
  * A bundle is one arena per plane (master weights, first and second moment),
@@ -63,7 +63,7 @@ size_t spot_arena_offset(const struct spot_arena *arena, int tensor, int shard);
 /* Index of a tensor by name, -1 if there is none. */
 int spot_arena_find(const struct spot_arena *arena, const char *name);
 
-/* Is it head.w of a tied shape? It has the bits of wte, and counts as a parameter once. */
+/* Is it head.w of a tied shape? It has the bits of wte, and the parameters are counted once. */
 bool spot_arena_is_copy(const struct spot_shape *shape, const struct spot_arena *arena, int tensor);
 
 /* "embed.wpe", "l007.ln1.w", "l007.s03.fc1.w", "head.s00.head.w". */

@@ -2,8 +2,8 @@
 /* chunk.h - a piece of one tensor on the wire: a header in a skippable frame, then zstd frames.
  *
  * How a file is cut is a pure function of its safetensors header and the chunk size, so a chunk is
- * named by one number and nothing about the cut needs to be trusted. Chunks are independent: any
- * thread can code any of them, any stream can carry it, in any order.
+ * identified by one number and no information about the cut needs to be trusted. Chunks are
+ * independent: they may be coded by any thread and sent on any stream, in any order.
  */
 #ifndef SPOT_SHARD_CHUNK_H
 #define SPOT_SHARD_CHUNK_H
@@ -34,7 +34,7 @@ enum spot_codec {
     SPOT_CODEC_ZSTD,   /* no filter: `zstd -d` gives the plain file */
     SPOT_CODEC_PLANES, /* sign to the end, bytes by significance, Huffman: best ratio on floats */
     SPOT_CODEC_NIBBLE, /* bf16: 4-bit exponent window; other types stored */
-    SPOT_CODEC_AUTO,   /* best ratio for each dtype: planes, here */
+    SPOT_CODEC_AUTO,   /* best ratio for each dtype; here the same as planes */
     SPOT_CODECS,
 };
 
@@ -66,10 +66,10 @@ struct spot_chunk {
 
     uint8_t filter;
     uint16_t flags;
-    uint32_t stored_byte;  /* of the frames behind the header */
+    uint32_t stored_byte;  /* of the frames after the header */
     uint32_t stored_check; /* low half of xxh3_64 of the frames, 0 with SPOT_CHUNK_STORED */
-    uint32_t plain_byte;   /* content of the frames; raw_byte but for SPOT_FILTER_NIBBLE */
-    uint64_t base_version; /* of the bytes this chunk is a difference to, 0 if it is none */
+    uint32_t plain_byte; /* content of the frames; equals raw_byte except for SPOT_FILTER_NIBBLE */
+    uint64_t base_version; /* of the base of a difference, 0 if it is none */
     uint64_t hash;         /* xxh3_64 of the raw bytes */
     uint64_t stream_id;
 };
@@ -95,10 +95,10 @@ int spot_chunk_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum s
                       const void *raw, const void *base, struct spot_buf *out,
                       struct spot_err *err);
 
-/* Most bytes the frames of a chunk can take; a header that claims more is refused. */
+/* Maximum bytes of the frames of a chunk; a header that claims more is rejected. */
 size_t spot_chunk_stored_max(size_t raw_byte);
 
-/* Read a header and check it against the map, which says what chunk `seq` has to be.
+/* Read a header and check it against the map, which determines chunk `seq`.
  * Returns 0, or -1 with *err (SPOT_EDATA). */
 int spot_chunk_parse(const void *head, const struct spot_chunk_map *map, uint64_t stream_id,
                      struct spot_chunk *chunk, struct spot_err *err);
@@ -108,8 +108,7 @@ int spot_chunk_parse(const void *head, const struct spot_chunk_map *map, uint64_
 int spot_chunk_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
                       const void *base, void *raw, struct spot_err *err);
 
-/* What becomes of a decoded chunk: raw [raw_byte], valid during the call. Returns 0, or -1 with
- * *err. */
+/* Called for a decoded chunk: raw [raw_byte], valid during the call. Returns 0, or -1 with *err. */
 typedef int (*spot_chunk_fn)(void *user, const struct spot_chunk *chunk, const void *raw,
                              struct spot_err *err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* codec.h - the frames of one chunk: which filter, and there and back. Used by chunk.c only. */
+/* codec.h - encodes and decodes the frames of one chunk, and chooses its filter. Used by chunk.c
+ * only. */
 #ifndef SPOT_SHARD_CODEC_H
 #define SPOT_SHARD_CODEC_H
 
@@ -11,7 +12,7 @@
 extern "C" {
 #endif
 
-/* chunk->filter: the low two bits say how bytes are arranged, SPOT_FILTER_XOR what they are. */
+/* chunk->filter: the low two bits give the arrangement of bytes, SPOT_FILTER_XOR their meaning. */
 enum spot_filter {
     SPOT_FILTER_NONE,
     SPOT_FILTER_SPLIT,  /* byte planes, least significant first */
@@ -25,9 +26,9 @@ int spot_codec_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum s
                       const void *raw, const void *base, struct spot_buf *out, bool *all_stored,
                       struct spot_err *err);
 
-/* Frames of chunk->stored_byte bytes to chunk->raw_byte bytes; hashes are the caller's business.
- * Without SPOT_CHUNK_STORED in chunk->flags the caller has checked stored_check, which covers the
- * checksums of zstd: they are then not looked at. */
+/* Decode frames of chunk->stored_byte bytes to chunk->raw_byte bytes; hashes are left to the
+ * caller. Without SPOT_CHUNK_STORED in chunk->flags the caller has checked stored_check, which
+ * covers the checksums of zstd: they are then not verified. */
 int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
                       const void *base, void *raw, bool *all_stored, struct spot_err *err);
 

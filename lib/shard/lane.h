@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* lane.h - independent jobs on several threads, finished in the order in which they were given.
+/* lane.h - runs independent jobs on several threads, and returns them in the order of submission.
  *
- * One thread owns the lane: it fills free slots, hands them over and takes back the oldest. With
- * one worker there is no thread at all; the job runs when it is given.
+ * One thread owns the lane: it fills free slots, submits them and takes back the oldest. With one
+ * worker there are no threads; a job runs when it is submitted.
  */
 #ifndef SPOT_SHARD_LANE_H
 #define SPOT_SHARD_LANE_H
@@ -21,26 +21,29 @@ typedef int (*spot_lane_fn)(void *slot, struct spot_err *err);
 
 struct spot_lane;
 
-enum { SPOT_LANE_BYTE = 48 << 20 }; /* of all slots together, where one alone does not exceed it */
+enum {
+    SPOT_LANE_BYTE = 48 << 20
+}; /* limit for all slots together, unless a single one exceeds it */
 
-/* How many workers, of n_job wanted, and slots there shall be when a slot takes slot_byte. */
+/* Choose the number of workers, at most n_job, and of slots, for slots of slot_byte. */
 void spot_lane_size(uint64_t n_job, uint64_t slot_byte, int *n_worker, size_t *n_slot);
 
-/* slot [n_slot] of the caller. Returns NULL with *err (SPOT_ESYS) when no thread can be had. */
+/* slot [n_slot] of the caller. NULL with *err (SPOT_ESYS) when no thread can be created. */
 struct spot_lane *spot_lane_new(int n_worker, void *const *slot, size_t n_slot, spot_lane_fn work,
                                 struct spot_err *err);
 
-/* Waits for the jobs that run; those not begun are dropped. */
+/* Waits for running jobs; those not begun are dropped. */
 void spot_lane_free(struct spot_lane *lane);
 
-/* A slot to fill, or NULL when all are given: reap first. It stays the same until it is given. */
+/* A slot to fill, or NULL when all are in use: reap first. The same slot is returned until it is
+ * given. */
 void *spot_lane_free_slot(struct spot_lane *lane);
 
-/* Give the slot that spot_lane_free_slot returned. */
+/* Submit the slot that spot_lane_free_slot returned. */
 void spot_lane_give(struct spot_lane *lane);
 
-/* Wait for the oldest job given. Returns its slot, NULL if there is none; *rc and *err are what
- * its work returned. The slot may be used until the next spot_lane_free_slot. */
+/* Wait for the oldest job submitted. Returns its slot, NULL if there is none; *rc and *err are the
+ * results of its work. The slot may be used until the next spot_lane_free_slot. */
 void *spot_lane_reap(struct spot_lane *lane, int *rc, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* plane.h - elements to byte planes and back: the loops under the codecs.
+/* plane.h - splits elements into byte planes and joins them: the inner loops of the codecs.
  *
- * Rotating an element left by one moves the sign behind the mantissa, so that the top byte of a
- * bf16 or fp32 is its exponent and nothing else: 2.6 bits of information in a trained model, while
- * the other bytes are noise. Each set of loops gives the same bytes as the portable one.
+ * Rotating an element left by one moves the sign to the low end, so that the top byte of a bf16 or
+ * fp32 is exactly its exponent: 2.6 bits of information in a trained model, while the other bytes
+ * are noise. All implementations give the same bytes as the portable one.
  * Source: Hershcovitch et al., ZipNN, arXiv 2411.05239, section 3 (byte grouping, exponent first).
  */
 #ifndef SPOT_SHARD_PLANE_H
@@ -30,12 +30,13 @@ struct spot_plane_ops {
     void (*join4)(const uint8_t *const plane[4], size_t n, bool rotate, uint8_t *raw);
 
     /* n bf16: low [n] gets mantissa and sign, code [(n + 1) / 2] two codes a byte, the first one
-     * low: base - exponent, or SPOT_NIBBLE_ESCAPE where that is not in 0..14; the exponents of
-     * those go to escape [n]. Returns how many they are. */
+     * low: base - exponent, or SPOT_NIBBLE_ESCAPE if that is not in 0..14; the exponents of those
+     * go to escape [n]. Returns the number of escapes. */
     size_t (*nibble)(const uint8_t *raw, size_t n, uint8_t base, uint8_t *low, uint8_t *code,
                      uint8_t *escape);
 
-    /* The inverse; returns how many escapes it took, more than n_escape if there were too few. */
+    /* The inverse; returns how many escapes it consumed, more than n_escape if there were too
+     * few. */
     size_t (*unnibble)(const uint8_t *low, const uint8_t *code, const uint8_t *escape,
                        size_t n_escape, size_t n, uint8_t base, uint8_t *raw);
 };
@@ -43,7 +44,7 @@ struct spot_plane_ops {
 /* The fastest that this processor runs, chosen once. Thread-safe. */
 const struct spot_plane_ops *spot_plane_ops(void);
 
-/* One by its name: NULL if this build or this processor has it not. */
+/* By name: NULL if this build or this processor lacks it. */
 const struct spot_plane_ops *spot_plane_ops_named(const char *name);
 
 extern const struct spot_plane_ops spot_plane_portable;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* receiver.h - the receiving end of a move: one file, pulled over any number of ports at once.
+/* receiver.h - the receiver of a transfer: one file, pulled over any number of ports at once.
  *
- * Ports may lead to one sender or to several holders of the same file. Each asks for the next
- * chunks nobody asked for; when none are left, for those that others are slow to bring. A port that
- * dies gives its chunks back. What arrives goes to a partial file. The sender's word on all
- * tensors is asked for before the file is put in its place, and COMMIT is said after.
+ * Ports may lead to one sender or to several holders of the same file. Each requests the next
+ * chunks that no port has requested; when none are left, those that other ports are slow to
+ * deliver. The chunks of a port that fails are requested again. Chunks are written to a partial
+ * file. The sender's hashes of all tensors are requested before the file is renamed into place, and
+ * COMMIT is sent afterwards.
  */
 #ifndef SPOT_SHARD_RECEIVER_H
 #define SPOT_SHARD_RECEIVER_H
@@ -23,8 +24,8 @@ extern "C" {
 struct spot_receiver_options {
     const char *path;
     struct spot_partial_options partial;
-    uint64_t window_byte; /* on their way to one port at once, default 8 MiB when 0 */
-    double silence_s;     /* a sender that says nothing for so long is dead, default 10 when 0 */
+    uint64_t window_byte; /* requested and not yet received, per port, default 8 MiB when 0 */
+    double silence_s;     /* a sender silent for this long is dead, default 10 when 0 */
 };
 
 struct spot_receiver;
@@ -34,9 +35,9 @@ struct spot_receiver *spot_receiver_new(const struct spot_receiver_options *opti
 /* Waits for all ports to end. */
 void spot_receiver_free(struct spot_receiver *receiver);
 
-/* Pull over one more port, in a thread of its own, until the file is whole or the port fails.
- * Returns 0, or -1 with *err (SPOT_ESYS) when there is no thread; the port is closed in any case.
- */
+/* Pull over one more port, in a thread of its own, until the file is complete or the port fails.
+ * Returns 0, or -1 with *err (SPOT_ESYS) when no thread can be created; the port is closed in any
+ * case. */
 int spot_receiver_add(struct spot_receiver *receiver, struct spot_port *port_take,
                       struct spot_err *err);
 
@@ -48,7 +49,7 @@ struct spot_receiver_state {
     struct spot_err err; /* of the last port that failed */
 };
 
-/* Wait until something of the first three changes, at most limit_s. */
+/* Wait until one of the first three changes, at most limit_s. */
 void spot_receiver_wait(struct spot_receiver *receiver, double limit_s,
                         struct spot_receiver_state *state);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* sender.h - the sending end of a move: one file, served to any number of ports at once.
+/* sender.h - the sender of a transfer: one file, served to any number of ports at once.
  *
- * The receiver says what it wants and how much may be on its way; the sender codes and sends, and
- * lets go when one receiver has committed. Memory is two chunks a port.
+ * The receiver says which chunks to send and how many bytes may be in flight; the sender codes and
+ * sends, and may stop when one receiver has committed. Memory is two chunks per port.
  */
 #ifndef SPOT_SHARD_SENDER_H
 #define SPOT_SHARD_SENDER_H
@@ -21,17 +21,17 @@ extern "C" {
 #endif
 
 struct spot_sender_options {
-    enum spot_codec codec; /* AUTO: chosen chunk by chunk, see adapt.h */
+    enum spot_codec codec; /* AUTO: chosen for each chunk, see adapt.h */
     uint32_t chunk_byte;   /* SPOT_CHUNK_BYTE when 0 */
     const char *plan, *source;
     int64_t epoch;
-    double silence_s;  /* a receiver that says nothing for so long is dead; default 30 when 0 */
-    double deadline_s; /* on spot_clock_s: send nothing after it; 0 for none */
+    double silence_s;  /* a receiver silent for this long is dead; default 30 when 0 */
+    double deadline_s; /* on spot_clock_s: sends nothing after it; 0 for none */
 };
 
 struct spot_sender;
 
-/* What `source` points to stays there until the sender is freed. NULL with *err. */
+/* What `source` points to must outlive the sender. NULL with *err. */
 struct spot_sender *spot_sender_new(const struct spot_sender_options *options,
                                     const struct spot_source *source, struct spot_err *err);
 void spot_sender_free(struct spot_sender *sender);
@@ -41,7 +41,7 @@ void spot_sender_free(struct spot_sender *sender);
  * for a malformed message, SPOT_EPREEMPTED when the deadline came first. */
 int spot_sender_serve(struct spot_sender *sender, struct spot_port *port, struct spot_err *err);
 
-/* What went out so far, over all ports: raw bytes, and bytes on the wire. */
+/* Total sent so far, over all ports: raw bytes, and bytes on the wire. */
 void spot_sender_progress(struct spot_sender *sender, uint64_t *raw_byte, uint64_t *wire_byte);
 uint64_t spot_sender_total(const struct spot_sender *sender); /* raw bytes of the file's data */
 bool spot_sender_is_committed(struct spot_sender *sender);

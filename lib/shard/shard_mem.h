@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* shard_mem.h - arrays in memory as the source of a stream, and the arrays that wait for it.
  *
- * What a live job uses to move and to store bundles; the bytes are a stream.h stream like any
- * other, so `spot-migrate verify` and `zstd -t` can be put to them.
+ * Used by a live job to move and to store bundles; the bytes are an ordinary stream of stream.h, so
+ * `spot-migrate verify` and `zstd -t` accept them.
  */
 #ifndef SPOT_SHARD_SHARD_MEM_H
 #define SPOT_SHARD_SHARD_MEM_H
@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* One array, as sender and as receiver see it. Names are unique, UTF-8, at most SPOT_ST_NAME_MAX
- * bytes; they serve to check that both sides speak of the same thing. */
+ * bytes; they let both sides check that they mean the same array. */
 struct spot_shard_part {
     const char *name;
     enum spot_dtype dtype;
@@ -36,7 +36,7 @@ struct spot_shard_place {
     void *data;
 };
 
-/* The source of these parts, in this order: borrowed, and pointed at, never copied. */
+/* The source of these parts, in this order: borrowed, never copied. */
 struct spot_part_source {
     struct spot_source source;
     const struct spot_shard_part *part;
@@ -48,8 +48,8 @@ void spot_part_source_init(struct spot_part_source *from, const struct spot_shar
                            size_t n_part);
 void spot_part_source_release(struct spot_part_source *from);
 
-/* The sink that fills these places, in any order of names, and refuses other arrays (SPOT_EDATA).
- * Without `is_kept` the bytes are verified and dropped, and `data` is not looked at. */
+/* The sink that fills these places, in any order of names, and rejects other arrays (SPOT_EDATA).
+ * Without `is_kept` the bytes are verified and dropped, and `data` is not used. */
 struct spot_place_sink {
     struct spot_sink sink;
     const struct spot_shard_place *place;

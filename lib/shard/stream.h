@@ -8,7 +8,7 @@
  *   TAIL   skippable frame: a hash for each tensor, totals
  *   TABLE  zstd's seek table, one entry for HEAD, each CHUNK and TAIL
  *
- * zstd skips what is ours and decodes the rest. Every bit of a stream is covered by a check: a
+ * zstd skips our frames and decodes the rest. Every bit of a stream is covered by a check: a
  * changed or missing one is an error. Memory is one chunk, raw and coded, for each thread.
  * docs/formats/stream.md
  */
@@ -33,28 +33,28 @@
 extern "C" {
 #endif
 
-/* What docs/schema/stream.json, of the head's JSON, is made from. */
+/* docs/schema/stream.json, for the head's JSON, is made from this. */
 extern const struct spot_doc_part spot_stream_part[];
 /* Is the text such JSON? Returns 0, or -1 with *err (SPOT_EDATA). */
 int spot_stream_check_json(const char *text, size_t n_byte, struct spot_err *err);
 
 enum { SPOT_STREAM_VERSION = 1, SPOT_STREAM_JSON_MAX = 16 << 10, SPOT_STREAM_NAME_MAX = 256 };
 
-/* What HEAD says. Text is UTF-8, empty when unknown. */
+/* Content of HEAD. Text is UTF-8, empty when unknown. */
 struct spot_stream_info {
-    char plan[SPOT_STREAM_NAME_MAX];   /* id of the plan this move belongs to */
-    char source[SPOT_STREAM_NAME_MAX]; /* who sends */
+    char plan[SPOT_STREAM_NAME_MAX];   /* id of the plan that this transfer belongs to */
+    char source[SPOT_STREAM_NAME_MAX]; /* name of the sender */
     int64_t epoch;
     uint32_t chunk_byte;
-    uint64_t stream_id;   /* made from all of HEAD and the safetensors header; set by the writer */
-    uint64_t header_byte; /* of the JSON behind the prefix */
+    uint64_t stream_id; /* derived from all of HEAD and the safetensors header; set by the writer */
+    uint64_t header_byte; /* of the JSON after the prefix */
 };
 
-/* A name for HEAD: what does not fit is cut off, between characters, and what is no plain line of
- * UTF-8 becomes '?'. NULL is the empty name. */
+/* Set a name in HEAD: it is truncated between characters to fit, and control characters and invalid
+ * UTF-8 become '?'. NULL is the empty name. */
 void spot_stream_name(char to[SPOT_STREAM_NAME_MAX], const char *from);
 
-/* --- pieces, for those who carry chunks in their own way --- */
+/* --- pieces, for code that transports chunks itself --- */
 
 /* Append HEAD for a safetensors header (prefix and JSON, n_byte in all); sets info->stream_id and
  * info->header_byte. */
@@ -93,12 +93,12 @@ void spot_stream_writer_free(struct spot_stream_writer *w);
 const struct spot_chunk_map *spot_stream_writer_map(const struct spot_stream_writer *w);
 uint64_t spot_stream_writer_id(const struct spot_stream_writer *w);
 
-/* Append the next chunk of `source`, whose header it is; after the last one TAIL and TABLE.
- * Returns 1 if there is more to come, 0 at the end, -1 with *err. */
+/* Append the next chunk of `source`, which must have the header of this stream; after the last one
+ * TAIL and TABLE. Returns 1 if there is more to come, 0 at the end, -1 with *err. */
 int spot_stream_writer_next(struct spot_stream_writer *w, const struct spot_source *source,
                             struct spot_buf *out, struct spot_err *err);
 
-/* Take note of the next chunk, coded elsewhere with spot_chunk_encode and this stream's id. */
+/* Account for the next chunk, coded elsewhere with spot_chunk_encode and this stream's id. */
 void spot_stream_writer_note(struct spot_stream_writer *w, const struct spot_chunk *chunk);
 
 /* TAIL and TABLE. -1 with *err (SPOT_EDATA) when data is missing. */
@@ -113,35 +113,35 @@ struct spot_stream_reader;
 struct spot_stream_reader *spot_stream_reader_new(const struct spot_sink *sink, const char *source);
 void spot_stream_reader_free(struct spot_stream_reader *r);
 
-/* Decode on so many threads; call it first. What is handed out, its order and the error that is
- * told (of the first bad chunk) do not change, but up to SPOT_LANE_BYTE of chunks wait inside,
- * until more comes or finish or drain is called. Callbacks but `place` and `put` stay on the
- * caller's thread. */
+/* Decode on this many threads; call it first. The chunks returned, their order and the error
+ * reported (of the first bad chunk) do not change, but up to SPOT_LANE_BYTE of chunks are held
+ * inside, until more bytes arrive or finish or drain is called. Callbacks except `place` and `put`
+ * stay on the caller's thread. */
 void spot_stream_reader_set_jobs(struct spot_stream_reader *r, uint64_t n_job);
 
-/* Hand out what waits inside. -1 with *err: a chunk among it is bad, or a callback failed. */
+/* Return the chunks held inside. -1 with *err: one of them is bad, or a callback failed. */
 int spot_stream_reader_drain(struct spot_stream_reader *r, struct spot_err *err);
 
-/* The next bytes, cut anyhow. Chunks are handed out verified, tensors are verified at the end.
- * Returns 0, or -1 with *err: SPOT_EDATA for a damaged stream, or what a callback said. */
+/* The next bytes, in pieces of any size. Chunks are passed on verified, tensors are verified at the
+ * end. Returns 0, or -1 with *err: SPOT_EDATA for a damaged stream, or the error of a callback. */
 int spot_stream_reader_feed(struct spot_stream_reader *r, const void *bytes, size_t n_byte,
                             struct spot_err *err);
 
-/* The same without a copy: read at most *n_byte bytes to the address returned, then say how many
- * they were. For one reader either these two or feed. */
+/* The same without a copy: read at most *n_byte bytes to the address returned, then report how many
+ * were read. Use either these two or feed with one reader. */
 void *spot_stream_reader_room(struct spot_stream_reader *r, size_t *n_byte);
 int spot_stream_reader_took(struct spot_stream_reader *r, size_t n_byte, struct spot_err *err);
 
-/* Take what a port brings next, and nothing beyond the end of the stream. Returns 1 when the stream
- * is whole, and ends it as finish does; 0 if there is more to come; -1 with *err. */
+/* Read what a port delivers next, and nothing beyond the end of the stream. Returns 1 when the
+ * stream is complete, after finishing it; 0 if there is more to come; -1 with *err. */
 int spot_stream_reader_pull(struct spot_stream_reader *r, struct spot_port *port,
                             struct spot_err *err);
 
-/* The sink's last word. -1 with *err: SPOT_EDATA unless the stream was complete, or what it said.
- */
+/* Commit the sink. -1 with *err: SPOT_EDATA unless the stream was complete, or the error of the
+ * sink. */
 int spot_stream_reader_finish(struct spot_stream_reader *r, struct spot_err *err);
 
-/* What HEAD said; zeroed before it was read. */
+/* The content of HEAD; zeroed until it has been read. */
 const struct spot_stream_info *spot_stream_reader_info(const struct spot_stream_reader *r);
 
 #ifdef __cplusplus

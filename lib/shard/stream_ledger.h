@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* stream_ledger.h - what a stream must end with, kept while its chunks pass in order.
+/* stream_ledger.h - computes what a stream must end with, while its chunks pass in order.
  *
- * Writer and reader keep the same book; the writer writes what it says, the reader compares.
+ * Writer and reader keep the same record; the writer appends it, the reader compares.
  */
 #ifndef SPOT_SHARD_STREAM_LEDGER_H
 #define SPOT_SHARD_STREAM_LEDGER_H
@@ -17,7 +17,7 @@ extern "C" {
 struct spot_ledger {
     const struct spot_chunk_map *map;
     uint64_t stream_id, next; /* next: number of the chunk expected */
-    size_t tensor;            /* whose chunks are passing */
+    size_t tensor;            /* whose chunks are being processed */
     struct spot_hash_stream *hashing;
     struct spot_hash128 *hash; /* [n_tensor], final below `tensor` */
     struct spot_buf table;     /* entries: u32 coded, u32 plain bytes */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* transfer_protocol.h - the messages between the two ends of a move.
+/* transfer_protocol.h - the messages between sender and receiver of a transfer.
  *
  * 24 bytes: u32 magic | u32 type | u32 payload bytes | u32 check | u64 argument; then the payload.
- * The check covers the header and, but for chunks, which carry their own, the payload.
+ * The check covers the header and the payload, except for chunks, which carry their own.
  *
  *   both      HELLO   argument: version; payload: "send" or "recv"
- *             BEAT    nothing to say, still here
+ *             BEAT    keepalive
  *             FAIL    payload: why; the last message
  *   sender    HEAD    HEAD of the stream, as in a file
  *             CHUNK   header and frames, as in a file
  *             SUMS    16 bytes for each tensor: low and high half of its hash
  *   receiver  WANT    runs of chunks, u32 first, u32 count each, wanted in this order
- *             CREDIT  argument: so many bytes of CHUNK messages more may be on their way
+ *             CREDIT  argument: how many more bytes of CHUNK messages may be in flight
  *             ASK     send SUMS
- *             COMMIT  the file is whole, verified and durable: the source may let go
+ *             COMMIT  the file is complete, verified and durable: the source may be released
  */
 #ifndef SPOT_SHARD_TRANSFER_PROTOCOL_H
 #define SPOT_SHARD_TRANSFER_PROTOCOL_H
@@ -54,19 +54,19 @@ struct spot_transfer_message {
 int spot_transfer_send(struct spot_port *port, enum spot_transfer_type type, uint64_t argument,
                        const void *payload, size_t n_byte, struct spot_err *err);
 
-/* The next message. Returns 0, or -1 with *err: SPOT_ESYS when the peer is gone or
- * silent, SPOT_EDATA for a message that is none, what the peer said for FAIL. */
+/* The next message. Returns 0, or -1 with *err: SPOT_ESYS when the peer is gone or silent,
+ * SPOT_EDATA for an invalid message, the peer's reason for FAIL. */
 int spot_transfer_receive(struct spot_port *port, struct spot_transfer_message *message,
                           struct spot_err *err);
 
-/* Seconds between two BEATs of a side that works and says nothing else, for a peer that takes a
- * silence of silence_s for death: a second at most. */
+/* Seconds between two BEATs of a side that works without sending, for a peer that presumes it dead
+ * after silence_s: a second at most. */
 double spot_transfer_beat_s(double silence_s);
 
-/* Exchange HELLO. `role` is "send" or "recv"; the peer has to be the other, of our version. */
+/* Exchange HELLO. `role` is "send" or "recv"; the peer must have the other, and our version. */
 int spot_transfer_meet(struct spot_port *port, const char *role, struct spot_err *err);
 
-/* Tell the peer why we leave; what goes wrong with that is not reported. */
+/* Tell the peer why we leave; errors in doing so are not reported. */
 void spot_transfer_fail(struct spot_port *port, const struct spot_err *why);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* zframe.h - zstd frames: compressed by libzstd, or stored by hand at the speed of memcpy.
  *
- * A stored frame has one legal form here, so every byte of it is checked by comparison; what
- * zstd would read from a stored frame is what we read. Format: RFC 8878.
+ * Only one form of stored frame is accepted here, so every byte of it is checked by comparison;
+ * zstd reads it the same way. Format: RFC 8878.
  */
 #ifndef SPOT_SHARD_ZFRAME_H
 #define SPOT_SHARD_ZFRAME_H
@@ -25,12 +25,12 @@ struct spot_zstd;
 struct spot_zstd *spot_zstd_new(void);
 void spot_zstd_free(struct spot_zstd *z);
 
-/* Bytes of the stored frame of n_byte bytes. */
+/* Bytes of a stored frame with n_byte bytes of content. */
 size_t spot_zframe_stored_byte(size_t n_byte, bool has_check);
 
-/* A stored frame made where its content belongs: content byte `at` is at the address returned, and
- * *run bytes from there on are in one piece; put copies n_byte of it there; close writes what
- * frames n_byte of content that is in place, and returns the bytes of the frame. n_byte < 2^31. */
+/* Build a stored frame in place: content byte `at` is at the address returned, and *run bytes from
+ * there on are contiguous; put copies n_byte of content there; close writes the framing for n_byte
+ * of content already in place, and returns the bytes of the frame. n_byte < 2^31. */
 unsigned char *spot_zframe_stored_at(unsigned char *frame, size_t at, size_t *run);
 void spot_zframe_put(unsigned char *frame, size_t at, const void *data, size_t n_byte);
 size_t spot_zframe_close(unsigned char *frame, size_t n_byte, bool has_check);
@@ -40,7 +40,7 @@ void spot_zframe_store(const void *data, size_t n_byte, bool has_check, struct s
 
 enum spot_zframe_mode {
     SPOT_ZFRAME_LZ,      /* zstd at the given level */
-    SPOT_ZFRAME_HUFFMAN, /* entropy coding only: what suits byte planes of floats */
+    SPOT_ZFRAME_HUFFMAN, /* entropy coding only: suits byte planes of floats */
 };
 
 /* Append one compressed frame. Returns 0, or -1 with *err (SPOT_ESYS) when libzstd fails. */
@@ -48,25 +48,26 @@ int spot_zframe_compress(struct spot_zstd *z, const void *data, size_t n_byte,
                          enum spot_zframe_mode mode, int level, bool has_check,
                          struct spot_buf *out, struct spot_err *err);
 
-/* Content in pieces: of stored frames where it lies in the frame, of others where it was decoded.
- */
+/* Content in pieces: for stored frames in place within the frame, for others where it was
+ * decoded. */
 struct spot_span {
     const unsigned char *at;
     size_t n;
 };
 struct spot_spans {
-    struct spot_span *span; /* [n], one behind the other */
+    struct spot_span *span; /* [n], in order */
     size_t n, cap, n_byte;
 };
 void spot_spans_clear(struct spot_spans *spans);
 void spot_spans_release(struct spot_spans *spans);
-void spot_spans_copy(const struct spot_spans *spans, void *to); /* all of them to to [n_byte] */
+void spot_spans_copy(const struct spot_spans *spans,
+                     void *to); /* copy all of them to `to` [n_byte] */
 
-/* Whether zstd's own checksums are checked, or the bytes of the frame are known to be good. */
+/* Whether to verify zstd's own checksums; TRUST: the bytes of the frame were verified before. */
 enum spot_zframe_trust { SPOT_ZFRAME_CHECK, SPOT_ZFRAME_TRUST };
 
-/* Read one frame at `frame`; its content is appended to `spans`. Of a compressed frame it is put
- * in `room`; that of a stored one stays where it is. n_room bounds both.
+/* Read one frame at `frame`; its content is appended to `spans`. A compressed frame is decoded into
+ * `room`; a stored one stays in place. n_room bounds both.
  *   used_byte, made_byte   length of the frame and of its content
  *   is_stored              it was a stored frame, in the form written by spot_zframe_store
  * Returns 0, or -1 with *err (SPOT_EDATA): not a frame, larger than n_room, or damaged. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* attention.h - causal attention of the heads that share keys and values, in blocks of query rows.
+/* attention.h - causal attention for the heads that share keys and values, in blocks of query rows.
  *
- * A block of queries meets the keys up to its own end only; probabilities are not kept but
- * computed again from the row's maximum and sum. Sums over keys run in ascending order, the
- * gradients of keys and values are chains over ascending heads, and blocks of their queries.
+ * A block of queries reads only the keys up to its own end; probabilities are not stored but
+ * recomputed from the row's maximum and sum. Sums over keys run in ascending order; the gradients
+ * of keys and values are chains over ascending heads, and blocks of their queries.
  */
 #ifndef SPOT_ENGINE_CPU_ATTENTION_H
 #define SPOT_ENGINE_CPU_ATTENTION_H
@@ -18,7 +18,7 @@ struct spot_attention {
     const struct spot_cpu_kernel *kernel;
     int64_t seq, head_dim, n_head, n_kv_head, n_shard;
     /* [rows * (H + 2Hk) d], columns [shard][q|k|v][their heads of the shard][d]. The forward pass
-     * turns queries and keys in place. */
+     * rotates queries and keys in place. */
     float *qkv;
     float *out;        /* [rows * C] */
     float *stat;       /* [b * H * T * 2] maximum and 1 / sum of each row, for the backward pass */
@@ -30,10 +30,10 @@ struct spot_attention {
 /* Scratch space of one thread, elements. */
 size_t spot_attention_work_elem(int64_t seq, int64_t head_dim);
 
-/* Unit sequence * Hk + (head of keys and values): fills its part of out and stat. */
+/* Unit sequence * Hk + (head of keys and values): writes its part of out and stat. */
 void spot_attention_forward(const struct spot_attention *at, int64_t unit,
                             const struct spot_gemm_work *work, float *memory);
-/* Fills its part of dqkv. */
+/* Writes its part of dqkv. */
 void spot_attention_backward(const struct spot_attention *at, int64_t unit,
                              const struct spot_gemm_work *work, float *memory);
 

@@ -33,7 +33,7 @@ struct spot_gemm {
     int64_t b_row, b_col, b_part;
     float *c;
     int64_t c_row;
-    bool is_added; /* the chain goes on from what c holds; not with several partial products */
+    bool is_added; /* the chain continues from the value in c; not with several partial products */
     /* For small products that share an operand. One part only. */
     bool is_a_in_place;    /* a is not packed; rows up to a multiple of 16 must be readable */
     const float *b_packed; /* b as spot_gemm_pack left it, or NULL */
@@ -49,7 +49,7 @@ size_t spot_gemm_work_elem(int n_part);
 
 struct spot_gemm_work {
     float *a, *b; /* packed blocks */
-    float *aside; /* partial sums that wait */
+    float *aside; /* partial sums that are pending */
 };
 
 /* Cut memory of spot_gemm_work_elem elements, 64-byte aligned. */
@@ -64,8 +64,9 @@ struct spot_block {
     int64_t row, row_end, col, col_end;
 };
 
-/* The part of the product that is thread's of n_thread: computes it and tells where it lies in c.
- * The parts of all threads together are c; each may go on with its own without waiting. */
+/* Compute the part of the product that belongs to `thread` of n_thread, and return its block of
+ * c. The parts of all threads together are c; each thread may continue with its own without
+ * waiting. */
 struct spot_block spot_gemm_part(const struct spot_cpu_kernel *kernel, const struct spot_gemm *g,
                                  int thread, int n_thread, const struct spot_gemm_work *work);
 

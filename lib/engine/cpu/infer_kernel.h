@@ -2,8 +2,8 @@
 /* infer_kernel.h - the products of inference: panels of 64 outputs against a tile of tokens.
  *
  * Every output is a chain of fused multiply-adds over ascending inputs (q8: over blocks of 32,
- * whose products are summed in integers). Lanes are outputs, so no width of vectors can show: all
- * kernels give the same bits.
+ * whose products are summed in integers). Lanes are outputs, so the vector width does not matter:
+ * all kernels give the same bits.
  */
 #ifndef SPOT_ENGINE_CPU_INFER_KERNEL_H
 #define SPOT_ENGINE_CPU_INFER_KERNEL_H
@@ -31,31 +31,31 @@ struct spot_q8 {
 };
 
 /* Weights and inputs in bf16 are 0 or at least 2^-56: then all products and sums of them are
- * multiples of 2^-126, none is a denormal number, and what an instruction does with those cannot
- * show. */
+ * multiples of 2^-126, none is denormal, and how an instruction treats denormals does not
+ * matter. */
 #define SPOT_BF16_LEAST 0x1p-56F
 enum { SPOT_BF16_LEAST_BITS = 0x23800000 }; /* of it in fp32 */
 
-/* n_token is 1..SPOT_TILE everywhere. `next` is what is wanted from memory soon: lines of 64 bytes
- * from there on are fetched ahead, about as many as inputs (q8: half) times n_ahead, 1 or 2; it may
- * be any address. */
+/* n_token is 1..SPOT_TILE everywhere. `next` is the address that will be read soon: 64-byte lines
+ * from there on are prefetched, about as many as inputs (q8: half) times n_ahead, 1 or 2; it may be
+ * any address. */
 struct spot_infer_kernel {
     const char *name;
     bool (*runs_here)(void);
-    bool (*is_slow_here)(void); /* another is faster though this one runs; NULL: it never is */
+    bool (*is_slow_here)(void); /* can run here, but another one is faster; NULL: never */
     /* c[t][64] = chain over k terms of w[k][64] x[t][k], as w comes from memory */
     void (*fp32)(float *c, int64_t c_row, const float *w, const float *x, int64_t x_row,
                  int n_token, int64_t k);
-    /* the same of x[k][n_token], from 0 or, if is_more, from c; w stays in L1 meanwhile */
+    /* the same for x[k][n_token], from 0 or, if is_more, from c; w stays in L1 meanwhile */
     void (*part)(float *c, int64_t c_row, const float *w, const float *x, int n_token, int64_t k,
                  bool is_more, const void *next, int n_ahead);
-    /* the two in bf16: x is as `round` left it, w of a part as `lay` did */
+    /* the two in bf16: x as `round` returns it, w of a part as `lay` does */
     void (*bf16)(float *c, int64_t c_row, const uint16_t *w, const float *x, int64_t x_row,
                  int n_token, int64_t k);
     void (*bf16_part)(float *c, int64_t c_row, const float *w, const float *x, int n_token,
                       int64_t k, bool is_more, const void *next, int n_ahead);
     /* Rounds x[n] to bf16 in place: to floats, or, if is_paired, to 32 bits for two inputs, the
-     * first in the upper half; 0 stands for a last one that is not there. */
+     * first in the upper half; a missing last one is 0. */
     void (*round)(float *x, int64_t n);
     bool is_paired;
     /* w[k][64] for `bf16_part`: floats [k][64], or 32 bits [(k + 1) / 2][64] for two inputs */

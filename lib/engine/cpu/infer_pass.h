@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* infer_pass.h - what the passes of a run share: who does what, and the products.
+/* infer_pass.h - shared by the passes of a run: the division of work, and the products.
  *
- * Tokens go in tiles of up to SPOT_TILE, cut evenly, when there are more than one tile holds: then
- * inputs of fp32 products lie packed, so that a tile reads them in order. A single tile reads rows.
+ * If there are more tokens than one tile holds, they are divided evenly into tiles of up to
+ * SPOT_TILE: then inputs of fp32 products are packed, so that a tile reads them in order. A single
+ * tile reads rows.
  */
 #ifndef SPOT_ENGINE_CPU_INFER_PASS_H
 #define SPOT_ENGINE_CPU_INFER_PASS_H
@@ -37,7 +38,8 @@ static inline int64_t spot_infer_tile_begin(int64_t n, int64_t tile)
     return n * tile / spot_infer_tiles(n);
 }
 
-/* How n tokens are dealt to threads between products: by tiles, or one by one in a single tile. */
+/* How n tokens are distributed to threads between products: by tiles, or one by one in a single
+ * tile. */
 static inline int64_t spot_infer_deals(int64_t n)
 {
     return n > SPOT_TILE ? spot_infer_tiles(n) : n;
@@ -56,18 +58,18 @@ struct spot_infer_input {
     int64_t stride, n_in; /* n_in: of a shard */
 };
 
-/* Ready for a product: x is rounded in place for bf16; inputs [begin, begin + n_in) of a packed row
- * or q8's blocks from first_block on come out of it. For tokens of deal `deal` of n. */
+/* Prepare inputs for a product: x is rounded in place for bf16; the inputs [begin, begin + n_in) of
+ * a packed row or q8's blocks from first_block on are written. For tokens of deal `deal` of n. */
 void spot_infer_ready(const struct spot_infer *f, int64_t n, int64_t deal, float *x, int64_t stride,
                       int64_t begin, int64_t first_block, int64_t n_in);
 
-/* Outputs are cut: out[n][own shard][stride], a shard's n_out of them; one input for all. */
+/* Outputs are sharded: out[n][own shard][stride], n_out of them per shard; one input for all. */
 void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
                            const struct spot_infer_input *in, float *out, int64_t stride,
                            int64_t n_out, int64_t n);
 
-/* Inputs are cut: x[token][own shard][stride]; f->sum gets the sum of all shards, rows of C rounded
- * up to panels. */
+/* Inputs are sharded: x[token][own shard][stride]; f->sum gets the sum over all shards, rows of C
+ * rounded up to panels. */
 void spot_infer_by_inputs(const struct spot_infer_work *w, const char *name,
                           const struct spot_infer_input *in);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* kernel_cpu.h - the implementation of a kernel: a matrix micro-kernel and vector functions.
  *
- * A kind fixes the arithmetic, a variant only the instructions: all variants of one kind give
- * the same bits. In a matrix product each output element is one chain over k in ascending order
- * (fused multiply-add in kind "fma", multiplication then addition in kind "portable"), so blocking,
- * vector width and threads cannot show. The vector functions never fuse and are the same in
+ * A kind fixes the arithmetic, a variant only the instructions: all variants of one kind give the
+ * same bits. In a matrix product each output element is one chain over k in ascending order (fused
+ * multiply-add in kind "fma", multiplication then addition in kind "portable"), so blocking, vector
+ * width and threads do not affect the result. The vector functions never fuse and are the same in
  * all kinds; their sums run in 32 fixed virtual lanes. Nothing here calls libm.
  */
 #ifndef SPOT_ENGINE_CPU_KERNEL_CPU_H
@@ -38,7 +38,7 @@ struct spot_micro {
                          float *c, int64_t c_row, enum spot_tile tile);
 };
 
-/* Functions over rows and arrays; n counts elements, no alignment is asked for. */
+/* Functions over rows and arrays; n counts elements, no alignment is required. */
 struct spot_vec {
     /* y = (x - mean) * rstd * w + b for n_row rows of c, rstd = 1 / sqrt(variance + eps); stat gets
      * mean, rstd per row. */
@@ -77,8 +77,8 @@ struct spot_vec {
     void (*swiglu)(float *act, const float *gate, const float *up, int64_t n);
     void (*swiglu_back)(float *dgate, float *dup, const float *gate, const float *up,
                         const float *dact, int64_t n);
-    /* Pairs (x[i], x[half + i]) turn by the angle of cosine turn[i] and sine turn[half + i]; way
-     * is 1, or -1 for back. */
+    /* Rotate pairs (x[i], x[half + i]) by the angle of cosine turn[i] and sine turn[half + i]; way
+     * is 1, or -1 for the inverse. */
     void (*rotate)(float *x, const float *turn, int64_t half, float way);
     /* x[0..n) = softmax(scale * x), x[n..end) = 0; stat gets the maximum and 1 / sum. */
     void (*softmax)(float *x, int64_t n, int64_t end, float scale, float stat[2]);
@@ -91,13 +91,13 @@ struct spot_vec {
     float (*exp_sum)(float *x, int64_t n, float max);
     void (*scale)(float *x, int64_t n, float by); /* x *= by */
     /* sum = (is_first ? 0 : sum) + round(g * scale), to nearest even; exact while |g * scale| <=
-     * 2^51. Returns the largest |g| as its bits: 0x7f800000 and more is no finite number. */
+     * 2^51. Returns the largest |g| as its bits: 0x7f800000 and above is not finite. */
     uint32_t (*quantise)(int64_t *sum, const float *g, int64_t n, double scale, bool is_first);
     /* Sum of (sum * unit)^2. */
     double (*norm2)(const int64_t *sum, int64_t n, double unit);
-    /* Panels of `width` lines, k-major, zeros for lines that are not there:
+    /* Panels of `width` lines, k-major, missing lines filled with zeros:
      *   to[panel][k][width] from from[line * line_stride + k * k_stride]
-     * Writes up to SPOT_PACK_SLACK elements behind the last panel. */
+     * Writes up to SPOT_PACK_SLACK elements beyond the last panel. */
     void (*pack)(float *to, const float *from, int64_t n_line, int64_t line_stride,
                  int64_t k_stride, int64_t n_k, int64_t width);
     /* One AdamW step; returns the largest |sum|. */
@@ -116,7 +116,7 @@ struct spot_cpu_kernel {
 /* All variants, the fastest of a kind first; NULL past the end. */
 const struct spot_cpu_kernel *spot_cpu_kernel_variant(size_t i);
 
-/* The i-th kind by its fastest variant that runs here, or by any; NULL past the end. */
+/* The i-th kind, as its fastest variant that runs here, or any variant; NULL past the end. */
 const struct spot_kernel *spot_cpu_kernel_kind(size_t i, bool *runs_here);
 
 extern const struct spot_micro spot_micro_portable_sse2;

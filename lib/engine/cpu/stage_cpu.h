@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* stage_cpu.h - the inside of a stage on the CPU: what is kept per microbatch, and scratch space.
  *
- * Symbols: N = b * T rows, C width, H heads, F width inside the MLP, Q outputs of qkv, A inputs
- * of the activation (spot_shape_qkv, spot_shape_pre; GPT-2: 3C, F), V rows of the vocabulary with
- * its padding (spot_shape_vocab_rows). M members share a stage (1: alone); what is cut by shards
- * is there for the own ones only.
+ * Symbols: N = b * T rows, C width, H heads, F width inside the MLP, Q outputs of qkv, A inputs of
+ * the activation (spot_shape_qkv, spot_shape_pre; GPT-2: 3C, F), V rows of the vocabulary with its
+ * padding (spot_shape_vocab_rows). M members share a stage (1: alone); sharded arrays hold the own
+ * shards only.
  */
 #ifndef SPOT_ENGINE_CPU_STAGE_CPU_H
 #define SPOT_ENGINE_CPU_STAGE_CPU_H
@@ -19,12 +19,12 @@
 extern "C" {
 #endif
 
-/* What the backward pass of one bundle needs of the forward pass of a microbatch. What is computed
- * again lies in the stage's scratch space, for all layers the same. */
+/* What the backward pass of one bundle needs from the forward pass of a microbatch. What is
+ * recomputed is in the stage's scratch space, shared by all layers. */
 struct spot_save {
     float *x;         /* [N * C] input of the bundle; not for the embedding */
     float *norm1;     /* [N * 2] mean and 1 / deviation; layers: ln1, head: lnf */
-    float *qkv;       /* [N * Q / M] layers; Llama: queries and keys turned */
+    float *qkv;       /* [N * Q / M] layers; Llama: queries and keys rotated */
     float *attention; /* [N * C / M] layers */
     float *softmax;   /* [N * H / M * 2] layers */
     float *mid;       /* [N * C] layers: x + attention branch */
@@ -44,19 +44,19 @@ struct spot_stage {
     const struct spot_cpu_kernel *kernel;
     int n_bundle;
     int64_t n_row;  /* N */
-    int limit_bits; /* |gradient * 2^exponent| of one microbatch stays below 2^limit_bits */
+    int limit_bits; /* |gradient * 2^exponent| of one microbatch is below 2^limit_bits */
     struct spot_team *team;
     struct spot_bundle **bundle;
     int64_t **sum;                        /* per bundle [arena.n_elem] */
-    bool *is_summed;                      /* per bundle: else the sums count as zero */
+    bool *is_summed;                      /* per bundle: if false, the sums count as zero */
     struct spot_stage_fault *fault;       /* per bundle */
     struct spot_stage_times *times;       /* per bundle, since the step began */
     void (*done)(void *user, int bundle); /* NULL, or see spot_stage_watch */
     void *done_user;
     struct spot_slot *slot;
-    void *memory; /* all of the above and below but the team */
+    void *memory; /* all of the above and below except the team */
     /* scratch, free between calls */
-    struct spot_save again;      /* what of a layer is not kept */
+    struct spot_save again;      /* recomputed part of a layer */
     float *norm;                 /* [N * C] */
     float *act, *dact;           /* [N * F / M] */
     float *slope;                /* [N * F / M] GPT-2 */
@@ -74,18 +74,18 @@ struct spot_stage {
     float *row_sum;              /* [n_node][N]: sums of exponentials, then [N] their sum */
     /* a tensor group's */
     int shard, n_shard;             /* own: [shard, shard + n_shard) */
-    int n_node;                     /* nodes of the tree of sums that cover them */
+    int n_node;                     /* nodes of the tree of sums that cover the own shards */
     float *group_out;               /* [n_node][N * C] partial sums of the own shards */
     struct spot_tensor_group group; /* used by one thread at a time */
 };
 
-/* Of n things that lie side by side by shard, those of the own shards. */
+/* Of n elements that are divided evenly among the shards, how many are in the own shards. */
 int64_t spot_stage_own(const struct spot_stage *stage, int64_t n);
 
 /* Whether this member adds the gradients of replicated tensors. */
 bool spot_stage_is_lead(const struct spot_stage *stage);
 
-/* One tensor of a bundle as it stands in the master plane. */
+/* One tensor of a bundle in the master plane. */
 struct spot_param {
     const float *w;     /* of the first own shard, or of the whole */
     int64_t shard_elem; /* from shard to shard */
@@ -95,16 +95,16 @@ struct spot_param spot_stage_param(const struct spot_stage *stage, int i, const 
 
 /* --- what one thread of a pass does -------------------------------------------
  *
- * A pass is one call of the team. In it, each thread may use what earlier passes left, and of this
- * pass only what it wrote itself: a product and what follows it element by element, on the
- * same block. */
+ * A pass is one call of the team. In it, each thread may use what earlier passes left, but of this
+ * pass only what it wrote itself: a product and the element-wise operations after it, on the same
+ * block. */
 
 struct spot_part {
     struct spot_stage *stage;
     int thread, n_thread;
 };
 
-/* One bundle and one microbatch: what passes work on. */
+/* One bundle and one microbatch: the subject of a pass. */
 struct spot_pass {
     struct spot_stage *stage;
     int i; /* stage-local index of the bundle */
@@ -119,16 +119,16 @@ void spot_pass_run(const struct spot_pass *pass, spot_pass_fn fn);
 /* A vector of the bundle; NULL if the architecture has none. */
 const float *spot_pass_vector(const struct spot_pass *pass, const char *name);
 
-/* The rows of N that are the thread's. */
+/* The thread's rows of N. */
 void spot_part_rows(const struct spot_part *part, int64_t *begin, int64_t *end);
 
-/* Layer norm, or RMS norm where b is NULL. */
+/* Layer norm, or RMS norm if b is NULL. */
 void spot_part_norm(const struct spot_part *part, float *y, float *stat, const float *x,
                     const float *w, const float *b);
 void spot_part_norm_again(const struct spot_part *part, float *y, const float *stat, const float *x,
                           const float *w, const float *b);
 /* dx = base + the gradient through the norm; adds the gradients of weight and bias to the sums. A
- * norm whose bias the bundle has not is an RMS norm. */
+ * norm whose bias the bundle lacks is an RMS norm. */
 struct spot_norm_back {
     const char *weight, *bias;
     float *dx;
@@ -137,17 +137,17 @@ struct spot_norm_back {
 void spot_part_norm_back(const struct spot_part *part, int i, const struct spot_norm_back *n);
 void spot_part_gelu_slope(const struct spot_part *part, float *act, float *slope, const float *x);
 
-/* y[N][.] = x W for a sharded weight: rows of W are outputs (is_out_first), and y has those of the
- * own shards, or inputs, and y is the sum over all shards of all members. */
+/* y[N][.] = x W for a sharded weight: if is_out_first, rows of W are outputs, and y has those of
+ * the own shards; else rows of W are inputs, and y is the sum over all shards of all members. */
 struct spot_block spot_part_linear(const struct spot_part *part, int i, const char *weight,
                                    bool is_out_first, const float *x, float *y);
-/* y = x W + b: adds the gradients of W, and of b if the bundle has it, to the sums and gives the
- * gradient by x. dx may be neither x nor dy. */
+/* y = x W + b: adds the gradients of W, and of b if the bundle has it, to the sums and returns the
+ * gradient of x. dx may be neither x nor dy. */
 struct spot_block spot_part_linear_back(const struct spot_part *part, int i, const char *weight,
                                         const char *bias, bool is_out_first, const float *x,
                                         const float *dy, float *dx);
 
-/* On a block, rows of c: x += bias, whose parts of n lie shard_elem apart; act = gelu(x) unless
+/* On a block of rows of c: x += bias, whose parts of n are shard_elem apart; act = gelu(x) unless
  * NULL. */
 void spot_part_bias(const struct spot_part *part, const struct spot_block *block, int64_t c,
                     const struct spot_param *bias, float *x, float *act);
@@ -170,7 +170,7 @@ double spot_head_forward(struct spot_stage *stage, int i, const struct spot_save
 void spot_head_backward(struct spot_stage *stage, int i, const struct spot_save *save, float *din);
 
 /* The second half of Llama's layer, after its norm: forward from stage->norm and save->mid to out;
- * backward to stage->d[1], the gradient by the norm's output. Again: save->pre only. */
+ * backward to stage->d[1], the gradient of the norm's output. Again: save->pre only. */
 void spot_llama_mlp_forward(struct spot_stage *stage, int i, const struct spot_save *save,
                             float *out);
 void spot_llama_mlp_backward(struct spot_stage *stage, int i, const struct spot_save *save,
@@ -180,18 +180,18 @@ void spot_llama_mlp_again(struct spot_stage *stage, int i, const struct spot_sav
 
 /* --- sums --------------------------------------------------------------------- */
 
-/* Add elements [begin, end) of a tensor's gradient, shards one behind the other, to the sums.
- * A thread may do that for elements that no other thread adds in this pass. */
+/* Add elements [begin, end) of a tensor's gradient, shards in order, to the sums. In one pass no
+ * two threads may add to the same elements. */
 void spot_sum_add(const struct spot_part *part, int i, int tensor, const float *grad, int64_t begin,
                   int64_t end);
 
-/* Look at what was added to a bundle by the whole team: marks faults. Once per backward pass. */
+/* Examine what the whole team added to a bundle, and mark faults. Once per backward pass. */
 void spot_sum_close(struct spot_stage *stage, int i);
 
 /* Write zeros if the bundle got no gradient in this step. */
 void spot_sum_settle(const struct spot_stage *stage, int i);
 
-/* Chunks of a bundle over which norm and update are cut. */
+/* Chunks of a bundle for norm and update. */
 int64_t spot_sum_chunks(const struct spot_arena *arena);
 
 /* The backend's part of stage.h that works on sums. */

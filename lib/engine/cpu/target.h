@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* target.h - SPOT_TARGET(avx2): the rest of this file may use these instructions.
+/* target.h - SPOT_TARGET(avx2): allows the rest of the file to use these instructions.
  *
- * After all other includes, at file scope. Products and sums are never contracted: GCC does not
- * under -std=c11, clang is told not to.
+ * Use it after all other includes, at file scope. Products and sums are never contracted: GCC does
+ * not contract under -std=c11, clang is told not to.
  */
 #ifndef SPOT_ENGINE_CPU_TARGET_H
 #define SPOT_ENGINE_CPU_TARGET_H

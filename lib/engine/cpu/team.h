@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* team.h - a few threads that sleep until there is work.
+/* team.h - a team of threads that sleep until there is work.
  *
  * The caller is thread 0 of its team. One job at a time; a job must not start another.
  */
@@ -19,20 +19,20 @@ struct spot_team;
 /* thread is 0..n_thread-1 */
 typedef void (*spot_team_fn)(void *user, int thread, int n_thread);
 
-/* NULL with *err (SPOT_ESYS) when a thread cannot be made. */
+/* NULL with *err (SPOT_ESYS) when a thread cannot be created. */
 struct spot_team *spot_team_new(int n_thread, struct spot_err *err);
 void spot_team_free(struct spot_team *team);
 
 /* Call fn once per thread and wait for all. */
 void spot_team_run(struct spot_team *team, spot_team_fn fn, void *user);
 
-/* Within a job: wait until all threads are here. */
+/* Within a job: a barrier for all threads. */
 void spot_team_meet(struct spot_team *team);
 
-/* The same where the others are some microseconds behind: look for them a while before sleeping. */
+/* The same if the others are only microseconds behind: spins for a while before sleeping. */
 void spot_team_meet_soon(struct spot_team *team);
 
-/* The part [begin, end) of n things that is the thread's, cut at multiples of `grain`. */
+/* The thread's part [begin, end) of n items, cut at multiples of `grain`. */
 void spot_team_share(int64_t n, int64_t grain, int thread, int n_thread, int64_t *begin,
                      int64_t *end);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* device.h - one device, its stream, cuBLASLt's products; the first error sticks.
+/* device.h - one device, its stream, cuBLASLt's products; the first error persists.
  *
- * Calls are queued on one stream and come back at once; those that bring something to the host wait
- * for it. After an error every call does nothing: spot_device_status tells what went wrong.
+ * Calls are queued on one stream and return at once; those that transfer to the host wait for
+ * completion. After an error every call does nothing: spot_device_status reports the error.
  */
 #ifndef SPOT_ENGINE_CUDA_DEVICE_H
 #define SPOT_ENGINE_CUDA_DEVICE_H
@@ -16,35 +16,36 @@ extern "C" {
 
 struct spot_device;
 
-/* A device as it shows in the bits: its generation (90 for 9.0), and its multiprocessors, by whose
- * number cuBLASLt chooses. */
+/* The properties of a device that affect the bits: its compute capability (90 for 9.0), and its
+ * number of multiprocessors, which determines cuBLASLt's choices. */
 struct spot_device_kind {
     int sm, n_sm;
-    int driver; /* that compiles what the module has no code for, 0 where it has */
+    int driver; /* version of the driver, if it compiles code that the module lacks; else 0 */
 };
 
-/* What is missing to compute here: driver, device, its generation. Returns 0 with the kind of the
- * current device, or -1 with *err (SPOT_EGPU). */
+/* Check for what is needed to compute here: driver, device, compute capability. Returns 0 with the
+ * kind of the current device, or -1 with *err (SPOT_EGPU). */
 int spot_device_probe(struct spot_device_kind *kind, struct spot_err *err);
 
-/* Computes on a device from then on, in this thread: "auto" takes the first that no other worker of
- * this host has, a number that one whoever has it, NULL the first one. Returns 0, or -1 with *err
- * (SPOT_EGPU). Where there is none, the probe tells. */
+/* Select the device for this thread: "auto" takes the first that no other worker of this host uses,
+ * a number that one whether in use or not, NULL the first one. Returns 0, or -1 with *err
+ * (SPOT_EGPU). That there is no device at all is left to the probe. */
 int spot_device_choose(const char *device, struct spot_err *err);
-/* PCI address of the device that was chosen, "" before. */
+/* PCI address of the selected device, "" before. */
 const char *spot_device_bus(void);
 
 /* Version of the library of products; its bits may change with it. Returns 0, or -1 with *err
- * (SPOT_EGPU): it is not here, or lacks something. */
+ * (SPOT_EGPU): not installed, or incomplete. */
 int spot_device_blas(size_t *version, struct spot_err *err);
 
-/* Bytes free on the current device, but for what the libraries take beside a plan; SIZE_MAX when it
- * does not say. */
+/* Bytes free on the current device, less what the libraries need beside a plan; SIZE_MAX if not
+ * known. */
 size_t spot_device_available(void);
 /* Bytes that a device object takes besides its `memory`. */
 size_t spot_device_overhead(void);
 
-/* Bytes that a plan leaves behind each piece, and who is told of them: none but on the twin. */
+/* Guard bytes that a plan leaves after each piece, and the function to register them: none except
+ * on the twin. */
 size_t spot_device_guard_byte(void);
 void spot_device_guard(void *at, size_t n_byte);
 
@@ -53,14 +54,14 @@ struct spot_device *spot_device_open(size_t memory_byte, void **memory, struct s
 void spot_device_close(struct spot_device *dev);
 
 spot_stream spot_device_stream(const struct spot_device *dev);
-/* Looks for errors of launches as well. Returns 0, or -1 with *err (SPOT_EGPU). */
+/* Also checks for launch errors. Returns 0, or -1 with *err (SPOT_EGPU). */
 int spot_device_status(struct spot_device *dev, struct spot_err *err);
 
 /* Page-locked host memory, NULL after an error. */
 void *spot_device_host_new(struct spot_device *dev, size_t n_byte);
 void spot_device_host_free(void *memory);
 
-/* Page-locks memory of the host; false where it cannot be, which is no error. */
+/* Page-locks host memory; false if impossible, which is not an error. */
 bool spot_device_host_lock(void *memory, size_t n_byte);
 void spot_device_host_unlock(void *memory);
 
@@ -69,7 +70,7 @@ void spot_device_upload(struct spot_device *dev, void *to, const void *from, siz
 void spot_device_zero(struct spot_device *dev, void *to, size_t n_byte);
 /* Queued; within the device. */
 void spot_device_copy(struct spot_device *dev, void *to, const void *from, size_t n_byte);
-/* Waits. */
+/* Waits for completion. */
 void spot_device_download(struct spot_device *dev, void *to, const void *from, size_t n_byte);
 void spot_device_wait(struct spot_device *dev);
 
@@ -86,16 +87,16 @@ struct spot_product {
     enum spot_real real; /* of a, b, bias, aux */
     int64_t m, n, k;
     const void *a, *b;
-    bool is_a_transposed; /* a lies as [k][m] */
-    bool is_b_transposed; /* b lies as [n][k] */
+    bool is_a_transposed; /* a is stored as [k][m] */
+    bool is_b_transposed; /* b is stored as [n][k] */
     void *c;
     bool is_c_float; /* else of `real` */
     enum spot_epilogue epilogue;
     const void *bias; /* [n] */
     void *aux;        /* [m][n] */
-    /* From row to row of a as it lies, and of c and aux; 0: they are full. */
+    /* Distance between rows of a as stored, and of c and aux; 0: contiguous. */
     int64_t a_stride, c_stride;
-    bool is_part; /* a, b and c may begin anywhere in an array that is cut into such */
+    bool is_part; /* a, b and c may begin anywhere in an array of several such parts */
 };
 void spot_device_product(struct spot_device *dev, const struct spot_product *product);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* device_state.h - what device.c and product.c share. */
+/* device_state.h - shared by device.c and product.c. */
 #ifndef SPOT_ENGINE_CUDA_DEVICE_STATE_H
 #define SPOT_ENGINE_CUDA_DEVICE_STATE_H
 
@@ -17,7 +17,7 @@ struct spot_device {
     spot_stream stream;
     void *memory, *workspace;
     struct cublasLtContext *blas;
-    struct spot_product_plan **plan; /* [n_plan], one per shape that was met */
+    struct spot_product_plan **plan; /* [n_plan], one per shape used so far */
     size_t n_plan, plan_room;
     struct spot_err err; /* code SPOT_OK: none */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* infer_cuda.h - the serving engine on a device: what its two files share. Symbols as in
+/* infer_cuda.h - the serving engine on a device: shared by its two files. Symbols as in
  * infer_kernels.h; R rows of logits. */
 #ifndef SPOT_ENGINE_CUDA_INFER_CUDA_H
 #define SPOT_ENGINE_CUDA_INFER_CUDA_H
@@ -26,10 +26,10 @@ struct spot_cuda_infer {
     float *qkv, *att;       /* [N][S][Q], [N][S][H d] */
     float *pre, *act;       /* [N][S][..] around the activation */
     float *sum;             /* [S][N][C] of the shards */
-    float *other;           /* [N][C] of another member; NULL where none reaches this device */
+    float *other;           /* [N][C] of another member; NULL if none is directly reachable */
     float *logit;           /* [R][S][rows of a shard] */
     float *partial, *paged; /* scratch of products and of attention */
-    int32_t *meta;          /* what a run is, see infer_pass_cuda.c */
+    int32_t *meta;          /* description of a run, see infer_pass_cuda.c */
     /* on the host, page-locked */
     int32_t *meta_host;
     float *host; /* hidden states, or logits */
@@ -38,9 +38,9 @@ struct spot_cuda_infer {
 /* A run; f->n_token > 0. Returns 0, or -1 with *err. */
 int spot_cuda_infer_pass(struct spot_infer *f, struct spot_err *err);
 
-/* Tokens of one product: its scratch is bounded, and the bits do not tell. */
+/* Tokens per product: bounds its scratch, does not affect the bits. */
 int64_t spot_cuda_infer_chunk(int64_t n_in, int64_t n_out);
-/* Pages of a sequence, at most; int32 of `meta`. */
+/* Maximum number of pages of a sequence; int32 in `meta`. */
 int64_t spot_cuda_infer_page_stride(const struct spot_infer *f);
 size_t spot_cuda_infer_meta_elem(const struct spot_infer *f);
 /* Floats of `host`. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* infer_kernels.h - kernels of serving. All pointers are device memory; activations are fp32, rows
- * contiguous. What fixes the order of each sum is the shape and a token's position alone: no result
- * tells how many tokens a launch has, or which.
+ * contiguous. The order of each sum depends only on the shape and a token's position: results do
+ * not depend on how many tokens a launch has, or which.
  *
  * Symbols: N tokens of a run, C width, S own shards, H and Hk heads and heads of keys of a shard, d
  * head dimension, Q = (H + 2 Hk) d.
@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_CUDA_PANEL = 64,       /* outputs that lie side by side, as infer.h packs them */
+    SPOT_CUDA_PANEL = 64,       /* adjacent outputs, as infer.h packs them */
     SPOT_CUDA_SPLIT = 256,      /* inputs of a partial sum */
     SPOT_CUDA_KEYS = 128,       /* keys of a partial attention, whole pages */
     SPOT_CUDA_PAGE = 16,        /* tokens of a page */
@@ -26,8 +26,8 @@ enum {
 /* y [t * y_stride + o] = bias[o] + sum over inputs of x [t * x_stride + k] w; w in panels of
  * [n_in][64] elements of `real`, n_out of them padded to whole panels. A partial sum is in fp32
  * eight chains over 32 inputs, added in ascending order; in bf16 one chain over 16 inputs at a
- * time, as mma adds them, of which each is three numbers. The partial sums are added in ascending
- * order. */
+ * time, as mma adds them, with each factor split into three bf16 numbers. The partial sums are
+ * added in ascending order. */
 struct spot_cuda_skinny {
     enum spot_real real;
     const void *w;
@@ -37,15 +37,16 @@ struct spot_cuda_skinny {
 };
 size_t spot_cuda_skinny_elem(int64_t n_token, int64_t n_in, int64_t n_out);
 void spot_cuda_skinny(const struct spot_cuda_skinny *p, spot_stream s);
-/* The partial sums of a product in bf16, or all of it where there are many tokens: then true. */
+/* The partial sums of a product in bf16; with many tokens the complete product, and returns
+ * true. */
 bool spot_cuda_panel(const struct spot_cuda_skinny *p, spot_stream s);
 
 /* x [N][C] = row token[t] of a table in panels, cut into shards of `rows` rows, + wpe (NULL: none)
- * of its position; `shard` [] are the shards' places. */
+ * of its position; shard[] points to the shards. */
 void spot_cuda_infer_embed(enum spot_real real, float *x, const void *const *shard, int64_t rows,
                            const float *wpe, const uint32_t *token, const int32_t *position,
                            int64_t n_token, int64_t c, spot_stream s);
-/* x [N][C] += sum + bias (NULL: 0), the sum of both first */
+/* x [N][C] += sum + bias (NULL: 0); sum and bias are added first */
 void spot_cuda_infer_settle(float *x, const float *sum, const float *bias, int64_t n_token,
                             int64_t c, spot_stream s);
 /* to [n][C] = rows row[i] of x */
@@ -62,22 +63,22 @@ struct spot_cuda_paged {
     const int32_t *page;     /* [item][page_stride], pages of its sequence */
     const int32_t *item;     /* [N] */
     const int32_t *position; /* [N] */
-    const float *turn;       /* [T][d] as spot_rope_table; NULL: nothing turns */
+    const float *turn;       /* [T][d] as spot_rope_table; NULL: no rotation */
     float *partial;          /* spot_cuda_paged_elem */
     int64_t page_stride, n_token, seq;
     const int32_t *tile, *tile_host; /* [n_tile + 1] first tokens, the same on the host */
     int64_t n_tile;
 };
-/* Tokens whose queries are multiplied together: tokens of an item, one after the other, and their
- * `group` = H / Hk heads that share keys, 64 rows or one token. Returns n_tile; tile [n_token + 1].
+/* Tokens whose queries are multiplied together: consecutive tokens of an item, and their `group` =
+ * H / Hk heads that share keys, 64 rows or one token. Returns n_tile; tile [n_token + 1].
  */
 int64_t spot_cuda_paged_tiles(int32_t *tile, const int32_t *item, int64_t n_token, int64_t group);
 size_t spot_cuda_paged_elem(int64_t n_token, int64_t n_head, int64_t dim, int64_t seq);
-/* Queries and keys turn; keys and values go to their pages. */
+/* Rotate queries and keys; write keys and values to their pages. */
 void spot_cuda_paged_place(const struct spot_cuda_paged *p, spot_stream s);
-/* The keys up to a token's position in parts of 128, a softmax of each; the parts in ascending
- * order. What is multiplied is three numbers of bf16 for each. `most` is at least the largest
- * position of the run. */
+/* The keys up to a token's position in parts of 128, with a softmax of each; the parts in ascending
+ * order. Factors are split into three bf16 numbers each. `most` is at least the largest position of
+ * the run. */
 void spot_cuda_paged_attend(const struct spot_cuda_paged *p, int64_t most, spot_stream s);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* kernels.h - C entry points of the kernels. All pointers but `stream` are device memory; rows are
- * contiguous. No order of a floating-point sum depends on the grid of a launch.
+/* kernels.h - C entry points of the kernels. All pointers except `stream` are device memory; rows
+ * are contiguous. The order of floating-point sums never depends on the grid of a launch.
  *
  * Symbols: N rows = b * T, C width, H heads, Hk heads of keys and values, d = C / H, Q = (H + 2Hk)
  * d outputs of qkv, F width inside the MLP, V vocabulary, Vr its rows with padding. T-typed arrays
@@ -24,7 +24,7 @@ typedef struct CUstream_st *spot_stream;
 
 enum spot_real { SPOT_F32, SPOT_BF16 }; /* of weights in products, and of activations */
 
-/* The compiler that made the kernels, 1300 for 13.0: their bits may change with it. */
+/* Version of the compiler that built the kernels, 1300 for 13.0: their bits may change with it. */
 int spot_cuda_compiler(void);
 
 /* --- element by element ------------------------------------------------------ */
@@ -45,7 +45,7 @@ void spot_cuda_gelu_back(enum spot_real real, void *d, const void *pre, size_t n
 /* Rows of pre are [shard][gate|up][F / S]: act [N][F] = gate sigma(gate) up. */
 void spot_cuda_swiglu(enum spot_real real, void *act, const void *pre, int64_t n_row, int64_t ffn,
                       int64_t n_shard, spot_stream s);
-/* dpre [N][2F] from dact [N][F], and act once more */
+/* dpre [N][2F] from dact [N][F]; recomputes act */
 void spot_cuda_swiglu_back(enum spot_real real, void *dpre, void *act, const void *pre,
                            const void *dact, int64_t n_row, int64_t ffn, int64_t n_shard,
                            spot_stream s);
@@ -81,7 +81,7 @@ void spot_cuda_column_sum(enum spot_real real, float *sum, float *partial, const
 void spot_cuda_embed(enum spot_real real, void *out, const void *wte, const void *wpe,
                      const uint32_t *token, int64_t n_row, int64_t seq, int64_t c, spot_stream s);
 
-/* Where a gradient of [n] fp32, shards one behind the other, lies in the fixed-point sums. */
+/* Where a gradient of [n] fp32, shards in order, is in the fixed-point sums. */
 struct spot_cuda_target {
     int64_t *sum;  /* of the tensor, shard 0 */
     uint32_t *top; /* largest |gradient| as its bits */
@@ -89,7 +89,7 @@ struct spot_cuda_target {
     double scale; /* 2^exponent */
 };
 
-/* Adds the rows of dout that meet in one token: group g is token[g], rows order[start[g]..
+/* Adds the rows of dout that belong to the same token: group g is token[g], rows order[start[g]..
  * start[g + 1]), ascending. wpe NULL: no positions. */
 struct spot_cuda_groups {
     const uint32_t *token, *start, *order;
@@ -104,8 +104,8 @@ void spot_cuda_classify(enum spot_real real, void *logit, double *loss, const ui
                         int64_t n_row, int64_t seq, int64_t vocab, int64_t vocab_rows,
                         spot_stream s);
 
-/* The same cut by shards, for a tensor group: logits of the own shards [shard, shard + n_shard) of
- * S, per_shard side by side. The members of the group agree on tops, and on sums over all shards.
+/* The same divided by shards, for a tensor group: logits of the own shards [shard, shard + n_shard)
+ * of S, per_shard each. The members of the group exchange tops, and sums over all shards.
  */
 struct spot_cuda_logits {
     enum spot_real real;
@@ -119,7 +119,7 @@ void spot_cuda_logit_tops(const struct spot_cuda_logits *l, float *top, spot_str
 /* sum [n_shard][N] of exp(logit - largest) over each own shard; top [M][2][N] */
 void spot_cuda_logit_sums(const struct spot_cuda_logits *l, float *sum, const float *top,
                           int n_member, spot_stream s);
-/* loss [N], and logits become gradients; sum [N] over all shards */
+/* loss [N], and logits are replaced by gradients; sum [N] over all shards */
 void spot_cuda_logit_losses(const struct spot_cuda_logits *l, double *loss, const float *sum,
                             const float *top, int n_member, spot_stream s);
 
@@ -138,8 +138,8 @@ struct spot_cuda_attention {
     void *dqkv;       /* [N][Q] */
     float *dot;       /* [b][H][T] scratch: out . dout of each row and head */
 };
-/* Queries and keys of qkv (way 1) or dqkv (way -1) turn in place; turn [T][d] as spot_rope_table.
- */
+/* Rotate queries and keys of qkv (way 1) or dqkv (way -1) in place; turn [T][d] as
+ * spot_rope_table. */
 void spot_cuda_rotate(const struct spot_cuda_attention *at, void *qkv, const float *turn, float way,
                       spot_stream s);
 void spot_cuda_attention_forward(const struct spot_cuda_attention *at, spot_stream s);
@@ -151,7 +151,7 @@ void spot_cuda_attention_backward(const struct spot_cuda_attention *at, spot_str
 void spot_cuda_quantise(const struct spot_cuda_target *target, const float *grad, int64_t n,
                         spot_stream s);
 
-/* to = from, rounded to nearest; and back, from whole numbers below 2^63 */
+/* to = from, rounded to nearest; and the inverse, from whole numbers below 2^63 */
 void spot_cuda_sums_to_floats(float *to, const int64_t *from, size_t n, spot_stream s);
 void spot_cuda_sums_of_floats(int64_t *to, const float *from, size_t n, spot_stream s);
 
@@ -166,7 +166,7 @@ struct spot_cuda_chunk {
 struct spot_cuda_planes {
     float *plane[SPOT_PLANES];
     int64_t *sum;
-    void *weight; /* compute copy, elements of real, shards of a tensor one behind the other */
+    void *weight; /* compute copy, elements of real, shards of a tensor in order */
     const struct spot_cuda_chunk *chunk;
     int n_chunk;
 };

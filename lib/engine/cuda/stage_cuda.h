@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* stage_cuda.h - the state of a stage on a device, and the host's copy of it.
  *
- * Symbols as in kernels.h. `void *` to T-typed arrays of the kind's `real`. What is cut by shards
- * is there for those of this member of a tensor group only: H, F, Q, A and Vr count its own.
+ * Symbols as in kernels.h. `void *` to T-typed arrays of the kind's `real`. Sharded arrays hold
+ * only the shards of this member of a tensor group: H, F, Q, A and Vr count its own.
  */
 #ifndef SPOT_ENGINE_CUDA_STAGE_CUDA_H
 #define SPOT_ENGINE_CUDA_STAGE_CUDA_H
@@ -19,34 +19,34 @@ extern "C" {
 struct spot_cuda_kernel {
     struct spot_kernel base;
     enum spot_real real;
-    /* Products over a sharded weight are made shard by shard, and sums over shards in the tree of
-     * engine/tree.h: for tensor groups. Else each is one product, and M is 1. */
+    /* For tensor groups: products over a sharded weight are computed shard by shard, and sums over
+     * shards in the tree of engine/tree.h. Otherwise each is one product, and M is 1. */
     bool is_split;
 };
 
 /* One bundle. */
 struct spot_cuda_part {
-    struct spot_bundle *bundle; /* host planes are as of the last sync; NULL: forgotten */
+    struct spot_bundle *bundle; /* host planes are those of the last sync; NULL: forgotten */
     struct spot_arena arena;    /* the bundle's */
-    int64_t step;               /* that the device's copy is of */
+    int64_t step;               /* step of the device's copy */
     bool is_locked;             /* the host's planes are page-locked by this stage */
     struct spot_cuda_planes on;
     uint32_t *top;                           /* [SPOT_TENSORS_MAX] on the device, of this step */
     int64_t weight_at[SPOT_TENSORS_MAX];     /* elements in the compute copy */
     int32_t exponent_used[SPOT_TENSORS_MAX]; /* by the last backward call */
-    int64_t *sum_host;                       /* once spot_stage_sum was asked */
-    bool is_sum_on_host;                     /* the host's sums count */
-    bool is_sum_changed;                     /* the device's may be older */
+    int64_t *sum_host;                       /* after a call of spot_stage_sum */
+    bool is_sum_on_host;                     /* the host's sums are valid */
+    bool is_sum_changed;                     /* the device's sums may be older */
     bool is_ahead;                           /* the device has updates that the host lacks */
 };
 
-/* What the backward pass of one bundle needs of a microbatch; as on the CPU, and what is computed
- * again lies in the stage's scratch space, for all layers the same. A: inputs of the activation, 2F
- * of Llama's, else F. */
+/* What the backward pass of one bundle needs from a microbatch; as on the CPU, what is recomputed
+ * is in the stage's scratch space, shared by all layers. A: inputs of the activation, 2F of
+ * Llama's, else F. */
 struct spot_cuda_save {
     void *x;         /* [N * C] input of the bundle; not for the embedding */
     float *norm1;    /* [N * 2] */
-    void *qkv;       /* [N * Q] layers; Llama: queries and keys turned */
+    void *qkv;       /* [N * Q] layers; Llama: queries and keys rotated */
     void *attention; /* [N * H d] layers */
     float *lse;      /* [N * H] layers */
     void *mid;       /* [N * C] layers: x + attention branch */
@@ -57,7 +57,7 @@ struct spot_cuda_save {
 
 struct spot_cuda_slot {
     uint32_t *token;      /* [b * (T + 1)] on the device */
-    uint32_t *token_host; /* the same */
+    uint32_t *token_host; /* the same on the host */
     struct spot_cuda_save *save;
 };
 
@@ -78,7 +78,7 @@ struct spot_stage {
     uint32_t *groups_host; /* [3 * N + 1 + Vr] */
     float *boundary_host;  /* [N * C] page-locked */
     /* on the device, scratch */
-    struct spot_cuda_save again; /* what of a layer is not kept */
+    struct spot_cuda_save again; /* recomputed part of a layer */
     uint32_t *top;               /* of all parts */
     unsigned long long *top_sum; /* [SPOT_TENSORS_MAX] of an update */
     double *partial;             /* chunks of a bundle, or rows */
@@ -94,33 +94,33 @@ struct spot_stage {
     void *dpre;                  /* [N * A] */
     void *dqkv;                  /* [N * Q] */
     void *d[3];                  /* [N * C] */
-    void *out;                   /* [N * C] what the last forward call left */
+    void *out;                   /* [N * C] result of the last forward call */
     /* of a kind that is split by shards */
     bool is_split;
     int shard, n_shard;       /* own: [shard, shard + n_shard) */
-    int n_node;               /* nodes of the tree of sums that cover them */
+    int n_node;               /* nodes of the tree of sums that cover the own shards */
     float *node;              /* [n_node + its depth][N * C] sums over own shards */
     float *row_top, *row_sum; /* [M][2][N]; [n_shard + n_node + 1][N] of the classifier */
     struct spot_tensor_group group;
-    float *exchange_host; /* what a group exchanges by way of the host */
+    float *exchange_host; /* what a group exchanges through the host */
 };
 
-/* Of n things that lie side by side by shard, those of the own shards. */
+/* Of n elements that are divided evenly among the shards, how many are in the own shards. */
 int64_t spot_cuda_own(const struct spot_stage *st, int64_t n);
 
 /* Whether this member adds the gradients of replicated tensors. */
 bool spot_cuda_is_lead(const struct spot_stage *st);
 
-/* A running value that is the sum of two arrays, or of one. */
+/* A running value that is the sum of two arrays, or a single one. */
 struct spot_cuda_flow {
     void *x, *delta; /* delta may be NULL */
 };
 
 /* --- bundles on the device: stage_bundle.c ------------------------------------- */
 
-/* Each part's bundle goes to the device, if its step is not there. */
+/* Upload each part's bundle, unless its step is already on the device. */
 void spot_cuda_part_renew(struct spot_stage *st, int i, struct spot_bundle *bundle);
-/* Chunks of tensors; once. */
+/* Chunks of tensors; set once. */
 void spot_cuda_part_chunks(struct spot_stage *st, const struct spot_cuda_part *part);
 void spot_cuda_part_forget(struct spot_stage *st, struct spot_cuda_part *part);
 
@@ -130,16 +130,16 @@ enum { SPOT_CUDA_ALIGN = 256 };
 
 /* Everything on the device; sets the pointers of `stage` if the plan has a base. */
 void spot_cuda_plan(struct spot_memory_plan *plan, struct spot_stage *stage);
-/* Partial sums that the host adds: chunks of a bundle, or rows. */
+/* Partial sums that the host adds up: chunks of a bundle, or rows. */
 int64_t spot_cuda_partials(const struct spot_stage *stage);
-/* Floats that cross the host in one exchange of a tensor group, at most. */
+/* Maximum number of floats that pass through the host in one exchange of a tensor group. */
 size_t spot_cuda_exchange_elem(const struct spot_stage *stage);
 /* Shards of a tensor, 1 if it is replicated. */
 int spot_cuda_shards_of(const struct spot_arena *arena, int tensor);
 
 /* --- products and norms: stage_linear.c -------------------------------------- */
 
-/* Stage, stage-local bundle, and widths as every pass wants them. */
+/* Stage, stage-local bundle, and the widths that every pass needs. */
 struct spot_cuda_at {
     struct spot_stage *st;
     int i;
@@ -155,7 +155,8 @@ const void *spot_cuda_weight(const struct spot_cuda_at *at, const char *tensor);
 struct spot_cuda_linear {
     const char *weight, *bias; /* a bias that the bundle lacks is skipped */
     int64_t in, out;
-    bool is_out_first; /* W lies as [out][in], in shards of outputs; else [in][out], of inputs */
+    bool is_out_first; /* W is stored as [out][in], in shards of outputs; else [in][out], of inputs
+                        */
 };
 void spot_cuda_linear_forward(const struct spot_cuda_at *at, const struct spot_cuda_linear *l,
                               void *y, const void *x);
@@ -185,7 +186,7 @@ void spot_cuda_norm_backward(const struct spot_cuda_at *at, const struct spot_cu
                              void *dx, const void *base, const void *dy, const float *stat,
                              const void *x);
 
-/* The exchange of st->group: on the device, or by way of st->exchange_host. */
+/* The exchange of st->group: on the device, or through st->exchange_host. */
 int spot_cuda_exchange(void *user, const struct spot_stage_piece *piece, size_t n,
                        struct spot_err *err);
 
