@@ -23,9 +23,9 @@ struct spot_arima {
     struct spot_arma arma; /* of the differences; mean is the drift for d = 1 */
 };
 
-/* Fit y [n], NaN where missing (then d must be 0). `has_mean`: with a constant.
- * Returns 0; -1 if there are too few values for the order or no variance: then *fit is white
- * noise of the variance there is. Deterministic. */
+/* Fit y [n], NaN where missing (then d must be 0). `has_mean`: with a constant. Returns 0; -1 if
+ * there are too few values for the order or no variance: then *fit is white noise of the sample
+ * variance. Deterministic. */
 int spot_arima_fit(struct spot_arima *fit, const double *y, size_t n, int p, int d, int q,
                    bool has_mean);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* backtest.h - the scores of one model on the past of one series, from rolling origins. */
+/* backtest.h - scores one model on the history of one series, from rolling origins. */
 #ifndef SPOT_FORECAST_BACKTEST_H
 #define SPOT_FORECAST_BACKTEST_H
 
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* No origin before this one: a forecast needs some history. */
+/* No origins before this one: a forecast needs some history. */
 enum { SPOT_BACKTEST_ORIGIN_MIN = 30 };
 
 /* Up to n_wanted origins from time from_s on, evenly spaced, each with a whole horizon after it.
@@ -28,14 +28,14 @@ struct spot_backtest {
     struct spot_fc_spec spec; /* its cap is the grid's */
     const size_t *origin;     /* [n_origin] indices of the newest value known, sorted */
     size_t n_origin;
-    /* told of each distribution p [cap + 1] of the value `step` after an origin; NULL: nobody */
+    /* called for each distribution p [cap + 1] of the value `step` after an origin; NULL: none */
     void (*dist)(void *user, size_t origin, int step, const double *p);
     void *user;
 };
 
 /* Adds to step [horizon]; crps [n_origin] gets the means over steps, prob [horizon * (cap + 1)] the
- * distributions at the last origin. Returns the CPU time of an origin in seconds: one value taken
- * in and one forecast made. */
+ * distributions at the last origin. Returns the CPU time per origin in seconds: one value observed
+ * and one forecast made. */
 double spot_backtest_run(const struct spot_backtest *b, struct spot_score *step, double *crps,
                          double *prob);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* count_grid.h - the series of a trace on an even grid: what a model of counts observes. */
+/* count_grid.h - the series of a trace on an even grid, the input of models of counts. */
 #ifndef SPOT_FORECAST_COUNT_GRID_H
 #define SPOT_FORECAST_COUNT_GRID_H
 
@@ -18,12 +18,13 @@ struct spot_count_grid {
     char *zone, *instance_type, *label;
     double start_s, interval_s;
     size_t n;
-    bool is_open;       /* the newest row is between two points: it is point n - 1, at end_s */
-    double end_s;       /* of point n - 1 then */
-    int *y;             /* [n], 0..cap */
-    int *lost, *gained; /* [n], in the interval that ends at i, net change and turnover; 0 first */
+    bool is_open; /* the newest row is between two grid points: it is point n - 1, at end_s */
+    double end_s; /* time of point n - 1 in that case */
+    int *y;       /* [n], 0..cap */
+    int *lost,
+        *gained; /* [n], in the interval that ends at i: net change plus turnover; 0 at first */
     int cap;
-    size_t n_change;  /* intervals with another count than the one before */
+    size_t n_change;  /* intervals whose count differs from the previous one */
     size_t n_clipped; /* values that were above the cap */
 };
 
@@ -34,17 +35,17 @@ struct spot_count_grids {
 
 struct spot_count_grid_ask {
     double interval_s;
-    int cap;       /* 0: column requested, or the most */
-    bool is_whole; /* only whole intervals */
+    int cap;       /* 0: column `requested`, or the maximum */
+    bool is_whole; /* whole intervals only */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
 };
 
 struct spot_trackeds;
 
-/* Put every series on its grid. It begins with the first row of the series; unless is_whole, what
- * came after the last whole interval is a point of its own. Series that are `known` (NULL: none) go
- * on from their newest value, also where the trace has no row of them. Returns 0, or -1 with *err
- * and nothing to release. */
+/* Put every series on its grid. It begins with the first row of the series; unless is_whole, rows
+ * after the last whole interval form a point of their own. Series in `known` (NULL: none) continue
+ * from their newest value, even if the trace has no row of them. Returns 0, or -1 with *err and
+ * nothing to release. */
 int spot_count_grids_make(struct spot_count_grids *grids, const struct spot_count_grid_ask *ask,
                           const struct spot_trace *trace, const struct spot_trackeds *known,
                           struct spot_err *err);

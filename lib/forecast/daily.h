@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* daily.h - a day's cycle of the odds of an event, learned online.
+/* daily.h - a daily cycle of the odds of an event, learned online.
  *
  * The day has twelve cells of two hours, twice, the second time an hour later, so that what is
- * learned at one hour also informs its neighbours. High and low counts have cells of their own,
- * because few are gained at the hours when many are lost. An offset of log odds is the sum of its
- * two cells; each follows the errors of the forecasts by logistic regression with a normal prior
- * around 0. Without a cycle the offsets stay near 0. Ours; what was tried besides:
+ * learned at one hour also informs its neighbours. High and low counts have separate cells, because
+ * few instances are gained at the hours when many are lost. An offset of log odds is the sum of its
+ * two cells; each follows the forecast errors by logistic regression with a normal prior around 0.
+ * Without a cycle the offsets stay near 0. Our own method; alternatives tried:
  * docs/design/05-forecast.md.
  */
 #ifndef SPOT_FORECAST_DAILY_H
@@ -20,30 +20,30 @@ extern "C" {
 
 enum { SPOT_DAILY_CELLS = 12, SPOT_DAILY_TILINGS = 2 };
 
-/* One kind of event; zeroed at first. */
+/* One kind of event; zeroed initially. */
 struct spot_daily {
     struct spot_daily_cell {
         double shift, sure; /* offset of the log odds; the precision gained */
     } cell[SPOT_DAILY_TILINGS][2 * SPOT_DAILY_CELLS];
 };
 
-/* A time of the day, and whether the count is high; zeroed: no day is known. */
+/* A time of the day, and whether the count is high; zeroed: no time known. */
 struct spot_daily_time {
     uint8_t is_known;                 /* 0 or 1; not a bool, since it is read from files */
     uint8_t cell[SPOT_DAILY_TILINGS]; /* < 2 SPOT_DAILY_CELLS */
 };
 
-/* After n intervals of which `day` make a day; 0 where that is not known. */
+/* The time after n intervals, `day` of which make a day; zeroed if `day` is 0, not known. */
 struct spot_daily_time spot_daily_time_at(uint64_t n, double day, bool is_high);
 
-/* What to add to the log odds at that time. */
+/* The offset of the log odds at that time. */
 double spot_daily_by(const struct spot_daily *daily, const struct spot_daily_time *time);
 
 /* Learn from whether the event happened; p is the probability it was given, offset included. */
 void spot_daily_learn(struct spot_daily *daily, const struct spot_daily_time *time, double p,
                       bool came, double weight);
 
-/* Whether a state that was read from a file is valid. */
+/* Is a state that was read from a file valid? */
 bool spot_daily_time_is_sound(const struct spot_daily_time *time);
 
 #ifdef __cplusplus

@@ -3,9 +3,9 @@
  *
  * A model sees counts on an even grid, the newest last, and gives for each of the next `horizon`
  * steps a probability mass function over 0..cap. Most models look at the newest `history` changes
- * only; those that count everything they have seen keep a state, one block of memory without
- * pointers that is fed value by value, so that a call costs O(new values) and the state can be
- * written to a file as it is.
+ * only; those that use all values seen keep a state, one block of memory without pointers that is
+ * updated value by value, so that a call costs O(new values) and the state can be written to a file
+ * unchanged.
  */
 #ifndef SPOT_FORECAST_FORECASTER_H
 #define SPOT_FORECAST_FORECASTER_H
@@ -29,14 +29,14 @@ enum {
 
 struct spot_hazard;
 
-/* What is asked of a model. */
+/* Parameters of a forecast. */
 struct spot_fc_spec {
     int cap, horizon;
-    int history;                      /* newest changes to look at; 0: all that is kept */
+    int history;                      /* newest changes to look at; 0: all that are kept */
     int ar, diff, ma;                 /* order of arima; ar < 0: not given */
     bool has_constant;                /* arima */
-    double day;                       /* intervals to a day, for cycles and ages */
-    const struct spot_hazard *hazard; /* of instances by age, borrowed; NULL: not known */
+    double day;                       /* intervals in a day, for cycles and ages */
+    const struct spot_hazard *hazard; /* hazard of instances by age, borrowed; NULL: not known */
 };
 
 /* Newest values, borrowed. */
@@ -47,21 +47,21 @@ struct spot_fc_past {
 
 struct spot_forecaster {
     const char *name;
-    const char *source;  /* where the method is from */
+    const char *source;  /* source of the method */
     int history_default; /* newest changes, 0: all */
-    bool is_dense;       /* needs cap <= SPOT_FC_CAP_FINE; larger caps are scaled for it */
-    /* Bytes of state, zeroed at first; NULL for a model without. */
+    bool is_dense;       /* needs cap <= SPOT_FC_CAP_FINE; larger caps are scaled down for it */
+    /* Bytes of state, zeroed initially; NULL for a model without state. */
     size_t (*state_byte)(const struct spot_fc_spec *spec);
-    /* Take in the newest value of `past`; called once for each value, in order. */
+    /* Observe the newest value of `past`; called once for each value, in order. */
     void (*observe)(const struct spot_fc_spec *spec, void *state, const struct spot_fc_past *past);
     /* prob [horizon * (cap + 1)], row-major; each row sums to 1. */
     void (*predict)(const struct spot_fc_spec *spec, void *state, const struct spot_fc_past *past,
                     double *prob);
-    /* Whether a state that was read from a file is valid; NULL: all are. */
+    /* Is a state that was read from a file valid? NULL: always. */
     bool (*is_sound)(const struct spot_fc_spec *spec, const void *state);
 };
 
-/* All models, sorted by use; ends with a NULL name. */
+/* All models, the most useful first; ends with a NULL name. */
 extern const struct spot_forecaster spot_forecasters[];
 
 /* The row of that exact name, or NULL. */

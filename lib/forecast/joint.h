@@ -3,9 +3,9 @@
  *
  * The net change has the distribution that the forecast gives for step 1, so the two always agree.
  * What a count cannot show, instances lost and gained within one interval, is the turnover e =
- * min(lost, gained): its distribution is learned, apart by the size of the net change, from rows
- * that lie inside the intervals; without such rows losses and gains exclude each other, as measured
- * below 5 minutes. Source: the decomposition is ours.
+ * min(lost, gained): its distribution is learned, separately by the size of the net change, from
+ * rows inside the intervals; without such rows losses and gains exclude each other, as measured
+ * below 5 minutes. Source: our own decomposition.
  */
 #ifndef SPOT_FORECAST_JOINT_H
 #define SPOT_FORECAST_JOINT_H
@@ -18,7 +18,7 @@ extern "C" {
 
 enum { SPOT_TURNOVER_MAX = 32 };
 
-/* How often a turnover was seen; zeroed at first. Net change 0, 1, more. */
+/* Counts of turnovers; zeroed initially. Net change 0, 1, more. */
 struct spot_turnover {
     double seen[3][SPOT_TURNOVER_MAX + 1];
 };
@@ -28,20 +28,20 @@ struct spot_joint_cell {
     double prob;
 };
 
-/* Take in an interval: gross losses and gains, each >= 0. */
+/* Observe an interval: gross losses and gains, each >= 0. */
 void spot_turnover_observe(struct spot_turnover *turnover, int lost, int gained);
 
 /* The distribution of the next interval, given `step` [cap + 1], that of the count at its end.
- * Cells below 1e-9 are left out and their mass is shared by the rest. cell   room for (cap + 1) *
- * (SPOT_TURNOVER_MAX + 1) entries Returns how many were written, by lost, then gained. They sum
- * to 1. */
+ * Cells below 1e-9 are left out and their mass is redistributed.
+ *   cell   room for (cap + 1) * (SPOT_TURNOVER_MAX + 1) entries
+ * Returns how many were written, sorted by lost, then gained. They sum to 1. */
 size_t spot_joint(const struct spot_turnover *turnover, const double *step, int now, int cap,
                   struct spot_joint_cell *cell);
 
 /* -ln((1 - 1e-6) q + 1e-6), where q is the probability of (lost, gained). */
 double spot_joint_score(const struct spot_joint_cell *cell, size_t n, int lost, int gained);
 
-/* The same for the product of the distribution's two marginals: what independence would say. */
+/* The same for the product of the distribution's two marginals: as if they were independent. */
 double spot_joint_score_independent(const struct spot_joint_cell *cell, size_t n, int lost,
                                     int gained);
 

@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* All mass on k, which is moved into 0..cap. */
+/* All mass on k, which is clamped to 0..cap. */
 void spot_pmf_point(double *p, int cap, int k);
 
 /* A normal distribution rounded to the nearest count, its tails folded to 0 and cap:
@@ -17,7 +17,7 @@ void spot_pmf_normal(double *p, int cap, double mean, double sd);
 /* p += weight * q. */
 void spot_pmf_add(double *p, const double *q, int cap, double weight);
 
-/* Divide by the sum; a distribution that has lost all its mass becomes the point `fallback`. */
+/* Divide by the sum; a distribution without mass becomes the point `fallback`. */
 void spot_pmf_normalize(double *p, int cap, int fallback);
 
 double spot_pmf_mean(const double *p, int cap);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* predictor.h - one model at work on one series: feed it values, ask it for distributions.
+/* predictor.h - one model applied to one series: takes values, gives distributions.
  *
  * Deterministic and causal: the answer is a function of the values observed so far.
  */
@@ -23,23 +23,24 @@ struct spot_predictor *spot_predictor_new(const struct spot_forecaster *model,
                                           const struct spot_fc_spec *spec);
 void spot_predictor_free(struct spot_predictor *predictor);
 
-/* Take in the next value; what is outside 0..cap is moved to the bound. */
+/* Observe the next value, clamped to 0..cap. */
 void spot_predictor_observe(struct spot_predictor *predictor, int y);
 
 /* prob [horizon * (cap + 1)], row-major: step h at row h - 1; each row sums to 1 within 1e-12.
  * At least one value must have been observed. */
 void spot_predictor_predict(struct spot_predictor *predictor, double *prob);
 
-/* What a predictor has learned, as bytes: the newest values and the model's state, with runs of
- * zeros folded. Of this machine's byte order and this version's models. */
+/* Save what a predictor has learned: the newest values and the model's state, with runs of zeros
+ * folded. Valid for this machine's byte order and this version's models. */
 size_t spot_predictor_save(const struct spot_predictor *predictor, FILE *out);
 
-/* Take them into a predictor made with the same model and spec that has observed nothing. Returns
+/* Restore it into a predictor made with the same model and spec that has observed nothing. Returns
  * 0, or -1 with *err (SPOT_EDATA) for bytes that are truncated, too many or invalid. */
 int spot_predictor_restore(struct spot_predictor *predictor, const void *data, size_t n_byte,
                            struct spot_err *err);
 
-/* Values kept, newest last: [n]; at full scale. What a predictor of another cap is fed with. */
+/* The values kept, newest last: [n]; at full scale. For passing on to a predictor of another
+ * cap. */
 size_t spot_predictor_recent(const struct spot_predictor *predictor, int *y, size_t n_max);
 
 #ifdef __cplusplus

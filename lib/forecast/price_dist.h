@@ -22,7 +22,7 @@ struct spot_price_dist {
 };
 
 void spot_price_dist_add(struct spot_price_dist *dist, double usd_per_h, double prob);
-/* Sort, join equal prices, make the sum 1: after the last of a round of adds. */
+/* Sort, merge equal prices, normalise the sum to 1: call it after the last add. */
 void spot_price_dist_settle(struct spot_price_dist *dist);
 void spot_price_dist_clear(struct spot_price_dist *dist); /* keeps the memory */
 void spot_price_dist_release(struct spot_price_dist *dist);
@@ -36,8 +36,8 @@ double spot_price_dist_at_most(const struct spot_price_dist *dist, double usd_pe
 /* Integral of (F(x) - 1{x >= y})^2, usd/h: twice the pinball loss averaged over all quantiles. */
 double spot_price_dist_crps(const struct spot_price_dist *dist, double y);
 
-/* Adds to what was made at price `now` and came out as `y` (score.h; the drop is a lower price);
- * pinball gets the mean loss of the quantiles .05, .15 .. .95. */
+/* Adds the score of a forecast made at price `now` with outcome `y` (score.h; the drop is a lower
+ * price); pinball gets the mean loss of the quantiles .05, .15 .. .95. */
 void spot_price_dist_score(const struct spot_price_dist *dist, double now, double y,
                            struct spot_score *score, double *pinball);
 

@@ -2,11 +2,11 @@
 /* recal.h - recalibration of distributions, learned online from the outcomes of earlier ones.
  *
  * Two corrections, each to the odds of events, so that a distribution stays a distribution:
- *   change  the odds that the count is another one than now, times exp(a + b x + c r), where x is
- *           the binary logarithm of the age of the count in units of the mean run between
- *           changes, and r that of the changes of the newest intervals over those expected;
- *   tails   the odds of what lies in the distribution's lower and upper fifth, times exp(d) and
- * exp(e). a to e are kept apart for each step ahead and start at values that were right on average
+ *   change  the odds that the count differs from the current one, times exp(a + b x + c r), where x
+ *           is the binary logarithm of the age of the count in units of the mean time between
+ *           changes, and r that of the ratio of changes in the newest intervals to those expected;
+ *   tails   the odds of the distribution's lower and upper fifth, times exp(d) and exp(e).
+ * a to e are kept separately for each step ahead and start at values that were right on average
  * over public traces. They are updated by logistic regression with a normal prior, one observation
  * at a time (the extended Kalman filter); outcomes h steps ahead overlap h-fold and count 1/h each.
  * Source: recalibration as in Gneiting, Balabdaoui, Raftery 2007; the events, the terms and the
@@ -26,32 +26,32 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_RECAL_STEPS = 12, /* steps ahead that are learned; later ones use the last */
+    SPOT_RECAL_STEPS = 12, /* steps ahead that are learned; later ones use the last one's terms */
     SPOT_RECAL_TERMS = 3,
-    SPOT_RECAL_RECENT = 60, /* intervals, for restlessness; fit in a word */
+    SPOT_RECAL_RECENT = 60, /* intervals, for restlessness; must fit in a word */
 };
 
-/* A distribution that was given, until its step is over. */
+/* A distribution that was given, kept until its outcome is known. */
 struct spot_recal_event {
     double change;     /* P(another count), before correction */
-    double tail[2];    /* P(Y <= low), P(Y >= high), after the first correction */
+    double tail[2];    /* P(Y <= low), P(Y >= high), after the change correction */
     int32_t low, high; /* -1 and cap + 1: no such tail */
 };
 
 struct spot_recal_moment {
-    uint64_t at; /* values seen then; 0: none */
+    uint64_t at; /* values seen so far; 0: none */
     double x[SPOT_RECAL_TERMS], weight;
     int64_t now;
     struct spot_daily_time time;
     struct spot_recal_event event[SPOT_RECAL_STEPS];
 };
 
-/* As offsets from the start values; zeroed at first. */
+/* Offsets from the start values; zeroed initially. */
 struct spot_recal_step {
     double shift[SPOT_RECAL_TERMS];
     double known[SPOT_RECAL_TERMS][SPOT_RECAL_TERMS]; /* by how much the covariance has shrunk */
     double tail[2], sure[2];                          /* c, d; the precision gained */
-    struct spot_daily daily;                          /* of a change */
+    struct spot_daily daily;                          /* of the odds of a change */
 };
 
 struct spot_recal {
@@ -62,20 +62,19 @@ struct spot_recal {
     struct spot_recal_moment moment[SPOT_RECAL_STEPS]; /* ring by n */
 };
 
-/* Take in the next value, and learn from the earlier distributions that forecast it. */
+/* Observe the next value, and learn from the earlier distributions that forecast it. */
 void spot_recal_observe(struct spot_recal *recal, int y);
 
-/* Whether the newest value is one to learn from: all are at first, then ever fewer, so that
- * n values cost O(log n) thousand distributions. */
+/* Is the newest value one to learn from? All are at first, later ever fewer, so that n values cost
+ * O(log n) thousand distributions. */
 bool spot_recal_is_due(const struct spot_recal *recal);
 
-/* Correct prob [horizon * (cap + 1)], distributions given at the newest value; with `learn`
- * remember them, to learn from what will come. `day`: intervals to a day, 0 where that is not
- * known. */
+/* Correct prob [horizon * (cap + 1)], distributions given at the newest value; with `learn` keep
+ * them, to learn from their outcomes. `day`: intervals in a day, 0 if not known. */
 void spot_recal_apply(struct spot_recal *recal, int cap, double day, int horizon, bool learn,
                       double *prob);
 
-/* Whether a state that was read from a file is valid. */
+/* Is a state that was read from a file valid? */
 bool spot_recal_is_sound(const struct spot_recal *recal, int cap);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* score.h - how good forecasts were: sums over origins, means on demand. */
+/* score.h - scores of forecasts: sums over origins, means on demand. */
 #ifndef SPOT_FORECAST_SCORE_H
 #define SPOT_FORECAST_SCORE_H
 
@@ -16,7 +16,7 @@ struct spot_score {
     double abs_sum;             /* |median - y| */
     double crps_sum;            /* see pmf.h */
     double brier_sum;           /* (P(Y < now) - 1{y < now})^2 */
-    double cover_sum;           /* how much of the randomised PIT lies in [0.1, 0.9] */
+    double cover_sum;           /* how much of the randomised PIT is in [0.1, 0.9] */
     double pit[SPOT_SCORE_PIT]; /* histogram of the randomised PIT, expected mass; sums to n */
 };
 
@@ -26,8 +26,7 @@ struct spot_score {
  * Held 2009, section 2.1. */
 void spot_score_add(struct spot_score *score, const double *p, int cap, int now, int y);
 
-/* The part that is about the transform, of an outcome for which it is uniform on [lo, hi]; counts
- * the outcome. */
+/* The PIT part of it, for an outcome whose PIT is uniform on [lo, hi]; counts the outcome. */
 void spot_score_add_pit(struct spot_score *score, double lo, double hi);
 
 /* sum += part */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tracked.h - what is known of each series so far, and the file that keeps it between calls. */
+/* tracked.h - what has been learned of each series, and the file that keeps it between calls. */
 #ifndef SPOT_FORECAST_TRACKED_H
 #define SPOT_FORECAST_TRACKED_H
 
@@ -17,7 +17,7 @@ struct spot_tracked {
     char *zone, *instance_type;
     double time_s; /* of the newest value */
     int now, cap;
-    size_t n, n_change; /* values and changes taken in */
+    size_t n, n_change; /* values and changes observed */
     struct spot_turnover turnover;
     struct spot_predictor *predictor;
 };
@@ -27,7 +27,7 @@ struct spot_trackeds {
     struct spot_tracked *series; /* [n], sorted by zone, then instance type */
 };
 
-/* What a state was learned with; a state with another key cannot be continued. */
+/* The parameters a state was learned with; a state with another key cannot be continued. */
 struct spot_tracked_key {
     const char *model;
     double interval_s;
@@ -35,8 +35,8 @@ struct spot_tracked_key {
     uint64_t hazard_xxh3;
 };
 
-/* Load the file, if there is one. Returns 0, or -1 with *err: SPOT_EDATA for a file that is
- * damaged, or that was made with another key. */
+/* Load the file, if it exists. Returns 0, or -1 with *err: SPOT_EDATA for a file that is damaged,
+ * or that was made with another key. */
 int spot_trackeds_load(struct spot_trackeds *trackeds, const char *path,
                        const struct spot_tracked_key *key, const struct spot_forecaster *model,
                        const struct spot_fc_spec *spec, struct spot_err *err);
@@ -47,15 +47,15 @@ void spot_trackeds_release(struct spot_trackeds *trackeds);
 struct spot_tracked *spot_trackeds_find(const struct spot_trackeds *trackeds, const char *zone,
                                         const char *instance_type);
 
-/* Take in the whole intervals of a grid: all of them for a new series, what is newer than time_s
- * otherwise. Returns its series, which stays in place until the next call. */
+/* Observe the whole intervals of a grid: all of them for a new series, otherwise those newer than
+ * time_s. Returns its series, which stays in place until the next call. */
 struct spot_tracked *spot_trackeds_take(struct spot_trackeds *trackeds,
                                         const struct spot_forecaster *model,
                                         struct spot_fc_spec spec, const struct spot_count_grid *g);
 
-/* *newest: the series with what the grid has after its last whole interval, which is not kept: the
- * next call sees that interval whole. Names are borrowed, and the predictor where there is no more;
- * else it is the caller's to free. */
+/* *newest: the series including the grid's partial interval at its end, which is not kept: the next
+ * call sees that interval whole. Names are borrowed, and so is the predictor if there is no partial
+ * interval; else it is the caller's to free. */
 void spot_tracked_look(const struct spot_tracked *t, const struct spot_forecaster *model,
                        struct spot_fc_spec spec, const struct spot_count_grid *g,
                        struct spot_tracked *newest);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* exec_agent.h - the agent's side of an exec job: one node, its ranks of the command. */
+/* exec_agent.h - the agent's side of an exec job: one node and its ranks of the command. */
 #ifndef SPOT_HOST_EXEC_AGENT_H
 #define SPOT_HOST_EXEC_AGENT_H
 
@@ -16,18 +16,18 @@ extern "C" {
 
 struct spot_exec_agent_options {
     struct spot_agent_options agent;
-    struct spot_ranks *ranks; /* borrowed, nothing started */
+    struct spot_ranks *ranks; /* borrowed, not yet started */
     uint32_t n_rank;
     uint64_t hash;                  /* spot_exec_hash */
-    bool is_cold;                   /* as the ranks' options: it is never waited for */
-    const char *live;               /* what ranks know as SPOT_STATE_DIR */
-    struct spot_state_store *store; /* of what is committed there; borrowed */
-    const char *socket; /* path at which ranks ask (rank_socket.h); they know it already */
+    bool is_cold;                   /* as in the ranks' options: never wait for twins */
+    const char *live;               /* the ranks' SPOT_STATE_DIR */
+    struct spot_state_store *store; /* for commits made there; borrowed */
+    const char *socket; /* path of the ranks' socket (rank_socket.h), known to them already */
 };
 
-/* Work until the job is done; the caller then frees the ranks, which stops what runs. *has_joined:
- * a coordinator has taken it in. Returns 0, or -1 with *err: as spot_agent_run, SPOT_EINFEASIBLE
- * also when the job has failed. */
+/* Work until the job is done; the caller then frees the ranks, which stops what still runs.
+ * *has_joined: a coordinator accepted it. Returns 0, or -1 with *err: as spot_agent_run,
+ * SPOT_EINFEASIBLE also when the job has failed. */
 int spot_exec_agent_run(const struct spot_exec_agent_options *options, bool *has_joined,
                         struct spot_err *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* exec_job.h - someone else's trainer as a workload of a group: the coordinator's side.
+/* exec_job.h - a foreign trainer as a workload of a group: the coordinator's side.
  *
- * Nodes come and go; after each change, and after each failure, the ranks of all nodes are started
- * again with the environment of torchrun and a fresh rendezvous. What is promised and what not:
+ * Nodes come and go; after each change, and after each failure, the ranks of all nodes are
+ * restarted with the environment of torchrun and a fresh rendezvous. Guarantees and limits:
  * docs/design/22-exec.md.
  */
 #ifndef SPOT_HOST_EXEC_JOB_H
@@ -19,21 +19,21 @@ extern "C" {
 
 struct spot_exec_options {
     struct spot_group_options group;
-    uint64_t hash;             /* spot_exec_hash: agents run this command, or are refused */
-    uint32_t n_rank;           /* on each node */
-    uint32_t n_min, n_max;     /* nodes */
-    uint32_t max_restarts;     /* after ranks that failed */
-    const char *state;         /* a directory for commits beside the coordinator; NULL: none */
-    double state_every_s;      /* between two copies to `state` */
-    const char *state_command; /* they go on behind it, state_command.h; NULL: they stay there */
-    double state_timeout_s;    /* of a run of it through which no byte moves */
-    bool places_all; /* each node gets the states of all places, also where none was lost */
-    double mirror_byte_per_s; /* of states that go to a buddy, from each node; 0: no limit */
-    double save_s;            /* that ranks have before a round ends which could go on */
+    uint64_t hash;         /* spot_exec_hash: agents must run this command, or are refused */
+    uint32_t n_rank;       /* per node */
+    uint32_t n_min, n_max; /* nodes */
+    uint32_t max_restarts; /* after failures of ranks */
+    const char *state;     /* a directory for commits on the coordinator's machine; NULL: none */
+    double state_every_s;  /* between two copies to `state` */
+    const char *state_command; /* also copies them behind it, state_command.h; NULL: no */
+    double state_timeout_s;    /* maximum time of a run of it without a byte moved */
+    bool places_all;           /* every node gets the states of all places, even if none was lost */
+    double mirror_byte_per_s;  /* for states sent to a buddy, per node; 0: no limit */
+    double save_s;             /* time that ranks have to save before a planned end of a round */
 };
 
 /* Coordinate until all ranks have exited with 0. Returns 0, or -1 with *err: SPOT_EINFEASIBLE after
- * too many failures, SPOT_EPREEMPTED when stopped before, what the group says. */
+ * too many failures, SPOT_EPREEMPTED when stopped first, or the group's error. */
 int spot_exec_run(const struct spot_exec_options *options, struct spot_err *err);
 
 #ifdef __cplusplus

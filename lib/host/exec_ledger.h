@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* exec_ledger.h - samples for the ranks of an exec job: the agent's row in its socket's table of
- * ops, and how all nodes get one plan.
+/* exec_ledger.h - samples for the ranks of an exec job: the agent's op of the ranks' socket, and
+ * how all nodes agree on one plan.
  *
- * What an agent hands out is arithmetic on the plan and needs nobody. But two nodes that read
- * another set, or another batch, would lose samples and use others twice. So the plan that a rank
- * declares first goes to the coordinator, which answers with the plan of the job: the first that it
- * was told. Until then whoever asks waits; once an agent knows the plan it asks nobody any more.
- * Another coordinator is told by the agents.
+ * An agent computes samples from the plan alone. But two nodes that read different sets, or
+ * different batches, would lose samples and use others twice. So the plan that a rank declares
+ * first is sent to the coordinator, which answers with the plan of the job: the first that it
+ * received. Until then requests wait; once an agent has the plan it asks no one. A new coordinator
+ * is told by the agents.
  */
 #ifndef SPOT_HOST_EXEC_LEDGER_H
 #define SPOT_HOST_EXEC_LEDGER_H
@@ -23,18 +23,18 @@
 extern "C" {
 #endif
 
-/* One that waits for the plan of the job. */
+/* A request that waits for the plan of the job. */
 struct spot_exec_asker {
     uint64_t ticket;
     struct spot_ledger_question question;
 };
 
-/* An agent's; zeroed, then init. */
+/* One per agent; zeroed, then init. */
 struct spot_exec_ledger {
     struct spot_ledger *ledger; /* its plan is that of the job */
     struct spot_ledger_plan proposed;
-    bool has_proposed, is_told;    /* this coordinator knows it, or will */
-    char conflict[256];            /* the coordinator has another plan than this agent; "": no */
+    bool has_proposed, is_told;    /* this coordinator has it, or will */
+    char conflict[256];            /* the coordinator's plan differs from this agent's; "": no */
     struct spot_exec_asker *asker; /* [n_asker] */
     size_t n_asker, asker_cap;
 };
@@ -51,24 +51,25 @@ int spot_exec_ledger_serve(void *user, const struct spot_rank_request *request,
                            struct spot_jw *answer, struct spot_err *err);
 void spot_exec_ledger_gone(void *user, uint64_t ticket);
 
-/* What the coordinator is to be told now; NULL: nothing. It is, as far as this goes. */
+/* The plan that must be sent to the coordinator now, and then counts as sent; NULL: none. */
 const struct spot_ledger_plan *spot_exec_ledger_news(struct spot_exec_ledger *ledger);
-/* There is a new coordinator, which knows nothing. */
+/* There is a new coordinator, which has no plan. */
 void spot_exec_ledger_tell_again(struct spot_exec_ledger *ledger);
-/* The coordinator answered with the plan of the job: whoever waits is answered. */
+/* The coordinator answered with the plan of the job: answer the waiting requests. */
 void spot_exec_ledger_agreed(struct spot_exec_ledger *ledger, struct spot_rank_socket *socket,
                              const struct spot_ledger_plan *plan);
 
-/* The plan is part of each state, as a file in the directory of the program: a job that goes on
- * from a state on disk reads the same samples, or is told that it does not. */
+/* The plan is part of each state, as a file in the program's directory: a job that continues from a
+ * state on disk reads the same samples, or is told that it does not. */
 #define SPOT_EXEC_LEDGER_FILE ".spot-ledger"
 /* Returns 1 when it is written, 0 when there is no plan, -1 with *err (SPOT_ESYS). */
 int spot_exec_ledger_save(const struct spot_exec_ledger *ledger, const char *dir,
                           struct spot_err *err);
-/* Of the state that a round begins with. If it is not the plan of the job, ranks are refused. */
+/* The plan of the state that a round begins with. If it is not the plan of the job, ranks are
+ * refused. */
 void spot_exec_ledger_load(struct spot_exec_ledger *ledger, const char *dir);
 
-/* Sets in->bad when it is malformed, or no plan. */
+/* Sets in->bad when it is malformed or invalid. */
 void spot_exec_put_plan(struct spot_buf *out, const struct spot_ledger_plan *plan);
 void spot_exec_get_plan(struct spot_wire_in *in, struct spot_ledger_plan *plan);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* exec_protocol.h - what the two sides of an exec job say to each other, beside
- * cluster/protocol.h. */
+/* exec_protocol.h - the messages of an exec job, in addition to cluster/protocol.h. */
 #ifndef SPOT_HOST_EXEC_PROTOCOL_H
 #define SPOT_HOST_EXEC_PROTOCOL_H
 
@@ -17,68 +16,67 @@
 extern "C" {
 #endif
 
-#define SPOT_EXEC_NAME "exec" /* begins what a HELLO says for the workload */
+#define SPOT_EXEC_NAME "exec" /* first field of the workload's part of a HELLO */
 
-/* HELLO: text SPOT_EXEC_NAME, u64 hash of the command, u32 ranks of the node, then as REPORT:
- * struct spot_exec_held, struct spot_exec_holdings. FORM: struct spot_exec_form; a member without a
- * place is told it too, so that it can give and take states. ROUND: nothing; the ranks start. A
- * VOTE says that they have been up for a while.
- */
+/* HELLO: text SPOT_EXEC_NAME, u64 hash of the command, u32 ranks of the node, then as in REPORT:
+ * struct spot_exec_held, struct spot_exec_holdings. FORM: struct spot_exec_form; also sent to
+ * members without a place, so that they can send and receive states. ROUND: no payload; the ranks
+ * start. A VOTE says that they have been up for a while. */
 enum spot_exec_message {
-    /* agent to coordinator, of an epoch */
+    /* agent to coordinator, within an epoch */
     SPOT_MSG_EXEC_DONE = 13,  /* all ranks here have exited with 0 */
     SPOT_MSG_EXEC_ENDED = 14, /* u32 rank, u32 status as of wait(2): one did not */
-    SPOT_MSG_EXEC_SAVED = 15, /* answer to SAVE: nothing more is waited for here */
+    SPOT_MSG_EXEC_SAVED = 15, /* answer to SAVE: nothing more to wait for on this node */
     SPOT_MSG_EXEC_WARM = 16,  /* of no epoch; tag: enum spot_exec_warmth */
-    /* id, u64 bytes of it, text: why it could not be taken, "": what the ranks commit is here */
+    /* id, u64 its bytes, text: why it could not be stored, "": the ranks' commit is stored here */
     SPOT_MSG_EXEC_TOOK = 17,
-    SPOT_MSG_EXEC_MOVED =
-        18, /* tag: serial; text: why it failed, ""; u64 bytes that were lacking */
+    /* tag: serial; text: why it failed, ""; u64 bytes that were missing */
+    SPOT_MSG_EXEC_MOVED = 18,
     SPOT_MSG_EXEC_LEDGER = 28, /* of no epoch; a plan of samples (exec_ledger.h) */
 
     /* coordinator to agent */
-    SPOT_MSG_EXEC_SAVE = 56,   /* f64 seconds: a new round is near */
-    SPOT_MSG_EXEC_HALT = 57,   /* end the ranks that run: they have no round */
+    SPOT_MSG_EXEC_SAVE = 56,   /* f64 seconds: time to save, a new round is about to begin */
+    SPOT_MSG_EXEC_HALT = 57,   /* stop the running ranks: they have no round */
     SPOT_MSG_EXEC_OVER = 58,   /* text: the job has failed */
-    SPOT_MSG_EXEC_KEEP = 59,   /* of no epoch: the command can wait, have twins */
+    SPOT_MSG_EXEC_KEEP = 59,   /* of no epoch: the command supports waiting, keep twins */
     SPOT_MSG_EXEC_MOVE = 48,   /* f64 bytes per second or 0; struct spot_exec_move */
-    SPOT_MSG_EXEC_CANCEL = 49, /* tag: serial of a move that cannot be */
-    SPOT_MSG_EXEC_PEERS = 50,  /* of the epoch, as in FORM: one more is there */
-    /* id, text: why it and all before it that were not agreed are none, "": it is agreed */
+    SPOT_MSG_EXEC_CANCEL = 49, /* tag: serial of a move that has become impossible */
+    SPOT_MSG_EXEC_PEERS = 50,  /* of the epoch, as in FORM: it has one more */
+    /* id, text: why it and all earlier undecided ones are refused, "": it is agreed */
     SPOT_MSG_EXEC_ANSWER = 51,
-    /* u8 enum spot_exec_safety of the newest one, u32 how many, ids: all others may go */
+    /* u8 enum spot_exec_safety of the newest one, u32 how many, ids: all others may be dropped */
     SPOT_MSG_EXEC_HOLD = 52,
     SPOT_MSG_EXEC_PLAN = 53, /* of no epoch; answer to LEDGER: the plan of the job */
 
-    /* both ways, about a move of which the coordinator is one side; tag: its serial */
+    /* both ways, about a move with the coordinator at one end; tag: its serial */
     SPOT_MSG_EXEC_FETCH = 24,  /* id, u32 place */
-    SPOT_MSG_EXEC_RECORD = 25, /* the record; nothing: it is not held */
-    SPOT_MSG_EXEC_WANT = 26,   /* id, u32 place, u32 first piece of it, u32 how many */
-    SPOT_MSG_EXEC_PIECES = 27, /* those, one after the other; nothing: one is damaged */
+    SPOT_MSG_EXEC_RECORD = 25, /* the record; empty: it is not held */
+    SPOT_MSG_EXEC_WANT = 26,   /* id, u32 place, u32 index of the first piece, u32 how many */
+    SPOT_MSG_EXEC_PIECES = 27, /* those, in order; empty: one is damaged */
 };
 
 enum spot_exec_warmth {
-    SPOT_EXEC_COLD,  /* as far as is known the command cannot wait */
-    SPOT_EXEC_HOLDS, /* it can */
-    SPOT_EXEC_WARM,  /* and for each rank one waits */
+    SPOT_EXEC_COLD,  /* as far as known the command does not support waiting */
+    SPOT_EXEC_HOLDS, /* it does */
+    SPOT_EXEC_WARM,  /* and a twin waits for each rank */
     SPOT_EXEC_WARMTHS
 };
 
 enum spot_exec_state {
     SPOT_EXEC_IDLE,
     SPOT_EXEC_RUNNING,
-    SPOT_EXEC_DONE,  /* all ranks have exited with 0, and nobody had told them to save */
-    SPOT_EXEC_ENDED, /* one failed, or ended while it was to save */
+    SPOT_EXEC_DONE,  /* all ranks have exited with 0, without having been told to save */
+    SPOT_EXEC_ENDED, /* one failed, or ended while it was told to save */
     SPOT_EXEC_STATES
 };
 
-/* What an agent has: of the round that it started last, if it ever did. */
+/* What an agent has: of the last round that it started, if any. */
 struct spot_exec_held {
     char run_id[SPOT_RUN_ID_MAX]; /* "": none */
     uint32_t restart_count, group_rank, group_world;
     uint32_t n_failed; /* in this run, as the coordinator said */
     uint32_t state;    /* enum spot_exec_state */
-    uint32_t port;     /* free there now, for a rendezvous */
+    uint32_t port;     /* currently free there, for a rendezvous */
     uint64_t key;      /* of that round */
 };
 
@@ -94,17 +92,17 @@ struct spot_exec_holdings {
 };
 void spot_exec_holdings_release(struct spot_exec_holdings *all);
 void spot_exec_put_holdings(struct spot_buf *out, const struct spot_exec_holdings *all);
-/* Sets in->bad when it is malformed; *all is then empty. */
+/* Sets in->bad when malformed; *all is then empty. */
 void spot_exec_get_holdings(struct spot_wire_in *in, struct spot_exec_holdings *all);
 
 enum spot_exec_safety {
-    SPOT_EXEC_AT_RISK, /* some place of it is held once; that is being mended */
+    SPOT_EXEC_AT_RISK, /* a place of it is held only once; this is being fixed */
     SPOT_EXEC_SAFE,    /* every place is held twice, or is on disk */
-    SPOT_EXEC_ALONE,   /* there is nobody else to hold it */
+    SPOT_EXEC_ALONE,   /* there is no other node to hold it */
     SPOT_EXEC_SAFETIES
 };
 
-/* A state that goes from member to member; 0 is the coordinator. */
+/* A state to be moved between members; 0 is the coordinator. */
 struct spot_exec_move {
     uint64_t serial;
     struct spot_state_id id;
@@ -113,30 +111,30 @@ struct spot_exec_move {
 void spot_exec_put_move(struct spot_buf *out, const struct spot_exec_move *move);
 void spot_exec_get_move(struct spot_wire_in *in, struct spot_exec_move *move);
 
-/* A new epoch, as one member is told of it. */
+/* A new epoch, as sent to one member. */
 struct spot_exec_form {
-    bool is_kept;                /* the ranks that run go on */
-    bool has_place;              /* else: it has no ranks */
-    uint32_t n_failed;           /* rounds so far */
-    struct spot_rank_env env;    /* state_step and state_world are of what is laid out */
-    uint64_t key;                /* of the round: struct spot_state_id */
-    struct spot_state_id state;  /* if env.has_state */
-    bool has_all;                /* those of all places are laid out, below SPOT_STATE_PLACES */
-    struct spot_mesh_peer *peer; /* [n_peer] of the epoch, itself among them */
+    bool is_kept;               /* the running ranks continue */
+    bool has_place;             /* else it has no ranks */
+    uint32_t n_failed;          /* rounds so far */
+    struct spot_rank_env env;   /* state_step and state_world are those of the state laid out */
+    uint64_t key;               /* of the round: struct spot_state_id */
+    struct spot_state_id state; /* if env.has_state */
+    bool has_all;               /* the states of all places are laid out, below SPOT_STATE_PLACES */
+    struct spot_mesh_peer *peer; /* [n_peer] of the epoch, including itself */
     size_t n_peer;
     struct spot_exec_move *move; /* [n_move] in which it takes part before it is ready */
     size_t n_move;
 };
 void spot_exec_form_release(struct spot_exec_form *form);
 void spot_exec_put_form(struct spot_buf *out, const struct spot_exec_form *form);
-/* Sets in->bad when it is malformed; release it in any case. */
+/* Sets in->bad when malformed; release it in any case. */
 void spot_exec_get_form(struct spot_wire_in *in, struct spot_exec_form *form);
 void spot_exec_put_peers(struct spot_buf *out, const struct spot_mesh_peer *peer, size_t n);
-/* Allocated; sets in->bad when it is malformed. */
+/* Allocated; sets in->bad when malformed. */
 struct spot_mesh_peer *spot_exec_get_peers(struct spot_wire_in *in, size_t *n);
 
 void spot_exec_put_held(struct spot_buf *out, const struct spot_exec_held *held);
-/* Sets in->bad when it is malformed. */
+/* Sets in->bad when malformed. */
 void spot_exec_get_held(struct spot_wire_in *in, struct spot_exec_held *held);
 
 /* Of a command and how many ranks of it a node has. */

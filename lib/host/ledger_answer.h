@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ledger_answer.h - a question for samples, as JSON, and its answer (docs/formats/ledger.md).
+/* ledger_answer.h - a request for samples, as JSON, and its answer (docs/formats/ledger.md).
  *
  *   {"step":7,"rank":0,"world":2,"dataset_size":10,"global_batch":4,"seed":1}
  *   {..."step":7,"epoch":2,"rank":0,"world":2,"total":4,
@@ -17,8 +17,9 @@ extern "C" {
 
 enum { SPOT_LEDGER_LISTED_MAX = 16384 }; /* samples in an answer */
 
-/* What an object says of a plan, into *plan; what it does not say stays. Returns 1, 0 where it says
- * nothing, -1 with *err (SPOT_EDATA), also for what is no plan then (spot_ledger_plan_check). */
+/* Read an object's fields of a plan into *plan; absent ones are unchanged. Returns 1, 0 if it
+ * has none of them, -1 with *err (SPOT_EDATA), also if the result is invalid
+ * (spot_ledger_plan_check). */
 int spot_ledger_plan_read(const struct spot_json_doc *doc, struct spot_ledger_plan *plan,
                           struct spot_err *err);
 
@@ -26,23 +27,23 @@ struct spot_ledger_question {
     int64_t step; /* -1: the next one */
     int64_t rank, world;
     struct spot_ledger_plan plan;
-    bool has_plan;  /* it declares this one */
-    bool is_listed; /* samples, not ranges alone */
+    bool has_plan;  /* it declares a plan */
+    bool is_listed; /* samples, not only ranges */
 };
 
-/* From doc->root. `known` is the plan as it was declared before, for what a question does not say
- * of it; NULL: it was not. Returns 0, or -1 with *err, as spot_ledger_plan_read. */
+/* From doc->root. `known` is the plan declared before, for fields that the request leaves out;
+ * NULL: none. Returns 0, or -1 with *err, as spot_ledger_plan_read. */
 int spot_ledger_question_read(struct spot_ledger_question *question,
                               const struct spot_json_doc *doc, const struct spot_ledger_plan *known,
                               struct spot_err *err);
 
-/* Declare what it declares and take what it asks for. Returns 0, or -1 with *err (SPOT_EDATA): as
+/* Declare its plan and take its share. Returns 0, or -1 with *err (SPOT_EDATA): as
  * spot_ledger_declare and spot_ledger_take, also for a share of more than SPOT_LEDGER_LISTED_MAX
- * samples where they are to be listed. */
+ * samples if they are to be listed. */
 int spot_ledger_question_take(const struct spot_ledger_question *question,
                               struct spot_ledger *ledger, struct spot_ledger_share *share,
                               struct spot_err *err);
-/* Write what was taken: members into the object that is open in jw. */
+/* Write what was taken, as members of the object open in jw. */
 void spot_ledger_question_answer(const struct spot_ledger_question *question,
                                  const struct spot_ledger *ledger,
                                  const struct spot_ledger_share *share, struct spot_jw *jw);

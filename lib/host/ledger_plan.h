@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* ledger_plan.h - which samples of a data set a step of someone else's trainer reads, on each rank.
+/* ledger_plan.h - which samples of a data set a step of a foreign trainer reads, on each rank.
  *
- * The set is read in epochs: all of it in an order of its own, then all of it in another one. Step
- * s, counted from 0, takes the next `batch` samples of that sequence, and rank r of w takes the
- * r-th of w adjoining parts of them, whose sizes differ by at most one. So what a step reads is a
- * function of the plan and the step, whoever is there to read it: a step that is done again, by
- * more or fewer ranks, reads the same samples, and steps that follow one another read each sample
- * once an epoch.
+ * The set is read in epochs, each in its own order. Step s, counted from 0, takes the next `batch`
+ * samples of that sequence, and rank r of w takes the r-th of w adjoining parts of them, whose
+ * sizes differ by at most one. So what a step reads is a function of the plan and the step only: a
+ * repeated step, even with more or fewer ranks, reads the same samples, and consecutive steps read
+ * each sample once an epoch.
  *
- * Where `batch` does not divide the set, the last batch of an epoch
- *   SPOT_LEDGER_WRAP   is filled up from the next epoch: nothing is left out, all steps are equal
- *   SPOT_LEDGER_DROP   is left out: other samples in each epoch, if they are shuffled
- *   SPOT_LEDGER_SHORT  is a smaller one, of which a rank may get nothing
+ * If `batch` does not divide the set, the last batch of an epoch
+ *   SPOT_LEDGER_WRAP   is filled from the next epoch: nothing is left out, all steps are equal
+ *   SPOT_LEDGER_DROP   is left out: different samples in each epoch, if they are shuffled
+ *   SPOT_LEDGER_SHORT  is smaller, and a rank may get no samples of it
  *
- * Neither order nor cursor is kept: why, and what of trainers that read as much as they like, is in
- * docs/design/25-ledger.md.
+ * Neither order nor cursor is stored: docs/design/25-ledger.md gives the reasons, and how to treat
+ * trainers that read varying amounts.
  */
 #ifndef SPOT_HOST_LEDGER_PLAN_H
 #define SPOT_HOST_LEDGER_PLAN_H
@@ -28,7 +27,7 @@
 extern "C" {
 #endif
 
-#define SPOT_LEDGER_SAMPLES_MAX (INT64_C(1) << 53) /* integers of JSON, and steps as well */
+#define SPOT_LEDGER_SAMPLES_MAX (INT64_C(1) << 53) /* limit of JSON integers; also limits steps */
 enum { SPOT_LEDGER_WORLD_MAX = 1 << 20 };
 
 enum spot_ledger_rest { SPOT_LEDGER_WRAP, SPOT_LEDGER_DROP, SPOT_LEDGER_SHORT, SPOT_LEDGER_RESTS };
@@ -38,7 +37,7 @@ struct spot_ledger_plan {
     int64_t batch;    /* samples of a step, of all ranks together: 1..n_sample */
     int64_t seed;     /* of the orders: 0..SPOT_LEDGER_SAMPLES_MAX */
     enum spot_ledger_rest rest;
-    bool is_sequential; /* each epoch from 0 to n_sample - 1; the seed has no say */
+    bool is_sequential; /* each epoch from 0 to n_sample - 1; the seed is ignored */
 };
 
 /* Positions [from, to) in the order of an epoch. */
@@ -46,12 +45,12 @@ struct spot_ledger_range {
     int64_t epoch, from, to;
 };
 
-/* What a rank takes of a step. */
+/* What a rank takes in a step. */
 struct spot_ledger_share {
     int64_t step, n_total; /* samples of the step, of all ranks */
-    int64_t n;             /* of this rank, = the sum over its ranges */
+    int64_t n;             /* of this rank, the sum over its ranges */
     int64_t epoch;         /* in which the step begins */
-    int n_range;           /* 2 where it goes on in the next epoch; 0: nothing for this rank */
+    int n_range;           /* 2 if it continues in the next epoch; 0: no samples for this rank */
     struct spot_ledger_range range[2]; /* in the order in which they are read */
 };
 
@@ -64,8 +63,8 @@ int spot_ledger_plan_check(const struct spot_ledger_plan *plan, struct spot_err 
 
 bool spot_ledger_plan_equal(const struct spot_ledger_plan *a, const struct spot_ledger_plan *b);
 
-/* Of a plan that was checked. Returns 0, or -1 with *err (SPOT_EDATA): rank >= world or world too
- * large, a negative step, or one whose samples have no number of 63 bits. */
+/* For a valid plan. Returns 0, or -1 with *err (SPOT_EDATA): rank >= world or world too large, a
+ * negative step, or one whose sample numbers overflow 63 bits. */
 int spot_ledger_plan_share(const struct spot_ledger_plan *plan, int64_t step, int64_t rank,
                            int64_t world, struct spot_ledger_share *share, struct spot_err *err);
 

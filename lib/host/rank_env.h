@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* rank_env.h - what a rank of someone else's trainer is told by its environment.
+/* rank_env.h - the environment variables of a rank of a foreign trainer.
  *
- * The names are those of torchrun, so that a script which was written for it runs unchanged.
+ * The names are those of torchrun, so that scripts written for it run unchanged.
  */
 #ifndef SPOT_HOST_RANK_ENV_H
 #define SPOT_HOST_RANK_ENV_H
@@ -18,27 +18,28 @@ enum {
     SPOT_RUN_ID_MAX = 64,
     SPOT_MASTER_MAX = 136,
     SPOT_LOCAL_RANKS_MAX = 256,
-    SPOT_RANK_ENV_TEXT_MAX = 1024 /* what spot_rank_env_print needs at most */
+    SPOT_RANK_ENV_TEXT_MAX = 1024 /* maximum size of spot_rank_env_print's output */
 };
 
 /* The ranks of one node in one round. */
 struct spot_rank_env {
-    uint32_t group_rank, group_world;        /* of the node, of how many */
-    uint32_t first_rank, world, local_world; /* of the first rank here; of all; of these */
-    uint32_t restart_count, max_restarts;    /* rounds before this one; failures that are borne */
-    uint32_t master_port;                    /* free on the node of rank 0 when it was chosen */
-    char master_address[SPOT_MASTER_MAX];    /* of that node, without the port */
-    char run_id[SPOT_RUN_ID_MAX];            /* of the job */
-    bool has_state;                          /* its directory has a commit: of which step, */
+    uint32_t group_rank, group_world; /* of the node; number of nodes */
+    uint32_t first_rank, world,
+        local_world; /* of the first rank here; number of all ranks; of those here */
+    uint32_t restart_count, max_restarts; /* rounds before this one; failures tolerated */
+    uint32_t master_port;                 /* free on the node of rank 0 when it was chosen */
+    char master_address[SPOT_MASTER_MAX]; /* of that node, without the port */
+    char run_id[SPOT_RUN_ID_MAX];         /* of the job */
+    bool has_state;                       /* its directory holds a commit: of this step, */
     uint64_t state_step;
-    uint32_t state_world; /* and how many nodes had made it */
+    uint32_t state_world; /* made by this many nodes */
 };
 
-/* Put it in the environment of this process, which is to become the local rank. */
+/* Set it in the environment of this process, which is to become the local rank. */
 void spot_rank_env_set(const struct spot_rank_env *env, uint32_t local_rank);
-/* Only what is the same in every round; what a round says is taken out. */
+/* Set only what is the same in every round, and unset the rest. */
 void spot_rank_env_set_lasting(uint32_t local_world, uint32_t local_rank);
-/* The rest of it, NAME=VALUE on a line each. Returns the bytes. */
+/* Print the rest of it, one NAME=VALUE per line. Returns the bytes. */
 size_t spot_rank_env_print(const struct spot_rank_env *env, uint32_t local_rank, char *text,
                            size_t n);
 

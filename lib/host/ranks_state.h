@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ranks_state.h - what ranks.c and the guard share; private to lib/host. */
+/* ranks_state.h - shared by ranks.c and the guard; private to lib/host. */
 #ifndef SPOT_HOST_RANKS_STATE_H
 #define SPOT_HOST_RANKS_STATE_H
 
@@ -15,28 +15,28 @@ extern "C" {
 
 enum spot_rank_order { SPOT_RANK_START, SPOT_RANK_SAVE, SPOT_RANK_STOP, SPOT_RANK_KEEP_TWINS };
 
-/* Over a pipe in one piece: below PIPE_BUF. */
+/* Written to a pipe in one piece: below PIPE_BUF. */
 struct spot_rank_command {
     enum spot_rank_order order;
     double left_s;            /* SAVE */
     struct spot_rank_env env; /* START */
 };
 
-/* What the guard has of us. */
+/* What the guard inherits from us. */
 struct spot_rank_guard {
     const struct spot_ranks_options *options;
-    int command_fd, event_fd; /* we are gone when the first one ends */
+    int command_fd, event_fd; /* end of file on the first one: we are gone */
     int (*out)[2]; /* [n + 1], write ends for standard output and error; the last: hook */
 };
 
 /* Never returns. */
 void spot_rank_guard_run(const struct spot_rank_guard *guard);
 
-/* rank_kill.c: SIGKILL for every child of this process but those, and for what it adopts by that.
- */
+/* rank_kill.c: SIGKILL to every child of this process except these, and to those it adopts as a
+ * result. */
 void spot_rank_kill_children(const pid_t *keep, size_t n_keep);
-/* SIGUSR1 for the process if it catches that, else for those below it that do. Returns how many
- * got it. */
+/* SIGUSR1 to the process if it catches that, else to its descendants that do. Returns how many got
+ * it. */
 size_t spot_rank_tell(pid_t pid);
 
 #ifdef __cplusplus

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* state_dir.h - where a node keeps states: a directory in memory, or one that the user names.
+/* state_dir.h - where a node keeps states: a directory in memory, or one named by the user.
  *
- *   ROOT/live           SPOT_STATE_DIR, the program's own
- *   ROOT/chunk, held    what was committed (state_store.h)
+ *   ROOT/live           SPOT_STATE_DIR, the program's directory
+ *   ROOT/chunk, held    commits (state_store.h)
  *   ROOT/lock           held by the agent and its ranks' guard
- *   ROOT/socket         SPOT_SOCKET (rank_socket.h); elsewhere if that is too long for a socket
+ *   ROOT/socket         SPOT_SOCKET (rank_socket.h); elsewhere if that path is too long for a
+ *                       socket
  *
- * Without a name it is a new one in /dev/shm, or in $TMPDIR where there is none; it goes with the
- * agent. One whose agent was killed is removed by the next agent of the user on this machine. Below
- * a name it is the first of NAME/0, NAME/1, ... that no other agent has, and it stays: an agent
- * that is started again finds what it held.
+ * Without a name it is a new one in /dev/shm, or in $TMPDIR if that does not exist; it is removed
+ * with the agent. If the agent was killed, the user's next agent on this machine removes it. With a
+ * name it is the first of NAME/0, NAME/1, ... that no other agent uses, and it is kept: a restarted
+ * agent finds what it held.
  */
 #ifndef SPOT_HOST_STATE_DIR_H
 #define SPOT_HOST_STATE_DIR_H
@@ -26,8 +27,8 @@ extern "C" {
 
 struct spot_state_dir {
     char *root, *live;
-    char *socket; /* a path that no process listens at */
-    char *aside;  /* a directory for it alone; NULL */
+    char *socket; /* a path at which no process listens */
+    char *aside;  /* a directory made for it; NULL */
     int lock_fd;
     bool is_kept;
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* state_pull.h - a state from or to the coordinator, which is no member of the mesh: whoever wants
- * it asks for pieces, a few at a time, and the other side answers.
+/* state_pull.h - transfers a state from or to the coordinator, which is not a member of the mesh:
+ * the receiver requests pieces, a few at a time, and the other side answers.
  *
  *   puller   FETCH                        server   RECORD
- *   puller   WANT a run that it lacks     server   PIECES     ... until it lacks none
+ *   puller   WANT a run that it lacks     server   PIECES     ... until complete
  *
- * Of what is asked for only the answer is on its way, so neither side fills the other's memory.
+ * Only the answer to the current request is in flight, so neither side fills the other's memory.
  */
 #ifndef SPOT_HOST_STATE_PULL_H
 #define SPOT_HOST_STATE_PULL_H
@@ -20,19 +20,19 @@
 extern "C" {
 #endif
 
-enum { SPOT_STATE_PULL_BYTE = 2 << 20 }; /* of pieces in one answer */
+enum { SPOT_STATE_PULL_BYTE = 2 << 20 }; /* bytes of pieces in one answer */
 
 /* Send to the other side; the buffer is released. Returns 0, or -1 with *err. */
 typedef int (*spot_state_say_fn)(void *user, uint32_t type, uint64_t tag, struct spot_buf *out_take,
                                  struct spot_err *err);
 
 struct spot_state_pull;
-/* Nothing is said yet. The store must not be a taker's meanwhile. */
+/* Sends nothing yet. No taker may use the store meanwhile. */
 struct spot_state_pull *spot_state_pull_new(struct spot_state_store *store,
                                             const struct spot_exec_move *move,
                                             spot_state_say_fn say, void *user);
 int spot_state_pull_begin(struct spot_state_pull *pull, struct spot_err *err);
-/* A RECORD or PIECES with its serial came. */
+/* A RECORD or PIECES with its serial was received. */
 enum spot_state_step spot_state_pull_take(struct spot_state_pull *pull,
                                           const struct spot_frame *frame, struct spot_err *err);
 uint64_t spot_state_pull_taken(const struct spot_state_pull *pull); /* bytes of pieces */

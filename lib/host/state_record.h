@@ -2,8 +2,8 @@
 /* state_record.h - what one place of a round has committed: files, cut into chunks that are named
  * by their hash.
  *
- * A commit is known by the round in which it was made and by its step. All places of the round have
- * a record of it, or it is none: who restores takes each place from one and the same commit.
+ * A commit is identified by its round and its step. It is valid only if all places of the round
+ * have a record of it: a restore takes every place from the same commit.
  */
 #ifndef SPOT_HOST_STATE_RECORD_H
 #define SPOT_HOST_STATE_RECORD_H
@@ -25,25 +25,25 @@ enum {
     SPOT_STATE_CHUNK_BYTE = 1 << 20,
     SPOT_STATE_FILES_MAX = 1 << 16,
     SPOT_STATE_PATH_MAX = 1024,
-    SPOT_STATE_DEPTH_MAX = 32, /* directories below one another */
+    SPOT_STATE_DEPTH_MAX = 32, /* nesting of directories */
 };
 
-/* A relative path that does not lead out of its directory. */
+/* Is it a relative path that stays within its directory? */
 bool spot_state_path_is_below(const char *path);
 
 struct spot_state_id {
     uint32_t round; /* restart_count of its ranks */
-    uint64_t key;   /* drawn for that round: two rounds of one number are not taken for one */
+    uint64_t key;   /* drawn for that round: tells two rounds of the same number apart */
     uint64_t step;
 };
 
-/* Negative where a is older than b. */
+/* Negative if a is older than b. */
 int spot_state_id_compare(const struct spot_state_id *a, const struct spot_state_id *b);
 void spot_state_id_put(struct spot_buf *out, const struct spot_state_id *id);
 void spot_state_id_get(struct spot_wire_in *in, struct spot_state_id *id);
 
 struct spot_state_file {
-    char *path; /* below the state directory */
+    char *path; /* relative to the state directory */
     uint32_t mode;
     uint64_t n_byte;
     size_t first_chunk;
@@ -52,22 +52,21 @@ struct spot_state_file {
 struct spot_state_record {
     char run_id[SPOT_RUN_ID_MAX];
     struct spot_state_id id;
-    uint32_t place, world;        /* which node of how many */
+    uint32_t place, world;        /* index and number of nodes */
     struct spot_state_file *file; /* [n_file], by path */
     size_t n_file;
-    struct spot_hash128 *chunk; /* [n_chunk], those of a file one after the other */
+    struct spot_hash128 *chunk; /* [n_chunk], those of a file are consecutive */
     size_t n_chunk;
 };
 
 void spot_state_record_release(struct spot_state_record *record);
 
 uint64_t spot_state_record_byte(const struct spot_state_record *record);
-/* Chunks of a file, and bytes of the i-th of them: all are of SPOT_STATE_CHUNK_BYTE but the last.
- */
+/* Number of chunks of a file, and bytes of the i-th: SPOT_STATE_CHUNK_BYTE for all but the last. */
 size_t spot_state_file_chunks(const struct spot_state_file *file);
 size_t spot_state_file_chunk_byte(const struct spot_state_file *file, size_t i);
 
-/* Each chunk of a record once, in the order of its files. */
+/* Each distinct chunk of a record, in the order of its files. */
 struct spot_state_piece {
     struct spot_hash128 hash;
     size_t n_byte;
@@ -77,8 +76,8 @@ struct spot_state_piece *spot_state_record_pieces(const struct spot_state_record
                                                   size_t *n);
 
 void spot_state_record_put(struct spot_buf *out, const struct spot_state_record *record);
-/* Returns 0, or -1 with *err (SPOT_EDATA) for one that is malformed or names a path that is not
- * below the directory; *record is then empty. */
+/* Returns 0, or -1 with *err (SPOT_EDATA) for a malformed one or a path that is not below the
+ * directory; *record is then empty. */
 int spot_state_record_get(struct spot_wire_in *in, struct spot_state_record *record,
                           struct spot_err *err);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* state_store.h - committed states as files: DIR/chunk/HASH, and a record of each in DIR/held.
  *
- * A chunk is there once, however many states have it: of two commits only what changed takes room,
- * and is sent. Every chunk is hashed again when it is read. Not thread-safe, but
- * for spot_state_store_read; one process has a store at a time.
+ * A chunk is stored once, however many states have it: a second commit needs space, and transfers,
+ * only for what changed. Every chunk's hash is verified when it is read. Not thread-safe, except
+ * for spot_state_store_read; one process at a time uses a store.
  */
 #ifndef SPOT_HOST_STATE_STORE_H
 #define SPOT_HOST_STATE_STORE_H
@@ -19,12 +19,12 @@
 extern "C" {
 #endif
 
-#define SPOT_STATE_PLACES "place" /* below a program's directory: what other places committed */
+#define SPOT_STATE_PLACES "place" /* below a program's directory: commits of other places */
 
 struct spot_state_store;
 
-/* At DIR, which is there; what is there of a store is found again, but for what is damaged. At most
- * limit_byte of chunks. With is_durable what is added is synced. NULL with *err. */
+/* At DIR, which must exist; an existing store is reopened, without what is damaged. At most
+ * limit_byte of chunks. With is_durable, additions are synced. NULL with *err. */
 struct spot_state_store *spot_state_store_open(const char *dir, uint64_t limit_byte,
                                                bool is_durable, struct spot_err *err);
 void spot_state_store_free(struct spot_state_store *store); /* the files stay; may be NULL */
@@ -35,18 +35,18 @@ uint64_t spot_state_store_used(const struct spot_state_store *store);
 
 size_t spot_state_store_count(const struct spot_state_store *store);
 const struct spot_state_record *spot_state_store_at(const struct spot_state_store *store, size_t i);
-/* NULL: it is not held. */
+/* NULL: not held */
 const struct spot_state_record *spot_state_store_find(const struct spot_state_store *store,
                                                       const struct spot_state_id *id,
                                                       uint32_t place);
 
-/* All chunks of it are here. The record is taken over in any case; one that is held is replaced.
- * Returns 0, or -1 with *err: SPOT_EDATA for a chunk that is missing, SPOT_ESYS. */
+/* All its chunks must be here. The record is taken over in any case; a held one of the same id is
+ * replaced. Returns 0, or -1 with *err: SPOT_EDATA for a missing chunk, SPOT_ESYS. */
 int spot_state_store_add(struct spot_state_store *store, struct spot_state_record *record_take,
                          struct spot_err *err);
-/* Chunks stay until the sweep. */
+/* Its chunks are kept until the sweep. */
 void spot_state_store_drop(struct spot_state_store *store, size_t i);
-/* Remove chunks that no state has which is held, or is coming (at most one is). */
+/* Remove chunks that belong neither to a held state nor to one being received (at most one). */
 void spot_state_store_expect(struct spot_state_store *store,
                              const struct spot_state_record *coming); /* borrowed; NULL: none */
 void spot_state_store_sweep(struct spot_state_store *store);
@@ -54,34 +54,35 @@ void spot_state_store_sweep(struct spot_state_store *store);
 /* --- chunks ------------------------------------------------------------------------- */
 
 bool spot_state_store_has(const struct spot_state_store *store, struct spot_hash128 hash);
-/* Bytes of one's own; *hash gets the name of the chunk. Returns 0, or -1 with *err: SPOT_ESYS when
- * there is no room. */
+/* Store own bytes; *hash gets the name of the chunk. Returns 0, or -1 with *err: SPOT_ESYS when
+ * there is no space. */
 int spot_state_store_keep(struct spot_state_store *store, const void *data, size_t n_byte,
                           struct spot_hash128 *hash, struct spot_err *err);
-/* Bytes that came from elsewhere. Returns 0, or -1 with *err: SPOT_EDATA when they are not those of
- * the piece, SPOT_ESYS when there is no room. */
+/* Store received bytes. Returns 0, or -1 with *err: SPOT_EDATA when they do not match the piece,
+ * SPOT_ESYS when there is no space. */
 int spot_state_store_put(struct spot_state_store *store, const struct spot_state_piece *piece,
                          const void *data, struct spot_err *err);
-/* Into data [piece->n_byte]. Returns 0, or -1 with *err (SPOT_EDATA) when it is missing or damaged:
- * a damaged one is removed, and so is every state that has it. */
+/* Read into data [piece->n_byte]. Returns 0, or -1 with *err (SPOT_EDATA) when it is missing or
+ * damaged: a damaged one is removed, and so is every state that contains it. */
 int spot_state_store_get(struct spot_state_store *store, const struct spot_state_piece *piece,
                          void *data, struct spot_err *err);
-/* The same of a thread beside the one that has the store, while that one drops no state that has
- * the chunk: a damaged one stays. */
+/* The same from another thread than the store's, while that one drops no state with the chunk: a
+ * damaged one is kept. */
 int spot_state_store_read(const struct spot_state_store *store,
                           const struct spot_state_piece *piece, void *data, struct spot_err *err);
 
 /* --- the directory of a program ------------------------------------------------------- */
 
-/* Take the files below DIR as they are: those of `only` [n_only], NULL: all of them, but for names
- * that begin with "manifest", and SPOT_STATE_PLACES, at its top. *record has run_id, id, place and
- * world, and gets files and chunks, which are then here; add it. Returns 0, or -1 with *err:
- * SPOT_EDATA for what is no file or changes meanwhile, SPOT_ESYS when there is no room. */
+/* Store the files below DIR as they are: those in `only` [n_only], or NULL: all of them except
+ * SPOT_STATE_PLACES and names that begin with "manifest" at its top. *record has run_id, id, place
+ * and world, and gets files and chunks, which are then stored; add it afterwards. Returns 0, or -1
+ * with *err: SPOT_EDATA for something that is not a file or changes meanwhile, SPOT_ESYS when there
+ * is no space. */
 int spot_state_take(struct spot_state_store *store, const char *dir, const char *const *only,
                     size_t n_only, struct spot_state_record *record, struct spot_err *err);
 
-/* Make DIR hold these files and nothing else; NULL: nothing. Returns 0, or -1 with *err:
- * SPOT_EDATA when the state is damaged, and no more held then; SPOT_ESYS. */
+/* Make DIR contain these files and nothing else; NULL: nothing. Returns 0, or -1 with *err:
+ * SPOT_EDATA when the state is damaged, and then no longer held; SPOT_ESYS. */
 int spot_state_lay_out(struct spot_state_store *store, const char *dir,
                        const struct spot_state_record *record, struct spot_err *err);
 

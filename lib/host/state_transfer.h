@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* state_transfer.h - a committed state from one member to another: the chunks that it lacks.
+/* state_transfer.h - sends a committed state from one member to another: the chunks that it lacks.
  *
  *   giver    OFFER   the record
  *   taker    WANT    u32 how many pieces, u32 each, in the order of the record
  *   giver    DATA    these pieces as a stream (shard/stream.h), each a tensor named by its hash
  *
- * The stream is the one that bundles of a training job travel in (shard/range.h, comm/mesh_port.h),
- * and is verified as there; a piece counts only if it has the hash that the record names. Both
- * sides go on in steps that never wait for the other one, so that a member gives, takes and obeys
- * orders in one thread.
+ * The stream is the format in which bundles of a training job travel (shard/range.h,
+ * comm/mesh_port.h), and is verified in the same way; a piece counts only if it has the hash that
+ * the record names. Both sides advance in steps that never wait for the other, so that a member
+ * sends, receives and carries out orders in one thread.
  */
 #ifndef SPOT_HOST_STATE_TRANSFER_H
 #define SPOT_HOST_STATE_TRANSFER_H
@@ -32,14 +32,14 @@ enum spot_state_transfer_message {
 
 enum spot_state_step {
     SPOT_STATE_FAILED = -1, /* with *err: SPOT_EPREEMPTED when the epoch is over, SPOT_ESYS when the
-                               other one is gone, or there is no room; SPOT_EDATA: damaged */
-    SPOT_STATE_WAITS,       /* for the other one, or for room on its way */
+                               other one is gone, or there is no space; SPOT_EDATA: damaged */
+    SPOT_STATE_WAITS,       /* for the other one, or for room in its queue */
     SPOT_STATE_MOVED,
     SPOT_STATE_COMPLETE,
 };
 
-/* What moves: `place` of commit `id`, from or to `peer`. No two moves of an epoch have one serial
- * number, so that what is left on its way of one that was given up is not taken for another's. */
+/* What moves: `place` of commit `id`, from or to `peer`. Serial numbers are unique within an epoch,
+ * so that late messages of an abandoned move are not mistaken for another's. */
 struct spot_state_move {
     struct spot_state_id id;
     uint32_t place, peer;
@@ -47,8 +47,8 @@ struct spot_state_move {
 };
 
 struct spot_state_giver;
-/* The state is in the store, or the first step fails (SPOT_EDATA). At most rate_byte_per_s, 0: no
- * limit. */
+/* The state must be in the store, or the first step fails (SPOT_EDATA). At most rate_byte_per_s, 0:
+ * no limit. */
 struct spot_state_giver *spot_state_giver_new(struct spot_state_store *store,
                                               struct spot_mesh *mesh,
                                               const struct spot_state_move *move,
@@ -58,7 +58,7 @@ uint64_t spot_state_giver_sent(const struct spot_state_giver *giver); /* bytes o
 void spot_state_giver_free(struct spot_state_giver *giver);           /* may be NULL */
 
 struct spot_state_taker;
-/* When complete, the state is in the store. One at a time for a store. */
+/* When complete, the state is in the store. One at a time per store. */
 struct spot_state_taker *spot_state_taker_new(struct spot_state_store *store,
                                               struct spot_mesh *mesh,
                                               const struct spot_state_move *move);

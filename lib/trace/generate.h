@@ -28,13 +28,14 @@ enum { SPOT_GENERATE_ZONES_MAX = 1024, SPOT_GENERATE_CAP_MAX = 65536 };
  * loss_per_h losses, an empty one gain_per_h recoveries, in between in proportion.
  * In a busy spell losses are `burst` times as frequent and recoveries as rare. */
 struct spot_trace_model {
-    double loss_per_h, loss_mean, loss_all; /* events; machines in one; share that takes all */
-    double gain_per_h, gain_mean, gain_all; /* the same; share that comes back to the cap */
+    double loss_per_h, loss_mean,
+        loss_all; /* events; machines per event; share of events that take all */
+    double gain_per_h, gain_mean, gain_all; /* the same; share of events that restore the cap */
     double burst;                           /* busy over quiet, >= 1 */
-    double busy_share, busy_common;         /* of time, 0..0.9; part of it that a region shares */
-    double busy_mean_s;                     /* length of a busy spell */
-    double outage_mean_s;                   /* after all is lost, nothing comes back for so long */
-    double tail; /* Pareto exponent of both lengths, > 1; heavier when smaller */
+    double busy_share, busy_common; /* share of time, 0..0.9; the part of it common to a region */
+    double busy_mean_s;             /* length of a busy spell */
+    double outage_mean_s;           /* time without recoveries after all is lost */
+    double tail;                    /* Pareto exponent of both lengths, > 1; heavier when smaller */
     double shock_per_h, shock_reach; /* of a region; share of its zones that are hit */
 };
 
@@ -43,7 +44,7 @@ struct spot_trace_model {
 int spot_trace_model_profile(const char *name, int32_t cap, struct spot_trace_model *model,
                              struct spot_err *err);
 
-/* One of its parameters by name ("loss_per_h"), NULL behind the last. */
+/* One of its parameters by name ("loss_per_h"); the list ends with NULL. */
 struct spot_trace_model_field {
     const char *name, *meaning;
     size_t offset;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* import.h - public and cloud formats in, traces out.
+/* import.h - converts public and cloud formats to traces.
  *
- * Readers put what they find into one collection, from any number of files; it is sorted at the end
- * and repetitions are dropped, so that overlapping windows and repeated imports change nothing.
- * Shapes: docs/formats/import.md.
+ * Readers add to one collection, from any number of files; it is sorted at the end and duplicates
+ * are dropped, so that overlapping windows and repeated imports change nothing. Formats:
+ * docs/formats/import.md.
  */
 #ifndef SPOT_TRACE_IMPORT_H
 #define SPOT_TRACE_IMPORT_H
@@ -37,17 +37,17 @@ enum spot_import_column {
     SPOT_IMPORT_COLUMNS
 };
 
-/* What the files do not say themselves. */
+/* Information that the files do not contain. */
 struct spot_import_ask {
     const char *zone, *instance_type; /* NULL: from the file, or its name, or "" */
     const char *product;              /* AWS: "Linux/UNIX"; advisor: "Linux"; NULL for those */
     const char *match;                /* keep instance types that contain this; NULL: all */
     bool is_inverted;                 /* numbers count what is NOT available */
-    int32_t cap;                      /* machines asked for: with is_inverted, and as upper bound */
-    double time_s;                    /* of a snapshot that carries no time */
-    double utc_offset_s;              /* of clocks whose times name no zone: csv */
-    const char *column[SPOT_IMPORT_COLUMNS]; /* csv: its names; NULL: there is none. Time and
-                                              * available are always there */
+    int32_t cap;                      /* machines requested: with is_inverted, and as upper bound */
+    double time_s;                    /* of a snapshot without a time */
+    double utc_offset_s;              /* of clocks whose times have no zone: csv */
+    const char *column[SPOT_IMPORT_COLUMNS]; /* csv: column names; NULL: absent. Time and available
+                                                are always present */
 };
 
 /* One value; texts live as long as the collection. */
@@ -68,9 +68,9 @@ struct spot_import_node {
 struct spot_import {
     struct spot_import_ask ask;
     enum spot_import_kind kind;
-    bool is_lenient;   /* a node may come twice or leave twice: the second has no effect */
+    bool is_lenient;   /* a node may be added or removed twice: the second has no effect */
     bool is_truncated; /* a document announced further pages */
-    double end_s;      /* newest moment that a log tells of; 0: the files do not say */
+    double end_s;      /* the last moment covered by a log; 0: not given by the files */
     struct spot_names text;
     size_t n_row, row_cap, n_node, node_cap;
     struct spot_import_row *row;
@@ -97,21 +97,21 @@ int spot_import_read(struct spot_import *imp, const struct spot_import_format *f
 int spot_import_read_own(struct spot_import *imp, FILE *in, const char *source,
                          struct spot_err *err);
 
-/* Put the contents of another collection of the same kind before those of this one. */
+/* Insert the contents of another collection of the same kind before those of this one. */
 void spot_import_prepend(struct spot_import *imp, const struct spot_import *before);
 
-/* Earliest time collected; infinity when there is nothing. */
+/* Earliest time collected; infinity if there is none. */
 double spot_import_first_s(const struct spot_import *imp);
 
 /* Subtract origin_s from all times collected so far. */
 void spot_import_shift(struct spot_import *imp, double origin_s);
 
-/* Sort by time and place, and drop repetitions; of two values for one moment and
- * place the one read last stays. */
+/* Sort by time and place, and drop duplicates; of two values for one moment and place the one read
+ * last is kept. */
 void spot_import_sort(struct spot_import *imp);
 
-/* COUNT and NODE, sorted: make a trace of it, whose counts hold until end_s. Returns 0, or -1 with
- * SPOT_EDATA: a node that comes twice, a time before the origin, nothing at all. */
+/* COUNT and NODE, sorted: make a trace, whose counts hold until end_s. Returns 0, or -1 with
+ * SPOT_EDATA: a node that is added twice, a time before the origin, no rows. */
 int spot_import_trace(struct spot_import *imp, struct spot_trace *trace, struct spot_err *err);
 
 /* The other kinds, sorted: CSV with a header. */
@@ -119,7 +119,7 @@ void spot_import_write(const struct spot_import *imp, FILE *out);
 
 void spot_import_release(struct spot_import *imp);
 
-/* For readers: a text that lives as long as the collection, and one more row. */
+/* For readers: copy a text into the collection; append a row. */
 const char *spot_import_text(struct spot_import *imp, const char *text);
 struct spot_import_row *spot_import_add(struct spot_import *imp, double time_s, const char *zone,
                                         const char *instance_type, const char *extra);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* import_json.h - what the importers of JSON documents share. */
+/* import_json.h - shared by the importers of JSON documents. */
 #ifndef SPOT_TRACE_IMPORT_JSON_H
 #define SPOT_TRACE_IMPORT_JSON_H
 
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* Load `in` and hand the document to `read`. */
+/* Load `in` and pass the document to `read`. */
 typedef int spot_import_doc_fn(struct spot_import *imp, const struct spot_json_doc *doc,
                                struct spot_err *err);
 int spot_import_document(struct spot_import *imp, FILE *in, const char *source,
@@ -28,13 +28,13 @@ int spot_import_items(struct spot_import *imp, const struct spot_json_doc *doc, 
 /* at = pointer/key. Returns `at`. */
 const char *spot_import_at(char at[SPOT_JSON_POINTER_MAX], const char *pointer, const char *key);
 
-/* The text of a member, "" where there is none. */
+/* The text of a member, "" if there is none. */
 const char *spot_import_member(const struct spot_json_value *object, const char *key);
 
-/* Whether --match accepts this instance type. */
+/* Does --match accept this instance type? */
 bool spot_import_is_wanted(const struct spot_import *imp, const char *instance_type);
 
-/* The timestamp `text`, which stands at pointer/key, as unix time. */
+/* The timestamp `text`, found at pointer/key, as unix time. */
 int spot_import_stamp(const struct spot_json_doc *doc, const char *pointer, const char *key,
                       const char *text, double *time_s, struct spot_err *err);
 

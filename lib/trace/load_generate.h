@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* load_generate.h - loads drawn from laws of arrivals and of lengths.
+/* load_generate.h - loads drawn from distributions of arrivals and of lengths.
  *
- * Arrivals, prompts and answers are drawn from streams of their own, so that another law of one
- * leaves the others as they were.
+ * Arrivals, prompts and answers are drawn from separate streams, so that changing the distribution
+ * of one leaves the others unchanged.
  */
 #ifndef SPOT_TRACE_LOAD_GENERATE_H
 #define SPOT_TRACE_LOAD_GENERATE_H
@@ -22,7 +22,7 @@ enum spot_arrival_kind {
     SPOT_ARRIVAL_POISSON,
     /* Gaps between requests are Gamma with this coefficient of variation: shape 1 / cv^2. */
     SPOT_ARRIVAL_GAMMA,
-    /* Poisson while a burst lasts, nothing between; bursts and pauses are exponential. */
+    /* Poisson during a burst, nothing in between; bursts and pauses are exponential. */
     SPOT_ARRIVAL_ON_OFF,
     /* What SpotServe's artifact generates and calls "CV": gaps are Gamma with shape 1000 / rate /
      * cv and scale cv, in milliseconds. Their true coefficient of variation is sqrt(cv rate /
@@ -39,13 +39,13 @@ struct spot_arrival_law {
     double rate_per_s;            /* mean, > 0 */
     double cv;                    /* of gamma and spotserve, > 0 */
     double on_mean_s, off_mean_s; /* of on-off, > 0 */
-    /* A day of any law: the rate at t is rate_per_s (1 + swing cos(2 pi (t - peak_s) / period_s))
-     */
+    /* A daily cycle on any of them: the rate at t is rate_per_s (1 + swing cos(2 pi (t - peak_s) /
+     * period_s)) */
     double swing; /* 0..1; 0: none */
     double period_s, peak_s;
 };
 
-/* The true coefficient of variation of the gaps, the day aside. */
+/* The true coefficient of variation of the gaps, without the daily cycle. */
 double spot_arrival_cv(const struct spot_arrival_law *law);
 
 enum spot_length_kind { SPOT_LENGTH_FIXED, SPOT_LENGTH_LOGNORMAL, SPOT_LENGTH_EMPIRICAL };
@@ -58,19 +58,19 @@ struct spot_length_law {
     size_t n_sample;
 };
 
-/* "512" or "lognormal:MEDIAN:SIGMA". Returns 0, or -1 with *err (SPOT_EUSAGE), which calls the
- * option `name`. */
+/* "512" or "lognormal:MEDIAN:SIGMA". Returns 0, or -1 with *err (SPOT_EUSAGE), where `name` is the
+ * option. */
 int spot_length_parse(struct spot_length_law *law, const char *name, const char *text,
                       struct spot_err *err);
 
 struct spot_load_law {
     struct spot_arrival_law arrival;
     struct spot_length_law prompt, output;
-    bool is_paired;  /* both are samples of one load: what came together is drawn together */
-    int64_t context; /* > 0: a pair of lengths that is longer is drawn again */
+    bool is_paired;  /* both are samples of one load: pairs are drawn together */
+    int64_t context; /* > 0: a pair of lengths that exceeds it is drawn again */
 };
 
-/* A length of the requests from `rng`: at least 1. */
+/* Draws lengths of requests from `rng`: at least 1. */
 struct spot_length_draw {
     int32_t prompt_token, output_token;
 };
@@ -84,7 +84,7 @@ void spot_load_source_free(struct spot_load_source *source);
 int spot_load_draw_lengths(struct spot_load_source *source, struct spot_length_draw *draw,
                            struct spot_err *err);
 
-/* Requests of time_s 0 to end_s, n_max at most (0: no such limit). Times are whole microseconds.
+/* Requests from time_s 0 to end_s, n_max at most (0: no limit). Times are whole microseconds.
  * Returns 0, or -1 with *err (SPOT_EINFEASIBLE) and an empty load: lengths that never fit, more
  * than SPOT_LOAD_ROWS_MAX requests, none at all. */
 int spot_load_generate(struct spot_load *load, const struct spot_load_law *law, double end_s,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* load_import.h - request logs in, loads out. Shapes: docs/formats/import.md. */
+/* load_import.h - converts request logs to loads. Formats: docs/formats/import.md. */
 #ifndef SPOT_TRACE_LOAD_IMPORT_H
 #define SPOT_TRACE_LOAD_IMPORT_H
 
@@ -25,15 +25,15 @@ enum spot_load_column {
     SPOT_LOAD_COLUMNS
 };
 
-/* What the files become, and what they do not say. Times are the files' own until
- * spot_load_shift, requests in the files' order until spot_load_sort. */
+/* The result of reading the files, and information that they do not contain. Times are the files'
+ * own until spot_load_shift, requests in the files' order until spot_load_sort. */
 struct spot_load_import {
-    const char *column[SPOT_LOAD_COLUMNS]; /* burstgpt: its names; NULL: those of BurstGPT */
+    const char *column[SPOT_LOAD_COLUMNS]; /* burstgpt: column names; NULL: those of BurstGPT */
     const char *match;                     /* azure-functions: keep names that contain this */
-    struct spot_load_source *length;       /* azure-functions: where lengths come from */
-    struct spot_rng rng;                   /* azure-functions: when within a minute */
+    struct spot_load_source *length;       /* azure-functions: source of lengths */
+    struct spot_rng rng;                   /* azure-functions: time within a minute */
     struct spot_load load;
-    size_t n_empty; /* left out: a length of 0, of requests that failed */
+    size_t n_empty; /* left out: a length of 0, as failed requests have */
     size_t n_file;  /* read so far */
 };
 
@@ -49,7 +49,7 @@ extern const struct spot_load_format spot_load_format[];
 
 const struct spot_load_format *spot_load_format_find(const char *name);
 
-/* Read one file more. Returns 0, or -1 with *err: SPOT_EDATA with position; SPOT_ESYS. */
+/* Read one more file. Returns 0, or -1 with *err: SPOT_EDATA with position; SPOT_ESYS. */
 int spot_load_import_read(struct spot_load_import *imp, const struct spot_load_format *format,
                           FILE *in, const char *source, struct spot_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* load_seen.h - what a server that watches its arrivals knows of them at a moment. */
+/* load_seen.h - what a server that observes its arrivals knows of them at a moment. */
 #ifndef SPOT_TRACE_LOAD_SEEN_H
 #define SPOT_TRACE_LOAD_SEEN_H
 
@@ -12,16 +12,16 @@
 extern "C" {
 #endif
 
-/* Requests of from_s < time_s <= to_s. Cost: two binary searches. */
+/* Number of requests with from_s < time_s <= to_s. Cost: two binary searches. */
 size_t spot_load_arrivals(const struct spot_load *load, double from_s, double to_s);
 
-/* Requests per second of the last window_s up to now_s, or of the time since start_s if that is
+/* Requests per second over the last window_s up to now_s, or over the time since start_s if that is
  * shorter; 0 at start_s itself. */
 double spot_load_rate_seen(const struct spot_load *load, double start_s, double now_s,
                            double window_s);
 
-/* Variance over mean of arrivals in minutes, of from_s to to_s, an hour of them at most, drawn to 1
- * by five more. */
+/* Variance over mean of arrivals per minute, from from_s to to_s, at most an hour, shrunk towards 1
+ * as by five more minutes. */
 double spot_load_dispersion_seen(const struct spot_load *load, double from_s, double to_s);
 
 /* The lengths of requests since from_s, of the last one at least: all, or length[most] of them

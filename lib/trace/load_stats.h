@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* load_stats.h - a load summed up: rate, burstiness, lengths. */
+/* load_stats.h - summary statistics of a load: rate, burstiness, lengths. */
 #ifndef SPOT_TRACE_LOAD_STATS_H
 #define SPOT_TRACE_LOAD_STATS_H
 
@@ -17,9 +17,9 @@ enum { SPOT_LOAD_WIDTHS = 4, SPOT_LOAD_LAGS = 6 };
 /* Arrivals counted in bins of one width, from the first request on, whole bins only. */
 struct spot_load_counts {
     double bin_s;
-    size_t n;                               /* bins; fewer than 2: nothing else is known */
-    double dispersion;                      /* variance over mean: 1 for Poisson, 0 for a clock */
-    double peak_per_s;                      /* of the fullest bin */
+    size_t n;          /* bins; if fewer than 2, the other fields are unknown */
+    double dispersion; /* variance over mean: 1 for Poisson, 0 for regular arrivals */
+    double peak_per_s; /* of the fullest bin */
     double autocorrelation[SPOT_LOAD_LAGS]; /* of counts 1.. bins apart; NaN: not known */
 };
 
@@ -40,7 +40,7 @@ struct spot_load_stats {
     double token_per_s;        /* of answers; NaN: as rate_per_s */
 };
 
-/* Cost: O(n log n) and a pass over bins of a second, of which there may be 2^24. */
+/* Cost: O(n log n) and a pass over bins of a second, at most 2^24 of them. */
 void spot_load_stats(const struct spot_load *load, struct spot_load_stats *stats);
 
 /* Arrivals from start_s on in n bins of bin_s. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* load_trace.h - request traces: when requests came, and how long they were.
+/* load_trace.h - request traces: arrival times and lengths of requests.
  *
- * A load is CSV with a header, columns in any order among others:
+ * A load is CSV with a header, columns in any order, possibly with others:
  *   time_s,prompt_tokens,output_tokens[,id]
- * one row per request, in order of time; several may come at one time.
+ * one row per request, in order of time; several may arrive at one time.
  */
 #ifndef SPOT_TRACE_LOAD_TRACE_H
 #define SPOT_TRACE_LOAD_TRACE_H
@@ -29,19 +29,19 @@ struct spot_load {
     double *time_s;        /* [n], never backwards, 0..SPOT_TRACE_TIME_MAX_S */
     int32_t *prompt_token; /* [n], >= 1 */
     int32_t *output_token; /* [n], >= 1 */
-    char **id;             /* [n], "" where a row has none; NULL: no request has one */
+    char **id;             /* [n], "" if a row has none; NULL: no request has one */
     uint64_t xxh3;         /* of the bytes read, for provenance */
 };
 
 /* Append a request; the caller keeps the order, see spot_load_sort. `id` may be NULL. Start from a
- * zeroed load, which is also what a loaded one is after a failure. */
+ * zeroed load; a load is also zeroed after a failure to read. */
 void spot_load_add(struct spot_load *load, double time_s, int32_t prompt_token,
                    int32_t output_token, const char *id);
 void spot_load_release(struct spot_load *load);
 
-/* Read a load. `context` > 0: prompt and answer of a request together are no longer than this.
- * Returns 0, or -1 with *err: SPOT_EDATA with source:line:column for a time that goes backwards, a
- * length of zero or beyond the context, a load without requests; SPOT_ESYS. */
+/* Read a load. `context` > 0: maximum length of prompt and answer of a request together. Returns 0,
+ * or -1 with *err: SPOT_EDATA with source:line:column for a time that goes backwards, a length of
+ * zero or beyond the context, a load without requests; SPOT_ESYS. */
 int spot_load_read(struct spot_load *load, FILE *in, const char *source, int64_t context,
                    struct spot_err *err);
 
@@ -49,21 +49,21 @@ int spot_load_read(struct spot_load *load, FILE *in, const char *source, int64_t
 int spot_load_read_path(struct spot_load *load, const char *path, int64_t context,
                         struct spot_err *err);
 
-/* The same, and every request has these lengths: those that the profile of a job is of. */
+/* The same, and every request must have these lengths, for which a job's profile was made. */
 int spot_load_read_alike(struct spot_load *load, const char *path, int64_t prompt_token,
                          int64_t output_token, struct spot_err *err);
 
-/* By time; requests of one time stay in their order. */
+/* Sort by time; requests of equal time keep their order. */
 void spot_load_sort(struct spot_load *load);
 
-/* Take origin_s from every time, and keep microseconds: clocks of logs know no more. */
+/* Subtract origin_s from every time, and round to microseconds, the resolution of logs. */
 void spot_load_shift(struct spot_load *load, double origin_s);
 
-/* Keep from_s <= time_s <= to_s; times keep their values. Returns 0, or -1 with SPOT_EINFEASIBLE if
+/* Keep from_s <= time_s <= to_s; times are unchanged. Returns 0, or -1 with SPOT_EINFEASIBLE if
  * nothing is left. */
 int spot_load_cut(struct spot_load *load, double from_s, double to_s, struct spot_err *err);
 
-/* Errors of `out` are left for its owner to find. */
+/* Write errors of `out` are left for the caller to detect. */
 void spot_load_write(const struct spot_load *load, FILE *out);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* names.h - a set of names that gives each one a small number, in order of first use.
+/* names.h - a set of names that assigns each a small number, in order of first use.
  *
  * A name belongs to a scope, so that "node1" of one zone is not "node1" of another.
  */
@@ -17,7 +17,7 @@ struct spot_names {
     size_t n, cap, n_slot;
     char **text;     /* [n] */
     uint32_t *scope; /* [n] */
-    uint32_t *slot;  /* [n_slot], a power of two; index + 1 of a name, 0 when free */
+    uint32_t *slot;  /* [n_slot], a power of two; index of a name + 1, 0 when free */
 };
 
 /* The index of `text` in `scope`, which becomes `names->n - 1` when it is new.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* share_import.h - traces of jobs and accounts of clusters in, jobs or throughputs out. Shapes:
- * docs/formats/import.md. */
+/* share_import.h - converts job traces and accounting logs of clusters to jobs or throughputs.
+ * Formats: docs/formats/import.md. */
 #ifndef SPOT_TRACE_SHARE_IMPORT_H
 #define SPOT_TRACE_SHARE_IMPORT_H
 
@@ -18,9 +18,9 @@ extern "C" {
 
 struct spot_share_import {
     struct spot_share_jobs jobs;
-    struct spot_job_rates_row *speed; /* [n_speed], texts are ours */
+    struct spot_job_rates_row *speed; /* [n_speed], texts are owned */
     size_t n_speed, cap_speed;
-    size_t n_left_out; /* never started, or ran no second */
+    size_t n_left_out; /* never started, or ran for less than a second */
 };
 
 struct spot_share_format {
@@ -34,7 +34,7 @@ extern const struct spot_share_format spot_share_format[];
 
 const struct spot_share_format *spot_share_format_find(const char *name);
 
-/* Read one file more. Returns 0, or -1 with *err: SPOT_EDATA with position; SPOT_ESYS. */
+/* Read one more file. Returns 0, or -1 with *err: SPOT_EDATA with position; SPOT_ESYS. */
 int spot_share_import_read(struct spot_share_import *imp, const struct spot_share_format *format,
                            FILE *in, const char *source, struct spot_err *err);
 void spot_share_import_release(struct spot_share_import *imp);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* trace.h - availability traces: how many machines there were, when and where.
+/* trace.h - availability traces: the number of machines over time and by zone.
  *
  * A trace is CSV in one of two forms, many series to a file, one series per
  * (zone, instance_type), rows of different series in any order:
  *   count  time_s,available[,zone,instance_type,price_usd_per_h,requested]
  *   event  time_s,event,node[,zone,instance_type]     event: add, remove, notice
  * In the count form a value holds until that series' next row; a grid is a count form with equal
- * steps. Of two rows at one time the later one counts (the other held for no time at all). The
- * event form starts with no machine; events at one time all take effect there. A time that goes
- * backwards within a series, a node added twice or removed without being there, and numbers that
- * are not finite or out of range are refused with their position.
+ * steps. Of two rows at one time the later one counts (the other held for no time). The event form
+ * starts with no machines; events at one time all take effect then. A time that goes backwards
+ * within a series, a node added twice or removed while absent, and numbers that are not finite or
+ * out of range are rejected with their position.
  */
 #ifndef SPOT_TRACE_TRACE_H
 #define SPOT_TRACE_TRACE_H
@@ -33,7 +33,7 @@ enum {
     SPOT_TRACE_GRID_MAX = 1 << 22,  /* intervals of all series of a trace, but see _check_grid */
 };
 
-#define SPOT_TRACE_TIME_MAX_S 1e11 /* 3,000 years: unix times fit */
+#define SPOT_TRACE_TIME_MAX_S 1e11 /* 3,000 years, so that unix times fit */
 
 enum spot_trace_kind {
     SPOT_TRACE_COUNT = 0, /* a row of the count form */
@@ -42,7 +42,7 @@ enum spot_trace_kind {
     SPOT_TRACE_NOTICE, /* the node will leave; it still counts */
 };
 
-/* One row as it was read, borrowed: valid only until the callback returns. */
+/* One row as read, borrowed: valid only until the callback returns. */
 struct spot_trace_row {
     size_t series;                    /* index by first appearance */
     const char *zone, *instance_type; /* "" where the file names none */
@@ -58,10 +58,9 @@ struct spot_trace_row {
 /* Return 0 to go on, nonzero (with *err filled) to stop. */
 typedef int spot_trace_row_fn(const struct spot_trace_row *row, void *user, struct spot_err *err);
 
-/* Stream a trace; rows are checked before they are handed over. `xxh3` may be
- * NULL. Memory does not grow with the rows, only with series and nodes.
- * Returns 0, or -1 with *err: SPOT_EDATA with source:line:column for anything
- * malformed, a trace without rows included; SPOT_ESYS when reading fails. */
+/* Stream a trace; rows are checked before they are passed on. `xxh3` may be NULL. Memory grows with
+ * series and nodes, not with rows. Returns 0, or -1 with *err: SPOT_EDATA with source:line:column
+ * for anything malformed, including a trace without rows; SPOT_ESYS when reading fails. */
 int spot_trace_stream(FILE *in, const char *source, spot_trace_row_fn *on_row, void *user,
                       uint64_t *xxh3, struct spot_err *err);
 
@@ -100,9 +99,9 @@ int spot_trace_load_path(struct spot_trace *trace, const char *path, struct spot
 
 void spot_trace_release(struct spot_trace *trace);
 
-/* Make a trace from rows instead of from a file. Start from a zeroed trace; series
- * and nodes are numbered 0, 1, .. in the order in which rows bring them, times go
- * forward within a series. Then spot_trace_find_span sets start_s and end_s. */
+/* Make a trace from rows instead of a file. Start from a zeroed trace; series and nodes are
+ * numbered 0, 1, .. in the order in which they first appear, times must not go backwards within a
+ * series. Then spot_trace_find_span sets start_s and end_s. */
 struct spot_trace_builder {
     struct spot_trace *trace;
     const char *source; /* for messages */
@@ -112,11 +111,12 @@ int spot_trace_build(struct spot_trace_builder *builder, const struct spot_trace
                      struct spot_err *err);
 void spot_trace_find_span(struct spot_trace *trace);
 
-/* Rows at or before time_s, so row [result - 1] holds then; 0 before the first.
- * Cost: O(log n). */
+/* Number of rows at or before time_s, so row [result - 1] is in force; 0 before the first. Cost:
+ * O(log n). */
 size_t spot_trace_find(const struct spot_trace_series *series, double time_s);
 
-/* Machines there at time_s: what the last row at or before says, 0 before the first row. */
+/* Number of machines at time_s: the value of the last row at or before it, 0 before the first
+ * row. */
 int32_t spot_trace_at(const struct spot_trace_series *series, double time_s);
 
 /* The largest count of the series. */
@@ -127,7 +127,7 @@ int32_t spot_trace_peak(const struct spot_trace_series *series);
 enum { SPOT_TRACE_LABEL = 128 };
 const char *spot_trace_label(const struct spot_trace_series *series, char text[SPOT_TRACE_LABEL]);
 
-/* The smallest step between two rows, 0 for a series of one row: the interval of a grid. */
+/* The smallest step between two rows, 0 for a series of one row: used as the interval of a grid. */
 double spot_trace_interval_s(const struct spot_trace_series *series);
 
 /* available[i] = machines there at start_s + i * interval_s, i < n; cost O(log rows + rows + n).
@@ -136,7 +136,7 @@ void spot_trace_resample(const struct spot_trace_series *series, double start_s,
                          size_t n, int32_t *available);
 
 /* Check that a grid of n intervals is not too large, before memory is allocated: two rows can be a
- * thousand years apart. At most n_max are allowed, or four to a row of a long trace. `remedy` tells
+ * thousand years apart. At most n_max are allowed, or four per row of a long trace. `remedy` tells
  * the user what to change. Returns 0, or -1 with *err (SPOT_EDATA). */
 int spot_trace_check_grid(const struct spot_trace *trace, double n, double interval_s, size_t n_max,
                           const char *remedy, struct spot_err *err);
@@ -145,14 +145,14 @@ int spot_trace_check_grid(const struct spot_trace *trace, double n, double inter
  * there are more than SPOT_TRACE_ROWS_MAX. */
 size_t spot_trace_grid_n(double start_s, double end_s, double interval_s);
 
-/* Keep from_s <= time_s <= to_s. What held at from_s gets a row there and, where
- * the trace went on after to_s, what held then one at to_s; times keep their
- * values. Of node events, those inside stay, and nodes present at from_s are
- * added there. Returns 0, or -1 with SPOT_EINFEASIBLE if nothing is left. */
+/* Keep from_s <= time_s <= to_s. The value in force at from_s gets a row there and, if the trace
+ * continued after to_s, the value then gets one at to_s; times are unchanged. Of node events, those
+ * inside are kept, and nodes present at from_s are added there. Returns 0, or -1 with
+ * SPOT_EINFEASIBLE if nothing is left. */
 int spot_trace_cut(struct spot_trace *trace, double from_s, double to_s, struct spot_err *err);
 
-/* floor(available / k) and floor(requested / k), k >= 1; node events do not
- * survive k > 1, prices per machine stay. */
+/* floor(available / k) and floor(requested / k), k >= 1; node events are dropped if k > 1, prices
+ * per machine are unchanged. */
 void spot_trace_scale(struct spot_trace *trace, int32_t k);
 
 #ifdef __cplusplus

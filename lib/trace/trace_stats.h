@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* trace_stats.h - what a trace is like, in a few numbers.
+/* trace_stats.h - summary statistics of a trace.
  *
- * Counts are weighted with the time for which they held. A series holds from its
- * first row to the end of the whole trace.
+ * Counts are weighted by the time they held. A series holds from its first row to the end of the
+ * whole trace.
  */
 #ifndef SPOT_TRACE_TRACE_STATS_H
 #define SPOT_TRACE_TRACE_STATS_H
@@ -30,9 +30,9 @@ struct spot_trace_stats {
     int32_t min, max;
     double there_share; /* of time with at least one machine */
     struct spot_trace_moves lost, gained;
-    double lost_per_machine_h; /* machines lost per machine-hour; NaN if none was ever there */
-    size_t n_run;              /* stretches without change between two changes */
-    double run_mean_s, run_median_s, run_max_s, run_cv; /* NaN without any */
+    double lost_per_machine_h; /* machines lost per machine-hour; NaN if there were none */
+    size_t n_run;              /* periods without change between two changes */
+    double run_mean_s, run_median_s, run_max_s, run_cv; /* NaN if there are none */
     double price_mean_usd_per_h; /* over the time for which it is known, else NaN */
 };
 
@@ -40,8 +40,8 @@ struct spot_trace_stats {
 void spot_trace_stats(const struct spot_trace_series *series, double end_s,
                       struct spot_trace_stats *stats);
 
-/* Pearson's correlation of two series over the time that both cover, weighted with
- * time; NaN if one of them never changes there. Cost O(rows of both). */
+/* Pearson's correlation of two series over the time that both cover, weighted by time; NaN if one
+ * of them never changes there. Cost O(rows of both). */
 double spot_trace_correlation(const struct spot_trace_series *a, const struct spot_trace_series *b,
                               double end_s);
 
@@ -53,7 +53,7 @@ struct spot_trace_together {
 };
 void spot_trace_together(const struct spot_trace *trace, struct spot_trace_together *together);
 
-/* Means of n equal slices of [start_s, end_s] for a trend line; 0 before the first row. */
+/* Means over n equal slices of [start_s, end_s) for a trend line; 0 before the first row. */
 void spot_trace_slices(const struct spot_trace_series *series, double start_s, double end_s,
                        size_t n, double *mean);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* trace_write.h - traces as CSV, in the forms of trace.h. */
+/* trace_write.h - writes traces as CSV, in the forms of trace.h. */
 #ifndef SPOT_TRACE_TRACE_WRITE_H
 #define SPOT_TRACE_TRACE_WRITE_H
 
@@ -15,8 +15,8 @@ extern "C" {
 /* Print a time or a price: whole numbers as such, others in the shortest form. */
 void spot_trace_put_real(FILE *out, double value);
 
-/* The whole trace, rows by time, then by series; only the columns that some
- * series knows. Errors of `out` are left for its owner to find. */
+/* The whole trace, rows by time, then by series; only the columns that some series has. Write
+ * errors of `out` are left for the caller to detect. */
 void spot_trace_write_counts(const struct spot_trace *trace, FILE *out);
 void spot_trace_write_events(const struct spot_trace *trace, FILE *out);
 

@@ -155,8 +155,7 @@ const void *spot_cuda_weight(const struct spot_cuda_at *at, const char *tensor);
 struct spot_cuda_linear {
     const char *weight, *bias; /* a bias that the bundle lacks is skipped */
     int64_t in, out;
-    bool is_out_first; /* W is stored [out][in], in shards of outputs; else [in][out], of inputs
-                        */
+    bool is_out_first; /* W is [out][in], in shards of outputs; else [in][out], of inputs */
 };
 void spot_cuda_linear_forward(const struct spot_cuda_at *at, const struct spot_cuda_linear *l,
                               void *y, const void *x);

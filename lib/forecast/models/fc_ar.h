@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fc_ar.h - exact maximum likelihood of a first-order autoregression without constant, in
- * closed form: what makes ARIMA(1,1,0) cost microseconds. */
+/* fc_ar.h - exact maximum likelihood of a first-order autoregression without constant, in closed
+ * form, so that ARIMA(1,1,0) costs microseconds. */
 #ifndef SPOT_FORECAST_MODELS_FC_AR_H
 #define SPOT_FORECAST_MODELS_FC_AR_H
 
