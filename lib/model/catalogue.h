@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* catalogue.h - what a catalogue says of instance types: what is for sale, and their hardware.
+/* catalogue.h - reads a catalogue of instance types: offers, and their hardware.
  *
- * CSV, one row for a type, or one for each zone and market: instance_type, and where they are known
- * zone, spot_usd_per_h, on_demand_usd_per_h, quota, speed, gpus, gpu_mem_byte, gpu_flop_per_s,
- * gpu_mem_byte_per_s, gpu_link_byte_per_s, nic_byte_per_s. Other columns are passed over, empty
- * fields are not known.
+ * CSV, one row per type, or one for each zone and market: instance_type, and where known zone,
+ * spot_usd_per_h, on_demand_usd_per_h, quota, speed, gpus, gpu_mem_byte, gpu_flop_per_s,
+ * gpu_mem_byte_per_s, gpu_link_byte_per_s, nic_byte_per_s. Other columns are ignored, empty fields
+ * are unknown.
  */
 #ifndef SPOT_MODEL_CATALOGUE_H
 #define SPOT_MODEL_CATALOGUE_H
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* The columns of what is for sale, as spot_csv_fail numbers them. */
+/* The columns of offers, as spot_csv_fail numbers them. */
 enum spot_catalogue_column {
     SPOT_CATALOGUE_TYPE,
     SPOT_CATALOGUE_ON_DEMAND_USD,
@@ -34,38 +34,38 @@ enum spot_catalogue_column {
 
 /* A row; its strings are valid until the callback returns. */
 struct spot_catalogue_row {
-    const char *type, *zone; /* never empty; "" where the row names none */
-    double usd_per_h[2];     /* on demand, on spot; -1: not for sale so */
-    int64_t quota;           /* of instances; -1: none is given */
-    int64_t gpus;            /* 1 where none is given */
-    double speed;            /* the same */
+    const char *type, *zone; /* type is never empty; zone is "" if the row has none */
+    double usd_per_h[2];     /* on demand, on spot; -1: not offered */
+    int64_t quota;           /* of instances; -1: not given */
+    int64_t gpus;            /* 1 if not given */
+    double speed;            /* 1 if not given */
     const struct spot_csv_row *csv;
 };
 typedef int spot_catalogue_fn(const struct spot_catalogue_row *row, void *user,
                               struct spot_err *err);
 
-/* Every row of the file, of standard input for NULL and "-". The path and its hash are added to
- * prov (may be NULL). Returns 0, or -1 with *err: SPOT_EDATA with its place for what is wrong, or
- * where there is no row. */
+/* Read every row of the file; NULL and "-" are standard input. The path and its hash are added to
+ * prov (may be NULL). Returns 0, or -1 with *err: SPOT_EDATA with its place for an invalid row, or
+ * if there are no rows. */
 int spot_catalogue_read(const char *path, spot_catalogue_fn *on_row, void *user,
                         struct spot_prov *prov, struct spot_err *err);
 
-/* Returns 0, or -1 with *err where the row's file has no column of prices. */
+/* Returns 0, or -1 with *err if the row's file has no price column. */
 int spot_catalogue_need_price(const struct spot_catalogue_row *row, struct spot_err *err);
 
-/* The hardware of one instance; what is not known is -1, and gpus 1. */
+/* The hardware of one instance; unknown values are -1, gpus 1. */
 struct spot_catalogue_type {
     int64_t gpus;
     double gpu_mem_byte;
-    double gpu_flop_per_s;      /* peak, in the precision that is computed in */
+    double gpu_flop_per_s;      /* peak, in the precision used for computing */
     double gpu_mem_byte_per_s;  /* peak */
-    double gpu_link_byte_per_s; /* each way, of a GPU to another of the instance */
+    double gpu_link_byte_per_s; /* each way, between two GPUs of the instance */
     double nic_byte_per_s;      /* each way, of the instance */
     double spot_usd_per_h, on_demand_usd_per_h;
 };
 
 /* The row of `name`. xxh3 (may be NULL) gets the hash of all that was read. Returns 0, or -1 with
- * *err: SPOT_EDATA for a wrong field, with its place, or where no row has that name. */
+ * *err: SPOT_EDATA for an invalid field, with its place, or if no row has that name. */
 int spot_catalogue_find(struct spot_catalogue_type *type, const char *name, FILE *in,
                         const char *source, uint64_t *xxh3, struct spot_err *err);
 

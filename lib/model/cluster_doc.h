@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cluster_doc.h - the document spot.cluster/1: the nodes there are and the links between them. */
+/* cluster_doc.h - the document spot.cluster/1: the available nodes and the links between them. */
 #ifndef SPOT_MODEL_CLUSTER_DOC_H
 #define SPOT_MODEL_CLUSTER_DOC_H
 
@@ -17,20 +17,20 @@ extern "C" {
 enum { SPOT_CLUSTER_NODE_MAX = 16384, SPOT_CLUSTER_EGRESS_MAX = 4096 };
 
 struct spot_cluster_node {
-    const char *name, *zone; /* zone "" if none is named */
+    const char *name, *zone; /* zone "" if not given */
     double out_byte_per_s, in_byte_per_s;
     int64_t slots;     /* positions it can take */
-    bool is_leaving;   /* it sends, and takes no position */
+    bool is_leaving;   /* it may send state, but gets no position */
     double deadline_s; /* when it is gone, from now; INFINITY if it stays */
 };
 
-/* Money for a byte from a zone to a zone; pairs that are not named are free. */
+/* Price of a byte from zone to zone; pairs that are not listed are free. */
 struct spot_cluster_egress {
     const char *from, *to;
     double usd_per_gb;
 };
 
-/* What docs/schema/cluster.json is made from. */
+/* docs/schema/cluster.json is made from this. */
 extern const struct spot_doc_part spot_cluster_part[];
 
 struct spot_cluster {
@@ -39,18 +39,18 @@ struct spot_cluster {
     size_t n_node;
     struct spot_cluster_egress *egress; /* [n_egress] */
     size_t n_egress;
-    double prefill_tokens_per_s; /* to compute a lost cache again; 0: unknown */
+    double prefill_tokens_per_s; /* to recompute a lost cache; 0: unknown */
     double rollback_s;           /* work since the last durable checkpoint; 0: unknown */
     double restore_byte_per_s;   /* from durable storage; 0: unknown */
-    /* "spread" or NULL: each rank takes any slot; "whole": those of a tensor group share a node, as
-     * many as its slots hold. */
+    /* "spread" or NULL: each rank may take any slot; "whole": the ranks of a tensor group share a
+     * node, as many as its slots hold. */
     const char *tensor_groups;
-    /* "duplex" or NULL: a link sends while it receives; "shared": it does one or the other. */
+    /* "duplex" or NULL: a link sends and receives at the same time; "shared": one or the other. */
     const char *links;
 };
 
-/* Returns 0, or -1 with *err (SPOT_EDATA naming the place): a node named twice, a link that is not
- * positive, a word that means nothing. */
+/* Returns 0, or -1 with *err (SPOT_EDATA naming the place): a node listed twice, a link rate that
+ * is not positive, an unknown word. */
 int spot_cluster_load(struct spot_cluster *cluster, const char *path, struct spot_err *err);
 int spot_cluster_parse(struct spot_cluster *cluster, const char *text, size_t n_byte,
                        const char *source, struct spot_err *err);

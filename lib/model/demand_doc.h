@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* demand_doc.h - spot.demand/1: requests in buckets of one size, and how many of each an instance
- * type answers in a second. */
+/* demand_doc.h - spot.demand/1: requests in buckets of similar size, and how many of each an
+ * instance type serves per second. */
 #ifndef SPOT_MODEL_DEMAND_DOC_H
 #define SPOT_MODEL_DEMAND_DOC_H
 
@@ -17,7 +17,7 @@ enum { SPOT_DEMAND_BUCKETS_MAX = 4096 };
 struct spot_demand_bucket {
     const char *name; /* NULL: none; borrowed */
     double rate_per_s;
-    double prompt_token, output_token; /* sizes it stands for; 0: any */
+    double prompt_token, output_token; /* representative sizes; 0: any */
     const struct spot_json_value *per_s;
 };
 
@@ -35,10 +35,10 @@ int spot_demand_read(const struct spot_json_doc *doc, struct spot_demand_doc *ou
                      struct spot_err *err);
 void spot_demand_release(struct spot_demand_doc *doc);
 
-/* Requests/s of a bucket that one instance of the type answers; 0: it cannot, or is not named. */
+/* Requests/s of a bucket that one instance of the type serves; 0: none, or not listed. */
 double spot_demand_per_s(const struct spot_demand_bucket *bucket, const char *instance_type);
 
-/* The bucket whose sizes are nearest in logarithms; those that name none take any. */
+/* The bucket whose sizes are nearest in logarithms; buckets without sizes match any. */
 size_t spot_demand_nearest(const struct spot_demand_doc *doc, double prompt, double output);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* event_order.h - which events may follow each other in the log of a job, docs/formats/event.md.
+/* event_order.h - checks which events may follow each other in a job's log, docs/formats/event.md.
  *
- * Each event must agree with the state that the events before it led to: the epoch, the step, the
- * members. A line that was left out, said twice, moved or changed is found by the first later one
- * that does not fit.
+ * Each event must agree with the state that results from the events before it: the epoch, the step,
+ * the members. A line that was omitted, repeated, moved or changed is detected at the first later
+ * one that does not fit.
  */
 #ifndef SPOT_MODEL_EVENT_ORDER_H
 #define SPOT_MODEL_EVENT_ORDER_H
@@ -22,9 +22,9 @@ enum { SPOT_ORDER_WHY = 160 };
 
 enum spot_order_phase {
     SPOT_ORDER_WAIT,     /* no epoch */
-    SPOT_ORDER_QUIESCED, /* the one before is over */
+    SPOT_ORDER_QUIESCED, /* the previous epoch is over */
     SPOT_ORDER_MIGRATED,
-    SPOT_ORDER_FORMED, /* steps may be */
+    SPOT_ORDER_FORMED, /* steps may follow */
     SPOT_ORDER_DONE,
 };
 
@@ -33,35 +33,35 @@ struct spot_order_member {
     bool is_noticed;
 };
 
-/* Of a job that serves: members that compute together, and their epochs. */
+/* Of a serving job: members that compute together, and their epochs. */
 struct spot_order_view {
-    bool is_known; /* an event told of it */
+    bool is_known; /* an event mentioned it */
     int64_t epoch, step;
-    bool is_quiesced; /* and nothing formed since */
+    bool is_quiesced; /* and not formed since */
 };
 
-/* All zero at the start. */
+/* Zero it at the start. */
 struct spot_event_order {
     enum spot_order_phase phase;
     int64_t epoch;
-    int64_t step;                     /* committed, and not undone */
-    int64_t step_max;                 /* the largest that ever was */
-    bool is_begun;                    /* the step after it */
-    bool is_resumed;                  /* a restart, and nothing formed since */
-    double resumed_s;                 /* when that was */
+    int64_t step;                     /* committed, and not rolled back */
+    int64_t step_max;                 /* the largest ever committed */
+    bool is_begun;                    /* the step after it has begun */
+    bool is_resumed;                  /* a restart, not formed since */
+    double resumed_s;                 /* time of that */
     int64_t id_last;                  /* of a member of this coordinator */
     struct spot_order_member *member; /* [n_member] */
     size_t n_member, cap_member;
-    bool is_exec;                 /* of a foreign command: `step` is of no use then */
-    int64_t restart;              /* its round */
-    bool has_begun;               /* an event of a job was taken */
-    bool is_serving;              /* `step` is tokens then, and `epoch` the newest of all views */
+    bool is_exec;    /* of a foreign command: `step` is then unused */
+    int64_t restart; /* its current round */
+    bool has_begun;  /* an event of a job was seen */
+    bool is_serving; /* `step` then counts tokens, and `epoch` is the newest of all views */
     struct spot_order_view *view; /* [n_view] */
     size_t n_view, cap_view;
 };
 
-/* Take the next event of a job. Returns NULL, or the JSON pointer of what does not fit, with *why;
- * nothing may be taken after that. */
+/* Check the next event of a job. Returns NULL, or the JSON pointer of what does not fit, with *why;
+ * it must not be called after that. */
 const char *spot_event_order_take(struct spot_event_order *order, const struct spot_event *event,
                                   char why[SPOT_ORDER_WHY]);
 void spot_event_order_release(struct spot_event_order *order);

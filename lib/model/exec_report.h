@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* exec_report.h - what a job of a foreign command did, by its events: rounds and why each began,
+/* exec_report.h - summarises a job of a foreign command from its events: rounds and why each began,
  * the time without commits, and what became durable. */
 #ifndef SPOT_MODEL_EXEC_REPORT_H
 #define SPOT_MODEL_EXEC_REPORT_H
@@ -14,30 +14,30 @@
 extern "C" {
 #endif
 
-/* Why a round began: of several causes the first in this order. */
+/* Why a round began: the first that applies, in this order. */
 enum spot_hosting_cause {
     SPOT_HOSTING_START,   /* of the job */
     SPOT_HOSTING_FAILURE, /* a rank failed */
     SPOT_HOSTING_KILL,    /* a node was lost */
-    SPOT_HOSTING_NOTICE,  /* one left */
+    SPOT_HOSTING_NOTICE,  /* a node left */
     SPOT_HOSTING_JOIN,
-    SPOT_HOSTING_OTHER, /* a coordinator that did not find the ranks as they were */
+    SPOT_HOSTING_OTHER, /* a coordinator that did not find the ranks still running */
     SPOT_HOSTING_CAUSES
 };
 const char *spot_hosting_cause_name(enum spot_hosting_cause cause);
 
-/* A start of all ranks. Times are of the job; NAN: not yet. */
+/* A start of all ranks. Times of the job; NAN: not yet. */
 struct spot_hosting_round {
     enum spot_hosting_cause cause;
     int64_t restart, nodes;
-    double ended_s;  /* the round before; NAN of the first */
+    double ended_s;  /* end of the previous round; NAN for the first */
     double formed_s; /* this one */
     double commit_s; /* its first commit */
-    double before_s; /* the last commit before it; NAN: there was none */
+    double before_s; /* the last commit before it; NAN: none */
 };
 
 enum spot_hosting_place {
-    SPOT_HOSTING_MEMORY, /* of two nodes */
+    SPOT_HOSTING_MEMORY, /* held by two nodes */
     SPOT_HOSTING_DISK,
     SPOT_HOSTING_STORE, /* behind a command */
     SPOT_HOSTING_PLACES
@@ -45,17 +45,17 @@ enum spot_hosting_place {
 const char *spot_hosting_place_name(enum spot_hosting_place place);
 
 struct spot_hosting_durable {
-    int64_t count, step; /* how often, and the last one */
+    int64_t count, step; /* number of commits, and the last one */
     int64_t moved_byte;
     double lag_max_s;
 };
 
-/* A step was committed, or was then held at a place. */
+/* A step was committed, or was stored at a place. */
 struct spot_hosting_point {
     double time_s;
     int64_t step;
-    int place; /* an enum spot_hosting_place; SPOT_HOSTING_PLACES: committed, or what is gone back
-                * to */
+    int place; /* an enum spot_hosting_place; SPOT_HOSTING_PLACES: committed, or the target of a
+                  rollback */
 };
 
 /* A cause of a round: a failure, a kill, a notice or a join. */
@@ -64,17 +64,17 @@ struct spot_hosting_mark {
     enum spot_hosting_cause cause;
 };
 
-/* All zero at the start. */
+/* Zero it at the start. */
 struct spot_hosting {
     struct spot_hosting_round *round; /* [n_round] */
     size_t n_round, cap_round;
-    struct spot_hosting_point *point; /* [n_point], as they came */
+    struct spot_hosting_point *point; /* [n_point], in order of arrival */
     size_t n_point, cap_point;
-    struct spot_hosting_mark *mark; /* [n_mark], as they came */
+    struct spot_hosting_mark *mark; /* [n_mark], in order of arrival */
     size_t n_mark, cap_mark;
-    int64_t coordinators, kept; /* how many there were; rounds that went on under a new epoch */
+    int64_t coordinators, kept; /* number of them; rounds that continued under a new epoch */
     int64_t failures, commits, rollbacks, restores;
-    int64_t step, rolled_back; /* the newest commit that stands; steps between from and to */
+    int64_t step, rolled_back; /* the newest standing commit; steps rolled back */
     struct spot_hosting_durable durable[SPOT_HOSTING_PLACES];
     bool is_finished, has_given_up;
 
@@ -87,8 +87,8 @@ struct spot_hosting {
 void spot_hosting_take(struct spot_hosting *hosting, const struct spot_event *event);
 void spot_hosting_release(struct spot_hosting *hosting);
 
-/* Rounds by a cause; from the last commit before to the first one of it, and how long no rank ran:
- * over those of which it is known, NAN where there are none. */
+/* Rounds by cause; time from the last commit before a round to its first, and time without ranks:
+ * over those for which it is known, NAN if none. */
 struct spot_hosting_pauses {
     size_t n;
     double median_s, max_s;
@@ -96,7 +96,7 @@ struct spot_hosting_pauses {
 size_t spot_hosting_rounds(const struct spot_hosting *hosting, enum spot_hosting_cause cause);
 struct spot_hosting_pauses spot_hosting_pauses(const struct spot_hosting *hosting,
                                                enum spot_hosting_cause cause);
-/* Seconds from the end of rounds to the next, all of them. */
+/* Total seconds from the end of rounds to the next. */
 double spot_hosting_down_s(const struct spot_hosting *hosting);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* forecast_doc.h - spot.forecast/1: how many instances there will be, as distributions.
+/* forecast_doc.h - spot.forecast/1: forecasts of instance counts, as distributions.
  *
  * One entry per (zone, instance type). For each step 1..horizon the probability mass function of
- * the count, and for the next interval the joint distribution of how many are lost and how many
- * gained. The reader is strict: it returns only valid distributions within their bounds.
+ * the count, and for the next interval the joint distribution of instances lost and gained. The
+ * reader is strict: it returns only valid distributions within their bounds.
  */
 #ifndef SPOT_MODEL_FORECAST_DOC_H
 #define SPOT_MODEL_FORECAST_DOC_H
@@ -35,27 +35,28 @@ struct spot_forecast_change {
 
 struct spot_forecast_series {
     const char *zone, *instance_type;    /* "" if the trace has none; borrowed from the document */
-    double time_s;                       /* when the forecast is made: of the newest value */
-    int64_t now, cap;                    /* instances now, and the most there can be; now <= cap */
-    int64_t n_past, n_change_past;       /* intervals and changes it rests on; 0 if not told */
+    double time_s;                       /* time of the forecast, that of the newest value */
+    int64_t now, cap;                    /* current count and maximum; now <= cap */
+    int64_t n_past, n_change_past;       /* intervals and changes it is based on; 0 if not given */
     double *mean;                        /* [horizon], instances */
     double *prob;                        /* [horizon * (cap + 1)], row-major; each row sums to 1 */
     struct spot_forecast_change *change; /* [n_change], by lost, then gained */
     size_t n_change;
 };
 
-/* Zones of a region lose together: with probability shock_prob in an interval each zone's losses
- * are loss_lift times as likely as its distribution says, else calm_lift times; 1 on average. */
+/* Zones of a region lose instances together: with probability shock_prob in an interval each
+ * zone's losses are loss_lift times as likely as in its distribution, else calm_lift times; 1 on
+ * average. */
 enum { SPOT_FORECAST_REGION_NAME = 64 };
 
 struct spot_forecast_region {
-    char region[SPOT_FORECAST_REGION_NAME]; /* "us-east-1"; longer names are cut */
+    char region[SPOT_FORECAST_REGION_NAME]; /* "us-east-1"; longer names are truncated */
     const char *instance_type;
     int64_t zones; /* 2.. */
     double shock_prob, loss_lift, calm_lift;
 };
 
-/* What docs/schema/forecast.json is made from. */
+/* docs/schema/forecast.json is made from this. */
 extern const struct spot_doc_part spot_forecast_part[];
 
 struct spot_forecast {
@@ -64,14 +65,14 @@ struct spot_forecast {
     const char *model;
     struct spot_forecast_series *series; /* [n_series] */
     size_t n_series;
-    struct spot_forecast_region *region; /* [n_region], may be none */
+    struct spot_forecast_region *region; /* [n_region], may be empty */
     size_t n_region;
 };
 
 /* Row of step `step` (1..horizon): [cap + 1]. */
 const double *spot_forecast_at(const struct spot_forecast_series *series, int64_t step);
 
-/* The least count that the forecast does not exceed with probability `prob` (0.5: the median). */
+/* The smallest count that is not exceeded with probability `prob` (0.5: the median). */
 int spot_forecast_quantile(const struct spot_forecast_series *series, int64_t step, double prob);
 
 /* Variance over mean of the count of a step: 1 of Poisson; 1 where nothing is expected. */
@@ -85,11 +86,12 @@ double spot_forecast_dispersion(const struct spot_forecast_series *series, int64
 int spot_forecast_read(const struct spot_json_doc *doc, struct spot_forecast *out,
                        struct spot_err *err);
 
-/* The same, of instances: a forecast of load is refused too. */
+/* The same for instances: a forecast of load is rejected too. */
 int spot_forecast_read_instances(const struct spot_json_doc *doc, struct spot_forecast *out,
                                  struct spot_err *err);
 
-/* Drop every series of another instance type; those that name none stay. Returns how many stay. */
+/* Drop every series of another instance type; series without a type are kept. Returns how many are
+ * kept. */
 size_t spot_forecast_keep(struct spot_forecast *forecast, const char *instance_type);
 
 /* Free what spot_forecast_read or the caller allocated: the series and their arrays. */

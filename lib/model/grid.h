@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* grid.h - how a job is spread over instances. */
+/* grid.h - how a job is distributed over instances. */
 #ifndef SPOT_MODEL_GRID_H
 #define SPOT_MODEL_GRID_H
 
@@ -12,8 +12,8 @@ extern "C" {
 
 enum { SPOT_GRID_MAX = 4096, SPOT_GRID_TEXT = 64 }; /* of each degree, and of D * P * M */
 
-/* D data-parallel pipelines of P stages of M tensor-parallel ranks; D = 0 says "suspended": nothing
- * runs. */
+/* D data-parallel pipelines of P stages of M tensor-parallel ranks; D = 0 means "suspended":
+ * nothing runs. */
 struct spot_grid {
     int64_t D, P, M;
 };
@@ -28,11 +28,11 @@ static inline bool spot_grid_equal(const struct spot_grid *a, const struct spot_
     return a->D == b->D && a->P == b->P && a->M == b->M;
 }
 
-/* Read "DxP" or "DxPxM", decimal, each 0..SPOT_GRID_MAX and so their product; M is 1 where it is
- * not said. Returns 0, or -1 for anything else, with *grid as it was. */
+/* Read "DxP" or "DxPxM", decimal, each 0..SPOT_GRID_MAX and so their product; M is 1 if not given.
+ * Returns 0, or -1 for anything else, leaving *grid unchanged. */
 int spot_grid_parse(const char *text, struct spot_grid *grid);
 
-/* "2x3", or "2x3x4" where M > 1. Returns text. */
+/* "2x3", or "2x3x4" if M > 1. Returns text. */
 const char *spot_grid_text(const struct spot_grid *grid, char text[SPOT_GRID_TEXT]);
 
 #ifdef __cplusplus

@@ -22,12 +22,12 @@ struct spot_job_async_type {
     int64_t gpus;
     double batch_per_gpu; /* samples */
     double iter_s;        /* one iteration of one worker alone, measured */
-    double comp_s; /* of that, without communication, as spotDNN's code has it; 0: not told */
+    double comp_s;        /* of that, without communication, as in spotDNN's code; 0: not given */
 };
 
 struct spot_job_async {
     double param_byte;        /* gradients of an iteration, one way */
-    double worker_byte_per_s; /* what one worker alone draws from the server */
+    double worker_byte_per_s; /* bandwidth that one worker alone uses of the server */
     double server_byte_per_s, pcie_byte_per_s;
     double alpha, beta; /* contention of the server: alpha sqrt(n) + beta */
     double gamma1, gamma2, gamma3, gamma4, gamma5;
@@ -37,11 +37,11 @@ struct spot_job_async {
     struct spot_json_doc json;
 };
 
-/* What docs/schema/job.json is made from, with job_doc.h's. */
+/* docs/schema/job.json is made from this and job_doc.h's. */
 extern const struct spot_field spot_job_async_field[], spot_job_async_type_field[];
 
-/* Read it from a path ("-" is stdin). Returns 0, also where the job has no such part (n_type is 0
- * then); or -1 with *err (SPOT_EDATA, SPOT_ESYS). Release it in any case but the last. */
+/* Read it from a path ("-" is stdin). Returns 0, also if the job has no such part (n_type is then
+ * 0); or -1 with *err (SPOT_EDATA, SPOT_ESYS). Release it except after a failure. */
 int spot_job_async_load(struct spot_job_async *async, const char *path, struct spot_err *err);
 void spot_job_async_release(struct spot_job_async *async);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* job_doc.h - the document spot.job/1: what a job computes, how fast, and what a change costs.
+/* job_doc.h - the document spot.job/1: what a job computes, its speed, and the cost of changes.
  *
- * A loaded job owns its arrays and the JSON text its strings lie in. docs/formats/job.md names
+ * A loaded job owns its arrays and the JSON text that its strings are in. docs/formats/job.md names
  * every key.
  */
 #ifndef SPOT_MODEL_JOB_DOC_H
@@ -33,14 +33,14 @@ struct spot_job_measured;
 
 enum spot_job_kind { SPOT_JOB_TRAIN, SPOT_JOB_SERVE };
 
-/* All zero where the job gives `layers` instead. Of Llama's architecture with kv_heads and ffn, of
- * GPT-2's without; vocab 0: not said, 256. */
+/* All zero if the job gives `layers` instead. Llama's architecture with kv_heads and ffn, GPT-2's
+ * without; vocab 0: not given, 256. */
 struct spot_job_model {
     struct spot_shape shape;
-    const char *recompute; /* none, attention, mlp or layer; NULL: not said, attention */
+    const char *recompute; /* none, attention, mlp or layer; NULL: not given, attention */
 };
 
-/* One unit of pipeline partition. Times are of one micro batch; 0: not known. */
+/* One unit of pipeline partition. Times are for one micro batch; 0: not known. */
 struct spot_job_layer {
     double params;
     double forward_s, backward_s;
@@ -54,10 +54,10 @@ struct spot_job_profile {
     double step_s;
     double samples_per_s;
     double latency_s;
-    bool is_outlier; /* the document marks it as unreliable */
+    bool is_outlier; /* marked as unreliable in the document */
 };
 
-/* Which grids may run. */
+/* Which grids are allowed. */
 struct spot_job_memory {
     double node_byte;            /* of one instance; 0: not given */
     double state_byte_per_param; /* weights, gradients, optimizer; default 16 */
@@ -77,40 +77,41 @@ struct spot_job_regroup_step {
     double add_s, remove_s;
 };
 
-/* What a change of the grid costs; the terms of Parcae's model (docs/formats/job.md). */
+/* The cost of changing the grid; the terms of Parcae's model (docs/formats/job.md). */
 struct spot_job_cost {
     bool is_given;
     double usd_per_h, on_demand_usd_per_h; /* of one instance; negative: not given */
     double interval_s;                     /* default 60 */
     int64_t look_ahead;                    /* intervals, default 12 */
-    double move_byte_per_param;            /* what a migration carries, default 12 */
+    double move_byte_per_param;            /* transferred by a migration, default 12 */
     struct spot_job_xy *p2p;               /* [n_p2p], byte -> s, ascending byte */
     size_t n_p2p;
-    double process_s, rendezvous_s, extra_s; /* the last two only when instances join */
+    double process_s, rendezvous_s, extra_s; /* the last two only if instances join */
     double regroup_s;                        /* constant part */
     double add_per_group_s, remove_per_group_s;
     double add_per_node_s, remove_per_node_s;
     struct spot_job_regroup_step *regroup; /* [n_regroup], ascending d_from */
     size_t n_regroup;
-    struct spot_job_xy *build; /* [n_build], P -> s; between entries the next smaller P */
+    struct spot_job_xy *build; /* [n_build], P -> s; between entries the next smaller P applies */
     size_t n_build;
-    double checkpoint_s; /* save and load of the whole state, beside its transfer */
-    double restart_s;    /* > 0: one constant in place of every restart */
-    double restore_s;    /* on top where a stage lost every replica: from disk, and work redone */
+    double checkpoint_s; /* save and load of the whole state, in addition to its transfer */
+    double restart_s;    /* > 0: a constant that replaces every restart cost */
+    /* added if a stage lost every replica: reading from disk, and repeating work */
+    double restore_s;
 };
 
-/* What docs/schema/job.json is made from. */
+/* docs/schema/job.json is made from this. */
 extern const struct spot_doc_part spot_job_part[];
 
 struct spot_job_doc {
     const char *name;
     enum spot_job_kind kind;
-    int64_t global_batch; /* samples of one optimizer step; 0: of a job that serves */
+    int64_t global_batch; /* samples of one optimizer step; 0: a serving job */
     int64_t micro_batch, seq;
-    const char *source;        /* where the figures come from; NULL if not said */
-    const char *instance_type; /* what they hold for; NULL: whatever there is */
+    const char *source;        /* source of the figures; NULL if not given */
+    const char *instance_type; /* type that they apply to; NULL: any */
     struct spot_job_model model;
-    struct spot_job_layer *layer; /* [n_layer]; made from `model` where the job lists none */
+    struct spot_job_layer *layer; /* [n_layer]; made from `model` if the job lists none */
     size_t n_layer;
     bool lists_layers;
     struct spot_job_profile *profile; /* [n_profile] */
@@ -118,23 +119,22 @@ struct spot_job_doc {
     struct spot_job_memory memory;
     struct spot_job_cost cost;
     struct spot_job_serve serve;
-    const struct spot_job_measured *measured; /* written if there; a loaded job has none */
+    const struct spot_job_measured *measured; /* written if present; a loaded job has none */
     struct spot_json_doc json;                /* of a loaded job */
 };
 
-/* Read a job from a path ("-" is stdin), or from memory. A key that is absent takes the default
- * named above. Returns 0, or -1 with *err (SPOT_EDATA or SPOT_ESYS) and *job zeroed. */
+/* Read a job from a path ("-" is stdin), or from memory. An absent key takes the default given
+ * above. Returns 0, or -1 with *err (SPOT_EDATA or SPOT_ESYS) and *job zeroed. */
 int spot_job_doc_load(struct spot_job_doc *job, const char *path, struct spot_err *err);
 int spot_job_doc_parse(struct spot_job_doc *job, const char *text, size_t n_byte,
                        const char *source, struct spot_err *err);
 void spot_job_doc_release(struct spot_job_doc *job);
 
-/* Likely misspelt keys of a loaded job, unknown ones that resemble a known one which is absent:
+/* Likely misspelt keys of a loaded job, unknown ones that resemble an absent known one:
  * "/cost/usd_per_hour: unknown key; did you mean 'usd_per_h'?". tell() gets one at a time. */
 void spot_job_doc_warn_misspelt(const struct spot_job_doc *job, void (*tell)(const char *sentence));
 
-/* Write the document; what equals its default or is absent is left out.
- * Returns 0, or -1 with *err. */
+/* Write the document; default and absent values are left out. Returns 0, or -1 with *err. */
 int spot_job_doc_write(const struct spot_job_doc *job, const struct spot_prov *prov, FILE *out,
                        struct spot_err *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* job_measured.h - the key "measured" of spot.job/1: how the figures of a profile came about.
+/* job_measured.h - the key "measured" of spot.job/1: how the figures of a profile were obtained.
  *
- * For people and scripts: readers of the document plan with the other keys and skip this one.
+ * For people and scripts: readers of the document use the other keys and ignore this one.
  */
 #ifndef SPOT_MODEL_JOB_MEASURED_H
 #define SPOT_MODEL_JOB_MEASURED_H
@@ -20,19 +20,19 @@ extern "C" {
 
 /* Memory of one worker of a stage, in bytes. */
 struct spot_job_stage_memory {
-    double planned_byte;  /* what the engine reserves and the planes of its bundles */
-    double resident_byte; /* most that the process had, everything counted */
+    double planned_byte;  /* the engine's reservation plus the planes of its bundles */
+    double resident_byte; /* maximum resident memory of the process */
 };
 
 struct spot_job_cell {
     struct spot_grid grid;
     int64_t micro_batch;
     int64_t steps;                /* measured, after the warm-up */
-    int64_t runs;                 /* of which this is the calmest */
+    int64_t runs;                 /* number of runs; this is the least noisy one */
     double step_s, low_s, high_s; /* median, quartiles */
     double curve_s;               /* by the fitted curve; 0: it does not cover this grid */
     double forward_s, backward_s; /* of a step, slowest worker, mean */
-    double reduce_s;              /* sum over replicas, waiting included, slowest worker, mean */
+    double reduce_s;              /* sum over replicas, including waiting, slowest worker, mean */
     double read_s;                /* coordinator reading tokens, mean */
     bool is_outlier;              /* quartiles too far apart to be reliable */
     struct spot_job_stage_memory *stage; /* [P] */
@@ -52,7 +52,7 @@ struct spot_job_link {
     size_t n_point;
 };
 
-/* Where a step of grid D x 1 goes, by differences of runs as in Stash (Sharma et al. 2023):
+/* Breakdown of a step of grid D x 1, by differences of runs as in Stash (Sharma et al. 2023):
  * compute + interconnect + network + prep + fetch = step. Differences of medians: noise may make
  * one negative. */
 struct spot_job_stall {
@@ -77,8 +77,8 @@ struct spot_job_measured {
 
 void spot_job_measured_write(struct spot_jw *jw, const struct spot_job_measured *measured);
 
-/* Least squares of relative errors of s = latency_s + byte / byte_per_s, both terms >= 0, over
- * n >= 2 points with s > 0. byte_per_s is 0 where the time does not grow with the size. */
+/* Least squares of relative errors of s = latency_s + byte / byte_per_s, both terms >= 0, over n >=
+ * 2 points with s > 0. byte_per_s is 0 if the time does not grow with the size. */
 void spot_job_link_fit(struct spot_job_link *link);
 
 #ifdef __cplusplus

@@ -34,7 +34,7 @@ struct spot_layout_component {
     const char *name;       /* w16, master, m, v */
     int64_t byte_per_param; /* 1..16 */
     int64_t version;        /* the step it belongs to */
-    bool is_zero;           /* ZeRO-1: cut once more over the D replicas */
+    bool is_zero;           /* ZeRO-1: divided further over the D replicas */
 };
 
 /* The cache of one group of requests, on all stages and ranks of replica d. */
@@ -47,10 +47,10 @@ struct spot_layout_kv {
 struct spot_layout_place {
     const char *node;
     int64_t d, p, m;
-    bool is_stale; /* its version is older than that of the components: no source */
+    bool is_stale; /* its version is older than that of the components: not a source */
 };
 
-/* What docs/schema/layout.json is made from. */
+/* docs/schema/layout.json is made from this. */
 extern const struct spot_doc_part spot_layout_part[];
 
 struct spot_layout {
@@ -62,13 +62,13 @@ struct spot_layout {
     size_t n_component;
     struct spot_layout_kv *kv; /* [n_kv] */
     size_t n_kv;
-    struct spot_layout_place *place; /* [n_place], none: the planner places */
+    struct spot_layout_place *place; /* [n_place], empty: the planner assigns places */
     size_t n_place;
 };
 
 /* Returns 0, or -1 with *err: SPOT_EDATA naming the place for a document that is malformed or
- * cannot be: sizes beyond the limits, a position outside the grid or named twice, stage ends that
- * do not ascend to the number of layers, more stages than layers. */
+ * inconsistent: sizes beyond the limits, a position outside the grid or listed twice, stage ends
+ * that do not ascend to the number of layers, more stages than layers. */
 int spot_layout_load(struct spot_layout *layout, const char *path, struct spot_err *err);
 int spot_layout_parse(struct spot_layout *layout, const char *text, size_t n_byte,
                       const char *source, struct spot_err *err);
@@ -83,8 +83,8 @@ void spot_layout_range(const struct spot_shape *model, int64_t bundle, int group
 /* First and last bundle of stage p. A tied table is also on the last stage. */
 void spot_layout_stage(const struct spot_layout *layout, int64_t p, int64_t *first, int64_t *last);
 
-/* End layers of the contiguous partition with the least greatest stage, then the least sum of
- * squares, then the lexicographically smallest ends; cost: parameters, table and head included. */
+/* End layers of the contiguous partition that minimises the largest stage, then the sum of squares,
+ * then the ends lexicographically; cost: parameters, including table and head. */
 void spot_layout_balance(const struct spot_shape *model, int64_t n_stage, int64_t *stage_end);
 
 #ifdef __cplusplus

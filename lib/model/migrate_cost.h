@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* migrate_cost.h - seconds that a change of grid takes, part by part.
+/* migrate_cost.h - seconds that a change of grid takes, by component.
  *
  * The terms are Parcae's (liveput/cost.py); every constant comes from the job document.
  *   restart  = [rendezvous + extra, if instances join] + regroup + process + build(P)
- *   intra    = regroup without joiners + process: survivors take other places, no state moves
+ *   intra    = regroup without joiners + process: survivors change places, no state moves
  *   stage k  = one transfer of its state
  */
 #ifndef SPOT_MODEL_MIGRATE_COST_H
@@ -26,11 +26,11 @@ struct spot_migrate_cost {
     double *params;      /* [(p_max + 1) * p_max]: of stage k of P at P * p_max + k */
     double *stage_s;     /* the same, its transfer */
     double *slowest_s;   /* [p_max + 1]: the slowest stage of P */
-    double *all_s;       /* [p_max + 1]: all stages of P, one after the other */
+    double *all_s;       /* [p_max + 1]: all stages of P, in sequence */
     double *first_param; /* [(p_max + 1) * (p_max + 1)]: parameters before stage k of P */
 };
 
-/* For up to p_max stages; where the job has fewer layers, grids above are not asked for. */
+/* For up to p_max stages; if the job has fewer layers, larger grids must not be requested. */
 void spot_migrate_cost_init(struct spot_migrate_cost *cost, const struct spot_job_doc *job,
                             int p_max);
 void spot_migrate_cost_release(struct spot_migrate_cost *cost);

@@ -34,11 +34,11 @@ struct spot_moves_unit {
     size_t n_piece;
 };
 
-/* Bytes [byte_from, byte_to) of a unit, its pieces laid end to end. */
+/* Bytes [byte_from, byte_to) of a unit, with its pieces concatenated. */
 struct spot_moves_transfer {
     int64_t order, unit, byte_from, byte_to;
     const char *from, *to;
-    bool is_replicated; /* a node that stays has it too */
+    bool is_replicated; /* a node that stays also has it */
     bool is_relayed;    /* the sender has to receive it first */
     double begin_s, end_s;
 };
@@ -51,7 +51,7 @@ struct spot_moves_place {
 struct spot_moves_lost {
     int64_t unit, byte;
     const char *how;   /* checkpoint or recompute */
-    bool is_chosen;    /* faster than moving it */
+    bool is_chosen;    /* because it is faster than moving */
     int64_t group;     /* in lost_group; -1 if chosen, key left out */
     double recovery_s; /* of the group; negative: unknown, key left out */
 };
@@ -65,16 +65,16 @@ struct spot_moves_group {
     double recovery_s;         /* negative: unknown */
 };
 
-/* What docs/schema/moves.json is made from. */
+/* docs/schema/moves.json is made from this. */
 extern const struct spot_doc_part spot_moves_part[];
 
 struct spot_moves_doc {
     double makespan_s, bound_s, gap, naive_s, in_order_s, usd, peak_extra_byte;
-    double restart_s, restart_bound_s; /* negative: not asked for, keys left out */
+    double restart_s, restart_bound_s; /* negative: not requested, keys left out */
     int64_t total_byte, bound_byte, busiest_byte, lost_byte, n_touched, n_compared;
     bool is_exhaustive;
     const char *proof;       /* enumeration, receiver or senders */
-    const char **proof_node; /* [n_proof_node] the busiest receiver, or the cut's holders */
+    const char **proof_node; /* [n_proof_node] the busiest receiver, or the holders of the cut */
     size_t n_proof_node;
     int64_t proof_byte;
     struct spot_moves_place *place;
@@ -87,7 +87,8 @@ struct spot_moves_doc {
     size_t n_lost;
     struct spot_moves_group *lost_group;
     size_t n_lost_group;
-    double recovery_s, recovery_bound_s; /* of all groups; no choice has less. Negative: unknown */
+    double recovery_s,
+        recovery_bound_s; /* of all groups; no other choice has less. Negative: unknown */
     const char **why;
     size_t n_why;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* plan_doc.h - the document spot.plan/1: what a job should run on next, and why.
+/* plan_doc.h - the document spot.plan/1: the grid that a job should run next, and why.
  *
- * A loaded plan owns its JSON text; its strings live until release. A plan made for writing
+ * A loaded plan owns its JSON text; its strings live until release. A plan built for writing
  * borrows its strings, and its arrays are the caller's.
  */
 #ifndef SPOT_MODEL_PLAN_DOC_H
@@ -29,20 +29,20 @@ enum {
     SPOT_PLAN_WEIGHT_MAX = 4096,
 };
 
-/* Who sits where: pipeline d, stage p, rank m, counted from 0. */
+/* Which node is where: pipeline d, stage p, rank m, counted from 0. */
 struct spot_plan_place {
     const char *node;
     int64_t d, p, m;
 };
 
-/* To serve: what a replica takes of the requests, beside others. */
+/* For serving: a replica's share of the requests, relative to others. */
 struct spot_plan_weight {
     const char *node; /* the worker at its first position; NULL: any */
     const char *zone; /* its failure domain; NULL: any */
-    double weight;    /* 2 takes twice the load of 1, which others have */
+    double weight;    /* 2 takes twice the load of 1, the default */
 };
 
-/* The likeliest grid of a later interval and its probability. */
+/* The most likely grid of a later interval and its probability. */
 struct spot_plan_path {
     int64_t d, p;
     double prob;
@@ -50,10 +50,10 @@ struct spot_plan_path {
 
 struct spot_plan_alternative {
     int64_t d, p, spares;
-    int64_t m, b;                     /* of a plan to serve; 0: not said */
+    int64_t m, b;                     /* of a plan to serve; 0: not given */
     double requests_per_s, latency_s; /* the same, as in expected */
-    double samples_per_s;             /* expected, losses and migrations paid */
-    double undisturbed_samples_per_s; /* of the grid itself while nothing happens; 0: not said */
+    double samples_per_s;             /* expected, including losses and migrations */
+    double undisturbed_samples_per_s; /* of the grid itself without losses; 0: not given */
     double loss_prob;                 /* that its pipelines break in the next interval, 0..1 */
     const char *from;                 /* as in expected */
     const char *why;                  /* NULL or one sentence */
@@ -61,46 +61,46 @@ struct spot_plan_alternative {
 
 struct spot_plan_expected {
     const char *from; /* the undisturbed speed: "profile", "interpolated", "extrapolated" or "law";
-                         NULL: not said */
-    const char
-        *law; /* of the fitted curve: "trusted", "mistrusted" (not used), "asked" (used though
-                 it would be mistrusted), "unused"; NULL: there is none, or not said */
-    double law_miss;      /* with law: its largest relative miss of a measured step time */
+                         NULL: not given */
+    /* of the fitted curve: "trusted", "mistrusted" (not used), "asked" (used though it would be
+     * mistrusted), "unused"; NULL: there is none, or not said */
+    const char *law;
+    double law_miss;      /* with law: its largest relative error against a measured step time */
     double samples_per_s; /* mean over the horizon */
     double undisturbed_samples_per_s; /* as in an alternative */
-    double usd_per_h;                 /* negative: no price is known, keys left out */
+    double usd_per_h;                 /* negative: no price known, keys left out */
     double usd_per_sample;            /* the same */
     double loss_prob; /* that some stage loses every replica in the next interval, 0..1 */
     /* Of a plan to serve: */
-    double requests_per_s; /* that it can answer */
-    double latency_s;      /* of one request, without a queue; 0: not said */
-    double e2e_p99_s;      /* of one request in a hundred, queue and all; 0: not said */
-    double rate_per_s;     /* requests that come; 0: not said */
+    double requests_per_s; /* capacity */
+    double latency_s;      /* of one request, without queueing; 0: not given */
+    double e2e_p99_s;      /* 99th percentile of a request, including the queue; 0: not given */
+    double rate_per_s;     /* arrival rate; 0: not given */
 };
 
 enum spot_plan_kind { SPOT_PLAN_TRAIN, SPOT_PLAN_SERVE };
 
-/* What docs/schema/plan.json is made from. */
+/* docs/schema/plan.json is made from this. */
 extern const struct spot_doc_part spot_plan_part[];
 
 struct spot_plan_doc {
     enum spot_plan_kind kind;
     const char *job;
     double time_s;
-    int64_t epoch; /* -1: the plan names none and fits any */
+    int64_t epoch; /* -1: the plan names none and applies to any */
     struct spot_grid next;
-    int64_t micro_batch; /* samples; of a plan to serve: most requests of a pipeline at once */
-    int64_t prefill_parts, decode_parts; /* to serve: microbatches of a batch; 0: not said */
+    int64_t micro_batch; /* samples; of a plan to serve: maximum requests of a pipeline at once */
+    int64_t prefill_parts, decode_parts; /* to serve: microbatches of a batch; 0: not given */
     int64_t spares;
-    struct spot_plan_place *place; /* [n_place]; none: the coordinator places */
+    struct spot_plan_place *place; /* [n_place]; empty: the coordinator assigns places */
     size_t n_place;
-    struct spot_plan_weight
-        *weight; /* [n_weight], to serve; the first that fits a replica counts */
+    /* [n_weight], to serve; the first that matches a replica counts */
+    struct spot_plan_weight *weight;
     size_t n_weight;
     struct spot_plan_path *path; /* [n_path], from the next interval on */
     size_t n_path;
     struct spot_plan_expected expected;
-    double bound; /* no grid gives more samples_per_s under this forecast */
+    double bound; /* no grid has a higher samples_per_s under this forecast */
     double gap;   /* (bound - expected) / bound, 0..1 */
     const char **why;
     size_t n_why;
@@ -115,14 +115,13 @@ static inline bool spot_plan_doc_is_suspend(const struct spot_plan_doc *plan)
     return plan->next.D == 0;
 }
 
-/* Read a plan from memory. Returns 0, or -1 with
- * *err (SPOT_EDATA or SPOT_ESYS) and *plan zeroed. A grid beyond SPOT_GRID_MAX, a place outside the
- * grid, one place given twice or one node with two places are refused. Strings are as in the
- * document; job may be empty. */
+/* Read a plan from memory. Returns 0, or -1 with *err (SPOT_EDATA or SPOT_ESYS) and *plan zeroed. A
+ * grid beyond SPOT_GRID_MAX, a place outside the grid, a place given twice or a node with two
+ * places are rejected. Strings are as in the document; job may be empty. */
 int spot_plan_doc_parse(struct spot_plan_doc *plan, const char *text, size_t n_byte,
                         const char *source, struct spot_err *err);
 
-/* Free what a loaded plan owns. Not for a plan that was made for writing. */
+/* Free what a loaded plan owns. Not for a plan built for writing. */
 void spot_plan_doc_release(struct spot_plan_doc *plan);
 
 /* Write the document. Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EDATA for a NaN). */

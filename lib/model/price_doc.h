@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* price_doc.h - spot.price/1: what instances will cost, as distributions.
+/* price_doc.h - spot.price/1: forecasts of instance prices, as distributions.
  *
  * One entry per zone, type and market; for each step 1..horizon the mean, quantiles, and the
- * chances that the price is below and above that of now. The reader is strict.
+ * probabilities that the price is below and above the current one. The reader is strict.
  */
 #ifndef SPOT_MODEL_PRICE_DOC_H
 #define SPOT_MODEL_PRICE_DOC_H
@@ -30,10 +30,10 @@ struct spot_price_step {
 
 struct spot_price_entry {
     const char *zone, *instance_type, *market; /* spot or on_demand; borrowed */
-    const char *model;                         /* that made it, "" where it is not said */
+    const char *model;                         /* that produced it, "" if not given */
     double time_s, now_usd_per_h;
-    double mean_usd_per_h;        /* over the steps: what an hour costs until the horizon */
-    int64_t n_change;             /* changes of the price that it rests on */
+    double mean_usd_per_h;        /* over the steps: mean price until the horizon */
+    int64_t n_change;             /* price changes that it is based on */
     struct spot_price_step *step; /* [horizon] */
     double *quantile_usd_per_h;   /* [horizon][n_quantile], never falling in a row */
 };
@@ -50,13 +50,13 @@ struct spot_price_doc {
 
 extern const struct spot_doc_part spot_price_part[];
 
-/* Fill *out from a loaded document, which must outlive it. Returns 0, or -1 with *err (SPOT_EDATA:
- * the place of what is wrong). On failure nothing is left to release. */
+/* Fill *out from a loaded document, which must outlive it. Returns 0, or -1 with *err (SPOT_EDATA,
+ * with the place). On failure there is nothing to release. */
 int spot_price_read(const struct spot_json_doc *doc, struct spot_price_doc *out,
                     struct spot_err *err);
 void spot_price_release(struct spot_price_doc *doc);
 
-/* The entry of a zone, type and market; NULL: none. */
+/* The entry of a zone, type and market; NULL if none. */
 const struct spot_price_entry *spot_price_find(const struct spot_price_doc *doc, const char *zone,
                                                const char *instance_type, const char *market);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* report.h - what a run did, as a function of its event log. */
+/* report.h - summarises a run, as a function of its event log. */
 #ifndef SPOT_MODEL_REPORT_H
 #define SPOT_MODEL_REPORT_H
 
@@ -37,9 +37,9 @@ struct spot_commit {
 
 /* The time between the last commit of an epoch and the first of the next. */
 struct spot_pause {
-    double time_s, pause_s; /* when; beyond the median step */
+    double time_s, pause_s; /* when; excess over the median step */
     enum spot_cause cause;
-    bool is_restored; /* state came from disk */
+    bool is_restored; /* state was read from disk */
 };
 
 struct spot_grid_change {
@@ -52,29 +52,29 @@ struct spot_count_change {
     int64_t n;
 };
 
-/* No grid works: from when the last member left, the previous epoch ended or the coordinator was
- * last heard from, until the next grid is formed or the log ends. */
+/* No grid is possible: from when the last member left, the previous epoch ended or the coordinator
+ * was last heard from, until the next grid is formed or the log ends. */
 struct spot_outage {
     double from_s, to_s;
 };
 
-/* The learning rate was changed: in force in the steps above `after`. */
+/* The learning rate was changed: in effect in the steps after `after`. */
 struct spot_lr_change {
     int64_t after;
     double lr;
     char schedule[16];
 };
 
-/* The loss of the validation data by the weights after a step. */
+/* The validation loss of the weights after a step. */
 struct spot_validation {
     int64_t step;
     double loss;
     char loss_hex[9];
 };
 
-/* Steps that a restarted coordinator found done, by the state, of which the log does not tell. */
+/* Steps that a restarted coordinator found done in the state, but missing from the log. */
 struct spot_hole {
-    int64_t from, to; /* above `from`, up to `to` */
+    int64_t from, to; /* `from` exclusive, `to` inclusive */
 };
 
 struct spot_run {
@@ -88,47 +88,47 @@ struct spot_run {
     size_t n_grid, cap_grid;
     struct spot_count_change *member; /* [n_member], members at each change */
     size_t n_member, cap_member;
-    struct spot_count_change *step; /* [n_step], steps that stand at each change */
+    struct spot_count_change *step; /* [n_step], standing steps at each change */
     size_t n_step, cap_step;
     struct spot_outage *outage; /* [n_outage] */
     size_t n_outage, cap_outage;
-    double *resume_s; /* [n_resume], when another coordinator went on */
+    double *resume_s; /* [n_resume], when another coordinator continued */
     size_t n_resume, cap_resume;
     struct spot_hole *hole; /* [n_hole] */
     size_t n_hole, cap_hole;
     struct spot_lr_change *lr_change; /* [n_lr_change], `after` ascends */
     size_t n_lr_change, cap_lr_change;
-    struct spot_validation *val; /* [n_val], those that stand; steps ascend */
+    struct spot_validation *val; /* [n_val], standing ones; steps ascend */
     size_t n_val, cap_val;
     int64_t n_notice, n_kill, n_join, n_recomputed;
-    int64_t n_in_flight; /* steps that were begun and are not committed */
+    int64_t n_in_flight; /* steps that were begun and not committed */
     double member_s;     /* member-seconds */
     double end_s, median_step_s;
     uint64_t xxh3;    /* of the log */
     bool is_of_bytes; /* a token is a byte of the data */
     bool is_done;
-    bool is_served;              /* of a job that serves: what follows, members and restarts */
-    struct spot_serving served;  /* all zero of one that trains */
-    bool is_hosted;              /* of a job that runs a foreign command: what follows likewise */
-    struct spot_hosting hosting; /* all zero of others */
-    bool is_cut; /* the last line is unfinished (the job runs, or broke off) and left out */
+    bool is_served; /* of a serving job: the next member applies, and members and restarts */
+    struct spot_serving served; /* all zero for a training job */
+    bool is_hosted; /* of a job that runs a foreign command: the next member applies likewise */
+    struct spot_hosting hosting; /* all zero for others */
+    bool is_cut; /* the last line is incomplete (the job is running, or crashed) and ignored */
     char state_hex[40];
 };
 
 /* Read a spot.event/1 log, "-" is stdin. Returns 0, or -1 with *err: SPOT_EDATA names file and line
- * of anything that is not an event, or cannot follow the lines above. */
+ * of anything that is not an event, or is out of order. */
 int spot_run_load(struct spot_run *run, const char *path, struct spot_err *err);
 void spot_run_release(struct spot_run *run);
 
-/* Among the commits that stand: samples 0..max that are in none, holes apart, and that are in two
- * or more. */
+/* Among the standing commits: the number of samples 0..max that are in none, not counting holes,
+ * and of those in two or more. */
 void spot_run_ledger(const struct spot_run *run, int64_t *n_lost, int64_t *n_repeated);
 
-/* Steps whose loss has the same bits in both runs, of *n_step that stand in either. */
+/* Number of steps whose loss has the same bits in both runs, of *n_step standing in either. */
 int64_t spot_run_equal_steps(const struct spot_run *run, const struct spot_run *reference,
                              int64_t *n_step);
 
-/* Of the *n steps after which both runs were validated: those with the same bits. */
+/* Of the *n steps after which both runs were validated: the number with the same bits. */
 int64_t spot_run_equal_validations(const struct spot_run *run, const struct spot_run *reference,
                                    int64_t *n);
 

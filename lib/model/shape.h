@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* shape.h - the sizes of a decoder, and what follows from them alone: parameters, work, bytes of
- * activations and of a cache. Engine, documents, files of weights and planners all use this one.
+/* shape.h - the sizes of a decoder, and quantities that depend on them only: parameters, work,
+ * bytes of activations and of a cache. Used by the engine, documents, weight files and planners.
  *
  * Symbols: L layers, C width, H heads, Hk heads of keys and values, d = C / H of a head, T
  * sequence, V vocabulary, F width inside the MLP, S shards.
@@ -19,13 +19,13 @@ extern "C" {
 
 enum { SPOT_LAYERS_MAX = 4096 };
 
-/* What a layer is: GPT-2's (layer norm, learnt positions, GELU, biases), or Llama's (RMS norm,
+/* The kind of layers: GPT-2's (layer norm, learnt positions, GELU, biases), or Llama's (RMS norm,
  * rotary positions, SwiGLU, grouped-query attention, no biases). */
 enum spot_arch {
     SPOT_ARCH_GPT2,
     SPOT_ARCH_LLAMA,
     SPOT_ARCHES,
-    SPOT_ARCH_TOLD = SPOT_ARCHES /* by a document, in `kind`: moved, but not computed here */
+    SPOT_ARCH_TOLD = SPOT_ARCHES /* given by a document, in `kind`: moved, but not computed here */
 };
 
 struct spot_layer_kind {
@@ -35,22 +35,22 @@ struct spot_layer_kind {
 
 struct spot_shape {
     int64_t n_layer, width, n_head, seq, vocab, n_shard;
-    /* not for GPT-2's, there 0: they have Hk = H and F = 4C */
+    /* 0 for GPT-2's, which have Hk = H and F = 4C */
     int64_t arch, n_kv_head, ffn;
-    double rope_theta; /* pair i of d / 2 turns by rope_theta^(-2i / d) from position to position */
-    int64_t is_tied;   /* 0 or 1: head.w is a copy of wte, and their gradients are one */
-    double norm_eps;   /* in every norm, beside the variance or mean square; 0: 1e-5 */
+    double rope_theta; /* pair i of d / 2 is rotated by rope_theta^(-2i / d) per position */
+    int64_t is_tied;   /* 0 or 1: head.w is a copy of wte, with a common gradient */
+    double norm_eps;   /* added to the variance or mean square in every norm; 0: 1e-5 */
     int64_t head_dim;  /* 0: C / H */
-    /* of SPOT_ARCH_TOLD, where seq is how many positions are learnt, 0: none */
+    /* of SPOT_ARCH_TOLD, where seq is the number of learnt positions, 0: none */
     int64_t vocab_pad; /* rows of the table are rounded up to a multiple of it */
     struct spot_layer_kind kind;
 };
 
-/* "gpt2", "llama"; -1 when there is none of that name. */
+/* "gpt2", "llama"; -1 if there is no such architecture. */
 const char *spot_arch_name(int64_t arch);
 int spot_arch_find(const char *name);
 
-/* Refuse shapes that cannot be computed or would not fit: S divides H and C, H divides C; Llama's:
+/* Reject shapes that cannot be computed or would not fit: S divides H and C, H divides C; Llama's:
  * S divides Hk and F, Hk divides H, d is even; every factor and the parameter count are bounded.
  * Returns 0, or -1 with *err (SPOT_EDATA). */
 int spot_shape_check(const struct spot_shape *shape, struct spot_err *err);
@@ -60,7 +60,7 @@ int64_t spot_shape_head_dim(const struct spot_shape *shape); /* d */
 int64_t spot_shape_ffn(const struct spot_shape *shape);      /* F */
 double spot_shape_norm_eps(const struct spot_shape *shape);
 
-/* Outputs of a layer's first two products: queries, keys and values, (H + 2Hk) d; and what enters
+/* Outputs of a layer's first two products: queries, keys and values, (H + 2Hk) d; and the inputs of
  * the MLP's activation, F of GPT-2's and 2F of Llama's (gate and up). */
 int64_t spot_shape_qkv(const struct spot_shape *shape);
 int64_t spot_shape_pre(const struct spot_shape *shape);
@@ -69,8 +69,7 @@ int64_t spot_shape_pre(const struct spot_shape *shape);
 int spot_shape_bundles(const struct spot_shape *shape);
 
 /* Rows of wte and head.w: V, rounded up to a multiple of S, and of 128 from V = 1024 on. Rows V and
- * beyond are zero and stay zero: no token is theirs, and their logits are left out of the softmax.
- */
+ * beyond are zero and stay zero: they belong to no token, and the softmax excludes their logits. */
 int64_t spot_shape_vocab_rows(const struct spot_shape *shape);
 
 /* --- sizes --- */
@@ -88,19 +87,19 @@ enum {
 /* Elements of a group in a bundle, 0 if it has none; *n_atom atoms of equal size. */
 int64_t spot_shape_elem(const struct spot_shape *shape, int64_t bundle, int group, int64_t *n_atom);
 
-/* Parameters of a bundle and of all; rows are padded to vocab_pad, and not otherwise. */
+/* Parameters of a bundle and of all; rows are padded to a multiple of vocab_pad only. */
 int64_t spot_shape_bundle_params(const struct spot_shape *shape, int64_t bundle);
 int64_t spot_shape_params(const struct spot_shape *shape);
 
-/* Multiply-adds of a bundle for one sequence, up to a factor that all share. */
+/* Multiply-adds of a bundle for one sequence, up to a common factor. */
 int64_t spot_shape_cost(const struct spot_shape *shape, int64_t bundle);
 
-/* Bytes that a token leaves in one layer's cache, of n_head of the Hk heads. */
+/* Bytes per token in one layer's cache, for n_head of the Hk heads. */
 int64_t spot_shape_kv_byte(const struct spot_shape *shape, int64_t n_head, int64_t elem_byte);
 
-/* What of a layer's forward pass is computed again in its backward pass, with the same bits, and so
- * not kept for each microbatch in flight: nothing; what enters the MLP's activation; all but what
- * enters the layer's two halves. Scores of attention are always computed again here. */
+/* What of a layer's forward pass is recomputed in its backward pass, with the same bits, and so not
+ * stored for each microbatch in flight: nothing; the inputs of the MLP's activation; everything
+ * except the inputs of the layer's two halves. Attention scores are always recomputed here. */
 enum spot_recompute {
     SPOT_RECOMPUTE_NONE,
     SPOT_RECOMPUTE_MLP,
@@ -108,18 +107,18 @@ enum spot_recompute {
     SPOT_RECOMPUTES
 };
 
-/* "none", "mlp", "layer"; -1 when there is none of that name. */
+/* "none", "mlp", "layer"; -1 if there is no such mode. */
 const char *spot_recompute_name(int recompute);
 int spot_recompute_find(const char *name);
 
-/* Bytes of 16-bit activations that a token keeps in a bundle until its backward pass, by
- * Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022,
- * arXiv:2205.05198). GPT-2's layer: 34 C, of which 16 C in and behind the MLP's activation (their
- * selective recomputation, and what fused attention keeps), 5 H T more where an attention that is
- * not fused keeps its scores (their eq. 1), 2 C where only its input stays; the embedding's dropout
- * mask C, the head 4 (C + V) (their 4.3). Llama's layer is counted in their way: norms 4 C;
- * attention 6 C and keys and values 4 Hk d, scores 2 H T; MLP 2 C + 8 F; no dropout, so nothing in
- * the embedding. For what this engine keeps, in its own precisions, see spot_stage_memory. */
+/* Bytes of 16-bit activations per token that a bundle keeps until its backward pass, by Korthikanti
+ * et al., "Reducing Activation Recomputation in Large Transformer Models" (2022, arXiv:2205.05198).
+ * GPT-2's layer: 34 C, of which 16 C in and after the MLP's activation (their selective
+ * recomputation, and what fused attention keeps), 5 H T more if attention is not fused and keeps
+ * its scores (their eq. 1), 2 C if only its input is kept; the embedding's dropout mask C, the head
+ * 4 (C + V) (their 4.3). Llama's layer is counted in the same way: norms 4 C; attention 6 C and
+ * keys and values 4 Hk d, scores 2 H T; MLP 2 C + 8 F; no dropout, so nothing in the embedding. For
+ * what this engine keeps, in its own precisions, see spot_stage_memory. */
 double spot_shape_activation_byte(const struct spot_shape *shape, int64_t bundle, int recompute,
                                   bool keeps_scores);
 

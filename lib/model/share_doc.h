@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* share_doc.h - what shares a cluster: jobs (CSV), machines (CSV), and how fast one runs on the
- * other (spot.throughput/1). docs/formats/share.md.
- */
+/* share_doc.h - inputs of cluster sharing: jobs (CSV), machines (CSV), and how fast each job runs
+ * on each machine type (spot.throughput/1). docs/formats/share.md. */
 #ifndef SPOT_MODEL_SHARE_DOC_H
 #define SPOT_MODEL_SHARE_DOC_H
 
@@ -25,15 +24,15 @@ enum {
     SPOT_SHARE_NAME_MAX = 255,
 };
 
-/* The kind of a job whose steps are seconds on whatever it ran on: accounts of clusters say no
- * more. It runs at 1 step/s on each type of which no row says otherwise. */
+/* The kind of a job whose steps are seconds on whatever it ran on: cluster accounting logs give no
+ * more. It runs at 1 step/s on each type unless a row says otherwise. */
 #define SPOT_SHARE_KIND_SECOND "second"
 
 struct spot_share_job {
-    char *id, *kind, *user, *on; /* user and on (the type it runs on now) may be "" */
+    char *id, *kind, *user, *on; /* user and on (the current type) may be "" */
     double arrival_s, steps, done, weight;
     double slo_s;                        /* from its arrival; INFINITY: none */
-    int64_t scale, scale_min, scale_max; /* workers; equal: it cannot change */
+    int64_t scale, scale_min, scale_max; /* workers; equal: it is fixed */
 };
 
 struct spot_share_jobs {
@@ -43,26 +42,26 @@ struct spot_share_jobs {
 };
 
 /* CSV: id,arrival_s,kind,steps,scale[,weight][,slo_s][,done][,on][,user][,scale_min][,scale_max].
- * Jobs are put in order, so that the order of the rows means nothing. Returns 0, or -1 with *err:
- * SPOT_EDATA with source:line:column for a job of no steps, a weight not above 0, an id twice. */
+ * Jobs are sorted, so the order of the rows does not matter. Returns 0, or -1 with *err: SPOT_EDATA
+ * with source:line:column for a job without steps, a weight not above 0, a repeated id. */
 int spot_share_jobs_read(struct spot_share_jobs *jobs, FILE *in, const char *source,
                          struct spot_err *err);
 int spot_share_jobs_load(struct spot_share_jobs *jobs, const char *path, struct spot_err *err);
 void spot_share_jobs_release(struct spot_share_jobs *jobs);
 
-/* A zeroed job at the end, with weight 1, scale 1, no SLO; its texts are copied. */
+/* Append a zeroed job, with weight 1, scale 1, no SLO; its texts are copied. */
 struct spot_share_job *spot_share_jobs_add(struct spot_share_jobs *jobs, const char *id,
                                            const char *kind, const char *user);
-/* By arrival, then id. */
+/* Sort by arrival, then id. */
 void spot_share_jobs_sort(struct spot_share_jobs *jobs);
-/* Errors of `out` are left for its owner to find. */
+/* Write errors of `out` are left for the caller to detect. */
 void spot_share_jobs_write(const struct spot_share_jobs *jobs, FILE *out);
 
 struct spot_share_type {
     char *name;
     int64_t count;
     bool is_spot;
-    double usd_per_h, hazard_per_h; /* of one worker; hazard: losses of one per hour it runs */
+    double usd_per_h, hazard_per_h; /* of one worker; hazard: losses per worker-hour */
 };
 
 struct spot_share_cluster {
@@ -90,7 +89,7 @@ struct spot_job_rates {
     size_t n;
 };
 
-/* What docs/schema/throughput.json is made from. */
+/* docs/schema/throughput.json is made from this. */
 extern const struct spot_doc_part spot_job_rates_part[];
 
 int spot_job_rates_load(struct spot_job_rates *t, const char *path, struct spot_err *err);
@@ -98,12 +97,12 @@ int spot_job_rates_parse(struct spot_job_rates *t, const char *text, size_t n_by
                          const char *source, struct spot_err *err);
 void spot_job_rates_release(struct spot_job_rates *t);
 
-/* Steps/s of a kind on so many workers of a type; 0: it does not run there. */
+/* Steps/s of a kind on this many workers of a type; 0: it cannot run there. */
 double spot_job_rates_find(const struct spot_job_rates *t, const char *kind, int64_t scale,
                            const char *instance_type);
 
-/* rate[n_job][n_type], steps/s at each job's scale, 0 where a type has fewer workers than that.
- * Returns 0, or -1 with *err (SPOT_EINFEASIBLE) naming a job that can run nowhere, and why. */
+/* rate[n_job][n_type], steps/s at each job's scale, 0 if a type has fewer workers than that.
+ * Returns 0, or -1 with *err (SPOT_EINFEASIBLE) naming a job that cannot run anywhere, and why. */
 int spot_share_rates(const struct spot_share_jobs *jobs, const struct spot_share_cluster *cluster,
                      const struct spot_job_rates *t, double *rate, struct spot_err *err);
 
