@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* assign.h - the linear assignment problem, exact in integers, with its proof.
+/* assign.h - the linear assignment problem, solved exactly in integers, with a certificate.
  *
- * Pick pairs (row, column), each row and column at most once, as many as the shorter side has
- * lines, of least (or greatest) total cost. Every answer carries dual prices u, v that prove it:
- * when minimising, u[i] + v[j] <= cost[i][j] on allowed pairs with equality on the chosen ones,
- * 0 on unmatched lines, <= 0 on the whole longer side, and sum(u) + sum(v) = cost. When
- * maximising all signs turn. The certificate is verified before the answer is returned.
+ * Choose pairs (row, column), each row and column at most once, as many as the shorter side has
+ * lines, of minimum (or maximum) total cost. Every answer carries dual prices u, v that prove it:
+ * when minimising, u[i] + v[j] <= cost[i][j] on allowed pairs with equality on the chosen ones, 0
+ * on unmatched lines, <= 0 on the whole longer side, and sum(u) + sum(v) = cost. When maximising
+ * all signs are reversed. The certificate is verified before the answer is returned.
  *
- * Of several optima the one returned keeps most rows i on column `stay[i]` (the identity by
- * default) and is then the lexicographically smallest, row by row, unmatched last.
+ * Of several optima the one returned keeps the most rows i on column `stay[i]` (the identity by
+ * default) and among these is lexicographically smallest, row by row, unmatched last.
  *
- * Potentials are kept in 64 bits where that is provably enough and in 128 bits elsewhere.
+ * Potentials are kept in 64 bits where that is provably sufficient and in 128 bits otherwise.
  * Method: Jonker and Volgenant 1987 (column reduction, reduction transfer, augmenting row
  * reduction, shortest augmenting paths); equal rows and columns are first merged into classes and
- * solved as a transportation problem where that is smaller.
+ * solved as a transportation problem if that is smaller.
  */
 #ifndef SPOT_PLAN_ASSIGN_H
 #define SPOT_PLAN_ASSIGN_H
@@ -48,27 +48,27 @@ struct spot_assignment {
     spot_int128 cost;
     int *col_of_row;    /* [n_row], -1 unmatched */
     spot_int128 *u, *v; /* [n_row], [n_col] */
-    /* When infeasible, why (Hall): lines of the shorter side that have together fewer partners
-     * on the other side; both sides are listed, ascending. */
+    /* When infeasible, why (Hall): lines of the shorter side that together have too few partners on
+     * the other side; both sides are listed, ascending. */
     int *bad_row, *bad_col;
     int n_bad_row, n_bad_col;
 };
 
-/* Returns 0, with is_feasible false where no full matching exists; -1 with *err (SPOT_EDATA) for
- * sides beyond the limit. Release with spot_assignment_release. */
+/* Returns 0, with is_feasible false if no full matching exists; -1 with *err (SPOT_EDATA) for sides
+ * beyond the limit. Release with spot_assignment_release. */
 int spot_assign(const struct spot_assign_problem *problem, struct spot_assignment *answer,
                 struct spot_err *err);
 void spot_assignment_release(struct spot_assignment *answer);
 
-/* The same with another aim: minimise the largest single cost (maximising: maximise the smallest),
- * and among those the sum. *largest gets that cost, 0 if no pair is chosen. `answer`
- * is proved as above among pairs up to *largest; `proof` is infeasible: its bad rows and columns
- * show that pairs below *largest do not match in full. Release both. */
+/* The same with another objective: minimise the largest single cost (or maximise the smallest), and
+ * among those the sum. *largest gets that cost, 0 if no pair is chosen. `answer` is proved as above
+ * among pairs up to *largest; `proof` is infeasible: its bad rows and columns show that pairs below
+ * *largest have no full matching. Release both. */
 int spot_assign_bottleneck(const struct spot_assign_problem *problem, int64_t *largest,
                            struct spot_assignment *answer, struct spot_assignment *proof,
                            struct spot_err *err);
 
-/* Does the certificate hold? O(rows * columns), independent of how the answer was found. */
+/* Is the certificate valid? O(rows * columns), independent of how the answer was found. */
 bool spot_assign_verify(const struct spot_assign_problem *problem,
                         const struct spot_assignment *answer);
 

@@ -33,15 +33,15 @@ struct spot_change_dist {
 };
 
 /* Sum the series of a forecast. Zones of one of its regions are independent given whether the
- * region has a shock in the interval, all others independent. `count` is that distribution at the
- * first step; later steps come as a distribution of each series alone, and are added up as if
- * independent: the document does not give their dependence. `now` >= 0 replaces the forecast's
- * count where it is newer; losses are then cut to it. Returns 0, or -1 with *err: SPOT_EDATA for no
- * series, no joint distribution, or more than SPOT_CHANGE_COUNT_MAX instances. */
+ * region has a shock in the interval, all others are independent. `count` is that distribution at
+ * the first step; later steps are given as a distribution of each series alone, and are added up as
+ * if independent, since the document does not give their dependence. `now` >= 0 replaces the
+ * forecast's count if it is newer; losses are then limited to it. Returns 0, or -1 with *err:
+ * SPOT_EDATA for no series, no joint distribution, or more than SPOT_CHANGE_COUNT_MAX instances. */
 int spot_change_dist_init(struct spot_change_dist *dist, const struct spot_forecast *forecast,
                           int now, struct spot_err *err);
 
-/* Nothing will change: the distribution of a job without a forecast. */
+/* No changes: the distribution for a job without a forecast. */
 void spot_change_dist_still(struct spot_change_dist *dist, int now, double interval_s, int horizon);
 void spot_change_dist_release(struct spot_change_dist *dist);
 

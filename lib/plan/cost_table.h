@@ -2,8 +2,8 @@
 /* cost_table.h - expected seconds of every change of grid, computed on demand.
  *
  * A change is (n, from, lost, to): of n instances, those of the grid `from` and spares, `lost`
- * uniform ones vanish, and the job goes on as the grid `to`. Grids are numbered in the order of
- * struct spot_throughput (D outer, P inner). The rules are Parcae's; see
+ * uniformly chosen ones vanish, and the job continues as the grid `to`. Grids are numbered in the
+ * order of struct spot_throughput (D outer, P inner). The rules are Parcae's; see
  * lib/plan/train/repartition.h.
  */
 #ifndef SPOT_PLAN_COST_TABLE_H
@@ -39,23 +39,23 @@ struct spot_cost_table {
     double **other;        /* [n_grid * (p_max + 1)]: fetch[] by victims, for P' */
     struct spot_cost_changes **row; /* [(n_max - n_low + 1) * n_grid * (lost_max + 1)] */
     double *resume;                 /* [n_grid]: from the checkpoint */
-    /* computed when outcomes are needed, else NULL: same and other once for every number of victims
+    /* computed when outcomes are needed, else NULL: `same` and `other` for every number of victims
      * of the worst hit stage, [... * (lost_max + 1)] */
     double **same_most, **other_most;
     struct spot_cost_outcomes **outcomes;
-    /* Set after init, before anything is asked for. */
-    bool carries_rest; /* an unfinished migration is carried on, parcae.h */
-    int warm;          /* spares that mirror stages beside a grid, at most (warm_spare.h) */
-    struct spot_warm_change ***warmed; /* [(warm + 1) * n_grid], as asked for */
-    double *warm_rate;                 /* [(warm + 1) * n_grid], made with them */
-    bool is_released; /* prices as in Parcae's release where those differ: the start broadcasts, and
-                         in a repartition ties go to the lower instance */
+    /* Set after init, before any query. */
+    bool carries_rest; /* an unfinished migration is continued, parcae.h */
+    int warm;          /* maximum spares beside a grid that mirror stages (warm_spare.h) */
+    struct spot_warm_change ***warmed; /* [(warm + 1) * n_grid], filled on demand */
+    double *warm_rate;                 /* [(warm + 1) * n_grid], filled with them */
+    bool is_released; /* costs as in Parcae's release where it differs: the start broadcasts, and in
+                         a repartition ties go to the lower instance */
 };
 
-/* A notice tells which instances leave, not only how many. What matters most is M, the pipelines
- * that survivors can still form without moving state (plan/liveput.h). */
+/* A notice tells which instances leave, not only how many. What matters most is M, the number of
+ * pipelines that survivors can still form without moving state (plan/liveput.h). */
 struct spot_cost_outcomes {
-    int n;          /* values of M that can happen */
+    int n;          /* number of possible values of M */
     int *pipelines; /* [n] M, descending */
     double *prob;   /* [n] > 0, sums to 1 */
     double *cost_s; /* [n * n_grid] expected seconds to every grid, given M */
@@ -72,20 +72,20 @@ void spot_cost_table_init_window(struct spot_cost_table *table, const struct spo
                                  int lost_max, const int *grid, int n_grid);
 void spot_cost_table_release(struct spot_cost_table *table);
 
-/* Number of D x P, or SPOT_GRID_NONE. */
+/* Index of grid D x P, or SPOT_GRID_NONE. */
 int spot_cost_grid(const struct spot_cost_table *table, int d, int p);
 
-/* Seconds to every grid, [n_grid]; borrowed. `from` is a grid that fits n, or SPOT_GRID_NONE:
- * then it is the restart from a checkpoint. 0 <= lost <= min(n, lost_max). */
+/* Seconds to every grid, [n_grid]; borrowed. `from` is a grid that fits n, or SPOT_GRID_NONE: then
+ * it is a restart from a checkpoint. 0 <= lost <= min(n, lost_max). */
 const double *spot_cost_row(struct spot_cost_table *table, int n, int from, int lost);
 
-/* One entry of a row at a time: the changes from a grid, borrowed, and the seconds to another. */
+/* Single entries of a row: the changes from a grid, borrowed, and the seconds to another. */
 struct spot_cost_changes *spot_cost_changes(struct spot_cost_table *table, int n, int from,
                                             int lost);
 double spot_cost_of(struct spot_cost_table *table, struct spot_cost_changes *changes, int to);
 
 /* Lower bound, within rounding, on the seconds of a change to a grid: from any grid and with any
- * victims, except the same grid without victims. is_kept: P stays and D does not grow. */
+ * victims, except the same grid without victims. is_kept: P stays and D does not increase. */
 double spot_cost_least_s(const struct spot_cost_table *table, int to, bool is_kept);
 
 /* The same once M is known; averaged over prob it is spot_cost_row. Borrowed; `from` is a grid. */
@@ -97,9 +97,9 @@ const struct spot_cost_outcomes *spot_cost_outcomes(struct spot_cost_table *tabl
  * samples_per_s[] itself without. */
 int spot_cost_mirroring(struct spot_cost_table *table, int n, int grid);
 double spot_cost_rate(struct spot_cost_table *table, int n, int grid);
-/* Seconds of a change that those beside `from` save: the transfers to places that they take. Where
- * P changes none are counted. What they still hold need not be read back: that is not in it, and
- * is in the price. */
+/* Seconds of a change that the spares beside `from` save: the transfers to places that they take.
+ * If P changes none are counted. That their state need not be read back is not included here, but
+ * is part of the cost. */
 double spot_cost_warm_saves_s(struct spot_cost_table *table, int n, int from, int lost, int to);
 
 /* The start of a run on a grid. */

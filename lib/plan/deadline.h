@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* deadline.h - spot, on demand or nothing now, so that a job ends in time and costs little.
+/* deadline.h - decides between spot, on demand and idling, to finish a job by its deadline at low
+ * cost.
  *
- * Time goes in ticks. A job needs work_s of computing until deadline_s. At the start of a tick it
- * is known whether spot can be had in that tick; one of three modes is chosen for the whole of it
- * and the whole of it is paid. A launch (any change to spot or on demand) first spends restart_s at
- * full price without progress; a new launch replaces what was left of an older one. These are the
- * rules of the simulator of Can't Be Late (Wu et al., NSDI 2024), to the cent.
+ * Time is divided into ticks. A job needs work_s of computing until deadline_s. At the start of a
+ * tick it is known whether spot is available in that tick; one of three modes is chosen and paid
+ * for the whole tick. A launch (any change to spot or on demand) first spends restart_s at full
+ * price without progress; a new launch replaces the rest of an older one. These are the rules of
+ * the simulator of Can't Be Late (Wu et al., NSDI 2024), to the cent.
  *
- * Lengths of runs, of spot being there and of its being away, follow a law in stages: an age of
- * 2^j ticks and more is stage j, in each of which a run ends with a probability of its own. That is
- * a Markov chain, so the cheapest policy is a dynamic program over ticks left, work left, mode,
- * what is pending of a restart, and the stage of the run. A step is only taken if on demand alone
- * can still finish in time after it, whatever spot does: no law can make a job late.
+ * The lengths of runs, periods with or without spot, have a distribution in stages: an age of 2^j
+ * ticks and more is stage j, and in each stage a run ends with a probability of its own. That is a
+ * Markov chain, so the cheapest policy is a dynamic program over ticks left, work left, mode, time
+ * left of a restart, and the stage of the run. A step is only taken if on demand alone can still
+ * finish in time after it, whatever spot does: no distribution can make a job late.
  */
 #ifndef SPOT_PLAN_DEADLINE_H
 #define SPOT_PLAN_DEADLINE_H
@@ -30,7 +31,7 @@ enum {
     SPOT_RUN_STAGES = 7,
     SPOT_DEADLINE_TICKS_MAX = 1 << 14,   /* of a job */
     SPOT_DEADLINE_CELLS_MAX = 1 << 28,   /* of a table */
-    SPOT_DEADLINE_RESTART_TICKS_MAX = 64 /* a restart takes fewer */
+    SPOT_DEADLINE_RESTART_TICKS_MAX = 64 /* limit of a restart, exclusive */
 };
 
 enum spot_deadline_mode { SPOT_DEADLINE_IDLE, SPOT_DEADLINE_SPOT, SPOT_DEADLINE_ON_DEMAND };
@@ -42,9 +43,9 @@ struct spot_deadline_job {
 
 /* At the start of a tick. */
 struct spot_deadline_now {
-    double elapsed_s;             /* since the job began, whole ticks */
+    double elapsed_s;             /* since the start of the job, whole ticks */
     double left_s;                /* work */
-    double pending_s;             /* of the restart of what runs */
+    double pending_s;             /* time left of the current restart */
     enum spot_deadline_mode mode; /* what ran and was not lost */
     bool has_spot;
 };
@@ -53,21 +54,21 @@ struct spot_deadline_now {
 int64_t spot_deadline_ticks(const struct spot_deadline_job *job,
                             const struct spot_deadline_now *now);
 
-/* Refuse what cannot be: numbers out of range (SPOT_EUSAGE), or no time even for on demand
- * (SPOT_EINFEASIBLE, with the deadline that would do). Returns 0 or -1. */
+/* Reject invalid jobs: numbers out of range (SPOT_EUSAGE), or too little time even for on demand
+ * (SPOT_EINFEASIBLE, with a sufficient deadline). Returns 0 or -1. */
 int spot_deadline_check(const struct spot_deadline_job *job, const struct spot_deadline_now *now,
                         struct spot_err *err);
 
-/* Take `want` for a tick: work and restart go on. Returns what the tick costs. */
+/* Apply `want` for a tick: work and restart progress. Returns the cost of the tick. */
 double spot_deadline_step(const struct spot_deadline_job *job, struct spot_deadline_now *now,
                           enum spot_deadline_mode want);
 
-/* Can on demand still finish in time after a tick of `want`, if spot is gone then? */
+/* Can on demand still finish in time after a tick of `want`, if spot is then unavailable? */
 bool spot_deadline_is_safe(const struct spot_deadline_job *job, const struct spot_deadline_now *now,
                            enum spot_deadline_mode want);
 
-/* The published policies: greedy takes spot where it is, and on demand only when it must; Uniform
- * Progress wants the share of work done to keep up with the share of time gone, and leaves on
+/* The published policies: greedy takes spot whenever available, and on demand only when it must;
+ * Uniform Progress keeps the share of work done up with the share of time elapsed, and leaves on
  * demand only if it is two restarts ahead (hysteresis). */
 enum spot_deadline_rule {
     SPOT_DEADLINE_GREEDY,
@@ -78,16 +79,17 @@ enum spot_deadline_mode spot_deadline_follow(enum spot_deadline_rule rule,
                                              const struct spot_deadline_job *job,
                                              const struct spot_deadline_now *now);
 
-/* What was seen of runs: [0] spot away, [1] spot there. */
+/* Observed runs: [0] without spot, [1] with spot. */
 struct spot_run_count {
-    double ended[2][SPOT_RUN_STAGES], seen[2][SPOT_RUN_STAGES]; /* ticks that ended a run, ticks */
-    bool is_up;                                                 /* the newest tick */
-    size_t age;                                                 /* of its run, ticks; 0: none yet */
+    double ended[2][SPOT_RUN_STAGES],
+        seen[2][SPOT_RUN_STAGES]; /* ticks that ended a run, all ticks */
+    bool is_up;                   /* in the newest tick */
+    size_t age;                   /* of its run, ticks; 0: none yet */
 };
 void spot_run_count_add(struct spot_run_count *count, bool is_up);
 
 struct spot_run_law {
-    double end_prob[2][SPOT_RUN_STAGES]; /* that the next tick is not of this run */
+    double end_prob[2][SPOT_RUN_STAGES]; /* that the next tick does not belong to this run */
 };
 
 /* What was seen of runs counts against the runs of eight other zones, of other years
@@ -96,47 +98,47 @@ struct spot_run_law {
 void spot_run_law_learn_zone(struct spot_run_law *law, const struct spot_run_count *count,
                              double tick_s);
 
-/* The chain of two states whose P(spot is there), `up` [n] after 1, 2, .. ticks from now, comes
- * nearest in squares: what a forecast says of runs. */
+/* The two-state chain whose P(spot is available), compared with `up` [n] after 1, 2, .. ticks from
+ * now, is nearest in least squares: the runs implied by a forecast. */
 void spot_run_law_fit(struct spot_run_law *law, bool is_up, const double *up, size_t n);
 
 /* The stage of an age in ticks, 1.. */
 size_t spot_run_stage(size_t age);
 
-/* The policy for all that can come: as large as ticks * work. */
+/* The policy for all states: as large as ticks * work. */
 struct spot_deadline_table {
     int64_t n_tick, n_level, n_pending;
     double unit_s;
     uint8_t *action; /* [n_keep][2 * SPOT_RUN_STAGES][1 + 2 n_pending][n_level] */
-    double usd[3];   /* expected from now on, if a mode is taken now; INFINITY: it may not be */
-    int64_t n_keep;  /* actions are kept for the first so many ticks, at least 1 */
+    double usd[3];   /* expected from now on, for each mode taken now; INFINITY: not allowed */
+    int64_t n_keep;  /* actions are kept for this many first ticks, at least 1 */
 };
 
 struct spot_deadline_effort {
-    int64_t keep_ticks; /* ask no later than this; 0: to the end */
-    double cells;       /* of all ticks, above which levels of work are made coarser, to a tick at
-                           most; 0: SPOT_DEADLINE_CELLS_MAX */
+    int64_t keep_ticks; /* last tick to be queried; 0: to the end */
+    double cells; /* limit for all ticks, above which levels of work are made coarser, to a tick at
+                     most; 0: SPOT_DEADLINE_CELLS_MAX */
 };
 
-/* Solve from `now` on with `effort` (NULL: all of it), spot being in stage `stage` of a run. Exact
- * where the restart is a multiple of a tick's 1/5 or 1/4 .. 1; else, and where levels of work are
- * made coarser to hold the table, values between two levels are interpolated. Returns 0, or -1 with
- * *err (SPOT_EUSAGE: too large). */
+/* Solve from `now` on with `effort` (NULL: no limit), with spot in stage `stage` of a run. Exact if
+ * the restart is a multiple of a tick's 1/5 or 1/4 .. 1; otherwise, and if levels of work are made
+ * coarser to fit the table, values between two levels are interpolated. Returns 0, or -1 with *err
+ * (SPOT_EUSAGE: too large). */
 int spot_deadline_solve(struct spot_deadline_table *table, const struct spot_deadline_job *job,
                         const struct spot_run_law *law, const struct spot_deadline_now *now,
                         size_t stage, const struct spot_deadline_effort *effort,
                         struct spot_err *err);
 void spot_deadline_release(struct spot_deadline_table *table);
 
-/* What the table says, where that is safe; else what is. */
+/* The table's action if it is safe; else a safe one. */
 enum spot_deadline_mode spot_deadline_ask(const struct spot_deadline_table *table,
                                           const struct spot_deadline_job *job,
                                           const struct spot_deadline_now *now, size_t stage);
 
 /* The least cost with all of has_spot [n] known, n at least the ticks until the deadline, in steps
- * of the largest second that divides tick, restart and work. INFINITY: too late. `mode` (NULL: of
- * no interest) [n] gets what runs. Returns NaN where tick, restart and work are no whole seconds.
- */
+ * of the largest number of seconds that divides tick, restart and work. INFINITY: too late. `mode`
+ * (NULL: not wanted) [n] gets the modes used. Returns NaN if tick, restart and work are not whole
+ * seconds. */
 double spot_deadline_offline(const struct spot_deadline_job *job, const uint8_t *has_spot, size_t n,
                              uint8_t *mode);
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet.h - how many of which instance.
+/* fleet.h - how many instances of which type to rent.
  *
- * Serving: requests come in buckets of one size, each with a rate; an instance type answers so many
- * of a bucket a second, 0: it cannot. A router may split a bucket in any shares, so the least cost
- * is that of whole counts n_g with a continuous split y:
+ * Serving: requests are in buckets of similar size, each with a rate; an instance type serves a
+ * certain number of a bucket's requests per second, 0: it cannot. A router may split a bucket in
+ * any proportion, so the least cost is that of whole counts n_g with a continuous split y:
  *   min sum c_g n_g,  sum_g y_bg = 1,  sum_b rate_b y_bg / per_s_bg <= rho n_g,  n_g <= quota_g
- * Offers of one name and speed (zones, markets) are bought from the cheapest, and share alike.
- * Melange (Griggs et al., 2024) cuts each bucket into S slices that stay whole, with rho = 1.
+ * Offers of the same name and speed (zones, markets) are bought cheapest first, and share alike.
+ * Melange (Griggs et al., 2024) cuts each bucket into S slices that are not split, with rho = 1.
  *
- * Training: spotDNN (Shang et al., IWQoS 2023), its equations as released, each plan tried.
+ * Training: spotDNN (Shang et al., IWQoS 2023), its equations as released, with all plans
+ * enumerated.
  */
 #ifndef SPOT_PLAN_FLEET_H
 #define SPOT_PLAN_FLEET_H
@@ -23,13 +24,13 @@
 extern "C" {
 #endif
 
-#define SPOT_FLEET_MACHINES_MAX 1e9 /* that one bucket may take */
+#define SPOT_FLEET_MACHINES_MAX 1e9 /* for one bucket */
 enum { SPOT_FLEET_TYPES_MAX = 10000, SPOT_FLEET_SLICES_MAX = 1000 };
 
 struct spot_fleet_offer {
     const char *name;
     double usd_per_h;
-    int64_t quota; /* -1: as many as wanted */
+    int64_t quota; /* -1: unlimited */
 };
 
 struct spot_fleet_demand {
@@ -38,7 +39,7 @@ struct spot_fleet_demand {
     const double *rate_per_s;             /* [n_bucket], >= 0 */
     const double *per_s;                  /* [n_bucket][n_offer]; 0: it cannot */
     const struct spot_fleet_offer *offer; /* [n_offer] */
-    double rho;                           /* share of an instance that may be used, (0, 1] */
+    double rho;                           /* usable share of an instance, (0, 1] */
     int64_t slices;                       /* 0: any split */
 };
 
@@ -50,19 +51,19 @@ struct spot_fleet_answer {
     bool is_proven;
 };
 
-/* Returns 0; or -1 with *err: SPOT_EINFEASIBLE, naming the bucket that nothing serves, or the
- * quotas that bind and the rate that would do; SPOT_ESYS where nothing is found in limit_s of
- * processor time (0: no limit).
+/* Returns 0; or -1 with *err: SPOT_EINFEASIBLE, naming the bucket that no offer serves, or the
+ * binding quotas and the rate that would be feasible; SPOT_ESYS if nothing is found within limit_s
+ * of processor time (0: no limit).
  *
- * Under a limit there is a fleet before any branching, and only offers of which one machine may be
- * in a cheaper one are branched on; is_proven says whether that came to its end, `bound` is true
+ * With a limit there is a fleet before any branching, and branching is limited to offers of which a
+ * cheaper fleet may have one machine; is_proven says whether that was completed, `bound` is valid
  * either way. */
 int spot_fleet_serve(const struct spot_fleet_demand *demand, double limit_s,
                      struct spot_fleet_answer *answer, struct spot_err *err);
 void spot_fleet_release(struct spot_fleet_answer *answer);
 
-/* What one instance more of offer g's quota would save, usd/h. NaN: it has no quota, or the time
- * was too short for either optimum. */
+/* Savings from one more instance in the quota of offer g, usd/h. NaN: no quota, or the time was too
+ * short for either optimum. */
 double spot_fleet_quota_worth(const struct spot_fleet_demand *demand,
                               const struct spot_fleet_answer *answer, size_t g, double limit_s);
 
@@ -73,10 +74,11 @@ enum { SPOT_DNN_TYPES_MAX = 16, SPOT_DNN_QUOTA_MAX = 1000 };
 struct spot_dnn_type {
     double usd_per_h, comp_s; /* of an iteration, without communication */
     double batch;             /* samples of an instance */
-    double iter_s;            /* measured, by which the released search sorts */
+    double iter_s;            /* measured, the sort key of the released search */
     int64_t gpus, quota;
-    double up_share; /* of the time that a worker is there, its restarts apart; 0: all of it */
-    int64_t held;    /* workers that run already */
+    double up_share; /* share of the time that a worker is available, excluding its restarts; 0: all
+                        of it */
+    int64_t held;    /* workers already running */
 };
 
 /* Names as in the paper; sizes in MB, rates in MB/s. */
@@ -84,11 +86,11 @@ struct spot_dnn_job {
     double param, b_req, b_ps, b_pcie; /* b_pcie 0: the released code, which leaves it out */
     double alpha, beta;                /* P = alpha sqrt(n) + beta */
     double gamma[5];                   /* 1..5 */
-    bool is_paper;                     /* R and gamma4 in the loss, P not below 0 */
+    bool is_paper;                     /* R and gamma4 in the loss, P clamped at 0 */
     const struct spot_dnn_type *type;  /* [n_type] */
     size_t n_type;
-    double restart_s; /* until a worker that is not held takes part */
-    double loss_now;  /* reached so far; 0: training begins */
+    double restart_s; /* until a worker that is not yet running takes part */
+    double loss_now;  /* reached so far; 0: at the start */
 };
 
 struct spot_dnn_speed {
@@ -97,12 +99,12 @@ struct spot_dnn_speed {
     double samples_per_s, iterations, time_s, usd;
 };
 
-/* Returns 0, or -1 where the loss cannot be reached or nothing runs. */
+/* Returns 0, or -1 if the loss cannot be reached or nothing runs. */
 int spot_dnn_predict(const struct spot_dnn_job *job, const int64_t *count, double loss,
                      struct spot_dnn_speed *speed);
 
 /* The released search over windows of the sorted instances; Algorithm 1 of the paper; and the
- * cheapest of all plans within the quotas. count [n_type]. Returns 0, or -1 where no plan keeps
+ * cheapest of all plans within the quotas. count [n_type]. Returns 0, or -1 if no plan meets
  * deadline_s. */
 int spot_dnn_window(const struct spot_dnn_job *job, double loss, double deadline_s, int64_t *count,
                     struct spot_dnn_speed *speed);
@@ -111,7 +113,7 @@ int spot_dnn_algorithm1(const struct spot_dnn_job *job, double loss, double dead
 int spot_dnn_best(const struct spot_dnn_job *job, double loss, double deadline_s, int64_t *count,
                   struct spot_dnn_speed *speed);
 
-/* The fastest of all plans within the quotas. Returns 0, or -1 where none reaches the loss. */
+/* The fastest of all plans within the quotas. Returns 0, or -1 if none reaches the loss. */
 int spot_dnn_fastest(const struct spot_dnn_job *job, double loss, int64_t *count,
                      struct spot_dnn_speed *speed);
 

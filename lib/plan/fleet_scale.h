@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_scale.h - when a fleet follows its load: hysteresis as SkyServe's autoscaler has it.
+/* fleet_scale.h - when a fleet follows its load: hysteresis as in SkyServe's autoscaler.
  *
- * The fleet wanted must have been on one side of the one held for the whole of a delay, at every
- * decision, before it is taken: up_s (default 300) where what is held does not answer the load,
- * down_s (1200) where less would do. Agreement, or a change of side, starts the clock anew. Where
- * nothing is held there is nothing to wait for.
+ * A wanted fleet is adopted only when it has been larger, or smaller, than the current one for a
+ * whole delay, at every decision: up_s (default 300) if the current fleet does not serve the load,
+ * down_s (1200) if less would suffice. Equality, or a change of side, restarts the clock. Without a
+ * current fleet there is no delay.
  */
 #ifndef SPOT_PLAN_FLEET_SCALE_H
 #define SPOT_PLAN_FLEET_SCALE_H
@@ -23,8 +23,8 @@ struct spot_fleet_scale {
     double since_s; /* of the first decision on that side */
 };
 
-/* Now at time_s the wanted fleet is on `side` of what is held. Returns whether to take it; the
- * clock starts anew where it is taken. */
+/* At time_s the wanted fleet is on `side` of the current one. Returns whether to adopt it, which
+ * restarts the clock. */
 bool spot_fleet_scale_step(struct spot_fleet_scale *scale, enum spot_fleet_side side, bool is_empty,
                            double time_s, double up_s, double down_s);
 

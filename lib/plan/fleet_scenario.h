@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_scenario.h - what will be there of several zones at once, drawn from a forecast.
+/* fleet_scenario.h - joint availability of several zones, drawn from a forecast.
  *
- * A forecast has the law of each series at each step, not that of several together. A scenario
- * gives each series a normal number sqrt(all) * G + sqrt(region - all) * R + sqrt(1 - region) * E
- * with one G for all, one R for a region and one E for the series, whose probability is the rank of
- * the series at every step (a Gaussian copula: the law of each series stays as forecast, ranks of
- * two series correlate by `region` within a region and by `all` across regions). What a fleet can
- * count on is the least count of the steps it must stand through without replacement.
+ * A forecast has the distribution of each series at each step, but no joint distribution. A
+ * scenario gives each series a normal number sqrt(all) * G + sqrt(region - all) * R + sqrt(1 -
+ * region) * E with one G for all, one R per region and one E per series, whose probability is the
+ * rank of the series at every step (a Gaussian copula: the distribution of each series is as
+ * forecast, ranks of two series correlate by `region` within a region and by `all` across regions).
+ * A fleet can count on the minimum over the steps that it must survive without replacement.
  */
 #ifndef SPOT_PLAN_FLEET_SCENARIO_H
 #define SPOT_PLAN_FLEET_SCENARIO_H
@@ -22,18 +22,16 @@ extern "C" {
 
 struct spot_fleet_law {
     const struct spot_forecast *forecast;
-    int64_t steps;      /* that a fleet must stand through, 1.. */
+    int64_t steps;      /* that a fleet must survive, 1.. */
     double all, region; /* 0 <= all <= region <= 1 */
     uint64_t seed;
 };
 
-/* The series that speaks of a zone and type, SIZE_MAX: none. A series without a type speaks of
- * each.
- */
+/* The series for a zone and type, SIZE_MAX: none. A series without a type applies to all. */
 size_t spot_fleet_series(const struct spot_forecast *forecast, const char *zone, const char *type);
 
-/* there [n][stride]: column k of each row gets the count of series[k]; SIZE_MAX leaves it as it is.
- * Scenario i depends on the seed and i alone. */
+/* there [n][stride]: column k of each row gets the count of series[k]; SIZE_MAX leaves it
+ * unchanged. Scenario i depends only on the seed and i. */
 void spot_fleet_draw(const struct spot_fleet_law *law, const size_t *series, size_t n_column,
                      size_t first, size_t n, int32_t *there, size_t stride);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* liveput.h - what survives of a grid when instances vanish: exact distributions, no sampling.
  *
- * A grid has D pipelines of P stages on one instance each, and s spares: N = D*P + s. Of the N,
- * v uniformly drawn ones vanish. r_k of stage k's D replicas survive. Then
+ * A grid has D pipelines of P stages on one instance each, and s spares: N = D*P + s. Of the N, v
+ * uniformly chosen ones vanish. r_k of stage k's D replicas survive. Then
  *   intact       K = pipelines none of whose stages was hit,
  *   recoverable  M = min_k r_k: pipelines that survivors can form without moving state
  *                (intra-stage migration).
@@ -38,8 +38,8 @@ void spot_liveput_spread(int n, int in, int lost, double *weight);
 /* S(keep) = P[M >= keep]; 1 for keep <= 0, 0 for keep > d. */
 double spot_liveput_hold(const struct spot_liveput *grid, int keep);
 
-/* The same for victims[n_v], ascending, 0 <= v <= d*p + s, in place of grid->v: hold[n_v]. One
- * product of polynomials serves all of them, so that N in the thousands is quick. */
+/* The same for victims[n_v], ascending, 0 <= v <= d*p + s, instead of grid->v: hold[n_v]. One
+ * product of polynomials serves all of them, so that N in the thousands is fast. */
 void spot_liveput_hold_many(const struct spot_liveput *grid, int keep, const int *victims, int n_v,
                             double *hold);
 

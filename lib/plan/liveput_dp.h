@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* liveput_dp.h - the optimiser: a stochastic dynamic program over what may happen to the count.
+/* liveput_dp.h - the optimiser: a stochastic dynamic program over future instance counts.
  *
  *   V(c, n, g, u) = E over (lost, gained) of max over g' of [ r + V(c', n', g', u') ],
- *   n' = n - lost + gained, c the context of the chain of counts (count_chain.h), c' the next,
- *   u the seconds that are left of an unfinished migration, and by the published rules (parcae.h)
- *   r  = throughput(g') * max(0, T - S),  u' = max(0, S - T),  S the seconds of the change:
- *   S  = C where u = 0; C + restart(g') where a change meets an unfinished one; u where C = 0,
- * C the expected cost of the change (cost_table.h).
- * With a notice the grid g' is chosen after the change is known (max inside the expectation, as
- * written); without, before it (max outside), and what does not fit is cut to fewer pipelines.
- * Where losses have a notice and gains have none, the maximum stands inside for each loss, and
- * outside of all the rest.
- * Where who goes is known at the notice (sees_victims) the maximum stands inside the expectation
+ *   n' = n - lost + gained, c the context of the chain of counts (count_chain.h), c' the next, u
+ *   the seconds left of an unfinished migration, and by the published rules (parcae.h)
+ * r  = throughput(g') * max(0, T - S),  u' = max(0, S - T),  S the seconds of the change:
+ * S  = C if u = 0; C + restart(g') if a change meets an unfinished one; u if C = 0,
+ * C the expected cost of the change (cost_table.h). With a notice the grid g' is chosen after the
+ * change is known (max inside the expectation, as written); without, before it (max outside), and
+ * what does not fit is cut to fewer pipelines. If losses have a notice and gains have none, the
+ * maximum is inside for each loss, and outside of the rest. If the notice tells which instances
+ * leave (sees_victims) the maximum is inside the expectation
  * over M, the pipelines that survive, too, and C is E[C | M]. As long as no change outlasts an
- * interval r is linear in C, so that where the maximum stands outside of who goes its mean is all
- * that counts.
+ * interval r is linear in C, so that where the maximum is outside of the choice of victims only its
+ * mean matters.
  *
- * V falls in u, by at most the rate of g, and jumps at multiples of T (a migration that ends with
- * an interval leaves none). So u has nodes, node_per_span from just above k T to (k + 1) T, as far
- * as changes of a grid reach but for 8 T at most; V is linear between two of them, and falls at the
- * rate of g beyond the last. Where no change of a grid outlasts an interval there are none; only to
- * resume from a suspension may then.
+ * V decreases in u, by at most the rate of g, and jumps at multiples of T (a migration that ends
+ * with an interval leaves none). So u has nodes, node_per_span from just above k T to (k + 1) T, as
+ * far as changes of a grid reach but for 8 T at most; V is linear between two of them, and
+ * decreases at the rate of g beyond the last. If no change of a grid outlasts an interval there are
+ * none; only resuming from a suspension then may.
  *
- * V is the value over an unending future, relative to its mean (relative value iteration), so that
- * no horizon cuts it off. It is solved for the chain of counts in use and kept; later solves start
- * from it. Symbols: T interval, n instances, g grid, C seconds, r and V samples.
+ * V is the value over an infinite future, relative to its mean (relative value iteration), so that
+ * no horizon truncates it. It is solved for the current chain of counts and kept; later solves
+ * start from it. Symbols: T interval, n instances, g grid, C seconds, r and V samples.
  */
 #ifndef SPOT_PLAN_LIVEPUT_DP_H
 #define SPOT_PLAN_LIVEPUT_DP_H
@@ -43,46 +42,46 @@ struct spot_liveput_dp {
     double interval_s;
     bool has_notice;
     bool sees_losses;  /* without a notice of gains: losses are known; set after init */
-    bool sees_victims; /* with a notice: what survives is known as well; set after init */
-    bool *is_shut;     /* [(n_max + 1) * n_grid] by rank: never to be run on n instances; NULL:
-                          all may; set after init, freed with the rest; needs has_notice */
-    bool is_finite;    /* values are sums over the sweeps so far, not relative */
+    bool sees_victims; /* with a notice: which pipelines survive is known as well; set after init */
+    bool *is_shut; /* [(n_max + 1) * n_grid] by rank: not allowed on n instances; NULL: all are; set
+                      after init, freed with the rest; needs has_notice */
+    bool is_finite;           /* values are sums over the sweeps so far, not relative */
     int n_low, n_max, n_grid; /* counts are clamped to n_low..n_max */
-    int n_context;            /* 1: the chain's distribution is that of context 0 in all of them */
-    int *by_size;             /* [n_grid] grids in order of D * P, then of number */
+    int n_context;            /* 1: all contexts use the distribution of context 0 */
+    int *by_size;             /* [n_grid] grids ordered by D * P, then by number */
     int *rank;                /* [n_grid] the inverse */
     int *n_fit;               /* [n_max + 1] grids of up to n instances: a prefix of by_size */
     int node_per_span;        /* >= 2, 4 unless set after init; 0: no nodes */
-    int n_node;               /* of u: 0, then those of the spans; made by the first solve */
-    double left_max_s;        /* u of the changes met so far */
+    int n_node;               /* of u: 0, then those of the spans; set by the first solve */
+    double left_max_s;        /* u of the changes seen so far */
     double *value; /* [n_context * (n_max - n_low + 1) * n_node * (n_grid + 1)] by rank; the last:
                       suspended, at the first node only */
-    double *next;  /* the same, being made */
-    int lost_max;  /* of the chain's changes, the largest that may be a loss */
-    struct spot_liveput_gain **gain;    /* made as asked for, liveput_inner.h; [2 * (n_max - n_low +
-                                           1) * (n_grid + 1) * (lost_max + 1)] */
-    struct spot_liveput_memo *memo;     /* within a solve: liveput_best.c */
-    struct spot_liveput_search *search; /* liveput_search.c; with a notice, where neither who goes
-                                           nor what is left unfinished is in the state */
-    int *clip; /* [(n_max + 1) * n_grid] rank of what by_size[i] is cut to; n_grid: none */
+    double *next;  /* the same, being computed */
+    int lost_max;  /* largest loss among the chain's changes */
+    struct spot_liveput_gain **gain; /* made on demand, liveput_inner.h; [2 * (n_max - n_low + 1) *
+                                        (n_grid + 1) * (lost_max + 1)] */
+    struct spot_liveput_memo *memo;  /* within a solve: liveput_best.c */
+    struct spot_liveput_search *search; /* liveput_search.c; with a notice, if neither victims nor
+                                           unfinished migrations are in the state */
+    int *clip; /* [(n_max + 1) * n_grid] rank that by_size[i] is cut to; n_grid: none */
 };
 
-/* A choice and what it promises. */
+/* A choice and its expected value. */
 struct spot_liveput_choice {
     int grid;       /* or SPOT_GRID_NONE */
-    double samples; /* of the next interval, plus the value of what follows relative to the mean */
+    double samples; /* of the next interval, plus the value of the future relative to the mean */
 };
 
 void spot_liveput_dp_init(struct spot_liveput_dp *dp, struct spot_cost_table *table,
                           double interval_s, bool has_notice);
 void spot_liveput_dp_release(struct spot_liveput_dp *dp);
 
-/* Iterate `sweeps` times under the chain, or until the values settle to 1e-6 of an interval. */
+/* Iterate `sweeps` times under the chain, or until the values converge to 1e-6 of an interval. */
 int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
                           int sweeps);
 
 /* The values of exactly `left` >= 0 more intervals with nothing after them: the end of a run. A
- * later solve goes on from these. */
+ * later solve continues from these. */
 void spot_liveput_dp_finish(struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
                             int left);
 
@@ -90,36 +89,36 @@ void spot_liveput_dp_finish(struct spot_liveput_dp *dp, const struct spot_count_
  * a solve or _finish. */
 const double *spot_liveput_dp_value(const struct spot_liveput_dp *dp, int context, int n);
 
-/* What is known when a grid is chosen: the change of this interval, and those of as many further
- * intervals as the notice covers. */
+/* What is known when a grid is chosen: the change of this interval, and those of further intervals
+ * covered by the notice. */
 struct spot_liveput_view {
-    int n, from;          /* instances before, and what they ran (or SPOT_GRID_NONE) */
+    int n, from;          /* instances before, and their grid (or SPOT_GRID_NONE) */
     double carry_s;       /* of an unfinished migration */
     int context;          /* of the chain, before */
     int n_known;          /* >= 1 */
     const int *change;    /* [n_known], < 0 lost, > 0 gained; the first happens now */
-    const double *cost_s; /* [table->n_grid] of the first change, where it is known (who goes, or a
-                             start that is free); NULL: the mean */
+    const double *cost_s; /* [table->n_grid] of the first change, if known (the victims, or a free
+                             start); NULL: the mean */
 };
 
-/* Maximise over grids for all known intervals, then the value, what is left of a migration
- * included. With sees_victims only the first known interval counts as one in this. */
+/* Maximise over grids for all known intervals, then the value, including what is left of a
+ * migration. With sees_victims only the first known interval is treated so. */
 struct spot_liveput_choice spot_liveput_dp_after(struct spot_liveput_dp *dp,
                                                  const struct spot_liveput_view *view);
 
-/* Samples of choosing each grid as in _after, one change known: score[g] for every grid that fits,
- * -INFINITY for the rest; score[n_grid] is to suspend. */
+/* Samples of choosing each grid as in _after, with one change known: score[g] for every grid that
+ * fits, -INFINITY for the rest; score[n_grid] is for suspending. */
 void spot_liveput_dp_scores(struct spot_liveput_dp *dp, const struct spot_liveput_view *view,
                             double *score);
 
-/* The change is not known; `step` is its distribution, `context` that before it. */
+/* The change is not known; `step` is its distribution, `context` the one before it. */
 struct spot_liveput_choice spot_liveput_dp_before(struct spot_liveput_dp *dp, int n, int from,
                                                   double carry_s, int context,
                                                   const struct spot_count_step *step);
 
 /* The part of the above in liveput_known.c: score[r], by rank, [n_grid + 1], of choosing rank r in
- * the first known interval, value[] after the last; only the best is exact where more than one is
- * known. */
+ * the first known interval, value[] after the last; if more than one is known only the best is
+ * exact. */
 void spot_liveput_known(const struct spot_liveput_dp *dp, const struct spot_liveput_view *view,
                         const double *value, double *score);
 

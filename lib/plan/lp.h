@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* lp.h - linear programs, with whole variables or without: the one door to lp_solve.
+/* lp.h - linear programs, with integer variables or without: the only user of lp_solve.
  *
- * Minimise cost * x under rows of sums and under bounds; every variable is at least 0 unless said
- * otherwise. The problem is kept here, so that an answer is checked in our own arithmetic:
- * whatever the solver says, what is not feasible to within 1e-6 of its terms is no answer.
+ * Minimise cost * x subject to rows of sums and bounds; variables are >= 0 by default. The problem
+ * is kept here, so that an answer is checked in our own arithmetic: an answer of the solver that is
+ * not feasible to within 1e-6 of its terms is rejected.
  */
 #ifndef SPOT_PLAN_LP_H
 #define SPOT_PLAN_LP_H
@@ -21,11 +21,10 @@ enum spot_lp_sense { SPOT_LP_AT_MOST, SPOT_LP_AT_LEAST, SPOT_LP_EQUAL };
 
 enum spot_lp_status {
     SPOT_LP_OPTIMAL,
-    SPOT_LP_FOUND, /* a limit was hit with an answer in hand, or within the gap that was asked for
-                    */
+    SPOT_LP_FOUND, /* a limit was reached with an answer, or the requested gap was */
     SPOT_LP_INFEASIBLE,
     SPOT_LP_UNBOUNDED,
-    SPOT_LP_FAILED, /* a limit was hit without, or numbers got out of hand */
+    SPOT_LP_FAILED, /* a limit was reached without an answer, or numerical failure */
 };
 
 struct spot_lp;
@@ -43,22 +42,23 @@ size_t spot_lp_row(struct spot_lp *lp, const size_t *column, const double *value
                    enum spot_lp_sense sense, double right);
 void spot_lp_right(struct spot_lp *lp, size_t row, double right);
 
-/* Solve. limit_s: of processor time, 0: as long as it takes; gap: as a share of the objective, 0:
- * to the end. May be called again after changes. */
+/* Solve. limit_s: of processor time, 0: no limit; gap: as a share of the objective, 0: to
+ * optimality. May be called again after changes. */
 enum spot_lp_status spot_lp_solve(struct spot_lp *lp, double limit_s, double gap);
 
-/* Of the last answer: */
-double spot_lp_objective(const struct spot_lp *lp); /* cost * x, summed here */
-const double *spot_lp_x(const struct spot_lp *lp);  /* [n_column]; whole ones are whole numbers */
-/* [rows], of a problem without whole variables: what one more on the right of a row adds to the
- * objective. */
+/* For the last answer: */
+double spot_lp_objective(const struct spot_lp *lp); /* cost * x, computed here */
+const double *
+spot_lp_x(const struct spot_lp *lp); /* [n_column]; integer variables have integer values */
+/* [rows], of a problem without integer variables: change of the objective per unit of a row's right
+ * side. */
 const double *spot_lp_dual(const struct spot_lp *lp);
 
 /* The largest violation of a row or a bound by x, as a share of 1 + the row's terms. */
 double spot_lp_violation(const struct spot_lp *lp, const double *x);
 
-/* A bound that `dual` proves, whatever made it: no x of the relaxed problem costs less. -INFINITY
- * where it proves nothing (a reduced cost below 0 on a variable without upper bound). */
+/* A lower bound that `dual` proves, whatever its origin: no x of the relaxed problem costs less.
+ * -INFINITY if it proves nothing (a reduced cost below 0 on a variable without upper bound). */
 double spot_lp_proven(const struct spot_lp *lp, const double *dual);
 
 #ifdef __cplusplus

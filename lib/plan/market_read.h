@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* market_read.h - the places of a deadline job by name, price and speed, and its restart times. */
+/* market_read.h - reads the places of a deadline job with price and speed, and its restart
+ * times. */
 #ifndef SPOT_PLAN_MARKET_READ_H
 #define SPOT_PLAN_MARKET_READ_H
 
@@ -26,9 +27,9 @@ int spot_market_add_place(struct spot_market *market, struct spot_market_names *
                           const char *zone, const char *type, double spot_usd_per_h,
                           double on_demand_usd_per_h, struct spot_err *err);
 
-/* Prices and speeds by catalogue (model/catalogue.h). Every place needs a row of its type, and of
- * its zone where the row names one, with a price of spot. `source` named the places, for messages;
- * NULL: nothing did. Returns 0, or -1 with *err. */
+/* Read prices and speeds from a catalogue (model/catalogue.h). Every place needs a row of its type,
+ * and of its zone if the row names one, with a spot price. `source` named the places, for messages;
+ * NULL: none. Returns 0, or -1 with *err. */
 int spot_market_read_catalogue(struct spot_market *market, const struct spot_market_names *names,
                                const char *path, const char *source, struct spot_prov *prov,
                                struct spot_err *err);

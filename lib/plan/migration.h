@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* migration.h - the moves from one layout to another on a cluster: never lose the last copy of
- * anything that can be saved, then be fast, then cheap, then small, then leave machines alone.
+/* migration.h - the moves from one layout to another on a cluster. Objectives in order: never lose
+ * the last copy of anything that can be saved, then time, price, bytes, and few nodes touched.
  *
- * A problem comes from two layout documents, or from what the members of a running job hold;
- * spot_migrate answers both.
+ * A problem is made from two layout documents, or from what the members of a running job hold;
+ * spot_migrate solves both.
  *
- * docs/design/07-moves.md has the objective, the bounds and what is exact and what is searched.
+ * docs/design/07-moves.md has the objective, the bounds, and which parts are exact and which are
+ * searched.
  */
 #ifndef SPOT_PLAN_MIGRATION_H
 #define SPOT_PLAN_MIGRATION_H
@@ -25,22 +26,22 @@ extern "C" {
 
 struct spot_migration_problem {
     struct spot_reshard reshard; /* parts, their old positions and the new ones that need them */
-    int *node_of_old;            /* [reshard.n_old] node of the cluster, -1: gone or behind */
-    int *place;                  /* [reshard.n_new] node of each position; NULL: it is searched */
-    int together; /* positions of the target that are one of reshard: they share a node */
+    int *node_of_old;            /* [reshard.n_old] node of the cluster, -1: gone or too old */
+    int *place;                  /* [reshard.n_new] node of each position; NULL: to be searched */
+    int together; /* positions of the target that form one of reshard: they share a node */
     const struct spot_cluster *cluster; /* borrowed */
-    double deadline_s;                  /* of leaving nodes that name none; INFINITY: no deadline */
-    double memory_cap_byte; /* a node may hold so much beyond max(old, new); INFINITY: no cap */
-    long effort;            /* placements scored in one search at most; 0: by the number of nodes */
-    bool is_whole; /* a part comes from one sender that holds it now, prices aside; what cannot be
-                      sent before its holders are gone is sent all the same */
-    bool shares_links; /* a link sends or receives: the time is of both added up. Not if is_whole */
+    double deadline_s;      /* of leaving nodes without one of their own; INFINITY: no deadline */
+    double memory_cap_byte; /* limit of what a node holds beyond max(old, new); INFINITY: no cap */
+    long effort;            /* maximum placements scored in one search; 0: by the number of nodes */
+    bool is_whole;     /* a part comes from one sender that holds it now, whatever the price; what
+                          cannot be sent before its holders are gone is sent nevertheless */
+    bool shares_links; /* a link sends or receives: the time is the sum of both. Not if is_whole */
     bool restarts;     /* moves are cut at layers, and ordered so that serving restarts soonest: */
-    double layer_s;    /* when a pass takes so long for a layer */
-    bool is_late;      /* answer, of whole parts: there were such, and deadlines were left aside */
+    double layer_s;    /* given the time of a pass per layer */
+    bool is_late;      /* answer, for whole parts: deadlines had to be ignored */
 };
 
-/* What a running job knows. */
+/* The state of a running job. */
 struct spot_migration_bundles {
     int n_node, n_position, n_bundle;
     const int64_t *byte;  /* [n_bundle] */
@@ -48,48 +49,48 @@ struct spot_migration_bundles {
     const uint8_t *needs; /* [n_position * n_bundle], 1 if the position needs it */
 };
 
-/* Without deadline and cap. Places of `to` are kept. Tensor groups are whole and links shared where
- * the cluster says so; ranks together are then the most that divide M and fit into the slots of a
- * node. Returns 0, or -1 with *err: SPOT_EDATA for layouts that do not fit together, a place on a
- * node that the cluster lacks, a tensor group that `to` tears apart. */
+/* Without deadline and cap. Places of `to` are kept. Tensor groups are whole and links shared if
+ * the cluster says so; `together` is then the largest number of ranks that divides M and fits into
+ * the slots of a node. Returns 0, or -1 with *err: SPOT_EDATA for incompatible layouts, a place on
+ * a node that the cluster lacks, a tensor group that `to` splits. */
 int spot_migration_of_layouts(struct spot_migration_problem *problem,
                               const struct spot_layout *from, const struct spot_layout *to,
                               const struct spot_cluster *cluster, struct spot_err *err);
-/* Part k is bundle k, and whole. Nodes are those of the cluster, of which names are not read. */
+/* Part k is bundle k, not split. Nodes are those of the cluster, whose names are ignored. */
 void spot_migration_of_bundles(struct spot_migration_problem *problem,
                                const struct spot_migration_bundles *bundles,
                                const struct spot_cluster *cluster);
 void spot_migration_problem_release(struct spot_migration_problem *problem);
 
-/* Bytes [begin, end) of a part, laid out piece after piece. */
+/* Bytes [begin, end) of a part, its pieces concatenated. */
 struct spot_migration_move {
     size_t part;
     int64_t begin, end;
     int from, to;          /* nodes of the cluster */
-    bool is_urgent;        /* no node that stays has it */
-    bool is_relayed;       /* from the node that fetched it first */
+    bool is_urgent;        /* no staying node has it */
+    bool is_relayed;       /* from the node that received it first */
     double begin_s, end_s; /* one transfer at a time in each direction of each link */
 };
 
 enum spot_migration_fate { SPOT_FATE_CHECKPOINT, SPOT_FATE_RECOMPUTE };
 
-/* What has to be recovered together, since a part of it is worth nothing: a cache; a bundle, read
- * whole from durable storage; with work to roll back, all state, for all of it is of one step. */
+/* What has to be recovered together, since a part of it is useless: a cache; a bundle, read whole
+ * from durable storage; with work to roll back, all state, since all of it belongs to one step. */
 enum spot_migration_kind { SPOT_KIND_STATE, SPOT_KIND_BUNDLES, SPOT_KIND_CACHE };
 
 struct spot_migration_group {
     enum spot_migration_kind kind;
-    int64_t first, last; /* bundles, of SPOT_KIND_BUNDLES: neighbours are reported together */
+    int64_t first, last; /* bundles, of SPOT_KIND_BUNDLES: adjacent ones are reported together */
     int kv;              /* of SPOT_KIND_CACHE */
     int64_t byte;        /* without a source in time */
-    double recovery_s;   /* NAN: the cluster document does not say what it takes */
+    double recovery_s;   /* NAN: not given by the cluster document */
 };
 
-/* State that no transfer brings. */
+/* State that no transfer delivers. */
 struct spot_migration_loss {
     size_t part;
     enum spot_migration_fate fate;
-    bool is_chosen;    /* recomputing is faster than moving */
+    bool is_chosen;    /* because recomputing is faster than moving */
     int group;         /* in group[]; -1 if chosen */
     double recovery_s; /* of the group */
 };
@@ -101,34 +102,34 @@ struct spot_migration_plan {
     size_t n_move;
     struct spot_migration_loss *loss; /* [n_loss] */
     size_t n_loss;
-    struct spot_migration_group *group; /* [n_group] what the losses add up to */
+    struct spot_migration_group *group; /* [n_group] groups of the losses */
     size_t n_group;
-    double recovery_s, recovery_bound_s; /* of all groups; of any choice of what to save. NAN */
-    int n_at_stake, n_saved;             /* groups that only leaving nodes have; that get out */
-    int64_t total_byte, lost_byte;       /* over links; without a source in time */
+    double recovery_s, recovery_bound_s; /* of all groups; lower bound over all choices. NAN */
+    int n_at_stake, n_saved;       /* groups that only leaving nodes have; those that are saved */
+    int64_t total_byte, lost_byte; /* over links; without a source in time */
     double makespan_s, bound_s;
-    double naive_s;    /* of the same placement if the lowest-numbered holder sends all */
+    double naive_s;    /* for the same placement if the lowest-numbered holder sends everything */
     double in_order_s; /* end of the last move, one at a time in each direction */
-    /* With `restarts`: when a pass can begin that finds each layer there as it comes to it, within
-     * the memory cap where any order tried keeps it; no order of these moves is sooner than the
-     * second. 0: nothing moves, and before. */
+    /* With `restarts`: the earliest start of a pass that finds each layer present when it reaches
+     * it, within the memory cap if any order tried keeps it; lower bound over the orders of these
+     * moves. 0: nothing moves, and before. */
     double restart_s, restart_bound_s;
-    bool is_every_order; /* all were compared: the first is the least */
+    bool is_every_order; /* all orders were compared: the first is the minimum */
     double usd;
     int64_t bound_byte;
     int n_touched;      /* nodes that receive */
     bool is_exhaustive; /* every placement was compared */
     long n_scored;
-    /* What decides the time: a receiver, or the holders of the parts in the cut. */
-    int busiest_node;       /* -1: the cut decides */
+    /* What determines the time: a receiver, or the holders of the parts in the cut. */
+    int busiest_node;       /* -1: the cut does */
     bool *in_cut;           /* [n_part] */
     double *in_s, *out_s;   /* [n_node] busy time of each direction */
-    int64_t busiest_byte;   /* sent and received, of the node with most */
+    int64_t busiest_byte;   /* sent and received, of the busiest node */
     double peak_extra_byte; /* beyond max(old, new), on the worst node, in this order */
 };
 
-/* May cut parts of the problem finer, at bundles: those of the plan are the ones it has then.
- * Returns 0, or -1 with *err: SPOT_EINFEASIBLE with too few slots, SPOT_EDATA with too many. */
+/* May cut parts of the problem further, at bundles: the plan refers to the resulting parts. Returns
+ * 0, or -1 with *err: SPOT_EINFEASIBLE with too few slots, SPOT_EDATA with too many. */
 int spot_migrate(struct spot_migration_problem *problem, struct spot_migration_plan *plan,
                  struct spot_err *err);
 void spot_migration_plan_release(struct spot_migration_plan *plan);

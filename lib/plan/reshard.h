@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* reshard.h - what must travel between two layouts, in exact integers.
+/* reshard.h - what must be moved between two layouts, in exact integers.
  *
- * Cuts every tensor group where the old or the new layout cuts it. What lies between two cuts and
- * has the same old holders and the same new owners is one part: the finest thing a plan needs.
+ * Cuts every tensor group where the old or the new layout cuts it. Elements between two cuts with
+ * the same old holders and the same new owners form one part: the finest unit that a plan needs.
  */
 #ifndef SPOT_PLAN_RESHARD_H
 #define SPOT_PLAN_RESHARD_H
@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* Part of a part: elements [lo, hi) of one group in each of the bundles first..last (heads and a
+/* Piece of a part: elements [lo, hi) of one group in each of the bundles first..last (heads and a
  * range of layers for a cache), of the components whose bits are set. */
 struct spot_reshard_piece {
     int64_t first, last, lo, hi;
@@ -45,18 +45,18 @@ struct spot_reshard {
     int64_t *kv_token; /* [n_kv] of each request group of the new layout */
     size_t n_kv;
     int64_t *need_byte;   /* [n_new] */
-    int64_t replica_byte; /* of one replica's state, caches left out */
+    int64_t replica_byte; /* of one replica's state, without caches */
 };
 
-/* Returns 0, or -1 with *err (SPOT_EDATA): another model, or a component of another width. */
+/* Returns 0, or -1 with *err (SPOT_EDATA): a different model, or a component of different width. */
 int spot_reshard_init(struct spot_reshard *reshard, const struct spot_layout *from,
                       const struct spot_layout *to, struct spot_err *err);
 
-/* Cut the marked parts of state [n_part] where bundles meet: a part a bundle. */
+/* Cut the marked state parts [n_part] at bundle boundaries: one part per bundle. */
 void spot_reshard_cut(struct spot_reshard *reshard, const bool *is_marked);
 
-/* Positions n k .. n k + n - 1 of the new layout become position k, which needs what any of them
- * does. `n` divides n_new. */
+/* Merge positions n k .. n k + n - 1 of the new layout into position k, which needs what any of
+ * them does. `n` divides n_new. */
 void spot_reshard_join(struct spot_reshard *reshard, int n);
 
 void spot_reshard_release(struct spot_reshard *reshard);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_plan.h - (D,P,M,B) for serving requests on what is there now, as a document.
+/* serve_plan.h - chooses (D,P,M,B) for serving requests on the available instances, as a document.
  *
- * Ours is plan/serve_solver.h. Beside it stands
- * the rule of SpotServe (Miao et al., ASPLOS 2024, Algorithm 1) as its artifact's solver runs it:
- * of the configurations that keep up with the rate the one with the lowest latency, if there is
- * none the one with the highest throughput. Every GPU counts; latency has no queue in it.
+ * Our own solver is plan/serve_solver.h. The alternative is the rule of SpotServe (Miao et al.,
+ * ASPLOS 2024, Algorithm 1) as its artifact's solver runs it: of the configurations that sustain
+ * the rate the one with the lowest latency, if there is none the one with the highest throughput.
+ * It counts every GPU; its latency excludes queueing.
  */
 #ifndef SPOT_PLAN_SERVE_PLAN_H
 #define SPOT_PLAN_SERVE_PLAN_H
@@ -27,21 +27,21 @@ struct spot_serve_choice {
     struct spot_serve_shape shape;
     struct spot_serve_time time;
     double request_per_s; /* D B / request_s */
-    bool keeps_up;        /* with the rate asked for */
+    bool keeps_up;        /* sustains the given rate */
 };
 
-/* Choose for `gpus` GPUs and requests that come at rate_per_s. Degrees are tried M, B, prefill and
+/* Choose for `gpus` GPUs and an arrival rate of rate_per_s. Degrees are tried M, B, prefill and
  * decode parts, P ascending, and the first of equals is kept, as in the artifact. Returns 0, or -1
  * if the model does not fit. Cost: a few hundred configurations. */
 int spot_serve_choose(const struct spot_job_serve *serve, int64_t gpus, double rate_per_s,
                       struct spot_serve_choice *choice);
 
-/* The best of every (M, P), with its best B and parts, in the order in which the rule prefers them:
- * free() it; *n is 0 if the model does not fit. The first is what spot_serve_choose gives. */
+/* The best configuration of every (M, P), with its best B and parts, in the order of preference:
+ * free() it; *n is 0 if the model does not fit. The first is the result of spot_serve_choose. */
 struct spot_serve_choice *spot_serve_choices(const struct spot_job_serve *serve, int64_t gpus,
                                              double rate_per_s, size_t *n);
 
-/* Fewest GPUs that hold the model; 0: no stage count of any M does. */
+/* Fewest GPUs that hold the model; 0: none, for any M. */
 int64_t spot_serve_least_gpus(const struct spot_job_serve *serve);
 
 struct spot_job_doc;
@@ -54,7 +54,8 @@ struct spot_serve_question {
     int64_t instances;
     double rate_per_s; /* requests */
     double time_s;
-    struct spot_serve_ask ask; /* of ours: dispersion, SLO, losses, what runs; the rest is filled */
+    /* for our solver: dispersion, SLO, losses, what runs; the rest is filled in */
+    struct spot_serve_ask ask;
 };
 
 struct spot_serve_plan {
@@ -65,11 +66,11 @@ struct spot_serve_plan {
     const char **why;
 };
 
-/* Ours and the published rule, each into *plan; serve_plan_make picks by the question. */
+/* Our solver and the published rule, each into *plan; serve_plan_make selects by the question. */
 int spot_serve_plan_ours(struct spot_serve_plan *plan, const struct spot_serve_question *question,
                          struct spot_err *err);
 
-/* A sentence that the plan owns. */
+/* A sentence owned by the plan. */
 SPOT_PRINTF(2, 3)
 const char *spot_serve_plan_say(struct spot_serve_plan *plan, const char *fmt, ...);
 
@@ -77,7 +78,7 @@ const char *spot_serve_plan_say(struct spot_serve_plan *plan, const char *fmt, .
 int spot_serve_plan_refuse(const struct spot_serve_question *question, struct spot_err *err);
 
 /* The plan as a document, with reasons and alternatives. Returns 0, or -1 with *err
- * (SPOT_EINFEASIBLE), which says how many instances would do. */
+ * (SPOT_EINFEASIBLE), which says how many instances would suffice. */
 int spot_serve_plan_make(struct spot_serve_plan *plan, const struct spot_serve_question *question,
                          struct spot_err *err);
 void spot_serve_plan_release(struct spot_serve_plan *plan);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_queue_model.h - how long requests wait for replicas that answer in batches, by formula.
+/* serve_queue_model.h - waiting times of requests for replicas that serve in batches, by formula.
  *
- * D replicas take up to B of one queue at once and answer them in S seconds. While all are busy a
- * batch starts every S / D. With A arrivals between two starts the queue behind a start is
- * Q' = max(Q + A - B, 0), and its tail falls like z^-k, where z > 1 solves E[z^A] = z^B. A is
- * Poisson, negative binomial where arrivals come in bursts, binomial where they are regular.
- * What was left out (how full a batch is, that starts drift) is checked against the simulator:
+ * D replicas take up to B of one queue at once and serve them in S seconds. While all are busy a
+ * batch starts every S / D. With A arrivals between two starts the queue after a start is Q' =
+ * max(Q + A - B, 0), and its tail decays like z^-k, where z > 1 solves E[z^A] = z^B. A is Poisson,
+ * negative binomial if arrivals come in bursts, binomial if they are regular. Simplifications
+ * (batches that are not full, drift of starts) are checked against the simulator:
  * tests/unit/test_serve_queue_model.c.
  */
 #ifndef SPOT_PLAN_SERVE_QUEUE_MODEL_H
@@ -24,7 +24,7 @@ struct spot_serve_station {
     double service_s;        /* S > 0, of a batch */
     double rate_per_s;       /* arrivals, >= 0 */
     bool is_paced;           /* replicas start in turn: spot_serve_queue_pace of the simulator */
-    double dispersion;       /* variance over mean of arrivals in some S; 1: Poisson */
+    double dispersion;       /* variance over mean of arrivals in several S; 1: Poisson */
 };
 
 /* The probability that all replicas are busy when a request comes. */
@@ -33,27 +33,28 @@ double spot_serve_station_busy(const struct spot_serve_station *station);
 /* The distribution of the wait for a batch to start; from spot_serve_waits_of. */
 struct spot_serve_waits {
     double service_s, period_s, replicas;
-    double load;         /* of the station */
-    double spread;       /* 1: replicas start apart from each other as it happens; 0: in turn */
-    double busy;         /* all replicas are, when a request comes */
-    double behind, stay; /* a full batch is ahead; and behind each such one another */
+    double load;   /* of the station */
+    double spread; /* 1: replicas start independently of each other; 0: in turn */
+    double busy;   /* probability that all replicas are busy when a request arrives */
+    double behind,
+        stay; /* probability of a full batch ahead; and of another one behind each such batch */
 };
 
 struct spot_serve_waits spot_serve_waits_of(const struct spot_serve_station *station);
 
-/* What a share `percentile` (0..1, below 1) of requests do not exceed; INFINITY where the queue
- * grows. */
+/* The wait that a share `percentile` (0..1, below 1) of requests does not exceed; INFINITY if the
+ * queue grows. */
 double spot_serve_waits_percentile(const struct spot_serve_waits *waits, double percentile);
 
 double spot_serve_waits_mean(const struct spot_serve_waits *waits);
 
-/* What a share `percentile` of requests do not exceed from coming to leaving, where what follows
- * the wait is after_s [n] with the probabilities share [n], n >= 1. */
+/* The time from arrival to departure that a share `percentile` of requests does not exceed, if the
+ * time after the wait is after_s [n] with the probabilities share [n], n >= 1. */
 double spot_serve_waits_sojourn(const struct spot_serve_waits *waits, const double *after_s,
                                 const double *share, size_t n, double percentile);
 
-/* Services that scatter make starts irregular, as bursts do: the dispersion with which a station of
- * their mean waits as long. scv: their variance over the square of their mean. */
+/* Varying service times make starts irregular, as bursts do: the dispersion at which a station with
+ * their mean has equal waits. scv: their variance over the square of their mean. */
 double spot_serve_station_dispersion(const struct spot_serve_station *station, double scv);
 
 #ifdef __cplusplus

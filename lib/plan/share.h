@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* share.h - many jobs on one cluster of several types: who gets which share of what, and where each
- * runs in the next round.
+/* share.h - many jobs on one cluster of several types: allocates shares of types to jobs, and
+ * decides where each job runs in the next scheduling round.
  *
  * x[job][type] is the share of wall time that a job spends on a type: x >= 0, sum over types <= 1,
  * sum over jobs of scale * x <= workers of the type. A job makes rate * x steps per second.
- * Policies are those of Gavel (Narayanan et al., OSDI 2020) as released, and ours. Jobs that are
- * alike (rates, scale, weight, what is left) get alike shares, so that the order of jobs changes
- * nothing.
+ * Policies are those of Gavel (Narayanan et al., OSDI 2020) as released, and our own. Jobs that are
+ * alike (rates, scale, weight, work left) get equal shares, so that the order of jobs does not
+ * matter.
  */
 #ifndef SPOT_PLAN_SHARE_H
 #define SPOT_PLAN_SHARE_H
@@ -22,20 +22,20 @@ extern "C" {
 #endif
 
 enum spot_share_policy {
-    SPOT_SHARE_SPOT,           /* ours: least mean completion time, or another aim */
-    SPOT_SHARE_SPOT_MAX_MIN,   /* ours, of equal progress */
-    SPOT_SHARE_SPOT_MAKESPAN,  /* ours, of the last job's end */
-    SPOT_SHARE_SPOT_COST,      /* ours, of money for a step */
-    SPOT_SHARE_MAX_MIN,        /* least share of wall time, whatever the speeds */
-    SPOT_SHARE_MAX_MIN_PERF,   /* least speed as a share of the proportional allocation's (LAS) */
-    SPOT_SHARE_WATER_FILLING,  /* the same, then the second least, and so on */
-    SPOT_SHARE_FTF,            /* finish-time fairness: greatest ratio to time when isolated */
+    SPOT_SHARE_SPOT,          /* ours: minimum mean completion time, or another objective */
+    SPOT_SHARE_SPOT_MAX_MIN,  /* ours, equal progress */
+    SPOT_SHARE_SPOT_MAKESPAN, /* ours, end of the last job */
+    SPOT_SHARE_SPOT_COST,     /* ours, cost per step */
+    SPOT_SHARE_MAX_MIN,       /* maximises the minimum share of wall time, whatever the speeds */
+    SPOT_SHARE_MAX_MIN_PERF, /* the minimum speed relative to the proportional allocation's (LAS) */
+    SPOT_SHARE_WATER_FILLING,  /* the same, then the second smallest, and so on */
+    SPOT_SHARE_FTF,            /* finish-time fairness: largest ratio to the time when isolated */
     SPOT_SHARE_MAKESPAN,       /* time until all are done */
     SPOT_SHARE_SUM_THROUGHPUT, /* sum of steps per second */
     SPOT_SHARE_COST,           /* sum of steps per second and usd per hour */
     SPOT_SHARE_COST_SLO,       /* the same; each job meets its SLO, if all can */
     SPOT_SHARE_FIFO,           /* by arrival, each where most workers are free */
-    SPOT_SHARE_FIFO_PERF,      /* by arrival, each where it is fastest of what is free */
+    SPOT_SHARE_FIFO_PERF,      /* by arrival, each where it is fastest among what is free */
     SPOT_SHARE_ISOLATED,       /* an equal part of every type for each */
     SPOT_SHARE_PROPORTIONAL,   /* the same, as wall time */
     SPOT_SHARE_HADAR,          /* prices that rise with use; tasks of a job may be on two types */
@@ -55,12 +55,12 @@ static inline bool spot_share_is_ours(enum spot_share_policy policy)
 struct spot_share_want {
     double weight, left; /* steps left, > 0 */
     double age_s;        /* since it arrived */
-    double isolated_s;   /* what it has done so far would have taken on its isolated part */
+    double isolated_s;   /* time that its work so far would have taken on its isolated part */
     double slo_left_s;   /* INFINITY: none */
     int64_t scale;
-    int on;           /* the type that it runs on, -1: none */
-    int64_t on_scale; /* on so many workers */
-    double unsaved;   /* steps that it would lose if it were taken off now */
+    int on;           /* its current type, -1: none */
+    int64_t on_scale; /* its current number of workers */
+    double unsaved;   /* steps that would be lost if it were stopped now */
 };
 
 struct spot_share_machines {
@@ -78,19 +78,19 @@ struct spot_share_problem {
 
 struct spot_share_answer {
     double *x;        /* [n_job][n_type] */
-    double objective; /* what the policy is after: see spot_share_policy_about */
-    double bound;  /* none can have a better objective: proven by the prices; NAN: no such claim */
-    double *price; /* [n_type]: what one more worker adds to the objective; NAN where unknown */
+    double objective; /* of the policy: see spot_share_policy_about */
+    double bound;  /* no allocation has a better objective: proven by the prices; NAN: not proven */
+    double *price; /* [n_type]: gain of the objective per additional worker; NAN if unknown */
     bool is_slo_dropped;
 };
 
-/* Returns 0, or -1 with *err: SPOT_EINFEASIBLE where a job has no type, SPOT_ESYS where the solver
- * fails. Not for ours and hadar, which have rounds (spot_share_market) and no shares. */
+/* Returns 0, or -1 with *err: SPOT_EINFEASIBLE if a job has no type, SPOT_ESYS if the solver fails.
+ * Not for ours and hadar, which have scheduling rounds (spot_share_market) instead of shares. */
 int spot_share_allocate(const struct spot_share_problem *problem, enum spot_share_policy policy,
                         struct spot_share_answer *answer, struct spot_err *err);
 void spot_share_answer_release(struct spot_share_answer *answer);
 
-/* steps/s of each job on an equal part of every type, and on the proportional one. */
+/* steps/s of each job on an equal part of every type, and on the proportional part. */
 void spot_share_isolated_rate(const struct spot_share_problem *problem, double *per_s);
 void spot_share_proportional_rate(const struct spot_share_problem *problem, double *per_s);
 

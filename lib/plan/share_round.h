@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* share_round.h - ours: which job runs where in the next round.
+/* share_round.h - our policy: which job runs where in the next scheduling round.
  *
- * Each way to run a job (a type, a number of workers) has a value for the round, less what it costs
- * to begin there and what spot takes back. The choice is a generalised assignment: the most value
- * with at most one way for each job and the workers there are. Prices of workers, one for each
- * type, are found by letting jobs bid; they bound what any choice can be worth, and say why a job
- * waits.
+ * Each way to run a job (a type, a number of workers) has a value for the round, less the cost of
+ * starting there and of spot losses. The choice is a generalised assignment: maximum value with at
+ * most one way for each job and the available workers. Prices of workers, one for each type, are
+ * found by an auction among jobs; they bound the value of any choice, and explain why a job waits.
  */
 #ifndef SPOT_PLAN_SHARE_ROUND_H
 #define SPOT_PLAN_SHARE_ROUND_H
@@ -27,38 +26,39 @@ struct spot_share_way {
 struct spot_share_terms {
     enum spot_share_policy aim; /* one of ours */
     double round_s, switch_s, checkpoint_s;
-    double hold_s; /* a switch pays if it has paid after this; 0: ten rounds */
+    double hold_s; /* a switch must pay off within this; 0: ten rounds */
 };
 
 enum { SPOT_SHARE_NO_WAY = -1 };
 
 struct spot_share_choice {
-    ptrdiff_t *way; /* [n_job] which of the ways, SPOT_SHARE_NO_WAY: it waits */
+    ptrdiff_t *way; /* [n_job] index of the way, SPOT_SHARE_NO_WAY: it waits */
     double *value;  /* [n_way] */
     double *price;  /* [n_type] of a worker for the round, in value */
     double worth, bound;
 };
 
-/* The ways of jobs->job[job[k]], k < n_job, on what is there (count[type]): its scale, and where it
- * can change from scale_min to scale_max in powers of two. rate as of spot_share_rates. Returns how
- * many; *way is the caller's to free. */
+/* The ways of jobs->job[job[k]], k < n_job, on the available workers (count[type]): its scale, and
+ * if that may change, from scale_min to scale_max in powers of two. rate as in spot_share_rates.
+ * Returns how many; *way is the caller's to free. */
 size_t spot_share_ways(const struct spot_share_jobs *jobs, const size_t *job, size_t n_job,
                        const struct spot_share_cluster *cluster, const int64_t *count,
                        const struct spot_job_rates *throughput, const double *rate,
                        struct spot_share_way **way);
 
-/* Ways of one job lie together, jobs ascending. Returns 0, or -1 with *err. */
+/* Ways of one job are adjacent, jobs ascending. Returns 0, or -1 with *err. */
 int spot_share_round(const struct spot_share_problem *problem, const struct spot_share_way *way,
                      size_t n_way, const struct spot_share_terms *terms,
                      struct spot_share_choice *choice, struct spot_err *err);
 void spot_share_choice_release(struct spot_share_choice *choice);
 
-/* The round that follows shares x: most of x, who runs stays where that is as good. */
+/* The round that follows shares x: maximises x, and running jobs stay where that is equally
+ * good. */
 void spot_share_follow(const struct spot_share_problem *problem, const double *x,
                        const struct spot_share_way *way, size_t n_way,
                        struct spot_share_choice *choice);
 
-/* The choice itself: most sum of value[n_way] with the workers of each type. */
+/* The choice itself: maximises the sum of value[n_way] within the workers of each type. */
 void spot_share_market(const struct spot_share_way *way, size_t n_way, size_t n_job,
                        const int64_t *count, size_t n_type, struct spot_share_choice *choice);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* train_plan.h - the grid a training job should run on next, ranked alternatives, reasons. */
+/* train_plan.h - the grid that a training job should run next, ranked alternatives, reasons. */
 #ifndef SPOT_PLAN_TRAIN_PLAN_H
 #define SPOT_PLAN_TRAIN_PLAN_H
 
@@ -24,13 +24,13 @@ enum spot_train_solver {
 };
 
 enum spot_train_objective {
-    SPOT_OBJECTIVE_SAMPLES,        /* most samples from what is there */
-    SPOT_OBJECTIVE_USD_PER_SAMPLE, /* cheapest sample: machines that do not pay leave */
-    SPOT_OBJECTIVE_MIX,            /* samples worth usd_per_sample less what machines cost */
+    SPOT_OBJECTIVE_SAMPLES,        /* most samples from the available instances */
+    SPOT_OBJECTIVE_USD_PER_SAMPLE, /* cheapest sample: machines that do not pay off are released */
+    SPOT_OBJECTIVE_MIX, /* value of samples at usd_per_sample, less the cost of machines */
 };
 
-/* The last two decide how many spares to keep as well: SPOT_SOLVER_DP weighs what each number of
- * them saves against what they cost; under the other solvers spares save nothing. */
+/* The last two also decide how many spares to keep: SPOT_SOLVER_DP compares the savings and the
+ * cost of each number; under the other solvers spares save nothing. */
 
 struct spot_train_question {
     const struct spot_job_doc *job;
@@ -41,26 +41,26 @@ struct spot_train_question {
     double max_loss_prob; /* 1: no limit */
     enum spot_train_solver solver;
     enum spot_train_objective objective;
-    double usd_per_sample; /* SPOT_OBJECTIVE_MIX: what a sample is worth */
+    double usd_per_sample; /* SPOT_OBJECTIVE_MIX: value of a sample */
     /* What runs now; 0: nothing, a start is free. A grid of more than dist->now instances has just
-     * lost the rest, it is not known which: the change from it is priced as at that loss. At most
-     * throughput->n_max instances. */
+     * lost the rest, it is not known which: the cost of the change from it includes that loss. At
+     * most throughput->n_max instances. */
     int current_d, current_p;
-    int warm;      /* spares that mirror stages, now and later, at most (train/warm_spare.h) */
+    int warm;      /* maximum spares that mirror stages, now and later (train/warm_spare.h) */
     int leaving;   /* instances of `now` that are under notice */
-    int horizon;   /* intervals that expectations are told for; the job's look-ahead */
+    int horizon;   /* intervals that expectations refer to; the job's look-ahead */
     int exact_max; /* up to this size all grids and counts are considered; 0: as many as a cost
-                    * table can hold */
+                      table can hold */
 };
 
-/* What one grid promises. */
+/* The expected results of one grid. */
 struct spot_train_choice {
     int d, p;
-    int spares; /* instances kept beside the grid; under an objective in money the rest leave */
-    double raw; /* samples_per_s while nothing happens */
+    int spares; /* instances kept beside the grid; with an objective in money the rest leave */
+    double raw; /* samples_per_s without losses */
     int warm;   /* of the spares, those that mirror stages */
-    double mirror_share;  /* of a step's time, for what they are sent */
-    double warm_saves_s;  /* of the change that one loss makes, on average */
+    double mirror_share;  /* share of a step's time for sending to them */
+    double warm_saves_s;  /* average saving in the change after one loss */
     double cost_s;        /* of the change from what runs now */
     double usd_per_h;     /* of the grid and its spares; -1 without a price */
     double score;         /* what is maximised */
@@ -69,13 +69,13 @@ struct spot_train_choice {
     double break_prob;    /* fewer than d pipelines are recoverable */
 };
 
-/* Owns everything the document in it points to, but for the job's name. */
+/* Owns everything that its document points to, except the job's name. */
 struct spot_train_plan {
     struct spot_plan_doc doc;
     struct spot_train_choice *choice; /* [n_choice], best first */
     size_t n_choice;
-    const char
-        *caveat; /* one of doc.why: a warning that the speeds compared are uncertain; NULL: none */
+    /* one of doc.why: a warning that the speeds compared are uncertain; NULL: none */
+    const char *caveat;
     char **text; /* the sentences of doc.why and of the alternatives */
     size_t n_text, text_cap;
 };
@@ -83,16 +83,16 @@ struct spot_train_plan {
 /* Answer the question. SPOT_SOLVER_LIVEPUT maximises the expected surviving throughput
  *     sum over (lost, gained) of prob * sum over m of P[M = m] * throughput(m, P),
  * M the recoverable pipelines of the grid among now - lost instances (plan/liveput.h); the other
- * two charge every change; for more than SPOT_COST_INSTANCES_MAX instances they look at a window
- * of counts and grids around what is there. Where no grid fits the answer is to suspend. Returns 0,
- * or -1 with *err: SPOT_EDATA where the objective needs a price the job does not have, or too many
- * instances leave at once. */
+ * two account for every change; for more than SPOT_COST_INSTANCES_MAX instances they consider a
+ * window of counts and grids around the current ones. If no grid fits the answer is to suspend.
+ * Returns 0, or -1 with *err: SPOT_EDATA if the objective needs a price that the job does not have,
+ * or too many instances leave at once. */
 int spot_train_plan_make(struct spot_train_plan *plan, const struct spot_train_question *q,
                          struct spot_err *err);
 
-/* Whether all grids and counts would take too long. Then only a window of them is considered, as
- * for more than SPOT_COST_INSTANCES_MAX instances. The program's work is about sweeps * counts *
- * grids^2 * outcomes, of up to 100 sweeps; counts * grids^2 is what is bounded. */
+/* Would all grids and counts take too long? Then only a window of them is considered, as for more
+ * than SPOT_COST_INSTANCES_MAX instances. The program's work is about sweeps * counts * grids^2 *
+ * outcomes, with up to 100 sweeps; counts * grids^2 is what is bounded. */
 bool spot_train_is_cut(const struct spot_train_question *q);
 void spot_train_plan_release(struct spot_train_plan *plan);
 

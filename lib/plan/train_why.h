@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* train_why.h - the sentences of a plan; used in lib/plan/train_* only. */
+/* train_why.h - composes the sentences of a plan; used in lib/plan/train_* only. */
 #ifndef SPOT_PLAN_TRAIN_WHY_H
 #define SPOT_PLAN_TRAIN_WHY_H
 
@@ -9,15 +9,15 @@
 extern "C" {
 #endif
 
-/* Instances a grid can use: not those under notice. */
+/* Instances that a grid can use: those not under notice. */
 int spot_train_staying(const struct spot_train_question *q);
 
-/* A sentence that the plan owns; and one more of doc.why. */
+/* A sentence owned by the plan; one more of doc.why. */
 const char *spot_train_say(struct spot_train_plan *plan, const char *fmt, ...) SPOT_PRINTF(2, 3);
 void spot_train_because(struct spot_train_plan *plan, const char *sentence);
 
-/* Where the speed of a choice is from: "profile" and so on, as in spot.plan/1; and as the end of a
- * sentence, "" for what was measured. */
+/* The source of a choice's speed: "profile" and so on, as in spot.plan/1; and as the end of a
+ * sentence, "" for measured speeds. */
 const char *spot_train_source(const struct spot_train_question *q,
                               const struct spot_train_choice *c);
 const char *spot_train_by_what(const struct spot_train_question *q,

@@ -3,8 +3,8 @@
  *
  * Jonker and Volgenant's initialisation (square: column reduction and reduction transfer; always:
  * augmenting row reduction, with a cap on its price wars) and shortest augmenting paths. Long rows
- * are mostly read by short lists of their cheapest columns (assign_near.h), otherwise in full, with
- * SIMD (AVX-512, AVX2 or portable, chosen at run time, equal results).
+ * are mostly read through short lists of their cheapest columns (assign_near.h), otherwise in full,
+ * with SIMD (AVX-512, AVX2 or portable, chosen at run time, equal results).
  */
 #ifndef SPOT_PLAN_ASSIGN_ASSIGN_DENSE_H
 #define SPOT_PLAN_ASSIGN_ASSIGN_DENSE_H
@@ -33,7 +33,7 @@ struct spot_dense {
 enum spot_dense_result {
     SPOT_DENSE_OK,
     SPOT_DENSE_INFEASIBLE,
-    SPOT_DENSE_OVERFLOW, /* a price left the range in which 64 bits are safe */
+    SPOT_DENSE_OVERFLOW, /* a price left the range that is safe in 64 bits */
 };
 
 enum spot_dense_result spot_dense_solve(const struct spot_dense *problem);

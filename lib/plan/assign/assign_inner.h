@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* assign_inner.h - what the files behind assign.h share: the problem turned so that it minimises
- * and has no more rows than columns, and a matching of it with its prices. */
+/* assign_inner.h - shared by the files behind assign.h: the problem in minimising form with no more
+ * rows than columns, and a matching with its prices. */
 #ifndef SPOT_PLAN_ASSIGN_ASSIGN_INNER_H
 #define SPOT_PLAN_ASSIGN_ASSIGN_INNER_H
 
@@ -34,12 +34,12 @@ static inline bool spot_turned_cost(const struct spot_turned *t, int i, int j, s
     return p->cost[at] != SPOT_ASSIGN_FORBIDDEN;
 }
 
-/* 128-bit shortest augmenting paths: right for every input, and the one that finds the violator.
- * False if there is no full matching; *answer then has it. */
+/* 128-bit shortest augmenting paths: works for every input, and finds the violator. False if there
+ * is no full matching; *answer then has the violator. */
 bool spot_assign_wide(const struct spot_turned *t, struct spot_matching *matching,
                       struct spot_assignment *answer);
 
-/* Rows and columns that are equal throughout. */
+/* Groups of identical rows and of identical columns. */
 struct spot_classes {
     int n_row_class, n_col_class;
     int *row_class, *col_class; /* [n], [m] */
@@ -47,14 +47,14 @@ struct spot_classes {
     bool *tight;                /* [n_row_class * n_col_class] reduced cost 0 */
 };
 
-/* Solve by classes where there are few and the sums fit 64 bits: true, with a matching whose prices
- * were verified. False: this method does not apply; try another. Release the classes either way. */
+/* Solve by classes if there are few and the sums fit in 64 bits: true, with a matching whose prices
+ * were verified. False: not applicable; use another method. Release the classes either way. */
 bool spot_assign_classes(const struct spot_turned *t, struct spot_matching *matching,
                          struct spot_classes *classes);
 void spot_classes_release(struct spot_classes *classes);
 
-/* Move to the canonical one of the optimal matchings, prices unchanged; see assign.h. With
- * `classes` (or NULL) tight pairs are known by class. */
+/* Change to the canonical optimal matching with unchanged prices; see assign.h. With `classes` (or
+ * NULL) tight pairs are given by class. */
 void spot_assign_settle(const struct spot_turned *t, struct spot_matching *matching,
                         const struct spot_classes *classes);
 

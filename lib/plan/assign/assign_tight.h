@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* assign_tight.h - the graph of tight pairs behind assign_settle.c, and walks in it.
+/* assign_tight.h - the graph of tight pairs used by assign_settle.c, and searches in it.
  *
- * The optimal matchings are the full matchings of the tight pairs (reduced cost 0) that cover
- * every column whose price is not 0. An extra holder, "nobody", owns the unmatched columns and may
- * own any column of price 0, so that each of them is a perfect matching of holders and columns. A
- * holder can change columns exactly along a cycle of "g gives a column that x can take".
+ * The optimal matchings are the full matchings of the tight pairs (reduced cost 0) that cover every
+ * column whose price is not 0. An extra holder, "nobody", owns the unmatched columns and may own
+ * any column of price 0, so that each of them is a perfect matching of holders and columns. Holders
+ * can exchange columns exactly along a cycle of "g gives a column that x can take".
  */
 #ifndef SPOT_PLAN_ASSIGN_ASSIGN_TIGHT_H
 #define SPOT_PLAN_ASSIGN_ASSIGN_TIGHT_H
@@ -28,10 +28,10 @@ struct spot_tight {
     int *holder;                      /* [m] */
     int *col_of;                      /* [n + 1]; of nobody: unused */
     int *contested, n_contested;      /* columns of price 0 that some row can take */
-    uint64_t *open_holder, *open_col; /* walks go through these only */
-    uint64_t *seen;                   /* [n_word] by the last walk */
-    uint64_t *unasked;                /* [m_word] columns whose holder it has not seen */
-    int *queue, *via, *via_col;       /* [n + 1] of it */
+    uint64_t *open_holder, *open_col; /* searches visit only these */
+    uint64_t *seen;                   /* [n_word] holders visited by the last search */
+    uint64_t *unasked;                /* [m_word] columns whose holder it has not visited */
+    int *queue, *via, *via_col;       /* [n + 1] of the search */
 };
 
 static inline bool spot_bit(const uint64_t *set, int k)
@@ -68,17 +68,18 @@ void spot_tight_init(struct spot_tight *g, const struct spot_turned *t,
                      const struct spot_matching *matching, const struct spot_classes *classes);
 void spot_tight_release(struct spot_tight *g);
 
-/* Which holders can a column that `root` gives up reach? Searches until `goal` is seen and returns
- * whether it was; with -1 it visits all. via_col[x] is what x would take from via[x]. */
+/* Which holders can be reached by a column that `root` gives up? Searches until `goal` is
+ * visited and returns whether it was; with -1 it visits all. via_col[x] is what x would take
+ * from via[x]. */
 bool spot_tight_gifts(struct spot_tight *g, int root, int goal);
 
-/* Which holders can give up a column so that `root` receives one in the end? As above, but
+/* Which holders can give up a column such that `root` eventually receives one? As above, but
  * via_col[x] is what x would give to via[x]. */
 bool spot_tight_wishes(struct spot_tight *g, int root, int goal);
 
-/* Strongly connected parts of the holders: what one of them owns another can only take if both are
- * in the same part. Pairs across are dropped. Part k is holder[begin[k]] .. holder[begin[k + 1]].
- * Returns the number of parts. */
+/* Strongly connected components of the holders: a holder can take another's column only if both are
+ * in the same component. Pairs across components are dropped. Component k is holder[begin[k]] ..
+ * holder[begin[k + 1]]. Returns the number of components. */
 int spot_tight_split(struct spot_tight *g, int *holder /* [n + 1] */, int *begin /* [n + 2] */);
 
 #ifdef __cplusplus

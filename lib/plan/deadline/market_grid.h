@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* market_grid.h - one tick of the dynamic program over places, under a law and with a known future.
- */
+/* market_grid.h - one tick of the dynamic program over places, for a distribution and for a known
+ * future. */
 #ifndef SPOT_PLAN_DEADLINE_MARKET_GRID_H
 #define SPOT_PLAN_DEADLINE_MARKET_GRID_H
 
@@ -13,18 +13,18 @@
 extern "C" {
 #endif
 
-/* What runs: idle where it last ran (n_place), spot or on demand at a place so many ticks after a
- * launch that is not over, 0: it is over (n_place * 2 * n_age), nothing launched yet (the last).
- * Work left lies on levels of unit_s. */
+/* The current state: idle where it last ran (n_place), spot or on demand at a place with the ticks
+ * since a launch in progress, 0: completed (n_place * 2 * n_age), nothing launched yet (the last).
+ * Work left is on levels of unit_s. */
 struct market_grid {
     const struct spot_market *market;
     int64_t n_level, n_age, n_mode;
     double unit_s, tick; /* the latter in units */
-    bool is_hard;        /* late is never, and no step is unsafe */
+    bool is_hard;        /* finishing late is impossible, and no step counts as unsafe */
     double *buffer;      /* [2 * n_place + 1][n_level] */
 };
 
-/* parts_max: of a tick, to make restarts and speeds whole numbers of units. */
+/* parts_max: divisions of a tick, such that restarts and speeds are whole numbers of units. */
 void market_grid_init(struct market_grid *grid, const struct spot_market *market, double work_s,
                       int parts_max);
 void market_grid_set_unit(struct market_grid *grid, double work_s, double unit_s);
@@ -32,13 +32,13 @@ void market_grid_release(struct market_grid *grid);
 
 int64_t market_grid_mode(const struct market_grid *grid, const struct spot_market_now *now);
 
-/* With `ticks` left and spot where `has_spot` [n_place] says: value [n_mode][n_level] and action
- * (may be NULL), place * 3 + mode, from next, the values a tick later. Levels below `from` are not
- * asked for. */
+/* With `ticks` left and spot available as in `has_spot` [n_place]: value [n_mode][n_level] and
+ * action (may be NULL), place * 3 + mode, from next, the values a tick later. Levels below `from`
+ * are not computed. */
 void market_grid_relax(const struct market_grid *grid, const bool *has_spot, int64_t ticks,
                        const double *next, int64_t from, double *value, uint8_t *action);
 
-/* What on demand costs to the end, at the refuge from the deadline on: late. */
+/* The cost of on demand to the end, at the refuge, after the deadline: late. */
 double market_grid_late(const struct market_grid *grid, int64_t level);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_recourse.h - the share of the load that a capacity by type leaves unserved, and the cuts
- * that are true of it everywhere (fleet_risk.h). */
+/* fleet_recourse.h - the share of the load that a capacity by type leaves unserved, and its
+ * globally valid cuts (fleet_risk.h). */
 #ifndef SPOT_PLAN_FLEET_FLEET_RECOURSE_H
 #define SPOT_PLAN_FLEET_FLEET_RECOURSE_H
 
@@ -17,24 +17,23 @@ struct spot_fleet_recourse {
     struct spot_lp *lp;
     double *price;   /* [n_cut][n_type] rho * beta */
     double *level;   /* [n_cut] */
-    double *known;   /* [n_known][n_type + 1] capacities and what they leave unserved */
+    double *known;   /* [n_known][n_type + 1] capacities and their unserved shares */
     uint32_t *table; /* [n_table] index + 1 into known, 0: empty */
-    double *enough;  /* [n_enough][n_type] capacities that leave nothing */
+    double *enough;  /* [n_enough][n_type] capacities that serve everything */
     size_t n_cut, n_known, n_table, n_enough, cap_price, cap_level, cap_known, cap_enough, n_solved;
 };
 
 void spot_fleet_recourse_init(struct spot_fleet_recourse *r, const struct spot_fleet_risk *risk);
 void spot_fleet_recourse_release(struct spot_fleet_recourse *r);
 
-/* capacity [n_type], machines. The share unserved, exactly; a new cut joins the pool. */
+/* capacity [n_type], machines. The exact unserved share; a new cut is added to the pool. */
 double spot_fleet_recourse_at(struct spot_fleet_recourse *r, const double *capacity);
 
-/* What the pool knows it to be at least, and by which cut (SIZE_MAX: none is above 0). */
+/* A lower bound from the pool, and its cut (SIZE_MAX: none is above 0). */
 double spot_fleet_recourse_below(const struct spot_fleet_recourse *r, const double *capacity,
                                  size_t *cut);
 
-/* The split of each bucket at a capacity: share [n_bucket][n_type], sums of 1 where all is served.
- */
+/* The split of each bucket at a capacity: share [n_bucket][n_type], sums of 1 if all is served. */
 void spot_fleet_recourse_split(struct spot_fleet_recourse *r, const double *capacity,
                                double *share);
 

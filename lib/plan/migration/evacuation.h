@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* evacuation.h - which groups of state to save from nodes that leave: all of a group, or nothing.
+/* evacuation.h - which groups of state to save from leaving nodes: a whole group, or nothing.
  *
- * A group is worth its value only if all of its bytes get out. One copy of each byte must leave
- * through the links of nodes that hold it, and a node sends only so much before it is gone: a 0-1
- * knapsack whose capacity is a flow (of one node: the classic one). Branch and bound, densest group
- * first. The bound lets groups be cut: the bytes that can leave form a polymatroid, on which greedy
- * by density is optimal (Edmonds 1970; of one node: Dantzig 1957). Gates behind the holders keep it
- * one; those at the receivers do not, so the bound leaves them out.
+ * A group has its value only if all of its bytes are saved. One copy of each byte must leave
+ * through the links of nodes that hold it, and a node can send only a limited number before it is
+ * gone: a 0-1 knapsack whose capacity is a flow (for one node: the classic one). Branch and bound,
+ * densest group first. The bound allows fractional groups: the bytes that can leave form a
+ * polymatroid, on which greedy by density is optimal (Edmonds 1970; for one node: Dantzig 1957).
+ * Gates behind the holders preserve that; those at the receivers do not, so the bound ignores them.
  */
 #ifndef SPOT_PLAN_MIGRATION_EVACUATION_H
 #define SPOT_PLAN_MIGRATION_EVACUATION_H
@@ -21,11 +21,11 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_EVACUATION_EXACT = 16,    /* up to so many groups the answer is always the best */
-    SPOT_EVACUATION_FLOWS = 60000, /* beyond, as long as so many flows suffice */
+    SPOT_EVACUATION_EXACT = 16,    /* up to this many groups the answer is always optimal */
+    SPOT_EVACUATION_FLOWS = 60000, /* beyond, if this many flows suffice */
 };
 
-/* Nodes that hold the same bytes: node numbers [n_holder]. */
+/* Nodes that hold the same bytes: their numbers [n_holder]. */
 struct spot_evacuation_set {
     const int *holder;
     int n_holder;
@@ -40,15 +40,15 @@ struct spot_evacuation {
     const int *out_gate;              /* [n_node] */
     int n_in, n_out;
     const int64_t *byte; /* [n_group * n_set] of group g that the nodes of set k hold */
-    const double *value; /* [n_group] >= 0; those of no value are saved last, if they fit */
+    const double *value; /* [n_group] >= 0; groups of value 0 are saved last, if they fit */
 
     bool *is_saved;      /* [n_group] answer, owned by the caller */
-    double saved, bound; /* answer: value saved; no choice saves more than bound >= saved */
+    double saved, bound; /* answer: value saved; no choice saves more than `bound` */
     bool is_exact;       /* answer: every choice was compared or ruled out */
 };
 
-/* Never worse than greedy by density, nor than the best single group. Of equally good choices the
- * one is taken that is found first, so equal inputs give equal answers. */
+/* Never worse than greedy by density, nor than the best single group. Among equally good choices
+ * the first found is taken, so equal inputs give equal answers. */
 void spot_evacuation(struct spot_evacuation *s);
 
 #ifdef __cplusplus

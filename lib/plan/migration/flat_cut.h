@@ -25,7 +25,7 @@ struct spot_flat {
     int64_t *n_elem; /* [P * M] */
 };
 
-/* Empty unless some component is cut over the replicas. */
+/* Empty unless some component is divided over the replicas. */
 void spot_flat_init(struct spot_flat *flat, const struct spot_layout *layout);
 void spot_flat_release(struct spot_flat *flat);
 

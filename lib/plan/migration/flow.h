@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* flow.h - maximum flow in integers (Dinic 1970), and the cheapest maximum flow (successive
- * shortest paths) where arcs have costs. Deterministic: the newest arc of a vertex is tried first.
- */
+ * shortest paths) if arcs have costs. Deterministic: the newest arc of a vertex is tried first. */
 #ifndef SPOT_PLAN_MIGRATION_FLOW_H
 #define SPOT_PLAN_MIGRATION_FLOW_H
 
@@ -14,7 +13,7 @@ extern "C" {
 
 struct spot_arc {
     int to, next;
-    int64_t left; /* capacity not used yet */
+    int64_t left; /* unused capacity */
     int64_t cost;
 };
 
@@ -28,14 +27,14 @@ struct spot_flow {
 void spot_flow_init(struct spot_flow *flow, int n_vertex);
 void spot_flow_release(struct spot_flow *flow);
 
-/* Returns the index of the arc; what flows over it is arc[index ^ 1].left. */
+/* Returns the index of the arc; the flow over it is arc[index ^ 1].left. */
 int spot_flow_add(struct spot_flow *flow, int from, int to, int64_t capacity, int64_t cost);
 
-/* Push what still fits; returns it. After a call of spot_flow_max, level[v] >= 0 exactly for the
- * source's side of a minimum cut. */
+/* Augment as far as possible; returns the added flow. After spot_flow_max, level[v] >= 0 exactly
+ * for the source's side of a minimum cut. */
 int64_t spot_flow_max(struct spot_flow *flow, int source, int sink);
 
-/* The same of least cost; cost >= 0 on every added arc. */
+/* The same at minimum cost; cost >= 0 on every added arc. */
 int64_t spot_flow_cheapest(struct spot_flow *flow, int source, int sink);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* migration_inner.h - what the files behind migration.h share. */
+/* migration_inner.h - shared by the files behind migration.h. */
 #ifndef SPOT_PLAN_MIGRATION_MIGRATION_INNER_H
 #define SPOT_PLAN_MIGRATION_MIGRATION_INNER_H
 
@@ -12,20 +12,20 @@
 extern "C" {
 #endif
 
-/* Egress prices are integers in a millionth of a dollar for 10^9 bytes. */
+/* Egress prices are integers, millionths of a dollar per 10^9 bytes. */
 #define SPOT_EGRESS_UNIT 1e6
 
-/* Sets of senders that a state remembers, as bits of a word. */
+/* Sender sets remembered in a state, as bits of a word. */
 enum { SPOT_MIGRATION_CUTS = 64 };
 
 /* One part that a node must fetch. */
 struct spot_want {
     size_t part;
-    int to, demand; /* node; group of demands that it belongs to */
+    int to, demand; /* node; group of demands that contains it */
 };
 
-/* While placements are searched: what of one score serves the next, of a placement that differs in
- * few positions. */
+/* Reused between scores while placements are searched, as successive placements differ in few
+ * positions. */
 struct spot_migration_steps {
     int *begin;      /* [n_new + 1] of a position's parts */
     size_t *part;    /* those that are wanted and moved */
@@ -39,8 +39,8 @@ struct spot_migration {
     const struct spot_reshard *r; /* the problem's */
     int n_node;
     double *out, *in;   /* [n_node] */
-    double *taken_s;    /* [n_node] to receive, where links are shared; else NULL */
-    double *limit;      /* [n_node] what it can send before it is gone; INFINITY: it stays */
+    double *taken_s;    /* [n_node] time to receive, if links are shared; else NULL */
+    double *limit;      /* [n_node] bytes that it can send before it is gone; INFINITY: it stays */
     double *deadline_s; /* [n_node] of those with a limit */
     uint8_t *can_place; /* [n_node] */
     int64_t *slots;     /* [n_node] */
@@ -52,10 +52,10 @@ struct spot_migration {
     /* Nodes that hold a part now; parts with equal lists share a set. */
     int *set_of;                      /* [n_part] */
     int n_set, *set_begin, *set_node; /* set s: set_node[set_begin[s]..set_begin[s + 1]) */
-    bool *is_out;                     /* [n_part] not moved: lost, or computed again */
+    bool *is_out;                     /* [n_part] not moved: lost, or recomputed */
     bool *is_exclusive;               /* [n_part] only nodes with a deadline hold it */
 
-    /* Of the placement scored last. A group is (set or relaying node, zone of the receiver). */
+    /* Of the last placement scored. A group is (set or relaying node, zone of the receiver). */
     int *stamp, n_stamp;     /* [n_node] */
     int64_t *in_byte;        /* [n_node] */
     int *group_of;           /* [(n_set + n_node) * n_zone] index into demand, -1 */
@@ -68,15 +68,16 @@ struct spot_migration {
     struct spot_want *want; /* filled if keep_wants */
     size_t n_want, want_cap;
     bool keep_wants;
-    struct spot_source_job *job; /* [n_want] where parts go whole: who sends what is wanted */
+    struct spot_source_job *job; /* [n_want] if parts are not split: sender of each wanted part */
     size_t job_cap;
     int *self; /* [n_node] 0, 1, 2...: the holder list of a relaying node */
 
-    /* Sets of senders that decided how long placements took, the latest; see migration_score.c. */
-    uint64_t *cuts_of; /* [n_set + n_node] in which all holders of a set, or a relaying node, are */
+    /* The latest sender sets that determined the time of placements; see migration_score.c. */
+    /* [n_set + n_node] those that contain all holders of a set, or a relaying node */
+    uint64_t *cuts_of;
     double cut_rate[SPOT_MIGRATION_CUTS]; /* bytes per second of all of them, out */
     int n_cut;                            /* found so far */
-    struct spot_migration_steps *steps;   /* NULL: placements are scored afresh */
+    struct spot_migration_steps *steps;   /* NULL: placements are scored from scratch */
 };
 
 int spot_migration_init(struct spot_migration *s, const struct spot_migration_problem *problem,
@@ -88,31 +89,31 @@ static inline int spot_set_size(const struct spot_migration *s, int set)
     return s->set_begin[set + 1] - s->set_begin[set];
 }
 
-/* One copy is sent to the first node that wants it, which serves the others. */
+/* Is one copy sent to the first node that wants it, which forwards it to the others? */
 static inline bool spot_migration_is_relayed(const struct spot_migration *s, size_t part)
 {
     return s->is_exclusive[part] && !s->problem->is_whole;
 }
 
-/* Where parts go whole: a sender for each that is wanted (s->job), so that the busiest is done
- * first, in the time returned; target_s: none can be done sooner. */
+/* If parts are not split: choose a sender for each wanted part (s->job), such that the busiest
+ * finishes earliest, at the time returned; target_s: a lower bound. */
 double spot_migration_choose_senders(struct spot_migration *s, double target_s, bool is_last);
 
 /* spot_place_fn */
 struct spot_place_score spot_migration_score(void *user, const int *node_of_position,
                                              double give_up_s);
 
-/* From here to `end` is_out stays as it is, and wants are not kept. */
+/* From here to `end` is_out must not change, and wants are not kept. */
 void spot_migration_steps_begin(struct spot_migration *s);
 void spot_migration_steps_end(struct spot_migration *s);
 
 /* spot_place_cut_fn */
 bool spot_migration_cut(void *user, struct spot_place_cut *cut);
 
-/* Leave a spot_transport for the demands of the placement scored last. */
+/* Make a spot_transport for the demands of the last placement scored. */
 void spot_migration_transport(struct spot_migration *s, struct spot_transport *transport);
 
-/* What links carry in time, for spot_transport; see migration_gate.c. */
+/* Bytes that links can carry in time, for spot_transport; see migration_gate.c. */
 struct spot_migration_gates {
     const struct spot_migration *s;
     const int *node_of_position; /* borrowed */
@@ -123,11 +124,11 @@ struct spot_migration_gates {
     int *out_gate;              /* [n_node] */
 };
 
-/* Numbers to a set, ascending, each once: returns how many. Where one that is in it lies. */
+/* Sort numbers and drop duplicates; returns how many remain. Find a number in the result. */
 int spot_migration_set(int64_t *x, int n);
 int spot_migration_find(const int64_t *set, int n, int64_t x);
 
-/* node_of_position NULL: the receivers' links count together, for any placement. */
+/* node_of_position NULL: the receivers' links are pooled, for any placement. */
 void spot_migration_gates_init(struct spot_migration_gates *g, const struct spot_migration *s,
                                const int *node_of_position);
 void spot_migration_gates_release(struct spot_migration_gates *g);
@@ -135,24 +136,24 @@ void spot_migration_gates_release(struct spot_migration_gates *g);
 /* The gate of `in` through which an exclusive part is received, index + 1; 0 without placement. */
 int spot_migration_gate_of(const struct spot_migration_gates *g, size_t part);
 
-/* Whether what only leaving nodes hold gets out, and in, in time; if not, something must be chosen.
- * node_of_position as above. */
+/* Can everything that only leaving nodes hold be sent and received in time? If not, a choice is
+ * needed. node_of_position as above. */
 bool spot_migration_all_fits(const struct spot_migration *s, const int *node_of_position);
 
-/* Decide what is not moved: fills is_out and the plan's losses. Can be called again when caches
- * were given up; what they leave room for is then saved. node_of_position as above. */
+/* Decide what is not moved: fills is_out and the plan's losses. Can be called again after caches
+ * were given up, to save more in the freed time. node_of_position as above. */
 void spot_migration_evacuate(struct spot_migration *s, struct spot_migration_plan *plan,
                              const int *node_of_position);
 
 /* Split the demands of the plan's placement into moves, order them, time them. */
 void spot_migration_order(struct spot_migration *s, struct spot_migration_plan *plan);
 
-/* Order the parts so that no node grows beyond the cap where that is possible: rank[k] is the
- * place of part k. */
+/* Order the parts so that no node exceeds the cap, if possible: rank[k] is the position of part
+ * k. */
 void spot_migration_rank(const struct spot_migration *s, const struct spot_migration_plan *plan,
                          int64_t *rank);
 
-/* Sort the moves by the rank of their parts, what is urgent first, and time them. */
+/* Sort the moves by the rank of their parts, urgent ones first, and time them. */
 void spot_migration_schedule(const struct spot_migration *s, struct spot_migration_plan *plan,
                              const int64_t *rank);
 

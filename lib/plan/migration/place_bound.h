@@ -2,11 +2,11 @@
 /* place_bound.h - a lower bound on the makespan of every placement, from cuts and thresholds.
  *
  * For a set H of senders, what only nodes of H hold must leave through their links: with one
- * position a node those bytes are additive over the pairs of a placement, so their least is an
- * assignment problem, and least / bandwidth(H) a bound. A convex combination of such sets gives a
- * bound as well (Lagrange); the weights are raised by subgradient steps, and each minimiser shows
- * which set it violates most, which joins the family. Pairs that receive for longer than a
- * threshold are forbidden: a placement uses one of them, or it obeys the bound of the rest.
+ * position per node those bytes are additive over the pairs of a placement, so their minimum is an
+ * assignment problem, and minimum / bandwidth(H) a bound. A convex combination of such sets gives a
+ * bound as well (Lagrange); the weights are improved by subgradient steps, and the set that each
+ * minimiser violates most is added to the family. Pairs that receive for longer than a threshold
+ * are forbidden: a placement either uses one of them, or obeys the bound of the rest.
  */
 #ifndef SPOT_PLAN_MIGRATION_PLACE_BOUND_H
 #define SPOT_PLAN_MIGRATION_PLACE_BOUND_H

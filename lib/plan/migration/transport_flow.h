@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* transport_flow.h - the fastest way to serve given wants from given holders: a parametric maximum
- * flow.
+/* transport_flow.h - the fastest way to send requested bytes from given holders: a parametric
+ * maximum flow.
  *
  * Bytes can be split over holders. The time is max(busiest receiver, T_out); T_out is the greatest
  * D(S) / B(H(S)) over sets S of demands (Hall), found by Newton steps on minimum cuts, so the last
@@ -15,8 +15,8 @@
 extern "C" {
 #endif
 
-/* A limit on what goes through several links together. Gates are trees: what passes one passes its
- * parent too. */
+/* A limit on the flow through several links together. Gates form trees: flow through one also
+ * passes its parent. */
 struct spot_gate {
     double limit_byte;
     int parent; /* index + 1, 0: none */
@@ -24,36 +24,35 @@ struct spot_gate {
 
 struct spot_demand {
     int64_t byte;
-    int gate;          /* of spot_transport.in that its bytes pass, index + 1, 0: none */
+    int gate;          /* gate of spot_transport.in for its bytes, index + 1, 0: none */
     const int *holder; /* [n_holder] nodes that have it */
     int n_holder;
-    const int64_t *cost; /* [n_holder] of a byte from each, NULL: free */
-    int64_t *sent;       /* [n_holder] answer, NULL: not wanted */
-    int in_cut;          /* answer: it belongs to the set that decides the time */
+    const int64_t *cost; /* [n_holder] per byte from each, NULL: free */
+    int64_t *sent;       /* [n_holder] answer, NULL: not needed */
+    int in_cut;          /* answer: it belongs to the set that determines the time */
 };
 
 struct spot_transport {
     int n_node, n_demand;
     const double *out_byte_per_s; /* [n_node] */
-    const double *taken_s;    /* [n_node] of time_s that a link is busy otherwise; NULL: never */
-    const double *limit_byte; /* [n_node] what a node can send at most before it is gone */
-    const struct spot_gate
-        *in; /* [n_in] at the receivers; only spot_transport_most looks at gates */
+    const double *taken_s;        /* [n_node] of time_s that a link is otherwise busy; NULL: none */
+    const double *limit_byte;    /* [n_node] maximum bytes that a node can send before it is gone */
+    const struct spot_gate *in;  /* [n_in] at the receivers; only spot_transport_most uses gates */
     const struct spot_gate *out; /* [n_out] behind the holders */
     const int *out_gate;         /* [n_node] index + 1, 0: none; NULL without `out` */
     int n_in, n_out;
     struct spot_demand *demand;
-    double floor_s;   /* no need to be faster: the busiest receiver; >= any taken_s */
-    double give_up_s; /* > 0: any time above it will do where the answer is above it */
+    double floor_s;   /* sufficient time: the busiest receiver; >= any taken_s */
+    double give_up_s; /* > 0: if the answer exceeds it, any time above it may be returned */
     double time_s;    /* answer, >= floor_s; INFINITY when the limits forbid it */
-    double cost;      /* answer, of the cheapest way at time_s */
+    double cost;      /* answer, of the cheapest solution at time_s */
 };
 
 /* Fills time_s and in_cut. */
 void spot_transport_time(struct spot_transport *s);
 
-/* Also chooses who sends what: fills sent and cost. Call it with time_s as found; 0 if the bytes
- * fit into that time (they do), -1 otherwise. */
+/* Also chooses the senders: fills sent and cost. Call it with time_s as found; 0 if the bytes fit
+ * into that time (they do), -1 otherwise. */
 int spot_transport_split(struct spot_transport *s);
 
 /* How many bytes of all demands can be sent in time_s. */

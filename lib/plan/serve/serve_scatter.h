@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_scatter.h - what batches of one shape and size take when lengths differ and times scatter.
- */
+/* serve_scatter.h - the distribution of times of batches of one shape and size when lengths and
+ * times vary. */
 #ifndef SPOT_PLAN_SERVE_SERVE_SCATTER_H
 #define SPOT_PLAN_SERVE_SERVE_SCATTER_H
 
@@ -16,13 +16,13 @@ enum { SPOT_SERVE_SCATTER_POINTS = 8 };
 
 struct spot_serve_scatter {
     size_t n;                    /* SPOT_SERVE_SCATTER_POINTS */
-    double *first_s, *request_s; /* [n] to the first token, where that has a limit; to the end */
+    double *first_s, *request_s; /* [n] to the first token, if that has a limit; to the end */
     double *share;               /* [n] of requests, sum 1 */
     double scv;                  /* of request_s: variance over the square of the mean */
 };
 
-/* For batches of shape->B of the lengths that are asked about; sets *time to their mean. NULL where
- * all take the same: *time stays. */
+/* For batches of shape->B with the lengths of `ask`; sets *time to their mean. NULL if all take
+ * equally long: *time is unchanged. */
 struct spot_serve_scatter *spot_serve_scatter_new(const struct spot_serve_ask *ask,
                                                   const struct spot_serve_shape *shape,
                                                   struct spot_serve_time *time);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* share_level.h - the two linear programs behind the policies, over classes of jobs that are alike.
- */
+/* share_level.h - the two linear programs behind the policies, over classes of jobs that are
+ * alike. */
 #ifndef SPOT_PLAN_SHARE_LEVEL_H
 #define SPOT_PLAN_SHARE_LEVEL_H
 
@@ -10,17 +10,17 @@
 extern "C" {
 #endif
 
-/* Greatest level with sum_j gain * x >= level for each job. gain[n_job][n_type] >= 0, 0: the job
- * cannot run there. With `all`, jobs that keep the level down are frozen at theirs and the rest is
+/* Maximise the minimum of sum over types of gain * x over the jobs. gain[n_job][n_type] >= 0, 0:
+ * the job cannot run there. With `all`, jobs that hold the level down are fixed and the rest is
  * raised, until none is left: the lexicographic maximum. Ties: where jobs run now. Fills answer->x,
- * price, objective and bound; room for both is there. weight (NULL: none is wanted) of each job,
- * with which no shares have a sum of weight * gain * x above the bound; then ties are left as they
- * are. */
+ * price, objective and bound; space for both is allocated by the caller. weight (NULL: not wanted)
+ * of each job, with which no shares have a sum of weight * gain * x above the bound; ties are then
+ * left unresolved. */
 int spot_share_level(const struct spot_share_problem *problem, const double *gain, bool all,
                      double *weight, struct spot_share_answer *answer, struct spot_err *err);
 
-/* Greatest sum of gain * x; floor[n_job] (NULL: none): each job makes at least so many steps/s.
- * Returns 1 where the floors are too high. */
+/* Maximise the sum of gain * x; floor[n_job] (NULL: none): minimum steps/s of each job. Returns 1
+ * if the floors are too high. */
 int spot_share_sum(const struct spot_share_problem *problem, const double *gain,
                    const double *floor, struct spot_share_answer *answer, struct spot_err *err);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* liveput_inner.h - what the files of the stochastic program share; used in lib/plan/liveput_*
- * only.
- */
+/* liveput_inner.h - shared by the files of the stochastic program; used in lib/plan/liveput_*
+ * only. */
 #ifndef SPOT_PLAN_TRAIN_LIVEPUT_INNER_H
 #define SPOT_PLAN_TRAIN_LIVEPUT_INNER_H
 
@@ -11,23 +10,24 @@
 extern "C" {
 #endif
 
-/* The value of a grid that may not be run: below any number of samples, but finite, so that sums
+/* The value of a grid that is not allowed: below any number of samples, but finite, so that sums
  * with it work. */
 #define SPOT_LIVEPUT_NEVER (-1e300)
 
-/* One interval from (n, g, unfinished or not) when so many are lost, for each thing that may become
- * known of who is lost before the grid is chosen: one, the mean, or the number of pipelines that
- * survive (cost_table.h). By rank; "wide" is n_grid + 1, the last is suspended. */
+/* One interval from (n, g, unfinished or not) with a given number of losses, for each possible
+ * knowledge about the victims before the grid is chosen: one entry, the mean, or the number of
+ * pipelines that survive (cost_table.h). By rank; "wide" is n_grid + 1, the last is suspended. */
 struct spot_liveput_gain {
-    int n;          /* outcomes */
-    double *prob;   /* [n] */
-    double *of;     /* [n * wide] samples; -INFINITY where the grid goes on as it is: what is left
-                       of its migration then decides, not this */
-    double *left_s; /* [n * wide] what the interval does not finish of the change; NULL: nothing */
-    int *at;        /* [n * wide] with left_s: the node below it, times wide, plus rank */
-    double *part;   /* [n * wide] with left_s: the weight of the node above */
-    int *free;      /* [n * wide] with an unfinished migration: the ranks that cost nothing */
-    int *n_free;    /* [n] */
+    int n;        /* outcomes */
+    double *prob; /* [n] */
+    double *of;   /* [n * wide] samples; -INFINITY if the grid continues unchanged: then the rest of
+                     its migration decides, not this */
+    double *
+        left_s; /* [n * wide] seconds of the change that the interval does not finish; NULL: none */
+    int *at;    /* [n * wide] with left_s: the node below it, times wide, plus rank */
+    double *part; /* [n * wide] with left_s: the weight of the node above */
+    int *free;    /* [n * wide] with an unfinished migration: the ranks without cost */
+    int *n_free;  /* [n] */
 };
 
 /* One outcome of a gain. */
@@ -47,7 +47,7 @@ static inline struct spot_liveput_outcome spot_liveput_outcome_of(const struct s
 }
 
 /* What rank r gives: now, and from then on. Only with o->at; a row beyond value[]'s last node is
- * read, and has no weight. */
+ * read, with weight 0. */
 static inline double spot_liveput_worth(const struct spot_liveput_outcome *o, const double *value,
                                         size_t wide, int r)
 {
@@ -56,25 +56,25 @@ static inline double spot_liveput_worth(const struct spot_liveput_outcome *o, co
     return o->of[r] + v[0] + o->part[r] * (v[wide] - v[0]);
 }
 
-/* Of changes from n instances, < 0 lost; `is_owing`: a migration is unfinished. Borrowed. */
+/* For changes from n instances, < 0 lost; `is_owing`: a migration is unfinished. Borrowed. */
 const struct spot_liveput_gain *spot_liveput_gain_of(struct spot_liveput_dp *dp, int n, int rank,
                                                      int change, bool is_owing);
 void spot_liveput_gain_release(struct spot_liveput_dp *dp);
 
-/* The most that an outcome gives on n2 instances, over all grids and to suspend, and the rank that
- * gives it; value[] as below, that of dp->value itself within a solve. */
+/* The maximum that an outcome gives on n2 instances, over all grids and suspending, and the rank
+ * that gives it; value[] as below, that of dp->value itself within a solve. */
 double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
                          const double *value, int n2, int *rank);
 
-/* Samples that the state (n, rank) loses at a node, when it goes to rank `to` although a migration
- * is unfinished: a gain counts the change alone, and where an unfinished migration is carried on it
- * takes longer. The change is told; of what is not, 0 stands for all. */
+/* Samples that the state (n, rank) loses at a node, when it changes to rank `to` although a
+ * migration is unfinished: a gain counts the change alone, and an unfinished migration that is
+ * continued takes longer. `change` is the known change; 0 stands for all unknown ones. */
 double spot_liveput_held_up(const struct spot_liveput_dp *dp, int n, int rank, int change, int to,
                             int node);
 
 /* A solve remembers which targets were best: from open to close every sweep asks for the same
- * maxima in the same order, and tells afterwards how unevenly the values of a count moved: the
- * most less the least. */
+ * maxima in the same order, and reports afterwards how unevenly the values of a count moved:
+ * maximum less minimum. */
 void spot_liveput_memo_open(struct spot_liveput_dp *dp);
 void spot_liveput_memo_sweep(struct spot_liveput_dp *dp);
 void spot_liveput_memo_moved(struct spot_liveput_dp *dp, int context, int n, double unevenly);
@@ -83,40 +83,41 @@ void spot_liveput_memo_close(struct spot_liveput_dp *dp);
 /* The result of one search. */
 struct spot_liveput_found {
     int rank;
-    double gain;  /* of the interval with it, where the asker keeps that */
-    double until; /* how unevenly its count may have moved while it is the best */
+    double gain;  /* of its interval, if the caller uses it */
+    double until; /* how unevenly its count may have moved while it remains the best */
 };
 
-/* What the next search found in the previous sweep. NULL outside of a solve. */
+/* The result of the next search in the previous sweep. NULL outside a solve. */
 struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp);
 
-/* Within a solve: how unevenly a count's value[], as above, moved so far; against `until`. */
+/* Within a solve: how unevenly a count's value[], as above, has moved so far; to compare with
+ * `until`. */
 double spot_liveput_memo_sum(const struct spot_liveput_dp *dp, const double *value);
 
-/* It is the best now, by `gap` at least. */
+/* It is the best now, by at least `gap`. */
 void spot_liveput_found_keep(struct spot_liveput_found *f, double moved, double best, double gap);
 
-/* Where neither who goes nor what is left unfinished is in the state, no gains are made: the search
- * finds what they would give. Sort before the first search of a sweep. */
+/* If neither victims nor unfinished migrations are in the state, no gains are stored: the search
+ * computes them. Sort before the first search of a sweep. */
 bool spot_liveput_searches(const struct spot_liveput_dp *dp);
 void spot_liveput_search_sort(struct spot_liveput_dp *dp);
 void spot_liveput_search_release(struct spot_liveput_dp *dp);
 
-/* What the state (n, rank), a grid, comes to by a change that becomes known and leads to `context`:
- * now, and from then on. */
+/* The value of the state (n, rank), a grid, after a change that becomes known and leads to
+ * `context`: now, and from then on. */
 double spot_liveput_search_best(struct spot_liveput_dp *dp, int n, int rank, int change,
                                 int context);
 
-/* Lay nodes over what may be left after the gains made so far: n_node, and the gains' places
- * between nodes. */
+/* Place nodes over the seconds that may be left after the gains made so far: n_node, and the gains'
+ * positions between nodes. */
 void spot_liveput_place(struct spot_liveput_dp *dp);
 
-/* Seconds left at a node; just above a multiple of the interval where that is what it is. */
+/* Seconds left at a node; just above a multiple of the interval where the node represents that. */
 double spot_liveput_node_s(const struct spot_liveput_dp *dp, int node);
 
 /* The value of running `rank` with left_s >= 0 of its migration unfinished, among value[n_node *
- * wide] of a context and count. Between two nodes linear, beyond the last one at the grid's rate.
- */
+ * wide] of a context and count. Linear between two nodes, beyond the last one at the grid's
+ * rate. */
 double spot_liveput_owing(const struct spot_liveput_dp *dp, const double *value, int rank,
                           double left_s);
 
@@ -125,8 +126,8 @@ double spot_liveput_owing(const struct spot_liveput_dp *dp, const double *value,
 void spot_liveput_after_change(struct spot_liveput_dp *dp, int n, int rank, int change,
                                const double *value, double *then, size_t then_by);
 
-/* The events of a step as one list, [SPOT_LIVEPUT_EVENTS]: change (< 0 lost), probability. What
- * leads beyond the counts that are looked at leads to the nearest of them. event[0] is "still". */
+/* The events of a step as one list, [SPOT_LIVEPUT_EVENTS]: change (< 0 lost), probability. Events
+ * beyond the range of counts lead to the nearest count. event[0] is "still". */
 struct spot_liveput_event {
     int change;
     double prob;
@@ -143,18 +144,18 @@ struct spot_liveput_dists {
     struct spot_liveput_event event[SPOT_CHAIN_CONTEXTS][SPOT_LIVEPUT_EVENTS];
 };
 
-/* To have chosen rank r and to go on as rank `to` if the event comes: then what is left of a
+/* To have chosen rank r and to continue as rank `to` if the event happens: then the rest of a
  * migration decides. */
 struct spot_liveput_wait {
     int r, to, event;
 };
 
-/* Without a notice: what gives the worth of a target at an event. */
+/* Without a notice: inputs for the worth of a target at an event. */
 struct spot_liveput_at {
     struct spot_liveput_outcome outcome;
     const double *value; /* after the event */
-    double moved;        /* how unevenly these moved since the solve began */
-    const int *cut;      /* by rank, to what is left */
+    double moved;        /* how unevenly these have moved since the solve began */
+    const int *cut;      /* by rank, what it is cut to */
     int n_fit;
 };
 
@@ -163,7 +164,7 @@ struct spot_liveput_space {
     struct spot_liveput_at at[2][SPOT_LIVEPUT_EVENTS]; /* [1] with a migration unfinished */
     bool is_filled[2];                                 /* target[] of all events but "still" */
     int last[2];                                       /* rank of once[], or -1 */
-    double once[2][SPOT_LIVEPUT_EVENTS];               /* what it gives at all events but "still" */
+    double once[2][SPOT_LIVEPUT_EVENTS];               /* its value at all events but "still" */
     double *then;                                      /* [n_node * SPOT_LIVEPUT_EVENTS] */
     double *target; /* without a notice: [(2 * SPOT_LIVEPUT_EVENTS + 1) * (n_grid + 1)] */
     struct spot_liveput_wait *wait; /* [n_wait], by r */
@@ -176,16 +177,16 @@ struct spot_liveput_space {
 void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                                  int n, int rank, struct spot_liveput_space *space);
 
-/* What it gives to go on with rank r at a node >= 1, and from then on. */
+/* The value of continuing with rank r at a node >= 1, now and from then on. */
 double spot_liveput_go_on(const struct spot_liveput_dp *dp, const double *value, int r, int node);
 
-/* Where the nodes of a context and count begin, n_grid + 1 apart. */
+/* Start of the nodes of a context and count, n_grid + 1 apart. */
 size_t spot_liveput_value_at(const struct spot_liveput_dp *dp, int context, int n);
 
 /* The context of the values after a context and a change. */
 int spot_liveput_context(const struct spot_liveput_dp *dp, int context, int change);
 
-/* Whether rank may be run on n instances. */
+/* Is rank allowed on n instances? */
 bool spot_liveput_may_run(const struct spot_liveput_dp *dp, int n, int rank);
 
 #ifdef __cplusplus

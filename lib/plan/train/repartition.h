@@ -15,26 +15,26 @@ extern "C" {
 
 enum { SPOT_REPARTITION_VICTIMS_MAX = 64 };
 
-/* Only draws in which no stage loses more than `most` count (most >= d: all do); the others add
- * nothing to any sum.
+/* Only draws in which no stage loses more than `most` count (most >= d: all do); the others
+ * contribute nothing.
  *
  * P stays: `keep` pipelines afterwards. For j = 0..j_max, j_max <= d * p:
  *   hold[j]  probability that survivors can form them without moving state
- *   move[j]  E[max(X, Y)] over the other draws, X the slowest transfer of a stage that is short,
- *            Y the sum over stages that nobody holds. Of the last stage one replica counts as
- *            none, as in the published code. */
+ *   move[j]  E[max(X, Y)] over the other draws, X the slowest transfer of a stage that is short, Y
+ *            the sum over stages without a holder. Of the last stage one replica counts as none, as
+ *            in the published code. */
 void spot_repartition_same(const struct spot_migrate_cost *cost, int d, int p, int keep, int most,
                            int j_max, double *hold, double *move);
 
-/* P changes to p2. fetch[j] = E[transfer of what the last stage that a survivor takes lacks], for
- * j = 0..j_max. New stages choose in order, each the unused survivor that lacks least, ties to the
+/* P changes to p2. fetch[j] = E[transfer of what the last stage taken by a survivor lacks], for j =
+ * 0..j_max. New stages choose in order, each the unused survivor that lacks least, ties to the
  * lower old stage. */
 void spot_repartition_other(const struct spot_migrate_cost *cost, int d, int p, int p2, int most,
                             int j_max, double *fetch);
 
-/* The same with ties as Parcae's release has them: to the lower pipeline, then to the lower stage.
- * Where no survivor is left for a new stage the one before it is the last. The work grows with the
- * number of victims: for a few. */
+/* The same with ties as in Parcae's release: to the lower pipeline, then to the lower stage. If no
+ * survivor is left for a new stage the one before it is the last. The work grows with the number of
+ * victims: for small numbers. */
 void spot_repartition_by_node(const struct spot_migrate_cost *cost, int d, int p, int p2, int most,
                               int j_max, double *fetch);
 

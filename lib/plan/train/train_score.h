@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* train_score.h - the two solvers of train_plan.c that charge changes; used there only. */
+/* train_score.h - the two solvers of train_plan.c that account for changes; used there only. */
 #ifndef SPOT_PLAN_TRAIN_TRAIN_SCORE_H
 #define SPOT_PLAN_TRAIN_TRAIN_SCORE_H
 
@@ -10,49 +10,49 @@ extern "C" {
 #endif
 
 /* The grids worth scoring, ascending in the throughput's order; *grid is the caller's to free. All
- * whose speed is known where a cost table can hold them and they are not too many, else the fastest
- * few of every count within WINDOW of what is there. Returns how many. */
+ * whose speed is known if a cost table can hold them and they are not too many, else the fastest
+ * few of every count within WINDOW of the current one. Returns how many. */
 int spot_train_grids(const struct spot_train_question *q, int **grid);
 
-/* Instances of what runs now that are not there any more: the current grid is larger than `now`. */
+/* Instances of the current grid that are gone: the grid is larger than `now`. */
 int spot_train_missing(const struct spot_train_question *q);
 
 /* Fill cost_s, samples_per_s and score of every choice for q->solver; the choices are among
- * grid[n_grid]. *bound: samples_per_s that no choice can beat. *suspend: the score of running
- * nothing. Returns 0, or -1 with *err. */
+ * grid[n_grid]. *bound: upper bound of samples_per_s. *suspend: the score of running nothing.
+ * Returns 0, or -1 with *err. */
 int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, const int *grid, int n_grid,
                      double *bound, double *suspend, struct spot_err *err);
 
-/* Samples per second for usd_per_h, in the terms of an objective in money: more is better. */
+/* Value of samples_per_s at usd_per_h, for an objective in money: more is better. */
 double spot_train_worth(const struct spot_train_question *q, double samples_per_s,
                         double usd_per_h);
 
 struct spot_cost_table;
 
 /* train_hold.c: for every choice how many spares to hold, under an objective in money. Each count
- * of instances held is a run of its own: losses hit it by its share of what is there, gains fill it
- * up to that count and no further, and every instance is paid for while it is there. Fills spares,
- * samples_per_s and usd_per_h of the best count. */
+ * of instances held is evaluated separately: losses hit it in proportion to its share of the
+ * instances, gains fill it up to that count and no further, and every instance is paid for while it
+ * is present. Fills spares, samples_per_s and usd_per_h of the best count. */
 void spot_train_hold(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, struct spot_cost_table *table);
 
-/* The distribution of the next interval's net change for `held` of the instances there are, of
- * which no more than `held` will be kept. Changes above size_max count as that one; of those above
- * SPOT_CHAIN_SMALL_MAX only some sizes are used, others shared by their two neighbours so that
- * the mean stays. */
+/* The distribution of the next interval's net change for `held` of the present instances, of which
+ * no more than `held` will be kept. Changes above size_max count as size_max; of those above
+ * SPOT_CHAIN_SMALL_MAX only some sizes are used, others are divided between their two neighbours so
+ * that the mean is preserved. */
 struct spot_count_chain;
 void spot_train_chain(const struct spot_change_dist *dist, int held, int size_max,
                       struct spot_count_chain *chain);
 
 /* train_risk.c: is_shut[] of the dynamic program (liveput_dp.h) for a limit on the risk of losing
  * every replica of some stage in an interval: the forecast's losses, as they hit `held` of the
- * instances there are, from every count; the caller's to free. NULL where there is no limit. */
+ * present instances, from every count; the caller's to free. NULL if there is no limit. */
 struct spot_liveput_dp;
 bool *spot_train_shut(const struct spot_train_question *q, int held,
                       const struct spot_liveput_dp *dp);
 
-/* pmf[n_max + 1] of the count, one interval later in next[]. */
+/* pmf[n_max + 1] of the count; one interval later in next[]. */
 void spot_train_step_count(const struct spot_count_chain *chain, int n_max, const double *pmf,
                            double *next);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* warm_spare.h - spares that mirror stages: what they save when instances die, and what they cost.
+/* warm_spare.h - spares that mirror stages: what they save when instances die, and their cost.
  *
- * A job that trains lets its spares follow the sums of stages (lib/train/trainer_warm.c), so that
- * one of them takes the place of a replica that died and nothing moves. Who mirrors what is as it
- * does it: each of w spares a stage, in order; with fewer spares than stages the others are dealt
- * out as well, one spare has several of them then; with more, stages get a second one. A spare is
- * sent sums for half of a step's time at most: stages beyond that it does not mirror. So the stages
- * fall into sets, each with spares of its own, of several stages and one spare or of one stage and
- * some spares.
+ * A training job lets its spares follow the sums of stages (lib/train/trainer_warm.c), so that one
+ * of them takes the place of a replica that died and nothing moves. The assignment is the same as
+ * there: each of w spares gets a stage, in order; with fewer spares than stages the others are
+ * distributed as well, so that one spare has several of them; with more, stages get a second one. A
+ * spare is sent sums for half of a step's time at most: stages beyond that it does not mirror. So
+ * the stages form sets, each with spares of its own: several stages and one spare, or one stage and
+ * several spares.
  */
 #ifndef SPOT_PLAN_TRAIN_WARM_SPARE_H
 #define SPOT_PLAN_TRAIN_WARM_SPARE_H
@@ -20,28 +20,28 @@ extern "C" {
 
 struct spot_warm_cover {
     int p, n_set;
-    int *set;    /* [p] of each stage; -1: nobody mirrors it */
-    int *spares; /* [n_set] that mirror all stages of the set */
+    int *set;    /* [p] of each stage; -1: not mirrored */
+    int *spares; /* [n_set] number that mirror all stages of the set */
     int n_warm;  /* spares of all sets */
 };
 
-/* Of p stages and w >= 0 spares; a step takes step_s. Release it. */
+/* For p stages and w >= 0 spares; a step takes step_s. Release it. */
 void spot_warm_cover_init(struct spot_warm_cover *cover, const struct spot_migrate_cost *cost,
                           int p, int w, double step_s);
 void spot_warm_cover_release(struct spot_warm_cover *cover);
 
-/* Seconds of a step in which sums are on their way to spares: those of the busiest sender, a stage,
- * or receiver. They are ready when the step ends, so that it is longer by that. */
+/* Seconds of a step in which sums are sent to spares: those of the busiest sender, a stage, or
+ * receiver. The sums are ready at the end of the step, so that it becomes longer by that. */
 double spot_warm_mirror_s(const struct spot_warm_cover *cover,
                           const struct spot_migrate_cost *cost);
 
-/* v of the d * p + n_warm instances die, uniformly, and `keep` pipelines are formed. For
- * v = 0..v_max: move[v] = E[max(X, Y)] as of spot_repartition_same, but
- *   X  stages that are short count only where spares that are left cannot take the places, the
+/* v of the d * p + n_warm instances die, uniformly, and `keep` pipelines are formed. For v =
+ * 0..v_max: move[v] = E[max(X, Y)] as in spot_repartition_same, but
+ *   X  stages that are short count only if the remaining spares cannot take the places, the
  *      costliest first;
- *   Y  a stage counts as held by nobody only where its spares died, too.
+ *   Y  a stage has no holder only if its spares died, too.
  * Only draws in which no stage loses more than `most` replicas count (most >= d: all do); the
- * others add nothing to move[]. lost[v] = probability that some stage is held by nobody, all its
+ * others contribute nothing to move[]. lost[v] = probability that some stage has no holder, all its
  * replicas and spares dead. */
 void spot_warm_move(const struct spot_warm_cover *cover, const struct spot_migrate_cost *cost,
                     int d, int keep, int most, int v_max, double *move, double *lost);

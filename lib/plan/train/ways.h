@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ways.h - numbers of victim sets by their size: polynomials in x, cut after x^j_max. */
+/* ways.h - numbers of victim sets by their size: polynomials in x, truncated after x^j_max. */
 #ifndef SPOT_PLAN_TRAIN_WAYS_H
 #define SPOT_PLAN_TRAIN_WAYS_H
 
