@@ -4,16 +4,15 @@
  *   V(c, n, g, u) = E over (lost, gained) of max over g' of [ r + V(c', n', g', u') ],
  *   n' = n - lost + gained, c the context of the chain of counts (count_chain.h), c' the next, u
  *   the seconds left of an unfinished migration, and by the published rules (parcae.h)
- * r  = throughput(g') * max(0, T - S),  u' = max(0, S - T),  S the seconds of the change:
- * S  = C if u = 0; C + restart(g') if a change meets an unfinished one; u if C = 0,
+ *   r  = throughput(g') * max(0, T - S),  u' = max(0, S - T),  S the seconds of the change:
+ *   S  = C if u = 0; C + restart(g') if a change meets an unfinished one; u if C = 0,
  * C the expected cost of the change (cost_table.h). With a notice the grid g' is chosen after the
  * change is known (max inside the expectation, as written); without, before it (max outside), and
  * what does not fit is cut to fewer pipelines. If losses have a notice and gains have none, the
  * maximum is inside for each loss, and outside of the rest. If the notice tells which instances
- * leave (sees_victims) the maximum is inside the expectation
- * over M, the pipelines that survive, too, and C is E[C | M]. As long as no change outlasts an
- * interval r is linear in C, so that where the maximum is outside of the choice of victims only its
- * mean matters.
+ * leave (sees_victims) the maximum is inside the expectation over M, the pipelines that survive,
+ * too, and C is E[C | M]. As long as no change outlasts an interval r is linear in C, so that where
+ * the maximum is outside of the choice of victims only its mean matters.
  *
  * V decreases in u, by at most the rate of g, and jumps at multiples of T (a migration that ends
  * with an interval leaves none). So u has nodes, node_per_span from just above k T to (k + 1) T, as

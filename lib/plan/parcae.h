@@ -4,11 +4,12 @@
  * State after an interval: a grid, and whether a migration is unfinished. Value: samples, and for
  * an unfinished migration the seconds that remain. For forecast changes (gained, lost) of the next
  * intervals it maximises the samples of the look-ahead; only the first step is executed.
- *   total = C, or C + R(target) if a migration is unfinished and C > 0, or what remains if
- * C = 0. If total <= T the interval gives throughput * (T - total), else nothing and total - T
+ *   total = C, or C + R(target) if a migration is unfinished and C > 0, or what remains if C = 0.
+ * If total <= T the interval gives throughput * (T - total), else nothing and total - T
  * remains. With table->carries_rest a change that meets an unfinished migration drops nothing:
  * total is the state that still has to move, then C, and no less than what remained. Ties go to
- * the predecessor with fewer stages. Terminal value 0. */
+ * the predecessor with fewer stages. Terminal value 0.
+ */
 #ifndef SPOT_PLAN_PARCAE_H
 #define SPOT_PLAN_PARCAE_H
 
