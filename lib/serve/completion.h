@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* completion.h - the committed tokens of a request, the text that they are, and where it ends.
+/* completion.h - the committed tokens of a request, their text, and where it ends.
  *
  * Everything here is a function of the request, the model's vocabulary and the tokens so far. So a
- * completion is put together again from the journal, and a client that comes back reads it from
- * any position.
+ * completion is restored from the journal, and a client that reconnects reads it from any position.
  */
 #ifndef SPOT_SERVE_COMPLETION_H
 #define SPOT_SERVE_COMPLETION_H
@@ -22,7 +21,7 @@ extern "C" {
 
 enum spot_finish {
     SPOT_FINISH_NONE,
-    SPOT_FINISH_STOP,   /* an end token, a stop text, or the end of what the schema allows */
+    SPOT_FINISH_STOP,   /* an end token, a stop text, or the schema allows no more */
     SPOT_FINISH_LENGTH, /* n_token_max */
     SPOT_FINISH_CANCELLED,
 };
@@ -35,27 +34,27 @@ struct spot_top { /* an alternative */
 struct spot_token {
     uint32_t id;
     double logprob;
-    uint32_t worker, epoch; /* who computed it: told, and no part of the answer */
+    uint32_t worker, epoch; /* that computed it: reported, but not part of the answer */
     uint32_t n_top;
     struct spot_top top[SPOT_REQUEST_LOGPROBS_MAX]; /* the most probable first */
 };
 
-/* What the tokens of a model mean; borrowed by completions. */
+/* The meaning of a model's tokens; borrowed by completions. */
 struct spot_vocabulary {
-    struct spot_bpe *bpe; /* a model of bytes has spot_bpe_of_bytes() */
-    const uint32_t *end;  /* [n_end] tokens that end a choice; they are no text */
+    struct spot_bpe *bpe; /* spot_bpe_of_bytes() for a byte-level model */
+    const uint32_t *end;  /* [n_end] tokens that end a choice; not text */
     size_t n_end;
-    const uint32_t *begin; /* [n_begin] tokens before each text that is a prompt */
+    const uint32_t *begin; /* [n_begin] tokens added before each text prompt */
     size_t n_begin;
 };
 
 struct spot_choice {
     struct spot_token *token; /* [n_token] committed */
-    size_t *text_end; /* [n_token] bytes of text that may be told after this token: what could
-                       * still become a stop text, or another character, is held back */
+    size_t *text_end; /* [n_token] bytes of text that may be sent after this token: what could still
+                         become a stop text, or another character, is held back */
     size_t n_token;
     size_t token_cap;
-    size_t n_echo; /* the first so many are of the prompt, which is echoed: no text, no end */
+    size_t n_echo; /* this many first ones belong to the echoed prompt: not text, no end */
     struct spot_detokenizer detok;
     struct spot_buf text; /* UTF-8 */
     enum spot_finish finish;
@@ -67,8 +66,8 @@ struct spot_completion {
     struct spot_choice *choice; /* [request.n_choice] */
     uint32_t n_open;            /* choices without a finish */
     int n_reference;
-    void *core;  /* the server's own */
-    void *front; /* the HTTP side's own */
+    void *core;  /* owned by the server */
+    void *front; /* owned by the HTTP side */
 };
 
 /* Takes the request; one reference. */
@@ -79,18 +78,18 @@ void spot_completion_unref(struct spot_completion *c); /* may be NULL */
 
 enum spot_append {
     SPOT_APPEND_NEW,
-    SPOT_APPEND_KNOWN,        /* it was there already, or the choice has ended */
-    SPOT_APPEND_GAP = -1,     /* those before it are not there, or there is no such choice */
-    SPOT_APPEND_DIFFERS = -2, /* from the one that is there: it breaks the promise of this server */
+    SPOT_APPEND_KNOWN,        /* already present, or the choice has ended */
+    SPOT_APPEND_GAP = -1,     /* earlier tokens are missing, or there is no such choice */
+    SPOT_APPEND_DIFFERS = -2, /* differs from the present one: determinism is violated */
 };
 
-/* Commit a token. What a second worker computed of the same position is compared. */
+/* Commit a token. A second worker's token for the same position is compared. */
 enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choice, size_t position,
                                         const struct spot_token *token);
 
-/* The choice is at its end though no token says so: the text that was held back is told. */
+/* The choice ends without an end token: release the text that was held back. */
 void spot_completion_finish(struct spot_completion *c, uint32_t choice, enum spot_finish finish);
-/* A choice of it is SPOT_FINISH_CANCELLED: it has no answer. */
+/* Is a choice SPOT_FINISH_CANCELLED? Then there is no answer. */
 bool spot_completion_is_given_up(const struct spot_completion *c);
 
 #ifdef __cplusplus

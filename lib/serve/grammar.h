@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* grammar.h - text that a JSON schema allows: which tokens may come next.
+/* grammar.h - constrains text to a JSON schema: which tokens may come next.
  *
- * The state is a function of the committed text alone, so it goes with a request wherever that
- * goes. Objects have their properties in the order of the schema, without white space between
- * tokens of JSON. What a schema says that is not supported is refused by name.
+ * The state is a function of the committed text only, so it can be rebuilt wherever a request goes.
+ * Objects have their properties in the order of the schema, without white space between JSON
+ * tokens. Unsupported keywords of a schema are rejected by name.
  */
 #ifndef SPOT_SERVE_GRAMMAR_H
 #define SPOT_SERVE_GRAMMAR_H
@@ -27,18 +27,18 @@ struct spot_grammar *spot_grammar_new(const char *schema, size_t n_byte, const s
                                       struct spot_err *err);
 void spot_grammar_free(struct spot_grammar *g);
 
-/* At the start of the text. */
+/* The state at the start of the text. */
 struct spot_grammar_state *spot_grammar_begin(struct spot_grammar *g);
 void spot_grammar_end(struct spot_grammar_state *s);
 
-/* Returns 0, or -1 when the token may not come here; the state is then as it was. */
+/* Returns 0, or -1 if the token is not allowed here; the state is then unchanged. */
 int spot_grammar_push(struct spot_grammar_state *s, uint32_t token);
 /* May the text end here? */
 bool spot_grammar_may_end(struct spot_grammar_state *s);
-/* Must it: does nothing follow? */
+/* Must the text end here? */
 bool spot_grammar_must_end(struct spot_grammar_state *s);
-/* logit[n]: -INFINITY for each token that may not come next; end[n_end] may where the text may
- * end. */
+/* Set logit[n] to -INFINITY for each token that may not come next; end[n_end] are allowed if the
+ * text may end. */
 void spot_grammar_mask(struct spot_grammar_state *s, const uint32_t *end, size_t n_end,
                        float *logit, size_t n);
 

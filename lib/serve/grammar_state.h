@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* grammar_state.h - the network that a schema becomes, and what builds it.
+/* grammar_state.h - the network that a schema is compiled to, and its builders.
  *
- * A recursive transition network over bytes. It is built backwards: each function is given the node
- * that follows and returns the one that its text begins at, so nothing is patched. Nodes are
+ * A recursive transition network over bytes. It is built backwards: each function takes the node
+ * that follows and returns the node at which its text begins, so nothing is patched. Nodes are
  * numbered from 0, and node 0 is the end of a rule.
  */
 #ifndef SPOT_SERVE_GRAMMAR_STATE_H
@@ -25,16 +25,16 @@ enum spot_gnode_kind {
     SPOT_GNODE_SPLIT,  /* next or other */
     SPOT_GNODE_CALL,   /* rule `other`, then next */
     SPOT_GNODE_LOOP,   /* the body that begins at `other`, min..max times, then next */
-    SPOT_GNODE_NEVER,  /* nothing gets past it */
+    SPOT_GNODE_NEVER,  /* matches nothing */
 };
 
 enum {
     SPOT_GNODE_MAX = 1 << 18,
     SPOT_GRAMMAR_DEPTH_MAX = 32, /* of a schema */
-    SPOT_GRAMMAR_ANY_DEPTH = 16, /* of values that a schema says nothing about */
+    SPOT_GRAMMAR_ANY_DEPTH = 16, /* of values that a schema does not constrain */
 };
 
-static const uint32_t SPOT_GRAMMAR_MANY = UINT32_MAX; /* max of a loop without one */
+static const uint32_t SPOT_GRAMMAR_MANY = UINT32_MAX; /* max of a loop without limit */
 
 struct spot_gnode {
     uint8_t kind, low, high;
@@ -48,10 +48,10 @@ struct spot_gnet {
     uint32_t *rule; /* [n_rule] where each begins */
     size_t n_rule, rule_cap;
     uint32_t start, never;
-    bool is_full; /* of SPOT_GNODE_MAX: what is added is node 0 */
+    bool is_full; /* SPOT_GNODE_MAX was reached: added nodes are node 0 */
 };
 
-/* --- grammar_net.c: nodes, and the texts that JSON is made of ---------------- */
+/* --- grammar_net.c: nodes, and the texts of JSON ------------------------------ */
 
 void spot_gnet_init(struct spot_gnet *net);
 void spot_gnet_release(struct spot_gnet *net);
@@ -61,15 +61,15 @@ uint32_t spot_gnet_split(struct spot_gnet *net, uint32_t a, uint32_t b);
 uint32_t spot_gnet_loop(struct spot_gnet *net, uint32_t body, uint32_t min, uint32_t max,
                         uint32_t next);
 uint32_t spot_gnet_call(struct spot_gnet *net, uint32_t rule, uint32_t next);
-uint32_t spot_gnet_rule(struct spot_gnet *net); /* a new one, that begins nowhere yet */
+uint32_t spot_gnet_rule(struct spot_gnet *net); /* a new rule without a start */
 uint32_t spot_gnet_text(struct spot_gnet *net, const char *text, uint32_t next);
 
 /* Any of text[n], sorted by bytes and all different, as a tree. */
 uint32_t spot_gnet_texts(struct spot_gnet *net, char *const *text, size_t n, uint32_t next);
 
-/* A character of a JSON string: one of low..high, as it is or, where it must be, escaped. */
+/* A character of a JSON string: one of low..high, literally or, if required, escaped. */
 uint32_t spot_gnet_chars(struct spot_gnet *net, uint32_t low, uint32_t high, uint32_t next);
-/* Any character, also as an escape that need not be. */
+/* Any character, also as an optional escape. */
 uint32_t spot_gnet_any_char(struct spot_gnet *net, uint32_t next);
 uint32_t spot_gnet_string(struct spot_gnet *net, uint32_t min, uint32_t max, uint32_t next);
 
@@ -78,21 +78,21 @@ enum { SPOT_GRAMMAR_DIGITS = 18 };
 uint32_t spot_gnet_integer(struct spot_gnet *net, int64_t low, int64_t high, uint32_t next);
 uint32_t spot_gnet_number(struct spot_gnet *net, uint32_t next);
 
-/* After the last node: which reach the end? False where the start does not, or where a rule calls
- * itself before it has taken a byte. */
+/* Call after the last node: find the nodes that reach the end. Fails if the start does not, or if a
+ * rule calls itself before it has consumed a byte. */
 enum spot_gnet_fault { SPOT_GNET_SOUND, SPOT_GNET_FULL, SPOT_GNET_EMPTY, SPOT_GNET_LEFT_RECURSIVE };
 enum spot_gnet_fault spot_gnet_finish(struct spot_gnet *net);
 
 /* --- grammar_pattern.c ------------------------------------------------------- */
 
-/* The content of a string that an ECMA-262 expression finds something in. NULL or what is wrong
- * with it in *why; the place is *at. */
+/* Strings in which an ECMA-262 expression matches somewhere. An error is described in *why, at
+ * position *at. */
 uint32_t spot_gnet_pattern(struct spot_gnet *net, const char *pattern, uint32_t next,
                            const char **why, size_t *at);
 
 /* --- grammar_schema.c, grammar_value.c ---------------------------------------- */
 
-/* A $ref and the rule that it is. */
+/* A $ref and its rule. */
 struct spot_greference {
     const struct spot_json_value *to;
     uint32_t rule;
@@ -106,11 +106,11 @@ struct spot_greader {
     char pointer[SPOT_JSON_POINTER_MAX];
     struct spot_greference *reference;
     size_t n_reference, reference_cap;
-    uint32_t any[SPOT_GRAMMAR_ANY_DEPTH + 1]; /* rules; 0 before there is one */
+    uint32_t any[SPOT_GRAMMAR_ANY_DEPTH + 1]; /* rules; 0 until created */
     int depth;
 };
 
-/* After the first failure nothing more is said, and what is returned is no node to keep. */
+/* After the first failure nothing more is reported, and the returned node must not be used. */
 uint32_t spot_greader_fail(struct spot_greader *r, const char *what, const char *detail);
 /* A text that the schema at `key` below allows. */
 uint32_t spot_greader_below(struct spot_greader *r, const char *key,
@@ -119,7 +119,7 @@ uint32_t spot_greader_of_type(struct spot_greader *r, const struct spot_json_val
                               const char *type, uint32_t next);
 uint32_t spot_greader_named(struct spot_greader *r, const struct spot_json_value *schema,
                             uint32_t next); /* enum */
-/* The rule of a value with at most `depth` containers in one another, and such an object. */
+/* The rule of a value with at most `depth` nested containers, and the same for an object. */
 uint32_t spot_greader_any(struct spot_greader *r, int depth);
 uint32_t spot_greader_any_object(struct spot_greader *r, int depth, uint32_t next);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* model_version.h - a model that a server computes with: requests end on the one they began on.
+/* model_version.h - a model version of a server: requests end on the version they began on.
  *
- * While one is rolled out there are two. Reading one takes as long as its weights take to be
- * hashed, so a thread of its own does that while the server goes on.
+ * During a roll-out there are two. Opening one takes as long as hashing its weights, so a thread
+ * does that while the server continues.
  */
 #ifndef SPOT_SERVE_MODEL_VERSION_H
 #define SPOT_SERVE_MODEL_VERSION_H
@@ -22,23 +22,23 @@ struct spot_model_version {
     struct spot_served_model model;
     struct spot_chat chat;
     bool has_chat;
-    char chat_why[512]; /* why there is no template of chats */
-    uint32_t n_work;    /* requests that began on it and are not forgotten */
+    char chat_why[512]; /* why there is no chat template */
+    uint32_t n_work;    /* requests that began on it and are not yet forgotten */
 };
 
-/* A model that a grid of P stages of M members can compute. NULL with *err: SPOT_EDATA, SPOT_ESYS,
- * SPOT_EINFEASIBLE. */
+/* Open a model that must fit a grid of P stages of M members. NULL with *err: SPOT_EDATA,
+ * SPOT_ESYS, SPOT_EINFEASIBLE. */
 struct spot_model_version *spot_model_version_open(const char *dir, int64_t P, int64_t M,
                                                    struct spot_err *err);
 void spot_model_version_free(struct spot_model_version *v); /* may be NULL */
 
 struct spot_model_reading;
 
-/* Begin to read one. NULL with *err (SPOT_ESYS). */
+/* Start opening one. NULL with *err (SPOT_ESYS). */
 struct spot_model_reading *spot_model_reading_start(const char *dir, int64_t P, int64_t M,
                                                     struct spot_err *err);
 bool spot_model_reading_is_done(const struct spot_model_reading *r);
-/* Waits for the end; frees r. Returns as spot_model_version_open. */
+/* Waits for completion; frees r. Returns as spot_model_version_open. */
 struct spot_model_version *spot_model_reading_end(struct spot_model_reading *r_take,
                                                   struct spot_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* openai_body.h - a body that is being read; private to lib/serve/openai_*.c. */
+/* openai_body.h - a request body being read; private to lib/serve/openai_*.c. */
 #ifndef SPOT_SERVE_OPENAI_BODY_H
 #define SPOT_SERVE_OPENAI_BODY_H
 
@@ -13,22 +13,22 @@ extern "C" {
 struct spot_body {
     const struct spot_front_options *options;
     struct spot_json_doc doc;
-    const char *text; /* as it came */
+    const char *text; /* as received */
     size_t n_byte;
     struct spot_request *r;
     struct spot_buf *error;
-    int status; /* 0: nothing is wrong yet */
+    int status; /* 0: no error so far */
 };
 
-/* The first thing that is wrong is what is said. */
+/* Only the first error is reported. */
 void spot_body_refuse(struct spot_body *b, int status, const char *param, const char *code,
                       const char *fmt, ...) SPOT_PRINTF(5, 6);
 
-/* NULL when it is not there or null. */
+/* NULL if absent or null. */
 const struct spot_json_value *spot_body_member(const struct spot_body *b, const char *key);
 bool spot_body_boolean(struct spot_body *b, const char *key);
 
-/* openai_prompt.c: "prompt" and "messages" into tokens. n_choice is of one prompt before. */
+/* openai_prompt.c: convert "prompt" and "messages" to tokens. n_choice counts one prompt before. */
 void spot_body_read_prompt(struct spot_body *b);
 void spot_body_read_messages(struct spot_body *b);
 

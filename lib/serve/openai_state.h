@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* openai_state.h - OpenAI's documents, as the front writes them. */
+/* openai_state.h - OpenAI's documents, as written by the front. */
 #ifndef SPOT_SERVE_OPENAI_STATE_H
 #define SPOT_SERVE_OPENAI_STATE_H
 
@@ -17,18 +17,18 @@ extern "C" {
 int spot_openai_error(int status, const char *type, const char *param, const char *code,
                       struct spot_buf *out, const char *fmt, ...) SPOT_PRINTF(6, 7);
 
-/* What a client hears of a request that has no answer. */
+/* Error text for a request without an answer. */
 extern const char spot_front_gave_up[];
 
-/* What one committed token of a stream says. Who asked for it hears of its worker, whose name is
+/* The chunk for one committed token of a stream. Includes its worker if requested, whose name is
  * NULL if not known. */
 void spot_openai_chunk(const struct spot_front_options *options, const struct spot_completion *c,
                        uint32_t choice, size_t position, bool tells_worker, const char *worker,
                        struct spot_buf *out);
-/* The last of a stream that wants usage. */
+/* The last chunk of a stream with usage. */
 void spot_openai_usage_chunk(const struct spot_front_options *options,
                              const struct spot_completion *c, struct spot_buf *out);
-/* All models, or the one; there is one. */
+/* All models, or one; there is only one. */
 void spot_openai_models(const struct spot_front_options *options, bool is_list, int64_t created_s,
                         struct spot_buf *out);
 

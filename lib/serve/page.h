@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* page.h - the page at `/`: a prompt, its stream by worker, the workers beside. */
+/* page.h - the page at `/`: a prompt, its stream marked by worker, and the workers. */
 #ifndef SPOT_SERVE_PAGE_H
 #define SPOT_SERVE_PAGE_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* page.html, by the Makefile. */
+/* page.html, embedded by the Makefile. */
 extern const unsigned char spot_page_html[];
 extern const size_t spot_page_html_byte;
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* relay.h - the engine of a replica of P stages of M members: passes go through all of them.
+/* relay.h - the engine of a replica with P stages of M members: passes go through all of them.
  *
- * A member's position is p * M + m. The leader, at 0, says what each pass computes; the others do
- * the same with their layers and shards, and what they compute goes from stage to stage and back to
- * the leader. Passes keep their order, so that as many as there are stages can be under way.
+ * A member's position is p * M + m. The leader, at 0, decides what each pass computes; the others
+ * do the same with their layers and shards, and results go from stage to stage and back to the
+ * leader. Passes keep their order, so that as many as there are stages can be in progress.
  *
- * One relay is used by one thread at a time. Functions that return int return 0, or -1 with *err:
- * SPOT_EPREEMPTED and SPOT_ESYS of a connection (comm/mesh.h), after which nothing but
- * spot_relay_enter may follow, else what the engine says (engine/infer.h).
+ * A relay is used by one thread at a time. Functions that return int return 0, or -1 with *err:
+ * SPOT_EPREEMPTED and SPOT_ESYS of a connection (comm/mesh.h), after which only spot_relay_enter
+ * may follow, else the engine's error (engine/infer.h).
  */
 #ifndef SPOT_SERVE_RELAY_H
 #define SPOT_SERVE_RELAY_H
@@ -27,7 +27,7 @@ extern "C" {
 
 enum { SPOT_RELAY_MEMBERS_MAX = 64 };
 
-/* Who is where. */
+/* The members by position. */
 struct spot_relay_form {
     uint32_t P, M, position;
     struct spot_mesh_peer member[SPOT_RELAY_MEMBERS_MAX]; /* [P * M] by position */
@@ -37,11 +37,11 @@ void spot_relay_form_put(struct spot_buf *out, const struct spot_relay_form *for
 /* Returns 0, or -1 when it is malformed. */
 int spot_relay_form_get(struct spot_wire_in *in, struct spot_relay_form *form);
 
-/* Can a model be cut so? Returns 0, or -1 with *err (SPOT_EINFEASIBLE). */
+/* Can the model be divided so? Returns 0, or -1 with *err (SPOT_EINFEASIBLE). */
 int spot_relay_check(const struct spot_shape *shape, int64_t P, int64_t M, struct spot_err *err);
 
-/* Does a cache of so many bytes (0: as many as are needed) hold one context in every member of P
- * stages of M? Returns 0, or -1 with *err (SPOT_EINFEASIBLE), which has the least that would. */
+/* Does a cache of this size (0: as large as needed) hold one context in every member of P stages of
+ * M? Returns 0, or -1 with *err (SPOT_EINFEASIBLE), which has the minimum. */
 int spot_relay_check_cache(const struct spot_shape *shape, uint32_t P, uint32_t M, uint64_t kv_byte,
                            struct spot_err *err);
 
@@ -54,27 +54,27 @@ struct spot_relay_config {
     const void *image; /* borrowed: of the bundles of this position */
     size_t image_byte;
     const char *backend; /* see spot_infer_config; NULL: the CPU */
-    bool is_nccl;        /* members of a tensor group meet from device to device */
+    bool is_nccl;        /* members of a tensor group exchange between devices */
     uint32_t P, M, position;
-    int n_sequence;    /* at once */
-    uint64_t kv_byte;  /* of the cache of a member; 0: for so many whole contexts */
-    int64_t token_max; /* of a pass */
+    int n_sequence;    /* maximum at once */
+    uint64_t kv_byte;  /* of a member's cache; 0: for whole contexts of all sequences */
+    int64_t token_max; /* per pass */
     int n_thread;
 };
 
 struct spot_relay;
 
-/* NULL with *err; SPOT_EINFEASIBLE for a cache that does not hold one context. */
+/* NULL with *err; SPOT_EINFEASIBLE for a cache too small for one context. */
 struct spot_relay *spot_relay_new(const struct spot_relay_config *config, struct spot_err *err);
 void spot_relay_free(struct spot_relay *relay); /* may be NULL */
 
-/* An epoch: who is where, and how they are reached; the same grid and position as before. No
- * sequence is open. `mesh` may be NULL where the replica has one member. */
+/* Enter an epoch: the members and how to reach them; grid and position must be the same as before.
+ * No sequence is open. `mesh` may be NULL if the replica has one member. */
 void spot_relay_enter(struct spot_relay *relay, const struct spot_relay_form *form,
                       struct spot_mesh *mesh);
 
-/* Over NCCL, once the epoch is entered, by all members of a replica; nothing to do for others.
- * Returns 0, or -1 with *err of comm/comm.h. What waits for members ends with `disconnect`. */
+/* Connect over NCCL, after the epoch is entered, by all members of a replica; no effect without
+ * NCCL. Returns 0, or -1 with *err of comm/comm.h. `disconnect` ends waits for members. */
 int spot_relay_connect(struct spot_relay *relay, struct spot_err *err);
 void spot_relay_disconnect(struct spot_relay *relay);
 
@@ -88,59 +88,59 @@ int64_t spot_relay_length(const struct spot_relay *relay, int sequence);
 int spot_relay_share(struct spot_relay *relay, int from, int to, int64_t n_token,
                      struct spot_err *err);
 int spot_relay_free_pages(const struct spot_relay *relay);
-int spot_relay_pages(const struct spot_relay *relay); /* in all */
+int spot_relay_pages(const struct spot_relay *relay); /* total */
 size_t spot_relay_members(const struct spot_relay *relay);
-/* Passes that may be under way. */
+/* Maximum number of passes in progress. */
 int spot_relay_depth(const struct spot_relay *relay);
 int spot_relay_under_way(const struct spot_relay *relay);
 
-/* Begin a pass: at most n_sequence items, token_max tokens. The cache has their tokens from now on.
- */
+/* Begin a pass: at most n_sequence items, token_max tokens. The cache has their tokens from now
+ * on. */
 int spot_relay_begin(struct spot_relay *relay, const struct spot_infer_item *item, int n_item,
                      struct spot_err *err);
-/* Wait for the oldest pass: (*logit)[n_item][V] of it, until the next call. */
+/* Wait for the oldest pass: its (*logit)[n_item][V], valid until the next call. */
 int spot_relay_finish(struct spot_relay *relay, float **logit, struct spot_err *err);
 
-/* --- pages that change replicas: the leaders say it, each member gives to its like --- */
+/* --- pages that move between replicas: leaders decide, members send to the same position --- */
 
-/* Give what a sequence has in the cache, -1: nothing, to a replica of the same grid that is in an
- * epoch of its own; `number` names it there. What is on its way may be lost. */
+/* Send what a sequence has in the cache, -1: nothing, to a replica of the same grid in its own
+ * epoch; `number` identifies it there. Messages may be lost. */
 int spot_relay_give_pages(struct spot_relay *relay, int sequence, uint64_t number,
                           const struct spot_relay_form *to, uint32_t epoch, struct spot_err *err);
 
-/* Have the pages of `number` come to the leader from source[0], or will they never? Waits for
- * limit_s. */
+/* Have the leader's pages of `number` arrived from source[0], or can they no longer arrive? Waits
+ * up to limit_s. */
 bool spot_relay_pages_came(struct spot_relay *relay, uint64_t number, const uint32_t *source,
                            double limit_s);
 
-/* Take pages that came from source[P * M], members by position, as a sequence that is open: of at
- * most n_most tokens, *n_token of them. 0 tokens where they did not come. */
+/* Load pages received from source[P * M], members by position, into an open sequence: at most
+ * n_most tokens, *n_token of them. 0 tokens if they did not arrive. */
 int spot_relay_take_pages(struct spot_relay *relay, int sequence, uint64_t number,
                           const uint32_t *source, int64_t n_most, int64_t *n_token,
                           struct spot_err *err);
 
-/* The replica that gets copies of pages from now on, each member's those of its like; P 0: none. */
+/* Set the replica that gets copies of pages, sent between equal positions; P 0: none. */
 int spot_relay_set_buddy(struct spot_relay *relay, const struct spot_relay_form *buddy,
                          uint32_t epoch, struct spot_err *err);
-/* Give it pages [first, end) of a sequence, which are full. */
+/* Send it the full pages [first, end) of a sequence. */
 int spot_relay_copy_pages(struct spot_relay *relay, int sequence, uint64_t number, int64_t first,
                           int64_t end, struct spot_err *err);
-/* Bytes of copies that are on their way from the leader. */
+/* Bytes of copies queued at the leader. */
 size_t spot_relay_copies_queued(const struct spot_relay *relay);
-/* Take the copies that are here, as spot_relay_take_pages. */
+/* Load the copies that are here, as spot_relay_take_pages. */
 int spot_relay_take_copies(struct spot_relay *relay, int sequence, uint64_t number,
                            const uint32_t *source, int64_t n_most, int64_t *n_token,
                            struct spot_err *err);
-/* What came of a sequence is not needed. */
+/* Discard what was received of a sequence. */
 int spot_relay_discard(struct spot_relay *relay, uint64_t number, struct spot_err *err);
 
-/* Bytes of a token in the cache, of all members. */
+/* Bytes per token in the cache, over all members. */
 uint64_t spot_relay_token_byte(const struct spot_shape *shape);
 
 /* --- the others --- */
 
-/* Do this member's part of what the leader says next, if it does within limit_s. *did says whether
- * it has. */
+/* Do this member's part of the leader's next order, if one arrives within limit_s. *did: one was
+ * carried out. */
 int spot_relay_follow(struct spot_relay *relay, double limit_s, bool *did, struct spot_err *err);
 
 #ifdef __cplusplus

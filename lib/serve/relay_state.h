@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* relay_state.h - what the parts of a relay share; private to lib/serve/relay*.c. */
+/* relay_state.h - shared by the parts of a relay; private to lib/serve/relay*.c. */
 #ifndef SPOT_SERVE_RELAY_STATE_H
 #define SPOT_SERVE_RELAY_STATE_H
 
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* What the leader says. */
+/* Orders of the leader. */
 enum spot_told {
     SPOT_TOLD_PASS,
     SPOT_TOLD_GIVE,
@@ -36,18 +36,18 @@ struct spot_relay {
     struct spot_mesh *mesh;
     struct spot_infer *infer;
     int n_page;
-    uint64_t n_told;          /* of this epoch: what the leader said, heard by the others */
+    uint64_t n_told;          /* of this epoch: orders sent by the leader, received by the others */
     uint64_t n_begun, n_done; /* passes of this epoch */
-    uint64_t n_sum;           /* exchanges of this epoch: the tag of the next */
-    uint32_t group[SPOT_RELAY_MEMBERS_MAX]; /* [M] of this stage, where they meet over NCCL */
-    struct spot_comm *comm;                 /* NULL: they meet over the mesh, or not at all */
-    int *n_item;                            /* [P] of passes under way, by their number modulo P */
-    uint32_t *closed; /* [n_closed], sequences that the others have still open */
+    uint64_t n_sum;           /* exchanges of this epoch, the tag of the next */
+    uint32_t group[SPOT_RELAY_MEMBERS_MAX]; /* [M] of this stage, if they exchange over NCCL */
+    struct spot_comm *comm;                 /* NULL: they exchange over the mesh, or not at all */
+    int *n_item;      /* [P] of passes in progress, by their number modulo P */
+    uint32_t *closed; /* [n_closed], sequences that the others still have open */
     size_t n_closed, cap_closed;
-    int *own;                     /* [n_sequence], the others: of the leader's; -1: not open */
+    int *own; /* [n_sequence], on the others: for the leader's number; -1: not open */
     struct spot_infer_item *item; /* [n_sequence] of a pass */
-    float *hidden;                /* [token_max * C]; NULL where there is one stage */
-    float *logit;                 /* [n_sequence * V]; NULL where it is of no use */
+    float *hidden;                /* [token_max * C]; NULL if there is one stage */
+    float *logit;                 /* [n_sequence * V]; NULL if not needed */
     uint32_t *token;              /* [token_max] */
 };
 
@@ -59,21 +59,21 @@ bool spot_relay_is_last(const struct spot_relay *r); /* stage */
 uint32_t spot_relay_member(const struct spot_relay *r, uint32_t p, uint32_t m);
 int64_t spot_relay_page_count(int64_t n_token);
 
-/* n numbers to a member, and from one, in a frame to be freed. */
+/* Send n numbers to a member; receive them, in a frame to be freed. */
 int spot_relay_send(struct spot_relay *r, uint32_t to, uint32_t type, uint64_t tag, const float *x,
                     size_t n, struct spot_err *err);
 struct spot_frame *spot_relay_recv(struct spot_relay *r, uint32_t from, uint32_t type, uint64_t tag,
                                    size_t n, struct spot_err *err);
 
-/* What the leader tells the others. */
+/* Begin an order to the others. */
 struct spot_buf spot_relay_begin_to_tell(struct spot_relay *r, enum spot_told what);
 int spot_relay_tell(struct spot_relay *r, struct spot_buf *out_take, struct spot_err *err);
 
-/* This member's layers; what they give goes to the next stage. */
+/* Compute this member's layers; the result goes to the next stage. */
 int spot_relay_run(struct spot_relay *r, uint64_t pass, const struct spot_infer_item *item,
                    int n_item, const float *in, struct spot_err *err);
 int64_t spot_relay_tokens(const struct spot_infer_item *item, int n_item);
-/* Words [*first, *first + n) of the vocabulary are member m's; returns n. */
+/* Words [*first, *first + n) of the vocabulary belong to member m; returns n. */
 int64_t spot_relay_words(const struct spot_relay *r, uint32_t m, int64_t *first);
 
 /* --- relay_group.c: see spot_infer_config --- */
@@ -82,9 +82,9 @@ int spot_relay_exchange(void *user, float *sum, size_t n, struct spot_err *err);
 int spot_relay_swap(void *user, uint32_t bit, float *sum, float *other, size_t n, void *stream,
                     struct spot_err *err);
 
-/* --- relay_pages.c: this member's part of pages that move, own: its number of the sequence --- */
+/* --- relay_pages.c: this member's part of moved pages, own: its number of the sequence --- */
 
-/* Who cannot be reached computes them again. */
+/* A member that cannot be reached recomputes them. */
 void spot_relay_give_own(struct spot_relay *r, int own, uint64_t number,
                          const struct spot_relay_form *to, uint32_t epoch);
 int spot_relay_take_own(struct spot_relay *r, int own, uint64_t number, uint32_t source,
@@ -98,7 +98,7 @@ struct spot_relay_part {
 };
 struct spot_relay_part spot_relay_part(const struct spot_relay *r);
 
-/* --- relay_copy.c: what the others do when the leader says so --- */
+/* --- relay_copy.c: orders carried out by the others --- */
 
 int spot_relay_hear_buddy(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
 int spot_relay_hear_copy(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);

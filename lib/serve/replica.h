@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* replica.h - one instance of a server: joins, computes the sequences that it is given, leaves. */
+/* replica.h - one worker of a server: joins, computes the sequences given to it, leaves. */
 #ifndef SPOT_SERVE_REPLICA_H
 #define SPOT_SERVE_REPLICA_H
 
@@ -18,8 +18,8 @@ struct spot_replica_options {
     int n_thread;
 };
 
-/* Work until the server ends. Returns as spot_agent_run does; SPOT_EDATA for a model that is not
- * the server's. *agent, unless NULL, says how it went. */
+/* Work until the server ends. Returns as spot_agent_run does; SPOT_EDATA for a model that differs
+ * from the server's. *agent, unless NULL, tells how it ended. */
 int spot_replica_run(const struct spot_replica_options *options, struct spot_agent *agent,
                      struct spot_err *err);
 

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_protocol.h - the messages that serving adds to cluster/protocol.h, and what it says in the
- * parts of those that are the workload's.
+/* serve_protocol.h - the messages that serving adds to cluster/protocol.h, and its contents of
+ * those parts that are left to the workload.
  *
  * HELLO: text SPOT_SERVE_NAME
  *
- * WELCOME: text directory of the model that replicas are to have, u64 its hash, u32 shards, u32
- * type of weights, text kind of CUDA ("": CPUs), u32 sequences at once, u64 bytes of the cache, u32
- * stages, u32 members of each, u32 whether those meet over NCCL
+ * WELCOME: text directory of the model that replicas are to use, u64 its hash, u32 shards, u32 type
+ * of weights, text CUDA kernel kind ("": CPUs), u32 sequences at once, u64 bytes of the cache, u32
+ * stages, u32 members of each, u32 whether these exchange over NCCL
  *
  * FORM: text directory of its model, u64 its hash, u32 shards; relay.h: a view is a replica
  *
- * ROUND, whose tag is the round: nothing. It ends when it is answered: so many choices were
+ * ROUND, whose tag is the round: no payload. It is answered after a certain number of choices were
  * completed
  *
- * VOTE, whose tag is the round: nothing
+ * VOTE, whose tag is the round: no payload
  *
- * A sequence is one choice of one request; the coordinator draws its number, and the leader of a
- * replica is told of it.
+ * A sequence is one choice of one request; the coordinator assigns its number, and sends it to the
+ * leader of a replica.
  */
 #ifndef SPOT_SERVE_SERVE_PROTOCOL_H
 #define SPOT_SERVE_SERVE_PROTOCOL_H
@@ -29,28 +29,28 @@ extern "C" {
 
 #define SPOT_SERVE_NAME "serve"
 
-/* The tag of a SPOT_MSG_FAILED: the model of FORM could not be read. No sequence has it. */
+/* Tag of a SPOT_MSG_FAILED: the model of FORM could not be read. No sequence has this number. */
 #define SPOT_SERVE_NO_MODEL UINT64_MAX
 
 enum spot_serve_message {
     /* worker to coordinator */
-    /* u32 pages of the cache that are used, u32 pages, f64 seconds to compute a token of a prompt,
-     * f64 bytes/s at which pages came (both 0: not known), u64 tokens that came as pages; u32 n, of
-     * each u64 sequence, step_token.h */
+    /* u32 cache pages in use, u32 all pages, f64 seconds to compute a prompt token, f64 bytes/s at
+     * which pages arrived (both 0: not known), u64 tokens received as pages; u32 n, of each u64
+     * sequence, step_token.h */
     SPOT_MSG_TOKENS = 12,
 
     /* coordinator to worker */
     /* tag: sequence; u32 choice, u32 n, u32 token each, the request; then u32 n, u32 member each:
-     * from whom its pages come, by position, and f64 seconds to wait for them, 0: those that
-     * are there already, as from a buddy; n 0: from nobody */
+     * senders of its pages, by position, and f64 seconds to wait for them, 0: those already here,
+     * as from a buddy; n 0: none */
     SPOT_MSG_CONTINUE = 51,
-    SPOT_MSG_FORGET = 52,  /* tag: sequence; it is not wanted here any more */
-    SPOT_MSG_BUDDY = 54,   /* u32 epoch, relay.h: give that replica each page once it is full */
+    SPOT_MSG_FORGET = 52,  /* tag: sequence; it is no longer needed here */
+    SPOT_MSG_BUDDY = 54,   /* u32 epoch, relay.h: send that replica each page once it is full */
     SPOT_MSG_DISCARD = 55, /* tag: sequence; its pages are not needed */
-    SPOT_MSG_MOVE = 53,    /* tag: sequence; u32 epoch, relay.h: give its pages to that replica */
+    SPOT_MSG_MOVE = 53,    /* tag: sequence; u32 epoch, relay.h: send its pages to that replica */
 
     /* worker to worker, in a replica of several: relay.c */
-    SPOT_MSG_PASS = 80,   /* tag: count of the epoch; what the leader wants done */
+    SPOT_MSG_PASS = 80,   /* tag: count of the epoch; an order of the leader */
     SPOT_MSG_HIDDEN = 81, /* tag: pass; f32 [tokens][C], to the next stage */
     SPOT_MSG_LOGIT = 82,  /* tag: pass; f32 [items][words of the member], to the leader */
     SPOT_MSG_PART = 83,   /* tag: count of the epoch; sums of a node of the tree of shards */

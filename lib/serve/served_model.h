@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* served_model.h - a model directory as server and workers need it. */
+/* served_model.h - a model directory, as used by server and workers. */
 #ifndef SPOT_SERVE_SERVED_MODEL_H
 #define SPOT_SERVE_SERVED_MODEL_H
 
@@ -24,15 +24,15 @@ struct spot_served_model {
     struct spot_bpe *bpe;
     uint32_t end[SPOT_SERVED_ENDS_MAX]; /* tokens that end a choice */
     size_t n_end;
-    uint32_t begin[SPOT_SERVED_BEGINS_MAX]; /* tokens before each text */
+    uint32_t begin[SPOT_SERVED_BEGINS_MAX]; /* tokens added before each text */
     size_t n_begin;
     struct spot_vocabulary vocabulary; /* of the two above */
     uint64_t hash;                     /* of weights, shape and vocabulary; never 0 */
 };
 
 /* config.json, weights, tokenizer and end tokens. n_shard 0: as many canonical shards as divide
- * heads and widths, up to 4; they are part of what fixes the bits. Returns 0, or -1 with *err
- * (SPOT_EDATA, SPOT_ESYS); release it in both cases. */
+ * heads and widths, up to 4; they affect the bits. Returns 0, or -1 with *err (SPOT_EDATA,
+ * SPOT_ESYS); release it in both cases. */
 int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t n_shard,
                            struct spot_err *err);
 void spot_served_model_release(struct spot_served_model *m);

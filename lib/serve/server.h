@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* server.h - serve a model on workers that come and go: the workload on the coordinator's side. */
+/* server.h - serves a model on workers that come and go: the coordinator's side of the workload. */
 #ifndef SPOT_SERVE_SERVER_H
 #define SPOT_SERVE_SERVER_H
 
@@ -19,14 +19,14 @@ struct spot_server_options {
     struct spot_group_options group;
     const char *model; /* its directory */
     enum spot_infer_type type;
-    const char *kind;    /* of CUDA, in full: what every worker has to compute with; NULL: CPUs */
-    uint32_t P, M;       /* stages of a replica, members of each */
-    bool is_nccl;        /* those meet from device to device */
-    uint32_t n_sequence; /* computed by one replica at once */
-    uint64_t kv_byte;    /* of a worker's cache; 0: for so many whole contexts */
-    bool has_buddies;    /* replicas have copies of each other's pages */
-    uint32_t n_queue;    /* choices that wait, at most */
-    double linger_s;     /* a stream waits so long for its client to come back */
+    const char *kind; /* full name of the CUDA kernel kind that every worker must use; NULL: CPUs */
+    uint32_t P, M;    /* stages of a replica, members of each */
+    bool is_nccl;     /* these exchange between devices */
+    uint32_t n_sequence; /* per replica, at once */
+    uint64_t kv_byte;    /* of a worker's cache; 0: for whole contexts of all sequences */
+    bool has_buddies;    /* replicas keep copies of each other's pages */
+    uint32_t n_queue;    /* maximum number of waiting choices */
+    double linger_s;     /* how long a stream waits for its client to reconnect */
     const char *state;   /* directory of the journal; NULL: none */
     bool does_sync;      /* the journal */
 
@@ -34,11 +34,12 @@ struct spot_server_options {
     const char *tls_cert, *tls_key, *api_key_file;
     void (*http_listening)(void *user, int port); /* of group.user; NULL */
 
-    const char *batch, *batch_out; /* JSON Lines of OpenAI's batches; NULL: none. It ends then */
+    const char *batch,
+        *batch_out; /* JSON Lines of OpenAI's batches; NULL: none. The server ends after them */
 };
 
-/* Until it is stopped, or the batch is done. Returns 0 when all requests have ended, or -1 with
- * *err: SPOT_EPREEMPTED when it was stopped before. */
+/* Run until stopped, or until the batch is done. Returns 0 when all requests have ended, or -1 with
+ * *err: SPOT_EPREEMPTED when stopped before. */
 int spot_server_run(const struct spot_server_options *options, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* server_state.h - what the parts of a server share; private to lib/serve/server*.c. */
+/* server_state.h - shared by the parts of a server; private to lib/serve/server*.c. */
 #ifndef SPOT_SERVE_SERVER_STATE_H
 #define SPOT_SERVE_SERVER_STATE_H
 
@@ -18,62 +18,63 @@ extern "C" {
 
 enum { SPOT_SEQUENCE_PLACES = 2 };
 
-/* A request that was taken; completion.core. */
+/* An accepted request; completion.core. */
 struct spot_work {
     uint64_t number;
     struct spot_completion *completion; /* one reference */
-    struct spot_model_version *version; /* that it began on */
-    /* when it came, went to a member first, and had its first token; 0: not yet */
+    struct spot_model_version *version; /* the version it began on */
+    /* times of arrival, of first assignment to a member, of the first token; 0: not yet */
     double taken_s, given_s, first_s;
-    double ended_s, abandoned_s; /* 0: not ended; its client is there */
-    bool is_resumed;             /* another coordinator took it: taken_s is when this one began */
-    bool is_logged;              /* its end */
+    double ended_s, abandoned_s; /* 0: not ended; its client is connected */
+    bool is_resumed; /* accepted by an earlier coordinator: taken_s is when this one began */
+    bool is_logged;  /* its end has been logged */
 };
 
-/* A choice that has not ended. Two members may compute it: whoever is first commits. */
+/* A choice that has not ended. Two members may compute it: the first to deliver a token commits
+ * it. */
 struct spot_sequence {
     uint64_t number; /* of the work, times SPOT_REQUEST_CHOICES_MAX, plus the choice */
     struct spot_work *work;
     uint32_t choice;
     uint32_t place[SPOT_SEQUENCE_PLACES]; /* leaders of replicas; 0: none */
-    bool has_told[SPOT_SEQUENCE_PLACES];  /* since it was given, a token that fits */
-    bool is_given;                        /* a member had it once */
-    double told_s;                        /* its newest token was committed; 0: none was */
-    char failed[SPOT_NAME_MAX];           /* whom it was taken from last; "" */
-    struct spot_replica *copies;          /* who had copies of its pages when it was; NULL */
+    bool has_told[SPOT_SEQUENCE_PLACES];  /* delivered a fitting token since it was assigned */
+    bool is_given;                        /* was assigned to a member before */
+    double told_s;                        /* when its newest token was committed; 0: none */
+    char failed[SPOT_NAME_MAX];           /* the member that lost it last; "" */
+    struct spot_replica *copies; /* the replica with copies of its pages at that time; NULL */
     uint32_t copies_epoch;
-    uint32_t copied[SPOT_RELAY_MEMBERS_MAX]; /* whose pages those are, by position */
+    uint32_t copied[SPOT_RELAY_MEMBERS_MAX]; /* members with those pages, by position */
 };
 
-/* A member: the workload's object of a peer. */
+/* The workload's object of a member. */
 struct spot_seat {
     struct spot_peer *peer;
     struct spot_replica *replica; /* NULL: it has not joined */
-    int position;                 /* that it had last, and has the weights of; -1: none */
+    int position;                 /* its last one, whose weights it has; -1: none */
 };
 
 /* A view: P x M members that compute together. */
 struct spot_replica {
-    struct spot_peer *peer;             /* the leader, which is told of sequences; NULL: none */
-    struct spot_view *view;             /* NULL before members were there */
-    struct spot_model_version *version; /* of its newest epoch; NULL: none was */
-    bool is_retiring;                   /* it is to get the other version */
+    struct spot_peer *peer;             /* the leader, which gets sequences; NULL: none */
+    struct spot_view *view;             /* NULL before it had members */
+    struct spot_model_version *version; /* of its newest epoch; NULL: none yet */
+    bool is_retiring;                   /* it is to change to the other version */
     uint32_t load;
     bool is_running;
     uint32_t used_page, n_page;
-    int64_t n_done, n_asked;                 /* choices that ended here; rounds asked for */
-    double leaving_s;                        /* since when; 0: it is not */
+    int64_t n_done, n_asked;                 /* choices that ended here; rounds requested */
+    double leaving_s;                        /* since when; 0: not leaving */
     uint32_t member[SPOT_RELAY_MEMBERS_MAX]; /* ids by position, of its newest epoch */
-    struct spot_replica *buddy;              /* that has copies of its pages, in this epoch; NULL */
+    struct spot_replica *buddy;              /* holds copies of its pages, in this epoch; NULL */
     uint32_t buddy_epoch;
-    double prompt_token_s, page_byte_per_s; /* as its leader measured; 0: not known */
+    double prompt_token_s, page_byte_per_s; /* measured by its leader; 0: not known */
     uint64_t n_token_paged;
-    double told_s, step_s; /* when it last told tokens, or was given its first; time between */
+    double told_s, step_s; /* time of its last tokens, or of its first assignment; interval */
 };
 
 struct spot_batch;
 
-/* What a replica takes of the load. */
+/* A replica's share of the load. */
 struct spot_route {
     char node[SPOT_NAME_MAX], zone[SPOT_NAME_MAX]; /* of its first worker; "": any */
     double weight;
@@ -93,35 +94,35 @@ struct spot_roll_result {
     char dir[1024], why[SPOT_WHY_MAX];
 };
 
-/* What the log has of the counts below. */
+/* The state of the counts below that has been logged. */
 struct spot_server_logged {
     double time_s;
     uint64_t n_request, n_refused, n_token, n_moved, n_again_token, n_token_paged;
     struct spot_histogram between;
-    bool is_busy;                         /* choices were there */
-    double looked_s, running_s, queued_s; /* since time_s, by then: choices times seconds */
+    bool is_busy;                         /* there were choices */
+    double looked_s, running_s, queued_s; /* since time_s, up to looked_s: choices times seconds */
 };
 
 struct spot_server {
     const struct spot_server_options *options;
-    struct spot_model_version *target;  /* what replicas are to have */
-    struct spot_model_version *current; /* what new requests begin on */
-    struct spot_model_version *old;     /* what is rolled away; NULL: nothing is */
-    struct spot_model_version **ended;  /* [n_ended] whose requests are not all forgotten */
+    struct spot_model_version *target;  /* for replicas */
+    struct spot_model_version *current; /* for new requests */
+    struct spot_model_version *old;     /* being rolled away; NULL: none */
+    struct spot_model_version **ended;  /* [n_ended] that still have requests */
     size_t n_ended, cap_ended;
-    struct spot_model_reading *reading; /* what may be rolled out; NULL */
-    struct spot_roll_result rolled;     /* what became of the last one that was asked for */
-    uint64_t given_hash;                /* of the model that this server was started with */
-    struct spot_grid grid;              /* that is wanted; D 0: as many replicas as members make */
-    uint32_t n_at_once;                 /* choices of a replica at once */
-    struct spot_route *route; /* [n_route] of the plan; the first that fits a replica counts */
+    struct spot_model_reading *reading; /* being opened for a roll-out; NULL */
+    struct spot_roll_result rolled;     /* result of the last roll-out requested */
+    uint64_t given_hash;                /* of the model this server was started with */
+    struct spot_grid grid;              /* wanted; D 0: as many replicas as members allow */
+    uint32_t n_at_once;                 /* maximum choices of a replica at once */
+    struct spot_route *route; /* [n_route] of the plan; the first that matches a replica counts */
     size_t n_route;
-    bool is_regrouping; /* all stop, and members become replicas anew */
+    bool is_regrouping; /* all replicas stop, and are formed anew */
     struct spot_group *group;
     struct spot_front *front; /* NULL: none */
     struct spot_front_options front_options;
     struct spot_token_log *log; /* NULL: none */
-    uint64_t log_floor;         /* its bytes when it was last written anew */
+    uint64_t log_floor;         /* its size when it was last rewritten */
     struct spot_batch *batch;
     struct spot_seat **seat; /* [n_seat] */
     size_t n_seat, cap_seat;
@@ -132,54 +133,54 @@ struct spot_server {
     struct spot_sequence **sequence; /* [n_sequence], by number */
     size_t n_sequence, cap_sequence;
     uint64_t last_number;
-    double served_s; /* when a member could last compute */
+    double served_s; /* when a member was last able to compute */
     bool is_draining;
-    double drained_s;        /* when nothing was left to compute; 0: not yet */
+    double drained_s;        /* when all work was done; 0: not yet */
     struct spot_err failure; /* of a function that cannot return one */
 
     uint64_t n_request, n_token, n_moved, n_paged,
         n_token_paged;                 /* since the start; moved with pages */
-    uint64_t n_refused, n_again_token; /* requests; tokens of choices that were given once more */
+    uint64_t n_refused, n_again_token; /* requests; tokens of choices that were assigned again */
     struct spot_server_logged logged;
-    uint64_t n_lost; /* members of replicas that left or were gone without a word */
+    uint64_t n_lost; /* members of replicas that were lost or left without notice */
     struct spot_histogram queue, first, between, whole; /* times of requests */
-    double rate, rate_s;                                /* tokens/s lately */
+    double rate, rate_s;                                /* recent tokens/s */
     uint64_t rate_token;
 };
 
-/* server_dispatch.c: give each choice a member; take a member's choices back; a choice has ended.
- */
+/* server_dispatch.c: assign each choice to a member; withdraw a member's choices; a choice has
+ * ended. */
 void spot_server_dispatch(struct spot_server *s);
 void spot_server_take_back(struct spot_server *s, struct spot_replica *place, bool has_failed);
 void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q);
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number);
 struct spot_replica *spot_server_place(const struct spot_server *s, uint32_t id);
 bool spot_replica_is_leaving(const struct spot_replica *place);
-/* It has work and has told nothing for much longer than it takes between its steps: it may stand
- * still. */
+/* It has work and has delivered nothing for much longer than its steps usually take: it may
+ * hang. */
 bool spot_replica_is_silent(const struct spot_replica *place);
 bool spot_replica_may_take(const struct spot_replica *place);
-/* Each replica gets another one to give copies of its pages to. */
+/* Choose for each replica another one that gets copies of its pages. */
 void spot_server_name_buddies(struct spot_server *s);
-/* Let those go that leave and compute nothing any more. */
+/* Release leaving members that no longer compute. */
 int spot_server_release_leavers(struct spot_server *s, struct spot_err *err);
 
-/* server_layout.c: members become replicas. */
+/* server_layout.c: form replicas from members. */
 uint32_t spot_server_view_of(void *server, const struct spot_peer *peer);
 bool spot_server_may_begin(void *server, struct spot_view *view);
 int spot_server_layout(void *server, struct spot_view *view, struct spot_err *err);
-/* A plan of kind serve: P and M of replicas, D of them at most, B choices of each at once. */
+/* A plan of kind serve: P and M of replicas, at most D of them, B choices of each at once. */
 int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *changed,
                      struct spot_err *err);
-/* What a plan wants is brought about: replicas stop that are not wanted, and all where they are to
- * be of other sizes, before members change places. */
+/* Apply a plan: stop replicas that are not wanted, or all if their size changes, before members
+ * change places. */
 int spot_server_regroup(struct spot_server *s, struct spot_err *err);
-/* Members of replicas that wait for others fill those that lack the fewest. */
+/* Use members of incomplete replicas to complete those that lack the fewest. */
 void spot_server_gather(struct spot_server *s);
-/* The members of its epoch by position, and where `to` finds them. */
+/* The members of its epoch by position, with the addresses at which `to` reaches them. */
 void spot_server_form(const struct spot_server *s, const struct spot_replica *place,
                       const struct spot_peer *to, struct spot_relay_form *form);
-/* Could an epoch begin without those that leave? */
+/* Could an epoch begin without the leaving members? */
 bool spot_server_can_replace(const struct spot_server *s, const struct spot_replica *place);
 
 /* server_commit.c: tokens of a member. */
@@ -194,30 +195,30 @@ struct spot_completion *spot_server_rejoin(void *server, const char *id);
 enum spot_admission spot_server_health(void *server);
 void spot_server_cancel(struct spot_server *s, struct spot_work *work);
 size_t spot_server_waiting(const struct spot_server *s);
-/* Nothing is to be computed, and clients have read it, or had --linger for it. */
+/* Nothing is left to compute, and clients have read everything, or had --linger to do so. */
 bool spot_server_is_idle(const struct spot_server *s);
 int spot_server_open_log(struct spot_server *s, struct spot_err *err);
-/* The journal, with what is needed still. */
+/* Rewrite the journal with what is still needed. */
 int spot_server_write_anew(struct spot_server *s, struct spot_err *err);
-/* What is due by time: forget what has ended, bound the journal. */
+/* Timed work: forget ended requests, bound the journal. */
 int spot_server_expire(struct spot_server *s, struct spot_err *err);
 
 /* server_roll.c: another version of the model, replica by replica. */
 void spot_server_keep_version(struct spot_server *server, struct spot_model_version *version_take);
 /* The version of this hash, or NULL. */
 struct spot_model_version *spot_server_version(const struct spot_server *s, uint64_t hash);
-/* What a replica that is formed is to compute with. */
+/* The version that a replica being formed is to use. */
 struct spot_model_version *spot_server_version_for(const struct spot_server *s,
                                                    const struct spot_replica *place);
-/* What is due: the next replica stops, or none is left to. */
+/* Advance: stop the next replica, or finish if none is left. */
 int spot_server_roll(struct spot_server *s, struct spot_err *err);
-/* A client asks for another version. */
+/* A client requests another version. */
 int spot_server_client(void *server, const struct spot_frame *frame, struct spot_buf *answer,
                        uint64_t *status, struct spot_err *err);
-/* A member could not read the version that its replica is to have. */
+/* A member could not read its replica's new version. */
 int spot_server_cannot_read(struct spot_server *s, struct spot_replica *place,
                             struct spot_peer *peer, const char *why, struct spot_err *err);
-/* New requests begin on it. */
+/* New requests begin on this version. */
 void spot_server_set_current(struct spot_server *s, struct spot_model_version *version);
 void spot_server_put_model(const struct spot_model_version *version, struct spot_buf *out);
 void spot_server_roll_status(const struct spot_server *s, struct spot_jw *jw);
@@ -233,8 +234,8 @@ void spot_server_measure(struct spot_server *s);
 
 size_t spot_server_running(const struct spot_server *s); /* replicas */
 
-/* server_events.c: lines of the log; nothing where there is none. Of a coordinator that begins, of
- * a replica whose epoch begins, of requests that have ended, of each second, of the end. */
+/* server_events.c: lines of the log; no effect without one. At the start of a coordinator, when a
+ * replica's epoch begins, for requests that have ended, each second, at the end. */
 int spot_server_log_serving(struct spot_server *s, struct spot_err *err);
 int spot_server_log_formed(struct spot_server *s, const struct spot_replica *place,
                            struct spot_err *err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* shared_image.h - bytes that processes of a host make once and map together: packed weights.
+/* shared_image.h - bytes that processes of a host create once and map together: packed weights.
  *
- * They lie in a file in memory (/dev/shm) that only this user can open, for as long as a process
- * maps them; whoever leaves last removes it, and whoever comes later removes what killed ones have
- * left. Where there is no such place or no room in it, the bytes are this process's own.
+ * They are in a file in memory (/dev/shm) that only this user can open, as long as a process maps
+ * them; the last process to leave removes it, and later processes remove what killed ones left. If
+ * that is impossible or there is no space, the bytes are private to this process.
  */
 #ifndef SPOT_SERVE_SHARED_IMAGE_H
 #define SPOT_SERVE_SHARED_IMAGE_H
@@ -28,7 +28,7 @@ struct spot_shared_image {
     char path[160];
 };
 
-/* How the bytes are made, by the one who comes first: they depend on the name alone. */
+/* How the bytes are made, by the first process: they must depend on the name only. */
 struct spot_shared_image_maker {
     size_t n_byte;
     int (*make)(void *user, void *byte, struct spot_err *err); /* 0, or -1 with *err */
@@ -37,10 +37,10 @@ struct spot_shared_image_maker {
 };
 
 /* `name`: letters, digits and '-', at most 80. `dir` NULL: /dev/shm. Returns 0, or -1 with *err
- * (SPOT_ESYS: no memory; or what make said), and then there is nothing to close. */
+ * (SPOT_ESYS: no memory; or the error of make), and then there is nothing to close. */
 int spot_shared_image_open(struct spot_shared_image *image, const char *dir, const char *name,
                            const struct spot_shared_image_maker *maker, struct spot_err *err);
-void spot_shared_image_close(struct spot_shared_image *image); /* also of one that was zeroed */
+void spot_shared_image_close(struct spot_shared_image *image); /* also on a zeroed one */
 
 #ifdef __cplusplus
 }

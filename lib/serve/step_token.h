@@ -15,7 +15,7 @@ extern "C" {
 
 struct spot_step_token {
     uint32_t position; /* in the choice, from 0 */
-    bool is_end;       /* nothing may follow, though the token does not say so */
+    bool is_end;       /* nothing may follow, although it is not an end token */
     struct spot_token token;
 };
 
