@@ -3,10 +3,10 @@
  *
  * Nodes come and go by name. A node is ready some time after it came; ready nodes meet in a
  * rendezvous, the first D * P of them become D pipelines of P stages, the rest wait. Every node
- * holds its successor's stage as well: one loss is absorbed by the predecessor (steps then take
- * 1.5 times as long), a loss that hits a node with two stages is fatal: all meet again. At the end
- * of a step the nodes meet again if that balances the load or makes another pipeline.
- * Source: uclasystem/bamboo, project_pactum/simulation, commit 8080929. Times in milliseconds.
+ * also holds its successor's stage: one loss is absorbed by the predecessor (steps then take 1.5
+ * times as long), a loss that hits a node with two stages is fatal: all nodes meet again. At the
+ * end of a step the nodes meet again if that balances the load or allows another pipeline. Source:
+ * uclasystem/bamboo, project_pactum/simulation, commit 8080929. Times in milliseconds.
  */
 #ifndef SPOT_SIM_BAMBOO_SIM_H
 #define SPOT_SIM_BAMBOO_SIM_H
@@ -23,23 +23,23 @@ extern "C" {
 
 struct spot_bamboo_job {
     int stages;             /* P */
-    int64_t samples;        /* of a step */
-    int64_t boot_ms;        /* from coming to ready; the release: 45,000 */
+    int64_t samples;        /* per step */
+    int64_t boot_ms;        /* from arrival to ready; the release: 45,000 */
     int64_t local_ms;       /* rendezvous at the end of a step */
     int64_t global_ms;      /* rendezvous after a fatal loss, or to start; the release: 30,000 */
-    int n_step;             /* pipelines whose step time is known */
+    int n_step;             /* maximum pipelines with a known step time */
     const int64_t *step_ms; /* [n_step + 1], by pipelines from 1; 0: that many cannot run */
     double usd_per_h;       /* of a node */
     /* Corrected mode only: a fatal loss loads the last checkpoint. */
-    int64_t save_every_ms, save_ms, load_ms; /* 0: no checkpoints, nothing is ever lost */
+    int64_t save_every_ms, save_ms, load_ms; /* 0: no checkpoints, no work is ever lost */
     /* Instead of a fixed save_every_ms: period * sqrt(2 * save_ms * mean time between losses so
-     * far), of which one is assumed in prior_ms before the run. 0: fixed. */
+     * far), with one loss assumed in the prior_ms before the run. 0: fixed. */
     int64_t prior_ms;
     double period;
-    /* As released: events of one time and kind come in the order of Python's heap; a step that ends
-     * during a rendezvous still counts and starts a second one, and if the second outlasts the
-     * first, nothing runs ever after; a loss of a node that does nothing slows the others; the
-     * nodes that wait are counted wrongly when one of them leaves. */
+    /* As released: events of the same time and kind come in the order of Python's heap; a step that
+     * ends during a rendezvous still counts and starts a second one, and if the second outlasts the
+     * first, nothing runs afterwards; the loss of an idle node slows the others; waiting nodes are
+     * miscounted when one of them leaves. */
     bool is_released;
 };
 
@@ -49,7 +49,7 @@ struct spot_bamboo_event {
     int node; /* a name: a number from 0 */
 };
 
-/* What the system did from one event to the next. */
+/* The state of the system from one event to the next. */
 enum spot_bamboo_state {
     SPOT_BAMBOO_STOPPED,
     SPOT_BAMBOO_MEETING,
@@ -73,10 +73,10 @@ struct spot_bamboo_result {
     double end_h;                               /* of the last step */
 };
 
-/* Play n_event events until end_ms. on_span (may be NULL) sees every span in order of time.
- * Returns 0, or -1 with *err: SPOT_EDATA for an event out of order of its node (added twice,
- * removed while away), SPOT_EINFEASIBLE when a number of pipelines comes up that has no step time
- * (as released; corrected, the largest that has one is used). A run without a step is all 0. */
+/* Play n_event events until end_ms. on_span (may be NULL) gets every span in order of time. Returns
+ * 0, or -1 with *err: SPOT_EDATA for an event out of order for its node (added twice, removed while
+ * absent), SPOT_EINFEASIBLE if a number of pipelines occurs that has no step time (as released;
+ * corrected, the largest that has one is used). A run without a step is all 0. */
 int spot_bamboo_sim_run(const struct spot_bamboo_job *job, const struct spot_bamboo_event *event,
                         size_t n_event, int64_t end_ms, struct spot_bamboo_result *result,
                         void (*on_span)(const struct spot_bamboo_span *span, void *user),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_hazard.h - how likely a place in a zone is to be gone soon, learnt from counts as they
- * come.
+/* fleet_hazard.h - how likely a place in a zone is to be lost soon, learned from counts as they
+ * arrive.
  *
- * A place is a zone and a level: level k of a zone is there while its count is above k. Its run
- * ends in a tick with a probability by the stage of its age (2^j ticks and more), of which the
- * zones together are the prior of each, and by the clock of its region (fleet_clock.h).
+ * A place is a zone and a level: level k of a zone exists while its count is above k. Its run ends
+ * in a tick with a probability by the stage of its age (2^j ticks and more), with the average over
+ * zones as the prior of each, and by the clock of its region (fleet_clock.h).
  */
 #ifndef SPOT_SIM_FLEET_HAZARD_H
 #define SPOT_SIM_FLEET_HAZARD_H
@@ -23,13 +23,13 @@ struct spot_fleet_hazard *spot_fleet_hazard_new(const char *const *zone, size_t 
                                                 size_t n_level);
 void spot_fleet_hazard_free(struct spot_fleet_hazard *hazard);
 
-/* A tick came, with room [n_zone]. */
+/* Observe a tick, with room [n_zone]. */
 void spot_fleet_hazard_step(struct spot_fleet_hazard *hazard, const int32_t *room);
 
-/* Begin a trace anew: what was learnt stays, the present is forgotten. */
+/* Begin another trace: what was learned is kept, the current state is dropped. */
 void spot_fleet_hazard_restart(struct spot_fleet_hazard *hazard);
 
-/* P(a place that is there now is still there after so many ticks), at least one. */
+/* P(a place that exists now still exists after this many ticks), at least one tick. */
 double spot_fleet_hazard_lasts(const struct spot_fleet_hazard *hazard, size_t zone, size_t level,
                                size_t ticks);
 

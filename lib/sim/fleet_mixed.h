@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_mixed.h - a load of several request sizes, on instances of several types, on spot of
+/* fleet_mixed.h - a load of several request sizes, on instances of several types, on spot in
  * several zones and on demand, under one policy.
  *
- * Ticks are those of fleet_sim.h: zones take the newest, the policy launches and ends, what runs is
- * paid for the tick and answers from `cold` ticks after its launch on. Then a router splits the
- * requests of the tick over the machines that answer, so that the fewest stay unserved. An offer is
- * a type in a zone or, without a zone, on demand.
+ * Ticks are those of fleet_sim.h: zones reclaim the newest, the policy launches and ends instances,
+ * running ones are paid for the tick and serve from `cold` ticks after their launch on. Then a
+ * router distributes the requests of the tick over the serving machines, so that the fewest are
+ * unserved. An offer is a type in a zone or, without a zone, on demand.
  */
 #ifndef SPOT_SIM_FLEET_MIXED_H
 #define SPOT_SIM_FLEET_MIXED_H
@@ -32,67 +32,68 @@ struct spot_mixed_play {
     size_t n_type, n_bucket, n_offer, n_spot, n_tick;
     const char *const *type;              /* [n_type] names */
     const struct spot_mixed_offer *offer; /* [n_offer], those of spot first */
-    const int32_t *count;                 /* [n_tick][n_spot] instances that can be had */
+    const int32_t *count;                 /* [n_tick][n_spot] available instances */
     const double *per_s;                  /* [n_bucket][n_type]; 0: it cannot */
     const double *load_per_s;             /* [n_tick][n_bucket] */
-    const double *seen_per_s; /* [n_tick][n_bucket] what an autoscaler knows in its window */
+    const double *seen_per_s; /* [n_tick][n_bucket] what an autoscaler observes in its window */
     double tick_s;
     size_t cold;
-    double unserved;          /* share of the requests: aim of ours, (0, 1) */
-    double rho, up_s, down_s; /* of those that autoscale */
+    double unserved;          /* share of the requests: target of our policy, (0, 1) */
+    double rho, up_s, down_s; /* of the autoscaling policies */
 };
 
-/* What a fleet did; _release it. */
+/* The results of a fleet; _release it. */
 struct spot_mixed_run {
     int32_t *held; /* [n_tick][n_offer] */
-    double *ready; /* [n_tick][n_type] machines that answer */
-    double *left;  /* [n_tick] requests that stay unserved */
+    double *ready; /* [n_tick][n_type] serving machines */
+    double *left;  /* [n_tick] unserved requests */
     double *usd;   /* [n_tick] */
-    double total_usd, on_demand_usd, unserved_share, availability; /* share of ticks all served */
+    double total_usd, on_demand_usd, unserved_share,
+        availability; /* share of ticks in which all was served */
     size_t preempted;
 };
 
-/* Ours: the fleet that is cheapest with its expected unserved requests at a price, which rises and
- * falls so that the share comes to the aim. */
+/* Our policy: the fleet that is cheapest with its expected unserved requests at a price, which is
+ * adjusted so that their share approaches the target. */
 void spot_mixed_spot(const struct spot_mixed_play *play, struct spot_mixed_run *run);
 
-/* On demand, the cheapest mix for what an autoscaler sees, at rho, after its delays; or for the
- * most of each size that ever comes, always. Returns 0, or -1 with SPOT_EINFEASIBLE. */
+/* On demand, the cheapest mix for the load that an autoscaler observes, at rho, after its
+ * delays; or, is_peak, for the maximum of each size at all times. Returns 0, or -1 with
+ * SPOT_EINFEASIBLE. */
 int spot_mixed_on_demand(const struct spot_mixed_play *play, bool is_peak,
                          struct spot_mixed_run *run, struct spot_err *err);
 
-/* Of a fleet known by `held` and `ready`: what is left, and the totals. */
+/* Complete a run given by `held` and `ready`: unserved requests, and the totals. */
 void spot_mixed_account(const struct spot_mixed_play *play, struct spot_mixed_run *run);
 void spot_mixed_release(struct spot_mixed_run *run);
 
-/* Room for a run's series. */
+/* Allocate a run's series. */
 void spot_mixed_init(const struct spot_mixed_play *play, struct spot_mixed_run *run);
 
-/* The most instances that can ever be had of an offer of spot. */
+/* The maximum number of instances ever available of a spot offer. */
 int32_t spot_mixed_most_there(const struct spot_mixed_play *play, size_t offer);
 
-/* The least that a request of a bucket costs, usd, on the offers from `first` on, of machines that
- * answer always; HUGE_VAL: none of them can. */
+/* The lowest cost of a request of a bucket, usd, on the offers from `first` on, with machines that
+ * serve all the time; HUGE_VAL: none of them can. */
 double spot_mixed_request_usd(const struct spot_mixed_play *play, size_t bucket, size_t first);
 
-/* --- what the whole trace known would cost --- */
+/* --- bounds with the whole trace known --- */
 
-/* Loads that may come, each with a weight; of sum 1 in every tick. */
+/* Possible loads, each with a weight, of sum 1 in every tick. */
 struct spot_mixed_law {
     size_t n;
     double *weight; /* [n_tick][n] */
     double *per_s;  /* [n_tick][n][n_bucket] */
 };
 
-/* What is known of a load by one who knows what comes after what, but no more: in each tick the
- * loads of all ticks before which, when a machine had to be launched, a load like that of now was
- * the last that had come. */
+/* Knowledge of a load limited to what follows what: in each tick the loads of all ticks for which,
+ * at the time when a machine had to be launched, the last load had been like the current one. */
 void spot_mixed_law_init(const struct spot_mixed_play *play, struct spot_mixed_law *law);
 void spot_mixed_law_release(struct spot_mixed_law *law);
 
-/* What is proven of the omniscient linear program, in which machines may be divided. With a law
- * (else NULL) it knows spot, and of the load that alone: machines answer what comes, requests stay
- * unserved in the mean. */
+/* A proven bound of the omniscient linear program with fractional machines. With a distribution of
+ * loads (else NULL) it knows spot, but of the load only that: machines serve what arrives, and the
+ * unserved requests are a mean. */
 struct spot_mixed_bound;
 
 /* `play` and `law` are borrowed. */
@@ -100,11 +101,11 @@ struct spot_mixed_bound *spot_mixed_bound_new(const struct spot_mixed_play *play
                                               const struct spot_mixed_law *law);
 void spot_mixed_bound_free(struct spot_mixed_bound *bound);
 
-/* Prove the most that can be found for fleets that leave at most `left` requests unserved. */
+/* Prove the best bound found for fleets that leave at most `left` requests unserved. */
 void spot_mixed_bound_climb(struct spot_mixed_bound *bound, double left);
 
-/* No fleet, whole or divided, that leaves at most `left` requests unserved costs less, by all that
- * was proven for any amount. */
+/* No fleet, integer or fractional, that leaves at most `left` requests unserved costs less, by
+ * everything proven for any amount. */
 double spot_mixed_bound_at(const struct spot_mixed_bound *bound, double left);
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_route.h - what a router must leave unserved of requests of several sizes.
+/* fleet_route.h - the minimum that a router leaves unserved of requests of several sizes.
  *
- * plan/fleet_risk.h asks that of one load under many capacities; here both change with each tick.
- * Prices beta >= 0 of the types prove
+ * plan/fleet_risk.h solves that for one load under many capacities; here both change with each
+ * tick. Prices beta >= 0 of the types prove
  *   unserved >= sum_b load_b min(1, min_g beta_g / per_s_bg) - sum_g beta_g capacity_g
- * for every load and every capacity, so the prices of the ticks before are a pool of bounds.
+ * for every load and every capacity, so the prices of earlier ticks form a pool of bounds.
  */
 #ifndef SPOT_SIM_FLEET_ROUTE_H
 #define SPOT_SIM_FLEET_ROUTE_H
@@ -21,12 +21,12 @@ struct spot_fleet_route;
 struct spot_fleet_route *spot_fleet_route_new(const double *per_s, size_t n_bucket, size_t n_type);
 void spot_fleet_route_free(struct spot_fleet_route *route);
 
-/* Requests a second that the best split leaves, of load_per_s [n_bucket] with capacity [n_type]
- * machines: exact; the prices that prove it join the pool. */
+/* Requests per second that the best split leaves unserved, for load_per_s [n_bucket] with capacity
+ * [n_type] machines: exact; the prices that prove it are added to the pool. */
 double spot_fleet_route_left(struct spot_fleet_route *route, const double *load_per_s,
                              const double *capacity);
 
-/* No split leaves less, by the pool. */
+/* A lower bound for all splits, from the pool. */
 double spot_fleet_route_below(const struct spot_fleet_route *route, const double *load_per_s,
                               const double *capacity);
 

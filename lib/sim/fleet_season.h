@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_season.h - the load of the next ticks from those that came, where it may repeat.
+/* fleet_season.h - forecasts the load of the next ticks from the past, using repetition if there is
+ * any.
  *
- * For each lag of 1 to SPOT_FLEET_LAGS ticks it is known how well the load of so long before has
- * told that of now, of late. The best lag of those that reach far enough speaks for a tick ahead:
- * a lag of one tick where nothing repeats, that of a day or of a job where something does. How far
- * it was off of late is the distribution. A second one is what came after ticks whose load was like
- * the last; it speaks where fleets chosen by it would have cost less of late.
+ * For each lag of 1 to SPOT_FLEET_LAGS ticks the recent error of predicting the load by the one
+ * that long ago is tracked. For each tick ahead the best lag that is long enough is used: one tick
+ * if nothing repeats, a day or the period of a job if something does. Its recent errors give the
+ * distribution. A second distribution is what followed ticks with a load like the last one; it is
+ * used if fleets chosen by it would recently have cost less.
  */
 #ifndef SPOT_SIM_FLEET_SEASON_H
 #define SPOT_SIM_FLEET_SEASON_H
@@ -18,21 +19,21 @@ extern "C" {
 
 enum { SPOT_FLEET_LAGS = 576, SPOT_FLEET_LOADS = 8 };
 
-/* Part i of n that rise, as a few: those from [i] to [i + 1], finer at the top. */
+/* Divide n ascending values into a few parts, from[i] to from[i + 1], finer at the top. */
 void spot_fleet_season_parts(size_t n, size_t from[SPOT_FLEET_LOADS + 1]);
 
 struct spot_fleet_season;
 
-/* Loads of n_bucket sizes, asked for up to n_ahead ticks ahead. */
+/* Loads of n_bucket sizes, forecast up to n_ahead ticks ahead. */
 struct spot_fleet_season *spot_fleet_season_new(size_t n_bucket, size_t n_ahead);
 void spot_fleet_season_free(struct spot_fleet_season *season);
 
-/* A tick is over, in which load [n_bucket] came. */
+/* Observe a tick with load [n_bucket]. */
 void spot_fleet_season_step(struct spot_fleet_season *season, const double *load);
 
-/* The load of the tick `ahead` (1: the next, n_ahead at most) as SPOT_FLEET_LOADS loads at most:
- * load [SPOT_FLEET_LOADS][n_bucket], weight [SPOT_FLEET_LOADS] of sum 1. Returns how many; one
- * tick at least must have come. */
+/* The load of the tick `ahead` (1: the next, n_ahead at most) as at most SPOT_FLEET_LOADS loads:
+ * load [SPOT_FLEET_LOADS][n_bucket], weight [SPOT_FLEET_LOADS] of sum 1. Returns how many; at least
+ * one tick must have been observed. */
 size_t spot_fleet_season_next(const struct spot_fleet_season *season, size_t ahead, double *load,
                               double *weight);
 

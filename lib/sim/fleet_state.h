@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_state.h - what runs in a tick of fleet_sim, for the files of its policies. */
+/* fleet_state.h - the state within a tick of fleet_sim, for the files of its policies. */
 #ifndef SPOT_SIM_FLEET_STATE_H
 #define SPOT_SIM_FLEET_STATE_H
 
@@ -19,10 +19,10 @@ struct spot_fleet_state {
     const struct spot_fleet_play *play;
     enum spot_fleet_policy policy;
     size_t t, wanted;             /* replicas, in this tick */
-    double backlog;               /* replica-ticks of load that wait, were they to */
+    double backlog;               /* replica-ticks of load that would be queued */
     const int32_t *room;          /* [n_zone] of this tick */
     struct spot_fleet_unit *unit; /* [n_unit], by launch */
-    size_t *on_demand;            /* [n_on_demand] ticks of launch, rising */
+    size_t *on_demand;            /* [n_on_demand] ticks of launch, ascending */
     size_t n_unit, n_on_demand, cap_unit, cap_on_demand;
     int *in_zone;              /* [n_zone] */
     bool *is_active;           /* [n_zone] SpotHedge's Z_A */
@@ -38,7 +38,7 @@ static inline bool spot_fleet_is_ready(const struct spot_fleet_state *s, size_t 
     return born + s->play->cold <= s->t;
 }
 
-/* Machines on demand that serve. */
+/* Serving machines on demand. */
 static inline size_t spot_fleet_standing(const struct spot_fleet_state *s)
 {
     size_t n = 0;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* live_play.h - a trace played on a host: copies of a command come and go as its machines do.
+/* live_play.h - plays a trace on a host: copies of a command come and go as its machines do.
  *
- * One loop: apply what the trace says by now, start and kill what is due, then
- * wait until the next of those moments or a signal. Who leaves depends on the
- * trace and the seed alone, never on timing.
+ * One loop: apply the trace up to now, start and kill what is due, then wait for the next such
+ * moment or a signal. Which copy leaves depends only on the trace and the seed, never on timing.
  */
 #ifndef SPOT_SIM_LIVE_PLAY_H
 #define SPOT_SIM_LIVE_PLAY_H
@@ -24,8 +23,8 @@ extern "C" {
 struct spot_live {
     /* set by the caller, as are host, self, log, grace, speedup, origin and n_running_max */
     struct spot_supervisor supervisor;
-    uint64_t max;     /* never more copies than this */
-    double no_notice; /* share of the leaving that get no notice */
+    uint64_t max;     /* maximum number of copies */
+    double no_notice; /* share of leaving machines without notice */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
 
     const struct spot_trace *trace;
@@ -37,12 +36,12 @@ struct spot_live {
     bool is_capped;
 };
 
-/* The trace is borrowed, cut and scaled already. */
+/* The trace is borrowed, already cut and scaled. */
 void spot_live_init(struct spot_live *l, const struct spot_trace *trace, uint64_t seed);
 void spot_live_release(struct spot_live *l);
 
-/* To the end of the trace, or a signal, until all are gone; at the second signal at once. Returns
- * 0, or -1 with *err. */
+/* Play to the end of the trace, or a signal, until all copies are gone; a second signal ends it at
+ * once. Returns 0, or -1 with *err. */
 int spot_live_play(struct spot_live *l, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* market_sim.h - a job with a deadline on recorded series of spot in several places. */
+/* market_sim.h - a job with a deadline on recorded series of spot availability in several
+ * places. */
 #ifndef SPOT_SIM_MARKET_SIM_H
 #define SPOT_SIM_MARKET_SIM_H
 
@@ -10,22 +11,22 @@
 extern "C" {
 #endif
 
-/* has_spot [n][n_place], a tick each; the job begins at tick `start`, with what came before known.
- * The laws of market.place are not looked at. */
+/* has_spot [n][n_place], a tick each; the job begins at tick `start`, with the earlier ticks known.
+ * The run distributions of market.place are ignored. */
 struct spot_market_play {
     struct spot_market market;
     const uint8_t *has_spot;
     size_t n, start;
-    int64_t learn_ticks; /* ours solves anew after so many; 0: never */
-    uint64_t seed;       /* of restart times, a function of it, the tick and the place */
+    int64_t learn_ticks; /* ours solves again after this many; 0: never */
+    uint64_t seed;       /* of restart times, each a function of it, the tick and the place */
 };
 
-/* The policies of deadline_sim.h. The published ones know one place: here they keep what runs, take
- * the cheapest place for its speed where they want spot, and are held to the same guarantee. The
- * offline optimum is a bound: it starts in the shortest restart time. step and left_s (NULL: of no
- * interest) get what ran in each tick and the work left after it, up to the deadline. Behind the
- * end of the series there is no spot. Returns 0, or -1 with *err (SPOT_EINFEASIBLE, SPOT_EUSAGE).
- */
+/* The policies of deadline_sim.h. The published ones are for one place: here they keep what
+ * runs, take the cheapest place for its speed when they want spot, and have the same deadline
+ * guarantee. The offline optimum is a bound: it starts in the shortest restart time. step and
+ * left_s (NULL: not wanted) get the step of each tick and the work left after it, up to the
+ * deadline. After the end of the series there is no spot. Returns 0, or -1 with *err
+ * (SPOT_EINFEASIBLE, SPOT_EUSAGE). */
 int spot_market_play_run(const struct spot_market_play *play, enum spot_deadline_policy policy,
                          struct spot_deadline_result *result, struct spot_market_step *step,
                          double *left_s, struct spot_err *err);

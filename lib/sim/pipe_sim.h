@@ -2,10 +2,10 @@
 /* pipe_sim.h - one minibatch through a pipeline, event by event: Varuna's simulator.
  *
  * P stages, M micro batches, stage k needs forward_us[k] and backward_us[k] for one of them, and
- * recomputes at the price of forward_us[k]. A stage computes one thing at a time, in the order of
- * a static schedule made in unit time; where its recompute is not ready it takes its next forward
- * first. Up to four transfers of a stage overlap. The all-reduce is added once, at the end.
- * Source: microsoft/varuna, tools/simulator, commit a2145cc.
+ * recomputes in forward_us[k]. A stage computes one thing at a time, in the order of a static
+ * schedule made in unit time; if its recompute is not ready it takes its next forward first. Up to
+ * four transfers of a stage overlap. The all-reduce is added once, at the end. Source:
+ * microsoft/varuna, tools/simulator, commit a2145cc.
  */
 #ifndef SPOT_SIM_PIPE_SIM_H
 #define SPOT_SIM_PIPE_SIM_H
@@ -33,7 +33,7 @@ struct spot_pipe_task {
     int micro; /* from 0 */
 };
 
-/* The schedule of every stage: *task is [p][2 m or 3 m at most], stage k from k * 3 * m on, with
+/* The schedule of every stage: *task is [p][2 m or at most 3 m], stage k from k * 3 * m on, with
  * n_task[k] entries; the caller frees *task. p in 1..STAGES_MAX, m >= 1, p * m <= TASKS_MAX. */
 void spot_pipe_schedule(enum spot_pipe_policy policy, int p, int m, struct spot_pipe_task **task,
                         int *n_task);
@@ -45,14 +45,14 @@ struct spot_pipe_sim {
     int64_t send_us, send_far_us;            /* to a neighbour on the same machine, on another */
     int64_t allreduce_us;
     int per_machine; /* stages k and k + 1 share a machine if k / per_machine are equal */
-    /* As released: what happens in the same microsecond is ordered by the C library's random
-     * numbers, and 1F1B waits for ever for a recompute that is never scheduled. Otherwise events
-     * are ordered by their causes, and 1F1B completes. */
+    /* As released: events of the same microsecond are ordered by the C library's random numbers,
+     * and 1F1B waits for ever for a recompute that is never scheduled. Otherwise events are ordered
+     * by their causes, and 1F1B completes. */
     bool is_released;
 };
 
 /* Microseconds of a minibatch. Returns 0, or -1 with *err: SPOT_EDATA for sizes out of range,
- * SPOT_EINFEASIBLE where the pipeline waits for ever. */
+ * SPOT_EINFEASIBLE if the pipeline deadlocks. */
 int spot_pipe_sim_run(const struct spot_pipe_sim *sim, int64_t *us, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* python_random.h - random.Random of Python: the released scheduler shuffles types with it. */
+/* python_random.h - Python's random.Random, which the released scheduler uses to shuffle types. */
 #ifndef SPOT_SIM_PYTHON_RANDOM_H
 #define SPOT_SIM_PYTHON_RANDOM_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_batch.h - what a batch of a load's requests takes by a job's profile: by its longest prompt
- * and answer where the profile knows lengths, scattered where it knows a spread. */
+/* serve_batch.h - the time of a batch of a load's requests by a job's profile: by its longest
+ * prompt and answer if the profile covers lengths, scattered if it has a spread. */
 #ifndef SPOT_SIM_SERVE_BATCH_H
 #define SPOT_SIM_SERVE_BATCH_H
 
@@ -19,10 +19,11 @@ extern "C" {
 struct spot_serve_batches {
     const struct spot_job_serve *serve;
     const struct spot_load *load;
-    /* Pass by pass (SPOT_BATCH_PASSES), of that queue: what was told is a part of the prompt, and
-     * batches between two powers of two take times between theirs. NULL: batches are static. */
+    /* Pass by pass (SPOT_BATCH_PASSES), from that queue: tokens already told are part of the
+     * prompt, and batch sizes between two powers of two are interpolated. NULL: batches are
+     * static. */
     const struct spot_served *served;
-    uint64_t seed; /* of the spread: the same for a request whoever answers it */
+    uint64_t seed; /* of the spread: the same for a request on every replica */
 };
 
 /* `shape` is that of a full batch; one of fewer requests keeps its parts, as far as it has requests

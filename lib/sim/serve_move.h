@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_move.h - how long weights and caches travel between instances when a grid changes: bytes of
- * a layout over measured links, by the planner of spot-migrate plan.
+/* serve_move.h - how long weights and caches take to move between instances when a grid changes:
+ * bytes of a layout over measured links, by the planner of spot-migrate plan.
  *
- * Ranks sit in order on the first instances, a tensor group on as few as there can be; of those in
- * use the ones that are lost lie evenly among the others. Each replica's cache is of a full batch
- * with its answers done. Answers are kept: a change is planned once.
+ * Ranks are placed in order on the first instances, a tensor group on as few as possible; lost ones
+ * are spread evenly among those in use. Each replica's cache is that of a full batch with complete
+ * answers. Results are cached: each change is planned once.
  */
 #ifndef SPOT_SIM_SERVE_MOVE_H
 #define SPOT_SIM_SERVE_MOVE_H
@@ -23,7 +23,7 @@ extern "C" {
 
 struct spot_serve_change {
     struct spot_grid from, to;
-    int64_t instances; /* before, those that are lost among them */
+    int64_t instances; /* before, including lost ones */
     int64_t lost, gained;
 };
 
@@ -36,7 +36,7 @@ struct spot_serve_moves {
     const struct spot_layout *layout; /* the model and its components; borrowed */
     const struct spot_job_serve *serve;
     double byte_per_s; /* of an instance's link, each way */
-    double other_s;    /* where nothing can be planned: more stages than layers, no room */
+    double other_s;    /* if nothing can be planned: more stages than layers, no room */
     struct spot_serve_moved *known; /* [n_known] */
     size_t n_known, known_cap;
 };

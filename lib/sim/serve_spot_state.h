@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_spot_state.h - what the parts of our policy of serving share. Private to them. */
+/* serve_spot_state.h - shared by the parts of our serving policy. Private to them. */
 #ifndef SPOT_SIM_SERVE_SPOT_STATE_H
 #define SPOT_SIM_SERVE_SPOT_STATE_H
 
@@ -16,29 +16,29 @@ extern "C" {
 #define SPOT_RATE_WINDOW_S 300
 
 enum spot_sim_member_state {
-    SPOT_MEMBER_ABSENT,  /* not there, or gone */
-    SPOT_MEMBER_OFFERED, /* there, not held */
-    SPOT_MEMBER_BOOTS,   /* asked for */
-    SPOT_MEMBER_HELD,    /* paid and usable */
+    SPOT_MEMBER_ABSENT,  /* not available */
+    SPOT_MEMBER_OFFERED, /* available, not held */
+    SPOT_MEMBER_BOOTS,   /* requested */
+    SPOT_MEMBER_HELD,    /* paid for and usable */
 };
 
 /* An instance of the trace. */
 struct spot_sim_member {
     enum spot_sim_member_state state;
-    size_t unit;        /* whose it is, or is to be; SPOT_NO_UNIT: free */
-    double loss_s;      /* announced; INFINITY: not */
-    double true_loss_s; /* for the clairvoyant alone */
+    size_t unit;        /* the unit it belongs to, or will; SPOT_NO_UNIT: free */
+    double loss_s;      /* announced; INFINITY: none */
+    double true_loss_s; /* for the clairvoyant only */
     double came_s;
-    bool has_replacement; /* a swap is under way */
+    bool has_replacement; /* a swap is in progress */
 };
 
-/* Replicas on instances of their own: one pipeline on several, or several on one. */
+/* Replicas on their own instances: one pipeline on several, or several on one. */
 enum spot_unit_state { SPOT_UNIT_FILLS, SPOT_UNIT_UP, SPOT_UNIT_PAUSED, SPOT_UNIT_GONE };
 
 struct spot_unit {
     enum spot_unit_state state;
     bool drains;
-    size_t *replica; /* [n_replica] of the queue, once it was up */
+    size_t *replica; /* [n_replica] of the queue, once the unit was up */
     size_t n_replica;
     size_t *member; /* [n_member] */
     size_t n_member;
@@ -47,11 +47,11 @@ struct spot_unit {
 enum spot_task_kind {
     SPOT_TASK_BOOTED,  /* member a */
     SPOT_TASK_UP,      /* unit a has its weights */
-    SPOT_TASK_DRAIN,   /* unit a is to end soon */
-    SPOT_TASK_PAUSE,   /* unit a hands over */
-    SPOT_TASK_SWAP,    /* member b takes the place of member c in unit a */
-    SPOT_TASK_STOP,    /* all pause for another shape */
-    SPOT_TASK_RESHAPE, /* and go on in it */
+    SPOT_TASK_DRAIN,   /* unit a will end soon */
+    SPOT_TASK_PAUSE,   /* unit a moves its state */
+    SPOT_TASK_SWAP,    /* member b replaces member c in unit a */
+    SPOT_TASK_STOP,    /* all pause to change shape */
+    SPOT_TASK_RESHAPE, /* and resume in it */
 };
 
 struct spot_task {
@@ -64,40 +64,41 @@ struct spot_shape_law {
     struct spot_serve_shape shape;
     size_t max_batch;
     struct spot_batch_time time[SPOT_SERVE_BATCH_MAX + 1]; /* of 1.. requests */
-    struct spot_serve_shape fit[SPOT_SERVE_BATCH_MAX + 1]; /* whose parts answer them soonest */
-    const struct spot_serve_batches *batches;              /* of the run */
-    bool is_by_request; /* times depend on who is in the batch, and how far */
+    /* with the parts that answer them soonest */
+    struct spot_serve_shape fit[SPOT_SERVE_BATCH_MAX + 1];
+    const struct spot_serve_batches *batches; /* of the run */
+    bool is_by_request; /* times depend on the requests in the batch, and their progress */
 };
 
 struct spot_serve_run {
     const struct spot_serve_play *play;
     struct spot_serve_result *result;
     bool is_clairvoyant;
-    double lead_s; /* a loss is known so early */
+    double lead_s; /* losses are known this early */
     double now_s;
     struct spot_serve_queue *queue;
     struct spot_serve_batches batches;
     struct spot_sim_member *member; /* [n_member] */
     size_t n_member;
-    struct spot_unit *unit;              /* [n_unit]; numbers are not used again */
-    size_t n_unit, unit_cap, first_unit; /* those before it are gone */
+    struct spot_unit *unit;              /* [n_unit]; numbers are not reused */
+    size_t n_unit, unit_cap, first_unit; /* earlier ones are gone */
     struct spot_task *task;              /* [n_task] */
     size_t n_task, task_cap;
     struct spot_shape_law **law; /* [n_law] */
     size_t n_law, law_cap;
-    struct spot_serve_offer now, next; /* runs; is being changed to */
+    struct spot_serve_offer now, next; /* running; target of a change */
     bool is_reshaping, is_started;
-    double there_s;    /* instance-seconds seen, of all that were there */
-    size_t n_losses;   /* seen */
-    double asked_at_s; /* the last question, what it was, and its answer */
+    double there_s;    /* instance-seconds observed, of all available ones */
+    size_t n_losses;   /* observed */
+    double asked_at_s; /* the last query, its input, and its answer */
     struct spot_serve_ask asked;
     struct spot_serve_offer answer;
     bool has_answer;
-    struct spot_serve_length length[SPOT_SERVE_LENGTHS_MAX]; /* [n_length] that came last */
+    struct spot_serve_length length[SPOT_SERVE_LENGTHS_MAX]; /* [n_length] of the latest arrivals */
     size_t n_length;
 };
 
-/* serve_spot_units.c: replicas and who they run on */
+/* serve_spot_units.c: replicas and their instances */
 void spot_serve_run_task(struct spot_serve_run *r, double time_s, enum spot_task_kind kind,
                          size_t a, size_t b, size_t c);
 bool spot_serve_run_is_free(const struct spot_serve_run *r, size_t member);
@@ -106,7 +107,7 @@ void spot_serve_run_set_up(struct spot_serve_run *r, size_t k);
 void spot_serve_run_drop(struct spot_serve_run *r, size_t k);
 void spot_serve_run_drain(struct spot_serve_run *r, size_t k, bool drains);
 void spot_serve_run_end_drained(struct spot_serve_run *r);
-/* A unit of the shape that runs, on free members. Returns whether there were enough. */
+/* Form a unit of the current shape, on free members. Returns whether there were enough. */
 bool spot_serve_run_form(struct spot_serve_run *r);
 void spot_serve_run_pause(struct spot_serve_run *r, size_t k);
 void spot_serve_run_swap(struct spot_serve_run *r, size_t k, size_t to, size_t from);
@@ -114,7 +115,7 @@ void spot_serve_run_stop_all(struct spot_serve_run *r);
 void spot_serve_run_reshape(struct spot_serve_run *r);
 void spot_serve_run_release(struct spot_serve_run *r);
 
-/* What it takes from what runs to another grid, `lost` of its instances replaced. */
+/* The time to move from the current grid to another, with `lost` of its instances replaced. */
 double spot_serve_run_move_s(const struct spot_serve_run *r, const struct spot_grid *to,
                              int64_t lost);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* share_sim.h - jobs that share a cluster, round by round.
+/* share_sim.h - jobs that share a cluster, scheduling round by scheduling round.
  *
- * As released (Gavel, OSDI 2020): a job on a type makes floor(rate * round) steps of a round at
- * most, a round ends with the last of these, a change of workers costs nothing, and shares are
- * computed anew after arrivals and ends, at most each `reset_s`. Corrected: rounds are of one
- * length, work is not rounded, a job that begins on other workers pays switch_s, and one that is
- * taken off its workers goes back to its last checkpoint. docs/design/20-share.md.
+ * As released (Gavel, OSDI 2020): a job on a type makes at most floor(rate * round) steps in a
+ * round, a round ends with the last of these, a change of workers costs nothing, and shares are
+ * recomputed after arrivals and ends, at most every `reset_s`. Corrected: rounds have equal length,
+ * work is not rounded, a job that starts on other workers pays switch_s, and one that loses its
+ * workers goes back to its last checkpoint. docs/design/20-share.md.
  */
 #ifndef SPOT_SIM_SHARE_SIM_H
 #define SPOT_SIM_SHARE_SIM_H
@@ -27,18 +27,18 @@ struct spot_share_play {
     const struct spot_share_jobs *jobs;
     const struct spot_share_cluster *cluster;
     const struct spot_job_rates *speeds;
-    const double *rate;  /* [n_job][n_type], of spot_share_rates */
-    double round_s;      /* 360 as released */
-    double reset_s;      /* between two solutions; 1920 as released */
-    double switch_s;     /* to begin on other workers */
-    double checkpoint_s; /* between two checkpoints; 0: who is taken off saves its state first */
-    bool is_released;    /* as released; then the two above are 0 */
+    const double *rate; /* [n_job][n_type], of spot_share_rates */
+    double round_s;     /* 360 as released */
+    double reset_s;     /* between two solutions; 1920 as released */
+    double switch_s;    /* to begin on other workers */
+    /* between two checkpoints; 0: a job that is stopped saves its state first */
+    double checkpoint_s;
+    bool is_released; /* as released; then the two above are 0 */
     uint64_t seed;
-    const struct spot_trace
-        *supply; /* workers that are there, by instance type; NULL: all, always */
+    const struct spot_trace *supply; /* available workers, by instance type; NULL: all, always */
 };
 
-/* A job on workers that lie side by side: a stay on others is several. */
+/* A job on consecutive workers: a stay on others is several spans. */
 struct spot_share_span {
     size_t job, type;
     int64_t first_worker, scale; /* of its type */
@@ -49,10 +49,10 @@ struct spot_share_outcome {
     size_t n_done,
         n_failed; /* failed: as released, after five rounds without a step for each worker */
     double jct_mean_s, jct_p50_s, jct_p90_s, jct_p99_s, makespan_s;
-    double ftf_max, ftf_mean; /* time to end to that on an equal part of each type */
-    double utilisation;       /* of workers that were there */
+    double ftf_max, ftf_mean; /* completion time relative to that on an equal part of each type */
+    double utilisation;       /* of available workers */
     double usd;               /* of workers while they were held */
-    double lost_s;            /* worker-seconds of work done twice, and of switches */
+    double lost_s;            /* worker-seconds of repeated work, and of switches */
     size_t rounds, solves, switches, preemptions, kept, could_keep;
     double *jct_s; /* [jobs], NAN: failed */
     struct spot_share_span *span;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* share_state.h - the state of a cluster that is shared; of share_*.c alone. */
+/* share_state.h - the state of a shared cluster; private to share_*.c. */
 #ifndef SPOT_SIM_SHARE_STATE_H
 #define SPOT_SIM_SHARE_STATE_H
 
@@ -14,8 +14,8 @@ extern "C" {
 struct share_job {
     bool is_active, is_over;
     double left;       /* steps */
-    double isolated_s; /* what the steps so far would have taken alone on an equal part */
-    double isolated_per_s, counted_left; /* when that was last brought up to date */
+    double isolated_s; /* time that the steps so far would have taken alone on an equal part */
+    double isolated_per_s, counted_left; /* state of the last update */
     double end_s, start_s;               /* when it ended; when it first ran */
     int failures;
     /* its lease: */
@@ -27,7 +27,7 @@ struct share_job {
     size_t span, n_span; /* of the outcome */
 };
 
-/* What is to run in the next round, in the order in which it was chosen. */
+/* What is to run in the next round, in the order of selection. */
 struct share_pick {
     size_t job;
     int type;
@@ -48,16 +48,16 @@ struct share_state {
     bool *has_x;                         /* [n_job] */
     double *worker_time_s, last_reset_s; /* [n_type] */
     struct spot_python_random shuffler;
-    int64_t *count; /* [n_type] workers that are there now */
+    int64_t *count; /* [n_type] currently available workers */
     struct share_pick *pick;
     size_t n_pick;
-    /* hadar, whose jobs may be on several types: workers of each that it picked, and that a lease
+    /* hadar, whose jobs may use several types: workers of each that it picked, and that a lease
      * has; its worker[] is by type. NULL for the others. [n_job][n_type] */
     int64_t *mix, *held;
     double busy_s, there_s; /* worker-seconds */
 };
 
-/* Active jobs as a problem; job[] says which they are. */
+/* Active jobs as a problem; job[] has their indices. */
 struct share_view {
     struct spot_share_problem problem;
     size_t *job;
@@ -73,14 +73,14 @@ int share_pick_by_priority(struct share_state *s, struct spot_err *err); /* shar
 int share_pick_ours(struct share_state *s, struct spot_err *err);        /* share_ours.c */
 void share_pick_hadar(struct share_state *s);                            /* share_mixed.c */
 
-/* Steps that job has behind its last checkpoint at time_s, and would lose. share_lease.c */
+/* Steps of a job since its last checkpoint at time_s, which it would lose. share_lease.c */
 double share_unsaved(const struct share_state *s, const struct share_job *job, double time_s);
-/* Its spans last until time_s. */
+/* Extend its spans to time_s. */
 void share_lease_until(struct share_state *s, const struct share_job *job, double time_s);
 void share_lease_end(struct share_state *s, size_t i, double time_s);
-/* Workers of a type that the lease of a job has. */
+/* Workers of a type in the lease of a job. */
 int64_t share_lease_held(const struct share_state *s, size_t i, size_t type);
-/* Give the picked jobs workers: those that stay keep theirs. */
+/* Give the picked jobs workers: continuing ones keep theirs. */
 void share_lease_all(struct share_state *s);
 
 #ifdef __cplusplus

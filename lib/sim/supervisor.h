@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* supervisor.h - the running copies of a command, one per machine that the trace offers.
+/* supervisor.h - the running copies of a command, one for each machine that the trace offers.
  *
- * A member is a machine: it keeps its name while its process exits and is
- * started again. Leaving takes it off the list; its process gets the notice and
- * lives on until it exits or its grace is over. Clock and processes are behind
- * struct spot_host: the real ones are in processes.h, a test has its own.
+ * A member is a machine: it keeps its name while its process exits and is restarted. Leaving
+ * removes it from the list; its process gets the notice and lives until it exits or its grace
+ * period is over. Clock and processes are behind struct spot_host: the real ones are in
+ * processes.h, tests have their own.
  */
 #ifndef SPOT_SIM_SUPERVISOR_H
 #define SPOT_SIM_SUPERVISOR_H
@@ -27,29 +27,29 @@ struct spot_instance {
     const char *zone, *instance_type; /* borrowed from the trace */
     pid_t pid;                        /* 0: not running */
     uint64_t n_start;
-    double since_time_s; /* trace time at which the trace began to want it */
+    double since_time_s; /* trace time at which the trace first offered it */
     double start_s;      /* real time of its last start */
     double due_s;        /* not running: start not before; leaving: kill then */
     int n_quick;         /* ends in a row, each soon after its start */
     bool is_leaving, is_killed;
 };
 
-/* What a supervisor needs of the machine it runs on. */
+/* What a supervisor needs from its machine. */
 struct spot_host {
     double (*now_s)(void *self);
-    /* Start the process of an instance, the leader of a group. Returns it, or -1 with *err. */
+    /* Start the process of an instance, the leader of a group. Returns its id, or -1 with *err. */
     pid_t (*spawn)(void *self, const struct spot_instance *m, struct spot_err *err);
     void (*signal)(void *self, pid_t group, int signal);
-    /* One that ended, with all of its group; 0 when there is none. */
+    /* A process that ended, with its whole group; 0 when there is none. */
     pid_t (*reap)(void *self, int *status);
-    /* Sleep so long, or until a signal: returns it, or 0. SIGCHLD where one ended. */
+    /* Sleep this long, or until a signal: returns it, or 0. SIGCHLD if a process ended. */
     int (*wait)(void *self, double left_s);
 };
 
 struct spot_supervisor {
     const struct spot_host *host;
-    void *self;           /* the host's */
-    size_t n_running_max; /* starts wait while so many run */
+    void *self;           /* of the host */
+    size_t n_running_max; /* starts wait while this many run */
     double grace_s;
     double from_s, speedup, origin_s; /* trace time = from_s + speedup * real */
     FILE *log;
@@ -66,7 +66,7 @@ struct spot_supervisor {
 double spot_supervisor_now_s(const struct spot_supervisor *s);
 double spot_supervisor_trace_s(const struct spot_supervisor *s, double real_s);
 
-/* Take on a machine; `name` is copied. Its process starts at the next spot_supervisor_start_due. */
+/* Add a machine; `name` is copied. Its process starts at the next spot_supervisor_start_due. */
 void spot_supervisor_add(struct spot_supervisor *s, const char *name, size_t series,
                          const char *zone, const char *instance_type, double time_s);
 
@@ -79,16 +79,16 @@ int spot_supervisor_leave(struct spot_supervisor *s, size_t i, double time_s, bo
 /* Start what is due. Returns -1 if the command cannot be run at all. */
 int spot_supervisor_start_due(struct spot_supervisor *s, struct spot_err *err);
 
-/* Kill those whose grace is over. */
+/* Kill those whose grace period is over. */
 int spot_supervisor_kill_due(struct spot_supervisor *s, struct spot_err *err);
 
-/* Take note of every process that ended. */
+/* Record every process that ended. */
 int spot_supervisor_reap(struct spot_supervisor *s, struct spot_err *err);
 
 /* Real time of the next start or kill, infinity if there is none. */
 double spot_supervisor_next_s(const struct spot_supervisor *s);
 
-/* Free the members; the host ends what still runs. */
+/* Free the members; the host ends running processes. */
 void spot_supervisor_release(struct spot_supervisor *s);
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* train_sim.h - a training job played against an availability trace under a policy.
+/* train_sim.h - plays a training job against an availability trace under a policy.
  *
  * Time advances in intervals. At the start of interval i the count changes from n[i-1] to n[i]
- * (gained or lost, net); a policy answers with the grid for the interval, pays what the change
- * costs, and trains for the rest. What it may know of the change beforehand depends on the
- * notices of losses and of gains. Every machine-second of the trace goes to exactly one class.
+ * (gained or lost, net); a policy answers with the grid for the interval, pays the cost of the
+ * change, and trains for the rest. What it may know of the change beforehand depends on the notices
+ * of losses and of gains. Every machine-second of the trace belongs to exactly one class.
  */
 #ifndef SPOT_SIM_TRAIN_SIM_H
 #define SPOT_SIM_TRAIN_SIM_H
@@ -25,10 +25,10 @@ enum { SPOT_SIM_INTERVALS_MAX = 400000 }; /* nine months of minutes; each takes 
 
 enum spot_sim_class {
     SPOT_SIM_EFFECTIVE,   /* training that counts */
-    SPOT_SIM_RECONFIGURE, /* in the grid, waiting for a change of it */
+    SPOT_SIM_RECONFIGURE, /* in the grid, waiting for a change */
     SPOT_SIM_CHECKPOINT,  /* saving or loading checkpoints */
-    SPOT_SIM_REDONE,      /* training that was lost */
-    SPOT_SIM_REDUNDANT,   /* computed a second time on purpose */
+    SPOT_SIM_REDONE,      /* training whose result was lost */
+    SPOT_SIM_REDUNDANT,   /* computed twice on purpose */
     SPOT_SIM_IDLE,        /* outside the grid, or in a grid of unknown speed */
     SPOT_SIM_BOOTING,
     SPOT_SIM_CLASSES,
@@ -37,12 +37,11 @@ enum spot_sim_class {
 struct spot_sim_row {
     int available, gained, lost;
     int d, p, spares;
-    int asked;                        /* the grid that a policy that migrates chose, before what
-                                         does not fit is cut; or SPOT_GRID_NONE */
-    double carry_s;                   /* of a migration that the interval leaves unfinished */
-    double cost_s;                    /* charged for the change of this interval */
-    double samples;                   /* committed in it */
-    double lost_samples;              /* that had been processed and are gone */
+    int asked;      /* what a migrating policy chose, before it is cut to fit; or SPOT_GRID_NONE */
+    double carry_s; /* of a migration that is unfinished after the interval */
+    double cost_s;  /* charged for the change of this interval */
+    double samples; /* committed in it */
+    double lost_samples;              /* that had been processed and were lost */
     double usd;                       /* of all machines there; 0 without a price */
     double class_s[SPOT_SIM_CLASSES]; /* machine-seconds */
 };
@@ -50,28 +49,28 @@ struct spot_sim_row {
 struct spot_sim_train {
     const struct spot_job_doc *job;
     const struct spot_throughput *throughput;
-    struct spot_cost_table *table; /* up to spot_sim_cap() of the most that there will be */
+    struct spot_cost_table *table; /* up to spot_sim_cap() of the maximum count */
     size_t n_interval;
     const int *available; /* [n_interval] */
     double interval_s;
     int look_ahead;
-    /* How early a loss and a gain are known; 0: when it has happened. Clouds announce losses. */
+    /* How early a loss and a gain are known; 0: only afterwards. Clouds announce losses. */
     double notice_loss_s, notice_gain_s;
     const struct spot_peer_prices *peers; /* of other systems; NULL: as published */
-    bool is_sampled; /* draw who dies and charge that; else the expectation is charged */
+    bool is_sampled; /* draw the victims and charge accordingly; else the expectation is charged */
     uint64_t seed;
 };
 
-/* The instances that a policy reckons with when `seen` is the most that it has seen: those of the
- * job's profile, or one, doubled until they suffice, but no more than a table prices. */
+/* The instances that a policy plans for when `seen` is the maximum that it has seen: those of the
+ * job's profile, or one, doubled until they suffice, but no more than a cost table allows. */
 int spot_sim_cap(const struct spot_job_doc *job, int seen);
 
 struct spot_sim_policy {
     const char *name, *summary;
-    /* Fill row[n_interval]; the trace's own columns and usd are filled already. */
+    /* Fill row[n_interval]; the trace's own columns and usd are already filled. */
     int (*run)(const struct spot_sim_train *sim, struct spot_sim_row *row, struct spot_err *err);
     bool is_on_demand; /* machines that are never lost, at the on-demand price */
-    const char *above; /* why it may lie above `optimal`; NULL: it cannot */
+    const char *above; /* why it may exceed `optimal`; NULL: it cannot */
 };
 
 /* All policies, ends with a NULL name. */
