@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* change_worth.h - when a job that runs takes up another grid: at once, ahead, or not yet.
+/* change_worth.h - when a running job should change to another grid: at once, ahead, or later.
  *
- * The grid to come gives r' samples a second for as long as it lasts, X seconds, exponentially
- * distributed with mean L; the one that runs gives r. After X the members change anyhow, so that
- * only the samples until then differ. With E[min(X, t)] = L (1 - exp(-t / L)):
+ * The new grid gives r' samples a second for as long as it lasts, X seconds, exponentially
+ * distributed with mean L; the current one gives r. After X the members change anyhow, so only the
+ * samples until then differ. With E[min(X, t)] = L (1 - exp(-t / L)):
  *   at once   all stand still while an epoch is formed, F, and while state moves, T;
  *   ahead     an epoch of the old grid is formed, F; it works while state moves beside its steps, A
  *             = T + one step, since what moves waits for the step's end; then the new one is
  *             formed, F;
- *   later     the old grid works on.
+ *   later     the old grid continues.
  * docs/design/16-precopy.md.
  */
 #ifndef SPOT_TRAIN_CHANGE_WORTH_H
@@ -25,21 +25,21 @@ struct spot_change_worth {
     double now_per_s, then_per_s; /* r, r': samples, in any unit */
     double form_s;                /* F */
     double moves_s;               /* T */
-    double step_s;                /* of the grid that runs */
+    double step_s;                /* of the current grid */
     double lasts_s;               /* L */
 };
 
 enum spot_change_when { SPOT_CHANGE_AT_ONCE, SPOT_CHANGE_AHEAD, SPOT_CHANGE_LATER };
 
-/* Expected samples that it costs, against the grid to come without any change: the less
- * the better. Negative where the grid that runs is the faster one. */
+/* Expected samples lost, compared with using the new grid without any change: less is better.
+ * Negative if the current grid is faster. */
 double spot_change_cost(const struct spot_change_worth *worth, enum spot_change_when when);
 
-/* Of the two ways to change the one that costs less; but ahead, where at once all would wait for
+/* The cheaper of the two ways to change; but ahead, if changing at once would make all wait for
  * more than a twentieth of a step, and ahead costs at most the samples of half a step more. */
 enum spot_change_when spot_change_how(const struct spot_change_worth *worth);
 
-/* Does that way pay? Not where the grid to come is no faster. */
+/* Does that way pay off? Not if the new grid is no faster. */
 bool spot_change_pays(const struct spot_change_worth *worth);
 
 #ifdef __cplusplus

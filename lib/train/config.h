@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* config.h - what a training job is; equal configs and data give equal bits. */
+/* config.h - the configuration of a training job; equal configurations and data give equal bits. */
 #ifndef SPOT_TRAIN_CONFIG_H
 #define SPOT_TRAIN_CONFIG_H
 
@@ -27,41 +27,42 @@ struct spot_job_config {
     int64_t n_step;
     uint64_t seed;           /* of the initial weights and the sample order */
     uint64_t data_xxh3;      /* of the corpus */
-    uint64_t init_xxh3;      /* of the weights that it starts from; 0: drawn under the seed */
-    struct spot_adamw adamw; /* as the job began */
+    uint64_t init_xxh3;      /* of the initial weights; 0: drawn from the seed */
+    struct spot_adamw adamw; /* as at the start of the job */
     struct spot_schedule schedule;
     struct spot_tuning change[SPOT_TUNINGS_MAX]; /* [n_change], declared since, `after` ascends */
     uint32_t n_change;
     double clip_norm; /* of the global gradient; 0: none */
-    uint32_t comm;    /* enum spot_job_comm: how members exchange; changes no bit */
-    uint32_t reduce;  /* enum spot_job_reduce: how replicas add up */
+    uint32_t comm;    /* enum spot_job_comm: how members exchange; does not affect the bits */
+    uint32_t reduce;  /* enum spot_job_reduce: how replicas sum */
     char kernel[SPOT_KERNEL_NAME_MAX]; /* see engine/kernel.h */
 };
 
 /* Microbatches of a step, G. */
 int64_t spot_job_microbatches(const struct spot_job_config *config);
 
-/* Refuse what cannot run. Returns 0, or -1 with *err (SPOT_EUSAGE or SPOT_EDATA). */
+/* Reject invalid configurations. Returns 0, or -1 with *err (SPOT_EUSAGE or SPOT_EDATA). */
 int spot_job_config_check(const struct spot_job_config *config, struct spot_err *err);
 
-/* What is in force in a step >= 1, and the update of that step. */
+/* The tuning in effect in a step >= 1, and the update of that step. */
 struct spot_tuning spot_job_tuning(const struct spot_job_config *config, int64_t step);
 struct spot_adamw spot_job_adamw(const struct spot_job_config *config, int64_t step);
-/* Is the learning rate, or what goes with it, another one in any step? */
+/* Does the learning rate, or a related setting, differ between any steps? */
 bool spot_job_is_tuned(const struct spot_job_config *config);
 
-/* Declare a change of what is in force after step `change->after`, in place of one that no step has
- * seen. Returns 1, 0 where it changes nothing, or -1 with *err (SPOT_EUSAGE). */
+/* Declare a change from step `change->after` + 1 on, replacing one that no step has used. Returns
+ * 1, 0 if nothing changes, or -1 with *err (SPOT_EUSAGE). */
 int spot_job_change(struct spot_job_config *config, const struct spot_tuning *change,
                     struct spot_err *err);
 
-/* Names the trajectory: everything but the number of steps and the transport. The first is that of
- * the job as it began, which its durable state carries; the second goes by the changes since. */
+/* Identifies the trajectory: everything except the number of steps and the transport. The first
+ * is that of the job as it began, stored in its durable state; the second includes the changes
+ * since. */
 uint64_t spot_job_id(const struct spot_job_config *config);
 uint64_t spot_job_path_id(const struct spot_job_config *config);
 
-/* Up to which step a trajectory of the second kind is this job's, INT64_MAX where it is this one;
- * -1: of another job. */
+/* The step up to which a trajectory of the second kind agrees with this job, INT64_MAX if it is the
+ * same; -1: of another job. */
 int64_t spot_job_shared_steps(const struct spot_job_config *config, uint64_t path_id);
 
 void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *config);

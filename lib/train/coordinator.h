@@ -17,11 +17,11 @@
 extern "C" {
 #endif
 
-/* What is seen while the job runs. Pointers hold during the call. */
+/* Progress of a running job. Pointers are valid during the call. */
 struct spot_progress {
     int64_t step, n_step;
-    size_t n_member;     /* 0: workers are waited for */
-    const char *address; /* where */
+    size_t n_member;     /* 0: waiting for workers */
+    const char *address; /* address of the coordinator */
     bool knows_loss;
     float loss;
     bool knows_val_loss;
@@ -30,14 +30,14 @@ struct spot_progress {
     double step_s;
 };
 
-/* The shortest time between generations where none is given. */
+/* The minimum time between generations if none is given. */
 #define SPOT_DURABLE_LEAST_S 1.0
 
 struct spot_coordinator_options {
     struct spot_job_config config; /* kernel may be "auto"; data_xxh3 is filled in */
-    const char *const *data;       /* [n_data], corpus, "-" for stdin */
+    const char *const *data;       /* [n_data], corpus files, "-" for stdin */
     size_t n_data;
-    const char *const *val_data; /* [n_val_data], of the same kind: whose loss is told */
+    const char *const *val_data; /* [n_val_data], validation data of the same kind */
     size_t n_val_data;
     int64_t val_every, val_batches; /* every so many steps, over so many global batches of it */
     int token_byte;                 /* of it, see text/corpus.h */
@@ -56,40 +56,41 @@ struct spot_coordinator_options {
     struct spot_grid grid; /* wanted grid; zeros: not given */
     /* of the microbatches of a step over the pipelines */
     struct spot_split_policy shares;
-    const char *old_plan_hint; /* told who gives a plan that is too old: how it is taken; NULL */
+    const char *old_plan_hint; /* appended to the refusal of a plan that is too old: how to force
+                                  it; NULL */
     const char *plan;          /* spot.plan/1 file, read again when it changes; "-": stdin; NULL */
     const char *state;         /* directory; NULL: a private one for this run */
-    const char
-        *state_command;     /* generations are behind it, see state_command.h; NULL: in `state` */
-    double state_timeout_s; /* of a run of it that moves no byte */
+    const char *
+        state_command; /* generations are stored behind it, see state_command.h; NULL: in `state` */
+    double state_timeout_s; /* maximum time of a run of it without a byte moved */
     const char *events;     /* JSON Lines; NULL: none, "-": stdout */
-    const char *metrics;    /* where a page and metrics are told over HTTP; NULL: nowhere */
-    /* TLS of that, PEM files, and keys of its clients, one a line; all of them or, on this machine,
-     * none */
+    const char *metrics;    /* HTTP address of a page and metrics; NULL: none */
+    /* its TLS, PEM files, and keys of its clients, one a line; all of them or, for this machine
+     * only, none */
     const char *metrics_tls_cert, *metrics_tls_key, *metrics_key_file;
-    const char *metrics_file; /* metrics for node_exporter, written anew now and then; NULL */
+    const char *metrics_file; /* metrics for node_exporter, rewritten periodically; NULL */
     const char *save;         /* safetensors, or a directory, see model_dir.h; NULL */
     const struct spot_observer *observer; /* NULL: none. With one the job is a measurement: nothing
                                              is made durable, and its result is the last step */
     double price_usd_per_h;               /* of one member; 0: not known */
-    double budget_usd; /* stop with the state safe when so much is spent; 0: no limit */
+    double budget_usd; /* stop with the state safe when this much is spent; 0: no limit */
     const struct spot_tuning *change; /* declared for the steps from here on, `after` is filled in;
-                                         NULL: none. Wants `resume` */
+                                         NULL: none. Requires `resume` */
     bool resume;
-    bool no_buddies;     /* do not mirror stages that one failure domain could take */
-    double precopy_byte; /* a member that needs as much for a new grid gets it ahead of that; < 0:
-                          more than a step's time carries */
-    double grace_s;      /* a member is gone so long after its notice; 0: not known */
-    double durable_every_s; /* 0: chosen by the risk of losing the last copy */
-    double max_loss_s;      /* warn when durable state is so far behind; 0: never */
-    double lease_s;         /* a silent member is lost after this */
-    double stall_s;         /* so is one that makes no progress */
+    bool no_buddies;        /* do not mirror stages that one failure domain could take */
+    double precopy_byte;    /* a member that lacks at least this much of a new grid gets it by
+                               pre-copy; < 0: more than can be sent in a step's time */
+    double grace_s;         /* grace period of a notice that does not give one; 0: not known */
+    double durable_every_s; /* 0: chosen from the risk of losing the last copy */
+    double max_loss_s;      /* warn when durable state is this far behind; 0: never */
+    double lease_s;         /* a member not heard from for this long is lost */
+    double stall_s;         /* a member that makes no progress for this long is lost */
     double settle_s;        /* wait this long after a join before the first epoch */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
-    void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2);   /* where it listens, and tells; NULL */
+    void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2);   /* listening addresses; NULL */
     void (*progress)(const struct spot_progress *progress); /* a few times a second; NULL */
     /* In a new process: become local worker `index` of this job, joined at `address`, on a backend.
-     * Does not return, or the process ends with status 127. NULL if n_local is 0. */
+     * Does not return; if it does, the process exits with status 127. NULL if n_local is 0. */
     void (*become_worker)(const struct spot_coordinator_options *options, uint64_t index,
                           const char *address, const char *backend);
 };
@@ -97,17 +98,18 @@ struct spot_coordinator_options {
 struct spot_coordinator_result {
     int64_t step;
     char state_hex[40]; /* hash of the final state */
-    bool knows_loss;    /* false: a resumed job had nothing left to do, and no log that tells */
+    bool knows_loss; /* false: a resumed job had nothing left to do, and there is no log to read it
+                        from */
     float loss;
 };
 
-/* A directory that is not there is a mistyped one: 0 where there is one, or -1 with *err. */
+/* A directory that does not exist is probably a typing error: returns 0 if it exists, or -1 with
+ * *err. */
 int spot_coordinator_check_resume(const char *state, struct spot_err *err);
 
-/* Run until the last step has committed, by this coordinator or by one that led before. Returns 0,
- * or -1 with *err: SPOT_EPREEMPTED after spot_coordinator_stop with the state durable,
- * SPOT_EINFEASIBLE when the training diverged or the budget is spent, SPOT_EUSAGE, SPOT_EDATA,
- * SPOT_ESYS. */
+/* Run until the last step has committed, by this coordinator or an earlier leader. Returns 0, or -1
+ * with *err: SPOT_EPREEMPTED after spot_coordinator_stop with the state durable, SPOT_EINFEASIBLE
+ * when the training diverged or the budget is spent, SPOT_EUSAGE, SPOT_EDATA, SPOT_ESYS. */
 int spot_coordinator_run(const struct spot_coordinator_options *options,
                          struct spot_coordinator_result *result, struct spot_err *err);
 

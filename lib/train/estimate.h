@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* estimate.h - what a job will take before anything starts: bytes of each process, the time of a
- * step, what moves and for how long. Pure but for spot_estimate_step, which computes a layer.
+/* estimate.h - estimates a job before it starts: bytes of each process, the time of a step, bytes
+ * to move and the time that takes. Pure except spot_estimate_step, which computes a layer.
  */
 #ifndef SPOT_TRAIN_ESTIMATE_H
 #define SPOT_TRAIN_ESTIMATE_H
@@ -18,22 +18,22 @@ extern "C" {
 #endif
 
 struct spot_estimate_options {
-    const struct spot_job_config *config; /* its kernel is one that is here */
+    const struct spot_job_config *config; /* its kernel must be available here */
     struct spot_grid grid;
-    int64_t n_member; /* >= those of the grid: the others are spares */
+    int64_t n_member; /* >= those of the grid: the rest are spares */
     int n_thread, recompute;
     bool no_buddies;
-    bool saves;        /* the weights to a file at the end */
+    bool saves;        /* writes the weights to a file at the end */
     double byte_per_s; /* of a link */
 };
 
-/* Most memory that one worker has, in bytes: what it holds, and what is on its way through it. */
+/* Maximum memory of one worker, in bytes: what it holds, and messages in transit. */
 struct spot_estimate_worker {
     int64_t n_param;
-    double weights_byte, moments_byte; /* 4 and 8 a parameter */
-    double sums_byte;                  /* 8 a parameter */
+    double weights_byte, moments_byte; /* 4 and 8 per parameter */
+    double sums_byte;                  /* 8 per parameter */
     double activation_byte;            /* of the microbatches in flight, and scratch */
-    double mirror_byte;                /* what it mirrors as a buddy, with its sums */
+    double mirror_byte;                /* what it mirrors as a buddy, including sums */
     double transit_byte;               /* messages: sums, activations, snapshots */
     double process_byte;               /* the program itself */
     double total_byte;
@@ -51,25 +51,25 @@ struct spot_estimate_move {
 struct spot_estimate {
     struct spot_grid grid;
     int64_t n_member, n_param;
-    double state_byte;                   /* weights and moments of all of it */
-    struct spot_estimate_worker *worker; /* [grid.P], of each stage */
-    struct spot_estimate_worker spare;   /* n_param 0: there is none that mirrors */
-    double coordinator_byte;             /* of one whose members see the files of durable state */
-    double relay_byte; /* more where they do not, and send faster than its disk writes */
-    double all_byte;   /* every process */
+    double state_byte;                   /* weights and moments of the whole state */
+    struct spot_estimate_worker *worker; /* [grid.P], for each stage */
+    struct spot_estimate_worker spare;   /* n_param 0: no mirroring spare */
+    double coordinator_byte; /* of a coordinator whose members have access to its state directory */
+    double relay_byte;       /* additional if they do not, and send faster than its disk writes */
+    double all_byte;         /* of every process */
     struct spot_estimate_move move[SPOT_ESTIMATE_MOVES_MAX];
     size_t n_move;
     double generation_byte, generation_s; /* sent to the coordinator */
 };
 
-/* Returns 0, or -1 with *err: SPOT_EINFEASIBLE where members, bundles, microbatches or shards are
- * too few for the grid. Release it in both cases. */
+/* Returns 0, or -1 with *err: SPOT_EINFEASIBLE if members, bundles, microbatches or shards are too
+ * few for the grid. Release it in both cases. */
 int spot_estimate_init(struct spot_estimate *estimate, const struct spot_estimate_options *options,
                        struct spot_err *err);
 void spot_estimate_release(struct spot_estimate *estimate);
 
-/* The time of a step without any wait, from that of one layer which is computed here; n_sharing
- * processes share its cores. 0: the kernel is a device's. Returns 0, or -1 with *err. */
+/* The time of a step without waits, extrapolated from one layer that is computed here; n_sharing
+ * processes share its cores. 0: the kernel needs a device. Returns 0, or -1 with *err. */
 int spot_estimate_step(const struct spot_estimate_options *options, int64_t n_sharing,
                        double *step_s, struct spot_err *err);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* evaluate.h - the loss of a corpus under a model: forward passes alone.
+/* evaluate.h - the loss of a model on a corpus: forward passes only.
  *
  * The corpus is cut into windows of up to T tokens, `stride` apart. A position of a window predicts
- * the token behind it from what the window has before it. Each token is predicted once, by the
+ * the token after it from the tokens before it in the window. Each token is predicted once, by the
  * first window that can, so that with a stride below T it has at least T - stride tokens of
  * context: the measure of Hugging Face's guide "Perplexity of fixed-length models". The first token
- * of a window has nothing before it in that window; with stride = T nobody predicts it, unless
- * `across`: then the last position of a window predicts the token behind the window, as in
- * training, and only the first token of all is left out.
+ * of a window has no context there; with stride = T it is not predicted, unless `across` is set:
+ * then the last position of a window predicts the token after the window, as in training, and only
+ * the very first token is left out.
  */
 #ifndef SPOT_TRAIN_EVALUATE_H
 #define SPOT_TRAIN_EVALUATE_H
@@ -29,8 +29,8 @@ struct spot_windows {
     bool across;
 };
 
-/* Positions [first, n_row) of a window are those that count; position r, token begin + r, predicts
- * token begin + r + 1. */
+/* Positions [first, n_row) of a window count; position r, token begin + r, predicts token begin + r
+ * + 1. */
 struct spot_window {
     int64_t begin, n_row, first;
 };
@@ -40,12 +40,12 @@ struct spot_window spot_windows_at(const struct spot_windows *windows, int64_t k
 
 struct spot_evaluation {
     const struct spot_shape *shape;    /* its seq is T */
-    struct spot_bundle *const *bundle; /* [L + 2]; of the planes only the master's is read */
-    const struct spot_kernel *kernel;  /* one whose backend tells losses by row: the CPU's */
+    struct spot_bundle *const *bundle; /* [L + 2]; only their master planes are read */
+    const struct spot_kernel *kernel;  /* one whose backend provides losses by row: the CPU's */
     const struct spot_corpus *corpus;
     int64_t stride; /* 1..T */
     bool across;
-    int batch, n_thread;                                    /* change no bit of the result */
+    int batch, n_thread;                                    /* do not affect the result */
     void (*progress)(void *user, int64_t done, int64_t of); /* windows; may be NULL */
     void *user;
 };

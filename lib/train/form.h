@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* form.h - the message that starts an epoch: the grid, who is where, what moves to whom. */
+/* form.h - the message that starts an epoch: the grid, the placement, and the transfers. */
 #ifndef SPOT_TRAIN_FORM_H
 #define SPOT_TRAIN_FORM_H
 
@@ -18,48 +18,48 @@ extern "C" {
 
 enum spot_origin {
     SPOT_FROM_MEMBER = 0,  /* `from` sends it */
-    SPOT_FROM_STORE = 1,   /* durable state: read here, or else the coordinator sends it */
+    SPOT_FROM_STORE = 1,   /* durable state: read by the member, or else sent by the coordinator */
     SPOT_FROM_NOTHING = 2, /* step 0: a pure function of the seed */
-    SPOT_FROM_WEIGHTS = 3, /* step 0: of the weights given, as from the store */
+    SPOT_FROM_WEIGHTS = 3, /* step 0: from the given weights, as from the store */
 };
 
 struct spot_transfer {
     uint32_t bundle, origin, from, to; /* member ids */
 };
 
-/* A bundle that a member needs in the grid to come. It gets it while the present one works, from
- * the first replica of its stage, and from then on mirrors it as a buddy does a stage. */
+/* A bundle that a member needs in the next grid. It gets it during the current one, from the first
+ * replica of its stage, and from then on mirrors it as a buddy mirrors a stage. */
 struct spot_precopy {
     uint32_t bundle, to;
 };
 
 struct spot_form {
-    int64_t step;                /* where the state stands */
+    int64_t step;                /* step of the state */
     uint64_t manifest;           /* hash of the generation to read it from; 0: none is durable */
     uint32_t D, P, M;            /* data-parallel pipelines, stages of each, members of each */
     uint32_t *stage;             /* [P + 1], bundle where each stage begins, then the end */
     uint32_t *share;             /* [D + 1], microbatch where each pipeline begins, then the end */
     uint32_t *member;            /* [D * P * M], id at position (d * P + p) * M + m */
-    uint32_t *buddy;             /* [P], who mirrors stage p, 0: nobody */
-    struct spot_mesh_peer *peer; /* [n_peer], everyone that takes part */
+    uint32_t *buddy;             /* [P], member that mirrors stage p, 0: none */
+    struct spot_mesh_peer *peer; /* [n_peer], all members that take part */
     size_t n_peer;
     struct spot_transfer *transfer; /* [n_transfer] */
     size_t n_transfer;
     struct spot_precopy *precopy; /* [n_precopy] */
     size_t n_precopy;
-    size_t n_precopied; /* so many are in force: grows while the epoch runs */
+    size_t n_precopied; /* number already in effect: grows while the epoch runs */
 };
 
 void spot_form_put(struct spot_buf *out, const struct spot_form *form);
 
-/* What a form must fit. */
+/* Limits for a valid form. */
 struct spot_form_bounds {
     uint32_t n_bundle;
     int64_t n_microbatch, n_shard; /* G, S */
 };
 
-/* Returns 0, or -1 with *err (SPOT_EDATA) for a message that breaks these bounds, such as
- * a pipeline without a microbatch. */
+/* Returns 0, or -1 with *err (SPOT_EDATA) for a message that exceeds these bounds, such as a
+ * pipeline without a microbatch. */
 int spot_form_get(struct spot_form *form, const void *data, size_t n_byte,
                   const struct spot_form_bounds *bounds, struct spot_err *err);
 void spot_form_release(struct spot_form *form);
@@ -69,14 +69,14 @@ struct spot_grid spot_form_grid(const struct spot_form *form);
 /* Positions: D * P * M. */
 uint32_t spot_form_size(const struct spot_form *form);
 
-/* Where a position is. The members of a stage, (d, p, m) for all d and m, hold the same state and
- * add up the same sums; those of equal d share the computing. */
+/* Coordinates of a position. The members of a stage, (d, p, m) for all d and m, hold the same state
+ * and compute the same sums; those of equal d share the work. */
 struct spot_form_place {
     uint32_t d, p, m;
 };
 struct spot_form_place spot_form_place(const struct spot_form *form, int64_t position);
 
-/* Id of the member there. */
+/* Id of the member at these coordinates. */
 uint32_t spot_form_member(const struct spot_form *form, uint32_t d, uint32_t p, uint32_t m);
 
 /* Replicas of a stage: D * M; and the i-th of stage p. */
@@ -86,20 +86,21 @@ uint32_t spot_form_replica(const struct spot_form *form, uint32_t p, uint32_t i)
 /* Position of a member in the grid, -1 if it has none. */
 int64_t spot_form_position(const struct spot_form *form, uint32_t id);
 
-/* Who sends the sums of a bundle to those who mirror it, and the bundle to its receivers. */
+/* The member that sends the sums of a bundle to those that mirror it, and the bundle to its
+ * receivers. */
 uint32_t spot_form_giver(const struct spot_form *form, uint32_t bundle);
 
-/* True if the member at a position, -1 for none, computes with the bundle. */
+/* Does the member at a position, -1 for none, compute with the bundle? */
 bool spot_form_computes(const struct spot_form *form, int64_t position, uint32_t bundle);
 
-/* True if the member computes with the bundle or mirrors it: it votes on its sums. */
+/* Does the member compute with the bundle or mirror it? Then it votes on its sums. */
 bool spot_form_keeps(const struct spot_form *form, uint32_t id, uint32_t bundle);
 
-/* True if a member has a place, mirrors a stage or is to receive a pre-copy: it takes part in every
- * step. */
+/* Has the member a place, does it mirror a stage, or is it to receive a pre-copy? Then it takes
+ * part in every step. */
 bool spot_form_is_active(const struct spot_form *form, uint32_t id);
 
-/* Microbatches [*begin, *end) whose losses the member at a position, or -1, has to tell: those of
+/* Microbatches [*begin, *end) whose losses the member at a position, or -1, must report: those of
  * its pipeline if it is the first of the last stage, else none. */
 void spot_form_losses(const struct spot_form *form, int64_t position, int64_t *begin, int64_t *end);
 

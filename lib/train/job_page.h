@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* job_page.html, by the Makefile. */
+/* job_page.html, embedded by the Makefile. */
 extern const unsigned char spot_job_page_html[];
 extern const size_t spot_job_page_html_byte;
 

@@ -18,8 +18,8 @@ enum { SPOT_SPLIT_MAX = 512 };
 
 enum spot_split_kind {
     SPOT_SPLIT_EVEN,
-    SPOT_SPLIT_MEASURED, /* by what workers were seen to do */
-    SPOT_SPLIT_GIVEN,    /* in proportion to `weight`, where D is n_weight; else even */
+    SPOT_SPLIT_MEASURED, /* by the measured speed of workers */
+    SPOT_SPLIT_GIVEN,    /* in proportion to `weight`, if D equals n_weight; else even */
 };
 
 struct spot_split_policy {
@@ -28,15 +28,15 @@ struct spot_split_policy {
     double weight[SPOT_SPLIT_MAX]; /* > 0 */
 };
 
-/* "even", "measured" or weights such as "1,4". Returns 0, or -1 with *err (SPOT_EUSAGE): a weight
- * of 0 too, for every pipeline computes at least one microbatch. */
+/* "even", "measured" or weights such as "1,4". Returns 0, or -1 with *err (SPOT_EUSAGE), also for a
+ * weight of 0, since every pipeline computes at least one microbatch. */
 int spot_split_parse(const char *text, struct spot_split_policy *policy, struct spot_err *err);
 
 /* share[D + 1]: pipeline d computes microbatches [share[d], share[d + 1]) of n_microbatch >= D.
  * An even split, the larger parts at the end. */
 void spot_split_even(int64_t n_microbatch, uint32_t D, uint32_t *share);
 
-/* The split with the least makespan max_d m_d * microbatch_s[d], each m_d >= 1: the next
+/* The split with the minimum makespan max_d m_d * microbatch_s[d], each m_d >= 1: the next
  * microbatch goes where it would end first, ties to the smaller d. microbatch_s[D] > 0, in any
  * unit. Greedy is optimal here: an exchange of two microbatches cannot lower the maximum. */
 void spot_split_by_time(int64_t n_microbatch, uint32_t D, const double *microbatch_s,

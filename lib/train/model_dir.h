@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* model_dir.h - a trained model as a directory that Hugging Face's from_pretrained takes.
+/* model_dir.h - writes a trained model as a directory that Hugging Face's from_pretrained accepts.
  *
- * config.json, model.safetensors and, where the data are text for a tokenizer, tokenizer.json and
- * tokenizer_config.json. A model of bytes has no tokenizer: its config says "spot_tokens": "bytes".
- * Each file is there complete or not at all, the weights come last.
+ * config.json, model.safetensors and, if the data are text for a tokenizer, tokenizer.json and
+ * tokenizer_config.json. A byte-level model has no tokenizer: its config says "spot_tokens":
+ * "bytes". Each file appears complete or not at all, the weights last.
  */
 #ifndef SPOT_TRAIN_MODEL_DIR_H
 #define SPOT_TRAIN_MODEL_DIR_H
@@ -22,21 +22,21 @@ extern "C" {
 
 struct spot_model_dir;
 
-/* Does --save mean a directory: one that is there, or what is not there and does not end in
+/* Does --save name a directory: an existing one, or a path that does not exist and does not end in
  * .safetensors? */
 bool spot_model_dir_is_meant(const char *path);
 
-/* Before the training: make the directory, see that it can be written, and read the files of the
- * tokenizer (a path of spot_bpe_open, NULL for none), which may be gone at the end. One that holds
- * the index of a model in several files is refused: who reads it would find those.
- * NULL with *err: SPOT_ESYS, SPOT_EUSAGE, SPOT_EDATA. */
+/* Before the training: create the directory, check that it is writable, and read the files of the
+ * tokenizer (a path of spot_bpe_open, NULL for none), which may be gone at the end. A directory
+ * with the index of a model in several files is rejected, since readers would use those. NULL with
+ * *err: SPOT_ESYS, SPOT_EUSAGE, SPOT_EDATA. */
 struct spot_model_dir *spot_model_dir_open(const char *path, const char *tokenizer,
                                            struct spot_err *err);
-/* A directory that was made for it and has nothing in it goes. */
+/* Removes the directory if it was created here and is empty. */
 void spot_model_dir_close(struct spot_model_dir *dir);
 
-/* Write all but the weights, for which *weights is opened; these are added, and finished, as
- * weights/save.h says. Parameters and result as below. */
+/* Write everything except the weights, for which *weights is opened; these are added, and finished,
+ * as in weights/save.h. Parameters and result as below. */
 int spot_model_dir_begin(const struct spot_model_dir *dir, const struct spot_shape *shape,
                          const struct spot_bpe *bpe, bool is_of_bytes, enum spot_dtype dtype,
                          struct spot_weights_out *weights, struct spot_err *err);

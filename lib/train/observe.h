@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* observe.h - a job that is run to be measured: what is seen of each step, and what may be wished.
+/* observe.h - measuring a running job: what is observed of each step, and what can be requested.
  *
  * The same coordinator and workers as in training; only durable state is left out.
  */
@@ -23,37 +23,37 @@ enum { SPOT_PROBE_BYTE_MAX = 1 << 28, SPOT_PROBE_ROUNDS_MAX = 1000 };
 /* A member's part of a step, in seconds of its clock. */
 struct spot_member_seen {
     double step_s;                /* from order to vote */
-    double forward_s, backward_s; /* inside its stage, all its microbatches */
-    double reduce_s;              /* the sum over replicas, waiting included */
-    uint64_t resident_byte;       /* most memory its process had so far */
+    double forward_s, backward_s; /* within its stage, all its microbatches */
+    double reduce_s;              /* the sum over replicas, including waiting */
+    uint64_t resident_byte;       /* maximum memory of its process so far */
 };
 
-/* A step that has committed. Pointers hold during the call. */
+/* A step that has committed. Pointers are valid during the call. */
 struct spot_step_seen {
     int64_t step;
     struct spot_grid grid;
-    uint32_t n_commit; /* of its epoch, this one counted */
-    double step_s;     /* since the commit before; of the first of an epoch: with the change */
-    double read_s;     /* of that, the coordinator reading tokens */
+    uint32_t n_commit; /* commits of its epoch, including this one */
+    double step_s; /* since the previous commit; for the first of an epoch: including the change */
+    double read_s; /* part of it, the coordinator reading tokens */
     const struct spot_member_seen *member; /* [D * P * M], position (d * P + p) * M + m */
     const struct spot_stage_times *layer;  /* [n_bundle], of one microbatch, slowest replica */
     int n_bundle;
 };
 
 /* Rounds of a probe between members, in seconds: one message of n_byte from the first member to the
- * second (half of there and back), and the sum of n_byte over the D replicas of stage 0. */
+ * second (half the round trip), and the sum of n_byte over the D replicas of stage 0. */
 struct spot_probe_seen {
     size_t n_byte;
     uint32_t D;
     const double *p2p_s, *sum_s;
-    size_t n_p2p, n_sum; /* 0 where the grid has no such pair */
+    size_t n_p2p, n_sum; /* 0 if the grid has no such pair */
 };
 
-/* Zero asks for nothing. */
+/* Requests of the observer; zeros: none. */
 struct spot_wish {
-    struct spot_grid grid; /* another, from the next step on */
-    uint64_t local_leaves; /* this local worker, counted from 1, gets its notice */
-    size_t probe_byte;     /* probe with messages of this size, before the next step */
+    struct spot_grid grid; /* another one, from the next step on */
+    uint64_t local_leaves; /* give this local worker, counted from 1, a notice */
+    size_t probe_byte;     /* probe with messages of this size before the next step */
     uint32_t probe_rounds;
     bool is_enough; /* end the job here */
 };

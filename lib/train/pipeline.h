@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* pipeline.h - one member's part of a step: 1F1B over its microbatches, then the sum over replicas.
- */
+/* pipeline.h - one member's part of a step: 1F1B over its microbatches, then the sum over the
+ * replicas. */
 #ifndef SPOT_TRAIN_PIPELINE_H
 #define SPOT_TRAIN_PIPELINE_H
 
@@ -18,23 +18,24 @@ extern "C" {
 
 struct spot_pipeline {
     struct spot_comm *comm;
-    struct spot_mesh *mesh; /* is told of progress */
+    struct spot_mesh *mesh; /* its progress is reported to */
     struct spot_stage *stage;
     const struct spot_form *form;
     const struct spot_shape *shape;
     struct spot_form_place at; /* this member's */
-    bool is_fast;              /* sums as floats, on a device only */
+    bool is_fast;              /* sums as floats, only on a device */
     size_t n_token;            /* of one microbatch, b * (T + 1) */
     const size_t *bundle_elem; /* [n_bundle], elements of a plane */
 };
 
-/* Where the time of a step went, in seconds of the clock. */
+/* Time spent in a step, in seconds of the clock. */
 struct spot_pipeline_times {
-    double forward_s, backward_s; /* inside the stage, all microbatches of this pipeline */
-    double reduce_s;              /* sums over replicas after that, waiting for them included */
+    double forward_s, backward_s; /* within the stage, all microbatches of this pipeline */
+    double reduce_s;              /* sums over replicas after that, including waiting */
 };
 
-/* Microbatches m of pipeline d that are in flight at once on stage p of P: min(m, P - p). */
+/* Number of microbatches in flight on stage p of P, for pipeline d with m microbatches: min(m, P -
+ * p). */
 int spot_pipeline_slots(const struct spot_form *form, uint32_t d, uint32_t p);
 
 /* Compute the microbatches of this pipeline and finish the sums, as spot_sums_finish.
@@ -45,8 +46,8 @@ int spot_pipeline_slots(const struct spot_form *form, uint32_t d, uint32_t p);
 int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
                        double *loss, struct spot_pipeline_times *times, struct spot_err *err);
 
-/* Forward alone of the same microbatches: the losses of the weights as they are. Nothing that a
- * step uses is touched; otherwise as above. */
+/* Forward only, for the same microbatches: the losses of the current weights. Does not affect what
+ * a step uses; otherwise as above. */
 int spot_pipeline_validate(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
                            double *loss, struct spot_err *err);
 

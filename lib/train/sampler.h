@@ -2,9 +2,9 @@
 /* sampler.h - which sequences of the corpus a microbatch reads.
  *
  * The corpus is cut into sequences of T tokens (with the token after each as its last target); the
- * rest at the end is left out. Sample q of the job is sequence perm(q mod n) of data epoch q / n,
- * perm a permutation drawn by (seed, epoch): every sequence is read once per data epoch, and which
- * one is a pure function of (seed, step, microbatch).
+ * remainder is left out. Sample q of the job is sequence perm(q mod n) of data epoch q / n, perm a
+ * permutation drawn by (seed, epoch): every sequence is read once per data epoch, and which one is
+ * a pure function of (seed, step, microbatch).
  */
 #ifndef SPOT_TRAIN_SAMPLER_H
 #define SPOT_TRAIN_SAMPLER_H

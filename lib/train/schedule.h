@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* schedule.h - the learning rate of a step: warm-up, then constant, a cosine or a line.
+/* schedule.h - the learning rate of a step: warm-up, then constant, cosine or linear decay.
  *
- * A function of the step alone, so that a step that is computed again, by whomever, has the same.
+ * A function of the step only, so that a recomputed step has the same rate.
  */
 #ifndef SPOT_TRAIN_SCHEDULE_H
 #define SPOT_TRAIN_SCHEDULE_H
@@ -17,7 +17,7 @@ extern "C" {
 
 enum spot_lr_schedule { SPOT_LR_CONSTANT, SPOT_LR_COSINE, SPOT_LR_LINEAR };
 
-/* "cosine" and back; -1 for no schedule. */
+/* Find a schedule by name, and its name; -1 if there is none. */
 int spot_lr_schedule_find(const char *name);
 const char *spot_lr_schedule_name(uint32_t kind);
 
@@ -25,18 +25,18 @@ const char *spot_lr_schedule_name(uint32_t kind);
 struct spot_schedule {
     uint32_t kind;        /* enum spot_lr_schedule */
     int64_t warmup_steps; /* W: step s <= W has s/W of the rate */
-    int64_t decay_steps;  /* N > W: from this step on it is min_lr; 0 where constant */
-    double min_lr;        /* 0 where constant */
+    int64_t decay_steps;  /* N > W: from this step on it is min_lr; 0 if constant */
+    double min_lr;        /* 0 if constant */
 };
 
-/* What of an optimizer may change while a job is trained: in force in the steps above `after`. */
+/* Optimizer settings that may change during training: in effect in the steps after `after`. */
 struct spot_tuning {
     int64_t after;
-    double lr, weight_decay; /* lr: the most, which the schedule goes up to and down from */
+    double lr, weight_decay; /* lr: the peak of the schedule */
     struct spot_schedule schedule;
 };
 
-/* Refuse one with a value out of range. Returns 0, or -1 with *err (SPOT_EUSAGE). */
+/* Reject values out of range. Returns 0, or -1 with *err (SPOT_EUSAGE). */
 int spot_tuning_check(const struct spot_tuning *tuning, struct spot_err *err);
 
 /* The rate of a step >= 1, in IEEE double arithmetic of our own: no libm, equal bits everywhere.
@@ -44,9 +44,9 @@ int spot_tuning_check(const struct spot_tuning *tuning, struct spot_err *err);
  *   else        min + (lr - min) f(t), t = (s - W) / (N - W), at most 1
  *   f           cosine (1 + cos(pi t)) / 2, line 1 - t */
 double spot_tuning_lr(const struct spot_tuning *tuning, int64_t step);
-/* Is it another one in any step? */
+/* Does it differ between any steps? */
 bool spot_tuning_is_scheduled(const struct spot_tuning *tuning);
-/* The same but for `after`? */
+/* Equal except for `after`? */
 bool spot_tuning_equal(const struct spot_tuning *a, const struct spot_tuning *b);
 
 #ifdef __cplusplus

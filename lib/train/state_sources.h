@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* state_sources.h - where the state that no member holds lies, as the coordinator tells a worker:
- * who sees the same files reads what it needs by itself.
+/* state_sources.h - where the state that no member holds is, as the coordinator tells workers: a
+ * worker with access to the same files reads what it needs itself.
  *
- * A path may name something else, or nothing, where the worker runs. What it finds counts only if
- * it is what was told: a generation of this job and step with the very manifest that the
- * coordinator has, which has the hash of every bundle, or weights with these hashes.
+ * On the worker's machine a path may refer to something else, or nothing. What it finds counts only
+ * if it matches: a generation of this job and step with exactly the coordinator's manifest, which
+ * has the hash of every bundle, or weights with these hashes.
  */
 #ifndef SPOT_TRAIN_STATE_SOURCES_H
 #define SPOT_TRAIN_STATE_SOURCES_H
@@ -22,28 +22,28 @@ extern "C" {
 struct spot_objects;
 
 struct spot_state_sources {
-    char state[PATH_MAX]; /* directory of generations; "": none that others could see;
-                             "command:OWNER": behind a command, as of object_store.h */
-    uint64_t job;         /* whose they are, as their manifests name it */
-    char load[PATH_MAX];  /* weights to start from; "": none */
-    uint64_t *load_xxh3;  /* [n_load], hash of each bundle of them; 0 of them: none */
+    char state[PATH_MAX]; /* directory of generations; "": none accessible to others;
+                             "command:OWNER": behind a command, as in object_store.h */
+    uint64_t job;         /* its id, as in the manifests */
+    char load[PATH_MAX];  /* initial weights; "": none */
+    uint64_t *load_xxh3;  /* [n_load], hash of each of their bundles; n_load 0: none */
     uint32_t n_load;
 };
 
-/* A path as any process of this host may use it; "" where there is no such file. */
+/* A path usable by any process of this host; "" if there is no such file. */
 void spot_state_sources_path(const char *path, char out[PATH_MAX]);
 
-/* The number in "command:OWNER", 0: it is no such text. */
+/* The number in "command:OWNER", 0: not such a text. */
 uint64_t spot_state_sources_owner(const char *state);
 
 void spot_state_sources_put(struct spot_buf *out, const struct spot_state_sources *sources);
-/* Sets `bad` of what is malformed. To be released in any case. */
+/* Sets `bad` when malformed. To be released in any case. */
 void spot_state_sources_get(struct spot_wire_in *in, struct spot_state_sources *sources);
 void spot_state_sources_release(struct spot_state_sources *sources);
 
-/* A bundle of the generation of a step with this manifest, or of the weights at step 0. Of state
- * behind a command `objects` are what this process has of it, or NULL. NULL with *err: nothing of
- * the kind is here, or it is damaged. */
+/* A bundle of the generation of a step with this manifest, or of the weights at step 0. For state
+ * behind a command `objects` is this process's access to it, or NULL. NULL with *err: not available
+ * here, or damaged. */
 struct spot_bundle *spot_state_sources_restore(const struct spot_state_sources *sources,
                                                const struct spot_shape *shape, int index,
                                                int64_t step, uint64_t manifest,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* train_protocol.h - the messages that training adds to cluster/protocol.h, and what it says in the
- * parts of those that are the workload's.
+/* train_protocol.h - the messages that training adds to cluster/protocol.h, and its contents of
+ * those parts that are left to the workload.
  *
  *   HELLO    kernels, u64 job, held bundles
- *   WELCOME  u32 what was held counts, job config, state_sources.h
+ *   WELCOME  u32 whether what was held counts, job config, state_sources.h
  *   REPORT   held bundles
  *   FORM     form.h
  *   ROUND    tag: step; u32 tokens of this member's microbatches, if any
- *   VALIDATE tag: step; as ROUND, of the validation data; its VOTE has losses alone
+ *   VALIDATE tag: step; as ROUND, of the validation data; its VOTE has only losses
  *   VOTE     tag: step; times, losses, norms: worker_step.c
  *   COMMIT   tag: step; f64 gradient scale, learning rate, weight decay of the step
  *   FAILED   tag 1: cannot mirror a stage
@@ -28,36 +28,37 @@ enum { SPOT_KERNELS_MAX = 512 }; /* bytes of the list of kernel kinds */
 enum spot_train_message {
     /* worker to coordinator */
     SPOT_MSG_SNAPSHOT = 8, /* answer to SAVE; tag: bundle; bytes of bundle_io.h */
-    SPOT_MSG_UNREAD = 13,  /* tag: bundle that it cannot read by itself; answered by RESTORE */
+    SPOT_MSG_UNREAD = 13,  /* tag: bundle that it cannot read itself; answered by RESTORE */
     SPOT_MSG_WRITTEN = 14, /* answer to SAVE; tag: bundle; i64 step, u64 nonce, u64 bytes, u64 u64
                               hash; bytes 0: it is not held here */
     SPOT_MSG_PROBED = 9,   /* answer to PROBE; tag: bytes; lists of f64 seconds: p2p, sums */
 
     /* coordinator to worker */
-    SPOT_MSG_RESTORE = 36, /* tag: bundle; bytes of bundle_io.h, from durable storage or the
-                               weights given */
-    SPOT_MSG_REDO = 39,    /* tag: step; tensors whose exponent was too large */
-    /* tag: step; bundles to write to a directory: text, "" none, where this u64 is seen, else to
-     * send as SNAPSHOT */
+    /* tag: bundle; bytes of bundle_io.h, from durable storage or the given weights */
+    SPOT_MSG_RESTORE = 36,
+    SPOT_MSG_REDO = 39, /* tag: step; tensors whose exponent was too large */
+    /* tag: step; bundles to write to a directory: text, "" none, in which this u64 is found, else
+     * to send as SNAPSHOT */
     SPOT_MSG_SAVE = 40,
-    SPOT_MSG_PROBE = 41,    /* tag: bytes; u32 how often: measure messages of this size */
-    SPOT_MSG_VALIDATE = 48, /* tag: step; tokens: forward alone, before that step */
-    SPOT_MSG_PRECOPY = 44,  /* tag: so many pre-copies of the form are in force from this step on */
+    SPOT_MSG_PROBE = 41,    /* tag: bytes; u32 count: measure messages of this size */
+    SPOT_MSG_VALIDATE = 48, /* tag: step; tokens: forward only, before that step */
+    /* tag: this many pre-copies of the form are in effect from this step on */
+    SPOT_MSG_PRECOPY = 44,
 
     /* worker to worker */
     SPOT_MSG_FORWARD = 65,  /* tag: step and microbatch; activations */
     SPOT_MSG_BACKWARD = 66, /* tag: step and microbatch; their gradients */
-    SPOT_MSG_SCATTER = 67,  /* tag: step and bundle; my part of your share of its sums */
+    SPOT_MSG_SCATTER = 67,  /* tag: step and bundle; my contribution to your share of its sums */
     SPOT_MSG_GATHER = 68,   /* tag: step and bundle; my share, summed */
     SPOT_MSG_MIRROR = 69,   /* tag: step and bundle; all its sums, for the buddy */
     SPOT_MSG_BUNDLE = 70,   /* tag: bundle; bytes of bundle_io.h */
-    SPOT_MSG_PROBING = 71,  /* tag: round; bytes without meaning */
+    SPOT_MSG_PROBING = 71,  /* tag: round; meaningless bytes */
     SPOT_MSG_COMM = 74,     /* tag: 0 all members, 1 the replicas; NCCL's id of this epoch */
     SPOT_MSG_TIE = 75,      /* tag: step; sums of wte to the last stage, of head.w to the first */
     SPOT_MSG_TENSOR = 76,   /* tag: count of the epoch; partial sums within a tensor group */
 
     /* client to coordinator */
-    /* i64 a step to be made durable (0: none); answered by u32 protocol, version, i64 step, i64
+    /* i64 step to be made durable (0: none); answered by u32 protocol, version, i64 step, i64
      * durable step, tokens, tokenizer, job config */
     SPOT_MSG_EXPORT = SPOT_MSG_CLIENT_FIRST,
     SPOT_MSG_GIVE, /* i64 a durable step, u32 bundle; answered by the bytes of bundle_io.h */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* worker_state.h - what the parts of a worker share; private to lib/train/worker*.c. */
+/* worker_state.h - shared by the parts of a worker; private to lib/train/worker*.c. */
 #ifndef SPOT_TRAIN_WORKER_STATE_H
 #define SPOT_TRAIN_WORKER_STATE_H
 
@@ -31,80 +31,82 @@ struct spot_worker {
     uint64_t job;
     struct spot_state_sources sources;
     int n_bundle;
-    struct spot_bundle **bundle; /* [n_bundle], NULL where not held */
+    struct spot_bundle **bundle; /* [n_bundle], NULL if not held */
     size_t *bundle_elem;         /* [n_bundle] */
     struct spot_saver *saver;
-    struct spot_objects *objects; /* durable state behind this user's command, or NULL */
+    struct spot_objects *objects; /* access to durable state behind this user's command, or NULL */
     struct spot_form form;
     int64_t position;       /* in the grid, -1 for none */
     struct spot_comm *comm; /* of this epoch, over comm_member */
-    uint32_t *comm_member;  /* ids of those who take part, then of the replicas */
+    uint32_t *comm_member;  /* ids of all members, then of the replicas */
     size_t n_comm_member;
-    uint64_t n_group_exchange; /* with the tensor group in this epoch */
+    uint64_t n_group_exchange; /* exchanges with the tensor group in this epoch */
     struct spot_stage *stage;
     struct spot_stage_config stage_config; /* of the stage */
-    struct spot_bundle **stage_on;         /* [n_bundle], what it was made over */
+    struct spot_bundle **stage_on;         /* [n_bundle], those it was made over */
     struct spot_stage **mirror; /* [n_bundle], over a stage whose buddy this worker is, or over one
-                                 * bundle that it receives ahead of a grid */
-    size_t n_precopied;         /* pre-copies of the form that are done */
+                                   bundle received by pre-copy */
+    size_t n_precopied;         /* completed pre-copies of the form */
     double *loss;               /* [G] */
-    int32_t (*exponent)[SPOT_TENSORS_MAX]; /* [n_bundle], as last committed, while redoing */
+    int32_t (
+        *exponent)[SPOT_TENSORS_MAX]; /* [n_bundle], as last committed, while repeating a step */
     bool is_redoing;
     bool cannot_mirror;
 };
 
-/* worker.c: updates that are still on a device, brought into the bundles; stages and mirrors go. */
+/* worker.c: download updates that are still on a device into the bundles; drop stages and
+ * mirrors. */
 int spot_worker_sync(struct spot_worker *worker, struct spot_err *err);
 int spot_worker_sync_mirrors(struct spot_worker *worker, struct spot_err *err);
 void spot_worker_drop_stage(struct spot_worker *worker);
-/* The epoch is over, and the stage may be of use in the next: the connections and mirrors go. */
+/* The epoch is over, and the stage may be reused in the next: drop the connections and mirrors. */
 void spot_worker_leave_place(struct spot_worker *worker);
-/* Say what went wrong with an epoch; 0 if the worker can go on with the next. */
+/* Report what went wrong with an epoch; 0 if the worker can continue with the next. */
 int spot_worker_report(struct spot_worker *worker, const struct spot_err *why,
                        struct spot_err *err);
 
-/* worker_comm.c: how the members of this epoch reach each other. Returns 0, or -1 with *err. */
+/* worker_comm.c: set up the exchange between the members of this epoch. Returns 0, or -1 with
+ * *err. */
 int spot_worker_open_comm(struct spot_worker *worker, struct spot_err *err);
 void spot_worker_close_comm(struct spot_worker *worker);
-/* How this worker's stage reaches the others of its tensor group. */
+/* How this worker's stage exchanges with the others of its tensor group. */
 struct spot_stage_group spot_worker_group(struct spot_worker *worker);
 
 /* worker_move.c: make this member's transfers of the form. Returns 0, or -1 with *err. */
 int spot_worker_move(struct spot_worker *worker, struct spot_err *err);
-/* Hand a bundle that is held to a member, beside the steps: all of it is queued, nothing waited
- * for. And take one at a step from a member, to hold it in place of an older copy; as above. */
+/* Send a held bundle to a member, while steps continue: all of it is queued, without waiting.
+ * Receive one of a step from a member, to hold it instead of an older copy; as above. */
 int spot_worker_give_bundle(struct spot_worker *worker, uint32_t to, uint32_t bundle,
                             struct spot_err *err);
 int spot_worker_take_bundle(struct spot_worker *worker, uint32_t from, uint32_t bundle,
                             int64_t step, struct spot_err *err);
 
-/* Hold a bundle in the place of an older copy. */
+/* Hold a bundle instead of an older copy. */
 void spot_worker_hold(struct spot_worker *worker, struct spot_bundle *bundle_take);
 
-/* worker_restore.c: make, read or ask for what this member needs of the form and nobody holds.
+/* worker_restore.c: create, read or request what this member needs of the form and no member holds.
  * Returns 0, or -1 with *err. */
 int spot_worker_restore(struct spot_worker *worker, struct spot_err *err);
 
-/* worker_mirror.c: what is mirrored here, from the start of an epoch on, or as it is handed over.
+/* worker_mirror.c: what is mirrored here, from the start of an epoch on, or from a pre-copy on.
  * Those that return int return 0, or -1 with *err. */
 int spot_worker_check_mirrors(struct spot_worker *worker, struct spot_err *err);
 int spot_worker_build_mirrors(struct spot_worker *worker, struct spot_err *err);
 void spot_worker_drop_mirrors(struct spot_worker *worker);
-/* The next mirror object from bundle *b on; *b is then behind its first bundle. NULL: no more. */
+/* The next mirror object from bundle *b on; *b is then after its first bundle. NULL: no more. */
 struct spot_stage *spot_worker_next_mirror(const struct spot_worker *worker, int *b);
-/* The order PRECOPY: from the next step on so many pre-copies are in force. */
+/* The order PRECOPY: from the next step on this many pre-copies are in effect. */
 int spot_worker_precopy(struct spot_worker *worker, const struct spot_frame *frame,
                         struct spot_err *err);
-/* In that step: take what was handed over to this worker. */
+/* In that step: receive the pre-copies for this worker. */
 int spot_worker_inherit(struct spot_worker *worker, int64_t step, struct spot_err *err);
 
-/* worker_form.c: take this member's place in a new epoch, as of spot_agent_workload.form. */
+/* worker_form.c: take this member's place in a new epoch, as in spot_agent_workload.form. */
 int spot_worker_form(void *job, const struct spot_frame *frame, struct spot_err *err);
-/* A stage object over bundles that must be held as of a step; 0 slots: it only mirrors.
- */
+/* Create a stage object over bundles that must be held at a step; 0 slots: it only mirrors. */
 struct spot_stage *spot_worker_new_stage(struct spot_worker *worker, int begin, int end, int n_slot,
                                          int64_t step, struct spot_err *err);
-/* And what such an object is like. */
+/* The configuration of such an object. */
 struct spot_stage_config spot_worker_stage_config(struct spot_worker *worker, int begin, int end,
                                                   int n_slot);
 
@@ -117,10 +119,10 @@ int spot_worker_commit(struct spot_worker *worker, const struct spot_frame *fram
                        struct spot_err *err);
 int spot_worker_redo(struct spot_worker *worker, const struct spot_frame *frame,
                      struct spot_err *err);
-/* worker_probe.c: measure what messages between members cost. */
+/* worker_probe.c: measure the cost of messages between members. */
 int spot_worker_probe(struct spot_worker *worker, const struct spot_frame *frame,
                       struct spot_err *err);
-/* The step being redone is given up: back to the exponents of the last commit. */
+/* The repeated step is given up: restore the exponents of the last commit. */
 void spot_worker_forget_redo(struct spot_worker *worker);
 
 #ifdef __cplusplus
