@@ -516,7 +516,7 @@ static int draw(const struct spot_figure *panel, size_t n_panel, const char *pat
         return -1;
     terminal_for(path, height, terminal);
     if (!is_text && spot_out_is_special(path))
-        return spot_err_set(err, SPOT_ESYS, "cannot replace '%s': no regular file", path);
+        return spot_err_set(err, SPOT_ESYS, "cannot replace '%s': not a regular file", path);
     /* also proves that the path can be written: gnuplot answers a failed `set output` by drawing
      * to stdout, where our document goes */
     if (spot_out_open(&file, path, err))

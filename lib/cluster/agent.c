@@ -29,7 +29,7 @@ struct spot_frame *spot_agent_await(struct spot_agent *a, uint32_t type, uint64_
     if (!frame || (frame->type == type && frame->tag == tag))
         return frame;
     a->pending = frame;
-    spot_err_set(err, SPOT_EPREEMPTED, "the epoch ended while an order was waited for");
+    spot_err_set(err, SPOT_EPREEMPTED, "the epoch ended while waiting for an order");
     return NULL;
 }
 

@@ -46,7 +46,7 @@ int spot_agent_obey(struct spot_agent *a, const struct spot_frame *frame, struct
                             spot_agent_was_noticed() ? "left after a notice; nothing is lost"
                             : !frame->tag
                                 ? "left: the job was stopped, its state is safe"
-                                : "left: the job was stopped, not all that it did is durable");
+                                : "left: the job was stopped, and not all of its work is durable");
     default:
         return a->workload->order(a->job, frame, err);
     }

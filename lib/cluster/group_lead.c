@@ -20,7 +20,7 @@ static int find_address(const struct spot_group *g, char text[SPOT_ADDRESS_MAX +
 
     if (!listen)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--store needs --listen: the address that it tells members");
+                            "--store needs --listen, the address that members connect to");
     if (spot_endpoint_parse_reach(listen, g->tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE, &at, err))
         return -1;
     if (spot_endpoint_is_any(&at) || (at.kind != SPOT_ENDPOINT_UNIX && !at.port))

@@ -179,7 +179,7 @@ static const char *is_dead(const struct spot_group *g, const struct spot_peer *p
 
     if (peer->is_closing && !spot_link_wants_write(&peer->link) && peer->id &&
         spot_suspects_is_aside(&g->suspects, peer->name))
-        return "set aside: other members do not reach it, or it them";
+        return "set aside: it and other members cannot reach each other";
     if (peer->is_closing && !spot_link_wants_write(&peer->link))
         return "closed";
     if (peer->awaits_end)

@@ -77,7 +77,7 @@ void spot_group_notice_local(struct spot_group *g, uint64_t index)
 int spot_group_local_start(struct spot_group *g, struct spot_err *err)
 {
     if (g->private_dir && setenv(SPOT_PRIVATE_DIR_ENV, g->private_dir, 1))
-        return spot_err_sys(err, "cannot tell workers of '%s'", g->private_dir);
+        return spot_err_sys(err, "cannot pass '%s' to workers", g->private_dir);
     g->local = spot_xcalloc(g->options->n_local, sizeof(*g->local));
     for (size_t i = 0; i < g->options->n_local; i++)
         if (start(g, i, err))
@@ -137,8 +137,8 @@ static void pause_failing(struct spot_group *g, size_t i, int status)
     pause_s = spot_backoff_s(l->n_failed - 1, pause_min_s, pause_max_s);
     l->again_s = spot_clock_s() + pause_s;
     put_how(status, how);
-    g->options->warn("local worker %zu died %d times in a row as it began, the last time %s: it is "
-                     "started again in %.0f s",
+    g->options->warn("local worker %zu died %d times in a row at its start, the last time %s: it "
+                     "is restarted in %.0f s",
                      i, l->n_failed, how, pause_s);
 }
 

@@ -228,7 +228,7 @@ static int on_reached(struct spot_group *g, struct spot_peer *peer, const struct
     const int rc = spot_group_reached(g, peer, frame, err);
 
     if (rc > 0)
-        spot_peer_drop(peer, "whom it reaches");
+        spot_peer_drop(peer, "which members it reaches");
     return rc < 0 ? -1 : 0;
 }
 

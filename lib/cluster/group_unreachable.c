@@ -18,7 +18,7 @@ static bool is_placed(const struct spot_view *view, uint32_t id)
 }
 
 /* In an epoch that failed the members that took part in it may say so of each other; who proves
- * whom it reaches, of all. */
+ * which members it reaches, of all. */
 int spot_group_accuse(struct spot_group *g, const struct spot_peer *reporter,
                       struct spot_wire_in *in)
 {

@@ -160,7 +160,7 @@ static int open_path(struct spot_journal *j, const char *path, bool resume, stru
     if (is_special)
         return 0;
     if (flock(fileno(j->out), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return spot_err_set(err, SPOT_ESYS, "'%s' is the log of a job that runs", path);
+        return spot_err_set(err, SPOT_ESYS, "'%s' is the log of a running job", path);
     if (resume)
         return continue_file(j, path, err);
     if (refuse_log(j, path, err))

@@ -163,7 +163,7 @@ static int is_other(const char *owner, const char *identity, struct spot_err *er
     if (!strcmp(owner, identity))
         return 0;
     return spot_err_set(err, SPOT_EUSAGE,
-                        "--store: the prefix is that of another job: %.64s; this one is %s", owner,
+                        "--store: the prefix belongs to another job: %.64s; this one is %s", owner,
                         identity);
 }
 

@@ -126,7 +126,7 @@ static int fail_in_its_words(const struct spot_json_value *error, struct spot_er
     size_t n;
 
     if (!spot_json_is_string(message))
-        return spot_err_set(err, SPOT_EDATA, "etcd: an error without words");
+        return spot_err_set(err, SPOT_EDATA, "etcd: an error without a message");
     n = spot_utf8_cut(spot_json_text(message), sizeof(words) - 1);
     memcpy(words, spot_json_text(message), n);
     words[n] = '\0';

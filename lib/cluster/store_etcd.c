@@ -100,7 +100,7 @@ int spot_etcd_where_parse(const char *text, struct spot_etcd_where *where, struc
     n = strlen(prefix);
     if (!n || n >= SPOT_ETCD_PREFIX_MAX || strspn(prefix, letters) != n)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "expected a /PREFIX of fewer than %d letters, digits and ._-/ behind "
+                            "expected a /PREFIX of fewer than %d letters, digits and ._-/ after "
                             "etcd's members, got '%.100s'",
                             SPOT_ETCD_PREFIX_MAX, p);
     memcpy(where->prefix, prefix, n + 1);

@@ -238,7 +238,7 @@ static int cuda_error(struct spot_err *err, const char *what, cudaError_t status
 static int stuck(struct spot_err *err)
 {
     return spot_err_set(err, SPOT_EGPU,
-                        "NCCL did not come back within %g s; the device may be held for good",
+                        "NCCL did not return within %g s; the device may stay blocked",
                         call_limit_s);
 }
 

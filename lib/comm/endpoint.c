@@ -165,7 +165,7 @@ static int parse_all(const char *text, enum spot_reach reach, struct spot_endpoi
     if (reach == SPOT_REACH_HERE && !spot_endpoint_is_private(e))
         return spot_err_set(err, SPOT_EUSAGE,
                             "'%s' is neither unix:PATH nor loopback (127.0.0.1:PORT, "
-                            "[::1]:PORT): that needs --key-file, to keep strangers out",
+                            "[::1]:PORT): that needs --key-file",
                             text);
     return n ? n : 1;
 }

@@ -75,7 +75,7 @@ static int write_fd(struct spot_port *port, const void *data, size_t n_byte, str
             n_byte -= (size_t)n;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             if (!await(p->out, POLLOUT, port->limit_s))
-                return spot_err_set(err, SPOT_ESYS, "the peer took nothing for %g s",
+                return spot_err_set(err, SPOT_ESYS, "the peer accepted no data for %g s",
                                     port->limit_s);
         } else if (errno != EINTR) {
             return spot_err_sys(err, "cannot write to the peer");

@@ -295,7 +295,7 @@ int spot_http_client_ask(struct spot_http_client *client, const struct spot_http
             return 0;
     }
     free_asked(client, a);
-    return spot_err_set(err, SPOT_ESYS, "libcurl takes no question");
+    return spot_err_set(err, SPOT_ESYS, "libcurl accepts no request");
 }
 
 /* --- answers ------------------------------------------------------------- */
@@ -305,7 +305,7 @@ static const char *reason(const struct asked *a, CURLcode code)
     if (a->is_too_large)
         return "the answer is too large";
     if (code == CURLE_OPERATION_TIMEDOUT)
-        return "no whole answer in time";
+        return "no complete answer in time";
     return a->why[0] ? a->why : api.curl_easy_strerror(code);
 }
 

@@ -90,7 +90,7 @@ static void answer_page(struct spot_monitor *m, struct spot_http_call *call)
 static void refuse_key(struct spot_http_call *call)
 {
     spot_http_add_header(call, "WWW-Authenticate", "Bearer");
-    say(call, 401, "Authorization: Bearer KEY is missing, or has another key.\n");
+    say(call, 401, "Authorization: Bearer KEY is missing, or its key is wrong.\n");
 }
 
 static void called(void *user, struct spot_http_call *call)

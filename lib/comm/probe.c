@@ -99,7 +99,7 @@ static void serve(struct round *r, struct dial *d, short events)
     if (frame && frame->type == r->config->type_pong && frame->epoch == d->peer->id) {
         end(r, d, NULL);
     } else if (frame) {
-        spot_err_set(&why, SPOT_ESYS, "somebody else answers");
+        spot_err_set(&why, SPOT_ESYS, "another process answers");
         end(r, d, &why);
     } else if (rc) {
         end(r, d, &why);

@@ -424,7 +424,7 @@ static ssize_t settle_now(struct spot_tls *tls, struct spot_err *err)
         return spot_err_set(err, SPOT_EINFEASIBLE, "the other side has another key, or none");
     if (!SSL_is_init_finished(tls->ssl))
         return spot_err_set(err, SPOT_ESYS,
-                            "the peer has closed the connection when it saw TLS; has it a key?");
+                            "the peer closed the connection when TLS began; does it have a key?");
     return spot_err_set(err, SPOT_ESYS, "the peer has closed the connection");
 }
 

@@ -115,7 +115,7 @@ static ssize_t read_cookie(void *cookie, char *out, size_t room)
     s->n_out += (uint64_t)got;
     if (s->n_out > s->n_free && s->n_out / s->n_times > s->n_in) {
         snprintf(s->too_long, sizeof(s->too_long),
-                 "more than %llu MiB and %llu times as long as what it comes from",
+                 "more than %llu MiB and %llu times its compressed size",
                  (unsigned long long)(s->n_free >> 20), (unsigned long long)s->n_times);
         return fail(s, s->too_long);
     }

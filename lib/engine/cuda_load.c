@@ -84,8 +84,7 @@ bool spot_cuda_is_held(void)
 int spot_cuda_check_held(struct spot_err *err)
 {
     return spot_cuda_is_held()
-               ? spot_err_set(err, SPOT_EGPU,
-                              "NCCL did not come back, the device may be held for good")
+               ? spot_err_set(err, SPOT_EGPU, "NCCL did not return, the device may stay blocked")
                : 0;
 }
 

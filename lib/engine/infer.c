@@ -71,7 +71,7 @@ static int check(struct spot_infer_config *c, const struct spot_infer_head *head
                             head->begin, head->end, c->bundle_begin, c->bundle_end);
     if (c->shard_begin < 0 || !is_node(c->shard_begin, c->shard_end, n_shard) ||
         (c->shard_end - c->shard_begin < n_shard && !c->exchange && !c->swap))
-        return spot_err_set(err, SPOT_EDATA, "shards %d to %d of %d are no member of a group",
+        return spot_err_set(err, SPOT_EDATA, "shards %d to %d of %d are not a member of a group",
                             c->shard_begin, c->shard_end, n_shard);
     if (c->n_thread < 1 || c->n_sequence < 1 || c->n_page < 1 || c->token_max < 1)
         return spot_err_set(err, SPOT_EDATA,
@@ -339,9 +339,10 @@ static int list_tokens(struct spot_infer *f, const struct spot_infer_item *item,
         if (list_rows(f, n_row ? n_row[i] : 1, item[i].n_token, err))
             return -1;
     }
-    return n_page > f->n_free ? spot_err_set(err, SPOT_EINFEASIBLE, "%lld pages lack, %d are free",
-                                             (long long)n_page, f->n_free)
-                              : 0;
+    return n_page > f->n_free
+               ? spot_err_set(err, SPOT_EINFEASIBLE, "%lld pages are needed, %d are free",
+                              (long long)n_page, f->n_free)
+               : 0;
 }
 
 int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item, int n_item,

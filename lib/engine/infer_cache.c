@@ -58,8 +58,8 @@ int spot_infer_reserve(struct spot_infer *f, int sequence, int64_t n_token, stru
         return spot_err_set(err, SPOT_EDATA, "a sequence has at most %lld tokens, not %lld",
                             (long long)f->shape.seq, (long long)n_token);
     if (n_page - s->n_page > f->n_free)
-        return spot_err_set(err, SPOT_EINFEASIBLE, "%d pages lack, %d are free", n_page - s->n_page,
-                            f->n_free);
+        return spot_err_set(err, SPOT_EINFEASIBLE, "%d pages are needed, %d are free",
+                            n_page - s->n_page, f->n_free);
     while (s->n_page < n_page)
         s->page[s->n_page++] = take_page(f);
     while (s->n_page > n_page)
@@ -92,7 +92,7 @@ int spot_infer_share(struct spot_infer *f, int from, int to, int64_t n_token, st
                             "%lld tokens of a sequence of %lld for one that has %lld",
                             (long long)n_token, (long long)a->length, (long long)b->length);
     if (n_token % SPOT_INFER_PAGE && !f->n_free)
-        return spot_err_set(err, SPOT_EINFEASIBLE, "1 pages lack, 0 are free");
+        return spot_err_set(err, SPOT_EINFEASIBLE, "1 page is needed, 0 are free");
     for (; b->n_page < n_full; b->n_page++) {
         b->page[b->n_page] = a->page[b->n_page];
         f->n_holder[b->page[b->n_page]]++;

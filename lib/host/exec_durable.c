@@ -141,7 +141,7 @@ static int ask_next(struct spot_exec_job *job, struct spot_err *err)
         return complete(job, err);
     giver = spot_exec_find_giver(job, &d->target, move.place);
     if (!giver || giver->entered != spot_view_machine(job->view)->epoch) {
-        failed(job, "nobody gives it now");
+        failed(job, "no member can send it now");
         return 0;
     }
     move.serial = d->serial = ++job->states.last_serial;
@@ -210,12 +210,12 @@ int spot_exec_disk_hear(struct spot_exec_job *job, struct spot_peer *peer,
     if (frame->type == SPOT_MSG_EXEC_RECORD || frame->type == SPOT_MSG_EXEC_PIECES)
         return on_pulled(job, frame, err);
     if (spot_state_serve(job->disk.store, frame, say, peer, NULL))
-        spot_peer_drop(peer, "a wish for a state");
+        spot_peer_drop(peer, "a request for a state");
     return 0;
 }
 
 void spot_exec_disk_forget(struct spot_exec_job *job, uint32_t id)
 {
     if (job->disk.pull && job->disk.from == id)
-        failed(job, "who gave it is gone");
+        failed(job, "its sender is gone");
 }

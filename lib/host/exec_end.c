@@ -107,9 +107,9 @@ static int on_ended(struct spot_exec_job *job, struct spot_peer *peer,
     if (status) { /* else it left after it had been told to save */
         put_how(peer, rank, status, how, sizeof(how));
         charge(job, frame->epoch);
-        snprintf(job->why, sizeof(job->why), "%s; %lu failures were borne before", how,
+        snprintf(job->why, sizeof(job->why), "%s; %lu failures were tolerated before", how,
                  (unsigned long)job->options->max_restarts);
-        job->options->group.warn("%s (failure %lu, at most %lu are borne)", how,
+        job->options->group.warn("%s (failure %lu, at most %lu are tolerated)", how,
                                  (unsigned long)job->n_failed,
                                  (unsigned long)job->options->max_restarts);
         if (log_failed(job, peer, rank, status, err))

@@ -32,7 +32,8 @@ struct spot_ranks {
 static int lost(struct spot_ranks *r, struct spot_err *err)
 {
     r->is_lost = true;
-    return spot_err_set(err, SPOT_ESYS, "the process that guards the ranks is gone, and they are");
+    return spot_err_set(err, SPOT_ESYS,
+                        "the process that guards the ranks is gone, and so are they");
 }
 
 static int order(struct spot_ranks *r, const struct spot_rank_command *command,

@@ -161,7 +161,8 @@ static int parse_want(struct spot_state_giver *g, const struct spot_frame *frame
             in.bad = true;
         g->wanted[g->n_wanted] = in.bad ? 0 : i;
     }
-    return spot_wire_in_done(&in) ? 0 : spot_err_set(err, SPOT_EDATA, "malformed wish for a state");
+    return spot_wire_in_done(&in) ? 0
+                                  : spot_err_set(err, SPOT_EDATA, "malformed request for a state");
 }
 
 static enum spot_state_step take_want(struct spot_state_giver *g, struct spot_err *err)

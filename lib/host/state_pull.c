@@ -95,7 +95,7 @@ static enum spot_state_step take_record(struct spot_state_pull *p, const struct 
         return SPOT_STATE_FAILED;
     }
     if (spot_state_id_compare(&p->record.id, &p->move.id) || p->record.place != p->move.place) {
-        spot_err_set(err, SPOT_EDATA, "another state than the one that was to come");
+        spot_err_set(err, SPOT_EDATA, "not the state that was expected");
         return SPOT_STATE_FAILED;
     }
     p->piece = spot_state_record_pieces(&p->record, &p->n_piece);
@@ -120,7 +120,7 @@ static enum spot_state_step take_pieces(struct spot_state_pull *p, const struct 
     }
     if (spot_wire_in_done(&in) && p->n_asked)
         return ask(p, err);
-    spot_err_set(err, SPOT_EDATA, "other pieces of a state than were asked for");
+    spot_err_set(err, SPOT_EDATA, "not the pieces of a state that were requested");
     return SPOT_STATE_FAILED;
 }
 
@@ -166,7 +166,7 @@ int spot_state_serve(struct spot_state_store *store, const struct spot_frame *fr
         n = spot_get_u32(&in);
     }
     if (!spot_wire_in_done(&in))
-        return spot_err_set(err, SPOT_EDATA, "malformed wish for a state");
+        return spot_err_set(err, SPOT_EDATA, "malformed request for a state");
     record = spot_state_store_find(store, &id, place);
     if (record && is_fetch)
         spot_state_record_put(&out, record);

@@ -40,8 +40,9 @@ static int begin(void *user, const struct spot_st *st, const void *header, size_
         is_right = !strcmp(st->tensor[i].name, hex) &&
                    st->tensor[i].end - st->tensor[i].begin == t->piece[i].n_byte;
     }
-    return is_right ? 0
-                    : spot_err_set(err, SPOT_EDATA, "other pieces of a state than were asked for");
+    return is_right
+               ? 0
+               : spot_err_set(err, SPOT_EDATA, "not the pieces of a state that were requested");
 }
 
 static int take_piece(void *user, const struct spot_chunk *chunk, const void *raw,
@@ -135,7 +136,7 @@ static enum spot_state_step take_offer(struct spot_state_taker *t, struct spot_e
     free(frame);
     if (!rc &&
         (spot_state_id_compare(&t->record.id, &t->move.id) || t->record.place != t->move.place))
-        rc = spot_err_set(err, SPOT_EDATA, "another state than the one that was to come");
+        rc = spot_err_set(err, SPOT_EDATA, "not the state that was expected");
     if (rc || say_want(t, err))
         return SPOT_STATE_FAILED;
     spot_state_store_expect(t->store, &t->record);

@@ -254,7 +254,7 @@ int spot_job_serve_read(struct spot_job_serve *s, const struct spot_json_doc *js
         return spot_json_fail(json, "/serve", err, "stage_layers %lld is below layers %lld",
                               (long long)s->stage_layers, (long long)s->layers);
     if (!is_power(s->max_batch))
-        return spot_json_fail(json, "/serve/max_batch", err, "%lld is no power of two",
+        return spot_json_fail(json, "/serve/max_batch", err, "%lld is not a power of two",
                               (long long)s->max_batch);
     if (!s->n_cell)
         return spot_json_fail(json, "/serve/cells", err, "has no times at all");

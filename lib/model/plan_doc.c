@@ -180,8 +180,7 @@ static int check_next(const struct spot_plan_doc *plan, struct spot_err *err)
     if (g->D && g->M < 1)
         return spot_json_fail(&plan->json, "/next/M", err, "0 is outside [1, %d]", SPOT_GRID_MAX);
     if (plan->kind == SPOT_PLAN_SERVE && g->D && has_batch && plan->micro_batch < 1)
-        return spot_json_fail(&plan->json, "/next/B", err,
-                              "0 requests at once serve nobody: expected at least 1");
+        return spot_json_fail(&plan->json, "/next/B", err, "expected at least 1 request at once");
     if (spot_grid_size(g) > SPOT_GRID_MAX)
         return spot_json_fail(&plan->json, "/next", err, "D * P * M is above %d", SPOT_GRID_MAX);
     return 0;

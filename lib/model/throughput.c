@@ -562,8 +562,8 @@ int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *j
                      job->name, job->n_profile);
     else if (!spot_job_profiled(job))
         spot_err_set(err, SPOT_EDATA,
-                     "job '%.64s' has no profile: nothing is known of its speed; spot-run profile "
-                     "measures one, docs/formats/job.md tells how to write one",
+                     "job '%.64s' has no profile: its speed is not known; spot-run profile "
+                     "measures one, docs/formats/job.md describes how to write one",
                      job->name);
     else if (t->n_grid && job->memory.node_byte > 0 && job->n_layer &&
              !fits_somewhere(t, job, &byte))

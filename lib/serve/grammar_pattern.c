@@ -206,7 +206,7 @@ static uint32_t group(struct parser *p)
     uint32_t inner;
 
     if (*p->at == '?' && p->at[1] != ':')
-        return fail(p, "looks ahead or behind, or names a group, which is not supported");
+        return fail(p, "has lookahead, lookbehind or a named group, which is not supported");
     if (*p->at == '?')
         p->at += 2;
     if (++p->depth > NESTED_MAX)
@@ -233,7 +233,7 @@ static uint32_t atom(struct parser *p)
     if (c == '.')
         return p->at++, of_set(p, &any);
     if (strchr("*+?{}^$]", c))
-        return fail(p, "has a sign in a place where it is not supported");
+        return fail(p, "has a character in a place where it is not supported");
     if (c == '\\' && p->at[1] && include_named(p, &s, p->at[1])) {
         p->at += 2;
     } else {
@@ -371,7 +371,7 @@ uint32_t spot_gnet_pattern(struct spot_gnet *net, const char *pattern, uint32_t 
     has_end = *p.at == '$';
     p.at += has_end;
     if (!p.why && *p.at)
-        fail(&p, "has a sign in a place where it is not supported");
+        fail(&p, "has a character in a place where it is not supported");
     if (!p.why && (has_start || has_end) && has_alternatives(&p, root))
         fail(&p, "has ^ or $ and alternatives outside a group, which is not supported");
     if (!p.why) {

@@ -277,7 +277,7 @@ static void read_biases(struct spot_body *b)
         to->bias = (float)spot_json_number(bias);
         if (!read_token(b, key, &to->token))
             spot_body_refuse(b, 400, "logit_bias", NULL,
-                             "'logit_bias' has the key '%s', which is no token of this model.",
+                             "'logit_bias' has the key '%s', which is not a token of this model.",
                              key);
         else if (!spot_json_is_number(bias) || !(fabsf(to->bias) <= 100))
             spot_body_refuse(b, 400, "logit_bias", NULL,

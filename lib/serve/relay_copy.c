@@ -20,7 +20,7 @@ static bool is_alone(const struct spot_relay *r)
 
 static int malformed(struct spot_err *err)
 {
-    return spot_err_set(err, SPOT_ESYS, "the leader says something malformed");
+    return spot_err_set(err, SPOT_ESYS, "malformed order from the leader");
 }
 
 /* --- giving --------------------------------------------------------------------------- */

@@ -83,7 +83,7 @@ static const char *commit_one(struct spot_server *s, struct spot_replica *p, con
     if (is_of_before(q, k, rc))
         return NULL;
     if (rc == SPOT_APPEND_GAP)
-        return "a token behind a gap";
+        return "a token after a gap";
     if (rc == SPOT_APPEND_DIFFERS)
         return "another token than is committed";
     q->has_told[k] = true;

@@ -192,7 +192,7 @@ int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *chang
 
     if (plan->kind != SPOT_PLAN_SERVE)
         return spot_err_set(err, SPOT_EINFEASIBLE,
-                            "the plan is not one to serve, and this job serves");
+                            "the plan is not for serving, but this job serves");
     want.M += !want.M;
     if (spot_plan_doc_is_suspend(plan)) {
         s->is_regrouping = true;

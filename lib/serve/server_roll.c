@@ -247,7 +247,7 @@ int spot_server_client(void *server, const struct spot_frame *frame, struct spot
     (void)answer;
     (void)status;
     if (frame->type != SPOT_MSG_ROLL)
-        return spot_err_set(err, SPOT_EUSAGE, "this job does not know the question");
+        return spot_err_set(err, SPOT_EUSAGE, "unknown request to this job");
     spot_get_text(&in, dir, sizeof(dir));
     if (!spot_wire_in_done(&in) || !*dir)
         return spot_err_set(err, SPOT_EUSAGE, "the directory of a model is missing or too long");

@@ -254,8 +254,8 @@ int spot_partial_check(const char *path, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE, "the name of an output file is empty");
     if (!spot_out_is_special(path))
         return check_directory(path, err);
-    return spot_err_set(err, SPOT_ESYS, "cannot put a file in the place of '%s': no regular file",
-                        path);
+    return spot_err_set(err, SPOT_ESYS,
+                        "cannot put a file in the place of '%s': not a regular file", path);
 }
 
 static int check_length(uint64_t n_json, size_t n_header, const char *path, struct spot_err *err)

@@ -328,10 +328,10 @@ int spot_fleet_omniscient(const struct spot_fleet_play *play, struct spot_fleet_
     if (!rc) {
         solve(&p, high);
         if (p.misses > allowed)
-            rc =
-                spot_err_set(err, SPOT_EINFEASIBLE,
-                             "an availability of %g cannot be had: %g ticks are lost whatever runs",
-                             play->availability, p.misses);
+            rc = spot_err_set(
+                err, SPOT_EINFEASIBLE,
+                "an availability of %g cannot be reached: %g ticks are lost whatever runs",
+                play->availability, p.misses);
     }
     for (int i = 0; !rc && i < HALVINGS && high > low * (1 + 1e-6); i++) {
         const double price = i < 12 && low == 0 ? high / 8 : (low + high) / 2;

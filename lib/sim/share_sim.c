@@ -408,9 +408,9 @@ int spot_share_play_run(const struct spot_share_play *play, enum spot_share_poli
     while (!rc && s.n_over < s.n_job) {
         rc = one_round(&s, err);
         if (!rc && outcome->rounds >= ROUNDS_MAX)
-            rc = spot_err_set(err, SPOT_EINFEASIBLE, "%s: %zu of %zu jobs end in no %d rounds",
-                              spot_share_policy_name[policy], s.n_job - s.n_over, s.n_job,
-                              ROUNDS_MAX);
+            rc = spot_err_set(
+                err, SPOT_EINFEASIBLE, "%s: %zu of %zu jobs do not end within %d rounds",
+                spot_share_policy_name[policy], s.n_job - s.n_over, s.n_job, ROUNDS_MAX);
     }
     if (!rc)
         summarise(&s);

@@ -132,14 +132,14 @@ int spot_evaluate(const struct spot_evaluation *e, struct spot_loss *loss, struc
     *loss = (struct spot_loss){ .n_window = spot_windows_count(&windows) };
     if (windows.n_token < 2 || (windows.seq < 2 && !windows.across))
         return spot_err_set(err, SPOT_EDATA,
-                            "%s: %zu tokens in windows of %lld: none has another before it",
+                            "%s: %zu tokens in windows of %lld: none can be predicted",
                             e->corpus->source, e->corpus->n_token, (long long)windows.seq);
     stage = new_stage(e, err);
     if (!stage)
         return -1;
     rc = spot_stage_row_loss(stage)
              ? add_all(e, stage, loss, err)
-             : spot_err_set(err, SPOT_EUSAGE, "kernel %s does not tell losses token by token",
+             : spot_err_set(err, SPOT_EUSAGE, "kernel %s does not give losses by token",
                             spot_kernel_name(e->kernel));
     spot_stage_free(stage);
     return rc;

@@ -376,7 +376,7 @@ char *spot_job_note_text(const struct spot_job_config *config,
     int rc = memory ? put_note(memory, config, o, err) : -1;
 
     if (!memory || fclose(memory))
-        rc = spot_err_sys(err, "cannot write what the job is");
+        rc = spot_err_sys(err, "cannot write the description of the job");
     if (!rc)
         return text;
     free(text);

@@ -221,7 +221,7 @@ static int read_newest(struct spot_saved_model *m, const struct spot_generations
     }
     if (n) {
         why = *err;
-        return spot_err_set(err, SPOT_EDATA, "%.300s; no sound generation is left in '%s'", why.msg,
+        return spot_err_set(err, SPOT_EDATA, "%.300s; no valid generation is left in '%s'", why.msg,
                             g->dir);
     }
     return spot_err_set(err, SPOT_EDATA, "'%s' holds no state%s", g->dir,

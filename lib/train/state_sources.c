@@ -88,7 +88,7 @@ struct spot_bundle *spot_state_sources_restore(const struct spot_state_sources *
                                      .manifest = manifest };
 
     if (!*s->state || !s->job || !manifest || (is_behind && !objects)) {
-        spot_err_set(err, SPOT_EDATA, "no directory of durable state was told");
+        spot_err_set(err, SPOT_EDATA, "no directory of durable state was given");
         return NULL;
     }
     snprintf(disk.dir, sizeof(disk.dir), "%s", s->state);
@@ -105,7 +105,7 @@ struct spot_bundle *spot_state_sources_load(const struct spot_state_sources *s,
     struct spot_bundle *bundle;
 
     if (!*s->load || s->n_load != (uint32_t)spot_shape_bundles(shape)) {
-        spot_err_set(err, SPOT_EDATA, "no weights to start from were told");
+        spot_err_set(err, SPOT_EDATA, "no weights to start from were given");
         return NULL;
     }
     bundle = spot_xcalloc(1, sizeof(*bundle));

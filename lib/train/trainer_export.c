@@ -54,7 +54,7 @@ int spot_trainer_client(void *job, const struct spot_frame *frame, struct spot_b
 
     *status = 0;
     if (!spot_wire_in_done(&in) || (frame->type != SPOT_MSG_EXPORT && frame->type != SPOT_MSG_GIVE))
-        return spot_err_set(err, SPOT_EUSAGE, "this job does not know the question");
+        return spot_err_set(err, SPOT_EUSAGE, "unknown request to this job");
     return frame->type == SPOT_MSG_EXPORT ? tell(c, step, answer, err)
                                           : give_bundle(c, step, bundle, answer, err);
 }

@@ -134,7 +134,7 @@ static int on_failed(struct spot_trainer *c, struct spot_peer *peer, const struc
     char why[SPOT_WHY_MAX];
 
     spot_get_plain(&in, why, sizeof(why));
-    c->options->warn("worker %s does not mirror so much: %s", spot_peer_name(peer), why);
+    c->options->warn("worker %s cannot mirror that much: %s", spot_peer_name(peer), why);
     spot_trainer_cool(c, who);
     return spot_view_break(c->view, frame->epoch, err);
 }
@@ -155,7 +155,7 @@ static int on_unread(struct spot_trainer *c, struct spot_peer *peer, const struc
     const int rc = spot_trainer_unread(c, spot_peer_id(peer), frame, err);
 
     if (rc > 0)
-        spot_peer_drop(peer, "a question for state");
+        spot_peer_drop(peer, "a request for state");
     return rc < 0 ? -1 : 0;
 }
 
@@ -169,7 +169,7 @@ int spot_trainer_message(void *job, struct spot_peer *peer, const struct spot_fr
         return on_snapshot(c, peer, frame, err);
     case SPOT_MSG_WRITTEN:
         if (spot_trainer_written(c, frame))
-            spot_peer_drop(peer, "word of a file");
+            spot_peer_drop(peer, "report of a file");
         return 0;
     case SPOT_MSG_UNREAD:
         return on_unread(c, peer, frame, err);

@@ -82,7 +82,7 @@ static int verify_state(struct spot_trainer *c, struct spot_err *err)
         return spot_err_set(err, why.code, "%s", why.msg);
     if (n_bad > 0 && spot_store_newest(c->store) < 0)
         return spot_err_set(err, SPOT_EDATA,
-                            "%.300s; no sound generation is left in %s: the damaged ones are "
+                            "%.300s; no valid generation is left in %s: the damaged ones are "
                             "kept there as gen-STEP%s, a second try begins anew",
                             why.msg, spot_store_place(c->store),
                             spot_store_is_behind(c->store) ? ".NONCE/bad" : ".bad");

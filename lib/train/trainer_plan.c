@@ -30,7 +30,7 @@ int spot_trainer_plan(void *job, const struct spot_plan_doc *plan, bool *changed
     char grid[SPOT_GRID_TEXT], what[SPOT_GRID_TEXT + 24];
 
     if (plan->kind != SPOT_PLAN_TRAIN)
-        return spot_err_set(err, SPOT_EINFEASIBLE, "the plan is one to serve, and this job trains");
+        return spot_err_set(err, SPOT_EINFEASIBLE, "the plan is for serving, but this job trains");
     want.M += !want.M;
     snprintf(what, sizeof(what), "the plan asks for %s", spot_grid_text(&want, grid));
     if (spot_trainer_check_grid(c, &want, what, SPOT_EINFEASIBLE, err))

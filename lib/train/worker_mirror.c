@@ -125,7 +125,8 @@ int spot_worker_precopy(struct spot_worker *w, const struct spot_frame *frame, s
     if (frame->epoch != w->agent.epoch || !w->mirror || !spot_form_is_active(f, w->agent.id))
         return 0;
     if (frame->tag > f->n_precopy || frame->tag < f->n_precopied)
-        return spot_err_set(err, SPOT_ESYS, "the coordinator handed over what there is not");
+        return spot_err_set(err, SPOT_ESYS,
+                            "the coordinator announced a pre-copy that does not exist");
     for (; f->n_precopied < frame->tag; f->n_precopied++) {
         const struct spot_precopy *const h = &f->precopy[f->n_precopied];
 

@@ -249,5 +249,5 @@ int spot_worker_redo(struct spot_worker *w, const struct spot_frame *frame, stru
         if (!in.bad && b < (uint32_t)w->n_bundle && keeper_of(w, b))
             spot_stage_back_off(keeper_of(w, b), (int)b, overflow);
     }
-    return in.bad ? spot_err_set(err, SPOT_ESYS, "the coordinator sent a redo of no sense") : 0;
+    return in.bad ? spot_err_set(err, SPOT_ESYS, "malformed redo from the coordinator") : 0;
 }

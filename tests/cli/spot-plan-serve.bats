@@ -116,7 +116,7 @@ ours() { spot-plan serve --job "$job" "$@"; }
     serve --now 3 --rate .1 >"$T/p"
     run -1 --separate-stderr timeout 60 spot-run train -q --data LICENSE --layers 1 --width 32 --heads 2 --seq 16 \
         --shards 2 --steps 2 --workers 1 --plan "$T/p"
-    [[ "$stderr" == *'the plan is one to serve, and this job trains'* ]]
+    [[ "$stderr" == *'the plan is for serving, but this job trains'* ]]
 }
 
 @test "bursts and machines that are long in coming make a plan that bears them" {

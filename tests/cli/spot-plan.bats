@@ -322,7 +322,7 @@ llama() {
     jq '.profile = []' $job >"$T/j.json"
     run spot-plan train --job "$T/j.json" --now 8
     [ "$status" -eq 3 ]
-    [[ "$output" == *"has no profile: nothing is known of its speed"* ]]
+    [[ "$output" == *"has no profile: its speed is not known"* ]]
 }
 
 @test "bad input: a profile ridden with outliers is told of, one of nothing else is exit 3" {

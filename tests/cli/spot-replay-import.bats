@@ -321,10 +321,10 @@ EOF
     { echo time_s,available; (yes 1,1 || true) | head -n 18000000; } | zstd -qc1 >bomb # 72 MB
     [ "$(stat -c %s bomb)" -lt 1000000 ]
     run -3 --separate-stderr spot-replay describe bomb
-    [[ $stderr == *'more than 64 MiB and 200 times as long as what it comes from' ]]
+    [[ $stderr == *'more than 64 MiB and 200 times its compressed size' ]]
     { printf '{"a":"'; head -c 7000000 /dev/zero | tr '\0' a; printf '"}'; } | zstd -qc1 >bomb
     run -3 --separate-stderr spot-replay import --from skypilot bomb
-    [[ $stderr == *'more than 6 MiB and 100 times as long as what it comes from' ]]
+    [[ $stderr == *'more than 6 MiB and 100 times its compressed size' ]]
     # a window of 128 MiB
     printf 'time_s,available\n0,1\n' | zstd -qc --long=27 >wide
     run -3 --separate-stderr spot-replay describe wide

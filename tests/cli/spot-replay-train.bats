@@ -306,7 +306,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
         jq "$edit" $job >"$T/j.json"
         run timeout 20 spot-replay train --job "$T/j.json" --trace "$T/t.csv"
         [ "$status" -eq 3 ]
-        [[ "$output" == *"has no profile: nothing is known of its speed"* ]]
+        [[ "$output" == *"has no profile: its speed is not known"* ]]
     done
 }
 

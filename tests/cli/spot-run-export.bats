@@ -84,7 +84,7 @@ PY
     [[ "$stderr" == *"gen-000000000025/manifest.json"*"the state of step 20 is taken"* ]]
     diff -r m e
     rm s/gen-000000000020/bundle-0002
-    refuses 3 "no sound generation is left in 's'" export --state s -o none
+    refuses 3 "no valid generation is left in 's'" export --state s -o none
     [ ! -e none ]
     nothing_half_done
 }

@@ -227,7 +227,7 @@ state() {
     eventually "! kill -0 $stuck"
     wait $stuck || status=$?
     [ "$status" -eq 5 ]
-    grep -q "NCCL did not come back" stuck.err
+    grep -q "NCCL did not return" stuck.err
     more_steps log
     stops_right log --kernel cuda-fp32
 }
@@ -312,7 +312,7 @@ state() {
     eventually "! kill -0 $stuck"
     wait $stuck || status=$?
     [ "$status" -eq 5 ]
-    grep -q "NCCL did not come back" stuck.err
+    grep -q "NCCL did not return" stuck.err
     kill $train
 }
 

@@ -309,7 +309,7 @@ stopped() {
         refuses 4 "in use" train --data corpus $MODEL --steps 3 $other --events second
         [ ! -e second ]
     done
-    refuses 4 "'log' is the log of a job that runs" train --data corpus $MODEL --steps 3 --events log
+    refuses 4 "'log' is the log of a running job" train --data corpus $MODEL --steps 3 --events log
     [ "$(head -n 1 log | jq -r .event)" = joined ]
     spot-run status --join unix:j
     stops_right log

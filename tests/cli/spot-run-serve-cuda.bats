@@ -121,7 +121,7 @@ answered() {
     status=0
     wait $stuck || status=$?
     [ "$status" -eq 5 ]
-    grep -q "NCCL did not come back" stuck.err
+    grep -q "NCCL did not return" stuck.err
     worker a
     worker b
     wait $server

@@ -83,9 +83,9 @@ replace() {
     serve 2
     replace
     kill -9 "$(pid_of local-0)"
-    eventually 'grep -q "local worker 0 died 4 times in a row as it began, the last time with exit status .*: it is started again in 4 s" err'
-    grep -q "started again in 1 s" err
-    grep -q "started again in 2 s" err
+    eventually 'grep -q "local worker 0 died 4 times in a row at its start, the last time with exit status .*: it is restarted in 4 s" err'
+    grep -q "restarted in 1 s" err
+    grep -q "restarted in 2 s" err
     is_served
     kill -9 "$(pid_of local-1)" # now nobody is well
     wait $server && status=0 || status=$?

@@ -132,7 +132,7 @@ warned() { # TEXT
     run -4 timeout 100 spot-run stop --join unix:j
     [[ "$output" == *"the cloud is full of rain"* ]]
     wait $pid || true
-    grep -q "left: the job was stopped, not all that it did is durable" told.err
+    grep -q "left: the job was stopped, and not all of its work is durable" told.err
     ! grep -q "is safe" told.err
 }
 

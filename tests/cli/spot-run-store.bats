@@ -229,7 +229,7 @@ ends_with() { # STATUS PID
     exec_job c
     ends_with 0 $pid
     [ ! -e c.log ]
-    refuses 2 "the prefix is that of another job" exec --store "$store" --listen unix:x -- true
+    refuses 2 "the prefix belongs to another job" exec --store "$store" --listen unix:x -- true
 }
 
 @test "etcd: TLS with certificates of both sides and a password; wrong ones are refused" {
@@ -276,7 +276,7 @@ ends_with() { # STATUS PID
     ends_with 0 $a
     [ "$(stored log | jq -r .end)" = 'done' ]
     job="train --data corpus $MODEL --global-batch 5 --steps 2"
-    refuses 2 "the prefix is that of another job" $job --seed 2 --store "$store" --listen unix:x
+    refuses 2 "the prefix belongs to another job" $job --seed 2 --store "$store" --listen unix:x
     refuses 2 "--store" $job --store "$store"
     refuses 2 "must be one address and port that others reach" $job --store "$store" --listen 127.0.0.1:0
     (umask 077 && head -c 32 /dev/urandom >key)

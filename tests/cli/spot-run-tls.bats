@@ -93,8 +93,8 @@ secure() {
 @test "a keyed worker does not speak to a job without a key" {
     train log --steps 100000 --workers 1
     at_step log 1
-    refuses 4 "has it a key?" worker --join unix:j --key-file key --join-timeout 0s
-    refuses 4 "has it a key?" status --join unix:j --key-file key
+    refuses 4 "does it have a key?" worker --join unix:j --key-file key --join-timeout 0s
+    refuses 4 "does it have a key?" status --join unix:j --key-file key
 }
 
 # All bytes that come back to a question asked in the clear, of every kind a stranger may ask.

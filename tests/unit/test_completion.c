@@ -250,7 +250,7 @@ static const struct {
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"a\":1}}", "key 'a'" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"-1\":1}}", "key '-1'" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"999999999\":1}}",
-      "no token of this model" },
+      "not a token of this model" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"5\":101}}",
       "a number of -100 to 100" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"5\":\"x\"}}",

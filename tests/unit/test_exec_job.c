@@ -304,7 +304,7 @@ START_TEST(a_rank_that_fails_begins_anew_and_one_that_is_killed_too)
     until_round(1, 2);
     ck_assert_uint_eq(events("failed"), 1);
     ck_event("failed", "\"name\":\"b\",\"rank\":1,\"signal\":9,\"failures\":1");
-    ck_warned("rank 1 on b ended by signal 9 (failure 1, at most 3 are borne)");
+    ck_warned("rank 1 on b ended by signal 9 (failure 1, at most 3 are tolerated)");
     finish();
     ck_done(p.job);
     ck_done(p.a);
@@ -317,7 +317,7 @@ START_TEST(after_too_many_failures_the_job_gives_up_and_all_hear_why)
 {
     char *const *const command = rank_command("fails");
     struct spot_exec_options o = job_of(command, 1, 1, 1);
-    const char *const why = "rank 0 on a exited with status 40; 1 failures were borne before";
+    const char *const why = "rank 0 on a exited with status 40; 1 failures were tolerated before";
     size_t job, a, b;
 
     put(in_dir("failures"), "9\n");

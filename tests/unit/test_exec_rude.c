@@ -187,7 +187,7 @@ START_TEST(a_member_whose_words_make_no_sense_is_dropped)
         { SPOT_MSG_EXEC_TOOK, "a commit" },
         { SPOT_MSG_EXEC_MOVED, "the end of a move" },
         { SPOT_MSG_EXEC_LEDGER, "the plan of samples" },
-        { SPOT_MSG_EXEC_FETCH, "a wish for a state" },
+        { SPOT_MSG_EXEC_FETCH, "a request for a state" },
     };
     struct spot_exec_options o = job_of(command, 1, 1, 1);
     const struct spot_buf one_byte = { .data = (unsigned char[]){ 7 }, .n = 1 };

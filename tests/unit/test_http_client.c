@@ -192,7 +192,7 @@ START_TEST(what_does_not_come_in_time_is_not_waited_for)
     s.stays = true;
     ask(0.3);
     ck_assert_int_eq(got.status, 0);
-    ck_assert_str_eq(got.why, "no whole answer in time");
+    ck_assert_str_eq(got.why, "no complete answer in time");
 }
 END_TEST
 

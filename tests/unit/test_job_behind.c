@@ -179,7 +179,7 @@ START_TEST(a_generation_that_was_cut_is_set_aside)
     o.config.n_step = STEPS;
     got = run_job(&o);
     ck_assert_int_eq(got.rc, -1);
-    ck_assert_msg(strstr(got.err.msg, "no sound generation is left in the store of "
+    ck_assert_msg(strstr(got.err.msg, "no valid generation is left in the store of "
                                       "--state-command") != NULL,
                   "%s", got.err.msg);
     got = run_job(&o); /* the second try begins anew */

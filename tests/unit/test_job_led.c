@@ -174,7 +174,7 @@ START_TEST(a_job_that_cannot_be_led_is_refused)
     got = run_job(&o);
     ck_assert_int_eq(got.rc, -1);
     ck_assert_int_eq(got.err.code, SPOT_EUSAGE);
-    ck_assert_msg(strstr(got.err.msg, "the prefix is that of another job") != NULL, "%s",
+    ck_assert_msg(strstr(got.err.msg, "the prefix belongs to another job") != NULL, "%s",
                   got.err.msg);
 }
 END_TEST

@@ -379,7 +379,7 @@ START_TEST(a_plan_in_a_file_is_read_again_and_a_bad_one_changes_nothing)
     write_grid(o.plan, 3, 99, 1);
     wait_for_event(warned_path, "the plan asks for 99x1: the job has 4 microbatches in a step");
     write_grid(o.plan, 1, 1, 2); /* older than what is in force */
-    wait_for_event(warned_path, "the plan is of time 1 s, one of 2 s came before it");
+    wait_for_event(warned_path, "the plan has the time 1 s, one of 2 s came before it");
     wait_for_grid(&r, 2, 1);
     write_grid(o.plan, 4, 0, 0);
     wait_for(&r, "\"suspended\": true");
@@ -407,8 +407,8 @@ START_TEST(a_plan_that_is_no_file_or_of_another_kind_is_refused_as_the_job_begin
                        "\"next\":{\"D\":1,\"P\":1,\"M\":1,\"B\":1}}");
     got = run_job(&o);
     ck_assert_int_eq(got.rc, -1);
-    ck_assert_msg(strstr(got.err.msg, "the plan is one to serve, and this job trains") != NULL,
-                  "%s", got.err.msg);
+    ck_assert_msg(strstr(got.err.msg, "the plan is for serving, but this job trains") != NULL, "%s",
+                  got.err.msg);
 }
 END_TEST
 

@@ -45,7 +45,7 @@ static const struct bad_case {
       "/serve: stage_layers 3 is below layers 4" },
     { JOB(",\"serve\":{\"layers\":4,\"max_batch\":3,\"prompt_tokens\":8,\"output_tokens\":4" CELLS(
           CELL("1", "1")) "}"),
-      "/serve/max_batch: 3 is no power of two" },
+      "/serve/max_batch: 3 is not a power of two" },
     { BASE(CELLS(ROW("1", "1", "0") "," ROW("2", "1", "0"))),
       "is missing beside decode_token_s, prefill_square_s or prefill_least_s" },
     { BASE(CELLS(ROW("1", "1", "2") "," ROW("2", "1", "2") "," CELL("2", "1") "," CELL("2", "2"))),

@@ -306,7 +306,7 @@ START_TEST(a_bundle_that_is_not_there_is_refused_in_words)
     ck_assert_int_gt(give_bundle(&r, 1000000, 0, answer, sizeof(answer)), 0);
     ck_assert_ptr_nonnull(strstr(answer, "is not there"));
     ck_assert_int_gt(ask(&r, (enum spot_message)SPOT_MSG_GIVE, "short", answer, sizeof(answer)), 0);
-    ck_assert_ptr_nonnull(strstr(answer, "this job does not know the question"));
+    ck_assert_ptr_nonnull(strstr(answer, "unknown request to this job"));
     stop_running(&r);
 }
 END_TEST

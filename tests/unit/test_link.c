@@ -430,7 +430,7 @@ START_TEST(a_client_with_a_key_does_not_talk_to_a_server_without)
     ck_assert_int_eq(spot_link_send(&w.end[0], 1, 2, 3, "secret", 6, NULL), 0);
     ck_assert_int_eq(run_wire(&w, in, err), -1);
     ck_assert_int_eq(err[0].code, SPOT_ESYS);
-    ck_assert_ptr_nonnull(strstr(err[0].msg, "has it a key?"));
+    ck_assert_ptr_nonnull(strstr(err[0].msg, "does it have a key?"));
     ck_assert(!holds(&w.said[0], "secret"));
     close_wire(&w);
 }

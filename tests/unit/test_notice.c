@@ -150,7 +150,8 @@ START_TEST(a_storm_of_refused_tokens_is_warned_of_once_and_survived)
     watch((struct spot_notice_options){ .from = "aws", .endpoint = service.url }, warn_then_notice);
     end_service();
     ck_assert_int_eq(seen.n_warned, 1);
-    expect_warned(0, "notices of aws: each token is refused (401); asking on, up to every 30 s");
+    expect_warned(
+        0, "notices of aws: every token is refused (401); retrying, at intervals of up to 30 s");
     ck_assert_int_eq(seen.n_told, 1);
     ck_assert_int_eq(n_of, 3);  /* one question for each token, */
     ck_assert_int_le(n_put, 4); /* and no token without a question */
@@ -198,7 +199,7 @@ START_TEST(a_service_that_is_wrong_gives_no_notice_and_one_warning_and_is_asked_
     ck_assert_int_eq(seen.n_warned, 1);
     expect_warned(0, "notices of aws: ");
     expect_warned(0, wrong[_i].warning);
-    expect_warned(0, "; asking on, up to every 30 s");
+    expect_warned(0, "; retrying, at intervals of up to 30 s");
     ck_assert_int_eq(seen.n_told, 1);
     ck_assert_int_eq(seen.told[0].kind, SPOT_NOTICE_PREEMPT);
     for (const char *c = seen.warned[0]; *c; c++)

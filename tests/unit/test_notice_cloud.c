@@ -223,9 +223,10 @@ START_TEST(of_azure_without_a_name_the_events_of_all_count_and_a_lost_acknowledg
           until_two_warnings);
     end_service();
     ck_assert_int_ge(n_asked, 3);
-    expect_warned(0, "no name of this machine (HTTP status 404), events of all count");
+    expect_warned(
+        0, "this machine's name is not known (HTTP status 404), events of all machines count");
     expect_told(0, SPOT_NOTICE_PREEMPT, SPOT_NOTICE_NEW, "any");
-    expect_warned(1, "the acknowledgement was not taken: HTTP status 409");
+    expect_warned(1, "the acknowledgement was not accepted: HTTP status 409");
 }
 END_TEST
 

@@ -28,7 +28,7 @@ static const struct bad_case {
       "t:1:32: /next: D and P must both be 0 (suspend) or both at least 1" },
     { PLAN("\"next\":{\"D\":2,\"P\":1,\"M\":0}"), "t:1:49: /next/M: 0 is outside [1, 4096]" },
     { PLAN("\"kind\":\"serve\",\"next\":{\"D\":2,\"P\":1,\"B\":0}"),
-      "t:1:64: /next/B: 0 requests at once serve nobody: expected at least 1" },
+      "t:1:64: /next/B: expected at least 1 request at once" },
     { PLAN("\"next\":{\"D\":4096,\"P\":4096}"), "t:1:32: /next: D * P * M is above 4096" },
     { PLAN("\"next\":{\"D\":1.5,\"P\":1}"), "t:1:37: /next/D: expected an integer" },
     { PLAN("\"epoch\":-3," NEXT), "t:1:33: /epoch: -3 is outside [0, 1e+15]" },

@@ -213,7 +213,7 @@ START_TEST(a_damaged_generation_is_passed_over_and_named)
     shell("truncate -s -1 damaged/gen-*/bundle-*");
     ck_assert_int_eq(spot_saved_model_read(&m, at_dir(state), SPOT_NEWEST_STEP, warn, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EDATA);
-    ck_assert_ptr_nonnull(strstr(err.msg, "no sound generation is left"));
+    ck_assert_ptr_nonnull(strstr(err.msg, "no valid generation is left"));
     spot_saved_model_release(&m);
     spot_saved_model_release(&whole);
 }

@@ -219,8 +219,7 @@ START_TEST(a_plan_to_train_is_refused)
                                      &answer, &err),
                      0);
     spot_buf_add(&answer, "", 1);
-    ck_assert_str_eq((const char *)answer.data,
-                     "the plan is not one to serve, and this job serves");
+    ck_assert_str_eq((const char *)answer.data, "the plan is not for serving, but this job serves");
     spot_buf_release(&answer);
     end_well();
 }

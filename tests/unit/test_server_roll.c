@@ -148,7 +148,7 @@ START_TEST(what_cannot_be_served_is_refused_and_nothing_changes)
     start_server(&o);
     start_workers(1, 1);
     expect_refused(SPOT_MSG_ROLL, "", "the directory of a model is missing or too long");
-    expect_refused(SPOT_MSG_ROLL + 1, "", "this job does not know the question");
+    expect_refused(SPOT_MSG_ROLL + 1, "", "unknown request to this job");
     roll("nowhere");
     UNTIL(is_rollout("refused"));
     expect_why("nowhere/config.json");
@@ -402,7 +402,7 @@ START_TEST(a_journal_that_is_none_or_of_other_numbers_is_refused_by_name)
     write_text(in_dir("numbers/tokens.log"), "this is no journal at all");
     start_server(&o);
     got = end_server(0);
-    ck_assert_ptr_nonnull(strstr(got.err.msg, "no journal of a server"));
+    ck_assert_ptr_nonnull(strstr(got.err.msg, "not the journal of a server"));
 }
 END_TEST
 

@@ -155,8 +155,8 @@ START_TEST(a_job_of_which_no_speed_is_known_is_refused_with_the_reason)
                    "the source 'table' takes them as they are");
     job.n_profile = 0;
     expect_unknown(&job, 4, SPOT_THROUGHPUT_BOTH, SPOT_EDATA,
-                   "job 'j' has no profile: nothing is known of its speed; spot-run profile "
-                   "measures one, docs/formats/job.md tells how to write one");
+                   "job 'j' has no profile: its speed is not known; spot-run profile "
+                   "measures one, docs/formats/job.md describes how to write one");
     job.n_profile = 2;
     profile[0].is_outlier = profile[1].is_outlier = false;
     job.memory.d_min = BATCH + 1;

@@ -81,9 +81,9 @@ static void drop_token(struct spot_notice_watch *w, size_t i)
     w->n_refused++;
     w->refused = i;
     if (w->n_refused == 3)
-        spot_notice_warn(w,
-                         "notices of aws: each token is refused (401); asking on, up to every %g s",
-                         refused_max_s);
+        spot_notice_warn(
+            w, "notices of aws: every token is refused (401); retrying, at intervals of up to %g s",
+            refused_max_s);
     if (!w->query[TOKEN].is_under_way)
         w->query[TOKEN].due_s = spot_clock_s() + after_s;
 }

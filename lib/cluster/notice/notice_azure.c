@@ -41,7 +41,8 @@ static void take_name(struct spot_notice_watch *w, const struct spot_http_reply 
 
     if (reply->status != 200 || !reply->n_byte || reply->n_byte >= sizeof(w->name) ||
         strlen(reply->body) != reply->n_byte || !spot_utf8_is_plain(reply->body)) {
-        spot_notice_failed(w, NAME, "no name of this machine (%s), events of all count",
+        spot_notice_failed(w, NAME,
+                           "this machine's name is not known (%s), events of all machines count",
                            spot_notice_reason(reply, text));
     } else {
         memcpy(w->name, reply->body, reply->n_byte + 1);
@@ -70,7 +71,7 @@ static void on_acknowledged(void *user, const struct spot_http_reply *reply)
 
     w->n_acknowledging--;
     if (reply->status != 200)
-        spot_notice_warn(w, "notices of azure: the acknowledgement was not taken: %s",
+        spot_notice_warn(w, "notices of azure: the acknowledgement was not accepted: %s",
                          spot_notice_reason(reply, text));
 }
 

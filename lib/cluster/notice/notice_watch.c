@@ -97,8 +97,8 @@ void spot_notice_failed(struct spot_notice_watch *w, size_t i, const char *fmt, 
     va_start(ap, fmt);
     vsnprintf(why, sizeof(why), fmt, ap);
     va_end(ap);
-    spot_notice_warn(w, "notices of %s: %s; asking on, up to every %g s", w->cloud->name, why,
-                     pause_max_s);
+    spot_notice_warn(w, "notices of %s: %s; retrying, at intervals of up to %g s", w->cloud->name,
+                     why, pause_max_s);
 }
 
 const char *spot_notice_reason(const struct spot_http_reply *reply, char text[64])
@@ -243,7 +243,7 @@ static void *run_thread(void *watch)
     struct spot_err why;
 
     if (spot_notice_run(w, &why))
-        spot_notice_warn(w, "notices are not watched any more: %s", why.msg);
+        spot_notice_warn(w, "no longer watching for notices: %s", why.msg);
     return NULL;
 }
 

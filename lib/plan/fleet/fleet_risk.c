@@ -317,7 +317,7 @@ static void report(struct search *s, struct spot_fleet_risk_answer *a)
     a->n_recourse = s->master.recourse.n_solved;
 }
 
-/* Of a load of `part` times as much, all that may be had leaves this unserved: as if each machine
+/* Of a load of `part` times as much, everything available leaves this unserved: as if each machine
  * did 1 / part as much. */
 static double at_most(const struct spot_fleet_risk *risk, const double *most, double part)
 {
@@ -372,7 +372,7 @@ static int tell_infeasible(struct search *s, double cvar, struct spot_err *err)
     }
     return spot_err_set(
         err, SPOT_EINFEASIBLE,
-        "all that may be had leaves %.4g of %.4g requests/s unserved in the worst "
+        "everything available leaves %.4g of %.4g requests/s unserved in the worst "
         "%.4g %% of the scenarios, %.4g is allowed: binding are %s; %.4g requests/s "
         "would do",
         cvar, rate_per_s, 100 * (1 - p->tail), p->unserved, *binding ? binding : "what is there",
