@@ -56,7 +56,7 @@ bool spot_bundle_file_sees(const char *dir, uint64_t nonce)
     if (!*dir || !nonce)
         return false;
     mark_path(dir, path);
-    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe of that name keeps nobody */
+    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* does not block on a pipe of that name */
     if (fd < 0)
         return false;
     snprintf(text, sizeof(text), "%016" PRIx64, nonce);

@@ -298,7 +298,7 @@ enum { HEAD_BYTE = 16, PIECE_BYTE = 1 << 20 };
 struct scan {
     struct spot_hash_stream *stream;
     size_t at;
-    spot_generation_bytes_fn *fn; /* NULL: nobody wants them */
+    spot_generation_bytes_fn *fn; /* NULL: not needed */
     void *user;
     size_t n_byte;
     struct spot_hash128 hash; /* of all that was there */

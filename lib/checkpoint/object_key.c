@@ -68,7 +68,7 @@ bool spot_object_next_line(char **at, struct spot_object_line *line)
     return true;
 }
 
-/* The B of "bundle-B" as spot_object_bundle_key() writes it; -1: it is no such name. */
+/* The B of "bundle-B" as spot_object_bundle_key() writes it; -1: not such a name. */
 int spot_object_bundle_named(const char *name, int n_bundle)
 {
     char again[BUNDLE_NAME_SIZE];

@@ -243,7 +243,7 @@ int spot_objects_get(struct spot_objects *o, int64_t step, int bundle,
     return spot_state_command_run(&o->command, "get", key, &io, err);
 }
 
-/* --- whose it is ---------------------------------------------------------------------------- */
+/* --- ownership ------------------------------------------------------------------------------ */
 
 /* "JOB NONCE", in hexadecimal. */
 static bool parse_owner(const char *text, uint64_t *job, uint64_t *owner)
@@ -271,7 +271,7 @@ static int is_listed(struct spot_objects *o, const char *key, bool *is_there, st
     return 0;
 }
 
-/* 0 and *job, *owner 0 where nobody has claimed it. */
+/* 0 and *job, *owner 0 if it is unclaimed. */
 static int read_owner(struct spot_objects *o, uint64_t *job, uint64_t *owner, struct spot_err *err)
 {
     struct spot_buf text;
@@ -314,8 +314,8 @@ static void forget(struct spot_objects *o, int64_t step, uint64_t nonce)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* The manifest first: what is without is no generation. Returns 0, or -1 with *err: the
- * generation stays known then, and is tried again. */
+/* The manifest first: without one it is not a generation. Returns 0, or -1 with *err: the
+ * generation is then still listed, and deleting it is retried. */
 static int drop(struct spot_objects *o, int64_t step, uint64_t nonce, struct spot_err *err)
 {
     char prefix[SPOT_OBJECT_KEY_SIZE], key[SPOT_OBJECT_KEY_SIZE];

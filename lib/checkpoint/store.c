@@ -167,8 +167,9 @@ void spot_store_drop_unfinished(const struct spot_store *s)
         closedir(dir);
 }
 
-/* The newest generation. A directory is one job's: beside a sound generation of ours, one that
- * names another job is damaged; where there is none of ours, all is another job's and refused. */
+/* The newest generation. A directory belongs to one job: beside a valid generation of ours, one
+ * that names another job is damaged; without one of ours, all belong to another job and are
+ * refused. */
 static int look_around(struct spot_store *s, struct spot_err *err)
 {
     size_t n;
@@ -188,7 +189,7 @@ static int look_around(struct spot_store *s, struct spot_err *err)
     return has_ours || !other.code ? 0 : spot_err_set(err, other.code, "%s", other.msg);
 }
 
-/* Waits of the thread are not to jump when somebody sets the clock. */
+/* The thread's waits must not jump when the system clock is set. */
 static void init_clock(pthread_cond_t *changed)
 {
     pthread_condattr_t attribute;

@@ -64,8 +64,8 @@ static int drop(struct spot_store *s, int64_t step, struct spot_err *note)
     return -1;
 }
 
-/* The newest KEEP sound generations stay. One that is damaged takes nobody's place: before another
- * is dropped for it, it is read, and set aside. */
+/* Keep the newest KEEP valid generations. A damaged one must not count: before another is dropped
+ * in its favour, it is read, and set aside. */
 static void drop_old(struct spot_store *s, int64_t written, struct spot_err *note)
 {
     size_t n, n_sound = 0;
@@ -87,7 +87,7 @@ static void drop_old(struct spot_store *s, int64_t written, struct spot_err *not
     free(step);
 }
 
-/* Another generation than before: where nobody has made its directory, it is made. */
+/* A new generation: its directory is created unless a holder has done so. */
 static void begin_spool(struct spot_store *s, uint64_t serial, int64_t step, uint64_t nonce)
 {
     struct spot_spool *const spool = &s->spool;
