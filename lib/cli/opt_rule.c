@@ -176,7 +176,7 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Would writing one destroy the other? Pipes and devices are nobody's contents. */
+/* Would writing one destroy the other? Pipes and devices have no contents to lose. */
 static bool is_same_file(const char *a, const char *b)
 {
     struct stat st[2];

@@ -173,8 +173,8 @@ static void print_aligned(const struct spot_table *t, FILE *out, bool md)
     free(width);
 }
 
-/* A cell may be a name that somebody else chose, such as a tensor's: nothing in it steers the
- * terminal or breaks a line. */
+/* A cell may be a name of unknown origin, such as a tensor's: it must not steer the terminal or
+ * break a line. */
 static void print_plain(const struct spot_table *table, FILE *out, bool md)
 {
     struct spot_table plain = *table;
