@@ -137,7 +137,7 @@ static int join_once(struct spot_agent *a, struct spot_err *err)
     return rc;
 }
 
-/* A coordinator that listens nowhere else has no successor: where nobody listens, it is dead. */
+/* A coordinator that listens nowhere else has no successor: if nothing listens, it is dead. */
 static bool is_abandoned(const struct spot_agent *a, const struct spot_err *err)
 {
     return a->options->is_private && a->has_joined &&

@@ -15,7 +15,7 @@ void spot_agent_put_suspects(struct spot_agent *a, struct spot_buf *out)
     free(suspect);
 }
 
-/* A new epoch does not wait for those who are silent. */
+/* A new epoch does not wait for silent members. */
 static bool is_called(void *user)
 {
     return spot_mesh_has_order(user);

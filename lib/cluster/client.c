@@ -23,7 +23,7 @@ struct question {
     enum spot_message type;
     const void *data;
     size_t n_byte;
-    double until_s; /* it ends here, whoever is at the other side; of STOP, the dialling */
+    double until_s; /* time limit whatever the other side does; for STOP, of dialling */
 };
 
 /* When to give up on an answer. */
@@ -66,8 +66,8 @@ static int wait_answer(struct spot_link *link, double until_s, struct spot_buf *
     return rc;
 }
 
-/* One connection: the job's status, or -1 with *err; *is_sent: whoever was there may have read it.
- */
+/* One connection: the job's status, or -1 with *err; *is_sent: the peer may have read the
+ * message. */
 static int attempt(const struct question *q, struct spot_buf *answer, bool *is_sent,
                    struct spot_err *err)
 {
@@ -94,9 +94,9 @@ static int attempt(const struct question *q, struct spot_buf *answer, bool *is_s
     return rc;
 }
 
-/* A job that has just been started may not listen yet, and one that is besieged hangs up on us as
- * on everyone. Who talks nonsense is no job; a plan that a job may have taken is not given twice.
- */
+/* A job that has just been started may not listen yet, and an overloaded one closes our connection
+ * like others. A peer that answers nonsense is not a job; a plan that a job may have taken is not
+ * sent twice. */
 static bool is_worth_another(const struct question *q, bool is_sent, const struct spot_err *err)
 {
     return err->code == SPOT_EDATA ||

@@ -120,7 +120,7 @@ static int serve(struct spot_group *g, const struct pollfd *set, size_t n, struc
         if (rc < 0)
             return -1;
         if (g->is_over)
-            return 0; /* the result is here: who goes now is dismissed anyway */
+            return 0; /* the result is here: a member that leaves now is dismissed anyway */
         if (rc > 0 &&
             spot_group_lose_peer(g, index_of(g, set[k].fd, i), "the connection closed", err))
             return -1;
@@ -149,7 +149,8 @@ static int tick_view(struct spot_view *view, struct spot_err *err)
         spot_view_act(view, spot_machine_start(&view->machine), err))
         return -1;
     if (view->machine.phase == SPOT_PHASE_WAIT)
-        spot_view_release_leavers(view); /* who starts with the others may have something to give */
+        spot_view_release_leavers(
+            view); /* a member that starts with the others may have state to send */
     return 0;
 }
 

@@ -15,7 +15,7 @@ enum { PENDING_MAX = 64 };
 
 static const double full_s = 0.5; /* without a descriptor to spare, the listener is left alone */
 
-static const double hello_s = 5;    /* a connection that says nothing for so long is closed */
+static const double hello_s = 5;    /* a connection that is silent for this long is closed */
 static const double answer_s = 120; /* one that does not take its answer */
 
 void spot_group_free_peer(struct spot_group *g, size_t i)
@@ -98,8 +98,8 @@ void spot_group_accept(struct spot_group *g)
         g->full_until_s = spot_clock_s() + full_s;
 }
 
-/* Read and handle what a peer sent. Returns 1 when its connection is gone. A stranger that has gone
- * already waits no more for what it asked: it will come again, or has told that nobody answers. */
+/* Read and handle what a peer sent. Returns 1 when its connection is gone. A peer that disconnected
+ * before it joined need not be answered: it will retry, or has given up. */
 int spot_group_serve_peer(struct spot_group *g, struct spot_peer *peer, short events,
                           struct spot_err *err)
 {
@@ -153,8 +153,8 @@ static bool has_stalled(const struct spot_group *g, const struct spot_peer *peer
     return owes_work(g, peer) && g->polled_s - peer->progress_s > peer->view->stall_s;
 }
 
-/* Who waits for a member that stalled makes no progress either: end the epoch and see who answers.
- * A machine may just be slow, so it gets more time until the next commit. */
+/* A member that waits for a stalled one makes no progress either: end the epoch and see which
+ * members answer. A machine may just be slow, so it gets more time until the next commit. */
 static bool ends_epoch(struct spot_view *view)
 {
     const struct spot_group *const g = view->group;

@@ -34,9 +34,9 @@ static int take_address(struct spot_group *g, struct spot_err *err)
     return 0;
 }
 
-/* A directory of our own, for the sockets of the job and of its local workers. One whose name is
- * too long for the address of a socket is reached by its descriptor: the workers are our children,
- * for whom /proc/OURS/fd is open. */
+/* Create a private directory, for the sockets of the job and of its local workers. If its name is
+ * too long for a socket address it is reached by its descriptor: the workers are our children, for
+ * whom /proc/OURS/fd is accessible. */
 static int take_private(struct spot_group *g, struct spot_err *err)
 {
     const char *dir = g->private_dir = spot_private_dir_new(g->options->name, err);

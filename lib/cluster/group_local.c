@@ -21,7 +21,7 @@ static const double steady_s = 60; /* who lived so long did not fail as it began
 static const double pause_min_s = 1,
                     pause_max_s = 32; /* between starts of a worker that fails each time */
 
-/* Of all views: it grows when somebody does something. */
+/* Of all views: increases with every progress. */
 static int64_t rounds(const struct spot_group *g)
 {
     int64_t n = 0;
@@ -155,7 +155,7 @@ static int on_death(struct spot_group *g, size_t i, int status, struct spot_err 
     return 0;
 }
 
-/* Start again what died; one that dies again and again and helps nobody is an error. */
+/* Restart dead workers; one that dies repeatedly without being useful is an error. */
 int spot_group_local_keep(struct spot_group *g, struct spot_err *err)
 {
     look_who_runs(g);

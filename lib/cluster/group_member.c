@@ -145,7 +145,7 @@ static bool is_same_release(const char *a, const char *b)
     return !*a && !*b;
 }
 
-/* Said to the worker and here: who starts either may be the one to bring a newer program. */
+/* Reported to the worker and here: either side may have to update its program. */
 static int refuse_version(const struct spot_group *g, struct spot_peer *peer, struct hello *h)
 {
     char why[SPOT_WHY_MAX];

@@ -64,7 +64,7 @@ static int on_notice(struct spot_group *g, struct spot_peer *peer, const struct 
         spot_view_act(view, spot_machine_notice(&view->machine, peer->id), err))
         return -1;
     if (view->machine.phase == SPOT_PHASE_WAIT)
-        spot_view_idle(view); /* nobody else may hold it */
+        spot_view_idle(view); /* no other member may hold it */
     spot_view_release_leavers(view);
     return 0;
 }
@@ -152,7 +152,7 @@ static int on_client(struct spot_group *g, struct spot_peer *peer, const struct 
 
 void spot_group_say_end(struct spot_group *g, bool is_done, int status, const char *text)
 {
-    const bool is_final = g->is_drained || spot_group_is_broke(g); /* nobody will come back */
+    const bool is_final = g->is_drained || spot_group_is_broke(g); /* no coordinator will return */
 
     for (size_t i = 0; is_final && i < g->n_peer; i++) {
         if (g->peer[i]->awaits_end)

@@ -95,7 +95,7 @@ static int read_plan(struct spot_group *g, bool *changed, struct spot_err *err)
     return rc;
 }
 
-/* The plan file, when it was replaced: inode, size and time in one number. 0: there is none. */
+/* Inode, size and time of the plan file in one number, to detect a replacement. 0: no file. */
 static uint64_t stamp_of(const char *path)
 {
     struct stat st;

@@ -89,8 +89,8 @@ static void ask(struct spot_group *g, struct spot_peer *peer)
     spot_buf_release(&out);
 }
 
-/* Who comes back under a name of bad repute may be another by now: it is tried at once, unless that
- * was in vain before. */
+/* A worker that rejoins under a suspected name may be another one: it is probed at once, unless
+ * that failed before. */
 void spot_group_meet(struct spot_group *g, struct spot_peer *peer)
 {
     const struct spot_suspect *const s = spot_suspects_find(&g->suspects, peer->name);
@@ -123,7 +123,7 @@ static void dismiss(struct spot_group *g, struct spot_peer *peer)
     peer->is_closing = true;
 }
 
-/* One that was set aside reaches all its elders. Do we reach it, who reach one of them? */
+/* A member that was set aside reaches all its elders. Do we, its elder, reach it too? */
 static bool is_missed(const struct spot_group *g, struct spot_peer *peer)
 {
     struct spot_peer *both[2] = { peer, NULL };
@@ -211,7 +211,7 @@ void spot_group_retry_aside(struct spot_group *g)
             ask(g, peer);
         retry(g, peer, now_s);
     }
-    for (size_t i = 0; i < g->suspects.n; i++) { /* those who are gone */
+    for (size_t i = 0; i < g->suspects.n; i++) { /* lost members */
         struct spot_suspect *const s = &g->suspects.suspect[i];
         bool is_here = false;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a running job tells who asks. */
+/* What a running job answers to a status request. */
 #include <stdlib.h>
 
 #include "cluster/group_state.h"
@@ -27,7 +27,7 @@ const char *spot_group_role_name(enum spot_group_role role)
     return name[role];
 }
 
-/* What a member is to who looks on: one that only mirrors is a spare, though it votes. */
+/* The role of a member for clients: one that only mirrors is a spare, though it votes. */
 static enum spot_group_role role_of(const struct spot_view *view, const struct spot_member *m,
                                     const struct spot_peer *peer, bool has_place)
 {
@@ -72,7 +72,7 @@ static void put_members(const struct spot_group *g, struct spot_group_census *ce
     spot_jw_end(jw);
 }
 
-/* Who gets no place for now, though it may be there. */
+/* Members that get no place for now, though they may be connected. */
 static void put_aside(const struct spot_suspects *suspects, struct spot_jw *jw)
 {
     spot_jw_array(jw, "aside");

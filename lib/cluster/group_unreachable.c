@@ -17,8 +17,8 @@ static bool is_placed(const struct spot_view *view, uint32_t id)
     return false;
 }
 
-/* In an epoch that failed the members that took part in it may say so of each other; who proves
- * which members it reaches, of all. */
+/* In a failed epoch its members may accuse each other; a member that reports which members it
+ * reaches may name any. */
 int spot_group_accuse(struct spot_group *g, const struct spot_peer *reporter,
                       struct spot_wire_in *in)
 {
@@ -38,7 +38,7 @@ int spot_group_accuse(struct spot_group *g, const struct spot_peer *reporter,
     return in->bad ? -1 : 0;
 }
 
-/* Of those who were named: whom do we not reach either? */
+/* Which of those named are unreachable for us too? */
 static void hear_witness(const struct spot_group *g, struct spot_suspect_member *member, size_t n)
 {
     struct spot_peer **peer = spot_xcalloc(n + 1, sizeof(struct spot_peer *));

@@ -138,7 +138,7 @@ int spot_view_break(struct spot_view *view, uint32_t epoch, struct spot_err *err
     return spot_view_act(view, spot_machine_broken(&view->machine, epoch), err);
 }
 
-/* Somebody has a part in the epoch that was set aside since. */
+/* A member of the epoch was set aside since. */
 static bool has_outcast(const struct spot_view *view)
 {
     for (size_t i = 0; i < view->machine.n_member; i++) {
@@ -238,7 +238,7 @@ static int tell_quiesce(struct spot_view *view, struct spot_err *err)
     return 0;
 }
 
-/* An epoch failed, then the next one, and nobody is to blame yet: ever longer until another try. */
+/* Successive epochs failed without a member to blame: wait longer before each attempt. */
 static bool must_pause(struct spot_view *view)
 {
     const bool has_failed = view->has_failed;
@@ -255,7 +255,7 @@ static bool must_pause(struct spot_view *view)
 static int form(struct spot_view *view, struct spot_err *err)
 {
     if (view->told_epoch != view->machine.epoch && tell_quiesce(view, err))
-        return -1; /* nobody to wait for */
+        return -1; /* no member to wait for */
     return must_pause(view) ? 0 : view->group->workload->layout(view->group->job, view, err);
 }
 

@@ -46,7 +46,7 @@ static void add_holders(struct spot_journal *j, const struct spot_json_value *na
     }
 }
 
-/* Who computes a stage, or mirrors one, holds it at the newest step. */
+/* A member that computes a stage, or mirrors one, holds it at the newest step. */
 static void take_holders(struct spot_journal *j, const struct spot_event *event)
 {
     if (event->kind == SPOT_EVENT_FORMED) {
@@ -128,8 +128,8 @@ static int continue_file(struct spot_journal *j, const char *path, struct spot_e
     return 0;
 }
 
-/* A log that would be lost. What is no log at all (an empty file, notes, half a line) was never
- * looked at, and is replaced as before. */
+/* Is this a log that would be lost? A file that is not a log (empty, notes, half a line) is
+ * replaced. */
 static int refuse_log(const struct spot_journal *j, const char *path, struct spot_err *err)
 {
     struct spot_event_log log = { .source = path, .in = j->out, .drops_cut = true };

@@ -255,7 +255,7 @@ static void take_record(struct spot_journal *j, const struct spot_journal_record
     j->tuned_after = r->tuned_after > j->tuned_after ? r->tuned_after : j->tuned_after;
     j->is_continued |= r->epoch > 0 || r->step >= 0;
     if (r->step < j->tail.step)
-        return; /* the job went back; who computes finds that out */
+        return; /* the job was rolled back; the workload determines that itself */
     j->tail.step = r->step;
     j->loss = r->loss;
     j->val_step = r->val_step;

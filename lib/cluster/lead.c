@@ -15,7 +15,7 @@
 /* Of each member. Short at first: one that hangs, or has no leader to ask, costs little, and what
  * it does late is done. Then longer, so that one that is only slow is heard. */
 static const double patience_min_s = 0.3, patience_max_s = 4, pause_s = 0.05;
-static const double short_tries = 8; /* so many times that long */
+static const double short_tries = 8; /* a multiple of that time */
 static const double keeper_patience_s = 0.5;
 static const int renewals = 4; /* of a lease */
 static const char record_name[] = "log";
@@ -145,7 +145,7 @@ void spot_lead_free(struct spot_lead *l)
         pthread_cond_signal(&l->wake);
         pthread_mutex_unlock(&l->mutex);
         pthread_join(l->thread, NULL);
-        spot_etcd_on_wait(l->store, NULL, NULL); /* whom it would tell may be gone */
+        spot_etcd_on_wait(l->store, NULL, NULL); /* the object that it would call may be gone */
         if (l->held.created && !l->is_over)
             (void)spot_etcd_resign(l->store, &l->held, NULL);
         pthread_cond_destroy(&l->wake);
@@ -218,7 +218,7 @@ static int lost(const char *address, struct spot_err *err)
         *address ? ", at " : "", address);
 }
 
-/* Nobody has written the record since this one did, or tried to. */
+/* Only this coordinator has written the record since, or tried to. */
 static bool is_unchanged(const struct spot_lead *l, const struct spot_etcd_entry *record,
                          const char *pending)
 {
@@ -240,8 +240,8 @@ static int follow(struct spot_lead *l, const struct spot_etcd_entry *leader, con
     return lost("", err);
 }
 
-/* The lease has ended, and nobody may have followed. The record says whether somebody did and was
- * gone again. Returns 1, 0: it is not known, -1 with *err. */
+/* The lease has ended, and perhaps no coordinator has succeeded. The record tells whether one did
+ * and has gone again. Returns 1, 0: it is not known, -1 with *err. */
 static int lead_again(struct spot_lead *l, const char *pending, struct spot_err *err)
 {
     struct spot_etcd_lead lead = { 0 };
@@ -261,7 +261,8 @@ static int lead_again(struct spot_lead *l, const char *pending, struct spot_err 
 
 /* --- while it leads ------------------------------------------------------ */
 
-/* The lease lasts: nobody else can lead at this moment, as far as clocks run alike. */
+/* While the lease lasts no other coordinator can lead, provided that clocks run at the same
+ * rate. */
 static bool is_sure(struct spot_lead *l)
 {
     const struct spot_etcd_lead lead = held(l);
@@ -314,8 +315,8 @@ static void calm(struct spot_lead *l, const struct patience *p)
         l->options.warn("the store answers again: the job continues");
 }
 
-/* A lease that does not answer may be prolonged by its keeper at any time; one that is over is
- * taken anew where nobody else did. */
+/* A lease without an answer may be renewed by its thread at any time; an expired one is acquired
+ * again unless another coordinator leads. */
 int spot_lead_hold(struct spot_lead *l, struct spot_err *err)
 {
     struct patience p = { .began_s = spot_clock_s(), .limit_s = patience_min_s };

@@ -78,7 +78,7 @@ enum spot_effect spot_machine_start(struct spot_machine *m)
 
 enum spot_effect spot_machine_want_change(struct spot_machine *m)
 {
-    m->change_wanted = m->phase != SPOT_PHASE_WAIT; /* whoever leaves WAIT chooses anew anyway */
+    m->change_wanted = m->phase != SPOT_PHASE_WAIT; /* leaving WAIT assigns places anyway */
     return SPOT_EFFECT_NONE;
 }
 

@@ -28,7 +28,7 @@ void spot_private_dir_clear(const char *dir)
         return;
     snprintf(job.path, sizeof(job.path), "/proc/self/fd/%d/job", fd);
     spot_endpoint_drop_stale(&job, 0);
-    if (lstat(job.path, &st)) { /* nobody is there to take workers in */
+    if (lstat(job.path, &st)) { /* there is no coordinator to accept workers */
         spot_endpoint_sweep(&job, 0);
         (void)rmdir(dir);
     }

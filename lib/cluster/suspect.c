@@ -144,7 +144,7 @@ static size_t choose(const struct spot_suspects *s, const struct spot_suspect_pa
     return a->id > b->id ? p->a : p->b;
 }
 
-/* A pair that must not work together, both of whom are there and may. */
+/* A pair that must not work together, both of them present and eligible. */
 static bool is_open(const struct spot_suspects *s, const struct spot_suspect_pair *p,
                     const struct spot_suspect_member *member, size_t n_member)
 {
@@ -187,8 +187,7 @@ static void set_aside(struct spot_suspects *s, size_t i, double now_s)
         }
 }
 
-/* The pair in which somebody is that most speaks against comes first: of a star it is the middle
- * that goes. */
+/* The pair with the most accused member comes first: of a star the centre is removed. */
 static const struct spot_suspect_pair *
 heaviest(const struct spot_suspects *s, const struct spot_suspect_member *member, size_t n_member)
 {
@@ -224,10 +223,10 @@ static void forget_old(struct spot_suspects *s, double now_s)
         if (s->suspect[i].aside_until_s > 0)
             return;
     if (!n)
-        s->n = 0; /* nobody points at them any more */
+        s->n = 0; /* no longer accused */
 }
 
-/* Who died meanwhile was not reached because of that. */
+/* Members that died meanwhile were unreachable because of that. */
 static void close_round(struct spot_suspects *s, const struct spot_suspect_member *member,
                         size_t n_member)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Azure: scheduled events, of which those of this machine count. Its document has an incarnation,
- * which grows when an event changes; each document is compared all the same, as that costs nothing
- * and trusts nobody. */
+ * which grows when an event changes; each document is compared nevertheless, which is cheap and
+ * safe. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

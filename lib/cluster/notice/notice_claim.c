@@ -39,7 +39,7 @@ static double time_of(const char *text)
     return NAN;
 }
 
-/* Text of a member, NULL where there is none. */
+/* Text of a member, NULL if absent. */
 static const char *member(const struct spot_json_value *object, const char *key)
 {
     const struct spot_json_value *const v = spot_json_get(object, key);

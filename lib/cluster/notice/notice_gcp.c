@@ -10,7 +10,7 @@
 enum { PREEMPTED, MAINTENANCE };
 
 static const double limit_s = 3;
-static const int hold_s = 30; /* the service answers after so long, whether there is news or not */
+static const int hold_s = 30; /* the service answers after this time, with or without news */
 
 /* Of an etag nothing but what belongs into a query. */
 static bool is_etag(const char *text)

@@ -10,7 +10,7 @@
 #include "common/timestamp.h"
 
 static const double skew_s = 2;            /* less is not told from the seconds of a Date */
-static const double past_s = -3600;        /* a deadline that was so long ago, */
+static const double past_s = -3600;        /* a deadline this long ago, */
 static const double ahead_s = 400 * 86400; /* or is so far ahead, is by another clock */
 static const double earlier_s = 0.5, later_min_s = 1, later_max_s = 64;
 
