@@ -128,7 +128,8 @@ static int new_id(uint8_t id[SPOT_NCCL_ID_BYTE], struct spot_err *err)
 
 /* --- calls that may not come back ----------------------------------------- */
 
-/* Nobody waits for one longer than call_limit_s. Its arguments are its own: it may outlive us. */
+/* No caller waits for one longer than call_limit_s. Its arguments are its own: it may outlive
+ * us. */
 struct call {
     void (*run)(struct call *call);
     pthread_mutex_t lock;
@@ -242,7 +243,7 @@ static int stuck(struct spot_err *err)
                         call_limit_s);
 }
 
-/* End both communicators: what they still do ends with an error nobody looks at. */
+/* End both communicators: pending operations end with an error that is ignored. */
 static void end(struct nccl_comm *c, struct spot_err *err)
 {
     ncclComm_t *const comm[] = { &c->replica, &c->member };
@@ -464,7 +465,7 @@ static void run_start(struct call *c)
     c->result = api.ncclCommInitRankConfig(&c->comm, c->n, c->id, c->rank, &config);
 }
 
-/* Starts to connect; NULL members stay NULL. It should not wait for anybody, but who knows. */
+/* Starts to connect; NULL members stay NULL. It should not block, but is not trusted in that. */
 static int start(ncclComm_t *comm, const uint8_t *id, size_t n, int rank, struct spot_err *err)
 {
     ncclResult_t result = ncclInternalError;

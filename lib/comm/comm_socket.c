@@ -34,7 +34,7 @@ static struct spot_frame *take(const struct socket_comm *c, uint32_t peer, uint3
     return NULL;
 }
 
-/* Sends are queued, so all of them first and nobody waits for each other. */
+/* Sends are queued: all of them first, so that members do not wait for each other. */
 static int exchange(struct spot_comm *comm, const struct spot_comm_piece *piece, size_t n,
                     void *stream, struct spot_err *err)
 {

@@ -158,7 +158,7 @@ static int parse_all(const char *text, enum spot_reach reach, struct spot_endpoi
     if (!n) {
         if (reach == SPOT_REACH_NAMES)
             return spot_err_set(err, SPOT_ESYS, "cannot find the host of '%s'", text);
-        e->kind = SPOT_ENDPOINT_TCP4; /* of nobody */
+        e->kind = SPOT_ENDPOINT_TCP4; /* without an owner */
         if (reach == SPOT_REACH_NUMERIC)
             return spot_err_set(err, SPOT_EUSAGE, "'%s': '%s' is not an IP address", text, host);
     }

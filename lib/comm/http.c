@@ -19,10 +19,10 @@
 #include "common/xalloc.h"
 
 enum { HEADER_BYTE = 32 << 10, BLOCK = 4 << 10, HEADERS_MAX = 4, PEM_MAX = 1 << 20 };
-enum { SMALL_BODY = 64 << 10 }; /* that is read though nobody wants it */
+enum { SMALL_BODY = 64 << 10 }; /* is read although not needed */
 
 static const double look_every_s = 0.25;     /* whether clients that wait are still there */
-static const double run_max_s = 0.01;        /* of a run: who calls has other work too */
+static const double run_max_s = 0.01;        /* per run: the caller has other work too */
 static const double body_byte_per_s = 16384; /* a body that comes slower is not waited for */
 
 struct spot_http {
@@ -30,7 +30,7 @@ struct spot_http {
     struct MHD_Daemon *daemon;
     struct spot_endpoint endpoint;
     bool has_path; /* of a Unix socket, to be removed */
-    int fd, more;  /* who waits for fd hears of libmicrohttpd's, and of what is left to do */
+    int fd, more;  /* polling fd covers libmicrohttpd's, and work left to do */
     char *cert, *key;
     struct spot_http_call *first; /* all calls, a list */
     struct line *line;            /* all connections, a list */
@@ -38,7 +38,7 @@ struct spot_http {
     size_t n_held; /* bytes that bodies take */
 };
 
-/* A connection. Silence alone is no measure: whoever says a byte now and then is never silent. */
+/* A connection. Limiting silence is not enough: a peer may send a byte now and then. */
 struct line {
     struct line *next, *before;
     struct MHD_Connection *connection;
@@ -319,7 +319,7 @@ static void refuse_body(struct spot_http_call *call, unsigned status)
     spot_http_answer(call, status, "application/json", said, strlen(said));
 }
 
-/* A status; 0: there is room for a body of so many bytes. */
+/* A status; 0: a body of this size is admitted. */
 static unsigned no_room(const struct spot_http_call *call, size_t n_byte)
 {
     const struct spot_http *const h = call->http;
@@ -329,13 +329,13 @@ static unsigned no_room(const struct spot_http_call *call, size_t n_byte)
     return n_byte > h->options.bodies_max_byte - h->n_held ? MHD_HTTP_SERVICE_UNAVAILABLE : 0;
 }
 
-/* A body of no certain length is answered at its end; false: there is none in sight. */
+/* A body of unknown length is answered at its end; false: it may be endless. */
 static bool take_body(struct spot_http_call *call, const char *data, size_t n)
 {
     const size_t before = call->body.cap, max = call->http->options.body_max_byte;
 
     if (call->state == CALL_ANSWERED)
-        return true; /* a small one that nobody wants */
+        return true; /* a small, unneeded one */
     if (!call->refusal) {
         spot_buf_add(&call->body, data, n);
         call->http->n_held += call->body.cap - before;
@@ -350,8 +350,8 @@ static bool take_body(struct spot_http_call *call, const char *data, size_t n)
     return call->n_refused <= max;
 }
 
-/* The headers are there. Whoever is answered before its body was read may not hear it for the reset
- * that follows: a small body is read, unless its client waits to be asked for it. */
+/* The headers are complete. A client that is answered before its body was read may lose the answer
+ * by a reset: a small body is read, unless the client waits for 100-continue. */
 static enum MHD_Result hear(struct spot_http_call *call)
 {
     unsigned status = 0;

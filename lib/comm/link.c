@@ -125,8 +125,8 @@ void spot_link_release(struct spot_link *link)
     link->fd = -1;
 }
 
-/* The end of what came, clean or not (errno). A TLS alert where a frame should begin: the other
- * side wants a key. */
+/* The end of what arrived, clean or not (errno). A TLS alert in place of a frame: the other side
+ * requires a key. */
 static int tell_end(const struct spot_link *link, bool is_clean, struct spot_err *err)
 {
     if (!link->tls && !link->arriving && link->n_header >= 2 && link->header[0] == 0x15 &&
@@ -215,7 +215,7 @@ int spot_link_read(struct spot_link *link, struct spot_frame_list *in, struct sp
             link->arriving = NULL;
             link->n_header = 0;
             if (link->is_stranger)
-                return 0; /* whoever it is says first who */
+                return 0; /* its identity comes first */
         }
     }
     return 0;

@@ -30,9 +30,9 @@ static int listen_unix(struct spot_mesh *mesh, struct spot_err *err)
     return mesh->listener < 0 ? -1 : 0;
 }
 
-/* At a free port of the address from which the coordinator is reached. Who joined on the
+/* At a free port of the address from which the coordinator is reached. A worker on the
  * coordinator's own machine may have peers on others: with a key it listens for them too, and the
- * coordinator knows under which address. */
+ * coordinator knows its external address. */
 static int listen_tcp(struct spot_mesh *mesh, struct spot_err *err)
 {
     struct spot_endpoint at;
@@ -281,7 +281,7 @@ int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
     return -1;
 }
 
-/* All of them, so that who cannot be reached by anybody is known after one epoch. */
+/* All of them, so that a member that no other reaches is known after one epoch. */
 static int connect_elders(struct spot_mesh *mesh, const struct spot_mesh_peer *peer, size_t n_peer,
                           struct spot_err *err)
 {
@@ -316,7 +316,7 @@ int spot_mesh_enter(struct spot_mesh *mesh, uint32_t epoch, uint64_t key, uint32
         mesh->member[mesh->n_member] = peer[mesh->n_member].id;
     drop_strangers(mesh, peer, n_peer);
     spot_mesh_drop_late(mesh);
-    for (size_t i = mesh->n_peer; i-- > 0;) /* who came before we knew the key */
+    for (size_t i = mesh->n_peer; i-- > 0;) /* peers that connected before the key was known */
         if (i < mesh->n_peer && mesh->peer[i]->link.is_stranger && mesh->peer[i]->inbox.head)
             spot_mesh_serve_peer(mesh, i, POLLIN);
     rc = connect_elders(mesh, peer, n_peer, err);

@@ -62,8 +62,8 @@ void spot_mesh_suspect_missed(struct spot_mesh *mesh, uint32_t id, const struct 
     spot_mesh_suspect(mesh, spot_mesh_is_short(why->sys_errno) ? mesh->id : id, false, text);
 }
 
-/* Who was asked, and has not answered for half the time that ends a wait, is one as well: all who
- * wait for the same silent peer are heard when the first of them gives it up. */
+/* A peer that was pinged, and has not answered for half the time limit, is a suspect as well: all
+ * members that wait for the same silent peer report it when the first of them gives up. */
 static void add_unheard(struct spot_mesh *mesh)
 {
     const double now_s = spot_clock_s();

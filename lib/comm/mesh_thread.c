@@ -114,7 +114,7 @@ struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_
     return gone;
 }
 
-/* Whoever has said nothing for the longest makes room. False: everyone here is known. */
+/* The peer silent for longest makes room. False: all peers here are identified. */
 static bool drop_oldest_stranger(struct spot_mesh *mesh)
 {
     size_t oldest = mesh->n_peer;
@@ -151,7 +151,7 @@ struct spot_mesh_conn *spot_mesh_add_peer(struct spot_mesh *mesh, int fd_take, b
     return p;
 }
 
-/* Somebody of this job, and it is this worker that it wants: an address may lead to another one. */
+/* A peer of this job, looking for this worker: an address may lead to another one. */
 static bool is_for_us(const struct spot_mesh *mesh, const struct spot_frame *hello)
 {
     return hello->tag == mesh->key && mesh->key && hello->n_byte == SPOT_MESH_ID_BYTE &&
@@ -172,7 +172,7 @@ static void take_in(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t i
     p->link.payload_max = mesh->config.payload_max;
 }
 
-/* The answer tells who connected that somebody is there. */
+/* The answer tells the peer that this worker is alive. */
 static int greet(struct spot_mesh *mesh, struct spot_mesh_conn *p)
 {
     struct spot_frame *hello = spot_frame_pop(&p->inbox);
@@ -188,7 +188,7 @@ static int greet(struct spot_mesh *mesh, struct spot_mesh_conn *p)
     return rc ? rc : spot_link_send(&p->link, mesh->config.type_pong, mesh->id, 0, NULL, 0, NULL);
 }
 
-/* Frames of epochs that are over: nobody will ask for them. */
+/* Frames of epochs that are over: they will not be received. */
 static bool is_late(const struct spot_mesh *mesh, const struct spot_frame *frame)
 {
     return frame->epoch < mesh->epoch || frame->epoch < mesh->revoked_below;
@@ -261,7 +261,7 @@ static void read_control(struct spot_mesh *mesh)
         spot_mesh_lose_control(mesh, &why);
 }
 
-/* Who said hello before the key came waits for it, not for more to read. */
+/* A peer whose HELLO came before the key waits for the key, not for more to read. */
 static bool awaits_key(const struct spot_mesh_conn *p)
 {
     return p->link.is_stranger && p->inbox.head;
@@ -355,9 +355,8 @@ static void serve_control(struct spot_mesh *mesh, short events)
         read_control(mesh);
 }
 
-/* Strangers that say nothing; and workers of other epochs that are gone, with what nobody asked
- * for.
- */
+/* Drop silent unidentified peers; and workers of other epochs that are gone, with their unread
+ * frames. */
 static void drop_silent(struct spot_mesh *mesh)
 {
     const double now_s = spot_clock_s();

@@ -27,7 +27,7 @@ enum { CONNECTIONS_MAX = 64, TICK_MS = 250, NICE = 10 };
 static const double idle_s = 10; /* a connection that is silent, or a call that is not whole */
 static const double publish_every_s = 0.25;
 static const double making_share = 0.01; /* of the job's time */
-static const double watch_s = 15;        /* who looks at the page asks twice a second */
+static const double watch_s = 15;        /* the page polls twice a second */
 static const double file_every_s = 5;    /* node_exporter is asked every 15 s, as a rule */
 
 struct spot_monitor {
@@ -254,7 +254,8 @@ static int listen_at(struct spot_monitor *m, struct spot_err *err)
     return 0;
 }
 
-/* One that cannot be written is told at once. A pipe would keep the thread until somebody reads. */
+/* A file that cannot be written is reported at once. A pipe would block the thread until it is
+ * read. */
 static int try_file(struct spot_monitor *m, struct spot_err *err)
 {
     struct spot_out probe;

@@ -144,7 +144,7 @@ static SSL_CTX *make_side(bool is_server)
     SSL_CTX_set_num_tickets(context, 0);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    /* Without a certificate there is no handshake but with the key. */
+    /* Without a certificate a handshake is possible only with the key. */
     SSL_CTX_set_verify(context, is_server ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_psk_find_session_callback(context, find_session);
     SSL_CTX_set_psk_use_session_callback(context, use_session);
@@ -186,7 +186,7 @@ void spot_tls_context_free(struct spot_tls_context *context)
     free(context);
 }
 
-/* After a call that returned `result`: wait for what it wants. 0 to go on, 1 for a clean end. */
+/* After a call that returned `result`: wait for what it needs. 0 to go on, 1 for a clean end. */
 static int settle(struct spot_tls *tls, int result, const char *what, struct spot_err *err)
 {
     const int why = SSL_get_error(tls->ssl, result);
