@@ -101,7 +101,7 @@ static void on_field(void *data, size_t len, void *user)
     r->text_len += len + 1;
 }
 
-/* The file column of a header name, n_field if there is none; -1 if two. */
+/* The file column of a header name, n_field if missing; -1 if repeated. */
 static int find_column(const struct reader *r, const char *name, size_t *column)
 {
     *column = r->n_field;

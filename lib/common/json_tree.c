@@ -228,7 +228,7 @@ static const value *second_of_a_key(const value *object)
 
 struct level {
     value *self, *next; /* the next child */
-    uint32_t left;      /* children to come */
+    uint32_t left;      /* children still to be added */
 };
 
 struct build {

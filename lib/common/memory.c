@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first number behind `key` at the start of a line; SIZE_MAX if there is none ("max"). */
+/* The first number after `key` at the start of a line; SIZE_MAX if it is not a number ("max"). */
 static size_t read_number(const char *path, const char *key)
 {
     const size_t skip = strlen(key);

@@ -68,7 +68,7 @@ void spot_out_unguard(const char *name)
             atomic_store(&pending[i].pid, 0);
 }
 
-/* "file.tmp.123" for "file", where there is no process 123? */
+/* Is it "file.tmp.123" for "file", where process 123 does not exist? */
 static bool is_orphan(const char *name, const char *base)
 {
     static const char mark[] = ".tmp.";

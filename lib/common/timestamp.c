@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Exactly n digits at *p; -1 if there are none. */
+/* Exactly n digits at *p; -1 otherwise. */
 static int take_digits(const char **p, int n)
 {
     int x = 0;

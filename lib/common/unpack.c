@@ -79,7 +79,7 @@ static ssize_t fail(struct spot_unpack_state *s, const char *fault)
     return -1;
 }
 
-/* More input, where there is none left; 0 at its end. */
+/* Read more input when none is left; 0 at its end. */
 static ssize_t refill(struct spot_unpack_state *s)
 {
     if (s->begin < s->end)
