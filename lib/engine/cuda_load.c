@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds spot_cuda.so when a device is asked for, and says what is missing when there is none. */
+/* Loads spot_cuda.so when a device is requested, and says what is missing if that fails. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>

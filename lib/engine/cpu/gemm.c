@@ -56,8 +56,8 @@ struct spot_gemm_work spot_gemm_work_of(float *memory)
     return (struct spot_gemm_work){ memory, b, b + B_BLOCK + SPOT_PACK_SLACK };
 }
 
-/* One block of k as it meets the micro-kernel: a packed (a_row 0) or in place, b in panels. The
- * block may hold several partial products, one behind the other. */
+/* One block of k as passed to the micro-kernel: a packed (a_row 0) or in place, b in panels. The
+ * block may hold several partial products, in order. */
 struct operands {
     const float *a, *b;
     int64_t a_row, a_k;     /* strides in place */

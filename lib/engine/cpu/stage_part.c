@@ -167,7 +167,7 @@ struct spot_block spot_part_linear(const struct spot_part *part, int i, const ch
                         : sum_over_shards(part, y, x, &w);
 }
 
-/* Sum of a^T b: [a_cols][b_cols], all shards of the weight one behind the other. */
+/* Sum of a^T b: [a_cols][b_cols], all shards of the weight in order. */
 static void weight_gradient(const struct spot_part *part, int i, int tensor, const float *a,
                             int64_t a_cols, const float *b, int64_t b_cols)
 {

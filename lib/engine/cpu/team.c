@@ -148,7 +148,8 @@ void spot_team_meet(struct spot_team *team)
         pthread_barrier_wait(&team->meeting);
 }
 
-/* Either the last to come sees that somebody is about to sleep, or that one sees the new turn. */
+/* Either the last thread to arrive sees that another is about to sleep, or that one sees the new
+ * turn. */
 static void sleep_until_turn(struct spot_team *team, int turn)
 {
     pthread_mutex_lock(&team->soon_lock);

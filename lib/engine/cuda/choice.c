@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which device: one worker a device, unless somebody says otherwise. */
+/* Which device: one worker per device, unless specified otherwise. */
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
 #include <stdio.h>

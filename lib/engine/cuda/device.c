@@ -91,7 +91,7 @@ size_t spot_device_available(void)
 
     if (cudaMemGetInfo(&free_byte, &total_byte) != cudaSuccess)
         return SIZE_MAX;
-    return free_byte > reserve_byte ? free_byte - reserve_byte : 1; /* 0 is no limit */
+    return free_byte > reserve_byte ? free_byte - reserve_byte : 1; /* 0: no limit */
 }
 
 size_t spot_device_overhead(void)

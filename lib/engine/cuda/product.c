@@ -184,8 +184,8 @@ static uint32_t alignment_of(const struct spot_product *p)
     return p->is_part && bits % 256 ? (uint32_t)(bits & -bits) : 256;
 }
 
-/* While an algorithm is chosen, bias and aux are aligned as the operands are told to be, and no
- * better: those of the product that happens to come first may be. */
+/* While an algorithm is chosen, bias and aux have only the alignment given for the operands: those
+ * of the first product may happen to be better aligned. */
 static void align(struct spot_device *dev, const struct spot_product_plan *plan,
                   cublasLtMatmulPreference_t preference, const struct spot_product *p)
 {
@@ -247,8 +247,8 @@ static bool is_same_shape(const struct spot_product *x, const struct spot_produc
 
 static struct spot_product_plan *plan_of(struct spot_device *dev, const struct spot_product *p);
 
-/* What is chosen for full rows is taken for any stride, which is a multiple of theirs: else the
- * bits could tell how many parts lie side by side. */
+/* The choice for contiguous rows is used for any stride, which is a multiple of theirs: otherwise
+ * the bits could depend on the number of adjacent parts. */
 static void choose_for_rows(struct spot_device *dev, struct spot_product_plan *plan,
                             const struct spot_product *p)
 {

@@ -345,7 +345,7 @@ void spot_cuda_norm_backward(const struct spot_cuda_at *at, const struct spot_cu
 
 /* --- what a group exchanges ------------------------------------------------------------------ */
 
-/* The pieces one behind the other in host memory, whose room follows from the memory plan. */
+/* The pieces in order in host memory, whose size follows from the memory plan. */
 static int exchange_by_host(struct spot_stage *st, const struct spot_stage_piece *piece, size_t n,
                             struct spot_err *err)
 {
