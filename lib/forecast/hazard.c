@@ -11,7 +11,7 @@
 
 static const double AGE_MAX_S = 1e11, PER_H_MAX = 3600; /* once a second */
 
-/* Lived in a stretch of dt_s at that hazard, by one who is alive at its start. */
+/* Expected time lived in an interval of dt_s at that hazard, if alive at its start. */
 static double lived_in(double per_s, double dt_s)
 {
     return per_s > 0 ? -expm1(-per_s * dt_s) / per_s : dt_s;

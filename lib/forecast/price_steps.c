@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A price as a semi-Markov chain: first how many moves there will be, from the hazard of a price by
- * the time it has stood; then where so many moves lead, class by class, on a grid of logarithms.
- * Moves and their times are taken as independent; both laws are exact sums, nothing is drawn. */
+/* A price as a semi-Markov chain: first the number of moves, from the hazard of a price by the time
+ * it has been constant; then the result of that many moves, class by class, on a grid of
+ * logarithms. Moves and their times are taken as independent; both distributions are exact sums,
+ * nothing is sampled. */
 #include <assert.h>
 #include <math.h>
 #include <stdbool.h>
@@ -41,8 +42,8 @@ static size_t age_class(size_t age)
     return (size_t)fmin(AGES - 1, AGES_EACH + 1 + floor(4 * log2((double)age / AGES_EACH)));
 }
 
-/* Of the run before the first move nobody knows how long it stood: it tells nothing of ages, but
- * counts in the mean of all intervals, to which `prior_exposure` of them pull each class. */
+/* The age of the run before the first move is not known: it does not count for any age, but in the
+ * mean of all intervals, to which `prior_exposure` of them pull each class. */
 static void learn_hazard(struct moves *m, const double *y, size_t n)
 {
     double exposed[AGES] = { 0 }, moved[AGES] = { 0 }, mean;
@@ -66,7 +67,7 @@ static void learn_hazard(struct moves *m, const double *y, size_t n)
         m->hazard[a] = fmin(1, (moved[a] + prior_exposure * mean) / (exposed[a] + prior_exposure));
 }
 
-/* The median size of the moves of a sign; 0 where there are none. */
+/* The median size of the moves of a sign; 0 if there are none. */
 static double median_size(const struct moves *m, bool is_up)
 {
     double *size = spot_xcalloc(m->n + 1, sizeof(double)), median;
@@ -164,7 +165,7 @@ static double cell_size(const struct moves *m)
     return cell;
 }
 
-/* A move is at least one cell: it never is none. */
+/* A move is at least one cell, never 0. */
 static void make_taps(const struct moves *m, double cell, struct taps *taps)
 {
     double sum[CLASSES][CELLS];

@@ -17,7 +17,7 @@
 enum { COHORTS = 64, HALVINGS = 60 };
 
 static const double WORTH = 5;         /* losses that the table counts for */
-static const double NEGLIGIBLE = 1e-9; /* instances; hazard of one who cannot die */
+static const double NEGLIGIBLE = 1e-9; /* instances; hazard of one that cannot die */
 
 struct cohort {
     int64_t born_at; /* values seen before; 0: its age is not known */
@@ -58,7 +58,7 @@ static double lost_of(const struct ages *s, const double *step, double times)
     return lost;
 }
 
-/* What the table foretells of all cohorts, per interval lived. */
+/* The table's forecast for all cohorts, per interval lived. */
 static double hazards_of(const struct ages *s, const double *step)
 {
     double sum = 0;
@@ -94,7 +94,7 @@ static void drop_empty(struct ages *s)
     s->n_cohort = n;
 }
 
-/* One more cohort; where there is no room the two oldest of known age become one. */
+/* Add a cohort; if the space is full the two oldest of known age are merged. */
 static void add_cohort(struct ages *s, int64_t born_at, double n)
 {
     if (s->n_cohort == COHORTS) {
@@ -110,7 +110,7 @@ static void add_cohort(struct ages *s, int64_t born_at, double n)
     s->cohort[s->n_cohort++] = (struct cohort){ born_at, n };
 }
 
-/* Who is lost has lived for half of the interval, as actuaries take it. */
+/* A lost instance has lived for half of the interval, as actuaries assume. */
 static void take_losses(const struct spot_fc_spec *spec, struct ages *s, int lost)
 {
     double step[COHORTS], times;

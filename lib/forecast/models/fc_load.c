@@ -14,7 +14,7 @@
 
 enum { SLOTS = 48, WEEK_DAYS = 7 };
 
-/* A cycle as factors by phase, mean 1; n = 0 when there is none. */
+/* A cycle as factors by phase, mean 1; n = 0: none. */
 struct cycle {
     int n;
     double period; /* intervals */

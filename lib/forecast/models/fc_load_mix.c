@@ -23,7 +23,7 @@ static const double level_prior = 0.3 / LEVELS, trend_prior = 0.1 / TRENDS;
 static const double window_prior[WINDOWS] = { 0.3, 0.3 };
 
 static const double keep_error = 0.95, keep_loss = 0.98; /* of a sum, per value */
-static const double prior_errors = 5; /* so many, as large as Poisson's, before the first */
+static const double prior_errors = 5; /* this many, as large as Poisson's, before the first */
 static const double near_share = 0.2; /* of the loss one step ahead, for longer steps */
 
 /* What an expert says at one time: level, and slope per step before damping. */
