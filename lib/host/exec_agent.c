@@ -15,7 +15,7 @@
 
 static const double look_s = 0.02; /* between two looks for orders */
 static const double hurry_s = 0.001;
-static const double settled_s = 1; /* ranks that are up so long are counted as a round */
+static const double settled_s = 1; /* ranks that have been up this long count as a round */
 
 /* --- ranks ------------------------------------------------------------------------- */
 
@@ -117,8 +117,8 @@ static void drop_port(struct spot_exec_agent *e)
     e->port_fd = -1;
 }
 
-/* Held until the ranks start, so that nobody on this machine gets it meanwhile; a new one for each
- * epoch, so that no rank of an older one can come there. 0: none could be had. */
+/* Held until the ranks start, so that no other process of this machine gets it; a new one for each
+ * epoch, so that no rank of an older one can connect to it. 0: none available. */
 static void choose_port(struct spot_exec_agent *e)
 {
     struct spot_endpoint at;
@@ -408,8 +408,8 @@ static int tell_settled(struct spot_exec_agent *e, struct spot_err *err)
     return tell(e, SPOT_MSG_VOTE, (uint64_t)e->round, err);
 }
 
-/* What cannot be laid out is wanted from somebody else; but where there is no room for it there
- * will be none. */
+/* What cannot be laid out is requested from another member; but if space is lacking that does not
+ * help. */
 static int get_ready(struct spot_exec_agent *e, struct spot_err *err)
 {
     struct spot_err why = { 0 };
@@ -458,7 +458,7 @@ static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
     return tell_settled(e, err) || tell_end(e, err) || tell_saved(e, err) ? -1 : 0;
 }
 
-/* Somebody waits for an answer, or for what comes through the mesh: that wakes nobody. */
+/* A request waits for an answer, or for data of the mesh, which does not wake the poll. */
 static double patience_s(const struct spot_exec_agent *e, bool has_moved)
 {
     return has_moved ? 0 : e->n_transfer || e->commit.n_taken || e->owes_ready ? hurry_s : look_s;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is committed: a step of which every place of the round says that it has taken it. Each node
- * tells of one step at a time, and of none again. */
+/* Commits: a step is committed when every place of the round has reported that it stored it. Each
+ * node reports one step at a time, and none twice. */
 #include <stdio.h>
 
 #include "cluster/protocol.h"
@@ -111,7 +111,7 @@ static void refuse(struct spot_exec_job *job, uint64_t step, const char *why)
     struct spot_exec_states *const s = &job->states;
     char text[SPOT_WHY_MAX];
 
-    for (size_t i = 0; i < m->n_member; i++) { /* it is none for whoever has told of it */
+    for (size_t i = 0; i < m->n_member; i++) { /* refused for every node that reported it */
         struct spot_exec_member *const x = spot_exec_member_at(job, i);
 
         if (x && x->has_took) {

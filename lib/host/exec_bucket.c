@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Commits behind a command of the user: what lies in --state goes there, and comes from there when
- * it is not here. A thread of its own waits for the command. */
+/* Commits behind a user's command: those in --state are copied there, and restored from there when
+ * they are missing here. A thread waits for the command. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -155,7 +155,7 @@ static int settle_owner(struct spot_exec_job *job, struct spot_err *err)
                             run_id);
     if (*run_id) {
         memcpy(job->run_id, run_id, sizeof(run_id));
-        /* who is refused takes the store from nobody */
+        /* a refused job must not take over the store */
         return check_run(job, err) || claim(job, err) || find_newest(job, err) ? -1 : 0;
     }
     if (resumes)

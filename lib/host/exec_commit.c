@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the ranks of a node commit. All of them say the same step, or a manifest speaks for them;
- * the node takes what lies in their directory and tells the coordinator, which answers when all
- * nodes have. Then a step is decided, for good: it is committed, or it is none and never tried
- * again in its round. Where the coordinator is away, or another node late, what was taken waits. */
+/* Commits of a node's ranks. All of them give the same step, or a manifest gives it for them; the
+ * node stores the content of their directory and tells the coordinator, which answers when all
+ * nodes have. Then the step is decided for good: it is committed, or refused and never tried again
+ * in its round. If the coordinator is away, or another node late, the stored state waits. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,7 +249,7 @@ static void take_said(struct spot_exec_agent *e)
                  (unsigned long long)least, (unsigned long long)most);
 }
 
-/* --- who does not wait longer ------------------------------------------------------------------
+/* --- ending a wait -----------------------------------------------------------------------------
  */
 
 static void put_why_late(const struct spot_exec_agent *e, const struct spot_exec_say *say,

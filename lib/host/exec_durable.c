@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Commits on the coordinator's disk: every so often the newest one is asked for piece by piece from
- * those who hold it, and a round may begin with it when nobody holds another. */
+/* Commits on the coordinator's disk: every so often the newest one is fetched piece by piece from
+ * its holders, and a round may begin with it when no member holds another. */
 #define _DEFAULT_SOURCE /* flock */
 #include <fcntl.h>
 #include <stdio.h>
@@ -128,7 +128,7 @@ static void failed(struct spot_exec_job *job, const char *why)
     job->options->group.warn("a commit cannot be copied to %s: %s", job->options->state, why);
 }
 
-/* The next place that is not there; when there is none the copy is complete. */
+/* The next missing place; when there is none the copy is complete. */
 static int ask_next(struct spot_exec_job *job, struct spot_err *err)
 {
     struct spot_exec_disk *const d = &job->disk;

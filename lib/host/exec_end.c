@@ -154,8 +154,8 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
 
 /* --- a new round is wanted --------------------------------------------------------- */
 
-/* Ranks may save: all of them, since who writes a checkpoint is theirs to know. Not longer than the
- * first of the leavers is there. */
+/* All ranks may save, since only they know which of them writes a checkpoint. Not longer than until
+ * the first leaving node is gone. */
 static void begin_saving(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);

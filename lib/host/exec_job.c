@@ -96,7 +96,7 @@ static int begin(void *exec, struct spot_view *view, struct spot_err *err)
         job->n_started = job->restart_count + 1;
     job->states.is_stale = job->states.has_news = true;
     spot_view_send_active(view, SPOT_MSG_ROUND, (uint64_t)spot_view_machine(view)->round, NULL, 0);
-    (void)spot_exec_check_done(job); /* nobody but those whose ranks had ended was lost */
+    (void)spot_exec_check_done(job); /* only nodes whose ranks had ended were lost */
     return 0;
 }
 
@@ -122,7 +122,7 @@ static int commit(void *exec, struct spot_view *view, enum spot_verdict *verdict
     return 0;
 }
 
-/* Ranks that compute owe nobody a word. */
+/* Ranks that compute owe no message. */
 static bool owes(void *exec, const struct spot_peer *peer, bool as_machine)
 {
     const struct spot_exec_job *const job = exec;
@@ -196,7 +196,7 @@ static const struct spot_workload workload = {
     .status = status,
 };
 
-/* Why it failed: nobody is to wait for another coordinator. */
+/* Why it failed: members must not wait for another coordinator. */
 static void say_over(struct spot_exec_job *job, const char *why)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);

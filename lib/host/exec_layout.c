@@ -102,7 +102,7 @@ static size_t of_round(const struct spot_exec_job *job, struct spot_exec_member 
             seen[h->group_rank] = true;
         found++;
     }
-    /* who is missing had nothing more to do */
+    /* missing nodes had finished */
     for (uint32_t g = 0; is_whole && g < *world; g++)
         if (!seen[g] && !(job->group_world == *world && job->restart_count + 1 == job->n_started &&
                           job->is_done[g]))
@@ -111,7 +111,7 @@ static size_t of_round(const struct spot_exec_job *job, struct spot_exec_member 
     return is_whole ? found : 0;
 }
 
-/* Nobody would gain a place. */
+/* No member would gain a place. */
 static bool may_keep(const struct spot_exec_job *job, struct spot_exec_member *const *member,
                      size_t n, uint32_t *world)
 {
@@ -169,7 +169,7 @@ static void host_of(const struct spot_exec_job *job, const struct spot_exec_memb
     }
 }
 
-/* Members that are told of the epoch: those that can be reached, with a place or without. */
+/* Members that get the epoch: those that can be reached, with a place or without. */
 static bool may_enter(const struct spot_exec_job *job, size_t i)
 {
     const struct spot_member *const m = &spot_view_machine(job->view)->member[i];
@@ -315,7 +315,7 @@ static int log_formed(struct spot_exec_job *job, struct spot_exec_member *const 
 
 /* --- an epoch ------------------------------------------------------------------------ */
 
-/* Who may have a place; newcomers that are not warm only where there are too few without them. */
+/* Members that may have a place; newcomers that are not warm only if there are too few others. */
 static struct spot_exec_member **placeable(const struct spot_exec_job *job, struct spot_view *view,
                                            size_t *n)
 {
@@ -388,7 +388,7 @@ static void take_round(struct spot_exec_job *job, uint32_t world, bool is_kept)
     job->restart_count = is_kept ? job->n_started - 1 : job->n_started;
 }
 
-/* Who gives a state and gets no place has something to do before the round as well. */
+/* A member that sends a state and gets no place also has work before the round. */
 static void send_forms(struct spot_exec_job *job, struct spot_exec_member *const *member, size_t n)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);

@@ -92,7 +92,8 @@ static uint64_t taken(const struct spot_exec_transfer *t)
                      : 0;
 }
 
-/* Who takes tells of the end, who gives only of a failure; of an epoch that is over, nobody. */
+/* The receiver reports the end, the sender only a failure; nothing is reported for an epoch that is
+ * over. */
 static int tell_end(struct spot_exec_agent *e, const struct spot_exec_transfer *t,
                     enum spot_state_step end, const struct spot_err *why, struct spot_err *err)
 {
@@ -232,8 +233,8 @@ static int lay_out_all(struct spot_exec_agent *e, struct spot_err *err)
     return 0;
 }
 
-/* Nodes of another number than committed it: a replica has what another one had, who has a part of
- * it finds all parts. */
+/* The number of nodes differs from the commit's: a replica gets what any other had, a program with
+ * a part of the state finds all parts. */
 int spot_exec_restore(struct spot_exec_agent *e, struct spot_err *err)
 {
     const struct spot_state_record *record = NULL;

@@ -71,7 +71,7 @@ static bool is_ordered(const struct spot_exec_states *s, const struct spot_state
 /* --- before a round -----------------------------------------------------------------------------
  */
 
-/* With another number of nodes than committed it, whoever has a part must find the others. */
+/* With another number of nodes than at the commit, a program with a part must find the others. */
 bool spot_exec_restores_all(const struct spot_exec_job *job)
 {
     return job->options->places_all || job->states.newest.world != job->group_world;
@@ -247,7 +247,7 @@ static int look_at_target(struct spot_exec_job *job, struct spot_err *err)
         s->target.is_set = false;
         return 0;
     }
-    if (was_safe) { /* until somebody left */
+    if (was_safe) { /* until a node left */
         s->safe.is_set = false;
         s->has_news = true;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Who holds which state, and what follows: which commit is whole, which one is safe, who gives it
- * and who is best to have it. */
+/* Which member holds which state, and what follows: which commit is complete, which is safe, which
+ * member sends it and which is best to get it. */
 #include <string.h>
 
 #include "comm/endpoint.h"
@@ -96,8 +96,8 @@ static void host_of(const struct spot_peer *peer, char host[SPOT_ADDRESS_MAX + 8
         *end = '\0';
 }
 
-/* How much must fail to take both: 0 one domain, 1 one machine, 2 more than that. Who names no
- * domain is one of its own. */
+/* How much must fail to lose both: 0 one domain, 1 one machine, 2 more than that. A member without
+ * a domain is one of its own. */
 static int distance(const struct spot_peer *a, const struct spot_peer *b)
 {
     const char *const x = spot_peer_domain(a), *const y = spot_peer_domain(b);
@@ -110,7 +110,7 @@ static int distance(const struct spot_peer *a, const struct spot_peer *b)
     return strcmp(host_a, host_b) ? 2 : 1;
 }
 
-/* Those on whom one may rely. */
+/* The members expected to stay. */
 static struct spot_peer *stayer(const struct spot_exec_job *job, size_t i)
 {
     const struct spot_member *const m = &spot_view_machine(job->view)->member[i];
@@ -139,7 +139,7 @@ static void find_holders(const struct spot_exec_job *job, const struct spot_exec
     }
 }
 
-/* Of the one that is farthest from `peer`; -1: there is none beside it. */
+/* The holder farthest from `peer`; -1: no other. */
 static int farthest(const struct holders *h, const struct spot_peer *peer)
 {
     int best = -1;
@@ -243,7 +243,7 @@ void spot_exec_find_points(struct spot_exec_job *job)
     }
 }
 
-/* --- who gives, and who takes --------------------------------------------------------------------
+/* --- senders and receivers -----------------------------------------------------------------------
  */
 
 static size_t n_orders(const struct spot_exec_job *job, uint32_t id)
@@ -280,7 +280,7 @@ struct spot_exec_member *spot_exec_find_giver(const struct spot_exec_job *job,
     return best;
 }
 
-/* Who is in this epoch, farthest from a holder, with the least to hold. */
+/* A member of this epoch, farthest from a holder, with the least to hold. */
 struct spot_exec_member *spot_exec_find_buddy(const struct spot_exec_job *job,
                                               const struct spot_exec_point *point, uint32_t place)
 {

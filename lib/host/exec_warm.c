@@ -21,7 +21,7 @@ void spot_exec_heard_warm(struct spot_exec_job *job, struct spot_exec_member *me
     job->holds = job->holds || warmth != SPOT_EXEC_COLD;
 }
 
-/* Told once to each; and who is ready by now may change the layout. */
+/* Sent once to each; and members that are ready by now may change the layout. */
 void spot_exec_keep_warm(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);

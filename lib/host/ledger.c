@@ -19,7 +19,7 @@ struct spot_ledger {
     struct spot_ledger_plan plan;
     bool has_plan;
     int64_t n_local, world; /* of the round */
-    int64_t shared_by;      /* ranks that share the samples; 0: nobody has asked yet */
+    int64_t shared_by;      /* ranks that share the samples; 0: no request yet */
     int64_t first;          /* steps that were done when the round began; -1: not known */
     int64_t done;           /* of them it is known that they are committed */
     struct taker *taker;    /* [n_taker], room for n_local */

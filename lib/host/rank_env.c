@@ -16,7 +16,7 @@ static void put_number(put_fn put, void *user, const char *name, uint32_t value)
     put(user, name, text);
 }
 
-/* NULL: there is none, also where one is inherited. */
+/* NULL: unset, even if inherited. */
 static void each_of_state(const struct spot_rank_env *env, put_fn put, void *user)
 {
     char step[24], world[16];

@@ -39,7 +39,7 @@ static void say(const struct guard *g, enum spot_rank_event_kind kind, uint32_t 
         .kind = kind, .round = g->env.restart_count, .local = local, .status = status
     };
 
-    (void)!write(g->of->event_fd, &event, sizeof(event)); /* nobody reads: the next poll tells */
+    (void)!write(g->of->event_fd, &event, sizeof(event)); /* no reader: the next poll reports it */
 }
 
 /* --- processes ----------------------------------------------------------------- */
@@ -356,7 +356,7 @@ void spot_rank_guard_run(const struct spot_rank_guard *guard)
         close(null_fd);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
-    signal(SIGCHLD, SIG_DFL); /* ignored, nobody could be waited for */
+    signal(SIGCHLD, SIG_DFL); /* if ignored, children could not be waited for */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     g = (struct guard){ .of = guard, .pid = getpid() };
     sigemptyset(&child);

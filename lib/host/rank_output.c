@@ -34,7 +34,7 @@ struct stream {
 };
 
 struct terminal {
-    int fd;             /* -1: nowhere, or nobody reads any more */
+    int fd;             /* -1: none, or the reader is gone */
     bool is_slow;       /* it did not take the last line */
     uint64_t n_dropped; /* lines since then */
 };
@@ -186,7 +186,7 @@ static bool drain(struct spot_rank_output *o, struct stream *s, int reads)
     return true;
 }
 
-/* Nobody writes any more: to the end, and the last line without its newline. */
+/* All writers are gone: read to the end, and the last line without its newline. */
 static void finish(struct spot_rank_output *o, struct stream *s)
 {
     enum { ALL = 1 << 20 };

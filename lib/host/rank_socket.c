@@ -231,7 +231,8 @@ static bool send_out(struct client *c)
     return true;
 }
 
-/* Whoever has closed both ways is gone; one that has only ended its requests waits for answers. */
+/* A peer that has closed both directions is gone; one that has only ended its requests waits for
+ * answers. */
 static bool has_hung_up(const struct client *c)
 {
     struct pollfd set = { .fd = c->fd };

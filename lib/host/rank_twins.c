@@ -45,7 +45,7 @@ static void close_hold(struct spot_hold *hold)
     *hold = (struct spot_hold){ .fd = -1 };
 }
 
-/* One descriptor for both ends: what is written stays until somebody has read it. */
+/* One descriptor for both ends: written data stay until they are read. */
 static int open_both(void)
 {
     char path[48];
@@ -224,7 +224,7 @@ bool spot_twins_are_warm(const struct spot_twins *t)
     return true;
 }
 
-/* --- who asks ---------------------------------------------------------------------------- */
+/* --- requests ---------------------------------------------------------------------------- */
 
 /* A child of ours that has not ended, and leads a group? */
 static bool is_child(pid_t pid)
@@ -235,8 +235,8 @@ static bool is_child(pid_t pid)
            !info.si_pid && getpgid(pid) == pid;
 }
 
-/* One that comes when a twin was started, or is none, is in nobody's way: its hold is closed when
- * the round ends, and it goes. */
+/* A copy that comes after a twin was started, or an invalid one, does no harm: its hold is closed
+ * when the round ends, and it exits. */
 static void take_copy(struct spot_twin_seat *seat, pid_t pid)
 {
     if (seat->pid || !is_child(pid))

@@ -176,7 +176,7 @@ static struct spot_state_chunks list_chunks(const struct records *r)
     return c;
 }
 
-/* --- whose it is --------------------------------------------------------------------------------
+/* --- ownership ----------------------------------------------------------------------------------
  */
 
 struct spot_state_bucket *spot_state_bucket_new(const struct spot_state_command *command)

@@ -31,7 +31,7 @@ static char *join(const char *dir, const char *name)
     return path;
 }
 
-/* -1 where another process has it, or there is none and it is not to be made. */
+/* -1 if another process has it, or if it does not exist and is not to be created. */
 static int lock_as(const char *root, const char *name, int flags)
 {
     char *const path = join(root, name);
@@ -50,7 +50,7 @@ static int lock(const char *root, int flags)
     return lock_as(root, "lock", flags);
 }
 
-/* Nobody sees it before it is held. */
+/* Invisible to others until it is locked. */
 static int lock_new(const char *root)
 {
     char *const before = join(root, "lock.new"), *const path = join(root, "lock");

@@ -16,7 +16,7 @@ struct spot_state_pull {
     uint64_t taken_byte;
 };
 
-/* --- who wants ----------------------------------------------------------------------------- */
+/* --- receiver ----------------------------------------------------------------------------- */
 
 struct spot_state_pull *spot_state_pull_new(struct spot_state_store *store,
                                             const struct spot_exec_move *move,
@@ -55,7 +55,7 @@ int spot_state_pull_begin(struct spot_state_pull *p, struct spot_err *err)
     return p->say(p->user, SPOT_MSG_EXEC_FETCH, p->move.serial, &out, err);
 }
 
-/* The next run of pieces that are not here; when there is none, the state is. */
+/* The next run of missing pieces; when there is none, the state is complete. */
 static enum spot_state_step ask(struct spot_state_pull *p, struct spot_err *err)
 {
     struct spot_buf out = { 0 };
@@ -131,7 +131,7 @@ enum spot_state_step spot_state_pull_take(struct spot_state_pull *p, const struc
                                                : take_pieces(p, frame, err);
 }
 
-/* --- who has --------------------------------------------------------------------------------- */
+/* --- sender --------------------------------------------------------------------------------- */
 
 static void put_pieces(struct spot_state_store *store, const struct spot_state_record *record,
                        size_t first, size_t n, struct spot_buf *out)

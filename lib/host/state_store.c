@@ -34,7 +34,7 @@ static int sync_dir(const struct spot_state_store *s, int fd)
     return s->is_durable && fsync(fd) ? -1 : 0;
 }
 
-/* Written beside and renamed: whoever finds it, finds all of it. */
+/* Written under another name and renamed: readers find it complete or not at all. */
 static int write_file(const struct spot_state_store *s, int dir_fd, const char *name,
                       const void *data, size_t n_byte)
 {
@@ -339,7 +339,7 @@ static int count_one(struct spot_state_store *s, const char *name)
     return 0;
 }
 
-/* Bytes of a file of records and the hash behind them; n 0: it is none. */
+/* Bytes of a file of records, with their hash at the end; n 0: not valid. */
 static struct spot_buf read_record(const struct spot_state_store *s, const char *name)
 {
     const int fd = openat(s->held_fd, name, O_RDONLY | O_CLOEXEC);
