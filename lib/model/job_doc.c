@@ -162,8 +162,8 @@ static int read_kind(struct spot_job_doc *job, struct spot_err *err)
     return 0;
 }
 
-/* "none" and "attention" differ in what is no part of a level: attention that is not fused keeps
- * its scores. */
+/* "none" and "attention" differ only in attention scores, which no level includes: they are kept if
+ * attention is not fused. */
 static const struct recompute {
     const char *name;
     enum spot_recompute level;

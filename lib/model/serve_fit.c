@@ -12,7 +12,12 @@ enum { TERMS = 3, TURNS = 12, SHARING_MAX = SPOT_SERVE_SHARING_MAX };
 
 /* --- what passed on the replicas --- */
 
-enum stage { ENDS, TELLS, BEGINS, STAGES }; /* at one time in this order: who ends makes room */
+enum stage {
+    ENDS,
+    TELLS,
+    BEGINS,
+    STAGES
+}; /* at equal times in this order: an end makes room first */
 
 struct moment {
     double at_s;
@@ -20,20 +25,20 @@ struct moment {
     enum stage stage;
 };
 
-/* Up to a moment, on one replica. Seconds are those that it would have taken alone on its machine;
- * "by the law" is as it was fitted so far. */
+/* Progress of one replica up to a moment. Seconds are those it would have taken alone on its
+ * machine; "by the model" means as fitted so far. */
 struct passed {
-    double token_s, token_pass, token_mate; /* tokens alone under way: time, passes by the law, and
-                                               who shared these, summed */
-    double spell_s, spell_law_s;            /* prompts under way: time, and that by the law */
+    double token_s, token_pass, token_mate; /* with tokens only: time, passes by the model, and sum
+                                               of the sharing requests */
+    double spell_s, spell_law_s;            /* with prompts: time, and that by the model */
     double spell_pass;                      /* passes of those with tokens meanwhile */
 };
 
 /* Prompts under way on a replica, one after another or together, until none is. */
 struct spell {
-    double took_s, other_s; /* other_s: of it passes of those with tokens, by the law */
-    double alone, joined; /* prompts that came to an idle replica, 0 or 1, and that met somebody */
-    double longer;        /* tokens beyond the mean, of all of them */
+    double took_s, other_s; /* other_s: part of it in passes of those with tokens, by the model */
+    double alone, joined;   /* prompts that came to an idle replica, 0 or 1, and that met others */
+    double longer;          /* tokens beyond the mean, of all of them */
     double law_over_took;
 };
 
@@ -126,13 +131,13 @@ struct fit {
     double sharing[SHARING_MAX];
     bool shares_machine;
     struct moment *moment; /* [STAGES * n], by time */
-    size_t *seat;          /* [n] who answered */
+    size_t *seat;          /* [n] replica that answered */
     struct replica *replica;
     struct passed *passed; /* [STAGES * n] at the moments of each */
     size_t n_sharing;      /* that can be at work at once, and are told apart */
-    double *busy_s;        /* [n * n_sharing] seconds of an answer while so many were at work */
-    double *at_work_s;     /* [n_sharing] the same, from the start */
-    struct spell *spell;   /* [n_spell], in order of their first prompts */
+    double *busy_s;    /* [n * n_sharing] seconds of an answer while that many replicas were busy */
+    double *at_work_s; /* [n_sharing] the same, from the start */
+    struct spell *spell; /* [n_spell], in order of their first prompts */
     size_t n_spell;
 };
 
@@ -170,8 +175,8 @@ static int by_time(const void *a, const void *b)
     return x->sample < y->sample ? -1 : x->sample > y->sample;
 }
 
-/* A log does not say who answered. Each goes to the least filled, as the server does it: which of
- * equals does not matter. */
+/* A log does not say which replica answered. Each request goes to the least loaded, as in the
+ * server: which of equals does not matter. */
 static void seat_all(struct fit *f)
 {
     size_t *fill = spot_xcalloc(f->n_replica, sizeof(*fill));
@@ -311,7 +316,8 @@ static struct passed between(const struct fit *f, size_t i, enum stage from, enu
 
 /* --- what is fitted to it --- */
 
-/* Passes of an answer that had no prompt with them, and who shared these in the mean. */
+/* Passes of an answer without a prompt in them, and the mean number of requests that shared
+ * these. */
 static double plain_passes(const struct fit *f, size_t i, double *mates)
 {
     const struct passed p = between(f, i, TELLS, ENDS);
@@ -362,7 +368,7 @@ static void fit_prompts(struct fit *f)
     }
 }
 
-/* What an answer took, and what it takes by the law. */
+/* The time of an answer, and its time by the model. */
 static double took_s(const struct fit *f, size_t i, double *law_s)
 {
     const struct passed p = between(f, i, BEGINS, ENDS);
@@ -373,7 +379,7 @@ static double took_s(const struct fit *f, size_t i, double *law_s)
     return p.token_s + p.spell_s;
 }
 
-/* By how much answers took longer the more of their time so many were at work. */
+/* By how much answers take longer, the more of their time that many replicas are busy. */
 static void fit_sharing(struct fit *f)
 {
     double took[SHARING_MAX] = { 0 }, law[SHARING_MAX] = { 0 }, least = 0;
@@ -461,7 +467,7 @@ static void fill_sharing(const struct fit *f, struct spot_job_serve *s)
     memcpy(s->sharing, f->sharing, s->n_sharing * sizeof(*s->sharing));
 }
 
-/* Who can be measured: with time to the first token and from there on. */
+/* Usable requests: with times to the first token and from there on. */
 static size_t keep(const struct spot_serve_sample *s, size_t n, struct spot_serve_sample *kept)
 {
     size_t m = 0;

@@ -391,7 +391,7 @@ double spot_throughput_best(const struct spot_throughput *t, int n, int *d, int 
     return at < 0 ? 0 : t->samples_per_s[t->grid_order[at]];
 }
 
-/* The faster of two grids by index, ties to the lower; -1 is none. */
+/* The faster of two grids by index, ties to the lower; -1: none. */
 static int faster(const struct spot_throughput *t, int a, int b)
 {
     double x, y;
@@ -447,7 +447,7 @@ static void curve_reach(const struct spot_job_doc *job, enum spot_throughput_sou
     }
 }
 
-/* The speed of a grid that was not measured: 0 where there is none to tell. */
+/* The speed of an unmeasured grid: 0 if there is no estimate. */
 static void estimate(struct spot_throughput *t, const struct spot_job_doc *job, int d, int p)
 {
     const double curve_s = t->curve.n_point ? spot_step_curve_at(&t->curve, job, d, p) : 0;
