@@ -57,7 +57,7 @@ static uint64_t copy_columns(const struct spot_assign_problem *p, int64_t *to, i
     return most;
 }
 
-/* Is the matrix what the solver wants, so that it need not be copied? */
+/* Does the matrix have the solver's form, so that it need not be copied? */
 static bool is_fit(const struct spot_turned *t, int stride)
 {
     const struct spot_assign_problem *p = t->problem;
@@ -72,7 +72,7 @@ static bool is_fit(const struct spot_turned *t, int stride)
     return bits < 2 * most;
 }
 
-/* A copy of the turned matrix that is fit, NULL if there is none. The caller frees it. */
+/* A copy of the turned matrix in that form, NULL if impossible. The caller frees it. */
 static int64_t *fit_copy(const struct spot_turned *t, int stride)
 {
     int64_t *cost = spot_alloc_aligned((size_t)t->n * (size_t)stride, sizeof *cost);

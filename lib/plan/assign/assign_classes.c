@@ -130,7 +130,7 @@ static void reach(struct transport *w, int row, int from, int64_t at)
     }
 }
 
-/* The nearest column with demand left, -1 if there is none. */
+/* The nearest column with demand left, -1 if none. */
 static int search(struct transport *w, int root)
 {
     w->n_order = 0;

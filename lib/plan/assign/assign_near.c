@@ -5,9 +5,9 @@
 
 #include "common/xalloc.h"
 
-/* RANK: of the groups' least values, the one that becomes the limit; some 13 of 2048 random costs
- * are up to it. CROWDED_MOST: so many more rows without a list than with one, and no more are made:
- * ties are everywhere. */
+/* RANK: of the groups' minima, the one that becomes the limit; about 13 of 2048 random costs are up
+ * to it. CROWDED_MOST: if rows without a list outnumber those with one by this much, no more are
+ * made: ties are everywhere. */
 enum { SHORT_ROW = 256, RANK = 12, CROWDED_MOST = 32 };
 
 static const int64_t *row_of_cost(const struct spot_near *near, int row)

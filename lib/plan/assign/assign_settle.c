@@ -97,7 +97,7 @@ static bool keep_all(struct settler *s, const struct part *part)
     return is_kept;
 }
 
-/* -1 for a row in place; columns that nobody may not own are worth more than all rows. */
+/* -1 for a row in place; columns that "nobody" may not own are worth more than all rows. */
 static void fill_part(const struct settler *s, const struct part *part, int64_t *cost)
 {
     const struct spot_tight *g = &s->g;

@@ -165,7 +165,7 @@ static void visit(struct spot_tight *g, int holder, int via, int col, int *n)
     g->queue[(*n)++] = holder;
 }
 
-/* Visit all who can take the column, up to one who owns what the goal can take. */
+/* Visit all holders that can take the column, up to one that owns what the goal can take. */
 static void give_column(struct spot_tight *g, int giver, int col, int goal, int *n)
 {
     const uint64_t *takers = spot_takers_of(g, col);
@@ -216,7 +216,7 @@ static void mark_asked(struct spot_tight *g, int holder)
             spot_bit_drop(g->unasked, j);
 }
 
-/* All who own a column that y can take. */
+/* All holders of a column that y can take. */
 static void ask_all(struct spot_tight *g, int y, int *n)
 {
     const uint64_t *takes = spot_takes_of(g, y);
@@ -256,7 +256,7 @@ bool spot_tight_wishes(struct spot_tight *g, int root, int goal)
 /* --- parts (Kosaraju and Sharir 1981) --- */
 
 struct descent {
-    uint64_t *gifts;        /* [n_word] takers of what nobody owns */
+    uint64_t *gifts;        /* [n_word] takers of what "nobody" owns */
     int *stack, *at, *done; /* [n + 1] each; the word up to which a holder's takers are seen */
     int n_stack, n_done;
 };

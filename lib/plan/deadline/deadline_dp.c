@@ -8,7 +8,7 @@
 
 enum { STATES = 2 * SPOT_RUN_STAGES, LEVELS_MIN = 64 };
 
-/* The parts of a tick in which a restart is a whole number; 4 where there are none. */
+/* The divisions of a tick in which a restart is a whole number; 4 if there are none. */
 static int parts_of(const struct spot_deadline_job *job)
 {
     for (int parts = 1; parts <= 5; parts++) {

@@ -111,7 +111,7 @@ bool spot_fleet_first_greedy(const struct spot_fleet_demand *d, struct spot_flee
 
 /* --- counts that are given --- */
 
-/* Do so many machines do it? Then `answer` has as many of each kind, and a split. */
+/* Do these numbers of machines suffice? Then `answer` has as many of each kind, and a split. */
 static bool answers(const struct spot_fleet_demand *d, const int64_t *count, double deadline_s,
                     struct spot_fleet_answer *a)
 {

@@ -103,8 +103,8 @@ size_t spot_fleet_program_offer_column(const struct spot_fleet_program *p, size_
     return p->n_kind * (1 + p->demand->n_bucket) + i;
 }
 
-/* Rows of each bucket's split, which adds up to `whole`, or to the column `scale` (0: none);
- * nothing where no kind answers a bucket that nobody asks for. */
+/* Rows of each bucket's split, which adds up to `whole`, or to the column `scale` (0: none); empty
+ * if no kind serves a bucket without requests. */
 static void add_splits(struct spot_lp *lp, const struct spot_fleet_program *p, double whole,
                        size_t scale)
 {
@@ -266,7 +266,7 @@ static void take_kind(const struct spot_fleet_program *p, size_t k, const double
     const int64_t all = llround(x[k]);
     int64_t left = all;
 
-    for (size_t b = 0; b < d->n_bucket && !all; b++) /* of a bucket that nobody asks for */
+    for (size_t b = 0; b < d->n_bucket && !all; b++) /* of a bucket without requests */
         if (!(d->rate_per_s[b] > 0))
             a->share[b * d->n_offer + kind->lead] = x[share_column(p, b, k)];
     for (size_t i = kind->first; i < kind->first + kind->n && left; i++) {

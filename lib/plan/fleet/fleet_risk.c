@@ -236,8 +236,8 @@ static size_t widest(const struct search *s, const struct node *node)
     return best;
 }
 
-/* Where the program's counts are whole they are tried; if they fail, which they can by a hair, or
- * if there are none, the ranges are halved until one fleet is left. */
+/* If the program's counts are integers they are tried; if they fail, as they may narrowly, or if
+ * there are none, the ranges are halved until one fleet is left. */
 static void visit(struct search *s, struct node *node)
 {
     const enum solved solved = solve_node(s, node, !s->n_node++);

@@ -12,7 +12,7 @@ struct search {
     struct spot_evacuation *s;
     int *order, n;              /* groups of value, densest first */
     struct spot_demand *demand; /* [n_set] what is to be sent, for the flow */
-    double *no_rate;            /* [n_node] links are no limit here, only what leaves in time */
+    double *no_rate;            /* [n_node] links do not limit here, only what leaves in time */
     bool *is_in;                /* [n_group] of the branch */
     int64_t flow_all;           /* no choice sends more */
     long n_flow, flow_max;      /* effort */

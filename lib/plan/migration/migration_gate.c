@@ -74,8 +74,8 @@ static void list_out(struct spot_migration_gates *g, const struct spot_migration
                                         r + 1 < g->n_deadline ? r + 2 : 0 };
 }
 
-/* Receiver and deadline of an exclusive part as one number, -1 if no node wants it. The first that
- * wants it receives it, as in spot_migration_score: holders that leave want nothing. */
+/* Receiver and deadline of an exclusive part as one number, -1 if no node needs it. The first that
+ * needs it receives it, as in spot_migration_score: holders that leave need nothing. */
 static int64_t key_of(const struct spot_migration_gates *g, size_t part)
 {
     const struct spot_migration *s = g->s;

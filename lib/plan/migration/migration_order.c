@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From demands to moves: who sends which bytes, in which order, and when. */
+/* From demands to moves: the sender of every byte, the order, and the times. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ struct ordered {
     size_t index;
 };
 
-/* --- who sends what --- */
+/* --- senders ---------- */
 
 static void add_move(struct spot_migration_plan *plan, size_t *cap,
                      const struct spot_migration_move *move)
@@ -196,7 +196,7 @@ void spot_migration_schedule(const struct spot_migration *s, struct spot_migrati
     time_moves(s, plan);
 }
 
-/* Stage by stage, or as memory wants it. */
+/* Stage by stage, or as memory requires. */
 static void order_by_stage(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
     int64_t *rank = spot_xcalloc(s->r->n_part, sizeof *rank);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The order of moves with which serving restarts soonest.
  *
- * A pass that begins t after the start of the moves wants layer l at t + l layer_s: it can begin
- * when no part comes later than that, max (end - l layer_s) over the moves. With one receiver the
- * layers in their order are best (Jackson's rule); links that moves share, and memory that is free
- * only once something else has left, may want another. Few parts: every order is played. More: the
- * orders by layer, by size (a small part that waits for two links to be free at once may wait for
- * many large ones) and by memory, and from the best one on, what decides is moved ahead while that
- * helps. */
+ * A pass that begins t after the start of the moves needs layer l at t + l layer_s: it can begin
+ * when no part arrives later than that, max (end - l layer_s) over the moves. With one receiver the
+ * layers in their order are optimal (Jackson's rule); links shared by moves, and memory that is
+ * free only once something else has left, may require another order. Few parts: every order is
+ * tried. More: the orders by layer, by size (a small part that waits for two links to be free at
+ * once may wait for many large ones) and by memory, and from the best one on, the deciding move is
+ * brought forward while that helps. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ struct search {
     long left;      /* plays */
 };
 
-/* When a pass wants the part, after it began: the embedding and the first layer at once. */
+/* When a pass needs the part, after it began: the embedding and the first layer at once. */
 static double due_s(const struct spot_migration *s, size_t part)
 {
     const struct spot_reshard_part *p = &s->r->part[part];

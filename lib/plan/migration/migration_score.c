@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a placement costs: who must fetch what, how long that takes at best, and for how much. */
+/* The cost of a placement: what each node must fetch, the minimum time, and the price. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,7 +155,7 @@ static void add_position(struct spot_migration *s, int q, int to, int sign)
     }
 }
 
-/* From the placement scored last. False if too much of it differs, or there is none. */
+/* From the last placement scored. False if too much of it differs, or there is none. */
 static bool step_from_last(struct spot_migration *s, const int *node_of_position)
 {
     const int n = s->r->n_new;
@@ -358,7 +358,7 @@ bool spot_migration_cut(void *user, struct spot_place_cut *cut)
 
         for (int h = 0; h < n_holder; h++)
             is_theirs = is_theirs && is_in[holder[h]];
-        if (is_theirs && spot_migration_is_relayed(s, k)) /* sent once, whoever is the first */
+        if (is_theirs && spot_migration_is_relayed(s, k)) /* sent once, to the first */
             cut->fixed_byte += part->byte;
         for (int w = 0; w < part->n_want && is_theirs && !spot_migration_is_relayed(s, k); w++) {
             int64_t *row = cut->byte + (size_t)part->want[w] * n_node;

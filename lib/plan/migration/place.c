@@ -73,8 +73,8 @@ static bool consider(struct search *s)
     return true;
 }
 
-/* Least total bytes, position by position, among placements in which every receiver is done by
- * limit_s. Writes s->now and returns the bytes, or -1 if there is none. */
+/* Minimum total bytes, position by position, among placements in which every receiver is done by
+ * limit_s. Writes s->now and returns the bytes, or -1 if none exists. */
 static int64_t place_within(struct search *s, double limit_s)
 {
     const struct spot_place_problem *p = s->p;

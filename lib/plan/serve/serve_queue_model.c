@@ -10,9 +10,9 @@ static double load_of(const struct spot_serve_station *s)
     return s->rate_per_s * s->service_s / ((double)s->replicas * (double)s->batch);
 }
 
-/* Erlang's B by recurrence, C from it: batches form only while all are busy, so that requests are
- * what replicas are busy with up to then. Of a burst only as many as there are replicas wait for
- * nobody. */
+/* Erlang's B by recurrence, C from it: batches form only while all replicas are busy, so that up
+ * to then replicas serve single requests. Of a burst only as many as there are replicas do not
+ * wait. */
 double spot_serve_station_busy(const struct spot_serve_station *s)
 {
     const double offered = s->rate_per_s * s->service_s, n = (double)s->replicas;
@@ -63,9 +63,9 @@ static double slope(double mean, double dispersion, double z)
     return mean / (1 - (dispersion - 1) * (z - 1));
 }
 
-/* P(a batch or more is ahead), by the pole z of the generating function of the queue behind a
- * start, whose other roots are taken to be those of z^B = 1, and by who came before in the same
- * period. Exact for B = 1. */
+/* P(a batch or more is ahead), by the pole z of the generating function of the queue after a start,
+ * whose other roots are taken to be those of z^B = 1, and by earlier arrivals in the same period.
+ * Exact for B = 1. */
 static double ahead(double mean, double dispersion, double batch, double root)
 {
     const double z = exp(root), full = exp(batch * root);

@@ -11,8 +11,8 @@
 
 enum { SIZES = 11 }; /* batches of 1, 2, 4, ... SPOT_SERVE_BATCH_MAX */
 
-/* Another plan has to be so much better than what runs: of the same shape, of another, of those
- * that all are too few. */
+/* Another plan must be better than the current one by this much: for the same shape, for another,
+ * if all are too small. */
 #define KEEP_COUNT   1.05
 #define KEEP_SHAPE   1.15
 #define KEEP_TOO_FEW 1.05
@@ -123,7 +123,7 @@ static double pause_s(const struct spot_serve_ask *ask, const struct spot_serve_
     return ask->switch_s * fmin(1, (ask->switch_s + o->request_s) / fmax(ask->stay_s, 1) / share);
 }
 
-/* What a loss for which there is no spare costs them: the answer anew, on another grid. */
+/* The cost of a loss without a spare: the answer starts again, on another grid. */
 static double exposed_s(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
 {
     const double share = 1 - percentile_of(&ask->slo.e2e);
@@ -185,10 +185,10 @@ static void add_after(struct after *a, const struct spot_serve_scatter *s, doubl
     }
 }
 
-/* The wait of one percentile, for all who ask for the same. */
+/* The wait of one percentile, cached for equal queries. */
 struct wait {
     struct spot_serve_waits of;
-    double percentile, wait_s; /* 0: nobody has asked */
+    double percentile, wait_s; /* 0: not yet computed */
 };
 
 static double wait_s(struct wait *w, double percentile)

@@ -132,7 +132,8 @@ static double best_offer(const struct auction *a, size_t job, int64_t *workers)
     return most / (double)a->problem->want[job].scale;
 }
 
-/* Who has most payoff by a worker is next; what he takes makes the rest dearer. */
+/* The job with the highest payoff per worker is next; what it takes makes the rest more
+ * expensive. */
 static bool serve_next(struct auction *a, bool *is_served, int64_t *workers)
 {
     const size_t n_type = a->problem->n_type;
@@ -141,7 +142,7 @@ static bool serve_next(struct auction *a, bool *is_served, int64_t *workers)
 
     set_prices(a);
     for (size_t i = 0; i < a->problem->n_job; i++) {
-        /* prices only rise, so nobody's payoff does: the last is a bound */
+        /* prices only rise, so payoffs only fall: the last is a bound */
         if (is_served[i] || a->payoff_of[i] <= most)
             continue;
         a->payoff_of[i] = best_offer(a, i, workers + i * n_type);

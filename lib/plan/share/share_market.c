@@ -15,7 +15,7 @@ struct market {
     const int64_t *count;
     double *price;  /* [n_type] */
     size_t *first;  /* [n_job + 1] its ways */
-    int64_t *there; /* [n_type] workers that nobody has */
+    int64_t *there; /* [n_type] unassigned workers */
     ptrdiff_t *chosen;
 };
 
@@ -98,7 +98,7 @@ static void find_prices(struct market *m)
     free(bid);
 }
 
-/* --- who gets it --- */
+/* --- assignment ---- */
 
 static void take(struct market *m, size_t w)
 {
@@ -253,7 +253,7 @@ static void search(struct search *s, size_t i, double worth)
     if (++s->nodes > NODES_MAX || bound <= s->best * (1 + 1e-12))
         return;
     if (i == m->n_job) {
-        if (worth <= s->best) /* what nobody has is in the bound */
+        if (worth <= s->best) /* unassigned workers are in the bound */
             return;
         s->best = worth;
         memcpy(s->best_way, m->chosen, m->n_job * sizeof(*m->chosen));

@@ -151,7 +151,8 @@ static void parts(const struct spot_share_problem *p, bool is_isolated, struct s
         a->objective = fmin(a->objective, rate_of(p, i, a->x + i * p->n_type));
 }
 
-/* Who finds no room stops the queue; who finds room only where it cannot run is passed over. */
+/* A job that finds no room stops the queue; a job that finds room only where it cannot run is
+ * skipped. */
 static void fifo(const struct spot_share_problem *p, bool by_rate, struct spot_share_answer *a)
 {
     int64_t *free_workers = spot_xcalloc(p->n_type, sizeof(*free_workers));

@@ -43,9 +43,9 @@ static bool stays(const struct spot_share_problem *p, const struct spot_share_wa
     return want->on == (int)way->type && want->on_scale == way->scale;
 }
 
-/* The share of what is left that a round does; to stay is worth what is not lost by leaving, spread
- * over hold_s. The least mean time to completion of jobs on one machine is by shares of what is
- * left (shortest remaining first); on several types it is who gains most there. */
+/* The share of the remaining work that a round does; staying is worth what leaving would lose,
+ * spread over hold_s. The minimum mean completion time of jobs on one machine is by shares of the
+ * remaining work (shortest remaining first); on several types it is by the largest gain there. */
 static double share_of_left(const struct aim *aim, const struct spot_share_way *way)
 {
     const struct spot_share_terms *terms = aim->terms;
@@ -71,8 +71,8 @@ static double fairness(const struct aim *aim, const struct spot_share_way *way)
     return rate / aim->of_job[way->job] * stay / pow(fmax(progress, 1e-3), 4);
 }
 
-/* Fill the workers with jobs where the program of least makespan has them, those first that have to
- * run for most of the time that is left; elsewhere only what would idle. Who runs goes on until
+/* Fill the workers with jobs where the minimum-makespan program has them, first those that must run
+ * for most of the remaining time; elsewhere only idle workers. A running job continues until
  * another has much less slack. */
 static double urgency(const struct aim *aim, const struct spot_share_way *way)
 {

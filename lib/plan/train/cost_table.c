@@ -11,8 +11,8 @@
 #include "plan/train/repartition.h"
 #include "plan/train/warm_spare.h"
 
-/* The most that a change of Parcae's published runs takes. With more, ties of a repartition
- * go to the lower stage, whoever asks. */
+/* The largest change in Parcae's published runs. Beyond it, ties of a repartition go to the lower
+ * stage in any case. */
 enum { VICTIMS_BY_NODE = 6 };
 
 /* Restart of a grid from its checkpoint: what resuming after a suspension costs. */
@@ -311,7 +311,7 @@ static double share_of(const struct draws *x, int j)
     return x->share ? x->share[j] : 1;
 }
 
-/* Probability that nobody is left who holds some stage, where there are warm spares. */
+/* Probability that some stage has no holder left, with warm spares. */
 static double warm_lost(struct spot_cost_table *t, int n, int from, int lost)
 {
     const int w = warm_spares(t, n, from), size = t->d[from] * t->p[from];

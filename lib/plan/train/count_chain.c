@@ -30,7 +30,7 @@ int spot_count_chain_after(int context, int change)
     return context % SPOT_CHAIN_AGE_MAX == SPOT_CHAIN_AGE_MAX - 1 ? context : context + 1;
 }
 
-/* Calms that so many intervals without a change are: contexts RECENT.. */
+/* Number of calm contexts for this many intervals without a change: contexts RECENT.. */
 static int calms_of(int still)
 {
     int n = 0;
@@ -108,7 +108,7 @@ void spot_count_chain_step(const struct spot_count_chain *c, int n, int context,
 
 void spot_count_chain_fix(struct spot_count_chain *c, const struct spot_count_step *dist)
 {
-    const double WEIGHT = 1e9; /* so much that the prior does not matter */
+    const double WEIGHT = 1e9; /* large enough that the prior does not matter */
     double sum[2] = { 0 };
 
     c->size_max = SPOT_CHAIN_SIZE_MAX;

@@ -16,7 +16,7 @@ static int p_of(const struct spot_throughput *t, int i)
     return t->grid_order[i] % (t->p_max + 1);
 }
 
-/* Of n instances: the index of the fastest grid of each stage count, -1 where there is none. */
+/* Of n instances: the index of the fastest grid of each stage count, -1 if none. */
 static void fastest_of(const struct spot_throughput *t, int n, int *of_p)
 {
     for (int p = 0; p <= t->p_max; p++)

@@ -89,7 +89,7 @@ static int total(const struct spot_liveput *g)
     return g->d * g->p + g->s;
 }
 
-/* chance[0..v] of so many victims when each vanishes with probability theta, and n_part groups of
+/* chance[0..v] of that many victims when each vanishes with probability theta, and n_part groups of
  * `size` lose between low and high each, `rest` others any number. */
 static void chances(double theta, int v, int n_part, int size, int low, int high, int rest,
                     double *chance)

@@ -16,8 +16,8 @@ static struct spot_liveput_choice choice_of(const struct spot_liveput_dp *dp, in
                                          .samples = samples };
 }
 
-/* The values before the known changes after the first, from n instances: who goes in them becomes
- * known as they come. space[2 * (n_node + 1) * (n_grid + 1)]. */
+/* The values before the known changes after the first, from n instances: their victims become known
+ * as they happen. space[2 * (n_node + 1) * (n_grid + 1)]. */
 static const double *fold(struct spot_liveput_dp *dp, const int *change, int n_change, int n,
                           const double *value, double *space)
 {

@@ -14,7 +14,7 @@ static size_t wide_of(const struct spot_liveput_dp *dp)
     return (size_t)dp->n_grid + 1;
 }
 
-/* By outcome i: of[], left_s[], free[]. n of the instances are left; who comes is not warm yet. */
+/* By outcome i: of[], left_s[], free[]. n of the instances are left; newcomers are not warm yet. */
 static void fill(struct spot_liveput_dp *dp, const double *cost_s, int n, int rank, bool is_owing,
                  int i, struct spot_liveput_gain *g)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The expected fetch of a repartition where ties go to the lowest instance, as in Parcae's release.
  *
- * Instance i of a grid is pipeline i / P, stage i % P. A new stage looks at instances in order of
- * what they lack, those that lack alike by number, and takes the first that is alive. So in every
- * old stage instances are looked at by pipeline, and each one that was looked at is dead or taken:
- * how far every stage was looked at is all there is to know, and whoever was not looked at is dead
- * in any way that the number of victims allows. */
+ * Instance i of a grid is pipeline i / P, stage i % P. A new stage examines instances in order of
+ * what they lack, equal ones by number, and takes the first that is alive. So in every old stage
+ * instances are examined by pipeline, and each one examined is dead or taken: how far every stage
+ * was examined is all there is to know, and the instances not examined are dead in any way that the
+ * number of victims allows. */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 #include "common/xalloc.h"
 #include "plan/train/repartition.h"
 
-/* Of each old stage: instances looked at, of these dead ones where `most` bounds them. Behind both,
- * whom the stage before took where it may be the last to take anybody. */
+/* For each old stage: instances examined, of these dead ones if `most` bounds them. After both, the
+ * one that the previous stage took if it may be the last to take any. */
 struct run {
     const struct spot_migrate_cost *cost;
     int d, p, p2, most, j_max;
@@ -159,7 +159,7 @@ static void take(const struct run *r, unsigned char *key, int k, const double *o
         if (++n_dead > r->j_max || (r->is_bound && ++key[r->p + q] > r->most))
             return;
     }
-    if (r->may_end) /* nobody is left: the stage before was the last */
+    if (r->may_end) /* none is left: the previous stage was the last */
         r->out[n_dead] += count * fetch_s(r, k - 1, key[r->size - 1]);
 }
 

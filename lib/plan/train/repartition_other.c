@@ -140,9 +140,9 @@ struct run {
     double overlap[WINDOW_MAX]; /* [high - low + 1] of the window with k */
 };
 
-/* Window [low, high] of new stage k: the old stages it overlaps, and those before them that are
- * not known yet. Empty: low = high + 1, only before any is known. For k = P2: all that are left, to
- * learn who exists. */
+/* Window [low, high] of new stage k: the old stages it overlaps, and those before them that are not
+ * known yet. Empty: low = high + 1, only before any is known. For k = P2: all that are left, to
+ * determine which exist. */
 static void window(const struct run *r, int k, int *low, int *high)
 {
     *low = *high = -1;
@@ -196,7 +196,7 @@ static void see(const struct run *r, struct key *key, int q, int left)
  * later window sees. */
 static struct key settled(const struct run *r, struct key key)
 {
-    if (r->k == r->p2) /* all have chosen: only who that was still matters */
+    if (r->k == r->p2) /* all have chosen: only the last choice still matters */
         return (struct key){ .debt = key.debt, .choice = key.choice };
     if (key.best == FROM_ABOVE)
         key.debt++;
@@ -273,8 +273,8 @@ static void take(struct states *now, struct states *next)
     states_clear(next);
 }
 
-/* Take every state through stage r->k: its window is seen stage by stage, so that what is kept of
- * it is what it gives to choose from, not who was lost where. */
+/* Advance every state through stage r->k: its window is processed stage by stage, so that the state
+ * keeps the candidates, not where losses occurred. */
 static void step(struct run *r, struct states *now, struct states *next)
 {
     const bool knows = r->low < r->revealed; /* the window starts with a known stage */

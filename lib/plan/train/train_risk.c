@@ -8,8 +8,8 @@
 #include "plan/liveput_dp.h"
 #include "plan/train/train_score.h"
 
-/* P[so many of `held` instances are lost], [held + 1]: gross, what comes back comes without state.
- */
+/* P[this many of `held` instances are lost], [held + 1]: gross, since returning ones have no
+ * state. */
 static double *loss_dist(const struct spot_change_dist *dist, int held)
 {
     double *prob = spot_xcalloc((size_t)held + 1, sizeof(*prob));

@@ -133,8 +133,8 @@ static int most_instances(const struct spot_train_question *q)
     return most < q->throughput->n_max ? most : q->throughput->n_max;
 }
 
-/* A plan is carried out with those who go known by name. Above this many instances the distribution
- * of what survives would take seconds, and with more pipelines there is less to know. */
+/* A plan is carried out with named instances that leave. Above this many instances the distribution
+ * of survivors would take seconds, and with more pipelines there is less to know. */
 static bool sees_victims(const struct spot_train_question *q)
 {
     enum { INSTANCES_MAX = 40 };

@@ -10,10 +10,10 @@
 #include "common/xalloc.h"
 #include "plan/train/ways.h"
 
-/* Sums are int64; a spare is sent them for so much of a step at most: trainer_warm.c. */
+/* Sums are int64; sending them to a spare may take at most this share of a step: trainer_warm.c. */
 static const double sum_byte = 8, share_of_step = 0.5;
 
-/* --- who mirrors what --------------------------------------------------------- */
+/* --- assignment of spares ----------------------------------------------------- */
 
 static double sums_s(const struct spot_migrate_cost *cost, int p, int k)
 {
@@ -96,8 +96,8 @@ double spot_warm_mirror_s(const struct spot_warm_cover *c, const struct spot_mig
 
 /* --- what moves ------------------------------------------------------------------ */
 
-/* What is known of the stages seen so far: the slowest that is short, the sum of those that nobody
- * holds, spares of the set that have no place yet. */
+/* State over the stages processed so far: the slowest that is short, the sum of those without a
+ * holder, spares of the set that have no place yet. */
 struct state {
     double slowest, sum;
     int left;
@@ -136,7 +136,7 @@ static void add(struct states *all, const struct state *from, double slowest, do
 struct stage {
     double cost;
     int d, keep, most;
-    int wiped;       /* with so many victims nobody holds it */
+    int wiped;       /* with this many victims it has no holder */
     bool has_spares; /* of its set one is left, whatever it does */
 };
 
@@ -168,7 +168,7 @@ static void extend(const struct states *from, struct states *to, const struct st
     }
 }
 
-/* Stages of set i, or the one stage that nobody mirrors, costliest first; how many. */
+/* Stages of set i, or the one stage that is not mirrored, costliest first; how many. */
 static int stages_of(const struct spot_warm_cover *c, const struct spot_migrate_cost *cost, int i,
                      int *stage)
 {
@@ -227,7 +227,7 @@ static void extend_set(struct states *now, const struct spot_warm_cover *c,
     *now = out;
 }
 
-/* Ways in which somebody holds each of n stages of d replicas with m spares in common. */
+/* Ways in which each of n stages of d replicas keeps a holder, with m spares in common. */
 static struct spot_ways kept_ways(int d, int n_stage, int m, int v_max)
 {
     const struct spot_ways any = spot_ways_stage(d, 0, d, v_max);
