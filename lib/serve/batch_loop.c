@@ -13,7 +13,7 @@
 
 enum {
     TOKENS_AT_ONCE = 128, /* of a pass: long enough for the products, short for those beside */
-    PROMPT_TOKENS = 32,   /* a pass of so many is of prompts above all */
+    PROMPT_TOKENS = 32,   /* a pass of this many consists mostly of prompts */
 };
 
 /* --- sequences -------------------------------------------------------------- */
@@ -239,8 +239,8 @@ static int64_t common_tokens(const struct spot_strand *a, const struct spot_stra
     return i;
 }
 
-/* Who has the most of its tokens in the cache, *n of them; NULL: nobody has a page of them. What
- * it lacks of them is at least one, so that its logits are computed. */
+/* The sequence with most of its tokens in the cache, *n of them; NULL: none has a page of them. At
+ * least one token is left to compute, so that its logits are computed. */
 static const struct spot_strand *find_like(const struct spot_batch_loop *l,
                                            const struct spot_strand *s, int64_t *n)
 {

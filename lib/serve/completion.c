@@ -70,7 +70,7 @@ static size_t find(const unsigned char *text, size_t n, size_t from, const char 
     return n;
 }
 
-/* The first stop text that ends beyond `known` bytes, where none ended; text.n: there is none. */
+/* The first stop text that ends beyond `known` bytes and did not end before; text.n: none. */
 static size_t first_stop(const struct spot_request *r, const struct spot_choice *h, size_t known)
 {
     size_t first = h->text.n;
@@ -156,7 +156,7 @@ static bool is_end(const struct spot_vocabulary *v, uint32_t id)
     return false;
 }
 
-/* Who computed it may differ, nothing else. */
+/* The worker may differ, nothing else. */
 static bool is_same(const struct spot_token *a, const struct spot_token *b)
 {
     if (a->id != b->id || memcmp(&a->logprob, &b->logprob, sizeof(a->logprob)) != 0 ||

@@ -178,7 +178,7 @@ static void put_end(struct exchange *x)
     x->has_said_all = true;
 }
 
-/* The next event into x->out; false: there is none now. */
+/* The next event into x->out; false: none now. */
 static bool next_event(struct exchange *x)
 {
     for (uint32_t i = 0; i < x->c->request.n_choice; i++)
@@ -307,7 +307,8 @@ static void rejoin(struct spot_front *f, struct spot_http_call *call, const char
                      "There is no stream of this id, or not any more.");
         return;
     }
-    if (!strcmp(spot_http_method(call), "HEAD")) { /* it reads nothing, and leaves nobody behind */
+    if (!strcmp(spot_http_method(call),
+                "HEAD")) { /* it reads nothing, and need not be waited for */
         answer_head(f, call, c);
         return;
     }
@@ -395,7 +396,7 @@ static const char *behind(const char *path, const char *start)
     return strncmp(path, start, n) ? NULL : path + n;
 }
 
-/* Which method a path takes; NULL: there is no such path. */
+/* The method of a path; NULL: unknown path. */
 static const char *method_of(const char *path)
 {
     if (!strcmp(path, "/v1/completions") || !strcmp(path, "/v1/chat/completions"))

@@ -63,8 +63,8 @@ struct spot_grammar {
     struct spot_gnet net;
     const struct spot_bpe *bpe;
     struct spot_buf text; /* of all tokens */
-    size_t *begin;        /* [n_vocabulary + 1] each one's in text; nothing for one that is none */
-    struct token *token;  /* [n_token] that are text, sorted by their bytes */
+    size_t *begin; /* [n_vocabulary + 1] each one's position in text; empty for missing ones */
+    struct token *token; /* [n_token] that are text, sorted by their bytes */
     size_t n_token, n_vocabulary, n_byte_max;
 
     struct frame *frame; /* [0] is the bottom */
@@ -150,7 +150,7 @@ static int32_t set_of(struct spot_grammar *g)
 
 /* --- ways without a byte ----------------------------------------------------- */
 
-/* True as well when there is no more room: such a way is dropped. */
+/* Also true when there is no more room: such an alternative is dropped. */
 static bool was_visited(struct spot_grammar *g, struct visit v)
 {
     size_t i;
@@ -344,7 +344,7 @@ static int32_t set_now(struct spot_grammar_state *s)
 static void fill_mask(struct spot_grammar_state *s, uint8_t *allowed)
 {
     struct spot_grammar *const g = s->g;
-    int32_t *const at = spot_xcalloc(g->n_byte_max + 1, sizeof(*at)); /* after so many bytes */
+    int32_t *const at = spot_xcalloc(g->n_byte_max + 1, sizeof(*at)); /* after this many bytes */
     size_t n_known = 0; /* at[0..n_known] are those of the token before, and of this generation */
 
     memset(allowed, 0, g->n_vocabulary);

@@ -91,7 +91,7 @@ static struct set complement(struct parser *p, struct set *s)
     return out;
 }
 
-/* \d and the like; false: it is none. */
+/* \d and similar; false: not one. */
 static bool include_named(struct parser *p, struct set *s, char name)
 {
     struct set known = { .n = 0 };

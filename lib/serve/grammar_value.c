@@ -384,8 +384,8 @@ static uint32_t plain_but(struct spot_gnet *net, const bool but[256], uint32_t n
     return start;
 }
 
-/* The rest of a key that is none of name[n], which begin with the `depth` bytes that were there;
- * next is behind its quote. */
+/* The rest of a key that differs from all name[n], which begin with the `depth` bytes so far; next
+ * is after its quote. */
 static uint32_t other_key(struct spot_gnet *net, char *const *name, size_t n, size_t depth,
                           uint32_t free_rest, uint32_t next)
 {

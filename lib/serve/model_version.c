@@ -31,8 +31,7 @@ static void open_chat(struct spot_model_version *v, const char *dir)
     v->has_chat = !spot_chat_load(&v->chat, path, &why);
     if (v->has_chat)
         return;
-    at =
-        strstr(why.msg, path); /* clients are told, whom it does not concern where the model lies */
+    at = strstr(why.msg, path); /* shown to clients, who need not know where the model is */
     if (at)
         snprintf(v->chat_why, sizeof(v->chat_why), "%.*s%s", (int)(at - why.msg), why.msg,
                  at + strlen(dir) + 1);

@@ -179,7 +179,7 @@ static enum use use_of(const char *key)
     return (enum use) - 1;
 }
 
-/* Clients send these with their defaults where there are no tools. */
+/* Clients send these with their defaults even without tools. */
 static bool asks_for_no_tool(const char *key, const struct spot_json_value *v)
 {
     const char *const text = spot_json_text(v);
@@ -466,7 +466,7 @@ static void name_request(struct spot_body *b, bool is_chat)
     r->created_s = (int64_t)time(NULL);
 }
 
-/* More than the queue holds would be told to come back for ever. */
+/* More than the queue holds would be told to retry for ever. */
 static void check_choices(struct spot_body *b)
 {
     const uint32_t most = b->options->n_choice_max;

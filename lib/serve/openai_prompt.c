@@ -123,7 +123,7 @@ static char *content_of(const struct spot_json_value *v)
     return (char *)text.data;
 }
 
-/* NULL: there is none. Newer clients name the system's part after the developer. */
+/* NULL: unknown. Newer clients call the system role "developer". */
 static const char *role_of(const struct spot_json_value *v)
 {
     const char *const role = spot_json_text(spot_json_get(v, "role"));

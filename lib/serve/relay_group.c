@@ -8,8 +8,8 @@
 
 static const double connect_limit_s = 60;
 
-/* Level by level up the tree: whoever is beside this member there has the other half of the sum.
- * Both add the same two numbers, so both have the same bits. */
+/* Level by level up the tree: the neighbour of this member at a level has the other half of the
+ * sum. Both add the same two numbers, so both have the same bits. */
 int spot_relay_exchange(void *user, float *sum, size_t n, struct spot_err *err)
 {
     struct spot_relay *const r = user;

@@ -47,7 +47,8 @@ static int give_layer(struct spot_relay *r, int own, int64_t n_token, int layer,
     return rc;
 }
 
-/* This member's part to its like. Who cannot be reached computes them again. */
+/* Send this member's part to the member in the same position. A member that cannot be reached
+ * recomputes them. */
 void spot_relay_give_own(struct spot_relay *r, int own, uint64_t number,
                          const struct spot_relay_form *to, uint32_t epoch)
 {

@@ -290,7 +290,7 @@ static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
 
 /* --- sequences -------------------------------------------------------------------- */
 
-/* Whence its pages come. */
+/* The senders of its pages. */
 static void expect_pages(struct replica *r, uint64_t number, struct spot_wire_in *in)
 {
     uint32_t source[SPOT_RELAY_MEMBERS_MAX] = { 0 };

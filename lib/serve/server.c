@@ -267,7 +267,7 @@ static int readable(void *job, struct spot_err *err)
     return 0;
 }
 
-/* All requests have ended, or nobody is left to compute them: the journal has them. */
+/* All requests have ended, or there are no workers left to compute them: the journal has them. */
 static bool is_saved(void *job)
 {
     const struct spot_server *const s = job;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who computes what. */
+/* Assigns choices to replicas. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "serve/server_state.h"
 
 static const double handover_s = 10; /* for a leaver whose grace period is not known */
-static const double silent_s = 0.3;  /* and so many steps: a worker may stand still */
+static const double silent_s = 0.3;  /* and this many steps: a worker may hang */
 static const double silent_steps = 10;
 static const double default_byte_per_s = 1e9; /* of pages, until it was measured */
 static const double spare_s = 0.2;            /* for pages that come late */
@@ -72,7 +72,7 @@ static bool has(const struct spot_sequence *q, const struct spot_replica *p)
     return q->place[0] == id || q->place[1] == id;
 }
 
-/* Nobody computes it, or one alone who leaves or may stand still: then two do, and the first
+/* No member computes it, or only one that leaves or may hang: then two do, and the first
  * commits. */
 static bool needs_place(const struct spot_server *s, const struct spot_sequence *q)
 {
@@ -110,7 +110,8 @@ static double load_with(const struct spot_server *s, const struct spot_replica *
     return (p->load + 1) / weight_of(s, p);
 }
 
-/* Who has copies of its pages; else the least load, and one that just failed it last. */
+/* The replica with copies of its pages; else the least loaded, and the one that just failed it
+ * last. */
 static struct spot_replica *choose_place(const struct spot_server *s, const struct spot_sequence *q)
 {
     struct spot_replica *best = NULL;
@@ -145,7 +146,7 @@ static double time_left_s(const struct spot_server *s, const struct spot_replica
     return least_s;
 }
 
-/* Who has its pages, and may give them: one that leaves and goes on meanwhile. */
+/* The replica that has its pages, and may send them: one that leaves and continues meanwhile. */
 static struct spot_replica *find_source(const struct spot_server *s, const struct spot_sequence *q)
 {
     struct spot_replica *const only = spot_server_place(s, q->place[0] ? q->place[0] : q->place[1]);
@@ -389,8 +390,8 @@ static bool has_heir(const struct spot_server *s, const struct spot_replica *p)
     return false;
 }
 
-/* With nobody to hand over to it goes on for a while: somebody may come. Who takes the place of the
- * leaver in the replica itself has to begin anew. */
+/* Without a replica to move to it continues for a while: one may join. A member that replaces the
+ * leaving one in the same replica has to start anew. */
 static bool is_due(const struct spot_server *s, struct spot_replica *p)
 {
     const double now_s = spot_clock_s();

@@ -10,7 +10,7 @@
 
 static const double interval_s = 1;
 
-/* NULL: nobody listens. */
+/* NULL: no log. */
 static struct spot_jw *begin_line(struct spot_server *s, const char *event)
 {
     return spot_journal_begin(spot_group_journal(s->group), event, spot_group_epoch(s->group),

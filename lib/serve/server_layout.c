@@ -13,7 +13,7 @@ static uint32_t size_of_replica(const struct spot_server *s)
     return (uint32_t)(s->grid.P * s->grid.M);
 }
 
-/* The replica of a view; made where there is none. */
+/* The replica of a view; created if missing. */
 static struct spot_replica *replica_of(struct spot_server *s, uint32_t view_index)
 {
     while (s->n_place <= view_index) {
@@ -24,7 +24,7 @@ static struct spot_replica *replica_of(struct spot_server *s, uint32_t view_inde
     return s->place[view_index];
 }
 
-/* --- who joins which ----------------------------------------------------------------- */
+/* --- choosing a replica -------------------------------------------------------------- */
 
 static bool is_leaving(const struct spot_seat *seat)
 {
@@ -35,8 +35,8 @@ static bool is_leaving(const struct spot_seat *seat)
     return m && m->is_leaving;
 }
 
-/* Whoever leaves a replica of several needs one to take its place; alone it goes on until another
- * replica has taken over. */
+/* When a member leaves a replica of several it needs a replacement; a single one continues until
+ * another replica has taken over. */
 static uint32_t members_of(const struct spot_server *s, const struct spot_replica *p)
 {
     const bool counts_leaving = size_of_replica(s) == 1;
@@ -220,7 +220,7 @@ static bool all_wait(const struct spot_server *s)
     return true;
 }
 
-/* Where members have room, or a view that nobody is in. */
+/* Views with room for members, or an empty view. */
 static struct spot_replica *room_behind(struct spot_server *s, uint32_t index)
 {
     struct spot_replica *p;
@@ -283,8 +283,7 @@ bool spot_server_can_replace(const struct spot_server *s, const struct spot_repl
     return spot_view_placeable(p->view) >= size_of_replica(s);
 }
 
-/* Whoever had a position keeps it where it can, and with it the weights. Returns how many are
- * placed. */
+/* A member keeps its position if possible, and with it the weights. Returns how many are placed. */
 static uint32_t place(struct spot_server *s, struct spot_view *view, bool as_before,
                       struct spot_relay_form *form)
 {
@@ -312,7 +311,7 @@ static uint32_t place(struct spot_server *s, struct spot_view *view, bool as_bef
     return n;
 }
 
-/* Addresses differ with who asks. */
+/* Addresses depend on the member that uses them. */
 static void put_addresses(const struct spot_server *s, const struct spot_peer *to,
                           struct spot_relay_form *form)
 {

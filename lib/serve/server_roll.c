@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Another version of the model, replica by replica. A request ends on the version that it began on.
  *
- * One replica at a time is given up: what it computes moves to others of its version, as from one
- * that leaves, and it is formed anew. The last of the old version goes on until no request of it is
- * left; new ones begin on the new version as soon as a replica has it, or no other is there to wait
- * for. A loss changes nothing: what a replica is formed with follows from who is left.
- */
+ * One replica at a time is stopped: its choices move to others of its version, as from one that
+ * leaves, and it is formed anew. The last of the old version continues until it has no requests
+ * left; new ones begin on the new version as soon as a replica has it, or no other is left to wait
+ * for. A loss changes nothing: the version of a new replica follows from the remaining ones. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +43,7 @@ void spot_server_set_current(struct spot_server *s, struct spot_model_version *v
         spot_front_set_model(s->front, &s->front_options);
 }
 
-/* --- who has which ------------------------------------------------------------------- */
+/* --- which replica has which version ------------------------------------------------- */
 
 static bool has_open(const struct spot_server *s, const struct spot_model_version *v)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a server tells of itself. */
+/* Status and metrics of a server. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static uint64_t used_page(const struct spot_server *s)
     return n;
 }
 
-/* Mean and quantiles; nothing while there is none. */
+/* Mean and quantiles; omitted while there are none. */
 static void put_times(struct spot_jw *jw, const char *what, const struct spot_histogram *h)
 {
     const struct {
@@ -179,7 +179,7 @@ void spot_server_metrics(void *server, struct spot_buf *out)
     };
 
     spot_metric_put(metric, sizeof(metric) / sizeof(*metric), out);
-    spot_group_status(s->group, &census, &status); /* who is here, as it counts them */
+    spot_group_status(s->group, &census, &status); /* the workers present, as it counts them */
     spot_group_metrics(s->group, &census, out);
     spot_buf_release(&status);
 }

@@ -395,7 +395,7 @@ static struct spot_token_log *read_log(struct spot_server *s, struct spot_err *e
     return log;
 }
 
-/* Streams wait for their clients; nobody can come back for the others. */
+/* Streams wait for their clients; clients of other requests cannot return. */
 int spot_server_open_log(struct spot_server *s, struct spot_err *err)
 {
     struct spot_token_log *log;

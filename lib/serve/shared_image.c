@@ -25,7 +25,7 @@ static void put_prefix(char prefix[PREFIX_MAX])
     snprintf(prefix, PREFIX_MAX, "spot-%u-image-", (unsigned)geteuid());
 }
 
-/* A file of this user that nobody else can open. */
+/* A file of this user that other users cannot open. */
 static bool is_ours(int fd, struct stat *s)
 {
     return !fstat(fd, s) && S_ISREG(s->st_mode) && s->st_uid == geteuid() && !(s->st_mode & 077);
@@ -40,7 +40,7 @@ static bool is_at(const char *path, const struct stat *of)
 
 /* --- what was left ---------------------------------------------------------------------- */
 
-/* Nobody maps it: a lock that can be had says so. */
+/* No process maps it: shown by acquiring its lock. */
 static void remove_unused(const char *path, int fd)
 {
     struct stat s;
@@ -74,7 +74,7 @@ static void sweep(const char *dir, const char *own_path)
 
 /* --- one file ------------------------------------------------------------------------------ */
 
-/* The file, locked; -1 where it cannot be. Whoever left last may have removed it meanwhile. */
+/* The file, locked; -1 if impossible. The last process to leave may have removed it meanwhile. */
 static int open_locked(const char *path, const struct spot_shared_image_maker *maker)
 {
     for (;;) {
