@@ -12,7 +12,7 @@
 enum {
     WIDTH_MAX = 8,      /* bytes of an element */
     SAMPLE = 2048,      /* elements looked at before deciding, */
-    SAMPLE_RUN = 32,    /* so many in a row: a place costs a cache miss, an element does not */
+    SAMPLE_RUN = 32,    /* this many in a row: a place costs a cache miss, an element does not */
     NIBBLE_HEAD = 8,    /* base, 0, 0, 0, u32 escapes */
     NIBBLE_WINDOW = 15, /* exponents with a code of their own */
     FILTER_ARRANGE = 3, /* the bits of a filter that arrange */
@@ -332,7 +332,7 @@ int spot_codec_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum s
 
 /* --- decoding --- */
 
-/* All frames of a chunk, one behind the other; what is not stored is decoded to room [n_room]. */
+/* All frames of a chunk, in order; compressed ones are decoded to room [n_room]. */
 static int view_frames(struct spot_coder *coder, const struct spot_chunk *chunk,
                        const uint8_t *frames, uint8_t *room, size_t n_room, bool *all_stored,
                        struct spot_err *err)
@@ -375,7 +375,7 @@ static struct cursor seek(const struct spot_spans *spans, size_t at)
     return c;
 }
 
-/* Bytes in one piece from here on; at the end of all, what a caller wants of nothing. */
+/* Contiguous bytes from here on; at the very end, an empty range. */
 static size_t run_of(struct cursor *c)
 {
     while (c->at == c->span->n) {
@@ -443,7 +443,7 @@ static bool join_nibbles(const struct spot_spans *spans, size_t n, uint8_t base,
         run = run < n - i ? run : n - i;
         if (run % 2 && run < n - i)
             run = run > 1 ? run - 1 : 0;
-        if (!run) /* cut where a pair of elements is: nobody writes that */
+        if (!run) /* cut within a pair of elements: our writer never does that */
             return false;
         met = spot_plane_ops()->unnibble(low.span->at + low.at, code.span->at + code.at,
                                          escape + used, n_escape - used, run, base, raw + 2 * i);

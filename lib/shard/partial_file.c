@@ -71,8 +71,8 @@ static int open_beside(const char *path, struct spot_err *err)
     return spot_err_set(err, SPOT_ESYS, "'%s' is not a regular file: remove it", path);
 }
 
-/* Is it still the file of that name? Somebody may have removed it, such as who held the lock
- * before, or put another one there. */
+/* Is it still the file of that name? Another process may have removed it, such as the previous
+ * holder of the lock, or put another one there. */
 static bool is_current(int fd, const char *path)
 {
     struct stat ours, named;
@@ -101,8 +101,8 @@ static int open_locked(const char *path, struct spot_err *err)
     }
 }
 
-/* One receiver for one file. The part has a lock of its own: who removed the journal of a receiver
- * at work gets another journal, but not the part. */
+/* One receiver per file. The part has its own lock: a process that removed the journal of a running
+ * receiver gets another journal, but not the part. */
 static int open_files(struct spot_partial *p, struct spot_err *err)
 {
     p->journal_fd = open_locked(p->journal, err);
@@ -326,7 +326,8 @@ void spot_partial_free(struct spot_partial *p)
 {
     if (!p)
         return;
-    (void)sync_all(p, NULL); /* an end before the next batch is no reason to send it again */
+    (void)sync_all(p,
+                   NULL); /* if the process ends before the next batch it need not be sent again */
     if (p->fd >= 0)
         close(p->fd);
     if (p->journal_fd >= 0)
@@ -468,8 +469,8 @@ bool spot_partial_agrees(struct spot_partial *p, const struct spot_hash128 *hash
     return same;
 }
 
-/* Nobody interfered: where a lock holds nobody back, as on some network disks, another journal in
- * the place of ours says that another receiver may have written into our part. */
+/* No interference: if a lock has no effect, as on some network disks, another journal in place of
+ * ours shows that another receiver may have written into our part. */
 static int check_current(const struct spot_partial *p, struct spot_err *err)
 {
     const char *const lost = !is_current(p->fd, p->part)              ? p->part

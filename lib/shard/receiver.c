@@ -18,7 +18,7 @@ enum {
     COPIES_MAX = 2, /* ports asked for the same chunk */
 };
 
-/* With nothing left to ask for, wait so long before asking for what others were asked for. */
+/* With nothing left to request, wait this long before requesting what was requested from others. */
 static const double patience_s = 0.05;
 
 struct spot_receiver {
@@ -218,7 +218,7 @@ static int take_head(struct pull *p, struct spot_err *err)
     return rc;
 }
 
-/* With the lock: is there another chunk for this port? First those that nobody was asked for. */
+/* With the lock: is there another chunk for this port? First those not requested anywhere. */
 static bool next_chunk(struct spot_receiver *r, uint64_t *seq)
 {
     const uint64_t n = spot_chunk_map_count(spot_partial_map(r->partial));

@@ -25,7 +25,7 @@ static void make_header(const struct spot_shard_part *part, size_t n_part, struc
     free(t);
 }
 
-/* A chunk lies in one part; parts lie one behind the other. */
+/* A chunk lies in one part; parts are in order. */
 static const void *point(void *user, const struct spot_chunk *chunk)
 {
     const struct spot_part_source *from = user;

@@ -74,8 +74,8 @@ static int hand_out(struct spot_stream_reader *r, const struct spot_chunk *chunk
     return r->sink->on_chunk ? r->sink->on_chunk(r->sink->user, chunk, raw, err) : 0;
 }
 
-/* Hand out the oldest chunk in the lane. Returns 1, 0 if there is none, or -1: then none of those
- * behind it is handed out either. */
+/* Return the oldest chunk in the lane. Returns 1, 0 if there is none, or -1: then no later one is
+ * returned either. */
 static int reap(struct spot_stream_reader *r, struct spot_err *err)
 {
     const struct spot_chunk *chunk;
