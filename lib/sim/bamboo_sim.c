@@ -271,7 +271,7 @@ static void ready(struct run *r, const struct event *e)
         r->n_waiting++;
 }
 
-/* The predecessor of a lost stage takes it over; false if nobody can. */
+/* The predecessor of a lost stage takes it over; false if that is impossible. */
 static bool take_over(struct run *r, int place)
 {
     const int p = r->job->stages;

@@ -46,9 +46,9 @@ struct spot_mixed_bound {
     double *at; /* [n_pi + 1] pi [n_load][n_type][n_tick], usd, then the price in units */
     double *best, *slope, *way; /* the same */
     double *worth, *answer;     /* [n_type][n_tick] pi of all loads; machines that then answer */
-    double *idle;               /* [n_tick + 1] most of a spell that is idle after so many ticks */
-    uint8_t *on_from;           /* [n_tick] whether a run that answers here began to at this tick */
-    uint8_t *off;               /* [n_tick] whether a run that ends here is the best so far */
+    double *idle;     /* [n_tick + 1] maximum of a spell that is idle after that many ticks */
+    uint8_t *on_from; /* [n_tick] whether a run that answers here began to at this tick */
+    uint8_t *off;     /* [n_tick] whether a run that ends here is the best so far */
 };
 
 /* --- places --- */

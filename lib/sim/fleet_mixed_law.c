@@ -38,7 +38,7 @@ static double sum_of(const struct spot_mixed_play *play, size_t t)
     return sum;
 }
 
-/* The law of ticks that are alike, for each of them. */
+/* The distribution over similar ticks, for each of them. */
 static void fill(const struct spot_mixed_play *play, struct seen *seen, size_t n,
                  struct spot_mixed_law *law)
 {
@@ -81,7 +81,7 @@ void spot_mixed_law_init(const struct spot_mixed_play *play, struct spot_mixed_l
     for (size_t from = 0, until, c = 1; c <= CLASSES; c++) {
         until = c * n / CLASSES;
         if (until <= from)
-            continue; /* so many are alike, or there are so few */
+            continue; /* this many are similar, or there are too few */
         while (until < n && !(seen[until].known > seen[until - 1].known))
             until++;
         fill(play, seen + from, until - from, law);

@@ -26,7 +26,7 @@ static const double launch_lasts = 8; /* ticks for which a launch is paid to be 
 struct ahead { /* one of the ticks that a choice matters for */
     double load[SPOT_FLEET_LOADS * SPOT_MIXED_BUCKETS_MAX], weight[SPOT_FLEET_LOADS];
     size_t n_load;
-    double *lasts; /* [n_spot][PER_OFFER_MAX] P(so many machines at least are still there) */
+    double *lasts; /* [n_spot][PER_OFFER_MAX] P(at least that many machines are still there) */
     int32_t ready[SPOT_MIXED_OFFERS_MAX]; /* of what runs now: those that answer by then */
 };
 
@@ -206,7 +206,7 @@ static bool improve(const struct mixed *m, const struct choice *c, int32_t *want
 
             if (up == down || (down < n && !may_change(c, want, down, -1)))
                 continue;
-            want[up] += 1; /* [n] is nobody's */
+            want[up] += 1; /* [n] belongs to none */
             want[down] -= 1;
             now = cost_of(m, c, want);
             want[up] -= 1;

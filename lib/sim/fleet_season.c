@@ -8,17 +8,20 @@
 #include "common/num.h"
 #include "common/xalloc.h"
 
-enum { SEEN_LEAST = 16, RECENT = 192 };      /* ticks that a lag must have told; of the law */
+enum {
+    SEEN_LEAST = 16,
+    RECENT = 192
+}; /* ticks for which a lag must have predicted; of the distribution */
 static const size_t level[] = { 4, 16, 64 }; /* ticks in a row whose mean may tell */
 enum { LEVELS = sizeof(level) / sizeof(level[0]) };
 static const double keep = 0.9892280131939755; /* of an error: half after 64 ticks */
 
 enum { PAST = 2048 }; /* ticks among which those like the last are looked for */
-static const double keep_cost = 0.9963963; /* of a law's cost: half after 192 ticks */
-static const double better = 0.98;         /* of a cost: a law must be, to be preferred */
-static const double above_most = 1.1;      /* no more is expected than the most that came */
+static const double keep_cost = 0.9963963; /* of a distribution's cost: half after 192 ticks */
+static const double better = 0.98;    /* of a cost: needed for a distribution to be preferred */
+static const double above_most = 1.1; /* no more is expected than the most that came */
 
-/* Ways to know the law of a tick ahead. */
+/* Sources for the distribution of a future tick. */
 enum { BY_ERRORS, BY_LIKE, WAYS };
 
 /* The loads that may come in a tick, all sizes together. */
@@ -37,7 +40,7 @@ struct spot_fleet_season {
     double off[SPOT_FLEET_LAGS + 1], seen[SPOT_FLEET_LAGS + 1]; /* by lag, discounted */
     struct law *law;  /* [WAYS][n_ahead][n_ahead + 1] the last ones, by the tick they are of */
     double *may_come; /* [WAYS][n_ahead][SPOT_FLEET_LOADS][n_bucket] of the newest */
-    double *cost;     /* [WAYS][n_ahead] of fleets that a law had chosen, discounted */
+    double *cost;     /* [WAYS][n_ahead] cost of fleets chosen by each distribution, discounted */
 };
 
 void spot_fleet_season_parts(size_t n, size_t from[SPOT_FLEET_LOADS + 1])
@@ -73,7 +76,8 @@ void spot_fleet_season_free(struct spot_fleet_season *s)
     free(s);
 }
 
-/* What tells a tick: the mean of so many in a row, the last of them `lag` ticks before it. */
+/* The predictor of a tick: the mean of this many in a row, the last of them `lag` ticks before
+ * it. */
 struct teller {
     size_t lag, width;
 };
@@ -122,7 +126,7 @@ static struct teller best_teller(const struct spot_fleet_season *s, size_t ahead
     return best;
 }
 
-/* The mean load of some ticks, and so much more of all sizes. */
+/* The mean load of some ticks, scaled up for all sizes. */
 static void spread(const struct spot_fleet_season *s, size_t from, size_t until, double more,
                    double *load)
 {
@@ -138,7 +142,7 @@ static void spread(const struct spot_fleet_season *s, size_t from, size_t until,
     }
 }
 
-/* By what came more, or less, than was told of late. */
+/* Scaled by how much more, or less, than predicted came recently. */
 static void by_errors(const struct spot_fleet_season *s, size_t ahead, struct law *law,
                       double *load)
 {
@@ -190,8 +194,8 @@ static int by_sum(const void *a, const void *b)
     return spot_num_compare(&x->sum, &y->sum);
 }
 
-/* The ticks of which the load so long before was nearest to that of now: an eighth of all, and
- * those as near. */
+/* The ticks whose load that long before was nearest to the current one: an eighth of all, and
+ * equally near ones. */
 static size_t find_like(const struct spot_fleet_season *s, size_t ahead, struct like *like)
 {
     const double now = s->sum[s->n - 1];
@@ -247,8 +251,8 @@ static double *loads_of(const struct spot_fleet_season *s, int way, size_t ahead
     return s->may_come + ((size_t)way * s->n_ahead + ahead - 1) * SPOT_FLEET_LOADS * s->n_bucket;
 }
 
-/* What fleets cost that answer just a load of the law: what they answer, and of what came more, by
- * as much as makes that load the right one to answer. */
+/* The cost of fleets sized for exactly one load of the distribution: for what they serve, and for
+ * what came in excess, by as much as makes that load the optimal choice. */
 static double cost_of(const struct law *law, double came)
 {
     double cost = 0, above = 1;

@@ -81,8 +81,8 @@ void spot_fleet_ours_free(struct spot_fleet_ours *o)
     free(o);
 }
 
-/* Of a load that varies: so many times the most of the last ticks that it is above that no oftener
- * than the aim. A load that was above raises the factor, any other lowers it. */
+/* For a varying load: a factor on the maximum of the last ticks, such that loads exceed it no more
+ * often than the target. A load that exceeded it raises the factor, any other lowers it. */
 size_t spot_fleet_ours_wanted(struct spot_fleet_state *s)
 {
     struct spot_fleet_ours *o = s->ours;

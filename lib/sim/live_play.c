@@ -199,7 +199,7 @@ int spot_live_play(struct spot_live *l, struct spot_err *err)
                               supervisor->speedup);
         got = supervisor->host->wait(supervisor->self, next_s - spot_supervisor_now_s(supervisor));
         if (got && got != SIGCHLD && l->signal_got)
-            return 0; /* asked twice: nobody is waited for */
+            return 0; /* second request: do not wait */
         if (got && got != SIGCHLD)
             l->signal_got = got;
     } while (true);

@@ -13,7 +13,7 @@ static const double CELLS = 1 << 26; /* what one plan of many may take: some 0.5
 struct player {
     const struct spot_market_play *play;
     enum spot_deadline_policy policy;
-    struct spot_market market; /* with the laws learnt */
+    struct spot_market market; /* with the learned distributions */
     struct spot_run_count count[SPOT_MARKET_PLACES_MAX];
     struct spot_market_table table;
     int64_t solved_at; /* tick; -1: not yet */

@@ -132,7 +132,7 @@ static pid_t spawn(void *self, const struct spot_instance *m, struct spot_err *e
         close(fd[0]);
         return spot_err_sys(err, "cannot start a process");
     }
-    setpgid(pid, pid); /* whoever comes first, child or parent */
+    setpgid(pid, pid); /* child or parent, whichever comes first */
     do
         got = read(fd[0], &child_errno, sizeof(child_errno));
     while (got < 0 && errno == EINTR);

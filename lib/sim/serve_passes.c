@@ -90,7 +90,7 @@ void spot_serve_passes_begin(struct spot_serve_queue *q, struct spot_queue_repli
     r->end_s = q->now_s + r->n_pass * pass_s;
 }
 
-/* Who waits at the replica is in the batch, and the next pass begins. */
+/* Requests waiting at the replica join the batch, and the next pass begins. */
 static void let_in(struct spot_serve_queue *q, struct spot_queue_replica *r)
 {
     r->batch = spot_xgrow(r->batch, &r->batch_cap, r->n_batch + r->n_pool, sizeof(*r->batch));
@@ -149,7 +149,7 @@ void spot_serve_passes_dispatch(struct spot_serve_queue *q)
         note_busy(q);
 }
 
-/* `n` passes have given a token each. Who has all leaves, in order of the others. */
+/* `n` passes have given a token each. Finished requests leave, the others keep their order. */
 static void count_tokens(struct spot_serve_queue *q, struct spot_queue_replica *r, uint32_t n)
 {
     size_t kept = 0;

@@ -69,7 +69,7 @@ struct spot_serve_batches spot_serve_play_batches(const struct spot_serve_play *
 #define RATE_WINDOW_S 300
 #define ASK_S         30
 
-/* The law of a pipeline of one shape. */
+/* The batch law of a pipeline of one shape. */
 struct shape_law {
     const struct spot_serve_batches *batches; /* of the run */
     struct spot_serve_shape shape;
@@ -137,7 +137,7 @@ static bool fills_batches(const struct run *r)
     return r->is_released || r->play->rule.batching == SPOT_BATCH_PASSES;
 }
 
-/* What the rule wants on n instances; D 0: they do not hold the model. */
+/* The rule's choice for n instances; D 0: they do not hold the model. */
 static struct spot_serve_choice choose(const struct run *r, size_t n, double time_s)
 {
     const struct spot_job_serve *s = &r->play->job->serve;
@@ -357,8 +357,8 @@ static void switch_over(struct run *r, const struct change *c)
     resume_units(r, c->n_lost ? c->time_s : c->time_s + move_s);
 }
 
-/* Where nobody says the rate, the rule is asked anew each 30 s as the paper has it, if more comes
- * than the grid keeps up with. */
+/* If no rate is given, the rule is applied every 30 s as in the paper, if arrivals exceed the
+ * grid's capacity. */
 static void follow_rate(struct run *r, enum spot_serve_policy policy, double until_s)
 {
     const struct spot_serve_play *p = r->play;

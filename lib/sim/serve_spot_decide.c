@@ -56,7 +56,7 @@ static struct spot_serve_demand demand(const struct spot_serve_run *r, int64_t i
     return d;
 }
 
-/* Of those who have come, where they matter. */
+/* From the lengths of arrived requests, if they matter. */
 static void see_lengths(struct spot_serve_run *r)
 {
     const struct spot_load *load = r->play->load;

@@ -174,7 +174,7 @@ static size_t add_unit(struct spot_serve_run *r, const size_t *member, size_t n_
     return r->n_unit++;
 }
 
-/* Free members, n of them: who stays longest first, where that is known. False: too few. */
+/* n free members: those that stay longest first, if known. False: too few. */
 static bool pick_free(const struct spot_serve_run *r, size_t *pick, size_t n)
 {
     size_t found = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who comes and goes: the events of a trace, for the policies of serving. */
+/* Arrivals and losses: the events of a trace, for the policies of serving. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -50,7 +50,7 @@ int64_t share_lease_held(const struct share_state *s, size_t i, size_t type)
     return s->job[i].type == (int)type ? s->job[i].scale : 0;
 }
 
-/* --- who gets which workers --- */
+/* --- assignment of workers ---- */
 
 struct floor_plan {
     bool *is_taken; /* [most workers of a type] */
@@ -158,7 +158,8 @@ static void stay(struct share_state *s, const struct share_pick *pick, bool *tak
     s->outcome->kept++;
 }
 
-/* As released: larger scales first, and of one scale who stays first. Ours: who stays first. */
+/* As released: larger scales first, and at equal scale continuing jobs. Ours: continuing jobs
+ * first. */
 static void place_type(struct share_state *s, int type, bool *taken)
 {
     const bool ours = spot_share_is_ours(s->policy) || !s->play->is_released;
@@ -231,7 +232,7 @@ static void begin_mixed(struct share_state *s, const struct share_pick *pick, bo
     }
 }
 
-/* Who stays has his workers first. */
+/* Continuing jobs get their workers first. */
 static void place_mixed(struct share_state *s, bool **taken)
 {
     bool *is_placed = spot_xcalloc(s->n_pick, sizeof(*is_placed));

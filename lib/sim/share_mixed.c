@@ -17,7 +17,7 @@ static double ideal_s(const struct share_state *s, size_t i)
     return (doc->steps - doc->done) / best;
 }
 
-/* A pick is of the slowest type that it has; who has what is in s->mix. */
+/* A pick runs at the speed of its slowest type; the assignment is in s->mix. */
 static void pick(struct share_state *s, const struct share_view *view, size_t k,
                  const int64_t *workers)
 {

@@ -20,7 +20,7 @@ struct study {
     enum spot_share_policy policy;
     enum spot_share_tariff tariff;
     struct spot_share_worth *worth;
-    struct spot_share_cluster cluster; /* of machines that nobody takes back */
+    struct spot_share_cluster cluster; /* of machines that are never reclaimed */
     size_t *user_of;                   /* [jobs] */
     double *run_s;                     /* [jobs] alone on demand */
     double term_s;                     /* of the reservation */
@@ -31,7 +31,7 @@ static const char *owner(const struct spot_share_job *job)
     return *job->user ? job->user : job->id;
 }
 
-/* --- who they are, and what they pay alone --- */
+/* --- users, and their costs alone ------------ */
 
 static int by_name(const void *a, const void *b)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The policy `guarded`: the program of `spot` where it may be trusted, `nowcast` elsewhere.
+/* The policy `guarded`: the program of `spot` where it can be trusted, `nowcast` elsewhere.
  *
- * Two shadows, each on a job of its own, tell how far `nowcast` and a job that always obeys the
+ * Two shadows, each with a job of its own, tell how far `nowcast` and a job that always follows the
  * program have come. The job does what the program would do in its place as long as it is no more
- * than a budget behind `nowcast` after the interval, nor would be if it then turned to what
- * `nowcast` runs; else it goes where `nowcast` goes. The budget is BUDGET_S and EARNED times the
- * most that the program's shadow has led, LEAD_S of it at most: the program earns what it may
- * risk.
+ * than a budget behind `nowcast` after the interval, nor would be if it then changed to the grid of
+ * `nowcast`; otherwise it follows `nowcast`. The budget is BUDGET_S and EARNED times the maximum
+ * lead of the program's shadow, at most LEAD_S of it: the program earns what it may risk.
  *
- * How far behind `nowcast` the job can be at any time, and why: docs/design/06-liveput.md. */
+ * The bound on how far the job can be behind `nowcast` at any time, and its proof:
+ * docs/design/06-liveput.md. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -137,8 +137,8 @@ static int least_size(const struct spot_cost_table *t)
     return least;
 }
 
-/* Called for every i in turn. A count below what the job needs is taken for that minimum, as their
- * patch for GPT-6.7B does. */
+/* Called for every i in turn. A count below what the job needs is raised to that minimum, as in
+ * their patch for GPT-6.7B. */
 static int know_forecast(const struct spot_sim_train *sim, struct predictor *p, size_t i,
                          int n_step, int *gained, int *lost)
 {
@@ -148,7 +148,7 @@ static int know_forecast(const struct spot_sim_train *sim, struct predictor *p, 
 
     p->seen = at > p->seen ? at : p->seen;
     p->spec.cap = spot_sim_cap(sim->job, p->seen);
-    assert(p->spec.cap <= sim->table->n_max); /* or there is no room for what is predicted */
+    assert(p->spec.cap <= sim->table->n_max); /* or there is no room for the prediction */
     p->model->observe(&p->spec, p->state, &past);
     p->model->predict(&p->spec, p->state, &past, p->prob);
     for (int k = 0; k < n; k++) {

@@ -376,15 +376,16 @@ static double mean_intact(int d, int p, int spares, int lost, double *all)
     return sum;
 }
 
-/* What a quorum with newcomers costs those who train: groups, and what is not done apart. */
+/* What a quorum with newcomers costs the training members: groups, and what is not done in
+ * parallel. */
 static double join_s(const struct system *s, int d, int p)
 {
     return (s->price->build_apart ? groups_s(s, d, p) : restart_of(s, d, p, true)) +
            (s->price->transfer_apart ? 0 : copy_s(s, p));
 }
 
-/* Pipelines that are left of s->d, and those that n instances make of whole pipelines. Who is hit
- * waits for the timeout and forms groups anew, whether its place is filled at once or not. */
+/* Pipelines that are left of s->d, and those that n instances form. A pipeline that is hit waits
+ * for the timeout and forms groups anew, whether its place is filled at once or not. */
 static int adapt(struct system *s, int p, struct spot_sim_row *row)
 {
     double intact = s->d, none = 1;

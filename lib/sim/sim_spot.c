@@ -54,7 +54,7 @@ static void listen(const struct spot_sim_train *sim, const struct spot_sim_row *
         if (!loss && !gain)
             return;
         news->change[k] = (gain ? r->gained : 0) - (loss ? r->lost : 0);
-        if (news->change[k] < -n) /* who comes unannounced and goes announced */
+        if (news->change[k] < -n) /* arrivals are unannounced, losses announced */
             news->change[k] = -n;
         n += news->change[k];
         if (news->change[k] || (loss && gain && news->n == k))
@@ -109,7 +109,7 @@ static int choose(struct program *p, const struct spot_sim_state *state)
                                             .cost_s = sim->is_sampled ? p->drawn_s : NULL };
     struct spot_count_step step;
 
-    if (news->n && sim->is_sampled) /* the notice says who goes */
+    if (news->n && sim->is_sampled) /* the notice says which instances leave */
         spot_sim_drawn(sim, state, news->change[0] < 0 ? -news->change[0] : 0, p->drawn_s);
     if (news->n)
         return spot_liveput_dp_after(&p->dp, &view).grid;

@@ -93,7 +93,7 @@ int spot_sim_clip(const struct spot_cost_table *t, int grid, int n)
     return spot_cost_grid(t, 1, n);
 }
 
-/* Draw who dies, uniformly: the number of victims in each stage. */
+/* Draw the victims, uniformly: the number in each stage. */
 static void draw(const struct spot_sim_train *sim, const struct spot_sim_state *state, int lost,
                  int *dead)
 {
