@@ -7,7 +7,7 @@
 #include "common/buf.h"
 #include "text/bpe.h"
 
-/* GPT-2 writes a byte that is no visible character of Latin-1 as one from U+0100 on. */
+/* GPT-2 writes a byte that is not a visible character of Latin-1 as one from U+0100 on. */
 static bool is_visible(unsigned b)
 {
     return (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;

@@ -170,7 +170,7 @@ static void say_trimmed(struct spot_buf *out, const char *text, size_t n)
         spot_buf_add(out, text + begin, end - begin);
 }
 
-/* Would the content speak for somebody else? */
+/* Could the content impersonate another role? */
 static const char *token_in(const struct spot_chat *chat, const char *content)
 {
     static const char *const of[3][4] = {

@@ -64,8 +64,8 @@ static int too_long(const char *source, struct spot_err *err)
                         source, SPOT_CORPUS_MEMORY_MAX >> 20);
 }
 
-/* Room for one more block. Without memory for it this is an error, not the end: who reads an
- * endless device under a limit is told so. */
+/* Room for one more block. Out of memory is an error here, not an abort: reading an endless device
+ * under a limit is reported. */
 static int make_room(struct spot_corpus *c, size_t n_byte, size_t *cap, struct spot_err *err)
 {
     uint8_t *more;
