@@ -118,7 +118,7 @@ static bool is_busy(const struct spot_generator *gen, const struct spot_gen_zone
     return zone->busy.is_on || gen->region[zone->region].busy.is_on;
 }
 
-/* Machines taken by an ordinary loss within step_s; 0 if there is none. */
+/* Machines taken by an ordinary loss within step_s; 0: no loss. */
 static int32_t lose(const struct spot_generator *gen, struct spot_gen_zone *zone, double step_s)
 {
     const struct spot_trace_model *model = &gen->model;

@@ -102,7 +102,7 @@ static int on_spotserve(struct spot_import *imp, const char *text, size_t n_byte
         rc = read_nodes(imp, &doc, ms / 1000, SPOT_TRACE_ADD, line, err);
     else if (!strcmp(word, "remove"))
         rc = read_nodes(imp, &doc, ms / 1000, SPOT_TRACE_REMOVE, line, err);
-    spot_json_release(&doc); /* other events do not change who is there */
+    spot_json_release(&doc); /* other events do not change the nodes */
     return rc;
 }
 
@@ -130,7 +130,7 @@ static int on_spot_event(struct spot_import *imp, const struct spot_event_log *l
                               SPOT_TRACE_TIME_MAX_S);
     imp->end_s = fmax(imp->end_s, e->time_s);
     if (effect[e->kind] == SPOT_TRACE_COUNT)
-        return 0; /* other events do not change who is there */
+        return 0; /* other events do not change the nodes */
     if (!e->who && !e->member)
         return spot_json_fail(&log->doc, "", err, "%s names no worker (name or member)", e->name);
     snprintf(number, sizeof(number), "member%lld", (long long)e->member);
