@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* In steps: a pause that nobody minds, and what a shorter one may cost. */
+/* In steps: a pause that is acceptable, and what a shorter one may cost. */
 static const double unnoticed = 0.05, fair = 0.5;
 
 /* E[min(X, t)] */

@@ -93,7 +93,7 @@ static void add_up(struct spot_estimate_worker *w)
                     w->mirror_byte + w->transit_byte + w->process_byte;
 }
 
-/* The stage that costs most to mirror, of those that are not p; P if there is none. */
+/* The stage other than p that costs most to mirror; P: none. */
 static uint32_t heaviest_other(const struct job *j, uint32_t p)
 {
     const uint32_t P = (uint32_t)j->o->grid.P;
@@ -141,7 +141,8 @@ static void fill_worker(const struct job *j, uint32_t p, struct spot_estimate_wo
     add_up(w);
 }
 
-/* Who has no place mirrors a stage, or what all spares are too few for one each: everything. */
+/* A member without a place mirrors a stage, or everything if there are too few spares for one
+ * each. */
 static void fill_spare(const struct job *j, struct spot_estimate_worker *w)
 {
     const uint32_t P = (uint32_t)j->o->grid.P, p = heaviest_other(j, P);
@@ -159,7 +160,7 @@ static void fill_spare(const struct job *j, struct spot_estimate_worker *w)
 
 /* --- moves ------------------------------------------------------------------- */
 
-/* Nodes are the members of the old grid in order of position, then those who come. */
+/* Nodes are the members of the old grid in order of position, then newcomers. */
 struct change {
     const char *kind;
     struct spot_grid to;

@@ -16,7 +16,7 @@ enum { TEXT_MAX = 4096 + 1 };
 
 struct source {
     const char *join, *key_file;
-    double wait_s; /* for somebody who listens */
+    double wait_s; /* for an interested caller */
 };
 
 /* What the job says of itself. */

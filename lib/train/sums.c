@@ -314,7 +314,7 @@ int spot_sums_finish(struct spot_sums *s, struct spot_err *err)
     if (has_replicas(s)) {
         if (add_replicas(s, err))
             return -1;
-        s->n_gone = 0; /* to those who mirror goes what was added up */
+        s->n_gone = 0; /* the mirrors get the combined sums */
     }
     if (s->comm->kind->is_device || !sends(&s->at))
         return 0;

@@ -151,7 +151,8 @@ static int make_group(struct spot_trainer *c, struct spot_err *err)
 
 /* --- start and end ------------------------------------------------------- */
 
-/* The kind in full. Who computes nothing need not have the device, if it is named in full. */
+/* The full name of the kind. A coordinator does not compute and need not have the device, if the
+ * kind is named in full. */
 static int settle_kernel(struct spot_trainer *c, struct spot_err *err)
 {
     const bool is_whole = spot_kernel_is_whole_cuda(c->config.kernel);
@@ -205,8 +206,8 @@ static int open_job(struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-/* What is declared holds from where log and state stand; what a worker of the job as it was holds
- * beyond that is no state of this one. */
+/* What is declared holds from the step of log and state on; state of later steps, held by a worker
+ * of the job before the change, is not state of this one. */
 static int settle_change(struct spot_trainer *c, struct spot_err *err)
 {
     struct spot_tuning change;
@@ -250,7 +251,7 @@ static int log_changes(struct spot_trainer *c, struct spot_err *err)
     return c->options->change ? log_change(c, &now, err) : 0;
 }
 
-/* What the job is, for who goes on with it. */
+/* The description of the job, for resuming it. */
 static int note_job(const struct spot_trainer *c, struct spot_err *err)
 {
     char *text;
@@ -280,8 +281,8 @@ static int check_steps(const struct spot_trainer *c, int64_t step, struct spot_e
                               (long long)c->config.n_step, (long long)done);
 }
 
-/* Where log and state stand. Who is refused for these has taken nothing from another coordinator.
- */
+/* The step of log and state. A coordinator that is refused here has taken nothing from another
+ * one. */
 static int open_group(struct spot_trainer *c, struct spot_err *err)
 {
     int64_t step;
@@ -321,7 +322,7 @@ static int check_save(struct spot_trainer *c, struct spot_err *err)
         return c->model_dir ? 0 : -1;
     }
     if (!c->options->save || (!stat(c->options->save, &st) && S_ISFIFO(st.st_mode)))
-        return 0; /* whoever reads a pipe waits for one file */
+        return 0; /* a reader of a pipe waits for one file */
     if (spot_out_open(&probe, c->options->save, err))
         return -1;
     spot_out_discard(&probe);
@@ -337,7 +338,7 @@ static int take_grid(struct spot_trainer *c, struct spot_err *err)
     return c->want.D && spot_trainer_check_grid(c, &c->want, what, SPOT_EUSAGE, err) ? -1 : 0;
 }
 
-/* Who leads next may want the same state: nobody is let in before that is closed. */
+/* The next leader may need the same state: members are not admitted before it is closed. */
 static void release(struct spot_trainer *c)
 {
     struct spot_lead *const lead = spot_group_take_lead(c->group);
@@ -444,7 +445,8 @@ static int conclude(struct spot_trainer *c, struct spot_coordinator_result *resu
     return c->state_err.code ? spot_err_set(err, c->state_err.code, "%s", c->state_err.msg) : 0;
 }
 
-/* To who asked the job to stop. What could not be kept is a negative answer. */
+/* Answer the client that asked the job to stop. If something could not be kept the answer is
+ * negative. */
 static void say_end(struct spot_trainer *c, int rc, const struct spot_err *err)
 {
     int status = 0;
@@ -474,7 +476,7 @@ static int serve(struct spot_trainer *c, struct spot_coordinator_result *result,
     return rc;
 }
 
-/* The state is locked first: who may not have it must not touch another job's socket or log. */
+/* The state is locked first: without it a job must not touch another's socket or log. */
 static int coordinate(struct spot_trainer *c, struct spot_coordinator_result *result,
                       struct spot_err *err)
 {
@@ -498,7 +500,8 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
         rc = spot_trainer_lead(&c, result, err);
         rc = rc ? rc : coordinate(&c, result, err);
         if (rc < 0 && spot_group_stops() && err->sys_errno == EINTR)
-            tell_stopped(&c, err); /* the wish cut a call short that waited for somebody else */
+            tell_stopped(&c,
+                         err); /* the request interrupted a call that waited for something else */
         if (spot_group_close_journal(c.group, rc < 0 ? NULL : err))
             rc = -1;
     }

@@ -43,7 +43,7 @@ static uint32_t n_mirrored(const struct spot_form *f, uint32_t id)
     return n;
 }
 
-/* Lower is better: another domain first, then who has least to do, then who holds the stage. */
+/* Lower is better: another domain first, then the least work, then a holder of the stage. */
 static int64_t price(const struct spot_trainer *c, uint32_t p, const struct spot_member *m)
 {
     const struct spot_trainer_member *who = spot_trainer_member(c, m->id);

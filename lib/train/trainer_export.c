@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A client that wants the weights: it is told what the job is and which step is durable, and given
- * bundles of that. The job only makes a generation earlier than it would. */
+/* A client requests the weights: it gets the description of the job and the durable step, then its
+ * bundles. The job only makes a generation earlier than it would. */
 #include <stdlib.h>
 
 #include "common/version.h"

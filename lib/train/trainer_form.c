@@ -71,7 +71,7 @@ static int64_t sound_step(struct spot_trainer *c, struct spot_err *err)
 
 /* --- the grid ------------------------------------------------------------ */
 
-/* No pipelines: nobody to run, or the plan says so. */
+/* No pipelines: no members, or the plan says so. */
 static struct spot_grid choose(const struct spot_trainer *c)
 {
     const uint32_t n = (uint32_t)spot_view_placeable(c->view);
@@ -90,7 +90,8 @@ bool spot_trainer_would_change(void *job, struct spot_view *view)
     (void)view;
     if (!spot_grid_equal(&grid, &now) && !spot_trainer_puts_off(c, &grid))
         return true;
-    /* to mirror takes an epoch, too: who is not worth one for a place is not for that */
+    /* mirroring takes an epoch, too: a member not worth one for a place is not worth one for
+     * that */
     return spot_trainer_lacks_buddy(c) || (!c->is_put_off && spot_trainer_lacks_warm(c)) ||
            spot_trainer_finds_newer(c) || spot_trainer_breaks_pin(c);
 }
@@ -252,7 +253,7 @@ void spot_trainer_list_peers(struct spot_trainer *c)
 /* What place() moves. */
 struct moved {
     size_t n_transfer;
-    int64_t moved_byte, restored_byte; /* a bundle once, whoever it is restored to */
+    int64_t moved_byte, restored_byte; /* each bundle once, for any number of receivers */
 };
 
 /* The place of each position, where the plan pins all of them; else NULL. */
@@ -405,7 +406,7 @@ static void tell(struct spot_trainer *c)
     c->moving_since_s = spot_clock_s();
 }
 
-/* Nobody can take a place, or state is waited for: what is held becomes durable. */
+/* No member can take a place, or state is waited for: what is held becomes durable. */
 void spot_trainer_idle(void *job, struct spot_view *view)
 {
     struct spot_trainer *const c = job;
@@ -416,7 +417,7 @@ void spot_trainer_idle(void *job, struct spot_view *view)
     if (spot_store_newest(c->store) >= step || spot_store_has_all(c->store, step) ||
         spot_trainer_awaits_savers(c, step))
         return;
-    spot_store_cancel(c->store); /* one that waits for somebody who is gone never ends */
+    spot_store_cancel(c->store); /* a member that waits for a lost one would never finish */
     if (is_whole(c, step))
         spot_trainer_save(c);
 }

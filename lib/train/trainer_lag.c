@@ -25,7 +25,7 @@ void spot_trainer_lag_begun(struct spot_trainer *c)
     spot_save_cost_begun(&c->save_cost);
 }
 
-/* The first step that a loss of everything would cost: work, not the wait for who does it. */
+/* The first step that a loss of everything would cost: work, not the wait for workers. */
 void spot_trainer_lag_step(struct spot_trainer *c)
 {
     const int64_t newest = spot_store_newest(c->store), round = c->machine->round;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a training job tells who looks on: counts, its history, and both as documents. */
+/* Metrics of a training job: counts, its history, and both as documents. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum { CAUSES = SPOT_CAUSE_PLAN + 1 };
 
-static const double history_every_s = 5; /* while nobody looks: it takes longer than the rest */
+static const double history_every_s = 5; /* if not watched: it takes longer than the rest */
 
 struct spot_trainer_meter {
     struct spot_monitor *monitor;

@@ -36,7 +36,7 @@ bool spot_trainer_take_pins(struct spot_trainer *c, const struct spot_plan_doc *
     return true;
 }
 
-/* Index of the member that is called so and may have a place, -1: there is none. */
+/* Index of the member with this name that may have a place, -1: none. */
 static int find(const struct spot_trainer *c, const char *name)
 {
     const struct spot_peer *const peer = spot_group_find_name(c->group, name);
@@ -81,7 +81,7 @@ bool spot_trainer_breaks_pin(const struct spot_trainer *c)
     return breaks;
 }
 
-/* Put `node` at a position; who was there goes where the node was, if it had a place. */
+/* Put `node` at a position; the previous member goes to the node's old place, if it had one. */
 static void put(int *node_of_position, size_t n_position, size_t position, int node)
 {
     for (size_t k = 0; k < n_position; k++)

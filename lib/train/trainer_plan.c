@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The grid that a plan wants. */
+/* The grid requested by a plan. */
 #include "engine/kernel.h"
 #include "model/plan_doc.h"
 #include "train/trainer_state.h"

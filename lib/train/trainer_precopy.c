@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Pre-copy: state moves before a new grid is formed. Where the old one can go on, it does: before a
- * step the first replica of a stage gives a few bundles to those who will need them, their
- * receivers, while everyone computes; from then on receivers are sent the sums and make the
- * updates, as buddies do. When all has been handed over the new grid is formed, and nothing is left
- * to move. */
+/* Pre-copy: state moves before a new grid is formed. If the old grid can continue, it does:
+ * before a step the first replica of a stage sends a few bundles to the members that will need
+ * them, their receivers, while all members compute; from then on receivers get the sums and
+ * apply the updates, as buddies do. When everything has been sent the new grid is formed, and
+ * nothing is left to move. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/xalloc.h"
 #include "train/trainer_state.h"
 
-/* What is handed over in a step: at first what that share of its time carries, and it may take so
- * many times as long. For a spare, whom no grid waits for, steps are not to be longer. */
+/* Bundles sent in a step: at first what fits into that share of its time, and it may take a
+ * multiple of that. For a spare, which no grid waits for, steps must not become longer. */
 static const struct pace {
     double share, bearable;
 } pace_ahead = { 0.5, 1.1 }, pace_warm = { 0.05, 1.02 };
 
-/* Until a member that leaves is gone there must be so many times what moving takes at the rates
- * that were seen; and so many steps: what is beside steps begins with one and ends with another. */
+/* Until a leaving member is gone there must be this multiple of the moving time at the measured
+ * rates; and this many steps: pre-copy begins and ends with a step. */
 static const double enough = 4, pressing = 2, steps_around = 4;
 
 /* --- is it possible, and worth it? ------------------------------------------ */
@@ -44,7 +44,8 @@ static double need_s(const struct spot_trainer *c, const struct spot_form *f, do
     return times * n_byte / spot_trainer_best_byte_per_s(c) + steps_around * c->step_s;
 }
 
-/* Until the first of those is gone who have a part in the form and leave; INFINITY: nobody does. */
+/* Time until the first leaving member with a part in the form is gone; INFINITY: none is
+ * leaving. */
 static double left_s(const struct spot_trainer *c, const struct spot_form *f)
 {
     double least = INFINITY;
@@ -93,7 +94,7 @@ static bool can_go_on(const struct spot_trainer *c, struct spot_form *old)
     return true;
 }
 
-/* Does nobody else have it who stays? */
+/* Does no staying member have it? */
 static bool goes_with_leavers(const struct spot_trainer *c, uint32_t bundle)
 {
     for (size_t i = 0; i < c->machine->n_member; i++) {
@@ -153,8 +154,8 @@ static int64_t most_inflow(const struct spot_trainer *c, const struct spot_form 
     return most;
 }
 
-/* All would wait for the longest of the moves; ahead of the grid it takes steps in which who comes
- * is of no use. Unless the user says from how many bytes on. */
+/* All would wait for the longest of the moves; by pre-copy it takes steps in which newcomers are of
+ * no use. Unless the user gives a threshold in bytes. */
 static bool is_worth_it(struct spot_trainer *c, const struct spot_form *old)
 {
     const struct spot_grid now = spot_form_grid(old), then = spot_form_grid(&c->form);

@@ -8,9 +8,9 @@
 #include "common/xalloc.h"
 #include "train/trainer_state.h"
 
-/* --- whose copies count ---------------------------------------------------- */
+/* --- copies that count ----------------------------------------------------- */
 
-/* Durable, drawn, or held by somebody whom the others reach. */
+/* Durable, initial, or held by a member that the others reach. */
 static bool is_elsewhere(const struct spot_trainer *c, int bundle, int64_t step)
 {
     if (step == 0 || step == spot_store_newest(c->store))
@@ -24,7 +24,8 @@ static bool is_elsewhere(const struct spot_trainer *c, int bundle, int64_t step)
     return false;
 }
 
-/* The coordinator reaches who is set aside, but waits for its copies no longer than for others. */
+/* The coordinator reaches members that are set aside, but waits for their copies no longer than for
+ * others. */
 static bool is_kept_from(const struct spot_trainer *c, int bundle, int64_t step)
 {
     return step == c->machine->round && !is_elsewhere(c, bundle, step) &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Bundles that no member holds, from durable storage or the weights given: sent to those who do not
- * see these files. */
+/* Bundles that no member holds, from durable storage or the given weights: sent to members without
+ * access to these files. */
 #include <stdlib.h>
 
 #include "checkpoint/bundle_io.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Who still has to bring what of a generation. Members that write their bundles to the directory
- * have copies, so a generation outlives the epoch in which it was asked for; it does not outlive
- * one of them. What is sent is on its way when an epoch ends, or is not sent at all. */
+/* Tracks the bundles that members still owe for a generation. Members that write their bundles to
+ * the directory have copies, so a generation survives the end of its epoch; it does not survive the
+ * loss of one of them. What is sent is on its way when an epoch ends, or is not sent at all. */
 #include "train/trainer_state.h"
 
 static void forget(struct spot_trainer *c)
@@ -10,7 +10,7 @@ static void forget(struct spot_trainer *c)
         c->saver[b] = 0;
 }
 
-/* Asked of somebody, and not come. */
+/* Requested, and not arrived. */
 static bool is_owed(const struct spot_trainer *c, int bundle)
 {
     return c->saver[bundle] &&

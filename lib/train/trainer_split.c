@@ -6,9 +6,9 @@
 #include "train/grid_choice.h"
 #include "train/trainer_state.h"
 
-/* Old times fade, so that a machine that recovers gets its part back. A change is worth an epoch
- * if it saves so much of the compute time of a step, as seen at PATIENCE commits in a row; after
- * each such change twice as many are asked for, so that noise costs ever less. */
+/* Old times decay, so that a machine that recovers gets its part back. A change is worth an epoch
+ * if it saves this much of the compute time of a step, at PATIENCE commits in a row; after each
+ * such change twice as many are required, so that noise costs ever less. */
 static const double fade = 0.8, worth = 0.15;
 enum { PATIENCE = 5, PATIENCE_MAX = 640 };
 
@@ -34,8 +34,8 @@ void spot_trainer_note_pace(struct spot_trainer *c, uint32_t id, double work_s)
     who->paced_s = fade * who->paced_s + work_s;
 }
 
-/* Seconds of a microbatch in the slowest stage of each pipeline, time[D]; members not yet seen are
- * taken for average. False when none was. */
+/* Seconds of a microbatch in the slowest stage of each pipeline, time[D]; members not yet measured
+ * count as average. False when none was measured. */
 static bool pipeline_times(const struct spot_trainer *c, double *time)
 {
     const struct spot_form *f = &c->form;

@@ -67,7 +67,7 @@ static void put_warmth(const struct spot_trainer *c, uint32_t id, struct spot_jw
     spot_jw_end(jw);
 }
 
-/* Who only mirrors has no place in the grid. */
+/* A member that only mirrors has no place in the grid. */
 bool spot_trainer_status_member(void *job, const struct spot_peer *peer, struct spot_jw *jw)
 {
     const struct spot_trainer *const c = job;

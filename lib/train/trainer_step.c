@@ -48,7 +48,7 @@ static int put_tokens(const struct spot_trainer *c, uint32_t d, spot_trainer_rea
     return 0;
 }
 
-/* Pipelines' tokens, one behind the other, are those of all microbatches. */
+/* Pipelines' tokens, in order, are those of all microbatches. */
 static void keep_still(struct spot_trainer *c, const struct spot_buf *token)
 {
     if (!c->options->observer || !c->options->observer->is_synthetic || c->still.n)
@@ -161,7 +161,7 @@ static void begin_end(struct spot_trainer *c)
 {
     c->is_final = true;
     spot_view_rest(c->view);
-    if (c->options->observer || /* nobody wants the weights */
+    if (c->options->observer || /* the weights are not needed */
         (spot_store_newest(c->store) == c->machine->round && spot_store_confirm(c->store)))
         spot_group_end(c->group);
     else

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The loss of data that are not learnt, every so many steps.
+/* The loss on validation data, every so many steps.
  *
- * It is computed by the grid that computes the steps, forward alone, between two of them: a round
- * that is voted for and then done again as a step. Which sequences are read is a function of the
- * options alone, losses are added in the order of the microbatches, and nothing of a step is
- * touched: the same bits on every grid. An epoch that ends meanwhile drops what was computed, and
- * the next one begins anew with the same weights.
- */
+ * It is computed by the grid that computes the steps, forward only, between two of them: a round
+ * that is voted for and then repeated as a step. Which sequences are read is a function of the
+ * options only, losses are summed in the order of the microbatches, and nothing of a step is
+ * affected: the same bits on every grid. An epoch that ends meanwhile drops what was computed, and
+ * the next one starts again with the same weights. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

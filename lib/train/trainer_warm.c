@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Warm spares: who has no place mirrors stages, so that it holds the state of one that is killed.
- * What it lacks is handed over bundle by bundle beside the steps, as before a new grid
- * (trainer_precopy.c); from then on it is sent the sums and makes the updates, as a buddy. Those
- * stages come first that the fewest failure domains hold, and several spares mirror different ones.
- */
+/* Warm spares: a member without a place mirrors stages, so that it holds the state of one that is
+ * killed. What it lacks is sent bundle by bundle beside the steps, as before a new grid
+ * (trainer_precopy.c); from then on it gets the sums and applies the updates, as a buddy. Stages
+ * held by the fewest failure domains come first, and several spares mirror different ones. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,7 @@ struct warm {
     size_t n_entry;
 };
 
-/* --- who could mirror what --------------------------------------------------- */
+/* --- possible mirrors -------------------------------------------------------- */
 
 static bool is_possible(const struct spot_trainer *c)
 {

@@ -80,7 +80,7 @@ static bool is_warm(const struct spot_trainer *c, uint32_t id)
     return false;
 }
 
-/* Of those who take the new places at the same cut; with another cut they lack all of a stage. */
+/* For members with new places at the same cut; with another cut they lack all of a stage. */
 static double lacked_byte(const struct spot_trainer *c, const struct spot_grid *then)
 {
     int64_t n_warm = 0;

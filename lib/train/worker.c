@@ -347,7 +347,7 @@ static void keep_pages(void)
 #endif
 }
 
-/* Who waits for a command of the user is at work. */
+/* Waiting for a user's command counts as work. */
 static bool is_wanted(void *user)
 {
     struct spot_worker *const w = user;

@@ -16,8 +16,7 @@ static bool is_among(const uint32_t *id, size_t n, uint32_t wanted)
     return false;
 }
 
-/* Everyone in the grid, then those outside it who mirror; behind them the replicas of this stage.
- */
+/* All members of the grid, then mirrors outside it; after them the replicas of this stage. */
 static struct spot_comm_place place_of(struct spot_worker *w)
 {
     const struct spot_form *const f = &w->form;

@@ -91,9 +91,8 @@ struct spot_stage *spot_worker_new_stage(struct spot_worker *w, int begin, int e
     return spot_stage_new(&config, &w->bundle[begin], err);
 }
 
-/* Whoever keeps its place keeps its stage, sums and activations: to have their pages from the
- * kernel anew is most of what a large job waits for after a kill. And what a device has stays
- * there. */
+/* A member that keeps its place keeps its stage, sums and activations: allocating their pages again
+ * is most of what a large job waits for after a kill. Device copies stay there, too. */
 static bool is_same_place(struct spot_worker *w)
 {
     const struct spot_stage_config *const had = &w->stage_config;

@@ -103,7 +103,7 @@ int spot_worker_take_bundle(struct spot_worker *w, uint32_t from, uint32_t bundl
 
 /* --- out ------------------------------------------------------------------- */
 
-/* Coded once, whoever it goes to; between two chunks what comes is taken. */
+/* Encoded once for all receivers; incoming data are received between two chunks. */
 static int send_all(const struct spot_bundle *bundle, struct spot_port *const *port, size_t n_port,
                     struct moves *moves, struct spot_err *err)
 {
@@ -155,7 +155,7 @@ static int send_bundle(struct moves *m, uint32_t index, struct spot_err *err)
                             "asked for bundle %u of step %lld, which is not held here",
                             (unsigned)index, (long long)f->step);
     if (w->stage && spot_stage_sync(w->stage, (int)index, err))
-        return -1; /* whoever kept its place */
+        return -1; /* members that kept their place */
     port = spot_xcalloc(f->n_transfer, sizeof(struct spot_port *));
     for (size_t i = 0; i < f->n_transfer; i++)
         if (is_ours(w, &f->transfer[i], index))
@@ -184,8 +184,8 @@ static int send_bundles(struct moves *m, struct spot_err *err)
     return 0;
 }
 
-/* Nobody waits for each other: a mesh takes frames in whatever its member does, and what waits for
- * room in a queue waits for the wire alone. */
+/* Members do not wait for each other: a mesh receives frames whatever its member does, and a wait
+ * for room in a queue is a wait for the network only. */
 int spot_worker_move(struct spot_worker *w, struct spot_err *err)
 {
     const struct spot_form *const f = &w->form;

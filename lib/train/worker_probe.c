@@ -85,7 +85,7 @@ int spot_worker_probe(struct spot_worker *w, const struct spot_frame *frame, str
         return 0;
     p.data = spot_xcalloc(p.n_byte, 1);
     rc = rounds(&p, w->position < 2 && spot_form_size(&w->form) > 1, ping, &out, &why);
-    p.tag = 0; /* the same on all replicas, whoever pinged before */
+    p.tag = 0; /* the same on all replicas, whichever pinged before */
     if (!rc)
         rc = rounds(
             &p, spot_form_place(&w->form, w->position).p == 0 && spot_form_replicas(&w->form) > 1,

@@ -53,7 +53,7 @@ struct doing {
     struct spot_mesh *mesh;
 };
 
-/* Who writes is at work, though no step may run. */
+/* Writing counts as work, though no step may run. */
 static bool goes_on(void *user)
 {
     const struct doing *const d = user;

@@ -9,7 +9,7 @@
 #include "train/sums.h"
 #include "train/worker_state.h"
 
-/* The stage object that keeps bundle b up to date here, NULL if there is none. */
+/* The stage object that keeps bundle b up to date here, NULL if none. */
 static struct spot_stage *keeper_of(const struct spot_worker *w, uint32_t b)
 {
     if (w->mirror[b])
@@ -184,7 +184,7 @@ int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, stru
               : send_vote(w, step, spot_clock_s() - start_s, &times, err);
 }
 
-/* Who only mirrors has nothing to compute, and says so. */
+/* A member that only mirrors has nothing to compute, and says so. */
 int spot_worker_validate(struct spot_worker *w, const struct spot_frame *frame,
                          struct spot_err *err)
 {
