@@ -212,8 +212,8 @@ int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_
 
 /* --- notes in a file of weights ------------------------------------------------ */
 
-/* The JSON text of a safetensors file, NULL where there is none that could be ours: the reader of
- * the weights reports what is wrong with it. */
+/* The JSON text of a safetensors file, NULL if it cannot be ours: the reader of the weights reports
+ * what is wrong with it. */
 static char *read_header(const char *path, size_t *n_byte)
 {
     uint8_t prefix[SPOT_ST_PREFIX_BYTE];

@@ -135,7 +135,7 @@ static int add_files(struct spot_weights *w, const char *path, struct spot_err *
 
 /* --- tensors ------------------------------------------------------------------- */
 
-/* The tensor of that name, NULL if there is none, and its file. Bare names count. */
+/* The tensor of that name, NULL if missing, and its file. Bare names count. */
 static const struct spot_st_tensor *find(const struct spot_weights *w, const char *name,
                                          const struct file **file)
 {
