@@ -382,7 +382,7 @@ void spot_server_name_buddies(struct spot_server *s)
 
 /* --- notices ------------------------------------------------------------------------- */
 
-static bool has_heir(const struct spot_server *s, const struct spot_replica *p)
+static bool has_successor(const struct spot_server *s, const struct spot_replica *p)
 {
     for (size_t i = 0; i < s->n_place; i++)
         if (spot_replica_may_take(s->place[i]) && s->place[i]->version == p->version)
@@ -399,7 +399,7 @@ static bool is_due(const struct spot_server *s, struct spot_replica *p)
     if (p->leaving_s <= 0)
         p->leaving_s = now_s;
     return !p->load || now_s - p->leaving_s > handover_s || time_left_s(s, p) < 0.5 ||
-           (spot_server_can_replace(s, p) && !has_heir(s, p));
+           (spot_server_can_replace(s, p) && !has_successor(s, p));
 }
 
 int spot_server_release_leavers(struct spot_server *s, struct spot_err *err)
