@@ -11,7 +11,7 @@
 
 #include "common/num.h"
 #include "common/xalloc.h"
-#include "forecast/price_law.h"
+#include "forecast/price_predictor.h"
 
 enum {
     CLASSES = 4, /* down small, down large, up small, up large */

@@ -30,16 +30,16 @@ int prices_load(struct spot_price_trace *trace, const char *path, struct spot_pr
     return rc;
 }
 
-int prices_model(const struct options *options, const char *text, struct spot_price_law *law,
-                 struct spot_err *err)
+int prices_model(const struct options *options, const char *text,
+                 struct spot_price_predictor *predictor, struct spot_err *err)
 {
     const size_t length = strcspn(text, "@");
     int m = 0;
 
-    memset(law, 0, sizeof(*law));
-    law->horizon = (size_t)options->horizon;
-    law->history = options->history ? (size_t)options->history : SPOT_PRICE_HISTORY;
-    if (law->horizon > SPOT_PRICE_HORIZON_MAX)
+    memset(predictor, 0, sizeof(*predictor));
+    predictor->horizon = (size_t)options->horizon;
+    predictor->history = options->history ? (size_t)options->history : SPOT_PRICE_HISTORY;
+    if (predictor->horizon > SPOT_PRICE_HORIZON_MAX)
         return spot_err_set(err, SPOT_EUSAGE, "--horizon: prices are forecast at most %d steps",
                             SPOT_PRICE_HORIZON_MAX);
     while (m < SPOT_PRICE_MODELS && (strlen(spot_price_model_name[m]) != length ||
@@ -48,7 +48,7 @@ int prices_model(const struct options *options, const char *text, struct spot_pr
     if (m == SPOT_PRICE_MODELS)
         return spot_err_set(err, SPOT_EUSAGE,
                             "no price model '%.40s': expected last, changes, steps or best", text);
-    law->model = (enum spot_price_model)m;
+    predictor->model = (enum spot_price_model)m;
     if (text[length]) {
         double history;
 
@@ -56,7 +56,7 @@ int prices_model(const struct options *options, const char *text, struct spot_pr
             history > (double)(size_t)history)
             return spot_err_set(err, SPOT_EUSAGE, "'%.40s': a history is 2 to %d intervals", text,
                                 SPOT_FC_PAST - 1);
-        law->history = (size_t)history;
+        predictor->history = (size_t)history;
     }
     return 0;
 }
@@ -91,28 +91,29 @@ static void fill_step(const struct spot_price_dist *dist, double now, struct spo
         price[k] = spot_price_dist_quantile(dist, quantile[k]);
 }
 
-static void fill_entry(const struct spot_price_trace *trace, size_t i, struct spot_price_law *law,
-                       size_t n, struct spot_price_entry *e)
+static void fill_entry(const struct spot_price_trace *trace, size_t i,
+                       struct spot_price_predictor *predictor, size_t n, struct spot_price_entry *e)
 {
     const struct spot_price_series *s = &trace->series[i];
-    struct spot_price_dist *dist = spot_xcalloc(law->horizon, sizeof(*dist));
-    const double now = law->y[n - 1];
+    struct spot_price_dist *dist = spot_xcalloc(predictor->horizon, sizeof(*dist));
+    const double now = predictor->y[n - 1];
 
     *e = (struct spot_price_entry){ .zone = s->zone,
                                     .instance_type = s->instance_type,
                                     .market = prices_market(s),
                                     .time_s = trace->end_s,
                                     .now_usd_per_h = now };
-    e->step = spot_xcalloc(law->horizon, sizeof(*e->step));
-    e->quantile_usd_per_h = spot_xcalloc(law->horizon * QUANTILES, sizeof(double));
+    e->step = spot_xcalloc(predictor->horizon, sizeof(*e->step));
+    e->quantile_usd_per_h = spot_xcalloc(predictor->horizon * QUANTILES, sizeof(double));
     for (size_t k = 1; k < n; k++)
-        e->n_change += law->y[k] < law->y[k - 1] || law->y[k] > law->y[k - 1];
-    e->model = spot_price_model_name[spot_price_law_choice(law, n - 1)];
-    spot_price_law_predict(law, n - 1, dist);
-    for (size_t h = 0; h < law->horizon; h++) {
+        e->n_change +=
+            predictor->y[k] < predictor->y[k - 1] || predictor->y[k] > predictor->y[k - 1];
+    e->model = spot_price_model_name[spot_price_predictor_choice(predictor, n - 1)];
+    spot_price_predictor_predict(predictor, n - 1, dist);
+    for (size_t h = 0; h < predictor->horizon; h++) {
         fill_step(&dist[h], now, &e->step[h], e->quantile_usd_per_h + h * QUANTILES);
         e->step[h].step = (int64_t)h + 1;
-        e->mean_usd_per_h += e->step[h].mean_usd_per_h / (double)law->horizon;
+        e->mean_usd_per_h += e->step[h].mean_usd_per_h / (double)predictor->horizon;
         spot_price_dist_release(&dist[h]);
     }
     free(dist);
@@ -123,18 +124,18 @@ static int forecast_all(const struct options *options, const struct spot_price_t
 {
     doc->series = spot_xcalloc(trace->n_series, sizeof(*doc->series));
     for (size_t i = 0; i < trace->n_series; i++) {
-        struct spot_price_law law;
+        struct spot_price_predictor predictor;
         double start_s;
         size_t n;
         double *y = prices_grid(options, trace, i, false, &n, &start_s, err);
 
-        if (!y || prices_model(options, options->model, &law, err)) {
+        if (!y || prices_model(options, options->model, &predictor, err)) {
             free(y);
             return -1;
         }
-        law.y = y;
-        fill_entry(trace, i, &law, n, &doc->series[doc->n_series++]);
-        spot_price_law_release(&law);
+        predictor.y = y;
+        fill_entry(trace, i, &predictor, n, &doc->series[doc->n_series++]);
+        spot_price_predictor_release(&predictor);
         free(y);
     }
     return 0;
@@ -214,11 +215,11 @@ int prices_forecast(const struct options *options, const char *path, struct spot
                                   .model = options->model,
                                   .n_quantile = QUANTILES };
     struct spot_price_trace trace = { 0 };
-    struct spot_price_law law;
+    struct spot_price_predictor predictor;
     int rc;
 
     memcpy(doc.quantile, quantile, sizeof(quantile));
-    rc = prices_model(options, options->model, &law, err);
+    rc = prices_model(options, options->model, &predictor, err);
     rc = rc ? rc : prices_load(&trace, path, prov, err);
     rc = rc ? rc : forecast_all(options, &trace, &doc, err);
     rc = rc ? rc : write_out(options, &doc, prov, err);

@@ -3,7 +3,7 @@
 #ifndef SPOT_PREDICT_PRICES_H
 #define SPOT_PREDICT_PRICES_H
 
-#include "forecast/price_law.h"
+#include "forecast/price_predictor.h"
 #include "predict.h"
 #include "trace/price_trace.h"
 
@@ -12,8 +12,8 @@ int prices_load(struct spot_price_trace *trace, const char *path, struct spot_pr
                 struct spot_err *err);
 
 /* NAME[@HISTORY], with the horizon and the history of the options. Returns 0, or -1 with *err. */
-int prices_model(const struct options *options, const char *text, struct spot_price_law *law,
-                 struct spot_err *err);
+int prices_model(const struct options *options, const char *text,
+                 struct spot_price_predictor *predictor, struct spot_err *err);
 
 /* A series on its grid: y [*n], malloc'd. NULL with *err: it would be too long. */
 double *prices_grid(const struct options *options, const struct spot_price_trace *trace, size_t i,

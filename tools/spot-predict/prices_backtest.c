@@ -13,7 +13,7 @@
 struct models {
     size_t n;
     char *text[MODELS_MAX];
-    struct spot_price_law law[MODELS_MAX];
+    struct spot_price_predictor predictor[MODELS_MAX];
 };
 
 /* One series and where it is forecast from. */
@@ -39,7 +39,7 @@ static int parse_models(struct models *m, const struct options *options, struct 
         m->text[m->n] = spot_xcalloc(length + 1, 1);
         memcpy(m->text[m->n], at, length);
         m->n++;
-        if (prices_model(options, m->text[m->n - 1], &m->law[m->n - 1], err))
+        if (prices_model(options, m->text[m->n - 1], &m->predictor[m->n - 1], err))
             return -1;
     }
     if (!m->n || (options->compare && m->n != 2))
@@ -74,34 +74,34 @@ static void dump_dist(const struct scored *s, const char *model, size_t o, size_
     free(x);
 }
 
-static void score_model(const struct scored *s, const char *text, struct spot_price_law law,
-                        struct result *r)
+static void score_model(const struct scored *s, const char *text,
+                        struct spot_price_predictor predictor, struct result *r)
 {
-    struct spot_price_dist *dist = spot_xcalloc(law.horizon, sizeof(*dist));
+    struct spot_price_dist *dist = spot_xcalloc(predictor.horizon, sizeof(*dist));
     double cpu_s = 0;
 
-    law.y = s->y;
+    predictor.y = s->y;
     for (size_t k = 0; k < s->n_origin; k++) {
         const size_t o = s->origin[k];
 
         cpu_s -= spot_clock_cpu_s();
-        spot_price_law_predict(&law, o, dist);
+        spot_price_predictor_predict(&predictor, o, dist);
         cpu_s += spot_clock_cpu_s();
-        for (size_t h = 1; h <= law.horizon; h++) {
+        for (size_t h = 1; h <= predictor.horizon; h++) {
             const double before = r->step[h - 1].crps_sum;
 
             spot_price_dist_score(&dist[h - 1], s->y[o], s->y[o + h], &r->step[h - 1],
                                   &r->pinball[h - 1]);
-            r->crps[k] += (r->step[h - 1].crps_sum - before) / (double)law.horizon;
+            r->crps[k] += (r->step[h - 1].crps_sum - before) / (double)predictor.horizon;
             if (s->dump)
                 dump_dist(s, text, o, h, &dist[h - 1]);
         }
     }
     r->us_per_origin = 1e6 * cpu_s / (double)s->n_origin;
-    for (size_t h = 0; h < law.horizon; h++)
+    for (size_t h = 0; h < predictor.horizon; h++)
         spot_price_dist_release(&dist[h]);
     free(dist);
-    spot_price_law_release(&law);
+    spot_price_predictor_release(&predictor);
 }
 
 static void score_series(const struct scored *s, const struct models *m, struct results *results)
@@ -111,7 +111,7 @@ static void score_series(const struct scored *s, const struct models *m, struct 
                                        (size_t)s->options->horizon);
 
         r->pinball = spot_xcalloc((size_t)s->options->horizon, sizeof(double));
-        score_model(s, m->text[i], m->law[i], r);
+        score_model(s, m->text[i], m->predictor[i], r);
     }
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: honest distributions of prices, from nothing but the past. Oracles: every path of a small
- * history, its laws counted by hand; every sequence of moves; the energy form of CRPS; the same
- * past with another future; the law a history was drawn from. */
+ * history, its distributions counted by hand; every sequence of moves; the energy form of CRPS; the
+ * same past with another future; the distribution a history was drawn from. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
-#include "forecast/price_law.h"
+#include "forecast/price_predictor.h"
 #include "suite.h"
 #include "trace/price_trace.h"
 
@@ -258,11 +258,11 @@ START_TEST(what_comes_later_changes_nothing)
     draw_long(y, 1);
     for (int m = 0; m < SPOT_PRICE_MODELS; m++)
         for (size_t k = 0; k < sizeof(origin) / sizeof(origin[0]); k++) {
-            struct spot_price_law a = { .model = (enum spot_price_model)m,
-                                        .horizon = STEPS,
-                                        .history = 200,
-                                        .y = y },
-                                  b = a;
+            struct spot_price_predictor a = { .model = (enum spot_price_model)m,
+                                              .horizon = STEPS,
+                                              .history = 200,
+                                              .y = y },
+                                        b = a;
             struct spot_price_dist x[STEPS] = { 0 }, z[STEPS] = { 0 };
             const size_t o = origin[k];
 
@@ -270,22 +270,23 @@ START_TEST(what_comes_later_changes_nothing)
             memcpy(other, y, sizeof(y));
             for (size_t i = o + 1; i < LONG; i++) /* reversed, and far off */
                 other[i] = 7 * y[LONG + o - i];
-            spot_price_law_predict(&a, o, x);
-            spot_price_law_predict(&b, o, z);
+            spot_price_predictor_predict(&a, o, x);
+            spot_price_predictor_predict(&b, o, z);
             for (int h = 0; h < STEPS; h++) {
                 ck_assert(is_equal(&x[h], &z[h]));
                 ck_assert_double_eq_tol(spot_price_dist_at_most(&x[h], 1e9), 1, 1e-9);
             }
-            ck_assert_int_eq(spot_price_law_choice(&a, o), spot_price_law_choice(&b, o));
+            ck_assert_int_eq(spot_price_predictor_choice(&a, o),
+                             spot_price_predictor_choice(&b, o));
             other[o] *= 2; /* and the test can tell */
-            spot_price_law_predict(&b, o, z);
+            spot_price_predictor_predict(&b, o, z);
             differs |= !is_equal(&x[0], &z[0]);
             for (int h = 0; h < STEPS; h++) {
                 spot_price_dist_release(&x[h]);
                 spot_price_dist_release(&z[h]);
             }
-            spot_price_law_release(&a);
-            spot_price_law_release(&b);
+            spot_price_predictor_release(&a);
+            spot_price_predictor_release(&b);
         }
     ck_assert(differs);
 }
@@ -295,16 +296,18 @@ END_TEST
 
 static double crps_at(const double *y, enum spot_price_model model, size_t o)
 {
-    struct spot_price_law law = { .model = model, .horizon = STEPS, .history = 200, .y = y };
+    struct spot_price_predictor predictor = {
+        .model = model, .horizon = STEPS, .history = 200, .y = y
+    };
     struct spot_price_dist dist[STEPS] = { 0 };
     double crps = 0;
 
-    spot_price_law_predict(&law, o, dist);
+    spot_price_predictor_predict(&predictor, o, dist);
     for (size_t h = 0; h < STEPS; h++) {
         crps += spot_price_dist_crps(&dist[h], y[o + h + 1]);
         spot_price_dist_release(&dist[h]);
     }
-    spot_price_law_release(&law);
+    spot_price_predictor_release(&predictor);
     return crps / STEPS;
 }
 
@@ -317,10 +320,10 @@ START_TEST(the_best_is_that_of_the_newest_known_outcomes)
     for (size_t i = 900; i < 1300; i++)
         y[i] = y[899]; /* here nothing moves, and `last` is hard to beat */
     for (size_t o = 40; o + STEPS < LONG; o += 97) {
-        struct spot_price_law law = {
+        struct spot_price_predictor predictor = {
             .model = SPOT_PRICE_BEST, .horizon = STEPS, .history = 200, .y = y
         };
-        const enum spot_price_model choice = spot_price_law_choice(&law, o);
+        const enum spot_price_model choice = spot_price_predictor_choice(&predictor, o);
         double sum[SPOT_PRICE_BEST] = { 0 };
         size_t trial[LONG], n = 0;
 
@@ -335,7 +338,7 @@ START_TEST(the_best_is_that_of_the_newest_known_outcomes)
         else
             ck_assert_int_eq(choice, SPOT_PRICE_STEPS);
         chosen[choice]++;
-        spot_price_law_release(&law);
+        spot_price_predictor_release(&predictor);
     }
     ck_assert_int_gt(chosen[SPOT_PRICE_STEPS], 5);
 }
@@ -349,17 +352,17 @@ START_TEST(steps_learn_the_law_that_drew_the_history)
 
     draw_long(y, 2);
     for (size_t o = 400; o + STEPS < LONG; o += 5) {
-        struct spot_price_law law = {
+        struct spot_price_predictor predictor = {
             .model = SPOT_PRICE_STEPS, .horizon = STEPS, .history = 720, .y = y
         };
         struct spot_price_dist dist[STEPS] = { 0 };
 
-        spot_price_law_predict(&law, o, dist);
+        spot_price_predictor_predict(&predictor, o, dist);
         for (size_t h = 0; h < STEPS; h++) {
             spot_price_dist_score(&dist[h], y[o], y[o + h + 1], &score, &pinball);
             spot_price_dist_release(&dist[h]);
         }
-        spot_price_law_release(&law);
+        spot_price_predictor_release(&predictor);
         last += crps_at(y, SPOT_PRICE_LAST, o);
         steps += crps_at(y, SPOT_PRICE_STEPS, o);
     }
@@ -377,7 +380,7 @@ START_TEST(what_never_moved_stays_and_odd_histories_do_no_harm)
 
     for (int kind = 0; kind < 4; kind++)
         for (size_t o = 0; o < 600; o = 2 * o + 1) {
-            struct spot_price_law law = {
+            struct spot_price_predictor predictor = {
                 .model = SPOT_PRICE_STEPS, .horizon = 256, .history = 4000, .y = y
             };
             struct spot_price_dist *dist = calloc(256, sizeof(*dist));
@@ -387,7 +390,7 @@ START_TEST(what_never_moved_stays_and_odd_histories_do_no_harm)
                        : kind == 1 ? (i % 2 ? 1e-9 : 1e6)           /* the widest there is */
                        : kind == 2 ? 1 + 1e-15 * (double)(i % 3)    /* moves of a rounding */
                                    : exp(0.01 * (double)(i % 601)); /* each interval, one way */
-            spot_price_law_predict(&law, o, dist);
+            spot_price_predictor_predict(&predictor, o, dist);
             for (size_t h = 0; h < 256; h++) {
                 ck_assert_uint_ge(dist[h].n, 1);
                 for (size_t i = 0; i < dist[h].n; i++)
@@ -402,7 +405,7 @@ START_TEST(what_never_moved_stays_and_odd_histories_do_no_harm)
                 spot_price_dist_release(&dist[h]);
             }
             free(dist);
-            spot_price_law_release(&law);
+            spot_price_predictor_release(&predictor);
         }
 }
 END_TEST
@@ -485,7 +488,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("price_law");
+    TCase *tc = tcase_create("price_predictor");
 
     tcase_add_test(tc, moves_are_those_of_every_sequence);
     tcase_add_test(tc, steps_are_the_sum_over_all_paths);
@@ -496,5 +499,5 @@ int main(void)
     tcase_add_test(tc, what_never_moved_stays_and_odd_histories_do_no_harm);
     tcase_add_test(tc, rows_come_in_any_order_and_the_later_counts);
     tcase_add_test(tc, malformed_prices_are_refused_with_position);
-    return run_suite("price_law", tc);
+    return run_suite("price_predictor", tc);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* price_law.h - forecasts a price, as a distribution for each of the next steps.
+/* price_predictor.h - forecasts a price, as a distribution for each of the next steps.
  *
  * A spot price stays constant for a while, then moves by a step that is often like the previous
  * one. A model sees prices on an even grid, the newest last, and nothing else; each works on
@@ -12,8 +12,8 @@
  * following with its frequency after the previous one, and is one of the moves of its class.
  * best: the one of these with the lowest CRPS at origins whose outcome is known.
  */
-#ifndef SPOT_FORECAST_PRICE_LAW_H
-#define SPOT_FORECAST_PRICE_LAW_H
+#ifndef SPOT_FORECAST_PRICE_PREDICTOR_H
+#define SPOT_FORECAST_PRICE_PREDICTOR_H
 
 #include <stddef.h>
 
@@ -43,7 +43,7 @@ enum {
 };
 
 /* A model on one series. Zero it, then set the first four members. */
-struct spot_price_law {
+struct spot_price_predictor {
     enum spot_price_model model;
     size_t horizon;  /* 1..SPOT_PRICE_HORIZON_MAX */
     size_t history;  /* intervals of the window, >= 1 */
@@ -54,10 +54,11 @@ struct spot_price_law {
 };
 
 /* dist [horizon] of the price 1, 2, .. intervals after origin o. */
-void spot_price_law_predict(struct spot_price_law *law, size_t o, struct spot_price_dist *dist);
+void spot_price_predictor_predict(struct spot_price_predictor *predictor, size_t o,
+                                  struct spot_price_dist *dist);
 /* The model used there: the configured one, or the choice of `best`. */
-enum spot_price_model spot_price_law_choice(struct spot_price_law *law, size_t o);
-void spot_price_law_release(struct spot_price_law *law);
+enum spot_price_model spot_price_predictor_choice(struct spot_price_predictor *predictor, size_t o);
+void spot_price_predictor_release(struct spot_price_predictor *predictor);
 
 /* `steps` only, for the window y [n], the newest last. */
 void spot_price_steps(const double *y, size_t n, size_t horizon, struct spot_price_dist *dist);
@@ -72,4 +73,4 @@ void spot_price_moves(const double *hazard, size_t n_hazard, size_t age, size_t 
 }
 #endif
 
-#endif /* SPOT_FORECAST_PRICE_LAW_H */
+#endif /* SPOT_FORECAST_PRICE_PREDICTOR_H */
