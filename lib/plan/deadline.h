@@ -88,19 +88,19 @@ struct spot_run_count {
 };
 void spot_run_count_add(struct spot_run_count *count, bool is_up);
 
-struct spot_run_law {
+struct spot_run_dist {
     double end_prob[2][SPOT_RUN_STAGES]; /* that the next tick does not belong to this run */
 };
 
-/* What was seen of runs counts against the runs of eight other zones, of other years
- * (deadline/run_law.c), which weigh as much as four ends of each stage: the better guess for a job
- * of days in one zone. */
-void spot_run_law_learn_zone(struct spot_run_law *law, const struct spot_run_count *count,
-                             double tick_s);
+/* Observed runs, with the runs of eight other zones, of other years (deadline/run_dist.c), as a
+ * prior with the weight of four ends of each stage: the better guess for a job of days in one zone.
+ */
+void spot_run_dist_learn_zone(struct spot_run_dist *dist, const struct spot_run_count *count,
+                              double tick_s);
 
 /* The two-state chain whose P(spot is available), compared with `up` [n] after 1, 2, .. ticks from
  * now, is nearest in least squares: the runs implied by a forecast. */
-void spot_run_law_fit(struct spot_run_law *law, bool is_up, const double *up, size_t n);
+void spot_run_dist_fit(struct spot_run_dist *dist, bool is_up, const double *up, size_t n);
 
 /* The stage of an age in ticks, 1.. */
 size_t spot_run_stage(size_t age);
@@ -125,7 +125,7 @@ struct spot_deadline_effort {
  * coarser to fit the table, values between two levels are interpolated. Returns 0, or -1 with *err
  * (SPOT_EUSAGE: too large). */
 int spot_deadline_solve(struct spot_deadline_table *table, const struct spot_deadline_job *job,
-                        const struct spot_run_law *law, const struct spot_deadline_now *now,
+                        const struct spot_run_dist *dist, const struct spot_deadline_now *now,
                         size_t stage, const struct spot_deadline_effort *effort,
                         struct spot_err *err);
 void spot_deadline_release(struct spot_deadline_table *table);

@@ -26,7 +26,7 @@ struct spot_market_place {
     double spot_usd_per_h, on_demand_usd_per_h; /* the latter INFINITY: not offered */
     double speed;                               /* work done per second, 1 is the job's own */
     int region;
-    struct spot_run_law law;
+    struct spot_run_dist dist;
     /* [n_path] usd/h of spot, on demand by tick; NULL: constant as above */
     const double *path[2];
 };

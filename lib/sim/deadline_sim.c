@@ -51,13 +51,13 @@ static int solve(struct player *p, const struct spot_deadline_now *now, int64_t 
     const bool is_known = p->policy == SPOT_DEADLINE_PLAY_KNOWN;
     const struct spot_deadline_effort effort = { is_known ? 0 : p->play->learn_ticks, CELLS };
     struct spot_run_count all;
-    struct spot_run_law law;
+    struct spot_run_dist dist;
 
     count_runs(&all, p->play, p->play->n);
-    spot_run_law_learn_zone(&law, is_known ? &all : &p->count, p->play->job.tick_s);
+    spot_run_dist_learn_zone(&dist, is_known ? &all : &p->count, p->play->job.tick_s);
     spot_deadline_release(&p->table);
     p->solved_at = tick;
-    return spot_deadline_solve(&p->table, &p->play->job, &law, now, spot_run_stage(p->count.age),
+    return spot_deadline_solve(&p->table, &p->play->job, &dist, now, spot_run_stage(p->count.age),
                                &effort, err);
 }
 

@@ -46,7 +46,7 @@ static int solve(struct player *p, const struct spot_market_now *now, int64_t ti
     if (is_known)
         count_runs(p, p->play->n);
     for (size_t k = 0; k < p->market.n_place; k++)
-        spot_run_law_learn_zone(&p->market.place[k].law, &p->count[k], p->market.tick_s);
+        spot_run_dist_learn_zone(&p->market.place[k].dist, &p->count[k], p->market.tick_s);
     memcpy(p->count, kept, sizeof(kept));
     spot_market_release(&p->table);
     p->solved_at = tick;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: the published policies to 1e-3 USD; ours is the least expected cost of its law and never
- * late. Oracles: what the authors' simulator and ours of old paid for windows of their traces
+/* Goal: the published policies to 1e-3 USD; ours is the least expected cost of its distribution and
+ * never late. Oracles: what the authors' simulator and ours of old paid for windows of their traces
  * (shared reference data where it is there); every sequence of modes of a short job; every history
- * of a short job under a law; a simulation of the law; traces that are equal up to some tick. */
+ * of a short job under a distribution; a simulation of the distribution; traces that are equal up
+ * to some tick. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,23 +163,23 @@ START_TEST(offline_optimum_is_the_best_of_all_sequences)
 }
 END_TEST
 
-static struct spot_run_law draw_law(uint64_t seed)
+static struct spot_run_dist draw_dist(uint64_t seed)
 {
-    struct spot_run_law law;
+    struct spot_run_dist dist;
     struct spot_rng rng;
 
     spot_rng_init(&rng, seed, 3);
     for (int up = 0; up < 2; up++)
         for (int j = 0; j < SPOT_RUN_STAGES; j++)
-            law.end_prob[up][j] = 0.02 + 0.6 * spot_rng_unit(&rng);
-    return law;
+            dist.end_prob[up][j] = 0.02 + 0.6 * spot_rng_unit(&rng);
+    return dist;
 }
 
 /* Least expected cost from a tick on, by looking at every history: nothing of the grid is used. */
-static double expected(const struct spot_deadline_job *job, const struct spot_run_law *law,
+static double expected(const struct spot_deadline_job *job, const struct spot_run_dist *dist,
                        struct spot_deadline_now now, int j)
 {
-    const double end = law->end_prob[now.has_spot][j];
+    const double end = dist->end_prob[now.has_spot][j];
     const double on = j + 1 < SPOT_RUN_STAGES ? (1 - end) / (double)(1 << j) : 0;
     double best = INFINITY;
 
@@ -196,39 +197,39 @@ static double expected(const struct spot_deadline_job *job, const struct spot_ru
         usd = spot_deadline_step(job, &same, (enum spot_deadline_mode)m);
         other = same;
         other.has_spot = !now.has_spot;
-        usd += end * expected(job, law, other, 0);
+        usd += end * expected(job, dist, other, 0);
         if (on < 1 - end)
-            usd += (1 - end - on) * expected(job, law, same, j);
+            usd += (1 - end - on) * expected(job, dist, same, j);
         if (on > 0)
-            usd += on * expected(job, law, same, j + 1);
+            usd += on * expected(job, dist, same, j + 1);
         best = usd < best ? usd : best;
     }
     return best;
 }
 
-START_TEST(no_policy_is_cheaper_under_the_law)
+START_TEST(no_policy_is_cheaper_under_the_distribution)
 {
     for (uint64_t seed = 0; seed < 12; seed++) {
         const struct spot_deadline_job job = { 300, 600, (double)(seed % 3) * 50, 100, 1, 3 };
-        const struct spot_run_law law = draw_law(seed);
+        const struct spot_run_dist dist = draw_dist(seed);
         const struct spot_deadline_now now = { .left_s = 300, .has_spot = seed % 2 };
         struct spot_deadline_table table;
         struct spot_err err;
         double best = INFINITY;
 
-        ck_assert(!spot_deadline_solve(&table, &job, &law, &now, 0, NULL, &err));
+        ck_assert(!spot_deadline_solve(&table, &job, &dist, &now, 0, NULL, &err));
         for (int m = 0; m < 3; m++)
             best = fmin(best, table.usd[m]);
-        ck_assert_double_eq_tol(best, expected(&job, &law, now, 0), 1e-9);
+        ck_assert_double_eq_tol(best, expected(&job, &dist, now, 0), 1e-9);
         spot_deadline_release(&table);
     }
 }
 END_TEST
 
-START_TEST(a_simulation_of_the_law_pays_what_was_promised)
+START_TEST(a_simulation_of_the_distribution_pays_what_was_promised)
 {
     const struct spot_deadline_job job = { 2400, 4000, 120, 100, 0.9731, 3.06 };
-    const struct spot_run_law law = draw_law(5);
+    const struct spot_run_dist dist = draw_dist(5);
     const struct spot_deadline_now start = { .left_s = 2400, .has_spot = true };
     enum { TRIALS = 20000 };
     struct spot_deadline_table table;
@@ -236,7 +237,7 @@ START_TEST(a_simulation_of_the_law_pays_what_was_promised)
     struct spot_err err;
     double sum = 0, square = 0, promise;
 
-    ck_assert(!spot_deadline_solve(&table, &job, &law, &start, 0, NULL, &err));
+    ck_assert(!spot_deadline_solve(&table, &job, &dist, &start, 0, NULL, &err));
     promise = fmin(table.usd[0], fmin(table.usd[1], table.usd[2]));
     spot_rng_init(&rng, 9, 9);
     for (int i = 0; i < TRIALS; i++) {
@@ -245,7 +246,7 @@ START_TEST(a_simulation_of_the_law_pays_what_was_promised)
         double usd = 0;
 
         while (now.left_s > 1e-6) {
-            const double end = law.end_prob[now.has_spot][stage];
+            const double end = dist.end_prob[now.has_spot][stage];
 
             usd += spot_deadline_step(&job, &now, spot_deadline_ask(&table, &job, &now, stage));
             if (spot_rng_unit(&rng) < end) {
@@ -302,13 +303,13 @@ END_TEST
 START_TEST(a_forecast_gives_back_the_chain_it_is_of)
 {
     double up[24], p = 1;
-    struct spot_run_law law;
+    struct spot_run_dist dist;
 
     for (int k = 0; k < 24; k++)
         up[k] = p = p * (1 - 0.03) + (1 - p) * 0.11;
-    spot_run_law_fit(&law, true, up, 24);
-    ck_assert_double_eq_tol(law.end_prob[1][0], 0.03, 1e-3);
-    ck_assert_double_eq_tol(law.end_prob[0][6], 0.11, 3e-3);
+    spot_run_dist_fit(&dist, true, up, 24);
+    ck_assert_double_eq_tol(dist.end_prob[1][0], 0.03, 1e-3);
+    ck_assert_double_eq_tol(dist.end_prob[0][6], 0.11, 3e-3);
 }
 END_TEST
 
@@ -335,8 +336,8 @@ int main(void)
 
     tcase_add_test(tc, published_policies_pay_what_they_paid);
     tcase_add_test(tc, offline_optimum_is_the_best_of_all_sequences);
-    tcase_add_test(tc, no_policy_is_cheaper_under_the_law);
-    tcase_add_test(tc, a_simulation_of_the_law_pays_what_was_promised);
+    tcase_add_test(tc, no_policy_is_cheaper_under_the_distribution);
+    tcase_add_test(tc, a_simulation_of_the_distribution_pays_what_was_promised);
     tcase_add_test(tc, never_late_and_blind_to_what_comes);
     tcase_add_test(tc, a_forecast_gives_back_the_chain_it_is_of);
     tcase_add_test(tc, refuses_what_cannot_be_in_time);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: in several places ours is the least expected cost of its law, never late, and blind to what
- * comes. Oracles: the program of one place; every history of a short job under a law, with its
- * steps written out again; every sequence of steps; traces that are equal up to some tick. */
+/* Goal: in several places ours is the least expected cost of its distribution, never late, and
+ * blind to what comes. Oracles: the program of one place; every history of a short job under a
+ * distribution, with its steps written out again; every sequence of steps; traces that are equal up
+ * to some tick. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +11,15 @@
 #include "sim/market_sim.h"
 #include "suite.h"
 
-static struct spot_run_law chain(double up_ends, double away_ends)
+static struct spot_run_dist chain(double up_ends, double away_ends)
 {
-    struct spot_run_law law;
+    struct spot_run_dist dist;
 
     for (int j = 0; j < SPOT_RUN_STAGES; j++) {
-        law.end_prob[1][j] = up_ends;
-        law.end_prob[0][j] = away_ends;
+        dist.end_prob[1][j] = up_ends;
+        dist.end_prob[0][j] = away_ends;
     }
-    return law;
+    return dist;
 }
 
 enum { PATH = 4 }; /* shorter than any job: then the last price holds */
@@ -130,8 +131,8 @@ static double after(const struct spot_market *m, struct state s, int up0, int up
 
     for (int a = 0; a < 2; a++)
         for (int b = 0; b < 2; b++) {
-            const double pa = m->place[0].law.end_prob[up0][0],
-                         pb = m->place[1].law.end_prob[up1][0];
+            const double pa = m->place[0].dist.end_prob[up0][0],
+                         pb = m->place[1].dist.end_prob[up1][0];
 
             sum += (a == up0 ? 1 - pa : pa) * (b == up1 ? 1 - pb : pb) * expected(m, s, a, b);
         }
@@ -176,7 +177,7 @@ static double expected(const struct spot_market *m, struct state s, int up0, int
     return best;
 }
 
-START_TEST(no_policy_is_cheaper_under_the_law)
+START_TEST(no_policy_is_cheaper_under_the_distribution)
 {
     for (uint64_t seed = 0; seed < 20; seed++) {
         const struct spot_market m = draw_market(seed, 150, 500);
@@ -220,9 +221,9 @@ START_TEST(one_place_is_the_program_of_one_place)
 
         for (uint64_t i = 0; i < 50; i++)
             spot_run_count_add(&count, i / (3 + seed) % 2);
-        spot_run_law_learn_zone(&m.place[0].law, &count, m.tick_s);
-        ck_assert(!spot_deadline_solve(&table, &job, &m.place[0].law, &one, spot_run_stage(4), NULL,
-                                       &err));
+        spot_run_dist_learn_zone(&m.place[0].dist, &count, m.tick_s);
+        ck_assert(!spot_deadline_solve(&table, &job, &m.place[0].dist, &one, spot_run_stage(4),
+                                       NULL, &err));
         ck_assert(!spot_market_solve(&market, &m, &now, NULL, &err));
         for (int mode = 0; mode < 3; mode++)
             if (isinf(table.usd[mode]))
@@ -396,7 +397,7 @@ START_TEST(ours_pays_in_the_mean_what_it_promised)
                 restart_s = m.restart_s[spot_rng_unit(&rng) < 0.5 ? 0 : 1];
             usd += spot_market_take(&m, &now, step, restart_s);
             for (size_t k = 0; k < 2; k++)
-                if (spot_rng_unit(&rng) < m.place[k].law.end_prob[now.has_spot[k]][0])
+                if (spot_rng_unit(&rng) < m.place[k].dist.end_prob[now.has_spot[k]][0])
                     now.has_spot[k] = !now.has_spot[k];
             if (now.mode == SPOT_DEADLINE_SPOT && !now.has_spot[now.place])
                 now.mode = SPOT_DEADLINE_IDLE, now.pending = 0;
@@ -433,7 +434,7 @@ int main(void)
 {
     TCase *tc = tcase_create("deadline_market");
 
-    tcase_add_test(tc, no_policy_is_cheaper_under_the_law);
+    tcase_add_test(tc, no_policy_is_cheaper_under_the_distribution);
     tcase_add_test(tc, one_place_is_the_program_of_one_place);
     tcase_add_test(tc, offline_optimum_is_the_best_of_all_sequences);
     tcase_add_test(tc, never_late_and_blind_to_what_comes);

@@ -76,7 +76,7 @@ static int fit(struct session *s, const struct spot_forecast_series *series, str
         up[k - 1] = 1 - spot_forecast_at(series, k)[0];
     s->now.has_spot[s->market.n_place - 1] = series->now > 0;
     s->time_s = series->time_s;
-    spot_run_law_fit(&place->law, series->now > 0, up, (size_t)s->forecast.horizon);
+    spot_run_dist_fit(&place->dist, series->now > 0, up, (size_t)s->forecast.horizon);
     free(up);
     return 0;
 }
@@ -122,7 +122,7 @@ static int count_runs(struct session *s, const struct spot_trace_series *series,
     for (size_t i = 0; i < n; i++)
         spot_run_count_add(&count, there[i] > 0);
     free(there);
-    spot_run_law_learn_zone(&place->law, &count, s->market.tick_s);
+    spot_run_dist_learn_zone(&place->dist, &count, s->market.tick_s);
     s->now.has_spot[s->market.n_place - 1] = count.is_up;
     s->now.age[s->market.n_place - 1] = count.age;
     return 0;
@@ -143,7 +143,7 @@ static int read_trace(struct session *s, struct spot_err *err)
                : spot_err_set(err, SPOT_EDATA, "%s: no series of zone '%.64s'", o.trace, o.zone);
 }
 
-static int read_law(struct session *s, struct spot_err *err)
+static int read_dist(struct session *s, struct spot_err *err)
 {
     const struct spot_run_count nothing = { 0 };
     struct spot_market_place *place;
@@ -158,7 +158,7 @@ static int read_law(struct session *s, struct spot_err *err)
     if (!(place = add_place(s, o.zone ? o.zone : "", "", err)))
         return -1;
     s->now.has_spot[0] = o.has_spot;
-    spot_run_law_learn_zone(&place->law, &nothing, s->market.tick_s);
+    spot_run_dist_learn_zone(&place->dist, &nothing, s->market.tick_s);
     return 0;
 }
 
@@ -168,7 +168,7 @@ static int read_market(struct session *s, struct spot_err *err)
     s->market.deadline_s = o.deadline_s;
     s->market.egress_usd = o.egress_usd;
     s->market.usd_per_h = o.usd_per_h;
-    if (spot_market_parse_restart(&s->market, o.restart, err) || read_law(s, err))
+    if (spot_market_parse_restart(&s->market, o.restart, err) || read_dist(s, err))
         return -1;
     return o.catalogue
                ? spot_market_read_catalogue(&s->market, &s->names, o.catalogue,

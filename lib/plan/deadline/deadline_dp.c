@@ -21,7 +21,7 @@ static int parts_of(const struct spot_deadline_job *job)
 }
 
 struct solver {
-    const struct spot_run_law *law;
+    const struct spot_run_dist *dist;
     struct deadline_grid grid;
     int64_t n_mode, cells; /* a state's */
     double *value, *mean;  /* [STATES][n_mode][n_level]: at the tick, and expected before it */
@@ -32,7 +32,7 @@ static void expect(struct solver *s)
 {
     for (int64_t state = 0; state < STATES; state++) {
         const int64_t up = state / SPOT_RUN_STAGES, j = state % SPOT_RUN_STAGES;
-        const double end = s->law->end_prob[up][j];
+        const double end = s->dist->end_prob[up][j];
         const double on = j + 1 < SPOT_RUN_STAGES ? (1 - end) / ldexp(1, (int)j) : 0;
         const double *ended = s->value + (1 - up) * SPOT_RUN_STAGES * s->cells;
         const double *stays = s->value + state * s->cells;
@@ -98,14 +98,14 @@ static void weigh(struct spot_deadline_table *table, const struct solver *s,
 }
 
 int spot_deadline_solve(struct spot_deadline_table *table, const struct spot_deadline_job *job,
-                        const struct spot_run_law *law, const struct spot_deadline_now *now,
+                        const struct spot_run_dist *dist, const struct spot_deadline_now *now,
                         size_t stage, const struct spot_deadline_effort *effort,
                         struct spot_err *err)
 {
     const double cells = effort && effort->cells > 0 ? effort->cells : SPOT_DEADLINE_CELLS_MAX;
     double unit_s = job->tick_s / parts_of(job);
     const int64_t state = (now->has_spot ? SPOT_RUN_STAGES : 0) + (int64_t)stage;
-    struct solver s = { .law = law };
+    struct solver s = { .dist = dist };
     double all;
 
     memset(table, 0, sizeof(*table));

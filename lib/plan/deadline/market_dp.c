@@ -30,7 +30,7 @@ struct chain {
 };
 
 /* Each coarser stage ends and goes on as often as its stages do in the mean of a run. */
-static void chain_init(struct chain *chain, const struct spot_run_law *law, int64_t n)
+static void chain_init(struct chain *chain, const struct spot_run_dist *dist, int64_t n)
 {
     for (int up = 0; up < 2; up++) {
         double reach = 1, ticks[SPOT_RUN_STAGES] = { 0 };
@@ -38,7 +38,7 @@ static void chain_init(struct chain *chain, const struct spot_run_law *law, int6
         memset(chain->end[up], 0, sizeof(chain->end[up]));
         memset(chain->on[up], 0, sizeof(chain->on[up]));
         for (size_t j = 0; j < SPOT_RUN_STAGES; j++) {
-            const double end = law->end_prob[up][j];
+            const double end = dist->end_prob[up][j];
             const double on = j + 1 < SPOT_RUN_STAGES ? (1 - end) / ldexp(1, (int)j) : 0;
             const double in = reach / fmax(end + on, 1e-12);
             const int64_t g = coarse(n, j);
@@ -201,7 +201,7 @@ int spot_market_solve(struct spot_market_table *table, const struct spot_market 
     memset(table, 0, sizeof(*table));
     market_grid_init(&s.grid, market, now->left_s, PARTS);
     for (size_t k = 0; k < market->n_place; k++) {
-        chain_init(&s.chain[k], &market->place[k].law, s.n_stage);
+        chain_init(&s.chain[k], &market->place[k].dist, s.n_stage);
         s.n_state *= 2 * s.n_stage;
         fastest = fmax(fastest, market->place[k].speed);
     }

@@ -48,8 +48,8 @@ static double ending(bool is_up, double age_s)
     return rate[is_up][j] + (at - j) * (rate[is_up][j + 1] - rate[is_up][j]);
 }
 
-void spot_run_law_learn_zone(struct spot_run_law *law, const struct spot_run_count *count,
-                             double tick_s)
+void spot_run_dist_learn_zone(struct spot_run_dist *dist, const struct spot_run_count *count,
+                              double tick_s)
 {
     static const double weight = 4; /* ended runs of a stage; 2 to 16 came out alike */
 
@@ -58,7 +58,7 @@ void spot_run_law_learn_zone(struct spot_run_law *law, const struct spot_run_cou
             const double age = ldexp(1, (int)j); /* ticks; the middle of its stage is 1.5 times */
             const double prior = fmin(0.9, ending(up, age * tick_s) / (1.5 * age));
 
-            law->end_prob[up][j] = learn(count, up, j, prior, weight);
+            dist->end_prob[up][j] = learn(count, up, j, prior, weight);
         }
 }
 
@@ -74,7 +74,7 @@ static double miss(double a, double b, bool is_up, const double *up, size_t n)
     return sum;
 }
 
-void spot_run_law_fit(struct spot_run_law *law, bool is_up, const double *up, size_t n)
+void spot_run_dist_fit(struct spot_run_dist *dist, bool is_up, const double *up, size_t n)
 {
     double best[2] = { log(0.05), log(0.05) }, least = HUGE_VAL;
 
@@ -96,7 +96,7 @@ void spot_run_law_fit(struct spot_run_law *law, bool is_up, const double *up, si
             }
     }
     for (size_t j = 0; j < SPOT_RUN_STAGES; j++) {
-        law->end_prob[1][j] = exp(best[0]);
-        law->end_prob[0][j] = exp(best[1]);
+        dist->end_prob[1][j] = exp(best[0]);
+        dist->end_prob[0][j] = exp(best[1]);
     }
 }
