@@ -16,23 +16,23 @@ const char *const spot_arrival_name[SPOT_ARRIVALS] = { "poisson", "gamma", "on-o
 enum { STREAM_ARRIVALS, STREAM_PROMPTS, STREAM_OUTPUTS, STREAMS };
 
 struct spot_load_source {
-    struct spot_load_law law;
+    struct spot_load_dist dist;
     struct spot_rng rng[STREAMS];
     bool is_on;         /* on-off: a burst */
     double spell_end_s; /* of it, or of the pause, on the clock of a flat day */
 };
 
-double spot_arrival_cv(const struct spot_arrival_law *law)
+double spot_arrival_cv(const struct spot_arrival_dist *dist)
 {
-    switch (law->kind) {
+    switch (dist->kind) {
     case SPOT_ARRIVAL_GAMMA:
-        return law->cv;
+        return dist->cv;
     case SPOT_ARRIVAL_SPOTSERVE:
-        return sqrt(law->cv * law->rate_per_s / 1000);
+        return sqrt(dist->cv * dist->rate_per_s / 1000);
     case SPOT_ARRIVAL_ON_OFF: {
         /* Interrupted Poisson process (Kuczura 1973): a gap is a mixture of two exponentials. */
-        const double on = 1 / law->on_mean_s, off = 1 / law->off_mean_s;
-        const double rate = law->rate_per_s * (on + off) / off;
+        const double on = 1 / dist->on_mean_s, off = 1 / dist->off_mean_s;
+        const double rate = dist->rate_per_s * (on + off) / off;
 
         return sqrt(1 + 2 * on * rate / ((on + off) * (on + off)));
     }
@@ -66,7 +66,7 @@ static double draw_gamma(struct spot_rng *rng, double shape)
 
 static void start_on_off(struct spot_load_source *s)
 {
-    const struct spot_arrival_law *l = &s->law.arrival;
+    const struct spot_arrival_dist *l = &s->dist.arrival;
     struct spot_rng *rng = &s->rng[STREAM_ARRIVALS];
 
     s->is_on = spot_rng_unit(rng) * (l->on_mean_s + l->off_mean_s) < l->on_mean_s;
@@ -76,7 +76,7 @@ static void start_on_off(struct spot_load_source *s)
 /* The next request of a flat day after time_s. */
 static double next_on_off(struct spot_load_source *s, double time_s)
 {
-    const struct spot_arrival_law *l = &s->law.arrival;
+    const struct spot_arrival_dist *l = &s->dist.arrival;
     struct spot_rng *rng = &s->rng[STREAM_ARRIVALS];
     const double on_rate = l->rate_per_s * (l->on_mean_s + l->off_mean_s) / l->on_mean_s;
 
@@ -95,7 +95,7 @@ static double next_on_off(struct spot_load_source *s, double time_s)
 
 static double next_arrival(struct spot_load_source *s, double time_s)
 {
-    const struct spot_arrival_law *l = &s->law.arrival;
+    const struct spot_arrival_dist *l = &s->dist.arrival;
     struct spot_rng *rng = &s->rng[STREAM_ARRIVALS];
 
     switch (l->kind) {
@@ -112,7 +112,7 @@ static double next_arrival(struct spot_load_source *s, double time_s)
 
 /* A day: the clock of a flat one is what the rate has summed up to. This is when it says `flat_s`,
  * found by Newton's steps between bounds that hold. */
-static double on_clock(const struct spot_arrival_law *l, double flat_s)
+static double on_clock(const struct spot_arrival_dist *l, double flat_s)
 {
     const double turn = 2 * PI / l->period_s, most = l->swing / turn;
     const double at_0 = most * sin(-turn * l->peak_s);
@@ -135,22 +135,22 @@ static double on_clock(const struct spot_arrival_law *l, double flat_s)
     return t;
 }
 
-static double draw_length(const struct spot_length_law *law, struct spot_rng *rng)
+static double draw_length(const struct spot_length_dist *dist, struct spot_rng *rng)
 {
-    switch (law->kind) {
+    switch (dist->kind) {
     case SPOT_LENGTH_LOGNORMAL:
-        return rint(law->token * exp(law->sigma * spot_rng_normal(rng)));
+        return rint(dist->token * exp(dist->sigma * spot_rng_normal(rng)));
     case SPOT_LENGTH_EMPIRICAL:
-        return law->sample[spot_rng_below(rng, law->n_sample)];
+        return dist->sample[spot_rng_below(rng, dist->n_sample)];
     default:
-        return law->token;
+        return dist->token;
     }
 }
 
 int spot_load_draw_lengths(struct spot_load_source *s, struct spot_length_draw *draw,
                            struct spot_err *err)
 {
-    const struct spot_load_law *l = &s->law;
+    const struct spot_load_dist *l = &s->dist;
 
     for (int i = 0; i < 1000; i++) {
         double prompt, output;
@@ -177,14 +177,14 @@ int spot_load_draw_lengths(struct spot_load_source *s, struct spot_length_draw *
 
 /* --- a load --- */
 
-struct spot_load_source *spot_load_source_new(const struct spot_load_law *law, uint64_t seed)
+struct spot_load_source *spot_load_source_new(const struct spot_load_dist *dist, uint64_t seed)
 {
     struct spot_load_source *s = spot_xcalloc(1, sizeof(*s));
 
-    s->law = *law;
+    s->dist = *dist;
     for (uint64_t k = 0; k < STREAMS; k++)
         spot_rng_init(&s->rng[k], seed, k);
-    if (law->arrival.kind == SPOT_ARRIVAL_ON_OFF)
+    if (dist->arrival.kind == SPOT_ARRIVAL_ON_OFF)
         start_on_off(s);
     return s;
 }
@@ -194,10 +194,10 @@ void spot_load_source_free(struct spot_load_source *s)
     free(s);
 }
 
-int spot_load_generate(struct spot_load *load, const struct spot_load_law *law, double end_s,
+int spot_load_generate(struct spot_load *load, const struct spot_load_dist *dist, double end_s,
                        size_t n_max, uint64_t seed, struct spot_err *err)
 {
-    struct spot_load_source *s = spot_load_source_new(law, seed);
+    struct spot_load_source *s = spot_load_source_new(dist, seed);
     double flat_s = 0;
     int rc = 0;
 
@@ -207,7 +207,7 @@ int spot_load_generate(struct spot_load *load, const struct spot_load_law *law, 
         double time_s;
 
         flat_s = next_arrival(s, flat_s);
-        time_s = law->arrival.swing > 0 ? on_clock(&law->arrival, flat_s) : flat_s;
+        time_s = dist->arrival.swing > 0 ? on_clock(&dist->arrival, flat_s) : flat_s;
         if (!(time_s <= end_s))
             break;
         if (load->n == SPOT_LOAD_ROWS_MAX)
@@ -220,14 +220,14 @@ int spot_load_generate(struct spot_load *load, const struct spot_load_law *law, 
     }
     if (!rc && !load->n)
         rc = spot_err_set(err, SPOT_EINFEASIBLE, "no request came within %.4g s at %.4g per second",
-                          end_s, law->arrival.rate_per_s);
+                          end_s, dist->arrival.rate_per_s);
     if (rc)
         spot_load_release(load);
     spot_load_source_free(s);
     return rc;
 }
 
-int spot_length_parse(struct spot_length_law *law, const char *name, const char *text,
+int spot_length_parse(struct spot_length_dist *dist, const char *name, const char *text,
                       struct spot_err *err)
 {
     static const char lognormal[] = "lognormal:";
@@ -236,14 +236,14 @@ int spot_length_parse(struct spot_length_law *law, const char *name, const char 
     char *token = is_lognormal ? copy + sizeof(lognormal) - 1 : copy;
     int rc = 0;
 
-    *law = (struct spot_length_law){ .kind =
-                                         is_lognormal ? SPOT_LENGTH_LOGNORMAL : SPOT_LENGTH_FIXED };
+    *dist = (struct spot_length_dist){ .kind = is_lognormal ? SPOT_LENGTH_LOGNORMAL
+                                                            : SPOT_LENGTH_FIXED };
     if (is_lognormal && (sigma = strchr(token, ':')))
         *sigma++ = '\0';
-    if (spot_num_parse(token, &law->token) || !(law->token >= 1) ||
-        law->token > SPOT_LOAD_TOKENS_MAX || (!is_lognormal && law->token != rint(law->token)) ||
-        (is_lognormal &&
-         (!sigma || spot_num_parse(sigma, &law->sigma) || !(law->sigma >= 0) || law->sigma > 10)))
+    if (spot_num_parse(token, &dist->token) || !(dist->token >= 1) ||
+        dist->token > SPOT_LOAD_TOKENS_MAX || (!is_lognormal && dist->token != rint(dist->token)) ||
+        (is_lognormal && (!sigma || spot_num_parse(sigma, &dist->sigma) || !(dist->sigma >= 0) ||
+                          dist->sigma > 10)))
         rc = spot_err_set(err, SPOT_EUSAGE,
                           "--%s must be a number of tokens, 1 or more, or lognormal:MEDIAN:SIGMA, "
                           "got '%.64s'",

@@ -34,7 +34,7 @@ enum spot_arrival_kind {
 /* Their names, "poisson", "gamma", "on-off", "spotserve". */
 extern const char *const spot_arrival_name[SPOT_ARRIVALS];
 
-struct spot_arrival_law {
+struct spot_arrival_dist {
     enum spot_arrival_kind kind;
     double rate_per_s;            /* mean, > 0 */
     double cv;                    /* of gamma and spotserve, > 0 */
@@ -46,11 +46,11 @@ struct spot_arrival_law {
 };
 
 /* The true coefficient of variation of the gaps, without the daily cycle. */
-double spot_arrival_cv(const struct spot_arrival_law *law);
+double spot_arrival_cv(const struct spot_arrival_dist *dist);
 
 enum spot_length_kind { SPOT_LENGTH_FIXED, SPOT_LENGTH_LOGNORMAL, SPOT_LENGTH_EMPIRICAL };
 
-struct spot_length_law {
+struct spot_length_dist {
     enum spot_length_kind kind;
     double token;          /* fixed: the length; log-normal: the median */
     double sigma;          /* log-normal: standard deviation of the logarithm */
@@ -60,12 +60,12 @@ struct spot_length_law {
 
 /* "512" or "lognormal:MEDIAN:SIGMA". Returns 0, or -1 with *err (SPOT_EUSAGE), where `name` is the
  * option. */
-int spot_length_parse(struct spot_length_law *law, const char *name, const char *text,
+int spot_length_parse(struct spot_length_dist *dist, const char *name, const char *text,
                       struct spot_err *err);
 
-struct spot_load_law {
-    struct spot_arrival_law arrival;
-    struct spot_length_law prompt, output;
+struct spot_load_dist {
+    struct spot_arrival_dist arrival;
+    struct spot_length_dist prompt, output;
     bool is_paired;  /* both are samples of one load: pairs are drawn together */
     int64_t context; /* > 0: a pair of lengths that exceeds it is drawn again */
 };
@@ -76,7 +76,7 @@ struct spot_length_draw {
 };
 
 struct spot_load_source; /* the three streams of a seed */
-struct spot_load_source *spot_load_source_new(const struct spot_load_law *law, uint64_t seed);
+struct spot_load_source *spot_load_source_new(const struct spot_load_dist *dist, uint64_t seed);
 void spot_load_source_free(struct spot_load_source *source);
 
 /* The lengths of the next request. Returns 0, or -1 with *err (SPOT_EINFEASIBLE) if a thousand
@@ -87,7 +87,7 @@ int spot_load_draw_lengths(struct spot_load_source *source, struct spot_length_d
 /* Requests from time_s 0 to end_s, n_max at most (0: no limit). Times are whole microseconds.
  * Returns 0, or -1 with *err (SPOT_EINFEASIBLE) and an empty load: lengths that never fit, more
  * than SPOT_LOAD_ROWS_MAX requests, none at all. */
-int spot_load_generate(struct spot_load *load, const struct spot_load_law *law, double end_s,
+int spot_load_generate(struct spot_load *load, const struct spot_load_dist *dist, double end_s,
                        size_t n_max, uint64_t seed, struct spot_err *err);
 
 #ifdef __cplusplus

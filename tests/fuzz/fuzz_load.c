@@ -40,8 +40,8 @@ static void read_prices(FILE *in)
 /* The first byte picks the format; two of eight are our own: a load, and prices. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct spot_load_law law = { .prompt = { .token = 512 },
-                                              .output = { .token = 128 } };
+    static const struct spot_load_dist dist = { .prompt = { .token = 512 },
+                                                .output = { .token = 128 } };
     struct spot_load_import imp = { 0 };
     struct spot_err err;
     FILE *in;
@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (data[0] % 8 == 7) {
         read_prices(in);
     } else {
-        imp.length = spot_load_source_new(&law, 1);
+        imp.length = spot_load_source_new(&dist, 1);
         spot_rng_init(&imp.rng, 1, 1);
         if (!spot_load_import_read(&imp, &spot_load_format[data[0] % 8], in, "fuzz", &err))
             spot_load_sort(&imp.load);

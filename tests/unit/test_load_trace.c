@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: a load is read as it is written, wrong ones are refused where they are wrong; generated
- * loads follow their laws by closed forms; a summary says what a hand counts. */
+ * loads follow their distributions by closed forms; a summary says what a hand counts. */
 #define _POSIX_C_SOURCE 200809L /* fmemopen */
 #include <check.h>
 #include <math.h>
@@ -109,31 +109,31 @@ END_TEST
 
 /* --- arrivals --- */
 
-static const struct spot_load_law plain = {
+static const struct spot_load_dist plain = {
     .arrival = { .rate_per_s = 2, .cv = 3, .on_mean_s = 5, .off_mean_s = 20, .period_s = 86400 },
     .prompt = { .kind = SPOT_LENGTH_FIXED, .token = 512 },
     .output = { .kind = SPOT_LENGTH_FIXED, .token = 128 },
 };
 
-static struct spot_load_stats generate(const struct spot_load_law *law, size_t n, uint64_t seed)
+static struct spot_load_stats generate(const struct spot_load_dist *dist, size_t n, uint64_t seed)
 {
     struct spot_load_stats stats;
     struct spot_load load;
     struct spot_err err;
 
-    ck_assert_int_eq(spot_load_generate(&load, law, INFINITY, n, seed, &err), 0);
+    ck_assert_int_eq(spot_load_generate(&load, dist, INFINITY, n, seed, &err), 0);
     ck_assert_uint_eq(load.n, n);
     spot_load_stats(&load, &stats);
     spot_load_release(&load);
     return stats;
 }
 
-START_TEST(gaps_have_the_rate_and_the_variation_of_their_law)
+START_TEST(gaps_have_the_rate_and_the_variation_of_their_distribution)
 {
     static const struct {
         enum spot_arrival_kind kind;
         double cv, true_cv, tolerance;
-    } law[] = {
+    } dist[] = {
         { SPOT_ARRIVAL_POISSON, 1, 1, 0.01 },
         { SPOT_ARRIVAL_GAMMA, 0.3, 0.3, 0.01 },
         { SPOT_ARRIVAL_GAMMA, 6, 6, 0.15 },
@@ -142,16 +142,16 @@ START_TEST(gaps_have_the_rate_and_the_variation_of_their_law)
         { SPOT_ARRIVAL_ON_OFF, 1, 8.06225774829855, 0.15 },
     };
 
-    for (size_t i = 0; i < sizeof(law) / sizeof(*law); i++) {
-        struct spot_load_law l = plain;
+    for (size_t i = 0; i < sizeof(dist) / sizeof(*dist); i++) {
+        struct spot_load_dist l = plain;
         struct spot_load_stats s;
 
-        l.arrival.kind = law[i].kind;
-        l.arrival.cv = law[i].cv;
+        l.arrival.kind = dist[i].kind;
+        l.arrival.cv = dist[i].cv;
         s = generate(&l, 400000, 7);
-        ck_assert_double_eq_tol(spot_arrival_cv(&l.arrival), law[i].true_cv, 1e-9);
-        ck_assert_double_eq_tol(s.gap_cv, law[i].true_cv, law[i].tolerance);
-        ck_assert_double_eq_tol(s.rate_per_s, 2, 0.02 + 0.01 * law[i].true_cv);
+        ck_assert_double_eq_tol(spot_arrival_cv(&l.arrival), dist[i].true_cv, 1e-9);
+        ck_assert_double_eq_tol(s.gap_cv, dist[i].true_cv, dist[i].tolerance);
+        ck_assert_double_eq_tol(s.rate_per_s, 2, 0.02 + 0.01 * dist[i].true_cv);
     }
 }
 END_TEST
@@ -162,7 +162,7 @@ START_TEST(spotserves_own_arrivals_are_nearly_a_clock)
     static const double cv[] = { 0.0948683, 0.0458258, 0.0346410 }; /* of its published queries */
 
     for (int i = 0; i < 3; i++) {
-        struct spot_load_law l = plain;
+        struct spot_load_dist l = plain;
 
         l.arrival.kind = SPOT_ARRIVAL_SPOTSERVE;
         l.arrival.rate_per_s = rate[i];
@@ -175,7 +175,7 @@ END_TEST
 
 START_TEST(a_day_moves_requests_and_loses_none)
 {
-    struct spot_load_law l = plain;
+    struct spot_load_dist l = plain;
     struct spot_load load;
     struct spot_err err;
     double quarter[4] = { 0 };
@@ -196,13 +196,13 @@ START_TEST(a_day_moves_requests_and_loses_none)
 }
 END_TEST
 
-START_TEST(another_law_of_arrivals_leaves_lengths_as_they_were)
+START_TEST(another_distribution_of_arrivals_leaves_lengths_as_they_were)
 {
-    struct spot_load_law l = plain;
+    struct spot_load_dist l = plain;
     struct spot_load a, b;
     struct spot_err err;
 
-    l.prompt = (struct spot_length_law){ .kind = SPOT_LENGTH_LOGNORMAL, .token = 900, .sigma = 1 };
+    l.prompt = (struct spot_length_dist){ .kind = SPOT_LENGTH_LOGNORMAL, .token = 900, .sigma = 1 };
     ck_assert_int_eq(spot_load_generate(&a, &l, INFINITY, 1000, 5, &err), 0);
     l.arrival.kind = SPOT_ARRIVAL_GAMMA;
     ck_assert_int_eq(spot_load_generate(&b, &l, INFINITY, 1000, 5, &err), 0);
@@ -217,7 +217,7 @@ END_TEST
 
 START_TEST(lognormal_lengths_have_their_median_and_mean)
 {
-    struct spot_load_law l = plain;
+    struct spot_load_dist l = plain;
     struct spot_load_stats s;
     struct spot_err err;
 
@@ -234,13 +234,13 @@ END_TEST
 START_TEST(pairs_are_drawn_together_and_fit_the_context)
 {
     static const int32_t prompt[] = { 10, 20, 1000 }, output[] = { 11, 21, 1001 };
-    struct spot_load_law l = plain;
+    struct spot_load_dist l = plain;
     struct spot_load load;
     struct spot_err err;
     bool seen[2] = { false };
 
-    l.prompt = (struct spot_length_law){ SPOT_LENGTH_EMPIRICAL, 0, 0, prompt, 3 };
-    l.output = (struct spot_length_law){ SPOT_LENGTH_EMPIRICAL, 0, 0, output, 3 };
+    l.prompt = (struct spot_length_dist){ SPOT_LENGTH_EMPIRICAL, 0, 0, prompt, 3 };
+    l.output = (struct spot_length_dist){ SPOT_LENGTH_EMPIRICAL, 0, 0, output, 3 };
     l.is_paired = true;
     l.context = 2000;
     ck_assert_int_eq(spot_load_generate(&load, &l, INFINITY, 500, 1, &err), 0);
@@ -257,7 +257,7 @@ START_TEST(pairs_are_drawn_together_and_fit_the_context)
 }
 END_TEST
 
-START_TEST(laws_of_lengths_that_are_none_are_refused)
+START_TEST(distributions_of_lengths_that_are_none_are_refused)
 {
     static const char *const wrong[] = { "",
                                          "0",
@@ -269,11 +269,11 @@ START_TEST(laws_of_lengths_that_are_none_are_refused)
                                          "lognormal:0:1",
                                          "lognormal:5:-1",
                                          "lognormal:5:1:2" };
-    struct spot_length_law law;
+    struct spot_length_dist dist;
     struct spot_err err;
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-        ck_assert_msg(spot_length_parse(&law, "prompt-tokens", wrong[i], &err) == -1, "%s",
+        ck_assert_msg(spot_length_parse(&dist, "prompt-tokens", wrong[i], &err) == -1, "%s",
                       wrong[i]);
         ck_assert_int_eq(err.code, SPOT_EUSAGE);
         ck_assert_ptr_nonnull(strstr(err.msg, "--prompt-tokens"));
@@ -515,13 +515,13 @@ int main(void)
     tcase_add_test(tc, a_load_is_written_as_it_was_read);
     tcase_add_test(tc, wrong_loads_are_refused_where_they_are_wrong);
     tcase_add_test(tc, sorting_keeps_the_order_of_one_time_and_a_cut_keeps_its_ends);
-    tcase_add_test(tc, gaps_have_the_rate_and_the_variation_of_their_law);
+    tcase_add_test(tc, gaps_have_the_rate_and_the_variation_of_their_distribution);
     tcase_add_test(tc, spotserves_own_arrivals_are_nearly_a_clock);
     tcase_add_test(tc, a_day_moves_requests_and_loses_none);
-    tcase_add_test(tc, another_law_of_arrivals_leaves_lengths_as_they_were);
+    tcase_add_test(tc, another_distribution_of_arrivals_leaves_lengths_as_they_were);
     tcase_add_test(tc, lognormal_lengths_have_their_median_and_mean);
     tcase_add_test(tc, pairs_are_drawn_together_and_fit_the_context);
-    tcase_add_test(tc, laws_of_lengths_that_are_none_are_refused);
+    tcase_add_test(tc, distributions_of_lengths_that_are_none_are_refused);
     tcase_add_test(tc, a_summary_says_what_a_hand_counts);
     tcase_add_test(tc, a_sample_of_lengths_is_even_and_of_what_came_since);
     tcase_add_test(tc, one_request_has_no_rate);

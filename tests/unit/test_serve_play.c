@@ -379,7 +379,7 @@ START_TEST(nobody_is_lost_whatever_lengths_and_batches)
     static double spread[] = { 0.5, 0.9, 1, 1.4, 4 };
     static const enum spot_batching batching[] = { SPOT_BATCH_SHARED, SPOT_BATCH_POOLS,
                                                    SPOT_BATCH_BURSTS, SPOT_BATCH_PASSES };
-    const struct spot_load_law law = {
+    const struct spot_load_dist law = {
         .arrival = { .rate_per_s = 0.1 },
         .prompt = { .kind = SPOT_LENGTH_LOGNORMAL, .token = 200, .sigma = 1 },
         .output = { .kind = SPOT_LENGTH_LOGNORMAL, .token = 60, .sigma = 1 },

@@ -28,9 +28,9 @@ static struct spot_batch_time of_request(void *user, const size_t *request, size
 
 static struct spot_load arrivals(double rate, size_t n, uint64_t seed)
 {
-    const struct spot_load_law law = { .arrival = { .rate_per_s = rate },
-                                       .prompt = { .token = 1 },
-                                       .output = { .token = 1 } };
+    const struct spot_load_dist law = { .arrival = { .rate_per_s = rate },
+                                        .prompt = { .token = 1 },
+                                        .output = { .token = 1 } };
     struct spot_load load;
     struct spot_err err;
 

@@ -24,9 +24,9 @@ static struct spot_batch_time ten_seconds(void *user, const size_t *request, siz
 static struct spot_load arrivals(enum spot_arrival_kind kind, double rate, double cv, size_t n,
                                  uint64_t seed)
 {
-    const struct spot_load_law law = { .arrival = { .kind = kind, .rate_per_s = rate, .cv = cv },
-                                       .prompt = { .token = 1 },
-                                       .output = { .token = 1 } };
+    const struct spot_load_dist law = { .arrival = { .kind = kind, .rate_per_s = rate, .cv = cv },
+                                        .prompt = { .token = 1 },
+                                        .output = { .token = 1 } };
     struct spot_load load;
     struct spot_err err;
 

@@ -139,9 +139,9 @@ START_TEST(latency_is_what_the_simulator_has)
 {
     load("20b");
     for (double rate = 0.15; rate < 0.9; rate += is_long() ? 0.12 : 0.36) {
-        const struct spot_load_law law = { .arrival = { .rate_per_s = rate },
-                                           .prompt = { .token = 512 },
-                                           .output = { .token = 128 } };
+        const struct spot_load_dist law = { .arrival = { .rate_per_s = rate },
+                                            .prompt = { .token = 512 },
+                                            .output = { .token = 128 } };
         const struct spot_serve_ask ask = ask_of(12, rate);
         struct spot_load requests;
         struct spot_err err;
@@ -171,7 +171,7 @@ START_TEST(latency_of_lengths_that_differ_is_what_the_simulator_has)
         job.serve.spread = has_spread ? spread : NULL;
         job.serve.n_spread = has_spread ? 5 : 0;
         for (double rate = 0.15; rate < 0.55; rate += is_long() ? 0.15 : 0.3) {
-            const struct spot_load_law law = {
+            const struct spot_load_dist law = {
                 .arrival = { .rate_per_s = rate },
                 .prompt = { .kind = SPOT_LENGTH_LOGNORMAL, .token = 400, .sigma = 0.7 },
                 .output = { .kind = SPOT_LENGTH_LOGNORMAL, .token = 100, .sigma = 0.7 },

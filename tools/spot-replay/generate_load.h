@@ -20,8 +20,9 @@ struct replay_load {
         .on_s = 30, .off_s = 90, .period_s = 86400, .peak_s = 50400                        \
     }
 
-/* The laws of lengths. `sample` holds the load of --lengths, if there is one. Returns 0, or -1. */
-int replay_load_lengths(const struct replay_load *opt, struct spot_load_law *law,
+/* The distributions of lengths. `sample` holds the load of --lengths, if there is one. Returns 0,
+ * or -1. */
+int replay_load_lengths(const struct replay_load *opt, struct spot_load_dist *dist,
                         struct spot_load *sample, struct spot_err *err);
 
 /* Generate one and write it. Returns 0, or -1 with *err. */

@@ -86,14 +86,14 @@ static int put(const struct replay_import_load *ask, const struct spot_load *loa
 int import_load(const struct replay_import_load *ask, char **path, struct spot_err *err)
 {
     struct spot_load_import imp = { .match = ask->match };
-    struct spot_load_law law = { 0 };
+    struct spot_load_dist dist = { 0 };
     struct spot_load sample = { 0 };
     char *text = NULL;
     int rc = ask->columns ? read_columns(ask->columns, &imp, &text, err) : 0;
 
     if (!rc)
-        rc = replay_load_lengths(&ask->length, &law, &sample, err);
-    imp.length = spot_load_source_new(&law, ask->common->seed);
+        rc = replay_load_lengths(&ask->length, &dist, &sample, err);
+    imp.length = spot_load_source_new(&dist, ask->common->seed);
     spot_rng_init(&imp.rng, ask->common->seed, UINT64_MAX);
     if (!rc)
         rc = read_files(ask, &imp, path, err);
