@@ -60,7 +60,7 @@ struct spot_task {
     size_t a, b, c;
 };
 
-struct spot_shape_law {
+struct spot_shape_times {
     struct spot_serve_shape shape;
     size_t max_batch;
     struct spot_batch_time time[SPOT_SERVE_BATCH_MAX + 1]; /* of 1.. requests */
@@ -84,8 +84,8 @@ struct spot_serve_run {
     size_t n_unit, unit_cap, first_unit; /* earlier ones are gone */
     struct spot_task *task;              /* [n_task] */
     size_t n_task, task_cap;
-    struct spot_shape_law **law; /* [n_law] */
-    size_t n_law, law_cap;
+    struct spot_shape_times **times; /* [n_times] */
+    size_t n_times, times_cap;
     struct spot_serve_offer now, next; /* running; target of a change */
     bool is_reshaping, is_started;
     double there_s;    /* instance-seconds observed, of all available ones */

@@ -37,41 +37,41 @@ static bool any_up(const struct spot_serve_run *r)
     return false;
 }
 
-/* --- laws --- */
+/* --- times --- */
 
 static struct spot_batch_time time_batch(void *user, const size_t *request, size_t n)
 {
-    const struct spot_shape_law *law = user;
+    const struct spot_shape_times *times = user;
 
-    if (law->is_by_request)
-        return spot_serve_batch_time(law->batches, &law->fit[n], request, n);
-    return law->time[n];
+    if (times->is_by_request)
+        return spot_serve_batch_time(times->batches, &times->fit[n], request, n);
+    return times->time[n];
 }
 
-static struct spot_shape_law *new_law(const struct spot_serve_run *r,
-                                      const struct spot_serve_shape *shape)
+static struct spot_shape_times *new_times(const struct spot_serve_run *r,
+                                          const struct spot_serve_shape *shape)
 {
     const struct spot_job_serve *s = &r->play->job->serve;
-    struct spot_shape_law *law = spot_xcalloc(1, sizeof(*law));
+    struct spot_shape_times *times = spot_xcalloc(1, sizeof(*times));
 
-    law->batches = &r->batches;
-    law->is_by_request = spot_serve_knows_lengths(s) || s->n_spread || r->batches.served;
+    times->batches = &r->batches;
+    times->is_by_request = spot_serve_knows_lengths(s) || s->n_spread || r->batches.served;
 
-    law->shape = *shape;
-    law->max_batch = (size_t)s->max_batch;
-    for (size_t n = 1; n <= law->max_batch; n++) {
+    times->shape = *shape;
+    times->max_batch = (size_t)s->max_batch;
+    for (size_t n = 1; n <= times->max_batch; n++) {
         struct spot_serve_shape g = *shape;
         struct spot_serve_time t = { 0 };
 
         spot_serve_soonest(s, &g, (int64_t)n, &t);
-        law->fit[n] = g;
-        law->time[n] = (struct spot_batch_time){
+        times->fit[n] = g;
+        times->time[n] = (struct spot_batch_time){
             .first_s = t.prefill_s + t.decode_s,
             .each_s = t.decode_s,
             .last_s = t.request_s - t.prefill_s - t.decode_s * (double)s->output_token,
         };
     }
-    return law;
+    return times;
 }
 
 static struct spot_replica_law law_of(struct spot_serve_run *r)
@@ -79,13 +79,14 @@ static struct spot_replica_law law_of(struct spot_serve_run *r)
     const struct spot_serve_shape *g = &r->now.shape;
     size_t i = 0;
 
-    while (i < r->n_law && (r->law[i]->shape.P != g->P || r->law[i]->shape.M != g->M))
+    while (i < r->n_times && (r->times[i]->shape.P != g->P || r->times[i]->shape.M != g->M))
         i++;
-    if (i == r->n_law) {
-        r->law = spot_xgrow(r->law, &r->law_cap, r->n_law + 1, sizeof(struct spot_shape_law *));
-        r->law[r->n_law++] = new_law(r, g);
+    if (i == r->n_times) {
+        r->times =
+            spot_xgrow(r->times, &r->times_cap, r->n_times + 1, sizeof(struct spot_shape_times *));
+        r->times[r->n_times++] = new_times(r, g);
     }
-    return (struct spot_replica_law){ time_batch, r->law[i], r->law[i]->max_batch };
+    return (struct spot_replica_law){ time_batch, r->times[i], r->times[i]->max_batch };
 }
 
 /* --- units --- */
@@ -359,9 +360,9 @@ void spot_serve_run_release(struct spot_serve_run *r)
         free(r->unit[k].member);
         free(r->unit[k].replica);
     }
-    for (size_t i = 0; i < r->n_law; i++)
-        free(r->law[i]);
-    free(r->law);
+    for (size_t i = 0; i < r->n_times; i++)
+        free(r->times[i]);
+    free(r->times);
     free(r->unit);
     free(r->task);
     free(r->member);
