@@ -298,8 +298,10 @@ int spot_group_open(struct spot_group *g, int64_t *round, struct spot_err *err)
         return spot_err_sys(err, "cannot make a pipe");
     wake_fd = g->wake[1];
     if (spot_journal_open(&g->journal, g->options->events, spot_group_resumes(g), round,
-                          &g->last_epoch, err) ||
-        spot_group_keep(g, round, err))
+                          &g->last_epoch, err))
+        return -1;
+    g->journal.frequent = g->workload->frequent_events;
+    if (spot_group_keep(g, round, err))
         return -1;
     g->spent_usd = g->journal.spent_usd;
     return 0;

@@ -199,10 +199,8 @@ static void remember(struct spot_journal *j, const char *event, uint32_t epoch, 
 {
     struct spot_recent *r = &j->recent[j->n_recent % SPOT_RECENT_MAX];
 
-    static const char *const often[] = { "step", "committed", "validated", "request", "token" };
-
-    for (size_t i = 0; i < sizeof(often) / sizeof(*often); i++)
-        if (!strcmp(event, often[i]))
+    for (const char *const *often = j->frequent; often && *often; often++)
+        if (!strcmp(event, *often))
             return;
     *r = (struct spot_recent){ .time_s = spot_journal_time(j), .epoch = epoch, .step = step };
     snprintf(r->event, sizeof(r->event), "%s", event);

@@ -21,8 +21,7 @@ extern "C" {
 
 enum { SPOT_RECENT_MAX = 10, SPOT_HOLDER_MAX = 64 };
 
-/* Recent events, for clients of a running job; steps, commits, validations, requests and tokens are
- * left out. */
+/* Recent events, for clients of a running job; the workload's frequent ones are left out. */
 struct spot_recent {
     double time_s;
     uint32_t epoch;
@@ -61,6 +60,7 @@ struct spot_journal {
     double spent_usd;    /* as a continued log says, else 0 */
     int64_t done_step;   /* of a `done` at its end, -1: none */
     char done_hex[40];
+    const char *const *frequent; /* events that `recent` leaves out, ends with NULL; NULL: none */
     struct spot_recent recent[SPOT_RECENT_MAX]; /* the i-th event is at i % SPOT_RECENT_MAX */
     size_t n_recent;                            /* since the start */
 };

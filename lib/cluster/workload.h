@@ -53,6 +53,9 @@ struct spot_workload {
     /* Members with a place are useful even while no round commits: they wait for requests. Local
      * workers are given up only if none ever gets a place. */
     bool does_wait;
+    /* May be NULL. Its events that are too frequent to be among the recent ones of a status; ends
+     * with NULL. */
+    const char *const *frequent_events;
 
     /* A worker asks to join; `hello` is the rest of its HELLO, after the fields in protocol.h.
      * `was_ours`: it was with this very coordinator before. Returns 1 with `why` (n bytes): it is

@@ -177,9 +177,12 @@ static void status(void *exec, struct spot_jw *jw)
 
 /* --- the whole ------------------------------------------------------------------------- */
 
+static const char *const frequent_events[] = { "committed", NULL };
+
 static const struct spot_workload workload = {
     .name = SPOT_EXEC_NAME,
     .rounds = SPOT_ROUNDS_ANNOUNCED,
+    .frequent_events = frequent_events,
     .accept = accept_agent,
     .report = report,
     .forget = forget,

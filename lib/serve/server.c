@@ -280,9 +280,12 @@ static bool is_saved(void *job)
     return true;
 }
 
+static const char *const frequent_events[] = { "request", "token", NULL };
+
 static const struct spot_workload workload = {
     .name = SPOT_SERVE_NAME,
     .rounds = SPOT_ROUNDS_ANNOUNCED,
+    .frequent_events = frequent_events,
     .does_wait = true,
     .accept = accept_member,
     .welcome = welcome,

@@ -54,9 +54,12 @@ static bool is_saved(void *job)
            (c->machine->phase == SPOT_PHASE_WAIT && !spot_store_is_busy(c->store));
 }
 
+static const char *const frequent_events[] = { "step", "committed", "validated", NULL };
+
 static const struct spot_workload training = {
     .name = "train",
     .rounds = SPOT_ROUNDS_LOCKSTEP,
+    .frequent_events = frequent_events,
     .accept = spot_trainer_accept,
     .welcome = spot_trainer_welcome,
     .report = spot_trainer_report,
