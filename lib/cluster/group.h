@@ -64,9 +64,9 @@ struct spot_group *spot_group_new(const struct spot_group_options *options,
                                   struct spot_err *err);
 /* From now on spot_group_has_begun is true: the process must clean up before it ends. */
 void spot_group_begin(void);
-/* With a store, wait until this coordinator leads; until spot_group_open, clients are answered from
- * the record that the previous leader left (NULL: none). `identity` is the job's. Returns 0, or -1
- * with *err: SPOT_EUSAGE if the store has another job, SPOT_EPREEMPTED when stopped first. */
+/* With a store, wait until this coordinator leads. *before gets the record that the previous leader
+ * left, valid until spot_group_open; NULL: none. `identity` is the job's. Returns 0, or -1 with
+ * *err: SPOT_EUSAGE if the store has another job, SPOT_EPREEMPTED when stopped first. */
 int spot_group_lead(struct spot_group *group, const char *identity,
                     const struct spot_journal_record **before, struct spot_err *err);
 /* Transfer the lead to the caller, which must free it once everything the next coordinator needs is

@@ -2,7 +2,7 @@
 /* sender.h - the sender of a transfer: one file, served to any number of ports at once.
  *
  * The receiver says which chunks to send and how many bytes may be in flight; the sender codes and
- * sends, and may stop when one receiver has committed. Memory is two chunks per port.
+ * sends, and is done when one receiver has committed. Memory is two chunks per port.
  */
 #ifndef SPOT_SHARD_SENDER_H
 #define SPOT_SHARD_SENDER_H
