@@ -20,8 +20,8 @@ enum { NET_STREAMS_MAX = 64 };
 struct net {
     const char *connect, *listen, *via, *key_path;
     bool is_duplex;
-    double silence_s; /* a peer that says nothing for so long is dead */
-    double wait_s;    /* wait so long for a peer to be there */
+    double silence_s; /* a peer silent for this long is dead */
+    double wait_s;    /* how long to wait for a peer */
 
     unsigned char key[SPOT_TLS_KEY_BYTE];
     pid_t child; /* of --via, 0 if none */
