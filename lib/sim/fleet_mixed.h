@@ -80,7 +80,7 @@ double spot_mixed_request_usd(const struct spot_mixed_play *play, size_t bucket,
 /* --- bounds with the whole trace known --- */
 
 /* Possible loads, each with a weight, of sum 1 in every tick. */
-struct spot_mixed_law {
+struct spot_mixed_dist {
     size_t n;
     double *weight; /* [n_tick][n] */
     double *per_s;  /* [n_tick][n][n_bucket] */
@@ -88,17 +88,17 @@ struct spot_mixed_law {
 
 /* Knowledge of a load limited to what follows what: in each tick the loads of all ticks for which,
  * at the time when a machine had to be launched, the last load had been like the current one. */
-void spot_mixed_law_init(const struct spot_mixed_play *play, struct spot_mixed_law *law);
-void spot_mixed_law_release(struct spot_mixed_law *law);
+void spot_mixed_dist_init(const struct spot_mixed_play *play, struct spot_mixed_dist *dist);
+void spot_mixed_dist_release(struct spot_mixed_dist *dist);
 
 /* A proven bound of the omniscient linear program with fractional machines. With a distribution of
  * loads (else NULL) it knows spot, but of the load only that: machines serve what arrives, and the
  * unserved requests are a mean. */
 struct spot_mixed_bound;
 
-/* `play` and `law` are borrowed. */
+/* `play` and `dist` are borrowed. */
 struct spot_mixed_bound *spot_mixed_bound_new(const struct spot_mixed_play *play,
-                                              const struct spot_mixed_law *law);
+                                              const struct spot_mixed_dist *dist);
 void spot_mixed_bound_free(struct spot_mixed_bound *bound);
 
 /* Prove the best bound found for fleets that leave at most `left` requests unserved. */

@@ -34,8 +34,8 @@ struct cut {
 
 struct spot_mixed_bound {
     const struct spot_mixed_play *play;
-    const struct spot_mixed_law *law; /* NULL: the load comes as it does */
-    size_t n_load;                    /* loads that may come in a tick */
+    const struct spot_mixed_dist *dist; /* NULL: the load comes as it does */
+    size_t n_load;                      /* loads that may come in a tick */
     struct spell *spell;
     size_t n_spell, cap_spell;
     struct cut *cut;
@@ -137,7 +137,7 @@ static double earn(struct spot_mixed_bound *d, const struct spell *spell)
 static double most_of(const struct spot_mixed_bound *d, size_t type)
 {
     const struct spot_mixed_play *play = d->play;
-    const double *load = d->law ? d->law->per_s : play->load_per_s;
+    const double *load = d->dist ? d->dist->per_s : play->load_per_s;
     double most = 0;
 
     for (size_t i = 0; i < play->n_tick * d->n_load; i++, load += play->n_bucket) {
@@ -158,12 +158,12 @@ static double route(struct spot_mixed_bound *d, size_t i, double price, double *
 {
     const struct spot_mixed_play *play = d->play;
     const size_t n = play->n_tick, n_bucket = play->n_bucket;
-    const double *load = d->law ? d->law->per_s + i * n_bucket : play->load_per_s;
+    const double *load = d->dist ? d->dist->per_s + i * n_bucket : play->load_per_s;
     const double *pi = d->at + i * play->n_type * n;
     double *slope = d->slope + i * play->n_type * n, sum = 0;
 
     for (size_t t = 0; t < n; t++, load += d->n_load * n_bucket) {
-        const double weight = d->law ? d->law->weight[t * d->n_load + i] : 1;
+        const double weight = d->dist ? d->dist->weight[t * d->n_load + i] : 1;
 
         for (size_t b = 0; b < n_bucket; b++) {
             double least = weight * price * play->tick_s;
@@ -307,13 +307,13 @@ static void weigh(struct spot_mixed_bound *d)
 }
 
 struct spot_mixed_bound *spot_mixed_bound_new(const struct spot_mixed_play *play,
-                                              const struct spot_mixed_law *law)
+                                              const struct spot_mixed_dist *dist)
 {
     struct spot_mixed_bound *d = spot_xcalloc(1, sizeof(*d));
 
     d->play = play;
-    d->law = law;
-    d->n_load = law ? law->n : 1;
+    d->dist = dist;
+    d->n_load = dist ? dist->n : 1;
     d->n_pi = d->n_load * play->n_type * play->n_tick;
     d->at = spot_xcalloc(4 * (d->n_pi + 1), sizeof(double));
     d->best = d->at + d->n_pi + 1;

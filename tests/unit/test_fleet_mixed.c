@@ -147,15 +147,15 @@ START_TEST(the_bound_is_the_omniscient_program)
 }
 END_TEST
 
-/* --- the law of a load --- */
+/* --- the distribution of a load --- */
 
 /* One type on demand and a load of 1, or 3 with a chance of .25: for (3 - C) / 4 of each tick left,
  * C machines from 1 to 3 are the least. */
-START_TEST(with_its_law_alone_a_load_costs_what_a_newsvendor_pays)
+START_TEST(with_its_distribution_alone_a_load_costs_what_a_newsvendor_pays)
 {
     static const struct spot_mixed_offer one = { NULL, 0, 3.6 };
     double weight[2 * TICKS], loads[2 * TICKS], mean[TICKS];
-    const struct spot_mixed_law law = { 2, weight, loads };
+    const struct spot_mixed_dist dist = { 2, weight, loads };
     struct spot_mixed_play play = play_of(1, TICKS, 0, 1);
     struct spot_mixed_bound *bound;
 
@@ -170,7 +170,7 @@ START_TEST(with_its_law_alone_a_load_costs_what_a_newsvendor_pays)
         loads[2 * t + 1] = 3;
         mean[t] = 1.5;
     }
-    bound = spot_mixed_bound_new(&play, &law);
+    bound = spot_mixed_bound_new(&play, &dist);
     for (double machines = 1.25; machines < 3; machines += 0.5) {
         const double left = TICKS * play.tick_s * 0.25 * (3 - machines);
         const double usd = TICKS * machines * 3.6 * play.tick_s / 3600;
@@ -183,12 +183,12 @@ START_TEST(with_its_law_alone_a_load_costs_what_a_newsvendor_pays)
 }
 END_TEST
 
-START_TEST(a_law_is_of_the_ticks_that_follow_a_load_like_it)
+START_TEST(a_distribution_is_of_the_ticks_that_follow_a_load_like_it)
 {
     enum { N = 403 };
     double *loads = spot_xcalloc(N * BUCKETS, sizeof(*loads)), came = 0, told = 0;
     struct spot_mixed_play play = play_of(1, TICKS, 1, 1);
-    struct spot_mixed_law law;
+    struct spot_mixed_dist dist;
 
     play.n_tick = N;
     play.load_per_s = loads;
@@ -196,22 +196,22 @@ START_TEST(a_law_is_of_the_ticks_that_follow_a_load_like_it)
         loads[t * BUCKETS] = t % 3 == 0 ? 1 : t % 3 == 1 ? 5 : 2;
         came += loads[t * BUCKETS];
     }
-    spot_mixed_law_init(&play, &law);
+    spot_mixed_dist_init(&play, &dist);
     for (size_t t = 0; t < N; t++) {
         double sum = 0;
 
-        for (size_t i = 0; i < law.n; i++) {
-            const double comes = law.per_s[(t * law.n + i) * BUCKETS];
+        for (size_t i = 0; i < dist.n; i++) {
+            const double comes = dist.per_s[(t * dist.n + i) * BUCKETS];
 
-            sum += law.weight[t * law.n + i];
-            told += law.weight[t * law.n + i] * comes;
-            if (t > 1 && law.weight[t * law.n + i] > 0.03) /* beside the first two */
+            sum += dist.weight[t * dist.n + i];
+            told += dist.weight[t * dist.n + i] * comes;
+            if (t > 1 && dist.weight[t * dist.n + i] > 0.03) /* beside the first two */
                 ck_assert_double_eq_tol(comes, loads[t * BUCKETS], 0.15);
         }
         ck_assert_double_eq_tol(sum, 1, 1e-12);
     }
     ck_assert_double_eq_tol(told, came, 1e-9 * came);
-    spot_mixed_law_release(&law);
+    spot_mixed_dist_release(&dist);
     free(loads);
 }
 END_TEST
@@ -432,8 +432,8 @@ int main(void)
 
     tcase_set_timeout(tc, SUITE_TIMEOUT_S);
     tcase_add_test(tc, the_bound_is_the_omniscient_program);
-    tcase_add_test(tc, with_its_law_alone_a_load_costs_what_a_newsvendor_pays);
-    tcase_add_test(tc, a_law_is_of_the_ticks_that_follow_a_load_like_it);
+    tcase_add_test(tc, with_its_distribution_alone_a_load_costs_what_a_newsvendor_pays);
+    tcase_add_test(tc, a_distribution_is_of_the_ticks_that_follow_a_load_like_it);
     tcase_add_test(tc, no_whole_fleet_is_below_the_bound);
     tcase_add_test(tc, a_router_leaves_what_it_must);
     tcase_add_test(tc, ours_comes_to_its_aim_near_the_bound_and_below_all_on_demand);

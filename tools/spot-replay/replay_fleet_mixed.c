@@ -251,23 +251,23 @@ static double requests(const struct spot_mixed_play *play)
 }
 
 /* The least for fleets that leave as much as one of the policies or what was aimed at; and, for the
- * aim, where of the load just the law is known. */
+ * aim, where of the load only the distribution is known. */
 static void prove(struct replay_mixed *m)
 {
     const double came = requests(&m->play), aim = came * m->play.unserved;
     struct spot_mixed_bound *bound;
-    struct spot_mixed_law law;
+    struct spot_mixed_dist dist;
 
     m->bound = spot_mixed_bound_new(&m->play, NULL);
     spot_mixed_bound_climb(m->bound, aim);
     for (size_t i = 0; i < m->n_row; i++)
         spot_mixed_bound_climb(m->bound, came * m->row[i].run.unserved_share);
-    spot_mixed_law_init(&m->play, &law);
-    bound = spot_mixed_bound_new(&m->play, &law);
+    spot_mixed_dist_init(&m->play, &dist);
+    bound = spot_mixed_bound_new(&m->play, &dist);
     spot_mixed_bound_climb(bound, aim);
     m->law_usd = spot_mixed_bound_at(bound, aim);
     spot_mixed_bound_free(bound);
-    spot_mixed_law_release(&law);
+    spot_mixed_dist_release(&dist);
 }
 
 /* The least for the aim. */

@@ -40,17 +40,17 @@ static double sum_of(const struct spot_mixed_play *play, size_t t)
 
 /* The distribution over similar ticks, for each of them. */
 static void fill(const struct spot_mixed_play *play, struct seen *seen, size_t n,
-                 struct spot_mixed_law *law)
+                 struct spot_mixed_dist *dist)
 {
     const size_t n_bucket = play->n_bucket, first = seen[0].tick;
     size_t part[SPOT_FLEET_LOADS + 1];
 
     qsort(seen, n, sizeof(*seen), by_came);
     spot_fleet_season_parts(n, part);
-    for (size_t i = 0; i < law->n; i++) {
-        double *load = law->per_s + (first * law->n + i) * n_bucket;
+    for (size_t i = 0; i < dist->n; i++) {
+        double *load = dist->per_s + (first * dist->n + i) * n_bucket;
 
-        law->weight[first * law->n + i] = (double)(part[i + 1] - part[i]) / (double)n;
+        dist->weight[first * dist->n + i] = (double)(part[i + 1] - part[i]) / (double)n;
         for (size_t j = part[i]; j < part[i + 1]; j++)
             for (size_t b = 0; b < n_bucket; b++)
                 load[b] +=
@@ -61,20 +61,21 @@ static void fill(const struct spot_mixed_play *play, struct seen *seen, size_t n
 
         if (t == first)
             continue;
-        memcpy(law->weight + t * law->n, law->weight + first * law->n, law->n * sizeof(double));
-        memcpy(law->per_s + t * law->n * n_bucket, law->per_s + first * law->n * n_bucket,
-               law->n * n_bucket * sizeof(double));
+        memcpy(dist->weight + t * dist->n, dist->weight + first * dist->n,
+               dist->n * sizeof(double));
+        memcpy(dist->per_s + t * dist->n * n_bucket, dist->per_s + first * dist->n * n_bucket,
+               dist->n * n_bucket * sizeof(double));
     }
 }
 
-void spot_mixed_law_init(const struct spot_mixed_play *play, struct spot_mixed_law *law)
+void spot_mixed_dist_init(const struct spot_mixed_play *play, struct spot_mixed_dist *dist)
 {
     const size_t n = play->n_tick, lag = play->cold + 1;
     struct seen *seen = spot_xcalloc(n, sizeof(*seen));
 
-    law->n = SPOT_FLEET_LOADS;
-    law->weight = spot_xcalloc(n * law->n, sizeof(double));
-    law->per_s = spot_xcalloc(n * law->n * play->n_bucket, sizeof(double));
+    dist->n = SPOT_FLEET_LOADS;
+    dist->weight = spot_xcalloc(n * dist->n, sizeof(double));
+    dist->per_s = spot_xcalloc(n * dist->n * play->n_bucket, sizeof(double));
     for (size_t t = 0; t < n; t++) /* the first ticks know their own load */
         seen[t] = (struct seen){ t, sum_of(play, t < lag ? t : t - lag), sum_of(play, t) };
     qsort(seen, n, sizeof(*seen), by_known);
@@ -84,15 +85,15 @@ void spot_mixed_law_init(const struct spot_mixed_play *play, struct spot_mixed_l
             continue; /* this many are similar, or there are too few */
         while (until < n && !(seen[until].known > seen[until - 1].known))
             until++;
-        fill(play, seen + from, until - from, law);
+        fill(play, seen + from, until - from, dist);
         from = until;
     }
     free(seen);
 }
 
-void spot_mixed_law_release(struct spot_mixed_law *law)
+void spot_mixed_dist_release(struct spot_mixed_dist *dist)
 {
-    free(law->weight);
-    free(law->per_s);
-    *law = (struct spot_mixed_law){ 0 };
+    free(dist->weight);
+    free(dist->per_s);
+    *dist = (struct spot_mixed_dist){ 0 };
 }
