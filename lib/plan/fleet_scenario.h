@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-struct spot_fleet_law {
+struct spot_fleet_copula {
     const struct spot_forecast *forecast;
     int64_t steps;      /* that a fleet must survive, 1.. */
     double all, region; /* 0 <= all <= region <= 1 */
@@ -32,7 +32,7 @@ size_t spot_fleet_series(const struct spot_forecast *forecast, const char *zone,
 
 /* there [n][stride]: column k of each row gets the count of series[k]; SIZE_MAX leaves it
  * unchanged. Scenario i depends only on the seed and i. */
-void spot_fleet_draw(const struct spot_fleet_law *law, const size_t *series, size_t n_column,
+void spot_fleet_draw(const struct spot_fleet_copula *copula, const size_t *series, size_t n_column,
                      size_t first, size_t n, int32_t *there, size_t stride);
 
 #ifdef __cplusplus

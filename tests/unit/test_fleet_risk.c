@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: the cheapest fleet under joint scenarios, within its gap, that keeps its limit. Oracles:
  * every fleet of small catalogues, whose unserved load has a closed form; scenarios that the plan
- * has not seen; the law the scenarios were drawn from. */
+ * has not seen; the distribution the scenarios were drawn from. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,16 +237,16 @@ static struct spot_forecast forecast_of(double gone)
     };
 }
 
-START_TEST(scenarios_keep_each_law_and_correlate)
+START_TEST(scenarios_keep_each_distribution_and_correlate)
 {
     enum { N = 20000 };
     static int32_t there[N * ZONES];
     const struct spot_forecast f = forecast_of(0.2);
-    const struct spot_fleet_law law = { &f, 2, 0.2, 0.7, 7 };
+    const struct spot_fleet_copula copula = { &f, 2, 0.2, 0.7, 7 };
     const size_t series[ZONES] = { 0, 1, 2, 3 };
     double none[ZONES] = { 0 }, near_both = 0, far_both = 0;
 
-    spot_fleet_draw(&law, series, ZONES, 0, N, there, ZONES);
+    spot_fleet_draw(&copula, series, ZONES, 0, N, there, ZONES);
     for (size_t w = 0; w < N; w++) {
         for (size_t z = 0; z < ZONES; z++)
             none[z] += there[w * ZONES + z] == 0;
@@ -270,7 +270,7 @@ static struct spot_fleet_promise promise_of(size_t n, uint64_t seed, double *cva
     static int32_t there[FRESH * K];
     static double prob[FRESH];
     const struct spot_forecast f = forecast_of(0.06);
-    const struct spot_fleet_law law = { &f, 1, 0.15, 0.45, seed };
+    const struct spot_fleet_copula copula = { &f, 1, 0.15, 0.45, seed };
     const size_t series[K] = { 0, 1, 2, 3, SIZE_MAX }, type[K] = { 0 };
     const double rate_per_s[] = { 10 }, per_s[] = { 1 };
     const double usd_per_h[K] = { 1, 1.01, 1.02, 1.03, 3.3 };
@@ -299,12 +299,12 @@ static struct spot_fleet_promise promise_of(size_t n, uint64_t seed, double *cva
         there[i] = SPOT_FLEET_ALWAYS;
     for (size_t w = 0; w < n; w++)
         prob[w] = 1 / (double)n;
-    spot_fleet_draw(&law, series, K, 0, n, there, K);
+    spot_fleet_draw(&copula, series, K, 0, n, there, K);
     ck_assert_msg(!spot_fleet_risk_solve(&risk, &a, &err), "%s", err.msg);
     *cvar += a.cvar;
     for (size_t w = 0; w < FRESH; w++)
         prob[w] = 1.0 / FRESH;
-    spot_fleet_draw(&law, series, K, 1000000, FRESH, there, K);
+    spot_fleet_draw(&copula, series, K, 1000000, FRESH, there, K);
     risk.n_scenario = FRESH;
     spot_fleet_risk_try(&risk, a.count, &promise);
     spot_fleet_risk_release(&a);
@@ -357,7 +357,7 @@ int main(void)
     tcase_add_test(tc, no_fleet_of_all_is_cheaper);
     tcase_add_test(tc, a_gap_asked_for_is_kept_and_the_bound_is_true);
     tcase_add_test(tc, what_cannot_be_had_says_what_would_do);
-    tcase_add_test(tc, scenarios_keep_each_law_and_correlate);
+    tcase_add_test(tc, scenarios_keep_each_distribution_and_correlate);
     tcase_add_test(tc, few_scenarios_insure_too_little_and_many_keep_their_promise);
     tcase_add_test(tc, a_fleet_follows_only_after_its_delay);
     return run_suite("fleet_risk", tc);

@@ -25,7 +25,7 @@ struct problem {
     uint8_t *is_in; /* [n_cap][n_offer] */
     struct spot_json_doc json;
     struct spot_forecast forecast;
-    struct spot_fleet_law law;
+    struct spot_fleet_copula copula;
 };
 
 static bool is_listed(const char *list, const char *word, size_t n)
@@ -99,18 +99,19 @@ static int read_forecast(struct plan_fleet *s, struct problem *p, struct spot_er
                 p->there[w * s->demand.n_offer + k] = 0;
         }
     }
-    p->law = (struct spot_fleet_law){ .forecast = &p->forecast,
-                                      .all = s->o->correlation,
-                                      .region = fmax(s->o->correlation, s->o->region_correlation),
-                                      .seed = s->o->common.seed };
-    p->law.steps = (int64_t)fmax(1, ceil(s->o->cold_start_s / p->forecast.interval_s - 1e-9));
-    if (p->law.steps > p->forecast.horizon)
+    p->copula =
+        (struct spot_fleet_copula){ .forecast = &p->forecast,
+                                    .all = s->o->correlation,
+                                    .region = fmax(s->o->correlation, s->o->region_correlation),
+                                    .seed = s->o->common.seed };
+    p->copula.steps = (int64_t)fmax(1, ceil(s->o->cold_start_s / p->forecast.interval_s - 1e-9));
+    if (p->copula.steps > p->forecast.horizon)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--cold-start is %lld steps of the forecast, which has %lld",
-                            (long long)p->law.steps, (long long)p->forecast.horizon);
+                            (long long)p->copula.steps, (long long)p->forecast.horizon);
     if (!s->o->requests)
         s->time_s = p->forecast.n_series ? p->forecast.series[0].time_s : 0;
-    spot_fleet_draw(&p->law, p->series, s->demand.n_offer, 0, s->n_scenario, p->there,
+    spot_fleet_draw(&p->copula, p->series, s->demand.n_offer, 0, s->n_scenario, p->there,
                     s->demand.n_offer);
     return 0;
 }
@@ -288,7 +289,7 @@ static void try_fresh(struct plan_fleet *s, struct problem *p)
         there[i] = p->there[i % wide]; /* of a series it is drawn below */
     for (size_t w = 0; w < n; w++)
         prob[w] = 1 / (double)n;
-    spot_fleet_draw(&p->law, p->series, wide, s->n_scenario, n, there, wide);
+    spot_fleet_draw(&p->copula, p->series, wide, s->n_scenario, n, there, wide);
     fresh.there = there;
     fresh.prob = prob;
     fresh.n_scenario = n;

@@ -47,11 +47,11 @@ static int32_t least_at(const struct spot_forecast_series *series, int64_t steps
     return least;
 }
 
-void spot_fleet_draw(const struct spot_fleet_law *law, const size_t *series, size_t n_column,
+void spot_fleet_draw(const struct spot_fleet_copula *copula, const size_t *series, size_t n_column,
                      size_t first, size_t n, int32_t *there, size_t stride)
 {
-    const struct spot_forecast *f = law->forecast;
-    const int64_t steps = law->steps < f->horizon ? law->steps : f->horizon;
+    const struct spot_forecast *f = copula->forecast;
+    const int64_t steps = copula->steps < f->horizon ? copula->steps : f->horizon;
     size_t *region = spot_xcalloc(f->n_series, sizeof(*region));
     double *shared = spot_xcalloc(f->n_series, sizeof(double));
     int32_t *count = spot_xcalloc(f->n_series, sizeof(*count));
@@ -61,15 +61,15 @@ void spot_fleet_draw(const struct spot_fleet_law *law, const size_t *series, siz
         struct spot_rng rng;
         double common;
 
-        spot_rng_init(&rng, law->seed, first + w);
-        common = sqrt(law->all) * spot_rng_normal(&rng);
+        spot_rng_init(&rng, copula->seed, first + w);
+        common = sqrt(copula->all) * spot_rng_normal(&rng);
         for (size_t i = 0; i < f->n_series; i++) {
             const double own = spot_rng_normal(&rng);
             double rank;
 
             if (region[i] == i)
-                shared[i] = sqrt(law->region - law->all) * spot_rng_normal(&rng);
-            rank = common + shared[region[i]] + sqrt(1 - law->region) * own;
+                shared[i] = sqrt(copula->region - copula->all) * spot_rng_normal(&rng);
+            rank = common + shared[region[i]] + sqrt(1 - copula->region) * own;
             count[i] = least_at(&f->series[i], steps, 0.5 * erfc(-rank / sqrt(2)));
         }
         for (size_t k = 0; k < n_column; k++)
