@@ -316,7 +316,7 @@ check-world: deps ## comparisons with the Python packages of that name, jobs wit
 	$(Q)+export FILTER='$(subst $() ,|,$(world) $(clients))'; $(MAKE) --no-print-directory TESTS="$$(grep -lE '^@test.*($(subst $() ,|,$(world) $(clients)))' tests/cli/*.bats | xargs)" SPOT_WORLD=1 run-check
 
 check-twin: deps ## all that the CUDA and NCCL backends do on twins of their libraries, of which check has a part
-	$(again) SPOT_TWIN_WHOLE=1 TESTS='$(twin_tests)' run-check
+	$(again) SPOT_TWIN_WHOLE=1 TESTS='$(B)/tests/test_infer_cuda $(twin_tests)' run-check
 
 check-asan: deps
 	$(again) VARIANT=asan CUDA=no run-check TESTS="$(units:%=build/asan/tests/%) $(asan_jobs)"

@@ -5,9 +5,9 @@
 # runs it; one test of each kind but transformers goes without this line and is in `make check`, too.
 world() { [ -n "${SPOT_WORLD-}" ] || skip "of make check-world"; }
 
-# twin: what follows is of `make check-twin`, which plays whole stories of devices on the twin of their libraries; a job and
+# of_check_twin: what follows is of `make check-twin`, which plays whole stories of devices on the twin of their libraries; a job and
 # its faults, a batch, and each refusal are in `make check`, too.
-twin() { [ -n "${SPOT_TWIN_WHOLE-}" ] || skip "of make check-twin"; }
+of_check_twin() { [ -n "${SPOT_TWIN_WHOLE-}" ] || skip "of make check-twin"; }
 
 # has MODULE...: Python finds them; to import PyTorch takes seconds
 has() { python3 -c 'import sys, importlib.util as u; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' "$@" 2>/dev/null; }

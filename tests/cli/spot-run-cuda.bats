@@ -116,7 +116,7 @@ two_and_a_kill() {
 }
 
 @test "what a device computes again has the bits of what it keeps; workers may differ in it" {
-    twin
+    of_check_twin
     twin
     for more in "--kernel cuda-bf16" \
         "--kernel cuda-bf16-tp --arch llama --heads 4 --kv-heads 2"; do
@@ -153,20 +153,20 @@ doubles() { # ARGUMENTS: kind and grid
 }
 
 @test "state that moves ahead of a new grid comes from the device and goes to one" {
-    twin
+    of_check_twin
     doubles --kernel cuda-bf16
     stops_right log --kernel cuda-bf16
 }
 
 @test "and so it does where a tensor group shares a stage" {
-    twin
+    of_check_twin
     model="--kernel cuda-bf16-tp --heads 4 --shards 4"
     doubles $model --grid 2x1x2
     stops_right log $model
 }
 
 @test "members of a tensor group on devices have the bits of one, and lose nothing through a kill" {
-    twin
+    of_check_twin
     twin
     model="--heads 4 --shards 4 --kernel cuda-bf16-tp"
     common="train -q --data corpus $MODEL $model --global-batch 5 --steps 4"
@@ -207,7 +207,7 @@ near() {
 }
 
 @test "a Llama on a device: the CPU's losses, the same bits for every grid, and through a kill" {
-    twin
+    of_check_twin
     twin
     llama="--arch llama --heads 4 --kv-heads 2 --ffn 88 --rope-theta 5e4"
     common="train -q --data corpus $MODEL $llama --global-batch 5 --steps 6"
@@ -249,7 +249,7 @@ near() {
 }
 
 @test "a device that fails mid-step ends its worker with status 5, and the job goes on" {
-    twin
+    of_check_twin
     twin
     train log --steps 100000 --kernel cuda-fp32
     background env SPOT_TWIN_FAIL_AT=60 spot-run worker --join unix:j --join-timeout 60s --name ill \

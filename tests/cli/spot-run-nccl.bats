@@ -34,7 +34,7 @@ same_as_sockets() { # LOG STEPS
 }
 
 @test "a tied head: both ends of the model add up their table from device to device" {
-    twin
+    of_check_twin
     for grid in $(storm "1x1 1x2 2x1 2x2 1x4" "2x1 1x4"); do
         rm -f log
         timeout 60 spot-run train -q --data corpus $MODEL --tied --global-batch 5 --steps 4 $NCCL \
@@ -50,7 +50,7 @@ same_as_sockets() { # LOG STEPS
 }
 
 @test "a tensor group exchanges its partial sums from device to device" {
-    twin
+    of_check_twin
     for grid in $(storm "1x1x2 1x2x2 2x1x2" "1x2x2 2x1x2"); do
         rm -f log
         timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --comm nccl \
@@ -75,7 +75,7 @@ same_as_sockets() { # LOG STEPS
 }
 
 @test "a killed stage of a pipeline ends an exchange, not the job" {
-    twin
+    of_check_twin
     train log --steps 100000 --workers 6 --grid 2x3 $NCCL
     at_step log 3
     kill -9 "$(pgrep -P "$(pgrep -P $train)" | sed -n 2p)"
@@ -85,7 +85,7 @@ same_as_sockets() { # LOG STEPS
 }
 
 @test "a lost connection that NCCL sees is the same as one that it does not" {
-    twin
+    of_check_twin
     export SPOT_TWIN_NCCL_SEES=1
     train log --steps 100000 --workers 4 --grid 2x2 $NCCL
     at_step log 3
@@ -96,7 +96,7 @@ same_as_sockets() { # LOG STEPS
 }
 
 @test "a member that is told to leave hands over and the rest goes on" {
-    twin
+    of_check_twin
     train log --steps 100000 $NCCL
     for name in a b c; do worker $name; done
     leaver=$pid
@@ -110,7 +110,7 @@ same_as_sockets() { # LOG STEPS
 }
 
 @test "a member that stops answering is taken for lost within its lease" {
-    twin
+    of_check_twin
     train log --steps 100000 --lease 1s --workers 3 --grid 3x1 $NCCL
     at_step log 3
     kill -STOP "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
@@ -120,7 +120,7 @@ same_as_sockets() { # LOG STEPS
 }
 
 @test "a host that falls silent ends an exchange and a sum within its lease" {
-    twin
+    of_check_twin
     train log --steps 100000 --lease 1s --workers 4 --grid 2x2 $NCCL
     at_step log 3
     kill -STOP "$(pgrep -P "$(pgrep -P $train)" | sed -n 2p)"
@@ -140,7 +140,7 @@ state() {
 }
 
 @test "survivors of a killed rank keep their state on the device: nothing goes up or comes down" {
-    twin
+    of_check_twin
     train log --steps 100000 --durable-every 3600s $NCCL # or what is saved comes down
     for name in a b c; do
         background env SPOT_TWIN_LOG=$PWD/$name.copies spot-run worker -q --join unix:j --join-timeout 60s \
@@ -159,7 +159,7 @@ state() {
 }
 
 @test "a member that dies while all connect, again and again, is no end" {
-    twin
+    of_check_twin
     export SPOT_TWIN_NCCL_INIT_MS=400
     train log --steps 10 --workers 3 --grid 3x1 $NCCL
     for _ in 1 2 3; do
@@ -171,7 +171,7 @@ state() {
 }
 
 @test "one who joins is taken in: a new communicator for the new epoch" {
-    twin
+    of_check_twin
     train log --steps 100000 $NCCL
     worker a
     worker b
@@ -183,7 +183,7 @@ state() {
 }
 
 @test "state that moves ahead of a new grid: mirrored from device to device, the same bits" {
-    twin
+    of_check_twin
     train log --steps 100000 --ahead 0 --layers 4 --no-buddies --grid 1x1 $NCCL
     for name in a b c; do worker $name; done
     at_step log 3
@@ -214,7 +214,7 @@ state() {
 }
 
 @test "a communicator that NCCL cannot end costs its worker seconds, not for ever" {
-    twin
+    of_check_twin
     train log --steps 100000 $NCCL
     worker well
     # what cannot be ended is left: no leak to speak of
@@ -233,7 +233,7 @@ state() {
 }
 
 @test "fast sums are near the exact ones, the same bits twice, and another job" {
-    twin
+    of_check_twin
     fast() { # LOG
         timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 6 $NCCL \
             --reduce fast --workers 4 --grid 2x2 --events "$1" --state state
@@ -260,7 +260,7 @@ state() {
 }
 
 @test "a job goes on over NCCL from the state of one over sockets" {
-    twin
+    of_check_twin
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --kernel cuda-fp32 \
         --state state --events first
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 6 $NCCL --workers 2 \
@@ -299,7 +299,7 @@ state() {
 }
 
 @test "a communicator that does not end ends its worker with status 5, and nothing waits for it" {
-    twin
+    of_check_twin
     export SPOT_TWIN_NCCL_STUCK=1
     train log --steps 100000 $NCCL --grid 2x1
     background spot-run worker --join unix:j --join-timeout 60s --name stuck 2>stuck.err

@@ -4,13 +4,16 @@
 # the undisturbed run on that kind of device, whatever happens to its workers.
 
 load serving
+load eventually
+
+requests() { [ -n "${SPOT_TWIN_WHOLE-}" ] && echo 20 || echo 8; }
 
 setup_file() {
     cd "$BATS_FILE_TMPDIR" || return 1
     seq -f "the %.0f. line of a text that a small model learns" 200 >text
     spot-run train -q --data text --layers 2 --width 16 --heads 4 --seq 64 --steps 5 --shards 2 \
         --save model >train.log
-    for i in $(seq 20); do
+    for i in $(seq "$(requests)"); do
         printf '{"custom_id":"r%d","method":"POST","url":"/v1/completions","body":{"model":"model","prompt":"the %d. line of","max_tokens":%d,"temperature":%s,"seed":%d}}\n' \
             "$i" "$i" "$((i % 3 ? 48 : 12))" "0.$((i % 2 * 9))" "$i"
     done >in.jsonl
@@ -32,7 +35,7 @@ nccl() {
 
 @test "a batch has an answer for each request, the same in company, on stages and in a group" {
     twin
-    [ "$(grep -c '"status_code":200' want)" = 20 ]
+    [ "$(grep -c '"status_code":200' want)" = "$(requests)" ]
     for how in "--workers 2" "--workers 2 --grid 1x2" "--workers 2 --grid 1x1x2"; do
         # shellcheck disable=SC2086
         spot-run serve -q --model model --batch in.jsonl -o out --backend cuda --dtype bf16 $how
@@ -62,7 +65,7 @@ nccl() {
 }
 
 @test "members of a stage that meet over NCCL say the tokens of one worker" {
-    twin
+    of_check_twin
     twin
     nccl
     for how in "--workers 2 --grid 1x1x2" "--workers 4 --grid 1x2x2"; do
@@ -89,7 +92,7 @@ answered() {
 }
 
 @test "a member of a group over NCCL that is killed changes no token" {
-    twin
+    of_check_twin
     twin
     nccl
     begin_group
@@ -105,7 +108,7 @@ answered() {
 }
 
 @test "a communicator that does not end costs its worker and no token" {
-    twin
+    of_check_twin
     twin
     nccl
     begin_group
@@ -129,7 +132,7 @@ answered() {
 }
 
 @test "a collective that fails on one machine ends its worker with status 5, and changes no token" {
-    twin
+    of_check_twin
     twin
     nccl
     begin_group
@@ -149,7 +152,7 @@ answered() {
 # The notice comes when the short answers are there and the long ones have their first page; the other
 # worker has room for some. Only where it joins too late, or pages took long once, is another try needed.
 @test "pages of a worker that gets a notice go from device to device" {
-    twin
+    of_check_twin
     twin
     for _ in 1 2 3 4 5; do
         rm -f out log j
@@ -173,7 +176,7 @@ answered() {
 }
 
 @test "fp32 on a device and on a CPU say the same of most requests" {
-    twin
+    of_check_twin
     twin
     spot-run serve -q --model model --batch in.jsonl -o cpu.jsonl
     spot-run serve -q --model model --batch in.jsonl -o cuda.jsonl --backend cuda
