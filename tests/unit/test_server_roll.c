@@ -154,7 +154,7 @@ START_TEST(what_cannot_be_served_is_refused_and_nothing_changes)
     expect_why("nowhere/config.json");
     roll("model");
     UNTIL(is_rollout("done"));
-    expect_why("it is the model that is served");
+    expect_why("it is the model already served");
     expect_fresh(ask("POST", "/v1/completions", fresh), "model");
     end_well();
 }
@@ -392,7 +392,7 @@ START_TEST(a_journal_that_is_none_or_of_other_numbers_is_refused_by_name)
     start_server(&o);
     got = end_server(0);
     ck_assert_int_eq(got.err.code, SPOT_EUSAGE);
-    ck_assert_ptr_nonnull(strstr(got.err.msg, "tokens.log is there: --resume goes on"));
+    ck_assert_ptr_nonnull(strstr(got.err.msg, "tokens.log exists: --resume continues"));
     o.group.resume = true;
     o.type = SPOT_INFER_BF16;
     start_server(&o);
