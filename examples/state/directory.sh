@@ -4,12 +4,14 @@
 #   spot-run train ... --state-command 'sh examples/state/directory.sh /mnt/share/job'
 set -eu
 dir=$1 verb=$2 key=$3
+case $key in */*) parent=$dir/${key%/*} ;; *) parent=$dir ;; esac
 case $verb in
 put)
-    mkdir -p "$dir/$(dirname "$key")"
+    [ -d "$parent" ] || mkdir -p "$parent"
     trap 'rm -f "$dir/$key.put.$$"' EXIT
     cat >"$dir/$key.put.$$"
     mv "$dir/$key.put.$$" "$dir/$key"
+    trap - EXIT
     ;;
 get) cat "$dir/$key" ;;
 list)
@@ -22,7 +24,7 @@ list)
     ;;
 delete)
     rm -f "$dir/$key" "$dir/$key".put.* # and what puts that were killed have left
-    rmdir "$dir/$(dirname "$key")" 2>/dev/null || true
+    rmdir "$parent" 2>/dev/null || true
     ;;
 *) echo "no verb $verb" >&2 && exit 2 ;;
 esac

@@ -175,11 +175,11 @@ slow() {
     train log --steps 1000000 --ahead 0 --no-buddies $more
     for name in a b c; do worker $name; done
     at_step log 3
-    for k in $(seq $(storm 25 10)); do
+    for k in $(seq $(storm 25 5)); do
         for to in "2 1" "1 3" "1 2" "1 1"; do plan $to; done
     done
-    at_step log 200 # by then exponents were too large more than once
-    [ "$(events log formed)" -ge $(storm 20 8) ]
+    at_step log $(storm 200 100) # by then exponents were too large more than once
+    [ "$(events log formed)" -ge $(storm 20 4) ]
     stops_right log $more
 }
 

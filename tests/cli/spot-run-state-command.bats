@@ -9,6 +9,7 @@ example=$BATS_TEST_DIRNAME/../../examples/state
 
 setup() {
     job_setup
+    export SPOT_PACE_MS=20 # what is waited for here are commands
     # a command with faults: a file of the name of one switches it on
     cat >cmd <<EOF
 [ ! -e fails ] || { echo "the cloud is full of rain" >&2; exit 1; }
