@@ -114,8 +114,8 @@ END
     for rank in 0 1 2; do gone "$last" $rank; done
     # another rendezvous, so that nobody of the round before can come there
     [ "$(of_rank $((last + 1)) 0 3)" -ne "$(of_rank "$last" 0 3)" ]
-    spot-run status --join unix:j --format table >table
-    grep "^phase .* run [0-9a-f]\{16\}: 2 nodes, 2 ranks, started $((last + 2)) times, 0 failures" table
+    spot-run status --join unix:j --format table >printed
+    grep "^phase .* run [0-9a-f]\{16\}: 2 nodes, 2 ranks, started $((last + 2)) times, 0 failures" printed
     : >finish
     ends 0 "$job"
     ends 0 "$a"
