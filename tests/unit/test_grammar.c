@@ -164,7 +164,7 @@ static const char *const refused[][2] = {
     { "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"strin\"}}}",
       "properties/a: no such type: strin" },
     { "{\"type\":\"array\",\"uniqueItems\":true}", "uniqueItems is not supported" },
-    { "{\"type\":\"string\",\"pattern\":\"(?=a)\"}", "looks ahead" },
+    { "{\"type\":\"string\",\"pattern\":\"(?=a)\"}", "has lookahead, lookbehind" },
     { "{\"type\":\"string\",\"pattern\":\"[b-a]\"}", "end comes before its start" },
     { "{\"type\":\"string\",\"format\":\"email\"}", "format is not supported: email" },
     { "{\"$ref\":\"#\"}", "leads to nothing but itself" },

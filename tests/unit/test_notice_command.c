@@ -132,7 +132,7 @@ START_TEST(a_command_that_fails_is_started_again_and_one_that_ends_well_is_a_not
         stop_when_told);
     ck_assert_str_eq(content("tries"), "x\nx\nx\nx\n");
     ck_assert_int_eq(seen.n_warned, 1); /* of the third in a row */
-    expect_warned(0, "notices of cmd: the command ended with status 5; asking on");
+    expect_warned(0, "notices of cmd: the command ended with status 5; retrying");
     ck_assert_int_eq(seen.n_told, 1); /* that it ended well, without a line */
     expect_told(0, SPOT_NOTICE_PREEMPT, SPOT_NOTICE_NEW, "exit");
     ck_assert(seen.told[0].is_memory_lost);
