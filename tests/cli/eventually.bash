@@ -5,6 +5,9 @@
 # runs it; one test of each kind but transformers goes without this line and is in `make check`, too.
 world() { [ -n "${SPOT_WORLD-}" ] || skip "of make check-world"; }
 
+# of_check_long: what follows repeats at length what a unit test or another story holds; `make check-long` plays it.
+of_check_long() { [ -n "${SPOT_LONG-}" ] || skip "of make check-long"; }
+
 # of_check_twin: what follows is of `make check-twin`, which plays whole stories of devices on the twin of their libraries; a job and
 # its faults, a batch, and each refusal are in `make check`, too.
 of_check_twin() { [ -n "${SPOT_TWIN_WHOLE-}" ] || skip "of make check-twin"; }

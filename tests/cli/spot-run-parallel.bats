@@ -48,6 +48,7 @@ resumes_right() {
 }
 
 @test "the same files come from members and from the coordinator" {
+    of_check_long
     train log --steps 1000000 --state one --durable-every 1h
     worker a
     at_step log 5
@@ -154,6 +155,7 @@ calm() {
 }
 
 @test "a generation outlives the epoch that it was asked for in" {
+    of_check_long
     train log --steps 1000000 --grid 2x1 --state st --durable-every 0.3s
     slow a 1000
     at_step log 2

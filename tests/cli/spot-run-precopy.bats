@@ -55,6 +55,7 @@ at_once() { # ARGUMENTS
 @test "so is what is less than the user says" { at_once --ahead 1GB; }
 
 @test "from grid to grid by plans: every cut of the stages, without a move in between" {
+    of_check_long
     train log --steps 1000000 --ahead 0 --layers 4 --no-buddies --grid 1x1
     for name in a b c d; do worker $name; done
     at_step log 3
@@ -170,6 +171,7 @@ slow() {
 }
 
 @test "grids that change all the time, in a job whose sums want smaller exponents now and then" {
+    of_check_long
     unset SPOT_PACE
     more="--layers 6 --lr 3"
     train log --steps 1000000 --ahead 0 --no-buddies $more

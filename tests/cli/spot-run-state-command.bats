@@ -65,6 +65,7 @@ warned() { # TEXT
 }
 
 @test "a member without the command sends its bundles, and is sent what it lacks" {
+    of_check_long
     train log --steps 1000000 --grid 1x2 --state st --state-command "$command" --durable-every 0.3s
     member a
     worker b
@@ -102,6 +103,7 @@ warned() { # TEXT
 }
 
 @test "a command that fails once is tried again, and nobody hears of it" {
+    of_check_long
     : >fails-once
     runs
     seen log durable 1
@@ -223,7 +225,7 @@ lies() { # HOW
 }
 
 @test "a command that says it stored and did not is found out" { lies lies; }
-@test "so is one that stores a part" { lies cuts; }
+@test "so is one that stores a part" { of_check_long; lies cuts; }
 
 @test "a command that is killed counts as one that failed" {
     runs
@@ -249,6 +251,7 @@ lies() { # HOW
 }
 
 @test "a generation that is damaged in the store is set aside, and the one before goes on" {
+    of_check_long
     runs
     seen log durable 3
     stops_right log
@@ -262,6 +265,7 @@ lies() { # HOW
 }
 
 @test "two jobs in one store: the second is refused, and changes nothing" {
+    of_check_long
     runs
     seen log durable 2
     run -2 --separate-stderr spot-run train -q --data corpus $MODEL --global-batch 4 --steps 3 --state other \

@@ -22,7 +22,7 @@ grids() { # ARGUMENTS -- D P...
 }
 
 @test "every grid has the bits of one worker" { grids -- 1x2 1x3 1x4 2x1 2x2 3x1 3x2 1x2x2 2x1x2; }
-@test "the same for a Llama" { grids --arch llama -- 1x2 2x1 2x2; }
+@test "the same for a Llama" { of_check_long; grids --arch llama -- 1x2 2x1 2x2; }
 
 @test "it is another job, with another loss, than an untied one" {
     undisturbed 4 --tied >tied

@@ -126,6 +126,7 @@ poor_goes() {
 }
 
 @test "a worker without descriptors for its peers goes: the oldest, no spares" {
+    of_check_long
     train log --steps 100000 --grid 3x1 --lease 2s
     poor log
     for i in 1 2 3; do named w$i; done
@@ -161,6 +162,7 @@ lost_goes() {
 }
 
 @test "a worker that tells an address at which nobody listens goes, with no spares" {
+    of_check_long
     lost_goes 2
 }
 
