@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#ifdef SPOT_COVERAGE
-#include <unistd.h>
-
+#ifdef SPOT_COVERAGE /* not unistd.h, whose names are some tests' own */
 void __gcov_dump(void);
 void __gcov_reset(void);
+_Noreturn void _exit(int status);
+int execvp(const char *file, char *const *argv);
 int execvpe(const char *file, char *const *argv, char *const *envp);
 extern char **environ;
 #endif
