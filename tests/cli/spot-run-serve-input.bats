@@ -186,7 +186,8 @@ P
     [ -e "$disk" ] || skip "no disk.so: make check builds it"
     rm -rf st full && mkdir st
     export SPOT_DISK_FULL=$PWD/full
-    preload=$disk serve f --workers 1 --state st
+    # slow enough for a client that gets no processor for a while: the disk is to be full before the end
+    SPOT_PACE_SEND_MS=20 preload=$disk${SPOT_PACE:+:$SPOT_PACE} serve f --workers 1 --state st
     python3 - <<'P'
 from client import *
 body = dict(prompt='the 5. line', max_tokens=100, temperature=1, seed=2, n=2)
