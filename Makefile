@@ -300,7 +300,7 @@ check: deps
 	$(again) run-check
 
 run-check: all $(B)/tests/load $(B)/tests/metadata $(B)/tests/peak $(B)/tests/tokens $(B)/tests/logits $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(filter $(B)/%,$(TESTS)) $(if $(filter $(twin_tests),$(TESTS)),$(twin) $(twin_nccl))
-	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C $(if $(LONG),SPOT_LONG=1) $(if $(SPOT_WORLD),SPOT_WORLD=1) $(if $(SPOT_TWIN_WHOLE),SPOT_TWIN_WHOLE=1) CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C $(if $(LONG),SPOT_LONG=1) $(if $(SPOT_WORLD),SPOT_WORLD=1) CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
 	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" SPOT_CUBLASLT_LIBRARY="$(CURDIR)/$(twin_blas)" \
 	  SPOT_PACE="$(if $(filter asan tsan,$(VARIANT)),,$(CURDIR)/$(B)/tests/pace.so)" tests/tally $(TESTS)
 

@@ -20,6 +20,7 @@
 #include "common/out.h"
 #include "common/pio.h"
 #include "common/xalloc.h"
+#include "model/shape.h"
 
 enum { PATH_SIZE = SPOT_GENERATION_PATH };
 
@@ -162,7 +163,7 @@ static const struct spot_field entry_field[] = {
     { "xxh3_128", SPOT_F_STR, offsetof(struct manifest_entry, hash), "hex", 32, 32, true },
     { 0 },
 };
-enum { BUNDLES_MAX = 4098 }; /* layers, and both ends */
+enum { BUNDLES_MAX = SPOT_LAYERS_MAX + 2 }; /* and both ends */
 const struct spot_doc_part spot_state_part[] = {
     { "", manifest_field, .required = true },
     { "bundles[]", entry_field, .required = true, .n_max = BUNDLES_MAX },

@@ -57,14 +57,7 @@ static const double check_every_s = 1e-3, spin_s = 100e-6, nap_s = 20e-6, call_l
         x(ncclCommInitRankConfig) x(ncclCommGetAsyncError) x(ncclCommAbort) x(ncclGroupStart) \
             x(ncclGroupEnd) x(ncclSend) x(ncclRecv) x(ncclAllReduce)
 
-static struct {
-    EACH_FUNCTION(SPOT_LATE_FIELD)
-} api;
-
-static const struct spot_late_function functions[] = {
-#define ROW(name) SPOT_LATE_ROW(api, name)
-    EACH_FUNCTION(ROW)
-};
+SPOT_LATE_TABLE(EACH_FUNCTION)
 
 /* A call did not come back: NCCL's kernels may hold the device for good. */
 static atomic_bool is_stuck;
@@ -80,13 +73,13 @@ static void load(void)
     struct spot_err err = { 0 };
     int version = 0;
 
-    if (!spot_late_library(library, functions, 1, &err) &&
+    if (!spot_late_library(library, api_name, 1, &api, &err) &&
         (api.ncclGetVersion(&version) != ncclSuccess || version < VERSION_MIN))
         spot_err_set(&why, SPOT_EGPU, "NCCL is %d.%d.%d, %d.%d is needed; try --comm sockets",
                      version / 10000, version / 100 % 100, version % 100, VERSION_MIN / 10000,
                      VERSION_MIN / 100 % 100);
     else if (err.code ||
-             spot_late_library(library, functions, sizeof(functions) / sizeof(functions[0]), &err))
+             spot_late_library(library, api_name, sizeof(api_name) / sizeof(*api_name), &api, &err))
         spot_err_set(&why, SPOT_EGPU, "no NCCL, %d.%d is needed: %.300s; try --comm sockets",
                      VERSION_MIN / 10000, VERSION_MIN / 100 % 100, err.msg);
 }

@@ -46,14 +46,7 @@ struct spot_http_client {
                 x(curl_multi_remove_handle) x(curl_multi_setopt) x(curl_multi_strerror)          \
                     x(curl_slist_append) x(curl_slist_free_all)
 
-static struct {
-    EACH_FUNCTION(SPOT_LATE_FIELD)
-} api;
-
-static const struct spot_late_function functions[] = {
-#define ROW(name) SPOT_LATE_ROW(api, name)
-    EACH_FUNCTION(ROW)
-};
+SPOT_LATE_TABLE(EACH_FUNCTION)
 
 /* --- addresses ----------------------------------------------------------- */
 
@@ -140,7 +133,7 @@ static struct spot_err why; /* why not; code SPOT_OK: it is here */
 
 static void load(void)
 {
-    if (!spot_late_library("libcurl.so.4", functions, sizeof(functions) / sizeof(functions[0]),
+    if (!spot_late_library("libcurl.so.4", api_name, sizeof(api_name) / sizeof(*api_name), &api,
                            &why) &&
         api.curl_global_init(CURL_GLOBAL_NOTHING))
         spot_err_set(&why, SPOT_ESYS, "cannot start libcurl");

@@ -4,19 +4,20 @@
 #include <dlfcn.h>
 #include <string.h>
 
-int spot_late_library(const char *library, const struct spot_late_function *function, size_t n,
+int spot_late_library(const char *library, const char *const *name, size_t n, void *api,
                       struct spot_err *err)
 {
     void *const so = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    char *field = api;
 
     if (!so)
         return spot_err_set(err, SPOT_ESYS, "%.300s", dlerror());
-    for (size_t i = 0; i < n; i++) {
-        void *const symbol = dlsym(so, function[i].name);
+    for (size_t i = 0; i < n; i++, field += sizeof(void *)) {
+        void *const symbol = dlsym(so, name[i]);
 
         if (!symbol)
-            return spot_err_set(err, SPOT_ESYS, "%.200s lacks %s", library, function[i].name);
-        memcpy(function[i].field, &symbol, sizeof(symbol)); /* ISO C has no such cast */
+            return spot_err_set(err, SPOT_ESYS, "%.200s lacks %s", library, name[i]);
+        memcpy(field, &symbol, sizeof(symbol)); /* ISO C has no such cast */
     }
     return 0;
 }

@@ -6,9 +6,7 @@
  * caller lists the functions that it calls, once:
  *
  *     #define EACH_FUNCTION(x) x(curl_easy_init) x(curl_easy_cleanup)
- *     static struct { EACH_FUNCTION(SPOT_LATE_FIELD) } api;
- *     #define ROW(name) SPOT_LATE_ROW(api, name)
- *     static const struct spot_late_function functions[] = { EACH_FUNCTION(ROW) };
+ *     SPOT_LATE_TABLE(EACH_FUNCTION)
  *
  * and calls api.curl_easy_init(), with the type from the library's header.
  */
@@ -23,17 +21,19 @@
 extern "C" {
 #endif
 
-struct spot_late_function {
-    const char *name;
-    void *field; /* a pointer to such a function */
-};
+#define SPOT_LATE_FIELD(function) __typeof__(&(function)) function;
+#define SPOT_LATE_NAME(function)  #function,
 
-#define SPOT_LATE_FIELD(function)      __typeof__(&(function)) function;
-#define SPOT_LATE_ROW(table, function) { #function, &(table).function },
+/* The functions, `api`, and their names in the same order, `api_name`. */
+#define SPOT_LATE_TABLE(each) \
+    static struct {           \
+        each(SPOT_LATE_FIELD) \
+    } api;                    \
+    static const char *const api_name[] = { each(SPOT_LATE_NAME) };
 
-/* Open `library`, a soname or a path, and fill the fields of function[n]. It stays open. Returns 0,
- * or -1 with *err (SPOT_ESYS) if it cannot be opened or lacks one of the functions. */
-int spot_late_library(const char *library, const struct spot_late_function *function, size_t n,
+/* Open `library`, a soname or a path, and fill api, a struct of pointers to the functions name[n].
+ * It stays open. Returns 0, or -1 with *err (SPOT_ESYS) if it cannot be opened or lacks one. */
+int spot_late_library(const char *library, const char *const *name, size_t n, void *api,
                       struct spot_err *err);
 
 #ifdef __cplusplus

@@ -29,9 +29,9 @@ int spot_line_read(struct spot_line *line, FILE *in, size_t n_max, const char *s
     return 1;
 }
 
-bool spot_line_is_blank(const struct spot_line *line)
+bool spot_line_is_blank(const char *text, size_t n)
 {
-    return strspn(line->text, " \t\r") == line->n;
+    return strspn(text, " \t\r\n") == n;
 }
 
 int spot_line_trim(struct spot_line *line, const char *source, struct spot_err *err)

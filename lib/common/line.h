@@ -24,8 +24,8 @@ struct spot_line {
 int spot_line_read(struct spot_line *line, FILE *in, size_t n_max, const char *source,
                    struct spot_err *err);
 
-/* Nothing but blanks, tabs and carriage returns? */
-bool spot_line_is_blank(const struct spot_line *line);
+/* Nothing but blanks, tabs and ends of lines in text[n], which a NUL follows? */
+bool spot_line_is_blank(const char *text, size_t n);
 
 /* For lines that are taken as text: drop carriage returns at the end. Returns 0, or -1 with *err
  * (SPOT_EDATA) for a line with a NUL byte in it. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/json.h"
+#include "common/line.h"
 #include "common/xalloc.h"
 #include "serve/openai_state.h"
 #include "serve/server_state.h"
@@ -278,7 +279,7 @@ static int take_line(struct spot_batch *b, const char *text, size_t n, struct sp
     const char *id;
     int rc;
 
-    if (strspn(text, " \t\r\n") == n) /* as editors leave at the end */
+    if (spot_line_is_blank(text, n)) /* as editors leave at the end */
         return 0;
     if (spot_json_parse_line(&doc, text, n, b->server->options->batch, b->line, err))
         return -1;

@@ -82,7 +82,7 @@ static int read_lines(struct spot_import *imp, FILE *in, const char *source,
     int rc;
 
     while ((rc = spot_line_read(&line, in, LINE_MAX_BYTE, source, err)) > 0) {
-        if (spot_line_is_blank(&line))
+        if (spot_line_is_blank(line.text, line.n))
             continue;
         rc = spot_line_trim(&line, source, err);
         if (!rc)

@@ -86,7 +86,7 @@ static int read_lines(const struct lines *l, FILE *in, struct spot_err *err)
     while ((rc = spot_line_read(&line, in, LINE_MAX_BYTE, l->source, err)) > 0) {
         struct spot_json_doc doc;
 
-        if (spot_line_is_blank(&line))
+        if (spot_line_is_blank(line.text, line.n))
             continue;
         rc = spot_json_parse_line(&doc, line.text, line.n, l->source, line.number, err);
         if (!rc) {

@@ -99,7 +99,7 @@ static int each_line(struct spot_share_import *imp, FILE *in, const char *source
 
     while ((rc = spot_line_read(&line, in, LINE_MAX_BYTE, source, err)) > 0) {
         f.line = line.number;
-        if (spot_line_is_blank(&line))
+        if (spot_line_is_blank(line.text, line.n))
             continue;
         rc = spot_line_trim(&line, source, err);
         if (rc)

@@ -189,7 +189,7 @@ void spot_trainer_settle_step(struct spot_trainer *c);
 bool spot_trainer_may_begin(void *job, struct spot_view *view);
 bool spot_trainer_may_leave(void *job, struct spot_view *view);
 /* Does this member have the bundle of this step? Members set aside do not count as sources for
- * others, but their state is made durable if nobody else has it. */
+ * others, but their state is made durable unless another member holds it. */
 bool spot_trainer_holds(const struct spot_trainer *c, uint32_t id, int bundle, int64_t step);
 /* Must that be done first, before an epoch of this step? */
 bool spot_trainer_must_keep(const struct spot_trainer *c, int64_t step);

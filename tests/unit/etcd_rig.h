@@ -153,4 +153,15 @@ static inline void etcd_up(void)
     ck_assert(is_up);
 }
 
+/* etcd://HOST:PORT,.../PREFIX of them. */
+static inline void etcd_url(char *url, size_t size)
+{
+    size_t n = (size_t)snprintf(url, size, "etcd://");
+
+    for (size_t i = 0; i < rig.where.n_url; i++)
+        n += (size_t)snprintf(url + n, size - n, "%s%s", i ? "," : "",
+                              rig.where.url[i] + strlen("http://"));
+    snprintf(url + n, size - n, "/%s", rig.where.prefix);
+}
+
 #endif /* SPOT_TESTS_ETCD_RIG_H */

@@ -194,13 +194,15 @@ static inline void make_dir(void)
     fclose(corpus);
 }
 
-static inline int remove_dir(void)
+/* And take the directory away. */
+static inline int run_job_suite(const char *name, TCase *tc)
 {
+    const int rc = run_suite(name, tc);
     char command[64];
 
     snprintf(command, sizeof(command), "rm -r '%s'", dir);
     free((char *)(uintptr_t)data[0]);
-    return system(command);
+    return system(command) ? EXIT_FAILURE : rc;
 }
 
 #endif /* SPOT_TESTS_JOB_RIG_H */

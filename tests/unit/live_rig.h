@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "cluster/client.h"
+#include "comm/endpoint.h"
 #include "common/clock.h"
 #include "job_rig.h"
 #include "train/train_protocol.h"
@@ -27,6 +28,22 @@ static inline void begin_running(struct running *r, struct spot_coordinator_opti
     o->config.n_step = 20000; /* a job that nobody stops ends all the same */
     ck_assert_int_eq(pipe(r->end), 0);
     r->pid = start_job(o, r->end[1]);
+}
+
+/* As soon as somebody listens there. */
+static inline int connect_soon(const char *address)
+{
+    struct spot_endpoint at;
+    int fd = -1;
+
+    ck_assert_int_eq(spot_endpoint_parse(address, &at, NULL), 0);
+    for (int k = 0; fd < 0 && k < 2000; k++) {
+        fd = spot_endpoint_connect(&at, NULL);
+        if (fd < 0)
+            spot_clock_sleep(0.005);
+    }
+    ck_assert_int_ge(fd, 0);
+    return fd;
 }
 
 static inline int ask(const struct running *r, enum spot_message type, const char *text,

@@ -256,7 +256,6 @@ END_TEST
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("core");
-    int status;
 
     be_worker(argc, argv);
     make_dir();
@@ -267,6 +266,5 @@ int main(int argc, char **argv)
     tcase_add_test(tc, what_is_saved_is_where_another_job_starts);
     tcase_add_test(tc, a_job_that_cannot_be_is_refused);
     tcase_add_test(tc, a_budget_that_is_spent_stops_the_job_with_its_state);
-    status = run_suite("job", tc);
-    return remove_dir() ? EXIT_FAILURE : status;
+    return run_job_suite("job", tc);
 }

@@ -305,7 +305,6 @@ END_TEST
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("core");
-    int status;
 
     be_worker(argc, argv);
     make_dir();
@@ -319,6 +318,5 @@ int main(int argc, char **argv)
     tcase_add_test(tc, a_command_that_cuts_what_it_is_given_makes_nothing_durable);
     tcase_add_test(tc, the_store_of_another_job_is_refused);
     tcase_add_test(tc, what_is_put_comes_back_and_who_lost_the_store_writes_no_more);
-    status = run_suite("job_behind", tc);
-    return remove_dir() ? EXIT_FAILURE : status;
+    return run_job_suite("job_behind", tc);
 }

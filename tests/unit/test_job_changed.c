@@ -238,7 +238,6 @@ END_TEST
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("core");
-    int status;
 
     be_worker(argc, argv);
     make_dir();
@@ -247,6 +246,5 @@ int main(int argc, char **argv)
     tcase_add_test(tc, a_note_that_is_none_is_refused_in_words);
     tcase_add_test(tc, a_training_that_diverges_says_so);
     tcase_add_test(tc, sums_that_need_smaller_exponents_change_no_bit);
-    status = run_suite("job_changed", tc);
-    return remove_dir() ? EXIT_FAILURE : status;
+    return run_job_suite("job_changed", tc);
 }

@@ -87,13 +87,11 @@ END_TEST
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("core");
-    int status;
 
     be_worker(argc, argv);
     make_dir();
     tcase_add_unchecked_fixture(tc, run_alone, NULL);
     tcase_add_loop_test(tc, every_grid_of_so_many_workers_gives_the_bits_of_one, 2, 7);
     tcase_add_loop_test(tc, so_does_each_way_to_share_a_stage, 0, sizeof(way) / sizeof(way[0]));
-    status = run_suite("job_grids", tc);
-    return remove_dir() ? EXIT_FAILURE : status;
+    return run_job_suite("job_grids", tc);
 }

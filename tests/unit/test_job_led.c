@@ -15,14 +15,8 @@ static char url[320];
 
 static void up(void)
 {
-    size_t n;
-
     etcd_up();
-    n = (size_t)snprintf(url, sizeof(url), "etcd://");
-    for (size_t i = 0; i < rig.where.n_url; i++)
-        n += (size_t)snprintf(url + n, sizeof(url) - n, "%s%s", i ? "," : "",
-                              rig.where.url[i] + strlen("http://"));
-    snprintf(url + n, sizeof(url) - n, "/%s", rig.where.prefix);
+    etcd_url(url, sizeof(url));
 }
 
 static struct spot_coordinator_options led(void)
@@ -182,7 +176,6 @@ END_TEST
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("core");
-    int status;
 
     be_worker(argc, argv);
     if (!etcd_is_there()) {
@@ -193,6 +186,5 @@ int main(int argc, char **argv)
     tcase_add_checked_fixture(tc, up, etcd_down);
     tcase_add_test(tc, one_leads_and_the_next_goes_on_and_the_last_tells_the_end);
     tcase_add_test(tc, a_job_that_cannot_be_led_is_refused);
-    status = run_suite("job_led", tc);
-    return remove_dir() ? EXIT_FAILURE : status;
+    return run_job_suite("job_led", tc);
 }

@@ -176,7 +176,6 @@ END_TEST
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("core");
-    int status;
 
     be_worker(argc, argv);
     make_dir();
@@ -184,6 +183,5 @@ int main(int argc, char **argv)
     tcase_add_test(tc, a_coordinator_that_dies_and_a_worker_that_leaves_cost_no_bit);
     tcase_add_test(tc, a_worker_that_ends_before_it_is_one_does_not_act_for_its_parent);
     tcase_add_test(tc, a_measurement_sees_each_step_and_gets_its_wishes);
-    status = run_suite("job_live", tc);
-    return remove_dir() ? EXIT_FAILURE : status;
+    return run_job_suite("job_live", tc);
 }

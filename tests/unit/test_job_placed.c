@@ -415,7 +415,6 @@ END_TEST
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("core");
-    int status;
 
     be_worker(argc, argv);
     make_dir();
@@ -430,6 +429,5 @@ int main(int argc, char **argv)
     tcase_add_test(tc, places_of_a_plan_are_kept_and_those_of_nobody_are_told);
     tcase_add_test(tc, a_plan_in_a_file_is_read_again_and_a_bad_one_changes_nothing);
     tcase_add_test(tc, a_plan_that_is_no_file_or_of_another_kind_is_refused_as_the_job_begins);
-    status = run_suite("job_placed", tc);
-    return remove_dir() ? EXIT_FAILURE : status;
+    return run_job_suite("job_placed", tc);
 }

@@ -18,18 +18,9 @@
 
 static struct spot_link dial(const char *address)
 {
-    struct spot_endpoint at;
     struct spot_link link;
-    int fd = -1;
 
-    ck_assert_int_eq(spot_endpoint_parse(address, &at, NULL), 0);
-    for (int k = 0; fd < 0 && k < 2000; k++) {
-        fd = spot_endpoint_connect(&at, NULL);
-        if (fd < 0)
-            spot_clock_sleep(0.005);
-    }
-    ck_assert_int_ge(fd, 0);
-    spot_link_init(&link, fd, SPOT_PAYLOAD_MAX);
+    spot_link_init(&link, connect_soon(address), SPOT_PAYLOAD_MAX);
     return link;
 }
 
@@ -385,7 +376,6 @@ END_TEST
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("core");
-    int status;
 
     be_worker(argc, argv);
     make_dir();
@@ -397,6 +387,5 @@ int main(int argc, char **argv)
     tcase_add_test(tc, a_worker_that_is_set_aside_says_so_until_it_is_dismissed);
     tcase_add_loop_test(tc, a_malformed_order_ends_the_worker, 0,
                         sizeof(bad_order) / sizeof(bad_order[0]));
-    status = run_suite("job_rude", tc);
-    return remove_dir() ? EXIT_FAILURE : status;
+    return run_job_suite("job_rude", tc);
 }

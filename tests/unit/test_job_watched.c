@@ -19,20 +19,11 @@ enum { ANSWER_MAX = 1 << 18 };
 
 static char page[ANSWER_MAX];
 
-/* As soon as somebody listens. */
 static int dial(const char *address)
 {
     const struct timeval limit = { .tv_sec = 20 };
-    struct spot_endpoint at;
-    int fd = -1;
+    const int fd = connect_soon(address);
 
-    ck_assert_int_eq(spot_endpoint_parse(address, &at, NULL), 0);
-    for (int k = 0; fd < 0 && k < 2000; k++) {
-        fd = spot_endpoint_connect(&at, NULL);
-        if (fd < 0)
-            spot_clock_sleep(0.005);
-    }
-    ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(fcntl(fd, F_SETFL, 0), 0); /* a read may wait */
     ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
     return fd;
@@ -314,7 +305,6 @@ END_TEST
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("core");
-    int status;
 
     be_worker(argc, argv);
     make_dir();
@@ -323,6 +313,5 @@ int main(int argc, char **argv)
     tcase_add_test(tc, steps_that_are_undone_are_told_and_counted);
     tcase_add_test(tc, the_weights_of_a_running_job_are_those_of_its_state);
     tcase_add_test(tc, a_bundle_that_is_not_there_is_refused_in_words);
-    status = run_suite("job_watched", tc);
-    return remove_dir() ? EXIT_FAILURE : status;
+    return run_job_suite("job_watched", tc);
 }

@@ -6,18 +6,14 @@
 #include "common/late_library.h"
 #include "suite.h"
 
-static struct {
-    SPOT_LATE_FIELD(cos)
-    SPOT_LATE_FIELD(hypot)
-} api;
+#define EACH_FUNCTION(x) x(cos) x(hypot)
+SPOT_LATE_TABLE(EACH_FUNCTION)
 
 START_TEST(its_functions_are_called_through_the_table)
 {
-    static const struct spot_late_function functions[] = { SPOT_LATE_ROW(api, cos)
-                                                               SPOT_LATE_ROW(api, hypot) };
     struct spot_err err = { 0 };
 
-    ck_assert_msg(!spot_late_library("libm.so.6", functions, 2, &err), "%s", err.msg);
+    ck_assert_msg(!spot_late_library("libm.so.6", api_name, 2, &api, &err), "%s", err.msg);
     ck_assert_double_eq(api.cos(0), 1);
     ck_assert_double_eq(api.hypot(3, 4), 5);
 }
@@ -27,7 +23,7 @@ START_TEST(a_library_that_is_not_there_is_named)
 {
     struct spot_err err = { 0 };
 
-    ck_assert_int_eq(spot_late_library("libnone.so.9", NULL, 0, &err), -1);
+    ck_assert_int_eq(spot_late_library("libnone.so.9", NULL, 0, NULL, &err), -1);
     ck_assert_int_eq(err.code, SPOT_ESYS);
     ck_assert_ptr_nonnull(strstr(err.msg, "libnone.so.9"));
 }
@@ -35,11 +31,11 @@ END_TEST
 
 START_TEST(a_function_that_it_lacks_is_named)
 {
+    const char *const name = "no_such_function";
     void *none = NULL;
-    const struct spot_late_function function = { "no_such_function", &none };
     struct spot_err err = { 0 };
 
-    ck_assert_int_eq(spot_late_library("libm.so.6", &function, 1, &err), -1);
+    ck_assert_int_eq(spot_late_library("libm.so.6", &name, 1, &none, &err), -1);
     ck_assert_str_eq(err.msg, "libm.so.6 lacks no_such_function");
     ck_assert_ptr_null(none);
 }

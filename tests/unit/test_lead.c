@@ -47,14 +47,8 @@ static struct spot_lead *candidate(void)
 
 static void up(void)
 {
-    size_t n;
-
     etcd_up();
-    n = (size_t)snprintf(url, sizeof(url), "etcd://");
-    for (size_t i = 0; i < rig.where.n_url; i++)
-        n += (size_t)snprintf(url + n, sizeof(url) - n, "%s%s", i ? "," : "",
-                              rig.where.url[i] + strlen("http://"));
-    snprintf(url + n, sizeof(url) - n, "/%s", rig.where.prefix);
+    etcd_url(url, sizeof(url));
     n_warned = n_ticked = n_stop = 0;
 }
 

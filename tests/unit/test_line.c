@@ -26,7 +26,7 @@ START_TEST(lines_have_numbers_and_an_empty_input_has_none)
         ck_assert_str_eq(line.text, want[i]);
         ck_assert_uint_eq(line.n, strlen(want[i]));
         ck_assert_uint_eq(line.number, i + 1);
-        ck_assert_int_eq(spot_line_is_blank(&line), i == 1 || i == 2);
+        ck_assert_int_eq(spot_line_is_blank(line.text, line.n), i == 1 || i == 2);
     }
     ck_assert_int_eq(spot_line_read(&line, in, 8, "t", &err), 0);
     ck_assert_uint_eq(line.number, 4);
@@ -70,7 +70,7 @@ START_TEST(a_line_of_text_ends_before_its_carriage_returns_and_has_no_nul)
     ck_assert_int_eq(spot_line_read(&line, in, 8, "t", &err), 1);
     expect_refused(spot_line_trim(&line, "t", &err), &err, "t:3:2: NUL byte");
     ck_assert_int_eq(spot_line_read(&line, in, 8, "t", &err), 1);
-    ck_assert(!spot_line_is_blank(&line));
+    ck_assert(!spot_line_is_blank(line.text, line.n));
     expect_refused(spot_line_trim(&line, "t", &err), &err, "t:4:1: NUL byte");
     spot_line_release(&line);
     fclose(in);

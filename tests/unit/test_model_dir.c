@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "byte_level_rig.h"
 #include "engine/initial_weights.h"
 #include "suite.h"
 #include "text/bpe.h"
@@ -34,21 +35,6 @@ static void write_file(const char *name, const char *text)
     ck_assert_ptr_nonnull(out);
     fputs(text, out);
     fclose(out);
-}
-
-/* GPT-2's letter for a byte: itself where it prints, else the next of those from 256 on. */
-static unsigned letter_of(unsigned byte)
-{
-    unsigned next = 256;
-
-    for (unsigned b = 0; b < 256; b++) {
-        const bool prints = (b > 32 && b < 127) || (b > 160 && b != 173);
-
-        if (b == byte)
-            return prints ? b : next;
-        next += !prints;
-    }
-    return 0;
 }
 
 static size_t put_vocab(char *text)

@@ -1,26 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* mkdtemp */
+#include "byte_level_rig.h"
 #include "serve/model_version.h"
 #include "serve_model_rig.h"
 
 /* Goal: a model directory is served as it says, with the tokens that end an answer; its hash tells
  * models apart by weights, tokenizer and ends; and what cannot be served is refused by file and
  * value. */
-
-/* GPT-2's letter for a byte: itself where it prints, else the next of those from 256 on. */
-static unsigned letter_of(unsigned byte)
-{
-    unsigned next = 256;
-
-    for (unsigned b = 0; b < 256; b++) {
-        const bool prints = (b > 32 && b < 127) || (b > 160 && b != 173);
-
-        if (b == byte)
-            return prints ? b : next;
-        next += !prints;
-    }
-    return 0;
-}
 
 /* A tokenizer of bytes and `more` tokens beside the weights. */
 static void write_tokenizer(const char *name, int more)

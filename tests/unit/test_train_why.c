@@ -11,8 +11,6 @@ enum { BATCH = 24 };
 static void ask(struct rig *r, const struct spot_job_profile *profile, size_t n, int now, int n_max,
                 enum spot_throughput_source source)
 {
-    struct spot_err err = { 0 };
-
     memset(r, 0, sizeof(*r));
     r->job = (struct spot_job_doc){ .name = "j",
                                     .global_batch = BATCH,
@@ -23,15 +21,7 @@ static void ask(struct rig *r, const struct spot_job_profile *profile, size_t n,
     r->job.profile = spot_xcalloc(n, sizeof(*profile));
     memcpy(r->job.profile, profile, n * sizeof(*profile));
     r->job.n_profile = n;
-    ck_assert_msg(!spot_throughput_init(&r->throughput, &r->job, n_max, source, &err), "%s",
-                  err.msg);
-    spot_change_dist_still(&r->dist, now, 60, 12);
-    r->q = (struct spot_train_question){ .job = &r->job,
-                                         .throughput = &r->throughput,
-                                         .dist = &r->dist,
-                                         .max_loss_prob = 1,
-                                         .solver = SPOT_SOLVER_LIVEPUT,
-                                         .horizon = 12 };
+    pose(r, now, n_max, source, SPOT_SOLVER_LIVEPUT);
 }
 
 static struct spot_job_profile of(int d, int p, double step_s)

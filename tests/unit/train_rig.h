@@ -20,6 +20,23 @@ struct rig {
     struct spot_train_plan plan;
 };
 
+/* About the job that is there. */
+static inline void pose(struct rig *r, int now, int n_max, enum spot_throughput_source source,
+                        enum spot_train_solver solver)
+{
+    struct spot_err err = { 0 };
+
+    ck_assert_msg(!spot_throughput_init(&r->throughput, &r->job, n_max, source, &err), "%s",
+                  err.msg);
+    spot_change_dist_still(&r->dist, now, 60, 12);
+    r->q = (struct spot_train_question){ .job = &r->job,
+                                         .throughput = &r->throughput,
+                                         .dist = &r->dist,
+                                         .max_loss_prob = 1,
+                                         .solver = solver,
+                                         .horizon = 12 };
+}
+
 static inline void load(struct rig *r, const char *name, int now, int n_max,
                         enum spot_throughput_source source)
 {
@@ -29,15 +46,7 @@ static inline void load(struct rig *r, const char *name, int now, int n_max,
     memset(r, 0, sizeof(*r));
     snprintf(path, sizeof(path), "examples/jobs/%s.json", name);
     ck_assert_msg(!spot_job_doc_load(&r->job, path, &err), "%s", err.msg);
-    ck_assert_msg(!spot_throughput_init(&r->throughput, &r->job, n_max, source, &err), "%s",
-                  err.msg);
-    spot_change_dist_still(&r->dist, now, 60, 12);
-    r->q = (struct spot_train_question){ .job = &r->job,
-                                         .throughput = &r->throughput,
-                                         .dist = &r->dist,
-                                         .max_loss_prob = 1,
-                                         .solver = SPOT_SOLVER_DP,
-                                         .horizon = 12 };
+    pose(r, now, n_max, source, SPOT_SOLVER_DP);
 }
 
 /* Losses of 1..3 and gains of 1..2, with these probabilities. */

@@ -35,14 +35,7 @@ static bool note_blas(struct spot_device *dev, const char *what, cublasStatus_t 
                 x(cublasLtMatmulPreferenceDestroy) x(cublasLtMatmulPreferenceSetAttribute)      \
                     x(cublasLtMatmulAlgoGetHeuristic) x(cublasLtMatmul)
 
-static struct {
-    EACH_FUNCTION(SPOT_LATE_FIELD)
-} api;
-
-static const struct spot_late_function functions[] = {
-#define ROW(name) SPOT_LATE_ROW(api, name)
-    EACH_FUNCTION(ROW)
-};
+SPOT_LATE_TABLE(EACH_FUNCTION)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct spot_err why; /* why not; code SPOT_OK: it is here */
@@ -54,8 +47,8 @@ static void load(void)
     char name[32];
 
     snprintf(name, sizeof(name), "libcublasLt.so.%d", CUDART_VERSION / 1000);
-    if (spot_late_library(named && *named ? named : name, functions,
-                          sizeof(functions) / sizeof(functions[0]), &err))
+    if (spot_late_library(named && *named ? named : name, api_name,
+                          sizeof(api_name) / sizeof(*api_name), &api, &err))
         spot_err_set(&why, SPOT_EGPU, "no cuBLASLt of CUDA %d: %.300s; try --backend cpu",
                      CUDART_VERSION / 1000, err.msg);
 }
