@@ -242,7 +242,7 @@ static int start(struct spot_exec_agent *e, struct spot_err *err)
     spot_exec_ledger_begin(&e->ledger, env->local_world, env->world,
                            env->has_state ? (int64_t)env->state_step : -1);
     if (env->has_state)
-        spot_exec_ledger_load(&e->ledger, e->options->live);
+        spot_exec_ledger_load(&e->ledger, e->options->state->live_fd);
     spot_rank_socket_set_round(e->socket, env->restart_count);
     return spot_ranks_start(e->options->ranks, env, err);
 }

@@ -8,6 +8,7 @@
 #include "cluster/agent.h"
 #include "common/err.h"
 #include "host/ranks.h"
+#include "host/state_dir.h"
 #include "host/state_store.h"
 
 #ifdef __cplusplus
@@ -18,10 +19,10 @@ struct spot_exec_agent_options {
     struct spot_agent_options agent;
     struct spot_ranks *ranks; /* borrowed, not yet started */
     uint32_t n_rank;
-    uint64_t hash;                  /* spot_exec_hash */
-    bool is_cold;                   /* as in the ranks' options: never wait for twins */
-    const char *live;               /* the ranks' SPOT_STATE_DIR */
-    struct spot_state_store *store; /* for commits made there; borrowed */
+    uint64_t hash;                      /* spot_exec_hash */
+    bool is_cold;                       /* as in the ranks' options: never wait for twins */
+    const struct spot_state_dir *state; /* with the ranks' SPOT_STATE_DIR; borrowed */
+    struct spot_state_store *store;     /* for commits made there; borrowed */
     const char *socket; /* path of the ranks' socket (rank_socket.h), known to them already */
 };
 

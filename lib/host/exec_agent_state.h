@@ -112,18 +112,17 @@ int spot_exec_commit_answer(struct spot_exec_agent *e, const struct spot_frame *
 /* Read which states to keep from now on. */
 int spot_exec_hold(struct spot_exec_agent *e, const struct spot_frame *frame, struct spot_err *err);
 
-/* exec_manifest.c: read `manifest` in DIR, if it exists, and move it away. Returns 1, 0 when there
- * is none, -1 with *err: SPOT_EDATA for a malformed one. */
+/* exec_manifest.c: read `manifest` in the directory, if it exists, and move it away. Returns 1, 0
+ * when there is none, -1 with *err: SPOT_EDATA for a malformed one. */
 struct spot_exec_manifest {
     uint64_t step;
     char **path; /* [n] named in it; NULL: all files */
     size_t n;
 };
-int spot_exec_manifest_claim(const char *dir, struct spot_exec_manifest *manifest,
-                             struct spot_err *err);
+int spot_exec_manifest_claim(int dir_fd, struct spot_exec_manifest *manifest, struct spot_err *err);
 void spot_exec_manifest_release(struct spot_exec_manifest *manifest);
-/* Write its outcome to DIR/manifest.answer; `why` "": it is committed. */
-void spot_exec_manifest_answer(const char *dir, uint64_t step, const char *why);
+/* Write its outcome to manifest.answer there; `why` "": it is committed. */
+void spot_exec_manifest_answer(int dir_fd, uint64_t step, const char *why);
 
 /* exec_moves.c: states being sent and received. */
 int spot_exec_move_add(struct spot_exec_agent *e, const struct spot_exec_move *move, bool is_due,

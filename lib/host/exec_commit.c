@@ -152,13 +152,17 @@ static struct spot_exec_taken *add(struct spot_exec_agent *e, uint64_t step)
 static int take_files(struct spot_exec_agent *e, const char **only, size_t n,
                       struct spot_state_record *record, struct spot_err *err)
 {
-    const int has_plan = spot_exec_ledger_save(&e->ledger, e->options->live, err);
+    const int fd = e->options->state->live_fd;
+    int has_plan;
 
+    if (spot_state_dir_check(e->options->state, err))
+        return -1;
+    has_plan = spot_exec_ledger_save(&e->ledger, fd, err);
     if (has_plan < 0 || spot_ledger_may_commit(e->ledger.ledger, (int64_t)record->id.step, err))
         return -1;
     if (only && has_plan)
         only[n++] = SPOT_EXEC_LEDGER_FILE;
-    return spot_state_take(e->store, e->options->live, only, n, record, err);
+    return spot_state_take(e->store, fd, only, n, record, err);
 }
 
 static void take(struct spot_exec_agent *e, struct spot_exec_taken *t,
@@ -200,11 +204,11 @@ static void take_manifest(struct spot_exec_agent *e)
 
     if (c->n_taken)
         return;
-    rc = spot_exec_manifest_claim(e->options->live, &manifest, &why);
+    rc = spot_exec_manifest_claim(e->options->state->live_fd, &manifest, &why);
     if (rc > 0 && check_step(c, manifest.step, &why))
         rc = -1;
     if (rc < 0)
-        spot_exec_manifest_answer(e->options->live, 0, why.msg);
+        spot_exec_manifest_answer(e->options->state->live_fd, 0, why.msg);
     if (rc > 0) {
         t = add(e, manifest.step);
         t->is_by_manifest = true;
@@ -341,7 +345,7 @@ static void settle(struct spot_exec_agent *e, const char *why)
 
     memmove(c->taken, c->taken + 1, --c->n_taken * sizeof(*c->taken));
     if (was.is_by_manifest)
-        spot_exec_manifest_answer(e->options->live, was.id.step, why);
+        spot_exec_manifest_answer(e->options->state->live_fd, was.id.step, why);
 }
 
 static void drop_record(struct spot_exec_agent *e, const struct spot_state_id *id)

@@ -11,25 +11,37 @@
 
 #include "cluster/protocol.h"
 #include "common/clock.h"
+#include "common/safe_dir.h"
 #include "host/exec_job_state.h"
 
 static const double retry_s = 5; /* after a copy that failed */
 
 /* --- the directory --------------------------------------------------------------------------- */
 
-static int lock(struct spot_exec_job *job, const char *dir, struct spot_err *err)
+static int lock(struct spot_exec_job *job, int dir_fd, const char *dir, struct spot_err *err)
 {
-    char path[4096];
-
-    if (mkdir(dir, 0700) && access(dir, F_OK))
-        return spot_err_sys(err, "cannot make the directory '%.200s'", dir);
-    snprintf(path, sizeof(path), "%.4000s/lock", dir);
-    job->disk.lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    job->disk.lock_fd = spot_safe_open(dir_fd, "lock", O_RDWR | O_CREAT, 0600);
     if (job->disk.lock_fd < 0)
-        return spot_err_sys(err, "cannot open '%.200s'", path);
+        return spot_err_sys(err, "cannot open '%.200s/lock'", dir);
     return flock(job->disk.lock_fd, LOCK_EX | LOCK_NB)
                ? spot_err_set(err, SPOT_EUSAGE, "another job uses --state %.200s", dir)
                : 0;
+}
+
+static int open_dir(struct spot_exec_job *job, const char *dir, struct spot_err *err)
+{
+    int fd, rc;
+
+    if (mkdir(dir, 0700) && access(dir, F_OK))
+        return spot_err_sys(err, "cannot make the directory '%.200s'", dir);
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return spot_err_sys(err, "cannot open '%.200s'", dir);
+    rc = lock(job, fd, dir, err);
+    if (!rc)
+        job->disk.store = spot_state_store_open(fd, dir, UINT64_MAX, true, err);
+    close(fd);
+    return job->disk.store ? 0 : -1;
 }
 
 int spot_exec_disk_open(struct spot_exec_job *job, struct spot_err *err)
@@ -39,10 +51,7 @@ int spot_exec_disk_open(struct spot_exec_job *job, struct spot_err *err)
     job->disk.lock_fd = -1;
     if (!dir)
         return 0;
-    if (lock(job, dir, err))
-        return -1;
-    job->disk.store = spot_state_store_open(dir, UINT64_MAX, true, err);
-    if (!job->disk.store)
+    if (open_dir(job, dir, err))
         return -1;
     if (spot_state_store_count(job->disk.store) && !spot_group_resumes(job->group))
         return spot_err_set(err, SPOT_EUSAGE,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+#define _POSIX_C_SOURCE 200809L /* faccessat */
 #include "host/exec_ledger.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/out.h"
+#include "common/safe_dir.h"
 #include "common/xalloc.h"
 
 void spot_exec_ledger_init(struct spot_exec_ledger *l)
@@ -141,49 +143,60 @@ static void put_plan(const struct spot_ledger_plan *plan, struct spot_jw *jw)
     spot_jw_end(jw);
 }
 
-int spot_exec_ledger_save(const struct spot_exec_ledger *l, const char *dir, struct spot_err *err)
+int spot_exec_ledger_save(const struct spot_exec_ledger *l, int dir_fd, struct spot_err *err)
 {
     const struct spot_ledger_plan *const plan = spot_ledger_plan(l->ledger);
-    struct spot_out out = { 0 };
-    char path[4096];
     struct spot_jw jw;
+    FILE *out;
     int rc;
 
     if (!plan)
         return 0;
-    snprintf(path, sizeof(path), "%.4000s/" SPOT_EXEC_LEDGER_FILE, dir);
-    if (!access(path, F_OK)) /* of this plan: it came with the state, or was written here */
+    /* of this plan: it came with the state, or was written here */
+    if (!faccessat(dir_fd, SPOT_EXEC_LEDGER_FILE, F_OK, AT_SYMLINK_NOFOLLOW))
         return 1;
-    if (spot_out_open(&out, path, err))
-        return -1;
-    spot_jw_init(&jw, out.file, false);
+    out = spot_safe_begin(dir_fd, SPOT_EXEC_LEDGER_FILE);
+    if (!out)
+        return spot_err_sys(err, "cannot write '" SPOT_EXEC_LEDGER_FILE "'");
+    spot_jw_init(&jw, out, false);
     put_plan(plan, &jw);
-    rc = spot_jw_close(&jw, err);
-    return spot_out_finish(&out, rc, err) ? -1 : 1;
+    rc = spot_jw_close(&jw, NULL);
+    return spot_safe_end(out, dir_fd, SPOT_EXEC_LEDGER_FILE, true, rc)
+               ? spot_err_sys(err, "cannot write '" SPOT_EXEC_LEDGER_FILE "'")
+               : 1;
 }
 
-void spot_exec_ledger_load(struct spot_exec_ledger *l, const char *dir)
+static int load_plan(struct spot_exec_ledger *l, FILE *in, struct spot_ledger_plan *plan,
+                     struct spot_err *err)
 {
-    struct spot_ledger_plan plan = { 0 };
-    struct spot_err err = { 0 };
     struct spot_json_doc doc;
-    char path[4096];
     int rc;
 
-    snprintf(path, sizeof(path), "%.4000s/" SPOT_EXEC_LEDGER_FILE, dir);
-    if (access(path, F_OK))
+    if (spot_json_load(&doc, in, SPOT_EXEC_LEDGER_FILE, err))
+        return -1;
+    rc = spot_ledger_plan_read(&doc, plan, err) <= 0 || spot_ledger_declare(l->ledger, plan, err);
+    spot_json_release(&doc);
+    return rc;
+}
+
+void spot_exec_ledger_load(struct spot_exec_ledger *l, int dir_fd)
+{
+    const int fd = spot_safe_open_file(dir_fd, SPOT_EXEC_LEDGER_FILE, NULL);
+    FILE *const in = fd < 0 ? NULL : fdopen(fd, "r");
+    struct spot_ledger_plan plan = { 0 };
+    struct spot_err err = { 0 };
+
+    if (!in) {
+        if (fd >= 0)
+            close(fd);
         return;
-    rc = spot_json_load_path(&doc, path, &err);
-    if (!rc) {
-        rc = spot_ledger_plan_read(&doc, &plan, &err) <= 0 ||
-             spot_ledger_declare(l->ledger, &plan, &err);
-        spot_json_release(&doc);
     }
-    if (rc)
+    if (load_plan(l, in, &plan, &err))
         snprintf(l->conflict, sizeof(l->conflict),
                  "the state that this round goes on from has another plan: %.150s", err.msg);
     else
         propose(l, &plan);
+    fclose(in);
 }
 
 /* --- on the wire ----------------------------------------------------------------------- */

@@ -63,11 +63,10 @@ void spot_exec_ledger_agreed(struct spot_exec_ledger *ledger, struct spot_rank_s
  * state on disk reads the same samples, or is told that it does not. */
 #define SPOT_EXEC_LEDGER_FILE ".spot-ledger"
 /* Returns 1 when it is written, 0 when there is no plan, -1 with *err (SPOT_ESYS). */
-int spot_exec_ledger_save(const struct spot_exec_ledger *ledger, const char *dir,
-                          struct spot_err *err);
+int spot_exec_ledger_save(const struct spot_exec_ledger *ledger, int dir_fd, struct spot_err *err);
 /* The plan of the state that a round begins with. If it is not the plan of the job, ranks are
  * refused. */
-void spot_exec_ledger_load(struct spot_exec_ledger *ledger, const char *dir);
+void spot_exec_ledger_load(struct spot_exec_ledger *ledger, int dir_fd);
 
 /* Sets in->bad when it is malformed or invalid. */
 void spot_exec_put_plan(struct spot_buf *out, const struct spot_ledger_plan *plan);

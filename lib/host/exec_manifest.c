@@ -3,11 +3,13 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "common/json.h"
+#include "common/safe_dir.h"
 #include "common/xalloc.h"
 #include "host/exec_agent_state.h"
 
@@ -15,10 +17,7 @@ static const struct spot_field manifest_field[] = {
     { "step", SPOT_F_INT, 0, "1", 0, 9007199254740992.0, true }, { 0 }
 };
 
-static void join(char path[4096], const char *dir, const char *name)
-{
-    snprintf(path, 4096, "%.4000s/%s", dir, name);
-}
+static const char taken[] = "manifest.taken", answer[] = "manifest.answer";
 
 void spot_exec_manifest_release(struct spot_exec_manifest *m)
 {
@@ -52,13 +51,13 @@ static int read_files(const struct spot_json_doc *doc, struct spot_exec_manifest
     return 0;
 }
 
-static int read_manifest(const char *path, struct spot_exec_manifest *m, struct spot_err *err)
+static int read_document(FILE *in, struct spot_exec_manifest *m, struct spot_err *err)
 {
     struct spot_json_doc doc;
     int64_t step = 0;
     int rc;
 
-    if (spot_json_load_path(&doc, path, err))
+    if (spot_json_load(&doc, in, taken, err))
         return -1;
     rc = spot_json_read_fields(&doc, doc.root, "", manifest_field, &step, err) ||
                  read_files(&doc, m, err)
@@ -69,36 +68,47 @@ static int read_manifest(const char *path, struct spot_exec_manifest *m, struct 
     return rc;
 }
 
-/* Moved away before it is read: one that is renamed into place meanwhile is the next one. */
-int spot_exec_manifest_claim(const char *dir, struct spot_exec_manifest *m, struct spot_err *err)
+static int read_manifest(int dir_fd, struct spot_exec_manifest *m, struct spot_err *err)
 {
-    char from[4096], to[4096], answer[4096];
+    const int fd = spot_safe_open_file(dir_fd, taken, NULL);
+    FILE *in;
+    int rc;
+
+    if (fd < 0)
+        return spot_err_set(err, SPOT_EDATA, "manifest: not a file that can be read");
+    in = fdopen(fd, "r");
+    if (!in) {
+        close(fd);
+        return spot_err_sys(err, "cannot read 'manifest'");
+    }
+    rc = read_document(in, m, err);
+    fclose(in);
+    return rc;
+}
+
+/* Moved away before it is read: one that is renamed into place meanwhile is the next one. */
+int spot_exec_manifest_claim(int dir_fd, struct spot_exec_manifest *m, struct spot_err *err)
+{
     int rc;
 
     *m = (struct spot_exec_manifest){ 0 };
-    join(from, dir, "manifest");
-    join(to, dir, "manifest.taken");
-    join(answer, dir, "manifest.answer");
-    if (access(from, F_OK))
+    if (faccessat(dir_fd, "manifest", F_OK, AT_SYMLINK_NOFOLLOW))
         return 0;
-    (void)unlink(answer);
-    if (rename(from, to))
-        return errno == ENOENT ? 0 : spot_err_sys(err, "cannot move '%.200s'", from);
-    rc = read_manifest(to, m, err);
-    (void)unlink(to);
+    (void)unlinkat(dir_fd, answer, 0);
+    if (spot_safe_remove(dir_fd, taken, err)) /* a directory, which a rank made */
+        return -1;
+    if (renameat(dir_fd, "manifest", dir_fd, taken))
+        return errno == ENOENT ? 0 : spot_err_sys(err, "cannot move 'manifest'");
+    rc = read_manifest(dir_fd, m, err);
+    (void)spot_safe_remove(dir_fd, taken, NULL);
     return rc ? -1 : 1;
 }
 
-void spot_exec_manifest_answer(const char *dir, uint64_t step, const char *why)
+void spot_exec_manifest_answer(int dir_fd, uint64_t step, const char *why)
 {
-    char beside[4096], path[4096];
+    FILE *const out = spot_safe_begin(dir_fd, answer);
     struct spot_jw jw;
-    FILE *out;
-    int rc;
 
-    join(beside, dir, "manifest.answer.new");
-    join(path, dir, "manifest.answer");
-    out = fopen(beside, "we");
     if (!out)
         return; /* a full directory: the log of the job tells */
     spot_jw_init(&jw, out, false);
@@ -110,7 +120,5 @@ void spot_exec_manifest_answer(const char *dir, uint64_t step, const char *why)
         spot_jw_int(&jw, "step", (int64_t)step);
     }
     spot_jw_end(&jw);
-    rc = spot_jw_close(&jw, NULL);
-    if (fclose(out) || rc || rename(beside, path))
-        (void)unlink(beside);
+    (void)spot_safe_end(out, dir_fd, answer, false, spot_jw_close(&jw, NULL));
 }

@@ -5,9 +5,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/clock.h"
+#include "common/safe_dir.h"
 #include "common/xalloc.h"
 #include "host/exec_agent_state.h"
 
@@ -211,26 +212,35 @@ static const struct spot_state_record *find(const struct spot_exec_agent *e, uin
     return record;
 }
 
+static int lay_out_place(struct spot_exec_agent *e, int places_fd, uint32_t place,
+                         struct spot_err *err)
+{
+    const struct spot_state_record *const record = find(e, place, err);
+    char name[16];
+    int fd, rc;
+
+    if (!record)
+        return -1;
+    snprintf(name, sizeof(name), "%lu", (unsigned long)place);
+    fd = spot_safe_make_dir(places_fd, name);
+    if (fd < 0)
+        return spot_err_sys(err, "cannot make '" SPOT_STATE_PLACES "/%s'", name);
+    rc = spot_state_lay_out(e->store, fd, record, err);
+    close(fd);
+    return rc;
+}
+
 static int lay_out_all(struct spot_exec_agent *e, struct spot_err *err)
 {
-    const char *const live = e->options->live;
-    char dir[4096];
+    const int fd = spot_safe_make_dir(e->options->state->live_fd, SPOT_STATE_PLACES);
+    int rc = 0;
 
-    snprintf(dir, sizeof(dir), "%.4000s/%s", live, SPOT_STATE_PLACES);
-    if (mkdir(dir, 0700))
-        return spot_err_sys(err, "cannot make '%.200s'", dir);
-    for (uint32_t p = 0; p < e->form.env.state_world; p++) {
-        const struct spot_state_record *const record = find(e, p, err);
-
-        snprintf(dir, sizeof(dir), "%.4000s/%s/%lu", live, SPOT_STATE_PLACES, (unsigned long)p);
-        if (!record)
-            return -1;
-        if (mkdir(dir, 0700))
-            return spot_err_sys(err, "cannot make '%.200s'", dir);
-        if (spot_state_lay_out(e->store, dir, record, err))
-            return -1;
-    }
-    return 0;
+    if (fd < 0)
+        return spot_err_sys(err, "cannot make '" SPOT_STATE_PLACES "'");
+    for (uint32_t p = 0; !rc && p < e->form.env.state_world; p++)
+        rc = lay_out_place(e, fd, p, err);
+    close(fd);
+    return rc;
 }
 
 /* The number of nodes differs from the commit's: a replica gets what any other had, a program with
@@ -244,7 +254,8 @@ int spot_exec_restore(struct spot_exec_agent *e, struct spot_err *err)
         if (!record)
             return -1;
     }
-    if (spot_state_lay_out(e->store, e->options->live, record, err))
+    if (spot_state_dir_check(e->options->state, err) ||
+        spot_state_lay_out(e->store, e->options->state->live_fd, record, err))
         return -1;
     return record && e->form.has_all ? lay_out_all(e, err) : 0;
 }

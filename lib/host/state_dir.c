@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,10 @@
 #include <unistd.h>
 
 #include "cluster/protocol.h"
+#include "common/pio.h"
+#include "common/safe_dir.h"
 #include "common/temp.h"
 #include "common/xalloc.h"
-#include "host/state_store.h"
 
 #define NAME "spot-state"
 static const char memory_dir[] = "/dev/shm";
@@ -32,46 +34,124 @@ static char *join(const char *dir, const char *name)
 }
 
 /* -1 if another process has it, or if it does not exist and is not to be created. */
-static int lock_as(const char *root, const char *name, int flags)
+static int lock_as(int root_fd, const char *name, int flags)
 {
-    char *const path = join(root, name);
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+    const int fd = spot_safe_open(root_fd, name, O_RDWR | flags, 0600);
+    struct stat st;
 
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB)) {
+    if (fd >= 0 && (fstat(fd, &st) || !S_ISREG(st.st_mode) || flock(fd, LOCK_EX | LOCK_NB))) {
         close(fd);
-        fd = -1;
+        return -1;
     }
-    free(path);
     return fd;
 }
 
-static int lock(const char *root, int flags)
+static int lock(int root_fd, int flags)
 {
-    return lock_as(root, "lock", flags);
+    return lock_as(root_fd, "lock", flags);
 }
 
 /* Invisible to others until it is locked. */
-static int lock_new(const char *root)
+static int lock_new(int root_fd)
 {
-    char *const before = join(root, "lock.new"), *const path = join(root, "lock");
-    int fd = lock_as(root, "lock.new", O_CREAT | O_EXCL);
+    const int fd = lock_as(root_fd, "lock.new", O_CREAT | O_EXCL);
 
-    if (fd >= 0 && rename(before, path)) {
+    if (fd >= 0 && renameat(root_fd, "lock.new", root_fd, "lock")) {
         close(fd);
-        fd = -1;
+        return -1;
     }
-    free(before);
-    free(path);
     return fd;
 }
 
-static void remove_root(const char *root)
+/* --- which directory is ROOT/live ----------------------------------------------------------- */
+
+/* With the number of ROOT: of a copy elsewhere it says nothing. */
+static void note_live(const struct spot_state_dir *d)
 {
-    if (!spot_state_lay_out(NULL, root, NULL, NULL))
-        (void)rmdir(root);
+    struct stat root, live;
+    char text[64];
+
+    if (fstat(d->root_fd, &root) || fstat(d->live_fd, &live) || ftruncate(d->lock_fd, 0))
+        return;
+    snprintf(text, sizeof(text), "%ju %ju\n", (uintmax_t)root.st_ino, (uintmax_t)live.st_ino);
+    (void)spot_write_at(d->lock_fd, 0, text, strlen(text));
+}
+
+/* Is there a directory at ROOT/live that was put there by somebody else? */
+static bool is_foreign(int root_fd, int lock_fd)
+{
+    char text[64] = "";
+    uintmax_t root_ino, live_ino;
+    struct stat root, live;
+
+    if (fstatat(root_fd, "live", &live, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(live.st_mode) ||
+        fstat(root_fd, &root))
+        return false;
+    if (live.st_dev != root.st_dev)
+        return true;
+    return spot_read_at(lock_fd, 0, text, sizeof(text) - 1) > 0 &&
+           sscanf(text, "%ju %ju", &root_ino, &live_ino) == 2 && root_ino == root.st_ino &&
+           live_ino != live.st_ino;
+}
+
+static int say_replaced(const struct spot_state_dir *d, struct spot_err *err)
+{
+    char target[256] = "";
+    struct stat st;
+    const char *what;
+
+    if (fstatat(d->root_fd, "live", &st, AT_SYMLINK_NOFOLLOW))
+        what = "is gone";
+    else if (S_ISLNK(st.st_mode))
+        what = "is a symbolic link now, to ";
+    else
+        what = S_ISDIR(st.st_mode) ? "is another directory now, or a mount"
+                                   : "is no directory any more";
+    if (what[strlen(what) - 1] == ' ')
+        (void)!readlinkat(d->root_fd, "live", target, sizeof(target) - 1);
+    return spot_err_set(err, SPOT_ESYS,
+                        SPOT_STATE_DIR_ENV
+                        " (%.200s) %s%s: nothing there was touched. A program "
+                        "may empty that directory, but not replace it (for more room give "
+                        "--state-dir)",
+                        d->live, what, target);
+}
+
+int spot_state_dir_check(const struct spot_state_dir *d, struct spot_err *err)
+{
+    return spot_safe_is_at(d->root_fd, "live", d->live_fd) ? 0 : say_replaced(d, err);
+}
+
+static void remove_root(int base_fd, const char *name, int root_fd, int lock_fd)
+{
+    if (spot_safe_is_at(base_fd, name, root_fd) && !is_foreign(root_fd, lock_fd) &&
+        !spot_safe_empty(root_fd, NULL))
+        (void)unlinkat(base_fd, name, AT_REMOVEDIR);
+}
+
+static const char *base_name(const char *path)
+{
+    return strrchr(path, '/') + 1;
 }
 
 /* --- in memory --------------------------------------------------------------------------- */
+
+static void sweep_one(int base_fd, const char *name)
+{
+    const int root_fd = spot_safe_open(base_fd, name, O_RDONLY | O_DIRECTORY, 0);
+    struct stat st;
+    int fd = -1;
+
+    if (root_fd < 0)
+        return;
+    if (!fstat(root_fd, &st) && st.st_uid == geteuid())
+        fd = lock(root_fd, 0);
+    if (fd >= 0) {
+        remove_root(base_fd, name, root_fd, fd);
+        close(fd);
+    }
+    close(root_fd);
+}
 
 /* Of agents that were killed. One that is being made has no lock yet, and is left alone. */
 static void sweep(const char *base)
@@ -79,24 +159,25 @@ static void sweep(const char *base)
     DIR *const dir = opendir(base);
     const struct dirent *entry;
 
-    while (dir && (entry = readdir(dir))) {
-        char *root;
-        struct stat st;
-        int fd;
-
-        if (strncmp(entry->d_name, NAME "-", sizeof(NAME)) != 0)
-            continue;
-        root = join(base, entry->d_name);
-        fd =
-            !lstat(root, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() ? lock(root, 0) : -1;
-        if (fd >= 0) {
-            remove_root(root);
-            close(fd);
-        }
-        free(root);
-    }
+    while (dir && (entry = readdir(dir)))
+        if (!strncmp(entry->d_name, NAME "-", sizeof(NAME)))
+            sweep_one(dirfd(dir), entry->d_name);
     if (dir)
         closedir(dir);
+}
+
+static int open_made(struct spot_state_dir *d, struct spot_err *err)
+{
+    char *const base = spot_xstrdup(d->root);
+
+    base[base_name(base) - base - 1] = '\0';
+    d->base_fd = open(*base ? base : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(base);
+    if (d->base_fd >= 0)
+        d->root_fd = spot_safe_open(d->base_fd, base_name(d->root), O_RDONLY | O_DIRECTORY, 0);
+    if (d->root_fd >= 0)
+        d->lock_fd = lock_new(d->root_fd);
+    return d->lock_fd < 0 ? spot_err_sys(err, "cannot lock '%.200s'", d->root) : 0;
 }
 
 static int make_private(struct spot_state_dir *d, struct spot_err *err)
@@ -108,23 +189,41 @@ static int make_private(struct spot_state_dir *d, struct spot_err *err)
     d->root = has_memory ? join(memory_dir, NAME "-XXXXXX") : spot_temp_template(NAME);
     if (has_memory)
         sweep(memory_dir);
-    if (!mkdtemp(d->root)) {
-        spot_err_sys(err, "cannot make a directory '%.200s'", d->root);
-        free(d->root);
-        d->root = NULL;
-        return -1;
-    }
-    d->lock_fd = lock_new(d->root);
-    return d->lock_fd < 0 ? spot_err_sys(err, "cannot lock '%.200s'", d->root) : 0;
+    if (mkdtemp(d->root))
+        return open_made(d, err);
+    spot_err_sys(err, "cannot make a directory '%.200s'", d->root);
+    free(d->root);
+    d->root = NULL;
+    return -1;
 }
 
 /* --- with a name --------------------------------------------------------------------------- */
 
-static int make_dir(const char *path, struct spot_err *err)
+static int open_base(struct spot_state_dir *d, const char *name, char base[PATH_MAX],
+                     struct spot_err *err)
 {
-    return mkdir(path, 0700) && errno != EEXIST
-               ? spot_err_sys(err, "cannot make the directory '%.200s'", path)
-               : 0;
+    if (mkdir(name, 0700) && errno != EEXIST)
+        return spot_err_sys(err, "cannot make the directory '%.200s'", name);
+    if (!realpath(name, base))
+        return spot_err_sys(err, "cannot find '%.200s'", name);
+    d->base_fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return d->base_fd < 0 ? spot_err_sys(err, "cannot make the directory '%.200s'", name) : 0;
+}
+
+/* Returns 0 also where it is not ours to have: without a lock. */
+static int try_one(struct spot_state_dir *d, const char *number, struct spot_err *err)
+{
+    if (mkdirat(d->base_fd, number, 0700) && errno != EEXIST)
+        return spot_err_sys(err, "cannot make the directory '%.200s'", d->root);
+    d->root_fd = spot_safe_open(d->base_fd, number, O_RDONLY | O_DIRECTORY, 0);
+    if (d->root_fd < 0)
+        return 0;
+    d->lock_fd = lock(d->root_fd, O_CREAT);
+    if (d->lock_fd >= 0)
+        return 0;
+    close(d->root_fd);
+    d->root_fd = -1;
+    return 0;
 }
 
 /* As it is known from everywhere: a rank may go elsewhere. */
@@ -133,17 +232,14 @@ static int take_first_free(struct spot_state_dir *d, const char *name, struct sp
     char base[PATH_MAX], number[16];
 
     d->is_kept = true;
-    if (make_dir(name, err))
+    if (open_base(d, name, base, err))
         return -1;
-    if (!realpath(name, base))
-        return spot_err_sys(err, "cannot find '%.200s'", name);
     for (int i = 0; i < SPOT_MEMBERS_MAX && d->lock_fd < 0; i++) {
         snprintf(number, sizeof(number), "%d", i);
         free(d->root);
         d->root = join(base, number);
-        if (make_dir(d->root, err))
+        if (try_one(d, number, err))
             return -1;
-        d->lock_fd = lock(d->root, O_CREAT);
     }
     return d->lock_fd < 0 ? spot_err_set(err, SPOT_ESYS, "other agents have all of '%.200s'", name)
                           : 0;
@@ -170,38 +266,61 @@ static int choose_socket(struct spot_state_dir *d, struct spot_err *err)
         return -1;
     }
     d->socket = join(d->aside, "socket");
-    return 0;
+    d->aside_fd = open(d->aside, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return d->aside_fd < 0 ? spot_err_sys(err, "cannot open '%.200s'", d->aside) : 0;
 }
 
 static void drop_socket(struct spot_state_dir *d)
 {
-    if (d->socket)
-        (void)unlink(d->socket);
+    const int fd = d->aside ? d->aside_fd : d->root_fd;
+
+    if (d->socket && fd >= 0)
+        (void)unlinkat(fd, "socket", 0);
     if (d->aside)
-        (void)rmdir(d->aside);
+        (void)rmdir(d->aside); /* which an other's is not, unless it is empty */
     free(d->socket);
     free(d->aside);
 }
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
+static const struct spot_state_dir closed = {
+    .base_fd = -1, .root_fd = -1, .live_fd = -1, .aside_fd = -1, .lock_fd = -1
+};
+
+static int open_live(struct spot_state_dir *d, struct spot_err *err)
+{
+    d->live = join(d->root, "live");
+    if (is_foreign(d->root_fd, d->lock_fd))
+        return say_replaced(d, err);
+    d->live_fd = spot_safe_make_dir(d->root_fd, "live");
+    if (d->live_fd < 0)
+        return errno == ELOOP || errno == ENOTDIR || errno == EXDEV
+                   ? say_replaced(d, err)
+                   : spot_err_sys(err, "cannot make the directory '%.200s'", d->live);
+    note_live(d);
+    return 0;
+}
+
 int spot_state_dir_open(struct spot_state_dir *d, const char *name, struct spot_err *err)
 {
-    *d = (struct spot_state_dir){ .lock_fd = -1 };
+    *d = closed;
     if (name ? take_first_free(d, name, err) : make_private(d, err))
         return -1;
-    d->live = join(d->root, "live");
-    return make_dir(d->live, err) || choose_socket(d, err) ? -1 : 0;
+    return open_live(d, err) || choose_socket(d, err) ? -1 : 0;
 }
 
 void spot_state_dir_release(struct spot_state_dir *d)
 {
+    const int fd[] = { d->base_fd, d->root_fd, d->live_fd, d->aside_fd, d->lock_fd };
+
     drop_socket(d);
-    if (d->root && d->lock_fd >= 0 && !d->is_kept)
-        remove_root(d->root);
-    if (d->lock_fd >= 0)
-        close(d->lock_fd);
+    if (d->lock_fd >= 0 && !d->is_kept)
+        remove_root(d->base_fd, base_name(d->root), d->root_fd, d->lock_fd);
+    for (size_t i = 0; i < sizeof(fd) / sizeof(fd[0]); i++)
+        if (fd[i] >= 0)
+            close(fd[i]);
     free(d->root);
     free(d->live);
-    *d = (struct spot_state_dir){ .lock_fd = -1 };
+    *d = closed;
 }

@@ -11,6 +11,11 @@
  * with the agent. If the agent was killed, the user's next agent on this machine removes it. With a
  * name it is the first of NAME/0, NAME/1, ... that no other agent uses, and it is kept: a restarted
  * agent finds what it held.
+ *
+ * Ranks are the same user, and may put anything in the place of these: a link to a larger disk, or
+ * a directory of their own. Nothing of that is emptied. Both directories are reached by descriptors
+ * alone, and are left as they are when they are no longer what the paths lead to; `lock` says which
+ * directory was ROOT/live, for the agent that finds the rest of one that was killed.
  */
 #ifndef SPOT_HOST_STATE_DIR_H
 #define SPOT_HOST_STATE_DIR_H
@@ -27,15 +32,20 @@ extern "C" {
 
 struct spot_state_dir {
     char *root, *live;
-    char *socket; /* a path at which no process listens */
-    char *aside;  /* a directory made for it; NULL */
-    int lock_fd;
+    char *socket;                  /* a path at which no process listens */
+    char *aside;                   /* a directory made for it; NULL */
+    int base_fd, root_fd, live_fd; /* the directory of root, and both of them; -1: not open */
+    int aside_fd, lock_fd;
     bool is_kept;
 };
 
 /* `name` may be NULL. Returns 0, or -1 with *err (SPOT_ESYS); release it in any case. */
 int spot_state_dir_open(struct spot_state_dir *dir, const char *name, struct spot_err *err);
 void spot_state_dir_release(struct spot_state_dir *dir);
+
+/* Is ROOT/live still the directory that was made there? Ask before it is emptied, filled or read.
+ * Returns 0, or -1 with *err (SPOT_ESYS) that says what is there instead. */
+int spot_state_dir_check(const struct spot_state_dir *dir, struct spot_err *err);
 
 #ifdef __cplusplus
 }

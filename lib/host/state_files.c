@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* From the directory of a program into a store, and back. */
-#define _XOPEN_SOURCE 700 /* openat, fdopendir */
+#define _GNU_SOURCE /* O_PATH. NOLINT(bugprone-reserved-identifier) */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/pio.h"
+#include "common/safe_dir.h"
 #include "common/xalloc.h"
 #include "host/state_store.h"
 
@@ -58,11 +59,12 @@ static int list_entry(int dir_fd, const char *prefix, const char *name, int dept
         return spot_err_sys(err, "cannot look at '%.200s'", path);
     if (S_ISREG(st.st_mode))
         return add_path(p, path, err);
-    if (!S_ISDIR(st.st_mode) || depth == SPOT_STATE_DEPTH_MAX ||
-        strlen(path) >= SPOT_STATE_PATH_MAX)
+    if (!S_ISDIR(st.st_mode))
         return spot_err_set(err, SPOT_EDATA, "'%.200s' is neither a file nor a directory", path);
+    if (depth == SPOT_STATE_DEPTH_MAX || strlen(path) >= SPOT_STATE_PATH_MAX)
+        return spot_err_set(err, SPOT_EDATA, "'%.200s' is too deep for a state", path);
     strcat(path, "/");
-    fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    fd = spot_safe_open(dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
     return fd < 0 ? spot_err_sys(err, "cannot read '%.200s'", path)
                   : list_dir(fd, path, depth + 1, p, err);
 }
@@ -94,21 +96,16 @@ static int by_path(const void *a, const void *b)
 
 static bool is_same_file(const struct stat *a, const struct stat *b)
 {
-    return a->st_ino == b->st_ino && a->st_size == b->st_size &&
+    return spot_safe_is_same(a, b) && a->st_size == b->st_size &&
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* *seen gets what it was before it was read. */
 static int take_open(struct spot_state_store *store, int fd, struct spot_state_record *record,
-                     void *room, struct stat *seen, struct spot_err *err)
+                     void *room, const struct stat *seen, struct spot_err *err)
 {
     struct spot_state_file *const file = &record->file[record->n_file - 1];
     size_t n;
 
-    if (fstat(fd, seen))
-        return spot_err_sys(err, "cannot look at '%.200s'", file->path);
-    if (!S_ISREG(seen->st_mode))
-        return spot_err_set(err, SPOT_EDATA, "'%.200s' is not a file", file->path);
     file->mode = seen->st_mode & 0777;
     file->n_byte = (uint64_t)seen->st_size;
     n = spot_state_file_chunks(file);
@@ -126,15 +123,19 @@ static int take_open(struct spot_state_store *store, int fd, struct spot_state_r
     return 0;
 }
 
+/* *seen gets what it was before it was read. */
 static int take_file(struct spot_state_store *store, int dir_fd, char *path_take,
                      struct spot_state_record *record, void *room, struct stat *seen,
                      struct spot_err *err)
 {
-    const int fd = openat(dir_fd, path_take, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const int fd = spot_safe_open_file(dir_fd, path_take, seen);
     int rc;
 
     record->file[record->n_file++] =
         (struct spot_state_file){ .path = path_take, .first_chunk = record->n_chunk };
+    if (fd < 0 && (errno == EINVAL || errno == ELOOP || errno == ENOTDIR || errno == EXDEV))
+        return spot_err_set(err, SPOT_EDATA, "'%.200s' is not a file of the state directory",
+                            path_take);
     if (fd < 0)
         return spot_err_sys(err, "cannot read '%.200s'", path_take);
     rc = take_open(store, fd, record, room, seen, err);
@@ -148,9 +149,13 @@ static int check_unchanged(int dir_fd, const struct spot_state_record *record,
 {
     for (size_t i = 0; i < record->n_file; i++) {
         const char *const path = record->file[i].path;
+        const int fd = spot_safe_open(dir_fd, path, O_PATH, 0);
         struct stat now;
+        const bool is_same = fd >= 0 && !fstat(fd, &now) && is_same_file(&seen[i], &now);
 
-        if (fstatat(dir_fd, path, &now, AT_SYMLINK_NOFOLLOW) || !is_same_file(&seen[i], &now))
+        if (fd >= 0)
+            close(fd);
+        if (!is_same)
             return spot_err_set(err, SPOT_EDATA, "'%.200s' changed while it was committed", path);
     }
     return 0;
@@ -179,15 +184,12 @@ static int take_all(struct spot_state_store *store, int dir_fd, struct paths *p,
     return rc;
 }
 
-int spot_state_take(struct spot_state_store *store, const char *dir, const char *const *only,
+int spot_state_take(struct spot_state_store *store, int dir_fd, const char *const *only,
                     size_t n_only, struct spot_state_record *record, struct spot_err *err)
 {
-    const int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct paths p = { 0 };
     int rc = 0;
 
-    if (dir_fd < 0)
-        return spot_err_sys(err, "cannot read the state directory");
     for (size_t i = 0; only && !rc && i < n_only; i++)
         rc = add_path(&p, only[i], err);
     if (!only) {
@@ -198,53 +200,11 @@ int spot_state_take(struct spot_state_store *store, const char *dir, const char 
     }
     if (!rc)
         rc = take_all(store, dir_fd, &p, record, err);
-    close(dir_fd);
     release_paths(&p);
     return rc;
 }
 
 /* --- and back ------------------------------------------------------------------------------- */
-
-static int empty_dir(int fd_take, int depth)
-{
-    DIR *const dir = fdopendir(fd_take);
-    const struct dirent *entry;
-    int rc = 0;
-
-    if (!dir) {
-        close(fd_take);
-        return -1;
-    }
-    while (!rc && (entry = readdir(dir))) {
-        const char *const name = entry->d_name;
-        int fd;
-
-        if (!strcmp(name, ".") || !strcmp(name, "..") || !unlinkat(fd_take, name, 0))
-            continue;
-        fd = openat(fd_take, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0 || depth == 2 * SPOT_STATE_DEPTH_MAX) {
-            if (fd >= 0)
-                close(fd);
-            rc = -1;
-        } else if (empty_dir(fd, depth + 1) || unlinkat(fd_take, name, AT_REMOVEDIR)) {
-            rc = -1;
-        }
-    }
-    closedir(dir);
-    return rc;
-}
-
-static int make_parents(int dir_fd, const char *path)
-{
-    char part[SPOT_STATE_PATH_MAX];
-
-    for (const char *at = strchr(path, '/'); at; at = strchr(at + 1, '/')) {
-        snprintf(part, sizeof(part), "%.*s", (int)(at - path), path);
-        if (mkdirat(dir_fd, part, 0700) && errno != EEXIST)
-            return -1;
-    }
-    return 0;
-}
 
 static int fill_file(struct spot_state_store *store, int fd, const struct spot_state_record *record,
                      const struct spot_state_file *file, void *room, struct spot_err *err)
@@ -266,10 +226,9 @@ static int lay_out_file(struct spot_state_store *store, int dir_fd,
                         struct spot_err *err)
 {
     const struct spot_state_file file = record->file[f];
-    int fd = -1, rc;
+    const int fd = spot_safe_create(dir_fd, file.path, 0600);
+    int rc;
 
-    if (!make_parents(dir_fd, file.path))
-        fd = openat(dir_fd, file.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return spot_err_sys(err, "cannot restore '%.200s'", file.path);
     rc = fchmod(fd, file.mode) ? spot_err_sys(err, "cannot restore '%.200s'", file.path)
@@ -278,21 +237,18 @@ static int lay_out_file(struct spot_state_store *store, int dir_fd,
     return rc;
 }
 
-int spot_state_lay_out(struct spot_state_store *store, const char *dir,
+int spot_state_lay_out(struct spot_state_store *store, int dir_fd,
                        const struct spot_state_record *record, struct spot_err *err)
 {
-    const int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     void *const room = spot_xcalloc(SPOT_STATE_CHUNK_BYTE, 1);
     const size_t n_file = record ? record->n_file : 0;
-    int fd, rc = 0;
+    struct spot_err why;
+    int rc = 0;
 
-    fd = dir_fd < 0 ? -1 : openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || empty_dir(fd, 0))
-        rc = spot_err_sys(err, "cannot empty the state directory");
+    if (spot_safe_empty(dir_fd, &why))
+        rc = spot_err_set(err, SPOT_ESYS, "cannot empty the state directory: %.400s", why.msg);
     for (size_t f = 0; !rc && f < n_file; f++)
         rc = lay_out_file(store, dir_fd, record, f, room, err);
-    if (dir_fd >= 0)
-        close(dir_fd);
     free(room);
     return rc;
 }

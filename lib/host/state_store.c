@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/pio.h"
+#include "common/safe_dir.h"
 #include "common/xalloc.h"
 
 enum { NAME_MAX_BYTE = 80, RECORD_BYTE_MAX = 256 << 20 };
@@ -34,41 +35,11 @@ static int sync_dir(const struct spot_state_store *s, int fd)
     return s->is_durable && fsync(fd) ? -1 : 0;
 }
 
-/* Written under another name and renamed: readers find it complete or not at all. */
-static int write_file(const struct spot_state_store *s, int dir_fd, const char *name,
-                      const void *data, size_t n_byte)
+static int open_below(int dir_fd, const char *dir, const char *name, struct spot_err *err)
 {
-    char beside[NAME_MAX_BYTE + 8];
-    int fd, rc;
+    const int fd = spot_safe_make_dir(dir_fd, name);
 
-    snprintf(beside, sizeof(beside), "%s.new", name);
-    fd = openat(dir_fd, beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return -1;
-    rc = spot_write_at(fd, 0, data, n_byte) || (s->is_durable && fsync(fd)) ? -1 : 0;
-    if (close(fd))
-        rc = -1;
-    if (!rc && renameat(dir_fd, beside, dir_fd, name))
-        rc = -1;
-    if (rc) {
-        const int why = errno;
-
-        (void)unlinkat(dir_fd, beside, 0);
-        errno = why;
-    }
-    return rc;
-}
-
-static int open_below(const char *dir, const char *name, struct spot_err *err)
-{
-    char path[4096];
-    int fd;
-
-    snprintf(path, sizeof(path), "%.4000s/%s", dir, name);
-    if (mkdir(path, 0700) && errno != EEXIST)
-        return spot_err_sys(err, "cannot make '%.400s'", path);
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? spot_err_sys(err, "cannot open '%.400s'", path) : fd;
+    return fd < 0 ? spot_err_sys(err, "cannot open '%.400s/%s'", dir, name) : fd;
 }
 
 /* Calls back for each name, until one returns not 0. */
@@ -117,7 +88,7 @@ static int keep(struct spot_state_store *s, const struct spot_state_piece *piece
         return spot_err_set(err, SPOT_ESYS, "committed states would need more than %llu bytes",
                             (unsigned long long)s->limit_byte);
     spot_hash128_hex(piece->hash, hex);
-    if (write_file(s, s->chunk_fd, hex, data, piece->n_byte))
+    if (spot_safe_replace(s->chunk_fd, hex, data, piece->n_byte, s->is_durable))
         return spot_err_sys(err, "cannot keep a chunk of a state");
     s->used_byte += piece->n_byte;
     return 0;
@@ -145,7 +116,7 @@ static void remove_chunk(struct spot_state_store *s, const char *name)
 {
     struct stat st;
 
-    if (!fstatat(s->chunk_fd, name, &st, 0) && !unlinkat(s->chunk_fd, name, 0))
+    if (!fstatat(s->chunk_fd, name, &st, AT_SYMLINK_NOFOLLOW) && !unlinkat(s->chunk_fd, name, 0))
         s->used_byte -= (uint64_t)st.st_size < s->used_byte ? (uint64_t)st.st_size : s->used_byte;
 }
 
@@ -160,7 +131,7 @@ static bool has_chunk(const struct spot_state_record *record, struct spot_hash12
 static bool read_piece(const struct spot_state_store *s, const char *name,
                        const struct spot_state_piece *piece, void *data)
 {
-    const int fd = openat(s->chunk_fd, name, O_RDONLY | O_CLOEXEC);
+    const int fd = spot_safe_open_file(s->chunk_fd, name, NULL);
     const bool is_read =
         fd >= 0 && spot_read_at(fd, 0, data, piece->n_byte) == (ssize_t)piece->n_byte;
 
@@ -266,7 +237,8 @@ static int write_record(struct spot_state_store *s, const struct spot_state_reco
     name_of(record, name);
     spot_state_record_put(&out, record);
     spot_put_u64(&out, spot_hash64(out.data, out.n));
-    rc = sync_dir(s, s->chunk_fd) || write_file(s, s->held_fd, name, out.data, out.n) ||
+    rc = sync_dir(s, s->chunk_fd) ||
+                 spot_safe_replace(s->held_fd, name, out.data, out.n, s->is_durable) ||
                  sync_dir(s, s->held_fd)
              ? spot_err_sys(err, "cannot keep the record of a state")
              : 0;
@@ -307,8 +279,18 @@ static void want_chunks(struct spot_state_store *s, const struct spot_state_reco
         spot_hash128_hex(record->chunk[i], s->wanted[s->n_wanted++]);
 }
 
+/* Else somebody else has put it there. */
+static bool is_ours(const char *name, const char *letters, size_t n_least)
+{
+    const size_t n = strspn(name, letters);
+
+    return n >= n_least && (!name[n] || !strcmp(name + n, ".new"));
+}
+
 static int sweep_one(struct spot_state_store *s, const char *name)
 {
+    if (!is_ours(name, "0123456789abcdef", SPOT_HASH_HEX - 1))
+        return 0;
     if (!s->n_wanted || !bsearch(name, s->wanted, s->n_wanted, sizeof(*s->wanted), by_name))
         remove_chunk(s, name);
     return 0;
@@ -334,7 +316,7 @@ static int count_one(struct spot_state_store *s, const char *name)
 {
     struct stat st;
 
-    if (!fstatat(s->chunk_fd, name, &st, 0))
+    if (!fstatat(s->chunk_fd, name, &st, AT_SYMLINK_NOFOLLOW))
         s->used_byte += (uint64_t)st.st_size;
     return 0;
 }
@@ -342,11 +324,11 @@ static int count_one(struct spot_state_store *s, const char *name)
 /* Bytes of a file of records, with their hash at the end; n 0: not valid. */
 static struct spot_buf read_record(const struct spot_state_store *s, const char *name)
 {
-    const int fd = openat(s->held_fd, name, O_RDONLY | O_CLOEXEC);
     struct spot_buf in = { 0 };
     struct stat st;
+    const int fd = spot_safe_open_file(s->held_fd, name, &st);
 
-    if (fd >= 0 && !fstat(fd, &st) && st.st_size > 8 && st.st_size <= RECORD_BYTE_MAX) {
+    if (fd >= 0 && st.st_size > 8 && st.st_size <= RECORD_BYTE_MAX) {
         spot_buf_more(&in, (size_t)st.st_size);
         if (spot_read_at(fd, 0, in.data, (size_t)st.st_size) == st.st_size)
             in.n = (size_t)st.st_size;
@@ -375,14 +357,14 @@ static int load_one(struct spot_state_store *s, const char *name)
     }
     if (is_good)
         hold(s, &record);
-    else
+    else if (is_ours(name, "0123456789abcdef-.", 20)) /* the least that name_of makes */
         (void)unlinkat(s->held_fd, name, 0);
     spot_state_record_release(&record);
     spot_buf_release(&in);
     return 0;
 }
 
-struct spot_state_store *spot_state_store_open(const char *dir, uint64_t limit_byte,
+struct spot_state_store *spot_state_store_open(int dir_fd, const char *dir, uint64_t limit_byte,
                                                bool is_durable, struct spot_err *err)
 {
     struct spot_state_store *const s = spot_xcalloc(1, sizeof(*s));
@@ -390,9 +372,9 @@ struct spot_state_store *spot_state_store_open(const char *dir, uint64_t limit_b
     s->limit_byte = limit_byte;
     s->is_durable = is_durable;
     s->held_fd = -1;
-    s->chunk_fd = open_below(dir, "chunk", err);
+    s->chunk_fd = open_below(dir_fd, dir, "chunk", err);
     if (s->chunk_fd >= 0)
-        s->held_fd = open_below(dir, "held", err);
+        s->held_fd = open_below(dir_fd, dir, "held", err);
     if (s->held_fd < 0) {
         spot_state_store_free(s);
         return NULL;

@@ -23,9 +23,10 @@ extern "C" {
 
 struct spot_state_store;
 
-/* At DIR, which must exist; an existing store is reopened, without what is damaged. At most
- * limit_byte of chunks. With is_durable, additions are synced. NULL with *err. */
-struct spot_state_store *spot_state_store_open(const char *dir, uint64_t limit_byte,
+/* In the directory open as dir_fd, which is called DIR in messages; an existing store is reopened,
+ * without what is damaged. At most limit_byte of chunks. With is_durable, additions are synced.
+ * NULL with *err. */
+struct spot_state_store *spot_state_store_open(int dir_fd, const char *dir, uint64_t limit_byte,
                                                bool is_durable, struct spot_err *err);
 void spot_state_store_free(struct spot_state_store *store); /* the files stay; may be NULL */
 
@@ -71,19 +72,19 @@ int spot_state_store_get(struct spot_state_store *store, const struct spot_state
 int spot_state_store_read(const struct spot_state_store *store,
                           const struct spot_state_piece *piece, void *data, struct spot_err *err);
 
-/* --- the directory of a program ------------------------------------------------------- */
+/* --- the directory of a program, open as dir_fd ----------------------------------------- */
 
-/* Store the files below DIR as they are: those in `only` [n_only], or NULL: all of them except
+/* Store the files below it as they are: those in `only` [n_only], or NULL: all of them except
  * SPOT_STATE_PLACES and names that begin with "manifest" at its top. *record has run_id, id, place
- * and world, and gets files and chunks, which are then stored; add it afterwards. Returns 0, or -1
- * with *err: SPOT_EDATA for something that is not a file or changes meanwhile, SPOT_ESYS when there
- * is no space. */
-int spot_state_take(struct spot_state_store *store, const char *dir, const char *const *only,
+ * and world, and gets files and chunks, which are then stored; add it afterwards. No link is
+ * followed and no mount entered. Returns 0, or -1 with *err: SPOT_EDATA for something that is not a
+ * file or changes meanwhile, SPOT_ESYS when there is no space. */
+int spot_state_take(struct spot_state_store *store, int dir_fd, const char *const *only,
                     size_t n_only, struct spot_state_record *record, struct spot_err *err);
 
-/* Make DIR contain these files and nothing else; NULL: nothing. Returns 0, or -1 with *err:
+/* Make it contain these files and nothing else; NULL: nothing. Returns 0, or -1 with *err:
  * SPOT_EDATA when the state is damaged, and then no longer held; SPOT_ESYS. */
-int spot_state_lay_out(struct spot_state_store *store, const char *dir,
+int spot_state_lay_out(struct spot_state_store *store, int dir_fd,
                        const struct spot_state_record *record, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -404,3 +404,74 @@ END
     more_durable
     finishes
 }
+
+# --- links, pipes and names that lead elsewhere: "decoy" is not the node's, and stays as it is -----------
+
+decoy_is_whole() {
+    [ "$(find decoy | sort | tr '\n' ' ')" = "decoy decoy/file decoy/sub decoy/sub/file " ]
+    [ "$(cat decoy/file decoy/sub/file)" = "precious
+precious" ]
+}
+
+first_round() { # COMMANDS: an only rank does that in its first round, and fails; its node's directory in $was
+    rm -f log
+    timeout 100 spot-run exec --workers 1 --events log ${state_dir:-} -- sh -c '
+        [ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0
+        echo ${SPOT_STATE_DIR%/live} >"$HERE/was"; '"$1"'; exit 1' 2>err && status=0 || status=$?
+    was=$(cat was)
+    decoy_is_whole
+}
+
+@test "what a rank puts in the place of its directory is not emptied: the node ends and says what it is" {
+    mkdir -p decoy/sub && echo precious | tee decoy/file >decoy/sub/file
+    first_round 'rmdir $SPOT_STATE_DIR; ln -s "$HERE/decoy" $SPOT_STATE_DIR'
+    [ $status = 0 ] # another node takes its place
+    grep -q "local-0 cannot go on: SPOT_STATE_DIR ($was/live) is a symbolic link now, to $HERE/decoy: nothing there was touched" err
+    [ ! -e "$was" ]
+    first_round 'echo 1 >$SPOT_STATE_DIR/a; spot-run commit -q --step 1; rm -r $SPOT_STATE_DIR; ln -s "$HERE" $SPOT_STATE_DIR.l
+        ln -s $SPOT_STATE_DIR.l/decoy $SPOT_STATE_DIR; spot-run commit --step 2'
+    grep -q 'not committed: local-0: SPOT_STATE_DIR .* is a symbolic link now' err
+    first_round 'mv $SPOT_STATE_DIR $SPOT_STATE_DIR.mine; cp -r "$HERE/decoy" $SPOT_STATE_DIR'
+    [ $status = 0 ]
+    grep -q "SPOT_STATE_DIR ($was/live) is another directory now" err
+    cmp decoy/file "$was/live/sub/file"
+    rm -r "$was"
+    state_dir='--state-dir kept' first_round 'rmdir $SPOT_STATE_DIR; ln -s "$HERE/decoy" $SPOT_STATE_DIR'
+    [ $status = 4 ] # the next node with that name finds it too
+    grep -q "SPOT_STATE_DIR ($HERE/kept/0/live) is a symbolic link now" err
+}
+
+@test "what a rank puts into its directory goes with the round, however deep, and no further" {
+    mkdir -p decoy/sub && echo precious | tee decoy/file >decoy/sub/file
+    first_round 'cd $SPOT_STATE_DIR; ln -s "$HERE/decoy" l; mkdir -p d/e; ln -s "$HERE/decoy" d/e/l; ln "$HERE/decoy/file" hard || :
+        ln -s "$HERE/decoy" place; mkfifo p d/p; chmod 0 d/e; mkdir ../chunk/d; ln -s "$HERE/decoy" ../chunk/l
+        for i in $(seq 300); do mkdir x && cd -P x || exit 2; done'
+    [ $status = 0 ]
+    run ! grep 'cannot' err
+    [ ! -e "$was" ]
+}
+
+@test "a manifest that names what is elsewhere, or is no file, is refused; its answer goes through no link" {
+    mkdir -p decoy/sub && echo precious | tee decoy/file >decoy/sub/file
+    cat >asks <<'END'
+cd "$SPOT_STATE_DIR" || exit 2
+ask() { # WANT [PATH]: of a manifest that is there, or one that names PATH
+    n=$((${n-0} + 1)) # one that was refused is not asked for again
+    [ -z "${2-}" ] || echo "{\"step\":$n,\"files\":[\"$2\"]}" >m
+    ln -sf "$HERE/decoy/file" manifest.answer.new
+    rm -f manifest.answer && mv m manifest
+    for i in $(seq 1000); do [ ! -e manifest.answer ] || break; sleep 0.01; done
+    grep -q "$1" manifest.answer || { echo "$2: $(cat manifest.answer)" >>"$HERE/wrong"; }
+}
+ln -s "$HERE/decoy" k && ln -s "$HERE/decoy/file" l && mkfifo p && mkdir d
+for path in ../x k/../../x /etc/x d/../../x; do ask 'below the state directory' $path; done
+for path in k/file k l p d k/sub/file; do ask 'is not a file of the state directory' $path; done
+mkfifo m && ask 'not a file'
+ln -s "$HERE/decoy/file" m && ask 'not a file'
+mkdir m && : >m/x && ask 'not a file'
+mkdir -p manifest.taken/full && echo 7 >own && ask '"ok":true' own
+END
+    timeout 100 spot-run exec --workers 1 -- sh asks
+    [ ! -e wrong ] || { cat wrong && false; }
+    decoy_is_whole
+}

@@ -234,7 +234,7 @@ static inline int work(const struct node *n, const struct spot_state_dir *state,
         .n_rank = r.n,
         .hash = spot_exec_hash(n->command, r.n),
         .is_cold = n->is_cold,
-        .live = state->live,
+        .state = state,
         .store = store,
         .socket = state->socket,
     };
@@ -259,7 +259,7 @@ static inline void be_node(const struct node *n, struct told *end)
     if (!end->rc) {
         setenv(SPOT_STATE_DIR_ENV, state.live, 1);
         setenv(SPOT_SOCKET_ENV, state.socket, 1);
-        store = spot_state_store_open(state.root, limit_byte, false, &end->err);
+        store = spot_state_store_open(state.root_fd, state.root, limit_byte, false, &end->err);
         end->rc = store ? work(n, &state, store, end) : -1;
         spot_state_store_free(store);
     }

@@ -174,17 +174,17 @@ START_TEST(a_state_brings_its_plan_along)
     struct spot_exec_ledger other;
     const int a = dial();
 
-    ck_assert_int_eq(spot_exec_ledger_save(&ledger, root, &err), 0); /* there is none */
+    ck_assert_int_eq(spot_exec_ledger_save(&ledger, dir_in_root(""), &err), 0); /* there is none */
     ck_assert_int_eq(access(in_root(SPOT_EXEC_LEDGER_FILE), F_OK), -1);
-    spot_exec_ledger_load(&ledger, root);
+    spot_exec_ledger_load(&ledger, dir_in_root(""));
     ck_assert_ptr_null(spot_ledger_plan(ledger.ledger));
 
     spot_exec_ledger_init(&other);
     spot_exec_ledger_agreed(&other, s,
                             &(struct spot_ledger_plan){ .n_sample = 20, .batch = 4, .seed = 3 });
-    ck_assert_int_eq(spot_exec_ledger_save(&other, root, &err), 1);
-    ck_assert_int_eq(spot_exec_ledger_save(&other, root, &err), 1);
-    spot_exec_ledger_load(&ledger, root);
+    ck_assert_int_eq(spot_exec_ledger_save(&other, dir_in_root(""), &err), 1);
+    ck_assert_int_eq(spot_exec_ledger_save(&other, dir_in_root(""), &err), 1);
+    spot_exec_ledger_load(&ledger, dir_in_root(""));
     ck_assert(
         spot_ledger_plan_equal(spot_ledger_plan(ledger.ledger), spot_ledger_plan(other.ledger)));
     ck_assert_int_eq(spot_exec_ledger_news(&ledger)->seed, 3); /* the coordinator is to know it */
@@ -203,12 +203,12 @@ START_TEST(a_state_whose_plan_is_another_or_none_is_refused)
     agree(20);
     (void)heard(a);
     shell("echo '{\"dataset_size\":50,\"global_batch\":4}' >" SPOT_EXEC_LEDGER_FILE);
-    spot_exec_ledger_load(&ledger, root);
+    spot_exec_ledger_load(&ledger, dir_in_root(""));
     ask(a, 0, 20);
     ck_assert_ptr_nonnull(strstr(heard(a), "goes on from has another plan: dataset_size"));
     *ledger.conflict = '\0';
     shell("echo '{' >" SPOT_EXEC_LEDGER_FILE);
-    spot_exec_ledger_load(&ledger, root);
+    spot_exec_ledger_load(&ledger, dir_in_root(""));
     ask(a, 0, 20);
     ck_assert_ptr_nonnull(strstr(heard(a), "error"));
     close(a);

@@ -22,7 +22,7 @@ static struct spot_state_store *open_store(const char *name)
 
     snprintf(text, sizeof(text), "mkdir %s", name);
     shell(text);
-    s = spot_state_store_open(in_root(name), UINT64_MAX, false, &err);
+    s = spot_state_store_open(dir_in_root(name), name, UINT64_MAX, false, &err);
     ck_assert_msg(s != NULL, "%s", err.msg);
     return s;
 }
@@ -82,7 +82,7 @@ static struct spot_buf commit(const struct spot_state_copy *copy)
 
         snprintf(record.run_id, sizeof(record.run_id), "%s", copy->run_id);
         fill(copy->id.step, place);
-        ck_assert_msg(!spot_state_take(store, in_root("live"), NULL, 0, &record, &err), "%s",
+        ck_assert_msg(!spot_state_take(store, dir_in_root("live"), NULL, 0, &record, &err), "%s",
                       err.msg);
         spot_state_bucket_add(&records, &record);
         ck_assert(!spot_state_store_add(store, &record, NULL));
@@ -122,7 +122,7 @@ static void expect(uint64_t step)
             spot_state_store_find(other, &copy.id, (uint32_t)place);
 
         ck_assert_ptr_nonnull(record);
-        ck_assert(!spot_state_lay_out(other, in_root("back"), record, &err));
+        ck_assert(!spot_state_lay_out(other, dir_in_root("back"), record, &err));
         fill(step, place);
         shell("diff -r live back");
     }

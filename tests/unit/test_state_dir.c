@@ -19,6 +19,7 @@ static void set_up(void)
 {
     make_root();
     setenv("TMPDIR", root, 1);
+    shell("mkdir decoy && echo precious >decoy/file");
 }
 
 static void tear_down(void)
@@ -192,6 +193,159 @@ START_TEST(what_cannot_be_a_directory_is_said)
 }
 END_TEST
 
+/* --- what ranks put in its place ----------------------------------------------------------- */
+
+static void ck_decoy(void)
+{
+    shell("[ \"$(ls -A decoy)\" = file ] && [ \"$(cat decoy/file)\" = precious ]");
+}
+
+/* The shell knows its paths, also after its end. */
+static void know(const struct spot_state_dir *d)
+{
+    setenv("LIVE", d->live, 1);
+    setenv("ROOT", d->root, 1);
+}
+
+static void ck_replaced(const struct spot_state_dir *d, const char *what)
+{
+    ck_assert_int_eq(spot_state_dir_check(d, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+    ck_assert_msg(strstr(err.msg, what) && strstr(err.msg, d->live), "%s", err.msg);
+}
+
+START_TEST(a_link_in_its_place_is_removed_and_not_followed)
+{
+    struct spot_state_dir d = open_dir(NULL);
+
+    know(&d);
+    ck_assert_int_eq(spot_state_dir_check(&d, &err), 0);
+    shell("rmdir $LIVE && ln -s $PWD/decoy $LIVE");
+    ck_replaced(&d, "is a symbolic link now, to ");
+    shell("rm $LIVE && ln -s decoy hop && ln -s $PWD/hop $LIVE");
+    ck_replaced(&d, "hop");
+    shell("rm $LIVE && mkfifo $LIVE");
+    ck_replaced(&d, "is no directory any more");
+    shell("rm $LIVE");
+    ck_replaced(&d, "is gone");
+    shell("ln -s $PWD/decoy $LIVE && ln -s $PWD/decoy $ROOT/chunk");
+    spot_state_dir_release(&d);
+    shell("[ ! -e $ROOT ]");
+    ck_decoy();
+}
+END_TEST
+
+START_TEST(another_directory_in_its_place_stays_for_good)
+{
+    struct spot_state_dir d = open_dir(NULL);
+
+    know(&d);
+    leave_file(d.live);
+    shell("mv $LIVE $LIVE.mine && cp -r decoy $LIVE");
+    ck_replaced(&d, "is another directory now");
+    spot_state_dir_release(&d);
+    d = open_dir(NULL); /* it sweeps */
+    shell("cmp decoy/file $LIVE/file && [ -e $LIVE.mine/file ] && rm -r $LIVE");
+    spot_state_dir_release(&d);
+    d = open_dir(NULL); /* there is nothing of another's in it any more */
+    spot_state_dir_release(&d);
+    shell("[ ! -e $ROOT ]");
+}
+END_TEST
+
+START_TEST(one_that_was_moved_away_is_not_removed_from_where_it_is)
+{
+    struct spot_state_dir d = open_dir(NULL);
+
+    know(&d);
+    leave_file(d.live);
+    shell("mv $ROOT $ROOT.kept && ln -s $PWD/decoy $ROOT");
+    spot_state_dir_release(&d);
+    shell("[ -e $ROOT.kept/live/file ] && [ -L $ROOT ] && rm -r $ROOT.kept $ROOT");
+    ck_decoy();
+}
+END_TEST
+
+/* A node, with that done to its directory. */
+static void kill_with(const char *text)
+{
+    int status;
+    const pid_t child = fork();
+
+    if (!child) {
+        const struct spot_state_dir d = open_dir(NULL);
+
+        know(&d);
+        shell(text);
+        shell("echo $ROOT >was");
+        leave(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+
+START_TEST(what_killed_nodes_had_in_its_place_is_not_emptied)
+{
+    struct spot_state_dir d;
+
+    kill_with("rmdir $LIVE && ln -s $PWD/decoy $LIVE");
+    d = open_dir(NULL);
+    spot_state_dir_release(&d);
+    shell("[ ! -e $(cat was) ]");
+    kill_with("mv $LIVE $LIVE.mine && cp -r decoy $LIVE");
+    d = open_dir(NULL);
+    spot_state_dir_release(&d);
+    shell("cmp decoy/file $(cat was)/live/file && rm -r $(cat was)");
+    ck_decoy();
+}
+END_TEST
+
+START_TEST(what_is_not_a_node_s_in_memory_is_not_swept)
+{
+    struct spot_state_dir d;
+
+    if (!is_there("/dev/shm"))
+        return;
+    shell("a=$(mktemp -d /dev/shm/spot-state-XXXXXX) && : >$a/file && echo $a >odd");
+    shell("b=$(mktemp -d /dev/shm/spot-state-XXXXXX) && mkfifo $b/lock && : >$b/file && "
+          "echo $b >>odd");
+    shell("c=$(mktemp -d /dev/shm/spot-state-XXXXXX) && : >$c/l && ln -s l $c/lock && "
+          "echo $c >>odd");
+    shell(": >decoy/lock && e=$(mktemp -u /dev/shm/spot-state-XXXXXX) && ln -s $PWD/decoy $e && "
+          "echo $e >>odd");
+    if (!geteuid())
+        shell("f=$(mktemp -d /dev/shm/spot-state-XXXXXX) && : >$f/lock && chown -R 65534 $f && "
+              "echo $f >>odd");
+    d = open_dir(NULL);
+    spot_state_dir_release(&d);
+    shell("for i in $(cat odd); do [ -e $i ] && [ -e $i/ ] || exit 1; done && "
+          "[ -e $(sed -n 2p odd)/lock ] && rm decoy/lock && rm -r $(cat odd)");
+    ck_decoy();
+}
+END_TEST
+
+START_TEST(one_with_a_name_is_refused_when_another_is_in_its_place)
+{
+    struct spot_state_dir d = open_dir(in_root("kept"));
+
+    spot_state_dir_release(&d);
+    shell("rmdir kept/0/live && ln -s ../../decoy kept/0/live");
+    ck_refused(in_root("kept"), "is a symbolic link now");
+    shell(
+        "rm kept/0/live && mkdir kept/0/x && cp -r decoy kept/0/live"); /* x may have its number */
+    ck_refused(in_root("kept"), "is another directory now");
+    shell("cp -r kept copy"); /* which is its owner's to make */
+    d = open_dir(in_root("copy"));
+    spot_state_dir_release(&d);
+    shell("mv kept/0 kept/away && ln -s away kept/0");
+    d = open_dir(in_root("kept")); /* the first that is no link */
+    ck_assert_str_eq(d.root, in_root("kept/1"));
+    spot_state_dir_release(&d);
+    shell("cmp decoy/file kept/away/live/file");
+    ck_decoy();
+}
+END_TEST
+
 int main(void)
 {
     TCase *const tc = tcase_create("state_dir");
@@ -203,5 +357,11 @@ int main(void)
     tcase_add_test(tc, a_relative_name_is_known_from_everywhere);
     tcase_add_test(tc, a_socket_is_elsewhere_where_its_path_would_be_too_long);
     tcase_add_test(tc, what_cannot_be_a_directory_is_said);
+    tcase_add_test(tc, a_link_in_its_place_is_removed_and_not_followed);
+    tcase_add_test(tc, another_directory_in_its_place_stays_for_good);
+    tcase_add_test(tc, one_that_was_moved_away_is_not_removed_from_where_it_is);
+    tcase_add_test(tc, what_killed_nodes_had_in_its_place_is_not_emptied);
+    tcase_add_test(tc, what_is_not_a_node_s_in_memory_is_not_swept);
+    tcase_add_test(tc, one_with_a_name_is_refused_when_another_is_in_its_place);
     return run_suite("state_dir", tc);
 }

@@ -47,9 +47,9 @@ static void set_up(void)
 
     make_root();
     shell("mkdir live a b && head -c 7000000 /dev/urandom >live/big && echo 1 >live/step");
-    from = spot_state_store_open(in_root("a"), UINT64_MAX, false, &err);
-    to = spot_state_store_open(in_root("b"), UINT64_MAX, false, &err);
-    ck_assert_int_eq(spot_state_take(from, in_root("live"), NULL, 0, &r, &err), 0);
+    from = spot_state_store_open(dir_in_root("a"), "a", UINT64_MAX, false, &err);
+    to = spot_state_store_open(dir_in_root("b"), "b", UINT64_MAX, false, &err);
+    ck_assert_int_eq(spot_state_take(from, dir_in_root("live"), NULL, 0, &r, &err), 0);
     ck_assert_int_eq(spot_state_store_add(from, &r, &err), 0);
 }
 
@@ -103,7 +103,7 @@ START_TEST(it_arrives_to_the_byte_and_in_small_answers)
     spot_state_pull_free(pull);
     shell("cp -r live want && rm -r live/*");
     ck_assert_int_eq(
-        spot_state_lay_out(to, in_root("live"), spot_state_store_find(to, &id, 1), &err), 0);
+        spot_state_lay_out(to, dir_in_root("live"), spot_state_store_find(to, &id, 1), &err), 0);
     shell("diff -r live want && rm -r want");
     pull = begin(1); /* again: nothing is lacking */
     ck_assert_int_eq(serve_one(pull, &most), SPOT_STATE_COMPLETE);

@@ -24,8 +24,8 @@ static void set_up(void)
     make_root();
     shell("mkdir live a b && head -c 5000000 /dev/urandom >live/big && echo 1 >live/step && : "
           ">live/empty");
-    store[0] = spot_state_store_open(in_root("a"), 64 << 20, false, &err);
-    store[1] = spot_state_store_open(in_root("b"), 8 << 20, false, &err);
+    store[0] = spot_state_store_open(dir_in_root("a"), "a", 64 << 20, false, &err);
+    store[1] = spot_state_store_open(dir_in_root("b"), "b", 8 << 20, false, &err);
     ck_assert(store[0] && store[1]);
     open_meshes();
     enter(0, 5);
@@ -56,7 +56,8 @@ static struct spot_state_id take(uint64_t step)
     const struct spot_state_id id = { 1, 9, step };
     struct spot_state_record r = { .id = id, .place = 2, .world = 3, .run_id = "run" };
 
-    ck_assert_msg(!spot_state_take(store[0], in_root("live"), NULL, 0, &r, &err), "%s", err.msg);
+    ck_assert_msg(!spot_state_take(store[0], dir_in_root("live"), NULL, 0, &r, &err), "%s",
+                  err.msg);
     ck_assert_int_eq(spot_state_store_add(store[0], &r, &err), 0);
     return id;
 }
@@ -115,7 +116,7 @@ START_TEST(a_state_arrives_and_of_the_next_one_what_changed)
     ck_assert_uint_eq(moved(&id), 0);
     ck_assert_uint_eq(spot_state_store_count(store[1]), 3);
     shell("rm -r live/* && echo 7 >live/other");
-    ck_assert_int_eq(spot_state_lay_out(store[1], in_root("live"),
+    ck_assert_int_eq(spot_state_lay_out(store[1], dir_in_root("live"),
                                         spot_state_store_find(store[1], &id, 2), &err),
                      0);
     shell("diff -r live want && rm -r want");

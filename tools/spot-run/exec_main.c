@@ -44,10 +44,11 @@ static struct {
         .stall_s = 30,
         .join_timeout_s = 30,
         .store_lease_s = 3 };
-static char **command;                     /* what the ranks run */
-static const char *socket_path, *live_dir; /* at which the ranks of this node ask; their state */
-static struct spot_state_store *states;    /* of what they commit */
-static char *private_dir;                  /* of the coordinator that started this agent; NULL */
+static char **command;          /* what the ranks run */
+static const char *socket_path; /* at which the ranks of this node ask */
+static const struct spot_state_dir *state_dir;
+static struct spot_state_store *states; /* of what they commit */
+static char *private_dir;               /* of the coordinator that started this agent; NULL */
 static bool is_agent;
 
 static const struct spot_opt option[] = {
@@ -216,7 +217,7 @@ static int join_job(struct spot_ranks *ranks, struct spot_err *err)
         .n_rank = (uint32_t)o.n_rank,
         .hash = spot_exec_hash(command, (uint32_t)o.n_rank),
         .is_cold = o.is_cold,
-        .live = live_dir,
+        .state = state_dir,
         .store = states,
         .socket = socket_path,
     };
@@ -259,6 +260,7 @@ static int run_node(struct spot_err *err)
 static int be_node(struct spot_err *err)
 {
     struct spot_state_dir state;
+    struct spot_err replaced;
     int rc;
 
     if (check_text("--name", o.name, err) || check_text("--domain", o.domain, err))
@@ -270,11 +272,14 @@ static int be_node(struct spot_err *err)
         setenv(SPOT_STATE_DIR_ENV, state.live, 1);
         setenv(SPOT_SOCKET_ENV, state.socket, 1);
         socket_path = state.socket;
-        live_dir = state.live;
-        states = spot_state_store_open(
-            state.root, o.state_limit > 0 ? (uint64_t)o.state_limit : UINT64_MAX, false, err);
+        state_dir = &state;
+        states = spot_state_store_open(state.root_fd, state.root,
+                                       o.state_limit > 0 ? (uint64_t)o.state_limit : UINT64_MAX,
+                                       false, err);
         rc = states ? run_node(err) : -1;
         spot_state_store_free(states);
+        if (!rc && spot_state_dir_check(&state, &replaced))
+            spot_tool_warn("%s", replaced.msg); /* nobody else was there to find it */
     }
     spot_state_dir_release(&state);
     if (private_dir)
