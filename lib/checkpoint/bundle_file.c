@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "checkpoint/bundle_file.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -12,39 +13,27 @@
 #include "checkpoint/bundle_io.h"
 #include "common/buf.h"
 #include "common/pio.h"
+#include "common/safe_dir.h"
 
 enum { PATH_SIZE = 2 * PATH_MAX + 64, NONCE_TEXT = 17 };
 
 /* --- the number ------------------------------------------------------------- */
 
-static void mark_path(const char *dir, char path[PATH_SIZE])
-{
-    snprintf(path, PATH_SIZE, "%s/nonce", dir);
-}
+static const char mark_name[] = "nonce";
 
-int spot_bundle_file_mark(const char *dir, uint64_t nonce, struct spot_err *err)
+int spot_bundle_file_mark(int dir_fd, uint64_t nonce, struct spot_err *err)
 {
-    char path[PATH_SIZE], text[NONCE_TEXT];
-    int fd, rc = 0;
+    char text[NONCE_TEXT];
 
-    mark_path(dir, path);
     snprintf(text, sizeof(text), "%016" PRIx64, nonce);
-    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return spot_err_sys(err, "cannot write '%s'", path);
-    if (spot_write_at(fd, 0, text, strlen(text)))
-        rc = spot_err_sys(err, "cannot write '%s'", path);
-    if (close(fd) && !rc)
-        rc = spot_err_sys(err, "cannot write '%s'", path);
-    return rc;
+    return spot_safe_replace(dir_fd, mark_name, text, strlen(text), false)
+               ? spot_err_sys(err, "cannot write '%s'", mark_name)
+               : 0;
 }
 
-void spot_bundle_file_unmark(const char *dir)
+void spot_bundle_file_unmark(int dir_fd)
 {
-    char path[PATH_SIZE];
-
-    mark_path(dir, path);
-    (void)unlink(path);
+    (void)unlinkat(dir_fd, mark_name, 0);
 }
 
 bool spot_bundle_file_sees(const char *dir, uint64_t nonce)
@@ -55,7 +44,7 @@ bool spot_bundle_file_sees(const char *dir, uint64_t nonce)
 
     if (!*dir || !nonce)
         return false;
-    mark_path(dir, path);
+    snprintf(path, sizeof(path), "%s/%s", dir, mark_name);
     fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* does not block on a pipe of that name */
     if (fd < 0)
         return false;
@@ -67,6 +56,11 @@ bool spot_bundle_file_sees(const char *dir, uint64_t nonce)
 }
 
 /* --- the file ----------------------------------------------------------------- */
+
+void spot_bundle_file_name(int index, char name[SPOT_BUNDLE_FILE_NAME])
+{
+    snprintf(name, SPOT_BUNDLE_FILE_NAME, "bundle-%04d", index);
+}
 
 void spot_bundle_file_path(const char *dir, int index, char *path, size_t size)
 {
@@ -108,18 +102,32 @@ static int write_all(struct out *out, const struct spot_bundle *bundle, bool (*g
     return more;
 }
 
+/* A file of ours, whatever has the name: what another writer left, or a link. -1 with errno. */
+static int open_new(int dir_fd, const char *name)
+{
+    if (dir_fd < 0 || (unlinkat(dir_fd, name, 0) && errno != ENOENT))
+        return -1;
+    return spot_safe_open(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+}
+
 int spot_bundle_file_write(const char *dir, const struct spot_bundle *bundle,
                            bool (*goes_on)(void *), void *user, struct spot_written *written,
                            struct spot_err *err)
 {
-    char path[PATH_SIZE];
+    const int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    char path[PATH_SIZE], name[SPOT_BUNDLE_FILE_NAME];
     struct out out = { .path = path };
     int rc;
 
     spot_bundle_file_path(dir, bundle->index, path, sizeof(path));
-    out.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (out.fd < 0)
-        return spot_err_sys(err, "cannot write '%s'", path);
+    spot_bundle_file_name(bundle->index, name);
+    out.fd = open_new(dir_fd, name);
+    if (out.fd < 0) {
+        spot_err_sys(err, "cannot write '%s'", path);
+        if (dir_fd >= 0)
+            close(dir_fd);
+        return -1;
+    }
     out.hash = spot_hash_stream_new();
     rc = write_all(&out, bundle, goes_on, user, err);
     if (!rc && fsync(out.fd))
@@ -127,28 +135,27 @@ int spot_bundle_file_write(const char *dir, const struct spot_bundle *bundle,
     if (close(out.fd) && !rc)
         rc = spot_err_sys(err, "cannot write '%s'", path);
     if (rc)
-        (void)unlink(path);
+        (void)unlinkat(dir_fd, name, 0);
+    close(dir_fd);
     *written = (struct spot_written){ out.n_byte, spot_hash_stream_128(out.hash) };
     spot_hash_stream_free(out.hash);
     return rc;
 }
 
-int spot_bundle_file_check(const char *dir, int index, size_t n_byte, struct spot_err *err)
+int spot_bundle_file_check(int dir_fd, int index, size_t n_byte, struct spot_err *err)
 {
-    char path[PATH_SIZE];
+    char name[SPOT_BUNDLE_FILE_NAME];
     struct stat st;
-    int fd, rc;
+    int fd;
 
-    spot_bundle_file_path(dir, index, path, sizeof(path));
+    spot_bundle_file_name(index, name);
     /* opened, since what a host knows of another's file may be old until then */
-    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    fd = spot_safe_open_file(dir_fd, name, &st);
     if (fd < 0)
-        return spot_err_sys(err, "cannot open '%s', which was written", path);
-    rc = fstat(fd, &st) ? spot_err_sys(err, "cannot open '%s'", path)
-         : S_ISREG(st.st_mode) && (size_t)st.st_size == n_byte
-             ? 0
-             : spot_err_set(err, SPOT_EDATA, "'%s' has %lld bytes, %zu were written", path,
-                            (long long)st.st_size, n_byte);
+        return spot_err_sys(err, "cannot open '%s', which was written", name);
     close(fd);
-    return rc;
+    return (size_t)st.st_size == n_byte
+               ? 0
+               : spot_err_set(err, SPOT_EDATA, "'%s' has %lld bytes, %zu were written", name,
+                              (long long)st.st_size, n_byte);
 }

@@ -19,19 +19,22 @@
 extern "C" {
 #endif
 
+enum { SPOT_BUNDLE_FILE_NAME = 24 };
+
 /* A file that has been synced. */
 struct spot_written {
     size_t n_byte;
     struct spot_hash128 hash;
 };
 
-/* Write the number, not 0; remove it. Returns 0, or -1 with *err (SPOT_ESYS). */
-int spot_bundle_file_mark(const char *dir, uint64_t nonce, struct spot_err *err);
-void spot_bundle_file_unmark(const char *dir);
+/* Write the number, not 0, to the directory; remove it. Returns 0, or -1 with *err (SPOT_ESYS). */
+int spot_bundle_file_mark(int dir_fd, uint64_t nonce, struct spot_err *err);
+void spot_bundle_file_unmark(int dir_fd);
 /* Is it there? */
 bool spot_bundle_file_sees(const char *dir, uint64_t nonce);
 
-/* Name of the file of a bundle. */
+/* The file of a bundle: its name, and its path. */
+void spot_bundle_file_name(int index, char name[SPOT_BUNDLE_FILE_NAME]);
 void spot_bundle_file_path(const char *dir, int index, char *path, size_t size);
 
 /* Write and sync the bytes of bundle_io.h, piece by piece, so that they are never in memory all at
@@ -48,7 +51,7 @@ int spot_bundle_object_write(struct spot_objects *objects, uint64_t nonce,
                              struct spot_err *err);
 
 /* Does a file of this size exist? Its content is checked when it is read. */
-int spot_bundle_file_check(const char *dir, int index, size_t n_byte, struct spot_err *err);
+int spot_bundle_file_check(int dir_fd, int index, size_t n_byte, struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#define _XOPEN_SOURCE 700 /* nftw */
 #include "checkpoint/generation.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,6 +17,7 @@
 #include "common/json.h"
 #include "common/out.h"
 #include "common/pio.h"
+#include "common/safe_dir.h"
 #include "common/xalloc.h"
 #include "model/shape.h"
 
@@ -30,20 +29,14 @@ void spot_generation_path(const struct spot_generations *g, int64_t step, const 
     snprintf(path, PATH_SIZE, "%s/gen-%012" PRId64 "%s", g->dir, step, suffix);
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
+const char *spot_generation_name(const char *path)
 {
-    (void)st;
-    (void)type;
-    (void)at;
-    (void)remove(path);
-    return 0;
+    return strrchr(path, '/') + 1;
 }
 
-void spot_generation_remove(const char *path)
+static void remove_named(const struct spot_generations *g, const char *path)
 {
-    enum { DESCRIPTORS = 16 };
-
-    (void)nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
+    (void)spot_safe_remove(*g->dir_fd, spot_generation_name(path), NULL);
 }
 
 bool spot_generation_is_damage(const struct spot_err *err)
@@ -58,7 +51,7 @@ int spot_generation_drop(const struct spot_generations *g, int64_t step, struct 
     if (g->objects)
         return spot_objects_drop(g->objects, step, err);
     spot_generation_path(g, step, "", path);
-    spot_generation_remove(path);
+    remove_named(g, path);
     return 0;
 }
 
@@ -71,7 +64,7 @@ void spot_generation_drop_tmp(const struct spot_generations *g, int64_t step, ui
         return;
     }
     spot_generation_tmp(g, step, nonce, path);
-    spot_generation_remove(path);
+    remove_named(g, path);
 }
 
 /* --- finding generations ------------------------------------------------- */
@@ -554,6 +547,6 @@ void spot_generation_set_aside(const struct spot_generations *g, int64_t step)
     }
     spot_generation_path(g, step, "", good);
     spot_generation_path(g, step, ".bad", bad);
-    spot_generation_remove(bad);
-    (void)rename(good, bad);
+    remove_named(g, bad);
+    (void)renameat(*g->dir_fd, spot_generation_name(good), *g->dir_fd, spot_generation_name(bad));
 }

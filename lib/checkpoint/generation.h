@@ -25,6 +25,7 @@ enum { SPOT_GENERATION_PATH = 2 * PATH_MAX };
 
 struct spot_generations {
     char dir[PATH_MAX];
+    const int *dir_fd;            /* dir, open: for all that writes and removes; else NULL */
     struct spot_objects *objects; /* NULL: files in dir; else `dir` is for messages only */
     uint64_t job;                 /* 0: any job, for reading only */
     int n_bundle;
@@ -42,8 +43,8 @@ int spot_state_check(const char *text, size_t n_byte, struct spot_err *err);
 void spot_generation_path(const struct spot_generations *generations, int64_t step,
                           const char *suffix, char path[SPOT_GENERATION_PATH]);
 
-/* Remove a file, or a directory with its contents; no error if it does not exist. */
-void spot_generation_remove(const char *path);
+/* The part of such a path that is a name in DIR. */
+const char *spot_generation_name(const char *path);
 
 /* In a directory of this job: does the error mean that the generation is damaged, rather than that
  * the disk could not be read? A manifest that names another job is damage too. */
@@ -62,6 +63,8 @@ void spot_generation_drop_tmp(const struct spot_generations *generations, int64_
 /* Rename it gen-STEP.bad, replacing an earlier one of that name. */
 void spot_generation_set_aside(const struct spot_generations *generations, int64_t step);
 
+/* Is it the name of one that is assembled? */
+bool spot_generation_is_tmp(const char *name);
 /* The path at which it is assembled; nonce 0: by this process alone. */
 void spot_generation_tmp(const struct spot_generations *generations, int64_t step, uint64_t nonce,
                          char path[SPOT_GENERATION_PATH]);

@@ -1,48 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* A generation is put together and committed. */
+#define _XOPEN_SOURCE 700 /* mkdirat */
 #include "checkpoint/generation.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/hash.h"
 #include "common/json_writer.h"
-#include "common/out.h"
-#include "common/pio.h"
+#include "common/safe_dir.h"
 
 enum { PATH_SIZE = SPOT_GENERATION_PATH };
-
-static int sync_path(const char *path, struct spot_err *err)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int rc = 0;
-
-    if (fd < 0 || fsync(fd))
-        rc = spot_err_sys(err, "cannot sync '%s'", path);
-    if (fd >= 0)
-        close(fd);
-    return rc;
-}
-
-static int write_file(const char *path, const void *data, size_t n_byte, struct spot_err *err)
-{
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int rc = 0;
-
-    if (fd < 0)
-        return spot_err_sys(err, "cannot write '%s'", path);
-    if (spot_write_at(fd, 0, data, n_byte))
-        rc = spot_err_sys(err, "cannot write '%s'", path);
-    else if (fsync(fd))
-        rc = spot_err_sys(err, "cannot sync '%s'", path);
-    if (close(fd) && !rc)
-        rc = spot_err_sys(err, "cannot write '%s'", path);
-    return rc;
-}
 
 static int put_manifest(const struct spot_generations *g, FILE *out, int64_t step,
                         const struct spot_written *written, struct spot_err *err)
@@ -69,16 +42,21 @@ static int put_manifest(const struct spot_generations *g, FILE *out, int64_t ste
     return spot_jw_close(&jw, err);
 }
 
-static int write_manifest(const struct spot_generations *g, const char *dir, int64_t step,
+static int write_manifest(const struct spot_generations *g, int dir_fd, int64_t step,
                           const struct spot_written *written, struct spot_err *err)
 {
-    char path[PATH_SIZE + 32];
-    struct spot_out out;
+    static const char name[] = "manifest.json";
+    FILE *const out = spot_safe_begin(dir_fd, name);
 
-    snprintf(path, sizeof(path), "%s/manifest.json", dir);
-    if (spot_out_open(&out, path, err))
+    if (!out)
+        return spot_err_sys(err, "cannot write a manifest in '%s'", g->dir);
+    if (put_manifest(g, out, step, written, err)) {
+        (void)spot_safe_end(out, dir_fd, name, true, -1);
         return -1;
-    return spot_out_finish(&out, put_manifest(g, out.file, step, written, err), err);
+    }
+    return spot_safe_end(out, dir_fd, name, true, 0)
+               ? spot_err_sys(err, "cannot write a manifest in '%s'", g->dir)
+               : 0;
 }
 
 /* The text of it, freed by the caller. NULL with *err. */
@@ -137,20 +115,56 @@ void spot_generation_tmp(const struct spot_generations *g, int64_t step, uint64_
     spot_generation_path(g, step, suffix, path);
 }
 
+bool spot_generation_is_tmp(const char *name)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t n = strspn(name + (strncmp(name, "gen-", 4) ? 0 : 4), digits);
+
+    if (strncmp(name, "gen-", 4) != 0 || n < 12)
+        return false;
+    name += 4 + n;
+    if (*name == '.' && strspn(name + 1, digits) == 16)
+        name += 17;
+    return !strcmp(name, ".tmp");
+}
+
+/* The directory in which it is assembled; -1 with *err. */
+static int open_tmp(const struct spot_generations *g, int64_t step, uint64_t nonce,
+                    struct spot_err *err)
+{
+    char dir[PATH_SIZE];
+    int fd;
+
+    spot_generation_tmp(g, step, nonce, dir);
+    fd = spot_safe_open(*g->dir_fd, spot_generation_name(dir), O_RDONLY | O_DIRECTORY, 0);
+    return fd < 0 ? spot_err_sys(err, "cannot open '%s'", dir) : fd;
+}
+
+static int make_tmp(const struct spot_generations *g, const char *dir, struct spot_err *err)
+{
+    return mkdirat(*g->dir_fd, spot_generation_name(dir), 0700)
+               ? spot_err_sys(err, "cannot make '%s'", dir)
+               : 0;
+}
+
 int spot_generation_share(const struct spot_generations *g, int64_t step, uint64_t nonce,
                           struct spot_err *err)
 {
     char dir[PATH_SIZE];
+    int fd, rc;
 
     if (g->objects)
         return 0;
     spot_generation_tmp(g, step, nonce, dir);
-    if (mkdir(dir, 0700))
-        return spot_err_sys(err, "cannot make '%s'", dir);
-    if (!spot_bundle_file_mark(dir, nonce, err))
-        return 0;
-    spot_generation_remove(dir);
-    return -1;
+    if (make_tmp(g, dir, err))
+        return -1;
+    fd = open_tmp(g, step, nonce, err);
+    rc = fd < 0 ? -1 : spot_bundle_file_mark(fd, nonce, err);
+    if (fd >= 0)
+        close(fd);
+    if (rc)
+        spot_generation_drop_tmp(g, step, nonce);
+    return rc;
 }
 
 int spot_generation_begin(const struct spot_generations *g, int64_t step, struct spot_err *err)
@@ -159,9 +173,9 @@ int spot_generation_begin(const struct spot_generations *g, int64_t step, struct
 
     if (g->objects)
         return 0;
+    spot_generation_drop_tmp(g, step, 0);
     spot_generation_tmp(g, step, 0, dir);
-    spot_generation_remove(dir);
-    return mkdir(dir, 0700) ? spot_err_sys(err, "cannot make '%s'", dir) : 0;
+    return make_tmp(g, dir, err);
 }
 
 /* Bytes in memory, as one piece. */
@@ -183,7 +197,8 @@ int spot_generation_put(const struct spot_generations *g, int64_t step, uint64_t
                         const void *data, size_t n_byte, struct spot_written *written,
                         struct spot_err *err)
 {
-    char dir[PATH_SIZE], path[PATH_SIZE + 32];
+    char name[SPOT_BUNDLE_FILE_NAME];
+    int fd, rc;
 
     *written = (struct spot_written){ n_byte, spot_hash128(data, n_byte) };
     if (g->objects)
@@ -191,9 +206,15 @@ int spot_generation_put(const struct spot_generations *g, int64_t step, uint64_t
             g->objects, step, nonce, bundle,
             &(struct spot_command_io){ .next = next_all, .user = &(struct all){ data, n_byte } },
             err);
-    spot_generation_tmp(g, step, nonce, dir);
-    spot_bundle_file_path(dir, bundle, path, sizeof(path));
-    return write_file(path, data, n_byte, err);
+    fd = open_tmp(g, step, nonce, err);
+    if (fd < 0)
+        return -1;
+    spot_bundle_file_name(bundle, name);
+    rc = spot_safe_replace(fd, name, data, n_byte, true)
+             ? spot_err_sys(err, "cannot write '%s' in '%s'", name, g->dir)
+             : 0;
+    close(fd);
+    return rc;
 }
 
 static int commit_objects(const struct spot_generations *g, int64_t step, uint64_t nonce,
@@ -207,28 +228,42 @@ static int commit_objects(const struct spot_generations *g, int64_t step, uint64
     return rc;
 }
 
+/* All is there: it gets its manifest. */
+static int complete(const struct spot_generations *g, int dir_fd, int64_t step,
+                    const struct spot_written *written, struct spot_err *err)
+{
+    for (int b = 0; b < g->n_bundle; b++)
+        if (spot_bundle_file_check(dir_fd, b, written[b].n_byte, err))
+            return -1;
+    spot_bundle_file_unmark(dir_fd);
+    if (write_manifest(g, dir_fd, step, written, err))
+        return -1;
+    return fsync(dir_fd) ? spot_err_sys(err, "cannot sync a directory in '%s'", g->dir) : 0;
+}
+
 int spot_generation_commit(const struct spot_generations *g, int64_t step, uint64_t nonce,
                            const struct spot_written *written, struct spot_err *err)
 {
-    char dir[PATH_SIZE], final[PATH_SIZE];
+    char tmp[PATH_SIZE], final[PATH_SIZE];
     const int durable = is_durable(g, step, err);
+    int fd, rc;
 
-    spot_generation_tmp(g, step, nonce, dir);
-    spot_generation_path(g, step, "", final);
     if (durable > 0)
         spot_generation_drop_tmp(g, step, nonce);
     if (durable)
         return durable < 0 ? -1 : 0;
     if (g->objects)
         return commit_objects(g, step, nonce, written, err);
-    for (int b = 0; b < g->n_bundle; b++)
-        if (spot_bundle_file_check(dir, b, written[b].n_byte, err))
-            return -1;
-    spot_bundle_file_unmark(dir);
-    if (write_manifest(g, dir, step, written, err) || sync_path(dir, err))
+    fd = open_tmp(g, step, nonce, err);
+    rc = fd < 0 ? -1 : complete(g, fd, step, written, err);
+    if (fd >= 0)
+        close(fd);
+    if (rc)
         return -1;
-    spot_generation_remove(final); /* damaged */
-    if (rename(dir, final))
-        return spot_err_sys(err, "cannot rename '%s'", dir);
-    return sync_path(g->dir, err);
+    spot_generation_tmp(g, step, nonce, tmp);
+    spot_generation_path(g, step, "", final);
+    (void)spot_generation_drop(g, step, NULL); /* damaged */
+    if (renameat(*g->dir_fd, spot_generation_name(tmp), *g->dir_fd, spot_generation_name(final)))
+        return spot_err_sys(err, "cannot rename '%s'", tmp);
+    return fsync(*g->dir_fd) ? spot_err_sys(err, "cannot sync '%s'", g->dir) : 0;
 }

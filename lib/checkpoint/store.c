@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#define _DEFAULT_SOURCE /* mkdtemp */
+#define _GNU_SOURCE /* mkdtemp, O_DIRECTORY. NOLINT(bugprone-reserved-identifier) */
 #include "checkpoint/store_state.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 #include "comm/endpoint.h"
 #include "common/dir_lock.h"
-#include "common/out.h"
+#include "common/safe_dir.h"
 #include "common/temp.h"
 #include "common/xalloc.h"
 
@@ -122,9 +123,12 @@ int spot_store_lock(struct spot_store *s, struct spot_err *err)
         close(fd);
         return spot_err_set(err, SPOT_ESYS, "'%s' belongs to another user", s->disk.dir);
     }
-    if (s->lock_fd >= 0)
-        close(s->lock_fd);
-    s->lock_fd = fd;
+    if (s->lock_fd < 0) {
+        s->lock_fd = fd;
+        return 0;
+    }
+    (void)dup3(fd, s->lock_fd, O_CLOEXEC); /* its number is another thread's too */
+    close(fd);
     return 0;
 }
 
@@ -150,19 +154,15 @@ static int make_dir(struct spot_store *s, const char *dir, struct spot_err *err)
 
 void spot_store_drop_unfinished(const struct spot_store *s)
 {
-    DIR *dir = opendir(s->disk.dir);
+    const int fd = openat(s->lock_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *const dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
-    char path[PATH_SIZE + 256];
 
-    while (dir && (entry = readdir(dir))) {
-        const size_t n = strlen(entry->d_name);
-
-        if (strncmp(entry->d_name, "gen-", 4) != 0 || n < 4 ||
-            strcmp(entry->d_name + n - 4, ".tmp") != 0)
-            continue;
-        snprintf(path, sizeof(path), "%s/%s", s->disk.dir, entry->d_name);
-        spot_generation_remove(path);
-    }
+    if (!dir && fd >= 0)
+        close(fd);
+    while (dir && (entry = readdir(dir)))
+        if (spot_generation_is_tmp(entry->d_name))
+            (void)spot_safe_remove(fd, entry->d_name, NULL);
     if (dir)
         closedir(dir);
 }
@@ -247,6 +247,7 @@ struct spot_store *spot_store_open_behind(const char *dir, const char *command, 
 
     s->disk.job = job;
     s->disk.n_bundle = n_bundle;
+    s->disk.dir_fd = &s->lock_fd;
     s->collecting = -1;
     s->lock_fd = s->news[0] = s->news[1] = -1;
     s->piece = spot_xcalloc((size_t)n_bundle, sizeof(*s->piece));
@@ -287,8 +288,8 @@ void spot_store_close(struct spot_store *s)
         pthread_mutex_unlock(&s->lock);
         pthread_join(s->thread, NULL);
     }
-    if (s->is_private)
-        spot_generation_remove(s->disk.dir);
+    if (s->is_private && (s->lock_fd < 0 || !spot_safe_empty(s->lock_fd, NULL)))
+        (void)rmdir(s->disk.dir); /* which another's is not, unless it is empty */
     else if (s->has_thread)
         spot_store_drop_unfinished(s);
     for (int i = 0; i < 2; i++)

@@ -12,20 +12,41 @@
 
 #include "common/clock.h"
 #include "common/out.h"
+#include "common/safe_dir.h"
 
 enum { KEEP = 2 };
 
 static const time_t watch_s = 1;       /* between looks at the newest generation */
 static const double drop_share = 0.05; /* of the time, for deletes that fail */
 
+/* Generations of another job, which this one would take for damaged ones of its own. */
+static bool has_others(const struct spot_generations *disk)
+{
+    size_t n;
+    int64_t *const step = spot_generation_list(disk, &n);
+    bool has = false;
+
+    for (size_t i = 0; i < n && !has; i++) {
+        struct spot_err why = { 0 };
+
+        has = spot_generation_check(disk, step[i], &why) && why.code == SPOT_EUSAGE;
+    }
+    free(step);
+    return has;
+}
+
 /* A directory that was deleted while the job runs is made again. *note says so. */
 static int return_dir(struct spot_store *s, struct spot_err *note, struct spot_err *err)
 {
     struct stat now, had;
 
-    if (!stat(s->disk.dir, &now) && !fstat(s->lock_fd, &had) && now.st_dev == had.st_dev &&
-        now.st_ino == had.st_ino)
+    if (!stat(s->disk.dir, &now) && !fstat(s->lock_fd, &had) && spot_safe_is_same(&now, &had))
         return 0;
+    if (has_others(&s->disk))
+        return spot_err_set(err, SPOT_ESYS,
+                            "'%s' is another directory now, with the state of another job: nothing "
+                            "there is touched, and no state is written",
+                            s->disk.dir);
     if (!mkdir(s->disk.dir, 0700)) {
         if (spot_sync_directory(s->disk.dir, err))
             return -1;

@@ -356,3 +356,20 @@ int spot_safe_remove(int dir_fd, const char *name, struct spot_err *err)
     close(fd);
     return rc;
 }
+
+int spot_safe_remove_path(const char *path, struct spot_err *err)
+{
+    const char *const slash = strrchr(path, '/');
+    char *const dir = spot_xstrdup(slash ? path : ".");
+    int fd, rc;
+
+    if (slash)
+        dir[slash == path ? 1 : slash - path] = '\0';
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    rc = fd < 0 ? spot_err_sys(err, "cannot open '%.200s'", dir)
+                : spot_safe_remove(fd, slash ? slash + 1 : path, err);
+    if (fd >= 0)
+        close(fd);
+    free(dir);
+    return rc;
+}

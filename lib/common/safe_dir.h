@@ -46,6 +46,8 @@ bool spot_safe_is_at(int dir_fd, const char *name, int fd);
  * with *err that names the first such. */
 int spot_safe_empty(int dir_fd, struct spot_err *err);
 int spot_safe_remove(int dir_fd, const char *name, struct spot_err *err);
+/* The last name of a path, the directories of which are the caller's to trust. */
+int spot_safe_remove_path(const char *path, struct spot_err *err);
 
 #ifdef __cplusplus
 }

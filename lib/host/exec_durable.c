@@ -36,7 +36,7 @@ static int open_dir(struct spot_exec_job *job, const char *dir, struct spot_err 
         return spot_err_sys(err, "cannot make the directory '%.200s'", dir);
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return spot_err_sys(err, "cannot open '%.200s'", dir);
+        return spot_err_sys(err, "cannot use the directory '%.200s'", dir);
     rc = lock(job, fd, dir, err);
     if (!rc)
         job->disk.store = spot_state_store_open(fd, dir, UINT64_MAX, true, err);

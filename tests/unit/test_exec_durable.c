@@ -166,7 +166,7 @@ END_TEST
 START_TEST(a_directory_that_cannot_be_is_said_before_anything_runs)
 {
     put(in_dir("disk"), "a file");
-    ck_failed(coordinate(&o), SPOT_ESYS, "disk/lock");
+    ck_failed(coordinate(&o), SPOT_ESYS, "cannot use the directory");
     o.state = elsewhere;
     ck_failed(coordinate(&o), SPOT_ESYS, "cannot make the directory");
 }

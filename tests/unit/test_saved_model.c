@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -64,10 +65,12 @@ static void copy_generation(const char *state, int64_t from, int64_t to)
     const struct spot_generations any = { .n_bundle = g.n_bundle };
     struct spot_written written[8];
     struct spot_generations in = any;
+    const int fd = open(state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct spot_err err;
 
     ck_assert_int_le(g.n_bundle, 8);
     snprintf(g.dir, sizeof(g.dir), "%s", state);
+    g.dir_fd = &fd;
     snprintf(in.dir, sizeof(in.dir), "%s", state);
     ck_assert_msg(!spot_generation_begin(&g, to, &err), "%s", err.msg);
     for (int b = 0; b < g.n_bundle; b++) {
@@ -88,6 +91,7 @@ static void copy_generation(const char *state, int64_t from, int64_t to)
         free(packed);
     }
     ck_assert_msg(!spot_generation_commit(&g, to, 0, written, &err), "%s", err.msg);
+    close(fd);
 }
 
 static void expect_same(const struct spot_saved_model *a, const struct spot_saved_model *b)
@@ -284,7 +288,6 @@ END_TEST
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("saved_model");
-    int rc;
 
     be_worker(argc, argv);
     make_dir();
@@ -294,6 +297,5 @@ int main(int argc, char **argv)
     tcase_add_test(tc, a_damaged_generation_is_passed_over_and_named);
     tcase_add_test(tc, what_is_not_a_jobs_directory_or_step_is_refused);
     tcase_add_test(tc, a_shorter_model_has_the_first_positions);
-    rc = run_suite("saved_model", tc);
-    return remove_dir() ? 1 : rc;
+    return run_job_suite("saved_model", tc);
 }

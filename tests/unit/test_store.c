@@ -453,6 +453,106 @@ START_TEST(a_deleted_generation_is_not_named_any_more_and_the_directory_is_made_
 }
 END_TEST
 
+/* --- links, and what is somebody else's ---------------------------------------------------- */
+
+static const char *const decoy_is_whole =
+    "[ \"$(find $D.decoy | sort | tr '\\n' ' ')\" = \"$D.decoy $D.decoy/file $D.decoy/sub "
+    "$D.decoy/sub/file \" ] && [ \"$(cat $D.decoy/file $D.decoy/sub/file)\" = \"$(printf "
+    "'precious\\nprecious')\" ]";
+
+static void make_decoy(void)
+{
+    make_dir();
+    shell("mkdir -p $D.decoy/sub && echo precious | tee $D.decoy/file >$D.decoy/sub/file");
+}
+
+static void drop_decoy(void)
+{
+    shell(decoy_is_whole);
+    shell("rm -r $D.decoy");
+    drop_dir();
+}
+
+START_TEST(links_are_not_followed_when_generations_are_removed_and_written)
+{
+    static const char *const there[] = {
+        "ln -s $D.decoy $D/gen-000000000020.tmp",
+        "mkdir $D/gen-000000000020.tmp && ln -s $D.decoy $D/gen-000000000020.tmp/x && "
+        "ln $D.decoy/file $D/gen-000000000020.tmp/bundle-0000",
+        "ln -s $D.decoy $D/gen-000000000020",
+        "mkdir $D/gen-000000000020 && ln -s $D.decoy/file $D/gen-000000000020/manifest.json && "
+        "ln -s $D.decoy $D/gen-000000000020/sub",
+        "ln -s $D.decoy $D/gen-000000000010.bad && : >$D/gen-000000000010/bundle-0000",
+        "cd $D && mkdir gen-000000000020.tmp && cd gen-000000000020.tmp && for i in $(seq 300); do "
+        "mkdir d && cd -P d || exit 1; done && ln -s $D.decoy l",
+        "rm -r $D/gen-000000000010 && ln -s $D.decoy $D/gen-000000000010",
+    };
+
+    for (size_t i = 0; i < sizeof(there) / sizeof(there[0]); i++) {
+        struct spot_store *s;
+
+        make_decoy();
+        s = open_store(dir, 1, NULL);
+        save(s, 10);
+        shell(there[i]);
+        save(s, 20);
+        check_content(s, 20);
+        save(s, 30);
+        save(s, 40);
+        check_content(s, 40);
+        spot_store_close(s);
+        shell("[ -z \"$(find $D -type f -path '*/gen-*0/*' ! -perm 600)\" ] && "
+              "[ -z \"$(find $D -type d ! -perm 700)\" ]");
+        drop_decoy();
+    }
+}
+END_TEST
+
+START_TEST(what_is_not_a_generation_s_name_stays)
+{
+    struct spot_store *s;
+
+    make_decoy();
+    shell("cd $D && mkdir gen-backup.tmp gen-1.tmp gen-000000000005.mine.tmp && : >gen-x.tmp && "
+          "mkdir gen-000000000005.0123456789abcdef.tmp");
+    s = open_store(dir, 1, NULL);
+    save(s, 10);
+    spot_store_close(s);
+    shell("cd $D && [ -e gen-backup.tmp ] && [ -e gen-1.tmp ] && [ -e gen-x.tmp ] && "
+          "[ -e gen-000000000005.mine.tmp ] && "
+          "[ ! -e gen-000000000005.0123456789abcdef.tmp ] && rm -r gen-backup.tmp gen-1.tmp "
+          "gen-x.tmp gen-000000000005.mine.tmp");
+    drop_decoy();
+}
+END_TEST
+
+START_TEST(the_directory_of_another_job_in_its_place_is_left_alone)
+{
+    struct spot_err err = { 0 };
+    struct spot_store *s;
+    int64_t step;
+
+    make_decoy();
+    s = open_store(dir, 2, NULL);
+    save(s, 10);
+    save(s, 20);
+    save(s, 30);
+    spot_store_close(s);
+    shell("mv $D $D.other && mkdir $D");
+    s = open_store(dir, 1, NULL);
+    save(s, 40);
+    shell("mv $D $D.ours && mv $D.other $D && find $D -type f | sort | xargs cksum >$D.was");
+    spot_store_begin(s, 50);
+    for (int b = 0; b < BUNDLES; b++)
+        put(s, 50, b);
+    ck_assert_int_eq(result(s, &step, &err), -1);
+    ck_assert_msg(strstr(err.msg, "another directory now") != NULL, "%s", err.msg);
+    spot_store_close(s);
+    shell("find $D -type f | sort | xargs cksum | cmp - $D.was && rm -r $D.ours $D.was");
+    drop_decoy();
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -472,5 +572,8 @@ int main(void)
     tcase_add_test(tc, whatever_lies_where_a_generation_is_written_is_in_nobodys_way);
     tcase_add_test(tc, a_damaged_generation_keeps_no_place_of_a_sound_one);
     tcase_add_test(tc, a_deleted_generation_is_not_named_any_more_and_the_directory_is_made_again);
+    tcase_add_test(tc, links_are_not_followed_when_generations_are_removed_and_written);
+    tcase_add_test(tc, what_is_not_a_generation_s_name_stays);
+    tcase_add_test(tc, the_directory_of_another_job_in_its_place_is_left_alone);
     return run_suite("store", tc);
 }

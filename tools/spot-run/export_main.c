@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint/generation.h"
 #include "checkpoint/state_command.h"
 #include "cli/opt.h"
 #include "cli/tool.h"
+#include "common/safe_dir.h"
 #include "common/xalloc.h"
 #include "run.h"
 #include "train/model_dir.h"
@@ -83,6 +83,18 @@ static int write_model(const struct options *o, const struct spot_saved_model *m
     return rc;
 }
 
+static int fill_place(const struct options *o, const struct spot_saved_model *m, const char *place,
+                      const char *tokenizer, bool into, struct spot_err *err)
+{
+    int rc = write_model(o, m, place, tokenizer, err);
+
+    if (!rc && !into && rename(place, o->output))
+        rc = spot_err_sys(err, "cannot rename '%s' to '%s'", place, o->output);
+    if (rc && !into)
+        (void)spot_safe_remove_path(place, NULL);
+    return rc;
+}
+
 static int put_model(const struct options *o, const struct spot_saved_model *m,
                      struct spot_err *err)
 {
@@ -94,12 +106,10 @@ static int put_model(const struct options *o, const struct spot_saved_model *m,
     if (tokenizer && !o->tokenizer && access(tokenizer, F_OK))
         rc = spot_err_sys(err, "the job's tokenizer '%s' (--tokenizer names another place)",
                           tokenizer);
+    else if (!into && mkdir(place, 0777)) /* one that is there is another's */
+        rc = spot_err_sys(err, "cannot make '%s'", place);
     else
-        rc = write_model(o, m, place, tokenizer, err);
-    if (!rc && !into && rename(place, o->output))
-        rc = spot_err_sys(err, "cannot rename '%s' to '%s'", place, o->output);
-    if (rc && !into)
-        spot_generation_remove(place);
+        rc = fill_place(o, m, place, tokenizer, into, err);
     free(place);
     return rc;
 }
