@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/edit_distance.h"
@@ -74,6 +75,16 @@ void spot_tool_warn(const char *fmt, ...)
     if (!is_quiet)
         talk("warning: ", fmt, ap);
     va_end(ap);
+}
+
+void spot_tool_warn_shared(const char *dir)
+{
+    struct stat st;
+
+    if (dir && !stat(dir, &st) && S_ISDIR(st.st_mode) && st.st_mode & 022)
+        spot_tool_warn("others may write in '%s' (mode %04o): chmod go-w it, as it would have been "
+                       "made",
+                       dir, (unsigned)(st.st_mode & 07777));
 }
 
 void spot_tool_note(const char *fmt, ...)

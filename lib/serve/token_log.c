@@ -13,13 +13,13 @@
 #include "comm/wire.h"
 #include "common/dir_lock.h"
 #include "common/hash.h"
-#include "common/out.h"
 #include "common/pio.h"
+#include "common/safe_dir.h"
 #include "common/xalloc.h"
 
 /* The file begins with these, the hash of the model and what fixes the bits; a record with its
  * length and hash. */
-static const char magic[8] = "SPOTTOK4";
+static const char name[] = "tokens.log", magic[8] = "SPOTTOK4";
 enum { FILE_HEAD = 16 + SPOT_TOKEN_LOG_NUMERICS, RECORD_HEAD = 12 };
 enum { ENTRY_REQUEST = 1, ENTRY_TOKEN, ENTRY_END, ENTRY_MODEL };
 enum { DIR_MAX_BYTE = 4096, SEARCH_BYTE = 1 << 30 };
@@ -203,14 +203,10 @@ static int check_head(struct spot_token_log *log, const uint8_t *data, size_t n,
 /* The file as it was found, under a name of its own: the journal is written anew beside it. */
 static bool keep_aside(const struct spot_token_log *log)
 {
-    const size_t n = strlen(log->path) + sizeof(".bad");
-    char *const bad = spot_xcalloc(n, 1);
-    bool is_kept;
+    static const char bad[] = "tokens.log.bad";
 
-    snprintf(bad, n, "%s.bad", log->path);
-    is_kept = (!unlink(bad) || errno == ENOENT) && !link(log->path, bad);
-    free(bad);
-    return is_kept;
+    return (!unlinkat(log->dir_fd, bad, 0) || errno == ENOENT) &&
+           !linkat(log->dir_fd, name, log->dir_fd, bad, 0);
 }
 
 static int read_file(struct spot_token_log *log, uint64_t size,
@@ -362,30 +358,23 @@ static void put_head(const struct spot_token_log *log, struct spot_buf *out)
 /* Written beside, then renamed. */
 int spot_token_log_replace(struct spot_token_log *log, struct spot_err *err)
 {
-    struct spot_out out;
-    struct spot_buf head = { 0 };
-    int rc = 0, fd;
+    struct spot_buf all = { 0 };
+    int fd = -1;
 
-    if (spot_out_open(&out, log->path, err))
-        return -1;
-    put_head(log, &head);
-    spot_buf_add(&head, log->record.data, seal_all(log));
-    if (fwrite(head.data, 1, head.n, out.file) != head.n)
-        rc = spot_err_sys(err, "cannot write %s", log->path);
-    if (spot_out_finish(&out, rc, err)) {
-        spot_buf_release(&head);
-        return -1;
-    }
-    fd = open(log->path, O_RDWR | O_CLOEXEC);
+    put_head(log, &all);
+    spot_buf_add(&all, log->record.data, seal_all(log));
+    if (!spot_safe_replace(log->dir_fd, name, all.data, all.n, true) && !fsync(log->dir_fd))
+        fd = spot_safe_open(log->dir_fd, name, O_RDWR, 0);
     if (fd < 0) {
-        spot_buf_release(&head);
-        return spot_err_sys(err, "cannot open %s", log->path);
+        spot_err_sys(err, "cannot write %s", log->path);
+        spot_buf_release(&all);
+        return -1;
     }
     if (log->fd >= 0)
         close(log->fd);
     log->fd = fd;
-    log->n_byte = head.n;
-    spot_buf_release(&head);
+    log->n_byte = all.n;
+    spot_buf_release(&all);
     begin_anew(log);
     return 0;
 }
@@ -398,11 +387,15 @@ static int open_file(struct spot_token_log *log, bool resumes,
 {
     struct stat st;
 
-    log->fd = open(log->path, O_RDWR | O_CLOEXEC);
+    log->fd = spot_safe_open(log->dir_fd, name, O_RDWR, 0);
     if (log->fd < 0 && errno == ENOENT)
         return spot_token_log_replace(log, err);
     if (log->fd < 0 || fstat(log->fd, &st))
         return spot_err_sys(err, "cannot open %s", log->path);
+    if (!S_ISREG(st.st_mode))
+        return spot_err_set(err, SPOT_EDATA, "%s is not a regular file", log->path);
+    if (st.st_mode & 077)
+        (void)fchmod(log->fd, 0600); /* prompts are nobody else's */
     if (!resumes)
         return spot_err_set(err, SPOT_EUSAGE, "%s exists: --resume continues its requests",
                             log->path);
@@ -412,10 +405,10 @@ static int open_file(struct spot_token_log *log, bool resumes,
 /* Nothing in it is looked at before it is ours: a server that runs goes on to write there. */
 static int take_dir(struct spot_token_log *log, const char *dir, struct spot_err *err)
 {
-    if (spot_dir_make(dir, err) || (log->dir_fd = spot_dir_lock(dir, err)) < 0)
+    if (spot_dir_make(dir, err))
         return -1;
-    spot_out_sweep(log->path);
-    return 0;
+    log->dir_fd = spot_dir_lock(dir, err);
+    return log->dir_fd < 0 ? -1 : 0;
 }
 
 struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash,
@@ -425,11 +418,11 @@ struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash,
                                            struct spot_err *err)
 {
     struct spot_token_log *const log = spot_xcalloc(1, sizeof(*log));
-    const size_t n = strlen(dir) + sizeof("/tokens.log");
+    const size_t n = strlen(dir) + 1 + sizeof(name);
 
     *damage = (struct spot_token_log_damage){ .n_cut = 0 };
     log->path = spot_xcalloc(n, 1);
-    snprintf(log->path, n, "%s/tokens.log", dir);
+    snprintf(log->path, n, "%s/%s", dir, name);
     log->model_hash = model_hash;
     snprintf(log->numerics, sizeof(log->numerics), "%s", numerics);
     log->does_sync = does_sync;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/out.h"
+#include "common/safe_dir.h"
 #include "common/xalloc.h"
 
 enum { DATA_MAX = 65536, VALUE_MAX = 96 };
@@ -324,25 +324,19 @@ static int put_note(FILE *out, const struct spot_job_config *config,
     return spot_jw_close(&jw, err);
 }
 
-static int make_mark(const char *path, struct spot_err *err)
-{
-    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-
-    return fd < 0 || close(fd) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
-}
-
-static int remove_mark(const char *path, struct spot_err *err)
-{
-    return unlink(path) && errno != ENOENT ? spot_err_sys(err, "cannot remove '%s'", path) : 0;
-}
-
 int spot_job_note_mark_behind(const char *dir, bool is_behind, struct spot_err *err)
 {
-    char *const path = path_in(dir, behind_name);
-    const int rc = (is_behind ? make_mark : remove_mark)(path, err);
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = -1;
 
-    free(path);
-    return rc;
+    if (fd >= 0)
+        rc = is_behind ? spot_safe_replace(fd, behind_name, "", 0, false)
+                       : unlinkat(fd, behind_name, 0) && errno != ENOENT;
+    if (rc)
+        spot_err_sys(err, "cannot %s '%s/%s'", is_behind ? "write" : "remove", dir, behind_name);
+    if (fd >= 0)
+        close(fd);
+    return rc ? -1 : 0;
 }
 
 bool spot_job_note_is_behind(const char *dir)
@@ -354,16 +348,30 @@ bool spot_job_note_is_behind(const char *dir)
     return is_there;
 }
 
+static int write_note(int dir_fd, const char *dir, const struct spot_job_config *config,
+                      const struct spot_coordinator_options *o, struct spot_err *err)
+{
+    FILE *const out = dir_fd < 0 ? NULL : spot_safe_begin(dir_fd, job_name);
+
+    if (!out)
+        return spot_err_sys(err, "cannot write '%s/%s'", dir, job_name);
+    if (put_note(out, config, o, err)) {
+        (void)spot_safe_end(out, dir_fd, job_name, true, -1);
+        return -1;
+    }
+    return spot_safe_end(out, dir_fd, job_name, true, 0) || fsync(dir_fd)
+               ? spot_err_sys(err, "cannot write '%s/%s'", dir, job_name)
+               : 0;
+}
+
 int spot_job_note_write(const char *dir, const struct spot_job_config *config,
                         const struct spot_coordinator_options *o, struct spot_err *err)
 {
-    char *const path = path_in(dir, job_name);
-    struct spot_out out;
-    int rc = spot_out_open(&out, path, err);
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int rc = write_note(fd, dir, config, o, err);
 
-    if (!rc)
-        rc = spot_out_finish(&out, put_note(out.file, config, o, err), err);
-    free(path);
+    if (fd >= 0)
+        close(fd);
     return rc;
 }
 

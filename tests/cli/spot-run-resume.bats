@@ -164,11 +164,11 @@ changes() {
     worker w1
     seen log durable 1
     kill_job
-    touch st/job.json.tmp.$train w.safetensors.tmp.$train w.safetensors.tmp.$$ # $train is dead
+    touch st/job.json.new w.safetensors.tmp.$train w.safetensors.tmp.$$ # $train is dead
     train log --steps 100000 --state st --save w.safetensors --resume
     worker w2
     more_steps log
-    [ ! -e st/job.json.tmp.$(head -n 1 pids) ]
+    [ ! -e st/job.json.new ]
     [ ! -e w.safetensors.tmp.$(head -n 1 pids) ]
     [ -e w.safetensors.tmp.$$ ]
     stops_right log

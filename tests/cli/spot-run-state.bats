@@ -163,3 +163,28 @@ two_generations() {
     same_as log $((step + 5))
     refuses 2 "--budget-usd" train --data corpus --steps 1 --budget-usd 3
 }
+
+@test "what is under --state is its owner's alone, whatever the umask; of a directory that others may write there is a warning" {
+    umask 000
+    head -c 3000 corpus >text
+    timeout 100 spot-run train -q --data text --layers 1 --width 16 --heads 1 --seq 16 --steps 6 --workers 1 --state st \
+        --durable-every 0.01s --save model
+    echo '{"custom_id":"a","url":"/v1/completions","body":{"model":"model","prompt":"7","max_tokens":3}}' >in.jsonl
+    timeout 100 spot-run serve -q --model model --workers 1 --batch in.jsonl -o out.jsonl --state serve
+    timeout 100 spot-run exec -q --workers 1 --state copies --state-dir nodes -- sh -c '
+        [ $TORCHELASTIC_RESTART_COUNT = 1 ] || { echo 1 >$SPOT_STATE_DIR/a; spot-run commit -q --durable --step 1; exit 1; }'
+    for file in st/job.json serve/tokens.log copies/lock nodes/0/lock; do [ -e $file ]; done
+    ls st/gen-*/manifest.json copies/held/* nodes/0/held/*
+    [ -z "$(find st serve copies nodes -path nodes/0/live/a -o -type f ! -perm 600 -print)" ]
+    [ -z "$(find st serve copies nodes -type d ! -perm 700)" ]
+
+    chmod 644 serve/tokens.log # of an earlier build
+    rm out.jsonl
+    timeout 100 spot-run serve -q --model model --workers 1 --batch in.jsonl -o out.jsonl --state serve --resume
+    [ "$(stat -c %a serve/tokens.log)" = 600 ]
+    mkdir open
+    for command in "train --data text --steps 1 --width 16" "serve --model nowhere --batch in.jsonl" "exec --workers 1"; do
+        timeout 100 spot-run $command --state open -- $([ "${command%% *}" != exec ] || echo true) 2>talk || true
+        grep -q "warning: others may write in 'open' (mode 0777)" talk
+    done
+}

@@ -434,6 +434,8 @@ static int run_exec(char **operand, size_t n, struct spot_err *err)
                             "COMMAND is missing: give what the ranks run after --");
     command = operand;
     private_dir = getenv(SPOT_PRIVATE_DIR_ENV);
+    spot_tool_warn_shared(o.state);
+    spot_tool_warn_shared(o.state_dir);
     if (!o.join)
         return coordinate(err);
     is_agent = true;

@@ -349,17 +349,6 @@ static int settle_change(struct spot_err *err)
     return rc < 0 ? -1 : 0;
 }
 
-/* What the coordinator before this one was writing when it was killed. */
-static void sweep_outputs(void)
-{
-    char note_path[4096];
-
-    if (snprintf(note_path, sizeof(note_path), "%s/job.json", o.state) < (int)sizeof(note_path))
-        spot_out_sweep(note_path);
-    if (o.save)
-        spot_out_sweep(o.save);
-}
-
 static int settle_resume(struct spot_err *err)
 {
     if (!o.resume)
@@ -374,7 +363,8 @@ static int settle_resume(struct spot_err *err)
                             "directory to resume from");
     if (o.is_dry && !o.state_command && spot_coordinator_check_resume(o.state, err))
         return -1;
-    sweep_outputs();
+    if (o.save)
+        spot_out_sweep(o.save); /* of a coordinator that was killed */
     return resume_options(o.state, option_table, said, &note, err) || settle_change(err) ? -1 : 0;
 }
 
@@ -392,6 +382,7 @@ static int train(struct spot_err *err)
 
     if (settle_resume(err))
         return -1;
+    spot_tool_warn_shared(o.state);
     if (job_options_shape(&o.job, o.load, err) || job_options_check(&o.job, err))
         return -1;
     if (!o.steps)
