@@ -55,20 +55,38 @@ static int write_at(int fd, const void *data, size_t n, uint64_t at, const char 
     return spot_write_at(fd, at, data, n) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
 }
 
-/* A file of ours beside the target: never what a link of another points to, nor a pipe. */
-static int open_beside(const char *path, struct spot_err *err)
+/* One that was there before: what it is, where it is not a file of ours alone; NULL: it is. */
+static const char *why_not_ours(int fd)
 {
-    const int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     struct stat st;
 
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+        return "is not a regular file";
+    if (st.st_uid != geteuid())
+        return "belongs to another user";
+    return st.st_nlink > 1 ? "is another file too (a hard link)" : NULL;
+}
+
+/* A file of ours beside the target: never what a link of another points to, nor a pipe, nor one
+ * that somebody else has laid there to be filled, or to be believed. */
+static int open_beside(const char *path, struct spot_err *err)
+{
+    enum { HOW = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
+    int fd = open(path, HOW | O_CREAT | O_EXCL, 0666);
+    const char *why;
+
+    if (fd >= 0 || errno != EEXIST)
+        return fd < 0 ? spot_err_sys(err, "cannot open '%s'", path) : fd;
+    fd = open(path, HOW | O_CREAT, 0666); /* which may have gone meanwhile */
     if (fd < 0)
         return errno == ELOOP
                    ? spot_err_set(err, SPOT_ESYS, "'%s' is a symbolic link: remove it", path)
                    : spot_err_sys(err, "cannot open '%s'", path);
-    if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+    why = why_not_ours(fd);
+    if (!why)
         return fd;
     close(fd);
-    return spot_err_set(err, SPOT_ESYS, "'%s' is not a regular file: remove it", path);
+    return spot_err_set(err, SPOT_ESYS, "'%s' %s: remove it", path, why);
 }
 
 /* Is it still the file of that name? Another process may have removed it, such as the previous

@@ -297,27 +297,63 @@ START_TEST(two_receivers_never_share_a_part)
 }
 END_TEST
 
-/* What lies where the part or the journal would be is not followed and not waited for. */
-START_TEST(what_is_no_file_of_ours_is_not_written_to)
+static void ck_refused(const struct file *f, const char *path, const char *why)
 {
     const struct spot_stream_info info = { .chunk_byte = 4096, .stream_id = 1 };
     const struct spot_partial_options options = { 0 };
     struct spot_err err = { 0 };
-    struct file f;
     char want[256];
+
+    ck_assert_ptr_null(
+        spot_partial_open(target, &info, f->bytes.data, f->n_header, &options, &err));
+    snprintf(want, sizeof(want), "'%s' %s: remove it", path, why);
+    ck_assert_str_eq(err.msg, want);
+}
+
+/* Another name of a file elsewhere, or a file of another user, where `path` is to be. */
+static void ck_not_adopted(const struct file *f, const char *path)
+{
+    char decoy[200], text[16] = "";
+    FILE *io;
+
+    snprintf(decoy, sizeof(decoy), "%s.decoy", target);
+    io = fopen(decoy, "w");
+    fputs("precious", io);
+    fclose(io);
+    ck_assert_int_eq(link(decoy, path), 0);
+    ck_refused(f, path, "is another file too (a hard link)");
+    io = fopen(decoy, "r");
+    ck_assert_ptr_nonnull(fgets(text, sizeof(text), io));
+    ck_assert_str_eq(text, "precious");
+    fclose(io);
+    unlink(path);
+    if (!chown(decoy, 65534, 65534)) {
+        ck_assert_int_eq(rename(decoy, path), 0);
+        ck_refused(f, path, "belongs to another user");
+        ck_assert_int_eq(access(path, F_OK), 0);
+    }
+    unlink(path);
+    unlink(decoy);
+    unlink(part);
+    unlink(journal);
+}
+
+/* What lies where the part or the journal would be is not followed and not waited for. */
+START_TEST(what_is_no_file_of_ours_is_not_written_to)
+{
+    struct spot_err err = { 0 };
+    struct file f;
 
     set_up();
     make_file(&f, 5000, 10, 15);
     ck_assert_int_eq(symlink("/etc/hostname", part), 0);
-    ck_assert_ptr_null(spot_partial_open(target, &info, f.bytes.data, f.n_header, &options, &err));
-    snprintf(want, sizeof(want), "'%s' is a symbolic link: remove it", part);
-    ck_assert_str_eq(err.msg, want);
+    ck_refused(&f, part, "is a symbolic link");
     unlink(part);
     ck_assert_int_eq(mkfifo(part, 0600), 0);
-    ck_assert_ptr_null(spot_partial_open(target, &info, f.bytes.data, f.n_header, &options, &err));
-    snprintf(want, sizeof(want), "'%s' is not a regular file: remove it", part);
-    ck_assert_str_eq(err.msg, want);
+    ck_refused(&f, part, "is not a regular file");
     unlink(part);
+    ck_not_adopted(&f, part);
+    ck_not_adopted(&f, journal);
     ck_assert_int_eq(spot_partial_check("", &err), -1);
     ck_assert_str_eq(err.msg, "the name of an output file is empty");
     ck_assert_int_eq(spot_partial_check("/dev/null", &err), -1);
