@@ -84,9 +84,7 @@ void spot_group_unlisten(struct spot_group *g)
 {
     if (g->listener < 0)
         return;
-    close(g->listener);
-    if (g->endpoint.kind == SPOT_ENDPOINT_UNIX)
-        unlink(g->endpoint.path);
+    spot_endpoint_unlisten(&g->endpoint, g->listener);
     spot_endpoint_sweep(&g->endpoint, 0);
 }
 

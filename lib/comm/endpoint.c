@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/safe_dir.h"
 
 enum { BACKLOG = 1024, BUFFER_BYTE = 4 << 20, CONNECT_MS = 5000, ADDRESSES_MAX = 8 };
 
@@ -261,7 +262,7 @@ void spot_endpoint_drop_stale(const struct spot_endpoint *e, time_t age_s)
 {
     union address a;
     const socklen_t len = fill(e, &a);
-    struct stat st;
+    struct stat st, now;
     int fd;
 
     if (e->kind != SPOT_ENDPOINT_UNIX || lstat(e->path, &st) || !S_ISSOCK(st.st_mode) ||
@@ -270,9 +271,18 @@ void spot_endpoint_drop_stale(const struct spot_endpoint *e, time_t age_s)
     fd = open_socket(&a, NULL);
     if (fd < 0)
         return;
-    if (!set_nonblocking(fd) && connect(fd, &a.any, len) && errno == ECONNREFUSED)
+    if (!set_nonblocking(fd) && connect(fd, &a.any, len) && errno == ECONNREFUSED &&
+        !lstat(e->path, &now) && spot_safe_is_same(&st, &now))
         unlink(e->path);
     close(fd);
+}
+
+void spot_endpoint_unlisten(const struct spot_endpoint *e, int listener)
+{
+    if (e->kind == SPOT_ENDPOINT_UNIX)
+        (void)shutdown(listener, SHUT_RDWR); /* also where a child of ours has it */
+    close(listener);
+    spot_endpoint_drop_stale(e, 0);
 }
 
 void spot_endpoint_sweep(const struct spot_endpoint *e, time_t age_s)

@@ -63,6 +63,10 @@ void spot_endpoint_make_absolute(struct spot_endpoint *endpoint);
  * *err. */
 int spot_endpoint_listen(struct spot_endpoint *endpoint, struct spot_err *err);
 
+/* Close it. A Unix socket loses its name, unless another process listens there by now, or what is
+ * there is no socket. */
+void spot_endpoint_unlisten(const struct spot_endpoint *endpoint, int listener);
+
 /* Remove a Unix socket at least this old that no longer accepts connections; does not wait. No
  * effect for TCP. Age 0: any age; a time of creation in the future counts as now. */
 void spot_endpoint_drop_stale(const struct spot_endpoint *endpoint, time_t age_s);

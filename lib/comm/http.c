@@ -529,7 +529,7 @@ void spot_http_free(struct spot_http *h)
     if (h->daemon)
         spot_mhd.stop_daemon(h->daemon);
     if (h->has_path)
-        unlink(h->endpoint.path);
+        spot_endpoint_drop_stale(&h->endpoint, 0);
     if (h->fd >= 0)
         close(h->fd);
     if (h->more >= 0)

@@ -115,11 +115,8 @@ void spot_mesh_close(struct spot_mesh *mesh)
         spot_mesh_stop(mesh);
         pthread_join(mesh->thread, NULL);
     }
-    if (mesh->listener >= 0) {
-        close(mesh->listener);
-        if (mesh->own.kind == SPOT_ENDPOINT_UNIX)
-            unlink(mesh->own.path);
-    }
+    if (mesh->listener >= 0)
+        spot_endpoint_unlisten(&mesh->own, mesh->listener);
     for (int i = 0; i < 2; i++)
         if (mesh->wake[i] >= 0)
             close(mesh->wake[i]);

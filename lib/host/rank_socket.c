@@ -306,8 +306,7 @@ void spot_rank_socket_free(struct spot_rank_socket *s)
         return;
     while (s->n)
         drop(s, s->n - 1);
-    close(s->listener);
-    (void)unlink(s->at.path);
+    spot_endpoint_unlisten(&s->at, s->listener);
     free(s);
 }
 

@@ -25,10 +25,11 @@ static void put_prefix(char prefix[PREFIX_MAX])
     snprintf(prefix, PREFIX_MAX, "spot-%u-image-", (unsigned)geteuid());
 }
 
-/* A file of this user that other users cannot open. */
+/* A file of this user that other users cannot open, and not another one of his by a hard link. */
 static bool is_ours(int fd, struct stat *s)
 {
-    return !fstat(fd, s) && S_ISREG(s->st_mode) && s->st_uid == geteuid() && !(s->st_mode & 077);
+    return !fstat(fd, s) && S_ISREG(s->st_mode) && s->st_uid == geteuid() && !(s->st_mode & 077) &&
+           s->st_nlink <= 1;
 }
 
 static bool is_at(const char *path, const struct stat *of)
@@ -62,7 +63,8 @@ static void sweep(const char *dir, const char *own_path)
         if (strncmp(e->d_name, prefix, strlen(prefix)) != 0)
             continue;
         snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
-        fd = strcmp(path, own_path) != 0 ? open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC) : -1;
+        fd = strcmp(path, own_path) != 0 ? open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                                         : -1;
         if (fd < 0)
             continue;
         remove_unused(path, fd);
@@ -74,24 +76,33 @@ static void sweep(const char *dir, const char *own_path)
 
 /* --- one file ------------------------------------------------------------------------------ */
 
+/* For us alone, or with others that map it: a stranger's lock would never end. -1: it is not ours.
+ */
+static int lock_file(int fd, const struct spot_shared_image_maker *maker, struct stat *s)
+{
+    if (!is_ours(fd, s))
+        return -1;
+    while (flock(fd, LOCK_EX | LOCK_NB)) {
+        if (is_ours(fd, s) && s->st_size && !flock(fd, LOCK_SH | LOCK_NB))
+            break;
+        maker->wait(maker->user);
+        spot_clock_sleep(look_s);
+    }
+    return is_ours(fd, s) ? 0 : -1;
+}
+
 /* The file, locked; -1 if impossible. The last process to leave may have removed it meanwhile. */
 static int open_locked(const char *path, const struct spot_shared_image_maker *maker)
 {
+    enum { HOW = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
+
     for (;;) {
-        const int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        const int fd = open(path, HOW, 0600);
         struct stat s;
 
         if (fd < 0)
             return -1;
-        while (flock(fd, LOCK_EX | LOCK_NB)) {
-            struct stat now;
-
-            if (is_ours(fd, &now) && now.st_size && !flock(fd, LOCK_SH | LOCK_NB))
-                break; /* others map it */
-            maker->wait(maker->user);
-            spot_clock_sleep(look_s);
-        }
-        if (!is_ours(fd, &s)) {
+        if (lock_file(fd, maker, &s)) {
             close(fd);
             return -1;
         }

@@ -310,7 +310,7 @@ END
     sleep 0.3
     kill -TERM "$a"
     ends 75 "$a"
-    eventually '[ -e began.1.1 ]'
+    eventually '[ -e began.1.0 ] && [ -e began.1.1 ]'
     [ "$(cat began.1.0)" -eq 1000 ]
     [ "$(cat began.1.1)" -eq 1000 ]
     : >finish

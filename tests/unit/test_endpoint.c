@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <utime.h>
@@ -302,6 +303,55 @@ START_TEST(an_absolute_path_is_the_same_from_every_folder)
 }
 END_TEST
 
+/* Closed here, and open in a process that was forked meanwhile. */
+static void first_is_kept_by_a_child(const struct spot_endpoint *e, int listener)
+{
+    int wait[2];
+    char byte;
+    pid_t child;
+
+    ck_assert_int_eq(pipe(wait), 0);
+    child = fork();
+    if (!child) {
+        close(wait[1]);
+        leave(read(wait[0], &byte, 1) != 0);
+    }
+    spot_endpoint_unlisten(e, listener);
+    close(wait[0]);
+    close(wait[1]);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+}
+
+START_TEST(one_that_ends_takes_its_own_name_away_and_no_other)
+{
+    struct spot_endpoint e = at("ends");
+    const int first = spot_endpoint_listen(&e, NULL);
+    int second, c;
+    FILE *f;
+
+    ck_assert_int_ge(first, 0);
+    unlink(e.path); /* and another server begins there */
+    second = spot_endpoint_listen(&e, NULL);
+    ck_assert_int_ge(second, 0);
+    spot_endpoint_unlisten(&e, first);
+    c = spot_endpoint_connect(&e, NULL);
+    ck_assert_int_ge(c, 0);
+    close(c);
+    first_is_kept_by_a_child(&e, second);
+    ck_assert_int_ne(access(e.path, F_OK), 0);
+    second = spot_endpoint_listen(&e, NULL);
+    unlink(e.path); /* and somebody's file, and a link to it */
+    f = fopen(e.path, "w");
+    fputs("precious", f);
+    fclose(f);
+    spot_endpoint_unlisten(&e, second);
+    ck_assert_int_eq(access(e.path, F_OK), 0);
+    spot_endpoint_drop_stale(&e, 0);
+    ck_assert_int_eq(access(e.path, F_OK), 0);
+    unlink(e.path);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -319,6 +369,7 @@ int main(void)
     tcase_add_test(tc, loopback_takes_a_free_port_and_connections_are_not_blocking);
     tcase_add_test(tc, a_calendar_that_leaps_keeps_nobody_from_an_address);
     tcase_add_test(tc, an_absolute_path_is_the_same_from_every_folder);
+    tcase_add_test(tc, one_that_ends_takes_its_own_name_away_and_no_other);
     status = run_suite("endpoint", tc);
     rmdir(dir);
     return status;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -176,6 +178,7 @@ START_TEST(where_nothing_can_be_shared_each_has_its_own)
     struct spot_shared_image image;
     struct spot_err err;
     FILE *f;
+    int fd;
 
     ck_assert_int_eq(spot_shared_image_open(&image, "/nowhere", "x", &maker, &err), 0);
     ck_assert(!image.is_shared);
@@ -186,10 +189,42 @@ START_TEST(where_nothing_can_be_shared_each_has_its_own)
     ck_assert_ptr_nonnull(f);
     fclose(f);
     ck_assert_int_eq(chmod(path, 0666), 0);
+    fd = open(path, O_RDWR | O_CLOEXEC); /* and is locked by them, for good */
+    ck_assert_int_eq(flock(fd, LOCK_EX), 0);
     image = open_one("x");
     ck_assert(!image.is_shared);
     spot_shared_image_close(&image);
+    close(fd);
     ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
+START_TEST(another_file_by_a_hard_link_is_neither_filled_nor_swept)
+{
+    char path[200], swept[200], decoy[200], text[16] = "";
+    struct spot_shared_image image;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/spot-%u-image-x", dir, (unsigned)geteuid());
+    snprintf(swept, sizeof(swept), "%s/spot-%u-image-y", dir, (unsigned)geteuid());
+    snprintf(decoy, sizeof(decoy), "%s/decoy", dir);
+    f = fopen(decoy, "w");
+    fputs("precious", f);
+    fclose(f);
+    ck_assert_int_eq(chmod(decoy, 0600), 0);
+    ck_assert(!link(decoy, path) && !link(decoy, swept));
+    image = open_one("x");
+    ck_assert(!image.is_shared);
+    spot_shared_image_close(&image);
+    f = fopen(decoy, "r");
+    ck_assert_ptr_nonnull(fgets(text, sizeof(text), f));
+    fclose(f);
+    ck_assert_str_eq(text, "precious");
+    ck_assert(!unlink(path) && !unlink(swept) && !symlink("decoy", path));
+    image = open_one("x"); /* a link is not followed either */
+    ck_assert(!image.is_shared);
+    spot_shared_image_close(&image);
+    ck_assert(!unlink(path) && !unlink(decoy));
 }
 END_TEST
 
@@ -203,5 +238,6 @@ int main(void)
     tcase_add_test(tc, of_many_that_come_at_once_one_makes_it);
     tcase_add_test(tc, one_that_was_not_made_to_its_end_is_made_again);
     tcase_add_test(tc, where_nothing_can_be_shared_each_has_its_own);
+    tcase_add_test(tc, another_file_by_a_hard_link_is_neither_filled_nor_swept);
     return run_suite("shared_image", tc);
 }

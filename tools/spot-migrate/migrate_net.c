@@ -273,11 +273,14 @@ struct spot_port *net_accept(const struct net *net, int listener, double limit_s
 
 void net_unlisten(const struct net *net, int listener)
 {
+    struct spot_endpoint endpoint;
+
     if (listener < 0)
         return;
-    close(listener);
-    if (is_unix(net->listen)) {
-        unlink(net->listen + 5);
-        spot_out_unguard(net->listen + 5);
+    if (!is_unix(net->listen) || spot_endpoint_parse(net->listen, &endpoint, NULL)) {
+        close(listener);
+        return;
     }
+    spot_endpoint_unlisten(&endpoint, listener);
+    spot_out_unguard(net->listen + 5);
 }
