@@ -529,8 +529,10 @@ uninstall:
 	rm -f $(tools:%='$(DESTDIR)$(bindir)/%') $(tools:%='$(DESTDIR)$(compdir)/%') \
 	  '$(DESTDIR)$(zshdir)/_spot' $(tools:%='$(DESTDIR)$(fishdir)/%.fish') \
 	  $(foreach m,$(man_pages),'$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m)')
-	rm -rf '$(DESTDIR)$(libdir)/spot' '$(DESTDIR)$(datadir)/spot' '$(DESTDIR)$(docdir)'
-	for d in '$(DESTDIR)$(bindir)' '$(DESTDIR)$(libdir)' '$(DESTDIR)$(dir $(docdir))' '$(DESTDIR)$(compdir)' \
+	rm -rf '$(DESTDIR)$(libdir)/spot' '$(DESTDIR)$(datadir)/spot'
+	rm -f $(foreach f,LICENSE README.md CHANGELOG.md $(doc_files:docs/%=%),'$(DESTDIR)$(docdir)/$f') # it may be anybody's
+	for d in '$(DESTDIR)$(bindir)' '$(DESTDIR)$(libdir)' '$(DESTDIR)$(compdir)' \
+	  $(foreach d,$(sort ./ $(dir $(doc_files:docs/%=%))),'$(DESTDIR)$(docdir)/$d') \
 	  '$(DESTDIR)$(zshdir)' '$(DESTDIR)$(fishdir)' \
 	  $(foreach n,1 5 7,'$(DESTDIR)$(mandir)/man$n'); do \
 	  while [ "$$d" != '$(DESTDIR)$(prefix)' ] && rmdir "$$d" 2>/dev/null; do d=$$(dirname "$$d"); done; done

@@ -15,6 +15,11 @@ PATH=$here/build/release/bin:$here/build/release/tests:$PATH
 enough=${SPOT_DEMO_PREEMPTIONS:-10} speedup=${SPOT_DEMO_SPEEDUP:-90}
 out=${1:-build/demo-serve}
 mkdir -p "$out"
+[ -z "${1-}" ] || [ -e "$out/.spot-demo" ] || [ -z "$(ls -A "$out")" ] || {
+    echo "demo-serve.sh: '$out' has something else in it, which would be replaced: name another folder" >&2
+    exit 2
+}
+: >"$out/.spot-demo"
 tmp=$(mktemp -d) # a socket's path must be short
 cloud='' server='' client=''
 

@@ -28,6 +28,11 @@ if [ "${1-}" = --lived ]; then
 fi
 out=${2:-build/demo}
 mkdir -p "$out"
+[ -z "${2-}" ] || [ -e "$out/.spot-demo" ] || [ -z "$(ls -A "$out")" ] || {
+    echo "demo.sh: '$out' has something else in it, which would be replaced: name another folder" >&2
+    exit 2
+}
+: >"$out/.spot-demo"
 tmp=$(mktemp -d) # a socket's path must be short
 job='' cloud='' text=${1:-}
 

@@ -14,7 +14,7 @@ deb_at ?= build/deb
 deb: # SPOT_BUILT=DIR: of tools that are in DIR/bin already; deb_at=DIR: there
 	$(Q)for c in dh dpkg-buildpackage fakeroot; do command -v $$c >/dev/null || { \
 	  echo "make deb needs $$c: apt-get install debhelper dpkg-dev fakeroot" >&2; exit 1; }; done
-	$(Q)rm -rf '$(deb_at)' && mkdir -p '$(deb_at)/spot'
+	$(Q)rm -rf '$(deb_at)/spot' && rm -f '$(deb_at)'/spot_*.deb '$(deb_at)'/spot-*_*.deb && mkdir -p '$(deb_at)/spot'
 	$(Q)cp -a $(package_files) '$(deb_at)/spot' && cp -a packaging/debian '$(deb_at)/spot/debian'
 	$(Q)cd '$(deb_at)/spot' && env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u VERSION \
 	  $(if $(SPOT_BUILT),SPOT_BUILT='$(abspath $(SPOT_BUILT))') DEB_BUILD_OPTIONS="$${DEB_BUILD_OPTIONS:-parallel=$(or $(JOBS),$(shell nproc))}" \

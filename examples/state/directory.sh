@@ -9,6 +9,8 @@ case $verb in
 put)
     [ -d "$parent" ] || mkdir -p "$parent"
     trap 'rm -f "$dir/$key.put.$$"' EXIT
+    rm -f "$dir/$key.put.$$"
+    set -C # a file that is new, whatever lies there in a directory that others may write
     cat >"$dir/$key.put.$$"
     mv "$dir/$key.put.$$" "$dir/$key"
     trap - EXIT

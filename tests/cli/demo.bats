@@ -37,3 +37,12 @@ lived() { # HOW-MANY EVENTS
 @test "a log that is not there is no success" {
     run -4 lived 0 nowhere.jsonl
 }
+
+@test "a folder with something else in it is not replaced" {
+    mkdir -p "$BATS_TEST_TMPDIR/out/state" && echo precious >"$BATS_TEST_TMPDIR/out/state/mine"
+    run -2 examples/demo.sh '' "$BATS_TEST_TMPDIR/out"
+    [[ "$output" == *"has something else in it"* ]]
+    run -2 examples/demo-serve.sh "$BATS_TEST_TMPDIR/out"
+    [[ "$output" == *"has something else in it"* ]]
+    [ "$(find "$BATS_TEST_TMPDIR/out" -type f)" = "$BATS_TEST_TMPDIR/out/state/mine" ]
+}

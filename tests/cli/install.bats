@@ -33,6 +33,17 @@ from_make() {
     done
 }
 
+@test "uninstall removes what was installed, from folders that hold other things too" {
+    cd "$BATS_TEST_TMPDIR"
+    mkdir -p a/share/doc/other a/share/doc/design a/lib/other
+    echo precious | tee a/share/doc/mine a/share/doc/design/mine >a/lib/other/mine
+    from_make install PREFIX="$PWD/a" docdir="$PWD/a/share/doc"
+    [ -s a/share/doc/formats/plan.md ]
+    from_make uninstall PREFIX="$PWD/a" docdir="$PWD/a/share/doc"
+    [ "$(find a -type f | sort | tr '\n' ' ')" = "a/lib/other/mine a/share/doc/design/mine a/share/doc/mine " ]
+    [ -d a/share/doc/other ]
+}
+
 @test "the example for cron is installed as a program, at the place that it names" {
     cd "$BATS_TEST_TMPDIR"
     from_make install DESTDIR="$PWD/stage" PREFIX=/usr/local

@@ -23,9 +23,9 @@ static bool lock_device(const char *id)
     int fd;
 
     snprintf(path, sizeof(path), "%s/spot-cuda-%s.lock", named && *named ? named : "/tmp", id);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+        fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
     if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
         return true;
     if (fd >= 0)
