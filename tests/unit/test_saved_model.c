@@ -285,6 +285,42 @@ START_TEST(a_shorter_model_has_the_first_positions)
 }
 END_TEST
 
+static bool always(void *user)
+{
+    (void)user;
+    return true;
+}
+
+START_TEST(a_bundle_is_written_to_a_file_of_its_own_whatever_has_the_name)
+{
+    static const char *const there[] = { "ln -s ../decoy own/bundle-0000",
+                                         "ln -f decoy own/bundle-0000", "rm -r own; ln -s . own" };
+    const struct spot_shape shape = job(1, 1, 1, 1).config.shape;
+    struct spot_generations g = { .n_bundle = spot_shape_bundles(&shape) };
+    struct spot_bundle *bundle;
+    struct spot_written written;
+    struct spot_err err = { 0 };
+    uint8_t *packed;
+    char own[256];
+    size_t n;
+
+    snprintf(g.dir, sizeof(g.dir), "%s", ended_job("bundled", 2));
+    packed = spot_generation_read(&g, 2, 0, &n, &err);
+    ck_assert_msg(packed, "%s", err.msg);
+    bundle = spot_bundle_unpack(&shape, 0, 2, packed, n, &err);
+    snprintf(own, sizeof(own), "%s", in_dir("", "own"));
+    shell("mkdir own && echo precious >decoy");
+    for (size_t i = 0; i < sizeof(there) / sizeof(there[0]); i++) {
+        shell(there[i]);
+        ck_assert_int_eq(spot_bundle_file_write(own, bundle, always, NULL, &written, &err),
+                         i < 2 ? 0 : -1); /* the directory is a link */
+        shell("[ \"$(cat decoy)\" = precious ]");
+    }
+    spot_bundle_free(bundle);
+    free(packed);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("saved_model");
@@ -296,6 +332,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, where_no_job_listens_nothing_is_fetched);
     tcase_add_test(tc, a_damaged_generation_is_passed_over_and_named);
     tcase_add_test(tc, what_is_not_a_jobs_directory_or_step_is_refused);
+    tcase_add_test(tc, a_bundle_is_written_to_a_file_of_its_own_whatever_has_the_name);
     tcase_add_test(tc, a_shorter_model_has_the_first_positions);
     return run_job_suite("saved_model", tc);
 }
