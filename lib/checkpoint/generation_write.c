@@ -76,7 +76,7 @@ static int write_manifest(const struct spot_generations *g, const char *dir, int
     struct spot_out out;
 
     snprintf(path, sizeof(path), "%s/manifest.json", dir);
-    if (spot_out_open(&out, path, err))
+    if (spot_out_open_own(&out, path, err))
         return -1;
     return spot_out_finish(&out, put_manifest(g, out.file, step, written, err), err);
 }

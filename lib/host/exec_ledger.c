@@ -154,7 +154,7 @@ int spot_exec_ledger_save(const struct spot_exec_ledger *l, const char *dir, str
     snprintf(path, sizeof(path), "%.4000s/" SPOT_EXEC_LEDGER_FILE, dir);
     if (!access(path, F_OK)) /* of this plan: it came with the state, or was written here */
         return 1;
-    if (spot_out_open(&out, path, err))
+    if (spot_out_open_own(&out, path, err))
         return -1;
     spot_jw_init(&jw, out.file, false);
     put_plan(plan, &jw);

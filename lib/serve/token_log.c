@@ -366,7 +366,7 @@ int spot_token_log_replace(struct spot_token_log *log, struct spot_err *err)
     struct spot_buf head = { 0 };
     int rc = 0, fd;
 
-    if (spot_out_open(&out, log->path, err))
+    if (spot_out_open_own(&out, log->path, err))
         return -1;
     put_head(log, &head);
     spot_buf_add(&head, log->record.data, seal_all(log));

@@ -359,7 +359,7 @@ int spot_job_note_write(const char *dir, const struct spot_job_config *config,
 {
     char *const path = path_in(dir, job_name);
     struct spot_out out;
-    int rc = spot_out_open(&out, path, err);
+    int rc = spot_out_open_own(&out, path, err);
 
     if (!rc)
         rc = spot_out_finish(&out, put_note(out.file, config, o, err), err);

@@ -352,12 +352,13 @@ static int settle_change(struct spot_err *err)
 /* What the coordinator before this one was writing when it was killed. */
 static void sweep_outputs(void)
 {
-    char note_path[4096];
+    char note_path[4096], *const saved = o.save ? spot_out_target(o.save, NULL) : NULL;
 
     if (snprintf(note_path, sizeof(note_path), "%s/job.json", o.state) < (int)sizeof(note_path))
         spot_out_sweep(note_path);
-    if (o.save)
-        spot_out_sweep(o.save);
+    if (saved)
+        spot_out_sweep(saved);
+    free(saved);
 }
 
 static int settle_resume(struct spot_err *err)
