@@ -445,6 +445,7 @@ lint-all: lint
 # cppcheck 2.10 takes "if (*at) return *at;" for a mistake (identicalInnerCondition).
 run-lint: headers layers tidy all $(B)/tests/schema
 	$(Q)tests/lint/lengths
+	$(Q)tests/lint/mangled
 	$(Q)clang-format --dry-run --Werror $$(find lib tools tests -name '*.[ch]' -o -name '*.cu')
 	$(Q)cppcheck --quiet --enable=warning,performance,portability --std=c11 --error-exitcode=1 \
 	  --inline-suppr --suppress=identicalInnerCondition -Ilib -D_POSIX_C_SOURCE=200809L lib tools

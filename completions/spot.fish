@@ -366,6 +366,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from import' -l cap -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l product -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l match -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l time -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l strict
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l prompt-tokens -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l output-tokens -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l lengths -r

@@ -259,11 +259,16 @@ static int listen_at(struct spot_monitor *m, struct spot_err *err)
 static int try_file(struct spot_monitor *m, struct spot_err *err)
 {
     struct spot_out probe;
+    char *target;
 
     if (!strcmp(m->options.file, "-") || spot_out_is_special(m->options.file))
         return spot_err_set(err, SPOT_EUSAGE, "'%s': metrics are written to a regular file",
                             m->options.file);
-    spot_out_sweep(m->options.file);
+    target = spot_out_target(m->options.file, err);
+    if (!target)
+        return -1;
+    spot_out_sweep(target);
+    free(target);
     if (spot_out_open(&probe, m->options.file, err))
         return -1;
     spot_out_discard(&probe);

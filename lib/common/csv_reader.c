@@ -25,6 +25,7 @@ struct reader {
     size_t n_want;
     spot_csv_row_fn *on_row;
     void *user;
+    struct spot_bad_rows *bad; /* NULL: refuse the first */
     struct spot_err *err;
 
     char *buffer; /* [BUFFER_BYTE], holds [begin, end) */
@@ -32,12 +33,16 @@ struct reader {
     bool at_end;
     struct spot_hash_stream *hash;
 
-    const char *raw; /* the physical line being fed, in buffer */
+    char *kept, *again; /* of a log: lines of the open record; lines to be read again */
+    size_t n_kept, kept_cap, n_again, again_at;
+
+    const char *raw; /* the physical line being fed, in buffer or in again */
     size_t raw_len;
     unsigned long line;        /* its number */
     unsigned long record_line; /* line the current record began on */
     bool failed, have_header, in_record;
     bool is_open, is_continued; /* a record is not at its end; it began on an earlier line */
+    bool is_long;               /* the line is longer than may be, and raw the end of it */
 
     char *text; /* NUL-separated fields of the record */
     size_t text_len, text_cap;
@@ -179,22 +184,12 @@ static void take_header(struct reader *r)
     r->n_header = r->n_field;
 }
 
-static void on_record(int terminator, void *user)
+static void take_row(struct reader *r)
 {
-    struct reader *r = user;
     struct spot_csv_row row = {
         .source = r->source, .line = r->record_line, .field = r->picked, .impl = r
     };
 
-    (void)terminator;
-    r->is_open = false;
-    if (r->failed || !r->in_record)
-        return;
-    r->in_record = false;
-    if (!r->have_header) {
-        take_header(r);
-        return;
-    }
     if (r->n_field != r->n_header) {
         char detail[64];
 
@@ -206,6 +201,34 @@ static void on_record(int terminator, void *user)
         r->picked[k] = r->column_of[k] == ABSENT ? NULL : r->text + r->offset[r->column_of[k]];
     if (r->on_row(&row, r->user, r->err))
         r->failed = true;
+}
+
+/* A record is over: go on after one that failed? */
+static void settle(struct reader *r)
+{
+    if (r->failed && r->n_kept)
+        return; /* an open quote may have swallowed the lines after the first */
+    if (r->bad && r->have_header && !spot_bad_rows_take(r->bad, r->failed ? -1 : 0, r->err))
+        r->failed = false;
+}
+
+static void on_record(int terminator, void *user)
+{
+    struct reader *r = user;
+
+    (void)terminator;
+    r->is_open = false;
+    if (!r->in_record)
+        return;
+    r->in_record = false;
+    if (!r->have_header) {
+        if (!r->failed)
+            take_header(r);
+        return;
+    }
+    if (!r->failed)
+        take_row(r);
+    settle(r);
 }
 
 /* Byte offset of the first fault in a line, or its length. */
@@ -224,12 +247,27 @@ static size_t utf8_fault(const char *line, size_t len)
     return i;
 }
 
+static int fail_long(struct reader *r)
+{
+    return spot_err_set(r->err, SPOT_EDATA, "%s:%lu: line longer than %d bytes", r->source,
+                        r->line + 1, SPOT_CSV_LINE_MAX);
+}
+
 /* Bring the next physical line, newline included, to r->raw and r->raw_len.
  * Returns 1, 0 at the end, -1 with *err. */
 static int next_line(struct reader *r, FILE *in)
 {
     size_t searched = 0;
 
+    r->is_long = false;
+    if (r->again_at < r->n_again) {
+        const char *newline = memchr(r->again + r->again_at, '\n', r->n_again - r->again_at);
+
+        r->raw = r->again + r->again_at;
+        r->raw_len = newline ? (size_t)(newline - r->raw) + 1 : r->n_again - r->again_at;
+        r->again_at += r->raw_len;
+        return 1;
+    }
     for (;;) {
         char *start = r->buffer + r->begin;
         const char *newline = memchr(start + searched, '\n', r->end - r->begin - searched);
@@ -241,11 +279,14 @@ static int next_line(struct reader *r, FILE *in)
             return 1;
         }
         if (r->at_end)
-            return 0;
+            return r->is_long; /* it ended the file: nothing is left of it */
         searched = r->end - r->begin;
-        if (searched > SPOT_CSV_LINE_MAX)
-            return spot_err_set(r->err, SPOT_EDATA, "%s:%lu: line longer than %d bytes", r->source,
-                                r->line + 1, SPOT_CSV_LINE_MAX);
+        if (searched > SPOT_CSV_LINE_MAX) {
+            if (!r->bad || !r->have_header)
+                return fail_long(r);
+            r->is_long = true;
+            searched = 0; /* drop what there is of it */
+        }
         memmove(r->buffer, start, searched);
         r->begin = 0;
         r->end = searched + fread(r->buffer + searched, 1, BUFFER_BYTE - searched, in);
@@ -257,17 +298,29 @@ static int next_line(struct reader *r, FILE *in)
     }
 }
 
+static bool is_blank(const struct reader *r)
+{
+    size_t n = 0;
+
+    while (n < r->raw_len && strchr(" \t\r\n", r->raw[n]) && r->raw[n])
+        n++;
+    return n == r->raw_len;
+}
+
 /* Feed one line to libcsv. Returns 0, or -1 with *err. */
-static int feed_line(struct reader *r, struct csv_parser *parser)
+static int parse_line(struct reader *r, struct csv_parser *parser)
 {
     size_t used, fault;
 
     r->n_before = r->in_record ? r->n_field : 0;
     r->is_continued = r->is_open;
-    r->is_open = r->is_continued || strchr("\r\n", r->raw[0]) == NULL; /* not an empty line */
+    r->is_open = r->is_continued || !is_blank(r);
     if (!r->is_continued)
         r->record_line = r->line + 1;
-    if (++r->line == 1 && r->raw_len >= 3 && !memcmp(r->raw, "\xEF\xBB\xBF", 3)) {
+    r->line++;
+    if (!r->is_open)
+        return 0;
+    if (r->line == 1 && r->raw_len >= 3 && !memcmp(r->raw, "\xEF\xBB\xBF", 3)) {
         r->raw += 3; /* a UTF-8 byte order mark is not data */
         r->raw_len -= 3;
     }
@@ -286,25 +339,101 @@ static int feed_line(struct reader *r, struct csv_parser *parser)
     return r->failed ? -1 : 0;
 }
 
+static int open_parser(const struct reader *r, struct csv_parser *parser)
+{
+    return csv_init(parser, CSV_STRICT | CSV_STRICT_FINI)
+               ? spot_err_set(r->err, SPOT_ESYS, "%s: cannot start the CSV parser", r->source)
+               : 0;
+}
+
+/* Lines [at, n_kept) of the record that failed are read again, before what is read again already.
+ */
+static void read_again(struct reader *r, size_t at)
+{
+    const size_t n = r->n_kept - at, rest = r->n_again - r->again_at;
+    char *again = spot_xcalloc(n + rest + 1, 1);
+
+    memcpy(again, r->kept + at, n);
+    if (rest)
+        memcpy(again + n, r->again + r->again_at, rest);
+    free(r->again);
+    r->again = again;
+    r->n_again = n + rest;
+    r->again_at = r->n_kept = 0;
+    r->line = r->record_line;
+}
+
+static void keep_line(struct reader *r)
+{
+    r->kept = spot_xgrow(r->kept, &r->kept_cap, r->n_kept + r->raw_len, 1);
+    memcpy(r->kept + r->n_kept, r->raw, r->raw_len);
+    r->n_kept += r->raw_len;
+}
+
+/* After a record that failed: without its first line, and with a new parser. Returns 0 to go on. */
+static int recover(struct reader *r, struct csv_parser *parser)
+{
+    if (!r->bad || !r->have_header || spot_bad_rows_take(r->bad, -1, r->err))
+        return -1;
+    if (r->n_kept) {
+        const char *end = memchr(r->kept, '\n', r->n_kept);
+
+        if (r->bad->n == 1)
+            spot_err_set(&r->bad->first, SPOT_EDATA, "%s:%lu:1: quoted field is never closed",
+                         r->source, r->record_line);
+        read_again(r, end ? (size_t)(end - r->kept) + 1 : r->n_kept);
+    }
+    r->failed = r->in_record = r->is_open = false;
+    csv_free(parser);
+    return open_parser(r, parser);
+}
+
+static int feed_line(struct reader *r, struct csv_parser *parser)
+{
+    if (r->is_long) {
+        fail_long(r);
+        r->line++;
+        return recover(r, parser);
+    }
+    if (!r->is_open)
+        r->n_kept = 0;
+    if (!parse_line(r, parser)) {
+        if (r->bad && r->is_open)
+            keep_line(r);
+        return 0;
+    }
+    if (r->n_kept)
+        keep_line(r);
+    return recover(r, parser);
+}
+
+/* At the end of the file: 1 if there is more to read again, 0, or -1 with *err. */
+static int finish(struct reader *r, struct csv_parser *parser)
+{
+    if (csv_fini(parser, on_field, on_record, r)) {
+        r->line = r->record_line;
+        fail(r, 1, "quoted field is never closed", "");
+        return recover(r, parser) ? -1 : 1;
+    }
+    return r->failed ? -1 : 0;
+}
+
 static int read_all(struct reader *r, FILE *in, struct csv_parser *parser)
 {
-    int more;
+    int more, rc;
 
-    while ((more = next_line(r, in)) > 0)
-        if (feed_line(r, parser))
-            return -1;
-    if (more)
-        return -1;
-    if (csv_fini(parser, on_field, on_record, r)) {
-        fail(r, 1, "quoted field is never closed", "");
-        return -1;
-    }
-    if (r->failed)
+    do {
+        while ((more = next_line(r, in)) > 0)
+            if (feed_line(r, parser))
+                return -1;
+        rc = more ? -1 : finish(r, parser);
+    } while (rc > 0);
+    if (rc)
         return -1;
     if (!r->have_header || !r->line)
         return spot_err_set(r->err, SPOT_EDATA, "%s: empty input, expected %s", r->source,
                             r->have_header ? "rows" : "a CSV header");
-    return 0;
+    return r->bad ? spot_bad_rows_end(r->bad, r->line, r->source, r->err) : 0;
 }
 
 static int read_with(struct reader *r, FILE *in, uint64_t *xxh3)
@@ -314,8 +443,8 @@ static int read_with(struct reader *r, FILE *in, uint64_t *xxh3)
     int rc;
 
     assert(r->n_want <= SPOT_CSV_COLUMNS_MAX);
-    if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI))
-        return spot_err_set(r->err, SPOT_ESYS, "%s: cannot start the CSV parser", r->source);
+    if (open_parser(r, &parser))
+        return -1;
     if (spot_unpack_open(&unpack, in, r->source, r->err)) {
         csv_free(&parser);
         return -1;
@@ -329,6 +458,8 @@ static int read_with(struct reader *r, FILE *in, uint64_t *xxh3)
     spot_hash_stream_free(r->hash);
     csv_free(&parser);
     free(r->text);
+    free(r->kept);
+    free(r->again);
     free(r->buffer);
     return rc;
 }
@@ -343,6 +474,14 @@ int spot_csv_read(FILE *in, const char *source, const char *const *want, size_t 
     return read_with(&r, in, xxh3);
 }
 
+static void take_bare(struct reader *r)
+{
+    r->have_header = true;
+    r->n_header = r->n_want;
+    for (size_t k = 0; k < r->n_want; k++)
+        r->column_of[k] = k;
+}
+
 int spot_csv_read_bare(FILE *in, const char *source, const char *const *want, size_t n_want,
                        spot_csv_row_fn *on_row, void *user, uint64_t *xxh3, struct spot_err *err)
 {
@@ -350,11 +489,25 @@ int spot_csv_read_bare(FILE *in, const char *source, const char *const *want, si
         .source = source, .want = want, .n_want = n_want, .on_row = on_row, .user = user, .err = err
     };
 
-    r.have_header = true;
-    r.n_header = n_want;
-    for (size_t k = 0; k < n_want; k++)
-        r.column_of[k] = k;
+    take_bare(&r);
     return read_with(&r, in, xxh3);
+}
+
+int spot_csv_read_log(FILE *in, const char *source, const char *const *want, size_t n_want,
+                      bool is_bare, spot_csv_row_fn *on_row, void *user, struct spot_bad_rows *bad,
+                      struct spot_err *err)
+{
+    struct reader r = { .source = source,
+                        .want = want,
+                        .n_want = n_want,
+                        .on_row = on_row,
+                        .user = user,
+                        .bad = bad,
+                        .err = err };
+
+    if (is_bare)
+        take_bare(&r);
+    return read_with(&r, in, NULL);
 }
 
 int spot_csv_fail(const struct spot_csv_row *row, size_t k, struct spot_err *err, const char *fmt,

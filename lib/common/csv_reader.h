@@ -8,10 +8,12 @@
 #ifndef SPOT_COMMON_CSV_READER_H
 #define SPOT_COMMON_CSV_READER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/bad_rows.h"
 #include "common/err.h"
 
 #ifdef __cplusplus
@@ -44,6 +46,13 @@ int spot_csv_read(FILE *in, const char *source, const char *const *want, size_t 
  * in that order, and none is optional. Empty input is refused here too. */
 int spot_csv_read_bare(FILE *in, const char *source, const char *const *want, size_t n_want,
                        spot_csv_row_fn *on_row, void *user, uint64_t *xxh3, struct spot_err *err);
+
+/* A log of somebody else, with a header or without one: records that cannot be read, or that on_row
+ * refuses with SPOT_EDATA, are bad rows (common/bad_rows.h). A quote that is not closed spoils its
+ * line and no more: what follows is read again. A wrong header is refused. */
+int spot_csv_read_log(FILE *in, const char *source, const char *const *want, size_t n_want,
+                      bool is_bare, spot_csv_row_fn *on_row, void *user, struct spot_bad_rows *bad,
+                      struct spot_err *err);
 
 /* Parse wanted column k of a row as a finite double in [min, max]. */
 int spot_csv_real(const struct spot_csv_row *row, size_t k, double min, double max, double *out,

@@ -29,6 +29,15 @@ int spot_line_read(struct spot_line *line, FILE *in, size_t n_max, const char *s
     return 1;
 }
 
+void spot_line_skip(struct spot_line *line, FILE *in)
+{
+    int c;
+
+    while ((c = getc_unlocked(in)) != EOF && c != '\n')
+        continue;
+    line->number++;
+}
+
 bool spot_line_is_blank(const char *text, size_t n)
 {
     return strspn(text, " \t\r\n") == n;

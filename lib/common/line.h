@@ -24,6 +24,9 @@ struct spot_line {
 int spot_line_read(struct spot_line *line, FILE *in, size_t n_max, const char *source,
                    struct spot_err *err);
 
+/* Pass over the rest of a line that was too long. */
+void spot_line_skip(struct spot_line *line, FILE *in);
+
 /* Nothing but blanks, tabs and ends of lines in text[n], which a NUL follows? */
 bool spot_line_is_blank(const char *text, size_t n);
 

@@ -16,7 +16,7 @@
 
 /* Temporary files that a signal shall not leave behind. Names are in memory that is never freed, so
  * that a signal finds them whole. */
-enum { PENDING_MAX = 8, NAME_MAX_BYTE = 4096 };
+enum { PENDING_MAX = 8, NAME_MAX_BYTE = 4096, LINKS_MAX = 40 };
 
 static struct {
     atomic_int pid; /* of the process that made it, 0: none; a fork leaves it alone */
@@ -83,16 +83,24 @@ static bool is_orphan(const char *name, const char *base)
     return pid > 0 && pid == (pid_t)pid && kill((pid_t)pid, 0) && errno == ESRCH;
 }
 
-void spot_out_sweep(const char *path)
+/* The directory of a path; free it. */
+static char *directory_of(const char *path)
 {
-    const char *const slash = strrchr(path, '/'), *const base = slash ? slash + 1 : path;
+    const char *const slash = strrchr(path, '/');
     char *const dir = spot_xstrdup(slash ? path : ".");
-    const struct dirent *entry;
-    DIR *list;
 
     if (slash)
         dir[slash == path ? 1 : slash - path] = '\0';
-    list = opendir(dir);
+    return dir;
+}
+
+void spot_out_sweep(const char *path)
+{
+    const char *const slash = strrchr(path, '/'), *const base = slash ? slash + 1 : path;
+    char *const dir = directory_of(path);
+    const struct dirent *entry;
+    DIR *const list = opendir(dir);
+
     while (list && (entry = readdir(list)))
         if (is_orphan(entry->d_name, base))
             (void)unlinkat(dirfd(list), entry->d_name, 0);
@@ -119,7 +127,76 @@ static void forget(struct spot_out *out)
     memset(out, 0, sizeof(*out));
 }
 
+/* Like protected_symlinks of Linux, whatever that is set to, and in any directory: others must not
+ * choose what we write to. */
+static bool may_follow(const struct stat *link, const struct stat *dir)
+{
+    const bool is_trusted = link->st_uid == geteuid() || !link->st_uid;
+    const bool is_private = (dir->st_uid == geteuid() || !dir->st_uid) && !(dir->st_mode & 022);
+
+    return is_private || (is_trusted && (dir->st_mode & S_ISVTX || !(dir->st_mode & S_IWOTH)));
+}
+
+/* The path that a link at `path` leads to; NULL with *err. */
+static char *follow(const char *path, const struct stat *link, struct spot_err *err)
+{
+    char *const dir = directory_of(path), *next = NULL;
+    char to[NAME_MAX_BYTE];
+    struct stat st;
+    ssize_t n;
+
+    if (stat(dir, &st) || (n = readlink(path, to, sizeof(to) - 1)) < 0) {
+        spot_err_sys(err, "cannot follow the link '%s'", path);
+    } else if (!may_follow(link, &st)) {
+        spot_err_set(err, SPOT_ESYS,
+                     "'%s' is a symbolic link in a directory that others may write, and may be "
+                     "theirs: name the file that it leads to",
+                     path);
+    } else {
+        next = spot_xcalloc(strlen(dir) + (size_t)n + 2, 1);
+        to[n] = '\0';
+        if (*to == '/' || !strchr(path, '/'))
+            memcpy(next, to, (size_t)n);
+        else
+            sprintf(next, "%s/%s", dir, to);
+    }
+    free(dir);
+    return next;
+}
+
+char *spot_out_target(const char *path, struct spot_err *err)
+{
+    char *now = spot_xstrdup(path);
+    struct stat link;
+
+    for (int hops = 0; now && !lstat(now, &link) && S_ISLNK(link.st_mode); hops++) {
+        char *const next = hops < LINKS_MAX ? follow(now, &link, err) : NULL;
+
+        if (hops == LINKS_MAX)
+            spot_err_set(err, SPOT_ESYS, "'%s': too many symbolic links", path);
+        free(now);
+        now = next;
+    }
+    return now;
+}
+
 int spot_out_open(struct spot_out *out, const char *path, struct spot_err *err)
+{
+    char *target;
+    int rc;
+
+    if (!path || !strcmp(path, "-"))
+        return spot_out_open_own(out, path, err);
+    memset(out, 0, sizeof(*out));
+    target = spot_out_target(path, err);
+    if (!target)
+        return -1;
+    rc = spot_out_open_own(out, target, err);
+    free(target);
+    return rc;
+}
+
+int spot_out_open_own(struct spot_out *out, const char *path, struct spot_err *err)
 {
     memset(out, 0, sizeof(*out));
     if (!path || !strcmp(path, "-")) {
@@ -148,12 +225,9 @@ int spot_out_open(struct spot_out *out, const char *path, struct spot_err *err)
 
 int spot_sync_directory(const char *path, struct spot_err *err)
 {
-    const char *slash = strrchr(path, '/');
-    char *dir = spot_xstrdup(slash ? path : ".");
+    char *dir = directory_of(path);
     int fd, rc = 0;
 
-    if (slash)
-        dir[slash == path ? 1 : slash - path] = '\0';
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* Of a directory, Linux says EINVAL only where the file system has no fsync for it: there is
      * nothing to ask for. An error of the disk is EIO. */

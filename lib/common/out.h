@@ -24,9 +24,19 @@ struct spot_out {
     int error; /* errno of a write that failed before hurry; 0: none */
 };
 
-/* `path` NULL or "-" is stdout. A path that is not a regular file (a pipe, /dev/null) is written in
- * place. Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EUSAGE for the empty path). */
+/* A file that the user named. `path` NULL or "-" is stdout. A path that is not a regular file (a
+ * pipe, /dev/null) is written in place, and of a symbolic link the file that it leads to, by
+ * spot_out_target. Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EUSAGE for the empty path). */
 int spot_out_open(struct spot_out *out, const char *path, struct spot_err *err);
+
+/* The same for a file whose name is ours, in a directory of state or of a model: a symbolic link
+ * that stands there is replaced, not followed. */
+int spot_out_open_own(struct spot_out *out, const char *path, struct spot_err *err);
+
+/* Where writing to `path` ends up, beyond symbolic links; the file need not be there. Free it. NULL
+ * with *err (SPOT_ESYS) for a link that somebody else may have laid: it is of another user, or
+ * could have been moved there by one, in a directory that is not ours or root's alone. */
+char *spot_out_target(const char *path, struct spot_err *err);
 
 /* Until unguarded, a signal that ends this process and that the tool does not handle first removes
  * `name`, such as a socket's. At most 8 at a time, including unfinished files of spot_out. */

@@ -45,8 +45,9 @@ typedef int spot_catalogue_fn(const struct spot_catalogue_row *row, void *user,
                               struct spot_err *err);
 
 /* Read every row of the file; NULL and "-" are standard input. The path and its hash are added to
- * prov (may be NULL). Returns 0, or -1 with *err: SPOT_EDATA with its place for an invalid row, or
- * if there are no rows. */
+ * prov (may be NULL). Returns 0, or -1 with *err: SPOT_EDATA with its place for an invalid row, for
+ * one that offers what a row before it does (a type in a zone, on one market), or if there are no
+ * rows. */
 int spot_catalogue_read(const char *path, spot_catalogue_fn *on_row, void *user,
                         struct spot_prov *prov, struct spot_err *err);
 
@@ -64,8 +65,9 @@ struct spot_catalogue_type {
     double spot_usd_per_h, on_demand_usd_per_h;
 };
 
-/* The row of `name`. xxh3 (may be NULL) gets the hash of all that was read. Returns 0, or -1 with
- * *err: SPOT_EDATA for an invalid field, with its place, or if no row has that name. */
+/* The first row of `name`. xxh3 (may be NULL) gets the hash of all that was read. Returns 0, or -1
+ * with *err: SPOT_EDATA with its place for an invalid field, or one of hardware that a later row of
+ * that name contradicts; or if no row has that name. */
 int spot_catalogue_find(struct spot_catalogue_type *type, const char *name, FILE *in,
                         const char *source, uint64_t *xxh3, struct spot_err *err);
 

@@ -404,13 +404,14 @@ static bool is_blank(const struct spot_event_log *log)
     return n == log->n_byte;
 }
 
-/* The next line that is not passed over. Returns 1, 0 at the end, or -1 with *err. */
-static int next_line(struct spot_event_log *log, struct spot_err *err)
+/* The next line that is not blank; those before it had blank_byte. Returns 1, 0 at the end, or -1
+ * with *err. */
+static int next_line(struct spot_event_log *log, size_t *blank_byte, struct spot_err *err)
 {
-    int got;
+    *blank_byte = 0;
+    for (;;) {
+        const int got = read_line(log);
 
-    do {
-        got = read_line(log);
         if (ferror(log->in))
             return spot_err_sys(err, "cannot read '%s'", log->source);
         if (!got)
@@ -422,9 +423,8 @@ static int next_line(struct spot_event_log *log, struct spot_err *err)
                                 log->number, SPOT_JSON_BYTE_MAX >> 20);
         if (!is_blank(log))
             return 1;
-    } while (log->is_partial);
-    return spot_err_set(err, SPOT_EDATA, "%s:%lu:1: expected an event, got an empty line",
-                        log->source, log->number);
+        *blank_byte += log->n_byte;
+    }
 }
 
 /* Its first line is not even JSON: it may be any file. */
@@ -437,11 +437,11 @@ static int fail_as_log(struct spot_err *err)
 
 int spot_event_next(struct spot_event_log *log, struct spot_event *event, struct spot_err *err)
 {
-    size_t text_byte;
+    size_t text_byte, blank_byte;
     int got;
 
     spot_json_release(&log->doc);
-    got = next_line(log, err);
+    got = next_line(log, &blank_byte, err);
     if (got <= 0)
         return got;
     text_byte = log->n_byte - (log->line[log->n_byte - 1] == '\n');
@@ -449,7 +449,7 @@ int spot_event_next(struct spot_event_log *log, struct spot_event *event, struct
         return log->number > 1 ? -1 : fail_as_log(err);
     if (read_event(log, event, err))
         return -1;
-    log->end_byte += log->n_byte;
+    log->end_byte += blank_byte + log->n_byte;
     return 1;
 }
 

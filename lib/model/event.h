@@ -118,7 +118,7 @@ struct spot_event_log {
     struct spot_event_order *order; /* checks their order; borrowed, NULL: not checked */
     bool drops_cut;                 /* ignore a last line without newline: cut short by a crash */
     bool is_partial; /* lines selected or written by hand: keys other than event and time_s may be
-                        missing, times may go back, lines may be blank */
+                        missing, times may go back */
     size_t end_byte; /* end of the last event */
     unsigned long number;     /* line number of the last event, from 1 */
     struct spot_json_doc doc; /* the last event, for spot_json_fail */
@@ -132,8 +132,9 @@ struct spot_event_log {
  * A row with `at` applies only to events that have that key. */
 extern const struct spot_doc_part spot_event_part[];
 
-/* The next event. Returns 1, 0 at the end, or -1 with *err: SPOT_EDATA with file, line, what was
- * expected and what was found, also for lines longer than SPOT_JSON_BYTE_MAX; SPOT_ESYS. */
+/* The next event; blank lines are passed over. Returns 1, 0 at the end, or -1 with *err: SPOT_EDATA
+ * with file, line, what was expected and what was found, also for lines longer than
+ * SPOT_JSON_BYTE_MAX; SPOT_ESYS. */
 int spot_event_next(struct spot_event_log *log, struct spot_event *event, struct spot_err *err);
 void spot_event_log_release(struct spot_event_log *log);
 

@@ -37,14 +37,18 @@ struct spot_share_job *spot_share_jobs_add(struct spot_share_jobs *jobs, const c
     return job;
 }
 
+void spot_share_job_release(struct spot_share_job *job)
+{
+    free(job->id);
+    free(job->kind);
+    free(job->user);
+    free(job->on);
+}
+
 void spot_share_jobs_release(struct spot_share_jobs *jobs)
 {
-    for (size_t i = 0; i < jobs->n; i++) {
-        free(jobs->job[i].id);
-        free(jobs->job[i].kind);
-        free(jobs->job[i].user);
-        free(jobs->job[i].on);
-    }
+    for (size_t i = 0; i < jobs->n; i++)
+        spot_share_job_release(&jobs->job[i]);
     free(jobs->job);
     *jobs = (struct spot_share_jobs){ 0 };
 }

@@ -48,6 +48,7 @@ int spot_share_jobs_read(struct spot_share_jobs *jobs, FILE *in, const char *sou
                          struct spot_err *err);
 int spot_share_jobs_load(struct spot_share_jobs *jobs, const char *path, struct spot_err *err);
 void spot_share_jobs_release(struct spot_share_jobs *jobs);
+void spot_share_job_release(struct spot_share_job *job);
 
 /* Append a zeroed job, with weight 1, scale 1, no SLO; its texts are copied. */
 struct spot_share_job *spot_share_jobs_add(struct spot_share_jobs *jobs, const char *id,

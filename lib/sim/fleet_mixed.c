@@ -145,7 +145,7 @@ static void hold(const struct buyer *s, const int64_t *count, size_t t, struct s
 
     for (size_t i = 0; i < s->n; i++) {
         const size_t k = play->n_spot + i;
-        int32_t least = (int32_t)count[i];
+        int32_t least = count[i] < INT32_MAX ? (int32_t)count[i] : INT32_MAX;
 
         run->held[t * play->n_offer + k] = least;
         for (size_t back = 1; back <= play->cold; back++) {

@@ -20,7 +20,12 @@
 extern "C" {
 #endif
 
-enum { SPOT_MIXED_TYPES_MAX = 16, SPOT_MIXED_OFFERS_MAX = 64, SPOT_MIXED_BUCKETS_MAX = 256 };
+enum {
+    SPOT_MIXED_TYPES_MAX = 16,
+    SPOT_MIXED_OFFERS_MAX = 64,
+    SPOT_MIXED_BUCKETS_MAX = 256,
+    SPOT_MIXED_PER_OFFER_MAX = 256, /* machines of one offer that our policy holds */
+};
 
 struct spot_mixed_offer {
     const char *zone; /* NULL: on demand */
@@ -54,8 +59,10 @@ struct spot_mixed_run {
 };
 
 /* Our policy: the fleet that is cheapest with its expected unserved requests at a price, which is
- * adjusted so that their share approaches the target. */
-void spot_mixed_spot(const struct spot_mixed_play *play, struct spot_mixed_run *run);
+ * adjusted so that their share approaches the target. Returns 0, or -1 with SPOT_EINFEASIBLE: it
+ * would hold more than SPOT_MIXED_PER_OFFER_MAX machines of an offer. */
+int spot_mixed_spot(const struct spot_mixed_play *play, struct spot_mixed_run *run,
+                    struct spot_err *err);
 
 /* On demand, the cheapest mix for the load that an autoscaler observes, at rho, after its
  * delays; or, is_peak, for the maximum of each size at all times. Returns 0, or -1 with

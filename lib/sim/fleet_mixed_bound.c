@@ -70,10 +70,30 @@ static void add_spell(struct spot_mixed_bound *d, struct spell spell, size_t *la
     last[spell.from] = d->n_spell;
 }
 
+/* Machines of one type that would do for every size it can answer, at most. */
+static double most_of(const struct spot_mixed_bound *d, size_t type)
+{
+    const struct spot_mixed_play *play = d->play;
+    const double *load = d->dist ? d->dist->per_s : play->load_per_s;
+    double most = 0;
+
+    for (size_t i = 0; i < play->n_tick * d->n_load; i++, load += play->n_bucket) {
+        double need = 0;
+
+        for (size_t b = 0; b < play->n_bucket; b++)
+            if (play->per_s[b * play->n_type + type] > 0)
+                need += load[b] / play->per_s[b * play->n_type + type];
+        most = fmax(most, need);
+    }
+    return ceil(most);
+}
+
+/* Places beyond what would do for all that comes are of no use to any fleet. */
 static void add_spot(struct spot_mixed_bound *d, size_t offer)
 {
     const struct spot_mixed_play *play = d->play;
-    const int32_t most = spot_mixed_most_there(play, offer);
+    const double most =
+        fmin(spot_mixed_most_there(play, offer), most_of(d, play->offer[offer].type));
     size_t *last = spot_xcalloc(play->n_tick, sizeof(*last));
 
     for (int32_t place = 0; place < most; place++) {
@@ -131,24 +151,6 @@ static double earn(struct spot_mixed_bound *d, const struct spell *spell)
     if (d->idle[spell->until] > 0)
         mark(d, spell, d->answer + first);
     return d->idle[spell->until] * spell->copies;
-}
-
-/* Machines of one type that would do for every size it can answer, at most. */
-static double most_of(const struct spot_mixed_bound *d, size_t type)
-{
-    const struct spot_mixed_play *play = d->play;
-    const double *load = d->dist ? d->dist->per_s : play->load_per_s;
-    double most = 0;
-
-    for (size_t i = 0; i < play->n_tick * d->n_load; i++, load += play->n_bucket) {
-        double need = 0;
-
-        for (size_t b = 0; b < play->n_bucket; b++)
-            if (play->per_s[b * play->n_type + type] > 0)
-                need += load[b] / play->per_s[b * play->n_type + type];
-        most = fmax(most, need);
-    }
-    return ceil(most);
 }
 
 /* --- the dual --- */

@@ -18,7 +18,7 @@
 #include "sim/fleet_route.h"
 #include "sim/fleet_season.h"
 
-enum { HORIZON_MAX = 16, PER_OFFER_MAX = 256, REFINE = 4 };
+enum { HORIZON_MAX = 16, PER_OFFER_MAX = SPOT_MIXED_PER_OFFER_MAX, REFINE = 4 };
 static const double price_gain = 5e-3, price_most = 100, price_keep = 0.98;
 static const double over_most = 3;    /* a factor of 20 */
 static const double launch_lasts = 8; /* ticks for which a launch is paid to be cold */
@@ -238,6 +238,12 @@ static void learn_prices(struct mixed *m, const int32_t *want)
         spot_fleet_route_left(m->route, a->load + i * m->play->n_bucket, capacity);
 }
 
+/* Machines of an offer that may be had in this tick. */
+static int32_t room_of(const struct mixed *m, size_t k)
+{
+    return k < m->play->n_spot ? m->play->count[m->t * m->play->n_spot + k] : INT32_MAX;
+}
+
 /* The fleet for the last tick ahead. */
 static void choose(struct mixed *m, int32_t *want)
 {
@@ -248,7 +254,7 @@ static void choose(struct mixed *m, int32_t *want)
     double cost;
 
     for (size_t k = 0; k < play->n_offer; k++)
-        c.most[k] = k < play->n_spot ? play->count[m->t * play->n_spot + k] : m->most[k];
+        c.most[k] = room_of(m, k) < m->most[k] ? room_of(m, k) : m->most[k];
     for (int i = 0; i < REFINE; i++) {
         learn_prices(m, want);
         cost = cost_of(m, &c, want);
@@ -288,6 +294,23 @@ static void take(struct mixed *m, const int32_t *want)
             m->run->ready[m->t * play->n_type + play->offer[k].type] +=
                 m->born[k][i] + play->cold <= m->t;
     }
+}
+
+/* A fleet that ends at the bound of an offer is not the one that the policy would choose. */
+static int check_bound(const struct mixed *m, const int32_t *want, struct spot_err *err)
+{
+    for (size_t k = 0; k < m->play->n_offer; k++) {
+        const struct spot_mixed_offer *offer = &m->play->offer[k];
+
+        if (want[k] >= PER_OFFER_MAX && room_of(m, k) > PER_OFFER_MAX)
+            return spot_err_set(err, SPOT_EINFEASIBLE,
+                                "the load of %.15g s needs %d machines or more of '%.40s' %s%.40s, "
+                                "more than spot weighs: play a part of the load",
+                                (double)m->t * m->play->tick_s, PER_OFFER_MAX,
+                                m->play->type[offer->type], offer->zone ? "in " : "on demand",
+                                offer->zone ? offer->zone : "");
+    }
+    return 0;
 }
 
 /* What came, and what it says of the price. */
@@ -356,15 +379,17 @@ static void close_mixed(struct mixed *m)
     spot_fleet_route_free(m->route);
 }
 
-void spot_mixed_spot(const struct spot_mixed_play *play, struct spot_mixed_run *run)
+int spot_mixed_spot(const struct spot_mixed_play *play, struct spot_mixed_run *run,
+                    struct spot_err *err)
 {
     struct mixed *m = spot_xcalloc(1, sizeof(*m));
     int32_t want[SPOT_MIXED_OFFERS_MAX + 1];
+    int rc = 0;
 
     m->play = play;
     m->run = run;
     open_mixed(m);
-    for (m->t = 0; m->t < play->n_tick; m->t++) {
+    for (m->t = 0; !rc && m->t < play->n_tick; m->t++) {
         preempt(m);
         if (m->hazard)
             spot_fleet_hazard_step(m->hazard, play->count + m->t * play->n_spot);
@@ -375,8 +400,11 @@ void spot_mixed_spot(const struct spot_mixed_play *play, struct spot_mixed_run *
         keep(m, want);
         take(m, want);
         saw(m);
+        rc = check_bound(m, want, err);
     }
     close_mixed(m);
     free(m);
-    spot_mixed_account(play, run);
+    if (!rc)
+        spot_mixed_account(play, run);
+    return rc;
 }

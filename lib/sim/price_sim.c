@@ -235,7 +235,7 @@ static double stay(struct market *m, size_t offer, double time_s, double end_s, 
 {
     const double speed = m->h->offer[offer].speed / slowed(m->job);
 
-    while (time_s<end_s && * left_h> 0) {
+    while (*left_h > 0 && time_s < end_s) {
         const double until_s = m->next < m->h->n_change && m->h->change[m->next].time_s < end_s
                                    ? m->h->change[m->next].time_s
                                    : end_s;

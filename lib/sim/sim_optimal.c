@@ -26,7 +26,7 @@ struct front {
     size_t n, cap;
 };
 
-/* Keep `new` unless something at least as good is there; drop what it makes useless. start[] are
+/* Keep `more` unless something at least as good is there; drop what it makes useless. start[] are
  * chained lists by grid: head and next are indices + 1. */
 struct frontier {
     struct front *front;
@@ -36,20 +36,20 @@ struct frontier {
     size_t cap;
 };
 
-static void offer(struct frontier *f, const struct label *new)
+static void offer(struct frontier *f, const struct label *more)
 {
-    int *head = &f->head[new->grid + 1];
+    int *head = &f->head[more->grid + 1];
 
     for (int i = *head; i; i = f->next[i - 1]) {
         const struct label *old = &f->front->label[i - 1];
 
-        if (!f->dead[i - 1] && old->samples >= new->samples && old->left_s <= new->left_s)
+        if (!f->dead[i - 1] && old->samples >= more->samples && old->left_s <= more->left_s)
             return;
     }
     for (int i = *head; i; i = f->next[i - 1]) {
         const struct label *old = &f->front->label[i - 1];
 
-        if (new->samples >= old->samples &&new->left_s <= old->left_s)
+        if (more->samples >= old->samples && more->left_s <= old->left_s)
             f->dead[i - 1] = true;
     }
     f->front->label =
@@ -59,7 +59,7 @@ static void offer(struct frontier *f, const struct label *new)
         f->next = spot_xrealloc(f->next, f->cap, sizeof(*f->next));
         f->dead = spot_xrealloc(f->dead, f->cap, sizeof(*f->dead));
     }
-    f->front->label[f->front->n++] = *new;
+    f->front->label[f->front->n++] = *more;
     f->next[f->front->n - 1] = *head;
     f->dead[f->front->n - 1] = false;
     *head = (int)f->front->n;
@@ -84,9 +84,9 @@ static void offer_run(const struct spot_sim_train *sim, struct frontier *f, doub
 {
     const double t = sim->interval_s, left = total_s > t ? total_s - t : 0;
     const double rate = sim->table->samples_per_s[to];
-    const struct label new = { samples + (left > 0 ? 0 : rate * (t - total_s)), left, to, parent };
+    const struct label more = { samples + (left > 0 ? 0 : rate * (t - total_s)), left, to, parent };
 
-    offer(f, &new);
+    offer(f, &more);
 }
 
 static void extend(const struct spot_sim_train *sim, const struct spot_sim_row *row, int n_before,

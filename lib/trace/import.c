@@ -53,6 +53,7 @@ int spot_import_read(struct spot_import *imp, const struct spot_import_format *f
 {
     assert(!imp->kind || imp->kind == format->kind);
     imp->kind = format->kind;
+    imp->bad = (struct spot_bad_rows){ .is_strict = imp->bad.is_strict };
     return format->read(imp, in, spot_import_text(imp, source), err);
 }
 
@@ -81,17 +82,14 @@ static int read_lines(struct spot_import *imp, FILE *in, const char *source,
     struct spot_line line = { 0 };
     int rc;
 
-    while ((rc = spot_line_read(&line, in, LINE_MAX_BYTE, source, err)) > 0) {
-        if (spot_line_is_blank(line.text, line.n))
-            continue;
-        rc = spot_line_trim(&line, source, err);
-        if (!rc)
-            rc = on_line(imp, line.text, line.n, source, line.number, err);
+    while ((rc = spot_bad_rows_line(&imp->bad, &line, in, LINE_MAX_BYTE, source, err)) > 0) {
+        rc = on_line(imp, line.text, line.n, source, line.number, err);
+        rc = spot_bad_rows_take(&imp->bad, rc, err);
         if (rc)
             break;
     }
-    if (!rc && !line.number)
-        rc = spot_err_set(err, SPOT_EDATA, "%s: empty input", source);
+    if (!rc)
+        rc = spot_bad_rows_end(&imp->bad, line.number, source, err);
     spot_line_release(&line);
     return rc;
 }
@@ -213,6 +211,27 @@ void spot_import_prepend(struct spot_import *imp, const struct spot_import *befo
     }
 }
 
+void spot_import_page(struct spot_import *imp, const char *query, bool is_last)
+{
+    const size_t known = imp->query.n, at = spot_names_intern(&imp->query, 0, query);
+
+    imp->has_last = spot_xgrow(imp->has_last, &imp->last_cap, imp->query.n, sizeof(bool));
+    imp->has_last[at] = is_last || (at < known && imp->has_last[at]);
+}
+
+const char *spot_import_unfinished(const struct spot_import *imp)
+{
+    const char *open = NULL;
+
+    for (size_t i = imp->query.n; i-- > 0;) {
+        if (imp->has_last[i] && !*imp->query.text[i])
+            return NULL;
+        if (!imp->has_last[i])
+            open = imp->query.text[i];
+    }
+    return open;
+}
+
 double spot_import_first_s(const struct spot_import *imp)
 {
     double first_s = INFINITY;
@@ -238,6 +257,8 @@ void spot_import_release(struct spot_import *imp)
 {
     free(imp->row);
     free(imp->node);
+    free(imp->has_last);
+    spot_names_release(&imp->query);
     spot_names_release(&imp->text);
     *imp = (struct spot_import){ 0 };
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/bad_rows.h"
 #include "common/err.h"
 #include "trace/names.h"
 #include "trace/trace.h"
@@ -68,10 +69,13 @@ struct spot_import_node {
 struct spot_import {
     struct spot_import_ask ask;
     enum spot_import_kind kind;
-    bool is_lenient;   /* a node may be added or removed twice: the second has no effect */
-    bool is_truncated; /* a document announced further pages */
-    double end_s;      /* the last moment covered by a log; 0: not given by the files */
+    struct spot_bad_rows bad; /* of the file read last, then of making a trace */
+    bool is_lenient;          /* a node may be added or removed twice: the second has no effect */
+    double end_s;             /* the last moment covered by a log; 0: not given by the files */
     struct spot_names text;
+    struct spot_names query; /* of which pages were read, by what their rows have in common */
+    bool *has_last;          /* [query.n] the page after which no more follow was among them */
+    size_t last_cap;
     size_t n_row, row_cap, n_node, node_cap;
     struct spot_import_row *row;
     struct spot_import_node *node;
@@ -89,7 +93,8 @@ extern const struct spot_import_format spot_import_format[];
 
 const struct spot_import_format *spot_import_find(const char *name);
 
-/* Read one file. Returns 0, or -1 with *err: SPOT_EDATA with position; SPOT_ESYS. */
+/* Read one file. Returns 0, or -1 with *err: SPOT_EDATA with position; SPOT_ESYS. Rows that cannot
+ * be read are in imp->bad; in the log of a run each is refused. */
 int spot_import_read(struct spot_import *imp, const struct spot_import_format *format, FILE *in,
                      const char *source, struct spot_err *err);
 
@@ -99,6 +104,10 @@ int spot_import_read_own(struct spot_import *imp, FILE *in, const char *source,
 
 /* Insert the contents of another collection of the same kind before those of this one. */
 void spot_import_prepend(struct spot_import *imp, const struct spot_import *before);
+
+/* A query of which pages follow that were not read: what its rows have in common, such as a region,
+ * "" if that is not known. NULL: there is none. */
+const char *spot_import_unfinished(const struct spot_import *imp);
 
 /* Earliest time collected; infinity if there is none. */
 double spot_import_first_s(const struct spot_import *imp);
@@ -111,7 +120,8 @@ void spot_import_shift(struct spot_import *imp, double origin_s);
 void spot_import_sort(struct spot_import *imp);
 
 /* COUNT and NODE, sorted: make a trace, whose counts hold until end_s. Returns 0, or -1 with
- * SPOT_EDATA: a node that is added twice, a time before the origin, no rows. */
+ * SPOT_EDATA: a time before the origin, no rows. A node that is added or removed twice is in
+ * imp->bad, the second time. */
 int spot_import_trace(struct spot_import *imp, struct spot_trace *trace, struct spot_err *err);
 
 /* The other kinds, sorted: CSV with a header. */
@@ -123,6 +133,10 @@ void spot_import_release(struct spot_import *imp);
 const char *spot_import_text(struct spot_import *imp, const char *text);
 struct spot_import_row *spot_import_add(struct spot_import *imp, double time_s, const char *zone,
                                         const char *instance_type, const char *extra);
+
+/* A page was read of the query whose rows have `query` in common, "" if nothing is known of them. A
+ * last page of a query "" is that of any. */
+void spot_import_page(struct spot_import *imp, const char *query, bool is_last);
 
 /* Call `on_line` for each line that is not blank; 1-based number, without the newline. */
 typedef int spot_import_line_fn(struct spot_import *imp, const char *text, size_t n_byte,

@@ -6,6 +6,7 @@
 
 #include "common/num.h"
 #include "trace/import_json.h"
+#include "trace/region.h"
 
 struct aws_price {
     const char *zone, *zone_id, *type, *product, *price, *stamp;
@@ -45,10 +46,26 @@ static int read_aws_price(struct spot_import *imp, const struct spot_json_doc *d
     return 0;
 }
 
+/* A query is of one region: "" if the row does not say which. */
+static void region_of(const struct spot_json_value *item, char *region, size_t n_byte)
+{
+    const char *zone = spot_import_member(item, "AvailabilityZone");
+    const char *id = spot_import_member(item, "AvailabilityZoneId"); /* use1-az4 */
+    const size_t n = *zone ? spot_region_length(zone) : strcspn(id, "-");
+
+    snprintf(region, n_byte, "%.*s", (int)(n < n_byte ? n : n_byte - 1), *zone ? zone : id);
+}
+
 static int read_aws_prices(struct spot_import *imp, const struct spot_json_doc *doc,
                            struct spot_err *err)
 {
-    imp->is_truncated |= *spot_import_member(doc->root, "NextToken") != '\0';
+    const bool is_last = !*spot_import_member(doc->root, "NextToken");
+    const struct spot_json_value *items = spot_json_get(doc->root, "SpotPriceHistory");
+    char region[64] = "";
+
+    region_of(spot_json_entry(items, 0), region, sizeof(region));
+    if (*region || is_last) /* an empty page that announces others has nothing to miss */
+        spot_import_page(imp, region, is_last);
     return spot_import_items(imp, doc, "SpotPriceHistory", read_aws_price, err);
 }
 
@@ -153,13 +170,16 @@ static int read_advice(struct spot_import *imp, const struct spot_json_doc *doc,
         struct spot_import_row *row;
         struct advice a = { 0 };
         char at[SPOT_JSON_POINTER_MAX];
+        const size_t n_bad = imp->bad.n;
+        int rc;
 
         snprintf(at, sizeof(at), "/spot_advisor/%s/%s/%s", region, os, type);
-        if (spot_json_read_fields(doc, value, at, field, &a, err))
+        rc = spot_json_read_fields(doc, value, at, field, &a, err);
+        if (!rc && (size_t)a.range >= ranges->n)
+            rc = spot_json_fail(doc, at, err, "there is no range %lld", (long long)a.range);
+        if (spot_bad_rows_take(&imp->bad, rc, err))
             return -1;
-        if ((size_t)a.range >= ranges->n)
-            return spot_json_fail(doc, at, err, "there is no range %lld", (long long)a.range);
-        if (!spot_import_is_wanted(imp, type))
+        if (imp->bad.n > n_bad || !spot_import_is_wanted(imp, type))
             continue;
         row = spot_import_add(imp, 0, region, type, os);
         row->value[0] = a.range ? ranges->max[a.range - 1] / 100 : 0;
@@ -191,7 +211,7 @@ static int read_advisor(struct spot_import *imp, const struct spot_json_doc *doc
         if (types && read_advice(imp, doc, &ranges, types, region, want, err))
             return -1;
     }
-    return 0;
+    return spot_bad_rows_end(&imp->bad, 1, doc->source, err);
 }
 
 int spot_import_aws_advisor(struct spot_import *imp, FILE *in, const char *source,

@@ -56,7 +56,7 @@ static int read_azure_item(struct spot_import *imp, const struct spot_json_doc *
 static int read_azure(struct spot_import *imp, const struct spot_json_doc *doc,
                       struct spot_err *err)
 {
-    imp->is_truncated |= *spot_import_member(doc->root, "NextPageLink") != '\0';
+    spot_import_page(imp, "", !*spot_import_member(doc->root, "NextPageLink"));
     return spot_import_items(imp, doc, "Items", read_azure_item, err);
 }
 

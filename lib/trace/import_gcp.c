@@ -78,7 +78,7 @@ static int read_gcp_sku(struct spot_import *imp, const struct spot_json_doc *doc
 
 static int read_gcp(struct spot_import *imp, const struct spot_json_doc *doc, struct spot_err *err)
 {
-    imp->is_truncated |= *spot_import_member(doc->root, "nextPageToken") != '\0';
+    spot_import_page(imp, "", !*spot_import_member(doc->root, "nextPageToken"));
     return spot_import_items(imp, doc, "skus", read_gcp_sku, err);
 }
 

@@ -25,6 +25,7 @@ int spot_import_items(struct spot_import *imp, const struct spot_json_doc *doc, 
                       spot_import_item_fn *read, struct spot_err *err)
 {
     const struct spot_json_value *items;
+    int rc;
 
     if (spot_json_array(doc, doc->root, "", key, true, ITEMS_MAX, &items, err))
         return -1;
@@ -32,10 +33,11 @@ int spot_import_items(struct spot_import *imp, const struct spot_json_doc *doc, 
         char at[SPOT_JSON_POINTER_MAX];
 
         snprintf(at, sizeof(at), "/%s/%zu", key, i);
-        if (read(imp, doc, spot_json_entry(items, i), at, err))
+        rc = read(imp, doc, spot_json_entry(items, i), at, err);
+        if (spot_bad_rows_take(&imp->bad, rc, err))
             return -1;
     }
-    return 0;
+    return spot_bad_rows_end(&imp->bad, 1, doc->source, err);
 }
 
 const char *spot_import_at(char at[SPOT_JSON_POINTER_MAX], const char *pointer, const char *key)
@@ -112,12 +114,17 @@ static int read_skypilot(struct spot_import *imp, const struct spot_json_doc *do
         char at[SPOT_JSON_POINTER_MAX];
 
         snprintf(at, sizeof(at), "/data/%zu", i);
-        if (!(y >= 0 && y <= max))
-            return spot_json_fail(doc, at, err, "expected a whole number, 0 to %.0f", max);
+        if (!(y >= 0 && y <= max)) {
+            spot_json_fail(doc, at, err, "expected a whole number, 0 to %.0f", max);
+            if (spot_bad_rows_take(&imp->bad, -1, err))
+                return -1;
+            continue;
+        }
+        imp->bad.n_good++;
         spot_import_add(imp, (double)i * gap.s, zone, type, "")->value[0] =
             imp->ask.is_inverted ? imp->ask.cap - y : y;
     }
-    return 0;
+    return spot_bad_rows_end(&imp->bad, 1, doc->source, err);
 }
 
 int spot_import_skypilot(struct spot_import *imp, FILE *in, const char *source,

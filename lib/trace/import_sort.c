@@ -168,6 +168,7 @@ static int check_nodes(struct spot_import *imp, struct spot_err *err)
             rc = spot_err_set(err, SPOT_EDATA, "%s:%lu:1: %s of '%.80s', which is %s there",
                               e->source, e->line, word[e->kind], e->node,
                               is_add ? "already" : "not");
+            rc = spot_bad_rows_take(&imp->bad, rc, err);
         }
     }
     imp->n_node = kept;
@@ -254,6 +255,7 @@ int spot_import_trace(struct spot_import *imp, struct spot_trace *trace, struct 
     int rc;
 
     *trace = (struct spot_trace){ 0 };
+    imp->bad = (struct spot_bad_rows){ .is_strict = imp->bad.is_strict };
     if (imp->kind == SPOT_IMPORT_NODE)
         rc = check_nodes(imp, err) || build_nodes(imp, &n, &b, err) || build_end(imp, &b, err) ? -1
                                                                                                : 0;

@@ -57,7 +57,7 @@ int spot_import_events(struct spot_import *imp, FILE *in, const char *source, st
 {
     static const char *const column[] = { "ms", "event", "node" };
 
-    return spot_csv_read_bare(in, source, column, 3, on_event, imp, NULL, err);
+    return spot_csv_read_log(in, source, column, 3, true, on_event, imp, &imp->bad, err);
 }
 
 /* --- spotserve: [ms,"add"|"remove",{"nodes":[..]}] ------------------------- */
@@ -75,8 +75,10 @@ static int read_nodes(struct spot_import *imp, const struct spot_json_doc *doc, 
         char at[SPOT_JSON_POINTER_MAX];
 
         snprintf(at, sizeof(at), "/2/nodes/%zu", i);
-        if (!name || !*name)
+        if (!name || !*name) {
+            imp->n_node -= i; /* all of a line, or nothing */
             return spot_json_fail(doc, at, err, "expected a node's name");
+        }
         add_node(imp, time_s, kind, name, doc->source, line);
     }
     return 0;
@@ -141,7 +143,9 @@ static int on_spot_event(struct spot_import *imp, const struct spot_event_log *l
 static int read_spot_events(struct spot_import *imp, FILE *in, const char *source,
                             struct spot_err *err)
 {
-    struct spot_event_log log = { .in = in, .source = source, .is_partial = true };
+    struct spot_event_log log = {
+        .in = in, .source = source, .drops_cut = true, .is_partial = true
+    };
     struct spot_event event;
     int rc;
 
@@ -208,7 +212,7 @@ int spot_import_count_log(struct spot_import *imp, FILE *in, const char *source,
     double earliest_s = INFINITY;
     size_t n = 0;
 
-    if (spot_csv_read_bare(in, source, column, 3, on_count, imp, NULL, err))
+    if (spot_csv_read_log(in, source, column, 3, true, on_count, imp, &imp->bad, err))
         return -1;
     for (size_t i = imp->n_row; i-- > begin;)
         if (imp->row[i].time_s < earliest_s) {
@@ -275,5 +279,5 @@ int spot_import_csv(struct spot_import *imp, FILE *in, const char *source, struc
         if (imp->ask.column[i])
             want[n++] = imp->ask.column[i];
     }
-    return spot_csv_read(in, source, want, n, on_csv, &c, NULL, err);
+    return spot_csv_read_log(in, source, want, n, false, on_csv, &c, &imp->bad, err);
 }

@@ -21,7 +21,8 @@ enum { LINE_MAX_BYTE = 16 << 20, MINUTES = 1440 };
 static int keep(struct spot_load_import *imp, const char *source, unsigned long line, double time_s,
                 int64_t prompt, int64_t output, const char *id, struct spot_err *err)
 {
-    if (imp->load.n == SPOT_LOAD_ROWS_MAX)
+    imp->bad.is_full = imp->load.n == SPOT_LOAD_ROWS_MAX;
+    if (imp->bad.is_full)
         return spot_err_set(err, SPOT_EDATA, "%s:%lu: more than %d requests", source, line,
                             SPOT_LOAD_ROWS_MAX);
     if (prompt && output)
@@ -54,7 +55,7 @@ static int read_azure_llm(struct spot_load_import *imp, FILE *in, const char *so
 {
     static const char *const column[] = { "TIMESTAMP", "ContextTokens", "GeneratedTokens", "?id" };
 
-    return spot_csv_read(in, source, column, 4, on_csv_row, imp, NULL, err);
+    return spot_csv_read_log(in, source, column, 4, false, on_csv_row, imp, &imp->bad, err);
 }
 
 static int read_burstgpt(struct spot_load_import *imp, FILE *in, const char *source,
@@ -66,7 +67,8 @@ static int read_burstgpt(struct spot_load_import *imp, FILE *in, const char *sou
 
     for (size_t k = 0; k < SPOT_LOAD_COLUMNS; k++)
         column[k] = imp->column[k] ? imp->column[k] : plain[k];
-    return spot_csv_read(in, source, column, SPOT_LOAD_COLUMNS, on_csv_row, imp, NULL, err);
+    return spot_csv_read_log(in, source, column, SPOT_LOAD_COLUMNS, false, on_csv_row, imp,
+                             &imp->bad, err);
 }
 
 /* --- lines of JSON: mooncake, openai-log --- */
@@ -80,24 +82,24 @@ struct lines {
 
 static int read_lines(const struct lines *l, FILE *in, struct spot_err *err)
 {
+    struct spot_bad_rows *bad = &l->imp->bad;
     struct spot_line line = { 0 };
     int rc;
 
-    while ((rc = spot_line_read(&line, in, LINE_MAX_BYTE, l->source, err)) > 0) {
+    while ((rc = spot_bad_rows_line(bad, &line, in, LINE_MAX_BYTE, l->source, err)) > 0) {
         struct spot_json_doc doc;
 
-        if (spot_line_is_blank(line.text, line.n))
-            continue;
         rc = spot_json_parse_line(&doc, line.text, line.n, l->source, line.number, err);
         if (!rc) {
             rc = l->on_line(l->imp, &doc, err);
             spot_json_release(&doc);
         }
+        rc = spot_bad_rows_take(bad, rc, err);
         if (rc)
             break;
     }
-    if (!rc && !line.number)
-        rc = spot_err_set(err, SPOT_EDATA, "%s: empty input", l->source);
+    if (!rc)
+        rc = spot_bad_rows_end(bad, line.number, l->source, err);
     spot_line_release(&line);
     return rc;
 }
@@ -292,25 +294,24 @@ static int on_minutes(struct spot_load_import *imp, char **field, size_t n, cons
                       unsigned long line, struct spot_err *err)
 {
     const double day_s = 86400.0 * (double)imp->n_file;
+    double calls[MINUTES];
 
     if (n != MINUTES + 4)
         return spot_err_set(err, SPOT_EDATA, "%s:%lu: expected %d fields, got %zu", source, line,
                             MINUTES + 4, n);
     if (imp->match && !strstr(field[1], imp->match) && !strstr(field[2], imp->match))
         return 0;
-    for (size_t i = 0; i < MINUTES; i++) {
-        double calls;
-
-        if (spot_num_parse(field[i + 4], &calls) || !(calls >= 0 && calls <= SPOT_LOAD_ROWS_MAX) ||
-            calls != rint(calls))
+    for (size_t i = 0; i < MINUTES; i++)
+        if (spot_num_parse(field[i + 4], &calls[i]) ||
+            !(calls[i] >= 0 && calls[i] <= SPOT_LOAD_ROWS_MAX) || calls[i] != rint(calls[i]))
             return spot_err_set(err, SPOT_EDATA,
                                 "%s:%lu:%td: minute %zu: expected a number of calls, got '%.40s'",
                                 source, line, field[i + 4] - field[0] + 1, i + 1, field[i + 4]);
-        for (double k = 0; k < calls; k++)
+    for (size_t i = 0; i < MINUTES; i++)
+        for (double k = 0; k < calls[i]; k++)
             if (keep_call(imp, source, line, day_s + 60 * ((double)i + spot_rng_unit(&imp->rng)),
                           err))
                 return -1;
-    }
     return 0;
 }
 
@@ -337,34 +338,32 @@ static int read_calls(struct spot_load_import *imp, FILE *in, const char *source
 {
     struct spot_line line = { 0 };
     char *field[MINUTES + 5];
-    bool is_minutes = false;
+    bool has_header = false, is_minutes = false;
     int rc;
 
-    while ((rc = spot_line_read(&line, in, LINE_MAX_BYTE, source, err)) > 0) {
-        rc = spot_line_trim(&line, source, err);
-        if (rc)
-            break;
-        if (line.number == 1) {
+    while ((rc = spot_bad_rows_line(&imp->bad, &line, in, LINE_MAX_BYTE, source, err)) > 0) {
+        size_t n;
+
+        if (!has_header) {
+            has_header = true;
             is_minutes = !strncmp(line.text, "HashOwner,", 10);
             if (is_minutes || !strncmp(line.text, "app,func,end_timestamp,duration", 31))
                 continue;
-            rc =
-                spot_err_set(err, SPOT_EDATA,
-                             "%s:1:1: expected a header HashOwner,HashApp,HashFunction,Trigger,1.. "
-                             "or app,func,end_timestamp,duration",
-                             source);
+            rc = spot_err_set(
+                err, SPOT_EDATA,
+                "%s:%lu:1: expected a header HashOwner,HashApp,HashFunction,Trigger,1.. "
+                "or app,func,end_timestamp,duration",
+                source, line.number);
             break;
         }
-        if (*line.text) {
-            const size_t n = split(line.text, field, sizeof(field) / sizeof(*field));
-
-            rc = (is_minutes ? on_minutes : on_call)(imp, field, n, source, line.number, err);
-            if (rc)
-                break;
-        }
+        n = split(line.text, field, sizeof(field) / sizeof(*field));
+        rc = (is_minutes ? on_minutes : on_call)(imp, field, n, source, line.number, err);
+        rc = spot_bad_rows_take(&imp->bad, rc, err);
+        if (rc)
+            break;
     }
-    if (!rc && !line.number)
-        rc = spot_err_set(err, SPOT_EDATA, "%s: empty input", source);
+    if (!rc)
+        rc = spot_bad_rows_end(&imp->bad, line.number, source, err);
     spot_line_release(&line);
     return rc;
 }
@@ -406,8 +405,10 @@ const struct spot_load_format *spot_load_format_find(const char *name)
 int spot_load_import_read(struct spot_load_import *imp, const struct spot_load_format *format,
                           FILE *in, const char *source, struct spot_err *err)
 {
-    const int rc = format->read(imp, in, source, err);
+    int rc;
 
+    imp->bad = (struct spot_bad_rows){ .is_strict = imp->bad.is_strict };
+    rc = format->read(imp, in, source, err);
     imp->n_file++;
     return rc;
 }

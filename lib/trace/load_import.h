@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/bad_rows.h"
 #include "common/err.h"
 #include "common/rng.h"
 #include "trace/load_generate.h"
@@ -33,8 +34,9 @@ struct spot_load_import {
     struct spot_load_source *length;       /* azure-functions: source of lengths */
     struct spot_rng rng;                   /* azure-functions: time within a minute */
     struct spot_load load;
-    size_t n_empty; /* left out: a length of 0, as failed requests have */
-    size_t n_file;  /* read so far */
+    struct spot_bad_rows bad; /* of the file read last */
+    size_t n_empty;           /* left out: a length of 0, as failed requests have */
+    size_t n_file;            /* read so far */
 };
 
 struct spot_load_format {
@@ -49,7 +51,8 @@ extern const struct spot_load_format spot_load_format[];
 
 const struct spot_load_format *spot_load_format_find(const char *name);
 
-/* Read one more file. Returns 0, or -1 with *err: SPOT_EDATA with position; SPOT_ESYS. */
+/* Read one more file. Returns 0, or -1 with *err: SPOT_EDATA with position; SPOT_ESYS. Rows that
+ * cannot be read are in imp->bad; in the log of a run each is refused. */
 int spot_load_import_read(struct spot_load_import *imp, const struct spot_load_format *format,
                           FILE *in, const char *source, struct spot_err *err);
 

@@ -13,6 +13,7 @@
 #include "common/timestamp.h"
 #include "common/unpack.h"
 #include "common/xalloc.h"
+#include "trace/names.h"
 
 enum { LINE_MAX_BYTE = 1 << 16, FIELDS_MAX = 64 };
 #define WHEN_MAX_S 1e11
@@ -20,23 +21,13 @@ enum { LINE_MAX_BYTE = 1 << 16, FIELDS_MAX = 64 };
 static int add_speed(struct spot_share_import *imp, const char *kind, int64_t scale,
                      const char *type, double per_s)
 {
-    if (imp->n_speed == SPOT_SHARE_ROWS_MAX)
+    imp->bad.is_full = imp->n_speed == SPOT_SHARE_ROWS_MAX;
+    if (imp->bad.is_full)
         return -1;
     imp->speed = spot_xgrow(imp->speed, &imp->cap_speed, imp->n_speed + 1, sizeof(*imp->speed));
     imp->speed[imp->n_speed++] =
         (struct spot_job_rates_row){ spot_xstrdup(kind), spot_xstrdup(type), scale, per_s };
     return 0;
-}
-
-void spot_share_import_release(struct spot_share_import *imp)
-{
-    for (size_t i = 0; i < imp->n_speed; i++) {
-        free((void *)(uintptr_t)imp->speed[i].kind);
-        free((void *)(uintptr_t)imp->speed[i].instance_type);
-    }
-    free(imp->speed);
-    spot_share_jobs_release(&imp->jobs);
-    *imp = (struct spot_share_import){ 0 };
 }
 
 /* --- lines of fields --- */
@@ -90,31 +81,36 @@ static bool is_text(const char *text)
 typedef int line_fn(struct spot_share_import *imp, struct fields *f, void *user,
                     struct spot_err *err);
 
+/* on_header (NULL: there is none) takes the first line; without it nothing can be read. */
 static int each_line(struct spot_share_import *imp, FILE *in, const char *source, char separator,
-                     line_fn *on_line, void *user, struct spot_err *err)
+                     line_fn *on_header, line_fn *on_line, void *user, struct spot_err *err)
 {
     struct spot_line line = { 0 };
     struct fields f = { .source = source };
     int rc;
 
-    while ((rc = spot_line_read(&line, in, LINE_MAX_BYTE, source, err)) > 0) {
+    while ((rc = spot_bad_rows_line(&imp->bad, &line, in, LINE_MAX_BYTE, source, err)) > 0) {
         f.line = line.number;
-        if (spot_line_is_blank(line.text, line.n))
-            continue;
-        rc = spot_line_trim(&line, source, err);
-        if (rc)
-            break;
         split(&f, line.text, separator);
-        if (imp->jobs.n == SPOT_SHARE_JOBS_MAX)
+        if (on_header) {
+            rc = on_header(imp, &f, user, err);
+            on_header = NULL;
+            if (rc)
+                break;
+            continue;
+        }
+        imp->bad.is_full = imp->jobs.n == SPOT_SHARE_JOBS_MAX;
+        if (imp->bad.is_full)
             rc = spot_err_set(err, SPOT_EDATA, "%s:%lu: more than %d jobs", source, line.number,
                               SPOT_SHARE_JOBS_MAX);
         else
             rc = on_line(imp, &f, user, err);
+        rc = spot_bad_rows_take(&imp->bad, rc, err);
         if (rc)
             break;
     }
-    if (!rc && !line.number)
-        rc = spot_err_set(err, SPOT_EDATA, "%s: empty input", source);
+    if (!rc)
+        rc = spot_bad_rows_end(&imp->bad, line.number, source, err);
     spot_line_release(&line);
     return rc;
 }
@@ -199,13 +195,17 @@ static int add_oracle(struct spot_share_import *imp, const struct spot_json_doc 
         const struct spot_json_value *alone = spot_json_get(entry, "null");
         const double per_s = spot_json_number(alone);
 
+        int rc = 0;
+
         snprintf(at, sizeof(at), "/%.60s/%.100s", type, key);
         if (parse_key(key, kind, &scale) || !is_text(type))
-            return spot_json_fail(json, at, err, "expected a key like ('kind', 1)");
-        if (!spot_json_is_number(alone) || !(per_s >= 0 && per_s <= 1e12))
-            return spot_json_fail(json, at, err, "expected \"null\", the steps/s alone");
-        if (add_speed(imp, kind, scale, type, per_s))
-            return spot_json_fail(json, at, err, "more than %d rows", SPOT_SHARE_ROWS_MAX);
+            rc = spot_json_fail(json, at, err, "expected a key like ('kind', 1)");
+        else if (!spot_json_is_number(alone) || !(per_s >= 0 && per_s <= 1e12))
+            rc = spot_json_fail(json, at, err, "expected \"null\", the steps/s alone");
+        else if (add_speed(imp, kind, scale, type, per_s))
+            rc = spot_json_fail(json, at, err, "more than %d rows", SPOT_SHARE_ROWS_MAX);
+        if (spot_bad_rows_take(&imp->bad, rc, err))
+            return -1;
     }
     return 0;
 }
@@ -224,6 +224,7 @@ static int read_oracle(struct spot_share_import *imp, FILE *in, const char *sour
     {
         rc = rc ? rc : add_oracle(imp, &json, type, jobs, err);
     }
+    rc = rc ? rc : spot_bad_rows_end(&imp->bad, 1, source, err);
     if (!rc && !imp->n_speed)
         rc = spot_json_fail(&json, "", err, "has no throughputs");
     spot_json_release(&json);
@@ -241,8 +242,8 @@ static int read_gavel(struct spot_share_import *imp, FILE *in, const char *sourc
     if (first == '{')
         return read_oracle(imp, in, source, err);
     if (first == 'j') /* the header; names of jobs have capitals */
-        return spot_csv_read(in, source, want, 4, on_measured, imp, NULL, err);
-    return each_line(imp, in, source, '\t', on_gavel, NULL, err);
+        return spot_csv_read_log(in, source, want, 4, false, on_measured, imp, &imp->bad, err);
+    return each_line(imp, in, source, '\t', NULL, on_gavel, NULL, err);
 }
 
 /* --- jobs that are known by the seconds they ran --- */
@@ -276,7 +277,8 @@ static int on_philly(const struct spot_csv_row *row, void *user, struct spot_err
     int64_t gpus;
     char id[32];
 
-    if (imp->jobs.n == SPOT_SHARE_JOBS_MAX)
+    imp->bad.is_full = imp->jobs.n == SPOT_SHARE_JOBS_MAX;
+    if (imp->bad.is_full)
         return spot_csv_fail(row, P_SUBMIT, err, "more than %d jobs", SPOT_SHARE_JOBS_MAX);
     if (parse_when(row->field[P_SUBMIT], &submit_s))
         return spot_csv_fail(row, P_SUBMIT, err, "expected a date or seconds, got '%.40s'",
@@ -302,7 +304,7 @@ static int read_philly(struct spot_share_import *imp, FILE *in, const char *sour
     static const char *const want[P_WANT] = { "?job_id", "?user", "submit_time", "run_time_s",
                                               "gpus" };
 
-    return spot_csv_read(in, source, want, P_WANT, on_philly, imp, NULL, err);
+    return spot_csv_read_log(in, source, want, P_WANT, false, on_philly, imp, &imp->bad, err);
 }
 
 /* [D-]HH:MM:SS, or MM:SS. */
@@ -335,28 +337,46 @@ static int parse_elapsed(const char *text, double *run_s)
     return *run_s >= 0 && *run_s <= 1e9 ? 0 : -1;
 }
 
-/* "billing=8,cpu=8,gres/gpu=4,gres/gpu:a100=4,node=2": its GPUs; without any its nodes. */
+/* "billing=8,cpu=8,gres/gpu=4,gres/gpu:a100=4,node=2": its GPUs; where a site counts them by type
+ * only, those of all types; without any its nodes. 0: none, or more than there may be. */
 static int64_t count_workers(const char *tres)
 {
-    const char *gpu = strstr(tres, "gres/gpu="), *node = strstr(tres, "node=");
-    const char *at = gpu ? gpu + strlen("gres/gpu=") : node ? node + strlen("node=") : "1";
-    const long n = strtol(at, NULL, 10);
+    static const char gpu[] = "gres/gpu", node[] = "node";
+    const size_t n_name = sizeof(gpu) - 1;
+    int64_t n_gpu = 0, n_typed = 0, n_node = 1, n;
+    bool has_gpu = false;
 
-    return n < 0 || n > SPOT_SHARE_COUNT_MAX ? 0 : n;
+    for (const char *at = tres; *at; at += *at == ',') {
+        const size_t n_entry = strcspn(at, ","), n_key = strcspn(at, ",=");
+
+        n = n_key < n_entry ? strtol(at + n_key + 1, NULL, 10) : 0;
+        if (n_key >= n_name && !strncmp(at, gpu, n_name) &&
+            (at[n_name] == ':' || n_key == n_name)) {
+            *(n_key == n_name ? &n_gpu : &n_typed) += n;
+            has_gpu = true;
+        } else if (n_key == strlen(node) && !strncmp(at, node, n_key))
+            n_node = n;
+        if (n < 0 || n > SPOT_SHARE_COUNT_MAX)
+            return 0;
+        at += n_entry;
+    }
+    n = n_gpu ? n_gpu : has_gpu ? n_typed : n_node;
+    return n > SPOT_SHARE_COUNT_MAX ? 0 : n;
 }
 
 enum { S_ID, S_USER, S_SUBMIT, S_ELAPSED, S_TRES, S_WANT };
 
 struct sacct {
     size_t column[S_WANT];
-    bool has_header;
 };
 
-static int sacct_header(struct fields *f, struct sacct *s, struct spot_err *err)
+static int sacct_header(struct spot_share_import *imp, struct fields *f, void *user,
+                        struct spot_err *err)
 {
     static const char *const want[S_WANT] = { "JobID", "User", "Submit", "Elapsed", "AllocTRES" };
+    struct sacct *s = user;
 
-    s->has_header = true;
+    (void)imp;
     for (size_t w = 0; w < S_WANT; w++) {
         s->column[w] = FIELDS_MAX;
         for (size_t k = 0; k < f->n; k++)
@@ -379,8 +399,6 @@ static int on_sacct(struct spot_share_import *imp, struct fields *f, void *user,
     double submit_s, run_s;
     int64_t n;
 
-    if (!s->has_header)
-        return sacct_header(f, s, err);
     for (size_t w = 0; w < S_WANT; w++) {
         if (s->column[w] >= f->n)
             return spot_err_set(err, SPOT_EDATA, "%s:%lu: %zu fields, fewer than the header",
@@ -409,7 +427,70 @@ static int read_sacct(struct spot_share_import *imp, FILE *in, const char *sourc
 {
     struct sacct s = { 0 };
 
-    return each_line(imp, in, source, '|', on_sacct, &s, err);
+    return each_line(imp, in, source, '|', sacct_header, on_sacct, &s, err);
+}
+
+/* --- what is there more than once --- */
+
+static void free_speed(struct spot_job_rates_row *speed)
+{
+    free((void *)(uintptr_t)speed->kind);
+    free((void *)(uintptr_t)speed->instance_type);
+}
+
+static void settle_jobs(struct spot_share_import *imp)
+{
+    struct spot_share_job *job = imp->jobs.job;
+    struct spot_names id = { 0 };
+
+    for (size_t i = 0; i < imp->jobs.n; i++) {
+        const size_t known = id.n, at = spot_names_intern(&id, 0, job[i].id);
+
+        if (at < known) {
+            imp->n_replaced += job[at].arrival_s != job[i].arrival_s ||
+                               job[at].steps != job[i].steps || job[at].scale != job[i].scale;
+            spot_share_job_release(&job[at]);
+        }
+        job[at] = job[i];
+    }
+    imp->jobs.n = id.n;
+    spot_names_release(&id);
+}
+
+static void settle_speeds(struct spot_share_import *imp)
+{
+    struct spot_job_rates_row *speed = imp->speed;
+    struct spot_names kind = { 0 }, type = { 0 };
+
+    for (size_t i = 0; i < imp->n_speed; i++) {
+        const size_t k = spot_names_intern(&kind, (uint32_t)speed[i].scale, speed[i].kind);
+        const size_t known = type.n,
+                     at = spot_names_intern(&type, (uint32_t)k, speed[i].instance_type);
+
+        if (at < known) {
+            imp->n_replaced += speed[at].steps_per_s != speed[i].steps_per_s;
+            free_speed(&speed[at]);
+        }
+        speed[at] = speed[i];
+    }
+    imp->n_speed = type.n;
+    spot_names_release(&kind);
+    spot_names_release(&type);
+}
+
+void spot_share_import_settle(struct spot_share_import *imp)
+{
+    settle_jobs(imp);
+    settle_speeds(imp);
+}
+
+void spot_share_import_release(struct spot_share_import *imp)
+{
+    for (size_t i = 0; i < imp->n_speed; i++)
+        free_speed(&imp->speed[i]);
+    free(imp->speed);
+    spot_share_jobs_release(&imp->jobs);
+    *imp = (struct spot_share_import){ 0 };
 }
 
 /* --- all of them --- */
@@ -436,6 +517,7 @@ int spot_share_import_read(struct spot_share_import *imp, const struct spot_shar
 {
     struct spot_unpack unpack;
 
+    imp->bad = (struct spot_bad_rows){ .is_strict = imp->bad.is_strict };
     if (spot_unpack_open(&unpack, in, source, err))
         return -1;
     return spot_unpack_close(&unpack, format->read(imp, unpack.in, source, err), err);

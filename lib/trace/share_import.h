@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/bad_rows.h"
 #include "common/err.h"
 #include "model/share_doc.h"
 
@@ -20,7 +21,9 @@ struct spot_share_import {
     struct spot_share_jobs jobs;
     struct spot_job_rates_row *speed; /* [n_speed], texts are owned */
     size_t n_speed, cap_speed;
-    size_t n_left_out; /* never started, or ran for less than a second */
+    struct spot_bad_rows bad; /* of the file read last */
+    size_t n_left_out;        /* never started, or ran for less than a second */
+    size_t n_replaced;        /* records of a job, or a throughput, that a later one contradicts */
 };
 
 struct spot_share_format {
@@ -34,9 +37,14 @@ extern const struct spot_share_format spot_share_format[];
 
 const struct spot_share_format *spot_share_format_find(const char *name);
 
-/* Read one more file. Returns 0, or -1 with *err: SPOT_EDATA with position; SPOT_ESYS. */
+/* Read one more file. Returns 0, or -1 with *err: SPOT_EDATA with position; SPOT_ESYS. Rows that
+ * cannot be read are in imp->bad. */
 int spot_share_import_read(struct spot_share_import *imp, const struct spot_share_format *format,
                            FILE *in, const char *source, struct spot_err *err);
+
+/* After the last file: of jobs with one id, and of throughputs of one kind, scale and type, the one
+ * read last is kept. */
+void spot_share_import_settle(struct spot_share_import *imp);
 void spot_share_import_release(struct spot_share_import *imp);
 
 #ifdef __cplusplus

@@ -231,7 +231,7 @@ static int check_place(const struct spot_model_dir *d, struct spot_err *err)
                           "'%s' holds a model in several files (model.safetensors.index.json); "
                           "save to another directory",
                           d->path);
-    else if (!(rc = spot_out_open(&probe, weights, err)))
+    else if (!(rc = spot_out_open_own(&probe, weights, err)))
         spot_out_discard(&probe);
     free(index);
     free(weights);
@@ -276,7 +276,7 @@ static int write_file(const struct spot_model_dir *d, const char *name, const st
 {
     char *const path = in_dir(d->path, name);
     struct spot_out out;
-    int rc = spot_out_open(&out, path, err);
+    int rc = spot_out_open_own(&out, path, err);
 
     free(path);
     if (rc)
@@ -290,7 +290,7 @@ static int begin_document(const struct spot_model_dir *d, const char *name, stru
                           struct spot_jw *jw, struct spot_err *err)
 {
     char *const path = in_dir(d->path, name);
-    const int rc = spot_out_open(out, path, err);
+    const int rc = spot_out_open_own(out, path, err);
 
     free(path);
     if (rc)

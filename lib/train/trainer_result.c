@@ -91,16 +91,22 @@ static int open_weights(const struct spot_trainer *c, struct spot_trainer_result
                         struct spot_err *err)
 {
     const struct spot_coordinator_options *const o = c->options;
+    char *target;
+    int rc;
 
     if (!o->save)
         return 0;
-    if (c->model_dir
-            ? spot_model_dir_begin(c->model_dir, &c->config.shape, o->bpe,
-                                   o->token_byte == 1 && !o->bpe, SPOT_DT_F32, &r->weights, err)
-            : spot_weights_out_open(&r->weights, o->save, &c->config.shape, SPOT_DT_F32, err))
-        return -1;
-    r->saves = true;
-    return 0;
+    if (c->model_dir) {
+        rc = spot_model_dir_begin(c->model_dir, &c->config.shape, o->bpe,
+                                  o->token_byte == 1 && !o->bpe, SPOT_DT_F32, &r->weights, err);
+    } else {
+        target = spot_out_target(o->save, err);
+        rc = target ? spot_weights_out_open(&r->weights, target, &c->config.shape, SPOT_DT_F32, err)
+                    : -1;
+        free(target);
+    }
+    r->saves = !rc;
+    return rc;
 }
 
 static int begin(struct spot_trainer *c, struct spot_err *err)

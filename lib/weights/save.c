@@ -198,7 +198,7 @@ int spot_weights_out_open(struct spot_weights_out *w, const char *path,
     for (size_t i = 0; i < n; i++)
         free(list[i].name);
     free(list);
-    rc = spot_out_open(&w->out, path, err);
+    rc = spot_out_open_own(&w->out, path, err);
     if (!rc)
         fwrite(head.data, 1, head.n, w->out.file);
     spot_buf_release(&head);

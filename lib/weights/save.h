@@ -35,7 +35,8 @@ struct spot_weights_out {
     struct spot_out out;
 };
 
-/* The shape is borrowed. Returns 0, or -1 with *err (SPOT_ESYS). */
+/* The shape is borrowed; a symbolic link at the path is replaced. Returns 0, or -1 with *err
+ * (SPOT_ESYS). */
 int spot_weights_out_open(struct spot_weights_out *weights, const char *path,
                           const struct spot_shape *shape, enum spot_dtype dtype,
                           struct spot_err *err);

@@ -248,6 +248,23 @@ make_file() { # JSON BYTES
     [[ "$output" == *"<stdin>: ends early" ]]
 }
 
+@test "what is written through a link is beside its target, also what is received" {
+    mkdir to
+    for how in recv unpack; do
+        ln -s "to/$how" link
+        spot-migrate pack m.safetensors | spot-migrate $how -o link
+        [ -L link ] && cmp "to/$how" m.safetensors
+        rm link
+    done
+    [ "$(ls to | xargs)" = "recv unpack" ]
+    mkdir open
+    ln -s ../to/recv open/link
+    chmod 0777 open
+    spot-migrate pack m.safetensors >m.szt
+    for how in recv unpack; do run -4 spot-migrate $how -o open/link <m.szt; done
+    cmp to/recv m.safetensors
+}
+
 @test "a signal leaves no half of a file, and nothing is written through a link" {
     spot-migrate pack --codec raw m.safetensors >m.szt
     mkfifo slow

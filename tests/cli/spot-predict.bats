@@ -210,6 +210,31 @@ forecast_of() {
     cmp want got
 }
 
+@test "outputs that are links are written where they lead, and not where others lead them" {
+    mkdir to
+    printf 'time_s,available\n0,3\n60,4\n120,3\n' >t.csv
+    ln -s to/o o
+    ln -s to/s s
+    for _ in 1 2; do # there is nothing yet, and a file
+        spot-predict -o o --state s t.csv
+        [ -L o ] && [ -L s ] && [ -s to/s ]
+        jq -e .schema to/o
+    done
+    ln -s to/gp p.gp
+    spot-predict -o o --plot p.gp t.csv
+    [ -L p.gp ] && [ -s to/gp ]
+    mkdir open
+    echo precious >victim
+    ln -s ../victim open/o
+    chmod 0777 open
+    run -4 --separate-stderr spot-predict -o open/o t.csv
+    [[ "$stderr" == *"'open/o' is a symbolic link in a directory that others may write"* ]]
+    run ! spot-predict --state open/o -o out t.csv # which is not a state, either
+    ln -s ../victim open/o.gp
+    run -4 spot-predict --plot open/o.gp -o out t.csv
+    [ "$(cat victim)" = precious ]
+}
+
 @test "a state that cannot be read is an error, and stays as it is" {
     mkdir dir
     run -4 --separate-stderr spot-predict --state dir <<<$'time_s,available\n0,3'

@@ -105,6 +105,21 @@ mixed() {
     grep -q 'large us-east-12' "$T/p.gp" && grep -q 'small on demand' "$T/p.gp"
 }
 
+@test "a load for more machines than a policy weighs leaves that policy out" {
+    mixed --policy on-demand >/dev/null # makes the files
+    awk -F, 'NR == 1 { print; next } { print $1 "," $2 "," $3 "," 1000 }' "$T/m.csv" >"$T/many.csv"
+    jq '.buckets |= map(.per_s |= map_values(. / 2000))' "$T/d" >"$T/slow"
+    fleet() { run "-$1" --separate-stderr spot-replay fleet --trace "$T/many.csv" --load "$T/l" --demand "$T/slow" --catalogue "$T/c" "${@:2}"; }
+    fleet 1 --policy spot
+    [[ "$stderr" == *"needs 256 machines or more of '"*"play a part of the load"* ]]
+    fleet 0
+    [[ "$stderr" == *"left out: spot: the load of"* && "$output" == *on-demand,* ]]
+    run ! grep -q '^spot,' <<<"$output"
+    awk -F, 'NR == 1 { print; next } { for (i = 0; i < 40; i++) print }' "$T/l" >"$T/crowd"
+    run -2 --separate-stderr spot-replay fleet --trace "$T/t.csv" --load "$T/crowd" --per-replica 1e-9
+    [[ "$stderr" == *2147483647* ]]
+}
+
 @test "mixed types that cannot be are refused" {
     run -2 spot-replay fleet --trace "$T/t.csv" --load "$T/l" --demand "$T/d"
     run -2 --separate-stderr mixed --policy even-spread

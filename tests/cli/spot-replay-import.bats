@@ -75,7 +75,7 @@ setup() {
 
 @test "wrong input is status 3 and names file, line and column" {
     printf '0,add,a\n5,add\n' >bad.txt
-    run --separate-stderr spot-replay import --from events events.txt bad.txt
+    run --separate-stderr spot-replay import --from events --strict events.txt bad.txt
     [ "$status" -eq 3 ]
     [ "$stderr" = "spot-replay import: bad.txt:2:1: expected 3 fields, got 2" ]
     [ -z "$output" ]
@@ -85,6 +85,107 @@ setup() {
     [ "$stderr" = "spot-replay import: bad.json:1:1: expected an object" ]
     run -3 --separate-stderr spot-replay import --from spotserve </dev/null
     [[ "$stderr" == *"<stdin>: empty input"* ]]
+}
+
+# A row that cannot be read, in the middle of the lines of a file; the rest is imported as if it were not there.
+spoilt() { # FORMAT BAD FILE [option...]
+    local format=$1 bad=$2 file=$3
+    shift 3
+    { head -n 2 "$file"; printf '%s\n' "$bad"; sed 1,2d "$file"; } >spoilt
+    spot-replay import --from "$format" "$@" "$file" >whole
+    run --separate-stderr spot-replay import --from "$format" "$@" spoilt
+    [ "$status" -eq 0 ] && [ "$output" = "$(cat whole)" ]
+    [[ "$stderr" == *"warning: left out: spoilt:3"*"; --strict refuses it" ]] || { echo "$stderr"; false; }
+    run -3 --separate-stderr spot-replay import --from "$format" --strict "$@" spoilt
+    [[ "$stderr" == *"import: spoilt:3"* ]]
+    printf '%s\n' "$bad" "$bad" "$bad" >spoilt # nothing of it can be read: it is something else
+    [ "$format" = csv ] || run -3 spot-replay import --from "$format" "$@" spoilt
+}
+
+@test "a row of somebody's log that cannot be read is left out, counted and said" {
+    spoilt events 5,start,b events.txt
+    printf '[0,"add",{"nodes":["a"]}]\n[5,"add",{"nodes":["b"]}]\n[9000,"remove",{"nodes":["a"]}]\n' >f
+    spoilt spotserve '[7,"add",{"nodes":["c",7]}]' f
+    printf '2021-12-11, 23:59:30, 55\n2021-12-12, 00:00:00, 5\n2021-12-12, 00:00:30, 6\n' >f
+    spoilt count-log '2021-02-30, 00:00:00, 5' f
+    printf 't,n\n0,1\n60,2\n120,1\n' >f
+    spoilt csv '60' f --columns time=t,available=n
+    printf 'TIMESTAMP,ContextTokens,GeneratedTokens\n0,1,1\n1,2,3\n' >f
+    spoilt azure-llm '1,two,3' f
+    printf 'Timestamp,Request tokens,Response tokens\n0,1,1\n1,2,3\n' >f
+    spoilt burstgpt '1,"2,3' f
+    printf '{"timestamp":%d,"input_length":1,"output_length":1}\n' 0 1 2 >f
+    spoilt mooncake '{"timestamp":1,"input_length":1,"outp' f
+    printf '{"created":%d,"usage":{"prompt_tokens":1,"completion_tokens":1}}\n' 0 1 2 >f
+    spoilt openai-log '{"created":"now","usage":{}}' f
+    printf 'app,func,end_timestamp,duration\na,f,1,1\na,f,2,1\n' >f
+    spoilt azure-functions 'a,f,3' f
+    { printf 'HashOwner,HashApp,HashFunction,Trigger'; printf ',%s' $(seq 1440); echo
+      for i in 1 2; do printf 'o,a,f,h'; printf ',0%.0s' $(seq 1439); echo ,2; done; } >f
+    spoilt azure-functions "$(printf 'o,a,f,h'; printf ',3%.0s' $(seq 1439); echo ,x)" f # none of its 4,317 calls
+    printf 'JobID|User|Submit|Elapsed|AllocTRES\n1|u|0|01:00|node=1\n2|u|0|01:00|node=1\n' >f
+    spoilt sacct '3|u|Unknown|01:00|node=1' f
+    printf 'submit_time,run_time_s,gpus\n0,1,1\n1,2,3\n' >f
+    spoilt philly-csv '1,2,three' f
+    printf 'a\tc\td\tr\t0\t9\t1\t1\t-1\t%d\n' 0 1 2 >f
+    spoilt gavel "$(printf 'a\tc')" f
+    # what has not the form of rows has items
+    printf '{"metadata":{"gap_seconds":60},"data":[1,null,2]}' >f.json
+    run --separate-stderr spot-replay import --from skypilot f.json
+    [ "$status" -eq 0 ] && [ "$(sed 1d <<<"$output" | cut -d, -f1,2 | xargs)" = '0,1 120,2' ]
+    run -3 spot-replay import --from skypilot --strict f.json
+    jq -n '{SpotPriceHistory: [{AvailabilityZone: "a", InstanceType: "g", ProductDescription: "Linux/UNIX", Timestamp: "2026-03-01T00:00:00Z"} + ({SpotPrice: "0.5"}, {SpotPrice: "free"}, {})]}' >f.json
+    run --separate-stderr spot-replay import --from aws-price f.json
+    [ "$status" -eq 0 ] && [ "${#lines[@]}" -eq 2 ]
+    [[ "$stderr" == *"/SpotPriceHistory/1/SpotPrice: expected a price, got 'free'; and 1 more rows that cannot be read"* ]]
+    # a machine that comes twice says nothing new
+    printf '0,add,a\n5000,add,a\n9000,remove,a\n' >f
+    run --separate-stderr spot-replay import --from events --events f
+    [ "$status" -eq 0 ] && [ "${lines[*]}" = "time_s,event,node 0,add,a 9,remove,a" ]
+    [[ "$stderr" == *"f:2:1: add of 'a', which is already there"* ]]
+}
+
+@test "the log of a run that still writes is read up to its last whole line, blank lines passed over" {
+    printf '{"event":"joined","time_s":0,"name":"a"}\n\n{"event":"joined","time_s":60,"name":"b"}\n' >whole
+    for cut in '{"event":"lost","time_s":90,"name":"b"}' '{"event":"lost","ti' '{'; do
+        { cat whole; printf '%s' "$cut"; } >torn
+        spot-replay import --from spot-event torn | cmp - <(spot-replay import --from spot-event whole)
+    done
+    { cat torn; echo; cat whole; } >bad # half a line within our own log is a fault of ours
+    run -3 --separate-stderr spot-replay import --from spot-event bad
+    [[ "$stderr" == *bad:4:* ]]
+}
+
+@test "pages that are all there are not missed, in any order and of any region" {
+    page() { jq -n --arg z "$2" --arg t "$3" '{SpotPriceHistory: [{AvailabilityZone: $z, InstanceType: "g", ProductDescription: "Linux/UNIX", SpotPrice: "0.5", Timestamp: "2026-03-01T00:00:00Z"}], NextToken: $t}' >"$1"; }
+    page 1 us-east-1a x
+    page 2 us-east-1b y
+    page 3 us-east-1a ''
+    page 4 eu-west-1a z
+    import() { run --separate-stderr spot-replay import --from aws-price "$@"; [ "$status" -eq 0 ]; }
+    import 1 2 3; [ -z "$stderr" ]
+    import 3 1 2; [ -z "$stderr" ]
+    import 1 2; [[ "$stderr" == *"more pages follow; they are missing here: of us-east-1" ]]
+    import 1 2 3 4; [[ "$stderr" == *"of eu-west-1" ]]
+    jq '.SpotPriceHistory = []' 3 >5 # the last page may have no rows
+    import 1 2 5; [ -z "$stderr" ]
+    items() { jq -n --arg t "$2" '{Items: [], NextPageLink: ($t | if . == "" then null else . end)}' >"$1"; }
+    items 1 http://next; items 2 ''
+    run --separate-stderr spot-replay import --from azure-price 1 2; [[ "$stderr" != *pages* ]]
+    run --separate-stderr spot-replay import --from azure-price 1; [[ "$stderr" == *pages* ]]
+    jq -n '{skus: [], nextPageToken: "x"}' >1; jq -n '{skus: [], nextPageToken: ""}' >2
+    run --separate-stderr spot-replay import --from gcp-price 1 2; [[ "$stderr" != *pages* ]]
+    run --separate-stderr spot-replay import --from gcp-price 1; [[ "$stderr" == *pages* ]]
+}
+
+@test "jobs that are imported twice are jobs that a plan can read" {
+    printf 'JobID|User|Submit|Elapsed|AllocTRES\n1|u|0|01:00|gres/gpu:a100=2,node=1\n2|u|0|01:00|node=1\n' >one
+    sed 's/|01:00|node/|02:00|node/' one >two # of a job that still ran
+    spot-replay import --from sacct one one | cmp - <(spot-replay import --from sacct one)
+    run --separate-stderr spot-replay import --from sacct one two
+    [ "$output" = "$(spot-replay import --from sacct two)" ]
+    [[ "$stderr" == *"1 record that a later one of the same job contradicts"* ]]
+    [ "$(sed -n 2p <<<"$output" | cut -d, -f5)" = 2 ]
 }
 
 @test "lost output is status 4, for import and describe" {

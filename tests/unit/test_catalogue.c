@@ -85,6 +85,69 @@ START_TEST(what_is_wrong_is_refused_with_its_place)
 }
 END_TEST
 
+static int on_any(const struct spot_catalogue_row *row, void *user, struct spot_err *err)
+{
+    (void)row;
+    (void)err;
+    ++*(int *)user;
+    return 0;
+}
+
+#define SALE "instance_type,zone,spot_usd_per_h,on_demand_usd_per_h\n"
+
+START_TEST(the_same_offer_twice_is_refused_and_one_on_each_market_is_not)
+{
+    static const struct {
+        const char *text, *place;
+    } of[] = {
+        { SALE "g,,1,2\nh,,1,2\n", NULL },
+        { SALE "g,a,1,\ng,b,1,\ng,a,,2\ng,,1,\n", NULL },
+        { SALE "g,a,1,\nh,a,1,\ng,a,1,\n", ":4:1: 'g' in a is offered twice on spot: on line 2" },
+        { SALE "g,,,2\ng,,1,3\n", ":3:1: 'g' is offered twice: on line 2" },
+        { SALE "g,a,1,\ng,a,,2\ng,a,3,\n", ":4:1: 'g' in a is offered twice on spot: on line 2" },
+        { SALE "g,,0,\ng,,0,\n", ":3:1: 'g' is offered twice on spot: on line 2" },
+        { "instance_type,speed\ng,1\nh,2\ng,3\n", ":4:1: 'g' is offered twice: on line 2" },
+    };
+    struct spot_err err;
+    int n = 0;
+
+    for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+        ck_assert_int_eq(read_rows(of[i].text, on_any, &n, NULL, &err), of[i].place ? -1 : 0);
+        ck_assert_msg(!of[i].place || strstr(err.msg, of[i].place), "%s", err.msg);
+        ck_assert_int_eq(err.code, of[i].place ? SPOT_EDATA : 0);
+    }
+}
+END_TEST
+
+static int find(struct spot_catalogue_type *type, const char *text, struct spot_err *err)
+{
+    FILE *const in = opened(text);
+    const int rc = spot_catalogue_find(type, "g", in, "c", NULL, err);
+
+    fclose(in);
+    return rc;
+}
+
+START_TEST(hardware_is_that_of_all_rows_of_a_type_and_one_that_says_otherwise_is_refused)
+{
+    struct spot_catalogue_type type;
+    struct spot_err err = { 0 };
+
+    ck_assert_msg(!find(&type,
+                        "instance_type,zone,gpus,gpu_mem_byte,spot_usd_per_h\ng,a,,5,1\n"
+                        "h,a,1,9,1\ng,b,8,5,2\n",
+                        &err),
+                  "%s", err.msg);
+    ck_assert(type.gpus == 8 && type.gpu_mem_byte == 5 && type.spot_usd_per_h == 1);
+    ck_assert_int_eq(find(&type, "instance_type\ng\n", &err), 0);
+    ck_assert(type.gpus == 1 && type.gpu_mem_byte == -1);
+    expect_refused(find(&type, "instance_type,gpus\ng,8\nh,4\ng,4\n", &err), &err,
+                   "c:4:3: gpus: 4, but line 2 of 'g' says otherwise");
+    expect_refused(find(&type, "instance_type,gpu_mem_byte\ng,8\ng,4\n", &err), &err,
+                   "c:3:3: gpu_mem_byte: 4, but line 2 of 'g' says otherwise");
+}
+END_TEST
+
 static int on_priced(const struct spot_catalogue_row *row, void *user, struct spot_err *err)
 {
     ++*(int *)user;
@@ -113,6 +176,9 @@ int main(void)
 
     tcase_add_test(tc, rows_have_what_is_given_and_say_what_is_not);
     tcase_add_test(tc, what_is_wrong_is_refused_with_its_place);
+    tcase_add_test(tc, the_same_offer_twice_is_refused_and_one_on_each_market_is_not);
+    tcase_add_test(tc,
+                   hardware_is_that_of_all_rows_of_a_type_and_one_that_says_otherwise_is_refused);
     tcase_add_test(tc, who_needs_prices_is_told_which_columns_lack);
     return run_suite("catalogue", tc);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/csv_reader.h"
+
+#include "common/xalloc.h"
 #include "doc_rig.h"
 
 /* Goal: every malformed document is refused with its exact position. */
@@ -157,6 +159,100 @@ START_TEST(a_file_without_header_has_the_columns_it_is_said_to_have)
 }
 END_TEST
 
+/* Goal: of a log whatever can be read is, and the rest is counted: once for each record, the first
+ * with its place. The good rows are worth 1, 2, 4, .. */
+static const struct log_case {
+    const char *text;
+    double sum;
+    size_t n;
+    const char *first;
+} log_case[] = {
+    { "a,b\n0,1\n0,2\n", 3, 0, "" },
+    { "a,b\n0,1\n0,x\n0,2\n9\n0,4\n", 7, 2, "t:3:3: b: expected a number, got 'x'" },
+    { "a,b\n0,1\n0,\"9\"9\n0,2\n", 3, 1, "t:3:6: stray quote" },
+    { "a,b\n0,1\n\xff,9\n\"\n\xff\",9\n0,2\n", 3, 3, "t:3:1: not valid UTF-8" },
+    { "a,b\n0,1\n0,2\n0,\"9", 3, 1, "t:4:1: quoted field is never closed" },
+    { "a,b\n0,1\n0,\"9\n0,2\n0,4\n", 7, 1, "t:3:1: quoted field is never closed" },
+    { "a,b\n0,1\n0,\"9\n0,2\n\"0\",4\n0,\"x\ny\n\"\"0\",8\n", 7, 4,
+      "t:3:1: quoted field is never closed" },
+    { "a,b\n0,1\n\"x\ny\",2\n\"x\n0,4\n\",8,8\n", 7, 2, "t:5:1: quoted field is never closed" },
+    { "a,b\n0,1\n0,9,9\n\n \t\n0,2\n,\n", 3, 2, "t:3:1: expected 2 fields, got 3" },
+    { "a,b\r0,1\r0,x\r0,2\r", 3, 1, "t:1:7: b: expected a number, got '0'" }, /* old Macs */
+};
+
+static int read_as_log(const char *text, size_t n, double *sum, struct spot_bad_rows *bad,
+                       struct spot_err *err)
+{
+    static const char *const want[] = { "a", "b" };
+    FILE *in = tmpfile();
+    int rc;
+
+    ck_assert_ptr_nonnull(in);
+    fwrite(text, 1, n, in);
+    rewind(in);
+    *sum = 0;
+    rc = spot_csv_read_log(in, "t", want, 2, false, read_b, sum, bad, err);
+    fclose(in);
+    return rc;
+}
+
+START_TEST(what_of_a_log_can_be_read_is)
+{
+    const struct log_case *c = &log_case[_i];
+    struct spot_bad_rows bad = { 0 }, strict = { .is_strict = true };
+    struct spot_err err = { 0 };
+    double sum;
+
+    ck_assert_msg(!read_as_log(c->text, strlen(c->text), &sum, &bad, &err), "%s", err.msg);
+    ck_assert_double_eq(sum, c->sum);
+    ck_assert_uint_eq(bad.n, c->n);
+    if (strchr(c->text, '\n')) /* else the place is that of the line, which is the file */
+        ck_assert_str_eq(bad.first.msg, c->first);
+    ck_assert_int_eq(read_as_log(c->text, strlen(c->text), &sum, &strict, &err), c->n ? -1 : 0);
+}
+END_TEST
+
+START_TEST(a_log_without_a_row_is_another_file)
+{
+    static const char *const wrong[][2] = {
+        { "a,b\n0,x\n0,y\n", "t:2:3: b: expected a number, got 'x'" },
+        { "a,c\n0,1\n", "t:1:1: header lacks the column b" },
+        { "", "t: empty input, expected a CSV header" },
+    };
+    struct spot_err err = { 0 };
+    double sum;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct spot_bad_rows bad = { 0 };
+
+        expect_refused(read_as_log(wrong[i][0], strlen(wrong[i][0]), &sum, &bad, &err), &err,
+                       wrong[i][1]);
+    }
+}
+END_TEST
+
+/* A line of 5 MiB in the middle, and at the end. */
+START_TEST(a_line_that_is_too_long_is_one_row)
+{
+    enum { LONG = 5 << 20 };
+    char *text = spot_xcalloc(2 * LONG + 64, 1);
+    struct spot_bad_rows bad = { 0 };
+    struct spot_err err = { 0 };
+    size_t n = (size_t)sprintf(text, "a,b\n0,1\n");
+    double sum;
+
+    memset(text + n, 'x', LONG);
+    n += LONG;
+    n += (size_t)sprintf(text + n, "\n0,2\n0,z\n0,4\n");
+    memset(text + n, 'y', LONG);
+    ck_assert_msg(!read_as_log(text, n + LONG, &sum, &bad, &err), "%s", err.msg);
+    ck_assert_double_eq(sum, 7);
+    ck_assert_uint_eq(bad.n, 3);
+    ck_assert_str_eq(bad.first.msg, "t:3: line longer than 1048576 bytes");
+    free(text);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -166,6 +262,10 @@ int main(void)
     tcase_add_test(tc, a_file_without_header_has_the_columns_it_is_said_to_have);
     tcase_add_test(tc, a_name_that_is_nearly_right_is_told);
     tcase_add_test(tc, columns_lines_and_bytes_have_their_limits);
+    tcase_add_loop_test(tc, what_of_a_log_can_be_read_is, 0,
+                        sizeof(log_case) / sizeof(log_case[0]));
+    tcase_add_test(tc, a_log_without_a_row_is_another_file);
+    tcase_add_test(tc, a_line_that_is_too_long_is_one_row);
     tcase_add_test(tc, accepts_bom_crlf_quotes_and_extra_columns);
     return run_suite("csv_reader", tc);
 }

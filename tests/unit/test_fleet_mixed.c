@@ -346,7 +346,7 @@ START_TEST(ours_comes_to_its_aim_near_the_bound_and_below_all_on_demand)
     spot_mixed_init(&play, &ours);
     spot_mixed_init(&play, &bought);
     spot_mixed_init(&play, &peak);
-    spot_mixed_spot(&play, &ours);
+    ck_assert_int_eq(spot_mixed_spot(&play, &ours, NULL), 0);
     ck_assert_msg(!spot_mixed_on_demand(&play, false, &bought, &err), "%s", err.msg);
     ck_assert_msg(!spot_mixed_on_demand(&play, true, &peak, &err), "%s", err.msg);
     bound = spot_mixed_bound_new(&play, NULL);
@@ -383,14 +383,48 @@ START_TEST(a_choice_does_not_depend_on_what_comes)
         loads[(LONG + t) * BUCKETS] = 9;
     spot_mixed_init(&play, &a);
     spot_mixed_init(&other, &b);
-    spot_mixed_spot(&play, &a);
-    spot_mixed_spot(&other, &b);
+    ck_assert_int_eq(spot_mixed_spot(&play, &a, NULL), 0);
+    ck_assert_int_eq(spot_mixed_spot(&other, &b, NULL), 0);
     ck_assert_mem_eq(a.held, b.held, same * OFFERS * sizeof(*a.held));
     ck_assert(memcmp(a.held, b.held, 350 * OFFERS * sizeof(*a.held)) != 0);
     spot_mixed_release(&a);
     spot_mixed_release(&b);
     free(counts);
     free(loads);
+}
+END_TEST
+
+START_TEST(a_fleet_beyond_what_the_policy_weighs_is_refused)
+{
+    /* 1000 are there and 300, 255 are needed; with none on spot all on demand */
+    static const struct {
+        double need;
+        int32_t there;
+        int rc;
+    } of[] = { { 300, 1000, -1 }, { 200, 1000, 0 }, { 300, 0, -1 }, { 220, 0, 0 } };
+
+    for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+        struct spot_mixed_play play = play_of(1, 3, 0, 0);
+        struct spot_err err = { 0 };
+        struct spot_mixed_run run;
+
+        play.n_offer = 3; /* the large one cannot be had on demand */
+        for (size_t t = 0; t < play.n_tick; t++) {
+            count[t * SPOTS] = of[i].there;
+            count[t * SPOTS + 1] = 0;
+            load[t * BUCKETS] = of[i].need;
+            load[t * BUCKETS + 1] = 0;
+        }
+        spot_mixed_init(&play, &run);
+        ck_assert_int_eq(spot_mixed_spot(&play, &run, &err), of[i].rc);
+        if (of[i].rc) {
+            ck_assert_int_eq(err.code, SPOT_EINFEASIBLE);
+            ck_assert_ptr_nonnull(strstr(err.msg, of[i].there ? "'small' in z1" : "on demand"));
+        } else {
+            ck_assert_int_ge(run.held[(play.n_tick - 1) * 3 + (of[i].there ? 0 : 2)], 190);
+        }
+        spot_mixed_release(&run);
+    }
 }
 END_TEST
 
@@ -438,6 +472,7 @@ int main(void)
     tcase_add_test(tc, a_router_leaves_what_it_must);
     tcase_add_test(tc, ours_comes_to_its_aim_near_the_bound_and_below_all_on_demand);
     tcase_add_test(tc, a_choice_does_not_depend_on_what_comes);
+    tcase_add_test(tc, a_fleet_beyond_what_the_policy_weighs_is_refused);
     tcase_add_test(tc, a_load_that_repeats_is_told_and_one_that_does_not_is_spread);
     return run_suite("fleet_mixed", tc);
 }

@@ -206,7 +206,7 @@ static const struct {
 
 START_TEST(what_is_wrong_is_named_with_its_place)
 {
-    struct spot_import imp = { 0 };
+    struct spot_import imp = { .bad.is_strict = true };
     struct spot_err err = { 0 };
 
     ck_assert_msg(read_bytes(&imp, bad[_i].format, bad[_i].text, strlen(bad[_i].text), &err) == -1,
@@ -359,7 +359,7 @@ START_TEST(machines_that_come_twice_and_times_before_the_origin_make_no_trace)
     };
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        struct spot_import imp = { 0 };
+        struct spot_import imp = { .bad.is_strict = true };
         struct spot_trace trace;
         struct spot_err err = { 0 };
 

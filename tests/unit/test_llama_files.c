@@ -21,6 +21,7 @@
  * numbers; one file, several with an index, bare names, BF16 and tied heads are the same start. */
 
 enum { L = 2, C = 24, H = 6, HK = 2, T = 7, V = 11, S = 2, F = 14, D = C / H, NAMES = 64 };
+enum { KV = HK * D };
 
 static const struct spot_job_config config = { .shape = { L, C, H, T, V, S, SPOT_ARCH_LLAMA, HK, F,
                                                           100, 0, 3e-6 },
@@ -32,10 +33,10 @@ static const struct spot_job_config config = { .shape = { L, C, H, T, V, S, SPOT
 static const struct {
     const char *name;
     uint64_t rows, cols;
-} layer[] = { { "input_layernorm.weight", C, 0 },      { "self_attn.q_proj.weight", C, C },
-              { "self_attn.k_proj.weight", HK *D, C }, { "self_attn.v_proj.weight", HK *D, C },
-              { "self_attn.o_proj.weight", C, C },     { "post_attention_layernorm.weight", C, 0 },
-              { "mlp.gate_proj.weight", F, C },        { "mlp.up_proj.weight", F, C },
+} layer[] = { { "input_layernorm.weight", C, 0 },   { "self_attn.q_proj.weight", C, C },
+              { "self_attn.k_proj.weight", KV, C }, { "self_attn.v_proj.weight", KV, C },
+              { "self_attn.o_proj.weight", C, C },  { "post_attention_layernorm.weight", C, 0 },
+              { "mlp.gate_proj.weight", F, C },     { "mlp.up_proj.weight", F, C },
               { "mlp.down_proj.weight", C, F } };
 enum { PER_LAYER = sizeof(layer) / sizeof(layer[0]) };
 
@@ -233,8 +234,8 @@ START_TEST(the_oracles_matrices_are_those_of_the_file)
     o = oracle_of(bundle);
     for (int l = 1; l <= L; l++) {
         check_matrix(l, "self_attn.q_proj.weight", f64_part_read(&o, l, "q"), C, C, false);
-        check_matrix(l, "self_attn.k_proj.weight", f64_part_read(&o, l, "k"), HK * D, C, false);
-        check_matrix(l, "self_attn.v_proj.weight", f64_part_read(&o, l, "v"), HK * D, C, false);
+        check_matrix(l, "self_attn.k_proj.weight", f64_part_read(&o, l, "k"), KV, C, false);
+        check_matrix(l, "self_attn.v_proj.weight", f64_part_read(&o, l, "v"), KV, C, false);
         check_matrix(l, "mlp.gate_proj.weight", f64_part_read(&o, l, "gate"), F, C, false);
         check_matrix(l, "mlp.up_proj.weight", f64_part_read(&o, l, "up"), F, C, false);
         check_matrix(l, "self_attn.o_proj.weight", f64_read(&o, l, "proj.w", C, C), C, C, true);

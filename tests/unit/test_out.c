@@ -94,6 +94,96 @@ START_TEST(a_link_where_the_unfinished_file_will_lie_leads_nowhere)
 }
 END_TEST
 
+/* What the path is now, and what is in the file that it leads to. */
+static void expect_link(const char *to, const char *text)
+{
+    struct stat st;
+
+    ck_assert_int_eq(lstat(path, &st), 0);
+    ck_assert(S_ISLNK(st.st_mode));
+    ck_assert_str_eq(text_of(to), text);
+}
+
+START_TEST(a_link_that_the_user_names_is_written_through_by_a_file_beside_its_target)
+{
+    char below[128], hop[128];
+    struct spot_out out;
+
+    snprintf(below, sizeof(below), "%s/below", dir);
+    snprintf(hop, sizeof(hop), "%s/below/hop", dir);
+    ck_assert_int_eq(mkdir(below, 0700), 0);
+    ck_assert_int_eq(symlink("below/hop", path), 0);
+    ck_assert_int_eq(symlink("../victim", hop), 0);
+    write_new(); /* there is nothing yet */
+    expect_link(victim, "new");
+    put(victim, "old");
+    ck_assert_int_eq(spot_out_open(&out, path, NULL), 0);
+    ck_assert_ptr_nonnull(strstr(out.temporary, "/below/../victim.tmp."));
+    fputs("half", out.file);
+    fflush(out.file);
+    expect_link(victim, "old");
+    ck_assert_int_eq(spot_out_commit(&out, NULL), 0);
+    expect_link(victim, "half");
+    unlink(path);
+    ck_assert_int_eq(symlink(victim, path), 0); /* absolute */
+    write_new();
+    expect_link(victim, "new");
+    unlink(path);
+    ck_assert_int_eq(symlink("/dev/null", path), 0);
+    write_new(); /* in place */
+    unlink(hop);
+    rmdir(below);
+}
+END_TEST
+
+START_TEST(a_link_that_others_may_have_laid_is_refused)
+{
+    struct spot_err err = { 0 };
+    struct spot_out out;
+
+    put(victim, "precious");
+    ck_assert_int_eq(symlink("victim", path), 0);
+    ck_assert_int_eq(chmod(dir, 0777), 0); /* without a sticky bit anyone moves what is ours */
+    ck_assert_int_eq(spot_out_open(&out, path, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+    ck_assert_ptr_nonnull(strstr(err.msg, "others may write"));
+    ck_assert_int_eq(chmod(dir, 01777), 0);
+    write_new(); /* it is our own */
+    expect_link(victim, "new");
+    if (!geteuid()) {
+        put(victim, "precious");
+        ck_assert_int_eq(lchown(path, 12345, 12345), 0);
+        ck_assert_int_eq(spot_out_open(&out, path, &err), -1);
+        ck_assert_int_eq(chmod(dir, 0755), 0);
+        ck_assert_int_eq(chown(dir, 12345, 12345), 0); /* whose it is writes there */
+        ck_assert_int_eq(spot_out_open(&out, path, &err), -1);
+        ck_assert_str_eq(text_of(victim), "precious");
+        ck_assert_int_eq(chown(dir, 0, 0), 0);
+    }
+    ck_assert_int_eq(chmod(dir, 0700), 0);
+    unlink(path);
+    ck_assert_int_eq(symlink("file", path), 0);
+    ck_assert_int_eq(spot_out_open(&out, path, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "too many symbolic links"));
+}
+END_TEST
+
+START_TEST(a_link_in_the_place_of_a_file_of_ours_is_replaced)
+{
+    struct spot_out out;
+    struct stat st;
+
+    put(victim, "precious");
+    ck_assert_int_eq(symlink("victim", path), 0);
+    ck_assert_int_eq(spot_out_open_own(&out, path, NULL), 0);
+    fputs("new", out.file);
+    ck_assert_int_eq(spot_out_commit(&out, NULL), 0);
+    ck_assert_int_eq(lstat(path, &st), 0);
+    ck_assert(S_ISREG(st.st_mode));
+    ck_assert_str_eq(text_of(victim), "precious");
+}
+END_TEST
+
 START_TEST(what_a_process_of_our_number_left_is_replaced)
 {
     put(temporary, "left behind, and longer");
@@ -147,6 +237,9 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, a_file_is_replaced_at_commit_and_not_before);
     tcase_add_test(tc, a_link_where_the_unfinished_file_will_lie_leads_nowhere);
+    tcase_add_test(tc, a_link_that_the_user_names_is_written_through_by_a_file_beside_its_target);
+    tcase_add_test(tc, a_link_that_others_may_have_laid_is_refused);
+    tcase_add_test(tc, a_link_in_the_place_of_a_file_of_ours_is_replaced);
     tcase_add_test(tc, what_a_process_of_our_number_left_is_replaced);
     tcase_add_test(tc, a_path_that_cannot_be_written_is_named);
     tcase_add_test(tc, what_the_dead_left_is_swept_and_what_the_living_write_is_not);

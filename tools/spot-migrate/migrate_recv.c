@@ -181,13 +181,10 @@ static int pull(struct recv *r, struct spot_err *err)
     return rc;
 }
 
-static int run(struct recv *r, const char *path, struct spot_err *err)
+static int receive(struct recv *r, const char *path, struct spot_err *err)
 {
     bool is_one_way;
 
-    if (!r->common.output || !strcmp(r->common.output, "-"))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "-o FILE is required: partial data is kept beside it");
     if (spot_partial_check(r->common.output, err) || net_check(&r->net, &is_one_way, err))
         return -1;
     if (is_one_way)
@@ -196,6 +193,23 @@ static int run(struct recv *r, const char *path, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "'%s': give a stream or a two-way transport, not both", path);
     return pull(r, err);
+}
+
+static int run(struct recv *r, const char *path, struct spot_err *err)
+{
+    char *target;
+    int rc;
+
+    if (!r->common.output || !strcmp(r->common.output, "-"))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "-o FILE is required: partial data is kept beside it");
+    target = spot_out_target(r->common.output, err);
+    if (!target)
+        return -1;
+    r->common.output = target;
+    rc = receive(r, path, err);
+    free(target);
+    return rc;
 }
 
 static struct recv receiver = {

@@ -7,6 +7,7 @@
 
 #include "common/out.h"
 #include "common/xalloc.h"
+#include "import_bad.h"
 
 /* --columns time=Timestamp,prompt_tokens=in; the names lie in *text. */
 static int read_columns(const char *columns, struct spot_load_import *imp, char **text,
@@ -49,6 +50,7 @@ static int read_files(const struct replay_import_load *ask, struct spot_load_imp
             fclose(in);
         if (rc)
             return -1;
+        import_warn_bad(&imp->bad);
         if (!path[i])
             break;
     }
@@ -85,7 +87,7 @@ static int put(const struct replay_import_load *ask, const struct spot_load *loa
 
 int import_load(const struct replay_import_load *ask, char **path, struct spot_err *err)
 {
-    struct spot_load_import imp = { .match = ask->match };
+    struct spot_load_import imp = { .match = ask->match, .bad = { .is_strict = ask->is_strict } };
     struct spot_load_dist dist = { 0 };
     struct spot_load sample = { 0 };
     char *text = NULL;

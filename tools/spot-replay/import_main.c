@@ -11,6 +11,7 @@
 #include "common/out.h"
 #include "common/timestamp.h"
 #include "common/xalloc.h"
+#include "import_bad.h"
 #include "import_load.h"
 #include "import_share.h"
 #include "replay.h"
@@ -21,7 +22,7 @@ static struct {
     const char *from, *polarity, *origin, *time, *merge, *columns, *timezone;
     double interval_s, origin_s;
     uint64_t cap;
-    bool events, steps;
+    bool events, steps, strict;
     struct spot_import_ask ask;
     struct replay_load length;
     struct spot_tool_common common;
@@ -79,6 +80,8 @@ static const struct spot_cli cli = {
               "only instance types or functions that contain this", 0, 0 },
             { SPOT_OPT_STRING, 0, "time", &opt.time, "when",
               "time of a snapshot: date or seconds (default: 0)", 0, 0 },
+            { SPOT_OPT_FLAG, 0, "strict", &opt.strict, NULL,
+              "refuse rows that cannot be read, instead of leaving them out", 0, 0 },
             { SPOT_OPT_MORE, .help = "lengths where a load has none (azure-functions)" },
             { SPOT_OPT_STRING, 0, "prompt-tokens", &opt.length.prompt, "law",
               "N or lognormal:MEDIAN:SIGMA (default: 512)", 0, 0 },
@@ -112,6 +115,8 @@ static int parse_when(const char *name, const char *text, double *time_s, struct
 static int read_files(struct spot_import *imp, const struct spot_import_format *format, char **path,
                       struct spot_err *err)
 {
+    const char *open;
+
     for (size_t i = 0; i == 0 || path[i]; i++) { /* without operands: stdin, once */
         const char *source;
         FILE *in = spot_tool_open(path[i], &source, err);
@@ -124,11 +129,14 @@ static int read_files(struct spot_import *imp, const struct spot_import_format *
             fclose(in);
         if (rc)
             return -1;
+        import_warn_bad(&imp->bad);
         if (!path[i])
             break;
     }
-    if (imp->is_truncated)
-        spot_tool_warn("a document says that more pages follow; they are missing here");
+    open = spot_import_unfinished(imp);
+    if (open)
+        spot_tool_warn("a document says that more pages follow; they are missing here%s%s",
+                       *open ? ": of " : "", open);
     return 0;
 }
 
@@ -236,6 +244,7 @@ static int put_trace(struct spot_import *imp, FILE *out, struct spot_err *err)
 
     if (rc)
         return rc;
+    import_warn_bad(&imp->bad);
     if (opt.interval_s > 0)
         rc = put_on_grid(&trace, is_from_0 ? 0 : trace.start_s, err);
     if (opt.steps)
@@ -262,7 +271,7 @@ static bool is_of_machines(const struct spot_import_format *format)
 
 static int run(char **path, const struct spot_import_format *format, struct spot_err *err)
 {
-    struct spot_import imp = { .ask = opt.ask };
+    struct spot_import imp = { .ask = opt.ask, .bad = { .is_strict = opt.strict } };
     struct spot_out out = { 0 };
     int rc = -1;
 
@@ -391,13 +400,14 @@ static int run_load(char **path, const struct spot_load_format *format, struct s
                                             .match = opt.ask.match,
                                             .origin = opt.origin,
                                             .origin_s = opt.origin_s,
+                                            .is_strict = opt.strict,
                                             .length = opt.length,
                                             .common = &opt.common };
 
     return import_load(&ask, path, err);
 }
 
-/* Of the options only the origin says something of jobs. */
+/* Of the options only the origin and --strict say something of jobs. */
 static int run_share(char **path, const struct spot_share_format *format, struct spot_err *err)
 {
     const bool is_first = opt.origin ? !strcmp(opt.origin, "first") : format->is_wall_clock;
@@ -405,11 +415,12 @@ static int run_share(char **path, const struct spot_share_format *format, struct
     if (opt.polarity || opt.ask.zone || opt.ask.instance_type || opt.merge || opt.events ||
         opt.steps || opt.interval_s > 0 || opt.ask.match)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "%s gives jobs: of the options, only --origin is for it", format->name);
+                            "%s gives jobs: of the options, only --origin and --strict are for it",
+                            format->name);
     if (opt.origin && !is_first && strcmp(opt.origin, "unix") != 0 &&
         parse_when("origin", opt.origin, &opt.origin_s, err))
         return -1;
-    return import_share(format, path, is_first ? NAN : opt.origin_s, &opt.common, err);
+    return import_share(format, path, is_first ? NAN : opt.origin_s, opt.strict, &opt.common, err);
 }
 
 static int replay_import(char **operand, size_t n, struct spot_err *err)

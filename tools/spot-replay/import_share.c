@@ -7,6 +7,7 @@
 
 #include "common/out.h"
 #include "common/prov.h"
+#include "import_bad.h"
 
 static int read_files(struct spot_share_import *imp, const struct spot_share_format *format,
                       char **path, struct spot_err *err)
@@ -23,12 +24,18 @@ static int read_files(struct spot_share_import *imp, const struct spot_share_for
             fclose(in);
         if (rc)
             return -1;
+        import_warn_bad(&imp->bad);
         if (!path[i])
             break;
     }
     if (imp->n_left_out)
         spot_tool_warn("%zu job%s with less than a second on a worker: left out", imp->n_left_out,
                        imp->n_left_out == 1 ? "" : "s");
+    spot_share_import_settle(imp);
+    if (imp->n_replaced)
+        spot_tool_warn("%zu record%s that a later one of the same %s contradicts: left out",
+                       imp->n_replaced, imp->n_replaced == 1 ? "" : "s",
+                       imp->jobs.n ? "job" : "throughput");
     if (imp->jobs.n && imp->n_speed)
         return spot_err_set(err, SPOT_EUSAGE,
                             "jobs and throughputs are two documents: import the "
@@ -69,9 +76,9 @@ static int write_speeds(const struct spot_share_import *imp, const struct spot_t
 }
 
 int import_share(const struct spot_share_format *format, char **path, double origin_s,
-                 const struct spot_tool_common *common, struct spot_err *err)
+                 bool is_strict, const struct spot_tool_common *common, struct spot_err *err)
 {
-    struct spot_share_import imp = { 0 };
+    struct spot_share_import imp = { .bad = { .is_strict = is_strict } };
     struct spot_out out = { 0 };
     int rc = read_files(&imp, format, path, err);
 

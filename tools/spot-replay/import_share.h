@@ -9,6 +9,6 @@
 /* Read the files (none: stdin), take origin_s (NAN: the first) from all times, and write jobs, or
  * throughputs. Returns 0, or -1 with *err. */
 int import_share(const struct spot_share_format *format, char **path, double origin_s,
-                 const struct spot_tool_common *common, struct spot_err *err);
+                 bool is_strict, const struct spot_tool_common *common, struct spot_err *err);
 
 #endif /* SPOT_REPLAY_IMPORT_SHARE_H */

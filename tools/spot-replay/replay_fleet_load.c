@@ -55,6 +55,12 @@ void replay_work_rates(const struct replay_work *w, const struct replay_fleet_op
     }
 }
 
+/* Replicas for a load; more than any count is INT32_MAX. */
+static int32_t whole(double replicas)
+{
+    return (int32_t)fmin(INT32_MAX, ceil(replicas - 1e-9));
+}
+
 int32_t replay_autoscale(const struct replay_fleet_options *o, size_t n_tick, const double *came,
                          const double *seen, int32_t *asked)
 {
@@ -62,8 +68,7 @@ int32_t replay_autoscale(const struct replay_fleet_options *o, size_t n_tick, co
     int32_t held = 0, most = 1;
 
     for (size_t t = 0; t < n_tick; t++) {
-        const int32_t want = (int32_t)ceil(seen[t] / o->rho - 1e-9);
-        const int32_t comes = (int32_t)ceil(came[t] - 1e-9);
+        const int32_t want = whole(seen[t] / o->rho), comes = whole(came[t]);
         const enum spot_fleet_side side = want > held   ? SPOT_FLEET_UP
                                           : want < held ? SPOT_FLEET_DOWN
                                                         : SPOT_FLEET_SAME;

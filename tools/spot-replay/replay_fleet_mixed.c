@@ -212,6 +212,21 @@ static int read_policies(const struct replay_mixed *m, bool *is_asked, struct sp
     return rc;
 }
 
+/* Where it is one of all, what it cannot play is left out; it is the last of them. */
+static int play_spot(struct replay_mixed *m, const char *name, struct spot_err *err)
+{
+    struct replay_mixed_row *row = replay_mixed_new_row(m, name, NULL);
+
+    if (!spot_mixed_spot(&m->play, &row->run, err))
+        return 0;
+    if (strcmp(m->o->policy, "all") != 0)
+        return -1;
+    spot_tool_warn("left out: %s: %s", name, err->msg);
+    spot_mixed_release(&row->run);
+    m->n_row--;
+    return 0;
+}
+
 /* Types apart, then mixed. */
 static int play_policy(struct replay_mixed *m, enum spot_fleet_policy policy, struct spot_err *err)
 {
@@ -220,8 +235,8 @@ static int play_policy(struct replay_mixed *m, enum spot_fleet_policy policy, st
     if (replay_mixed_alone(m, policy, err))
         return -1;
     if (policy == SPOT_FLEET_SPOT)
-        spot_mixed_spot(&m->play, &replay_mixed_new_row(m, name, NULL)->run);
-    else if (policy != SPOT_FLEET_HEDGE)
+        return play_spot(m, name, err);
+    if (policy != SPOT_FLEET_HEDGE)
         return spot_mixed_on_demand(&m->play, policy == SPOT_FLEET_PEAK,
                                     &replay_mixed_new_row(m, name, NULL)->run, err);
     return 0;

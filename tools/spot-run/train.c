@@ -349,6 +349,16 @@ static int settle_change(struct spot_err *err)
     return rc < 0 ? -1 : 0;
 }
 
+/* What the coordinator before this one was writing when it was killed. */
+static void sweep_saved(void)
+{
+    char *const saved = o.save ? spot_out_target(o.save, NULL) : NULL;
+
+    if (saved)
+        spot_out_sweep(saved);
+    free(saved);
+}
+
 static int settle_resume(struct spot_err *err)
 {
     if (!o.resume)
@@ -363,8 +373,7 @@ static int settle_resume(struct spot_err *err)
                             "directory to resume from");
     if (o.is_dry && !o.state_command && spot_coordinator_check_resume(o.state, err))
         return -1;
-    if (o.save)
-        spot_out_sweep(o.save); /* of a coordinator that was killed */
+    sweep_saved();
     return resume_options(o.state, option_table, said, &note, err) || settle_change(err) ? -1 : 0;
 }
 

@@ -28,25 +28,25 @@ static void clear(struct front *f, int n_grid)
     memset(f->head, 0, ((size_t)n_grid + 1) * sizeof(*f->head));
 }
 
-/* Keep `new` unless something at least as good is there; drop what it makes useless. */
-static void offer(struct front *f, const struct label *new)
+/* Keep `more` unless something at least as good is there; drop what it makes useless. */
+static void offer(struct front *f, const struct label *more)
 {
-    for (int i = f->head[new->rank]; i; i = f->label[i - 1].next) {
+    for (int i = f->head[more->rank]; i; i = f->label[i - 1].next) {
         const struct label *old = &f->label[i - 1];
 
-        if (old->samples >= new->samples && old->left_s <= new->left_s)
+        if (old->samples >= more->samples && old->left_s <= more->left_s)
             return;
     }
-    for (int i = f->head[new->rank]; i; i = f->label[i - 1].next) {
+    for (int i = f->head[more->rank]; i; i = f->label[i - 1].next) {
         struct label *old = &f->label[i - 1];
 
-        if (new->samples >= old->samples &&new->left_s <= old->left_s)
+        if (more->samples >= old->samples && more->left_s <= old->left_s)
             old->samples = -INFINITY;
     }
     f->label = spot_xgrow(f->label, &f->cap, f->n + 1, sizeof(*f->label));
-    f->label[f->n] = *new;
-    f->label[f->n].next = f->head[new->rank];
-    f->head[new->rank] = (int)++f->n;
+    f->label[f->n] = *more;
+    f->label[f->n].next = f->head[more->rank];
+    f->head[more->rank] = (int)++f->n;
 }
 
 /* All ways on from a label when n instances become n2; drawn_s: what it costs, where that is
