@@ -3,7 +3,6 @@
 #include "checkpoint/store_state.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/out.h"
+#include "common/threads.h"
 
 enum { KEEP = 2 };
 
@@ -231,14 +231,8 @@ static void *run_thread(void *user)
 
 int spot_store_start(struct spot_store *s, struct spot_err *err)
 {
-    sigset_t all, old;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    errno = pthread_create(&s->thread, NULL, run_thread, s);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (errno)
-        return spot_err_sys(err, "cannot start a thread");
+    if (spot_thread_start(&s->thread, run_thread, s, err))
+        return -1;
     s->has_thread = true;
     return 0;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cluster/lead.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "cluster/store_etcd.h"
 #include "common/clock.h"
+#include "common/threads.h"
 #include "common/xalloc.h"
 
 /* Of each member. Short at first: one that hangs, or has no leader to ask, costs little, and what
@@ -102,9 +102,8 @@ static int start_keeper(struct spot_lead *l, struct spot_err *err)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&l->wake, &attr);
     pthread_condattr_destroy(&attr);
-    errno = pthread_create(&l->thread, NULL, keep, l);
-    if (errno)
-        return spot_err_sys(err, "cannot start a thread");
+    if (spot_thread_start(&l->thread, keep, l, err))
+        return -1;
     l->has_thread = true;
     return 0;
 }

@@ -44,6 +44,7 @@ const struct spot_nccl spot_nccl = { probe, new_id, open_comm, is_held };
 
 #include "common/clock.h"
 #include "common/late_library.h"
+#include "common/threads.h"
 #include "common/xalloc.h"
 
 enum { VERSION_MIN = 22700 };
@@ -178,7 +179,7 @@ static bool run_limited(struct call *c)
     pthread_t thread;
 
     c->n_user = 2;
-    if (pthread_create(&thread, NULL, run_call, c))
+    if (spot_thread_start(&thread, run_call, c, NULL))
         run_call(c);
     else
         pthread_detach(thread);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "comm/mesh_state.h"
 #include "common/clock.h"
 #include "common/le.h"
+#include "common/threads.h"
 #include "common/xalloc.h"
 
 /* --- open and close ------------------------------------------------------ */
@@ -58,15 +58,8 @@ static int listen_for_peers(struct spot_mesh *mesh, struct spot_err *err)
 
 static int start_thread(struct spot_mesh *mesh, struct spot_err *err)
 {
-    sigset_t all, old;
-
-    /* signals belong to the caller's thread */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    errno = pthread_create(&mesh->thread, NULL, spot_mesh_run_thread, mesh);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (errno)
-        return spot_err_sys(err, "cannot start a thread");
+    if (spot_thread_start(&mesh->thread, spot_mesh_run_thread, mesh, err))
+        return -1;
     mesh->has_thread = true;
     return 0;
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "cluster/notice/notice_state.h"
 #include "comm/endpoint.h"
 #include "common/clock.h"
+#include "common/threads.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
 
@@ -249,16 +249,8 @@ static void *run_thread(void *watch)
 
 int spot_notice_start(struct spot_notice_watch *w, struct spot_err *err)
 {
-    sigset_t all, before;
-    int rc;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&w->thread, NULL, run_thread, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = rc;
-    if (rc)
-        return spot_err_sys(err, "cannot start a thread");
+    if (spot_thread_start(&w->thread, run_thread, w, err))
+        return -1;
     w->has_thread = true;
     return 0;
 }
