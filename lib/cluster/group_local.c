@@ -16,6 +16,7 @@
 
 enum { FUTILE_DEATHS_MAX = 3 };
 
+static const double leave_s = 2, end_s = 5; /* of those told to leave; of those killed */
 static const double quick_s = 1;
 static const double steady_s = 60; /* who lived so long did not fail as it began */
 static const double pause_min_s = 1,
@@ -171,9 +172,10 @@ int spot_group_local_keep(struct spot_group *g, struct spot_err *err)
     return 0;
 }
 
+/* What was killed and hangs in the kernel is not waited for. */
 void spot_group_local_stop(struct spot_group *g)
 {
-    const double until_s = spot_clock_s() + 2;
+    const double kill_at_s = spot_clock_s() + leave_s, until_s = kill_at_s + end_s;
 
     if (!g->local)
         return;
@@ -181,8 +183,9 @@ void spot_group_local_stop(struct spot_group *g)
         if (g->local[i].pid)
             kill(g->local[i].pid, SIGTERM);
     for (size_t i = 0; i < g->options->n_local; i++)
-        while (g->local[i].pid && waitpid(g->local[i].pid, NULL, WNOHANG) == 0) {
-            if (spot_clock_s() > until_s)
+        while (g->local[i].pid && waitpid(g->local[i].pid, NULL, WNOHANG) == 0 &&
+               spot_clock_s() < until_s) {
+            if (spot_clock_s() > kill_at_s)
                 kill(g->local[i].pid, SIGKILL);
             spot_clock_sleep(0.002);
         }

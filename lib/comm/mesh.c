@@ -67,7 +67,6 @@ static int start_thread(struct spot_mesh *mesh, struct spot_err *err)
 struct spot_mesh *spot_mesh_open(const struct spot_mesh_config *config, struct spot_err *err)
 {
     struct spot_mesh *mesh = spot_xcalloc(1, sizeof(*mesh));
-    pthread_condattr_t attr;
     int fd;
 
     mesh->config = *config;
@@ -75,10 +74,7 @@ struct spot_mesh *spot_mesh_open(const struct spot_mesh_config *config, struct s
     mesh->beat_s = mesh->control_heard_s = spot_clock_s(); /* the hello comes first */
     mesh->listener = mesh->wake[0] = mesh->wake[1] = mesh->control.fd = -1;
     pthread_mutex_init(&mesh->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&mesh->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    spot_cond_init(&mesh->changed);
     fd = spot_endpoint_dial(config->join, config->tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE,
                             &mesh->coordinator, err);
     if (fd < 0)
@@ -178,13 +174,8 @@ int spot_mesh_tell(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64
 
 static int wait_changed(struct spot_mesh *mesh, double until_s)
 {
-    struct timespec at;
-
-    if (until_s < 0)
-        return pthread_cond_wait(&mesh->changed, &mesh->lock);
-    at.tv_sec = (time_t)until_s;
-    at.tv_nsec = (long)((until_s - (double)at.tv_sec) * 1e9);
-    return pthread_cond_timedwait(&mesh->changed, &mesh->lock, &at);
+    return until_s < 0 ? pthread_cond_wait(&mesh->changed, &mesh->lock)
+                       : spot_cond_wait_until(&mesh->changed, &mesh->lock, until_s);
 }
 
 struct spot_frame *spot_mesh_order(struct spot_mesh *mesh, double timeout_s, struct spot_err *err)

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "common/xalloc.h"
 
@@ -24,6 +25,24 @@ int spot_thread_start(pthread_t *thread, void *(*fn)(void *), void *arg, struct 
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = failed;
     return failed ? spot_err_sys(err, "cannot start a thread") : 0;
+}
+
+void spot_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+int spot_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, double until_s)
+{
+    struct timespec at = { .tv_sec = (time_t)until_s };
+
+    at.tv_nsec = (long)((until_s - (double)at.tv_sec) * 1e9);
+    return pthread_cond_timedwait(cond, lock, &at);
 }
 
 struct spot_thread {

@@ -19,6 +19,12 @@ extern "C" {
  * (SPOT_ESYS); *thread is then unset. */
 int spot_thread_start(pthread_t *thread, void *(*fn)(void *), void *arg, struct spot_err *err);
 
+/* A condition whose waits do not jump when the system clock is set. */
+void spot_cond_init(pthread_cond_t *cond);
+/* With the lock: until it is signalled, or something else wakes the thread, or spot_clock_s() is
+ * until_s. 0, or ETIMEDOUT. */
+int spot_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, double until_s);
+
 struct spot_thread;
 
 /* Used by one thread; {NULL} is an empty one. */
