@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "cluster/group.h"
+#include "cluster/restart.h"
 #include "cluster/suspect.h"
 #include "comm/endpoint.h"
 #include "comm/link.h"
@@ -60,9 +61,10 @@ struct spot_local {
     pid_t pid; /* 0: not running */
     double start_s;
     int64_t start_round; /* the job's round when it was started */
-    int n_futile;   /* successive deaths right after the start, or without a round in between */
-    int n_failed;   /* successive deaths that another start is unlikely to avoid */
+    int n_futile; /* successive deaths right after the start, or without a round in between */
+    struct spot_restart restart;
     double again_s; /* no restart before then */
+    int words_fd;   /* what it says last, while it runs */
 };
 
 /* How a plan arrived. Plan times are compared within one way only: a plan file may be made from a
