@@ -238,6 +238,18 @@ static void drop_strangers(struct spot_mesh *mesh, const struct spot_mesh_peer *
     }
 }
 
+/* A listener that is stopped, with many before us, makes us wait for seconds, in which the lease
+ * has to be kept: meanwhile the lock is free. */
+static int dial(struct spot_mesh *mesh, const struct spot_endpoint *to, struct spot_err *err)
+{
+    int fd;
+
+    pthread_mutex_unlock(&mesh->lock);
+    fd = spot_endpoint_start(to, err);
+    pthread_mutex_lock(&mesh->lock);
+    return fd;
+}
+
 int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
                       struct spot_err *err)
 {
@@ -249,7 +261,7 @@ int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
     if (spot_endpoint_parse_reach(
             peer->address, mesh->config.tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE, &endpoint, err))
         return -1;
-    fd = spot_endpoint_start(&endpoint, err);
+    fd = dial(mesh, &endpoint, err);
     if (fd < 0)
         return -1;
     p = spot_mesh_add_peer(mesh, fd, false, err);
@@ -265,13 +277,14 @@ int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
     return -1;
 }
 
-/* All of them, so that a member that no other reaches is known after one epoch. */
+/* All of them, so that a member that no other reaches is known after one epoch; unless that is over
+ * before. */
 static int connect_elders(struct spot_mesh *mesh, const struct spot_mesh_peer *peer, size_t n_peer,
                           struct spot_err *err)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < n_peer; i++) {
+    for (size_t i = 0; i < n_peer && !spot_mesh_check_wait(mesh, NULL, 0, NULL); i++) {
         struct spot_err why = { 0 };
 
         if (peer[i].id >= mesh->id || spot_mesh_find_peer(mesh, peer[i].id) ||
