@@ -138,9 +138,10 @@ int spot_group_message(struct spot_group *group, struct spot_peer *peer,
 int spot_group_log_member(struct spot_group *group, const char *event, const struct spot_peer *peer,
                           const char *why, struct spot_err *err);
 
-/* group_link.c: accept connections; read and handle what a peer sent (1: it is gone); remove a peer
- * and go on without its member; drop dead peers. */
+/* group_link.c: accept connections, of which few may be unfinished; read and handle what a peer
+ * sent (1: it is gone); remove a peer and go on without its member; drop dead peers. */
 void spot_group_accept(struct spot_group *group);
+size_t spot_group_waiters(const struct spot_group *group); /* clients that wait for the end */
 int spot_group_serve_peer(struct spot_group *group, struct spot_peer *peer, short events,
                           struct spot_err *err);
 int spot_group_lose_peer(struct spot_group *group, size_t i, const char *why, struct spot_err *err);
