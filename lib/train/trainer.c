@@ -441,6 +441,7 @@ static int conclude(struct spot_trainer *c, struct spot_coordinator_result *resu
         return spot_group_is_broke(c->group) && !spot_group_stops() ? tell_broke(c, err) : -1;
     }
     spot_group_dismiss(c->group);
+    spot_store_cancel(c->store);           /* what members still owe does not come any more */
     while (spot_store_is_busy(c->store)) { /* the last generation is worth waiting for */
         if (spot_group_gives_up())
             return tell_stopped(c, err);
