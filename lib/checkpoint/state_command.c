@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _DEFAULT_SOURCE
+#define _GNU_SOURCE /* F_GETPIPE_SZ. NOLINT(bugprone-reserved-identifier) */
 #include "checkpoint/state_command.h"
 
 #include <errno.h>
@@ -27,6 +27,7 @@ enum { IN, OUT, SAID, ENDS, READ = 0, WRITE = 1, PIECE_BYTE = 64 << 10, SAID_BYT
 enum { TICK_MS = 50, END_MS = 5 }; /* between looks; when its output has ended */
 
 static const double first_pause_s = 0.2; /* before the second try; then twice as long */
+static const double kill_s = 1;          /* for one that was killed to end */
 
 extern char **environ;
 
@@ -274,6 +275,25 @@ static void wait_for(pid_t pid, int *status)
         ;
 }
 
+/* One that hangs in the kernel ends when that lets it, and is not waited for. */
+static void kill_all(const struct run *r, int *status)
+{
+    const double until_s = spot_clock_s() + kill_s;
+
+    kill(-r->watcher, SIGKILL);
+    while (!waitpid(r->pid, status, WNOHANG) && spot_clock_s() < until_s)
+        spot_clock_sleep(END_MS / 1e3);
+}
+
+/* What it has left in its pipe; who it started may go on to write for ever. */
+static void take_rest(struct run *r)
+{
+    int left = r->end[OUT] < 0 ? 0 : fcntl(r->end[OUT], F_GETPIPE_SZ);
+
+    for (; left > 0 && take(r); left -= PIECE_BYTE)
+        ;
+}
+
 static void dismiss_watcher(struct run *r)
 {
     if (r->watcher)
@@ -292,12 +312,10 @@ static int finish(struct run *r, const char *verb, const char *key, struct spot_
 
     while ((ended = waitpid(r->pid, &status, WNOHANG)) == 0 && goes_on)
         goes_on = attend(r);
-    if (!goes_on) {
-        kill(-r->watcher, SIGKILL);
-        wait_for(r->pid, &status);
-    }
-    while (goes_on && r->end[OUT] >= 0 && take(r))
-        ;
+    if (!goes_on)
+        kill_all(r, &status);
+    if (goes_on)
+        take_rest(r);
     if (r->end[SAID] >= 0)
         hear(r);
     if (goes_on && ended < 0)
@@ -340,12 +358,13 @@ static bool pause_for(const struct spot_state_command *command, double pause_s)
 {
     const double until_s = spot_clock_s() + pause_s;
 
-    while (spot_clock_s() < until_s) {
+    for (;;) {
         if (command->goes_on && !command->goes_on(command->user))
             return false;
+        if (spot_clock_s() >= until_s)
+            return true;
         spot_clock_sleep(TICK_MS / 1e3);
     }
-    return true;
 }
 
 int spot_state_command_run(const struct spot_state_command *command, const char *verb,
@@ -356,7 +375,7 @@ int spot_state_command_run(const struct spot_state_command *command, const char 
     int rc = 1;
 
     for (int i = 0; rc > 0 && i < SPOT_STATE_COMMAND_TRIES; i++) {
-        if (i && !pause_for(command, spot_backoff_s(i, first_pause_s, INFINITY))) {
+        if (!pause_for(command, i ? spot_backoff_s(i, first_pause_s, INFINITY) : 0)) {
             spot_err_set(&why, SPOT_EPREEMPTED, "the state command was given up");
             break;
         }

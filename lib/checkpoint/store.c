@@ -16,6 +16,7 @@
 #include "common/dir_lock.h"
 #include "common/safe_dir.h"
 #include "common/temp.h"
+#include "common/threads.h"
 #include "common/xalloc.h"
 
 enum { PATH_SIZE = SPOT_GENERATION_PATH };
@@ -189,17 +190,6 @@ static int look_around(struct spot_store *s, struct spot_err *err)
     return has_ours || !other.code ? 0 : spot_err_set(err, other.code, "%s", other.msg);
 }
 
-/* The thread's waits must not jump when the system clock is set. */
-static void init_clock(pthread_cond_t *changed)
-{
-    pthread_condattr_t attribute;
-
-    pthread_condattr_init(&attribute);
-    pthread_condattr_setclock(&attribute, CLOCK_MONOTONIC);
-    pthread_cond_init(changed, &attribute);
-    pthread_condattr_destroy(&attribute);
-}
-
 /* While the job's own thread waits for a command, it has to go on all the same. */
 static bool goes_on(void *user)
 {
@@ -207,7 +197,7 @@ static bool goes_on(void *user)
 
     if (s->tick && !(s->has_thread && pthread_equal(pthread_self(), s->thread)))
         s->tick(s->user);
-    return true;
+    return !s->gives_up || !s->gives_up();
 }
 
 /* Generations behind a command are only read until they are claimed. */
@@ -241,10 +231,12 @@ int spot_store_claim(struct spot_store *s, struct spot_err *err)
 }
 
 struct spot_store *spot_store_open_behind(const char *dir, const char *command, double timeout_s,
-                                          uint64_t job, int n_bundle, struct spot_err *err)
+                                          bool (*gives_up)(void), uint64_t job, int n_bundle,
+                                          struct spot_err *err)
 {
     struct spot_store *s = spot_xcalloc(1, sizeof(*s));
 
+    s->gives_up = gives_up;
     s->disk.job = job;
     s->disk.n_bundle = n_bundle;
     s->disk.dir_fd = &s->lock_fd;
@@ -256,7 +248,7 @@ struct spot_store *spot_store_open_behind(const char *dir, const char *command, 
     s->end = &s->first;
     s->watched = -1;
     pthread_mutex_init(&s->lock, NULL);
-    init_clock(&s->changed);
+    spot_cond_init(&s->changed);
     if (make_dir(s, dir, err) || spot_store_lock(s, err) ||
         look_behind(s, command, timeout_s, err) || look_around(s, err))
         goto fail;
@@ -279,15 +271,8 @@ fail:
 
 void spot_store_close(struct spot_store *s)
 {
-    if (!s)
+    if (!s || (s->has_thread && !spot_store_end(s)))
         return;
-    if (s->has_thread) {
-        pthread_mutex_lock(&s->lock);
-        s->stop = true;
-        pthread_cond_signal(&s->changed);
-        pthread_mutex_unlock(&s->lock);
-        pthread_join(s->thread, NULL);
-    }
     if (s->is_private && (s->lock_fd < 0 || !spot_safe_empty(s->lock_fd, NULL)))
         (void)rmdir(s->disk.dir); /* which another's is not, unless it is empty */
     else if (s->has_thread)

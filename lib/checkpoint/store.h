@@ -34,14 +34,20 @@ struct spot_store;
  * With a command, borrowed as is what it points to, the generations are behind it, and DIR is for
  * the lock and whatever else the job has there. They are only read until they are claimed: then
  * this process is the one that writes there, what others left unfinished goes, and the newest is
- * that of a new look (0, or -1 with *err). */
+ * that of a new look (0, or -1 with *err).
+ *
+ * gives_up(), NULL: never, is asked several times a second by every wait for the store, from its
+ * thread too. Once it is true nothing is waited for any more: commands are killed and their callers
+ * get SPOT_EPREEMPTED, and closing leaves behind a thread that hangs in a file system. */
 struct spot_store *spot_store_open_behind(const char *dir, const char *command, double timeout_s,
-                                          uint64_t job, int n_bundle, struct spot_err *err);
+                                          bool (*gives_up)(void), uint64_t job, int n_bundle,
+                                          struct spot_err *err);
 int spot_store_claim(struct spot_store *store, struct spot_err *err);
 bool spot_store_is_behind(const struct spot_store *store);
 /* Store a description of the job beside the generations behind a command. Returns 0, or -1 with
  * *err. */
 int spot_store_put_note(struct spot_store *store, const char *text, struct spot_err *err);
+/* Ends after what the thread is at, or by gives_up. */
 void spot_store_close(struct spot_store *store);
 
 /* Where the state is, for messages: 'DIR' in quotes, or words. */

@@ -45,6 +45,7 @@ struct spot_store {
     int64_t newest;
     void (*tick)(void *user);
     void *user;
+    bool (*gives_up)(void); /* NULL: never */
 
     int64_t collecting;       /* step of the generation being assembled, -1 */
     uint64_t nonce;           /* of its directory, if holders write to it; else 0 */
@@ -57,7 +58,7 @@ struct spot_store {
     int news[2]; /* a byte per finished generation */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool stop, has_work, has_result;
+    bool stop, has_work, has_result, has_ended;
     uint64_t serial; /* of the generation being assembled, 0: none */
     struct spot_queued *first, **end;
     size_t queued_byte;
@@ -83,8 +84,10 @@ int spot_store_lock(struct spot_store *s, struct spot_err *err);
 /* Remove generations whose writer died. */
 void spot_store_drop_unfinished(const struct spot_store *s);
 
-/* Start the thread, with all signals blocked. */
 int spot_store_start(struct spot_store *s, struct spot_err *err);
+/* Let the thread finish what it is at. False: it hangs there, and uses the store to the end of the
+ * process. */
+bool spot_store_end(struct spot_store *s);
 
 /* Pass a complete generation to the thread, or queue it until the thread is free. */
 void spot_store_hand_over(struct spot_store *s);

@@ -3,7 +3,7 @@
 #include "checkpoint/store_state.h"
 
 #include <errno.h>
-#include <signal.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,11 +13,14 @@
 #include "common/clock.h"
 #include "common/out.h"
 #include "common/safe_dir.h"
+#include "common/threads.h"
 
 enum { KEEP = 2 };
 
-static const time_t watch_s = 1;       /* between looks at the newest generation */
+static const double watch_s = 1;       /* between looks at the newest generation */
 static const double drop_share = 0.05; /* of the time, for deletes that fail */
+static const double look_s = 0.05;     /* whether it is still waited for */
+static const double end_s = 1;         /* for the thread, once it is not */
 
 /* Generations of another job, which this one would take for damaged ones of its own. */
 static bool has_others(const struct spot_generations *disk)
@@ -177,12 +180,10 @@ static void watch(struct spot_store *s)
 /* With the lock: until there is work, or it is time to look. */
 static void await_work(struct spot_store *s)
 {
-    struct timespec until;
+    const double until_s = spot_clock_s() + watch_s;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += watch_s;
     while (!s->has_work && !s->first && !s->stop)
-        if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
+        if (spot_cond_wait_until(&s->changed, &s->lock, until_s) == ETIMEDOUT)
             return;
 }
 
@@ -246,20 +247,36 @@ static void *run_thread(void *user)
         else
             watch(s);
     }
+    s->has_ended = true;
+    pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->lock);
     return NULL;
 }
 
 int spot_store_start(struct spot_store *s, struct spot_err *err)
 {
-    sigset_t all, old;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    errno = pthread_create(&s->thread, NULL, run_thread, s);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (errno)
-        return spot_err_sys(err, "cannot start a thread");
+    if (spot_thread_start(&s->thread, run_thread, s, err))
+        return -1;
     s->has_thread = true;
     return 0;
+}
+
+bool spot_store_end(struct spot_store *s)
+{
+    double until_s = INFINITY;
+    bool has_ended;
+
+    pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    pthread_cond_signal(&s->changed);
+    while (!s->has_ended && spot_clock_s() < until_s) {
+        (void)spot_cond_wait_until(&s->changed, &s->lock, spot_clock_s() + look_s);
+        if (isinf(until_s) && s->gives_up && s->gives_up())
+            until_s = spot_clock_s() + end_s;
+    }
+    has_ended = s->has_ended;
+    pthread_mutex_unlock(&s->lock);
+    if (has_ended)
+        pthread_join(s->thread, NULL);
+    return has_ended;
 }

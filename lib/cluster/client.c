@@ -14,7 +14,7 @@
 /* For the whole answer; a job that is to stop says so when it has, and a workload's may be long. */
 static double patience_s(enum spot_message type)
 {
-    return type == SPOT_MSG_STOP ? 86400 : type >= SPOT_MSG_CLIENT_FIRST ? 120 : 10;
+    return type == SPOT_MSG_STOP ? SPOT_STOP_PATIENCE_S : type >= SPOT_MSG_CLIENT_FIRST ? 120 : 10;
 }
 
 struct question {

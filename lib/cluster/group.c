@@ -19,7 +19,7 @@ enum { TICK_MS = 100 };
 static const double insist_s = 0.5;
 static _Atomic int stop_calls;
 static _Atomic double first_stop_s;
-static _Atomic bool reload_wanted, has_begun;
+static _Atomic bool reload_wanted, has_begun, has_run;
 static _Atomic int wake_fd = -1;
 
 static void wake_loop(void)
@@ -47,6 +47,11 @@ void spot_group_stop(void)
 int spot_group_stops(void)
 {
     return stop_calls;
+}
+
+bool spot_group_gives_up(void)
+{
+    return stop_calls > (has_run ? 1 : 0);
 }
 
 void spot_group_begin(void)
@@ -181,7 +186,7 @@ static bool has_stopped(struct spot_group *g)
     if (!stop_calls && !g->is_drained && !spot_group_is_broke(g))
         return false;
     g->stop_wanted = true;
-    return !g->workload->is_saved || g->workload->is_saved(g->job) || stop_calls > 1;
+    return !g->workload->is_saved || spot_group_gives_up() || g->workload->is_saved(g->job);
 }
 
 static int loop(struct spot_group *g, struct spot_err *err)
@@ -208,6 +213,7 @@ static int loop(struct spot_group *g, struct spot_err *err)
 
 int spot_group_run(struct spot_group *g, struct spot_err *err)
 {
+    has_run = true;
     return spot_group_local_start(g, err) ? -1 : loop(g, err);
 }
 

@@ -102,6 +102,9 @@ void spot_group_free(struct spot_group *group); /* may be NULL */
 void spot_group_stop(void);
 /* How often spot_group_stop was called. */
 int spot_group_stops(void);
+/* Async-signal-safe: is nothing waited for any more, not even for state to become durable? After
+ * the second call; before the group runs, when there is nothing to save, after the first. */
+bool spot_group_gives_up(void);
 /* Async-signal-safe: must this process clean up before it ends? */
 bool spot_group_has_begun(void);
 /* Async-signal-safe: read the plan file again. */

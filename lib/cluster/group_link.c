@@ -71,9 +71,18 @@ int spot_group_lose_peer(struct spot_group *g, size_t i, const char *why, struct
     return rc;
 }
 
+size_t spot_group_waiters(const struct spot_group *g)
+{
+    size_t n = 0;
+
+    for (size_t i = g->n_named; i < g->n_peer; i++)
+        n += g->peer[i]->awaits_end;
+    return n;
+}
+
 void spot_group_accept(struct spot_group *g)
 {
-    size_t n_stranger = g->n_peer - g->n_named;
+    size_t n_stranger = g->n_peer - g->n_named - spot_group_waiters(g);
     int fd;
 
     while ((fd = spot_endpoint_accept(g->listener)) >= 0) {
@@ -183,7 +192,7 @@ static const char *is_dead(const struct spot_group *g, const struct spot_peer *p
     if (peer->is_closing && !spot_link_wants_write(&peer->link))
         return "closed";
     if (peer->awaits_end)
-        return NULL;
+        return now_s - peer->since_s > SPOT_STOP_PATIENCE_S ? "the job does not end" : NULL;
     if (!peer->id)
         return now_s - peer->since_s > (peer->is_closing ? answer_s : hello_s) ? "said nothing"
                                                                                : NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700 /* setenv */
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,16 +11,13 @@
 
 #include "cluster/group_state.h"
 #include "cluster/private_dir.h"
-#include "common/backoff.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
 
 enum { FUTILE_DEATHS_MAX = 3 };
 
+static const double leave_s = 2, end_s = 5; /* of those told to leave; of those killed */
 static const double quick_s = 1;
-static const double steady_s = 60; /* who lived so long did not fail as it began */
-static const double pause_min_s = 1,
-                    pause_max_s = 32; /* between starts of a worker that fails each time */
 
 /* Of all views: increases with every progress. */
 static int64_t rounds(const struct spot_group *g)
@@ -51,17 +49,30 @@ static pid_t fork_worker(void)
 static int start(struct spot_group *g, size_t i, struct spot_err *err)
 {
     char join[SPOT_ADDRESS_MAX + 8];
+    int words[2];
 
     spot_endpoint_print(&g->endpoint, join);
     g->local[i].start_s = spot_clock_s();
     g->local[i].start_round = rounds(g);
+    if (spot_last_words_pipe(words, err))
+        return -1;
+    g->local[i].words_fd = words[0];
     g->local[i].pid = fork_worker();
+    if (g->local[i].pid) {
+        const int why = errno;
+
+        close(words[1]);
+        errno = why;
+    }
     if (g->local[i].pid < 0) {
         g->local[i].pid = 0;
-        return spot_err_sys(err, "cannot start a worker");
+        (void)spot_err_sys(err, "cannot start a worker");
+        close(words[0]);
+        return -1;
     }
     if (!g->local[i].pid) {
         setpgid(0, 0); /* the terminal's Ctrl-C is for the coordinator */
+        spot_last_words_pass(words[1]);
         g->options->become_worker(g->options->user, i, join);
         _exit(127);
     }
@@ -85,23 +96,16 @@ int spot_group_local_start(struct spot_group *g, struct spot_err *err)
     return 0;
 }
 
-static void put_how(int status, char how[48])
-{
-    if (WIFSIGNALED(status))
-        snprintf(how, 48, "by signal %d", WTERMSIG(status));
-    else
-        snprintf(how, 48, "with exit status %d", WEXITSTATUS(status));
-}
-
-static int give_up(const struct spot_group *g, size_t i, int status, struct spot_err *err)
+static int give_up(const struct spot_group *g, size_t i, int status, const char *words,
+                   struct spot_err *err)
 {
     char how[48];
 
-    put_how(status, how);
-    return spot_err_set(err, SPOT_ESYS,
-                        "local worker %zu died %d times in a row before %s, the last time %s", i,
-                        FUTILE_DEATHS_MAX,
-                        g->workload->does_wait ? "any worker was ready" : "a step was done", how);
+    spot_restart_print_end(status, how);
+    return spot_err_set(
+        err, SPOT_ESYS, "local worker %zu died %d times in a row before %s, the last time %s%s%s",
+        i, FUTILE_DEATHS_MAX, g->workload->does_wait ? "any worker was ready" : "a step was done",
+        how, *words ? ": " : "", words);
 }
 
 static void look_who_runs(struct spot_group *g)
@@ -120,39 +124,57 @@ static bool is_futile(const struct spot_group *g, const struct spot_local *l)
     return spot_clock_s() - l->start_s < quick_s || rounds(g) <= l->start_round;
 }
 
-/* It goes on without this worker, which may fail each time for a reason of its own, as a file that
- * cannot be read: that is tried ever more rarely. The first time it is started at once. */
-static void pause_failing(struct spot_group *g, size_t i, int status)
+static bool is_any_left(const struct spot_group *g)
+{
+    for (size_t i = 0; i < g->options->n_local; i++)
+        if (!isinf(g->local[i].again_s))
+            return true;
+    return g->n_named > 0;
+}
+
+/* The job goes on without this worker, as long as it has another. */
+static int pause_failing(struct spot_group *g, size_t i, int status, const char *words,
+                         struct spot_err *err)
 {
     struct spot_local *const l = &g->local[i];
-    const double lived_s = spot_clock_s() - l->start_s;
-    const bool has_failed =
-        lived_s < quick_s || (WIFEXITED(status) && WEXITSTATUS(status) && lived_s < steady_s);
-    double pause_s;
-    char how[48];
+    const double pause_s = spot_restart_after_s(&l->restart, spot_clock_s() - l->start_s, status);
+    const char *const colon = *words ? ": " : "";
+    char how[48], what[48] = "it is not started again";
 
-    l->n_failed = has_failed ? l->n_failed + 1 : 0;
-    if (l->n_failed < 2)
-        return;
-    pause_s = spot_backoff_s(l->n_failed - 1, pause_min_s, pause_max_s);
     l->again_s = spot_clock_s() + pause_s;
-    put_how(status, how);
-    g->options->warn("local worker %zu died %d times in a row at its start, the last time %s: it "
-                     "is restarted in %.0f s",
-                     i, l->n_failed, how, pause_s);
+    if (pause_s <= 0)
+        return 0;
+    spot_restart_print_end(status, how);
+    if (!isinf(pause_s))
+        snprintf(what, sizeof(what), "it is restarted in %.0f s", pause_s);
+    g->options->warn("local worker %zu died %d times in a row at its start, the last time %s: "
+                     "%s%s%s",
+                     i, l->restart.n_failed, how, what, colon, words);
+    return is_any_left(g) ? 0
+                          : spot_err_set(err, SPOT_ESYS,
+                                         "no worker is left: local worker %zu died %d times in a "
+                                         "row, the last time %s%s%s",
+                                         i, l->restart.n_failed, how, colon, words);
+}
+
+static void close_words(struct spot_local *l)
+{
+    if (l->pid)
+        close(l->words_fd);
+    l->pid = 0;
 }
 
 static int on_death(struct spot_group *g, size_t i, int status, struct spot_err *err)
 {
     struct spot_local *const l = &g->local[i];
+    char words[SPOT_LAST_WORDS];
 
-    l->pid = 0;
+    spot_last_words_read(l->words_fd, words);
+    close_words(l);
     l->n_futile = is_futile(g, l) ? l->n_futile + 1 : 0;
     if (l->n_futile >= FUTILE_DEATHS_MAX)
-        return give_up(g, i, status, err);
-    if (g->workload->does_wait && !l->n_futile)
-        pause_failing(g, i, status);
-    return 0;
+        return give_up(g, i, status, words, err);
+    return l->n_futile ? 0 : pause_failing(g, i, status, words, err);
 }
 
 /* Restart dead workers; one that dies repeatedly without being useful is an error. */
@@ -171,9 +193,10 @@ int spot_group_local_keep(struct spot_group *g, struct spot_err *err)
     return 0;
 }
 
+/* What was killed and hangs in the kernel is not waited for. */
 void spot_group_local_stop(struct spot_group *g)
 {
-    const double until_s = spot_clock_s() + 2;
+    const double kill_at_s = spot_clock_s() + leave_s, until_s = kill_at_s + end_s;
 
     if (!g->local)
         return;
@@ -181,11 +204,14 @@ void spot_group_local_stop(struct spot_group *g)
         if (g->local[i].pid)
             kill(g->local[i].pid, SIGTERM);
     for (size_t i = 0; i < g->options->n_local; i++)
-        while (g->local[i].pid && waitpid(g->local[i].pid, NULL, WNOHANG) == 0) {
-            if (spot_clock_s() > until_s)
+        while (g->local[i].pid && waitpid(g->local[i].pid, NULL, WNOHANG) == 0 &&
+               spot_clock_s() < until_s) {
+            if (spot_clock_s() > kill_at_s)
                 kill(g->local[i].pid, SIGKILL);
             spot_clock_sleep(0.002);
         }
+    for (size_t i = 0; i < g->options->n_local; i++)
+        close_words(&g->local[i]);
     free(g->local);
     g->local = NULL;
 }

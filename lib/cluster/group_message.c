@@ -5,6 +5,8 @@
 #include "cluster/group_state.h"
 #include "common/clock.h"
 
+enum { WAITERS_MAX = 64 };
+
 int spot_group_log_member(struct spot_group *g, const char *event, const struct spot_peer *peer,
                           const char *why, struct spot_err *err)
 {
@@ -132,18 +134,26 @@ static uint64_t answer(struct spot_group *g, const struct spot_frame *frame, str
     return (uint64_t)spot_err_exit_status(&why);
 }
 
+/* A wish to stop is answered when the job has: such clients are not among the unfinished, but are
+ * no more either. */
 static int on_client(struct spot_group *g, struct spot_peer *peer, const struct spot_frame *frame,
                      struct spot_err *err)
 {
+    static const char crowded[] = "the job is about to stop; too many clients wait for its end";
     struct spot_buf out = { 0 };
     bool changed = false;
     uint64_t status;
 
     if (frame->type == SPOT_MSG_STOP) {
-        peer->awaits_end = g->is_drained = true;
-        return 0;
+        g->is_drained = true;
+        peer->awaits_end = spot_group_waiters(g) < WAITERS_MAX;
+        if (peer->awaits_end)
+            return 0;
+        spot_buf_add(&out, crowded, sizeof(crowded) - 1);
+        status = (uint64_t)spot_err_exit_status(&(struct spot_err){ .code = SPOT_ESYS });
+    } else {
+        status = answer(g, frame, &out, &changed);
     }
-    status = answer(g, frame, &out, &changed);
     spot_peer_send(peer, SPOT_MSG_ANSWER, status, out.data, out.n);
     spot_buf_release(&out);
     peer->is_closing = true;

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "cluster/group.h"
+#include "cluster/restart.h"
 #include "cluster/suspect.h"
 #include "comm/endpoint.h"
 #include "comm/link.h"
@@ -60,9 +61,10 @@ struct spot_local {
     pid_t pid; /* 0: not running */
     double start_s;
     int64_t start_round; /* the job's round when it was started */
-    int n_futile;   /* successive deaths right after the start, or without a round in between */
-    int n_failed;   /* successive deaths that another start is unlikely to avoid */
+    int n_futile; /* successive deaths right after the start, or without a round in between */
+    struct spot_restart restart;
     double again_s; /* no restart before then */
+    int words_fd;   /* what it says last, while it runs */
 };
 
 /* How a plan arrived. Plan times are compared within one way only: a plan file may be made from a
@@ -136,9 +138,10 @@ int spot_group_message(struct spot_group *group, struct spot_peer *peer,
 int spot_group_log_member(struct spot_group *group, const char *event, const struct spot_peer *peer,
                           const char *why, struct spot_err *err);
 
-/* group_link.c: accept connections; read and handle what a peer sent (1: it is gone); remove a peer
- * and go on without its member; drop dead peers. */
+/* group_link.c: accept connections, of which few may be unfinished; read and handle what a peer
+ * sent (1: it is gone); remove a peer and go on without its member; drop dead peers. */
 void spot_group_accept(struct spot_group *group);
+size_t spot_group_waiters(const struct spot_group *group); /* clients that wait for the end */
 int spot_group_serve_peer(struct spot_group *group, struct spot_peer *peer, short events,
                           struct spot_err *err);
 int spot_group_lose_peer(struct spot_group *group, size_t i, const char *why, struct spot_err *err);

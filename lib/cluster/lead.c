@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cluster/lead.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "cluster/store_etcd.h"
 #include "common/clock.h"
+#include "common/threads.h"
 #include "common/xalloc.h"
 
 /* Of each member. Short at first: one that hangs, or has no leader to ask, costs little, and what
@@ -58,15 +58,9 @@ static void hold(struct spot_lead *l, const struct spot_etcd_lead *now)
 /* With the mutex. */
 static void wait_some(struct spot_lead *l)
 {
-    struct timespec until;
-    long ns;
-
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    ns = until.tv_nsec + (long)(1e9 * l->options.lease_s / renewals) % 1000000000L;
-    until.tv_sec += (time_t)(l->options.lease_s / renewals) + ns / 1000000000L;
-    until.tv_nsec = ns % 1000000000L;
     if (!l->is_ending)
-        pthread_cond_timedwait(&l->wake, &l->mutex, &until);
+        (void)spot_cond_wait_until(&l->wake, &l->mutex,
+                                   spot_clock_s() + l->options.lease_s / renewals);
 }
 
 static void *keep(void *user)
@@ -95,16 +89,10 @@ static void *keep(void *user)
 
 static int start_keeper(struct spot_lead *l, struct spot_err *err)
 {
-    pthread_condattr_t attr;
-
     pthread_mutex_init(&l->mutex, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&l->wake, &attr);
-    pthread_condattr_destroy(&attr);
-    errno = pthread_create(&l->thread, NULL, keep, l);
-    if (errno)
-        return spot_err_sys(err, "cannot start a thread");
+    spot_cond_init(&l->wake);
+    if (spot_thread_start(&l->thread, keep, l, err))
+        return -1;
     l->has_thread = true;
     return 0;
 }

@@ -29,6 +29,9 @@ enum {
     SPOT_MEMBERS_MAX = 512,
 };
 
+/* For so long a client of STOP waits for the end, and is waited with. */
+enum { SPOT_STOP_PATIENCE_S = 86400 };
+
 enum spot_message {
     /* worker to coordinator */
     /* u32 protocol, version, name, address, domain, u64 key of the coordinator that it was with;

@@ -44,6 +44,7 @@ const struct spot_nccl spot_nccl = { probe, new_id, open_comm, is_held };
 
 #include "common/clock.h"
 #include "common/late_library.h"
+#include "common/threads.h"
 #include "common/xalloc.h"
 
 enum { VERSION_MIN = 22700 };
@@ -141,7 +142,7 @@ static struct call *new_call(void (*run)(struct call *call))
 
     c->run = run;
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->changed, NULL);
+    spot_cond_init(&c->changed);
     c->n_user = 1;
     return c;
 }
@@ -174,18 +175,16 @@ static void *run_call(void *user)
  * locked, and `leave` ends its use. */
 static bool run_limited(struct call *c)
 {
-    struct timespec until;
+    const double until_s = spot_clock_s() + call_limit_s;
     pthread_t thread;
 
     c->n_user = 2;
-    if (pthread_create(&thread, NULL, run_call, c))
+    if (spot_thread_start(&thread, run_call, c, NULL))
         run_call(c);
     else
         pthread_detach(thread);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)call_limit_s;
     pthread_mutex_lock(&c->lock);
-    while (!c->is_done && !pthread_cond_timedwait(&c->changed, &c->lock, &until))
+    while (!c->is_done && !spot_cond_wait_until(&c->changed, &c->lock, until_s))
         ;
     if (!c->is_done)
         is_stuck = true;

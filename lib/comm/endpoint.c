@@ -311,18 +311,18 @@ void spot_endpoint_sweep(const struct spot_endpoint *e, time_t age_s)
         closedir(list);
 }
 
+/* A socket's file is born with the mode of the socket, less the umask. That is not touched: other
+ * threads create files meanwhile. */
 static int bind_private(int fd, const struct spot_endpoint *e, const union address *a,
                         socklen_t len)
 {
-    const mode_t old = umask(0177); /* the socket file is born with mode 0600 */
     const int on = 1;
-    int rc;
 
     if (e->kind != SPOT_ENDPOINT_UNIX)
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    rc = bind(fd, &a->any, len);
-    umask(old);
-    return rc;
+    else if (fchmod(fd, 0600))
+        return -1;
+    return bind(fd, &a->any, len);
 }
 
 int spot_endpoint_listen(struct spot_endpoint *e, struct spot_err *err)

@@ -20,9 +20,9 @@ extern "C" {
 
 enum {
     SPOT_HTTP_URL_MAX = 512,
-    SPOT_HTTP_ANSWER_MAX = 64 << 10, /* bytes of a body; more is a failure */
-    SPOT_HTTP_HEAD_MAX = 16 << 10,   /* of all header lines */
-    SPOT_HTTP_HEADERS_MAX = 4,       /* of a request */
+    SPOT_HTTP_ANSWER_MAX = 1 << 20, /* bytes of a body; more is a failure */
+    SPOT_HTTP_HEAD_MAX = 16 << 10,  /* of all header lines */
+    SPOT_HTTP_HEADERS_MAX = 4,      /* of a request */
 };
 
 struct spot_http_client;

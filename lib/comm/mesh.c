@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "comm/mesh_state.h"
 #include "common/clock.h"
 #include "common/le.h"
+#include "common/threads.h"
 #include "common/xalloc.h"
 
 /* --- open and close ------------------------------------------------------ */
@@ -58,15 +58,8 @@ static int listen_for_peers(struct spot_mesh *mesh, struct spot_err *err)
 
 static int start_thread(struct spot_mesh *mesh, struct spot_err *err)
 {
-    sigset_t all, old;
-
-    /* signals belong to the caller's thread */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    errno = pthread_create(&mesh->thread, NULL, spot_mesh_run_thread, mesh);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (errno)
-        return spot_err_sys(err, "cannot start a thread");
+    if (spot_thread_start(&mesh->thread, spot_mesh_run_thread, mesh, err))
+        return -1;
     mesh->has_thread = true;
     return 0;
 }
@@ -74,7 +67,6 @@ static int start_thread(struct spot_mesh *mesh, struct spot_err *err)
 struct spot_mesh *spot_mesh_open(const struct spot_mesh_config *config, struct spot_err *err)
 {
     struct spot_mesh *mesh = spot_xcalloc(1, sizeof(*mesh));
-    pthread_condattr_t attr;
     int fd;
 
     mesh->config = *config;
@@ -82,10 +74,7 @@ struct spot_mesh *spot_mesh_open(const struct spot_mesh_config *config, struct s
     mesh->beat_s = mesh->control_heard_s = spot_clock_s(); /* the hello comes first */
     mesh->listener = mesh->wake[0] = mesh->wake[1] = mesh->control.fd = -1;
     pthread_mutex_init(&mesh->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&mesh->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    spot_cond_init(&mesh->changed);
     fd = spot_endpoint_dial(config->join, config->tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE,
                             &mesh->coordinator, err);
     if (fd < 0)
@@ -182,13 +171,8 @@ int spot_mesh_tell(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64
 
 static int wait_changed(struct spot_mesh *mesh, double until_s)
 {
-    struct timespec at;
-
-    if (until_s < 0)
-        return pthread_cond_wait(&mesh->changed, &mesh->lock);
-    at.tv_sec = (time_t)until_s;
-    at.tv_nsec = (long)((until_s - (double)at.tv_sec) * 1e9);
-    return pthread_cond_timedwait(&mesh->changed, &mesh->lock, &at);
+    return until_s < 0 ? pthread_cond_wait(&mesh->changed, &mesh->lock)
+                       : spot_cond_wait_until(&mesh->changed, &mesh->lock, until_s);
 }
 
 struct spot_frame *spot_mesh_order(struct spot_mesh *mesh, double timeout_s, struct spot_err *err)
@@ -251,6 +235,18 @@ static void drop_strangers(struct spot_mesh *mesh, const struct spot_mesh_peer *
     }
 }
 
+/* A listener that is stopped, with many before us, makes us wait for seconds, in which the lease
+ * has to be kept: meanwhile the lock is free. */
+static int dial(struct spot_mesh *mesh, const struct spot_endpoint *to, struct spot_err *err)
+{
+    int fd;
+
+    pthread_mutex_unlock(&mesh->lock);
+    fd = spot_endpoint_start(to, err);
+    pthread_mutex_lock(&mesh->lock);
+    return fd;
+}
+
 int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
                       struct spot_err *err)
 {
@@ -262,7 +258,7 @@ int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
     if (spot_endpoint_parse_reach(
             peer->address, mesh->config.tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE, &endpoint, err))
         return -1;
-    fd = spot_endpoint_start(&endpoint, err);
+    fd = dial(mesh, &endpoint, err);
     if (fd < 0)
         return -1;
     p = spot_mesh_add_peer(mesh, fd, false, err);
@@ -278,13 +274,14 @@ int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
     return -1;
 }
 
-/* All of them, so that a member that no other reaches is known after one epoch. */
+/* All of them, so that a member that no other reaches is known after one epoch; unless that is over
+ * before. */
 static int connect_elders(struct spot_mesh *mesh, const struct spot_mesh_peer *peer, size_t n_peer,
                           struct spot_err *err)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < n_peer; i++) {
+    for (size_t i = 0; i < n_peer && !spot_mesh_check_wait(mesh, NULL, 0, NULL); i++) {
         struct spot_err why = { 0 };
 
         if (peer[i].id >= mesh->id || spot_mesh_find_peer(mesh, peer[i].id) ||

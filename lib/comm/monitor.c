@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "common/clock.h"
 #include "common/metric.h"
 #include "common/out.h"
+#include "common/threads.h"
 #include "common/xalloc.h"
 
 enum { CONNECTIONS_MAX = 64, TICK_MS = 250, NICE = 10 };
@@ -208,18 +208,12 @@ static void *work(void *user)
 
 static int start(struct spot_monitor *m, struct spot_err *err)
 {
-    sigset_t all, before;
-    int failed;
 
     m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (m->wake < 0)
         return spot_err_sys(err, "cannot wait for events");
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the job */
-    failed = pthread_create(&m->thread, NULL, work, m);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    m->has_thread = !failed;
-    return failed ? spot_err_set(err, SPOT_ESYS, "cannot start a thread: %s", strerror(failed)) : 0;
+    m->has_thread = !spot_thread_start(&m->thread, work, m, err);
+    return m->has_thread ? 0 : -1;
 }
 
 /* --- the whole ------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/random.h"
+#include "common/threads.h"
 #include "common/xalloc.h"
 #include "host/exec_job_state.h"
 #include "host/state_bucket.h"
@@ -65,10 +66,10 @@ static int begin(struct spot_exec_bucket *b, enum task task, struct spot_err *er
 {
     b->task = task;
     b->has_ended = false;
-    if (!pthread_create(&b->thread, NULL, work, b))
+    if (!spot_thread_start(&b->thread, work, b, err))
         return 0;
     b->task = NOTHING;
-    return spot_err_set(err, SPOT_ESYS, "cannot start a thread for the state command");
+    return -1;
 }
 
 static void end(struct spot_exec_bucket *b)

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/threads.h"
 #include "common/xalloc.h"
 
 enum {
@@ -270,24 +270,10 @@ static void release(struct spot_rank_output *o)
     free(o);
 }
 
-/* Signals are for the thread that has the agent. */
-static int start_thread(struct spot_rank_output *o)
-{
-    sigset_t all, was;
-    int rc;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &was);
-    rc = pthread_create(&o->thread, NULL, empty, o);
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
-    return rc;
-}
-
 struct spot_rank_output *spot_rank_output_new(const struct spot_rank_output_options *options,
                                               int (*pipe)[2], struct spot_err *err)
 {
     struct spot_rank_output *const o = spot_xcalloc(1, sizeof(*o));
-    int rc;
 
     o->options = *options;
     o->terminal[0].fd = options->out_fd;
@@ -301,12 +287,11 @@ struct spot_rank_output *spot_rank_output_new(const struct spot_rank_output_opti
     }
     o->wake[0] = o->wake[1] = -1;
     pthread_mutex_init(&o->lock, NULL);
-    rc = pipe2(o->wake, O_CLOEXEC) ? errno : start_thread(o);
-    if (!rc)
+    if (pipe2(o->wake, O_CLOEXEC))
+        (void)spot_err_sys(err, "cannot make a pipe for what ranks write");
+    else if (!spot_thread_start(&o->thread, empty, o, err))
         return o;
     release(o);
-    errno = rc;
-    spot_err_sys(err, "cannot start the thread that reads what ranks write");
     return NULL;
 }
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#define _POSIX_C_SOURCE 200809L /* pthread_sigmask */
 #include "serve/model_version.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/threads.h"
 #include "common/xalloc.h"
 #include "serve/relay.h"
 
@@ -75,21 +74,14 @@ struct spot_model_reading *spot_model_reading_start(const char *dir, int64_t P, 
                                                     struct spot_err *err)
 {
     struct spot_model_reading *const r = spot_xcalloc(1, sizeof(*r));
-    sigset_t all, before;
-    int failed;
 
     r->dir = spot_xstrdup(dir);
     r->P = P;
     r->M = M;
-    sigfillset(&all); /* signals are for the thread that waits */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&r->thread, NULL, read_beside, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!failed)
+    if (!spot_thread_start(&r->thread, read_beside, r, err))
         return r;
     free(r->dir);
     free(r);
-    (void)spot_err_set(err, SPOT_ESYS, "cannot start a thread to read %s", dir);
     return NULL;
 }
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "common/threads.h"
 #include "common/xalloc.h"
 
 struct job {
@@ -77,12 +78,11 @@ struct spot_lane *spot_lane_new(int n_worker, void *const *slot, size_t n_slot, 
     pthread_cond_init(&lane->done, NULL);
     lane->thread = spot_xcalloc((size_t)n, sizeof(*lane->thread));
     for (; lane->n_thread < n; lane->n_thread++)
-        if (pthread_create(&lane->thread[lane->n_thread], NULL, run, lane))
+        if (spot_thread_start(&lane->thread[lane->n_thread], run, lane, err))
             break;
     if (lane->n_thread == n)
         return lane;
     spot_lane_free(lane);
-    spot_err_set(err, SPOT_ESYS, "cannot start %d threads", n);
     return NULL;
 }
 

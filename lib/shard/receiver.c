@@ -55,7 +55,6 @@ struct pull {
 struct spot_receiver *spot_receiver_new(const struct spot_receiver_options *options)
 {
     struct spot_receiver *r = spot_xcalloc(1, sizeof(*r));
-    pthread_condattr_t attr;
 
     r->options = *options;
     if (!r->options.window_byte)
@@ -63,24 +62,14 @@ struct spot_receiver *spot_receiver_new(const struct spot_receiver_options *opti
     if (r->options.silence_s <= 0)
         r->options.silence_s = 10;
     pthread_mutex_init(&r->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&r->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    spot_cond_init(&r->changed);
     return r;
 }
 
 /* With the lock: wait for a change, at most limit_s. */
 static void wait_changed(struct spot_receiver *r, double limit_s)
 {
-    struct timespec t;
-    long ns;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    ns = t.tv_nsec + (long)((limit_s - (double)(time_t)limit_s) * 1e9);
-    t.tv_sec += (time_t)limit_s + ns / 1000000000;
-    t.tv_nsec = ns % 1000000000;
-    pthread_cond_timedwait(&r->changed, &r->lock, &t);
+    (void)spot_cond_wait_until(&r->changed, &r->lock, spot_clock_s() + limit_s);
 }
 
 void spot_receiver_free(struct spot_receiver *r)

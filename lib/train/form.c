@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "train/model_wire.h"
 #include "train/train_protocol.h"
 
 void spot_form_put(struct spot_buf *out, const struct spot_form *f)
@@ -101,11 +102,11 @@ static void get_lists(struct spot_form *f, struct spot_wire_in *in, uint32_t n_b
         return;
     f->transfer = spot_xcalloc(f->n_transfer, sizeof(*f->transfer));
     for (size_t i = 0; i < f->n_transfer; i++) {
-        f->transfer[i].bundle = spot_get_u32(in);
+        f->transfer[i].bundle = spot_get_bundle(in, n_bundle);
         f->transfer[i].origin = spot_get_u32(in);
         f->transfer[i].from = spot_get_u32(in);
         f->transfer[i].to = spot_get_u32(in);
-        in->bad |= f->transfer[i].bundle >= n_bundle || f->transfer[i].origin > SPOT_FROM_WEIGHTS;
+        in->bad |= f->transfer[i].origin > SPOT_FROM_WEIGHTS;
     }
 }
 
@@ -118,9 +119,9 @@ static void get_precopies(struct spot_form *f, struct spot_wire_in *in, uint32_t
         return;
     f->precopy = spot_xcalloc(f->n_precopy, sizeof(*f->precopy));
     for (size_t i = 0; i < f->n_precopy; i++) {
-        f->precopy[i].bundle = spot_get_u32(in);
+        f->precopy[i].bundle = spot_get_bundle(in, n_bundle);
         f->precopy[i].to = spot_get_u32(in);
-        in->bad |= f->precopy[i].bundle >= n_bundle || !f->precopy[i].to;
+        in->bad |= !f->precopy[i].to;
     }
 }
 

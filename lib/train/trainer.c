@@ -378,7 +378,8 @@ static int tell_stopped(struct spot_trainer *c, struct spot_err *err)
     int64_t newest = -1;
 
     if (c->store) {
-        (void)spot_store_confirm(c->store);
+        if (!spot_group_gives_up())
+            (void)spot_store_confirm(c->store);
         newest = spot_store_newest(c->store);
     }
     if (newest < 0 || (!newest && !c->options->state))
@@ -397,6 +398,8 @@ static void tell_kept(struct spot_trainer *c, struct spot_err *err)
     int64_t step;
 
     while (spot_store_writing(c->store) >= 0) {
+        if (spot_group_gives_up())
+            return;
         (void)spot_store_result(c->store, &step, &why);
         spot_clock_sleep(1e-3);
     }
@@ -438,7 +441,10 @@ static int conclude(struct spot_trainer *c, struct spot_coordinator_result *resu
         return spot_group_is_broke(c->group) && !spot_group_stops() ? tell_broke(c, err) : -1;
     }
     spot_group_dismiss(c->group);
+    spot_store_cancel(c->store);           /* what members still owe does not come any more */
     while (spot_store_is_busy(c->store)) { /* the last generation is worth waiting for */
+        if (spot_group_gives_up())
+            return tell_stopped(c, err);
         if (spot_trainer_store_news(c, err))
             return -1;
         spot_clock_sleep(1e-3);
@@ -491,6 +497,13 @@ static int coordinate(struct spot_trainer *c, struct spot_coordinator_result *re
     return serve(c, result, err);
 }
 
+/* The request to stop ended a wait for something else. */
+static bool was_interrupted(const struct spot_err *err)
+{
+    return (spot_group_stops() && err->sys_errno == EINTR) ||
+           (spot_group_gives_up() && err->code == SPOT_EPREEMPTED);
+}
+
 int spot_coordinator_run(const struct spot_coordinator_options *options,
                          struct spot_coordinator_result *result, struct spot_err *err)
 {
@@ -502,9 +515,8 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
         spot_group_begin();
         rc = spot_trainer_lead(&c, result, err);
         rc = rc ? rc : coordinate(&c, result, err);
-        if (rc < 0 && spot_group_stops() && err->sys_errno == EINTR)
-            tell_stopped(&c,
-                         err); /* the request interrupted a call that waited for something else */
+        if (rc < 0 && was_interrupted(err))
+            tell_stopped(&c, err);
         if (spot_group_close_journal(c.group, rc < 0 ? NULL : err))
             rc = -1;
     }

@@ -30,16 +30,12 @@ static bool is_whole(const struct spot_trainer *c, int64_t step)
     return true;
 }
 
-/* A generation that is on its way to the disk counts: wait for it. */
-static int settle_store(struct spot_trainer *c, struct spot_err *err)
+/* A generation that is on its way to the disk counts: nothing begins until it is there or fails. */
+bool spot_trainer_awaits_store(const struct spot_trainer *c)
 {
-    while (spot_store_writing(c->store) >= 0) {
-        if (spot_trainer_store_news(c, err))
-            return -1;
-        spot_group_send_keepalive(c->group);
-        spot_clock_sleep(1e-3);
-    }
-    return 0;
+    const int64_t writing = spot_store_writing(c->store), step = spot_trainer_newest(c);
+
+    return writing >= 0 && (writing > step || !is_whole(c, step));
 }
 
 /* The newest step, once what must come from the disk has been read and found whole; a generation
@@ -51,13 +47,7 @@ static int64_t sound_step(struct spot_trainer *c, struct spot_err *err)
         struct spot_err why = { 0 };
         int n_bad;
 
-        if (is_whole(c, step) && spot_store_writing(c->store) <= step)
-            return step;
-        if (settle_store(c, err))
-            return -1;
-        if (spot_store_newest(c->store) != durable)
-            continue;
-        if (step != durable)
+        if (step != durable || is_whole(c, step))
             return step;
         n_bad = spot_store_verify(c->store, &why);
         if (n_bad < 0)
@@ -443,7 +433,7 @@ int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err)
     struct spot_form old;
     int rc = -1;
 
-    if (!grid.D || spot_trainer_awaits(c)) {
+    if (!grid.D || spot_trainer_awaits(c) || spot_trainer_awaits_store(c)) {
         spot_view_hold(view);
         return 0;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "train/model_wire.h"
 #include "train/trainer_state.h"
 
 struct spot_trainer_member *spot_trainer_member(const struct spot_trainer *c, uint32_t id)
@@ -27,10 +28,10 @@ static int take_held(const struct spot_trainer *c, struct spot_trainer_member *w
     for (int b = 0; b < c->n_bundle; b++)
         who->held[b] = -1;
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t bundle = spot_get_u32(in);
+        const uint32_t bundle = spot_get_bundle(in, (uint32_t)c->n_bundle);
         const int64_t step = spot_get_i64(in);
 
-        if (in->bad || bundle >= (uint32_t)c->n_bundle || step < 0)
+        if (in->bad || step < 0)
             return 1;
         who->held[bundle] = step > until ? -1 : step;
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/xalloc.h"
+#include "train/model_wire.h"
 #include "train/trainer_state.h"
 
 static void grant(struct spot_trainer *c, const struct spot_wish *wish)
@@ -61,8 +62,7 @@ static double *get_times(struct spot_wire_in *in, size_t *n)
     *n = spot_get_count(in, sizeof(double));
     s = spot_xcalloc(*n, sizeof(*s));
     for (size_t i = 0; i < *n; i++) {
-        s[i] = spot_get_f64(in);
-        in->bad |= !(s[i] >= 0 && s[i] < 1e6);
+        s[i] = spot_get_duration(in);
     }
     return s;
 }

@@ -52,8 +52,8 @@ static struct spot_store *open_store(const struct spot_trainer *c, struct spot_e
     const double until_s = spot_clock_s() + (o->store ? 2 * o->store_lease_s : 0);
     struct spot_store *store;
 
-    while (!(store = spot_store_open_behind(o->state, o->state_command, o->state_timeout_s, c->job,
-                                            c->n_bundle, err)) &&
+    while (!(store = spot_store_open_behind(o->state, o->state_command, o->state_timeout_s,
+                                            spot_group_gives_up, c->job, c->n_bundle, err)) &&
            err->code == SPOT_ESYS && spot_clock_s() < until_s && !spot_group_stops())
         spot_clock_sleep(0.1);
     return store;

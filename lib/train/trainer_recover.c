@@ -136,7 +136,8 @@ bool spot_trainer_may_begin(void *job, struct spot_view *view)
     const struct spot_trainer *const c = job;
 
     (void)view;
-    return !spot_trainer_awaits(c) && !spot_trainer_must_keep(c, c->machine->round);
+    return !spot_trainer_awaits(c) && !spot_trainer_awaits_store(c) &&
+           !spot_trainer_must_keep(c, c->machine->round);
 }
 
 bool spot_trainer_may_leave(void *job, struct spot_view *view)

@@ -146,6 +146,8 @@ static int from_disk(struct spot_trainer *c, struct spot_err *err)
 
         rc = spot_store_scan(c->store, c->machine->round, r->next, feed, reader, err);
         rc = end_bundle(r, reader, rc, err);
+        if (!rc && spot_group_gives_up())
+            rc = spot_err_set(err, SPOT_EPREEMPTED, "stopped");
     }
     return rc;
 }

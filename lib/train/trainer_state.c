@@ -125,11 +125,15 @@ void spot_trainer_ask_more(struct spot_trainer *c)
     }
 }
 
+/* What is complete becomes durable whatever happens to members: a second one of the same step would
+ * be waited for in vain when the first ends the job. */
 void spot_trainer_save(struct spot_trainer *c)
 {
     struct place to = { .nonce = 0 };
     struct spot_err why = { 0 };
 
+    if (spot_store_has_all(c->store, c->machine->round))
+        return;
     c->sent_byte = 0;
     spot_trainer_settle_savers(c, -1);
     spot_store_begin(c->store, c->machine->round);

@@ -185,6 +185,8 @@ bool spot_trainer_finds_newer(const struct spot_trainer *c);
  * chosen the wait is over for good. */
 void spot_trainer_await(struct spot_trainer *c);
 bool spot_trainer_awaits(const struct spot_trainer *c);
+/* trainer_form.c: a generation that is being written may be the state that an epoch needs. */
+bool spot_trainer_awaits_store(const struct spot_trainer *c);
 void spot_trainer_settle_step(struct spot_trainer *c);
 bool spot_trainer_may_begin(void *job, struct spot_view *view);
 bool spot_trainer_may_leave(void *job, struct spot_view *view);

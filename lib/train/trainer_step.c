@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/xalloc.h"
+#include "train/model_wire.h"
 #include "train/trainer_state.h"
 
 /* --- a step begins ------------------------------------------------------- */
@@ -239,12 +240,12 @@ static int take_losses(struct spot_trainer *c, uint32_t id, struct spot_wire_in 
 /* What a bundle took, per microbatch; a mirror's zeros count for nothing. */
 static void take_times(struct spot_trainer *c, uint32_t id, uint32_t b, struct spot_wire_in *in)
 {
-    const double forward_s = spot_get_f64(in), backward_s = spot_get_f64(in);
+    const double forward_s = spot_get_duration(in), backward_s = spot_get_duration(in);
     const int64_t position = spot_form_position(&c->form, id);
     struct spot_stage_times *const t = &c->vote[b].times;
     int64_t begin, end;
 
-    if (position < 0 || !(forward_s >= 0 && backward_s >= 0 && forward_s + backward_s < 1e6))
+    if (position < 0)
         return;
     spot_form_microbatches(&c->form, spot_form_place(&c->form, position).d, &begin, &end);
     t->forward_s = fmax(t->forward_s, forward_s / (double)(end - begin));
@@ -259,8 +260,8 @@ static int take_bundle_vote(struct spot_trainer *c, uint32_t id, uint32_t b,
     struct spot_trainer_vote v = { .is_in = true }, *all;
 
     v.norm2 = spot_get_f64(in);
-    v.overflow = spot_get_u32(in);
-    v.nonfinite = spot_get_u32(in);
+    v.overflow = spot_get_tensors(in, &c->config.shape, b);
+    v.nonfinite = spot_get_tensors(in, &c->config.shape, b);
     take_times(c, id, b, in);
     if (in->bad || got != b ||
         (!v.nonfinite && !v.overflow && !(v.norm2 >= 0 && v.norm2 < INFINITY)))
@@ -290,10 +291,10 @@ int spot_trainer_take_vote(void *job, struct spot_view *view, struct spot_peer *
     (void)view, (void)step; /* of the step that runs */
     if (c->val.batch >= 0)
         return take_losses(c, id, in);
-    seen.step_s = spot_get_f64(in);
-    seen.forward_s = spot_get_f64(in);
-    seen.backward_s = spot_get_f64(in);
-    seen.reduce_s = spot_get_f64(in);
+    seen.step_s = spot_get_duration(in);
+    seen.forward_s = spot_get_duration(in);
+    seen.backward_s = spot_get_duration(in);
+    seen.reduce_s = spot_get_duration(in);
     seen.resident_byte = spot_get_u64(in);
     rc = take_losses(c, id, in);
 

@@ -12,6 +12,7 @@
 #include "cluster/private_dir.h"
 #include "common/xalloc.h"
 #include "engine/backend.h"
+#include "train/model_wire.h"
 #include "train/train_protocol.h"
 #include "train/worker_state.h"
 
@@ -267,10 +268,11 @@ static int on_save(struct spot_worker *w, const struct spot_frame *frame, struct
     if (!order.objects && !spot_bundle_file_sees(dir, order.nonce))
         *dir = '\0';
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t b = spot_get_u32(&which);
-        const bool is_held =
-            b < (uint32_t)w->n_bundle && w->bundle[b] && w->bundle[b]->step == (int64_t)frame->tag;
+        const uint32_t b = spot_get_bundle(&which, (uint32_t)w->n_bundle);
+        const bool is_held = w->bundle[b] && w->bundle[b]->step == (int64_t)frame->tag;
 
+        if (which.bad)
+            return spot_err_set(err, SPOT_ESYS, "malformed wish to save from the coordinator");
         if (is_held ? save(w, &order, b, err)
                     : say_missing(w, (int64_t)frame->tag, frame->epoch, b, err))
             return -1;

@@ -2,10 +2,8 @@
 #define _DEFAULT_SOURCE
 #include "train/worker_save.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +13,7 @@
 #include "checkpoint/bundle_io.h"
 #include "checkpoint/object_store.h"
 #include "comm/wire.h"
+#include "common/threads.h"
 #include "common/xalloc.h"
 #include "train/state_sources.h"
 #include "train/train_protocol.h"
@@ -173,22 +172,15 @@ static void release(struct spot_saver *s)
     free(s);
 }
 
-/* Signals are for the agent's thread. */
 static struct spot_saver *start(struct spot_err *err)
 {
     struct spot_saver *const s = spot_xcalloc(1, sizeof(*s));
-    sigset_t all, old;
 
     s->end = &s->first;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    errno = pthread_create(&s->thread, NULL, run_thread, s);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (!errno)
+    if (!spot_thread_start(&s->thread, run_thread, s, err))
         return s;
-    spot_err_sys(err, "cannot start a thread");
     release(s);
     return NULL;
 }

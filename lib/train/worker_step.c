@@ -5,6 +5,7 @@
 
 #include "checkpoint/bundle_io.h"
 #include "common/clock.h"
+#include "train/model_wire.h"
 #include "train/pipeline.h"
 #include "train/sums.h"
 #include "train/worker_state.h"
@@ -244,10 +245,13 @@ int spot_worker_redo(struct spot_worker *w, const struct spot_frame *frame, stru
         return 0;
     keep_exponents(w);
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t b = spot_get_u32(&in), overflow = spot_get_u32(&in);
+        const uint32_t b = spot_get_bundle(&in, (uint32_t)w->n_bundle);
+        const uint32_t overflow = spot_get_tensors(&in, &w->config.shape, b);
 
-        if (!in.bad && b < (uint32_t)w->n_bundle && keeper_of(w, b))
+        if (!in.bad && keeper_of(w, b))
             spot_stage_back_off(keeper_of(w, b), (int)b, overflow);
     }
-    return in.bad ? spot_err_set(err, SPOT_ESYS, "malformed redo from the coordinator") : 0;
+    return spot_wire_in_done(&in)
+               ? 0
+               : spot_err_set(err, SPOT_ESYS, "malformed redo from the coordinator");
 }

@@ -144,6 +144,20 @@ teardown() { job_teardown; }
     stops_right log
 }
 
+@test "a local worker that crashes each time is started again ever more rarely, and the other one trains" {
+    local k crashed
+    SPOT_PACE_MS=20 VERBOSE='' train log --steps 1000000 --workers 2
+    for k in 1 2; do
+        seen log joined $((1 + k))
+        MORE=60 more_steps log # it has lived for a second, and was of use
+        crashed=$(pgrep -P "$(pgrep -P $train)" -f 'name local-1 ')
+        kill -SEGV "$crashed"
+    done
+    eventually 'grep -q "local worker 1 died 2 times in a row at its start, the last time by signal 11: it is restarted in 1 s" log.err'
+    seen log joined 4
+    stops_right log
+}
+
 @test "local workers and their directory end with a coordinator that is killed" {
     mkdir tmp
     TMPDIR=$PWD/tmp background spot-run train -q --data corpus $MODEL --steps 1000000 --workers 2 --events log

@@ -153,3 +153,17 @@ back() { # w1 has a place again, as w1.2 if it knocked before its old connection
     [ "$(events log rolled_back)" -eq 0 ]
     stops_right log
 }
+
+@test "a connection of the coordinator that is reset, at whichever receive, does not keep the job from its end" {
+    local k
+    for k in $(seq 1 "$(storm 1 7)" 90); do
+        rm -rf log st
+        background env SPOT_RESET_AT=$k LD_PRELOAD="$BATS_TEST_DIRNAME/../../build/release/tests/reset.so" timeout 60 \
+            spot-run train -q --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s --events log --grid 2x1 --steps 12 \
+            --state st --durable-every 0.05s 2>log.err
+        train=$pid
+        for name in a b c; do worker $name; done
+        wait $train || { echo "reset at $k" >&2; false; }
+        same_as log 12
+    done
+}

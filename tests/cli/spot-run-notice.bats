@@ -105,6 +105,14 @@ ends_well() {
     grep -q "the command ended with status 1" said
 }
 
+@test "cmd: with the command ends what it started, told to or not" {
+    at=http://127.0.0.1:1
+    watch --from "cmd:trap '' TERM; sleep 1003 & echo \$\$ \$! >stays; wait"
+    eventually '[ -s stays ]'
+    ends_well
+    for p in $(cat stays); do eventually "! kill -0 $p"; done
+}
+
 @test "SIGTERM is a notice and the end; the hook is waited for; SIGINT is the end alone" {
     at=http://127.0.0.1:1
     watch --from sigterm --lead 30s --exec 'echo out; sleep 0.3; env | grep SPOT_NOTICE_ | sort >hooked'

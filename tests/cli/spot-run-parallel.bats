@@ -194,3 +194,19 @@ calm() {
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 305 --state st --seed 2 --resume --workers 1 --events log
     same_as log 305 --seed 2
 }
+
+@test "a member that is lost while the last state is committed does not keep the job from its end" {
+    background env SPOT_DISK_NAME=/manifest SPOT_DISK_MS=3000 LD_PRELOAD="$disk" timeout 150 spot-run train -q --data corpus $MODEL \
+        --global-batch 5 --listen unix:j --lease 20s --events log --grid 2x1 --steps 30 --state st --durable-every 1h 2>log.err
+    train=$pid
+    SPOT_DISK_MS=800 LD_PRELOAD=$disk worker a # what it would write once more takes longer than the commit
+    worker b
+    b=$pid
+    eventually 'ls st/gen-000000000030.*tmp/manifest*' # all of it is there
+    kill -9 $b
+    seen log formed 2 # while it is committed
+    [ "$(events log durable)" -eq 0 ]
+    eventually "! kill -0 $train"
+    wait $train
+    same_as log 30
+}

@@ -85,13 +85,13 @@ replace() {
     kill -9 "$(pid_of local-0)"
     eventually 'grep -q "local worker 0 died 4 times in a row at its start, the last time with exit status .*: it is restarted in 4 s" err'
     grep -q "restarted in 1 s" err
-    grep -q "restarted in 2 s" err
+    grep -q "restarted in 2 s: .*model" err # in the worker's own words
     is_served
     kill -9 "$(pid_of local-1)" # now nobody is well
     wait $server && status=0 || status=$?
     server=
     [ "$status" = 4 ]
-    grep -q "died 3 times in a row before any worker was ready, the last time with exit status" err
+    grep -q "died 3 times in a row before any worker was ready, the last time with exit status [0-9]*: .*model" err
 }
 
 @test "a model that is put back is served by who was refused" {

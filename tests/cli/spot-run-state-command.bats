@@ -152,6 +152,65 @@ warned() { # TEXT
     goes_on
 }
 
+# hangs PATTERN: from now on the coordinator's commands whose verb and key match it sleep, with what they start
+hangs() {
+    grep -q hangs-at cmd || sed -i '1i case "$1 $2" in $(cat hangs-at 2>/dev/null)) sleep 1002 & echo $$ $! >>asleep; wait ;; esac' cmd
+    echo "$1" >hangs-at
+}
+
+# patient ARGUMENTS: a coordinator that waits for its commands as long as they like
+patient() {
+    background timeout 150 ${SPOT_PACE:+env LD_PRELOAD=$SPOT_PACE} spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j \
+        --lease 20s --events log --steps 1000000 --state st --state-command "$command" --state-timeout 1000s --durable-every 0.3s "$@" 2>log.err
+    train=$pid
+}
+
+# insists: signals until it is gone; of those to timeout(1) only the first comes through
+insists() {
+    coordinator=$(pgrep -P $train)
+    kill -TERM $coordinator
+    eventually "! kill -TERM $coordinator"
+}
+
+# ended: it is, as one that was told to stop, and nothing that hung is left
+ended() {
+    wait $train && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    for p in $(cat asleep); do eventually "! kill -0 $p"; done
+    rm asleep hangs-at
+}
+
+@test "a signal ends a job that waits for its store to begin" {
+    hangs "list*"
+    patient --workers 1
+    eventually '[ -s asleep ]'
+    kill -TERM $train
+    ended
+    grep -q "stopped; no state is durable" log.err
+}
+
+@test "a second signal ends a job whose store takes nothing, and one whose store gives nothing" {
+    patient
+    worker a # which has no command
+    a=$pid
+    seen log durable 1
+    hangs "put*"
+    eventually '[ -s asleep ]'
+    insists
+    ended
+    grep -q "stopped; the state of step [0-9]* is in the store of --state-command" log.err
+
+    kill -9 $a # and what it held
+    hangs "get gen-*/bundle-*"
+    patient --resume --lease 1s # for who held what was newest
+    worker b
+    eventually '[ -s asleep ]'
+    insists
+    ended
+    grep -q "stopped; the state of step [0-9]* is in the store of --state-command" log.err
+    goes_on
+}
+
 @test "without the command its job is not begun anew" {
     runs
     seen log durable 2

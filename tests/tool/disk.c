@@ -2,7 +2,7 @@
 /* disk.c - a disk that is slow, or full for a while: to be preloaded. What is written to files of
  * the state (gen-STEP.tmp/bundle-*) or the journal of a server (tokens.log) takes SPOT_DISK_MS
  * milliseconds a call, writing and syncing, and reading them as long; while a file SPOT_DISK_FULL
- * exists there is no room for them.
+ * exists there is no room for them. SPOT_DISK_NAME: what paths of such files contain instead.
  */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
@@ -15,12 +15,15 @@
 
 static int is_slow(int fd)
 {
+    const char *const name = getenv("SPOT_DISK_NAME");
     char link[48], path[4096];
     ssize_t n;
 
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     n = readlink(link, path, sizeof(path) - 1);
     path[n < 0 ? 0 : n] = '\0';
+    if (name)
+        return strstr(path, name) != NULL;
     return strstr(path, "/bundle-") || strstr(path, "/tokens.log");
 }
 

@@ -32,7 +32,7 @@ static inline void drop_dir(void)
 
 static inline struct spot_store *open_store(const char *at, uint64_t job, struct spot_err *err)
 {
-    return spot_store_open_behind(at, NULL, 0, job, BUNDLES, err);
+    return spot_store_open_behind(at, NULL, 0, NULL, job, BUNDLES, err);
 }
 
 static inline uint8_t byte_of(int64_t step, int bundle, size_t i)

@@ -21,7 +21,9 @@
  * the job ends with the bits of the undisturbed one. Real processes; one of them talks through a
  * relay that sees every frame, so that the moment of the kill is exact, not a matter of luck. */
 
-enum { STEPS = 60, VAL_EVERY = 5, PAIRS_MAX = 32, WORKERS_MAX = 8, GARBLE = 0 };
+enum { STEPS = 60, VAL_EVERY = 5, PAIRS_MAX = 32, WORKERS_MAX = 8 };
+/* what happens, if it is no signal */
+enum { GARBLE = 0, RESET = -1, FORGE = -2 };
 
 static char dir[] = "/tmp/spot-kill-XXXXXX";
 static char undisturbed[40];
@@ -137,10 +139,11 @@ struct relay {
     int n_pair;
     pid_t victim, worker[WORKERS_MAX];
     int n_worker, n_commit;
-    uint32_t type; /* of the frame at which it happens */
+    uint32_t type; /* of the frame at which it happens; 0: any one after the last commit */
     int countdown; /* frames of that type until then */
-    int signal;    /* or GARBLE */
+    int signal;    /* or GARBLE, RESET, FORGE */
     bool is_in;    /* the victim is a member */
+    bool is_last;  /* all steps are committed */
     bool is_done;  /* it has happened */
 };
 
@@ -220,17 +223,37 @@ static struct spot_frame *halve(struct spot_frame *frame_take)
     return half;
 }
 
-/* The moment: the frame has been seen; it goes no further (NULL) if the victim dies. */
+/* A vote that calls tensors diverged which the model does not have. */
+static void forge(struct spot_frame *vote)
+{
+    enum { SEEN_BYTE = 40, LOSS_BYTE = 12, MARKS_AT = 16, MARKS_BYTE = 4 };
+    struct spot_wire_in in = spot_wire_in(vote->data, vote->n_byte);
+    const uint8_t *mark;
+
+    spot_get_bytes(&in, SEEN_BYTE);
+    spot_get_bytes(&in, LOSS_BYTE * (size_t)spot_get_u32(&in));
+    ck_assert_uint_gt(spot_get_u32(&in), 0);
+    spot_get_bytes(&in, MARKS_AT);
+    mark = spot_get_bytes(&in, MARKS_BYTE);
+    ck_assert_ptr_nonnull(mark);
+    memset(vote->data + (mark - vote->data), 0xff, MARKS_BYTE);
+}
+
+/* The moment: the frame has been seen; it goes no further (NULL) if the victim dies, or the
+ * connection does. */
 static struct spot_frame *strike(struct relay *r, struct spot_frame *frame_take)
 {
-    if (r->is_done || frame_take->type != r->type || --r->countdown > 0)
+    if (r->is_done || (r->type ? frame_take->type != r->type : !r->is_last) || --r->countdown > 0)
         return frame_take;
     r->is_done = true;
     r->worker[r->n_worker++] = start_worker(in_dir("unix:", "j"));
     if (r->signal == GARBLE)
         return halve(frame_take);
-    kill(r->victim, r->signal);
-    if (r->signal != SIGKILL)
+    if (r->signal == FORGE)
+        forge(frame_take);
+    if (r->signal > 0)
+        kill(r->victim, r->signal);
+    if (r->signal != SIGKILL && r->signal != RESET)
         return frame_take;
     free(frame_take);
     return NULL;
@@ -250,6 +273,7 @@ static int pass(struct relay *r, struct pair *p, int from)
             hide_directory(frame);
         r->is_in |= frame->type == SPOT_MSG_WELCOME;
         r->n_commit += frame->type == SPOT_MSG_COMMIT;
+        r->is_last |= frame->type == SPOT_MSG_COMMIT && frame->tag == STEPS - 1;
         frame = strike(r, frame);
         if (!frame) {
             spot_frame_list_release(&in);
@@ -467,6 +491,29 @@ START_TEST(half_a_message_at_any_moment_leaves_the_final_bits)
 }
 END_TEST
 
+/* The victim lives, and comes back. */
+START_TEST(a_connection_that_is_reset_at_any_message_leaves_the_final_bits)
+{
+    if (_i % 2 || is_long())
+        strike_once(_i, RESET);
+}
+END_TEST
+
+enum { LAST = 12 };
+
+/* Whatever is said when all steps are committed, and however few frames that are. */
+START_TEST(a_connection_that_is_reset_or_a_worker_that_is_killed_at_the_end_does_not_keep_it)
+{
+    (void)play("at the end", 0, _i / 2 + 1, _i % 2 ? RESET : SIGKILL);
+}
+END_TEST
+
+START_TEST(a_vote_about_what_the_model_does_not_have_is_no_vote)
+{
+    ck_assert(play("forged vote", SPOT_MSG_VOTE, 20, FORGE));
+}
+END_TEST
+
 START_TEST(a_name_that_is_no_text_is_refused_and_the_job_goes_on)
 {
     static const char *const bad[][2] = {
@@ -533,6 +580,12 @@ int main(void)
                         sizeof(moment) / sizeof(moment[0]));
     tcase_add_loop_test(tc, half_a_message_at_any_moment_leaves_the_final_bits, 0,
                         sizeof(moment) / sizeof(moment[0]));
+    tcase_add_loop_test(tc, a_connection_that_is_reset_at_any_message_leaves_the_final_bits, 0,
+                        sizeof(moment) / sizeof(moment[0]));
+    tcase_add_loop_test(
+        tc, a_connection_that_is_reset_or_a_worker_that_is_killed_at_the_end_does_not_keep_it, 0,
+        is_long() ? 2 * LAST : LAST);
+    tcase_add_test(tc, a_vote_about_what_the_model_does_not_have_is_no_vote);
     tcase_add_test(tc, a_name_that_is_no_text_is_refused_and_the_job_goes_on);
     status = run_suite("coordinator", tc);
     spot_run_release(&calm);

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -134,6 +136,45 @@ START_TEST(a_unix_socket_is_private_whatever_the_umask)
     ck_assert_uint_eq(umask(old), 0); /* put back */
     close(fd);
     unlink(e.path);
+}
+END_TEST
+
+static atomic_bool has_ended;
+
+static void *create_files(void *n_wrong)
+{
+    char path[SPOT_ADDRESS_MAX];
+    struct stat st;
+
+    snprintf(path, sizeof(path), "%s", at("beside").path);
+    while (!atomic_load(&has_ended)) {
+        const int fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0666);
+
+        if (!fstat(fd, &st) && (st.st_mode & 0777) != 0666)
+            ++*(int *)n_wrong;
+        close(fd);
+        unlink(path);
+    }
+    return NULL;
+}
+
+START_TEST(listening_does_not_change_the_mode_of_files_that_other_threads_create)
+{
+    const mode_t old = umask(0);
+    pthread_t thread;
+    int n_wrong = 0;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, create_files, &n_wrong), 0);
+    for (int i = 0; i < 2000; i++) {
+        struct spot_endpoint e = at("listener");
+
+        close(spot_endpoint_listen(&e, NULL));
+        unlink(e.path);
+    }
+    atomic_store(&has_ended, true);
+    pthread_join(thread, NULL);
+    umask(old);
+    ck_assert_int_eq(n_wrong, 0);
 }
 END_TEST
 
@@ -363,6 +404,7 @@ int main(void)
     tcase_add_test(tc, with_a_key_any_address_is_taken_and_nonsense_still_is_not);
     tcase_add_test(tc, printing_gives_back_what_was_parsed);
     tcase_add_test(tc, a_unix_socket_is_private_whatever_the_umask);
+    tcase_add_test(tc, listening_does_not_change_the_mode_of_files_that_other_threads_create);
     tcase_add_test(tc, a_stale_socket_is_replaced_a_live_one_and_a_file_are_not);
     tcase_add_test(tc, a_sweep_takes_the_sockets_of_the_dead_of_that_age_and_nothing_else);
     tcase_add_test(tc, a_listener_that_takes_nobody_in_is_an_error_and_not_a_wait);

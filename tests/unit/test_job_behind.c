@@ -227,7 +227,7 @@ static struct spot_store *open_store(uint64_t job_id)
 {
     struct spot_err err = { 0 };
     struct spot_store *const s =
-        spot_store_open_behind(in_dir("", "st"), command, 10, job_id, 1, &err);
+        spot_store_open_behind(in_dir("", "st"), command, 10, NULL, job_id, 1, &err);
 
     ck_assert_msg(s != NULL, "%s", err.msg);
     return s;

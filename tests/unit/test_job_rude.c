@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include "cluster/group.h"
@@ -203,6 +204,44 @@ START_TEST(a_wish_to_stop_keeps_the_state_and_says_where)
 }
 END_TEST
 
+enum { WAITERS = 64 };
+
+START_TEST(clients_that_wait_for_the_end_are_not_in_the_way_of_others_and_are_not_too_many)
+{
+    struct spot_coordinator_options o = job(0, 1, 1, 1);
+    struct spot_link waits[WAITERS + 1];
+    struct spot_frame *frame;
+    struct running r;
+    pid_t worker;
+
+    o.lease_s = o.stall_s = 100;
+    begin_running(&r, &o, "crowd.socket");
+    worker = start_worker(&r, 0);
+    wait_for(&r, "\"loss\": ");
+    kill(worker, SIGSTOP); /* the step does not end, nor does the job */
+    for (int i = 0; i <= WAITERS; i++) {
+        waits[i] = dial(r.join);
+        ck_assert_int_eq(spot_link_send(&waits[i], SPOT_MSG_STOP, 0, 0, NULL, 0, NULL), 0);
+        wait_for(&r, "spot.status"); /* it has been read, and others are answered */
+    }
+    frame = hear(&waits[WAITERS], SPOT_MSG_ANSWER);
+    ck_assert_ptr_nonnull(frame);
+    ck_assert_uint_eq(frame->tag, 4);
+    free(frame);
+    kill(worker, SIGCONT);
+    for (int i = 0; i < WAITERS; i++) {
+        frame = hear(&waits[i], SPOT_MSG_ANSWER);
+        ck_assert_ptr_nonnull(frame);
+        ck_assert_uint_ne(frame->tag, 4);
+        free(frame);
+    }
+    ck_assert_int_eq(end_job(r.pid, r.end).err.code, SPOT_EPREEMPTED);
+    waitpid(worker, NULL, 0);
+    for (int i = 0; i <= WAITERS; i++)
+        spot_link_release(&waits[i]);
+}
+END_TEST
+
 /* --- a worker and a coordinator that the test plays --- */
 
 struct fate {
@@ -383,6 +422,8 @@ int main(int argc, char **argv)
     tcase_add_test(tc, two_workers_of_one_name_have_two);
     tcase_add_test(tc, a_local_worker_that_dies_again_and_again_ends_the_job);
     tcase_add_test(tc, a_wish_to_stop_keeps_the_state_and_says_where);
+    tcase_add_test(tc,
+                   clients_that_wait_for_the_end_are_not_in_the_way_of_others_and_are_not_too_many);
     tcase_add_test(tc, a_worker_that_is_refused_says_why);
     tcase_add_test(tc, a_worker_that_is_set_aside_says_so_until_it_is_dismissed);
     tcase_add_loop_test(tc, a_malformed_order_ends_the_worker, 0,

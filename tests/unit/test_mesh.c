@@ -447,8 +447,10 @@ START_TEST(heartbeats_tell_progress_and_a_notice_is_sent_once)
     open_meshes();
     spot_mesh_progress(mesh[0]);
     spot_mesh_progress(mesh[0]);
+    pthread_mutex_lock(&mesh[0]->lock); /* the thread is not to come between them */
     spot_mesh_notice(mesh[0], 1500);
     spot_mesh_notice(mesh[0], 1500);
+    pthread_mutex_unlock(&mesh[0]->lock);
     while (n_beat < 5) {
         struct spot_frame *f;
 

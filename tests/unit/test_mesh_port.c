@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "comm/mesh_port.h"
 #include "comm/mesh_state.h"
 #include "mesh_rig.h"
 
 /* Goal: ports carry streams in both directions without a deadlock and within their queue; one to a
- * member that is gone, or of an epoch that is over, fails. */
+ * member that is gone, or of an epoch that is over, fails; the lease is kept whatever peers do. */
 
 enum { TRAFFIC = 24 << 20, PIECE = 1 << 20, QUEUE = 2 << 20 };
 
@@ -110,11 +116,68 @@ START_TEST(a_port_to_a_member_that_is_gone_or_of_an_epoch_that_is_over_fails)
 }
 END_TEST
 
+/* A socket that takes no more connections: its listener is stopped. Returns its descriptor. */
+static int be_full(struct spot_mesh_peer *elder, int waiting[2])
+{
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    snprintf(at.sun_path, sizeof(at.sun_path), "/tmp/spot-full-%d", (int)getpid());
+    snprintf(elder->address, sizeof(elder->address), "unix:%s", at.sun_path);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    ck_assert_int_eq(listen(fd, 0), 0);
+    for (int i = 0; i < 2; i++) {
+        waiting[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+        fcntl(waiting[i], F_SETFL, O_NONBLOCK);
+        (void)connect(waiting[i], (struct sockaddr *)&at, sizeof(at));
+    }
+    return fd;
+}
+
+static atomic_bool has_entered;
+
+static void *enter_stuck(void *elder)
+{
+    (void)spot_mesh_enter(mesh[1], 5, KEY, 2, elder, 1, NULL);
+    atomic_store(&has_entered, true);
+    return NULL;
+}
+
+START_TEST(the_lease_is_kept_while_a_peer_takes_no_connections)
+{
+    struct spot_mesh_peer elder = { .id = 1 };
+    struct spot_frame_list in = { NULL, NULL };
+    struct spot_frame *f;
+    int waiting[2], n_beat = 0, fd;
+    pthread_t thread;
+
+    open_meshes();
+    fd = be_full(&elder, waiting);
+    pthread_create(&thread, NULL, enter_stuck, &elder);
+    while (n_beat < 10) {
+        poll(&(struct pollfd){ .fd = control[1].fd, .events = POLLIN }, 1, 20000);
+        ck_assert_int_eq(spot_link_read(&control[1], &in, NULL), 0);
+        while ((f = spot_frame_pop(&in))) {
+            n_beat += f->type == BEAT;
+            free(f);
+        }
+    }
+    ck_assert(!atomic_load(&has_entered));
+    close(fd); /* nobody waits for it any more */
+    unlink(elder.address + strlen("unix:"));
+    for (int i = 0; i < 2; i++)
+        close(waiting[i]);
+    pthread_join(thread, NULL);
+    close_meshes();
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
 
     tcase_add_test(tc, ports_of_two_members_that_write_first_do_not_wait_for_each_other);
     tcase_add_test(tc, a_port_to_a_member_that_is_gone_or_of_an_epoch_that_is_over_fails);
+    tcase_add_test(tc, the_lease_is_kept_while_a_peer_takes_no_connections);
     return run_suite("mesh_port", tc);
 }

@@ -257,6 +257,151 @@ START_TEST(of_azure_a_name_that_was_given_is_not_asked_for)
 }
 END_TEST
 
+/* One event, by its state and the time that is left. */
+static void put_event(char *text, size_t size, const char *id, const char *type, const char *status,
+                      double ahead_s)
+{
+    const size_t n = strlen(text);
+
+    snprintf(text + n, size - n,
+             "%s{\"EventId\":\"%s\",\"EventType\":\"%s\",\"EventStatus\":\"%s\","
+             "\"Resources\":[\"VM_3\"],\"NotBefore\":\"%s\"}",
+             n ? "," : "", id, type, status, ahead_s > 0 ? date(there_s(ahead_s), true) : "");
+}
+
+static bool azure_as_it_likes(const struct question *q, FILE *out)
+{
+    char list[1024] = "", all[1100];
+
+    switch (stage) {
+    case 0:
+        put_event(list, sizeof(list), "mine", "Preempt", "Scheduled", 900);
+        break;
+    case 1: /* twice, and it has begun before its time */
+        put_event(list, sizeof(list), "mine", "Preempt", "Scheduled", 800);
+        put_event(list, sizeof(list), "mine", "Preempt", "Started", 0);
+        break;
+    case 2: /* it was no beginning */
+        put_event(list, sizeof(list), "mine", "Preempt", "Scheduled", 300);
+        break;
+    default: /* another one, which is survived at first */
+        put_event(list, sizeof(list), "host", stage == 3 ? "Freeze" : "Redeploy", "Scheduled", 300);
+    }
+    snprintf(all, sizeof(all), EVENTS("%s"), list);
+    dated(out, 200, "", is_about(q, "/name") ? "vm_3" : all);
+    return true;
+}
+
+static void follow_its_whims(void)
+{
+    static const int stage_of[] = { 0, 1, 2, 3, 3, 4, 4 };
+
+    if (seen.n_told == 7)
+        stop();
+    else
+        stage = stage_of[seen.n_told];
+}
+
+START_TEST(of_azure_every_order_of_states_is_told)
+{
+    static const struct {
+        enum spot_notice_state state;
+        double left_s;
+    } want[] = { { SPOT_NOTICE_NEW, 900 }, { SPOT_NOTICE_EARLIER, 0 }, { SPOT_NOTICE_LATER, 300 } };
+
+    begin_script(azure_as_it_likes);
+    watch((struct spot_notice_options){ .from = "azure", .endpoint = service.url },
+          follow_its_whims);
+    end_service();
+    for (int i = 0; i < 3; i++) {
+        expect_told(i, SPOT_NOTICE_PREEMPT, want[i].state, "mine");
+        ck_assert_double_le(fabs(seen.told[i].left_s - want[i].left_s), 10);
+    }
+    expect_told(3, SPOT_NOTICE_MAINTENANCE, SPOT_NOTICE_NEW, "host");
+    ck_assert(!seen.told[3].is_memory_lost);
+    expect_told(4, SPOT_NOTICE_PREEMPT, SPOT_NOTICE_GONE, "mine");
+    expect_told(5, SPOT_NOTICE_MAINTENANCE, SPOT_NOTICE_NEW, "host");
+    ck_assert(seen.told[5].is_memory_lost);
+    expect_told(6, SPOT_NOTICE_MAINTENANCE, SPOT_NOTICE_GONE, "host");
+}
+END_TEST
+
+enum { MANY = 400 };
+
+/* Of a large set of machines. */
+static bool azure_of_many(const struct question *q, FILE *out)
+{
+    static char all[MANY * 1024];
+    size_t n = (size_t)snprintf(all, sizeof(all), "{\"DocumentIncarnation\":2,\"Events\":[");
+
+    if (is_about(q, "/name")) {
+        dated(out, 200, "", "vm_3");
+        return true;
+    }
+    for (int i = 0; i < MANY; i++)
+        n += (size_t)snprintf(all + n, sizeof(all) - n,
+                              "%s{\"EventId\":\"%08d-4f2e-4a6d-9f0a-2c1b7c3d5e6f\",\"EventType\":"
+                              "\"Preempt\",\"ResourceType\":\"VirtualMachine\",\"Resources\":["
+                              "\"vmss_other_%d\",\"%s\"],\"EventStatus\":\"Scheduled\","
+                              "\"NotBefore\":\"\",\"Description\":\"%0300d\",\"EventSource\":"
+                              "\"Platform\",\"DurationInSeconds\":-1}",
+                              i ? "," : "", i, i, i + 1 == MANY ? "vm_3" : "vm_4", i);
+    snprintf(all + n, sizeof(all) - n, "]}");
+    dated(out, 200, "", all);
+    return true;
+}
+
+START_TEST(of_azure_the_last_of_many_events_is_found)
+{
+    begin_script(azure_of_many);
+    watch((struct spot_notice_options){ .from = "azure", .endpoint = service.url }, stop);
+    end_service();
+    ck_assert_int_eq(seen.n_warned, 0);
+    ck_assert_int_eq(seen.n_told, 1);
+    expect_told(0, SPOT_NOTICE_PREEMPT, SPOT_NOTICE_NEW, "00000399-4f2e-4a6d-9f0a-2c1b7c3d5e6f");
+}
+END_TEST
+
+/* Takes the third acknowledgement of one event; the other one begins before. */
+static bool azure_that_is_slow_of_hearing(const struct question *q, FILE *out)
+{
+    char list[1024] = "", all[1100];
+
+    if (!strcmp(q->method, "POST")) {
+        const bool is_mine = strstr(q->body, "\"mine\"") != NULL;
+
+        n_put += is_mine;
+        n_of += !is_mine;
+        if (n_of == 2)
+            stage = 1;
+        dated(out, is_mine && n_put == 3 ? 200 : 400, "", "");
+        return true;
+    }
+    n_asked += stage == 1 && n_put == 3;
+    if (n_asked == 10)
+        stop();
+    put_event(list, sizeof(list), "mine", "Preempt", "Scheduled", 900);
+    put_event(list, sizeof(list), "begun", "Reboot", stage ? "Started" : "Scheduled", 0);
+    snprintf(all, sizeof(all), EVENTS("%s"), list);
+    dated(out, 200, "", is_about(q, "/name") ? "vm_3" : all);
+    return true;
+}
+
+START_TEST(of_azure_an_acknowledgement_that_fails_is_sent_again_until_the_event_begins)
+{
+    begin_script(azure_that_is_slow_of_hearing);
+    watch((struct spot_notice_options){ .from = "azure",
+                                        .endpoint = service.url,
+                                        .is_acknowledged = true },
+          NULL);
+    end_service();
+    ck_assert_int_eq(n_put, 3);
+    ck_assert_int_le(n_of, 3); /* one may have been on its way */
+    ck_assert_int_eq(seen.n_warned, 2);
+    expect_warned(0, "the acknowledgement was not accepted: HTTP status 400");
+}
+END_TEST
+
 /* --- which cloud is it? --- */
 
 static const char *const cloud_name[] = { "aws", "gcp", "azure" };
@@ -335,6 +480,9 @@ int main(void)
     tcase_add_test(
         tc, of_azure_without_a_name_the_events_of_all_count_and_a_lost_acknowledgement_is_told);
     tcase_add_test(tc, of_azure_a_name_that_was_given_is_not_asked_for);
+    tcase_add_test(tc, of_azure_every_order_of_states_is_told);
+    tcase_add_test(tc, of_azure_the_last_of_many_events_is_found);
+    tcase_add_test(tc, of_azure_an_acknowledgement_that_fails_is_sent_again_until_the_event_begins);
     tcase_add_loop_test(tc, auto_finds_out_which_cloud_it_is, 0, 3);
     tcase_add_test(tc, auto_says_once_that_there_is_no_cloud);
     return run_suite("notice_cloud", tc);

@@ -92,6 +92,34 @@ START_TEST(given_up_between_tries)
 }
 END_TEST
 
+START_TEST(given_up_before_it_begins)
+{
+    double past_s = 0;
+    const struct spot_state_command c = {
+        .command = "echo begun #", .limit_s = 20, .goes_on = is_before, .user = &past_s
+    };
+    size_t n_byte = 0;
+    const struct spot_command_io io = { .take = take_some, .user = &n_byte };
+    struct spot_err err = { 0 };
+
+    ck_assert_int_eq(spot_state_command_run(&c, "get", "k", &io, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EPREEMPTED);
+    ck_assert_uint_eq(n_byte, 0);
+}
+END_TEST
+
+/* It dies of the pipe that is closed then. */
+START_TEST(who_goes_on_to_write_when_the_command_has_ended_is_not_read_for_ever)
+{
+    const struct spot_state_command c = { .command = "yes & #", .limit_s = 20 };
+    size_t n_byte = 0;
+    const struct spot_command_io io = { .take = take_some, .user = &n_byte };
+    struct spot_err err = { 0 };
+
+    ck_assert_int_eq(spot_state_command_run(&c, "get", "k", &io, &err), 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("state_command");
@@ -101,5 +129,7 @@ int main(void)
     tcase_add_test(tc, what_broke_off_says_why);
     tcase_add_test(tc, a_status_that_is_lost_is_no_success);
     tcase_add_test(tc, given_up_between_tries);
+    tcase_add_test(tc, given_up_before_it_begins);
+    tcase_add_test(tc, who_goes_on_to_write_when_the_command_has_ended_is_not_read_for_ever);
     return run_suite("state_command", tc);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#define _POSIX_C_SOURCE 200809L /* pthread_sigmask */
 #include "common/threads.h"
 
 #include <check.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "common/clock.h"
@@ -41,10 +43,37 @@ START_TEST(joining_waits_for_the_destructors_of_every_thread)
 }
 END_TEST
 
+static void *report_mask(void *mask)
+{
+    pthread_sigmask(SIG_SETMASK, NULL, mask);
+    return NULL;
+}
+
+START_TEST(a_thread_takes_no_signals_but_those_of_its_own_faults)
+{
+    static const int blocked[] = { SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGUSR1, SIGCHLD, SIGALRM };
+    static const int open[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL };
+    sigset_t theirs, before, after;
+    pthread_t thread;
+
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    ck_assert_int_eq(spot_thread_start(&thread, report_mask, &theirs, NULL), 0);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    pthread_join(thread, NULL);
+    for (size_t i = 0; i < sizeof(blocked) / sizeof(blocked[0]); i++) {
+        ck_assert(sigismember(&theirs, blocked[i]));
+        ck_assert_int_eq(sigismember(&after, blocked[i]), sigismember(&before, blocked[i]));
+    }
+    for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
+        ck_assert(!sigismember(&theirs, open[i]));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("threads");
 
     tcase_add_test(tc, joining_waits_for_the_destructors_of_every_thread);
+    tcase_add_test(tc, a_thread_takes_no_signals_but_those_of_its_own_faults);
     return run_suite("threads", tc);
 }

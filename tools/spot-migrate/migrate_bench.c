@@ -9,6 +9,7 @@
 #include "comm/fd_port.h"
 #include "common/clock.h"
 #include "common/rng.h"
+#include "common/threads.h"
 #include "common/xalloc.h"
 #include "migrate.h"
 #include "shard/chunk.h"
@@ -158,7 +159,7 @@ static double measure_socket(const struct bench *b)
         return 0;
     source.fd = fd[0];
     start_s = spot_clock_s();
-    if (pthread_create(&thread, NULL, write_all, &source)) {
+    if (spot_thread_start(&thread, write_all, &source, NULL)) {
         close(fd[0]);
     } else {
         while (read(fd[1], part, sizeof(part)) > 0)

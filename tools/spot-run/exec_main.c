@@ -13,6 +13,7 @@
 #include "cluster/group.h"
 #include "cluster/private_dir.h"
 #include "cluster/protocol.h"
+#include "cluster/restart.h"
 #include "common/num.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
@@ -440,7 +441,11 @@ static int run_exec(char **operand, size_t n, struct spot_err *err)
         return coordinate(err);
     is_agent = true;
     catch_signals();
-    return be_node(err);
+    spot_last_words_take();
+    if (!be_node(err))
+        return 0;
+    spot_last_words_say(err);
+    return -1;
 }
 
 const struct spot_command run_exec_command = {

@@ -11,6 +11,7 @@
 #include "cluster/agent.h"
 #include "cluster/private_dir.h"
 #include "cluster/protocol.h"
+#include "cluster/restart.h"
 #include "common/utf8.h"
 #include "engine/backend.h"
 #include "engine/stage.h"
@@ -117,6 +118,7 @@ static void prepare_worker(void)
 {
     catch_notice(); /* a notice may come at once */
     o.private_dir = getenv(SPOT_PRIVATE_DIR_ENV);
+    spot_last_words_take();
 }
 
 /* The job serves: it is joined again as a replica. */
@@ -150,6 +152,7 @@ static int work(struct spot_err *err)
 
     if (!spot_worker_run(&o, err) || (spot_worker_is_for_serving() && !serve_there(&agent, err)))
         return 0;
+    spot_last_words_say(err);
     if (is_quiet && is_for_the_status(&agent, err))
         err->msg[0] = '\0';
     return -1;

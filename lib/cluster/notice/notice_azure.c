@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "cluster/notice/notice_state.h"
+#include "common/backoff.h"
+#include "common/clock.h"
 #include "common/json_writer.h"
 #include "common/utf8.h"
 
@@ -14,6 +16,7 @@ enum { EVENTS, NAME };
 enum { NAME_TRIES = 3 };
 
 static const double limit_s = 5;
+static const double ack_pause_max_s = 30;
 static const double first_limit_s = 130; /* the first question starts the service: two minutes */
 static const char events_path[] = "/metadata/scheduledevents?api-version=2020-07-01";
 static const char name_path[] =
@@ -64,18 +67,46 @@ static void answered(struct spot_notice_watch *w, size_t i, const struct spot_ht
         spot_notice_failed(w, EVENTS, "%s", spot_notice_reason(reply, text));
 }
 
+/* --- acknowledgements ---------------------------------------------------------- */
+
 static void on_acknowledged(void *user, const struct spot_http_reply *reply)
 {
-    struct spot_notice_watch *const w = user;
+    struct spot_notice_ack *const a = user;
     char text[64];
 
-    w->n_acknowledging--;
-    if (reply->status != 200)
-        spot_notice_warn(w, "notices of azure: the acknowledgement was not accepted: %s",
+    a->is_under_way = false;
+    if (reply->status == 200) {
+        a->id[0] = '\0';
+        return;
+    }
+    if (!a->n_fail)
+        spot_notice_warn(a->watch,
+                         "notices of azure: the acknowledgement was not accepted: %s; retrying "
+                         "until the event begins",
                          spot_notice_reason(reply, text));
+    a->due_s =
+        spot_clock_s() + spot_backoff_s(++a->n_fail, a->watch->options.interval_s, ack_pause_max_s);
 }
 
-void spot_notice_acknowledge(struct spot_notice_watch *w, const char *id)
+static int put_body(const char *id, char *body, size_t size, struct spot_err *err)
+{
+    FILE *const out = fmemopen(body, size, "w");
+    struct spot_jw jw;
+
+    if (!out)
+        return spot_err_sys(err, "no memory for it");
+    spot_jw_init(&jw, out, false);
+    spot_jw_object(&jw, NULL);
+    spot_jw_array(&jw, "StartRequests");
+    spot_jw_object(&jw, NULL);
+    spot_jw_str(&jw, "EventId", id);
+    spot_jw_end(&jw);
+    spot_jw_end(&jw);
+    spot_jw_end(&jw);
+    return spot_jw_close(&jw, err) | fclose(out) ? -1 : 0;
+}
+
+static void send_ack(struct spot_notice_watch *w, struct spot_notice_ack *a)
 {
     char url[SPOT_HTTP_URL_MAX], body[4 * SPOT_NOTICE_ID_MAX];
     const struct spot_http_ask question = { .method = "POST",
@@ -85,27 +116,47 @@ void spot_notice_acknowledge(struct spot_notice_watch *w, const char *id)
                                             .body = body,
                                             .connect_s = 1,
                                             .limit_s = limit_s };
-    FILE *const out = fmemopen(body, sizeof(body), "w");
+    struct spot_http_reply failed = { .status = 0 };
     struct spot_err why = { 0 };
-    struct spot_jw jw;
 
-    if (!out)
-        return;
-    spot_jw_init(&jw, out, false);
-    spot_jw_object(&jw, NULL);
-    spot_jw_array(&jw, "StartRequests");
-    spot_jw_object(&jw, NULL);
-    spot_jw_str(&jw, "EventId", id);
-    spot_jw_end(&jw);
-    spot_jw_end(&jw);
-    spot_jw_end(&jw);
-    if (spot_jw_close(&jw, &why) | fclose(out))
-        return;
     snprintf(url, sizeof(url), "%s%s", w->base, events_path);
-    if (spot_http_client_ask(w->client, &question, on_acknowledged, w, &why))
-        spot_notice_warn(w, "notices of azure: %s", why.msg);
-    else
-        w->n_acknowledging++;
+    a->is_under_way = true;
+    if (!put_body(a->id, body, sizeof(body), &why) &&
+        !spot_http_client_ask(w->client, &question, on_acknowledged, a, &why))
+        return;
+    failed.why = why.msg;
+    on_acknowledged(a, &failed);
+}
+
+double spot_notice_send_acks(struct spot_notice_watch *w, bool *is_awaited)
+{
+    double next_s = INFINITY;
+
+    *is_awaited = false;
+    for (size_t i = 0; i < SPOT_NOTICE_CLAIMS_MAX; i++) {
+        struct spot_notice_ack *const a = &w->ack[i];
+
+        if (a->id[0] && !a->is_under_way && !spot_notice_is_ahead(w, a->id))
+            a->id[0] = '\0';
+        if (a->id[0] && !a->is_under_way && spot_clock_s() >= a->due_s)
+            send_ack(w, a);
+        if (a->id[0] && !a->is_under_way)
+            next_s = fmin(next_s, fmax(0, a->due_s - spot_clock_s()));
+        *is_awaited |= a->is_under_way;
+    }
+    return next_s;
+}
+
+void spot_notice_acknowledge(struct spot_notice_watch *w, const char *id)
+{
+    size_t i = 0;
+
+    while (i < SPOT_NOTICE_CLAIMS_MAX && w->ack[i].id[0] && strcmp(w->ack[i].id, id) != 0)
+        i++;
+    if (i == SPOT_NOTICE_CLAIMS_MAX || w->ack[i].id[0])
+        return;
+    w->ack[i] = (struct spot_notice_ack){ .watch = w };
+    snprintf(w->ack[i].id, sizeof(w->ack[i].id), "%s", id);
 }
 
 const struct spot_notice_cloud spot_notice_azure = { "azure", 2, 1U << EVENTS, ask, answered };

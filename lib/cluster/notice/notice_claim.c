@@ -186,9 +186,10 @@ static bool read_event(const struct spot_json_value *event, struct spot_notice_c
     *claim = claim_of_event(type);
     copy_plain(claim->id, sizeof(claim->id), id);
     claim->has_begun = status && !strcmp(status, "Started");
-    claim->deadline_s = time_of(before);
-    if (claim->has_begun && isnan(claim->deadline_s))
-        claim->lead_s = 0;
+    if (claim->has_begun)
+        claim->lead_s = 0; /* it may have begun before its time */
+    else
+        claim->deadline_s = time_of(before);
     return true;
 }
 

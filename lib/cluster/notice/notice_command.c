@@ -121,17 +121,34 @@ void spot_notice_read_command(struct spot_notice_watch *w)
         reap(w);
 }
 
+/* Has it ended? It stays a child until it is reaped, so that its group keeps its number. */
+static bool has_ended(pid_t pid)
+{
+    siginfo_t info = { .si_pid = 0 };
+
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid;
+}
+
+/* The command and what it started may end in order, and then must. What hangs in the kernel is not
+ * waited for. */
 void spot_notice_end_command(struct spot_notice_watch *w)
 {
+    static const int way[] = { SIGTERM, SIGKILL };
+    static const double patience_s = 0.5;
+
     if (w->command_fd >= 0)
         close(w->command_fd);
     w->command_fd = -1;
     if (w->command <= 0)
         return;
-    kill(-w->command, SIGTERM);
-    kill(w->command, SIGKILL);
-    while (waitpid(w->command, NULL, 0) < 0 && errno == EINTR)
-        ;
+    for (size_t i = 0; i < sizeof(way) / sizeof(way[0]); i++) {
+        const double until_s = spot_clock_s() + patience_s;
+
+        kill(-w->command, way[i]);
+        while (!has_ended(w->command) && spot_clock_s() < until_s)
+            spot_clock_sleep(5e-3);
+    }
+    (void)waitpid(w->command, NULL, WNOHANG);
     w->command = 0;
 }
 

@@ -66,6 +66,15 @@ struct spot_notice_hook {
     char id[SPOT_NOTICE_ID_MAX]; /* to be acknowledged when the hook ends well; or "" */
 };
 
+/* An event that is to be acknowledged, until its service has taken that. */
+struct spot_notice_ack {
+    struct spot_notice_watch *watch;
+    char id[SPOT_NOTICE_ID_MAX]; /* "": a free place */
+    double due_s;                /* by our clock */
+    int n_fail;
+    bool is_under_way;
+};
+
 struct spot_notice_watch {
     struct spot_notice_options options;
     char base[SPOT_HTTP_URL_MAX / 4]; /* http://ADDRESS[:PORT] */
@@ -97,7 +106,7 @@ struct spot_notice_watch {
 
     struct spot_notice_hook hook[SPOT_NOTICE_HOOKS_MAX];
     size_t n_hook;
-    size_t n_acknowledging; /* answers to acknowledgements still awaited */
+    struct spot_notice_ack ack[SPOT_NOTICE_CLAIMS_MAX];
 };
 
 extern const struct spot_notice_cloud spot_notice_aws, spot_notice_gcp, spot_notice_azure,
@@ -124,6 +133,8 @@ void spot_notice_take(struct spot_notice_watch *w, size_t i, const struct spot_h
 
 /* --- notice_tell.c ------------------------------------------------------- */
 
+/* Is that notice still ahead? */
+bool spot_notice_is_ahead(const struct spot_notice_watch *w, const char *id);
 /* `query` now reports these notices and no others. */
 void spot_notice_compare(struct spot_notice_watch *w, size_t query,
                          const struct spot_notice_claim *claim, size_t n);
@@ -146,7 +157,11 @@ void spot_notice_reap_hooks(struct spot_notice_watch *w);
 
 void spot_notice_read_command(struct spot_notice_watch *w);
 void spot_notice_end_command(struct spot_notice_watch *w);
+/* From now on until that is taken, the event begins or is gone. */
 void spot_notice_acknowledge(struct spot_notice_watch *w, const char *id);
+/* Send what is due. Returns the time until more is, INFINITY: nothing; *is_awaited: an answer to
+ * one is. */
+double spot_notice_send_acks(struct spot_notice_watch *w, bool *is_awaited);
 
 #ifdef __cplusplus
 }

@@ -103,17 +103,62 @@ static void move(struct spot_notice_watch *w, struct spot_notice_seen *seen, dou
     }
 }
 
+/* Of one that processes survive it may become another that they do not. */
+static bool is_same(const struct spot_notice_claim *a, const struct spot_notice_claim *b)
+{
+    return a->kind == b->kind && a->is_memory_lost == b->is_memory_lost && !strcmp(a->id, b->id);
+}
+
 static struct spot_notice_seen *find(struct spot_notice_watch *w, size_t query, const char *source,
                                      const struct spot_notice_claim *c)
 {
     for (size_t i = 0; i < w->n_seen; i++) {
         struct spot_notice_seen *const s = &w->seen[i];
 
-        if (s->query == query && !strcmp(s->source, source) && s->claim.kind == c->kind &&
-            !strcmp(s->claim.id, c->id))
+        if (s->query == query && !strcmp(s->source, source) && is_same(&s->claim, c))
             return s;
     }
     return NULL;
+}
+
+/* It has begun: nothing is left, whatever was said before. */
+static void begin_early(struct spot_notice_watch *w, struct spot_notice_seen *seen)
+{
+    const double now_s = calendar_s() + w->offset_s;
+
+    if (isnan(seen->deadline_s) || seen->deadline_s > now_s)
+        move(w, seen, now_s);
+}
+
+/* An answer may say the same twice: what is nearest counts. Returns how many are left. */
+static size_t merge(const struct spot_notice_claim *claim, size_t n,
+                    struct spot_notice_claim merged[SPOT_NOTICE_CLAIMS_MAX])
+{
+    size_t n_merged = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+
+        while (k < n_merged && !is_same(&merged[k], &claim[i]))
+            k++;
+        if (k == n_merged) {
+            merged[n_merged++] = claim[i];
+            continue;
+        }
+        merged[k].has_begun |= claim[i].has_begun;
+        merged[k].deadline_s =
+            merged[k].has_begun ? NAN : fmin(merged[k].deadline_s, claim[i].deadline_s);
+        merged[k].lead_s = fmin(merged[k].lead_s, claim[i].lead_s);
+    }
+    return n_merged;
+}
+
+bool spot_notice_is_ahead(const struct spot_notice_watch *w, const char *id)
+{
+    for (size_t i = 0; i < w->n_seen; i++)
+        if (!strcmp(w->seen[i].claim.id, id) && !w->seen[i].claim.has_begun)
+            return true;
+    return false;
 }
 
 static void take_claim(struct spot_notice_watch *w, size_t query, const char *source,
@@ -122,8 +167,13 @@ static void take_claim(struct spot_notice_watch *w, size_t query, const char *so
     struct spot_notice_seen *seen = find(w, query, source, c);
 
     if (seen) {
+        const bool begins = c->has_begun && !seen->claim.has_begun;
+
         seen->is_told = true;
-        if (!isnan(c->deadline_s)) /* a lead counts from first sight */
+        seen->claim.has_begun = c->has_begun;
+        if (begins)
+            begin_early(w, seen);
+        else if (!isnan(c->deadline_s)) /* a lead counts from first sight */
             move(w, seen, deadline_of(w, c));
         return;
     }
@@ -142,12 +192,14 @@ static void take_claim(struct spot_notice_watch *w, size_t query, const char *so
 void spot_notice_compare(struct spot_notice_watch *w, size_t query,
                          const struct spot_notice_claim *claim, size_t n)
 {
+    struct spot_notice_claim all[SPOT_NOTICE_CLAIMS_MAX];
     size_t n_kept = 0;
 
+    n = merge(claim, n, all);
     for (size_t i = 0; i < w->n_seen; i++)
         w->seen[i].is_told = w->seen[i].query != query;
     for (size_t i = 0; i < n; i++) {
-        struct spot_notice_claim c = claim[i];
+        struct spot_notice_claim c = all[i];
 
         if (!isnan(c.lead_s) && c.lead_s > 0 && w->options.lead_s > 0)
             c.lead_s = w->options.lead_s;

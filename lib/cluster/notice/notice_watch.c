@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "cluster/notice/notice_state.h"
 #include "comm/endpoint.h"
 #include "common/clock.h"
+#include "common/threads.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
 
@@ -149,9 +149,9 @@ static bool is_child_awaited(const struct spot_notice_watch *w)
     return w->n_hook || (w->command && w->command_fd < 0);
 }
 
-static double timeout_s(const struct spot_notice_watch *w)
+static double timeout_s(const struct spot_notice_watch *w, double ack_s)
 {
-    double until_s = spot_clock_s() + 3600;
+    double until_s = spot_clock_s() + fmin(ack_s, 3600);
 
     for (size_t i = 0; w->cloud && i < w->cloud->n_query; i++)
         if (!w->query[i].is_under_way)
@@ -219,14 +219,19 @@ static int check_told(const struct spot_notice_watch *w, struct spot_err *err)
 
 int spot_notice_run(struct spot_notice_watch *w, struct spot_err *err)
 {
-    while (!w->is_left && (!w->is_stopping || w->n_hook || w->n_acknowledging)) {
+    for (;;) {
+        bool is_awaited;
+        const double ack_s = spot_notice_send_acks(w, &is_awaited);
         int fd[2];
 
+        if (w->is_left || (w->is_stopping && !w->n_hook && !is_awaited))
+            break;
         if (!w->is_stopping)
             ask_due(w);
         fd[0] = w->wake[0];
         fd[1] = w->command_fd; /* which may be new */
-        if (spot_http_client_wait(w->client, fd, w->command_fd >= 0 ? 2 : 1, timeout_s(w), err))
+        if (spot_http_client_wait(w->client, fd, w->command_fd >= 0 ? 2 : 1, timeout_s(w, ack_s),
+                                  err))
             return -1;
         spot_notice_read_command(w);
         spot_notice_reap_hooks(w);
@@ -249,16 +254,8 @@ static void *run_thread(void *watch)
 
 int spot_notice_start(struct spot_notice_watch *w, struct spot_err *err)
 {
-    sigset_t all, before;
-    int rc;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&w->thread, NULL, run_thread, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = rc;
-    if (rc)
-        return spot_err_sys(err, "cannot start a thread");
+    if (spot_thread_start(&w->thread, run_thread, w, err))
+        return -1;
     w->has_thread = true;
     return 0;
 }

@@ -2,12 +2,11 @@
 #include "engine/cpu/team.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "common/threads.h"
 #include "common/xalloc.h"
 
 struct member {
@@ -59,27 +58,19 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* Signals are the owner's business: members are started with all of them blocked. */
 static int start_members(struct spot_team *team, struct spot_err *err)
 {
-    sigset_t all, old;
     int rc = 0;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     for (int i = 1; i < team->n_thread && !rc; i++) {
         struct member *const m = &team->member[i];
 
         *m = (struct member){ .team = team, .index = i };
-        rc = pthread_create(&m->thread, NULL, serve, m);
+        rc = spot_thread_start(&m->thread, serve, m, err);
         if (!rc)
             team->n_started++;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    errno = rc;
-    return rc ? spot_err_sys(err, "cannot start thread %d of %d", team->n_started + 1,
-                             team->n_thread)
-              : 0;
+    return rc;
 }
 
 struct spot_team *spot_team_new(int n_thread, struct spot_err *err)

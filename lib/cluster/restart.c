@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* setenv */
+#include "cluster/restart.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "comm/endpoint.h"
+#include "common/backoff.h"
+#include "common/utf8.h"
+
+static const double quick_s = 1;
+static const double killed_s = 10; /* who was killed after that was of use until then */
+static const double steady_s = 60; /* who lived so long did not fail as it began */
+static const double pause_min_s = 1, pause_max_s = 32;
+static const char variable[] = "SPOT_LAST_WORDS";
+
+static int own_fd = -1;
+
+/* --- when ------------------------------------------------------------------------- */
+
+static bool has_failed(double lived_s, int status)
+{
+    if (lived_s < quick_s)
+        return true;
+    if (WIFSIGNALED(status))
+        return lived_s <
+               (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM ? killed_s : steady_s);
+    return WEXITSTATUS(status) && lived_s < steady_s;
+}
+
+double spot_restart_after_s(struct spot_restart *r, double lived_s, int status)
+{
+    r->n_failed = has_failed(lived_s, status) ? r->n_failed + 1 : 0;
+    if (r->n_failed > SPOT_RESTARTS_MAX)
+        return INFINITY;
+    return r->n_failed < 2 ? 0 : spot_backoff_s(r->n_failed - 1, pause_min_s, pause_max_s);
+}
+
+void spot_restart_print_end(int status, char how[48])
+{
+    if (WIFSIGNALED(status))
+        snprintf(how, 48, "by signal %d", WTERMSIG(status));
+    else
+        snprintf(how, 48, "with exit status %d", WEXITSTATUS(status));
+}
+
+/* --- last words ------------------------------------------------------------------- */
+
+int spot_last_words_pipe(int fd[2], struct spot_err *err)
+{
+    return spot_endpoint_pipe(fd) ? spot_err_sys(err, "cannot make a pipe") : 0;
+}
+
+void spot_last_words_read(int fd, char text[SPOT_LAST_WORDS])
+{
+    const ssize_t n = fd < 0 ? 0 : read(fd, text, SPOT_LAST_WORDS - SPOT_UTF8_MAX);
+
+    text[n > 0 ? n : 0] = '\0';
+    spot_utf8_make_plain(text);
+}
+
+void spot_last_words_pass(int fd)
+{
+    char number[16];
+
+    snprintf(number, sizeof(number), "%d", fd);
+    (void)fcntl(fd, F_SETFD, 0);
+    (void)setenv(variable, number, 1);
+}
+
+void spot_last_words_take(void)
+{
+    const char *const text = getenv(variable);
+    const int fd = text ? (int)strtol(text, NULL, 10) : -1;
+    struct stat st;
+
+    (void)unsetenv(variable);
+    if (fd <= STDERR_FILENO || fstat(fd, &st) || !S_ISFIFO(st.st_mode))
+        return;
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    own_fd = fd;
+}
+
+void spot_last_words_say(const struct spot_err *err)
+{
+    if (own_fd >= 0)
+        (void)!write(own_fd, err->msg, strlen(err->msg));
+}
