@@ -379,22 +379,42 @@ START_TEST(each_line_has_its_rank_and_files_are_exact)
 }
 END_TEST
 
-START_TEST(nobody_waits_for_a_terminal_that_is_not_read)
+/* A pipe or a terminal, of which nothing is read. */
+static void write_to_nobody(int reader, int writer)
+{
+    const struct spot_ranks_options o = {
+        .n = 1, .stop_s = 60, .out_fd = writer, .err_fd = -1, .log_dir = in_dir("logs")
+    };
+    struct spot_ranks *const r = begin_with(o, "seq 1 100000; exit 6");
+    struct spot_rank_env second = env;
+    const int status = next(r).status;
+
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 6);
+    second.restart_count = 8;
+    ck_assert_int_eq(spot_ranks_start(r, &second, &err), 0);
+    ck_assert_int_eq(WEXITSTATUS(next(r).status), 6);
+    spot_ranks_free(r);
+    close(reader);
+    close(writer);
+    ck_assert_int_eq(system("seq 1 100000 | cmp - $D/logs/7/4.out"), 0);
+    ck_assert_int_eq(system("seq 1 100000 | cmp - $D/logs/8/4.out"), 0);
+}
+
+START_TEST(nobody_waits_for_a_pipe_that_is_not_read)
 {
     int full[2];
-    struct spot_ranks_options o = { .n = 1, .stop_s = 60, .err_fd = -1, .log_dir = in_dir("logs") };
-    struct spot_ranks *r;
-    int status;
 
     ck_assert_int_eq(pipe2(full, O_CLOEXEC), 0);
-    o.out_fd = full[1];
-    r = begin_with(o, "seq 1 100000; exit 6");
-    status = next(r).status;
-    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 6);
-    close(full[0]);
-    spot_ranks_free(r);
-    close(full[1]);
-    ck_assert_int_eq(system("seq 1 100000 | cmp - $D/logs/7/4.out"), 0);
+    write_to_nobody(full[0], full[1]);
+}
+END_TEST
+
+START_TEST(nobody_waits_for_a_terminal_that_is_not_read)
+{
+    const int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+    ck_assert(reader >= 0 && !grantpt(reader) && !unlockpt(reader));
+    write_to_nobody(reader, open(ptsname(reader), O_RDWR | O_NOCTTY | O_CLOEXEC));
 }
 END_TEST
 
@@ -539,6 +559,7 @@ int main(void)
     tcase_add_test(tc, all_goes_when_the_guard_is_killed);
     tcase_add_test(tc, freeing_stops_what_runs);
     tcase_add_test(tc, each_line_has_its_rank_and_files_are_exact);
+    tcase_add_test(tc, nobody_waits_for_a_pipe_that_is_not_read);
     tcase_add_test(tc, nobody_waits_for_a_terminal_that_is_not_read);
     tcase_add_test(tc, a_log_that_cannot_be_written_is_told_of_once_and_stops_no_rank);
     tcase_add_test(tc, who_catches_sigusr1_is_told_and_waited_for);
