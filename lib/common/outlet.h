@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "common/err.h"
 
@@ -42,6 +43,14 @@ uint64_t spot_outlet_lost(struct spot_outlet *outlet);
  * the thread is left to its write, which ends with the reader or with this process. Returns how
  * many bytes were dropped. May be NULL. */
 size_t spot_outlet_free(struct spot_outlet *outlet, double limit_s);
+
+/* May a write there wait for somebody? Not to a file. */
+bool spot_outlet_is_needed(int fd);
+
+/* A stream of documents, each of them a line: what is flushed is put in whole lines, and waited for
+ * a little, so that it was written before its effects, unless nobody reads. A write that failed is
+ * an error of the stream. Close it before the outlet is freed; NULL with *err. */
+FILE *spot_outlet_stream(struct spot_outlet *outlet, struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -134,6 +134,17 @@ END
     [ "$(events log formed)" -eq 3 ]
 }
 
+@test "messages and output for somebody who reads nothing hold up no job" {
+    mkfifo full
+    exec 9<>full
+    dd if=/dev/zero of=full bs=4096 count=16 oflag=nonblock status=none # all that a pipe holds
+    timeout 60 spot-run exec --workers 2 --max-restarts 2 --lease 0.5s --events log -- \
+        sh -c 'seq 30000; exit 3' >full 2>full 9<&- && status=0 || status=$?
+    exec 9<&-
+    [ "$status" -eq 1 ]
+    jq -es 'map(select(.event == "failed")) | length == 3' log
+}
+
 @test "a notice: the hook has its time, then the others go on without the leaver" {
     # what a rank does on SIGTERM shows that the hook came first
     cat >careful <<'END'

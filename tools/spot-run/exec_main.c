@@ -250,6 +250,7 @@ static int run_node(struct spot_err *err)
     ranks = spot_ranks_new(&r, err);
     if (!ranks)
         return -1;
+    spot_tool_never_wait();
     rc = join_job(ranks, err);
     spot_ranks_free(ranks);
     return rc;
@@ -418,6 +419,7 @@ static int coordinate(struct spot_err *err)
         .mirror_byte_per_s = o.mirror_rate,
     };
 
+    spot_tool_never_wait();
     return parse_nodes(&e, err) ? -1 : spot_exec_run(&e, err);
 }
 
