@@ -125,14 +125,41 @@ static void close_log(struct stream *s)
     s->log_fd = -1;
 }
 
+/* What is there already, at each slash, is no error. */
+static void make_above(char *path)
+{
+    for (char *at = path; (at = strchr(at + 1, '/'));) {
+        *at = '\0';
+        (void)mkdir(path, 0777);
+        *at = '/';
+    }
+}
+
+int spot_rank_output_make_dir(const char *log_dir, struct spot_err *err)
+{
+    char path[PATH_BYTE];
+    struct stat st;
+    int rc;
+
+    if (snprintf(path, sizeof(path), "%s/", log_dir) < (int)sizeof(path))
+        make_above(path);
+    rc = stat(log_dir, &st);
+    if (!rc && !S_ISDIR(st.st_mode)) {
+        errno = ENOTDIR;
+        rc = -1;
+    }
+    return rc || access(log_dir, W_OK | X_OK)
+               ? spot_err_sys(err, "cannot write the logs of ranks to '%s'", log_dir)
+               : 0;
+}
+
 static void make_dirs(struct spot_rank_output *o, uint32_t round)
 {
     char path[PATH_BYTE];
 
-    (void)mkdir(o->options.log_dir, 0777);
-    if (snprintf(path, sizeof(path), "%s/%lu", o->options.log_dir, (unsigned long)round) <
+    if (snprintf(path, sizeof(path), "%s/%lu/", o->options.log_dir, (unsigned long)round) <
         (int)sizeof(path))
-        (void)mkdir(path, 0777);
+        make_above(path);
 }
 
 /* --- pipes --------------------------------------------------------------------- */

@@ -134,6 +134,29 @@ END
     [ "$(events log formed)" -eq 3 ]
 }
 
+@test "logs of ranks are there, or a job does not begin, or it is told what is missing" {
+    timeout 60 spot-run exec -q --workers 2 --log-dir logs/of/job-7 -- sh -c 'echo $RANK' >/dev/null
+    [ "$(cat logs/of/job-7/0/0.out logs/of/job-7/0/1.out | xargs)" = "0 1" ]
+    : >file
+    for where in file file/logs /proc/nowhere; do
+        for more in "" "--join unix:none"; do
+            run --separate-stderr timeout 60 spot-run exec $more --log-dir $where -- true
+            [ "$status" -eq 4 ]
+            [[ "$stderr" == *"cannot write the logs of ranks to '$where': "* ]]
+        done
+    done
+    mkdir later && : >later/0
+    timeout 60 spot-run exec --log-dir later -- echo hello >out 2>said
+    [ "$(cat out)" = "[0] hello" ]
+    [ "$(grep -c "cannot write the logs of ranks to 'later/0/0.out'" said)" -eq 1 ]
+    timeout 60 spot-run exec -q --log-dir later -- echo hello 2>said
+    [ ! -s said ]
+    background timeout 60 spot-run exec --listen unix:j --log-dir logs -- true 2>said
+    eventually 'grep -q "log-dir is for the nodes that are started here" said'
+    spot-run stop --join unix:j
+    wait $pid || true
+}
+
 @test "messages and output for somebody who reads nothing hold up no job" {
     mkfifo full
     exec 9<>full
