@@ -221,6 +221,7 @@ static int join_job(struct spot_ranks *ranks, struct spot_err *err)
         .live = live_dir,
         .store = states,
         .socket = socket_path,
+        .warn = o.is_quiet ? NULL : spot_tool_warn,
     };
     bool has_joined = false;
     int rc;
