@@ -10,11 +10,16 @@
 #include <unistd.h>
 
 #include "common/edit_distance.h"
+#include "common/outlet.h"
 #include "common/utf8.h"
 #include "common/version.h"
 
 static const char *tool_name = "spot";
 static bool is_quiet, is_verbose;
+static struct spot_outlet *said; /* where messages go that nobody waits for; NULL: to stderr */
+
+enum { SAID_MAX = 1 << 16, LINE_BYTE = 8192 };
+static const double parting_s = 1; /* with a terminal that takes nothing, at the end */
 
 /* A closed fd 0-2 would be reused by the next open() and corrupted by the
  * next message. Fill the hole with one that fails on use: write-only for
@@ -35,23 +40,86 @@ static void init(const char *name)
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is an error like a full disk, not a kill */
 }
 
+/* --- messages ------------------------------------------------------------------------ */
+
+void spot_tool_never_wait(void)
+{
+    if (!said && spot_outlet_is_needed(STDERR_FILENO))
+        said = spot_outlet_new(STDERR_FILENO, SAID_MAX, true, NULL); /* or else it may wait */
+}
+
+void spot_tool_part(void)
+{
+    (void)spot_outlet_free(said, parting_s);
+    said = NULL;
+}
+
+/* One write, also to a terminal of several processes. */
+static void say(const char *kind, const char *fmt, va_list ap)
+{
+    char line[LINE_BYTE];
+    size_t n = (size_t)snprintf(line, sizeof(line), "%s%s%s", kind ? tool_name : "",
+                                kind ? ": " : "", kind ? kind : "");
+
+    n += (size_t)vsnprintf(line + n, sizeof(line) - n, fmt, ap);
+    n = n < sizeof(line) - 1 ? n : sizeof(line) - 2;
+    line[n++] = '\n';
+    if (said)
+        (void)spot_outlet_put(said, line, n);
+    else
+        (void)fwrite(line, 1, n, stderr);
+}
+
+static void say_error(const char *fmt, ...) SPOT_PRINTF(1, 2);
+static void say_error(const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    say("", fmt, ap);
+    va_end(ap);
+}
+
+void spot_tool_print(const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    say(NULL, fmt, ap);
+    va_end(ap);
+}
+
+void spot_tool_draw(const char *text)
+{
+    static const char over[] = "\r\033[K";
+    char line[LINE_BYTE];
+    const size_t n = (size_t)snprintf(line, sizeof(line), "%s%s", over, text);
+
+    if (!said)
+        (void)fwrite(line, 1, n, stderr);
+    else if (spot_outlet_wait(said, 0, 0)) /* no picture of what was, once it is read again */
+        (void)spot_outlet_put(said, line, n);
+}
+
+static void tell_error(const struct spot_err *err)
+{
+    char *const text = spot_utf8_shown(err->msg); /* it may quote a document of anybody's */
+
+    say_error("%s", text);
+    free(text);
+    if (err->code == SPOT_EUSAGE)
+        spot_tool_print("try '%s --help'", tool_name);
+}
+
 /* Flush stdout, print err if rc is nonzero, and return the exit status. */
 static int finish(int rc, struct spot_err *err)
 {
-    char *said;
-
     if (!rc && (fflush(stdout) || ferror(stdout)))
         rc = spot_err_sys(err, "cannot write output");
-    if (!rc)
-        return EXIT_SUCCESS;
-    if (!err->msg[0])
-        return spot_err_exit_status(err);
-    said = spot_utf8_shown(err->msg); /* it may quote a document of anybody's */
-    fprintf(stderr, "%s: %s\n", tool_name, said);
-    free(said);
-    if (err->code == SPOT_EUSAGE)
-        fprintf(stderr, "try '%s --help'\n", tool_name);
-    return spot_err_exit_status(err);
+    if (rc && err->msg[0])
+        tell_error(err);
+    spot_tool_part();
+    return rc ? spot_err_exit_status(err) : EXIT_SUCCESS;
 }
 
 void spot_tool_set_verbosity(const struct spot_tool_common *common)
@@ -60,20 +128,13 @@ void spot_tool_set_verbosity(const struct spot_tool_common *common)
     is_verbose = common->verbose;
 }
 
-static void talk(const char *kind, const char *fmt, va_list ap)
-{
-    fprintf(stderr, "%s: %s", tool_name, kind);
-    vfprintf(stderr, fmt, ap);
-    putc('\n', stderr);
-}
-
 void spot_tool_warn(const char *fmt, ...)
 {
     va_list ap;
 
     va_start(ap, fmt);
     if (!is_quiet)
-        talk("warning: ", fmt, ap);
+        say("warning: ", fmt, ap);
     va_end(ap);
 }
 
@@ -93,7 +154,7 @@ void spot_tool_note(const char *fmt, ...)
 
     va_start(ap, fmt);
     if (!is_quiet)
-        talk("", fmt, ap);
+        say("", fmt, ap);
     va_end(ap);
 }
 
@@ -103,7 +164,7 @@ void spot_tool_info(const char *fmt, ...)
 
     va_start(ap, fmt);
     if (is_verbose)
-        talk("", fmt, ap);
+        say("", fmt, ap);
     va_end(ap);
 }
 

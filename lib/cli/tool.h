@@ -66,6 +66,16 @@ void spot_tool_warn(const char *fmt, ...) SPOT_PRINTF(1, 2);
 void spot_tool_warn_shared(const char *dir);
 void spot_tool_note(const char *fmt, ...) SPOT_PRINTF(1, 2);
 void spot_tool_info(const char *fmt, ...) SPOT_PRINTF(1, 2);
+/* A line of its own, without the tool's name. */
+void spot_tool_print(const char *fmt, ...) SPOT_PRINTF(1, 2);
+/* In place of the line before, which it was that drew it; "": nothing. */
+void spot_tool_draw(const char *text);
+
+/* For a tool on which others wait: from now on no message waits for a terminal that stands still
+ * (common/outlet.h). There is another thread from now on. */
+void spot_tool_never_wait(void);
+/* Before an _exit: what was said is written, if anybody reads. */
+void spot_tool_part(void);
 
 /* One command: its options and rules, and the function to run when they hold. */
 struct spot_command {

@@ -307,6 +307,7 @@ int spot_group_open(struct spot_group *g, int64_t *round, struct spot_err *err)
                           &g->last_epoch, err))
         return -1;
     g->journal.frequent = g->workload->frequent_events;
+    g->journal.warn = g->options->warn;
     if (spot_group_keep(g, round, err))
         return -1;
     g->spent_usd = g->journal.spent_usd;
@@ -336,8 +337,18 @@ void spot_group_dismiss(struct spot_group *g)
 
 int spot_group_close_journal(struct spot_group *g, struct spot_err *err)
 {
+    struct spot_err why = { 0 };
+
     flush_peers(g);
-    return spot_journal_close(&g->journal, err);
+    if (!err)
+        g->journal.patience_s = 2; /* the job has ended badly, or is to stop */
+    if (!spot_journal_close(&g->journal, &why))
+        return 0;
+    if (err)
+        *err = why;
+    else
+        g->options->warn("%s", why.msg);
+    return -1;
 }
 
 void spot_group_free(struct spot_group *g)

@@ -14,6 +14,7 @@
 
 #include "cluster/journal_state.h"
 #include "common/clock.h"
+#include "common/outlet.h"
 #include "common/xalloc.h"
 
 static void forget_end(struct spot_journal *j)
@@ -168,6 +169,25 @@ static int open_path(struct spot_journal *j, const char *path, bool resume, stru
     return ftruncate(fileno(j->out), 0) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
 }
 
+/* Where somebody may not read, by way of an outlet. The stream that is there keeps its place below
+ * it. */
+static int open_outlet(struct spot_journal *j, struct spot_err *err)
+{
+    FILE *stream;
+
+    if (!j->out || !spot_outlet_is_needed(fileno(j->out)))
+        return 0;
+    j->outlet = spot_outlet_new(fileno(j->out), SPOT_JOURNAL_ROOM, false, err);
+    stream = j->outlet ? spot_outlet_stream(j->outlet, err) : NULL;
+    if (!stream)
+        return -1;
+    if (j->is_owned)
+        fclose(j->out);
+    j->out = stream;
+    j->is_owned = true;
+    return 0;
+}
+
 int spot_journal_open(struct spot_journal *j, const char *path, bool resume, int64_t *step,
                       uint32_t *epoch, struct spot_err *err)
 {
@@ -175,9 +195,12 @@ int spot_journal_open(struct spot_journal *j, const char *path, bool resume, int
     forget_end(j);
     j->tuned_after = j->val_step = j->tail.step = -1;
     j->kept_end = "";
+    j->patience_s = 60;
     if (path && !strcmp(path, "-"))
         j->out = stdout;
     else if (path && open_path(j, path, resume, err))
+        return -1;
+    if (open_outlet(j, err))
         return -1;
     j->start_s = spot_clock_s() - j->tail.time_s;
     *step = j->tail.step;
@@ -233,25 +256,55 @@ struct spot_jw *spot_journal_begin(struct spot_journal *j, const char *event, ui
     return &j->jw;
 }
 
+/* Once, when the first is left out. */
+static void warn_lost(struct spot_journal *j)
+{
+    if (!j->outlet || !j->warn || !spot_outlet_lost(j->outlet))
+        return;
+    j->warn("nobody reads the events: %d MiB of them wait, and further ones are left out",
+            SPOT_JOURNAL_ROOM >> 20);
+    j->warn = NULL;
+}
+
+static int end(struct spot_journal *j, struct spot_err *err)
+{
+    if (!j->out || !spot_event_end(&j->jw, err))
+        return 0;
+    __fpurge(j->out); /* or closing it would try again */
+    return -1;
+}
+
 int spot_journal_end(struct spot_journal *j, struct spot_err *err)
 {
-    if (j->kept)
-        return spot_journal_kept_end(j, err);
-    if (!j->out)
-        return 0;
-    if (!spot_event_end(&j->jw, err))
-        return 0;
-    __fpurge(j->out); /* or closing it would wait for the reader again */
-    return -1;
+    const int rc = j->kept ? spot_journal_kept_end(j, err) : end(j, err);
+
+    warn_lost(j);
+    return rc;
 }
 
 int spot_journal_sync(const struct spot_journal *j, struct spot_err *err)
 {
-    if (!j->out || !j->is_owned || !fdatasync(fileno(j->out)))
+    if (!j->out || j->outlet || !j->is_owned || !fdatasync(fileno(j->out)))
         return 0;
     if (errno == EINVAL || errno == EROFS)
         return 0; /* a pipe has no disk */
     return spot_err_sys(err, "cannot write the events to the disk");
+}
+
+/* What a failed write left behind was told of before. */
+static int close_outlet(struct spot_journal *j, struct spot_err *err)
+{
+    const bool has_failed = spot_outlet_put(j->outlet, "", 0);
+    const uint64_t n_lost = spot_outlet_lost(j->outlet);
+    const size_t n_byte = spot_outlet_free(j->outlet, j->patience_s);
+
+    if (has_failed || (!n_lost && !n_byte))
+        return 0;
+    return n_lost ? spot_err_set(err, SPOT_ESYS, "nobody read the events: %llu of them are missing",
+                                 (unsigned long long)n_lost)
+                  : spot_err_set(err, SPOT_ESYS,
+                                 "nobody read the events: the last %zu bytes of them are missing",
+                                 n_byte);
 }
 
 int spot_journal_close(struct spot_journal *j, struct spot_err *err)
@@ -260,6 +313,8 @@ int spot_journal_close(struct spot_journal *j, struct spot_err *err)
 
     if (j->out && j->is_owned && fclose(j->out))
         rc = spot_err_sys(err, "cannot write the events");
+    if (j->outlet && close_outlet(j, rc ? NULL : err))
+        rc = -1;
     free(j->holder);
     memset(j, 0, sizeof(*j));
     return rc;

@@ -4,6 +4,10 @@
  * An event is written before its effect takes place, so a log read after a crash never lacks a
  * commit. A resumed job appends: a last line cut short by a crash is dropped, and time continues.
  * Pipes and devices cannot be continued.
+ *
+ * A file is written before anything else happens. A pipe or a terminal whose reader stands still
+ * holds up no job: SPOT_JOURNAL_ROOM of events wait in memory until it reads, and further ones are
+ * left out, of which the job warns, and which make closing the journal fail.
  */
 #ifndef SPOT_CLUSTER_JOURNAL_H
 #define SPOT_CLUSTER_JOURNAL_H
@@ -19,7 +23,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_RECENT_MAX = 10, SPOT_HOLDER_MAX = 64 };
+enum { SPOT_RECENT_MAX = 10, SPOT_HOLDER_MAX = 64, SPOT_JOURNAL_ROOM = 1 << 23 };
 
 /* Recent events, for clients of a running job; the workload's frequent ones are left out. */
 struct spot_recent {
@@ -37,12 +41,17 @@ struct spot_journal_tail {
 };
 
 struct spot_journal_keep;
+struct spot_outlet;
 
 struct spot_journal {
     FILE *out; /* NULL: no log */
     bool is_owned;
-    bool is_continued; /* it contained an event of a job */
-    double start_s;    /* clock value of time_s 0 */
+    struct spot_outlet *outlet; /* below `out`, where it is no file; NULL */
+    double patience_s;          /* at the end, with a reader that takes nothing; by default 60 */
+    void (*warn)(const char *fmt, ...)
+        SPOT_PRINTF(1, 2); /* set by the caller after opening; NULL */
+    bool is_continued;     /* it contained an event of a job */
+    double start_s;        /* clock value of time_s 0 */
     struct spot_jw jw;
     struct spot_journal_tail tail; /* of the continued log; where a record is kept, up to now */
     const struct spot_journal_keep *keep; /* see journal_keep.h; NULL: no record is kept */
@@ -96,6 +105,8 @@ double spot_journal_time(const struct spot_journal *journal);
  * system reports a lost write only once. */
 int spot_journal_sync(const struct spot_journal *journal, struct spot_err *err);
 
+/* Waits for a reader that reads, and patience_s for one that does not. Returns 0, or -1 with *err
+ * (SPOT_ESYS): the disk is full, or events were left out. */
 int spot_journal_close(struct spot_journal *journal, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -181,7 +181,7 @@ static int write_line(const struct spot_journal *j, const char *line, struct spo
     if (!j->out || (fputs(line, j->out) >= 0 && putc('\n', j->out) != EOF && !fflush(j->out)))
         return 0;
     spot_err_sys(err, "cannot write the events");
-    __fpurge(j->out); /* or closing it would wait for the reader again */
+    __fpurge(j->out); /* or closing it would try again */
     return -1;
 }
 

@@ -54,6 +54,8 @@ static void on_event(struct spot_exec_agent *e, const struct spot_rank_event *ev
     case SPOT_RANK_WARM:
         e->warmth = event->status ? SPOT_EXEC_WARM : SPOT_EXEC_HOLDS;
         break;
+    case SPOT_RANK_STUCK: /* an error of spot_ranks_next */
+        break;
     }
 }
 

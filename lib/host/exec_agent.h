@@ -24,6 +24,8 @@ struct spot_exec_agent_options {
     const struct spot_state_dir *state; /* with the ranks' SPOT_STATE_DIR; borrowed */
     struct spot_state_store *store;     /* for commits made there; borrowed */
     const char *socket; /* path of the ranks' socket (rank_socket.h), known to them already */
+    double late_s;      /* a commit that waits for other ranks this long is warned of; 0: 5 */
+    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* of that; NULL */
 };
 
 /* Work until the job is done; the caller then frees the ranks, which stops what still runs.

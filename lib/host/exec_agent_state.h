@@ -25,7 +25,8 @@ struct spot_exec_say {
     uint64_t ticket;
     uint32_t local;
     uint64_t step;
-    double until_s;  /* by spot_clock_s: answered then at the latest; INFINITY: no limit */
+    double since_s;  /* by spot_clock_s; */
+    double until_s;  /* answered then at the latest; INFINITY: no limit */
     bool wants_safe; /* waits until it is safe, not only agreed */
     bool is_agreed;
 };
@@ -52,6 +53,7 @@ struct spot_exec_commit {
     char refused[SPOT_WHY_MAX]; /* why the last of them was refused; "": it is committed */
     struct spot_exec_taken taken[SPOT_EXEC_TAKEN_MAX]; /* [n_taken]; steps ascend */
     size_t n_taken;
+    double late_s; /* the next warning; twice as late each time, since some ranks save for long */
 };
 
 /* A state being sent or received in this epoch. One at a time is received. */

@@ -7,6 +7,8 @@
 #include "common/clock.h"
 #include "host/exec_job_state.h"
 
+enum { LATE_S = 5 };
+
 /* --- events -------------------------------------------------------------------------------------
  */
 
@@ -241,6 +243,7 @@ int spot_exec_on_took(struct spot_exec_job *job, struct spot_peer *peer,
     member->has_took = true;
     member->took = id.step;
     member->took_byte = n_byte;
+    member->took_s = spot_clock_s();
     if (!*why)
         return consider(job, err);
     snprintf(text, sizeof(text), "%.60s: %.400s", spot_peer_name(peer), why);
@@ -261,9 +264,76 @@ int spot_exec_agree_without(struct spot_exec_job *job, struct spot_err *err)
     return 0;
 }
 
+/* --- a wait that is long ------------------------------------------------------------------------
+ */
+
+static const struct spot_exec_member *longest_wait(const struct spot_exec_job *job)
+{
+    const struct spot_exec_member *longest = NULL;
+
+    for (uint32_t g = 0; g < job->group_world; g++) {
+        const struct spot_exec_member *const x = at_place(job, g);
+
+        if (x && x->has_took && (!longest || x->took_s < longest->took_s))
+            longest = x;
+    }
+    return longest;
+}
+
+/* As "ranks 2 to 3 on b". */
+static void put_place(const struct spot_exec_job *job, const struct spot_exec_member *x, char *text,
+                      size_t n)
+{
+    const unsigned long n_rank = job->options->n_rank, first = x->group_rank * n_rank;
+    const char *const name = spot_peer_name(spot_group_find(job->group, x->id));
+
+    if (n_rank > 1)
+        snprintf(text, n, "ranks %lu to %lu on %s", first, first + n_rank - 1, name);
+    else
+        snprintf(text, n, "rank %lu on %s", first, name);
+}
+
+static void list_missing(const struct spot_exec_job *job, char *text, size_t n)
+{
+    enum { NAMED_MAX = 4 };
+    size_t at = 0, n_missing = 0;
+
+    *text = '\0';
+    for (uint32_t g = 0; g < job->group_world && at < n; g++) {
+        const struct spot_exec_member *const x = at_place(job, g);
+        char whose[SPOT_NAME_MAX + 64];
+
+        if (!x || x->has_took || ++n_missing > NAMED_MAX)
+            continue;
+        put_place(job, x, whose, sizeof(whose));
+        at += (size_t)snprintf(text + at, n - at, "%s%s", at ? ", " : "", whose);
+    }
+    if (n_missing > NAMED_MAX && at < n)
+        snprintf(text + at, n - at, " and %zu more nodes", n_missing - NAMED_MAX);
+}
+
+void spot_exec_warn_late(struct spot_exec_job *job)
+{
+    const struct spot_exec_member *const longest = longest_wait(job);
+    struct spot_exec_states *const s = &job->states;
+    char missing[SPOT_WHY_MAX];
+
+    if (!longest || spot_clock_s() - longest->took_s < s->late_s)
+        return;
+    list_missing(job, missing, sizeof(missing));
+    job->options->group.warn("step %llu: %s has waited %g s to commit it, for %s: every rank must "
+                             "commit",
+                             (unsigned long long)longest->took,
+                             spot_peer_name(spot_group_find(job->group, longest->id)), s->late_s,
+                             missing);
+    s->late_s *= 2;
+}
+
 void spot_exec_begin_round(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
+
+    job->states.late_s = job->options->late_s > 0 ? job->options->late_s : LATE_S;
 
     if (!job->is_kept || !job->states.has_key) {
         job->states.has_floor = false;

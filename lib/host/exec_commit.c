@@ -12,6 +12,8 @@
 #include "common/xalloc.h"
 #include "host/exec_agent_state.h"
 
+enum { LATE_S = 5 };
+
 /* --- ranks that say it ------------------------------------------------------------------------ */
 
 static struct spot_exec_say *say_of(struct spot_exec_commit *c, uint32_t local)
@@ -102,7 +104,8 @@ int spot_exec_serve_commit(void *agent, const struct spot_rank_request *request,
                             "step: a state whose samples come from the ledger must say how many "
                             "steps it has done");
     say.wants_safe = said.durable;
-    say.until_s = spot_clock_s() + said.wait_s;
+    say.since_s = spot_clock_s();
+    say.until_s = say.since_s + said.wait_s;
     say.step = request->step < 0 ? c->counted[say.local] + 1 : (uint64_t)request->step;
     if (check_step(c, say.step, err))
         return -1;
@@ -253,6 +256,49 @@ static void take_said(struct spot_exec_agent *e)
                  (unsigned long long)least, (unsigned long long)most);
 }
 
+/* --- a wait that is long ------------------------------------------------------------------------
+ */
+
+static const struct spot_exec_say *longest_wait(const struct spot_exec_commit *c)
+{
+    const struct spot_exec_say *longest = NULL;
+
+    for (size_t i = 0; i < c->n; i++)
+        if (!c->say[i].is_agreed && !is_taken(c, c->say[i].step) &&
+            (!longest || c->say[i].since_s < longest->since_s))
+            longest = &c->say[i];
+    return longest;
+}
+
+/* Those of this node that have not committed, as "1, 3". */
+static void list_missing(struct spot_exec_agent *e, char *text, size_t n)
+{
+    size_t at = 0;
+
+    *text = '\0';
+    for (uint32_t i = 0; i < e->options->n_rank && at < n; i++)
+        if (!e->has_exited[i] && !say_of(&e->commit, i))
+            at += (size_t)snprintf(text + at, n - at, "%s%lu", at ? ", " : "",
+                                   (unsigned long)(e->form.env.first_rank + i));
+}
+
+/* A script of which one rank commits alone would stand still until its time limit. */
+static void warn_late(struct spot_exec_agent *e)
+{
+    struct spot_exec_commit *const c = &e->commit;
+    const struct spot_exec_say *const say = longest_wait(c);
+    char missing[256];
+
+    if (!say || !e->options->warn || spot_clock_s() - say->since_s < c->late_s)
+        return;
+    list_missing(e, missing, sizeof(missing));
+    e->options->warn("step %llu: rank %lu has waited %g s to commit it, for rank %s of this node: "
+                     "every rank must commit",
+                     (unsigned long long)say->step,
+                     (unsigned long)(e->form.env.first_rank + say->local), c->late_s, missing);
+    c->late_s *= 2;
+}
+
 /* --- ending a wait -----------------------------------------------------------------------------
  */
 
@@ -290,6 +336,7 @@ void spot_exec_commit_tick_away(struct spot_exec_agent *e)
         return;
     take_manifest(e);
     take_said(e);
+    warn_late(e);
     answer_late(e);
 }
 
@@ -311,6 +358,7 @@ void spot_exec_commit_begin(struct spot_exec_agent *e)
 
     c->n = c->n_taken = 0;
     c->has_floor = false;
+    c->late_s = e->options->late_s > 0 ? e->options->late_s : LATE_S;
     for (uint32_t i = 0; i < e->options->n_rank; i++)
         c->counted[i] = e->form.env.has_state ? e->form.env.state_step : 0;
 }

@@ -215,6 +215,7 @@ int spot_exec_tick(void *exec, struct spot_err *err)
         return -1;
     if (spot_view_machine(job->view)->phase == SPOT_PHASE_RUN) {
         spot_exec_invite(job);
+        spot_exec_warn_late(job);
         if (spot_exec_disk_tick(job, err) || spot_exec_make_safe(job, err))
             return -1;
         if (job->is_finishing)

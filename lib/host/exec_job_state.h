@@ -32,6 +32,7 @@ struct spot_exec_member {
     bool has_took;    /* it has announced a step that is not decided: */
     uint64_t took;    /* which one, */
     uint64_t took_byte;
+    double took_s; /* and when, by spot_clock_s */
 };
 
 /* A commit made by all places of its round. */
@@ -55,6 +56,7 @@ struct spot_exec_states {
     bool has_floor; /* steps of it up to the floor are decided */
     uint64_t floor;
     char refused[SPOT_WHY_MAX]; /* why the last refused one was refused */
+    double late_s; /* the next warning; twice as late each time, since some ranks save for long */
 
     struct spot_exec_point newest; /* agreed: what a new round would begin with */
     struct spot_exec_point safe;   /* the newest that survives the loss of any one domain */
@@ -164,6 +166,8 @@ int spot_exec_on_took(struct spot_exec_job *job, struct spot_peer *peer,
                       const struct spot_frame *frame, struct spot_err *err);
 /* The ranks of a place have ended: the others' pending commits no longer wait for that place. */
 int spot_exec_agree_without(struct spot_exec_job *job, struct spot_err *err);
+/* Say which nodes a commit has waited for. */
+void spot_exec_warn_late(struct spot_exec_job *job);
 /* Call before the epoch's layout is sent: no commits are pending in it. */
 void spot_exec_begin_round(struct spot_exec_job *job);
 int spot_exec_log_restored(struct spot_exec_job *job, struct spot_err *err);

@@ -28,7 +28,8 @@ struct guard {
     pid_t hook;     /* 0: not running */
     bool is_saving; /* SPOT_RANK_SAVED is owed */
     bool is_stopping, was_killed;
-    double kill_s; /* while stopping */
+    double kill_s, give_up_s; /* while stopping */
+    bool is_stuck;            /* one did not end */
     struct spot_twins twins;
     bool has_said_holds, was_warm;
 };
@@ -244,16 +245,33 @@ static void stop(struct guard *g)
     g->is_stopping = true;
     g->was_killed = false;
     g->kill_s = spot_clock_s() + g->of->options->stop_s;
+    g->give_up_s = g->kill_s + g->of->options->stuck_s;
     signal_all(g, SIGTERM);
     signal_all(g, SIGCONT); /* one that stands still would not hear it */
 }
 
 /* Twins live on. */
-static void kill_strays(const struct guard *g)
+static pid_t kill_strays(const struct guard *g)
 {
     pid_t twin[SPOT_LOCAL_RANKS_MAX];
 
-    spot_rank_kill_children(twin, spot_twins_list(&g->twins, twin));
+    return spot_rank_kill_children(twin, spot_twins_list(&g->twins, twin), g->of->options->stuck_s);
+}
+
+static uint32_t first_live(const struct guard *g)
+{
+    uint32_t i = 0;
+
+    while (i < g->of->options->n && !g->rank[i])
+        i++;
+    return i; /* n: the hook */
+}
+
+static void give_up(struct guard *g, uint32_t local, pid_t pid)
+{
+    g->is_stopping = false;
+    g->is_stuck = true;
+    say(g, SPOT_RANK_STUCK, local, (int)pid);
 }
 
 static void obey(struct guard *g, const struct spot_rank_command *command)
@@ -299,16 +317,25 @@ static void settle_owed(struct guard *g)
         signal_all(g, SIGKILL);
     }
     if (g->is_stopping && !live(g)) {
-        kill_strays(g); /* those that forked away */
+        const pid_t stray = kill_strays(g); /* those that forked away */
+
         g->is_stopping = false;
-        say(g, SPOT_RANK_STOPPED, 0, 0);
+        if (stray)
+            give_up(g, g->of->options->n, stray);
+        else
+            say(g, SPOT_RANK_STOPPED, 0, 0);
+    }
+    if (g->is_stopping && spot_clock_s() >= g->give_up_s) {
+        const uint32_t local = first_live(g);
+
+        give_up(g, local, local < g->of->options->n ? g->rank[local] : g->hook);
     }
 }
 
 static int wait_ms(const struct guard *g)
 {
     const double until_s = !g->is_stopping ? spot_twins_next_s(&g->twins)
-                           : g->was_killed ? INFINITY
+                           : g->was_killed ? g->give_up_s
                                            : g->kill_s;
 
     return isinf(until_s) ? -1 : (int)ceil(1e3 * fmin(fmax(until_s - spot_clock_s(), 0), 1e5));
@@ -348,6 +375,7 @@ void spot_rank_guard_run(const struct spot_rank_guard *guard)
     static struct guard g;
     const int null_fd = open("/dev/null", O_RDWR);
     sigset_t all, child;
+    pid_t stray;
 
     setsid(); /* a ^C at the terminal is not for the guard, nor for the ranks */
     for (int fd = 0; fd <= 2; fd++)
@@ -371,6 +399,6 @@ void spot_rank_guard_run(const struct spot_rank_guard *guard)
     for (uint32_t i = 0; i < g.twins.n; i++)
         if (g.twins.seat[i].pid)
             kill(-g.twins.seat[i].pid, SIGKILL);
-    spot_rank_kill_children(NULL, 0);
-    _exit(0);
+    stray = spot_rank_kill_children(NULL, 0, g.is_stuck ? 0 : guard->options->stuck_s);
+    _exit(stray ? SPOT_GUARD_LEFT_ONE : 0);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Processes below one, found in /proc. */
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,9 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "host/ranks_state.h"
 
-enum { ROUNDS_MAX = 1000, DEPTH_MAX = 16, CHILDREN_MAX = 1024 };
+enum { DEPTH_MAX = 16, CHILDREN_MAX = 1024 };
 
 /* Those of its main thread, which is the one that adopts. */
 static size_t children(pid_t pid, pid_t child[CHILDREN_MAX])
@@ -45,21 +47,31 @@ static size_t leave_out(pid_t *child, size_t n, const pid_t *keep, size_t n_keep
     return left;
 }
 
-/* Each turn adopts the children of those killed before. */
-void spot_rank_kill_children(const pid_t *keep, size_t n_keep)
+/* Each turn adopts the children of those killed before. None is waited for by itself: it may be the
+ * one that does not end. */
+pid_t spot_rank_kill_children(const pid_t *keep, size_t n_keep, double limit_s)
 {
+    const double until_s = spot_clock_s() + limit_s;
     static pid_t child[CHILDREN_MAX];
+    double pause_s = 0.0005;
 
-    for (int turn = 0; turn < ROUNDS_MAX; turn++) {
+    for (;;) {
         const size_t n = leave_out(child, children(getpid(), child), keep, n_keep);
+        size_t n_left = 0;
 
         for (size_t i = 0; i < n; i++)
             kill(child[i], SIGKILL);
         for (size_t i = 0; i < n; i++)
-            while (waitpid(child[i], NULL, 0) < 0 && errno == EINTR)
-                ;
+            if (waitpid(child[i], NULL, WNOHANG) != child[i])
+                child[n_left++] = child[i];
         if (!n)
-            break;
+            return 0;
+        if (n_left && spot_clock_s() >= until_s)
+            return child[0];
+        if (n_left) {
+            spot_clock_sleep(pause_s);
+            pause_s = fmin(2 * pause_s, 0.05);
+        }
     }
 }
 

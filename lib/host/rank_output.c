@@ -13,17 +13,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/outlet.h"
 #include "common/threads.h"
 #include "common/xalloc.h"
 
 enum {
     LINE_MAX_BYTE = 4000, /* with its label below PIPE_BUF: a write to a pipe is whole */
     LABEL_MAX = 24,
-    READ_BYTE = 16384,
-    READS_MAX = 64, /* of one pipe, before the others get their turn */
-    TERMINAL_WAIT_MS = 1000,
+    READ_BYTE = 4096,    /* of one pipe, before the others get their turn */
+    ROOM_BYTE = 1 << 18, /* half of it for a read of empty lines, each with its label */
     PATH_BYTE = 4096
 };
+
+static const double patience_s = 1; /* with a terminal that takes nothing */
 
 struct stream {
     int pipe_fd, log_fd; /* -1: ended, none */
@@ -33,16 +35,10 @@ struct stream {
     size_t n_byte;
 };
 
-struct terminal {
-    int fd;             /* -1: none, or the reader is gone */
-    bool is_slow;       /* it did not take the last line */
-    uint64_t n_dropped; /* lines since then */
-};
-
 struct spot_rank_output {
     struct spot_rank_output_options options;
-    struct terminal terminal[2];
-    struct stream *stream; /* [n_stream] */
+    struct spot_outlet *terminal[2]; /* NULL: none */
+    struct stream *stream;           /* [n_stream] */
     size_t n_stream;
     bool has_warned, is_over;
     int wake[2];
@@ -52,38 +48,12 @@ struct spot_rank_output {
 
 /* --- the terminal -------------------------------------------------------------- */
 
-static void put(struct terminal *t, const char *text, size_t n)
+/* For what is read next; not for long where nobody reads. Without the lock, which a round that
+ * begins must not wait for. */
+static void make_room(const struct spot_rank_output *o, const struct stream *s)
 {
-    struct pollfd set = { .fd = t->fd, .events = POLLOUT };
-
-    if (t->fd < 0)
-        return;
-    if (poll(&set, 1, t->is_slow ? 0 : TERMINAL_WAIT_MS) <= 0) {
-        t->is_slow = true;
-        t->n_dropped++;
-        return;
-    }
-    if (t->is_slow) {
-        char said[64];
-        const int len = snprintf(said, sizeof(said), "[%llu lines left out]\n",
-                                 (unsigned long long)t->n_dropped);
-
-        t->is_slow = false;
-        t->n_dropped = 0;
-        (void)!write(t->fd, said, (size_t)len);
-    }
-    while (n) {
-        const ssize_t k = write(t->fd, text, n);
-
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0) {
-            t->fd = errno == EAGAIN ? t->fd : -1;
-            return;
-        }
-        text += k;
-        n -= (size_t)k;
-    }
+    if (o->terminal[s->terminal])
+        (void)spot_outlet_wait(o->terminal[s->terminal], ROOM_BYTE / 2, patience_s);
 }
 
 static void put_line(struct spot_rank_output *o, struct stream *s)
@@ -94,7 +64,7 @@ static void put_line(struct spot_rank_output *o, struct stream *s)
     memcpy(text, s->label, n);
     memcpy(text + n, s->line, s->n_byte);
     text[n + s->n_byte] = '\n';
-    put(&o->terminal[s->terminal], text, n + s->n_byte + 1);
+    (void)spot_outlet_put(o->terminal[s->terminal], text, n + s->n_byte + 1); /* or nobody reads */
     s->n_byte = 0;
 }
 
@@ -155,19 +125,47 @@ static void close_log(struct stream *s)
     s->log_fd = -1;
 }
 
+/* What is there already, at each slash, is no error. */
+static void make_above(char *path)
+{
+    for (char *at = path; (at = strchr(at + 1, '/'));) {
+        *at = '\0';
+        (void)mkdir(path, 0777);
+        *at = '/';
+    }
+}
+
+int spot_rank_output_make_dir(const char *log_dir, struct spot_err *err)
+{
+    char path[PATH_BYTE];
+    struct stat st;
+    int rc;
+
+    if (snprintf(path, sizeof(path), "%s/", log_dir) < (int)sizeof(path))
+        make_above(path);
+    rc = stat(log_dir, &st);
+    if (!rc && !S_ISDIR(st.st_mode)) {
+        errno = ENOTDIR;
+        rc = -1;
+    }
+    return rc || access(log_dir, W_OK | X_OK)
+               ? spot_err_sys(err, "cannot write the logs of ranks to '%s'", log_dir)
+               : 0;
+}
+
 static void make_dirs(struct spot_rank_output *o, uint32_t round)
 {
     char path[PATH_BYTE];
 
-    (void)mkdir(o->options.log_dir, 0777);
-    if (snprintf(path, sizeof(path), "%s/%lu", o->options.log_dir, (unsigned long)round) <
+    if (snprintf(path, sizeof(path), "%s/%lu/", o->options.log_dir, (unsigned long)round) <
         (int)sizeof(path))
-        (void)mkdir(path, 0777);
+        make_above(path);
 }
 
 /* --- pipes --------------------------------------------------------------------- */
 
-/* What is there now, with the lock held. Returns false when the other end is closed. */
+/* What is there now, with the lock held, and without a wait. Returns false when the other end is
+ * closed. */
 static bool drain(struct spot_rank_output *o, struct stream *s, int reads)
 {
     char text[READ_BYTE];
@@ -180,7 +178,7 @@ static bool drain(struct spot_rank_output *o, struct stream *s, int reads)
         if (n <= 0)
             return n < 0 && errno == EAGAIN;
         put_file(o, s, text, (size_t)n);
-        if (o->terminal[s->terminal].fd >= 0)
+        if (o->terminal[s->terminal])
             put_terminal(o, s, text, (size_t)n);
     }
     return true;
@@ -196,6 +194,17 @@ static void finish(struct spot_rank_output *o, struct stream *s)
     if (s->n_byte)
         put_line(o, s);
     close_log(s);
+}
+
+static void read_some(struct spot_rank_output *o, struct stream *s)
+{
+    make_room(o, s);
+    pthread_mutex_lock(&o->lock);
+    if (s->pipe_fd >= 0 && !drain(o, s, 1)) {
+        close(s->pipe_fd);
+        s->pipe_fd = -1;
+    }
+    pthread_mutex_unlock(&o->lock);
 }
 
 static size_t fill(const struct spot_rank_output *o, struct pollfd *set)
@@ -218,15 +227,10 @@ static void *empty(void *output)
         pthread_mutex_unlock(&o->lock);
         if (poll(set, n, -1) < 0)
             memset(set, 0, n * sizeof(*set));
+        for (size_t i = 0; i < o->n_stream; i++)
+            if (set[i].revents)
+                read_some(o, &o->stream[i]);
         pthread_mutex_lock(&o->lock);
-        for (size_t i = 0; i < o->n_stream; i++) {
-            struct stream *const s = &o->stream[i];
-
-            if (!set[i].revents || s->pipe_fd < 0 || drain(o, s, READS_MAX))
-                continue;
-            close(s->pipe_fd);
-            s->pipe_fd = -1;
-        }
     }
     pthread_mutex_unlock(&o->lock);
     free(set);
@@ -262,12 +266,24 @@ static void release(struct spot_rank_output *o)
         if (o->stream[i].pipe_fd >= 0)
             close(o->stream[i].pipe_fd);
     }
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        (void)spot_outlet_free(o->terminal[i], patience_s);
         if (o->wake[i] >= 0)
             close(o->wake[i]);
+    }
     pthread_mutex_destroy(&o->lock);
     free(o->stream);
     free(o);
+}
+
+static int open_terminals(struct spot_rank_output *o, struct spot_err *err)
+{
+    const int fd[2] = { o->options.out_fd, o->options.err_fd };
+
+    for (int i = 0; i < 2; i++)
+        if (fd[i] >= 0 && !(o->terminal[i] = spot_outlet_new(fd[i], ROOM_BYTE, true, err)))
+            return -1;
+    return 0;
 }
 
 struct spot_rank_output *spot_rank_output_new(const struct spot_rank_output_options *options,
@@ -276,8 +292,6 @@ struct spot_rank_output *spot_rank_output_new(const struct spot_rank_output_opti
     struct spot_rank_output *const o = spot_xcalloc(1, sizeof(*o));
 
     o->options = *options;
-    o->terminal[0].fd = options->out_fd;
-    o->terminal[1].fd = options->err_fd;
     o->n_stream = 2 * ((size_t)options->n + 1);
     o->stream = spot_xcalloc(o->n_stream, sizeof(*o->stream));
     for (size_t i = 0; i < o->n_stream; i++) {
@@ -289,7 +303,7 @@ struct spot_rank_output *spot_rank_output_new(const struct spot_rank_output_opti
     pthread_mutex_init(&o->lock, NULL);
     if (pipe2(o->wake, O_CLOEXEC))
         (void)spot_err_sys(err, "cannot make a pipe for what ranks write");
-    else if (!spot_thread_start(&o->thread, empty, o, err))
+    else if (!open_terminals(o, err) && !spot_thread_start(&o->thread, empty, o, err))
         return o;
     release(o);
     return NULL;
@@ -304,7 +318,9 @@ void spot_rank_output_free(struct spot_rank_output *o)
     (void)!write(o->wake[1], "", 1);
     pthread_mutex_unlock(&o->lock);
     pthread_join(o->thread, NULL);
-    for (size_t i = 0; i < o->n_stream; i++)
+    for (size_t i = 0; i < o->n_stream; i++) {
+        make_room(o, &o->stream[i]);
         finish(o, &o->stream[i]);
+    }
     release(o);
 }

@@ -2,8 +2,8 @@
 /* rank_output.h - the output of ranks: read by a thread as long as this process lives, written to
  * files unchanged, and to the terminal line by line, prefixed with the rank.
  *
- * Never waits for a terminal: lines that it does not accept within a second are dropped there, with
- * a note.
+ * A terminal that is not read holds up no rank: after a second in which it takes nothing, lines are
+ * left out there, with a note (common/outlet.h). Beginning a round never waits for it.
  */
 #ifndef SPOT_HOST_RANK_OUTPUT_H
 #define SPOT_HOST_RANK_OUTPUT_H
@@ -24,6 +24,10 @@ struct spot_rank_output_options {
 };
 
 struct spot_rank_output;
+
+/* Make the directory of logs, and those above it. Returns 0, or -1 with *err (SPOT_ESYS) where it
+ * cannot be made or nothing can be written there. */
+int spot_rank_output_make_dir(const char *log_dir, struct spot_err *err);
 
 /* pipe[n + 1]: read ends of standard output and error, non-blocking; taken over, also on failure.
  * NULL with *err. */

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -22,10 +23,14 @@ struct spot_ranks {
     struct spot_rank_output *output;
     pid_t guard;
     int command_fd, event_fd;
-    bool has_round; /* one was started and is not known to have stopped */
-    bool has_twins; /* or may have */
-    bool is_lost;   /* the guard is gone */
+    bool has_round;      /* one was started and is not known to have stopped */
+    bool has_twins;      /* or may have */
+    bool is_lost;        /* the guard is gone */
+    bool is_stuck;       /* a process did not end */
+    uint32_t first_rank; /* of the round */
 };
+
+static const double stuck_s = 30; /* as much as the end of a process with large memory may take */
 
 /* --- talking to the guard --------------------------------------------------------- */
 
@@ -53,6 +58,7 @@ int spot_ranks_start(struct spot_ranks *r, const struct spot_rank_env *env, stru
 {
     const struct spot_rank_command command = { .order = SPOT_RANK_START, .env = *env };
 
+    r->first_rank = env->first_rank;
     spot_rank_output_round(r->output, env->restart_count, env->first_rank);
     r->has_round = r->has_twins = true;
     return order(r, &command, err);
@@ -80,6 +86,21 @@ int spot_ranks_keep_twins(struct spot_ranks *r, struct spot_err *err)
     return order(r, &command, err);
 }
 
+static int stuck(struct spot_ranks *r, const struct spot_rank_event *event, struct spot_err *err)
+{
+    char whose[32] = "";
+
+    if (event->local < r->options.n)
+        snprintf(whose, sizeof(whose), ", rank %lu,",
+                 (unsigned long)(r->first_rank + event->local));
+    r->is_stuck = true;
+    return spot_err_set(
+        err, SPOT_ESYS,
+        "process %d%s has not ended %g s after SIGKILL: it waits in the kernel, for "
+        "a disk or a device, and this node leaves without it",
+        event->status, whose, r->options.stuck_s);
+}
+
 int spot_ranks_next(struct spot_ranks *r, double wait_s, struct spot_rank_event *event,
                     struct spot_err *err)
 {
@@ -91,9 +112,16 @@ int spot_ranks_next(struct spot_ranks *r, double wait_s, struct spot_rank_event 
     n = read(r->event_fd, event, sizeof(*event));
     if (n != (ssize_t)sizeof(*event))
         return n < 0 && errno == EINTR ? 0 : lost(r, err);
+    if (event->kind == SPOT_RANK_STUCK)
+        return stuck(r, event, err);
     if (event->kind == SPOT_RANK_STOPPED)
         r->has_round = false;
     return 1;
+}
+
+bool spot_ranks_are_stuck(const struct spot_ranks *r)
+{
+    return r->is_stuck;
 }
 
 int spot_ranks_fd(const struct spot_ranks *r)
@@ -187,6 +215,7 @@ struct spot_ranks *spot_ranks_new(const struct spot_ranks_options *options, stru
     int rc;
 
     r->options = *options;
+    r->options.stuck_s = options->stuck_s > 0 ? options->stuck_s : stuck_s;
     r->command_fd = r->event_fd = -1;
     p.in = spot_xcalloc(p.n + 1, sizeof(*p.in));
     p.out = spot_xcalloc(p.n + 1, sizeof(*p.out));
@@ -208,28 +237,53 @@ struct spot_ranks *spot_ranks_new(const struct spot_ranks_options *options, stru
 
 static void stop_and_wait(struct spot_ranks *r)
 {
-    const double until_s = spot_clock_s() + r->options.stop_s + 2;
+    const double until_s = spot_clock_s() + r->options.stop_s + r->options.stuck_s + 2;
     struct spot_rank_event event;
+    struct spot_err err;
 
     if (spot_ranks_stop(r, NULL))
         return;
     while (r->has_round && spot_clock_s() < until_s)
-        if (spot_ranks_next(r, 0.1, &event, NULL) < 0)
+        if (spot_ranks_next(r, 0.1, &event, &err) < 0) {
+            if (r->is_stuck && r->options.warn)
+                r->options.warn("%s", err.msg);
             return;
+        }
+}
+
+/* It kills whatever is below it, and ends then at the latest. Returns whether it left one behind.
+ */
+static bool end_guard(struct spot_ranks *r)
+{
+    const double until_s = spot_clock_s() + r->options.stuck_s + 2;
+    int status = 0;
+
+    while (waitpid(r->guard, &status, WNOHANG) == 0) {
+        if (spot_clock_s() >= until_s)
+            kill(r->guard, SIGKILL);
+        spot_clock_sleep(0.002);
+    }
+    return WIFEXITED(status) && WEXITSTATUS(status) == SPOT_GUARD_LEFT_ONE;
 }
 
 void spot_ranks_free(struct spot_ranks *r)
 {
+    bool left_one = false;
+
     if (!r)
         return;
-    if (r->guard > 0 && r->has_round)
+    if (r->guard > 0 && r->has_round && !r->is_stuck)
         stop_and_wait(r);
     if (r->command_fd >= 0)
         close(r->command_fd); /* the guard ends, and whatever is below it */
-    while (r->guard > 0 && waitpid(r->guard, NULL, 0) < 0 && errno == EINTR)
-        ;
-    if (r->has_round || r->has_twins)
-        spot_rank_kill_children(NULL, 0); /* of a guard that was killed */
+    if (r->guard > 0)
+        left_one = end_guard(r);
+    if (r->has_round || r->has_twins) /* of a guard that was killed */
+        left_one = spot_rank_kill_children(NULL, 0, left_one ? 0 : r->options.stuck_s) || left_one;
+    if (left_one && !r->is_stuck && r->options.warn)
+        r->options.warn(
+            "a process of the ranks has not ended %g s after SIGKILL: it is left behind",
+            r->options.stuck_s);
     if (r->event_fd >= 0)
         close(r->event_fd);
     spot_rank_output_free(r->output);

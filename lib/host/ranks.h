@@ -35,11 +35,13 @@ struct spot_ranks_options {
     char *const *command; /* ends with NULL */
     uint32_t n;           /* ranks, 1 to SPOT_LOCAL_RANKS_MAX */
     double stop_s;        /* from SIGTERM to SIGKILL */
+    double stuck_s;       /* from SIGKILL until one that is still there is given up; 0: 30 */
     const char *hook;     /* run by sh(1) when the ranks are to save; NULL: they get SIGUSR1 */
     const char *log_dir;  /* DIR/ROUND/RANK.out and .err; NULL: none */
     bool is_cold;         /* no twins, even if the command supports waiting */
     int out_fd, err_fd;   /* each line of output, prefixed with the rank; -1: none */
-    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* of a log that cannot be written */
+    /* of a log that cannot be written, and of a process that is left behind; NULL */
+    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
 };
 
 enum spot_rank_event_kind {
@@ -48,6 +50,7 @@ enum spot_rank_event_kind {
     SPOT_RANK_STOPPED, /* after spot_ranks_stop: no process of the round is left */
     SPOT_RANK_HOLDS,   /* the command supports waiting for its round; once */
     SPOT_RANK_WARM,    /* `status`: whether a twin waits for each rank; when that changes */
+    SPOT_RANK_STUCK,   /* to spot_ranks_next alone: `status` is the process that does not end */
 };
 
 struct spot_rank_event {
@@ -73,20 +76,27 @@ int spot_ranks_start(struct spot_ranks *ranks, const struct spot_rank_env *env,
  * are left alone. */
 int spot_ranks_save(struct spot_ranks *ranks, double left_s, struct spot_err *err);
 /* End the round: SIGTERM to their process groups, SIGKILL after stop_s, and to all remaining
- * processes as soon as the ranks have ended. Always followed by SPOT_RANK_STOPPED. */
+ * processes as soon as the ranks have ended. Always followed by SPOT_RANK_STOPPED, or by an error
+ * of spot_ranks_next. */
 int spot_ranks_stop(struct spot_ranks *ranks, struct spot_err *err);
 /* The command supports waiting, as other nodes have seen: start twins before the first round. */
 int spot_ranks_keep_twins(struct spot_ranks *ranks, struct spot_err *err);
 
 /* Returns 1 with the next event, 0 when there is none within wait_s, -1 with *err (SPOT_ESYS) when
- * the guard is gone, and with it everything that it had started. */
+ * the guard is gone, and with it everything that it had started, or when a process that waits in
+ * the kernel, for a disk or a device, has not ended stuck_s after SIGKILL. It runs no more, but
+ * holds what it has open, so this node is of no more use. */
 int spot_ranks_next(struct spot_ranks *ranks, double wait_s, struct spot_rank_event *event,
                     struct spot_err *err);
 
 /* For callers that poll: readable when there is an event, or the guard is gone. */
 int spot_ranks_fd(const struct spot_ranks *ranks);
 
-/* Stop everything, wait for it, write the remaining output. May be NULL. */
+/* Was there one that did not end? Who reads the error of spot_ranks_next knows. */
+bool spot_ranks_are_stuck(const struct spot_ranks *ranks);
+
+/* Stop everything, wait for it, write the remaining output. What does not end within stuck_s is
+ * left behind, with a warning. May be NULL. */
 void spot_ranks_free(struct spot_ranks *ranks);
 
 #ifdef __cplusplus

@@ -29,12 +29,14 @@ struct spot_rank_guard {
     int (*out)[2]; /* [n + 1], write ends for standard output and error; the last: hook */
 };
 
-/* Never returns. */
+/* Never returns: exits with 0, or this where a process did not end. */
+enum { SPOT_GUARD_LEFT_ONE = 3 };
 void spot_rank_guard_run(const struct spot_rank_guard *guard);
 
 /* rank_kill.c: SIGKILL to every child of this process except these, and to those it adopts as a
- * result. */
-void spot_rank_kill_children(const pid_t *keep, size_t n_keep);
+ * result. Returns 0, or one that was there after limit_s all the same: it waits in the kernel, for
+ * a disk or a device, and ends when that answers. */
+pid_t spot_rank_kill_children(const pid_t *keep, size_t n_keep, double limit_s);
 /* SIGUSR1 to the process if it catches that, else to its descendants that do. Returns how many got
  * it. */
 size_t spot_rank_tell(pid_t pid);

@@ -134,6 +134,40 @@ END
     [ "$(events log formed)" -eq 3 ]
 }
 
+@test "logs of ranks are there, or a job does not begin, or it is told what is missing" {
+    timeout 60 spot-run exec -q --workers 2 --log-dir logs/of/job-7 -- sh -c 'echo $RANK' >/dev/null
+    [ "$(cat logs/of/job-7/0/0.out logs/of/job-7/0/1.out | xargs)" = "0 1" ]
+    : >file
+    for where in file file/logs /proc/nowhere; do
+        for more in "" "--join unix:none"; do
+            run --separate-stderr timeout 60 spot-run exec $more --log-dir $where -- true
+            [ "$status" -eq 4 ]
+            [[ "$stderr" == *"cannot write the logs of ranks to '$where': "* ]]
+        done
+    done
+    mkdir later && : >later/0
+    timeout 60 spot-run exec --log-dir later -- echo hello >out 2>said
+    [ "$(cat out)" = "[0] hello" ]
+    [ "$(grep -c "cannot write the logs of ranks to 'later/0/0.out'" said)" -eq 1 ]
+    timeout 60 spot-run exec -q --log-dir later -- echo hello 2>said
+    [ ! -s said ]
+    background timeout 60 spot-run exec --listen unix:j --log-dir logs -- true 2>said
+    eventually 'grep -q "log-dir is for the nodes that are started here" said'
+    spot-run stop --join unix:j
+    wait $pid || true
+}
+
+@test "messages and output for somebody who reads nothing hold up no job" {
+    mkfifo full
+    exec 9<>full
+    dd if=/dev/zero of=full bs=4096 count=16 oflag=nonblock status=none # all that a pipe holds
+    timeout 60 spot-run exec --workers 2 --max-restarts 2 --lease 0.5s --events log -- \
+        sh -c 'seq 30000; exit 3' >full 2>full 9<&- && status=0 || status=$?
+    exec 9<&-
+    [ "$status" -eq 1 ]
+    jq -es 'map(select(.event == "failed")) | length == 3' log
+}
+
 @test "a notice: the hook has its time, then the others go on without the leaver" {
     # what a rank does on SIGTERM shows that the hook came first
     cat >careful <<'END'

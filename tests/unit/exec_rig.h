@@ -208,6 +208,7 @@ struct node {
     uint32_t n_rank; /* 0: one */
     double stop_s;   /* 0: 5 s */
     uint64_t limit_byte;
+    double late_s;
     bool is_cold, is_private;
 };
 
@@ -237,6 +238,8 @@ static inline int work(const struct node *n, const struct spot_state_dir *state,
         .state = state,
         .store = store,
         .socket = state->socket,
+        .late_s = n->late_s,
+        .warn = warn,
     };
     const int rc = o.ranks ? spot_exec_agent_run(&o, &end->has_joined, &end->err) : -1;
 

@@ -16,6 +16,7 @@ static void begin_job(const struct spot_exec_options *o, uint64_t limit_byte)
     struct node n = node_of("a", command);
 
     n.n_rank = o->n_rank;
+    n.late_s = o->late_s;
     n.limit_byte = limit_byte;
     job = coordinate(o);
     a = join_as(&n);
@@ -126,6 +127,27 @@ START_TEST(who_waits_for_others_hears_at_its_time_limit_for_whom)
     tell(0, 3, "commit 1");
     ck_said(0, 2, COMMITTED(1));
     ck_said(0, 3, COMMITTED(1));
+    end_job(0, 4);
+}
+END_TEST
+
+START_TEST(a_commit_that_waits_long_is_told_of_with_whom_it_waits_for)
+{
+    struct spot_exec_options o = job_of(command, 2, 2, 2);
+
+    o.late_s = 0.2;
+    begin_job(&o, 0);
+    tell(0, 3, "commit 1");
+    until(count_in(in_dir("warned"), "step 1: rank 3 has waited 0.2 s to commit it, for rank 2 of "
+                                     "this node: every rank must commit"));
+    until(count_in(in_dir("warned"), "step 1: rank 3 has waited 0.4 s")); /* ever more rarely */
+    tell(0, 2, "commit 1");
+    until(count_in(in_dir("warned"), "step 1: b has waited 0.2 s to commit it, for ranks 0 to 1 on "
+                                     "a: every rank must commit"));
+    tell(0, 0, "commit 1");
+    tell(0, 1, "commit 1");
+    ck_all_said(0, 4, COMMITTED(1));
+    ck_assert_uint_eq(count_in(in_dir("warned"), "rank 3 has waited 0.2 s"), 1);
     end_job(0, 4);
 }
 END_TEST
@@ -307,6 +329,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, a_step_is_committed_once_by_all_nodes_or_by_none);
     tcase_add_test(tc, ranks_of_a_node_commit_the_same_step);
     tcase_add_test(tc, who_waits_for_others_hears_at_its_time_limit_for_whom);
+    tcase_add_test(tc, a_commit_that_waits_long_is_told_of_with_whom_it_waits_for);
     tcase_add_test(tc, who_commits_twice_is_refused_and_who_hangs_up_commits_nothing);
     tcase_add_test(tc, a_manifest_commits_and_says_what_became_of_it);
     tcase_add_test(tc, a_state_that_does_not_fit_is_refused_and_the_one_before_stays);

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-#define _XOPEN_SOURCE 700
+#define _GNU_SOURCE /* O_CLOEXEC. NOLINT(bugprone-reserved-identifier) */
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cluster/journal.h"
+#include "common/clock.h"
+#include "common/threads.h"
 #include "suite.h"
 
 /* Goal: a log cut at any byte is continued behind its last whole line, with the newest step and
  * epoch that those lines tell, and those who held that step; time goes on; a whole line that is no
- * event is named and nothing is cut; a full disk is an error. */
+ * event is named and nothing is cut; a full disk is an error, and so are events that nobody read.
+ */
 
 #define HASH "0123456789abcdef0123456789abcdef"
 
@@ -306,6 +311,96 @@ START_TEST(a_full_disk_and_a_missing_folder_are_errors)
 }
 END_TEST
 
+static int n_warned;
+
+static void warn(const char *fmt, ...) SPOT_PRINTF(1, 2);
+static void warn(const char *fmt, ...)
+{
+    ck_assert_ptr_nonnull(strstr(fmt, "nobody reads the events"));
+    n_warned++;
+}
+
+/* All that is there, whole lines of steps that ascend. Returns how many. */
+static int count_lines(int fd)
+{
+    FILE *const in = fdopen(fd, "r");
+    long long step, newest = 0;
+    char line[512];
+    int n = 0;
+
+    while (fgets(line, sizeof(line), in)) {
+        const char *const at = strstr(line, "\"step\":");
+
+        ck_assert_msg(at && sscanf(at, "\"step\":%lld", &step) == 1 && strstr(line, "}\n"), "%s",
+                      line);
+        ck_assert_int_gt(step, newest);
+        newest = step;
+        n++;
+    }
+    fclose(in);
+    return n;
+}
+
+START_TEST(who_does_not_read_a_pipe_holds_up_nothing_and_misses_some_which_is_told)
+{
+    enum { EVENTS = 200000 };
+    struct spot_err err = { 0 };
+    struct spot_journal j;
+    uint32_t epoch;
+    int64_t step;
+    int fd;
+
+    unlink(path);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(spot_journal_open(&j, path, false, &step, &epoch, NULL), 0);
+    j.patience_s = 0.1;
+    j.warn = warn;
+    for (int i = 1; i <= EVENTS; i++)
+        write_event(&j, "committed", 1, i);
+    ck_assert_int_eq(n_warned, 1);
+    ck_assert_int_eq(spot_journal_close(&j, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+    ck_assert_ptr_nonnull(strstr(err.msg, "nobody read the events: "));
+    ck_assert_int_gt(count_lines(fd), 0); /* what the pipe held */
+}
+END_TEST
+
+static void *read_slowly(void *fd)
+{
+    static int n;
+
+    spot_clock_sleep(0.3);
+    n = count_lines(*(const int *)fd);
+    return &n;
+}
+
+START_TEST(who_reads_a_pipe_late_misses_nothing)
+{
+    enum { EVENTS = 2000 };
+    struct spot_journal j;
+    pthread_t reader;
+    uint32_t epoch;
+    int64_t step;
+    void *n;
+    int fd;
+
+    unlink(path);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(spot_journal_open(&j, path, false, &step, &epoch, NULL), 0);
+    ck_assert_int_eq(fcntl(fd, F_SETFL, 0), 0);
+    for (int i = 1; i <= EVENTS; i++)
+        write_event(&j, "committed", 1, i);
+    ck_assert_int_eq(spot_thread_start(&reader, read_slowly, &fd, NULL), 0);
+    ck_assert_int_eq(spot_journal_close(&j, NULL), 0);
+    ck_assert_int_eq(pthread_join(reader, &n), 0);
+    ck_assert_int_eq(*(const int *)n, EVENTS);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -322,6 +417,8 @@ int main(void)
     tcase_add_test(tc, what_was_found_again_is_where_the_job_stands);
     tcase_add_test(tc, without_resume_a_log_is_kept_another_file_replaced_and_nobody_needs_one);
     tcase_add_test(tc, a_full_disk_and_a_missing_folder_are_errors);
+    tcase_add_test(tc, who_does_not_read_a_pipe_holds_up_nothing_and_misses_some_which_is_told);
+    tcase_add_test(tc, who_reads_a_pipe_late_misses_nothing);
     status = run_suite("journal", tc);
     unlink(path);
     return status;

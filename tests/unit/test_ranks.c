@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -379,22 +380,42 @@ START_TEST(each_line_has_its_rank_and_files_are_exact)
 }
 END_TEST
 
-START_TEST(nobody_waits_for_a_terminal_that_is_not_read)
+/* A pipe or a terminal, of which nothing is read. */
+static void write_to_nobody(int reader, int writer)
+{
+    const struct spot_ranks_options o = {
+        .n = 1, .stop_s = 60, .out_fd = writer, .err_fd = -1, .log_dir = in_dir("logs")
+    };
+    struct spot_ranks *const r = begin_with(o, "seq 1 100000; exit 6");
+    struct spot_rank_env second = env;
+    const int status = next(r).status;
+
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 6);
+    second.restart_count = 8;
+    ck_assert_int_eq(spot_ranks_start(r, &second, &err), 0);
+    ck_assert_int_eq(WEXITSTATUS(next(r).status), 6);
+    spot_ranks_free(r);
+    close(reader);
+    close(writer);
+    ck_assert_int_eq(system("seq 1 100000 | cmp - $D/logs/7/4.out"), 0);
+    ck_assert_int_eq(system("seq 1 100000 | cmp - $D/logs/8/4.out"), 0);
+}
+
+START_TEST(nobody_waits_for_a_pipe_that_is_not_read)
 {
     int full[2];
-    struct spot_ranks_options o = { .n = 1, .stop_s = 60, .err_fd = -1, .log_dir = in_dir("logs") };
-    struct spot_ranks *r;
-    int status;
 
     ck_assert_int_eq(pipe2(full, O_CLOEXEC), 0);
-    o.out_fd = full[1];
-    r = begin_with(o, "seq 1 100000; exit 6");
-    status = next(r).status;
-    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 6);
-    close(full[0]);
-    spot_ranks_free(r);
-    close(full[1]);
-    ck_assert_int_eq(system("seq 1 100000 | cmp - $D/logs/7/4.out"), 0);
+    write_to_nobody(full[0], full[1]);
+}
+END_TEST
+
+START_TEST(nobody_waits_for_a_terminal_that_is_not_read)
+{
+    const int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+    ck_assert(reader >= 0 && !grantpt(reader) && !unlockpt(reader));
+    write_to_nobody(reader, open(ptsname(reader), O_RDWR | O_NOCTTY | O_CLOEXEC));
 }
 END_TEST
 
@@ -427,6 +448,87 @@ START_TEST(a_log_that_cannot_be_written_is_told_of_once_and_stops_no_rank)
     ck_assert_int_eq(n_warned, 1);
     ck_assert_msg(strstr(warned, "cannot write the logs of ranks to '") && strstr(warned, "/file"),
                   "%s", warned);
+}
+END_TEST
+
+/* --- what does not end --------------------------------------------------------------- */
+
+/* Who traces a process is to wait for it first: until then its parent cannot, and it is there after
+ * SIGKILL as one is that waits in the kernel. Returns false where nothing may be traced. */
+static bool hold(pid_t pid)
+{
+    return !ptrace(PTRACE_SEIZE, pid, NULL, NULL);
+}
+
+static struct spot_ranks *begin_stuck(const char *script)
+{
+    const struct spot_ranks_options o = {
+        .n = 2, .stop_s = 0, .stuck_s = 0.3, .out_fd = -1, .err_fd = -1, .warn = warn
+    };
+
+    n_warned = 0;
+    return begin_with(o, script);
+}
+
+/* What spot_ranks_next says in the end. */
+static void until_given_up(struct spot_ranks *r)
+{
+    struct spot_rank_event event;
+    int rc = 0;
+
+    for (int look = 0; rc >= 0 && look < PATIENCE; look++)
+        rc = spot_ranks_next(r, 0.01, &event, &err);
+    ck_assert_int_eq(rc, -1);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+    ck_assert(spot_ranks_are_stuck(r));
+}
+
+START_TEST(a_rank_that_does_not_end_is_given_up_and_named)
+{
+    struct spot_ranks *const r =
+        begin_stuck("echo $$ >$D/pid.$LOCAL_RANK; while :; do sleep 0.05; done");
+    const pid_t other = pid_in("pid.0"), pid = pid_in("pid.1");
+    char named[64];
+
+    if (hold(pid)) {
+        ck_assert_int_eq(spot_ranks_stop(r, &err), 0);
+        until_given_up(r);
+        snprintf(named, sizeof(named), "process %ld, rank 5, has not ended 0.3 s after SIGKILL",
+                 (long)pid);
+        ck_assert_msg(strstr(err.msg, named), "%s", err.msg);
+    }
+    spot_ranks_free(r);
+    ck_assert(is_gone(other));
+    ck_assert_int_eq(n_warned, 0); /* it was told of */
+    ck_assert(is_gone(pid));       /* we traced it, and adopted it */
+}
+END_TEST
+
+START_TEST(one_that_left_its_group_and_does_not_end_is_given_up_too)
+{
+    struct spot_ranks *const r = begin_stuck(
+        "[ $LOCAL_RANK = 1 ] || setsid sh -c 'echo $$ >$D/pid; while :; do sleep 0.05; done'");
+    const pid_t pid = pid_in("pid");
+
+    if (hold(pid)) {
+        ck_assert_int_eq(spot_ranks_stop(r, &err), 0);
+        until_given_up(r);
+        ck_assert_msg(strstr(err.msg, "has not ended 0.3 s after SIGKILL"), "%s", err.msg);
+    }
+    spot_ranks_free(r);
+    ck_assert(is_gone(pid)); /* we traced it, and adopted it */
+}
+END_TEST
+
+START_TEST(who_leaves_does_not_wait_for_one_that_does_not_end_and_says_so)
+{
+    struct spot_ranks *const r =
+        begin_stuck("echo $$ >$D/pid.$LOCAL_RANK; while :; do sleep 0.05; done");
+    const bool is_held = hold(pid_in("pid.0"));
+
+    spot_ranks_free(r);
+    ck_assert_int_eq(n_warned, is_held);
+    ck_assert_msg(!is_held || strstr(warned, "has not ended 0.3 s after SIGKILL"), "%s", warned);
 }
 END_TEST
 
@@ -539,6 +641,10 @@ int main(void)
     tcase_add_test(tc, all_goes_when_the_guard_is_killed);
     tcase_add_test(tc, freeing_stops_what_runs);
     tcase_add_test(tc, each_line_has_its_rank_and_files_are_exact);
+    tcase_add_test(tc, a_rank_that_does_not_end_is_given_up_and_named);
+    tcase_add_test(tc, one_that_left_its_group_and_does_not_end_is_given_up_too);
+    tcase_add_test(tc, who_leaves_does_not_wait_for_one_that_does_not_end_and_says_so);
+    tcase_add_test(tc, nobody_waits_for_a_pipe_that_is_not_read);
     tcase_add_test(tc, nobody_waits_for_a_terminal_that_is_not_read);
     tcase_add_test(tc, a_log_that_cannot_be_written_is_told_of_once_and_stops_no_rank);
     tcase_add_test(tc, who_catches_sigusr1_is_told_and_waited_for);

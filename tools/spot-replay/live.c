@@ -8,11 +8,14 @@
 
 #include "cli/tool.h"
 #include "common/clock.h"
+#include "common/outlet.h"
 #include "model/event.h"
 #include "replay.h"
 #include "sim/live_play.h"
 #include "sim/processes.h"
 #include "trace/trace.h"
+
+enum { ROOM = 1 << 23 }; /* bytes of events that wait for who reads them */
 
 static struct {
     const char *trace, *events;
@@ -133,13 +136,36 @@ static int play(struct spot_live *l, struct spot_processes *processes, char **co
     return rc ? rc : log_end(l, err);
 }
 
-static FILE *open_log(struct spot_err *err)
+/* By way of an outlet where somebody may not read: machines come and go by the clock. */
+static int open_log(struct spot_live *l, struct spot_outlet **outlet, struct spot_err *err)
 {
-    FILE *log = stdout;
+    FILE *log = stdout, *stream;
 
     if (opt.events && strcmp(opt.events, "-") != 0 && !(log = fopen(opt.events, "we")))
-        spot_err_sys(err, "cannot write '%s'", opt.events);
-    return log;
+        return spot_err_sys(err, "cannot write '%s'", opt.events);
+    l->supervisor.log = log;
+    if (!spot_outlet_is_needed(fileno(log)))
+        return 0;
+    *outlet = spot_outlet_new(fileno(log), ROOM, false, err);
+    stream = *outlet ? spot_outlet_stream(*outlet, err) : NULL;
+    if (!stream)
+        return -1;
+    if (log != stdout)
+        fclose(log);
+    l->supervisor.log = stream;
+    return 0;
+}
+
+static int close_log(const struct spot_live *l, struct spot_outlet *outlet, int rc,
+                     struct spot_err *err)
+{
+    const bool was_lost = outlet && spot_outlet_lost(outlet);
+
+    if (l->supervisor.log && l->supervisor.log != stdout && fclose(l->supervisor.log) && !rc)
+        rc = spot_err_sys(err, "cannot write '%s'", opt.events);
+    if ((spot_outlet_free(outlet, l->signal_got ? 1 : 60) || was_lost) && !rc)
+        rc = spot_err_set(err, SPOT_ESYS, "nobody read the events: some are missing");
+    return rc;
 }
 
 static int run(char **command, int *signal_got, struct spot_err *err)
@@ -152,18 +178,16 @@ static int run(char **command, int *signal_got, struct spot_err *err)
                            .no_notice = opt.no_notice,
                            .warn = spot_tool_warn };
     struct spot_processes processes;
+    struct spot_outlet *outlet = NULL;
     struct spot_trace trace;
-    int rc = -1;
+    int rc;
 
     *signal_got = 0;
     if (load(&trace, err))
         return -1;
     spot_live_init(&l, &trace, opt.common.seed);
-    l.supervisor.log = open_log(err);
-    if (l.supervisor.log)
-        rc = play(&l, &processes, command, err);
-    if (l.supervisor.log && l.supervisor.log != stdout && fclose(l.supervisor.log) && !rc)
-        rc = spot_err_sys(err, "cannot write '%s'", opt.events);
+    rc = open_log(&l, &outlet, err) ? -1 : play(&l, &processes, command, err);
+    rc = close_log(&l, outlet, rc, err);
     *signal_got = l.signal_got;
     spot_live_release(&l);
     spot_trace_release(&trace);
@@ -188,6 +212,7 @@ static int replay_live(char **operand, size_t n, struct spot_err *err)
 
     if (!n)
         return spot_err_set(err, SPOT_EUSAGE, "COMMAND is missing");
+    spot_tool_never_wait();
     rc = run(operand, &signal_got, err);
     if (rc && err->code == SPOT_ESYS && err->sys_errno == EPIPE)
         pass_on(SIGPIPE);

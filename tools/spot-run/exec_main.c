@@ -20,6 +20,7 @@
 #include "host/exec_agent.h"
 #include "host/exec_job.h"
 #include "host/exec_protocol.h"
+#include "host/rank_output.h"
 #include "host/rank_socket.h"
 #include "host/state_dir.h"
 #include "host/state_store.h"
@@ -50,7 +51,8 @@ static const char *socket_path; /* at which the ranks of this node ask */
 static const struct spot_state_dir *state_dir;
 static struct spot_state_store *states; /* of what they commit */
 static char *private_dir;               /* of the coordinator that started this agent; NULL */
-static bool is_agent;
+static bool is_agent, is_local;         /* started by the coordinator, at whose terminal it speaks */
+static const char local_env[] = "SPOT_LOCAL_NODE";
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "the job" },
@@ -213,7 +215,7 @@ static int join_job(struct spot_ranks *ranks, struct spot_err *err)
                    .domain = o.domain,
                    .is_private = private_dir != NULL,
                    .join_timeout_s = o.join_timeout_s,
-                   .warn = o.is_quiet ? NULL : spot_tool_warn },
+                   .warn = o.is_quiet || is_local ? NULL : spot_tool_warn },
         .ranks = ranks,
         .n_rank = (uint32_t)o.n_rank,
         .hash = spot_exec_hash(command, (uint32_t)o.n_rank),
@@ -221,6 +223,7 @@ static int join_job(struct spot_ranks *ranks, struct spot_err *err)
         .state = state_dir,
         .store = states,
         .socket = socket_path,
+        .warn = o.is_quiet ? NULL : spot_tool_warn,
     };
     bool has_joined = false;
     int rc;
@@ -229,7 +232,7 @@ static int join_job(struct spot_ranks *ranks, struct spot_err *err)
     rc =
         leave_on_notice_start(&o.leave, err) ? -1 : spot_exec_agent_run(&options, &has_joined, err);
     leave_on_notice_stop(&o.leave);
-    if (rc && o.is_quiet && has_joined)
+    if (rc && (o.is_quiet || is_local) && has_joined && !spot_ranks_are_stuck(ranks))
         err->msg[0] = '\0'; /* the coordinator tells, or the exit status does */
     return rc;
 }
@@ -252,6 +255,7 @@ static int run_node(struct spot_err *err)
     ranks = spot_ranks_new(&r, err);
     if (!ranks)
         return -1;
+    spot_tool_never_wait();
     rc = join_job(ranks, err);
     spot_ranks_free(ranks);
     return rc;
@@ -264,8 +268,10 @@ static int be_node(struct spot_err *err)
     struct spot_err replaced;
     int rc;
 
-    if (check_text("--name", o.name, err) || check_text("--domain", o.domain, err))
+    if (check_text("--name", o.name, err) || check_text("--domain", o.domain, err) ||
+        (o.log_dir && spot_rank_output_make_dir(o.log_dir, err)))
         return -1;
+    unsetenv(local_env);
     if (private_dir)
         unsetenv(SPOT_PRIVATE_DIR_ENV); /* jobs within a rank are none of it */
     rc = spot_state_dir_open(&state, o.state_dir, err);
@@ -318,7 +324,8 @@ static void become_node(void *user, uint64_t index, const char *address)
     snprintf(name, sizeof(name), "local-%llu", (unsigned long long)index);
     argv[n++] = own("spot-run");
     argv[n++] = own("exec");
-    argv[n++] = own("--quiet");
+    if (o.is_quiet)
+        argv[n++] = own("--quiet");
     argv[n++] = own("--join");
     argv[n++] = own(address);
     argv[n++] = own("--name");
@@ -352,6 +359,7 @@ static void become_node(void *user, uint64_t index, const char *address)
         argv[n++] = own(o.key_file);
     }
     argv[n++] = own("--");
+    setenv(local_env, "1", 1);
     memcpy(argv + n, command, n_word * sizeof(char *));
     execv("/proc/self/exe", argv);
 }
@@ -424,6 +432,12 @@ static int coordinate(struct spot_err *err)
         .mirror_byte_per_s = o.mirror_rate,
     };
 
+    if (o.log_dir && !e.group.n_local)
+        spot_tool_warn("--log-dir is for the nodes that are started here, and none is: give it to "
+                       "those that join");
+    else if (o.log_dir && spot_rank_output_make_dir(o.log_dir, err))
+        return -1;
+    spot_tool_never_wait();
     return parse_nodes(&e, err) ? -1 : spot_exec_run(&e, err);
 }
 
@@ -440,6 +454,7 @@ static int run_exec(char **operand, size_t n, struct spot_err *err)
     if (!o.join)
         return coordinate(err);
     is_agent = true;
+    is_local = getenv(local_env) != NULL;
     catch_signals();
     spot_last_words_take();
     if (!be_node(err))

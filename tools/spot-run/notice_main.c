@@ -84,6 +84,7 @@ static int run_notice(char **operand, size_t n, struct spot_err *err)
     (void)n;
     o.told = told;
     o.warn = is_quiet ? NULL : spot_tool_warn;
+    spot_tool_never_wait();
     watch = spot_notice_new(&o, err);
     if (!watch)
         return -1;

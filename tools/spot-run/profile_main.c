@@ -93,7 +93,7 @@ static int measure(struct spot_err *err)
     if (!rc && p.changes && has_two)
         rc = profile_changes(&p, err);
     if (p.shows_progress)
-        fprintf(stderr, "\r\033[K");
+        spot_tool_draw("");
     return rc;
 }
 
@@ -243,6 +243,7 @@ static int run_profile(char **operand, size_t n, struct spot_err *err)
     p.info = spot_tool_info;
     p.warn = spot_tool_warn;
     p.shows_progress = isatty(STDERR_FILENO) && !common.quiet;
+    spot_tool_never_wait();
     rc = serving.log ? run_serving(err) : run(err);
     release();
     return rc;

@@ -49,7 +49,7 @@ static struct spot_coordinator_options options_of(const struct profile *p,
 static void tell(const struct profile *p, const char *what)
 {
     if (p->shows_progress)
-        fprintf(stderr, "\r\033[K%s", what);
+        spot_tool_draw(what);
     else
         p->info("%s", what);
 }
@@ -183,7 +183,7 @@ static void tell_outlier(const struct profile *p, const struct spot_job_cell *ce
     if (!cell->is_outlier)
         return;
     if (p->shows_progress)
-        fprintf(stderr, "\r\033[K");
+        spot_tool_draw("");
     p->warn("grid %s, micro batch %lld: steps scatter by %.0f %% of their median in the calmest of "
             "%lld runs: the host is busy; it is marked as an outlier, which spot-plan ignores",
             spot_grid_text(&cell->grid, grid), (long long)cell->micro_batch,

@@ -257,6 +257,7 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
     if (read_grid(&s, err) || read_backend(&s, err) || read_comm(&s, err))
         return -1;
     spot_tool_warn_shared(o.state);
+    spot_tool_never_wait();
     return spot_server_run(&s, err);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700 /* SA_RESTART */
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,18 +38,20 @@ struct options {
 static void on_signal(int number)
 {
     static const char said[] = "spot-run train: stopped before the job began\n";
+    struct pollfd set = { .fd = STDERR_FILENO, .events = POLLOUT };
 
     if (number == SIGHUP) {
         spot_group_reload();
     } else if (spot_group_has_begun()) {
         spot_group_stop();
     } else {
-        (void)!write(STDERR_FILENO, said, sizeof(said) - 1);
+        if (poll(&set, 1, 0) > 0)
+            (void)!write(STDERR_FILENO, said, sizeof(said) - 1);
         _exit(spot_err_exit_status(&(struct spot_err){ .code = SPOT_EPREEMPTED }));
     }
 }
 
-/* A wish to stop also ends a wait for who reads the events; one to read the plan does not. */
+/* A wish to stop also ends a wait for the data; one to read the plan does not. */
 static void catch_signals(void)
 {
     struct sigaction action = { .sa_handler = on_signal };
@@ -84,22 +87,23 @@ static int parse_grid(const char *text, struct spot_coordinator_options *o, stru
 /* One line, drawn over; NULL clears it. */
 static void draw_progress(const struct spot_progress *p)
 {
-    char grid[SPOT_GRID_TEXT];
+    char line[1024] = "", grid[SPOT_GRID_TEXT];
+    size_t n = 0;
 
-    fputs("\r\033[K", stderr);
+    if (p)
+        n = (size_t)snprintf(line, sizeof(line), "step %lld/%lld", (long long)p->step,
+                             (long long)p->n_step);
     if (p && !p->n_member) {
-        fprintf(stderr, "step %lld/%lld  waiting for workers at %s", (long long)p->step,
-                (long long)p->n_step, p->address);
+        snprintf(line + n, sizeof(line) - n, "  waiting for workers at %s", p->address);
     } else if (p) {
-        fprintf(stderr, "step %lld/%lld", (long long)p->step, (long long)p->n_step);
         if (p->knows_loss)
-            fprintf(stderr, "  loss %.4f", (double)p->loss);
+            n += (size_t)snprintf(line + n, sizeof(line) - n, "  loss %.4f", (double)p->loss);
         if (p->knows_val_loss)
-            fprintf(stderr, "  val %.4f", (double)p->val_loss);
-        fprintf(stderr, "  grid %s  members %zu  %.0f ms/step", spot_grid_text(&p->grid, grid),
-                p->n_member, 1e3 * p->step_s);
+            n += (size_t)snprintf(line + n, sizeof(line) - n, "  val %.4f", (double)p->val_loss);
+        snprintf(line + n, sizeof(line) - n, "  grid %s  members %zu  %.0f ms/step",
+                 spot_grid_text(&p->grid, grid), p->n_member, 1e3 * p->step_s);
     }
-    fflush(stderr);
+    spot_tool_draw(line);
 }
 
 static struct spot_coordinator_options coordinator_options(const struct options *o)
@@ -411,10 +415,10 @@ static int train(struct spot_err *err)
     if (spot_coordinator_run(&c, &result, err))
         return -1;
     if (!o.quiet && result.knows_loss)
-        fprintf(stderr, "step %lld  loss %.6f  state %s\n", (long long)result.step,
-                (double)result.loss, result.state_hex);
+        spot_tool_print("step %lld  loss %.6f  state %s", (long long)result.step,
+                        (double)result.loss, result.state_hex);
     else if (!o.quiet)
-        fprintf(stderr, "step %lld  state %s\n", (long long)result.step, result.state_hex);
+        spot_tool_print("step %lld  state %s", (long long)result.step, result.state_hex);
     return 0;
 }
 
@@ -460,6 +464,7 @@ static int run_train(char **operand, size_t n, struct spot_err *err)
     (void)operand;
     (void)n;
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.quiet, .verbose = o.verbose });
+    spot_tool_never_wait();
     rc = train(err);
     spot_bpe_free(o.job.bpe);
     free(o.job.data.item);

@@ -171,10 +171,12 @@ static int run_worker(char **operand, size_t n, struct spot_err *err)
         check_text("--domain", o.domain, err))
         return -1;
     leave.is_quiet = is_quiet;
+    spot_tool_never_wait();
     rc = leave_on_notice_start(&leave, err) ? -1 : work(err);
     leave_on_notice_stop(&leave);
     if (rc && spot_cuda_is_held()) { /* the driver would wait at the end of the process */
         spot_tool_warn("%s", err->msg);
+        spot_tool_part();
         _exit(spot_err_exit_status(err));
     }
     return rc;
