@@ -284,7 +284,6 @@ END_TEST
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("saved_model");
-    int rc;
 
     be_worker(argc, argv);
     make_dir();
@@ -294,6 +293,5 @@ int main(int argc, char **argv)
     tcase_add_test(tc, a_damaged_generation_is_passed_over_and_named);
     tcase_add_test(tc, what_is_not_a_jobs_directory_or_step_is_refused);
     tcase_add_test(tc, a_shorter_model_has_the_first_positions);
-    rc = run_suite("saved_model", tc);
-    return remove_dir() ? 1 : rc;
+    return run_job_suite("saved_model", tc);
 }
