@@ -232,7 +232,7 @@ stopped() {
     ready="readlink /proc/$pid/fd/3 | grep -q silent" stopped "before the job began"
     background sh -c 'exec sleep 300 <silent'
     background spot-run train --data corpus $MODEL --state state --durable-every 0.01s --steps 100000 --events silent 2>said
-    ready="ls state | grep -q '[0-9]$' && [ \"\$(ls state)\" = \"\$(sleep 1; ls state)\" ]" stopped "--resume continue it"
+    ready="ls state | grep -q '[0-9]$' && settled 'ls state'" stopped "--resume continue it"
     spot-run train -q --data corpus $MODEL --state state --resume --steps 100000 --events log 2>said &
     pid=$!
     ready="grep -q committed log" stopped "--resume continue it"
@@ -249,7 +249,7 @@ stopped() {
     train log --steps 1000000
     eventually 'spot-run status --join unix:j >/dev/null'
     for how in -q ""; do
-        background spot-run worker $how --join unix:j --join-timeout 0.1s --name "w$how" 2>"said$how"
+        background spot-run worker $how --join unix:j --join-timeout 5s --name "w$how" 2>"said$how"
         worker[${#how}]=$pid
     done
     at_step log 20
