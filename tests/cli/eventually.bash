@@ -30,11 +30,11 @@ eventually() {
     false
 }
 
-# Wait until what the shell text in $1 prints has been the same for ten looks: of a process that was stopped, what
+# Wait until what the shell text in $1 prints has been the same for thirty looks: of a process that was stopped, what
 # was on its way to others has come about.
 settled() {
     local settled_what=$1 was='' is n=0
-    eventually 'is=$(eval "$settled_what"); [ "$is" = "$was" ] && n=$((n + 1)) || n=0; was=$is; [ $n -ge 10 ]'
+    eventually 'is=$(eval "$settled_what"); [ "$is" = "$was" ] && n=$((n + 1)) || n=0; was=$is; [ $n -ge 30 ]'
 }
 
 # Wait until PID runs spot-run and has a handler for SIGNAL, a number
