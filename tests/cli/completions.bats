@@ -26,7 +26,7 @@ offered() {
 not_refused() {
     local option=$1
     shift
-    run timeout 20 "$@" </dev/null
+    run timeout 120 "$@" </dev/null
     [[ "$output" != *unknown* && "$output" != *"$option must be"* && "$output" != *"$option needs"* && "$output" != *"$option: expected"* &&
         "$output" != *"$option is "* && "$output" != *" is json or table, not"* ]] || { echo "$*: $output" >&2; return 1; }
 }

@@ -96,7 +96,7 @@ queue() { # PARTITION STATE: how many elements
     more_steps d/events.jsonl
 
     # three of four processors are taken: two more take one from a worker
-    timeout 20 sbatch --partition=high --ntasks=2 --output=high.out --wrap 'sleep 3'
+    timeout 120 sbatch --partition=high --ntasks=2 --output=high.out --wrap 'sleep 3'
     eventually '[ -e high.out ]'
     seen d/events.jsonl notice 1
     seen d/events.jsonl left 1

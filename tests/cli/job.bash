@@ -74,6 +74,13 @@ worker() {
     background spot-run worker -q --join unix:j --join-timeout 60s --name "$1" 2>>workers.err
 }
 
+# passes SECONDS: of the coordinator's own time, in which it looks about and answers
+passes() {
+    local now
+    now=$(spot-run status --join unix:j --format json | jq .time_s)
+    eventually "spot-run status --join unix:j --format json | jq -e '.time_s >= $now + $1'"
+}
+
 # storm WHOLE PART: rounds of something random, or cases, all of them in `make check-long`
 storm() { [ -n "${SPOT_LONG-}" ] && echo "$1" || echo "$2"; }
 
@@ -168,7 +175,7 @@ same_as() {
 refuses() {
     local want=$1 text=$2
     shift 2
-    run --separate-stderr timeout "${patience:-60}" spot-run "$@"
+    run --separate-stderr timeout "${patience:-120}" spot-run "$@"
     [ "$status" -eq "$want" ] || { echo "$* gave $status: $stderr" >&2; return 1; }
     [[ "$stderr" == *"$text"* ]] || { echo "$* said: $stderr" >&2; return 1; }
     [ -z "$output" ]

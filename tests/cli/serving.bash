@@ -2,6 +2,8 @@
 # What suites of spot-run serve have in common: a batch in in.jsonl, and in `want` its undisturbed answers.
 # shellcheck shell=bash disable=SC2034 # the suites use it
 
+load eventually
+
 setup() {
     cd "$BATS_TEST_TMPDIR" || return 1
     ln -s "$BATS_FILE_TMPDIR/model" "$BATS_FILE_TMPDIR/in.jsonl" "$BATS_FILE_TMPDIR/want" .
@@ -23,7 +25,7 @@ same() {
 }
 
 worker() { # name
-    spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 3>&- &
+    spot-run worker -q --join unix:j --name "$1" --join-timeout 60s 3>&- &
     pids="$pids $!"
     newest=$!
 }

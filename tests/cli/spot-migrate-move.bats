@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Goal: send and recv move a file by every way, survive kill -9, and refuse strangers.
 bats_require_minimum_version 1.5.0
+load eventually
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
@@ -30,10 +31,7 @@ clean() { # nothing is left beside the file
 }
 
 chosen() { # FILE: the address on its first line, once it is there
-    for _ in $(seq 200); do
-        grep -q . "$1" && break
-        sleep 0.05
-    done
+    eventually "grep -q . '$1'"
     sed -n '1s/^spot-migrate [a-z]*: listening on //p' "$1"
 }
 
@@ -87,11 +85,15 @@ chosen() { # FILE: the address on its first line, once it is there
 
 @test "several holders of one file" {
     cp m m2
-    spot-migrate send --listen unix:h1 --wait 3s m &
-    spot-migrate send --listen unix:h2 --wait 3s m &
+    spot-migrate send --listen unix:h1 --wait 60s m &
+    spot-migrate send --listen unix:h2 --wait 60s m &
     spot-migrate recv -o got --connect unix:h1,unix:h2,unix:nobody
     clean got
     wait
+}
+
+has_read() { # BYTES: of its input, $pid
+    eventually "[ \"\$(sed -n 's/^rchar: //p' /proc/$pid/io)\" -ge $1 ]"
 }
 
 @test "kill -9 of the receiver half-way leaves a part, and the next attempt the file" {
@@ -102,13 +104,10 @@ chosen() { # FILE: the address on its first line, once it is there
     pid=$!
     exec 7>slow
     head -c 2500000 all.szt >&7
-    for _ in $(seq 200); do
-        [ -s got.journal ] && [ "$(stat -c %s got.journal)" -gt 300 ] && break
-        sleep 0.05
-    done
-    sleep 0.3
+    eventually '[ -s got.journal ]'
+    has_read 2500000
     head -c 2600000 all.szt | tail -c 100000 >&7
-    sleep 0.1
+    has_read 2600000
     kill -9 $pid
     exec 7>&-
     wait $pid || true
@@ -121,19 +120,16 @@ chosen() { # FILE: the address on its first line, once it is there
 
 @test "kill -9 of the sender, then again over a socket" {
     make_file '{"a":{"dtype":"F32","shape":[10000000],"data_offsets":[0,40000000]}}' 40000000 >m
-    spot-migrate recv -o got --listen unix:sock --wait 20s &
+    spot-migrate recv -o got --listen unix:sock --wait 60s &
     pid=$!
     spot-migrate send --codec raw --chunk 4KiB --streams 1 --connect unix:sock m &
     sender=$!
-    for _ in $(seq 2000); do
-        [ -e got.part ] && break
-        sleep 0.01
-    done
+    eventually '[ -e got.part ]'
     kill -9 $sender || true
     wait $sender || true
     # the receiver may be quicker than the signal: then it has everything, and is gone
     if kill -0 $pid; then
-        run spot-migrate send --codec raw --chunk 4KiB --connect unix:sock --wait 2s m
+        run spot-migrate send --codec raw --chunk 4KiB --connect unix:sock --wait 10s m
         [ "$status" -eq 0 ] || [ -e got ]
     fi
     wait $pid
@@ -174,14 +170,14 @@ chosen() { # FILE: the address on its first line, once it is there
     head -c 32 /dev/urandom >key
     head -c 32 /dev/urandom >wrong
     chmod 600 key wrong
-    spot-migrate recv -o got --listen 127.0.0.1:0 --key-file key --wait 20s 2>said &
+    spot-migrate recv -o got --listen 127.0.0.1:0 --key-file key --wait 60s 2>said &
     pid=$!
     address=$(chosen said)
-    run spot-migrate send --connect "$address" --key-file wrong --timeout 2s --wait 5s m
+    run spot-migrate send --connect "$address" --key-file wrong --timeout 10s --wait 60s m
     [ "$status" -eq 4 ]
     [[ "$output" == *"TLS handshake"* ]]
     [ ! -e got ]
-    spot-migrate send --connect "$address" --key-file key --wait 5s m
+    spot-migrate send --connect "$address" --key-file key --wait 60s m
     wait $pid
     clean got
 }
@@ -194,10 +190,7 @@ chosen() { # FILE: the address on its first line, once it is there
         cp old m
         spot-migrate send -q --listen unix:sock m 2>said --wait 1s &
         pid=$!
-        for _ in $(seq 200); do
-            [ -S sock ] && break
-            sleep 0.05
-        done
+        eventually '[ -S sock ]'
         eval "$change"
         run spot-migrate recv -q -o got --connect unix:sock
         [ "$status" -eq 3 ]
@@ -219,10 +212,7 @@ chosen() { # FILE: the address on its first line, once it is there
 
 @test "a source that is replaced by another file is sent as it was" {
     spot-migrate send -q --listen unix:sock m &
-    for _ in $(seq 200); do
-        [ -S sock ] && break
-        sleep 0.05
-    done
+    eventually '[ -S sock ]'
     cp m old
     make_file '{"a":{"dtype":"U8","shape":[10],"data_offsets":[0,10]}}' 10 >new
     mv new m
@@ -235,7 +225,7 @@ chosen() { # FILE: the address on its first line, once it is there
     local fd fds=() i
     head -c 32 /dev/urandom >key
     chmod 600 key
-    spot-migrate send --listen 127.0.0.1:0 --key-file key --timeout 2s m 2>said &
+    spot-migrate send --listen 127.0.0.1:0 --key-file key --timeout 10s m 2>said &
     pid=$!
     address=$(chosen said)
     for i in $(seq 200); do
@@ -247,7 +237,7 @@ chosen() { # FILE: the address on its first line, once it is there
         3) printf 'S' >&"$fd" ;;
         esac
     done
-    spot-migrate recv -q -o got --connect "$address" --key-file key --timeout 2s
+    spot-migrate recv -q -o got --connect "$address" --key-file key --timeout 10s
     wait $pid # though most of them are still there
     clean got
     for fd in "${fds[@]}"; do
@@ -279,7 +269,7 @@ chosen() { # FILE: the address on its first line, once it is there
 
 @test "recv tells at once that it cannot write there, and is not found meanwhile" {
     for way in "--listen unix:r" "--connect unix:r --wait 50s" "" "--via cat"; do
-        run -4 --separate-stderr timeout 20 spot-migrate recv -o none/such/file $way </dev/null
+        run -4 --separate-stderr timeout 120 spot-migrate recv -o none/such/file $way </dev/null
         [[ "$stderr" == "spot-migrate recv: cannot write 'none/such/file': No such file or directory" ]]
         [ ! -e r ]
     done
@@ -300,7 +290,7 @@ chosen() { # FILE: the address on its first line, once it is there
     truncate -s 1000000000085 big
     local little='ulimit -v 600000'
     (eval "$little" && spot-migrate --version) >/dev/null 2>&1 || little=: # a sanitizer wants more
-    run bash -c "$little; timeout 5 spot-migrate send big | timeout 5 spot-migrate recv -o got"
+    run bash -c "$little; timeout 60 spot-migrate send big | timeout 60 spot-migrate recv -o got"
     [ "$status" -ne 0 ]
     [ ! -e got ]
     [ ! -e got.part ] || [ "$(stat -c %b got.part)" -lt 100000 ]

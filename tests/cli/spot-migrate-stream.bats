@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Goal: pack, unpack, list, verify and extract are exact filters with the right exit status.
 bats_require_minimum_version 1.5.0
+load eventually
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
@@ -151,7 +152,7 @@ make_file() { # JSON BYTES
     for shape in 250000000000,1000000000000 4294967296,4294967296,0,0 18446744073709551615,8; do
         make_file "$(printf "$one" "${shape%,*}" "${shape##*,}")" 100 >bad
         for input in bad; do
-            run bash -c "$little; timeout 2 spot-migrate pack $input >/dev/null"
+            run bash -c "$little; timeout 60 spot-migrate pack $input >/dev/null"
             [ "$status" -eq 3 ]
         done
     done
@@ -161,7 +162,7 @@ make_file() { # JSON BYTES
     [[ "$output" == *"bad: not a safetensors file"* ]]
     # a terabyte announced in a pipe: refused when the data ends, not allocated
     make_file "$(printf "$one" 250000000000 1000000000000)" 100 >bad
-    run bash -c "$little; timeout 2 spot-migrate pack <bad >/dev/null"
+    run bash -c "$little; timeout 60 spot-migrate pack <bad >/dev/null"
     [ "$status" -eq 3 ]
 }
 
@@ -273,11 +274,7 @@ make_file() { # JSON BYTES
     exec 7>slow
     head -c 9000 m.szt >&7
     pid=$(pgrep -P $timeout)
-    for _ in $(seq 200); do
-        [ -e out.tmp.$pid ] && break
-        sleep 0.05
-    done
-    [ -e out.tmp.$pid ]
+    eventually "[ -e out.tmp.$pid ]"
     kill -TERM $pid
     died=0
     wait $timeout || died=$?

@@ -3,6 +3,7 @@
 # spot-replay live: copies follow the trace, leave as told, and never outlive the replay.
 
 bats_require_minimum_version 1.5.0
+load eventually
 
 setup() {
     cd "$BATS_TEST_TMPDIR"
@@ -16,15 +17,6 @@ setup() {
 }
 
 live() { spot-replay live --speedup 240 --grace 5s "$@"; }
-
-# Wait until the shell text in $1 is true, at most 20 s.
-eventually() {
-    for _ in $(seq 400); do
-        eval "$1" && return 0
-        sleep 0.05
-    done
-    false
-}
 
 # No process of the log or of the file `children` is alive.
 nothing_left() {

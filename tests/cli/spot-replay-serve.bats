@@ -117,10 +117,10 @@ serve() { spot-replay serve --job "$job" --trace t.csv --load l.csv "$@"; }
     run -3 --separate-stderr spot-replay serve --job "$top/examples/jobs/demo.json" --trace t.csv --load l.csv
     [[ "$stderr" == *'/kind: expected "serve"'* ]]
     printf 'time_s,available\n0,3\n60,4097\n' >many.csv
-    run -3 --separate-stderr timeout 20 spot-replay serve --job "$job" --trace many.csv --load l.csv
+    run -3 --separate-stderr timeout 120 spot-replay serve --job "$job" --trace many.csv --load l.csv
     [[ "$stderr" == *'many.csv: 4097 instances at 60 s, a replay of serving has up to 4096'* ]]
     printf 'time_s,zone,available\n0,a,4000\n60,a,4000\n60,b,97\n' >many.csv
-    run -3 --separate-stderr timeout 20 spot-replay serve --job "$job" --trace many.csv --load l.csv
+    run -3 --separate-stderr timeout 120 spot-replay serve --job "$job" --trace many.csv --load l.csv
     [[ "$stderr" == *'many.csv: 4097 instances at 60 s'* ]]
     printf 'time_s,prompt_tokens,output_tokens\n5,512,128\n' >one.csv
     spot-replay serve --job "$job" --trace t.csv --load one.csv --rate .1 --policy spotserve | grep -q '^spotserve,1,1,0,0,'

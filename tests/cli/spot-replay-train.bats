@@ -304,7 +304,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 @test "a job of whose speed nothing is known is refused" {
     for edit in 'del(.profile)' '.profile = []' '.profile |= [.[0] | .M = 2]'; do
         jq "$edit" $job >"$T/j.json"
-        run timeout 20 spot-replay train --job "$T/j.json" --trace "$T/t.csv"
+        run timeout 120 spot-replay train --job "$T/j.json" --trace "$T/t.csv"
         [ "$status" -eq 3 ]
         [[ "$output" == *"has no profile: its speed is not known"* ]]
     done

@@ -69,6 +69,7 @@ halfway() {
 # nearer: a deadline of 600 s, and of none at all while a step that hands over does not end
 nearer() {
     declare -A id=()
+    export SPOT_PACE_MS=200 # several steps are to come when the first bundles have moved
     train log --steps 1000000 --grid 1x2 --no-buddies --ahead 0 --layers 30
     local claims
     claims=$(mktemp claims.XXXX)
@@ -83,7 +84,7 @@ nearer() {
     eventually 'grep -q ahead_byte log'
     kill -STOP ${id[c]} # no step ends
     echo preempt 0s >>$claims
-    sleep 0.3
+    passes 1 # it is told by then, or in another try
     kill -CONT ${id[c]}
     leaves a
     more_steps log

@@ -36,7 +36,7 @@ END
     # a command with faults: a file of the name of one switches it on
     cat >cmd <<END
 [ ! -e fails ] || { echo "the cloud is full of rain" >&2; exit 1; }
-[ ! -e hangs ] || [ "\$1" != put ] || { sleep 1234 & wait; }
+[ ! -e hangs ] || [ "\$1" != put ] || { sleep 1234 & echo \$! >>hung; wait; }
 exec sh "$example/directory.sh" "$PWD/store" "\$@"
 END
     chmod +x trainer
@@ -118,7 +118,7 @@ goes_on() {
     warned "no byte moved for 2 s"
     more_committed
     rm hangs
-    eventually '! pgrep -f "^sleep 1234" >/dev/null'
+    for p in $(cat hung); do eventually "! kill -0 $p"; done
     finishes
 }
 
@@ -126,12 +126,12 @@ goes_on() {
     runs
     has_stored 1
     : >hangs
-    eventually 'pgrep -f "^sleep 1234" >/dev/null'
+    eventually '[ -s hung ]'
     half=$(ls -d store/gen-* | tail -n 1)
     rm -f "$half/manifest.json"
     dies
     rm hangs
-    kill $(pgrep -f "^sleep 1234") || true
+    kill $(cat hung) || true
     rm -rf disk j
     first=$(ls begun | cut -d . -f 1 | sort -n | tail -n 1)
     if ls store/gen-*/manifest.json; then

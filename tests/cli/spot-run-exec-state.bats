@@ -307,7 +307,7 @@ END
     eventually '[ -e began.0.1 ]'
     node c
     seen log joined 3
-    sleep 0.3
+    eventually 'spot-run status --join unix:j --format json | grep -q "\"role\": \"spare\""'
     kill -TERM "$a"
     ends 75 "$a"
     eventually '[ -e began.1.0 ] && [ -e began.1.1 ]'

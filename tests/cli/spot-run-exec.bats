@@ -124,7 +124,7 @@ END
 }
 
 @test "a rank that fails again and again ends the job with what it said" {
-    coordinator --max-restarts 2 --lease 0.5s -- sh -c 'exit $((40 + RANK))'
+    coordinator --max-restarts 2 --lease 3s -- sh -c 'exit $((40 + RANK))'
     node a -- sh -c 'exit $((40 + RANK))' && a=$pid
     ends 1 "$job"
     ends 1 "$a"

@@ -52,7 +52,7 @@ teardown() { job_teardown; }
 }
 
 @test "a worker that stalls without dying is given up within its lease, and comes back" {
-    train log --steps 100000 --lease 0.5s
+    train log --steps 100000 --lease 2s
     worker w1
     worker w2 && w2=$pid
     eventually 'grep -q "\"D\":2" log'
@@ -65,11 +65,12 @@ teardown() { job_teardown; }
 }
 
 @test "a spare that idles for longer than --stall is no stalled worker" {
-    train log --steps 100000 --grid 1x1 --stall 1s
+    train log --steps 100000 --grid 1x1 --stall 4s
     worker w1 && w1=$pid
     at_step log 3
     worker w2
-    sleep 1.6
+    seen log joined 2
+    passes 5
     kill -TERM $w1
     wait $w1 || true
     more_steps log
@@ -128,13 +129,20 @@ teardown() { job_teardown; }
     stops_right log
 }
 
+sockets() { # PID
+    ls -l /proc/"$1"/fd | grep -o 'socket:.*' | sort
+}
+
 @test "a coordinator that stood still: workers come back, at the sockets that they had" {
-    train log --steps 1000000 --grid 1x3 --lease 0.5s
-    for i in 1 2 3; do worker w$i; done
+    train log --steps 1000000 --grid 1x3 --lease 2s
+    for i in 1 2 3; do worker w$i && w[$i]=$pid; done
     at_step log 5
     coordinator=$(pgrep -P $train)
     kill -STOP "$coordinator"
-    sleep 5 # they wait for five leases
+    for i in 1 2 3; do had[$i]=$(sockets ${w[$i]}); done
+    for i in 1 2 3; do # they wait for five leases, then they hang up and ask again
+        eventually '[ "$(sockets ${w[$i]})" != "${had[$i]}" ]'
+    done
     kill -CONT "$coordinator"
     eventually '[ "$(events log joined)" -ge 6 ]'
     step=$(jq -s 'map(select(.event == "committed")) | length' log)
@@ -268,7 +276,7 @@ flip() { # FILE OFFSET: every bit of one byte
     worker w1 && w1=$pid
     eventually '[ "$(events log durable)" -ge 3 ]'
     kill -STOP $w1 # no further generation begins
-    eventually 'at=$(ls st); sleep 0.3; [ "$at" = "$(ls st)" ]'
+    settled 'ls st'
     local newest=$(ls -d st/gen-* | grep -v '\.tmp$' | tail -n 1) # the worker may have begun another one
     flip $newest/bundle-0002 5000
     kill -9 $w1

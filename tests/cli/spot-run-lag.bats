@@ -44,7 +44,8 @@ EOF
 
 @test "what is behind is work: no wait for the first worker counts" {
     train log --steps 1000000 --grid 1x1 --state state --durable-every 1h
-    sleep 2
+    eventually '[ -S j ]'
+    passes 2
     before=$(date +%s%3N)
     worker a
     seen log committed 1

@@ -111,7 +111,7 @@ same_as_sockets() { # LOG STEPS
 
 @test "a member that stops answering is taken for lost within its lease" {
     of_check_twin
-    train log --steps 100000 --lease 1s --workers 3 --grid 3x1 $NCCL
+    train log --steps 100000 --lease 4s --workers 3 --grid 3x1 $NCCL
     at_step log 3
     kill -STOP "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
     seen log lost 1
@@ -121,7 +121,7 @@ same_as_sockets() { # LOG STEPS
 
 @test "a host that falls silent ends an exchange and a sum within its lease" {
     of_check_twin
-    train log --steps 100000 --lease 1s --workers 4 --grid 2x2 $NCCL
+    train log --steps 100000 --lease 4s --workers 4 --grid 2x2 $NCCL
     at_step log 3
     kill -STOP "$(pgrep -P "$(pgrep -P $train)" | sed -n 2p)"
     seen log lost 1

@@ -66,7 +66,7 @@ on() { # N COMMAND...: on that machine, in the background
 
 @test "workers on machines of their own: notice, kill, a pulled cable, a whole zone; same bits" {
     on 0 timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --listen $net.1:4711 --key-file key \
-        --events log --steps 100000 --grid 2x2 --lease 0.5s --durable-every 0.2s 2>log.err
+        --events log --steps 100000 --grid 2x2 --lease 2s --durable-every 0.2s 2>log.err
     train=$pid
     for i in 1 2 3 4 5; do
         machine $i $([ $i = 5 ] && echo 20mbit || true)

@@ -24,7 +24,7 @@ network() { # COMMAND: and it is done
 
 # torn LOG ARGUMENTS...: a job of three workers; w1, the oldest, is behind the proxy
 torn() {
-    train "$@" --lease 0.5s
+    train "$@" --lease 2s
     background spot-run worker -q --join unix:p --join-timeout 60s --name w1 2>>workers.err
     eventually '[ "$(events '"$1"' joined)" = 1 ]'
     worker w2
@@ -68,7 +68,7 @@ back() { # w1 has a place again, as w1.2 if it knocked before its old connection
 }
 
 @test "heartbeats that do not arrive are a lease that ends; orders that do not arrive are a stall" {
-    torn log --steps 100000 --stall 1s
+    torn log --steps 100000 --stall 4s
     network hold control out
     lost "lease"
     goes_on
@@ -86,7 +86,7 @@ back() { # w1 has a place again, as w1.2 if it knocked before its old connection
 @test "a peer that is alive for the coordinator and for no worker sits out, then comes back" {
     for direction in both in out; do
         network hold data $direction # from the start: no peer ever reaches w1, or never hears it
-        train log.$direction --steps 100000 --lease 0.5s
+        train log.$direction --steps 100000 --lease 2s
         background spot-run worker -q --join unix:p --join-timeout 60s --name w1 2>>workers.err
         w1=$pid
         eventually '[ "$(events log.'$direction' joined)" = 1 ]'

@@ -116,7 +116,7 @@ ends_well() {
 @test "SIGTERM is a notice and the end; the hook is waited for; SIGINT is the end alone" {
     at=http://127.0.0.1:1
     watch --from sigterm --lead 30s --exec 'echo out; sleep 0.3; env | grep SPOT_NOTICE_ | sort >hooked'
-    sleep 0.2
+    hears $watch 15
     kill -TERM $watch
     wait $watch
     jq -es 'length == 1 and .[0].source == "sigterm" and .[0].left_s == 30' got
@@ -147,7 +147,7 @@ ends_well() {
     refuses 2 "expected aws, gcp, azure" worker --join unix:j --notice "cmd: "
     refuses 2 "asked once" notice --once --from cmd:true
     refuses 2 "--notice" worker --join unix:j --notice-rebalance
-    run -4 timeout 30 bash -c 'spot-run notice --from "cmd:echo preempt; sleep 50" >/dev/full'
+    run -4 timeout 120 bash -c 'spot-run notice --from "cmd:echo preempt; sleep 50" >/dev/full'
 }
 
 leaver() { # ARGUMENTS...: a worker that watches
@@ -170,7 +170,9 @@ leaves() { # preempted, with its state handed over
     eventually 'grep -q "\"joined\".*\"leaver\"" log'
     says rebalance '{"noticeTime": "2099-01-01T00:00:00Z"}'
     at_step log 45
-    sleep 1.5 # longer than its interval
+    local n
+    n=$(asked rebalance)
+    eventually '[ "$(asked rebalance)" -gt '$((n + 2))' ]' # it has been told
     run -1 grep '"notice"' log
     says instance-action '{"action": "terminate", "time": "@+100@"}'
     leaves

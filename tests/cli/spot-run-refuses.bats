@@ -250,7 +250,7 @@ stopped() {
     train log --steps 1000000
     eventually 'spot-run status --join unix:j >/dev/null'
     for how in -q ""; do
-        background spot-run worker $how --join unix:j --join-timeout 0.1s --name "w$how" 2>"said$how"
+        background spot-run worker $how --join unix:j --join-timeout 5s --name "w$how" 2>"said$how"
         worker[${#how}]=$pid
     done
     at_step log 20

@@ -34,7 +34,7 @@ changes() {
         local slow=$([ $k = 2 ] && echo $w1 || echo $w2)
         kill -STOP $slow
         resume --grid 1x2
-        sleep 0.7 # more than the time that others may still come in
+        passes 0.7 # more than the time that others may still come in
         kill -CONT $slow
         more_steps log
     done
@@ -51,7 +51,7 @@ changes() {
     resume --grid 2x1
     worker w3
     seen log joined 3
-    sleep 0.7
+    passes 0.7
     [ "$(events log quiesce)" = 1 ]
     kill -CONT $w1 $w2
     more_steps log
@@ -70,7 +70,7 @@ changes() {
     seen log joined 3
     local n=$(events log quiesce)
     echo "$plan" | spot-run replan --join unix:j -
-    sleep 0.5
+    passes 0.5
     [ "$(events log quiesce)" = $n ]
     kill -CONT $w2
     more_steps log
@@ -80,11 +80,11 @@ changes() {
 }
 
 @test "whoever stands still for longer than its lease is not waited for; what it holds is found again" {
-    train log $FOREVER --grid 1x1 --lease 2s
+    train log $FOREVER --grid 1x1 --lease 4s
     worker w1 && w1=$pid
     at_step log 30
     kill -STOP $w1
-    resume --grid 1x1 --lease 2s
+    resume --grid 1x1 --lease 4s
     worker w2
     seen log rolled_back 1
     at_step log 3
@@ -94,7 +94,7 @@ changes() {
     [ "$(changes)" = "1 back, 1 restored" ]
     jq -es '(map(select(.event == "rolled_back"))[0].from) as $at
         | map(select(.event == "restored"))[0] | .from < $at and .step == $at' log
-    resume --grid 1x1 --lease 2s
+    resume --grid 1x1 --lease 4s
     more_steps log
     stops_right log
     [ "$(changes)" = "1 back, 1 restored" ]
@@ -102,7 +102,7 @@ changes() {
 }
 
 @test "without a restart as well: the only copy stands still, the job goes back, then on from the copy" {
-    train log $FOREVER --grid 1x1 --lease 1s
+    train log $FOREVER --grid 1x1 --lease 4s
     worker w1 && w1=$pid
     at_step log 30
     worker w2 # a spare, without state
@@ -118,12 +118,12 @@ changes() {
 }
 
 @test "holders that are gone for good cost a lease, and one roll-back" {
-    train log $FOREVER --grid 1x2 --lease 1s
+    train log $FOREVER --grid 1x2 --lease 4s
     worker w1
     worker w2 && w2=$pid
     at_step log 10
     kill -STOP $w2
-    resume --grid 1x2 --lease 1s
+    resume --grid 1x2 --lease 4s
     kill -9 $w2
     more_steps log
     worker w3
@@ -144,7 +144,7 @@ changes() {
     kill -TERM $w1
     seen log notice 1
     worker w3
-    sleep 0.5
+    passes 0.5
     [ "$(events log left)" = 0 ]
     kill -CONT $w2
     more_steps log

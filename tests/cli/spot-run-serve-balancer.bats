@@ -4,6 +4,7 @@
 # its place, again and again, and no client sees an error or another token.
 
 bats_require_minimum_version 1.5.0
+load eventually
 
 setup_file() {
     command -v haproxy >/dev/null || { export MISSING="no haproxy here"; return; }
@@ -37,16 +38,11 @@ serve() { # NAME [OPTION...]: its workers take milliseconds a token, on any mach
 }
 
 health() { # ADDRESS [PATH]
-    curl -s -o /dev/null -w '%{http_code}' --max-time 5 --unix-socket "$1" "http://x${2:-/health}" || true
+    curl -s -o /dev/null -w '%{http_code}' --max-time 60 --unix-socket "$1" "http://x${2:-/health}" || true
 }
 
 until_health() { # ADDRESS CODE [PATH]
-    for _ in $(seq 600); do
-        [ "$(health "$1" "${3:-}")" != "$2" ] || return 0
-        sleep 0.05
-    done
-    echo "$1: $(health "$1" "${3:-}"), not $2"
-    return 1
+    eventually "[ \"\$(health '$1' '${3:-}')\" = $2 ]"
 }
 
 balance() {

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # spot-run serve over HTTP: what OpenAI's clients send and get, and clients that are rude.
 
+load eventually
+
 setup_file() {
     command -v python3 >/dev/null || { export MISSING="no python3 here"; return; }
     cd "$BATS_FILE_TMPDIR" || return 1
@@ -14,10 +16,7 @@ setup_file() {
     spot-run serve -q --model model --http unix:lonely --listen unix:nobody 2>lonely.err 3>&- &
     echo $! >>pids
     for s in open locked; do
-        for _ in $(seq 300); do
-            [ "$(ask "$s" GET /health | head -n 1)" != 200 ] || break
-            sleep 0.1
-        done
+        eventually "[ \"\$(ask $s GET /health | head -n 1)\" = 200 ]"
     done
 }
 

@@ -20,7 +20,7 @@ setup() {
     ln -s "$BATS_FILE_TMPDIR/model" "$BATS_FILE_TMPDIR/in.jsonl" .
     pids=
     set -o pipefail
-    export BATS_TEST_TIMEOUT=60
+    export BATS_TEST_TIMEOUT=300
 }
 
 teardown() {
@@ -30,13 +30,13 @@ teardown() {
 
 worker() { # name: one that takes its time, where $SPOT_PACE is set; a batch has a middle on any machine then
     ${SPOT_PACE:+env "LD_PRELOAD=$SPOT_PACE" SPOT_PACE_SEND_MS=${send_ms-0}} \
-        spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 3>&- &
+        spot-run worker -q --join unix:j --name "$1" --join-timeout 60s 3>&- &
     newest=$!
     pids="$pids $newest"
 }
 
 serve() {
-    spot-run serve -q --model model --listen unix:j --events log --grace 5s --lease 1s "$@" 3>&- &
+    spot-run serve -q --model model --listen unix:j --events log --grace 5s --lease 20s "$@" 3>&- &
     server=$!
     pids="$pids $server"
 }
@@ -46,15 +46,23 @@ count() { # EVENT: lines of the log
 }
 
 until_count() { # EVENT N
-    for _ in $(seq 1200); do
+    for _ in $(seq 2400); do
         [ "$(count "$1")" -lt "$2" ] || return 0
         sleep 0.05
     done
     return 1
 }
 
+until_status() { # FILTER
+    for _ in $(seq 1200); do
+        ! spot-run status --join unix:j --format json | jq -e "$1" || return 0
+        sleep 0.05
+    done
+    return 1
+}
+
 answers() { # [OPTION]: somebody does
-    for _ in $(seq 400); do
+    for _ in $(seq 2400); do
         ! curl -s "$@" -o /dev/null --unix-socket h http://x/health || return 0
         kill -0 "$server"
         sleep 0.05
@@ -103,7 +111,7 @@ report() { # FILTER
     kill -STOP "$a"
     curl -sN --unix-socket h http://x/v1/completions -d '{"model":"model","prompt":"the 1","max_tokens":90,"stream":true}' >stream &
     pids="$pids $!"
-    sleep 0.3
+    until_status '.running + .queued == 1'
     kill -9 "$server" "$a"
     wait "$server" || true
     serve --http unix:h --state st --resume
@@ -124,10 +132,7 @@ report() { # FILTER
     answers
     curl -s --unix-socket h http://x/v1/completions -d '{"model":"model","prompt":"a","max_tokens":9}' >/dev/null &
     client=$!
-    for _ in $(seq 100); do
-        spot-run status --join unix:j --format json | jq -e '.queued == 1' && break
-        sleep 0.05
-    done
+    until_status '.queued == 1'
     [ "$(curl -s -o /dev/null -w '%{http_code}' --unix-socket h http://x/v1/completions -d '{"model":"model","prompt":"a","max_tokens":9}')" = 429 ]
     kill "$client"
     until_count request 1

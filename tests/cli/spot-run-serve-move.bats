@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # spot-run serve: after a notice pages of the cache go to the next holder, and no token changes.
 
+load eventually
+
 setup_file() {
     command -v python3 >/dev/null || { export MISSING="no python3 here"; return; }
     cd "$BATS_FILE_TMPDIR" || return 1
@@ -86,10 +88,10 @@ start_two() {
     pids=$server
     for i in $(seq $((2 * n))); do
         ${SPOT_PACE:+env "LD_PRELOAD=$SPOT_PACE" SPOT_PACE_SEND_MS=1} \
-            spot-run worker -q --join unix:j --name "w$i" --join-timeout 20s 3>&- & # so that there is a middle
+            spot-run worker -q --join unix:j --name "w$i" --join-timeout 60s 3>&- & # so that there is a middle
         declare -g "pid_$i=$!"
         pids="$pids $!"
-        sleep 0.1
+        eventually "spot-run status --join unix:j --format json | grep -q '\"name\": \"w$i\"'" # one after the other
     done
     metric spot_serve_replicas 2
 }

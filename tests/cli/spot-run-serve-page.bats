@@ -22,7 +22,7 @@ load eventually
     browser=$!
     exec 4>ask
     echo 1 >&4
-    for _ in $(seq 600); do # until the browser is there
+    for _ in $(seq 2400); do # until the browser is there
         [ ! -s told ] || break
         sleep 0.1
     done
@@ -30,24 +30,24 @@ load eventually
         local n
         n=$(wc -l <told)
         echo "$1" >&4
-        for _ in $(seq 300); do
+        for _ in $(seq 2400); do
             [ "$(wc -l <told)" -le "$n" ] || break
             sleep 0.05
         done
         tail -n 1 told
     }
-    for _ in $(seq 200); do
+    for _ in $(seq 2400); do
         [ "$(said 'document.querySelectorAll("[data-worker=amber]").length')" -lt 10 ] || break
         sleep 0.05
     done
     "${slow[@]}" spot-run worker -q --join unix:j --name blue 3>&- 4>&- &
     blue=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 2400); do
         [ "$(said 'document.getElementById("workers").innerText.includes("blue")')" != true ] || break
         sleep 0.05
     done
     kill -9 $amber
-    for _ in $(seq 600); do
+    for _ in $(seq 2400); do
         [ "$(said 'document.getElementById("said").textContent')" != '"done"' ] || break
         sleep 0.1
     done

@@ -28,17 +28,17 @@ get() { # PATH [OPTION...]
 }
 
 worker() { # NAME
-    spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 3>&- 2>/dev/null &
+    spot-run worker -q --join unix:j --name "$1" --join-timeout 60s 3>&- 2>/dev/null &
     pids="$pids $!"
 }
 
 begin() {
-    spot-run serve -q --model "$BATS_FILE_TMPDIR/model" --http "${1-unix:s}" --listen unix:j --lease 2s 2>serve.err 3>&- &
+    spot-run serve -q --model "$BATS_FILE_TMPDIR/model" --http "${1-unix:s}" --listen unix:j --lease 20s 2>serve.err 3>&- &
     pids="$!"
     worker w1
     first=${pids##* }
     worker w2
-    until spot-run status --join unix:j --format json 2>/dev/null | jq -e '.replicas == 2' >/dev/null; do sleep 0.05; done
+    eventually 'spot-run status --join unix:j --format json | jq -e ".replicas == 2"'
 }
 
 body='{"model":"model","prompt":"the 5. line","max_tokens":300,"stream":true,"ignore_eos":true}'
@@ -71,7 +71,7 @@ well_formed() {
     begin
     get /v1/completions -d "$body" >told
     kill -9 "$first"
-    until get /metrics | grep '^spot_serve_preemptions_total 1'; do sleep 0.05; done
+    eventually 'get /metrics | grep "^spot_serve_preemptions_total 1"'
     get /metrics >metrics
     well_formed metrics
     for name in $(awk '/^# TYPE/ { print $3 }' metrics); do

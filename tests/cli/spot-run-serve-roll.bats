@@ -45,9 +45,9 @@ serve() { # options
     pids="$pids $!"
 }
 
-worker() { # name; a token takes milliseconds, on any machine
-    ${SPOT_PACE:+env "LD_PRELOAD=$SPOT_PACE" SPOT_PACE_SEND_MS=2} \
-        spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 2>>worker.err 3>&- &
+worker() { # name; a token takes milliseconds, on any machine, and many of them while there is a file `hold`
+    ${SPOT_PACE:+env "LD_PRELOAD=$SPOT_PACE" SPOT_PACE_SEND_MS=2 SPOT_PACE_HOLD=hold} \
+        spot-run worker -q --join unix:j --name "$1" --join-timeout 60s 2>>worker.err 3>&- &
     declare -g "pid_$1=$!"
     pids="$pids $!"
 }
@@ -73,11 +73,11 @@ await_all() { # version
 }
 
 status() {
-    spot-run status --join unix:j --format json --join-timeout 10s | jq -r "$1"
+    spot-run status --join unix:j --format json --join-timeout 60s | jq -r "$1"
 }
 
 until_status() { # condition
-    for _ in $(seq 600); do
+    for _ in $(seq 1200); do
         [ "$(status "$1")" != true ] || return 0
         sleep 0.05
     done
@@ -90,11 +90,13 @@ until_status() { # condition
     worker a
     worker b
     until_status '.replicas == 2'
+    : >hold
     ask_all
-    until_status '.requests == 6 and .tokens > 200'
+    until_status '.running == 6 and .tokens > 20'
     spot-run roll -q --join unix:j v2 3>&- &
     roll=$!
     until_status '.rollout.replicas == 1 and .rollout.requests_left > 0'
+    rm hold
     [ "$(ask 3)" = "$(sed -n 3p want.2)" ]
     await_all 1
     wait "$roll"
@@ -128,9 +130,11 @@ until_status() { # condition
     worker a
     worker b
     until_status '.replicas == 2'
+    : >hold
     ask_all
     until_status '.running == 6'
     [ "$(status '.members | map("\(.name) \(.load)") | sort | join(", ")')" = "a 2, b 4" ]
+    rm hold
     await_all 1
     run -3 spot-run replan --join unix:j - <<<'{"schema":"spot.plan/1","kind":"serve","job":"x","time_s":2,"next":{"D":2,"P":1},"weights":[{"weight":0}]}'
     [[ $output == *weights/0/weight* ]]

@@ -14,16 +14,13 @@ setup_file() {
 J
     echo key-one >keys
     serve calm --workers 1 --max-batch 1
-    serve storm --listen unix:j --max-batch 8 --lease 1s
+    serve storm --listen unix:j --max-batch 8 --lease 5s
 }
 
 serve() { # name options...
     spot-run serve --model model --http 127.0.0.1:0 "${@:2}" 2>"$1.err" 3>&- &
     echo $! >>"$BATS_FILE_TMPDIR/pids"
-    for _ in $(seq 300); do
-        ! grep -o 'https\{0,1\}://[0-9.:]*' "$1.err" >"$1.url" || return 0
-        sleep 0.1
-    done
+    eventually "grep -o 'https\{0,1\}://[0-9.:]*' '$1.err' >'$1.url'"
 }
 
 teardown_file() {
@@ -36,7 +33,7 @@ setup() {
     cd "$BATS_FILE_TMPDIR" || return 1
     storm 2>/dev/null &
     storm=$!
-    for _ in $(seq 300); do
+    for _ in $(seq 1200); do
         python3 -c 'import sys; import urllib.request as u; [u.urlopen(x + "/health") for x in sys.argv[1:]]' "$(cat calm.url)" "$(cat storm.url)" 2>/dev/null && break
         sleep 0.1
     done
@@ -94,7 +91,7 @@ storm() {
         -subj /CN=spot -addext subjectAltName=IP:127.0.0.1 2>/dev/null
     serve locked --workers 1 --tls-cert cert.pem --tls-key key.pem --api-key-file keys
     url=$(cat locked.url)
-    for _ in $(seq 100); do
+    for _ in $(seq 1200); do
         [ "$(curl -s --cacert cert.pem -o /dev/null -w '%{http_code}' "$url/health")" != 200 ] || break
         sleep 0.1
     done

@@ -121,7 +121,7 @@ until_answers() { # n
     for name in a b c d e f; do
         worker $name
         declare "pid_$name=$!"
-        sleep 0.05 # so that they join in this order
+        eventually "grep -q '\"joined\".*\"name\":\"$name\"' log" # so that they join in this order
     done
     until_answers 1
     kill -9 "$pid_a"

@@ -37,7 +37,7 @@ rude() { # ADDRESS HOW N: that many connections misbehave from now on
     for how in silent half stalled; do rude unix:j $how 34; done
     more_steps log
     # places for strangers are free again when those who said nothing are sent away
-    eventually 'timeout 20 spot-run status --join unix:j --key-file key >status 2>/dev/null'
+    eventually 'timeout 120 spot-run status --join unix:j --key-file key >status 2>/dev/null'
     for at in j.*; do # where the workers listen
         for how in garbage raw silent half stalled; do rude "unix:$at" $how 20; done
     done

@@ -14,7 +14,7 @@ setup() {
     cat >cmd <<EOF
 [ ! -e fails ] || { echo "the cloud is full of rain" >&2; exit 1; }
 [ ! -e fails-once ] || { rm -f fails-once; echo once >&2; exit 1; }
-[ ! -e hangs ] || [ "\$1" != put ] || { sleep 1000 & wait; }
+[ ! -e hangs ] || [ "\$1" != put ] || { sleep 1000 & echo \$! >>hung; wait; }
 if [ -e cuts ] && [ "\$1" = put ]; then { head -c 1000; cat >/dev/null; } | sh "$example/directory.sh" "$PWD/store" "\$@"; exit 0; fi
 if [ -e adds ] && [ "\$1" = get ] && [ "\${2##*/}" = bundle-0001 ]; then sh "$example/directory.sh" "$PWD/store" "\$@"; head -c 100000 /dev/zero; exit 0; fi
 if [ -e lies ] && [ "\$1" = put ]; then cat >/dev/null; exit 0; fi
@@ -148,7 +148,7 @@ warned() { # TEXT
     rm hangs
     seen log durable $(($(events log durable) + 1))
     stops_right log
-    run ! pgrep -f "^sleep 1000" >/dev/null
+    for p in $(cat hung); do eventually "! kill -0 $p"; done
     goes_on
 }
 
@@ -244,7 +244,7 @@ ended() {
     seen log durable 1
     : >sleeps
     eventually '[ -s asleep ]'
-    for p in $(cat pids); do pkill -KILL -P "$p" || true; done # what "timeout" runs
+    for p in $(cat pids); do kill -9 $(pgrep -P "$p") || true; done # what "timeout" runs
     for p in $(cat asleep); do eventually "! kill -0 $p"; done
 }
 

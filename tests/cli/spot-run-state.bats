@@ -71,7 +71,7 @@ two_generations() {
     worker w1
     seen log durable 2
     kill -STOP $pid # nothing new comes
-    eventually 'at=$(ls st); sleep 0.3; [ "$at" = "$(ls st)" ]'
+    settled 'ls st'
     [ "$(spot-run status --join unix:j | jq .durable_step)" -ge 1 ]
     rm -r st
     eventually '[ "$(spot-run status --join unix:j | jq .durable_step)" -eq -1 ]'
@@ -126,10 +126,11 @@ two_generations() {
     at_step log 5
     kill -STOP $pid
     for k in 1 2; do
-        background timeout 60 spot-run stop --join unix:j 2>said$k
+        background spot-run stop --join unix:j 2>said$k
         stop[$k]=$pid
+        eventually "ls -l /proc/$pid/fd | grep -q socket" # it has asked
     done
-    sleep 0.7
+    passes 0.2
     kill -CONT "$(sed -n 2p pids)"
     wait ${stop[1]}
     wait ${stop[2]}

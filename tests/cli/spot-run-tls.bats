@@ -109,7 +109,7 @@ secure() {
     for question in status replan hello http noise; do
         exec 7<>/dev/tcp/${at%:*}/${at#*:}
         cat $question >&7 || true
-        timeout 20 cat <&7 >answer 2>/dev/null || [ $? -ne 124 ] # the job hangs up
+        timeout 120 cat <&7 >answer 2>/dev/null || [ $? -ne 124 ] # the job hangs up
         exec 7>&-
         [ "$(wc -c <answer)" -le 7 ] || { echo "$question got $(od -c answer)" >&2; false; }
         if [ -s answer ]; then [ "$(od -An -tx1 -N2 answer)" = ' 15 03' ]; fi

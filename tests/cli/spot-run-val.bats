@@ -129,7 +129,7 @@ same_vals() { # LOG
     train log2 --steps 100000 --val-data long --val-batches 20000 --state st
     worker two
     seen log2 formed 1
-    sleep 0.3
+    eventually '[ "$(cut -d " " -f 14 /proc/'$pid'/stat)" -gt 20 ]' # 0.2 s of a processor: it computes
     kill -TERM $train
     wait $train && status=0 || status=$?
     [ "$status" -eq 75 ]

@@ -44,7 +44,7 @@ commits() { # VIEW: how many
     eventually '[ "$(events log joined)" -eq 4 ]'
     kill -STOP "$stopped"
     # what was on its way may still commit, no more
-    eventually 'n=$(commits 0); sleep 0.3; [ "$(commits 0)" -eq $n ]'
+    settled 'commits 0'
     still=$(commits 0)
     going=$(commits 1)
     eventually '[ "$(commits 1)" -gt $((going + 50)) ]'

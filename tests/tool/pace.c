@@ -4,6 +4,8 @@
  *
  *   SPOT_PACE_MS        each line of a log takes so many milliseconds; 5 if not set
  *   SPOT_PACE_SEND_MS   each message takes so many; none if not set
+ *   SPOT_PACE_HOLD      while a file of this name exists, each message takes 200 ms: what is under
+ * way stays so until a test has seen it
  *   SPOT_PACE_SLOW      while a file of this name exists, each look at the clock takes 5 ms more:
  * what is timed seems, and is, slow, however short it is
  */
@@ -45,10 +47,14 @@ int fflush(FILE *file)
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     static ssize_t (*real)(int, const struct msghdr *, int);
+    const char *const hold = getenv("SPOT_PACE_HOLD");
 
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "sendmsg");
-    take_time("SPOT_PACE_SEND_MS", 0);
+    if (hold && !access(hold, F_OK))
+        rest(200);
+    else
+        take_time("SPOT_PACE_SEND_MS", 0);
     return real(fd, message, flags);
 }
 

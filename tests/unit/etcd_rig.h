@@ -117,7 +117,7 @@ static inline bool etcd_answers(void)
     struct spot_etcd_entry entry;
     int rc = -1;
 
-    for (int i = 0; rc < 0 && i < 100; i++) {
+    for (int i = 0; rc < 0 && i < 600; i++) {
         rc = spot_etcd_leader(store, &entry, NULL);
         if (rc < 0)
             spot_clock_sleep(.1);

@@ -75,7 +75,7 @@ static inline void become_worker(const struct spot_coordinator_options *o, uint6
 static inline void be_worker(int argc, char **argv)
 {
     struct sigaction action = { .sa_handler = on_notice, .sa_flags = SA_RESTART };
-    struct spot_worker_options w = { .n_thread = 1, .join_timeout_s = 5, .warn = quiet };
+    struct spot_worker_options w = { .n_thread = 1, .join_timeout_s = 60, .warn = quiet };
     struct spot_err err = { 0 };
     char name[32];
 
@@ -161,8 +161,8 @@ static inline struct spot_coordinator_options job(uint64_t n_local, uint32_t D, 
         .grid = { D, P, M },
         .durable_every_s = 0.02,
         .precopy_byte = -1,
-        .lease_s = 10,
-        .stall_s = 30,
+        .lease_s = 30,
+        .stall_s = 60,
         .settle_s = 0.1,
         .warn = remember,
         .become_worker = become_worker,

@@ -37,7 +37,7 @@ static inline int connect_soon(const char *address)
     int fd = -1;
 
     ck_assert_int_eq(spot_endpoint_parse(address, &at, NULL), 0);
-    for (int k = 0; fd < 0 && k < 2000; k++) {
+    for (int k = 0; fd < 0 && k < 12000; k++) {
         fd = spot_endpoint_connect(&at, NULL);
         if (fd < 0)
             spot_clock_sleep(0.005);
@@ -52,7 +52,7 @@ static inline int ask(const struct running *r, enum spot_message type, const cha
     struct spot_buf got = { 0 };
     struct spot_err err = { 0 };
     const int rc =
-        spot_client_ask(r->join, NULL, 20, type, text, text ? strlen(text) : 0, &got, &err);
+        spot_client_ask(r->join, NULL, 60, type, text, text ? strlen(text) : 0, &got, &err);
 
     ck_assert_msg(rc >= 0, "%s", err.msg);
     snprintf(answer, n, "%.*s", (int)got.n, (const char *)got.data);
@@ -64,7 +64,7 @@ static inline void wait_for(const struct running *r, const char *what)
 {
     static char answer[1 << 16];
 
-    for (int k = 0; k < 2000; k++) {
+    for (int k = 0; k < 6000; k++) {
         ask(r, SPOT_MSG_STATUS, NULL, answer, sizeof(answer));
         if (strstr(answer, what))
             return;

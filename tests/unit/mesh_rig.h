@@ -46,7 +46,7 @@ static inline void open_meshes(void)
 
         mesh[n_open] = spot_mesh_open(&config, NULL);
         ck_assert_ptr_nonnull(mesh[n_open]);
-        poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, 5000);
+        poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, 60000);
         spot_link_init(&control[n_open], spot_endpoint_accept(listener), 1 << 20);
         ck_assert_int_eq(spot_link_secure(&control[n_open], tls, true, NULL), 0);
         peer[n_open].id = (uint32_t)n_open + 1;

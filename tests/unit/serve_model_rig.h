@@ -20,7 +20,7 @@
 #include "suite.h"
 #include "train/model_dir.h"
 
-enum { CONTEXT = 640, TURNS = 15000 };
+enum { CONTEXT = 640, TURNS = 30000 };
 
 static char dir[] = "/tmp/spot-serve-XXXXXX";
 

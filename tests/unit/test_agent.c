@@ -29,7 +29,7 @@ static void *coordinate(void *last_word)
     struct spot_link link;
     uint32_t type = *(uint32_t *)last_word;
 
-    poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, 20000);
+    poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, 60000);
     spot_link_init(&link, spot_endpoint_accept(listener), 1 << 20);
     while (!in.head && !spot_link_read(&link, &in, &err))
         poll(&(struct pollfd){ .fd = link.fd, .events = POLLIN }, 1, 100);

@@ -37,7 +37,7 @@ static void answer_as_job(int fd)
     while (!frame) {
         struct pollfd p = { .fd = fd, .events = POLLIN };
 
-        ck_assert_int_eq(poll(&p, 1, 20000), 1);
+        ck_assert_int_eq(poll(&p, 1, 60000), 1);
         if (spot_link_read(&link, &in, NULL))
             break;
         frame = spot_frame_pop(&in);

@@ -109,7 +109,7 @@ static pid_t start_named(const char *join, const char *name, const char *domain)
                                            .domain = domain,
                                            .backend = "cpu",
                                            .n_thread = 1,
-                                           .join_timeout_s = 5 };
+                                           .join_timeout_s = 60 };
     struct sigaction action = { .sa_handler = on_notice, .sa_flags = SA_RESTART };
     struct spot_err err = { 0 };
     const pid_t pid = fork();
@@ -401,8 +401,8 @@ static bool play(const char *what, uint32_t type, int n, int signal)
     if (!rc)
         stop(coordinator);
     end(&r);
-    for (int k = 0; k < 100 && waitpid(r.victim, &left, WNOHANG) == 0; k++) {
-        if (k == 90)
+    for (int k = 0; k < 1200 && waitpid(r.victim, &left, WNOHANG) == 0; k++) {
+        if (k == 1190)
             kill(r.victim, SIGKILL); /* our child, not yet waited for */
         spot_clock_sleep(0.05);
     }
@@ -548,11 +548,10 @@ static void run_undisturbed(void)
     const pid_t c = start_coordinator(in_dir("", "result"), true);
     pid_t w;
 
-    spot_clock_sleep(0.05);
     w = start_worker(in_dir("unix:", "j"));
     waitpid(w, NULL, 0);
-    for (int k = 0; k < 200 && waitpid(c, NULL, WNOHANG) == 0; k++) {
-        if (k == 190)
+    for (int k = 0; k < 1200 && waitpid(c, NULL, WNOHANG) == 0; k++) {
+        if (k == 1190)
             kill(c, SIGKILL); /* our child, not yet waited for */
         spot_clock_sleep(0.05);
     }

@@ -322,7 +322,7 @@ START_TEST(after_too_many_failures_the_job_gives_up_and_all_hear_why)
 
     put(in_dir("failures"), "9\n");
     o.max_restarts = 1;
-    o.group.lease_s = 0.5; /* whether a node was lost is known after that */
+    o.group.lease_s = 3; /* whether a node was lost is known after that */
     job = coordinate(&o);
     a = join_job("a", command);
     until(events("joined") == 1);
@@ -343,7 +343,7 @@ START_TEST(a_command_that_cannot_be_run_is_a_rank_that_fails)
     size_t job, a;
 
     o.max_restarts = 0;
-    o.group.lease_s = 0.5;
+    o.group.lease_s = 3;
     job = coordinate(&o);
     a = join_job("a", command);
     ck_failed(job, SPOT_EINFEASIBLE, "rank 0 on a exited with status 127");

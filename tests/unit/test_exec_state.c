@@ -216,7 +216,7 @@ START_TEST(what_only_the_lost_node_had_is_rolled_back_to_the_commit_before)
     ck_all_said(0, 2, DURABLE(1));
     tell_all(0, 2, "fill large 2500000");
     ck_all_said(0, 2, "");
-    tell_all(0, 2, "commit 2 ,\"durable\":true,\"wait_s\":0.2");
+    tell_all(0, 2, "commit 2 ,\"durable\":true,\"wait_s\":5"); /* enough for both to agree */
     ck_refused(0, 0, "step 2 is committed, and not held twice yet");
     ck_refused(0, 1, "step 2 is committed, and not held twice yet");
     lose(at[1]);

@@ -55,7 +55,7 @@ static void *serve(void *arg)
     int fd;
 
     (void)arg;
-    poll(&(struct pollfd){ .fd = s.listener, .events = POLLIN }, 1, 20000);
+    poll(&(struct pollfd){ .fd = s.listener, .events = POLLIN }, 1, 60000);
     fd = spot_endpoint_accept(s.listener);
     if (fd < 0)
         return NULL;
@@ -63,7 +63,7 @@ static void *serve(void *arg)
     while (!strstr(s.question, "\r\n\r\n")) {
         ssize_t some;
 
-        if (poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 20000) != 1)
+        if (poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 60000) != 1)
             break;
         some = read(fd, s.question + n, sizeof(s.question) - 1 - n);
         if (some <= 0)
@@ -74,7 +74,7 @@ static void *serve(void *arg)
     for (; s.n_more; s.n_more--)
         send_all(fd, " ", 1);
     if (s.stays) /* until the client hangs up */
-        poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 20000);
+        poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 60000);
     close(fd);
     return NULL;
 }

@@ -104,7 +104,7 @@ static void *serve(void *arg)
     SSL_CTX_use_certificate_file(context, s.id->cert, SSL_FILETYPE_PEM);
     SSL_CTX_use_PrivateKey_file(context, s.id->key, SSL_FILETYPE_PEM);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, take_any);
-    fd = poll(&(struct pollfd){ .fd = s.listener, .events = POLLIN }, 1, 20000) == 1
+    fd = poll(&(struct pollfd){ .fd = s.listener, .events = POLLIN }, 1, 60000) == 1
              ? accept(s.listener, NULL, NULL)
              : -1;
     ssl = SSL_new(context);

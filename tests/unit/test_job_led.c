@@ -61,7 +61,7 @@ static void await_leader(const char *end_of_address)
 {
     char at[SPOT_ADDRESS_MAX + 8] = "";
 
-    for (int k = 0; k < 1000; k++) {
+    for (int k = 0; k < 3000; k++) {
         if (spot_leader_find(url, at, NULL) && strstr(at, end_of_address))
             return;
         spot_clock_sleep(0.02);

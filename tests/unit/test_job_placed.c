@@ -26,7 +26,7 @@ static int count(const char *log, const char *text)
 
 static void wait_for_event(const char *log, const char *text)
 {
-    for (int k = 0; k < 4000 && !count(log, text); k++)
+    for (int k = 0; k < 12000 && !count(log, text); k++)
         spot_clock_sleep(0.005);
     ck_assert_msg(count(log, text) > 0, "no '%s' in the log", text);
 }

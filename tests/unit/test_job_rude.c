@@ -42,7 +42,7 @@ static struct spot_frame *hear(struct spot_link *link, uint32_t type)
         }
         if (is_over)
             return NULL;
-        ck_assert_int_eq(poll(&(struct pollfd){ .fd = link->fd, .events = POLLIN }, 1, 20000), 1);
+        ck_assert_int_eq(poll(&(struct pollfd){ .fd = link->fd, .events = POLLIN }, 1, 60000), 1);
         is_over = spot_link_read(link, &in, NULL) != 0;
     }
 }
@@ -288,7 +288,7 @@ static void play(struct played *p, const char *socket)
                                                .name = "w",
                                                .backend = "cpu",
                                                .n_thread = 1,
-                                               .join_timeout_s = 5,
+                                               .join_timeout_s = 60,
                                                .warn = note_fate };
 
         close(p->listener);
@@ -298,7 +298,7 @@ static void play(struct played *p, const char *socket)
         fate.is_for_serving = spot_worker_is_for_serving();
         leave(write(p->end[1], &fate, sizeof(fate)) != (ssize_t)sizeof(fate));
     }
-    ck_assert_int_eq(poll(&(struct pollfd){ .fd = p->listener, .events = POLLIN }, 1, 20000), 1);
+    ck_assert_int_eq(poll(&(struct pollfd){ .fd = p->listener, .events = POLLIN }, 1, 60000), 1);
     spot_link_init(&p->link, spot_endpoint_accept(p->listener), SPOT_PAYLOAD_MAX);
     frame = hear(&p->link, SPOT_MSG_HELLO);
     ck_assert_ptr_nonnull(frame);

@@ -57,7 +57,7 @@ static void lead_soon(struct spot_lead *lead, const char *address)
 {
     int rc = 0;
 
-    for (int i = 0; rc <= 0 && i < 400; i++) {
+    for (int i = 0; rc <= 0 && i < 1200; i++) {
         rc = spot_lead_try(lead, address, "job", &record, &err);
         if (rc <= 0)
             spot_clock_sleep(.05);
@@ -184,7 +184,7 @@ END_TEST
 static void *cont_later(void *user)
 {
     (void)user;
-    for (int i = 0; i < 1000 && n_warned < 1; i++)
+    for (int i = 0; i < 3000 && n_warned < 1; i++)
         spot_clock_sleep(.02); /* until it has said that it pauses */
     etcd_signal(1, SIGCONT);
     etcd_signal(2, SIGCONT);

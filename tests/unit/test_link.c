@@ -526,7 +526,7 @@ START_TEST(with_a_key_turns_end_where_poll_tells_of_the_rest)
             { .fd = fd[1], .events = (short)(POLLIN | (spot_link_wants_write(&to) ? POLLOUT : 0)) },
         };
 
-        ck_assert_int_gt(poll(set, 2, 20000), 0);
+        ck_assert_int_gt(poll(set, 2, 60000), 0);
         if (set[0].revents & POLLIN)
             ck_assert_int_eq(spot_link_read(&from, &none, NULL), 0);
         if (set[0].revents & POLLOUT)

@@ -18,7 +18,7 @@
  * nonsense, too much or nothing, or does not read, gets a refusal or nothing, and neither the job
  * nor another client waits for him. The file is there whole, or not at all. */
 
-enum { ANSWER_MAX = 1 << 16, LARGE = 8 << 20, CROWD = 200, TRIES = 2000 };
+enum { ANSWER_MAX = 1 << 16, LARGE = 8 << 20, CROWD = 200, TRIES = 12000 };
 
 static const unsigned char page[] = "<style nonce=\"@NONCE@\"></style><script nonce=\"@NONCE@\">";
 static char dir[32], address[64], file[64];
@@ -73,7 +73,7 @@ static void publish(const char *metrics, const char *status, const char *history
 
 static int dial(void)
 {
-    const struct timeval limit = { .tv_sec = 20 };
+    const struct timeval limit = { .tv_sec = 60 };
     const char *url = spot_monitor_url(monitor);
     struct spot_endpoint at;
     char text[128];

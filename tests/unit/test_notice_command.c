@@ -49,7 +49,7 @@ static const char *content(const char *name)
 
 static void await(const char *name)
 {
-    for (int k = 0; k < 2000 && !*content(name); k++)
+    for (int k = 0; k < 12000 && !*content(name); k++)
         spot_clock_sleep(0.005);
     ck_assert_msg(*content(name), "there is no %s", name);
 }
@@ -72,7 +72,7 @@ static bool is_alive(const char *name)
 
 static void await_end(const char *name)
 {
-    for (int k = 0; k < 2000 && is_alive(name); k++)
+    for (int k = 0; k < 12000 && is_alive(name); k++)
         spot_clock_sleep(0.005);
     ck_assert_msg(!is_alive(name), "%s goes on", name);
 }

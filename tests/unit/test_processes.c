@@ -17,7 +17,7 @@
 
 #define TEXT(literal) ((char *)(uintptr_t)(literal)) /* nobody writes to it */
 
-enum { PATIENCE = 2000 }; /* looks, 10 ms apart */
+enum { PATIENCE = 6000 }; /* looks, 10 ms apart */
 
 static const struct spot_host *const host = &spot_processes_host;
 static char dir[64];

@@ -472,7 +472,7 @@ START_TEST(a_worker_that_came_to_train_hears_that_this_is_a_server)
 {
     const struct spot_server_options o = serving();
     struct spot_worker_options w = {
-        .n_thread = 1, .join_timeout_s = 5, .backend = "auto", .name = "trainer", .warn = warn
+        .n_thread = 1, .join_timeout_s = 60, .backend = "auto", .name = "trainer", .warn = warn
     };
     struct spot_err err = { 0 };
 

@@ -127,12 +127,15 @@ START_TEST(what_a_killed_process_left_is_swept_by_the_next)
 }
 END_TEST
 
+static int all_have_come[2];
+
 static void come(int to)
 {
     struct spot_shared_image image = open_one("x");
+    char byte;
 
     ck_assert_int_eq(write(to, &n_made, sizeof(n_made)), sizeof(n_made));
-    spot_clock_sleep(0.2);
+    ck_assert_int_eq(read(all_have_come[0], &byte, 1), 1);
     spot_shared_image_close(&image);
 }
 
@@ -142,18 +145,21 @@ START_TEST(of_many_that_come_at_once_one_makes_it)
     pid_t pid[8];
 
     ck_assert_int_eq(pipe(to), 0);
+    ck_assert_int_eq(pipe(all_have_come), 0);
     for (int i = 0; i < 8; i++)
         pid[i] = in_child(come, to[1]);
     for (int i = 0; i < 8; i++) {
         ck_assert_int_eq(read(to[0], &made, sizeof(made)), sizeof(made));
         all += made;
     }
+    ck_assert_int_eq(write(all_have_come[1], "12345678", 8), 8);
     for (int i = 0; i < 8; i++)
         ck_assert_int_eq(waitpid(pid[i], NULL, 0), pid[i]);
-    ck_assert_int_ge(all, 1);
-    ck_assert_int_le(all, 2); /* two, where the first had gone before the last came */
-    close(to[0]);
-    close(to[1]);
+    ck_assert_int_eq(all, 1);
+    for (int i = 0; i < 2; i++) {
+        close(to[i]);
+        close(all_have_come[i]);
+    }
 }
 END_TEST
 

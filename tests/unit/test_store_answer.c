@@ -282,7 +282,7 @@ static void say(int fd, const char *body)
     int m;
 
     do { /* to the end of the question: a JSON object of one line */
-        if (poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 20000) != 1)
+        if (poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 60000) != 1)
             return;
         some = read(fd, question + n, sizeof(question) - 1 - n);
         n += some > 0 ? (size_t)some : 0;
@@ -301,7 +301,7 @@ static void *serve(void *arg)
     for (size_t i = 0; i < script.n; i++) {
         int fd;
 
-        poll(&(struct pollfd){ .fd = script.listener, .events = POLLIN }, 1, 20000);
+        poll(&(struct pollfd){ .fd = script.listener, .events = POLLIN }, 1, 60000);
         fd = spot_endpoint_accept(script.listener);
         if (fd < 0)
             return NULL;

@@ -20,7 +20,7 @@ static void lead_soon(struct spot_etcd *store, const char *who, struct spot_etcd
 {
     int rc = 0;
 
-    for (int i = 0; rc != 1 && i < 300; i++) {
+    for (int i = 0; rc != 1 && i < 1200; i++) {
         rc = lead(store, who, held);
         if (rc != 1)
             spot_clock_sleep(.05);
