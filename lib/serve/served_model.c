@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "serve/served_model.h"
 
 #include <stdio.h>
@@ -159,6 +160,28 @@ int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t
         return -1;
     m->hash = hash_of(m);
     return 0;
+}
+
+char *spot_served_model_id(const char *dir)
+{
+    size_t n = strlen(dir), begin;
+    char *real, *id;
+
+    while (n > 1 && dir[n - 1] == '/')
+        n--;
+    for (begin = n; begin && dir[begin - 1] != '/';)
+        begin--;
+    id = spot_xcalloc(n - begin + 1, 1);
+    memcpy(id, dir + begin, n - begin);
+    if (strcmp(id, ".") != 0 && strcmp(id, "..") != 0)
+        return id;
+    real = realpath(dir, NULL);
+    if (real && strrchr(real, '/')[1]) { /* else it is "/" */
+        free(id);
+        id = spot_xstrdup(strrchr(real, '/') + 1);
+    }
+    free(real);
+    return id;
 }
 
 void spot_served_model_release(struct spot_served_model *m)

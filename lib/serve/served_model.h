@@ -37,6 +37,10 @@ int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t
                            struct spot_err *err);
 void spot_served_model_release(struct spot_served_model *m);
 
+/* The id by which clients know the model of a directory, to be freed: its last name, whatever
+ * slashes follow; what "." and ".." lead to. */
+char *spot_served_model_id(const char *dir);
+
 /* Pack the weights of bundles [begin, end) into `image`, of spot_infer_image_byte, aligned to 64
  * bytes. `progress` is called for each bundle. Returns 0, or -1 with *err. */
 int spot_served_model_pack(const struct spot_served_model *m, enum spot_infer_type type, int begin,

@@ -142,6 +142,32 @@ START_TEST(what_is_no_model_is_refused_by_its_file)
 }
 END_TEST
 
+START_TEST(the_id_is_the_last_name_of_the_directory)
+{
+    static const char *const id_of[][2] = {
+        { "model", "model" },      { "model/", "model" },        { "./model//", "model" },
+        { "/a/b/model", "model" }, { "/a/b/model///", "model" }, { "..x/...", "..." },
+        { "nowhere/.", "." },
+    };
+    char *id, here[64];
+
+    for (size_t i = 0; i < sizeof(id_of) / sizeof(id_of[0]); i++) {
+        id = spot_served_model_id(id_of[i][0]);
+        ck_assert_str_eq(id, id_of[i][1]);
+        free(id);
+    }
+    snprintf(here, sizeof(here), "%s/words/", dir);
+    for (int up = 0; up < 2; up++) {
+        char path[128];
+
+        snprintf(path, sizeof(path), up ? "%s../words/." : "%s.", here);
+        id = spot_served_model_id(path);
+        ck_assert_str_eq(id, "words");
+        free(id);
+    }
+}
+END_TEST
+
 /* --- read beside --- */
 
 static struct spot_model_version *read_beside(const char *path, int64_t P, int64_t M,
@@ -193,6 +219,7 @@ int main(void)
     tcase_add_test(tc, a_hash_tells_weights_and_end_tokens_apart);
     tcase_add_test(tc, a_tokenizer_of_more_tokens_than_the_model_is_refused_by_both_numbers);
     tcase_add_test(tc, what_is_no_model_is_refused_by_its_file);
+    tcase_add_test(tc, the_id_is_the_last_name_of_the_directory);
     tcase_add_test(tc, a_version_is_read_beside_or_says_why_it_cannot_be);
     rc = run_suite("served_model", tc);
     snprintf(command, sizeof(command), "rm -r '%s'", dir);
