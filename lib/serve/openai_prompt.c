@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the model is asked, from texts, tokens or messages to tokens. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,6 +124,22 @@ static char *content_of(const struct spot_json_value *v)
     return (char *)text.data;
 }
 
+/* What we would leave out of the prompt is refused: calls of tools, names, images. */
+static void check_message(struct spot_body *b, const struct spot_json_value *v, size_t i)
+{
+    static const char *const of_message[] = { "role", "content", NULL };
+    static const char *const of_part[] = { "type", "text", NULL };
+    const struct spot_json_value *const content = spot_json_get(v, "content");
+    char where[64];
+
+    snprintf(where, sizeof(where), "messages[%zu]", i);
+    spot_body_check_members(b, v, of_message, where);
+    for (size_t k = 0; k < spot_json_array_size(content); k++) {
+        snprintf(where, sizeof(where), "messages[%zu].content[%zu]", i, k);
+        spot_body_check_members(b, spot_json_entry(content, k), of_part, where);
+    }
+}
+
 /* NULL: unknown. Newer clients call the system role "developer". */
 static const char *role_of(const struct spot_json_value *v)
 {
@@ -168,6 +185,7 @@ void spot_body_read_messages(struct spot_body *b)
     for (size_t i = 0; i < n; i++) {
         const struct spot_json_value *const v = spot_json_entry(list, i);
 
+        check_message(b, v, i);
         message[i].role = role_of(v);
         message[i].content = content_of(spot_json_get(v, "content"));
         if (!message[i].role || !message[i].content)
