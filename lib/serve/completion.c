@@ -156,6 +156,21 @@ static bool is_end(const struct spot_vocabulary *v, uint32_t id)
     return false;
 }
 
+/* Special tokens are not text, so a stop text that is the name of one is looked for here. */
+static bool is_stop(const struct spot_completion *c, uint32_t id)
+{
+    const struct spot_request *const r = &c->request;
+    size_t n = 0;
+    const uint8_t *const name = r->n_stop ? spot_bpe_token(c->vocabulary->bpe, id, &n) : NULL;
+
+    if (!name || !spot_bpe_is_special(c->vocabulary->bpe, id))
+        return false;
+    for (size_t i = 0; i < r->n_stop; i++)
+        if (strlen(r->stop[i]) == n && !memcmp(r->stop[i], name, n))
+            return true;
+    return false;
+}
+
 /* The worker may differ, nothing else. */
 static bool is_same(const struct spot_token *a, const struct spot_token *b)
 {
@@ -202,7 +217,7 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
             end_choice(c, h, SPOT_FINISH_LENGTH);
         return SPOT_APPEND_NEW;
     }
-    if (is_end(c->vocabulary, token->id) && !c->request.ignores_end) {
+    if ((is_end(c->vocabulary, token->id) && !c->request.ignores_end) || is_stop(c, token->id)) {
         end_choice(c, h, SPOT_FINISH_STOP);
         return SPOT_APPEND_NEW;
     }

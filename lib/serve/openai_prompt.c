@@ -38,7 +38,8 @@ static void add_ids(struct spot_body *b, const struct spot_json_value *list,
     }
 }
 
-/* What the tokenizer puts before a text is a part of it, unless add_special_tokens is false. */
+/* What the tokenizer puts before a text is a part of it, unless add_special_tokens is false. Names of
+ * added tokens are those tokens, as in other servers: clients apply chat templates themselves. */
 static void add_text(struct spot_body *b, const char *text, struct spot_tokens *tokens)
 {
     const struct spot_vocabulary *const v = b->options->vocabulary;
@@ -48,7 +49,7 @@ static void add_text(struct spot_body *b, const char *text, struct spot_tokens *
             tokens->id = spot_xgrow(tokens->id, &tokens->cap, tokens->n + 1, sizeof(*tokens->id));
             tokens->id[tokens->n++] = v->begin[i];
         }
-    spot_bpe_encode(v->bpe, text, strlen(text), true, tokens);
+    spot_bpe_encode_named(v->bpe, text, strlen(text), tokens);
 }
 
 static void add_prompt(struct spot_body *b, const struct spot_json_value *v,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "byte_level_rig.h"
 #include "common/json.h"
 #include "common/rng.h"
 #include "serve/front.h"
@@ -180,6 +181,30 @@ START_TEST(a_request_survives_the_wire)
     spot_request_release(&r);
     spot_buf_release(&one);
     spot_buf_release(&two);
+}
+END_TEST
+
+/* Special tokens are no text, but a client that knows their names can stop there. */
+START_TEST(a_special_token_whose_name_is_a_stop_text_ends_a_choice)
+{
+    static const char *const stop[] = { "q", "<|end|>" };
+    static const uint32_t said[] = { 'a', 256, 'b' };
+
+    vocabulary.bpe = bpe_with_special();
+    for (size_t n_stop = 0; n_stop <= 2; n_stop++) {
+        struct spot_request r = request_of(3, stop, n_stop);
+        struct spot_completion *c;
+
+        r.ignores_end = n_stop == 2;
+        c = spot_completion_new(&r, &vocabulary);
+        for (size_t i = 0; i < 3; i++)
+            spot_completion_append(c, 0, i, &(struct spot_token){ .id = said[i] });
+        ck_assert_int_eq(c->choice[0].finish, n_stop == 2 ? SPOT_FINISH_STOP : SPOT_FINISH_LENGTH);
+        ck_assert_uint_eq(c->choice[0].n_token, n_stop == 2 ? 2 : 3);
+        ck_assert_uint_eq(c->choice[0].text.n, n_stop == 2 ? 1 : 2);
+        spot_completion_unref(c);
+    }
+    spot_bpe_free(vocabulary.bpe);
 }
 END_TEST
 
@@ -564,6 +589,7 @@ int main(void)
                         sizeof(asks_for_nothing) / sizeof(*asks_for_nothing));
     tcase_add_loop_test(c, what_a_message_has_besides_its_text_is_refused_by_name, 0,
                         (int)(sizeof(message) / sizeof(*message)));
+    tcase_add_test(c, a_special_token_whose_name_is_a_stop_text_ends_a_choice);
     tcase_add_test(c, a_prompt_as_long_as_the_context_is_scored);
     tcase_add_loop_test(c, what_is_wrong_with_a_body_is_named, 0,
                         (int)(sizeof(bad) / sizeof(*bad)));
