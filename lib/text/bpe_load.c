@@ -58,7 +58,7 @@ static int add_token(struct loader *l, const char *pointer, int64_t id, const vo
     }
     if (bpe->token[id].is_there)
         return spot_json_fail(l->doc, pointer, err, "two tokens have the id %" PRId64, id);
-    bpe->token[id] = (struct spot_bpe_token){ bpe->text.n, (uint32_t)n, true };
+    bpe->token[id] = (struct spot_bpe_token){ bpe->text.n, (uint32_t)n, true, false };
     spot_buf_add(&bpe->text, bytes, n);
     return 0;
 }
@@ -317,8 +317,10 @@ static struct loader new_loader(const struct spot_json_doc *doc)
 static struct spot_bpe *finish(struct loader *l, struct spot_json_doc *doc, int rc)
 {
     spot_json_release(doc);
-    if (!rc)
+    if (!rc) {
+        spot_bpe_index_added(l->bpe);
         return l->bpe;
+    }
     spot_bpe_free(l->bpe);
     return NULL;
 }

@@ -5,6 +5,7 @@
 
 #include "common/xalloc.h"
 #include "growth.h"
+#include "large_vocabulary.h"
 #include "serve/completion.h"
 #include "serve/front.h"
 #include "serve/openai_state.h"
@@ -12,12 +13,17 @@
 /* Goal: what any client can make the only loop of a server do grows with the bytes that the client
  * sends or is told, and not with their square: the worst of each (docs/design/10-threats.md). */
 
-static struct spot_bpe *bytes;
+static struct spot_bpe *bytes, *large, *large_plain;
 static struct spot_vocabulary vocabulary;
 static struct spot_front_options options;
 
 static void setup(void)
 {
+    struct spot_err err = { 0 };
+
+    large = large_vocabulary(LARGE_ADDED, &err);
+    large_plain = large_vocabulary(1, &err);
+    ck_assert_msg(large && large_plain, "%s", err.msg);
     bytes = spot_bpe_of_bytes();
     vocabulary = (struct spot_vocabulary){ .bpe = bytes };
     options = (struct spot_front_options){
@@ -28,6 +34,8 @@ static void setup(void)
 static void teardown(void)
 {
     spot_bpe_free(bytes);
+    spot_bpe_free(large);
+    spot_bpe_free(large_plain);
 }
 
 static void append(struct spot_completion *c, uint32_t id)
@@ -136,6 +144,110 @@ START_TEST(a_token_costs_the_same_under_long_stop_texts)
 }
 END_TEST
 
+/* --- texts ------------------------------------------------------------------------- */
+
+/* Letters without order in one piece, a name that is not ended, blanks, words. */
+static char *text_of(int kind, size_t n)
+{
+    static const char almost[] = "<|reserved_special_token_1";
+    char *const text = spot_xcalloc(n + 1, 1);
+    uint32_t x = 1;
+
+    for (size_t i = 0; i < n; i++) {
+        const char letter = (char)('a' + (x >> 20) % 26);
+
+        x = x * 1103515245 + 12345;
+        text[i] = kind == 0       ? letter
+                  : kind == 1     ? almost[i % (sizeof(almost) - 1)]
+                  : kind == 2     ? " \n"[(x >> 16) & 1]
+                  : (x >> 16) % 6 ? letter
+                                  : ' ';
+    }
+    return text;
+}
+
+enum { KINDS = 4 };
+static int kind;
+static struct spot_bpe *encoder;
+
+static double encode_s(size_t n)
+{
+    char *const text = text_of(kind, n);
+    struct spot_tokens tokens = { 0 };
+    const double begun_s = growth_cpu_s();
+    double s;
+
+    spot_bpe_encode_named(encoder, text, n, &tokens);
+    s = growth_cpu_s() - begun_s;
+    ck_assert_uint_ge(tokens.n, spot_bpe_least_tokens(encoder, n));
+    free(tokens.id);
+    free(text);
+    return s;
+}
+
+START_TEST(a_text_costs_in_proportion_to_its_bytes)
+{
+    kind = _i;
+    encoder = large;
+    check_growth("a text", encode_s, 1 << 17);
+}
+END_TEST
+
+START_TEST(names_of_tokens_cost_nothing_where_they_are_not)
+{
+    double few_s, many_s;
+
+    kind = _i;
+    encoder = large_plain;
+    few_s = growth_least_s(encode_s, 1 << 18);
+    encoder = large;
+    many_s = growth_least_s(encode_s, 1 << 18);
+    ck_assert_msg(many_s < 3 * few_s, "one name: %.6f s, %d: %.6f s", few_s, LARGE_ADDED, many_s);
+}
+END_TEST
+
+/* What no context holds is not encoded to be counted. */
+START_TEST(a_text_is_encoded_as_far_as_the_context)
+{
+    char *const text = text_of(3, 1 << 20);
+    struct spot_tokens tokens = { .most = 1000 };
+
+    spot_bpe_encode_named(large, text, 1 << 20, &tokens);
+    ck_assert_uint_gt(tokens.n, 1000);
+    ck_assert_uint_lt(tokens.n, 1100);
+    tokens.n = 0;
+    spot_bpe_encode(large, text, 1 << 20, true, &tokens);
+    ck_assert_uint_gt(tokens.n, 1000);
+    ck_assert_uint_lt(tokens.n, 1100);
+    ck_assert_uint_eq(spot_bpe_least_tokens(large, 30 * 2000), 2000);
+    free(tokens.id);
+    free(text);
+}
+END_TEST
+
+/* Refused by its bytes alone: this takes what reading the JSON takes. */
+START_TEST(a_prompt_that_no_context_holds_is_refused_by_its_length)
+{
+    static const char *const before[] = { "", "[\"a\"," }, *const behind[] = { "", "]" };
+    const size_t n = 1 << 20;
+    char *const text = text_of(0, n), *const body = spot_xcalloc(n + 100, 1);
+    struct spot_front_options o = options;
+    struct spot_buf error = { 0 };
+    struct spot_request r;
+
+    o.n_context = 1000;
+    snprintf(body, n + 100, "{\"model\":\"m\",\"prompt\":%s\"%s\"%s}", before[_i], text,
+             behind[_i]);
+    ck_assert_int_eq(spot_openai_parse(&o, false, body, strlen(body), &r, &error), 400);
+    spot_buf_add(&error, "", 1);
+    ck_assert_ptr_nonnull(strstr((char *)error.data, "context_length_exceeded"));
+    ck_assert_ptr_nonnull(strstr((char *)error.data, "resulted in at least 1048576 tokens"));
+    spot_buf_release(&error);
+    free(body);
+    free(text);
+}
+END_TEST
+
 int main(void)
 {
     TCase *const c = tcase_create("loop_work");
@@ -145,5 +257,9 @@ int main(void)
     tcase_add_test(c, an_echo_grows_with_the_prompt);
     tcase_add_test(c, an_answer_grows_with_its_tokens);
     tcase_add_test(c, a_token_costs_the_same_under_long_stop_texts);
+    tcase_add_loop_test(c, a_text_costs_in_proportion_to_its_bytes, 0, KINDS);
+    tcase_add_loop_test(c, names_of_tokens_cost_nothing_where_they_are_not, 0, KINDS);
+    tcase_add_test(c, a_text_is_encoded_as_far_as_the_context);
+    tcase_add_loop_test(c, a_prompt_that_no_context_holds_is_refused_by_its_length, 0, 2);
     return run_case("loop_work", c);
 }
