@@ -52,11 +52,16 @@ struct spot_choice {
     struct spot_token *token; /* [n_token] committed */
     size_t *text_end; /* [n_token] bytes of text that may be sent after this token: what could still
                          become a stop text, or another character, is held back */
+    uint32_t *offset; /* [n_token] characters before its text, those of an echoed prompt included;
+                         kept for requests with logprobs alone, else NULL */
     size_t n_token;
     size_t token_cap;
-    size_t n_echo; /* this many first ones belong to the echoed prompt: not text, no end */
-    struct spot_detokenizer detok;
-    struct spot_buf text; /* UTF-8 */
+    size_t n_echo;        /* this many first ones belong to the echoed prompt: not text, no end */
+    uint32_t n_character; /* so far, as in offset */
+    uint16_t
+        matched[SPOT_REQUEST_STOPS_MAX]; /* of each stop text, how many bytes the text ends in */
+    struct spot_detokenizer detok, echo; /* of its text; of the echoed prompt, see offset */
+    struct spot_buf text;                /* UTF-8 */
     enum spot_finish finish;
 };
 
@@ -66,8 +71,9 @@ struct spot_completion {
     struct spot_choice *choice; /* [request.n_choice] */
     uint32_t n_open;            /* choices without a finish */
     int n_reference;
-    void *core;  /* owned by the server */
-    void *front; /* owned by the HTTP side */
+    uint16_t *fallback[SPOT_REQUEST_STOPS_MAX]; /* of each stop text, see completion.c */
+    void *core;                                 /* owned by the server */
+    void *front;                                /* owned by the HTTP side */
 };
 
 /* Takes the request; one reference. */

@@ -51,7 +51,7 @@ static int add_token(struct spot_bpe_loader *l, const char *pointer, int64_t id,
     }
     if (bpe->token[id].is_there)
         return spot_json_fail(l->doc, pointer, err, "two tokens have the id %" PRId64, id);
-    bpe->token[id] = (struct spot_bpe_token){ bpe->text.n, (uint32_t)n, true, false };
+    bpe->token[id] = (struct spot_bpe_token){ bpe->text.n, (uint32_t)n, true, false, false };
     spot_buf_add(&bpe->text, bytes, n);
     return 0;
 }
@@ -256,7 +256,6 @@ static int read_merges_json(struct spot_bpe_loader *l, const struct spot_json_va
 
 /* --- tokenizer.json ------------------------------------------------------------------ */
 
-/* One token, one name: of two, one would never come of a text. */
 int spot_bpe_add_named(struct spot_bpe_loader *l, const char *pointer, int64_t id, const char *name,
                        bool is_special, struct spot_err *err)
 {
@@ -310,29 +309,17 @@ static int add_added(struct spot_bpe_loader *l, struct spot_err *err)
     return 0;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    const struct spot_bpe_added *const *const x = a, *const *const y = b;
-
-    return strcmp((*x)->name, (*y)->name);
-}
-
+/* Of two tokens of one name, one would never come of a text. */
 static int check_names(const struct spot_bpe *bpe, const char *source, struct spot_err *err)
 {
-    const struct spot_bpe_added **const sorted = spot_xcalloc(bpe->n_added, sizeof(const void *));
-    int rc = 0;
+    for (uint32_t i = 1; i < bpe->by_name_begin[256]; i++) {
+        const struct spot_bpe_added *const a = bpe->by_name[i - 1], *const b = bpe->by_name[i];
 
-    for (size_t i = 0; i < bpe->n_added; i++)
-        sorted[i] = &bpe->added[i];
-    if (bpe->n_added)
-        qsort(sorted, bpe->n_added, sizeof(const void *), by_name);
-    for (size_t i = 1; !rc && i < bpe->n_added; i++)
-        if (!strcmp(sorted[i - 1]->name, sorted[i]->name))
-            rc = spot_err_set(err, SPOT_EDATA, "%s: the added tokens %u and %u are both '%.40s'",
-                              source, (unsigned)sorted[i - 1]->id, (unsigned)sorted[i]->id,
-                              sorted[i]->name);
-    free(sorted);
-    return rc;
+        if (!strcmp(a->name, b->name))
+            return spot_err_set(err, SPOT_EDATA, "%s: the added tokens %u and %u are both '%.40s'",
+                                source, (unsigned)b->id, (unsigned)a->id, a->name);
+    }
+    return 0;
 }
 
 /* --- opening ------------------------------------------------------------------------- */
@@ -357,8 +344,10 @@ static struct spot_bpe *finish(struct spot_bpe_loader *l, const char *dir,
 {
     if (!rc && dir)
         rc = spot_bpe_add_beside(l, dir, err);
-    if (!rc)
+    if (!rc) {
+        spot_bpe_index_added(l->bpe);
         rc = check_names(l->bpe, dir ? dir : doc->source, err);
+    }
     spot_json_release(doc);
     if (!rc)
         return l->bpe;
