@@ -6,6 +6,126 @@
 
 #include "common/xalloc.h"
 
+/* --- where texts begin, in characters ------------------------------------------ */
+
+static bool has_offsets(const struct spot_request *r)
+{
+    return r->n_logprob >= 0 && !r->is_chat;
+}
+
+static void count_characters(struct spot_choice *h, const uint8_t *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        h->n_character += (text[i] & 0xC0) != 0x80;
+}
+
+void spot_completion_echo(const struct spot_vocabulary *v, const struct spot_request *part,
+                          size_t i, struct spot_detokenizer *d, struct spot_buf *out)
+{
+    size_t n_begin = 0;
+
+    while (n_begin < v->n_begin && n_begin < part->n_prompt &&
+           part->prompt[n_begin] == v->begin[n_begin])
+        n_begin++;
+    if (i >= n_begin)
+        (void)spot_detok_push(d, part->prompt[i], out);
+    if (i + 1 == part->n_prompt)
+        spot_detok_end(d, out);
+}
+
+/* Of token i of the prompt, which is echoed. */
+static void count_prompt(const struct spot_completion *c, struct spot_choice *h, size_t i)
+{
+    uint32_t k;
+    const struct spot_request part = spot_request_part(&c->request, (uint32_t)(h - c->choice), &k);
+    struct spot_buf text = { 0 };
+
+    spot_completion_echo(c->vocabulary, &part, i, &h->echo, &text);
+    count_characters(h, text.data, text.n);
+    spot_buf_release(&text);
+}
+
+/* Of the newest token, which has no text yet. Each byte is counted once. */
+static void note_offset(const struct spot_completion *c, struct spot_choice *h)
+{
+    const size_t i = h->n_token - 1;
+
+    if (!has_offsets(&c->request))
+        return;
+    if (i > h->n_echo) {
+        const size_t begin = i > 1 ? h->text_end[i - 2] : 0;
+
+        if (h->text_end[i - 1] > begin)
+            count_characters(h, h->text.data + begin, h->text_end[i - 1] - begin);
+    } else if (c->request.does_echo) {
+        count_prompt(c, h, i);
+    }
+    h->offset[i] = h->n_character;
+}
+
+/* --- stop texts ------------------------------------------------------------- */
+
+/* Each is found in time proportional to the text alone, whatever client and model make of it
+ * (Knuth, Morris and Pratt, SIAM Journal on Computing 6, 1977): the choice keeps how many bytes of
+ * the stop text its text ends in, and fallback[m] says how many that is where m of them matched but
+ * the next does not. These bytes are also those to be held back. */
+
+static uint16_t *fallbacks(const char *stop)
+{
+    uint16_t *const to = spot_xcalloc(strlen(stop), sizeof(*to)); /* to[0] and to[1] are 0 */
+
+    for (size_t i = 1, m = 0; stop[i] && stop[i + 1]; i++) {
+        while (m && stop[i] != stop[m])
+            m = to[m];
+        m += stop[i] == stop[m];
+        to[i + 1] = (uint16_t)m;
+    }
+    return to;
+}
+
+/* Where stop text i, which ends beyond `known` bytes, first begins; text.n: nowhere. */
+static size_t find(const struct spot_completion *c, struct spot_choice *h, size_t i, size_t known)
+{
+    const char *const stop = c->request.stop[i];
+    const size_t length = strlen(stop);
+    size_t m = h->matched[i];
+
+    for (size_t at = known; at < h->text.n; at++) {
+        const char byte = (char)h->text.data[at];
+
+        while (m && byte != stop[m])
+            m = c->fallback[i][m];
+        m += byte == stop[m];
+        if (m == length)
+            return at + 1 - length;
+    }
+    h->matched[i] = (uint16_t)m;
+    return h->text.n;
+}
+
+/* The first stop text that ends beyond `known` bytes and did not end before; text.n: none. */
+static size_t first_stop(const struct spot_completion *c, struct spot_choice *h, size_t known)
+{
+    size_t first = h->text.n;
+
+    for (size_t i = 0; i < c->request.n_stop; i++) {
+        const size_t at = find(c, h, i, known);
+
+        first = at < first ? at : first;
+    }
+    return first;
+}
+
+/* Bytes at the end of the text that may be the start of a stop text. */
+static size_t held_back(const struct spot_request *r, const struct spot_choice *h)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < r->n_stop; i++)
+        most = h->matched[i] > most ? h->matched[i] : most;
+    return most;
+}
+
 static void open_choice(struct spot_completion *c, uint32_t choice)
 {
     struct spot_choice *const h = &c->choice[choice];
@@ -13,6 +133,7 @@ static void open_choice(struct spot_completion *c, uint32_t choice)
     const struct spot_request part = spot_request_part(&c->request, choice, &k);
 
     spot_detok_init(&h->detok, c->vocabulary->bpe, false, false);
+    spot_detok_init(&h->echo, c->vocabulary->bpe, true, false);
     h->n_echo = spot_request_n_echo(&part);
     if (!part.n_token_max && !h->n_echo) { /* nothing is asked for behind the prompt */
         h->finish = SPOT_FINISH_LENGTH;
@@ -31,6 +152,8 @@ struct spot_completion *spot_completion_new(struct spot_request *request_take,
     c->n_open = c->request.n_choice;
     c->n_reference = 1;
     c->choice = spot_xcalloc(c->n_open, sizeof(*c->choice));
+    for (size_t i = 0; i < c->request.n_stop; i++)
+        c->fallback[i] = fallbacks(c->request.stop[i]);
     for (uint32_t i = 0; i < c->request.n_choice; i++)
         open_choice(c, i);
     return c;
@@ -49,56 +172,16 @@ void spot_completion_unref(struct spot_completion *c)
     for (uint32_t i = 0; i < c->request.n_choice; i++) {
         free(c->choice[i].token);
         free(c->choice[i].text_end);
+        free(c->choice[i].offset);
         spot_detok_release(&c->choice[i].detok);
+        spot_detok_release(&c->choice[i].echo);
         spot_buf_release(&c->choice[i].text);
     }
+    for (size_t i = 0; i < c->request.n_stop; i++)
+        free(c->fallback[i]);
     free(c->choice);
     spot_request_release(&c->request);
     free(c);
-}
-
-/* --- stop texts ------------------------------------------------------------- */
-
-/* Where text[n] first has `stop`, at `from` or later; n: nowhere. */
-static size_t find(const unsigned char *text, size_t n, size_t from, const char *stop)
-{
-    const size_t length = strlen(stop);
-
-    for (size_t at = from; at + length <= n; at++)
-        if (!memcmp(text + at, stop, length))
-            return at;
-    return n;
-}
-
-/* The first stop text that ends beyond `known` bytes and did not end before; text.n: none. */
-static size_t first_stop(const struct spot_request *r, const struct spot_choice *h, size_t known)
-{
-    size_t first = h->text.n;
-
-    for (size_t i = 0; i < r->n_stop; i++) {
-        const size_t length = strlen(r->stop[i]);
-        const size_t at =
-            find(h->text.data, h->text.n, known >= length ? known - length + 1 : 0, r->stop[i]);
-
-        first = at < first ? at : first;
-    }
-    return first;
-}
-
-/* Bytes at the end of the text that may be the start of a stop text. */
-static size_t held_back(const struct spot_request *r, const struct spot_choice *h)
-{
-    size_t most = 0;
-
-    for (size_t i = 0; i < r->n_stop; i++) {
-        size_t n = strlen(r->stop[i]) - 1;
-
-        n = n < h->text.n ? n : h->text.n;
-        while (n > most && memcmp(h->text.data + h->text.n - n, r->stop[i], n) != 0)
-            n--;
-        most = n > most ? n : most;
-    }
-    return most;
 }
 
 /* --- an end ----------------------------------------------------------------- */
@@ -114,7 +197,7 @@ static void close_choice(struct spot_completion *c, struct spot_choice *h, enum 
 /* The text from `known` on is new: is there a stop text in it? */
 static bool stops(struct spot_completion *c, struct spot_choice *h, size_t known)
 {
-    const size_t at = first_stop(&c->request, h, known);
+    const size_t at = first_stop(c, h, known);
 
     if (at == h->text.n)
         return false;
@@ -156,6 +239,21 @@ static bool is_end(const struct spot_vocabulary *v, uint32_t id)
     return false;
 }
 
+/* Special tokens are not text, so a stop text that is the name of one is looked for here. */
+static bool is_stop(const struct spot_completion *c, uint32_t id)
+{
+    const struct spot_request *const r = &c->request;
+    size_t n = 0;
+    const uint8_t *const name = r->n_stop ? spot_bpe_token(c->vocabulary->bpe, id, &n) : NULL;
+
+    if (!name || !spot_bpe_is_special(c->vocabulary->bpe, id))
+        return false;
+    for (size_t i = 0; i < r->n_stop; i++)
+        if (strlen(r->stop[i]) == n && !memcmp(r->stop[i], name, n))
+            return true;
+    return false;
+}
+
 /* The worker may differ, nothing else. */
 static bool is_same(const struct spot_token *a, const struct spot_token *b)
 {
@@ -169,13 +267,17 @@ static bool is_same(const struct spot_token *a, const struct spot_token *b)
     return true;
 }
 
-static void keep(struct spot_choice *h, const struct spot_token *token)
+static void keep(const struct spot_completion *c, struct spot_choice *h,
+                 const struct spot_token *token)
 {
-    size_t cap = h->token_cap;
+    const size_t cap = h->token_cap;
 
     h->token = spot_xgrow(h->token, &h->token_cap, h->n_token + 1, sizeof(*h->token));
-    if (cap != h->token_cap)
+    if (cap != h->token_cap) {
         h->text_end = spot_xrealloc(h->text_end, h->token_cap, sizeof(*h->text_end));
+        if (has_offsets(&c->request))
+            h->offset = spot_xrealloc(h->offset, h->token_cap, sizeof(*h->offset));
+    }
     h->token[h->n_token++] = *token;
 }
 
@@ -194,7 +296,8 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
         return SPOT_APPEND_KNOWN;
     if (position > h->n_token)
         return SPOT_APPEND_GAP;
-    keep(h, token);
+    keep(c, h, token);
+    note_offset(c, h);
     known = h->text.n;
     if (position < h->n_echo) {
         h->text_end[position] = 0;
@@ -202,7 +305,7 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
             end_choice(c, h, SPOT_FINISH_LENGTH);
         return SPOT_APPEND_NEW;
     }
-    if (is_end(c->vocabulary, token->id) && !c->request.ignores_end) {
+    if ((is_end(c->vocabulary, token->id) && !c->request.ignores_end) || is_stop(c, token->id)) {
         end_choice(c, h, SPOT_FINISH_STOP);
         return SPOT_APPEND_NEW;
     }

@@ -52,11 +52,16 @@ struct spot_choice {
     struct spot_token *token; /* [n_token] committed */
     size_t *text_end; /* [n_token] bytes of text that may be sent after this token: what could still
                          become a stop text, or another character, is held back */
+    uint32_t *offset; /* [n_token] characters before its text, those of an echoed prompt included;
+                         kept for requests with logprobs alone, else NULL */
     size_t n_token;
     size_t token_cap;
-    size_t n_echo; /* this many first ones belong to the echoed prompt: not text, no end */
-    struct spot_detokenizer detok;
-    struct spot_buf text; /* UTF-8 */
+    size_t n_echo;        /* this many first ones belong to the echoed prompt: not text, no end */
+    uint32_t n_character; /* so far, as in offset */
+    uint16_t
+        matched[SPOT_REQUEST_STOPS_MAX]; /* of each stop text, how many bytes the text ends in */
+    struct spot_detokenizer detok, echo; /* of its text; of the echoed prompt, see offset */
+    struct spot_buf text;                /* UTF-8 */
     enum spot_finish finish;
 };
 
@@ -66,8 +71,9 @@ struct spot_completion {
     struct spot_choice *choice; /* [request.n_choice] */
     uint32_t n_open;            /* choices without a finish */
     int n_reference;
-    void *core;  /* owned by the server */
-    void *front; /* owned by the HTTP side */
+    uint16_t *fallback[SPOT_REQUEST_STOPS_MAX]; /* of each stop text, see completion.c */
+    void *core;                                 /* owned by the server */
+    void *front;                                /* owned by the HTTP side */
 };
 
 /* Takes the request; one reference. */
@@ -86,6 +92,12 @@ enum spot_append {
 /* Commit a token. A second worker's token for the same position is compared. */
 enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choice, size_t position,
                                         const struct spot_token *token);
+
+/* Append what token i of an echoed prompt adds to its text; d, which keeps special tokens, has got
+ * those before. A text may name special tokens; those that the tokenizer puts before it are not of
+ * it. */
+void spot_completion_echo(const struct spot_vocabulary *v, const struct spot_request *part,
+                          size_t i, struct spot_detokenizer *d, struct spot_buf *out);
 
 /* The choice ends without an end token: release the text that was held back. */
 void spot_completion_finish(struct spot_completion *c, uint32_t choice, enum spot_finish finish);

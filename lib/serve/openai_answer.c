@@ -63,11 +63,15 @@ struct part {
     size_t begin, end;
 };
 
+/* Of a special token its name. */
 static struct spot_buf token_text(const struct part *p, uint32_t id)
 {
     struct spot_buf text = { 0 };
+    size_t n;
+    const uint8_t *const name = spot_bpe_token(p->c->vocabulary->bpe, id, &n);
 
-    spot_detok_bytes(p->c->vocabulary->bpe, id, &text);
+    if (!spot_detok_bytes(p->c->vocabulary->bpe, id, &text) && name)
+        spot_buf_add(&text, name, n);
     return text;
 }
 
@@ -160,55 +164,26 @@ static struct spot_request prompt_of(const struct part *p)
     return spot_request_part(&p->c->request, (uint32_t)(p->h - p->c->choice), &k);
 }
 
-/* The text of its first n tokens. */
-static struct spot_buf prompt_text(const struct part *p, size_t n)
+static struct spot_buf prompt_text(const struct part *p)
 {
     const struct spot_request r = prompt_of(p);
     struct spot_detokenizer d;
     struct spot_buf text = { 0 };
 
-    spot_detok_init(&d, p->c->vocabulary->bpe, false, false);
-    for (size_t i = 0; i < n && i < r.n_prompt; i++)
-        (void)spot_detok_push(&d, r.prompt[i], &text);
-    if (n >= r.n_prompt)
-        spot_detok_end(&d, &text);
+    spot_detok_init(&d, p->c->vocabulary->bpe, true, false);
+    for (size_t i = 0; i < r.n_prompt; i++)
+        spot_completion_echo(p->c->vocabulary, &r, i, &d, &text);
     spot_detok_release(&d);
     return text;
 }
 
-static int64_t n_character(const uint8_t *text, size_t n)
-{
-    int64_t count = 0;
-
-    for (size_t i = 0; i < n; i++)
-        count += (text[i] & 0xC0) != 0x80;
-    return count;
-}
-
-static int64_t prompt_characters(const struct part *p, size_t n)
-{
-    struct spot_buf text = prompt_text(p, n);
-    const int64_t count = n_character(text.data, text.n);
-
-    spot_buf_release(&text);
-    return count;
-}
-
-/* Where the texts of tokens begin, in characters; the first of an echoed prompt stands before all.
- */
+/* The first token of an echoed prompt stands before all. */
 static void put_offsets(const struct part *p, struct spot_jw *jw, bool has_first)
 {
-    const int64_t before =
-        p->c->request.does_echo && p->end > p->h->n_echo ? prompt_characters(p, SIZE_MAX) : 0;
-
     if (has_first)
         spot_jw_int(jw, NULL, 0);
     for (size_t i = p->begin; i < p->end; i++)
-        if (i < p->h->n_echo)
-            spot_jw_int(jw, NULL, prompt_characters(p, i + 1));
-        else
-            spot_jw_int(jw, NULL,
-                        before + (i ? n_character(p->h->text.data, p->h->text_end[i - 1]) : 0));
+        spot_jw_int(jw, NULL, p->h->offset[i]);
 }
 
 static void put_logprobs(const struct part *p, struct spot_jw *jw)
@@ -289,7 +264,7 @@ static void put_text(const struct part *p, struct spot_jw *jw, const char *key)
     struct spot_buf text = { 0 };
 
     if (p->c->request.does_echo && !p->begin)
-        text = prompt_text(p, SIZE_MAX);
+        text = prompt_text(p);
     if (text_end(p) > text_begin(p))
         spot_buf_add(&text, p->h->text.data + text_begin(p), text_end(p) - text_begin(p));
     spot_jw_text(jw, key, text.n ? text.data : (const void *)"", text.n);

@@ -195,9 +195,10 @@ int spot_request_get(struct spot_request *r, struct spot_wire_in *in)
     n_stop = spot_get_count(in, 4);
     if (n_stop > SPOT_REQUEST_STOPS_MAX)
         in->bad = true;
-    while (!in->bad && r->n_stop < n_stop)
+    while (!in->bad && r->n_stop < n_stop) {
         if ((r->stop[r->n_stop] = get_long(in)))
-            r->n_stop++;
+            in->bad = !*r->stop[r->n_stop++];
+    }
     if (!in->bad && flags & SCHEMA)
         r->schema = get_long(in);
     if (is_whole(r, in))

@@ -2,38 +2,91 @@
 /* Lines of OpenAI's batches: {"custom_id", "url", "body"} in, answers out, as they are ready.
  *
  * A line whose answer is in the output already is left out, so the same command goes on with what
- * was stopped; an answer counts when its line is whole.
+ * was stopped; an answer counts when its line is whole. This runs on the loop of the group, so
+ * lines are read as they come, never waited for.
  */
 #define _XOPEN_SOURCE 700 /* getline, ftruncate */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/clock.h"
+#include "common/hash.h"
 #include "common/json.h"
 #include "common/line.h"
 #include "common/xalloc.h"
 #include "serve/openai_state.h"
 #include "serve/server_state.h"
 
+static const double turn_s = 0.02; /* at a time, for lines that are there */
+
 struct asked {
     char *id;
     struct spot_completion *completion;
 };
 
+/* A custom_id that was asked or had its answer before. */
+struct known {
+    char *id;           /* NULL: an empty slot */
+    unsigned long line; /* of the input; 0: none so far */
+};
+
 struct spot_batch {
     struct spot_server *server;
-    FILE *in, *out;
-    char **done; /* [n_done] custom ids that have an answer */
-    size_t n_done, cap_done;
+    int in;
+    FILE *out;
+    struct known *known; /* [known_mask + 1], by hash */
+    size_t n_known, known_mask;
     struct asked *asked;
     size_t n_asked, cap_asked;
-    unsigned long line;
-    bool is_at_end;
-    char *held; /* a line that found the queue full */
-    size_t n_held;
+    struct spot_buf text;  /* of the input: from `at` on it is yet to be taken */
+    size_t at, n_searched; /* no end of a line is in text[at, at + n_searched) */
+    unsigned long line;    /* the number of the line at `at` */
+    bool is_read, is_at_end;
 };
+
+/* --- ids ------------------------------------------------------------------------------ */
+
+static struct known *find_id(const struct spot_batch *b, const char *id)
+{
+    size_t at = (size_t)spot_hash64(id, strlen(id)) & b->known_mask;
+
+    while (b->known[at].id && strcmp(b->known[at].id, id) != 0)
+        at = (at + 1) & b->known_mask;
+    return &b->known[at];
+}
+
+static void resize(struct spot_batch *b, size_t size)
+{
+    struct known *const old = b->known;
+    const size_t n = old ? b->known_mask + 1 : 0;
+
+    b->known = spot_xcalloc(size, sizeof(*b->known));
+    b->known_mask = size - 1;
+    for (size_t i = 0; i < n; i++)
+        if (old[i].id)
+            *find_id(b, old[i].id) = old[i];
+    free(old);
+}
+
+static void note_id(struct spot_batch *b, const char *id, unsigned long line)
+{
+    struct known *k = find_id(b, id);
+
+    if (!k->id) {
+        if (2 * ++b->n_known > b->known_mask) {
+            resize(b, 2 * (b->known_mask + 1));
+            k = find_id(b, id);
+        }
+        k->id = spot_xstrdup(id);
+    }
+    k->line = line;
+}
 
 /* --- what is there already ---------------------------------------------------------- */
 
@@ -59,10 +112,8 @@ static int note_line(struct spot_batch *b, char *text, size_t n, unsigned long l
     if (spot_json_parse_line(&doc, text, n, b->server->options->batch_out, line, err))
         return -1;
     id = spot_json_text(spot_json_get(doc.root, "custom_id"));
-    if (id) {
-        b->done = spot_xgrow(b->done, &b->cap_done, b->n_done + 1, sizeof(*b->done));
-        b->done[b->n_done++] = spot_xstrdup(id);
-    }
+    if (id)
+        note_id(b, id, 0);
     spot_json_release(&doc);
     return 0;
 }
@@ -88,19 +139,43 @@ static int read_done(struct spot_batch *b, struct spot_err *err)
     return rc;
 }
 
+/* What is no file cannot be read to go on; it may have no end, or nobody at the other. */
+static int check_out(const struct spot_batch *b, const struct stat *out, const char *path,
+                     struct spot_err *err)
+{
+    struct stat in;
+
+    if (!fstat(b->in, &in) && S_ISREG(in.st_mode) && in.st_dev == out->st_dev &&
+        in.st_ino == out->st_ino)
+        return spot_err_set(err, SPOT_EUSAGE, "the answers would be added to the requests, %s",
+                            b->server->options->batch);
+    if (path && !S_ISREG(out->st_mode))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--output must be a regular file, which %s is not; - is stdout", path);
+    return 0;
+}
+
 static int open_out(struct spot_batch *b, struct spot_err *err)
 {
-    const char *const path = b->server->options->batch_out;
+    const char *const given = b->server->options->batch_out;
+    const char *const path = given && strcmp(given, "-") != 0 ? given : NULL;
+    struct stat st;
+    int fd;
 
-    if (!path || !strcmp(path, "-")) {
-        b->out = fdopen(dup(STDOUT_FILENO), "w");
-        return b->out ? 0 : spot_err_sys(err, "cannot write the answers");
+    if (path && !stat(path, &st) && check_out(b, &st, path, err)) /* a device is not even opened */
+        return -1;
+    fd = path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666)
+              : dup(STDOUT_FILENO);
+    if (fd < 0 || fstat(fd, &st)) {
+        (void)spot_err_sys(err, path ? "cannot open %s" : "cannot write the answers", path);
+    } else if (!check_out(b, &st, path, err)) {
+        b->out = fdopen(fd, path ? "a+" : "w");
+        if (!b->out)
+            (void)spot_err_sys(err, "cannot write the answers");
     }
-    b->out = fopen(path, "a+");
-    if (!b->out)
-        return spot_err_sys(err, "cannot open %s", path);
-    rewind(b->out);
-    return read_done(b, err);
+    if (!b->out && fd >= 0)
+        close(fd);
+    return !b->out || (path && read_done(b, err)) ? -1 : 0;
 }
 
 struct spot_batch *spot_batch_open(struct spot_server *s, struct spot_err *err)
@@ -109,10 +184,12 @@ struct spot_batch *spot_batch_open(struct spot_server *s, struct spot_err *err)
     const char *const path = s->options->batch;
 
     b->server = s;
-    b->in = strcmp(path, "-") != 0 ? fopen(path, "r") : stdin;
-    if (!b->in)
+    b->line = 1;
+    resize(b, 64);
+    b->in = strcmp(path, "-") != 0 ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+    if (b->in < 0)
         spot_err_sys(err, "cannot open %s", path);
-    if (b->in && !open_out(b, err))
+    else if (!open_out(b, err))
         return b;
     spot_batch_close(b);
     return NULL;
@@ -122,19 +199,19 @@ void spot_batch_close(struct spot_batch *b)
 {
     if (!b)
         return;
-    if (b->in && b->in != stdin)
-        fclose(b->in);
+    if (b->in > STDIN_FILENO)
+        close(b->in);
     if (b->out)
         fclose(b->out);
-    for (size_t i = 0; i < b->n_done; i++)
-        free(b->done[i]);
+    for (size_t i = 0; i <= b->known_mask; i++)
+        free(b->known[i].id);
     for (size_t i = 0; i < b->n_asked; i++) {
         free(b->asked[i].id);
         spot_completion_unref(b->asked[i].completion);
     }
-    free(b->done);
+    free(b->known);
     free(b->asked);
-    free(b->held);
+    spot_buf_release(&b->text);
     free(b);
 }
 
@@ -196,17 +273,6 @@ static int put_ended(struct spot_batch *b, struct spot_err *err)
 
 /* --- requests ------------------------------------------------------------------------- */
 
-static bool is_done(const struct spot_batch *b, const char *id)
-{
-    for (size_t i = 0; i < b->n_done; i++)
-        if (!strcmp(b->done[i], id))
-            return true;
-    for (size_t i = 0; i < b->n_asked; i++)
-        if (!strcmp(b->asked[i].id, id))
-            return true;
-    return false;
-}
-
 /* The text of a value. */
 static void put_text(const struct spot_json_value *value, struct spot_buf *out)
 {
@@ -226,9 +292,11 @@ static void put_text(const struct spot_json_value *value, struct spot_buf *out)
 }
 
 /* Returns 0, or a status with an error that names what cannot be asked here. */
-static int parse(const struct spot_batch *b, const char *url, const struct spot_json_value *body,
+static int parse(const struct spot_batch *b, const struct spot_json_value *line,
                  struct spot_request *request, struct spot_buf *error)
 {
+    const char *const url = spot_json_text(spot_json_get(line, "url"));
+    const struct spot_json_value *const method = spot_json_get(line, "method");
     const bool is_chat = url && !strcmp(url, "/v1/chat/completions");
     struct spot_buf text = { 0 };
     int status;
@@ -241,7 +309,11 @@ static int parse(const struct spot_batch *b, const char *url, const struct spot_
                                  "The url '%.200s' is not supported by this server: expected "
                                  "/v1/completions or /v1/chat/completions.",
                                  url);
-    put_text(body, &text);
+    if (method && !spot_json_is_null(method) &&
+        (!spot_json_text(method) || strcmp(spot_json_text(method), "POST") != 0))
+        return spot_openai_error(400, "invalid_request_error", "method", NULL, error,
+                                 "'method' must be POST.");
+    put_text(spot_json_get(line, "body"), &text);
     status = spot_openai_parse(&b->server->front_options, is_chat, (const char *)text.data, text.n,
                                request, error);
     spot_buf_release(&text);
@@ -249,13 +321,13 @@ static int parse(const struct spot_batch *b, const char *url, const struct spot_
 }
 
 /* Returns 0, 1 when the queue is full, -1 with *err. */
-static int ask(struct spot_batch *b, const char *id, const struct spot_json_value *body,
-               const char *url, struct spot_err *err)
+static int ask(struct spot_batch *b, const char *id, const struct spot_json_value *line,
+               struct spot_err *err)
 {
     struct spot_request request = { .n_choice = 0 };
     struct spot_completion *completion;
     struct spot_buf error = { 0 };
-    const int status = parse(b, url, body, &request, &error);
+    const int status = parse(b, line, &request, &error);
     int rc;
 
     if (status) {
@@ -272,51 +344,115 @@ static int ask(struct spot_batch *b, const char *id, const struct spot_json_valu
     return 0;
 }
 
+/* Of two lines with one id, an answer would be of either: neither is left out in silence. */
+static int take_request(struct spot_batch *b, const struct spot_json_doc *doc, struct spot_err *err)
+{
+    const char *const id = spot_json_text(spot_json_get(doc->root, "custom_id"));
+    const struct spot_json_value *body;
+    const struct known *k;
+    int rc;
+
+    if (!id)
+        return spot_json_fail(doc, "/custom_id", err, "must be a text");
+    if (spot_json_object(doc, doc->root, "", "body", true, &body, err))
+        return -1;
+    k = find_id(b, id);
+    if (k->id && k->line)
+        return spot_json_fail(doc, "/custom_id", err, "'%.200s' is that of line %lu already", id,
+                              k->line);
+    rc = k->id ? 0 : ask(b, id, doc->root, err);
+    if (!rc)
+        note_id(b, id, b->line);
+    return rc;
+}
+
 static int take_line(struct spot_batch *b, const char *text, size_t n, struct spot_err *err)
 {
     struct spot_json_doc doc;
-    const struct spot_json_value *body = NULL;
-    const char *id;
     int rc;
 
     if (spot_line_is_blank(text, n)) /* as editors leave at the end */
         return 0;
     if (spot_json_parse_line(&doc, text, n, b->server->options->batch, b->line, err))
         return -1;
-    id = spot_json_text(spot_json_get(doc.root, "custom_id"));
-    if (!id)
-        rc = spot_json_fail(&doc, "/custom_id", err, "must be a text");
-    else
-        rc = spot_json_object(&doc, doc.root, "", "body", true, &body, err);
-    if (!rc && id && !is_done(b, id))
-        rc = ask(b, id, body, spot_json_text(spot_json_get(doc.root, "url")), err);
+    rc = take_request(b, &doc, err);
     spot_json_release(&doc);
     return rc;
 }
 
-/* Lines until the queue is full. */
+/* What has come. Returns 1, 0 if it is nothing, -1 with *err. */
+static int fill(struct spot_batch *b, struct spot_err *err)
+{
+    enum { PART = 1 << 16, LINE_MAX = 16 << 20 };
+    struct pollfd set = { .fd = b->in, .events = POLLIN };
+    ssize_t n;
+
+    if (b->text.n - b->at > LINE_MAX)
+        return spot_err_set(err, SPOT_EDATA, "%s:%lu: longer than %d MiB",
+                            b->server->options->batch, b->line, LINE_MAX >> 20);
+    if (poll(&set, 1, 0) <= 0)
+        return 0;
+    if (b->at) {
+        b->text.n -= b->at;
+        memmove(b->text.data, b->text.data + b->at, b->text.n);
+        b->at = 0;
+    }
+    n = read(b->in, spot_buf_more(&b->text, PART), PART);
+    if (n < 0)
+        return errno == EINTR || errno == EAGAIN
+                   ? 0
+                   : spot_err_sys(err, "cannot read %s", b->server->options->batch);
+    b->text.n += (size_t)n;
+    b->is_read = n == 0;
+    return 1;
+}
+
+/* The length of the next line with its end; 0 if it has not come, or there are no more; -1 with
+ * *err. */
+static ssize_t next_line(struct spot_batch *b, struct spot_err *err)
+{
+    int rc = 1;
+
+    while (rc > 0) {
+        const size_t n = b->text.n - b->at;
+        const uint8_t *const begin = n ? b->text.data + b->at : NULL;
+        const uint8_t *const end =
+            n > b->n_searched ? memchr(begin + b->n_searched, '\n', n - b->n_searched) : NULL;
+
+        b->n_searched = end ? (size_t)(end - begin) : n;
+        if (end)
+            return end + 1 - begin;
+        if (b->is_read) {
+            b->is_at_end = !n;
+            return (ssize_t)n;
+        }
+        rc = fill(b, err);
+    }
+    return rc;
+}
+
+/* Lines until the queue is full, or none is there, or others of the loop have waited. */
 static int take_lines(struct spot_batch *b, struct spot_err *err)
 {
-    while (!b->is_at_end && spot_server_waiting(b->server) < b->server->options->n_queue) {
-        size_t cap = b->n_held;
-        ssize_t n = (ssize_t)b->n_held;
+    const double until_s = spot_clock_s() + turn_s;
+
+    while (!b->is_at_end && spot_server_waiting(b->server) < b->server->options->n_queue &&
+           spot_clock_s() < until_s) {
+        const ssize_t n = next_line(b, err);
+        char *text;
         int rc;
 
-        if (!b->held) {
-            n = getline(&b->held, &cap, b->in);
-            b->line++;
-        }
-        if (n <= 0) {
-            b->is_at_end = true;
-            return ferror(b->in) ? spot_err_sys(err, "cannot read %s", b->server->options->batch)
-                                 : 0;
-        }
-        rc = take_line(b, b->held, (size_t)n, err);
-        b->n_held = (size_t)n;
+        if (n <= 0)
+            return (int)n;
+        text = spot_xcalloc((size_t)n + 1, 1); /* a NUL follows a line */
+        memcpy(text, b->text.data + b->at, (size_t)n);
+        rc = take_line(b, text, (size_t)n, err);
+        free(text);
         if (rc)
             return rc < 0 ? -1 : 0;
-        free(b->held);
-        b->held = NULL;
+        b->at += (size_t)n;
+        b->n_searched = 0;
+        b->line++;
     }
     return 0;
 }

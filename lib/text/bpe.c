@@ -16,12 +16,6 @@ struct spot_bpe_symbol {
     uint32_t prev, next; /* NONE at the ends; id NONE once it is merged into its left one */
 };
 
-/* Two neighbours that may be merged: stale once either has become another token. */
-struct spot_bpe_pair {
-    uint32_t rank, at;
-    uint32_t left, right, id;
-};
-
 #define NONE UINT32_MAX
 
 struct spot_bpe_merge *spot_bpe_place(const struct spot_bpe *bpe, uint32_t left, uint32_t right)
@@ -36,30 +30,31 @@ struct spot_bpe_merge *spot_bpe_place(const struct spot_bpe *bpe, uint32_t left,
 
 /* --- the pairs, lowest rank first, leftmost of equal ones -------------------- */
 
-static bool is_before(const struct spot_bpe_pair *a, const struct spot_bpe_pair *b)
-{
-    return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
-}
+/* A heap of rank << 32 | place. A place whose pair has another rank by now is stale. Each entry has
+ * four below it, so that a long piece misses the cache half as often. */
+enum { BELOW = 4 };
 
-static void push(struct spot_bpe *bpe, struct spot_bpe_pair pair)
+static void push(struct spot_bpe *bpe, uint64_t pair)
 {
     size_t i = bpe->n_heap++;
 
     bpe->heap = spot_xgrow(bpe->heap, &bpe->heap_cap, bpe->n_heap, sizeof(*bpe->heap));
-    for (; i > 0 && is_before(&pair, &bpe->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        bpe->heap[i] = bpe->heap[(i - 1) / 2];
+    for (; i > 0 && pair < bpe->heap[(i - 1) / BELOW]; i = (i - 1) / BELOW)
+        bpe->heap[i] = bpe->heap[(i - 1) / BELOW];
     bpe->heap[i] = pair;
 }
 
-static struct spot_bpe_pair pop(struct spot_bpe *bpe)
+static uint64_t pop(struct spot_bpe *bpe)
 {
-    const struct spot_bpe_pair top = bpe->heap[0], last = bpe->heap[--bpe->n_heap];
+    const uint64_t top = bpe->heap[0], last = bpe->heap[--bpe->n_heap];
     size_t i = 0, child;
 
-    for (; (child = 2 * i + 1) < bpe->n_heap; i = child) {
-        if (child + 1 < bpe->n_heap && is_before(&bpe->heap[child + 1], &bpe->heap[child]))
-            child++;
-        if (!is_before(&bpe->heap[child], &last))
+    for (; (child = BELOW * i + 1) < bpe->n_heap; i = child) {
+        const size_t end = child + BELOW < bpe->n_heap ? child + BELOW : bpe->n_heap;
+
+        for (size_t k = child + 1; k < end; k++)
+            child = bpe->heap[k] < bpe->heap[child] ? k : child;
+        if (bpe->heap[child] >= last)
             break;
         bpe->heap[i] = bpe->heap[child];
     }
@@ -67,17 +62,23 @@ static struct spot_bpe_pair pop(struct spot_bpe *bpe)
     return top;
 }
 
-static void push_pair_at(struct spot_bpe *bpe, uint32_t at)
+/* The merge of the pair that begins at a symbol; NULL: none. */
+static const struct spot_bpe_merge *merge_at(const struct spot_bpe *bpe, uint32_t at)
 {
     const struct spot_bpe_symbol *const s = bpe->symbol;
     const uint32_t next = at == NONE ? NONE : s[at].next;
-    const struct spot_bpe_merge *merge;
+    const struct spot_bpe_merge *const merge =
+        next == NONE ? NULL : spot_bpe_place(bpe, s[at].id, s[next].id);
 
-    if (next == NONE)
-        return;
-    merge = spot_bpe_place(bpe, s[at].id, s[next].id);
-    if (merge->pair != UINT64_MAX)
-        push(bpe, (struct spot_bpe_pair){ merge->rank, at, s[at].id, s[next].id, merge->id });
+    return merge && merge->pair != UINT64_MAX ? merge : NULL;
+}
+
+static void push_pair_at(struct spot_bpe *bpe, uint32_t at)
+{
+    const struct spot_bpe_merge *const merge = merge_at(bpe, at);
+
+    if (merge)
+        push(bpe, (uint64_t)merge->rank << 32 | at);
 }
 
 /* --- a piece ------------------------------------------------------------------ */
@@ -157,18 +158,21 @@ static uint32_t merge_piece(struct spot_bpe *bpe, const char *text, size_t lengt
     for (uint32_t i = 0; i < n; i++)
         push_pair_at(bpe, i);
     while (bpe->n_heap) {
-        const struct spot_bpe_pair p = pop(bpe);
-        const uint32_t next = s[p.at].id == p.left ? s[p.at].next : NONE;
+        const uint64_t pair = pop(bpe);
+        const uint32_t at = (uint32_t)pair;
+        const struct spot_bpe_merge *const merge = s[at].id == NONE ? NULL : merge_at(bpe, at);
+        uint32_t next;
 
-        if (next == NONE || s[next].id != p.right)
+        if (!merge || merge->rank != pair >> 32)
             continue;
-        s[p.at].id = p.id;
-        s[p.at].next = s[next].next;
+        next = s[at].next;
+        s[at].id = merge->id;
+        s[at].next = s[next].next;
         if (s[next].next != NONE)
-            s[s[next].next].prev = p.at;
+            s[s[next].next].prev = at;
         s[next].id = NONE;
-        push_pair_at(bpe, s[p.at].prev);
-        push_pair_at(bpe, p.at);
+        push_pair_at(bpe, s[at].prev);
+        push_pair_at(bpe, at);
     }
     return n;
 }
@@ -177,6 +181,11 @@ static void append(struct spot_tokens *out, uint32_t id)
 {
     out->id = spot_xgrow(out->id, &out->cap, out->n + 1, sizeof(*out->id));
     out->id[out->n++] = id;
+}
+
+static bool is_enough(const struct spot_tokens *out)
+{
+    return out->most && out->n > out->most;
 }
 
 static void encode_piece(struct spot_bpe *bpe, const char *text, size_t n, struct spot_tokens *out)
@@ -248,7 +257,7 @@ static size_t encode_whole(struct spot_bpe *bpe, const char *text, size_t n, boo
 {
     size_t at = 0;
 
-    while (at < n) {
+    while (at < n && !is_enough(out)) {
         const bool is_last = n - at <= SPOT_BPE_PIECE_MAX;
         const size_t length = is_last ? n - at : cut_of(text + at, SPOT_BPE_PIECE_MAX);
         const bool has_prefix =
@@ -269,7 +278,7 @@ static size_t encode_pieces(struct spot_bpe *bpe, const char *text, size_t n, bo
 {
     size_t at = 0;
 
-    while (at < n) {
+    while (at < n && !is_enough(out)) {
         const size_t known = n - at < SPOT_BPE_PIECE_MAX ? n - at : SPOT_BPE_PIECE_MAX;
         size_t reach, length;
 
@@ -295,19 +304,37 @@ size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is
     return used;
 }
 
-/* The longest added token whose name is here; NULL: none. */
+/* The first of by_name[low..high), which are the same before `depth`, with no less than a byte
+ * there; high: none. */
+static size_t first_with(const struct spot_bpe *bpe, size_t low, size_t high, size_t depth,
+                         unsigned byte)
+{
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+
+        if ((unsigned char)bpe->by_name[mid]->name[depth] < byte)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* The longest added token whose name is here; NULL: none. Names are sorted, so those that go on as
+ * the text does lie together: a byte narrows them. */
 static const struct spot_bpe_added *added_at(const struct spot_bpe *bpe, const char *text, size_t n)
 {
     const struct spot_bpe_added *best = NULL;
-    size_t most = 0;
+    size_t low = bpe->by_name_begin[(unsigned char)text[0]];
+    size_t high = bpe->by_name_begin[(unsigned char)text[0] + 1];
 
-    for (size_t i = 0; i < bpe->n_added; i++) {
-        const size_t length = strlen(bpe->added[i].name);
-
-        if (length > most && length <= n && !memcmp(bpe->added[i].name, text, length)) {
-            best = &bpe->added[i];
-            most = length;
-        }
+    for (size_t depth = 1; low < high; depth++) {
+        for (; low < high && !bpe->by_name[low]->name[depth]; low++)
+            best = bpe->by_name[low];
+        if (depth == n)
+            break;
+        low = first_with(bpe, low, high, depth, (unsigned char)text[depth]);
+        high = first_with(bpe, low, high, depth, (unsigned char)text[depth] + 1U);
     }
     return best;
 }
@@ -330,6 +357,8 @@ void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
         append(out, added->id);
         begin = at + strlen(added->name);
         at = begin - 1;
+        if (is_enough(out))
+            break;
     }
     bpe->is_inside = false;
 }
@@ -379,10 +408,7 @@ const uint8_t *spot_bpe_token(const struct spot_bpe *bpe, uint32_t id, size_t *n
 
 bool spot_bpe_is_special(const struct spot_bpe *bpe, uint32_t id)
 {
-    for (size_t i = 0; i < bpe->n_added; i++)
-        if (bpe->added[i].id == id)
-            return bpe->added[i].is_special;
-    return false;
+    return id < bpe->vocab && bpe->token[id].is_special;
 }
 
 void spot_bpe_index(struct spot_bpe *bpe)
@@ -398,6 +424,44 @@ void spot_bpe_index(struct spot_bpe *bpe)
         if (bpe->token[id].is_there)
             bpe->by_bytes[bucket(bpe, bpe->text.data + bpe->token[id].begin,
                                  bpe->token[id].n_byte)] = id;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct spot_bpe_added *const x = *(const struct spot_bpe_added *const *)a,
+                                       *const y = *(const struct spot_bpe_added *const *)b;
+    const int order = strcmp(x->name, y->name);
+
+    return order ? order : (x < y) - (x > y); /* of one name the first counts, which is last here */
+}
+
+void spot_bpe_index_added(struct spot_bpe *bpe)
+{
+    size_t n = 0;
+
+    bpe->by_name = spot_xcalloc(bpe->n_added + 1, sizeof(*bpe->by_name));
+    for (size_t i = bpe->n_added; i-- > 0;) {
+        const struct spot_bpe_added *const added = &bpe->added[i];
+
+        if (added->id < bpe->vocab)
+            bpe->token[added->id].is_special = added->is_special;
+        if (*added->name)
+            bpe->by_name[n++] = added;
+    }
+    qsort(bpe->by_name, n, sizeof(*bpe->by_name), by_name);
+    for (unsigned byte = 0; byte <= 256; byte++)
+        bpe->by_name_begin[byte] = (uint32_t)first_with(bpe, 0, n, 0, byte);
+    bpe->has_all_bytes = true;
+    for (int byte = 0; byte < 256; byte++)
+        bpe->has_all_bytes = bpe->has_all_bytes && bpe->byte_id[byte] != NONE;
+    for (size_t id = 0; id < bpe->vocab; id++)
+        if (bpe->token[id].n_byte > bpe->n_byte_max)
+            bpe->n_byte_max = bpe->token[id].n_byte;
+}
+
+size_t spot_bpe_least_tokens(const struct spot_bpe *bpe, size_t n_byte)
+{
+    return bpe->has_all_bytes && bpe->n_byte_max ? n_byte / bpe->n_byte_max : 0;
 }
 
 int64_t spot_bpe_find(const struct spot_bpe *bpe, const char *text)
@@ -416,6 +480,7 @@ void spot_bpe_free(struct spot_bpe *bpe)
     for (size_t i = 0; i < bpe->n_added; i++)
         free(bpe->added[i].name);
     free(bpe->added);
+    free(bpe->by_name);
     free(bpe->by_bytes);
     spot_buf_release(&bpe->spaced);
     free(bpe->token);

@@ -60,7 +60,11 @@ bool spot_bpe_is_special(const struct spot_bpe *bpe, uint32_t id);
 struct spot_tokens {
     uint32_t *id; /* [n], grown with xgrow; free() it */
     size_t n, cap;
+    size_t most; /* encoding ends soon after more than these; 0: no limit */
 };
+
+/* Text of n bytes has at least so many tokens, and can be refused before it is encoded. */
+size_t spot_bpe_least_tokens(const struct spot_bpe *bpe, size_t n_byte);
 
 /* Append the tokens of text[n]. Unless the text ends here (is_end), only pieces that later text
  * cannot change are encoded. Returns the bytes encoded; the caller passes the rest again, followed

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* mkdtemp, strndup, syscall */
+#include <fcntl.h>
+
 #include "serve_rig.h"
 
 /* Goal: each line of a batch has an answer in the output, once, by its id, however often the same
@@ -140,6 +142,8 @@ START_TEST(what_cannot_be_asked_is_told_in_its_answer)
         { "longer", "\"url\": \"/v1/completions/\", ", 404,
           "The url '/v1/completions/' is not supported by this server" },
         { "number", "\"url\": 7, ", 400, "'url' must be a text" },
+        { "read", "\"url\": \"/v1/completions\", \"method\": \"GET\", ", 400,
+          "'method' must be POST." },
         { "three", "\"url\": \"/v1/completions\", ", 400,
           "3 choices: this server takes 2 at most" },
         { "chat", "\"url\": \"/v1/chat/completions\", ", 400,
@@ -188,6 +192,15 @@ static const char *const bad[][3] = {
     { "", "{\"custom_id\": 1, \"body\": {}}", "bad:1:15: /custom_id: must be a text" },
     { "", "{\"custom_id\": \"a\",}", "bad:1:" },
     { "", "{\"custom_id\": \"a\"}", "body" },
+    { "",
+      "{\"custom_id\": \"a\", \"url\": \"/v1/completions\", \"method\": \"POST\", \"body\": "
+      "{\"model\": "
+      "\"model\", \"prompt\": \"a\", \"max_tokens\": 1}}\n\n"
+      "{\"custom_id\": \"a\", \"url\": \"/v1/chat/completions\", \"body\": {}}",
+      "bad:3:15: /custom_id: 'a' is that of line 1 already" },
+    { "{\"custom_id\": \"a\"}\n",
+      "{\"custom_id\": \"a\", \"body\": {}}\n{\"custom_id\": \"a\", \"body\": {}}",
+      "bad:2:15: /custom_id: 'a' is that of line 1 already" },
     { "no answer\n", "{\"custom_id\": \"a\", \"body\": {}}", "worse:1" },
 };
 
@@ -205,6 +218,62 @@ START_TEST(a_line_that_cannot_be_read_ends_it_by_its_place)
 }
 END_TEST
 
+/* The answers go to a file, and not to that of the requests whatever its name. */
+START_TEST(answers_go_to_a_file_that_is_not_the_requests)
+{
+    static const char *const to[] = { "in", "hard", "soft", "./in", "pipe", "folder" };
+    struct spot_server_options o = batch("in", to[_i]);
+    struct outcome got;
+    char *before;
+
+    write_lines("in");
+    unlink(in_dir("hard"));
+    unlink(in_dir("soft"));
+    unlink(in_dir("pipe"));
+    mkdir(in_dir("folder"), 0700);
+    ck_assert_int_eq(link(in_dir("in"), in_dir("hard")) || symlink("in", in_dir("soft")) ||
+                         mkfifo(in_dir("pipe"), 0600),
+                     0);
+    before = strdup(read_text(in_dir("in")));
+    start_server(&o);
+    got = end_server(0);
+    ck_assert_int_eq(got.err.code, SPOT_EUSAGE);
+    ck_assert_msg(strstr(got.err.msg, _i < 4 ? "would be added to the requests, "
+                                             : "must be a regular file, which "),
+                  "%s", got.err.msg);
+    ck_assert_str_eq(read_text(in_dir("in")), before);
+    free(before);
+}
+END_TEST
+
+/* Its client takes its time; the loop goes on meanwhile, and with what has come. */
+START_TEST(requests_that_come_slowly_are_answered_as_they_come)
+{
+    static const char line[] = "{\"custom_id\": \"%s\", \"url\": \"/v1/completions\", \"body\": "
+                               "{\"model\": \"model\", \"prompt\": \"a\", \"max_tokens\": 2}}\n";
+    struct spot_server_options o = batch("slow", "slowly");
+    struct outcome got;
+    char second[256], *answer;
+    int fd;
+
+    ck_assert_int_eq(mkfifo(in_dir("slow"), 0600), 0);
+    start_server(&o);
+    fd = open(in_dir("slow"), O_WRONLY); /* once the server reads */
+    ck_assert_int_ge(fd, 0);
+    dprintf(fd, line, "first");
+    snprintf(second, sizeof(second), line, "second");
+    ck_assert_int_eq(write(fd, second, 20), 20);
+    UNTIL(strstr(read_text(in_dir("slowly")), "\"first\""));
+    dprintf(fd, "%s", second + 20);
+    close(fd);
+    got = end_server(0);
+    ck_assert_msg(!got.rc, "%s", got.err.msg);
+    answer = line_of("slowly", "second");
+    ck_assert_ptr_nonnull(answer);
+    free(answer);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     TCase *const tc = tcase_create("server_batch");
@@ -218,5 +287,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, empty_lines_ask_nothing);
     tcase_add_loop_test(tc, a_line_that_cannot_be_read_ends_it_by_its_place, 0,
                         (int)(sizeof(bad) / sizeof(bad[0])));
+    tcase_add_loop_test(tc, answers_go_to_a_file_that_is_not_the_requests, 0, 6);
+    tcase_add_test(tc, requests_that_come_slowly_are_answered_as_they_come);
     return run_server_suite("server_batch", tc);
 }

@@ -104,7 +104,7 @@ static const struct spot_cli cli = {
     .choice = (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8" }, { NULL, NULL } },
     .reads = (const char *const[]){ "plan", "key-file", "batch", "api-key-file", "tls-cert",
                                     "tls-key", NULL },
-    .writes = (const char *const[]){ "events", NULL },
+    .writes = (const char *const[]){ "events", "output", NULL },
     .synopsis = "--model DIR --http ADDR [options]",
     .summary = "Serve a model on workers that come and go: the same tokens, whatever dies.",
     .examples = "  spot-run serve --model model --http 127.0.0.1:8000 --workers 2\n",
