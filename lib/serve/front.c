@@ -115,7 +115,6 @@ static void gone(void *user, struct spot_http_call *call)
 }
 
 static const char stopped[] = "server_stopped"; /* a client may come back to the stream */
-const char spot_front_gave_up[] = "The server gave this request up before its end.";
 
 static void answer_whole(struct exchange *x)
 {
@@ -123,7 +122,10 @@ static void answer_whole(struct exchange *x)
 
     x->has_said_all = true;
     if (spot_completion_is_given_up(x->c)) {
-        answer_error(x->call, 500, "server_error", NULL, spot_front_gave_up);
+        const int status = spot_openai_given_up(x->c, &out);
+
+        spot_http_answer(x->call, (unsigned)status, json, out.data, out.n);
+        spot_buf_release(&out);
         return;
     }
     if (x->c->n_open) {
@@ -167,8 +169,11 @@ static void put_error(struct exchange *x, int status, const char *code, const ch
 /* What is behind the tokens. A choice that was given up ends without a token that says so. */
 static void put_end(struct exchange *x)
 {
-    if (spot_completion_is_given_up(x->c))
-        put_error(x, 500, NULL, spot_front_gave_up);
+    if (spot_completion_is_given_up(x->c)) {
+        put(&x->out, "data: ");
+        (void)spot_openai_given_up(x->c, &x->out);
+        put(&x->out, "\n\n");
+    }
     if (x->c->request.wants_usage) {
         put(&x->out, "data: ");
         spot_openai_usage_chunk(&x->front->options, x->c, &x->out);
