@@ -132,7 +132,9 @@ static int assign(const struct spot_opt *o, const char *text, struct spot_err *e
     if (bad)
         return spot_err_set(err, SPOT_EUSAGE, "--%s must be %s, got '%s'", o->long_name,
                             wants[o->type], text);
-    if ((o->min != 0 || o->max != 0) && (x < o->min || x > o->max))
+    if ((o->min != 0 || o->max != 0) &&
+        (x < o->min || x > o->max ||
+         (whole <= INT64_MAX && spot_num_compare_whole((int64_t)whole, o->max) > 0)))
         return spot_err_set(err, SPOT_EUSAGE, "--%s must be between %s and %s, got '%s'",
                             o->long_name, spot_num_format(o->min, min),
                             spot_num_format(o->max, max), text);

@@ -2,6 +2,7 @@
 #include "common/json.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -233,16 +234,30 @@ static void store(const struct spot_json_value *value, const struct spot_field *
     }
 }
 
+static bool is_within(const struct spot_json_value *value, const struct spot_field *f)
+{
+    const double x = spot_json_number(value);
+
+    if (!spot_json_is_integer(value))
+        return x >= f->min && x <= f->max;
+    return spot_num_compare_whole(spot_json_integer(value), f->min) >= 0 &&
+           spot_num_compare_whole(spot_json_integer(value), f->max) <= 0;
+}
+
 static int outside(const struct spot_json_doc *doc, const char *pointer, const struct spot_field *f,
-                   double x, struct spot_err *err)
+                   const struct spot_json_value *value, struct spot_err *err)
 {
     const bool named = f->unit && strcmp(f->unit, "1") != 0;
     char got[SPOT_NUM_TEXT], min[SPOT_NUM_TEXT], max[SPOT_NUM_TEXT];
 
+    if (spot_json_is_integer(value))
+        snprintf(got, sizeof(got), "%" PRId64, spot_json_integer(value));
+    else
+        spot_num_format(spot_json_number(value), got);
     if (isinf(f->max))
-        return spot_json_fail(doc, pointer, err, "%s is less than %s%s%s", spot_num_format(x, got),
+        return spot_json_fail(doc, pointer, err, "%s is less than %s%s%s", got,
                               spot_num_format(f->min, min), named ? " " : "", named ? f->unit : "");
-    return spot_json_fail(doc, pointer, err, "%s is outside [%s, %s]%s%s", spot_num_format(x, got),
+    return spot_json_fail(doc, pointer, err, "%s is outside [%s, %s]%s%s", got,
                           spot_num_format(f->min, min), spot_num_format(f->max, max),
                           named ? " " : "", named ? f->unit : "");
 }
@@ -276,12 +291,8 @@ int spot_json_read_fields(const struct spot_json_doc *doc, const struct spot_jso
         snprintf(at, sizeof(at), "%s/%s", pointer, f->key);
         if (!has_type(value, f->type))
             return spot_json_fail(doc, at, err, "expected %s", type_name[f->type]);
-        if (spot_json_is_number(value) && (f->min != 0 || f->max != 0)) {
-            const double x = spot_json_number(value);
-
-            if (x < f->min || x > f->max)
-                return outside(doc, at, f, x, err);
-        }
+        if (spot_json_is_number(value) && (f->min != 0 || f->max != 0) && !is_within(value, f))
+            return outside(doc, at, f, value, err);
         if (f->type == SPOT_F_STR && f->unit && check_hex(doc, at, f, spot_json_text(value), err))
             return -1;
         store(value, f, (char *)base + f->offset);

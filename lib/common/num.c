@@ -21,6 +21,17 @@ const char *spot_num_format(double value, char text[SPOT_NUM_TEXT])
     return text;
 }
 
+int spot_num_compare_whole(int64_t n, double x)
+{
+    const double near = (double)n;
+
+    if (near != x)
+        return near < x ? -1 : 1;
+    if (x >= 0x1p63) /* more than any n, and than int64_t holds */
+        return -1;
+    return (n > (int64_t)x) - (n < (int64_t)x);
+}
+
 /* The number at the start of text; the rest goes to *unit. Only digits, sign,
  * point and exponent start a number: strtod would take "nan" and "0x1p3". */
 static int parse_head(const char *text, double *value, const char **unit)

@@ -4,6 +4,7 @@
 #define SPOT_COMMON_NUM_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,6 +24,10 @@ int spot_num_parse_secs(const char *text, double *value_s);
 
 /* 4096, 64KiB, 1.25GB, 2MiB in bytes. Returns 0 or -1. */
 int spot_num_parse_size(const char *text, double *value_byte);
+
+/* Negative, 0 or positive as n is less than, equal to or greater than x: exact, where converting n
+ * to a double would round it. */
+int spot_num_compare_whole(int64_t n, double x);
 
 /* For qsort: doubles, ascending. */
 int spot_num_compare(const void *a, const void *b);

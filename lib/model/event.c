@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/histogram.h"
+#include "common/num.h"
 #include "common/xalloc.h"
 #include "model/event_order.h"
 
@@ -274,7 +275,7 @@ static int check_counts(const struct spot_json_doc *doc, const struct spot_json_
         char at[48];
 
         if (spot_json_is_integer(q) && spot_json_integer(q) >= 0 &&
-            (double)spot_json_integer(q) <= count_max)
+            spot_num_compare_whole(spot_json_integer(q), count_max) <= 0)
             continue;
         snprintf(at, sizeof(at), "/%s/%zu", key, i);
         return spot_json_fail(doc, at, err, "expected a %s, an integer in [0, 2^53]", what);

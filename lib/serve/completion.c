@@ -19,6 +19,20 @@ static void count_characters(struct spot_choice *h, const uint8_t *text, size_t 
         h->n_character += (text[i] & 0xC0) != 0x80;
 }
 
+void spot_completion_echo(const struct spot_vocabulary *v, const struct spot_request *part,
+                          size_t i, struct spot_detokenizer *d, struct spot_buf *out)
+{
+    size_t n_begin = 0;
+
+    while (n_begin < v->n_begin && n_begin < part->n_prompt &&
+           part->prompt[n_begin] == v->begin[n_begin])
+        n_begin++;
+    if (i >= n_begin)
+        (void)spot_detok_push(d, part->prompt[i], out);
+    if (i + 1 == part->n_prompt)
+        spot_detok_end(d, out);
+}
+
 /* Of token i of the prompt, which is echoed. */
 static void count_prompt(const struct spot_completion *c, struct spot_choice *h, size_t i)
 {
@@ -26,9 +40,7 @@ static void count_prompt(const struct spot_completion *c, struct spot_choice *h,
     const struct spot_request part = spot_request_part(&c->request, (uint32_t)(h - c->choice), &k);
     struct spot_buf text = { 0 };
 
-    (void)spot_detok_push(&h->echo, part.prompt[i], &text);
-    if (i + 1 == part.n_prompt)
-        spot_detok_end(&h->echo, &text);
+    spot_completion_echo(c->vocabulary, &part, i, &h->echo, &text);
     count_characters(h, text.data, text.n);
     spot_buf_release(&text);
 }
@@ -121,7 +133,7 @@ static void open_choice(struct spot_completion *c, uint32_t choice)
     const struct spot_request part = spot_request_part(&c->request, choice, &k);
 
     spot_detok_init(&h->detok, c->vocabulary->bpe, false, false);
-    spot_detok_init(&h->echo, c->vocabulary->bpe, false, false);
+    spot_detok_init(&h->echo, c->vocabulary->bpe, true, false);
     h->n_echo = spot_request_n_echo(&part);
     if (!part.n_token_max && !h->n_echo) { /* nothing is asked for behind the prompt */
         h->finish = SPOT_FINISH_LENGTH;
@@ -228,6 +240,21 @@ static bool is_end(const struct spot_vocabulary *v, uint32_t id)
     return false;
 }
 
+/* Special tokens are not text, so a stop text that is the name of one is looked for here. */
+static bool is_stop(const struct spot_completion *c, uint32_t id)
+{
+    const struct spot_request *const r = &c->request;
+    size_t n = 0;
+    const uint8_t *const name = r->n_stop ? spot_bpe_token(c->vocabulary->bpe, id, &n) : NULL;
+
+    if (!name || !spot_bpe_is_special(c->vocabulary->bpe, id))
+        return false;
+    for (size_t i = 0; i < r->n_stop; i++)
+        if (strlen(r->stop[i]) == n && !memcmp(r->stop[i], name, n))
+            return true;
+    return false;
+}
+
 /* The worker may differ, nothing else. */
 static bool is_same(const struct spot_token *a, const struct spot_token *b)
 {
@@ -279,7 +306,7 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
             end_choice(c, h, SPOT_FINISH_LENGTH);
         return SPOT_APPEND_NEW;
     }
-    if (is_end(c->vocabulary, token->id) && !c->request.ignores_end) {
+    if ((is_end(c->vocabulary, token->id) && !c->request.ignores_end) || is_stop(c, token->id)) {
         end_choice(c, h, SPOT_FINISH_STOP);
         return SPOT_APPEND_NEW;
     }

@@ -94,6 +94,12 @@ enum spot_append {
 enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choice, size_t position,
                                         const struct spot_token *token);
 
+/* Append what token i of an echoed prompt adds to its text; d, which keeps special tokens, has got
+ * those before. A text may name special tokens; those that the tokenizer puts before it are not of
+ * it. */
+void spot_completion_echo(const struct spot_vocabulary *v, const struct spot_request *part,
+                          size_t i, struct spot_detokenizer *d, struct spot_buf *out);
+
 /* The choice ends without an end token: release the text that was held back. */
 void spot_completion_finish(struct spot_completion *c, uint32_t choice, enum spot_finish finish);
 /* Is a choice SPOT_FINISH_CANCELLED? Then there is no answer. */

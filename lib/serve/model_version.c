@@ -21,24 +21,6 @@ struct spot_model_reading {
     atomic_bool is_done;
 };
 
-static void open_chat(struct spot_model_version *v, const char *dir)
-{
-    struct spot_err why = { 0 };
-    const char *at;
-    char path[4096];
-
-    snprintf(path, sizeof(path), "%s/tokenizer_config.json", dir);
-    v->has_chat = !spot_chat_load(&v->chat, path, &why);
-    if (v->has_chat)
-        return;
-    at = strstr(why.msg, path); /* shown to clients, who need not know where the model is */
-    if (at)
-        snprintf(v->chat_why, sizeof(v->chat_why), "%.*s%s", (int)(at - why.msg), why.msg,
-                 at + strlen(dir) + 1);
-    else
-        snprintf(v->chat_why, sizeof(v->chat_why), "%s", "tokenizer_config.json cannot be read");
-}
-
 struct spot_model_version *spot_model_version_open(const char *dir, int64_t P, int64_t M,
                                                    struct spot_err *err)
 {
@@ -49,7 +31,6 @@ struct spot_model_version *spot_model_version_open(const char *dir, int64_t P, i
         spot_model_version_free(v);
         return NULL;
     }
-    open_chat(v, dir);
     return v;
 }
 

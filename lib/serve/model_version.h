@@ -12,7 +12,6 @@
 
 #include "common/err.h"
 #include "serve/served_model.h"
-#include "text/chat.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,9 +19,6 @@ extern "C" {
 
 struct spot_model_version {
     struct spot_served_model model;
-    struct spot_chat chat;
-    bool has_chat;
-    char chat_why[512]; /* why there is no chat template */
     uint32_t n_work;    /* requests that began on it and are not yet forgotten */
 };
 

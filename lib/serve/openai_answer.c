@@ -63,11 +63,15 @@ struct part {
     size_t begin, end;
 };
 
+/* Of a special token its name. */
 static struct spot_buf token_text(const struct part *p, uint32_t id)
 {
     struct spot_buf text = { 0 };
+    size_t n;
+    const uint8_t *const name = spot_bpe_token(p->c->vocabulary->bpe, id, &n);
 
-    spot_detok_bytes(p->c->vocabulary->bpe, id, &text);
+    if (!spot_detok_bytes(p->c->vocabulary->bpe, id, &text) && name)
+        spot_buf_add(&text, name, n);
     return text;
 }
 
@@ -166,10 +170,9 @@ static struct spot_buf prompt_text(const struct part *p)
     struct spot_detokenizer d;
     struct spot_buf text = { 0 };
 
-    spot_detok_init(&d, p->c->vocabulary->bpe, false, false);
+    spot_detok_init(&d, p->c->vocabulary->bpe, true, false);
     for (size_t i = 0; i < r.n_prompt; i++)
-        (void)spot_detok_push(&d, r.prompt[i], &text);
-    spot_detok_end(&d, &text);
+        spot_completion_echo(p->c->vocabulary, &r, i, &d, &text);
     spot_detok_release(&d);
     return text;
 }

@@ -28,6 +28,11 @@ void spot_body_refuse(struct spot_body *b, int status, const char *param, const 
 const struct spot_json_value *spot_body_member(const struct spot_body *b, const char *key);
 bool spot_body_boolean(struct spot_body *b, const char *key);
 
+/* Refuse by name the members of an object that are not `known`, a list that ends with NULL, unless
+ * they ask for nothing: null, false, or empty. `where` names the object in messages. */
+void spot_body_check_members(struct spot_body *b, const struct spot_json_value *object,
+                             const char *const *known, const char *where);
+
 /* openai_prompt.c: convert "prompt" and "messages" to tokens. n_choice counts one prompt before. */
 void spot_body_read_prompt(struct spot_body *b);
 void spot_body_read_messages(struct spot_body *b);

@@ -125,6 +125,33 @@ bool spot_body_boolean(struct spot_body *b, const char *key)
     return spot_json_is_true(v);
 }
 
+/* Null, false, and what is empty. */
+static bool is_nothing(const struct spot_json_value *v)
+{
+    const char *const text = spot_json_text(v);
+
+    return spot_json_is_null(v) || spot_json_is_false(v) || (text && !*text) ||
+           ((spot_json_is_object(v) || spot_json_is_array(v)) && !spot_json_size(v));
+}
+
+void spot_body_check_members(struct spot_body *b, const struct spot_json_value *object,
+                             const char *const *known, const char *where)
+{
+    const struct spot_json_value *v;
+    const char *key;
+
+    for (size_t i = 0; (v = spot_json_member(object, i, &key)) && !b->status; i++) {
+        size_t k = 0;
+        char name[160];
+
+        while (known[k] && strcmp(known[k], key) != 0)
+            k++;
+        snprintf(name, sizeof(name), "%s.%.80s", where, key);
+        if (!known[k] && !is_nothing(v))
+            spot_body_refuse(b, 400, name, NULL, "'%s' is not supported by this server.", name);
+    }
+}
+
 /* --- what is known ---------------------------------------------------------- */
 
 enum use { BOTH, COMPLETIONS, CHAT, NOTHING, NONE };
@@ -186,21 +213,25 @@ static enum use use_of(const char *key)
     return (enum use) - 1;
 }
 
-/* Clients send these with their defaults even without tools. */
-static bool asks_for_no_tool(const char *key, const struct spot_json_value *v)
+static bool is_text(const struct spot_json_value *v, const char *text)
 {
-    const char *const text = spot_json_text(v);
-
-    if (!strcmp(key, "parallel_tool_calls"))
-        return spot_json_is_boolean(v);
-    return text && !strcmp(text, "none") &&
-           (!strcmp(key, "tool_choice") || !strcmp(key, "function_call"));
+    return spot_json_text(v) && !strcmp(spot_json_text(v), text);
 }
 
+/* Clients send defaults: how to choose among no tools, text and nothing else. */
 static bool asks_for_nothing(const char *key, const struct spot_json_value *v)
 {
-    return asks_for_no_tool(key, v) || spot_json_is_null(v) || spot_json_is_false(v) ||
-           ((spot_json_is_object(v) || spot_json_is_array(v)) && !spot_json_size(v));
+    if (!strcmp(key, "parallel_tool_calls") && spot_json_is_boolean(v))
+        return true;
+    if (!strcmp(key, "tool_choice") || !strcmp(key, "function_call"))
+        return is_nothing(v) || is_text(v, "none") || is_text(v, "auto");
+    if (!strcmp(key, "modalities") && spot_json_array_size(v) == 1)
+        return is_text(spot_json_entry(v, 0), "text");
+    if (!strcmp(key, "reasoning_effort"))
+        return is_nothing(v) || is_text(v, "none");
+    if (!strcmp(key, "web_search_options")) /* {} searches */
+        return spot_json_is_null(v);
+    return is_nothing(v);
 }
 
 static void check_keys(struct spot_body *b, bool is_chat)
@@ -211,6 +242,8 @@ static void check_keys(struct spot_body *b, bool is_chat)
     for (size_t i = 0; (v = spot_json_member(b->doc.root, i, &key)) && !b->status; i++) {
         const enum use use = use_of(key);
 
+        if (spot_json_is_null(v))
+            continue;
         if ((int)use < 0 || use == (is_chat ? COMPLETIONS : CHAT))
             spot_body_refuse(b, 400, NULL, NULL, "Unrecognized request argument supplied: %s", key);
         else if (use == NONE && !asks_for_nothing(key, v))
@@ -247,7 +280,8 @@ static bool read_token(const struct spot_body *b, const char *key, uint32_t *tok
 {
     uint64_t n = 0;
 
-    if (!*key || strlen(key) > 9 || strspn(key, "0123456789") != strlen(key))
+    if (!*key || strlen(key) > 9 || strspn(key, "0123456789") != strlen(key) ||
+        (key[0] == '0' && key[1])) /* "01" would be 1 once more */
         return false;
     for (; *key; key++)
         n = n * 10 + (uint64_t)(*key - '0');
@@ -286,7 +320,7 @@ static void read_biases(struct spot_body *b)
             spot_body_refuse(b, 400, "logit_bias", NULL,
                              "'logit_bias' has the key '%s', which is not a token of this model.",
                              key);
-        else if (!spot_json_is_number(bias) || !(fabsf(to->bias) <= 100))
+        else if (!spot_json_is_number(bias) || !(fabs(spot_json_number(bias)) <= 100))
             spot_body_refuse(b, 400, "logit_bias", NULL,
                              "'logit_bias' of token %s must be a number of -100 to 100.", key);
     }
@@ -317,38 +351,38 @@ static void read_stop(struct spot_body *b)
 
 static void read_logprobs(struct spot_body *b, bool is_chat)
 {
-    const bool has_top = spot_body_member(b, "top_logprobs") != NULL;
+    int n_top;
 
     b->r->n_logprob = -1;
     if (!is_chat) {
         b->r->n_logprob = (int)integer(b, "logprobs", 0, SPOT_REQUEST_LOGPROBS_MAX, -1);
         return;
     }
+    n_top = (int)integer(b, "top_logprobs", 0, SPOT_REQUEST_LOGPROBS_MAX, 0);
     if (spot_body_boolean(b, "logprobs"))
-        b->r->n_logprob = (int)integer(b, "top_logprobs", 0, SPOT_REQUEST_LOGPROBS_MAX, 0);
-    else if (has_top)
+        b->r->n_logprob = n_top;
+    else if (n_top)
         spot_body_refuse(b, 400, "top_logprobs", NULL, "'top_logprobs' needs 'logprobs': true.");
 }
 
 static void read_stream(struct spot_body *b)
 {
-    const struct spot_json_value *const options = spot_body_member(b, "stream_options");
+    const struct spot_json_value *const options = spot_body_member(b, "stream_options"), *v;
     const char *key;
 
     b->r->does_stream = spot_body_boolean(b, "stream");
     if (!options)
         return;
-    if (!spot_json_is_object(options) || !b->r->does_stream)
+    if (!spot_json_is_object(options) || (spot_json_size(options) && !b->r->does_stream))
         spot_body_refuse(b, 400, "stream_options", NULL,
                          "'stream_options' is an object beside 'stream': true.");
-    for (size_t i = 0; spot_json_member(options, i, &key); i++)
+    for (size_t i = 0; (v = spot_json_member(options, i, &key)); i++)
         if (strcmp(key, "include_usage") != 0 && strcmp(key, "include_obfuscation") != 0)
             spot_body_refuse(b, 400, "stream_options", NULL,
                              "Unknown parameter: 'stream_options.%s'.", key);
-    if (spot_json_get(options, "include_usage") &&
-        !spot_json_is_boolean(spot_json_get(options, "include_usage")))
-        spot_body_refuse(b, 400, "stream_options", NULL,
-                         "'stream_options.include_usage' must be true or false.");
+        else if (!spot_json_is_null(v) && !spot_json_is_boolean(v))
+            spot_body_refuse(b, 400, "stream_options", NULL,
+                             "'stream_options.%s' must be true or false.", key);
     b->r->wants_usage = spot_json_is_true(spot_json_get(options, "include_usage"));
 }
 
@@ -392,15 +426,24 @@ static void take_schema(struct spot_body *b, char *schema)
 static void read_format(struct spot_body *b)
 {
     const struct spot_json_value *const v = spot_body_member(b, "response_format");
-    const char *const type = spot_json_text(spot_json_get(v, "type"));
-    const struct spot_json_value *const schema =
-        spot_json_get(spot_json_get(v, "json_schema"), "schema");
+    static const char *const of_schema[] = { "type", "json_schema", NULL };
+    static const char *const of_json_schema[] = { "name", "description", "schema", "strict", NULL };
+    const struct spot_json_value *const type = spot_json_get(v, "type");
+    const struct spot_json_value *const json_schema = spot_json_get(v, "json_schema");
+    const struct spot_json_value *const schema = spot_json_get(json_schema, "schema");
+    const bool has_schema = is_text(type, "json_schema");
 
-    if (!v || (type && !strcmp(type, "text")))
+    if (!v)
         return;
-    if (type && !strcmp(type, "json_object"))
+    /* a schema in another place would constrain nothing */
+    spot_body_check_members(b, v, has_schema ? of_schema : (const char *[]){ "type", NULL },
+                            "response_format");
+    spot_body_check_members(b, json_schema, of_json_schema, "response_format.json_schema");
+    if (b->status || is_text(type, "text"))
+        return;
+    if (is_text(type, "json_object"))
         take_schema(b, spot_xstrdup("{}"));
-    else if (type && !strcmp(type, "json_schema") && spot_json_is_object(schema))
+    else if (has_schema && spot_json_is_object(schema))
         take_schema(b, raw(b, schema));
     else
         spot_body_refuse(
@@ -442,9 +485,12 @@ static void read_lengths(struct spot_body *b, bool is_chat)
         spot_body_member(b, "max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
 
     b->r->n_token_max = integer(b, key, !b->r->does_echo, INT32_MAX, is_chat ? room : 16);
+    if (integer(b, "max_tokens", 0, INT32_MAX, b->r->n_token_max) != b->r->n_token_max)
+        spot_body_refuse(b, 400, "max_tokens", NULL,
+                         "'max_tokens' and 'max_completion_tokens' differ.");
     if (!b->r->n_token_max && b->r->does_stream)
         spot_body_refuse(b, 400, key, NULL, "A stream of 0 tokens is not supported.");
-    if (!b->status && (room < 1 || b->r->n_token_max > room))
+    if (!b->status && (room < is_chat || b->r->n_token_max > room))
         spot_body_refuse(b, 400, is_chat ? "messages" : "prompt", "context_length_exceeded",
                          "This model's maximum context length is %" PRId64
                          " tokens. However, you requested %" PRId64 " tokens (%" PRId64

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the model is asked, from texts, tokens or messages to tokens. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +53,7 @@ static bool is_too_long(struct spot_body *b, const char *param, size_t n_least)
 /* Text may be as long as a body, but what is longer than the context is not encoded: not begun with
  * where its bytes tell, else ended once its tokens do. */
 static void encode(struct spot_body *b, const char *param, const char *text, size_t n,
-                   bool is_named, struct spot_tokens *tokens)
+                   struct spot_tokens *tokens)
 {
     struct spot_bpe *const bpe = b->options->vocabulary->bpe;
     const size_t before = tokens->n;
@@ -60,14 +61,13 @@ static void encode(struct spot_body *b, const char *param, const char *text, siz
     if (is_too_long(b, param, spot_bpe_least_tokens(bpe, n)))
         return;
     tokens->most = before + (size_t)b->options->n_context;
-    if (is_named)
-        spot_bpe_encode_named(bpe, text, n, tokens);
-    else
-        (void)spot_bpe_encode(bpe, text, n, true, tokens);
+    spot_bpe_encode_named(bpe, text, n, tokens);
     (void)is_too_long(b, param, tokens->n - before);
 }
 
-/* What the tokenizer puts before a text is a part of it, unless add_special_tokens is false. */
+/* What the tokenizer puts before a text is a part of it, unless add_special_tokens is false. Names
+ * of added tokens are those tokens, as in other servers: clients apply chat templates themselves.
+ */
 static void add_text(struct spot_body *b, const char *text, struct spot_tokens *tokens)
 {
     const struct spot_vocabulary *const v = b->options->vocabulary;
@@ -77,7 +77,7 @@ static void add_text(struct spot_body *b, const char *text, struct spot_tokens *
             tokens->id = spot_xgrow(tokens->id, &tokens->cap, tokens->n + 1, sizeof(*tokens->id));
             tokens->id[tokens->n++] = v->begin[i];
         }
-    encode(b, "prompt", text, strlen(text), false, tokens);
+    encode(b, "prompt", text, strlen(text), tokens);
 }
 
 static void add_prompt(struct spot_body *b, const struct spot_json_value *v,
@@ -153,6 +153,22 @@ static char *content_of(const struct spot_json_value *v)
     return (char *)text.data;
 }
 
+/* What we would leave out of the prompt is refused: calls of tools, names, images. */
+static void check_message(struct spot_body *b, const struct spot_json_value *v, size_t i)
+{
+    static const char *const of_message[] = { "role", "content", NULL };
+    static const char *const of_part[] = { "type", "text", NULL };
+    const struct spot_json_value *const content = spot_json_get(v, "content");
+    char where[64];
+
+    snprintf(where, sizeof(where), "messages[%zu]", i);
+    spot_body_check_members(b, v, of_message, where);
+    for (size_t k = 0; k < spot_json_array_size(content); k++) {
+        snprintf(where, sizeof(where), "messages[%zu].content[%zu]", i, k);
+        spot_body_check_members(b, spot_json_entry(content, k), of_part, where);
+    }
+}
+
 /* NULL: unknown. Newer clients call the system role "developer". */
 static const char *role_of(const struct spot_json_value *v)
 {
@@ -170,7 +186,7 @@ static void render(struct spot_body *b, const struct spot_chat_message *message,
     if (spot_chat_render(b->options->chat, message, n, true, &text, &err)) {
         spot_body_refuse(b, 400, "messages", NULL, "%s", err.msg);
     } else {
-        encode(b, "messages", (const char *)text.data, text.n, true, &tokens);
+        encode(b, "messages", (const char *)text.data, text.n, &tokens);
         take_tokens(b, &tokens);
     }
     spot_buf_release(&text);
@@ -197,6 +213,7 @@ void spot_body_read_messages(struct spot_body *b)
     for (size_t i = 0; i < n; i++) {
         const struct spot_json_value *const v = spot_json_entry(list, i);
 
+        check_message(b, v, i);
         message[i].role = role_of(v);
         message[i].content = content_of(spot_json_get(v, "content"));
         if (!message[i].role || !message[i].content)

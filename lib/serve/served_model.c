@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "serve/served_model.h"
 
 #include <stdio.h>
@@ -33,6 +34,17 @@ static int settle_shards(struct spot_shape *s, int64_t n_shard, struct spot_err 
 
 /* --- end tokens ------------------------------------------------------------------ */
 
+/* Each once. */
+static void put_end(struct spot_served_model *m, int64_t id)
+{
+    size_t i = 0;
+
+    while (i < m->n_end && m->end[i] != id)
+        i++;
+    if (i == m->n_end)
+        m->end[m->n_end++] = (uint32_t)id;
+}
+
 static int add_end(struct spot_served_model *m, const struct spot_json_doc *doc,
                    const struct spot_json_value *id, struct spot_err *err)
 {
@@ -41,14 +53,20 @@ static int add_end(struct spot_served_model *m, const struct spot_json_doc *doc,
     if (!spot_json_is_integer(id) || value < 0 || value >= m->shape.vocab)
         return spot_json_fail(doc, "/eos_token_id", err, "must be a token below %lld",
                               (long long)m->shape.vocab);
-    for (size_t i = 0; i < m->n_end; i++)
-        if (m->end[i] == (uint32_t)value)
-            return 0;
-    if (m->n_end == SPOT_SERVED_ENDS_MAX)
-        return spot_json_fail(doc, "/eos_token_id", err, "more than %d end tokens",
-                              SPOT_SERVED_ENDS_MAX);
-    m->end[m->n_end++] = (uint32_t)value;
-    return 0;
+    put_end(m, value);
+    return m->n_end <= SPOT_SERVED_ENDS_MAX
+               ? 0
+               : spot_json_fail(doc, "/eos_token_id", err, "more than %d end tokens",
+                                SPOT_SERVED_ENDS_MAX);
+}
+
+/* The token of a text, if it is one. */
+static void add_named_end(struct spot_served_model *m, const char *text)
+{
+    const int64_t id = *text ? spot_bpe_find(m->bpe, text) : -1;
+
+    if (id >= 0)
+        put_end(m, id);
 }
 
 /* "eos_token_id" is a number, an array of numbers, or null. */
@@ -74,6 +92,38 @@ static int read_ends(struct spot_served_model *m, const char *name, struct spot_
     }
     spot_json_release(&doc);
     return rc;
+}
+
+/* What config.json calls the end may be that of the model before it learnt to chat. */
+static int read_all_ends(struct spot_served_model *m, struct spot_err *err)
+{
+    char text[SPOT_BESIDE_TOKEN];
+
+    if (read_ends(m, "config.json", err) || read_ends(m, "generation_config.json", err) ||
+        spot_beside_named(m->dir, "eos_token", text, err) < 0)
+        return -1;
+    add_named_end(m, text);
+    if (m->has_chat)
+        add_named_end(m, spot_chat_end(&m->chat));
+    return 0;
+}
+
+/* --- chats -------------------------------------------------------------------------- */
+
+/* Clients hear why there is none; they need not know where the model is. */
+static void open_chat(struct spot_served_model *m)
+{
+    struct spot_err why = { 0 };
+    const size_t n = strlen(m->dir);
+    const char *at;
+
+    m->has_chat = !spot_chat_load(&m->chat, m->dir, &why);
+    at = m->has_chat ? NULL : strstr(why.msg, m->dir);
+    if (at)
+        snprintf(m->chat_why, sizeof(m->chat_why), "%.*s%s", (int)(at - why.msg), why.msg,
+                 at + n + strspn(at + n, "/"));
+    else if (!m->has_chat)
+        snprintf(m->chat_why, sizeof(m->chat_why), "%s", "tokenizer_config.json cannot be read");
 }
 
 /* --- vocabulary -------------------------------------------------------------------- */
@@ -109,7 +159,8 @@ static int open_vocabulary(struct spot_served_model *m, struct spot_err *err)
     if (spot_bpe_vocab(m->bpe) > m->shape.vocab)
         return spot_err_set(err, SPOT_EDATA, "%s: the tokenizer has %lld tokens, the model %lld",
                             m->dir, (long long)spot_bpe_vocab(m->bpe), (long long)m->shape.vocab);
-    if (!bytes && (read_ends(m, "config.json", err) || read_ends(m, "generation_config.json", err)))
+    open_chat(m);
+    if (!bytes && read_all_ends(m, err))
         return -1;
     if (!bytes &&
         spot_text_prefix_load(m->dir, m->bpe, m->begin, SPOT_SERVED_BEGINS_MAX, &m->n_begin, err))
@@ -159,6 +210,28 @@ int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t
         return -1;
     m->hash = hash_of(m);
     return 0;
+}
+
+char *spot_served_model_id(const char *dir)
+{
+    size_t n = strlen(dir), begin;
+    char *real, *id;
+
+    while (n > 1 && dir[n - 1] == '/')
+        n--;
+    for (begin = n; begin && dir[begin - 1] != '/';)
+        begin--;
+    id = spot_xcalloc(n - begin + 1, 1);
+    memcpy(id, dir + begin, n - begin);
+    if (strcmp(id, ".") != 0 && strcmp(id, "..") != 0)
+        return id;
+    real = realpath(dir, NULL);
+    if (real && strrchr(real, '/')[1]) { /* else it is "/" */
+        free(id);
+        id = spot_xstrdup(strrchr(real, '/') + 1);
+    }
+    free(real);
+    return id;
 }
 
 void spot_served_model_release(struct spot_served_model *m)

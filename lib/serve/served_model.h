@@ -9,20 +9,26 @@
 #include "common/err.h"
 #include "engine/infer.h"
 #include "serve/completion.h"
+#include "text/chat.h"
 #include "weights/load.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { SPOT_SERVED_ENDS_MAX = 8, SPOT_SERVED_BEGINS_MAX = 4 };
+enum { SPOT_SERVED_ENDS_MAX = 8, SPOT_SERVED_NAMED_ENDS = 2, SPOT_SERVED_BEGINS_MAX = 4 };
 
 struct spot_served_model {
     char *dir;
     struct spot_shape shape;
     struct spot_weights *weights;
     struct spot_bpe *bpe;
-    uint32_t end[SPOT_SERVED_ENDS_MAX]; /* tokens that end a choice */
+    struct spot_chat chat;
+    bool has_chat;
+    char chat_why[512]; /* why there is no chat template, without the path of the model */
+    /* Tokens that end a choice: "eos_token_id" of config.json and generation_config.json, up to
+     * SPOT_SERVED_ENDS_MAX, the tokenizer's "eos_token", and what ends a turn of a chat. */
+    uint32_t end[SPOT_SERVED_ENDS_MAX + SPOT_SERVED_NAMED_ENDS];
     size_t n_end;
     uint32_t begin[SPOT_SERVED_BEGINS_MAX]; /* tokens added before each text */
     size_t n_begin;
@@ -36,6 +42,10 @@ struct spot_served_model {
 int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t n_shard,
                            struct spot_err *err);
 void spot_served_model_release(struct spot_served_model *m);
+
+/* The id by which clients know the model of a directory, to be freed: its last name, whatever
+ * slashes follow; what "." and ".." lead to. */
+char *spot_served_model_id(const char *dir);
 
 /* Pack the weights of bundles [begin, end) into `image`, of spot_infer_image_byte, aligned to 64
  * bytes. `progress` is called for each bundle. Returns 0, or -1 with *err. */

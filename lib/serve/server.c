@@ -348,26 +348,16 @@ static const struct spot_front_server front_table = { .submit = submit,
                                                       .status = spot_server_status_page,
                                                       .worker_name = worker_name };
 
-/* "/models/llama/" is served as llama. */
-static const char *base_name(const char *dir)
-{
-    const char *base = dir;
-
-    for (const char *p = dir; *p; p++)
-        if (*p == '/' && p[1] && p[1] != '/')
-            base = p + 1;
-    return base;
-}
-
 static int open_front(struct spot_server *s, struct spot_err *err)
 {
     const struct spot_server_options *const o = s->options;
 
+    s->model_id = spot_served_model_id(o->model);
     s->front_options = (struct spot_front_options){ .address = o->http,
                                                     .tls_cert = o->tls_cert,
                                                     .tls_key = o->tls_key,
                                                     .api_key_file = o->api_key_file,
-                                                    .model = base_name(o->model),
+                                                    .model = s->model_id,
                                                     .n_choice_max = o->n_queue,
                                                     .body_max_byte = 8 << 20,
                                                     .n_connection_max = 16384,
@@ -415,6 +405,7 @@ static int open_all(struct spot_server *s, struct spot_err *err)
 static void release(struct spot_server *s)
 {
     spot_front_free(s->front);
+    free(s->model_id);
     spot_batch_close(s->batch);
     spot_group_free(s->group);
     for (size_t i = 0; i < s->n_sequence; i++)

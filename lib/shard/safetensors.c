@@ -318,11 +318,17 @@ static int read_tensor(struct cursor *c, struct spot_st_tensor *t)
     return check_size(c, t);
 }
 
-/* String to string; content is of no interest here, form is. */
+/* String to string, or null for none; content is of no interest here, form is. */
 static int read_metadata(struct cursor *c)
 {
-    int rc = expect(c, '{');
+    int rc;
 
+    skip_blank(c);
+    if (c->end - c->at >= 4 && !memcmp(c->at, "null", 4)) {
+        c->at += 4;
+        return 0;
+    }
+    rc = expect(c, '{');
     if (rc || take(c, '}'))
         return rc;
     c->is_skipping = true; /* a value may be a whole document */

@@ -150,9 +150,11 @@ static int check_characters(struct spot_bpe *bpe, const struct spot_json_doc *do
     return check_decoder(bpe, doc, err);
 }
 
-int spot_bpe_check_kind(struct spot_bpe *bpe, const struct spot_json_doc *doc,
-                        const struct spot_json_value *model, struct spot_err *err)
+int spot_bpe_check_kind(struct spot_bpe_loader *l, const struct spot_json_value *model,
+                        struct spot_err *err)
 {
+    const struct spot_json_doc *const doc = l->doc;
+    struct spot_bpe *const bpe = l->bpe;
     static const char *const extra[] = { "dropout", "continuing_subword_prefix",
                                          "end_of_word_suffix" };
     static const char *const around[] = { "truncation", "padding" };
@@ -170,6 +172,7 @@ int spot_bpe_check_kind(struct spot_bpe *bpe, const struct spot_json_doc *doc,
     for (size_t i = 0; i < sizeof(around) / sizeof(around[0]); i++)
         if (!is_plain(spot_json_get(doc->root, around[i])))
             return spot_json_fail(doc, "", err, "%s is set, which is not supported", around[i]);
+    l->has_normalizer = !is_plain(spot_json_get(doc->root, "normalizer"));
     bpe->ignores_merges = spot_json_is_true(spot_json_get(model, "ignore_merges"));
     bpe->fuses_unknown = spot_json_is_true(spot_json_get(model, "fuse_unk"));
     bpe->unknown = spot_json_is_integer(id) ? (uint32_t)spot_json_integer(id) : UINT32_MAX;
@@ -177,17 +180,17 @@ int spot_bpe_check_kind(struct spot_bpe *bpe, const struct spot_json_doc *doc,
                                                            : check_characters(bpe, doc, err);
 }
 
-int spot_bpe_check_added(const struct spot_json_doc *doc, const struct spot_json_value *added,
+int spot_bpe_check_added(const struct spot_bpe_loader *l, const struct spot_json_value *added,
                          const char *pointer, struct spot_err *err)
 {
     static const char *const flag[] = { "single_word", "lstrip", "rstrip" };
 
     for (size_t i = 0; i < sizeof(flag) / sizeof(flag[0]); i++)
         if (!is_plain(spot_json_get(added, flag[i])))
-            return spot_json_fail(doc, pointer, err, "%s is set, which is not supported", flag[i]);
-    if (!is_plain(spot_json_get(added, "normalized")) &&
-        !is_plain(spot_json_get(doc->root, "normalizer")))
-        return spot_json_fail(doc, pointer, err,
+            return spot_json_fail(l->doc, pointer, err, "%s is set, which is not supported",
+                                  flag[i]);
+    if (!is_plain(spot_json_get(added, "normalized")) && l->has_normalizer)
+        return spot_json_fail(l->doc, pointer, err,
                               "normalized is set and there is a normalizer: not supported");
     return 0;
 }

@@ -34,15 +34,8 @@ static uint32_t char_of_byte(int byte)
 
 /* --- the vocabulary -------------------------------------------------------------- */
 
-struct loader {
-    struct spot_bpe *bpe;
-    const struct spot_json_doc *doc;
-    struct spot_json_value *vocab; /* borrowed from the document */
-    int16_t byte_of[0x144];        /* character to byte, -1 for none */
-};
-
-static int add_token(struct loader *l, const char *pointer, int64_t id, const void *bytes, size_t n,
-                     struct spot_err *err)
+static int add_token(struct spot_bpe_loader *l, const char *pointer, int64_t id, const void *bytes,
+                     size_t n, struct spot_err *err)
 {
     struct spot_bpe *const bpe = l->bpe;
 
@@ -58,14 +51,14 @@ static int add_token(struct loader *l, const char *pointer, int64_t id, const vo
     }
     if (bpe->token[id].is_there)
         return spot_json_fail(l->doc, pointer, err, "two tokens have the id %" PRId64, id);
-    bpe->token[id] = (struct spot_bpe_token){ bpe->text.n, (uint32_t)n, true, false };
+    bpe->token[id] = (struct spot_bpe_token){ bpe->text.n, (uint32_t)n, true, false, false };
     spot_buf_add(&bpe->text, bytes, n);
     return 0;
 }
 
 /* The bytes that the characters of `name` stand for, [strlen(name)]; SIZE_MAX if one stands for
  * none: a name to be taken as it is. */
-static size_t bytes_of_name(const struct loader *l, const char *name, uint8_t *bytes)
+static size_t bytes_of_name(const struct spot_bpe_loader *l, const char *name, uint8_t *bytes)
 {
     size_t n = 0, left = strlen(name);
 
@@ -83,7 +76,7 @@ static size_t bytes_of_name(const struct loader *l, const char *name, uint8_t *b
 }
 
 /* The tokens of all bytes. */
-static int find_bytes(struct loader *l, const char *pointer, struct spot_err *err)
+static int find_bytes(struct spot_bpe_loader *l, const char *pointer, struct spot_err *err)
 {
     for (int b = 0; b < 256; b++) {
         char byte[SPOT_UTF8_MAX + 1] = "";
@@ -101,7 +94,7 @@ static int find_bytes(struct loader *l, const char *pointer, struct spot_err *er
 }
 
 /* "<0x0A>" and its like, where they are there. */
-static int find_fallbacks(struct loader *l)
+static int find_fallbacks(struct spot_bpe_loader *l)
 {
     for (unsigned b = 0; b < 256; b++) {
         char name[8];
@@ -114,7 +107,7 @@ static int find_fallbacks(struct loader *l)
     return 0;
 }
 
-static int add_vocab(struct loader *l, const char *pointer, struct spot_err *err)
+static int add_vocab(struct spot_bpe_loader *l, const char *pointer, struct spot_err *err)
 {
     const char *name;
     struct spot_json_value *id;
@@ -158,8 +151,8 @@ static void make_merge_table(struct spot_bpe *bpe, size_t n)
 }
 
 /* What is wrong with a merge, to be told with its place; NULL: nothing. */
-static const char *add_merge(struct loader *l, const char *left, size_t n_left, const char *right,
-                             size_t n_right, uint32_t rank)
+static const char *add_merge(struct spot_bpe_loader *l, const char *left, size_t n_left,
+                             const char *right, size_t n_right, uint32_t rank)
 {
     char *const name = spot_xcalloc(n_left + n_right + 1, 1);
     const struct spot_json_value *a, *b, *ab;
@@ -197,8 +190,8 @@ static const char *parting(const char *line, size_t n)
                                                                                         : space;
 }
 
-static int read_merges_text(struct loader *l, const char *text, size_t n, const char *source,
-                            struct spot_err *err)
+static int read_merges_text(struct spot_bpe_loader *l, const char *text, size_t n,
+                            const char *source, struct spot_err *err)
 {
     uint32_t rank = 0;
     size_t line = 0, n_line = 1;
@@ -232,7 +225,7 @@ static int read_merges_text(struct loader *l, const char *text, size_t n, const 
     return 0;
 }
 
-static int read_merges_json(struct loader *l, const struct spot_json_value *merges,
+static int read_merges_json(struct spot_bpe_loader *l, const struct spot_json_value *merges,
                             struct spot_err *err)
 {
     const struct spot_json_value *merge;
@@ -263,14 +256,35 @@ static int read_merges_json(struct loader *l, const struct spot_json_value *merg
 
 /* --- tokenizer.json ------------------------------------------------------------------ */
 
-static void keep_added(struct spot_bpe *bpe, uint32_t id, const char *name, bool is_special)
+int spot_bpe_add_named(struct spot_bpe_loader *l, const char *pointer, int64_t id, const char *name,
+                       bool is_special, struct spot_err *err)
 {
+    struct spot_bpe *const bpe = l->bpe;
+    const struct spot_json_value *const known = spot_json_get(l->vocab, name);
+    const size_t n = strlen(name);
+    struct spot_bpe_token *token;
+
+    if (known && spot_json_integer(known) != id)
+        return spot_json_fail(l->doc, pointer, err,
+                              "'%.40s' has the id %" PRId64 " here and %" PRId64
+                              " in the vocabulary",
+                              name, id, spot_json_integer(known));
+    if (!known && add_token(l, pointer, id, name, n, err))
+        return -1;
+    if (!n) /* no text has it */
+        return 0;
+    token = &bpe->token[id];
+    if (token->is_added)
+        return spot_json_fail(l->doc, pointer, err, "two added tokens have the id %" PRId64, id);
+    token->is_added = true;
     bpe->added = spot_xgrow(bpe->added, &bpe->added_cap, bpe->n_added + 1, sizeof(*bpe->added));
-    bpe->added[bpe->n_added++] = (struct spot_bpe_added){ id, is_special, spot_xstrdup(name) };
+    bpe->added[bpe->n_added++] =
+        (struct spot_bpe_added){ (uint32_t)id, is_special, spot_xstrdup(name) };
+    return 0;
 }
 
 /* Tokens beside the vocabulary, written as they are; those of the vocabulary come again here. */
-static int add_added(struct loader *l, struct spot_err *err)
+static int add_added(struct spot_bpe_loader *l, struct spot_err *err)
 {
     const struct spot_json_value *list, *added;
     size_t i;
@@ -287,23 +301,32 @@ static int add_added(struct loader *l, struct spot_err *err)
         snprintf(pointer, sizeof(pointer), "/added_tokens/%zu", i);
         if (!content || !spot_json_is_integer(id))
             return spot_json_fail(l->doc, pointer, err, "expected an id and a content");
-        if ((!spot_json_is_integer(spot_json_get(l->vocab, content)) ||
-             spot_json_integer(id) != spot_json_integer(spot_json_get(l->vocab, content))) &&
-            add_token(l, pointer, spot_json_integer(id), content, strlen(content), err))
+        if (spot_bpe_add_named(l, pointer, spot_json_integer(id), content,
+                               spot_json_is_true(spot_json_get(added, "special")), err) ||
+            spot_bpe_check_added(l, added, pointer, err))
             return -1;
-        if (spot_bpe_check_added(l->doc, added, pointer, err))
-            return -1;
-        keep_added(l->bpe, (uint32_t)spot_json_integer(id), content,
-                   spot_json_is_true(spot_json_get(added, "special")));
+    }
+    return 0;
+}
+
+/* Of two tokens of one name, one would never come of a text. */
+static int check_names(const struct spot_bpe *bpe, const char *source, struct spot_err *err)
+{
+    for (uint32_t i = 1; i < bpe->by_name_begin[256]; i++) {
+        const struct spot_bpe_added *const a = bpe->by_name[i - 1], *const b = bpe->by_name[i];
+
+        if (!strcmp(a->name, b->name))
+            return spot_err_set(err, SPOT_EDATA, "%s: the added tokens %u and %u are both '%.40s'",
+                                source, (unsigned)b->id, (unsigned)a->id, a->name);
     }
     return 0;
 }
 
 /* --- opening ------------------------------------------------------------------------- */
 
-static struct loader new_loader(const struct spot_json_doc *doc)
+static struct spot_bpe_loader new_loader(const struct spot_json_doc *doc)
 {
-    struct loader l = { .bpe = spot_xcalloc(1, sizeof(struct spot_bpe)), .doc = doc };
+    struct spot_bpe_loader l = { .bpe = spot_xcalloc(1, sizeof(struct spot_bpe)), .doc = doc };
 
     l.bpe->unknown = UINT32_MAX;
     l.bpe->cache = spot_xcalloc(SPOT_BPE_CACHE, sizeof(*l.bpe->cache));
@@ -313,27 +336,35 @@ static struct loader new_loader(const struct spot_json_doc *doc)
     return l;
 }
 
-/* The tokenizer, or NULL if reading it failed. */
-static struct spot_bpe *finish(struct loader *l, struct spot_json_doc *doc, int rc)
+/* With what lies beside it in `dir`, which may be NULL: the tokenizer, or NULL if reading it
+ * failed.
+ */
+static struct spot_bpe *finish(struct spot_bpe_loader *l, const char *dir,
+                               struct spot_json_doc *doc, int rc, struct spot_err *err)
 {
-    spot_json_release(doc);
+    if (!rc && dir)
+        rc = spot_bpe_add_beside(l, dir, err);
     if (!rc) {
         spot_bpe_index_added(l->bpe);
-        return l->bpe;
+        rc = check_names(l->bpe, dir ? dir : doc->source, err);
     }
+    spot_json_release(doc);
+    if (!rc)
+        return l->bpe;
     spot_bpe_free(l->bpe);
     return NULL;
 }
 
 /* Releases the document. */
-static struct spot_bpe *of_tokenizer(struct spot_json_doc *doc, struct spot_err *err)
+static struct spot_bpe *of_tokenizer(struct spot_json_doc *doc, const char *dir,
+                                     struct spot_err *err)
 {
     const struct spot_json_value *model, *vocab, *merges;
-    struct loader l = new_loader(doc);
+    struct spot_bpe_loader l = new_loader(doc);
     int rc = spot_json_object(doc, doc->root, "", "model", true, &model, err);
 
     if (!rc)
-        rc = spot_bpe_check_kind(l.bpe, doc, model, err);
+        rc = spot_bpe_check_kind(&l, model, err);
     if (!rc)
         rc = spot_json_object(doc, model, "/model", "vocab", true, &vocab, err);
     if (!rc)
@@ -347,7 +378,7 @@ static struct spot_bpe *of_tokenizer(struct spot_json_doc *doc, struct spot_err 
         rc = read_merges_json(&l, merges, err);
     if (!rc)
         rc = add_added(&l, err);
-    return finish(&l, doc, rc);
+    return finish(&l, dir, doc, rc, err);
 }
 
 struct spot_bpe *spot_bpe_of_tokenizer(const char *json, size_t n, const char *source,
@@ -355,21 +386,22 @@ struct spot_bpe *spot_bpe_of_tokenizer(const char *json, size_t n, const char *s
 {
     struct spot_json_doc doc;
 
-    return spot_json_parse(&doc, json, n, source, err) ? NULL : of_tokenizer(&doc, err);
+    return spot_json_parse(&doc, json, n, source, err) ? NULL : of_tokenizer(&doc, NULL, err);
 }
 
 /* Releases the document. */
 static struct spot_bpe *of_vocab(struct spot_json_doc *doc, const char *merges, size_t n_merges,
-                                 const char *merges_source, struct spot_err *err)
+                                 const char *merges_source, const char *dir, struct spot_err *err)
 {
-    struct loader l = new_loader(doc);
+    struct spot_bpe_loader l = new_loader(doc);
     int rc;
 
+    l.is_old = true;
     l.vocab = doc->root;
     rc = add_vocab(&l, "", err);
     if (!rc)
         rc = read_merges_text(&l, merges, n_merges, merges_source, err);
-    return finish(&l, doc, rc);
+    return finish(&l, dir, doc, rc, err);
 }
 
 struct spot_bpe *spot_bpe_of_vocab(const char *json, size_t n_json, const char *json_source,
@@ -380,7 +412,7 @@ struct spot_bpe *spot_bpe_of_vocab(const char *json, size_t n_json, const char *
 
     return spot_json_parse(&doc, json, n_json, json_source, err)
                ? NULL
-               : of_vocab(&doc, merges, n_merges, merges_source, err);
+               : of_vocab(&doc, merges, n_merges, merges_source, NULL, err);
 }
 
 static int read_stream(FILE *in, const char *path, struct spot_buf *text, struct spot_err *err)
@@ -444,11 +476,11 @@ struct spot_bpe *spot_bpe_open(const char *path, struct spot_err *err)
         snprintf(name[0], sizeof(name[0]), "%s/vocab.json", path);
         snprintf(name[1], sizeof(name[1]), "%s/merges.txt", path);
         if (!load_json(&doc, name[0], err) && !read_file(name[1], &merges, err))
-            bpe = of_vocab(&doc, (const char *)merges.data, merges.n, name[1], err);
+            bpe = of_vocab(&doc, (const char *)merges.data, merges.n, name[1], path, err);
         else
             spot_json_release(&doc);
     } else if (!load_json(&doc, name[0], err)) {
-        bpe = of_tokenizer(&doc, err);
+        bpe = of_tokenizer(&doc, is_dir ? path : NULL, err);
     }
     spot_buf_release(&merges);
     return bpe;

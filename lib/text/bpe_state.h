@@ -19,7 +19,7 @@ struct spot_bpe_merge {
 struct spot_bpe_token {
     size_t begin; /* in bpe->text */
     uint32_t n_byte;
-    bool is_there, is_special;
+    bool is_there, is_added, is_special;
 };
 
 enum { SPOT_BPE_CACHED_BYTE = 22, SPOT_BPE_CACHED_ID = 6, SPOT_BPE_CACHE = 1 << 14 };
@@ -79,13 +79,33 @@ struct spot_bpe {
     size_t symbol_cap, heap_cap, n_heap;
 };
 
+/* A tokenizer being read. */
+struct spot_bpe_loader {
+    struct spot_bpe *bpe;
+    const struct spot_json_doc *doc; /* that is being read, for messages */
+    struct spot_json_value *vocab;   /* borrowed from the tokenizer's document */
+    int16_t byte_of[0x144];          /* character to byte, -1 for none */
+    bool has_normalizer;
+    bool is_old; /* vocab.json and merges.txt */
+};
+
+/* Add a token that text may name, of the vocabulary or beside it. Returns 0, or -1 with *err if the
+ * id or the name is another token's. */
+int spot_bpe_add_named(struct spot_bpe_loader *l, const char *pointer, int64_t id, const char *name,
+                       bool is_special, struct spot_err *err);
+
+/* bpe_beside.c: add what the documents beside a tokenizer say of its tokens. Returns 0, or -1 with
+ * *err: SPOT_EDATA also where they contradict it or need what is not supported. */
+int spot_bpe_add_beside(struct spot_bpe_loader *l, const char *dir, struct spot_err *err);
+
 /* The slot of a pair's merge in the table, or the empty slot where it would be. */
 struct spot_bpe_merge *spot_bpe_place(const struct spot_bpe *bpe, uint32_t left, uint32_t right);
 
 /* Fill what says the kind, or refuse a tokenizer.json with the name of what is not supported. */
-int spot_bpe_check_kind(struct spot_bpe *bpe, const struct spot_json_doc *doc,
-                        const struct spot_json_value *model, struct spot_err *err);
-int spot_bpe_check_added(const struct spot_json_doc *doc, const struct spot_json_value *added,
+int spot_bpe_check_kind(struct spot_bpe_loader *l, const struct spot_json_value *model,
+                        struct spot_err *err);
+/* The same for the flags of an added token. */
+int spot_bpe_check_added(const struct spot_bpe_loader *l, const struct spot_json_value *added,
                          const char *pointer, struct spot_err *err);
 
 /* Call when the vocabulary is complete, and when everything is. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "text/chat.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #include "common/utf8.h"
 #include "common/xalloc.h"
 #include "text/unicode_class.h"
+
+enum { TEMPLATE_MAX = 1 << 20 };
 
 /* The programs as they are published, without the blanks in their tags. */
 static const struct known {
@@ -70,60 +73,52 @@ static char *squeezed(const char *program)
     return out;
 }
 
-/* "bos_token": "<s>", or {"content": "<s>", ...}. Absent or null: "". */
-static int take_token(const struct spot_json_doc *doc, const char *key, char text[64],
-                      struct spot_err *err)
+/* What transformers names "default", where there are several. */
+static const struct spot_json_value *default_of(const struct spot_json_value *list)
 {
-    const struct spot_json_value *value = spot_json_get(doc->root, key);
-    const char *name;
+    for (size_t i = 0; i < spot_json_array_size(list); i++) {
+        const char *const name = spot_json_text(spot_json_get(spot_json_entry(list, i), "name"));
 
-    if (spot_json_is_object(value))
-        value = spot_json_get(value, "content");
-    name = spot_json_text(value);
-    if (value && !spot_json_is_null(value) && (!name || strlen(name) > 63)) {
-        char at[64];
-
-        snprintf(at, sizeof(at), "/%s", key);
-        return spot_json_fail(doc, at, err, "expected the text of a token, 63 bytes at most");
+        if (name && !strcmp(name, "default"))
+            return spot_json_get(spot_json_entry(list, i), "template");
     }
-    snprintf(text, 64, "%s", name ? name : "");
-    return 0;
+    return list;
 }
 
-static int take(struct spot_chat *chat, const struct spot_json_doc *doc, struct spot_err *err)
+/* Jinja drops a newline at the end. NULL, or what is wrong with a program, to be told with its
+ * place. */
+static const char *recognise(struct spot_chat *chat, const char *program)
 {
-    const char *const program = spot_json_text(spot_json_get(doc->root, "chat_template"));
-    char *form;
+    const size_t n = strlen(program);
+    char *const text = spot_xstrdup(program), *form;
+    size_t i = 0;
+
+    if (n && text[n - 1] == '\n')
+        text[n - 1] = '\0';
+    form = squeezed(text);
+    while (i < sizeof(known) / sizeof(known[0]) && strcmp(form, known[i].program) != 0)
+        i++;
+    free(text);
+    free(form);
+    if (i == sizeof(known) / sizeof(known[0]))
+        return "is none of the templates that are known: ChatML, Llama 2, Llama 3";
+    chat->form = known[i].form;
+    return NULL;
+}
+
+static int take_program(struct spot_chat *chat, const struct spot_json_doc *doc,
+                        struct spot_err *err)
+{
+    const struct spot_json_value *const value =
+        default_of(spot_json_get(doc->root, "chat_template"));
+    const char *const program = spot_json_text(value);
+    const char *wrong;
 
     if (!program)
-        return spot_json_fail(doc, "/chat_template", err, "expected a template, as text");
-    if (take_token(doc, "bos_token", chat->bos, err) ||
-        take_token(doc, "eos_token", chat->eos, err))
-        return -1;
-    form = squeezed(program);
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (!strcmp(form, known[i].program)) {
-            chat->form = known[i].form;
-            free(form);
-            return 0;
-        }
-    free(form);
-    return spot_json_fail(doc, "/chat_template", err,
-                          "'%.60s...' is none of the templates that are known: ChatML, Llama 2, "
-                          "Llama 3",
-                          program);
-}
-
-int spot_chat_load(struct spot_chat *chat, const char *path, struct spot_err *err)
-{
-    struct spot_json_doc doc;
-    int rc = spot_json_load_path(&doc, path, err);
-
-    if (!rc) {
-        rc = take(chat, &doc, err);
-        spot_json_release(&doc);
-    }
-    return rc;
+        return spot_json_fail(doc, value ? "/chat_template" : "", err,
+                              "expected a chat_template, as text, or one named default");
+    wrong = recognise(chat, program);
+    return wrong ? spot_json_fail(doc, "/chat_template", err, "'%.60s...' %s", program, wrong) : 0;
 }
 
 int spot_chat_parse(struct spot_chat *chat, const char *json, size_t n, const char *source,
@@ -132,11 +127,85 @@ int spot_chat_parse(struct spot_chat *chat, const char *json, size_t n, const ch
     struct spot_json_doc doc;
     int rc = spot_json_parse(&doc, json, n, source, err);
 
-    if (!rc) {
-        rc = take(chat, &doc, err);
-        spot_json_release(&doc);
-    }
+    if (rc)
+        return -1;
+    rc = spot_beside_token(&doc, "bos_token", chat->bos, err) < 0 ||
+         spot_beside_token(&doc, "eos_token", chat->eos, err) < 0 || take_program(chat, &doc, err);
+    spot_json_release(&doc);
+    return rc ? -1 : 0;
+}
+
+/* Returns 1, 0 if there is no such file, -1 with *err. */
+static int read_template(const char *path, char text[TEMPLATE_MAX + 1], struct spot_err *err)
+{
+    FILE *const in = fopen(path, "re");
+    size_t n;
+    int rc = 1;
+
+    if (!in)
+        return errno == ENOENT ? 0 : spot_err_sys(err, "cannot open '%s'", path);
+    n = fread(text, 1, TEMPLATE_MAX + 1, in);
+    if (ferror(in))
+        rc = spot_err_sys(err, "cannot read '%s'", path);
+    else if (n > TEMPLATE_MAX)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: larger than %d bytes", path, TEMPLATE_MAX);
+    else if (memchr(text, '\0', n))
+        rc = spot_err_set(err, SPOT_EDATA, "%s: a NUL byte, expected text", path);
+    else
+        text[n] = '\0';
+    fclose(in);
     return rc;
+}
+
+/* Of the two places of a template, the file of its own counts, as in transformers. */
+static int load_program(struct spot_chat *chat, const char *dir, struct spot_err *err)
+{
+    char *const text = spot_xcalloc(TEMPLATE_MAX + 1, 1);
+    struct spot_json_doc doc = { 0 };
+    const char *wrong = NULL;
+    char path[SPOT_BESIDE_PATH], config[SPOT_BESIDE_PATH];
+    int rc;
+
+    snprintf(path, sizeof(path), "%s/chat_template.jinja", dir);
+    rc = read_template(path, text, err);
+    if (rc > 0) {
+        wrong = recognise(chat, text);
+    } else if (!rc) {
+        rc = spot_beside_open(&doc, config, dir, "tokenizer_config.json", err);
+        if (rc > 0)
+            rc = take_program(chat, &doc, err) ? -1 : 1;
+        if (!rc)
+            rc = spot_err_set(err, SPOT_EDATA,
+                              "%s/tokenizer_config.json: is not there, nor is chat_template.jinja",
+                              dir);
+    }
+    if (wrong)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: '%.60s...' %s", path, text, wrong);
+    free(text);
+    spot_json_release(&doc);
+    return rc < 0 ? -1 : 0;
+}
+
+int spot_chat_load(struct spot_chat *chat, const char *dir, struct spot_err *err)
+{
+    return spot_beside_named(dir, "bos_token", chat->bos, err) < 0 ||
+                   spot_beside_named(dir, "eos_token", chat->eos, err) < 0 ||
+                   load_program(chat, dir, err)
+               ? -1
+               : 0;
+}
+
+const char *spot_chat_end(const struct spot_chat *chat)
+{
+    switch (chat->form) {
+    case SPOT_CHAT_CHATML:
+        return "<|im_end|>";
+    case SPOT_CHAT_LLAMA3:
+        return "<|eot_id|>";
+    case SPOT_CHAT_LLAMA2:
+        break;
+    }
+    return chat->eos;
 }
 
 /* --- rendering ------------------------------------------------------------------- */

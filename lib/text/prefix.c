@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "text/prefix.h"
 
-#include <stdio.h>
+#include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/json.h"
+#include "text/beside.h"
 
 struct prefix {
     const struct spot_bpe *bpe;
@@ -80,22 +80,17 @@ static int read_processor(struct prefix *p, const struct spot_json_doc *doc,
     return 0;
 }
 
-static int read_config(struct prefix *p, const struct spot_json_doc *doc, struct spot_err *err)
+/* Llama's tokenizers obey "add_bos_token", and GPT-2's without tokenizer.json. */
+static int read_config(struct prefix *p, const struct spot_json_doc *doc, const char *bos,
+                       bool is_old, struct spot_err *err)
 {
     const struct spot_json_value *const adds = spot_json_get(doc->root, "add_bos_token");
-    const struct spot_json_value *bos = spot_json_get(doc->root, "bos_token");
     const char *const kind = spot_json_text(spot_json_get(doc->root, "tokenizer_class"));
-    const char *name;
     int64_t id;
 
-    if (!spot_json_is_boolean(adds) || !kind || !strstr(kind, "Llama"))
+    if (!spot_json_is_boolean(adds) || !*bos || (!is_old && (!kind || !strstr(kind, "Llama"))))
         return 0;
-    if (spot_json_is_object(bos))
-        bos = spot_json_get(bos, "content");
-    name = spot_json_text(bos);
-    if (!name)
-        return 0;
-    id = spot_bpe_find(p->bpe, name);
+    id = spot_bpe_find(p->bpe, bos);
     if (p->n && p->id[0] == id && !spot_json_is_true(adds))
         memmove(p->id, p->id + 1, --p->n * sizeof(*p->id));
     if (p->n || !spot_json_is_true(adds))
@@ -103,40 +98,24 @@ static int read_config(struct prefix *p, const struct spot_json_doc *doc, struct
     return add(p, doc, "/bos_token", id, err);
 }
 
-/* The document at DIR/name, if there is one. */
-static int read_document(struct prefix *p, const char *dir, const char *name,
-                         int (*read)(struct prefix *p, const struct spot_json_doc *doc,
-                                     struct spot_err *err),
-                         struct spot_err *err)
-{
-    char path[4096];
-    struct spot_json_doc doc;
-    int rc;
-
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
-    if (access(path, F_OK))
-        return 0;
-    if (spot_json_load_path(&doc, path, err))
-        return -1;
-    rc = read(p, &doc, err);
-    spot_json_release(&doc);
-    return rc;
-}
-
-static int read_tokenizer(struct prefix *p, const struct spot_json_doc *doc, struct spot_err *err)
-{
-    return read_processor(p, doc, spot_json_get(doc->root, "post_processor"), err);
-}
-
 int spot_text_prefix_load(const char *dir, const struct spot_bpe *bpe, uint32_t *id, size_t cap,
                           size_t *n, struct spot_err *err)
 {
     struct prefix p = { .bpe = bpe, .id = id, .cap = cap };
-    const int rc = read_document(&p, dir, "tokenizer.json", read_tokenizer, err) ||
-                           read_document(&p, dir, "tokenizer_config.json", read_config, err)
-                       ? -1
-                       : 0;
+    struct spot_json_doc doc[2] = { { 0 }, { 0 } };
+    char path[2][SPOT_BESIDE_PATH], bos[SPOT_BESIDE_TOKEN];
+    int has[2] = { 0, 0 }, rc;
 
+    has[0] = spot_beside_open(&doc[0], path[0], dir, "tokenizer.json", err);
+    if (has[0] >= 0)
+        has[1] = spot_beside_open(&doc[1], path[1], dir, "tokenizer_config.json", err);
+    rc = has[0] < 0 || has[1] < 0 || spot_beside_named(dir, "bos_token", bos, err) < 0;
+    if (!rc && has[0])
+        rc = read_processor(&p, &doc[0], spot_json_get(doc[0].root, "post_processor"), err);
+    if (!rc && has[1])
+        rc = read_config(&p, &doc[1], bos, !has[0], err);
+    for (int i = 0; i < 2; i++)
+        spot_json_release(&doc[i]);
     *n = p.n;
-    return rc;
+    return rc ? -1 : 0;
 }

@@ -14,7 +14,8 @@ extern "C" {
 #endif
 
 /* They are given by the TemplateProcessing of tokenizer.json, alone or in a Sequence, and by
- * "add_bos_token" of tokenizer_config.json for Llama tokenizers, which obey it. Tokens that the
+ * "add_bos_token" of tokenizer_config.json for tokenizers that obey it: Llama's, and those without
+ * tokenizer.json. Tokens that the
  * template adds after a text are left out, since the text will be continued. id[cap] gets *n
  * tokens. Returns 0, or -1 with *err: SPOT_EDATA for an unknown token, or more than cap. */
 int spot_text_prefix_load(const char *dir, const struct spot_bpe *bpe, uint32_t *id, size_t cap,

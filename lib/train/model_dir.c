@@ -15,12 +15,12 @@
 #include "common/xalloc.h"
 #include "weights/save.h"
 
-enum { BESIDE = 3 };
+enum { BESIDE = 4 };
 
 /* What lies beside a tokenizer and goes with it; tokenizer_config.json is written where it is not
  * there. */
 static const char *const beside[BESIDE] = { "tokenizer_config.json", "special_tokens_map.json",
-                                            "chat_template.jinja" };
+                                            "chat_template.jinja", "added_tokens.json" };
 static const char end_of_text[] = "<|endoftext|>"; /* of GPT-2's kind */
 
 struct spot_model_dir {

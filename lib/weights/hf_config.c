@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/json.h"
 #include "common/le.h"
@@ -320,4 +321,36 @@ int spot_hf_config_noted(const char *path, struct spot_shape *shape, struct spot
     free(config);
     free(header);
     return rc;
+}
+
+/* --- which of the two ------------------------------------------------------------- */
+
+/* 1 for the config.json in the directory of many files, or beside their index; else 0, the one file
+ * of weights. */
+static int find_config(const char *weights, char path[SPOT_HF_CONFIG_PATH])
+{
+    static const char index[] = ".index.json";
+    const size_t n = strlen(weights);
+    const char *const slash = strrchr(weights, '/');
+    struct stat st;
+    const bool is_dir = !stat(weights, &st) && S_ISDIR(st.st_mode);
+    int len = SPOT_HF_CONFIG_PATH;
+
+    if (is_dir)
+        len = snprintf(path, SPOT_HF_CONFIG_PATH, "%s/config.json", weights);
+    else if (n > sizeof(index) && !strcmp(weights + n - (sizeof(index) - 1), index))
+        len = snprintf(path, SPOT_HF_CONFIG_PATH, "%.*sconfig.json",
+                       slash ? (int)(slash + 1 - weights) : 0, weights);
+    if (len < SPOT_HF_CONFIG_PATH && !stat(path, &st))
+        return 1;
+    snprintf(path, SPOT_HF_CONFIG_PATH, "%s%s", weights, is_dir ? "/model.safetensors" : "");
+    return 0;
+}
+
+int spot_hf_config_of(const char *weights, char path[SPOT_HF_CONFIG_PATH], struct spot_shape *shape,
+                      struct spot_err *err)
+{
+    if (!find_config(weights, path))
+        return spot_hf_config_noted(path, shape, err);
+    return spot_hf_config_load(path, shape, err) ? -1 : 1;
 }

@@ -26,6 +26,14 @@ int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_
  * (SPOT_EDATA). */
 int spot_hf_config_noted(const char *path, struct spot_shape *shape, struct spot_err *err);
 
+enum { SPOT_HF_CONFIG_PATH = 4096 };
+
+/* The shape that files of weights come with: of the config.json in their directory, or beside their
+ * index, or else of the metadata; `path` gets the name of what says it. Returns as
+ * spot_hf_config_noted. */
+int spot_hf_config_of(const char *weights, char path[SPOT_HF_CONFIG_PATH], struct spot_shape *shape,
+                      struct spot_err *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -12,6 +12,7 @@
 #include "common/le.h"
 #include "common/xalloc.h"
 #include "shard/safetensors.h"
+#include "weights/hf_config.h"
 #include "weights/hf_names.h"
 
 enum { FILES_MAX = 1024, PATH_MAX_BYTE = 4096 };
@@ -68,16 +69,19 @@ static int add_file(struct spot_weights *w, const char *path, struct spot_err *e
     return read_head(&w->file[w->n_file++], err);
 }
 
-static bool has_file(const struct spot_weights *w, const char *path)
+/* n_file: none. */
+static size_t find_file(const struct spot_weights *w, const char *path)
 {
     size_t i = 0;
 
     while (i < w->n_file && strcmp(w->file[i].path, path) != 0)
         i++;
-    return i < w->n_file;
+    return i;
 }
 
-/* The files that an index names; each lies beside it. */
+/* The files that an index names, which lie beside it, each with the tensors that it is said to
+ * have.
+ */
 static int add_index(struct spot_weights *w, const char *dir, const char *index,
                      struct spot_err *err)
 {
@@ -92,6 +96,7 @@ static int add_index(struct spot_weights *w, const char *dir, const char *index,
         const char *tensor;
         const char *const name = spot_json_text(spot_json_member(map, i, &tensor));
         char path[PATH_MAX_BYTE];
+        size_t file;
 
         if (!name || !*name || strchr(name, '/') || strlen(name) > 255) {
             rc = spot_json_fail(&doc, "/weight_map", err,
@@ -99,14 +104,40 @@ static int add_index(struct spot_weights *w, const char *dir, const char *index,
             break;
         }
         snprintf(path, sizeof(path), "%s/%s", dir, name);
-        if (has_file(w, path))
-            continue;
-        rc = w->n_file < FILES_MAX
-                 ? add_file(w, path, err)
-                 : spot_json_fail(&doc, "/weight_map", err, "more than %d files", FILES_MAX);
+        file = find_file(w, path);
+        if (file == w->n_file)
+            rc = w->n_file < FILES_MAX
+                     ? add_file(w, path, err)
+                     : spot_json_fail(&doc, "/weight_map", err, "more than %d files", FILES_MAX);
+        if (!rc && spot_st_find(&w->file[file].st, tensor) < 0)
+            rc = spot_json_fail(&doc, "/weight_map", err, "%s has no tensor '%.80s'", path, tensor);
     }
     spot_json_release(&doc);
     return rc;
+}
+
+/* Where two files say what the numbers are, neither is taken. */
+static int add_directory(struct spot_weights *w, const char *dir, struct spot_err *err)
+{
+    char one[PATH_MAX_BYTE], index[PATH_MAX_BYTE], adapter[PATH_MAX_BYTE];
+    struct stat st;
+
+    snprintf(one, sizeof(one), "%s/model.safetensors", dir);
+    snprintf(index, sizeof(index), "%s/model.safetensors.index.json", dir);
+    snprintf(adapter, sizeof(adapter), "%s/adapter_config.json", dir);
+    if (!stat(adapter, &st))
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s: adapters are not supported: merge it into the weights", adapter);
+    if (stat(index, &st))
+        return add_file(w, one, err);
+    if (add_index(w, dir, index, err))
+        return -1;
+    if (!stat(one, &st) && find_file(w, one) == w->n_file)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s is not of model.safetensors.index.json beside it: remove the one "
+                            "or the other",
+                            one);
+    return 0;
 }
 
 static int add_files(struct spot_weights *w, const char *path, struct spot_err *err)
@@ -118,13 +149,8 @@ static int add_files(struct spot_weights *w, const char *path, struct spot_err *
 
     if (n + 64 > sizeof(name))
         return spot_err_set(err, SPOT_EUSAGE, "--load: the path is too long");
-    if (!stat(path, &st) && S_ISDIR(st.st_mode)) {
-        snprintf(name, sizeof(name), "%s/model.safetensors.index.json", path);
-        if (!stat(name, &st))
-            return add_index(w, path, name, err);
-        snprintf(name, sizeof(name), "%s/model.safetensors", path);
-        return add_file(w, name, err);
-    }
+    if (!stat(path, &st) && S_ISDIR(st.st_mode))
+        return add_directory(w, path, err);
     if (n <= sizeof(suffix) - 1 || strcmp(path + n - (sizeof(suffix) - 1), suffix) != 0)
         return add_file(w, path, err);
     snprintf(dir, sizeof(dir), "%s", path);
@@ -284,6 +310,24 @@ static const struct spot_st_tensor *find_or_tied(const struct spot_weights *w, c
     return t || !is_head ? t : find(w, embed_name(w), file);
 }
 
+/* A head that is missing may be the embedding where nothing says that it is not. */
+static int check_head(const struct spot_weights *w, const char *path, struct spot_err *err)
+{
+    char config[SPOT_HF_CONFIG_PATH];
+    struct spot_shape said = { .is_tied = 0 };
+    const struct file *file;
+    int rc;
+
+    if (w->shape.is_tied || find(w, head_name, &file))
+        return 0;
+    rc = spot_hf_config_of(path, config, &said, err);
+    if (rc > 0 && !said.is_tied)
+        rc =
+            spot_err_set(err, SPOT_EDATA, "%s: no tensor %s, and %s says that the head is not tied",
+                         w->file[0].path, head_name, config);
+    return rc < 0 ? -1 : 0;
+}
+
 /* A tied model's file may hold the table twice, if it is the same. */
 static int check_tied(const struct spot_weights *w, struct spot_err *err)
 {
@@ -414,6 +458,8 @@ static struct spot_weights *open_files(const char *path, const struct spot_shape
         rc = spot_err_set(err, SPOT_EDATA, "%s: no files in the index", path);
     if (!rc)
         rc = check_names(w, err);
+    if (!rc)
+        rc = check_head(w, path, err);
     if (!rc)
         return w;
     spot_weights_close(w);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
 /* Goal: prompts are those that the published templates give under jinja2; a template that is not
  * known, roles out of turn and content that names a token are refused. */
 #include "doc_rig.h"
@@ -156,16 +157,14 @@ END_TEST
 START_TEST(names_of_tokens_are_texts_of_63_bytes_or_objects_that_hold_them)
 {
     static const char *const as[] = { "\"<b>\"", "{\"content\": \"<b>\"}", "null" };
-    char path[32], text[4096];
+    char text[4096];
     const char *const at = strstr(form[0].config, "\"chat_template\"");
     struct spot_chat chat;
     struct spot_err err = { 0 };
 
     for (size_t i = 0; i < 3; i++) {
         snprintf(text, sizeof(text), "{\"bos_token\": %s, %s", as[i], at);
-        put_file(path, text, strlen(text));
-        ck_assert_msg(!spot_chat_load(&chat, path, &err), "%s", err.msg);
-        unlink(path);
+        parse(&chat, text);
         ck_assert_str_eq(chat.bos, i == 2 ? "" : "<b>");
     }
     snprintf(text, sizeof(text), "{\"bos_token\": 7, %s", at);
@@ -174,8 +173,90 @@ START_TEST(names_of_tokens_are_texts_of_63_bytes_or_objects_that_hold_them)
     snprintf(text, sizeof(text), "{\"eos_token\": \"%064d\", %s", 0, at);
     expect_refused(spot_chat_parse(&chat, text, strlen(text), "c", &err), &err,
                    "c:1:15: /eos_token: expected the text of a token, 63 bytes at most");
-    ck_assert_int_eq(spot_chat_load(&chat, "/nowhere/tokenizer_config.json", &err), -1);
-    ck_assert_int_eq(err.code, SPOT_ESYS);
+}
+END_TEST
+
+/* --- where a template is ----------------------------------------------------------- */
+
+#define CHATML                                                                                    \
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content']" \
+    " + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant" \
+    "\n' }}{% endif %}"
+#define CHATML_JSON                                                                            \
+    "\"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + "             \
+    "message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ " \
+    "'<|im"                                                                                    \
+    "_start|>assistant\\n' }}{% endif %}\""
+
+static const struct {
+    const char *jinja, *config, *map, *eos; /* eos NULL: refused, with: */
+    const char *why;
+} place[] = {
+    { NULL, "{\"eos_token\":\"<e>\",\"chat_template\":" CHATML_JSON "}", NULL, "<e>", NULL },
+    { CHATML, "{\"eos_token\":\"<e>\"}", NULL, "<e>", NULL },
+    { CHATML "\n", NULL, "{\"eos_token\":{\"content\":\"<e>\"}}", "<e>", NULL },
+    { CHATML, "{\"chat_template\":\"another\"}", NULL, "", NULL },
+    { "another", "{\"chat_template\":" CHATML_JSON "}", NULL, NULL,
+      "chat_template.jinja: 'another...' is none of the templates" },
+    { CHATML "\n\n", NULL, NULL, NULL, "is none of the templates" },
+    { NULL,
+      "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"t\"},{\"name\":\"default\","
+      "\"template\":" CHATML_JSON "}]}",
+      NULL, "", NULL },
+    { NULL, "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":" CHATML_JSON "}]}", NULL,
+      NULL, "expected a chat_template, as text, or one named default" },
+    { NULL, "{\"chat_template\":null}", NULL, NULL, "expected a chat_template" },
+    { NULL, "{}", NULL, NULL, "expected a chat_template" },
+    { NULL, NULL, NULL, NULL, "tokenizer_config.json: is not there, nor is chat_template.jinja" },
+};
+
+static void put(const char *dir, const char *name, const char *text)
+{
+    char path[64];
+    FILE *out;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    unlink(path);
+    out = text ? fopen(path, "w") : NULL;
+    if (out) {
+        fputs(text, out);
+        fclose(out);
+    }
+}
+
+START_TEST(a_template_is_a_file_of_its_own_or_a_member_of_the_config)
+{
+    char dir[] = "/tmp/spot-chat-XXXXXX";
+    struct spot_chat chat;
+    struct spot_err err = { 0 };
+    int rc;
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    put(dir, "chat_template.jinja", place[_i].jinja);
+    put(dir, "tokenizer_config.json", place[_i].config);
+    put(dir, "special_tokens_map.json", place[_i].map);
+    rc = spot_chat_load(&chat, dir, &err);
+    put(dir, "chat_template.jinja", NULL);
+    put(dir, "tokenizer_config.json", NULL);
+    put(dir, "special_tokens_map.json", NULL);
+    rmdir(dir);
+    ck_assert_msg(rc == (place[_i].eos ? 0 : -1), "%s", err.msg);
+    if (rc)
+        ck_assert_msg(strstr(err.msg, place[_i].why), "%s", err.msg);
+    else
+        ck_assert_str_eq(chat.eos, place[_i].eos);
+}
+END_TEST
+
+START_TEST(a_turn_ends_with_the_token_of_the_format)
+{
+    static const char *const end[] = { "<|im_end|>", "</s>", "<|eot_id|>" };
+    struct spot_chat chat;
+
+    for (size_t i = 0; i < 3; i++) {
+        parse(&chat, form[i].config);
+        ck_assert_str_eq(spot_chat_end(&chat), end[i]);
+    }
 }
 END_TEST
 
@@ -187,6 +268,9 @@ int main(void)
     tcase_add_loop_test(tc, another_template_is_refused, 0, 3);
     tcase_add_test(tc, a_newline_in_quotes_is_the_same_however_it_is_written);
     tcase_add_test(tc, names_of_tokens_are_texts_of_63_bytes_or_objects_that_hold_them);
+    tcase_add_loop_test(tc, a_template_is_a_file_of_its_own_or_a_member_of_the_config, 0,
+                        (int)(sizeof(place) / sizeof(place[0])));
+    tcase_add_test(tc, a_turn_ends_with_the_token_of_the_format);
     tcase_add_test(tc, what_cannot_be_said_is_refused);
     return run_suite("chat", tc);
 }

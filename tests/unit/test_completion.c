@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "byte_level_rig.h"
 #include "common/json.h"
 #include "common/rng.h"
 #include "serve/front.h"
@@ -243,6 +244,30 @@ START_TEST(a_request_survives_the_wire)
 }
 END_TEST
 
+/* Special tokens are no text, but a client that knows their names can stop there. */
+START_TEST(a_special_token_whose_name_is_a_stop_text_ends_a_choice)
+{
+    static const char *const stop[] = { "q", "<|end|>" };
+    static const uint32_t said[] = { 'a', 256, 'b' };
+
+    vocabulary.bpe = bpe_with_special();
+    for (size_t n_stop = 0; n_stop <= 2; n_stop++) {
+        struct spot_request r = request_of(3, stop, n_stop);
+        struct spot_completion *c;
+
+        r.ignores_end = n_stop == 2;
+        c = spot_completion_new(&r, &vocabulary);
+        for (size_t i = 0; i < 3; i++)
+            spot_completion_append(c, 0, i, &(struct spot_token){ .id = said[i] });
+        ck_assert_int_eq(c->choice[0].finish, n_stop == 2 ? SPOT_FINISH_STOP : SPOT_FINISH_LENGTH);
+        ck_assert_uint_eq(c->choice[0].n_token, n_stop == 2 ? 2 : 3);
+        ck_assert_uint_eq(c->choice[0].text.n, n_stop == 2 ? 1 : 2);
+        spot_completion_unref(c);
+    }
+    spot_bpe_free(vocabulary.bpe);
+}
+END_TEST
+
 /* --- bodies ------------------------------------------------------------------- */
 
 static struct spot_front_options options(void)
@@ -298,7 +323,34 @@ static const struct {
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"suffix\":\"b\"}",
       "'suffix' is not supported" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"messages\":[]}", "supplied: messages" },
-    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"stream_options\":{}}", "stream_options" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"stream_options\":{\"include_usage\":true}}",
+      "beside 'stream'" },
+    { false, 400,
+      "{\"model\":\"m\",\"prompt\":\"a\",\"stream\":true,\"stream_options\":{\"include_"
+      "usage\":1}}",
+      "'stream_options.include_usage' must be true or false" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"5\":1,\"05\":2}}",
+      "key '05'" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"5\":100.0000001}}",
+      "a number of -100 to 100" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"temperature\":NaN}", "could not parse" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"temperature\":1e400}", "could not parse" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"seed\":9223372036854775808}",
+      "could not parse" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":9007199254740993}",
+      "must be an integer" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":-0}", "integer of 1" },
+    { false, 400,
+      "{\"model\":\"m\",\"prompt\":\"a\",\"response_format\":{\"type\":\"json_object\","
+      "\"schema\":{\"type\":\"string\"}}}",
+      "'response_format.schema' is not supported" },
+    { false, 400,
+      "{\"model\":\"m\",\"prompt\":\"a\",\"response_format\":{\"type\":\"text\","
+      "\"json_schema\":{\"schema\":{\"type\":\"string\"}}}}",
+      "'response_format.json_schema' is not supported" },
+    { true, 400, "{\"model\":\"m\",\"web_search_options\":{}}", "'web_search_options' is not" },
+    { true, 400, "{\"model\":\"m\",\"modalities\":[\"text\",\"audio\"]}", "'modalities' is not" },
+    { true, 400, "{\"model\":\"m\",\"top_logprobs\":2}", "needs 'logprobs'" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"response_format\":{\"type\":\"xml\"}}",
       "response_format" },
     { false, 400,
@@ -403,6 +455,15 @@ static const char *const asks_for_nothing[] = {
     "\"tools\":[],\"parallel_tool_calls\":true,",
     "\"parallel_tool_calls\":false,",
     "\"function_call\":\"none\",\"functions\":[],",
+    "\"tools\":[],\"tool_choice\":\"auto\",\"function_call\":\"auto\",",
+    "\"logprobs\":false,\"top_logprobs\":0,",
+    "\"top_logprobs\":0,\"stop\":[],\"logit_bias\":{},",
+    "\"stream\":true,\"stream_options\":{\"include_usage\":null},",
+    "\"stream\":false,\"stream_options\":{},",
+    "\"modalities\":[\"text\"],\"audio\":null,\"reasoning_effort\":\"none\",",
+    "\"prompt\":null,\"zz\":null,\"max_tokens\":null,\"n\":null,\"seed\":null,",
+    "\"response_format\":{\"type\":\"text\",\"json_schema\":null},",
+    "\"max_tokens\":5,\"max_completion_tokens\":5,",
 };
 
 START_TEST(what_asks_for_nothing_and_who_develops_change_no_prompt)
@@ -416,6 +477,71 @@ START_TEST(what_asks_for_nothing_and_who_develops_change_no_prompt)
     ck_assert_mem_eq(got.prompt, want.prompt, want.n_prompt * sizeof(*want.prompt));
     spot_request_release(&want);
     spot_request_release(&got);
+}
+END_TEST
+
+/* Of a message that has more than its role and a text: what that is, "" if it asks for nothing. */
+static const char *const message[][2] = {
+    { "\"role\":\"assistant\",\"content\":\"a\",\"refusal\":null,\"annotations\":[],"
+      "\"audio\":null,\"function_call\":null,\"tool_calls\":[],\"name\":\"\"",
+      "" },
+    { "\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\",\"annotations\":[]}]", "" },
+    { "\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\"}]",
+      "'messages[0].tool_calls' is not supported" },
+    { "\"role\":\"tool\",\"content\":\"4\",\"tool_call_id\":\"1\"",
+      "'messages[0].tool_call_id' is not supported" },
+    { "\"role\":\"user\",\"content\":\"a\",\"name\":\"Bob\"", "'messages[0].name' is not" },
+    { "\"role\":\"user\",\"content\":\"a\",\"nmae\":\"Bob\"", "'messages[0].nmae' is not" },
+    { "\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"u\"}}]",
+      "'messages[0].content[0].image_url' is not supported" },
+    { "\"role\":\"user\",\"content\":[{\"type\":\"refusal\",\"text\":\"a\"}]",
+      "Message 0 must have a role and a text" },
+    { "\"role\":\"user\",\"content\":null", "Message 0 must have a role and a text" },
+};
+
+START_TEST(what_a_message_has_besides_its_text_is_refused_by_name)
+{
+    static const struct spot_chat chat = { .form = SPOT_CHAT_CHATML };
+    struct spot_front_options o = options();
+    struct spot_request r;
+    struct spot_buf error = { 0 };
+    char body[512];
+    int status;
+
+    o.chat = &chat;
+    snprintf(body, sizeof(body), "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{%s}]}",
+             message[_i][0]);
+    status = spot_openai_parse(&o, true, body, strlen(body), &r, &error);
+    spot_buf_add(&error, "", 1);
+    ck_assert_msg(status == (*message[_i][1] ? 400 : 0), "%s: %d %s", body, status,
+                  (char *)error.data);
+    ck_assert_msg(strstr((char *)error.data, message[_i][1]), "%s", (char *)error.data);
+    if (!status)
+        spot_request_release(&r);
+    spot_buf_release(&error);
+}
+END_TEST
+
+/* Nothing is to be generated: a prompt may fill the context. */
+START_TEST(a_prompt_as_long_as_the_context_is_scored)
+{
+    struct spot_front_options o = options();
+    struct spot_request r;
+    struct spot_buf error = { 0 };
+    char body[256];
+
+    for (int n = 3; n <= 5; n++)
+        for (int max = 0; max < 2; max++) {
+            o.n_context = 4;
+            snprintf(body, sizeof(body),
+                     "{\"model\":\"m\",\"prompt\":\"%.*s\",\"echo\":true,\"max_tokens\":%d}", n,
+                     "abcde", max);
+            ck_assert_int_eq(spot_openai_parse(&o, false, body, strlen(body), &r, &error),
+                             n + max <= 4 ? 0 : 400);
+            if (n + max <= 4)
+                spot_request_release(&r);
+        }
+    spot_buf_release(&error);
 }
 END_TEST
 
@@ -522,6 +648,10 @@ int main(void)
     tcase_add_test(c, a_request_survives_the_wire);
     tcase_add_loop_test(c, what_asks_for_nothing_and_who_develops_change_no_prompt, -1,
                         sizeof(asks_for_nothing) / sizeof(*asks_for_nothing));
+    tcase_add_loop_test(c, what_a_message_has_besides_its_text_is_refused_by_name, 0,
+                        (int)(sizeof(message) / sizeof(*message)));
+    tcase_add_test(c, a_special_token_whose_name_is_a_stop_text_ends_a_choice);
+    tcase_add_test(c, a_prompt_as_long_as_the_context_is_scored);
     tcase_add_loop_test(c, what_is_wrong_with_a_body_is_named, 0,
                         (int)(sizeof(bad) / sizeof(*bad)));
     tcase_add_test(c, a_body_becomes_the_request_that_it_says);

@@ -10,6 +10,7 @@ struct stage {
     const char *gpu;
     double step_s;
     bool is_last;
+    int64_t exact;
 };
 
 static const struct spot_field stage_field[] = {
@@ -17,6 +18,7 @@ static const struct spot_field stage_field[] = {
     { "gpu", SPOT_F_STR, offsetof(struct stage, gpu), NULL, 0, 0, true },
     { "step_s", SPOT_F_REAL, offsetof(struct stage, step_s), "s", 0, 1e6, false },
     { "is_last", SPOT_F_BOOL, offsetof(struct stage, is_last), NULL, 0, 0, false },
+    { "exact", SPOT_F_INT, offsetof(struct stage, exact), "1", -0x1p53, 0x1p53, false },
     { 0 },
 };
 
@@ -61,6 +63,14 @@ static const struct bad_case {
     { DOC("{\"gpu\":\"A\"}"), "t:3:3: /stages/1: lacks the key 'layers'" },
     { DOC("{\"gpu\":\"A\", \"layers\": 2.5}"), "t:3:25: /stages/1/layers: expected an integer" },
     { DOC("{\"gpu\":\"A\", \"layers\": -4}"), "t:3:25: /stages/1/layers: -4 is outside [1, 4096]" },
+    { DOC("{\"layers\": 9223372036854775807}"),
+      "t:3:14: /stages/1/layers: 9223372036854775807 is outside [1, 4096]" },
+    { DOC("{\"gpu\":\"A\", \"layers\": 1, \"exact\": 9007199254740993}"),
+      "t:3:37: /stages/1/exact: 9007199254740993 is outside [-9007199254740992, "
+      "9007199254740992]" },
+    { DOC("{\"gpu\":\"A\", \"layers\": 1, \"exact\": -9007199254740993}"),
+      "t:3:37: /stages/1/exact: -9007199254740993 is outside [-9007199254740992, "
+      "9007199254740992]" },
     { DOC("7"), "t:3:3: /stages/1: expected an object" },
 };
 
@@ -127,7 +137,8 @@ START_TEST(what_is_written_reads_back_to_the_same_bytes)
     }
     ck_assert_str_eq(text[0], text[1]);
     ck_assert_str_eq(
-        text[0], "{\"layers\":12,\"gpu\":\"A \\\"100\\\"\",\"step_s\":0.1,\"is_last\":false}\n");
+        text[0],
+        "{\"layers\":12,\"gpu\":\"A \\\"100\\\"\",\"step_s\":0.1,\"is_last\":false,\"exact\":0}\n");
     spot_json_release(&doc);
 }
 END_TEST

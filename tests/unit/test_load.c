@@ -316,6 +316,8 @@ START_TEST(the_same_numbers_in_other_files_are_the_same_start)
 }
 END_TEST
 
+static const struct kind plain = { "", SPOT_DT_F32, false, false, T };
+
 /* --- faults ------------------------------------------------------------------- */
 
 static void refused(const char *path, int code, const char *text)
@@ -328,7 +330,6 @@ static void refused(const char *path, int code, const char *text)
 
 START_TEST(what_does_not_fit_is_refused_by_name)
 {
-    const struct kind plain = { "", SPOT_DT_F32, false, false, T };
     struct kind k;
     size_t n;
     struct spot_st_tensor *t = tensors(&plain, &n);
@@ -384,6 +385,8 @@ START_TEST(an_index_that_leads_astray_is_refused)
         { "{\"weight_map\": {\"a\": \"../w\"}}", "must name a file beside", SPOT_EDATA },
         { "{\"weight_map\": {\"a\": 3}}", "must name a file beside", SPOT_EDATA },
         { "{\"weight_map\": {\"a\": \"gone\"}}", "cannot open", SPOT_ESYS },
+        { "{\"weight_map\": {\"transformer.wte.weight\": \"one\"}}",
+          "one has no tensor 'transformer.wte.weight'", SPOT_EDATA },
         { "{\"weight_map\": {}}", "no files in the index", SPOT_EDATA },
         { "{\"weight_map\": []}", "weight_map", SPOT_EDATA },
         { "{}", "weight_map", SPOT_EDATA },
@@ -391,6 +394,7 @@ START_TEST(an_index_that_leads_astray_is_refused)
     };
 
     make_dir();
+    write_kind(&plain, "one", false); /* has "wte.weight" */
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         FILE *const out = fopen(in_dir("x.index.json"), "w");
 
@@ -398,6 +402,71 @@ START_TEST(an_index_that_leads_astray_is_refused)
         fclose(out);
         refused(in_dir("x.index.json"), cases[i].code, cases[i].text);
     }
+    remove_dir();
+}
+END_TEST
+
+static void put(const char *name, const char *text)
+{
+    FILE *const out = fopen(in_dir(name), "w");
+
+    fputs(text, out);
+    fclose(out);
+}
+
+START_TEST(a_head_that_is_missing_is_refused_where_a_file_says_that_it_is_not_tied)
+{
+    static const char shape[] = "{\"model_type\":\"gpt2\",\"n_embd\":24,\"n_layer\":2,\"n_head\":6,"
+                                "\"vocab_size\":11,\"n_positions\":5";
+    const struct kind tied = { "transformer.", SPOT_DT_F32, true, false, T };
+    struct spot_weights *w;
+    struct spot_err err = { 0 };
+    char said[512];
+
+    make_dir();
+    mkdir(in_dir("split"), 0700);
+    write_kind(&tied, "split/model.safetensors", false);
+    for (int is_split = 0; is_split < 2; is_split++) {
+        snprintf(said, sizeof(said), "%s,\"tie_word_embeddings\":false}", shape);
+        put("split/config.json", said);
+        refused(in_dir("split"), SPOT_EDATA, "no tensor lm_head.weight, and ");
+        refused(in_dir("split"), SPOT_EDATA, "config.json says that the head is not tied");
+        snprintf(said, sizeof(said), "%s}", shape); /* GPT-2 is tied by itself */
+        put("split/config.json", said);
+        w = spot_weights_open(in_dir("split"), &config.shape, &err);
+        ck_assert_msg(w, "%s", err.msg);
+        check_values(w);
+        spot_weights_close(w);
+        unlink(in_dir("split/model.safetensors"));
+        write_kind(&tied, "split", true);
+    }
+    remove_dir();
+}
+END_TEST
+
+START_TEST(one_file_beside_an_index_of_others_is_refused)
+{
+    struct spot_weights *w;
+    struct spot_err err = { 0 };
+
+    make_dir();
+    write_kind(&plain, "split", true);
+    write_kind(&plain, "split/model.safetensors", false);
+    refused(in_dir("split"), SPOT_EDATA,
+            "split/model.safetensors is not of model.safetensors.index.json beside it");
+    w = spot_weights_open(in_dir("split/model.safetensors"), &config.shape, &err);
+    ck_assert_msg(w, "%s", err.msg);
+    spot_weights_close(w);
+    w = spot_weights_open(in_dir("split/model.safetensors.index.json"), &config.shape, &err);
+    ck_assert_msg(w, "%s", err.msg);
+    spot_weights_close(w);
+    put("split/model.safetensors.index.json",
+        "{\"weight_map\": {\"wte.weight\": \"model.safetensors\"}}");
+    w = spot_weights_open(in_dir("split"), &config.shape, &err);
+    ck_assert_msg(w, "%s", err.msg);
+    spot_weights_close(w);
+    put("split/adapter_config.json", "{}");
+    refused(in_dir("split"), SPOT_EDATA, "split/adapter_config.json: adapters are not supported");
     remove_dir();
 }
 END_TEST
@@ -410,6 +479,8 @@ int main(void)
     tcase_add_test(tc, a_part_has_the_bits_of_the_whole_and_no_others);
     tcase_add_test(tc, the_same_numbers_in_other_files_are_the_same_start);
     tcase_add_test(tc, what_does_not_fit_is_refused_by_name);
+    tcase_add_test(tc, a_head_that_is_missing_is_refused_where_a_file_says_that_it_is_not_tied);
+    tcase_add_test(tc, one_file_beside_an_index_of_others_is_refused);
     tcase_add_test(tc, an_index_that_leads_astray_is_refused);
     return run_suite("load", tc);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "byte_level_rig.h"
 #include "common/json.h"
 #include "serve/front.h"
 #include "serve/openai_state.h"
@@ -202,6 +203,32 @@ START_TEST(an_echo_alone_says_the_prompt)
 }
 END_TEST
 
+/* What a client writes of a chat's markup is tokens, and comes back as it was written. */
+START_TEST(a_prompt_names_special_tokens_and_its_echo_too)
+{
+    struct spot_completion *c;
+    char *text;
+
+    vocabulary.bpe = bpe_with_special();
+    vocabulary.begin = (const uint32_t[]){ 'B' };
+    vocabulary.n_begin = 1;
+    c = completed("{\"model\":\"m\",\"prompt\":\"x<|end|>y\",\"echo\":true,\"logprobs\":0,"
+                  "\"max_tokens\":0}",
+                  (const char *const[]){ "x<y" });
+    ck_assert_uint_eq(c->request.n_prompt, 4);
+    ck_assert_uint_eq(c->request.prompt[0], 'B');
+    ck_assert_uint_eq(c->request.prompt[2], 256);
+    c->choice[0].token[1].id = 256;
+    text = answer_of(c);
+    check_member(text, "text", "\"x<|end|>y\"");
+    check_member(text, "tokens", "[\"B\",\"x\",\"<|end|>\",\"y\"]");
+    check_member(text, "text_offset", "[0,0,1,8]");
+    free(text);
+    spot_completion_unref(c);
+    spot_bpe_free(vocabulary.bpe);
+}
+END_TEST
+
 START_TEST(each_choice_echoes_its_own_prompt)
 {
     struct spot_completion *const c =
@@ -273,6 +300,7 @@ int main(void)
     tcase_add_test(c, what_a_tokenizer_puts_before_a_text_is_before_each);
     tcase_add_test(c, a_prompt_that_is_echoed_has_its_log_probabilities);
     tcase_add_test(c, an_echo_alone_says_the_prompt);
+    tcase_add_test(c, a_prompt_names_special_tokens_and_its_echo_too);
     tcase_add_test(c, each_choice_echoes_its_own_prompt);
     tcase_add_test(c, places_are_counted_in_characters);
     tcase_add_test(c, an_end_token_that_is_ignored_ends_nothing);

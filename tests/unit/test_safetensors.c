@@ -54,6 +54,10 @@ static const struct bad_case {
     { "{\"a\":{\"size\":4}}", "unknown key 'size'" },
     { "{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0]}}", "expected data_offsets" },
     { "{\"__metadata__\":{\"k\":1}}", "expected '\"'" },
+    { "{\"__metadata__\":{\"k\":null}}", "expected '\"'" },
+    { "{\"__metadata__\":nul}", "expected '{'" },
+    { "{\"__metadata__\":nulll}", "expected '}'" },
+    { "{\"__metadata__\":null,\"__metadata__\":{}}", "duplicate key '__metadata__'" },
     { "{\"__metadata__\":{},\"__metadata__\":{}}", "duplicate key '__metadata__'" },
     { "{\"\xff\":1}", "invalid UTF-8" },
     { "{\"\xc0\xaf\":1}", "invalid UTF-8" },
@@ -83,6 +87,10 @@ START_TEST(sorts_tensors_by_place_and_decodes_names)
     struct spot_st st;
     struct spot_err err = { 0 };
 
+    ck_assert_msg(!parse("{ \"__metadata__\": null ,\"a\":" T("[]", "0", "4") "}", &st, &err), "%s",
+                  err.msg);
+    ck_assert_uint_eq(st.n_tensor, 1);
+    spot_st_release(&st);
     ck_assert_msg(
         !parse("{ \"__metadata__\":{\"k\":\"v\"},\n\"z\\u00e9\\ud83d\\ude00\":" T(
                    "[2,1]", "4", "12") ",\"e\":" T("[0,7]", "12", "12") ",\"a\":" T("[]", "0",

@@ -97,6 +97,38 @@ START_TEST(end_tokens_are_those_of_the_file_each_once)
 }
 END_TEST
 
+/* config.json names an end of before the model learnt to chat. */
+START_TEST(a_chat_ends_with_the_tokenizer_s_end_and_the_template_s)
+{
+    struct spot_served_model m;
+    struct spot_err err = { 0 };
+
+    write_text(in_dir("words/added_tokens.json"), "{\"<|im_end|>\": 255}");
+    write_text(in_dir("words/special_tokens_map.json"), "{\"eos_token\": \"z\"}");
+    write_text(in_dir("words/generation_config.json"), "{\"eos_token_id\": 7}");
+    expect_refused(in_dir("words"), "two tokens have the id 255");
+    write_text(in_dir("words/added_tokens.json"), "{}");
+    write_text(in_dir("words/chat_template.jinja"),
+               "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + "
+               "message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt "
+               "%}{{ '<|im_start|>assistant\n' }}{% endif %}");
+    ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), 0, &err), "%s", err.msg);
+    ck_assert(m.has_chat);
+    ck_assert_uint_eq(m.n_end, 2); /* its template's is no token of it */
+    ck_assert(m.end[0] == 7 && m.end[1] == 'z');
+    spot_served_model_release(&m);
+    /* 8 by number, and one by name */
+    write_text(in_dir("words/generation_config.json"), "{\"eos_token_id\": [1,2,3,4,5,6,7,8]}");
+    ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), 0, &err), "%s", err.msg);
+    ck_assert_uint_eq(m.vocabulary.n_end, 9);
+    spot_served_model_release(&m);
+    unlink(in_dir("words/added_tokens.json"));
+    unlink(in_dir("words/special_tokens_map.json"));
+    unlink(in_dir("words/generation_config.json"));
+    unlink(in_dir("words/chat_template.jinja"));
+}
+END_TEST
+
 START_TEST(a_hash_tells_weights_and_end_tokens_apart)
 {
     const uint64_t plain = hash_of_model("words");
@@ -142,6 +174,32 @@ START_TEST(what_is_no_model_is_refused_by_its_file)
 }
 END_TEST
 
+START_TEST(the_id_is_the_last_name_of_the_directory)
+{
+    static const char *const id_of[][2] = {
+        { "model", "model" },      { "model/", "model" },        { "./model//", "model" },
+        { "/a/b/model", "model" }, { "/a/b/model///", "model" }, { "..x/...", "..." },
+        { "nowhere/.", "." },
+    };
+    char *id, here[64];
+
+    for (size_t i = 0; i < sizeof(id_of) / sizeof(id_of[0]); i++) {
+        id = spot_served_model_id(id_of[i][0]);
+        ck_assert_str_eq(id, id_of[i][1]);
+        free(id);
+    }
+    snprintf(here, sizeof(here), "%s/words/", dir);
+    for (int up = 0; up < 2; up++) {
+        char path[128];
+
+        snprintf(path, sizeof(path), up ? "%s../words/." : "%s.", here);
+        id = spot_served_model_id(path);
+        ck_assert_str_eq(id, "words");
+        free(id);
+    }
+}
+END_TEST
+
 /* --- read beside --- */
 
 static struct spot_model_version *read_beside(const char *path, int64_t P, int64_t M,
@@ -164,9 +222,10 @@ START_TEST(a_version_is_read_beside_or_says_why_it_cannot_be)
 
     ck_assert_msg(v, "%s", err.msg);
     ck_assert_uint_eq(v->model.hash, hash_of_model("words"));
-    ck_assert(!v->has_chat);
-    ck_assert_msg(strstr(v->chat_why, "tokenizer_config.json"), "%s", v->chat_why);
-    ck_assert_msg(!strstr(v->chat_why, dir), "a client hears where it lies: %s", v->chat_why);
+    ck_assert(!v->model.has_chat);
+    ck_assert_msg(strstr(v->model.chat_why, "tokenizer_config.json"), "%s", v->model.chat_why);
+    ck_assert_msg(!strstr(v->model.chat_why, dir), "a client hears where it lies: %s",
+                  v->model.chat_why);
     spot_model_version_free(v);
     ck_assert_ptr_null(read_beside(in_dir("words"), 5, 1, &err));
     ck_assert_str_eq(err.msg, "5 stages of a model of 4 layers");
@@ -190,9 +249,11 @@ int main(void)
     tcase_add_loop_test(tc, end_tokens_that_cannot_be_are_refused_by_their_place, 0,
                         (int)(sizeof(ends) / sizeof(ends[0])));
     tcase_add_test(tc, end_tokens_are_those_of_the_file_each_once);
+    tcase_add_test(tc, a_chat_ends_with_the_tokenizer_s_end_and_the_template_s);
     tcase_add_test(tc, a_hash_tells_weights_and_end_tokens_apart);
     tcase_add_test(tc, a_tokenizer_of_more_tokens_than_the_model_is_refused_by_both_numbers);
     tcase_add_test(tc, what_is_no_model_is_refused_by_its_file);
+    tcase_add_test(tc, the_id_is_the_last_name_of_the_directory);
     tcase_add_test(tc, a_version_is_read_beside_or_says_why_it_cannot_be);
     rc = run_suite("served_model", tc);
     snprintf(command, sizeof(command), "rm -r '%s'", dir);

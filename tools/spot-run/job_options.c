@@ -3,14 +3,13 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/tool.h"
 #include "engine/backend.h"
 #include "text/corpus.h"
 #include "weights/hf_config.h"
 
-enum { CONFIG_PATH_MAX = 4096, SEQ = 64 };
+enum { SEQ = 64 };
 
 static int check_recompute(const struct job_options *o, struct spot_err *err)
 {
@@ -33,30 +32,6 @@ static int check_arch(const struct job_options *o, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE, "--arch must be gpt2 or llama, got '%s'", o->arch);
     if (!is_llama(o) && (o->kv_heads || o->ffn || o->rope_theta != 0))
         return spot_err_set(err, SPOT_EUSAGE, "%s is for --arch llama", given);
-    return 0;
-}
-
-/* What tells the shape: 1 for the config.json in the directory of many files, or beside their
- * index; else 0, the one file of weights. */
-static int find_config(const char *load, char path[CONFIG_PATH_MAX])
-{
-    static const char index[] = ".index.json";
-    const size_t n = strlen(load);
-    const char *const slash = strrchr(load, '/');
-    struct stat st;
-    int len;
-
-    if (n > sizeof(index) && !strcmp(load + n - (sizeof(index) - 1), index))
-        len = snprintf(path, CONFIG_PATH_MAX, "%.*sconfig.json",
-                       slash ? (int)(slash + 1 - load) : 0, load);
-    else if (!stat(load, &st) && S_ISDIR(st.st_mode))
-        len = snprintf(path, CONFIG_PATH_MAX, "%s/config.json", load);
-    else
-        len = CONFIG_PATH_MAX;
-    if (len < CONFIG_PATH_MAX && !stat(path, &st))
-        return 1;
-    snprintf(path, CONFIG_PATH_MAX, "%s%s", load,
-             !stat(load, &st) && S_ISDIR(st.st_mode) ? "/model.safetensors" : "");
     return 0;
 }
 
@@ -111,11 +86,8 @@ static int take_shape(struct job_options *o, const struct spot_shape *shape, con
 static int take_config(struct job_options *o, const char *load, struct spot_err *err)
 {
     struct spot_shape s = { 0 };
-    char path[CONFIG_PATH_MAX];
-    const int is_config = find_config(load, path);
-    const int is_there = is_config && !spot_hf_config_load(path, &s, err) ? 1
-                         : is_config                                      ? -1
-                                     : spot_hf_config_noted(path, &s, err);
+    char path[SPOT_HF_CONFIG_PATH];
+    const int is_there = spot_hf_config_of(load, path, &s, err);
 
     return is_there < 0 || (is_there && take_shape(o, &s, path, err)) ? -1 : 0;
 }
