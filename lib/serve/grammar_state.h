@@ -133,6 +133,8 @@ uint32_t spot_greader_below(struct spot_greader *r, const char *key,
                             const struct spot_json_value *schema, uint32_t next);
 uint32_t spot_greader_of_type(struct spot_greader *r, const struct spot_json_value *schema,
                               const char *type, uint32_t next);
+uint32_t spot_greader_object(struct spot_greader *r, const struct spot_json_value *schema,
+                             uint32_t next); /* grammar_object.c */
 uint32_t spot_greader_named(struct spot_greader *r, const struct spot_json_value *schema,
                             uint32_t next); /* enum */
 /* The rule of a value with at most `depth` nested containers, and the same for an object. */
