@@ -217,20 +217,27 @@ int spot_server_write_anew(struct spot_server *s, struct spot_err *err)
     return 0;
 }
 
+/* Its clients have read it or gone, and had time to come back. While one reads, its version of the
+ * model is needed too. */
+static bool is_due(const struct spot_server *s, const struct spot_work *w, double now_s)
+{
+    return w->ended_s > 0 && w->completion->n_reference == 1 &&
+           (!w->completion->request.does_stream || now_s - w->ended_s > s->options->linger_s);
+}
+
 int spot_server_expire(struct spot_server *s, struct spot_err *err)
 {
     const double now_s = spot_clock_s();
 
     for (size_t i = s->n_work; i-- > 0;) {
         struct spot_work *const w = s->work[i];
-        const bool streams = w->completion->request.does_stream;
 
         if (!w->completion->n_open && w->ended_s <= 0)
             w->ended_s = now_s;
         if (w->abandoned_s > 0 && now_s - w->abandoned_s > s->options->linger_s &&
             w->completion->n_open)
             spot_server_cancel(s, w);
-        if (w->ended_s > 0 && (!streams || now_s - w->ended_s > s->options->linger_s))
+        if (is_due(s, w, now_s))
             forget_work(s, i);
     }
     if (!s->log || spot_token_log_write(s->log, err))

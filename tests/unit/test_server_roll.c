@@ -99,6 +99,34 @@ START_TEST(answers_end_on_the_version_they_began_on)
 }
 END_TEST
 
+/* The sanitizer sees it: what was told of the old version's tokens came from freed memory. */
+START_TEST(a_client_that_reads_on_after_the_roll_hears_the_old_version)
+{
+    static const char body[] =
+        "{\"model\": \"model\", \"prompt\": \"Slowly\", \"max_tokens\": 500, "
+        "\"n\": 8, \"stream\": true, \"logprobs\": 5, \"ignore_eos\": true}";
+    struct spot_server_options o = serving();
+    struct talk k;
+    size_t n_event = 0;
+
+    start_server(&o); /* which does not linger */
+    start_workers(1, 1);
+    talk_ask(&k, "POST", "/v1/completions", "", body);
+    UNTIL(metric("spot_serve_tokens_total") == 4000); /* more than sockets hold */
+    UNTIL(metric("spot_serve_choices_running") == 0);
+    roll("other");
+    UNTIL(is_rollout("done"));
+    expect_fresh(ask("POST", "/v1/completions", fresh), "other");
+    talk_hear(&k, NULL);
+    for (const char *at = talk_text(&k); (at = strstr(at, "\ndata: {")); at++)
+        n_event++;
+    ck_assert_uint_eq(n_event, 4000);
+    ck_assert_ptr_nonnull(strstr(talk_text(&k), "data: [DONE]"));
+    talk_close(&k);
+    end_well();
+}
+END_TEST
+
 START_TEST(with_one_replica_new_requests_wait_for_the_old_ones)
 {
     struct spot_server_options o = serving();
@@ -413,6 +441,7 @@ int main(int argc, char **argv)
     be_worker(argc, argv);
     make_dir();
     tcase_add_test(tc, answers_end_on_the_version_they_began_on);
+    tcase_add_test(tc, a_client_that_reads_on_after_the_roll_hears_the_old_version);
     tcase_add_test(tc, with_one_replica_new_requests_wait_for_the_old_ones);
     tcase_add_test(tc, a_replica_that_is_killed_meanwhile_leaves_its_answers_to_who_can);
     tcase_add_test(tc, what_cannot_be_served_is_refused_and_nothing_changes);
