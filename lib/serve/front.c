@@ -253,6 +253,7 @@ static void complete(struct spot_front *f, struct spot_http_call *call, bool is_
         answer_not_now(f, call, SPOT_ADMIT_DRAINING);
         return;
     }
+    request.owner = spot_http_keys_owner(f->keys, call, request.id);
     admission = f->table->submit(f->server, &request, &c);
     if (admission != SPOT_ADMIT) {
         answer_not_now(f, call, admission);
@@ -299,7 +300,8 @@ static void answer_head(struct spot_front *f, struct spot_http_call *call,
 static void rejoin(struct spot_front *f, struct spot_http_call *call, const char *id)
 {
     const char *const last = spot_http_header(call, "Last-Event-ID");
-    struct spot_completion *const c = f->table->rejoin(f->server, id);
+    struct spot_completion *const c =
+        f->table->rejoin(f->server, id, spot_http_keys_owner(f->keys, call, id));
     struct exchange *x;
 
     if (!c) {

@@ -140,14 +140,15 @@ void spot_server_abandon(void *server, struct spot_completion *c)
         spot_server_cancel(server, w);
 }
 
-struct spot_completion *spot_server_rejoin(void *server, const char *id)
+struct spot_completion *spot_server_rejoin(void *server, const char *id, uint64_t owner)
 {
     struct spot_server *const s = server;
 
     for (size_t i = 0; i < s->n_work; i++) {
         struct spot_work *const w = s->work[i];
 
-        if (strcmp(w->completion->request.id, id) != 0 || !w->completion->request.does_stream)
+        if (strcmp(w->completion->request.id, id) != 0 || !w->completion->request.does_stream ||
+            w->completion->request.owner != owner)
             continue;
         w->abandoned_s = 0;
         return spot_completion_ref(w->completion);

@@ -314,6 +314,39 @@ START_TEST(a_coordinator_that_is_killed_goes_on_with_its_streams)
 }
 END_TEST
 
+/* Metrics ask for a key too: what is waited for is told by the stream. */
+START_TEST(a_coordinator_that_is_killed_knows_whose_stream_it_was)
+{
+    static const char *const key[] = { "Authorization: Bearer two\r\n",
+                                       "Authorization: Bearer one\r\n" };
+    struct spot_server_options o = with_journal("owned");
+    struct talk k;
+    char path[96], *name;
+
+    write_text(in_dir("keys"), "one\ntwo\n");
+    o.api_key_file = in_dir("keys");
+    start_server(&o);
+    start_worker(0);
+    talk_ask(&k, "POST", "/v1/completions", key[1],
+             "{\"model\": \"model\", \"prompt\": \"Mine\", \"max_tokens\": 9, \"stream\": true}");
+    talk_hear(&k, "id: 0:2\n");
+    name = stream_id(&k);
+    end_server(SIGKILL);
+    talk_close(&k);
+    o.group.resume = true;
+    start_server(&o);
+    snprintf(path, sizeof(path), "/v1/streams/%s", name);
+    for (int i = 0; i < 2; i++) {
+        talk_ask(&k, "GET", path, key[i], "");
+        talk_hear(&k, NULL);
+        ck_assert_int_eq(talk_status(&k), i ? 200 : 404);
+        talk_close(&k);
+    }
+    free(name);
+    end_well();
+}
+END_TEST
+
 START_TEST(a_coordinator_that_is_killed_while_it_rolls_goes_on_with_both_versions)
 {
     struct spot_server_options o = with_journal("both");
@@ -448,6 +481,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, a_version_that_a_worker_cannot_read_is_taken_back);
     tcase_add_test(tc, answers_of_a_version_that_nobody_can_read_end_as_errors);
     tcase_add_test(tc, a_coordinator_that_is_killed_goes_on_with_its_streams);
+    tcase_add_test(tc, a_coordinator_that_is_killed_knows_whose_stream_it_was);
     tcase_add_test(tc, a_coordinator_that_is_killed_while_it_rolls_goes_on_with_both_versions);
     tcase_add_test(tc, streams_of_a_version_that_has_changed_are_not_gone_on_with);
     tcase_add_test(tc, of_a_damaged_journal_the_others_go_on_and_what_is_lost_is_said);
