@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* EPOLLRDHUP */
+#define _GNU_SOURCE /* accept4, EPOLLRDHUP */
 #include "comm/http.h"
 
 #include <errno.h>
-#include <math.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,10 +107,20 @@ static void add_line(struct spot_http *h, int fd)
         drop(l);
 }
 
+/* With the kernel's own buffers, which are small: a client may not read. */
+static int accept_one(const struct spot_http *h)
+{
+    const int fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), on = 1;
+
+    if (fd >= 0 && h->endpoint.kind != SPOT_ENDPOINT_UNIX)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    return fd;
+}
+
 static void take_new(struct spot_http *h)
 {
     for (int i = 0; i < EVENTS; i++) {
-        const int fd = spot_endpoint_accept(h->listener);
+        const int fd = accept_one(h);
 
         if (fd >= 0 && h->n_line < h->options.n_connection_max) {
             add_line(h, fd);

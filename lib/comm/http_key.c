@@ -8,6 +8,8 @@
 #include <strings.h>
 
 #include "comm/endpoint.h"
+#include "common/buf.h"
+#include "common/hash.h"
 #include "common/xalloc.h"
 
 enum { KEYS_MAX = 1024, KEY_MAX = 256 };
@@ -107,17 +109,39 @@ static bool is_key(const struct spot_http_keys *keys, const char *text)
     return n_equal > 0;
 }
 
-bool spot_http_keys_admit(const struct spot_http_keys *keys, struct spot_http_call *call)
+/* The key that a request shows; NULL: none. */
+static const char *key_of(const struct spot_http_call *call)
 {
     static const char scheme[] = "Bearer ";
     const char *given = spot_http_header(call, "Authorization");
 
-    if (!keys)
-        return true;
     if (!given || strncasecmp(given, scheme, sizeof(scheme) - 1) != 0)
-        return false;
+        return NULL;
     given += sizeof(scheme) - 1;
-    return is_key(keys, given + strspn(given, " "));
+    return given + strspn(given, " ");
+}
+
+bool spot_http_keys_admit(const struct spot_http_keys *keys, struct spot_http_call *call)
+{
+    const char *const key = keys ? key_of(call) : NULL;
+
+    return !keys || (key && is_key(keys, key));
+}
+
+uint64_t spot_http_keys_owner(const struct spot_http_keys *keys, const struct spot_http_call *call,
+                              const char *what)
+{
+    const char *const key = keys ? key_of(call) : NULL;
+    struct spot_buf text = { 0 };
+    uint64_t owner;
+
+    if (!key)
+        return 0;
+    spot_buf_add(&text, what, strlen(what) + 1);
+    spot_buf_add(&text, key, strlen(key));
+    owner = spot_hash64(text.data, text.n);
+    spot_buf_release(&text);
+    return owner;
 }
 
 int spot_http_check_reach(const char *address, const char *tls_cert, const char *tls_key,

@@ -22,6 +22,11 @@ void spot_http_keys_free(struct spot_http_keys *keys); /* may be NULL */
  * NULL: no key is required. */
 bool spot_http_keys_admit(const struct spot_http_keys *keys, struct spot_http_call *call);
 
+/* Who may come back to `what`: a number of the request's key and that text, which says nothing of
+ * the key to somebody who has neither. 0 if `keys` is NULL. The request is admitted. */
+uint64_t spot_http_keys_owner(const struct spot_http_keys *keys, const struct spot_http_call *call,
+                              const char *what);
+
 /* An address that other machines can reach requires keys and TLS. Returns 0, or -1 with *err
  * (SPOT_EUSAGE): the address is invalid, or requires an option that is NULL; `options` names those
  * options. */

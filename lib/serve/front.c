@@ -239,6 +239,7 @@ void spot_front_take(struct spot_exchange *x, int status, struct spot_request *r
         spot_front_answer_json(x->call, status, error);
         return;
     }
+    request_take->owner = spot_http_keys_owner(f->keys, x->call, request_take->id);
     if (f->is_draining)
         spot_request_release(request_take);
     else
@@ -294,7 +295,8 @@ static void answer_head(struct spot_front *f, struct spot_http_call *call,
 static void rejoin(struct spot_front *f, struct spot_http_call *call, const char *id)
 {
     const char *const last = spot_http_header(call, "Last-Event-ID");
-    struct spot_completion *const c = f->table->rejoin(f->server, id);
+    struct spot_completion *const c =
+        f->table->rejoin(f->server, id, spot_http_keys_owner(f->keys, call, id));
     struct spot_exchange *x;
 
     if (!c) {

@@ -36,8 +36,9 @@ struct spot_front_server {
                                   struct spot_completion **completion);
     /* Its client disconnected. The server decides how long a stream waits for it to reconnect. */
     void (*abandon)(void *server, struct spot_completion *c);
-    /* A client reconnects to a stream: one reference, or NULL if there is none of this id. */
-    struct spot_completion *(*rejoin)(void *server, const char *id);
+    /* A client reconnects to a stream: one reference, or NULL if there is none of this id and
+     * owner. */
+    struct spot_completion *(*rejoin)(void *server, const char *id, uint64_t owner);
     double (*retry_after_s)(void *server);
     enum spot_admission (*health)(void *server);
     void (*metrics)(void *server, struct spot_buf *out); /* in Prometheus's text format */

@@ -36,6 +36,7 @@ struct spot_request {
     char id[SPOT_REQUEST_ID_MAX]; /* "cmpl-...", "chatcmpl-...": 128 random bits */
     bool is_chat;
     int64_t created_s; /* Unix time */
+    uint64_t owner;    /* of its client's API key, see spot_http_keys_owner; workers are not told */
 
     uint32_t *prompt; /* [n_prompt], at least 1; several prompts are concatenated */
     size_t n_prompt;

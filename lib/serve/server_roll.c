@@ -181,15 +181,24 @@ static int end_roll(struct spot_server *s, struct spot_err *err)
     return s->log ? spot_server_write_anew(s, err) : 0;
 }
 
+/* Requests of it are not forgotten or are being read, or a replica computes with it still. */
+static bool is_in_use(const struct spot_server *s, const struct spot_model_version *v)
+{
+    for (size_t i = 0; i < s->n_place; i++)
+        if (s->place[i]->version == v && (s->place[i]->is_running || is_formed(s->place[i])))
+            return true;
+    return v->n_work > 0 || (s->front && spot_front_is_reading(s->front, &v->model.vocabulary));
+}
+
 static void free_ended(struct spot_server *s)
 {
     for (size_t i = s->n_ended; i-- > 0;) {
         struct spot_model_version *const v = s->ended[i];
 
-        if (v->n_work || (s->front && spot_front_is_reading(s->front, &v->model.vocabulary)))
+        if (is_in_use(s, v))
             continue;
         for (size_t k = 0; k < s->n_place; k++)
-            if (s->place[k]->version == v && !s->place[k]->is_running)
+            if (s->place[k]->version == v)
                 s->place[k]->version = NULL;
         spot_model_version_free(v);
         s->ended[i] = s->ended[--s->n_ended];

@@ -39,12 +39,19 @@ static uint64_t n_page(const struct spot_server *s)
     return n;
 }
 
+/* A leader tells with tokens: of one without choices nothing comes any more, and it has dropped
+ * their pages. */
+static uint32_t used_page_of(const struct spot_replica *p)
+{
+    return p->load ? p->used_page : 0;
+}
+
 static uint64_t used_page(const struct spot_server *s)
 {
     uint64_t n = 0;
 
     for (size_t i = 0; i < s->n_place; i++)
-        n += s->place[i]->is_running ? s->place[i]->used_page : 0;
+        n += s->place[i]->is_running ? used_page_of(s->place[i]) : 0;
     return n;
 }
 
@@ -97,7 +104,7 @@ bool spot_server_status_member(void *server, const struct spot_peer *peer, struc
         return p->is_running;
     spot_jw_int(jw, "load", p->load);
     if (p->n_page)
-        spot_jw_real(jw, "kv_use", (double)p->used_page / p->n_page);
+        spot_jw_real(jw, "kv_use", (double)used_page_of(p) / p->n_page);
     return p->is_running;
 }
 

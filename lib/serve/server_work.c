@@ -140,14 +140,15 @@ void spot_server_abandon(void *server, struct spot_completion *c)
         spot_server_cancel(server, w);
 }
 
-struct spot_completion *spot_server_rejoin(void *server, const char *id)
+struct spot_completion *spot_server_rejoin(void *server, const char *id, uint64_t owner)
 {
     struct spot_server *const s = server;
 
     for (size_t i = 0; i < s->n_work; i++) {
         struct spot_work *const w = s->work[i];
 
-        if (strcmp(w->completion->request.id, id) != 0 || !w->completion->request.does_stream)
+        if (strcmp(w->completion->request.id, id) != 0 || !w->completion->request.does_stream ||
+            w->completion->request.owner != owner)
             continue;
         w->abandoned_s = 0;
         return spot_completion_ref(w->completion);
@@ -217,20 +218,27 @@ int spot_server_write_anew(struct spot_server *s, struct spot_err *err)
     return 0;
 }
 
+/* Its clients have read it or gone, and had time to come back. While one reads, its version of the
+ * model is needed too. */
+static bool is_due(const struct spot_server *s, const struct spot_work *w, double now_s)
+{
+    return w->ended_s > 0 && w->completion->n_reference == 1 &&
+           (!w->completion->request.does_stream || now_s - w->ended_s > s->options->linger_s);
+}
+
 int spot_server_expire(struct spot_server *s, struct spot_err *err)
 {
     const double now_s = spot_clock_s();
 
     for (size_t i = s->n_work; i-- > 0;) {
         struct spot_work *const w = s->work[i];
-        const bool streams = w->completion->request.does_stream;
 
         if (!w->completion->n_open && w->ended_s <= 0)
             w->ended_s = now_s;
         if (w->abandoned_s > 0 && now_s - w->abandoned_s > s->options->linger_s &&
             w->completion->n_open)
             spot_server_cancel(s, w);
-        if (w->ended_s > 0 && (!streams || now_s - w->ended_s > s->options->linger_s))
+        if (is_due(s, w, now_s))
             forget_work(s, i);
     }
     if (!s->log || spot_token_log_write(s->log, err))

@@ -21,7 +21,7 @@
  * length and hash. */
 static const char name[] = "tokens.log", magic[8] = "SPOTTOK4";
 enum { FILE_HEAD = 16 + SPOT_TOKEN_LOG_NUMERICS, RECORD_HEAD = 12 };
-enum { ENTRY_REQUEST = 1, ENTRY_TOKEN, ENTRY_END, ENTRY_MODEL };
+enum { ENTRY_REQUEST = 1, ENTRY_TOKEN, ENTRY_END, ENTRY_MODEL, ENTRY_OWNED /* a request */ };
 enum { DIR_MAX_BYTE = 4096, SEARCH_BYTE = 1 << 30 };
 
 struct spot_token_log {
@@ -46,7 +46,7 @@ static int read_entry(struct spot_wire_in *in, const struct spot_token_log_reade
     struct spot_request request;
     struct spot_step_token t;
     char dir[DIR_MAX_BYTE];
-    uint64_t hash;
+    uint64_t hash, owner;
     uint32_t choice;
 
     if (in->bad)
@@ -58,10 +58,13 @@ static int read_entry(struct spot_wire_in *in, const struct spot_token_log_reade
             reader->model(reader->user, number, dir);
         return in->bad ? -1 : 0;
     case ENTRY_REQUEST:
+    case ENTRY_OWNED:
         memset(&request, 0, sizeof(request));
         hash = spot_get_u64(in);
+        owner = kind == ENTRY_OWNED ? spot_get_u64(in) : 0;
         if (spot_request_get(&request, in))
             return -1;
+        request.owner = owner;
         reader->request(reader->user, number, hash, &request);
         return 0;
     case ENTRY_TOKEN:
@@ -124,7 +127,7 @@ static size_t find_sound(const uint8_t *data, size_t n, size_t at, size_t *left)
         const uint32_t length = length_at(data, n, i);
 
         if (!length || length > *left || data[i + RECORD_HEAD] < ENTRY_REQUEST ||
-            data[i + RECORD_HEAD] > ENTRY_MODEL)
+            data[i + RECORD_HEAD] > ENTRY_OWNED)
             continue;
         *left -= length;
         if (is_sound(data, n, i))
@@ -274,8 +277,10 @@ void spot_token_log_put_model(struct spot_token_log *log, uint64_t hash, const c
 void spot_token_log_put_request(struct spot_token_log *log, uint64_t number, uint64_t model_hash,
                                 const struct spot_request *request)
 {
-    put_entry(log, ENTRY_REQUEST, number);
+    put_entry(log, request->owner ? ENTRY_OWNED : ENTRY_REQUEST, number);
     spot_put_u64(&log->record, model_hash);
+    if (request->owner)
+        spot_put_u64(&log->record, request->owner);
     spot_request_put(request, &log->record);
 }
 

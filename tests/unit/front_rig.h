@@ -57,11 +57,11 @@ static inline void rig_abandon(void *server, struct spot_completion *c)
     rig.abandoned = c;
 }
 
-static inline struct spot_completion *rig_rejoin(void *server, const char *id)
+static inline struct spot_completion *rig_rejoin(void *server, const char *id, uint64_t owner)
 {
     (void)server;
     for (size_t i = 0; i < rig.n; i++)
-        if (!strcmp(rig.c[i]->request.id, id))
+        if (!strcmp(rig.c[i]->request.id, id) && rig.c[i]->request.owner == owner)
             return spot_completion_ref(rig.c[i]);
     return NULL;
 }

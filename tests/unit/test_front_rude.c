@@ -179,6 +179,44 @@ START_TEST(only_a_key_of_the_file_opens_the_door)
 }
 END_TEST
 
+/* Who knows its name alone, and has a key too, is no client of it. */
+START_TEST(a_stream_is_of_the_key_that_asked_for_it)
+{
+    static const char *const other[] = { "Authorization: Bearer key-2\r\n",
+                                         "Authorization: Bearer key-2\r\nLast-Event-ID: 0:0\r\n" };
+    static const char own[] = "Authorization: Bearer key-1\r\nLast-Event-ID: 0:0\r\n";
+    char path[64], at[128];
+    struct client k, peer;
+    struct spot_completion *c;
+
+    rig_begin();
+    write_keys(path, 3);
+    rig_open();
+    unlink(path);
+    client_ask(&k, "POST", "/v1/completions", "Authorization: Bearer key-1\r\n", stream);
+    client_hear(&k, "text/event-stream");
+    c = rig.c[0];
+    rig_commit(c, 0, 'a');
+    rig_commit(c, 0, 'b');
+    snprintf(at, sizeof(at), "/v1/streams/%s", c->request.id);
+    for (int i = 0; i < 2; i++) {
+        client_once(&peer, "GET", at, other[i], "");
+        ck_assert_int_eq(client_status(&peer), 404);
+        ck_assert_ptr_nonnull(strstr(client_text(&peer), "stream_not_found"));
+        client_close(&peer);
+        client_once(&peer, "HEAD", at, other[i], "");
+        ck_assert_int_eq(client_status(&peer), 404);
+        client_close(&peer);
+    }
+    ck_assert_uint_eq(rig.n_abandoned, 0);
+    client_ask(&peer, "GET", at, own, "");
+    client_hear(&peer, "id: 0:1");
+    client_close(&peer);
+    client_close(&k);
+    rig_end_all();
+}
+END_TEST
+
 /* Not a byte of these bodies is sent. */
 static const char *const unsaid[] = { "Content-Length: 900000\r\n",
                                       "Transfer-Encoding: chunked\r\n",
@@ -469,6 +507,7 @@ int main(void)
     tcase_add_test(tc, a_look_at_a_stream_is_no_reader);
     tc = rig_case(s, "own", NULL, NULL);
     tcase_add_test(tc, only_a_key_of_the_file_opens_the_door);
+    tcase_add_test(tc, a_stream_is_of_the_key_that_asked_for_it);
     tcase_add_loop_test(tc, a_body_of_who_has_no_key_is_not_awaited, 0, 3);
     tcase_add_loop_test(tc, a_page_from_elsewhere_is_refused_where_no_key_is_asked_for, 0,
                         sizeof(from) / sizeof(*from));

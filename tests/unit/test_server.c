@@ -336,11 +336,14 @@ START_TEST(a_full_queue_says_so_and_who_hung_up_makes_room)
         if (!i)
             UNTIL(metric("spot_serve_choices_running") == 1);
     }
+    UNTIL(metric("spot_serve_kv_pages_used") > 0);
     expect_error(body_of(0, ""), 429, "");
     ck_assert(status_number("queued") == 2);
     for (int i = 0; i < 3; i++)
         talk_close(&k[i]); /* the stream has no --linger, the others nobody who could come back */
     UNTIL(metric("spot_serve_choices_running") + metric("spot_serve_choices_queued") == 0);
+    ck_assert(metric("spot_serve_kv_pages_used") == 0); /* nothing tells of them any more */
+    ck_assert(number_in(talk_body(ask("GET", "/status", "")), "kv_use") == 0);
     set_pace(0);
     EXPECT_TEXT(talk_body(complete(body_of(0, ", \"temperature\": 0"))), "choices.0.text", want);
     free(want);

@@ -99,6 +99,34 @@ START_TEST(answers_end_on_the_version_they_began_on)
 }
 END_TEST
 
+/* The sanitizer sees it: what was told of the old version's tokens came from freed memory. */
+START_TEST(a_client_that_reads_on_after_the_roll_hears_the_old_version)
+{
+    static const char body[] =
+        "{\"model\": \"model\", \"prompt\": \"Slowly\", \"max_tokens\": 500, "
+        "\"n\": 8, \"stream\": true, \"logprobs\": 5, \"ignore_eos\": true}";
+    struct spot_server_options o = serving();
+    struct talk k;
+    size_t n_event = 0;
+
+    start_server(&o); /* which does not linger */
+    start_workers(1, 1);
+    talk_ask(&k, "POST", "/v1/completions", "", body);
+    UNTIL(metric("spot_serve_tokens_total") == 4000); /* more than sockets hold */
+    UNTIL(metric("spot_serve_choices_running") == 0);
+    roll("other");
+    UNTIL(is_rollout("done"));
+    expect_fresh(ask("POST", "/v1/completions", fresh), "other");
+    talk_hear(&k, NULL);
+    for (const char *at = talk_text(&k); (at = strstr(at, "\ndata: {")); at++)
+        n_event++;
+    ck_assert_uint_eq(n_event, 4000);
+    ck_assert_ptr_nonnull(strstr(talk_text(&k), "data: [DONE]"));
+    talk_close(&k);
+    end_well();
+}
+END_TEST
+
 START_TEST(with_one_replica_new_requests_wait_for_the_old_ones)
 {
     struct spot_server_options o = serving();
@@ -286,6 +314,39 @@ START_TEST(a_coordinator_that_is_killed_goes_on_with_its_streams)
 }
 END_TEST
 
+/* Metrics ask for a key too: what is waited for is told by the stream. */
+START_TEST(a_coordinator_that_is_killed_knows_whose_stream_it_was)
+{
+    static const char *const key[] = { "Authorization: Bearer two\r\n",
+                                       "Authorization: Bearer one\r\n" };
+    struct spot_server_options o = with_journal("owned");
+    struct talk k;
+    char path[96], *name;
+
+    write_text(in_dir("keys"), "one\ntwo\n");
+    o.api_key_file = in_dir("keys");
+    start_server(&o);
+    start_worker(0);
+    talk_ask(&k, "POST", "/v1/completions", key[1],
+             "{\"model\": \"model\", \"prompt\": \"Mine\", \"max_tokens\": 9, \"stream\": true}");
+    talk_hear(&k, "id: 0:2\n");
+    name = stream_id(&k);
+    end_server(SIGKILL);
+    talk_close(&k);
+    o.group.resume = true;
+    start_server(&o);
+    snprintf(path, sizeof(path), "/v1/streams/%s", name);
+    for (int i = 0; i < 2; i++) {
+        talk_ask(&k, "GET", path, key[i], "");
+        talk_hear(&k, NULL);
+        ck_assert_int_eq(talk_status(&k), i ? 200 : 404);
+        talk_close(&k);
+    }
+    free(name);
+    end_well();
+}
+END_TEST
+
 START_TEST(a_coordinator_that_is_killed_while_it_rolls_goes_on_with_both_versions)
 {
     struct spot_server_options o = with_journal("both");
@@ -413,12 +474,14 @@ int main(int argc, char **argv)
     be_worker(argc, argv);
     make_dir();
     tcase_add_test(tc, answers_end_on_the_version_they_began_on);
+    tcase_add_test(tc, a_client_that_reads_on_after_the_roll_hears_the_old_version);
     tcase_add_test(tc, with_one_replica_new_requests_wait_for_the_old_ones);
     tcase_add_test(tc, a_replica_that_is_killed_meanwhile_leaves_its_answers_to_who_can);
     tcase_add_test(tc, what_cannot_be_served_is_refused_and_nothing_changes);
     tcase_add_test(tc, a_version_that_a_worker_cannot_read_is_taken_back);
     tcase_add_test(tc, answers_of_a_version_that_nobody_can_read_end_as_errors);
     tcase_add_test(tc, a_coordinator_that_is_killed_goes_on_with_its_streams);
+    tcase_add_test(tc, a_coordinator_that_is_killed_knows_whose_stream_it_was);
     tcase_add_test(tc, a_coordinator_that_is_killed_while_it_rolls_goes_on_with_both_versions);
     tcase_add_test(tc, streams_of_a_version_that_has_changed_are_not_gone_on_with);
     tcase_add_test(tc, of_a_damaged_journal_the_others_go_on_and_what_is_lost_is_said);

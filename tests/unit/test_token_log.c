@@ -19,6 +19,8 @@ static const char *s_numerics = "fp32 weights on CPUs";
 enum { HEAD = 16 + SPOT_TOKEN_LOG_NUMERICS };
 static char dir[64], path[96], bad_path[104];
 
+static uint64_t s_owner; /* of the request */
+
 struct seen {
     int n_model, n_request, n_token, n_end;
     int n_stray; /* that do not follow from what was told before */
@@ -39,7 +41,8 @@ static void on_request(void *user, uint64_t number, uint64_t hash,
     struct seen *const s = user;
 
     s->is_wrong |= number != 5 || hash != model || s->n_request || request_take->n_prompt != 3 ||
-                   request_take->prompt[2] != 9 || request_take->sample.seed != 4;
+                   request_take->prompt[2] != 9 || request_take->sample.seed != 4 ||
+                   request_take->owner != s_owner;
     s->n_request++;
     spot_request_release(request_take);
 }
@@ -95,6 +98,7 @@ static void write_file(void)
     const struct spot_request request = { .id = "cmpl-1",
                                           .prompt = prompt,
                                           .n_prompt = 3,
+                                          .owner = s_owner,
                                           .sample.seed = 4,
                                           .n_choice = 2,
                                           .n_token_max = 9 };
@@ -174,6 +178,19 @@ START_TEST(what_was_written_is_read)
     ck_assert(!seen.is_wrong && seen.n_request == 1 && seen.n_token == N_TOKEN && seen.n_end == 1);
     ck_assert(!damage.n_cut && !damage.n_bad && !seen.n_stray);
     spot_token_log_close(log);
+}
+END_TEST
+
+START_TEST(a_request_is_read_with_its_owner)
+{
+    struct seen seen;
+    struct spot_token_log_damage damage;
+
+    s_owner = 0x0123456789abcdef;
+    write_file();
+    spot_token_log_close(open_log(&seen, true, &damage, NULL));
+    ck_assert(!seen.is_wrong && seen.n_request == 1 && seen.n_token == N_TOKEN && !damage.n_bad);
+    s_owner = 0;
 }
 END_TEST
 
@@ -460,6 +477,7 @@ int main(void)
 
     tcase_add_checked_fixture(t, set_up, tear_down);
     tcase_add_test(t, what_was_written_is_read);
+    tcase_add_test(t, a_request_is_read_with_its_owner);
     tcase_add_test(t, a_file_that_is_there_is_not_overwritten);
     tcase_add_test(t, of_two_that_open_it_the_second_is_refused_and_changes_nothing);
     tcase_add_test(t, a_directory_is_made_and_one_without_a_name_is_none);
