@@ -60,8 +60,21 @@ cudaError_t told(cudaError_t status)
     return status;
 }
 
+// A device of hundreds of megabytes less, from the first call on that needs it; cudaSetDevice is one.
+void begin_context()
+{
+    static const bool is_told = [] {
+        if (log_file())
+            fprintf(log_file(), "context\n");
+        return true;
+    }();
+
+    (void)is_told;
+}
+
 cudaError_t now()
 {
+    begin_context();
     return told(has_failed ? cudaErrorLaunchFailure : cudaSuccess);
 }
 
@@ -286,7 +299,12 @@ cudaError_t cudaGetDeviceCount(int *n)
     return told(*n ? cudaSuccess : cudaErrorNoDevice);
 }
 
-static int device_now;
+static thread_local int device_now;
+
+int twin_device(void)
+{
+    return device_now;
+}
 
 cudaError_t cudaGetDevice(int *device)
 {
@@ -298,6 +316,7 @@ cudaError_t cudaSetDevice(int device)
 {
     if (device < 0 || device >= setting("SPOT_TWIN_DEVICES", 1))
         return told(cudaErrorInvalidDevice);
+    begin_context();
     device_now = device;
     return cudaSuccess;
 }
@@ -332,7 +351,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
     const std::lock_guard<std::recursive_mutex> turn(lock);
 
     (void)flags;
-    *stream = new CUstream_st{ nullptr, nullptr, later, reach_of, new twin_queue };
+    *stream = new CUstream_st{ nullptr, nullptr, later, reach_of, new twin_queue, device_now };
     streams.push_back(*stream);
     return now();
 }
