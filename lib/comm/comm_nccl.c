@@ -69,8 +69,8 @@ static struct spot_err why; /* why not; code SPOT_OK: it is here */
 /* An older one is told by its version, not by what it lacks. */
 static void load(void)
 {
-    const char *const named = getenv("SPOT_NCCL_LIBRARY");
-    const char *const library = named && *named ? named : "libnccl.so.2";
+    char path[SPOT_LATE_PATH];
+    const char *const library = spot_late_find_cuda("SPOT_NCCL_LIBRARY", "libnccl.so.2", path);
     struct spot_err err = { 0 };
     int version = 0;
 
@@ -81,8 +81,11 @@ static void load(void)
                      VERSION_MIN / 100 % 100);
     else if (err.code ||
              spot_late_library(library, api_name, sizeof(api_name) / sizeof(*api_name), &api, &err))
-        spot_err_set(&why, SPOT_EGPU, "no NCCL, %d.%d is needed: %.300s; try --comm sockets",
-                     VERSION_MIN / 10000, VERSION_MIN / 100 % 100, err.msg);
+        spot_err_set(&why, SPOT_EGPU,
+                     "no NCCL, %d.%d is needed: %.130s; looked in %s; try --comm sockets or "
+                     "SPOT_NCCL_LIBRARY",
+                     VERSION_MIN / 10000, VERSION_MIN / 100 % 100, err.msg,
+                     spot_late_cuda_places());
 }
 
 static int probe(struct spot_err *err)

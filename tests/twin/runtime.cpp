@@ -60,7 +60,8 @@ cudaError_t told(cudaError_t status)
     return status;
 }
 
-// A device of hundreds of megabytes less, from the first call on that needs it; cudaSetDevice is one.
+// A device of hundreds of megabytes less, from the first call on that needs it; cudaSetDevice is
+// one.
 void begin_context()
 {
     static const bool is_told = [] {
@@ -519,8 +520,9 @@ static void check_ends(const void *to, const void *from, int kind)
         end("a copy between other memories than its kind says");
 }
 
-// A page-locked source is read when the copy runs; another one has been read when the call comes
-// back. A copy to memory that is not page-locked is waited for.
+// A source is read when the copy runs, also one that is not page-locked: a device that reaches the
+// host's memory by itself need not stage it. A copy to memory that is not page-locked is waited
+// for.
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_byte, int kind,
                             cudaStream_t stream)
 {
@@ -538,14 +540,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_byte, int kind,
         if (kind == cudaMemcpyDeviceToHost && ++n_download == setting("SPOT_TWIN_FAIL_AT", 0))
             has_failed = true;
         is_later = kind != cudaMemcpyDeviceToHost || is_pinned(to);
-        if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
-            const unsigned char *const at = static_cast<const unsigned char *>(from);
-            const std::vector<unsigned char> data(at, at + (is_dry() ? 0 : n_byte));
-
-            queue(stream, [=]() { memcpy(to, data.data(), n_byte); });
-        } else {
-            queue(stream, [=]() { memcpy(to, from, n_byte); });
-        }
+        queue(stream, [=]() { memcpy(to, from, n_byte); });
     }
     if (!is_later)
         settle(stream);

@@ -65,7 +65,7 @@ void spot_device_host_free(void *memory);
 bool spot_device_host_lock(void *memory, size_t n_byte);
 void spot_device_host_unlock(void *memory);
 
-/* Queued; `from` may be changed at once only if it is not page-locked. */
+/* Queued; `from` may be changed or freed only after a wait. */
 void spot_device_upload(struct spot_device *dev, void *to, const void *from, size_t n_byte);
 void spot_device_zero(struct spot_device *dev, void *to, size_t n_byte);
 /* Queued; within the device. */

@@ -43,15 +43,16 @@ static struct spot_err why; /* why not; code SPOT_OK: it is here */
 
 static void load(void)
 {
-    const char *const named = getenv("SPOT_CUBLASLT_LIBRARY");
     struct spot_err err = { 0 };
-    char name[32];
+    char name[32], path[SPOT_LATE_PATH];
 
     snprintf(name, sizeof(name), "libcublasLt.so.%d", CUDART_VERSION / 1000);
-    if (spot_late_library(named && *named ? named : name, api_name,
+    if (spot_late_library(spot_late_find_cuda("SPOT_CUBLASLT_LIBRARY", name, path), api_name,
                           sizeof(api_name) / sizeof(*api_name), &api, &err))
-        spot_err_set(&why, SPOT_EGPU, "no cuBLASLt of CUDA %d: %.300s; try --backend cpu",
-                     CUDART_VERSION / 1000, err.msg);
+        spot_err_set(&why, SPOT_EGPU,
+                     "no cuBLASLt of CUDA %d: %.130s; looked in %s; try --backend cpu or "
+                     "SPOT_CUBLASLT_LIBRARY",
+                     CUDART_VERSION / 1000, err.msg, spot_late_cuda_places());
 }
 
 int spot_device_blas(size_t *version, struct spot_err *err)
