@@ -613,12 +613,16 @@ void twin_log_launch(const char *kernel, dim3 grid, dim3 block, const char *argu
                 arguments);
 }
 
-void twin_keep_error(bool is_to_keep)
+void twin_keep_thread(bool is_to_keep)
 {
-    static cudaError_t kept;
+    static cudaError_t error;
+    static int device;
 
-    if (is_to_keep)
-        kept = last_error;
-    else
-        last_error = kept;
+    if (is_to_keep) {
+        error = last_error;
+        device = device_now;
+    } else {
+        last_error = error;
+        device_now = device;
+    }
 }
