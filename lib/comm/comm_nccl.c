@@ -49,7 +49,7 @@ const struct spot_nccl spot_nccl = { probe, new_id, open_comm, is_held };
 
 enum { VERSION_MIN = 22700 };
 
-static const double check_every_s = 1e-3, spin_s = 100e-6, nap_s = 20e-6, call_limit_s = 5;
+static const double check_every_s = 1e-3, spin_s = 100e-6, nap_s = 20e-6;
 
 /* --- the library --------------------------------------------------------- */
 
@@ -69,8 +69,8 @@ static struct spot_err why; /* why not; code SPOT_OK: it is here */
 /* An older one is told by its version, not by what it lacks. */
 static void load(void)
 {
-    const char *const named = getenv("SPOT_NCCL_LIBRARY");
-    const char *const library = named && *named ? named : "libnccl.so.2";
+    char path[SPOT_LATE_PATH];
+    const char *const library = spot_late_find_cuda("SPOT_NCCL_LIBRARY", "libnccl.so.2", path);
     struct spot_err err = { 0 };
     int version = 0;
 
@@ -81,8 +81,11 @@ static void load(void)
                      VERSION_MIN / 100 % 100);
     else if (err.code ||
              spot_late_library(library, api_name, sizeof(api_name) / sizeof(*api_name), &api, &err))
-        spot_err_set(&why, SPOT_EGPU, "no NCCL, %d.%d is needed: %.300s; try --comm sockets",
-                     VERSION_MIN / 10000, VERSION_MIN / 100 % 100, err.msg);
+        spot_err_set(&why, SPOT_EGPU,
+                     "no NCCL, %d.%d is needed: %.130s; looked in %s; try --comm sockets or "
+                     "SPOT_NCCL_LIBRARY",
+                     VERSION_MIN / 10000, VERSION_MIN / 100 % 100, err.msg,
+                     spot_late_cuda_places());
 }
 
 static int probe(struct spot_err *err)
@@ -122,10 +125,11 @@ static int new_id(uint8_t id[SPOT_NCCL_ID_BYTE], struct spot_err *err)
 
 /* --- calls that may not come back ----------------------------------------- */
 
-/* No caller waits for one longer than call_limit_s. Its arguments are its own: it may outlive
- * us. */
+/* No caller waits for one longer than its limit. Its arguments are its own: it may outlive us. */
 struct call {
     void (*run)(struct call *call);
+    int device; /* of the caller: a new thread begins on device 0 */
+    double limit_s;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int n_user; /* the last one frees */
@@ -136,11 +140,14 @@ struct call {
     ncclResult_t result;
 };
 
-static struct call *new_call(void (*run)(struct call *call))
+static struct call *new_call(void (*run)(struct call *call), double limit_s)
 {
     struct call *const c = spot_xcalloc(1, sizeof(*c));
 
     c->run = run;
+    c->limit_s = limit_s;
+    if (cudaGetDevice(&c->device) != cudaSuccess)
+        (void)cudaGetLastError();
     pthread_mutex_init(&c->lock, NULL);
     spot_cond_init(&c->changed);
     c->n_user = 1;
@@ -163,7 +170,10 @@ static void *run_call(void *user)
 {
     struct call *const c = user;
 
-    c->run(c);
+    if (cudaSetDevice(c->device) == cudaSuccess)
+        c->run(c);
+    else
+        c->result = ncclUnhandledCudaError;
     pthread_mutex_lock(&c->lock);
     c->is_done = true;
     pthread_cond_signal(&c->changed);
@@ -175,7 +185,7 @@ static void *run_call(void *user)
  * locked, and `leave` ends its use. */
 static bool run_limited(struct call *c)
 {
-    const double until_s = spot_clock_s() + call_limit_s;
+    const double until_s = spot_clock_s() + c->limit_s;
     pthread_t thread;
 
     c->n_user = 2;
@@ -196,9 +206,9 @@ static void run_abort(struct call *c)
     api.ncclCommAbort(c->comm);
 }
 
-static void abort_comm(ncclComm_t comm)
+static void abort_comm(ncclComm_t comm, double limit_s)
 {
-    struct call *const c = new_call(run_abort);
+    struct call *const c = new_call(run_abort, limit_s);
 
     c->comm = comm;
     run_limited(c);
@@ -228,11 +238,10 @@ static int cuda_error(struct spot_err *err, const char *what, cudaError_t status
                         cudaGetErrorName(status));
 }
 
-static int stuck(struct spot_err *err)
+static int stuck(double limit_s, struct spot_err *err)
 {
     return spot_err_set(err, SPOT_EGPU,
-                        "NCCL did not return within %g s; the device may stay blocked",
-                        call_limit_s);
+                        "NCCL did not return within %g s; the device may stay blocked", limit_s);
 }
 
 /* End both communicators: pending operations end with an error that is ignored. */
@@ -242,11 +251,11 @@ static void end(struct nccl_comm *c, struct spot_err *err)
 
     for (int i = 0; i < 2; i++) {
         if (*comm[i])
-            abort_comm(*comm[i]);
+            abort_comm(*comm[i], c->how.call_limit_s);
         *comm[i] = NULL;
     }
     if (is_stuck)
-        stuck(err);
+        stuck(c->how.call_limit_s, err);
 }
 
 struct wait {
@@ -458,7 +467,8 @@ static void run_start(struct call *c)
 }
 
 /* Starts to connect; NULL members stay NULL. It should not block, but is not trusted in that. */
-static int start(ncclComm_t *comm, const uint8_t *id, size_t n, int rank, struct spot_err *err)
+static int start(ncclComm_t *comm, const uint8_t *id, size_t n, int rank, double limit_s,
+                 struct spot_err *err)
 {
     ncclResult_t result = ncclInternalError;
     struct call *c;
@@ -466,12 +476,12 @@ static int start(ncclComm_t *comm, const uint8_t *id, size_t n, int rank, struct
 
     if (!id || n < 2)
         return 0;
-    c = new_call(run_start);
+    c = new_call(run_start, limit_s);
     memcpy(&c->id, id, sizeof(c->id));
     c->n = (int)n;
     c->rank = rank;
     if (!run_limited(c)) {
-        rc = stuck(err);
+        rc = stuck(limit_s, err);
     } else {
         *comm = c->comm;
         result = c->result;
@@ -489,8 +499,10 @@ static int connect_all(struct nccl_comm *c, struct spot_err *err)
         status = cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming);
     if (status != cudaSuccess)
         return cuda_error(err, "stream of a communicator", status);
-    if (start(&c->member, c->how.member_id, p->n_member, c->member_rank, err) ||
-        start(&c->replica, c->how.replica_id, p->n_replica, c->replica_rank, err))
+    if (start(&c->member, c->how.member_id, p->n_member, c->member_rank, c->how.call_limit_s,
+              err) ||
+        start(&c->replica, c->how.replica_id, p->n_replica, c->replica_rank, c->how.call_limit_s,
+              err))
         return -1;
     return wait_comms(c, c->how.timeout_s, err);
 }
@@ -501,7 +513,7 @@ static struct spot_comm *open_comm(const struct spot_nccl_open *how, struct spot
 {
     struct nccl_comm *c;
 
-    if (probe(err) || (is_stuck && stuck(err)))
+    if (probe(err) || (is_stuck && stuck(how->call_limit_s, err)))
         return NULL;
     c = spot_xcalloc(1, sizeof(*c));
     c->base.kind = &kind;

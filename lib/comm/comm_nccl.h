@@ -25,7 +25,8 @@ struct spot_nccl_open {
     /* Must this wait end? Returns 0, or -1 with *err; called about every millisecond. */
     int (*check)(void *user, struct spot_err *err);
     void *user;
-    double timeout_s; /* > 0, for connecting all members */
+    double timeout_s;    /* > 0, for connecting all members */
+    double call_limit_s; /* > 0, for one call of NCCL that should not block */
 };
 
 struct spot_nccl {
@@ -37,7 +38,7 @@ struct spot_nccl {
     int (*new_id)(uint8_t id[SPOT_NCCL_ID_BYTE], struct spot_err *err);
     /* Returns when all members are connected. NULL with *err of comm.h. */
     struct spot_comm *(*open)(const struct spot_nccl_open *how, struct spot_err *err);
-    /* Has a call not returned within 5 s? NCCL's kernels may then block the device: nothing may
+    /* Has a call not returned within its limit? NCCL's kernels may then block the device: nothing may
      * wait for it, and the process must end. */
     bool (*is_held)(void);
 };

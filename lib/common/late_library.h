@@ -24,6 +24,8 @@ extern "C" {
 #define SPOT_LATE_FIELD(function) __typeof__(&(function)) function;
 #define SPOT_LATE_NAME(function)  #function,
 
+enum { SPOT_LATE_PATH = 4096 };
+
 /* The functions, `api`, and their names in the same order, `api_name`. */
 #define SPOT_LATE_TABLE(each) \
     static struct {           \
@@ -35,6 +37,15 @@ extern "C" {
  * It stays open. Returns 0, or -1 with *err (SPOT_ESYS) if it cannot be opened or lacks one. */
 int spot_late_library(const char *library, const char *const *name, size_t n, void *api,
                       struct spot_err *err);
+
+/* What to open for `file`, a library of CUDA's: what the environment's `variable` names; `file`, if
+ * the system's linker finds it; else its path where toolkits and PyTorch's wheels put it, which is
+ * written to `path`: lib64 of $CUDA_HOME and of /usr/local/cuda*, nvidia/NAME/lib among the packages
+ * of $VIRTUAL_ENV, $CONDA_PREFIX, the python3 on PATH, $HOME/.local, /usr/local and /opt; else
+ * `file`. */
+const char *spot_late_find_cuda(const char *variable, const char *file, char path[SPOT_LATE_PATH]);
+/* Those places, for a message. */
+const char *spot_late_cuda_places(void);
 
 #ifdef __cplusplus
 }

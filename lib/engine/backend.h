@@ -97,6 +97,9 @@ const struct spot_backend *spot_cuda_backend(struct spot_err *err);
 /* Which device the backend uses when it is first requested: "auto", one that no other worker of
  * this host uses; its number among the visible ones; NULL, the first. Borrowed. */
 void spot_cuda_choose(const char *device);
+/* Is this such a value of --device, "auto" or a number below 1000? Returns 0, or -1 with *err
+ * (SPOT_EUSAGE). */
+int spot_cuda_check_device(const char *device, struct spot_err *err);
 /* PCI address of the selected device, "" if none. */
 const char *spot_cuda_device(void);
 

@@ -24,6 +24,14 @@ void spot_cuda_choose(const char *device)
     wanted = device;
 }
 
+int spot_cuda_check_device(const char *device, struct spot_err *err)
+{
+    if (!strcmp(device, "auto") ||
+        (*device && strlen(device) < 4 && !device[strspn(device, "0123456789")]))
+        return 0;
+    return spot_err_set(err, SPOT_EUSAGE, "--device must be a number or auto, got '%s'", device);
+}
+
 const char *spot_cuda_device(void)
 {
     return loaded ? loaded->device() : "";

@@ -129,8 +129,10 @@ int spot_infer_reserve(struct spot_infer *f, int sequence, int64_t n_token, stru
  * positions beyond the length hold arbitrary bytes. */
 void spot_infer_export(const struct spot_infer *f, int sequence, int64_t page, int layer, int shard,
                        void *byte);
+/* `byte` is read until the next spot_infer_import_end. */
 void spot_infer_import(struct spot_infer *f, int sequence, int64_t page, int layer, int shard,
                        const void *byte);
+void spot_infer_import_end(struct spot_infer *f);
 
 #ifdef __cplusplus
 }

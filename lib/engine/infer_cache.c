@@ -182,3 +182,9 @@ void spot_infer_import(struct spot_infer *f, int sequence, int64_t page, int lay
     else
         memcpy(spot_infer_page(f, at.page, at.layer, at.shard), byte, spot_infer_page_byte(f));
 }
+
+void spot_infer_import_end(struct spot_infer *f)
+{
+    if (f->on)
+        f->on->wait(f);
+}

@@ -67,7 +67,8 @@ struct spot_infer_backend {
     int (*pass)(struct spot_infer *f, struct spot_err *err);
     void (*read_page)(const struct spot_infer *f, int page, int layer, int shard, void *byte);
     void (*write_page)(const struct spot_infer *f, int page, int layer, int shard,
-                       const void *byte);
+                       const void *byte); /* which is read until `wait` returns */
+    void (*wait)(const struct spot_infer *f);
     void (*copy_page)(const struct spot_infer *f, int to, int from); /* all layers and shards */
 };
 

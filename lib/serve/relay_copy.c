@@ -142,6 +142,7 @@ static int put_page(struct spot_relay *r, int own, uint64_t number, int64_t page
     for (int i = part.layer.first; i < part.layer.end; i++)
         for (int s = part.shard_begin; s < part.shard_end; s++, byte += part.page_byte)
             spot_infer_import(r->infer, own, page, i, s, byte);
+    spot_infer_import_end(r->infer);
     free(frame);
     return 0;
 }

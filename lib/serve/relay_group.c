@@ -6,7 +6,8 @@
 #include "engine/backend.h"
 #include "serve/relay_state.h"
 
-static const double connect_limit_s = 60;
+/* Several contexts that share a device start NCCL one after the other. */
+static const double connect_limit_s = 60, call_limit_s = 20;
 
 /* Level by level up the tree: the neighbour of this member at a level has the other half of the
  * sum. Both add the same two numbers, so both have the same bits. */
@@ -62,9 +63,11 @@ int spot_relay_connect(struct spot_relay *r, struct spot_err *err)
     const uint32_t M = r->config.M, p = spot_relay_stage(r);
     const struct spot_nccl *nccl;
     uint8_t id[SPOT_NCCL_ID_BYTE];
-    struct spot_nccl_open how = {
-        .member_id = id, .check = check_epoch, .user = r, .timeout_s = connect_limit_s
-    };
+    struct spot_nccl_open how = { .member_id = id,
+                                  .check = check_epoch,
+                                  .user = r,
+                                  .timeout_s = connect_limit_s,
+                                  .call_limit_s = call_limit_s };
 
     if (M < 2 || !r->config.is_nccl)
         return 0;

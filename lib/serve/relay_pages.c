@@ -149,6 +149,7 @@ static int put_own(struct spot_relay *r, int own, struct came *came, int64_t n_m
             for (int s = part.shard_begin; s < part.shard_end; s++, byte += part.page_byte)
                 spot_infer_import(r->infer, own, page, part.layer.first + i, s, byte);
     }
+    spot_infer_import_end(r->infer);
     came_release(came);
     return rc;
 }

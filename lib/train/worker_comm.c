@@ -40,7 +40,8 @@ static struct spot_comm_place place_of(struct spot_worker *w)
 
 /* --- NCCL ------------------------------------------------------------------ */
 
-static const double connect_limit_s = 60;
+/* Several contexts that share a device start NCCL one after the other. */
+static const double connect_limit_s = 60, call_limit_s = 20;
 
 static int check_epoch(void *user, struct spot_err *err)
 {
@@ -70,6 +71,7 @@ static int open_nccl(struct spot_worker *w, const struct spot_comm_place *place,
         .check = check_epoch,
         .user = w,
         .timeout_s = connect_limit_s,
+        .call_limit_s = call_limit_s,
     };
 
     if (!nccl ||

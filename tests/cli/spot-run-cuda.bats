@@ -102,6 +102,17 @@ two_and_a_kill() {
     more_steps log
 }
 
+@test "a coordinator makes no context on the device; its workers do" {
+    twin
+    SPOT_TWIN_LOG=$PWD/coordinator train log --kernel cuda-bf16 --steps 3
+    export SPOT_TWIN_LOG=$PWD/worker
+    worker a
+    wait $train
+    same_as log 3 --kernel cuda-bf16
+    grep -qx context worker
+    ! grep -qx context coordinator
+}
+
 @test "on a device the weights are the same for every grid, and through a kill" {
     twin
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --kernel cuda-bf16 --events one

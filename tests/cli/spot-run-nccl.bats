@@ -33,6 +33,14 @@ same_as_sockets() { # LOG STEPS
     done
 }
 
+@test "communicators begin on the device that a worker was told, not on the first" {
+    train log --steps 4 --grid 2x1 $NCCL
+    background spot-run worker -q --join unix:j --join-timeout 60s --name one --device 5
+    background spot-run worker -q --join unix:j --join-timeout 60s --name two --device 3
+    wait $train
+    same_as_sockets log 4
+}
+
 @test "a tied head: both ends of the model add up their table from device to device" {
     of_check_twin
     for grid in $(storm "1x1 1x2 2x1 2x2 1x4" "2x1 1x4"); do

@@ -43,6 +43,17 @@ nccl() {
     done
 }
 
+@test "workers of one machine share a device that is named; a word that names none is refused" {
+    twin
+    export SPOT_TWIN_DEVICES=1
+    spot-run serve -q --model model --batch in.jsonl -o out --backend cuda --dtype bf16 --workers 2 \
+        --device 0
+    same out
+    run spot-run serve -q --model model --batch in.jsonl --backend cuda --dtype bf16 --device first
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--device must be a number or auto, got 'first'"* ]]
+}
+
 @test "workers that are killed or get a notice change no token" {
     twin
     spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --max-batch 2 \

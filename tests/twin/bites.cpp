@@ -245,6 +245,152 @@ int bias_of_a_part()
     return products(2, true);
 }
 
+// --- products against sums in double precision, whatever the library refuses or drops ---
+
+enum { ROWS = 33, COLS = 24, TERMS = 300, OPERAND = ROWS * TERMS };
+
+float bf16_of(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof(bits));
+    bits &= 0xffff0000U;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+// Small whole numbers, the last term of each sum larger than all others.
+float number(int i, int k)
+{
+    return k == TERMS - 1 ? 64 : static_cast<float>((i * 7 + k * 5) % 5 - 2);
+}
+
+float read(const unsigned char *x, bool is_half, int i)
+{
+    float y;
+    uint32_t bits;
+
+    if (!is_half) {
+        memcpy(&y, x + 4 * i, 4);
+        return y;
+    }
+    bits = static_cast<uint32_t>(x[2 * i] | x[2 * i + 1] << 8) << 16;
+    memcpy(&y, &bits, sizeof(y));
+    return y;
+}
+
+void write(unsigned char *x, bool is_half, int i, float y)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &y, sizeof(bits));
+    if (is_half) {
+        x[2 * i] = static_cast<unsigned char>(bits >> 16);
+        x[2 * i + 1] = static_cast<unsigned char>(bits >> 24);
+    } else {
+        memcpy(x + 4 * i, &y, 4);
+    }
+}
+
+struct operands {
+    alignas(256) unsigned char a[4 * OPERAND];
+    alignas(256) unsigned char b[4 * OPERAND];
+    alignas(256) unsigned char c[4 * ROWS * COLS];
+    alignas(256) unsigned char bias[4 * COLS];
+    alignas(256) unsigned char aux[4 * ROWS * COLS];
+};
+
+void fill(operands *x, const spot_product &p)
+{
+    const bool is_half = p.real == SPOT_BF16;
+
+    for (int k = 0; k < p.k; k++) {
+        for (int i = 0; i < p.m; i++)
+            write(x->a, is_half, static_cast<int>(p.is_a_transposed ? k * p.m + i : i * p.k + k),
+                  number(i, k));
+        for (int j = 0; j < p.n; j++)
+            write(x->b, is_half, static_cast<int>(p.is_b_transposed ? j * p.k + k : k * p.n + j),
+                  number(j + 3, k));
+    }
+    for (int j = 0; j < p.n; j++)
+        write(x->bias, is_half, j, static_cast<float>(j));
+    for (int i = 0; i < p.m * p.n; i++)
+        write(x->aux, is_half, i, bf16_of(static_cast<float>(i % 7) / 4 - 1));
+}
+
+double gelu_slope(double x)
+{
+    const double a = 0.7978845608028654, t = tanh(a * (x + 0.044715 * x * x * x));
+
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * a * (1 + 3 * 0.044715 * x * x);
+}
+
+double wanted(const spot_product &p, int i, int j)
+{
+    double x = 0;
+
+    for (int k = 0; k < p.k; k++)
+        x += static_cast<double>(number(i, k)) * number(j + 3, k);
+    if (p.epilogue == SPOT_BIAS || p.epilogue == SPOT_BIAS_GELU)
+        x += j;
+    if (p.epilogue == SPOT_BIAS_GELU)
+        x = 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    if (p.epilogue == SPOT_GELU_BACK)
+        x *= gelu_slope(static_cast<double>((i * static_cast<int>(p.n) + j) % 7) / 4 - 1);
+    return x;
+}
+
+bool is_right(struct spot_device *dev, operands *on_device, spot_product p)
+{
+    static operands x;
+    const bool is_half = p.real == SPOT_BF16, is_half_out = is_half && !p.is_c_float;
+    bool is_good = true;
+
+    fill(&x, p);
+    spot_device_upload(dev, on_device, &x, sizeof(x));
+    p.a = on_device->a;
+    p.b = on_device->b;
+    p.c = on_device->c;
+    p.bias = on_device->bias;
+    p.aux = on_device->aux;
+    spot_device_product(dev, &p);
+    spot_device_download(dev, &x, on_device, sizeof(x));
+    for (int i = 0; i < p.m; i++)
+        for (int j = 0; j < p.n; j++) {
+            const double want = wanted(p, i, j);
+            const double got = read(x.c, is_half_out, i * static_cast<int>(p.n) + j);
+
+            is_good &= fabs(got - want) <= 1e-3 + fabs(want) * (is_half_out ? 5e-3 : 1e-4);
+        }
+    return is_good;
+}
+
+// The number of products that are right, of 2 types, 4 ways to lie, 2 types out and 4 epilogues.
+int every_product()
+{
+    struct spot_err err;
+    void *memory;
+    struct spot_device *const dev = spot_device_open(sizeof(operands), &memory, &err);
+    int n_right = 0;
+
+    for (int way = 0; way < 64; way++) {
+        spot_product p = {};
+
+        p.real = way & 1 ? SPOT_BF16 : SPOT_F32;
+        p.m = ROWS;
+        p.n = way & 32 ? COLS : COLS - 1;
+        p.k = TERMS;
+        p.is_a_transposed = way & 2;
+        p.is_b_transposed = way & 4;
+        p.epilogue = static_cast<enum spot_epilogue>(way / 8 % 4);
+        p.is_c_float = p.real == SPOT_F32 || (p.epilogue == SPOT_PLAIN && way & 32);
+        n_right += is_right(dev, static_cast<operands *>(memory), p);
+    }
+    n_right = spot_device_status(dev, &err) ? -1 : n_right;
+    spot_device_close(dev);
+    return n_right;
+}
+
 const struct {
     const char *name;
     int (*run)();
@@ -264,6 +410,7 @@ const struct {
     { "last error", last_error },
     { "many shapes", many_shapes },
     { "bias of a part", bias_of_a_part },
+    { "every product", every_product },
 };
 } // namespace
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* cublasLt.h - the part of cuBLASLt that lib/engine/cuda uses, by plain loops. */
+/* cublasLt.h - the part of cuBLASLt that lib/engine/cuda uses, by plain loops.
+ *
+ * The environment plays the library: SPOT_TWIN_BLAS_DROPS (the first n proposals for a shape forget
+ * the last term of k), SPOT_TWIN_BLAS_ALIGNED (1: rows that are not multiples of 16 bytes are not
+ * supported). */
 #ifndef SPOT_TWIN_CUBLASLT_H
 #define SPOT_TWIN_CUBLASLT_H
 
@@ -53,6 +57,7 @@ typedef struct twin_preference *cublasLtMatmulPreference_t;
 typedef struct {
     int chosen;
     uint32_t align[6]; /* of a, b, c, d, bias and aux, that it counts on */
+    int drops;         /* terms at the end of k that it forgets */
 } cublasLtMatmulAlgo_t;
 typedef struct {
     cublasLtMatmulAlgo_t algo;

@@ -31,6 +31,7 @@ struct CUstream_st {
     /* Where a library that is a device of its own, as NCCL's is, finds memory of the device. */
     void *(*reach)(const void *memory);
     struct twin_queue *queue;
+    int device;
 };
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
@@ -51,7 +52,7 @@ enum cudaDeviceAttr {
 /* The environment plays the machine: SPOT_TWIN_DRIVER (CUDA version, 0 for none),
  * SPOT_TWIN_DEVICES, SPOT_TWIN_SM, SPOT_TWIN_MEMORY (bytes), SPOT_TWIN_FAIL_AT (the n-th copy to
  * the host fails, and all after it), SPOT_TWIN_SEED (of orders and delays), SPOT_TWIN_LOG (a file
- * for a line per launch, copy and product), SPOT_TWIN_DRY (1: they are listed, and not done: for
+ * for a line per launch, copy and product, and for the context of a process), SPOT_TWIN_DRY (1: they are listed, and not done: for
  * models that no CPU would come to the end of).
  *
  * Memory of the device has addresses that the host cannot read or write: they are open while the
@@ -88,6 +89,8 @@ void twin_guard(void *memory, size_t n_byte);
 /* Bytes that copies of a kind moved so far; for tests. */
 __attribute__((visibility("default"))) size_t twin_copied(int kind);
 __attribute__((visibility("default"))) int twin_is_locked(const void *host);
+/* The calling thread's device; each thread begins on 0. */
+__attribute__((visibility("default"))) int twin_device(void);
 const char *cudaGetErrorString(cudaError_t status);
 const char *cudaGetErrorName(cudaError_t status);
 

@@ -60,8 +60,22 @@ cudaError_t told(cudaError_t status)
     return status;
 }
 
+// A device of hundreds of megabytes less, from the first call on that needs it; cudaSetDevice is
+// one.
+void begin_context()
+{
+    static const bool is_told = [] {
+        if (log_file())
+            fprintf(log_file(), "context\n");
+        return true;
+    }();
+
+    (void)is_told;
+}
+
 cudaError_t now()
 {
+    begin_context();
     return told(has_failed ? cudaErrorLaunchFailure : cudaSuccess);
 }
 
@@ -286,7 +300,12 @@ cudaError_t cudaGetDeviceCount(int *n)
     return told(*n ? cudaSuccess : cudaErrorNoDevice);
 }
 
-static int device_now;
+static thread_local int device_now;
+
+int twin_device(void)
+{
+    return device_now;
+}
 
 cudaError_t cudaGetDevice(int *device)
 {
@@ -298,6 +317,7 @@ cudaError_t cudaSetDevice(int device)
 {
     if (device < 0 || device >= setting("SPOT_TWIN_DEVICES", 1))
         return told(cudaErrorInvalidDevice);
+    begin_context();
     device_now = device;
     return cudaSuccess;
 }
@@ -332,7 +352,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
     const std::lock_guard<std::recursive_mutex> turn(lock);
 
     (void)flags;
-    *stream = new CUstream_st{ nullptr, nullptr, later, reach_of, new twin_queue };
+    *stream = new CUstream_st{ nullptr, nullptr, later, reach_of, new twin_queue, device_now };
     streams.push_back(*stream);
     return now();
 }
@@ -500,8 +520,9 @@ static void check_ends(const void *to, const void *from, int kind)
         end("a copy between other memories than its kind says");
 }
 
-// A page-locked source is read when the copy runs; another one has been read when the call comes
-// back. A copy to memory that is not page-locked is waited for.
+// A source is read when the copy runs, also one that is not page-locked: a device that reaches the
+// host's memory by itself need not stage it. A copy to memory that is not page-locked is waited
+// for.
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_byte, int kind,
                             cudaStream_t stream)
 {
@@ -519,14 +540,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_byte, int kind,
         if (kind == cudaMemcpyDeviceToHost && ++n_download == setting("SPOT_TWIN_FAIL_AT", 0))
             has_failed = true;
         is_later = kind != cudaMemcpyDeviceToHost || is_pinned(to);
-        if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
-            const unsigned char *const at = static_cast<const unsigned char *>(from);
-            const std::vector<unsigned char> data(at, at + (is_dry() ? 0 : n_byte));
-
-            queue(stream, [=]() { memcpy(to, data.data(), n_byte); });
-        } else {
-            queue(stream, [=]() { memcpy(to, from, n_byte); });
-        }
+        queue(stream, [=]() { memcpy(to, from, n_byte); });
     }
     if (!is_later)
         settle(stream);
@@ -599,12 +613,16 @@ void twin_log_launch(const char *kernel, dim3 grid, dim3 block, const char *argu
                 arguments);
 }
 
-void twin_keep_error(bool is_to_keep)
+void twin_keep_thread(bool is_to_keep)
 {
-    static cudaError_t kept;
+    static cudaError_t error;
+    static int device;
 
-    if (is_to_keep)
-        kept = last_error;
-    else
-        last_error = kept;
+    if (is_to_keep) {
+        error = last_error;
+        device = device_now;
+    } else {
+        last_error = error;
+        device_now = device;
+    }
 }

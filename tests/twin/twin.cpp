@@ -212,10 +212,10 @@ void poison(size_t dynamic_byte)
     memset(twin_dynamic, 0xff, dynamic_byte);
     if (!own.first)
         return;
-    twin_keep_error(true);
+    twin_keep_thread(true);
     memset(own.first, 0xff, own.second);
     own_threads = own;
-    twin_keep_error(false);
+    twin_keep_thread(false);
 }
 
 void run_block(size_t n_thread)

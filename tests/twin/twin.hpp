@@ -14,7 +14,7 @@ void twin_queue_work(cudaStream_t stream, std::function<void()> work);
 // A number below `below`, of SPOT_TWIN_SEED.
 uint64_t twin_draw(uint64_t below);
 
-// The thread's last error lies among what is poisoned: it is kept meanwhile (true), and back.
-void twin_keep_error(bool is_to_keep);
+// The thread's last error and device lie among what is poisoned: kept meanwhile (true), and back.
+void twin_keep_thread(bool is_to_keep);
 
 #endif // SPOT_TWIN_TWIN_HPP

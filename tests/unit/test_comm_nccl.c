@@ -51,6 +51,7 @@ static struct spot_comm *open_rank(int rank, int n, double timeout_s, struct spo
         .replica_id = shared->id[1],
         .check = check_epoch,
         .timeout_s = timeout_s,
+        .call_limit_s = 2,
     };
     struct spot_comm *const comm = nccl->open(&how, err);
 

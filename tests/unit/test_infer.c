@@ -141,6 +141,7 @@ START_TEST(a_sequence_goes_on_elsewhere_from_its_pages)
             for (int s = 0; s < r.m.shape.n_shard; s++) {
                 spot_infer_export(a, from, p, l, s, byte);
                 spot_infer_import(b, to, p, l, s, byte);
+                spot_infer_import_end(b);
             }
     ck_assert_int_eq(
         spot_infer_run(b, &(struct spot_infer_item){ to, half, r.T - half, r.token[0] + half }, 1,

@@ -227,7 +227,9 @@ static int settle_shape(struct job_options *o, struct spot_err *err)
 
 int job_options_settle(struct job_options *o, struct spot_err *err)
 {
-    return settle_tokens(o, err) || settle_shape(o, err) ? -1 : 0;
+    return spot_cuda_check_device(o->device, err) || settle_tokens(o, err) || settle_shape(o, err)
+               ? -1
+               : 0;
 }
 
 /* CUDA is taken where it is asked for, by name: no kind of device has passed `make check-gpu`. */

@@ -17,13 +17,14 @@
 #include "serve/server.h"
 
 static struct {
-    const char *model, *http, *dtype, *backend, *comm, *listen, *key_file, *grid, *plan, *state,
-        *events, *batch, *output, *api_key_file, *tls_cert, *tls_key;
+    const char *model, *http, *dtype, *backend, *device, *comm, *listen, *key_file, *grid, *plan,
+        *state, *events, *batch, *output, *api_key_file, *tls_cert, *tls_key;
     uint64_t workers, threads, max_batch, queue;
     double kv_byte, linger_s, lease_s, stall_s, grace_s;
     bool resume, does_sync, is_quiet, has_buddies;
 } o = { .dtype = "fp32",
         .backend = "cpu",
+        .device = "auto",
         .comm = "sockets",
         .threads = 1,
         .max_batch = 16,
@@ -39,6 +40,8 @@ static const struct spot_opt option[] = {
       "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
     { SPOT_OPT_STRING, 0, "backend", &o.backend, "name",
       "compute with cpu, cuda, or a full name of a CUDA kind (default: cpu)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "device", &o.device, "n|auto",
+      "CUDA device of local workers; auto: one each (default: auto)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "requests" },
     { SPOT_OPT_STRING, 0, "http", &o.http, "addr", "answer at 127.0.0.1:PORT or unix:PATH", 0, 0 },
     { SPOT_OPT_STRING, 0, "api-key-file", &o.api_key_file, "file",
@@ -148,8 +151,8 @@ static void become_replica(void *user, uint64_t index, const char *address)
     snprintf(name, sizeof(name), "local-%llu", (unsigned long long)index);
     snprintf(threads, sizeof(threads), "%llu", (unsigned long long)o.threads);
     execl("/proc/self/exe", "spot-run", "worker", "--quiet", "--join", address, "--name", name,
-          "--threads", threads, "--join-timeout", "5s", o.key_file ? "--key-file" : (char *)NULL,
-          o.key_file, (char *)NULL);
+          "--threads", threads, "--device", o.device, "--join-timeout", "5s",
+          o.key_file ? "--key-file" : (char *)NULL, o.key_file, (char *)NULL);
 }
 
 /* How many replicas there are is the members' affair. */
@@ -254,7 +257,8 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
                             "from");
     if (o.state && !*o.state)
         return spot_err_set(err, SPOT_EUSAGE, "--state must be a directory, got ''");
-    if (read_grid(&s, err) || read_backend(&s, err) || read_comm(&s, err))
+    if (spot_cuda_check_device(o.device, err) || read_grid(&s, err) || read_backend(&s, err) ||
+        read_comm(&s, err))
         return -1;
     spot_tool_warn_shared(o.state);
     spot_tool_never_wait();

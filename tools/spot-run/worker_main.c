@@ -48,14 +48,6 @@ static int check_text(const char *option, const char *text, struct spot_err *err
     return 0;
 }
 
-static int check_device(const char *device, struct spot_err *err)
-{
-    if (!strcmp(device, "auto") ||
-        (*device && strlen(device) < 4 && !device[strspn(device, "0123456789")]))
-        return 0;
-    return spot_err_set(err, SPOT_EUSAGE, "--device must be a number or auto, got '%s'", device);
-}
-
 static struct spot_worker_options o = { .join_timeout_s = 30,
                                         .state_timeout_s = SPOT_STATE_COMMAND_LIMIT_S,
                                         .backend = "auto",
@@ -167,7 +159,7 @@ static int run_worker(char **operand, size_t n, struct spot_err *err)
     o.n_thread = (int)threads;
     o.recompute = spot_recompute_find(recompute);
     o.warn = is_quiet ? NULL : spot_tool_warn;
-    if (check_device(o.device, err) || check_text("--name", o.name, err) ||
+    if (spot_cuda_check_device(o.device, err) || check_text("--name", o.name, err) ||
         check_text("--domain", o.domain, err))
         return -1;
     leave.is_quiet = is_quiet;

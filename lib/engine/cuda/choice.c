@@ -61,7 +61,8 @@ int spot_device_choose(const char *device, struct spot_err *err)
         which = (int)strtol(device, NULL, 10);
     if (which < 0)
         return -1;
-    if (which >= n || cudaSetDevice(which) != cudaSuccess) {
+    /* Only a worker needs a context, which cudaSetDevice makes. */
+    if (which >= n || (device && cudaSetDevice(which) != cudaSuccess)) {
         (void)cudaGetLastError();
         return spot_err_set(err, SPOT_EGPU, "--device %d: there are %d CUDA devices here, from 0",
                             which, n);

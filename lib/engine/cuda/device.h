@@ -28,8 +28,8 @@ struct spot_device_kind {
 int spot_device_probe(struct spot_device_kind *kind, struct spot_err *err);
 
 /* Select the device for this thread: "auto" takes the first that no other worker of this host uses,
- * a number that one whether in use or not, NULL the first one. Returns 0, or -1 with *err
- * (SPOT_EGPU). That there is no device at all is left to the probe. */
+ * a number that one whether in use or not. NULL: the first one, only to ask about it, without a
+ * context. Returns 0, or -1 with *err (SPOT_EGPU). That there is no device at all is left to the probe. */
 int spot_device_choose(const char *device, struct spot_err *err);
 /* PCI address of the selected device, "" before. */
 const char *spot_device_bus(void);
@@ -65,7 +65,7 @@ void spot_device_host_free(void *memory);
 bool spot_device_host_lock(void *memory, size_t n_byte);
 void spot_device_host_unlock(void *memory);
 
-/* Queued; `from` may be changed at once only if it is not page-locked. */
+/* Queued; `from` may be changed or freed only after a wait. */
 void spot_device_upload(struct spot_device *dev, void *to, const void *from, size_t n_byte);
 void spot_device_zero(struct spot_device *dev, void *to, size_t n_byte);
 /* Queued; within the device. */

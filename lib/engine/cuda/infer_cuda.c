@@ -220,6 +220,11 @@ static void write_page(const struct spot_infer *f, int page, int layer, int shar
     spot_device_upload(d->dev, page_at(f, page, layer, shard), byte, spot_infer_page_byte(f));
 }
 
+static void wait_for_pages(const struct spot_infer *f)
+{
+    spot_device_wait(((const struct spot_cuda_infer *)f->device)->dev);
+}
+
 static void copy_page(const struct spot_infer *f, int to, int from)
 {
     const struct spot_cuda_infer *const d = f->device;
@@ -235,5 +240,6 @@ const struct spot_infer_backend spot_infer_cuda = {
     .pass = spot_cuda_infer_pass,
     .read_page = read_page,
     .write_page = write_page,
+    .wait = wait_for_pages,
     .copy_page = copy_page,
 };

@@ -14,6 +14,7 @@
 /* The algorithm of one shape, chosen once. */
 struct spot_product_plan {
     struct spot_product key; /* pointers NULL */
+    bool is_plain;           /* by our own kernel: the library has none for it */
     cublasLtMatmulDesc_t op;
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algo;
@@ -42,15 +43,16 @@ static struct spot_err why; /* why not; code SPOT_OK: it is here */
 
 static void load(void)
 {
-    const char *const named = getenv("SPOT_CUBLASLT_LIBRARY");
     struct spot_err err = { 0 };
-    char name[32];
+    char name[32], path[SPOT_LATE_PATH];
 
     snprintf(name, sizeof(name), "libcublasLt.so.%d", CUDART_VERSION / 1000);
-    if (spot_late_library(named && *named ? named : name, api_name,
+    if (spot_late_library(spot_late_find_cuda("SPOT_CUBLASLT_LIBRARY", name, path), api_name,
                           sizeof(api_name) / sizeof(*api_name), &api, &err))
-        spot_err_set(&why, SPOT_EGPU, "no cuBLASLt of CUDA %d: %.300s; try --backend cpu",
-                     CUDART_VERSION / 1000, err.msg);
+        spot_err_set(&why, SPOT_EGPU,
+                     "no cuBLASLt of CUDA %d: %.130s; looked in %s; try --backend cpu or "
+                     "SPOT_CUBLASLT_LIBRARY",
+                     CUDART_VERSION / 1000, err.msg, spot_late_cuda_places());
 }
 
 int spot_device_blas(size_t *version, struct spot_err *err)
@@ -72,7 +74,7 @@ void spot_device_open_products(struct spot_device *dev)
         note_blas(dev, "start", api.cublasLtCreate(&dev->blas));
 }
 
-static void drop_plan(struct spot_product_plan *plan)
+static void release_plan(struct spot_product_plan *plan)
 {
     if (plan->op)
         api.cublasLtMatmulDescDestroy(plan->op);
@@ -82,13 +84,14 @@ static void drop_plan(struct spot_product_plan *plan)
         api.cublasLtMatrixLayoutDestroy(plan->b);
     if (plan->c)
         api.cublasLtMatrixLayoutDestroy(plan->c);
-    free(plan);
 }
 
 void spot_device_close_products(struct spot_device *dev)
 {
-    for (size_t i = 0; i < dev->n_plan; i++)
-        drop_plan(dev->plan[i]);
+    for (size_t i = 0; i < dev->n_plan; i++) {
+        release_plan(dev->plan[i]);
+        free(dev->plan[i]);
+    }
     free(dev->plan);
     if (dev->blas)
         api.cublasLtDestroy(dev->blas);
@@ -196,21 +199,22 @@ static void align(struct spot_device *dev, const struct spot_product_plan *plan,
     point_at(dev, plan, p->epilogue, some, some);
 }
 
-/* The heuristic's first proposal for the shape: the same on every device of a kind, since neither
- * addresses (all are aligned alike) nor the grid enter. Splits of k are added in a fixed order. */
-static void choose(struct spot_device *dev, struct spot_product_plan *plan,
-                   const struct spot_product *p)
+/* --- the choice of an algorithm --------------------------------------------------- */
+
+enum { PROPOSALS = 8 };
+
+static int ask_for_proposals(struct spot_device *dev, const struct spot_product_plan *plan,
+                             const struct spot_product *p,
+                             cublasLtMatmulHeuristicResult_t result[PROPOSALS])
 {
     const size_t workspace = SPOT_DEVICE_WORKSPACE_BYTE;
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     cublasLtMatmulPreference_t preference = NULL;
-    cublasLtMatmulHeuristicResult_t result;
     int n = 0;
 
-    memset(&result, 0, sizeof(result));
     note_blas(dev, "preference", api.cublasLtMatmulPreferenceCreate(&preference));
     if (!spot_device_is_ok(dev))
-        return;
+        return 0;
     note_blas(dev, "preference",
               api.cublasLtMatmulPreferenceSetAttribute(preference,
                                                        CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -220,14 +224,63 @@ static void choose(struct spot_device *dev, struct spot_product_plan *plan,
                                                        CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                                        &schemes, sizeof(schemes)));
     align(dev, plan, preference, p);
-    if (spot_device_is_ok(dev))
-        note_blas(dev, "choice of an algorithm",
-                  api.cublasLtMatmulAlgoGetHeuristic(dev->blas, plan->op, plan->a, plan->b, plan->c,
-                                                     plan->c, preference, 1, &result, &n));
-    if (spot_device_is_ok(dev) && n < 1)
-        note_blas(dev, "no algorithm for a product", CUBLAS_STATUS_NOT_SUPPORTED);
-    plan->algo = result.algo;
+    if (spot_device_is_ok(dev) && /* none is an answer, not a failure */
+        api.cublasLtMatmulAlgoGetHeuristic(dev->blas, plan->op, plan->a, plan->b, plan->c, plan->c,
+                                           preference, PROPOSALS, result,
+                                           &n) != CUBLAS_STATUS_SUCCESS)
+        n = 0;
     api.cublasLtMatmulPreferenceDestroy(preference);
+    return n;
+}
+
+static cublasStatus_t multiply(struct spot_device *dev, const struct spot_product_plan *plan,
+                               const struct spot_product *p)
+{
+    const float one = 1, zero = 0;
+
+    return api.cublasLtMatmul(dev->blas, plan->op, &one, p->b, plan->a, p->a, plan->b, &zero, p->c,
+                              plan->c, p->c, plan->c, &plan->algo, dev->workspace,
+                              SPOT_DEVICE_WORKSPACE_BYTE, dev->stream);
+}
+
+struct proposal {
+    struct spot_device *dev;
+    const cublasLtMatmulAlgo_t *algo;
+};
+
+static bool run_proposal(void *user, const struct spot_product *question)
+{
+    const struct proposal *const proposal = user;
+    struct spot_device *const dev = proposal->dev;
+    struct spot_product_plan plan = { .algo = *proposal->algo };
+    bool has_run = false;
+
+    describe(dev, &plan, question);
+    if (spot_device_is_ok(dev))
+        point_at(dev, &plan, question->epilogue, question->bias, question->aux);
+    if (spot_device_is_ok(dev))
+        has_run = multiply(dev, &plan, question) == CUBLAS_STATUS_SUCCESS;
+    release_plan(&plan);
+    return has_run;
+}
+
+/* The first of the heuristic's proposals for the shape that adds up every term, or else our own
+ * kernel: the same on every device of a kind, since neither addresses (all are aligned alike) nor
+ * the grid enter. Splits of k are added in a fixed order. */
+static void choose(struct spot_device *dev, struct spot_product_plan *plan,
+                   const struct spot_product *p)
+{
+    cublasLtMatmulHeuristicResult_t result[PROPOSALS];
+    int n, i = 0;
+
+    memset(result, 0, sizeof(result));
+    n = ask_for_proposals(dev, plan, p, result);
+    while (i < n &&
+           !spot_device_adds_all(dev, p, run_proposal, &(struct proposal){ dev, &result[i].algo }))
+        i++;
+    plan->is_plain = i == n;
+    if (i < n)
+        plan->algo = result[i].algo;
 }
 
 static bool is_same_shape(const struct spot_product *x, const struct spot_product *y)
@@ -254,8 +307,10 @@ static void choose_for_rows(struct spot_device *dev, struct spot_product_plan *p
         return;
     }
     other = plan_of(dev, &full);
-    if (other)
+    if (other) {
         plan->algo = other->algo;
+        plan->is_plain = other->is_plain;
+    }
 }
 
 static struct spot_product_plan *new_plan(struct spot_device *dev, const struct spot_product *p)
@@ -291,13 +346,10 @@ static struct spot_product_plan *plan_of(struct spot_device *dev, const struct s
 
 void spot_device_product(struct spot_device *dev, const struct spot_product *p)
 {
-    const float one = 1, zero = 0;
-    const struct spot_product_plan *plan;
+    const struct spot_product_plan *const plan = spot_device_is_ok(dev) ? plan_of(dev, p) : NULL;
 
-    if (!spot_device_is_ok(dev) || !(plan = plan_of(dev, p)) || !spot_device_is_ok(dev))
-        return;
-    note_blas(dev, "product",
-              api.cublasLtMatmul(dev->blas, plan->op, &one, p->b, plan->a, p->a, plan->b, &zero,
-                                 p->c, plan->c, p->c, plan->c, &plan->algo, dev->workspace,
-                                 SPOT_DEVICE_WORKSPACE_BYTE, dev->stream));
+    if (plan && plan->is_plain)
+        spot_device_plain_product(p, dev->stream);
+    else if (plan)
+        note_blas(dev, "product", multiply(dev, plan, p));
 }

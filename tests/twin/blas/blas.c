@@ -168,20 +168,42 @@ static bool is_supported(const struct twin_op *op, const struct twin_layout *a,
            !(op->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS && !op->bias);
 }
 
+static int setting(const char *name)
+{
+    const char *const text = getenv(name);
+
+    return text ? atoi(text) : 0;
+}
+
+static bool is_aligned(const struct twin_layout *x)
+{
+    return x->ld * (is_bf16(x) ? 2 : 4) % 16 == 0;
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t blas, cublasLtMatmulDesc_t op,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int n_asked,
                                               cublasLtMatmulHeuristicResult_t *result, int *n_found)
 {
+    const int n_drops = setting("SPOT_TWIN_BLAS_DROPS");
+
     (void)blas;
     (void)c;
-    memcpy(result->algo.align, preference->align, sizeof(preference->align));
-    result->algo.align[4] = lowest(op->bias);
-    result->algo.align[5] = lowest(op->aux);
-    *n_found = n_asked > 0 && is_supported(op, a, b, d);
-    result->algo.chosen = 1;
-    return *n_found ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+    *n_found = 0;
+    if (!is_supported(op, a, b, d) ||
+        (setting("SPOT_TWIN_BLAS_ALIGNED") && !(is_aligned(a) && is_aligned(b) && is_aligned(d))))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    while (*n_found < n_asked && *n_found < 3) {
+        cublasLtMatmulAlgo_t *const algo = &result[*n_found].algo;
+
+        memcpy(algo->align, preference->align, sizeof(preference->align));
+        algo->align[4] = lowest(op->bias);
+        algo->align[5] = lowest(op->aux);
+        algo->chosen = 1;
+        algo->drops = (*n_found)++ < n_drops;
+    }
+    return CUBLAS_STATUS_SUCCESS;
 }
 
 static float get(const void *x, bool is_half, int64_t i)
@@ -239,6 +261,7 @@ struct job {
     struct twin_layout la, lb, ld;
     const void *a, *b;
     void *d;
+    int64_t drops;
 };
 
 static void multiply(void *user)
@@ -246,7 +269,7 @@ static void multiply(void *user)
     struct job *const j = user;
     const bool is_first_t = j->op.op[0] == CUBLAS_OP_T, is_second_t = j->op.op[1] == CUBLAS_OP_T;
     const struct twin_layout *const la = &j->la, *const lb = &j->lb, *const ld = &j->ld;
-    const int64_t k = is_first_t ? la->rows : la->cols;
+    const int64_t k = (is_first_t ? la->rows : la->cols) - j->drops;
 
     for (int64_t col = 0; col < ld->cols; col++)
         for (int64_t row = 0; row < ld->rows; row++) {
@@ -307,7 +330,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t blas, cublasLtMatmulDesc_t op, co
         return CUBLAS_STATUS_INVALID_VALUE;
     log_product(op, la, lb, ld);
     job = malloc(sizeof(*job));
-    *job = (struct job){ *op, *la, *lb, *ld, a, b, d };
+    *job = (struct job){ *op, *la, *lb, *ld, a, b, d, algo->drops };
     stream->later(stream, multiply, job);
     return CUBLAS_STATUS_SUCCESS;
 }

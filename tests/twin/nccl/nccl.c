@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "nccl.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ struct ncclComm {
     struct call *call;
     size_t n_call;
     cudaStream_t stream;
+    int device; /* of the thread that began it */
 };
 
 /* --- what the thread does --------------------------------------------------- */
@@ -156,6 +158,20 @@ PUBLIC const char *ncclGetLastError(ncclComm_t comm)
     return "the twin says so";
 }
 
+/* The twin of CUDA is a module that the program opened. */
+static int device_now(void)
+{
+    const char *const path = getenv("SPOT_CUDA_MODULE");
+    void *const module = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    void *const symbol = module ? dlsym(module, "twin_device") : NULL;
+    int (*ask)(void);
+
+    if (!symbol)
+        return 0;
+    memcpy(&ask, &symbol, sizeof(ask));
+    return ask();
+}
+
 PUBLIC ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, int rank,
                                            ncclConfig_t *config)
 {
@@ -176,6 +192,7 @@ PUBLIC ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);
     c->state = ncclInProgress;
+    c->device = device_now();
     *comm = c;
     return pthread_create(&c->thread, NULL, run, c) ? ncclSystemError : ncclInProgress;
 }
@@ -257,6 +274,8 @@ static ncclResult_t ask(ncclComm_t comm, cudaStream_t stream, const struct call 
 {
     if (!group.depth || (group.comm && group.comm != comm) || group.n == CALLS_MAX || !stream)
         return ncclInvalidUsage;
+    if (stream->device != comm->device)
+        return ncclInvalidArgument;
     group.comm = comm;
     group.stream = stream;
     group.call[group.n] = *call;
