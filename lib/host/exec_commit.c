@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/xalloc.h"
@@ -340,9 +341,27 @@ void spot_exec_commit_tick_away(struct spot_exec_agent *e)
     answer_late(e);
 }
 
+/* A manifest in what a rank has put in the place of its directory, which would never be answered.
+ */
+static bool is_asked_elsewhere(const struct spot_exec_agent *e, struct spot_err *why)
+{
+    char path[4096];
+
+    if (!e->has_ranks || !spot_state_dir_check(e->options->state, why))
+        return false;
+    snprintf(path, sizeof(path), "%.4000s/manifest", e->options->state->live);
+    return !access(path, F_OK);
+}
+
 int spot_exec_commit_tick(struct spot_exec_agent *e, struct spot_err *err)
 {
     const bool has_told = e->commit.n_taken;
+    struct spot_err why;
+
+    if (is_asked_elsewhere(e, &why)) {
+        spot_agent_set_unfit(&e->agent, true);
+        return spot_agent_report(&e->agent, &why, err);
+    }
 
     if (!e->has_begun || e->formed != e->agent.epoch) {
         answer_late(e);

@@ -431,6 +431,11 @@ first_round() { # COMMANDS: an only rank does that in its first round, and fails
     first_round 'echo 1 >$SPOT_STATE_DIR/a; spot-run commit -q --step 1; rm -r $SPOT_STATE_DIR; ln -s "$HERE" $SPOT_STATE_DIR.l
         ln -s $SPOT_STATE_DIR.l/decoy $SPOT_STATE_DIR; spot-run commit --step 2'
     grep -q 'not committed: local-0: SPOT_STATE_DIR .* is a symbolic link now' err
+    cp -r decoy d2 # a manifest there would wait for its answer
+    first_round 'rmdir $SPOT_STATE_DIR; ln -s "$HERE/d2" $SPOT_STATE_DIR; echo "{\"step\":1}" >"$HERE/d2/manifest"; sleep 100'
+    [ $status = 0 ]
+    grep -q "cannot go on: SPOT_STATE_DIR ($was/live) is a symbolic link now" err
+    [ "$(ls d2 | tr '\n' ' ')" = "file manifest sub " ]
     first_round 'mv $SPOT_STATE_DIR $SPOT_STATE_DIR.mine; cp -r "$HERE/decoy" $SPOT_STATE_DIR'
     [ $status = 0 ]
     grep -q "SPOT_STATE_DIR ($was/live) is another directory now" err
