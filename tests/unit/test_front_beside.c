@@ -215,7 +215,7 @@ END_TEST
 /* What costs most to read, each of a megabyte: ids, members, texts, and an answer. */
 static char *worst_body(int kind)
 {
-    char *const body = spot_xcalloc(WORST + 256, 1);
+    char *const body = spot_xcalloc(WORST + 16384, 1);
     char *at = body + sprintf(body, "{\"model\":\"m\",\"max_tokens\":1,");
 
     at += sprintf(at, kind == 1 ? "\"prompt\":\"a\",\"metadata\":{\"k\":0" : "\"prompt\":[");
