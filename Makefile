@@ -253,7 +253,7 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(libspot)
 
 # what tests put between processes; what docs/schema is made by
 $(B)/tests/schema $(B)/fuzz_document: $(B)/tests/tool/registry.o
-$(B)/tests/load $(B)/tests/logits $(B)/tests/metadata $(B)/tests/proxy $(B)/tests/rude $(B)/tests/peak $(B)/tests/tokens $(B)/tests/schema: $(B)/tests/%: $(B)/tests/tool/%.o $(libspot)
+$(B)/tests/gaps $(B)/tests/load $(B)/tests/logits $(B)/tests/metadata $(B)/tests/proxy $(B)/tests/rude $(B)/tests/peak $(B)/tests/tokens $(B)/tests/schema: $(B)/tests/%: $(B)/tests/tool/%.o $(libspot)
 	$(call say,LD)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o,$^) $(filter-out %.o,$^) $(LDLIBS) -o $@
 

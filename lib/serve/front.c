@@ -550,6 +550,7 @@ int spot_front_fd(const struct spot_front *f)
 
 void spot_front_run(struct spot_front *f)
 {
+    f->at_once_byte = 0;
     spot_desk_run(f->desk);
     spot_http_run(f->http);
 }

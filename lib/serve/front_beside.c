@@ -10,9 +10,10 @@
 #include "serve/openai_state.h"
 
 enum {
-    BODY_AT_ONCE = 4096,  /* bytes */
-    ANSWER_AT_ONCE = 512, /* tokens and their alternatives */
-    PART_BYTE = 64,       /* about, of an answer for each of those */
+    TURN_AT_ONCE = 64 << 10, /* bytes of bodies in one turn of the loop: some milliseconds */
+    BODY_AT_ONCE = 4096,     /* bytes */
+    ANSWER_AT_ONCE = 512,    /* tokens and their alternatives */
+    PART_BYTE = 64,          /* about, of an answer for each of those */
 };
 
 /* --- bodies ------------------------------------------------------------------------ */
@@ -99,7 +100,8 @@ bool spot_front_read(struct spot_exchange *x, bool is_chat, const struct spot_bu
     struct spot_front *const f = x->front;
     struct spot_front_reading *r;
 
-    if (body->n <= BODY_AT_ONCE) {
+    if (body->n <= BODY_AT_ONCE && f->at_once_byte + body->n <= TURN_AT_ONCE) {
+        f->at_once_byte += body->n;
         read_at_once(x, is_chat, body);
         return true;
     }

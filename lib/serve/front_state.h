@@ -22,6 +22,7 @@ struct spot_front {
     int fd;                             /* covers those of http and of the desk */
     struct spot_front_reading *reading; /* bodies at the desk */
     size_t reading_byte;
+    size_t at_once_byte; /* of bodies read in this turn of the loop */
     size_t n_exchange;
     int64_t began_s;
     bool is_draining;

@@ -205,6 +205,7 @@ START_TEST(a_special_token_whose_name_is_a_stop_text_ends_a_choice)
         spot_completion_unref(c);
     }
     spot_bpe_free(vocabulary.bpe);
+    vocabulary.bpe = bpe;
 }
 END_TEST
 
