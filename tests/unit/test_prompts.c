@@ -226,6 +226,8 @@ START_TEST(a_prompt_names_special_tokens_and_its_echo_too)
     free(text);
     spot_completion_unref(c);
     spot_bpe_free(vocabulary.bpe);
+    vocabulary.bpe = bpe;
+    vocabulary.n_begin = 0;
 }
 END_TEST
 
