@@ -244,7 +244,7 @@ static void encode_exact(struct spot_bpe *bpe, const char *text, size_t n, bool 
     const char *const end = text + n;
 
     for (const char *at = text; bpe->has_all_bytes && end - at >= 3;) {
-        at = memchr(at, mark[0], (size_t)(end - at) - 2);
+        at = memchr(at, (unsigned char)mark[0], (size_t)(end - at) - 2);
         if (!at)
             break;
         if (memcmp(at, mark, 3) != 0) {

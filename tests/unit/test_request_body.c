@@ -245,7 +245,7 @@ static const char *const message[][2] = {
     { "\"role\":\"tool\",\"content\":\"4\",\"tool_call_id\":\"1\"",
       "'messages[0].tool_call_id' is not supported" },
     { "\"role\":\"user\",\"content\":\"a\",\"name\":\"Bob\"", "'messages[0].name' is not" },
-    { "\"role\":\"user\",\"content\":\"a\",\"nmae\":\"Bob\"", "'messages[0].nmae' is not" },
+    { "\"role\":\"user\",\"content\":\"a\",\"mood\":\"Bob\"", "'messages[0].mood' is not" },
     { "\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"u\"}}]",
       "'messages[0].content[0].image_url' is not supported" },
     { "\"role\":\"user\",\"content\":[{\"type\":\"refusal\",\"text\":\"a\"}]",
