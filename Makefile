@@ -97,7 +97,7 @@ NVFLAGS  := -std=c++17 -O2 -lineinfo $(if $(WERROR),-Werror all-warnings) -Ilib 
             -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
 
 # libcsv and lp_solve have no .pc file; the latter's archive is complete but for its column ordering.
-# libmicrohttpd and libcurl are opened when they are needed: lib/common/late_library.h
+# libcurl is opened when it is needed: lib/common/late_library.h
 pkgs   := libzstd zlib openssl libxxhash
 LDLIBS := -Wl,--as-needed $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -lcsv -llpsolve55 -lcolamd -ldl -lm
 CHECK_CFLAGS = $(shell $(PKG_CONFIG) --cflags check 2>/dev/null)
@@ -468,7 +468,7 @@ schemas: $(B)/tests/schema ## docs/schema and the lists of documents, from tests
 # --- dependencies --------------------------------------------------------
 
 # package of pkg-config, header or command : Debian package
-need_pkg     := jansson:libjansson-dev libzstd:libzstd-dev zlib:zlib1g-dev openssl:libssl-dev libxxhash:libxxhash-dev libmicrohttpd:libmicrohttpd-dev libcurl:libcurl4-openssl-dev \
+need_pkg     := jansson:libjansson-dev libzstd:libzstd-dev zlib:zlib1g-dev openssl:libssl-dev libxxhash:libxxhash-dev libcurl:libcurl4-openssl-dev \
                 check:check
 need_header  := stdio.h:libc6-dev csv.h:libcsv-dev lpsolve/lp_lib.h:liblpsolve55-dev
 need_command := $(CC):gcc $(CXX):g++ make:make pkg-config:pkg-config prove:perl bats:bats jq:jq zstd:zstd pgrep:procps \

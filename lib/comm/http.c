@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* POLLRDHUP */
+#define _GNU_SOURCE /* EPOLLRDHUP */
 #include "comm/http.h"
 
+#include <errno.h>
 #include <math.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,506 +12,265 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "comm/endpoint.h"
-#include "comm/http_framing.h"
-#include "comm/mhd_state.h"
+#include "comm/http_state.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
 
-enum { HEADER_BYTE = 32 << 10, BLOCK = 4 << 10, HEADERS_MAX = 4, PEM_MAX = 1 << 20 };
-enum { SMALL_BODY = 64 << 10 }; /* is read although not needed */
+enum { EVENTS = 64, STEPS = 32, BLOCK = 16 << 10, LINGER_BYTE = 1 << 20 };
 
-static const double look_every_s = 0.25;     /* whether clients that wait are still there */
-static const double run_max_s = 0.01;        /* per run: the caller has other work too */
-static const double body_byte_per_s = 16384; /* a body that comes slower is not waited for */
-
-struct spot_http {
-    struct spot_http_options options;
-    struct MHD_Daemon *daemon;
-    struct spot_endpoint endpoint;
-    bool has_path; /* of a Unix socket, to be removed */
-    int fd, more;  /* polling fd covers libmicrohttpd's, and work left to do */
-    char *cert, *key;
-    struct spot_http_call *first; /* all calls, a list */
-    struct line *line;            /* all connections, a list */
-    double looked_s;
-    size_t n_held; /* bytes that bodies take */
-};
-
-/* A connection. Limiting silence is not enough: a peer may send a byte now and then. */
-struct line {
-    struct line *next, *before;
-    struct MHD_Connection *connection;
-    double due_s; /* a call must be there whole by then; INFINITY: it is */
-};
-
-enum call_state {
-    CALL_READING,  /* its body comes */
-    CALL_WAITING,  /* for an answer; the connection is suspended unless `called` is running */
-    CALL_ANSWERED, /* there is an answer that waits for its turn */
-    CALL_SENDING,
-};
-
-struct spot_http_call {
-    struct spot_http *http;
-    struct spot_http_call *next, *before;
-    struct MHD_Connection *connection;
-    enum call_state state;
-    char *method, *path;
-    struct spot_buf body;
-    size_t n_refused; /* bytes behind what a body may have */
-    bool is_told;     /* `called` was */
-    bool is_suspended, is_lost;
-    unsigned refusal; /* of the body: a status; 0: none */
-    void *data;
-    struct MHD_Response *response;
-    unsigned status;
-    const char *content_type; /* of a stream */
-    spot_http_pull pull;
-    struct {
-        char *name, *value;
-    } header[HEADERS_MAX];
-    size_t n_header;
-};
+static const double look_every_s = 0.25; /* who is late */
+static const double run_max_s = 0.01;    /* per run: the caller has other work too */
+static const double linger_s = 1;        /* for a client to read an answer that it did not expect */
 
 /* --- connections ---------------------------------------------------------------- */
 
-static struct line *line_of(struct MHD_Connection *connection)
+void spot_http_ready(struct spot_http_line *l)
 {
-    const union MHD_ConnectionInfo *const info =
-        spot_mhd.get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct spot_http *const h = l->http;
 
-    return info ? info->socket_context : NULL;
-}
-
-static void set_due(struct MHD_Connection *connection, double due_s)
-{
-    struct line *const line = line_of(connection);
-
-    if (line)
-        line->due_s = due_s;
-}
-
-static void connected(void *cls, struct MHD_Connection *connection, void **context,
-                      enum MHD_ConnectionNotificationCode code)
-{
-    struct spot_http *const h = cls;
-    struct line *line = *context;
-
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *context = line = spot_xcalloc(1, sizeof(*line));
-        *line = (struct line){ .next = h->line,
-                               .connection = connection,
-                               .due_s = spot_clock_s() + h->options.idle_s };
-        if (h->line)
-            h->line->before = line;
-        h->line = line;
+    if (l->is_ready || l == h->current)
         return;
-    }
-    if (line->next)
-        line->next->before = line->before;
-    *(line->before ? &line->before->next : &h->line) = line->next;
-    free(line);
+    h->ready = spot_xgrow(h->ready, &h->cap_ready, h->n_ready + 1, sizeof(struct spot_http_line *));
+    h->ready[h->n_ready++] = l;
+    l->is_ready = true;
+    (void)eventfd_write(h->more, 1);
 }
 
-static int socket_of(struct MHD_Connection *connection)
+static void drop(struct spot_http_line *l)
 {
-    const union MHD_ConnectionInfo *const info =
-        spot_mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct spot_http *const h = l->http;
 
-    return info ? info->connect_fd : -1;
+    if (l->call)
+        spot_http_end_call(l);
+    for (size_t i = 0; l->is_ready && i < h->n_ready; i++)
+        if (h->ready[i] == l)
+            h->ready[i] = NULL;
+    if (l->next)
+        l->next->before = l->before;
+    *(l->before ? &l->before->next : &h->first) = l->next;
+    h->n_line--;
+    if (l->tls)
+        spot_tls_free(l->tls);
+    else
+        close(l->fd);
+    spot_buf_release(&l->in);
+    spot_buf_release(&l->out);
+    free(l);
 }
 
-/* libmicrohttpd sees that as a client that has hung up. */
-static void hang_up_on_slow(struct spot_http *h, double now_s)
+static bool wants_input(const struct spot_http_line *l)
 {
-    for (struct line *line = h->line; line; line = line->next)
-        if (now_s > line->due_s) {
-            line->due_s = INFINITY;
-            shutdown(socket_of(line->connection), SHUT_RDWR);
-        }
+    return l->lingers || (l->call ? l->call->is_reading : !l->closes);
 }
 
-/* --- a call ------------------------------------------------------------------ */
-
-const char *spot_http_method(const struct spot_http_call *call)
+/* All is said; that there is no more is not. */
+static bool is_at_end(const struct spot_http_line *l)
 {
-    return call->method;
+    return l->closes && !l->call && !l->lingers && l->n_sent == l->out.n;
 }
 
-const char *spot_http_path(const struct spot_http_call *call)
+/* Returns 0, or -1 when the kernel has no room. */
+static int watch(struct spot_http_line *l, int how)
 {
-    return call->path;
+    const bool has_more = l->n_sent < l->out.n || is_at_end(l);
+    const bool wants_output = l->tls ? spot_tls_wants_write(l->tls, has_more) : has_more;
+    struct epoll_event event = { .events = (wants_input(l) ? EPOLLIN : 0U) |
+                                           (wants_output ? EPOLLOUT : 0U) |
+                                           (l->has_ended || l->lingers ? 0U : EPOLLRDHUP),
+                                 .data.ptr = l };
+
+    if (how == EPOLL_CTL_MOD && event.events == l->events)
+        return 0;
+    l->events = event.events;
+    return epoll_ctl(l->http->fd, how, l->fd, &event);
 }
 
-const char *spot_http_header(const struct spot_http_call *call, const char *name)
+static void add_line(struct spot_http *h, int fd)
 {
-    return spot_mhd.lookup_connection_value(call->connection, MHD_HEADER_KIND, name);
-}
+    struct spot_tls *const tls = h->tls ? spot_tls_start(fd, true, h->tls, NULL) : NULL;
+    struct spot_http_line *l;
 
-const struct spot_buf *spot_http_body(const struct spot_http_call *call)
-{
-    return &call->body;
-}
-
-void spot_http_set_data(struct spot_http_call *call, void *data)
-{
-    call->data = data;
-}
-
-void *spot_http_data(const struct spot_http_call *call)
-{
-    return call->data;
-}
-
-bool spot_http_is_answered(const struct spot_http_call *call)
-{
-    return call->state >= CALL_ANSWERED;
-}
-
-void spot_http_add_header(struct spot_http_call *call, const char *name, const char *value)
-{
-    if (call->n_header == HEADERS_MAX)
+    if (h->tls && !tls)
         return;
-    call->header[call->n_header].name = spot_xstrdup(name);
-    call->header[call->n_header++].value = spot_xstrdup(value);
-}
-
-static struct spot_http_call *add_call(struct spot_http *h, struct MHD_Connection *connection,
-                                       const char *method, const char *path)
-{
-    struct spot_http_call *const call = spot_xcalloc(1, sizeof(*call));
-
-    *call = (struct spot_http_call){ .http = h, .connection = connection, .next = h->first };
-    call->method = spot_xstrdup(method);
-    call->path = spot_xstrdup(path);
+    l = spot_xcalloc(1, sizeof(*l));
+    *l = (struct spot_http_line){ .http = h,
+                                  .next = h->first,
+                                  .fd = fd,
+                                  .tls = tls,
+                                  .due_s = spot_clock_s() + h->options.idle_s };
     if (h->first)
-        h->first->before = call;
-    h->first = call;
-    return call;
+        h->first->before = l;
+    h->first = l;
+    h->n_line++;
+    if (watch(l, EPOLL_CTL_ADD))
+        drop(l);
 }
 
-static void drop_body(struct spot_http_call *call)
+static void take_new(struct spot_http *h)
 {
-    call->http->n_held -= call->body.cap;
-    spot_buf_release(&call->body);
-}
+    for (int i = 0; i < EVENTS; i++) {
+        const int fd = spot_endpoint_accept(h->listener);
 
-static void free_call(struct spot_http_call *call)
-{
-    if (call->next)
-        call->next->before = call->before;
-    *(call->before ? &call->before->next : &call->http->first) = call->next;
-    for (size_t i = 0; i < call->n_header; i++) {
-        free(call->header[i].name);
-        free(call->header[i].value);
-    }
-    if (call->response)
-        spot_mhd.destroy_response(call->response);
-    drop_body(call);
-    free(call->method);
-    free(call->path);
-    free(call);
-}
-
-/* --- answers ----------------------------------------------------------------- */
-
-static void resume(struct spot_http_call *call)
-{
-    if (call->is_suspended) {
-        call->is_suspended = false;
-        spot_mhd.resume_connection(call->connection);
-        (void)eventfd_write(call->http->more, 1);
-    }
-}
-
-static void give(struct spot_http_call *call, unsigned status, const char *content_type,
-                 struct MHD_Response *response)
-{
-    if (!response || spot_http_is_answered(call)) {
-        spot_mhd.destroy_response(response);
-        return;
-    }
-    spot_mhd.add_response_header(response, "Content-Type", content_type);
-    for (size_t i = 0; i < call->n_header; i++)
-        spot_mhd.add_response_header(response, call->header[i].name, call->header[i].value);
-    call->response = response;
-    call->status = status;
-    call->state = CALL_ANSWERED;
-    resume(call);
-}
-
-void spot_http_answer(struct spot_http_call *call, unsigned status, const char *content_type,
-                      const void *body, size_t n_byte)
-{
-    give(call, status, content_type,
-         spot_mhd.create_response_from_buffer(n_byte, (void *)(uintptr_t)(body ? body : ""),
-                                              MHD_RESPMEM_MUST_COPY));
-}
-
-static ssize_t read_stream(void *cls, uint64_t position, char *data, size_t n)
-{
-    struct spot_http_call *const call = cls;
-    ssize_t got;
-
-    (void)position;
-    if (call->is_lost)
-        return MHD_CONTENT_READER_END_WITH_ERROR;
-    got = call->pull(call->http->options.user, call, data, n);
-    if (got < 0)
-        return MHD_CONTENT_READER_END_OF_STREAM;
-    if (!got) {
-        call->is_suspended = true;
-        spot_mhd.suspend_connection(call->connection);
-    }
-    return got;
-}
-
-void spot_http_stream(struct spot_http_call *call, const char *content_type, spot_http_pull pull)
-{
-    call->pull = pull;
-    give(call, MHD_HTTP_OK, content_type,
-         spot_mhd.create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, call, NULL));
-}
-
-void spot_http_wake(struct spot_http_call *call)
-{
-    if (call->state == CALL_SENDING)
-        resume(call);
-}
-
-/* --- what libmicrohttpd calls ------------------------------------------------- */
-
-static enum MHD_Result send_answer(struct spot_http_call *call)
-{
-    call->state = CALL_SENDING;
-    return spot_mhd.queue_response(call->connection, call->status, call->response);
-}
-
-/* The call is whole: tell the owner, and wait unless it answers at once. */
-static enum MHD_Result tell(struct spot_http_call *call)
-{
-    call->is_told = true;
-    call->state = CALL_WAITING;
-    set_due(call->connection, INFINITY);
-    call->http->options.called(call->http->options.user, call);
-    drop_body(call);
-    if (call->state == CALL_ANSWERED)
-        return send_answer(call);
-    call->is_suspended = true;
-    spot_mhd.suspend_connection(call->connection);
-    return MHD_YES;
-}
-
-static void refuse_body(struct spot_http_call *call, unsigned status)
-{
-    const bool is_full = status == MHD_HTTP_SERVICE_UNAVAILABLE;
-    char said[192];
-
-    snprintf(said, sizeof(said),
-             "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
-             is_full                          ? "Too many bodies come in at once."
-             : status == MHD_HTTP_BAD_REQUEST ? "The headers do not tell where the body ends."
-                                              : "The body is too large.",
-             is_full ? "server_error" : "invalid_request_error");
-    if (is_full)
-        spot_http_add_header(call, "Retry-After", "1");
-    spot_http_answer(call, status, "application/json", said, strlen(said));
-}
-
-/* A status; 0: a body of this size is admitted. */
-static unsigned no_room(const struct spot_http_call *call, size_t n_byte)
-{
-    const struct spot_http *const h = call->http;
-
-    if (n_byte > h->options.body_max_byte)
-        return MHD_HTTP_CONTENT_TOO_LARGE;
-    return n_byte > h->options.bodies_max_byte - h->n_held ? MHD_HTTP_SERVICE_UNAVAILABLE : 0;
-}
-
-/* A body of unknown length is answered at its end; false: it may be endless. */
-static bool take_body(struct spot_http_call *call, const char *data, size_t n)
-{
-    const size_t before = call->body.cap, max = call->http->options.body_max_byte;
-
-    if (call->state == CALL_ANSWERED)
-        return true; /* a small, unneeded one */
-    if (!call->refusal) {
-        spot_buf_add(&call->body, data, n);
-        call->http->n_held += call->body.cap - before;
-        if (call->body.n > max || call->http->n_held > call->http->options.bodies_max_byte) {
-            call->refusal =
-                call->body.n > max ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_SERVICE_UNAVAILABLE;
-            drop_body(call);
+        if (fd >= 0 && h->n_line < h->options.n_connection_max) {
+            add_line(h, fd);
+        } else if (fd >= 0) {
+            close(fd);
+        } else {
+            h->is_paused =
+                errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+            break;
         }
+    }
+    if (h->is_paused)
+        (void)epoll_ctl(h->fd, EPOLL_CTL_DEL, h->listener, NULL);
+}
+
+/* --- bytes: 1, something was done; 0, nothing can be done now; -1, the connection is over --------
+ */
+
+static int flush(struct spot_http_line *l)
+{
+    const void *const at = l->out.data + l->n_sent;
+    const size_t n = l->out.n - l->n_sent;
+    const ssize_t put =
+        l->tls ? spot_tls_send(l->tls, at, n, NULL) : send(l->fd, at, n, MSG_NOSIGNAL);
+
+    if (put > 0) {
+        l->due_s = spot_clock_s() + l->http->options.idle_s;
+        l->n_sent += (size_t)put;
+        if (l->n_sent == l->out.n)
+            l->n_sent = l->out.n = 0;
+        return 1;
+    }
+    if (l->tls)
+        return (int)put;
+    return errno == EAGAIN || errno == EINTR ? 0 : -1;
+}
+
+static int fill(struct spot_http_line *l)
+{
+    char block[BLOCK];
+    const ssize_t got = l->tls ? spot_tls_recv(l->tls, block, sizeof(block), NULL)
+                               : recv(l->fd, block, sizeof(block), 0);
+
+    if (got > 0 && !l->lingers)
+        spot_buf_add(&l->in, block, (size_t)got);
+    if (got > 0)
+        return l->lingers && (l->n_dropped += (size_t)got) > LINGER_BYTE ? -1 : 1;
+    if (l->tls)
+        return (int)got;
+    return got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+}
+
+/* Unread bytes would make the kernel reset the connection, and the answer may be lost. */
+static int linger(struct spot_http_line *l)
+{
+    if (l->has_ended)
+        return -1;
+    if (l->tls && !spot_tls_end(l->tls))
+        return 0;
+    spot_buf_release(&l->in);
+    l->lingers = true;
+    l->due_s = spot_clock_s() + linger_s;
+    return shutdown(l->fd, SHUT_WR) ? -1 : 1;
+}
+
+static int advance(struct spot_http_line *l)
+{
+    if (l->n_sent < l->out.n)
+        return flush(l);
+    if (spot_http_produce(l))
+        return 1;
+    if (is_at_end(l))
+        return linger(l);
+    if (spot_http_consume(l))
+        return 1;
+    return wants_input(l) ? fill(l) : 0;
+}
+
+/* Returns false: it is closed. */
+static bool step(struct spot_http_line *l)
+{
+    struct spot_http *const h = l->http;
+    int rc = 1;
+
+    h->current = l;
+    for (int i = 0; rc > 0 && i < STEPS; i++)
+        rc = advance(l);
+    h->current = NULL;
+    if (rc > 0)
+        spot_http_ready(l); /* the others, first */
+    if (rc >= 0 && !watch(l, EPOLL_CTL_MOD))
         return true;
-    }
-    call->n_refused += n;
-    return call->n_refused <= max;
+    drop(l);
+    return false;
 }
 
-/* The headers are complete. A client that is answered before its body was read may lose the answer
- * by a reset: a small body is read, unless the client waits for 100-continue. */
-static enum MHD_Result hear(struct spot_http_call *call)
+static void on_event(struct spot_http_line *l, uint32_t events)
 {
-    unsigned status = 0;
-    size_t n;
-
-    if (!spot_http_framing(call->connection, &n))
-        status = MHD_HTTP_BAD_REQUEST;
-    else if (n < SIZE_MAX)
-        status = no_room(call, n);
-    set_due(call->connection, spot_clock_s() + call->http->options.idle_s);
-    if (n && status != MHD_HTTP_BAD_REQUEST && call->http->options.heard)
-        call->http->options.heard(call->http->options.user, call);
-    if (call->state != CALL_ANSWERED && status)
-        refuse_body(call, status);
-    if (call->state != CALL_ANSWERED ||
-        (!status && n <= SMALL_BODY && !spot_http_header(call, "Expect")))
-        return MHD_YES;
-    return send_answer(call); /* the connection is closed behind it */
-}
-
-static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, const char *url,
-                              const char *method, const char *version, const char *data,
-                              size_t *n_data, void **con_cls)
-{
-    struct spot_http *const h = cls;
-    struct spot_http_call *call = *con_cls;
-
-    (void)version;
-    if (!call) {
-        *con_cls = call = add_call(h, connection, method, url);
-        return hear(call);
-    }
-    if (call->is_lost)
-        return MHD_NO;
-    if (*n_data) {
-        const bool is_heard = take_body(call, data, *n_data);
-        struct line *const line = line_of(connection);
-
-        if (line)
-            line->due_s += (double)*n_data / body_byte_per_s;
-        *n_data = 0;
-        return is_heard ? MHD_YES : MHD_NO;
-    }
-    if (call->state == CALL_ANSWERED)
-        return send_answer(call);
-    if (call->state != CALL_READING)
-        return MHD_YES;
-    if (call->refusal) {
-        refuse_body(call, call->refusal);
-        return send_answer(call);
-    }
-    return tell(call);
-}
-
-static void completed(void *cls, struct MHD_Connection *connection, void **con_cls,
-                      enum MHD_RequestTerminationCode code)
-{
-    struct spot_http *const h = cls;
-    struct spot_http_call *const call = *con_cls;
-
-    (void)code;
-    set_due(connection, spot_clock_s() + h->options.idle_s);
-    if (!call)
+    if (events & (EPOLLHUP | EPOLLERR)) {
+        drop(l);
         return;
-    *con_cls = NULL;
-    if (call->is_told)
-        h->options.gone(h->options.user, call);
-    free_call(call);
+    }
+    if (!step(l) || !(events & EPOLLRDHUP) || wants_input(l))
+        return;
+    if (l->call && !spot_http_is_said(l->call)) { /* nobody waits for it */
+        drop(l);
+        return;
+    }
+    l->has_ended = true;
+    (void)watch(l, EPOLL_CTL_MOD);
 }
 
 /* --- the server ---------------------------------------------------------------- */
 
-static char *read_pem(const char *path, struct spot_err *err)
+static int watch_listener(struct spot_http *h)
 {
-    FILE *const f = fopen(path, "rbe");
-    char *text;
-    size_t n;
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = h };
 
-    if (!f) {
-        spot_err_sys(err, "%s", path);
-        return NULL;
-    }
-    text = spot_xcalloc(PEM_MAX + 1, 1);
-    n = fread(text, 1, PEM_MAX, f);
-    fclose(f);
-    if (n && strstr(text, "-----BEGIN "))
-        return text;
-    spot_err_set(err, SPOT_EDATA, "%s: not a PEM file", path);
-    free(text);
-    return NULL;
+    h->is_paused = false;
+    return epoll_ctl(h->fd, EPOLL_CTL_ADD, h->listener, &event);
 }
 
-static void say_nothing(void *cls, const char *fmt, va_list ap)
-{
-    (void)cls;
-    (void)fmt;
-    (void)ap;
-}
-
-/* One descriptor for two. */
-static int watch(struct spot_http *h, struct spot_err *err)
+static int open_poll(struct spot_http *h, struct spot_err *err)
 {
     struct epoll_event event = { .events = EPOLLIN };
 
     h->fd = epoll_create1(EPOLL_CLOEXEC);
     h->more = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (h->fd < 0 || h->more < 0 || epoll_ctl(h->fd, EPOLL_CTL_ADD, h->more, &event) ||
-        epoll_ctl(h->fd, EPOLL_CTL_ADD,
-                  spot_mhd.get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, &event))
+        watch_listener(h))
         return spot_err_sys(err, "cannot wait for HTTP at %s", h->options.address);
     return 0;
 }
 
-static int start(struct spot_http *h, int fd, struct spot_err *err)
+static int open_listener(struct spot_http *h, struct spot_err *err)
 {
     const struct spot_http_options *const o = &h->options;
-    const bool has_tls = h->cert != NULL;
-    const struct MHD_OptionItem tls[] = { { MHD_OPTION_HTTPS_MEM_CERT, 0, h->cert },
-                                          { MHD_OPTION_HTTPS_MEM_KEY, 0, h->key },
-                                          { MHD_OPTION_END, 0, NULL } };
-    const struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
+    char text[SPOT_ADDRESS_MAX + 8];
 
-    h->daemon = spot_mhd.start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | (has_tls ? MHD_USE_TLS : 0),
-        0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
-        MHD_OPTION_NOTIFY_CONNECTION, connected, h, MHD_OPTION_CONNECTION_LIMIT,
-        o->n_connection_max, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(o->idle_s + 0.5),
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTE, MHD_OPTION_ARRAY,
-        has_tls ? tls : none, MHD_OPTION_END);
-    if (h->daemon)
-        return 0;
-    close(fd);
-    return has_tls ? spot_err_set(err, SPOT_EDATA, "%s and %s are not a certificate and key",
-                                  o->tls_cert, o->tls_key)
-                   : spot_err_set(err, SPOT_ESYS, "cannot serve HTTP at %s", o->address);
-}
-
-static int listen_at(struct spot_http *h, struct spot_err *err)
-{
-    const int fd = spot_endpoint_listen(&h->endpoint, err);
-
-    h->has_path = fd >= 0 && h->endpoint.kind == SPOT_ENDPOINT_UNIX;
-    return fd;
+    if (spot_endpoint_parse_reach(o->address, o->tls_cert ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE,
+                                  &h->endpoint, err) ||
+        (o->tls_cert && !(h->tls = spot_tls_context_of_certificate(o->tls_cert, o->tls_key, err))))
+        return -1;
+    h->listener = spot_endpoint_listen(&h->endpoint, err);
+    if (h->listener < 0)
+        return -1;
+    spot_endpoint_print(&h->endpoint, text);
+    if (h->endpoint.kind == SPOT_ENDPOINT_UNIX)
+        snprintf(h->url, sizeof(h->url), "%s", text);
+    else
+        snprintf(h->url, sizeof(h->url), "%s://%s/", o->tls_cert ? "https" : "http", text);
+    return 0;
 }
 
 struct spot_http *spot_http_new(const struct spot_http_options *options, struct spot_err *err)
 {
     struct spot_http *const h = spot_xcalloc(1, sizeof(*h));
-    int fd;
 
     h->options = *options;
-    h->fd = h->more = -1;
-    if (spot_mhd_need(err) ||
-        spot_endpoint_parse_reach(options->address,
-                                  options->tls_cert ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE,
-                                  &h->endpoint, err) ||
-        (options->tls_cert && (!(h->cert = read_pem(options->tls_cert, err)) ||
-                               !(h->key = read_pem(options->tls_key, err)))) ||
-        (fd = listen_at(h, err)) < 0 || start(h, fd, err) || watch(h, err)) {
+    h->listener = h->fd = h->more = -1;
+    if (open_listener(h, err) || open_poll(h, err)) {
         spot_http_free(h);
         return NULL;
     }
@@ -522,20 +281,18 @@ void spot_http_free(struct spot_http *h)
 {
     if (!h)
         return;
-    for (struct spot_http_call *c = h->first; c; c = c->next) {
-        c->is_lost = true;
-        resume(c);
-    }
-    if (h->daemon)
-        spot_mhd.stop_daemon(h->daemon);
-    if (h->has_path)
+    while (h->first)
+        drop(h->first);
+    if (h->listener >= 0 && h->endpoint.kind == SPOT_ENDPOINT_UNIX)
         unlink(h->endpoint.path);
-    if (h->fd >= 0)
-        close(h->fd);
-    if (h->more >= 0)
-        close(h->more);
-    free(h->cert);
-    free(h->key);
+    for (int i = 0; i < 3; i++) {
+        const int fd = i ? (i == 1 ? h->fd : h->more) : h->listener;
+
+        if (fd >= 0)
+            close(fd);
+    }
+    spot_tls_context_free(h->tls);
+    free(h->ready);
     free(h);
 }
 
@@ -544,55 +301,83 @@ int spot_http_port(const struct spot_http *h)
     return h->endpoint.kind == SPOT_ENDPOINT_UNIX ? 0 : h->endpoint.port;
 }
 
+const char *spot_http_url(const struct spot_http *h)
+{
+    return h->url;
+}
+
 int spot_http_fd(const struct spot_http *h)
 {
     return h->fd;
 }
 
-/* A connection that is suspended is not looked at by libmicrohttpd: has its client hung up? What it
- * said before it did, a line too many or TLS's farewell, is still unread. */
-static bool has_hung_up(const struct spot_http_call *call)
-{
-    struct pollfd set = { .fd = socket_of(call->connection), .events = POLLRDHUP };
-
-    return poll(&set, 1, 0) == 1 && set.revents & (POLLRDHUP | POLLHUP | POLLERR);
-}
-
-static void look_for_lost(struct spot_http *h)
+static void look_for_late(struct spot_http *h)
 {
     const double now_s = spot_clock_s();
 
     if (now_s < h->looked_s + look_every_s)
         return;
     h->looked_s = now_s;
-    hang_up_on_slow(h, now_s);
-    for (struct spot_http_call *c = h->first; c; c = c->next)
-        if (c->is_suspended && has_hung_up(c)) {
-            c->is_lost = true;
-            resume(c);
-        }
+    for (struct spot_http_line *l = h->first, *next; l; l = next) {
+        next = l->next;
+        if (now_s > l->due_s)
+            drop(l);
+    }
+    if (h->is_paused)
+        (void)watch_listener(h);
 }
 
-/* libmicrohttpd looks at each connection once a run, and hears what is ready by edges: what it has
- * not finished makes its descriptor readable no more, and it says so by a time of 0. */
-static bool has_more(struct spot_http *h)
+/* Those that become ready meanwhile come next time. */
+static void step_ready(struct spot_http *h)
 {
-    MHD_UNSIGNED_LONG_LONG wait_ms;
+    const size_t n = h->n_ready;
 
-    return spot_mhd.get_timeout(h->daemon, &wait_ms) == MHD_YES && !wait_ms;
+    for (size_t i = 0; i < n; i++) {
+        struct spot_http_line *const l = h->ready[i];
+
+        if (!l)
+            continue;
+        l->is_ready = false;
+        h->ready[i] = NULL;
+        (void)step(l);
+    }
+    h->n_ready -= n;
+    for (size_t i = 0; i < h->n_ready; i++)
+        h->ready[i] = h->ready[n + i];
+}
+
+/* Returns whether connections had something to say. */
+static bool hear_events(struct spot_http *h)
+{
+    struct epoll_event event[EVENTS];
+    const int n = epoll_wait(h->fd, event, EVENTS, 0);
+    bool is_any = false;
+    eventfd_t told;
+
+    for (int i = 0; i < n; i++) {
+        if (!event[i].data.ptr) {
+            (void)eventfd_read(h->more, &told);
+            continue;
+        }
+        is_any = true;
+        if (event[i].data.ptr == h)
+            take_new(h);
+        else
+            on_event(event[i].data.ptr, event[i].events);
+    }
+    return is_any;
 }
 
 void spot_http_run(struct spot_http *h)
 {
     const double until_s = spot_clock_s() + run_max_s;
-    eventfd_t told;
-    bool is_left;
+    bool is_any;
 
-    (void)eventfd_read(h->more, &told);
-    look_for_lost(h);
-    do
-        spot_mhd.run(h->daemon);
-    while ((is_left = has_more(h)) && spot_clock_s() < until_s);
-    if (is_left)
+    look_for_late(h);
+    do {
+        is_any = hear_events(h);
+        step_ready(h);
+    } while ((is_any || h->n_ready) && spot_clock_s() < until_s);
+    if (h->n_ready)
         (void)eventfd_write(h->more, 1);
 }

@@ -21,14 +21,14 @@ static bool is_address(const char *host)
 
 bool spot_http_host_is_address(const struct spot_http_call *call)
 {
-    const char *const host = spot_http_header(call, "Host");
+    const char *const host = spot_http_host(call);
 
     return !host || is_address(host);
 }
 
 bool spot_http_origin_is_own(const struct spot_http_call *call)
 {
-    const char *const host = spot_http_header(call, "Host");
+    const char *const host = spot_http_host(call);
     const char *const origin = spot_http_header(call, "Origin");
     const char *const at = origin ? strstr(origin, "://") : NULL;
 

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* Host is localhost, an IP address, or absent. */
+/* The host asked is localhost, an IP address, or absent. */
 bool spot_http_host_is_address(const struct spot_http_call *call);
 /* Origin is absent, or names this server. */
 bool spot_http_origin_is_own(const struct spot_http_call *call);

@@ -12,7 +12,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "comm/endpoint.h"
 #include "comm/http.h"
 #include "comm/http_host.h"
 #include "comm/http_key.h"
@@ -34,7 +33,6 @@ struct spot_monitor {
     struct spot_monitor_options options;
     struct spot_http *http;
     struct spot_http_keys *keys;
-    char url[SPOT_ADDRESS_MAX + 24];
     pthread_t thread;
     bool has_thread, is_tcp;
     int wake;
@@ -235,22 +233,12 @@ static int listen_at(struct spot_monitor *m, struct spot_err *err)
                                             .called = called,
                                             .gone = gone,
                                             .user = m };
-    struct spot_endpoint at;
-    char text[SPOT_ADDRESS_MAX + 8];
 
     if (spot_http_check_reach(o->address, o->tls_cert, o->tls_key, o->key_file, o->needs, err) ||
-        spot_endpoint_parse_reach(o->address, SPOT_REACH_NUMERIC, &at, err) ||
         (o->key_file && !(m->keys = spot_http_keys_load(o->key_file, err))) ||
         !(m->http = spot_http_new(&http, err)))
         return -1;
-    m->is_tcp = at.kind != SPOT_ENDPOINT_UNIX;
-    if (m->is_tcp)
-        at.port = (uint16_t)spot_http_port(m->http);
-    spot_endpoint_print(&at, text);
-    if (m->is_tcp)
-        snprintf(m->url, sizeof(m->url), "%s://%s/", o->tls_cert ? "https" : "http", text);
-    else
-        snprintf(m->url, sizeof(m->url), "%s", text);
+    m->is_tcp = spot_http_port(m->http) > 0;
     return 0;
 }
 
@@ -310,7 +298,7 @@ void spot_monitor_free(struct spot_monitor *m)
 
 const char *spot_monitor_url(const struct spot_monitor *m)
 {
-    return m->url;
+    return m->http ? spot_http_url(m->http) : "";
 }
 
 bool spot_monitor_is_due(const struct spot_monitor *m)

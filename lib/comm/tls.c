@@ -18,6 +18,8 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 
+enum { PEM_MAX = 1 << 20 };
+
 static const char identity[] = "spot";
 
 struct spot_tls_context {
@@ -174,6 +176,82 @@ struct spot_tls_context *spot_tls_context_load(const char *path, struct spot_err
 
     OPENSSL_cleanse(key, sizeof(key));
     return context;
+}
+
+/* --- certificates --- */
+
+/* A key with a passphrase is refused: nobody is there to be asked. */
+static int no_passphrase(char *text, int n, int is_writing, void *user)
+{
+    (void)text;
+    (void)n;
+    (void)is_writing;
+    (void)user;
+    return -1;
+}
+
+static int use_pair(SSL_CTX *side, const char *cert, const char *key, struct spot_err *err)
+{
+    const bool is_pair = SSL_CTX_use_certificate_chain_file(side, cert) == 1 &&
+                         SSL_CTX_use_PrivateKey_file(side, key, SSL_FILETYPE_PEM) == 1;
+
+    ERR_clear_error();
+    if (is_pair)
+        return 0;
+    return spot_err_set(err, SPOT_EDATA, "%s and %s are not a certificate and key", cert, key);
+}
+
+static SSL_CTX *make_certified(const char *cert, const char *key, struct spot_err *err)
+{
+    SSL_CTX *const side = SSL_CTX_new(TLS_server_method());
+
+    if (!side) {
+        fail(err, "TLS");
+        return NULL;
+    }
+    SSL_CTX_set_min_proto_version(side, TLS1_2_VERSION);
+    SSL_CTX_set_options(side, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    SSL_CTX_set_session_cache_mode(side, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_mode(side, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                               SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_default_passwd_cb(side, no_passphrase);
+    if (!use_pair(side, cert, key, err))
+        return side;
+    SSL_CTX_free(side);
+    return NULL;
+}
+
+/* OpenSSL does not tell what is wrong with a file, and would wait for a pipe. */
+static int check_file(const char *path, struct spot_err *err)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char *const text = spot_xcalloc(PEM_MAX + 1, 1);
+    struct stat st;
+    int rc = 0;
+
+    if (fd < 0 || fstat(fd, &st) || (S_ISREG(st.st_mode) && read(fd, text, PEM_MAX) < 0))
+        rc = spot_err_sys(err, "%s", path);
+    else if (!strstr(text, "-----BEGIN "))
+        rc = spot_err_set(err, SPOT_EDATA, "%s: not a PEM file", path);
+    if (fd >= 0)
+        close(fd);
+    free(text);
+    return rc;
+}
+
+struct spot_tls_context *spot_tls_context_of_certificate(const char *cert, const char *key,
+                                                         struct spot_err *err)
+{
+    struct spot_tls_context *context;
+
+    if (check_file(cert, err) || check_file(key, err))
+        return NULL;
+    context = spot_xcalloc(1, sizeof(*context));
+    context->side[1] = make_certified(cert, key, err);
+    if (context->side[1])
+        return context;
+    spot_tls_context_free(context);
+    return NULL;
 }
 
 void spot_tls_context_free(struct spot_tls_context *context)
@@ -349,6 +427,17 @@ static void say_end(struct spot_tls *tls)
         ERR_clear_error();
         rc = SSL_shutdown(tls->ssl);
     } while (rc < 0 && tls->limit_s > 0 && !settle(tls, rc, "cannot end", &err));
+}
+
+bool spot_tls_end(struct spot_tls *tls)
+{
+    int rc;
+
+    if (!SSL_is_init_finished(tls->ssl))
+        return true;
+    ERR_clear_error();
+    rc = SSL_shutdown(tls->ssl);
+    return rc >= 0 || SSL_get_error(tls->ssl, rc) != SSL_ERROR_WANT_WRITE;
 }
 
 void spot_tls_free(struct spot_tls *tls)

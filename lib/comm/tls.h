@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* tls.h - TCP to other machines: TLS 1.3 with a shared key, or not at all.
+/* tls.h - TCP to other machines: TLS 1.3 with a shared key, or not at all; and HTTPS.
  *
  * Both ends prove that they have the key (PSK with an ephemeral Diffie-Hellman exchange: a recorded
  * connection stays secret if the key leaks, a replayed one fails). No certificates, no tickets, no
- * early data, no older protocol. RFC 8446, section 4.2.11.
+ * early data, no older protocol. RFC 8446, section 4.2.11. HTTPS alone has a certificate instead
+ * (spot_tls_context_of_certificate).
  */
 #ifndef SPOT_COMM_TLS_H
 #define SPOT_COMM_TLS_H
@@ -30,6 +31,10 @@ struct spot_tls_context;
 struct spot_tls_context *spot_tls_context_new(const unsigned char key[SPOT_TLS_KEY_BYTE],
                                               struct spot_err *err);
 struct spot_tls_context *spot_tls_context_load(const char *path, struct spot_err *err);
+/* For servers whose clients have no key of ours: a certificate and its key, PEM files. TLS 1.2 and
+ * 1.3 only. NULL with *err: SPOT_ESYS, SPOT_EDATA (the files are not such a pair). */
+struct spot_tls_context *spot_tls_context_of_certificate(const char *cert, const char *key,
+                                                         struct spot_err *err);
 void spot_tls_context_free(struct spot_tls_context *context);
 
 /* One connection; used by one thread at a time. */
@@ -65,6 +70,9 @@ int spot_tls_shake(struct spot_tls *tls, struct spot_err *err);
 
 /* Bytes that were taken from the socket and not read yet: poll() does not report them. */
 size_t spot_tls_pending(const struct spot_tls *tls);
+
+/* Say that no more will be written. False: there is no room for that now. */
+bool spot_tls_end(struct spot_tls *tls);
 
 /* Should the socket be polled for writing, given whether there is more to send? */
 bool spot_tls_wants_write(const struct spot_tls *tls, bool has_more);

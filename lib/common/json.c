@@ -149,7 +149,8 @@ static int parse_copy(struct spot_json_doc *doc, const char *text, size_t n_byte
         return spot_err_set(err, SPOT_EDATA, "%s: larger than %d MiB", source,
                             SPOT_JSON_BYTE_MAX >> 20);
     doc->text = spot_xcalloc(n_byte + 1, 1);
-    memcpy(doc->text, text, n_byte);
+    if (n_byte) /* else `text` may be NULL */
+        memcpy(doc->text, text, n_byte);
     doc->n_byte = n_byte;
     if (parse_text(doc, root, err)) {
         spot_json_release(doc);

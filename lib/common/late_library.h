@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* late_library.h - loads functions of a shared library when they are first needed.
  *
- * For libraries that few processes use: libcurl and libmicrohttpd bring thirty libraries with them,
- * which took two thirds of a worker's start-up time; NCCL and cuBLASLt may not be installed. The
- * caller lists the functions that it calls, once:
+ * For libraries that few processes use: libcurl brings thirty libraries with it, which slow the start
+ * of a worker; NCCL and cuBLASLt may not be installed. The caller lists the functions that it calls,
+ * once:
  *
  *     #define EACH_FUNCTION(x) x(curl_easy_init) x(curl_easy_cleanup)
  *     SPOT_LATE_TABLE(EACH_FUNCTION)

@@ -45,7 +45,7 @@ static void strand_free(struct spot_batch_loop *l, struct spot_strand *s)
     if (s->state)
         spot_grammar_end(s->state);
     if (s->grammar)
-        spot_grammar_free(s->grammar);
+        spot_grammar_pool_give_back(l->grammars, s->request.schema, s->grammar);
     spot_request_release(&s->request);
     free(s->source);
     free(s->token);
@@ -110,7 +110,7 @@ static int begin(struct spot_batch_loop *l, struct spot_strand *s, const uint32_
             s->n_prompt[r->prompt[i]]++;
     }
     if (r->schema) {
-        s->grammar = spot_grammar_new(r->schema, strlen(r->schema), l->model->bpe, err);
+        s->grammar = spot_grammar_pool_take(l->grammars, r->schema, err);
         if (!s->grammar)
             return -1;
         s->state = spot_grammar_begin(s->grammar);
@@ -421,9 +421,9 @@ static void add_biases(const struct spot_request *r, float *logit)
         logit[r->bias[i].token] += r->bias[i].bias;
 }
 
-/* Returns whether the sequence has ended. */
+/* Returns whether the sequence has ended; *cannot: without a token, and why. */
 static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logit,
-                   struct spot_step_token *t)
+                   struct spot_step_token *t, const char **cannot)
 {
     const struct spot_sample_past past = { .n_prompt = s->n_prompt, .n_generated = s->n_generated };
     const struct spot_request *const r = &s->request;
@@ -433,8 +433,13 @@ static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logi
     t->position = (uint32_t)n_generated(s);
     if (t->position >= s->n_echo)
         add_biases(r, logit);
-    if (s->state)
-        spot_grammar_mask(s->state, l->model->end, l->model->n_end, logit, (size_t)l->vocab);
+    *cannot = NULL;
+    if (s->state &&
+        spot_grammar_mask(s->state, l->model->end, l->model->n_end, logit, (size_t)l->vocab)) {
+        *cannot = "the schema in response_format allows too many ways to go on here: its "
+                  "repetitions overlap";
+        return true;
+    }
     if (t->position < s->n_echo)
         tell_echo(l, s, logit, &t->token);
     else
@@ -508,7 +513,7 @@ static int end_pass(struct spot_batch_loop *l, struct spot_batch_out *out, size_
             continue;
         s->is_awaited = false;
         out[*n].sequence = s->number;
-        if (choose(l, s, logit + (size_t)i * (size_t)l->vocab, &out[*n].token)) {
+        if (choose(l, s, logit + (size_t)i * (size_t)l->vocab, &out[*n].token, &out[*n].cannot)) {
             if (leave_prompt(l, s, err))
                 return -1;
             spot_batch_loop_drop(l, s->number);
@@ -555,6 +560,7 @@ struct spot_batch_loop *spot_batch_loop_new(const struct spot_served_model *mode
     for (size_t k = 0; k < depth; k++)
         l->pass[k].whose = spot_xcalloc((size_t)n_sequence, sizeof(struct spot_strand *));
     l->work = spot_xcalloc((size_t)l->vocab, sizeof(*l->work));
+    l->grammars = spot_grammar_pool_new(model->bpe);
     return l;
 }
 
@@ -569,5 +575,6 @@ void spot_batch_loop_free(struct spot_batch_loop *l)
     free(l->item);
     free(l->pass);
     free(l->work);
+    spot_grammar_pool_free(l->grammars);
     free(l);
 }

@@ -65,9 +65,10 @@ struct spot_batch_rates spot_batch_loop_rates(const struct spot_batch_loop *loop
 struct spot_batch_out {
     uint64_t sequence;
     struct spot_step_token token;
+    const char *cannot; /* NULL; else why there is no token, and cannot be */
 };
 
-/* Begin passes, and complete the oldest. `out` has room for n_sequence; *n tokens were chosen.
+/* Begin passes, and complete the oldest. `out` has room for n_sequence; *n of it were filled.
  * Sequences that have ended are removed. Returns 0, or -1 with *err as in relay.h. */
 int spot_batch_loop_step(struct spot_batch_loop *loop, struct spot_batch_out *out, size_t *n,
                          struct spot_err *err);

@@ -47,6 +47,7 @@ struct spot_batch_loop {
     struct spot_infer_item *item; /* [n_most] */
     struct spot_batch_pass *pass; /* [depth of the relay], the first of which are in progress */
     struct spot_sample_work *work;
+    struct spot_grammar_pool *grammars;
     bool has_buddy;
     struct spot_batch_rates rates;
 };

@@ -180,6 +180,7 @@ void spot_completion_unref(struct spot_completion *c)
     for (size_t i = 0; i < c->request.n_stop; i++)
         free(c->fallback[i]);
     free(c->choice);
+    free(c->why);
     spot_request_release(&c->request);
     free(c);
 }

@@ -72,8 +72,9 @@ struct spot_completion {
     uint32_t n_open;            /* choices without a finish */
     int n_reference;
     uint16_t *fallback[SPOT_REQUEST_STOPS_MAX]; /* of each stop text, see completion.c */
-    void *core;                                 /* owned by the server */
-    void *front;                                /* owned by the HTTP side */
+    char *why;   /* NULL; else why the server gave it up, for its client */
+    void *core;  /* owned by the server */
+    void *front; /* owned by the HTTP side */
 };
 
 /* Takes the request; one reference. */

@@ -5,45 +5,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "comm/http.h"
 #include "comm/http_host.h"
 #include "comm/http_key.h"
 #include "comm/http_page.h"
 #include "common/xalloc.h"
+#include "serve/front_state.h"
 #include "serve/openai_state.h"
 #include "serve/page.h"
-
-enum { BODIES_MAX = 8 }; /* of the largest size, that are held at once */
-
-struct spot_front {
-    struct spot_front_options options;
-    const struct spot_front_server *table;
-    void *server;
-    struct spot_http *http;
-    struct spot_http_keys *keys; /* NULL: none is asked for */
-    size_t n_exchange;
-    int64_t began_s;
-    bool is_draining;
-    char *failure; /* NULL: it goes on */
-};
-
-/* A call that waits for a completion, or gets it as a stream. */
-struct exchange {
-    struct spot_front *front;
-    struct spot_http_call *call;
-    struct spot_completion *c;
-    struct exchange *next; /* of the same completion, whose `front` is the first */
-    size_t *cursor;        /* [n_choice] of a stream: the next position to tell; NULL: whole */
-    struct spot_buf out;   /* of the chunk that is being sent */
-    size_t n_sent;
-    bool has_said_all, tells_worker;
-};
 
 /* --- plain answers ------------------------------------------------------------ */
 
 static const char json[] = "application/json";
+
+void spot_front_answer_json(struct spot_http_call *call, int status, const struct spot_buf *body)
+{
+    spot_http_answer(call, (unsigned)status, json, body->data, body->n);
+}
 
 static void answer_error(struct spot_http_call *call, int status, const char *type,
                          const char *code, const char *message)
@@ -51,7 +33,7 @@ static void answer_error(struct spot_http_call *call, int status, const char *ty
     struct spot_buf out = { 0 };
 
     spot_openai_error(status, type, NULL, code, &out, "%s", message);
-    spot_http_answer(call, (unsigned)status, json, out.data, out.n);
+    spot_front_answer_json(call, status, &out);
     spot_buf_release(&out);
 }
 
@@ -72,21 +54,27 @@ static void answer_not_now(struct spot_front *f, struct spot_http_call *call,
 
 /* --- a completion that goes to a client ---------------------------------------- */
 
-static void attach(struct spot_front *f, struct spot_http_call *call,
-                   struct spot_completion *c_take)
+static struct spot_exchange *begin_exchange(struct spot_front *f, struct spot_http_call *call)
 {
-    struct exchange *const x = spot_xcalloc(1, sizeof(*x));
+    struct spot_exchange *const x = spot_xcalloc(1, sizeof(*x));
 
-    *x = (struct exchange){ .front = f, .call = call, .c = c_take, .next = c_take->front };
-    c_take->front = x;
+    *x = (struct spot_exchange){ .front = f, .call = call };
     f->n_exchange++;
     x->tells_worker = spot_http_header(call, "X-Spot-Worker") != NULL;
     spot_http_set_data(call, x);
+    return x;
 }
 
-static void detach(struct exchange *x)
+static void attach(struct spot_exchange *x, struct spot_completion *c_take)
 {
-    struct exchange *at = x->c->front;
+    x->c = c_take;
+    x->next = c_take->front;
+    c_take->front = x;
+}
+
+static void detach(struct spot_exchange *x)
+{
+    struct spot_exchange *at = x->c->front;
 
     if (at == x) {
         x->c->front = x->next;
@@ -95,35 +83,41 @@ static void detach(struct exchange *x)
             at = at->next;
         at->next = x->next;
     }
-    x->front->n_exchange--;
 }
 
 static void gone(void *user, struct spot_http_call *call)
 {
     struct spot_front *const f = user;
-    struct exchange *const x = spot_http_data(call);
+    struct spot_exchange *const x = spot_http_data(call);
 
     if (!x)
         return;
-    detach(x);
-    if (!x->has_said_all && !x->c->front)
-        f->table->abandon(f->server, x->c);
-    spot_completion_unref(x->c);
+    f->n_exchange--;
+    if (x->at_desk)
+        *x->at_desk = NULL;
+    if (x->c) {
+        detach(x);
+        if (!x->has_said_all && !x->c->front)
+            f->table->abandon(f->server, x->c);
+        spot_completion_unref(x->c);
+    }
     spot_buf_release(&x->out);
     free(x->cursor);
     free(x);
 }
 
 static const char stopped[] = "server_stopped"; /* a client may come back to the stream */
-const char spot_front_gave_up[] = "The server gave this request up before its end.";
 
-static void answer_whole(struct exchange *x)
+static void answer_whole(struct spot_exchange *x)
 {
     struct spot_buf out = { 0 };
 
     x->has_said_all = true;
     if (spot_completion_is_given_up(x->c)) {
-        answer_error(x->call, 500, "server_error", NULL, spot_front_gave_up);
+        const int status = spot_openai_given_up(x->c, &out);
+
+        spot_front_answer_json(x->call, status, &out);
+        spot_buf_release(&out);
         return;
     }
     if (x->c->n_open) {
@@ -131,9 +125,7 @@ static void answer_whole(struct exchange *x)
         answer_error(x->call, 503, "server_error", stopped, x->front->failure);
         return;
     }
-    spot_openai_answer(&x->front->options, x->c, &out);
-    spot_http_answer(x->call, 200, json, out.data, out.n);
-    spot_buf_release(&out);
+    spot_front_write(x);
 }
 
 /* --- a stream of events --------------------------------------------------------- */
@@ -143,7 +135,7 @@ static void put(struct spot_buf *out, const char *text)
     spot_buf_add(out, text, strlen(text));
 }
 
-static void put_token(struct exchange *x, uint32_t choice)
+static void put_token(struct spot_exchange *x, uint32_t choice)
 {
     const size_t position = x->cursor[choice]++;
     const uint32_t worker = x->c->choice[choice].token[position].worker;
@@ -157,7 +149,7 @@ static void put_token(struct exchange *x, uint32_t choice)
     put(&x->out, "\n\n");
 }
 
-static void put_error(struct exchange *x, int status, const char *code, const char *message)
+static void put_error(struct spot_exchange *x, int status, const char *code, const char *message)
 {
     put(&x->out, "data: ");
     spot_openai_error(status, "server_error", NULL, code, &x->out, "%s", message);
@@ -165,10 +157,13 @@ static void put_error(struct exchange *x, int status, const char *code, const ch
 }
 
 /* What is behind the tokens. A choice that was given up ends without a token that says so. */
-static void put_end(struct exchange *x)
+static void put_end(struct spot_exchange *x)
 {
-    if (spot_completion_is_given_up(x->c))
-        put_error(x, 500, NULL, spot_front_gave_up);
+    if (spot_completion_is_given_up(x->c)) {
+        put(&x->out, "data: ");
+        (void)spot_openai_given_up(x->c, &x->out);
+        put(&x->out, "\n\n");
+    }
     if (x->c->request.wants_usage) {
         put(&x->out, "data: ");
         spot_openai_usage_chunk(&x->front->options, x->c, &x->out);
@@ -179,7 +174,7 @@ static void put_end(struct exchange *x)
 }
 
 /* The next event into x->out; false: none now. */
-static bool next_event(struct exchange *x)
+static bool next_event(struct spot_exchange *x)
 {
     for (uint32_t i = 0; i < x->c->request.n_choice; i++)
         if (x->cursor[i] < x->c->choice[i].n_token) {
@@ -199,7 +194,7 @@ static bool next_event(struct exchange *x)
 
 static ssize_t pull(void *user, struct spot_http_call *call, char *data, size_t n)
 {
-    struct exchange *const x = spot_http_data(call);
+    struct spot_exchange *const x = spot_http_data(call);
 
     (void)user;
     if (x->n_sent == x->out.n) {
@@ -213,7 +208,7 @@ static ssize_t pull(void *user, struct spot_http_call *call, char *data, size_t 
     return (ssize_t)n;
 }
 
-static void begin_stream(struct exchange *x)
+static void begin_stream(struct spot_exchange *x)
 {
     x->cursor = spot_xcalloc(x->c->request.n_choice, sizeof(*x->cursor));
     spot_http_add_header(x->call, "Cache-Control", "no-cache");
@@ -222,7 +217,7 @@ static void begin_stream(struct exchange *x)
 
 void spot_front_progress(struct spot_front *f, struct spot_completion *c)
 {
-    for (struct exchange *x = c->front, *next; x; x = next) {
+    for (struct spot_exchange *x = c->front, *next; x; x = next) {
         next = x->next;
         if (x->cursor)
             spot_http_wake(x->call);
@@ -233,42 +228,42 @@ void spot_front_progress(struct spot_front *f, struct spot_completion *c)
 
 /* --- requests -------------------------------------------------------------------- */
 
-static void complete(struct spot_front *f, struct spot_http_call *call, bool is_chat)
+void spot_front_take(struct spot_exchange *x, int status, struct spot_request *request_take,
+                     const struct spot_buf *error)
 {
-    const struct spot_buf *const body = spot_http_body(call);
-    struct spot_request request;
+    struct spot_front *const f = x->front;
+    enum spot_admission admission = SPOT_ADMIT_DRAINING;
     struct spot_completion *c;
-    struct spot_buf error = { 0 };
-    const int status = spot_openai_parse(&f->options, is_chat, (const char *)body->data, body->n,
-                                         &request, &error);
-    enum spot_admission admission;
 
     if (status) {
-        spot_http_answer(call, (unsigned)status, json, error.data, error.n);
-        spot_buf_release(&error);
+        spot_front_answer_json(x->call, status, error);
         return;
     }
-    if (f->is_draining) {
-        spot_request_release(&request);
-        answer_not_now(f, call, SPOT_ADMIT_DRAINING);
-        return;
-    }
-    admission = f->table->submit(f->server, &request, &c);
+    if (f->is_draining)
+        spot_request_release(request_take);
+    else
+        admission = f->table->submit(f->server, request_take, &c);
     if (admission != SPOT_ADMIT) {
-        answer_not_now(f, call, admission);
+        answer_not_now(f, x->call, admission);
         return;
     }
-    attach(f, call, c);
+    attach(x, c);
     if (c->request.does_stream) {
-        begin_stream(spot_http_data(call));
-        spot_http_stream(call, "text/event-stream", pull);
+        begin_stream(x);
+        spot_http_stream(x->call, "text/event-stream", pull);
     } else if (!c->n_open) {
-        answer_whole(spot_http_data(call));
+        answer_whole(x);
     }
 }
 
+static void complete(struct spot_front *f, struct spot_http_call *call, bool is_chat)
+{
+    if (!spot_front_read(begin_exchange(f, call), is_chat, spot_http_body(call)))
+        answer_not_now(f, call, SPOT_ADMIT_FULL);
+}
+
 /* "0:17,1:12": what was told last of each choice. False: it says something else. */
-static bool read_cursors(struct exchange *x, const char *text)
+static bool read_cursors(struct spot_exchange *x, const char *text)
 {
     while (*text) {
         char *end;
@@ -300,7 +295,7 @@ static void rejoin(struct spot_front *f, struct spot_http_call *call, const char
 {
     const char *const last = spot_http_header(call, "Last-Event-ID");
     struct spot_completion *const c = f->table->rejoin(f->server, id);
-    struct exchange *x;
+    struct spot_exchange *x;
 
     if (!c) {
         answer_error(call, 404, "invalid_request_error", "stream_not_found",
@@ -312,8 +307,8 @@ static void rejoin(struct spot_front *f, struct spot_http_call *call, const char
         answer_head(f, call, c);
         return;
     }
-    attach(f, call, c);
-    x = spot_http_data(call);
+    x = begin_exchange(f, call);
+    attach(x, c);
     begin_stream(x);
     if (last && !read_cursors(x, last)) {
         x->has_said_all = x->c->front != x || x->next; /* another reads it: it is not abandoned */
@@ -485,6 +480,18 @@ static int open_keys(struct spot_front *f, struct spot_err *err)
     return o->api_key_file && !(f->keys = spot_http_keys_load(o->api_key_file, err)) ? -1 : 0;
 }
 
+/* One descriptor for both. */
+static int watch(struct spot_front *f, struct spot_err *err)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+
+    f->fd = epoll_create1(EPOLL_CLOEXEC);
+    if (f->fd < 0 || epoll_ctl(f->fd, EPOLL_CTL_ADD, spot_http_fd(f->http), &event) ||
+        epoll_ctl(f->fd, EPOLL_CTL_ADD, spot_desk_fd(f->desk), &event))
+        return spot_err_sys(err, "cannot watch a server");
+    return 0;
+}
+
 struct spot_front *spot_front_new(const struct spot_front_options *options,
                                   const struct spot_front_server *table, void *server,
                                   struct spot_err *err)
@@ -495,7 +502,8 @@ struct spot_front *spot_front_new(const struct spot_front_options *options,
                                             .tls_key = options->tls_key,
                                             .body_max_byte = options->body_max_byte,
                                             .n_connection_max = options->n_connection_max,
-                                            .bodies_max_byte = BODIES_MAX * options->body_max_byte,
+                                            .bodies_max_byte =
+                                                SPOT_FRONT_BODIES_MAX * options->body_max_byte,
                                             .idle_s = options->idle_s,
                                             .heard = gate,
                                             .called = called,
@@ -503,10 +511,12 @@ struct spot_front *spot_front_new(const struct spot_front_options *options,
                                             .user = f };
 
     f->options = *options;
+    f->fd = -1;
     f->table = table;
     f->server = server;
     f->began_s = (int64_t)time(NULL);
-    if (open_keys(f, err) || !(f->http = spot_http_new(&http, err))) {
+    if (open_keys(f, err) || !(f->http = spot_http_new(&http, err)) ||
+        !(f->desk = spot_desk_new(err)) || watch(f, err)) {
         spot_front_free(f);
         return NULL;
     }
@@ -518,6 +528,9 @@ void spot_front_free(struct spot_front *f)
     if (!f)
         return;
     spot_http_free(f->http);
+    spot_desk_free(f->desk);
+    if (f->fd >= 0)
+        close(f->fd);
     spot_http_keys_free(f->keys);
     free(f->failure);
     free(f);
@@ -530,11 +543,13 @@ int spot_front_port(const struct spot_front *f)
 
 int spot_front_fd(const struct spot_front *f)
 {
-    return spot_http_fd(f->http);
+    return f->fd;
 }
 
 void spot_front_run(struct spot_front *f)
 {
+    f->at_once_byte = 0;
+    spot_desk_run(f->desk);
     spot_http_run(f->http);
 }
 

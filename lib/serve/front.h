@@ -2,8 +2,9 @@
 /* front.h - the HTTP side of a server: takes OpenAI requests, sends answers and event streams.
  *
  * It does not know about workers. It calls the server through a table of functions; the server
- * reports progress of completions. Single-threaded: the loop of the group polls spot_front_fd and
- * calls spot_front_run.
+ * reports progress of completions. The loop of the group polls spot_front_fd and calls
+ * spot_front_run. What may take long for one client, reading a large body and writing a large
+ * answer, is done by a thread beside it (front_beside.c).
  */
 #ifndef SPOT_SERVE_FRONT_H
 #define SPOT_SERVE_FRONT_H
@@ -73,6 +74,9 @@ void spot_front_run(struct spot_front *front);
 void spot_front_progress(struct spot_front *front, struct spot_completion *c);
 /* Use these options for new requests from now on: vocabulary, chat template and sizes. */
 void spot_front_set_model(struct spot_front *front, const struct spot_front_options *options);
+/* Is a body being read with this vocabulary, which must not be freed meanwhile? */
+bool spot_front_is_reading(const struct spot_front *front,
+                           const struct spot_vocabulary *vocabulary);
 /* Refuse new requests and report it in /health; running ones continue. */
 void spot_front_drain(struct spot_front *front);
 /* Computing has ended. After spot_front_progress of each completion, clients of unfinished ones are

@@ -13,7 +13,6 @@
 #include "common/hash.h"
 #include "common/xalloc.h"
 #include "serve/grammar_state.h"
-#include "text/detok.h"
 
 enum {
     WAYS_MAX = 640, /* of a set: more are dropped, and each that stays has an end */
@@ -21,6 +20,10 @@ enum {
     FRAMES_MAX = 1 << 16,
     VISITS_MAX = 1 << 14,
     MASKS = 32,
+    MASK_COST_MAX = 1 << 20, /* 10 to 20 ms; schemas that people write take a fortieth of it */
+    SET_COST = 128,
+    TEXT_COST_MAX = 1 << 24, /* and for each byte as much as this */
+    BYTE_COST_MAX = 256,
     UNKNOWN = -1,
     DEAD = -2,
 };
@@ -40,7 +43,10 @@ struct visit {
 struct set {
     size_t first, n; /* ways */
     bool may_end;
+    uint32_t n_mask; /* the mask that has counted it, and these steps from it */
+    uint64_t counted[4];
     int32_t next[256];
+    uint16_t cost[256]; /* of the step; where next is known */
 };
 
 struct index { /* open addressing; slots hold a number plus 1 */
@@ -48,24 +54,15 @@ struct index { /* open addressing; slots hold a number plus 1 */
     size_t n_slot;
 };
 
-struct token {
-    uint32_t id, common; /* bytes that it has in common with the one before */
-    const uint8_t *byte;
-    size_t n;
-};
-
 struct mask {
     int32_t set;
+    bool is_too_much;
     uint8_t *allowed; /* [n_vocabulary] */
 };
 
 struct spot_grammar {
     struct spot_gnet net;
-    const struct spot_bpe *bpe;
-    struct spot_buf text; /* of all tokens */
-    size_t *begin; /* [n_vocabulary + 1] each one's position in text; empty for missing ones */
-    struct token *token; /* [n_token] that are text, sorted by their bytes */
-    size_t n_token, n_vocabulary, n_byte_max;
+    const struct spot_grammar_words *words;
 
     struct frame *frame; /* [0] is the bottom */
     struct way *way;
@@ -75,6 +72,8 @@ struct spot_grammar {
     uint64_t generation; /* one more each time that all was forgotten */
     struct mask mask[MASKS];
     size_t next_mask;
+    uint32_t n_mask; /* the one being filled, */
+    uint64_t cost;   /* and what it has cost */
 
     /* of one step */
     struct way *found;   /* [WAYS_MAX] */
@@ -89,6 +88,7 @@ struct spot_grammar_state {
     struct spot_buf text;
     uint64_t generation;
     int32_t set;
+    uint64_t cost; /* of the steps along the text */
 };
 
 /* --- sets and frames, each once ---------------------------------------------- */
@@ -105,9 +105,25 @@ static void index_clear(struct index *x, size_t n_slot)
     memset(x->slot, 0, n_slot * sizeof(*x->slot));
 }
 
+static void grow_frames(struct spot_grammar *g)
+{
+    index_clear(&g->frames, 2 * g->frames.n_slot);
+    for (size_t k = 0; k < g->n_frame; k++) {
+        size_t i = hash(&g->frame[k], sizeof(*g->frame)) & (g->frames.n_slot - 1);
+
+        while (g->frames.slot[i])
+            i = (i + 1) & (g->frames.n_slot - 1);
+        g->frames.slot[i] = (uint32_t)k + 1;
+    }
+}
+
 static uint32_t frame_of(struct spot_grammar *g, struct frame f)
 {
-    size_t i = hash(&f, sizeof(f)) & (g->frames.n_slot - 1);
+    size_t i;
+
+    if (2 * g->n_frame > g->frames.n_slot)
+        grow_frames(g);
+    i = hash(&f, sizeof(f)) & (g->frames.n_slot - 1);
 
     for (; g->frames.slot[i]; i = (i + 1) & (g->frames.n_slot - 1))
         if (!memcmp(&g->frame[g->frames.slot[i] - 1], &f, sizeof(f)))
@@ -253,6 +269,7 @@ static int32_t step(struct spot_grammar *g, int32_t at, uint8_t byte)
     }
     next = set_of(g);
     g->set[at].next[byte] = next;
+    g->set[at].cost[byte] = (uint16_t)(g->set[at].n + g->n_visit);
     return next;
 }
 
@@ -310,13 +327,20 @@ static int32_t forget_others(struct spot_grammar *g, int32_t set)
 
 static bool is_much(const struct spot_grammar *g)
 {
-    return g->n_set > SETS_MAX || g->n_frame > FRAMES_MAX;
+    return g->n_set > SETS_MAX || g->n_frame > FRAMES_MAX || g->n_way > WAYS_MAX * SETS_MAX / 8;
 }
 
-static int32_t walk(struct spot_grammar *g, int32_t at, const uint8_t *byte, size_t n)
+/* *cost: of these steps, as if none were known. */
+static int32_t walk(struct spot_grammar *g, int32_t at, const uint8_t *byte, size_t n,
+                    uint64_t *cost)
 {
-    for (size_t i = 0; i < n && at >= 0; i++)
-        at = step(g, at, byte[i]);
+    *cost = 0;
+    for (size_t i = 0; i < n && at >= 0; i++) {
+        const int32_t next = step(g, at, byte[i]);
+
+        *cost += g->set[at].cost[byte[i]];
+        at = next;
+    }
     return at;
 }
 
@@ -332,7 +356,7 @@ static int32_t set_now(struct spot_grammar_state *s)
         forget(g);
     }
     if (s->generation != g->generation) {
-        s->set = walk(g, first_set(g), s->text.data, s->text.n);
+        s->set = walk(g, first_set(g), s->text.data, s->text.n, &s->cost);
         s->generation = g->generation;
     }
     return s->set;
@@ -340,34 +364,61 @@ static int32_t set_now(struct spot_grammar_state *s)
 
 /* --- masks ------------------------------------------------------------------- */
 
-/* Which tokens may come after a set: sorted tokens share the sets of their common starts. */
-static void fill_mask(struct spot_grammar_state *s, uint8_t *allowed)
+/* What a mask costs is what it would cost if nothing were known: a function of the text, so that
+ * all replicas and coordinators find the same too much. A step counts once a mask. */
+
+static void count_set(struct spot_grammar *g, int32_t at)
 {
-    struct spot_grammar *const g = s->g;
-    int32_t *const at = spot_xcalloc(g->n_byte_max + 1, sizeof(*at)); /* after this many bytes */
-    size_t n_known = 0; /* at[0..n_known] are those of the token before, and of this generation */
+    struct set *const s = &g->set[at];
 
-    memset(allowed, 0, g->n_vocabulary);
-    at[0] = set_now(s);
-    for (size_t i = 0; i < g->n_token; i++) {
-        const struct token *const t = &g->token[i];
+    if (s->n_mask == g->n_mask)
+        return;
+    s->n_mask = g->n_mask;
+    memset(s->counted, 0, sizeof(s->counted));
+    g->cost += SET_COST;
+}
 
-        if (is_much(g)) {
-            at[0] = set_now(s);
-            n_known = 0;
-        }
+static void count_step(struct spot_grammar *g, int32_t at, uint8_t byte)
+{
+    struct set *const s = &g->set[at];
+    const uint64_t bit = UINT64_C(1) << (byte % 64);
+
+    count_set(g, at);
+    if (s->counted[byte / 64] & bit)
+        return;
+    s->counted[byte / 64] |= bit;
+    g->cost += s->cost[byte];
+}
+
+/* Which tokens may come after a set: sorted tokens share the sets of their common starts. Nothing
+ * is forgotten meanwhile; the cost bounds what is made. Returns false if that is too much. */
+static bool fill_mask(struct spot_grammar *g, int32_t set, uint8_t *allowed)
+{
+    const struct spot_grammar_words *const w = g->words;
+    int32_t *const at = spot_xcalloc(w->n_byte_max + 1, sizeof(*at)); /* after this many bytes */
+    size_t n_known = 0; /* at[0..n_known] are those of the token before */
+
+    memset(allowed, 0, w->n_vocabulary);
+    at[0] = set;
+    g->n_mask++;
+    g->cost = 0;
+    for (size_t i = 0; i < w->n_word && g->cost <= MASK_COST_MAX; i++) {
+        const struct spot_grammar_word *const t = &w->word[i];
+
         if (n_known > t->common)
             n_known = t->common;
         while (n_known < t->n && at[n_known] >= 0) {
             at[n_known + 1] = step(g, at[n_known], t->byte[n_known]);
+            count_step(g, at[n_known], t->byte[n_known]);
             n_known++;
         }
         allowed[t->id] = n_known == t->n && at[n_known] >= 0;
     }
     free(at);
+    return g->cost <= MASK_COST_MAX;
 }
 
-static const uint8_t *mask_of(struct spot_grammar_state *s)
+static const struct mask *mask_of(struct spot_grammar_state *s)
 {
     struct spot_grammar *const g = s->g;
     const int32_t set = set_now(s);
@@ -375,67 +426,29 @@ static const uint8_t *mask_of(struct spot_grammar_state *s)
 
     for (size_t i = 0; i < MASKS; i++)
         if (g->mask[i].set == set)
-            return g->mask[i].allowed;
+            return &g->mask[i];
     m = &g->mask[g->next_mask];
     g->next_mask = (g->next_mask + 1) % MASKS;
     if (!m->allowed)
-        m->allowed = spot_xcalloc(g->n_vocabulary, 1);
-    fill_mask(s, m->allowed);
-    m->set = set_now(s); /* it may have another number now */
-    return m->allowed;
+        m->allowed = spot_xcalloc(g->words->n_vocabulary, 1);
+    m->is_too_much = !fill_mask(g, set, m->allowed);
+    m->set = set;
+    return m;
 }
 
-/* --- the vocabulary ---------------------------------------------------------- */
-
-static int by_bytes(const void *a, const void *b)
+static bool is_too_much(const struct spot_grammar_state *s)
 {
-    const struct token *const x = a, *const y = b;
-    const int order = memcmp(x->byte, y->byte, x->n < y->n ? x->n : y->n);
-
-    if (order)
-        return order;
-    return x->n != y->n ? (x->n > y->n) - (x->n < y->n) : (x->id > y->id) - (x->id < y->id);
-}
-
-static uint32_t common_bytes(const struct token *a, const struct token *b)
-{
-    uint32_t n = 0;
-
-    while (n < a->n && n < b->n && a->byte[n] == b->byte[n])
-        n++;
-    return n;
-}
-
-static void read_vocabulary(struct spot_grammar *g)
-{
-    g->n_vocabulary = (size_t)spot_bpe_vocab(g->bpe);
-    g->begin = spot_xcalloc(g->n_vocabulary + 1, sizeof(*g->begin));
-    for (uint32_t id = 0; id < g->n_vocabulary; id++) {
-        spot_detok_bytes(g->bpe, id, &g->text);
-        g->begin[id + 1] = g->text.n;
-    }
-    g->token = spot_xcalloc(g->n_vocabulary, sizeof(*g->token));
-    for (uint32_t id = 0; id < g->n_vocabulary; id++) {
-        const size_t n = g->begin[id + 1] - g->begin[id];
-
-        if (n)
-            g->token[g->n_token++] =
-                (struct token){ .id = id, .byte = g->text.data + g->begin[id], .n = n };
-        g->n_byte_max = n > g->n_byte_max ? n : g->n_byte_max;
-    }
-    qsort(g->token, g->n_token, sizeof(*g->token), by_bytes);
-    for (size_t i = 1; i < g->n_token; i++)
-        g->token[i].common = common_bytes(&g->token[i - 1], &g->token[i]);
+    return s->cost > TEXT_COST_MAX + (uint64_t)BYTE_COST_MAX * s->text.n;
 }
 
 /* --- what others see --------------------------------------------------------- */
 
-struct spot_grammar *spot_grammar_new(const char *schema, size_t n_byte, const struct spot_bpe *bpe,
-                                      struct spot_err *err)
+struct spot_grammar *spot_grammar_new(const char *schema, size_t n_byte,
+                                      const struct spot_grammar_words *words, struct spot_err *err)
 {
     struct spot_grammar *const g = spot_xcalloc(1, sizeof(*g));
 
-    g->bpe = bpe;
+    g->words = words;
     spot_gnet_init(&g->net);
     if (spot_gnet_of_schema(&g->net, schema, n_byte, err)) {
         spot_grammar_free(g);
@@ -443,9 +456,31 @@ struct spot_grammar *spot_grammar_new(const char *schema, size_t n_byte, const s
     }
     g->found = spot_xcalloc(WAYS_MAX, sizeof(*g->found));
     g->visit = spot_xcalloc(4 * (size_t)VISITS_MAX, sizeof(*g->visit));
-    read_vocabulary(g);
     forget(g);
     return g;
+}
+
+int spot_grammar_check(const char *schema, size_t n_byte, struct spot_err *err)
+{
+    struct spot_gnet net;
+    int rc;
+
+    spot_gnet_init(&net);
+    rc = spot_gnet_of_schema(&net, schema, n_byte, err);
+    spot_gnet_release(&net);
+    return rc;
+}
+
+size_t spot_grammar_byte(const struct spot_grammar *g)
+{
+    size_t n = sizeof(*g) + g->net.cap * sizeof(*g->net.node) + g->frame_cap * sizeof(*g->frame) +
+               g->way_cap * sizeof(*g->way) + g->set_cap * sizeof(*g->set) +
+               g->frames.n_slot * sizeof(*g->frames.slot) + g->sets.n_slot * sizeof(*g->sets.slot) +
+               WAYS_MAX * sizeof(*g->found) + 4 * (size_t)VISITS_MAX * sizeof(*g->visit);
+
+    for (size_t i = 0; i < MASKS; i++)
+        n += g->mask[i].allowed ? g->words->n_vocabulary : 0;
+    return n;
 }
 
 void spot_grammar_free(struct spot_grammar *g)
@@ -455,9 +490,6 @@ void spot_grammar_free(struct spot_grammar *g)
     spot_gnet_release(&g->net);
     for (size_t i = 0; i < MASKS; i++)
         free(g->mask[i].allowed);
-    spot_buf_release(&g->text);
-    free(g->begin);
-    free(g->token);
     free(g->frame);
     free(g->way);
     free(g->set);
@@ -487,15 +519,17 @@ void spot_grammar_end(struct spot_grammar_state *s)
 
 int spot_grammar_push(struct spot_grammar_state *s, uint32_t token)
 {
-    const struct spot_grammar *const g = s->g;
-    const size_t begin = token < g->n_vocabulary ? g->begin[token] : 0;
-    const size_t n = token < g->n_vocabulary ? g->begin[token + 1] - begin : 0;
-    const int32_t next = n ? walk(s->g, set_now(s), g->text.data + begin, n) : DEAD;
+    const struct spot_grammar_words *const w = s->g->words;
+    const size_t begin = token < w->n_vocabulary ? w->begin[token] : 0;
+    const size_t n = token < w->n_vocabulary ? w->begin[token + 1] - begin : 0;
+    uint64_t cost = 0;
+    const int32_t next = n ? walk(s->g, set_now(s), w->text.data + begin, n, &cost) : DEAD;
 
     if (next < 0)
         return -1;
-    spot_buf_add(&s->text, g->text.data + begin, n);
+    spot_buf_add(&s->text, w->text.data + begin, n);
     s->set = next;
+    s->cost += cost;
     return 0;
 }
 
@@ -513,20 +547,24 @@ bool spot_grammar_must_end(struct spot_grammar_state *s)
     return !s->g->set[set].n;
 }
 
-void spot_grammar_mask(struct spot_grammar_state *s, const uint32_t *end, size_t n_end,
-                       float *logit, size_t n)
+int spot_grammar_mask(struct spot_grammar_state *s, const uint32_t *end, size_t n_end, float *logit,
+                      size_t n)
 {
-    const uint8_t *const allowed = mask_of(s);
-    const bool may_end = spot_grammar_may_end(s);
+    const struct mask *const m = is_too_much(s) ? NULL : mask_of(s);
+    bool may_end;
 
+    if (!m || m->is_too_much)
+        return -1;
+    may_end = spot_grammar_may_end(s);
     for (size_t i = 0; i < n; i++) {
         bool is_end = false;
 
-        if (i < s->g->n_vocabulary && allowed[i])
+        if (i < s->g->words->n_vocabulary && m->allowed[i])
             continue;
         for (size_t k = 0; k < n_end && may_end && !is_end; k++)
             is_end = end[k] == i;
         if (!is_end)
             logit[i] = -INFINITY;
     }
+    return 0;
 }

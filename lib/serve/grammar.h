@@ -19,13 +19,37 @@
 extern "C" {
 #endif
 
+enum { SPOT_GRAMMAR_SCHEMA_MAX = 128 << 10 }; /* bytes */
+
+/* A vocabulary as grammars need it: sorted. It takes some 10 ms for 128,000 tokens, and is made
+ * once a model. `bpe` is not needed afterwards. */
+struct spot_grammar_words;
+struct spot_grammar_words *spot_grammar_words_new(const struct spot_bpe *bpe);
+void spot_grammar_words_free(struct spot_grammar_words *words); /* may be NULL */
+
 struct spot_grammar; /* of a schema and a vocabulary; used by one thread at a time */
 struct spot_grammar_state;
 
-/* `schema` is JSON text. NULL with *err: SPOT_EDATA, with the place in the schema. */
-struct spot_grammar *spot_grammar_new(const char *schema, size_t n_byte, const struct spot_bpe *bpe,
-                                      struct spot_err *err);
-void spot_grammar_free(struct spot_grammar *g);
+/* Could a grammar be made of this schema, which is JSON text? Takes no vocabulary and at most some
+ * milliseconds. Returns 0, or -1 with *err: SPOT_EDATA, with the place in the schema. */
+int spot_grammar_check(const char *schema, size_t n_byte, struct spot_err *err);
+
+/* `words` is borrowed. NULL with *err, as spot_grammar_check. */
+struct spot_grammar *spot_grammar_new(const char *schema, size_t n_byte,
+                                      const struct spot_grammar_words *words, struct spot_err *err);
+void spot_grammar_free(struct spot_grammar *g);         /* may be NULL */
+size_t spot_grammar_byte(const struct spot_grammar *g); /* of memory */
+
+/* Grammars that are not in use, the most recent few, by the text of the schema: what was found
+ * about one for a request is known to the next. */
+struct spot_grammar_pool;
+struct spot_grammar_pool *spot_grammar_pool_new(const struct spot_bpe *bpe); /* borrowed */
+void spot_grammar_pool_free(struct spot_grammar_pool *pool);                 /* may be NULL */
+/* One that is there, or a new one: for spot_grammar_pool_give_back. NULL with *err. */
+struct spot_grammar *spot_grammar_pool_take(struct spot_grammar_pool *pool, const char *schema,
+                                            struct spot_err *err);
+void spot_grammar_pool_give_back(struct spot_grammar_pool *pool, const char *schema,
+                                 struct spot_grammar *g_take);
 
 /* The state at the start of the text. */
 struct spot_grammar_state *spot_grammar_begin(struct spot_grammar *g);
@@ -38,9 +62,11 @@ bool spot_grammar_may_end(struct spot_grammar_state *s);
 /* Must the text end here? */
 bool spot_grammar_must_end(struct spot_grammar_state *s);
 /* Set logit[n] to -INFINITY for each token that may not come next; end[n_end] are allowed if the
- * text may end. */
-void spot_grammar_mask(struct spot_grammar_state *s, const uint32_t *end, size_t n_end,
-                       float *logit, size_t n);
+ * text may end. Returns 0, or -1: what may come next takes too much to find, as where repetitions
+ * overlap in very many ways; the text can only be given up. This is a function of the schema, the
+ * vocabulary and the text, and 10 to 20 ms of work at most. */
+int spot_grammar_mask(struct spot_grammar_state *s, const uint32_t *end, size_t n_end, float *logit,
+                      size_t n);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "serve/grammar.h"
 #include "serve/grammar_state.h"
 
 /* --- where we are ----------------------------------------------------------- */
@@ -297,6 +298,9 @@ int spot_gnet_of_schema(struct spot_gnet *net, const char *schema, size_t n_byte
 {
     struct spot_greader r = { .net = net, .err = err };
 
+    if (n_byte > SPOT_GRAMMAR_SCHEMA_MAX)
+        return spot_err_set(err, SPOT_EDATA, "the schema is too large: %zu bytes, %d at most",
+                            n_byte, SPOT_GRAMMAR_SCHEMA_MAX);
     if (spot_json_parse(&r.doc, schema, n_byte, "schema", err))
         return -1;
     net->start = says_nothing(r.doc.root) ? spot_greader_any_object(&r, SPOT_GRAMMAR_ANY_DEPTH, 0)

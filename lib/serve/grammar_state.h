@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/buf.h"
 #include "common/err.h"
 #include "common/json.h"
 
@@ -83,6 +84,21 @@ uint32_t spot_gnet_number(struct spot_gnet *net, uint32_t next);
 enum spot_gnet_fault { SPOT_GNET_SOUND, SPOT_GNET_FULL, SPOT_GNET_EMPTY, SPOT_GNET_LEFT_RECURSIVE };
 enum spot_gnet_fault spot_gnet_finish(struct spot_gnet *net);
 
+/* --- grammar_words.c --------------------------------------------------------- */
+
+struct spot_grammar_word {
+    uint32_t id, common; /* bytes that it has in common with the one before */
+    const uint8_t *byte;
+    size_t n;
+};
+
+struct spot_grammar_words {
+    struct spot_buf text; /* of all tokens */
+    size_t *begin; /* [n_vocabulary + 1] each one's position in text; empty for missing ones */
+    struct spot_grammar_word *word; /* [n_word] tokens that are text, sorted by their bytes */
+    size_t n_word, n_vocabulary, n_byte_max;
+};
+
 /* --- grammar_pattern.c ------------------------------------------------------- */
 
 /* Strings in which an ECMA-262 expression matches somewhere. An error is described in *why, at
@@ -117,6 +133,8 @@ uint32_t spot_greader_below(struct spot_greader *r, const char *key,
                             const struct spot_json_value *schema, uint32_t next);
 uint32_t spot_greader_of_type(struct spot_greader *r, const struct spot_json_value *schema,
                               const char *type, uint32_t next);
+uint32_t spot_greader_object(struct spot_greader *r, const struct spot_json_value *schema,
+                             uint32_t next); /* grammar_object.c */
 uint32_t spot_greader_named(struct spot_greader *r, const struct spot_json_value *schema,
                             uint32_t next); /* enum */
 /* The rule of a value with at most `depth` nested containers, and the same for an object. */

@@ -57,6 +57,13 @@ int spot_openai_error(int status, const char *type, const char *param, const cha
     return status;
 }
 
+int spot_openai_given_up(const struct spot_completion *c, struct spot_buf *out)
+{
+    return spot_openai_error(500, "server_error", NULL, NULL, out,
+                             "The server gave this request up before its end%s%s.",
+                             c->why ? ": " : "", c->why ? c->why : "");
+}
+
 void spot_body_refuse(struct spot_body *b, int status, const char *param, const char *code,
                       const char *fmt, ...)
 {
@@ -409,14 +416,11 @@ static char *raw(const struct spot_body *b, const struct spot_json_value *v)
 static void take_schema(struct spot_body *b, char *schema)
 {
     struct spot_err err = { 0 };
-    struct spot_grammar *const g =
-        spot_grammar_new(schema, strlen(schema), b->options->vocabulary->bpe, &err);
 
     b->r->schema = schema;
-    if (!g)
+    if (spot_grammar_check(schema, strlen(schema), &err))
         spot_body_refuse(b, 400, "response_format", NULL, "Invalid schema for response_format: %s",
                          err.msg);
-    spot_grammar_free(g);
 }
 
 static void read_format(struct spot_body *b)

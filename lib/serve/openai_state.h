@@ -17,8 +17,8 @@ extern "C" {
 int spot_openai_error(int status, const char *type, const char *param, const char *code,
                       struct spot_buf *out, const char *fmt, ...) SPOT_PRINTF(6, 7);
 
-/* Error text for a request without an answer. */
-extern const char spot_front_gave_up[];
+/* {"error": ...} for a request that was given up. Returns the status. */
+int spot_openai_given_up(const struct spot_completion *c, struct spot_buf *out);
 
 /* The chunk for one committed token of a stream. Includes its worker if requested, whose name is
  * NULL if not known. */

@@ -357,20 +357,43 @@ static int on_continue(struct replica *r, const struct spot_frame *frame, struct
     return rc ? spot_agent_report_part(&r->agent, frame->tag, &why, err) : 0;
 }
 
+/* What cannot be computed further. */
+static int tell_cannot(struct replica *r, size_t n, size_t *n_cannot, struct spot_err *err)
+{
+    int rc = 0;
+
+    *n_cannot = 0;
+    for (size_t i = 0; !rc && i < n; i++) {
+        struct spot_err why = { 0 };
+
+        if (!r->out[i].cannot)
+            continue;
+        ++*n_cannot;
+        (void)spot_err_set(&why, SPOT_EDATA, "%s", r->out[i].cannot);
+        rc = spot_agent_report_part(&r->agent, r->out[i].sequence, &why, err);
+    }
+    return rc;
+}
+
 static int tell(struct replica *r, size_t n, struct spot_err *err)
 {
     struct spot_buf out = { 0 };
     const struct spot_batch_rates rates = spot_batch_loop_rates(r->loop);
     uint32_t used, all;
+    size_t n_cannot;
 
+    if (tell_cannot(r, n, &n_cannot, err))
+        return -1;
     spot_batch_loop_pages(r->loop, &used, &all);
     spot_put_u32(&out, used);
     spot_put_u32(&out, all);
     spot_put_f64(&out, rates.prompt_token_s);
     spot_put_f64(&out, rates.page_byte_per_s);
     spot_put_u64(&out, rates.n_token_paged);
-    spot_put_u32(&out, (uint32_t)n);
+    spot_put_u32(&out, (uint32_t)(n - n_cannot));
     for (size_t i = 0; i < n; i++) {
+        if (r->out[i].cannot)
+            continue;
         spot_put_u64(&out, r->out[i].sequence);
         spot_step_token_put(&out, &r->out[i].token);
     }

@@ -151,6 +151,8 @@ static void on_cannot(struct spot_server *s, struct spot_replica *p, const struc
     c = q->work->completion;
     s->options->group.warn("request %s ends: worker %s says: %s", c->request.id,
                            spot_peer_name(p->peer), why);
+    if (!c->why)
+        c->why = spot_xstrdup(why);
     spot_server_cancel(s, q->work);
     if (s->front)
         spot_front_progress(s->front, c);

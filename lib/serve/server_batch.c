@@ -248,7 +248,7 @@ static int answer_of(const struct spot_batch *b, const struct spot_completion *c
                      struct spot_buf *body)
 {
     if (spot_completion_is_given_up(c))
-        return spot_openai_error(500, "server_error", NULL, NULL, body, "%s", spot_front_gave_up);
+        return spot_openai_given_up(c, body);
     spot_openai_answer(&b->server->front_options, c, body);
     return 200;
 }

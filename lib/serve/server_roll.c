@@ -186,7 +186,7 @@ static void free_ended(struct spot_server *s)
     for (size_t i = s->n_ended; i-- > 0;) {
         struct spot_model_version *const v = s->ended[i];
 
-        if (v->n_work)
+        if (v->n_work || (s->front && spot_front_is_reading(s->front, &v->model.vocabulary)))
             continue;
         for (size_t k = 0; k < s->n_place; k++)
             if (s->place[k]->version == v && !s->place[k]->is_running)

@@ -521,19 +521,40 @@ int64_t spot_bpe_find(const struct spot_bpe *bpe, const char *text)
     return -1;
 }
 
-void spot_bpe_free(struct spot_bpe *bpe)
+struct spot_bpe *spot_bpe_share(const struct spot_bpe *bpe)
 {
-    if (!bpe)
-        return;
+    struct spot_bpe *const b = spot_xcalloc(1, sizeof(*b));
+
+    *b = *bpe;
+    b->is_shared = true;
+    b->is_inside = false;
+    b->spaced = (struct spot_buf){ 0 };
+    b->cache = spot_xcalloc(SPOT_BPE_CACHE, sizeof(*b->cache));
+    b->symbol = NULL;
+    b->heap = NULL;
+    b->symbol_cap = b->heap_cap = b->n_heap = 0;
+    return b;
+}
+
+static void free_vocabulary(struct spot_bpe *bpe)
+{
     for (size_t i = 0; i < bpe->n_added; i++)
         free(bpe->added[i].name);
     free(bpe->added);
     free(bpe->by_name);
     free(bpe->by_bytes);
-    spot_buf_release(&bpe->spaced);
     free(bpe->token);
     spot_buf_release(&bpe->text);
     free(bpe->merge);
+}
+
+void spot_bpe_free(struct spot_bpe *bpe)
+{
+    if (!bpe)
+        return;
+    if (!bpe->is_shared)
+        free_vocabulary(bpe);
+    spot_buf_release(&bpe->spaced);
     free(bpe->cache);
     free(bpe->symbol);
     free(bpe->heap);

@@ -43,6 +43,8 @@ struct spot_bpe *spot_bpe_of_vocab(const char *json, size_t n_json, const char *
                                    struct spot_err *err);
 /* For a byte-level model: token b is byte b. */
 struct spot_bpe *spot_bpe_of_bytes(void);
+/* Another encoder of the same vocabulary, for another thread; `bpe` must outlive it. */
+struct spot_bpe *spot_bpe_share(const struct spot_bpe *bpe);
 void spot_bpe_free(struct spot_bpe *bpe);
 
 /* One more than the largest id. */

@@ -40,7 +40,7 @@ deb() {
     deb "$BATS_FILE_TMPDIR/a"
     run -0 --separate-stderr lintian --allow-root --fail-on error,warning "$BATS_FILE_TMPDIR"/a/*.changes
     [ -z "$output" ]
-    for library in 'libc6 (>= ' libzstd1 'libcurl4t64 | libcurl4' 'libmicrohttpd12t64 | libmicrohttpd12'; do
+    for library in 'libc6 (>= ' libzstd1 'libcurl4t64 | libcurl4'; do
         dpkg-deb -f "$package" Depends | grep -qF "$library"
     done
     dpkg-deb -f "$package" Built-Using | grep -q '^lp-solve (= '

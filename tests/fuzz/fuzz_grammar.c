@@ -9,15 +9,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Goal: no schema crashes its reader, and none that is taken leads to a place from where nothing
  * follows. The input is a schema, a NUL, and what chooses among the tokens that are allowed. */
 
-static struct spot_bpe *bytes(void)
+static struct spot_grammar_words *words(void)
 {
     /* Printable bytes alone, each a token: enough of a vocabulary for any schema's signs. */
-    static struct spot_bpe *bpe;
+    static struct spot_grammar_words *all;
+    struct spot_bpe *bpe;
     char vocab[4096];
     size_t n = 0;
 
-    if (bpe)
-        return bpe;
+    if (all)
+        return all;
     vocab[n++] = '{';
     for (int b = 0, more = 0; b < 256; b++) {
         const int is_plain = (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
@@ -43,7 +44,10 @@ static struct spot_bpe *bytes(void)
         vocab[n++] = (char)('0' + b % 10);
     }
     vocab[n++] = '}';
-    return bpe = spot_bpe_of_vocab(vocab, n, "v", "", 0, "m", NULL);
+    bpe = spot_bpe_of_vocab(vocab, n, "v", "", 0, "m", NULL);
+    all = spot_grammar_words_new(bpe);
+    spot_bpe_free(bpe);
+    return all;
 }
 
 static void follow(struct spot_grammar_state *s, const uint8_t *choice, size_t n)
@@ -52,7 +56,8 @@ static void follow(struct spot_grammar_state *s, const uint8_t *choice, size_t n
         float logit[256] = { 0 };
         uint32_t at = choice[i], tried = 0;
 
-        spot_grammar_mask(s, NULL, 0, logit, 256);
+        if (spot_grammar_mask(s, NULL, 0, logit, 256))
+            return; /* too much to find */
         while (logit[at] != 0 && tried++ < 256)
             at = (at + 1) % 256;
         if (logit[at] != 0 || spot_grammar_push(s, at))
@@ -64,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const uint8_t *const end = memchr(data, 0, size);
     const size_t n = end ? (size_t)(end - data) : size;
-    struct spot_grammar *const g = spot_grammar_new((const char *)data, n, bytes(), NULL);
+    struct spot_grammar *const g = spot_grammar_new((const char *)data, n, words(), NULL);
     struct spot_grammar_state *s;
 
     if (!g)

@@ -119,66 +119,6 @@ START_TEST(text_is_that_of_decoding_at_once)
 }
 END_TEST
 
-/* A text of the first n ids, without an end. */
-static uint32_t characters_of(const uint32_t *id, size_t n, bool is_end)
-{
-    struct spot_detokenizer d;
-    struct spot_buf text = { 0 };
-    uint32_t count = 0;
-
-    spot_detok_init(&d, bpe, false, false);
-    for (size_t i = 0; i < n; i++)
-        spot_detok_push(&d, id[i], &text);
-    if (is_end)
-        spot_detok_end(&d, &text);
-    for (size_t i = 0; i < text.n; i++)
-        count += (text.data[i] & 0xC0) != 0x80;
-    spot_detok_release(&d);
-    spot_buf_release(&text);
-    return count;
-}
-
-static void check_offsets(struct spot_rng *rng)
-{
-    const size_t n_prompt = 1 + spot_rng_below(rng, 20), n = spot_rng_below(rng, 20);
-    const bool does_echo = spot_rng_below(rng, 2);
-    const size_t n_echo = does_echo ? n_prompt - 1 : 0;
-    struct spot_request r = request_of(n, NULL, 0);
-    struct spot_completion *c;
-    uint32_t id[64];
-
-    r.prompt = realloc(r.prompt, n_prompt * sizeof(*r.prompt));
-    for (r.n_prompt = 0; r.n_prompt < n_prompt; r.n_prompt++)
-        r.prompt[r.n_prompt] = random_sign(rng);
-    r.does_echo = does_echo;
-    r.ignores_end = true;
-    r.n_logprob = 0;
-    c = spot_completion_new(&r, &vocabulary);
-    for (size_t i = 0; c->n_open; i++) {
-        const struct spot_choice *const h = &c->choice[0];
-        const uint32_t *const prompt = c->request.prompt;
-        struct spot_token t = { .id = i < n_echo ? prompt[i + 1] : random_sign(rng) };
-
-        ck_assert_int_eq(spot_completion_append(c, 0, i, &t), 0);
-        id[i] = t.id;
-        ck_assert_uint_eq(h->offset[i],
-                          i < n_echo ? characters_of(prompt, i + 1, false)
-                                     : (does_echo ? characters_of(prompt, n_prompt, true) : 0) +
-                                           characters_of(id + n_echo, i - n_echo, false));
-    }
-    spot_completion_unref(c);
-}
-
-START_TEST(a_token_begins_behind_the_characters_before_it)
-{
-    struct spot_rng rng;
-
-    spot_rng_init(&rng, (uint64_t)_i, 1);
-    for (int k = 0; k < 2000; k++)
-        check_offsets(&rng);
-}
-END_TEST
-
 START_TEST(a_position_is_committed_once)
 {
     struct spot_request r = request_of(3, NULL, 0);
@@ -373,7 +313,6 @@ int main(void)
     tcase_add_unchecked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, text_is_that_of_decoding_at_once, 0, 3);
-    tcase_add_loop_test(c, a_token_begins_behind_the_characters_before_it, 0, 2);
     tcase_add_test(c, a_position_is_committed_once);
     tcase_add_test(c, a_request_survives_the_wire);
     tcase_add_test(c, a_special_token_whose_name_is_a_stop_text_ends_a_choice);

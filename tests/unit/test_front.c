@@ -197,12 +197,14 @@ START_TEST(what_the_server_gave_up_is_an_error_and_not_an_end)
     rig_commit(c, 0, 'a');
     if (!_i)
         client_hear(&k, "id: 0:0");
+    c->why = strdup("it cannot be computed");
     for (uint32_t i = 0; i < c->request.n_choice; i++)
         spot_completion_finish(c, i, SPOT_FINISH_CANCELLED);
     spot_front_progress(rig_front, c);
     client_hear(&k, _i ? "server_error" : "data: [DONE]");
     ck_assert_int_eq(client_status(&k), _i ? 500 : 200);
     ck_assert_ptr_nonnull(strstr(client_text(&k), "\"error\""));
+    ck_assert_ptr_nonnull(strstr(client_text(&k), "before its end: it cannot be computed."));
     client_close(&k);
 }
 END_TEST

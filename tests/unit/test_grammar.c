@@ -17,6 +17,7 @@
 
 enum { V = 262, WALKS = 100, TEXT_MAX = 1 << 16 };
 
+static struct spot_grammar_words *words;
 static struct spot_bpe *bpe; /* the bytes, some longer tokens, one that is special at the end */
 
 /* GPT-2's printable stand-ins for bytes, as UTF-8 in JSON. */
@@ -55,17 +56,19 @@ static void setup(void)
     bpe = spot_bpe_of_vocab(vocab, n, "v", merges, sizeof(merges) - 1, "m", NULL);
     ck_assert_ptr_nonnull(bpe);
     ck_assert_int_eq(spot_bpe_vocab(bpe), V);
+    words = spot_grammar_words_new(bpe);
 }
 
 static void teardown(void)
 {
+    spot_grammar_words_free(words);
     spot_bpe_free(bpe);
 }
 
 static struct spot_grammar *grammar(const char *schema)
 {
     struct spot_err err = { 0 };
-    struct spot_grammar *const g = spot_grammar_new(schema, strlen(schema), bpe, &err);
+    struct spot_grammar *const g = spot_grammar_new(schema, strlen(schema), words, &err);
 
     ck_assert_msg(g != NULL, "%s: %s", schema, err.msg);
     return g;
@@ -191,7 +194,7 @@ START_TEST(what_is_not_supported_is_named)
 {
     struct spot_err err = { 0 };
 
-    ck_assert_ptr_null(spot_grammar_new(refused[_i][0], strlen(refused[_i][0]), bpe, &err));
+    ck_assert_ptr_null(spot_grammar_new(refused[_i][0], strlen(refused[_i][0]), words, &err));
     ck_assert_int_eq(err.code, SPOT_EDATA);
     ck_assert_msg(strstr(err.msg, refused[_i][1]) != NULL, "%s: %s", refused[_i][0], err.msg);
 }
@@ -469,7 +472,7 @@ START_TEST(random_texts_are_valid)
         json_t *parsed;
 
         schema[add_schema(&rng, 3, schema)] = '\0';
-        g = spot_grammar_new(schema, strlen(schema), bpe, &err);
+        g = spot_grammar_new(schema, strlen(schema), words, &err);
         ck_assert_msg(g || strstr(err.msg, "no text is valid"), "%s: %s", schema, err.msg);
         parsed = json_loads(schema, JSON_DECODE_ANY, NULL);
         ck_assert_ptr_nonnull(parsed);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "large_vocabulary.h"
 #include "serve/grammar.h"
 #include "suite.h"
 
@@ -13,6 +14,7 @@
  * the tables are single ones: a schema has none of its own. */
 
 static struct spot_bpe *bpe;
+static struct spot_grammar_words *words;
 
 static char *quoted(const char *text)
 {
@@ -26,7 +28,7 @@ static char *quoted(const char *text)
 static struct spot_grammar *read_schema(const char *text, struct spot_err *err)
 {
     char *const schema = quoted(text);
-    struct spot_grammar *const g = spot_grammar_new(schema, strlen(schema), bpe, err);
+    struct spot_grammar *const g = spot_grammar_new(schema, strlen(schema), words, err);
 
     free(schema);
     return g;
@@ -135,11 +137,15 @@ static const char *const refused[][2] = {
 
 static void expect_refused(const char *schema, const char *why)
 {
-    struct spot_err err = { 0 };
+    struct spot_err err = { 0 }, first = { 0 };
+    char *const text = quoted(schema);
 
     ck_assert_ptr_null(read_schema(schema, &err));
     ck_assert_int_eq(err.code, SPOT_EDATA);
     ck_assert_msg(strstr(err.msg, why), "%s: %s", schema, err.msg);
+    ck_assert_int_eq(spot_grammar_check(text, strlen(text), &first), -1);
+    ck_assert_str_eq(first.msg, err.msg);
+    free(text);
 }
 
 START_TEST(what_must_not_be_said_is_named)
@@ -194,15 +200,165 @@ START_TEST(more_properties_than_are_supported_are_refused)
 }
 END_TEST
 
+/* --- what takes too much ------------------------------------------------------------- */
+
+static struct spot_grammar_words *many_words;
+
+static void open_large(void)
+{
+    struct spot_err err = { 0 };
+    struct spot_bpe *const many = large_vocabulary(0, &err);
+
+    ck_assert_msg(many != NULL, "%s", err.msg);
+    many_words = spot_grammar_words_new(many);
+    spot_bpe_free(many);
+}
+
+static void close_large(void)
+{
+    spot_grammar_words_free(many_words);
+}
+
+static int mask(struct spot_grammar_state *s)
+{
+    enum { N = LARGE_WORDS };
+    float *const logit = spot_xcalloc(N, sizeof(*logit));
+    const int rc = spot_grammar_mask(s, NULL, 0, logit, N);
+
+    free(logit);
+    return rc;
+}
+
+/* The first place in a text whose mask is too much, with masks at all places before or at none of
+ * them; the length of the text: there is none. */
+static size_t too_much_at(const char *schema, const char *text, size_t known)
+{
+    struct spot_err err = { 0 };
+    struct spot_grammar *const g = spot_grammar_new(schema, strlen(schema), many_words, &err);
+    struct spot_grammar_state *s;
+    size_t at = 0;
+
+    ck_assert_msg(g != NULL, "%s: %s", schema, err.msg);
+    s = spot_grammar_begin(g);
+    while (at < strlen(text) && (at < known || !mask(s)))
+        ck_assert_int_eq(spot_grammar_push(s, (uint8_t)text[at++]), 0);
+    spot_grammar_end(s);
+    spot_grammar_free(g);
+    return at;
+}
+
+/* 26 loops, each of which may have begun at each letter, and be at each count. */
+static char *overlapping(int max)
+{
+    char *const schema = spot_xcalloc(1024, 1);
+    char *at = stpcpy(schema, "{\"pattern\":\"^(");
+
+    for (char c = 'a'; c <= 'z'; c++)
+        at += sprintf(at, "%s(.*%c.{0,%d})*", c > 'a' ? "|" : "", c, max);
+    strcpy(at, ")*$\"}");
+    return schema;
+}
+
+/* What was found before, here or by a replica that has it no more, makes no difference. */
+START_TEST(repetitions_that_overlap_too_much_are_given_up_by_the_text_alone)
+{
+    static const int max[] = { 60000, 600, 60 };
+    static const char text[] = "\"abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz";
+    char *const schema = overlapping(max[_i]);
+    const size_t at = too_much_at(schema, text, 0);
+
+    ck_assert_uint_lt(at, strlen(text));
+    ck_assert_uint_gt(at, 0);
+    ck_assert_uint_eq(too_much_at(schema, text, at), at);
+    ck_assert_uint_gt(too_much_at(schema, text, at + 1), at);
+    free(schema);
+}
+END_TEST
+
+static const struct {
+    const char *schema, *text;
+} usual[] = {
+    { "{'type':'object'}", "{'ab':[1,{'c':'def'}],'x':1.5e3}" },
+    { "{'type':'string','maxLength':60000}", "'abcd efgh" },
+    { "{'type':'string','minLength':50,'maxLength':100}", "'abcd efgh" },
+    { "{'pattern':'^[a-zA-Z0-9._%+-]+@[a-zA-Z0-9.-]+\\\\.[a-zA-Z]{2,63}$'}",
+      "'ab.cd@gh.i.jk.com'" },
+    { "{'pattern':'abc'}", "'xxabxabcxx'" },
+    { "{'pattern':'^([a-z]{1,20} ){0,50}[a-z]{1,20}$'}", "'abc def ghi jkl'" },
+    { "{'pattern':'^.*a.{0,1000}$'}",
+      "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" },
+    { "{'anyOf':[{'type':'string','maxLength':100},{'type':'string','minLength':3},"
+      "{'pattern':'^a.*b$'}]}",
+      "'abcdefgh" },
+    { "{'items':{'properties':{'a':{'type':['string','null']},'b':{'type':'number'}},"
+      "'additionalProperties':true}}",
+      "[{'a':'xy','b':1.5,'c':[{}]}" },
+};
+
+START_TEST(what_people_write_is_far_from_too_much)
+{
+    char *const schema = quoted(usual[_i].schema), *const text = quoted(usual[_i].text);
+
+    ck_assert_uint_eq(too_much_at(schema, text, 0), strlen(text));
+    free(schema);
+    free(text);
+}
+END_TEST
+
+START_TEST(a_schema_is_bounded_in_bytes)
+{
+    char *const schema = spot_xcalloc(SPOT_GRAMMAR_SCHEMA_MAX + 32, 1);
+    struct spot_err err = { 0 };
+
+    strcpy(schema, "{\"type\":\"null\"}");
+    memset(schema + strlen(schema), ' ', SPOT_GRAMMAR_SCHEMA_MAX - strlen(schema));
+    ck_assert_msg(!spot_grammar_check(schema, SPOT_GRAMMAR_SCHEMA_MAX, &err), "%s", err.msg);
+    schema[SPOT_GRAMMAR_SCHEMA_MAX] = ' ';
+    ck_assert_int_eq(spot_grammar_check(schema, SPOT_GRAMMAR_SCHEMA_MAX + 1, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "the schema is too large: 131073 bytes, 131072 at most"));
+    free(schema);
+}
+END_TEST
+
+START_TEST(grammars_that_are_idle_are_taken_again)
+{
+    struct spot_grammar_pool *const pool = spot_grammar_pool_new(bpe);
+    struct spot_err err = { 0 };
+    struct spot_grammar *const first = spot_grammar_pool_take(pool, "{}", &err);
+    struct spot_grammar *const second = spot_grammar_pool_take(pool, "{}", &err);
+    char schema[64];
+
+    ck_assert_ptr_ne(first, second); /* each is one choice's at a time */
+    spot_grammar_pool_give_back(pool, "{}", first);
+    ck_assert_ptr_eq(spot_grammar_pool_take(pool, "{}", &err), first);
+    spot_grammar_pool_give_back(pool, "{}", first);
+    spot_grammar_pool_give_back(pool, "{}", second);
+    for (int i = 0; i < 20; i++) {
+        snprintf(schema, sizeof(schema), "{\"const\":%d}", i);
+        spot_grammar_pool_give_back(pool, schema, spot_grammar_pool_take(pool, schema, &err));
+    }
+    ck_assert_ptr_null(spot_grammar_pool_take(pool, "{\"type\":1}", &err));
+    spot_grammar_pool_free(pool);
+}
+END_TEST
+
 int main(void)
 {
     TCase *const tc = tcase_create("grammar_limits");
 
     bpe = spot_bpe_of_bytes();
+    words = spot_grammar_words_new(bpe);
     tcase_add_loop_test(tc, a_table_of_texts, 0, (int)(sizeof(row) / sizeof(*row)));
     tcase_add_loop_test(tc, what_must_not_be_said_is_named, 0,
                         (int)(sizeof(refused) / sizeof(*refused)));
     tcase_add_loop_test(tc, what_is_too_large_is_named, 0, (int)(sizeof(large) / sizeof(*large)));
     tcase_add_test(tc, more_properties_than_are_supported_are_refused);
+    tcase_add_unchecked_fixture(tc, open_large, close_large);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, repetitions_that_overlap_too_much_are_given_up_by_the_text_alone, 0, 3);
+    tcase_add_loop_test(tc, what_people_write_is_far_from_too_much, 0,
+                        (int)(sizeof(usual) / sizeof(*usual)));
+    tcase_add_test(tc, a_schema_is_bounded_in_bytes);
+    tcase_add_test(tc, grammars_that_are_idle_are_taken_again);
     return run_suite("grammar_limits", tc);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: over TLS a question reaches only the server that was named and that the given authority
  * vouches for; it sees the certificate that was given, if one was. */
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,58 +10,7 @@
 #include "comm/endpoint.h"
 #include "comm/http_client.h"
 #include "common/clock.h"
-#include "doc_rig.h"
-
-/* --- certificates that vouch for themselves --- */
-
-struct identity {
-    char cert[32], key[32]; /* PEM files */
-};
-
-static void extend(X509 *x, int nid, const char *value)
-{
-    X509_EXTENSION *const e = X509V3_EXT_conf_nid(NULL, NULL, nid, value);
-
-    ck_assert_ptr_nonnull(e);
-    ck_assert_int_eq(X509_add_ext(x, e, -1), 1);
-    X509_EXTENSION_free(e);
-}
-
-static void make_identity(struct identity *id, const char *name)
-{
-    EVP_PKEY *const key = EVP_EC_gen("P-256");
-    X509 *const x = X509_new();
-    FILE *out;
-
-    ck_assert(key && x);
-    X509_set_version(x, 2);
-    ASN1_INTEGER_set(X509_get_serialNumber(x), 1);
-    X509_gmtime_adj(X509_getm_notBefore(x), -3600);
-    X509_gmtime_adj(X509_getm_notAfter(x), 3600);
-    X509_set_pubkey(x, key);
-    X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN", MBSTRING_ASC,
-                               (const unsigned char *)"spot-test", -1, -1, 0);
-    X509_set_issuer_name(x, X509_get_subject_name(x));
-    extend(x, NID_subject_alt_name, name);
-    extend(x, NID_basic_constraints, "CA:TRUE");
-    ck_assert_int_gt(X509_sign(x, key, EVP_sha256()), 0);
-    put_file(id->cert, "", 0);
-    put_file(id->key, "", 0);
-    out = fopen(id->cert, "w");
-    PEM_write_X509(out, x);
-    fclose(out);
-    out = fopen(id->key, "w");
-    PEM_write_PrivateKey(out, key, NULL, NULL, 0, NULL, NULL);
-    fclose(out);
-    X509_free(x);
-    EVP_PKEY_free(key);
-}
-
-static void drop(const struct identity *id)
-{
-    unlink(id->cert);
-    unlink(id->key);
-}
+#include "identity_rig.h"
 
 /* --- a server of one connection --- */
 
@@ -188,8 +135,8 @@ START_TEST(a_server_that_the_authority_vouches_for_answers)
     ask_server(&server, &tls);
     ck_assert_msg(got.status == 200, "%s", got.why);
     ck_assert(s.saw_client);
-    drop(&server);
-    drop(&client);
+    drop_identity(&server);
+    drop_identity(&client);
 }
 END_TEST
 
@@ -206,8 +153,8 @@ START_TEST(another_server_does_not_hear_the_question)
     ck_assert_int_eq(got.status, 0);
     ck_assert_msg(strstr(got.why, _i ? "127.0.0.1" : "certificate") != NULL, "%s", got.why);
     ck_assert_int_eq(s.n_question, 0);
-    drop(&server);
-    drop(&known);
+    drop_identity(&server);
+    drop_identity(&known);
 }
 END_TEST
 
@@ -220,7 +167,7 @@ START_TEST(a_client_of_tls_asks_nothing_in_the_clear)
     ask(&(struct spot_http_tls){ .ca = server.cert }, "http");
     ck_assert_int_eq(got.status, 0);
     ck_assert_msg(strstr(got.why, "rotocol") != NULL, "%s", got.why);
-    drop(&server);
+    drop_identity(&server);
 }
 END_TEST
 

@@ -8,6 +8,7 @@
 #include "large_vocabulary.h"
 #include "serve/completion.h"
 #include "serve/front.h"
+#include "serve/grammar.h"
 #include "serve/openai_state.h"
 
 /* Goal: what any client can make the only loop of a server do grows with the bytes that the client
@@ -248,6 +249,39 @@ START_TEST(a_prompt_that_no_context_holds_is_refused_by_its_length)
 }
 END_TEST
 
+/* --- schemas ----------------------------------------------------------------------- */
+
+/* n names that are required, of n / 16 properties. */
+static double required_s(size_t n)
+{
+    char *text = NULL;
+    size_t n_byte = 0;
+    FILE *const f = open_memstream(&text, &n_byte);
+    struct spot_err err = { 0 };
+    double begun_s, s;
+
+    fputs("{\"type\":\"object\",\"properties\":{\"p0\":true", f);
+    for (size_t i = 1; i < n / 16; i++)
+        fprintf(f, ",\"p%zu\":true", i);
+    fputs("},\"required\":[\"p0\"", f);
+    for (size_t i = 1; i < n; i++)
+        fprintf(f, ",\"p%zu\"", i % (n / 16));
+    fputs("]}", f);
+    fclose(f);
+    begun_s = growth_cpu_s();
+    for (int i = 0; i < 10; i++)
+        ck_assert_msg(!spot_grammar_check(text, n_byte, &err), "%s", err.msg);
+    s = growth_cpu_s() - begun_s;
+    free(text);
+    return s;
+}
+
+START_TEST(a_schema_costs_in_proportion_to_its_bytes)
+{
+    check_growth("names that are required", required_s, 1000);
+}
+END_TEST
+
 int main(void)
 {
     TCase *const c = tcase_create("loop_work");
@@ -261,5 +295,6 @@ int main(void)
     tcase_add_loop_test(c, names_of_tokens_cost_nothing_where_they_are_not, 0, KINDS);
     tcase_add_test(c, a_text_is_encoded_as_far_as_the_context);
     tcase_add_loop_test(c, a_prompt_that_no_context_holds_is_refused_by_its_length, 0, 2);
+    tcase_add_test(c, a_schema_costs_in_proportion_to_its_bytes);
     return run_case("loop_work", c);
 }

@@ -5,6 +5,8 @@
 
 #include "byte_level_rig.h"
 #include "common/json.h"
+#include "common/rng.h"
+#include "common/xalloc.h"
 #include "serve/front.h"
 #include "serve/openai_state.h"
 #include "suite.h"
@@ -260,6 +262,73 @@ START_TEST(places_are_counted_in_characters)
 }
 END_TEST
 
+/* Of few, which are parts of characters and of none. */
+static uint32_t random_byte(struct spot_rng *rng)
+{
+    static const uint8_t sign[] = { 'a', 'b', 0xC3, 0xA4, 0xE2, 0x82, 0xAC, 0xFF, 'E' };
+
+    return sign[spot_rng_below(rng, sizeof(sign))];
+}
+
+/* A text of the first n ids, without an end. */
+static uint32_t characters_of(const uint32_t *id, size_t n, bool is_end)
+{
+    struct spot_detokenizer d;
+    struct spot_buf text = { 0 };
+    uint32_t count = 0;
+
+    spot_detok_init(&d, bpe, false, false);
+    for (size_t i = 0; i < n; i++)
+        spot_detok_push(&d, id[i], &text);
+    if (is_end)
+        spot_detok_end(&d, &text);
+    for (size_t i = 0; i < text.n; i++)
+        count += (text.data[i] & 0xC0) != 0x80;
+    spot_detok_release(&d);
+    spot_buf_release(&text);
+    return count;
+}
+
+static void check_offsets(struct spot_rng *rng)
+{
+    const size_t n_prompt = 1 + spot_rng_below(rng, 20), n = spot_rng_below(rng, 20);
+    const bool does_echo = spot_rng_below(rng, 2);
+    const size_t n_echo = does_echo ? n_prompt - 1 : 0;
+    struct spot_request r = { .id = "cmpl-1", .n_choice = 1, .n_token_max = (int64_t)n };
+    struct spot_completion *c;
+    uint32_t id[64];
+
+    r.prompt = spot_xcalloc(n_prompt, sizeof(*r.prompt));
+    for (r.n_prompt = 0; r.n_prompt < n_prompt; r.n_prompt++)
+        r.prompt[r.n_prompt] = random_byte(rng);
+    r.does_echo = does_echo;
+    r.ignores_end = true;
+    c = spot_completion_new(&r, &vocabulary);
+    for (size_t i = 0; c->n_open; i++) {
+        const struct spot_choice *const h = &c->choice[0];
+        const uint32_t *const prompt = c->request.prompt;
+        struct spot_token t = { .id = i < n_echo ? prompt[i + 1] : random_byte(rng) };
+
+        ck_assert_int_eq(spot_completion_append(c, 0, i, &t), 0);
+        id[i] = t.id;
+        ck_assert_uint_eq(h->offset[i],
+                          i < n_echo ? characters_of(prompt, i + 1, false)
+                                     : (does_echo ? characters_of(prompt, n_prompt, true) : 0) +
+                                           characters_of(id + n_echo, i - n_echo, false));
+    }
+    spot_completion_unref(c);
+}
+
+START_TEST(a_token_begins_behind_the_characters_before_it)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, (uint64_t)_i, 1);
+    for (int k = 0; k < 2000; k++)
+        check_offsets(&rng);
+}
+END_TEST
+
 START_TEST(an_end_token_that_is_ignored_ends_nothing)
 {
     struct spot_completion *const c =
@@ -305,6 +374,7 @@ int main(void)
     tcase_add_test(c, a_prompt_names_special_tokens_and_its_echo_too);
     tcase_add_test(c, each_choice_echoes_its_own_prompt);
     tcase_add_test(c, places_are_counted_in_characters);
+    tcase_add_loop_test(c, a_token_begins_behind_the_characters_before_it, 0, 2);
     tcase_add_test(c, an_end_token_that_is_ignored_ends_nothing);
     tcase_add_test(c, what_was_given_up_has_no_finish_reason);
     return run_suite("prompts", c);

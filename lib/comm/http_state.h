@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* http_state.h - connections and calls of a server; private to lib/comm/http*.c. */
+#ifndef SPOT_COMM_HTTP_STATE_H
+#define SPOT_COMM_HTTP_STATE_H
+
+#include "comm/endpoint.h"
+#include "comm/http.h"
+#include "comm/http_head.h"
+#include "comm/tls.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_http {
+    struct spot_http_options options;
+    struct spot_endpoint endpoint;
+    struct spot_tls_context *tls; /* NULL: in the clear */
+    char url[SPOT_ADDRESS_MAX + 24];
+    int listener, fd, more; /* fd polls the listener, all connections, and `more`: ready ones */
+    bool is_paused;         /* no descriptors are left: the listener is not polled for a while */
+    struct spot_http_line *first; /* all connections, a list */
+    size_t n_line;
+    struct spot_http_line **ready; /* [n_ready] those that have something to do; NULL: closed */
+    size_t n_ready, cap_ready;
+    const struct spot_http_line *current; /* is being looked at */
+    double looked_s;
+    size_t n_held; /* bytes that bodies take */
+};
+
+/* A connection: one call at a time. */
+struct spot_http_line {
+    struct spot_http *http;
+    struct spot_http_line *next, *before;
+    int fd;
+    struct spot_tls *tls; /* owns fd; NULL: in the clear */
+    uint32_t events;      /* that are polled */
+    double due_s;         /* closed then. Limiting silence is not enough: a peer may send a byte
+                             now and then. INFINITY: the call waits for its owner */
+    struct spot_buf in, out;
+    size_t n_seen, n_sent; /* bytes of `in` without an end of a head; of `out` */
+    struct spot_http_call *call;
+    size_t n_dropped;
+    bool is_ready, has_ended; /* the client has ended its side */
+    bool closes, lingers;     /* behind `out` there is no other call; our side is ended too */
+};
+
+enum spot_http_call_state {
+    SPOT_HTTP_OPEN,     /* has no answer */
+    SPOT_HTTP_ANSWERED, /* there is an answer that waits for its turn */
+    SPOT_HTTP_STREAMING,
+    SPOT_HTTP_SAID, /* the answer is in the connection's output */
+};
+
+enum { SPOT_HTTP_HEADERS_MAX = 4 };
+
+struct spot_http_call {
+    struct spot_http *http;
+    struct spot_http_line *line;
+    enum spot_http_call_state state;
+    struct spot_http_head head;
+    struct spot_buf body;
+    struct spot_http_chunks chunks;
+    int64_t n_left;   /* bytes of the body to come, where that is known */
+    size_t n_refused; /* bytes behind what a body may have */
+    bool is_reading;  /* the body comes */
+    bool is_told;     /* `called` was */
+    unsigned refusal; /* of the body: a status; 0: none */
+    void *data;
+    unsigned status;
+    const char *content_type;
+    struct spot_buf said; /* the answer's body */
+    spot_http_pull pull;  /* NULL: no stream */
+    struct {
+        char *name, *value;
+    } header[SPOT_HTTP_HEADERS_MAX];
+    size_t n_header;
+};
+
+/* http.c: it has something to do. */
+void spot_http_ready(struct spot_http_line *l);
+
+/* http_call.c: take a part of the input; put the next part of the answer into the output. False:
+ * nothing was done. */
+bool spot_http_consume(struct spot_http_line *l);
+bool spot_http_produce(struct spot_http_line *l);
+/* The call is over, whole or not. */
+void spot_http_end_call(struct spot_http_line *l);
+/* Its client need not be there to the end: the answer is ready. */
+bool spot_http_is_said(const struct spot_http_call *call);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_HTTP_STATE_H */

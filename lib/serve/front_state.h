@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* front_state.h - shared by the parts of a front; private to lib/serve/front*.c. */
+#ifndef SPOT_SERVE_FRONT_STATE_H
+#define SPOT_SERVE_FRONT_STATE_H
+
+#include "comm/http.h"
+#include "comm/http_key.h"
+#include "serve/desk.h"
+#include "serve/front.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_front {
+    struct spot_front_options options;
+    const struct spot_front_server *table;
+    void *server;
+    struct spot_http *http;
+    struct spot_http_keys *keys; /* NULL: none is asked for */
+    struct spot_desk *desk;
+    int fd;                             /* covers those of http and of the desk */
+    struct spot_front_reading *reading; /* bodies at the desk */
+    size_t reading_byte;
+    size_t at_once_byte; /* of bodies read in this turn of the loop */
+    size_t n_exchange;
+    int64_t began_s;
+    bool is_draining;
+    char *failure; /* NULL: it goes on */
+};
+
+/* A call whose body is read, that waits for a completion, or gets it as a stream. */
+struct spot_exchange {
+    struct spot_front *front;
+    struct spot_http_call *call;
+    struct spot_completion *c;      /* NULL: its body is read */
+    struct spot_exchange *next;     /* of the same completion, whose `front` is the first */
+    struct spot_exchange **at_desk; /* the job's own pointer to this one; NULL: there is none */
+    size_t *cursor;                 /* [n_choice] of a stream: the next position to tell; NULL:
+                                       whole */
+    struct spot_buf out;            /* of the chunk that is being sent */
+    size_t n_sent;
+    bool has_said_all, tells_worker;
+};
+
+enum { SPOT_FRONT_BODIES_MAX = 8 }; /* of the largest size, that are held at once */
+
+/* front.c: a body was read: `status` 0 with a request, which is taken, or an error to be told. */
+void spot_front_take(struct spot_exchange *x, int status, struct spot_request *request_take,
+                     const struct spot_buf *error);
+void spot_front_answer_json(struct spot_http_call *call, int status, const struct spot_buf *body);
+
+/* front_beside.c: read a body, write a whole answer: here if that is little, else beside the loop.
+ * False: too many bodies wait to be read. */
+bool spot_front_read(struct spot_exchange *x, bool is_chat, const struct spot_buf *body);
+void spot_front_write(struct spot_exchange *x);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_FRONT_STATE_H */
