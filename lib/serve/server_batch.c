@@ -108,6 +108,8 @@ static int note_line(struct spot_batch *b, char *text, size_t n, unsigned long l
     struct spot_json_doc doc;
     const char *id;
 
+    if (spot_line_is_blank(text, n))
+        return 0;
     hide_nul(text, n);
     if (spot_json_parse_line(&doc, text, n, b->server->options->batch_out, line, err))
         return -1;

@@ -121,7 +121,7 @@ struct spot_server {
     struct spot_group *group;
     struct spot_front *front; /* NULL: none */
     struct spot_front_options front_options;
-    char *model_id; /* of these */
+    char *model_id;             /* of these */
     struct spot_token_log *log; /* NULL: none */
     uint64_t log_floor;         /* its size when it was last rewritten */
     struct spot_batch *batch;

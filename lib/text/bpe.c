@@ -120,6 +120,7 @@ static void add_unknown(struct spot_bpe *bpe, uint32_t *n, const char *text, siz
         has_bytes = has_bytes && bpe->byte_id[(unsigned char)text[i]] != NONE;
     for (size_t i = 0; has_bytes && i < length; i++)
         add_symbol(bpe, n, bpe->byte_id[(unsigned char)text[i]]);
+    bpe->has_lost = bpe->has_lost || (!has_bytes && bpe->unknown == NONE);
     if (has_bytes || bpe->unknown == NONE)
         return;
     if (!*n || !bpe->fuses_unknown || bpe->symbol[*n - 1].id != bpe->unknown)
@@ -214,31 +215,66 @@ static void encode_piece(struct spot_bpe *bpe, const char *text, size_t n, struc
     memcpy(seen->id, out->id + begin, (out->n - begin) * sizeof(*out->id));
 }
 
+static const char mark[] = "\xE2\x96\x81"; /* U+2581 */
+
 /* Text of one piece: each space a character of its own, and one before it all. */
 static void encode_spaced(struct spot_bpe *bpe, const char *text, size_t n, bool has_prefix,
                           struct spot_tokens *out)
 {
-    static const char space[] = "\xE2\x96\x81";
-
     bpe->spaced.n = 0;
     if (has_prefix)
-        spot_buf_add(&bpe->spaced, space, 3);
+        spot_buf_add(&bpe->spaced, mark, 3);
     while (n) {
         const char *const found = memchr(text, ' ', n);
         const size_t length = found ? (size_t)(found - text) : n;
 
         spot_buf_add(&bpe->spaced, text, length);
         if (found)
-            spot_buf_add(&bpe->spaced, space, 3);
+            spot_buf_add(&bpe->spaced, mark, 3);
         text += length + (found != NULL);
         n -= length + (found != NULL);
     }
     encode_piece(bpe, (const char *)bpe->spaced.data, bpe->spaced.n, out);
 }
 
-static bool begins_with_mark(const char *text, size_t n)
+/* The same, where U+2581 must not become a space: it is written as its bytes. */
+static void encode_exact(struct spot_bpe *bpe, const char *text, size_t n, bool has_prefix,
+                         struct spot_tokens *out)
 {
-    return text[0] == ' ' || (n >= 3 && !memcmp(text, "\xE2\x96\x81", 3));
+    const char *const end = text + n;
+
+    for (const char *at = text; bpe->has_all_bytes && end - at >= 3;) {
+        at = memchr(at, (unsigned char)mark[0], (size_t)(end - at) - 2);
+        if (!at)
+            break;
+        if (memcmp(at, mark, 3) != 0) {
+            at++;
+            continue;
+        }
+        if (has_prefix || at > text)
+            encode_spaced(bpe, text, (size_t)(at - text), has_prefix, out);
+        for (int i = 0; i < 3; i++)
+            append(out, bpe->byte_id[(unsigned char)mark[i]]);
+        has_prefix = false;
+        text = at += 3;
+    }
+    if (has_prefix || end > text)
+        encode_spaced(bpe, text, (size_t)(end - text), has_prefix, out);
+}
+
+bool spot_bpe_drops_space(const struct spot_bpe *bpe)
+{
+    return bpe->kind == SPOT_BPE_LLAMA2 && (bpe->strips || bpe->prefix != SPOT_BPE_BARE);
+}
+
+/* Before text[n], n > 0. */
+static bool needs_prefix(const struct spot_bpe *bpe, const char *text, size_t n)
+{
+    if (bpe->is_inside || bpe->prefix == SPOT_BPE_EACH)
+        return !bpe->is_inside;
+    if (text[0] == ' ')
+        return bpe->is_exact && spot_bpe_drops_space(bpe);
+    return bpe->prefix != SPOT_BPE_BARE && (n < 3 || memcmp(text, mark, 3) != 0);
 }
 
 /* Where a text too long for one piece is cut: before its last word, or its last character. */
@@ -260,13 +296,11 @@ static size_t encode_whole(struct spot_bpe *bpe, const char *text, size_t n, boo
     while (at < n && !is_enough(out)) {
         const bool is_last = n - at <= SPOT_BPE_PIECE_MAX;
         const size_t length = is_last ? n - at : cut_of(text + at, SPOT_BPE_PIECE_MAX);
-        const bool has_prefix =
-            !bpe->is_inside && (bpe->prefix == SPOT_BPE_EACH ||
-                                (bpe->prefix != SPOT_BPE_BARE && !begins_with_mark(text, n)));
+        const bool has_prefix = needs_prefix(bpe, text, n);
 
         if (is_last && !is_end)
             break;
-        encode_spaced(bpe, text + at, length, has_prefix, out);
+        (bpe->is_exact ? encode_exact : encode_spaced)(bpe, text + at, length, has_prefix, out);
         bpe->is_inside = true;
         at += length;
     }
@@ -363,8 +397,8 @@ void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
     bpe->is_inside = false;
 }
 
-int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, spot_bpe_take take,
-                    void *user, struct spot_err *err)
+int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, bool continues,
+                    spot_bpe_take take, void *user, struct spot_err *err)
 {
     enum { CHUNK = 1 << 18 };
     struct spot_tokens tokens = { 0 };
@@ -372,6 +406,9 @@ int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, spot_bpe
     size_t got = 1, used;
     int rc = 0;
 
+    bpe->is_exact = true;
+    bpe->has_lost = false;
+    bpe->is_inside = continues;
     while (!rc && got) {
         got = fread(spot_buf_more(&text, CHUNK), 1, CHUNK, in);
         if (ferror(in)) {
@@ -383,9 +420,15 @@ int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, spot_bpe
         used = spot_bpe_encode(bpe, (const char *)text.data, text.n, !got, &tokens);
         memmove(text.data, text.data + used, text.n - used);
         text.n -= used;
-        if (tokens.n)
+        if (bpe->has_lost)
+            rc = spot_err_set(err, SPOT_EDATA,
+                              "%s: a character has no token, nor its bytes, and there is no "
+                              "unknown token",
+                              source);
+        else if (tokens.n)
             rc = take(user, tokens.id, tokens.n, err);
     }
+    bpe->is_exact = bpe->is_inside = false;
     free(tokens.id);
     spot_buf_release(&text);
     return rc;
@@ -404,6 +447,11 @@ const uint8_t *spot_bpe_token(const struct spot_bpe *bpe, uint32_t id, size_t *n
         return NULL;
     *n_byte = bpe->token[id].n_byte;
     return bpe->text.data + bpe->token[id].begin;
+}
+
+bool spot_bpe_is_unknown(const struct spot_bpe *bpe, uint32_t id)
+{
+    return id == bpe->unknown && !bpe->has_all_bytes;
 }
 
 bool spot_bpe_is_special(const struct spot_bpe *bpe, uint32_t id)

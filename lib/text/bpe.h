@@ -59,6 +59,12 @@ const uint8_t *spot_bpe_token(const struct spot_bpe *bpe, uint32_t id, size_t *n
 /* Is it special according to its added_tokens entry, such as "<|endoftext|>"? */
 bool spot_bpe_is_special(const struct spot_bpe *bpe, uint32_t id);
 
+/* May it stand for text that has no token? What that was, nobody knows. */
+bool spot_bpe_is_unknown(const struct spot_bpe *bpe, uint32_t id);
+
+/* Is one space at the start of a decoded text the tokenizer's, not the author's? */
+bool spot_bpe_drops_space(const struct spot_bpe *bpe);
+
 struct spot_tokens {
     uint32_t *id; /* [n], grown with xgrow; free() it */
     size_t n, cap;
@@ -81,10 +87,15 @@ void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
                            struct spot_tokens *out);
 
 /* Encode all of `in` in bounded memory: `take` gets the tokens in order and returns 0, or -1 with
- * *err to stop. Returns 0, or -1 with *err (SPOT_ESYS, or that of take). */
+ * *err to stop. Returns 0, or -1 with *err (SPOT_ESYS, SPOT_EDATA for a
+ * character that would be left out, or that of take).
+ * So that decoding restores the bytes, this differs from spot_bpe_encode in two cases, both of
+ * Llama 2's kind: a text that begins with a space gets another one where decoding drops one, and
+ * the character U+2581, which there is a space, is written as its bytes. The text `continues` what
+ * was encoded before: it has no beginning. */
 typedef int (*spot_bpe_take)(void *user, const uint32_t *id, size_t n, struct spot_err *err);
-int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, spot_bpe_take take,
-                    void *user, struct spot_err *err);
+int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, bool continues,
+                    spot_bpe_take take, void *user, struct spot_err *err);
 
 #ifdef __cplusplus
 }

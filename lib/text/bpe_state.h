@@ -56,6 +56,8 @@ struct spot_bpe {
     bool fuses_unknown,
         strips; /* LLAMA2: adjacent unknown characters become one; decoding drops a leading space */
     bool is_inside;     /* within a text whose start has been encoded */
+    bool is_exact;      /* within spot_bpe_stream */
+    bool has_lost;      /* LLAMA2: a character became nothing */
     bool is_shared;     /* all but the scratch and the cache is another's */
     uint32_t unknown;   /* UINT32_MAX: none */
     uint32_t *by_bytes; /* [by_bytes_mask + 1] ids of the vocabulary by hash */

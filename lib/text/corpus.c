@@ -307,7 +307,7 @@ static int open_text(struct spot_corpus *c, const char *path, struct spot_bpe *b
     if (!in)
         return spot_err_sys(err, "cannot open '%s'", path);
     text.tokens = open_nameless(err);
-    rc = text.tokens ? spot_bpe_stream(bpe, in, c->source, keep, &text, err) : -1;
+    rc = text.tokens ? spot_bpe_stream(bpe, in, c->source, false, keep, &text, err) : -1;
     if (!rc && fflush(text.tokens))
         rc = spot_err_sys(err, "cannot keep the tokens of %s", text.source);
     if (!rc && (c->fd = fcntl(fileno(text.tokens), F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) < 0)

@@ -14,7 +14,8 @@ void spot_detok_init(struct spot_detokenizer *d, const struct spot_bpe *bpe, boo
 {
     *d = (struct spot_detokenizer){ .bpe = bpe,
                                     .keeps_special = keeps_special,
-                                    .keeps_bytes = keeps_bytes };
+                                    .keeps_bytes = keeps_bytes,
+                                    .drops_space = bpe->strips };
 }
 
 void spot_detok_release(struct spot_detokenizer *d)
@@ -29,7 +30,7 @@ static void emit(struct spot_detokenizer *d, const void *text, size_t n, struct 
 
     if (n && !d->has_begun) {
         d->has_begun = true;
-        if (d->bpe->strips && *at == ' ') {
+        if (d->drops_space && *at == ' ') {
             at++;
             n--;
         }

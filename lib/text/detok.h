@@ -22,6 +22,7 @@ struct spot_detokenizer {
     const struct spot_bpe *bpe; /* borrowed */
     bool keeps_special;         /* names of special tokens are written as text */
     bool keeps_bytes;           /* invalid UTF-8 is written unchanged, not as U+FFFD */
+    bool drops_space;           /* at the start of the text */
     bool has_begun;
     struct spot_buf held;
 };

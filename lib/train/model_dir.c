@@ -378,7 +378,7 @@ static int write_tokenizer_config(const struct spot_model_dir *d, int64_t seq, i
     spot_jw_str(&jw, "tokenizer_class", "PreTrainedTokenizerFast");
     spot_jw_int(&jw, "model_max_length", seq);
     spot_jw_bool(&jw, "clean_up_tokenization_spaces", false);
-    for (size_t i = 0; end >= 0 && i < sizeof(key) / sizeof(key[0]); i++)
+    for (size_t i = 0; end >= 0 && !d->beside[1].n && i < sizeof(key) / sizeof(key[0]); i++)
         spot_jw_str(&jw, key[i], end_of_text);
     return end_document(&out, &jw, err);
 }

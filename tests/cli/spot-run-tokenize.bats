@@ -67,3 +67,56 @@ refuses() { # STATUS TEXT ARGUMENTS...
     refuses 3 "has 700 tokens, more than --vocab 699" train --data corpus --steps 1 --tokenizer "$data" --vocab 699
     run -4 bash -c "spot-run tokenize -q --tokenizer '$data' corpus >/dev/full"
 }
+
+# characters SCHEME STRIP [MORE]: a tokenizer of Llama 2's kind in t.json. SCHEME: of Metaspace, or "prepend".
+characters() {
+    local mark=$'\u2581' pre normalizer=null strip='' bytes
+    bytes=$(for b in $(seq 0 255); do printf ',"<0x%02X>":%d' "$b" $((b + 3)); done)
+    [ "$2" = 0 ] || strip=',{"type":"Strip","content":" ","start":1,"stop":0}'
+    pre="{\"type\":\"Metaspace\",\"replacement\":\"$mark\",\"prepend_scheme\":\"$1\",\"split\":false}"
+    if [ "$1" = prepend ]; then
+        pre=null
+        normalizer="{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"$mark\"},
+            {\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"$mark\"}]}"
+    fi
+    cat >t.json <<EOF
+{"added_tokens":[{"id":1,"content":"<s>","special":true}],"normalizer":$normalizer,"pre_tokenizer":$pre,
+"decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"$mark"},"content":" "},
+{"type":"ByteFallback"},{"type":"Fuse"}$strip]},"model":{"type":"BPE","unk_token":"<unk>","byte_fallback":true,
+"vocab":{"<unk>":0,"<s>":1,"$mark":2${3-$bytes},"a":300,"b":301,"${mark}a":302},"merges":["$mark a"]}}
+EOF
+}
+
+@test "a tokenizer of characters restores every byte, whatever its file says of spaces" {
+    local mark=$'\u2581'
+    for scheme in first always never prepend; do
+        for strip in 0 1; do
+            characters $scheme $strip
+            for text in a ' a' '  a' ' ' "$mark" "${mark}a" "a${mark}b" " $mark$mark a" $'\n a' $'\xe2\x96' ''; do
+                printf %s "$text" >text
+                spot-run tokenize -q --tokenizer t.json text |
+                    spot-run tokenize -q --tokenizer t.json --tokens u16 --decode >back
+                cmp text back || { echo "$scheme $strip"; false; }
+                # several texts, one after the other and with a token before each
+                spot-run tokenize -q --tokenizer t.json text text text |
+                    spot-run tokenize -q --tokenizer t.json --decode | cmp - <(cat text text text)
+                for separator in '<s>' b; do
+                    spot-run tokenize -q --tokenizer t.json --separator "$separator" text text |
+                        spot-run tokenize -q --tokenizer t.json --decode |
+                        cmp - <(printf %s "$separator"; cat text; printf %s "$separator"; cat text)
+                done
+            done
+        done
+    done
+}
+
+@test "what a tokenizer loses is not made up" {
+    characters first 1 '' # no bytes
+    printf 'a\303\251' >text
+    spot-run tokenize -q --tokenizer t.json -o t text
+    spot-run tokenize -q --tokenizer t.json --decode t >back 2>err && false
+    [ ! -s back ]
+    grep -qF 't: token 1 is 0, the unknown one: its text is lost' err
+    sed -i 's/"unk_token":"<unk>"/"unk_token":null/' t.json
+    refuses 3 "text: a character has no token, nor its bytes" tokenize --tokenizer t.json text -o t
+}

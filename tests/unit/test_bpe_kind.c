@@ -194,7 +194,7 @@ START_TEST(a_text_longer_than_a_piece_is_cut_before_a_word_or_a_character)
     for (int i = 0; i < WORDS; i++)
         memcpy(text + 3 * i, "ab ", 3);
     in = fmemopen(text, 3 * WORDS - 1, "r");
-    ck_assert_int_eq(spot_bpe_stream(bpe, in, "s", take, &all, &err), 0);
+    ck_assert_int_eq(spot_bpe_stream(bpe, in, "s", false, take, &all, &err), 0);
     fclose(in);
     ck_assert_uint_eq(all.n, WORDS);
     for (size_t i = 0; i < all.n; i++)
@@ -203,13 +203,13 @@ START_TEST(a_text_longer_than_a_piece_is_cut_before_a_word_or_a_character)
     for (int i = 0; i < SMALL / 2; i++)
         memcpy(text + 2 * i, "\xC3\xA9", 2);
     in = fmemopen(text, SMALL, "r");
-    ck_assert_int_eq(spot_bpe_stream(bpe, in, "s", take, &all, &err), 0);
+    ck_assert_int_eq(spot_bpe_stream(bpe, in, "s", false, take, &all, &err), 0);
     fclose(in);
     ck_assert_uint_eq(all.n, SMALL + 1); /* and the mark */
     for (size_t i = 1; i < all.n; i++)
         ck_assert_uint_eq(all.id[i], 5 + (i - 1) % 2);
     in = fmemopen(text, 8, "r");
-    ck_assert_int_eq(spot_bpe_stream(bpe, in, "s", refuse, NULL, &err), -1);
+    ck_assert_int_eq(spot_bpe_stream(bpe, in, "s", false, refuse, NULL, &err), -1);
     ck_assert_str_eq(err.msg, "enough");
     fclose(in);
     free(text), free(all.id);

@@ -8,6 +8,7 @@
 #include "byte_level_rig.h"
 #include "engine/initial_weights.h"
 #include "suite.h"
+#include "text/beside.h"
 #include "text/bpe.h"
 #include "train/model_dir.h"
 #include "weights/hf_config.h"
@@ -55,6 +56,8 @@ static void make_tokenizer(void)
     write_file("tokenizer/vocab.json", vocab);
     write_file("tokenizer/merges.txt", "#version: 0.2\na b\nab c\n");
     write_file("tokenizer/chat_template.jinja", "{{ text }}");
+    write_file("tokenizer/special_tokens_map.json", "{\"eos_token\": \"abc\"}");
+    write_file("tokenizer/added_tokens.json", "{\"abc\": 257}");
 }
 
 static const struct spot_shape of_model = {
@@ -126,6 +129,7 @@ START_TEST(the_model_and_its_tokenizer_come_back)
     struct spot_err err = { 0 };
     struct spot_bpe *bpe, *again;
     struct spot_tokens a = { 0 }, b = { 0 };
+    char eos[SPOT_BESIDE_TOKEN];
     size_t at = 0;
 
     make_tokenizer();
@@ -134,10 +138,13 @@ START_TEST(the_model_and_its_tokenizer_come_back)
     save(in_dir("saved"), in_dir("tokenizer"), bpe);
     expect_weights();
     ck_assert_int_eq(access(in_dir("saved/chat_template.jinja"), F_OK), 0);
-    again = spot_bpe_open(in_dir("saved/tokenizer.json"), &err);
+    ck_assert_int_eq(spot_beside_named(in_dir("saved"), "eos_token", eos, &err), 1);
+    ck_assert_str_eq(eos, "abc"); /* and not what we would have named */
+    again = spot_bpe_open(in_dir("saved"), &err);
     ck_assert_msg(again != NULL, "%s", err.msg);
     ck_assert_int_eq(spot_bpe_vocab(again), 259);
     ck_assert_int_eq(spot_bpe_find(again, "<|endoftext|>"), 258);
+    ck_assert(spot_bpe_is_special(bpe, 257) && spot_bpe_is_special(again, 257));
     spot_bpe_encode(bpe, text, sizeof(text) - 1, true, &a);
     spot_bpe_encode(again, text, sizeof(text) - 1, true, &b);
     ck_assert_uint_eq(a.id[0], 257); /* abc, by two merges */

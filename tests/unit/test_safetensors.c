@@ -56,7 +56,7 @@ static const struct bad_case {
     { "{\"__metadata__\":{\"k\":1}}", "expected '\"'" },
     { "{\"__metadata__\":{\"k\":null}}", "expected '\"'" },
     { "{\"__metadata__\":nul}", "expected '{'" },
-    { "{\"__metadata__\":nulll}", "expected '}'" },
+    { "{\"__metadata__\":null1}", "expected '}'" },
     { "{\"__metadata__\":null,\"__metadata__\":{}}", "duplicate key '__metadata__'" },
     { "{\"__metadata__\":{},\"__metadata__\":{}}", "duplicate key '__metadata__'" },
     { "{\"\xff\":1}", "invalid UTF-8" },

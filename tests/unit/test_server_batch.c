@@ -90,7 +90,7 @@ END_TEST
 START_TEST(what_was_answered_before_is_left_as_it_is)
 {
     static const char before[] =
-        "{\"custom_id\":\"r1\",\"response\":\"as it was \\u0000\\\\u0000\"}\n"
+        "{\"custom_id\":\"r1\",\"response\":\"as it was \\u0000\\\\u0000\"}\n\r\n"
         "{\"custom_id\":\"r2\",\"response\":{\"status_code\":200,\"body\":{\"cho";
     const struct spot_server_options o = batch("again", "half");
     char *line;

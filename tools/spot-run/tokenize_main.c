@@ -37,11 +37,13 @@ static int write_tokens(void *user, const uint32_t *id, size_t n, struct spot_er
     return ferror(w->out) ? spot_err_sys(err, "cannot write") : 0;
 }
 
+/* A text begins at the first, and behind a special token, where decoding sees that it does. */
 static int encode_file(const struct options *o, struct spot_bpe *bpe, const char *path,
                        struct writer *w, struct spot_err *err)
 {
     const int64_t mark = o->separator ? spot_bpe_find(bpe, o->separator) : 0;
     const uint32_t id = (uint32_t)mark;
+    const bool continues = o->separator ? !spot_bpe_is_special(bpe, id) : w->n_token > 0;
     const char *source;
     FILE *in;
     int rc = 0;
@@ -55,42 +57,95 @@ static int encode_file(const struct options *o, struct spot_bpe *bpe, const char
     if (o->separator)
         rc = write_tokens(w, &id, 1, err);
     if (!rc)
-        rc = spot_bpe_stream(bpe, in, source, write_tokens, w, err);
+        rc = spot_bpe_stream(bpe, in, source, continues, write_tokens, w, err);
     if (in != stdin)
         fclose(in);
     return rc;
 }
 
+/* Calls `take` for all tokens; a last call has n 0. */
+static int visit_tokens(const struct spot_corpus *corpus,
+                        int (*take)(void *user, const uint32_t *id, size_t n, size_t at,
+                                    struct spot_err *err),
+                        void *user, struct spot_err *err)
+{
+    enum { BLOCK = 4096 };
+    uint32_t token[BLOCK];
+    int rc = 0;
+
+    for (size_t at = 0, n = BLOCK; !rc && n; at += n) {
+        n = corpus->n_token - at < BLOCK ? corpus->n_token - at : BLOCK;
+        rc = n ? spot_corpus_read(corpus, at, n, token, err) : 0;
+        if (!rc)
+            rc = take(user, token, n, at, err);
+    }
+    return rc;
+}
+
+struct decoder {
+    const struct spot_bpe *bpe;
+    const struct spot_corpus *corpus;
+    struct spot_detokenizer d;
+    struct spot_buf text;
+    struct writer *w;
+};
+
+static int check_tokens(void *decoder, const uint32_t *id, size_t n, size_t at,
+                        struct spot_err *err)
+{
+    const struct decoder *const c = decoder;
+    size_t n_byte;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!spot_bpe_token(c->bpe, id[i], &n_byte))
+            return spot_err_set(err, SPOT_EDATA, "%s: token %zu is %u, which has no text",
+                                c->corpus->source, at + i, (unsigned)id[i]);
+        if (spot_bpe_is_unknown(c->bpe, id[i]))
+            return spot_err_set(err, SPOT_EDATA,
+                                "%s: token %zu is %u, the unknown one: its text is lost",
+                                c->corpus->source, at + i, (unsigned)id[i]);
+    }
+    return 0;
+}
+
+static int write_text(void *decoder, const uint32_t *id, size_t n, size_t at, struct spot_err *err)
+{
+    struct decoder *const c = decoder;
+
+    (void)at;
+    c->text.n = 0;
+    for (size_t i = 0; i < n; i++) {
+        const bool is_special = spot_bpe_is_special(c->bpe, id[i]);
+
+        if (is_special) /* the texts before and behind it are two */
+            spot_detok_end(&c->d, &c->text);
+        (void)spot_detok_push(&c->d, id[i], &c->text);
+        c->d.has_begun = c->d.has_begun && !is_special;
+    }
+    if (!n)
+        spot_detok_end(&c->d, &c->text);
+    if (c->text.n)
+        fwrite(c->text.data, 1, c->text.n, c->w->out);
+    c->w->n_token += n;
+    return ferror(c->w->out) ? spot_err_sys(err, "cannot write") : 0;
+}
+
+/* Exactly what was encoded, or nothing. */
 static int decode_file(struct spot_bpe *bpe, const char *path, struct writer *w,
                        struct spot_err *err)
 {
-    enum { BLOCK = 4096 };
     struct spot_corpus corpus;
-    uint32_t token[BLOCK];
+    struct decoder c = { .bpe = bpe, .corpus = &corpus, .w = w };
     int rc = spot_corpus_open(&corpus, path ? path : "-", w->token_byte, spot_bpe_vocab(bpe), err);
-    struct spot_detokenizer d;
-    struct spot_buf text = { 0 };
 
-    spot_detok_init(&d, bpe, true, true);
-    for (size_t at = 0; !rc && at < corpus.n_token; at += BLOCK) {
-        const size_t n = corpus.n_token - at < BLOCK ? corpus.n_token - at : BLOCK;
-
-        rc = spot_corpus_read(&corpus, at, n, token, err);
-        text.n = 0;
-        for (size_t i = 0; !rc && i < n; i++)
-            if (spot_detok_push(&d, token[i], &text))
-                rc = spot_err_set(err, SPOT_EDATA, "%s: token %zu is %u, which has no text",
-                                  corpus.source, at + i, (unsigned)token[i]);
-        if (text.n)
-            fwrite(text.data, 1, text.n, w->out);
-        w->n_token += n;
-    }
-    text.n = 0;
-    spot_detok_end(&d, &text);
-    if (text.n)
-        fwrite(text.data, 1, text.n, w->out);
-    spot_buf_release(&text);
-    spot_detok_release(&d);
+    spot_detok_init(&c.d, bpe, true, true);
+    c.d.drops_space = spot_bpe_drops_space(bpe);
+    if (!rc)
+        rc = visit_tokens(&corpus, check_tokens, &c, err);
+    if (!rc)
+        rc = visit_tokens(&corpus, write_text, &c, err);
+    spot_buf_release(&c.text);
+    spot_detok_release(&c.d);
     spot_corpus_release(&corpus);
     return rc;
 }

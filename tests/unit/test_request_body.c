@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "serve/front.h"
+#include "suite.h"
+
+/* Goal: a body becomes the request that it says, or an error that names what is wrong; what asks
+ * for nothing is as good as absent, and what is not supported is refused by name. */
+
+static struct spot_bpe *bpe;
+static struct spot_vocabulary vocabulary;
+
+static void setup(void)
+{
+    bpe = spot_bpe_of_bytes();
+    vocabulary = (struct spot_vocabulary){ .bpe = bpe };
+}
+
+static void teardown(void)
+{
+    spot_bpe_free(bpe);
+}
+
+static struct spot_front_options options(void)
+{
+    return (struct spot_front_options){
+        .model = "m", .vocabulary = &vocabulary, .n_context = 64, .n_vocabulary = 256
+    };
+}
+
+static const struct {
+    bool is_chat;
+    int status;
+    const char *body, *says;
+} bad[] = {
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"zz\":1}",
+      "Unrecognized request argument supplied: zz" },
+    { false, 400, "{\"prompt\":\"a\"}", "you must provide a model parameter" },
+    { false, 404, "{\"model\":\"n\",\"prompt\":\"a\"}", "model_not_found" },
+    { false, 404, "{\"model\":\"n\",\"prompt\":\"a\"}", "this server has 'm'" },
+    { true, 400, "{\"model\":\"m\",\"tools\":[{\"type\":\"function\"}],\"tool_choice\":\"none\"}",
+      "'tools' is not supported" },
+    { true, 400, "{\"model\":\"m\",\"tool_choice\":\"required\"}",
+      "'tool_choice' is not supported" },
+    { true, 400, "{\"model\":\"m\",\"tools\":\"none\"}", "'tools' is not supported" },
+    { true, 400, "{\"model\":\"m\",\"parallel_tool_calls\":\"none\"}",
+      "'parallel_tool_calls' is not supported" },
+    { false, 400, "{\"model\":\"m\"}", "'prompt' must be" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"\"}", "no tokens" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":[1,256]}", "0 to 255" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":[\"a\",\"\"]}", "no tokens" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":[\"a\",1]}", "an array of such" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":[[1],[256]]}", "0 to 255" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":[]}", "no tokens" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":{}}", "'prompt' must be" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":[\"a\",\"b\"],\"n\":65}", "128 choices at most" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":[\"a\",\"bbbb\"],\"max_tokens\":61}",
+      "context_length_exceeded" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":0}", "integer of 1" },
+    { false, 400,
+      "{\"model\":\"m\",\"prompt\":\"a\",\"ignore_eos\":true,\"response_format\":{\"type\":\"json_"
+      "object\"}}",
+      "'ignore_eos' with" },
+    { false, 400,
+      "{\"model\":\"m\",\"prompt\":\"a\",\"echo\":true,\"max_tokens\":0,\"stream\":true}",
+      "stream of 0" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"temperature\":2.5}", "0 to 2" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"temperature\":\"1\"}", "must be a number" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"n\":0}", "'n' must be an integer of 1" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":64}",
+      "context_length_exceeded" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"stop\":\"\"}", "'stop' must be" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logprobs\":21}", "0 to 20" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"suffix\":\"b\"}",
+      "'suffix' is not supported" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"messages\":[]}", "supplied: messages" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"stream_options\":{\"include_usage\":true}}",
+      "beside 'stream'" },
+    { false, 400,
+      "{\"model\":\"m\",\"prompt\":\"a\",\"stream\":true,\"stream_options\":{\"include_"
+      "usage\":1}}",
+      "'stream_options.include_usage' must be true or false" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"5\":1,\"05\":2}}",
+      "key '05'" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"5\":100.0000001}}",
+      "a number of -100 to 100" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"temperature\":NaN}", "could not parse" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"temperature\":1e400}", "could not parse" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"seed\":9223372036854775808}",
+      "could not parse" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":9007199254740993}",
+      "must be an integer" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":-0}", "integer of 1" },
+    { false, 400,
+      "{\"model\":\"m\",\"prompt\":\"a\",\"response_format\":{\"type\":\"json_object\","
+      "\"schema\":{\"type\":\"string\"}}}",
+      "'response_format.schema' is not supported" },
+    { false, 400,
+      "{\"model\":\"m\",\"prompt\":\"a\",\"response_format\":{\"type\":\"text\","
+      "\"json_schema\":{\"schema\":{\"type\":\"string\"}}}}",
+      "'response_format.json_schema' is not supported" },
+    { true, 400, "{\"model\":\"m\",\"web_search_options\":{}}", "'web_search_options' is not" },
+    { true, 400, "{\"model\":\"m\",\"modalities\":[\"text\",\"audio\"]}", "'modalities' is not" },
+    { true, 400, "{\"model\":\"m\",\"top_logprobs\":2}", "needs 'logprobs'" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"response_format\":{\"type\":\"xml\"}}",
+      "response_format" },
+    { false, 400,
+      "{\"model\":\"m\",\"prompt\":\"a\",\"response_format\":{\"type\":\"json_schema\",\"json_"
+      "schema\":"
+      "{\"name\":\"x\",\"schema\":{\"type\":\"car\"}}}}",
+      "no such type: car" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":[1]}", "must be an object" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"a\":1}}", "key 'a'" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"-1\":1}}", "key '-1'" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"999999999\":1}}",
+      "not a token of this model" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"5\":101}}",
+      "a number of -100 to 100" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"5\":\"x\"}}",
+      "a number of -100 to 100" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\"", "could not parse" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"\xFF\"}", "could not parse" },
+    { false, 400, "[]", "could not parse" },
+    { true, 400, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}",
+      "no chat template" },
+    { true, 400, "{\"model\":\"m\",\"messages\":[],\"echo\":true}", "supplied: echo" },
+};
+
+START_TEST(what_is_wrong_with_a_body_is_named)
+{
+    const struct spot_front_options o = options();
+    struct spot_request r;
+    struct spot_buf error = { 0 };
+    struct spot_json_doc doc;
+
+    ck_assert_int_eq(
+        spot_openai_parse(&o, bad[_i].is_chat, bad[_i].body, strlen(bad[_i].body), &r, &error),
+        bad[_i].status);
+    spot_buf_add(&error, "", 1);
+    ck_assert_msg(strstr((char *)error.data, bad[_i].says) != NULL, "%s: %s", bad[_i].body,
+                  (char *)error.data);
+    ck_assert_int_eq(spot_json_parse(&doc, (char *)error.data, error.n - 1, "e", NULL), 0);
+    ck_assert_str_eq(spot_json_text(spot_json_get(spot_json_get(doc.root, "error"), "type")),
+                     "invalid_request_error");
+    spot_json_release(&doc);
+    spot_buf_release(&error);
+}
+END_TEST
+
+START_TEST(a_body_becomes_the_request_that_it_says)
+{
+    static const char body[] =
+        "{\"model\":\"m\",\"prompt\":\"h\\u00e4\",\"max_tokens\":9,\"temperature\":0.5,\"top_p\":0."
+        "9,"
+        "\"top_k\":3,\"logit_bias\":{\"66\":-100,\"7\":1.5},\"seed\":-1,\"n\":2,\"stop\":[\"x\","
+        "\"y\"],\"logprobs\":4,\"stream\":true,"
+        "\"stream_options\":{\"include_usage\":true},\"user\":\"u\",\"suffix\":null,"
+        "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"a\",\"schema\":"
+        "{\"type\":\"object\",\"properties\":{\"}\\\"\":{\"const\":\"]{\\\\\"}}}}}}";
+    const struct spot_front_options o = options();
+    struct spot_request r;
+
+    ck_assert_int_eq(spot_openai_parse(&o, false, body, sizeof(body) - 1, &r, NULL), 0);
+    ck_assert_uint_eq(r.n_prompt, 3);
+    ck_assert_uint_eq(r.prompt[1], 0xC3);
+    ck_assert_int_eq(r.n_token_max, 9);
+    ck_assert_double_eq(r.sample.temperature, 0.5);
+    ck_assert_double_eq(r.sample.top_p, 0.9);
+    ck_assert_int_eq(r.sample.top_k, 3);
+    ck_assert_uint_eq(r.n_bias, 2);
+    ck_assert(r.bias[0].token == 7 && r.bias[0].bias == 1.5F && r.bias[1].token == 66);
+    ck_assert_uint_eq(r.sample.seed, UINT64_MAX);
+    ck_assert_uint_eq(r.n_choice, 2);
+    ck_assert_uint_eq(r.n_stop, 2);
+    ck_assert_int_eq(r.n_logprob, 4);
+    ck_assert(r.does_stream && r.wants_usage && !r.does_echo);
+    ck_assert_str_eq(r.schema,
+                     "{\"type\":\"object\",\"properties\":{\"}\\\"\":{\"const\":\"]{\\\\\"}}}");
+    ck_assert_uint_eq(strlen(r.id), strlen("cmpl-") + 32);
+    spot_request_release(&r);
+}
+END_TEST
+
+static struct spot_request chat_of(const char *more, const char *role)
+{
+    static const struct spot_chat chat = { .form = SPOT_CHAT_CHATML };
+    struct spot_front_options o = options();
+    struct spot_request r;
+    struct spot_buf error = { 0 };
+    char body[512];
+
+    o.chat = &chat;
+    o.n_context = 256;
+    snprintf(body, sizeof(body),
+             "{\"model\":\"m\",%s\"messages\":[{\"role\":\"%s\",\"content\":\"be brief\"},"
+             "{\"role\":\"user\",\"content\":\"why\"}]}",
+             more, role);
+    ck_assert_msg(!spot_openai_parse(&o, true, body, strlen(body), &r, &error), "%s: %.*s", body,
+                  (int)error.n, (const char *)error.data);
+    return r;
+}
+
+static const char *const asks_for_nothing[] = {
+    "\"tool_choice\":\"none\",",
+    "\"tool_choice\":\"none\",\"tools\":[],",
+    "\"tools\":[],\"parallel_tool_calls\":true,",
+    "\"parallel_tool_calls\":false,",
+    "\"function_call\":\"none\",\"functions\":[],",
+    "\"tools\":[],\"tool_choice\":\"auto\",\"function_call\":\"auto\",",
+    "\"logprobs\":false,\"top_logprobs\":0,",
+    "\"top_logprobs\":0,\"stop\":[],\"logit_bias\":{},",
+    "\"stream\":true,\"stream_options\":{\"include_usage\":null},",
+    "\"stream\":false,\"stream_options\":{},",
+    "\"modalities\":[\"text\"],\"audio\":null,\"reasoning_effort\":\"none\",",
+    "\"prompt\":null,\"zz\":null,\"max_tokens\":null,\"n\":null,\"seed\":null,",
+    "\"response_format\":{\"type\":\"text\",\"json_schema\":null},",
+    "\"max_tokens\":5,\"max_completion_tokens\":5,",
+};
+
+START_TEST(what_asks_for_nothing_and_who_develops_change_no_prompt)
+{
+    struct spot_request want = chat_of("", "system");
+    struct spot_request got =
+        _i < 0 ? chat_of("", "developer") : chat_of(asks_for_nothing[_i], "system");
+
+    ck_assert_uint_gt(want.n_prompt, 20);
+    ck_assert_uint_eq(got.n_prompt, want.n_prompt);
+    ck_assert_mem_eq(got.prompt, want.prompt, want.n_prompt * sizeof(*want.prompt));
+    spot_request_release(&want);
+    spot_request_release(&got);
+}
+END_TEST
+
+/* Of a message that has more than its role and a text: what that is, "" if it asks for nothing. */
+static const char *const message[][2] = {
+    { "\"role\":\"assistant\",\"content\":\"a\",\"refusal\":null,\"annotations\":[],"
+      "\"audio\":null,\"function_call\":null,\"tool_calls\":[],\"name\":\"\"",
+      "" },
+    { "\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\",\"annotations\":[]}]", "" },
+    { "\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\"}]",
+      "'messages[0].tool_calls' is not supported" },
+    { "\"role\":\"tool\",\"content\":\"4\",\"tool_call_id\":\"1\"",
+      "'messages[0].tool_call_id' is not supported" },
+    { "\"role\":\"user\",\"content\":\"a\",\"name\":\"Bob\"", "'messages[0].name' is not" },
+    { "\"role\":\"user\",\"content\":\"a\",\"mood\":\"Bob\"", "'messages[0].mood' is not" },
+    { "\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"u\"}}]",
+      "'messages[0].content[0].image_url' is not supported" },
+    { "\"role\":\"user\",\"content\":[{\"type\":\"refusal\",\"text\":\"a\"}]",
+      "Message 0 must have a role and a text" },
+    { "\"role\":\"user\",\"content\":null", "Message 0 must have a role and a text" },
+};
+
+START_TEST(what_a_message_has_besides_its_text_is_refused_by_name)
+{
+    static const struct spot_chat chat = { .form = SPOT_CHAT_CHATML };
+    struct spot_front_options o = options();
+    struct spot_request r;
+    struct spot_buf error = { 0 };
+    char body[512];
+    int status;
+
+    o.chat = &chat;
+    snprintf(body, sizeof(body), "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{%s}]}",
+             message[_i][0]);
+    status = spot_openai_parse(&o, true, body, strlen(body), &r, &error);
+    spot_buf_add(&error, "", 1);
+    ck_assert_msg(status == (*message[_i][1] ? 400 : 0), "%s: %d %s", body, status,
+                  (char *)error.data);
+    ck_assert_msg(strstr((char *)error.data, message[_i][1]), "%s", (char *)error.data);
+    if (!status)
+        spot_request_release(&r);
+    spot_buf_release(&error);
+}
+END_TEST
+
+/* Nothing is to be generated: a prompt may fill the context. */
+START_TEST(a_prompt_as_long_as_the_context_is_scored)
+{
+    struct spot_front_options o = options();
+    struct spot_request r;
+    struct spot_buf error = { 0 };
+    char body[256];
+
+    for (int n = 3; n <= 5; n++)
+        for (int max = 0; max < 2; max++) {
+            o.n_context = 4;
+            snprintf(body, sizeof(body),
+                     "{\"model\":\"m\",\"prompt\":\"%.*s\",\"echo\":true,\"max_tokens\":%d}", n,
+                     "abcde", max);
+            ck_assert_int_eq(spot_openai_parse(&o, false, body, strlen(body), &r, &error),
+                             n + max <= 4 ? 0 : 400);
+            if (n + max <= 4)
+                spot_request_release(&r);
+        }
+    spot_buf_release(&error);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *const c = tcase_create("request_body");
+
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_loop_test(c, what_asks_for_nothing_and_who_develops_change_no_prompt, -1,
+                        sizeof(asks_for_nothing) / sizeof(*asks_for_nothing));
+    tcase_add_loop_test(c, what_a_message_has_besides_its_text_is_refused_by_name, 0,
+                        (int)(sizeof(message) / sizeof(*message)));
+    tcase_add_test(c, a_prompt_as_long_as_the_context_is_scored);
+    tcase_add_loop_test(c, what_is_wrong_with_a_body_is_named, 0,
+                        (int)(sizeof(bad) / sizeof(*bad)));
+    tcase_add_test(c, a_body_becomes_the_request_that_it_says);
+    return run_case("request_body", c);
+}
