@@ -375,7 +375,8 @@ int spot_token_log_replace(struct spot_token_log *log, struct spot_err *err)
         return -1;
     put_head(log, &head);
     spot_buf_add(&head, log->record.data, seal_all(log));
-    if (fwrite(head.data, 1, head.n, out.file) != head.n)
+    if (fchmod(fileno(out.file), S_IRUSR | S_IWUSR) || /* it has what clients said */
+        fwrite(head.data, 1, head.n, out.file) != head.n)
         rc = spot_err_sys(err, "cannot write %s", log->path);
     if (spot_out_finish(&out, rc, err)) {
         spot_buf_release(&head);
@@ -406,7 +407,7 @@ static int open_file(struct spot_token_log *log, bool resumes,
     log->fd = open(log->path, O_RDWR | O_CLOEXEC);
     if (log->fd < 0 && errno == ENOENT)
         return spot_token_log_replace(log, err);
-    if (log->fd < 0 || fstat(log->fd, &st))
+    if (log->fd < 0 || fstat(log->fd, &st) || fchmod(log->fd, S_IRUSR | S_IWUSR))
         return spot_err_sys(err, "cannot open %s", log->path);
     if (!resumes)
         return spot_err_set(err, SPOT_EUSAGE, "%s exists: --resume continues its requests",
