@@ -56,13 +56,17 @@ static int take_private(struct spot_group *g, struct spot_err *err)
     return 0;
 }
 
-/* What the user waits for, where workers come from elsewhere. */
+/* What the user waits for, where workers come from elsewhere. A Unix socket is its owner's; a port
+ * is for all users of the machine. */
 static void tell_address(const struct spot_group *g)
 {
     char address[SPOT_ADDRESS_MAX + 8];
 
     if (!g->options->listen || !g->options->listening)
         return;
+    if (g->endpoint.kind != SPOT_ENDPOINT_UNIX && !g->tls)
+        g->options->warn("without --key-file every user of this machine can join this job, end it "
+                         "or change it; with --listen unix:PATH nobody else can");
     spot_endpoint_print(&g->endpoint, address);
     if (g->endpoint.kind == SPOT_ENDPOINT_UNIX)
         snprintf(address, sizeof(address), "%s", g->options->listen);

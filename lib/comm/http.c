@@ -271,7 +271,7 @@ static int open_listener(struct spot_http *h, struct spot_err *err)
     if (h->endpoint.kind == SPOT_ENDPOINT_UNIX)
         snprintf(h->url, sizeof(h->url), "%s", text);
     else
-        snprintf(h->url, sizeof(h->url), "%s://%s/", o->tls_cert ? "https" : "http", text);
+        snprintf(h->url, sizeof(h->url), "%s://%s", o->tls_cert ? "https" : "http", text);
     return 0;
 }
 

@@ -48,7 +48,7 @@ struct spot_http_options {
 struct spot_http *spot_http_new(const struct spot_http_options *options, struct spot_err *err);
 void spot_http_free(struct spot_http *http);      /* may be NULL; calls are gone */
 int spot_http_port(const struct spot_http *http); /* 0 for a Unix socket */
-/* "http://HOST:PORT/", "https://HOST:PORT/", or "unix:PATH": where it listens. */
+/* "http://HOST:PORT", "https://HOST:PORT", or "unix:PATH": where it listens. */
 const char *spot_http_url(const struct spot_http *http);
 int spot_http_fd(const struct spot_http *http); /* call spot_http_run when it is readable */
 /* Do everything possible without waiting; to be called at least once a second. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _XOPEN_SOURCE 700 /* getline */
 #include "comm/http_key.h"
 
 #include <stdio.h>
@@ -12,7 +11,7 @@
 #include "common/hash.h"
 #include "common/xalloc.h"
 
-enum { KEYS_MAX = 1024, KEY_MAX = 256 };
+enum { KEYS_MAX = 1024, KEY_MAX = 256, FILE_MAX_BYTE = 1 << 20 };
 
 struct key {
     char text[KEY_MAX]; /* padded with zeros */
@@ -23,52 +22,85 @@ struct spot_http_keys {
     struct key key[KEYS_MAX];
 };
 
-/* What a line says without the blanks around it, which no client could send; "" for a comment. */
-static const char *trim(char *line)
-{
-    static const char blank[] = " \t\r\n";
-    size_t n;
+/* A file that is being read. */
+struct reading {
+    const char *path;
+    unsigned long line;
+    struct spot_err *err;
+    unsigned long line_of[KEYS_MAX]; /* of each key */
+};
 
-    line += strspn(line, blank);
-    if (*line == '#')
-        return "";
-    n = strlen(line);
-    while (n && strchr(blank, line[n - 1]))
-        n--;
-    line[n] = 0;
-    return line;
+static int refuse(const struct reading *r, const char *what)
+{
+    return spot_err_set(r->err, SPOT_EDATA, "%s:%lu: %s", r->path, r->line, what);
 }
 
-static int add_line(struct spot_http_keys *keys, char *line, size_t n_line, const char *path,
-                    struct spot_err *err)
+/* What no client can send would be a key that opens nothing. */
+static int check_key(const struct reading *r, const char *key, size_t n)
 {
-    const bool has_nul = strlen(line) != n_line;
-    const char *const key = trim(line);
-    const size_t n = strlen(key);
-
-    if (has_nul)
-        return spot_err_set(err, SPOT_EDATA, "%s: a line has a NUL: keys are texts", path);
+    if (memchr(key, '\0', n))
+        return refuse(r, "a line has a NUL: keys are texts");
     if (n >= KEY_MAX)
-        return spot_err_set(err, SPOT_EDATA, "%s: a key has more than %d bytes", path, KEY_MAX - 1);
-    if (n && keys->n == KEYS_MAX)
-        return spot_err_set(err, SPOT_EDATA, "%s: there are more than %d keys", path, KEYS_MAX);
-    if (n)
-        memcpy(keys->key[keys->n++].text, key, n);
+        return refuse(r, "a key has more than 255 bytes");
+    for (size_t i = 0; i < n; i++)
+        if (key[i] < ' ' || key[i] > '~')
+            return refuse(r, "a key has a byte that is not printable ASCII");
+    if (n >= 7 && !strncasecmp(key, "Bearer ", 7))
+        return refuse(r, "a key begins with 'Bearer', which clients send before it");
     return 0;
+}
+
+static int add_key(struct spot_http_keys *keys, struct reading *r, const char *key, size_t n)
+{
+    struct key *const to = &keys->key[keys->n];
+
+    if (check_key(r, key, n))
+        return -1;
+    if (keys->n == KEYS_MAX)
+        return spot_err_set(r->err, SPOT_EDATA, "%s: there are more than %d keys", r->path,
+                            KEYS_MAX);
+    memcpy(to->text, key, n);
+    for (size_t i = 0; i < keys->n; i++)
+        if (!memcmp(keys->key[i].text, to->text, KEY_MAX))
+            return spot_err_set(r->err, SPOT_EDATA, "%s:%lu: the key of line %lu again", r->path,
+                                r->line, r->line_of[i]);
+    r->line_of[keys->n++] = r->line;
+    return 0;
+}
+
+/* Blanks around a key are none of it: no client could send them. */
+static int add_line(struct spot_http_keys *keys, struct reading *r, const char *line, size_t n)
+{
+    while (n && memchr(" \t\r", line[n - 1], 3))
+        n--;
+    while (n && memchr(" \t\r", *line, 3)) {
+        line++;
+        n--;
+    }
+    return n && *line != '#' ? add_key(keys, r, line, n) : 0;
 }
 
 static int read_keys(struct spot_http_keys *keys, FILE *in, const char *path, struct spot_err *err)
 {
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t n;
+    struct reading r = { .path = path, .err = err };
+    char *const text = spot_xcalloc(FILE_MAX_BYTE + 1, 1);
+    const size_t n = fread(text, 1, FILE_MAX_BYTE + 1, in);
+    const char *at = text, *const end = text + n;
     int rc = 0;
 
-    while (!rc && (n = getline(&line, &cap, in)) > 0)
-        rc = add_line(keys, line, (size_t)n, path, err);
-    if (!rc && ferror(in))
+    if (ferror(in))
         rc = spot_err_sys(err, "cannot read %s", path);
-    free(line);
+    else if (n > FILE_MAX_BYTE)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: larger than 1 MiB: not a file of keys", path);
+    while (!rc && at < end) {
+        const char *const stop = memchr(at, '\n', (size_t)(end - at));
+        const size_t n_line = (size_t)((stop ? stop : end) - at);
+
+        r.line++;
+        rc = add_line(keys, &r, at, n_line);
+        at += n_line + (stop != NULL);
+    }
+    free(text);
     return rc || keys->n ? rc : spot_err_set(err, SPOT_EDATA, "%s: contains no key", path);
 }
 

@@ -15,7 +15,8 @@ extern "C" {
 struct spot_http_keys;
 
 /* Read the keys of a file, one a line, without surrounding blanks; empty lines and lines that begin
- * with # are skipped. NULL with *err: SPOT_ESYS, SPOT_EDATA (none, too many, too long). */
+ * with # are skipped. NULL with *err: SPOT_ESYS, SPOT_EDATA (none, too many, too long, one twice,
+ * what no client can send). */
 struct spot_http_keys *spot_http_keys_load(const char *path, struct spot_err *err);
 void spot_http_keys_free(struct spot_http_keys *keys); /* may be NULL */
 /* Does the request carry one of the keys? The comparison takes constant time. True if `keys` is

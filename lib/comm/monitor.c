@@ -33,6 +33,7 @@ struct spot_monitor {
     struct spot_monitor_options options;
     struct spot_http *http;
     struct spot_http_keys *keys;
+    char url[160];
     pthread_t thread;
     bool has_thread, is_tcp;
     int wake;
@@ -233,6 +234,7 @@ static int listen_at(struct spot_monitor *m, struct spot_err *err)
         !(m->http = spot_http_new(&http, err)))
         return -1;
     m->is_tcp = spot_http_port(m->http) > 0;
+    snprintf(m->url, sizeof(m->url), "%s%s", spot_http_url(m->http), m->is_tcp ? "/" : "");
     return 0;
 }
 
@@ -297,7 +299,7 @@ void spot_monitor_free(struct spot_monitor *m)
 
 const char *spot_monitor_url(const struct spot_monitor *m)
 {
-    return m->http ? spot_http_url(m->http) : "";
+    return m->url;
 }
 
 bool spot_monitor_is_due(const struct spot_monitor *m)

@@ -543,6 +543,11 @@ int spot_front_port(const struct spot_front *f)
     return spot_http_port(f->http);
 }
 
+const char *spot_front_url(const struct spot_front *f)
+{
+    return spot_http_url(f->http);
+}
+
 int spot_front_fd(const struct spot_front *f)
 {
     return f->fd;

@@ -367,7 +367,7 @@ static int open_front(struct spot_server *s, struct spot_err *err)
         return 0;
     s->front = spot_front_new(&s->front_options, &front_table, s, err);
     if (s->front && o->http_listening)
-        o->http_listening(o->group.user, spot_front_port(s->front));
+        o->http_listening(o->group.user, spot_front_url(s->front));
     return s->front ? 0 : -1;
 }
 

@@ -32,7 +32,7 @@ struct spot_server_options {
 
     const char *http; /* address; NULL: none */
     const char *tls_cert, *tls_key, *api_key_file;
-    void (*http_listening)(void *user, int port); /* of group.user; NULL */
+    void (*http_listening)(void *user, const char *url); /* of group.user; NULL */
 
     const char *batch,
         *batch_out; /* JSON Lines of OpenAI's batches; NULL: none. The server ends after them */

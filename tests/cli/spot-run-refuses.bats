@@ -298,8 +298,24 @@ stopped() {
 @test "a port that the kernel chose is told" {
     background spot-run train --data corpus $MODEL --steps 2 --events log --listen 127.0.0.1:0 2>said
     eventually 'grep -q "listening at 127.0.0.1:[1-9]" said'
-    timeout 60 spot-run worker -q --join "$(sed 's/.* //' said)"
+    timeout 60 spot-run worker -q --join "$(sed -n 's/.*listening at //p' said)"
     wait $pid
+}
+
+@test "who listens at a port without a key is told who else is let in" {
+    background spot-run train --data corpus $MODEL --steps 100000 --listen '[::1]:0' 2>said
+    eventually 'grep -q "listening at" said'
+    grep -q 'without --key-file every user of this machine can join this job, end it or change it; with --listen unix:PATH' said
+    kill $pid
+    wait $pid || true
+    head -c 32 /dev/urandom >key && chmod 600 key
+    for closed in "127.0.0.1:0 --key-file key" unix:closed; do
+        background spot-run train --data corpus $MODEL --steps 100000 --listen $closed 2>said
+        eventually 'grep -q "listening at" said'
+        run ! grep 'every user' said
+        kill $pid
+        wait $pid || true
+    done
 }
 
 @test "the log, state and socket of a job that runs are not for a second one, and stay" {

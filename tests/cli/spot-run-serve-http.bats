@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # spot-run serve over HTTP: what OpenAI's clients send and get, and clients that are rude.
+load eventually
 
 load eventually
 
@@ -163,6 +164,26 @@ P
     run spot-run serve --model model --http 127.0.0.1:0 --tls-cert model/config.json --tls-key model/config.json
     [ "$status" -eq 3 ]
     [[ "$output" == *"not a PEM file"* ]]
+}
+
+@test "what it listens at is told as it is, and only TLS 1.2 and 1.3 are spoken" {
+    command -v openssl >/dev/null || skip "no openssl here"
+    openssl req -x509 -newkey rsa:2048 -nodes -keyout k.pem -out c.pem -days 2 -subj /CN=localhost 2>/dev/null
+    echo told-key >told
+    for at in 127.0.0.1 '[::1]' 0.0.0.0; do
+        spot-run serve --model model --http "$at:0" --tls-cert c.pem --tls-key k.pem --api-key-file told 2>told.err 3>&- &
+        server=$!
+        echo $server >>"$BATS_FILE_TMPDIR/pids"
+        eventually 'grep -q "https://" told.err'
+        grep -qF "https://$at:" told.err
+        port=$(sed -n 's/.*https:.*:\([0-9]*\)$/\1/p' told.err)
+        for version in tls1 tls1_1 tls1_2 tls1_3; do
+            if openssl s_client -connect "${at/0.0.0.0/127.0.0.1}:$port" -$version -cipher ALL:@SECLEVEL=0 </dev/null 2>/dev/null | grep -q 'Cipher is [A-Z]'; then echo $version; fi
+        done >spoken
+        kill $server
+        wait $server || true
+        [ "$(xargs <spoken)" = "tls1_2 tls1_3" ]
+    done
 }
 
 @test "rude clients take nothing from the others" {

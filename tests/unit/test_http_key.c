@@ -63,6 +63,37 @@ START_TEST(a_key_has_its_length_without_the_blanks_and_no_nul)
 END_TEST
 
 static const struct {
+    const char *text, *says;
+} odd[] = { { "one\n#\n\n one \n", ":4: the key of line 1 again" },
+            { "\xef\xbb\xbfone\n", ":1: a key has a byte that is not printable ASCII" },
+            { "one\nk\xc3\xa4se\n", ":2: a key has a byte that is not printable ASCII" },
+            { "one\ntw\to\n", ":2: a key has a byte" },
+            { "Bearer one\n", ":1: a key begins with 'Bearer'" },
+            { "bearer  one", ":1: a key begins with 'Bearer'" } };
+
+START_TEST(a_key_that_no_client_could_send_is_refused_by_its_line)
+{
+    struct spot_err err = { 0 };
+
+    ck_assert_ptr_null(load(odd[_i].text, strlen(odd[_i].text), &err));
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_msg(strstr(err.msg, odd[_i].says) != NULL, "no '%s' in: %s", odd[_i].says, err.msg);
+}
+END_TEST
+
+START_TEST(what_is_no_file_of_keys_is_not_read_for_ever)
+{
+    struct spot_err err = { 0 };
+
+    ck_assert_ptr_null(spot_http_keys_load("/dev/zero", &err));
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_ptr_nonnull(strstr(err.msg, "not a file of keys"));
+    ck_assert_ptr_null(spot_http_keys_load(rig_dir, &err));
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+}
+END_TEST
+
+static const struct {
     const char *key;
     int status;
 } shown[] = {
@@ -97,6 +128,9 @@ int main(void)
     TCase *const tc = rig_case(s, "file", setup, teardown);
 
     tcase_add_loop_test(tc, a_file_without_a_key_is_refused, 0, sizeof(no_key) / sizeof(*no_key));
+    tcase_add_loop_test(tc, a_key_that_no_client_could_send_is_refused_by_its_line, 0,
+                        sizeof(odd) / sizeof(*odd));
+    tcase_add_test(tc, what_is_no_file_of_keys_is_not_read_for_ever);
     tcase_add_test(tc, a_key_has_its_length_without_the_blanks_and_no_nul);
     tcase_add_test(tc, blanks_around_a_key_and_comments_open_no_door);
     return rig_run(s);

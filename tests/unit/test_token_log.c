@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "serve/token_log.h"
@@ -178,6 +179,19 @@ START_TEST(what_was_written_is_read)
     ck_assert(!seen.is_wrong && seen.n_request == 1 && seen.n_token == N_TOKEN && seen.n_end == 1);
     ck_assert(!damage.n_cut && !damage.n_bad && !seen.n_stray);
     spot_token_log_close(log);
+}
+END_TEST
+
+START_TEST(nobody_else_may_read_it)
+{
+    struct seen seen;
+    struct spot_token_log_damage damage;
+    struct stat st;
+
+    ck_assert(!stat(path, &st) && (st.st_mode & 07777) == 0600);
+    ck_assert(!chmod(path, 0644)); /* as versions before wrote it */
+    spot_token_log_close(open_log(&seen, true, &damage, NULL));
+    ck_assert(!stat(path, &st) && (st.st_mode & 07777) == 0600);
 }
 END_TEST
 
@@ -477,6 +491,7 @@ int main(void)
 
     tcase_add_checked_fixture(t, set_up, tear_down);
     tcase_add_test(t, what_was_written_is_read);
+    tcase_add_test(t, nobody_else_may_read_it);
     tcase_add_test(t, a_request_is_read_with_its_owner);
     tcase_add_test(t, a_file_that_is_there_is_not_overwritten);
     tcase_add_test(t, of_two_that_open_it_the_second_is_refused_and_changes_nothing);

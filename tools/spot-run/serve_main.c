@@ -173,11 +173,11 @@ static void tell_listening(void *user, const char *address)
     spot_tool_note("workers join at %s", address);
 }
 
-static void tell_http(void *user, int port)
+static void tell_http(void *user, const char *url)
 {
     (void)user;
-    if (port)
-        spot_tool_note("%s://127.0.0.1:%d", o.tls_cert ? "https" : "http", port);
+    if (strncmp(url, "unix:", 5) != 0)
+        spot_tool_note("%s", url);
 }
 
 /* The kind that all workers compute with; it need not be here if none of them is. */
