@@ -6,6 +6,7 @@
 
 #include "cluster/group_state.h"
 #include "common/clock.h"
+#include "common/xalloc.h"
 #include "model/plan_doc.h"
 
 /* Is it out of date, by its epoch or by its time? */
@@ -84,8 +85,8 @@ static int read_plan(struct spot_group *g, bool *changed, struct spot_err *err)
 
     if (!in)
         return -1;
-    text = calloc(1, SPOT_PLAN_MAX + 1);
-    n = text ? fread(text, 1, SPOT_PLAN_MAX + 1, in) : 0;
+    text = spot_xcalloc(1, SPOT_PLAN_MAX + 1);
+    n = fread(text, 1, SPOT_PLAN_MAX + 1, in);
     if (in != stdin)
         fclose(in);
     rc = n > SPOT_PLAN_MAX

@@ -4,6 +4,7 @@
 
 #include "cluster/group_state.h"
 #include "common/json_writer.h"
+#include "common/xalloc.h"
 
 static const char *phase_name(enum spot_phase phase)
 {
@@ -117,12 +118,10 @@ void spot_group_status(struct spot_group *g, struct spot_group_census *census, s
     const struct spot_machine *const m = &spot_group_view(g, 0)->machine;
     char *text = NULL;
     size_t n = 0;
-    FILE *memory = open_memstream(&text, &n);
+    FILE *memory = spot_xmemory_open(&text, &n);
     struct spot_group_census all = { 0 };
     struct spot_jw jw;
 
-    if (!memory)
-        return;
     spot_jw_init(&jw, memory, true);
     spot_jw_object(&jw, NULL);
     spot_jw_str(&jw, "schema", "spot.status/1");
@@ -144,7 +143,7 @@ void spot_group_status(struct spot_group *g, struct spot_group_census *census, s
     put_events(&g->journal, &jw);
     spot_jw_end(&jw);
     (void)spot_jw_close(&jw, NULL);
-    fclose(memory);
+    spot_xmemory_close(memory);
     spot_buf_add(out, text, n);
     free(text);
     if (census)

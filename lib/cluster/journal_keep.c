@@ -9,6 +9,7 @@
 
 #include "cluster/journal_state.h"
 #include "common/clock.h"
+#include "common/xalloc.h"
 
 enum { HOLDERS_BYTE = 1536 }; /* in a record; of more it says that there are others */
 
@@ -73,16 +74,14 @@ static void put_holders(const struct spot_journal *j, struct spot_jw *jw)
     spot_jw_end(jw);
 }
 
-/* Of the journal as it is, `line` behind it; NULL: none. The caller frees it. */
+/* Of the journal as it is, `line` behind it, NULL: none. The caller frees it. */
 static char *record_text(const struct spot_journal *j, const char *line)
 {
     char *text = NULL;
     size_t n = 0;
-    FILE *const out = open_memstream(&text, &n);
+    FILE *const out = spot_xmemory_open(&text, &n);
     struct spot_jw jw;
 
-    if (!out)
-        return NULL;
     spot_jw_init(&jw, out, false);
     spot_jw_object(&jw, NULL);
     spot_jw_real(&jw, "time_s", fmax(j->tail.time_s, 0));
@@ -106,7 +105,7 @@ static char *record_text(const struct spot_journal *j, const char *line)
         spot_jw_str(&jw, "line", line);
     spot_jw_end(&jw);
     (void)spot_jw_close(&jw, NULL);
-    fclose(out);
+    spot_xmemory_close(out);
     if (n)
         text[strcspn(text, "\n")] = '\0';
     return text;
@@ -117,12 +116,11 @@ static int put_record(struct spot_journal *j, const char *line, struct spot_err 
     char *text = record_text(j, line);
     int rc;
 
-    if (text && strlen(text) > SPOT_JOURNAL_RECORD_MAX) {
+    if (strlen(text) > SPOT_JOURNAL_RECORD_MAX) {
         free(text);
         text = record_text(j, NULL);
     }
-    rc = text ? j->keep->put(j->keep->user, text, err)
-              : spot_err_set(err, SPOT_ESYS, "no memory for the record of the job");
+    rc = j->keep->put(j->keep->user, text, err);
     free(text);
     return rc;
 }
@@ -153,7 +151,7 @@ static const char *end_of(const char *event)
 
 FILE *spot_journal_kept_begin(struct spot_journal *j, const char *event)
 {
-    j->kept = open_memstream(&j->kept_line, &j->n_kept_line);
+    j->kept = spot_xmemory_open(&j->kept_line, &j->n_kept_line);
     j->kept_end = end_of(event);
     return j->kept;
 }
@@ -189,7 +187,7 @@ int spot_journal_kept_end(struct spot_journal *j, struct spot_err *err)
 {
     int rc = spot_event_end(&j->jw, err);
 
-    fclose(j->kept);
+    spot_xmemory_close(j->kept);
     j->kept = NULL;
     if (!rc && take_line(j, j->kept_line, j->n_kept_line))
         rc = spot_err_set(err, SPOT_EDATA, "an event cannot be read again: %.300s", j->kept_line);

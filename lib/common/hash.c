@@ -11,6 +11,8 @@
 #include <xxh_x86dispatch.h>
 #endif
 
+#include "common/xalloc.h"
+
 struct spot_hash_stream {
     XXH3_state_t *state;
 };
@@ -37,10 +39,11 @@ void spot_hash128_hex(struct spot_hash128 hash, char hex[SPOT_HASH_HEX])
 
 struct spot_hash_stream *spot_hash_stream_new(void)
 {
-    struct spot_hash_stream *stream = malloc(sizeof(*stream));
+    struct spot_hash_stream *stream = spot_xcalloc(1, sizeof(*stream));
 
-    if (!stream || !(stream->state = XXH3_createState()))
-        abort();
+    stream->state = XXH3_createState();
+    if (!stream->state)
+        spot_no_memory("a hash");
     XXH3_128bits_reset(stream->state);
     return stream;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _DEFAULT_SOURCE /* madvise. NOLINT(bugprone-reserved-identifier) */
+#define _DEFAULT_SOURCE /* madvise, open_memstream. NOLINT(bugprone-reserved-identifier) */
 #include "common/xalloc.h"
 
 #include <stdint.h>
@@ -19,6 +19,29 @@ static void *no_memory(size_t n, size_t size)
 {
     fprintf(stderr, "out of memory (%zu times %zu bytes)\n", n, size);
     abort();
+}
+
+void spot_no_memory(const char *what)
+{
+    fprintf(stderr, "out of memory (%s)\n", what);
+    abort();
+}
+
+FILE *spot_xmemory_open(char **text, size_t *n)
+{
+    FILE *const memory = open_memstream(text, n);
+
+    if (!memory)
+        spot_no_memory("a text");
+    return memory;
+}
+
+void spot_xmemory_close(FILE *memory)
+{
+    const int failed = ferror(memory);
+
+    if (fclose(memory) || failed)
+        spot_no_memory("a text");
 }
 
 void *spot_xcalloc(size_t n, size_t size)

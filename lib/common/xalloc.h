@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* xalloc.h - memory for the control plane: an allocation succeeds, or the program aborts.
+/* xalloc.h - memory for the control plane: an allocation succeeds, or the program aborts with a
+ * message.
  *
  * Sizes that come from a document are checked against a limit before they get here.
  */
@@ -7,6 +8,7 @@
 #define SPOT_COMMON_XALLOC_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,6 +18,13 @@ extern "C" {
 void *spot_xcalloc(size_t n, size_t size);
 void *spot_xrealloc(void *ptr, size_t n, size_t size);
 char *spot_xstrdup(const char *text);
+
+/* Abort: there is no memory for `what`, as an outside library found. */
+void spot_no_memory(const char *what) __attribute__((noreturn));
+
+/* open_memstream(), and its end: text[n] is then whole. */
+FILE *spot_xmemory_open(char **text, size_t *n);
+void spot_xmemory_close(FILE *memory);
 
 /* Make room for at least `need` elements of `size` bytes in the growing array
  * `ptr`, whose capacity is *cap; the growth is geometric. Returns the array. */

@@ -119,9 +119,9 @@ void spot_tracked_look(const struct spot_tracked *t, const struct spot_forecaste
     *newest = *t;
     if (!g->is_open)
         return;
-    memory = open_memstream(&bytes, &n_byte);
+    memory = spot_xmemory_open(&bytes, &n_byte);
     spot_predictor_save(t->predictor, memory);
-    fclose(memory);
+    spot_xmemory_close(memory);
     spec.cap = t->cap;
     newest->predictor = spot_predictor_new(model, &spec);
     if (spot_predictor_restore(newest->predictor, bytes, n_byte, &err))
@@ -171,10 +171,10 @@ static void put_record(const struct spot_tracked *t, FILE *out)
                         t->turnover };
     char *bytes = NULL;
     size_t n_byte;
-    FILE *memory = open_memstream(&bytes, &n_byte);
+    FILE *memory = spot_xmemory_open(&bytes, &n_byte);
 
     r.predictor_byte = (int64_t)spot_predictor_save(t->predictor, memory);
-    fclose(memory);
+    spot_xmemory_close(memory);
     fwrite(&r, sizeof(r), 1, out);
     fwrite(t->zone, 1, (size_t)r.zone_byte, out);
     fwrite(t->instance_type, 1, (size_t)r.type_byte, out);
@@ -187,7 +187,7 @@ int spot_trackeds_save(const struct spot_trackeds *trackeds, const char *path,
 {
     char *bytes = NULL, line[512];
     size_t n_byte;
-    FILE *memory = open_memstream(&bytes, &n_byte);
+    FILE *memory = spot_xmemory_open(&bytes, &n_byte);
     struct spot_out out;
     uint64_t hash;
     int rc;
@@ -196,7 +196,7 @@ int spot_trackeds_save(const struct spot_trackeds *trackeds, const char *path,
     fputs(line, memory);
     for (size_t i = 0; i < trackeds->n; i++)
         put_record(&trackeds->series[i], memory);
-    fclose(memory);
+    spot_xmemory_close(memory);
     hash = spot_hash64(bytes, n_byte);
     rc = spot_out_open(&out, path, err);
     if (!rc) {

@@ -59,7 +59,7 @@ static void begin_text(struct spot_rank_socket *s)
     FILE *const out = open_memstream(&s->text, &s->n_text);
 
     if (!out)
-        abort(); /* no memory */
+        spot_no_memory("an answer");
     spot_jw_init(&s->jw, out, false);
     spot_jw_object(&s->jw, NULL);
 }

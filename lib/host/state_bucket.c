@@ -50,7 +50,7 @@ static char *write_manifest(const struct spot_state_copy *copy, const struct spo
     struct spot_jw jw;
 
     if (!out)
-        abort(); /* no memory */
+        spot_no_memory("a document");
     snprintf(key, sizeof(key), "%016" PRIx64, copy->id.key);
     spot_hash128_hex(spot_hash128(records->data, records->n), hash);
     spot_jw_init(&jw, out, false);

@@ -232,7 +232,7 @@ enum spot_lp_status spot_lp_solve(struct spot_lp *lp, double limit_s, double gap
     forget(lp); /* whatever else was said from an old basis is said again from none */
     rec = make_lp(0, (int)lp->n_column);
     if (!rec)
-        abort();
+        spot_no_memory("lp_solve");
     set_verbose(rec, NEUTRAL);
     if (fill(lp, rec)) {
         set_mip_gap(rec, FALSE, gap > 1e-9 ? gap : 1e-9); /* relative; the absolute one is 1e-11 */

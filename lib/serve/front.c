@@ -369,7 +369,7 @@ static void status(struct spot_front *f, struct spot_http_call *call)
     struct spot_jw jw;
 
     if (!memory)
-        abort();
+        spot_no_memory("a status");
     spot_jw_init(&jw, memory, false);
     spot_jw_object(&jw, NULL);
     f->table->status(f->server, &jw);

@@ -152,7 +152,7 @@ static char *key_text(const char *key)
     struct spot_jw jw;
 
     if (!out)
-        abort();
+        spot_no_memory("a grammar");
     spot_jw_init(&jw, out, false);
     spot_jw_str(&jw, NULL, key);
     spot_jw_close(&jw, NULL);

@@ -23,7 +23,7 @@ static char *compact(const struct spot_json_value *v)
     struct spot_jw jw;
 
     if (!out)
-        abort();
+        spot_no_memory("a grammar");
     spot_jw_init(&jw, out, false);
     spot_jw_tree(&jw, NULL, v);
     spot_jw_close(&jw, NULL);

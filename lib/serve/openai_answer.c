@@ -6,6 +6,7 @@
 
 #include "common/json_writer.h"
 #include "common/utf8.h"
+#include "common/xalloc.h"
 #include "serve/front.h"
 #include "serve/openai_state.h"
 #include "text/detok.h"
@@ -24,7 +25,7 @@ static struct spot_jw *begin(struct page *p)
     p->text = NULL;
     p->f = open_memstream(&p->text, &p->n);
     if (!p->f)
-        abort();
+        spot_no_memory("an answer");
     spot_jw_init(&p->jw, p->f, false);
     spot_jw_object(&p->jw, NULL);
     return &p->jw;

@@ -31,7 +31,7 @@ int spot_openai_error(int status, const char *type, const char *param, const cha
     va_list ap;
 
     if (!f)
-        abort();
+        spot_no_memory("an answer");
     va_start(ap, fmt);
     vsnprintf(message, sizeof(message), fmt, ap);
     va_end(ap);

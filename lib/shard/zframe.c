@@ -28,10 +28,12 @@ struct spot_zstd {
 
 struct spot_zstd *spot_zstd_new(void)
 {
-    struct spot_zstd *z = calloc(1, sizeof(*z));
+    struct spot_zstd *z = spot_xcalloc(1, sizeof(*z));
 
-    if (!z || !(z->c = ZSTD_createCCtx()) || !(z->d = ZSTD_createDCtx()))
-        abort();
+    z->c = ZSTD_createCCtx();
+    z->d = ZSTD_createDCtx();
+    if (!z->c || !z->d)
+        spot_no_memory("zstd");
     return z;
 }
 

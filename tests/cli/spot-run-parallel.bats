@@ -210,3 +210,16 @@ calm() {
     wait $train
     same_as log 30
 }
+
+@test "a second signal ends a job whose disk hangs" {
+    background env SPOT_DISK_NAME=/manifest SPOT_DISK_MS=1000000 LD_PRELOAD="$disk" timeout 150 spot-run train -q --data corpus $MODEL \
+        --global-batch 5 --listen unix:j --lease 20s --events log --steps 1000000 --state st --durable-every 0.1s 2>log.err
+    train=$pid
+    worker a
+    eventually 'ls st/gen-*.tmp/manifest*'
+    coordinator=$(pgrep -P $train)
+    kill -TERM $coordinator
+    eventually "! kill -TERM $coordinator"
+    wait $train && status=0 || status=$?
+    [ "$status" -eq 75 ]
+}

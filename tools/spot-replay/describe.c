@@ -95,14 +95,12 @@ static void put_trend(struct spot_table *table, const struct spot_trace *trace, 
     double mean[SLICES];
     char *text = NULL;
     size_t n_byte;
-    FILE *out = open_memstream(&text, &n_byte);
+    FILE *out = spot_xmemory_open(&text, &n_byte);
 
-    if (out) {
-        spot_trace_slices(&trace->series[k], trace->start_s, trace->end_s, SLICES, mean);
-        spot_spark(out, mean, SLICES, opt.ascii);
-        fclose(out);
-    }
-    spot_table_text(table, text ? text : "");
+    spot_trace_slices(&trace->series[k], trace->start_s, trace->end_s, SLICES, mean);
+    spot_spark(out, mean, SLICES, opt.ascii);
+    spot_xmemory_close(out);
+    spot_table_text(table, text);
     free(text);
 }
 
