@@ -519,6 +519,14 @@ int spot_endpoint_accept(int listener)
     return fd;
 }
 
+pid_t spot_endpoint_process(int fd)
+{
+    struct ucred who = { .pid = 0 };
+    socklen_t n = sizeof(who);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) ? 0 : who.pid;
+}
+
 int spot_endpoint_pipe(int end[2])
 {
     return pipe2(end, O_CLOEXEC | O_NONBLOCK);

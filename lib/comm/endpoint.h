@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include <sys/types.h>
+
 #include "common/err.h"
 
 #ifdef __cplusplus
@@ -98,6 +100,9 @@ int spot_endpoint_local(int fd, struct spot_endpoint *endpoint, struct spot_err 
 
 /* Accept the next connection, non-blocking and close-on-exec; -1 if there is none. */
 int spot_endpoint_accept(int listener);
+
+/* The process that connected to a Unix socket, as it was then; 0: not known. */
+pid_t spot_endpoint_process(int fd);
 
 /* A non-blocking, close-on-exec pipe, to wake a poll(). Returns 0 or -1 with errno. */
 int spot_endpoint_pipe(int end[2]);

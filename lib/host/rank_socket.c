@@ -15,6 +15,8 @@
 
 struct client {
     int fd;
+    pid_t session;                 /* which leads to its rank: each leads one */
+    uint64_t order;                /* of acceptance */
     uint64_t ticket;               /* of the request that waits for its answer; 0: none */
     const struct spot_rank_op *op; /* of that one */
     struct spot_buf in, out;       /* not yet parsed; [sent, n) not yet sent */
@@ -28,8 +30,8 @@ struct spot_rank_socket {
     const struct spot_rank_op *op;
     int listener;
     int64_t round; /* -1: none */
-    uint64_t last_ticket;
-    struct client client[SPOT_RANK_CLIENTS_MAX];
+    uint64_t last_ticket, last_order;
+    struct client client[SPOT_RANK_CLIENTS_MAX + 1];
     size_t n;
 
     /* an answer that is being written */
@@ -272,12 +274,87 @@ static void drop(struct spot_rank_socket *s, size_t i)
         c.op->gone(c.op->user, c.ticket);
 }
 
+/* --- shares ------------------------------------------------------------------------------ */
+
+static size_t count_of(const struct spot_rank_socket *s, pid_t session)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n; i++)
+        n += s->client[i].session == session;
+    return n;
+}
+
+/* The session that has most. Returns how many; *session is unset where that is 0. */
+static size_t largest(const struct spot_rank_socket *s, pid_t *session)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        const size_t n = count_of(s, s->client[i].session);
+
+        if (n > most) {
+            most = n;
+            *session = s->client[i].session;
+        }
+    }
+    return most;
+}
+
+/* Is there room, or can there be? */
+static bool may_take(const struct spot_rank_socket *s)
+{
+    pid_t session;
+
+    return s->n < SPOT_RANK_CLIENTS_MAX || largest(s, &session) > SPOT_RANK_SHARE_MAX;
+}
+
+/* One that waits for no answer rather than one that does; of these the first that came. */
+static size_t least_missed(const struct spot_rank_socket *s, pid_t session)
+{
+    size_t found = s->n;
+
+    for (size_t i = 0; i < s->n; i++) {
+        const struct client *const c = &s->client[i], *const best = &s->client[found];
+
+        if (c->session == session && (found == s->n || (!c->ticket && best->ticket) ||
+                                      (!c->ticket == !best->ticket && c->order < best->order)))
+            found = i;
+    }
+    return found;
+}
+
+static void turn_away(struct spot_rank_socket *s, size_t i)
+{
+    refuse(s, &s->client[i], "this rank has most connections of all, and others wait");
+    (void)send_out(&s->client[i]);
+    drop(s, i);
+}
+
+/* The last place is of the newcomer. Where all are taken, who has most loses one. */
+static void admit(struct spot_rank_socket *s, int fd)
+{
+    const pid_t process = spot_endpoint_process(fd);
+    const pid_t session = process > 0 ? getsid(process) : 0;
+    pid_t who = 0;
+
+    s->client[s->n++] = (struct client){ .fd = fd, .session = session, .order = ++s->last_order };
+    if (s->n <= SPOT_RANK_CLIENTS_MAX)
+        return;
+    (void)largest(s, &who);
+    turn_away(s, who == session ? s->n - 1 : least_missed(s, who));
+}
+
 static void take_in(struct spot_rank_socket *s)
 {
     int fd;
 
-    while (s->n < SPOT_RANK_CLIENTS_MAX && (fd = spot_endpoint_accept(s->listener)) >= 0)
-        s->client[s->n++] = (struct client){ .fd = fd };
+    for (int i = 0; i < SPOT_RANK_CLIENTS_MAX && may_take(s); i++) {
+        fd = spot_endpoint_accept(s->listener);
+        if (fd < 0)
+            break;
+        admit(s, fd);
+    }
 }
 
 /* --- the whole --------------------------------------------------------------------------- */
@@ -331,7 +408,7 @@ size_t spot_rank_socket_wanted(const struct spot_rank_socket *s, struct pollfd *
 {
     size_t n = 0;
 
-    if (s->n < SPOT_RANK_CLIENTS_MAX)
+    if (may_take(s))
         set[n++] = (struct pollfd){ .fd = s->listener, .events = POLLIN };
     for (size_t i = 0; i < s->n; i++) {
         const struct client *const c = &s->client[i];

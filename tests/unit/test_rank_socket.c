@@ -9,9 +9,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "comm/endpoint.h"
+#include "common/clock.h"
 #include "host/rank_socket.h"
 #include "state_rig.h"
 
@@ -309,23 +311,127 @@ START_TEST(one_that_does_not_read_keeps_no_more_than_an_answer)
 }
 END_TEST
 
-START_TEST(more_than_can_be_served_wait_and_are_served)
-{
-    static int fd[SPOT_RANK_CLIENTS_MAX + 8];
-    struct pollfd set[1 + SPOT_RANK_CLIENTS_MAX];
+/* A process of another session that connects n times, says this each time, and stays. The last
+ * connection reads a line, and passes it on. */
+struct other {
+    pid_t pid;
+    int heard[2];
+};
 
-    for (int i = 0; i < SPOT_RANK_CLIENTS_MAX + 8; i++) {
+static _Noreturn void be_other(struct other *o, int n, const char *text)
+{
+    char line[256];
+    ssize_t got;
+    int fd = -1;
+
+    setsid();
+    for (int i = 0; i < n; i++) {
+        fd = dial();
+        if (write(fd, text, strlen(text)) < 0)
+            leave(1);
+    }
+    if (strchr(text, '\n')) {
+        struct pollfd set = { .fd = fd, .events = POLLIN };
+
+        (void)poll(&set, 1, 60000);
+        got = read(fd, line, sizeof(line));
+        (void)!write(o->heard[1], line, got > 0 ? (size_t)got : 0);
+    } else {
+        (void)!write(o->heard[1], "dialed\n", 7);
+    }
+    for (;;)
+        (void)pause();
+}
+
+static void begin_other(struct other *o, int n, const char *text)
+{
+    ck_assert_int_eq(spot_endpoint_pipe(o->heard), 0);
+    o->pid = fork();
+    ck_assert_int_ge(o->pid, 0);
+    if (!o->pid)
+        be_other(o, n, text);
+}
+
+/* What it tells, while requests are served. */
+static const char *told(const struct other *o)
+{
+    static char line[256];
+    ssize_t n = -1;
+
+    for (int look = 0; n <= 0 && look < 6000; look++) {
+        spot_rank_socket_turn(s);
+        n = read(o->heard[0], line, sizeof(line) - 1);
+        if (n <= 0)
+            spot_clock_sleep(0.002);
+    }
+    line[n > 0 ? n : 0] = '\0';
+    return line;
+}
+
+static void end_other(struct other *o)
+{
+    int status;
+
+    ck_assert_int_eq(kill(o->pid, SIGKILL), 0);
+    close(o->heard[0]);
+    close(o->heard[1]);
+    ck_assert_int_eq(waitpid(o->pid, &status, 0), o->pid);
+    ck_assert(WIFSIGNALED(status));
+}
+
+START_TEST(half_requests_of_one_rank_hold_up_no_other)
+{
+    enum { HALVES = SPOT_RANK_CLIENTS_MAX + 88 };
+    static int fd[HALVES];
+    struct other early, late;
+
+    begin_other(&early, 1, "{\"op\":\"later\"}\n");
+    for (int look = 0; !waits && look < 6000; look++) {
+        spot_rank_socket_turn(s);
+        spot_clock_sleep(0.002);
+    }
+    ck_assert_uint_ne(waits, 0);
+    for (int i = 0; i < HALVES; i++) {
         fd[i] = dial();
         spot_rank_socket_turn(s);
+        (void)!write(fd[i], "{\"op\":", 6);
     }
-    ck_assert_uint_eq(spot_rank_socket_wanted(s, set), SPOT_RANK_CLIENTS_MAX);
-    say(fd[SPOT_RANK_CLIENTS_MAX], "{\"op\":\"echo\"}\n");
-    ck_heard(fd[SPOT_RANK_CLIENTS_MAX], "");
-    close(fd[0]);
-    spot_rank_socket_turn(s);
-    ck_heard(fd[SPOT_RANK_CLIENTS_MAX], "{\"ok\":true,\"step\":-1,\"rank\":-1}\n");
-    for (int i = 1; i < SPOT_RANK_CLIENTS_MAX + 8; i++)
+    ck_heard(fd[HALVES - 1],
+             "{\"error\":\"this rank has most connections of all, and others wait\"}\n");
+    begin_other(&late, 3, "{\"op\":\"echo\"}\n");
+    ck_assert_str_eq(told(&late), "{\"ok\":true,\"step\":-1,\"rank\":-1}\n");
+    ck_assert_ptr_nonnull(spot_rank_socket_begin(s, waits)); /* who came before is still there */
+    spot_rank_socket_end(s);
+    ck_assert_str_eq(told(&early), "{\"ok\":true}\n");
+    end_other(&early);
+    end_other(&late);
+    for (int i = 0; i < HALVES; i++)
         close(fd[i]);
+}
+END_TEST
+
+START_TEST(more_than_can_be_served_wait_and_are_served)
+{
+    enum { OTHERS = SPOT_RANK_CLIENTS_MAX / SPOT_RANK_SHARE_MAX };
+    struct other other[OTHERS];
+    struct pollfd set[1 + SPOT_RANK_CLIENTS_MAX];
+    int fd;
+
+    for (int i = 0; i < OTHERS; i++) {
+        begin_other(&other[i], SPOT_RANK_SHARE_MAX, "{");
+        ck_assert_str_eq(told(&other[i]), "dialed\n");
+    }
+    spot_rank_socket_turn(s);
+    ck_assert_uint_eq(spot_rank_socket_wanted(s, set), SPOT_RANK_CLIENTS_MAX);
+    fd = dial();
+    say(fd, "{\"op\":\"echo\"}\n");
+    ck_heard(fd, "");
+    end_other(&other[0]);
+    spot_rank_socket_turn(s);
+    ck_heard(fd, "{\"ok\":true,\"step\":-1,\"rank\":-1}\n");
+    for (int i = 1; i < OTHERS; i++)
+        end_other(&other[i]);
+    close(fd);
 }
 END_TEST
 
@@ -360,6 +466,7 @@ int main(void)
     tcase_add_test(tc, one_that_has_said_all_still_gets_its_answer);
     tcase_add_test(tc, a_rank_of_another_round_is_refused);
     tcase_add_test(tc, one_that_does_not_read_keeps_no_more_than_an_answer);
+    tcase_add_test(tc, half_requests_of_one_rank_hold_up_no_other);
     tcase_add_test(tc, more_than_can_be_served_wait_and_are_served);
     tcase_add_test(tc, a_socket_that_was_left_is_replaced_and_a_long_name_is_refused);
     return run_suite("rank_socket", tc);
