@@ -146,7 +146,10 @@ int spot_sim_optimal(const struct spot_sim_train *sim, struct spot_sim_row *row,
     int *grid;
 
     if (n > INTERVALS_MAX)
-        return spot_err_set(err, SPOT_EDATA, "optimal: more than %d intervals", INTERVALS_MAX);
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "optimal: %zu intervals, more than %d: give a longer --interval, or "
+                            "less of the trace (--from, --to)",
+                            n, INTERVALS_MAX);
     front = spot_xcalloc(n, sizeof(*front));
     grid = spot_xcalloc(n, sizeof(*grid));
     f.head = spot_xcalloc((size_t)sim->table->n_grid + 1, sizeof(*f.head));

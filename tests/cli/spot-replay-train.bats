@@ -55,6 +55,30 @@ column() { # NAME: that column of CSV on stdin, header left out
     diff "$T/a" "$T/b"
 }
 
+@test "a policy that cannot be played is left out beside others, with what to change" {
+    job=examples/jobs/demo.json
+    printf 'time_s,available\n0,4\n%d,4\n' $((60 * 100001)) >"$T/t.csv"
+    run --separate-stderr play --policy ideal,optimal,varuna
+    [ "$status" -eq 0 ] && [ "$(column policy <<<"$output" | xargs)" = "ideal varuna" ]
+    [[ "$stderr" == *"left out: optimal: 100002 intervals, more than 100000: give a longer --interval, or less of the trace (--from, --to)" ]]
+    run -1 --separate-stderr play --policy optimal
+    [[ "$stderr" == *"optimal: 100002 intervals"* ]]
+    play --policy ideal,optimal --sweep interval=60:120:60 >"$T/o" # the second is not too many
+    [ "$(column policy <"$T/o" | xargs)" = "ideal ideal optimal" ]
+    run -1 play --policy optimal,optimal --plot "$T/p.gp"
+}
+
+@test "a replay that takes long says so while it runs, and what makes it shorter" {
+    trace 300 50
+    "$(command -v spot-replay)" train --job examples/jobs/gpt-1.5b.json --trace "$T/t.csv" --policy ideal,spot >"$T/o" 2>"$T/said" &
+    for _ in $(seq 1200); do # until it is said, which takes 5 s of processor time
+        [ -s "$T/said" ] && break
+        sleep 0.1
+    done
+    kill -KILL $!
+    grep -q 'warning: spot takes its time: a longer --interval, a smaller --scale' "$T/said"
+}
+
 @test "samples can be recomputed from the rows of --steps" {
     play --policy nowcast --steps >"$T/s"
     [ "$(sed -n 1p "$T/s")" = "policy,interval,time_s,available,gained,lost,D,P,spares,cost_s,\

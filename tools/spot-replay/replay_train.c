@@ -313,11 +313,15 @@ static int print_sampled(struct replay_train *s, int policy, struct spot_sim_row
     int rc = 0;
 
     s->sim.is_sampled = true;
-    for (uint64_t k = 0; k < opt.runs && !rc; k++) {
+    for (uint64_t k = 0; k < opt.runs; k++) {
         struct spot_sim_total t;
 
         s->sim.seed = opt.common.seed + k;
         rc = replay_train_play(s, policy, row, err);
+        if (rc) {
+            free(samples);
+            return rc;
+        }
         spot_sim_total(row, s->n, &t);
         samples[k] = t.samples;
         mean += t.samples / n;
@@ -334,7 +338,7 @@ static int print_sampled(struct replay_train *s, int policy, struct spot_sim_row
     replay_train_put(table, s, samples[(size_t)(0.99 * n)], 0);
     replay_train_put(table, s, s->ideal > 0 ? mean / s->ideal : 0, 4);
     free(samples);
-    return rc;
+    return 0;
 }
 
 static int run_ideal(struct replay_train *s, struct spot_sim_row *row, struct spot_err *err)
@@ -355,7 +359,7 @@ static int run_policies(struct replay_train *s, struct spot_table *table,
     struct spot_sim_row *row = spot_xcalloc(s->n, sizeof(*row));
     int rc = run_ideal(s, row, err);
 
-    for (int k = 0; k < s->n_policy && !rc; k++) {
+    for (int k = 0; k < s->n_policy && rc >= 0; k++) {
         if (sampled && !opt.steps) {
             rc = print_sampled(s, k, row, table, err);
             continue;
@@ -363,7 +367,7 @@ static int run_policies(struct replay_train *s, struct spot_table *table,
         s->sim.is_sampled = sampled;
         rc = replay_train_play(s, k, row, err);
         if (rc)
-            break;
+            continue;
         if (opt.steps)
             replay_train_print_steps(s, s->policy[k], row, table);
         else
@@ -372,7 +376,7 @@ static int run_policies(struct replay_train *s, struct spot_table *table,
             replay_figure_add(figure, s, s->policy[k], row);
     }
     free(row);
-    return rc;
+    return rc < 0 ? -1 : 0;
 }
 
 /* key=a:b:step: all policies for each value of one constant of the job. */
@@ -388,7 +392,7 @@ static int run_sweep(struct replay_train *s, struct spot_table *table, struct sp
         !(to >= from) || (to - from) / step > 10000)
         return spot_err_set(err, SPOT_EUSAGE, "--sweep: expected key=a:b:step, got '%.64s'",
                             opt.sweep);
-    for (int i = 0; !rc && from + i * step <= to + step * 1e-9; i++) {
+    for (int i = 0; rc >= 0 && from + i * step <= to + step * 1e-9; i++) {
         const double value = from + i * step;
 
         if ((rc = replay_train_set(s, key, value, err)) ||
@@ -397,11 +401,11 @@ static int run_sweep(struct replay_train *s, struct spot_table *table, struct sp
             break;
         row = spot_xcalloc(s->n, sizeof(*row));
         rc = run_ideal(s, row, err);
-        for (int k = 0; k < s->n_policy && !rc; k++) {
+        for (int k = 0; k < s->n_policy && rc >= 0; k++) {
             struct spot_sim_total t;
 
             if ((rc = replay_train_play(s, k, row, err)))
-                break;
+                continue;
             spot_sim_total(row, s->n, &t);
             spot_table_text(table, key);
             spot_table_real(table, value);
@@ -412,7 +416,7 @@ static int run_sweep(struct replay_train *s, struct spot_table *table, struct sp
         }
         free(row);
     }
-    return rc;
+    return rc < 0 ? -1 : 0;
 }
 
 /* --cost measured: the terms of a real run for those of the job, charged to every policy. */
@@ -466,6 +470,7 @@ static int run(struct replay_train *s, struct spot_err *err)
     if (spot_out_open(&out, opt.common.output, err))
         return -1;
     replay_train_begin(s, kind_of_table(), &table);
+    replay_train_watch(opt.common.quiet);
     rc = opt.sweep ? run_sweep(s, &table, err) : run_policies(s, &table, &figure, err);
     replay_train_warn(s);
     if (!rc && !spot_plot_takes_stdout(opt.plot, opt.common.output))

@@ -23,7 +23,8 @@ struct replay_train {
     int look_ahead;
     double ideal; /* samples of the policy `ideal` */
     const struct spot_sim_policy *policy[REPLAY_POLICIES_MAX];
-    bool is_beyond[REPLAY_POLICIES_MAX]; /* it ran grids that `throughput` does not know */
+    bool is_left_out[REPLAY_POLICIES_MAX]; /* at least once, and said */
+    bool is_beyond[REPLAY_POLICIES_MAX];   /* it ran grids that `throughput` does not know */
     int n_policy;
     bool is_all; /* --policy all */
     enum spot_format format;
@@ -32,9 +33,13 @@ struct replay_train {
 /* Set one constant by its --sweep name. */
 int replay_train_set(struct replay_train *s, const char *key, double value, struct spot_err *err);
 
-/* Run policy k of the list into row[n]. Returns 0, or -1 with *err. */
+/* Run policy k of the list into row[n]. Returns 0, 1 if it cannot be played (SPOT_EINFEASIBLE) and
+ * is left out with a warning beside others, or -1 with *err. */
 int replay_train_play(struct replay_train *s, int k, struct spot_sim_row *row,
                       struct spot_err *err);
+
+/* From now on a policy that takes long is named, and what to change, unless is_quiet. */
+void replay_train_watch(bool is_quiet);
 
 /* "all" is what can be played: without a price of machines that stay, that is all but one. */
 void replay_train_leave_out(struct replay_train *s);

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-replay train: sweeping a constant, drawing the result. */
+#define _XOPEN_SOURCE 700 /* setitimer. NOLINT(bugprone-reserved-identifier) */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include "cli/tool.h"
 #include "common/xalloc.h"
 #include "replay_train.h"
+
+enum { PATIENCE_S = 5 }; /* of processor time, in which most replays end */
 
 int replay_train_set(struct replay_train *s, const char *key, double value, struct spot_err *err)
 {
@@ -59,10 +65,52 @@ static bool is_beyond(const struct replay_train *s, const struct spot_sim_row *r
     return false;
 }
 
+/* --- what takes long --- */
+
+static const char *volatile playing = "";
+
+/* Of what a signal handler may call only write is of use here; its words go together. */
+static void on_patience(int number)
+{
+    char text[320] = "spot-replay train: warning: ";
+    size_t n = strlen(text);
+    const char *const part[] = { playing,
+                                 " takes its time: a longer --interval, a smaller --scale or "
+                                 "--look-ahead, less of the trace (--from, --to), or --policy "
+                                 "without it makes this shorter\n" };
+
+    (void)number;
+    for (size_t i = 0; i < 2; i++)
+        for (const char *c = part[i]; *c && n < sizeof(text); c++)
+            text[n++] = *c;
+    if (write(STDERR_FILENO, text, n) < 0)
+        return; /* there is nobody to tell */
+}
+
+void replay_train_watch(bool is_quiet)
+{
+    const struct sigaction action = { .sa_handler = on_patience, .sa_flags = SA_RESTART };
+    const struct itimerval patience = { .it_value.tv_sec = PATIENCE_S };
+
+    if (!is_quiet && !sigaction(SIGVTALRM, &action, NULL))
+        setitimer(ITIMER_VIRTUAL, &patience, NULL);
+}
+
 int replay_train_play(struct replay_train *s, int k, struct spot_sim_row *row, struct spot_err *err)
 {
-    if (spot_sim_train_run(&s->sim, s->policy[k], row, err))
+    struct spot_err why = { 0 };
+
+    playing = s->policy[k]->name;
+    if (spot_sim_train_run(&s->sim, s->policy[k], row, &why)) {
+        if (why.code == SPOT_EINFEASIBLE && s->n_policy > 1) {
+            if (!s->is_left_out[k])
+                spot_tool_warn("left out: %s", why.msg);
+            s->is_left_out[k] = true;
+            return 1;
+        }
+        *err = why;
         return -1;
+    }
     s->is_beyond[k] = s->is_beyond[k] || is_beyond(s, row);
     return 0;
 }
@@ -175,6 +223,8 @@ int replay_figure_draw(struct replay_figure *f, const struct replay_train *s, co
     if (!grids && !cost && strcmp(f->picture, "samples") != 0)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--picture: expected samples, grids or cost, got '%.32s'", f->picture);
+    if (f->n_series < (grids ? 2 : 1))
+        return spot_err_set(err, SPOT_EINFEASIBLE, "no policy is left to be drawn");
     return grids ? spot_plot_multiples(&figure, path, err) : spot_plot(&figure, path, err);
 }
 
