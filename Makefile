@@ -300,7 +300,7 @@ check: deps
 	$(again) run-check
 
 run-check: all $(B)/tests/load $(B)/tests/metadata $(B)/tests/peak $(B)/tests/tokens $(B)/tests/logits $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(B)/tests/reset.so $(filter $(B)/%,$(TESTS)) $(if $(filter $(twin_tests),$(TESTS)),$(twin) $(twin_nccl))
-	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C $(if $(LONG),SPOT_LONG=1) $(if $(SPOT_WORLD),SPOT_WORLD=1) CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C $(if $(LONG),SPOT_LONG=1) $(if $(SPOT_WORLD),SPOT_WORLD=1) CK_DEFAULT_TIMEOUT=300 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
 	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" SPOT_CUBLASLT_LIBRARY="$(CURDIR)/$(twin_blas)" \
 	  SPOT_PACE="$(if $(filter asan tsan,$(VARIANT)),,$(CURDIR)/$(B)/tests/pace.so)" tests/tally $(TESTS)
 
@@ -388,7 +388,7 @@ check-gpu: deps
 	$(again) run-check-gpu
 run-check-gpu: all $(stage_tests) $(B)/tests/test_infer_cuda
 	$(Q)$(gpu_env) tests/gpu/probe || exit 0; \
-	  $(gpu_env) CK_DEFAULT_TIMEOUT=120 tests/tally $(stage_tests) $(B)/tests/test_infer_cuda $(sort $(wildcard tests/gpu/*.sh))
+	  $(gpu_env) CK_DEFAULT_TIMEOUT=300 tests/tally $(stage_tests) $(B)/tests/test_infer_cuda $(sort $(wildcard tests/gpu/*.sh))
 
 $(B)/bench_kernels: tests/gpu/bench_kernels.cu $(cuda_obj) $(libspot) $(B)/nvflags
 	$(call say,NVCC)

@@ -26,7 +26,7 @@ grid=${GRID:-2x2}
 
 coordinate() { # STEPS
     ${SPOT_PACE:+env "LD_PRELOAD=$SPOT_PACE"} spot-run train -q --data corpus $MODEL --global-batch 5 --listen unix:j --events log --grid $grid \
-        --steps $1 --state st --durable-every 0.05s --lease 0.5s --resume 2>>log.err &
+        --steps $1 --state st --durable-every 0.05s --lease 2s --resume 2>>log.err &
     train=$!
     echo $train >>pids
 }
@@ -46,13 +46,13 @@ provoke() { # PHASE
         ;;
     migrate) # another grid: state moves
         network trap $t 1
-        eventually '[ "$(tail -n 1 said)" = "trap '"$t"' 1" ]'
+        eventually "grep -qx 'trap $t 1' said"
         echo '{"schema":"spot.plan/1","kind":"train","job":"x","time_s":1,"next":{"D":4,"P":1,"M":1,"B":1}}' |
             spot-run replan --join unix:j -
         ;;
     form | quiesce | recover)
         network trap $t 1
-        eventually '[ "$(tail -n 1 said)" = "trap '"$t"' 1" ]'
+        eventually "grep -qx 'trap $t 1' said"
         strike "$([ $1 = recover ] && echo KILL || echo TERM)" "$(other)"
         ;;
     *) network trap $t 9 ;;

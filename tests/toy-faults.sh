@@ -63,7 +63,7 @@ provoke() { # PHASE
         start r1.a unix:p
     elif [[ " $again " == *" $1 "* ]]; then
         network trap $t 1
-        eventually '[ "$(tail -n 1 said)" = "trap '$t' 1" ]'
+        eventually "grep -qx 'trap $t 1' said"
         strike "$([ $1 = recover ] && echo KILL || echo TERM)" "$(other)"
     else
         network trap $t 9

@@ -54,7 +54,7 @@ train() {
     [[ " $* " != *" --lease "* ]] || lease=
     # what an earlier job told is not to be taken for news
     [[ " $* " == *" --resume "* ]] || [ ! -f "$log" ] || rm "$log"
-    background timeout 150 "${pace[@]}" spot-run train ${VERBOSE--q} --data corpus $MODEL --global-batch 5 --listen unix:j $lease \
+    background timeout 300 "${pace[@]}" spot-run train ${VERBOSE--q} --data corpus $MODEL --global-batch 5 --listen unix:j $lease \
         --events "$log" "$@" 2>"$log.err"
     train=$pid
 }
@@ -133,7 +133,7 @@ undisturbed() {
     if ! [ -e "$key" ]; then
         local steps=$1
         shift
-        timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps "$steps" \
+        timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --steps "$steps" \
             --events "$key.log" "$@"
         outcome "$key.log" >"$key"
     fi

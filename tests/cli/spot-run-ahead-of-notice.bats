@@ -39,8 +39,9 @@ leaves() { # NAME: with status 75
     kill -TERM ${id[a]}
     leaves a
     more_steps log
-    [ "$(moved log)" -eq 0 ]
-    [ "$(ahead log)" -gt 0 ]
+    # at once nothing; on a busy machine a receiver may be behind at the end, and get the rest then
+    jq -es '(map(.event == "notice") | index(true)) as $n | .[$n:] | map(select(.event == "migrate"))[0]
+        | .moved_byte == 0 and .ahead_byte > 0' log
     [ "$(events log rolled_back)" = 0 ]
     grep -q '"left".*"name":"a"' log
     # the old grid worked on meanwhile, with the leaver in it
@@ -124,7 +125,8 @@ told_by_lines() {
     echo preempt 600s >>$claims
     leaves a
     more_steps log
-    [ "$(moved log)" -eq 0 ]
+    jq -es '(map(.event == "notice") | index(true)) as $n | .[$n:] | map(select(.event == "migrate"))[0]
+        | .moved_byte == 0 and .ahead_byte > 0' log
     [ "$(events log rolled_back)" = 0 ]
     stops_right log --layers 30
 }

@@ -45,7 +45,7 @@ END
 teardown() { job_teardown; }
 
 coordinator() { # ARGUMENTS...: its id in $job
-    background timeout 150 spot-run exec --listen unix:j --lease 20s --events log --nodes 2 --state disk --state-every 0.2s \
+    background timeout 300 spot-run exec --listen unix:j --lease 20s --events log --nodes 2 --state disk --state-every 0.2s \
         --state-command "$command" --state-timeout 2s "$@" -- ./trainer 2>>job.err
     job=$pid
 }

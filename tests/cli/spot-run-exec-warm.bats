@@ -35,7 +35,7 @@ END
 teardown() { job_teardown; }
 
 coordinator() { # ARGUMENTS...: its id in $job
-    background timeout 150 spot-run exec -q --listen unix:j --lease 20s --events log "$@" -- ./trainer 2>>job.err
+    background timeout 300 spot-run exec -q --listen unix:j --lease 20s --events log "$@" -- ./trainer 2>>job.err
     job=$pid
 }
 

@@ -25,7 +25,7 @@ teardown() { job_teardown; }
 
 # coordinator ARGUMENTS... -- COMMAND: at unix:j, its id in $job
 coordinator() {
-    background timeout 150 spot-run exec -q --listen unix:j --lease 20s --events log "$@" 2>>job.err
+    background timeout 300 spot-run exec -q --listen unix:j --lease 20s --events log "$@" 2>>job.err
     job=$pid
 }
 
@@ -215,7 +215,7 @@ END
 }
 
 @test "local nodes come back when they are killed" {
-    background timeout 150 spot-run exec -q --workers 2 --nodes 2 --events log -- ./trainer
+    background timeout 300 spot-run exec -q --workers 2 --nodes 2 --events log -- ./trainer
     job=$pid
     round 0 2
     coordinator=$(pgrep -P "$job")

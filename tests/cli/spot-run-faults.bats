@@ -98,7 +98,7 @@ teardown() { job_teardown; }
 
 @test "local workers are started anew though another program was installed in their place" {
     cp "$(command -v spot-run)" program
-    background timeout 150 ./program train -q --data corpus $MODEL --global-batch 5 --steps 100000 --workers 2 \
+    background timeout 300 ./program train -q --data corpus $MODEL --global-batch 5 --steps 100000 --workers 2 \
         --events log 2>log.err
     train=$pid
     at_step log 20
@@ -263,7 +263,7 @@ flip() { # FILE OFFSET: every bit of one byte
     [ "$(ls -d st/gen-* | wc -l)" -eq 2 ]
     flip $newest/bundle-0001 1000
     local step=$(jq .step $newest/manifest.json)
-    timeout 150 spot-run train --data corpus $MODEL --global-batch 5 --steps $((step + 5)) --state st \
+    timeout 300 spot-run train --data corpus $MODEL --global-batch 5 --steps $((step + 5)) --state st \
         --resume --events log 2>talk
     grep -q "is damaged" talk
     grep -q "set aside" talk
@@ -361,7 +361,7 @@ plan() { # D P [MORE]: a plan on standard output
 
 @test "a plan file is read again when it is replaced, and on SIGHUP; a bad one is warned of" {
     plan 1 2 >plan.json
-    background timeout 150 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j \
+    background timeout 300 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j \
         --events log --steps 100000 --plan plan.json 2>log.err
     train=$pid
     for i in 1 2; do worker w$i; done

@@ -44,7 +44,7 @@ on() { # N COMMAND...: on that machine, in the background
 }
 
 @test "a worker that joined over loopback is told to the others under an address that leads to it" {
-    on 0 timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --listen 0.0.0.0:4711 --key-file key \
+    on 0 timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --listen 0.0.0.0:4711 --key-file key \
         --events log --steps 100000 --grid 3x1 2>log.err
     train=$pid
     on 0 spot-run worker -q --join 127.0.0.1:4711 --key-file key --name near --join-timeout 60s 2>>workers.err
@@ -65,7 +65,7 @@ on() { # N COMMAND...: on that machine, in the background
 }
 
 @test "workers on machines of their own: notice, kill, a pulled cable, a whole zone; same bits" {
-    on 0 timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --listen $net.1:4711 --key-file key \
+    on 0 timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --listen $net.1:4711 --key-file key \
         --events log --steps 100000 --grid 2x2 --lease 2s --durable-every 0.2s 2>log.err
     train=$pid
     for i in 1 2 3 4 5; do

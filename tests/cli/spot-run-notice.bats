@@ -147,7 +147,7 @@ ends_well() {
     refuses 2 "expected aws, gcp, azure" worker --join unix:j --notice "cmd: "
     refuses 2 "asked once" notice --once --from cmd:true
     refuses 2 "--notice" worker --join unix:j --notice-rebalance
-    run -4 timeout 120 bash -c 'spot-run notice --from "cmd:echo preempt; sleep 50" >/dev/full'
+    run -4 timeout 120 bash -c 'spot-run notice --from "cmd:echo preempt; sleep 500" >/dev/full'
 }
 
 leaver() { # ARGUMENTS...: a worker that watches

@@ -28,7 +28,7 @@ midway() {
 # resumes_right [ARGUMENTS]: the directory st goes on to a few steps more than log has, as if nothing had been
 resumes_right() {
     local steps=$(($(jq -s 'map(select(.event == "committed").step) | max' log) + 5))
-    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps $steps --state st --resume \
+    timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --steps $steps --state st --resume \
         --workers 1 --events log "$@" 2>>log.err
     same_as log $steps
     ! ls -d st/gen-*.tmp 2>/dev/null
@@ -96,7 +96,7 @@ resumes_right() {
 
 # calm STEPS: the hash, and a file, of an undisturbed job of so many steps
 calm() {
-    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps "$1" --workers 1 --events calm --save calm.safetensors
+    timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --steps "$1" --workers 1 --events calm --save calm.safetensors
 }
 
 @test "the last state is written by its holders, and the coordinator makes hash and file of what is there" {
@@ -112,7 +112,7 @@ calm() {
 @test "a disk that is full at the end: hash and file come from the members, and the disk is told of" {
     calm 7
     : >full
-    background env SPOT_DISK_FULL=$PWD/full LD_PRELOAD="$disk" timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 \
+    background env SPOT_DISK_FULL=$PWD/full LD_PRELOAD="$disk" timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 \
         --listen unix:j --lease 20s --events log --steps 7 --grid 1x2 --state st --save m.safetensors --durable-every 1h 2>log.err
     train=$pid
     for name in a b; do SPOT_DISK_FULL=$PWD/full LD_PRELOAD=$disk worker $name; done
@@ -125,7 +125,7 @@ calm() {
 }
 
 @test "a disk that is full for all in the middle of a generation: said, and the job goes on to the next" {
-    background env SPOT_DISK_FULL=$PWD/full LD_PRELOAD="$disk${SPOT_PACE:+:$SPOT_PACE}" timeout 150 spot-run train --data corpus $MODEL --global-batch 5 \
+    background env SPOT_DISK_FULL=$PWD/full LD_PRELOAD="$disk${SPOT_PACE:+:$SPOT_PACE}" timeout 300 spot-run train --data corpus $MODEL --global-batch 5 \
         --listen unix:j --lease 20s --events log --steps 1000000 --grid 2x1 --state st --durable-every 0.2s 2>log.err
     train=$pid
     for name in a b; do SPOT_DISK_FULL=$PWD/full SPOT_DISK_MS=100 LD_PRELOAD=$disk worker $name; done
@@ -185,7 +185,7 @@ calm() {
     kill -9 $(pgrep -P $train) $train
     wait $train || true
     rm -f log
-    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 300 --state st --seed 2 --workers 1 \
+    timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 300 --state st --seed 2 --workers 1 \
         --durable-every 0.05s --events log
     same_as log 300 --seed 2
     kill -TERM $pid

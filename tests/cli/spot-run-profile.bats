@@ -14,7 +14,7 @@ setup() {
 teardown() { job_teardown; }
 
 profile() {
-    timeout 150 spot-run profile -q --data corpus $MODEL --global-batch 5 --steps 4 --warm-up 1 "$@"
+    timeout 300 spot-run profile -q --data corpus $MODEL --global-batch 5 --steps 4 --warm-up 1 "$@"
 }
 
 @test "every grid of up to three workers, links, stalls and changes; spot-plan takes it" {
@@ -89,7 +89,7 @@ profile() {
 }
 
 @test "stopped in the middle it ends its workers, leaves nothing, and says so with 75" {
-    background timeout 150 spot-run profile -q --data corpus $MODEL --max-workers 2 --steps 100000 2>err
+    background timeout 300 spot-run profile -q --data corpus $MODEL --max-workers 2 --steps 100000 2>err
     id=$pid
     eventually 'pgrep -P $(pgrep -P $id) >workers && [ -s workers ]'
     kill -TERM $(pgrep -P $id)
@@ -138,7 +138,7 @@ disturb() {
 }
 
 @test "on a busy host a grid is measured again, and one that stays restless is flagged and told of" {
-    background timeout 150 spot-run profile --data corpus $MODEL --global-batch 5 --steps 24 --warm-up 1 \
+    background timeout 300 spot-run profile --data corpus $MODEL --global-batch 5 --steps 24 --warm-up 1 \
         --grids 1x1,2x1 --max-workers 2 --no-links --no-stalls --no-changes -o job.json 2>profile.err
     disturb $pid
     wait $pid

@@ -201,7 +201,7 @@ teardown() { job_teardown; }
         while [ ${#dir} -lt $n ]; do dir+=/$(printf %0199d 0); done
         [ ${#dir} -eq $n ]
         mkdir -p $dir
-        TMPDIR=$dir background timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1000000 \
+        TMPDIR=$dir background timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1000000 \
             --grid 1x2 --workers 2 --events log.$n
         train=$pid
         at_step log.$n 5
@@ -417,7 +417,7 @@ forge() {
     other=$(sed -E 's/^([0-9]+\.[0-9]+\.)[0-9]/\19/' <<<"$version")
     forge "$version" "$other"
     [ "$(./forged --version)" = "spot-run $other" ]
-    background timeout 150 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s \
+    background timeout 300 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s \
         --steps 30 --kernel portable --events log 2>said
     train=$pid
     background ./forged worker -q --join unix:j --join-timeout 60s --name patched
@@ -432,10 +432,10 @@ forge() {
     protocol=$(awk '/SPOT_PROTOCOL =/ {print $3 + 0}' "$BATS_TEST_DIRNAME/../../lib/cluster/protocol.h")
     head -c 32 /dev/urandom >key
     chmod 600 key
-    background timeout 150 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s \
+    background timeout 300 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s \
         --key-file key --steps 100000 --events log 2>said
     train=$pid
-    background timeout 150 spot-run worker -q --join unix:j --key-file key --join-timeout 60s --name good
+    background timeout 300 spot-run worker -q --join unix:j --key-file key --join-timeout 60s --name good
     at_step log 3
     for old in 1 $((protocol + 1)) 0; do
         run "$(dirname "$(command -v spot-run)")/../tests/rude" unix:j key old $old
@@ -458,7 +458,7 @@ forge() {
 }
 
 @test "garbage on the coordinator's socket does not disturb the job" {
-    background timeout 150 spot-run train --data corpus $MODEL --global-batch 5 --steps 100000 --workers 2 \
+    background timeout 300 spot-run train --data corpus $MODEL --global-batch 5 --steps 100000 --workers 2 \
         --listen 127.0.0.1:0 --events log 2>said
     train=$pid
     eventually 'grep -q "listening at 127.0.0.1:[1-9]" said'

@@ -64,7 +64,7 @@ rates() { jq -c 'select(.event == "committed") | .lr' "$1"; }
     common="-q --data corpus $MODEL --global-batch 5"
     # over kills of workers and of the coordinator, which is not told again
     spot-run train $common --steps 8 --state two --events two.log
-    background timeout 150 spot-run train -q --resume two --steps 100000 --lr 3e-4 --weight-decay 0.2 --workers 2 --grid 1x2 \
+    background timeout 300 spot-run train -q --resume two --steps 100000 --lr 3e-4 --weight-decay 0.2 --workers 2 --grid 1x2 \
         --durable-every 0.01s --events two.log
     train=$pid
     at_step two.log 11

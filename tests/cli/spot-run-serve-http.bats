@@ -197,7 +197,7 @@ for _ in range(100): raw(bytes(rng.randrange(256) for _ in range(300))).close()
 body = json.dumps({'model': 'model', 'prompt': 'the', 'max_tokens': 100, 'temperature': 0}).encode()
 head = b'POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n' % len(body)
 for _ in range(20): raw(head + body).close()  # nobody waits for these
-for _ in range(400):  # once those are given up there is room in the queue
+for _ in range(1200):  # once those are given up there is room in the queue
     s = raw(head + body); r = http.client.HTTPResponse(s); r.begin(); status = r.status; text = r.read(); s.close()
     if status == 200: break
     assert status == 429 and int(r.getheader('Retry-After')) >= 1, status

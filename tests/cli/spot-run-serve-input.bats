@@ -244,7 +244,7 @@ for _ in range(600):
 else: raise SystemExit('nothing was computed')
 P
     kill "$pid_drained"
-    run timeout 40 tail --pid="$pid_drained" -f /dev/null
+    run timeout 120 tail --pid="$pid_drained" -f /dev/null
     kill $client
     [ "$status" = 0 ]
 }

@@ -27,13 +27,13 @@ teardown() { job_teardown; }
 
 # member NAME: a worker that has the command, too
 member() {
-    background timeout 150 spot-run worker -q --join unix:j --join-timeout 60s --name "$1" --state-command "$command" \
+    background timeout 300 spot-run worker -q --join unix:j --join-timeout 60s --name "$1" --state-command "$command" \
         --state-timeout 2s 2>>workers.err
 }
 
 # runs [ARGUMENTS]: a job in a grid of 2x2, whose state is behind the command
 runs() {
-    background timeout 150 ${SPOT_PACE:+env LD_PRELOAD=$SPOT_PACE} spot-run train --data corpus $MODEL --global-batch 5 \
+    background timeout 300 ${SPOT_PACE:+env LD_PRELOAD=$SPOT_PACE} spot-run train --data corpus $MODEL --global-batch 5 \
         --listen unix:j --lease 20s --events log --steps 1000000 --grid 2x2 --state st --state-command "$command" --state-timeout 2s --durable-every 0.3s "$@" 2>log.err
     train=$pid
     for name in a b c d; do member $name; done
@@ -43,7 +43,7 @@ runs() {
 goes_on() {
     local steps=$(($(jq -s 'map(select(.event == "committed").step) | max' log) + 5))
     rm -rf st
-    timeout 150 spot-run train --data corpus $MODEL --global-batch 5 --steps $steps --state st --resume \
+    timeout 300 spot-run train --data corpus $MODEL --global-batch 5 --steps $steps --state st --resume \
         --state-command "$command" --workers 1 --events log 2>>log.err
     same_as log $steps
 }
@@ -84,7 +84,7 @@ warned() { # TEXT
 @test "a member whose command leads elsewhere is found out, and sends" {
     train log --steps 1000000 --grid 1x2 --state st --state-command "$command" --durable-every 0.3s
     member a
-    background timeout 150 spot-run worker --join unix:j --join-timeout 60s --name b \
+    background timeout 300 spot-run worker --join unix:j --join-timeout 60s --name b \
         --state-command "sh $example/directory.sh $PWD/elsewhere" 2>b.err
     seen log durable 2
     [ "$(relayed log)" -gt 0 ]
@@ -94,7 +94,7 @@ warned() { # TEXT
 }
 
 @test "hash and file at the end are those of a job with files" {
-    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 --workers 1 --events calm --save calm.safetensors
+    timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 --workers 1 --events calm --save calm.safetensors
     train log --steps 7 --grid 2x2 --state st --state-command "$command" --save m.safetensors
     for name in a b c d; do member $name; done
     wait $train
@@ -129,7 +129,7 @@ warned() { # TEXT
 @test "workers of a job that is stopped are not told that its state is safe when it is not" {
     runs
     seen log durable 1
-    background timeout 150 spot-run worker --join unix:j --name e 2>told.err
+    background timeout 300 spot-run worker --join unix:j --name e 2>told.err
     seen log joined 5
     : >fails
     run -4 timeout 100 spot-run stop --join unix:j
@@ -254,7 +254,7 @@ ended() {
 exec sh "$PWD/cmd" "\$@"
 EOF
     command="sh $PWD/slow-cmd"
-    background timeout 150 ${SPOT_PACE:+env LD_PRELOAD=$SPOT_PACE} spot-run train --data corpus $MODEL --global-batch 5 \
+    background timeout 300 ${SPOT_PACE:+env LD_PRELOAD=$SPOT_PACE} spot-run train --data corpus $MODEL --global-batch 5 \
         --listen unix:j --lease 20s --stall 2s --events log --steps 1000000 --grid 2x2 --state st --state-command "$command" \
         --durable-every 0.3s --layers 8 2>log.err
     train=$pid
@@ -338,7 +338,7 @@ lies() { # HOW
 @test "the same job twice: who comes later has the store, the first says so" {
     runs
     seen log durable 1
-    background timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1000000 --state other --resume \
+    background timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1000000 --state other --resume \
         --state-command "$command" --workers 1 --events other.log --durable-every 0.3s 2>other.err
     warned "another coordinator has taken over the store"
 }
@@ -366,8 +366,8 @@ refused() {
 }
 
 @test "export and eval read the store, alone or beside the directory of the coordinator" {
-    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 --workers 1 --events calm --state files
-    timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 --workers 1 --events log --state st \
+    timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 --workers 1 --events calm --state files
+    timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 --workers 1 --events log --state st \
         --state-command "$command" --state-timeout 2s
     spot-run export -q --state files -o of-files
     spot-run export -q --state st --state-command "$command" -o beside

@@ -24,7 +24,7 @@ two_generations() {
         two_generations
         step=$(jq .step $newest/manifest.json)
         sed -i "$edit" $newest/manifest.json
-        timeout 150 spot-run train --data corpus $MODEL --global-batch 5 --steps $((step + 5)) --state st \
+        timeout 300 spot-run train --data corpus $MODEL --global-batch 5 --steps $((step + 5)) --state st \
             --resume --events log 2>talk
         grep -q "1 generation set aside, going on from step" talk
         [ -d $newest.bad ]
@@ -50,7 +50,7 @@ two_generations() {
 }
 
 @test "a state directory that is deleted is noticed and made again, with the state in it" {
-    background timeout 150 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s \
+    background timeout 300 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s \
         --events log --steps 1000000 --workers 1 --state st --durable-every 1h 2>log.err
     train=$pid
     at_step log 5
@@ -65,7 +65,7 @@ two_generations() {
 }
 
 @test "state that is deleted while the job runs is no longer called durable, and is written again" {
-    background timeout 150 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s \
+    background timeout 300 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s \
         --events log --steps 1000000 --state st --durable-every 0.05s 2>log.err
     train=$pid
     worker w1

@@ -19,7 +19,7 @@ secure() {
     local log=$1 port
     for port in $(shuf -i 20000-60000 -n 20); do
         at=$2:$port
-        background timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --listen $at \
+        background timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --listen $at \
             --key-file key --events "$log" "${@:3}" 2>"$log.err"
         train=$pid
         eventually 'spot-run status --join $at --key-file key >/dev/null 2>&1 || ! kill -0 $train'

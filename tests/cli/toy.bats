@@ -70,7 +70,7 @@ commits() { # VIEW: how many
 
 @test "who votes gets further: no epoch ends for want of progress" {
     for way in lockstep announced; do
-        background "$toy" coordinate $way unix:$way commits.$way log.$way 1000000 0.3 1 2>$way.err # 3 s
+        background "$toy" coordinate $way unix:$way commits.$way log.$way 1000000 0.6 1 2>$way.err # 6 s
         for name in r1.a r1.b; do
             background "$toy" member unix:$way $name 2>>workers.err
         done
@@ -78,7 +78,7 @@ commits() { # VIEW: how many
     for way in lockstep announced; do
         eventually '[ "$(events log.'$way' joined)" -ge 2 ] && [ "$(wc -l <commits.'$way')" -gt 5 ]'
     done
-    sleep 5
+    sleep 8 # longer than that
     run ! grep "no progress" lockstep.err announced.err
     [ "$(wc -l <commits.announced)" -gt 100 ]
 }

@@ -76,7 +76,7 @@ static inline int run_case(const char *name, TCase *tc)
 #ifdef SPOT_COVERAGE
 enum { SUITE_TIMEOUT_S = 900 };
 #else
-enum { SUITE_TIMEOUT_S = 120 };
+enum { SUITE_TIMEOUT_S = 300 };
 #endif
 
 static inline int run_suite(const char *name, TCase *tc)

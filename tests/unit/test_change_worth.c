@@ -155,7 +155,7 @@ int main(void)
 {
     TCase *tc = tcase_create("worth");
 
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 300);
     tcase_add_test(tc, costs_are_those_of_a_job_that_is_played);
     tcase_add_test(tc, members_that_stay_for_ever_are_the_limit_of_those_that_stay_long);
     tcase_add_test(tc, a_long_pause_is_bought_off_at_a_fair_price);

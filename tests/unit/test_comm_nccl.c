@@ -381,8 +381,8 @@ static int count(const char *path)
 /* A thread may still be on its way out. */
 static bool is_left(int fds, int threads)
 {
-    for (int i = 0; i < 6000 && (count("/proc/self/fd") > fds || count("/proc/self/task") > threads);
-         i++)
+    for (int i = 0;
+         i < 6000 && (count("/proc/self/fd") > fds || count("/proc/self/task") > threads); i++)
         spot_clock_sleep(0.01);
     return count("/proc/self/fd") > fds || count("/proc/self/task") > threads;
 }

@@ -311,7 +311,7 @@ int main(void)
     TCase *const c = tcase_create("completion");
 
     tcase_add_unchecked_fixture(c, setup, teardown);
-    tcase_set_timeout(c, 60);
+    tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, text_is_that_of_decoding_at_once, 0, 3);
     tcase_add_test(c, a_position_is_committed_once);
     tcase_add_test(c, a_request_survives_the_wire);

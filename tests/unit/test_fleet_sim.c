@@ -387,7 +387,7 @@ int main(void)
 {
     TCase *tc = tcase_create("fleet_sim");
 
-    tcase_set_timeout(tc, 120);
+    tcase_set_timeout(tc, 300);
     tcase_add_test(tc, published_policies_do_what_the_reference_says);
     tcase_add_test(tc, ours_costs_less_than_spothedge);
     tcase_add_test(tc, published_placement_starves);

@@ -541,7 +541,7 @@ int main(void)
     TCase *const c = tcase_create("grammar");
 
     tcase_add_unchecked_fixture(c, setup, teardown);
-    tcase_set_timeout(c, 120);
+    tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, a_table_of_texts, 0, (int)(sizeof(row) / sizeof(*row)));
     tcase_add_loop_test(c, what_is_not_supported_is_named, 0,
                         (int)(sizeof(refused) / sizeof(*refused)));

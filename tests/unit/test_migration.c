@@ -398,7 +398,7 @@ int main(void)
 {
     TCase *const tcase = tcase_create("plans");
 
-    tcase_set_timeout(tcase, 60);
+    tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, needs_overlaps_and_times_of_recorded_cases_are_exact, 0,
                         sizeof recorded / sizeof *recorded);
     tcase_add_test(tcase, random_plans_equal_the_best_of_every_placement);

@@ -170,7 +170,7 @@ END_TEST
 
 static int read_slowly(void *user, uint64_t at, void *data, size_t n_byte, struct spot_err *err)
 {
-    spot_clock_sleep(0.05);
+    spot_clock_sleep(0.15);
     return read_file(user, at, data, n_byte, err);
 }
 
@@ -179,7 +179,7 @@ static int read_slowly(void *user, uint64_t at, void *data, size_t n_byte, struc
 START_TEST(a_sender_that_hashes_what_it_did_not_send_is_heard)
 {
     const struct spot_sender_options options = {
-        .chunk_byte = 4096, .plan = "p", .source = "test", .silence_s = 3
+        .chunk_byte = 4096, .plan = "p", .source = "test", .silence_s = 12
     };
     struct spot_source source = { .read = read_slowly };
     struct file f;
@@ -193,13 +193,13 @@ START_TEST(a_sender_that_hashes_what_it_did_not_send_is_heard)
     set_up();
     make_file(&f, 40000, 10, 11);
     ck_assert(!attempt(&f, 4096, f.bytes.n - 8192, SIZE_MAX, &first));
-    ck_assert_uint_ge(first, 35 * 4096); /* at least 35 reads of 50 ms, and a limit of 1 s */
+    ck_assert_uint_ge(first, 35 * 4096); /* at least 35 reads of 150 ms, and a limit of 4 s */
     source.header = f.bytes.data;
     source.n_header = f.n_header;
     source.user = &f;
     sender = spot_sender_new(&options, &source, NULL);
     receiver = receiver_of(1);
-    make_pair(1, end);
+    make_pair(4, end);
     start_serving(&serving, sender, end[0]);
     ck_assert_int_eq(spot_receiver_add(receiver, end[1], NULL), 0);
     ck_assert_msg(wait_for(receiver, &state), "%s", state.err.msg);
