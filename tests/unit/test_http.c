@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -398,6 +399,27 @@ START_TEST(a_client_that_goes_while_its_call_waits_is_noticed)
 }
 END_TEST
 
+START_TEST(without_descriptors_new_clients_wait_and_the_server_rests)
+{
+    const int fd = dial("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    struct rlimit before, none;
+    char text[1024];
+
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){ .rlim_cur = (rlim_t)fd + 1, .rlim_max = before.rlim_max };
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    ck_assert(turn(WAIT_MS));
+    ck_assert(!turn(0)); /* or the loop would spin until one is free */
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int i = 0; i < 1000 && !n_called; i++) {
+        (void)turn(50);
+        spot_http_run(http);
+    }
+    hear(fd, text, sizeof(text), "whole");
+    close(fd);
+}
+END_TEST
+
 int main(void)
 {
     TCase *const tc = tcase_create("http");
@@ -416,6 +438,7 @@ int main(void)
     tcase_add_test(tc, an_answer_that_comes_late_is_sent_without_another_event);
     tcase_add_test(tc, a_body_in_chunks_comes_in_whole);
     tcase_add_test(tc, bodies_together_are_bounded);
+    tcase_add_test(tc, without_descriptors_new_clients_wait_and_the_server_rests);
     tcase_add_test(tc, a_client_that_goes_while_its_call_waits_is_noticed);
     return run_suite("http", tc);
 }
