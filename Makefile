@@ -129,7 +129,9 @@ twin_nccl_obj := $(patsubst %.c,$(B)/twin/%.o,$(sort $(wildcard tests/twin/nccl/
 # $(call stamp,FILE,TEXT): rewrite FILE only if TEXT differs from what it holds
 stamp = $(if $(filter-out x$(subst $() ,_,$(strip $(file <$(B)/$1))),x$(subst $() ,_,$(strip $2))),\
           $(shell mkdir -p $(B))$(file >$(B)/$1,$2))
-VERSION := 0.1.0$(addprefix +,$(shell git describe --always --dirty 2>/dev/null))
+commit  := $(shell git describe --always --dirty 2>/dev/null)
+# without .git, as in a copy on another machine, what was built keeps its version
+VERSION := $(if $(commit),0.1.0+$(commit),$(or $(firstword $(file <$(B)/version)),0.1.0))
 $(call stamp,flags,$(CC) $(CPPFLAGS) $(CFLAGS))
 $(call stamp,nvflags,$(NVCC) $(NVFLAGS))
 $(call stamp,version,$(VERSION) $(libdir))
@@ -384,11 +386,11 @@ run-demo-serve: all $(B)/tests/load
 
 gpu_env = PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C SPOT_CUDA_MODULE="$(CURDIR)/$(module)"
 
-check-gpu: deps
+check-gpu: # on a machine without a network: deps are not asked for
 	$(again) run-check-gpu
 run-check-gpu: all $(stage_tests) $(B)/tests/test_infer_cuda
 	$(Q)$(gpu_env) tests/gpu/probe || exit 0; \
-	  $(gpu_env) CK_DEFAULT_TIMEOUT=300 tests/tally $(stage_tests) $(B)/tests/test_infer_cuda $(sort $(wildcard tests/gpu/*.sh))
+	  $(gpu_env) CK_FORK=no CK_DEFAULT_TIMEOUT=300 tests/tally $(stage_tests) $(B)/tests/test_infer_cuda $(sort $(wildcard tests/gpu/*.sh))
 
 $(B)/bench_kernels: tests/gpu/bench_kernels.cu $(cuda_obj) $(libspot) $(B)/nvflags
 	$(call say,NVCC)
@@ -407,7 +409,7 @@ run-check-ptx: $(B)/check_ptx $(ptx)
 check-mutations: deps
 	$(Q)+tests/gpu/mutations
 
-bench-gpu: deps
+bench-gpu:
 	$(again) run-bench-gpu
 run-bench-gpu: all $(B)/bench_stage $(if $(filter yes,$(CUDA)),$(B)/bench_kernels)
 	$(Q)$(gpu_env) tests/gpu/probe || exit 0; \

@@ -17,11 +17,17 @@ job() { # LOG ARGUMENTS...
         --global-batch 8 --steps "$steps" --events "$log" "$@"
 }
 
-outcome() { # LOG: losses as bits, and the hash of the state
-    jq -r 'select(.event == "committed").loss_hex, select(.event == "done").state_xxh3_128' "$1"
+# member LOG EVENT NAME: its values; a machine with a GPU need not have jq
+member() {
+    sed -n "/\"event\":\"$2\"/s/.*\"$3\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$1"
 }
 
-losses() { jq -r 'select(.event == "committed").loss' "$1"; }
+outcome() { # LOG: losses as bits, and the hash of the state
+    member "$1" committed loss_hex
+    member "$1" 'done' state_xxh3_128
+}
+
+losses() { member "$1" committed loss; }
 
 near() { # LOG LOG TOLERANCE: the losses of all steps
     paste <(losses "$1") <(losses "$2") | awk -v most="$3" -v n="$steps" '
@@ -51,8 +57,15 @@ check 'the same bits on a grid of 2 x 2' same bf16 grid
 steps=200 job quiet --kernel cuda-bf16
 steps=200 job killed --kernel cuda-bf16 --workers 3 --grid 3x1 --listen unix:j &
 until grep -q '"event":"committed".*"step":5,' killed 2>/dev/null; do sleep 0.05; done
-kill -9 "$(pgrep -P "$(pgrep -P $!)" | head -n 1)" # $! is the function's shell
-wait $!
+child() { # PID: its first child; a machine with a GPU need not have pgrep
+    local stat
+    for stat in /proc/[0-9]*/stat; do
+        awk -v parent="$1" '{ pid = $1; sub(/^.*\) /, ""); if ($2 == parent) print pid }' "$stat" 2>/dev/null
+    done | sort -n | head -n 1
+}
+job=$!
+kill -9 "$(child "$(child $job)")" # the function's shell, the coordinator, a worker
+wait $job
 last() { outcome "$1" | tail -n 1; }
 check 'the same state through a kill' test "$(last quiet)" = "$(last killed)"
 llama='--arch llama --kv-heads 1 --shards 1 --ffn 352'

@@ -40,15 +40,20 @@ nccl() {
     done
 }
 
+# member LOG EVENT NAME: its values; a machine with a GPU need not have jq
+member() {
+    sed -n "/\"event\":\"$2\"/s/.*\"$3\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$1"
+}
+
 outcome() { # LOG: losses as bits, and the hash of the state
-    jq -r 'select(.event == "committed").loss_hex, select(.event == "done").state_xxh3_128' "$1"
+    member "$1" committed loss_hex
+    member "$1" 'done' state_xxh3_128
 }
 
 same() { cmp -s <(outcome "$1") <(outcome "$2"); }
 
 near() { # LOG LOG
-    paste <(jq 'select(.event == "committed").loss' "$1") \
-        <(jq 'select(.event == "committed").loss' "$2") | awk -v n="$steps" '
+    paste <(member "$1" committed loss) <(member "$2" committed loss) | awk -v n="$steps" '
         { d = $1 - $2; if (d > 1e-2 || -d > 1e-2) bad = 1 } END { exit bad || NR != n || n == 0 }'
 }
 
@@ -62,10 +67,11 @@ check() { # WHAT COMMAND...
 
 # ms LOG FROM TO: between the last event FROM and the next event TO
 ms() {
-    jq -n --arg from "$2" --arg to "$3" 'reduce (inputs | select(.event == $from or .event == $to))
-        as $e ({}; if $e.event == $from then .at = $e.time_s | .took = null
-                   else .took //= (if .at then $e.time_s - .at else null end) end)
-        | (.took // 0) * 1000 | round' "$1"
+    awk -v from="\"event\":\"$2\"" -v to="\"event\":\"$3\"" '
+        match($0, /"time_s":[0-9.e+-]+/) { t = substr($0, RSTART + 9, RLENGTH - 9) }
+        index($0, from) { at = t; took = "" }
+        index($0, to) && at != "" && took == "" { took = t - at }
+        END { printf "%d\n", took * 1000 + 0.5 }' "$1"
 }
 
 echo 1..9
