@@ -20,6 +20,7 @@ struct spot_state_store {
     int chunk_fd, held_fd; /* directories */
     uint64_t limit_byte, used_byte;
     bool is_durable;
+    size_t n_damaged;
     struct spot_state_record *held; /* [n_held] */
     size_t n_held, cap_held;
     const struct spot_state_record *coming;
@@ -202,6 +203,11 @@ size_t spot_state_store_count(const struct spot_state_store *s)
     return s->n_held;
 }
 
+size_t spot_state_store_damaged(const struct spot_state_store *s)
+{
+    return s->n_damaged;
+}
+
 const struct spot_state_record *spot_state_store_at(const struct spot_state_store *s, size_t i)
 {
     return &s->held[i];
@@ -376,7 +382,7 @@ static int load_one(struct spot_state_store *s, const char *name)
     if (is_good)
         hold(s, &record);
     else
-        (void)unlinkat(s->held_fd, name, 0);
+        s->n_damaged += !unlinkat(s->held_fd, name, 0);
     spot_state_record_release(&record);
     spot_buf_release(&in);
     return 0;
