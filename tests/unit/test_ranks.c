@@ -440,6 +440,7 @@ START_TEST(a_log_that_cannot_be_written_is_told_of_once_and_stops_no_rank)
     };
     struct spot_ranks *r;
 
+    n_warned = 0;
     fclose(fopen(o.log_dir, "w"));
     r = begin_with(o, "echo out; echo err >&2");
     for (int i = 0; i < 2; i++)
