@@ -53,6 +53,12 @@ int spot_exec_disk_open(struct spot_exec_job *job, struct spot_err *err)
         return 0;
     if (open_dir(job, dir, err))
         return -1;
+    if (spot_state_store_damaged(job->disk.store))
+        job->options->group.warn(
+            "'%.200s': a power failure may have damaged %zu of its states, which "
+            "are removed; %zu are whole",
+            dir, spot_state_store_damaged(job->disk.store),
+            spot_state_store_count(job->disk.store));
     if (spot_state_store_count(job->disk.store) && !spot_group_resumes(job->group))
         return spot_err_set(err, SPOT_EUSAGE,
                             "%.200s has the commits of a job: --resume continues it", dir);

@@ -21,6 +21,7 @@ struct spot_state_store {
     int chunk_fd, held_fd; /* directories */
     uint64_t limit_byte, used_byte;
     bool is_durable;
+    size_t n_damaged;
     struct spot_state_record *held; /* [n_held] */
     size_t n_held, cap_held;
     const struct spot_state_record *coming;
@@ -171,6 +172,11 @@ int spot_state_store_read(const struct spot_state_store *s, const struct spot_st
 size_t spot_state_store_count(const struct spot_state_store *s)
 {
     return s->n_held;
+}
+
+size_t spot_state_store_damaged(const struct spot_state_store *s)
+{
+    return s->n_damaged;
 }
 
 const struct spot_state_record *spot_state_store_at(const struct spot_state_store *s, size_t i)
@@ -358,7 +364,7 @@ static int load_one(struct spot_state_store *s, const char *name)
     if (is_good)
         hold(s, &record);
     else if (is_ours(name, "0123456789abcdef-.", 20)) /* the least that name_of makes */
-        (void)unlinkat(s->held_fd, name, 0);
+        s->n_damaged += !unlinkat(s->held_fd, name, 0);
     spot_state_record_release(&record);
     spot_buf_release(&in);
     return 0;

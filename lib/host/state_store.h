@@ -35,6 +35,8 @@ uint64_t spot_state_store_used(const struct spot_state_store *store);
 /* --- states ------------------------------------------------------------------------ */
 
 size_t spot_state_store_count(const struct spot_state_store *store);
+/* How many were damaged when it was opened, as by a power failure: they are removed. */
+size_t spot_state_store_damaged(const struct spot_state_store *store);
 const struct spot_state_record *spot_state_store_at(const struct spot_state_store *store, size_t i);
 /* NULL: not held */
 const struct spot_state_record *spot_state_store_find(const struct spot_state_store *store,

@@ -175,14 +175,28 @@ static int read_note(struct spot_job_note *note, struct spot_err *err)
     return 1;
 }
 
+/* What the job needs of it, its options say as well. */
+static int damaged(const char *path, const struct spot_err *why, struct spot_err *err)
+{
+    return spot_err_set(err, SPOT_EDATA,
+                        "%.300s; a power failure may have damaged '%.200s': remove it, and resume "
+                        "the job with all of its options, which writes it anew",
+                        why->msg, path);
+}
+
 int spot_job_note_load(struct spot_job_note *note, const char *dir, struct spot_err *err)
 {
     char *const path = path_in(dir, job_name);
+    struct spot_err why = { 0 };
     int rc = 0;
 
     *note = (struct spot_job_note){ .data = NULL };
     if (!access(path, F_OK)) {
-        rc = spot_json_load_path(&note->doc, path, err);
+        rc = spot_json_load_path(&note->doc, path, &why);
+        if (rc && why.code == SPOT_EDATA)
+            (void)damaged(path, &why, err);
+        else if (rc && err)
+            *err = why;
         if (!rc && (rc = read_note(note, err)) < 0)
             spot_job_note_release(note);
     }

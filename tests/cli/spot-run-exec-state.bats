@@ -480,3 +480,17 @@ END
     [ ! -e wrong ] || { cat wrong && false; }
     decoy_is_whole
 }
+
+@test "states that a power failure damaged are told of, and what is whole is begun with" {
+    timeout 60 spot-run exec -q --state es --events log -- sh -c 'echo hi >$SPOT_STATE_DIR/f; spot-run commit -q --step 1'
+    [ "$(ls es/held | wc -l)" -eq 1 ]
+    held=$(ls es/held)
+    cp "es/held/$held" "es/held/${held%?}$([ "${held: -1}" = a ] && echo b || echo a)"
+    timeout 60 spot-run exec --state es --resume --events log -- sh -c 'cat $SPOT_STATE_DIR/f' >out 2>said
+    [ "$(cat out)" = "[0] hi" ]
+    grep -q "warning: 'es': a power failure may have damaged 1 of its states, which are removed; 1 are whole" said
+    for state in es/held/*; do : >"$state"; done
+    timeout 60 spot-run exec --state es --resume --events log -- sh -c 'ls $SPOT_STATE_DIR' >out 2>said
+    [ ! -s out ]
+    grep -q "damaged 1 of its states, which are removed; 0 are whole" said
+}

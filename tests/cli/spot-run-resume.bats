@@ -173,3 +173,26 @@ changes() {
     [ -e w.safetensors.tmp.$$ ]
     stops_right log
 }
+
+@test "a job.json that a power failure left empty, torn or zeroed is named, with what to do" {
+    timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 2 --state st --events log
+    cp st/job.json whole
+    : >st/empty
+    head -c 100 whole >st/torn
+    head -c 500 /dev/zero >st/zeroed
+    for how in empty torn zeroed; do
+        cp st/$how st/job.json
+        for more in "" "--data corpus $MODEL --global-batch 5"; do
+            run --separate-stderr timeout 60 spot-run train -q $more --steps 4 --state st --resume --events log
+            [ "$status" -eq 3 ]
+            [[ "$stderr" == *"may have damaged 'st/job.json': remove it, and resume the job with all of its options"* ]]
+        done
+        run --separate-stderr timeout 60 spot-run eval --data corpus --state st
+        [ "$status" -eq 3 ]
+        [[ "$stderr" == *"may have damaged 'st/job.json'"* ]]
+    done
+    rm st/job.json
+    timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --state st --resume --events log
+    jq -e '.schema == "spot.training/1"' st/job.json
+    [ "$(events log committed)" -eq 4 ]
+}

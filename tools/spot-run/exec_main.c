@@ -283,6 +283,11 @@ static int be_node(struct spot_err *err)
         states = spot_state_store_open(state.root_fd, state.root,
                                        o.state_limit > 0 ? (uint64_t)o.state_limit : UINT64_MAX,
                                        false, err);
+        if (states && spot_state_store_damaged(states))
+            spot_tool_warn("'%s': a power failure may have damaged %zu of its states, which are "
+                           "removed; %zu are whole",
+                           state.root, spot_state_store_damaged(states),
+                           spot_state_store_count(states));
         rc = states ? run_node(err) : -1;
         spot_state_store_free(states);
         if (!rc && spot_state_dir_check(&state, &replaced))
