@@ -39,11 +39,13 @@ static bool is_below(const char *path)
     return true;
 }
 
-static bool is_on_same_device(int a, int b)
+/* Files of an overlay may have the devices of its layers, directories have its own. */
+static bool is_mount(int dir_fd, int below)
 {
-    struct stat sa, sb;
+    struct stat dir, st;
 
-    return !fstat(a, &sa) && !fstat(b, &sb) && sa.st_dev == sb.st_dev;
+    return fstat(dir_fd, &dir) || fstat(below, &st) ||
+           (S_ISDIR(st.st_mode) && st.st_dev != dir.st_dev);
 }
 
 /* Name by name, where the kernel has no openat2 or a sandbox forbids it. A mount of the same file
@@ -71,7 +73,7 @@ static int walk(int dir_fd, const char *path, int flags, mode_t mode)
         }
         if (next < 0)
             return -1;
-        if (!is_on_same_device(dir_fd, next))
+        if (is_mount(dir_fd, next))
             return fail(next, EXDEV);
         if (is_last)
             return next;

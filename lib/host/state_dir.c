@@ -98,17 +98,14 @@ static int say_replaced(const struct spot_state_dir *d, struct spot_err *err)
 {
     char target[256] = "";
     struct stat st;
-    const char *what;
+    const char *what = "is no directory any more";
 
     if (fstatat(d->root_fd, "live", &st, AT_SYMLINK_NOFOLLOW))
         what = "is gone";
-    else if (S_ISLNK(st.st_mode))
+    else if (S_ISDIR(st.st_mode))
+        what = "is another directory now, or a mount";
+    else if (readlinkat(d->root_fd, "live", target, sizeof(target) - 1) > 0)
         what = "is a symbolic link now, to ";
-    else
-        what = S_ISDIR(st.st_mode) ? "is another directory now, or a mount"
-                                   : "is no directory any more";
-    if (what[strlen(what) - 1] == ' ')
-        (void)!readlinkat(d->root_fd, "live", target, sizeof(target) - 1);
     return spot_err_set(err, SPOT_ESYS,
                         SPOT_STATE_DIR_ENV
                         " (%.200s) %s%s: nothing there was touched. A program "

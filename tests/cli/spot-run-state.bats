@@ -185,7 +185,7 @@ two_generations() {
     [ "$(stat -c %a serve/tokens.log)" = 600 ]
     mkdir open
     for command in "train --data text --steps 1 --width 16" "serve --model nowhere --batch in.jsonl" "exec --workers 1"; do
-        timeout 100 spot-run $command --state open -- $([ "${command%% *}" != exec ] || echo true) 2>talk || true
-        grep -q "warning: others may write in 'open' (mode 0777)" talk
+        timeout 100 spot-run $command --state open -- $([ "${command%% *}" != exec ] || echo true) 2>said || true
+        grep -q "warning: others may write in 'open' (mode 0777)" said
     done
 }
