@@ -139,13 +139,13 @@ static void patterns(FILE *f)
 static void echo(FILE *f)
 {
     fputs(",\"max_tokens\":0,\"echo\":true,\"logprobs\":5,\"prompt\":[", f);
-    repeat(f, "1", ",", 400);
+    repeat(f, "1", ",", 100);
     fputs("]}", f);
 }
 
 static void answers(FILE *f)
 {
-    fputs(",\"max_tokens\":100,\"n\":8,\"logprobs\":20,\"prompt\":\"a\"}", f);
+    fputs(",\"max_tokens\":40,\"n\":4,\"logprobs\":20,\"prompt\":\"a\"}", f);
 }
 
 static void stops(FILE *f)
