@@ -301,7 +301,7 @@ TESTS ?= $(tests)
 check: deps
 	$(again) run-check
 
-run-check: all $(B)/tests/load $(B)/tests/metadata $(B)/tests/peak $(B)/tests/tokens $(B)/tests/logits $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(B)/tests/reset.so $(filter $(B)/%,$(TESTS)) $(if $(filter $(twin_tests),$(TESTS)),$(twin) $(twin_nccl))
+run-check: all $(B)/tests/gaps $(B)/tests/load $(B)/tests/metadata $(B)/tests/peak $(B)/tests/tokens $(B)/tests/logits $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(B)/tests/reset.so $(filter $(B)/%,$(TESTS)) $(if $(filter $(twin_tests),$(TESTS)),$(twin) $(twin_nccl))
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C $(if $(LONG),SPOT_LONG=1) $(if $(SPOT_WORLD),SPOT_WORLD=1) CK_DEFAULT_TIMEOUT=300 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
 	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" SPOT_CUBLASLT_LIBRARY="$(CURDIR)/$(twin_blas)" \
 	  SPOT_PACE="$(if $(filter asan tsan,$(VARIANT)),,$(CURDIR)/$(B)/tests/pace.so)" tests/tally $(TESTS)
@@ -352,9 +352,9 @@ run-fuzz: $(fuzzers:%=$(B)/%)
 
 bench: deps deps-bench
 	$(again) run-bench
-run-bench: all $(benches:%=$(B)/bench/%)
+run-bench: all $(B)/tests/gaps $(benches:%=$(B)/bench/%)
 	$(Q)for b in $(benches:%=$(B)/bench/%) $(sort $(wildcard tests/bench/*.sh)); do \
-	  echo "== $$(basename $$b)"; PATH="$(CURDIR)/$(B)/bin:$$PATH" $$b || exit 1; done
+	  echo "== $$(basename $$b)"; PATH="$(CURDIR)/$(B)/bin:$(CURDIR)/$(B)/tests:$$PATH" $$b || exit 1; done
 
 soak: all ## thousands of preemptions against one job: SOAK=2000
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/soak.sh $(or $(SOAK),2000)

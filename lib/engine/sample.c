@@ -15,7 +15,7 @@ double spot_sample_noise(uint64_t seed, uint64_t choice, uint64_t position)
     return (double)(spot_rng_mix(spot_rng_mix(seed, choice), position) >> 11) * 0x1p-53;
 }
 
-double spot_sample_logprob(const float *logit, int64_t n, uint32_t token)
+struct spot_sample_norm spot_sample_norm(const float *logit, int64_t n)
 {
     float max = -INFINITY;
     double sum = 0;
@@ -25,7 +25,14 @@ double spot_sample_logprob(const float *logit, int64_t n, uint32_t token)
     for (int64_t i = 0; i < n; i++)
         if (logit[i] <= max)
             sum += spot_exp_down((double)logit[i] - (double)max);
-    return (double)logit[token] - (double)max - spot_log(sum);
+    return (struct spot_sample_norm){ .max = (double)max, .log_sum = spot_log(sum) };
+}
+
+double spot_sample_logprob(const float *logit, int64_t n, uint32_t token)
+{
+    const struct spot_sample_norm norm = spot_sample_norm(logit, n);
+
+    return (double)logit[token] - norm.max - norm.log_sum;
 }
 
 static double penalised(const struct spot_sample *s, double x, uint32_t prompt, uint32_t generated)

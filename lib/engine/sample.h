@@ -49,6 +49,13 @@ uint32_t spot_sample_choose(const struct spot_sample *sample, const float *logit
                             const struct spot_sample_past *past, uint64_t choice, uint64_t position,
                             struct spot_sample_work *work, double *logprob);
 
+/* What all log probabilities of logit[n] have in common: that of token t is logit[t] - max -
+ * log_sum, in this order. */
+struct spot_sample_norm {
+    double max, log_sum;
+};
+struct spot_sample_norm spot_sample_norm(const float *logit, int64_t n);
+
 /* Logarithm of a token's probability by the logits alone. */
 double spot_sample_logprob(const float *logit, int64_t n, uint32_t token);
 

@@ -377,25 +377,26 @@ static int choose_items(struct spot_batch_loop *l, struct spot_strand **whose, s
 
 /* --- choosing a token ---------------------------------------------------------- */
 
-/* The most probable, in order; of equal ones the lower token first. */
+/* The n most probable, in order; of equal ones the lower token first. */
 static void put_top(const float *logit, int64_t vocab, uint32_t n, struct spot_token *t)
 {
-    for (t->n_top = 0; t->n_top < n; t->n_top++) {
-        int64_t best = -1;
+    const struct spot_sample_norm norm = spot_sample_norm(logit, vocab);
 
-        for (int64_t v = 0; v < vocab; v++) {
-            bool is_there = !(logit[v] > -INFINITY);
+    for (int64_t v = 0; v < vocab; v++) {
+        uint32_t k = t->n_top;
 
-            for (uint32_t k = 0; k < t->n_top && !is_there; k++)
-                is_there = t->top[k].id == (uint32_t)v;
-            if (!is_there && (best < 0 || logit[v] > logit[best]))
-                best = v;
-        }
-        if (best < 0)
-            return;
-        t->top[t->n_top].id = (uint32_t)best;
-        t->top[t->n_top].logprob = spot_sample_logprob(logit, vocab, (uint32_t)best);
+        if (!(logit[v] > -INFINITY) || (k == n && !(logit[v] > logit[t->top[k - 1].id])))
+            continue;
+        if (k == n)
+            k--; /* the last one is not of them any more */
+        else
+            t->n_top++;
+        for (; k > 0 && logit[v] > logit[t->top[k - 1].id]; k--)
+            t->top[k] = t->top[k - 1];
+        t->top[k].id = (uint32_t)v;
     }
+    for (uint32_t k = 0; k < t->n_top; k++)
+        t->top[k].logprob = (double)logit[t->top[k].id] - norm.max - norm.log_sum;
 }
 
 static bool is_end_token(const struct spot_served_model *m, uint32_t token)
