@@ -74,6 +74,13 @@ static void put_point(FILE *out, const struct spot_series *s, size_t k)
     putc('\n', out);
 }
 
+/* Is it a point? What is not finite is a gap in the curve, and in none of its edges. */
+static bool is_point(const struct spot_series *s, size_t k)
+{
+    return isfinite(s->x[k]) && isfinite(s->y[k]) &&
+           (s->style != SPOT_SERIES_BAND || isfinite(s->y2[k]));
+}
+
 /* A step goes on as it was: the line is the same without the point, and the file smaller. */
 static bool is_within_a_step(const struct spot_series *s, size_t k)
 {
@@ -88,17 +95,17 @@ static void put_data(FILE *out, const struct spot_series *s, size_t i)
     for (size_t k = 0; k < s->n; k++)
         if (is_within_a_step(s, k))
             continue;
-        else if (isfinite(s->x[k]) && isfinite(s->y[k]))
+        else if (is_point(s, k))
             put_point(out, s, k);
         else
-            putc('\n', out); /* a gap in the curve */
+            putc('\n', out);
     fputs("EOD\n", out);
 }
 
 static bool has_points(const struct spot_series *s)
 {
     for (size_t k = 0; k < s->n; k++)
-        if (isfinite(s->x[k]) && isfinite(s->y[k]))
+        if (is_point(s, k))
             return true;
     return false;
 }
@@ -110,7 +117,7 @@ static void put_source(FILE *out, const struct spot_series *s, size_t i)
     if (has_points(s))
         fprintf(out, "$s%zu", i);
     else
-        fputs("NaN", out);
+        fputs("1/0", out); /* nothing, to gnuplot */
 }
 
 /* A panel that nothing is drawn in says so. */
@@ -371,7 +378,7 @@ static void put_multiples(FILE *out, const struct spot_figure *fig, size_t first
             put_setting(out, "xlabel", fig->x_label);
         put_no_data(out, !has_points(s));
         if (!has_points(s))
-            fputs("plot NaN with lines lt 1", out);
+            fputs("plot 1/0 with lines lt 1", out);
         else if (s->style == SPOT_SERIES_BAND)
             fprintf(out, "plot $s%zu using 1:2 with steps lt 1, $s%zu using 1:3 with steps lt 1",
                     at, at);

@@ -83,21 +83,21 @@ void spot_fleet_clock_free(struct spot_fleet_clock *c)
     free(c);
 }
 
-/* Advance phases by a tick. probed[] gets the part that passed a probe, rest[] the other. */
+/* Advance phases by a tick. probed[] gets the part that passed a probe, rest[] the other. The
+ * loop is most of the work of this file: without a branch, so that compilers use vectors. */
 static void advance(const double *phase, double frequency, double *probed, double *rest)
 {
     const double shift = frequency * BINS;
     const size_t whole = (size_t)shift;
     const double part = shift - (double)whole;
+    double before[BINS + 2] = { 0 }, after[2 * BINS] = { 0 };
+    double *const to = after + whole; /* whole < BINS: frequency_most */
 
-    memset(probed, 0, BINS * sizeof(double));
-    memset(rest, 0, BINS * sizeof(double));
-    for (size_t b = 0; b < BINS; b++) {
-        const size_t at = b + whole;
-
-        *(at < BINS ? &rest[at] : &probed[at - BINS]) += phase[b] * (1 - part);
-        *(at + 1 < BINS ? &rest[at + 1] : &probed[at + 1 - BINS]) += phase[b] * part;
-    }
+    memcpy(before + 1, phase, BINS * sizeof(double));
+    for (size_t b = 0; b <= BINS; b++)
+        to[b] = before[b] * part + before[b + 1] * (1 - part);
+    memcpy(rest, after, BINS * sizeof(double));
+    memcpy(probed, after + BINS, BINS * sizeof(double));
 }
 
 /* Chance of what was seen in a tick with a probe, and without. */
@@ -120,7 +120,7 @@ static void likelihood(const struct spot_fleet_clock *c, size_t region, double f
 
 static void see(struct spot_fleet_clock *c, struct period *p, size_t region, const bool *changed)
 {
-    double probed[BINS], rest[BINS], probe, none, sum = 0, before;
+    double probed[BINS], rest[BINS], near[BINS + 2], probe, none, sum = 0;
     double *phase;
 
     likelihood(c, region, p->frequency, changed, &probe, &none);
@@ -133,14 +133,13 @@ static void see(struct spot_fleet_clock *c, struct period *p, size_t region, con
     for (size_t b = 0; b < BINS; b++)
         sum += phase[b] = probed[b] * probe + rest[b] * none;
     p->log_weight += log(sum);
-    before = phase[BINS - 1];
-    for (size_t b = 0; b < BINS; b++) {
-        const double here = phase[b], after = b + 1 < BINS ? phase[b + 1] : rest[0] * none;
-
+    near[0] = phase[BINS - 1];
+    memcpy(near + 1, phase, BINS * sizeof(double));
+    near[BINS + 1] = rest[0] * none;
+    for (size_t b = 0; b < BINS; b++)
         phase[b] =
-            (1 - jump) * ((1 - 2 * drift) * here + drift * (before + after)) / sum + jump / BINS;
-        before = here;
-    }
+            (1 - jump) * ((1 - 2 * drift) * near[b + 1] + drift * (near[b] + near[b + 2])) / sum +
+            jump / BINS;
     advance(phase, p->frequency, probed, rest);
     p->next[region] = 0;
     sum = 0;

@@ -14,7 +14,7 @@ void spot_trace_put_real(FILE *out, double value)
 
     if (value == rint(value) && fabs(value) < 1e15)
         fprintf(out, "%.0f", value);
-    else
+    else if (isfinite(value))
         fputs(spot_num_format(value, text), out);
 }
 

@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-/* Print a time or a price: whole numbers as such, others in the shortest form. */
+/* Print a time or a price: whole numbers as such, others in the shortest form; nothing, an empty
+ * cell, for what is not finite. */
 void spot_trace_put_real(FILE *out, double value);
 
 /* The whole trace, rows by time, then by series; only the columns that some series has. Write
