@@ -24,8 +24,8 @@ same() {
     answers "$1" | cmp - want
 }
 
-worker() { # name
-    spot-run worker -q --join unix:j --name "$1" --join-timeout 60s 3>&- &
+worker() { # name: it takes its time, so that a batch has a middle on any machine
+    ${SPOT_PACE:+env "LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$SPOT_PACE" SPOT_PACE_SEND_MS=2} spot-run worker -q --join unix:j --name "$1" --join-timeout 60s 3>&- &
     pids="$pids $!"
     newest=$!
 }

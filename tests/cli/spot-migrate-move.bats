@@ -188,7 +188,7 @@ has_read() { # BYTES: of its input, $pid
     for change in 'truncate -s 5000000 m' 'truncate -s 1000000 m' \
         'printf changed | dd of=m bs=1 seek=2000000 conv=notrunc status=none'; do
         cp old m
-        spot-migrate send -q --listen unix:sock m 2>said --wait 1s &
+        spot-migrate send -q --listen unix:sock m 2>said --wait 3s &
         pid=$!
         eventually '[ -S sock ]'
         eval "$change"

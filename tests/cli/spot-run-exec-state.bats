@@ -310,7 +310,7 @@ END
     eventually 'spot-run status --join unix:j --format json | grep -q "\"role\": \"spare\""'
     kill -TERM "$a"
     ends 75 "$a"
-    eventually '[ -e began.1.0 ] && [ -e began.1.1 ]'
+    eventually '[ -s began.1.0 ] && [ -s began.1.1 ]'
     [ "$(cat began.1.0)" -eq 1000 ]
     [ "$(cat began.1.1)" -eq 1000 ]
     : >finish

@@ -125,7 +125,7 @@ ends_well() {
     [ "$(wc -l <hooked)" -eq 9 ]
     [ "$(cat said)" = out ]
     watch --from sigterm
-    sleep 0.2
+    hears $watch 15
     ends_well
     [ ! -s got ]
 }
