@@ -635,6 +635,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l backend -x -a 'cpu cuda auto'
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tls-cert -r

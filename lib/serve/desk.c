@@ -2,15 +2,14 @@
 #define _POSIX_C_SOURCE 200809L /* pthread_sigmask */
 #include "serve/desk.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/threads.h"
 #include "common/xalloc.h"
 
 struct spot_desk {
@@ -67,21 +66,6 @@ static void *do_jobs(void *desk)
     return NULL;
 }
 
-/* Signals are for the loop. */
-static int start(struct spot_desk *d, struct spot_err *err)
-{
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    errno = pthread_create(&d->thread, NULL, do_jobs, d);
-    d->has_thread = !errno;
-    if (errno)
-        (void)spot_err_sys(err, "cannot start a thread");
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return d->has_thread ? 0 : -1;
-}
-
 struct spot_desk *spot_desk_new(struct spot_err *err)
 {
     struct spot_desk *const d = spot_xcalloc(1, sizeof(*d));
@@ -91,7 +75,8 @@ struct spot_desk *spot_desk_new(struct spot_err *err)
     d->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (d->fd < 0)
         (void)spot_err_sys(err, "cannot make an event");
-    if (d->fd >= 0 && !start(d, err))
+    d->has_thread = d->fd >= 0 && !spot_thread_start(&d->thread, do_jobs, d, err);
+    if (d->has_thread)
         return d;
     spot_desk_free(d);
     return NULL;
