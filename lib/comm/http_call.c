@@ -65,7 +65,7 @@ bool spot_http_is_said(const struct spot_http_call *call)
 
 void spot_http_add_header(struct spot_http_call *call, const char *name, const char *value)
 {
-    if (call->n_header == SPOT_HTTP_HEADERS_MAX)
+    if (call->n_header == SPOT_HTTP_ADDED_MAX)
         return;
     call->header[call->n_header].name = spot_xstrdup(name);
     call->header[call->n_header++].value = spot_xstrdup(value);
@@ -474,7 +474,7 @@ bool spot_http_consume(struct spot_http_line *l)
     n = spot_http_head_size((const char *)l->in.data, l->in.n, &l->n_seen);
     if (n == SIZE_MAX)
         refuse_head(l, 400, "A line must end in CRLF.");
-    else if (n > SPOT_HTTP_HEAD_MAX || (!n && l->in.n >= SPOT_HTTP_HEAD_MAX))
+    else if (n > SPOT_HTTP_HEAD_BYTE || (!n && l->in.n >= SPOT_HTTP_HEAD_BYTE))
         refuse_head(l, 431, "The headers are too large.");
     else if (n)
         take_head(l, n);

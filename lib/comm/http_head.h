@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_HTTP_FIELDS_MAX = 100, SPOT_HTTP_HEAD_MAX = 32 << 10, SPOT_HTTP_CHUNKED = -1 };
+enum { SPOT_HTTP_FIELDS_MAX = 100, SPOT_HTTP_HEAD_BYTE = 32 << 10, SPOT_HTTP_CHUNKED = -1 };
 
 struct spot_http_head {
     char *text;                /* ours, cut into the strings below */

@@ -68,12 +68,17 @@ static int add_key(struct spot_http_keys *keys, struct reading *r, const char *k
     return 0;
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
 /* Blanks around a key are none of it: no client could send them. */
 static int add_line(struct spot_http_keys *keys, struct reading *r, const char *line, size_t n)
 {
-    while (n && memchr(" \t\r", line[n - 1], 3))
+    while (n && is_blank(line[n - 1]))
         n--;
-    while (n && memchr(" \t\r", *line, 3)) {
+    while (n && is_blank(*line)) {
         line++;
         n--;
     }

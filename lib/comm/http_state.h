@@ -52,7 +52,7 @@ enum spot_http_call_state {
     SPOT_HTTP_SAID, /* the answer is in the connection's output */
 };
 
-enum { SPOT_HTTP_HEADERS_MAX = 4 };
+enum { SPOT_HTTP_ADDED_MAX = 4 };
 
 struct spot_http_call {
     struct spot_http *http;
@@ -73,7 +73,7 @@ struct spot_http_call {
     spot_http_pull pull;  /* NULL: no stream */
     struct {
         char *name, *value;
-    } header[SPOT_HTTP_HEADERS_MAX];
+    } header[SPOT_HTTP_ADDED_MAX];
     size_t n_header;
 };
 

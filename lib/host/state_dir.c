@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -80,7 +81,7 @@ static void note_live(const struct spot_state_dir *d)
 /* Is there a directory at ROOT/live that was put there by somebody else? */
 static bool is_foreign(int root_fd, int lock_fd)
 {
-    char text[64] = "";
+    char text[64] = "", *end;
     uintmax_t root_ino, live_ino;
     struct stat root, live;
 
@@ -89,9 +90,11 @@ static bool is_foreign(int root_fd, int lock_fd)
         return false;
     if (live.st_dev != root.st_dev)
         return true;
-    return spot_read_at(lock_fd, 0, text, sizeof(text) - 1) > 0 &&
-           sscanf(text, "%ju %ju", &root_ino, &live_ino) == 2 && root_ino == root.st_ino &&
-           live_ino != live.st_ino;
+    if (spot_read_at(lock_fd, 0, text, sizeof(text) - 1) <= 0)
+        return false;
+    root_ino = strtoumax(text, &end, 10);
+    live_ino = strtoumax(end, &end, 10);
+    return root_ino && live_ino && root_ino == root.st_ino && live_ino != live.st_ino;
 }
 
 static int say_replaced(const struct spot_state_dir *d, struct spot_err *err)

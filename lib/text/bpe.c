@@ -487,7 +487,7 @@ void spot_bpe_index_added(struct spot_bpe *bpe)
 {
     size_t n = 0;
 
-    bpe->by_name = spot_xcalloc(bpe->n_added + 1, sizeof(*bpe->by_name));
+    bpe->by_name = spot_xcalloc(bpe->n_added + 1, sizeof(struct spot_bpe_added *));
     for (size_t i = bpe->n_added; i-- > 0;) {
         const struct spot_bpe_added *const added = &bpe->added[i];
 
@@ -496,7 +496,7 @@ void spot_bpe_index_added(struct spot_bpe *bpe)
         if (*added->name)
             bpe->by_name[n++] = added;
     }
-    qsort(bpe->by_name, n, sizeof(*bpe->by_name), by_name);
+    qsort(bpe->by_name, n, sizeof(struct spot_bpe_added *), by_name);
     for (unsigned byte = 0; byte <= 256; byte++)
         bpe->by_name_begin[byte] = (uint32_t)first_with(bpe, 0, n, 0, byte);
     bpe->has_all_bytes = true;
