@@ -38,8 +38,8 @@ struct spot_nccl {
     int (*new_id)(uint8_t id[SPOT_NCCL_ID_BYTE], struct spot_err *err);
     /* Returns when all members are connected. NULL with *err of comm.h. */
     struct spot_comm *(*open)(const struct spot_nccl_open *how, struct spot_err *err);
-    /* Has a call not returned within its limit? NCCL's kernels may then block the device: nothing may
-     * wait for it, and the process must end. */
+    /* Has a call not returned within its limit? NCCL's kernels may then block the device: nothing
+     * may wait for it, and the process must end. */
     bool (*is_held)(void);
 };
 

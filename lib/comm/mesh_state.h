@@ -87,8 +87,8 @@ void spot_mesh_drop_late(struct spot_mesh *mesh);
 /* The peer's connection; if there are two, one that is not gone. */
 struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_t id);
 
-/* mesh.c: connect to a peer, without the lock while that waits; why a wait in this epoch must end, 0 if it need not;
- * has a frame arrived, by any connection? */
+/* mesh.c: connect to a peer, without the lock while that waits; why a wait in this epoch must end,
+ * 0 if it need not; has a frame arrived, by any connection? */
 int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
                       struct spot_err *err);
 int spot_mesh_check_wait(const struct spot_mesh *mesh, const struct spot_mesh_conn *p, uint32_t id,

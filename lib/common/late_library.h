@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* late_library.h - loads functions of a shared library when they are first needed.
  *
- * For libraries that few processes use: libcurl brings thirty libraries with it, which slow the start
- * of a worker; NCCL and cuBLASLt may not be installed. The caller lists the functions that it calls,
- * once:
+ * For libraries that few processes use: libcurl brings thirty libraries with it, which slow the
+ * start of a worker; NCCL and cuBLASLt may not be installed. The caller lists the functions that it
+ * calls, once:
  *
  *     #define EACH_FUNCTION(x) x(curl_easy_init) x(curl_easy_cleanup)
  *     SPOT_LATE_TABLE(EACH_FUNCTION)
@@ -40,9 +40,9 @@ int spot_late_library(const char *library, const char *const *name, size_t n, vo
 
 /* What to open for `file`, a library of CUDA's: what the environment's `variable` names; `file`, if
  * the system's linker finds it; else its path where toolkits and PyTorch's wheels put it, which is
- * written to `path`: lib64 of $CUDA_HOME and of /usr/local/cuda*, nvidia/NAME/lib among the packages
- * of $VIRTUAL_ENV, $CONDA_PREFIX, the python3 on PATH, $HOME/.local, /usr/local and /opt; else
- * `file`. */
+ * written to `path`: lib64 of $CUDA_HOME and of /usr/local/cuda*, nvidia/NAME/lib among the
+ * packages of $VIRTUAL_ENV, $CONDA_PREFIX, the python3 on PATH, $HOME/.local, /usr/local and /opt;
+ * else `file`. */
 const char *spot_late_find_cuda(const char *variable, const char *file, char path[SPOT_LATE_PATH]);
 /* Those places, for a message. */
 const char *spot_late_cuda_places(void);

@@ -67,10 +67,10 @@ struct spot_front;
 struct spot_front *spot_front_new(const struct spot_front_options *options,
                                   const struct spot_front_server *table, void *server,
                                   struct spot_err *err);
-void spot_front_free(struct spot_front *front);      /* may be NULL; closes connections */
-int spot_front_port(const struct spot_front *front); /* 0 for a Unix socket */
+void spot_front_free(struct spot_front *front);             /* may be NULL; closes connections */
+int spot_front_port(const struct spot_front *front);        /* 0 for a Unix socket */
 const char *spot_front_url(const struct spot_front *front); /* see spot_http_url */
-int spot_front_fd(const struct spot_front *front);   /* call spot_front_run when it is readable */
+int spot_front_fd(const struct spot_front *front); /* call spot_front_run when it is readable */
 void spot_front_run(struct spot_front *front);
 /* Tokens of it were committed, or it ended. The next spot_front_run writes answers. */
 void spot_front_progress(struct spot_front *front, struct spot_completion *c);

@@ -52,8 +52,8 @@ enum cudaDeviceAttr {
 /* The environment plays the machine: SPOT_TWIN_DRIVER (CUDA version, 0 for none),
  * SPOT_TWIN_DEVICES, SPOT_TWIN_SM, SPOT_TWIN_MEMORY (bytes), SPOT_TWIN_FAIL_AT (the n-th copy to
  * the host fails, and all after it), SPOT_TWIN_SEED (of orders and delays), SPOT_TWIN_LOG (a file
- * for a line per launch, copy and product, and for the context of a process), SPOT_TWIN_DRY (1: they are listed, and not done: for
- * models that no CPU would come to the end of).
+ * for a line per launch, copy and product, and for the context of a process), SPOT_TWIN_DRY (1:
+ * they are listed, and not done: for models that no CPU would come to the end of).
  *
  * Memory of the device has addresses that the host cannot read or write: they are open while the
  * device works alone. A copy whose ends are not where its kind says ends the program. So does

@@ -51,7 +51,7 @@ static const char *socket_path; /* at which the ranks of this node ask */
 static const struct spot_state_dir *state_dir;
 static struct spot_state_store *states; /* of what they commit */
 static char *private_dir;               /* of the coordinator that started this agent; NULL */
-static bool is_agent, is_local;         /* started by the coordinator, at whose terminal it speaks */
+static bool is_agent, is_local; /* started by the coordinator, at whose terminal it speaks */
 static const char local_env[] = "SPOT_LOCAL_NODE";
 
 static const struct spot_opt option[] = {

@@ -29,7 +29,8 @@ int spot_device_probe(struct spot_device_kind *kind, struct spot_err *err);
 
 /* Select the device for this thread: "auto" takes the first that no other worker of this host uses,
  * a number that one whether in use or not. NULL: the first one, only to ask about it, without a
- * context. Returns 0, or -1 with *err (SPOT_EGPU). That there is no device at all is left to the probe. */
+ * context. Returns 0, or -1 with *err (SPOT_EGPU). That there is no device at all is left to the
+ * probe. */
 int spot_device_choose(const char *device, struct spot_err *err);
 /* PCI address of the selected device, "" before. */
 const char *spot_device_bus(void);
