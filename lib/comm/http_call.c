@@ -231,8 +231,9 @@ static bool put_chunk(struct spot_http_line *l, struct spot_http_call *call)
             put(&l->out, "0\r\n\r\n");
         return true;
     }
+    snprintf(size, sizeof(size), "%06zx\r\n", (size_t)got);
     if (is_chunked)
-        memcpy(room, size, (size_t)snprintf(size, sizeof(size), "%06zx\r\n", (size_t)got));
+        memcpy(room, size, CHUNK_HEAD);
     else
         memmove(room, room + CHUNK_HEAD, (size_t)got);
     l->out.n += (size_t)got + (is_chunked ? CHUNK_HEAD : 0);
