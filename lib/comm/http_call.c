@@ -218,7 +218,7 @@ static bool put_chunk(struct spot_http_line *l, struct spot_http_call *call)
     const bool is_chunked = !call->head.is_1_0;
     char *const room = (char *)spot_buf_more(&l->out, CHUNK_HEAD + BLOCK + 2);
     const ssize_t got = call->pull(l->http->options.user, call, room + CHUNK_HEAD, BLOCK);
-    char size[CHUNK_HEAD + 1];
+    char size[32];
 
     if (!got) {
         l->due_s = INFINITY;
