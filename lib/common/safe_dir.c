@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/pio.h"
 #include "common/xalloc.h"
 
 enum { DIR_FLAGS = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
@@ -196,7 +197,7 @@ int spot_safe_replace(int dir_fd, const char *name, const void *data, size_t n_b
 
     if (!out)
         return -1;
-    return spot_safe_end(out, dir_fd, name, does_sync, fwrite(data, 1, n_byte, out) != n_byte);
+    return spot_safe_end(out, dir_fd, name, does_sync, spot_write_at(fileno(out), 0, data, n_byte));
 }
 
 bool spot_safe_is_same(const struct stat *a, const struct stat *b)

@@ -373,7 +373,7 @@ START_TEST(a_type_is_found_with_what_is_known_of_it)
 
     ck_assert_int_eq(find(&t,
                           "gpu_flop_per_s,instance_type,gpus,x,spot_usd_per_h\n"
-                          "1e12,a,2,,\n3e12,b,4,,0.5\n5e12,b,8,,\n",
+                          "1e12,a,2,,\n3e12,b,4,,0.5\n5e12,c,8,,\n",
                           &err),
                      0);
     ck_assert_int_eq(t.gpus, 4);
