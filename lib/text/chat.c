@@ -176,7 +176,7 @@ static int load_program(struct spot_chat *chat, const char *dir, struct spot_err
             rc = take_program(chat, &doc, err) ? -1 : 1;
         if (!rc)
             rc = spot_err_set(err, SPOT_EDATA,
-                              "%s/tokenizer_config.json: is not there, nor is chat_template.jinja",
+                              "%s/tokenizer_config.json: not found, nor is chat_template.jinja",
                               dir);
     }
     if (wrong)

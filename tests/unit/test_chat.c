@@ -207,7 +207,7 @@ static const struct {
       NULL, "expected a chat_template, as text, or one named default" },
     { NULL, "{\"chat_template\":null}", NULL, NULL, "expected a chat_template" },
     { NULL, "{}", NULL, NULL, "expected a chat_template" },
-    { NULL, NULL, NULL, NULL, "tokenizer_config.json: is not there, nor is chat_template.jinja" },
+    { NULL, NULL, NULL, NULL, "tokenizer_config.json: not found, nor is chat_template.jinja" },
 };
 
 static void put(const char *dir, const char *name, const char *text)
