@@ -188,14 +188,14 @@ START_TEST(a_special_token_whose_name_is_a_stop_text_ends_a_choice)
 {
     static const char *const stop[] = { "q", "<|end|>" };
     static const uint32_t said[] = { 'a', 256, 'b' };
+    const struct spot_vocabulary special = { .bpe = bpe_with_special() };
 
-    vocabulary.bpe = bpe_with_special();
     for (size_t n_stop = 0; n_stop <= 2; n_stop++) {
         struct spot_request r = request_of(3, stop, n_stop);
         struct spot_completion *c;
 
         r.ignores_end = n_stop == 2;
-        c = spot_completion_new(&r, &vocabulary);
+        c = spot_completion_new(&r, &special);
         for (size_t i = 0; i < 3; i++)
             spot_completion_append(c, 0, i, &(struct spot_token){ .id = said[i] });
         ck_assert_int_eq(c->choice[0].finish, n_stop == 2 ? SPOT_FINISH_STOP : SPOT_FINISH_LENGTH);
@@ -203,8 +203,7 @@ START_TEST(a_special_token_whose_name_is_a_stop_text_ends_a_choice)
         ck_assert_uint_eq(c->choice[0].text.n, n_stop == 2 ? 1 : 2);
         spot_completion_unref(c);
     }
-    spot_bpe_free(vocabulary.bpe);
-    vocabulary.bpe = bpe;
+    spot_bpe_free(special.bpe);
 }
 END_TEST
 
