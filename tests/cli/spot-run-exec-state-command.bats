@@ -118,7 +118,7 @@ goes_on() {
     warned "no byte moved for 2 s"
     more_committed
     rm hangs
-    for p in $(cat hung); do eventually "! kill -0 $p"; done
+    while read -r p; do eventually "! kill -0 $p"; done <hung
     finishes
 }
 
