@@ -463,7 +463,7 @@ static inline char *status(void)
 static inline bool is_member(int i)
 {
     char *const text = status();
-    char want[16], path[24];
+    char want[16], path[32];
     bool is_there = false;
 
     snprintf(want, sizeof(want), "w%d", i);
