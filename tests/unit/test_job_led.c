@@ -175,13 +175,14 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    TCase *tc = tcase_create("core");
+    TCase *tc;
 
     be_worker(argc, argv);
     if (!etcd_is_there()) {
         puts("1..0 # SKIP no etcd (Debian: etcd-server)");
         return 0;
     }
+    tc = tcase_create("core");
     make_dir();
     tcase_add_checked_fixture(tc, up, etcd_down);
     tcase_add_test(tc, one_leads_and_the_next_goes_on_and_the_last_tells_the_end);
