@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _XOPEN_SOURCE 700 /* setenv */
+#define _XOPEN_SOURCE 700 /* putenv */
 #include "cluster/restart.h"
 
 #include <fcntl.h>
@@ -22,6 +22,11 @@ static const double killed_s = 10; /* who was killed after that was of use until
 static const double steady_s = 60; /* who lived so long did not fail as it began */
 static const double pause_min_s = 1, pause_max_s = 32;
 static const char variable[] = "SPOT_LAST_WORDS";
+
+/* In the environment before a child is forked, which only writes the number: behind a fork in a
+ * program of several threads nothing may allocate. */
+static char passed[32] = "SPOT_LAST_WORDS=-1";
+static bool is_in_environment;
 
 static int own_fd = -1;
 
@@ -57,6 +62,9 @@ void spot_restart_print_end(int status, char how[48])
 
 int spot_last_words_pipe(int fd[2], struct spot_err *err)
 {
+    if (!is_in_environment)
+        (void)putenv(passed);
+    is_in_environment = true;
     return spot_endpoint_pipe(fd) ? spot_err_sys(err, "cannot make a pipe") : 0;
 }
 
@@ -70,11 +78,8 @@ void spot_last_words_read(int fd, char text[SPOT_LAST_WORDS])
 
 void spot_last_words_pass(int fd)
 {
-    char number[16];
-
-    snprintf(number, sizeof(number), "%d", fd);
+    snprintf(passed, sizeof(passed), "%s=%d", variable, fd);
     (void)fcntl(fd, F_SETFD, 0);
-    (void)setenv(variable, number, 1);
 }
 
 void spot_last_words_take(void)
@@ -84,6 +89,7 @@ void spot_last_words_take(void)
     struct stat st;
 
     (void)unsetenv(variable);
+    is_in_environment = false;
     if (fd <= STDERR_FILENO || fstat(fd, &st) || !S_ISFIFO(st.st_mode))
         return;
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
