@@ -42,3 +42,12 @@ hears() { # PID SIGNAL
     eventually '[ "$(cat /proc/'"$1"'/comm)" = spot-run ] &&
         [ $((0x$(sed -n "s/^SigCgt:[[:blank:]]*//p" /proc/'"$1"'/status) >> ('"$2"' - 1) & 1)) = 1 ]'
 }
+
+# kill_own SIGNAL PID...: of those that this file's tests started; an id that was waited for may be another's by now
+kill_own() {
+    local signal=$1 id
+    shift
+    for id; do
+        ! grep -qzxF "BATS_FILE_TMPDIR=$BATS_FILE_TMPDIR" "/proc/$id/environ" 2>/dev/null || kill "$signal" "$id" 2>/dev/null || true
+    done
+}

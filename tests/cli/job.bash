@@ -19,8 +19,8 @@ job_teardown() {
     [ -n "${BATS_TEST_COMPLETED:-}" ] || told || true
     for pid in $(cat pids); do
         for id in $(pgrep -P "$pid") "$pid"; do
-            kill -CONT "$id" 2>/dev/null || true
-            kill -9 "$id" 2>/dev/null || true
+            kill_own -CONT "$id"
+            kill_own -9 "$id"
         done
     done
     wait $(cat pids) 2>/dev/null || true

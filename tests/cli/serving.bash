@@ -12,7 +12,7 @@ setup() {
 
 teardown() {
     # shellcheck disable=SC2086
-    [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
+    kill_own -9 $pids
 }
 
 # What does not depend on the time or on names that are drawn.

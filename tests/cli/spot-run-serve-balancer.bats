@@ -26,7 +26,7 @@ setup() {
 
 teardown() {
     # shellcheck disable=SC2086
-    [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
+    kill_own -9 $pids
 }
 
 serve() { # NAME [OPTION...]: its workers take milliseconds a token, on any machine

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # spot-run serve: what a request gets alone it gets in company, and through a storm.
 
+load eventually
+
 setup() {
     tools=$(dirname "$(command -v spot-run)")/../tests
     [ -x "$tools/load" ] || skip "no tests/load: make check builds it"
@@ -9,7 +11,7 @@ setup() {
 
 teardown() {
     # shellcheck disable=SC2046
-    [ ! -e pids ] || kill $(cat pids) 2>/dev/null || true
+    [ ! -e pids ] || kill_own -TERM $(cat pids)
 }
 
 serve() { # socket options...

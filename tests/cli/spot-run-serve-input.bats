@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # spot-run serve: input of strangers, a test for each kind, and faults that are no kill.
 
+load eventually
+
 setup_file() {
     command -v python3 >/dev/null || { export MISSING="no python3 here"; return; }
     cd "$BATS_FILE_TMPDIR" || return 1
@@ -44,7 +46,7 @@ serve() { # socket options...
 
 teardown_file() {
     # shellcheck disable=SC2046
-    kill $(cat "$BATS_FILE_TMPDIR/pids") 2>/dev/null || true
+    kill_own -TERM $(cat "$BATS_FILE_TMPDIR/pids")
 }
 
 setup() {

@@ -4,6 +4,8 @@
 
 bats_require_minimum_version 1.5.0
 
+load eventually
+
 setup_file() {
     cd "$BATS_FILE_TMPDIR" || return 1
     for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
@@ -25,7 +27,7 @@ setup() {
 
 teardown() {
     # shellcheck disable=SC2086
-    [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
+    kill_own -9 $pids
 }
 
 worker() { # name: one that takes its time, where $SPOT_PACE is set; a batch has a middle on any machine then

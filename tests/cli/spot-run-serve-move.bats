@@ -31,7 +31,7 @@ setup() {
 
 teardown() {
     # shellcheck disable=SC2086
-    [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
+    kill_own -9 $pids
 }
 
 # metric NAME [LEAST]: its value, once that is LEAST or more. One process asks: to start one for each question takes

@@ -4,6 +4,8 @@
 
 bats_require_minimum_version 1.5.0
 
+load eventually
+
 setup_file() {
     command -v curl >/dev/null || { export MISSING="no curl here"; return; }
     cd "$BATS_FILE_TMPDIR" || return 1
@@ -36,7 +38,7 @@ setup() {
 
 teardown() {
     # shellcheck disable=SC2086
-    [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
+    kill_own -9 $pids
 }
 
 serve() { # options

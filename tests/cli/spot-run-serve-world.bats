@@ -25,7 +25,7 @@ serve() { # name options...
 
 teardown_file() {
     # shellcheck disable=SC2046
-    kill $(cat "$BATS_FILE_TMPDIR/pids") 2>/dev/null || true
+    kill_own -TERM $(cat "$BATS_FILE_TMPDIR/pids")
 }
 
 setup() {
