@@ -97,6 +97,7 @@ static const struct {
     bool is_bf16_only;
 } tests[] = {
     { "element by element", rig_elements, false },
+    { "products of our own, and a question to others", rig_products, false },
     { "SwiGLU", rig_swiglu, false },
     { "norms", rig_norms, false },
     { "sums of columns", rig_columns, false },
