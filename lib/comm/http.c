@@ -50,6 +50,8 @@ static void drop(struct spot_http_line *l)
         l->next->before = l->before;
     *(l->before ? &l->before->next : &h->first) = l->next;
     h->n_line--;
+    /* Closing does not end the watch while a child that has not come to its exec holds a copy. */
+    (void)epoll_ctl(h->fd, EPOLL_CTL_DEL, l->fd, NULL);
     if (l->tls)
         spot_tls_free(l->tls);
     else

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "comm/endpoint.h"
@@ -399,6 +400,36 @@ START_TEST(a_client_that_goes_while_its_call_waits_is_noticed)
 }
 END_TEST
 
+/* A worker that is started holds copies of all connections until its exec. */
+START_TEST(a_connection_that_a_child_still_holds_is_over_all_the_same)
+{
+    const int fd = dial("GET /wait HTTP/1.1\r\nHost: x\r\n\r\n");
+    int hold[2], status;
+    pid_t child;
+    char end;
+
+    while (!n_called)
+        ck_assert(turn(WAIT_MS));
+    ck_assert_int_eq(pipe(hold), 0);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (!child) {
+        close(fd);
+        close(hold[1]);
+        (void)!read(hold[0], &end, 1);
+        _exit(0);
+    }
+    close(fd);
+    while (!n_gone)
+        ck_assert(turn(WAIT_MS));
+    ck_assert_msg(!turn(50), "a connection that is over is still waited for");
+    close(hold[1]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    close(hold[0]);
+}
+END_TEST
+
 START_TEST(without_descriptors_new_clients_wait_and_the_server_rests)
 {
     const int fd = dial("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -440,5 +471,6 @@ int main(void)
     tcase_add_test(tc, bodies_together_are_bounded);
     tcase_add_test(tc, without_descriptors_new_clients_wait_and_the_server_rests);
     tcase_add_test(tc, a_client_that_goes_while_its_call_waits_is_noticed);
+    tcase_add_test(tc, a_connection_that_a_child_still_holds_is_over_all_the_same);
     return run_suite("http", tc);
 }
