@@ -162,7 +162,7 @@ static int on_client(struct spot_group *g, struct spot_peer *peer, const struct 
 
 void spot_group_say_end(struct spot_group *g, bool is_done, int status, const char *text)
 {
-    const bool is_final = g->is_drained || spot_group_is_broke(g); /* no coordinator will return */
+    const bool is_final = g->is_drained; /* no coordinator will return */
 
     for (size_t i = 0; is_final && i < g->n_peer; i++) {
         if (g->peer[i]->awaits_end)

@@ -64,16 +64,10 @@ struct spot_coordinator_options {
         state_command; /* generations are stored behind it, see state_command.h; NULL: in `state` */
     double state_timeout_s; /* maximum time of a run of it without a byte moved */
     const char *events;     /* JSON Lines; NULL: none, "-": stdout */
-    const char *metrics;    /* HTTP address of a page and metrics; NULL: none */
-    /* its TLS, PEM files, and keys of its clients, one a line; all of them or, for this machine
-     * only, none */
-    const char *metrics_tls_cert, *metrics_tls_key, *metrics_key_file;
-    const char *metrics_file; /* metrics for node_exporter, rewritten periodically; NULL */
-    const char *save;         /* safetensors, or a directory, see model_dir.h; NULL */
+    const char *metrics;    /* address on this host of a page and metrics; NULL: none */
+    const char *save;       /* safetensors, or a directory, see model_dir.h; NULL */
     const struct spot_observer *observer; /* NULL: none. With one the job is a measurement: nothing
                                              is made durable, and its result is the last step */
-    double price_usd_per_h;               /* of one member; 0: not known */
-    double budget_usd; /* stop with the state safe when this much is spent; 0: no limit */
     const struct spot_tuning *change; /* declared for the steps from here on, `after` is filled in;
                                          NULL: none. Requires `resume` */
     bool resume;
@@ -82,7 +76,6 @@ struct spot_coordinator_options {
                                pre-copy; < 0: more than can be sent in a step's time */
     double grace_s;         /* grace period of a notice that does not give one; 0: not known */
     double durable_every_s; /* 0: chosen from the risk of losing the last copy */
-    double max_loss_s;      /* warn when durable state is this far behind; 0: never */
     double lease_s;         /* a member not heard from for this long is lost */
     double stall_s;         /* a member that makes no progress for this long is lost */
     double settle_s;        /* wait this long after a join before the first epoch */
@@ -109,7 +102,7 @@ int spot_coordinator_check_resume(const char *state, struct spot_err *err);
 
 /* Run until the last step has committed, by this coordinator or an earlier leader. Returns 0, or -1
  * with *err: SPOT_EPREEMPTED after spot_coordinator_stop with the state durable, SPOT_EINFEASIBLE
- * when the training diverged or the budget is spent, SPOT_EUSAGE, SPOT_EDATA, SPOT_ESYS. */
+ * when the training diverged, SPOT_EUSAGE, SPOT_EDATA, SPOT_ESYS. */
 int spot_coordinator_run(const struct spot_coordinator_options *options,
                          struct spot_coordinator_result *result, struct spot_err *err);
 

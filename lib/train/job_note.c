@@ -409,7 +409,9 @@ char *spot_job_note_text(const struct spot_job_config *config,
 
 const char *spot_job_note_option(const char *key, char name[SPOT_JOB_NOTE_KEY_MAX])
 {
-    snprintf(name, SPOT_JOB_NOTE_KEY_MAX, "%s", key);
+    const bool is_kernel = !strcmp(key, "kernel"), is_comm = !strcmp(key, "reduce");
+
+    snprintf(name, SPOT_JOB_NOTE_KEY_MAX, "%s", is_kernel ? "device" : is_comm ? "comm" : key);
     for (char *at = name; (at = strchr(at, '_'));)
         *at = '-';
     return name;

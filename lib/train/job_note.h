@@ -3,7 +3,7 @@
  * (spot.training/1): a job can be resumed from it alone, and a mismatch with another job can be
  * explained.
  *
- * Keys are the long names of the options that make a job, with _ for -.
+ * Keys are the long names of the options that make a job, with _ for -, or what follows from one.
  */
 #ifndef SPOT_TRAIN_JOB_NOTE_H
 #define SPOT_TRAIN_JOB_NOTE_H
@@ -66,7 +66,7 @@ char *spot_job_note_text(const struct spot_job_config *config,
 void spot_job_note_differences(const char *dir, const struct spot_job_config *config, char *text,
                                size_t n);
 
-/* "micro-batch" of "micro_batch" */
+/* "micro-batch" of "micro_batch"; "device" of "kernel", "comm" of "reduce" */
 const char *spot_job_note_option(const char *key, char name[SPOT_JOB_NOTE_KEY_MAX]);
 
 #ifdef __cplusplus

@@ -25,7 +25,6 @@ static int tick(void *job, struct spot_err *err)
     if (spot_trainer_restore(c, err))
         return -1;
     spot_trainer_ask_more(c);
-    spot_trainer_watch_lag(c);
     spot_trainer_show_progress(c);
     spot_trainer_publish(c, false);
     return 0;
@@ -134,8 +133,6 @@ static int make_group(struct spot_trainer *c, struct spot_err *err)
         .store_lease_s = o->store_lease_s,
         .n_local = o->n_local,
         .become_worker = become_worker,
-        .price_usd_per_h = o->price_usd_per_h,
-        .budget_usd = o->budget_usd,
         .grace_s = o->grace_s,
         .lease_s = o->lease_s,
         .stall_s = o->stall_s,
@@ -404,25 +401,12 @@ static void tell_kept(struct spot_trainer *c, struct spot_err *err)
         spot_clock_sleep(1e-3);
     }
     (void)spot_store_confirm(c->store);
-    if (spot_store_newest(c->store) <= 0 || err->code == SPOT_EPREEMPTED ||
-        spot_group_is_broke(c->group))
+    if (spot_store_newest(c->store) <= 0 || err->code == SPOT_EPREEMPTED)
         return;
     spot_store_keep(c->store);
     snprintf(err->msg + n, sizeof(err->msg) - n,
              "; the state of step %lld is in %s, %s continue it",
              (long long)spot_store_newest(c->store), spot_store_place(c->store), how_to_go_on(c));
-}
-
-/* Not a preemption: to run the same command again would not help. */
-static int tell_broke(const struct spot_trainer *c, struct spot_err *err)
-{
-    const struct spot_err stopped = *err;
-
-    return spot_err_set(
-        err, SPOT_EINFEASIBLE,
-        "the budget of %g USD is spent (%.6g USD); a larger --budget-usd continues it; "
-        "%.300s",
-        c->options->budget_usd, spot_group_spent_usd(c->group), stopped.msg);
 }
 
 /* The end of the loop: the result, or what stopped it. */
@@ -436,10 +420,8 @@ static int conclude(struct spot_trainer *c, struct spot_coordinator_result *resu
         result->step = c->machine->round;
         return is_over ? 0 : spot_err_set(err, SPOT_EPREEMPTED, "stopped; nothing is kept");
     }
-    if (!is_over) {
-        tell_stopped(c, err);
-        return spot_group_is_broke(c->group) && !spot_group_stops() ? tell_broke(c, err) : -1;
-    }
+    if (!is_over)
+        return tell_stopped(c, err);
     spot_group_dismiss(c->group);
     spot_store_cancel(c->store);           /* what members still owe does not come any more */
     while (spot_store_is_busy(c->store)) { /* the last generation is worth waiting for */

@@ -3,7 +3,6 @@
  * what steps take longer while one is under way: not the time until it is on the disk, which passes
  * beside them, nor what the first of a cold disk took. */
 #include <math.h>
-#include <stdio.h>
 
 #include "common/clock.h"
 #include "train/trainer_state.h"
@@ -42,7 +41,6 @@ void spot_trainer_lag_ended(struct spot_trainer *c, bool is_durable)
     if (!is_durable)
         return;
     c->durable_of_s = c->durable_next_s;
-    c->has_told_lag = false;
 }
 
 /* Without a replica or a buddy a single kill loses a stage, so the disk must be near; but writing
@@ -66,20 +64,4 @@ double spot_trainer_lag_s(const struct spot_trainer *c)
     return c->last_commit_s > 0 && round > 0 && spot_store_newest(c->store) < round
                ? spot_clock_s() - c->durable_of_s
                : 0;
-}
-
-void spot_trainer_watch_lag(struct spot_trainer *c)
-{
-    const double lag_s = spot_trainer_lag_s(c);
-    const int64_t newest = spot_store_newest(c->store);
-    char durable[48] = "none is durable yet";
-
-    if (c->options->max_loss_s <= 0 || c->has_told_lag || lag_s <= c->options->max_loss_s)
-        return;
-    c->has_told_lag = true;
-    if (newest >= 0)
-        snprintf(durable, sizeof(durable), "step %lld is durable", (long long)newest);
-    c->options->warn("durable state is %.*f s behind, more than --max-loss %g s: of %lld steps %s",
-                     lag_s < 10 ? 2 : 0, lag_s, c->options->max_loss_s,
-                     (long long)c->machine->round, durable);
 }

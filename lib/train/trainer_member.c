@@ -77,7 +77,7 @@ int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct
     if (!strstr(kernels, kernel)) {
         snprintf(why, n,
                  "worker %s cannot compute with the job's kernel '%s', it has %.200s; start "
-                 "the job with --kernel portable to mix machines",
+                 "the job with --device portable to mix machines",
                  spot_peer_name(peer), c->config.kernel, kernels);
         return 1;
     }

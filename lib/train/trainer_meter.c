@@ -211,12 +211,9 @@ void spot_trainer_publish(struct spot_trainer *c, bool is_last)
     struct spot_trainer_meter *const t = c->meter;
     const double now_s = spot_clock_s();
     struct spot_group_census census = { 0 };
-    struct spot_err err;
 
     if (!t || (!is_last && !spot_monitor_is_due(t->monitor)))
         return;
-    if (spot_monitor_has_failed(t->monitor, &err))
-        c->options->warn("%s; the metrics in it are old from here on", err.msg);
     for (int i = 0; i < SPOT_MONITOR_DOCS; i++)
         t->doc[i].n = 0;
     spot_group_status(c->group, &census, &t->doc[SPOT_MONITOR_STATUS]);
@@ -237,22 +234,16 @@ int spot_trainer_open_meter(struct spot_trainer *c, struct spot_err *err)
 {
     const struct spot_coordinator_options *const o = c->options;
     const struct spot_monitor_options options = { .address = o->metrics,
-                                                  .tls_cert = o->metrics_tls_cert,
-                                                  .tls_key = o->metrics_tls_key,
-                                                  .key_file = o->metrics_key_file,
-                                                  .needs = "--metrics-tls-cert, --metrics-tls-key "
-                                                           "and --metrics-key-file",
-                                                  .file = o->metrics_file,
                                                   .page = spot_job_page_html,
                                                   .page_byte = spot_job_page_html_byte };
 
-    if (!o->metrics && !o->metrics_file)
+    if (!o->metrics)
         return 0;
     c->meter = spot_xcalloc(1, sizeof(*c->meter));
     c->meter->monitor = spot_monitor_new(&options, err);
     if (!c->meter->monitor)
         return -1;
-    if (o->metrics && o->note)
+    if (o->note)
         o->note("page and metrics at %s", spot_monitor_url(c->meter->monitor));
     return 0;
 }

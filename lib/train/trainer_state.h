@@ -111,7 +111,6 @@ struct spot_trainer {
     uint32_t n_not_durable; /* successive failed attempts */
     double not_durable_told_s;
     struct spot_err not_durable; /* reason of the newest failure */
-    bool has_told_lag;
     bool is_damage_told; /* the reason for the next epoch's rollback was reported */
     double keep_until_s; /* what only members set aside hold is made durable until then */
     size_t precopy_n;    /* pre-copies at a time */
@@ -290,16 +289,13 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
 void spot_trainer_quiesced(void *job, struct spot_view *view);
 
 /* trainer_lag.c: a step has committed; a generation was requested; it is on disk or has failed. How
- * often one is due, and how much of the job's time would be lost with all members now. Warn when it
- * is too much.
- */
+ * often one is due, and how much of the job's time would be lost with all members now. */
 void spot_trainer_note_step(struct spot_trainer *c, double step_s);
 void spot_trainer_lag_begun(struct spot_trainer *c);
 void spot_trainer_lag_step(struct spot_trainer *c); /* one begins */
 void spot_trainer_lag_ended(struct spot_trainer *c, bool is_durable);
 double spot_trainer_durable_every_s(const struct spot_trainer *c);
 double spot_trainer_lag_s(const struct spot_trainer *c);
-void spot_trainer_watch_lag(struct spot_trainer *c);
 
 /* trainer_state.c */
 void spot_trainer_save(struct spot_trainer *c); /* request a durable generation from the holders */

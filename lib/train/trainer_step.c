@@ -402,8 +402,6 @@ static int log_committed(struct spot_trainer *c, float loss, double norm, struct
     if (spot_job_is_tuned(&c->config))
         spot_jw_real(jw, "lr", spot_job_adamw(&c->config, c->machine->round + 1).lr);
     spot_jw_real(jw, "compute_s", rint(c->compute_s * 1e6) / 1e6);
-    if (c->options->price_usd_per_h > 0)
-        spot_jw_real(jw, "spent_usd", spot_group_spent_usd(c->group));
     spot_jw_array(jw, "samples");
     for (int64_t j = 0; j < c->n_microbatch; j++)
         for (int64_t k = 0; k < c->config.micro_batch; k++)

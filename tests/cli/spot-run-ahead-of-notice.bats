@@ -20,7 +20,7 @@ ahead() { # LOG: bytes that were to move beside steps
 
 # stages LOG N ARGUMENTS: 1x2 of a and b, and N members that hold nothing
 stages() {
-    train "$1" --steps 1000000 --grid 1x2 --no-buddies --ahead 0 "${@:3}"
+    SPOT_TEST_PRECOPY_BYTE=0 train "$1" --steps 1000000 --grid 1x2 --no-buddies "${@:3}"
     local i
     for i in a b; do worker $i && id[$i]=$pid; done
     at_step "$1" 3
@@ -71,7 +71,7 @@ halfway() {
 nearer() {
     declare -A id=()
     export SPOT_PACE_MS=200 # several steps are to come when the first bundles have moved
-    train log --steps 1000000 --grid 1x2 --no-buddies --ahead 0 --layers 30
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --grid 1x2 --no-buddies --layers 30
     local claims
     claims=$(mktemp claims.XXXX)
     background spot-run worker -q --join unix:j --join-timeout 60s --name a --notice "cmd:tail -n +1 -f $claims" 2>>workers.err
@@ -106,7 +106,7 @@ nearer() {
 
 # told_by_lines: a, of a grid of 1x2, is told of notices by lines in $claims
 told_by_lines() {
-    train log --steps 1000000 --grid 1x2 --no-buddies --ahead 0 --layers 30
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --grid 1x2 --no-buddies --layers 30
     claims=$(mktemp claims.XXXX)
     background spot-run worker -q --join unix:j --join-timeout 60s --name a --notice "cmd:tail -n +1 -f $claims" 2>>workers.err
     id[a]=$pid
@@ -134,7 +134,7 @@ told_by_lines() {
 @test "notices at random times with a deadline, and kills between, same final bits" {
     RANDOM=5
     unset SPOT_PACE # they come in the midst of things
-    train log --steps 1000000 --ahead 0 --grace 20s --grid 2x2 --layers 6 --durable-every 0.1s
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --grace 20s --grid 2x2 --layers 6 --durable-every 0.1s
     local -A alive=()
     for i in 1 2 3 4; do worker n$i && alive[$pid]=1; done
     at_step log 5

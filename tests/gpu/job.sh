@@ -13,7 +13,7 @@ steps=10 number=0
 job() { # LOG ARGUMENTS...
     local log=$1
     shift
-    spot-run train -q --device 0 --data corpus --layers 2 --width 128 --heads 2 --seq 64 --shards 2 --lr 1e-3 \
+    spot-run train -q --data corpus --layers 2 --width 128 --heads 2 --seq 64 --shards 2 --lr 1e-3 \
         --global-batch 8 --steps "$steps" --events "$log" "$@"
 }
 
@@ -45,17 +45,17 @@ check() { # WHAT COMMAND...
 same() { cmp -s <(outcome "$1") <(outcome "$2"); }
 
 echo 1..9
-job cpu --backend cpu
-job fp32 --kernel cuda-fp32
+job cpu --device cpu
+job fp32 --device cuda-fp32:0
 check 'fp32 losses of ten steps within 1e-4 of the CPU' near cpu fp32 1e-4
-job bf16 --kernel cuda-bf16
+job bf16 --device cuda-bf16:0
 check 'bf16 losses of ten steps within 1e-2 of the CPU' near cpu bf16 1e-2
-job again --kernel cuda-bf16
+job again --device cuda-bf16:0
 check 'the same bits twice' same bf16 again
-job grid --kernel cuda-bf16 --workers 4 --grid 2x2
+job grid --device cuda-bf16:0 --workers 4 --grid 2x2
 check 'the same bits on a grid of 2 x 2' same bf16 grid
-steps=200 job quiet --kernel cuda-bf16
-steps=200 job killed --kernel cuda-bf16 --workers 3 --grid 3x1 --listen unix:j &
+steps=200 job quiet --device cuda-bf16:0
+steps=200 job killed --device cuda-bf16:0 --workers 3 --grid 3x1 --listen unix:j &
 until grep -q '"event":"committed".*"step":5,' killed 2>/dev/null; do sleep 0.05; done
 child() { # PID: its first child; a machine with a GPU need not have pgrep
     local stat
@@ -70,14 +70,14 @@ last() { outcome "$1" | tail -n 1; }
 check 'the same state through a kill' test "$(last quiet)" = "$(last killed)"
 llama='--arch llama --kv-heads 1 --shards 1 --ffn 352'
 # shellcheck disable=SC2086
-job llama-cpu --backend cpu $llama
+job llama-cpu --device cpu $llama
 # shellcheck disable=SC2086
-job llama --kernel cuda-bf16 $llama
+job llama --device cuda-bf16:0 $llama
 check 'a Llama: losses of ten steps within 1e-2 of the CPU' near llama-cpu llama 1e-2
 # shellcheck disable=SC2086
-job llama-grid --kernel cuda-bf16 $llama --workers 4 --grid 2x2
+job llama-grid --device cuda-bf16:0 $llama --workers 4 --grid 2x2
 check 'a Llama: the same bits on a grid of 2 x 2' same llama llama-grid
-job tensor --kernel cuda-bf16-tp
+job tensor --device cuda-bf16-tp:0
 check 'shard by shard: losses of ten steps within 1e-2 of the CPU' near cpu tensor 1e-2
-job tensor-grid --kernel cuda-bf16-tp --workers 4 --grid 1x2x2
+job tensor-grid --device cuda-bf16-tp:0 --workers 4 --grid 1x2x2
 check 'a tensor group of two: the same bits on a grid of 1 x 2 x 2' same tensor tensor-grid

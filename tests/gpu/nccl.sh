@@ -6,7 +6,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 export SPOT_CUDA_MODULE=${SPOT_CUDA_MODULE:-$(dirname "$(command -v spot-run)")/../lib/spot_cuda.so}
 "$here/probe" >&2 || exit 77
-why=$(spot-run train --data /dev/null --steps 1 --backend cuda --comm nccl --workers 1 2>&1) ||
+why=$(spot-run train --data /dev/null --steps 1 --device cuda --comm nccl --workers 1 2>&1) ||
     if [ $? -eq 5 ]; then
         echo "skipped: ${why#*: }" >&2
         exit 77
@@ -22,8 +22,8 @@ steps=10 number=0
 train() { # LOG ARGUMENTS...
     local log=$1
     shift
-    timeout 300 spot-run train -q --device 0 --data corpus --layers 2 --width 128 --heads 2 --seq 64 --shards 2 \
-        --lr 1e-3 --global-batch 8 --steps "$steps" --kernel cuda-bf16 --events "$log" "$@"
+    timeout 300 spot-run train -q --data corpus --layers 2 --width 128 --heads 2 --seq 64 --shards 2 \
+        --lr 1e-3 --global-batch 8 --steps "$steps" --device cuda-bf16:0 --events "$log" "$@"
 }
 
 # nccl LOG DxP[xM] ARGUMENTS...: one worker per rank; their ids in $pids
@@ -34,7 +34,7 @@ nccl() {
     job=$!
     pids=''
     for rank in $(seq $((${grid//x/*}))); do
-        NCCL_HOSTID=rank-$rank spot-run worker -q --device 0 --join unix:j --join-timeout 60s \
+        NCCL_HOSTID=rank-$rank spot-run worker -q --device cuda:0 --join unix:j --join-timeout 60s \
             --name "w$rank" &
         pids="$pids $!"
     done
@@ -86,16 +86,16 @@ train tied --tied
 nccl tied-nccl 2x2 --tied
 wait $job || true
 check 'over NCCL a tied head has the bits of one worker' same tied tied-nccl
-train tensor --kernel cuda-bf16-tp
+train tensor --device cuda-bf16-tp:0
 for grid in 1x1x2 1x2x2; do
-    nccl tensor-nccl $grid --kernel cuda-bf16-tp
+    nccl tensor-nccl $grid --device cuda-bf16-tp:0
     wait $job || true
     check "over NCCL a tensor group of $grid has the bits of one worker" same tensor tensor-nccl
 done
-nccl fast 2x2 --reduce fast
+nccl fast 2x2 --comm nccl-fast
 wait $job || true
 check 'fast sums are within 1e-2 of the exact ones' near one fast
-nccl again 2x2 --reduce fast
+nccl again 2x2 --comm nccl-fast
 wait $job || true
 check 'fast sums give the same bits twice' same fast again
 steps=200 train quiet

@@ -106,7 +106,7 @@ static inline void expect_same_bits(struct spot_coordinator_options *o)
     o->listen = NULL;
     o->resume = true;
     o->plan = NULL;
-    o->metrics = o->metrics_file = NULL;
+    o->metrics = NULL;
     o->grid = (struct spot_grid){ 1, 1, 1 };
     o->config.n_step = 1;
     o->n_local = 1;

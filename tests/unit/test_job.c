@@ -236,23 +236,6 @@ START_TEST(a_job_that_cannot_be_is_refused)
 }
 END_TEST
 
-START_TEST(a_budget_that_is_spent_stops_the_job_with_its_state)
-{
-    struct spot_coordinator_options o = job(2, 1, 2, 1);
-    struct outcome got;
-
-    o.state = in_dir("", "money");
-    o.events = in_dir("", "money.log");
-    o.price_usd_per_h = 3600; /* two a second */
-    o.budget_usd = 0.2;
-    o.config.n_step = 1000000;
-    got = run_job(&o);
-    ck_assert_int_eq(got.rc, -1);
-    ck_assert_int_eq(got.err.code, SPOT_EINFEASIBLE);
-    ck_assert_msg(strstr(got.err.msg, "budget") != NULL, "%s", got.err.msg);
-}
-END_TEST
-
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("core");
@@ -265,6 +248,5 @@ int main(int argc, char **argv)
     tcase_add_test(tc, a_job_in_two_parts_is_one_job);
     tcase_add_test(tc, what_is_saved_is_where_another_job_starts);
     tcase_add_test(tc, a_job_that_cannot_be_is_refused);
-    tcase_add_test(tc, a_budget_that_is_spent_stops_the_job_with_its_state);
     return run_job_suite("job", tc);
 }

@@ -19,7 +19,6 @@ START_TEST(plans_change_the_grid_and_no_bit)
 
     o.state = in_dir("", "asked");
     o.events = in_dir("", "asked.log");
-    o.price_usd_per_h = 1;
     begin_running(&r, &o, "asked.socket");
     wait_for(&r, "\"phase\": \"run\"");
     ck_assert_int_eq(ask(&r, SPOT_MSG_REPLAN, "{\"schema\":", answer, sizeof(answer)), 3);

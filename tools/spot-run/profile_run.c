@@ -31,17 +31,17 @@ static void quiet(const char *fmt, ...)
 static struct spot_coordinator_options options_of(const struct profile *p,
                                                   const struct spot_grid *grid)
 {
-    struct spot_coordinator_options c = { .name = "spot-run",
-                                          .n_local = (uint64_t)spot_grid_size(grid),
-                                          .grid = *grid,
-                                          .no_buddies = !p->buddies,
-                                          .lease_s = 10,
-                                          .stall_s = 300,
-                                          .settle_s = 0.01,
-                                          .warn = quiet,
-                                          .become_worker = become_worker };
+    struct spot_coordinator_options c = p->job.c;
 
-    job_options_put(&p->job, &c);
+    c.name = "spot-run";
+    c.n_local = (uint64_t)spot_grid_size(grid);
+    c.grid = *grid;
+    c.no_buddies = !p->buddies;
+    c.lease_s = 10;
+    c.stall_s = 300;
+    c.settle_s = 0.01;
+    c.warn = quiet;
+    c.become_worker = become_worker;
     c.config.n_step = ENDLESS;
     return c;
 }
@@ -255,7 +255,7 @@ static int stall_run(struct profile *p, int64_t D, int64_t global_batch, bool is
  * RUN3: real data, warm; RUN2: real data, cold. */
 int profile_stalls(struct profile *p, struct spot_err *err)
 {
-    const int64_t G = p->n_microbatch, b = (int64_t)p->job.micro_batch;
+    const int64_t G = p->n_microbatch, b = p->job.c.config.micro_batch;
     const int64_t D = (int64_t)p->max_workers < G ? (int64_t)p->max_workers : G;
     struct spot_job_stall *s = &p->measured.stall;
     double alone_s, all_s, net_s, warm_s, cold_s;
