@@ -30,9 +30,6 @@ struct spot_progress {
     double step_s;
 };
 
-/* The minimum time between generations if none is given. */
-#define SPOT_DURABLE_LEAST_S 1.0
-
 struct spot_coordinator_options {
     struct spot_job_config config; /* kernel may be "auto"; data_xxh3 is filled in */
     const char *const *data;       /* [n_data], corpus files, "-" for stdin */

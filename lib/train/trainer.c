@@ -39,7 +39,7 @@ static int store_fd(void *job)
 {
     const struct spot_trainer *const c = job;
 
-    return spot_store_fd(c->store);
+    return spot_store_fd(c->saver.store);
 }
 
 static bool is_saved(void *job)
@@ -48,9 +48,9 @@ static bool is_saved(void *job)
 
     if (c->options->observer)
         return true;
-    (void)spot_store_confirm(c->store); /* what was deleted is written again, or not named */
-    return spot_store_newest(c->store) >= c->machine->round ||
-           (c->machine->phase == SPOT_PHASE_WAIT && !spot_store_is_busy(c->store));
+    (void)spot_store_confirm(c->saver.store); /* what was deleted is written again, or not named */
+    return spot_store_newest(c->saver.store) >= c->machine->round ||
+           (c->machine->phase == SPOT_PHASE_WAIT && !spot_store_is_busy(c->saver.store));
 }
 
 static const char *const frequent_events[] = { "step", "committed", "validated", NULL };
@@ -101,7 +101,7 @@ static void listening(void *job, const char *address)
 
     if (!c->options->note)
         return;
-    if (spot_store_newest(c->store) < c->config.n_step)
+    if (spot_store_newest(c->saver.store) < c->config.n_step)
         c->options->note("listening at %s", address);
     else
         c->options->note("listening at %s; all %lld steps are done, the job ends when a worker has "
@@ -197,11 +197,10 @@ static int open_job(struct spot_trainer *c, struct spot_err *err)
         c->config.init_xxh3 = spot_weights_xxh3(c->weights);
     }
     c->job = spot_job_id(&c->config);
-    c->durable_s = c->durable_of_s = spot_clock_s();
     c->n_microbatch = spot_job_microbatches(&c->config);
     c->n_bundle = spot_shape_bundles(&c->config.shape);
     c->loss = spot_xcalloc((size_t)c->n_microbatch, sizeof(*c->loss));
-    c->saver = spot_xcalloc((size_t)c->n_bundle, sizeof(*c->saver));
+    spot_saver_init(&c->saver, c->n_bundle);
     c->vote = spot_xcalloc((size_t)c->n_bundle, sizeof(*c->vote));
     return 0;
 }
@@ -260,12 +259,12 @@ static int note_job(const struct spot_trainer *c, struct spot_err *err)
     if (!c->options->state || c->options->observer)
         return 0;
     if (spot_job_note_write(c->options->state, &c->config, c->options, err) ||
-        spot_job_note_mark_behind(c->options->state, spot_store_is_behind(c->store), err))
+        spot_job_note_mark_behind(c->options->state, spot_store_is_behind(c->saver.store), err))
         return -1;
-    if (!spot_store_is_behind(c->store))
+    if (!spot_store_is_behind(c->saver.store))
         return 0;
     text = spot_job_note_text(&c->config, c->options, err);
-    rc = text ? spot_store_put_note(c->store, text, err) : -1;
+    rc = text ? spot_store_put_note(c->saver.store, text, err) : -1;
     free(text);
     return rc;
 }
@@ -273,7 +272,7 @@ static int note_job(const struct spot_trainer *c, struct spot_err *err)
 /* Not below what log and state have done. */
 static int check_steps(const struct spot_trainer *c, int64_t step, struct spot_err *err)
 {
-    const int64_t newest = spot_store_newest(c->store), done = step > newest ? step : newest;
+    const int64_t newest = spot_store_newest(c->saver.store), done = step > newest ? step : newest;
 
     return done <= c->config.n_step
                ? 0
@@ -290,11 +289,12 @@ static int open_group(struct spot_trainer *c, struct spot_err *err)
     if (spot_group_open(c->group, &step, err) || check_steps(c, step, err) ||
         spot_trainer_take_state(c, err) || check_steps(c, step, err))
         return -1;
-    c->knows_loss = step > 0 && step >= spot_store_newest(c->store) && isfinite(c->journal->loss);
+    c->knows_loss =
+        step > 0 && step >= spot_store_newest(c->saver.store) && isfinite(c->journal->loss);
     if (c->knows_loss)
         c->last_loss = (float)c->journal->loss;
-    if (step < spot_store_newest(c->store))
-        step = spot_store_newest(c->store);
+    if (step < spot_store_newest(c->saver.store))
+        step = spot_store_newest(c->saver.store);
     c->view = spot_group_add_view(c->group, step > 0 ? step : 0);
     c->machine = spot_view_machine(c->view);
     spot_trainer_recall_val(c);
@@ -305,7 +305,7 @@ static int open_group(struct spot_trainer *c, struct spot_err *err)
 static int log_resumed(struct spot_trainer *c, struct spot_err *err)
 {
     if (!spot_group_resumes(c->group) ||
-        (!c->journal->is_continued && spot_store_newest(c->store) < 0))
+        (!c->journal->is_continued && spot_store_newest(c->saver.store) < 0))
         return 0;
     (void)spot_journal_begin(c->journal, "resumed", c->machine->epoch, c->machine->round);
     return spot_journal_end(c->journal, err);
@@ -343,20 +343,19 @@ static void release(struct spot_trainer *c)
 {
     struct spot_lead *const lead = spot_group_take_lead(c->group);
 
-    spot_trainer_close_meter(c);
+    spot_meter_free(c->meter);
     spot_group_free(c->group);
     spot_trainer_drop_result(c);
-    free(c->saver);
     free(c->loss);
     free(c->vote);
-    free(c->pin);
+    spot_pins_release(&c->pins);
     spot_buf_release(&c->still);
-    free(c->unread);
+    spot_relay_release(&c->relay);
     spot_state_sources_release(&c->sources);
     spot_form_release(&c->form);
-    spot_store_close(c->store);
+    spot_saver_release(&c->saver);
     spot_corpus_release(&c->corpus);
-    spot_corpus_release(&c->val.corpus);
+    spot_corpus_release(&c->validator.corpus);
     spot_weights_close(c->weights);
     spot_model_dir_close(c->model_dir);
     spot_lead_free(lead);
@@ -364,8 +363,8 @@ static void release(struct spot_trainer *c)
 
 static const char *how_to_go_on(const struct spot_trainer *c)
 {
-    return spot_store_is_behind(c->store) ? "--state, --state-command and --resume"
-                                          : "--state and --resume";
+    return spot_store_is_behind(c->saver.store) ? "--state, --state-command and --resume"
+                                                : "--state and --resume";
 }
 
 /* Told to stop before the last step was done. What a private directory has of step 0 is drawn or
@@ -374,17 +373,17 @@ static int tell_stopped(struct spot_trainer *c, struct spot_err *err)
 {
     int64_t newest = -1;
 
-    if (c->store) {
+    if (c->saver.store) {
         if (!spot_group_gives_up())
-            (void)spot_store_confirm(c->store);
-        newest = spot_store_newest(c->store);
+            (void)spot_store_confirm(c->saver.store);
+        newest = spot_store_newest(c->saver.store);
     }
     if (newest < 0 || (!newest && !c->options->state))
         return spot_err_set(err, SPOT_EPREEMPTED, "stopped; no state is durable");
-    spot_store_keep(c->store);
+    spot_store_keep(c->saver.store);
     return spot_err_set(err, SPOT_EPREEMPTED,
                         "stopped; the state of step %lld is in %s, %s continue it",
-                        (long long)newest, spot_store_place(c->store), how_to_go_on(c));
+                        (long long)newest, spot_store_place(c->saver.store), how_to_go_on(c));
 }
 
 /* The training failed, or its result could not be written: what is durable stays, and is named. */
@@ -394,19 +393,20 @@ static void tell_kept(struct spot_trainer *c, struct spot_err *err)
     struct spot_err why;
     int64_t step;
 
-    while (spot_store_writing(c->store) >= 0) {
+    while (spot_store_writing(c->saver.store) >= 0) {
         if (spot_group_gives_up())
             return;
-        (void)spot_store_result(c->store, &step, &why);
+        (void)spot_store_result(c->saver.store, &step, &why);
         spot_clock_sleep(1e-3);
     }
-    (void)spot_store_confirm(c->store);
-    if (spot_store_newest(c->store) <= 0 || err->code == SPOT_EPREEMPTED)
+    (void)spot_store_confirm(c->saver.store);
+    if (spot_store_newest(c->saver.store) <= 0 || err->code == SPOT_EPREEMPTED)
         return;
-    spot_store_keep(c->store);
+    spot_store_keep(c->saver.store);
     snprintf(err->msg + n, sizeof(err->msg) - n,
              "; the state of step %lld is in %s, %s continue it",
-             (long long)spot_store_newest(c->store), spot_store_place(c->store), how_to_go_on(c));
+             (long long)spot_store_newest(c->saver.store), spot_store_place(c->saver.store),
+             how_to_go_on(c));
 }
 
 /* The end of the loop: the result, or what stopped it. */
@@ -423,8 +423,8 @@ static int conclude(struct spot_trainer *c, struct spot_coordinator_result *resu
     if (!is_over)
         return tell_stopped(c, err);
     spot_group_dismiss(c->group);
-    spot_store_cancel(c->store);           /* what members still owe does not come any more */
-    while (spot_store_is_busy(c->store)) { /* the last generation is worth waiting for */
+    spot_store_cancel(c->saver.store);           /* what members still owe does not come any more */
+    while (spot_store_is_busy(c->saver.store)) { /* the last generation is worth waiting for */
         if (spot_group_gives_up())
             return tell_stopped(c, err);
         if (spot_trainer_store_news(c, err))
@@ -433,7 +433,7 @@ static int conclude(struct spot_trainer *c, struct spot_coordinator_result *resu
     }
     if (spot_trainer_finish(c, result, err))
         return -1;
-    return c->state_err.code ? spot_err_set(err, c->state_err.code, "%s", c->state_err.msg) : 0;
+    return c->saver.last.code ? spot_err_set(err, c->saver.last.code, "%s", c->saver.last.msg) : 0;
 }
 
 /* Answer the client that asked the job to stop. If something could not be kept the answer is
@@ -445,7 +445,7 @@ static void say_end(struct spot_trainer *c, int rc, const struct spot_err *err)
     if (rc && err->code != SPOT_EPREEMPTED)
         status = spot_err_exit_status(err);
     else if (rc)
-        status = c->machine->round > 0 && spot_store_newest(c->store) < c->machine->round;
+        status = c->machine->round > 0 && spot_store_newest(c->saver.store) < c->machine->round;
     spot_group_say_end(c->group, !rc, status, rc ? err->msg : "the job is done");
 }
 

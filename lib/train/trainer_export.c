@@ -14,12 +14,12 @@ static int tell(struct spot_trainer *c, int64_t wanted, struct spot_buf *answer,
 
     if (o->observer)
         return spot_err_set(err, SPOT_EINFEASIBLE, "this job is a measurement: it keeps no state");
-    if (wanted > c->export_step)
-        c->export_step = wanted;
+    if (wanted > c->saver.export_step)
+        c->saver.export_step = wanted;
     spot_put_u32(answer, SPOT_PROTOCOL);
     spot_put_text(answer, spot_version());
     spot_put_i64(answer, c->machine->round);
-    spot_put_i64(answer, spot_store_newest(c->store));
+    spot_put_i64(answer, spot_store_newest(c->saver.store));
     spot_put_text(answer, o->bpe || o->token_byte == 1 ? "bytes"
                           : o->token_byte == 2         ? "u16"
                                                        : "u32");
@@ -36,7 +36,7 @@ static int give_bundle(struct spot_trainer *c, int64_t step, uint32_t bundle,
 
     if (step < 0 || bundle >= (uint32_t)c->n_bundle)
         return spot_err_set(err, SPOT_EUSAGE, "there is no such bundle");
-    data = spot_store_read(c->store, step, (int)bundle, &n_byte, err);
+    data = spot_store_read(c->saver.store, step, (int)bundle, &n_byte, err);
     if (!data)
         return -1;
     spot_buf_add(answer, data, n_byte);
@@ -57,9 +57,4 @@ int spot_trainer_client(void *job, const struct spot_frame *frame, struct spot_b
         return spot_err_set(err, SPOT_EUSAGE, "unknown request to this job");
     return frame->type == SPOT_MSG_EXPORT ? tell(c, step, answer, err)
                                           : give_bundle(c, step, bundle, answer, err);
-}
-
-bool spot_trainer_export_is_due(const struct spot_trainer *c)
-{
-    return c->export_step > 0 && c->export_step > spot_store_newest(c->store);
 }

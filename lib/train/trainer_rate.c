@@ -32,7 +32,7 @@ void spot_trainer_note_moved(const struct spot_trainer *c, struct spot_trainer_m
         if (c->form.transfer[i].to == id && c->form.transfer[i].origin == SPOT_FROM_MEMBER)
             byte += (double)spot_trainer_bundle_byte(c, (int)c->form.transfer[i].bundle);
     who->moved_byte_per_s =
-        spot_trainer_rate_seen(who->moved_byte_per_s, byte, spot_clock_s() - c->moving_since_s);
+        spot_trainer_rate_seen(who->moved_byte_per_s, byte, spot_clock_s() - c->relay.since_s);
 }
 
 double spot_trainer_best_byte_per_s(const struct spot_trainer *c)

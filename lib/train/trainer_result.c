@@ -144,7 +144,7 @@ static int from_disk(struct spot_trainer *c, struct spot_err *err)
     while (!rc && r->next < c->n_bundle) {
         struct spot_bundle_reader *const reader = begin_bundle(c, r);
 
-        rc = spot_store_scan(c->store, c->machine->round, r->next, feed, reader, err);
+        rc = spot_store_scan(c->saver.store, c->machine->round, r->next, feed, reader, err);
         rc = end_bundle(r, reader, rc, err);
         if (!rc && spot_group_gives_up())
             rc = spot_err_set(err, SPOT_EPREEMPTED, "stopped");
