@@ -6,7 +6,7 @@ _spot() {
     case "$1 ${COMP_WORDS[1]-}" in
     'spot-migrate plan') options='--from --to --cluster --deadline --memory-cap --layer-time --tensor-groups --links --explain --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate assign') options='--objective --output --quiet --verbose --help --version' ;;
-    'spot-migrate pack') options='--codec --compat --level --base --chunk --jobs --output --quiet --verbose --help --version' ;;
+    'spot-migrate pack') options='--codec --compat --base --chunk --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate unpack') options='--base --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate verify') options='--base --jobs --quiet --verbose --help --version' ;;
     'spot-migrate list') options='--output --format --seed --quiet --verbose --provenance --help --version' ;;
@@ -84,7 +84,8 @@ _spot() {
     'spot-predict '*' --models') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin' ;;
     'spot-predict '*' --compare') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin' ;;
     'spot-migrate assign --objective') values='sum bottleneck' ;;
-    *' --codec') values='raw zstd planes nibble auto' ;;
+    'spot-migrate send --codec') values='auto planes raw' ;;
+    *' --codec') values='planes raw' ;;
     esac
     if [ "$values" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")

@@ -29,9 +29,8 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l verbose
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l version
-complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'raw zstd planes nibble auto'
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'planes raw'
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l compat
-complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l level -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l base -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l chunk -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l jobs -r
@@ -77,7 +76,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l key-file -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l timeout -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l wait -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l streams -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l codec -x -a 'raw zstd planes nibble auto'
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l codec -x -a 'auto planes raw'
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l chunk -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l deadline -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l plan -r
