@@ -633,11 +633,13 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l model -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l backend -x -a 'cpu cuda auto'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l cors-origin -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tls-cert -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tls-key -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l queue -r
@@ -657,6 +659,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l resume
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l events -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tool-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l journal-sync
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l grace -r
