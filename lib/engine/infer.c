@@ -8,7 +8,7 @@
 #include "common/xalloc.h"
 #include "engine/backend.h"
 #include "engine/infer_state.h"
-#include "engine/llama_rope.h"
+#include "engine/rope.h"
 #include "engine/tree.h"
 
 static int64_t up64(int64_t n)
@@ -119,6 +119,10 @@ static void set_up(struct spot_infer *f, const struct spot_infer_head *head)
     f->page_elem = (size_t)(2 * f->n_kv_head * f->head_dim * SPOT_INFER_PAGE);
     f->qkv_stride = up64(spot_shape_qkv(s) / s->n_shard);
     f->att_stride = up64(f->n_head * f->head_dim);
+    for (int i = 0; i < 2 && spot_shape_rotary(s); i++) {
+        f->speed[i] = spot_xcalloc((size_t)spot_shape_rotary(s) / 2, sizeof(double));
+        spot_rope_speeds(f->speed[i], s, i == 1);
+    }
     f->pre_stride = up64(spot_shape_pre(s) / s->n_shard);
     f->act_stride = up64(spot_shape_ffn(s) / s->n_shard);
     f->packed_row = max_of(s->width, f->n_shard * max_of(f->att_stride, f->act_stride));
@@ -165,7 +169,10 @@ static int take_memory(struct spot_infer *f, struct spot_err *err)
     f->act = floats(&miss, n, f->n_shard * f->act_stride);
     f->packed = floats(&miss, n, f->packed_row);
     f->vocab = floats(&miss, f->config.logit_max, f->n_shard * vocab);
-    f->turn = floats(&miss, s->seq, f->head_dim);
+    for (int i = 0; i < 2 && f->speed[i]; i++)
+        f->turn[i] = floats(&miss, n, spot_shape_rotary(s));
+    if (s->kind.qk_norm == SPOT_QK_WHOLE)
+        f->heads = floats(&miss, f->config.n_thread, spot_shape_attended(s));
     f->q8.x = (int8_t *)floats(&miss, n, f->q8_blocks * 8);
     f->q8.scale = floats(&miss, n, f->q8_blocks);
     f->q8.minus = (int32_t *)(void *)floats(&miss, n, f->q8_blocks);
@@ -190,8 +197,6 @@ static int take_means(struct spot_infer *f, struct spot_err *err)
                                 f->config.kernel);
         if (take_memory(f, err) || !(f->team = spot_team_new(f->config.n_thread, err)))
             return -1;
-        if (f->shape.arch == SPOT_ARCH_LLAMA)
-            spot_rope_table(f->turn, f->shape.seq, f->head_dim, f->shape.rope_theta);
         return 0;
     }
     if (strcmp(f->config.backend, "cuda") != 0)
@@ -246,12 +251,13 @@ void spot_infer_free(struct spot_infer *f)
     }
     for (int i = 0; i < f->config.n_sequence; i++)
         free(f->sequence[i].page);
-    void *const aligned[] = { f->x,    f->norm,     f->sum,     f->qkv,   f->att,
-                              f->pre,  f->act,      f->packed,  f->vocab, f->turn,
-                              f->q8.x, f->q8.scale, f->q8.minus };
+    void *const aligned[] = { f->x,       f->norm,  f->sum,    f->qkv,      f->att,
+                              f->pre,     f->act,   f->packed, f->vocab,    f->turn[0],
+                              f->turn[1], f->heads, f->q8.x,   f->q8.scale, f->q8.minus };
     void *const all[] = { f->arena,     f->tensor,         f->pool_block, f->score,
                           f->part,      f->token_item,     f->sequence,   f->free_page,
-                          f->row_token, f->token_position, f->n_holder };
+                          f->row_token, f->token_position, f->n_holder,   f->speed[0],
+                          f->speed[1] };
 
     for (size_t i = 0; i < sizeof(aligned) / sizeof(aligned[0]); i++)
         spot_free_aligned(aligned[i]);

@@ -20,10 +20,13 @@ struct spot_infer_work {
     int bundle, layer; /* layer: of this stage */
 };
 
+/* A token's activation of own shard s from what goes into it. */
+void spot_infer_activate(const struct spot_infer_work *w, float *act, float *pre, int s);
+
 /* Wait for the other threads. */
 void spot_infer_meet(const struct spot_infer_work *w);
 
-/* A tensor of the image, of this bundle and own shard; NULL: it is not there. */
+/* A tensor of the image, of this bundle and own shard, -1: replicated; NULL: it is not there. */
 const void *spot_infer_own(const struct spot_infer_work *w, const char *name, int shard);
 
 /* --- tiles of n tokens --- */
