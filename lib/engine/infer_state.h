@@ -108,8 +108,13 @@ struct spot_infer {
     int64_t qkv_stride, att_stride, pre_stride, act_stride, q8_blocks;
     float *x, *norm, *sum, *qkv, *att, *pre, *act;
     float *turn[2]; /* [token][spot_shape_rotary] as spot_rope_row, by kind of layer */
-    float *heads;   /* per thread: queries or keys of all shards */
-    float *packed;  /* inputs of a product of many tokens: [tile][input][tokens of the tile] */
+    /* of a mixture: rows of choices, sorted by expert (infer_experts.c) */
+    float *choice, *share, *gathered; /* [token][expert], [token][chosen], [row][C] */
+    int *chosen, *row_choice;         /* [token][chosen]; [row] token * chosen + k */
+    int64_t *expert_row;              /* [expert + 1] */
+    float **expert_sum;               /* per thread: [own shard + 1][token][64] */
+    float *heads;                     /* per thread: queries or keys of all shards */
+    float *packed; /* inputs of a product of many tokens: [tile][input][tokens of the tile] */
     int64_t packed_row, score_row;
     float **score, **part, *vocab; /* per thread; vocab: logits of padded shards */
     struct spot_q8 q8;

@@ -162,7 +162,7 @@ static void activate(const struct spot_infer_work *w)
 
 /* pending: what waits in `sum`; NULL: nothing. */
 static void norm_all(const struct spot_infer_work *w, const struct half *pending,
-                     const char *weight, const char *bias)
+                     const char *weight, const char *bias, bool routes)
 {
     const struct spot_infer *const f = w->f;
     const int64_t n = f->n_token, c = f->shape.width;
@@ -172,8 +172,11 @@ static void norm_all(const struct spot_infer_work *w, const struct half *pending
             if (pending)
                 settle(f, t, pending);
             norm_row(w, t, t, weight, bias);
+            if (routes)
+                spot_infer_route(w, t);
         }
-        spot_infer_ready(f, n, i, f->norm, c, 0, 0, c);
+        if (!routes)
+            spot_infer_ready(f, n, i, f->norm, c, 0, 0, c);
     }
     spot_infer_meet(w);
 }
@@ -187,12 +190,16 @@ static void layer(const struct spot_infer_work *w)
     const struct spot_infer_input att = { f->att, f->att_stride, f->n_head * f->head_dim };
     const struct spot_infer_input act = { f->act, f->act_stride, spot_shape_ffn(s) / s->n_shard };
 
-    norm_all(w, w->layer ? &last : NULL, "ln1.w", "ln1.b");
+    norm_all(w, w->layer ? &last : NULL, "ln1.w", "ln1.b", false);
     spot_infer_by_outputs(w, "qkv.w", &norm, f->qkv, f->qkv_stride, spot_shape_qkv(s) / s->n_shard,
                           f->n_token);
     spot_infer_attend(w);
     spot_infer_by_inputs(w, "proj.w", &att);
-    norm_all(w, &half, "ln2.w", "ln2.b");
+    norm_all(w, &half, "ln2.w", "ln2.b", s->kind.n_expert != 0);
+    if (s->kind.n_expert) {
+        spot_infer_experts(w);
+        return;
+    }
     spot_infer_by_outputs(w, "up.w", &norm, f->pre, f->pre_stride, spot_shape_pre(s) / s->n_shard,
                           f->n_token);
     activate(w);

@@ -76,6 +76,29 @@ void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
 void spot_infer_by_inputs(const struct spot_infer_work *w, const char *name,
                           const struct spot_infer_input *in);
 
+/* Rows of one shard's inputs: x[n][stride], n_in of each; `begin` and `first_block` as for
+ * spot_infer_ready. */
+struct spot_infer_rows {
+    const float *x;
+    int64_t stride, n_in, begin, first_block;
+};
+
+/* One panel against n rows: c[n][c_row]; `after` is what this thread reads next. */
+void spot_infer_panel(const struct spot_infer *f, const uint8_t *panel, const uint8_t *after,
+                      const struct spot_infer_rows *in, int64_t n, float *c, int64_t c_row);
+
+/* part[0] = the sum of part[0..n), each of n_elem, as the tree says. */
+void spot_infer_add_tree(const struct spot_vec *vec, float *part, int64_t stride, int n,
+                         int64_t n_elem);
+
+/* Makes sums over own shards sums over all of a tensor group. */
+void spot_infer_exchange(const struct spot_infer_work *w, int64_t n_elem);
+
+/* --- a mixture of experts: choose for a token by its row of norm; then norm to sum --- */
+
+void spot_infer_route(const struct spot_infer_work *w, int64_t t);
+void spot_infer_experts(const struct spot_infer_work *w);
+
 /* --- attention of a layer: qkv to att --- */
 
 void spot_infer_attend(const struct spot_infer_work *w);
