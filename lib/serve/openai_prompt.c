@@ -177,13 +177,46 @@ static const char *role_of(const struct spot_json_value *v)
     return role && !strcmp(role, "developer") ? "system" : role;
 }
 
-static void render(struct spot_body *b, const struct spot_chat_message *message, size_t n)
+/* What a template is given, as text: to be freed. */
+static char *context_of(struct spot_body *b, const struct spot_json_value *list, size_t *n)
+{
+    struct spot_jw jw;
+    char *text;
+    FILE *const out = spot_xmemory_open(&text, n);
+
+    spot_jw_init(&jw, out, false);
+    spot_jw_object(&jw, NULL);
+    spot_jw_array(&jw, "messages");
+    for (size_t i = 0; i < spot_json_size(list); i++) {
+        const struct spot_json_value *const v = spot_json_entry(list, i);
+        const char *const role = role_of(v);
+        char *const content = content_of(spot_json_get(v, "content"));
+
+        check_message(b, v, i);
+        if (!role || !content)
+            spot_body_refuse(b, 400, "messages", NULL,
+                             "Message %zu must have a role and a text as content.", i);
+        spot_jw_object(&jw, NULL);
+        spot_jw_str(&jw, "role", role ? role : "");
+        spot_jw_str(&jw, "content", content ? content : "");
+        spot_jw_end(&jw);
+        free(content);
+    }
+    spot_jw_end(&jw);
+    spot_jw_bool(&jw, "add_generation_prompt", true);
+    spot_jw_end(&jw);
+    (void)spot_jw_close(&jw, NULL);
+    spot_xmemory_close(out);
+    return text;
+}
+
+static void render(struct spot_body *b, const struct spot_json_value *context)
 {
     struct spot_tokens tokens = { 0 };
     struct spot_buf text = { 0 };
     struct spot_err err = { 0 };
 
-    if (spot_chat_render(b->options->chat, message, n, true, &text, &err)) {
+    if (spot_chat_render(b->options->chat, context, &text, &err)) {
         spot_body_refuse(b, 400, "messages", NULL, "%s", err.msg);
     } else {
         encode(b, "messages", (const char *)text.data, text.n, &tokens);
@@ -196,7 +229,10 @@ void spot_body_read_messages(struct spot_body *b)
 {
     const struct spot_json_value *const list = spot_body_member(b, "messages");
     const size_t n = spot_json_array_size(list);
-    struct spot_chat_message *message;
+    struct spot_json_doc context;
+    struct spot_err err;
+    char *text;
+    size_t n_text;
 
     if (!b->options->chat) {
         spot_body_refuse(b, 400, "messages", NULL,
@@ -209,20 +245,12 @@ void spot_body_read_messages(struct spot_body *b)
                          "'messages' must be an array of 1 to %d messages.", MESSAGES_MAX);
         return;
     }
-    message = spot_xcalloc(n, sizeof(*message));
-    for (size_t i = 0; i < n; i++) {
-        const struct spot_json_value *const v = spot_json_entry(list, i);
-
-        check_message(b, v, i);
-        message[i].role = role_of(v);
-        message[i].content = content_of(spot_json_get(v, "content"));
-        if (!message[i].role || !message[i].content)
-            spot_body_refuse(b, 400, "messages", NULL,
-                             "Message %zu must have a role and a text as content.", i);
+    text = context_of(b, list, &n_text);
+    if (!b->status && spot_json_parse(&context, text, n_text, "messages", &err)) {
+        spot_body_refuse(b, 400, "messages", NULL, "%s", err.msg);
+    } else if (!b->status) {
+        render(b, context.root);
+        spot_json_release(&context);
     }
-    if (!b->status)
-        render(b, message, n);
-    for (size_t i = 0; i < n; i++)
-        free((char *)(uintptr_t)message[i].content);
-    free(message);
+    free(text);
 }

@@ -37,7 +37,7 @@ void spot_server_set_current(struct spot_server *s, struct spot_model_version *v
     s->front_options.vocabulary = &v->model.vocabulary;
     s->front_options.n_context = v->model.shape.seq;
     s->front_options.n_vocabulary = v->model.shape.vocab;
-    s->front_options.chat = v->model.has_chat ? &v->model.chat : NULL;
+    s->front_options.chat = v->model.chat;
     s->front_options.chat_why = v->model.chat_why;
     if (s->front)
         spot_front_set_model(s->front, &s->front_options);

@@ -6,12 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
+#include "text/beside.h"
 #include "text/unicode_class.h"
 
 enum { TEMPLATE_MAX = 1 << 20 };
+
+enum spot_chat_form { SPOT_CHAT_CHATML, SPOT_CHAT_LLAMA2, SPOT_CHAT_LLAMA3 };
+
+struct spot_chat {
+    enum spot_chat_form form;
+    char bos[SPOT_BESIDE_TOKEN], eos[SPOT_BESIDE_TOKEN]; /* texts of the tokens; "": none */
+};
+
+struct spot_chat_message {
+    const char *role; /* system, user or assistant */
+    const char *content;
+};
 
 /* The programs as they are published, without the blanks in their tags. */
 static const struct known {
@@ -121,18 +133,28 @@ static int take_program(struct spot_chat *chat, const struct spot_json_doc *doc,
     return wrong ? spot_json_fail(doc, "/chat_template", err, "'%.60s...' %s", program, wrong) : 0;
 }
 
-int spot_chat_parse(struct spot_chat *chat, const char *json, size_t n, const char *source,
-                    struct spot_err *err)
+struct spot_chat *spot_chat_parse(const char *json, size_t n, const char *source,
+                                  struct spot_err *err)
 {
+    struct spot_chat *const chat = spot_xcalloc(1, sizeof(*chat));
     struct spot_json_doc doc;
     int rc = spot_json_parse(&doc, json, n, source, err);
 
-    if (rc)
-        return -1;
-    rc = spot_beside_token(&doc, "bos_token", chat->bos, err) < 0 ||
-         spot_beside_token(&doc, "eos_token", chat->eos, err) < 0 || take_program(chat, &doc, err);
-    spot_json_release(&doc);
-    return rc ? -1 : 0;
+    if (!rc) {
+        rc = spot_beside_token(&doc, "bos_token", chat->bos, err) < 0 ||
+             spot_beside_token(&doc, "eos_token", chat->eos, err) < 0 ||
+             take_program(chat, &doc, err);
+        spot_json_release(&doc);
+    }
+    if (!rc)
+        return chat;
+    spot_chat_free(chat);
+    return NULL;
+}
+
+void spot_chat_free(struct spot_chat *chat)
+{
+    free(chat);
 }
 
 /* Returns 1, 0 if there is no such file, -1 with *err. */
@@ -186,13 +208,16 @@ static int load_program(struct spot_chat *chat, const char *dir, struct spot_err
     return rc < 0 ? -1 : 0;
 }
 
-int spot_chat_load(struct spot_chat *chat, const char *dir, struct spot_err *err)
+struct spot_chat *spot_chat_load(const char *dir, const char *choice, struct spot_err *err)
 {
-    return spot_beside_named(dir, "bos_token", chat->bos, err) < 0 ||
-                   spot_beside_named(dir, "eos_token", chat->eos, err) < 0 ||
-                   load_program(chat, dir, err)
-               ? -1
-               : 0;
+    struct spot_chat *const chat = spot_xcalloc(1, sizeof(*chat));
+
+    (void)choice;
+    if (spot_beside_named(dir, "bos_token", chat->bos, err) >= 0 &&
+        spot_beside_named(dir, "eos_token", chat->eos, err) >= 0 && !load_program(chat, dir, err))
+        return chat;
+    spot_chat_free(chat);
+    return NULL;
 }
 
 const char *spot_chat_end(const struct spot_chat *chat)
@@ -334,14 +359,28 @@ static void render_llama2(const struct spot_chat *chat, const struct spot_chat_m
     }
 }
 
-int spot_chat_render(const struct spot_chat *chat, const struct spot_chat_message *message,
-                     size_t n, bool asks, struct spot_buf *out, struct spot_err *err)
+int spot_chat_render(const struct spot_chat *chat, const struct spot_json_value *context,
+                     struct spot_buf *out, struct spot_err *err)
 {
-    if (check(chat, message, n, err))
-        return -1;
-    if (chat->form == SPOT_CHAT_LLAMA2)
+    const struct spot_json_value *const list = spot_json_get(context, "messages");
+    const bool asks = spot_json_is_true(spot_json_get(context, "add_generation_prompt"));
+    const size_t n = spot_json_array_size(list);
+    struct spot_chat_message *const message = spot_xcalloc(n + 1, sizeof(*message));
+    int rc;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct spot_json_value *const v = spot_json_entry(list, i);
+
+        message[i].role = spot_json_text(spot_json_get(v, "role"));
+        message[i].content = spot_json_text(spot_json_get(v, "content"));
+        message[i].role = message[i].role ? message[i].role : "";
+        message[i].content = message[i].content ? message[i].content : "";
+    }
+    rc = check(chat, message, n, err);
+    if (!rc && chat->form == SPOT_CHAT_LLAMA2)
         render_llama2(chat, message, n, out);
-    else
+    else if (!rc)
         render_headed(chat, message, n, asks, out);
-    return 0;
+    free(message);
+    return rc;
 }

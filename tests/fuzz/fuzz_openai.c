@@ -21,15 +21,13 @@ static struct spot_front_options *options(void)
         "'\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}\"}";
     static struct spot_front_options o = { .model = "m", .n_context = CONTEXT };
     static struct spot_vocabulary vocabulary = { .end = &end_token, .n_end = 1 };
-    static struct spot_chat chat;
 
     if (vocabulary.bpe)
         return &o;
     vocabulary.bpe = spot_bpe_of_bytes();
     o.vocabulary = &vocabulary;
     o.n_vocabulary = 256;
-    if (!spot_chat_parse(&chat, template, sizeof(template) - 1, "fuzz", NULL))
-        o.chat = &chat;
+    o.chat = spot_chat_parse(template, sizeof(template) - 1, "fuzz", NULL);
     return &o;
 }
 

@@ -184,15 +184,30 @@ START_TEST(a_body_becomes_the_request_that_it_says)
 }
 END_TEST
 
+static const char chatml[] =
+    "{\"chat_template\":\"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' "
+    "+ "
+    "message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}"
+    "{{ '<|im_start|>assistant\\n' }}{% endif %}\"}";
+
+static struct spot_chat *new_chat(void)
+{
+    struct spot_err err = { 0 };
+    struct spot_chat *const chat = spot_chat_parse(chatml, strlen(chatml), "c", &err);
+
+    ck_assert_msg(chat, "%s", err.msg);
+    return chat;
+}
+
 static struct spot_request chat_of(const char *more, const char *role)
 {
-    static const struct spot_chat chat = { .form = SPOT_CHAT_CHATML };
+    struct spot_chat *const chat = new_chat();
     struct spot_front_options o = options();
     struct spot_request r;
     struct spot_buf error = { 0 };
     char body[512];
 
-    o.chat = &chat;
+    o.chat = chat;
     o.n_context = 256;
     snprintf(body, sizeof(body),
              "{\"model\":\"m\",%s\"messages\":[{\"role\":\"%s\",\"content\":\"be brief\"},"
@@ -200,6 +215,7 @@ static struct spot_request chat_of(const char *more, const char *role)
              more, role);
     ck_assert_msg(!spot_openai_parse(&o, true, body, strlen(body), &r, &error), "%s: %.*s", body,
                   (int)error.n, (const char *)error.data);
+    spot_chat_free(chat);
     return r;
 }
 
@@ -255,17 +271,18 @@ static const char *const message[][2] = {
 
 START_TEST(what_a_message_has_besides_its_text_is_refused_by_name)
 {
-    static const struct spot_chat chat = { .form = SPOT_CHAT_CHATML };
+    struct spot_chat *const chat = new_chat();
     struct spot_front_options o = options();
     struct spot_request r;
     struct spot_buf error = { 0 };
     char body[512];
     int status;
 
-    o.chat = &chat;
+    o.chat = chat;
     snprintf(body, sizeof(body), "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{%s}]}",
              message[_i][0]);
     status = spot_openai_parse(&o, true, body, strlen(body), &r, &error);
+    spot_chat_free(chat);
     spot_buf_add(&error, "", 1);
     ck_assert_msg(status == (*message[_i][1] ? 400 : 0), "%s: %d %s", body, status,
                   (char *)error.data);
