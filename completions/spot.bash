@@ -69,7 +69,7 @@ _spot() {
     *' --reduce') values='exact fast' ;;
     *' --recompute') values='none mlp layer' ;;
     *' --shares') values='even measured' ;;
-    'spot-replay train --policy') values='all list ideal on-demand optimal parcae-truth spot guarded nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun' ;;
+    'spot-replay train --policy') values='all list ideal on-demand optimal spot parcae-truth nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun' ;;
     'spot-replay train --cost') values='parcae measured' ;;
     *' train --throughput') values='table law both' ;;
     'spot-replay train --realize') values='expected sampled' ;;

@@ -399,7 +399,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from live' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from live' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l job -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l trace -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l policy -x -a 'all list ideal on-demand optimal parcae-truth spot guarded nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun'
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l policy -x -a 'all list ideal on-demand optimal spot parcae-truth nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-loss -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-gain -r

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan/parcae.h"
+#include "peers/parcae.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,32 +24,6 @@ static bool better(const struct best *b, double samples, double left_s, int from
     return from_p < b->from_p;
 }
 
-/* Of an unfinished migration to `from`, what exceeds its restart is state that still has to move:
- * that comes first, and then `to` is formed instead. A change never makes the wait shorter. */
-static double carried(const struct spot_cost_table *t, double carry_s, int from, double cost_s)
-{
-    const double form_s = from == SPOT_GRID_NONE ? 0 : t->restart_s[2 * from + SPOT_CHANGE_REMOVE];
-
-    return fmax(carry_s, fmax(carry_s - form_s, 0) + cost_s);
-}
-
-static double after_carry(const struct spot_cost_table *t, double carry_s, int from, int to,
-                          double cost_s)
-{
-    if (carry_s <= 0)
-        return cost_s;
-    if (cost_s <= 0)
-        return carry_s;
-    return t->carries_rest ? carried(t, carry_s, from, cost_s)
-                           : cost_s + t->restart_s[2 * to + SPOT_CHANGE_REMOVE];
-}
-
-double spot_parcae_total_s(struct spot_cost_table *t, const struct spot_parcae_state *state, int to,
-                           double cost_s)
-{
-    return after_carry(t, state->carry_s, state->grid, to, cost_s);
-}
-
 /* One interval on from predecessor `x`, which runs `from`, to every grid that fits n2; where none
  * does the job is suspended: the state after all grids. */
 static void relax(struct spot_cost_table *t, const struct best *x, int n, int from, int lost,
@@ -67,7 +41,7 @@ static void relax(struct spot_cost_table *t, const struct best *x, int n, int fr
         if (t->d[to] * t->p[to] > n2)
             continue;
         fits = true;
-        total = after_carry(t, x->left_s, from, to, cost[to]);
+        total = spot_cost_total_s(t, &(struct spot_cost_state){ n, from, x->left_s }, to, cost[to]);
         left = total > interval_s ? total - interval_s : 0;
         if (left <= 0)
             samples += t->samples_per_s[to] * (interval_s - total);
@@ -79,7 +53,7 @@ static void relax(struct spot_cost_table *t, const struct best *x, int n, int fr
         *none = (struct best){ true, x->samples, 0, is_first ? SPOT_GRID_NONE : x->first, from_p };
 }
 
-int spot_parcae_choose(struct spot_cost_table *t, const struct spot_parcae_state *state,
+int spot_parcae_choose(struct spot_cost_table *t, const struct spot_cost_state *state,
                        const int *gained, const int *lost, int n_step, double interval_s,
                        double *value)
 {

@@ -1,33 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The policies around Parcae's optimiser, and its two yardsticks (liveput/throughput.py). */
+/* The policies around Parcae's optimiser, and its baseline (liveput/throughput.py of JF-D/Parcae,
+ * efedee7). Corrected: costs are exact where the release samples them. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "common/xalloc.h"
 #include "forecast/forecaster.h"
-#include "plan/parcae.h"
+#include "peers/parcae.h"
+#include "peers/train_peers.h"
 #include "sim/sim_policy.h"
-
-int spot_sim_ideal(const struct spot_sim_train *sim, struct spot_sim_row *row, struct spot_err *err)
-{
-    (void)err;
-    for (size_t i = 0; i < sim->n_interval; i++) {
-        int d, p;
-        const double x = spot_throughput_best(sim->throughput, row[i].available, &d, &p);
-
-        spot_sim_account(sim, &row[i], d, p, x, 0, SPOT_SIM_RECONFIGURE);
-    }
-    return 0;
-}
-
-int spot_sim_on_demand(const struct spot_sim_train *sim, struct spot_sim_row *row,
-                       struct spot_err *err)
-{
-    if (sim->job->cost.on_demand_usd_per_h < 0)
-        return spot_err_set(err, SPOT_EDATA, "job '%.64s' has no /cost/on_demand_usd_per_h",
-                            sim->job->name);
-    return spot_sim_ideal(sim, row, err);
-}
 
 /* Restart from a checkpoint whenever the count changes: restart, 14 s of saving and loading (not
  * at the very start), and the whole model through one link. */
@@ -100,12 +81,12 @@ static int know_all(const struct spot_sim_train *sim, struct predictor *predicto
 static int know_none(const struct spot_sim_train *sim, struct predictor *predictor, size_t i,
                      int n_step, int *gained, int *lost)
 {
-    const int n = (int)(sim->n_interval - i) < n_step ? (int)(sim->n_interval - i) : n_step;
-
+    (void)sim;
     (void)predictor;
+    (void)i;
     for (int k = 0; k < n_step; k++)
         gained[k] = lost[k] = 0;
-    return n;
+    return n_step;
 }
 
 static int know_now(const struct spot_sim_train *sim, struct predictor *predictor, size_t i,
@@ -182,7 +163,7 @@ static int run(const struct spot_sim_train *sim, struct spot_sim_row *row, belie
             to = spot_cost_grid(sim->table, d, p);
             spot_sim_start(sim, &state, to, &row[0]);
         } else {
-            const struct spot_parcae_state from = { state.n, state.grid, state.carry_s };
+            const struct spot_cost_state from = { state.n, state.grid, state.carry_s };
 
             n = belief(sim, predictor, i, sim->look_ahead, gained, lost);
             to = spot_parcae_choose(sim->table, &from, gained, lost, n, sim->interval_s, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sim/peer_model.h"
+#include "peers/peer_model.h"
 
 #include <string.h>
 

@@ -10,8 +10,8 @@
  * total is the state that still has to move, then C, and no less than what remained. Ties go to
  * the predecessor with fewer stages. Terminal value 0.
  */
-#ifndef SPOT_PLAN_PARCAE_H
-#define SPOT_PLAN_PARCAE_H
+#ifndef SPOT_PEERS_PARCAE_H
+#define SPOT_PEERS_PARCAE_H
 
 #include "plan/cost_table.h"
 
@@ -19,24 +19,14 @@
 extern "C" {
 #endif
 
-struct spot_parcae_state {
-    int n;          /* instances */
-    int grid;       /* the current one, or SPOT_GRID_NONE */
-    double carry_s; /* of an unfinished migration */
-};
-
 /* The grid for the next interval, or SPOT_GRID_NONE if none fits. gained, lost [n_step], with
  * counts within 0..n_max. value may be NULL; it gets the expected samples. */
-int spot_parcae_choose(struct spot_cost_table *table, const struct spot_parcae_state *state,
+int spot_parcae_choose(struct spot_cost_table *table, const struct spot_cost_state *state,
                        const int *gained, const int *lost, int n_step, double interval_s,
                        double *value);
-
-/* The cost of executing `to`: the rule above. */
-double spot_parcae_total_s(struct spot_cost_table *table, const struct spot_parcae_state *state,
-                           int to, double cost_s);
 
 #ifdef __cplusplus
 }
 #endif
 
-#endif /* SPOT_PLAN_PARCAE_H */
+#endif /* SPOT_PEERS_PARCAE_H */

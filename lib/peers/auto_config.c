@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "sim/auto_config.h"
+#include "peers/auto_config.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/xalloc.h"
 #include "model/migrate_cost.h"
-#include "sim/pipe_sim.h"
+#include "peers/pipe_sim.h"
 
 static const double US = 1e6;
 static const double ALLREDUCE_BYTE_PER_S = 1.25 * 1024 * 1024 * 1000; /* 10 Gb/s, as Parcae */

@@ -8,8 +8,8 @@
  * end of a step the nodes meet again if that balances the load or allows another pipeline. Source:
  * uclasystem/bamboo, project_pactum/simulation, commit 8080929. Times in milliseconds.
  */
-#ifndef SPOT_SIM_BAMBOO_SIM_H
-#define SPOT_SIM_BAMBOO_SIM_H
+#ifndef SPOT_PEERS_BAMBOO_SIM_H
+#define SPOT_PEERS_BAMBOO_SIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,4 +86,4 @@ int spot_bamboo_sim_run(const struct spot_bamboo_job *job, const struct spot_bam
 }
 #endif
 
-#endif /* SPOT_SIM_BAMBOO_SIM_H */
+#endif /* SPOT_PEERS_BAMBOO_SIM_H */

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "peers/auto_config.h"
+#include "peers/train_peers.h"
 #include "plan/liveput.h"
-#include "sim/auto_config.h"
-#include "sim/sim_policy.h"
 
 static const double VARUNA_NOTICE_S = 30; /* its code cannot use a shorter one */
 

@@ -12,8 +12,8 @@
  * Every constant of a model has a name, by which a copy of the model is changed, to see how much a
  * result depends on it.
  */
-#ifndef SPOT_SIM_PEER_MODEL_H
-#define SPOT_SIM_PEER_MODEL_H
+#ifndef SPOT_PEERS_PEER_MODEL_H
+#define SPOT_PEERS_PEER_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -96,4 +96,4 @@ int spot_peer_constant_set(struct spot_peer_prices *prices, const char *text, st
 }
 #endif
 
-#endif /* SPOT_SIM_PEER_MODEL_H */
+#endif /* SPOT_PEERS_PEER_MODEL_H */

@@ -7,8 +7,8 @@
  * Ours see only prices up to now and pay them as they change. Losses are taken in expectation: at
  * loss_per_h losses an hour a job computes 1 / (1 + loss_per_h restart) of the time.
  */
-#ifndef SPOT_SIM_PRICE_SIM_H
-#define SPOT_SIM_PRICE_SIM_H
+#ifndef SPOT_PEERS_PRICE_SIM_H
+#define SPOT_PEERS_PRICE_SIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,4 +77,4 @@ int spot_price_play(const struct spot_price_history *history, const struct spot_
 }
 #endif
 
-#endif /* SPOT_SIM_PRICE_SIM_H */
+#endif /* SPOT_PEERS_PRICE_SIM_H */

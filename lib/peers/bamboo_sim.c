@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sim/bamboo_sim.h"
+#include "peers/bamboo_sim.h"
 
 #include <math.h>
 #include <stdlib.h>

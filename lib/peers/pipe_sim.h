@@ -7,8 +7,8 @@
  * four transfers of a stage overlap. The all-reduce is added once, at the end. Source:
  * microsoft/varuna, tools/simulator, commit a2145cc.
  */
-#ifndef SPOT_SIM_PIPE_SIM_H
-#define SPOT_SIM_PIPE_SIM_H
+#ifndef SPOT_PEERS_PIPE_SIM_H
+#define SPOT_PEERS_PIPE_SIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,4 +59,4 @@ int spot_pipe_sim_run(const struct spot_pipe_sim *sim, int64_t *us, struct spot_
 }
 #endif
 
-#endif /* SPOT_SIM_PIPE_SIM_H */
+#endif /* SPOT_PEERS_PIPE_SIM_H */

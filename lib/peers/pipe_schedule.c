@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "common/xalloc.h"
-#include "sim/pipe_sim.h"
+#include "peers/pipe_sim.h"
 
 enum queue { FORWARD, RECOMPUTE, BACKWARD, UPDATE, QUEUES, NOTHING = QUEUES };
 

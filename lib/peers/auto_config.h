@@ -3,8 +3,8 @@
  * number K of cutpoints, but not K itself; D = n / P; the minimum minibatch time in its own
  * simulator (pipe_sim.h). Cutpoints are between equal layers: K is the length of the longest run of
  * those, made even. Layers without times count by their share of the parameters. */
-#ifndef SPOT_SIM_AUTO_CONFIG_H
-#define SPOT_SIM_AUTO_CONFIG_H
+#ifndef SPOT_PEERS_AUTO_CONFIG_H
+#define SPOT_PEERS_AUTO_CONFIG_H
 
 #include "model/throughput.h"
 
@@ -21,4 +21,4 @@ void spot_auto_config(const struct spot_throughput *throughput, const struct spo
 }
 #endif
 
-#endif /* SPOT_SIM_AUTO_CONFIG_H */
+#endif /* SPOT_PEERS_AUTO_CONFIG_H */

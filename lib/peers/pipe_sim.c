@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sim/pipe_sim.h"
+#include "peers/pipe_sim.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "common/edit_distance.h"
 #include "common/num.h"
 #include "common/xalloc.h"
-#include "sim/peer_model.h"
+#include "peers/peer_model.h"
 
 #define OF_SYSTEM(peer, field)                                                            \
     offsetof(struct spot_peer_prices, system) + (peer) * sizeof(struct spot_peer_price) + \

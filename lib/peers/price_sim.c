@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sim/price_sim.h"
+#include "peers/price_sim.h"
 
 #include <math.h>
 #include <stdlib.h>

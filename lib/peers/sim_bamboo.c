@@ -7,8 +7,8 @@
 
 #include "common/rng.h"
 #include "common/xalloc.h"
-#include "sim/bamboo_sim.h"
-#include "sim/sim_policy.h"
+#include "peers/bamboo_sim.h"
+#include "peers/train_peers.h"
 
 struct play {
     const struct spot_sim_train *sim;
