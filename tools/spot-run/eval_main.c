@@ -22,6 +22,7 @@
 #include "run.h"
 #include "train/evaluate.h"
 #include "train/saved_model.h"
+#include "weights/hf_family.h"
 #include "weights/load.h"
 
 struct options {
@@ -94,7 +95,7 @@ static int take_state(struct options *o, struct spot_saved_model *m, struct spot
     if (seq && seq < s->seq && spot_saved_model_shorten(m, seq, err))
         return -1;
     j->c.config.shape = *s;
-    j->arch = spot_arch_name(s->arch);
+    j->arch = spot_hf_family_of(s)->type;
     j->is_tied = s->is_tied != 0;
     if (!j->tokens)
         j->tokens = m->tokens;

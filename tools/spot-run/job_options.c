@@ -9,6 +9,7 @@
 #include "engine/backend.h"
 #include "text/corpus.h"
 #include "weights/hf_config.h"
+#include "weights/hf_family.h"
 
 enum { SEQ = 64 };
 
@@ -21,16 +22,21 @@ static int check_recompute(struct job_options *o, struct spot_err *err)
                         o->recompute);
 }
 
+static bool is_llama(const struct job_options *o)
+{
+    return strcmp(o->arch, "gpt2") != 0;
+}
+
 static int check_arch(struct job_options *o, struct spot_err *err)
 {
     struct spot_shape *const s = &o->c.config.shape;
     const char *given = s->n_kv_head ? "--kv-heads" : s->ffn ? "--ffn" : "--rope-theta";
 
-    s->arch = spot_arch_find(o->arch);
     s->is_tied = o->is_tied;
-    if (s->arch < 0)
+    if (spot_hf_family_find(o->arch) < 0 || spot_hf_family_find(o->arch) > 1 ||
+        spot_hf_family_kind(o->arch, &s->kind))
         return spot_err_set(err, SPOT_EUSAGE, "--arch must be gpt2 or llama, got '%s'", o->arch);
-    if (s->arch != SPOT_ARCH_LLAMA && (s->n_kv_head || s->ffn || s->rope_theta != 0))
+    if (!is_llama(o) && (s->n_kv_head || s->ffn || s->rope_theta != 0))
         return spot_err_set(err, SPOT_EUSAGE, "%s is for --arch llama", given);
     return 0;
 }
@@ -50,10 +56,13 @@ static int take_shape(struct job_options *o, const struct spot_shape *file, cons
                       struct spot_err *err)
 {
     struct spot_shape *const s = &o->c.config.shape;
+    struct spot_err why;
+    const char *const type = spot_hf_family_of(file)->type;
 
-    if (o->arch && spot_arch_find(o->arch) != file->arch)
-        return spot_err_set(err, SPOT_EUSAGE, "--arch %s, but %s says %s", o->arch, path,
-                            spot_arch_name(file->arch));
+    if (o->arch && strcmp(o->arch, type) != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--arch %s, but %s says %s", o->arch, path, type);
+    if (spot_shape_refuse(file, 0, "training", &why))
+        return spot_err_set(err, SPOT_EDATA, "%s: %s", path, why.msg);
     if (o->is_tied && !file->is_tied)
         return spot_err_set(err, SPOT_EUSAGE, "--tied, but %s says that the head is not", path);
     if (s->rope_theta != 0 && s->rope_theta != file->rope_theta)
@@ -66,7 +75,7 @@ static int take_shape(struct job_options *o, const struct spot_shape *file, cons
         spot_tool_note("--seq %lld: sequences are shorter than the %lld positions of %s",
                        (long long)s->seq, (long long)file->seq, path);
     s->seq = s->seq ? s->seq : file->seq;
-    o->arch = spot_arch_name(file->arch);
+    o->arch = type;
     o->is_tied = file->is_tied != 0;
     s->rope_theta = file->rope_theta;
     s->norm_eps = file->norm_eps;
@@ -190,28 +199,27 @@ static int settle_llama(struct spot_shape *s, struct spot_err *err)
 }
 
 /* What must divide what, in the words of the options; the rest of the shape is checked later. */
-static int settle_shape(struct spot_coordinator_options *c, struct spot_err *err)
+static int settle_shape(struct job_options *o, struct spot_err *err)
 {
     enum { SHARDS = 4 }; /* enough for a stage to be cut in four, few enough to cost nothing */
-    struct spot_shape *const s = &c->config.shape;
-    const bool is_llama = s->arch == SPOT_ARCH_LLAMA;
+    struct spot_shape *const s = &o->c.config.shape;
     const char *const cut = s->n_kv_head ? "--kv-heads" : "--heads";
     int64_t n_cut;
 
     if (check_divides("--heads", s->n_head, "--width", s->width, err))
         return -1;
-    if (is_llama && !s->n_kv_head)
+    if (is_llama(o) && !s->n_kv_head)
         s->n_kv_head = s->n_head;
-    n_cut = is_llama ? s->n_kv_head : s->n_head;
+    n_cut = is_llama(o) ? s->n_kv_head : s->n_head;
     if (check_divides("--kv-heads", n_cut, "--heads", s->n_head, err))
         return -1;
     if (!s->n_shard)
         s->n_shard = divisor_up_to(n_cut, s->ffn, SHARDS); /* ffn is 0 where it follows */
     if (check_divides("--shards", s->n_shard, cut, n_cut, err) ||
-        (is_llama && settle_llama(s, err)))
+        (is_llama(o) && settle_llama(s, err)))
         return -1;
-    return check_divides("--micro-batch", c->config.micro_batch, "--global-batch",
-                         c->config.global_batch, err);
+    return check_divides("--micro-batch", o->c.config.micro_batch, "--global-batch",
+                         o->c.config.global_batch, err);
 }
 
 /* CUDA is taken where it is asked for, by name: no kind of device has passed `make check-gpu`. */
@@ -236,5 +244,5 @@ int job_options_settle(struct job_options *o, struct spot_err *err)
     o->c.n_data = o->data.n;
     o->c.val_data = o->val_data.item;
     o->c.n_val_data = o->val_data.n;
-    return settle_device(o, err) || settle_tokens(o, err) || settle_shape(&o->c, err) ? -1 : 0;
+    return settle_device(o, err) || settle_tokens(o, err) || settle_shape(o, err) ? -1 : 0;
 }
