@@ -2,7 +2,7 @@
 /* group.h - a coordinator and its workers: takes workers in, forms epochs, commits rounds by vote,
  * for a workload (workload.h).
  *
- *   new -> open -> [add views, read the plan] -> run -> say_end, dismiss -> close
+ *   new -> open -> [add views, read the plan] -> run -> report_end, dismiss -> close
  *
  * Not thread-safe; one group runs in a process at a time (signals). Prints nothing: warnings, notes
  * and progress go to functions in the options.
@@ -89,7 +89,7 @@ bool spot_group_is_over(const struct spot_group *group);
 void spot_group_dismiss(struct spot_group *group);
 /* Answer the clients that wait for the end, with an exit status. If the job is not done but a
  * client stopped it, also dismiss members that no coordinator will return for. */
-void spot_group_say_end(struct spot_group *group, bool is_done, int status, const char *text);
+void spot_group_report_end(struct spot_group *group, bool is_done, int status, const char *text);
 /* Flush and close the log. Returns 0, or -1 with *err, which may be NULL. */
 int spot_group_close_journal(struct spot_group *group, struct spot_err *err);
 void spot_group_free(struct spot_group *group); /* may be NULL */

@@ -13,7 +13,7 @@
 
 #include "common/err.h"
 #include "common/json.h"
-#include "train/coordinator.h"
+#include "train/trainer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,11 +55,11 @@ bool spot_job_note_is_behind(const char *dir);
 /* The final configuration: config with hashes and the full name of the kernel; paths of `options`,
  * made absolute. Written only if something changed. */
 int spot_job_note_write(const char *dir, const struct spot_job_config *config,
-                        const struct spot_coordinator_options *options, struct spot_err *err);
+                        const struct spot_trainer_options *options, struct spot_err *err);
 
 /* The same as text, freed by the caller; NULL with *err. */
 char *spot_job_note_text(const struct spot_job_config *config,
-                         const struct spot_coordinator_options *options, struct spot_err *err);
+                         const struct spot_trainer_options *options, struct spot_err *err);
 
 /* "--lr 0.5, there 0.001; other --data" in text[n]: how this job differs from that of `dir`; "" if
  * not known. */

@@ -12,7 +12,7 @@ enum { LOSSES_FEW = 3 };
  * multiple of that. */
 static const struct pace {
     double share, bearable;
-} pace_ahead = { 0.5, 1.1 }, pace_warm = { 0.05, 1.02 };
+} pace_for_grid = { 0.5, 1.1 }, pace_warm = { 0.05, 1.02 };
 
 void spot_movement_members(struct spot_movement *m, size_t n)
 {
@@ -30,7 +30,7 @@ double spot_movement_lasts_s(const struct spot_movement *m, double n)
 
 static const struct pace *pace_of(const struct spot_movement *m)
 {
-    return m->is_ahead ? &pace_ahead : &pace_warm;
+    return m->is_for_grid ? &pace_for_grid : &pace_warm;
 }
 
 double spot_movement_share(const struct spot_movement *m)

@@ -22,7 +22,7 @@ struct spot_movement {
     bool is_put_off; /* a larger grid does not pay for its pause yet */
 
     /* pre-copies of the form */
-    bool is_ahead;     /* they are for a future grid */
+    bool is_for_grid;  /* they are for a future grid */
     bool is_precopied; /* all are in effect: the next grid is due */
     size_t n_leaver;   /* leaving members when the form's peers were listed */
     size_t n_precopy;  /* at a time */

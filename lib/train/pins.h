@@ -19,7 +19,7 @@ extern "C" {
 struct spot_pin {
     char name[SPOT_NAME_MAX];
     int64_t d, p, m;
-    bool is_told; /* it was reported that the place cannot be given */
+    bool is_reported; /* it was reported that the place cannot be given */
 };
 
 struct spot_pins {

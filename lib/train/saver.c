@@ -91,10 +91,10 @@ bool spot_saver_failed(struct spot_saver *s, const struct spot_err *why, char mo
     s->why = *why;
     s->n_failed++;
     *more = '\0';
-    if (s->n_failed > 1 && now_s < s->told_s + every_s)
+    if (s->n_failed > 1 && now_s < s->reported_s + every_s)
         return false;
     if (s->n_failed > 1)
         snprintf(more, 48, "; %" PRIu32 " tries in a row have failed", s->n_failed);
-    s->told_s = now_s;
+    s->reported_s = now_s;
     return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "train/coordinator.h"
+#include "train/trainer.h"
 
 #include <errno.h>
 #include <math.h>
@@ -119,7 +119,7 @@ static void standing_by(void *job, const char *store)
 
 static int make_group(struct spot_trainer *c, struct spot_err *err)
 {
-    const struct spot_coordinator_options *const o = c->options;
+    const struct spot_trainer_options *const o = c->options;
 
     c->group_options = (struct spot_group_options){
         .name = o->name ? o->name : "spot",
@@ -177,7 +177,7 @@ static int settle_kernel(struct spot_trainer *c, struct spot_err *err)
 
 static int open_job(struct spot_trainer *c, struct spot_err *err)
 {
-    const struct spot_coordinator_options *o = c->options;
+    const struct spot_trainer_options *o = c->options;
 
     if (make_group(c, err))
         return -1;
@@ -369,7 +369,7 @@ static const char *how_to_go_on(const struct spot_trainer *c)
 
 /* Told to stop before the last step was done. What a private directory has of step 0 is drawn or
  * read again as fast. */
-static int tell_stopped(struct spot_trainer *c, struct spot_err *err)
+static int report_stopped(struct spot_trainer *c, struct spot_err *err)
 {
     int64_t newest = -1;
 
@@ -387,7 +387,7 @@ static int tell_stopped(struct spot_trainer *c, struct spot_err *err)
 }
 
 /* The training failed, or its result could not be written: what is durable stays, and is named. */
-static void tell_kept(struct spot_trainer *c, struct spot_err *err)
+static void report_kept(struct spot_trainer *c, struct spot_err *err)
 {
     const size_t n = strlen(err->msg);
     struct spot_err why;
@@ -410,7 +410,7 @@ static void tell_kept(struct spot_trainer *c, struct spot_err *err)
 }
 
 /* The end of the loop: the result, or what stopped it. */
-static int conclude(struct spot_trainer *c, struct spot_coordinator_result *result,
+static int conclude(struct spot_trainer *c, struct spot_trainer_result *result,
                     struct spot_err *err)
 {
     const bool is_over = spot_group_is_over(c->group);
@@ -421,12 +421,12 @@ static int conclude(struct spot_trainer *c, struct spot_coordinator_result *resu
         return is_over ? 0 : spot_err_set(err, SPOT_EPREEMPTED, "stopped; nothing is kept");
     }
     if (!is_over)
-        return tell_stopped(c, err);
+        return report_stopped(c, err);
     spot_group_dismiss(c->group);
     spot_store_cancel(c->saver.store);           /* what members still owe does not come any more */
     while (spot_store_is_busy(c->saver.store)) { /* the last generation is worth waiting for */
         if (spot_group_gives_up())
-            return tell_stopped(c, err);
+            return report_stopped(c, err);
         if (spot_trainer_store_news(c, err))
             return -1;
         spot_clock_sleep(1e-3);
@@ -438,7 +438,7 @@ static int conclude(struct spot_trainer *c, struct spot_coordinator_result *resu
 
 /* Answer the client that asked the job to stop. If something could not be kept the answer is
  * negative. */
-static void say_end(struct spot_trainer *c, int rc, const struct spot_err *err)
+static void report_end(struct spot_trainer *c, int rc, const struct spot_err *err)
 {
     int status = 0;
 
@@ -446,11 +446,10 @@ static void say_end(struct spot_trainer *c, int rc, const struct spot_err *err)
         status = spot_err_exit_status(err);
     else if (rc)
         status = c->machine->round > 0 && spot_store_newest(c->saver.store) < c->machine->round;
-    spot_group_say_end(c->group, !rc, status, rc ? err->msg : "the job is done");
+    spot_group_report_end(c->group, !rc, status, rc ? err->msg : "the job is done");
 }
 
-static int serve(struct spot_trainer *c, struct spot_coordinator_result *result,
-                 struct spot_err *err)
+static int serve(struct spot_trainer *c, struct spot_trainer_result *result, struct spot_err *err)
 {
     int rc;
 
@@ -461,14 +460,14 @@ static int serve(struct spot_trainer *c, struct spot_coordinator_result *result,
     if (!rc)
         rc = conclude(c, result, err);
     if (rc)
-        tell_kept(c, err);
+        report_kept(c, err);
     spot_trainer_publish(c, true);
-    say_end(c, rc, err);
+    report_end(c, rc, err);
     return rc;
 }
 
 /* The state is locked first: without it a job must not touch another's socket or log. */
-static int coordinate(struct spot_trainer *c, struct spot_coordinator_result *result,
+static int coordinate(struct spot_trainer *c, struct spot_trainer_result *result,
                       struct spot_err *err)
 {
     if (take_grid(c, err) || check_save(c, err) || spot_trainer_open_state(c, err) ||
@@ -486,8 +485,8 @@ static bool was_interrupted(const struct spot_err *err)
            (spot_group_gives_up() && err->code == SPOT_EPREEMPTED);
 }
 
-int spot_coordinator_run(const struct spot_coordinator_options *options,
-                         struct spot_coordinator_result *result, struct spot_err *err)
+int spot_trainer_run(const struct spot_trainer_options *options, struct spot_trainer_result *result,
+                     struct spot_err *err)
 {
     struct spot_trainer c = { .options = options, .config = options->config };
     int rc = -1;
@@ -498,7 +497,7 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
         rc = spot_trainer_lead(&c, result, err);
         rc = rc ? rc : coordinate(&c, result, err);
         if (rc < 0 && was_interrupted(err))
-            tell_stopped(&c, err);
+            report_stopped(&c, err);
         if (spot_group_close_journal(c.group, rc < 0 ? NULL : err))
             rc = -1;
     }

@@ -10,7 +10,7 @@
 static int tell(struct spot_trainer *c, int64_t wanted, struct spot_buf *answer,
                 struct spot_err *err)
 {
-    const struct spot_coordinator_options *const o = c->options;
+    const struct spot_trainer_options *const o = c->options;
 
     if (o->observer)
         return spot_err_set(err, SPOT_EINFEASIBLE, "this job is a measurement: it keeps no state");
@@ -28,7 +28,7 @@ static int tell(struct spot_trainer *c, int64_t wanted, struct spot_buf *answer,
     return 0;
 }
 
-static int give_bundle(struct spot_trainer *c, int64_t step, uint32_t bundle,
+static int send_bundle(struct spot_trainer *c, int64_t step, uint32_t bundle,
                        struct spot_buf *answer, struct spot_err *err)
 {
     size_t n_byte;
@@ -50,11 +50,12 @@ int spot_trainer_client(void *job, const struct spot_frame *frame, struct spot_b
     struct spot_trainer *const c = job;
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     const int64_t step = spot_get_i64(&in);
-    const uint32_t bundle = frame->type == SPOT_MSG_GIVE ? spot_get_u32(&in) : 0;
+    const uint32_t bundle = frame->type == SPOT_MSG_FETCH ? spot_get_u32(&in) : 0;
 
     *status = 0;
-    if (!spot_wire_in_done(&in) || (frame->type != SPOT_MSG_EXPORT && frame->type != SPOT_MSG_GIVE))
+    if (!spot_wire_in_done(&in) ||
+        (frame->type != SPOT_MSG_EXPORT && frame->type != SPOT_MSG_FETCH))
         return spot_err_set(err, SPOT_EUSAGE, "unknown request to this job");
     return frame->type == SPOT_MSG_EXPORT ? tell(c, step, answer, err)
-                                          : give_bundle(c, step, bundle, answer, err);
+                                          : send_bundle(c, step, bundle, answer, err);
 }

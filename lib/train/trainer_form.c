@@ -102,7 +102,7 @@ static void set_grid(struct spot_trainer *c, const struct spot_grid *grid, int64
 }
 
 /* Say once for each number of members that the grid asked for is not to be had. */
-static void tell_compromise(struct spot_trainer *c, const struct spot_grid *grid)
+static void report_compromise(struct spot_trainer *c, const struct spot_grid *grid)
 {
     const struct spot_grid *const want = &c->want;
     const size_t n = spot_view_placeable(c->view);
@@ -237,7 +237,7 @@ void spot_trainer_list_peers(struct spot_trainer *c)
     f->peer = spot_xcalloc(c->machine->n_member, sizeof(*f->peer));
     for (size_t i = 0; i < c->machine->n_member; i++)
         if (member[i].role != SPOT_ROLE_SPARE)
-            f->peer[f->n_peer++].id = member[i].id; /* addresses differ: see tell_member */
+            f->peer[f->n_peer++].id = member[i].id; /* addresses differ: see report_member */
 }
 
 /* What place() moves. */
@@ -328,7 +328,7 @@ static int log_epoch(struct spot_trainer *c, const struct moved *moved, struct s
         for (size_t i = f->n_precopied; i < f->n_precopy; i++)
             precopy_byte += spot_trainer_bundle_byte(c, (int)f->precopy[i].bundle);
         if (precopy_byte > 0)
-            spot_jw_int(jw, "ahead_byte", precopy_byte);
+            spot_jw_int(jw, "precopy_byte", precopy_byte);
     }
     return spot_journal_end(c->journal, err);
 }
@@ -337,11 +337,11 @@ static int log_rollback(struct spot_trainer *c, int64_t from, int64_t to, struct
 {
     struct spot_jw *jw = spot_journal_begin(c->journal, "rolled_back", c->machine->epoch, to);
 
-    if (!c->is_damage_told)
+    if (!c->is_damage_reported)
         c->options->warn("the last copy of a stage was lost: back from step %lld to %lld, the "
                          "steps between are computed again",
                          (long long)from, (long long)to);
-    c->is_damage_told = false;
+    c->is_damage_reported = false;
     if (jw) {
         spot_jw_int(jw, "from", from);
         spot_jw_int(jw, "to", to);
@@ -374,7 +374,7 @@ static int log_step_change(struct spot_trainer *c, int64_t from, int64_t to, str
 }
 
 /* Each is told the addresses that lead to the others from where it is. */
-static void tell_member(struct spot_trainer *c, struct spot_peer *to)
+static void report_member(struct spot_trainer *c, struct spot_peer *to)
 {
     struct spot_buf out = { 0 };
 
@@ -392,7 +392,7 @@ static void tell(struct spot_trainer *c)
     spot_trainer_restore_anew(c);
     for (size_t i = 0; i < c->machine->n_member; i++)
         if (c->machine->member[i].role != SPOT_ROLE_SPARE)
-            tell_member(c, spot_group_find(c->group, c->machine->member[i].id));
+            report_member(c, spot_group_find(c->group, c->machine->member[i].id));
     c->relay.since_s = spot_clock_s();
 }
 
@@ -440,7 +440,7 @@ int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err)
     c->movement.layout_s = spot_clock_s();
     c->formed_want = c->want;
     c->movement.is_put_off = false;
-    tell_compromise(c, &grid);
+    report_compromise(c, &grid);
     step = sound_step(c, err);
     if (step < 0)
         return -1;

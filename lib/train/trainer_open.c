@@ -13,7 +13,7 @@
 #include "train/trainer_state.h"
 
 /* Of a state that is another job's: how it differs. */
-static int tell_differences(const struct spot_trainer *c, struct spot_err *err)
+static int report_differences(const struct spot_trainer *c, struct spot_err *err)
 {
     char what[400];
 
@@ -48,7 +48,7 @@ static void note_sources(struct spot_trainer *c)
 /* A leader that was only slow has it until it finds out that another leads: that is waited for. */
 static struct spot_store *open_store(const struct spot_trainer *c, struct spot_err *err)
 {
-    const struct spot_coordinator_options *const o = c->options;
+    const struct spot_trainer_options *const o = c->options;
     const double until_s = spot_clock_s() + (o->store ? 2 * o->store_lease_s : 0);
     struct spot_store *store;
 
@@ -74,7 +74,7 @@ static int check_resume(const struct spot_trainer *c, struct spot_err *err)
 /* With it, it is verified and used. */
 static int verify_state(struct spot_trainer *c, struct spot_err *err)
 {
-    const struct spot_coordinator_options *const o = c->options;
+    const struct spot_trainer_options *const o = c->options;
     struct spot_err why = { 0 };
     const int n_bad = spot_store_verify(c->saver.store, &why);
 
@@ -101,7 +101,7 @@ static int verify_state(struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-int spot_coordinator_check_resume(const char *state, struct spot_err *err)
+int spot_trainer_check_resume(const char *state, struct spot_err *err)
 {
     if (!access(state, F_OK) || errno != ENOENT)
         return 0;
@@ -115,13 +115,13 @@ int spot_coordinator_check_resume(const char *state, struct spot_err *err)
  * of restarts must get over. */
 int spot_trainer_open_state(struct spot_trainer *c, struct spot_err *err)
 {
-    const struct spot_coordinator_options *const o = c->options;
+    const struct spot_trainer_options *const o = c->options;
 
-    if (o->resume && !o->state_command && spot_coordinator_check_resume(o->state, err))
+    if (o->resume && !o->state_command && spot_trainer_check_resume(o->state, err))
         return -1;
     c->saver.store = open_store(c, err);
     if (!c->saver.store)
-        return err->code == SPOT_EUSAGE ? tell_differences(c, err) : -1;
+        return err->code == SPOT_EUSAGE ? report_differences(c, err) : -1;
     spot_store_on_tick(c->saver.store, spot_group_send_keepalive, c->group);
     if (check_resume(c, err))
         return -1;

@@ -18,13 +18,13 @@ static size_t count(const struct spot_trainer *c, const struct spot_grid *grid)
     return spot_grid_equal(grid, &c->want) ? c->pins.n : 0;
 }
 
-static void tell_absent(const struct spot_trainer *c, struct spot_pin *pin, bool is_here)
+static void report_absent(const struct spot_trainer *c, struct spot_pin *pin, bool is_here)
 {
-    if (!is_here && !pin->is_told)
+    if (!is_here && !pin->is_reported)
         c->options->warn("the plan gives '%s' the place d %lld, p %lld, m %lld, but no member of "
                          "that name can have one; the coordinator chooses who gets it",
                          pin->name, (long long)pin->d, (long long)pin->p, (long long)pin->m);
-    pin->is_told = !is_here;
+    pin->is_reported = !is_here;
 }
 
 bool spot_trainer_breaks_pin(const struct spot_trainer *c)
@@ -35,7 +35,7 @@ bool spot_trainer_breaks_pin(const struct spot_trainer *c)
     for (size_t i = 0; i < count(c, &grid); i++) {
         const int node = find(c, c->pins.pin[i].name);
 
-        tell_absent(c, &c->pins.pin[i], node >= 0);
+        report_absent(c, &c->pins.pin[i], node >= 0);
         breaks |= node >= 0 && c->form.member[spot_pin_position(&grid, &c->pins.pin[i])] !=
                                    c->machine->member[node].id;
     }
@@ -52,7 +52,7 @@ bool spot_trainer_pin(const struct spot_trainer *c, int *node_of_position)
         const size_t at = spot_pin_position(&grid, &c->pins.pin[i]);
         const int node = find(c, c->pins.pin[i].name);
 
-        tell_absent(c, &c->pins.pin[i], node >= 0);
+        report_absent(c, &c->pins.pin[i], node >= 0);
         is_moved |= node >= 0 && spot_pin_put(node_of_position, n_position, at, node);
     }
     return is_moved;

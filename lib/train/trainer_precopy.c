@@ -159,7 +159,7 @@ static bool is_worth_it(struct spot_trainer *c, const struct spot_form *old)
         return false;
     return c->options->precopy_byte >= 0
                ? (double)most >= c->options->precopy_byte
-               : spot_trainer_is_better_ahead(c, &now, &then, (double)most);
+               : spot_trainer_prefers_precopy(c, &now, &then, (double)most);
 }
 
 /* One, where the user says how much is worth it. */
@@ -209,7 +209,7 @@ bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
     const bool grid_is_due = is_due(c);
     const int64_t step = c->form.step;
 
-    c->movement.is_precopied = c->movement.is_ahead = false;
+    c->movement.is_precopied = c->movement.is_for_grid = false;
     if (grid_is_due || c->options->observer || !can_go_on(c, old))
         return false;
     list_precopies(c, old);
@@ -225,7 +225,7 @@ bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
     c->form.n_peer = c->form.n_transfer = 0;
     take_roles(c);
     spot_trainer_list_peers(c);
-    c->movement.is_ahead = true;
+    c->movement.is_for_grid = true;
     c->movement.n_leaver = count_leavers(c);
     return true;
 }
@@ -233,7 +233,7 @@ bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
 /* A deadline that came nearer, or steps that are slower than they were. */
 void spot_trainer_watch_deadlines(struct spot_trainer *c)
 {
-    if (c->movement.is_ahead && !c->movement.is_precopied &&
+    if (c->movement.is_for_grid && !c->movement.is_precopied &&
         left_s(c, &c->form) < need_s(c, &c->form, pressing))
         spot_view_want_change(c->view);
 }
@@ -259,14 +259,14 @@ void spot_trainer_precopy_some(struct spot_trainer *c)
 }
 
 /* As many at a time as steps bear. */
-void spot_trainer_handed(struct spot_trainer *c, double step_s)
+void spot_trainer_precopied(struct spot_trainer *c, double step_s)
 {
     const struct spot_form *const f = &c->form;
 
-    if (!f->n_precopy || (!c->movement.is_ahead && f->n_precopied == f->n_precopy))
+    if (!f->n_precopy || (!c->movement.is_for_grid && f->n_precopied == f->n_precopy))
         return;
     spot_movement_pace(&c->movement, step_s);
-    if (f->n_precopied < f->n_precopy || !c->movement.is_ahead)
+    if (f->n_precopied < f->n_precopy || !c->movement.is_for_grid)
         return;
     c->movement.is_precopied = true;
     spot_view_want_change(c->view);

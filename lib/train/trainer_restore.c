@@ -79,7 +79,7 @@ static int fall_back(struct spot_trainer *c, const struct spot_transfer *t, stru
     else
         c->options->warn("%s; that generation is set aside, going on from step %lld", why.msg,
                          (long long)spot_store_newest(c->saver.store));
-    c->is_damage_told = true;
+    c->is_damage_reported = true;
     c->relay.n = c->relay.n_sent = 0;
     return spot_view_break(c->view, c->machine->epoch, err);
 }

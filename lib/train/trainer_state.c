@@ -197,7 +197,7 @@ static int log_durable(struct spot_trainer *c, int64_t step, struct spot_err *er
 }
 
 /* A full disk fails at every try. */
-static void tell_not_durable(struct spot_trainer *c, int64_t step, const struct spot_err *why)
+static void report_not_durable(struct spot_trainer *c, int64_t step, const struct spot_err *why)
 {
     char more[48];
 
@@ -217,7 +217,7 @@ static int not_durable(struct spot_trainer *c, int64_t step, const struct spot_e
     } else {
         if (is_last && spot_group_is_stopping(c->group))
             return spot_err_set(err, why->code, "%s", why->msg);
-        tell_not_durable(c, step, why);
+        report_not_durable(c, step, why);
     }
     return is_last && c->is_final ? spot_trainer_pull(c, err) : 0;
 }

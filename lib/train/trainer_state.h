@@ -12,7 +12,6 @@
 #include "checkpoint/store.h"
 #include "cluster/group.h"
 #include "common/err.h"
-#include "train/coordinator.h"
 #include "train/form.h"
 #include "train/meter.h"
 #include "train/model_dir.h"
@@ -22,6 +21,7 @@
 #include "train/saver.h"
 #include "train/state_sources.h"
 #include "train/train_protocol.h"
+#include "train/trainer.h"
 #include "train/validator.h"
 #include "weights/load.h"
 
@@ -60,7 +60,7 @@ struct spot_relay {
 };
 
 struct spot_trainer {
-    const struct spot_coordinator_options *options;
+    const struct spot_trainer_options *options;
     struct spot_group_options group_options;
     struct spot_group *group;
     struct spot_view *view;             /* the only view */
@@ -94,15 +94,15 @@ struct spot_trainer {
     float last_loss;                /* of the newest step, if known */
     bool knows_loss;
     double last_commit_s, step_s; /* smoothed time between commits */
-    bool is_damage_told;          /* the reason for the next epoch's rollback was reported */
+    bool is_damage_reported;      /* the reason for the next epoch's rollback was reported */
     double keep_until_s;          /* what only members set aside hold is made durable until then */
     struct spot_grid formed_want; /* `want` when the form was made */
     bool is_redoing;              /* the step is repeated with smaller exponents */
     double read_s;                /* time to read the tokens of the step */
     struct spot_buf still;        /* tokens of step 0, for an observer of synthetic data */
     struct spot_split_drift drift;
-    bool is_final;                      /* all steps have committed: collecting the result */
-    struct spot_trainer_result *result; /* partial result, if it cannot go to disk */
+    bool is_final;                     /* all steps have committed: collecting the result */
+    struct spot_result_writer *result; /* partial result, if it cannot go to disk */
     double progress_shown_s;
     struct spot_meter *meter; /* NULL: no metrics */
     size_t n_precopied;       /* pre-copies of the form that it has counted */
@@ -116,7 +116,7 @@ int spot_trainer_take_state(struct spot_trainer *c, struct spot_err *err);
 
 /* trainer_lead.c: wait until this coordinator leads, if there are several. Returns 0, 1 if the job
  * is done: *result is that of the earlier leader, or -1 with *err. */
-int spot_trainer_lead(struct spot_trainer *c, struct spot_coordinator_result *result,
+int spot_trainer_lead(struct spot_trainer *c, struct spot_trainer_result *result,
                       struct spot_err *err);
 
 /* trainer_member.c: the entries of the table about members; NULL for one that is gone. */
@@ -179,7 +179,7 @@ enum { SPOT_TRAINER_RATE_BYTE = 32 << 20 };
 /* trainer_rate.c: bytes/s measured on a member's link, 0: never; `byte` bytes arrived in took_s.
  * What the planner is given for it, with the best rate of all. */
 double spot_trainer_rate_seen(double before_byte_per_s, double byte, double took_s);
-double spot_trainer_rate_told(double best_byte_per_s, double mine_byte_per_s);
+double spot_trainer_rate_for_plan(double best_byte_per_s, double mine_byte_per_s);
 /* A member has everything that was moved to it; the rate of its link, and of the best one. */
 void spot_trainer_note_moved(const struct spot_trainer *c, struct spot_trainer_member *who);
 double spot_trainer_byte_per_s(const struct spot_trainer *c, const struct spot_trainer_member *who);
@@ -189,7 +189,7 @@ double spot_trainer_best_byte_per_s(const struct spot_trainer *c);
  * move n_byte, the most that one of them lacks, ahead of the new grid? Does a grid that only grows
  * not pay for its pause, given how often members go? It is examined again at each commit. */
 void spot_trainer_note_formed(struct spot_trainer *c);
-bool spot_trainer_is_better_ahead(struct spot_trainer *c, const struct spot_grid *now,
+bool spot_trainer_prefers_precopy(struct spot_trainer *c, const struct spot_grid *now,
                                   const struct spot_grid *then, double n_byte);
 bool spot_trainer_puts_off(struct spot_trainer *c, const struct spot_grid *then);
 
@@ -215,8 +215,8 @@ void spot_trainer_cool(const struct spot_trainer *c, struct spot_trainer_member 
  * becomes the form again, with pre-copies, and true is returned. */
 void spot_trainer_pace_precopies(struct spot_trainer *c);
 bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old);
-void spot_trainer_precopy_some(struct spot_trainer *c);          /* before a step */
-void spot_trainer_handed(struct spot_trainer *c, double step_s); /* at a commit */
+void spot_trainer_precopy_some(struct spot_trainer *c);             /* before a step */
+void spot_trainer_precopied(struct spot_trainer *c, double step_s); /* at a commit */
 /* At a commit: is a leaving member about to be gone? Then the rest is moved at once. */
 void spot_trainer_watch_deadlines(struct spot_trainer *c);
 
@@ -281,7 +281,7 @@ int spot_trainer_pulled(struct spot_trainer *c, const struct spot_frame *frame,
                         struct spot_err *err);
 int spot_trainer_pulling(const struct spot_trainer *c);
 void spot_trainer_drop_result(struct spot_trainer *c);
-int spot_trainer_finish(struct spot_trainer *c, struct spot_coordinator_result *result,
+int spot_trainer_finish(struct spot_trainer *c, struct spot_trainer_result *result,
                         struct spot_err *err);
 
 /* trainer_export.c: a client's question; is a client waiting for a generation? */

@@ -116,7 +116,7 @@ static int send_step(struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-static const char *tokens_of(const struct spot_coordinator_options *o)
+static const char *tokens_of(const struct spot_trainer_options *o)
 {
     return o->bpe ? "tokenizer" : o->token_byte == 1 ? "bytes" : o->token_byte == 2 ? "u16" : "u32";
 }
@@ -459,7 +459,7 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
     spot_view_send_active(c->view, SPOT_MSG_COMMIT, (uint64_t)c->machine->round, out.data, out.n);
     spot_buf_release(&out);
     step_s = pace(c);
-    spot_trainer_handed(c, step_s);
+    spot_trainer_precopied(c, step_s);
     spot_trainer_watch_deadlines(c);
     /* the first of an epoch waits for pages and connections */
     spot_save_cost_step(&c->saver.lag.cost, step_s, spot_store_is_busy(c->saver.store),

@@ -9,7 +9,7 @@
 
 int spot_trainer_open_val(struct spot_trainer *c, struct spot_err *err)
 {
-    const struct spot_coordinator_options *const o = c->options;
+    const struct spot_trainer_options *const o = c->options;
     struct spot_validator *const v = &c->validator;
 
     *v = (struct spot_validator){ .step = -1,

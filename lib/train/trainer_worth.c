@@ -38,7 +38,7 @@ static struct spot_change_worth worth_of(struct spot_trainer *c, const struct sp
     };
 }
 
-bool spot_trainer_is_better_ahead(struct spot_trainer *c, const struct spot_grid *now,
+bool spot_trainer_prefers_precopy(struct spot_trainer *c, const struct spot_grid *now,
                                   const struct spot_grid *then, double n_byte)
 {
     struct spot_change_worth w;
@@ -46,7 +46,7 @@ bool spot_trainer_is_better_ahead(struct spot_trainer *c, const struct spot_grid
     if (!(c->step_s > 0) || n_byte < SPOT_TRAINER_RATE_BYTE)
         return false;
     w = worth_of(c, now, then, n_byte);
-    return spot_change_how(&w) == SPOT_CHANGE_AHEAD;
+    return spot_change_how(&w) == SPOT_CHANGE_PRECOPY;
 }
 
 /* --- newcomers ------------------------------------------------------------------- */

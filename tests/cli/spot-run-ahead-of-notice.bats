@@ -15,7 +15,7 @@ moved() { # LOG: bytes that an epoch waited for, with the one that began the job
 }
 
 ahead() { # LOG: bytes that were to move beside steps
-    jq -s 'map(select(.event == "migrate").ahead_byte // 0) | add' "$1"
+    jq -s 'map(select(.event == "migrate").precopy_byte // 0) | add' "$1"
 }
 
 # stages LOG N ARGUMENTS: 1x2 of a and b, and N members that hold nothing
@@ -41,7 +41,7 @@ leaves() { # NAME: with status 75
     more_steps log
     # at once nothing; on a busy machine a receiver may be behind at the end, and get the rest then
     jq -es '(map(.event == "notice") | index(true)) as $n | .[$n:] | map(select(.event == "migrate"))[0]
-        | .moved_byte == 0 and .ahead_byte > 0' log
+        | .moved_byte == 0 and .precopy_byte > 0' log
     [ "$(events log rolled_back)" = 0 ]
     grep -q '"left".*"name":"a"' log
     # the old grid worked on meanwhile, with the leaver in it
@@ -54,7 +54,7 @@ leaves() { # NAME: with status 75
 halfway() {
     stages "$1" 2 --grace 60s --layers 30 "${@:2}"
     kill -TERM ${id[a]}
-    eventually "grep -q ahead_byte $1"
+    eventually "grep -q precopy_byte $1"
 }
 
 @test "a notice that was shorter than told: nothing is lost but time" {
@@ -82,7 +82,7 @@ nearer() {
     worker c && id[c]=$pid
     seen log joined 3
     echo preempt 600s >>$claims
-    eventually 'grep -q ahead_byte log'
+    eventually 'grep -q precopy_byte log'
     kill -STOP ${id[c]} # no step ends
     echo preempt 0s >>$claims
     passes 1 # it is told by then, or in another try
@@ -121,12 +121,12 @@ told_by_lines() {
     declare -A id=()
     told_by_lines
     echo preempt 300s >>$claims
-    eventually 'grep -q ahead_byte log'
+    eventually 'grep -q precopy_byte log'
     echo preempt 600s >>$claims
     leaves a
     more_steps log
     jq -es '(map(.event == "notice") | index(true)) as $n | .[$n:] | map(select(.event == "migrate"))[0]
-        | .moved_byte == 0 and .ahead_byte > 0' log
+        | .moved_byte == 0 and .precopy_byte > 0' log
     [ "$(events log rolled_back)" = 0 ]
     stops_right log --layers 30
 }

@@ -159,7 +159,7 @@ doubles() { # ARGUMENTS: kind and grid
     at_step log 3
     worker c
     worker d
-    eventually 'grep -q ahead_byte log'
+    eventually 'grep -q precopy_byte log'
     eventually 'grep formed log | tail -n 1 | grep -qE "\"D\":(2|4),.*\"members\":4"'
     more_steps log
 }

@@ -201,7 +201,7 @@ state() {
         eventually "grep formed log | tail -n 1 | grep -q '$to'"
         more_steps log
     done
-    grep -q ahead_byte log
+    grep -q precopy_byte log
     [ "$(jq -s 'map(select(.event == "migrate").moved_byte) | add' log)" -eq 0 ]
     stops_right log --layers 4 --device cuda-fp32
 }

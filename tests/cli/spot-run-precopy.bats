@@ -15,7 +15,7 @@ moved() { # LOG: bytes that an epoch waited for, with the one that began the job
 }
 
 ahead() { # LOG: bytes that were to move beside steps
-    jq -s 'map(select(.event == "migrate").ahead_byte // 0) | add' "$1"
+    jq -s 'map(select(.event == "migrate").precopy_byte // 0) | add' "$1"
 }
 
 grid() { # LOG D P: is formed, or will be
@@ -110,7 +110,7 @@ slow() {
     at_step "$1" 3
     worker receiver
     receiver=$pid
-    eventually "grep -q ahead_byte $1"
+    eventually "grep -q precopy_byte $1"
 }
 
 @test "a receiver that is killed half-way is no loss; the next one begins anew" {

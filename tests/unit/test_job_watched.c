@@ -125,7 +125,7 @@ static void check_history(const char *text)
 
 START_TEST(metrics_are_what_the_log_counts)
 {
-    struct spot_coordinator_options o = job(0, 2, 1, 1);
+    struct spot_trainer_options o = job(0, 2, 1, 1);
     struct running r;
     pid_t worker[4];
 
@@ -173,7 +173,7 @@ END_TEST
 
 START_TEST(metrics_are_for_this_host)
 {
-    struct spot_coordinator_options o = job(1, 1, 1, 1);
+    struct spot_trainer_options o = job(1, 1, 1, 1);
     struct outcome got;
 
     o.metrics = "192.0.2.1:80";
@@ -186,7 +186,7 @@ END_TEST
 /* Going back to the disk is counted: the only holder of a stage is killed, who has no buddy. */
 START_TEST(steps_that_are_undone_are_told_and_counted)
 {
-    struct spot_coordinator_options o = job(0, 1, 2, 1);
+    struct spot_trainer_options o = job(0, 1, 2, 1);
     struct running r;
     pid_t worker[3];
     struct outcome got;
@@ -218,7 +218,7 @@ END_TEST
 
 START_TEST(the_weights_of_a_running_job_are_those_of_its_state)
 {
-    struct spot_coordinator_options o = job(1, 1, 1, 1);
+    struct spot_trainer_options o = job(1, 1, 1, 1);
     const struct spot_saved_place place = { .dir = in_dir("", "given-again") };
     struct spot_saved_model fetched, saved;
     struct spot_err err = { 0 };
@@ -259,7 +259,7 @@ static int give_bundle(const struct running *r, int64_t step, uint32_t bundle, c
 
     spot_put_i64(&question, step);
     spot_put_u32(&question, bundle);
-    rc = spot_client_ask(r->join, NULL, 20, (enum spot_message)SPOT_MSG_GIVE, question.data,
+    rc = spot_client_ask(r->join, NULL, 20, (enum spot_message)SPOT_MSG_FETCH, question.data,
                          question.n, &got, &err);
     snprintf(answer, n, "%.*s", (int)got.n, (const char *)got.data);
     spot_buf_release(&question);
@@ -269,7 +269,7 @@ static int give_bundle(const struct running *r, int64_t step, uint32_t bundle, c
 
 START_TEST(a_bundle_that_is_not_there_is_refused_in_words)
 {
-    struct spot_coordinator_options o = job(1, 1, 1, 1);
+    struct spot_trainer_options o = job(1, 1, 1, 1);
     struct running r;
     char answer[512];
 
@@ -282,7 +282,8 @@ START_TEST(a_bundle_that_is_not_there_is_refused_in_words)
     ck_assert_ptr_nonnull(strstr(answer, "there is no such bundle"));
     ck_assert_int_gt(give_bundle(&r, 1000000, 0, answer, sizeof(answer)), 0);
     ck_assert_ptr_nonnull(strstr(answer, "is not there"));
-    ck_assert_int_gt(ask(&r, (enum spot_message)SPOT_MSG_GIVE, "short", answer, sizeof(answer)), 0);
+    ck_assert_int_gt(ask(&r, (enum spot_message)SPOT_MSG_FETCH, "short", answer, sizeof(answer)),
+                     0);
     ck_assert_ptr_nonnull(strstr(answer, "unknown request to this job"));
     stop_running(&r);
 }

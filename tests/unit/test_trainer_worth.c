@@ -18,7 +18,7 @@ static struct spot_group group;
 static struct spot_view view = { .group = &group };
 static struct spot_peer peer[3], *peers[3] = { &peer[0], &peer[1], &peer[2] };
 static struct spot_trainer_member who[3];
-static struct spot_coordinator_options options;
+static struct spot_trainer_options options;
 static struct spot_trainer c;
 static uint32_t stage[2], member[2] = { 1, 2 }, buddy[1], epoch;
 static struct spot_precopy precopy[8];
@@ -155,18 +155,18 @@ START_TEST(state_of_a_measured_size_moves_ahead_where_the_newcomer_is_worth_less
 
     c.movement.form_s = 0.05;
     who[1].moved_byte_per_s = byte / 0.8; /* .8 s of moves beside steps of 1 s */
-    ck_assert(spot_trainer_is_better_ahead(&c, &two, &larger, byte)); /* .6 + .05 - .8 < 0 */
-    ck_assert(spot_trainer_is_better_ahead(&c, &one, &two, byte));    /* .9 + .05 - .8 < .5 */
-    ck_assert(spot_trainer_is_better_ahead(&c, &two, &one, byte));    /* one leaves */
+    ck_assert(spot_trainer_prefers_precopy(&c, &two, &larger, byte)); /* .6 + .05 - .8 < 0 */
+    ck_assert(spot_trainer_prefers_precopy(&c, &one, &two, byte));    /* .9 + .05 - .8 < .5 */
+    ck_assert(spot_trainer_prefers_precopy(&c, &two, &one, byte));    /* one leaves */
     c.movement.form_s = 0.3; /* .3 + .9 - .8: still; then .3 + .53 - .07 > .5 of a step */
-    ck_assert(spot_trainer_is_better_ahead(&c, &one, &two, byte));
+    ck_assert(spot_trainer_prefers_precopy(&c, &one, &two, byte));
     who[1].moved_byte_per_s = byte / 0.07;
-    ck_assert(!spot_trainer_is_better_ahead(&c, &one, &two, byte));
+    ck_assert(!spot_trainer_prefers_precopy(&c, &one, &two, byte));
     who[1].moved_byte_per_s = byte / 0.04; /* nobody minds */
-    ck_assert(!spot_trainer_is_better_ahead(&c, &two, &larger, byte));
-    ck_assert(!spot_trainer_is_better_ahead(&c, &two, &larger, 1e6)); /* too little to tell */
+    ck_assert(!spot_trainer_prefers_precopy(&c, &two, &larger, byte));
+    ck_assert(!spot_trainer_prefers_precopy(&c, &two, &larger, 1e6)); /* too little to tell */
     c.step_s = 0;
-    ck_assert(!spot_trainer_is_better_ahead(&c, &two, &larger, byte));
+    ck_assert(!spot_trainer_prefers_precopy(&c, &two, &larger, byte));
 }
 END_TEST
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* This very program, also when another has been installed in its place meanwhile. */
-void become_worker(const struct spot_coordinator_options *o, uint64_t index, const char *address,
+void become_worker(const struct spot_trainer_options *o, uint64_t index, const char *address,
                    const char *backend)
 {
     char name[32], threads[24], device[16];

@@ -51,7 +51,7 @@ static double disk_byte(const char *path)
     return (double)fs.f_bavail * (double)fs.f_frsize;
 }
 
-static int check_fit(const struct told *t, const struct spot_coordinator_options *c,
+static int check_fit(const struct told *t, const struct spot_trainer_options *c,
                      struct spot_err *err)
 {
     const double here_byte = (double)spot_memory_available();
@@ -191,7 +191,7 @@ static void print_text(const struct told *t)
 
 /* --- the whole --------------------------------------------------------------------------- */
 
-static struct spot_estimate_options options_of(const struct spot_coordinator_options *c,
+static struct spot_estimate_options options_of(const struct spot_trainer_options *c,
                                                int64_t n_worker)
 {
     struct spot_estimate_options o = { .config = &c->config,
@@ -210,7 +210,7 @@ static struct spot_estimate_options options_of(const struct spot_coordinator_opt
     return o;
 }
 
-static int estimate(struct told *t, const struct spot_coordinator_options *c, int64_t n_worker,
+static int estimate(struct told *t, const struct spot_trainer_options *c, int64_t n_worker,
                     struct spot_err *err)
 {
     struct spot_estimate_options o;
@@ -232,7 +232,7 @@ static int estimate(struct told *t, const struct spot_coordinator_options *c, in
     return rc || !why.code ? rc : spot_err_set(err, why.code, "%s", why.msg);
 }
 
-int dry_run_print(const struct spot_coordinator_options *c, int64_t n_worker, struct spot_err *err)
+int dry_run_print(const struct spot_trainer_options *c, int64_t n_worker, struct spot_err *err)
 {
     struct told t = { .step_s = 0 };
     const int rc = estimate(&t, c, n_worker, err);

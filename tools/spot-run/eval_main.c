@@ -338,7 +338,7 @@ static int settle(struct options *o, struct spot_saved_model *m, struct spot_bpe
 static int eval(struct options *o, struct spot_saved_model *m, struct spot_corpus *corpus,
                 struct spot_bpe **bpe, struct spot_err *err)
 {
-    const struct spot_coordinator_options *const c = &o->job.c;
+    const struct spot_trainer_options *const c = &o->job.c;
     const struct spot_shape *const shape = &c->config.shape;
     const struct spot_kernel *kernel;
     struct result r;

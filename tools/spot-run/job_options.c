@@ -126,7 +126,7 @@ int job_options_check(struct job_options *o, struct spot_err *err)
 /* What a token is, and how many there are. */
 static int settle_tokens(struct job_options *o, struct spot_err *err)
 {
-    struct spot_coordinator_options *const c = &o->c;
+    struct spot_trainer_options *const c = &o->c;
     int64_t *const vocab = &c->config.shape.vocab;
 
     if (spot_corpus_kind(o->tokens, &c->token_byte, err))

@@ -9,11 +9,11 @@
 #include "cli/opt.h"
 #include "common/err.h"
 #include "text/bpe.h"
-#include "train/coordinator.h"
+#include "train/trainer.h"
 
 /* In c.config.shape 0 is "chosen here"; c.bpe is set by settle, and freed by the caller. */
 struct job_options {
-    struct spot_coordinator_options c;
+    struct spot_trainer_options c;
     struct spot_opt_list data, val_data;
     const char *tokens, *arch, *device, *recompute, *lr_schedule;
     bool is_tied;

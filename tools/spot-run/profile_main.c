@@ -52,7 +52,7 @@ static void catch_signals(void)
 
 static int settle(struct spot_prov *prov, struct spot_err *err)
 {
-    const struct spot_coordinator_options *const c = &p.job.c;
+    const struct spot_trainer_options *const c = &p.job.c;
     struct spot_corpus corpus = { 0 };
     int rc;
 

@@ -20,7 +20,7 @@
 #include "model/grid.h"
 #include "resume.h"
 #include "run.h"
-#include "train/coordinator.h"
+#include "train/trainer.h"
 #include "tuning.h"
 
 struct options {
@@ -196,7 +196,7 @@ static void draw_progress(const struct spot_progress *p)
 }
 
 /* What is not said, or follows from what is. */
-static void settle_rest(struct spot_coordinator_options *c)
+static void settle_rest(struct spot_trainer_options *c)
 {
     c->n_local = c->n_local || c->listen ? c->n_local : 1;
     if (!c->events && !isatty(STDOUT_FILENO))
@@ -220,14 +220,14 @@ static void settle_rest(struct spot_coordinator_options *c)
 }
 
 /* Local workers would all find out; those of other machines tell for themselves. */
-static int check_nccl(const struct spot_coordinator_options *c, struct spot_err *err)
+static int check_nccl(const struct spot_trainer_options *c, struct spot_err *err)
 {
     if (strncmp(c->config.kernel, "cuda", 4) != 0)
         return spot_err_set(err, SPOT_EUSAGE, "--comm %s needs --device cuda", o.comm);
     return c->n_local && !spot_cuda_nccl(err) ? -1 : 0;
 }
 
-static int settle_comm(struct spot_coordinator_options *c, struct spot_err *err)
+static int settle_comm(struct spot_trainer_options *c, struct spot_err *err)
 {
     const bool is_fast = !strcmp(o.comm, "nccl-fast");
 
@@ -269,7 +269,7 @@ static int settle_resume(struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--resume has no meaning without --state, or a "
                             "directory to resume from");
-    if (o.is_dry && !JOB.state_command && spot_coordinator_check_resume(JOB.state, err))
+    if (o.is_dry && !JOB.state_command && spot_trainer_check_resume(JOB.state, err))
         return -1;
     sweep_saved();
     if (resume_options(JOB.state, option_table, said, &note, err))
@@ -297,13 +297,13 @@ static int settle(struct spot_err *err)
 static int train(struct spot_err *err)
 {
     const uint64_t n_asked = JOB.n_local;
-    struct spot_coordinator_result result;
+    struct spot_trainer_result result;
 
     if (settle(err))
         return -1;
     if (o.is_dry)
         return dry_run_print(&JOB, (int64_t)n_asked, err);
-    if (spot_coordinator_run(&JOB, &result, err))
+    if (spot_trainer_run(&JOB, &result, err))
         return -1;
     if (!o.quiet && result.knows_loss)
         spot_tool_print("step %lld  loss %.6f  state %s", (long long)result.step,

@@ -137,7 +137,7 @@ static int work(struct spot_err *err)
 
     if (!spot_worker_run(&o, err) || (spot_worker_is_for_serving() && !serve_there(&agent, err)))
         return 0;
-    spot_last_words_say(err);
+    spot_last_words_report(err);
     if (is_quiet && is_for_the_status(&agent, err))
         err->msg[0] = '\0';
     return -1;

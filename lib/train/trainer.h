@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* coordinator.h - runs one training job: a group (cluster/group.h) with the trainer as its
+/* trainer.h - runs one training job: a group (cluster/group.h) with the trainer as its
  * workload. */
-#ifndef SPOT_TRAIN_COORDINATOR_H
-#define SPOT_TRAIN_COORDINATOR_H
+#ifndef SPOT_TRAIN_TRAINER_H
+#define SPOT_TRAIN_TRAINER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,7 +30,7 @@ struct spot_progress {
     double step_s;
 };
 
-struct spot_coordinator_options {
+struct spot_trainer_options {
     struct spot_job_config config; /* kernel may be "auto"; data_xxh3 is filled in */
     const char *const *data;       /* [n_data], corpus files, "-" for stdin */
     size_t n_data;
@@ -81,11 +81,11 @@ struct spot_coordinator_options {
     void (*progress)(const struct spot_progress *progress); /* a few times a second; NULL */
     /* In a new process: become local worker `index` of this job, joined at `address`, on a backend.
      * Does not return; if it does, the process exits with status 127. NULL if n_local is 0. */
-    void (*become_worker)(const struct spot_coordinator_options *options, uint64_t index,
+    void (*become_worker)(const struct spot_trainer_options *options, uint64_t index,
                           const char *address, const char *backend);
 };
 
-struct spot_coordinator_result {
+struct spot_trainer_result {
     int64_t step;
     char state_hex[40]; /* hash of the final state */
     bool knows_loss; /* false: a resumed job had nothing left to do, and there is no log to read it
@@ -95,13 +95,13 @@ struct spot_coordinator_result {
 
 /* A directory that does not exist is probably a typing error: returns 0 if it exists, or -1 with
  * *err. */
-int spot_coordinator_check_resume(const char *state, struct spot_err *err);
+int spot_trainer_check_resume(const char *state, struct spot_err *err);
 
 /* Run until the last step has committed, by this coordinator or an earlier leader. Returns 0, or -1
- * with *err: SPOT_EPREEMPTED after spot_coordinator_stop with the state durable, SPOT_EINFEASIBLE
+ * with *err: SPOT_EPREEMPTED after spot_group_stop with the state durable, SPOT_EINFEASIBLE
  * when the training diverged, SPOT_EUSAGE, SPOT_EDATA, SPOT_ESYS. */
-int spot_coordinator_run(const struct spot_coordinator_options *options,
-                         struct spot_coordinator_result *result, struct spot_err *err);
+int spot_trainer_run(const struct spot_trainer_options *options, struct spot_trainer_result *result,
+                     struct spot_err *err);
 
 /* The signals of a job are those of its group: spot_group_stop, _has_begun, _reload. */
 
@@ -109,4 +109,4 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
 }
 #endif
 
-#endif /* SPOT_TRAIN_COORDINATOR_H */
+#endif /* SPOT_TRAIN_TRAINER_H */
