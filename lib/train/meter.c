@@ -41,56 +41,56 @@ static enum spot_cause cause_since(const struct spot_group_counts *before,
                                                 : SPOT_CAUSE_PLAN;
 }
 
-static void count_pause(struct spot_meter *t, const struct spot_group_counts *now,
+static void count_pause(struct spot_meter *m, const struct spot_group_counts *now,
                         const struct spot_history_point *at)
 {
-    const enum spot_cause cause = cause_since(&t->known, now);
-    const double pause_s = fmax(0, at->step_s - t->usual_s);
+    const enum spot_cause cause = cause_since(&m->known, now);
+    const double pause_s = fmax(0, at->step_s - m->usual_s);
 
-    t->known = *now;
-    if (!t->epoch)
+    m->known = *now;
+    if (!m->epoch)
         return;
-    spot_histogram_add(&t->pause[cause], pause_s);
-    spot_history_add_pause(&t->history, &(struct spot_history_pause){ at->time_s, pause_s, at->step,
+    spot_histogram_add(&m->pause[cause], pause_s);
+    spot_history_add_pause(&m->history, &(struct spot_history_pause){ at->time_s, pause_s, at->step,
                                                                       spot_cause_name(cause) });
 }
 
-void spot_meter_step(struct spot_meter *t, uint32_t epoch, const struct spot_group_counts *counts,
+void spot_meter_step(struct spot_meter *m, uint32_t epoch, const struct spot_group_counts *counts,
                      const struct spot_history_point *at)
 {
     struct spot_history_point point = *at;
 
-    if (!t)
+    if (!m)
         return;
-    if (t->epoch != epoch) {
-        count_pause(t, counts, at);
-        point.step_s = t->usual_s;
+    if (m->epoch != epoch) {
+        count_pause(m, counts, at);
+        point.step_s = m->usual_s;
     } else {
-        spot_histogram_add(&t->step, at->step_s);
-        t->usual_s = t->usual_s > 0 ? 0.8 * t->usual_s + 0.2 * at->step_s : at->step_s;
+        spot_histogram_add(&m->step, at->step_s);
+        m->usual_s = m->usual_s > 0 ? 0.8 * m->usual_s + 0.2 * at->step_s : at->step_s;
     }
-    t->epoch = epoch;
-    t->n_commit++;
-    spot_history_add(&t->history, &point);
+    m->epoch = epoch;
+    m->n_commit++;
+    spot_history_add(&m->history, &point);
 }
 
-void spot_meter_moved(struct spot_meter *t, bool from_store, double byte)
+void spot_meter_moved(struct spot_meter *m, bool from_store, double byte)
 {
-    if (t)
-        *(from_store ? &t->store_byte : &t->member_byte) += byte;
+    if (m)
+        *(from_store ? &m->store_byte : &m->member_byte) += byte;
 }
 
-void spot_meter_rolled_back(struct spot_meter *t, int64_t n_step)
+void spot_meter_rolled_back(struct spot_meter *m, int64_t n_step)
 {
-    if (!t)
+    if (!m)
         return;
-    t->n_rollback++;
-    t->n_undone += (uint64_t)n_step;
+    m->n_rollback++;
+    m->n_undone += (uint64_t)n_step;
 }
 
 /* --- the documents ----------------------------------------------------------------- */
 
-static void put_pauses(const struct spot_meter *t, struct spot_buf *out)
+static void put_pauses(const struct spot_meter *m, struct spot_buf *out)
 {
     struct spot_metric metric[CAUSES];
     char label[CAUSES][24];
@@ -103,38 +103,38 @@ static void put_pauses(const struct spot_meter *t, struct spot_buf *out)
                                           "next, less the time of a usual step.",
                                           label[i],
                                           0,
-                                          &t->pause[i] };
+                                          &m->pause[i] };
     }
     spot_metric_put(metric, CAUSES, out);
 }
 
-void spot_meter_put(const struct spot_meter *t, double token, struct spot_buf *out)
+void spot_meter_put(const struct spot_meter *m, double token, struct spot_buf *out)
 {
     static const char moved[] = "State that members got, before compression, by where from.";
     const struct spot_metric metric[] = {
         { "spot_train_steps_total", SPOT_COUNTER,
           "Steps committed since this coordinator began, those computed again included.", NULL,
-          (double)t->n_commit, NULL },
+          (double)m->n_commit, NULL },
         { "spot_train_tokens_total", SPOT_COUNTER, "Tokens of those steps.", NULL,
-          (double)t->n_commit * token, NULL },
+          (double)m->n_commit * token, NULL },
         { "spot_train_rollbacks_total", SPOT_COUNTER,
           "How often the last copy of a stage was lost, and the job went back.", NULL,
-          (double)t->n_rollback, NULL },
+          (double)m->n_rollback, NULL },
         { "spot_train_steps_undone_total", SPOT_COUNTER, "Committed steps that it went back by.",
-          NULL, (double)t->n_undone, NULL },
-        { "spot_train_moved_bytes_total", SPOT_COUNTER, moved, "from=\"member\"", t->member_byte,
+          NULL, (double)m->n_undone, NULL },
+        { "spot_train_moved_bytes_total", SPOT_COUNTER, moved, "from=\"member\"", m->member_byte,
           NULL },
-        { "spot_train_moved_bytes_total", SPOT_COUNTER, moved, "from=\"store\"", t->store_byte,
+        { "spot_train_moved_bytes_total", SPOT_COUNTER, moved, "from=\"store\"", m->store_byte,
           NULL },
         { "spot_train_step_seconds", SPOT_HISTOGRAM, "Between two commits of one epoch.", NULL, 0,
-          &t->step },
+          &m->step },
     };
 
     spot_metric_put(metric, sizeof(metric) / sizeof(*metric), out);
-    put_pauses(t, out);
+    put_pauses(m, out);
 }
 
-static void put_history(const struct spot_meter *t, struct spot_buf *out)
+static void put_history(const struct spot_meter *m, struct spot_buf *out)
 {
     char *text = NULL;
     size_t n = 0;
@@ -143,7 +143,7 @@ static void put_history(const struct spot_meter *t, struct spot_buf *out)
 
     spot_jw_init(&jw, memory, false);
     spot_jw_object(&jw, NULL);
-    spot_history_put(&t->history, &jw);
+    spot_history_put(&m->history, &jw);
     spot_jw_end(&jw);
     (void)spot_jw_close(&jw, NULL);
     spot_xmemory_close(memory);
@@ -151,25 +151,25 @@ static void put_history(const struct spot_meter *t, struct spot_buf *out)
     free(text);
 }
 
-bool spot_meter_begin(struct spot_meter *t, bool is_last, struct spot_buf **status,
+bool spot_meter_begin(struct spot_meter *m, bool is_last, struct spot_buf **status,
                       struct spot_buf **metrics)
 {
-    if (!t || (!is_last && !spot_monitor_is_due(t->monitor)))
+    if (!m || (!is_last && !spot_monitor_is_due(m->monitor)))
         return false;
     for (int i = 0; i < SPOT_MONITOR_DOCS; i++)
-        t->doc[i].n = 0;
-    *status = &t->doc[SPOT_MONITOR_STATUS];
-    *metrics = &t->doc[SPOT_MONITOR_METRICS];
+        m->doc[i].n = 0;
+    *status = &m->doc[SPOT_MONITOR_STATUS];
+    *metrics = &m->doc[SPOT_MONITOR_METRICS];
     return true;
 }
 
-void spot_meter_publish(struct spot_meter *t, double made_s)
+void spot_meter_publish(struct spot_meter *m, double made_s)
 {
-    if (spot_monitor_is_watched(t->monitor) || made_s - t->history_s >= history_every_s) {
-        put_history(t, &t->doc[SPOT_MONITOR_HISTORY]);
-        t->history_s = made_s;
+    if (spot_monitor_is_watched(m->monitor) || made_s - m->history_s >= history_every_s) {
+        put_history(m, &m->doc[SPOT_MONITOR_HISTORY]);
+        m->history_s = made_s;
     }
-    (void)spot_monitor_publish(t->monitor, t->doc, made_s);
+    (void)spot_monitor_publish(m->monitor, m->doc, made_s);
 }
 
 /* --- begin and end ------------------------------------------------------------------ */
@@ -179,26 +179,26 @@ struct spot_meter *spot_meter_new(const char *address, struct spot_err *err)
     const struct spot_monitor_options options = { .address = address,
                                                   .page = spot_job_page_html,
                                                   .page_byte = spot_job_page_html_byte };
-    struct spot_meter *const t = spot_xcalloc(1, sizeof(*t));
+    struct spot_meter *const m = spot_xcalloc(1, sizeof(*m));
 
-    t->monitor = spot_monitor_new(&options, err);
-    if (t->monitor)
-        return t;
-    free(t);
+    m->monitor = spot_monitor_new(&options, err);
+    if (m->monitor)
+        return m;
+    free(m);
     return NULL;
 }
 
-void spot_meter_free(struct spot_meter *t)
+void spot_meter_free(struct spot_meter *m)
 {
-    if (!t)
+    if (!m)
         return;
-    spot_monitor_free(t->monitor);
+    spot_monitor_free(m->monitor);
     for (int i = 0; i < SPOT_MONITOR_DOCS; i++)
-        spot_buf_release(&t->doc[i]);
-    free(t);
+        spot_buf_release(&m->doc[i]);
+    free(m);
 }
 
-const char *spot_meter_url(const struct spot_meter *t)
+const char *spot_meter_url(const struct spot_meter *m)
 {
-    return spot_monitor_url(t->monitor);
+    return spot_monitor_url(m->monitor);
 }

@@ -37,7 +37,7 @@ void spot_meter_rolled_back(struct spot_meter *meter, int64_t n_step);
  * began. */
 bool spot_meter_begin(struct spot_meter *meter, bool is_last, struct spot_buf **status,
                       struct spot_buf **metrics);
-void spot_meter_put(const struct spot_meter *meter, double token, struct spot_buf *metrics);
+void spot_meter_put(const struct spot_meter *meter, double token, struct spot_buf *out);
 void spot_meter_publish(struct spot_meter *meter, double made_s);
 
 #ifdef __cplusplus
