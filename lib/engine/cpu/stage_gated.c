@@ -18,7 +18,7 @@ static struct span span_of(const struct spot_shape *s, int64_t col, int64_t col_
 
 static void gateup(const struct spot_part *part, const struct spot_pass *m)
 {
-    spot_part_linear(part, m->i, "gateup.w", true, m->stage->norm, m->save->pre);
+    spot_part_linear(part, m->i, "up.w", true, m->stage->norm, m->save->pre);
 }
 
 static void activate(const struct spot_part *part, const struct spot_pass *m)
@@ -48,7 +48,7 @@ static void down(const struct spot_part *part, const struct spot_pass *m)
     spot_part_add2(part, &block, m->stage->config.shape.width, NULL, m->save->mid, m->out);
 }
 
-void spot_llama_mlp_forward(struct spot_stage *stage, int i, const struct spot_save *save,
+void spot_gated_mlp_forward(struct spot_stage *stage, int i, const struct spot_save *save,
                             float *out)
 {
     const struct spot_pass m = { .stage = stage, .i = i, .save = save, .out = out };
@@ -58,7 +58,7 @@ void spot_llama_mlp_forward(struct spot_stage *stage, int i, const struct spot_s
     spot_pass_run(&m, down);
 }
 
-void spot_llama_mlp_again(struct spot_stage *stage, int i, const struct spot_save *save)
+void spot_gated_mlp_again(struct spot_stage *stage, int i, const struct spot_save *save)
 {
     const struct spot_pass m = { .stage = stage, .i = i, .save = save };
 
@@ -99,10 +99,10 @@ static void gateup_back(const struct spot_part *part, const struct spot_pass *m)
 {
     struct spot_stage *const st = m->stage;
 
-    spot_part_linear_back(part, m->i, "gateup.w", NULL, true, st->norm, st->dpre, st->d[1]);
+    spot_part_linear_back(part, m->i, "up.w", NULL, true, st->norm, st->dpre, st->d[1]);
 }
 
-void spot_llama_mlp_backward(struct spot_stage *stage, int i, const struct spot_save *save,
+void spot_gated_mlp_backward(struct spot_stage *stage, int i, const struct spot_save *save,
                              const float *dout)
 {
     const struct spot_pass m = { .stage = stage, .i = i, .save = save, .dout = dout };
