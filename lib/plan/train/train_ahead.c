@@ -58,7 +58,11 @@ static struct known known_of(const struct spot_train_question *q,
     k.start = k.n_from;
     if (n_context == 1)
         k.context = 0;
-    for (int i = 0; i < k.n; i++) {
+    for (int i = 0; i < k.n;
+         i++) { /* gains that are told after losses that are not may be too many */
+        const int most = spot_train_most(q) - k.start;
+
+        k.change[i] = k.change[i] > most ? most : k.change[i] < -k.start ? -k.start : k.change[i];
         k.start += k.change[i];
         if (n_context > 1 && q->is_next)
             k.context = spot_count_chain_after(k.context, k.change[i]);
