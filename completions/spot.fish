@@ -119,7 +119,13 @@ complete -c spot-plan -n '__fish_seen_subcommand_from train' -l epoch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l objective -x -a 'samples usd-per-sample mix'
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l usd-per-sample -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l solver -x -a 'dp liveput parcae'
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l policy -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l current -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l pending -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l state -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l starts -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l told -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l announced -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l leaving -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l horizon -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l max-loss-prob -r
