@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: clock
 # Jobs on a device: near the CPU's losses, equal bits on every grid and through a kill.
 set -eu
 export SPOT_CUDA_MODULE=${SPOT_CUDA_MODULE:-$(dirname "$(command -v spot-run)")/../lib/spot_cuda.so}
