@@ -1,5 +1,48 @@
 # SPDX-License-Identifier: MIT
-# A Debian package and a relocatable tarball, both in build/: included by the Makefile.
+# Installation, a Debian package and a relocatable tarball, both in build/: included by the Makefile.
+
+# --- install ---------------------------------------------------------------
+
+bindir  ?= $(prefix)/bin
+datadir ?= $(prefix)/share
+mandir  ?= $(datadir)/man
+docdir  ?= $(datadir)/doc/spot
+compdir ?= $(datadir)/bash-completion/completions
+zshdir  ?= $(datadir)/zsh/site-functions
+fishdir ?= $(datadir)/fish/vendor_completions.d
+
+# what the manuals point to, at the same place under docdir
+doc_files = $(sort $(wildcard docs/*.md docs/formats/*.md docs/design/*.md) $(shell find examples -type f))
+man_pages = $(sort $(wildcard docs/man/*.[157]))
+
+install: all
+	install -d '$(DESTDIR)$(bindir)' '$(DESTDIR)$(libdir)/spot' '$(DESTDIR)$(docdir)' \
+	  '$(DESTDIR)$(datadir)/spot/schema' '$(DESTDIR)$(compdir)' '$(DESTDIR)$(zshdir)' '$(DESTDIR)$(fishdir)' \
+	  $(foreach n,1 5 7,'$(DESTDIR)$(mandir)/man$n')
+	install -m 755 $(tools:%=$(B)/bin/%) '$(DESTDIR)$(bindir)'
+	$(if $(filter yes,$(CUDA)),install -m 644 $(module) '$(DESTDIR)$(libdir)/spot')
+	for m in $(man_pages); do install -m 644 $$m '$(DESTDIR)$(mandir)'/man$${m##*.}; done
+	install -m 644 $(wildcard docs/schema/*.json) '$(DESTDIR)$(datadir)/spot/schema'
+	for t in $(tools); do install -m 644 completions/spot.bash '$(DESTDIR)$(compdir)'/$$t; \
+	  grep -E "^#|^complete -c $$t " completions/spot.fish >'$(DESTDIR)$(fishdir)'/$$t.fish; done
+	install -m 644 completions/_spot '$(DESTDIR)$(zshdir)'
+	install -m 644 LICENSE README.md CHANGELOG.md '$(DESTDIR)$(docdir)'
+	for f in $(doc_files); do if [ -x $$f ]; then m=755; else m=644; fi; \
+	  install -D -m $$m $$f '$(DESTDIR)$(docdir)'/$${f#docs/}; done
+
+uninstall:
+	rm -f $(tools:%='$(DESTDIR)$(bindir)/%') $(tools:%='$(DESTDIR)$(compdir)/%') \
+	  '$(DESTDIR)$(zshdir)/_spot' $(tools:%='$(DESTDIR)$(fishdir)/%.fish') \
+	  $(foreach m,$(man_pages),'$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m)')
+	rm -rf '$(DESTDIR)$(libdir)/spot' '$(DESTDIR)$(datadir)/spot'
+	rm -f $(foreach f,LICENSE README.md CHANGELOG.md $(doc_files:docs/%=%),'$(DESTDIR)$(docdir)/$f') # it may be anybody's
+	for d in '$(DESTDIR)$(bindir)' '$(DESTDIR)$(libdir)' '$(DESTDIR)$(compdir)' \
+	  $(foreach d,$(sort ./ $(dir $(doc_files:docs/%=%))),'$(DESTDIR)$(docdir)/$d') \
+	  '$(DESTDIR)$(zshdir)' '$(DESTDIR)$(fishdir)' \
+	  $(foreach n,1 5 7,'$(DESTDIR)$(mandir)/man$n'); do \
+	  while [ "$$d" != '$(DESTDIR)$(prefix)' ] && rmdir "$$d" 2>/dev/null; do d=$$(dirname "$$d"); done; done
+
+# --- packages --------------------------------------------------------------
 
 package_version := $(firstword $(subst +, ,$(VERSION)))
 package_files = Makefile LICENSE README.md CHANGELOG.md completions docs examples lib packaging tools
@@ -30,13 +73,11 @@ tar_at  ?= build
 reloc   := $(B)/relocatable
 reloc_ldflags = -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/spot'
 
-define reloc_rule
-$(reloc)/bin/$(1): $$(patsubst %.c,$$(B)/%.o,$$(wildcard tools/$(1)/*.c)) $$(libspot) packaging/package.mk
-	$$(call say,LD)
-	$$(Q)mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(CFLAGS) $$(LDFLAGS) $$(reloc_ldflags) $$(filter-out %.mk,$$^) $$(LDLIBS) -o $$@
-endef
-$(foreach t,$(tools),$(eval $(call reloc_rule,$(t))))
+$(foreach t,$(tools),$(eval $(reloc)/bin/$t: $(call tool_obj,$t)))
+$(tools:%=$(reloc)/bin/%): LDFLAGS += $(reloc_ldflags)
+$(tools:%=$(reloc)/bin/%): $(libspot) packaging/package.mk
+	$(call say,LD)
+	$(link)
 
 tarball: $(tools:%=$(reloc)/bin/%)
 	$(Q)rm -rf '$(reloc)/$(tar_name)'
@@ -47,4 +88,4 @@ tarball: $(tools:%=$(reloc)/bin/%)
 	  --mode=go=rX,u+rw -c '$(tar_name)' | gzip -n9 >'$(tar_at)/$(tar_name).tar.gz'
 	$(Q)rm -rf '$(reloc)/$(tar_name)' && ls '$(tar_at)/$(tar_name).tar.gz'
 
-.PHONY: deb tarball
+.PHONY: deb install tarball uninstall

@@ -5,7 +5,7 @@
 # frame that makes the phase; then the fault strikes. A cell passes if each round of each view committed
 # once and in order, and the members end with the counter of a group that nobody disturbed.
 # Time: from the fault to the next commit of that member's view.
-#   tests/toy-faults.sh WAY [few | PHASE FAULT ...]     few: one fault per phase
+#   tests/toy-faults.sh [WAY [few | PHASE FAULT ...]]     few: one fault per phase
 # shellcheck disable=SC2086,SC1091,SC2016,SC2046,SC2154  # eventually evaluates; matrix.bash sets
 set -u
 here=$(dirname "$(readlink -f "$0")")
@@ -14,6 +14,10 @@ here=$(dirname "$(readlink -f "$0")")
 # shellcheck source=tests/cli/matrix.bash
 . "$here/cli/matrix.bash"
 tests=$(dirname "$(command -v spot-run)")/../tests
+if [ $# -eq 0 ]; then
+    for way in lockstep replicas announced; do "$0" $way || exit; done
+    exit
+fi
 way=$1
 shift
 # shellcheck disable=SC2034  # read by matrix.bash

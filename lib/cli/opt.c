@@ -53,6 +53,8 @@ static void print_help(const struct spot_cli *cli, bool all, FILE *out)
         else if (is_shown)
             print_option(o, out);
     }
+    if (all)
+        fprintf(out, "      --error-format <name>   text, or json: an object a line on stderr\n");
     fprintf(out, "      --help                  show this help\n");
     if (has_more(cli))
         fprintf(out, "      --help-all              show every option\n");
@@ -78,9 +80,12 @@ static int unknown_option(const struct spot_cli *cli, const char *name, struct s
         }
     }
     if (best)
-        return spot_err_set(err, SPOT_EUSAGE, "unknown option '--%s'; did you mean '--%s'?", name,
-                            best);
-    return spot_err_set(err, SPOT_EUSAGE, "unknown option '--%s'", name);
+        return spot_err_kind(err, "unknown",
+                             spot_err_set(err, SPOT_EUSAGE,
+                                          "unknown option '--%s'; did you mean '--%s'?", name,
+                                          best));
+    return spot_err_kind(err, "unknown",
+                         spot_err_set(err, SPOT_EUSAGE, "unknown option '--%s'", name));
 }
 
 static int parse_whole(const char *text, uint64_t *value)
@@ -130,14 +135,16 @@ static int assign(const struct spot_opt *o, const char *text, struct spot_err *e
         bad = spot_num_parse_size(text, &x);
     }
     if (bad)
-        return spot_err_set(err, SPOT_EUSAGE, "--%s must be %s, got '%s'", o->long_name,
-                            wants[o->type], text);
+        return spot_err_kind(err, "value",
+                             spot_err_set(err, SPOT_EUSAGE, "--%s must be %s, got '%s'",
+                                          o->long_name, wants[o->type], text));
     if ((o->min != 0 || o->max != 0) &&
         (x < o->min || x > o->max ||
          (whole <= INT64_MAX && spot_num_compare_whole((int64_t)whole, o->max) > 0)))
-        return spot_err_set(err, SPOT_EUSAGE, "--%s must be between %s and %s, got '%s'",
-                            o->long_name, spot_num_format(o->min, min),
-                            spot_num_format(o->max, max), text);
+        return spot_err_kind(
+            err, "value",
+            spot_err_set(err, SPOT_EUSAGE, "--%s must be between %s and %s, got '%s'", o->long_name,
+                         spot_num_format(o->min, min), spot_num_format(o->max, max), text));
     if (o->type == SPOT_OPT_U64)
         *(uint64_t *)o->value = whole;
     else
@@ -173,7 +180,9 @@ static int take_values(const struct spot_opt *o, char **argv, int argc, int *i,
     if (o->type == SPOT_OPT_MAYBE && (*i + 1 >= argc || !is_value(argv[*i + 1])))
         return assign(o, "", err);
     if (*i + 1 >= argc)
-        return spot_err_set(err, SPOT_EUSAGE, "--%s needs a <%s>", o->long_name, o->arg_name);
+        return spot_err_kind(
+            err, "missing",
+            spot_err_set(err, SPOT_EUSAGE, "--%s needs a <%s>", o->long_name, o->arg_name));
     if (assign(o, argv[++*i], err))
         return -1;
     while (o->type == SPOT_OPT_LIST && *i + 1 < argc && is_value(argv[*i + 1]))
@@ -227,7 +236,8 @@ static int parse_short(const struct spot_cli *cli, char **argv, int argc, int *i
         const struct spot_opt *o = find_short(cli, *p);
 
         if (!o)
-            return spot_err_set(err, SPOT_EUSAGE, "unknown option '-%c'", *p);
+            return spot_err_kind(err, "unknown",
+                                 spot_err_set(err, SPOT_EUSAGE, "unknown option '-%c'", *p));
         given[o - cli->option] = true;
         mark_said(cli, o);
         if (o->type == SPOT_OPT_FLAG) {
@@ -237,10 +247,51 @@ static int parse_short(const struct spot_cli *cli, char **argv, int argc, int *i
         if (p[1])
             return assign(o, p + 1, err);
         if (*i + 1 >= argc)
-            return spot_err_set(err, SPOT_EUSAGE, "-%c needs a <%s>", *p, o->arg_name);
+            return spot_err_kind(
+                err, "missing",
+                spot_err_set(err, SPOT_EUSAGE, "-%c needs a <%s>", *p, o->arg_name));
         return assign(o, argv[++*i], err);
     }
     return 0;
+}
+
+static enum { AS_ENVIRONMENT_SAYS, TEXT, JSON } error_format;
+
+bool spot_cli_wants_json_errors(void)
+{
+    const char *const said = getenv("SPOT_ERROR_FORMAT");
+
+    return error_format == JSON ||
+           (error_format == AS_ENVIRONMENT_SAYS && said && !strcmp(said, "json"));
+}
+
+/* If argv[*i] is --error-format, take it, with its value. Returns 1, 0 if it is not, -1 with *err.
+ */
+static int take_error_format(char **argv, int argc, int *i, struct spot_err *err)
+{
+    static const char name[] = "--error-format";
+    const size_t n = sizeof(name) - 1;
+    const char *value;
+
+    if (strncmp(argv[*i], name, n) != 0 || (argv[*i][n] && argv[*i][n] != '='))
+        return 0;
+    if (!argv[*i][n] && *i + 1 >= argc)
+        return spot_err_kind(err, "missing",
+                             spot_err_set(err, SPOT_EUSAGE, "%s needs a <name>", name));
+    value = argv[*i][n] ? argv[*i] + n + 1 : argv[++*i];
+    if (strcmp(value, "json") != 0 && strcmp(value, "text") != 0)
+        return spot_err_kind(
+            err, "value",
+            spot_err_set(err, SPOT_EUSAGE, "%s must be text or json, got '%s'", name, value));
+    error_format = value[0] == 'j' ? JSON : TEXT;
+    return 1;
+}
+
+void spot_cli_find_error_format(int argc, char **argv, int i)
+{
+    while (++i < argc && strcmp(argv[i], "--") != 0)
+        if (take_error_format(argv, argc, &i, NULL))
+            return;
 }
 
 /* The options of argv[1..argc), without those after "--" or after a command. The arguments that are
@@ -255,6 +306,7 @@ static int parse_options(const struct spot_cli *cli, int argc, char **argv, char
     for (int i = 1; i < argc; i++) {
         char *arg = argv[i];
         const int first = i;
+        int rc;
 
         if (is_over || arg[0] != '-' || !arg[1]) { /* an operand, or "-" for stdin */
             operand[n_operand++] = arg;
@@ -269,8 +321,12 @@ static int parse_options(const struct spot_cli *cli, int argc, char **argv, char
         } else if (!strcmp(arg, "--version")) {
             printf("%s %s\n", cli->name, spot_version());
             return -2;
-        } else if (arg[1] == '-' ? parse_long(cli, argv, argc, &i, given, err)
-                                 : parse_short(cli, argv, argc, &i, given, err)) {
+        } else if ((rc = take_error_format(argv, argc, &i, err)) < 0) {
+            return -1;
+        } else if (!rc && (arg[1] == '-' ? parse_long(cli, argv, argc, &i, given, err)
+                                         : parse_short(cli, argv, argc, &i, given, err))) {
+            if (!cli->runs_command)
+                spot_cli_find_error_format(argc, argv, i);
             return -1;
         }
         for (int k = first; k <= i; k++)

@@ -82,9 +82,15 @@ enum spot_cli_action { SPOT_CLI_RUN, SPOT_CLI_DONE, SPOT_CLI_ERROR };
 /* Parse argv. On SPOT_CLI_RUN, argv is permuted: the operands are last, in their order, from
  * *first_operand to argc. Options may follow operands, up to "--"; with runs_command the first
  * operand ends the options. --help, --help-all and --version print to stdout and give
- * SPOT_CLI_DONE. */
+ * SPOT_CLI_DONE. --error-format is heard even behind what is wrong. */
 enum spot_cli_action spot_cli_parse(const struct spot_cli *cli, int argc, char **argv,
                                     int *first_operand, struct spot_err *err);
+
+/* Whether a command line that was parsed asked for --error-format json, or SPOT_ERROR_FORMAT does.
+ */
+bool spot_cli_wants_json_errors(void);
+/* Look for it in the options behind argv[i], where what is wrong was found. */
+void spot_cli_find_error_format(int argc, char **argv, int i);
 
 #ifdef __cplusplus
 }

@@ -96,8 +96,9 @@ static int check_required(const struct spot_cli *cli, const bool *given, struct 
 {
     for (const struct spot_opt_required *r = cli->required; r && r->option; r++)
         if (!is_so(cli, given, r->option))
-            return spot_err_set(err, SPOT_EUSAGE, "--%s is missing%s%s", r->option,
-                                r->what ? ": " : "", r->what ? r->what : "");
+            return spot_err_kind(err, "missing",
+                                 spot_err_set(err, SPOT_EUSAGE, "--%s is missing%s%s", r->option,
+                                              r->what ? ": " : "", r->what ? r->what : ""));
     return 0;
 }
 
@@ -134,7 +135,9 @@ static int check_choices(const struct spot_cli *cli, struct spot_err *err)
         if (!word || is_word_of(c->words, word))
             continue;
         list_words(c->words, text);
-        return spot_err_set(err, SPOT_EUSAGE, "--%s must be %s, got '%s'", c->option, text, word);
+        return spot_err_kind(
+            err, "value",
+            spot_err_set(err, SPOT_EUSAGE, "--%s must be %s, got '%s'", c->option, text, word));
     }
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/edit_distance.h"
+#include "common/json_writer.h"
 #include "common/outlet.h"
 #include "common/utf8.h"
 #include "common/version.h"
@@ -55,19 +56,64 @@ void spot_tool_part(void)
 }
 
 /* One write, also to a terminal of several processes. */
-static void say(const char *kind, const char *fmt, va_list ap)
+static void put(const char *line, size_t n)
 {
-    char line[LINE_BYTE];
-    size_t n = (size_t)snprintf(line, sizeof(line), "%s%s%s", kind ? tool_name : "",
-                                kind ? ": " : "", kind ? kind : "");
-
-    n += (size_t)vsnprintf(line + n, sizeof(line) - n, fmt, ap);
-    n = n < sizeof(line) - 1 ? n : sizeof(line) - 2;
-    line[n++] = '\n';
     if (said)
         (void)spot_outlet_put(said, line, n);
     else
         (void)fwrite(line, 1, n, stderr);
+}
+
+/* As an object on a line; err: what is known of an error, NULL for another message. */
+static void put_json(const char *level, const char *text, const struct spot_err *err)
+{
+    char *line = NULL, name[SPOT_ERR_NAME];
+    size_t n = 0;
+    FILE *const out = open_memstream(&line, &n);
+    struct spot_jw jw;
+
+    if (!out)
+        return;
+    spot_jw_init(&jw, out, false);
+    spot_jw_object(&jw, NULL);
+    spot_jw_str(&jw, "tool", tool_name);
+    spot_jw_str(&jw, "level", level);
+    if (err)
+        spot_jw_str(&jw, "code", spot_err_name(err, name));
+    if (err && err->at.file_byte)
+        spot_jw_text(&jw, "file", err->msg, err->at.file_byte);
+    if (err && err->at.line)
+        spot_jw_int(&jw, "line", (int64_t)err->at.line);
+    if (err && err->at.column)
+        spot_jw_int(&jw, "column", (int64_t)err->at.column);
+    if (err && err->at.n_pointer)
+        spot_jw_text(&jw, "pointer", err->msg + err->at.pointer, err->at.n_pointer);
+    spot_jw_str(&jw, "message", text);
+    spot_jw_end(&jw);
+    (void)spot_jw_close(&jw, NULL);
+    if (!fclose(out))
+        put(line, n);
+    free(line);
+}
+
+/* level: NULL for a line of its own, without the tool's name. */
+static void say(const char *level, const char *fmt, va_list ap)
+{
+    char line[LINE_BYTE];
+    const bool is_warning = level && !strcmp(level, "warning"),
+               is_json = spot_cli_wants_json_errors();
+    size_t n = is_json || !level ? 0
+                                 : (size_t)snprintf(line, sizeof(line), "%s: %s", tool_name,
+                                                    is_warning ? "warning: " : "");
+
+    n += (size_t)vsnprintf(line + n, sizeof(line) - n, fmt, ap);
+    if (is_json) {
+        put_json(level ? level : "note", line, NULL);
+        return;
+    }
+    n = n < sizeof(line) - 1 ? n : sizeof(line) - 2;
+    line[n++] = '\n';
+    put(line, n);
 }
 
 static void say_error(const char *fmt, ...) SPOT_PRINTF(1, 2);
@@ -76,7 +122,7 @@ static void say_error(const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    say("", fmt, ap);
+    say("error", fmt, ap);
     va_end(ap);
 }
 
@@ -95,6 +141,8 @@ void spot_tool_draw(const char *text)
     char line[LINE_BYTE];
     const size_t n = (size_t)snprintf(line, sizeof(line), "%s%s", over, text);
 
+    if (spot_cli_wants_json_errors())
+        return;
     if (!said)
         (void)fwrite(line, 1, n, stderr);
     else if (spot_outlet_wait(said, 0, 0)) /* no picture of what was, once it is read again */
@@ -103,8 +151,13 @@ void spot_tool_draw(const char *text)
 
 static void tell_error(const struct spot_err *err)
 {
-    char *const text = spot_utf8_shown(err->msg); /* it may quote a document of anybody's */
+    char *text;
 
+    if (spot_cli_wants_json_errors()) {
+        put_json("error", err->msg, err);
+        return;
+    }
+    text = spot_utf8_shown(err->msg); /* it may quote a document of anybody's */
     say_error("%s", text);
     free(text);
     if (err->code == SPOT_EUSAGE)
@@ -134,7 +187,7 @@ void spot_tool_warn(const char *fmt, ...)
 
     va_start(ap, fmt);
     if (!is_quiet)
-        say("warning: ", fmt, ap);
+        say("warning", fmt, ap);
     va_end(ap);
 }
 
@@ -154,7 +207,7 @@ void spot_tool_note(const char *fmt, ...)
 
     va_start(ap, fmt);
     if (!is_quiet)
-        say("", fmt, ap);
+        say("note", fmt, ap);
     va_end(ap);
 }
 
@@ -164,7 +217,7 @@ void spot_tool_info(const char *fmt, ...)
 
     va_start(ap, fmt);
     if (is_verbose)
-        say("", fmt, ap);
+        say("note", fmt, ap);
     va_end(ap);
 }
 
@@ -204,9 +257,12 @@ static int unknown_command(const struct spot_command *const *command, const char
 {
     for (; *command; command++)
         if (spot_edit_distance(name, (*command)->name) <= 2)
-            return spot_err_set(err, SPOT_EUSAGE, "unknown command '%s'; did you mean '%s'?", name,
-                                (*command)->name);
-    return spot_err_set(err, SPOT_EUSAGE, "unknown command '%s'", name);
+            return spot_err_kind(err, "unknown",
+                                 spot_err_set(err, SPOT_EUSAGE,
+                                              "unknown command '%s'; did you mean '%s'?", name,
+                                              (*command)->name));
+    return spot_err_kind(err, "unknown",
+                         spot_err_set(err, SPOT_EUSAGE, "unknown command '%s'", name));
 }
 
 int spot_tool_dispatch(const char *tool, const char *summary,
@@ -232,6 +288,7 @@ int spot_tool_dispatch(const char *tool, const char *summary,
             tool_name = (*c)->cli->name; /* messages name the command and point to its help */
             return run(*c, argc - 1, argv + 1);
         }
+    spot_cli_find_error_format(argc, argv, 1);
     return finish(unknown_command(command, argv[1], &err), &err);
 }
 

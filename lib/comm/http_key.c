@@ -32,7 +32,7 @@ struct reading {
 
 static int refuse(const struct reading *r, const char *what)
 {
-    return spot_err_set(r->err, SPOT_EDATA, "%s:%lu: %s", r->path, r->line, what);
+    return spot_err_at(r->err, r->path, r->line, 0, NULL, "%s", what);
 }
 
 /* What no client can send would be a key that opens nothing. */
@@ -62,8 +62,8 @@ static int add_key(struct spot_http_keys *keys, struct reading *r, const char *k
     memcpy(to->text, key, n);
     for (size_t i = 0; i < keys->n; i++)
         if (!memcmp(keys->key[i].text, to->text, KEY_MAX))
-            return spot_err_set(r->err, SPOT_EDATA, "%s:%lu: the key of line %lu again", r->path,
-                                r->line, r->line_of[i]);
+            return spot_err_at(r->err, r->path, r->line, 0, NULL, "the key of line %lu again",
+                               r->line_of[i]);
     r->line_of[keys->n++] = r->line;
     return 0;
 }

@@ -40,7 +40,7 @@ int spot_bad_rows_end(const struct spot_bad_rows *bad, unsigned long n_line, con
                       struct spot_err *err)
 {
     if (!n_line)
-        return spot_err_set(err, SPOT_EDATA, "%s: empty input", source);
+        return spot_err_kind(err, "missing", spot_err_at(err, source, 0, 0, NULL, "empty input"));
     if (bad->n_good || !bad->n)
         return 0;
     if (err)

@@ -74,8 +74,8 @@ static size_t column_start(const struct reader *r, size_t index)
 
 static void fail(struct reader *r, size_t column, const char *what, const char *detail)
 {
-    spot_err_set(r->err, SPOT_EDATA, "%s:%lu:%zu: %s%s", r->source, r->line, column, what, detail);
-    r->failed = true;
+    spot_err_at(r->err, r->source, r->line, column, NULL, "%s%s", what, detail);
+    r->failed = spot_err_kind(r->err, "syntax", true);
 }
 
 static void on_field(void *data, size_t len, void *user)
@@ -249,8 +249,9 @@ static size_t utf8_fault(const char *line, size_t len)
 
 static int fail_long(struct reader *r)
 {
-    return spot_err_set(r->err, SPOT_EDATA, "%s:%lu: line longer than %d bytes", r->source,
-                        r->line + 1, SPOT_CSV_LINE_MAX);
+    return spot_err_kind(r->err, "limit",
+                         spot_err_at(r->err, r->source, r->line + 1, 0, NULL,
+                                     "line longer than %d bytes", SPOT_CSV_LINE_MAX));
 }
 
 /* Bring the next physical line, newline included, to r->raw and r->raw_len.
@@ -379,8 +380,9 @@ static int recover(struct reader *r, struct csv_parser *parser)
         const char *end = memchr(r->kept, '\n', r->n_kept);
 
         if (r->bad->n == 1)
-            spot_err_set(&r->bad->first, SPOT_EDATA, "%s:%lu:1: quoted field is never closed",
-                         r->source, r->record_line);
+            spot_err_kind(&r->bad->first, "syntax",
+                          spot_err_at(&r->bad->first, r->source, r->record_line, 1, NULL,
+                                      "quoted field is never closed"));
         read_again(r, end ? (size_t)(end - r->kept) + 1 : r->n_kept);
     }
     r->failed = r->in_record = r->is_open = false;
@@ -431,8 +433,9 @@ static int read_all(struct reader *r, FILE *in, struct csv_parser *parser)
     if (rc)
         return -1;
     if (!r->have_header || !r->line)
-        return spot_err_set(r->err, SPOT_EDATA, "%s: empty input, expected %s", r->source,
-                            r->have_header ? "rows" : "a CSV header");
+        return spot_err_kind(r->err, "missing",
+                             spot_err_at(r->err, r->source, 0, 0, NULL, "empty input, expected %s",
+                                         r->have_header ? "rows" : "a CSV header"));
     return r->bad ? spot_bad_rows_end(r->bad, r->line, r->source, r->err) : 0;
 }
 
@@ -520,10 +523,9 @@ int spot_csv_fail(const struct spot_csv_row *row, size_t k, struct spot_err *err
     va_start(ap, fmt);
     vsnprintf(detail, sizeof(detail), fmt, ap);
     va_end(ap);
-    return spot_err_set(err, SPOT_EDATA, "%s:%lu:%zu: %s: %s", row->source,
-                        r->column_of[k] < r->n_before ? row->line : r->line,
-                        column_start(r, r->column_of[k]), r->want[k] + (r->want[k][0] == '?'),
-                        detail);
+    return spot_err_at(err, row->source, r->column_of[k] < r->n_before ? row->line : r->line,
+                       column_start(r, r->column_of[k]), NULL, "%s: %s",
+                       r->want[k] + (r->want[k][0] == '?'), detail);
 }
 
 /* Digits alone, at most 15 of them: exact, and most cells of a trace are so. */

@@ -25,7 +25,13 @@ enum spot_code {
 
 struct spot_err {
     enum spot_code code;
-    int sys_errno; /* errno at the failure, 0 if none */
+    int sys_errno;    /* errno at the failure, 0 if none */
+    const char *kind; /* of its code, a word such as "range"; NULL: none. See spot_err_name */
+    struct {          /* in a document */
+        unsigned long line, column;        /* from 1; 0: not known */
+        unsigned short file_byte;          /* msg begins with the file's name; 0: it does not */
+        unsigned short pointer, n_pointer; /* the JSON pointer: first byte in msg, how many */
+    } at;
     char msg[512]; /* no trailing newline, no full stop */
 };
 
@@ -41,6 +47,26 @@ int spot_err_set(struct spot_err *err, enum spot_code code, const char *fmt, ...
 
 /* As spot_err_set with SPOT_ESYS; appends ": " and strerror(errno). */
 int spot_err_sys(struct spot_err *err, const char *fmt, ...) SPOT_PRINTF(2, 3);
+
+/* As spot_err_set with SPOT_EDATA, of a place in the document `source`: the message begins with
+ * "source:line:column: pointer: ". Left out are line and column where 0, `pointer` where NULL; ""
+ * is the whole document, and written as "/". */
+int spot_err_at(struct spot_err *err, const char *source, unsigned long line, size_t column,
+                const char *pointer, const char *fmt, ...) SPOT_PRINTF(6, 7);
+
+/* Say of an error that was just set what kind it is: a word of the list below, which lives as long
+ * as the program. Returns rc, so that it may surround the call that set it. */
+int spot_err_kind(struct spot_err *err, const char *kind, int rc);
+
+/* What programs know the error by: its code, and its kind where it has one.
+ *   data.syntax data.missing data.type data.range data.limit data.value data
+ *   usage.unknown usage.missing usage.value usage
+ *   system.missing system.access system.exists system.full system.memory system.network system
+ *   infeasible gpu preempted
+ * data: the document; .missing: a key or column it lacks; .limit: too large, too deep, too many.
+ * usage: the command line. system.missing: no such file. Returns name. */
+enum { SPOT_ERR_NAME = 32 };
+const char *spot_err_name(const struct spot_err *err, char name[SPOT_ERR_NAME]);
 
 /* Exit status for a code; see exit-status table in docs/conventions.md. */
 int spot_err_exit_status(const struct spot_err *err);

@@ -35,9 +35,9 @@ static const struct spot_json_value *find_pointer(const struct spot_json_doc *do
     return at;
 }
 
-/* "source:line:column: " of a byte of the text. */
-static int fail_at(const struct spot_json_doc *doc, size_t at, struct spot_err *err,
-                   const char *what)
+/* At a byte of the text. */
+static int fail_at(const struct spot_json_doc *doc, size_t at, const char *pointer,
+                   struct spot_err *err, const char *what)
 {
     unsigned long line = 1 + doc->lines_above;
     size_t line_start = 0;
@@ -47,24 +47,42 @@ static int fail_at(const struct spot_json_doc *doc, size_t at, struct spot_err *
             line++;
             line_start = i + 1;
         }
-    return spot_err_set(err, SPOT_EDATA, "%s:%lu:%zu: %s", doc->source, line, at - line_start + 1,
-                        what);
+    return spot_err_at(err, doc->source, line, at - line_start + 1, pointer, "%s", what);
 }
 
 int spot_json_fail(const struct spot_json_doc *doc, const char *pointer, struct spot_err *err,
                    const char *fmt, ...)
 {
-    char detail[256], what[sizeof(detail) + SPOT_JSON_POINTER_MAX];
+    char what[256];
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(detail, sizeof(detail), fmt, ap);
+    vsnprintf(what, sizeof(what), fmt, ap);
     va_end(ap);
-    snprintf(what, sizeof(what), "%.250s: %s", *pointer ? pointer : "/", detail);
-    return fail_at(doc, doc->root ? spot_json_place(find_pointer(doc, pointer)) : 0, err, what);
+    return fail_at(doc, doc->root ? spot_json_place(find_pointer(doc, pointer)) : 0, pointer, err,
+                   what);
+}
+
+static int lacks(const struct spot_json_doc *doc, const char *pointer, const char *key,
+                 struct spot_err *err)
+{
+    return spot_err_kind(err, "missing",
+                         spot_json_fail(doc, pointer, err, "lacks the key '%s'", key));
+}
+
+static int is_not(const struct spot_json_doc *doc, const char *pointer, const char *type,
+                  struct spot_err *err)
+{
+    return spot_err_kind(err, "type", spot_json_fail(doc, pointer, err, "expected %s", type));
 }
 
 /* --- loading --- */
+
+static int too_large(const char *source, struct spot_err *err)
+{
+    spot_err_set(err, SPOT_EDATA, "%s: larger than %d MiB", source, SPOT_JSON_BYTE_MAX >> 20);
+    return spot_err_kind(err, "limit", -1);
+}
 
 static int read_text(struct spot_json_doc *doc, FILE *in, struct spot_err *err)
 {
@@ -75,8 +93,7 @@ static int read_text(struct spot_json_doc *doc, FILE *in, struct spot_err *err)
         got = fread(doc->text + doc->n_byte, 1, cap - doc->n_byte - 1, in);
         doc->n_byte += got;
         if (doc->n_byte > SPOT_JSON_BYTE_MAX)
-            return spot_err_set(err, SPOT_EDATA, "%s: larger than %d MiB", doc->source,
-                                SPOT_JSON_BYTE_MAX >> 20);
+            return too_large(doc->source, err);
     } while (got);
     if (ferror(in))
         return spot_err_sys(err, "cannot read %s", doc->source);
@@ -104,14 +121,17 @@ static int parse_text(struct spot_json_doc *doc, enum spot_json_kind root, struc
     doc->hash = spot_hash64(doc->text, doc->n_byte);
     drop_byte_order_mark(doc);
     if (strspn(doc->text, " \t\r\n") == doc->n_byte)
-        return spot_err_set(err, SPOT_EDATA, "%s: empty input, expected a JSON document",
-                            doc->source);
+        return spot_err_kind(
+            err, "missing",
+            spot_err_at(err, doc->source, 0, 0, NULL, "empty input, expected a JSON document"));
     if (spot_json_tree_build(&doc->tree, doc->text, doc->n_byte, SPOT_JSON_DEPTH_MAX, &wrong))
-        return fail_at(doc, wrong.at, err, wrong.what);
+        return spot_err_kind(err, "syntax", fail_at(doc, wrong.at, NULL, err, wrong.what));
     doc->root = doc->tree.value;
     if (!spot_json_is(doc->root, root))
-        return fail_at(doc, spot_json_place(doc->root), err,
-                       root == SPOT_JSON_OBJECT ? "expected an object" : "expected an array");
+        return spot_err_kind(
+            err, "type",
+            fail_at(doc, spot_json_place(doc->root), NULL, err,
+                    root == SPOT_JSON_OBJECT ? "expected an object" : "expected an array"));
     return 0;
 }
 
@@ -146,8 +166,7 @@ static int parse_copy(struct spot_json_doc *doc, const char *text, size_t n_byte
     doc->source = source;
     doc->lines_above = line - 1;
     if (n_byte > SPOT_JSON_BYTE_MAX)
-        return spot_err_set(err, SPOT_EDATA, "%s: larger than %d MiB", source,
-                            SPOT_JSON_BYTE_MAX >> 20);
+        return too_large(source, err);
     doc->text = spot_xcalloc(n_byte + 1, 1);
     if (n_byte) /* else `text` may be NULL */
         memcpy(doc->text, text, n_byte);
@@ -256,11 +275,13 @@ static int outside(const struct spot_json_doc *doc, const char *pointer, const s
     else
         spot_num_format(spot_json_number(value), got);
     if (isinf(f->max))
-        return spot_json_fail(doc, pointer, err, "%s is less than %s%s%s", got,
-                              spot_num_format(f->min, min), named ? " " : "", named ? f->unit : "");
-    return spot_json_fail(doc, pointer, err, "%s is outside [%s, %s]%s%s", got,
-                          spot_num_format(f->min, min), spot_num_format(f->max, max),
-                          named ? " " : "", named ? f->unit : "");
+        spot_json_fail(doc, pointer, err, "%s is less than %s%s%s", got,
+                       spot_num_format(f->min, min), named ? " " : "", named ? f->unit : "");
+    else
+        spot_json_fail(doc, pointer, err, "%s is outside [%s, %s]%s%s", got,
+                       spot_num_format(f->min, min), spot_num_format(f->max, max), named ? " " : "",
+                       named ? f->unit : "");
+    return spot_err_kind(err, "range", -1);
 }
 
 /* Text of unit "hex". */
@@ -279,19 +300,19 @@ int spot_json_read_fields(const struct spot_json_doc *doc, const struct spot_jso
                           struct spot_err *err)
 {
     if (!spot_json_is_object(obj))
-        return spot_json_fail(doc, pointer, err, "expected an object");
+        return is_not(doc, pointer, "an object", err);
     for (const struct spot_field *f = table; f->key; f++) {
         const struct spot_json_value *value = spot_json_get(obj, f->key);
         char at[SPOT_JSON_POINTER_MAX];
 
         if (!value) {
             if (f->required)
-                return spot_json_fail(doc, pointer, err, "lacks the key '%s'", f->key);
+                return lacks(doc, pointer, f->key, err);
             continue;
         }
         snprintf(at, sizeof(at), "%s/%s", pointer, f->key);
         if (!has_type(value, f->type))
-            return spot_json_fail(doc, at, err, "expected %s", type_name[f->type]);
+            return is_not(doc, at, type_name[f->type], err);
         if (spot_json_is_number(value) && (f->min != 0 || f->max != 0) && !is_within(value, f))
             return outside(doc, at, f, value, err);
         if (f->type == SPOT_F_STR && f->unit && check_hex(doc, at, f, spot_json_text(value), err))
@@ -310,12 +331,13 @@ int spot_json_array(const struct spot_json_doc *doc, const struct spot_json_valu
     *out = spot_json_get(obj, key);
     snprintf(at, sizeof(at), "%s/%s", pointer, key);
     if (!*out)
-        return required ? spot_json_fail(doc, pointer, err, "lacks the key '%s'", key) : 0;
+        return required ? lacks(doc, pointer, key, err) : 0;
     if (!spot_json_is_array(*out))
-        return spot_json_fail(doc, at, err, "expected an array");
+        return is_not(doc, at, "an array", err);
     if (spot_json_array_size(*out) > n_max)
-        return spot_json_fail(doc, at, err, "has %zu entries, the limit is %zu",
-                              spot_json_array_size(*out), n_max);
+        return spot_err_kind(err, "limit",
+                             spot_json_fail(doc, at, err, "has %zu entries, the limit is %zu",
+                                            spot_json_array_size(*out), n_max));
     return 0;
 }
 
@@ -328,9 +350,9 @@ int spot_json_object(const struct spot_json_doc *doc, const struct spot_json_val
     *out = spot_json_get(obj, key);
     snprintf(at, sizeof(at), "%s/%s", pointer, key);
     if (!*out)
-        return required ? spot_json_fail(doc, pointer, err, "lacks the key '%s'", key) : 0;
+        return required ? lacks(doc, pointer, key, err) : 0;
     if (!spot_json_is_object(*out))
-        return spot_json_fail(doc, at, err, "expected an object");
+        return is_not(doc, at, "an object", err);
     return 0;
 }
 
@@ -342,7 +364,9 @@ int spot_json_expect_schema(const struct spot_json_doc *doc, const char *name, i
 
     snprintf(want, sizeof(want), "%s/%d", name, major);
     if (!got)
-        return spot_json_fail(doc, "", err, "lacks the key 'schema', expected \"%s\"", want);
+        return spot_err_kind(
+            err, "missing",
+            spot_json_fail(doc, "", err, "lacks the key 'schema', expected \"%s\"", want));
     if (strcmp(got, want) != 0)
         return spot_json_fail(doc, "/schema", err, "expected \"%s\", got \"%.40s\"", want, got);
     return 0;

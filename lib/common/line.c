@@ -14,8 +14,9 @@ int spot_line_read(struct spot_line *line, FILE *in, size_t n_max, const char *s
     line->n = 0;
     while ((c = getc_unlocked(in)) != EOF && c != '\n') {
         if (line->n == n_max)
-            return spot_err_set(err, SPOT_EDATA, "%s:%lu: a line of more than %zu bytes", source,
-                                line->number + 1, n_max);
+            return spot_err_kind(err, "limit",
+                                 spot_err_at(err, source, line->number + 1, 0, NULL,
+                                             "a line of more than %zu bytes", n_max));
         line->text = spot_xgrow(line->text, &line->cap, line->n + 2, 1);
         line->text[line->n++] = (char)c;
     }
@@ -48,8 +49,8 @@ int spot_line_trim(struct spot_line *line, const char *source, struct spot_err *
     const size_t n_text = strlen(line->text);
 
     if (n_text < line->n)
-        return spot_err_set(err, SPOT_EDATA, "%s:%lu:%zu: NUL byte", source, line->number,
-                            n_text + 1);
+        return spot_err_kind(err, "syntax",
+                             spot_err_at(err, source, line->number, n_text + 1, NULL, "NUL byte"));
     while (line->n && line->text[line->n - 1] == '\r')
         line->text[--line->n] = '\0';
     return 0;

@@ -94,10 +94,10 @@ static int check_offers(const struct sale *s, const char *source, struct spot_er
                 break;
             if (is_spot || (old->on[false] && now->on[false]) ||
                 (!old->on[false] && !old->on[true] && !now->on[false] && !now->on[true]))
-                return spot_err_set(err, SPOT_EDATA,
-                                    "%s:%lu:1: '%.64s'%s%.64s is offered twice%s: on line %lu, too",
-                                    source, now->line, now->type, *now->zone ? " in " : "",
-                                    now->zone, is_spot ? " on spot" : "", old->line);
+                return spot_err_at(err, source, now->line, 1, NULL,
+                                   "'%.64s'%s%.64s is offered twice%s: on line %lu, too", now->type,
+                                   *now->zone ? " in " : "", now->zone, is_spot ? " on spot" : "",
+                                   old->line);
         }
     return 0;
 }

@@ -418,9 +418,9 @@ static int next_line(struct spot_event_log *log, size_t *blank_byte, struct spot
             return 0;
         log->number++;
         if (got < 0)
-            return spot_err_set(err, SPOT_EDATA,
-                                "%s:%lu: expected an event, the line exceeds %d MiB", log->source,
-                                log->number, SPOT_JSON_BYTE_MAX >> 20);
+            return spot_err_at(err, log->source, log->number, 0, NULL,
+                               "expected an event, the line exceeds %d MiB",
+                               SPOT_JSON_BYTE_MAX >> 20);
         if (!is_blank(log))
             return 1;
         *blank_byte += log->n_byte;

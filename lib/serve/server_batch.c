@@ -393,8 +393,8 @@ static int fill(struct spot_batch *b, struct spot_err *err)
     ssize_t n;
 
     if (b->text.n - b->at > LINE_MAX)
-        return spot_err_set(err, SPOT_EDATA, "%s:%lu: longer than %d MiB",
-                            b->server->options->batch, b->line, LINE_MAX >> 20);
+        return spot_err_at(err, b->server->options->batch, b->line, 0, NULL, "longer than %d MiB",
+                           LINE_MAX >> 20);
     if (poll(&set, 1, 0) <= 0)
         return 0;
     if (b->at) {

@@ -217,8 +217,8 @@ static int read_merges_text(struct spot_bpe_loader *l, const char *text, size_t 
         else if (length && !(line == 1 && text[0] == '#'))
             wrong = "expected two tokens and one space between";
         if (wrong)
-            return spot_err_set(err, SPOT_EDATA, "%s:%zu: '%.*s': %s", source, line,
-                                length < 60 ? (int)length : 60, text, wrong);
+            return spot_err_at(err, source, line, 0, NULL, "'%.*s': %s",
+                               length < 60 ? (int)length : 60, text, wrong);
         text += whole;
         n -= whole;
     }

@@ -165,9 +165,8 @@ static int check_nodes(struct spot_import *imp, struct spot_err *err)
             n.is_there[k] = e->kind != SPOT_TRACE_REMOVE;
             imp->node[kept++] = *e;
         } else if (!imp->is_lenient) {
-            rc = spot_err_set(err, SPOT_EDATA, "%s:%lu:1: %s of '%.80s', which is %s there",
-                              e->source, e->line, word[e->kind], e->node,
-                              is_add ? "already" : "not");
+            rc = spot_err_at(err, e->source, e->line, 1, NULL, "%s of '%.80s', which is %s there",
+                             word[e->kind], e->node, is_add ? "already" : "not");
             rc = spot_bad_rows_take(&imp->bad, rc, err);
         }
     }

@@ -23,8 +23,7 @@ static int keep(struct spot_load_import *imp, const char *source, unsigned long 
 {
     imp->bad.is_full = imp->load.n == SPOT_LOAD_ROWS_MAX;
     if (imp->bad.is_full)
-        return spot_err_set(err, SPOT_EDATA, "%s:%lu: more than %d requests", source, line,
-                            SPOT_LOAD_ROWS_MAX);
+        return spot_err_at(err, source, line, 0, NULL, "more than %d requests", SPOT_LOAD_ROWS_MAX);
     if (prompt && output)
         spot_load_add(&imp->load, time_s, (int32_t)prompt, (int32_t)output, id);
     else
@@ -275,14 +274,13 @@ static int on_call(struct spot_load_import *imp, char **field, size_t n, const c
     double end_s, duration_s;
 
     if (n != 4)
-        return spot_err_set(err, SPOT_EDATA, "%s:%lu: expected 4 fields, got %zu", source, line, n);
+        return spot_err_at(err, source, line, 0, NULL, "expected 4 fields, got %zu", n);
     if (spot_num_parse(field[2], &end_s) || !(end_s >= 0 && end_s <= SPOT_TRACE_TIME_MAX_S))
-        return spot_err_set(err, SPOT_EDATA,
-                            "%s:%lu:%td: end_timestamp: expected seconds, got '%.40s'", source,
-                            line, field[2] - field[0] + 1, field[2]);
+        return spot_err_at(err, source, line, (size_t)(field[2] - field[0] + 1), NULL,
+                           "end_timestamp: expected seconds, got '%.40s'", field[2]);
     if (spot_num_parse(field[3], &duration_s) || !(duration_s >= 0))
-        return spot_err_set(err, SPOT_EDATA, "%s:%lu:%td: duration: expected seconds, got '%.40s'",
-                            source, line, field[3] - field[0] + 1, field[3]);
+        return spot_err_at(err, source, line, (size_t)(field[3] - field[0] + 1), NULL,
+                           "duration: expected seconds, got '%.40s'", field[3]);
     if (imp->match && !strstr(field[0], imp->match) && !strstr(field[1], imp->match))
         return 0;
     return keep_call(imp, source, line, fmax(end_s - duration_s, 0), err);
@@ -297,16 +295,16 @@ static int on_minutes(struct spot_load_import *imp, char **field, size_t n, cons
     double calls[MINUTES];
 
     if (n != MINUTES + 4)
-        return spot_err_set(err, SPOT_EDATA, "%s:%lu: expected %d fields, got %zu", source, line,
-                            MINUTES + 4, n);
+        return spot_err_at(err, source, line, 0, NULL, "expected %d fields, got %zu", MINUTES + 4,
+                           n);
     if (imp->match && !strstr(field[1], imp->match) && !strstr(field[2], imp->match))
         return 0;
     for (size_t i = 0; i < MINUTES; i++)
         if (spot_num_parse(field[i + 4], &calls[i]) ||
             !(calls[i] >= 0 && calls[i] <= SPOT_LOAD_ROWS_MAX) || calls[i] != rint(calls[i]))
-            return spot_err_set(err, SPOT_EDATA,
-                                "%s:%lu:%td: minute %zu: expected a number of calls, got '%.40s'",
-                                source, line, field[i + 4] - field[0] + 1, i + 1, field[i + 4]);
+            return spot_err_at(err, source, line, (size_t)(field[i + 4] - field[0] + 1), NULL,
+                               "minute %zu: expected a number of calls, got '%.40s'", i + 1,
+                               field[i + 4]);
     for (size_t i = 0; i < MINUTES; i++)
         for (double k = 0; k < calls[i]; k++)
             if (keep_call(imp, source, line, day_s + 60 * ((double)i + spot_rng_unit(&imp->rng)),
@@ -349,11 +347,9 @@ static int read_calls(struct spot_load_import *imp, FILE *in, const char *source
             is_minutes = !strncmp(line.text, "HashOwner,", 10);
             if (is_minutes || !strncmp(line.text, "app,func,end_timestamp,duration", 31))
                 continue;
-            rc = spot_err_set(
-                err, SPOT_EDATA,
-                "%s:%lu:1: expected a header HashOwner,HashApp,HashFunction,Trigger,1.. "
-                "or app,func,end_timestamp,duration",
-                source, line.number);
+            rc = spot_err_at(err, source, line.number, 1, NULL,
+                             "expected a header HashOwner,HashApp,HashFunction,Trigger,1.. "
+                             "or app,func,end_timestamp,duration");
             break;
         }
         n = split(line.text, field, sizeof(field) / sizeof(*field));

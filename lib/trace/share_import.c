@@ -42,8 +42,8 @@ struct fields {
 static int fail(const struct fields *f, const char *name, const char *wanted, struct spot_err *err,
                 const char *text)
 {
-    return spot_err_set(err, SPOT_EDATA, "%s:%lu: %s: expected %s, got '%.64s'", f->source, f->line,
-                        name, wanted, text ? text : "");
+    return spot_err_at(err, f->source, f->line, 0, NULL, "%s: expected %s, got '%.64s'", name,
+                       wanted, text ? text : "");
 }
 
 static void split(struct fields *f, char *text, char separator)
@@ -101,8 +101,8 @@ static int each_line(struct spot_share_import *imp, FILE *in, const char *source
         }
         imp->bad.is_full = imp->jobs.n == SPOT_SHARE_JOBS_MAX;
         if (imp->bad.is_full)
-            rc = spot_err_set(err, SPOT_EDATA, "%s:%lu: more than %d jobs", source, line.number,
-                              SPOT_SHARE_JOBS_MAX);
+            rc = spot_err_at(err, source, line.number, 0, NULL, "more than %d jobs",
+                             SPOT_SHARE_JOBS_MAX);
         else
             rc = on_line(imp, &f, user, err);
         rc = spot_bad_rows_take(&imp->bad, rc, err);
@@ -128,8 +128,8 @@ static int on_gavel(struct spot_share_import *imp, struct fields *f, void *user,
 
     (void)user;
     if (f->n != G_FIELDS)
-        return spot_err_set(err, SPOT_EDATA, "%s:%lu: expected %d fields between tabs, got %zu",
-                            f->source, f->line, G_FIELDS, f->n);
+        return spot_err_at(err, f->source, f->line, 0, NULL,
+                           "expected %d fields between tabs, got %zu", G_FIELDS, f->n);
     if (!is_text(f->field[G_KIND]))
         return fail(f, "job type", "a name", err, f->field[G_KIND]);
     if (number(f, G_STEPS, "total steps", 1, 1e15, &steps, err) ||
@@ -383,10 +383,10 @@ static int sacct_header(struct spot_share_import *imp, struct fields *f, void *u
             if (!strcmp(f->field[k], want[w]))
                 s->column[w] = k;
         if (s->column[w] == FIELDS_MAX)
-            return spot_err_set(err, SPOT_EDATA,
-                                "%s:%lu: no column %s: sacct -P -o "
-                                "JobID,User,Submit,Elapsed,AllocTRES",
-                                f->source, f->line, want[w]);
+            return spot_err_at(err, f->source, f->line, 0, NULL,
+                               "no column %s: sacct -P -o "
+                               "JobID,User,Submit,Elapsed,AllocTRES",
+                               want[w]);
     }
     return 0;
 }
@@ -401,8 +401,8 @@ static int on_sacct(struct spot_share_import *imp, struct fields *f, void *user,
 
     for (size_t w = 0; w < S_WANT; w++) {
         if (s->column[w] >= f->n)
-            return spot_err_set(err, SPOT_EDATA, "%s:%lu: %zu fields, fewer than the header",
-                                f->source, f->line, f->n);
+            return spot_err_at(err, f->source, f->line, 0, NULL,
+                               "%zu fields, fewer than the header", f->n);
         field[w] = f->field[s->column[w]];
     }
     if (strchr(field[S_ID], '.')) /* a step of a job */

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 
-# world: what follows asks a program of others that starts slowly, a server of theirs or PyTorch. `make check-world`
-# runs it; one test of each kind but transformers goes without this line and is in `make check`, too.
-world() { [ -n "${SPOT_WORLD-}" ] || skip "of make check-world"; }
+# in_tier TIER: it is among those that are run (tests/tally)
+in_tier() { [[ " ${SPOT_TIER-} " == *" $1 "* ]]; }
 
-# of_check_long: what follows repeats at length what a unit test or another story holds; `make check-long` plays it.
-of_check_long() { [ -n "${SPOT_LONG-}" ] || skip "of make check-long"; }
-
-# of_check_twin: what follows is of `make check-twin`, which plays whole stories of devices on the twin of their libraries; a job and
-# its faults, a batch, and each refusal are in `make check`, too.
-of_check_twin() { [ -n "${SPOT_TWIN_WHOLE-}" ] || skip "of make check-twin"; }
+# size WHOLE PART: rounds of something random, or cases: all of them in `make check-long`
+size() { in_tier long && echo "$1" || echo "$2"; }
 
 # has MODULE...: Python finds them; to import PyTorch takes seconds
 has() { python3 -c 'import sys, importlib.util as u; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' "$@" 2>/dev/null; }

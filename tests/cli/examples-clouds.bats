@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # Goal: the launchers of examples/clouds start what a plan says and does not run, once; they touch
 # nothing without --apply and refuse what is no such plan, or too old. The one for AWS is held
 # against moto's EC2 by the real aws; the other two print, and their text is compared.
@@ -73,8 +74,8 @@ fleet() {
     fleet | jq -e 'add == 4'
 }
 
+# tier: world
 @test "aws: what was taken away is replaced, what is beyond the plan ends on demand alone (aws, moto)" {
-    world
     ec2
     launch --apply "$T/plan"
     victim=$(asked describe-instances --filters Name=instance-type,Values=m5.large \
@@ -98,8 +99,8 @@ fleet() {
         --query 'length(Reservations)' | grep -x 1
 }
 
+# tier: world
 @test "aws: what cannot be had is told, the rest is started, and the status is 1 (aws, moto)" {
-    world
     ec2
     jq '.buy[0].zone = "us-east-1z"' "$T/plan" >"$T/odd"
     run -1 launch --apply "$T/odd"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # Goal: examples/etcd/coordinator.sh goes on whoever is killed, ends when the job is done or was stopped, and the
 # job has the bits of an undisturbed run.
 # shellcheck disable=SC2086,SC2154 # words; background sets $pid, etcd_up $store
@@ -25,8 +26,8 @@ leads() { # NAME HOW-OFTEN: it has begun to
     eventually "[ \"\$(grep -c 'listening at' $1.err)\" -ge $2 ]"
 }
 
+# tier: world
 @test "etcd: coordinators of the example follow one another, and end when the job is done" {
-    world
     etcd_up
     coordinator a 300
     a=$pid
@@ -53,8 +54,8 @@ leads() { # NAME HOW-OFTEN: it has begun to
     cmp want got
 }
 
+# tier: world
 @test "etcd: a job that was stopped ends its coordinators" {
-    world
     etcd_up
     coordinator a 100000
     a=$pid

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # Goal: the manifests of examples/kubernetes are valid, fit together, and the commands in them train
 # through a preStop with the bits of an undisturbed run. There is no cluster here.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # Goal: the job array of examples/slurm, under a real slurmctld and slurmd on loopback: a job of a
 # higher partition preempts a worker, Slurm's SIGTERM is its notice, it comes back from the queue,
 # and the training goes on with the bits of an undisturbed run.

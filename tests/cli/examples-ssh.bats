@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # Goal: the loop over hosts of examples/ssh starts one worker a host, once, and gives notice; a job
 # goes on through it with the bits of an undisturbed run.
 

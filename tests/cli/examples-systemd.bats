@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # Goal: the units of examples/systemd pass systemd-analyze, and what they start trains, leaves,
 # resumes and replans, with a status that they take for success, and the bits of an undisturbed run.
 

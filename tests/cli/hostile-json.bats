@@ -3,6 +3,7 @@
 # Goal: no JSON document, whatever it consists of and under whichever key, makes a tool larger than
 # ten times its bytes, or 64 MB; honest ones of 10 MB are read; a small compressed one stays small.
 bats_require_minimum_version 1.5.0
+load eventually
 
 peak=$BATS_TEST_DIRNAME/../../build/release/tests/peak
 
@@ -46,9 +47,8 @@ hostile() {
     printf '%s}' "$3"
 }
 
-# Whole sizes in `make check-long`, and each shape under both keys. From 6.4 MB on it is the bytes of the document that count, so that
-# 7 MB tell what more would.
-size() { [ -n "${SPOT_LONG-}" ] && echo "$1" || echo "$2"; }
+# Whole sizes (`size`) in `make check-long`, and each shape under both keys. From 6.4 MB on it is the bytes of the document that
+# count, so that 7 MB tell what more would.
 
 # FILE COMMAND...: it ends by itself, and was never larger than the rule says.
 within() {
@@ -66,7 +66,7 @@ shapes="numbers reals arrays nested deep objects members strings escapes words k
 @test "every shape under an unknown and a known key of a layout" {
     for shape in $shapes; do
         for mb in $(size '1 3 10' 7); do
-            for key in $([ -n "${SPOT_LONG-}" ] && echo zz place || { [ $((${#shape} % 2)) = 0 ] && echo zz || echo place; }); do
+            for key in $(in_tier long && echo zz place || { [ $((${#shape} % 2)) = 0 ] && echo zz || echo place; }); do
                 hostile $key "$shape" "${mb}000000" >doc.json
                 within doc.json spot-migrate plan --from doc.json --to doc.json --cluster cluster.json
             done

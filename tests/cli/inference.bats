@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs
 # What the inference engine makes of a model that others wrote, and of one that was trained here.
 
 load job
@@ -14,8 +15,8 @@ teardown() {
     job_teardown
 }
 
+# tier: world # what check has of it: the decoder in double precision of tests/unit/infer_rig.h
 @test "transformers computes the same logits and greedy tokens of random models" {
-    world # what check has of it: the decoder in double precision of tests/unit/infer_rig.h
     has torch transformers || skip "no torch and transformers for python3"
     [ -x "$logits" ] || skip "no $logits: make it"
     python3 "$BATS_TEST_DIRNAME/../world/compare_logits.py" "$logits"

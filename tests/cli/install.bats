@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+# tier: jobs
 # Goal: make install puts everything under the prefix that was named, and uninstall takes it away.
 bats_require_minimum_version 1.5.0
 

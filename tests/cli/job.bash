@@ -45,7 +45,7 @@ background() {
 
 # train EVENTS-FILE ARGUMENTS...: a coordinator in the background, at unix:j unless told otherwise; on a
 # machine that starves its workers nobody is silent for too long, unless that is what is tested. One
-# that goes on until it is stopped has the pace of $SPOT_PACE (tests/tool/pace.c), where that is set.
+# that goes on until it is stopped has the pace of $SPOT_PACE (tests/preload/pace.c), where that is set.
 train() {
     local log=$1 lease="--lease 20s" pace=()
     shift
@@ -80,9 +80,6 @@ passes() {
     now=$(spot-run status --join unix:j --format json | jq .time_s)
     eventually "spot-run status --join unix:j --format json | jq -e '.time_s >= $now + $1'"
 }
-
-# storm WHOLE PART: rounds of something random, or cases, all of them in `make check-long`
-storm() { [ -n "${SPOT_LONG-}" ] && echo "$1" || echo "$2"; }
 
 events() { # LOG EVENT: how many
     grep -c "\"event\":\"$2\"" "$1" 2>/dev/null || true

@@ -1,10 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: compute, first
 # Goal: what `make deb` makes pleases lintian, installs, runs and goes without a trace; what `make
 # tarball` makes runs wherever it is unpacked, with its own libraries. Equal sources give equal
 # packages. The package is of the tools that are tested; `make check-long` builds it from the sources.
 
 bats_require_minimum_version 1.5.0
+
+load eventually
 
 setup() {
     T=$BATS_TEST_TMPDIR
@@ -29,7 +32,7 @@ deb() {
         ln -sf "$(command -v $tool)" "$T/built/bin/$tool"
     done
     export DEB_BUILD_OPTIONS="noautodbgsym parallel=2" # symbols are most of what is packed
-    [ -z "${SPOT_LONG-}" ] || { built=() && unset DEB_BUILD_OPTIONS; }
+    ! in_tier long || { built=() && unset DEB_BUILD_OPTIONS; }
     env -u MAKEFLAGS -u MAKELEVEL timeout -s KILL 900 make -s -C "$root" deb CUDA=no B="$T/built" \
         deb_at="$1" "${built[@]}" </dev/null
     package=$(echo "$1"/spot_*.deb)
@@ -81,16 +84,16 @@ deb() {
     cmp "$one" "$package"
 }
 
-@test "the tarball runs where it is unpacked, with its own libraries (each time the same: SPOT_LONG)" {
+@test "the tarball runs where it is unpacked, with its own libraries (each time the same: check-long)" {
     needs readelf objdump strip ldd
     [ -n "${MAKEFLAGS+set}" ] || skip "not run by make check"
     # what was said on the command line, or everything is built anew; not the parent's other jobs
     said=" -- "
     [[ "$MAKEFLAGS" != *"-- "* ]] || said=" -- ${MAKEFLAGS#*-- }"
-    for n in 1 ${SPOT_LONG:+2}; do
+    for n in 1 $(size 2 ""); do
         env -u MAKELEVEL MAKEFLAGS="$said" timeout -s KILL 300 make -s -C "$root" tarball tar_at="$T/$n" </dev/null
     done
-    [ -z "${SPOT_LONG-}" ] || cmp "$T"/1/*.tar.gz "$T"/2/*.tar.gz
+    ! in_tier long || cmp "$T"/1/*.tar.gz "$T"/2/*.tar.gz
     mkdir "$T/here" "$T/not here"
     for at in "$T/here" "$T/not here"; do
         tar -C "$at" -xf "$T"/1/*.tar.gz

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # Three small jobs on two workers, given out turn by turn by examples/share/share.sh: each ends with the
 # bits of its undisturbed run.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: check asan
 # Goal: assign answers line by line, proves each answer, and says exactly where input is wrong.
 bats_require_minimum_version 1.5.0
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # Goal: send and recv move a file by every way, survive kill -9, and refuse strangers.
 bats_require_minimum_version 1.5.0
 load eventually
@@ -96,6 +97,7 @@ has_read() { # BYTES: of its input, $pid
     eventually "[ \"\$(sed -n 's/^rchar: //p' /proc/$pid/io)\" -ge $1 ]"
 }
 
+# tier: check
 @test "kill -9 of the receiver half-way leaves a part, and the next attempt the file" {
     mkfifo slow
     # a stream that stops in the middle keeps the receiver waiting

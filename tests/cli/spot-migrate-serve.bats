@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs
 # spot-migrate plan on SpotServe's four golden switches of its 20B model, keys and values both counted: it is done
 # before the busiest node of its mapper and planner would be, and with --links shared, which adds up what a node sends
 # and receives as they do, no node has more on its link, ranks spread or groups of four whole (docs/results/serve.md).

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: check asan
 # Goal: pack, unpack, list, verify and extract are exact filters with the right exit status.
 bats_require_minimum_version 1.5.0
 load eventually

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs
 # spot-plan fleet --kind train: as published, better, with losses, from what runs, refusals.
 
 bats_require_minimum_version 1.5.0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs
 # spot-plan fleet: Melange's example as a document, quotas, and what it refuses.
 
 bats_require_minimum_version 1.5.0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs
 # spot-plan serve --layout --cluster: who sits where at the least bytes, and what a change costs: the time until serving
 # restarts. Oracles: spot-migrate plan on the two layouts; by hand the size of a cache, keys and values, and the layer
 # that a pass waits for.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs
 # Goal: spot-plan train answers with a plan, a suspend plan, or the right exit status and place.
 bats_require_minimum_version 1.5.0
 
@@ -80,6 +81,7 @@ forecast() { # LOST PROB: 8 of 8 instances now
     [ "$(jq .next.D "$T/p")" -ge 2 ]
 }
 
+# tier: check
 @test "--explain says the reasons on stderr and leaves the document alone" {
     spot-plan train --job $job --now 6 >"$T/1"
     spot-plan train --job $job --now 6 --explain >"$T/2" 2>"$T/words"

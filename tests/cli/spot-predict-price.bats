@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs
 # spot-predict --kind price: prices of zones and types as distributions, and how good they were.
 bats_require_minimum_version 1.5.0
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs
 # spot-replay fleet: policies as rows, ticks as rows, a picture, refusals.
 
 bats_require_minimum_version 1.5.0

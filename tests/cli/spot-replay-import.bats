@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: check asan
 # spot-replay import and describe: streams, exit codes, real files. Formats are golden tests.
 
 bats_require_minimum_version 1.5.0

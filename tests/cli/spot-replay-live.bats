@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: clock
 # spot-replay live: copies follow the trace, leave as told, and never outlive the replay.
 
 bats_require_minimum_version 1.5.0
@@ -25,6 +26,7 @@ nothing_left() {
     done
 }
 
+# tier: check
 @test "live keeps as many copies as the trace offers" {
     live --trace trace.csv --events log.jsonl -- sh polite.sh 2>talk
     # members after each change of the trace, from starts and leaves alone

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: compute, first
 # Goal: spot-replay train accounts for everything it plays, and refuses what it cannot play.
 
 bats_require_minimum_version 1.5.0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # A notice whose deadline is known: state that would go with the leaver moves beside the steps, and the grid
 # changes when nothing is left to move; at once only when the deadline is near. Deadlines that are short or not told,
 # and notices that come beside each other, are in tests/unit/test_job_placed.c.
@@ -138,7 +139,7 @@ told_by_lines() {
     local -A alive=()
     for i in 1 2 3 4; do worker n$i && alive[$pid]=1; done
     at_step log 5
-    churn 5 $(storm 24 14) 0. 3
+    churn 5 $(size 24 14) 0. 3
     eventually "grep -q '\"formed\".*\"D\":2,\"P\":2,' log"
     more_steps log
     stops_right log --layers 6

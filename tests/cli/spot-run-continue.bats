@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run train --resume: the job is in its state directory; what contradicts it is refused by name.
 
 bats_require_minimum_version 1.5.0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait, first
 # spot-run without a GPU: what is missing is named, status 5, and nothing else is disturbed. With the
 # CUDA module's sources compiled for the CPU (tests/twin): jobs keep their promises on a device too.
 
@@ -127,8 +128,8 @@ two_and_a_kill() {
     stops_right log --device cuda-bf16
 }
 
+# tier: twin
 @test "what a device computes again has the bits of what it keeps; workers may differ in it" {
-    of_check_twin
     twin
     for more in "--device cuda-bf16" \
         "--device cuda-bf16-tp --arch llama --heads 4 --kv-heads 2"; do
@@ -164,21 +165,21 @@ doubles() { # ARGUMENTS: kind and grid
     more_steps log
 }
 
+# tier: twin
 @test "state that moves ahead of a new grid comes from the device and goes to one" {
-    of_check_twin
     doubles --device cuda-bf16
     stops_right log --device cuda-bf16
 }
 
+# tier: twin
 @test "and so it does where a tensor group shares a stage" {
-    of_check_twin
     model="--device cuda-bf16-tp --heads 4 --shards 4"
     doubles $model --grid 2x1x2
     stops_right log $model
 }
 
+# tier: twin
 @test "members of a tensor group on devices have the bits of one, and lose nothing through a kill" {
-    of_check_twin
     twin
     model="--heads 4 --shards 4 --device cuda-bf16-tp"
     common="train -q --data corpus $MODEL $model --global-batch 5 --steps 4"
@@ -218,8 +219,8 @@ near() {
         awk -v most="$3" '{ d = $1 - $2; if (NF != 2 || d > most || -d > most) exit 1 }'
 }
 
+# tier: twin
 @test "a Llama on a device: the CPU's losses, the same bits for every grid, and through a kill" {
-    of_check_twin
     twin
     llama="--arch llama --heads 4 --kv-heads 2 --ffn 88 --rope-theta 5e4"
     common="train -q --data corpus $MODEL $llama --global-batch 5 --steps 6"
@@ -260,8 +261,8 @@ near() {
         --device cuda-fp32-sm090x132-lt130100-cc1300
 }
 
+# tier: twin
 @test "a device that fails mid-step ends its worker with status 5, and the job goes on" {
-    of_check_twin
     twin
     train log --steps 100000 --device cuda-fp32
     background env SPOT_TWIN_FAIL_AT=60 spot-run worker --join unix:j --join-timeout 60s --name ill \

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs
 # spot-run train --data: several files are one, and none has to fit in memory.
 
 bats_require_minimum_version 1.5.0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run train --dry-run: what a job will take is told before anything starts, and what it then takes is no more.
 
 bats_require_minimum_version 1.5.0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs
 # spot-run eval: the loss of a corpus under a model, whoever computes it.
 
 bats_require_minimum_version 1.5.0
@@ -115,8 +116,8 @@ evaluates() { # ARGUMENTS...: the document without what names the source, in $ou
     refuses 3 "1 tokens in windows of 16" eval --data one --load m
 }
 
+# tier: world
 @test "transformers computes the same loss, with and without overlap" {
-    world
     has torch transformers || skip "no transformers for python3"
     trained
     for stride in 16 5; do

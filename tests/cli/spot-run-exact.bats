@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs asan, lane: wait
 # spot-run train: losses and weights have the same bits whoever computes them, and however many.
 
 bats_require_minimum_version 1.5.0
@@ -22,6 +23,7 @@ grids() { # D P...: each grid gives the undisturbed outcome
 @test "replicas alone: 2x1 to 5x1 have the bits of one worker, though D does not divide G = 5" {
     grids 2x1 3x1 4x1 5x1
 }
+# tier: check
 @test "replicated pipelines: 2x2, 2x3 and 3x2 have the bits of one worker" { grids 2x2 2x3 3x2; }
 
 @test "two threads have the bits of one" {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait, first
 # exec --state-command: commits of a foreign trainer behind a command of the user, as the tool has it: its faults are in test_exec_durable.
 
 # shellcheck disable=SC2016,SC2046,SC2154,SC2012,SC2034 # sh evaluates; words; background sets $pid

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait, first
 # The state of somebody else's trainer, which no storage that all nodes see keeps: what is committed in
 # SPOT_STATE_DIR comes back whole, whoever is killed and when.
 
@@ -111,6 +112,7 @@ finishes() {
     reported
 }
 
+# tier: check
 @test "a node that is killed: the others go on with the newest commit, and a newcomer begins with it" {
     coordinator --nodes 2:3
     for name in a b c; do node $name && eval "$name=\$pid"; done
@@ -258,6 +260,7 @@ END
     finishes
 }
 
+# tier: check
 @test "everything dies: --resume goes on from the copies of --state" {
     coordinator --nodes 2 --state disk --state-every 0.2s
     node a && a=$pid
@@ -323,7 +326,7 @@ END
     coordinator --nodes 1:3
     declare -A alive
     for name in a b c; do node $name && alive[$pid]=1; done
-    for i in $(seq 1 $(storm 30 6)); do
+    for i in $(seq 1 $(size 30 6)); do
         more_durable
         sleep 0.0$((RANDOM % 10))
         if [ $((RANDOM % 4)) = 0 ]; then

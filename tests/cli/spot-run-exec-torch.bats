@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # examples/pytorch on nodes that come and go and share no storage, with the real PyTorch where it is installed. What was used is counted
 # sample by sample by tests/world/used.py.
 
@@ -110,13 +111,13 @@ replaced() { # SCRIPT
     [ "$(events log failed)" -eq 0 ]
 }
 
+# tier: world
 @test "torch: DDP where a spare takes over after a kill and a notice: the same weights, bit for bit" {
-    world
     replaced ddp
 }
 
+# tier: world
 @test "torch: FSDP where a spare takes over after a kill and a notice: the same weights, bit for bit" {
-    world
     replaced fsdp
 }
 
@@ -144,18 +145,18 @@ resized() { # SCRIPT
     awk -v d="$worst" 'BEGIN { exit !(d < 1e-3) }'
 }
 
+# tier: world
 @test "torch: DDP on fewer and more nodes loses no sample, and learns the same up to rounding" {
-    world
     resized ddp
 }
 
+# tier: world
 @test "torch: FSDP on fewer and more nodes loses no sample, and learns the same up to rounding" {
-    world
     resized fsdp
 }
 
+# tier: world
 @test "torch: the node of rank 0 dies with the coordinator, which is begun anew" {
-    world
     export PAUSE=0.05
     undisturbed_weights ddp 90 2
     coordinator ddp 90 --nodes 2:2
@@ -174,14 +175,14 @@ resized() { # SCRIPT
 }
 
 # Kills and notices at random, of any node; each comes back. What is in the state when the job is stopped has used each sample once.
+# tier: world
 @test "torch: a storm of kills and notices loses and repeats no sample" {
-    world
     export PAUSE=0.02
     RANDOM=7
     coordinator ddp 1000000 --nodes 1:3
     for name in a b c; do node $name; done
     past 15
-    for _ in $(seq "$(storm 30 8)"); do
+    for _ in $(seq "$(size 30 8)"); do
         name=$(placed $((RANDOM % $(jq -s 'map(select(.event == "formed"))[-1].D' log))))
         eval "id=\$id_$name"
         if [ $((RANDOM % 2)) = 0 ]; then vanish "$id"; else kill -TERM "$id"; fi

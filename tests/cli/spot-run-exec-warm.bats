@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # A trainer that waits for its round, as examples/pytorch/spot_hold.py does: here it is a shell script.
 
 # shellcheck disable=SC2154 # background sets $pid

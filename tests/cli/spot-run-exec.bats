@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # Somebody else's trainer on nodes that come and go. Here it is a shell script: a rank says that it is
 # there, and goes on until the file `finish` is.
 
@@ -97,6 +98,7 @@ END
     done
 }
 
+# tier: check
 @test "a node that is killed: only the ranks of survivors start again, in their order" {
     coordinator -- ./trainer
     for name in a b c; do
@@ -172,6 +174,7 @@ END
     jq -es 'map(select(.event == "failed")) | length == 3' log
 }
 
+# tier: check
 @test "a notice: the hook has its time, then the others go on without the leaver" {
     # what a rank does on SIGTERM shows that the hook came first
     cat >careful <<'END'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run export: the weights of a job, durable or running, as a model.
 
 bats_require_minimum_version 1.5.0
@@ -119,8 +120,8 @@ PY
     diff -r m e
 }
 
+# tier: world
 @test "from_pretrained of transformers takes it, of either type" {
-    world
     has torch transformers || skip "no transformers for python3"
     trained
     for dtype in f32 bf16; do

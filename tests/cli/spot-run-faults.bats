@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: clock, plain
 # spot-run: whoever dies, stalls or leaves, the job ends with the bits of the undisturbed one. What a kill or a notice
 # does to who holds what is in tests/unit/test_job_placed.c and test_job_watched.c.
 
@@ -9,6 +10,7 @@ load job
 setup() { job_setup; }
 teardown() { job_teardown; }
 
+# tier: check
 @test "a notice: the worker hands over and leaves with 75, nothing is recomputed" {
     train log --steps 100000 --grid 1x2
     worker w1 && w1=$pid
@@ -26,6 +28,7 @@ teardown() { job_teardown; }
     stops_right log
 }
 
+# tier: check
 @test "all workers killed at once: new ones start from the disk, same final bits" {
     train log --steps 100000 --durable-every 0.05s --state st
     for i in 1 2 3; do worker w$i && w[$i]=$pid; done
@@ -44,10 +47,10 @@ teardown() { job_teardown; }
     local -A alive=()
     for i in 1 2 3 4 5; do worker n$i && alive[$pid]=1; done
     at_step log 5
-    churn 6 $(storm 35 20) 0.0 8
+    churn 6 $(size 35 20) 0.0 8
     more_steps log
-    [ "$(events log lost)" -ge $(storm 5 3) ]
-    [ "$(events log left)" -ge $(storm 3 2) ]
+    [ "$(events log lost)" -ge $(size 5 3) ]
+    [ "$(events log left)" -ge $(size 3 2) ]
     stops_right log
 }
 
@@ -114,6 +117,7 @@ teardown() { job_teardown; }
     stops_right log
 }
 
+# tier: check
 @test "kill -9 of the coordinator: workers wait with their memory, --resume goes on from there" {
     train log --steps 100000 --state st --durable-every 1h
     worker w1

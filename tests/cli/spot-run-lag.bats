@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # How far durable state is behind: generations are as frequent as what they cost steps allows, not as their disk is fast.
 
 bats_require_minimum_version 1.5.0

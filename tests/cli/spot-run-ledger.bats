@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # Samples of any trainer, each once an epoch: worked out alone, and asked of the agents of a job that loses nodes and coordinators.
 
 # shellcheck disable=SC2016,SC2154,SC2030,SC2031,SC2046,SC2086 # eventually evaluates; background sets $pid; words

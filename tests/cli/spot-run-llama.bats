@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run train --arch llama: the promises of GPT-2's shape, kept for another one.
 
 bats_require_minimum_version 1.5.0

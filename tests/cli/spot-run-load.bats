@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run train --load: a training goes on from the weights of a file, on any grid.
 
 bats_require_minimum_version 1.5.0
@@ -162,8 +163,8 @@ assert abs(float(loss) - float(sys.argv[2])) < 1e-5, (float(loss), sys.argv[2])
 PY
 }
 
+# tier: world
 @test "transformers takes what --save DIR wrote, and computes the same loss" {
-    world
     has torch transformers || skip "no torch and transformers for python3"
     data=$BATS_TEST_DIRNAME/../data/bpe
     seq 1 300 >corpus

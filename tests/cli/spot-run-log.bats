@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run train: the log of a run that is resumed, piped or pointed at a device.
 
 bats_require_minimum_version 1.5.0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: clock, plain
 # The fault matrix, one fault for each phase; `make faults` prints all of it.
 
 bats_require_minimum_version 1.5.0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # What a training job tells who looks on: over HTTP, on a page in a browser.
 
 bats_require_minimum_version 1.5.0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait, first
 # Jobs over NCCL, played by tests/twin (nccl.h there tells how strict it is), on the twin's device:
 # in exact mode nobody can tell them from jobs over sockets, whatever happens to their members.
 
@@ -41,8 +42,8 @@ same_as_sockets() { # LOG STEPS
     same_as_sockets log 4
 }
 
+# tier: twin
 @test "a tied head: both ends of the model add up their table from device to device" {
-    of_check_twin
     for grid in $(storm "1x1 1x2 2x1 2x2 1x4" "2x1 1x4"); do
         rm -f log
         timeout 60 spot-run train -q --data corpus $MODEL --tied --global-batch 5 --steps 4 $NCCL \
@@ -57,8 +58,8 @@ same_as_sockets() { # LOG STEPS
     stops_right log --tied --device cuda-fp32
 }
 
+# tier: twin
 @test "a tensor group exchanges its partial sums from device to device" {
-    of_check_twin
     for grid in $(storm "1x1x2 1x2x2 2x1x2" "1x2x2 2x1x2"); do
         rm -f log
         timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --comm nccl \
@@ -82,8 +83,8 @@ same_as_sockets() { # LOG STEPS
     stops_right log --device cuda-fp32
 }
 
+# tier: twin
 @test "a killed stage of a pipeline ends an exchange, not the job" {
-    of_check_twin
     train log --steps 100000 --workers 6 --grid 2x3 $NCCL
     at_step log 3
     kill -9 "$(pgrep -P "$(pgrep -P $train)" | sed -n 2p)"
@@ -92,8 +93,8 @@ same_as_sockets() { # LOG STEPS
     stops_right log --device cuda-fp32
 }
 
+# tier: twin
 @test "a lost connection that NCCL sees is the same as one that it does not" {
-    of_check_twin
     export SPOT_TWIN_NCCL_SEES=1
     train log --steps 100000 --workers 4 --grid 2x2 $NCCL
     at_step log 3
@@ -103,8 +104,8 @@ same_as_sockets() { # LOG STEPS
     stops_right log --device cuda-fp32
 }
 
+# tier: twin
 @test "a member that is told to leave hands over and the rest goes on" {
-    of_check_twin
     train log --steps 100000 $NCCL
     for name in a b c; do worker $name; done
     leaver=$pid
@@ -117,8 +118,8 @@ same_as_sockets() { # LOG STEPS
     stops_right log --device cuda-fp32
 }
 
+# tier: twin
 @test "a member that stops answering is taken for lost within its lease" {
-    of_check_twin
     train log --steps 100000 --lease 4s --workers 3 --grid 3x1 $NCCL
     at_step log 3
     kill -STOP "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
@@ -127,8 +128,8 @@ same_as_sockets() { # LOG STEPS
     stops_right log --device cuda-fp32
 }
 
+# tier: twin
 @test "a host that falls silent ends an exchange and a sum within its lease" {
-    of_check_twin
     train log --steps 100000 --lease 4s --workers 4 --grid 2x2 $NCCL
     at_step log 3
     kill -STOP "$(pgrep -P "$(pgrep -P $train)" | sed -n 2p)"
@@ -147,8 +148,8 @@ state() {
     done
 }
 
+# tier: twin
 @test "survivors of a killed rank keep their state on the device: nothing goes up or comes down" {
-    of_check_twin
     train log --steps 100000 --durable-every 3600s $NCCL # or what is saved comes down
     for name in a b c; do
         background env SPOT_TWIN_LOG=$PWD/$name.copies spot-run worker -q --join unix:j --join-timeout 60s \
@@ -166,8 +167,8 @@ state() {
     stops_right log --device cuda-fp32
 }
 
+# tier: twin
 @test "a member that dies while all connect, again and again, is no end" {
-    of_check_twin
     export SPOT_TWIN_NCCL_INIT_MS=400
     train log --steps 10 --workers 3 --grid 3x1 $NCCL
     for _ in 1 2 3; do
@@ -178,8 +179,8 @@ state() {
     same_as_sockets log 10
 }
 
+# tier: twin
 @test "one who joins is taken in: a new communicator for the new epoch" {
-    of_check_twin
     train log --steps 100000 $NCCL
     worker a
     worker b
@@ -190,8 +191,8 @@ state() {
     stops_right log --device cuda-fp32
 }
 
+# tier: twin
 @test "state that moves ahead of a new grid: mirrored from device to device, the same bits" {
-    of_check_twin
     SPOT_TEST_PRECOPY_BYTE=0 train log --steps 100000 --layers 4 --no-buddies --grid 1x1 $NCCL
     for name in a b c; do worker $name; done
     at_step log 3
@@ -221,8 +222,8 @@ state() {
     stops_right log --device cuda-fp32
 }
 
+# tier: twin
 @test "a communicator that NCCL cannot end costs its worker seconds, not for ever" {
-    of_check_twin
     train log --steps 100000 $NCCL
     worker well
     # what cannot be ended is left: no leak to speak of
@@ -240,8 +241,8 @@ state() {
     stops_right log --device cuda-fp32
 }
 
+# tier: twin
 @test "fast sums are near the exact ones, the same bits twice, and another job" {
-    of_check_twin
     fast() { # LOG
         timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 6 $NCCL \
             --comm nccl-fast --workers 4 --grid 2x2 --events "$1" --state state
@@ -267,8 +268,8 @@ state() {
     [[ "$stderr" == *"the state of another job"* ]]
 }
 
+# tier: twin
 @test "a job goes on over NCCL from the state of one over sockets" {
-    of_check_twin
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --device cuda-fp32 \
         --state state --events first
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 6 $NCCL --workers 2 \
@@ -304,8 +305,8 @@ state() {
         --comm nccl
 }
 
+# tier: twin
 @test "a communicator that does not end ends its worker with status 5, and nothing waits for it" {
-    of_check_twin
     export SPOT_TWIN_NCCL_STUCK=1
     train log --steps 100000 $NCCL --grid 2x1
     background spot-run worker --join unix:j --join-timeout 60s --name stuck 2>stuck.err

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: clock, plain
 # spot-run across machines: each worker in a network namespace of its own, with its own address, in a
 # zone, behind a link of limited rate. Off loopback, hence with a key. Needs root and network namespaces.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: clock, plain
 # spot-run on a bad network: one worker is behind tests/tool/proxy.c, all its traffic with it. Whatever is
 # cut, held back, delayed or said twice, the job goes on and has the bits of the undisturbed one.
 
@@ -156,7 +157,7 @@ back() { # w1 has a place again, as w1.2 if it knocked before its old connection
 
 @test "a connection of the coordinator that is reset, at whichever receive, does not keep the job from its end" {
     local k
-    for k in $(seq 1 "$(storm 1 7)" 90); do
+    for k in $(seq 1 "$(size 1 7)" 90); do
         rm -rf log st
         background env SPOT_RESET_AT=$k LD_PRELOAD="$BATS_TEST_DIRNAME/../../build/release/tests/reset.so" timeout 60 \
             spot-run train -q --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s --events log --grid 2x1 --steps 12 \

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait, first
 # spot-run notice, and workers that leave on one, as a user has them: a story of each source. Services that are slow,
 # dead or lie, clocks, tokens and hooks are in tests/unit/test_notice*.c.
 
@@ -51,6 +52,7 @@ ends_well() {
     wait $watch
 }
 
+# tier: check
 @test "aws: a notice is told with its deadline, and when it is gone" {
     cloud aws
     watch --from aws

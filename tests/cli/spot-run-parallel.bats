@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait, first
 # Generations are written by the members that hold the bundles, each its own, where they see the directory of
 # --state; the coordinator writes the manifest last. `relayed_byte` of `durable` is what came by way of it.
 
@@ -47,8 +48,8 @@ resumes_right() {
     resumes_right
 }
 
+# tier: long
 @test "the same files come from members and from the coordinator" {
-    of_check_long
     train log --steps 1000000 --state one --durable-every 1h
     worker a
     at_step log 5
@@ -154,8 +155,8 @@ calm() {
     resumes_right
 }
 
+# tier: long
 @test "a generation outlives the epoch that it was asked for in" {
-    of_check_long
     train log --steps 1000000 --grid 2x1 --state st --durable-every 0.3s
     slow a 1000
     at_step log 2

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # A plan that says who sits where: the members named get these places, by whatever moves it takes,
 # and the bits stay those of the undisturbed job.
 

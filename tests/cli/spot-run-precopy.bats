@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # State that moves ahead of a new grid, while the old one works: whoever is killed meanwhile, and
 # whatever comes between, the bits are those of the undisturbed job, and no grid waits for bytes.
 
@@ -54,8 +55,8 @@ at_once() { # ARGUMENTS
 @test "what moves in less than a step is moved at once" { at_once; }
 @test "so is what is less than asked for" { SPOT_TEST_PRECOPY_BYTE=1e9 at_once; }
 
+# tier: long
 @test "from grid to grid by plans: every cut of the stages, without a move in between" {
-    of_check_long
     SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --layers 4 --no-buddies --grid 1x1
     for name in a b c d; do worker $name; done
     at_step log 3
@@ -170,18 +171,18 @@ slow() {
     stops_right log --layers 12
 }
 
+# tier: long
 @test "grids that change all the time, in a job whose sums want smaller exponents now and then" {
-    of_check_long
     unset SPOT_PACE
     more="--layers 6 --lr 3"
     SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --no-buddies $more
     for name in a b c; do worker $name; done
     at_step log 3
-    for k in $(seq $(storm 25 5)); do
+    for k in $(seq $(size 25 5)); do
         for to in "2 1" "1 3" "1 2" "1 1"; do plan $to; done
     done
-    at_step log $(storm 200 100) # by then exponents were too large more than once
-    [ "$(events log formed)" -ge $(storm 20 4) ]
+    at_step log $(size 200 100) # by then exponents were too large more than once
+    [ "$(events log formed)" -ge $(size 20 4) ]
     stops_right log $more
 }
 
@@ -192,7 +193,7 @@ slow() {
     local -A alive=()
     for i in 1 2 3 4; do worker n$i && alive[$pid]=1; done
     at_step log 5
-    churn 5 $(storm 24 14) 0. 3
+    churn 5 $(size 24 14) 0. 3
     grid log 2 2
     more_steps log
     [ "$(ahead log)" -gt 0 ]

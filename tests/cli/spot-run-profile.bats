@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run profile: real jobs, measured, as a document that spot-plan takes. No time is asserted.
 
 bats_require_minimum_version 1.5.0

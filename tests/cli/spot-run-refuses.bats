@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs asan, lane: wait
 # spot-run: what is wrong is named before anything runs, and no answer is a hang.
 
 bats_require_minimum_version 1.5.0

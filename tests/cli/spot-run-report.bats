@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run report: what it counts is what the log says, and what is no log is named by its line.
 
 bats_require_minimum_version 1.5.0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: clock, plain
 # A coordinator that is started again waits for the memory of those who held the newest step; it goes back once, when
 # their leases have ended, and what is found again after that is told.
 
@@ -154,7 +155,7 @@ changes() {
 }
 
 @test "at random: workers stand still, coordinators are killed, plans come" {
-    run "$BATS_TEST_DIRNAME/../standstill.sh" $(storm 4 1)
+    run "$BATS_TEST_DIRNAME/../standstill.sh" $(size 4 1)
     echo "$output" # with the seeds
     [ "$status" -eq 0 ]
 }

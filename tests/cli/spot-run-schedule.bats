@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run train: the learning rate goes by a schedule, or is changed at a resume; neither changes who
 # may compute a step, nor what comes out.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # Two coordinators that share nothing behind a balancer of HTTP (haproxy): one drains and another comes in
 # its place, again and again, and no client sees an error or another token.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run serve: the choices of a request have its prompt in the cache once, and nobody can tell.
 
 load serving

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# tier: jobs, lane: wait
 # spot-run serve: what a request gets alone it gets in company, and through a storm.
 
 load eventually
@@ -48,7 +49,7 @@ serve() { # socket options...
     [[ "$output" == *"requests=1000 tokens=4000 "*"broken=0 refused=0 wrong=0"* ]]
 }
 
+# tier: long # make soak-serve
 @test "40 preemptions of a server, coordinators among them, and no token lost, repeated or different" {
-    [ -n "${SPOT_LONG-}" ] || skip "make check-long, make soak-serve"
     PATH="$tools:$PATH" "$BATS_TEST_DIRNAME/../soak-serve.sh" 40 2
 }

@@ -1,12 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run serve on a device, which is the twin's (tests/twin): the tokens of a request are those of
 # the undisturbed run on that kind of device, whatever happens to its workers.
 
 load serving
 load eventually
 
-requests() { [ -n "${SPOT_TWIN_WHOLE-}" ] && echo 20 || echo 8; }
+requests() { in_tier twin && echo 20 || echo 8; }
 
 setup_file() {
     cd "$BATS_FILE_TMPDIR" || return 1
@@ -74,8 +75,8 @@ nccl() {
     same out
 }
 
+# tier: twin
 @test "members of a stage that meet over NCCL say the tokens of one worker" {
-    of_check_twin
     twin
     nccl
     for how in "--workers 2 --grid 1x1x2" "--workers 4 --grid 1x2x2"; do
@@ -101,8 +102,8 @@ answered() {
     done
 }
 
+# tier: twin
 @test "a member of a group over NCCL that is killed changes no token" {
-    of_check_twin
     twin
     nccl
     begin_group
@@ -117,8 +118,8 @@ answered() {
     same out
 }
 
+# tier: twin
 @test "a communicator that does not end costs its worker and no token" {
-    of_check_twin
     twin
     nccl
     begin_group
@@ -141,8 +142,8 @@ answered() {
     same out
 }
 
+# tier: twin
 @test "a collective that fails on one machine ends its worker with status 5, and changes no token" {
-    of_check_twin
     twin
     nccl
     begin_group
@@ -161,8 +162,8 @@ answered() {
 
 # The notice comes when the short answers are there and the long ones have their first page; the other
 # worker has room for some. Only where it joins too late, or pages took long once, is another try needed.
+# tier: twin
 @test "pages of a worker that gets a notice go from device to device" {
-    of_check_twin
     twin
     for _ in 1 2 3 4 5; do
         rm -f out log j
@@ -185,8 +186,8 @@ answered() {
     false
 }
 
+# tier: twin
 @test "fp32 on a device and on a CPU say the same of most requests" {
-    of_check_twin
     twin
     spot-run serve -q --model model --batch in.jsonl -o cpu.jsonl
     spot-run serve -q --model model --batch in.jsonl -o cuda.jsonl --device cuda

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait, plain
 # spot-run serve: chosen cells of `make faults-serve`; in each phase of a request a fault, and no
 # client gets another token than undisturbed.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# tier: jobs, lane: wait
 # spot-run serve over HTTP: what OpenAI's clients send and get, and clients that are rude.
 load eventually
 

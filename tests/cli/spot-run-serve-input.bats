@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# tier: jobs, lane: wait
 # spot-run serve: input of strangers, a test for each kind, and faults that are no kill.
 
 load eventually

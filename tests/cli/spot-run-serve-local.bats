@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run serve --workers: local workers that die again and again, beside one that is well.
 
 load eventually

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run serve --events: what a served run did can be told afterwards, from its log alone.
 
 bats_require_minimum_version 1.5.0

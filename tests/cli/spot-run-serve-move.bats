@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# tier: jobs, lane: clock
 # spot-run serve: after a notice pages of the cache go to the next holder, and no token changes.
 
 load eventually

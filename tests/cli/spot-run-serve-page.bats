@@ -1,11 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # The page of a server in a real browser: who computed which token, and where one went. Skipped where there is none.
 
 load eventually
 
+# tier: world
 @test "chromium shows the tokens of both workers and a mark where one was killed" {
-    world
     command -v chromium >/dev/null || skip "no chromium here"
     command -v python3 >/dev/null || skip "no python3 here"
     cd "$BATS_TEST_TMPDIR" || return 1

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run serve, as people see it: status, metrics and the page.
 
 load eventually

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# tier: jobs, lane: wait, first
 # spot-run roll: another version of the model, replica by replica; a request ends on the version it
 # began on, whatever dies. And what the plan says of who takes how much.
 

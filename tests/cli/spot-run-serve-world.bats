@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# tier: jobs, lane: clock
 # spot-run serve and what others wrote to ask it, while workers are killed: the package `openai`, curl and
 # llmeter, a load generator. Each is skipped where it is not installed.
 
@@ -63,8 +64,8 @@ storm() {
     done
 }
 
+# tier: world
 @test "openai: the same answers, streams, choices, schemas and errors through a storm" {
-    world
     has openai || skip "no package openai here"
     run timeout 250 python3 "$BATS_TEST_DIRNAME/../world/openai_client.py" "$(cat calm.url)" "$(cat storm.url)"
     echo "$output"
@@ -106,8 +107,8 @@ storm() {
     [ "$status" = 60 ]
 }
 
+# tier: world
 @test "llmeter: a load generator counts no error through a storm" {
-    world
     has llmeter || skip "no package llmeter here"
     timeout 200 python3 - "$(cat storm.url)" <<'P'
 import asyncio, os, sys

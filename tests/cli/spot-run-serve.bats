@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# tier: jobs, lane: clock
 # spot-run serve: the tokens of a request are those of the undisturbed run.
 # Requests come as a batch, so that no HTTP client is needed.
 
@@ -40,6 +41,7 @@ setup_file() {
     [ ! -e none ]
 }
 
+# tier: check
 @test "workers that are killed or get a notice change no token" {
     spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --max-batch 4 \
         --events log 3>&- &
@@ -60,6 +62,7 @@ setup_file() {
     same out
 }
 
+# tier: check
 @test "a coordinator that is killed goes on with --resume" {
     mkdir st
     spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --state st \

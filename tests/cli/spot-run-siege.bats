@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait, first
 # spot-run under siege: peers that misbehave, plans and questions amid kills, a coordinator that stands
 # still, disks that are slow or full. The job goes on and has the bits of the undisturbed one.
 
@@ -117,7 +118,7 @@ rude() { # ADDRESS HOW N: that many connections misbehave from now on
     stops_right log
 }
 
-# preload: a disk as tests/tool/disk.c makes it, for the coordinator
+# preload: a disk as tests/preload/disk.c makes it, for the coordinator
 disk() { # VARIABLE=VALUE LOG ARGUMENTS...
     ldd "$(command -v spot-run)" | grep -q san && skip "a sanitizer wants to be preloaded first"
     local log=$2

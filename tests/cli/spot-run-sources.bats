@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # State that no member holds: weights from a seed are made, those of --load and --state are read, by
 # who needs them, and go over the network only where a worker does not see the files. `relayed_byte`
 # of `formed` is what the coordinator sent.

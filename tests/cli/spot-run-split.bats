@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # Uneven shares: a slow machine computes fewer microbatches, and no bit changes.
 
 bats_require_minimum_version 1.5.0

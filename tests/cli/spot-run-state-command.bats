@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # --state-command: generations behind a command of the user, which fails, hangs, lies, is killed.
 
 bats_require_minimum_version 1.5.0
@@ -65,8 +66,8 @@ warned() { # TEXT
     goes_on
 }
 
+# tier: long
 @test "a member without the command sends its bundles, and is sent what it lacks" {
-    of_check_long
     train log --steps 1000000 --grid 1x2 --state st --state-command "$command" --durable-every 0.3s
     member a
     worker b
@@ -103,8 +104,8 @@ warned() { # TEXT
     cmp m.safetensors calm.safetensors
 }
 
+# tier: long
 @test "a command that fails once is tried again, and nobody hears of it" {
-    of_check_long
     : >fails-once
     runs
     seen log durable 1
@@ -285,7 +286,8 @@ lies() { # HOW
 }
 
 @test "a command that says it stored and did not is found out" { lies lies; }
-@test "so is one that stores a part" { of_check_long; lies cuts; }
+# tier: long
+@test "so is one that stores a part" { lies cuts; }
 
 @test "a command that is killed counts as one that failed" {
     runs
@@ -310,8 +312,8 @@ lies() { # HOW
     [ ! -e $half ]
 }
 
+# tier: long
 @test "a generation that is damaged in the store is set aside, and the one before goes on" {
-    of_check_long
     runs
     seen log durable 3
     stops_right log
@@ -324,8 +326,8 @@ lies() { # HOW
     ! grep -q "last copy of a stage was lost" log.err
 }
 
+# tier: long
 @test "two jobs in one store: the second is refused, and changes nothing" {
-    of_check_long
     runs
     seen log durable 2
     run -2 --separate-stderr spot-run train -q --data corpus $MODEL --global-batch 4 --steps 3 --state other \
@@ -408,8 +410,8 @@ refused() {
     [ -e "$newest/manifest.json" ] && [ ! -e "$newest/bad" ] # nothing is changed there
 }
 
+# tier: world
 @test "a directory by rclone" {
-    world
     command -v rclone || skip "rclone is not here"
     export RCLONE_CONFIG=$PWD/rclone.conf
     : >rclone.conf
@@ -436,8 +438,8 @@ refused() {
     [ -e of-cloud/model.safetensors ]
 }
 
+# tier: world # some thirty calls, each of which starts Python
 @test "a bucket by the AWS command line (aws, moto)" {
-    world # some thirty calls, each of which starts Python
     command -v moto_server && command -v aws || skip "moto[server] or awscli is not here"
     port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     background moto_server -H 127.0.0.1 -p "$port" >moto.out 2>&1

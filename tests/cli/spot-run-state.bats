@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run: what is called durable is there, and what is there is used.
 
 bats_require_minimum_version 1.5.0

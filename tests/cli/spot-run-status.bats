@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs asan, lane: wait
 # spot-run status --watch: again and again, in place on a terminal, a line each in a pipe, to the end of the job.
 
 bats_require_minimum_version 1.5.0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run train --store: one of several coordinators leads by a real etcd of three members; whatever dies
 # or freezes, the bits are those of an undisturbed run.
 
@@ -68,8 +69,8 @@ ends_with() { # STATUS PID
     [ ! -e late ]
 }
 
+# tier: world
 @test "etcd: a leader that freezes for longer than its lease commits nothing any more" {
-    world
     etcd_up
     coordinator a log.a st.a --steps 300 --lease 2s # for which its workers believe it
     a=$pid
@@ -92,8 +93,8 @@ ends_with() { # STATUS PID
     steps_equal 300 log.a log.b
 }
 
+# tier: world
 @test "etcd: it loses its leader, its quorum, its past and its space: the job pauses at most" {
-    world
     etcd_up --quota-backend-bytes $((4 << 20))
     coordinator a log st --steps 100000
     train=$pid
@@ -133,8 +134,8 @@ ends_with() { # STATUS PID
     stops_right log
 }
 
+# tier: world
 @test "etcd: without a quorum a leader that is told to stop does, and nobody else leads" {
-    world
     etcd_up
     coordinator a log.a st --steps 100000
     train=$pid
@@ -153,8 +154,8 @@ ends_with() { # STATUS PID
     kill -CONT ${etcd_pid[1]} ${etcd_pid[2]}
 }
 
+# tier: world
 @test "etcd: a leader that is told to leave hands over at once, state and log with it" {
-    world
     etcd_up
     coordinator a log st --steps 100000
     a=$pid
@@ -176,8 +177,8 @@ ends_with() { # STATUS PID
     stops_right log
 }
 
+# tier: world
 @test "etcd: a job is stopped through its store, for all coordinators, and goes on with --resume" {
-    world
     etcd_up
     coordinator a log st --steps 300
     a=$pid
@@ -197,8 +198,8 @@ ends_with() { # STATUS PID
     same_as log 300
 }
 
+# tier: world
 @test "etcd: exec: a standby takes over the nodes of a leader that is killed, and a late one is told the end" {
-    world
     etcd_up
     exec_job() { # NAME
         background spot-run exec --store "$store" --store-lease 2s --lease 20s --listen "unix:$1" --events "$1.log" \
@@ -232,8 +233,8 @@ ends_with() { # STATUS PID
     refuses 2 "the prefix belongs to another job" exec --store "$store" --listen unix:x -- true
 }
 
+# tier: world
 @test "etcd: TLS with certificates of both sides and a password; wrong ones are refused" {
-    world
     certificate server ca
     certificate client ca
     certificate stranger other
@@ -267,8 +268,8 @@ ends_with() { # STATUS PID
     stops_right log
 }
 
+# tier: world
 @test "etcd: a store of another job, and what is no store, are refused by name" {
-    world
     etcd_up
     coordinator a log st --steps 2
     a=$pid

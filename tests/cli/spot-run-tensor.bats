@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait, first
 # Tensor groups: M workers that share a stage give the bits of one, whoever leaves and is killed (on every grid:
 # tests/unit/test_job_grids.c); an M that cannot be is refused.
 
@@ -106,16 +107,16 @@ runs() {
 
 @test "faults in the midst of an exchange" {
     local cells="tensor kill tensor cut tensor two tensor coordinator"
-    [ -z "${SPOT_LONG-}" ] || cells+=" tensor notice tensor stall tensor duplicate tensor replicas tensor everything"
+    ! in_tier long || cells+=" tensor notice tensor stall tensor duplicate tensor replicas tensor everything"
     GRID=1x2x2 run "$BATS_TEST_DIRNAME/../faults.sh" $cells
     echo "$output"
-    [ "${lines[-1]}" = "$(storm 9 4) passed, 0 failed" ]
+    [ "${lines[-1]}" = "$(size 9 4) passed, 0 failed" ]
 }
 
 @test "a member of a group is killed or told to leave in other phases" {
     local cells="reduce kill migrate notice"
-    [ -z "${SPOT_LONG-}" ] || cells+=" form kill vote notice commit kill"
+    ! in_tier long || cells+=" form kill vote notice commit kill"
     GRID=1x2x2 run "$BATS_TEST_DIRNAME/../faults.sh" $cells
     echo "$output"
-    [ "${lines[-1]}" = "$(storm 5 2) passed, 0 failed" ]
+    [ "${lines[-1]}" = "$(size 5 2) passed, 0 failed" ]
 }

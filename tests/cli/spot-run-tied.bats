@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run train --tied: one table at both ends of the model, on any grid and through losses.
 
 bats_require_minimum_version 1.5.0
@@ -22,7 +23,8 @@ grids() { # ARGUMENTS -- D P...
 }
 
 @test "every grid has the bits of one worker" { grids -- 1x2 1x3 1x4 2x1 2x2 3x1 3x2 1x2x2 2x1x2; }
-@test "the same for a Llama" { of_check_long; grids --arch llama -- 1x2 2x1 2x2; }
+# tier: long
+@test "the same for a Llama" { grids --arch llama -- 1x2 2x1 2x2; }
 
 @test "it is another job, with another loss, than an untied one" {
     undisturbed 4 --tied >tied

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run off loopback: with the key a job is the job it always was, without it there is no job.
 # 127.0.0.2 is an address like any other to the program, and reaches nobody else.
 

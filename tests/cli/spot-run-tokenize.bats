@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs
 # spot-run tokenize: text to tokens and back; training on text is training on its tokens.
 
 bats_require_minimum_version 1.5.0

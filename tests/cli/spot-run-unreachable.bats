@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # A worker that the coordinator reaches and its peers do not: it is set aside by name, told why, and let
 # go after a while (4). The others work on, with the bits of the undisturbed job, after three failed
 # epochs at most.
@@ -125,8 +126,8 @@ poor_goes() {
     ends_right
 }
 
+# tier: long
 @test "a worker without descriptors for its peers goes: the oldest, no spares" {
-    of_check_long
     train log --steps 100000 --grid 3x1 --lease 2s
     poor log
     for i in 1 2 3; do named w$i; done
@@ -161,8 +162,8 @@ lost_goes() {
     ends_right
 }
 
+# tier: long
 @test "a worker that tells an address at which nobody listens goes, with no spares" {
-    of_check_long
     lost_goes 2
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run train --val-data: the loss of data that are not learnt has the same bits on every grid and
 # through kills, and what is learnt has the bits it has without.
 

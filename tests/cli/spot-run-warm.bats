@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # Warm spares: who has no place mirrors what few hold, so that a kill moves nothing; the bits are those of the
 # undisturbed job.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: clock, plain
 # Two short storms of tests/storms, whose bits must be those of the undisturbed run; `make storms` runs
 # all that are kept. And the books of a storm do find what is wrong.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: clock, plain
 # A group knows nothing of training: tests/toy counts, in each way that rounds can go, and a fault in any
 # phase neither loses a round nor repeats one. The whole matrix is `make faults`.
 

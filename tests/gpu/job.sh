@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: clock
 # Jobs on a device: near the CPU's losses, equal bits on every grid and through a kill.
 # shellcheck disable=SC2154 # long, ffn: of rig
 set -eu

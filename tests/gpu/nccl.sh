@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: clock
 # Jobs over NCCL, all ranks on one GPU: NCCL takes a rank with an NCCL_HOSTID of its own for one of
 # another host, and talks to it over loopback. Right or wrong, not fast or slow.
 # shellcheck disable=SC2154 # long, ffn: of rig

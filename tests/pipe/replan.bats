@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# lane: clock
 # Goal: the loop that cron runs steers a live job, and a plan for an epoch that is over is refused.
 bats_require_minimum_version 1.5.0
 load ../cli/job

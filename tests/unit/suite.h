@@ -6,6 +6,7 @@
 #include <check.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #ifdef SPOT_COVERAGE /* not unistd.h, whose names are some tests' own */
 void __gcov_dump(void);
@@ -49,11 +50,19 @@ int execvp(const char *file, char *const *argv)
     ((expr) ? (void)0            \
             : _ck_assert_failed(__FILE__, __LINE__, "Assertion '" #expr "' failed", __VA_ARGS__))
 
+/* Whether that tier of tests runs (tests/tally). */
+static inline bool in_tier(const char *tier)
+{
+    const char *const all = getenv("SPOT_TIER");
+
+    return all && strstr(all, tier); /* no name is a part of another */
+}
+
 /* Whole products and many seeds: `make check-long`. Otherwise a part that meets every value of each
  * factor, and each pair of those that matter together. */
 static inline bool is_long(void)
 {
-    return getenv("SPOT_LONG") != NULL;
+    return in_tier("long");
 }
 
 /* With the time limit that the case has. */

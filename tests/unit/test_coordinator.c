@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lane: compute, first */
 #define _XOPEN_SOURCE 700
 #include <poll.h>
 #include <signal.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lane: wait */
 /* Goal: a step is committed once, by all ranks of all nodes or by none; who commits another one,
  * twice, late or what does not fit is told why, and the next commit counts; while the coordinator
  * is away commits are taken and count when it is back; all nodes have one plan of samples.

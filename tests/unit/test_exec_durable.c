@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lane: wait */
 /* Goal: commits are copied beside the coordinator and behind the user's command; when all nodes and
  * the disk are gone a job goes on from there, with the newest commit that is whole; the job does
  * not end before its last commit is there; a command that fails is told of and stops nothing;

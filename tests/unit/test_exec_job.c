@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lane: wait */
 /* Goal: ranks of a foreign trainer run on nodes that come and go: each knows its place, a round
  * begins anew after each loss, failure and notice and is not disturbed by anything else, the job
  * ends when all ranks have, gives up after too many failures, and is found again by a coordinator

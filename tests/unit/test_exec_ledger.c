@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lane: wait */
 /* Goal: ranks of all nodes get their samples by one plan, the first that the coordinator was told:
  * who asks before it is known waits, who declares another is refused, then and later, on whatever
  * node; a coordinator that comes back is told; a state brings its plan along.

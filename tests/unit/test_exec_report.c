@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lane: wait */
 /* Goal: the report of a hosted job says of each round why it began, of several causes the first in
  * the order of the header; pauses are from commit to commit, and what became durable is counted by
  * place; all numbers are those that the story below has by hand.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lane: wait */
 /* Goal: neither side of a hosted job trusts the other: a coordinator drops who says what makes no
  * sense, and says what it was; a node ends with an error that names the message; what is of no use
  * now is left alone.

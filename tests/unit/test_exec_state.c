@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lane: wait */
 /* Goal: a round begins with the newest commit that all of its places have, whoever was lost: nodes
  * that lack a part get it from those that hold a copy, copies lie in other domains and on spares,
  * and what only the lost one had is rolled back, in the log too.

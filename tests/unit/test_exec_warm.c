@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lane: wait */
 /* Goal: where the command can wait for its round, survivors and newcomers go on in processes that
  * waited, a newcomer gets its place when it is ready and the others go on until then; a node that
  * is to be cold is not waited for; a copy that a rank makes of itself is its twin.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lane: compute, first */
 #define _XOPEN_SOURCE 700
 #include "infer_rig.h"
 
@@ -183,7 +184,7 @@ END_TEST
 /* Of the shapes all in `make check-twin`, otherwise the first ones. */
 static int n_pick(void)
 {
-    return getenv("SPOT_TWIN_WHOLE") ? N_PICK : 2;
+    return in_tier("twin") ? N_PICK : 2;
 }
 
 int main(int argc, char **argv)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lane: wait */
 #define _GNU_SOURCE /* mkdtemp, strndup, syscall */
 #include <fcntl.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lane: compute, first */
 #include <check.h>
 #include <math.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lane: compute, first */
 /* Goal: the simulator accounts for every machine-second, reproduces the published decisions, and
  * the clairvoyant optimum is one. Oracles: the published runs (where they are there), exhaustive
  * search over all decision sequences of short traces, and the accounting identities. */
