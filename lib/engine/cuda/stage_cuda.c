@@ -14,6 +14,15 @@
 enum { GRID_MAX = 65535 };
 
 /* What follows from the configuration alone. */
+/* The attention's backward pass with five products, until a device has told which is faster: the
+ * bits are the same. */
+static bool wants_five(void)
+{
+    const char *const told = getenv("SPOT_CUDA_ATTENTION");
+
+    return told && !strcmp(told, "five");
+}
+
 static void set_config(struct spot_stage *st, const struct spot_stage_config *config)
 {
     assert(config->bundle_begin >= 0 && config->bundle_begin < config->bundle_end &&
@@ -24,6 +33,7 @@ static void set_config(struct spot_stage *st, const struct spot_stage_config *co
     st->config = *config;
     st->real = ((const struct spot_cuda_kernel *)config->kernel)->real;
     st->is_split = ((const struct spot_cuda_kernel *)config->kernel)->is_split;
+    st->is_five = wants_five();
     st->n_shard = (int)config->shape.n_shard / (config->group.M > 1 ? config->group.M : 1);
     st->shard = config->group.m * st->n_shard;
     st->n_bundle = config->bundle_end - config->bundle_begin;

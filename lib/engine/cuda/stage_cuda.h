@@ -82,7 +82,8 @@ struct spot_stage {
     uint32_t *top;               /* of all parts */
     unsigned long long *top_sum; /* [SPOT_TENSORS_MAX] of an update */
     double *partial;             /* chunks of a bundle, or rows */
-    float *boundary;             /* [N * C] */
+    float *boundary;             /* [N * C]; dq of attention on its way, see is_five */
+    bool is_five;                /* attention's backward pass with five products */
     float *grad;                 /* one weight gradient */
     float *vector;               /* [2 * C], or one bias: gradients of vectors */
     float *column;               /* partial column sums */
