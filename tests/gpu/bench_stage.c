@@ -121,11 +121,11 @@ static void report(const struct bench *b, const struct spot_stage_config *config
     printf("%s, %s, L%lld C%lld H%lld T%lld V%lld b%d, %.1f M parameters, stage %.2f GB: %.0f "
            "tokens/s, "
            "%.1f TFLOP/s, %.1f %% of %.0f; update %.0f GB/s\n",
-           spot_arch_name(s->arch), spot_kernel_name(config->kernel), (long long)s->n_layer,
-           (long long)s->width, (long long)s->n_head, (long long)s->seq, (long long)s->vocab,
-           config->micro_batch, n_param * 1e-6, (double)spot_stage_memory(config) * 1e-9,
-           n_token / step_s, flop * n_token / step_s * 1e-12,
-           flop * n_token / step_s * 1e-12 / peak * 100, peak,
+           s->kind.is_gated ? "llama" : "gpt2", spot_kernel_name(config->kernel),
+           (long long)s->n_layer, (long long)s->width, (long long)s->n_head, (long long)s->seq,
+           (long long)s->vocab, config->micro_batch, n_param * 1e-6,
+           (double)spot_stage_memory(config) * 1e-9, n_token / step_s,
+           flop * n_token / step_s * 1e-12, flop * n_token / step_s * 1e-12 / peak * 100, peak,
            34 * n_param / b->best_s[UPDATE] * 1e-9);
 }
 
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
                                         .vocab = atoll(arg[4]),
                                         .n_shard = 1 };
     if (atoll(arg[9])) {
-        config.shape.arch = SPOT_ARCH_LLAMA;
+        config.shape.kind = (struct spot_decoder)SPOT_DECODER_LLAMA;
         config.shape.n_kv_head = atoll(arg[9]);
         config.shape.ffn = atoll(arg[10]);
         config.shape.rope_theta = 1e4;
