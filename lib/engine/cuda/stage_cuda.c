@@ -98,6 +98,8 @@ static void free_stage(struct spot_stage *st)
 {
     for (int i = 0; st->part && i < st->n_bundle; i++) {
         spot_cuda_part_forget(st, &st->part[i]);
+        if (st->part[i].is_sum_locked)
+            spot_device_host_unlock(st->part[i].sum_host);
         free(st->part[i].sum_host);
     }
     spot_device_close(st->dev);
@@ -359,10 +361,11 @@ static int sync_planes(struct spot_stage *st, int bundle, struct spot_err *err)
         if (!part->bundle)
             continue;
         for (int p = 0; part->is_ahead && p < SPOT_PLANES; p++)
-            spot_device_download(st->dev, part->bundle->plane[p], part->on.plane[p],
-                                 part->bundle->arena.n_elem * sizeof(float));
+            spot_device_fetch(st->dev, part->bundle->plane[p], part->on.plane[p],
+                              part->bundle->arena.n_elem * sizeof(float));
         part->is_ahead = false;
     }
+    spot_device_wait(st->dev); /* once for all */
     return spot_device_status(st->dev, err);
 }
 

@@ -35,6 +35,7 @@ struct spot_cuda_part {
     int64_t weight_at[SPOT_TENSORS_MAX];     /* elements in the compute copy */
     int32_t exponent_used[SPOT_TENSORS_MAX]; /* by the last backward call */
     int64_t *sum_host;                       /* after a call of spot_stage_sum */
+    bool is_sum_locked;                      /* page-locked, to be copied at the bus' speed */
     bool is_sum_on_host;                     /* the host's sums are valid */
     bool is_sum_changed;                     /* the device's sums may be older */
     bool is_ahead;                           /* the device has updates that the host lacks */
