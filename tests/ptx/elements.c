@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels that go element by element or row by row, against double precision. */
 #include <math.h>
+#include <string.h>
 
 #include "ptx/rig.h"
 
@@ -173,28 +174,59 @@ void rig_norms(enum spot_real real)
     norm_of(real, 3, 37, true, false);
 }
 
-void rig_columns(enum spot_real real)
+/* Bits of a column's sum and of that times xhat: chains over 256 rows, then the chains in order. */
+static void chains(enum spot_real real, const void *dy, const float *stat, const void *x, int n_row,
+                   int64_t c, int64_t i, float all[2])
 {
-    enum { N = 521, C = 9 };
-    const void *const dy = rig_numbers(real, N * C, 1), *const x = rig_numbers(real, N * C, 1);
-    const float *const stat = rig_numbers(SPOT_F32, 2 * N, 1);
-    float *const partial = rig_room(SPOT_F32, (int64_t)spot_cuda_partial_elem(N, C));
-    float *const dw = rig_room(SPOT_F32, C), *const db = rig_room(SPOT_F32, C),
-                 *const sum = rig_room(SPOT_F32, C);
+    all[0] = all[1] = 0;
+    for (int begin = 0; begin < n_row; begin += 256) {
+        float chain[2] = { 0, 0 };
 
-    spot_cuda_norm_grad(real, dw, db, partial, dy, stat, x, N, C, NULL);
-    spot_cuda_column_sum(real, sum, partial, dy, N, C, NULL);
-    for (int i = 0; i < C; i++) {
+        for (int r = begin; r < begin + 256 && r < n_row; r++) {
+            const float d = (float)rig_at(real, dy, r * c + i),
+                        v = (float)rig_at(real, x, r * c + i);
+
+            chain[0] += d;
+            chain[1] = fmaf(d * (v - stat[2 * r]), stat[2 * r + 1], chain[1]);
+        }
+        all[0] += chain[0];
+        all[1] += chain[1];
+    }
+}
+
+static void columns_of(enum spot_real real, int n_row, int c)
+{
+    const void *const dy = rig_numbers(real, (int64_t)n_row * c, 1), *const x = rig_numbers(
+                                                                         real, (int64_t)n_row * c,
+                                                                         1);
+    const float *const stat = rig_numbers(SPOT_F32, 2 * (int64_t)n_row, 1);
+    float *const partial = rig_room(SPOT_F32, (int64_t)spot_cuda_partial_elem(n_row, c));
+    float *const dw = rig_room(SPOT_F32, c), *const db = rig_room(SPOT_F32, c),
+                 *const sum = rig_room(SPOT_F32, c);
+
+    spot_cuda_norm_grad(real, dw, db, partial, dy, stat, x, n_row, c, NULL);
+    spot_cuda_column_sum(real, sum, partial, dy, n_row, c, NULL);
+    for (int i = 0; i < c; i++) {
         double s = 0, hat = 0;
+        float all[2];
 
-        for (int r = 0; r < N; r++) {
-            const double d = rig_at(real, dy, r * C + i);
+        for (int r = 0; r < n_row; r++) {
+            const double d = rig_at(real, dy, r * c + i);
 
             s += d;
-            hat += d * (rig_at(real, x, r * C + i) - (double)stat[2 * r]) * (double)stat[2 * r + 1];
+            hat += d * (rig_at(real, x, r * c + i) - (double)stat[2 * r]) * (double)stat[2 * r + 1];
         }
         rig_near("column sums", SPOT_F32, sum, i, s, 1e-4);
-        rig_near("db", SPOT_F32, db, i, s, 1e-4);
         rig_near("dw", SPOT_F32, dw, i, hat, 1e-4);
+        chains(real, dy, stat, x, n_row, c, i, all);
+        rig_equal("bits of a column's sum", memcmp(&sum[i], &all[0], sizeof(float)), 0);
+        rig_equal("bits of db", memcmp(&db[i], &all[0], sizeof(float)), 0);
+        rig_equal("bits of dw", memcmp(&dw[i], &all[1], sizeof(float)), 0);
     }
+}
+
+void rig_columns(enum spot_real real)
+{
+    columns_of(real, 521, 9);
+    columns_of(real, 263, 12);
 }

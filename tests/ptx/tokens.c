@@ -190,30 +190,30 @@ void rig_shards(enum spot_real real)
 
 /* --- sums and update ----------------------------------------------------------------------- */
 
-void rig_quantise(enum spot_real real)
+static void quantise_of(int per_shard, int more)
 {
-    enum { COUNT = 1234, SHARDS = 2 };
-    const struct spot_cuda_target t = target_of(COUNT, SHARDS, 6);
-    const float *const grad = rig_numbers(SPOT_F32, COUNT, 2);
-    float *const rough = rig_room(SPOT_F32, COUNT);
-    int64_t *const a = ptx_memory(3 * COUNT * sizeof(*a)), *const b = a + COUNT,
-                   *const back = b + COUNT;
-    int64_t joined[COUNT];
+    enum { SHARDS = 2, MOST = 1300 };
+    const int n = SHARDS * per_shard;
+    const struct spot_cuda_target t = target_of(n, SHARDS, more);
+    const float *const grad = rig_numbers(SPOT_F32, n, 2);
+    float *const rough = rig_room(SPOT_F32, n);
+    int64_t *const a = ptx_memory(3 * (size_t)n * sizeof(*a)), *const b = a + n,
+                   *const back = b + n;
+    int64_t joined[MOST];
     float top = 0;
 
-    (void)real;
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < n; i++) {
         a[i] = (int64_t)(rig_draw() * 0x1p40);
         b[i] = (int64_t)(rig_draw() * 0x1p40);
         joined[i] = a[i] + b[i];
         top = fabsf(grad[i]) > top ? fabsf(grad[i]) : top;
     }
-    spot_cuda_quantise(&t, grad, COUNT, NULL);
-    spot_cuda_quantise(&t, grad, COUNT, NULL);
-    spot_cuda_join_sums(a, b, COUNT, NULL);
-    spot_cuda_sums_to_floats(rough, a, COUNT, NULL);
-    spot_cuda_sums_of_floats(back, rough, COUNT, NULL);
-    for (int i = 0; i < COUNT; i++) {
+    spot_cuda_quantise(&t, grad, n, NULL);
+    spot_cuda_quantise(&t, grad, n, NULL);
+    spot_cuda_join_sums(a, b, n, NULL);
+    spot_cuda_sums_to_floats(rough, a, n, NULL);
+    spot_cuda_sums_of_floats(back, rough, n, NULL);
+    for (int i = 0; i < n; i++) {
         rig_equal("a fixed-point sum", sum_at(&t, i),
                   2 * (int64_t)nearbyint((double)grad[i] * 0x1p30));
         rig_equal("a joined sum", a[i], joined[i]);
@@ -222,6 +222,13 @@ void rig_quantise(enum spot_real real)
         rig_equal("back from rough", back[i], (int64_t)rough[i]);
     }
     rig_equal("top", memcmp(t.top, &top, sizeof(top)), 0);
+}
+
+void rig_quantise(enum spot_real real)
+{
+    (void)real;
+    quantise_of(617, 6);
+    quantise_of(616, 8);
 }
 
 /* Shards whose sizes, and places in the compute copy, are no multiples of 4, beside one that is

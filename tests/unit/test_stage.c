@@ -296,6 +296,26 @@ START_TEST(state_is_the_same_bits_for_every_way_to_compute_it)
 }
 END_TEST
 
+START_TEST(attention_of_five_products_has_the_bits_of_seven)
+{
+    const struct way way = { "cuda-bf16", 1, 1, 1, false, false, 0 };
+    const int64_t dim = spot_shape_head_dim(&shapes[_i]);
+    struct model seven, five;
+
+    if ((dim != 64 && dim != 128) || !is_possible(_i, &way))
+        return;
+    model_init(&seven, _i);
+    model_init(&five, _i);
+    run_step(&seven, &way, false);
+    setenv("SPOT_CUDA_ATTENTION", "five", 1);
+    run_step(&five, &way, false);
+    unsetenv("SPOT_CUDA_ATTENTION");
+    assert_same_state(&seven, &five);
+    model_release(&seven);
+    model_release(&five);
+}
+END_TEST
+
 /* Of the twin's, the first of each kernel. */
 static bool is_split(int shape, int w)
 {
@@ -394,6 +414,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tc, gradients_equal_finite_differences_of_the_loss, 0, 4);
     tcase_add_loop_test(tc, state_is_the_same_bits_for_every_way_to_compute_it, 0,
                         N_SHAPE * N_RACED);
+    tcase_add_loop_test(tc, attention_of_five_products_has_the_bits_of_seven, 0, N_SHAPE);
     tcase_add_loop_test(tc, overflow_backs_off_to_the_same_state_for_every_split, 0, N_RACED);
     tcase_add_loop_test(tc, a_value_that_is_no_number_is_flagged_where_it_arises, 0, 3 * N_KIND);
     tcase_add_loop_test(tc, faults_are_forgotten_when_a_step_begins, 0, N_KIND);

@@ -364,10 +364,12 @@ START_TEST(planes_are_page_locked_while_a_stage_is_over_them)
     model_init(&m, 0);
     for (int round = 0; round < 2; round++) {
         struct spot_stage *const stage = stage_of(&m, &way, 0, m.n_bundle);
+        const int64_t *const sum = spot_stage_sum(stage, 1);
 
         for (int at_end = 0; at_end < 2; at_end++) {
             if (at_end)
                 spot_stage_free(stage);
+            ck_assert_int_eq(is_locked(sum), !at_end);
             for (int b = 0; b < m.n_bundle; b++)
                 for (int p = 0; p < SPOT_PLANES; p++) {
                     const float *const plane = m.bundle[b].plane[p];

@@ -216,11 +216,16 @@ void spot_device_copy(struct spot_device *dev, void *to, const void *from, size_
              cudaMemcpyAsync(to, from, n_byte, cudaMemcpyDeviceToDevice, dev->stream));
 }
 
-void spot_device_download(struct spot_device *dev, void *to, const void *from, size_t n_byte)
+void spot_device_fetch(struct spot_device *dev, void *to, const void *from, size_t n_byte)
 {
     if (spot_device_is_ok(dev))
         note(dev, "copy from the device",
              cudaMemcpyAsync(to, from, n_byte, cudaMemcpyDeviceToHost, dev->stream));
+}
+
+void spot_device_download(struct spot_device *dev, void *to, const void *from, size_t n_byte)
+{
+    spot_device_fetch(dev, to, from, n_byte);
     spot_device_wait(dev);
 }
 

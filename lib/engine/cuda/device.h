@@ -71,6 +71,8 @@ void spot_device_upload(struct spot_device *dev, void *to, const void *from, siz
 void spot_device_zero(struct spot_device *dev, void *to, size_t n_byte);
 /* Queued; within the device. */
 void spot_device_copy(struct spot_device *dev, void *to, const void *from, size_t n_byte);
+/* Queued; `to` holds it after a wait. */
+void spot_device_fetch(struct spot_device *dev, void *to, const void *from, size_t n_byte);
 /* Waits for completion. */
 void spot_device_download(struct spot_device *dev, void *to, const void *from, size_t n_byte);
 void spot_device_wait(struct spot_device *dev);

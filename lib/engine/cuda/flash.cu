@@ -10,104 +10,9 @@
  *
  * Symbols: D head dimension, T sequence. 4 T^2 D / 2 flop forward for 8 T D bytes per head.
  */
-#include "engine/cuda/attention.cuh"
-#include "engine/cuda/tensor.cuh"
+#include "engine/cuda/flash.cuh"
 
 enum { WARPS = 4, THREADS = WARPS * WARP, ROWS = 16 * WARPS };
-
-constexpr float LOG2E = 1.4426950408889634F;
-
-/* Rows in shared memory are 16 bytes longer than D, so that eight of them meet all banks. */
-template <int D> struct row_of {
-    enum { LENGTH = D + 8 };
-};
-
-/* `n` rows from row0 on of an array of `seq` rows, `stride` apart; zeros beyond the end. */
-template <int D>
-__device__ static void fetch(bf16 *to, const bf16 *from, int64_t stride, int64_t row0, int n,
-                             int64_t seq)
-{
-    for (int i = static_cast<int>(threadIdx.x); i < n * (D / 8); i += THREADS) {
-        const int row = i / (D / 8), col = i % (D / 8) * 8;
-        const bool is_there = row0 + row < seq;
-
-        copy_async(to + row * row_of<D>::LENGTH + col,
-                   from + (is_there ? row0 + row : 0) * stride + col, is_there);
-    }
-}
-
-/* s [16][N] = a [16][D] y [N][D]^T: fragments of N / 8 tiles of 8 columns. */
-template <int D, int N>
-__device__ static void scores(float s[N / 8][4], const bf16 *a, const bf16 *y)
-{
-    const int lane = static_cast<int>(threadIdx.x % WARP);
-
-    for (int n = 0; n < N / 8; n++)
-        for (int i = 0; i < 4; i++)
-            s[n][i] = 0;
-#pragma unroll
-    for (int k = 0; k < D; k += 16) {
-        uint32_t fa[4];
-
-        load_matrices(fa, a + lane % 16 * row_of<D>::LENGTH + k + lane / 16 * 8);
-#pragma unroll
-        for (int n = 0; n < N; n += 16) {
-            uint32_t fb[4];
-
-            load_matrices(fb, y + (n + lane / 16 * 8 + lane % 8) * row_of<D>::LENGTH + k +
-                                  lane / 8 % 2 * 8);
-            mma(s[n / 8], fa, fb);
-            mma(s[n / 8 + 1], fa, fb + 2);
-        }
-    }
-}
-
-/* acc [16][D] += p [16][N] y [N][D], p rounded to bf16 */
-template <int D, int N>
-__device__ static void add_product(float acc[D / 8][4], const float p[N / 8][4], const bf16 *y)
-{
-    const int lane = static_cast<int>(threadIdx.x % WARP);
-
-#pragma unroll
-    for (int k = 0; k < N; k += 16) {
-        const float *const low = p[k / 8], *const high = p[k / 8 + 1];
-        const uint32_t fa[4] = { pair_of(low[0], low[1]), pair_of(low[2], low[3]),
-                                 pair_of(high[0], high[1]), pair_of(high[2], high[3]) };
-
-#pragma unroll
-        for (int n = 0; n < D; n += 16) {
-            uint32_t fb[4];
-
-            load_transposed(fb, y + (k + lane / 8 % 2 * 8 + lane % 8) * row_of<D>::LENGTH + n +
-                                    lane / 16 * 8);
-            mma(acc[n / 8], fa, fb);
-            mma(acc[n / 8 + 1], fa, fb + 2);
-        }
-    }
-}
-
-/* Rows g and g + 8 of the warp's 16 from row0 on, times by[0] and by[1]. */
-template <int D>
-__device__ static void write_rows(bf16 *to, int64_t stride, int64_t row0, int64_t seq,
-                                  const float acc[D / 8][4], const float by[2])
-{
-    const int lane = static_cast<int>(threadIdx.x % WARP);
-
-    for (int half = 0; half < 2; half++) {
-        const int64_t row = row0 + lane / 4 + 8 * half;
-
-        if (row >= seq)
-            continue;
-#pragma unroll
-        for (int n = 0; n < D / 8; n++) {
-            const uint32_t pair =
-                pair_of(acc[n][2 * half] * by[half], acc[n][2 * half + 1] * by[half]);
-
-            /* pairs lie at multiples of 4 bytes; memcpy would store byte by byte */
-            *reinterpret_cast<uint32_t *>(to + row * stride + 8 * n + lane % 4 * 2) = pair;
-        }
-    }
-}
 
 /* --- forward ------------------------------------------------------------------------ */
 
@@ -157,27 +62,27 @@ template <int D> __global__ void __launch_bounds__(THREADS) flash_kernel(struct 
     float acc[D / 8][4] = {}, max[2] = { -INFINITY, -INFINITY }, sum[2] = { 0, 0 }, by[2];
     int turn = 0;
 
-    fetch<D>(sq, q, h.stride, q0, ROWS, h.seq);
-    fetch<D>(sk, k, h.stride, 0, N, h.seq);
-    fetch<D>(sv, v, h.stride, 0, N, h.seq);
+    fetch<D, THREADS>(sq, q, h.stride, q0, ROWS, h.seq);
+    fetch<D, THREADS>(sk, k, h.stride, 0, N, h.seq);
+    fetch<D, THREADS>(sv, v, h.stride, 0, N, h.seq);
     copies_commit();
     for (int64_t key0 = 0; key0 < end; key0 += N, turn ^= 1) {
         float s[N / 8][4];
 
         if (key0 + N < end) {
-            fetch<D>(sk + (turn ^ 1) * TILE, k, h.stride, key0 + N, N, h.seq);
-            fetch<D>(sv + (turn ^ 1) * TILE, v, h.stride, key0 + N, N, h.seq);
+            fetch<D, THREADS>(sk + (turn ^ 1) * TILE, k, h.stride, key0 + N, N, h.seq);
+            fetch<D, THREADS>(sv + (turn ^ 1) * TILE, v, h.stride, key0 + N, N, h.seq);
         }
         copies_commit();
         copies_wait<1>();
         __syncthreads();
-        scores<D, N>(s, sq + 16 * warp * row_of<D>::LENGTH, sk + turn * TILE);
+        scores<D, N, 1>(&s, sq + 16 * warp * row_of<D>::LENGTH, sk + turn * TILE);
         for (int n = 0; n < N / 8 && key0 + N > row0; n++)
             for (int i = 0; i < 4; i++)
                 if (key0 + 8 * n + lane % 4 * 2 + i % 2 > row0 + lane / 4 + i / 2 * 8)
                     s[n][i] = -INFINITY;
         soften<D, N>(s, max, sum, acc, scale);
-        add_product<D, N>(acc, s, sv + turn * TILE);
+        add_product<D, N, 1>(&acc, &s, sv + turn * TILE);
         __syncthreads();
     }
     for (int half = 0; half < 2; half++) {
@@ -243,10 +148,10 @@ __global__ void __launch_bounds__(THREADS) flash_back_kernel(struct heads<bf16> 
     const float one[2] = { 1, 1 };
     float acc_x[D / 8][4] = {}, acc_y[IS_KEY ? D / 8 : 1][4] = {};
 
-    fetch<D>(sa, IS_KEY ? k : q, h.stride, first, ROWS, h.seq);
-    fetch<D>(sb, IS_KEY ? v : d, IS_KEY ? h.stride : h.out_stride, first, ROWS, h.seq);
-    fetch<D>(sx, x, h.stride, begin, N, h.seq);
-    fetch<D>(sy, y, y_stride, begin, N, h.seq);
+    fetch<D, THREADS>(sa, IS_KEY ? k : q, h.stride, first, ROWS, h.seq);
+    fetch<D, THREADS>(sb, IS_KEY ? v : d, IS_KEY ? h.stride : h.out_stride, first, ROWS, h.seq);
+    fetch<D, THREADS>(sx, x, h.stride, begin, N, h.seq);
+    fetch<D, THREADS>(sy, y, y_stride, begin, N, h.seq);
     copies_commit();
     for (int i = 0; i < n_all; i++) {
         const int head = i / n_tile, next = (i + 1) / n_tile, turn = i & 1;
@@ -255,18 +160,18 @@ __global__ void __launch_bounds__(THREADS) flash_back_kernel(struct heads<bf16> 
         if (i + 1 < n_all) {
             const int64_t row = begin + (i + 1 - next * n_tile) * N;
 
-            fetch<D>(sx + (turn ^ 1) * TILE, x + next * D, h.stride, row, N, h.seq);
-            fetch<D>(sy + (turn ^ 1) * TILE, y + next * D, y_stride, row, N, h.seq);
+            fetch<D, THREADS>(sx + (turn ^ 1) * TILE, x + next * D, h.stride, row, N, h.seq);
+            fetch<D, THREADS>(sy + (turn ^ 1) * TILE, y + next * D, y_stride, row, N, h.seq);
         }
         copies_commit();
         copies_wait<1>();
         __syncthreads();
-        scores<D, N>(p, sa + 16 * warp * row_of<D>::LENGTH, sx + turn * TILE);
-        scores<D, N>(dp, sb + 16 * warp * row_of<D>::LENGTH, sy + turn * TILE);
+        scores<D, N, 1>(&p, sa + 16 * warp * row_of<D>::LENGTH, sx + turn * TILE);
+        scores<D, N, 1>(&dp, sb + 16 * warp * row_of<D>::LENGTH, sy + turn * TILE);
         soften_back<N, IS_KEY>(p, dp, h, query + head, row0, begin + (i - head * n_tile) * N);
         if constexpr (IS_KEY)
-            add_product<D, N>(acc_y, p, sy + turn * TILE);
-        add_product<D, N>(acc_x, dp, sx + turn * TILE);
+            add_product<D, N, 1>(&acc_y, &p, sy + turn * TILE);
+        add_product<D, N, 1>(&acc_x, &dp, sx + turn * TILE);
         __syncthreads();
     }
     if constexpr (IS_KEY) {
@@ -323,6 +228,8 @@ bool spot_cuda_flash_forward(const struct spot_cuda_attention *at, spot_stream s
 
 bool spot_cuda_flash_backward(const struct spot_cuda_attention *at, spot_stream s)
 {
+    if (at->dq && spot_cuda_flash_five(at, s))
+        return true;
     if (is_for(at, 64))
         backward<64, 64>(at, s);
     else if (is_for(at, 128))

@@ -137,6 +137,7 @@ struct spot_cuda_attention {
     const void *dout; /* [N][H d] */
     void *dqkv;       /* [N][Q] */
     float *dot;       /* [b][H][T] scratch: out . dout of each row and head */
+    float *dq;        /* [b][H][T][d] scratch: five products; NULL: seven. The same bits */
 };
 /* Rotate queries and keys of qkv (way 1) or dqkv (way -1) in place; turn [T][d] as
  * spot_rope_table. */
@@ -147,7 +148,8 @@ void spot_cuda_attention_backward(const struct spot_cuda_attention *at, spot_str
 
 /* --- fixed point and update ------------------------------------------------------- */
 
-/* sum += round(grad * scale) to nearest even, |grad * scale| <= 2^51; top = max(top, |grad|). */
+/* sum += round(grad * scale) to nearest even, |grad * scale| <= 2^51; top = max(top, |grad|). n
+ * gradients of whole shards, at least one. */
 void spot_cuda_quantise(const struct spot_cuda_target *target, const float *grad, int64_t n,
                         spot_stream s);
 

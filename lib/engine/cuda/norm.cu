@@ -146,30 +146,36 @@ __global__ void norm_back_kernel(T *dx, const T *base, const T *dy, const float 
 
 /* --- column sums --------------------------------------------------------------- */
 
-/* Column blockIdx.x * BLOCK + thread of rows [blockIdx.y * SPLIT_ROWS, ...): a chain over rows into
- * partial [split][1 or 2][C]. stat NULL: only sums of dy. Reads the arrays once. */
-template <typename T>
+/* W columns of a thread, of rows [blockIdx.y * SPLIT_ROWS, ...): chains over rows into partial
+ * [split][1 or 2][C]. stat NULL: only sums of dy. Reads the arrays once. */
+template <typename T, int W>
 __global__ void column_partial_kernel(float *partial, const T *dy, const float *stat, const T *x,
                                       int64_t n_row, int64_t c)
 {
-    const int64_t i = static_cast<int64_t>(blockIdx.x) * BLOCK + threadIdx.x;
+    const int64_t i = (static_cast<int64_t>(blockIdx.x) * BLOCK + threadIdx.x) * W;
     const int64_t begin = static_cast<int64_t>(blockIdx.y) * SPLIT_ROWS;
     const int64_t end = begin + SPLIT_ROWS < n_row ? begin + SPLIT_ROWS : n_row;
-    float sum = 0, hat = 0;
+    pack<float, W> sum = {}, hat = {};
 
     if (i >= c)
         return;
+#pragma unroll 8 /* reads that are under way at once */
     for (int64_t r = begin; r < end; r++) {
-        const float d = to_float(dy[r * c + i]);
+        const pack<T, W> d = load<T, W>(dy + r * c + i);
+        pack<T, W> v = {};
 
-        sum += d;
         if (stat)
-            hat += d * (to_float(x[r * c + i]) - stat[2 * r]) * stat[2 * r + 1];
+            v = load<T, W>(x + r * c + i);
+        for (int j = 0; j < W; j++) {
+            sum.x[j] += to_float(d.x[j]);
+            if (stat)
+                hat.x[j] += to_float(d.x[j]) * (to_float(v.x[j]) - stat[2 * r]) * stat[2 * r + 1];
+        }
     }
     partial += static_cast<int64_t>(blockIdx.y) * (stat ? 2 : 1) * c;
-    partial[i] = sum;
+    store<float, W>(partial + i, sum);
     if (stat)
-        partial[c + i] = hat;
+        store<float, W>(partial + c + i, hat);
 }
 
 /* One thread per column: the splits in ascending order. */
@@ -208,9 +214,15 @@ void spot_cuda_norm_grad(enum spot_real real, float *dw, float *db, float *parti
 {
     const int n_split = splits_of(n_row);
 
-    SPOT_BY_REAL(real, SPOT_LAUNCH((column_partial_kernel<T>), dim3(blocks_of(c, BLOCK), n_split),
-                                   BLOCK, 0, s, partial, static_cast<const T *>(dy), stat,
-                                   static_cast<const T *>(x), n_row, c));
+    SPOT_BY_REAL(
+        real, const T *const d = static_cast<const T *>(dy);
+        const T *const v = static_cast<const T *>(x); if (c % 4 == 0) {
+            SPOT_LAUNCH((column_partial_kernel<T, 4>), dim3(blocks_of(c, 4 * BLOCK), n_split),
+                        BLOCK, 0, s, partial, d, stat, v, n_row, c);
+        } else {
+            SPOT_LAUNCH((column_partial_kernel<T, 1>), dim3(blocks_of(c, BLOCK), n_split), BLOCK, 0,
+                        s, partial, d, stat, v, n_row, c);
+        });
     SPOT_LAUNCH(column_total_kernel, blocks_of(c, BLOCK), BLOCK, 0, s, db, dw, partial, n_split, c);
 }
 

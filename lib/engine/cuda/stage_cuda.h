@@ -35,6 +35,7 @@ struct spot_cuda_part {
     int64_t weight_at[SPOT_TENSORS_MAX];     /* elements in the compute copy */
     int32_t exponent_used[SPOT_TENSORS_MAX]; /* by the last backward call */
     int64_t *sum_host;                       /* after a call of spot_stage_sum */
+    bool is_sum_locked;                      /* page-locked, to be copied at the bus' speed */
     bool is_sum_on_host;                     /* the host's sums are valid */
     bool is_sum_changed;                     /* the device's sums may be older */
     bool is_ahead;                           /* the device has updates that the host lacks */
@@ -82,7 +83,8 @@ struct spot_stage {
     uint32_t *top;               /* of all parts */
     unsigned long long *top_sum; /* [SPOT_TENSORS_MAX] of an update */
     double *partial;             /* chunks of a bundle, or rows */
-    float *boundary;             /* [N * C] */
+    float *boundary;             /* [N * C]; dq of attention on its way, see is_five */
+    bool is_five;                /* attention's backward pass with five products */
     float *grad;                 /* one weight gradient */
     float *vector;               /* [2 * C], or one bias: gradients of vectors */
     float *column;               /* partial column sums */

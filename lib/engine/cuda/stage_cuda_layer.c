@@ -129,7 +129,8 @@ static struct spot_cuda_attention attention_of(const struct spot_cuda_at *at,
                                          .lse = save->lse,
                                          .dout = st->d[1],
                                          .dqkv = st->dqkv,
-                                         .dot = st->dot };
+                                         .dot = st->dot,
+                                         .dq = st->is_five ? st->boundary : NULL };
 }
 
 /* From st->norm, ln1 of save->x. */

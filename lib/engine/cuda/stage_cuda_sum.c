@@ -34,8 +34,11 @@ int64_t *spot_cuda_stage_sum(struct spot_stage *st, int bundle)
     struct spot_cuda_part *const part = part_of(st, bundle);
     const size_t n_elem = part->bundle->arena.n_elem;
 
-    if (!part->sum_host)
+    if (!part->sum_host) {
         part->sum_host = spot_xcalloc(n_elem, sizeof(*part->sum_host));
+        part->is_sum_locked =
+            spot_device_host_lock(part->sum_host, n_elem * sizeof(*part->sum_host));
+    }
     if (!part->is_sum_on_host)
         spot_device_download(st->dev, part->sum_host, part->on.sum,
                              n_elem * sizeof(*part->sum_host));

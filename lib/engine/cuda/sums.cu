@@ -2,18 +2,32 @@
 /* Fixed-point sums, their norm, AdamW. */
 #include "engine/cuda/launch.cuh"
 
-/* Grid-stride over n gradients: 4 B read, 8 B read and written. */
-__global__ void quantise_kernel(struct spot_cuda_target target, const float *grad, int64_t n)
+/* Grid-stride over the gradients of shard blockIdx.y, W per thread and turn: 4 B read, 8 B read and
+ * written per element. */
+template <int W> __global__ void quantise_kernel(struct spot_cuda_target target, const float *grad)
 {
-    const int64_t stride = static_cast<int64_t>(gridDim.x) * BLOCK;
+    const int64_t stride = static_cast<int64_t>(gridDim.x) * BLOCK * W;
+    int64_t *const sum = target.sum + blockIdx.y * target.shard_stride;
     uint32_t top = 0;
 
-    for (int64_t i = static_cast<int64_t>(blockIdx.x) * BLOCK + threadIdx.x; i < n; i += stride) {
-        const float g = grad[i];
+    grad += blockIdx.y * target.per_shard;
+#pragma unroll 1 /* else the number of turns is found by a division */
+    for (int64_t i = (static_cast<int64_t>(blockIdx.x) * BLOCK + threadIdx.x) * W;
+         i < target.per_shard; i += stride) {
+        constexpr int PAIR = W > 1 ? 2 : 1; /* of 8 bytes, in one access */
+        const pack<float, W> g = load<float, W>(grad + i);
 
-        top = magnitude(g) > top ? magnitude(g) : top;
-        add_to_sum(target.sum + i / target.per_shard * target.shard_stride + i % target.per_shard,
-                   g, target.scale);
+        for (int j = 0; j < W; j += PAIR) {
+            pack<int64_t, PAIR> both = load<int64_t, PAIR>(sum + i + j);
+
+            for (int k = 0; k < PAIR; k++) {
+                const float x = g.x[j + k];
+
+                top = magnitude(x) > top ? magnitude(x) : top;
+                add_to_sum(&both.x[k], x, target.scale);
+            }
+            store<int64_t, PAIR>(sum + i + j, both);
+        }
     }
     for (int d = WARP / 2; d > 0; d /= 2) {
         const uint32_t other = __shfl_xor_sync(ALL_LANES, top, d);
@@ -163,12 +177,27 @@ __global__ void adamw_kernel(struct spot_cuda_planes planes, unsigned long long 
         atomicMax(top + chunk.tensor, mine); /* of integers: no order */
 }
 
+template <int W>
+static void add_gradients(const struct spot_cuda_target *target, const float *grad, int64_t n,
+                          spot_stream s)
+{
+    const int64_t n_shard = n / target->per_shard;
+    const unsigned need = blocks_of(target->per_shard, static_cast<int64_t>(BLOCK) * 4),
+                   enough = blocks_of(4096, n_shard);
+
+    SPOT_LAUNCH(quantise_kernel<W>,
+                dim3(need < enough ? need : enough, static_cast<unsigned>(n_shard)), BLOCK, 0, s,
+                *target, grad);
+}
+
 void spot_cuda_quantise(const struct spot_cuda_target *target, const float *grad, int64_t n,
                         spot_stream s)
 {
-    const unsigned enough = 4096, need = blocks_of(n, static_cast<int64_t>(BLOCK) * 4);
+    const bool is_wide = (target->per_shard | target->shard_stride) % 4 == 0 &&
+                         reinterpret_cast<uintptr_t>(grad) % 16 == 0 &&
+                         reinterpret_cast<uintptr_t>(target->sum) % 16 == 0;
 
-    SPOT_LAUNCH(quantise_kernel, need < enough ? need : enough, BLOCK, 0, s, *target, grad, n);
+    is_wide ? add_gradients<4>(target, grad, n, s) : add_gradients<1>(target, grad, n, s);
 }
 
 void spot_cuda_gather(enum spot_real real, const struct spot_cuda_planes *planes, spot_stream s)
