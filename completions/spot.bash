@@ -6,7 +6,7 @@ _spot() {
     case "$1 ${COMP_WORDS[1]-}" in
     'spot-migrate plan') options='--from --to --cluster --deadline --memory-cap --layer-time --tensor-groups --links --explain --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate assign') options='--objective --output --quiet --verbose --help --version' ;;
-    'spot-migrate pack') options='--codec --compat --level --base --chunk --jobs --output --quiet --verbose --help --version' ;;
+    'spot-migrate pack') options='--codec --compat --base --chunk --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate unpack') options='--base --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate verify') options='--base --jobs --quiet --verbose --help --version' ;;
     'spot-migrate list') options='--output --format --seed --quiet --verbose --provenance --help --version' ;;
@@ -15,7 +15,7 @@ _spot() {
     'spot-migrate recv') options='--connect --listen --via --duplex --key-file --timeout --wait --streams --window --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate bench') options='--output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate '*) commands='plan assign pack unpack verify list extract send recv bench' options='' ;;
-    'spot-plan train') options='--job --forecast --now --spares --warm --epoch --objective --usd-per-sample --solver --current --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-plan train') options='--job --forecast --now --spares --warm --epoch --objective --usd-per-sample --solver --policy --current --pending --state --starts --told --announced --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan serve') options='--job --now --forecast --rate --load --window --solver --slo --dispersion --current --stay --loss-per-h --switch --layout --cluster --memory-cap --boot --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan fleet') options='--kind --catalogue --load --market --forecast --prices --unserved --tail --cold-start --rho --policy --slices --regions --types --deny --zone-max --current --requests --window --time --up --down --scenarios --fresh --correlation --region-correlation --gap --limit --job --loss --loss-now --samples --deadline --restart --losses-per-h --solver --explain --output --format --seed --quiet --verbose --provenance --help --help-all --version' ;;
     'spot-plan deadline') options='--work --deadline --restart --egress-usd --hour-usd --done --elapsed --now --at --catalogue --prices --forecast --trace --zone --has-spot --tick --spot-usd-per-h --on-demand-usd-per-h --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
@@ -34,23 +34,24 @@ _spot() {
     'spot-replay fleet') options='--trace --n --cold-start --tick --spot-usd-per-h --on-demand-usd-per-h --load --per-replica --demand --catalogue --unserved --rho --window --up --down --policy --availability --steps --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay price') options='--trace --catalogue --region --work --restart --egress-usd --losses-per-h --policy --midnight --starts --rest-days --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay '*) commands='generate describe import live train serve deadline share fleet price' options='' ;;
-    'spot-run train') options='--data --val-data --tokenizer --load --arch --layers --width --heads --seq --steps --micro-batch --global-batch --lr --lr-schedule --seed --workers --listen --key-file --grid --plan --state --resume --events --metrics --save --quiet --verbose --dry-run --tokens --vocab --tied --kv-heads --ffn --rope-theta --norm-eps --shards --val-every --val-batches --clip --beta1 --beta2 --weight-decay --min-lr --warmup-steps --decay-steps --kernel --backend --device --comm --reduce --recompute --threads --shares --grace --lease --stall --store --store-lease --buddies --ahead --profile --format --state-command --state-timeout --durable-every --max-loss --metrics-tls-cert --metrics-tls-key --metrics-key-file --metrics-file --price-usd-per-h --budget-usd --help --help-all --version' ;;
-    'spot-run serve') options='--model --chat-template --dtype --backend --device --http --api-key-file --tls-cert --tls-key --queue --linger --batch --output --workers --listen --key-file --grid --comm --plan --max-batch --kv-byte --kv-buddies --state --resume --events --quiet --journal-sync --threads --grace --lease --stall --help --help-all --version' ;;
+    'spot-run train') options='--data --tokenizer --arch --layers --width --heads --seq --val-data --load --steps --micro-batch --global-batch --lr --lr-schedule --seed --workers --listen --key-file --grid --plan --state --resume --events --metrics --save --quiet --verbose --dry-run --tokens --vocab --shards --tied --kv-heads --ffn --rope-theta --val-every --val-batches --clip --beta1 --beta2 --weight-decay --min-lr --warmup-steps --decay-steps --device --recompute --threads --comm --shares --grace --lease --buddies --store --state-command --durable-every --help --help-all --version' ;;
+    'spot-run serve') options='--model --served-model-name --chat-template --dtype --device --http --api-key-file --cors-origin --tls-cert --tls-key --queue --linger --batch --output --workers --listen --key-file --grid --comm --plan --max-batch --kv-byte --kv-buddies --state --resume --events --quiet --tool-format --journal-sync --threads --grace --lease --stall --help --help-all --version' ;;
+    'spot-run generate') options='--model --dtype --device --threads --prompt --system --plain --max-tokens --temperature --top-p --top-k --seed --format --quiet --help --version' ;;
     'spot-run exec') options='--workers --listen --store --nodes --max-restarts --events --state --state-every --state-command --resume --join --name --domain --notice --nproc-per-node --hook --save-time --stop-time --cold --log-dir --state-dir --state-limit --all-places --mirror-rate --key-file --quiet --lease --stall --grace --store-lease --join-timeout --state-timeout --notice-rebalance --notice-endpoint --help --help-all --version' ;;
     'spot-run ledger') options='--step --rank --world --dataset-size --global-batch --seed --rest --order --format --ranges --alone --check --help --version --global-batch' ;;
     'spot-run commit') options='--step --durable --timeout --quiet --help --version' ;;
-    'spot-run profile') options='--grids --micro-batches --max-workers --steps --warm-up --name --serve --max-batch --replicas --one-machine --data --tokenizer --arch --layers --width --heads --seq --micro-batch --global-batch --backend --threads --links --stalls --changes --buddies --tokens --vocab --shards --kv-heads --ffn --rope-theta --norm-eps --kernel --recompute --output --format --seed --quiet --verbose --provenance --help --help-all --version' ;;
+    'spot-run profile') options='--grids --micro-batches --max-workers --steps --warm-up --name --serve --max-batch --replicas --one-machine --data --tokenizer --arch --layers --width --heads --seq --micro-batch --global-batch --links --stalls --changes --buddies --tokens --vocab --shards --tied --kv-heads --ffn --rope-theta --device --recompute --threads --output --format --seed --quiet --verbose --provenance --help --help-all --version' ;;
     'spot-run tokenize') options='--tokenizer --tokens --separator --decode --output --quiet --help --version' ;;
-    'spot-run worker') options='--join --key-file --name --domain --threads --recompute --backend --state-command --state-timeout --device --join-timeout --notice --notice-rebalance --notice-endpoint --quiet --help --version' ;;
+    'spot-run worker') options='--join --key-file --name --domain --threads --recompute --device --state-command --join-timeout --notice --notice-rebalance --notice-endpoint --quiet --help --version' ;;
     'spot-run notice') options='--from --exec --once --ack --interval --lead --name --endpoint --quiet --help --version' ;;
     'spot-run replan') options='--join --key-file --join-timeout --force --help --version' ;;
     'spot-run roll') options='--join --key-file --join-timeout --no-wait --quiet --help --version' ;;
     'spot-run stop') options='--join --key-file --join-timeout --quiet --help --version' ;;
     'spot-run status') options='--join --key-file --join-timeout --format --watch --help --version' ;;
     'spot-run report') options='--reference --plot --speedup --spot-price --on-demand-price --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-run eval') options='--data --load --state --state-command --state-timeout --step --tokenizer --tokens --seq --stride --across --batch --threads --kernel --output --format --quiet --provenance --help --version' ;;
-    'spot-run export') options='--state --step --state-command --state-timeout --join --key-file --join-timeout --output --dtype --tokenizer --force --quiet --help --version' ;;
-    'spot-run '*) commands='train serve exec ledger commit profile tokenize worker notice replan roll stop status report eval export' options='' ;;
+    'spot-run eval') options='--data --load --state --state-command --step --tokenizer --tokens --seq --stride --across --batch --threads --device --output --format --quiet --provenance --help --version' ;;
+    'spot-run export') options='--state --step --state-command --join --key-file --join-timeout --output --dtype --tokenizer --force --quiet --help --version' ;;
+    'spot-run '*) commands='train serve generate exec ledger commit profile tokenize worker notice replan roll stop status report eval export' options='' ;;
     *) return ;;
     esac
     case "$1 ${COMP_WORDS[1]-} ${COMP_WORDS[COMP_CWORD - 1]}" in
@@ -62,13 +63,15 @@ _spot() {
     *' --arch') values='gpt2 llama' ;;
     'spot-run tokenize --tokens') values='u16 u32' ;;
     *' --tokens') values='bytes u16 u32' ;;
-    *' --kernel') values='auto fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp' ;;
-    *' --backend') values='cpu cuda auto' ;;
+    'spot-run worker --device') values='cpu cuda auto' ;;
+    'spot-run serve --device') values='cpu cuda' ;;
+    'spot-run generate --device') values='cpu cuda' ;;
+    *' --device') values='auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp' ;;
+    'spot-run train --comm') values='sockets nccl nccl-fast' ;;
     *' --comm') values='sockets nccl' ;;
-    *' --reduce') values='exact fast' ;;
     *' --recompute') values='none mlp layer' ;;
     *' --shares') values='even measured' ;;
-    'spot-replay train --policy') values='all list ideal on-demand optimal parcae-truth spot guarded nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun' ;;
+    'spot-replay train --policy') values='all list ideal on-demand optimal spot parcae-truth nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun' ;;
     'spot-replay train --cost') values='parcae measured' ;;
     *' train --throughput') values='table law both' ;;
     'spot-replay train --realize') values='expected sampled' ;;
@@ -84,7 +87,8 @@ _spot() {
     'spot-predict '*' --models') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin' ;;
     'spot-predict '*' --compare') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin' ;;
     'spot-migrate assign --objective') values='sum bottleneck' ;;
-    *' --codec') values='raw zstd planes nibble auto' ;;
+    'spot-migrate send --codec') values='auto planes raw' ;;
+    *' --codec') values='planes raw' ;;
     esac
     if [ "$values" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")

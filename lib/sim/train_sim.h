@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "forecast/count_grid.h"
 #include "plan/cost_table.h"
-#include "sim/peer_model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,21 +37,25 @@ enum spot_sim_class {
 struct spot_sim_row {
     int available, gained, lost;
     int d, p, spares;
-    int asked;      /* what a migrating policy chose, before it is cut to fit; or SPOT_GRID_NONE */
-    double carry_s; /* of a migration that is unfinished after the interval */
-    double cost_s;  /* charged for the change of this interval */
-    double samples; /* committed in it */
-    double lost_samples;              /* that had been processed and were lost */
-    double usd;                       /* of all machines there; 0 without a price */
+    int asked_d, asked_p; /* what a migrating policy chose, before it is cut to fit; 0: nothing */
+    double carry_s;       /* of a migration that is unfinished after the interval */
+    double cost_s;        /* charged for the change of this interval */
+    double samples;       /* committed in it */
+    double lost_samples;  /* that had been processed and were lost */
+    double usd;           /* of all machines there; 0 without a price */
     double class_s[SPOT_SIM_CLASSES]; /* machine-seconds */
 };
+
+struct spot_peer_prices; /* lib/peers/peer_model.h */
 
 struct spot_sim_train {
     const struct spot_job_doc *job;
     const struct spot_throughput *throughput;
     struct spot_cost_table *table; /* up to spot_sim_cap() of the maximum count */
     size_t n_interval;
-    const int *available; /* [n_interval] */
+    const int *available;                 /* [n_interval] */
+    const struct spot_count_grids *grids; /* of its series, for forecasts; NULL: one, the counts */
+    double start_s;                       /* of interval 0, on the grids' clock */
     double interval_s;
     int look_ahead;
     /* How early a loss and a gain are known; 0: only afterwards. Clouds announce losses. */
@@ -73,9 +77,8 @@ struct spot_sim_policy {
     const char *above; /* why it may exceed `optimal`; NULL: it cannot */
 };
 
-/* All policies, ends with a NULL name. */
+/* Ours and the yardsticks, ends with a NULL name; those of other systems: lib/peers. */
 extern const struct spot_sim_policy spot_sim_policies[];
-const struct spot_sim_policy *spot_sim_policy_find(const char *name, struct spot_err *err);
 
 /* Run one policy. row has room for n_interval. Returns 0, or -1 with *err. */
 int spot_sim_train_run(const struct spot_sim_train *sim, const struct spot_sim_policy *policy,
