@@ -622,6 +622,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l chat-template -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r

@@ -46,9 +46,9 @@ struct spot_json_doc {
 /* Read `in` to its end as one JSON object; it may be compressed (common/unpack.h). Returns 0, or -1
  * with *err: SPOT_EDATA for more than SPOT_JSON_BYTE_MAX bytes, invalid compressed input, or
  * compressed input that expands beyond SPOT_JSON_UNPACKED_FREE and SPOT_JSON_UNPACKED_TIMES its
- * size, nesting beyond SPOT_JSON_DEPTH_MAX, a duplicate key, an integer of more than 64 bits,
- * trailing text, NUL or invalid UTF-8; SPOT_ESYS when reading fails. On failure *doc is zeroed:
- * releasing it is legal, not needed. */
+ * size, nesting beyond SPOT_JSON_DEPTH_MAX, a duplicate key, trailing text, NUL or invalid UTF-8;
+ * SPOT_ESYS when reading fails. On failure *doc is zeroed: releasing it is legal, not needed. An
+ * integer of more than 64 bits is a real. */
 int spot_json_load(struct spot_json_doc *doc, FILE *in, const char *source, struct spot_err *err);
 void spot_json_release(struct spot_json_doc *doc);
 

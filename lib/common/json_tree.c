@@ -327,7 +327,7 @@ static int put_number(struct build *b, value *v)
     char *const text = b->text + b->at;
     const size_t n = strspn(text, "+-.0123456789eE");
     const char behind = text[n];
-    const bool is_integer = strspn(text, "-0123456789") == n;
+    bool is_integer = strspn(text, "-0123456789") == n;
     int64_t whole = 0;
     double real = 0;
 
@@ -335,9 +335,10 @@ static int put_number(struct build *b, value *v)
     errno = 0;
     if (is_integer)
         whole = strtoimax(text, NULL, 10);
-    else
+    is_integer = is_integer && !errno;
+    if (!is_integer)
         real = strtod(text, NULL);
-    if (is_integer ? errno != 0 : !isfinite(real))
+    if (!isfinite(real))
         return fail(b, b->at, "the number ", text, " is too large");
     text[n] = behind;
     if (is_integer)

@@ -42,7 +42,8 @@ struct spot_json_tree {
 };
 
 /* text[n], followed by a NUL, must live as long as the tree: strings stay in it, with a NUL in
- * place of the closing quote. Integers have 64 bits and reals are finite. Returns 0, or -1 with
+ * place of the closing quote. Integers have 64 bits, longer
+ * ones are reals, and reals are finite. Returns 0, or -1 with
  * *wrong. */
 int spot_json_tree_build(struct spot_json_tree *tree, char *text, size_t n, int depth_max,
                          struct spot_json_wrong *wrong);

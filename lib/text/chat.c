@@ -9,7 +9,7 @@
 
 #include "common/xalloc.h"
 #include "text/beside.h"
-#include "text/names.h"
+#include "text/token_names.h"
 #include "text/template.h"
 
 struct spot_chat {

@@ -200,7 +200,8 @@ static const struct {
     const char *why;
 } place[] = {
     { NULL, "{\"eos_token\":\"<e>\",\"chat_template\":" CHATML_JSON "}", NULL, "<e>", NULL },
-    { CHATML, "{\"eos_token\":\"<e>\"}", NULL, "<e>", NULL },
+    { CHATML, "{\"eos_token\":\"<e>\",\"model_max_length\":1000000000000000019884624838656}", NULL,
+      "<e>", NULL }, /* as transformers writes it where there is no limit */
     { CHATML "\n", NULL, "{\"eos_token\":{\"content\":\"<e>\"}}", "<e>", NULL },
     { CHATML, "{\"chat_template\":\"another\"}", NULL, "", NULL },
     { "a\n{% nothing %}", "{\"chat_template\":" CHATML_JSON "}", NULL, NULL,

@@ -116,7 +116,7 @@ static const struct {
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"temperature\":NaN}", "could not parse" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"temperature\":1e400}", "could not parse" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"seed\":9223372036854775808}",
-      "could not parse" },
+      "must be" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":9007199254740993}",
       "must be an integer" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":-0}", "integer of 1" },

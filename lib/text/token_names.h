@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* names.h - texts of tokens that may appear in other text: the longest at a place, in a time that
+/* token_names.h - texts of tokens that may appear in other text: the longest at a place, in a time that
  * does not depend on how many there are.
  */
-#ifndef SPOT_TEXT_NAMES_H
-#define SPOT_TEXT_NAMES_H
+#ifndef SPOT_TEXT_TOKEN_NAMES_H
+#define SPOT_TEXT_TOKEN_NAMES_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,4 +30,4 @@ const char *spot_names_longest(const struct spot_names *names, const char *text,
 }
 #endif
 
-#endif /* SPOT_TEXT_NAMES_H */
+#endif /* SPOT_TEXT_TOKEN_NAMES_H */

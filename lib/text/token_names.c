@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "text/names.h"
+#include "text/token_names.h"
 
 #include <stdlib.h>
 #include <string.h>
