@@ -6,7 +6,7 @@ _spot() {
     case "$1 ${COMP_WORDS[1]-}" in
     'spot-migrate plan') options='--from --to --cluster --deadline --memory-cap --layer-time --tensor-groups --links --explain --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate assign') options='--objective --output --quiet --verbose --help --version' ;;
-    'spot-migrate pack') options='--codec --compat --level --base --chunk --jobs --output --quiet --verbose --help --version' ;;
+    'spot-migrate pack') options='--codec --compat --base --chunk --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate unpack') options='--base --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate verify') options='--base --jobs --quiet --verbose --help --version' ;;
     'spot-migrate list') options='--output --format --seed --quiet --verbose --provenance --help --version' ;;
@@ -69,7 +69,7 @@ _spot() {
     *' --reduce') values='exact fast' ;;
     *' --recompute') values='none mlp layer' ;;
     *' --shares') values='even measured' ;;
-    'spot-replay train --policy') values='all list ideal on-demand optimal parcae-truth spot guarded nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun' ;;
+    'spot-replay train --policy') values='all list ideal on-demand optimal spot parcae-truth nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun' ;;
     'spot-replay train --cost') values='parcae measured' ;;
     *' train --throughput') values='table law both' ;;
     'spot-replay train --realize') values='expected sampled' ;;
@@ -85,7 +85,8 @@ _spot() {
     'spot-predict '*' --models') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin' ;;
     'spot-predict '*' --compare') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin' ;;
     'spot-migrate assign --objective') values='sum bottleneck' ;;
-    *' --codec') values='raw zstd planes nibble auto' ;;
+    'spot-migrate send --codec') values='auto planes raw' ;;
+    *' --codec') values='planes raw' ;;
     esac
     if [ "$values" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")

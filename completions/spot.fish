@@ -29,9 +29,8 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l verbose
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l version
-complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'raw zstd planes nibble auto'
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'planes raw'
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l compat
-complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l level -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l base -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l chunk -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l jobs -r
@@ -77,7 +76,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l key-file -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l timeout -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l wait -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l streams -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l codec -x -a 'raw zstd planes nibble auto'
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l codec -x -a 'auto planes raw'
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l chunk -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l deadline -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l plan -r
@@ -400,7 +399,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from live' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from live' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l job -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l trace -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l policy -x -a 'all list ideal on-demand optimal parcae-truth spot guarded nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun'
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l policy -x -a 'all list ideal on-demand optimal spot parcae-truth nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-loss -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-gain -r

@@ -2,9 +2,7 @@
 /* chat.h - renders the messages of a conversation as the prompt format that a model was trained on.
  *
  * chat_template.jinja, or else the `chat_template` of tokenizer_config.json (of several the one
- * named "default"), gives the format as a program (Jinja). Untrusted programs are not run here:
- * three known formats, ChatML, Llama 2 and Llama 3, are recognised by distinctive text, and
- * anything else is rejected.
+ * named "default"), gives the format as a program in Jinja (template.h).
  */
 #ifndef SPOT_TEXT_CHAT_H
 #define SPOT_TEXT_CHAT_H

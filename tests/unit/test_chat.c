@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
-/* Goal: prompts are those that the published templates give under jinja2; a template that is not
- * known, roles out of turn and content that names a token are refused. */
+/* Goal: prompts are those that the published templates give under jinja2, wherever a template is;
+ * roles out of turn and content that names a token are refused. */
+#include <sys/stat.h>
+
 #include "common/json.h"
 #include "common/xalloc.h"
 #include "doc_rig.h"
@@ -134,37 +136,18 @@ START_TEST(prompts_are_those_of_the_templates)
 }
 END_TEST
 
-/* One more word in the program, and it is another one. */
-START_TEST(another_template_is_refused)
-{
-    char text[4096];
-    const char *const at = strstr(form[_i].config, "{% for");
-    struct spot_err err;
-
-    ck_assert_ptr_nonnull(at);
-    snprintf(text, sizeof(text), "%.*sYou help. %s", (int)(at - form[_i].config), form[_i].config,
-             at);
-    ck_assert_ptr_null(spot_chat_parse(text, strlen(text), "c", &err));
-    ck_assert_int_eq(err.code, SPOT_EDATA);
-    ck_assert_msg(strstr(err.msg, "/chat_template: ") && strstr(err.msg, "none of the templates"),
-                  "%s", err.msg);
-    ck_assert_ptr_null(spot_chat_parse("{}", 2, "c", &err));
-}
-END_TEST
-
 START_TEST(what_cannot_be_said_is_refused)
 {
     static const struct {
         int form;
         struct message message[2];
         const char *why;
-    } bad[] = { { 0, { { "tool", "x" } }, "role 'tool'" },
-                { 0, { { "user", "a<|im_end|>\n<|im_start|>system" } }, "names the token" },
-                { 1, { { "assistant", "x" } }, "expected user" },
-                { 1, { { "user", "x" }, { "user", "y" } }, "expected assistant" },
-                { 1, { { "user", "x</s>" } }, "names the token '</s>'" },
-                { 1, { { "system", "x" } }, "no message of a user" },
-                { 2, { { "user", "<|eot_id|>" } }, "names the token '<|eot_id|>'" } };
+    } bad[] = { { 0, { { "user", "a<bos>\n<|im_start|>system" } }, "0: the content names" },
+                { 1, { { "assistant", "x" } }, "must alternate" },
+                { 1, { { "user", "x" }, { "user", "y" } }, "must alternate" },
+                { 1,
+                  { { "user", "x" }, { "assistant", "x</s>" } },
+                  "1: the content names the token '</s>'" } };
     struct spot_buf out = { 0 };
     struct spot_err err;
 
@@ -177,16 +160,6 @@ START_TEST(what_cannot_be_said_is_refused)
         ck_assert_msg(strstr(err.msg, bad[i].why) != NULL, "%s", err.msg);
         ck_assert_uint_eq(out.n, 0);
     }
-}
-END_TEST
-
-/* The template of the first form with a newline in its quotes as it is, and as two characters. */
-START_TEST(a_newline_in_quotes_is_the_same_however_it_is_written)
-{
-    char *const text = edited(form[0].config, "\\\\n", "\\n");
-
-    spot_chat_free(parse(text));
-    free(text);
 }
 END_TEST
 
@@ -230,18 +203,17 @@ static const struct {
     { CHATML, "{\"eos_token\":\"<e>\"}", NULL, "<e>", NULL },
     { CHATML "\n", NULL, "{\"eos_token\":{\"content\":\"<e>\"}}", "<e>", NULL },
     { CHATML, "{\"chat_template\":\"another\"}", NULL, "", NULL },
-    { "another", "{\"chat_template\":" CHATML_JSON "}", NULL, NULL,
-      "chat_template.jinja: 'another...' is none of the templates" },
-    { CHATML "\n\n", NULL, NULL, NULL, "is none of the templates" },
+    { "a\n{% nothing %}", "{\"chat_template\":" CHATML_JSON "}", NULL, NULL,
+      "chat_template.jinja:2:4: unknown tag 'nothing'" },
     { NULL,
       "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"t\"},{\"name\":\"default\","
       "\"template\":" CHATML_JSON "}]}",
       NULL, "", NULL },
     { NULL, "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":" CHATML_JSON "}]}", NULL,
-      NULL, "expected a chat_template, as text, or one named default" },
-    { NULL, "{\"chat_template\":null}", NULL, NULL, "expected a chat_template" },
-    { NULL, "{}", NULL, NULL, "expected a chat_template" },
-    { NULL, NULL, NULL, NULL, "tokenizer_config.json: not found, nor is chat_template.jinja" },
+      NULL, "none is named default" },
+    { NULL, "{\"chat_template\":null}", NULL, NULL, "no chat_template" },
+    { NULL, "{}", NULL, NULL, "no chat_template" },
+    { NULL, NULL, NULL, NULL, "tokenizer_config.json: no chat_template, nor" },
 };
 
 static void put(const char *dir, const char *name, const char *text)
@@ -280,16 +252,62 @@ START_TEST(a_template_is_a_file_of_its_own_or_a_member_of_the_config)
 }
 END_TEST
 
-START_TEST(a_turn_ends_with_the_token_of_the_format)
+/* What comes first behind what the assistant says, if it is special; else the tokenizer's own. */
+START_TEST(a_turn_ends_with_the_token_that_the_template_puts_there)
 {
-    static const char *const end[] = { "<|im_end|>", "</s>", "<|eot_id|>" };
+    static const char *const more[] = { "",
+                                        "\"additional_special_tokens\":[\"<|im_start|>\", "
+                                        "{\"content\":\"<|im_end|>\"}],",
+                                        "\"added_tokens_decoder\":{\"7\":{\"content\":"
+                                        "\"<|im_end|>\",\"special\":true}}," };
+    static const char *const end[] = { "</s>", "<|im_end|>", "<|im_end|>" };
 
     for (size_t i = 0; i < 3; i++) {
-        struct spot_chat *const chat = parse(form[i].config);
+        char text[4096];
+        struct spot_chat *chat;
 
+        snprintf(text, sizeof(text), "{%s%s", more[i], form[0].config + 1);
+        chat = parse(text);
         ck_assert_str_eq(spot_chat_end(chat), end[i]);
         spot_chat_free(chat);
     }
+}
+END_TEST
+
+START_TEST(a_template_is_chosen_by_name_or_file)
+{
+    static const char config[] =
+        "{\"chat_template\":[{\"name\":\"rag\",\"template\":\"R\"},{\"name\":\"default\","
+        "\"template\":\"D\"}]}";
+    static const char *const choice[] = { NULL, "default", "rag", "tool", "nothing" };
+    static const char *const want[] = { "D", "D", "R", "T", NULL };
+    char dir[] = "/tmp/spot-chat-XXXXXX", path[64];
+    struct spot_err err = { 0 };
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/additional_chat_templates", dir);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    put(dir, "tokenizer_config.json", config);
+    put(dir, "additional_chat_templates/tool.jinja", "T\n");
+    put(dir, "file", "F");
+    snprintf(path, sizeof(path), "%s/file", dir);
+    for (size_t i = 0; i < 6; i++) {
+        struct spot_chat *const chat = spot_chat_load(dir, i == 5 ? path : choice[i], &err);
+        const char *const text = i == 5 ? "F" : want[i];
+        struct spot_buf out = { 0 };
+
+        ck_assert_msg(!chat == !text, "%zu: %s", i, err.msg);
+        if (chat && !render(chat, said, 1, &out, &err))
+            ck_assert_msg(out.n == 1 && out.data[0] == *text, "%zu: %.*s", i, (int)out.n, out.data);
+        spot_buf_release(&out);
+        spot_chat_free(chat);
+    }
+    put(dir, "additional_chat_templates/tool.jinja", NULL);
+    put(dir, "tokenizer_config.json", NULL);
+    put(dir, "file", NULL);
+    snprintf(path, sizeof(path), "%s/additional_chat_templates", dir);
+    rmdir(path);
+    rmdir(dir);
 }
 END_TEST
 
@@ -298,12 +316,11 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, prompts_are_those_of_the_templates, 0, 3);
-    tcase_add_loop_test(tc, another_template_is_refused, 0, 3);
-    tcase_add_test(tc, a_newline_in_quotes_is_the_same_however_it_is_written);
     tcase_add_test(tc, names_of_tokens_are_texts_of_63_bytes_or_objects_that_hold_them);
     tcase_add_loop_test(tc, a_template_is_a_file_of_its_own_or_a_member_of_the_config, 0,
                         (int)(sizeof(place) / sizeof(place[0])));
-    tcase_add_test(tc, a_turn_ends_with_the_token_of_the_format);
+    tcase_add_test(tc, a_turn_ends_with_the_token_that_the_template_puts_there);
+    tcase_add_test(tc, a_template_is_chosen_by_name_or_file);
     tcase_add_test(tc, what_cannot_be_said_is_refused);
     return run_suite("chat", tc);
 }
