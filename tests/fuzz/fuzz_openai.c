@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  * an answer that is JSON whatever its tokens are. The first byte says which API it is of, and how
  * the model writes calls. */
 
-enum { CONTEXT = 64, TOKENS_MAX = 8 };
+enum { CONTEXT = 64, TOKENS_MAX = 48 };
 
 static const uint32_t end_token = 'E';
 
