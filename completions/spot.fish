@@ -633,6 +633,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l chat-template -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l backend -x -a 'cpu cuda auto'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -r
@@ -668,6 +669,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l model -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l chat-template -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l dtype -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l backend -x -a 'cpu cuda auto'
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l threads -r

@@ -13,6 +13,7 @@
 
 struct spot_model_reading {
     char *dir;
+    const char *chat;
     int64_t P, M;
     pthread_t thread;
     struct spot_model_version *version;
@@ -20,12 +21,13 @@ struct spot_model_reading {
     atomic_bool is_done;
 };
 
-struct spot_model_version *spot_model_version_open(const char *dir, int64_t P, int64_t M,
-                                                   struct spot_err *err)
+struct spot_model_version *spot_model_version_open(const char *dir, const char *chat, int64_t P,
+                                                   int64_t M, struct spot_err *err)
 {
     struct spot_model_version *const v = spot_xcalloc(1, sizeof(*v));
 
     if (spot_served_model_open(&v->model, dir, 0, err) ||
+        (chat && spot_served_model_choose_chat(&v->model, chat, err)) ||
         spot_relay_check(&v->model.shape, P, M, err)) {
         spot_model_version_free(v);
         return NULL;
@@ -46,17 +48,18 @@ static void *read_beside(void *reading)
 {
     struct spot_model_reading *const r = reading;
 
-    r->version = spot_model_version_open(r->dir, r->P, r->M, &r->err);
+    r->version = spot_model_version_open(r->dir, r->chat, r->P, r->M, &r->err);
     atomic_store(&r->is_done, true);
     return NULL;
 }
 
-struct spot_model_reading *spot_model_reading_start(const char *dir, int64_t P, int64_t M,
-                                                    struct spot_err *err)
+struct spot_model_reading *spot_model_reading_start(const char *dir, const char *chat, int64_t P,
+                                                    int64_t M, struct spot_err *err)
 {
     struct spot_model_reading *const r = spot_xcalloc(1, sizeof(*r));
 
     r->dir = spot_xstrdup(dir);
+    r->chat = chat;
     r->P = P;
     r->M = M;
     if (!spot_thread_start(&r->thread, read_beside, r, err))

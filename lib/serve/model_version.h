@@ -22,17 +22,17 @@ struct spot_model_version {
     uint32_t n_work; /* requests that began on it and are not yet forgotten */
 };
 
-/* Open a model that must fit a grid of P stages of M members. NULL with *err: SPOT_EDATA,
- * SPOT_ESYS, SPOT_EINFEASIBLE. */
-struct spot_model_version *spot_model_version_open(const char *dir, int64_t P, int64_t M,
-                                                   struct spot_err *err);
+/* Open a model that must fit a grid of P stages of M members; chat: its template (text/chat.h), NULL
+ * for its own if it has one. NULL with *err: SPOT_EDATA, SPOT_ESYS, SPOT_EINFEASIBLE. */
+struct spot_model_version *spot_model_version_open(const char *dir, const char *chat, int64_t P,
+                                                   int64_t M, struct spot_err *err);
 void spot_model_version_free(struct spot_model_version *v); /* may be NULL */
 
 struct spot_model_reading;
 
-/* Start opening one. NULL with *err (SPOT_ESYS). */
-struct spot_model_reading *spot_model_reading_start(const char *dir, int64_t P, int64_t M,
-                                                    struct spot_err *err);
+/* Start opening one; `chat` is borrowed. NULL with *err (SPOT_ESYS). */
+struct spot_model_reading *spot_model_reading_start(const char *dir, const char *chat, int64_t P,
+                                                    int64_t M, struct spot_err *err);
 bool spot_model_reading_is_done(const struct spot_model_reading *r);
 /* Waits for completion; frees r. Returns as spot_model_version_open. */
 struct spot_model_version *spot_model_reading_end(struct spot_model_reading *r_take,

@@ -213,6 +213,20 @@ int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t
     return 0;
 }
 
+int spot_served_model_choose_chat(struct spot_served_model *m, const char *choice,
+                                  struct spot_err *err)
+{
+    struct spot_chat *const chat = spot_chat_load(m->dir, choice, err);
+
+    if (!chat)
+        return -1;
+    spot_chat_free(m->chat);
+    m->chat = chat;
+    add_named_end(m, spot_chat_end(chat));
+    m->vocabulary.n_end = m->n_end;
+    return 0;
+}
+
 char *spot_served_model_id(const char *dir)
 {
     size_t n = strlen(dir), begin;

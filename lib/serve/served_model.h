@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_SERVED_ENDS_MAX = 8, SPOT_SERVED_NAMED_ENDS = 2, SPOT_SERVED_BEGINS_MAX = 4 };
+enum { SPOT_SERVED_ENDS_MAX = 8, SPOT_SERVED_NAMED_ENDS = 3, SPOT_SERVED_BEGINS_MAX = 4 };
 
 struct spot_served_model {
     char *dir;
@@ -26,7 +26,8 @@ struct spot_served_model {
     struct spot_chat *chat; /* NULL: none */
     char chat_why[512]; /* why there is no chat template, without the path of the model */
     /* Tokens that end a choice: "eos_token_id" of config.json and generation_config.json, up to
-     * SPOT_SERVED_ENDS_MAX, the tokenizer's "eos_token", and what ends a turn of a chat. */
+     * SPOT_SERVED_ENDS_MAX, the tokenizer's "eos_token", and what ends a turn of a chat, also of
+     * one that was chosen. */
     uint32_t end[SPOT_SERVED_ENDS_MAX + SPOT_SERVED_NAMED_ENDS];
     size_t n_end;
     uint32_t begin[SPOT_SERVED_BEGINS_MAX]; /* tokens added before each text */
@@ -40,6 +41,10 @@ struct spot_served_model {
  * SPOT_ESYS); release it in both cases. */
 int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t n_shard,
                            struct spot_err *err);
+/* Chat by another template: a file or the name of one of several; its end is added to the end
+ * tokens, not to the hash. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
+int spot_served_model_choose_chat(struct spot_served_model *m, const char *choice,
+                                  struct spot_err *err);
 void spot_served_model_release(struct spot_served_model *m);
 
 /* The id by which clients know the model of a directory, to be freed: its last name, whatever

@@ -399,9 +399,12 @@ static int open_all(struct spot_server *s, struct spot_err *err)
 {
     int64_t round;
 
-    s->target = s->current = spot_model_version_open(s->options->model, s->grid.P, s->grid.M, err);
+    s->target = s->current = spot_model_version_open(s->options->model, s->options->chat_template,
+                                                     s->grid.P, s->grid.M, err);
     if (!s->target || check_cache(s, err))
         return -1;
+    if (!s->target->model.chat)
+        s->options->group.warn("no chats: %s", s->target->model.chat_why);
     s->given_hash = s->target->model.hash;
     s->group = spot_group_new(&s->options->group, &workload, s, err);
     if (!s->group)

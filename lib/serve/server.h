@@ -17,7 +17,8 @@ extern "C" {
 
 struct spot_server_options {
     struct spot_group_options group;
-    const char *model; /* its directory */
+    const char *model;         /* its directory */
+    const char *chat_template; /* a file, or the name of one of several; NULL: the model's own */
     enum spot_infer_type type;
     const char *kind; /* full name of the CUDA kernel kind that every worker must use; NULL: CPUs */
     uint32_t P, M;    /* stages of a replica, members of each */

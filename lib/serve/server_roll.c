@@ -269,7 +269,8 @@ int spot_server_client(void *server, const struct spot_frame *frame, struct spot
                             : s->reading   ? "being read already:"
                                            : "being rolled out still:",
                             s->is_draining ? dir : s->rolled.dir);
-    s->reading = spot_model_reading_start(dir, s->grid.P, s->grid.M, err);
+    s->reading =
+        spot_model_reading_start(dir, s->options->chat_template, s->grid.P, s->grid.M, err);
     if (!s->reading)
         return -1;
     memcpy(s->rolled.dir, dir, sizeof(dir));

@@ -273,7 +273,7 @@ static void on_model(void *user, uint64_t hash, const char *dir)
 
     if (s->failure.code || spot_server_version(s, hash))
         return;
-    v = spot_model_version_open(dir, s->grid.P, s->grid.M, &s->failure);
+    v = spot_model_version_open(dir, s->options->chat_template, s->grid.P, s->grid.M, &s->failure);
     if (v && v->model.hash != hash)
         (void)spot_err_set(&s->failure, SPOT_EDATA,
                            "%s is not the model any more that the journal's requests began on",

@@ -205,7 +205,7 @@ END_TEST
 static struct spot_model_version *read_beside(const char *path, int64_t P, int64_t M,
                                               struct spot_err *err)
 {
-    struct spot_model_reading *const reading = spot_model_reading_start(path, P, M, err);
+    struct spot_model_reading *const reading = spot_model_reading_start(path, NULL, P, M, err);
 
     ck_assert_msg(reading, "%s", err->msg);
     for (int i = 0; !spot_model_reading_is_done(reading); i++) {

@@ -16,7 +16,7 @@
 #include "serve/solo.h"
 
 static struct {
-    const char *model, *prompt, *system, *dtype, *backend, *format;
+    const char *model, *chat_template, *prompt, *system, *dtype, *backend, *format;
     uint64_t max_tokens, threads, top_k, seed;
     double temperature, top_p;
     bool is_plain, is_quiet;
@@ -25,6 +25,8 @@ static struct {
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "model" },
     { SPOT_OPT_STRING, 0, "model", &o.model, "dir", "config.json, weights and tokenizer", 0, 0 },
+    { SPOT_OPT_STRING, 0, "chat-template", &o.chat_template, "file|name",
+      "template of chats, or which of several the model has", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
       "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
     { SPOT_OPT_STRING, 0, "backend", &o.backend, "name", "cpu or cuda (default: cpu)", 0, 0 },
@@ -300,6 +302,7 @@ static int run_generate(char **operand, size_t n, struct spot_err *err)
 {
     const struct spot_solo_options options = {
         .model = o.model,
+        .chat_template = o.chat_template,
         .type = (enum spot_infer_type)spot_infer_type_find(o.dtype),
         .backend = !strcmp(o.backend, "cuda") ? "cuda" : NULL,
         .n_thread = (int)(o.threads ? o.threads : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)),

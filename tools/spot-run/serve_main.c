@@ -19,8 +19,8 @@
 
 static struct {
     const char *model, *http, *dtype, *backend, *device, *comm, *listen, *key_file, *grid, *plan,
-        *state, *events, *batch, *output, *api_key_file, *tls_cert, *tls_key, *names, *cors,
-        *tool_format;
+        *state, *events, *chat_template, *batch, *output, *api_key_file, *tls_cert, *tls_key,
+        *names, *cors, *tool_format;
     uint64_t workers, threads, max_batch, queue;
     double kv_byte, linger_s, lease_s, stall_s, grace_s;
     bool resume, does_sync, is_quiet, has_buddies;
@@ -40,6 +40,8 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "model", &o.model, "dir", "config.json, weights and tokenizer", 0, 0 },
     { SPOT_OPT_STRING, 0, "served-model-name", &o.names, "list",
       "names of the model for clients (default: its directory's)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "chat-template", &o.chat_template, "file|name",
+      "template of chats, or which of several the model has", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
       "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
     { SPOT_OPT_STRING, 0, "backend", &o.backend, "name",
@@ -239,6 +241,7 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
                    .warn = spot_tool_warn,
                    .listening = tell_listening },
         .model = o.model,
+        .chat_template = o.chat_template,
         .type = (enum spot_infer_type)spot_infer_type_find(o.dtype),
         .n_sequence = (uint32_t)o.max_batch,
         .kv_byte = (uint64_t)o.kv_byte,
