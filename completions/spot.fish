@@ -657,6 +657,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l model -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l chat-template -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l dtype -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l threads -r

@@ -396,6 +396,7 @@ static void put_model(const struct spot_front_options *options, struct spot_jw *
     spot_jw_int(jw, "created", created_s);
     spot_jw_str(jw, "owned_by", "spot");
     spot_jw_int(jw, "max_model_len", options->n_context);
+    spot_jw_bool(jw, "chat", options->chat != NULL); /* is there a template? */
 }
 
 static void put_models(const struct spot_front_options *options, struct spot_jw *jw,

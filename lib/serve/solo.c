@@ -63,7 +63,9 @@ struct spot_solo *spot_solo_open(const struct spot_solo_options *o, struct spot_
 {
     struct spot_solo *const s = spot_xcalloc(1, sizeof(*s));
 
-    if (spot_served_model_open(&s->model, o->model, 0, err) || pack(s, o, err)) {
+    if (spot_served_model_open(&s->model, o->model, 0, err) ||
+        (o->chat_template && spot_served_model_choose_chat(&s->model, o->chat_template, err)) ||
+        pack(s, o, err)) {
         spot_solo_free(s);
         return NULL;
     }

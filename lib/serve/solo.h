@@ -20,7 +20,8 @@ extern "C" {
 #endif
 
 struct spot_solo_options {
-    const char *model; /* its directory */
+    const char *model;         /* its directory */
+    const char *chat_template; /* a file, or the name of one of several; NULL: the model's own */
     enum spot_infer_type type;
     const char *backend; /* "cuda"; NULL: the CPU */
     int n_thread;

@@ -74,6 +74,13 @@ storm() {
     [ "$(grep -c hit hits)" -ge 3 ]
 }
 
+@test "openai: chats, tools, completions and responses return what their methods promise" {
+    has openai || skip "no package openai here"
+    run timeout 250 python3 "$BATS_TEST_DIRNAME/../world/openai_api.py" "$(cat calm.url)"
+    echo "$output"
+    [ "$status" = 0 ]
+}
+
 @test "curl -N: a stream through a storm is the answer of the calm server" {
     command -v curl >/dev/null || skip "no curl here"
     ask='{"model":"model","prompt":"the 7. line","max_tokens":200,"temperature":0.8,"seed":3'

@@ -18,7 +18,7 @@
 #include "serve/solo.h"
 
 static struct {
-    const char *model, *prompt, *system, *dtype, *device, *format;
+    const char *model, *chat_template, *prompt, *system, *dtype, *device, *format;
     uint64_t max_tokens, threads, top_k, seed;
     double temperature, top_p;
     bool is_plain, is_quiet;
@@ -27,6 +27,8 @@ static struct {
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "model" },
     { SPOT_OPT_STRING, 0, "model", &o.model, "dir", "config.json, weights and tokenizer", 0, 0 },
+    { SPOT_OPT_STRING, 0, "chat-template", &o.chat_template, "file|name",
+      "template of chats, or which of several the model has", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
       "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
     { SPOT_OPT_STRING, 0, "device", &o.device, "x", "cpu, cuda or cuda:N (default: cpu)", 0, 0 },
@@ -302,6 +304,7 @@ static int run_generate(char **operand, size_t n, struct spot_err *err)
     struct device_option device = { .number = NULL };
     const struct spot_solo_options options = {
         .model = o.model,
+        .chat_template = o.chat_template,
         .type = (enum spot_infer_type)spot_infer_type_find(o.dtype),
         .backend = !strncmp(o.device, "cuda", 4) ? "cuda" : NULL,
         .n_thread = (int)(o.threads ? o.threads : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)),
