@@ -75,8 +75,10 @@ PY
     refuses 2 "--arch gpt2, but m/config.json says llama" $common --steps 2 --load m --arch gpt2
     refuses 2 "--rope-theta 10000, but m/config.json says 50000" $common --steps 2 --load m --rope-theta 1e4
     refuses 2 "--norm-eps 1e-05, but m/config.json says 1e-06" $common --steps 2 --load m --norm-eps 1e-5
-    sed -i 's/null/{ "rope_type": "llama3" }/' m/config.json
-    refuses 3 "m/config.json:3:71: /rope_scaling: scaled rotary positions ('llama3')" $common --steps 2 --load m
+    sed -i 's/null/{ "rope_type": "linear", "factor": 2 }/' m/config.json
+    refuses 3 "m/config.json: training does not compute scaled rotary positions" $common --steps 2 --load m
+    sed -i 's/linear/dynamic/' m/config.json
+    refuses 3 "m/config.json:3:71: /rope_scaling: " $common --steps 2 --load m
 }
 
 @test "T is that of the directory; a longer one is refused, a shorter one is said" {
