@@ -141,7 +141,7 @@ static int tell(struct spot_exec_agent *e, struct spot_err *err)
     spot_state_id_put(&out, &t->id);
     spot_put_u64(&out, t->n_byte);
     spot_put_text(&out, t->why);
-    return spot_agent_tell(&e->agent, SPOT_MSG_EXEC_TOOK, 0, &out, err);
+    return spot_agent_send(&e->agent, SPOT_MSG_EXEC_TOOK, 0, &out, err);
 }
 
 static struct spot_exec_taken *add(struct spot_exec_agent *e, uint64_t step)
