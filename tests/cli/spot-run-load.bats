@@ -81,7 +81,9 @@ PY
     spot-run $common --steps 1 --load m --state s --events one.log
     spot-run train -q --steps 2 --resume s --events more.log
     cmp <(outcome other.log | tail -n 1) <(jq -r 'select(.event == "done").state_xxh3_128' more.log)
-    sed -i 's/null/{ "rope_type": "llama3" }/' m/config.json
+    sed -i 's/null/{ "rope_type": "linear", "factor": 2 }/' m/config.json
+    refuses 3 "m/config.json: training does not compute scaled rotary positions" $common --steps 2 --load m
+    sed -i 's/linear/dynamic/' m/config.json
     refuses 3 "m/config.json:3:71: /rope_scaling: " $common --steps 2 --load m
 }
 

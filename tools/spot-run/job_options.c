@@ -63,6 +63,9 @@ static int take_shape(struct job_options *o, const struct spot_shape *file, cons
         return spot_err_set(err, SPOT_EUSAGE, "--arch %s, but %s says %s", o->arch, path, type);
     if (spot_shape_refuse(file, 0, "training", &why))
         return spot_err_set(err, SPOT_EDATA, "%s: %s", path, why.msg);
+    if (spot_hf_family_find(type) > 1) /* its job could not say so, nor its file */
+        return spot_err_set(err, SPOT_EDATA, "%s: model_type %s is not trained, gpt2 and llama are",
+                            path, type);
     if (o->is_tied && !file->is_tied)
         return spot_err_set(err, SPOT_EUSAGE, "--tied, but %s says that the head is not", path);
     if (s->rope_theta != 0 && s->rope_theta != file->rope_theta)

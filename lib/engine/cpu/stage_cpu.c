@@ -230,6 +230,9 @@ static int check(const struct spot_stage_config *config, size_t limit_byte, stru
     size_t need = memory(config);
     char what[64];
 
+    if (spot_shape_refuse(&config->shape, SPOT_NEED(SPOT_NEEDS_ROPE_SCALING), "training", err))
+        return -1;
+
     for (int b = config->bundle_begin; b < config->bundle_end; b++) {
         struct spot_arena arena;
 

@@ -10,7 +10,7 @@ struct span {
 
 static struct span span_of(const struct spot_shape *s, int64_t col, int64_t col_end)
 {
-    const int64_t per = s->ffn / s->n_shard, in = col % per;
+    const int64_t per = spot_shape_ffn(s) / s->n_shard, in = col % per;
     const int64_t gate = col / per * 2 * per + in;
 
     return (struct span){ gate, gate + per, per - in < col_end - col ? per - in : col_end - col };
@@ -24,7 +24,7 @@ static void gateup(const struct spot_part *part, const struct spot_pass *m)
 static void activate(const struct spot_part *part, const struct spot_pass *m)
 {
     const struct spot_shape *const s = &m->stage->config.shape;
-    const int64_t ffn = spot_stage_own(m->stage, s->ffn);
+    const int64_t ffn = spot_stage_own(m->stage, spot_shape_ffn(s));
     int64_t r, end;
 
     spot_part_rows(part, &r, &end);
@@ -78,7 +78,7 @@ static void down_back(const struct spot_part *part, const struct spot_pass *m)
 {
     struct spot_stage *const st = m->stage;
     const struct spot_shape *const s = &st->config.shape;
-    const int64_t ffn = spot_stage_own(st, s->ffn);
+    const int64_t ffn = spot_stage_own(st, spot_shape_ffn(s));
     const struct spot_block block =
         spot_part_linear_back(part, m->i, "down.w", NULL, false, st->act, m->dout, st->dact);
 
