@@ -402,7 +402,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
         END { exit bad || !n }' "$T/steps"
     # by the curve all of them know the same grids, and none has more than ideal
     run -0 --separate-stderr play --policy ideal,optimal,spot,varuna-released,varuna --throughput law
-    [ -z "$stderr" ]
+    [ -z "$(grep -v 'takes its time' <<<"$stderr")" ] # of many grids spot may
     column ideal_share <<<"$output" | awk '$1 > 1 + 1e-12 { bad = 1 } END { exit bad }'
     [ "$(play --policy ideal --throughput law | column samples)" != "$(play --policy ideal | column samples)" ]
     [ "$(play --policy ideal --throughput both)" = "$(play --policy ideal)" ]

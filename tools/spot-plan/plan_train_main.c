@@ -344,8 +344,7 @@ static int parse_announced(struct session *s, const struct options *o, struct sp
 }
 
 /* What is known when the grid begins to run. */
-static int pick_start(const struct options *o, struct spot_train_question *q,
-                      struct spot_err *err)
+static int pick_start(const struct options *o, struct spot_train_question *q, struct spot_err *err)
 {
     const char *told = o->told ? o->told : "losses";
 
@@ -531,8 +530,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "starts", &o.starts, "when",
       "the grid starts now (default) or with the next interval", 0, 0 },
     { SPOT_OPT_STRING, 0, "told", &o.told, "kinds",
-      "changes told before it begins: losses (default), gains, both or none", 0,
-      0 },
+      "changes told before it begins: losses (default), gains, both or none", 0, 0 },
     { SPOT_OPT_STRING, 0, "announced", &o.announced, "n,n",
       "changes known of the next intervals, -2,0,+1", 0, 0 },
     { SPOT_OPT_U64, 0, "leaving", &o.leaving, "n", "how many of --now are under notice", 0,
