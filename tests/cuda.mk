@@ -66,26 +66,15 @@ check-mutations: deps
 
 # --- with a GPU ----------------------------------------------------------
 
+include tests/gpu/gpu.mk
 gpu_env = $(path) LC_ALL=C SPOT_CUDA_MODULE="$(CURDIR)/$(module)"
 
 check-gpu bench-gpu: # on a machine without a network: deps are not asked for
 	$(again) run-$@
-run-check-gpu: all $(stage_tests) $(B)/tests/test_infer_cuda
+run-check-gpu: all $(gpu_tests)
 	$(Q)$(gpu_env) tests/gpu/probe || exit 0; \
-	  $(gpu_env) CK_FORK=no CK_DEFAULT_TIMEOUT=300 tests/tally $(stage_tests) $(B)/tests/test_infer_cuda $(sort $(wildcard tests/gpu/*.sh))
-
-$(B)/bench_kernels: tests/gpu/bench_kernels.cu $(cuda_obj) $(libspot) $(B)/nvflags
-	$(call say,NVCC)
-	$(Q)$(NVCC) $(NVFLAGS) $(filter-out %/nvflags,$^) -ldl -o $@
-
-$(B)/bench_stage: $(B)/tests/gpu/bench_stage.o $(libspot)
-	$(call say,LD)
-	$(link)
-
-run-bench-gpu: all $(B)/bench_stage $(if $(filter yes,$(CUDA)),$(B)/bench_kernels)
-	$(Q)$(gpu_env) tests/gpu/probe || exit 0; \
-	  $(B)/bench_kernels && $(gpu_env) $(B)/bench_stage 12 768 12 1024 50304 32 10 && \
-	  $(gpu_env) $(B)/bench_stage 48 1600 25 1024 50304 8 5 && \
-	  $(gpu_env) $(B)/bench_stage 22 2048 32 1024 32000 8 5 cuda-bf16 989 4 5632
+	  $(gpu_env) CK_FORK=no CK_DEFAULT_TIMEOUT=300 tests/tally $(gpu_tests) $(sort $(wildcard tests/gpu/*.sh))
+run-bench-gpu: all $(gpu_bench)
+	$(Q)PATH="$(CURDIR)/$(B):$$PATH"; $(gpu_env) tests/gpu/probe || exit 0; $(gpu_env) tests/gpu/bench
 
 .PHONY: bench-gpu check-gpu check-mutations check-ptx run-bench-gpu run-check-gpu run-check-ptx
