@@ -10,8 +10,8 @@
 #                    clients, stores); check-long: all of check and check-jobs, at length
 #   make check-asan  units and chosen jobs under ASan and UBSan; check-tsan: all that keeps no time, TSan
 #   make check-gpu   what needs a GPU; check-ptx: the kernels' PTX, interpreted; check-mutations: each mend of
-#                    the CUDA backend undone, its test must fail; bench-gpu: step, MFU, products, tokens;
-#                    gpu-bundle: .gpu/, all of that for a machine with nothing but a GPU, as one script
+#                    the CUDA backend undone, its test must fail; bench-gpu: what a device takes; gpu-bundle: .gpu/, all
+#                    of it as one script for a machine with nothing but a GPU
 #   make lint        headers, layers, lengths, format, tidy, cppcheck, shell, words, man pages; tidy-all: clang's
 #                    path analysis to the end of each path, ten minutes
 #   make fuzz        each fuzzer for FUZZ_SECONDS=15

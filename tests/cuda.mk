@@ -67,7 +67,6 @@ check-mutations: deps
 # --- with a GPU ----------------------------------------------------------
 
 include tests/gpu/gpu.mk
-
 gpu_env = $(path) LC_ALL=C SPOT_CUDA_MODULE="$(CURDIR)/$(module)"
 
 check-gpu bench-gpu: # on a machine without a network: deps are not asked for
@@ -75,8 +74,7 @@ check-gpu bench-gpu: # on a machine without a network: deps are not asked for
 run-check-gpu: all $(gpu_tests)
 	$(Q)$(gpu_env) tests/gpu/probe || exit 0; \
 	  $(gpu_env) CK_FORK=no CK_DEFAULT_TIMEOUT=300 tests/tally $(gpu_tests) $(sort $(wildcard tests/gpu/*.sh))
-
 run-bench-gpu: all $(gpu_bench)
-	$(Q)$(gpu_env) PATH="$(CURDIR)/$(B)/bin:$(CURDIR)/$(B):$$PATH" tests/gpu/bench
+	$(Q)PATH="$(CURDIR)/$(B):$$PATH"; $(gpu_env) tests/gpu/probe || exit 0; $(gpu_env) tests/gpu/bench
 
 .PHONY: bench-gpu check-gpu check-mutations check-ptx run-bench-gpu run-check-gpu run-check-ptx

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
+# shellcheck disable=SC2154 # bats sets status, output, stderr
 # What a tool says is wrong, by code and place instead of words.
 
 # fails STATUS CODE TOOL [COMMAND] [ARGUMENTS...]: it ends so, with that code, which `at` and `error` ask about

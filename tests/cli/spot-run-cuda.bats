@@ -184,7 +184,7 @@ doubles() { # ARGUMENTS: kind and grid
     model="--heads 4 --shards 4 --device cuda-bf16-tp"
     common="train -q --data corpus $MODEL $model --global-batch 5 --steps 4"
     spot-run $common --events one
-    for grid in $(storm "1x1x2 1x1x4 1x2x2" "1x1x4 1x2x2"); do
+    for grid in $(size "1x1x2 1x1x4 1x2x2" "1x1x4 1x2x2"); do
         rm -f log
         timeout 60 spot-run $common --events log --workers $((${grid//x/*})) --grid $grid
         grep -q "\"M\":${grid##*x}" log
@@ -229,7 +229,7 @@ near() {
     spot-run $common --device cuda-bf16 --events one
     near cpu fp32 1e-4
     near cpu one 1e-2
-    for grid in $(storm "2x1 1x3 2x2" "1x3 2x2"); do
+    for grid in $(size "2x1 1x3 2x2" "1x3 2x2"); do
         rm -f log
         spot-run $common --device cuda-bf16 --events log --workers $((${grid%x*} * ${grid#*x})) --grid $grid
         cmp <(outcome one) <(outcome log)

@@ -384,7 +384,7 @@ END
     declare -A at
     for name in a b c; do node $name && at[$name]=$pid; done
     i=0
-    for phase in taking mirroring restoring laying $(storm "taking mirroring restoring laying" ""); do
+    for phase in taking mirroring restoring laying $(size "taking mirroring restoring laying" ""); do
         more_durable
         i=$((i + 1))
         name=$(printf '%s\n' "${!at[@]}" | sed -n 1p)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run generate: a text or a chat from a directory, the same that a server answers.
 
 load eventually

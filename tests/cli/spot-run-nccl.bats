@@ -26,7 +26,7 @@ same_as_sockets() { # LOG STEPS
 }
 
 @test "the weights are those of a job over sockets for every grid" {
-    for grid in $(storm "2x1 1x2 3x1 2x2 1x4 3x2" "3x1 1x4 2x2"); do
+    for grid in $(size "2x1 1x2 3x1 2x2 1x4 3x2" "3x1 1x4 2x2"); do
         rm -f log
         timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 $NCCL \
             --workers $((${grid%x*} * ${grid#*x})) --grid $grid --events log
@@ -44,7 +44,7 @@ same_as_sockets() { # LOG STEPS
 
 # tier: twin
 @test "a tied head: both ends of the model add up their table from device to device" {
-    for grid in $(storm "1x1 1x2 2x1 2x2 1x4" "2x1 1x4"); do
+    for grid in $(size "1x1 1x2 2x1 2x2 1x4" "2x1 1x4"); do
         rm -f log
         timeout 60 spot-run train -q --data corpus $MODEL --tied --global-batch 5 --steps 4 $NCCL \
             --workers $((${grid%x*} * ${grid#*x})) --grid $grid --events log
@@ -60,7 +60,7 @@ same_as_sockets() { # LOG STEPS
 
 # tier: twin
 @test "a tensor group exchanges its partial sums from device to device" {
-    for grid in $(storm "1x1x2 1x2x2 2x1x2" "1x2x2 2x1x2"); do
+    for grid in $(size "1x1x2 1x2x2 2x1x2" "1x2x2 2x1x2"); do
         rm -f log
         timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --comm nccl \
             --device cuda-fp32-tp --workers $((${grid//x/*})) --grid $grid --events log

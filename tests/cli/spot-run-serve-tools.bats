@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # spot-run serve: calls of tools, forms of the text and penalties, through the death of a worker and of the coordinator.
 
 load eventually

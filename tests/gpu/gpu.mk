@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What times a device, and the folder that carries all of it to a bare one. Included by the Makefile.
+# What times a device, and the folder that carries all of it to a bare one. Included by tests/cuda.mk.
 #
 #   make gpu-bundle   .gpu/: bash .gpu/device-run.sh on a machine with a GPU, which has no compiler, no
 #                     network and no library of ours; DRY=1: the twin comes along, to try it here
@@ -9,7 +9,7 @@ gpu_tests := $(stage_tests) $(B)/tests/test_infer_cuda
 
 $(B)/bench_stage $(B)/bench_decode: $(B)/bench_%: $(B)/tests/gpu/bench_%.o $(libspot)
 	$(call say,LD)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	$(link)
 
 $(B)/bench_kernels: tests/gpu/bench_kernels.cu $(cuda_obj) $(libspot) $(B)/nvflags
 	$(call say,NVCC)
