@@ -17,7 +17,8 @@
 #   make check-gpu    what needs a GPU, and the contract of stages on it; a line and a skip without one
 #   make check-ptx    the kernels that nvcc compiled, run by an interpreter of PTX; a line where there is no nvcc
 #   make check-mutations   each mend of the CUDA backend undone in a copy of the tree: its test must fail
-#   make bench-gpu    step, MFU, attention, AdamW against copy, on a GPU
+#   make bench-gpu    step, MFU, products, attention, tokens, AdamW against copy, on a GPU
+#   make gpu-bundle   .gpu/: all of that for a machine with nothing but a GPU, as one script
 #   make bench        what tests/bench measures: ours beside its yardsticks, in one run
 #   make faults       each fault in each phase of a job, as a table; make soak: thousands of them;
 #                     make soak-serve: of a server
@@ -384,21 +385,15 @@ run-demo-serve: all $(B)/tests/load
 
 # --- with a GPU ----------------------------------------------------------
 
+include tests/gpu/gpu.mk
+
 gpu_env = PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C SPOT_CUDA_MODULE="$(CURDIR)/$(module)"
 
 check-gpu: # on a machine without a network: deps are not asked for
 	$(again) run-check-gpu
-run-check-gpu: all $(stage_tests) $(B)/tests/test_infer_cuda
+run-check-gpu: all $(gpu_tests)
 	$(Q)$(gpu_env) tests/gpu/probe || exit 0; \
-	  $(gpu_env) CK_FORK=no CK_DEFAULT_TIMEOUT=300 tests/tally $(stage_tests) $(B)/tests/test_infer_cuda $(sort $(wildcard tests/gpu/*.sh))
-
-$(B)/bench_kernels: tests/gpu/bench_kernels.cu $(cuda_obj) $(libspot) $(B)/nvflags
-	$(call say,NVCC)
-	$(Q)$(NVCC) $(NVFLAGS) $(filter-out %/nvflags,$^) -ldl -o $@
-
-$(B)/bench_stage: $(B)/tests/gpu/bench_stage.o $(libspot)
-	$(call say,LD)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	  $(gpu_env) CK_FORK=no CK_DEFAULT_TIMEOUT=300 tests/tally $(gpu_tests) $(sort $(wildcard tests/gpu/*.sh))
 
 check-ptx:
 	$(if $(wildcard $(NVCC)),$(again) run-check-ptx,@echo 'check-ptx: skipped, no nvcc')
@@ -411,11 +406,8 @@ check-mutations: deps
 
 bench-gpu:
 	$(again) run-bench-gpu
-run-bench-gpu: all $(B)/bench_stage $(if $(filter yes,$(CUDA)),$(B)/bench_kernels)
-	$(Q)$(gpu_env) tests/gpu/probe || exit 0; \
-	  $(B)/bench_kernels && $(gpu_env) $(B)/bench_stage 12 768 12 1024 50304 32 10 && \
-	  $(gpu_env) $(B)/bench_stage 48 1600 25 1024 50304 8 5 && \
-	  $(gpu_env) $(B)/bench_stage 22 2048 32 1024 32000 8 5 cuda-bf16 989 4 5632
+run-bench-gpu: all $(gpu_bench)
+	$(Q)$(gpu_env) PATH="$(CURDIR)/$(B):$$PATH" tests/gpu/bench
 
 # --- lint ----------------------------------------------------------------
 

@@ -6,7 +6,7 @@ _spot() {
     case "$1 ${COMP_WORDS[1]-}" in
     'spot-migrate plan') options='--from --to --cluster --deadline --memory-cap --layer-time --tensor-groups --links --explain --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate assign') options='--objective --output --quiet --verbose --help --version' ;;
-    'spot-migrate pack') options='--codec --compat --level --base --chunk --jobs --output --quiet --verbose --help --version' ;;
+    'spot-migrate pack') options='--codec --compat --base --chunk --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate unpack') options='--base --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate verify') options='--base --jobs --quiet --verbose --help --version' ;;
     'spot-migrate list') options='--output --format --seed --quiet --verbose --provenance --help --version' ;;
@@ -35,7 +35,8 @@ _spot() {
     'spot-replay price') options='--trace --catalogue --region --work --restart --egress-usd --losses-per-h --policy --midnight --starts --rest-days --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay '*) commands='generate describe import live train serve deadline share fleet price' options='' ;;
     'spot-run train') options='--data --val-data --tokenizer --load --arch --layers --width --heads --seq --steps --micro-batch --global-batch --lr --lr-schedule --seed --workers --listen --key-file --grid --plan --state --resume --events --metrics --save --quiet --verbose --dry-run --tokens --vocab --tied --kv-heads --ffn --rope-theta --norm-eps --shards --val-every --val-batches --clip --beta1 --beta2 --weight-decay --min-lr --warmup-steps --decay-steps --kernel --backend --device --comm --reduce --recompute --threads --shares --grace --lease --stall --store --store-lease --buddies --ahead --profile --format --state-command --state-timeout --durable-every --max-loss --metrics-tls-cert --metrics-tls-key --metrics-key-file --metrics-file --price-usd-per-h --budget-usd --help --help-all --version' ;;
-    'spot-run serve') options='--model --dtype --backend --device --http --api-key-file --tls-cert --tls-key --queue --linger --batch --output --workers --listen --key-file --grid --comm --plan --max-batch --kv-byte --kv-buddies --state --resume --events --quiet --journal-sync --threads --grace --lease --stall --help --help-all --version' ;;
+    'spot-run serve') options='--model --served-model-name --dtype --backend --device --http --api-key-file --cors-origin --tls-cert --tls-key --queue --linger --batch --output --workers --listen --key-file --grid --comm --plan --max-batch --kv-byte --kv-buddies --state --resume --events --quiet --tool-format --journal-sync --threads --grace --lease --stall --help --help-all --version' ;;
+    'spot-run generate') options='--model --dtype --backend --threads --prompt --system --plain --max-tokens --temperature --top-p --top-k --seed --format --quiet --help --version' ;;
     'spot-run exec') options='--workers --listen --store --nodes --rdzv-endpoint --max-restarts --events --state --state-every --state-command --resume --join --name --domain --notice --nproc-per-node --checkpoint --module --hook --save-time --stop-time --cold --log-dir --state-dir --key-file --quiet --state-limit --all-places --mirror-rate --nnodes --standalone --rdzv-backend --rdzv-id --node-rank --master-addr --master-port --no-python --lease --stall --rank-stall --grace --store-lease --join-timeout --state-timeout --notice-rebalance --notice-endpoint --help --help-all --version' ;;
     'spot-run ledger') options='--step --rank --world --dataset-size --global-batch --seed --rest --order --format --ranges --alone --check --help --version --global-batch' ;;
     'spot-run commit') options='--step --durable --all-ranks --timeout --quiet --help --version' ;;
@@ -50,7 +51,7 @@ _spot() {
     'spot-run report') options='--reference --plot --speedup --spot-price --on-demand-price --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-run eval') options='--data --load --state --state-command --state-timeout --step --tokenizer --tokens --seq --stride --across --batch --threads --kernel --output --format --quiet --provenance --help --version' ;;
     'spot-run export') options='--state --step --state-command --state-timeout --join --key-file --join-timeout --output --dtype --tokenizer --force --quiet --help --version' ;;
-    'spot-run '*) commands='train serve exec ledger commit profile tokenize worker notice replan roll stop status report eval export' options='' ;;
+    'spot-run '*) commands='train serve generate exec ledger commit profile tokenize worker notice replan roll stop status report eval export' options='' ;;
     *) return ;;
     esac
     case "$1 ${COMP_WORDS[1]-} ${COMP_WORDS[COMP_CWORD - 1]}" in
@@ -68,7 +69,7 @@ _spot() {
     *' --reduce') values='exact fast' ;;
     *' --recompute') values='none mlp layer' ;;
     *' --shares') values='even measured' ;;
-    'spot-replay train --policy') values='all list ideal on-demand optimal parcae-truth spot guarded nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun' ;;
+    'spot-replay train --policy') values='all list ideal on-demand optimal spot parcae-truth nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun' ;;
     'spot-replay train --cost') values='parcae measured' ;;
     *' train --throughput') values='table law both' ;;
     'spot-replay train --realize') values='expected sampled' ;;
@@ -84,7 +85,8 @@ _spot() {
     'spot-predict '*' --models') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin' ;;
     'spot-predict '*' --compare') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin' ;;
     'spot-migrate assign --objective') values='sum bottleneck' ;;
-    *' --codec') values='raw zstd planes nibble auto' ;;
+    'spot-migrate send --codec') values='auto planes raw' ;;
+    *' --codec') values='planes raw' ;;
     esac
     if [ "$values" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")

@@ -4,7 +4,7 @@
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet price'
-complete -c spot-run -n __fish_use_subcommand -a 'train serve exec ledger commit profile tokenize worker notice replan roll stop status report eval export'
+complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll stop status report eval export'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
@@ -29,9 +29,8 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l verbose
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l version
-complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'raw zstd planes nibble auto'
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'planes raw'
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l compat
-complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l level -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l base -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l chunk -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l jobs -r
@@ -77,7 +76,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l key-file -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l timeout -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l wait -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l streams -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l codec -x -a 'raw zstd planes nibble auto'
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l codec -x -a 'auto planes raw'
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l chunk -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l deadline -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l plan -r
@@ -400,7 +399,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from live' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from live' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l job -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l trace -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l policy -x -a 'all list ideal on-demand optimal parcae-truth spot guarded nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun'
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l policy -x -a 'all list ideal on-demand optimal spot parcae-truth nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-loss -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-gain -r
@@ -633,11 +632,13 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l model -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l backend -x -a 'cpu cuda auto'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l cors-origin -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tls-cert -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tls-key -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l queue -r
@@ -657,6 +658,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l resume
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l events -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tool-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l journal-sync
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l grace -r
@@ -665,6 +667,22 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l stall -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l model -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l dtype -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l backend -x -a 'cpu cuda auto'
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l threads -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l prompt -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l system -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l plain
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l max-tokens -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l temperature -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l top-p -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l top-k -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l seed -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l listen -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l store -r

@@ -129,9 +129,20 @@ static int continue_file(struct spot_journal *j, const char *path, struct spot_e
     return 0;
 }
 
-/* Is this a log that would be lost? A file that is not a log (empty, notes, half a line) is
- * replaced. */
-static int refuse_log(const struct spot_journal *j, const char *path, struct spot_err *err)
+/* Does it hold nothing, or the begin of a first line of ours? */
+static bool is_begun(const struct spot_journal *j)
+{
+    static const char begin[] = "{\"schema\":\"spot.event/";
+    char text[sizeof(begin)];
+    size_t n;
+
+    rewind(j->out);
+    n = fread(text, 1, sizeof(begin) - 1, j->out);
+    return !memcmp(text, begin, n) && !ferror(j->out);
+}
+
+/* Would something be lost: a log, or what is none of ours? */
+static int refuse_content(const struct spot_journal *j, const char *path, struct spot_err *err)
 {
     struct spot_event_log log = { .source = path, .in = j->out, .drops_cut = true };
     struct spot_event event;
@@ -139,13 +150,18 @@ static int refuse_log(const struct spot_journal *j, const char *path, struct spo
     bool is_log;
 
     rewind(j->out);
-    is_log = spot_event_next(&log, &event, &ignored) > 0 && event.is_job;
+    is_log = spot_event_next(&log, &event, &ignored) > 0;
     spot_event_log_release(&log);
-    return is_log ? spot_err_set(err, SPOT_EUSAGE,
-                                 "'%s' is the log of another run: continue it with --resume, "
-                                 "choose another name, or remove it",
-                                 path)
-                  : 0;
+    if (is_log)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "'%s' is the log of another run: continue it with --resume, "
+                            "choose another name, or remove it",
+                            path);
+    return is_begun(j) ? 0
+                       : spot_err_set(err, SPOT_EUSAGE,
+                                      "'%s' is not a log of events and would be overwritten: "
+                                      "choose another name, or remove it",
+                                      path);
 }
 
 /* A file is one job's; a pipe or a device has nothing to continue, and may have many writers. */
@@ -164,7 +180,7 @@ static int open_path(struct spot_journal *j, const char *path, bool resume, stru
         return spot_err_set(err, SPOT_ESYS, "'%s' is the log of a running job", path);
     if (resume)
         return continue_file(j, path, err);
-    if (refuse_log(j, path, err))
+    if (refuse_content(j, path, err))
         return -1;
     return ftruncate(fileno(j->out), 0) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
 }

@@ -66,7 +66,7 @@ void spot_http_set_data(struct spot_http_call *call, void *data);
 void *spot_http_data(const struct spot_http_call *call); /* NULL at first */
 bool spot_http_is_answered(const struct spot_http_call *call);
 
-/* Add a header to the response; before it is given. */
+/* Add a header to the response, or give it another value; before it is given. */
 void spot_http_add_header(struct spot_http_call *call, const char *name, const char *value);
 /* Give the response; the bytes are copied. */
 void spot_http_answer(struct spot_http_call *call, unsigned status, const char *content_type,

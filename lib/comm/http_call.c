@@ -65,6 +65,12 @@ bool spot_http_is_said(const struct spot_http_call *call)
 
 void spot_http_add_header(struct spot_http_call *call, const char *name, const char *value)
 {
+    for (size_t i = 0; i < call->n_header; i++)
+        if (!strcmp(call->header[i].name, name)) {
+            free(call->header[i].value);
+            call->header[i].value = spot_xstrdup(value);
+            return;
+        }
     if (call->n_header == SPOT_HTTP_ADDED_MAX)
         return;
     call->header[call->n_header].name = spot_xstrdup(name);

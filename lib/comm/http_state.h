@@ -52,7 +52,7 @@ enum spot_http_call_state {
     SPOT_HTTP_SAID, /* the answer is in the connection's output */
 };
 
-enum { SPOT_HTTP_ADDED_MAX = 4 };
+enum { SPOT_HTTP_ADDED_MAX = 12 };
 
 struct spot_http_call {
     struct spot_http *http;

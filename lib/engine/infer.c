@@ -8,7 +8,7 @@
 #include "common/xalloc.h"
 #include "engine/backend.h"
 #include "engine/infer_state.h"
-#include "engine/llama_rope.h"
+#include "engine/rope.h"
 #include "engine/tree.h"
 
 static int64_t up64(int64_t n)
@@ -73,6 +73,10 @@ static int check(struct spot_infer_config *c, const struct spot_infer_head *head
         (c->shard_end - c->shard_begin < n_shard && !c->exchange && !c->swap))
         return spot_err_set(err, SPOT_EDATA, "shards %d to %d of %d are not a member of a group",
                             c->shard_begin, c->shard_end, n_shard);
+    if (c->shard_end - c->shard_begin < n_shard && head->shape.kind.qk_norm == SPOT_QK_WHOLE)
+        return spot_err_set(err, SPOT_EDATA,
+                            "queries and keys that are normed over all heads are not computed by a "
+                            "tensor group");
     if (c->n_thread < 1 || c->n_sequence < 1 || c->n_page < 1 || c->token_max < 1)
         return spot_err_set(err, SPOT_EDATA,
                             "threads, sequences, pages and tokens of a run are at least 1");
@@ -119,6 +123,10 @@ static void set_up(struct spot_infer *f, const struct spot_infer_head *head)
     f->page_elem = (size_t)(2 * f->n_kv_head * f->head_dim * SPOT_INFER_PAGE);
     f->qkv_stride = up64(spot_shape_qkv(s) / s->n_shard);
     f->att_stride = up64(f->n_head * f->head_dim);
+    for (int i = 0; i < 2 && spot_shape_rotary(s); i++) {
+        f->speed[i] = spot_xcalloc((size_t)spot_shape_rotary(s) / 2, sizeof(double));
+        spot_rope_speeds(f->speed[i], s, i == 1);
+    }
     f->pre_stride = up64(spot_shape_pre(s) / s->n_shard);
     f->act_stride = up64(spot_shape_ffn(s) / s->n_shard);
     f->packed_row = max_of(s->width, f->n_shard * max_of(f->att_stride, f->act_stride));
@@ -147,10 +155,27 @@ static float *lazy_floats(int *n_missing, int64_t n, size_t size, void **block)
     return *block ? (float *)(void *)((char *)*block + (-(uintptr_t)*block & (line - 1))) : NULL;
 }
 
+static void take_expert_memory(struct spot_infer *f, int *miss)
+{
+    const int64_t n = f->config.token_max, E = f->shape.kind.n_expert, K = f->shape.kind.n_chosen;
+
+    if (!E)
+        return;
+    f->choice = floats(miss, n, E);
+    f->share = floats(miss, n, K);
+    f->gathered = floats(miss, n * K, f->shape.width);
+    f->chosen = spot_xcalloc((size_t)(n * K), sizeof(*f->chosen));
+    f->row_choice = spot_xcalloc((size_t)(n * K), sizeof(*f->row_choice));
+    f->expert_row = spot_xcalloc((size_t)E + 1, sizeof(*f->expert_row));
+    for (int t = 0; t < f->config.n_thread; t++)
+        f->expert_sum[t] = floats(miss, (f->n_shard + 1) * n, SPOT_PANEL);
+}
+
 static int take_memory(struct spot_infer *f, struct spot_err *err)
 {
     const struct spot_shape *const s = &f->shape;
     const int64_t n = f->config.token_max;
+    const int64_t n_row = n * (s->kind.n_expert ? s->kind.n_chosen : 1); /* of an MLP */
     const int64_t vocab = up64(spot_shape_vocab_rows(s) / s->n_shard);
     int miss = 0;
 
@@ -161,14 +186,18 @@ static int take_memory(struct spot_infer *f, struct spot_err *err)
     f->sum = floats(&miss, n, up64(s->width));
     f->qkv = floats(&miss, n, f->n_shard * f->qkv_stride);
     f->att = floats(&miss, n, f->n_shard * f->att_stride);
-    f->pre = floats(&miss, n, f->n_shard * f->pre_stride);
-    f->act = floats(&miss, n, f->n_shard * f->act_stride);
-    f->packed = floats(&miss, n, f->packed_row);
+    f->pre = floats(&miss, n_row, f->n_shard * f->pre_stride);
+    f->act = floats(&miss, n_row, f->n_shard * f->act_stride);
+    f->packed = floats(&miss, n_row, f->packed_row);
     f->vocab = floats(&miss, f->config.logit_max, f->n_shard * vocab);
-    f->turn = floats(&miss, s->seq, f->head_dim);
-    f->q8.x = (int8_t *)floats(&miss, n, f->q8_blocks * 8);
-    f->q8.scale = floats(&miss, n, f->q8_blocks);
-    f->q8.minus = (int32_t *)(void *)floats(&miss, n, f->q8_blocks);
+    for (int i = 0; i < 2 && f->speed[i]; i++)
+        f->turn[i] = floats(&miss, n, spot_shape_rotary(s));
+    if (s->kind.qk_norm == SPOT_QK_WHOLE)
+        f->heads = floats(&miss, f->config.n_thread, spot_shape_attended(s));
+    f->q8.x = (int8_t *)floats(&miss, n_row, f->q8_blocks * 8);
+    f->q8.scale = floats(&miss, n_row, f->q8_blocks);
+    f->q8.minus = (int32_t *)(void *)floats(&miss, n_row, f->q8_blocks);
+    take_expert_memory(f, &miss);
     for (int t = 0; t < f->config.n_thread; t++) {
         f->score[t] = floats(&miss, f->score_row, SPOT_TILE);
         f->part[t] = floats(&miss, (f->n_shard + 2) * SPOT_INFER_GROUP, SPOT_PANEL);
@@ -190,8 +219,6 @@ static int take_means(struct spot_infer *f, struct spot_err *err)
                                 f->config.kernel);
         if (take_memory(f, err) || !(f->team = spot_team_new(f->config.n_thread, err)))
             return -1;
-        if (f->shape.arch == SPOT_ARCH_LLAMA)
-            spot_rope_table(f->turn, f->shape.seq, f->head_dim, f->shape.rope_theta);
         return 0;
     }
     if (strcmp(f->config.backend, "cuda") != 0)
@@ -214,6 +241,7 @@ struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct
     set_up(f, &head);
     f->score = spot_xcalloc((size_t)c.n_thread, sizeof(*f->score));
     f->part = spot_xcalloc((size_t)c.n_thread, sizeof(*f->part));
+    f->expert_sum = spot_xcalloc((size_t)c.n_thread, sizeof(*f->expert_sum));
     f->token_item = spot_xcalloc((size_t)c.token_max, sizeof(*f->token_item));
     f->row_token = spot_xcalloc((size_t)c.logit_max, sizeof(*f->row_token));
     f->token_position = spot_xcalloc((size_t)c.token_max, sizeof(*f->token_position));
@@ -243,15 +271,19 @@ void spot_infer_free(struct spot_infer *f)
     for (int t = 0; t < f->config.n_thread; t++) {
         spot_free_aligned(f->score[t]);
         spot_free_aligned(f->part[t]);
+        spot_free_aligned(f->expert_sum[t]);
     }
     for (int i = 0; i < f->config.n_sequence; i++)
         free(f->sequence[i].page);
-    void *const aligned[] = { f->x,    f->norm,     f->sum,     f->qkv,   f->att,
-                              f->pre,  f->act,      f->packed,  f->vocab, f->turn,
-                              f->q8.x, f->q8.scale, f->q8.minus };
+    void *const aligned[] = { f->x,       f->norm,     f->sum,     f->qkv,   f->att,
+                              f->pre,     f->act,      f->packed,  f->vocab, f->turn[0],
+                              f->turn[1], f->heads,    f->choice,  f->share, f->gathered,
+                              f->q8.x,    f->q8.scale, f->q8.minus };
     void *const all[] = { f->arena,     f->tensor,         f->pool_block, f->score,
                           f->part,      f->token_item,     f->sequence,   f->free_page,
-                          f->row_token, f->token_position, f->n_holder };
+                          f->row_token, f->token_position, f->n_holder,   f->speed[0],
+                          f->speed[1],  f->chosen,         f->row_choice, f->expert_row,
+                          f->expert_sum };
 
     for (size_t i = 0; i < sizeof(aligned) / sizeof(aligned[0]); i++)
         spot_free_aligned(aligned[i]);

@@ -35,17 +35,21 @@ size_t spot_infer_panel_byte(enum spot_infer_type type, int64_t n_in)
     return (size_t)n_in * SPOT_PANEL * (type == SPOT_INFER_BF16 ? 2 : 4);
 }
 
-static struct spot_infer_place place_of(const struct spot_tensor *t, enum spot_infer_type type)
+static struct spot_infer_place place_of(const struct spot_shape *shape, const struct spot_tensor *t,
+                                        enum spot_infer_type type)
 {
     struct spot_infer_place p = { .is_matrix = t->is_sharded && t->cols > 1 };
 
     if (p.is_matrix) {
-        p.is_out_first =
-            strcmp(t->name, "proj.w") && strcmp(t->name, "fc2.w") && strcmp(t->name, "down.w");
-        p.n_out = p.is_out_first ? t->rows : t->cols;
-        p.n_in = p.is_out_first ? t->cols : t->rows;
-        p.n_byte =
+        const bool is_mlp = !strcmp(t->name, "up.w") || !strcmp(t->name, "down.w");
+
+        p.n_copy = is_mlp ? spot_shape_mlps(shape) : 1;
+        p.is_out_first = strcmp(t->name, "proj.w") && strcmp(t->name, "down.w");
+        p.n_out = p.is_out_first ? t->rows / p.n_copy : t->cols;
+        p.n_in = p.is_out_first ? t->cols : t->rows / p.n_copy;
+        p.copy_byte =
             (size_t)((p.n_out + SPOT_PANEL - 1) / SPOT_PANEL) * spot_infer_panel_byte(type, p.n_in);
+        p.n_byte = (size_t)p.n_copy * p.copy_byte;
     } else {
         p.n_byte = ((size_t)(t->rows * t->cols) * sizeof(float) + 63) / 64 * 64;
     }
@@ -62,7 +66,7 @@ size_t spot_infer_walk(const struct spot_shape *shape, enum spot_infer_type type
 
         spot_arena_of(shape, b, &arena);
         for (int t = 0; t < arena.n_tensor; t++) {
-            struct spot_infer_place place = place_of(&arena.tensor[t], type);
+            struct spot_infer_place place = place_of(shape, &arena.tensor[t], type);
 
             if (!holds(shape, &arena, t, end))
                 continue;
@@ -173,16 +177,19 @@ static void pack(void *user, int bundle, const struct spot_arena *arena, int ten
 {
     const struct packing *const p = user;
     const struct spot_tensor *const t = &arena->tensor[tensor];
-    const struct source from = { p->bundle[bundle - p->begin]->plane[SPOT_PLANE_MASTER] +
-                                     spot_arena_offset(arena, tensor, shard),
-                                 place, place->is_out_first ? t->cols : 1,
-                                 place->is_out_first ? 1 : t->cols };
+    struct source from = { p->bundle[bundle - p->begin]->plane[SPOT_PLANE_MASTER] +
+                               spot_arena_offset(arena, tensor, shard),
+                           place, place->is_out_first ? t->cols : 1,
+                           place->is_out_first ? 1 : t->cols };
     const size_t panel_byte = spot_infer_panel_byte(p->type, place->n_in);
 
     if (!place->is_matrix)
         memcpy(p->image + place->offset, from.w, (size_t)(t->rows * t->cols) * sizeof(float));
-    for (int64_t i = 0; place->is_matrix && i * SPOT_PANEL < place->n_out; i++)
-        pack_panel(p->image + place->offset + (size_t)i * panel_byte, p->type, &from, i);
+    for (int64_t e = 0; e < place->n_copy; e++, from.w += place->n_in * place->n_out)
+        for (int64_t i = 0; i * SPOT_PANEL < place->n_out; i++)
+            pack_panel(p->image + place->offset + (size_t)e * place->copy_byte +
+                           (size_t)i * panel_byte,
+                       p->type, &from, i);
 }
 
 void spot_infer_image_pack(void *image, const struct spot_shape *shape, enum spot_infer_type type,

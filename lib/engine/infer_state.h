@@ -17,11 +17,13 @@ extern "C" {
 /* --- image --- */
 
 /* One tensor of a shard in the image: a vector or replicated tensor unchanged, or a matrix of n_out
- * outputs, packed in panels of 64, padded with zeros. */
+ * outputs, packed in panels of 64, padded with zeros; of a mixture one for each expert. */
 struct spot_infer_place {
     size_t offset, n_byte;
     bool is_matrix, is_out_first;
     int64_t n_out, n_in;
+    int64_t n_copy; /* matrices, one after another: experts; 0 of what is no matrix */
+    size_t copy_byte;
 };
 
 /* Bytes that a panel takes for n_in inputs, a multiple of 64. */
@@ -33,7 +35,7 @@ typedef void (*spot_infer_place_fn)(void *user, int bundle, const struct spot_ar
 size_t spot_infer_walk(const struct spot_shape *shape, enum spot_infer_type type, int begin,
                        int end, spot_infer_place_fn fn, void *user);
 
-#define SPOT_INFER_MAGIC "spotinf2"
+#define SPOT_INFER_MAGIC "spotinf3"
 
 struct spot_infer_head {
     char magic[8];
@@ -87,7 +89,7 @@ struct spot_infer {
     struct spot_arena *arena;            /* of the bundles of the image */
     int image_begin, image_end;
     const void **tensor; /* [bundle][tensor][shard] in the image; NULL: not there */
-    float *turn;
+    double *speed[2];    /* of pairs in layers that are not local, and in those; NULL: none turn */
     /* cache */
     float *pool;
     void *pool_block; /* the allocation that contains it */
@@ -105,6 +107,13 @@ struct spot_infer {
     int64_t *token_position;
     int64_t qkv_stride, att_stride, pre_stride, act_stride, q8_blocks;
     float *x, *norm, *sum, *qkv, *att, *pre, *act;
+    float *turn[2]; /* [token][spot_shape_rotary] as spot_rope_row, by kind of layer */
+    /* of a mixture: rows of choices, sorted by expert (infer_experts.c) */
+    float *choice, *share, *gathered; /* [token][expert], [token][chosen], [row][C] */
+    int *chosen, *row_choice;         /* [token][chosen]; [row] token * chosen + k */
+    int64_t *expert_row;              /* [expert + 1] */
+    float **expert_sum;               /* per thread: [own shard + 1][token][64] */
+    float *heads;                     /* per thread: queries or keys of all shards */
     float *packed; /* inputs of a product of many tokens: [tile][input][tokens of the tile] */
     int64_t packed_row, score_row;
     float **score, **part, *vocab; /* per thread; vocab: logits of padded shards */

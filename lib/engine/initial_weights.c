@@ -77,8 +77,7 @@ void spot_bundle_start(struct spot_bundle *bundle, const struct spot_shape *shap
     bundle->step = 0;
     for (int t = 0; t < a->n_tensor; t++) {
         const struct spot_tensor *const tensor = &a->tensor[t];
-        const bool is_residual = !strcmp(tensor->name, "proj.w") ||
-                                 !strcmp(tensor->name, "fc2.w") || !strcmp(tensor->name, "down.w");
+        const bool is_residual = !strcmp(tensor->name, "proj.w") || !strcmp(tensor->name, "down.w");
 
         for (int s = 0; s < (tensor->is_sharded ? a->n_shard : 1); s++) {
             float *const x = bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(a, t, s);

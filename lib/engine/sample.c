@@ -6,7 +6,7 @@
 
 #include "common/rng.h"
 #include "engine/cpu/kernel_cpu.h"
-#include "engine/llama_rope.h"
+#include "engine/rope.h"
 
 const struct spot_sample spot_sample_plain = { .temperature = 1, .top_p = 1, .repetition = 1 };
 

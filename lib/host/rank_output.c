@@ -112,8 +112,11 @@ static void open_log(struct spot_rank_output *o, size_t i, uint32_t round, uint3
         snprintf(path, sizeof(path), "%s/%lu/%s%lu.%s", o->options.log_dir, (unsigned long)round,
                  i / 2 == o->options.n ? "hook-" : "", (unsigned long)rank, i % 2 ? "err" : "out");
 
+    /* what a rank may have put there in its place is not followed, and not waited for */
     s->log_fd =
-        n < (int)sizeof(path) ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+        n < (int)sizeof(path)
+            ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666)
+            : -1;
     if (s->log_fd < 0)
         warn_once(o, path);
 }

@@ -193,7 +193,8 @@ static int check_model(struct spot_job_doc *job, struct spot_err *err)
         return spot_json_fail(&job->json, "/model", err,
                               "kv_heads (%lld) divides heads (%lld), and heads width (%lld)",
                               (long long)s->n_kv_head, (long long)s->n_head, (long long)s->width);
-    s->arch = s->n_kv_head ? SPOT_ARCH_LLAMA : SPOT_ARCH_GPT2;
+    if (s->n_kv_head)
+        s->kind = (struct spot_decoder)SPOT_DECODER_LLAMA;
     if (!recompute_of(m))
         return spot_json_fail(&job->json, "/model/recompute", err,
                               "expected none, attention, mlp or layer, got '%.32s'", m->recompute);

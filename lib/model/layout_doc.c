@@ -10,7 +10,8 @@
 
 struct read_model {
     const char *name;
-    bool is_tied;
+    bool is_tied, is_gated, has_bias;
+    int64_t norm_elem;
     struct spot_shape shape;
 };
 
@@ -26,10 +27,10 @@ static const struct spot_field model_field[] = {
     { "vocab", SPOT_F_INT, MODEL(vocab), "1", 1, 1 << 24, true },
     { "vocab_pad", SPOT_F_INT, MODEL(vocab_pad), "1", 1, 1 << 20, false },
     { "positions", SPOT_F_INT, MODEL(seq), "1", 0, 1 << 24, false },
-    { "norm_elems", SPOT_F_INT, MODEL(kind.norm_elem), "1", 0, 16, false },
+    { "norm_elems", SPOT_F_INT, offsetof(struct read_model, norm_elem), "1", 0, 16, false },
     { "shards", SPOT_F_INT, MODEL(n_shard), "1", 0, 1 << 12, false },
-    { "gated", SPOT_F_BOOL, MODEL(kind.is_gated), NULL, 0, 0, false },
-    { "bias", SPOT_F_BOOL, MODEL(kind.has_bias), NULL, 0, 0, false },
+    { "gated", SPOT_F_BOOL, offsetof(struct read_model, is_gated), NULL, 0, 0, false },
+    { "bias", SPOT_F_BOOL, offsetof(struct read_model, has_bias), NULL, 0, 0, false },
     { "tied", SPOT_F_BOOL, offsetof(struct read_model, is_tied), NULL, 0, 0, false },
     { 0 },
 };
@@ -171,8 +172,7 @@ void spot_layout_balance(const struct spot_shape *model, int64_t n_stage, int64_
 
 static int read_model(struct spot_layout *layout, struct spot_err *err)
 {
-    struct read_model read = { .shape = {
-                                   .arch = SPOT_ARCH_TOLD, .vocab_pad = 1, .kind.norm_elem = 2 } };
+    struct read_model read = { .shape = { .vocab_pad = 1 }, .norm_elem = 2 };
     struct spot_shape *const w = &layout->model;
     const struct spot_json_value *obj;
 
@@ -181,6 +181,9 @@ static int read_model(struct spot_layout *layout, struct spot_err *err)
         return -1;
     *w = read.shape;
     w->is_tied = read.is_tied;
+    w->kind.is_gated = read.is_gated;
+    w->kind.bare = read.has_bias ? 0 : SPOT_BARE_ALL;
+    w->norm_elem = read.norm_elem ? read.norm_elem : -1;
     if (!w->n_kv_head)
         w->n_kv_head = w->n_head;
     if (!w->head_dim)

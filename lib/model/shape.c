@@ -6,22 +6,6 @@
 
 /* --- names ------------------------------------------------------------------ */
 
-static const char *const arch_name[SPOT_ARCHES] = { "gpt2", "llama" };
-
-const char *spot_arch_name(int64_t arch)
-{
-    assert(arch >= 0 && arch < SPOT_ARCHES);
-    return arch_name[arch];
-}
-
-int spot_arch_find(const char *name)
-{
-    for (int i = 0; i < SPOT_ARCHES; i++)
-        if (!strcmp(arch_name[i], name))
-            return i;
-    return -1;
-}
-
 static const char *const recompute_name[SPOT_RECOMPUTES] = { "none", "mlp", "layer" };
 
 const char *spot_recompute_name(int recompute)
@@ -57,36 +41,35 @@ static int check_divides(const char *part, int64_t small, const char *whole, int
     return 0;
 }
 
-static int check_llama(const struct spot_shape *s, struct spot_err *err)
+static int check_kind(const struct spot_shape *s, struct spot_err *err)
 {
-    if (check_range("key and value heads", s->n_kv_head, 1 << 10, err) ||
-        check_range("width of the MLP", s->ffn, 1 << 18, err) ||
-        check_divides("key and value heads", s->n_kv_head, "heads", s->n_head, err) ||
-        check_divides("shards", s->n_shard, "key and value heads", s->n_kv_head, err) ||
-        check_divides("shards", s->n_shard, "width of the MLP", s->ffn, err))
+    if (spot_decoder_check(&s->kind, spot_shape_head_dim(s), s->n_shard, err))
         return -1;
-    if (spot_shape_head_dim(s) % 2)
-        return spot_err_set(err, SPOT_EDATA,
-                            "model shape: a head is %lld wide, rotary positions need an even width",
-                            (long long)spot_shape_head_dim(s));
-    if (!(s->rope_theta >= 1 && s->rope_theta <= 1e9))
+    if (s->kind.positions == SPOT_POSITIONS_ROTARY ? !(s->rope_theta >= 1 && s->rope_theta <= 1e9)
+                                                   : s->rope_theta != 0)
         return spot_err_set(err, SPOT_EDATA,
                             "model shape: the base of the rotary positions is %g, expected 1 to "
-                            "1e9",
+                            "1e9, or 0 where positions are learnt",
                             s->rope_theta);
     return 0;
 }
 
-static int check_arch(const struct spot_shape *s, struct spot_err *err)
+static int check_heads(const struct spot_shape *s, struct spot_err *err)
 {
-    if (s->arch == SPOT_ARCH_LLAMA)
-        return check_llama(s, err);
-    if (s->arch != SPOT_ARCH_GPT2)
-        return spot_err_set(err, SPOT_EDATA, "model shape: no architecture has number %lld",
-                            (long long)s->arch);
-    if (s->n_kv_head || s->ffn || s->rope_theta != 0)
-        return spot_err_set(err, SPOT_EDATA, "model shape: what only a Llama has, for a GPT-2");
-    return 0;
+    if (s->head_dim && check_range("width of a head", s->head_dim, 1 << 12, err))
+        return -1;
+    if (!s->head_dim && check_divides("heads", s->n_head, "width", s->width, err))
+        return -1;
+    if ((s->n_kv_head && check_range("key and value heads", s->n_kv_head, 1 << 10, err)) ||
+        (s->ffn && check_range("width of the MLP", s->ffn, 1 << 18, err)))
+        return -1;
+    return check_divides("key and value heads", spot_shape_kv_heads(s), "heads", s->n_head, err) ||
+                   check_divides("shards", s->n_shard, "heads", s->n_head, err) ||
+                   check_divides("shards", s->n_shard, "key and value heads",
+                                 spot_shape_kv_heads(s), err) ||
+                   check_divides("shards", s->n_shard, "width of the MLP", spot_shape_ffn(s), err)
+               ? -1
+               : 0;
 }
 
 static int check_tied(const struct spot_shape *s, struct spot_err *err)
@@ -116,14 +99,9 @@ int spot_shape_check(const struct spot_shape *s, struct spot_err *err)
         check_range("heads", s->n_head, 1 << 10, err) ||
         check_range("sequence", s->seq, 1 << 20, err) ||
         check_range("vocabulary", s->vocab, 1 << 20, err) ||
-        check_range("shards", s->n_shard, 256, err) ||
-        check_divides("heads", s->n_head, "width", s->width, err) ||
-        check_divides("shards", s->n_shard, "heads", s->n_head, err) || check_arch(s, err) ||
+        check_range("shards", s->n_shard, 256, err) || check_heads(s, err) || check_kind(s, err) ||
         check_tied(s, err) || check_norm_eps(s, err))
         return -1;
-    if (s->head_dim && s->head_dim != s->width / s->n_head)
-        return spot_err_set(err, SPOT_EDATA, "model shape: %lld heads of %lld are not the width",
-                            (long long)s->n_head, (long long)s->head_dim);
     if (spot_shape_params(s) > params_max)
         return spot_err_set(err, SPOT_EDATA, "model shape: %lld parameters, the limit is %lld",
                             (long long)spot_shape_params(s), (long long)params_max);
@@ -132,12 +110,24 @@ int spot_shape_check(const struct spot_shape *s, struct spot_err *err)
 
 /* --- widths ----------------------------------------------------------------- */
 
-static struct spot_layer_kind kind_of(const struct spot_shape *s)
+/* Of the norms of a layer, in units of C; of one norm. */
+static int64_t norm_elem(const struct spot_shape *s)
 {
-    static const struct spot_layer_kind of[SPOT_ARCHES] = { { false, true, 4 },
-                                                            { true, false, 2 } };
+    const int64_t one = s->kind.norm == SPOT_NORM_LAYER ? 2 : 1;
 
-    return s->arch == SPOT_ARCH_TOLD ? s->kind : of[s->arch];
+    if (s->norm_elem)
+        return s->norm_elem < 0 ? 0 : s->norm_elem;
+    return one * (s->kind.norm_place == SPOT_NORM_AROUND ? 4 : 2);
+}
+
+static int64_t last_norm_elem(const struct spot_shape *s)
+{
+    return s->norm_elem ? norm_elem(s) / 2 : s->kind.norm == SPOT_NORM_LAYER ? 2 : 1;
+}
+
+static bool has_bias(const struct spot_shape *s, int64_t product)
+{
+    return !(s->kind.bare & product);
 }
 
 int spot_shape_bundles(const struct spot_shape *shape)
@@ -157,7 +147,7 @@ int64_t spot_shape_vocab_rows(const struct spot_shape *shape)
 
 int64_t spot_shape_kv_heads(const struct spot_shape *s)
 {
-    return s->arch == SPOT_ARCH_GPT2 ? s->n_head : s->n_kv_head;
+    return s->n_kv_head ? s->n_kv_head : s->n_head;
 }
 
 int64_t spot_shape_head_dim(const struct spot_shape *s)
@@ -167,7 +157,7 @@ int64_t spot_shape_head_dim(const struct spot_shape *s)
 
 int64_t spot_shape_ffn(const struct spot_shape *s)
 {
-    return s->arch == SPOT_ARCH_GPT2 ? 4 * s->width : s->ffn;
+    return s->ffn ? s->ffn : 4 * s->width;
 }
 
 double spot_shape_norm_eps(const struct spot_shape *shape)
@@ -177,48 +167,67 @@ double spot_shape_norm_eps(const struct spot_shape *shape)
     return shape->norm_eps == 0 ? usual : shape->norm_eps;
 }
 
-/* H d, also where a GPT-2's heads are not told. */
-static int64_t q_width(const struct spot_shape *s)
+/* Also where the heads are not told. */
+int64_t spot_shape_attended(const struct spot_shape *s)
 {
     return s->head_dim ? s->n_head * s->head_dim : s->width;
+}
+
+int64_t spot_shape_rotary(const struct spot_shape *s)
+{
+    if (s->kind.positions != SPOT_POSITIONS_ROTARY)
+        return 0;
+    return s->kind.rotary_dim ? s->kind.rotary_dim : spot_shape_head_dim(s);
+}
+
+int64_t spot_shape_mlps(const struct spot_shape *s)
+{
+    return s->kind.n_expert ? s->kind.n_expert : 1;
 }
 
 static int64_t kv_width(const struct spot_shape *s)
 {
     const int64_t n = spot_shape_kv_heads(s);
 
-    return n == s->n_head ? q_width(s) : n * spot_shape_head_dim(s);
+    return n == s->n_head ? spot_shape_attended(s) : n * spot_shape_head_dim(s);
 }
 
 int64_t spot_shape_qkv(const struct spot_shape *s)
 {
-    return q_width(s) + 2 * kv_width(s);
+    return spot_shape_attended(s) + 2 * kv_width(s);
 }
 
 int64_t spot_shape_pre(const struct spot_shape *s)
 {
-    return spot_shape_ffn(s) * (kind_of(s).is_gated ? 2 : 1);
+    return spot_shape_ffn(s) * (s->kind.is_gated ? 2 : 1);
 }
 
 /* --- sizes ------------------------------------------------------------------ */
 
+static int64_t qk_norm_elem(const struct spot_shape *s)
+{
+    return s->kind.qk_norm == SPOT_QK_PLAIN  ? 0
+           : s->kind.qk_norm == SPOT_QK_HEAD ? 2 * spot_shape_head_dim(s)
+                                             : spot_shape_attended(s) + kv_width(s);
+}
+
 static int64_t layer_elem(const struct spot_shape *s, int group, int64_t *n_atom)
 {
-    const struct spot_layer_kind b = kind_of(s);
-    const int64_t c = s->width;
+    const int64_t c = s->width, f = spot_shape_ffn(s), n = spot_shape_mlps(s);
 
     switch (group) {
     case SPOT_GROUP_Q: /* a row block of q, a column block of o, the bias of q */
         *n_atom = s->n_head;
-        return q_width(s) * (2 * c + b.has_bias);
+        return spot_shape_attended(s) * (2 * c + has_bias(s, SPOT_BARE_QKV));
     case SPOT_GROUP_KV:
         *n_atom = spot_shape_kv_heads(s);
-        return kv_width(s) * 2 * (c + b.has_bias);
+        return kv_width(s) * 2 * (c + has_bias(s, SPOT_BARE_QKV));
     case SPOT_GROUP_FFN:
-        *n_atom = spot_shape_ffn(s);
-        return spot_shape_ffn(s) * c + spot_shape_pre(s) * (c + b.has_bias);
-    case SPOT_GROUP_REPLICATED: /* norms, and the biases of o and down */
-        return b.norm_elem * c + (b.has_bias ? 2 * c : 0);
+        *n_atom = f;
+        return n * (f * c + spot_shape_pre(s) * (c + has_bias(s, SPOT_BARE_MLP)));
+    case SPOT_GROUP_REPLICATED: /* norms, the router, and the biases of o and down */
+        return norm_elem(s) * c + qk_norm_elem(s) + s->kind.n_expert * c +
+               (has_bias(s, SPOT_BARE_PROJ) + has_bias(s, SPOT_BARE_MLP)) * c;
     default:
         return 0;
     }
@@ -233,9 +242,9 @@ int64_t spot_shape_elem(const struct spot_shape *s, int64_t bundle, int group, i
     if (bundle > 0 && !is_head)
         return layer_elem(s, group, n_atom);
     if (group == SPOT_GROUP_REPLICATED && is_head)
-        return kind_of(s).norm_elem / 2 * s->width;
+        return last_norm_elem(s) * s->width;
     if (group == SPOT_GROUP_REPLICATED) /* learnt positions */
-        return s->arch == SPOT_ARCH_LLAMA ? 0 : s->seq * s->width;
+        return s->kind.positions == SPOT_POSITIONS_LEARNT ? s->seq * s->width : 0;
     if (group != SPOT_GROUP_VOCAB || (is_head && s->is_tied))
         return 0;
     *n_atom = (s->vocab + pad - 1) / pad * pad;
@@ -262,8 +271,10 @@ int64_t spot_shape_cost(const struct spot_shape *s, int64_t bundle)
     if (bundle == 0)
         return s->width; /* look-ups and additions */
     if (bundle <= s->n_layer)
-        return s->width *
-               (spot_shape_qkv(s) + s->width + spot_shape_pre(s) + spot_shape_ffn(s) + s->seq);
+        return s->width * (spot_shape_qkv(s) + spot_shape_attended(s) +
+                           (s->kind.n_expert ? s->kind.n_chosen : 1) *
+                               (spot_shape_pre(s) + spot_shape_ffn(s)) +
+                           s->seq);
     return s->width * s->vocab;
 }
 
@@ -275,7 +286,7 @@ int64_t spot_shape_kv_byte(const struct spot_shape *shape, int64_t n_head, int64
 double spot_shape_activation_byte(const struct spot_shape *s, int64_t bundle, int recompute,
                                   bool keeps_scores)
 {
-    const bool is_gated = kind_of(s).is_gated;
+    const bool is_gated = s->kind.is_gated;
     const double c = (double)s->width, scores = (double)s->n_head * (double)s->seq;
 
     if (bundle == 0)
@@ -287,4 +298,74 @@ double spot_shape_activation_byte(const struct spot_shape *s, int64_t bundle, in
     return (is_gated ? 12 * c + 4 * (double)kv_width(s) : 18 * c) +
            (recompute == SPOT_RECOMPUTE_NONE ? (is_gated ? 8 : 4) * (double)spot_shape_ffn(s) : 0) +
            (keeps_scores ? (is_gated ? 2 : 5) * scores : 0);
+}
+
+/* --- what an engine may lack ------------------------------------------------- */
+
+static const char *const feature_name[SPOT_FEATURES] = {
+    "this mixture of norms, positions, biases and activation",
+    "biases beside RMS norms",
+    "norms after a half of a layer",
+    "norms of queries and keys",
+    "scaled rotary positions",
+    "heads of which a part turns",
+    "rotary positions that differ by layer",
+    "sliding windows",
+    "capped scores of attention",
+    "a scale of attention of its own",
+    "scaled embeddings",
+    "scaled residuals",
+    "scaled or capped logits",
+    "mixtures of experts",
+    "heads whose width is not the model's over their number",
+};
+
+/* Layers of one of the two kinds that every engine has. */
+static bool is_plain(const struct spot_decoder *d)
+{
+    const bool is_llama = d->norm == SPOT_NORM_RMS && d->is_gated &&
+                          d->positions == SPOT_POSITIONS_ROTARY && d->activation == SPOT_SILU;
+    const bool is_gpt2 = d->norm == SPOT_NORM_LAYER && !d->bare && !d->is_gated &&
+                         d->positions == SPOT_POSITIONS_LEARNT && d->activation == SPOT_GELU_TANH;
+
+    return is_llama || is_gpt2;
+}
+
+uint64_t spot_shape_needs(const struct spot_shape *s)
+{
+    const struct spot_decoder *const d = &s->kind;
+    const bool needs[SPOT_FEATURES] = {
+        [SPOT_NEEDS_MIXED] = !is_plain(d),
+        [SPOT_NEEDS_BIASES] = d->norm == SPOT_NORM_RMS && d->bare != SPOT_BARE_ALL,
+        [SPOT_NEEDS_NORM_AFTER] = d->norm_place != SPOT_NORM_BEFORE,
+        [SPOT_NEEDS_QK_NORM] = d->qk_norm != SPOT_QK_PLAIN,
+        [SPOT_NEEDS_ROPE_SCALING] = d->rope_scaling != SPOT_ROPE_PLAIN,
+        [SPOT_NEEDS_ROPE_PART] =
+            spot_shape_rotary(s) && spot_shape_rotary(s) != spot_shape_head_dim(s),
+        [SPOT_NEEDS_ROPE_BY_LAYER] = d->rope_theta_local != 0 || d->unturned.period != 0,
+        [SPOT_NEEDS_WINDOW] = d->local.period != 0,
+        [SPOT_NEEDS_ATTENTION_CAP] = d->attention_cap != 0,
+        [SPOT_NEEDS_ATTENTION_SCALE] = d->attention_scale != 0,
+        [SPOT_NEEDS_EMBED_SCALE] = d->embed_scale != 0,
+        [SPOT_NEEDS_RESIDUAL_SCALE] = d->residual_scale != 0,
+        [SPOT_NEEDS_LOGIT_SCALE] = d->logit_scale != 0 || d->logit_cap != 0,
+        [SPOT_NEEDS_EXPERTS] = d->n_expert != 0,
+        [SPOT_NEEDS_HEAD_DIM] = spot_shape_attended(s) != s->width,
+    };
+    uint64_t set = 0;
+
+    for (int i = 0; i < SPOT_FEATURES; i++)
+        set |= (uint64_t)needs[i] << i;
+    return set;
+}
+
+int spot_shape_refuse(const struct spot_shape *s, uint64_t has, const char *who,
+                      struct spot_err *err)
+{
+    const uint64_t lacks = spot_shape_needs(s) & ~has;
+
+    for (int i = 0; i < SPOT_FEATURES; i++)
+        if (lacks >> i & 1)
+            return spot_err_set(err, SPOT_EDATA, "%s does not compute %s", who, feature_name[i]);
+    return 0;
 }

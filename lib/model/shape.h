@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "model/decoder.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,40 +20,22 @@ extern "C" {
 
 enum { SPOT_LAYERS_MAX = 4096 };
 
-/* The kind of layers: GPT-2's (layer norm, learnt positions, GELU, biases), or Llama's (RMS norm,
- * rotary positions, SwiGLU, grouped-query attention, no biases). */
-enum spot_arch {
-    SPOT_ARCH_GPT2,
-    SPOT_ARCH_LLAMA,
-    SPOT_ARCHES,
-    SPOT_ARCH_TOLD = SPOT_ARCHES /* given by a document, in `kind`: moved, but not computed here */
-};
-
-struct spot_layer_kind {
-    bool is_gated, has_bias;
-    int64_t norm_elem; /* of a layer's norms, in units of C: 2 (RMS) or 4 (with bias) */
-};
-
 struct spot_shape {
     int64_t n_layer, width, n_head, seq, vocab, n_shard;
-    /* 0 for GPT-2's, which have Hk = H and F = 4C */
-    int64_t arch, n_kv_head, ffn;
-    double rope_theta; /* pair i of d / 2 is rotated by rope_theta^(-2i / d) per position */
-    int64_t is_tied;   /* 0 or 1: head.w is a copy of wte, with a common gradient */
-    double norm_eps;   /* added to the variance or mean square in every norm; 0: 1e-5 */
-    int64_t head_dim;  /* 0: C / H */
-    /* of SPOT_ARCH_TOLD, where seq is the number of learnt positions, 0: none */
+    struct spot_decoder kind;
+    int64_t n_kv_head, ffn; /* 0: as GPT-2's, Hk = H and F = 4C; of a mixture F of one expert */
+    double rope_theta;      /* pair i of d / 2 is rotated by rope_theta^(-2i / d) per position */
+    int64_t is_tied;        /* 0 or 1: head.w is a copy of wte, with a common gradient */
+    double norm_eps;        /* added to the variance or mean square in every norm; 0: 1e-5 */
+    int64_t head_dim;       /* 0: C / H */
+    /* of a document: seq is the number of learnt positions, 0: none */
     int64_t vocab_pad; /* rows of the table are rounded up to a multiple of it */
-    struct spot_layer_kind kind;
+    int64_t norm_elem; /* of a layer's norms, in units of C; 0: as kind says, -1: none */
 };
 
-/* "gpt2", "llama"; -1 if there is no such architecture. */
-const char *spot_arch_name(int64_t arch);
-int spot_arch_find(const char *name);
-
-/* Reject shapes that cannot be computed or would not fit: S divides H and C, H divides C; Llama's:
- * S divides Hk and F, Hk divides H, d is even; every factor and the parameter count are bounded.
- * Returns 0, or -1 with *err (SPOT_EDATA). */
+/* Reject shapes that cannot be computed or would not fit: S divides H, Hk and F, Hk divides H, and
+ * H divides C where d is C / H; every factor and the parameter count are bounded. Returns 0, or -1
+ * with *err (SPOT_EDATA). */
 int spot_shape_check(const struct spot_shape *shape, struct spot_err *err);
 
 int64_t spot_shape_kv_heads(const struct spot_shape *shape); /* Hk */
@@ -60,10 +43,23 @@ int64_t spot_shape_head_dim(const struct spot_shape *shape); /* d */
 int64_t spot_shape_ffn(const struct spot_shape *shape);      /* F */
 double spot_shape_norm_eps(const struct spot_shape *shape);
 
+/* Numbers of a head that turn, 0 if positions are learnt. */
+int64_t spot_shape_rotary(const struct spot_shape *shape);
+
+/* What of decoder.h a shape needs, as a set of SPOT_NEED; and refuse, by name, what `has` lacks:
+ * -1 with *err (SPOT_EDATA), "`who` does not compute ...". */
+uint64_t spot_shape_needs(const struct spot_shape *shape);
+int spot_shape_refuse(const struct spot_shape *shape, uint64_t has, const char *who,
+                      struct spot_err *err);
+
+/* H d, the inputs of a layer's second product. */
+int64_t spot_shape_attended(const struct spot_shape *shape);
+
 /* Outputs of a layer's first two products: queries, keys and values, (H + 2Hk) d; and the inputs of
- * the MLP's activation, F of GPT-2's and 2F of Llama's (gate and up). */
+ * the MLP's activation, F, or 2F of gate and up; of one expert. */
 int64_t spot_shape_qkv(const struct spot_shape *shape);
 int64_t spot_shape_pre(const struct spot_shape *shape);
+int64_t spot_shape_mlps(const struct spot_shape *shape); /* of a layer: experts, or 1 */
 
 /* Bundles: 0 the embedding, 1..L the layers, L + 1 the head. */
 int spot_shape_bundles(const struct spot_shape *shape);

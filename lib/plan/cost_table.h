@@ -44,7 +44,7 @@ struct spot_cost_table {
     double **same_most, **other_most;
     struct spot_cost_outcomes **outcomes;
     /* Set after init, before any query. */
-    bool carries_rest; /* an unfinished migration is continued, parcae.h */
+    bool carries_rest; /* an unfinished migration is continued: spot_cost_total_s */
     int warm;          /* maximum spares beside a grid that mirror stages (warm_spare.h) */
     struct spot_warm_change ***warmed; /* [(warm + 1) * n_grid], filled on demand */
     double *warm_rate;                 /* [(warm + 1) * n_grid], filled with them */
@@ -108,6 +108,20 @@ double spot_cost_start_s(const struct spot_cost_table *table, int to);
 /* The cost when it is known who died: dead[k] of stage k's replicas. */
 double spot_cost_drawn_s(struct spot_cost_table *table, int from, int lost, const int *dead,
                          int to);
+
+/* A job that runs a grid. */
+struct spot_cost_state {
+    int n;          /* instances */
+    int grid;       /* or SPOT_GRID_NONE */
+    double carry_s; /* of an unfinished migration */
+};
+
+/* Seconds until `to` trains, cost_s those of the change alone: cost_s if no migration is
+ * unfinished; carry_s if nothing changes. With table->carries_rest a change that meets an
+ * unfinished migration drops nothing: the state that still has to move, then the change, and no
+ * less than what remained; without it is the change and a restart more. */
+double spot_cost_total_s(struct spot_cost_table *table, const struct spot_cost_state *state, int to,
+                         double cost_s);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,7 @@
  *
  *   V(c, n, g, u) = E over (lost, gained) of max over g' of [ r + V(c', n', g', u') ],
  *   n' = n - lost + gained, c the context of the chain of counts (count_chain.h), c' the next, u
- *   the seconds left of an unfinished migration, and by the published rules (parcae.h)
+ *   the seconds left of an unfinished migration, and by the published rules
  *   r  = throughput(g') * max(0, T - S),  u' = max(0, S - T),  S the seconds of the change:
  *   S  = C if u = 0; C + restart(g') if a change meets an unfinished one; u if C = 0,
  * C the expected cost of the change (cost_table.h). With a notice the grid g' is chosen after the

@@ -20,7 +20,6 @@ extern "C" {
 enum spot_train_solver {
     SPOT_SOLVER_LIVEPUT, /* expected surviving throughput of the next interval, changes are free */
     SPOT_SOLVER_DP,      /* the stochastic dynamic program: plan/liveput_dp.h */
-    SPOT_SOLVER_PARCAE,  /* the published one, for a flat forecast: plan/parcae.h */
 };
 
 enum spot_train_objective {

@@ -45,7 +45,7 @@ static void strand_free(struct spot_batch_loop *l, struct spot_strand *s)
     if (s->state)
         spot_grammar_end(s->state);
     if (s->grammar)
-        spot_grammar_pool_give_back(l->grammars, s->request.schema, s->grammar);
+        spot_grammar_pool_give_back(l->grammars, s->request.form, s->grammar);
     spot_request_release(&s->request);
     free(s->source);
     free(s->token);
@@ -100,6 +100,8 @@ static int begin(struct spot_batch_loop *l, struct spot_strand *s, const uint32_
     for (size_t i = 0; i < r->n_bias; i++)
         if (check_tokens(l, &r->bias[i].token, 1, err))
             return -1;
+    if (check_tokens(l, r->stop_id, r->n_stop_id, err))
+        return -1;
     s->token = spot_xgrow(NULL, &s->cap_token, s->n_begin + n, sizeof(*s->token));
     memcpy(s->token, r->prompt, s->n_begin * sizeof(*s->token));
     s->n_token = s->n_begin;
@@ -109,15 +111,16 @@ static int begin(struct spot_batch_loop *l, struct spot_strand *s, const uint32_
         for (size_t i = 0; i < r->n_prompt; i++)
             s->n_prompt[r->prompt[i]]++;
     }
-    if (r->schema) {
-        s->grammar = spot_grammar_pool_take(l->grammars, r->schema, err);
+    if (r->form) {
+        s->grammar = spot_grammar_pool_take(l->grammars, r->form, err);
         if (!s->grammar)
             return -1;
         s->state = spot_grammar_begin(s->grammar);
     }
     for (size_t i = 0; i < n; i++)
         if (append(s, token[i]))
-            return spot_err_set(err, SPOT_EDATA, "token %zu is not what the schema allows", i);
+            return spot_err_set(err, SPOT_EDATA,
+                                "token %zu is not what the form of the text allows", i);
     return 0;
 }
 
@@ -422,6 +425,20 @@ static void add_biases(const struct spot_request *r, float *logit)
         logit[r->bias[i].token] += r->bias[i].bias;
 }
 
+/* What would end a text that is to be longer. */
+static void forbid_ends(const struct spot_batch_loop *l, const struct spot_request *r, float *logit)
+{
+    for (size_t i = 0; !r->ignores_end && i < l->model->n_end; i++)
+        logit[l->model->end[i]] = -INFINITY;
+    for (size_t i = 0; i < r->n_stop_id; i++)
+        logit[r->stop_id[i]] = -INFINITY;
+}
+
+static bool ends_at(const struct spot_batch_loop *l, const struct spot_request *r, uint32_t token)
+{
+    return (!r->ignores_end && is_end_token(l->model, token)) || spot_request_stops_at(r, token);
+}
+
 /* Returns whether the sequence has ended; *cannot: without a token, and why. */
 static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logit,
                    struct spot_step_token *t, const char **cannot)
@@ -434,10 +451,12 @@ static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logi
     t->position = (uint32_t)n_generated(s);
     if (t->position >= s->n_echo)
         add_biases(r, logit);
+    if (t->position >= s->n_echo && (int64_t)(t->position - s->n_echo) < r->n_token_min)
+        forbid_ends(l, r, logit);
     *cannot = NULL;
     if (s->state &&
         spot_grammar_mask(s->state, l->model->end, l->model->n_end, logit, (size_t)l->vocab)) {
-        *cannot = "the schema in response_format allows too many ways to go on here: its "
+        *cannot = "the schema or expression of the text allows too many ways to go on here: its "
                   "repetitions overlap";
         return true;
     }
@@ -449,7 +468,7 @@ static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logi
                                          r->n_logprob < 0 ? NULL : &t->token.logprob);
     if (r->n_logprob > 0)
         put_top(logit, l->vocab, (uint32_t)r->n_logprob, &t->token);
-    ends = !r->ignores_end && t->position >= s->n_echo && is_end_token(l->model, t->token.id);
+    ends = t->position >= s->n_echo && ends_at(l, r, t->token.id);
     if (!ends && append(s, t->token.id))
         t->is_end = true; /* no token was allowed: a schema whose text this vocabulary cannot say */
     if (!ends && s->state && spot_grammar_must_end(s->state))

@@ -103,15 +103,22 @@ static size_t find(const struct spot_completion *c, struct spot_choice *h, size_
     return h->text.n;
 }
 
-/* The first stop text that ends beyond `known` bytes and did not end before; text.n: none. */
-static size_t first_stop(const struct spot_completion *c, struct spot_choice *h, size_t known)
+/* Where the first stop text that ends beyond `known` bytes and did not end before begins, and which
+ * it is; text.n: none. */
+static size_t first_stop(const struct spot_completion *c, struct spot_choice *h, size_t known,
+                         size_t *stop)
 {
     size_t first = h->text.n;
+
+    *stop = 0;
 
     for (size_t i = 0; i < c->request.n_stop; i++) {
         const size_t at = find(c, h, i, known);
 
-        first = at < first ? at : first;
+        if (at < first) {
+            first = at;
+            *stop = i;
+        }
     }
     return first;
 }
@@ -135,6 +142,8 @@ static void open_choice(struct spot_completion *c, uint32_t choice)
     spot_detok_init(&h->detok, c->vocabulary->bpe, false, false);
     spot_detok_init(&h->echo, c->vocabulary->bpe, true, false);
     h->n_echo = spot_request_n_echo(&part);
+    if (c->request.tool_form)
+        spot_tool_scan_init(&h->calls, spot_tool_form(c->request.tool_form));
     if (!part.n_token_max && !h->n_echo) { /* nothing is asked for behind the prompt */
         h->finish = SPOT_FINISH_LENGTH;
         c->n_open--;
@@ -173,6 +182,8 @@ void spot_completion_unref(struct spot_completion *c)
         free(c->choice[i].token);
         free(c->choice[i].text_end);
         free(c->choice[i].offset);
+        free(c->choice[i].piece_end);
+        spot_tool_scan_release(&c->choice[i].calls);
         spot_detok_release(&c->choice[i].detok);
         spot_detok_release(&c->choice[i].echo);
         spot_buf_release(&c->choice[i].text);
@@ -185,6 +196,38 @@ void spot_completion_unref(struct spot_completion *c)
     free(c);
 }
 
+/* --- calls of tools ----------------------------------------------------------- */
+
+/* The text that may be told has grown, or ended. */
+static void note_calls(const struct spot_completion *c, struct spot_choice *h)
+{
+    const size_t i = h->n_token - 1;
+
+    if (!c->request.tool_form || !h->n_token)
+        return;
+    spot_tool_scan_run(&h->calls, h->text.data, h->text_end[i], h->finish != SPOT_FINISH_NONE);
+    h->piece_end[i] = h->calls.n;
+}
+
+/* What calls begin with may be the name of a special token: it is text here. */
+static bool is_of_call(const struct spot_completion *c, uint32_t id)
+{
+    const struct spot_tool_form *const form =
+        c->request.tool_form ? spot_tool_form(c->request.tool_form) : NULL;
+    size_t n = 0;
+    const uint8_t *const name = form ? spot_bpe_token(c->vocabulary->bpe, id, &n) : NULL;
+
+    if (!name || !n || !spot_bpe_is_special(c->vocabulary->bpe, id))
+        return false;
+    for (int i = 0; i < 3; i++) {
+        const char *const text = i == 0 ? form->trigger : i == 1 ? form->may_begin : form->tail;
+
+        if (text && strlen(text) == n && !memcmp(text, name, n))
+            return true;
+    }
+    return false;
+}
+
 /* --- an end ----------------------------------------------------------------- */
 
 static void close_choice(struct spot_completion *c, struct spot_choice *h, enum spot_finish finish)
@@ -193,16 +236,18 @@ static void close_choice(struct spot_completion *c, struct spot_choice *h, enum 
     c->n_open--;
     if (h->n_token)
         h->text_end[h->n_token - 1] = h->text.n;
+    note_calls(c, h);
 }
 
 /* The text from `known` on is new: is there a stop text in it? */
 static bool stops(struct spot_completion *c, struct spot_choice *h, size_t known)
 {
-    const size_t at = first_stop(c, h, known);
+    size_t stop;
+    const size_t at = first_stop(c, h, known, &stop);
 
-    if (at == h->text.n)
+    if (at == h->text.n || (int64_t)(h->n_token - h->n_echo) <= c->request.n_token_min)
         return false;
-    h->text.n = at;
+    h->text.n = at + (c->request.keeps_stop ? strlen(c->request.stop[stop]) : 0);
     close_choice(c, h, SPOT_FINISH_STOP);
     return true;
 }
@@ -255,6 +300,15 @@ static bool is_stop(const struct spot_completion *c, uint32_t id)
     return false;
 }
 
+/* A token that ends the choice: before n_token_min of them none of a worker is. */
+static bool ends(const struct spot_completion *c, const struct spot_choice *h, uint32_t id)
+{
+    if ((int64_t)(h->n_token - h->n_echo) <= c->request.n_token_min)
+        return false;
+    return (is_end(c->vocabulary, id) && !c->request.ignores_end) ||
+           spot_request_stops_at(&c->request, id) || is_stop(c, id);
+}
+
 /* The worker may differ, nothing else. */
 static bool is_same(const struct spot_token *a, const struct spot_token *b)
 {
@@ -278,6 +332,8 @@ static void keep(const struct spot_completion *c, struct spot_choice *h,
         h->text_end = spot_xrealloc(h->text_end, h->token_cap, sizeof(*h->text_end));
         if (has_offsets(&c->request))
             h->offset = spot_xrealloc(h->offset, h->token_cap, sizeof(*h->offset));
+        if (c->request.tool_form)
+            h->piece_end = spot_xrealloc(h->piece_end, h->token_cap, sizeof(*h->piece_end));
     }
     h->token[h->n_token++] = *token;
 }
@@ -302,19 +358,32 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
     known = h->text.n;
     if (position < h->n_echo) {
         h->text_end[position] = 0;
+        note_calls(c, h);
         if (position + 1 == h->n_echo && !c->request.n_token_max)
             end_choice(c, h, SPOT_FINISH_LENGTH);
         return SPOT_APPEND_NEW;
     }
-    if ((is_end(c->vocabulary, token->id) && !c->request.ignores_end) || is_stop(c, token->id)) {
+    if (ends(c, h, token->id)) {
+        if (c->request.keeps_stop && spot_request_stops_at(&c->request, token->id))
+            (void)spot_detok_push(&h->detok, token->id, &h->text);
         end_choice(c, h, SPOT_FINISH_STOP);
         return SPOT_APPEND_NEW;
     }
-    (void)spot_detok_push(&h->detok, token->id, &h->text); /* one without a text adds none */
+    if (is_of_call(c, token->id)) {
+        size_t n;
+        const uint8_t *const name = spot_bpe_token(c->vocabulary->bpe, token->id, &n);
+
+        spot_detok_end(&h->detok, &h->text);
+        spot_buf_add(&h->text, name, n);
+    } else {
+        (void)spot_detok_push(&h->detok, token->id, &h->text); /* one without a text adds none */
+    }
     if (stops(c, h, known))
         return SPOT_APPEND_NEW;
     h->text_end[h->n_token - 1] = h->text.n - held_back(&c->request, h);
     if ((int64_t)(h->n_token - h->n_echo) >= c->request.n_token_max)
         end_choice(c, h, SPOT_FINISH_LENGTH);
+    else
+        note_calls(c, h);
     return SPOT_APPEND_NEW;
 }

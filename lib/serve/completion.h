@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "serve/request.h"
+#include "serve/tool_call.h"
 #include "text/bpe.h"
 #include "text/detok.h"
 
@@ -54,6 +55,8 @@ struct spot_choice {
                          become a stop text, or another character, is held back */
     uint32_t *offset; /* [n_token] characters before its text, those of an echoed prompt included;
                          kept for requests with logprobs alone, else NULL */
+    size_t *piece_end; /* [n_token] pieces of `calls` that are known after this token; kept for
+                          requests with a tool_form alone, else NULL */
     size_t n_token;
     size_t token_cap;
     size_t n_echo;        /* this many first ones belong to the echoed prompt: not text, no end */
@@ -62,6 +65,7 @@ struct spot_choice {
         matched[SPOT_REQUEST_STOPS_MAX]; /* of each stop text, how many bytes the text ends in */
     struct spot_detokenizer detok, echo; /* of its text; of the echoed prompt, see offset */
     struct spot_buf text;                /* UTF-8 */
+    struct spot_tool_scan calls;         /* of tools in the text */
     enum spot_finish finish;
 };
 

@@ -10,25 +10,20 @@
 #include <unistd.h>
 
 #include "comm/http.h"
-#include "comm/http_host.h"
 #include "comm/http_key.h"
-#include "comm/http_page.h"
 #include "common/xalloc.h"
 #include "serve/front_state.h"
 #include "serve/openai_state.h"
-#include "serve/page.h"
 
 /* --- plain answers ------------------------------------------------------------ */
 
-static const char json[] = "application/json";
-
 void spot_front_answer_json(struct spot_http_call *call, int status, const struct spot_buf *body)
 {
-    spot_http_answer(call, (unsigned)status, json, body->data, body->n);
+    spot_http_answer(call, (unsigned)status, "application/json", body->data, body->n);
 }
 
-static void answer_error(struct spot_http_call *call, int status, const char *type,
-                         const char *code, const char *message)
+void spot_front_answer_error(struct spot_http_call *call, int status, const char *type,
+                             const char *code, const char *message)
 {
     struct spot_buf out = { 0 };
 
@@ -37,19 +32,21 @@ static void answer_error(struct spot_http_call *call, int status, const char *ty
     spot_buf_release(&out);
 }
 
-static void answer_not_now(struct spot_front *f, struct spot_http_call *call,
-                           enum spot_admission why)
+void spot_front_answer_not_now(struct spot_front *f, struct spot_http_call *call,
+                               enum spot_admission why)
 {
     char seconds[24];
 
     snprintf(seconds, sizeof(seconds), "%.0f", fmax(1, ceil(f->table->retry_after_s(f->server))));
     spot_http_add_header(call, "Retry-After", seconds);
     if (why == SPOT_ADMIT_FULL)
-        answer_error(call, 429, "rate_limit_error", "rate_limit_exceeded", "The queue is full.");
+        spot_front_answer_error(call, 429, "rate_limit_error", "rate_limit_exceeded",
+                                "The queue is full.");
     else if (why == SPOT_ADMIT_NOBODY)
-        answer_error(call, 503, "server_error", NULL, "No worker is there to compute this now.");
+        spot_front_answer_error(call, 503, "server_error", NULL,
+                                "No worker is there to compute this now.");
     else
-        answer_error(call, 503, "server_error", NULL, "This server is ending.");
+        spot_front_answer_error(call, 503, "server_error", NULL, "This server is ending.");
 }
 
 /* --- a completion that goes to a client ---------------------------------------- */
@@ -122,7 +119,7 @@ static void answer_whole(struct spot_exchange *x)
     }
     if (x->c->n_open) {
         spot_http_add_header(x->call, "Retry-After", "1");
-        answer_error(x->call, 503, "server_error", stopped, x->front->failure);
+        spot_front_answer_error(x->call, 503, "server_error", stopped, x->front->failure);
         return;
     }
     spot_front_write(x);
@@ -135,6 +132,27 @@ static void put(struct spot_buf *out, const char *text)
     spot_buf_add(out, text, strlen(text));
 }
 
+/* Several events may be of one token: only the last has its id, so that a client that comes back
+ * gets all of them, or none. */
+static void put_response(struct spot_exchange *x, size_t position)
+{
+    struct spot_buf out = { 0 };
+    size_t last = 0;
+    char id[64];
+
+    spot_openai_response_events(&x->front->options, x->c, position, &x->response, &out);
+    for (size_t i = 0; i + 3 < out.n; i++)
+        if (!memcmp(out.data + i, "\n\n", 2))
+            last = i + 2;
+    spot_buf_add(&x->out, out.data, last);
+    snprintf(id, sizeof(id), "id: 0:%zu\n", position);
+    if (out.n) {
+        put(&x->out, id);
+        spot_buf_add(&x->out, out.data + last, out.n - last);
+    }
+    spot_buf_release(&out);
+}
+
 static void put_token(struct spot_exchange *x, uint32_t choice)
 {
     const size_t position = x->cursor[choice]++;
@@ -142,6 +160,10 @@ static void put_token(struct spot_exchange *x, uint32_t choice)
     const struct spot_front *const f = x->front;
     char id[64];
 
+    if (x->c->request.response) {
+        put_response(x, position);
+        return;
+    }
     snprintf(id, sizeof(id), "id: %u:%zu\ndata: ", (unsigned)choice, position);
     put(&x->out, id);
     spot_openai_chunk(&f->options, x->c, choice, position, x->tells_worker,
@@ -164,6 +186,12 @@ static void put_end(struct spot_exchange *x)
         (void)spot_openai_given_up(x->c, &x->out);
         put(&x->out, "\n\n");
     }
+    if (x->c->request.response) {
+        if (!spot_completion_is_given_up(x->c))
+            spot_openai_response_end(&x->front->options, x->c, &x->response, &x->out);
+        x->has_said_all = true;
+        return;
+    }
     if (x->c->request.wants_usage) {
         put(&x->out, "data: ");
         spot_openai_usage_chunk(&x->front->options, x->c, &x->out);
@@ -177,9 +205,10 @@ static void put_end(struct spot_exchange *x)
 static bool next_event(struct spot_exchange *x)
 {
     for (uint32_t i = 0; i < x->c->request.n_choice; i++)
-        if (x->cursor[i] < x->c->choice[i].n_token) {
+        while (x->cursor[i] < x->c->choice[i].n_token) {
             put_token(x, i);
-            return true;
+            if (x->out.n) /* of a response a token may have none */
+                return true;
         }
     if (x->has_said_all || (x->c->n_open && !x->front->failure))
         return false;
@@ -245,7 +274,7 @@ void spot_front_take(struct spot_exchange *x, int status, struct spot_request *r
     else
         admission = f->table->submit(f->server, request_take, &c);
     if (admission != SPOT_ADMIT) {
-        answer_not_now(f, x->call, admission);
+        spot_front_answer_not_now(f, x->call, admission);
         return;
     }
     attach(x, c);
@@ -257,10 +286,10 @@ void spot_front_take(struct spot_exchange *x, int status, struct spot_request *r
     }
 }
 
-static void complete(struct spot_front *f, struct spot_http_call *call, bool is_chat)
+void spot_front_complete(struct spot_front *f, struct spot_http_call *call, enum spot_api api)
 {
-    if (!spot_front_read(begin_exchange(f, call), is_chat, spot_http_body(call)))
-        answer_not_now(f, call, SPOT_ADMIT_FULL);
+    if (!spot_front_read(begin_exchange(f, call), api, spot_http_body(call)))
+        spot_front_answer_not_now(f, call, SPOT_ADMIT_FULL);
 }
 
 /* "0:17,1:12": what was told last of each choice. False: it says something else. */
@@ -283,6 +312,17 @@ static bool read_cursors(struct spot_exchange *x, const char *text)
     return true;
 }
 
+/* How events go on depends on those before. */
+static void pass_response(struct spot_exchange *x)
+{
+    for (size_t i = 0; i < x->cursor[0]; i++) {
+        struct spot_buf told = { 0 };
+
+        spot_openai_response_events(&x->front->options, x->c, i, &x->response, &told);
+        spot_buf_release(&told);
+    }
+}
+
 static void answer_head(struct spot_front *f, struct spot_http_call *call,
                         struct spot_completion *c)
 {
@@ -292,7 +332,7 @@ static void answer_head(struct spot_front *f, struct spot_http_call *call,
     spot_http_answer(call, 200, "text/event-stream", NULL, 0);
 }
 
-static void rejoin(struct spot_front *f, struct spot_http_call *call, const char *id)
+void spot_front_rejoin(struct spot_front *f, struct spot_http_call *call, const char *id)
 {
     const char *const last = spot_http_header(call, "Last-Event-ID");
     struct spot_completion *const c =
@@ -300,8 +340,8 @@ static void rejoin(struct spot_front *f, struct spot_http_call *call, const char
     struct spot_exchange *x;
 
     if (!c) {
-        answer_error(call, 404, "invalid_request_error", "stream_not_found",
-                     "There is no stream of this id, or not any more.");
+        spot_front_answer_error(call, 404, "invalid_request_error", "stream_not_found",
+                                "There is no stream of this id, or not any more.");
         return;
     }
     if (!strcmp(spot_http_method(call),
@@ -314,158 +354,13 @@ static void rejoin(struct spot_front *f, struct spot_http_call *call, const char
     begin_stream(x);
     if (last && !read_cursors(x, last)) {
         x->has_said_all = x->c->front != x || x->next; /* another reads it: it is not abandoned */
-        answer_error(call, 400, "invalid_request_error", NULL,
-                     "Last-Event-ID must be choice:position, of tokens that were told.");
+        spot_front_answer_error(call, 400, "invalid_request_error", NULL,
+                                "Last-Event-ID must be choice:position, of tokens that were told.");
         return;
     }
+    if (x->c->request.response)
+        pass_response(x);
     spot_http_stream(call, "text/event-stream", pull);
-}
-
-/* --- the rest --------------------------------------------------------------------- */
-
-static void models(struct spot_front *f, struct spot_http_call *call, const char *id)
-{
-    struct spot_buf out = { 0 };
-    char message[320];
-
-    if (id && strcmp(id, f->options.model) != 0) {
-        snprintf(message, sizeof(message), "The model does not exist: this server has '%.200s'.",
-                 f->options.model);
-        answer_error(call, 404, "invalid_request_error", "model_not_found", message);
-        return;
-    }
-    spot_openai_models(&f->options, id == NULL, f->began_s, &out);
-    spot_http_answer(call, 200, json, out.data, out.n);
-    spot_buf_release(&out);
-}
-
-static void health(struct spot_front *f, struct spot_http_call *call)
-{
-    static const char ok[] = "{\"status\":\"ok\"}";
-    const enum spot_admission now =
-        f->is_draining ? SPOT_ADMIT_DRAINING : f->table->health(f->server);
-
-    if (now == SPOT_ADMIT || now == SPOT_ADMIT_FULL)
-        spot_http_answer(call, 200, json, ok, sizeof(ok) - 1);
-    else
-        answer_not_now(f, call, now);
-}
-
-static void metrics(struct spot_front *f, struct spot_http_call *call)
-{
-    struct spot_buf out = { 0 };
-
-    f->table->metrics(f->server, &out);
-    spot_http_answer(call, 200, "text/plain; version=0.0.4", out.data, out.n);
-    spot_buf_release(&out);
-}
-
-/* What the page shows beside the stream. */
-static void status(struct spot_front *f, struct spot_http_call *call)
-{
-    char *text = NULL;
-    size_t n;
-    FILE *const memory = open_memstream(&text, &n);
-    struct spot_jw jw;
-
-    if (!memory)
-        spot_no_memory("a status");
-    spot_jw_init(&jw, memory, false);
-    spot_jw_object(&jw, NULL);
-    f->table->status(f->server, &jw);
-    spot_jw_end(&jw);
-    spot_jw_close(&jw, NULL);
-    fclose(memory);
-    spot_http_answer(call, 200, json, text, n);
-    free(text);
-}
-
-static void page(struct spot_http_call *call)
-{
-    if (spot_http_answer_page(call, spot_page_html, spot_page_html_byte, NULL))
-        answer_error(call, 500, "server_error", NULL, "There are no random numbers.");
-}
-
-static const char *behind(const char *path, const char *start)
-{
-    const size_t n = strlen(start);
-
-    return strncmp(path, start, n) ? NULL : path + n;
-}
-
-/* The method of a path; NULL: unknown path. */
-static const char *method_of(const char *path)
-{
-    if (!strcmp(path, "/v1/completions") || !strcmp(path, "/v1/chat/completions"))
-        return "POST";
-    if (!strcmp(path, "/") || !strcmp(path, "/health") || !strcmp(path, "/status") ||
-        !strcmp(path, "/metrics") || !strcmp(path, "/v1/models") || behind(path, "/v1/models/") ||
-        behind(path, "/v1/streams/"))
-        return "GET";
-    return NULL;
-}
-
-static void route(struct spot_front *f, struct spot_http_call *call, const char *path)
-{
-    if (!strcmp(path, "/v1/completions"))
-        complete(f, call, false);
-    else if (!strcmp(path, "/v1/chat/completions"))
-        complete(f, call, true);
-    else if (behind(path, "/v1/streams/"))
-        rejoin(f, call, behind(path, "/v1/streams/"));
-    else if (!strcmp(path, "/v1/models"))
-        models(f, call, NULL);
-    else if (behind(path, "/v1/models/"))
-        models(f, call, behind(path, "/v1/models/"));
-    else if (!strcmp(path, "/status"))
-        status(f, call);
-    else
-        metrics(f, call);
-}
-
-/* Without keys, pages in a browser here are strangers. A Unix socket is out of their reach. */
-static bool is_of_stranger(const struct spot_front *f, const struct spot_http_call *call)
-{
-    return !f->keys && spot_http_port(f->http) &&
-           (!spot_http_host_is_address(call) || !spot_http_origin_is_own(call));
-}
-
-/* What is answered by the headers alone, if it is. */
-static void gate(void *user, struct spot_http_call *call)
-{
-    struct spot_front *const f = user;
-    const char *const path = spot_http_path(call), *const method = method_of(path);
-
-    if (is_of_stranger(f, call)) {
-        answer_error(call, 403, "invalid_request_error", NULL,
-                     "Without --api-key-file, Host must be localhost or an IP address, and Origin "
-                     "none or this server.");
-    } else if (!method) {
-        answer_error(call, 404, "invalid_request_error", NULL, "There is nothing at this path.");
-    } else if (!strcmp(spot_http_method(call), "OPTIONS")) {
-        spot_http_add_header(call, "Allow",
-                             *method == 'G' ? "GET, HEAD, OPTIONS" : "POST, OPTIONS");
-        spot_http_answer(call, 204, json, NULL, 0);
-    } else if (strcmp(spot_http_method(call), method) != 0 &&
-               !(*method == 'G' && !strcmp(spot_http_method(call), "HEAD"))) {
-        spot_http_add_header(call, "Allow", method);
-        answer_error(call, 405, "invalid_request_error", NULL, "This path takes another method.");
-    } else if (!strcmp(path, "/health")) {
-        health(f, call);
-    } else if (!strcmp(path, "/")) { /* it tells nothing, and asks for a key itself */
-        page(call);
-    } else if (!spot_http_keys_admit(f->keys, call)) {
-        spot_http_add_header(call, "WWW-Authenticate", "Bearer");
-        answer_error(call, 401, "invalid_request_error", "invalid_api_key",
-                     "Incorrect API key provided.");
-    }
-}
-
-static void called(void *user, struct spot_http_call *call)
-{
-    gate(user, call);
-    if (!spot_http_is_answered(call))
-        route(user, call, spot_http_path(call));
 }
 
 /* --- the front --------------------------------------------------------------------- */
@@ -507,8 +402,8 @@ struct spot_front *spot_front_new(const struct spot_front_options *options,
                                             .bodies_max_byte =
                                                 SPOT_FRONT_BODIES_MAX * options->body_max_byte,
                                             .idle_s = options->idle_s,
-                                            .heard = gate,
-                                            .called = called,
+                                            .heard = spot_front_gate,
+                                            .called = spot_front_called,
                                             .gone = gone,
                                             .user = f };
 
@@ -565,6 +460,7 @@ void spot_front_set_model(struct spot_front *f, const struct spot_front_options 
     f->options.vocabulary = options->vocabulary;
     f->options.chat = options->chat;
     f->options.chat_why = options->chat_why;
+    f->options.tool_form = options->tool_form;
     f->options.n_context = options->n_context;
     f->options.n_vocabulary = options->n_vocabulary;
 }

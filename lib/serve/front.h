@@ -51,9 +51,13 @@ struct spot_front_options {
     const char *tls_cert, *tls_key; /* PEM files; NULL: plain HTTP */
     const char *api_key_file;       /* one key a line; NULL: no key is required */
     const char *model;              /* its id */
+    const char *aliases;            /* other names of it, separated by commas; NULL: none */
+    const char *cors;               /* origins of pages that may ask, separated by commas, or "*";
+                                       NULL: this server's own page alone */
     const struct spot_vocabulary *vocabulary;
     const struct spot_chat *chat; /* NULL: /v1/chat/completions is refused, with chat_why */
     const char *chat_why;
+    uint8_t tool_form;               /* of the model, see tool_call.h; 0: SPOT_TOOL_JSON */
     int64_t n_context, n_vocabulary; /* of the model */
     uint32_t n_choice_max;           /* per request, over all its prompts; 0: no limit */
     size_t body_max_byte;
@@ -88,10 +92,22 @@ bool spot_front_is_idle(const struct spot_front *front); /* no request is being 
 
 /* --- the documents, without a network: for --batch and for tests ------------- */
 
-/* Convert an OpenAI body (of /v1/chat/completions if is_chat) to a request. Returns 0, or an HTTP
- * status with OpenAI's error object in *error. */
-int spot_openai_parse(const struct spot_front_options *options, bool is_chat, const char *body,
+enum spot_api {
+    SPOT_API_COMPLETIONS,
+    SPOT_API_CHAT,
+    SPOT_API_RESPONSES,
+    SPOT_API_TOKENIZE, /* these two are no requests: openai_tokens.c */
+    SPOT_API_DETOKENIZE,
+};
+
+/* Convert an OpenAI body to a request. Returns 0, or an HTTP status with OpenAI's error object in
+ * *error. */
+int spot_openai_parse(const struct spot_front_options *options, enum spot_api api, const char *body,
                       size_t n_byte, struct spot_request *request, struct spot_buf *error);
+/* How calls of tools are written, see tool_call.h: as the template shows it. NULL: no template. */
+uint8_t spot_openai_tool_form(const struct spot_chat *chat);
+/* Is it the id of the model, or another name of it? */
+bool spot_front_has_model(const struct spot_front_options *options, const char *name);
 /* Write the whole answer. */
 void spot_openai_answer(const struct spot_front_options *options, const struct spot_completion *c,
                         struct spot_buf *out);

@@ -22,7 +22,7 @@ struct spot_front_reading {
     struct spot_desk_job job; /* first */
     struct spot_front *front;
     struct spot_exchange *x; /* NULL: its client has gone */
-    bool is_chat;
+    enum spot_api api;
     struct spot_buf body;
     struct spot_front_options options; /* as they are when it is begun */
     struct spot_request request;
@@ -30,6 +30,16 @@ struct spot_front_reading {
     int status;
     struct spot_front_reading *next;
 };
+
+static int parse(const struct spot_front_options *options, enum spot_api api,
+                 const struct spot_buf *body, struct spot_request *request, struct spot_buf *error)
+{
+    const char *const text = (const char *)body->data;
+
+    return api >= SPOT_API_TOKENIZE
+               ? spot_openai_tokens(options, api, text, body->n, error)
+               : spot_openai_parse(options, api, text, body->n, request, error);
+}
 
 /* With an encoder of its own. */
 static void read_body(struct spot_desk_job *job)
@@ -40,8 +50,7 @@ static void read_body(struct spot_desk_job *job)
 
     own.bpe = spot_bpe_share(own.bpe);
     options.vocabulary = &own;
-    r->status = spot_openai_parse(&options, r->is_chat, (const char *)r->body.data, r->body.n,
-                                  &r->request, &r->error);
+    r->status = parse(&options, r->api, &r->body, &r->request, &r->error);
     spot_bpe_free(own.bpe);
 }
 
@@ -84,25 +93,24 @@ static void was_read(struct spot_desk_job *job)
     forget(r);
 }
 
-static void read_at_once(struct spot_exchange *x, bool is_chat, const struct spot_buf *body)
+static void read_at_once(struct spot_exchange *x, enum spot_api api, const struct spot_buf *body)
 {
-    struct spot_request request;
+    struct spot_request request = { 0 };
     struct spot_buf error = { 0 };
-    const int status = spot_openai_parse(&x->front->options, is_chat, (const char *)body->data,
-                                         body->n, &request, &error);
+    const int status = parse(&x->front->options, api, body, &request, &error);
 
     spot_front_take(x, status, &request, &error);
     spot_buf_release(&error);
 }
 
-bool spot_front_read(struct spot_exchange *x, bool is_chat, const struct spot_buf *body)
+bool spot_front_read(struct spot_exchange *x, enum spot_api api, const struct spot_buf *body)
 {
     struct spot_front *const f = x->front;
     struct spot_front_reading *r;
 
     if (body->n <= BODY_AT_ONCE && f->at_once_byte + body->n <= TURN_AT_ONCE) {
         f->at_once_byte += body->n;
-        read_at_once(x, is_chat, body);
+        read_at_once(x, api, body);
         return true;
     }
     if (f->reading_byte + body->n > SPOT_FRONT_BODIES_MAX * f->options.body_max_byte)
@@ -112,7 +120,7 @@ bool spot_front_read(struct spot_exchange *x, bool is_chat, const struct spot_bu
         .job = { .work = read_body, .done = was_read, .size = body->n },
         .front = f,
         .x = x,
-        .is_chat = is_chat,
+        .api = api,
         .next = f->reading,
     };
     f->reading = r;

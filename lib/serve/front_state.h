@@ -7,6 +7,7 @@
 #include "comm/http_key.h"
 #include "serve/desk.h"
 #include "serve/front.h"
+#include "serve/openai_state.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,21 +39,32 @@ struct spot_exchange {
     struct spot_exchange **at_desk; /* the job's own pointer to this one; NULL: there is none */
     size_t *cursor;                 /* [n_choice] of a stream: the next position to tell; NULL:
                                        whole */
-    struct spot_buf out;            /* of the chunk that is being sent */
+    struct spot_response_stream response; /* where its events stand */
+    struct spot_buf out;                  /* of the chunk that is being sent */
     size_t n_sent;
     bool has_said_all, tells_worker;
 };
 
 enum { SPOT_FRONT_BODIES_MAX = 8 }; /* of the largest size, that are held at once */
 
-/* front.c: a body was read: `status` 0 with a request, which is taken, or an error to be told. */
+/* front.c: a body was read: `status` 0 with a request, which is taken, or what is to be told. */
 void spot_front_take(struct spot_exchange *x, int status, struct spot_request *request_take,
                      const struct spot_buf *error);
+void spot_front_complete(struct spot_front *f, struct spot_http_call *call, enum spot_api api);
+void spot_front_rejoin(struct spot_front *f, struct spot_http_call *call, const char *id);
+void spot_front_answer_error(struct spot_http_call *call, int status, const char *type,
+                             const char *code, const char *message);
+void spot_front_answer_not_now(struct spot_front *f, struct spot_http_call *call,
+                               enum spot_admission why);
 void spot_front_answer_json(struct spot_http_call *call, int status, const struct spot_buf *body);
+
+/* front_route.c: what is answered by the headers alone, if it is; and the rest. */
+void spot_front_gate(void *user, struct spot_http_call *call);
+void spot_front_called(void *user, struct spot_http_call *call);
 
 /* front_beside.c: read a body, write a whole answer: here if that is little, else beside the loop.
  * False: too many bodies wait to be read. */
-bool spot_front_read(struct spot_exchange *x, bool is_chat, const struct spot_buf *body);
+bool spot_front_read(struct spot_exchange *x, enum spot_api api, const struct spot_buf *body);
 void spot_front_write(struct spot_exchange *x);
 
 #ifdef __cplusplus

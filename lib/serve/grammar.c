@@ -443,14 +443,14 @@ static bool is_too_much(const struct spot_grammar_state *s)
 
 /* --- what others see --------------------------------------------------------- */
 
-struct spot_grammar *spot_grammar_new(const char *schema, size_t n_byte,
+struct spot_grammar *spot_grammar_new(const char *form, size_t n_byte,
                                       const struct spot_grammar_words *words, struct spot_err *err)
 {
     struct spot_grammar *const g = spot_xcalloc(1, sizeof(*g));
 
     g->words = words;
     spot_gnet_init(&g->net);
-    if (spot_gnet_of_schema(&g->net, schema, n_byte, err)) {
+    if (spot_gnet_of_form(&g->net, form, n_byte, err)) {
         spot_grammar_free(g);
         return NULL;
     }
@@ -460,13 +460,13 @@ struct spot_grammar *spot_grammar_new(const char *schema, size_t n_byte,
     return g;
 }
 
-int spot_grammar_check(const char *schema, size_t n_byte, struct spot_err *err)
+int spot_grammar_check(const char *form, size_t n_byte, struct spot_err *err)
 {
     struct spot_gnet net;
     int rc;
 
     spot_gnet_init(&net);
-    rc = spot_gnet_of_schema(&net, schema, n_byte, err);
+    rc = spot_gnet_of_form(&net, form, n_byte, err);
     spot_gnet_release(&net);
     return rc;
 }

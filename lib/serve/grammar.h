@@ -1,5 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* grammar.h - constrains text to a JSON schema: which tokens may come next.
+/* grammar.h - constrains text to a form, such as a JSON schema: which tokens may come next.
+ *
+ * A form is a JSON object with one member, or else a schema:
+ *
+ *     {"json": SCHEMA}       JSON text; one that says nothing: any object
+ *     {"regex": TEXT}        all of the text matches
+ *     {"choice": [TEXT...]}  one of them
+ *     {"text": TEXT}         this
+ *     {"token": NAME}        the special token of this name
+ *     {"without": TEXT}      any text in which this does not occur; "": none that begins with a
+ *                            bracket or a blank
+ *     {"without_token": NAME}
+ *     {"seq": [FORM...]}, {"or": [FORM...]}
+ *     {"list": [FORM, FORM]} the first once or more, with the second in between
  *
  * The state is a function of the committed text only, so it can be rebuilt wherever a request goes.
  * Objects have their properties in the order of the schema, without white space between JSON
@@ -30,12 +43,12 @@ void spot_grammar_words_free(struct spot_grammar_words *words); /* may be NULL *
 struct spot_grammar; /* of a schema and a vocabulary; used by one thread at a time */
 struct spot_grammar_state;
 
-/* Could a grammar be made of this schema, which is JSON text? Takes no vocabulary and at most some
- * milliseconds. Returns 0, or -1 with *err: SPOT_EDATA, with the place in the schema. */
-int spot_grammar_check(const char *schema, size_t n_byte, struct spot_err *err);
+/* Could a grammar be made of this form, which is JSON text? Takes no vocabulary and at most some
+ * milliseconds. Returns 0, or -1 with *err: SPOT_EDATA, with the place in it. */
+int spot_grammar_check(const char *form, size_t n_byte, struct spot_err *err);
 
 /* `words` is borrowed. NULL with *err, as spot_grammar_check. */
-struct spot_grammar *spot_grammar_new(const char *schema, size_t n_byte,
+struct spot_grammar *spot_grammar_new(const char *form, size_t n_byte,
                                       const struct spot_grammar_words *words, struct spot_err *err);
 void spot_grammar_free(struct spot_grammar *g);         /* may be NULL */
 size_t spot_grammar_byte(const struct spot_grammar *g); /* of memory */

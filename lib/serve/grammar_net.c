@@ -108,6 +108,70 @@ uint32_t spot_gnet_texts(struct spot_gnet *net, char *const *text, size_t n, uin
     return n ? texts_from(net, text, n, 0, next) : net->never;
 }
 
+/* --- any text but one that has another --------------------------------------- */
+
+/* Bytes that lead to the same node, to[byte], as few nodes. */
+static uint32_t led_by(struct spot_gnet *net, const uint32_t to[256])
+{
+    uint32_t start = net->never;
+
+    for (int low = 0, high; low < 256; low = high + 1) {
+        for (high = low; high < 255 && to[high + 1] == to[low];)
+            high++;
+        if (to[low] != net->never)
+            start = spot_gnet_split(net, start,
+                                    spot_gnet_byte(net, (uint8_t)low, (uint8_t)high, to[low]));
+    }
+    return start;
+}
+
+static uint32_t no_bracket(struct spot_gnet *net, uint32_t next)
+{
+    const uint32_t rest =
+        spot_gnet_loop(net, spot_gnet_byte(net, 0, 255, 0), 0, SPOT_GRAMMAR_MANY, next);
+    uint32_t to[256];
+
+    for (int c = 0; c < 256; c++)
+        to[c] = c && strchr("{[ \n\t\r", c) ? net->never : rest;
+    return spot_gnet_split(net, next, led_by(net, to));
+}
+
+/* The automaton that searches for the text (Knuth, Morris and Pratt), without its last step. Its
+ * nodes lead to each other, so they are there before what they lead to is known. */
+uint32_t spot_gnet_without(struct spot_gnet *net, const char *text, uint32_t next)
+{
+    const size_t n = strlen(text);
+    uint32_t *const at = spot_xcalloc(n + 1, sizeof(*at)), to[256];
+    uint32_t start;
+
+    if (!n) {
+        free(at);
+        return no_bracket(net, next);
+    }
+    for (size_t k = 0; k < n; k++)
+        at[k] = add(net, (struct spot_gnode){ .kind = SPOT_GNODE_SPLIT, .next = next });
+    at[n] = net->never;
+    for (size_t k = 0; k < n && !net->is_full; k++) {
+        for (int c = 0; c < 256; c++) {
+            size_t m = k;
+
+            while (m && (uint8_t)text[m] != c) { /* shorter starts of the text that end here */
+                size_t shorter = m - 1;
+
+                while (shorter && memcmp(text, text + m - shorter, shorter) != 0)
+                    shorter--;
+                m = shorter;
+            }
+            to[c] = at[m + ((uint8_t)text[m] == c)];
+        }
+        start = led_by(net, to);
+        net->node[at[k]].other = start;
+    }
+    start = at[0];
+    free(at);
+    return start;
+}
+
 /* --- characters ------------------------------------------------------------- */
 
 /* Characters low..high of one length of UTF-8. Where their first bytes differ, the range is cut
@@ -142,24 +206,38 @@ static uint32_t escaped(struct spot_gnet *net, char c, uint32_t next)
     return spot_gnet_byte(net, '\\', '\\', spot_gnet_byte(net, (uint8_t)c, (uint8_t)c, next));
 }
 
-uint32_t spot_gnet_chars(struct spot_gnet *net, uint32_t low, uint32_t high, uint32_t next)
+/* Low..high as far as they are in part[n], of each of which all characters have one length. */
+static uint32_t in_parts(struct spot_gnet *net, const uint32_t (*part)[2], size_t n, uint32_t low,
+                         uint32_t high, uint32_t next)
 {
-    /* Of each part all characters have one length, and need no escape. */
-    static const uint32_t part[][2] = {
-        { 0x20, 0x21 },    { 0x23, 0x5B },     { 0x5D, 0x7F },        { 0x80, 0x7FF },
-        { 0x800, 0xD7FF }, { 0xE000, 0xFFFF }, { 0x10000, 0x10FFFF },
-    };
-    static const char special[][2] = { { '"', '"' },  { '\\', '\\' }, { '\n', 'n' }, { '\t', 't' },
-                                       { '\r', 'r' }, { '\b', 'b' },  { '\f', 'f' } };
     uint32_t start = net->never;
 
-    for (size_t i = 0; i < sizeof(part) / sizeof(*part); i++) {
+    for (size_t i = 0; i < n; i++) {
         const uint32_t from = low > part[i][0] ? low : part[i][0];
         const uint32_t to = high < part[i][1] ? high : part[i][1];
 
         if (from <= to)
             start = spot_gnet_split(net, start, same_length(net, from, to, next));
     }
+    return start;
+}
+
+uint32_t spot_gnet_chars(struct spot_gnet *net, uint32_t low, uint32_t high, uint32_t next)
+{
+    static const uint32_t part[][2] = {
+        { 0x20, 0x21 },    { 0x23, 0x5B },     { 0x5D, 0x7F },        { 0x80, 0x7FF },
+        { 0x800, 0xD7FF }, { 0xE000, 0xFFFF }, { 0x10000, 0x10FFFF }, /* need no escape */
+    };
+    static const uint32_t plain[][2] = {
+        { 1, 0x7F }, { 0x80, 0x7FF }, { 0x800, 0xD7FF }, { 0xE000, 0xFFFF }, { 0x10000, 0x10FFFF }
+    };
+    static const char special[][2] = { { '"', '"' },  { '\\', '\\' }, { '\n', 'n' }, { '\t', 't' },
+                                       { '\r', 'r' }, { '\b', 'b' },  { '\f', 'f' } };
+    uint32_t start;
+
+    if (net->is_plain)
+        return in_parts(net, plain, sizeof(plain) / sizeof(*plain), low, high, next);
+    start = in_parts(net, part, sizeof(part) / sizeof(*part), low, high, next);
     for (size_t i = 0; i < sizeof(special) / sizeof(*special); i++)
         if (low <= (uint32_t)special[i][0] && (uint32_t)special[i][0] <= high)
             start = spot_gnet_split(net, start, escaped(net, special[i][1], next));

@@ -32,6 +32,7 @@ struct parser {
     struct part *part; /* [n], 0 is the empty one */
     size_t n, cap;
     int depth;
+    bool has_alternatives; /* outside of groups */
 };
 
 static uint32_t fail(struct parser *p, const char *why)
@@ -312,6 +313,7 @@ static uint32_t either(struct parser *p)
     uint32_t all = sequence(p);
 
     while (*p->at == '|' && !p->why) {
+        p->has_alternatives = p->has_alternatives || !p->depth;
         p->at++;
         all = add(p, (struct part){ .kind = EITHER, .left = all, .right = sequence(p) });
     }
@@ -351,12 +353,6 @@ static uint32_t anything(struct spot_gnet *net, uint32_t next)
     return spot_gnet_loop(net, spot_gnet_any_char(net, 0), 0, SPOT_GRAMMAR_MANY, next);
 }
 
-/* ^ and $ hold for the whole only where it is not of alternatives: "^a|b$" is not "^(a|b)$". */
-static bool has_alternatives(const struct parser *p, uint32_t root)
-{
-    return p->part[root].kind == EITHER;
-}
-
 uint32_t spot_gnet_pattern(struct spot_gnet *net, const char *pattern, uint32_t next,
                            const char **why, size_t *at)
 {
@@ -372,7 +368,8 @@ uint32_t spot_gnet_pattern(struct spot_gnet *net, const char *pattern, uint32_t 
     p.at += has_end;
     if (!p.why && *p.at)
         fail(&p, "has a character in a place where it is not supported");
-    if (!p.why && (has_start || has_end) && has_alternatives(&p, root))
+    /* ^ and $ hold for the whole only where it is not of alternatives: "^a|b$" is not "^(a|b)$" */
+    if (!p.why && (has_start || has_end) && p.has_alternatives)
         fail(&p, "has ^ or $ and alternatives outside a group, which is not supported");
     if (!p.why) {
         start = build(net, &p, root, has_end ? next : anything(net, next));

@@ -80,7 +80,7 @@ static uint32_t any_of(struct spot_greader *r, const char *key, const struct spo
 /* "#/$defs/x" to what is there. */
 static const struct spot_json_value *resolve(struct spot_greader *r, const char *reference)
 {
-    const struct spot_json_value *at = r->doc.root;
+    const struct spot_json_value *at = r->root;
     const char *c = reference + 1;
 
     if (*reference != '#' || (*c && *c != '/')) {
@@ -275,39 +275,16 @@ static uint32_t value_of(struct spot_greader *r, const struct spot_json_value *s
     return start;
 }
 
-static int say(struct spot_greader *r, enum spot_gnet_fault fault)
+uint32_t spot_greader_schema(struct spot_greader *r, const struct spot_json_value *schema,
+                             uint32_t next)
 {
-    switch (fault) {
-    case SPOT_GNET_SOUND:
-        return 0;
-    case SPOT_GNET_FULL:
-        spot_greader_fail(r, "the schema is too large", "");
-        break;
-    case SPOT_GNET_EMPTY:
-        spot_greader_fail(r, "no text is valid under this schema", "");
-        break;
-    case SPOT_GNET_LEFT_RECURSIVE:
-        spot_greader_fail(r, "a $ref leads to nothing but itself", "");
-        break;
-    }
-    return -1;
-}
+    const struct spot_json_value *const outer = r->root;
+    uint32_t start;
 
-int spot_gnet_of_schema(struct spot_gnet *net, const char *schema, size_t n_byte,
-                        struct spot_err *err)
-{
-    struct spot_greader r = { .net = net, .err = err };
-
-    if (n_byte > SPOT_GRAMMAR_SCHEMA_MAX)
-        return spot_err_set(err, SPOT_EDATA, "the schema is too large: %zu bytes, %d at most",
-                            n_byte, SPOT_GRAMMAR_SCHEMA_MAX);
-    if (spot_json_parse(&r.doc, schema, n_byte, "schema", err))
-        return -1;
-    net->start = says_nothing(r.doc.root) ? spot_greader_any_object(&r, SPOT_GRAMMAR_ANY_DEPTH, 0)
-                                          : value_of(&r, r.doc.root, 0);
-    if (!r.has_failed)
-        say(&r, spot_gnet_finish(net));
-    free(r.reference);
-    spot_json_release(&r.doc);
-    return r.has_failed ? -1 : 0;
+    r->root = schema;
+    start = spot_json_is_object(schema) && says_nothing(schema)
+                ? spot_greader_any_object(r, SPOT_GRAMMAR_ANY_DEPTH, next)
+                : value_of(r, schema, next);
+    r->root = outer;
+    return start;
 }

@@ -49,7 +49,8 @@ struct spot_gnet {
     uint32_t *rule; /* [n_rule] where each begins */
     size_t n_rule, rule_cap;
     uint32_t start, never;
-    bool is_full; /* SPOT_GNODE_MAX was reached: added nodes are node 0 */
+    bool is_plain; /* characters are themselves: not in a JSON string */
+    bool is_full;  /* SPOT_GNODE_MAX was reached: added nodes are node 0 */
 };
 
 /* --- grammar_net.c: nodes, and the texts of JSON ------------------------------ */
@@ -65,10 +66,14 @@ uint32_t spot_gnet_call(struct spot_gnet *net, uint32_t rule, uint32_t next);
 uint32_t spot_gnet_rule(struct spot_gnet *net); /* a new rule without a start */
 uint32_t spot_gnet_text(struct spot_gnet *net, const char *text, uint32_t next);
 
+/* Any bytes in which text, whose bytes are not 0, is not; "": that do not begin with a bracket. */
+uint32_t spot_gnet_without(struct spot_gnet *net, const char *text, uint32_t next);
+
 /* Any of text[n], sorted by bytes and all different, as a tree. */
 uint32_t spot_gnet_texts(struct spot_gnet *net, char *const *text, size_t n, uint32_t next);
 
-/* A character of a JSON string: one of low..high, literally or, if required, escaped. */
+/* A character of a JSON string: one of low..high, literally or, if required, escaped. Where the net
+ * is_plain, of a text. */
 uint32_t spot_gnet_chars(struct spot_gnet *net, uint32_t low, uint32_t high, uint32_t next);
 /* Any character, also as an optional escape. */
 uint32_t spot_gnet_any_char(struct spot_gnet *net, uint32_t next);
@@ -91,6 +96,10 @@ struct spot_grammar_word {
     const uint8_t *byte;
     size_t n;
 };
+
+/* A special token is not text: its word is SPOT_GRAMMAR_TOKEN, which is in no text, and its name.
+ */
+enum { SPOT_GRAMMAR_TOKEN = 0xFF };
 
 struct spot_grammar_words {
     struct spot_buf text; /* of all tokens */
@@ -117,6 +126,7 @@ struct spot_greference {
 struct spot_greader {
     struct spot_gnet *net;
     struct spot_json_doc doc;
+    const struct spot_json_value *root; /* of the schema, for $ref */
     struct spot_err *err;
     bool has_failed;
     char pointer[SPOT_JSON_POINTER_MAX];
@@ -141,9 +151,12 @@ uint32_t spot_greader_named(struct spot_greader *r, const struct spot_json_value
 uint32_t spot_greader_any(struct spot_greader *r, int depth);
 uint32_t spot_greader_any_object(struct spot_greader *r, int depth, uint32_t next);
 
-/* Returns 0, or -1 with *err (SPOT_EDATA). */
-int spot_gnet_of_schema(struct spot_gnet *net, const char *schema, size_t n_byte,
-                        struct spot_err *err);
+/* A text that a whole schema allows: one that says nothing, any object. */
+uint32_t spot_greader_schema(struct spot_greader *r, const struct spot_json_value *schema,
+                             uint32_t next);
+
+/* grammar_form.c: returns 0, or -1 with *err (SPOT_EDATA). */
+int spot_gnet_of_form(struct spot_gnet *net, const char *form, size_t n_byte, struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -31,6 +31,18 @@ static uint32_t common_bytes(const struct spot_grammar_word *a, const struct spo
     return n;
 }
 
+static void put_special(const struct spot_bpe *bpe, uint32_t id, struct spot_buf *out)
+{
+    const uint8_t mark = SPOT_GRAMMAR_TOKEN;
+    size_t n;
+    const uint8_t *const name = spot_bpe_token(bpe, id, &n);
+
+    if (!name || !n || !spot_bpe_is_special(bpe, id))
+        return;
+    spot_buf_add(out, &mark, 1);
+    spot_buf_add(out, name, n);
+}
+
 struct spot_grammar_words *spot_grammar_words_new(const struct spot_bpe *bpe)
 {
     struct spot_grammar_words *const w = spot_xcalloc(1, sizeof(*w));
@@ -38,7 +50,8 @@ struct spot_grammar_words *spot_grammar_words_new(const struct spot_bpe *bpe)
     w->n_vocabulary = (size_t)spot_bpe_vocab(bpe);
     w->begin = spot_xcalloc(w->n_vocabulary + 1, sizeof(*w->begin));
     for (uint32_t id = 0; id < w->n_vocabulary; id++) {
-        spot_detok_bytes(bpe, id, &w->text);
+        if (!spot_detok_bytes(bpe, id, &w->text))
+            put_special(bpe, id, &w->text);
         w->begin[id + 1] = w->text.n;
     }
     w->word = spot_xcalloc(w->n_vocabulary, sizeof(*w->word));

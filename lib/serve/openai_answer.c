@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
 #include "common/json_writer.h"
-#include "common/utf8.h"
 #include "common/xalloc.h"
 #include "serve/front.h"
 #include "serve/openai_state.h"
@@ -13,161 +12,59 @@
 
 /* --- a document into a buffer ------------------------------------------------ */
 
-struct page {
-    struct spot_jw jw;
-    FILE *f;
-    char *text;
-    size_t n;
-};
-
-static struct spot_jw *begin(struct page *p)
+struct spot_jw *spot_page_begin(struct spot_page *p)
 {
-    p->text = NULL;
-    p->f = open_memstream(&p->text, &p->n);
-    if (!p->f)
-        spot_no_memory("an answer");
+    p->f = spot_xmemory_open(&p->text, &p->n);
     spot_jw_init(&p->jw, p->f, false);
     spot_jw_object(&p->jw, NULL);
     return &p->jw;
 }
 
-static void finish(struct page *p, struct spot_buf *out)
+void spot_page_finish(struct spot_page *p, struct spot_buf *out)
 {
     spot_jw_end(&p->jw);
     spot_jw_close(&p->jw, NULL);
-    fclose(p->f);
+    spot_xmemory_close(p->f);
     spot_buf_add(out, p->text, p->n && p->text[p->n - 1] == '\n' ? p->n - 1 : p->n);
     free(p->text);
 }
 
 /* --- parts ------------------------------------------------------------------ */
 
-static const char *finish_name(enum spot_finish finish)
+static void put_finish(struct spot_jw *jw, const struct spot_choice *h, bool is_last)
 {
-    return finish == SPOT_FINISH_STOP ? "stop" : "length";
-}
-
-static void put_finish(struct spot_jw *jw, enum spot_finish finish)
-{
-    if (finish == SPOT_FINISH_NONE ||
-        finish == SPOT_FINISH_CANCELLED) /* an error says the latter */
+    if (!is_last || h->finish == SPOT_FINISH_NONE ||
+        h->finish == SPOT_FINISH_CANCELLED) /* an error says the latter */
         spot_jw_null(jw, "finish_reason");
     else
-        spot_jw_str(jw, "finish_reason", finish_name(finish));
+        spot_jw_str(jw, "finish_reason",
+                    h->finish != SPOT_FINISH_STOP ? "length"
+                    : h->calls.n_call             ? "tool_calls"
+                                                  : "stop");
 }
 
-/* Tokens [begin, end) of a choice. */
-struct part {
-    const struct spot_front_options *options;
-    const struct spot_completion *c;
-    const struct spot_choice *h;
-    size_t begin, end;
-};
-
-/* Of a special token its name. */
-static struct spot_buf token_text(const struct part *p, uint32_t id)
-{
-    struct spot_buf text = { 0 };
-    size_t n;
-    const uint8_t *const name = spot_bpe_token(p->c->vocabulary->bpe, id, &n);
-
-    if (!spot_detok_bytes(p->c->vocabulary->bpe, id, &text) && name)
-        spot_buf_add(&text, name, n);
-    return text;
-}
-
-static void put_token(const struct part *p, struct spot_jw *jw, const char *key, uint32_t id)
-{
-    struct spot_buf text = token_text(p, id);
-
-    spot_jw_text(jw, key, text.n ? text.data : (const void *)"", text.n);
-    spot_buf_release(&text);
-}
-
-/* What has no logarithm is as improbable as OpenAI's least. */
-static double told(double logprob)
-{
-    return isfinite(logprob) ? logprob : -9999;
-}
-
-static size_t text_begin(const struct part *p)
+static size_t text_begin(const struct spot_part *p)
 {
     return p->begin ? p->h->text_end[p->begin - 1] : 0;
 }
 
-static size_t text_end(const struct part *p)
+static size_t text_end(const struct spot_part *p)
 {
     return p->end ? p->h->text_end[p->end - 1] : 0;
 }
 
-static bool is_characters(const struct spot_buf *text)
-{
-    size_t at = 0;
-
-    while (at < text->n && text->data[at]) {
-        uint32_t code;
-
-        at += spot_utf8_char((const char *)text->data + at, text->n - at, &code);
-        if (code == UINT32_MAX)
-            return false;
-    }
-    return at == text->n;
-}
-
-/* A part of a character has a key of its own: "bytes:" and they, as OpenAI writes it. */
-static struct spot_buf token_key(const struct part *p, uint32_t id)
-{
-    struct spot_buf text = token_text(p, id), name = { 0 };
-
-    if (is_characters(&text)) {
-        spot_buf_add(&text, "", 1);
-        return text;
-    }
-    spot_buf_add(&name, "bytes:", 6);
-    for (size_t i = 0; i < text.n; i++) {
-        char byte[5];
-
-        snprintf(byte, sizeof(byte), "\\x%02x", text.data[i]);
-        spot_buf_add(&name, byte, 4);
-    }
-    spot_buf_add(&name, "", 1);
-    spot_buf_release(&text);
-    return name;
-}
-
-/* An object with a key for each alternative: two tokens of one text are one key. */
-static void put_top(const struct part *p, struct spot_jw *jw, const struct spot_token *t)
-{
-    spot_jw_object(jw, NULL);
-    for (uint32_t i = 0; i < t->n_top; i++) {
-        struct spot_buf key = token_key(p, t->top[i].id);
-        bool is_new = true;
-
-        for (uint32_t k = 0; k < i && is_new; k++) {
-            struct spot_buf other = token_key(p, t->top[k].id);
-
-            is_new = strcmp((const char *)other.data, (const char *)key.data) != 0;
-            spot_buf_release(&other);
-        }
-        if (is_new)
-            spot_jw_real(jw, (const char *)key.data, told(t->top[i].logprob));
-        spot_buf_release(&key);
-    }
-    spot_jw_end(jw);
-}
-
 /* --- the prompt, where it is echoed --- */
 
-static struct spot_request prompt_of(const struct part *p)
+struct spot_request spot_part_prompt(const struct spot_part *p)
 {
     uint32_t k;
 
     return spot_request_part(&p->c->request, (uint32_t)(p->h - p->c->choice), &k);
 }
 
-static struct spot_buf prompt_text(const struct part *p)
+static struct spot_buf prompt_text(const struct spot_part *p)
 {
-    const struct spot_request r = prompt_of(p);
+    const struct spot_request r = spot_part_prompt(p);
     struct spot_detokenizer d;
     struct spot_buf text = { 0 };
 
@@ -178,89 +75,8 @@ static struct spot_buf prompt_text(const struct part *p)
     return text;
 }
 
-/* The first token of an echoed prompt stands before all. */
-static void put_offsets(const struct part *p, struct spot_jw *jw, bool has_first)
-{
-    if (has_first)
-        spot_jw_int(jw, NULL, 0);
-    for (size_t i = p->begin; i < p->end; i++)
-        spot_jw_int(jw, NULL, p->h->offset[i]);
-}
-
-static void put_logprobs(const struct part *p, struct spot_jw *jw)
-{
-    const bool has_first = p->c->request.does_echo && !p->begin; /* nothing came before it */
-
-    if (p->c->request.n_logprob < 0) {
-        spot_jw_null(jw, "logprobs");
-        return;
-    }
-    spot_jw_object(jw, "logprobs");
-    spot_jw_array(jw, "tokens");
-    if (has_first)
-        put_token(p, jw, NULL, prompt_of(p).prompt[0]);
-    for (size_t i = p->begin; i < p->end; i++)
-        put_token(p, jw, NULL, p->h->token[i].id);
-    spot_jw_end(jw);
-    spot_jw_array(jw, "token_logprobs");
-    if (has_first)
-        spot_jw_null(jw, NULL);
-    for (size_t i = p->begin; i < p->end; i++)
-        spot_jw_real(jw, NULL, told(p->h->token[i].logprob));
-    spot_jw_end(jw);
-    spot_jw_array(jw, "top_logprobs");
-    if (has_first)
-        spot_jw_null(jw, NULL);
-    for (size_t i = p->begin; i < p->end; i++)
-        put_top(p, jw, &p->h->token[i]);
-    spot_jw_end(jw);
-    spot_jw_array(jw, "text_offset");
-    put_offsets(p, jw, has_first);
-    spot_jw_end(jw);
-    spot_jw_end(jw);
-}
-
-static void put_alternative(const struct part *p, struct spot_jw *jw, uint32_t id, double logprob)
-{
-    struct spot_buf text = token_text(p, id);
-
-    put_token(p, jw, "token", id);
-    spot_jw_real(jw, "logprob", told(logprob));
-    spot_jw_array(jw, "bytes");
-    for (size_t i = 0; i < text.n; i++)
-        spot_jw_int(jw, NULL, text.data[i]);
-    spot_jw_end(jw);
-    spot_buf_release(&text);
-}
-
-static void put_chat_logprobs(const struct part *p, struct spot_jw *jw)
-{
-    if (p->c->request.n_logprob < 0) {
-        spot_jw_null(jw, "logprobs");
-        return;
-    }
-    spot_jw_object(jw, "logprobs");
-    spot_jw_array(jw, "content");
-    for (size_t i = p->begin; i < p->end; i++) {
-        const struct spot_token *const t = &p->h->token[i];
-
-        spot_jw_object(jw, NULL);
-        put_alternative(p, jw, t->id, t->logprob);
-        spot_jw_array(jw, "top_logprobs");
-        for (uint32_t k = 0; k < t->n_top; k++) {
-            spot_jw_object(jw, NULL);
-            put_alternative(p, jw, t->top[k].id, t->top[k].logprob);
-            spot_jw_end(jw);
-        }
-        spot_jw_end(jw);
-        spot_jw_end(jw);
-    }
-    spot_jw_end(jw);
-    spot_jw_end(jw);
-}
-
 /* The text of the part, the prompt's before the first where it is echoed. */
-static void put_text(const struct part *p, struct spot_jw *jw, const char *key)
+static void put_text(const struct spot_part *p, struct spot_jw *jw, const char *key)
 {
     struct spot_buf text = { 0 };
 
@@ -284,7 +100,7 @@ static void put_head(struct spot_jw *jw, const struct spot_front_options *option
     spot_jw_str(jw, "model", options->model);
 }
 
-static void put_usage(struct spot_jw *jw, const struct spot_completion *c)
+int64_t spot_openai_n_generated(const struct spot_completion *c)
 {
     int64_t n = 0;
 
@@ -292,6 +108,13 @@ static void put_usage(struct spot_jw *jw, const struct spot_completion *c)
         n += (int64_t)(c->choice[i].n_token - (c->choice[i].n_token < c->choice[i].n_echo
                                                    ? c->choice[i].n_token
                                                    : c->choice[i].n_echo));
+    return n;
+}
+
+static void put_usage(struct spot_jw *jw, const struct spot_completion *c)
+{
+    const int64_t n = spot_openai_n_generated(c);
+
     spot_jw_object(jw, "usage");
     spot_jw_int(jw, "prompt_tokens", (int64_t)c->request.n_prompt);
     spot_jw_int(jw, "completion_tokens", n);
@@ -299,49 +122,213 @@ static void put_usage(struct spot_jw *jw, const struct spot_completion *c)
     spot_jw_end(jw);
 }
 
+/* --- tokens ------------------------------------------------------------------ */
+
+static void put_ids(struct spot_jw *jw, const char *key, const uint32_t *id, size_t n)
+{
+    spot_jw_array(jw, key);
+    for (size_t i = 0; i < n; i++)
+        spot_jw_int(jw, NULL, id[i]);
+    spot_jw_end(jw);
+}
+
+/* vLLM's place for a prompt: the head of a chat, each choice of a completion. */
+static void put_prompt_ids(const struct spot_part *p, struct spot_jw *jw)
+{
+    const struct spot_request prompt = spot_part_prompt(p);
+
+    if (p->c->request.tells_ids && !p->begin)
+        put_ids(jw, "prompt_token_ids", prompt.prompt, prompt.n_prompt);
+}
+
+static void put_token_ids(const struct spot_part *p, struct spot_jw *jw)
+{
+    if (!p->c->request.tells_ids)
+        return;
+    if (!p->c->request.is_chat)
+        put_prompt_ids(p, jw);
+    spot_jw_array(jw, "token_ids");
+    for (size_t i = p->begin > p->h->n_echo ? p->begin : p->h->n_echo; i < p->end; i++)
+        spot_jw_int(jw, NULL, p->h->token[i].id);
+    spot_jw_end(jw);
+}
+
+/* --- calls of tools ----------------------------------------------------------- */
+
+/* The prompt is of it: the calls of one conversation differ, also where each has the same seed. */
+void spot_openai_call_id(const struct spot_completion *c, uint32_t choice, uint32_t k,
+                         char id[SPOT_CALL_ID_MAX])
+{
+    const struct spot_request *const r = &c->request;
+    const uint64_t of[] = { spot_hash64(r->prompt, r->n_prompt * sizeof(*r->prompt)),
+                            r->sample.seed, choice, k };
+    const int n = spot_tool_form(r->tool_form)->id_byte;
+    char hex[SPOT_HASH_HEX];
+
+    spot_hash128_hex(spot_hash128(of, sizeof(of)), hex);
+    snprintf(id, SPOT_CALL_ID_MAX, "%s%.*s", n ? "" : "call_", n ? n : 24, hex);
+}
+
+static size_t piece_begin(const struct spot_part *p)
+{
+    return p->begin ? p->h->piece_end[p->begin - 1] : 0;
+}
+
+static size_t piece_end(const struct spot_part *p)
+{
+    return p->end ? p->h->piece_end[p->end - 1] : 0;
+}
+
+/* The pieces of one kind from `i` on, as far as they are of one text; *i is behind them. */
+static struct spot_buf joined(const struct spot_part *p, enum spot_piece_kind kind, size_t *i)
+{
+    struct spot_buf text = { 0 };
+
+    for (; *i < piece_end(p) && p->h->calls.piece[*i].kind == kind; ++*i)
+        spot_buf_add(&text, p->h->text.data + p->h->calls.piece[*i].begin,
+                     p->h->calls.piece[*i].end - p->h->calls.piece[*i].begin);
+    return text;
+}
+
+static void put_buf(struct spot_jw *jw, const char *key, struct spot_buf *text)
+{
+    spot_jw_text(jw, key, text->n ? text->data : (const void *)"", text->n);
+    spot_buf_release(text);
+}
+
+static void put_call(const struct spot_part *p, struct spot_jw *jw, uint32_t choice, uint32_t k,
+                     size_t *i)
+{
+    const bool begins = p->h->calls.piece[*i].kind == SPOT_PIECE_CALL;
+    struct spot_buf text;
+    char id[SPOT_CALL_ID_MAX];
+
+    spot_jw_object(jw, NULL);
+    spot_jw_int(jw, "index", k);
+    if (begins) {
+        spot_openai_call_id(p->c, choice, k, id);
+        spot_jw_str(jw, "id", id);
+        spot_jw_str(jw, "type", "function");
+    }
+    spot_jw_object(jw, "function");
+    if (begins) {
+        const struct spot_piece *const name = &p->h->calls.piece[(*i)++];
+
+        spot_jw_text(jw, "name", p->h->text.data + name->begin, name->end - name->begin);
+    }
+    text = joined(p, SPOT_PIECE_ARGUMENTS, i);
+    put_buf(jw, "arguments", &text);
+    spot_jw_end(jw);
+    spot_jw_end(jw);
+}
+
+/* What is no call of a part: false where that is nothing. */
+static bool put_said(const struct spot_part *p, struct spot_jw *jw)
+{
+    struct spot_buf text = { 0 };
+    const bool has_calls = p->h->calls.n_call > 0;
+    size_t n;
+
+    for (size_t i = piece_begin(p); i < piece_end(p); i++) {
+        const struct spot_piece *const piece = &p->h->calls.piece[i];
+
+        if (piece->kind == SPOT_PIECE_TEXT)
+            spot_buf_add(&text, p->h->text.data + piece->begin, piece->end - piece->begin);
+    }
+    n = text.n;
+    if (n || !has_calls)
+        put_buf(jw, "content", &text);
+    else
+        spot_buf_release(&text);
+    return n || !has_calls;
+}
+
+static void put_calls(const struct spot_part *p, struct spot_jw *jw, uint32_t choice)
+{
+    bool is_open = false;
+    uint32_t k = 0;
+
+    for (size_t i = 0; i < piece_begin(p); i++)
+        k += p->h->calls.piece[i].kind == SPOT_PIECE_CALL;
+    for (size_t i = piece_begin(p); i < piece_end(p);) {
+        if (p->h->calls.piece[i].kind == SPOT_PIECE_TEXT) {
+            i++;
+            continue;
+        }
+        if (!is_open)
+            spot_jw_array(jw, "tool_calls");
+        is_open = true;
+        k += p->h->calls.piece[i].kind == SPOT_PIECE_CALL;
+        put_call(p, jw, choice, k - 1, &i);
+    }
+    if (is_open)
+        spot_jw_end(jw);
+}
+
+/* The text of a chat, and its calls. In a whole message content is always there. */
+static void put_message(const struct spot_part *p, struct spot_jw *jw, uint32_t choice,
+                        bool is_whole)
+{
+    if (!p->c->request.tool_form) {
+        put_text(p, jw, "content");
+        return;
+    }
+    if (!put_said(p, jw) && is_whole)
+        spot_jw_null(jw, "content");
+    put_calls(p, jw, choice);
+}
+
 /* --- whole answers ----------------------------------------------------------- */
 
-static void put_choice(const struct part *p, struct spot_jw *jw, uint32_t index)
+static void put_choice(const struct spot_part *p, struct spot_jw *jw, uint32_t index)
 {
     spot_jw_object(jw, NULL);
     if (p->c->request.is_chat) {
         spot_jw_int(jw, "index", index);
         spot_jw_object(jw, "message");
         spot_jw_str(jw, "role", "assistant");
-        put_text(p, jw, "content");
+        put_message(p, jw, index, true);
         spot_jw_null(jw, "refusal");
         spot_jw_end(jw);
-        put_chat_logprobs(p, jw);
+        spot_part_put_chat_logprobs(p, jw);
     } else {
         put_text(p, jw, "text");
         spot_jw_int(jw, "index", index);
-        put_logprobs(p, jw);
+        spot_part_put_logprobs(p, jw);
     }
-    put_finish(jw, p->h->finish);
+    put_finish(jw, p->h, true);
+    put_token_ids(p, jw);
     spot_jw_end(jw);
 }
 
 void spot_openai_answer(const struct spot_front_options *options, const struct spot_completion *c,
                         struct spot_buf *out)
 {
-    struct page page;
-    struct spot_jw *const jw = begin(&page);
+    struct spot_page page;
+    struct spot_jw *jw;
 
+    if (c->request.response) {
+        spot_openai_response(options, c, out);
+        return;
+    }
+    jw = spot_page_begin(&page);
     put_head(jw, options, c, false);
     spot_jw_array(jw, "choices");
     for (uint32_t i = 0; i < c->request.n_choice; i++) {
-        const struct part p = { options, c, &c->choice[i], 0, c->choice[i].n_token };
+        const struct spot_part p = { options, c, &c->choice[i], 0, c->choice[i].n_token };
 
         put_choice(&p, jw, i);
     }
     spot_jw_end(jw);
+    if (c->request.is_chat)
+        put_prompt_ids(&(struct spot_part){ options, c, &c->choice[0], 0, 0 }, jw);
     put_usage(jw, c);
-    finish(&page, out);
+    spot_page_finish(&page, out);
 }
 
 /* --- streams ----------------------------------------------------------------- */
 
-static void put_delta(const struct part *p, struct spot_jw *jw, uint32_t index)
+static void put_delta(const struct spot_part *p, struct spot_jw *jw, uint32_t index)
 {
     spot_jw_object(jw, NULL);
     if (p->c->request.is_chat) {
@@ -349,15 +336,16 @@ static void put_delta(const struct part *p, struct spot_jw *jw, uint32_t index)
         spot_jw_object(jw, "delta");
         if (!p->begin)
             spot_jw_str(jw, "role", "assistant");
-        put_text(p, jw, "content");
+        put_message(p, jw, index, false);
         spot_jw_end(jw);
-        put_chat_logprobs(p, jw);
+        spot_part_put_chat_logprobs(p, jw);
     } else {
         put_text(p, jw, "text");
         spot_jw_int(jw, "index", index);
-        put_logprobs(p, jw);
+        spot_part_put_logprobs(p, jw);
     }
-    put_finish(jw, p->end == p->h->n_token ? p->h->finish : SPOT_FINISH_NONE);
+    put_finish(jw, p->h, p->end == p->h->n_token);
+    put_token_ids(p, jw);
     spot_jw_end(jw);
 }
 
@@ -365,14 +353,16 @@ void spot_openai_chunk(const struct spot_front_options *options, const struct sp
                        uint32_t choice, size_t position, bool tells_worker, const char *worker,
                        struct spot_buf *out)
 {
-    const struct part p = { options, c, &c->choice[choice], position, position + 1 };
-    struct page page;
-    struct spot_jw *const jw = begin(&page);
+    const struct spot_part p = { options, c, &c->choice[choice], position, position + 1 };
+    struct spot_page page;
+    struct spot_jw *const jw = spot_page_begin(&page);
 
     put_head(jw, options, c, true);
     spot_jw_array(jw, "choices");
     put_delta(&p, jw, choice);
     spot_jw_end(jw);
+    if (c->request.is_chat)
+        put_prompt_ids(&p, jw);
     if (c->request.wants_usage)
         spot_jw_null(jw, "usage");
     if (tells_worker) {
@@ -382,47 +372,59 @@ void spot_openai_chunk(const struct spot_front_options *options, const struct sp
         spot_jw_int(jw, "epoch", p.h->token[position].epoch);
         spot_jw_end(jw);
     }
-    finish(&page, out);
+    spot_page_finish(&page, out);
 }
 
 void spot_openai_usage_chunk(const struct spot_front_options *options,
                              const struct spot_completion *c, struct spot_buf *out)
 {
-    struct page page;
-    struct spot_jw *const jw = begin(&page);
+    struct spot_page page;
+    struct spot_jw *const jw = spot_page_begin(&page);
 
     put_head(jw, options, c, true);
     spot_jw_array(jw, "choices");
     spot_jw_end(jw);
     put_usage(jw, c);
-    finish(&page, out);
+    spot_page_finish(&page, out);
 }
 
 static void put_model(const struct spot_front_options *options, struct spot_jw *jw,
-                      int64_t created_s)
+                      const char *name, size_t n, int64_t created_s)
 {
-    spot_jw_str(jw, "id", options->model);
+    spot_jw_text(jw, "id", name, n);
     spot_jw_str(jw, "object", "model");
     spot_jw_int(jw, "created", created_s);
     spot_jw_str(jw, "owned_by", "spot");
     spot_jw_int(jw, "max_model_len", options->n_context);
 }
 
-void spot_openai_models(const struct spot_front_options *options, bool is_list, int64_t created_s,
-                        struct spot_buf *out)
+static void put_models(const struct spot_front_options *options, struct spot_jw *jw,
+                       const char *names, int64_t created_s)
 {
-    struct page page;
-    struct spot_jw *const jw = begin(&page);
+    for (const char *at = names; at && *at;) {
+        const size_t n = strcspn(at, ",");
 
-    if (!is_list) {
-        put_model(options, jw, created_s);
+        spot_jw_object(jw, NULL);
+        put_model(options, jw, at, n, created_s);
+        spot_jw_end(jw);
+        at += n + (at[n] == ',');
+    }
+}
+
+void spot_openai_models(const struct spot_front_options *options, const char *name,
+                        int64_t created_s, struct spot_buf *out)
+{
+    struct spot_page page;
+    struct spot_jw *const jw = spot_page_begin(&page);
+
+    if (name) {
+        put_model(options, jw, name, strlen(name), created_s);
     } else {
         spot_jw_str(jw, "object", "list");
         spot_jw_array(jw, "data");
-        spot_jw_object(jw, NULL);
-        put_model(options, jw, created_s);
-        spot_jw_end(jw);
+        put_models(options, jw, options->model, created_s);
+        put_models(options, jw, options->aliases, created_s);
         spot_jw_end(jw);
     }
-    finish(&page, out);
+    spot_page_finish(&page, out);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the model is asked, from texts, tokens or messages to tokens. */
+/* What the model is asked, from texts or tokens to tokens. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,6 @@
 
 #include "common/xalloc.h"
 #include "serve/openai_body.h"
-
-enum { MESSAGES_MAX = 4096 };
 
 static void take_tokens(struct spot_body *b, const struct spot_tokens *tokens)
 {
@@ -65,18 +63,23 @@ static void encode(struct spot_body *b, const char *param, const char *text, siz
     (void)is_too_long(b, param, tokens->n - before);
 }
 
+static void add_begin(struct spot_body *b, struct spot_tokens *tokens)
+{
+    const struct spot_vocabulary *const v = b->options->vocabulary;
+
+    for (size_t i = 0; i < v->n_begin; i++) {
+        tokens->id = spot_xgrow(tokens->id, &tokens->cap, tokens->n + 1, sizeof(*tokens->id));
+        tokens->id[tokens->n++] = v->begin[i];
+    }
+}
+
 /* What the tokenizer puts before a text is a part of it, unless add_special_tokens is false. Names
  * of added tokens are those tokens, as in other servers: clients apply chat templates themselves.
  */
 static void add_text(struct spot_body *b, const char *text, struct spot_tokens *tokens)
 {
-    const struct spot_vocabulary *const v = b->options->vocabulary;
-
-    if (!spot_body_member(b, "add_special_tokens") || spot_body_boolean(b, "add_special_tokens"))
-        for (size_t i = 0; i < v->n_begin; i++) {
-            tokens->id = spot_xgrow(tokens->id, &tokens->cap, tokens->n + 1, sizeof(*tokens->id));
-            tokens->id[tokens->n++] = v->begin[i];
-        }
+    if (spot_body_boolean(b, "add_special_tokens", true))
+        add_begin(b, tokens);
     encode(b, "prompt", text, strlen(text), tokens);
 }
 
@@ -127,102 +130,13 @@ void spot_body_read_prompt(struct spot_body *b)
     take_tokens(b, &tokens);
 }
 
-/* --- messages ----------------------------------------------------------------- */
-
-/* A text, or parts that are texts: to be freed; NULL: neither. */
-static char *content_of(const struct spot_json_value *v)
-{
-    struct spot_buf text = { 0 };
-
-    if (spot_json_text(v))
-        return spot_xstrdup(spot_json_text(v));
-    for (size_t i = 0; i < spot_json_array_size(v); i++) {
-        const struct spot_json_value *const part = spot_json_entry(v, i);
-        const char *const type = spot_json_text(spot_json_get(part, "type"));
-        const char *const piece = spot_json_text(spot_json_get(part, "text"));
-
-        if (!type || strcmp(type, "text") != 0 || !piece) {
-            spot_buf_release(&text);
-            return NULL;
-        }
-        spot_buf_add(&text, piece, strlen(piece));
-    }
-    if (!spot_json_array_size(v))
-        return NULL;
-    spot_buf_add(&text, "", 1);
-    return (char *)text.data;
-}
-
-/* What we would leave out of the prompt is refused: calls of tools, names, images. */
-static void check_message(struct spot_body *b, const struct spot_json_value *v, size_t i)
-{
-    static const char *const of_message[] = { "role", "content", NULL };
-    static const char *const of_part[] = { "type", "text", NULL };
-    const struct spot_json_value *const content = spot_json_get(v, "content");
-    char where[64];
-
-    snprintf(where, sizeof(where), "messages[%zu]", i);
-    spot_body_check_members(b, v, of_message, where);
-    for (size_t k = 0; k < spot_json_array_size(content); k++) {
-        snprintf(where, sizeof(where), "messages[%zu].content[%zu]", i, k);
-        spot_body_check_members(b, spot_json_entry(content, k), of_part, where);
-    }
-}
-
-/* NULL: unknown. Newer clients call the system role "developer". */
-static const char *role_of(const struct spot_json_value *v)
-{
-    const char *const role = spot_json_text(spot_json_get(v, "role"));
-
-    return role && !strcmp(role, "developer") ? "system" : role;
-}
-
-static void render(struct spot_body *b, const struct spot_chat_message *message, size_t n)
+/* A chat's template has the begin of a text itself, so it is only put where a client says so. */
+void spot_body_take_text(struct spot_body *b, const char *param, const char *text, size_t n)
 {
     struct spot_tokens tokens = { 0 };
-    struct spot_buf text = { 0 };
-    struct spot_err err = { 0 };
 
-    if (spot_chat_render(b->options->chat, message, n, true, &text, &err)) {
-        spot_body_refuse(b, 400, "messages", NULL, "%s", err.msg);
-    } else {
-        encode(b, "messages", (const char *)text.data, text.n, &tokens);
-        take_tokens(b, &tokens);
-    }
-    spot_buf_release(&text);
-}
-
-void spot_body_read_messages(struct spot_body *b)
-{
-    const struct spot_json_value *const list = spot_body_member(b, "messages");
-    const size_t n = spot_json_array_size(list);
-    struct spot_chat_message *message;
-
-    if (!b->options->chat) {
-        spot_body_refuse(b, 400, "messages", NULL,
-                         "This model has no chat template that is known here: %s",
-                         b->options->chat_why ? b->options->chat_why : "none is given");
-        return;
-    }
-    if (!n || n > MESSAGES_MAX) {
-        spot_body_refuse(b, 400, "messages", NULL,
-                         "'messages' must be an array of 1 to %d messages.", MESSAGES_MAX);
-        return;
-    }
-    message = spot_xcalloc(n, sizeof(*message));
-    for (size_t i = 0; i < n; i++) {
-        const struct spot_json_value *const v = spot_json_entry(list, i);
-
-        check_message(b, v, i);
-        message[i].role = role_of(v);
-        message[i].content = content_of(spot_json_get(v, "content"));
-        if (!message[i].role || !message[i].content)
-            spot_body_refuse(b, 400, "messages", NULL,
-                             "Message %zu must have a role and a text as content.", i);
-    }
-    if (!b->status)
-        render(b, message, n);
-    for (size_t i = 0; i < n; i++)
-        free((char *)(uintptr_t)message[i].content);
-    free(message);
+    if (spot_body_boolean(b, "add_special_tokens", false))
+        add_begin(b, &tokens);
+    encode(b, param, text, n, &tokens);
+    take_tokens(b, &tokens);
 }

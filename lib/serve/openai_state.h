@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/buf.h"
+#include "common/json_writer.h"
 #include "serve/front.h"
 
 #ifdef __cplusplus
@@ -28,9 +29,69 @@ void spot_openai_chunk(const struct spot_front_options *options, const struct sp
 /* The last chunk of a stream with usage. */
 void spot_openai_usage_chunk(const struct spot_front_options *options,
                              const struct spot_completion *c, struct spot_buf *out);
-/* All models, or one; there is only one. */
-void spot_openai_models(const struct spot_front_options *options, bool is_list, int64_t created_s,
-                        struct spot_buf *out);
+/* All models, which is the one under each of its names, or one under the name that was asked. */
+void spot_openai_models(const struct spot_front_options *options, const char *name,
+                        int64_t created_s, struct spot_buf *out);
+
+/* /tokenize and /detokenize: an answer or an error in *out. Returns its status. */
+int spot_openai_tokens(const struct spot_front_options *options, enum spot_api api,
+                       const char *body, size_t n_byte, struct spot_buf *out);
+
+/* --- openai_logprobs.c ------------------------------------------------------------- */
+
+/* Tokens [begin, end) of a choice. */
+struct spot_part {
+    const struct spot_front_options *options;
+    const struct spot_completion *c;
+    const struct spot_choice *h;
+    size_t begin, end;
+};
+
+/* The request as if the prompt of this choice were the only one. */
+struct spot_request spot_part_prompt(const struct spot_part *p);
+void spot_part_put_logprobs(const struct spot_part *p, struct spot_jw *jw);
+void spot_part_put_chat_logprobs(const struct spot_part *p, struct spot_jw *jw);
+
+/* --- openai_answer.c, for the other writers ---------------------------------------- */
+
+struct spot_page { /* a document into a buffer */
+    struct spot_jw jw;
+    FILE *f;
+    char *text;
+    size_t n;
+};
+
+struct spot_jw *spot_page_begin(struct spot_page *p); /* an object is open */
+void spot_page_finish(struct spot_page *p, struct spot_buf *out);
+
+/* Tokens that were generated, over all choices. */
+int64_t spot_openai_n_generated(const struct spot_completion *c);
+
+enum { SPOT_CALL_ID_MAX = 40 };
+/* The id of call k of a choice: a function of the request, so it is the same after a kill. */
+void spot_openai_call_id(const struct spot_completion *c, uint32_t choice, uint32_t k,
+                         char id[SPOT_CALL_ID_MAX]);
+
+/* --- openai_response.c --------------------------------------------------------------- */
+
+/* Where a stream of events of a response stands: a function of the tokens told so far. */
+struct spot_response_stream {
+    int64_t n_event;
+    uint32_t n_item, n_call; /* begun */
+    bool is_open;            /* the last of them */
+    size_t piece, begin;     /* the next piece; the first of the open item */
+};
+
+void spot_openai_response(const struct spot_front_options *options, const struct spot_completion *c,
+                          struct spot_buf *out);
+/* The events of a token; those before it were told. */
+void spot_openai_response_events(const struct spot_front_options *options,
+                                 const struct spot_completion *c, size_t position,
+                                 struct spot_response_stream *s, struct spot_buf *out);
+/* Those behind the last token. */
+void spot_openai_response_end(const struct spot_front_options *options,
+                              const struct spot_completion *c, struct spot_response_stream *s,
+                              struct spot_buf *out);
 
 #ifdef __cplusplus
 }

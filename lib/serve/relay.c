@@ -44,6 +44,11 @@ int spot_relay_check(const struct spot_shape *shape, int64_t P, int64_t M, struc
     if (P < 1 || P > shape->n_layer)
         return spot_err_set(err, SPOT_EINFEASIBLE, "%lld stages of a model of %lld layers",
                             (long long)P, (long long)shape->n_layer);
+    if (M > 1 && shape->kind.qk_norm == SPOT_QK_WHOLE)
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "M %lld: this model norms queries and keys over all heads, which takes "
+                            "M 1",
+                            (long long)M);
     if (M < 1 || (M & (M - 1)) || shape->n_shard % M)
         return spot_err_set(err, SPOT_EINFEASIBLE,
                             "a tensor group of %lld: must be a power of two that divides the "

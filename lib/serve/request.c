@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "serve/tool_call.h"
 
 void spot_request_release(struct spot_request *r)
 {
@@ -14,7 +15,9 @@ void spot_request_release(struct spot_request *r)
     free(r->bias);
     for (size_t i = 0; i < r->n_stop; i++)
         free(r->stop[i]);
-    free(r->schema);
+    free(r->stop_id);
+    free(r->form);
+    free(r->response);
     *r = (struct spot_request){ 0 };
 }
 
@@ -41,6 +44,14 @@ size_t spot_request_n_echo(const struct spot_request *part)
     return part->does_echo && part->n_logprob >= 0 ? part->n_prompt - 1 : 0;
 }
 
+bool spot_request_stops_at(const struct spot_request *r, uint32_t token)
+{
+    for (size_t i = 0; i < r->n_stop_id; i++)
+        if (r->stop_id[i] == token)
+            return true;
+    return false;
+}
+
 /* --- as bytes ----------------------------------------------------------------- */
 
 enum {
@@ -48,17 +59,22 @@ enum {
     STREAM = 2,
     USAGE = 4,
     ECHO = 8,
-    SCHEMA = 16,
+    FORM = 16,
     NO_END = 32,
     PARTS = 64,
-    SEED = 128
+    SEED = 128,
+    RESPONSE = 256,
+    KEEP_STOP = 512,
+    IDS = 1024,
 };
 
 static unsigned flags_of(const struct spot_request *r)
 {
     return (r->is_chat ? CHAT : 0U) | (r->does_stream ? STREAM : 0U) |
-           (r->wants_usage ? USAGE : 0U) | (r->does_echo ? ECHO : 0U) | (r->schema ? SCHEMA : 0U) |
-           (r->ignores_end ? NO_END : 0U) | (r->n_part ? PARTS : 0U) | (r->is_seeded ? SEED : 0U);
+           (r->wants_usage ? USAGE : 0U) | (r->does_echo ? ECHO : 0U) | (r->form ? FORM : 0U) |
+           (r->ignores_end ? NO_END : 0U) | (r->n_part ? PARTS : 0U) | (r->is_seeded ? SEED : 0U) |
+           (r->response ? RESPONSE : 0U) | (r->keeps_stop ? KEEP_STOP : 0U) |
+           (r->tells_ids ? IDS : 0U);
 }
 
 static void put_sample(const struct spot_sample *s, struct spot_buf *out)
@@ -76,7 +92,7 @@ static void put_sample(const struct spot_sample *s, struct spot_buf *out)
 void spot_request_put(const struct spot_request *r, struct spot_buf *out)
 {
     spot_put_text(out, r->id);
-    spot_put_u8(out, (uint8_t)flags_of(r));
+    spot_put_u32(out, flags_of(r));
     spot_put_i64(out, r->created_s);
     spot_put_u32(out, (uint32_t)r->n_prompt);
     for (size_t i = 0; i < r->n_prompt; i++)
@@ -97,8 +113,15 @@ void spot_request_put(const struct spot_request *r, struct spot_buf *out)
     spot_put_u32(out, (uint32_t)r->n_stop);
     for (size_t i = 0; i < r->n_stop; i++)
         spot_put_text(out, r->stop[i]);
-    if (r->schema)
-        spot_put_text(out, r->schema);
+    spot_put_i64(out, r->n_token_min);
+    spot_put_u32(out, (uint32_t)r->n_stop_id);
+    for (size_t i = 0; i < r->n_stop_id; i++)
+        spot_put_u32(out, r->stop_id[i]);
+    spot_put_u8(out, r->tool_form);
+    if (r->form)
+        spot_put_text(out, r->form);
+    if (r->response)
+        spot_put_text(out, r->response);
 }
 
 static void get_sample(struct spot_sample *s, struct spot_wire_in *in)
@@ -158,11 +181,24 @@ static void get_parts(struct spot_request *r, struct spot_wire_in *in)
         in->bad = true;
 }
 
+static void get_stop_ids(struct spot_request *r, struct spot_wire_in *in)
+{
+    r->n_stop_id = spot_get_count(in, 4);
+    if (r->n_stop_id > SPOT_REQUEST_STOP_IDS_MAX)
+        in->bad = true;
+    if (in->bad)
+        r->n_stop_id = 0;
+    r->stop_id = spot_xcalloc(r->n_stop_id, sizeof(*r->stop_id));
+    for (size_t i = 0; i < r->n_stop_id; i++)
+        r->stop_id[i] = spot_get_u32(in);
+}
+
 static bool is_whole(const struct spot_request *r, const struct spot_wire_in *in)
 {
     return !in->bad && *r->id && r->n_prompt && r->n_choice &&
            r->n_choice <= SPOT_REQUEST_CHOICES_MAX && r->n_token_max >= !r->does_echo &&
-           r->n_logprob >= -1 && r->n_logprob <= SPOT_REQUEST_LOGPROBS_MAX &&
+           r->n_token_min >= 0 && r->tool_form <= SPOT_TOOL_FORMS && r->n_logprob >= -1 &&
+           r->n_logprob <= SPOT_REQUEST_LOGPROBS_MAX &&
            (!r->n_part || r->n_choice % r->n_part == 0);
 }
 
@@ -173,13 +209,15 @@ int spot_request_get(struct spot_request *r, struct spot_wire_in *in)
 
     *r = (struct spot_request){ 0 };
     spot_get_text(in, r->id, sizeof(r->id));
-    flags = spot_get_u8(in);
+    flags = spot_get_u32(in);
     r->is_chat = flags & CHAT;
     r->does_stream = flags & STREAM;
     r->wants_usage = flags & USAGE;
     r->does_echo = flags & ECHO;
     r->ignores_end = flags & NO_END;
     r->is_seeded = flags & SEED;
+    r->keeps_stop = flags & KEEP_STOP;
+    r->tells_ids = flags & IDS;
     r->created_s = spot_get_i64(in);
     r->n_prompt = spot_get_count(in, 4);
     r->prompt = spot_xcalloc(r->n_prompt, sizeof(*r->prompt));
@@ -199,8 +237,13 @@ int spot_request_get(struct spot_request *r, struct spot_wire_in *in)
         if ((r->stop[r->n_stop] = get_long(in)))
             in->bad = !*r->stop[r->n_stop++];
     }
-    if (!in->bad && flags & SCHEMA)
-        r->schema = get_long(in);
+    r->n_token_min = spot_get_i64(in);
+    get_stop_ids(r, in);
+    r->tool_form = spot_get_u8(in);
+    if (!in->bad && flags & FORM)
+        r->form = get_long(in);
+    if (!in->bad && flags & RESPONSE)
+        r->response = get_long(in);
     if (is_whole(r, in))
         return 0;
     spot_request_release(r);

@@ -25,6 +25,7 @@ enum {
     SPOT_REQUEST_STOPS_MAX = 16,
     SPOT_REQUEST_LOGPROBS_MAX = 20,
     SPOT_REQUEST_BIASES_MAX = 1024,
+    SPOT_REQUEST_STOP_IDS_MAX = 128,
 };
 
 struct spot_token_bias {
@@ -49,14 +50,22 @@ struct spot_request {
     size_t n_bias;
     uint32_t n_choice;
     int64_t n_token_max; /* per choice; prompt and answer fit the context. 0: only with an echo */
+    int64_t n_token_min; /* before these nothing ends a choice but its form */
     int n_logprob;       /* alternatives reported for each token, 0..; -1: no logprobs at all */
     char *stop[SPOT_REQUEST_STOPS_MAX];
     size_t n_stop;
-    char *schema; /* JSON schema of the text, "{}" for any object; NULL: no constraint */
+    uint32_t *stop_id; /* [n_stop_id] tokens that end a choice, beside the model's */
+    size_t n_stop_id;
+    char *form;        /* of the text, see grammar.h; NULL: no constraint */
+    uint8_t tool_form; /* how calls of tools are written, see tool_call.h; 0: the text has none */
+    char *response;    /* of /v1/responses: members of the question that its answer repeats, an
+                          object; NULL: another API */
 
     bool does_stream, wants_usage; /* stream, stream_options.include_usage */
     bool does_echo;                /* the text begins with the prompt */
     bool ignores_end;              /* end tokens are ordinary tokens */
+    bool keeps_stop;               /* the text ends with the stop text that was found */
+    bool tells_ids;                /* the answer has the tokens */
 };
 
 void spot_request_release(struct spot_request *r);
@@ -69,6 +78,9 @@ struct spot_request spot_request_part(const struct spot_request *r, uint32_t cho
 /* If a prompt is echoed with log probabilities, its tokens after the first are computed like an
  * answer, although they are known: the number of such tokens in a choice of this prompt. */
 size_t spot_request_n_echo(const struct spot_request *part);
+
+/* Is it one of the tokens that end a choice of this request alone? */
+bool spot_request_stops_at(const struct spot_request *r, uint32_t token);
 
 /* Serialise, for workers and the journal. */
 void spot_request_put(const struct spot_request *r, struct spot_buf *out);

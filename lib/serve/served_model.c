@@ -10,6 +10,7 @@
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/xalloc.h"
+#include "text/beside.h"
 #include "text/prefix.h"
 #include "weights/hf_config.h"
 
@@ -103,8 +104,8 @@ static int read_all_ends(struct spot_served_model *m, struct spot_err *err)
         spot_beside_named(m->dir, "eos_token", text, err) < 0)
         return -1;
     add_named_end(m, text);
-    if (m->has_chat)
-        add_named_end(m, spot_chat_end(&m->chat));
+    if (m->chat)
+        add_named_end(m, spot_chat_end(m->chat));
     return 0;
 }
 
@@ -117,12 +118,12 @@ static void open_chat(struct spot_served_model *m)
     const size_t n = strlen(m->dir);
     const char *at;
 
-    m->has_chat = !spot_chat_load(&m->chat, m->dir, &why);
-    at = m->has_chat ? NULL : strstr(why.msg, m->dir);
+    m->chat = spot_chat_load(m->dir, NULL, &why);
+    at = m->chat ? NULL : strstr(why.msg, m->dir);
     if (at)
         snprintf(m->chat_why, sizeof(m->chat_why), "%.*s%s", (int)(at - why.msg), why.msg,
                  at + n + strspn(at + n, "/"));
-    else if (!m->has_chat)
+    else if (!m->chat)
         snprintf(m->chat_why, sizeof(m->chat_why), "%s", "tokenizer_config.json cannot be read");
 }
 
@@ -238,6 +239,7 @@ void spot_served_model_release(struct spot_served_model *m)
 {
     spot_weights_close(m->weights);
     spot_bpe_free(m->bpe);
+    spot_chat_free(m->chat);
     free(m->dir);
     memset(m, 0, sizeof(*m));
 }

@@ -348,20 +348,34 @@ static const struct spot_front_server front_table = { .submit = submit,
                                                       .status = spot_server_status_page,
                                                       .worker_name = worker_name };
 
+/* Of a list with commas, to be freed. */
+static char *first_name(const char *names)
+{
+    char *const name = spot_xstrdup(names);
+
+    name[strcspn(name, ",")] = '\0';
+    return name;
+}
+
 static int open_front(struct spot_server *s, struct spot_err *err)
 {
     const struct spot_server_options *const o = s->options;
 
-    s->model_id = spot_served_model_id(o->model);
-    s->front_options = (struct spot_front_options){ .address = o->http,
-                                                    .tls_cert = o->tls_cert,
-                                                    .tls_key = o->tls_key,
-                                                    .api_key_file = o->api_key_file,
-                                                    .model = s->model_id,
-                                                    .n_choice_max = o->n_queue,
-                                                    .body_max_byte = 8 << 20,
-                                                    .n_connection_max = 16384,
-                                                    .idle_s = 60 };
+    s->model_id = o->names ? first_name(o->names) : spot_served_model_id(o->model);
+    s->front_options =
+        (struct spot_front_options){ .address = o->http,
+                                     .tls_cert = o->tls_cert,
+                                     .tls_key = o->tls_key,
+                                     .api_key_file = o->api_key_file,
+                                     .model = s->model_id,
+                                     .aliases = o->names ? strchr(o->names, ',') : NULL,
+                                     .cors = o->cors,
+                                     .n_choice_max = o->n_queue,
+                                     .body_max_byte = 8 << 20,
+                                     .n_connection_max = 16384,
+                                     .idle_s = 60 };
+    if (s->front_options.aliases)
+        s->front_options.aliases++; /* behind the comma */
     spot_server_set_current(s, s->current);
     if (!o->http)
         return 0;

@@ -299,25 +299,28 @@ static int parse(const struct spot_batch *b, const struct spot_json_value *line,
 {
     const char *const url = spot_json_text(spot_json_get(line, "url"));
     const struct spot_json_value *const method = spot_json_get(line, "method");
-    const bool is_chat = url && !strcmp(url, "/v1/chat/completions");
+    static const char *const urls[] = { "/v1/completions", "/v1/chat/completions",
+                                        "/v1/responses" }; /* by enum spot_api */
     struct spot_buf text = { 0 };
-    int status;
+    int status, api = 0;
 
     if (!url)
         return spot_openai_error(400, "invalid_request_error", "url", NULL, error,
-                                 "'url' must be a text: /v1/completions or /v1/chat/completions.");
-    if (!is_chat && strcmp(url, "/v1/completions") != 0)
+                                 "'url' must be a text, such as /v1/chat/completions.");
+    while (api < 3 && strcmp(url, urls[api]) != 0)
+        api++;
+    if (api == 3)
         return spot_openai_error(404, "invalid_request_error", "url", NULL, error,
                                  "The url '%.200s' is not supported by this server: expected "
-                                 "/v1/completions or /v1/chat/completions.",
+                                 "/v1/completions, /v1/chat/completions or /v1/responses.",
                                  url);
     if (method && !spot_json_is_null(method) &&
         (!spot_json_text(method) || strcmp(spot_json_text(method), "POST") != 0))
         return spot_openai_error(400, "invalid_request_error", "method", NULL, error,
                                  "'method' must be POST.");
     put_text(spot_json_get(line, "body"), &text);
-    status = spot_openai_parse(&b->server->front_options, is_chat, (const char *)text.data, text.n,
-                               request, error);
+    status = spot_openai_parse(&b->server->front_options, (enum spot_api)api,
+                               (const char *)text.data, text.n, request, error);
     spot_buf_release(&text);
     return status;
 }

@@ -11,6 +11,7 @@
 #include "common/xalloc.h"
 #include "serve/serve_protocol.h"
 #include "serve/server_state.h"
+#include "serve/tool_call.h"
 
 struct spot_model_version *spot_server_version(const struct spot_server *s, uint64_t hash)
 {
@@ -37,8 +38,11 @@ void spot_server_set_current(struct spot_server *s, struct spot_model_version *v
     s->front_options.vocabulary = &v->model.vocabulary;
     s->front_options.n_context = v->model.shape.seq;
     s->front_options.n_vocabulary = v->model.shape.vocab;
-    s->front_options.chat = v->model.has_chat ? &v->model.chat : NULL;
+    s->front_options.chat = v->model.chat;
     s->front_options.chat_why = v->model.chat_why;
+    s->front_options.tool_form = s->options->tool_format
+                                     ? spot_tool_form_find(s->options->tool_format)
+                                     : spot_openai_tool_form(v->model.chat);
     if (s->front)
         spot_front_set_model(s->front, &s->front_options);
 }

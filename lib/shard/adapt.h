@@ -3,7 +3,8 @@
  *
  * With codec z at c_z raw bytes a second, ratio r_z and a link of b bytes a second, a raw byte
  * takes max(1 / c_z, 1 / (r_z b)) when coding and sending overlap. The smallest wins; a change must
- * gain at least a tenth; one chunk in 64 tries another codec, so that old measurements are renewed.
+ * gain at least a tenth; one chunk in 64 tries the other codec, so that old measurements are
+ * renewed.
  */
 #ifndef SPOT_SHARD_ADAPT_H
 #define SPOT_SHARD_ADAPT_H
@@ -17,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_ADAPT_CODECS = 3, SPOT_ADAPT_PROBE = 64 };
+enum { SPOT_ADAPT_PROBE = 64 };
 
 /* Zero it before use: nothing measured yet. For one stream of chunks, one thread. */
 struct spot_adapt {
@@ -26,7 +27,7 @@ struct spot_adapt {
         uint64_t n;
         struct {
             double s_per_byte, ratio; /* 0: not measured */
-        } codec[SPOT_ADAPT_CODECS];   /* raw, nibble, planes */
+        } codec[SPOT_CODECS];
     } of[SPOT_DTYPES];
     double link_s_per_byte; /* 0: not measured */
 };

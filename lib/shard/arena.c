@@ -25,34 +25,56 @@ static void add(struct spot_arena *a, const char *name, bool is_sharded, int64_t
     *end = round_up(*end + (size_t)(rows * cols), SPOT_TENSOR_ALIGN);
 }
 
-static void add_gpt2_layer(struct spot_arena *a, int64_t c, int64_t n_shard)
+/* RMS norms have no bias. */
+static void add_norm(struct spot_arena *a, const struct spot_shape *shape, const char *weight,
+                     const char *bias)
 {
-    const int64_t cs = c / n_shard, fs = 4 * c / n_shard;
-
-    add(a, "ln1.w", false, c, 1);
-    add(a, "ln1.b", false, c, 1);
-    add(a, "ln2.w", false, c, 1);
-    add(a, "ln2.b", false, c, 1);
-    add(a, "proj.b", false, c, 1);
-    add(a, "fc2.b", false, c, 1);
-    add(a, "qkv.w", true, 3 * cs, c); /* out, in: [q|k|v][heads/S][d][C] */
-    add(a, "qkv.b", true, 3 * cs, 1);
-    add(a, "proj.w", true, cs, c); /* in, out */
-    add(a, "fc1.w", true, fs, c);  /* out, in */
-    add(a, "fc1.b", true, fs, 1);
-    add(a, "fc2.w", true, fs, c); /* in, out */
+    add(a, weight, false, shape->width, 1);
+    if (shape->kind.norm == SPOT_NORM_LAYER)
+        add(a, bias, false, shape->width, 1);
 }
 
-static void add_llama_layer(struct spot_arena *a, const struct spot_shape *shape)
+static void add_replicated(struct spot_arena *a, const struct spot_shape *shape)
 {
-    const int64_t c = shape->width, s = shape->n_shard;
+    const struct spot_decoder *const d = &shape->kind;
+    const int64_t c = shape->width, head = spot_shape_head_dim(shape);
+    const bool is_whole = d->qk_norm == SPOT_QK_WHOLE;
 
-    add(a, "ln1.w", false, c, 1);
-    add(a, "ln2.w", false, c, 1);
-    add(a, "qkv.w", true, spot_shape_qkv(shape) / s, c); /* out, in: [q|k|v][their heads/S][d][C] */
-    add(a, "proj.w", true, c / s, c);                    /* in, out */
-    add(a, "gateup.w", true, spot_shape_pre(shape) / s, c); /* out, in: [gate|up][F/S][C] */
-    add(a, "down.w", true, shape->ffn / s, c);              /* in, out */
+    if (d->norm_place != SPOT_NORM_AFTER)
+        add_norm(a, shape, "ln1.w", "ln1.b");
+    if (d->norm_place != SPOT_NORM_AFTER)
+        add_norm(a, shape, "ln2.w", "ln2.b");
+    if (d->norm_place != SPOT_NORM_BEFORE) {
+        add(a, "post1.w", false, c, 1);
+        add(a, "post2.w", false, c, 1);
+    }
+    if (d->qk_norm != SPOT_QK_PLAIN) {
+        add(a, "q_norm.w", false, is_whole ? spot_shape_attended(shape) : head, 1);
+        add(a, "k_norm.w", false, is_whole ? spot_shape_kv_heads(shape) * head : head, 1);
+    }
+    if (!(d->bare & SPOT_BARE_PROJ))
+        add(a, "proj.b", false, c, 1);
+    if (!(d->bare & SPOT_BARE_MLP))
+        add(a, "down.b", false, c, 1);
+    if (d->n_expert)
+        add(a, "router.w", false, d->n_expert, c);
+}
+
+static void add_layer(struct spot_arena *a, const struct spot_shape *shape)
+{
+    const struct spot_decoder *const d = &shape->kind;
+    const int64_t c = shape->width, s = shape->n_shard, n = spot_shape_mlps(shape);
+    const int64_t qkv = spot_shape_qkv(shape) / s, pre = spot_shape_pre(shape) / s;
+
+    add_replicated(a, shape);
+    add(a, "qkv.w", true, qkv, c); /* out, in: [q|k|v][their heads/S][d][C] */
+    if (!(d->bare & SPOT_BARE_QKV))
+        add(a, "qkv.b", true, qkv, 1);
+    add(a, "proj.w", true, spot_shape_attended(shape) / s, c); /* in, out */
+    add(a, "up.w", true, n * pre, c); /* out, in: [expert][gate|up][F/S][C] */
+    if (!(d->bare & SPOT_BARE_MLP))
+        add(a, "up.b", true, pre, 1);
+    add(a, "down.w", true, n * spot_shape_ffn(shape) / s, c); /* in, out: [expert][F/S][C] */
 }
 
 void spot_arena_of(const struct spot_shape *shape, int bundle, struct spot_arena *a)
@@ -64,20 +86,15 @@ void spot_arena_of(const struct spot_shape *shape, int bundle, struct spot_arena
     a->n_shard = (int)s;
     if (bundle == 0) {
         a->kind = SPOT_BUNDLE_EMBED;
-        if (shape->arch == SPOT_ARCH_GPT2)
+        if (shape->kind.positions == SPOT_POSITIONS_LEARNT)
             add(a, "wpe", false, shape->seq, c);
         add(a, "wte", true, v / s, c);
     } else if (bundle <= shape->n_layer) {
         a->kind = SPOT_BUNDLE_LAYER;
-        if (shape->arch == SPOT_ARCH_GPT2)
-            add_gpt2_layer(a, c, s);
-        else
-            add_llama_layer(a, shape);
+        add_layer(a, shape);
     } else {
         a->kind = SPOT_BUNDLE_HEAD;
-        add(a, "lnf.w", false, c, 1);
-        if (shape->arch == SPOT_ARCH_GPT2)
-            add(a, "lnf.b", false, c, 1);
+        add_norm(a, shape, "lnf.w", "lnf.b");
         add(a, "head.w", true, v / s, c); /* out, in */
     }
     a->replicated_elem = round_up(a->replicated_elem, SPOT_SHARD_ALIGN);

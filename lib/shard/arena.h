@@ -66,7 +66,7 @@ int spot_arena_find(const struct spot_arena *arena, const char *name);
 /* Is it head.w of a tied shape? It has the bits of wte, and the parameters are counted once. */
 bool spot_arena_is_copy(const struct spot_shape *shape, const struct spot_arena *arena, int tensor);
 
-/* "embed.wpe", "l007.ln1.w", "l007.s03.fc1.w", "head.s00.head.w". */
+/* "embed.wpe", "l007.ln1.w", "l007.s03.up.w", "head.s00.head.w". */
 void spot_arena_tensor_name(const struct spot_arena *arena, int bundle, int tensor, int shard,
                             char name[SPOT_TENSOR_NAME_MAX]);
 

@@ -88,7 +88,6 @@ void spot_coder_init(struct spot_coder *coder)
 {
     memset(coder, 0, sizeof(*coder));
     coder->zstd = spot_zstd_new();
-    coder->level = 1;
     coder->has_frame_check = true;
 }
 

@@ -31,14 +31,13 @@ enum {
 
 enum spot_codec {
     SPOT_CODEC_RAW,    /* stored */
-    SPOT_CODEC_ZSTD,   /* no filter: `zstd -d` gives the plain file */
-    SPOT_CODEC_PLANES, /* sign to the end, bytes by significance, Huffman: best ratio on floats */
-    SPOT_CODEC_NIBBLE, /* bf16: 4-bit exponent window; other types stored */
-    SPOT_CODEC_AUTO,   /* best ratio for each dtype; here the same as planes */
+    SPOT_CODEC_PLANES, /* sign to the end, bytes by significance, Huffman */
+    SPOT_CODEC_COMPAT, /* zstd without a filter: `zstd -d` gives the plain file */
     SPOT_CODECS,
+    SPOT_CODEC_AUTO = SPOT_CODECS, /* of a sender: the faster of the first two for each chunk */
 };
 
-/* "raw", "zstd", ...; -1 for an unknown name. */
+/* "raw", "planes", "compat"; -1 for an unknown name. */
 const char *spot_codec_name(enum spot_codec codec);
 int spot_codec_parse(const char *name);
 
@@ -68,7 +67,6 @@ struct spot_chunk {
     uint16_t flags;
     uint32_t stored_byte;  /* of the frames after the header */
     uint32_t stored_check; /* low half of xxh3_64 of the frames, 0 with SPOT_CHUNK_STORED */
-    uint32_t plain_byte; /* content of the frames; equals raw_byte except for SPOT_FILTER_NIBBLE */
     uint64_t base_version; /* of the base of a difference, 0 if it is none */
     uint64_t hash;         /* xxh3_64 of the raw bytes */
     uint64_t stream_id;
@@ -80,7 +78,6 @@ struct spot_coder {
     struct spot_zstd *zstd;
     struct spot_buf plane, delta;
     struct spot_spans spans;
-    int level;            /* of SPOT_CODEC_ZSTD */
     bool has_frame_check; /* zstd's own checksum on every frame */
 };
 void spot_coder_init(struct spot_coder *coder);
@@ -103,7 +100,7 @@ size_t spot_chunk_stored_max(size_t raw_byte);
 int spot_chunk_parse(const void *head, const struct spot_chunk_map *map, uint64_t stream_id,
                      struct spot_chunk *chunk, struct spot_err *err);
 
-/* Decode the frames of a parsed chunk into raw [raw_byte] and verify every hash; sets plain_byte.
+/* Decode the frames of a parsed chunk into raw [raw_byte] and verify every hash.
  * Returns 0, or -1 with *err (SPOT_EDATA); raw is then undefined. */
 int spot_chunk_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
                       const void *base, void *raw, struct spot_err *err);

@@ -13,8 +13,6 @@ enum {
     WIDTH_MAX = 8,      /* bytes of an element */
     SAMPLE = 2048,      /* elements looked at before deciding, */
     SAMPLE_RUN = 32,    /* this many in a row: a place costs a cache miss, an element does not */
-    NIBBLE_HEAD = 8,    /* base, 0, 0, 0, u32 escapes */
-    NIBBLE_WINDOW = 15, /* exponents with a code of their own */
     FILTER_ARRANGE = 3, /* the bits of a filter that arrange */
 };
 
@@ -22,10 +20,7 @@ enum {
  * there are runs, and matches gain more than Huffman's one bit a byte at best. */
 static const double noise_bits = 7.75, runs_bits = 1.5;
 
-static const char *const codec_name[SPOT_CODECS] = {
-    [SPOT_CODEC_RAW] = "raw",       [SPOT_CODEC_ZSTD] = "zstd", [SPOT_CODEC_PLANES] = "planes",
-    [SPOT_CODEC_NIBBLE] = "nibble", [SPOT_CODEC_AUTO] = "auto",
-};
+static const char *const codec_name[SPOT_CODECS] = { "raw", "planes", "compat" };
 
 const char *spot_codec_name(enum spot_codec codec)
 {
@@ -127,8 +122,7 @@ static int put_compressed(struct spot_coder *coder, const void *data, size_t n,
 {
     const size_t start = out->n;
 
-    if (spot_zframe_compress(coder->zstd, data, n, mode, coder->level, coder->has_frame_check, out,
-                             err))
+    if (spot_zframe_compress(coder->zstd, data, n, mode, coder->has_frame_check, out, err))
         return -1;
     if (out->n - start < spot_zframe_stored_byte(n, coder->has_frame_check)) {
         *all_stored = false;
@@ -219,68 +213,6 @@ static int put_planes(struct spot_coder *coder, struct spot_chunk *chunk, const 
     return put_rest(coder, rest, n_elem, n_lead, width, bits, out, all_stored, err);
 }
 
-/* The window of exponents that covers most of the sample: its upper end. */
-static uint8_t best_base(const struct sample *s)
-{
-    unsigned sum = 0, best;
-    int at = NIBBLE_WINDOW - 1;
-
-    for (int v = 0; v < NIBBLE_WINDOW; v++)
-        sum += s->count[1][v];
-    best = sum;
-    for (int v = NIBBLE_WINDOW; v < 256; v++) {
-        sum += s->count[1][v] - s->count[1][v - NIBBLE_WINDOW];
-        if (sum >= best) { /* the tail above matters more than the one below */
-            best = sum;
-            at = v;
-        }
-    }
-    return (uint8_t)at;
-}
-
-/* Low bytes and codes where their stored frame has them; returns the escapes, in `escape`. */
-static size_t split_nibbles(const uint8_t *raw, size_t n, uint8_t base, uint8_t *frame,
-                            uint8_t *escape)
-{
-    size_t n_escape = 0, run;
-
-    for (size_t i = 0; i < n; i += run) {
-        size_t of_low, of_code;
-        uint8_t *low = spot_zframe_stored_at(frame, NIBBLE_HEAD + i, &of_low),
-                *code = spot_zframe_stored_at(frame, NIBBLE_HEAD + n + i / 2, &of_code);
-
-        run = of_low < 2 * of_code ? of_low : 2 * of_code; /* even: blocks and head are */
-        run = run < n - i ? run : n - i;
-        n_escape += spot_plane_ops()->nibble(raw + 2 * i, run, base, low, code, escape + n_escape);
-    }
-    return n_escape;
-}
-
-static void put_nibbles(struct spot_coder *coder, struct spot_chunk *chunk, const uint8_t *raw,
-                        const struct sample *sample, struct spot_buf *out)
-{
-    const size_t n = chunk->raw_byte / 2, n_fixed = NIBBLE_HEAD + n + (n + 1) / 2;
-    uint8_t *escape = spot_buf_more(&coder->plane, n);
-    uint8_t *frame = spot_buf_more(
-        out, spot_zframe_stored_byte(chunk->raw_byte + NIBBLE_HEAD, coder->has_frame_check));
-    const uint8_t base = best_base(sample);
-    uint8_t head[NIBBLE_HEAD];
-    size_t n_escape;
-
-    n_escape = split_nibbles(raw, n, base, frame, escape);
-    if (n_fixed + n_escape >= chunk->raw_byte) {
-        put_stored(coder, raw, chunk->raw_byte, out);
-        return;
-    }
-    spot_le_put(head, base, 4);
-    spot_le_put(head + 4, n_escape, 4);
-    spot_zframe_put(frame, 0, head, NIBBLE_HEAD);
-    spot_zframe_put(frame, n_fixed, escape, n_escape);
-    chunk->filter |= SPOT_FILTER_NIBBLE;
-    chunk->plain_byte = (uint32_t)(n_fixed + n_escape);
-    out->n += spot_zframe_close(frame, chunk->plain_byte, coder->has_frame_check);
-}
-
 /* Take the difference to `base` if the sample says that it is smaller. */
 static const uint8_t *maybe_differ(struct spot_coder *coder, struct spot_chunk *chunk,
                                    const uint8_t *raw, const uint8_t *base, struct sample *sample)
@@ -314,20 +246,13 @@ int spot_codec_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum s
 
     chunk->filter = SPOT_FILTER_NONE;
     chunk->base_version = 0;
-    chunk->plain_byte = chunk->raw_byte;
     *all_stored = true;
     if (codec == SPOT_CODEC_RAW)
         return put_stored(coder, raw, chunk->raw_byte, out);
-    if (codec == SPOT_CODEC_ZSTD)
+    if (codec == SPOT_CODEC_COMPAT)
         return put_compressed(coder, raw, chunk->raw_byte, SPOT_ZFRAME_LZ, out, all_stored, err);
     data = maybe_differ(coder, chunk, raw, base, &sample);
-    if (codec != SPOT_CODEC_NIBBLE)
-        return put_planes(coder, chunk, data, &sample, out, all_stored, err);
-    if (chunk->dtype == SPOT_DT_BF16)
-        put_nibbles(coder, chunk, data, &sample, out);
-    else
-        put_stored(coder, data, chunk->raw_byte, out);
-    return 0;
+    return put_planes(coder, chunk, data, &sample, out, all_stored, err);
 }
 
 /* --- decoding --- */
@@ -385,20 +310,6 @@ static size_t run_of(struct cursor *c)
     return c->span->n - c->at;
 }
 
-static void gather(const struct spot_spans *spans, size_t at, uint8_t *to, size_t n)
-{
-    struct cursor c = seek(spans, at);
-
-    while (n) {
-        const size_t left = run_of(&c), run = left < n ? left : n;
-
-        memcpy(to, c.span->at + c.at, run);
-        c.at += run;
-        to += run;
-        n -= run;
-    }
-}
-
 static void join(const struct spot_spans *spans, size_t n_elem, unsigned width, bool rotate,
                  uint8_t *raw)
 {
@@ -428,57 +339,6 @@ static void join(const struct spot_spans *spans, size_t n_elem, unsigned width, 
     }
 }
 
-/* Elements from low bytes, codes and escape [n_escape]; false unless all escapes were used. */
-static bool join_nibbles(const struct spot_spans *spans, size_t n, uint8_t base,
-                         const uint8_t *escape, size_t n_escape, uint8_t *raw)
-{
-    struct cursor low = seek(spans, NIBBLE_HEAD), code = seek(spans, NIBBLE_HEAD + n);
-    size_t run, used = 0;
-
-    for (size_t i = 0; i < n; i += run) {
-        const size_t of_low = run_of(&low), of_code = 2 * run_of(&code);
-        size_t met;
-
-        run = of_low < of_code ? of_low : of_code;
-        run = run < n - i ? run : n - i;
-        if (run % 2 && run < n - i)
-            run = run > 1 ? run - 1 : 0;
-        if (!run) /* cut within a pair of elements: our writer never does that */
-            return false;
-        met = spot_plane_ops()->unnibble(low.span->at + low.at, code.span->at + code.at,
-                                         escape + used, n_escape - used, run, base, raw + 2 * i);
-        if (met > n_escape - used)
-            return false;
-        used += met;
-        low.at += run;
-        code.at += (run + 1) / 2;
-    }
-    return used == n_escape;
-}
-
-static int take_nibbles(struct spot_coder *coder, const struct spot_chunk *chunk, uint8_t *raw,
-                        struct spot_err *err)
-{
-    const struct spot_spans *spans = &coder->spans;
-    const size_t n = chunk->raw_byte / 2, fixed = NIBBLE_HEAD + n + (n + 1) / 2;
-    uint8_t head[NIBBLE_HEAD], last = 0, *escape;
-    size_t n_escape;
-
-    if (chunk->dtype != SPOT_DT_BF16 || spans->n_byte < fixed)
-        return spot_err_set(err, SPOT_EDATA, "chunk %u: not in nibble form", chunk->seq);
-    gather(spans, 0, head, NIBBLE_HEAD);
-    n_escape = spot_le_get(head + 4, 4);
-    if (n % 2) /* half a byte that means nothing has to be zero */
-        gather(spans, fixed - 1, &last, 1);
-    if (spot_le_get(head, 4) > 255 || n_escape != spans->n_byte - fixed || last >> 4)
-        return spot_err_set(err, SPOT_EDATA, "chunk %u: not in nibble form", chunk->seq);
-    escape = spot_buf_more(&coder->delta, n_escape);
-    gather(spans, fixed, escape, n_escape);
-    if (!join_nibbles(spans, n, head[0], escape, n_escape, raw))
-        return spot_err_set(err, SPOT_EDATA, "chunk %u: wrong number of escapes", chunk->seq);
-    return 0;
-}
-
 static int check_base(const struct spot_chunk *chunk, const void *base, struct spot_err *err)
 {
     if (!(chunk->filter & SPOT_FILTER_XOR))
@@ -502,7 +362,7 @@ int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const 
     const struct spot_spans *spans = &coder->spans;
     uint8_t *room = raw;
 
-    if (chunk->filter & ~(FILTER_ARRANGE | SPOT_FILTER_XOR) ||
+    if (chunk->filter & ~(FILTER_ARRANGE | SPOT_FILTER_XOR) || arrange == FILTER_ARRANGE ||
         (width < 2 && arrange != SPOT_FILTER_NONE))
         return spot_err_set(err, SPOT_EDATA, "chunk %u: unknown filter %d", chunk->seq,
                             chunk->filter);
@@ -512,18 +372,13 @@ int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const 
         room = spot_buf_more(&coder->plane, chunk->raw_byte);
     if (view_frames(coder, chunk, frames, room, chunk->raw_byte, all_stored, err))
         return -1;
-    chunk->plain_byte = (uint32_t)spans->n_byte;
-    if (arrange != SPOT_FILTER_NIBBLE && spans->n_byte != chunk->raw_byte)
+    if (spans->n_byte != chunk->raw_byte)
         return spot_err_set(err, SPOT_EDATA, "chunk %u: %zu bytes, expected %u", chunk->seq,
                             spans->n_byte, chunk->raw_byte);
-    if (arrange == SPOT_FILTER_NIBBLE) {
-        if (take_nibbles(coder, chunk, raw, err))
-            return -1;
-    } else if (arrange != SPOT_FILTER_NONE) {
+    if (arrange != SPOT_FILTER_NONE)
         join(spans, chunk->raw_byte / width, width, arrange == SPOT_FILTER_ROTATE, raw);
-    } else {
+    else
         spot_spans_copy(spans, raw);
-    }
     if (chunk->filter & SPOT_FILTER_XOR)
         spot_plane_xor(raw, base, chunk->raw_byte, raw);
     return 0;

@@ -17,11 +17,10 @@ enum spot_filter {
     SPOT_FILTER_NONE,
     SPOT_FILTER_SPLIT,  /* byte planes, least significant first */
     SPOT_FILTER_ROTATE, /* the same after rotating each element left by one: sign to the end */
-    SPOT_FILTER_NIBBLE, /* bf16: base, escapes, low bytes, 4-bit codes */
     SPOT_FILTER_XOR = 4,
 };
 
-/* Append the frames; sets chunk->filter and plain_byte. *all_stored: no frame was compressed. */
+/* Append the frames; sets chunk->filter. *all_stored: no frame was compressed. */
 int spot_codec_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum spot_codec codec,
                       const void *raw, const void *base, struct spot_buf *out, bool *all_stored,
                       struct spot_err *err);

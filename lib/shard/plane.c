@@ -68,48 +68,7 @@ static void join4(const uint8_t *const plane[4], size_t n, bool rotate, uint8_t 
     }
 }
 
-static size_t nibble(const uint8_t *raw, size_t n, uint8_t base, uint8_t *low, uint8_t *code,
-                     uint8_t *escape)
-{
-    size_t n_escape = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        const uint16_t x = rotl16(get16(raw + 2 * i), 1);
-        const uint8_t exponent = (uint8_t)(x >> 8), distance = (uint8_t)(base - exponent);
-        const uint8_t c = distance < SPOT_NIBBLE_ESCAPE ? distance : SPOT_NIBBLE_ESCAPE;
-
-        low[i] = (uint8_t)x;
-        if (c == SPOT_NIBBLE_ESCAPE)
-            escape[n_escape++] = exponent;
-        if (i % 2)
-            code[i / 2] |= (uint8_t)(c << 4);
-        else
-            code[i / 2] = c;
-    }
-    return n_escape;
-}
-
-static size_t unnibble(const uint8_t *low, const uint8_t *code, const uint8_t *escape,
-                       size_t n_escape, size_t n, uint8_t base, uint8_t *raw)
-{
-    size_t used = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t c = code[i / 2] >> (i % 2 ? 4 : 0) & 15;
-        uint8_t exponent = (uint8_t)(base - c);
-
-        if (c == SPOT_NIBBLE_ESCAPE) {
-            if (used == n_escape)
-                return n_escape + 1;
-            exponent = escape[used++];
-        }
-        put16(raw + 2 * i, rotr16((uint16_t)(low[i] | exponent << 8), 1));
-    }
-    return used;
-}
-
-const struct spot_plane_ops spot_plane_portable = { "portable", split2, join2,   split4,
-                                                    join4,      nibble, unnibble };
+const struct spot_plane_ops spot_plane_portable = { "portable", split2, join2, split4, join4 };
 
 void spot_plane_split8(const uint8_t *raw, size_t n, bool rotate, uint8_t *const plane[8])
 {
@@ -147,8 +106,7 @@ void spot_plane_xor(const uint8_t *a, const uint8_t *b, size_t n, uint8_t *out)
 static bool is_equal(const struct spot_plane_ops *ops)
 {
     enum { N = 133 };
-    uint8_t raw[4 * N], out[2][4][N] = { { { 0 } } }, back[4 * N], code[2][N] = { { 0 } };
-    size_t n_escape[2];
+    uint8_t raw[4 * N], out[2][4][N] = { { { 0 } } }, back[4 * N];
 
     for (size_t i = 0; i < sizeof(raw); i++)
         raw[i] = (uint8_t)(i * i * 7 + i / 9);
@@ -162,20 +120,13 @@ static bool is_equal(const struct spot_plane_ops *ops)
                back);
     if (memcmp(out[0], out[1], sizeof(out[0])) != 0 || memcmp(back, raw, 4 * (size_t)N) != 0)
         return false;
-    for (int side = 0; side < 2; side++) {
-        const struct spot_plane_ops *o = side ? ops : &spot_plane_portable;
-
-        o->split2(raw, N, true, (uint8_t *const[2]){ out[side][0], out[side][1] });
-        n_escape[side] = o->nibble(raw, N, 100, out[side][2], code[side], out[side][3]);
-    }
-    if (memcmp(out[0], out[1], sizeof(out[0])) != 0 || memcmp(code[0], code[1], N) != 0 ||
-        n_escape[0] != n_escape[1])
+    for (int side = 0; side < 2; side++)
+        (side ? ops : &spot_plane_portable)
+            ->split2(raw, N, true, (uint8_t *const[2]){ out[side][0], out[side][1] });
+    if (memcmp(out[0], out[1], sizeof(out[0])) != 0)
         return false;
     ops->join2((const uint8_t *const[2]){ out[1][0], out[1][1] }, N, true, back);
-    if (memcmp(back, raw, 2 * (size_t)N) != 0)
-        return false;
-    return ops->unnibble(out[1][2], code[1], out[1][3], n_escape[1], N, 100, back) == n_escape[1] &&
-           memcmp(back, raw, 2 * (size_t)N) == 0;
+    return memcmp(back, raw, 2 * (size_t)N) == 0;
 }
 
 const struct spot_plane_ops *spot_plane_ops_named(const char *name)
@@ -185,9 +136,6 @@ const struct spot_plane_ops *spot_plane_ops_named(const char *name)
 #ifdef SPOT_PLANE_X86
     if (!strcmp(name, spot_plane_avx2.name) && __builtin_cpu_supports("avx2"))
         return &spot_plane_avx2;
-    if (!strcmp(name, spot_plane_avx512.name) && __builtin_cpu_supports("avx512f") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-        return &spot_plane_avx512;
 #endif
     return NULL;
 }
@@ -196,16 +144,10 @@ static const struct spot_plane_ops *chosen = &spot_plane_portable;
 
 static void choose(void)
 {
-    static const char *const by_speed[] = { "avx512", "avx2" };
+    const struct spot_plane_ops *const ops = spot_plane_ops_named("avx2");
 
-    for (size_t i = 0; i < sizeof(by_speed) / sizeof(by_speed[0]); i++) {
-        const struct spot_plane_ops *ops = spot_plane_ops_named(by_speed[i]);
-
-        if (ops && is_equal(ops)) {
-            chosen = ops;
-            return;
-        }
-    }
+    if (ops && is_equal(ops))
+        chosen = ops;
 }
 
 const struct spot_plane_ops *spot_plane_ops(void)

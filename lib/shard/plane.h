@@ -17,10 +17,8 @@
 extern "C" {
 #endif
 
-enum { SPOT_NIBBLE_ESCAPE = 15 };
-
 struct spot_plane_ops {
-    const char *name; /* "portable", "avx2", "avx512" */
+    const char *name; /* "portable", "avx2" */
 
     /* n elements of 2 or 4 bytes, little endian, rotated left by one if `rotate`, to planes
      * [n] each, least significant first; join is the inverse. No alignment is needed. */
@@ -28,17 +26,6 @@ struct spot_plane_ops {
     void (*join2)(const uint8_t *const plane[2], size_t n, bool rotate, uint8_t *raw);
     void (*split4)(const uint8_t *raw, size_t n, bool rotate, uint8_t *const plane[4]);
     void (*join4)(const uint8_t *const plane[4], size_t n, bool rotate, uint8_t *raw);
-
-    /* n bf16: low [n] gets mantissa and sign, code [(n + 1) / 2] two codes a byte, the first one
-     * low: base - exponent, or SPOT_NIBBLE_ESCAPE if that is not in 0..14; the exponents of those
-     * go to escape [n]. Returns the number of escapes. */
-    size_t (*nibble)(const uint8_t *raw, size_t n, uint8_t base, uint8_t *low, uint8_t *code,
-                     uint8_t *escape);
-
-    /* The inverse; returns how many escapes it consumed, more than n_escape if there were too
-     * few. */
-    size_t (*unnibble)(const uint8_t *low, const uint8_t *code, const uint8_t *escape,
-                       size_t n_escape, size_t n, uint8_t base, uint8_t *raw);
 };
 
 /* The fastest that this processor runs, chosen once. Thread-safe. */
@@ -50,7 +37,7 @@ const struct spot_plane_ops *spot_plane_ops_named(const char *name);
 extern const struct spot_plane_ops spot_plane_portable;
 #if defined(__x86_64__) && defined(__GNUC__)
 #define SPOT_PLANE_X86 1
-extern const struct spot_plane_ops spot_plane_avx2, spot_plane_avx512;
+extern const struct spot_plane_ops spot_plane_avx2;
 #endif
 
 /* Elements of 8 bytes, portable only. */

@@ -157,62 +157,6 @@ static AVX2 void join4(const uint8_t *const plane[4], size_t n, bool rotate, uin
         rotate, raw + 4 * i);
 }
 
-static AVX2 size_t nibble(const uint8_t *raw, size_t n, uint8_t base, uint8_t *low, uint8_t *code,
-                          uint8_t *escape)
-{
-    const __m256i top = _mm256_set1_epi8((char)base), last = _mm256_set1_epi8(SPOT_NIBBLE_ESCAPE),
-                  weight = _mm256_set1_epi16(16 << 8 | 1);
-    size_t i = 0, n_escape = 0;
-
-    for (; i + STEP <= n; i += STEP) {
-        __m256i l, h, c, pair;
-        unsigned mask;
-
-        halves(raw + 2 * i, true, &l, &h);
-        store(low + i, l);
-        c = _mm256_min_epu8(_mm256_sub_epi8(top, h), last);
-        mask = (unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(c, last));
-        for (; mask; mask &= mask - 1) {
-            const uint8_t *x = raw + 2 * (i + (unsigned)__builtin_ctz(mask));
-
-            escape[n_escape++] = (uint8_t)(x[1] << 1 | x[0] >> 7);
-        }
-        pair = _mm256_maddubs_epi16(c, weight);
-        pair = _mm256_permute4x64_epi64(_mm256_packus_epi16(pair, pair), 0xd8);
-        _mm_storeu_si128((__m128i *)(void *)(code + i / 2), _mm256_castsi256_si128(pair));
-    }
-    return n_escape + spot_plane_portable.nibble(raw + 2 * i, n - i, base, low + i, code + i / 2,
-                                                 escape + n_escape);
-}
-
-static AVX2 size_t unnibble(const uint8_t *low, const uint8_t *code, const uint8_t *escape,
-                            size_t n_escape, size_t n, uint8_t base, uint8_t *raw)
-{
-    const __m256i top = _mm256_set1_epi8((char)base), last = _mm256_set1_epi8(SPOT_NIBBLE_ESCAPE);
-    size_t i = 0, used = 0;
-
-    for (; i + STEP <= n; i += STEP) {
-        const __m128i pair = _mm_loadu_si128((const __m128i *)(const void *)(code + i / 2));
-        const __m256i wide = _mm256_cvtepu8_epi16(pair);
-        const __m256i c = _mm256_and_si256(_mm256_or_si256(wide, _mm256_slli_epi16(wide, 4)), last);
-        unsigned mask = (unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(c, last));
-
-        unhalves(load(low + i), _mm256_sub_epi8(top, c), true, raw + 2 * i);
-        if ((size_t)__builtin_popcount(mask) > n_escape - used)
-            return n_escape + 1;
-        for (; mask; mask &= mask - 1) {
-            const size_t at = i + (unsigned)__builtin_ctz(mask);
-            const uint8_t e = escape[used++];
-
-            raw[2 * at] = (uint8_t)(low[at] >> 1 | e << 7);
-            raw[2 * at + 1] = (uint8_t)(e >> 1 | low[at] << 7);
-        }
-    }
-    return used + spot_plane_portable.unnibble(low + i, code + i / 2, escape + used,
-                                               n_escape - used, n - i, base, raw + 2 * i);
-}
-
-const struct spot_plane_ops spot_plane_avx2 = { "avx2", split2, join2,   split4,
-                                                join4,  nibble, unnibble };
+const struct spot_plane_ops spot_plane_avx2 = { "avx2", split2, join2, split4, join4 };
 
 #endif

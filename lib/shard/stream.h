@@ -74,7 +74,6 @@ int spot_stream_get_head(struct spot_coder *coder, const void *bytes, size_t n_b
 
 struct spot_stream_options {
     enum spot_codec codec;
-    int level;           /* of SPOT_CODEC_ZSTD, default 1 when 0 */
     uint32_t chunk_byte; /* SPOT_CHUNK_BYTE when 0 */
     bool no_frame_check; /* leave out zstd's own checksum of stored frames: faster */
     const char *plan, *source;

@@ -95,7 +95,7 @@ int spot_stream_put_head(struct spot_coder *coder, struct spot_stream_info *info
     int rc = -1;
 
     info->header_byte = n_byte - SPOT_ST_PREFIX_BYTE;
-    if (spot_zframe_compress(coder->zstd, header, n_byte, SPOT_ZFRAME_LZ, 1, true, &frame, err))
+    if (spot_zframe_compress(coder->zstd, header, n_byte, SPOT_ZFRAME_LZ, true, &frame, err))
         goto out;
     hash_text(header, n_byte, header_xxh3);
     hash_text(frame.data, frame.n, frame_xxh3);

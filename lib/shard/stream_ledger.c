@@ -68,7 +68,7 @@ void spot_ledger_note(struct spot_ledger *l, const struct spot_chunk *chunk)
     advance(l, chunk->tensor);
     spot_le_put(hash, chunk->hash, 8);
     spot_hash_stream_add(l->hashing, hash, 8);
-    add_entry(l, (uint64_t)SPOT_CHUNK_HEAD_BYTE + chunk->stored_byte, chunk->plain_byte);
+    add_entry(l, (uint64_t)SPOT_CHUNK_HEAD_BYTE + chunk->stored_byte, chunk->raw_byte);
 }
 
 static void put_tail(const struct spot_ledger *l, struct spot_buf *out)

@@ -46,7 +46,6 @@ struct spot_stream_writer *spot_stream_writer_new(const struct spot_stream_optio
     struct spot_stream_writer *w = spot_xcalloc(1, sizeof(*w));
 
     spot_coder_init(&w->coder);
-    w->coder.level = o->level ? o->level : 1;
     w->coder.has_frame_check = !o->no_frame_check;
     w->codec = o->codec;
     w->info.epoch = o->epoch;

@@ -150,8 +150,8 @@ void spot_zframe_store(const void *data, size_t n_byte, bool has_check, struct s
 }
 
 int spot_zframe_compress(struct spot_zstd *z, const void *data, size_t n_byte,
-                         enum spot_zframe_mode mode, int level, bool has_check,
-                         struct spot_buf *out, struct spot_err *err)
+                         enum spot_zframe_mode mode, bool has_check, struct spot_buf *out,
+                         struct spot_err *err)
 {
     const size_t bound = ZSTD_compressBound(n_byte);
     size_t n;
@@ -159,7 +159,7 @@ int spot_zframe_compress(struct spot_zstd *z, const void *data, size_t n_byte,
     ZSTD_CCtx_reset(z->c, ZSTD_reset_session_and_parameters);
     ZSTD_CCtx_setParameter(z->c, ZSTD_c_checksumFlag, has_check);
     ZSTD_CCtx_setParameter(z->c, ZSTD_c_compressionLevel,
-                           mode == SPOT_ZFRAME_HUFFMAN ? HUFFMAN_LEVEL : level);
+                           mode == SPOT_ZFRAME_HUFFMAN ? HUFFMAN_LEVEL : 1);
     if (mode == SPOT_ZFRAME_HUFFMAN)
         ZSTD_CCtx_setParameter(z->c, ZSTD_c_literalCompressionMode, ZSTD_ps_enable);
     n = ZSTD_compress2(z->c, spot_buf_more(out, bound), bound, data, n_byte);

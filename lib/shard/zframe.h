@@ -39,14 +39,14 @@ size_t spot_zframe_close(unsigned char *frame, size_t n_byte, bool has_check);
 void spot_zframe_store(const void *data, size_t n_byte, bool has_check, struct spot_buf *out);
 
 enum spot_zframe_mode {
-    SPOT_ZFRAME_LZ,      /* zstd at the given level */
+    SPOT_ZFRAME_LZ,      /* zstd at level 1 */
     SPOT_ZFRAME_HUFFMAN, /* entropy coding only: suits byte planes of floats */
 };
 
 /* Append one compressed frame. Returns 0, or -1 with *err (SPOT_ESYS) when libzstd fails. */
 int spot_zframe_compress(struct spot_zstd *z, const void *data, size_t n_byte,
-                         enum spot_zframe_mode mode, int level, bool has_check,
-                         struct spot_buf *out, struct spot_err *err);
+                         enum spot_zframe_mode mode, bool has_check, struct spot_buf *out,
+                         struct spot_err *err);
 
 /* Content in pieces: for stored frames in place within the frame, for others where it was
  * decoded. */

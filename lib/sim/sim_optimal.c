@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "plan/parcae.h"
 #include "sim/sim_policy.h"
 
 enum { INTERVALS_MAX = 100000 };
@@ -93,7 +92,7 @@ static void extend(const struct spot_sim_train *sim, const struct spot_sim_row *
                    const struct label *from, int parent, struct frontier *f)
 {
     struct spot_cost_table *t = sim->table;
-    const struct spot_parcae_state state = { n_before, from->grid, from->left_s };
+    const struct spot_cost_state state = { n_before, from->grid, from->left_s };
     const double *cost = spot_cost_row(t, n_before, from->grid, row->lost);
     bool fits = false;
 
@@ -101,7 +100,7 @@ static void extend(const struct spot_sim_train *sim, const struct spot_sim_row *
         if (t->d[to] * t->p[to] > row->available)
             continue;
         fits = true;
-        offer_run(sim, f, from->samples, spot_parcae_total_s(t, &state, to, cost[to]), to, parent);
+        offer_run(sim, f, from->samples, spot_cost_total_s(t, &state, to, cost[to]), to, parent);
     }
     if (!fits)
         offer(f, &(struct label){ from->samples, 0, SPOT_GRID_NONE, parent });

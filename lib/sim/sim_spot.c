@@ -22,6 +22,11 @@ static bool is_told(const struct spot_sim_train *sim, double notice_s, int k)
     return notice_s > 0 && (k == 0 || k * sim->interval_s < notice_s);
 }
 
+/* A decision maker for any job, not only its own: the grid for interval i of a job in `state`. */
+struct spot_sim_program {
+    int (*ask)(struct spot_sim_program *program, size_t i, const struct spot_sim_state *state);
+};
+
 /* The program at interval `at`, whatever job asks it. */
 struct program {
     struct spot_sim_program face;
@@ -178,8 +183,8 @@ static int ask(struct spot_sim_program *program, size_t i, const struct spot_sim
     return choose(p, state);
 }
 
-struct spot_sim_program *spot_sim_program_open(const struct spot_sim_train *sim,
-                                               const struct spot_sim_row *row)
+static struct spot_sim_program *spot_sim_program_open(const struct spot_sim_train *sim,
+                                                      const struct spot_sim_row *row)
 {
     struct program *p = spot_xcalloc(1, sizeof(*p));
 
@@ -192,7 +197,7 @@ struct spot_sim_program *spot_sim_program_open(const struct spot_sim_train *sim,
     return &p->face;
 }
 
-void spot_sim_program_close(struct spot_sim_program *program)
+static void spot_sim_program_close(struct spot_sim_program *program)
 {
     struct program *p = (struct program *)program;
 
@@ -201,8 +206,8 @@ void spot_sim_program_close(struct spot_sim_program *program)
     free(p);
 }
 
-void spot_sim_obey(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
-                   size_t i, struct spot_sim_row *row)
+static void spot_sim_obey(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
+                          size_t i, struct spot_sim_row *row)
 {
     if (i)
         spot_sim_migrate(sim, state, grid, row);

@@ -7,7 +7,6 @@
 
 #include "common/rng.h"
 #include "common/xalloc.h"
-#include "plan/parcae.h"
 #include "sim/sim_policy.h"
 
 const struct spot_sim_policy spot_sim_policies[] = {
@@ -17,44 +16,9 @@ const struct spot_sim_policy spot_sim_policies[] = {
       spot_sim_on_demand, true, "no losses" },
     { "optimal", "the whole trace known: no policy at these prices does better", spot_sim_optimal,
       false, NULL },
-    { "parcae-truth", "Parcae's optimiser, its look-ahead known", spot_sim_truth, false, NULL },
     { "spot", "the stochastic dynamic program of this project", spot_sim_spot, false, NULL },
-    { "guarded", "what spot would do, as long as nowcast leads by no more than a budget",
-      spot_sim_guarded, false, NULL },
-    { "nowcast", "Parcae's optimiser, the notified change known, then flat", spot_sim_nowcast,
-      false, NULL },
-    { "parcae", "Parcae's optimiser with its own predictor", spot_sim_parcae, false, NULL },
-    { "persistence", "Parcae's optimiser, a flat forecast", spot_sim_persistence, false, NULL },
-    { "throughput", "Parcae's baseline: the fastest grid, from a checkpoint at every change",
-      spot_sim_throughput, false, NULL },
-    { "varuna", "checkpoint on notice, kill, relaunch with the fastest grid", spot_sim_varuna,
-      false, "own links" },
-    { "varuna-released", "varuna with the grids of its own AutoConfig and simulator",
-      spot_sim_varuna_released, false, "own grids" },
-    { "bamboo", "redundant computation by neighbours: its simulator, corrected", spot_sim_bamboo,
-      false, "own times" },
-    { "bamboo-released", "the same with the defects of its release", spot_sim_bamboo_released,
-      false, "own times" },
-    { "oobleck", "pipeline templates, survivors copy layers", spot_sim_oobleck, false,
-      "own copying" },
-    { "torchft", "a pipeline lives or dies as a whole", spot_sim_torchft, false, "own joining" },
-    { "torchrun", "restart all from periodic checkpoints", spot_sim_torchrun, false, "own links" },
     { 0 },
 };
-
-const struct spot_sim_policy *spot_sim_policy_find(const char *name, struct spot_err *err)
-{
-    char known[512] = "";
-
-    for (const struct spot_sim_policy *p = spot_sim_policies; p->name; p++) {
-        if (!strcmp(p->name, name))
-            return p;
-        snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", *known ? ", " : "",
-                 p->name);
-    }
-    spot_err_set(err, SPOT_EUSAGE, "unknown policy '%.32s'; there are %s", name, known);
-    return NULL;
-}
 
 int spot_sim_cap(const struct spot_job_doc *job, int seen)
 {
@@ -174,13 +138,13 @@ void spot_sim_migrate(const struct spot_sim_train *sim, struct spot_sim_state *s
                       struct spot_sim_row *row)
 {
     const int to = spot_sim_clip(sim->table, grid, row->available);
-    const struct spot_parcae_state before = { state->n, state->grid, state->carry_s };
+    const struct spot_cost_state before = { state->n, state->grid, state->carry_s };
     double total = 0;
 
     row->asked = grid;
     if (to != SPOT_GRID_NONE) {
         row->cost_s = charge(sim, state, row->lost, to);
-        total = spot_parcae_total_s(sim->table, &before, to, row->cost_s);
+        total = spot_cost_total_s(sim->table, &before, to, row->cost_s);
     }
     settle(sim, state, to, total, row);
 }

@@ -15,7 +15,6 @@
 
 #include "common/err.h"
 #include "plan/cost_table.h"
-#include "sim/peer_model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,6 +45,8 @@ struct spot_sim_row {
     double class_s[SPOT_SIM_CLASSES]; /* machine-seconds */
 };
 
+struct spot_peer_prices; /* lib/peers/peer_model.h */
+
 struct spot_sim_train {
     const struct spot_job_doc *job;
     const struct spot_throughput *throughput;
@@ -73,9 +74,8 @@ struct spot_sim_policy {
     const char *above; /* why it may exceed `optimal`; NULL: it cannot */
 };
 
-/* All policies, ends with a NULL name. */
+/* Ours and the yardsticks, ends with a NULL name; those of other systems: lib/peers. */
 extern const struct spot_sim_policy spot_sim_policies[];
-const struct spot_sim_policy *spot_sim_policy_find(const char *name, struct spot_err *err);
 
 /* Run one policy. row has room for n_interval. Returns 0, or -1 with *err. */
 int spot_sim_train_run(const struct spot_sim_train *sim, const struct spot_sim_policy *policy,

@@ -5,343 +5,355 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "common/json.h"
-#include "common/utf8.h"
 #include "common/xalloc.h"
-#include "text/unicode_class.h"
+#include "text/beside.h"
+#include "text/names.h"
+#include "text/template.h"
 
-enum { TEMPLATE_MAX = 1 << 20 };
-
-/* The programs as they are published, without the blanks in their tags. */
-static const struct known {
-    enum spot_chat_form form;
-    const char *program;
-} known[] = {
-    { SPOT_CHAT_CHATML,
-      "{%formessageinmessages%}{{'<|im_start|>'+message['role']+'\\n'+message['content']+"
-      "'<|im_end|>'+'\\n'}}{%endfor%}{%ifadd_generation_prompt%}{{'<|im_start|>assistant\\n'}}"
-      "{%endif%}" },
-    { SPOT_CHAT_CHATML,
-      "{%ifnotadd_generation_promptisdefined%}{%setadd_generation_prompt=false%}{%endif%}"
-      "{%formessageinmessages%}{{'<|im_start|>'+message['role']+'\\n'+message['content']+"
-      "'<|im_end|>'+'\\n'}}{%endfor%}{%ifadd_generation_prompt%}{{'<|im_start|>assistant\\n'}}"
-      "{%endif%}" },
-    { SPOT_CHAT_LLAMA2,
-      "{%ifmessages[0]['role']=='system'%}{%setloop_messages=messages[1:]%}"
-      "{%setsystem_message=messages[0]['content']%}{%else%}{%setloop_messages=messages%}"
-      "{%setsystem_message=false%}{%endif%}{%formessageinloop_messages%}"
-      "{%if(message['role']=='user')!=(loop.index0%2==0)%}{{raise_exception("
-      "'Conversation roles must alternate user/assistant/user/assistant/...')}}{%endif%}"
-      "{%ifloop.index0==0andsystem_message!=false%}{%setcontent='<<SYS>>\\n'+system_message+"
-      "'\\n<</SYS>>\\n\\n'+message['content']%}{%else%}{%setcontent=message['content']%}{%endif%}"
-      "{%ifmessage['role']=='user'%}{{bos_token+'[INST] '+content.strip()+' [/INST]'}}"
-      "{%elifmessage['role']=='assistant'%}{{' '+content.strip()+' '+eos_token}}{%endif%}"
-      "{%endfor%}" },
-    { SPOT_CHAT_LLAMA3,
-      "{%setloop_messages=messages%}{%formessageinloop_messages%}{%setcontent="
-      "'<|start_header_id|>'+message['role']+'<|end_header_id|>\\n\\n'+message['content']|trim+"
-      "'<|eot_id|>'%}{%ifloop.index0==0%}{%setcontent=bos_token+content%}{%endif%}{{content}}"
-      "{%endfor%}{%ifadd_generation_prompt%}{{'<|start_header_id|>assistant<|end_header_id|>"
-      "\\n\\n'}}{%endif%}" },
+struct spot_chat {
+    struct spot_template *template;
+    struct spot_json_doc role;  /* the texts of tokens by what they are for: "bos_token" */
+    struct spot_names *special; /* texts of special tokens, which no content may have */
+    char end[SPOT_BESIDE_TOKEN];
 };
 
-/* A program without the blanks in its tags, to be freed. Text between tags and in quotes stays: it
- * is output; a newline in quotes as it is mostly written. */
-static char *squeezed(const char *program)
+/* --- the program --------------------------------------------------------------------- */
+
+static int parse_program(struct spot_chat *chat, const char *text, size_t n, const char *source,
+                         struct spot_err *err)
 {
-    char *const out = spot_xcalloc(2 * strlen(program) + 1, 1);
-    bool is_tag = false;
-    char quote = '\0';
-    size_t n = 0;
-
-    for (const char *p = program; *p; p++) {
-        if (p[0] == '{' && (p[1] == '%' || p[1] == '{'))
-            is_tag = true;
-        if (is_tag && (*p == '"' || *p == '\'') && (!quote || *p == quote)) {
-            quote = quote ? '\0' : *p;
-            out[n++] = '\'';
-        } else if (quote && *p == '\n') {
-            out[n++] = '\\';
-            out[n++] = 'n';
-        } else if (!is_tag || quote || !strchr(" \t\r\n", *p)) {
-            out[n++] = *p;
-        }
-        if (!quote && *p == '}' && p > program && (p[-1] == '%' || p[-1] == '}'))
-            is_tag = false;
-    }
-    return out;
-}
-
-/* What transformers names "default", where there are several. */
-static const struct spot_json_value *default_of(const struct spot_json_value *list)
-{
-    for (size_t i = 0; i < spot_json_array_size(list); i++) {
-        const char *const name = spot_json_text(spot_json_get(spot_json_entry(list, i), "name"));
-
-        if (name && !strcmp(name, "default"))
-            return spot_json_get(spot_json_entry(list, i), "template");
-    }
-    return list;
-}
-
-/* Jinja drops a newline at the end. NULL, or what is wrong with a program, to be told with its
- * place. */
-static const char *recognise(struct spot_chat *chat, const char *program)
-{
-    const size_t n = strlen(program);
-    char *const text = spot_xstrdup(program), *form;
-    size_t i = 0;
-
-    if (n && text[n - 1] == '\n')
-        text[n - 1] = '\0';
-    form = squeezed(text);
-    while (i < sizeof(known) / sizeof(known[0]) && strcmp(form, known[i].program) != 0)
-        i++;
-    free(text);
-    free(form);
-    if (i == sizeof(known) / sizeof(known[0]))
-        return "is none of the templates that are known: ChatML, Llama 2, Llama 3";
-    chat->form = known[i].form;
-    return NULL;
-}
-
-static int take_program(struct spot_chat *chat, const struct spot_json_doc *doc,
-                        struct spot_err *err)
-{
-    const struct spot_json_value *const value =
-        default_of(spot_json_get(doc->root, "chat_template"));
-    const char *const program = spot_json_text(value);
-    const char *wrong;
-
-    if (!program)
-        return spot_json_fail(doc, value ? "/chat_template" : "", err,
-                              "expected a chat_template, as text, or one named default");
-    wrong = recognise(chat, program);
-    return wrong ? spot_json_fail(doc, "/chat_template", err, "'%.60s...' %s", program, wrong) : 0;
-}
-
-int spot_chat_parse(struct spot_chat *chat, const char *json, size_t n, const char *source,
-                    struct spot_err *err)
-{
-    struct spot_json_doc doc;
-    int rc = spot_json_parse(&doc, json, n, source, err);
-
-    if (rc)
-        return -1;
-    rc = spot_beside_token(&doc, "bos_token", chat->bos, err) < 0 ||
-         spot_beside_token(&doc, "eos_token", chat->eos, err) < 0 || take_program(chat, &doc, err);
-    spot_json_release(&doc);
-    return rc ? -1 : 0;
+    chat->template = spot_template_parse(text, n, source, err);
+    return chat->template ? 0 : -1;
 }
 
 /* Returns 1, 0 if there is no such file, -1 with *err. */
-static int read_template(const char *path, char text[TEMPLATE_MAX + 1], struct spot_err *err)
+static int read_program(struct spot_chat *chat, const char *path, struct spot_err *err)
 {
     FILE *const in = fopen(path, "re");
+    char *text;
     size_t n;
-    int rc = 1;
+    int rc;
 
     if (!in)
-        return errno == ENOENT ? 0 : spot_err_sys(err, "cannot open '%s'", path);
-    n = fread(text, 1, TEMPLATE_MAX + 1, in);
+        return errno == ENOENT || errno == ENOTDIR ? 0
+                                                   : spot_err_sys(err, "cannot open '%s'", path);
+    text = spot_xcalloc(SPOT_TEMPLATE_MAX + 1, 1);
+    n = fread(text, 1, SPOT_TEMPLATE_MAX + 1, in);
     if (ferror(in))
         rc = spot_err_sys(err, "cannot read '%s'", path);
-    else if (n > TEMPLATE_MAX)
-        rc = spot_err_set(err, SPOT_EDATA, "%s: larger than %d bytes", path, TEMPLATE_MAX);
-    else if (memchr(text, '\0', n))
-        rc = spot_err_set(err, SPOT_EDATA, "%s: a NUL byte, expected text", path);
     else
-        text[n] = '\0';
+        rc = parse_program(chat, text, n, path, err) ? -1 : 1;
     fclose(in);
+    free(text);
     return rc;
 }
 
-/* Of the two places of a template, the file of its own counts, as in transformers. */
-static int load_program(struct spot_chat *chat, const char *dir, struct spot_err *err)
+/* The `chat_template` of a tokenizer_config.json: a text, or several by name, of which transformers
+ * takes "default". Returns 1, 0 if there is none of the name, -1 with *err. */
+static int take_program(struct spot_chat *chat, const struct spot_json_doc *doc, const char *choice,
+                        struct spot_err *err)
 {
-    char *const text = spot_xcalloc(TEMPLATE_MAX + 1, 1);
-    struct spot_json_doc doc = { 0 };
-    const char *wrong = NULL;
-    char path[SPOT_BESIDE_PATH], config[SPOT_BESIDE_PATH];
+    const struct spot_json_value *value = spot_json_get(doc->root, "chat_template");
+    const struct spot_json_value *const list = spot_json_is_array(value) ? value : NULL;
+    const char *const wanted = choice ? choice : "default", *program;
+    char source[SPOT_BESIDE_PATH + 32];
+
+    if (list)
+        value = NULL;
+    for (size_t i = 0; i < spot_json_array_size(list); i++) {
+        const char *const name = spot_json_text(spot_json_get(spot_json_entry(list, i), "name"));
+
+        if (name && !strcmp(name, wanted))
+            value = spot_json_get(spot_json_entry(list, i), "template");
+    }
+    if (choice && !list && strcmp(choice, "default") != 0)
+        return 0;
+    program = spot_json_text(value);
+    if (!program)
+        return choice || !list
+                   ? 0
+                   : spot_json_fail(doc, "/chat_template", err, "none is named default");
+    snprintf(source, sizeof(source), "%s: /chat_template", doc->source);
+    return parse_program(chat, program, strlen(program), source, err) ? -1 : 1;
+}
+
+/* What transformers looks for in a directory, in its order. Returns as above. */
+static int find_program(struct spot_chat *chat, const char *dir, const char *choice,
+                        struct spot_err *err)
+{
+    const bool is_default = !choice || !strcmp(choice, "default");
+    char path[SPOT_BESIDE_PATH];
+    struct spot_json_doc doc;
     int rc;
 
-    snprintf(path, sizeof(path), "%s/chat_template.jinja", dir);
-    rc = read_template(path, text, err);
-    if (rc > 0) {
-        wrong = recognise(chat, text);
-    } else if (!rc) {
-        rc = spot_beside_open(&doc, config, dir, "tokenizer_config.json", err);
-        if (rc > 0)
-            rc = take_program(chat, &doc, err) ? -1 : 1;
-        if (!rc)
-            rc = spot_err_set(err, SPOT_EDATA,
-                              "%s/tokenizer_config.json: not found, nor is chat_template.jinja",
-                              dir);
-    }
-    if (wrong)
-        rc = spot_err_set(err, SPOT_EDATA, "%s: '%.60s...' %s", path, text, wrong);
-    free(text);
+    snprintf(path, sizeof(path),
+             is_default ? "%s/chat_template.jinja" : "%s/additional_chat_templates/%s.jinja", dir,
+             choice);
+    rc = read_program(chat, path, err);
+    if (rc)
+        return rc;
+    rc = spot_beside_open(&doc, path, dir, "tokenizer_config.json", err);
+    if (rc > 0)
+        rc = take_program(chat, &doc, choice, err);
     spot_json_release(&doc);
+    return rc;
+}
+
+/* A file if there is one, or else a name. */
+static int load_program(struct spot_chat *chat, const char *dir, const char *choice,
+                        struct spot_err *err)
+{
+    int rc = choice && strchr(choice, '/') ? 0 : find_program(chat, dir, choice, err);
+
+    if (!rc && choice)
+        rc = read_program(chat, choice, err);
+    if (!rc && choice)
+        return spot_err_set(err, SPOT_EDATA, "%s: no chat template, nor a file, '%.80s'", dir,
+                            choice);
+    if (!rc)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s/tokenizer_config.json: no chat_template, nor is there a "
+                            "chat_template.jinja",
+                            dir);
     return rc < 0 ? -1 : 0;
 }
 
-int spot_chat_load(struct spot_chat *chat, const char *dir, struct spot_err *err)
+/* --- tokens ------------------------------------------------------------------------------ */
+
+static void add_special(struct spot_chat *chat, const struct spot_json_value *value)
 {
-    return spot_beside_named(dir, "bos_token", chat->bos, err) < 0 ||
-                   spot_beside_named(dir, "eos_token", chat->eos, err) < 0 ||
-                   load_program(chat, dir, err)
-               ? -1
-               : 0;
+    const char *const text = spot_beside_text(value);
+
+    if (text)
+        spot_names_add(chat->special, text, 0);
+}
+
+/* Those of tokenizer.json ("added_tokens") and tokenizer_config.json ("added_tokens_decoder"). */
+static void add_listed(struct spot_chat *chat, const struct spot_json_value *list)
+{
+    const struct spot_json_value *v;
+    const char *key;
+
+    for (size_t i = 0; i < spot_json_array_size(list); i++)
+        if (spot_json_is_true(spot_json_get(spot_json_entry(list, i), "special")))
+            add_special(chat, spot_json_entry(list, i));
+    for (size_t i = 0; (v = spot_json_member(list, i, &key)); i++)
+        if (spot_json_is_true(spot_json_get(v, "special")))
+            add_special(chat, v);
+}
+
+/* What a document names by a role; the first that does counts. */
+static void add_roles(struct spot_chat *chat, const struct spot_json_doc *doc, struct spot_jw *jw,
+                      bool *has)
+{
+    static const char *const role[] = { "bos_token", "eos_token", "unk_token", "sep_token",
+                                        "pad_token", "cls_token", "mask_token" };
+
+    for (size_t i = 0; i < sizeof(role) / sizeof(role[0]); i++) {
+        const struct spot_json_value *const v = spot_json_get(doc->root, role[i]);
+
+        if (!spot_beside_text(v))
+            continue;
+        add_special(chat, v);
+        if (!has[i])
+            spot_jw_str(jw, role[i], spot_beside_text(v));
+        has[i] = true;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const struct spot_json_value *const list =
+            spot_json_get(doc->root, i ? "extra_special_tokens" : "additional_special_tokens");
+        const struct spot_json_value *v;
+        const char *key;
+
+        for (size_t k = 0; k < spot_json_array_size(list); k++)
+            add_special(chat, spot_json_entry(list, k));
+        for (size_t k = 0; (v = spot_json_member(list, k, &key)); k++)
+            add_special(chat, v);
+    }
+}
+
+/* The documents doc[n], which may be empty, in the order in which they count. */
+static int take_tokens(struct spot_chat *chat, const struct spot_json_doc *doc, size_t n,
+                       struct spot_err *err)
+{
+    bool has[7] = { false };
+    struct spot_jw jw;
+    char *text, ignored[SPOT_BESIDE_TOKEN];
+    size_t n_text;
+    FILE *const out = spot_xmemory_open(&text, &n_text);
+    int rc = 0;
+
+    spot_jw_init(&jw, out, false);
+    spot_jw_object(&jw, NULL);
+    for (size_t i = 0; i < n; i++) {
+        rc = rc || spot_beside_token(&doc[i], "bos_token", ignored, err) < 0 ||
+             spot_beside_token(&doc[i], "eos_token", ignored, err) < 0;
+        add_roles(chat, &doc[i], &jw, has);
+        add_listed(chat, spot_json_get(doc[i].root, "added_tokens"));
+        add_listed(chat, spot_json_get(doc[i].root, "added_tokens_decoder"));
+    }
+    spot_jw_end(&jw);
+    (void)spot_jw_close(&jw, NULL);
+    spot_xmemory_close(out);
+    spot_names_index(chat->special);
+    rc = rc || spot_json_parse(&chat->role, text, n_text, "tokens", err);
+    free(text);
+    return rc ? -1 : 0;
+}
+
+static int render(const struct spot_chat *chat, const struct spot_json_value *context,
+                  struct spot_buf *out, struct spot_err *err)
+{
+    const struct spot_template_input input = { .values = { context, chat->role.root },
+                                               .now_s = (int64_t)time(NULL) };
+
+    return spot_template_render(chat->template, &input, out, err);
+}
+
+/* The first special token behind what the assistant said, or else the tokenizer's own. */
+static void find_end(struct spot_chat *chat)
+{
+    static const char said[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},"
+                               "{\"role\":\"assistant\",\"content\":\"spot-said-this\"}],"
+                               "\"add_generation_prompt\":false}";
+    const char *const eos = spot_json_text(spot_json_get(chat->role.root, "eos_token"));
+    struct spot_json_doc doc;
+    struct spot_buf out = { 0 };
+    const char *at = NULL;
+
+    snprintf(chat->end, sizeof(chat->end), "%s", eos ? eos : "");
+    if (spot_json_parse(&doc, said, sizeof(said) - 1, "said", NULL))
+        return;
+    if (!render(chat, doc.root, &out, NULL)) {
+        spot_buf_add(&out, "", 1);
+        at = strstr((const char *)out.data, "spot-said-this");
+    }
+    for (; at && *at; at++) {
+        const char *const token = spot_names_longest(chat->special, at, strlen(at), NULL);
+
+        if (token && strlen(token) < sizeof(chat->end)) {
+            snprintf(chat->end, sizeof(chat->end), "%s", token);
+            break;
+        }
+    }
+    spot_buf_release(&out);
+    spot_json_release(&doc);
+}
+
+/* --- opening ----------------------------------------------------------------------------- */
+
+static struct spot_chat *new_chat(void)
+{
+    struct spot_chat *const chat = spot_xcalloc(1, sizeof(*chat));
+
+    chat->special = spot_names_new();
+    return chat;
+}
+
+static struct spot_chat *finish(struct spot_chat *chat, int rc)
+{
+    if (!rc) {
+        find_end(chat);
+        return chat;
+    }
+    spot_chat_free(chat);
+    return NULL;
+}
+
+struct spot_chat *spot_chat_parse(const char *json, size_t n, const char *source,
+                                  struct spot_err *err)
+{
+    struct spot_chat *const chat = new_chat();
+    struct spot_json_doc doc;
+    int rc = spot_json_parse(&doc, json, n, source, err);
+
+    if (!rc) {
+        rc = take_tokens(chat, &doc, 1, err) ? -1 : take_program(chat, &doc, NULL, err);
+        rc = rc ? rc - (rc > 0) : spot_json_fail(&doc, "", err, "expected a chat_template");
+        spot_json_release(&doc);
+    }
+    return finish(chat, rc);
+}
+
+struct spot_chat *spot_chat_load(const char *dir, const char *choice, struct spot_err *err)
+{
+    static const char *const name[] = { "tokenizer_config.json", "special_tokens_map.json",
+                                        "tokenizer.json" };
+    enum { FILES = sizeof(name) / sizeof(name[0]) };
+    struct spot_chat *const chat = new_chat();
+    char path[FILES][SPOT_BESIDE_PATH];
+    struct spot_json_doc doc[FILES] = { 0 };
+    int rc = load_program(chat, dir, choice, err);
+
+    for (int i = 0; !rc && i < FILES; i++)
+        rc = spot_beside_open(&doc[i], path[i], dir, name[i], err) < 0 ? -1 : 0;
+    if (!rc)
+        rc = take_tokens(chat, doc, FILES, err);
+    for (int i = 0; i < FILES; i++)
+        spot_json_release(&doc[i]);
+    return finish(chat, rc);
+}
+
+void spot_chat_free(struct spot_chat *chat)
+{
+    if (!chat)
+        return;
+    spot_template_free(chat->template);
+    spot_json_release(&chat->role);
+    spot_names_free(chat->special);
+    free(chat);
 }
 
 const char *spot_chat_end(const struct spot_chat *chat)
 {
-    switch (chat->form) {
-    case SPOT_CHAT_CHATML:
-        return "<|im_end|>";
-    case SPOT_CHAT_LLAMA3:
-        return "<|eot_id|>";
-    case SPOT_CHAT_LLAMA2:
-        break;
-    }
-    return chat->eos;
+    return chat->end;
 }
 
-/* --- rendering ------------------------------------------------------------------- */
+/* --- rendering --------------------------------------------------------------------------- */
 
-static void say(struct spot_buf *out, const char *text)
+/* The special token that a text has; NULL: none. */
+static const char *token_in(const struct spot_chat *chat, const char *text)
 {
-    spot_buf_add(out, text, strlen(text));
-}
+    const size_t n = strlen(text);
 
-/* What Python's strip() takes away. */
-static bool is_blank(uint32_t code)
-{
-    return spot_char_class(code) == SPOT_CHAR_SPACE || (code >= 0x1C && code <= 0x1F);
-}
-
-/* Without the blanks around it. */
-static void say_trimmed(struct spot_buf *out, const char *text, size_t n)
-{
-    size_t begin = 0, end = 0;
-
-    for (size_t at = 0, length; at < n; at += length) {
-        uint32_t code;
-
-        length = spot_utf8_char(text + at, n - at, &code);
-        if (!is_blank(code))
-            end = at + length;
-        else if (!end)
-            begin = at + length;
-    }
-    if (end)
-        spot_buf_add(out, text + begin, end - begin);
-}
-
-/* Could the content impersonate another role? */
-static const char *token_in(const struct spot_chat *chat, const char *content)
-{
-    static const char *const of[3][4] = {
-        [SPOT_CHAT_CHATML] = { "<|im_start|>", "<|im_end|>" },
-        [SPOT_CHAT_LLAMA3] = { "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>" },
-    };
-
-    for (size_t i = 0; of[chat->form][i]; i++)
-        if (strstr(content, of[chat->form][i]))
-            return of[chat->form][i];
-    if (*chat->bos && strstr(content, chat->bos))
-        return chat->bos;
-    return *chat->eos && strstr(content, chat->eos) ? chat->eos : NULL;
-}
-
-static int check(const struct spot_chat *chat, const struct spot_chat_message *message, size_t n,
-                 struct spot_err *err)
-{
-    const size_t first = n && !strcmp(message[0].role, "system");
-
-    if (chat->form == SPOT_CHAT_LLAMA2 && n == first)
-        return spot_err_set(err, SPOT_EDATA, "no message of a user");
     for (size_t i = 0; i < n; i++) {
-        const char *const role = message[i].role, *const token = token_in(chat, message[i].content);
-        const bool is_user = !strcmp(role, "user");
+        const char *const token = spot_names_longest(chat->special, text + i, n - i, NULL);
 
-        if (!is_user && strcmp(role, "assistant") != 0 && strcmp(role, "system") != 0)
-            return spot_err_set(err, SPOT_EDATA,
-                                "message %zu: role '%.40s', expected system, user or assistant", i,
-                                role);
-        if (chat->form == SPOT_CHAT_LLAMA2 && i >= first &&
-            (!strcmp(role, "system") || is_user != ((i - first) % 2 == 0)))
-            return spot_err_set(err, SPOT_EDATA,
-                                "message %zu: role '%.40s' out of turn, expected %s", i, role,
-                                (i - first) % 2 ? "assistant" : "user");
         if (token)
+            return token;
+    }
+    return NULL;
+}
+
+/* In any text inside of a value, keys too. JSON has a bound on its depth. */
+static const char *token_within(const struct spot_chat *chat, const struct spot_json_value *v)
+{
+    const struct spot_json_value *member;
+    const char *token = spot_json_text(v) ? token_in(chat, spot_json_text(v)) : NULL, *key;
+
+    for (size_t i = 0; !token && i < spot_json_array_size(v); i++)
+        token = token_within(chat, spot_json_entry(v, i));
+    for (size_t i = 0; !token && (member = spot_json_member(v, i, &key)); i++) {
+        token = token_in(chat, key);
+        token = token ? token : token_within(chat, member);
+    }
+    return token;
+}
+
+int spot_chat_render(const struct spot_chat *chat, const struct spot_json_value *context,
+                     struct spot_buf *out, struct spot_err *err)
+{
+    const struct spot_json_value *const list = spot_json_get(context, "messages"), *v;
+    const char *token, *key;
+
+    for (size_t i = 0; i < spot_json_array_size(list); i++)
+        if ((token = token_within(chat, spot_json_entry(list, i))))
             return spot_err_set(err, SPOT_EDATA, "message %zu: the content names the token '%s'", i,
                                 token);
-    }
-    return 0;
-}
-
-static void render_headed(const struct spot_chat *chat, const struct spot_chat_message *message,
-                          size_t n, bool asks, struct spot_buf *out)
-{
-    const bool is_llama3 = chat->form == SPOT_CHAT_LLAMA3;
-    const char *const begin = is_llama3 ? "<|start_header_id|>" : "<|im_start|>";
-    const char *const behind = is_llama3 ? "<|end_header_id|>\n\n" : "\n";
-
-    if (is_llama3 && n)
-        say(out, chat->bos);
-    for (size_t i = 0; i < n; i++) {
-        say(out, begin);
-        say(out, message[i].role);
-        say(out, behind);
-        if (is_llama3)
-            say_trimmed(out, message[i].content, strlen(message[i].content));
-        else
-            say(out, message[i].content);
-        say(out, is_llama3 ? "<|eot_id|>" : "<|im_end|>\n");
-    }
-    if (!asks)
-        return;
-    say(out, begin);
-    say(out, "assistant");
-    say(out, behind);
-}
-
-static void render_llama2(const struct spot_chat *chat, const struct spot_chat_message *message,
-                          size_t n, struct spot_buf *out)
-{
-    const size_t first = n && !strcmp(message[0].role, "system");
-
-    for (size_t i = first; i < n; i++) {
-        const bool is_user = (i - first) % 2 == 0;
-        struct spot_buf content = { 0 };
-
-        if (first && i == first) {
-            say(&content, "<<SYS>>\n");
-            say(&content, message[0].content);
-            say(&content, "\n<</SYS>>\n\n");
-        }
-        say(&content, message[i].content);
-        if (is_user)
-            say(out, chat->bos);
-        say(out, is_user ? "[INST] " : " ");
-        say_trimmed(out, (const char *)content.data, content.n);
-        say(out, is_user ? " [/INST]" : " ");
-        if (!is_user)
-            say(out, chat->eos);
-        spot_buf_release(&content);
-    }
-}
-
-int spot_chat_render(const struct spot_chat *chat, const struct spot_chat_message *message,
-                     size_t n, bool asks, struct spot_buf *out, struct spot_err *err)
-{
-    if (check(chat, message, n, err))
-        return -1;
-    if (chat->form == SPOT_CHAT_LLAMA2)
-        render_llama2(chat, message, n, out);
-    else
-        render_headed(chat, message, n, asks, out);
-    return 0;
+    for (size_t i = 0; (v = spot_json_member(context, i, &key)); i++)
+        if (v != list && (token = token_within(chat, v)))
+            return spot_err_set(err, SPOT_EDATA, "%.40s: names the token '%s'", key, token);
+    return render(chat, context, out, err);
 }

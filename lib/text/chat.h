@@ -2,52 +2,43 @@
 /* chat.h - renders the messages of a conversation as the prompt format that a model was trained on.
  *
  * chat_template.jinja, or else the `chat_template` of tokenizer_config.json (of several the one
- * named "default"), gives the format as a program (Jinja). Untrusted programs are not run here:
- * three known formats, ChatML, Llama 2 and Llama 3, are recognised by distinctive text, and
- * anything else is rejected.
+ * named "default"), gives the format as a program in Jinja (template.h).
  */
 #ifndef SPOT_TEXT_CHAT_H
 #define SPOT_TEXT_CHAT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "text/beside.h"
+#include "common/json.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum spot_chat_form { SPOT_CHAT_CHATML, SPOT_CHAT_LLAMA2, SPOT_CHAT_LLAMA3 };
+struct spot_chat;
 
-struct spot_chat {
-    enum spot_chat_form form;
-    char bos[SPOT_BESIDE_TOKEN], eos[SPOT_BESIDE_TOKEN]; /* texts of the tokens; "": none */
-};
-
-struct spot_chat_message {
-    const char *role; /* system, user or assistant */
-    const char *content;
-};
-
-/* Read the files of a tokenizer's directory. Returns 0, or -1 with *err: SPOT_ESYS, or SPOT_EDATA
- * also where there is no template, or one that is none of the three, or that differs from them. */
-int spot_chat_load(struct spot_chat *chat, const char *dir, struct spot_err *err);
+/* Read the files of a model's or tokenizer's directory. choice: NULL, a file of a template, or the
+ * name of one of several. NULL with *err: SPOT_ESYS, or SPOT_EDATA also where there is no template,
+ * or none that can be used. */
+struct spot_chat *spot_chat_load(const char *dir, const char *choice, struct spot_err *err);
 /* The same from the text of a tokenizer_config.json. */
-int spot_chat_parse(struct spot_chat *chat, const char *json, size_t n, const char *source,
-                    struct spot_err *err);
+struct spot_chat *spot_chat_parse(const char *json, size_t n, const char *source,
+                                  struct spot_err *err);
+void spot_chat_free(struct spot_chat *chat); /* may be NULL */
 
 /* The text of the token that ends a turn of the assistant; "" if it is not known. */
 const char *spot_chat_end(const struct spot_chat *chat);
 
-/* Append the prompt; encode it with spot_bpe_encode_named. With `asks` it ends where the
- * assistant's reply begins. Returns 0, or -1 with *err (SPOT_EDATA): a role that the format does
- * not have, roles in the wrong order, or content that contains a token of the format and could so
- * impersonate another role. */
-int spot_chat_render(const struct spot_chat *chat, const struct spot_chat_message *message,
-                     size_t n, bool asks, struct spot_buf *out, struct spot_err *err);
+/* Append the prompt; encode it with spot_bpe_encode_named. context: an object of what transformers
+ * passes to a template: messages, tools, documents, add_generation_prompt and whatever else it
+ * reads; bos_token, eos_token and their like are added here. From several threads at once. Returns
+ * 0, or -1 with *err and nothing appended: SPOT_EDATA for what the template refuses or does not
+ * understand, and for content that contains the text of a special token and could so impersonate
+ * another role; SPOT_EINFEASIBLE beyond a limit of steps, bytes or depth. */
+int spot_chat_render(const struct spot_chat *chat, const struct spot_json_value *context,
+                     struct spot_buf *out, struct spot_err *err);
 
 #ifdef __cplusplus
 }

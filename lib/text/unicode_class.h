@@ -3,6 +3,8 @@
 #ifndef SPOT_TEXT_UNICODE_CLASS_H
 #define SPOT_TEXT_UNICODE_CLASS_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -14,6 +16,11 @@ extern "C" {
 enum spot_char_class { SPOT_CHAR_OTHER, SPOT_CHAR_LETTER, SPOT_CHAR_NUMBER, SPOT_CHAR_SPACE };
 
 enum spot_char_class spot_char_class(uint32_t code);
+
+enum { SPOT_CHAR_CASED_MAX = 4 };
+
+/* A character below 0x110000 as a capital or small letter, in UTF-8. Returns its bytes. */
+size_t spot_char_cased(uint32_t code, bool raises, char text[SPOT_CHAR_CASED_MAX]);
 
 #ifdef __cplusplus
 }

@@ -164,11 +164,32 @@ static void put_common(struct spot_buf *out, const struct spot_job_config *c)
 
 static void put_arch(struct spot_buf *out, const struct spot_shape *s)
 {
-    spot_put_i64(out, s->arch);
+    spot_put_i64(out, s->kind.family);
     spot_put_i64(out, s->n_kv_head);
     spot_put_i64(out, s->ffn);
     spot_put_f64(out, s->rope_theta);
     spot_put_i64(out, s->is_tied);
+}
+
+/* The rest of what layers are made of, and heads of a width of their own. */
+static void put_kind(struct spot_buf *out, const struct spot_shape *s)
+{
+    int64_t word[SPOT_DECODER_WORDS];
+
+    memcpy(word, &s->kind, sizeof(word));
+    for (int i = 0; i < SPOT_DECODER_WORDS; i++)
+        spot_put_i64(out, word[i]);
+    spot_put_i64(out, s->head_dim);
+}
+
+static void get_kind(struct spot_wire_in *in, struct spot_shape *s)
+{
+    int64_t word[SPOT_DECODER_WORDS];
+
+    for (int i = 0; i < SPOT_DECODER_WORDS; i++)
+        word[i] = spot_get_i64(in);
+    memcpy(&s->kind, word, sizeof(word));
+    s->head_dim = spot_get_i64(in);
 }
 
 static void put_schedule(struct spot_buf *out, const struct spot_schedule *s)
@@ -225,6 +246,7 @@ void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *c)
 {
     put_common(out, c);
     put_arch(out, &c->shape);
+    put_kind(out, &c->shape);
     spot_put_f64(out, c->shape.norm_eps);
     put_tunings(out, c);
 }
@@ -248,11 +270,12 @@ void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
     c->comm = spot_get_u32(in);
     c->reduce = spot_get_u32(in);
     spot_get_text(in, c->kernel, sizeof(c->kernel));
-    s->arch = spot_get_i64(in);
+    (void)spot_get_i64(in); /* the family, which is in what follows */
     s->n_kv_head = spot_get_i64(in);
     s->ffn = spot_get_i64(in);
     s->rope_theta = spot_get_f64(in);
     s->is_tied = spot_get_i64(in);
+    get_kind(in, s);
     s->norm_eps = spot_get_f64(in);
     get_tunings(in, c);
 }
@@ -276,8 +299,10 @@ static uint64_t id_with(const struct spot_job_config *config, uint32_t n_change)
     c.n_step = 0;
     c.comm = SPOT_COMM_SOCKETS;
     put_common(&out, &c);
-    if (c.shape.arch != SPOT_ARCH_GPT2 || c.shape.is_tied)
+    if (c.shape.kind.family || c.shape.is_tied)
         put_arch(&out, &c.shape);
+    if (spot_shape_needs(&c.shape))
+        put_kind(&out, &c.shape);
     if (has_own_eps(&c.shape))
         spot_put_f64(&out, (double)(float)c.shape.norm_eps);
     if (spot_tuning_is_scheduled(&first))

@@ -12,6 +12,7 @@
 
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
+#include "weights/hf_family.h"
 
 enum { DATA_MAX = 65536, VALUE_MAX = 96 };
 
@@ -261,7 +262,7 @@ static void fill(struct spot_job_note *note, const struct spot_job_config *c, st
         .decay_steps = c->schedule.decay_steps,
         .min_lr = c->schedule.min_lr,
         .tied = s->is_tied != 0,
-        .arch = spot_arch_name((int)s->arch),
+        .arch = spot_hf_family_of(s)->type,
         .kernel = c->kernel,
         .reduce = c->reduce == SPOT_REDUCE_FAST ? "fast" : "exact",
         .seed = text->seed,

@@ -13,6 +13,7 @@
 #include "common/json_writer.h"
 #include "common/out.h"
 #include "common/xalloc.h"
+#include "weights/hf_family.h"
 #include "weights/save.h"
 
 enum { BESIDE = 4 };
@@ -311,7 +312,7 @@ static void put_kind(struct spot_jw *jw, const struct spot_shape *shape)
 {
     static const char *const no_dropout[] = { "resid_pdrop", "embd_pdrop", "attn_pdrop" };
 
-    if (shape->arch == SPOT_ARCH_LLAMA) {
+    if (!(spot_hf_family_of(shape)->files & SPOT_HF_IS_CONV)) {
         spot_jw_str(jw, "hidden_act", "silu");
         spot_jw_bool(jw, "attention_bias", false);
         spot_jw_bool(jw, "mlp_bias", false);
@@ -341,7 +342,7 @@ static void put_ends(struct spot_jw *jw, int64_t end)
 static int write_config(const struct spot_model_dir *d, const struct spot_shape *shape, int64_t end,
                         bool is_of_bytes, enum spot_dtype dtype, struct spot_err *err)
 {
-    const bool is_llama = shape->arch == SPOT_ARCH_LLAMA;
+    const struct spot_hf_family *const family = spot_hf_family_of(shape);
     struct spot_st_note note[SPOT_SAVE_NOTES];
     char text[SPOT_SAVE_NOTES][SPOT_SAVE_NOTE_TEXT];
     const int n = spot_save_notes(shape, note, text);
@@ -351,9 +352,9 @@ static int write_config(const struct spot_model_dir *d, const struct spot_shape 
     if (begin_document(d, "config.json", &out, &jw, err))
         return -1;
     spot_jw_array(&jw, "architectures");
-    spot_jw_str(&jw, NULL, is_llama ? "LlamaForCausalLM" : "GPT2LMHeadModel");
+    spot_jw_str(&jw, NULL, family->architecture);
     spot_jw_end(&jw);
-    spot_jw_str(&jw, "model_type", is_llama ? "llama" : "gpt2");
+    spot_jw_str(&jw, "model_type", family->type);
     for (int i = 0; i < n; i++)
         spot_jw_raw(&jw, note[i].key, note[i].text);
     put_kind(&jw, shape);

@@ -11,6 +11,7 @@
 #include "checkpoint/generation.h"
 #include "common/xalloc.h"
 #include "train/job_note.h"
+#include "weights/hf_family.h"
 
 /* --- a model ---------------------------------------------------------------- */
 
@@ -87,13 +88,12 @@ static int take_note(struct spot_saved_model *m, const struct spot_job_note *not
                                     .seq = note->seq,
                                     .vocab = note->vocab,
                                     .n_shard = note->shards,
-                                    .arch = spot_arch_find(note->arch),
                                     .n_kv_head = note->kv_heads,
                                     .ffn = note->ffn,
                                     .rope_theta = note->rope_theta,
                                     .is_tied = note->tied,
                                     .norm_eps = note->norm_eps };
-    if (m->shape.arch < 0)
+    if (spot_hf_family_kind(note->arch, &m->shape.kind))
         return spot_err_set(err, SPOT_EDATA, "%s/job.json: /arch: expected gpt2 or llama, got '%s'",
                             dir, note->arch);
     if (spot_shape_check(&m->shape, &why))

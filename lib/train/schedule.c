@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/llama_rope.h"
+#include "engine/rope.h"
 
 static const char *const names[] = {
     [SPOT_LR_CONSTANT] = "constant",

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 #include "weights/hf_config.h"
 
+#include <math.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/json.h"
-#include "common/le.h"
 #include "common/xalloc.h"
-#include "shard/safetensors.h"
+#include "weights/hf_family.h"
 
-/* Of a header that is looked at for notes: those of save.c are far smaller, and a tree of a hostile
- * one takes many times its size. */
-enum { NOTED_MAX = 4 << 20, NOTE_MAX = 64 };
-
-/* Both kinds of file, under one set of names. */
+/* What files say, under one set of names. */
 struct config {
-    const char *kind, *activation;
+    const char *kind, *activation, *gelu;
     int64_t width, n_layer, n_head, n_kv_head, ffn, vocab, seq, head_dim;
-    double eps, theta;
+    int64_t window, window_layers, window_period, unturned_period, original;
+    int64_t n_expert, n_experts, n_chosen, expert_ffn, sparse_step;
+    double eps, theta, theta_local;
     double rotary_share; /* of a head that turns */
-    bool is_tied, attention_bias, mlp_bias, scales_by_layer, scales, crosses;
+    double query_scalar, attention_cap, logit_cap;
+    double embed, attention, residual, logits; /* multipliers */
+    bool is_tied, attention_bias, mlp_bias, scales_by_layer, scales, crosses, uses_window, renorms;
+    bool is_bidirectional;
 };
 
 #define AT(member) offsetof(struct config, member)
@@ -48,7 +49,7 @@ static const struct spot_field gpt2_field[] = {
     { 0 },
 };
 
-static const struct spot_field llama_field[] = {
+static const struct spot_field common_field[] = {
     { "hidden_size", SPOT_F_INT, AT(width), "1", 1, 1 << 16, true },
     { "num_hidden_layers", SPOT_F_INT, AT(n_layer), "1", 1, SPOT_LAYERS_MAX, true },
     { "num_attention_heads", SPOT_F_INT, AT(n_head), "1", 1, 1 << 10, true },
@@ -56,145 +57,585 @@ static const struct spot_field llama_field[] = {
     { "intermediate_size", SPOT_F_INT, AT(ffn), "1", 1, 1 << 18, true },
     { "vocab_size", SPOT_F_INT, AT(vocab), "1", 1, 1 << 20, true },
     { "max_position_embeddings", SPOT_F_INT, AT(seq), "1", 1, 1 << 30, false },
-    { "head_dim", SPOT_F_INT, AT(head_dim), "1", 1, 1 << 16, false },
     { "hidden_act", SPOT_F_STR, AT(activation), NULL, 0, 0, false },
     { "rms_norm_eps", SPOT_F_REAL, AT(eps), "1", 1e-12, 1e-2, false },
     { "rope_theta", SPOT_F_REAL, AT(theta), "1", 1, 1e9, false },
-    { "partial_rotary_factor", SPOT_F_REAL, AT(rotary_share), "1", 0, 1, false },
     { "tie_word_embeddings", SPOT_F_BOOL, AT(is_tied), NULL, 0, 0, false },
+    { 0 },
+};
+
+/* Tables of keys that a family reads or not. */
+static const struct spot_field attention_bias_field[] = {
     { "attention_bias", SPOT_F_BOOL, AT(attention_bias), NULL, 0, 0, false },
+    { 0 },
+};
+static const struct spot_field mlp_bias_field[] = {
     { "mlp_bias", SPOT_F_BOOL, AT(mlp_bias), NULL, 0, 0, false },
     { 0 },
 };
-
-/* What later versions of the files keep in an object of its own. */
-static const struct spot_field rope_field[] = {
-    { "rope_theta", SPOT_F_REAL, AT(theta), "1", 1, 1e9, false },
+static const struct spot_field head_dim_field[] = {
+    { "head_dim", SPOT_F_INT, AT(head_dim), "1", 1, 1 << 12, false },
+    { 0 },
+};
+static const struct spot_field rotary_field[] = {
     { "partial_rotary_factor", SPOT_F_REAL, AT(rotary_share), "1", 0, 1, false },
+    { "original_max_position_embeddings", SPOT_F_INT, AT(original), "1", 1, 1 << 30, false },
+    { 0 },
+};
+static const struct spot_field window_field[] = {
+    { "sliding_window", SPOT_F_INT, AT(window), "1", 1, 1 << 30, false },
+    { "use_sliding_window", SPOT_F_BOOL, AT(uses_window), NULL, 0, 0, false },
+    { "max_window_layers", SPOT_F_INT, AT(window_layers), "1", 0, 1 << 30, false },
+    { "sliding_window_pattern", SPOT_F_INT, AT(window_period), "1", 1, 64, false },
+    { 0 },
+};
+static const struct spot_field unturned_field[] = {
+    { "no_rope_layer_interval", SPOT_F_INT, AT(unturned_period), "1", 1, 64, false },
+    { 0 },
+};
+static const struct spot_field caps_field[] = {
+    { "hidden_activation", SPOT_F_STR, AT(gelu), NULL, 0, 0, false },
+    { "query_pre_attn_scalar", SPOT_F_REAL, AT(query_scalar), "1", 1e-6, 1e9, false },
+    { "attn_logit_softcapping", SPOT_F_REAL, AT(attention_cap), "1", 1e-6, 1e9, false },
+    { "final_logit_softcapping", SPOT_F_REAL, AT(logit_cap), "1", 1e-6, 1e9, false },
+    { "rope_local_base_freq", SPOT_F_REAL, AT(theta_local), "1", 1, 1e9, false },
+    { "use_bidirectional_attention", SPOT_F_BOOL, AT(is_bidirectional), NULL, 0, 0, false },
+    { 0 },
+};
+static const struct spot_field multiplier_field[] = {
+    { "embedding_multiplier", SPOT_F_REAL, AT(embed), "1", 1e-9, 1e9, false },
+    { "attention_multiplier", SPOT_F_REAL, AT(attention), "1", 1e-9, 1e9, false },
+    { "residual_multiplier", SPOT_F_REAL, AT(residual), "1", 1e-9, 1e9, false },
+    { "logits_scaling", SPOT_F_REAL, AT(logits), "1", 1e-9, 1e9, false },
+    { 0 },
+};
+static const struct spot_field expert_field[] = {
+    { "num_local_experts", SPOT_F_INT, AT(n_expert), "1", 1, 1024, false },
+    { "num_experts", SPOT_F_INT, AT(n_experts), "1", 1, 1024, false },
+    { "num_experts_per_tok", SPOT_F_INT, AT(n_chosen), "1", 1, 1024, false },
+    { "moe_intermediate_size", SPOT_F_INT, AT(expert_ffn), "1", 1, 1 << 18, false },
+    { "norm_topk_prob", SPOT_F_BOOL, AT(renorms), NULL, 0, 0, false },
+    { "decoder_sparse_step", SPOT_F_INT, AT(sparse_step), "1", 0, 1 << 20, false },
     { 0 },
 };
 
-static int check_whole_turn(const struct spot_json_doc *doc, const char *pointer,
-                            const struct config *c, struct spot_err *err)
+static const struct optional {
+    unsigned when;
+    const struct spot_field *field;
+} optional[] = {
+    { SPOT_HF_READS_ATTENTION_BIAS, attention_bias_field },
+    { SPOT_HF_READS_MLP_BIAS, mlp_bias_field },
+    { SPOT_HF_READS_HEAD_DIM, head_dim_field },
+    { SPOT_HF_READS_ROTARY_PART, rotary_field },
+    { SPOT_HF_READS_WINDOW, window_field },
+    { SPOT_HF_READS_UNTURNED, unturned_field },
+    { SPOT_HF_READS_CAPS, caps_field },
+    { SPOT_HF_READS_MULTIPLIERS, multiplier_field },
+    { SPOT_HF_READS_EXPERTS, expert_field },
+};
+
+/* A file that is being read: the object that has the model, and where it lies. */
+struct source {
+    const struct spot_json_doc *doc;
+    struct spot_json_value *root;
+    const char *at; /* JSON pointer of root: "", "/text_config" */
+    const struct spot_hf_family *family;
+    struct config c;
+};
+
+__attribute__((format(printf, 4, 5))) static int fail(const struct source *s, const char *key,
+                                                      struct spot_err *err, const char *format, ...)
 {
-    if (c->rotary_share == 1)
-        return 0;
-    return spot_json_fail(doc, pointer, err,
-                          "heads of which only a part turns (%g) are not computed here",
-                          c->rotary_share);
+    char pointer[128], text[256];
+    va_list args;
+
+    snprintf(pointer, sizeof(pointer), "%s%s", s->at, key);
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    return spot_json_fail(s->doc, pointer, err, "%s", text);
 }
 
-/* Divides `part` the heads' `whole`, as far as the file goes? */
-static int check_divides(const struct spot_json_doc *doc, const char *pointer, int64_t part,
-                         const char *what, int64_t whole, struct spot_err *err)
+/* Does `part` divide `whole`, as far as the file goes? */
+static int check_divides(const struct source *s, const char *key, int64_t part, const char *what,
+                         int64_t whole, struct spot_err *err)
 {
     if (whole % part == 0)
         return 0;
-    return spot_json_fail(doc, pointer, err, "%lld does not divide the %s, %lld", (long long)part,
-                          what, (long long)whole);
+    return fail(s, key, err, "%lld does not divide the %s, %lld", (long long)part, what,
+                (long long)whole);
 }
 
-/* Positions turn as they do in the first Llamas, or not at all here. */
-static int read_rope(const struct spot_json_doc *doc, const char *key, struct config *c,
+/* --- rotary positions ----------------------------------------------------------- */
+
+struct rope {
+    const char *type, *old_type;
+    double theta, factor, low, high, fast, slow, gain, share;
+    double mscale, mscale_all;
+    int64_t original;
+    bool truncate;
+};
+#define ROPE(member) offsetof(struct rope, member)
+
+static const struct spot_field rope_field[] = {
+    { "rope_type", SPOT_F_STR, ROPE(type), NULL, 0, 0, false },
+    { "type", SPOT_F_STR, ROPE(old_type), NULL, 0, 0, false }, /* of older files */
+    { "rope_theta", SPOT_F_REAL, ROPE(theta), "1", 1, 1e9, false },
+    { "factor", SPOT_F_REAL, ROPE(factor), "1", 1, 1e6, false },
+    { "low_freq_factor", SPOT_F_REAL, ROPE(low), "1", 1e-6, 1e6, false },
+    { "high_freq_factor", SPOT_F_REAL, ROPE(high), "1", 1e-6, 1e6, false },
+    { "beta_fast", SPOT_F_REAL, ROPE(fast), "1", 1e-6, 1e6, false },
+    { "beta_slow", SPOT_F_REAL, ROPE(slow), "1", 1e-6, 1e6, false },
+    { "attention_factor", SPOT_F_REAL, ROPE(gain), "1", 1e-6, 1e6, false },
+    { "mscale", SPOT_F_REAL, ROPE(mscale), "1", 0, 1e6, false },
+    { "mscale_all_dim", SPOT_F_REAL, ROPE(mscale_all), "1", 0, 1e6, false },
+    { "partial_rotary_factor", SPOT_F_REAL, ROPE(share), "1", 0, 1, false },
+    { "original_max_position_embeddings", SPOT_F_INT, ROPE(original), "1", 1, 1 << 30, false },
+    { "truncate", SPOT_F_BOOL, ROPE(truncate), NULL, 0, 0, false },
+    { 0 },
+};
+
+static const char *const scaling_name[SPOT_ROPE_SCALINGS] = { "default", "linear", "llama3",
+                                                              "yarn" };
+
+static int find_scaling(const char *type)
+{
+    for (int i = 0; i < SPOT_ROPE_SCALINGS; i++)
+        if (type && !strcmp(type, scaling_name[i]))
+            return i;
+    return type ? -1 : SPOT_ROPE_PLAIN;
+}
+
+static int take_rope(struct source *s, const char *key, const struct rope *r,
+                     struct spot_decoder *kind, struct spot_err *err)
+{
+    const char *const type = r->type ? r->type : r->old_type;
+    const int scaling = type || r->factor == 0 ? find_scaling(type) : -1;
+
+    if (scaling < 0)
+        return fail(s, key, err,
+                    "rotary positions scaled as '%.40s' are not computed here: default, linear, "
+                    "llama3 and yarn are",
+                    type ? type : "?");
+    kind->rope_scaling = scaling;
+    if (scaling == SPOT_ROPE_PLAIN)
+        return 0;
+    kind->rope_factor = r->factor;
+    kind->rope_original = scaling == SPOT_ROPE_LINEAR ? 0 : r->original ? r->original : s->c.seq;
+    kind->rope_low = scaling == SPOT_ROPE_LLAMA3 ? r->low : scaling == SPOT_ROPE_YARN ? r->slow : 0;
+    kind->rope_high = scaling == SPOT_ROPE_LLAMA3 ? r->high
+                      : scaling == SPOT_ROPE_YARN ? r->fast
+                                                  : 0;
+    kind->rope_gain = scaling == SPOT_ROPE_YARN ? r->gain : 0;
+    kind->rope_is_whole = scaling == SPOT_ROPE_YARN && !r->truncate;
+    if (scaling == SPOT_ROPE_YARN && (r->mscale != 0 || r->mscale_all != 0))
+        return fail(s, key, err, "mscale and mscale_all_dim are not computed here");
+    if (r->factor == 0 ||
+        (scaling == SPOT_ROPE_LLAMA3 && (r->low == 0 || r->high <= r->low || !r->original)))
+        return fail(s, key, err, "expected factor%s",
+                    scaling == SPOT_ROPE_LLAMA3 ? ", low_freq_factor below high_freq_factor, and "
+                                                  "original_max_position_embeddings"
+                                                : "");
+    return 0;
+}
+
+static int read_rope_at(struct source *s, const char *key, const struct spot_json_value *object,
+                        struct rope *r, struct spot_err *err)
+{
+    char pointer[128];
+
+    *r = (struct rope){ .fast = 32, .slow = 1, .truncate = true, .share = -1 };
+    snprintf(pointer, sizeof(pointer), "%s%s", s->at, key);
+    return spot_json_read_fields(s->doc, object, pointer, rope_field, r, err);
+}
+
+/* Positions of a kind of layers alone, as later files have them. */
+static int read_rope_of_kind(struct source *s, const struct spot_json_value *ropes,
+                             struct spot_decoder *kind, struct spot_err *err)
+{
+    static const char *const key[] = { "full_attention", "sliding_attention" };
+
+    for (int i = 0; i < 2; i++) {
+        const struct spot_json_value *const one = spot_json_get(ropes, key[i]);
+        char at[64];
+        struct rope r;
+
+        snprintf(at, sizeof(at), "/rope_parameters/%s", key[i]);
+        if (!spot_json_is_object(one))
+            return fail(s, "/rope_parameters", err, "expected an object %s", key[i]);
+        if (read_rope_at(s, at, one, &r, err))
+            return -1;
+        if (i == 0) {
+            s->c.theta = r.theta != 0 ? r.theta : s->c.theta;
+            if (take_rope(s, at, &r, kind, err))
+                return -1;
+        } else {
+            s->c.theta_local = r.theta != 0 ? r.theta : s->c.theta_local;
+            if (find_scaling(r.type) != SPOT_ROPE_PLAIN)
+                return fail(s, at, err, "scaled positions of these layers are not computed here");
+        }
+    }
+    return 0;
+}
+
+static int read_rope(struct source *s, const char *key, struct spot_decoder *kind,
                      struct spot_err *err)
 {
-    char pointer[64] = "/";
-    const struct spot_json_value *rope, *type;
+    const struct spot_json_value *rope;
+    struct rope r;
 
-    strncat(pointer, key, sizeof(pointer) - 2);
-    if (spot_json_object(doc, doc->root, "", key, false, &rope, err))
+    if (spot_json_object(s->doc, s->root, s->at, key + 1, false, &rope, err))
         return -1;
     if (!rope)
         return 0;
-    type = spot_json_get(rope, "rope_type");
-    if (!type)
-        type = spot_json_get(rope, "type");
-    if (!spot_json_is_string(type) || strcmp(spot_json_text(type), "default") != 0)
-        return spot_json_fail(doc, pointer, err,
-                              "scaled rotary positions ('%.40s') are not computed here",
-                              spot_json_is_string(type) ? spot_json_text(type) : "?");
-    if (spot_json_read_fields(doc, rope, pointer, rope_field, c, err))
+    if (spot_json_get(rope, "full_attention"))
+        return read_rope_of_kind(s, rope, kind, err);
+    if (read_rope_at(s, key, rope, &r, err))
         return -1;
-    return check_whole_turn(doc, pointer, c, err);
+    s->c.theta = r.theta != 0 ? r.theta : s->c.theta;
+    if (r.share >= 0 && s->family->reads & SPOT_HF_READS_ROTARY_PART)
+        s->c.rotary_share = r.share;
+    return take_rope(s, key, &r, kind, err);
 }
 
-static int read_llama(const struct spot_json_doc *doc, struct config *c, struct spot_err *err)
+/* --- which layers ------------------------------------------------------------------ */
+
+enum { LIST_MAX = SPOT_LAYERS_MAX };
+
+/* A list with an entry per layer; `*list` NULL: it is not there. */
+static int layer_list(const struct source *s, const char *key, const struct spot_json_value **list,
+                      struct spot_err *err)
 {
-    *c = (struct config){
-        .activation = "silu", .seq = 2048, .eps = 1e-6, .theta = 1e4, .rotary_share = 1
-    };
-    if (spot_json_read_fields(doc, doc->root, "", llama_field, c, err) ||
-        check_whole_turn(doc, "/partial_rotary_factor", c, err) ||
-        read_rope(doc, "rope_scaling", c, err) || read_rope(doc, "rope_parameters", c, err))
+    if (spot_json_array(s->doc, s->root, s->at, key + 1, false, LIST_MAX, list, err))
         return -1;
-    if (strcmp(c->activation, "silu") != 0)
-        return spot_json_fail(doc, "/hidden_act", err, "expected silu, got '%.40s'", c->activation);
-    if (c->attention_bias || c->mlp_bias)
-        return spot_json_fail(doc, c->mlp_bias ? "/mlp_bias" : "/attention_bias", err,
-                              "a Llama with biases is not computed here");
-    if (c->head_dim && c->head_dim * c->n_head != c->width)
-        return spot_json_fail(doc, "/head_dim", err, "%lld heads of %lld are not the width, %lld",
-                              (long long)c->n_head, (long long)c->head_dim, (long long)c->width);
-    if (!c->n_kv_head)
-        c->n_kv_head = c->n_head;
-    return check_divides(doc, "/num_attention_heads", c->n_head, "width", c->width, err) ||
-                   check_divides(doc, "/num_key_value_heads", c->n_kv_head, "heads", c->n_head, err)
+    if (*list && (int64_t)spot_json_array_size(*list) != s->c.n_layer)
+        return fail(s, key, err, "%zu entries for %lld layers", spot_json_array_size(*list),
+                    (long long)s->c.n_layer);
+    return 0;
+}
+
+static int take_set(const struct source *s, const char *key, const bool *is_in,
+                    struct spot_layer_set *set, struct spot_err *err)
+{
+    if (!spot_layer_set_of(set, is_in, s->c.n_layer))
+        return 0;
+    return fail(s, key, err, "layers that do not repeat after 64 or fewer are not computed here");
+}
+
+/* What older files leave to the family. */
+static bool is_local_by_rule(const struct source *s, int64_t layer)
+{
+    const int64_t period = s->c.window_period ? s->c.window_period : s->family->local_period;
+
+    if (s->family->reads & SPOT_HF_ASKS_WINDOW)
+        return layer >= s->c.window_layers;
+    return !period || (layer + 1) % period != 0;
+}
+
+static int read_local(const struct source *s, bool *is_local, struct spot_err *err)
+{
+    const struct spot_json_value *list;
+
+    if (layer_list(s, "/layer_types", &list, err))
+        return -1;
+    for (int64_t i = 0; i < s->c.n_layer; i++) {
+        const char *const type = list ? spot_json_text(spot_json_entry(list, (size_t)i)) : NULL;
+
+        is_local[i] = list ? type && !strcmp(type, "sliding_attention") : is_local_by_rule(s, i);
+        if (list && !is_local[i] && (!type || strcmp(type, "full_attention") != 0))
+            return fail(s, "/layer_types", err,
+                        "layer %lld is '%.40s', expected full_attention or sliding_attention",
+                        (long long)i, type ? type : "?");
+    }
+    return 0;
+}
+
+static int read_window(const struct source *s, struct spot_decoder *kind, struct spot_err *err)
+{
+    const bool is_off = (s->family->reads & SPOT_HF_ASKS_WINDOW) && !s->c.uses_window;
+    bool *is_local;
+    int rc;
+
+    if (!(s->family->reads & SPOT_HF_READS_WINDOW) || is_off || !s->c.window)
+        return 0;
+    if (s->family->reads & SPOT_HF_READS_UNTURNED && !spot_json_get(s->root, "layer_types"))
+        return fail(s, "/use_sliding_window", err, "windows need layer_types");
+    is_local = spot_xcalloc((size_t)s->c.n_layer, sizeof(*is_local));
+    rc = read_local(s, is_local, err) || take_set(s, "/layer_types", is_local, &kind->local, err);
+    free(is_local);
+    if (!rc && kind->local.period)
+        kind->window = s->c.window;
+    return rc ? -1 : 0;
+}
+
+/* 1 in the list: positions turn in that layer. */
+static int read_unturned(const struct source *s, struct spot_decoder *kind, struct spot_err *err)
+{
+    const struct spot_json_value *list;
+    bool *is_in;
+    int rc;
+
+    if (!(s->family->reads & SPOT_HF_READS_UNTURNED))
+        return 0;
+    if (layer_list(s, "/no_rope_layers", &list, err))
+        return -1;
+    is_in = spot_xcalloc((size_t)s->c.n_layer, sizeof(*is_in));
+    for (int64_t i = 0; i < s->c.n_layer; i++)
+        is_in[i] = list ? !spot_json_integer(spot_json_entry(list, (size_t)i))
+                        : (i + 1) % s->c.unturned_period == 0;
+    rc = take_set(s, "/no_rope_layers", is_in, &kind->unturned, err);
+    free(is_in);
+    return rc;
+}
+
+/* --- features ---------------------------------------------------------------------- */
+
+static int read_activation(const struct source *s, struct spot_decoder *kind, struct spot_err *err)
+{
+    static const struct {
+        const char *name;
+        int64_t is;
+    } known[] = { { "silu", SPOT_SILU },
+                  { "swish", SPOT_SILU },
+                  { "gelu_new", SPOT_GELU_TANH },
+                  { "gelu_pytorch_tanh", SPOT_GELU_TANH },
+                  { "gelu", SPOT_GELU_ERF } };
+    const char *const name = s->c.activation;
+    const bool is_conv = s->family->files & SPOT_HF_IS_CONV;
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (!strcmp(name, known[i].name) && (kind->is_gated || known[i].is != SPOT_SILU)) {
+            kind->activation = known[i].is;
+            return 0;
+        }
+    return fail(s,
+                is_conv                                 ? "/activation_function"
+                : s->family->reads & SPOT_HF_READS_CAPS ? "/hidden_activation"
+                                                        : "/hidden_act",
+                err, "expected %sgelu_new, gelu_pytorch_tanh or gelu, got '%.40s'",
+                is_conv ? "" : "silu, ", name);
+}
+
+static int read_experts(const struct source *s, struct spot_decoder *kind, struct spot_err *err)
+{
+    const struct spot_json_value *dense = spot_json_get(s->root, "mlp_only_layers");
+
+    if (!(s->family->reads & SPOT_HF_READS_EXPERTS))
+        return 0;
+    if (s->c.sparse_step != 1)
+        return fail(s, "/decoder_sparse_step", err, "expected 1, experts in every layer, got %lld",
+                    (long long)s->c.sparse_step);
+    if (dense && (!spot_json_is_array(dense) || spot_json_array_size(dense)))
+        return fail(s, "/mlp_only_layers", err, "expected [], experts in every layer");
+    kind->n_expert = s->c.n_experts ? s->c.n_experts : s->c.n_expert;
+    kind->n_chosen = s->c.n_chosen;
+    if (kind->n_chosen > kind->n_expert)
+        return fail(s, "/num_experts_per_tok", err, "%lld of %lld experts",
+                    (long long)kind->n_chosen, (long long)kind->n_expert);
+    kind->is_renormed = kind->is_renormed || s->c.renorms;
+    return 0;
+}
+
+/* What this engine computes one way only. */
+static int check_neutral(const struct source *s, struct spot_err *err)
+{
+    if (spot_json_get(s->root, "quantization_config"))
+        return fail(s, "/quantization_config", err,
+                    "weights that are quantised already are not read: take the model in F32, F16 "
+                    "or BF16; 8 bits are made at load");
+    if (s->c.scales_by_layer)
+        return fail(s, "/scale_attn_by_inverse_layer_idx", err,
+                    "attention that is scaled by layer is not computed here");
+    if (!s->c.scales)
+        return fail(s, "/scale_attn_weights", err,
+                    "attention that is not scaled is not computed here");
+    if (s->c.crosses)
+        return fail(s, "/add_cross_attention", err,
+                    "attention to another sequence is not computed here");
+    if (s->c.is_bidirectional)
+        return fail(s, "/use_bidirectional_attention", err,
+                    "attention to later positions is not computed here");
+    return 0;
+}
+
+static int read_fields(struct source *s, struct spot_err *err)
+{
+    const struct spot_hf_family *const f = s->family;
+    const bool is_conv = f->files & SPOT_HF_IS_CONV;
+
+    if (spot_json_read_fields(s->doc, s->root, s->at, is_conv ? gpt2_field : common_field, &s->c,
+                              err))
+        return -1;
+    for (size_t i = 0; i < sizeof(optional) / sizeof(optional[0]); i++)
+        if (f->reads & optional[i].when &&
+            spot_json_read_fields(s->doc, s->root, s->at, optional[i].field, &s->c, err))
+            return -1;
+    if (f->reads & SPOT_HF_READS_CAPS)
+        s->c.activation = s->c.gelu;
+    return 0;
+}
+
+/* A default, where the key is absent; null means none. */
+static bool is_absent(const struct source *s, const char *key)
+{
+    return !spot_json_get(s->root, key);
+}
+
+/* What the class of the family takes. */
+static void set_defaults(struct source *s)
+{
+    const struct spot_hf_family *const f = s->family;
+
+    s->c = (struct config){ .activation = f->activation,
+                            .gelu = f->activation,
+                            .seq = f->seq,
+                            .n_kv_head = is_absent(s, "num_key_value_heads") ? f->n_kv_head : 0,
+                            .head_dim = is_absent(s, "head_dim") ? f->head_dim : 0,
+                            .window = is_absent(s, "sliding_window") ? f->window : 0,
+                            .window_layers = 28,
+                            .unturned_period = 4,
+                            .n_expert = f->n_expert,
+                            .n_chosen = f->n_chosen,
+                            .expert_ffn = f->expert_ffn,
+                            .sparse_step = 1,
+                            .eps = f->eps,
+                            .theta = f->theta,
+                            .theta_local = f->kind.rope_theta_local,
+                            .rotary_share = 1,
+                            .query_scalar = 256,
+                            .attention_cap =
+                                is_absent(s, "attn_logit_softcapping") ? f->kind.attention_cap : 0,
+                            .logit_cap =
+                                is_absent(s, "final_logit_softcapping") ? f->kind.logit_cap : 0,
+                            .scales = true,
+                            .is_tied = f->is_tied };
+}
+
+static int check_sizes(const struct source *s, struct spot_err *err)
+{
+    const struct config *const c = &s->c;
+
+    if (s->family->files & SPOT_HF_IS_CONV)
+        return check_divides(s, "/n_head", c->n_head, "width", c->width, err);
+    if (!c->head_dim && check_divides(s, "/num_attention_heads", c->n_head, "width", c->width, err))
+        return -1;
+    return check_divides(s, "/num_key_value_heads", c->n_kv_head, "heads", c->n_head, err);
+}
+
+/* Multipliers of 1 are none. */
+static double unless_one(double x)
+{
+    return x == 1 ? 0 : x;
+}
+
+static void take_scales(const struct source *s, struct spot_decoder *kind)
+{
+    const struct config *const c = &s->c;
+    const unsigned reads = s->family->reads;
+
+    if (reads & SPOT_HF_READS_CAPS) {
+        kind->attention_scale = 1 / sqrt(c->query_scalar);
+        kind->attention_cap = c->attention_cap;
+        kind->logit_cap = c->logit_cap;
+    }
+    if (reads & SPOT_HF_SCALES_EMBEDDING)
+        kind->embed_scale = sqrt((double)c->width);
+    if (reads & SPOT_HF_READS_MULTIPLIERS) {
+        kind->embed_scale = unless_one(c->embed);
+        kind->residual_scale = unless_one(c->residual);
+        kind->logit_scale = c->logits == 0 || c->logits == 1 ? 0 : 1 / c->logits;
+        kind->attention_scale = c->attention != 0 ? c->attention : 1;
+    }
+}
+
+static int take_rotary(struct source *s, struct spot_decoder *kind, struct spot_err *err)
+{
+    const int64_t d = s->c.head_dim ? s->c.head_dim : s->c.width / s->c.n_head;
+    int64_t turned;
+
+    if (kind->positions != SPOT_POSITIONS_ROTARY)
+        return 0;
+    if (read_rope(s, "/rope_scaling", kind, err) || read_rope(s, "/rope_parameters", kind, err))
+        return -1;
+    turned = (int64_t)((double)d * s->c.rotary_share);
+    if (s->c.rotary_share < 1 && (turned < 2 || turned % 2))
+        return fail(s, "/partial_rotary_factor", err, "%g of a head of %lld is no even number",
+                    s->c.rotary_share, (long long)d);
+    if (s->c.rotary_share < 1)
+        kind->rotary_dim = turned;
+    kind->rope_theta_local =
+        s->c.theta_local == s->c.theta && !kind->rope_scaling ? 0 : s->c.theta_local;
+    return 0;
+}
+
+static int read_kind(struct source *s, struct spot_decoder *kind, struct spot_err *err)
+{
+    *kind = s->family->kind;
+    kind->family = spot_hf_family_find(s->family->type);
+    if (s->c.attention_bias)
+        kind->bare &= ~(SPOT_BARE_QKV | SPOT_BARE_PROJ);
+    if (s->c.mlp_bias)
+        kind->bare &= ~SPOT_BARE_MLP;
+    take_scales(s, kind);
+    return read_activation(s, kind, err) || check_neutral(s, err) || take_rotary(s, kind, err) ||
+                   read_window(s, kind, err) || read_unturned(s, kind, err) ||
+                   read_experts(s, kind, err)
                ? -1
                : 0;
 }
 
-static int read_gpt2(const struct spot_json_doc *doc, struct config *c, struct spot_err *err)
+static int find_family(struct source *s, struct spot_err *err)
 {
-    *c = (struct config){
-        .activation = "gelu_new", .eps = 1e-5, .seq = 1024, .is_tied = true, .scales = true
-    };
-    if (spot_json_read_fields(doc, doc->root, "", gpt2_field, c, err))
+    const char *const kind = s->c.kind;
+    const struct spot_json_value *text;
+
+    s->family = spot_hf_family(spot_hf_family_find(kind));
+    if (!s->family)
+        return fail(s, "/model_type", err, "'%.40s' is not computed here: %s are", kind,
+                    spot_hf_family_list());
+    if (!(s->family->reads & SPOT_HF_READS_TEXT_CONFIG))
+        return 0;
+    if (spot_json_object(s->doc, s->root, "", "text_config", true, &text, err))
         return -1;
-    if (strcmp(c->activation, "gelu_new") != 0 && strcmp(c->activation, "gelu_pytorch_tanh") != 0)
-        return spot_json_fail(doc, "/activation_function", err, "expected gelu_new, got '%.40s'",
-                              c->activation);
-    if (c->ffn && c->ffn != 4 * c->width)
-        return spot_json_fail(doc, "/n_inner", err, "expected 4 times n_embd, %lld, got %lld",
-                              (long long)(4 * c->width), (long long)c->ffn);
-    if (c->scales_by_layer)
-        return spot_json_fail(doc, "/scale_attn_by_inverse_layer_idx", err,
-                              "attention that is scaled by layer is not computed here");
-    if (!c->scales)
-        return spot_json_fail(doc, "/scale_attn_weights", err,
-                              "attention that is not scaled is not computed here");
-    if (c->crosses)
-        return spot_json_fail(doc, "/add_cross_attention", err,
-                              "attention to another sequence is not computed here");
-    return check_divides(doc, "/n_head", c->n_head, "width", c->width, err);
+    s->root = spot_json_find(s->root, "text_config", strlen("text_config"));
+    s->at = "/text_config";
+    s->family = spot_hf_family(spot_hf_family_find("gemma3_text"));
+    return 0;
 }
 
 int spot_hf_config_read(const struct spot_json_doc *doc, struct spot_shape *shape,
                         struct spot_err *err)
 {
-    struct config c = { 0 };
-    int arch;
+    struct source s = { .doc = doc, .root = doc->root, .at = "" };
+    struct config *const c = &s.c;
+    struct spot_decoder kind;
 
-    spot_json_drop_nulls(doc->root); /* null is as good as absent */
-    if (spot_json_read_fields(doc, doc->root, "", kind_field, &c, err))
+    if (spot_json_read_fields(doc, doc->root, "", kind_field, c, err) || find_family(&s, err))
         return -1;
-    arch = spot_arch_find(c.kind);
-    if (arch < 0)
-        return spot_json_fail(doc, "/model_type", err, "expected gpt2 or llama, got '%.40s'",
-                              c.kind);
-    if ((arch == SPOT_ARCH_LLAMA ? read_llama : read_gpt2)(doc, &c, err))
+    set_defaults(&s);
+    spot_json_drop_nulls(s.root);
+    if (read_fields(&s, err))
         return -1;
-    *shape = (struct spot_shape){ .n_layer = c.n_layer,
-                                  .width = c.width,
-                                  .n_head = c.n_head,
-                                  .seq = c.seq,
-                                  .vocab = c.vocab,
-                                  .arch = arch,
-                                  .is_tied = c.is_tied,
-                                  .norm_eps = c.eps };
-    if (arch == SPOT_ARCH_LLAMA) {
-        shape->n_kv_head = c.n_kv_head;
-        shape->ffn = c.ffn;
-        shape->rope_theta = c.theta;
+    if (!c->n_kv_head)
+        c->n_kv_head = c->n_head;
+    if (check_sizes(&s, err) || read_kind(&s, &kind, err))
+        return -1;
+    *shape = (struct spot_shape){ .n_layer = c->n_layer,
+                                  .width = c->width,
+                                  .n_head = c->n_head,
+                                  .seq = c->seq,
+                                  .vocab = c->vocab,
+                                  .kind = kind,
+                                  .is_tied = c->is_tied,
+                                  .norm_eps = c->eps };
+    if (c->head_dim && c->head_dim * c->n_head != c->width)
+        shape->head_dim = c->head_dim;
+    shape->ffn = kind.n_expert && c->expert_ffn ? c->expert_ffn : c->ffn;
+    if (kind.positions == SPOT_POSITIONS_ROTARY) {
+        shape->n_kv_head = c->n_kv_head;
+        shape->rope_theta = c->theta;
+    } else if (shape->ffn == 4 * c->width) {
+        shape->ffn = 0;
     }
     return 0;
 }
@@ -209,148 +650,4 @@ int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_
     rc = spot_hf_config_read(&doc, shape, err);
     spot_json_release(&doc);
     return rc;
-}
-
-/* --- notes in a file of weights ------------------------------------------------ */
-
-/* The JSON text of a safetensors file, NULL if it cannot be ours: the reader of the weights reports
- * what is wrong with it. */
-static char *read_header(const char *path, size_t *n_byte)
-{
-    uint8_t prefix[SPOT_ST_PREFIX_BYTE];
-    FILE *const in = fopen(path, "re");
-    uint64_t n = 0;
-    char *text = NULL;
-
-    if (in && fread(prefix, 1, sizeof(prefix), in) == sizeof(prefix))
-        n = spot_le_get(prefix, sizeof(prefix));
-    if (n >= 2 && n <= NOTED_MAX) {
-        text = spot_xcalloc((size_t)n + 1, 1);
-        if (fread(text, 1, (size_t)n, in) != n) {
-            free(text);
-            text = NULL;
-        }
-    }
-    if (in)
-        fclose(in);
-    *n_byte = (size_t)n;
-    return text;
-}
-
-/* Notes are text: "2" becomes a number again, "false" a truth. */
-static void write_note(struct spot_jw *jw, const char *key, const char *text)
-{
-    char copy[NOTE_MAX + 1];
-    struct spot_json_tree tree = { 0 };
-    struct spot_json_wrong ignored;
-
-    snprintf(copy, sizeof(copy), "%s", text);
-    if (strlen(text) < NOTE_MAX &&
-        !spot_json_tree_build(&tree, copy, strlen(copy), SPOT_JSON_DEPTH_MAX, &ignored) &&
-        (spot_json_is_number(tree.value) || spot_json_is_boolean(tree.value)))
-        spot_jw_tree(jw, key, tree.value);
-    else
-        spot_jw_str(jw, key, text);
-    spot_json_tree_release(&tree);
-}
-
-/* The notes as a config.json would say them; NULL for a file that says no shape. */
-static char *config_of(const struct spot_json_value *notes)
-{
-    const bool is_gpt2 = spot_json_get(notes, "n_embd") != NULL;
-    const char *key;
-    const struct spot_json_value *value;
-    char *text = NULL;
-    size_t n;
-    struct spot_jw jw;
-    FILE *out;
-
-    if (!spot_json_get(notes, "tie_word_embeddings") ||
-        (!is_gpt2 && !spot_json_get(notes, "hidden_size")))
-        return NULL;
-    out = open_memstream(&text, &n);
-    if (!out)
-        return NULL;
-    spot_jw_init(&jw, out, false);
-    spot_jw_object(&jw, NULL);
-    if (!spot_json_is_string(spot_json_get(notes, "model_type")))
-        spot_jw_str(&jw, "model_type", is_gpt2 ? "gpt2" : "llama");
-    spot_json_object_foreach(notes, key, value)
-    {
-        if (spot_json_is_string(value))
-            write_note(&jw, key, spot_json_text(value));
-    }
-    spot_jw_end(&jw);
-    (void)spot_jw_close(&jw, NULL); /* numbers that were read are finite, and this is memory */
-    fclose(out);
-    return text;
-}
-
-static int read_notes(const char *path, const char *text, struct spot_shape *shape,
-                      struct spot_err *err)
-{
-    struct spot_json_doc doc;
-    char *const source = spot_xcalloc(strlen(path) + sizeof(": __metadata__"), 1);
-    int rc;
-
-    sprintf(source, "%s: __metadata__", path);
-    rc = spot_json_parse(&doc, text, strlen(text), source, err);
-    if (!rc) {
-        rc = spot_hf_config_read(&doc, shape, err);
-        spot_json_release(&doc);
-    }
-    free(source);
-    return rc ? -1 : 1;
-}
-
-int spot_hf_config_noted(const char *path, struct spot_shape *shape, struct spot_err *err)
-{
-    struct spot_json_doc doc;
-    struct spot_err ignored;
-    size_t n;
-    char *const header = read_header(path, &n);
-    char *config = NULL;
-    int rc = 0;
-
-    if (header && !spot_json_parse(&doc, header, n, path, &ignored)) {
-        config = config_of(spot_json_get(doc.root, "__metadata__"));
-        spot_json_release(&doc);
-    }
-    if (config)
-        rc = read_notes(path, config, shape, err);
-    free(config);
-    free(header);
-    return rc;
-}
-
-/* --- which of the two ------------------------------------------------------------- */
-
-/* 1 for the config.json in the directory of many files, or beside their index; else 0, the one file
- * of weights. */
-static int find_config(const char *weights, char path[SPOT_HF_CONFIG_PATH])
-{
-    static const char index[] = ".index.json";
-    const size_t n = strlen(weights);
-    const char *const slash = strrchr(weights, '/');
-    struct stat st;
-    const bool is_dir = !stat(weights, &st) && S_ISDIR(st.st_mode);
-    int len = SPOT_HF_CONFIG_PATH;
-
-    if (is_dir)
-        len = snprintf(path, SPOT_HF_CONFIG_PATH, "%s/config.json", weights);
-    else if (n > sizeof(index) && !strcmp(weights + n - (sizeof(index) - 1), index))
-        len = snprintf(path, SPOT_HF_CONFIG_PATH, "%.*sconfig.json",
-                       slash ? (int)(slash + 1 - weights) : 0, weights);
-    if (len < SPOT_HF_CONFIG_PATH && !stat(path, &st))
-        return 1;
-    snprintf(path, SPOT_HF_CONFIG_PATH, "%s%s", weights, is_dir ? "/model.safetensors" : "");
-    return 0;
-}
-
-int spot_hf_config_of(const char *weights, char path[SPOT_HF_CONFIG_PATH], struct spot_shape *shape,
-                      struct spot_err *err)
-{
-    if (!find_config(weights, path))
-        return spot_hf_config_noted(path, shape, err);
-    return spot_hf_config_load(path, shape, err) ? -1 : 1;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_names.h - names and layouts of a bundle's tensors in the files of Hugging Face's GPT-2 and
- * Llama.
+/* hf_names.h - names and layouts of a bundle's tensors in the files of Hugging Face.
+ *
+ * Which tensors there are follows from the shape (shard/arena.h); the family says how files name
+ * them, fuse them and turn them.
  */
 #ifndef SPOT_WEIGHTS_HF_NAMES_H
 #define SPOT_WEIGHTS_HF_NAMES_H
@@ -13,53 +15,59 @@
 extern "C" {
 #endif
 
-enum { SPOT_HF_NAME_MAX = 64 };
+enum { SPOT_HF_NAME_MAX = 96, SPOT_HF_NAMES_MAX = 24 };
 
 /* Layout of the whole tensor relative to its shards, whose first dimension is the sharded one. */
 enum spot_hf_how {
     SPOT_HF_STACK,     /* rows of the shards, concatenated */
     SPOT_HF_TRANSPOSE, /* the same, then transposed */
-    SPOT_HF_QKV,       /* shards hold their heads of q, k and v: gather, then transpose */
 };
 
-/* Which rows of each shard: one tensor of ours corresponds to several of Llama's. */
+/* Which rows of each shard: one tensor of ours corresponds to several of a file. */
 enum spot_hf_part { SPOT_HF_ALL, SPOT_HF_Q, SPOT_HF_K, SPOT_HF_V, SPOT_HF_GATE, SPOT_HF_UP };
 
 struct spot_hf_name {
-    const char *ours, *theirs; /* for a layer, after "transformer.h.N." or "model.layers.N." */
+    const char *ours, *theirs; /* for a layer, after "transformer.h.N." or "model.layers.N.";
+                                  "%d" in it is the number of an expert */
     enum spot_hf_how how;
     enum spot_hf_part part;
 };
 
-/* The tensors of a kind of bundle, in the order of the file: [*n]. */
-const struct spot_hf_name *spot_hf_names(const struct spot_shape *shape, enum spot_bundle_kind kind,
-                                         size_t *n);
+/* The tensors of a kind of bundle, in the order of the file; returns how many. */
+size_t spot_hf_names(const struct spot_shape *shape, enum spot_bundle_kind kind,
+                     struct spot_hf_name list[SPOT_HF_NAMES_MAX]);
 
-/* "transformer.h.0.ln_1.weight", "model.layers.0.input_layernorm.weight" */
+/* Of how many tensors, one for each expert, it is the name; else 1. */
+int64_t spot_hf_copies(const struct spot_shape *shape, const struct spot_hf_name *name);
+
+/* "transformer.h.0.ln_1.weight", "model.layers.0.mlp.experts.3.up_proj.weight" */
 void spot_hf_name_of(const struct spot_shape *shape, int bundle, const struct spot_hf_name *name,
-                     char full[SPOT_HF_NAME_MAX]);
+                     int64_t expert, char full[SPOT_HF_NAME_MAX]);
 
-/* The name without "transformer." or "model.", which files of a bare decoder lack. */
+/* The name without "transformer.", "model." and the like, which files of a bare decoder lack. */
 const char *spot_hf_bare(const char *full);
 
-/* Does a model of this shape have a tensor with that bare name? Or may files contain it although no
- * model needs it: a causal mask, the frequencies of rotary positions? */
-bool spot_hf_is_known(const struct spot_shape *shape, const char *bare);
+/* Does a model of this shape have a tensor with that name? Or may files contain it although no
+ * model of text needs it: a causal mask, the frequencies of rotary positions, eyes? */
+bool spot_hf_is_known(const struct spot_shape *shape, const char *full);
 
-/* Rows [first, first + n) of each shard of our tensor correspond to a name. */
+/* What is added to numbers of a file: 1 to the weights of norms that are stored less 1. */
+float spot_hf_rest(const struct spot_shape *shape, const struct spot_hf_name *name);
+
+/* Rows [first, first + n) of each shard of our tensor correspond to a name, those of a matrix of
+ * q, k and v, or of gate and up, in parts: [part[0] | part[1] | part[2]] over all shards. */
 struct spot_hf_rows {
-    int64_t first, n;
+    int64_t first, n, part[3];
 };
 struct spot_hf_rows spot_hf_rows(const struct spot_shape *shape, const struct spot_tensor *tensor,
-                                 enum spot_hf_part part);
+                                 const struct spot_hf_name *name, int64_t expert);
 
 /* The row of the whole matrix that corresponds to row r of these in a shard. */
-int64_t spot_hf_row(enum spot_hf_how how, const struct spot_hf_rows *rows, int n_shard, int shard,
-                    int64_t r);
+int64_t spot_hf_row(const struct spot_hf_rows *rows, int n_shard, int shard, int64_t r);
 
 /* Rows over all shards, without the padding of the vocabulary. */
 int64_t spot_hf_n_row(const struct spot_shape *shape, const struct spot_tensor *tensor,
-                      enum spot_hf_part part);
+                      const struct spot_hf_name *name);
 
 #ifdef __cplusplus
 }

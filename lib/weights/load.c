@@ -24,10 +24,19 @@ struct file {
     uint64_t data; /* where its data begin */
 };
 
+/* A tensor by its bare name. */
+struct entry {
+    const char *bare;
+    const struct file *file;
+    const struct spot_st_tensor *tensor;
+};
+
 struct spot_weights {
     struct spot_shape shape;
     struct file *file; /* [n_file] */
     size_t n_file;
+    struct entry *entry; /* [n_entry] in order of names */
+    size_t n_entry;
     uint64_t xxh3;
     uint64_t *bundle_xxh3; /* [bundles] */
 };
@@ -161,17 +170,41 @@ static int add_files(struct spot_weights *w, const char *path, struct spot_err *
 
 /* --- tensors ------------------------------------------------------------------- */
 
+static int compare(const void *a, const void *b)
+{
+    const struct entry *const x = a, *const y = b;
+
+    return strcmp(x->bare, y->bare);
+}
+
+static void list_entries(struct spot_weights *w)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < w->n_file; i++)
+        n += w->file[i].st.n_tensor;
+    w->entry = spot_xcalloc(n ? n : 1, sizeof(*w->entry));
+    for (size_t i = 0; i < w->n_file; i++)
+        for (size_t t = 0; t < w->file[i].st.n_tensor; t++) {
+            const struct spot_st_tensor *const tensor = &w->file[i].st.tensor[t];
+
+            w->entry[w->n_entry++] =
+                (struct entry){ spot_hf_bare(tensor->name), &w->file[i], tensor };
+        }
+    qsort(w->entry, w->n_entry, sizeof(*w->entry), compare);
+}
+
 /* The tensor of that name, NULL if missing, and its file. Bare names count. */
 static const struct spot_st_tensor *find(const struct spot_weights *w, const char *name,
                                          const struct file **file)
 {
-    for (size_t i = 0; i < w->n_file; i++)
-        for (size_t t = 0; t < w->file[i].st.n_tensor; t++)
-            if (!strcmp(spot_hf_bare(w->file[i].st.tensor[t].name), spot_hf_bare(name))) {
-                *file = &w->file[i];
-                return &w->file[i].st.tensor[t];
-            }
-    return NULL;
+    const struct entry key = { .bare = spot_hf_bare(name) };
+    const struct entry *const e = bsearch(&key, w->entry, w->n_entry, sizeof(*w->entry), compare);
+
+    if (!e)
+        return NULL;
+    *file = e->file;
+    return e->tensor;
 }
 
 /* What a tensor must be: rows and columns as they lie in the file; columns 0 for a vector. */
@@ -183,7 +216,7 @@ struct want {
 static struct want want_of(const struct spot_shape *shape, const struct spot_tensor *t,
                            const struct spot_hf_name *name)
 {
-    const int64_t rows = spot_hf_n_row(shape, t, name->part);
+    const int64_t rows = spot_hf_n_row(shape, t, name);
 
     if (t->cols == 1)
         return (struct want){ rows, 0, false };
@@ -268,25 +301,28 @@ static float *read_elements(const struct file *f, const struct spot_st_tensor *t
 
 /* A tensor as users know it into the shards: what save.c gathers. */
 static void scatter(struct spot_bundle *bundle, const struct spot_shape *shape,
-                    const struct spot_hf_name *name, const float *in)
+                    const struct spot_hf_name *name, int64_t expert, const float *in)
 {
     const struct spot_arena *const a = &bundle->arena;
     const int tensor = spot_arena_find(a, name->ours);
     const struct spot_tensor *const t = &a->tensor[tensor];
-    const struct spot_hf_rows span = spot_hf_rows(shape, t, name->part);
+    const struct spot_hf_rows span = spot_hf_rows(shape, t, name, expert);
     const int n_shard = t->is_sharded ? a->n_shard : 1;
-    const int64_t n_row = spot_hf_n_row(shape, t, name->part), rows = n_shard * span.n;
+    const int64_t n_row = spot_hf_n_row(shape, t, name), rows = n_shard * span.n;
+    const float rest = spot_hf_rest(shape, name);
 
     for (int s = 0; s < n_shard; s++) {
         float *const out = bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(a, tensor, s) +
                            span.first * t->cols;
 
         for (int64_t r = 0; r < span.n; r++) {
-            const int64_t row = spot_hf_row(name->how, &span, n_shard, s, r);
+            const int64_t row = spot_hf_row(&span, n_shard, s, r);
 
             for (int64_t c = 0; row < n_row && c < t->cols; c++)
                 out[r * t->cols + c] =
                     in[name->how == SPOT_HF_STACK ? row * t->cols + c : c * rows + row];
+            for (int64_t c = 0; rest != 0 && c < t->cols; c++)
+                out[r * t->cols + c] += rest;
         }
     }
 }
@@ -295,9 +331,10 @@ static const char head_name[] = "lm_head.weight";
 
 static const char *embed_name(const struct spot_weights *w)
 {
-    size_t n;
+    struct spot_hf_name list[SPOT_HF_NAMES_MAX];
 
-    return spot_hf_names(&w->shape, SPOT_BUNDLE_EMBED, &n)->theirs;
+    spot_hf_names(&w->shape, SPOT_BUNDLE_EMBED, list);
+    return list[0].theirs;
 }
 
 /* The tensor of a name; a head that lacks, or is tied, is the embedding's. */
@@ -373,46 +410,55 @@ struct sums {
     uint64_t *own;                /* of this one */
 };
 
-/* Each tensor of a bundle; into `bundle` unless that is NULL. */
+/* A tensor of a bundle; into `bundle` unless that is NULL. */
+static int add_tensor(const struct spot_weights *w, const struct spot_arena *a, int index,
+                      const struct spot_hf_name *name, int64_t expert, struct spot_bundle *bundle,
+                      struct spot_hash_stream *all, struct spot_hash_stream *own,
+                      struct spot_err *err)
+{
+    const struct want want = want_of(&w->shape, &a->tensor[spot_arena_find(a, name->ours)], name);
+    const size_t n_elem = (size_t)(want.rows * (want.cols ? want.cols : 1));
+    const struct spot_st_tensor *t;
+    const struct file *file;
+    char full[SPOT_HF_NAME_MAX];
+    float *x;
+
+    spot_hf_name_of(&w->shape, index, name, expert, full);
+    t = find_or_tied(w, full, &file);
+    if (!t)
+        return spot_err_set(err, SPOT_EDATA, "%s: no tensor %s", w->file[0].path, full);
+    if (check_tensor(file, t, &want, err))
+        return -1;
+    x = read_elements(file, t, n_elem, err);
+    if (!x)
+        return -1;
+    if (all && check_finite(file, t, x, n_elem, err)) {
+        spot_free_aligned(x);
+        return -1;
+    }
+    if (all)
+        spot_hash_stream_add(all, x, n_elem * sizeof(*x));
+    spot_hash_stream_add(own, x, n_elem * sizeof(*x));
+    if (bundle)
+        scatter(bundle, &w->shape, name, expert, x);
+    spot_free_aligned(x);
+    return 0;
+}
+
 static int add_tensors(const struct spot_weights *w, int index, struct spot_bundle *bundle,
                        struct spot_hash_stream *all, struct spot_hash_stream *own,
                        struct spot_err *err)
 {
-    const struct spot_hf_name *list;
+    struct spot_hf_name list[SPOT_HF_NAMES_MAX];
     struct spot_arena a;
     size_t n;
 
     spot_arena_of(&w->shape, index, &a);
-    list = spot_hf_names(&w->shape, a.kind, &n);
-    for (size_t i = 0; i < n; i++) {
-        const struct want want =
-            want_of(&w->shape, &a.tensor[spot_arena_find(&a, list[i].ours)], &list[i]);
-        const size_t n_elem = (size_t)(want.rows * (want.cols ? want.cols : 1));
-        const struct spot_st_tensor *t;
-        const struct file *file;
-        char name[SPOT_HF_NAME_MAX];
-        float *x;
-
-        spot_hf_name_of(&w->shape, index, &list[i], name);
-        t = find_or_tied(w, name, &file);
-        if (!t)
-            return spot_err_set(err, SPOT_EDATA, "%s: no tensor %s", w->file[0].path, name);
-        if (check_tensor(file, t, &want, err))
-            return -1;
-        x = read_elements(file, t, n_elem, err);
-        if (!x)
-            return -1;
-        if (all && check_finite(file, t, x, n_elem, err)) {
-            spot_free_aligned(x);
-            return -1;
-        }
-        if (all)
-            spot_hash_stream_add(all, x, n_elem * sizeof(*x));
-        spot_hash_stream_add(own, x, n_elem * sizeof(*x));
-        if (bundle)
-            scatter(bundle, &w->shape, &list[i], x);
-        spot_free_aligned(x);
-    }
+    n = spot_hf_names(&w->shape, a.kind, list);
+    for (size_t i = 0; i < n; i++)
+        for (int64_t e = 0; e < spot_hf_copies(&w->shape, &list[i]); e++)
+            if (add_tensor(w, &a, index, &list[i], e, bundle, all, own, err))
+                return -1;
     return 0;
 }
 
@@ -429,18 +475,16 @@ static int visit(const struct spot_weights *w, int index, struct spot_bundle *bu
 
 static int check_names(const struct spot_weights *w, struct spot_err *err)
 {
-    for (size_t i = 0; i < w->n_file; i++)
-        for (size_t t = 0; t < w->file[i].st.n_tensor; t++) {
-            const char *const name = w->file[i].st.tensor[t].name;
-            const struct file *file = NULL;
+    for (size_t i = 0; i < w->n_entry; i++) {
+        const struct entry *const e = &w->entry[i];
 
-            if (!spot_hf_is_known(&w->shape, spot_hf_bare(name)))
-                return spot_err_set(err, SPOT_EDATA, "%s: %.200s: the model has no such tensor",
-                                    w->file[i].path, name);
-            if (find(w, name, &file) != &w->file[i].st.tensor[t])
-                return spot_err_set(err, SPOT_EDATA, "%s: %.200s: it is there twice, also in %s",
-                                    w->file[i].path, name, file->path);
-        }
+        if (!spot_hf_is_known(&w->shape, e->tensor->name))
+            return spot_err_set(err, SPOT_EDATA, "%s: %.200s: the model has no such tensor",
+                                e->file->path, e->tensor->name);
+        if (i && !strcmp(e->bare, e[-1].bare))
+            return spot_err_set(err, SPOT_EDATA, "%s: %.200s: it is there twice, also in %s",
+                                e->file->path, e->tensor->name, e[-1].file->path);
+    }
     return 0;
 }
 
@@ -456,8 +500,10 @@ static struct spot_weights *open_files(const char *path, const struct spot_shape
     rc = add_files(w, path, err);
     if (!rc && !w->n_file)
         rc = spot_err_set(err, SPOT_EDATA, "%s: no files in the index", path);
-    if (!rc)
+    if (!rc) {
+        list_entries(w);
         rc = check_names(w, err);
+    }
     if (!rc)
         rc = check_head(w, path, err);
     if (!rc)
@@ -536,6 +582,7 @@ void spot_weights_close(struct spot_weights *w)
         free(w->file[i].path);
     }
     free(w->file);
+    free(w->entry);
     free(w->bundle_xxh3);
     free(w);
 }

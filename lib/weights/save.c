@@ -11,6 +11,7 @@
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "shard/safetensors.h"
+#include "weights/hf_family.h"
 #include "weights/hf_names.h"
 
 /* Rows that are turned together: their elements of a column are a line of the cache. */
@@ -18,25 +19,28 @@ enum { ROWS = 16 };
 
 /* One tensor of a bundle as users know it, [rows * cols] or its transpose. */
 static void gather(const struct spot_bundle *bundle, const struct spot_shape *shape,
-                   const struct spot_hf_name *name, float *out)
+                   const struct spot_hf_name *name, int64_t expert, float *out)
 {
     const struct spot_arena *const a = &bundle->arena;
     const int tensor = spot_arena_find(a, name->ours);
     const struct spot_tensor *const t = &a->tensor[tensor];
-    const struct spot_hf_rows span = spot_hf_rows(shape, t, name->part);
+    const struct spot_hf_rows span = spot_hf_rows(shape, t, name, expert);
     const int n_shard = t->is_sharded ? a->n_shard : 1;
     const int64_t rows = n_shard * span.n;
+    const float rest = spot_hf_rest(shape, name);
 
     for (int s = 0; s < n_shard; s++) {
         const float *const in = bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(a, tensor, s) +
                                 span.first * t->cols;
 
-        for (int64_t r = 0; r < span.n; r += ROWS) {
+        for (int64_t r = 0; rest != 0 && r < span.n; r++) /* a norm: a vector */
+            out[r] = in[r] - rest;
+        for (int64_t r = 0; rest == 0 && r < span.n; r += ROWS) {
             const int64_t n = span.n - r < ROWS ? span.n - r : ROWS;
             int64_t row[ROWS];
 
             for (int64_t k = 0; k < n; k++)
-                row[k] = spot_hf_row(name->how, &span, n_shard, s, r + k);
+                row[k] = spot_hf_row(&span, n_shard, s, r + k);
             for (int64_t c = 0; c < t->cols; c++)
                 for (int64_t k = 0; k < n; k++)
                     out[name->how == SPOT_HF_STACK ? row[k] * t->cols + c : c * rows + row[k]] =
@@ -49,7 +53,7 @@ static struct spot_st_tensor describe(const struct spot_shape *shape, const stru
                                       const struct spot_hf_name *e, enum spot_dtype dtype,
                                       char *name)
 {
-    const uint64_t rows = (uint64_t)spot_hf_n_row(shape, t, e->part);
+    const uint64_t rows = (uint64_t)spot_hf_n_row(shape, t, e);
     struct spot_st_tensor st = { .name = name, .dtype = dtype, .n_dim = 1, .dim = { rows } };
 
     if (t->cols > 1) {
@@ -68,21 +72,23 @@ static size_t list_tensors(const struct spot_shape *shape, enum spot_dtype dtype
 
     for (int b = 0; b < n_bundle; b++) {
         struct spot_arena a;
-        const struct spot_hf_name *e;
+        struct spot_hf_name e[SPOT_HF_NAMES_MAX];
         size_t n_export;
 
         spot_arena_of(shape, b, &a);
-        e = spot_hf_names(shape, a.kind, &n_export);
+        n_export = spot_hf_names(shape, a.kind, e);
         for (size_t i = 0; i < n_export; i++) {
             const int tensor = spot_arena_find(&a, e[i].ours);
-            char *name;
 
             if (spot_arena_is_copy(shape, &a, tensor))
                 continue;
-            name = spot_xcalloc(SPOT_HF_NAME_MAX, 1);
-            spot_hf_name_of(shape, b, &e[i], name);
-            *list = spot_xgrow(*list, &cap, n + 1, sizeof(**list));
-            (*list)[n++] = describe(shape, &a.tensor[tensor], &e[i], dtype, name);
+            for (int64_t x = 0; x < spot_hf_copies(shape, &e[i]); x++) {
+                char *const name = spot_xcalloc(SPOT_HF_NAME_MAX, 1);
+
+                spot_hf_name_of(shape, b, &e[i], x, name);
+                *list = spot_xgrow(*list, &cap, n + 1, sizeof(**list));
+                (*list)[n++] = describe(shape, &a.tensor[tensor], &e[i], dtype, name);
+            }
         }
     }
     return n;
@@ -116,8 +122,8 @@ static void write_elements(const float *x, size_t n, enum spot_dtype dtype, FILE
 void spot_weights_out_add(struct spot_weights_out *w, const struct spot_bundle *bundle)
 {
     const struct spot_arena *const a = &bundle->arena;
-    size_t n_export;
-    const struct spot_hf_name *const e = spot_hf_names(w->shape, a->kind, &n_export);
+    struct spot_hf_name e[SPOT_HF_NAMES_MAX];
+    const size_t n_export = spot_hf_names(w->shape, a->kind, e);
 
     assert(bundle->index == w->next);
     w->next++;
@@ -130,9 +136,11 @@ void spot_weights_out_add(struct spot_weights_out *w, const struct spot_bundle *
         if (spot_arena_is_copy(w->shape, a, tensor))
             continue;
         whole = spot_xcalloc(n, sizeof(*whole));
-        gather(bundle, w->shape, &e[i], whole);
-        write_elements(whole, (size_t)(spot_hf_n_row(w->shape, t, e[i].part) * t->cols), w->dtype,
-                       w->out.file);
+        for (int64_t x = 0; x < spot_hf_copies(w->shape, &e[i]); x++) {
+            gather(bundle, w->shape, &e[i], x, whole);
+            write_elements(whole, (size_t)(spot_hf_n_row(w->shape, t, &e[i]) * t->cols), w->dtype,
+                           w->out.file);
+        }
         free(whole);
     }
     spot_out_hurry(&w->out);
@@ -141,7 +149,7 @@ void spot_weights_out_add(struct spot_weights_out *w, const struct spot_bundle *
 int spot_save_notes(const struct spot_shape *shape, struct spot_st_note note[SPOT_SAVE_NOTES],
                     char text[SPOT_SAVE_NOTES][SPOT_SAVE_NOTE_TEXT])
 {
-    const bool is_llama = shape->arch == SPOT_ARCH_LLAMA;
+    const bool is_llama = !(spot_hf_family_of(shape)->files & SPOT_HF_IS_CONV);
     const struct {
         const char *gpt2, *llama;
         int64_t value;

@@ -223,10 +223,8 @@ static const struct way way[] = {
     { "lz4", WAY_LZ4, SPOT_CODEC_RAW },
     { "codec raw", WAY_CODEC, SPOT_CODEC_RAW },
     { "codec planes", WAY_CODEC, SPOT_CODEC_PLANES },
-    { "codec nibble", WAY_CODEC, SPOT_CODEC_NIBBLE },
     { "chunk raw, verified", WAY_CHUNK, SPOT_CODEC_RAW },
     { "chunk planes, verified", WAY_CHUNK, SPOT_CODEC_PLANES },
-    { "chunk nibble, verified", WAY_CHUNK, SPOT_CODEC_NIBBLE },
 };
 
 static void bench_data(struct data *d)

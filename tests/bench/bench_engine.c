@@ -151,14 +151,15 @@ static void run_bench(struct bench *b)
 {
     double best = 1e9, floor, gflop;
     const double n_token = (double)b->micro_batch * (double)b->shape.seq;
-    const int64_t n_position = b->shape.arch == SPOT_ARCH_GPT2 ? b->shape.seq : 0;
+    const int64_t n_position = !b->shape.kind.is_gated ? b->shape.seq : 0;
     struct spot_err err = { 0 };
 
     if (spot_shape_check(&b->shape, &err))
         die(&err);
-    printf("%s, L %d C %d H %d T %d V %d b %d, %d threads, %s\n", spot_arch_name(b->shape.arch),
-           (int)b->shape.n_layer, (int)b->shape.width, (int)b->shape.n_head, (int)b->shape.seq,
-           (int)b->shape.vocab, b->micro_batch, b->n_thread, b->kernel);
+    printf("%s, L %d C %d H %d T %d V %d b %d, %d threads, %s\n",
+           b->shape.kind.is_gated ? "llama" : "gpt2", (int)b->shape.n_layer, (int)b->shape.width,
+           (int)b->shape.n_head, (int)b->shape.seq, (int)b->shape.vocab, b->micro_batch,
+           b->n_thread, b->kernel);
     open_stage(b);
     for (int i = 0; i < b->n_step; i++) {
         double part[5], sum = 0;
@@ -210,7 +211,7 @@ int main(int argc, char **argv)
           .seq = 64,
           .vocab = 256,
           .n_shard = 4,
-          .arch = SPOT_ARCH_LLAMA,
+          .kind = SPOT_DECODER_LLAMA,
           .n_kv_head = 4,
           .ffn = 2048,
           .rope_theta = 1e4 },
@@ -238,7 +239,7 @@ int main(int argc, char **argv)
                                    .vocab = number(argv[5]),
                                    .n_shard = argc > 10 ? number(argv[10]) : 1 };
     if (argc > 12) {
-        b.shape.arch = SPOT_ARCH_LLAMA;
+        b.shape.kind = (struct spot_decoder)SPOT_DECODER_LLAMA;
         b.shape.n_kv_head = number(argv[11]);
         b.shape.ffn = number(argv[12]);
         b.shape.rope_theta = 1e4;

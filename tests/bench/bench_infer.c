@@ -223,7 +223,7 @@ int main(int argc, char **argv)
                                       .seq = 1024,
                                       .vocab = n[7],
                                       .n_shard = n[8],
-                                      .arch = SPOT_ARCH_LLAMA,
+                                      .kind = SPOT_DECODER_LLAMA,
                                       .n_kv_head = n[5],
                                       .ffn = n[6],
                                       .rope_theta = 10000,

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "peers/parcae.h"
 #include "plan/liveput_dp.h"
-#include "plan/parcae.h"
 
 static double cpu_s(void)
 {
@@ -45,7 +45,7 @@ static void bench(const char *name)
     spot_throughput_best(&throughput, 28, &d, &p);
     for (int i = 0; i < ROUNDS; i++)
         spot_parcae_choose(&table,
-                           &(struct spot_parcae_state){ 28, spot_cost_grid(&table, d, p), 0 }, none,
+                           &(struct spot_cost_state){ 28, spot_cost_grid(&table, d, p), 0 }, none,
                            one, LOOK_AHEAD, 60, NULL);
     t[2] = cpu_s();
     spot_count_chain_init(&chain, 32);

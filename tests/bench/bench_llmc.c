@@ -106,9 +106,11 @@ static void write_weights(const struct model *m, const char *dir)
     static const struct {
         const char *name;
         bool is_in_first;
-    } layer[] = { { "ln1.w", false }, { "ln1.b", false },  { "qkv.w", false }, { "qkv.b", false },
-                  { "proj.w", true }, { "proj.b", false }, { "ln2.w", false }, { "ln2.b", false },
-                  { "fc1.w", false }, { "fc1.b", false },  { "fc2.w", true },  { "fc2.b", false } };
+    } layer[] = {
+        { "ln1.w", false }, { "ln1.b", false },  { "qkv.w", false }, { "qkv.b", false },
+        { "proj.w", true }, { "proj.b", false }, { "ln2.w", false }, { "ln2.b", false },
+        { "up.w", false },  { "up.b", false },   { "down.w", true }, { "down.b", false }
+    };
     const struct spot_shape *const s = &m->shape;
     const int header[HEADER] = { 20240326,        3,
                                  (int)s->seq,     (int)s->vocab,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* bench_regret - how far `spot` and `guarded` are from nowcast and persistence on generated traces
+/* bench_regret - how far `spot` is from nowcast and persistence on generated traces
  * (tests/trace_family.h), in points of `ideal`; or the search for a trace on which a policy lacks
  * most of nowcast.
  *
@@ -19,13 +19,12 @@
 
 #include "../trace_family.h"
 #include "common/xalloc.h"
-#include "sim/sim_policy.h"
+#include "peers/train_peers.h"
 
 enum { INTERVALS = 480, LARGE_INTERVALS = 240, PROTOCOL_SEED = 20261123 };
-enum shadow { IDEAL, SPOT, GUARDED, NOWCAST, PERSISTENCE, SHADOWS };
+enum shadow { IDEAL, SPOT, NOWCAST, PERSISTENCE, SHADOWS };
 
-static const char *const policy_of[SHADOWS] = { "ideal", "spot", "guarded", "nowcast",
-                                                "persistence" };
+static const char *const policy_of[SHADOWS] = { "ideal", "spot", "nowcast", "persistence" };
 
 struct bench {
     struct spot_job_doc job;
@@ -111,29 +110,11 @@ static double play(struct bench *b, enum shadow k, double notice_loss_s)
 {
     const struct spot_sim_train sim = sim_of(b, notice_loss_s);
     struct spot_err err = { 0 };
-    const struct spot_sim_policy *p = spot_sim_policy_find(policy_of[k], &err);
+    const struct spot_sim_policy *p = spot_peer_policy_find(policy_of[k], &err);
 
     if (!p || spot_sim_train_run(&sim, p, b->row[k], &err))
         give_up(&err);
     return samples_of(b, k);
-}
-
-/* Samples of `spot`, which is the shadow of `guarded`, and of `guarded` beside `nowcast`. */
-static void play_guarded(struct bench *b, double notice_loss_s, double samples[SHADOWS])
-{
-    const struct spot_sim_train sim = sim_of(b, notice_loss_s);
-    struct spot_sim_program *program;
-
-    for (int i = 0; i < b->n; i++)
-        b->row[SPOT][i] = b->row[GUARDED][i] =
-            (struct spot_sim_row){ .available = b->row[NOWCAST][i].available,
-                                   .gained = b->row[NOWCAST][i].gained,
-                                   .lost = b->row[NOWCAST][i].lost };
-    program = spot_sim_program_open(&sim, b->row[SPOT]);
-    spot_sim_guard(&sim, program, b->row[NOWCAST], b->row[SPOT], b->row[GUARDED]);
-    spot_sim_program_close(program);
-    samples[SPOT] = samples_of(b, SPOT);
-    samples[GUARDED] = samples_of(b, GUARDED);
 }
 
 static void play_all(struct bench *b, double notice_loss_s, double samples[SHADOWS])
@@ -141,7 +122,7 @@ static void play_all(struct bench *b, double notice_loss_s, double samples[SHADO
     samples[IDEAL] = play(b, IDEAL, notice_loss_s);
     samples[NOWCAST] = play(b, NOWCAST, notice_loss_s);
     samples[PERSISTENCE] = play(b, PERSISTENCE, notice_loss_s);
-    play_guarded(b, notice_loss_s, samples);
+    samples[SPOT] = play(b, SPOT, notice_loss_s);
 }
 
 static void print_row(const char *job, int k, int scale, double notice_s,
@@ -154,7 +135,7 @@ static void print_row(const char *job, int k, int scale, double notice_s,
     fflush(stdout);
 }
 
-static const char header[] = "job,trace,scale,notice_loss_s,ideal,spot,guarded,nowcast,persistence";
+static const char header[] = "job,trace,scale,notice_loss_s,ideal,spot,nowcast,persistence";
 
 static void protocol(struct bench *b, const char *job, int from, int to)
 {
@@ -191,10 +172,7 @@ static double lack(struct bench *b, const struct family_spec *spec, enum shadow 
     if (samples[IDEAL] <= 0)
         return -INFINITY;
     samples[NOWCAST] = play(b, NOWCAST, notice_loss_s);
-    if (policy == GUARDED)
-        play_guarded(b, notice_loss_s, samples);
-    else
-        samples[policy] = play(b, policy, notice_loss_s);
+    samples[policy] = play(b, policy, notice_loss_s);
     return 100 * (samples[NOWCAST] - samples[policy]) / samples[IDEAL];
 }
 
@@ -307,7 +285,7 @@ static void one_job(struct bench *b, int argc, char **argv)
     b->n = INTERVALS;
     load(b, job);
     if (argc > 4)
-        search(b, !strcmp(argv[3], "guarded") ? GUARDED : SPOT, atoi(argv[4]),
+        search(b, !strcmp(argv[3], "persistence") ? PERSISTENCE : SPOT, atoi(argv[4]),
                argc > 5 ? (uint64_t)atoll(argv[5]) : 1);
     else
         protocol(b, job, argc == 1 ? 2 : atoi(argv[2]), argc == 1 ? 6 : atoi(argv[3]));

@@ -134,9 +134,6 @@ if wanted doubt; then
     head_of 'difference, notice of losses'
     for notice in 120 30; do difference spot nowcast $notice; done
     difference spot persistence 0
-    difference guarded nowcast 120
-    difference guarded spot 120
-    difference guarded spot 30
     difference optimal spot 120
     difference spot oobleck 120
     difference spot torchft 120

@@ -330,8 +330,6 @@ has_read() { # BYTES: of its input, $pid
         run -2 spot-migrate $c --key-file key
         [[ "$output" == *"--key-file has no meaning for unix:PATH"* ]]
     done
-    run -2 spot-migrate pack --level 3 m
-    [[ "$output" == *"--level has no meaning without --codec zstd or --compat"* ]]
     run -2 spot-migrate verify -o x m
     [[ "$output" == *"unknown option '-o'"* ]]
     run -2 spot-migrate send --deadline 0 m

@@ -25,7 +25,7 @@ make_file() { # JSON BYTES
 }
 
 @test "unpack gives back the very file, for every codec and any number of threads" {
-    for codec in raw nibble auto; do # all of them: tests/unit/test_codec.c, test_stream.c
+    for codec in raw planes; do # more of it: tests/unit/test_codec.c, test_stream.c
         spot-migrate pack --codec $codec --chunk 4KiB -j 1 m.safetensors >1.szt
         spot-migrate pack --codec $codec --chunk 4KiB -j 3 <m.safetensors >2.szt
         zstd -qt 1.szt

@@ -417,7 +417,7 @@ llama() {
 
 @test "what runs may be larger than what is there: some of it is lost already" {
     job=examples/jobs/gpt-6.7b.json
-    for more in '' '--solver parcae' '--objective usd-per-sample' '--max-loss-prob 0.5'; do
+    for more in '' '--objective usd-per-sample' '--max-loss-prob 0.5'; do
         # shellcheck disable=SC2086 # words
         spot-plan train --job $job --now 23 --current 2x12 $more | jq .next,.expected,.alternatives >"$T/after"
         # shellcheck disable=SC2086 # words
@@ -598,7 +598,7 @@ scaling() {
     # the spare beside 4x3 costs samples while nothing happens
     [ "$(jq .next.D,.next.P "$T/warm" | tr '\n' x)" = 4x3x ]
     jq -e '.expected.samples_per_s > 0 and .bound >= .expected.samples_per_s' "$T/warm"
-    run -2 --separate-stderr plan --warm 1 --solver parcae
+    run -2 --separate-stderr plan --warm 1 --solver liveput
     [[ "$stderr" == *"--warm is for --solver dp"* ]]
     spot-plan train --job $job --now 12 --current 4x3 --warm 3 | jq -e '.why | any(. == "no spare is left to mirror stages")'
     spot-plan train --job examples/jobs/gpt-6.7b.json --now 25 --current 2x12 --warm 1 |

@@ -18,7 +18,7 @@ trace() {
                                   printf "%d,%d\n", 60 * i, n } }' >"$T/t.csv"
 }
 
-# The job of few instances and grids, for what has nothing to do with a job: spot, guarded, and all with
+# The job of few instances and grids, for what has nothing to do with a job: spot, and all with
 # them, weigh every grid of every count before they begin, which takes a second of the others.
 few() { # MINUTES
     job=examples/jobs/demo.json
@@ -142,9 +142,9 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
         | .micro_batch = 1 | .global_batch = 8 | .layers = [{params: 1000, forward_s: .1, backward_s: .2, activation_byte: 1, count: 4}]
         | {schema, name, kind, global_batch, micro_batch, layers, profile, cost}' examples/jobs/demo.json >"$T/j.json"
     awk 'BEGIN { print "time_s,available"; for (i = 0; i < 26; i++) printf "%d,%d\n", 60 * i, i < 20 ? 1 : 4 }' >"$T/t.csv"
-    job=$T/j.json play --policy spot,guarded,nowcast,persistence --steps |
+    job=$T/j.json play --policy spot,nowcast,persistence --steps |
         awk -F, '$7 * $8 > 1 && !seen[$1]++ { print $1, $2, $10 }' | sort | paste -sd, >"$T/first"
-    [ "$(cat "$T/first")" = 'guarded 20 10,nowcast 21 10,persistence 21 10,spot 20 10' ]
+    [ "$(cat "$T/first")" = 'nowcast 21 10,persistence 21 10,spot 20 10' ]
 }
 
 @test "a row that may lie above optimal says why, the others cannot" {

@@ -152,6 +152,10 @@ END
     [ "$(grep -c "cannot write the logs of ranks to 'later/0/0.out'" said)" -eq 1 ]
     timeout 60 spot-run exec -q --log-dir later -- echo hello 2>said
     [ ! -s said ]
+    mkdir -p laid/0 && echo kept >mine && ln -s ../../mine laid/0/0.out && mkfifo laid/0/0.err
+    timeout 60 spot-run exec --log-dir laid -- sh -c 'echo hello; echo hello >&2' >out 2>said
+    grep -qF "'laid/0/0.out'" said
+    [ "$(cat mine)" = kept ]
     background timeout 60 spot-run exec --listen unix:j --log-dir logs -- true 2>said
     eventually 'grep -q "log-dir is for the nodes that are started here" said'
     spot-run stop --join unix:j

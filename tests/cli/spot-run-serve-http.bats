@@ -71,7 +71,7 @@ P
     [[ "$output" == *"could not parse the JSON body"* ]]
     run ask open POST /v1/chat/completions '{"model":"model","messages":[{"role":"user","content":"a"}]}'
     [ "${lines[0]}" = 400 ]
-    [[ "$output" == *"no chat template"*": tokenizer_config.json: not found"* ]] # and not where the model lies
+    [[ "$output" == *"no chat template"*": tokenizer_config.json: no chat_template"* ]] # and not where the model lies
 }
 
 @test "a stream says what the whole answer says, and goes on where a client left it" {

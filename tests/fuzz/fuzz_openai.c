@@ -4,11 +4,13 @@
 
 #include "common/json.h"
 #include "serve/front.h"
+#include "serve/openai_state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Goal: no body crashes its reader; one that is taken gives a request that survives the wire, and
- * an answer that is JSON whatever its tokens are. The first byte says whether it is a chat. */
+ * an answer that is JSON whatever its tokens are. The first byte says which API it is of, and how
+ * the model writes calls. */
 
 enum { CONTEXT = 64, TOKENS_MAX = 8 };
 
@@ -21,15 +23,13 @@ static struct spot_front_options *options(void)
         "'\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}\"}";
     static struct spot_front_options o = { .model = "m", .n_context = CONTEXT };
     static struct spot_vocabulary vocabulary = { .end = &end_token, .n_end = 1 };
-    static struct spot_chat chat;
 
     if (vocabulary.bpe)
         return &o;
     vocabulary.bpe = spot_bpe_of_bytes();
     o.vocabulary = &vocabulary;
     o.n_vocabulary = 256;
-    if (!spot_chat_parse(&chat, template, sizeof(template) - 1, "fuzz", NULL))
-        o.chat = &chat;
+    o.chat = spot_chat_parse(template, sizeof(template) - 1, "fuzz", NULL);
     return &o;
 }
 
@@ -90,8 +90,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (!size)
         return 0;
-    if (spot_openai_parse(options(), data[0] & 1, (const char *)data + 1, size - 1, &request,
-                          &error)) {
+    options()->tool_form = data[0] / 5 % (SPOT_TOOL_FORMS + 1);
+    if (data[0] % 5 >= SPOT_API_TOKENIZE) {
+        (void)spot_openai_tokens(options(), (enum spot_api)(data[0] % 5), (const char *)data + 1,
+                                 size - 1, &error);
+        check_json(&error);
+        return 0;
+    }
+    if (spot_openai_parse(options(), (enum spot_api)(data[0] % 5), (const char *)data + 1, size - 1,
+                          &request, &error)) {
         check_json(&error);
         return 0;
     }

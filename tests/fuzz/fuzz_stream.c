@@ -35,7 +35,7 @@ static const struct spot_buf *good_stream(void)
     const struct spot_st_tensor t = {
         .name = name, .dtype = SPOT_DT_BF16, .n_dim = 1, .dim = { 200 }
     };
-    const struct spot_stream_options options = { .codec = SPOT_CODEC_NIBBLE, .chunk_byte = 128 };
+    const struct spot_stream_options options = { .codec = SPOT_CODEC_PLANES, .chunk_byte = 128 };
     struct spot_buf header = { 0 };
     struct spot_stream_writer *w;
     struct spot_source source;

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <ctime>
 #include <functional>
 #include <vector>
 
@@ -139,11 +141,52 @@ static void attention(cudaStream_t stream, int64_t b, int64_t seq, int64_t n_hea
         check(cudaFree(const_cast<void *>(p)));
 }
 
+static double now_s()
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+/* What copies between host and device and a launch cost: bounds of a migration, of small steps. */
+static void host(cudaStream_t stream)
+{
+    const size_t n_byte = size_t{ 1 } << 30;
+    uint32_t *const there = device<uint32_t>(n_byte / 4);
+    void *const here = malloc(n_byte);
+    const auto copy = [&](void *to, const void *from, cudaMemcpyKind kind) {
+        return n_byte /
+               best_s(stream, [&]() { check(cudaMemcpyAsync(to, from, n_byte, kind, stream)); }) *
+               1e-9;
+    };
+
+    memset(here, 1, n_byte);
+    printf("| host, pageable: from the device | %.1f GB/s |\n",
+           copy(here, there, cudaMemcpyDeviceToHost));
+    const double at = now_s();
+    check(cudaHostRegister(here, n_byte, cudaHostRegisterDefault));
+    printf("| host, to page-lock | %.1f GB/s |\n", n_byte / (now_s() - at) * 1e-9);
+    printf("| host, page-locked: from the device | %.1f GB/s |\n",
+           copy(here, there, cudaMemcpyDeviceToHost));
+    printf("| host, page-locked: to the device | %.1f GB/s |\n",
+           copy(there, here, cudaMemcpyHostToDevice));
+    check(cudaHostUnregister(here));
+    free(here);
+    const double launch_s = best_s(stream, [&]() {
+        for (int i = 0; i < 1000; i++)
+            scatter_kernel<<<1, 32, 0, stream>>>(there, 0);
+    });
+    printf("| launch | %.2f us |\n", launch_s * 1e3);
+    check(cudaFree(there));
+}
+
 int main()
 {
     cudaStream_t stream;
 
     check(cudaStreamCreate(&stream));
+    host(stream);
     memory(stream);
     printf("\n| head dim | heads per key head | T | forward TFLOP/s | backward TFLOP/s |\n"
            "| --- | --- | --- | --- | --- |\n");

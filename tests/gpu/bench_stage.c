@@ -6,42 +6,23 @@
  * With Hk, heads of keys and values, and F, width inside the MLP, the model is a Llama.
  *
  * FLOP per token: 6 N + 6 L C T, N without the embedding (llm.c's formula for causal attention).
- * A row per part of a step: the best of STEPS after one to warm up.
+ * A row per part of a step: the best of STEPS after one to warm up. STEPS 0: one step alone.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "common/rng.h"
-#include "common/xalloc.h"
-#include "engine/initial_weights.h"
+#include "bench.h"
+#include "common/hash.h"
 #include "engine/stage.h"
 
 enum { FORWARD, BACKWARD, NORM, UPDATE, PARTS };
 static const char *const part_name[] = { "forward", "backward", "norm", "update" };
 
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void die_if(int rc, const struct spot_err *err)
-{
-    if (!rc)
-        return;
-    fprintf(stderr, "bench_stage: %s\n", err->msg);
-    exit(spot_err_exit_status(err));
-}
-
 struct bench {
     struct spot_stage *stage;
-    int n_bundle;
+    struct spot_bundle **bundle;
+    int n_bundle, n_step;
     uint32_t *token;
-    double best_s[PARTS], loss;
+    double best_s[PARTS], loss, open_s;
 };
 
 /* The faults are asked for so that the device has finished what was queued. */
@@ -53,46 +34,73 @@ static void run_step(struct bench *b)
 
     spot_stage_begin(b->stage);
     (void)spot_stage_fault(b->stage, 0);
-    at[FORWARD] = now_s();
+    at[FORWARD] = bench_now_s();
     spot_stage_forward(b->stage, 0, b->token, NULL, NULL, &b->loss);
-    at[BACKWARD] = now_s();
+    at[BACKWARD] = bench_now_s();
     spot_stage_backward(b->stage, 0, NULL, NULL);
     (void)spot_stage_fault(b->stage, 0);
-    at[NORM] = now_s();
+    at[NORM] = bench_now_s();
     for (int i = 0; i < b->n_bundle; i++)
         (void)spot_stage_norm2(b->stage, i);
-    at[UPDATE] = now_s();
+    at[UPDATE] = bench_now_s();
     for (int i = 0; i < b->n_bundle; i++)
         spot_stage_update(b->stage, i, &adamw, 1);
-    at[PARTS] = now_s();
-    die_if(spot_stage_status(b->stage, &err), &err);
+    at[PARTS] = bench_now_s();
+    bench_die_if(spot_stage_status(b->stage, &err), &err);
     for (int p = 0; p < PARTS; p++)
         if (b->best_s[p] == 0 || at[p + 1] - at[p] < b->best_s[p])
             b->best_s[p] = at[p + 1] - at[p];
 }
 
-static void open_bench(struct bench *b, const struct spot_stage_config *config)
+static void open_bench(struct bench *b, struct spot_stage_config *config)
 {
-    struct spot_bundle **const ptr =
-        spot_xcalloc((size_t)config->bundle_end, sizeof(struct spot_bundle *));
-    const size_t n_token = (size_t)config->micro_batch * (size_t)(config->shape.seq + 1);
-    struct spot_rng rng;
     struct spot_err err;
 
-    die_if(spot_shape_check(&config->shape, &err), &err);
-    die_if(spot_stage_check(config, 0, &err), &err);
-    for (int i = 0; i < config->bundle_end; i++) {
-        ptr[i] = spot_xcalloc(1, sizeof(*ptr[i]));
-        die_if(spot_bundle_init(ptr[i], &config->shape, i, &err), &err);
-        spot_bundle_start(ptr[i], &config->shape, 1);
+    b->bundle = bench_bundles(&config->shape, &b->n_bundle);
+    config->bundle_end = b->n_bundle;
+    bench_die_if(spot_stage_check(config, 0, &err), &err);
+    const double at = bench_now_s();
+    b->stage = spot_stage_new(config, b->bundle, &err);
+    bench_die_if(!b->stage, &err);
+    b->open_s = bench_now_s() - at;
+    b->token = bench_tokens((size_t)config->micro_batch * (size_t)(config->shape.seq + 1),
+                            config->shape.vocab);
+}
+
+/* What a checkpoint, a notice, a sum by way of the host and a survivor's new epoch wait for; and
+ * the bits of all planes, which are one on devices of one kind. */
+static void report_state(struct bench *b)
+{
+    struct spot_hash_stream *const hash = spot_hash_stream_new();
+    double n_elem = 0, at[5];
+    struct spot_err err;
+
+    at[0] = bench_now_s();
+    bench_die_if(spot_stage_sync(b->stage, SPOT_ALL_BUNDLES, &err), &err);
+    at[1] = bench_now_s();
+    bench_die_if(spot_stage_renew(b->stage, b->bundle, &err), &err);
+    at[2] = bench_now_s();
+    for (int turn = 0; turn < 2; turn++) { /* the first touches the pages */
+        run_step(b);
+        at[3] = bench_now_s();
+        for (int i = 0; i < b->n_bundle; i++)
+            (void)spot_stage_sum(b->stage, i);
+        at[4] = bench_now_s();
     }
-    b->n_bundle = config->bundle_end;
-    b->stage = spot_stage_new(config, ptr, &err);
-    die_if(!b->stage, &err);
-    b->token = spot_xcalloc(n_token, sizeof(*b->token));
-    spot_rng_init(&rng, 3, 0);
-    for (size_t i = 0; i < n_token; i++)
-        b->token[i] = (uint32_t)spot_rng_below(&rng, (uint64_t)config->shape.vocab);
+    bench_die_if(spot_stage_status(b->stage, &err), &err);
+    for (int i = 0; i < b->n_bundle; i++) {
+        n_elem += (double)b->bundle[i]->arena.n_elem;
+        for (int p = 0; p < SPOT_PLANES; p++)
+            spot_hash_stream_add(hash, b->bundle[i]->plane[p],
+                                 b->bundle[i]->arena.n_elem * sizeof(float));
+    }
+    printf("stage opened %.3f s; %.2f GB of state to the host %.3f s, %.1f GB/s; renewed %.2f ms; "
+           "sums to the host %.1f GB/s\n",
+           b->open_s, 12e-9 * n_elem, at[1] - at[0], 12e-9 * n_elem / (at[1] - at[0]),
+           1e3 * (at[2] - at[1]), 8e-9 * n_elem / (at[4] - at[3]));
+    printf("bits after %d steps: %016llx\n", b->n_step,
+           (unsigned long long)spot_hash_stream_64(hash));
+    spot_hash_stream_free(hash);
 }
 
 static void report(const struct bench *b, const struct spot_stage_config *config, double peak)
@@ -113,11 +121,11 @@ static void report(const struct bench *b, const struct spot_stage_config *config
     printf("%s, %s, L%lld C%lld H%lld T%lld V%lld b%d, %.1f M parameters, stage %.2f GB: %.0f "
            "tokens/s, "
            "%.1f TFLOP/s, %.1f %% of %.0f; update %.0f GB/s\n",
-           spot_arch_name(s->arch), spot_kernel_name(config->kernel), (long long)s->n_layer,
-           (long long)s->width, (long long)s->n_head, (long long)s->seq, (long long)s->vocab,
-           config->micro_batch, n_param * 1e-6, (double)spot_stage_memory(config) * 1e-9,
-           n_token / step_s, flop * n_token / step_s * 1e-12,
-           flop * n_token / step_s * 1e-12 / peak * 100, peak,
+           s->kind.is_gated ? "llama" : "gpt2", spot_kernel_name(config->kernel),
+           (long long)s->n_layer, (long long)s->width, (long long)s->n_head, (long long)s->seq,
+           (long long)s->vocab, config->micro_batch, n_param * 1e-6,
+           (double)spot_stage_memory(config) * 1e-9, n_token / step_s,
+           flop * n_token / step_s * 1e-12, flop * n_token / step_s * 1e-12 / peak * 100, peak,
            34 * n_param / b->best_s[UPDATE] * 1e-9);
 }
 
@@ -140,21 +148,23 @@ int main(int argc, char **argv)
                                         .vocab = atoll(arg[4]),
                                         .n_shard = 1 };
     if (atoll(arg[9])) {
-        config.shape.arch = SPOT_ARCH_LLAMA;
+        config.shape.kind = (struct spot_decoder)SPOT_DECODER_LLAMA;
         config.shape.n_kv_head = atoll(arg[9]);
         config.shape.ffn = atoll(arg[10]);
         config.shape.rope_theta = 1e4;
     }
     config.micro_batch = atoi(arg[5]);
     config.kernel = spot_kernel_find(arg[7], &err);
-    die_if(!config.kernel, &err);
-    config.bundle_end = spot_shape_bundles(&config.shape);
+    bench_die_if(!config.kernel, &err);
     open_bench(&b, &config);
     run_step(&b);
     memset(b.best_s, 0, sizeof(b.best_s));
-    for (int i = 0; i < atoi(arg[6]); i++)
+    b.n_step = 1 + atoi(arg[6]);
+    for (int i = 1; i < b.n_step; i++)
         run_step(&b);
     report(&b, &config, atof(arg[8]));
+    if (b.n_step > 1)
+        report_state(&b);
     spot_stage_free(b.stage);
     return 0;
 }

@@ -246,8 +246,8 @@ static double *f64_layer(const struct f64_model *m, int l, double *x, const uint
     double *const wq = f64_read(m, l, "qkv.w", 3 * C, C);
     double *const bq = f64_read(m, l, "qkv.b", 3 * C, 1);
     double *const wp = f64_read(m, l, "proj.w", C, C), *const bp = f64_read(m, l, "proj.b", C, 1);
-    double *const wf = f64_read(m, l, "fc1.w", F, C), *const bf = f64_read(m, l, "fc1.b", F, 1);
-    double *const wo = f64_read(m, l, "fc2.w", F, C), *const bo = f64_read(m, l, "fc2.b", C, 1);
+    double *const wf = f64_read(m, l, "up.w", F, C), *const bf = f64_read(m, l, "up.b", F, 1);
+    double *const wo = f64_read(m, l, "down.w", F, C), *const bo = f64_read(m, l, "down.b", C, 1);
     double *const hat1 = f64_new(n * C), *const hat2 = f64_new(n * C);
     double *const r1 = f64_new(n), *const r2 = f64_new(n);
     double *const n1 = f64_norm(x, n, C, w1, b1, f64_eps(m), hat1, r1);
@@ -281,10 +281,10 @@ static double *f64_layer(const struct f64_model *m, int l, double *x, const uint
     f64_attention(m, qkv, NULL, datt, dqkv);
     dn1 = f64_linear_back(n1, dqkv, n, C, 3 * C, wq, 1, g[8], g[9]);
     f64_norm_back(d, dn1, n, C, w1, hat1, r1, g[10], g[11]);
-    f64_grad(m, l, "fc2.w", F, C, g[0]);
-    f64_grad(m, l, "fc2.b", C, 1, g[1]);
-    f64_grad(m, l, "fc1.w", F, C, g[2]);
-    f64_grad(m, l, "fc1.b", F, 1, g[3]);
+    f64_grad(m, l, "down.w", F, C, g[0]);
+    f64_grad(m, l, "down.b", C, 1, g[1]);
+    f64_grad(m, l, "up.w", F, C, g[2]);
+    f64_grad(m, l, "up.b", F, 1, g[3]);
     f64_grad(m, l, "ln2.w", C, 1, g[4]);
     f64_grad(m, l, "ln2.b", C, 1, g[5]);
     f64_grad(m, l, "proj.w", C, C, g[6]);
@@ -307,7 +307,7 @@ static double *f64_layers(const struct f64_model *m, int bundle, double *x, cons
 {
     const int64_t C = m->shape.width, V = m->shape.vocab, T = m->shape.seq;
     const int64_t n = m->micro_batch * T;
-    const int is_llama = m->shape.arch == SPOT_ARCH_LLAMA;
+    const int is_llama = m->shape.kind.is_gated;
     double *w, *b, *head, *hat, *rstd, *y, *logit, *dn, *dx, *g[3];
 
     if (bundle <= m->shape.n_layer)
@@ -357,7 +357,7 @@ static double f64_microbatch(const struct f64_model *m, const uint32_t *token)
 {
     const int64_t C = m->shape.width, T = m->shape.seq, V = m->shape.vocab;
     const int64_t n = m->micro_batch * T;
-    const int has_wpe = m->shape.arch == SPOT_ARCH_GPT2;
+    const int has_wpe = !m->shape.kind.is_gated;
     double *const wte = f64_read(m, 0, "wte", V, C);
     double *const wpe = has_wpe ? f64_read(m, 0, "wpe", T, C) : f64_new(T * C);
     double *const x = f64_new(n * C), *dte = f64_new(V * C), *dpe = f64_new(T * C), *dx, loss;

@@ -43,7 +43,7 @@ static void f64_rms_back(double *dx, const double *dy, int64_t n, int64_t c, con
     }
 }
 
-/* Rows of a part (q, k, v of qkv.w; gate, up of gateup.w) in their natural order, which lies in
+/* Rows of a part (q, k, v of qkv.w; gate, up of up.w) in their natural order, which lies in
  * runs of `run` rows per shard, `before` rows behind the shard's beginning. */
 struct f64_part {
     const char *tensor;
@@ -63,9 +63,9 @@ static struct f64_part f64_part_of(const struct spot_shape *s, const char *part)
     case 'v':
         return (struct f64_part){ "qkv.w", kv, kv / S, (q + kv) / S, (q + 2 * kv) / S };
     case 'g':
-        return (struct f64_part){ "gateup.w", s->ffn, s->ffn / S, 0, 2 * s->ffn / S };
+        return (struct f64_part){ "up.w", s->ffn, s->ffn / S, 0, 2 * s->ffn / S };
     default:
-        return (struct f64_part){ "gateup.w", s->ffn, s->ffn / S, s->ffn / S, 2 * s->ffn / S };
+        return (struct f64_part){ "up.w", s->ffn, s->ffn / S, s->ffn / S, 2 * s->ffn / S };
     }
 }
 

@@ -108,23 +108,24 @@ static inline float *one_by_one(const struct rig *r, int type, int s, const char
 static inline void f64_mlp(const struct f64_model *m, int l, double *x)
 {
     const struct spot_shape *const s = &m->shape;
-    const int64_t C = s->width, n = s->seq, F = s->arch ? s->ffn : 4 * C;
+    const int64_t C = s->width, n = s->seq, F = s->kind.is_gated ? s->ffn : 4 * C;
     double *const w = f64_read(m, l, "ln2.w", C, 1);
-    double *const b = s->arch ? NULL : f64_read(m, l, "ln2.b", C, 1);
+    double *const b = s->kind.is_gated ? NULL : f64_read(m, l, "ln2.b", C, 1);
     double *const hat = f64_new(n * C), *const rstd = f64_new(n);
-    double *const y =
-        s->arch ? f64_rms(x, n, C, w, f64_eps(m)) : f64_norm(x, n, C, w, b, f64_eps(m), hat, rstd);
-    double *const w1 = s->arch ? f64_part_read(m, l, "gate") : f64_read(m, l, "fc1.w", F, C);
-    double *const w2 = s->arch ? f64_part_read(m, l, "up") : NULL;
-    double *const b1 = s->arch ? NULL : f64_read(m, l, "fc1.b", F, 1);
-    double *const b2 = s->arch ? NULL : f64_read(m, l, "fc2.b", C, 1);
-    double *const wo = f64_read(m, l, s->arch ? "down.w" : "fc2.w", F, C);
+    double *const y = s->kind.is_gated ? f64_rms(x, n, C, w, f64_eps(m))
+                                       : f64_norm(x, n, C, w, b, f64_eps(m), hat, rstd);
+    double *const w1 =
+        s->kind.is_gated ? f64_part_read(m, l, "gate") : f64_read(m, l, "up.w", F, C);
+    double *const w2 = s->kind.is_gated ? f64_part_read(m, l, "up") : NULL;
+    double *const b1 = s->kind.is_gated ? NULL : f64_read(m, l, "up.b", F, 1);
+    double *const b2 = s->kind.is_gated ? NULL : f64_read(m, l, "down.b", C, 1);
+    double *const wo = f64_read(m, l, "down.w", F, C);
     double *const act = f64_linear(y, n, C, F, w1, 1, b1);
-    double *const up = s->arch ? f64_linear(y, n, C, F, w2, 1, NULL) : NULL;
+    double *const up = s->kind.is_gated ? f64_linear(y, n, C, F, w2, 1, NULL) : NULL;
     double *out, slope;
 
     for (int64_t i = 0; i < n * F; i++)
-        act[i] = s->arch ? act[i] / (1 + exp(-act[i])) * up[i] : f64_gelu(act[i], &slope);
+        act[i] = s->kind.is_gated ? act[i] / (1 + exp(-act[i])) * up[i] : f64_gelu(act[i], &slope);
     out = f64_linear(act, n, F, C, wo, 0, b2);
     for (int64_t i = 0; i < n * C; i++)
         x[i] += out[i];
@@ -137,12 +138,13 @@ static inline void f64_mlp(const struct f64_model *m, int l, double *x)
 static inline void f64_attend(const struct f64_model *m, int l, double *x)
 {
     const struct spot_shape *const s = &m->shape;
-    const int64_t C = s->width, n = s->seq, K = s->arch ? s->n_kv_head * (C / s->n_head) : C;
+    const int64_t C = s->width, n = s->seq,
+                  K = s->kind.is_gated ? s->n_kv_head * (C / s->n_head) : C;
     double *const w = f64_read(m, l, "ln1.w", C, 1), *const wo = f64_read(m, l, "proj.w", C, C);
     double *const hat = f64_new(n * C), *const rstd = f64_new(n), *const att = f64_new(n * C);
     double *y, *out, *bo = NULL;
 
-    if (s->arch) {
+    if (s->kind.is_gated) {
         double *const wq = f64_part_read(m, l, "q"), *const wk = f64_part_read(m, l, "k");
         double *const wv = f64_part_read(m, l, "v");
 
@@ -197,7 +199,7 @@ static inline double *f64_logits(const struct rig *r, const uint32_t *token)
             weight[b][i] = r->m.bundle[b].plane[SPOT_PLANE_MASTER][i];
     }
     double *const wte = f64_read(&m, 0, "wte", r->V, C);
-    double *const wpe = m.shape.arch ? f64_new(n * C) : f64_read(&m, 0, "wpe", n, C);
+    double *const wpe = m.shape.kind.is_gated ? f64_new(n * C) : f64_read(&m, 0, "wpe", n, C);
 
     for (int64_t i = 0; i < n * C; i++)
         x[i] = wte[token[i / C] * C + i % C] + wpe[i];
@@ -206,7 +208,7 @@ static inline double *f64_logits(const struct rig *r, const uint32_t *token)
         f64_mlp(&m, l, x);
     }
     double *const w = f64_read(&m, (int)head, "lnf.w", C, 1);
-    double *const b = m.shape.arch ? NULL : f64_read(&m, (int)head, "lnf.b", C, 1);
+    double *const b = m.shape.kind.is_gated ? NULL : f64_read(&m, (int)head, "lnf.b", C, 1);
     double *const wh = f64_read(&m, (int)head, "head.w", r->V, C);
 
     y = b ? f64_norm(x, n, C, w, b, f64_eps(&m), hat, rstd) : f64_rms(x, n, C, w, f64_eps(&m));

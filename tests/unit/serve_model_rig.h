@@ -105,7 +105,7 @@ static inline void warn(const char *fmt, ...)
 
 /* --- models --- */
 
-static const struct spot_shape shape = { 4, 32, 4,     CONTEXT, 256,          2, SPOT_ARCH_LLAMA,
+static const struct spot_shape shape = { 4, 32, 4,     CONTEXT, 256,          2, SPOT_DECODER_LLAMA,
                                          2, 64, 10000, 0,       .norm_eps = 0 };
 
 /* Large weights, so that words differ; and those of the head alone that print. */

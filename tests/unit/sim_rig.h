@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "sim/train_sim.h"
+#include "peers/train_peers.h"
 #include "suite.h"
 
 /* By the minute, without notices or a trace yet. */
@@ -43,7 +43,7 @@ static inline double samples_of(const struct spot_sim_train *sim, const char *po
     struct spot_err err = { 0 };
     struct spot_sim_total total;
 
-    ck_assert_msg(!spot_sim_train_run(sim, spot_sim_policy_find(policy, &err), row, &err), "%s",
+    ck_assert_msg(!spot_sim_train_run(sim, spot_peer_policy_find(policy, &err), row, &err), "%s",
                   err.msg);
     spot_sim_total(row, sim->n_interval, &total);
     return total.samples;

@@ -36,14 +36,14 @@ static const struct spot_shape shapes[] = {
     /* head dimensions 64 and 128 are the tensor cores' */
     { .n_layer = 1, .width = 128, .n_head = 2, .seq = 70, .vocab = 11, .n_shard = 2 },
     { .n_layer = 1, .width = 128, .n_head = 1, .seq = 75, .vocab = 11, .n_shard = 1 },
-    { 2, 24, 6, 13, 19, 2, SPOT_ARCH_LLAMA, 2, 34, 10000, false, .norm_eps = 1e-3 },
-    { 1, 64, 8, 70, 256, 4, SPOT_ARCH_LLAMA, 8, 172, 500000, false, .norm_eps = 0 },
-    { 3, 20, 2, 5, 7, 1, SPOT_ARCH_LLAMA, 1, 9, 17, false, .norm_eps = 1e-6 },
-    { 1, 128, 4, 97, 11, 2, SPOT_ARCH_LLAMA, 2, 300, 10000, false, .norm_eps = 0 },
+    { 2, 24, 6, 13, 19, 2, SPOT_DECODER_LLAMA, 2, 34, 10000, false, .norm_eps = 1e-3 },
+    { 1, 64, 8, 70, 256, 4, SPOT_DECODER_LLAMA, 8, 172, 500000, false, .norm_eps = 0 },
+    { 3, 20, 2, 5, 7, 1, SPOT_DECODER_LLAMA, 1, 9, 17, false, .norm_eps = 1e-6 },
+    { 1, 128, 4, 97, 11, 2, SPOT_DECODER_LLAMA, 2, 300, 10000, false, .norm_eps = 0 },
     /* tensor cores, and query heads that share keys: several key heads in a shard, or one */
-    { 1, 384, 6, 70, 11, 1, SPOT_ARCH_LLAMA, 2, 64, 10000, false, .norm_eps = 0 },
-    { 1, 256, 4, 130, 11, 2, SPOT_ARCH_LLAMA, 2, 48, 10000, false, .norm_eps = 0 },
-    { 1, 256, 2, 75, 11, 1, SPOT_ARCH_LLAMA, 1, 40, 500000, false, .norm_eps = 0 },
+    { 1, 384, 6, 70, 11, 1, SPOT_DECODER_LLAMA, 2, 64, 10000, false, .norm_eps = 0 },
+    { 1, 256, 4, 130, 11, 2, SPOT_DECODER_LLAMA, 2, 48, 10000, false, .norm_eps = 0 },
+    { 1, 256, 2, 75, 11, 1, SPOT_DECODER_LLAMA, 1, 40, 500000, false, .norm_eps = 0 },
     /* a shard of a bias is 30 or 10 numbers: no multiple of 4, nor its offset */
     { .n_layer = 1, .width = 40, .n_head = 4, .seq = 7, .vocab = 19, .n_shard = 4 },
 };

@@ -6,6 +6,7 @@
 #include "common/rng.h"
 #include "shard/arena.h"
 #include "suite.h"
+#include "weights/hf_family.h"
 
 /* Goal: for any legal shape every parameter has a place of its own, aligned as promised, and the
  * places of a stage or a shard are contiguous; illegal shapes are refused with the reason. */
@@ -13,7 +14,10 @@
 static struct spot_shape random_shape(struct spot_rng *rng)
 {
     static const int64_t shards[] = { 1, 2, 4, 8, 16, 3 };
-    struct spot_shape s = { .arch = (int64_t)spot_rng_below(rng, SPOT_ARCHES) };
+    struct spot_shape s = { 0 };
+
+    if (spot_rng_below(rng, 2))
+        s.kind = (struct spot_decoder)SPOT_DECODER_LLAMA;
 
     s.n_shard = shards[spot_rng_below(rng, 6)];
     s.n_head = s.n_shard * (1 + (int64_t)spot_rng_below(rng, 3));
@@ -21,7 +25,7 @@ static struct spot_shape random_shape(struct spot_rng *rng)
     s.vocab = 1 + (int64_t)spot_rng_below(rng, 2000);
     s.seq = 1 + (int64_t)spot_rng_below(rng, 100);
     s.n_layer = 1 + (int64_t)spot_rng_below(rng, 4);
-    if (s.arch == SPOT_ARCH_LLAMA) {
+    if (s.kind.family) {
         s.n_kv_head = s.n_shard * (1 + (int64_t)spot_rng_below(rng, 3));
         s.n_head = s.n_kv_head * (1 + (int64_t)spot_rng_below(rng, 3));
         s.width = s.n_head * 2 * (1 + (int64_t)spot_rng_below(rng, 10));
@@ -110,7 +114,7 @@ START_TEST(full_names_tell_bundle_shard_and_tensor)
     } cases[] = { { 0, 0, "wpe", "embed.wpe" },
                   { 0, 3, "wte", "embed.s03.wte" },
                   { 8, 0, "ln1.w", "l007.ln1.w" },
-                  { 8, 3, "fc1.w", "l007.s03.fc1.w" },
+                  { 8, 3, "up.w", "l007.s03.up.w" },
                   { 13, 0, "head.w", "head.s00.head.w" } };
     const struct spot_shape s = {
         .n_layer = 12, .width = 48, .n_head = 4, .seq = 8, .vocab = 16, .n_shard = 4
@@ -146,11 +150,13 @@ START_TEST(llama_models_have_the_published_number_of_parameters)
         struct spot_shape shape;
         int64_t params;
     } cases[] = {
-        { { 32, 4096, 32, 4096, 32000, 8, SPOT_ARCH_LLAMA, 32, 11008, 1e4, false, .norm_eps = 0 },
+        { { 32, 4096, 32, 4096, 32000, 8, SPOT_DECODER_LLAMA, 32, 11008, 1e4, false,
+            .norm_eps = 0 },
           6738415616 },
-        { { 32, 4096, 32, 8192, 128256, 8, SPOT_ARCH_LLAMA, 8, 14336, 5e5, false, .norm_eps = 0 },
+        { { 32, 4096, 32, 8192, 128256, 8, SPOT_DECODER_LLAMA, 8, 14336, 5e5, false,
+            .norm_eps = 0 },
           8030261248 },
-        { { 22, 2048, 32, 2048, 32000, 4, SPOT_ARCH_LLAMA, 4, 5632, 1e4, false, .norm_eps = 0 },
+        { { 22, 2048, 32, 2048, 32000, 4, SPOT_DECODER_LLAMA, 4, 5632, 1e4, false, .norm_eps = 0 },
           1100048384 },
     };
 
@@ -161,12 +167,44 @@ START_TEST(llama_models_have_the_published_number_of_parameters)
 }
 END_TEST
 
-START_TEST(architectures_are_found_by_name)
+START_TEST(the_kinds_that_training_names_are_rows_of_the_table)
 {
-    for (int i = 0; i < SPOT_ARCHES; i++)
-        ck_assert_int_eq(spot_arch_find(spot_arch_name(i)), i);
-    ck_assert_int_eq(spot_arch_find("llama"), SPOT_ARCH_LLAMA);
-    ck_assert_int_eq(spot_arch_find("Llama"), -1);
+    const struct spot_decoder gpt2 = SPOT_DECODER_GPT2, llama = SPOT_DECODER_LLAMA;
+    struct spot_decoder got;
+
+    ck_assert_int_eq(spot_hf_family_kind("gpt2", &got), 0);
+    ck_assert_mem_eq(&got, &gpt2, sizeof(got));
+    ck_assert_int_eq(spot_hf_family_kind("llama", &got), 0);
+    ck_assert_mem_eq(&got, &llama, sizeof(got));
+    ck_assert_int_eq(spot_hf_family_kind("Llama", &got), -1);
+    for (int64_t i = 0; spot_hf_family(i); i++) {
+        ck_assert_int_eq(spot_hf_family_find(spot_hf_family(i)->type), i);
+        ck_assert_ptr_nonnull(strstr(spot_hf_family_list(), spot_hf_family(i)->type));
+    }
+}
+END_TEST
+
+START_TEST(a_set_of_layers_is_what_it_was_made_of)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 5, 0);
+    for (int round = 0; round < 500; round++) {
+        const int64_t n = 1 + (int64_t)spot_rng_below(&rng, 100);
+        const int64_t period = 1 + (int64_t)spot_rng_below(&rng, 80);
+        struct spot_layer_set set;
+        bool is_in[100];
+
+        for (int64_t i = 0; i < n; i++)
+            is_in[i] = i < period ? spot_rng_below(&rng, 2) : is_in[i - period];
+        if (spot_layer_set_of(&set, is_in, n)) {
+            ck_assert_int_gt(n, 64); /* else any set has a period */
+            ck_assert_int_gt(period, 64);
+            continue;
+        }
+        for (int64_t i = 0; i < n; i++)
+            ck_assert_int_eq(spot_layer_in(&set, i), is_in[i]);
+    }
 }
 END_TEST
 
@@ -212,34 +250,40 @@ static const struct {
         .vocab = 1 << 20,
         .n_shard = 1 },
       "model shape: 211315880755200 parameters, the limit is 1099511627776" },
-    { { 1, 8, 2, 4, 8, 2, 2, 0, 0, 0, false, .norm_eps = 0 },
-      "model shape: no architecture has number 2" },
-    { { 1, 8, 2, 4, 8, 2, SPOT_ARCH_GPT2, 2, 0, 0, false, .norm_eps = 0 },
-      "model shape: what only a Llama has, for a GPT-2" },
-    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 3, 8, 1e4, false, .norm_eps = 0 },
+    { { 1, 8, 2, 4, 8, 2, { .norm = 2 }, 0, 0, 0, false, .norm_eps = 0 },
+      "model shape: kind of norm is 2, expected 0 to 1" },
+    { { 1, 8, 2, 4, 8, 2, { .local = { 2, 1 } }, 0, 0, 0, false, .norm_eps = 0 },
+      "model shape: layers have a window of 0 positions" },
+    { { 1, 8, 2, 4, 8, 2, { .local = { 65, 1 } }, 0, 0, 0, false, .norm_eps = 0 },
+      "model shape: layers with a window repeat after 65, expected 0 to 64" },
+    { { 1, 8, 2, 4, 8, 2, { .attention_cap = -1 }, 0, 0, 0, false, .norm_eps = 0 },
+      "model shape: cap of attention is -1, expected" },
+    { { 1, 8, 2, 4, 8, 2, SPOT_DECODER_GPT2, 2, 0, 1e4, false, .norm_eps = 0 },
+      "model shape: the base of the rotary positions is 10000, expected" },
+    { { 1, 8, 4, 4, 8, 1, SPOT_DECODER_LLAMA, 3, 8, 1e4, false, .norm_eps = 0 },
       "model shape: key and value heads (3) does not divide heads (4)" },
-    { { 1, 8, 4, 4, 8, 4, SPOT_ARCH_LLAMA, 2, 8, 1e4, false, .norm_eps = 0 },
+    { { 1, 8, 4, 4, 8, 4, SPOT_DECODER_LLAMA, 2, 8, 1e4, false, .norm_eps = 0 },
       "model shape: shards (4) does not divide key and value heads (2)" },
-    { { 1, 8, 4, 4, 8, 2, SPOT_ARCH_LLAMA, 2, 7, 1e4, false, .norm_eps = 0 },
+    { { 1, 8, 4, 4, 8, 2, SPOT_DECODER_LLAMA, 2, 7, 1e4, false, .norm_eps = 0 },
       "model shape: shards (2) does not divide width of the MLP (7)" },
-    { { 1, 12, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 2, 8, 1e4, false, .norm_eps = 0 },
+    { { 1, 12, 4, 4, 8, 1, SPOT_DECODER_LLAMA, 2, 8, 1e4, false, .norm_eps = 0 },
       "model shape: a head is 3 wide, rotary positions need an even width" },
-    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 0, 8, 1e4, false, .norm_eps = 0 },
-      "model shape: key and value heads is 0, expected 1 to 1024" },
-    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 1 << 19, 1e4, false, .norm_eps = 0 },
+    { { 1, 8, 4, 4, 8, 1, SPOT_DECODER_LLAMA, -1, 8, 1e4, false, .norm_eps = 0 },
+      "model shape: key and value heads is -1, expected 1 to 1024" },
+    { { 1, 8, 4, 4, 8, 1, SPOT_DECODER_LLAMA, 4, 1 << 19, 1e4, false, .norm_eps = 0 },
       "model shape: width of the MLP is 524288, expected 1 to 262144" },
-    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 8, 0.5, false, .norm_eps = 0 },
+    { { 1, 8, 4, 4, 8, 1, SPOT_DECODER_LLAMA, 4, 8, 0.5, false, .norm_eps = 0 },
       "model shape: the base of the rotary positions is 0.5, expected 1 to 1e9" },
     { { .n_layer = 1, .width = 8, .n_head = 2, .seq = 4, .vocab = 8, .n_shard = 2, .norm_eps = 1 },
       "model shape: eps of the norms is 1, expected 1e-12 to 0.01" },
-    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 8, 1e4, false, .norm_eps = -1e-5 },
+    { { 1, 8, 4, 4, 8, 1, SPOT_DECODER_LLAMA, 4, 8, 1e4, false, .norm_eps = -1e-5 },
       "model shape: eps of the norms is -1e-05, expected 1e-12 to 0.01" },
-    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 8, 1e4, false, .norm_eps = NAN },
+    { { 1, 8, 4, 4, 8, 1, SPOT_DECODER_LLAMA, 4, 8, 1e4, false, .norm_eps = NAN },
       "model shape: eps of the norms is nan, expected 1e-12 to 0.01" },
-    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 8, 1e4, 2, .norm_eps = 0 },
+    { { 1, 8, 4, 4, 8, 1, SPOT_DECODER_LLAMA, 4, 8, 1e4, 2, .norm_eps = 0 },
       "model shape: tied is 2, expected 0 or 1" },
-    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 8, 1e4, 0, .norm_eps = 0, .head_dim = 4 },
-      "model shape: 4 heads of 4 are not the width" },
+    { { 1, 8, 4, 4, 8, 1, SPOT_DECODER_LLAMA, 4, 8, 1e4, 0, .norm_eps = 0, .head_dim = 5000 },
+      "model shape: width of a head is 5000, expected 1 to 4096" },
 };
 
 START_TEST(refuses_what_cannot_be_cut_or_would_not_fit)
@@ -248,7 +292,8 @@ START_TEST(refuses_what_cannot_be_cut_or_would_not_fit)
 
     ck_assert_int_eq(spot_shape_check(&bad_cases[_i].shape, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EDATA);
-    ck_assert_str_eq(err.msg, bad_cases[_i].message);
+    ck_assert_msg(!strncmp(err.msg, bad_cases[_i].message, strlen(bad_cases[_i].message)), "%s",
+                  err.msg);
 }
 END_TEST
 
@@ -269,7 +314,8 @@ int main(void)
     tcase_add_test(tc, full_names_tell_bundle_shard_and_tensor);
     tcase_add_test(tc, the_124m_model_has_the_published_number_of_parameters);
     tcase_add_test(tc, llama_models_have_the_published_number_of_parameters);
-    tcase_add_test(tc, architectures_are_found_by_name);
+    tcase_add_test(tc, the_kinds_that_training_names_are_rows_of_the_table);
+    tcase_add_test(tc, a_set_of_layers_is_what_it_was_made_of);
     tcase_add_test(tc, what_is_recomputed_is_found_by_name);
     tcase_add_test(tc, a_vocabulary_is_padded_no_more_than_it_must_be);
     tcase_add_loop_test(tc, refuses_what_cannot_be_cut_or_would_not_fit, 0,

@@ -2,7 +2,7 @@
 /* Goal: Bamboo's simulator is reproduced run by run, its defects included, and its corrected mode
  * has none of them. Oracles: the published runs (where they are there), scenes that can be told
  * by hand. */
-#include "sim/bamboo_sim.h"
+#include "peers/bamboo_sim.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 
 #include "common/csv_reader.h"
 #include "common/rng.h"
-#include "sim/peer_model.h"
+#include "peers/peer_model.h"
 #include "suite.h"
 
 #define GOLDEN "../shared/data/golden/bamboo/"

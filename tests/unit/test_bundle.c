@@ -109,14 +109,14 @@ START_TEST(weights_follow_the_distribution_of_gpt2)
     check_normal(&e, "wte", 0.02);
     check_normal(&e, "wpe", 0.02);
     check_normal(&l, "qkv.w", 0.02);
-    check_normal(&l, "fc1.w", 0.02);
+    check_normal(&l, "up.w", 0.02);
     check_normal(&l, "proj.w", 0.02 / sqrt(6));
-    check_normal(&l, "fc2.w", 0.02 / sqrt(6));
+    check_normal(&l, "down.w", 0.02 / sqrt(6));
     check_normal(&h, "head.w", 0.02);
     for (int64_t i = 0; i < shape.width; i++) {
         ck_assert(l.plane[0][spot_arena_offset(&l.arena, spot_arena_find(&l.arena, "ln1.w"), 0) +
                              (size_t)i] == 1);
-        ck_assert(l.plane[0][spot_arena_offset(&l.arena, spot_arena_find(&l.arena, "fc2.b"), 0) +
+        ck_assert(l.plane[0][spot_arena_offset(&l.arena, spot_arena_find(&l.arena, "down.b"), 0) +
                              (size_t)i] == 0);
     }
     spot_bundle_release(&e);
@@ -131,7 +131,7 @@ START_TEST(shards_of_a_tensor_differ)
     int t;
 
     start(&b, 1, 1);
-    t = spot_arena_find(&b.arena, "fc1.w");
+    t = spot_arena_find(&b.arena, "up.w");
     ck_assert_mem_ne(b.plane[0] + spot_arena_offset(&b.arena, t, 0),
                      b.plane[0] + spot_arena_offset(&b.arena, t, 1), 64 * sizeof(float));
     spot_bundle_release(&b);

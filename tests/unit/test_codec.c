@@ -15,7 +15,7 @@ enum kind {
     KIND_ZERO,    /* all zero */
     KIND_SPARSE,  /* mostly zero */
     KIND_SPECIAL, /* nothing but NaN, inf, -0, denormals */
-    KIND_WIDE,    /* exponents all over: every nibble an escape */
+    KIND_WIDE,    /* exponents all over */
     KINDS
 };
 
@@ -111,13 +111,12 @@ static size_t round_trip(struct one *o, enum spot_codec codec, const uint8_t *ra
                   err.msg);
     plain_byte = ZSTD_decompress(plain, n, out.data, out.n);
     ck_assert_msg(!ZSTD_isError(plain_byte), "%s", ZSTD_getErrorName(plain_byte));
-    ck_assert_uint_eq(plain_byte, chunk.plain_byte);
+    ck_assert_uint_eq(plain_byte, n);
     ck_assert_msg(!spot_chunk_parse(out.data, &o->map, 99, &back, &err), "%s", err.msg);
     ck_assert_msg(!spot_chunk_decode(&o->coder, &back, out.data + SPOT_CHUNK_HEAD_BYTE,
                                      back.base_version ? base : NULL, again, &err),
                   "%s", err.msg);
     ck_assert_mem_eq(again, raw, n);
-    ck_assert_uint_eq(back.plain_byte, chunk.plain_byte);
     if (back.base_version) {
         ck_assert_int_eq(
             spot_chunk_decode(&o->coder, &back, out.data + SPOT_CHUNK_HEAD_BYTE, NULL, again, &err),
@@ -169,8 +168,6 @@ static const struct ratio_case {
 } ratio_case[] = {
     { SPOT_DT_BF16, SPOT_CODEC_PLANES, 1.49, 1.517 },
     { SPOT_DT_F32, SPOT_CODEC_PLANES, 1.195, 1.206 },
-    { SPOT_DT_BF16, SPOT_CODEC_NIBBLE, 1.332, 1.334 },
-    { SPOT_DT_F32, SPOT_CODEC_NIBBLE, 0.999, 1.001 },
     { SPOT_DT_F32, SPOT_CODEC_RAW, 0.999, 1.001 },
 };
 
@@ -214,24 +211,6 @@ START_TEST(a_difference_to_the_version_before_is_much_smaller)
 }
 END_TEST
 
-START_TEST(one_outlier_does_not_spoil_the_window_of_exponents)
-{
-    const size_t n = 1 << 20, n_elem = n / 2;
-    uint8_t *raw = malloc(n);
-    struct one o;
-
-    one_init(&o, SPOT_DT_BF16, n_elem);
-    fill(raw, n_elem, KIND_NORMAL, SPOT_DT_BF16, 6);
-    for (size_t i = 0; i < 20; i++) {
-        raw[2 * 1000 * i] = 0x80;
-        raw[2 * 1000 * i + 1] = 0x7f; /* inf */
-    }
-    ck_assert_uint_lt(round_trip(&o, SPOT_CODEC_NIBBLE, raw, n, NULL), n / 4 * 3 + 2000);
-    one_release(&o);
-    free(raw);
-}
-END_TEST
-
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -240,6 +219,5 @@ int main(void)
     tcase_add_loop_test(tc, normal_weights_shrink_to_what_their_entropy_allows, 0,
                         sizeof(ratio_case) / sizeof(ratio_case[0]));
     tcase_add_test(tc, a_difference_to_the_version_before_is_much_smaller);
-    tcase_add_test(tc, one_outlier_does_not_spoil_the_window_of_exponents);
     return run_suite("codec", tc);
 }

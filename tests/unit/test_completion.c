@@ -152,7 +152,14 @@ START_TEST(a_request_survives_the_wire)
     struct spot_buf one = { 0 }, two = { 0 };
     struct spot_wire_in in;
 
-    r.schema = strdup("{}");
+    r.form = strdup("{}");
+    r.response = strdup("{\"user\":\"u\"}");
+    r.tool_form = SPOT_TOOL_JSON;
+    r.n_token_min = 3;
+    r.n_stop_id = 2;
+    r.stop_id = calloc(2, sizeof(*r.stop_id));
+    r.stop_id[1] = 9;
+    r.keeps_stop = r.tells_ids = true;
     r.n_bias = 2;
     r.bias = calloc(2, sizeof(*r.bias));
     r.bias[0] = (struct spot_token_bias){ 7, -100 };

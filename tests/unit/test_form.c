@@ -297,7 +297,7 @@ START_TEST(a_llama_comes_back_and_names_its_own_trajectory)
     struct spot_wire_in in;
 
     c.shape = (struct spot_shape){
-        2, 16, 4, 8, 256, 2, SPOT_ARCH_LLAMA, 2, 44, 1e4, false, .norm_eps = 1e-6
+        2, 16, 4, 8, 256, 2, SPOT_DECODER_LLAMA, 2, 44, 1e4, false, .norm_eps = 1e-6
     };
     spot_job_config_put(&out, &c);
     in = spot_wire_in(out.data, out.n);
@@ -310,7 +310,7 @@ START_TEST(a_llama_comes_back_and_names_its_own_trajectory)
     for (int k = 0; k < 5; k++) {
         other = c;
         other.shape.norm_eps *= k == 4 ? 2 : 1;
-        other.shape.arch -= k == 0;
+        other.shape.kind.family -= k == 0;
         other.shape.n_kv_head += k == 1;
         other.shape.ffn += k == 2;
         other.shape.rope_theta += k == 3;
@@ -349,7 +349,7 @@ START_TEST(a_config_that_cannot_run_is_refused)
         c.comm = k == 12 ? SPOT_COMM_NCCL : k == 13 ? 7 : SPOT_COMM_SOCKETS;
         c.reduce = k == 14 ? SPOT_REDUCE_FAST : SPOT_REDUCE_EXACT;
         if (k > 14)
-            c.shape = (struct spot_shape){ 2, 16, 2,   8,     256,          2, SPOT_ARCH_LLAMA,
+            c.shape = (struct spot_shape){ 2, 16, 2,   8,     256,          2, SPOT_DECODER_LLAMA,
                                            2, 44, 1e4, false, .norm_eps = 0 };
         c.shape.ffn = k == 15 ? 45 : c.shape.ffn;
         ck_assert_msg(spot_job_config_check(&c, NULL) == -1, "case %d", k);

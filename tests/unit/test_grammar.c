@@ -97,7 +97,7 @@ static bool accepts(struct spot_grammar *g, const char *text)
 /* --- tables ----------------------------------------------------------------- */
 
 static const struct {
-    const char *schema, *yes[8], *no[8];
+    const char *schema, *yes[8], *no[8]; /* or a form */
 } row[] = {
     { "{}", { "{}", "{\"a\":[1,{\"b\":null}]}" }, { "[]", "1", "{ }", "{\"a\"}", "{\"a\":1,}" } },
     { "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\"},\"s\":{\"type\":"
@@ -149,6 +149,29 @@ static const struct {
       { "\"y\"", "[1]" } },
     { "{\"type\":\"array\",\"items\":false}", { "[]" }, { "[1]" } },
     { "{\"allOf\":[{\"type\":\"boolean\"}],\"title\":\"t\"}", { "true" }, { "null" } },
+    { "{\"json\":{\"anyOf\":[{\"type\":\"null\"},{\"$ref\":\"#/$defs/"
+      "a\"}],\"$defs\":{\"a\":{\"const\":1}}}}",
+      { "null", "1" },
+      { "2" } },
+    { "{\"regex\":\"a|b.c\\\\n\\\\$\"}",
+      { "a",
+        "b\xC3\xA4"
+        "c\n$",
+        "b\"c\n$" },
+      { "ab", "bc\n$", "b\nc\n$" } },
+    { "{\"regex\":\"^[^x]{2,3}$\"}", { "ab", "\n\"\\" }, { "a", "abcd", "ax" } },
+    { "{\"choice\":[\"yes\",\"no\",\"\\\"\",\"no\"]}",
+      { "yes", "no", "\"" },
+      { "y", "\\\"", "yesno" } },
+    { "{\"seq\":[{\"text\":\"<\"},{\"list\":[{\"json\":{\"type\":\"integer\"}},{\"text\":\"; \"}]},"
+      "{\"or\":[{\"text\":\"\"},{\"text\":\">\"}]}]}",
+      { "<1", "<1>", "<1; -2; 3>" },
+      { "<", "<>", "<1;2", "<1; " } },
+    { "{\"without\":\"<tool\"}",
+      { "", "<", "<<too l", "<to<t\n", "\xFF" },
+      { "<tool", "a<<tool", "<to<tools" } },
+    { "{\"without\":\"aab\"}", { "aa", "abab", "ab aaa" }, { "aaab", "baab" } },
+    { "{\"without\":\"\"}", { "", "a{", "1[" }, { "{", "[1]", " {", "\n" } },
 };
 
 START_TEST(a_table_of_texts)

@@ -100,7 +100,7 @@ static const struct {
         .seq = 8,
         .vocab = 256,
         .n_shard = 2,
-        .arch = SPOT_ARCH_LLAMA,
+        .kind = SPOT_DECODER_LLAMA,
         .n_kv_head = 2,
         .ffn = 32,
         .rope_theta = 1e4,

@@ -21,7 +21,7 @@ static struct spot_coordinator_options shared(uint32_t D, uint32_t P, uint32_t M
                                               .seq = 8,
                                               .vocab = 256,
                                               .n_shard = 6,
-                                              .arch = SPOT_ARCH_LLAMA,
+                                              .kind = SPOT_DECODER_LLAMA,
                                               .n_kv_head = 6,
                                               .ffn = 36,
                                               .rope_theta = 1e4,

@@ -265,7 +265,7 @@ START_TEST(what_was_found_again_is_where_the_job_stands)
 }
 END_TEST
 
-START_TEST(without_resume_a_log_is_kept_another_file_replaced_and_nobody_needs_one)
+START_TEST(without_resume_a_file_with_content_is_kept_and_nobody_needs_a_log)
 {
     char text[4096];
     struct spot_journal j;
@@ -279,6 +279,13 @@ START_TEST(without_resume_a_log_is_kept_another_file_replaced_and_nobody_needs_o
     ck_assert_int_eq(err.code, SPOT_EUSAGE);
     spot_journal_close(&j, NULL);
     ck_assert_uint_eq(file_size(), n);
+    out = fopen(path, "w");
+    fputs("notes of mine\n", out);
+    fclose(out);
+    ck_assert_int_eq(spot_journal_open(&j, path, false, &step, &epoch, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
+    spot_journal_close(&j, NULL);
+    ck_assert_uint_eq(file_size(), 14);
     out = fopen(path, "w");
     fputs("{\"schema\":\"spot.event/1\",\"event\":\"comm", out);
     fclose(out);
@@ -415,7 +422,7 @@ int main(void)
     tcase_add_test(tc, the_end_of_a_log_is_known_until_a_commit_or_a_roll_back);
     tcase_add_test(tc, the_log_tells_who_held_the_newest_step);
     tcase_add_test(tc, what_was_found_again_is_where_the_job_stands);
-    tcase_add_test(tc, without_resume_a_log_is_kept_another_file_replaced_and_nobody_needs_one);
+    tcase_add_test(tc, without_resume_a_file_with_content_is_kept_and_nobody_needs_a_log);
     tcase_add_test(tc, a_full_disk_and_a_missing_folder_are_errors);
     tcase_add_test(tc, who_does_not_read_a_pipe_holds_up_nothing_and_misses_some_which_is_told);
     tcase_add_test(tc, who_reads_a_pipe_late_misses_nothing);

@@ -5,7 +5,7 @@
 
 #include "common/rng.h"
 #include "engine/cpu/gemm.h"
-#include "engine/llama_rope.h"
+#include "engine/rope.h"
 #include "suite.h"
 
 #ifdef SPOT_CPU_X86
@@ -331,7 +331,9 @@ START_TEST(angles_of_rotary_positions_are_exact_to_rounding)
     ck_assert(spot_exp_down(0) == 1 && spot_exp_down(-1e6) == 0);
     ck_assert(spot_exp_down(-1e300) == 0 && spot_exp_down(-INFINITY) == 0);
     ck_assert(isnan(spot_exp_down(NAN)));
-    spot_rope_table(turn, T, D, 10000);
+    spot_rope_table(turn,
+                    &(struct spot_shape){
+                        .kind = SPOT_DECODER_LLAMA, .seq = T, .head_dim = D, .rope_theta = 10000 });
     for (int t = 0; t < T; t++)
         for (int i = 0; i < D / 2; i++) {
             const double angle = t * pow(10000, -2.0 * i / D);

@@ -41,7 +41,7 @@ START_TEST(what_a_layout_says_is_read_and_the_rest_has_its_defaults)
     ck_assert(got->d == 2 && got->p == 2 && got->m == 1);
     ck_assert(got->stage_end[0] == 2 && got->stage_end[1] == 5);
     ck_assert(got->model.n_kv_head == 2 && got->model.head_dim == 2 && got->model.vocab_pad == 4);
-    ck_assert(got->model.kind.norm_elem == 2 && !got->model.is_tied && !got->model.n_shard);
+    ck_assert(got->model.norm_elem == 2 && !got->model.is_tied && !got->model.n_shard);
     ck_assert(got->n_component == 2 && got->component[1].is_zero && got->component[0].version == 7);
     ck_assert(got->n_kv == 2 && got->kv[0].byte == 2 && got->kv[1].byte == 1);
     ck_assert(got->kv[0].n_token == 9 && got->kv[0].d == 1);
@@ -89,8 +89,7 @@ END_TEST
 
 START_TEST(ranks_own_whole_shards_where_the_model_has_them)
 {
-    const struct spot_shape shape = { .arch = SPOT_ARCH_TOLD,
-                                      .n_layer = 1,
+    const struct spot_shape shape = { .n_layer = 1,
                                       .width = 8,
                                       .n_head = 4,
                                       .n_kv_head = 4,
@@ -99,7 +98,8 @@ START_TEST(ranks_own_whole_shards_where_the_model_has_them)
                                       .vocab = 8,
                                       .vocab_pad = 1,
                                       .n_shard = 4,
-                                      .kind.norm_elem = 2 };
+                                      .kind.bare = SPOT_BARE_ALL,
+                                      .norm_elem = 2 };
     int64_t lo, hi;
 
     /* 8 hidden units of 2 x 8 elements in 4 shards: the ranks of 3 have 1, 1 and 2 shards */

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "peers/parcae.h"
 #include "liveput_rig.h"
-#include "plan/parcae.h"
 
 /* Best samples of a known future, every sequence tried. */
 static double best_known(struct spot_cost_table *t, int n, int from, double carry_s,
                          const int *change, int n_step, double interval_s)
 {
-    const struct spot_parcae_state state = { n, from, carry_s };
+    const struct spot_cost_state state = { n, from, carry_s };
     const int n2 = n_step ? n + change[0] : 0, lost = n_step && change[0] < 0 ? -change[0] : 0;
     double best = 0;
 
@@ -22,7 +22,7 @@ static double best_known(struct spot_cost_table *t, int n, int from, double carr
 
         if (!fits(t, to, n2))
             continue;
-        total = spot_parcae_total_s(t, &state, to, spot_cost_row(t, n, from, lost)[to]);
+        total = spot_cost_total_s(t, &state, to, spot_cost_row(t, n, from, lost)[to]);
         left = total > interval_s ? total - interval_s : 0;
         x = (left > 0 ? 0 : t->samples_per_s[to] * (interval_s - total)) +
             best_known(t, n2, to, left, change + 1, n_step - 1, interval_s);
@@ -49,7 +49,7 @@ START_TEST(the_published_optimiser_finds_the_best_sequence)
             }
             /* intervals long enough that no migration outlasts one: then the recurrence with one
              * value per state is exact */
-            spot_parcae_choose(&f.table, &(struct spot_parcae_state){ 4, from, 0 }, gained, lost, 4,
+            spot_parcae_choose(&f.table, &(struct spot_cost_state){ 4, from, 0 }, gained, lost, 4,
                                60, &value);
             best = best_known(&f.table, 4, from, 0, future[k], 4, 60);
             ck_assert_double_le(fabs(value - best), 1e-9 * best);

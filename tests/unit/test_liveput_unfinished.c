@@ -5,13 +5,12 @@
 #include <math.h>
 
 #include "liveput_rig.h"
-#include "plan/parcae.h"
 
 /* Samples of a known future and then nothing; every sequence tried, to suspend included. */
 static double best_way(struct spot_cost_table *t, int n, int from, double carry_s,
                        const int *change, int n_known, double interval_s, int *first)
 {
-    const struct spot_parcae_state state = { n, from, carry_s };
+    const struct spot_cost_state state = { n, from, carry_s };
     const int n2 = n_known ? n + change[0] : 0, lost = n_known && change[0] < 0 ? -change[0] : 0;
     double best;
     int next;
@@ -25,7 +24,7 @@ static double best_way(struct spot_cost_table *t, int n, int from, double carry_
 
         if (!fits(t, to, n2))
             continue;
-        total = spot_parcae_total_s(t, &state, to, spot_cost_row(t, n, from, lost)[to]);
+        total = spot_cost_total_s(t, &state, to, spot_cost_row(t, n, from, lost)[to]);
         left = total > interval_s ? total - interval_s : 0;
         x = (left > 0 ? 0 : t->samples_per_s[to] * (interval_s - total)) +
             best_way(t, n2, to, left, change + 1, n_known - 1, interval_s, &next);
@@ -88,13 +87,13 @@ static double owing_max(const struct owing *o, int n, int from, double carry_s, 
 static double owing_after(const struct owing *o, int n, int from, double carry_s, int change,
                           int to, int context, int h)
 {
-    const struct spot_parcae_state state = { n, from, carry_s };
+    const struct spot_cost_state state = { n, from, carry_s };
     const int next = spot_count_chain_after(context, change);
     double total;
 
     if (to == SPOT_GRID_NONE)
         return owing_max(o, n + change, to, 0, next, h - 1);
-    total = spot_parcae_total_s(o->t, &state, to,
+    total = spot_cost_total_s(o->t, &state, to,
                                 spot_cost_row(o->t, n, from, change < 0 ? -change : 0)[to]);
     return o->t->samples_per_s[to] * fmax(0, o->interval_s - total) +
            owing_max(o, n + change, to, fmax(0, total - o->interval_s), next, h - 1);

@@ -23,8 +23,8 @@
 enum { L = 2, C = 24, H = 6, HK = 2, T = 7, V = 11, S = 2, F = 14, D = C / H, NAMES = 64 };
 enum { KV = HK * D };
 
-static const struct spot_job_config config = { .shape = { L, C, H, T, V, S, SPOT_ARCH_LLAMA, HK, F,
-                                                          100, 0, 3e-6 },
+static const struct spot_job_config config = { .shape = { L, C, H, T, V, S, SPOT_DECODER_LLAMA, HK,
+                                                          F, 100, 0, 3e-6 },
                                                .micro_batch = 1,
                                                .global_batch = 1,
                                                .n_step = 1,

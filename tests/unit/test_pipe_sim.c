@@ -7,7 +7,7 @@
 #include "common/csv_reader.h"
 #include "common/rng.h"
 #include "common/xalloc.h"
-#include "sim/pipe_sim.h"
+#include "peers/pipe_sim.h"
 #include "suite.h"
 
 #include <string.h>

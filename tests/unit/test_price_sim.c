@@ -9,7 +9,7 @@
 
 #include "common/csv_reader.h"
 #include "common/rng.h"
-#include "sim/price_sim.h"
+#include "peers/price_sim.h"
 #include "suite.h"
 
 #define EVENTS "../shared/data/golden/dispa/aws_spot_events.csv"

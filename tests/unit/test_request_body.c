@@ -31,23 +31,49 @@ static struct spot_front_options options(void)
     };
 }
 
+#define TOOL(name, parameters) \
+    "{\"type\":\"function\",\"function\":{\"name\":\"" name "\",\"parameters\":" parameters "}}"
+
 static const struct {
-    bool is_chat;
+    enum spot_api api;
     int status;
     const char *body, *says;
 } bad[] = {
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"zz\":1}",
       "Unrecognized request argument supplied: zz" },
-    { false, 400, "{\"prompt\":\"a\"}", "you must provide a model parameter" },
     { false, 404, "{\"model\":\"n\",\"prompt\":\"a\"}", "model_not_found" },
     { false, 404, "{\"model\":\"n\",\"prompt\":\"a\"}", "this server has 'm'" },
-    { true, 400, "{\"model\":\"m\",\"tools\":[{\"type\":\"function\"}],\"tool_choice\":\"none\"}",
-      "'tools' is not supported" },
-    { true, 400, "{\"model\":\"m\",\"tool_choice\":\"required\"}",
-      "'tool_choice' is not supported" },
-    { true, 400, "{\"model\":\"m\",\"tools\":\"none\"}", "'tools' is not supported" },
-    { true, 400, "{\"model\":\"m\",\"parallel_tool_calls\":\"none\"}",
-      "'parallel_tool_calls' is not supported" },
+    { false, 400, "{\"model\":1,\"prompt\":\"a\"}", "'model' must be a text" },
+    { true, 400, "{\"tools\":[{\"type\":\"function\"}],\"tool_choice\":\"none\"}",
+      "tools[0].function" },
+    { true, 400, "{\"tools\":[{\"type\":\"web_search\"}]}", "tools[0].type" },
+    { true, 400, "{\"tools\":[" TOOL("a b", "{}") "]}", "tools[0].function" },
+    { true, 400, "{\"tools\":[" TOOL("f", "[]") "]}", "parameters" },
+    { true, 400, "{\"tool_choice\":\"required\"}", "'tool_choice' needs" },
+    { true, 400, "{\"tools\":\"none\"}", "'tools' must be" },
+    { true, 400, "{\"tools\":[" TOOL("f", "{}") "],\"tool_choice\":\"always\"}", "'tool_choice'" },
+    { true, 400,
+      "{\"tools\":[" TOOL("f", "{}") "],\"tool_choice\":{\"type\":\"function\",\"function\":{"
+                                     "\"name\":\"g\"}}}",
+      "'g'" },
+    { true, 400, "{\"tools\":[" TOOL("f", "{\"not\":{}}") "],\"tool_choice\":\"required\"}",
+      "Invalid schema for function 'f'" },
+    { true, 400, "{\"parallel_tool_calls\":\"none\"}", "'parallel_tool_calls' must be" },
+    { true, 400, "{\"continue_final_message\":true,\"add_generation_prompt\":true,\"messages\":[]}",
+      "no chat template" },
+    { false, 400, "{\"prompt\":\"a\",\"min_tokens\":17}", "'min_tokens'" },
+    { false, 400, "{\"prompt\":\"a\",\"stop_token_ids\":[256]}", "'stop_token_ids'" },
+    { false, 400, "{\"prompt\":\"a\",\"stop_token_ids\":3}", "'stop_token_ids'" },
+    { false, 400, "{\"prompt\":\"a\",\"guided_regex\":\"(a\"}", "guided_regex" },
+    { false, 400, "{\"prompt\":\"a\",\"guided_choice\":[]}", "guided_choice" },
+    { false, 400, "{\"prompt\":\"a\",\"guided_choice\":[1]}", "guided_choice" },
+    { false, 400, "{\"prompt\":\"a\",\"guided_regex\":\"a\",\"guided_choice\":[\"b\"]}",
+      "only one" },
+    { false, 400, "{\"prompt\":\"a\",\"guided_grammar\":\"a\"}", "'guided_grammar' is not" },
+    { false, 400, "{\"prompt\":\"a\",\"structured_outputs\":{\"grammar\":\"a\"}}",
+      "'structured_outputs.grammar' is not" },
+    { false, 400, "{\"prompt\":\"a\",\"best_of\":2}", "'best_of'" },
+    { false, 400, "{\"prompt\":\"a\",\"use_beam_search\":true}", "'use_beam_search'" },
     { false, 400, "{\"model\":\"m\"}", "'prompt' must be" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"\"}", "no tokens" },
     { false, 400, "{\"model\":\"m\",\"prompt\":[1,256]}", "0 to 255" },
@@ -137,7 +163,7 @@ START_TEST(what_is_wrong_with_a_body_is_named)
     struct spot_json_doc doc;
 
     ck_assert_int_eq(
-        spot_openai_parse(&o, bad[_i].is_chat, bad[_i].body, strlen(bad[_i].body), &r, &error),
+        spot_openai_parse(&o, bad[_i].api, bad[_i].body, strlen(bad[_i].body), &r, &error),
         bad[_i].status);
     spot_buf_add(&error, "", 1);
     ck_assert_msg(strstr((char *)error.data, bad[_i].says) != NULL, "%s: %s", bad[_i].body,
@@ -177,22 +203,38 @@ START_TEST(a_body_becomes_the_request_that_it_says)
     ck_assert_uint_eq(r.n_stop, 2);
     ck_assert_int_eq(r.n_logprob, 4);
     ck_assert(r.does_stream && r.wants_usage && !r.does_echo);
-    ck_assert_str_eq(r.schema,
-                     "{\"type\":\"object\",\"properties\":{\"}\\\"\":{\"const\":\"]{\\\\\"}}}");
+    ck_assert_str_eq(
+        r.form,
+        "{\"json\": {\"type\":\"object\",\"properties\":{\"}\\\"\":{\"const\":\"]{\\\\\"}}}}");
     ck_assert_uint_eq(strlen(r.id), strlen("cmpl-") + 32);
     spot_request_release(&r);
 }
 END_TEST
 
+static const char chatml[] =
+    "{\"chat_template\":\"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' "
+    "+ "
+    "message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}"
+    "{{ '<|im_start|>assistant\\n' }}{% endif %}\"}";
+
+static struct spot_chat *new_chat(void)
+{
+    struct spot_err err = { 0 };
+    struct spot_chat *const chat = spot_chat_parse(chatml, strlen(chatml), "c", &err);
+
+    ck_assert_msg(chat, "%s", err.msg);
+    return chat;
+}
+
 static struct spot_request chat_of(const char *more, const char *role)
 {
-    static const struct spot_chat chat = { .form = SPOT_CHAT_CHATML };
+    struct spot_chat *const chat = new_chat();
     struct spot_front_options o = options();
     struct spot_request r;
     struct spot_buf error = { 0 };
     char body[512];
 
-    o.chat = &chat;
+    o.chat = chat;
     o.n_context = 256;
     snprintf(body, sizeof(body),
              "{\"model\":\"m\",%s\"messages\":[{\"role\":\"%s\",\"content\":\"be brief\"},"
@@ -200,6 +242,7 @@ static struct spot_request chat_of(const char *more, const char *role)
              more, role);
     ck_assert_msg(!spot_openai_parse(&o, true, body, strlen(body), &r, &error), "%s: %.*s", body,
                   (int)error.n, (const char *)error.data);
+    spot_chat_free(chat);
     return r;
 }
 
@@ -241,9 +284,12 @@ static const char *const message[][2] = {
       "" },
     { "\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\",\"annotations\":[]}]", "" },
     { "\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\"}]",
-      "'messages[0].tool_calls' is not supported" },
-    { "\"role\":\"tool\",\"content\":\"4\",\"tool_call_id\":\"1\"",
+      "'messages[0].tool_calls[0]' must be a call" },
+    { "\"role\":\"user\",\"content\":\"a\",\"tool_call_id\":\"1\"",
       "'messages[0].tool_call_id' is not supported" },
+    { "\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"function\":{\"name\":\"f\","
+      "\"arguments\":\"[1]\"}}]",
+      "text of an object" },
     { "\"role\":\"user\",\"content\":\"a\",\"name\":\"Bob\"", "'messages[0].name' is not" },
     { "\"role\":\"user\",\"content\":\"a\",\"mood\":\"Bob\"", "'messages[0].mood' is not" },
     { "\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"u\"}}]",
@@ -255,17 +301,18 @@ static const char *const message[][2] = {
 
 START_TEST(what_a_message_has_besides_its_text_is_refused_by_name)
 {
-    static const struct spot_chat chat = { .form = SPOT_CHAT_CHATML };
+    struct spot_chat *const chat = new_chat();
     struct spot_front_options o = options();
     struct spot_request r;
     struct spot_buf error = { 0 };
     char body[512];
     int status;
 
-    o.chat = &chat;
+    o.chat = chat;
     snprintf(body, sizeof(body), "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{%s}]}",
              message[_i][0]);
     status = spot_openai_parse(&o, true, body, strlen(body), &r, &error);
+    spot_chat_free(chat);
     spot_buf_add(&error, "", 1);
     ck_assert_msg(status == (*message[_i][1] ? 400 : 0), "%s: %d %s", body, status,
                   (char *)error.data);

@@ -213,11 +213,11 @@ static void check_mlp(const struct file *f, const struct spot_bundle *b, const c
     snprintf(name, sizeof(name), "%s.mlp.c_proj.bias", layer);
     b2 = tensor(f, name, C, 0);
     for (int k = 0; k < 4 * C; k++) {
-        SAME(b1[k], in_shard(b, "fc1.b", k / part, k % part, 0));
+        SAME(b1[k], in_shard(b, "up.b", k / part, k % part, 0));
         for (int i = 0; i < C; i++) {
-            SAME(w1[i * 4 * C + k], in_shard(b, "fc1.w", k / part, k % part, i));
-            SAME(w2[k * C + i], in_shard(b, "fc2.w", k / part, k % part, i));
-            SAME(b2[i], in_shard(b, "fc2.b", 0, i, 0));
+            SAME(w1[i * 4 * C + k], in_shard(b, "up.w", k / part, k % part, i));
+            SAME(w2[k * C + i], in_shard(b, "down.w", k / part, k % part, i));
+            SAME(b2[i], in_shard(b, "down.b", 0, i, 0));
         }
     }
 }

@@ -16,7 +16,7 @@ static const struct spot_shape llama = { .n_layer = 32,
                                          .n_head = 32,
                                          .seq = 8192,
                                          .vocab = 128256,
-                                         .arch = SPOT_ARCH_LLAMA,
+                                         .kind = SPOT_DECODER_LLAMA,
                                          .n_kv_head = 8,
                                          .ffn = 14336,
                                          .rope_theta = 5e5 };

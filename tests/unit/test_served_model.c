@@ -113,7 +113,7 @@ START_TEST(a_chat_ends_with_the_tokenizer_s_end_and_the_template_s)
                "message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt "
                "%}{{ '<|im_start|>assistant\n' }}{% endif %}");
     ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), 0, &err), "%s", err.msg);
-    ck_assert(m.has_chat);
+    ck_assert_ptr_nonnull(m.chat);
     ck_assert_uint_eq(m.n_end, 2); /* its template's is no token of it */
     ck_assert(m.end[0] == 7 && m.end[1] == 'z');
     spot_served_model_release(&m);
@@ -222,7 +222,7 @@ START_TEST(a_version_is_read_beside_or_says_why_it_cannot_be)
 
     ck_assert_msg(v, "%s", err.msg);
     ck_assert_uint_eq(v->model.hash, hash_of_model("words"));
-    ck_assert(!v->model.has_chat);
+    ck_assert_ptr_null(v->model.chat);
     ck_assert_msg(strstr(v->model.chat_why, "tokenizer_config.json"), "%s", v->model.chat_why);
     ck_assert_msg(!strstr(v->model.chat_why, dir), "a client hears where it lies: %s",
                   v->model.chat_why);

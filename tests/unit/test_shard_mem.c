@@ -127,7 +127,7 @@ START_TEST(libzstd_decodes_the_plain_file)
     size_t n = 0, room = 8 << 20, at;
 
     make(&a, size_case[3]);
-    ck_assert_int_eq(encode_parts(a.part, PARTS, _i ? SPOT_CODEC_ZSTD : SPOT_CODEC_RAW, &out, &err),
+    ck_assert_int_eq(encode_parts(a.part, PARTS, _i ? SPOT_CODEC_COMPAT : SPOT_CODEC_RAW, &out, &err),
                      0);
     plain = malloc(room);
     n = ZSTD_decompress(plain, room, out.data, out.n);

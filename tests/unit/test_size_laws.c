@@ -22,23 +22,23 @@ static struct size sizes(int i)
 {
     static const struct {
         const char *name;
-        enum spot_arch arch;
+        struct spot_decoder kind;
         int64_t layers, width, heads, ffn, vocab;
         double least, most;
-    } of[] = { { "12M", SPOT_ARCH_GPT2, 6, 384, 6, 0, 256, .010, .015 },
-               { "86M", SPOT_ARCH_GPT2, 12, 768, 12, 0, 256, .084, .088 },
-               { "1.5B", SPOT_ARCH_GPT2, 48, 1600, 25, 0, 50257, 1.5, 1.7 },
-               { "7B", SPOT_ARCH_LLAMA, 32, 4096, 32, 11008, 32000, 6.5, 7 } };
+    } of[] = { { "12M", SPOT_DECODER_GPT2, 6, 384, 6, 0, 256, .010, .015 },
+               { "86M", SPOT_DECODER_GPT2, 12, 768, 12, 0, 256, .084, .088 },
+               { "1.5B", SPOT_DECODER_GPT2, 48, 1600, 25, 0, 50257, 1.5, 1.7 },
+               { "7B", SPOT_DECODER_LLAMA, 32, 4096, 32, 11008, 32000, 6.5, 7 } };
     struct size s = { .name = of[i].name, .least = of[i].least, .most = of[i].most };
 
-    s.config.shape = (struct spot_shape){ .arch = of[i].arch,
+    s.config.shape = (struct spot_shape){ .kind = of[i].kind,
                                           .n_layer = of[i].layers,
                                           .width = of[i].width,
                                           .n_head = of[i].heads,
                                           .seq = 128,
                                           .vocab = of[i].vocab,
                                           .n_shard = 1 };
-    if (of[i].arch == SPOT_ARCH_LLAMA) {
+    if (of[i].kind.family) {
         s.config.shape.n_kv_head = of[i].heads;
         s.config.shape.ffn = of[i].ffn;
         s.config.shape.rope_theta = 10000;

@@ -177,9 +177,10 @@ START_TEST(any_source_and_any_cut_of_a_stream_give_the_same_bytes)
     size_t n_header;
 
     make_file(&file, &n_header);
-    ck_assert_msg(!write_stream(&file, n_header, file.n, POINTED_AT, SPOT_CODEC_AUTO, &whole, &err),
-                  "%s", err.msg);
-    ck_assert_int_eq(write_stream(&file, n_header, file.n, READ, SPOT_CODEC_AUTO, &out, &err), 0);
+    ck_assert_msg(
+        !write_stream(&file, n_header, file.n, POINTED_AT, SPOT_CODEC_PLANES, &whole, &err), "%s",
+        err.msg);
+    ck_assert_int_eq(write_stream(&file, n_header, file.n, READ, SPOT_CODEC_PLANES, &out, &err), 0);
     ck_assert_uint_eq(out.n, whole.n);
     ck_assert_mem_eq(out.data, whole.data, out.n);
     for (size_t piece = 1; piece <= whole.n; piece++) {
@@ -205,8 +206,8 @@ START_TEST(the_largest_header_of_the_format_travels)
     file.n = n_header;
     spot_le_put(file.data, SPOT_ST_HEADER_MAX, SPOT_ST_PREFIX_BYTE);
     memcpy(file.data + SPOT_ST_PREFIX_BYTE, "{}", 2);
-    ck_assert_msg(!write_stream(&file, n_header, n_header, READ, SPOT_CODEC_AUTO, &out, &err), "%s",
-                  err.msg);
+    ck_assert_msg(!write_stream(&file, n_header, n_header, READ, SPOT_CODEC_PLANES, &out, &err),
+                  "%s", err.msg);
     ck_assert_msg(!read_how(READ_INTO, out.data, out.n, out.n, &got, &err), "%s", err.msg);
     ck_assert_uint_eq(got.n, file.n);
     ck_assert(!memcmp(got.data, file.data, got.n));
@@ -272,7 +273,7 @@ START_TEST(the_seek_table_leads_to_every_chunk)
     const unsigned char *table;
 
     make_file(&file, &n_header);
-    ck_assert_int_eq(write_stream(&file, n_header, file.n, READ, SPOT_CODEC_AUTO, &out, &err), 0);
+    ck_assert_int_eq(write_stream(&file, n_header, file.n, READ, SPOT_CODEC_PLANES, &out, &err), 0);
     n = spot_le_get(out.data + out.n - 9, 4);
     table = out.data + out.n - 9 - 8 * n;
     ck_assert_uint_eq(spot_le_get(table - 8, 4), 0x184D2A5E);
@@ -359,7 +360,7 @@ START_TEST(threads_hand_out_the_same_bytes_and_name_the_same_first_damage)
 
     make_file(&file, &n_header);
     spot_rng_init(&rng, 5, 0);
-    ck_assert_int_eq(write_stream(&file, n_header, file.n, READ, SPOT_CODEC_AUTO, &out, &err), 0);
+    ck_assert_int_eq(write_stream(&file, n_header, file.n, READ, SPOT_CODEC_PLANES, &out, &err), 0);
     compare_jobs(out.data, out.n);
     for (size_t at = 0; at < out.n; at++) {
         const size_t second = (size_t)spot_rng_below(&rng, out.n);
@@ -401,7 +402,7 @@ START_TEST(after_a_sink_has_failed_nothing_more_is_handed_out)
     size_t n_header;
 
     make_file(&file, &n_header);
-    ck_assert_int_eq(write_stream(&file, n_header, file.n, READ, SPOT_CODEC_AUTO, &out, &err), 0);
+    ck_assert_int_eq(write_stream(&file, n_header, file.n, READ, SPOT_CODEC_PLANES, &out, &err), 0);
     for (uint64_t jobs = 1; jobs < 5; jobs++) {
         struct narrow narrow = { .n_left = 2 };
         const struct spot_sink sink = { .on_chunk = keep_two, .user = &narrow };
@@ -449,7 +450,7 @@ START_TEST(every_chunk_is_stored_once_by_any_number_of_threads)
     size_t n_header;
 
     make_file(&file, &n_header);
-    ck_assert_int_eq(write_stream(&file, n_header, file.n, READ, SPOT_CODEC_AUTO, &out, &err), 0);
+    ck_assert_int_eq(write_stream(&file, n_header, file.n, READ, SPOT_CODEC_PLANES, &out, &err), 0);
     for (int is_whole = 0; is_whole < 2; is_whole++) {
         struct spot_stream_reader *r = spot_stream_reader_new(&sink, "s");
         int rc;

@@ -15,8 +15,8 @@
 enum { G = 3, BATCH = 2, BUNDLES = 4, STEPS = 3, STAGES_MAX = 2 };
 
 static const struct spot_shape shapes[] = {
-    { 2, 24, 4, 13, 19, 2, SPOT_ARCH_GPT2, 0, 0, 0, true, .norm_eps = 0 },
-    { 2, 24, 6, 13, 19, 2, SPOT_ARCH_LLAMA, 2, 34, 10000, true, .norm_eps = 1e-6 },
+    { 2, 24, 4, 13, 19, 2, SPOT_DECODER_GPT2, 0, 0, 0, true, .norm_eps = 0 },
+    { 2, 24, 6, 13, 19, 2, SPOT_DECODER_LLAMA, 2, 34, 10000, true, .norm_eps = 1e-6 },
 };
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 

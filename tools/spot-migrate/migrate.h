@@ -19,15 +19,11 @@
 #include "shard/safetensors.h"
 #include "shard/stream.h"
 
-/* What --codec takes. */
-#define CODEC_WORDS "raw|zstd|planes|nibble|auto"
-
 /* What pack does, for those that stream to standard output. */
 struct pack_options {
     const struct spot_tool_common *common;
     const char *base_path, *plan;
     enum spot_codec codec;
-    int level;
     uint64_t n_job;
     uint32_t chunk_byte;
     int64_t epoch;

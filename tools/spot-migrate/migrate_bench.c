@@ -191,8 +191,6 @@ static int bench_dtype(const char *name, enum spot_dtype dtype, uint64_t seed,
     int rc = bench_init(&b, dtype, seed, err);
 
     for (int codec = 0; codec < SPOT_CODECS && !rc; codec++) {
-        if (codec == SPOT_CODEC_AUTO || (codec == SPOT_CODEC_NIBBLE && dtype != SPOT_DT_BF16))
-            continue;
         rc = measure(&b, (enum spot_codec)codec, &s, err);
         if (!rc)
             add_row(table, name, spot_codec_name((enum spot_codec)codec), &s);

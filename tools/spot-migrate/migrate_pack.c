@@ -110,7 +110,6 @@ static int run_chunks(struct pack *p, struct spot_err *err)
     for (size_t i = 0; i < n; i++) {
         slot[i].pack = p;
         spot_coder_init(&slot[i].coder);
-        slot[i].coder.level = p->options->level;
         list[i] = &slot[i];
     }
     lane = spot_lane_new(n_worker, list, n, encode, err);
@@ -193,19 +192,16 @@ uint64_t default_jobs(void)
 }
 
 static struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
-static const char *codec_name = "auto", *base_path;
+static const char *codec_name = "planes", *base_path;
 static bool is_compat;
-static uint64_t n_job, level;
+static uint64_t n_job;
 static double chunk_byte = SPOT_CHUNK_BYTE;
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "pack" },
-    { SPOT_OPT_STRING, 0, "codec", &codec_name, "name",
-      "raw, zstd, planes, nibble or auto (default: auto)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "codec", &codec_name, "name", "planes or raw (default: planes)", 0, 0 },
     { SPOT_OPT_FLAG, 0, "compat", &is_compat, NULL,
       "use no filters, so that 'zstd -dc' restores the file", 0, 0 },
-    { SPOT_OPT_U64, 0, "level", &level, "n", "compression level of --codec zstd (default: 1)", 1,
-      19 },
     { SPOT_OPT_STRING, 0, "base", &base_path, "file",
       "send only the difference to this older safetensors file", 0, 0 },
     { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes per chunk (default: 1MiB)",
@@ -223,7 +219,7 @@ static const struct spot_cli cli = {
     .reads = (const char *const[]){ "base", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .n_operand_max = 1,
-    .choice = (const struct spot_opt_choice[]){ { "codec", CODEC_WORDS }, { NULL, NULL } },
+    .choice = (const struct spot_opt_choice[]){ { "codec", "planes|raw" }, { NULL, NULL } },
     .synopsis = "[options] [model.safetensors]",
     .summary =
         "Turn a safetensors file into a verified, compressed stream that is a valid .zst file.",
@@ -241,15 +237,11 @@ static int migrate_pack(char **operand, size_t n, struct spot_err *err)
 {
     struct pack_options options = { .common = &common,
                                     .base_path = base_path,
-                                    .level = level ? (int)level : 1,
                                     .n_job = n_job,
                                     .chunk_byte = (uint32_t)chunk_byte };
 
     (void)n;
-    options.codec = (enum spot_codec)spot_codec_parse(is_compat ? "zstd" : codec_name);
-    if (level && options.codec != SPOT_CODEC_ZSTD)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--level has no meaning without --codec zstd or --compat");
+    options.codec = (enum spot_codec)(is_compat ? SPOT_CODEC_COMPAT : spot_codec_parse(codec_name));
     return pack_to_output(&options, operand[0], err);
 }
 

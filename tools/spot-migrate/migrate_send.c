@@ -233,7 +233,7 @@ static void tell(const struct send *s, uint64_t raw_byte, uint64_t wire_byte, in
 
 static int run(struct send *s, const char *path, struct spot_err *err)
 {
-    struct pack_options pack = { .common = &s->common, .plan = s->plan, .level = 1 };
+    struct pack_options pack = { .common = &s->common, .plan = s->plan };
     uint64_t raw_byte, wire_byte;
     bool is_one_way;
     int rc = -1;
@@ -241,6 +241,8 @@ static int run(struct send *s, const char *path, struct spot_err *err)
     if (net_check(&s->net, &is_one_way, err))
         return -1;
     pack.codec = (enum spot_codec)spot_codec_parse(s->codec_name);
+    if (!strcmp(s->codec_name, "auto"))
+        pack.codec = is_one_way ? SPOT_CODEC_PLANES : SPOT_CODEC_AUTO;
     if (s->plan && (strlen(s->plan) >= SPOT_STREAM_NAME_MAX || !spot_utf8_is_plain(s->plan)))
         return spot_err_set(err, SPOT_EUSAGE,
                             "--plan must be one line of at most %d bytes of UTF-8",
@@ -281,7 +283,7 @@ static const struct spot_opt option[] = {
       NET_STREAMS_MAX },
     { SPOT_OPT_GROUP, .help = "what" },
     { SPOT_OPT_STRING, 0, "codec", &sender.codec_name, "name",
-      "raw, zstd, planes, nibble or auto: by link speed (default: auto)", 0, 0 },
+      "planes, raw, or auto: by link speed (default: auto)", 0, 0 },
     { SPOT_OPT_SIZE, 0, "chunk", &sender.chunk_byte, "size", "raw bytes per chunk (default: 1MiB)",
       SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
     { SPOT_OPT_SECS, 0, "deadline", &sender.deadline_s, "duration",
@@ -306,7 +308,7 @@ static const struct spot_cli cli = {
     .reads = (const char *const[]){ "key-file", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .n_operand_max = 1,
-    .choice = (const struct spot_opt_choice[]){ { "codec", CODEC_WORDS }, { NULL, NULL } },
+    .choice = (const struct spot_opt_choice[]){ { "codec", "auto|planes|raw" }, { NULL, NULL } },
     .synopsis = "[options] model.safetensors",
     .summary = "Send a file; exit 0 only when the other end has it, verified and durable.",
     .examples = "  spot-migrate send m.safetensors | ssh host spot-migrate recv -o m.safetensors\n"

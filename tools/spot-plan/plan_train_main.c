@@ -130,7 +130,7 @@ static int index_of(const char *text, const char *const *name)
 static void pick_solver(const struct session *s, const struct options *o,
                         struct spot_train_question *q)
 {
-    static const char *const name[] = { "liveput", "dp", "parcae" };
+    static const char *const name[] = { "liveput", "dp" };
     const struct spot_job_cost *c = &s->job.cost;
     const bool charges =
         c->restart_s > 0 || c->n_p2p || c->process_s > 0 || c->regroup_s > 0 || c->n_build;
@@ -415,7 +415,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_REAL, 0, "usd-per-sample", &o.usd_per_sample, "usd", "value of a sample, for mix", 0,
       1e9 },
     { SPOT_OPT_STRING, 0, "solver", &o.solver, "name",
-      "dp, liveput or parcae (default: dp where the job prices changes)", 0, 0 },
+      "dp or liveput (default: dp where the job prices changes)", 0, 0 },
     { SPOT_OPT_STRING, 0, "current", &o.current, "DxP", "what runs now (default: nothing)", 0, 0 },
     { SPOT_OPT_U64, 0, "leaving", &o.leaving, "n", "how many of --now are under notice", 0,
       SPOT_CHANGE_COUNT_MAX },
@@ -437,7 +437,7 @@ static const struct spot_cli cli = {
     .writes = writes,
     .required = (const struct spot_opt_required[]){ { "job", "what runs" }, { NULL, NULL } },
     .choice = (const struct spot_opt_choice[]){ { "format", "json|table" },
-                                                { "solver", "dp|liveput|parcae" },
+                                                { "solver", "dp|liveput" },
                                                 { "objective", "samples|usd-per-sample|mix" },
                                                 { NULL, NULL } },
     .synopsis = "--job job.json [--forecast file|-] [options]",

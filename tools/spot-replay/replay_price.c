@@ -10,7 +10,7 @@
 #include "common/xalloc.h"
 #include "model/catalogue.h"
 #include "replay.h"
-#include "sim/price_sim.h"
+#include "peers/price_sim.h"
 #include "trace/price_trace.h"
 #include "trace/region.h"
 

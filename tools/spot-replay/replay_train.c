@@ -13,10 +13,10 @@
 #include "common/xalloc.h"
 #include "model/job_doc.h"
 #include "model/measured_cost.h"
+#include "peers/train_peers.h"
 #include "plan/cost_table.h"
 #include "replay.h"
 #include "replay_train.h"
-#include "sim/train_sim.h"
 #include "trace/trace.h"
 
 static struct {
@@ -231,13 +231,13 @@ static int find_policies(struct replay_train *s, struct spot_err *err)
 
     s->is_all = !strcmp(opt.policy, "all");
     if (s->is_all) {
-        for (const struct spot_sim_policy *p = spot_sim_policies; p->name; p++)
-            s->policy[s->n_policy++] = p;
+        while ((s->policy[s->n_policy] = spot_peer_policy_at((size_t)s->n_policy)))
+            s->n_policy++;
         free(list);
         return 0;
     }
     while (!rc && (name = strtok_r(rest, ",", &rest))) {
-        const struct spot_sim_policy *p = spot_sim_policy_find(name, err);
+        const struct spot_sim_policy *p = spot_peer_policy_find(name, err);
 
         if (!p)
             rc = -1;
@@ -345,7 +345,7 @@ static int run_ideal(struct replay_train *s, struct spot_sim_row *row, struct sp
 {
     struct spot_sim_total t;
 
-    if (spot_sim_train_run(&s->sim, spot_sim_policy_find("ideal", err), row, err))
+    if (spot_sim_train_run(&s->sim, spot_peer_policy_find("ideal", err), row, err))
         return -1;
     spot_sim_total(row, s->n, &t);
     s->ideal = t.samples;

@@ -5,7 +5,7 @@
 
 #include "cli/plot.h"
 #include "cli/table.h"
-#include "sim/train_sim.h"
+#include "peers/train_peers.h"
 
 enum { REPLAY_POLICIES_MAX = 64 };
 

@@ -155,7 +155,9 @@ void replay_train_begin(const struct replay_train *s, enum replay_rows rows,
 
 void replay_train_list(void)
 {
-    for (const struct spot_sim_policy *p = spot_sim_policies; p->name; p++)
+    const struct spot_sim_policy *p;
+
+    for (size_t i = 0; (p = spot_peer_policy_at(i)); i++)
         printf("%-20s %s\n", p->name, p->summary);
 }
 

@@ -21,6 +21,7 @@
 #include "run.h"
 #include "train/evaluate.h"
 #include "train/saved_model.h"
+#include "weights/hf_family.h"
 #include "weights/load.h"
 
 struct options {
@@ -100,7 +101,7 @@ static int take_state(struct options *o, struct spot_saved_model *m, struct spot
     j->shards = (uint64_t)s->n_shard;
     j->kv_heads = (uint64_t)s->n_kv_head;
     j->ffn = (uint64_t)s->ffn;
-    j->arch = spot_arch_name(s->arch);
+    j->arch = spot_hf_family_of(s)->type;
     j->rope_theta = s->rope_theta;
     j->norm_eps = s->norm_eps;
     j->is_tied = s->is_tied != 0;

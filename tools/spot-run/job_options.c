@@ -8,6 +8,7 @@
 #include "engine/backend.h"
 #include "text/corpus.h"
 #include "weights/hf_config.h"
+#include "weights/hf_family.h"
 
 enum { SEQ = 64 };
 
@@ -21,14 +22,14 @@ static int check_recompute(const struct job_options *o, struct spot_err *err)
 
 static bool is_llama(const struct job_options *o)
 {
-    return spot_arch_find(o->arch) == SPOT_ARCH_LLAMA;
+    return strcmp(o->arch, "gpt2") != 0;
 }
 
 static int check_arch(const struct job_options *o, struct spot_err *err)
 {
     const char *given = o->kv_heads ? "--kv-heads" : o->ffn ? "--ffn" : "--rope-theta";
 
-    if (spot_arch_find(o->arch) < 0)
+    if (spot_hf_family_find(o->arch) < 0 || spot_hf_family_find(o->arch) > 1)
         return spot_err_set(err, SPOT_EUSAGE, "--arch must be gpt2 or llama, got '%s'", o->arch);
     if (!is_llama(o) && (o->kv_heads || o->ffn || o->rope_theta != 0))
         return spot_err_set(err, SPOT_EUSAGE, "%s is for --arch llama", given);
@@ -50,10 +51,13 @@ static int take_shape(struct job_options *o, const struct spot_shape *shape, con
                       struct spot_err *err)
 {
     const struct spot_shape s = *shape;
+    struct spot_err why;
+    const char *const type = spot_hf_family_of(shape)->type;
 
-    if (o->arch && spot_arch_find(o->arch) != s.arch)
-        return spot_err_set(err, SPOT_EUSAGE, "--arch %s, but %s says %s", o->arch, path,
-                            spot_arch_name(s.arch));
+    if (o->arch && strcmp(o->arch, type) != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--arch %s, but %s says %s", o->arch, path, type);
+    if (spot_shape_refuse(shape, 0, "training", &why))
+        return spot_err_set(err, SPOT_EDATA, "%s: %s", path, why.msg);
     if (o->is_tied && !s.is_tied)
         return spot_err_set(err, SPOT_EUSAGE, "--tied, but %s says that the head is not", path);
     if (o->rope_theta != 0 && o->rope_theta != s.rope_theta)
@@ -69,7 +73,7 @@ static int take_shape(struct job_options *o, const struct spot_shape *shape, con
         spot_tool_note("--seq %llu: sequences are shorter than the %lld positions of %s",
                        (unsigned long long)o->seq, (long long)s.seq, path);
     o->seq = o->seq ? o->seq : (uint64_t)s.seq;
-    o->arch = spot_arch_name(s.arch);
+    o->arch = type;
     o->is_tied = s.is_tied != 0;
     o->rope_theta = s.rope_theta;
     o->norm_eps = s.norm_eps;
@@ -251,7 +255,6 @@ void job_options_put(const struct job_options *o, struct spot_coordinator_option
                    .seq = (int64_t)o->seq,
                    .vocab = (int64_t)o->vocab,
                    .n_shard = (int64_t)o->shards,
-                   .arch = spot_arch_find(o->arch),
                    .n_kv_head = (int64_t)o->kv_heads,
                    .ffn = (int64_t)o->ffn,
                    .rope_theta = o->rope_theta,
@@ -271,6 +274,7 @@ void job_options_put(const struct job_options *o, struct spot_coordinator_option
                       .min_lr = o->min_lr },
         .clip_norm = o->clip,
     };
+    (void)spot_hf_family_kind(o->arch, &c->config.shape.kind); /* it has been checked */
     snprintf(c->config.kernel, sizeof(c->config.kernel), "%s", kernel_of(o));
     c->data = o->data.item;
     c->n_data = o->data.n;

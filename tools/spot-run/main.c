@@ -8,6 +8,7 @@ int main(int argc, char **argv)
     static const struct spot_command *const command[] = {
         &run_train_command,
         &run_serve_command,
+        &run_generate_command,
         &run_exec_command,
         &run_ledger_command,
         &run_commit_command,

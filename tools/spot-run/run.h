@@ -8,6 +8,7 @@
 /* The rows of the table in main.c. */
 extern const struct spot_command run_train_command;
 extern const struct spot_command run_serve_command;
+extern const struct spot_command run_generate_command;
 extern const struct spot_command run_exec_command;
 extern const struct spot_command run_commit_command;
 extern const struct spot_command run_ledger_command;

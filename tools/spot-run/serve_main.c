@@ -15,10 +15,12 @@
 #include "model/grid.h"
 #include "run.h"
 #include "serve/server.h"
+#include "serve/tool_call.h"
 
 static struct {
     const char *model, *http, *dtype, *backend, *device, *comm, *listen, *key_file, *grid, *plan,
-        *state, *events, *batch, *output, *api_key_file, *tls_cert, *tls_key;
+        *state, *events, *batch, *output, *api_key_file, *tls_cert, *tls_key, *names, *cors,
+        *tool_format;
     uint64_t workers, threads, max_batch, queue;
     double kv_byte, linger_s, lease_s, stall_s, grace_s;
     bool resume, does_sync, is_quiet, has_buddies;
@@ -36,6 +38,8 @@ static struct {
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "model" },
     { SPOT_OPT_STRING, 0, "model", &o.model, "dir", "config.json, weights and tokenizer", 0, 0 },
+    { SPOT_OPT_STRING, 0, "served-model-name", &o.names, "list",
+      "names of the model for clients (default: its directory's)", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
       "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
     { SPOT_OPT_STRING, 0, "backend", &o.backend, "name",
@@ -46,6 +50,8 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "http", &o.http, "addr", "answer at 127.0.0.1:PORT or unix:PATH", 0, 0 },
     { SPOT_OPT_STRING, 0, "api-key-file", &o.api_key_file, "file",
       "keys that clients may use, one per line", 0, 0 },
+    { SPOT_OPT_STRING, 0, "cors-origin", &o.cors, "list",
+      "origins of web pages that may ask, or * for all", 0, 0 },
     { SPOT_OPT_STRING, 0, "tls-cert", &o.tls_cert, "file", "certificate, PEM", 0, 0 },
     { SPOT_OPT_STRING, 0, "tls-key", &o.tls_key, "file", "private key of the certificate, PEM", 0,
       0 },
@@ -81,6 +87,8 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "events", &o.events, "file", "spot.event/1", 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no warnings", 0, 0 },
     { SPOT_OPT_MORE, .help = "more" },
+    { SPOT_OPT_STRING, 0, "tool-format", &o.tool_format, "name",
+      "how the model calls tools: hermes, mistral, phi, llama3, json", 0, 0 },
     { SPOT_OPT_FLAG, 0, "journal-sync", &o.does_sync, NULL,
       "sync each token to disk, so that it survives a power loss", 0, 0 },
     { SPOT_OPT_U64, 0, "threads", &o.threads, "n", "threads of each local worker (default: 1)", 1,
@@ -243,6 +251,9 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
         .tls_cert = o.tls_cert,
         .tls_key = o.tls_key,
         .api_key_file = o.api_key_file,
+        .names = o.names,
+        .cors = o.cors,
+        .tool_format = o.tool_format,
         .http_listening = tell_http,
         .batch = o.batch,
         .batch_out = o.output,
@@ -255,6 +266,14 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--http or --batch is missing: where requests come "
                             "from");
+    if (o.tool_format && !spot_tool_form_find(o.tool_format))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--tool-format must be hermes, mistral, phi, llama3, json or none, "
+                            "got '%s'",
+                            o.tool_format);
+    if (o.names && (!*o.names || *o.names == ','))
+        return spot_err_set(err, SPOT_EUSAGE, "--served-model-name must be names, got '%s'",
+                            o.names);
     if (o.state && !*o.state)
         return spot_err_set(err, SPOT_EUSAGE, "--state must be a directory, got ''");
     if (spot_cuda_check_device(o.device, err) || read_grid(&s, err) || read_backend(&s, err) ||

@@ -12,32 +12,124 @@ static float *page_at(const struct spot_infer_work *w, int64_t t, int64_t page, 
     return spot_infer_page(f, f->sequence[sequence].page[page], w->layer, (int)shard);
 }
 
-/* Biases and turns; keys and values go to their page. */
+/* Biases. */
+static void add_biases(const struct spot_infer_work *w)
+{
+    const struct spot_infer *const f = w->f;
+    const int64_t n = (f->n_head + 2 * f->n_kv_head) * f->head_dim;
+
+    for (int64_t i = w->thread; i < f->n_token * f->n_shard; i += w->n_thread)
+        f->vec->add(f->qkv + i * f->qkv_stride, spot_infer_own(w, "qkv.b", (int)(i % f->n_shard)),
+                    n);
+    spot_infer_meet(w);
+}
+
+/* One norm over the heads of all shards, which lie at x[shard][stride], n numbers each. */
+static void norm_heads(const struct spot_infer_work *w, float *x, const float *by, int64_t n)
+{
+    const struct spot_infer *const f = w->f;
+    float *const all = f->heads + w->thread * spot_shape_attended(&f->shape);
+    float stat[2];
+
+    for (int64_t s = 0; s < f->n_shard; s++)
+        memcpy(all + s * n, x + s * f->qkv_stride, (size_t)n * sizeof(float));
+    f->vec->rms(all, stat, all, by, (float)spot_shape_norm_eps(&f->shape), 1, n * f->n_shard);
+    for (int64_t s = 0; s < f->n_shard; s++)
+        memcpy(x + s * f->qkv_stride, all + s * n, (size_t)n * sizeof(float));
+}
+
+static void norm_whole(const struct spot_infer_work *w)
+{
+    const struct spot_infer *const f = w->f;
+    const int64_t d = f->head_dim;
+
+    for (int64_t t = w->thread; t < f->n_token; t += w->n_thread) {
+        float *const q = f->qkv + t * f->n_shard * f->qkv_stride;
+
+        norm_heads(w, q, spot_infer_own(w, "q_norm.w", -1), f->n_head * d);
+        norm_heads(w, q + f->n_head * d, spot_infer_own(w, "k_norm.w", -1), f->n_kv_head * d);
+    }
+    spot_infer_meet(w);
+}
+
+/* Queries and keys of a token and shard are normed by head, and turn. */
+static void turn_heads(const struct spot_infer_work *w, float *q, int64_t t)
+{
+    const struct spot_infer *const f = w->f;
+    const struct spot_decoder *const k = &f->shape.kind;
+    const int64_t d = f->head_dim, n = f->n_head + f->n_kv_head;
+    const int64_t layer = w->bundle - 1, n_turned = spot_shape_rotary(&f->shape);
+    const bool is_local = spot_layer_in(&k->local, layer);
+    const float *const turn = f->turn[is_local] + t * n_turned;
+    const bool turns = n_turned && !spot_layer_in(&k->unturned, layer);
+    float stat[2];
+
+    for (int64_t h = 0; h < n; h++) {
+        if (k->qk_norm == SPOT_QK_HEAD)
+            f->vec->rms(q + h * d, stat, q + h * d,
+                        spot_infer_own(w, h < f->n_head ? "q_norm.w" : "k_norm.w", -1),
+                        (float)spot_shape_norm_eps(&f->shape), 1, d);
+        if (turns)
+            f->vec->rotate(q + h * d, turn, n_turned / 2, 1);
+    }
+}
+
+/* Keys and values go to their page. */
 static void place_keys(const struct spot_infer_work *w)
 {
     const struct spot_infer *const f = w->f;
-    const int64_t d = f->head_dim, n_turned = f->n_head + f->n_kv_head;
+    const int64_t d = f->head_dim;
 
+    if (spot_infer_own(w, "qkv.b", 0))
+        add_biases(w);
+    if (f->shape.kind.qk_norm == SPOT_QK_WHOLE)
+        norm_whole(w);
     for (int64_t i = w->thread; i < f->n_token * f->n_shard; i += w->n_thread) {
         const int64_t t = i / f->n_shard, s = i % f->n_shard, position = f->token_position[t];
-        const float *const bias = spot_infer_own(w, "qkv.b", (int)s);
-        float *const q = f->qkv + i * f->qkv_stride;
+        float *const q = f->qkv + i * f->qkv_stride, *const k = q + f->n_head * d;
         float *const page = page_at(w, t, position / SPOT_INFER_PAGE, s);
         float *const values = page + f->n_kv_head * d * SPOT_INFER_PAGE;
         const int64_t slot = position % SPOT_INFER_PAGE;
 
-        if (bias)
-            f->vec->add(q, bias, (n_turned + f->n_kv_head) * d);
-        for (int64_t h = 0; f->shape.arch == SPOT_ARCH_LLAMA && h < n_turned; h++)
-            f->vec->rotate(q + h * d, f->turn + position * d, d / 2, 1);
+        turn_heads(w, q, t);
         for (int64_t h = 0; h < f->n_kv_head; h++) {
             for (int64_t e = 0; e < d; e++)
-                page[(h * d + e) * SPOT_INFER_PAGE + slot] = q[(f->n_head + h) * d + e];
-            memcpy(values + (h * SPOT_INFER_PAGE + slot) * d, q + (n_turned + h) * d,
+                page[(h * d + e) * SPOT_INFER_PAGE + slot] = k[h * d + e];
+            memcpy(values + (h * SPOT_INFER_PAGE + slot) * d, k + (f->n_kv_head + h) * d,
                    (size_t)d * sizeof(float));
         }
     }
     spot_infer_meet(w);
+}
+
+/* --- scores ---------------------------------------------------------------------- */
+
+/* The first position that the query at `position` sees. */
+static int64_t first_seen(const struct spot_infer_work *w, int64_t position)
+{
+    const struct spot_decoder *const d = &w->f->shape.kind;
+    const int64_t first = position + 1 - d->window;
+
+    return spot_layer_in(&d->local, w->bundle - 1) && first > 0 ? first : 0;
+}
+
+/* Weights of what the query at `position` sees, whose scores lie from position `base` on; what it
+ * does not see, and the tile's first one does, has 0, which changes no sum. */
+static void weigh(const struct spot_infer_work *w, float *score, int64_t base, int64_t position)
+{
+    const struct spot_infer *const f = w->f;
+    const struct spot_decoder *const d = &f->shape.kind;
+    const int64_t unseen = first_seen(w, position) - base, n = position + 1 - base - unseen;
+    float scale = d->attention_scale != 0 ? (float)d->attention_scale
+                                          : 1.0F / __builtin_sqrtf((float)f->head_dim);
+    float stat[2];
+
+    if (d->attention_cap != 0) {
+        f->vec->cap(score + unseen, n, scale, (float)d->attention_cap);
+        scale = 1;
+    }
+    memset(score, 0, (size_t)unseen * sizeof(float));
+    f->vec->softmax(score + unseen, n, n, scale, stat);
 }
 
 enum { PAGES = 16 }; /* whose keys are scored in one call */
@@ -46,29 +138,30 @@ enum { PAGES = 16 }; /* whose keys are scored in one call */
 static void attend(const struct spot_infer_work *w, int64_t t, int T, int64_t s, int64_t h)
 {
     const struct spot_infer *const f = w->f;
-    const float scale = 1.0F / __builtin_sqrtf((float)f->head_dim);
-    const int64_t d = f->head_dim, n = f->token_position[t] + 1, s_row = f->score_row;
+    const int64_t position = f->token_position[t];
+    const int64_t page = first_seen(w, position) / SPOT_INFER_PAGE, base = page * SPOT_INFER_PAGE;
+    const int64_t d = f->head_dim, n = position + 1 - base, s_row = f->score_row;
     const int64_t n_page = (n + T - 2) / SPOT_INFER_PAGE + 1, kv = h / (f->n_head / f->n_kv_head);
     const int64_t q_row = f->n_shard * f->qkv_stride, o_row = f->n_shard * f->att_stride;
     const float *const q = f->qkv + t * q_row + s * f->qkv_stride + h * d;
     float *const out = f->att + t * o_row + s * f->att_stride + h * d;
     float *const score = f->score[w->thread];
-    float stat[2];
 
     for (int64_t i = 0; i < n_page; i += PAGES) {
         const int64_t n_some = n_page - i < PAGES ? n_page - i : PAGES;
         const float *key[PAGES];
 
         for (int64_t j = 0; j < n_some; j++)
-            key[j] = page_at(w, t, i + j, s) + kv * d * SPOT_INFER_PAGE;
+            key[j] = page_at(w, t, page + i + j, s) + kv * d * SPOT_INFER_PAGE;
         f->kernel->score(score + i * SPOT_INFER_PAGE, s_row, q, q_row, T, key, n_some, d);
     }
     for (int j = 0; j < T; j++) {
-        f->vec->softmax(score + j * s_row, n + j, n + j, scale, stat);
+        weigh(w, score + j * s_row, base, position + j);
         memset(out + j * o_row, 0, (size_t)d * sizeof(float));
     }
     for (int64_t i = 0; i < n_page; i++) {
-        const float *const value = page_at(w, t, i, s) + (f->n_kv_head + kv) * d * SPOT_INFER_PAGE;
+        const float *const value =
+            page_at(w, t, page + i, s) + (f->n_kv_head + kv) * d * SPOT_INFER_PAGE;
         const float *const p = score + i * SPOT_INFER_PAGE;
         int64_t n_all = n - i * SPOT_INFER_PAGE; /* positions of this page that all queries see */
 

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "engine/rope.h"
+
 void spot_infer_meet(const struct spot_infer_work *w)
 {
     spot_team_meet_soon(w->f->team);
@@ -20,19 +22,39 @@ static const void *tensor_of(const struct spot_infer *f, int bundle, const char 
 
 const void *spot_infer_own(const struct spot_infer_work *w, const char *name, int shard)
 {
-    return tensor_of(w->f, w->bundle, name, w->f->config.shard_begin + shard);
+    return tensor_of(w->f, w->bundle, name, shard < 0 ? 0 : w->f->config.shard_begin + shard);
 }
 
 /* --- between products --- */
 
-/* What waits in `sum` joins the residual: x + (sum + bias). */
-static void settle(const struct spot_infer *f, int64_t t, const float *bias)
+/* What a half of a layer leaves in `sum`, and who comes after it. */
+struct half {
+    int bundle;
+    const char *bias, *norm; /* of bundle */
+};
+
+static struct half first_half(const struct spot_infer_work *w)
+{
+    return (struct half){ w->bundle, "proj.b", "post1.w" };
+}
+
+/* What waits in `sum` joins the residual: x + (sum + bias), normed and scaled where the shape says
+ * so. */
+static void settle(const struct spot_infer *f, int64_t t, const struct half *half)
 {
     const int64_t c = f->shape.width, row = (c + SPOT_PANEL - 1) / SPOT_PANEL * SPOT_PANEL;
+    const float *const bias = tensor_of(f, half->bundle, half->bias, 0);
+    const float *const by = tensor_of(f, half->bundle, half->norm, 0);
+    float *const sum = f->sum + t * row;
+    float stat[2];
 
     if (bias)
-        f->vec->add(f->sum + t * row, bias, c);
-    f->vec->add(f->x + t * c, f->sum + t * row, c);
+        f->vec->add(sum, bias, c);
+    if (by)
+        f->vec->rms(sum, stat, sum, by, (float)spot_shape_norm_eps(&f->shape), 1, c);
+    if (f->shape.kind.residual_scale != 0)
+        f->vec->scale(sum, c, (float)f->shape.kind.residual_scale);
+    f->vec->add(f->x + t * c, sum, c);
 }
 
 /* Row `to` of norm from row t of x. */
@@ -45,16 +67,28 @@ static void norm_row(const struct spot_infer_work *w, int64_t to, int64_t t, con
     const float *const by = tensor_of(f, w->bundle, weight, 0);
     float stat[2];
 
-    if (f->shape.arch == SPOT_ARCH_LLAMA)
+    if (!by) /* nothing comes before this half */
+        memcpy(f->norm + to * c, f->x + t * c, (size_t)c * sizeof(float));
+    else if (f->shape.kind.norm == SPOT_NORM_RMS)
         f->vec->rms(f->norm + to * c, stat, f->x + t * c, by, eps, 1, c);
     else
         f->vec->norm(f->norm + to * c, stat, f->x + t * c, by, tensor_of(f, w->bundle, bias, 0),
                      eps, 1, c);
 }
 
-static const float *last_bias(const struct spot_infer_work *w)
+/* The second one of the layer before. */
+static struct half last_half(const struct spot_infer_work *w)
 {
-    return tensor_of(w->f, w->bundle - 1, "fc2.b", 0);
+    return (struct half){ w->bundle - 1, "down.b", "post2.w" };
+}
+
+static void place_turns(const struct spot_infer *f, int64_t t)
+{
+    const int64_t n = spot_shape_rotary(&f->shape);
+
+    for (int i = 0; i < 2 && f->speed[i]; i++)
+        spot_rope_row(f->turn[i] + t * n, f->speed[i], n / 2, f->token_position[t],
+                      spot_rope_gain(&f->shape, i == 1));
 }
 
 static void embed(const struct spot_infer_work *w)
@@ -68,6 +102,7 @@ static void embed(const struct spot_infer_work *w)
         const struct spot_infer_item *const item = &f->item[f->token_item[t]];
         const int64_t position = f->token_position[t];
 
+        place_turns(f, t);
         if (f->config.bundle_begin) {
             memcpy(f->x + t * c, f->in + t * c, (size_t)c * sizeof(float));
             continue;
@@ -78,12 +113,32 @@ static void embed(const struct spot_infer_work *w)
                           tensor_of(f, is_in_head ? f->image_end - 1 : 0,
                                     is_in_head ? "head.w" : "wte", (int)(token / rows)),
                           f->type, token % rows, c);
+        if (f->shape.kind.embed_scale != 0)
+            f->vec->scale(f->x + t * c, c, (float)f->shape.kind.embed_scale);
         if (wpe)
             f->vec->add(f->x + t * c, wpe + position * c, c);
     }
 }
 
 /* --- MLP --- */
+
+void spot_infer_activate(const struct spot_infer_work *w, float *act, float *pre, int s)
+{
+    const struct spot_infer *const f = w->f;
+    const int64_t n = spot_shape_ffn(&f->shape) / f->shape.n_shard;
+    const int64_t kind = f->shape.kind.activation;
+    const float *const bias = spot_infer_own(w, "up.b", s);
+
+    if (!f->shape.kind.is_gated) {
+        (kind == SPOT_GELU_ERF ? f->vec->gelu_exact : f->vec->gelu)(act, pre, bias, n);
+        return;
+    }
+    if (bias)
+        f->vec->add(pre, bias, 2 * n);
+    (kind == SPOT_SILU        ? f->vec->swiglu
+     : kind == SPOT_GELU_TANH ? f->vec->geglu
+                              : f->vec->geglu_exact)(act, pre, pre + n, n);
+}
 
 static void activate(const struct spot_infer_work *w)
 {
@@ -96,12 +151,8 @@ static void activate(const struct spot_infer_work *w)
 
         for (int64_t t = spot_infer_deal_begin(f->n_token, deal); t < end; t++) {
             float *const pre = f->pre + (t * S + s) * f->pre_stride;
-            float *const act = f->act + (t * S + s) * f->act_stride;
 
-            if (f->shape.arch == SPOT_ARCH_LLAMA)
-                f->vec->swiglu(act, pre, pre + n, n);
-            else
-                f->vec->gelu(act, pre, spot_infer_own(w, "fc1.b", (int)s), n);
+            spot_infer_activate(w, f->act + (t * S + s) * f->act_stride, pre, (int)s);
         }
         spot_infer_ready(f, f->n_token, deal, f->act + s * f->act_stride, S * f->act_stride, s * n,
                          s * n_block, n);
@@ -109,19 +160,23 @@ static void activate(const struct spot_infer_work *w)
     spot_infer_meet(w);
 }
 
-static void norm_all(const struct spot_infer_work *w, bool has_sum, const float *pending,
-                     const char *weight, const char *bias)
+/* pending: what waits in `sum`; NULL: nothing. */
+static void norm_all(const struct spot_infer_work *w, const struct half *pending,
+                     const char *weight, const char *bias, bool routes)
 {
     const struct spot_infer *const f = w->f;
     const int64_t n = f->n_token, c = f->shape.width;
 
     for (int64_t i = w->thread; i < spot_infer_deals(n); i += w->n_thread) {
         for (int64_t t = spot_infer_deal_begin(n, i); t < spot_infer_deal_begin(n, i + 1); t++) {
-            if (has_sum)
+            if (pending)
                 settle(f, t, pending);
             norm_row(w, t, t, weight, bias);
+            if (routes)
+                spot_infer_route(w, t);
         }
-        spot_infer_ready(f, n, i, f->norm, c, 0, 0, c);
+        if (!routes)
+            spot_infer_ready(f, n, i, f->norm, c, 0, 0, c);
     }
     spot_infer_meet(w);
 }
@@ -130,24 +185,40 @@ static void layer(const struct spot_infer_work *w)
 {
     const struct spot_infer *const f = w->f;
     const struct spot_shape *const s = &f->shape;
-    const bool is_llama = s->arch == SPOT_ARCH_LLAMA;
+    const struct half last = last_half(w), half = first_half(w);
     const struct spot_infer_input norm = { f->norm, s->width, s->width };
     const struct spot_infer_input att = { f->att, f->att_stride, f->n_head * f->head_dim };
     const struct spot_infer_input act = { f->act, f->act_stride, spot_shape_ffn(s) / s->n_shard };
 
-    norm_all(w, w->layer > 0, w->layer ? last_bias(w) : NULL, "ln1.w", "ln1.b");
+    norm_all(w, w->layer ? &last : NULL, "ln1.w", "ln1.b", false);
     spot_infer_by_outputs(w, "qkv.w", &norm, f->qkv, f->qkv_stride, spot_shape_qkv(s) / s->n_shard,
                           f->n_token);
     spot_infer_attend(w);
     spot_infer_by_inputs(w, "proj.w", &att);
-    norm_all(w, true, tensor_of(f, w->bundle, "proj.b", 0), "ln2.w", "ln2.b");
-    spot_infer_by_outputs(w, is_llama ? "gateup.w" : "fc1.w", &norm, f->pre, f->pre_stride,
-                          spot_shape_pre(s) / s->n_shard, f->n_token);
+    norm_all(w, &half, "ln2.w", "ln2.b", s->kind.n_expert != 0);
+    if (s->kind.n_expert) {
+        spot_infer_experts(w);
+        return;
+    }
+    spot_infer_by_outputs(w, "up.w", &norm, f->pre, f->pre_stride, spot_shape_pre(s) / s->n_shard,
+                          f->n_token);
     activate(w);
-    spot_infer_by_inputs(w, is_llama ? "down.w" : "fc2.w", &act);
+    spot_infer_by_inputs(w, "down.w", &act);
 }
 
 /* --- ends --- */
+
+static void give_logits(const struct spot_infer *f, float *to, const float *from, int64_t n)
+{
+    const struct spot_decoder *const d = &f->shape.kind;
+    const float by = d->logit_scale != 0 ? (float)d->logit_scale : 1;
+
+    memcpy(to, from, (size_t)n * sizeof(float));
+    if (d->logit_cap != 0)
+        f->vec->cap(to, n, by, (float)d->logit_cap);
+    else if (d->logit_scale != 0)
+        f->vec->scale(to, n, by);
+}
 
 static void head(const struct spot_infer_work *w)
 {
@@ -155,13 +226,14 @@ static void head(const struct spot_infer_work *w)
     const int64_t c = f->shape.width, V = f->shape.vocab;
     const int64_t rows = spot_shape_vocab_rows(&f->shape) / f->shape.n_shard;
     const int64_t stride = (rows + SPOT_PANEL - 1) / SPOT_PANEL * SPOT_PANEL;
+    const struct half last = last_half(w);
 
     for (int64_t i = w->thread; i < spot_infer_deals(f->n_row); i += w->n_thread) {
         const int64_t end = spot_infer_deal_begin(f->n_row, i + 1);
 
         for (int64_t r = spot_infer_deal_begin(f->n_row, i); r < end; r++) {
             if (w->layer > 0)
-                settle(f, f->row_token[r], last_bias(w));
+                settle(f, f->row_token[r], &last);
             norm_row(w, r, f->row_token[r], "lnf.w", "lnf.b");
         }
         spot_infer_ready(f, f->n_row, i, f->norm, c, 0, 0, c);
@@ -174,8 +246,7 @@ static void head(const struct spot_infer_work *w)
         const int64_t n = V - first < rows ? V - first : rows;
 
         if (n > 0)
-            memcpy(f->logit + i / f->n_shard * V + first, f->vocab + i * stride,
-                   (size_t)n * sizeof(float));
+            give_logits(f, f->logit + i / f->n_shard * V + first, f->vocab + i * stride, n);
     }
 }
 
@@ -183,10 +254,11 @@ static void leave(const struct spot_infer_work *w)
 {
     const struct spot_infer *const f = w->f;
     const int64_t c = f->shape.width;
+    const struct half last = last_half(w);
 
     for (int64_t t = w->thread; t < f->n_token; t += w->n_thread) {
         if (w->layer > 0)
-            settle(f, t, last_bias(w));
+            settle(f, t, &last);
         memcpy(f->out + t * c, f->x + t * c, (size_t)c * sizeof(float));
     }
 }

@@ -20,10 +20,13 @@ struct spot_infer_work {
     int bundle, layer; /* layer: of this stage */
 };
 
+/* A token's activation of own shard s from what goes into it. */
+void spot_infer_activate(const struct spot_infer_work *w, float *act, float *pre, int s);
+
 /* Wait for the other threads. */
 void spot_infer_meet(const struct spot_infer_work *w);
 
-/* A tensor of the image, of this bundle and own shard; NULL: it is not there. */
+/* A tensor of the image, of this bundle and own shard, -1: replicated; NULL: it is not there. */
 const void *spot_infer_own(const struct spot_infer_work *w, const char *name, int shard);
 
 /* --- tiles of n tokens --- */
@@ -72,6 +75,29 @@ void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
  * rounded up to panels. */
 void spot_infer_by_inputs(const struct spot_infer_work *w, const char *name,
                           const struct spot_infer_input *in);
+
+/* Rows of one shard's inputs: x[n][stride], n_in of each; `begin` and `first_block` as for
+ * spot_infer_ready. */
+struct spot_infer_rows {
+    const float *x;
+    int64_t stride, n_in, begin, first_block;
+};
+
+/* One panel against n rows: c[n][c_row]; `after` is what this thread reads next. */
+void spot_infer_panel(const struct spot_infer *f, const uint8_t *panel, const uint8_t *after,
+                      const struct spot_infer_rows *in, int64_t n, float *c, int64_t c_row);
+
+/* part[0] = the sum of part[0..n), each of n_elem, as the tree says. */
+void spot_infer_add_tree(const struct spot_vec *vec, float *part, int64_t stride, int n,
+                         int64_t n_elem);
+
+/* Makes sums over own shards sums over all of a tensor group. */
+void spot_infer_exchange(const struct spot_infer_work *w, int64_t n_elem);
+
+/* --- a mixture of experts: choose for a token by its row of norm; then norm to sum --- */
+
+void spot_infer_route(const struct spot_infer_work *w, int64_t t);
+void spot_infer_experts(const struct spot_infer_work *w);
 
 /* --- attention of a layer: qkv to att --- */
 

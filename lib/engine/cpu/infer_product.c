@@ -145,6 +145,26 @@ static int64_t set_group(struct job *j, int64_t tile)
     return j->tile_end = end < n ? end : n;
 }
 
+void spot_infer_panel(const struct spot_infer *f, const uint8_t *panel, const uint8_t *after,
+                      const struct spot_infer_rows *in, int64_t n, float *c, int64_t c_row)
+{
+    struct job j = { .panel = panel,
+                     .x = in->x,
+                     .stride = in->stride,
+                     .n_in = in->n_in,
+                     .begin = in->begin,
+                     .first_block = in->first_block,
+                     .n = n,
+                     .c_row = c_row };
+
+    for (int64_t tile = 0, next; tile < spot_infer_tiles(n); tile = next) {
+        next = set_group(&j, tile);
+        j.after = tile || next < spot_infer_tiles(n) ? panel : after;
+        j.c = c + spot_infer_tile_begin(n, tile) * c_row;
+        run_panel(f, &j);
+    }
+}
+
 /* --- outputs are cut --- */
 
 void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
@@ -154,7 +174,7 @@ void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
     const struct spot_infer *const f = w->f;
     const int64_t n_panel = (n_out + SPOT_PANEL - 1) / SPOT_PANEL, row = f->n_shard * stride;
     const size_t panel_byte = spot_infer_panel_byte(f->type, in->n_in);
-    struct job j = { .x = in->x, .stride = in->stride, .n_in = in->n_in, .n = n, .c_row = row };
+    const struct spot_infer_rows rows = { in->x, in->stride, in->n_in, 0, 0 };
     const uint8_t *matrix = NULL;
     int64_t i, end;
 
@@ -164,32 +184,27 @@ void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
 
         if (!matrix || p == 0)
             matrix = spot_infer_own(w, name, (int)s);
-        j.panel = matrix + (size_t)p * panel_byte;
-        for (int64_t tile = 0, next; tile < spot_infer_tiles(n); tile = next) {
-            next = set_group(&j, tile);
-            j.after = tile || next < spot_infer_tiles(n) ? j.panel : j.panel + panel_byte;
-            j.c = out + spot_infer_tile_begin(n, tile) * row + s * stride + p * SPOT_PANEL;
-            run_panel(f, &j);
-        }
+        spot_infer_panel(f, matrix + (size_t)p * panel_byte, matrix + (size_t)(p + 1) * panel_byte,
+                         &rows, n, out + s * stride + p * SPOT_PANEL, row);
     }
     spot_infer_meet(w);
 }
 
 /* --- inputs are cut --- */
 
-/* part[0] = the sum of part[0..n), each of n_elem, as the tree says. */
-static void add_tree(const struct spot_vec *vec, float *part, int64_t stride, int n, int64_t n_elem)
+void spot_infer_add_tree(const struct spot_vec *vec, float *part, int64_t stride, int n,
+                         int64_t n_elem)
 {
     const int half = spot_tree_half(n);
 
     if (n == 1)
         return;
-    add_tree(vec, part, stride, half, n_elem);
-    add_tree(vec, part + half * stride, stride, n - half, n_elem);
+    spot_infer_add_tree(vec, part, stride, half, n_elem);
+    spot_infer_add_tree(vec, part + half * stride, stride, n - half, n_elem);
     vec->add(part, part + half * stride, n_elem);
 }
 
-static void exchange(const struct spot_infer_work *w, int64_t n_elem)
+void spot_infer_exchange(const struct spot_infer_work *w, int64_t n_elem)
 {
     struct spot_infer *const f = w->f;
 
@@ -222,7 +237,7 @@ static void sum_of_shards(const struct spot_infer_work *w, struct job *j, const 
         run_panel(f, j);
         j->panel = j->after;
     }
-    add_tree(f->vec, part, SPOT_INFER_GROUP * SPOT_PANEL, f->n_shard, n * SPOT_PANEL);
+    spot_infer_add_tree(f->vec, part, SPOT_INFER_GROUP * SPOT_PANEL, f->n_shard, n * SPOT_PANEL);
 }
 
 void spot_infer_by_inputs(const struct spot_infer_work *w, const char *name,
@@ -246,5 +261,5 @@ void spot_infer_by_inputs(const struct spot_infer_work *w, const char *name,
                        SPOT_PANEL * sizeof(float));
         }
     spot_infer_meet(w);
-    exchange(w, n * n_panel * SPOT_PANEL);
+    spot_infer_exchange(w, n * n_panel * SPOT_PANEL);
 }

@@ -71,6 +71,12 @@ struct spot_vec {
     void (*add2)(float *y, const float *bias, const float *x, int64_t n);
     /* x += bias; act = gelu(x) */
     void (*gelu)(float *act, float *x, const float *bias, int64_t n);
+    /* the same with the error function instead of its form with tanh */
+    void (*gelu_exact)(float *act, float *x, const float *bias, int64_t n);
+    /* act = gelu(gate) * up, in both forms */
+    void (*geglu)(float *act, const float *gate, const float *up, int64_t n);
+    void (*geglu_exact)(float *act, const float *gate, const float *up, int64_t n);
+    void (*cap)(float *x, int64_t n, float by, float most); /* x = most * tanh(x * by / most) */
     /* act = gelu(x), slope = gelu'(x) */
     void (*gelu_slope)(float *act, float *slope, const float *x, int64_t n);
     /* act = silu(gate) * up, silu(x) = x / (1 + exp(-x)); and the gradients by gate and up */

@@ -10,8 +10,8 @@
 #include "common/xalloc.h"
 #include "engine/cpu/stage_cpu.h"
 #include "engine/exact.h"
-#include "engine/llama_rope.h"
 #include "engine/memory_plan.h"
+#include "engine/rope.h"
 
 /* --- memory: one block, cut by a plan that is walked twice ------------------ */
 
@@ -140,14 +140,16 @@ static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
                   qkv = spot_stage_own(st, spot_shape_qkv(s)),
                   pre = spot_stage_own(st, spot_shape_pre(s)),
                   ffn = spot_stage_own(st, spot_shape_ffn(s));
-    const bool is_llama = s->arch == SPOT_ARCH_LLAMA;
+    const bool is_gated = s->kind.is_gated;
 
     st->norm = take_rows(plan, st, s->width);
     st->act = take_rows(plan, st, ffn);
     st->dact = take_rows(plan, st, ffn);
-    st->slope = is_llama ? NULL : take_rows(plan, st, ffn);
-    st->dpre = is_llama ? take_rows(plan, st, pre) : NULL;
-    st->turn = is_llama ? spot_memory_take(plan, (size_t)s->seq, head_dim * sizeof(float)) : NULL;
+    st->slope = is_gated ? NULL : take_rows(plan, st, ffn);
+    st->dpre = is_gated ? take_rows(plan, st, pre) : NULL;
+    st->turn = spot_shape_rotary(s)
+                   ? spot_memory_take(plan, (size_t)s->seq, head_dim * sizeof(float))
+                   : NULL;
     st->dqkv = take_rows(plan, st, qkv);
     for (int i = 0; i < 3; i++)
         st->d[i] = take_rows(plan, st, s->width);
@@ -307,8 +309,7 @@ static struct spot_stage *new_stage(const struct spot_stage_config *config,
     st->group.copy = copy_floats;
     st->group.user = st;
     if (st->turn)
-        spot_rope_table(st->turn, config->shape.seq, spot_shape_head_dim(&config->shape),
-                        config->shape.rope_theta);
+        spot_rope_table(st->turn, &config->shape);
     st->team = spot_team_new(config->n_thread, err);
     if (!st->team || take_bundles(st, bundle, err)) {
         free_stage(st);

@@ -171,12 +171,12 @@ void spot_head_backward(struct spot_stage *stage, int i, const struct spot_save 
 
 /* The second half of Llama's layer, after its norm: forward from stage->norm and save->mid to out;
  * backward to stage->d[1], the gradient of the norm's output. Again: save->pre only. */
-void spot_llama_mlp_forward(struct spot_stage *stage, int i, const struct spot_save *save,
+void spot_gated_mlp_forward(struct spot_stage *stage, int i, const struct spot_save *save,
                             float *out);
-void spot_llama_mlp_backward(struct spot_stage *stage, int i, const struct spot_save *save,
+void spot_gated_mlp_backward(struct spot_stage *stage, int i, const struct spot_save *save,
                              const float *dout);
 
-void spot_llama_mlp_again(struct spot_stage *stage, int i, const struct spot_save *save);
+void spot_gated_mlp_again(struct spot_stage *stage, int i, const struct spot_save *save);
 
 /* --- sums --------------------------------------------------------------------- */
 

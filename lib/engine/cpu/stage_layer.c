@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-static bool is_llama(const struct spot_stage *stage)
+static bool is_gated(const struct spot_stage *stage)
 {
-    return stage->config.shape.arch == SPOT_ARCH_LLAMA;
+    return stage->config.shape.kind.is_gated;
 }
 
 /* --- embedding: out[b, t] = wte[token[b, t]], and of GPT-2 + wpe[t] --------- */
@@ -79,7 +79,7 @@ void spot_embed_backward(struct spot_stage *stage, int i, const uint32_t *token,
 
 /* --- layer: mid = x + proj(attention(qkv(ln1 x))), out = mid + fc2(gelu(fc1(ln2 mid))) ---
  *
- * Llama's has the same first half, without biases, and another second one (llama_mlp.c). */
+ * Llama's has the same first half, without biases, and another second one (stage_gated.c). */
 
 static void norm1(const struct spot_part *part, const struct spot_pass *w)
 {
@@ -92,11 +92,12 @@ static void qkv(const struct spot_part *part, const struct spot_pass *w)
     const struct spot_block block =
         spot_part_linear(part, w->i, "qkv.w", true, w->stage->norm, w->save->qkv);
 
-    if (!is_llama(w->stage)) {
+    if (spot_pass_vector(w, "qkv.b")) {
         const struct spot_param bias = spot_stage_param(w->stage, w->i, "qkv.b");
 
-        spot_part_bias(part, &block, spot_stage_own(w->stage, 3 * w->stage->config.shape.width),
-                       &bias, w->save->qkv, NULL);
+        spot_part_bias(part, &block,
+                       spot_stage_own(w->stage, spot_shape_qkv(&w->stage->config.shape)), &bias,
+                       w->save->qkv, NULL);
     }
 }
 
@@ -147,9 +148,9 @@ static void norm2(const struct spot_part *part, const struct spot_pass *w)
 
 static void fc1(const struct spot_part *part, const struct spot_pass *w)
 {
-    const struct spot_param bias = spot_stage_param(w->stage, w->i, "fc1.b");
+    const struct spot_param bias = spot_stage_param(w->stage, w->i, "up.b");
     const struct spot_block block =
-        spot_part_linear(part, w->i, "fc1.w", true, w->stage->norm, w->save->pre);
+        spot_part_linear(part, w->i, "up.w", true, w->stage->norm, w->save->pre);
 
     spot_part_bias(part, &block, spot_stage_own(w->stage, spot_shape_ffn(&w->stage->config.shape)),
                    &bias, w->save->pre, w->stage->act);
@@ -158,9 +159,9 @@ static void fc1(const struct spot_part *part, const struct spot_pass *w)
 static void fc2(const struct spot_part *part, const struct spot_pass *w)
 {
     const struct spot_block block =
-        spot_part_linear(part, w->i, "fc2.w", false, w->stage->act, w->out);
+        spot_part_linear(part, w->i, "down.w", false, w->stage->act, w->out);
 
-    spot_part_add2(part, &block, w->stage->config.shape.width, spot_pass_vector(w, "fc2.b"),
+    spot_part_add2(part, &block, w->stage->config.shape.width, spot_pass_vector(w, "down.b"),
                    w->save->mid, w->out);
 }
 
@@ -173,8 +174,8 @@ void spot_layer_forward(struct spot_stage *stage, int i, const struct spot_save 
     spot_pass_run(&w, attention);
     spot_pass_run(&w, proj);
     spot_pass_run(&w, norm2);
-    if (is_llama(stage)) {
-        spot_llama_mlp_forward(stage, i, save, out);
+    if (is_gated(stage)) {
+        spot_gated_mlp_forward(stage, i, save, out);
         return;
     }
     spot_pass_run(&w, fc1);
@@ -194,8 +195,8 @@ static void layer_again(const struct spot_pass *w)
         spot_pass_run(w, attention);
     }
     spot_pass_run(w, norm2);
-    if (is_llama(st))
-        spot_llama_mlp_again(st, w->i, w->save);
+    if (is_gated(st))
+        spot_gated_mlp_again(st, w->i, w->save);
     else
         spot_pass_run(w, fc1);
 }
@@ -212,7 +213,7 @@ static void fc2_back(const struct spot_part *part, const struct spot_pass *w)
 {
     struct spot_stage *const st = w->stage;
     const struct spot_block block =
-        spot_part_linear_back(part, w->i, "fc2.w", "fc2.b", false, st->act, w->dout, st->dact);
+        spot_part_linear_back(part, w->i, "down.w", "down.b", false, st->act, w->dout, st->dact);
 
     spot_part_mul(part, &block, spot_stage_own(st, spot_shape_ffn(&st->config.shape)), st->slope,
                   st->dact);
@@ -222,7 +223,7 @@ static void fc1_back(const struct spot_part *part, const struct spot_pass *w)
 {
     struct spot_stage *const st = w->stage;
 
-    spot_part_linear_back(part, w->i, "fc1.w", "fc1.b", true, st->norm, st->dact, st->d[1]);
+    spot_part_linear_back(part, w->i, "up.w", "up.b", true, st->norm, st->dact, st->d[1]);
 }
 
 static void norm2_back(const struct spot_part *part, const struct spot_pass *w)
@@ -289,8 +290,8 @@ void spot_layer_backward(struct spot_stage *stage, int i, const struct spot_save
     const struct spot_pass w = { .stage = stage, .i = i, .save = save, .dout = dout, .din = din };
 
     layer_again(&w);
-    if (is_llama(stage)) {
-        spot_llama_mlp_backward(stage, i, save, dout);
+    if (is_gated(stage)) {
+        spot_gated_mlp_backward(stage, i, save, dout);
     } else {
         spot_pass_run(&w, mlp_again);
         spot_pass_run(&w, fc2_back);

@@ -8,7 +8,7 @@
 
 #include "common/memory.h"
 #include "common/xalloc.h"
-#include "engine/llama_rope.h"
+#include "engine/rope.h"
 
 enum { ALIGN = 256 };
 
@@ -149,8 +149,8 @@ static void upload_tables(struct spot_cuda_infer *d)
             is_in_head ? tensor_of(d, f->image_end - 1, "head.w", i) : tensor_of(d, 0, "wte", i);
     spot_device_upload(d->dev, (void *)(uintptr_t)d->embed, embed,
                        (size_t)s->n_shard * sizeof(void *));
-    if (s->arch == SPOT_ARCH_LLAMA)
-        spot_rope_table(turn, s->seq, f->head_dim, s->rope_theta);
+    if (spot_shape_rotary(s))
+        spot_rope_table(turn, s);
     spot_device_upload(d->dev, d->turn, turn, (size_t)(s->seq * f->head_dim) * sizeof(*turn));
     spot_device_wait(d->dev);
     free(embed);
@@ -159,6 +159,10 @@ static void upload_tables(struct spot_cuda_infer *d)
 
 static int check(const struct spot_infer *f, size_t n_byte, struct spot_err *err)
 {
+    if (spot_shape_refuse(&f->shape,
+                          SPOT_NEED(SPOT_NEEDS_ROPE_SCALING) | SPOT_NEED(SPOT_NEEDS_BIASES),
+                          "serving on a CUDA device", err))
+        return -1;
     char what[96];
 
     if (f->type == SPOT_INFER_Q8)

@@ -219,7 +219,7 @@ static void norm(const struct pass *p, const float *x, const char *weight, const
     const struct spot_shape *const s = &p->f->shape;
 
     spot_cuda_norm(SPOT_F32, NULL, p->d->norm, p->d->stat, x, NULL, own(p, weight, 0),
-                   s->arch == SPOT_ARCH_LLAMA ? NULL : own(p, bias, 0),
+                   s->kind.norm == SPOT_NORM_RMS ? NULL : own(p, bias, 0),
                    (float)spot_shape_norm_eps(s), n, s->width, p->d->stream);
 }
 
@@ -238,8 +238,7 @@ static void attend(const struct pass *p)
                                            .page = p->page,
                                            .item = p->item,
                                            .position = p->position,
-                                           .turn =
-                                               f->shape.arch == SPOT_ARCH_LLAMA ? p->d->turn : NULL,
+                                           .turn = spot_shape_rotary(&f->shape) ? p->d->turn : NULL,
                                            .partial = p->d->paged,
                                            .page_stride = spot_cuda_infer_page_stride(f),
                                            .n_token = p->n,
@@ -256,7 +255,6 @@ static int layer(const struct pass *p, struct spot_err *err)
 {
     const struct spot_infer *const f = p->f;
     const struct spot_shape *const s = &f->shape;
-    const bool is_llama = s->arch == SPOT_ARCH_LLAMA;
     const int64_t S = s->n_shard, ffn = spot_shape_ffn(s) / S;
     struct spot_cuda_infer *const d = p->d;
 
@@ -266,13 +264,12 @@ static int layer(const struct pass *p, struct spot_err *err)
     if (by_inputs(p, "proj.w", "proj.b", d->att, f->n_head * f->head_dim, err))
         return -1;
     norm(p, d->x, "ln2.w", "ln2.b", p->n);
-    by_outputs(p, is_llama ? "gateup.w" : "fc1.w", "fc1.b", d->norm, d->pre, spot_shape_pre(s) / S,
-               p->n);
-    if (is_llama)
+    by_outputs(p, "up.w", "up.b", d->norm, d->pre, spot_shape_pre(s) / S, p->n);
+    if (s->kind.is_gated)
         spot_cuda_swiglu(SPOT_F32, d->act, d->pre, p->n, ffn * f->n_shard, f->n_shard, d->stream);
     else
         spot_cuda_gelu(SPOT_F32, d->act, d->pre, (size_t)(p->n * ffn * f->n_shard), d->stream);
-    return by_inputs(p, is_llama ? "down.w" : "fc2.w", "fc2.b", d->act, ffn, err);
+    return by_inputs(p, "down.w", "down.b", d->act, ffn, err);
 }
 
 /* --- ends --- */

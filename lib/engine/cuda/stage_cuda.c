@@ -9,7 +9,7 @@
 #include "common/xalloc.h"
 #include "engine/cuda/infer_cuda.h"
 #include "engine/cuda/stage_cuda.h"
-#include "engine/llama_rope.h"
+#include "engine/rope.h"
 
 enum { GRID_MAX = 65535 };
 
@@ -49,6 +49,8 @@ static int check_shape(const struct spot_stage_config *config, struct spot_err *
     const struct spot_shape *const s = &config->shape;
     const enum spot_real real = ((const struct spot_cuda_kernel *)config->kernel)->real;
 
+    if (spot_shape_refuse(s, SPOT_NEED(SPOT_NEEDS_ROPE_SCALING), "training on a CUDA device", err))
+        return -1;
     if (config->group.M > 1 && !((const struct spot_cuda_kernel *)config->kernel)->is_split)
         return spot_err_set(err, SPOT_EGPU,
                             "%d members share a stage: that needs kernel cuda-bf16-tp or "
@@ -136,7 +138,7 @@ static void upload_turn(struct spot_stage *st)
     const size_t n = (size_t)(s->seq * spot_shape_head_dim(s));
     float *const turn = spot_xcalloc(n, sizeof(*turn));
 
-    spot_rope_table(turn, s->seq, spot_shape_head_dim(s), s->rope_theta);
+    spot_rope_table(turn, s);
     spot_device_upload(st->dev, st->turn, turn, n * sizeof(*turn));
     spot_device_wait(st->dev);
     free(turn);

@@ -6,9 +6,9 @@
 #include "engine/cuda/stage_cuda.h"
 #include "engine/tree.h"
 
-static bool is_llama(const struct spot_stage *st)
+static bool is_gated(const struct spot_stage *st)
 {
-    return st->config.shape.arch == SPOT_ARCH_LLAMA;
+    return st->config.shape.kind.is_gated;
 }
 
 static int64_t own(const struct spot_cuda_at *at, int64_t n)
@@ -102,14 +102,13 @@ static struct spot_cuda_linear proj_of(const struct spot_cuda_at *at)
 /* Into the activation, and out of it. */
 static struct spot_cuda_linear fc1_of(const struct spot_cuda_at *at)
 {
-    return (struct spot_cuda_linear){ is_llama(at->st) ? "gateup.w" : "fc1.w", "fc1.b", at->c,
+    return (struct spot_cuda_linear){ "up.w", "up.b", at->c,
                                       own(at, spot_shape_pre(&at->st->config.shape)), true };
 }
 
 static struct spot_cuda_linear fc2_of(const struct spot_cuda_at *at)
 {
-    return (struct spot_cuda_linear){ is_llama(at->st) ? "down.w" : "fc2.w", "fc2.b", at->f, at->c,
-                                      false };
+    return (struct spot_cuda_linear){ "down.w", "down.b", at->f, at->c, false };
 }
 
 static struct spot_cuda_attention attention_of(const struct spot_cuda_at *at,
@@ -141,7 +140,7 @@ static void attend(const struct spot_cuda_at *at, const struct spot_cuda_save *s
     const struct spot_cuda_attention attention = attention_of(at, save);
 
     spot_cuda_linear_forward(at, &qkv, save->qkv, st->norm);
-    if (is_llama(st))
+    if (is_gated(st))
         spot_cuda_rotate(&attention, save->qkv, st->turn, 1, st->stream);
     spot_cuda_attention_forward(&attention, st->stream);
 }
@@ -153,7 +152,7 @@ static void enter_mlp(const struct spot_cuda_at *at, const struct spot_cuda_save
     struct spot_stage *const st = at->st;
     const struct spot_cuda_linear fc1 = fc1_of(at);
 
-    if (is_llama(st))
+    if (is_gated(st))
         spot_cuda_linear_forward(at, &fc1, save->pre, st->norm);
     else
         spot_cuda_linear_gelu(at, &fc1, st->act, save->pre, st->norm);
@@ -171,7 +170,7 @@ void spot_cuda_layer_forward(struct spot_stage *st, int i, const struct spot_cud
     spot_cuda_linear_forward(&at, &proj, st->delta, save->attention);
     spot_cuda_norm_forward(&at, &ln2, save->mid, save->norm2, &mid);
     enter_mlp(&at, save);
-    if (is_llama(st))
+    if (is_gated(st))
         spot_cuda_swiglu(st->real, st->act, save->pre, at.n, at.f, st->n_shard, st->stream);
     spot_cuda_linear_forward(&at, &fc2, st->delta, st->act);
     *flow = (struct spot_cuda_flow){ save->mid, st->delta };
@@ -224,7 +223,7 @@ void spot_cuda_layer_backward(struct spot_stage *st, int i, const struct spot_cu
     const struct spot_cuda_attention attention = attention_of(&at, save);
 
     forward_again(&at, save);
-    (is_llama(st) ? swiglu_backward : gelu_backward)(&at, save, dout);
+    (is_gated(st) ? swiglu_backward : gelu_backward)(&at, save, dout);
     spot_cuda_norm_once_more(&at, &ln2, save->norm2, save->mid);
     spot_cuda_linear_gradients(&at, &fc1, st->norm, st->dpre);
     spot_cuda_linear_backward(&at, &fc1, st->d[1], st->dpre);
@@ -232,7 +231,7 @@ void spot_cuda_layer_backward(struct spot_stage *st, int i, const struct spot_cu
     spot_cuda_linear_gradients(&at, &proj, save->attention, st->d[0]);
     spot_cuda_linear_backward(&at, &proj, st->d[1], st->d[0]);
     spot_cuda_attention_backward(&attention, st->stream);
-    if (is_llama(st))
+    if (is_gated(st))
         spot_cuda_rotate(&attention, st->dqkv, st->turn, -1, st->stream);
     spot_cuda_norm_once_more(&at, &ln1, save->norm1, save->x);
     spot_cuda_linear_gradients(&at, &qkv, st->norm, st->dqkv);

@@ -309,9 +309,9 @@ static int check_model(const struct spot_layout *from, const struct spot_layout 
     if (old.n_layer != new.n_layer || old.width != new.width || old.ffn != new.ffn ||
         old.n_head != new.n_head || old.n_kv_head != new.n_kv_head ||
         old.head_dim != new.head_dim || old.vocab != new.vocab || old.vocab_pad != new.vocab_pad ||
-        old.seq != new.seq || old.kind.norm_elem != new.kind.norm_elem ||
-        old.n_shard != new.n_shard || old.kind.is_gated != new.kind.is_gated ||
-        old.kind.has_bias != new.kind.has_bias || old.is_tied != new.is_tied)
+        old.seq != new.seq || old.norm_elem != new.norm_elem || old.n_shard != new.n_shard ||
+        old.kind.is_gated != new.kind.is_gated || old.kind.bare != new.kind.bare ||
+        old.is_tied != new.is_tied)
         return spot_err_set(err, SPOT_EDATA, "the layouts are of different models: %s and %s",
                             from->json.source, to->json.source);
     return 0;

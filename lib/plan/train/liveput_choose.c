@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "common/xalloc.h"
-#include "plan/parcae.h"
 #include "plan/train/liveput_inner.h"
 
 static struct spot_liveput_choice choice_of(const struct spot_liveput_dp *dp, int rank,
@@ -92,7 +91,7 @@ void spot_liveput_dp_scores(struct spot_liveput_dp *dp, const struct spot_livepu
 }
 
 /* sum[] += prob * (what choosing each rank gives when the change comes). */
-static void add_event(struct spot_liveput_dp *dp, const struct spot_parcae_state *state,
+static void add_event(struct spot_liveput_dp *dp, const struct spot_cost_state *state,
                       int context, const struct spot_liveput_event *event, double *sum)
 {
     const int n2 = state->n + event->change, lost = event->change < 0 ? -event->change : 0;
@@ -106,7 +105,7 @@ static void add_event(struct spot_liveput_dp *dp, const struct spot_parcae_state
         double total, got = 0, left = 0;
 
         if (to != SPOT_GRID_NONE) {
-            total = spot_parcae_total_s(dp->table, state, to, cost[to]);
+            total = spot_cost_total_s(dp->table, state, to, cost[to]);
             got = spot_cost_rate(dp->table, state->n - lost, to) * fmax(dp->interval_s - total, 0);
             left = fmax(total - dp->interval_s, 0);
         }
@@ -119,7 +118,7 @@ struct spot_liveput_choice spot_liveput_dp_before(struct spot_liveput_dp *dp, in
                                                   double carry_s, int context,
                                                   const struct spot_count_step *step)
 {
-    const struct spot_parcae_state state = { n, from, carry_s };
+    const struct spot_cost_state state = { n, from, carry_s };
     double *sum = spot_xcalloc((size_t)dp->n_grid + 1, sizeof(*sum)), best;
     struct spot_liveput_event event[SPOT_LIVEPUT_EVENTS];
     const int n_event = spot_liveput_events(dp, n, step, event);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "common/xalloc.h"
-#include "plan/parcae.h"
 #include "plan/train/liveput_inner.h"
 
 enum { SPANS_MAX = 8 }; /* intervals that a migration may be left with, in the state */
@@ -196,7 +195,7 @@ double spot_liveput_held_up(const struct spot_liveput_dp *dp, int n, int rank, i
                             int node)
 {
     struct spot_cost_table *t = dp->table;
-    const struct spot_parcae_state state = { n, dp->by_size[rank], spot_liveput_node_s(dp, node) };
+    const struct spot_cost_state state = { n, dp->by_size[rank], spot_liveput_node_s(dp, node) };
     double cost_s;
     int g;
 
@@ -204,5 +203,5 @@ double spot_liveput_held_up(const struct spot_liveput_dp *dp, int n, int rank, i
         return 0;
     g = dp->by_size[to];
     cost_s = spot_cost_row(t, n, state.grid, change < 0 ? -change : 0)[g];
-    return t->samples_per_s[g] * (spot_parcae_total_s(t, &state, g, cost_s) - cost_s);
+    return t->samples_per_s[g] * (spot_cost_total_s(t, &state, g, cost_s) - cost_s);
 }

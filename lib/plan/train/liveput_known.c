@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "plan/parcae.h"
 #include "plan/train/liveput_inner.h"
 
 struct label {
@@ -56,14 +55,14 @@ static void extend(const struct spot_liveput_dp *dp, const struct label *from, i
 {
     struct spot_cost_table *t = dp->table;
     const int grid = from->rank == dp->n_grid ? SPOT_GRID_NONE : dp->by_size[from->rank];
-    const struct spot_parcae_state state = { n, grid, from->left_s };
+    const struct spot_cost_state state = { n, grid, from->left_s };
     const double *cost = drawn_s ? drawn_s : spot_cost_row(t, n, grid, n2 < n ? n - n2 : 0);
 
     offer(to,
           &(struct label){ from->samples, 0, dp->n_grid, is_first ? dp->n_grid : from->first, 0 });
     for (int r = 0; r < dp->n_fit[n2]; r++) {
         const int g = dp->by_size[r];
-        const double total = spot_parcae_total_s(t, &state, g, cost[g]);
+        const double total = spot_cost_total_s(t, &state, g, cost[g]);
         const double left = total > dp->interval_s ? total - dp->interval_s : 0;
         const double got =
             left > 0 ? 0 : spot_cost_rate(t, n2 < n ? n2 : n, g) * (dp->interval_s - total);

@@ -8,7 +8,6 @@
 #include "common/xalloc.h"
 #include "plan/liveput.h"
 #include "plan/liveput_dp.h"
-#include "plan/parcae.h"
 #include "plan/train/grid_window.h"
 
 /* Instances that come or go within a plan's horizon; stage counts tried for each count. */
@@ -204,35 +203,6 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
         spot_train_hold(choice, n_choice, q, table);
 }
 
-/* The published optimiser under a flat forecast: its choice first, the rest by one interval. */
-static void score_parcae(struct spot_train_choice *choice, size_t n_choice,
-                         const struct spot_train_question *q, struct spot_cost_table *table,
-                         double *bound)
-{
-    int *gained = spot_xcalloc(2 * (size_t)q->horizon, sizeof(*gained)), d, p;
-    int *lost = gained + q->horizon, best;
-    const int missing = spot_train_missing(q);
-    const struct spot_parcae_state state = { q->dist->now + missing,
-                                             spot_cost_grid(table, q->current_d, q->current_p), 0 };
-    double promised = 0;
-
-    lost[0] = q->leaving + missing;
-    best =
-        spot_parcae_choose(table, &state, gained, lost, q->horizon, q->dist->interval_s, &promised);
-    for (size_t i = 0; i < n_choice; i++) {
-        const int g = spot_cost_grid(table, choice[i].d, choice[i].p);
-
-        choice[i].cost_s = spot_cost_row(table, state.n, state.grid, lost[0])[g];
-        choice[i].samples_per_s =
-            choice[i].raw * fmax(0, 1 - choice[i].cost_s / (q->horizon * q->dist->interval_s));
-        choice[i].score = g == best ? INFINITY : choice[i].samples_per_s;
-        if (g == best)
-            choice[i].samples_per_s = promised / (q->horizon * q->dist->interval_s);
-    }
-    *bound = spot_throughput_best(q->throughput, q->dist->now - q->leaving, &d, &p);
-    free(gained);
-}
-
 /* Is it a grid of up to n_max instances whose speed is known, or what runs now? */
 static bool is_looked_at(const struct spot_train_question *q, int at)
 {
@@ -302,7 +272,7 @@ static int warm_of(const struct spot_train_question *q, const struct spot_cost_t
 {
     const int most = table->n_max < SPOT_COST_LOST_MAX ? table->n_max : (int)SPOT_COST_LOST_MAX;
 
-    return q->solver != SPOT_SOLVER_DP ? 0 : q->warm < most ? q->warm : most;
+    return q->warm < most ? q->warm : most;
 }
 
 int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
@@ -326,10 +296,7 @@ int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
                                     most_instances(q), grid, n_grid);
     *suspend = -INFINITY;
     table.warm = warm_of(q, &table);
-    if (q->solver == SPOT_SOLVER_DP)
-        score_dp(choice, n_choice, q, &table, bound, suspend);
-    else
-        score_parcae(choice, n_choice, q, &table, bound);
+    score_dp(choice, n_choice, q, &table, bound, suspend);
     spot_cost_table_release(&table);
     return 0;
 }

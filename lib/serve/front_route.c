@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* What is at which path, and who may ask. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/http_host.h"
+#include "comm/http_page.h"
+#include "common/version.h"
+#include "common/xalloc.h"
+#include "serve/front_state.h"
+#include "serve/page.h"
+
+static const char json[] = "application/json";
+
+/* --- answers ------------------------------------------------------------------ */
+
+typedef void handler(struct spot_front *f, struct spot_http_call *call, const char *rest);
+
+static void completions(struct spot_front *f, struct spot_http_call *call, const char *rest)
+{
+    (void)rest;
+    spot_front_complete(f, call, SPOT_API_COMPLETIONS);
+}
+
+static void chat(struct spot_front *f, struct spot_http_call *call, const char *rest)
+{
+    (void)rest;
+    spot_front_complete(f, call, SPOT_API_CHAT);
+}
+
+static void responses(struct spot_front *f, struct spot_http_call *call, const char *rest)
+{
+    (void)rest;
+    spot_front_complete(f, call, SPOT_API_RESPONSES);
+}
+
+static void tokenize(struct spot_front *f, struct spot_http_call *call, const char *rest)
+{
+    (void)rest;
+    spot_front_complete(f, call, SPOT_API_TOKENIZE);
+}
+
+static void detokenize(struct spot_front *f, struct spot_http_call *call, const char *rest)
+{
+    (void)rest;
+    spot_front_complete(f, call, SPOT_API_DETOKENIZE);
+}
+
+static void models(struct spot_front *f, struct spot_http_call *call, const char *rest)
+{
+    struct spot_buf out = { 0 };
+    char message[320];
+
+    if (*rest && !spot_front_has_model(&f->options, rest)) {
+        snprintf(message, sizeof(message), "The model does not exist: this server has '%.200s'.",
+                 f->options.model);
+        spot_front_answer_error(call, 404, "invalid_request_error", "model_not_found", message);
+        return;
+    }
+    spot_openai_models(&f->options, *rest ? rest : NULL, f->began_s, &out);
+    spot_http_answer(call, 200, json, out.data, out.n);
+    spot_buf_release(&out);
+}
+
+static void say(struct spot_http_call *call, const char *text)
+{
+    spot_http_answer(call, 200, json, text, strlen(text));
+}
+
+/* Would a request be computed now? */
+static void ready(struct spot_front *f, struct spot_http_call *call, const char *rest)
+{
+    const enum spot_admission now =
+        f->is_draining ? SPOT_ADMIT_DRAINING : f->table->health(f->server);
+
+    (void)rest;
+    if (now == SPOT_ADMIT || now == SPOT_ADMIT_FULL)
+        say(call, "{\"status\":\"ok\"}");
+    else
+        spot_front_answer_not_now(f, call, now);
+}
+
+/* This loop turns. It is no fault of a server that there are no workers. */
+static void live(struct spot_front *f, struct spot_http_call *call, const char *rest)
+{
+    (void)f;
+    (void)rest;
+    say(call, "{\"status\":\"ok\"}");
+}
+
+static void version(struct spot_front *f, struct spot_http_call *call, const char *rest)
+{
+    char text[96];
+
+    (void)f;
+    (void)rest;
+    snprintf(text, sizeof(text), "{\"version\":\"%s\"}", spot_version());
+    say(call, text);
+}
+
+static void metrics(struct spot_front *f, struct spot_http_call *call, const char *rest)
+{
+    struct spot_buf out = { 0 };
+
+    (void)rest;
+    f->table->metrics(f->server, &out);
+    spot_http_answer(call, 200, "text/plain; version=0.0.4", out.data, out.n);
+    spot_buf_release(&out);
+}
+
+/* What the page shows beside the stream. */
+static void status(struct spot_front *f, struct spot_http_call *call, const char *rest)
+{
+    char *text;
+    size_t n;
+    FILE *const memory = spot_xmemory_open(&text, &n);
+    struct spot_jw jw;
+
+    (void)rest;
+    spot_jw_init(&jw, memory, false);
+    spot_jw_object(&jw, NULL);
+    f->table->status(f->server, &jw);
+    spot_jw_end(&jw);
+    spot_jw_close(&jw, NULL);
+    spot_xmemory_close(memory);
+    spot_http_answer(call, 200, json, text, n);
+    free(text);
+}
+
+static void page(struct spot_front *f, struct spot_http_call *call, const char *rest)
+{
+    (void)f;
+    (void)rest;
+    if (spot_http_answer_page(call, spot_page_html, spot_page_html_byte, NULL))
+        spot_front_answer_error(call, 500, "server_error", NULL, "There are no random numbers.");
+}
+
+/* --- paths -------------------------------------------------------------------- */
+
+enum access {
+    OPEN,     /* answered by its headers alone, to everybody: it tells nothing */
+    WITH_KEY, /* to clients with a key, where there are keys */
+};
+
+static const struct route {
+    const char *path; /* one that ends in / has something behind it */
+    const char *method;
+    enum access access;
+    handler *answer;
+} routes[] = {
+    { "/v1/completions", "POST", WITH_KEY, completions },
+    { "/v1/chat/completions", "POST", WITH_KEY, chat },
+    { "/v1/responses", "POST", WITH_KEY, responses },
+    { "/tokenize", "POST", WITH_KEY, tokenize },
+    { "/detokenize", "POST", WITH_KEY, detokenize },
+    { "/v1/streams/", "GET", WITH_KEY, spot_front_rejoin },
+    { "/v1/models", "GET", WITH_KEY, models },
+    { "/v1/models/", "GET", WITH_KEY, models },
+    { "/status", "GET", WITH_KEY, status },
+    { "/metrics", "GET", WITH_KEY, metrics },
+    { "/version", "GET", WITH_KEY, version },
+    { "/health", "GET", OPEN, ready },
+    { "/ready", "GET", OPEN, ready },
+    { "/live", "GET", OPEN, live },
+    { "/", "GET", OPEN, page }, /* it asks for a key itself */
+};
+
+/* NULL: unknown. *rest is what is behind its path. */
+static const struct route *route_of(const char *path, const char **rest)
+{
+    for (size_t i = 0; i < sizeof(routes) / sizeof(*routes); i++) {
+        const size_t n = strlen(routes[i].path);
+        const bool has_more = n > 1 && routes[i].path[n - 1] == '/';
+
+        *rest = path + n;
+        if (!strncmp(path, routes[i].path, n) && (has_more || !path[n]))
+            return &routes[i];
+    }
+    return NULL;
+}
+
+/* --- who asks ----------------------------------------------------------------- */
+
+/* Is it one of those whose pages may ask? */
+static bool is_listed(const struct spot_front *f, const char *origin)
+{
+    for (const char *at = f->options.cors; at && *at && origin;) {
+        const size_t n = strcspn(at, ",");
+
+        if ((n == 1 && *at == '*') || (n == strlen(origin) && !memcmp(at, origin, n)))
+            return true;
+        at += n + (at[n] == ',');
+    }
+    return false;
+}
+
+/* A page of another origin may read the answer. What a browser asks before is told, too. */
+static void allow_origin(const struct spot_front *f, struct spot_http_call *call)
+{
+    const char *const origin = spot_http_header(call, "Origin");
+    const char *const asked = spot_http_header(call, "Access-Control-Request-Headers");
+
+    if (!f->options.cors)
+        return;
+    spot_http_add_header(call, "Vary", "Origin");
+    if (!is_listed(f, origin))
+        return;
+    spot_http_add_header(call, "Access-Control-Allow-Origin", origin);
+    spot_http_add_header(call, "Access-Control-Expose-Headers", "Retry-After");
+    if (strcmp(spot_http_method(call), "OPTIONS") != 0)
+        return;
+    spot_http_add_header(call, "Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS");
+    spot_http_add_header(call, "Access-Control-Allow-Headers",
+                         asked ? asked : "Authorization, Content-Type, Last-Event-ID");
+    spot_http_add_header(call, "Access-Control-Max-Age", "600");
+}
+
+/* Without keys, pages in a browser here are strangers. A Unix socket is out of their reach. */
+static bool is_of_stranger(const struct spot_front *f, const struct spot_http_call *call)
+{
+    return !f->keys && spot_http_port(f->http) &&
+           (!spot_http_host_is_address(call) ||
+            (!spot_http_origin_is_own(call) && !is_listed(f, spot_http_header(call, "Origin"))));
+}
+
+static void refuse_stranger(struct spot_http_call *call)
+{
+    spot_front_answer_error(call, 403, "invalid_request_error", NULL,
+                            "Without --api-key-file, Host must be localhost or an IP address, and "
+                            "Origin none, this server, or of --cors-origin.");
+}
+
+static bool takes_method(const struct route *r, const char *method)
+{
+    return !strcmp(method, r->method) || (*r->method == 'G' && !strcmp(method, "HEAD"));
+}
+
+void spot_front_gate(void *user, struct spot_http_call *call)
+{
+    struct spot_front *const f = user;
+    const char *rest;
+    const struct route *const r = route_of(spot_http_path(call), &rest);
+    const char *const method = spot_http_method(call);
+
+    allow_origin(f, call);
+    if (is_of_stranger(f, call)) {
+        refuse_stranger(call);
+    } else if (!r) {
+        spot_front_answer_error(call, 404, "invalid_request_error", NULL,
+                                "There is nothing at this path.");
+    } else if (!strcmp(method, "OPTIONS")) {
+        spot_http_add_header(call, "Allow",
+                             *r->method == 'G' ? "GET, HEAD, OPTIONS" : "POST, OPTIONS");
+        spot_http_answer(call, 204, json, NULL, 0);
+    } else if (!takes_method(r, method)) {
+        spot_http_add_header(call, "Allow", r->method);
+        spot_front_answer_error(call, 405, "invalid_request_error", NULL,
+                                "This path takes another method.");
+    } else if (r->access == OPEN) {
+        r->answer(f, call, rest);
+    } else if (!spot_http_keys_admit(f->keys, call)) {
+        spot_http_add_header(call, "WWW-Authenticate", "Bearer");
+        spot_front_answer_error(call, 401, "invalid_request_error", "invalid_api_key",
+                                "Incorrect API key provided.");
+    }
+}
+
+void spot_front_called(void *user, struct spot_http_call *call)
+{
+    const struct route *r;
+    const char *rest;
+
+    spot_front_gate(user, call);
+    if (!spot_http_is_answered(call) && (r = route_of(spot_http_path(call), &rest)))
+        r->answer(user, call, rest);
+}

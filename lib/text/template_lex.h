@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* template_lex.h - the words of a template; private to template*.c. */
+#ifndef SPOT_TEXT_TEMPLATE_LEX_H
+#define SPOT_TEXT_TEMPLATE_LEX_H
+
+#include "text/template_state.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Beside these a token's type is its character, or that of `op` in a node: F is //, ^ is **, E is
+ * ==, N is !=, L is <=, G is >=. */
+enum {
+    SPOT_TTOKEN_CLOSE = 256, /* of a tag */
+    SPOT_TTOKEN_NAME,
+    SPOT_TTOKEN_TEXT,
+    SPOT_TTOKEN_NUMBER,
+};
+
+struct spot_ttoken {
+    int type;
+    uint32_t line, column;
+    struct spot_tv value; /* of a name: its text */
+};
+
+struct spot_tlex {
+    const char *source;
+    char *begin, *at, *end; /* the text; escapes in quotes are decoded in place */
+    const char *line_begin;
+    uint32_t line;
+    uint32_t n_open; /* brackets */
+    char tag;        /* '{' or '%': in which kind of tag */
+    struct spot_ttoken token;
+    struct spot_err *err;
+    bool has_failed;
+};
+
+/* "source:line:column: " before what is wrong; the first counts. Afterwards tags are closed. */
+void spot_tlex_fail(struct spot_tlex *l, uint32_t line, uint32_t column, const char *fmt, ...)
+    SPOT_PRINTF(4, 5);
+
+/* What to print before the next tag, which is entered: the tag's kind is l->tag, '\0' at the end
+ * of the template. Comments are skipped: then it may be another piece and l->tag is '#'. */
+struct spot_tv spot_tlex_data(struct spot_tlex *l);
+
+/* Read the next token of a tag into l->token; behind CLOSE text follows. */
+void spot_tlex_next(struct spot_tlex *l);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_TEMPLATE_LEX_H */

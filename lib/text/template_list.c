@@ -1,0 +1,666 @@
+/* SPDX-License-Identifier: MIT */
+/* Filters, methods and tests of lists and dictionaries, and the functions. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "text/template_state.h"
+
+typedef struct spot_tv value;
+typedef struct spot_tcall call;
+
+/* --- one of a list ---------------------------------------------------------------------- */
+
+static value self_list(call *c)
+{
+    return spot_tv_list(c->r, c->at, c->self);
+}
+
+static value do_length(call *c)
+{
+    const value v = c->self;
+
+    if (spot_tv_is_text(v)) {
+        spot_trender_spend(c->r, v.n / 64);
+        return spot_tv_int((int64_t)spot_tv_length(v));
+    }
+    if ((spot_tv_is_sequence(v) && !v.is_lazy) || v.kind == SPOT_TV_DICT)
+        return spot_tv_int((int64_t)spot_tv_size(v));
+    if (v.kind != SPOT_TV_UNDEFINED)
+        spot_trender_fail(c->r, c->at, "object of type '%s' has no len()",
+                          v.is_lazy ? "generator" : spot_tv_type(v));
+    return spot_tv_int(0);
+}
+
+static value do_first(call *c)
+{
+    const value list = self_list(c);
+
+    return spot_tv_size(list) && !c->r->has_failed ? spot_tv_entry(c->r, list, 0)
+                                                   : spot_tv_undefined("the first of none", 17);
+}
+
+static value do_last(call *c)
+{
+    const value list = self_list(c);
+    const size_t n = spot_tv_size(list);
+
+    return n && !c->r->has_failed ? spot_tv_entry(c->r, list, n - 1)
+                                  : spot_tv_undefined("the last of none", 16);
+}
+
+static value do_default(call *c)
+{
+    const bool lacks =
+        c->self.kind == SPOT_TV_UNDEFINED || (spot_tv_truth(c->arg[1]) && !spot_tv_truth(c->self));
+
+    if (!lacks)
+        return c->self;
+    return c->arg[0].kind == SPOT_TV_ABSENT ? spot_tv_text("", 0) : c->arg[0];
+}
+
+static value do_attr(call *c)
+{
+    return spot_tv_get(c->r, c->at, c->self, c->arg[0], false);
+}
+
+/* --- lists of lists ------------------------------------------------------------------------ */
+
+static value do_list(call *c)
+{
+    value list = self_list(c);
+
+    list.is_lazy = false;
+    list.kind = SPOT_TV_LIST;
+    return list;
+}
+
+static value do_reverse(call *c)
+{
+    const value list = self_list(c);
+    value out = spot_tv_new(c->r, SPOT_TV_LIST, spot_tv_size(list));
+    struct spot_buf text = { 0 };
+
+    for (uint32_t i = 0; i < out.n && spot_trender_spend(c->r, 1); i++)
+        out.u.item[i] = spot_tv_entry(c->r, list, out.n - 1 - i);
+    out.is_lazy = true;
+    if (!spot_tv_is_text(c->self))
+        return out;
+    for (uint32_t i = 0; i < out.n && !c->r->has_failed; i++)
+        spot_buf_add(&text, out.u.item[i].u.s, out.u.item[i].n);
+    return spot_trender_text(c->r, &text);
+}
+
+static value pair_of(struct spot_trender *r, value a, value b)
+{
+    value pair = spot_tv_new(r, SPOT_TV_TUPLE, 2);
+
+    if (pair.n == 2) {
+        pair.u.item[0] = a;
+        pair.u.item[1] = b;
+    }
+    return pair;
+}
+
+enum part { ITEMS, KEYS, VALUES };
+
+static value parts_of(call *c, enum part part)
+{
+    value out;
+
+    if (c->self.kind != SPOT_TV_DICT && c->self.kind != SPOT_TV_UNDEFINED)
+        spot_trender_fail(c->r, c->at, "items of a value of type %s", spot_tv_type(c->self));
+    out = spot_tv_new(c->r, SPOT_TV_LIST, c->self.kind == SPOT_TV_DICT ? spot_tv_size(c->self) : 0);
+    for (uint32_t i = 0; i < out.n && spot_trender_spend(c->r, 1); i++) {
+        value key, v = spot_tv_member(c->r, c->self, i, &key);
+
+        out.u.item[i] = part == KEYS ? key : part == VALUES ? v : pair_of(c->r, key, v);
+    }
+    return out;
+}
+
+static value do_items(call *c)
+{
+    return parts_of(c, ITEMS);
+}
+
+static value do_keys(call *c)
+{
+    return parts_of(c, KEYS);
+}
+
+static value do_values(call *c)
+{
+    return parts_of(c, VALUES);
+}
+
+static value do_get(call *c)
+{
+    value v;
+
+    if (spot_tv_find(c->r, c->self, c->arg[0], &v))
+        return v;
+    return c->arg[1].kind == SPOT_TV_ABSENT ? spot_tv_none() : c->arg[1];
+}
+
+/* --- order ------------------------------------------------------------------------------------ */
+
+/* What an entry is ordered by: itself or an attribute, in small letters unless told. */
+static value key_of(call *c, value v, value attribute, bool minds_case)
+{
+    const struct spot_tbuiltin *lower;
+    call of = { .r = c->r, .at = c->at };
+
+    if (!spot_tv_is_left_out(attribute))
+        v = spot_tv_path(c->r, c->at, v, attribute);
+    if (minds_case || !spot_tv_is_text(v))
+        return v;
+    lower = spot_tbuiltin_find(SPOT_TUSE_TEXT, spot_tv_text("lower", 5));
+    of.self = v;
+    return lower->call(&of);
+}
+
+/* key[n] and list.item[n], stable. */
+static void sort(call *c, value key, value list, bool is_reverse)
+{
+    for (uint32_t i = 1; i < list.n; i++) {
+        const value k = key.u.item[i], v = list.u.item[i];
+        uint32_t at = i;
+
+        for (; at && spot_trender_spend(c->r, 1); at--) {
+            const int order = spot_tv_compare(c->r, c->at, k, key.u.item[at - 1]);
+
+            if (is_reverse ? order <= 0 : order >= 0)
+                break;
+            key.u.item[at] = key.u.item[at - 1];
+            list.u.item[at] = list.u.item[at - 1];
+        }
+        key.u.item[at] = k;
+        list.u.item[at] = v;
+        if (c->r->has_failed)
+            break;
+    }
+}
+
+static value sorted(call *c, value list, value attribute, bool minds_case, bool is_reverse)
+{
+    value out = spot_tv_new(c->r, SPOT_TV_LIST, spot_tv_size(list));
+    value key = spot_tv_new(c->r, SPOT_TV_LIST, spot_tv_size(list));
+
+    if (key.n != out.n)
+        return key;
+    for (uint32_t i = 0; i < out.n && spot_trender_spend(c->r, 1); i++) {
+        out.u.item[i] = spot_tv_entry(c->r, list, i);
+        key.u.item[i] = key_of(c, out.u.item[i], attribute, minds_case);
+    }
+    if (!c->r->has_failed)
+        sort(c, key, out, is_reverse);
+    return out;
+}
+
+static value do_sort(call *c)
+{
+    return sorted(c, self_list(c), c->arg[2], spot_tv_truth(c->arg[1]), spot_tv_truth(c->arg[0]));
+}
+
+static value do_dictsort(call *c)
+{
+    const bool by_value = spot_tv_is_text(c->arg[1]) && spot_tv_says(c->arg[1], "value");
+
+    return sorted(c, parts_of(c, ITEMS), spot_tv_int(by_value), spot_tv_truth(c->arg[0]),
+                  spot_tv_truth(c->arg[2]));
+}
+
+static value do_unique(call *c)
+{
+    const value list = self_list(c);
+    value out = spot_tv_new(c->r, SPOT_TV_LIST, spot_tv_size(list)), key = out;
+    uint32_t n = 0;
+
+    key = spot_tv_new(c->r, SPOT_TV_LIST, out.n);
+    for (uint32_t i = 0; i < out.n && !c->r->has_failed; i++) {
+        const value v = spot_tv_entry(c->r, list, i);
+
+        key.n = n;
+        key.u.item[n] = key_of(c, v, c->arg[1], spot_tv_truth(c->arg[0]));
+        if (!spot_tv_contains(c->r, c->at, key, key.u.item[n]))
+            out.u.item[n++] = v;
+    }
+    out.n = n;
+    out.is_lazy = true;
+    return out;
+}
+
+/* The least or most. */
+static value extreme(call *c, bool is_most)
+{
+    const value list = self_list(c);
+    value best = spot_tv_undefined("the most of none", 16), best_key = best;
+
+    for (size_t i = 0; i < spot_tv_size(list) && spot_trender_spend(c->r, 1); i++) {
+        const value v = spot_tv_entry(c->r, list, i);
+        const value key = key_of(c, v, c->arg[1], spot_tv_truth(c->arg[0]));
+        const int order = i ? spot_tv_compare(c->r, c->at, key, best_key) : 0;
+
+        if (!i || (is_most ? order > 0 : order < 0)) {
+            best = v;
+            best_key = key;
+        }
+    }
+    return best;
+}
+
+static value do_min(call *c)
+{
+    return extreme(c, false);
+}
+
+static value do_max(call *c)
+{
+    return extreme(c, true);
+}
+
+static value do_sum(call *c)
+{
+    const value list = self_list(c);
+    value sum = c->arg[1].kind == SPOT_TV_ABSENT ? spot_tv_int(0) : c->arg[1];
+
+    for (size_t i = 0; i < spot_tv_size(list) && spot_trender_spend(c->r, 1); i++) {
+        value v = spot_tv_entry(c->r, list, i);
+
+        if (!spot_tv_is_left_out(c->arg[0]))
+            v = spot_tv_path(c->r, c->at, v, c->arg[0]);
+        if (!spot_tv_is_number(v) || !spot_tv_is_number(sum))
+            spot_trender_fail(c->r, c->at, "a sum with a value of type %s", spot_tv_type(v));
+        else if (v.kind == SPOT_TV_REAL || sum.kind == SPOT_TV_REAL)
+            sum = spot_tv_real(spot_tv_number(sum) + spot_tv_number(v));
+        else if (__builtin_add_overflow(sum.u.i, v.u.i, &sum.u.i))
+            spot_trender_fail(c->r, c->at, "a number beyond 64 bits");
+    }
+    return sum;
+}
+
+/* Of nothing nothing is chosen, whatever kind of nothing it is. */
+static value self_or_none(call *c)
+{
+    return spot_tv_truth(c->self) ? self_list(c) : spot_tv_new(c->r, SPOT_TV_LIST, 0);
+}
+
+/* --- choosing ------------------------------------------------------------------------------------
+ */
+
+/* A test or filter by the name in argument i, with those behind it. */
+static const struct spot_tbuiltin *named(call *c, enum spot_tuse use, size_t i, call *to)
+{
+    const struct spot_tbuiltin *const b =
+        spot_tv_is_text(c->arg[i]) ? spot_tbuiltin_find(use, c->arg[i]) : NULL;
+
+    if (!b)
+        spot_trender_fail(c->r, c->at, "unknown %s '%.*s'",
+                          use == SPOT_TUSE_TEST ? "test" : "filter",
+                          spot_tv_is_text(c->arg[i]) ? (int)c->arg[i].n : 0,
+                          spot_tv_is_text(c->arg[i]) ? c->arg[i].u.s : "");
+    *to = (call){ .r = c->r, .at = c->at };
+    for (size_t k = i + 1; k < c->n; k++) {
+        to->name[to->n] = c->name[k];
+        to->arg[to->n++] = c->arg[k];
+    }
+    return b;
+}
+
+static value chosen(call *c, bool has_attribute, bool wants)
+{
+    const value list = self_or_none(c);
+    const size_t at = has_attribute;
+    value out = spot_tv_new(c->r, SPOT_TV_LIST, spot_tv_size(list));
+    const struct spot_tbuiltin *test = NULL;
+    uint32_t n = 0;
+    call base, to;
+
+    if (has_attribute && !c->n)
+        spot_trender_fail(c->r, c->at, "expected the name of an attribute");
+    if (c->n > at)
+        test = named(c, SPOT_TUSE_TEST, at, &base);
+    for (uint32_t i = 0; i < out.n && spot_trender_spend(c->r, 1); i++) {
+        const value item = spot_tv_entry(c->r, list, i);
+        value v = item;
+
+        if (has_attribute)
+            v = spot_tv_path(c->r, c->at, v, c->arg[0]);
+        if (test) {
+            to = base;
+            to.self = v;
+            v = spot_tbuiltin_call(test, &to);
+        }
+        if (spot_tv_truth(v) == wants)
+            out.u.item[n++] = item;
+    }
+    out.n = n;
+    out.is_lazy = true;
+    return out;
+}
+
+static value do_select(call *c)
+{
+    return chosen(c, false, true);
+}
+
+static value do_reject(call *c)
+{
+    return chosen(c, false, false);
+}
+
+static value do_selectattr(call *c)
+{
+    return chosen(c, true, true);
+}
+
+static value do_rejectattr(call *c)
+{
+    return chosen(c, true, false);
+}
+
+/* map(filter, ...) or map(attribute=..., default=...) */
+static value do_map(call *c)
+{
+    const value list = self_or_none(c);
+    value out = spot_tv_new(c->r, SPOT_TV_LIST, spot_tv_size(list)), attribute = spot_tv_none(),
+          absent = spot_tv_none();
+    const struct spot_tbuiltin *filter = NULL;
+    call base, to;
+
+    for (size_t i = 0; i < c->n && spot_tv_is_text(c->name[0]); i++) {
+        if (spot_tv_is_text(c->name[i]) && spot_tv_says(c->name[i], "attribute"))
+            attribute = c->arg[i];
+        else if (spot_tv_is_text(c->name[i]) && spot_tv_says(c->name[i], "default"))
+            absent = c->arg[i];
+    }
+    if (attribute.kind == SPOT_TV_NONE)
+        filter = named(c, SPOT_TUSE_FILTER, 0, &base);
+    for (uint32_t i = 0; i < out.n && spot_trender_spend(c->r, 1); i++) {
+        const value v = spot_tv_entry(c->r, list, i);
+
+        if (filter) {
+            to = base;
+            to.self = v;
+            out.u.item[i] = spot_tbuiltin_call(filter, &to);
+        } else {
+            out.u.item[i] = spot_tv_path(c->r, c->at, v, attribute);
+            if (out.u.item[i].kind == SPOT_TV_UNDEFINED && absent.kind != SPOT_TV_NONE)
+                out.u.item[i] = absent;
+        }
+    }
+    out.is_lazy = true;
+    return out;
+}
+
+/* --- numbers -------------------------------------------------------------------------------------
+ */
+
+static value do_abs(call *c)
+{
+    if (c->self.kind == SPOT_TV_REAL)
+        return spot_tv_real(fabs(c->self.u.d));
+    if (!spot_tv_is_number(c->self) || c->self.u.i == INT64_MIN)
+        spot_trender_fail(c->r, c->at, "abs of a value of type %s", spot_tv_type(c->self));
+    return spot_tv_int(c->self.u.i < 0 ? -c->self.u.i : c->self.u.i);
+}
+
+static value do_round(call *c)
+{
+    const int64_t digits = c->arg[0].kind == SPOT_TV_INT ? c->arg[0].u.i : 0;
+    const value how = c->arg[1];
+    const double scale = pow(10, (double)digits), x = spot_tv_number(c->self);
+    char text[512];
+
+    if (!spot_tv_is_number(c->self) || digits < 0 || digits > 15) {
+        spot_trender_fail(c->r, c->at, "round of a value of type %s to %lld digits",
+                          spot_tv_type(c->self), (long long)digits);
+        return c->self;
+    }
+    if (spot_tv_is_text(how) && spot_tv_says(how, "ceil"))
+        return spot_tv_real(ceil(x * scale) / scale);
+    if (spot_tv_is_text(how) && spot_tv_says(how, "floor"))
+        return spot_tv_real(floor(x * scale) / scale);
+    snprintf(text, sizeof(text), "%.*f", (int)digits, x); /* exact, as Python's round() */
+    return spot_tv_real(strtod(text, NULL));
+}
+
+/* --- tests
+ * ------------------------------------------------------------------------------------------ */
+
+#define IS(name, what)              \
+    static value is_##name(call *c) \
+    {                               \
+        return spot_tv_bool(what);  \
+    }
+
+IS(defined, c->self.kind != SPOT_TV_UNDEFINED)
+IS(undefined, c->self.kind == SPOT_TV_UNDEFINED)
+IS(none, c->self.kind == SPOT_TV_NONE)
+IS(string, spot_tv_is_text(c->self))
+IS(mapping, c->self.kind == SPOT_TV_DICT)
+IS(number, spot_tv_is_number(c->self))
+IS(integer, c->self.kind == SPOT_TV_INT)
+IS(float, c->self.kind == SPOT_TV_REAL)
+IS(boolean, c->self.kind == SPOT_TV_BOOL)
+IS(true, c->self.kind == SPOT_TV_BOOL && c->self.u.i)
+IS(false, c->self.kind == SPOT_TV_BOOL && !c->self.u.i)
+IS(callable, c->self.kind == SPOT_TV_MACRO || c->self.kind == SPOT_TV_BUILTIN)
+IS(iterable, spot_tv_is_text(c->self) || spot_tv_is_sequence(c->self) ||
+                 c->self.kind == SPOT_TV_DICT || c->self.kind == SPOT_TV_UNDEFINED)
+IS(sequence, !c->self.is_lazy && is_iterable(c).u.i)
+IS(eq, spot_tv_equals(c->r, c->self, c->arg[0]))
+IS(ne, !spot_tv_equals(c->r, c->self, c->arg[0]))
+IS(lt, spot_tv_compare(c->r, c->at, c->self, c->arg[0]) < 0)
+IS(le, spot_tv_compare(c->r, c->at, c->self, c->arg[0]) <= 0)
+IS(gt, spot_tv_compare(c->r, c->at, c->self, c->arg[0]) > 0)
+IS(ge, spot_tv_compare(c->r, c->at, c->self, c->arg[0]) >= 0)
+IS(in, spot_tv_contains(c->r, c->at, c->arg[0], c->self))
+
+static int64_t whole(call *c, value v)
+{
+    if (v.kind != SPOT_TV_INT)
+        spot_trender_fail(c->r, c->at, "a value of type %s, expected int", spot_tv_type(v));
+    return v.u.i;
+}
+
+IS(odd, whole(c, c->self) % 2 != 0)
+IS(even, whole(c, c->self) % 2 == 0)
+IS(divisibleby, whole(c, c->arg[0]) && whole(c, c->self) % whole(c, c->arg[0]) == 0)
+
+/* --- functions
+ * -------------------------------------------------------------------------------------- */
+
+static value do_range(call *c)
+{
+    const int64_t begin = c->n > 1 ? whole(c, c->arg[0]) : 0;
+    const int64_t end = c->n ? whole(c, c->arg[c->n > 1]) : 0;
+    const int64_t step = c->n > 2 ? whole(c, c->arg[2]) : 1;
+    int64_t n = 0, i = begin;
+    value out;
+
+    if (!step || !c->n)
+        spot_trender_fail(c->r, c->at, "range() of no end, or of steps of 0");
+    if (c->r->has_failed)
+        return spot_tv_none();
+    if (step > 0 ? end > begin : end < begin) {
+        const uint64_t span =
+            step > 0 ? (uint64_t)end - (uint64_t)begin : (uint64_t)begin - (uint64_t)end;
+        const uint64_t by = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
+        const uint64_t count = (span - 1) / by + 1;
+
+        if (!spot_trender_spend(c->r, count < SIZE_MAX / 2 ? (size_t)count : SIZE_MAX / 2))
+            return spot_tv_none();
+        n = (int64_t)count;
+    }
+    out = spot_tv_new(c->r, SPOT_TV_LIST, (size_t)n);
+    for (uint32_t k = 0; k < out.n; k++) {
+        out.u.item[k] = spot_tv_int(i);
+        i = (int64_t)((uint64_t)i + (uint64_t)step);
+    }
+    return out;
+}
+
+static value named_values(call *c, enum spot_tv_kind kind)
+{
+    value out = spot_tv_new(c->r, kind, 0);
+
+    for (size_t i = 0; i < c->n && !c->r->has_failed; i++) {
+        if (spot_tv_is_text(c->name[i])) {
+            spot_tv_put(c->r, out, c->name[i], c->arg[i]);
+        } else if (c->arg[i].kind == SPOT_TV_DICT) {
+            for (size_t k = 0; k < spot_tv_size(c->arg[i]) && !c->r->has_failed; k++) {
+                value key, v = spot_tv_member(c->r, c->arg[i], k, &key);
+
+                spot_tv_put(c->r, out, key, v);
+            }
+        } else {
+            spot_trender_fail(c->r, c->at, "expected NAME=VALUE or a dictionary");
+        }
+    }
+    return out;
+}
+
+static value do_namespace(call *c)
+{
+    return named_values(c, SPOT_TV_NAMESPACE);
+}
+
+static value do_dict(call *c)
+{
+    return named_values(c, SPOT_TV_DICT);
+}
+
+static value do_raise(call *c)
+{
+    const value text = spot_tv_str(c->r, c->arg[0]);
+
+    if (!c->r->has_failed)
+        spot_err_set(c->r->err, SPOT_EDATA, "%.*s", (int)(text.n < 400 ? text.n : 400), text.u.s);
+    c->r->has_failed = true;
+    return spot_tv_none();
+}
+
+static value do_strftime(call *c)
+{
+    const time_t now = (time_t)c->r->now_s;
+    const value format = spot_tv_str(c->r, c->arg[0]);
+    char pattern[128] = "", text[512];
+    struct spot_buf out = { 0 };
+    struct tm tm;
+
+    if (format.n >= sizeof(pattern) || !gmtime_r(&now, &tm)) {
+        spot_trender_fail(c->r, c->at, "a form of a time of more than 127 bytes");
+        return spot_tv_none();
+    }
+    memcpy(pattern, format.u.s, format.n);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* the template's own */
+    spot_buf_add(&out, text, strftime(text, sizeof(text), pattern, &tm));
+#pragma GCC diagnostic pop
+    return spot_trender_text(c->r, &out);
+}
+
+static value do_index(call *c)
+{
+    for (size_t i = 0; i < spot_tv_size(c->self) && spot_trender_spend(c->r, 1); i++)
+        if (spot_tv_equals(c->r, spot_tv_entry(c->r, c->self, i), c->arg[0]))
+            return spot_tv_int((int64_t)i);
+    spot_trender_fail(c->r, c->at, "the value is not in the list");
+    return spot_tv_none();
+}
+
+static value do_count(call *c)
+{
+    int64_t n = 0;
+
+    for (size_t i = 0; i < spot_tv_size(c->self) && spot_trender_spend(c->r, 1); i++)
+        n += spot_tv_equals(c->r, spot_tv_entry(c->r, c->self, i), c->arg[0]);
+    return spot_tv_int(n);
+}
+
+static value do_cycle(call *c)
+{
+    if (!c->n)
+        spot_trender_fail(c->r, c->at, "no items for cycling given");
+    return c->n ? c->arg[c->self.u.loop->at % c->n] : spot_tv_none();
+}
+
+enum {
+    FILTER = SPOT_TUSE_FILTER,
+    TEST = SPOT_TUSE_TEST,
+    DICT = SPOT_TUSE_DICT,
+    LIST = SPOT_TUSE_LIST,
+    LOOP = SPOT_TUSE_LOOP,
+    FUNCTION = SPOT_TUSE_FUNCTION
+};
+
+const struct spot_tbuiltin spot_tbuiltin_lists[] = {
+    { "length", FILTER, "", do_length },
+    { "count", FILTER, "", do_length },
+    { "first", FILTER, "", do_first },
+    { "last", FILTER, "", do_last },
+    { "default", FILTER, "default_value,boolean", do_default },
+    { "d", FILTER, "default_value,boolean", do_default },
+    { "attr", FILTER, "name", do_attr },
+    { "list", FILTER, "", do_list },
+    { "reverse", FILTER, "", do_reverse },
+    { "items", FILTER | DICT, "", do_items },
+    { "keys", DICT, "", do_keys },
+    { "values", DICT, "", do_values },
+    { "get", DICT, "key,default", do_get },
+    { "sort", FILTER, "reverse,case_sensitive,attribute", do_sort },
+    { "dictsort", FILTER, "case_sensitive,by,reverse", do_dictsort },
+    { "unique", FILTER, "case_sensitive,attribute", do_unique },
+    { "min", FILTER, "case_sensitive,attribute", do_min },
+    { "max", FILTER, "case_sensitive,attribute", do_max },
+    { "sum", FILTER, "attribute,start", do_sum },
+    { "select", FILTER, NULL, do_select },
+    { "reject", FILTER, NULL, do_reject },
+    { "selectattr", FILTER, NULL, do_selectattr },
+    { "rejectattr", FILTER, NULL, do_rejectattr },
+    { "map", FILTER, NULL, do_map },
+    { "abs", FILTER, "", do_abs },
+    { "round", FILTER, "precision,method", do_round },
+    { "defined", TEST, "", is_defined },
+    { "undefined", TEST, "", is_undefined },
+    { "none", TEST, "", is_none },
+    { "string", TEST, "", is_string },
+    { "mapping", TEST, "", is_mapping },
+    { "number", TEST, "", is_number },
+    { "integer", TEST, "", is_integer },
+    { "float", TEST, "", is_float },
+    { "boolean", TEST, "", is_boolean },
+    { "true", TEST, "", is_true },
+    { "false", TEST, "", is_false },
+    { "callable", TEST, "", is_callable },
+    { "iterable", TEST, "", is_iterable },
+    { "sequence", TEST, "", is_sequence },
+    { "eq", TEST, "b", is_eq },
+    { "equalto", TEST, "b", is_eq },
+    { "sameas", TEST, "b", is_eq },
+    { "==", TEST, "b", is_eq },
+    { "ne", TEST, "b", is_ne },
+    { "!=", TEST, "b", is_ne },
+    { "lt", TEST, "b", is_lt },
+    { "lessthan", TEST, "b", is_lt },
+    { "le", TEST, "b", is_le },
+    { "gt", TEST, "b", is_gt },
+    { "greaterthan", TEST, "b", is_gt },
+    { "ge", TEST, "b", is_ge },
+    { "in", TEST, "seq", is_in },
+    { "odd", TEST, "", is_odd },
+    { "even", TEST, "", is_even },
+    { "divisibleby", TEST, "num", is_divisibleby },
+    { "range", FUNCTION, NULL, do_range },
+    { "namespace", FUNCTION, NULL, do_namespace },
+    { "dict", FUNCTION, NULL, do_dict },
+    { "raise_exception", FUNCTION, "message", do_raise },
+    { "strftime_now", FUNCTION, "format", do_strftime },
+    { "index", LIST, "value", do_index },
+    { "count", LIST, "value", do_count },
+    { "cycle", LOOP, NULL, do_cycle },
+    { NULL, 0, NULL, NULL },
+};

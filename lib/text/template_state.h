@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+/* template_state.h - a parsed template, and the values of a rendering; private to template*.c. */
+#ifndef SPOT_TEXT_TEMPLATE_STATE_H
+#define SPOT_TEXT_TEMPLATE_STATE_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "text/template.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- values ---------------------------------------------------------------------- */
+
+enum spot_tv_kind {
+    SPOT_TV_ABSENT, /* no argument */
+    SPOT_TV_UNDEFINED,
+    SPOT_TV_NONE,
+    SPOT_TV_BOOL,
+    SPOT_TV_INT,
+    SPOT_TV_REAL,
+    SPOT_TV_TEXT,
+    SPOT_TV_LIST,
+    SPOT_TV_TUPLE,
+    SPOT_TV_DICT,
+    SPOT_TV_NAMESPACE,
+    SPOT_TV_LOOP,
+    SPOT_TV_MACRO,
+    SPOT_TV_BUILTIN, /* a function, or a method without its object */
+};
+
+/* Texts are not ended by a NUL, and parts of each other. Lists and dictionaries are the context's
+ * own values, or made here; the latter grow only where a namespace is set. */
+struct spot_tv {
+    uint8_t kind;
+    bool is_json; /* of a list or dictionary: `json` */
+    bool is_lazy; /* of a list: Python's is an iterator, true even if it is empty */
+    uint32_t n;   /* bytes, or entries */
+    union {
+        int64_t i; /* BOOL too */
+        double d;
+        const char *s; /* TEXT; UNDEFINED: its name */
+        struct spot_tv *item;
+        struct spot_tv_dict *dict;
+        const struct spot_json_value *json;
+        const struct spot_tloop *loop;
+        const struct spot_tnode *macro;
+        const struct spot_tbuiltin *builtin;
+    } u;
+};
+
+struct spot_tv_dict {
+    uint32_t n, cap;
+    struct spot_tv (*pair)[2]; /* [n] */
+};
+
+struct spot_tloop {
+    uint32_t at;
+    struct spot_tv list;
+};
+
+/* --- the parsed template ------------------------------------------------------------ */
+
+enum spot_tnode_type {
+    /* expressions */
+    SPOT_TN_CONST,
+    SPOT_TN_NAME,
+    SPOT_TN_LIST, /* a: first of the entries */
+    SPOT_TN_TUPLE,
+    SPOT_TN_DICT,   /* a: first of PAIR */
+    SPOT_TN_PAIR,   /* a: key, b: value */
+    SPOT_TN_ATTR,   /* a . value */
+    SPOT_TN_ITEM,   /* a [ b ] */
+    SPOT_TN_SLICE,  /* a [ b : c : d ] */
+    SPOT_TN_CALL,   /* a ( b ), of ARG */
+    SPOT_TN_ARG,    /* [value =] a; by op several: those of * a, or of ^: ** a */
+    SPOT_TN_FILTER, /* a | builtin ( b ) */
+    SPOT_TN_TEST,   /* a is builtin ( b ) */
+    SPOT_TN_NOT,    /* and one operand each */
+    SPOT_TN_NEG,
+    SPOT_TN_POS,
+    SPOT_TN_BINARY, /* a op b */
+    SPOT_TN_AND,
+    SPOT_TN_OR,
+    SPOT_TN_COMPARE, /* a, b: first of COMPARE op a */
+    SPOT_TN_COND,    /* b if a else c */
+    /* statements */
+    SPOT_TN_DATA,  /* value */
+    SPOT_TN_PRINT, /* a */
+    SPOT_TN_IF,    /* if a: b, elif d, or else c */
+    SPOT_TN_FOR,   /* for a in b if d: c, else e */
+    SPOT_TN_SET,   /* a = b, or the output of c through the filters b */
+    SPOT_TN_MACRO, /* value ( b ), of ARG with defaults: c */
+    SPOT_TN_SCOPE, /* c */
+    SPOT_TN_BREAK,
+    SPOT_TN_CONTINUE,
+};
+
+struct spot_tnode {
+    uint8_t type;
+    char op; /* + - * / % ^ ~, F: //; = ! < > l: <= g: >= i: in, n: not in */
+    uint32_t line, column;
+    uint32_t name; /* of a variable, in t->name */
+    struct spot_tv value;
+    const struct spot_tbuiltin *builtin;
+    struct spot_tnode *a, *b, *c, *d, *e, *next;
+};
+
+struct spot_template {
+    char *source, *text; /* the text holds what values and names borrow */
+    struct spot_tnode *first;
+    struct spot_tnode **node; /* [n_node], for freeing */
+    size_t n_node, node_cap;
+    struct spot_tv *name; /* [n_name] of variables */
+    size_t n_name, name_cap;
+};
+
+/* --- a rendering --------------------------------------------------------------------- */
+
+/* What a scope hid, to be restored. */
+struct spot_tsaved {
+    uint32_t name;
+    struct spot_tv value;
+};
+
+struct spot_trender {
+    const struct spot_template *t;
+    struct spot_err *err;
+    int64_t now_s;
+    bool has_failed;
+    uint32_t depth;
+    size_t n_step, n_byte;
+    struct spot_buf *out;
+    struct spot_tv *var;       /* [n_name] */
+    struct spot_tsaved *saved; /* [n_saved] */
+    size_t n_saved, saved_cap;
+    size_t begin;   /* in saved, of what the running macro can see */
+    bool is_scoped; /* inside a scope: a variable that is set is saved */
+    void **block;   /* [n_block] memory of values, freed at the end */
+    size_t n_block, block_cap, block_left, block_size;
+};
+
+/* Say what is wrong at a node, unless something was before; the first counts. */
+void spot_trender_fail(struct spot_trender *r, const struct spot_tnode *at, const char *fmt, ...)
+    SPOT_PRINTF(3, 4);
+/* Count work on n bytes or entries. Returns false when it was too much. */
+bool spot_trender_spend(struct spot_trender *r, size_t n);
+/* Zeroed memory until the end of the rendering; NULL past its limit. */
+void *spot_trender_memory(struct spot_trender *r, size_t n, size_t size);
+/* A copy of what a buffer holds, which is released. */
+struct spot_tv spot_trender_text(struct spot_trender *r, struct spot_buf *buf);
+/* Go one deeper; false: too deep. */
+bool spot_trender_enter(struct spot_trender *r);
+
+/* --- template_value.c ------------------------------------------------------------------ */
+
+static inline struct spot_tv spot_tv_none(void)
+{
+    return (struct spot_tv){ .kind = SPOT_TV_NONE };
+}
+
+static inline struct spot_tv spot_tv_bool(bool is)
+{
+    return (struct spot_tv){ .kind = SPOT_TV_BOOL, .u.i = is };
+}
+
+static inline struct spot_tv spot_tv_int(int64_t i)
+{
+    return (struct spot_tv){ .kind = SPOT_TV_INT, .u.i = i };
+}
+
+static inline struct spot_tv spot_tv_real(double d)
+{
+    return (struct spot_tv){ .kind = SPOT_TV_REAL, .u.d = d };
+}
+
+static inline struct spot_tv spot_tv_text(const char *s, size_t n)
+{
+    return (struct spot_tv){ .kind = SPOT_TV_TEXT, .n = (uint32_t)n, .u.s = s };
+}
+
+static inline struct spot_tv spot_tv_undefined(const char *s, size_t n)
+{
+    return (struct spot_tv){ .kind = SPOT_TV_UNDEFINED, .n = (uint32_t)n, .u.s = s };
+}
+
+static inline bool spot_tv_is_text(struct spot_tv v)
+{
+    return v.kind == SPOT_TV_TEXT;
+}
+
+static inline bool spot_tv_is_sequence(struct spot_tv v)
+{
+    return v.kind == SPOT_TV_LIST || v.kind == SPOT_TV_TUPLE;
+}
+
+/* None, or no argument. */
+static inline bool spot_tv_is_left_out(struct spot_tv v)
+{
+    return v.kind == SPOT_TV_ABSENT || v.kind == SPOT_TV_NONE;
+}
+
+static inline bool spot_tv_is_number(struct spot_tv v)
+{
+    return v.kind == SPOT_TV_BOOL || v.kind == SPOT_TV_INT || v.kind == SPOT_TV_REAL;
+}
+
+static inline bool spot_tv_says(struct spot_tv v, const char *text)
+{
+    return v.n == strlen(text) && !memcmp(v.u.s, text, v.n);
+}
+
+static inline double spot_tv_number(struct spot_tv v)
+{
+    return v.kind == SPOT_TV_REAL ? v.u.d : (double)v.u.i;
+}
+
+const char *spot_tv_type(struct spot_tv v); /* as Python names it */
+bool spot_tv_truth(struct spot_tv v);
+struct spot_tv spot_tv_of_json(struct spot_trender *r, const struct spot_json_value *json);
+/* Entries of a list, tuple or dictionary. */
+size_t spot_tv_size(struct spot_tv v);
+struct spot_tv spot_tv_entry(struct spot_trender *r, struct spot_tv list, size_t i);
+struct spot_tv spot_tv_member(struct spot_trender *r, struct spot_tv dict, size_t i,
+                              struct spot_tv *key);
+/* Returns whether there is one. */
+bool spot_tv_find(struct spot_trender *r, struct spot_tv dict, struct spot_tv key,
+                  struct spot_tv *value);
+void spot_tv_put(struct spot_trender *r, struct spot_tv dict, struct spot_tv key,
+                 struct spot_tv value);
+struct spot_tv spot_tv_new(struct spot_trender *r, enum spot_tv_kind kind, size_t n);
+/* What a loop over it gives, as a list; fails if there is no such loop. */
+struct spot_tv spot_tv_list(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv v);
+bool spot_tv_equals(struct spot_trender *r, struct spot_tv a, struct spot_tv b);
+/* Negative, 0, positive; fails if they have no order. */
+int spot_tv_compare(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv a,
+                    struct spot_tv b);
+bool spot_tv_contains(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv whole,
+                      struct spot_tv part);
+/* Append what Python's str() and repr() give. */
+void spot_tv_print(struct spot_trender *r, struct spot_tv v, struct spot_buf *out);
+void spot_tv_repr(struct spot_trender *r, struct spot_tv v, struct spot_buf *out);
+struct spot_tv spot_tv_str(struct spot_trender *r, struct spot_tv v);
+
+/* How json.dumps() is asked to write. */
+struct spot_tv_json {
+    struct spot_tv indent, comma, colon; /* texts; indent NONE: on one line */
+    bool is_ascii, sorts;
+};
+
+void spot_tv_to_json(struct spot_trender *r, const struct spot_tnode *at,
+                     const struct spot_tv_json *how, struct spot_tv v, struct spot_buf *out);
+
+/* Bytes up to character i of a text; its end beyond. */
+size_t spot_tv_offset(struct spot_tv text, size_t i);
+size_t spot_tv_length(struct spot_tv text); /* in characters */
+
+/* --- filters, methods, functions and tests ---------------------------------------------- */
+
+enum { SPOT_TARGS_MAX = 16 };
+
+struct spot_tcall {
+    struct spot_trender *r;
+    const struct spot_tnode *at;
+    struct spot_tv self;
+    size_t n;
+    struct spot_tv arg[SPOT_TARGS_MAX];  /* by place, or as they come if .params is NULL */
+    struct spot_tv name[SPOT_TARGS_MAX]; /* in the latter case; ABSENT: none */
+};
+
+enum spot_tuse {
+    SPOT_TUSE_FILTER = 1,
+    SPOT_TUSE_TEST = 2,
+    SPOT_TUSE_TEXT = 4, /* a method of texts */
+    SPOT_TUSE_DICT = 8,
+    SPOT_TUSE_LIST = 16,
+    SPOT_TUSE_LOOP = 32,
+    SPOT_TUSE_FUNCTION = 64,
+};
+
+struct spot_tbuiltin {
+    const char *name;
+    int use;
+    const char *params; /* "a,b": their names, in order; NULL: whatever comes */
+    struct spot_tv (*call)(struct spot_tcall *c);
+};
+
+/* NULL: there is none. */
+const struct spot_tbuiltin *spot_tbuiltin_find(enum spot_tuse use, struct spot_tv name);
+/* Of template_list.c, which the first looks into as well; [0].name NULL ends it. */
+extern const struct spot_tbuiltin spot_tbuiltin_lists[];
+/* Call one with arguments as they come. */
+struct spot_tv spot_tbuiltin_call(const struct spot_tbuiltin *b, struct spot_tcall *c);
+
+/* --- template_eval.c --------------------------------------------------------------------- */
+
+/* object.name, or with is_item object[name]; UNDEFINED if there is none. */
+struct spot_tv spot_tv_get(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv v,
+                           struct spot_tv name, bool is_item);
+/* "a.b.0" */
+struct spot_tv spot_tv_path(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv v,
+                            struct spot_tv path);
+struct spot_tv spot_template_eval(struct spot_trender *r, const struct spot_tnode *e);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_TEMPLATE_STATE_H */

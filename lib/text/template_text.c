@@ -1,0 +1,755 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* memmem */
+/* Filters and methods of texts, and how any of them is called. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/num.h"
+#include "common/utf8.h"
+#include "text/template_state.h"
+#include "text/unicode_class.h"
+
+typedef struct spot_tv value;
+typedef struct spot_tcall call;
+
+/* --- characters ----------------------------------------------------------------------- */
+
+/* As Python's str.isspace(). */
+static bool is_blank(uint32_t code)
+{
+    return spot_char_class(code) == SPOT_CHAR_SPACE || (code >= 0x1C && code <= 0x1F);
+}
+
+enum letters { LOWER, UPPER, TITLE, CAPITAL, JINJA_TITLE };
+
+/* Each word begins anew: in title() behind what is no letter, in the filter behind some signs. */
+static value cased(struct spot_trender *r, value text, enum letters how)
+{
+    struct spot_buf out = { 0 };
+    bool is_first = true;
+
+    if (!spot_trender_spend(r, text.n / 16))
+        return text;
+    for (size_t at = 0, length; at < text.n; at += length) {
+        char c[3 * SPOT_UTF8_MAX];
+        uint32_t code;
+        bool raises;
+
+        length = spot_utf8_char(text.u.s + at, text.n - at, &code);
+        raises = how == UPPER || (how != LOWER && is_first);
+        if (code == UINT32_MAX)
+            spot_buf_add(&out, text.u.s + at, length);
+        else
+            spot_buf_add(&out, c, spot_char_cased(code, raises, c));
+        if (how == CAPITAL)
+            is_first = false;
+        else if (how == TITLE)
+            is_first = spot_char_class(code) != SPOT_CHAR_LETTER;
+        else
+            is_first = is_blank(code) || (code < 0x80 && code && strchr("-({[<", (int)code));
+    }
+    return spot_trender_text(r, &out);
+}
+
+/* Without what is in `chars` at its ends; chars left out: blanks. */
+static value stripped(call *c, value text, value chars, bool left, bool right)
+{
+    const bool is_given = !spot_tv_is_left_out(chars);
+    size_t begin = 0, end = 0, n = text.n;
+    bool has_begun = !left;
+
+    if (is_given && !spot_tv_is_text(chars))
+        spot_trender_fail(c->r, c->at, "strip of %s, expected str", spot_tv_type(chars));
+    if (!spot_trender_spend(c->r, text.n / 64 + (is_given ? chars.n : 0)))
+        return text;
+    for (size_t at = 0, length; at < n; at += length) {
+        uint32_t code;
+        bool is_out;
+
+        length = spot_utf8_char(text.u.s + at, n - at, &code);
+        is_out = is_given ? chars.n && memmem(chars.u.s, chars.n, text.u.s + at, length)
+                          : is_blank(code);
+        if (!is_out) {
+            has_begun = true;
+            end = at + length;
+        } else if (!has_begun) {
+            begin = at + length;
+        }
+    }
+    if (!right)
+        end = n;
+    return spot_tv_text(text.u.s + begin, end > begin ? end - begin : 0);
+}
+
+static value self_text(call *c)
+{
+    return spot_tv_str(c->r, c->self);
+}
+
+/* An argument that must be a text, or fails. */
+static value text_arg(call *c, size_t i)
+{
+    if (!spot_tv_is_text(c->arg[i])) {
+        spot_trender_fail(c->r, c->at, "argument %zu is of type %s, expected str", i + 1,
+                          spot_tv_type(c->arg[i]));
+        return spot_tv_text("", 0);
+    }
+    return c->arg[i];
+}
+
+static int64_t int_arg(call *c, size_t i, int64_t absent)
+{
+    if (spot_tv_is_left_out(c->arg[i]))
+        return absent;
+    if (c->arg[i].kind != SPOT_TV_INT && c->arg[i].kind != SPOT_TV_BOOL)
+        spot_trender_fail(c->r, c->at, "argument %zu is of type %s, expected int", i + 1,
+                          spot_tv_type(c->arg[i]));
+    return c->arg[i].u.i;
+}
+
+static value do_lower(call *c)
+{
+    return cased(c->r, self_text(c), LOWER);
+}
+
+static value do_upper(call *c)
+{
+    return cased(c->r, self_text(c), UPPER);
+}
+
+static value do_capitalize(call *c)
+{
+    return cased(c->r, self_text(c), CAPITAL);
+}
+
+static value do_title(call *c)
+{
+    return cased(c->r, self_text(c), TITLE);
+}
+
+static value filter_title(call *c)
+{
+    return cased(c->r, self_text(c), JINJA_TITLE);
+}
+
+static value do_strip(call *c)
+{
+    return stripped(c, self_text(c), c->arg[0], true, true);
+}
+
+static value do_lstrip(call *c)
+{
+    return stripped(c, c->self, c->arg[0], true, false);
+}
+
+static value do_rstrip(call *c)
+{
+    return stripped(c, c->self, c->arg[0], false, true);
+}
+
+static bool has_end(value text, value part, bool at_end)
+{
+    return spot_tv_is_text(part) && part.n <= text.n &&
+           !memcmp(text.u.s + (at_end ? text.n - part.n : 0), part.u.s, part.n);
+}
+
+/* A text, or a tuple of them. */
+static value with_end(call *c, bool at_end)
+{
+    const value part = c->arg[0];
+
+    if (part.kind != SPOT_TV_TUPLE)
+        return spot_tv_bool(has_end(c->self, text_arg(c, 0), at_end));
+    for (size_t i = 0; i < spot_tv_size(part); i++)
+        if (has_end(c->self, spot_tv_entry(c->r, part, i), at_end))
+            return spot_tv_bool(true);
+    return spot_tv_bool(false);
+}
+
+static value do_startswith(call *c)
+{
+    return with_end(c, false);
+}
+
+static value do_endswith(call *c)
+{
+    return with_end(c, true);
+}
+
+static value do_removeprefix(call *c)
+{
+    const value part = text_arg(c, 0);
+
+    return has_end(c->self, part, false) ? spot_tv_text(c->self.u.s + part.n, c->self.n - part.n)
+                                         : c->self;
+}
+
+static value do_removesuffix(call *c)
+{
+    const value part = text_arg(c, 0);
+
+    return has_end(c->self, part, true) ? spot_tv_text(c->self.u.s, c->self.n - part.n) : c->self;
+}
+
+/* --- parts of a text ----------------------------------------------------------------------- */
+
+/* Places in text[at..n) where `what` begins; n: none. With `last` the last one. */
+static size_t place_of(value text, size_t at, value what, bool last)
+{
+    const char *found = memmem(text.u.s + at, text.n - at, what.u.s, what.n), *next = found;
+
+    while (last && next) {
+        found = next;
+        next = memmem(found + 1, (size_t)(text.u.s + text.n - found) - 1, what.u.s, what.n);
+    }
+    return found ? (size_t)(found - text.u.s) : text.n + (size_t)1;
+}
+
+struct pieces {
+    call *c;
+    value list;
+    uint32_t cap;
+};
+
+static void add_piece(struct pieces *p, const char *s, size_t n)
+{
+    if (p->list.n == p->cap) {
+        value more = spot_tv_new(p->c->r, SPOT_TV_LIST, p->cap ? 2 * (size_t)p->cap : 8);
+
+        if (!more.n)
+            return;
+        if (p->list.n)
+            memcpy(more.u.item, p->list.u.item, p->list.n * sizeof(value));
+        p->cap = more.n;
+        more.n = p->list.n;
+        p->list = more;
+    }
+    p->list.u.item[p->list.n++] = spot_tv_text(s, n);
+}
+
+/* At blanks. */
+static void split_words(struct pieces *p, value text, int64_t most)
+{
+    size_t begin = 0;
+    bool is_inside = false;
+
+    for (size_t at = 0, length; at <= text.n; at += length) {
+        uint32_t code = ' ';
+
+        length = at < text.n ? spot_utf8_char(text.u.s + at, text.n - at, &code) : 1;
+        if (is_inside && is_blank(code)) {
+            if (most >= 0 && (int64_t)p->list.n >= most) {
+                const value rest = spot_tv_text(text.u.s + begin, text.n - begin);
+
+                add_piece(p, rest.u.s, stripped(p->c, rest, spot_tv_none(), false, true).n);
+                return;
+            }
+            add_piece(p, text.u.s + begin, at - begin);
+            is_inside = false;
+        } else if (!is_inside && !is_blank(code)) {
+            is_inside = true;
+            begin = at;
+        }
+    }
+}
+
+static value split(call *c, bool from_right)
+{
+    struct pieces p = { .c = c, .list = spot_tv_new(c->r, SPOT_TV_LIST, 0) };
+    const int64_t most = int_arg(c, 1, -1);
+    const value text = c->self;
+    size_t at = 0;
+
+    if (!spot_trender_spend(c->r, text.n / 16))
+        return p.list;
+    if (spot_tv_is_left_out(c->arg[0])) {
+        if (from_right && most >= 0)
+            spot_trender_fail(c->r, c->at, "rsplit without a text to split at is not supported");
+        split_words(&p, text, most);
+        return p.list;
+    }
+    if (!text_arg(c, 0).n)
+        spot_trender_fail(c->r, c->at, "empty separator");
+    if (from_right && most == 1) {
+        const size_t found = c->r->has_failed ? 0 : place_of(text, 0, c->arg[0], true);
+
+        if (found < text.n && !c->r->has_failed) {
+            add_piece(&p, text.u.s, found);
+            at = found + c->arg[0].n;
+        }
+    } else if (from_right && most > 1) {
+        spot_trender_fail(c->r, c->at, "rsplit at more than one place is not supported");
+    }
+    while (!c->r->has_failed && spot_trender_spend(c->r, 1)) {
+        const size_t found = place_of(text, at, c->arg[0], false);
+
+        if (found > text.n || (most >= 0 && (int64_t)p.list.n >= most))
+            break;
+        add_piece(&p, text.u.s + at, found - at);
+        at = found + c->arg[0].n;
+    }
+    add_piece(&p, text.u.s + at, text.n - at);
+    return p.list;
+}
+
+static value do_split(call *c)
+{
+    return split(c, false);
+}
+
+static value do_rsplit(call *c)
+{
+    return split(c, true);
+}
+
+static value partition(call *c, bool last)
+{
+    const value what = text_arg(c, 0);
+    value out = spot_tv_new(c->r, SPOT_TV_TUPLE, 3);
+    const size_t found = what.n ? place_of(c->self, 0, what, last) : SIZE_MAX;
+
+    if (!what.n)
+        spot_trender_fail(c->r, c->at, "empty separator");
+    if (out.n < 3 || !spot_trender_spend(c->r, c->self.n / 64))
+        return out;
+    out.u.item[0] = out.u.item[1] = out.u.item[2] = spot_tv_text("", 0);
+    if (found > c->self.n) {
+        out.u.item[last ? 2 : 0] = c->self;
+        return out;
+    }
+    out.u.item[0] = spot_tv_text(c->self.u.s, found);
+    out.u.item[1] = what;
+    out.u.item[2] = spot_tv_text(c->self.u.s + found + what.n, c->self.n - found - what.n);
+    return out;
+}
+
+static value do_partition(call *c)
+{
+    return partition(c, false);
+}
+
+static value do_rpartition(call *c)
+{
+    return partition(c, true);
+}
+
+static bool ends_line(uint32_t code)
+{
+    return (code >= 0x0A && code <= 0x0D) || (code >= 0x1C && code <= 0x1E) || code == 0x85 ||
+           code == 0x2028 || code == 0x2029;
+}
+
+static value lines_of(call *c, value text, bool keeps)
+{
+    struct pieces p = { .c = c, .list = spot_tv_new(c->r, SPOT_TV_LIST, 0) };
+    size_t begin = 0;
+
+    if (!spot_trender_spend(c->r, text.n / 16))
+        return p.list;
+    for (size_t at = 0, length; at < text.n; at += length) {
+        uint32_t code;
+
+        length = spot_utf8_char(text.u.s + at, text.n - at, &code);
+        if (!ends_line(code))
+            continue;
+        if (code == '\r' && at + 1 < text.n && text.u.s[at + 1] == '\n')
+            length++;
+        add_piece(&p, text.u.s + begin, at - begin + (keeps ? length : 0));
+        begin = at + length;
+    }
+    if (begin < text.n)
+        add_piece(&p, text.u.s + begin, text.n - begin);
+    return p.list;
+}
+
+static value do_splitlines(call *c)
+{
+    return lines_of(c, c->self, spot_tv_truth(c->arg[0]));
+}
+
+static value found_at(call *c, bool last)
+{
+    const size_t at = place_of(c->self, 0, text_arg(c, 0), last);
+
+    spot_trender_spend(c->r, c->self.n / 64);
+    return spot_tv_int(at > c->self.n ? -1
+                                      : (int64_t)spot_tv_length(spot_tv_text(c->self.u.s, at)));
+}
+
+static value do_find(call *c)
+{
+    return found_at(c, false);
+}
+
+static value do_rfind(call *c)
+{
+    return found_at(c, true);
+}
+
+static value do_count(call *c)
+{
+    const value what = text_arg(c, 0);
+    int64_t n = 0;
+
+    for (size_t at = 0; what.n && spot_trender_spend(c->r, 1 + c->self.n / 256); n++) {
+        at = place_of(c->self, at, what, false);
+        if (at > c->self.n)
+            break;
+        at += what.n;
+    }
+    return spot_tv_int(what.n ? n : (int64_t)spot_tv_length(c->self) + 1);
+}
+
+/* Up to `most` times; -1: everywhere. */
+static value do_replace(call *c)
+{
+    const value text = self_text(c), from = spot_tv_str(c->r, c->arg[0]),
+                to = spot_tv_str(c->r, c->arg[1]);
+    int64_t most = int_arg(c, 2, -1);
+    struct spot_buf out = { 0 };
+    size_t at = 0;
+
+    spot_trender_spend(c->r, text.n / 64);
+    for (; !c->r->has_failed && most != 0 && at <= text.n; most--) {
+        const size_t found = place_of(text, at, from, false);
+        uint32_t code;
+        size_t length = 0;
+
+        if (found > text.n || !spot_trender_spend(c->r, 1 + to.n / 64))
+            break;
+        if (out.n > SPOT_TEMPLATE_MEMORY_MAX)
+            break;
+        spot_buf_add(&out, text.u.s + at, found - at);
+        spot_buf_add(&out, to.u.s, to.n);
+        if (!from.n && found < text.n) { /* between all characters */
+            length = spot_utf8_char(text.u.s + found, text.n - found, &code);
+            spot_buf_add(&out, text.u.s + found, length);
+        }
+        at = found + from.n + length;
+        if (!from.n && found == text.n)
+            at++;
+    }
+    if (at < text.n)
+        spot_buf_add(&out, text.u.s + at, text.n - at);
+    return spot_trender_text(c->r, &out);
+}
+
+static value do_indent(call *c)
+{
+    const value text = self_text(c);
+    const bool at_first = spot_tv_truth(c->arg[1]), at_blank = spot_tv_truth(c->arg[2]);
+    const bool is_text = spot_tv_is_text(c->arg[0]);
+    const int64_t width = is_text ? 0 : int_arg(c, 0, 4);
+    struct spot_buf out = { 0 }, copy = { 0 };
+    value lines, before;
+
+    for (int64_t i = 0; i < width && i < 4096; i++)
+        spot_buf_add(&out, " ", 1);
+    before = is_text ? c->arg[0] : spot_trender_text(c->r, &out);
+    spot_buf_add(&copy, text.u.s, text.n);
+    spot_buf_add(&copy, "\n", 1);
+    lines = lines_of(c, spot_trender_text(c->r, &copy), false);
+    for (uint32_t i = 0; i < lines.n && !c->r->has_failed; i++) {
+        if (i)
+            spot_buf_add(&out, "\n", 1);
+        if (i ? at_blank || lines.u.item[i].n : at_first)
+            spot_buf_add(&out, before.u.s, before.n);
+        spot_buf_add(&out, lines.u.item[i].u.s, lines.u.item[i].n);
+        if (out.n > SPOT_TEMPLATE_MEMORY_MAX)
+            break;
+    }
+    return spot_trender_text(c->r, &out);
+}
+
+/* Of text.join(list) and list | join(text, attribute). */
+static value joined(call *c, value list, value between, value attribute)
+{
+    struct spot_buf out = { 0 };
+    const bool is_method =
+        spot_tv_is_text(c->self) && attribute.kind == SPOT_TV_ABSENT && c->self.u.s == between.u.s;
+
+    list = spot_tv_list(c->r, c->at, list);
+    for (size_t i = 0; !c->r->has_failed && i < spot_tv_size(list) && spot_trender_spend(c->r, 1);
+         i++) {
+        value v = spot_tv_entry(c->r, list, i);
+
+        if (!spot_tv_is_left_out(attribute))
+            v = spot_tv_path(c->r, c->at, v, attribute);
+        if (is_method && !spot_tv_is_text(v))
+            spot_trender_fail(c->r, c->at, "sequence item %zu: expected str instance, %s found", i,
+                              spot_tv_type(v));
+        if (i)
+            spot_buf_add(&out, between.u.s, between.n);
+        spot_tv_print(c->r, v, &out);
+    }
+    return spot_trender_text(c->r, &out);
+}
+
+static value do_join(call *c)
+{
+    return joined(c, c->arg[0], c->self, (value){ .kind = SPOT_TV_ABSENT });
+}
+
+static value filter_join(call *c)
+{
+    const bool has = !spot_tv_is_left_out(c->arg[0]);
+
+    return joined(c, c->self, has ? spot_tv_str(c->r, c->arg[0]) : spot_tv_text("", 0),
+                  spot_tv_is_left_out(c->arg[1]) ? spot_tv_none() : c->arg[1]);
+}
+
+static value is_all(call *c, bool (*of)(uint32_t code))
+{
+    bool is = c->self.n > 0;
+
+    spot_trender_spend(c->r, c->self.n / 16);
+    for (size_t at = 0; is && at < c->self.n;) {
+        uint32_t code;
+
+        at += spot_utf8_char(c->self.u.s + at, c->self.n - at, &code);
+        is = of(code);
+    }
+    return spot_tv_bool(is);
+}
+
+static bool is_digit(uint32_t code)
+{
+    return code >= '0' && code <= '9';
+}
+
+static bool is_letter(uint32_t code)
+{
+    return spot_char_class(code) == SPOT_CHAR_LETTER;
+}
+
+static bool is_letter_or_number(uint32_t code)
+{
+    return is_letter(code) || spot_char_class(code) == SPOT_CHAR_NUMBER;
+}
+
+static value do_isdigit(call *c)
+{
+    return is_all(c, is_digit);
+}
+
+static value do_isalpha(call *c)
+{
+    return is_all(c, is_letter);
+}
+
+static value do_isalnum(call *c)
+{
+    return is_all(c, is_letter_or_number);
+}
+
+static value do_isspace(call *c)
+{
+    return is_all(c, is_blank);
+}
+
+static value is_lower(call *c)
+{
+    const value text = self_text(c), lower = cased(c->r, text, LOWER);
+
+    return spot_tv_bool(spot_tv_equals(c->r, text, lower) &&
+                        !spot_tv_equals(c->r, cased(c->r, text, UPPER), text));
+}
+
+static value is_upper(call *c)
+{
+    const value text = self_text(c), upper = cased(c->r, text, UPPER);
+
+    return spot_tv_bool(spot_tv_equals(c->r, text, upper) &&
+                        !spot_tv_equals(c->r, cased(c->r, text, LOWER), text));
+}
+
+/* --- values as texts and numbers -----------------------------------------------------------------
+ */
+
+static value do_string(call *c)
+{
+    return self_text(c);
+}
+
+static value do_same(call *c)
+{
+    return c->self;
+}
+
+/* Whole, as Python's int(); false: it is none. */
+static bool whole_of(call *c, value text, int64_t *i)
+{
+    char copy[32], *end;
+
+    text = stripped(c, text, spot_tv_none(), true, true);
+    if (!text.n || text.n >= 20)
+        return false;
+    memcpy(copy, text.u.s, text.n);
+    copy[text.n] = '\0';
+    *i = strtoll(copy, &end, 10);
+    return !*end;
+}
+
+static bool real_of(call *c, value text, double *d)
+{
+    char copy[64];
+
+    text = stripped(c, text, spot_tv_none(), true, true);
+    if (!text.n || text.n >= sizeof(copy))
+        return false;
+    memcpy(copy, text.u.s, text.n);
+    copy[text.n] = '\0';
+    return !spot_num_parse(copy, d);
+}
+
+static value do_int(call *c)
+{
+    int64_t i = 0;
+    double d = 0;
+
+    if (c->self.kind == SPOT_TV_INT || c->self.kind == SPOT_TV_BOOL)
+        return spot_tv_int(c->self.u.i);
+    if (spot_tv_is_text(c->self) && whole_of(c, c->self, &i))
+        return spot_tv_int(i);
+    if (c->self.kind == SPOT_TV_REAL)
+        d = c->self.u.d;
+    else if (!spot_tv_is_text(c->self) || !real_of(c, c->self, &d))
+        return c->arg[0].kind == SPOT_TV_ABSENT ? spot_tv_int(0) : c->arg[0];
+    return spot_tv_int(d > -9e18 && d < 9e18 ? (int64_t)d : 0);
+}
+
+static value do_float(call *c)
+{
+    double d;
+
+    if (spot_tv_is_number(c->self))
+        return spot_tv_real(spot_tv_number(c->self));
+    if (spot_tv_is_text(c->self) && real_of(c, c->self, &d))
+        return spot_tv_real(d);
+    return c->arg[0].kind == SPOT_TV_ABSENT ? spot_tv_real(0) : c->arg[0];
+}
+
+static value do_tojson(call *c)
+{
+    const bool breaks = !spot_tv_is_left_out(c->arg[1]);
+    struct spot_tv_json how = { .indent = spot_tv_none(),
+                                .comma = breaks ? spot_tv_text(",", 1) : spot_tv_text(", ", 2),
+                                .colon = spot_tv_text(": ", 2),
+                                .is_ascii = spot_tv_truth(c->arg[0]),
+                                .sorts = spot_tv_truth(c->arg[3]) };
+    struct spot_buf out = { 0 };
+
+    if (breaks && spot_tv_is_text(c->arg[1])) {
+        how.indent = c->arg[1];
+    } else if (breaks) {
+        for (int64_t i = int_arg(c, 1, 0); i > 0 && out.n < 256; i--)
+            spot_buf_add(&out, " ", 1);
+        how.indent = spot_trender_text(c->r, &out);
+    }
+    if (spot_tv_is_sequence(c->arg[2]) && spot_tv_size(c->arg[2]) == 2) {
+        how.comma = spot_tv_str(c->r, spot_tv_entry(c->r, c->arg[2], 0));
+        how.colon = spot_tv_str(c->r, spot_tv_entry(c->r, c->arg[2], 1));
+    }
+    spot_tv_to_json(c->r, c->at, &how, c->self, &out);
+    return spot_trender_text(c->r, &out);
+}
+
+/* --- finding and calling
+ * --------------------------------------------------------------------------- */
+
+enum { FILTER = SPOT_TUSE_FILTER, TEXT = SPOT_TUSE_TEXT, TEST = SPOT_TUSE_TEST };
+
+static const struct spot_tbuiltin texts[] = {
+    { "lower", FILTER | TEXT, "", do_lower },
+    { "upper", FILTER | TEXT, "", do_upper },
+    { "capitalize", FILTER | TEXT, "", do_capitalize },
+    { "title", TEXT, "", do_title },
+    { "title", FILTER, "", filter_title },
+    { "strip", TEXT, "chars", do_strip },
+    { "trim", FILTER, "chars", do_strip },
+    { "lstrip", TEXT, "chars", do_lstrip },
+    { "rstrip", TEXT, "chars", do_rstrip },
+    { "startswith", TEXT, "prefix", do_startswith },
+    { "endswith", TEXT, "suffix", do_endswith },
+    { "removeprefix", TEXT, "prefix", do_removeprefix },
+    { "removesuffix", TEXT, "suffix", do_removesuffix },
+    { "split", TEXT, "sep,maxsplit", do_split },
+    { "rsplit", TEXT, "sep,maxsplit", do_rsplit },
+    { "partition", TEXT, "sep", do_partition },
+    { "rpartition", TEXT, "sep", do_rpartition },
+    { "splitlines", TEXT, "keepends", do_splitlines },
+    { "find", TEXT, "sub", do_find },
+    { "rfind", TEXT, "sub", do_rfind },
+    { "count", TEXT, "sub", do_count },
+    { "replace", FILTER, "old,new,count", do_replace },
+    { "replace", TEXT, "old,new,count", do_replace },
+    { "indent", FILTER, "width,first,blank", do_indent },
+    { "join", TEXT, "iterable", do_join },
+    { "join", FILTER, "d,attribute", filter_join },
+    { "isdigit", TEXT, "", do_isdigit },
+    { "isnumeric", TEXT, "", do_isdigit },
+    { "isalpha", TEXT, "", do_isalpha },
+    { "isalnum", TEXT, "", do_isalnum },
+    { "isspace", TEXT, "", do_isspace },
+    { "isupper", TEXT, "", is_upper },
+    { "islower", TEXT, "", is_lower },
+    { "upper", TEST, "", is_upper },
+    { "lower", TEST, "", is_lower },
+    { "string", FILTER, "", do_string },
+    { "safe", FILTER, "", do_same },
+    { "int", FILTER, "default,base", do_int },
+    { "float", FILTER, "default", do_float },
+    { "tojson", FILTER, "ensure_ascii,indent,separators,sort_keys", do_tojson },
+};
+
+const struct spot_tbuiltin *spot_tbuiltin_find(enum spot_tuse use, struct spot_tv name)
+{
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if ((texts[i].use & (int)use) && spot_tv_says(name, texts[i].name))
+            return &texts[i];
+    for (const struct spot_tbuiltin *b = spot_tbuiltin_lists; b->name; b++)
+        if ((b->use & (int)use) && spot_tv_says(name, b->name))
+            return b;
+    return NULL;
+}
+
+/* Where in "a,b" a name is; SPOT_TARGS_MAX: nowhere. *n: how many there are. */
+static size_t param_of(const char *params, value name, size_t *n)
+{
+    size_t place = SPOT_TARGS_MAX;
+
+    *n = 0;
+    while (*params) {
+        const size_t length = strcspn(params, ",");
+
+        if (spot_tv_is_text(name) && name.n == length && !memcmp(name.u.s, params, length))
+            place = *n;
+        ++*n;
+        params += length + (params[length] == ',');
+    }
+    return place;
+}
+
+struct spot_tv spot_tbuiltin_call(const struct spot_tbuiltin *b, struct spot_tcall *c)
+{
+    call to = { .r = c->r, .at = c->at, .self = c->self, .n = c->n };
+    size_t most;
+
+    if (!spot_trender_spend(c->r, 1))
+        return spot_tv_none();
+    if (!b->params)
+        return b->call(c);
+    for (size_t i = 0; i < c->n; i++) {
+        const size_t named = param_of(b->params, c->name[i], &most);
+        const size_t place = spot_tv_is_text(c->name[i]) ? named : i;
+
+        if (place >= most) {
+            spot_trender_fail(c->r, c->at, "'%s' takes no argument %s%.*s", b->name,
+                              place == i ? "here" : "", place == i ? 0 : (int)c->name[i].n,
+                              place == i ? "" : c->name[i].u.s);
+            return spot_tv_none();
+        }
+        to.arg[place] = c->arg[i];
+    }
+    return b->call(&to);
+}

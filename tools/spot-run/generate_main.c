@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/* A text, or a chat, from the directory of a model, in this process. */
+#define _XOPEN_SOURCE 700 /* sigaction */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/opt.h"
+#include "cli/tool.h"
+#include "common/json.h"
+#include "common/xalloc.h"
+#include "engine/infer.h"
+#include "run.h"
+#include "serve/solo.h"
+
+static struct {
+    const char *model, *prompt, *system, *dtype, *backend, *format;
+    uint64_t max_tokens, threads, top_k, seed;
+    double temperature, top_p;
+    bool is_plain, is_quiet;
+} o = { .dtype = "fp32", .backend = "cpu", .format = "text", .temperature = 1, .top_p = 1 };
+
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "model" },
+    { SPOT_OPT_STRING, 0, "model", &o.model, "dir", "config.json, weights and tokenizer", 0, 0 },
+    { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
+      "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "backend", &o.backend, "name", "cpu or cuda (default: cpu)", 0, 0 },
+    { SPOT_OPT_U64, 0, "threads", &o.threads, "n", "threads (default: all processors)", 1, 256 },
+    { SPOT_OPT_GROUP, .help = "what is asked" },
+    { SPOT_OPT_STRING, 0, "prompt", &o.prompt, "text",
+      "answer this (default: a chat on a terminal, else stdin)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "system", &o.system, "text", "what the model is told before", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "plain", &o.is_plain, NULL,
+      "go on with the text, without the chat template", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "answers" },
+    { SPOT_OPT_U64, 0, "max-tokens", &o.max_tokens, "n",
+      "longest answer (default: the context; 256 for --plain)", 1, 1 << 30 },
+    { SPOT_OPT_REAL, 0, "temperature", &o.temperature, "t", "0: the likeliest (default: 1)", 0, 2 },
+    { SPOT_OPT_REAL, 0, "top-p", &o.top_p, "p", "of this probability together (default: 1)", 0, 1 },
+    { SPOT_OPT_U64, 0, "top-k", &o.top_k, "k", "of so many (default: all)", 1, 1 << 30 },
+    { SPOT_OPT_U64, 0, "seed", &o.seed, "n", "draw the same again (default: drawn)", 1, INT64_MAX },
+    { SPOT_OPT_STRING, 0, "format", &o.format, "name",
+      "text as it comes, or json: OpenAI's answer (default: text)", 0, 0 },
+    { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no notes", 0, 0 },
+    { .type = SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-run generate",
+    .required = (const struct spot_opt_required[]){ { "model", "the directory of the model" },
+                                                    { NULL, NULL } },
+    .choice = (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8" },
+                                                { "backend", "cpu|cuda" },
+                                                { "format", "text|json" },
+                                                { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "system", "!plain" }, { NULL, NULL } },
+    .synopsis = "--model DIR [--prompt TEXT] [options]",
+    .summary = "Let a model answer, here: one text, or a chat in the terminal.",
+    .examples = "  spot-run generate --model model --prompt 'Why is the sky blue?'\n"
+                "  spot-run generate --model model\n",
+    .option = option,
+};
+
+/* --- the body of a request ------------------------------------------------------- */
+
+struct said { /* what was said so far: roles and texts in turn */
+    char **text;
+    size_t n, cap;
+};
+
+static void say(struct said *said, const char *text, size_t n)
+{
+    said->text = spot_xgrow(said->text, &said->cap, said->n + 1, sizeof(*said->text));
+    said->text[said->n] = spot_xcalloc(n + 1, 1);
+    memcpy(said->text[said->n++], text, n);
+}
+
+static void unsay(struct said *said)
+{
+    free(said->text[--said->n]);
+}
+
+static void put_message(struct spot_jw *jw, const char *role, const char *text)
+{
+    spot_jw_object(jw, NULL);
+    spot_jw_str(jw, "role", role);
+    spot_jw_str(jw, "content", text);
+    spot_jw_end(jw);
+}
+
+static void put_settings(struct spot_jw *jw, bool is_plain)
+{
+    if (o.max_tokens || is_plain)
+        spot_jw_int(jw, "max_tokens", o.max_tokens ? (int64_t)o.max_tokens : 256);
+    spot_jw_real(jw, "temperature", o.temperature);
+    spot_jw_real(jw, "top_p", o.top_p);
+    if (o.top_k)
+        spot_jw_int(jw, "top_k", (int64_t)o.top_k);
+    if (o.seed)
+        spot_jw_int(jw, "seed", (int64_t)o.seed);
+}
+
+static char *body_of(const struct said *said, bool is_plain, size_t *n)
+{
+    char *text;
+    FILE *const out = spot_xmemory_open(&text, n);
+    struct spot_jw jw;
+
+    spot_jw_init(&jw, out, false);
+    spot_jw_object(&jw, NULL);
+    if (is_plain) {
+        spot_jw_str(&jw, "prompt", said->text[0]);
+    } else {
+        spot_jw_array(&jw, "messages");
+        if (o.system)
+            put_message(&jw, "system", o.system);
+        for (size_t i = 0; i < said->n; i++)
+            put_message(&jw, i % 2 ? "assistant" : "user", said->text[i]);
+        spot_jw_end(&jw);
+    }
+    put_settings(&jw, is_plain);
+    spot_jw_end(&jw);
+    (void)spot_jw_close(&jw, NULL);
+    spot_xmemory_close(out);
+    return text;
+}
+
+/* --- an answer -------------------------------------------------------------------- */
+
+static volatile sig_atomic_t is_interrupted;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    is_interrupted = 1;
+}
+
+/* A model may say what a terminal would do: it is not to. */
+static void write_shown(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)text[i];
+
+        putchar((c < ' ' && c != '\n' && c != '\t') || c == 0x7F ? '?' : c);
+    }
+}
+
+/* Text goes out as it comes. Nobody reads any more: it ends. */
+static bool tell(void *user, const char *text, size_t n)
+{
+    struct spot_buf *const all = user;
+
+    if (is_interrupted)
+        return false;
+    spot_buf_add(all, text, n);
+    if (strcmp(o.format, "text") != 0)
+        return true;
+    if (isatty(STDOUT_FILENO))
+        write_shown(text, n);
+    else
+        fwrite(text, 1, n, stdout);
+    return !fflush(stdout);
+}
+
+static int answer(struct spot_solo *s, const struct said *said, bool is_plain, struct spot_buf *all,
+                  struct spot_err *err)
+{
+    const bool is_json = !strcmp(o.format, "json");
+    struct spot_buf document = { 0 };
+    size_t n;
+    char *const body = body_of(said, is_plain, &n);
+    int rc = spot_solo_answer(s, is_plain ? SPOT_API_COMPLETIONS : SPOT_API_CHAT, body, n, tell,
+                              all, is_json ? &document : NULL, err);
+
+    if (!rc && is_json)
+        fwrite(document.data, 1, document.n, stdout);
+    if (!rc && (putchar('\n') == EOF || fflush(stdout)))
+        rc = spot_err_sys(err, "cannot write");
+    spot_buf_release(&document);
+    free(body);
+    return rc;
+}
+
+/* --- a chat ------------------------------------------------------------------------ */
+
+/* A line of the terminal, without its end. False: there are no more. An interrupted one is empty.
+ */
+static bool read_line(char **line, size_t *n)
+{
+    size_t cap = 0;
+    ssize_t got;
+
+    *line = NULL;
+    fputs("> ", stderr);
+    is_interrupted = 0;
+    got = getline(line, &cap, stdin);
+    if (got < 0 && is_interrupted) {
+        clearerr(stdin);
+        fputc('\n', stderr);
+        got = 0;
+    }
+    if (got < 0)
+        return false;
+    *n = (size_t)got;
+    while (*n && ((*line)[*n - 1] == '\n' || (*line)[*n - 1] == '\r'))
+        --*n;
+    return true;
+}
+
+/* Returns 0, or -1 with *err. What cannot be answered is told, and unsaid. */
+static int turn(struct spot_solo *s, struct said *said, const char *line, size_t n, bool is_plain,
+                struct spot_err *err)
+{
+    struct spot_buf all = { 0 };
+    int rc;
+
+    if (is_plain)
+        while (said->n)
+            unsay(said);
+    say(said, line, n);
+    rc = answer(s, said, is_plain, &all, err);
+    if (rc && err->code == SPOT_EDATA) {
+        spot_tool_note("%s", err->msg);
+        unsay(said);
+        rc = 0;
+    } else if (!rc && !is_plain) {
+        say(said, all.n ? (const char *)all.data : "", all.n);
+    }
+    spot_buf_release(&all);
+    return rc;
+}
+
+/* SIGINT ends an answer, or a line; the end of the input ends the chat. */
+static int chat(struct spot_solo *s, struct said *said, bool is_plain, struct spot_err *err)
+{
+    struct sigaction action = { .sa_handler = on_interrupt };
+    char *line;
+    size_t n;
+    int rc = 0;
+
+    sigaction(SIGINT, &action, NULL);
+    while (!rc && read_line(&line, &n)) {
+        is_interrupted = 0;
+        if (n)
+            rc = turn(s, said, line, n, is_plain, err);
+        free(line);
+    }
+    free(rc ? NULL : line);
+    fputc('\n', stderr);
+    return rc;
+}
+
+/* --- the whole ---------------------------------------------------------------------- */
+
+static int read_all(struct said *said, struct spot_err *err)
+{
+    struct spot_buf all = { 0 };
+    char block[4096];
+    size_t n;
+
+    while ((n = fread(block, 1, sizeof(block), stdin)) > 0)
+        spot_buf_add(&all, block, n);
+    if (!ferror(stdin))
+        say(said, all.n ? (const char *)all.data : "", all.n);
+    spot_buf_release(&all);
+    return ferror(stdin) ? spot_err_sys(err, "cannot read stdin") : 0;
+}
+
+static int generate(struct spot_solo *s, struct spot_err *err)
+{
+    const bool is_plain = o.is_plain || spot_solo_no_chat(s);
+    struct said said = { 0 };
+    struct spot_buf all = { 0 };
+    int rc;
+
+    if (is_plain && o.system)
+        return spot_err_set(err, SPOT_EDATA, "--system: this model has no chat template: %s",
+                            spot_solo_no_chat(s));
+    if (is_plain && !o.is_plain)
+        spot_tool_info("without a chat template the text is continued: %s", spot_solo_no_chat(s));
+    if (!o.prompt && isatty(STDIN_FILENO)) {
+        rc = chat(s, &said, is_plain, err);
+    } else {
+        if (o.prompt)
+            say(&said, o.prompt, strlen(o.prompt));
+        rc = o.prompt ? 0 : read_all(&said, err);
+        rc = rc ? rc : answer(s, &said, is_plain, &all, err);
+    }
+    while (said.n)
+        unsay(&said);
+    free(said.text);
+    spot_buf_release(&all);
+    return rc;
+}
+
+static int run_generate(char **operand, size_t n, struct spot_err *err)
+{
+    const struct spot_solo_options options = {
+        .model = o.model,
+        .type = (enum spot_infer_type)spot_infer_type_find(o.dtype),
+        .backend = !strcmp(o.backend, "cuda") ? "cuda" : NULL,
+        .n_thread = (int)(o.threads ? o.threads : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)),
+    };
+    struct spot_solo *s;
+    int rc;
+
+    (void)operand;
+    (void)n;
+    spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.is_quiet });
+    s = spot_solo_open(&options, err);
+    if (!s)
+        return -1;
+    rc = generate(s, err);
+    spot_solo_free(s);
+    return rc;
+}
+
+const struct spot_command run_generate_command = {
+    .name = "generate",
+    .brief = "let a model answer, here",
+    .cli = &cli,
+    .run = run_generate,
+};
