@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The same bits on one, two or four ranks, and after each change: spot.exact.
+"""The same bits on one to four ranks, six or twelve, and after each change: spot.exact.
 
   spot-run exec --workers 4 --checkpoint 'ckpt.pt' exact.py STEPS
 """
@@ -7,7 +7,7 @@ import hashlib, os, sys
 import torch, torch.distributed as dist
 import spot.exact  # pip install ./packaging/python
 
-steps, virtual = int(sys.argv[1]), 4
+steps, virtual = int(sys.argv[1]), 12
 torch.manual_seed(1)
 dist.init_process_group("gloo")
 rank, step = dist.get_rank(), 0
@@ -20,7 +20,7 @@ if os.path.exists("ckpt.pt"):
     optimizer.load_state_dict(kept["optimizer"])
 reducer = spot.exact.Reducer(model, virtual)
 while step < steps:
-    x = torch.randn(16, 8, generator=torch.Generator().manual_seed(step)).chunk(virtual)
+    x = torch.randn(24, 8, generator=torch.Generator().manual_seed(step)).chunk(virtual)
     for v in reducer.mine():
         (model(x[v])[:, 0] - x[v].sum(1)).pow(2).mean().backward()
         reducer.add()

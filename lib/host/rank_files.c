@@ -21,6 +21,7 @@
 static const double look_s = 0.05, looks_share = 20;
 static const double rest_s = 0.1;    /* a file that has not changed for it */
 static const double long_rest_s = 2; /* where nobody can say whether one is open, or is all */
+static const double hurried_s = 1;   /* without a rest: then a closed one is whole at once */
 static const double busy_s = 60;     /* then it is warned of */
 static const char *const marker[] = { ".metadata", "trainer_state.json", "_CHECKPOINT_METADATA",
                                       "commit_success.txt", NULL };
@@ -175,6 +176,12 @@ static int is_closed(const struct spot_rank_files *f, const char *path, bool *cl
     return rc;
 }
 
+/* A script that saves all the time is taken between two of its saves. */
+static double rest_of(const struct spot_rank_files *f)
+{
+    return f->busy_s > 0 && spot_clock_s() - f->busy_s > hurried_s ? 0 : rest_s;
+}
+
 static bool is_whole(const struct spot_rank_files *f, struct spot_rank_file *file)
 {
     const double rest = spot_clock_s() - file->since_s;
@@ -184,7 +191,7 @@ static bool is_whole(const struct spot_rank_files *f, struct spot_rank_file *fil
         return false;
     if (file->is_base || file->is_closed || S_ISLNK(file->st.st_mode))
         return true;
-    if (rest < rest_s || f->is_frozen)
+    if (rest < rest_of(f) || f->is_frozen)
         return false;
     if (!is_closed(f, file->path, &closed))
         closed = rest >= long_rest_s;

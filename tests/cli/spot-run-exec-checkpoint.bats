@@ -173,3 +173,16 @@ END
     [ "$(jq -s 'map(select(.event == "committed")) | map(.step) | max' log)" -ge 5 ]
     for rank in 1 2 3; do grep -q hello found.$rank; done
 }
+
+@test "a script that saves without a rest is committed all the same" {
+    export LATER=0 EVERY=1 PAUSE=0.001 SLOW=0.01
+    coordinator --nodes 2
+    node a
+    node b
+    committed 2
+    kill -9 "$id_b"
+    node c
+    seen log restored 1
+    begun 1 2
+    finishes
+}

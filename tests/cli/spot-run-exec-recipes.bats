@@ -74,8 +74,8 @@ through_kills() { # STEPS PATTERN COMMAND...
     world
     has torch || skip "no PyTorch here"
     mkdir calm
-    (cd calm && timeout 100 spot-run exec -q "$recipes/exact.py" 1500 >../calm.said)
-    through_kills 1500 ckpt.pt "$recipes/exact.py"
+    (cd calm && timeout 100 spot-run exec -q "$recipes/exact.py" 3000 >../calm.said)
+    through_kills 3000 ckpt.pt "$recipes/exact.py"
     [ "$(grep -o 'end .*' calm.said)" = "$(cat ./*.out | grep -o 'end .*')" ]
 }
 
