@@ -256,7 +256,7 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(libspot)
 
 # what tests put between processes; what docs/schema is made by
 $(B)/tests/schema $(B)/fuzz_document: $(B)/tests/tool/registry.o
-$(B)/tests/gaps $(B)/tests/load $(B)/tests/logits $(B)/tests/metadata $(B)/tests/proxy $(B)/tests/rude $(B)/tests/peak $(B)/tests/tokens $(B)/tests/schema: $(B)/tests/%: $(B)/tests/tool/%.o $(libspot)
+$(B)/tests/gaps $(B)/tests/load $(B)/tests/logits $(B)/tests/metadata $(B)/tests/proxy $(B)/tests/rude $(B)/tests/peak $(B)/tests/tiny $(B)/tests/tokens $(B)/tests/schema: $(B)/tests/%: $(B)/tests/tool/%.o $(libspot)
 	$(call say,LD)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o,$^) $(filter-out %.o,$^) $(LDLIBS) -o $@
 
@@ -302,7 +302,7 @@ TESTS ?= $(tests)
 check: deps
 	$(again) run-check
 
-run-check: all $(B)/tests/gaps $(B)/tests/load $(B)/tests/metadata $(B)/tests/peak $(B)/tests/tokens $(B)/tests/logits $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(B)/tests/reset.so $(filter $(B)/%,$(TESTS)) $(if $(filter $(twin_tests),$(TESTS)),$(twin) $(twin_nccl))
+run-check: all $(B)/tests/gaps $(B)/tests/load $(B)/tests/metadata $(B)/tests/peak $(B)/tests/tiny $(B)/tests/tokens $(B)/tests/logits $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(B)/tests/reset.so $(filter $(B)/%,$(TESTS)) $(if $(filter $(twin_tests),$(TESTS)),$(twin) $(twin_nccl))
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C $(if $(LONG),SPOT_LONG=1) $(if $(SPOT_WORLD),SPOT_WORLD=1) CK_DEFAULT_TIMEOUT=300 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
 	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" SPOT_CUBLASLT_LIBRARY="$(CURDIR)/$(twin_blas)" \
 	  SPOT_PACE="$(if $(filter asan tsan,$(VARIANT)),,$(CURDIR)/$(B)/tests/pace.so)" tests/tally $(TESTS)

@@ -119,7 +119,13 @@ complete -c spot-plan -n '__fish_seen_subcommand_from train' -l epoch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l objective -x -a 'samples usd-per-sample mix'
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l usd-per-sample -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l solver -x -a 'dp liveput parcae'
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l policy -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l current -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l pending -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l state -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l starts -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l told -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l announced -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l leaving -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l horizon -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l max-loss-prob -r
@@ -557,14 +563,14 @@ complete -c spot-replay -n '__fish_seen_subcommand_from price' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l data -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-data -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokenizer -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l load -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l arch -x -a 'gpt2 llama'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l layers -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l width -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l seq -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-data -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l load -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l micro-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l global-batch -r
@@ -586,12 +592,11 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l verbose
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l dry-run
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokens -x -a 'bytes u16 u32'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l vocab -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l shards -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tied
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l kv-heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l ffn -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l rope-theta -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l norm-eps -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l shards -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-every -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-batches -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l clip -r
@@ -601,41 +606,24 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l weight-decay -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l min-lr -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l warmup-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l decay-steps -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l kernel -x -a 'auto fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l backend -x -a 'cpu cuda auto'
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l device -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l comm -x -a 'sockets nccl'
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l reduce -x -a 'exact fast'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l threads -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l comm -x -a 'sockets nccl nccl-fast'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l shares -x -a 'even measured'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l lease -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l stall -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l store -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l store-lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l buddies
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l ahead -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l profile -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l store -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l state-command -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l state-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l durable-every -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l max-loss -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics-tls-cert -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics-tls-key -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics-key-file -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics-file -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l price-usd-per-h -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l budget-usd -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -r
-complete -c spot-run -n '__fish_seen_subcommand_from serve' -l backend -x -a 'cpu cuda auto'
-complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l cors-origin -r
@@ -669,7 +657,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l dtype -r
-complete -c spot-run -n '__fish_seen_subcommand_from generate' -l backend -x -a 'cpu cuda auto'
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l prompt -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l system -r
@@ -773,8 +761,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l seq -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l micro-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l global-batch -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l backend -x -a 'cpu cuda auto'
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l links
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l stalls
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l changes
@@ -782,12 +768,13 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l buddies
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tokens -x -a 'bytes u16 u32'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l vocab -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l shards -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tied
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l kv-heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l ffn -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l rope-theta -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l norm-eps -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l kernel -x -a 'auto fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l recompute -x -a 'none mlp layer'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l output -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l seed -r
@@ -811,10 +798,8 @@ complete -c spot-run -n '__fish_seen_subcommand_from worker' -l name -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l domain -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l recompute -x -a 'none mlp layer'
-complete -c spot-run -n '__fish_seen_subcommand_from worker' -l backend -x -a 'cpu cuda auto'
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l device -x -a 'cpu cuda auto'
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l state-command -r
-complete -c spot-run -n '__fish_seen_subcommand_from worker' -l state-timeout -r
-complete -c spot-run -n '__fish_seen_subcommand_from worker' -l device -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice-rebalance
@@ -876,7 +861,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from eval' -l data -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l load -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l state-command -r
-complete -c spot-run -n '__fish_seen_subcommand_from eval' -l state-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l step -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l tokenizer -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l tokens -x -a 'bytes u16 u32'
@@ -885,7 +869,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from eval' -l stride -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l across
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l threads -r
-complete -c spot-run -n '__fish_seen_subcommand_from eval' -l kernel -x -a 'auto fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l output -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l quiet
@@ -895,7 +879,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from eval' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l step -r
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l state-command -r
-complete -c spot-run -n '__fish_seen_subcommand_from export' -l state-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l join-timeout -r

@@ -50,7 +50,7 @@ there="qemu-aarch64 $base/bin/spot-run"
 here=build/release/bin/spot-run
 seq 1 300 >"$tmp/corpus"
 for arch in gpt2 llama; do
-    job=(-q --data "$tmp/corpus" --arch "$arch" --layers 2 --width 32 --heads 2 --seq 16 --kernel portable
+    job=(-q --data "$tmp/corpus" --arch "$arch" --layers 2 --width 32 --heads 2 --seq 16 --device portable
         --global-batch 5 --steps 6)
     $here train "${job[@]}" --save "$tmp/here.$arch" --events "$tmp/here.$arch.log"
     # a worker is not its coordinator's child: what qemu runs cannot start itself again

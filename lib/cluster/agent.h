@@ -126,7 +126,7 @@ int spot_agent_enter(struct spot_agent *agent, const struct spot_mesh_peer *peer
                      struct spot_err *err);
 
 /* Send to the coordinator in the current epoch; the buffer is released. */
-int spot_agent_tell(struct spot_agent *agent, uint32_t type, uint64_t tag,
+int spot_agent_send(struct spot_agent *agent, uint32_t type, uint64_t tag,
                     struct spot_buf *out_take, struct spot_err *err);
 
 /* Report what went wrong with an epoch: nothing if it was revoked (SPOT_EPREEMPTED), since the

@@ -47,7 +47,7 @@ bool spot_agent_was_noticed(void)
     return was_noticed;
 }
 
-static int say_hello(struct spot_agent *a, struct spot_err *err)
+static int send_hello(struct spot_agent *a, struct spot_err *err)
 {
     struct spot_buf out = { 0 };
     char name[SPOT_NAME_MAX];
@@ -61,7 +61,7 @@ static int say_hello(struct spot_agent *a, struct spot_err *err)
     spot_put_u64(&out, a->key);
     if (a->workload->hello)
         a->workload->hello(a->job, &out);
-    return spot_agent_tell(a, SPOT_MSG_HELLO, 0, &out, err);
+    return spot_agent_send(a, SPOT_MSG_HELLO, 0, &out, err);
 }
 
 static int on_refused(struct spot_agent *a, bool is_for_other, struct spot_wire_in *in,
@@ -121,7 +121,7 @@ static int join_once(struct spot_agent *a, struct spot_err *err)
     a->epoch = 0;
     mesh.join = spot_leader_find(a->options->join, a->at, err);
     a->mesh = mesh.join ? spot_mesh_open(&mesh, err) : NULL;
-    if (!a->mesh || say_hello(a, err))
+    if (!a->mesh || send_hello(a, err))
         return -1;
     frame = spot_mesh_order(a->mesh, 5, err);
     if (!frame)

@@ -12,7 +12,7 @@ static int on_quiesce(struct spot_agent *a, const struct spot_frame *frame, stru
     if (a->workload->report)
         a->workload->report(a->job, &out);
     spot_agent_put_suspects(a, &out);
-    return spot_agent_tell(a, SPOT_MSG_REPORT, 0, &out, err);
+    return spot_agent_send(a, SPOT_MSG_REPORT, 0, &out, err);
 }
 
 static int on_form(struct spot_agent *a, const struct spot_frame *frame, struct spot_err *err)
@@ -58,15 +58,15 @@ int spot_agent_obey(struct spot_agent *a, const struct spot_frame *frame, struct
 
 /* --- what went wrong ------------------------------------------------------- */
 
-static int say_why(struct spot_agent *a, uint32_t type, uint64_t tag, const struct spot_err *why,
-                   struct spot_err *err)
+static int report_why(struct spot_agent *a, uint32_t type, uint64_t tag, const struct spot_err *why,
+                      struct spot_err *err)
 {
     struct spot_buf out = { 0 };
 
     spot_put_text(&out, why->msg);
     if (type == SPOT_MSG_BROKEN)
         spot_agent_put_suspects(a, &out);
-    return spot_agent_tell(a, type, tag, &out, err);
+    return spot_agent_send(a, type, tag, &out, err);
 }
 
 int spot_agent_report(struct spot_agent *a, const struct spot_err *why, struct spot_err *err)
@@ -74,8 +74,8 @@ int spot_agent_report(struct spot_agent *a, const struct spot_err *why, struct s
     if (why->code == SPOT_EPREEMPTED)
         return 0;
     if (why->code == SPOT_ESYS && !a->is_unfit)
-        return say_why(a, SPOT_MSG_BROKEN, 0, why, err);
-    if (say_why(a, SPOT_MSG_FAILED, 0, why, err))
+        return report_why(a, SPOT_MSG_BROKEN, 0, why, err);
+    if (report_why(a, SPOT_MSG_FAILED, 0, why, err))
         return -1;
     return a->is_unfit ? spot_err_set(err, SPOT_EINFEASIBLE, "cannot go on: %.400s", why->msg) : 0;
 }
@@ -83,7 +83,7 @@ int spot_agent_report(struct spot_agent *a, const struct spot_err *why, struct s
 int spot_agent_report_part(struct spot_agent *a, uint64_t what, const struct spot_err *why,
                            struct spot_err *err)
 {
-    return say_why(a, SPOT_MSG_FAILED, what, why, err);
+    return report_why(a, SPOT_MSG_FAILED, what, why, err);
 }
 
 void spot_agent_set_unfit(struct spot_agent *a, bool is_unfit)

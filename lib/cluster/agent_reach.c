@@ -63,7 +63,7 @@ int spot_agent_reach(struct spot_agent *a, const struct spot_frame *frame, struc
     spot_suspect_io_put(&out, found, rc ? 0 : n);
     free(found);
     free(peer);
-    return spot_agent_tell(a, SPOT_MSG_REACHED, rc ? 1 : 0, &out, err);
+    return spot_agent_send(a, SPOT_MSG_REACHED, rc ? 1 : 0, &out, err);
 }
 
 int spot_agent_set_aside(struct spot_agent *a, const struct spot_frame *frame, struct spot_err *err)

@@ -176,14 +176,13 @@ static int tick(struct spot_group *g, struct spot_err *err)
         if (tick_view(g->view[i], err))
             return -1;
     sweep(g);
-    spot_group_bill(g);
     return 0;
 }
 
 /* Asked to stop: true once nothing more can be saved. */
 static bool has_stopped(struct spot_group *g)
 {
-    if (!stop_calls && !g->is_drained && !spot_group_is_broke(g))
+    if (!stop_calls && !g->is_drained)
         return false;
     g->stop_wanted = true;
     return !g->workload->is_saved || spot_group_gives_up() || g->workload->is_saved(g->job);
@@ -310,7 +309,6 @@ int spot_group_open(struct spot_group *g, int64_t *round, struct spot_err *err)
     g->journal.warn = g->options->warn;
     if (spot_group_keep(g, round, err))
         return -1;
-    g->spent_usd = g->journal.spent_usd;
     return 0;
 }
 

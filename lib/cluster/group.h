@@ -2,7 +2,7 @@
 /* group.h - a coordinator and its workers: takes workers in, forms epochs, commits rounds by vote,
  * for a workload (workload.h).
  *
- *   new -> open -> [add views, read the plan] -> run -> say_end, dismiss -> close
+ *   new -> open -> [add views, read the plan] -> run -> report_end, dismiss -> close
  *
  * Not thread-safe; one group runs in a process at a time (signals). Prints nothing: warnings, notes
  * and progress go to functions in the options.
@@ -43,12 +43,10 @@ struct spot_group_options {
      * does, the process exits with status 127. NULL if n_local is 0. */
     void (*become_worker)(void *user, uint64_t index, const char *address);
 
-    double price_usd_per_h; /* of one member; 0: not known */
-    double budget_usd;      /* stop when this much is spent; 0: no limit */
-    double lease_s;         /* a member not heard from for this long is lost */
-    double grace_s;         /* grace period of a notice that does not give one; 0: not known */
-    double stall_s;         /* a member that makes no progress for this long is lost */
-    double settle_s;        /* wait this long after a join before the first epoch */
+    double lease_s;  /* a member not heard from for this long is lost */
+    double grace_s;  /* grace period of a notice that does not give one; 0: not known */
+    double stall_s;  /* a member that makes no progress for this long is lost */
+    double settle_s; /* wait this long after a join before the first epoch */
     void *user;
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
     void (*listening)(void *user, const char *address); /* resolved options.listen; NULL */
@@ -90,9 +88,8 @@ bool spot_group_is_over(const struct spot_group *group);
 /* Tell all members that the job is done. */
 void spot_group_dismiss(struct spot_group *group);
 /* Answer the clients that wait for the end, with an exit status. If the job is not done but a
- * client stopped it, or its budget is spent, also dismiss members that no coordinator will return
- * for. */
-void spot_group_say_end(struct spot_group *group, bool is_done, int status, const char *text);
+ * client stopped it, also dismiss members that no coordinator will return for. */
+void spot_group_report_end(struct spot_group *group, bool is_done, int status, const char *text);
 /* Flush and close the log. Returns 0, or -1 with *err, which may be NULL. */
 int spot_group_close_journal(struct spot_group *group, struct spot_err *err);
 void spot_group_free(struct spot_group *group); /* may be NULL */
@@ -115,12 +112,10 @@ void spot_group_reload(void);
 struct spot_journal *spot_group_journal(struct spot_group *group);
 /* The newest epoch of all views. */
 uint32_t spot_group_epoch(const struct spot_group *group);
-/* A signal, a client or the budget has asked the job to stop. */
+/* A signal or a client has asked the job to stop. */
 bool spot_group_is_stopping(const struct spot_group *group);
 /* A plan says to stop and keep the state. */
 bool spot_group_is_suspended(const struct spot_group *group);
-double spot_group_spent_usd(const struct spot_group *group);
-bool spot_group_is_broke(const struct spot_group *group); /* the budget is spent */
 size_t spot_group_members(const struct spot_group *group);
 /* The address it listens at, in a text of SPOT_ADDRESS_MAX + 8 bytes. */
 void spot_group_address(const struct spot_group *group, char *text);

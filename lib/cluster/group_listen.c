@@ -58,7 +58,7 @@ static int take_private(struct spot_group *g, struct spot_err *err)
 
 /* What the user waits for, where workers come from elsewhere. A Unix socket is its owner's; a port
  * is for all users of the machine. */
-static void tell_address(const struct spot_group *g)
+static void report_address(const struct spot_group *g)
 {
     char address[SPOT_ADDRESS_MAX + 8];
 
@@ -80,7 +80,7 @@ int spot_group_listen(struct spot_group *g, struct spot_err *err)
     g->listener = spot_endpoint_listen(&g->endpoint, err);
     if (g->listener < 0)
         return -1;
-    tell_address(g);
+    report_address(g);
     return 0;
 }
 

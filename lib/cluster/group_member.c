@@ -215,7 +215,7 @@ static void note_addresses(struct spot_peer *peer, const struct spot_endpoint *a
 }
 
 /* Among the peers those with an id come first, and ids grow. */
-static void give_id(struct spot_group *g, struct spot_peer *peer)
+static void send_id(struct spot_group *g, struct spot_peer *peer)
 {
     size_t i = g->n_named;
 
@@ -232,7 +232,7 @@ static int take_in(struct spot_group *g, struct spot_peer *peer, struct spot_err
     const struct spot_workload *const w = g->workload;
     struct spot_view *const view = spot_group_view(g, w->view_of ? w->view_of(g->job, peer) : 0);
 
-    give_id(g, peer);
+    send_id(g, peer);
     peer->view = view;
     peer->link.payload_max = SPOT_PAYLOAD_MAX;
     g->counts.n_joined++;

@@ -54,12 +54,12 @@ static int on_notice(struct spot_group *g, struct spot_peer *peer, const struct 
                      struct spot_err *err)
 {
     struct spot_view *const view = peer->view;
-    const bool is_told = spot_machine_find(&view->machine, peer->id)->is_leaving;
+    const bool is_reported = spot_machine_find(&view->machine, peer->id)->is_leaving;
 
     /* a second notice says more only if it says until when */
-    if (grace_s(g, frame) > 0 && (!is_told || frame->tag))
+    if (grace_s(g, frame) > 0 && (!is_reported || frame->tag))
         peer->leaves_s = spot_clock_s() + grace_s(g, frame);
-    if (is_told)
+    if (is_reported)
         return 0;
     g->counts.n_noticed++;
     if (spot_group_log_member(g, "notice", peer, NULL, err) ||
@@ -160,9 +160,9 @@ static int on_client(struct spot_group *g, struct spot_peer *peer, const struct 
     return changed ? spot_group_consider(g, err) : 0;
 }
 
-void spot_group_say_end(struct spot_group *g, bool is_done, int status, const char *text)
+void spot_group_report_end(struct spot_group *g, bool is_done, int status, const char *text)
 {
-    const bool is_final = g->is_drained || spot_group_is_broke(g); /* no coordinator will return */
+    const bool is_final = g->is_drained; /* no coordinator will return */
 
     for (size_t i = 0; is_final && i < g->n_peer; i++) {
         if (g->peer[i]->awaits_end)

@@ -36,7 +36,6 @@ void spot_group_metrics(const struct spot_group *g, const struct spot_group_cens
 {
     static const char preempted[] = "Workers that were taken away, by how.";
     const struct spot_group_counts *const n = &g->counts;
-    const bool has_price = g->options->price_usd_per_h > 0;
     char version[SPOT_VERSION_MAX + 16];
     const struct spot_metric metric[] = {
         { "spot_members_leaving", SPOT_GAUGE, "Members that have a notice.", NULL,
@@ -50,9 +49,6 @@ void spot_group_metrics(const struct spot_group *g, const struct spot_group_cens
         { "spot_epoch", SPOT_GAUGE, "The newest epoch.", NULL, (double)g->last_epoch, NULL },
         { "spot_suspended", SPOT_GAUGE, "1 while a plan says to stop and keep the state.", NULL,
           g->is_suspended, NULL },
-        { "spot_cost_usd_total", SPOT_COUNTER,
-          "What members have cost since the start of the job, at --price-usd-per-h.", NULL,
-          has_price ? g->spent_usd : NAN, NULL },
         { "spot_build_info", SPOT_GAUGE, "Always 1; the version of the coordinator.", version, 1,
           NULL },
     };

@@ -98,13 +98,13 @@ void spot_group_meet(struct spot_group *g, struct spot_peer *peer)
     peer->joined_s = spot_clock_s();
     peer->is_on_trial = s && s->aside_until_s > 0 && s->n_aside < TRIALS_MAX;
     if (s && s->aside_until_s > 0 && !peer->is_on_trial)
-        spot_peer_tell_aside(peer, SPOT_MSG_ASIDE, s->why);
+        spot_peer_report_aside(peer, SPOT_MSG_ASIDE, s->why);
     peer->is_proved = peer->view->machine.n_member < 2 && !peer->is_on_trial;
     if (!peer->is_proved)
         ask(g, peer);
 }
 
-void spot_peer_tell_aside(struct spot_peer *peer, uint32_t type, const char *why)
+void spot_peer_report_aside(struct spot_peer *peer, uint32_t type, const char *why)
 {
     struct spot_buf out = { 0 };
 
@@ -119,7 +119,7 @@ static void dismiss(struct spot_group *g, struct spot_peer *peer)
 
     g->options->warn("worker %s is dismissed: %s", peer->name, s->why);
     s->aside_until_s = spot_clock_s() + dismissed_s;
-    spot_peer_tell_aside(peer, SPOT_MSG_DISMISSED, s->why);
+    spot_peer_report_aside(peer, SPOT_MSG_DISMISSED, s->why);
     peer->is_closing = true;
 }
 
@@ -148,7 +148,7 @@ static void end_trial(struct spot_group *g, struct spot_peer *peer)
     if (spot_suspects_is_aside(&g->suspects, peer->name) || is_missed(g, peer))
         dismiss(g, peer);
     else
-        spot_peer_tell_aside(peer, SPOT_MSG_ASIDE, "");
+        spot_peer_report_aside(peer, SPOT_MSG_ASIDE, "");
 }
 
 int spot_group_reached(struct spot_group *g, struct spot_peer *peer, const struct spot_frame *frame,

@@ -45,8 +45,8 @@ struct spot_view {
     struct spot_group *group;
     uint32_t index;
     struct spot_machine machine;
-    uint32_t told_epoch; /* members and workload were told that the one before it is over */
-    uint32_t *placed;    /* [n_placed], ids of the members of the newest layout */
+    uint32_t reported_epoch; /* members and workload were told that the one before it is over */
+    uint32_t *placed;        /* [n_placed], ids of the members of the newest layout */
     size_t n_placed;
     bool is_formed;  /* a layout is in force: not held since */
     bool is_resting; /* all rounds are done */
@@ -108,8 +108,7 @@ struct spot_group {
     double polled_s;     /* time of the last poll; peers not heard from since then have timed out */
     struct spot_suspects suspects;
     struct spot_group_counts counts;
-    double spent_usd, billed_s; /* for members so far, and up to when; continued from the log */
-    bool is_drained;            /* a client asked the job to stop */
+    bool is_drained; /* a client asked the job to stop */
     bool stop_wanted, is_over;
     struct spot_local *local; /* [options->n_local] */
     double ran_s;             /* when an epoch of any view was last seen running */
@@ -165,10 +164,7 @@ bool spot_view_is_asking(const struct spot_view *view); /* a member has not repo
 /* Which of these members do not answer us, in (*missed)[i]; all false if none answers. */
 void spot_group_witness(const struct spot_group *group, struct spot_peer *const *peer, size_t n,
                         bool *missed);
-void spot_peer_tell_aside(struct spot_peer *peer, uint32_t type, const char *why);
-
-/* group_bill.c: add what members cost since the last call. */
-void spot_group_bill(struct spot_group *group);
+void spot_peer_report_aside(struct spot_peer *peer, uint32_t type, const char *why);
 
 /* group_plan.c */
 int spot_group_plan_text(struct spot_group *group, const char *text, size_t n_byte,

@@ -134,10 +134,6 @@ void spot_group_status(struct spot_group *g, struct spot_group_census *census, s
     if (g->has_plan)
         spot_jw_real(&jw, "plan_time_s", g->force_time_s);
     spot_jw_bool(&jw, "suspended", g->is_suspended);
-    if (g->options->price_usd_per_h > 0)
-        spot_jw_real(&jw, "spent_usd", g->spent_usd);
-    if (g->options->budget_usd > 0)
-        spot_jw_real(&jw, "budget_usd", g->options->budget_usd);
     put_members(g, &all, &jw);
     put_aside(&g->suspects, &jw);
     put_events(&g->journal, &jw);

@@ -39,7 +39,8 @@ int spot_group_accuse(struct spot_group *g, const struct spot_peer *reporter,
 }
 
 /* Which of those named are unreachable for us too? */
-static void hear_witness(const struct spot_group *g, struct spot_suspect_member *member, size_t n)
+static void receive_witness(const struct spot_group *g, struct spot_suspect_member *member,
+                            size_t n)
 {
     struct spot_peer **peer = spot_xcalloc(n + 1, sizeof(struct spot_peer *));
     size_t *const of = spot_xcalloc(n + 1, sizeof(*of));
@@ -59,7 +60,7 @@ static void hear_witness(const struct spot_group *g, struct spot_suspect_member 
     free(missed);
 }
 
-static void tell_new(struct spot_group *g, double now_s)
+static void report_new(struct spot_group *g, double now_s)
 {
     for (size_t i = 0; i < g->n_peer; i++) {
         struct spot_peer *const peer = g->peer[i];
@@ -70,7 +71,7 @@ static void tell_new(struct spot_group *g, double now_s)
             continue;
         g->options->warn("worker %s is set aside: %s; it gets no place for %g s", peer->name,
                          s->why, s->aside_until_s - s->aside_s);
-        spot_peer_tell_aside(peer, SPOT_MSG_ASIDE, s->why);
+        spot_peer_report_aside(peer, SPOT_MSG_ASIDE, s->why);
     }
 }
 
@@ -92,12 +93,12 @@ size_t spot_group_judge(struct spot_group *g)
                                                         .id = id,
                                                         .has_place = is_placed(g->view[v], id) };
         }
-    hear_witness(g, member, n);
+    receive_witness(g, member, n);
     now_s = spot_clock_s();
     n_aside = spot_suspects_judge(&g->suspects, member, n, now_s);
     free(member);
     if (n_aside)
-        tell_new(g, now_s);
+        report_new(g, now_s);
     return n_aside;
 }
 

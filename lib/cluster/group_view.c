@@ -18,7 +18,7 @@ struct spot_view *spot_group_add_view(struct spot_group *g, int64_t round)
     view->group = g;
     view->index = (uint32_t)g->n_view;
     view->stall_s = g->options->stall_s;
-    view->told_epoch = g->last_epoch;
+    view->reported_epoch = g->last_epoch;
     spot_machine_init(&view->machine, g->workload->rounds, &g->last_epoch, round);
     g->view = spot_xgrow(g->view, &g->cap_view, g->n_view + 1, sizeof(struct spot_view *));
     g->view[g->n_view++] = view;
@@ -217,11 +217,11 @@ void spot_view_put(const struct spot_view *view, struct spot_jw *jw)
         spot_jw_int(jw, "view", view->index);
 }
 
-static int tell_quiesce(struct spot_view *view, struct spot_err *err)
+static int send_quiesce(struct spot_view *view, struct spot_err *err)
 {
     struct spot_group *const g = view->group;
 
-    view->told_epoch = view->machine.epoch;
+    view->reported_epoch = view->machine.epoch;
     spot_view_put(
         view, spot_journal_begin(&g->journal, "quiesce", view->machine.epoch, view->machine.round));
     if (spot_journal_end(&g->journal, err))
@@ -254,7 +254,7 @@ static bool must_pause(struct spot_view *view)
 
 static int form(struct spot_view *view, struct spot_err *err)
 {
-    if (view->told_epoch != view->machine.epoch && tell_quiesce(view, err))
+    if (view->reported_epoch != view->machine.epoch && send_quiesce(view, err))
         return -1; /* no member to wait for */
     return must_pause(view) ? 0 : view->group->workload->layout(view->group->job, view, err);
 }
@@ -298,7 +298,7 @@ int spot_view_act(struct spot_view *view, enum spot_effect effect, struct spot_e
         effect = SPOT_EFFECT_NONE;
         switch (now) {
         case SPOT_EFFECT_QUIESCE:
-            rc = tell_quiesce(view, err);
+            rc = send_quiesce(view, err);
             break;
         case SPOT_EFFECT_FORM:
             rc = form(view, err);

@@ -80,7 +80,6 @@ void spot_journal_take(struct spot_journal *j, const struct spot_event *event)
     case SPOT_EVENT_COMMITTED:
         stand_at(j, event->step);
         j->loss = event->loss;
-        j->spent_usd = fmax(j->spent_usd, event->spent_usd); /* a run may not have told */
         break;
     case SPOT_EVENT_ROLLED_BACK:
         stand_at(j, event->to);

@@ -66,7 +66,6 @@ struct spot_journal {
     int64_t val_step; /* of the last `validated` that stands, -1: none */
     double val_loss;
     int64_t tuned_after; /* of the last `lr_changed` in a continued log, -1: none */
-    double spent_usd;    /* as a continued log says, else 0 */
     int64_t done_step;   /* of a `done` at its end, -1: none */
     char done_hex[40];
     const char *const *frequent; /* events that `recent` leaves out, ends with NULL; NULL: none */

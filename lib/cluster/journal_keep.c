@@ -27,8 +27,6 @@ static const struct spot_field record_field[] = {
     { "val_loss", SPOT_F_REAL, offsetof(struct spot_journal_record, val_loss), "1", 0, 0, false },
     { "tuned_after", SPOT_F_INT, offsetof(struct spot_journal_record, tuned_after), "1", -1, 1e15,
       false },
-    { "spent_usd", SPOT_F_REAL, offsetof(struct spot_journal_record, spent_usd), "usd", 0, 1e15,
-      false },
     { "end", SPOT_F_STR, offsetof(struct spot_journal_record, end), NULL, 0, 0, false },
     { "state_xxh3_128", SPOT_F_STR, offsetof(struct spot_journal_record, state_hex), NULL, 0, 0,
       false },
@@ -94,8 +92,6 @@ static char *record_text(const struct spot_journal *j, const char *line)
     }
     if (j->tuned_after >= 0)
         spot_jw_int(&jw, "tuned_after", j->tuned_after);
-    if (j->spent_usd > 0)
-        spot_jw_real(&jw, "spent_usd", j->spent_usd);
     if (*j->kept_end)
         spot_jw_str(&jw, "end", j->kept_end);
     if (j->done_step >= 0)
@@ -249,7 +245,6 @@ static void take_record(struct spot_journal *j, const struct spot_journal_record
 
     j->tail.time_s = fmax(j->tail.time_s, r->time_s);
     j->tail.epoch = r->epoch > j->tail.epoch ? (uint32_t)r->epoch : j->tail.epoch;
-    j->spent_usd = fmax(j->spent_usd, r->spent_usd);
     j->tuned_after = r->tuned_after > j->tuned_after ? r->tuned_after : j->tuned_after;
     j->is_continued |= r->epoch > 0 || r->step >= 0;
     if (r->step < j->tail.step)

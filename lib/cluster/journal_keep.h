@@ -32,8 +32,7 @@ struct spot_journal_record {
     int64_t val_step;    /* -1: none */
     double val_loss;
     int64_t tuned_after; /* -1: never */
-    double spent_usd;
-    const char *end; /* "": it has not ended */
+    const char *end;     /* "": it has not ended */
     const char *state_hex;
     const char *line; /* the event, NULL: too long for the record */
     const struct spot_json_value *holder;

@@ -271,7 +271,7 @@ static bool is_over(struct spot_lead *l)
 /* Something is wanted of the store and does not come about. */
 struct patience {
     double began_s, limit_s;
-    bool is_told;
+    bool is_reported;
 };
 
 /* Tell that the job pauses, once; wait a little, and longer for each member from now on. Returns 0,
@@ -281,8 +281,8 @@ static int bear(struct spot_lead *l, struct patience *p, const char *why, struct
     const double since_s = spot_clock_s() - p->began_s;
     const bool is_long = !is_sure(l) || since_s > l->options.lease_s;
 
-    if (is_long && !p->is_told) {
-        p->is_told = true;
+    if (is_long && !p->is_reported) {
+        p->is_reported = true;
         l->options.warn("the job pauses: leadership could not be renewed in the store (%s)", why);
     }
     if (l->options.stops() > (is_long ? 0 : 1))
@@ -299,7 +299,7 @@ static int bear(struct spot_lead *l, struct patience *p, const char *why, struct
 static void calm(struct spot_lead *l, const struct patience *p)
 {
     spot_etcd_set_limit(l->store, limit_s(l, patience_min_s));
-    if (p->is_told)
+    if (p->is_reported)
         l->options.warn("the store answers again: the job continues");
 }
 

@@ -96,7 +96,7 @@ void spot_last_words_take(void)
     own_fd = fd;
 }
 
-void spot_last_words_say(const struct spot_err *err)
+void spot_last_words_report(const struct spot_err *err)
 {
     if (own_fd >= 0)
         (void)!write(own_fd, err->msg, strlen(err->msg));

@@ -36,7 +36,7 @@ void spot_last_words_pass(int fd);
 /* In the worker, once as it begins: what it inherited, which its own children do not. Then why it
  * ends. No effect in a process that was started by others. */
 void spot_last_words_take(void);
-void spot_last_words_say(const struct spot_err *err);
+void spot_last_words_report(const struct spot_err *err);
 
 #ifdef __cplusplus
 }

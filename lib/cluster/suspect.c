@@ -56,7 +56,8 @@ static struct spot_suspect_pair *pair_of(struct spot_suspects *s, size_t a, size
     return &s->pair[s->n_pair++];
 }
 
-static void say_why(struct spot_suspect *suspect, const char *by, const char *of, const char *why)
+static void report_why(struct spot_suspect *suspect, const char *by, const char *of,
+                       const char *why)
 {
     if (!strcmp(by, of))
         snprintf(suspect->why, sizeof(suspect->why), "%s", why);
@@ -70,8 +71,8 @@ void spot_suspects_accuse(struct spot_suspects *s, const char *by, const char *o
     const size_t i = index_of(s, by), k = index_of(s, of);
     struct spot_suspect_pair *const p = pair_of(s, i < k ? i : k, i < k ? k : i);
 
-    say_why(&s->suspect[i], by, of, why);
-    say_why(&s->suspect[k], by, of, why);
+    report_why(&s->suspect[i], by, of, why);
+    report_why(&s->suspect[k], by, of, why);
     if (!p->is_new) {
         p->n_broke += has_answered;
         p->is_strong = false;

@@ -5,11 +5,11 @@
 
 void spot_suspect_io_put(struct spot_buf *out, const struct spot_mesh_suspect *suspect, size_t n)
 {
-    uint32_t n_told = 0;
+    uint32_t n_reported = 0;
 
     for (size_t i = 0; i < n; i++)
-        n_told += suspect[i].id != 0;
-    spot_put_u32(out, n_told);
+        n_reported += suspect[i].id != 0;
+    spot_put_u32(out, n_reported);
     for (size_t i = 0; i < n; i++)
         if (suspect[i].id) {
             spot_put_u32(out, suspect[i].id);

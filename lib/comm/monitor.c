@@ -11,13 +11,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "comm/endpoint.h"
 #include "comm/http.h"
 #include "comm/http_host.h"
-#include "comm/http_key.h"
 #include "comm/http_page.h"
 #include "common/clock.h"
 #include "common/metric.h"
-#include "common/out.h"
 #include "common/threads.h"
 #include "common/xalloc.h"
 
@@ -27,12 +26,10 @@ static const double idle_s = 10; /* a connection that is silent, or a call that 
 static const double publish_every_s = 0.25;
 static const double making_share = 0.01; /* of the job's time */
 static const double watch_s = 15;        /* the page polls twice a second */
-static const double file_every_s = 5;    /* node_exporter is asked every 15 s, as a rule */
 
 struct spot_monitor {
     struct spot_monitor_options options;
     struct spot_http *http;
-    struct spot_http_keys *keys;
     char url[160];
     pthread_t thread;
     bool has_thread, is_tcp;
@@ -43,13 +40,7 @@ struct spot_monitor {
     double due_s; /* of the job's thread */
 
     pthread_mutex_t lock;
-    struct spot_buf doc[SPOT_MONITOR_DOCS]; /* under the lock, as what follows */
-    struct spot_err failure;
-    bool is_failure_new;
-
-    struct spot_buf copy; /* of the thread: for the file */
-    double written_s;
-    bool is_written; /* the last time */
+    struct spot_buf doc[SPOT_MONITOR_DOCS]; /* under the lock */
 };
 
 /* --- answers --------------------------------------------------------------------- */
@@ -86,12 +77,6 @@ static void answer_page(struct spot_monitor *m, struct spot_http_call *call)
         say(call, 500, "There are no random numbers.\n");
 }
 
-static void refuse_key(struct spot_http_call *call)
-{
-    spot_http_add_header(call, "WWW-Authenticate", "Bearer");
-    say(call, 401, "Authorization: Bearer KEY is missing, or its key is wrong.\n");
-}
-
 static void called(void *user, struct spot_http_call *call)
 {
     static const char *const path[] = { [SPOT_MONITOR_METRICS] = "/metrics",
@@ -106,17 +91,15 @@ static void called(void *user, struct spot_http_call *call)
         say(call, 405, "Only GET and HEAD are answered.\n");
         return;
     }
-    if (m->is_tcp && !m->keys && !spot_http_host_is_address(call)) {
+    if (m->is_tcp && !spot_http_host_is_address(call)) {
         say(call, 403, "Host must be localhost or an IP address.\n");
         return;
     }
     while (which < SPOT_MONITOR_DOCS && strcmp(path[which], spot_http_path(call)) != 0)
         which++;
-    if (which < SPOT_MONITOR_DOCS && !spot_http_keys_admit(m->keys, call))
-        refuse_key(call);
-    else if (which < SPOT_MONITOR_DOCS)
+    if (which < SPOT_MONITOR_DOCS)
         answer_doc(m, call, (enum spot_monitor_doc)which);
-    else if (!strcmp(spot_http_path(call), "/")) /* it tells nothing, and asks for a key itself */
+    else if (!strcmp(spot_http_path(call), "/"))
         answer_page(m, call);
     else
         say(call, 404, "There are /, /metrics, /status.json and /history.json.\n");
@@ -126,62 +109,6 @@ static void gone(void *user, struct spot_http_call *call)
 {
     (void)user;
     (void)call;
-}
-
-/* --- the file ---------------------------------------------------------------------- */
-
-static int write_file(const struct spot_monitor *m, struct spot_err *err)
-{
-    struct spot_out out;
-
-    if (spot_out_open(&out, m->options.file, err))
-        return -1;
-    (void)fwrite(m->copy.data, 1, m->copy.n, out.file); /* commit tells */
-    return spot_out_commit(&out, err);
-}
-
-static void take_copy(struct spot_monitor *m)
-{
-    m->copy.n = 0;
-    pthread_mutex_lock(&m->lock);
-    spot_buf_add(&m->copy, m->doc[SPOT_MONITOR_METRICS].data, m->doc[SPOT_MONITOR_METRICS].n);
-    pthread_mutex_unlock(&m->lock);
-}
-
-static void keep_file(struct spot_monitor *m, bool is_last)
-{
-    const double now_s = spot_clock_s();
-    struct spot_err err = { 0 };
-    int rc;
-
-    if (!m->options.file || (!is_last && m->written_s > 0 && now_s - m->written_s < file_every_s))
-        return;
-    take_copy(m);
-    if (!m->copy.n)
-        return;
-    m->written_s = now_s;
-    rc = write_file(m, &err);
-    if (rc && m->is_written) {
-        pthread_mutex_lock(&m->lock);
-        m->failure = err;
-        m->is_failure_new = true;
-        pthread_mutex_unlock(&m->lock);
-    }
-    m->is_written = !rc;
-}
-
-bool spot_monitor_has_failed(struct spot_monitor *m, struct spot_err *err)
-{
-    bool is_new;
-
-    if (pthread_mutex_trylock(&m->lock))
-        return false;
-    is_new = m->is_failure_new;
-    m->is_failure_new = false;
-    if (is_new)
-        *err = m->failure;
-    pthread_mutex_unlock(&m->lock);
-    return is_new;
 }
 
 /* --- the thread ---------------------------------------------------------------------- */
@@ -194,13 +121,11 @@ static void *work(void *user)
     (void)setpriority(PRIO_PROCESS, 0, NICE); /* of this thread: steps go first */
     while (!m->stop) {
         struct pollfd set[] = { { .fd = m->wake, .events = POLLIN },
-                                { .fd = m->http ? spot_http_fd(m->http) : -1, .events = POLLIN } };
+                                { .fd = spot_http_fd(m->http), .events = POLLIN } };
 
         (void)poll(set, 2, TICK_MS);
         (void)eventfd_read(m->wake, &told);
-        if (m->http)
-            spot_http_run(m->http);
-        keep_file(m, false);
+        spot_http_run(m->http);
     }
     return NULL;
 }
@@ -221,42 +146,25 @@ static int listen_at(struct spot_monitor *m, struct spot_err *err)
 {
     const struct spot_monitor_options *const o = &m->options;
     const struct spot_http_options http = { .address = o->address,
-                                            .tls_cert = o->tls_cert,
-                                            .tls_key = o->tls_key,
                                             .n_connection_max = CONNECTIONS_MAX,
                                             .idle_s = idle_s,
                                             .called = called,
                                             .gone = gone,
                                             .user = m };
+    struct spot_endpoint at;
 
-    if (spot_http_check_reach(o->address, o->tls_cert, o->tls_key, o->key_file, o->needs, err) ||
-        (o->key_file && !(m->keys = spot_http_keys_load(o->key_file, err))) ||
-        !(m->http = spot_http_new(&http, err)))
+    if (spot_endpoint_parse_reach(o->address, SPOT_REACH_NUMERIC, &at, err))
+        return -1;
+    if (!spot_endpoint_is_private(&at))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "%s can be reached by others: metrics are for this host, a reverse "
+                            "proxy with TLS gives them to others",
+                            o->address);
+    m->http = spot_http_new(&http, err);
+    if (!m->http)
         return -1;
     m->is_tcp = spot_http_port(m->http) > 0;
     snprintf(m->url, sizeof(m->url), "%s%s", spot_http_url(m->http), m->is_tcp ? "/" : "");
-    return 0;
-}
-
-/* A file that cannot be written is reported at once. A pipe would block the thread until it is
- * read. */
-static int try_file(struct spot_monitor *m, struct spot_err *err)
-{
-    struct spot_out probe;
-    char *target;
-
-    if (!strcmp(m->options.file, "-") || spot_out_is_special(m->options.file))
-        return spot_err_set(err, SPOT_EUSAGE, "'%s': metrics are written to a regular file",
-                            m->options.file);
-    target = spot_out_target(m->options.file, err);
-    if (!target)
-        return -1;
-    spot_out_sweep(target);
-    free(target);
-    if (spot_out_open(&probe, m->options.file, err))
-        return -1;
-    spot_out_discard(&probe);
-    m->is_written = true;
     return 0;
 }
 
@@ -268,8 +176,7 @@ struct spot_monitor *spot_monitor_new(const struct spot_monitor_options *options
     m->options = *options;
     m->wake = -1;
     pthread_mutex_init(&m->lock, NULL);
-    if ((options->address && listen_at(m, err)) || (options->file && try_file(m, err)) ||
-        start(m, err)) {
+    if (listen_at(m, err) || start(m, err)) {
         spot_monitor_free(m);
         return NULL;
     }
@@ -284,13 +191,10 @@ void spot_monitor_free(struct spot_monitor *m)
     if (m->has_thread) {
         (void)eventfd_write(m->wake, 1);
         pthread_join(m->thread, NULL);
-        keep_file(m, true);
     }
     spot_http_free(m->http);
-    spot_http_keys_free(m->keys);
     for (int i = 0; i < SPOT_MONITOR_DOCS; i++)
         spot_buf_release(&m->doc[i]);
-    spot_buf_release(&m->copy);
     pthread_mutex_destroy(&m->lock);
     if (m->wake >= 0)
         close(m->wake);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* monitor.h - serves a job's metrics and status: over HTTP, and as a file for node_exporter.
+/* monitor.h - serves a job's metrics and status over HTTP, on this host.
  *
  * A thread of its own answers, from copies that the job publishes now and then. So the job never
  * waits for a slow client, a disk, or the lock (spot_monitor_publish). Everything is bounded:
@@ -28,24 +28,19 @@ enum spot_monitor_doc {
 };
 
 struct spot_monitor_options {
-    const char *address; /* unix:PATH, 127.0.0.1:PORT, [::1]:PORT; others require TLS and a key;
-                            NULL: no HTTP */
-    const char *tls_cert, *tls_key; /* PEM files, both or neither */
-    const char *key_file;           /* one key a line, see http_key.h; NULL: no key is required */
-    const char *needs;              /* names of the three options, for error messages */
-    const char *file;               /* the metrics file, replaced by rename; NULL: none */
-    const unsigned char *page;      /* at `/`, see http_page.h */
+    const char *address;       /* unix:PATH, 127.0.0.1:PORT, [::1]:PORT; others are refused */
+    const unsigned char *page; /* at `/`, see http_page.h */
     size_t page_byte;
 };
 
 struct spot_monitor;
 
-/* Starts listening; the file is tried. NULL with *err: SPOT_EUSAGE, SPOT_ESYS. */
+/* Starts listening. NULL with *err: SPOT_EUSAGE, SPOT_ESYS. */
 struct spot_monitor *spot_monitor_new(const struct spot_monitor_options *options,
                                       struct spot_err *err);
-/* Writes the file once more and closes all connections. May be NULL. */
+/* Closes all connections. May be NULL. */
 void spot_monitor_free(struct spot_monitor *monitor);
-/* URL for a browser, http://HOST:PORT/, or unix:PATH; "" without HTTP. */
+/* URL for a browser, http://HOST:PORT/, or unix:PATH. */
 const char *spot_monitor_url(const struct spot_monitor *monitor);
 
 /* For the job's thread: is it time to make new documents? A few times a second, less often if they
@@ -58,8 +53,6 @@ bool spot_monitor_is_watched(const struct spot_monitor *monitor);
  * the clock value when making them began. False: the thread is copying at this moment, nothing
  * changed, try again later. */
 bool spot_monitor_publish(struct spot_monitor *monitor, struct spot_buf *doc, double made_s);
-/* Has writing the file failed? *err says why, once for each failure after a success. */
-bool spot_monitor_has_failed(struct spot_monitor *monitor, struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -29,7 +29,7 @@ int spot_cuda_check_device(const char *device, struct spot_err *err)
     if (!strcmp(device, "auto") ||
         (*device && strlen(device) < 4 && !device[strspn(device, "0123456789")]))
         return 0;
-    return spot_err_set(err, SPOT_EUSAGE, "--device must be a number or auto, got '%s'", device);
+    return spot_err_set(err, SPOT_EUSAGE, "--device cuda:N must have a number after its colon, got '%s'", device);
 }
 
 const char *spot_cuda_device(void)
@@ -44,7 +44,7 @@ static const struct spot_cuda_module *open_module(const char *path, struct spot_
     module_fn *entry;
 
     if (!symbol) {
-        spot_err_set(err, SPOT_EGPU, "no CUDA module: %.300s; try --backend cpu", dlerror());
+        spot_err_set(err, SPOT_EGPU, "no CUDA module: %.300s; try --device cpu", dlerror());
         return NULL;
     }
     memcpy(&entry, &symbol, sizeof(entry)); /* ISO C has no such cast */
@@ -61,7 +61,7 @@ static void load(void)
         return;
     if (strcmp(module->version, spot_version()) != 0) {
         spot_err_set(&why, SPOT_EGPU,
-                     "the CUDA module is of version %.60s, this program of %s; try --backend cpu",
+                     "the CUDA module is of version %.60s, this program of %s; try --device cpu",
                      module->version, spot_version());
         return;
     }

@@ -2,6 +2,7 @@
 #include "forecast/backtest.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "forecast/predictor.h"
@@ -54,26 +55,57 @@ static double clock_cost_s(void)
     return least_s;
 }
 
+/* Of up to `cap` counts, the rest are not expected. */
+static void widen(const struct spot_backtest *b, int cap, double *prob)
+{
+    const size_t narrow = (size_t)cap + 1, wide = (size_t)b->grid->cap + 1;
+
+    for (size_t h = (size_t)b->spec.horizon; narrow < wide && h-- > 0;) {
+        memmove(prob + h * wide, prob + h * narrow, narrow * sizeof(*prob));
+        memset(prob + h * wide + narrow, 0, (wide - narrow) * sizeof(*prob));
+    }
+}
+
+/* The predictor that has seen what came until `origin`: as wide as the most of it, unless told. */
+static struct spot_predictor *look(const struct spot_backtest *b, struct spot_predictor *old,
+                                   size_t origin, size_t *next, int *cap)
+{
+    const struct spot_count_grid *g = b->grid;
+    struct spot_fc_spec spec = b->spec;
+    struct spot_predictor *predictor = old;
+    int most = g->has_cap ? g->cap : *cap;
+
+    for (size_t i = *next; !g->has_cap && i <= origin; i++)
+        most = g->y[i] > most ? g->y[i] : most;
+    if (!old || most != *cap) {
+        spot_predictor_free(old);
+        spec.cap = *cap = most;
+        predictor = spot_predictor_new(b->model, &spec);
+        *next = 0;
+    }
+    while (*next <= origin)
+        spot_predictor_observe(predictor, g->y[(*next)++]);
+    return predictor;
+}
+
 double spot_backtest_run(const struct spot_backtest *b, struct spot_score *step, double *crps,
                          double *prob)
 {
-    struct spot_fc_spec spec = b->spec;
-    struct spot_predictor *predictor;
+    struct spot_predictor *predictor = NULL;
     const double clock_s = clock_cost_s();
     double observe_s = 0, predict_s = 0;
     size_t next = 0;
+    int cap = 0;
 
-    spec.cap = b->grid->cap;
-    predictor = spot_predictor_new(b->model, &spec);
     for (size_t k = 0; k < b->n_origin; k++) {
         double at = spot_clock_cpu_s();
 
-        while (next <= b->origin[k])
-            spot_predictor_observe(predictor, b->grid->y[next++]);
+        predictor = look(b, predictor, b->origin[k], &next, &cap);
         observe_s += spot_clock_cpu_s() - at - clock_s;
         at = spot_clock_cpu_s();
         spot_predictor_predict(predictor, prob);
         predict_s += spot_clock_cpu_s() - at - clock_s;
+        widen(b, cap, prob);
         crps[k] = score_origin(b, b->origin[k], prob, step);
     }
     spot_predictor_free(predictor);

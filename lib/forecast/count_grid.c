@@ -136,6 +136,7 @@ static int make_grid(const struct spot_count_grid_ask *ask, const struct spot_tr
     place(g, first_s, trace->end_s, ask->is_whole);
     fill(g, series, known);
     g->cap = choose_cap(ask, series, g, known);
+    g->has_cap = ask->cap || (series && latest_requested(series) >= 0);
     if (check_cap(g, err))
         return -1;
     warn_of_peak(ask, series, g);

@@ -24,6 +24,7 @@ struct spot_count_grid {
     int *lost,
         *gained; /* [n], in the interval that ends at i: net change plus turnover; 0 at first */
     int cap;
+    bool has_cap;     /* it was told; else it is the most there was */
     size_t n_change;  /* intervals whose count differs from the previous one */
     size_t n_clipped; /* values that were above the cap */
 };

@@ -58,20 +58,40 @@ static struct spot_tracked *insert(struct spot_trackeds *trackeds, const char *z
     return &trackeds->series[at];
 }
 
-/* The counting models are as wide as the cap: when that changes they start again, with the newest
- * values that are kept. */
+/* The counting models are as wide as the cap: when that changes they start again, with all values
+ * that were taken if the grid still has them, else with the newest that are kept. */
 static void change_cap(struct spot_tracked *t, const struct spot_forecaster *model,
-                       struct spot_fc_spec spec, int cap)
+                       struct spot_fc_spec spec, const struct spot_count_grid *g, size_t taken)
 {
     struct spot_predictor *old = t->predictor;
     int recent[SPOT_FC_PAST];
-    const size_t n = old ? spot_predictor_recent(old, recent, SPOT_FC_PAST) : 0;
+    const bool has_all = taken == t->n;
+    const int *y = has_all ? g->y : recent;
+    const size_t n = has_all ? taken : old ? spot_predictor_recent(old, recent, SPOT_FC_PAST) : 0;
 
-    spec.cap = t->cap = cap;
+    spec.cap = t->cap = g->cap;
     t->predictor = spot_predictor_new(model, &spec);
     for (size_t i = 0; i < n; i++)
-        spot_predictor_observe(t->predictor, recent[i]);
+        spot_predictor_observe(t->predictor, y[i]);
     spot_predictor_free(old);
+}
+
+/* The chain's chances move ever less: they are taken down ever more seldom, so that what is planned
+ * by them can be kept meanwhile. The context is always the newest. */
+static void learn_chain(struct spot_tracked *t, int y)
+{
+    enum { BETWEEN = 16 };
+
+    if (!t->n)
+        spot_count_chain_init(&t->chain, 0);
+    else
+        spot_count_chain_observe(&t->chain, t->now, y);
+    if (t->n >= t->law_next) {
+        spot_count_chain_law(&t->chain, &t->law);
+        t->law_at = t->n;
+        t->law_next = t->n + BETWEEN + t->n / 8;
+    }
+    t->law.context = t->chain.context;
 }
 
 /* Point i of the grid, which lies at time_s. */
@@ -79,6 +99,7 @@ static void take_point(struct spot_tracked *t, const struct spot_count_grid *g, 
                        double time_s)
 {
     spot_predictor_observe(t->predictor, g->y[i]);
+    learn_chain(t, g->y[i]);
     if (t->n)
         spot_turnover_observe(&t->turnover, g->lost[i], g->gained[i]);
     t->n_change += t->n && g->y[i] != t->now;
@@ -97,10 +118,10 @@ struct spot_tracked *spot_trackeds_take(struct spot_trackeds *trackeds,
 
     if (!t)
         t = insert(trackeds, g->zone, g->instance_type);
-    if (!t->predictor || g->cap != t->cap)
-        change_cap(t, model, spec, g->cap);
     if (t->n)
         i = (size_t)fmax(0, floor((t->time_s - g->start_s) / g->interval_s + 0.5) + 1);
+    if (!t->predictor || g->cap != t->cap)
+        change_cap(t, model, spec, g, i);
     for (; i < n_whole; i++)
         take_point(t, g, i, g->start_s + (double)i * g->interval_s);
     t->now = t->now > t->cap ? t->cap : t->now;
@@ -154,8 +175,10 @@ static void head_line(const struct spot_tracked_key *key, char *line, size_t n_b
 
 struct record {
     double time_s;
-    int64_t now, cap, n, n_change, zone_byte, type_byte, predictor_byte;
+    int64_t now, cap, n, n_change, zone_byte, type_byte, predictor_byte, law_at, law_next;
     struct spot_turnover turnover;
+    struct spot_count_chain chain;
+    struct spot_count_law law;
 };
 
 static void put_record(const struct spot_tracked *t, FILE *out)
@@ -168,7 +191,11 @@ static void put_record(const struct spot_tracked *t, FILE *out)
                         (int64_t)strlen(t->zone),
                         (int64_t)strlen(t->instance_type),
                         0,
-                        t->turnover };
+                        (int64_t)t->law_at,
+                        (int64_t)t->law_next,
+                        t->turnover,
+                        t->chain,
+                        t->law };
     char *bytes = NULL;
     size_t n_byte;
     FILE *memory = spot_xmemory_open(&bytes, &n_byte);
@@ -208,12 +235,31 @@ int spot_trackeds_save(const struct spot_trackeds *trackeds, const char *path,
     return rc;
 }
 
+/* Counts and chances that a chain can have come to. */
+static bool chain_is_sound(const struct spot_count_chain *c, const struct spot_count_law *law)
+{
+    bool is_sound = !c->law && c->cap >= 0 && c->context >= 0 && c->recent >= 0 && c->calm >= 0 &&
+                    c->context < SPOT_CHAIN_CONTEXTS && c->recent < SPOT_CHAIN_RECENT &&
+                    c->size_max == SPOT_CHAIN_SIZE_MAX && law->context == c->context;
+
+    for (int x = 0; x < SPOT_CHAIN_CONTEXTS; x++) {
+        for (int i = 0; i < 3; i++)
+            is_sound &= isfinite(c->seen[x][i]) && c->seen[x][i] >= 0;
+        is_sound &= law->loss[x] >= 0 && law->gain[x] >= 0 && law->loss[x] + law->gain[x] <= 1;
+    }
+    for (int k = 0; k <= SPOT_CHAIN_SIZE_MAX; k++)
+        is_sound &= isfinite(c->size[0][k]) && c->size[0][k] >= 0 && isfinite(c->size[1][k]) &&
+                    c->size[1][k] >= 0 && law->lost[k] >= 0 && law->lost[k] <= 1 &&
+                    law->gained[k] >= 0 && law->gained[k] <= 1;
+    return is_sound;
+}
+
 static bool record_is_sound(const struct record *r, size_t left)
 {
     return isfinite(r->time_s) && r->cap >= 0 && r->cap <= SPOT_FC_CAP_MAX && r->now >= 0 &&
            r->now <= r->cap && r->n >= 1 && r->n_change >= 0 && r->zone_byte >= 0 &&
            r->zone_byte <= NAME_MAX && r->type_byte >= 0 && r->type_byte <= NAME_MAX &&
-           r->predictor_byte >= 0 &&
+           r->predictor_byte >= 0 && chain_is_sound(&r->chain, &r->law) &&
            (size_t)(r->zone_byte + r->type_byte) + (size_t)r->predictor_byte <= left;
 }
 
@@ -251,6 +297,10 @@ static int take_record(struct spot_trackeds *trackeds, const struct spot_forecas
     t->n = (size_t)r.n;
     t->n_change = (size_t)r.n_change;
     t->turnover = r.turnover;
+    t->chain = r.chain;
+    t->law = r.law;
+    t->law_at = (size_t)r.law_at;
+    t->law_next = (size_t)r.law_next;
     t->predictor = spot_predictor_new(model, &spec);
     *at += r.predictor_byte;
     return spot_predictor_restore(t->predictor, *at - r.predictor_byte, (size_t)r.predictor_byte,

@@ -8,6 +8,7 @@
 #include "forecast/forecaster.h"
 #include "forecast/joint.h"
 #include "forecast/predictor.h"
+#include "model/count_chain.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,6 +20,9 @@ struct spot_tracked {
     int now, cap;
     size_t n, n_change; /* values and changes observed */
     struct spot_turnover turnover;
+    struct spot_count_chain chain;
+    struct spot_count_law law; /* of the chain when `n` last was law_at: ever more seldom */
+    size_t law_at, law_next;
     struct spot_predictor *predictor;
 };
 

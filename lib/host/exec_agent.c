@@ -394,7 +394,7 @@ static int tell(struct spot_exec_agent *e, uint32_t type, uint64_t tag, struct s
         spot_exec_read_error(e, e->ended_rank, why, sizeof(why));
         spot_put_text(&out, why);
     }
-    return spot_agent_tell(&e->agent, type, tag, &out, err);
+    return spot_agent_send(&e->agent, type, tag, &out, err);
 }
 
 static int tell_end(struct spot_exec_agent *e, struct spot_err *err)
@@ -441,7 +441,7 @@ static int get_ready(struct spot_exec_agent *e, struct spot_err *err)
     }
     spot_put_text(&out, why.msg);
     spot_put_u64(&out, 0);
-    return spot_agent_tell(&e->agent, SPOT_MSG_EXEC_MOVED, 0, &out, err);
+    return spot_agent_send(&e->agent, SPOT_MSG_EXEC_MOVED, 0, &out, err);
 }
 
 static int tell_plan(struct spot_exec_agent *e, struct spot_err *err)
@@ -452,7 +452,7 @@ static int tell_plan(struct spot_exec_agent *e, struct spot_err *err)
     if (!plan)
         return 0;
     spot_exec_put_plan(&out, plan);
-    return spot_agent_tell(&e->agent, SPOT_MSG_EXEC_LEDGER, 0, &out, err);
+    return spot_agent_send(&e->agent, SPOT_MSG_EXEC_LEDGER, 0, &out, err);
 }
 
 static int tell_news(struct spot_exec_agent *e, struct spot_err *err)

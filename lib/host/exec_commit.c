@@ -148,7 +148,7 @@ int spot_exec_commit_tell(struct spot_exec_agent *e, struct spot_err *err)
     spot_put_u64(&out, t->n_byte);
     spot_put_text(&out, t->why);
     spot_put_u8(&out, (uint8_t)t->scope);
-    return spot_agent_tell(&e->agent, SPOT_MSG_EXEC_TOOK, 0, &out, err);
+    return spot_agent_send(&e->agent, SPOT_MSG_EXEC_TOOK, 0, &out, err);
 }
 
 struct spot_exec_taken *spot_exec_commit_add(struct spot_exec_agent *e, uint64_t step,

@@ -311,9 +311,9 @@ int spot_exec_run(const struct spot_exec_options *options, struct spot_err *err)
     if (!job.group)
         return -1;
     rc = run(&job, err);
-    spot_group_say_end(job.group, !rc,
-                       rc && err->code != SPOT_EPREEMPTED ? spot_err_exit_status(err) : 0,
-                       rc ? err->msg : "all ranks are done");
+    spot_group_report_end(job.group, !rc,
+                          rc && err->code != SPOT_EPREEMPTED ? spot_err_exit_status(err) : 0,
+                          rc ? err->msg : "all ranks are done");
     if (!rc || err->code == SPOT_EINFEASIBLE)
         spot_group_dismiss(job.group);
     if (spot_group_close_journal(job.group, rc ? NULL : err))

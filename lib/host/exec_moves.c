@@ -37,7 +37,7 @@ static int say(void *user, uint32_t type, uint64_t tag, struct spot_buf *out_tak
 {
     struct spot_exec_agent *const e = user;
 
-    return spot_agent_tell(&e->agent, type, tag, out_take, err);
+    return spot_agent_send(&e->agent, type, tag, out_take, err);
 }
 
 int spot_exec_move_add(struct spot_exec_agent *e, const struct spot_exec_move *move, bool is_due,
@@ -104,7 +104,7 @@ static int tell_end(struct spot_exec_agent *e, const struct spot_exec_transfer *
         return 0;
     spot_put_text(&out, end == SPOT_STATE_FAILED ? why->msg : "");
     spot_put_u64(&out, taken(t));
-    return spot_agent_tell(&e->agent, SPOT_MSG_EXEC_MOVED, t->move.serial, &out, err);
+    return spot_agent_send(&e->agent, SPOT_MSG_EXEC_MOVED, t->move.serial, &out, err);
 }
 
 static enum spot_state_step begin_take(struct spot_exec_agent *e, struct spot_exec_transfer *t,

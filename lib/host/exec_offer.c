@@ -38,7 +38,7 @@ static int offer(struct spot_exec_agent *e, uint64_t step, struct spot_err *err)
     spot_put_u32(&out, (uint32_t)dirs.n);
     spot_buf_add(&out, dirs.data, dirs.n);
     spot_buf_release(&dirs);
-    return spot_agent_tell(&e->agent, SPOT_MSG_EXEC_OFFER, 0, &out, err);
+    return spot_agent_send(&e->agent, SPOT_MSG_EXEC_OFFER, 0, &out, err);
 }
 
 /* One at a time, also of those that ranks say: the others are offered when it is decided. */

@@ -105,8 +105,17 @@ bool spot_rank_files_open(struct spot_rank_files *f)
         close(f->fd); /* the script has made it anew */
         f->fd = -1;
     }
-    if (f->fd < 0)
-        f->fd = open(f->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (f->fd >= 0 || lstat(f->base, &at))
+        return f->fd >= 0;
+    f->fd = open(f->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (f->fd >= 0 && !fstat(f->fd, &is) && S_ISLNK(at.st_mode) && f->has_first &&
+        !spot_safe_is_same(&is, &f->first)) {
+        close(f->fd); /* a link that came later may lead anywhere: nothing there is ours */
+        f->fd = -1;
+    } else if (f->fd >= 0 && !f->has_first) {
+        f->has_first = true;
+        f->first = is;
+    }
     return f->fd >= 0;
 }
 

@@ -347,7 +347,10 @@ static int make_base(struct spot_rank_files *f, struct spot_err *err)
             *at = '/';
         }
     if ((mkdir(path, 0777) && errno != EEXIST) || !spot_rank_files_open(f))
-        return spot_err_sys(err, "cannot make '%.200s' for the checkpoints", f->base);
+        return spot_err_set(err, SPOT_ESYS,
+                            "'%.200s' is no directory for the checkpoints, or a link that was not "
+                            "there before",
+                            f->base);
     return 0;
 }
 

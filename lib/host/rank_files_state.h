@@ -25,6 +25,8 @@ struct spot_rank_file {
 struct spot_rank_files {
     char *base, *glob;
     int fd; /* of base; -1: it is not there yet */
+    bool has_first;
+    struct stat first; /* what base was when it was first there */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
     struct spot_rank_file *file; /* [n], by path */
     size_t n;

@@ -74,7 +74,6 @@ static const struct spot_field committed_field[] = {
     OF_A_JOB,
     KEY("loss", SPOT_F_REAL, loss, "1", 0, 0, true),
     KEY("loss_hex", SPOT_F_STR, loss_hex, "hex", 8, 8, true),
-    KEY("spent_usd", SPOT_F_REAL, spent_usd, "usd", 0, 1e15, false),
     { 0 },
 };
 

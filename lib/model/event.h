@@ -75,7 +75,6 @@ struct spot_event {
     const struct spot_json_value *place,
         *buddies;                          /* formed: names, not validated; NULL: not given */
     const char *loss_hex;                  /* committed, validated: 8 hex digits */
-    double spent_usd;                      /* committed: so far, 0: no price known */
     const struct spot_json_value *samples; /* committed: integers 0..2^53 */
     const char *state_hex;                 /* done: 32 hex digits */
 

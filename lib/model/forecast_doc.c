@@ -35,6 +35,11 @@ static const struct spot_field region_name_field[] = {
     { 0 },
 };
 
+static const struct spot_field chain_field[] = {
+    { "context", SPOT_F_INT, 0, "1", 0, SPOT_CHAIN_CONTEXTS - 1, true },
+    { 0 },
+};
+
 #define REGION(member) offsetof(struct spot_forecast_region, member)
 static const struct spot_field region_field[] = {
     { "instance_type", SPOT_F_STR, REGION(instance_type), NULL, 0, 0, false },
@@ -73,6 +78,7 @@ const struct spot_doc_part spot_forecast_part[] = {
     { "series[]", series_field, true, SPOT_FORECAST_SERIES_MAX, NULL },
     { "series[].available[]", step_field, true, SPOT_FORECAST_HORIZON_MAX, NULL },
     { "series[].change[]", cell_field, true, SPOT_FORECAST_CHANGE_MAX, NULL },
+    { "series[].chain", chain_field, false, 0, NULL },
     { "regions[]", region_name_field, false, SPOT_FORECAST_SERIES_MAX, NULL },
     { "regions[]", region_field, false, SPOT_FORECAST_SERIES_MAX, NULL },
     { 0 },
@@ -251,6 +257,70 @@ static int read_change(const struct reader *r, const struct spot_json_value *obj
     return 0;
 }
 
+/* of[]: at least `least`, at most n chances; the rest stays. */
+static int read_chances(const struct reader *r, const struct spot_json_value *obj, const char *at,
+                        const char *key, size_t least, size_t n, double *of)
+{
+    char at_k[SPOT_JSON_POINTER_MAX];
+    const struct spot_json_value *array;
+
+    if (spot_json_array(r->doc, obj, at, key, true, n, &array, r->err))
+        return -1;
+    snprintf(at_k, sizeof(at_k), "%.200s/%s", at, key);
+    if (spot_json_array_size(array) > n || spot_json_array_size(array) < least)
+        return spot_json_fail(r->doc, at_k, r->err, "expected %zu to %zu chances, got %zu", least,
+                              n, spot_json_array_size(array));
+    for (size_t i = 0; i < spot_json_array_size(array); i++) {
+        const struct spot_json_value *value = spot_json_entry(array, i);
+
+        if (!spot_json_is_number(value) || !(spot_json_number(value) >= 0) ||
+            spot_json_number(value) > 1)
+            return spot_json_fail(r->doc, at_k, r->err, "entry %zu is not a probability", i);
+        of[i] = spot_json_number(value);
+    }
+    return 0;
+}
+
+static int check_sizes(const struct reader *r, const char *at, const char *key, const double *of)
+{
+    double sum = 0;
+
+    for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++)
+        sum += of[k];
+    return fabs(sum - 1) <= SUM_TOLERANCE
+               ? 0
+               : spot_json_fail(r->doc, at, r->err, "'%s' sums to %.9g, expected 1", key, sum);
+}
+
+static int read_chain(const struct reader *r, const struct spot_json_value *series,
+                      const char *pointer, struct spot_count_law **out)
+{
+    const struct spot_json_value *obj;
+    char at[SPOT_JSON_POINTER_MAX];
+    struct spot_count_law *law;
+    int64_t context;
+
+    if (spot_json_object(r->doc, series, pointer, "chain", false, &obj, r->err))
+        return -1;
+    if (!obj)
+        return 0;
+    snprintf(at, sizeof(at), "%.200s/chain", pointer);
+    if (spot_json_read_fields(r->doc, obj, at, chain_field, &context, r->err))
+        return -1;
+    law = *out = spot_xcalloc(1, sizeof(*law));
+    law->context = (int)context;
+    if (read_chances(r, obj, at, "loss", SPOT_CHAIN_CONTEXTS, SPOT_CHAIN_CONTEXTS, law->loss) ||
+        read_chances(r, obj, at, "gain", SPOT_CHAIN_CONTEXTS, SPOT_CHAIN_CONTEXTS, law->gain) ||
+        read_chances(r, obj, at, "lost", 1, SPOT_CHAIN_SIZE_MAX, law->lost + 1) ||
+        read_chances(r, obj, at, "gained", 1, SPOT_CHAIN_SIZE_MAX, law->gained + 1) ||
+        check_sizes(r, at, "lost", law->lost) || check_sizes(r, at, "gained", law->gained))
+        return -1;
+    for (int c = 0; c < SPOT_CHAIN_CONTEXTS; c++)
+        if (law->loss[c] + law->gain[c] > 1 + SUM_TOLERANCE)
+            return spot_json_fail(r->doc, at, r->err, "loss and gain of context %d exceed 1", c);
+    return 0;
+}
+
 static int read_series(const struct reader *r, const struct spot_json_value *obj,
                        const char *pointer, struct spot_forecast_series *series)
 {
@@ -260,7 +330,8 @@ static int read_series(const struct reader *r, const struct spot_json_value *obj
     if (series->now > series->cap)
         return spot_json_fail(r->doc, pointer, r->err, "now is %lld, above the cap of %lld",
                               (long long)series->now, (long long)series->cap);
-    if (read_steps(r, obj, pointer, series) || read_change(r, obj, pointer, series))
+    if (read_steps(r, obj, pointer, series) || read_change(r, obj, pointer, series) ||
+        read_chain(r, obj, pointer, &series->chain))
         return -1;
     return 0;
 }
@@ -386,6 +457,7 @@ static void release_series(struct spot_forecast_series *series)
     free(series->mean);
     free(series->prob);
     free(series->change);
+    free(series->chain);
 }
 
 size_t spot_forecast_keep(struct spot_forecast *forecast, const char *instance_type)
@@ -414,6 +486,27 @@ void spot_forecast_release(struct spot_forecast *forecast)
 
 /* --- writing --- */
 
+/* Up to the largest that has a chance. */
+static size_t sizes_of(const double *size)
+{
+    size_t n = SPOT_CHAIN_SIZE_MAX;
+
+    while (n > 1 && !(size[n] > 0))
+        n--;
+    return n;
+}
+
+static void write_chain(struct spot_jw *jw, const struct spot_count_law *law)
+{
+    spot_jw_object(jw, "chain");
+    spot_jw_int(jw, "context", law->context);
+    spot_jw_reals(jw, "loss", law->loss, SPOT_CHAIN_CONTEXTS);
+    spot_jw_reals(jw, "gain", law->gain, SPOT_CHAIN_CONTEXTS);
+    spot_jw_reals(jw, "lost", law->lost + 1, sizes_of(law->lost));
+    spot_jw_reals(jw, "gained", law->gained + 1, sizes_of(law->gained));
+    spot_jw_end(jw);
+}
+
 static void write_series(struct spot_jw *jw, const struct spot_forecast_series *series,
                          int64_t horizon)
 {
@@ -439,6 +532,8 @@ static void write_series(struct spot_jw *jw, const struct spot_forecast_series *
         spot_jw_end(jw);
     }
     spot_jw_end(jw);
+    if (series->chain)
+        write_chain(jw, series->chain);
     spot_jw_end(jw);
 }
 

@@ -13,6 +13,7 @@
 
 #include "common/json.h"
 #include "common/prov.h"
+#include "model/count_chain.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,6 +43,9 @@ struct spot_forecast_series {
     double *prob;                        /* [horizon * (cap + 1)], row-major; each row sums to 1 */
     struct spot_forecast_change *change; /* [n_change], by lost, then gained */
     size_t n_change;
+    /* The chain of counts that the series was seen to follow, for what the marginals do not tell:
+     * which count comes after which. NULL: none. */
+    struct spot_count_law *chain;
 };
 
 /* Zones of a region lose instances together: with probability shock_prob in an interval each

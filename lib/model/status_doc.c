@@ -27,7 +27,6 @@ static const struct spot_field root_field[] = {
     COUNT("step", ROOT(step), 0, true),
     { "plan_time_s", SPOT_F_REAL, ROOT(plan_time_s), "s", 0, 0, false },
     { "suspended", SPOT_F_BOOL, ROOT(is_suspended), NULL, 0, 0, false },
-    { "spent_usd", SPOT_F_REAL, ROOT(spent_usd), "usd", 0, INFINITY, false },
     { "tokens_per_s", SPOT_F_REAL, ROOT(tokens_per_s), "1", 0, INFINITY, false },
     { 0 },
 };
@@ -255,7 +254,6 @@ int spot_status_parse(struct spot_status *s, const char *text, size_t n_byte, co
 
     *s = (struct spot_status){
         .plan_time_s = NAN,
-        .spent_usd = NAN,
         .tokens_per_s = NAN,
         .durable_lag_s = NAN,
         .loss = NAN,

@@ -59,7 +59,7 @@ struct spot_status {
     enum spot_status_work work;
     const char *phase;
     int64_t epoch, step;
-    double time_s, plan_time_s, spent_usd, tokens_per_s;
+    double time_s, plan_time_s, tokens_per_s;
     bool is_suspended;
     /* of a job that trains */
     int64_t steps, durable_step;

@@ -29,8 +29,8 @@
 
 #include <stdbool.h>
 
+#include "model/count_chain.h"
 #include "plan/cost_table.h"
-#include "plan/count_chain.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,7 +56,9 @@ struct spot_liveput_dp {
     double *value; /* [n_context * (n_max - n_low + 1) * n_node * (n_grid + 1)] by rank; the last:
                       suspended, at the first node only */
     double *next;  /* the same, being computed */
-    int lost_max;  /* largest loss among the chain's changes */
+    double *tail_value, *tail_next; /* while `value` is that of a step of a forecast */
+    int tail_context;
+    int lost_max;                    /* largest loss among the chain's changes */
     struct spot_liveput_gain **gain; /* made on demand, liveput_inner.h; [2 * (n_max - n_low + 1) *
                                         (n_grid + 1) * (lost_max + 1)] */
     struct spot_liveput_memo *memo;  /* within a solve: liveput_best.c */
@@ -84,6 +86,14 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
 void spot_liveput_dp_finish(struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
                             int left);
 
+/* After a solve: `value` becomes that before step first + 1 of a forecast (train/horizon.h), which
+ * is followed by the values there were, or after step `last` by nothing if it `ends`: of one
+ * context, 0. _back() returns to what was. The horizon's counts are those of the program. */
+struct spot_horizon;
+void spot_liveput_dp_ahead(struct spot_liveput_dp *dp, const struct spot_horizon *horizon,
+                           int first, int last, bool ends);
+void spot_liveput_dp_back(struct spot_liveput_dp *dp);
+
 /* Values of running each rank on n instances in a context, [n_node * (n_grid + 1)]; borrowed. After
  * a solve or _finish. */
 const double *spot_liveput_dp_value(const struct spot_liveput_dp *dp, int context, int n);
@@ -105,8 +115,8 @@ struct spot_liveput_view {
 struct spot_liveput_choice spot_liveput_dp_after(struct spot_liveput_dp *dp,
                                                  const struct spot_liveput_view *view);
 
-/* Samples of choosing each grid as in _after, with one change known: score[g] for every grid that
- * fits, -INFINITY for the rest; score[n_grid] is for suspending. */
+/* Samples of choosing each grid as in _after: score[g] for every grid that fits, -INFINITY for the
+ * rest; score[n_grid] is for suspending. With more than one change known only the best is exact. */
 void spot_liveput_dp_scores(struct spot_liveput_dp *dp, const struct spot_liveput_view *view,
                             double *score);
 
@@ -114,6 +124,10 @@ void spot_liveput_dp_scores(struct spot_liveput_dp *dp, const struct spot_livepu
 struct spot_liveput_choice spot_liveput_dp_before(struct spot_liveput_dp *dp, int n, int from,
                                                   double carry_s, int context,
                                                   const struct spot_count_step *step);
+
+/* The same of every grid: score[n_grid + 1] as in _scores, also of grids that do not fit. */
+void spot_liveput_dp_scores_before(struct spot_liveput_dp *dp, int n, int from, double carry_s,
+                                   int context, const struct spot_count_step *step, double *score);
 
 /* The part of the above in liveput_known.c: score[r], by rank, [n_grid + 1], of choosing rank r in
  * the first known interval, value[] after the last; if more than one is known only the best is

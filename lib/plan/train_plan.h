@@ -45,6 +45,17 @@ struct spot_train_question {
      * lost the rest, it is not known which: the cost of the change from it includes that loss. At
      * most throughput->n_max instances. */
     int current_d, current_p;
+    bool carries_rest; /* a change that meets an unfinished one, cost_table.h */
+    double pending_s;  /* of the change to what runs now, still to be waited for */
+    /* When the grid begins to run. Now: with the instances that are there. Or with the next
+     * interval, whose changes come as it begins: `announced` are those of the coming intervals that
+     * are known, < 0 lost, [n_announced]; of each kind, losses and gains, changes are told before
+     * the grid is chosen, or not. What does not fit when it begins is cut to fewer pipelines. */
+    bool is_next, tells_losses, tells_gains;
+    const int *announced;
+    int n_announced;
+    bool is_terse; /* only what to run: expectations and sentences are left out */
+    struct spot_train_memory *memory; /* what calls about one job share; NULL: nothing */
     int warm;      /* maximum spares that mirror stages, now and later (train/warm_spare.h) */
     int leaving;   /* instances of `now` that are under notice */
     int horizon;   /* intervals that expectations refer to; the job's look-ahead */
@@ -78,6 +89,11 @@ struct spot_train_plan {
     char **text; /* the sentences of doc.why and of the alternatives */
     size_t n_text, text_cap;
 };
+
+/* Tables and values that further questions about one job and throughput need again. An answer does
+ * not depend on it. */
+struct spot_train_memory *spot_train_memory_new(void);
+void spot_train_memory_free(struct spot_train_memory *memory);
 
 /* Answer the question. SPOT_SOLVER_LIVEPUT maximises the expected surviving throughput
  *     sum over (lost, gained) of prob * sum over m of P[M = m] * throughput(m, P),

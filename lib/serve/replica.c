@@ -397,7 +397,7 @@ static int tell(struct replica *r, size_t n, struct spot_err *err)
         spot_put_u64(&out, r->out[i].sequence);
         spot_step_token_put(&out, &r->out[i].token);
     }
-    return spot_agent_tell(&r->agent, SPOT_MSG_TOKENS, 0, &out, err);
+    return spot_agent_send(&r->agent, SPOT_MSG_TOKENS, 0, &out, err);
 }
 
 static int lead(struct replica *r, struct spot_err *err)
@@ -460,7 +460,7 @@ static int order(void *job, const struct spot_frame *frame, struct spot_err *err
     if (frame->type == SPOT_MSG_FORGET && r->loop)
         spot_batch_loop_drop(r->loop, frame->tag);
     else if (frame->type == SPOT_MSG_ROUND)
-        return spot_agent_tell(&r->agent, SPOT_MSG_VOTE, frame->tag, &nothing, err);
+        return spot_agent_send(&r->agent, SPOT_MSG_VOTE, frame->tag, &nothing, err);
     return 0;
 }
 

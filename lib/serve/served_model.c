@@ -13,6 +13,7 @@
 #include "text/beside.h"
 #include "text/prefix.h"
 #include "weights/hf_config.h"
+#include "weights/hf_kind.h"
 
 enum { PATH_MAX_BYTE = 4096 };
 
@@ -202,7 +203,8 @@ int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t
 
     memset(m, 0, sizeof(*m));
     m->dir = spot_xstrdup(dir);
-    if (path_in(path, dir, "config.json", err) || spot_hf_config_load(path, &m->shape, err))
+    if (spot_hf_check_kind(dir, err) || path_in(path, dir, "config.json", err) ||
+        spot_hf_config_load(path, &m->shape, err))
         return -1;
     if (settle_shards(&m->shape, n_shard, err) || open_vocabulary(m, err))
         return -1;

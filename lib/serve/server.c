@@ -491,8 +491,8 @@ int spot_server_run(const struct spot_server_options *options, struct spot_err *
     if (rc)
         tell_clients(s);
     if (s->group) {
-        spot_group_say_end(s->group, !rc, rc ? spot_err_exit_status(err) : 0,
-                           rc ? err->msg : "all requests have ended");
+        spot_group_report_end(s->group, !rc, rc ? spot_err_exit_status(err) : 0,
+                              rc ? err->msg : "all requests have ended");
         if (!rc)
             spot_group_end(s->group);
         spot_group_dismiss(s->group);

@@ -26,6 +26,7 @@ struct slot {
 
 struct spot_fleet_ours {
     size_t n_level;
+    size_t limit; /* slots of a zone that are looked at: twice the most that was wanted so far */
     struct spot_fleet_hazard *hazard;
     struct slot *slot; /* [n_slot], the ones to take first in front */
     size_t n_slot, n_kept;
@@ -44,13 +45,15 @@ struct spot_fleet_ours {
 struct spot_fleet_ours *spot_fleet_ours_new(const struct spot_fleet_play *play)
 {
     struct spot_fleet_ours *o = spot_xcalloc(1, sizeof(*o));
+    /* what a load comes to is not known before */
+    const size_t most = play->load ? SPOT_FLEET_REPLICAS_MAX : (size_t)play->wanted;
 
-    o->n_level = 2 * (size_t)play->wanted;
+    o->n_level = 2 * most;
     o->hazard = spot_fleet_hazard_new(play->zone, play->n_zone, o->n_level);
     o->slot = spot_xcalloc(play->n_zone * o->n_level, sizeof(*o->slot));
     o->fall = spot_xcalloc(play->n_zone * (o->n_level + 1), sizeof(double));
-    o->sum = spot_xcalloc((size_t)play->wanted + 1, sizeof(double));
-    o->next = spot_xcalloc((size_t)play->wanted + 1, sizeof(double));
+    o->sum = spot_xcalloc(most + 1, sizeof(double));
+    o->next = spot_xcalloc(most + 1, sizeof(double));
     o->taken = spot_xcalloc(play->n_zone, sizeof(*o->taken));
     o->worth = worth_first / (1 - play->availability);
     o->factor = factor_first;
@@ -100,7 +103,7 @@ size_t spot_fleet_ours_wanted(struct spot_fleet_state *s)
     o->factor = fmin(factor_most, fmax(1, o->factor));
     for (size_t back = 1; back <= LOAD_TICKS && back <= s->t; back++)
         most = fmax(most, play->load[s->t - back]);
-    o->wanted[s->t] = (size_t)fmin(play->wanted, fmax(1, ceil(o->factor * most)));
+    o->wanted[s->t] = (size_t)fmin(SPOT_FLEET_REPLICAS_MAX, fmax(1, ceil(o->factor * most)));
     return o->wanted[s->t];
 }
 
@@ -119,7 +122,7 @@ void spot_fleet_ours_saw(struct spot_fleet_state *s, bool is_served)
 static void add_slots(struct spot_fleet_state *s, size_t zone)
 {
     struct spot_fleet_ours *o = s->ours;
-    const size_t room = (size_t)s->room[zone] < o->n_level ? (size_t)s->room[zone] : o->n_level;
+    const size_t room = (size_t)s->room[zone] < o->limit ? (size_t)s->room[zone] : o->limit;
     size_t unit = 0;
 
     for (size_t level = 0; level < room; level++, unit++) {
@@ -171,6 +174,7 @@ static void list_slots(struct spot_fleet_state *s)
     const size_t wanted = s->wanted;
 
     o->n_slot = o->n_kept = 0;
+    o->limit = 2 * wanted > o->limit ? 2 * wanted : o->limit;
     spot_fleet_hazard_step(o->hazard, s->room);
     for (size_t z = 0; z < s->play->n_zone; z++)
         add_slots(s, z);

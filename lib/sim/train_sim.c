@@ -128,7 +128,8 @@ static void settle(const struct spot_sim_train *sim, struct spot_sim_state *stat
 void spot_sim_start(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
                     struct spot_sim_row *row)
 {
-    row->asked = grid;
+    row->asked_d = grid == SPOT_GRID_NONE ? 0 : sim->table->d[grid];
+    row->asked_p = grid == SPOT_GRID_NONE ? 0 : sim->table->p[grid];
     if (grid != SPOT_GRID_NONE)
         row->cost_s = spot_cost_start_s(sim->table, grid);
     settle(sim, state, grid, row->cost_s, row);
@@ -141,7 +142,8 @@ void spot_sim_migrate(const struct spot_sim_train *sim, struct spot_sim_state *s
     const struct spot_cost_state before = { state->n, state->grid, state->carry_s };
     double total = 0;
 
-    row->asked = grid;
+    row->asked_d = grid == SPOT_GRID_NONE ? 0 : sim->table->d[grid];
+    row->asked_p = grid == SPOT_GRID_NONE ? 0 : sim->table->p[grid];
     if (to != SPOT_GRID_NONE) {
         row->cost_s = charge(sim, state, row->lost, to);
         total = spot_cost_total_s(sim->table, &before, to, row->cost_s);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "forecast/count_grid.h"
 #include "plan/cost_table.h"
 
 #ifdef __cplusplus
@@ -36,12 +37,12 @@ enum spot_sim_class {
 struct spot_sim_row {
     int available, gained, lost;
     int d, p, spares;
-    int asked;      /* what a migrating policy chose, before it is cut to fit; or SPOT_GRID_NONE */
-    double carry_s; /* of a migration that is unfinished after the interval */
-    double cost_s;  /* charged for the change of this interval */
-    double samples; /* committed in it */
-    double lost_samples;              /* that had been processed and were lost */
-    double usd;                       /* of all machines there; 0 without a price */
+    int asked_d, asked_p; /* what a migrating policy chose, before it is cut to fit; 0: nothing */
+    double carry_s;       /* of a migration that is unfinished after the interval */
+    double cost_s;        /* charged for the change of this interval */
+    double samples;       /* committed in it */
+    double lost_samples;  /* that had been processed and were lost */
+    double usd;           /* of all machines there; 0 without a price */
     double class_s[SPOT_SIM_CLASSES]; /* machine-seconds */
 };
 
@@ -52,7 +53,9 @@ struct spot_sim_train {
     const struct spot_throughput *throughput;
     struct spot_cost_table *table; /* up to spot_sim_cap() of the maximum count */
     size_t n_interval;
-    const int *available; /* [n_interval] */
+    const int *available;                 /* [n_interval] */
+    const struct spot_count_grids *grids; /* of its series, for forecasts; NULL: one, the counts */
+    double start_s;                       /* of interval 0, on the grids' clock */
     double interval_s;
     int look_ahead;
     /* How early a loss and a gain are known; 0: only afterwards. Clouds announce losses. */

@@ -20,15 +20,15 @@ static double between(const struct spot_change_worth *w, double per_s, double fr
 
 double spot_change_cost(const struct spot_change_worth *w, enum spot_change_when when)
 {
-    const double ahead_s = w->moves_s + w->step_s, more = w->then_per_s - w->now_per_s;
+    const double precopy_s = w->moves_s + w->step_s, more = w->then_per_s - w->now_per_s;
 
     switch (when) {
     case SPOT_CHANGE_AT_ONCE:
         return between(w, w->then_per_s, 0, w->form_s + w->moves_s);
-    case SPOT_CHANGE_AHEAD:
+    case SPOT_CHANGE_PRECOPY:
         return between(w, w->then_per_s, 0, w->form_s) +
-               between(w, more, w->form_s, w->form_s + ahead_s) +
-               between(w, w->then_per_s, w->form_s + ahead_s, 2 * w->form_s + ahead_s);
+               between(w, more, w->form_s, w->form_s + precopy_s) +
+               between(w, w->then_per_s, w->form_s + precopy_s, 2 * w->form_s + precopy_s);
     default:
         return more * w->lasts_s;
     }
@@ -37,11 +37,11 @@ double spot_change_cost(const struct spot_change_worth *w, enum spot_change_when
 enum spot_change_when spot_change_how(const struct spot_change_worth *w)
 {
     const double more =
-        spot_change_cost(w, SPOT_CHANGE_AHEAD) - spot_change_cost(w, SPOT_CHANGE_AT_ONCE);
+        spot_change_cost(w, SPOT_CHANGE_PRECOPY) - spot_change_cost(w, SPOT_CHANGE_AT_ONCE);
     const double bearable =
         w->moves_s > unnoticed * w->step_s ? fair * w->step_s * w->then_per_s : 0;
 
-    return more < bearable ? SPOT_CHANGE_AHEAD : SPOT_CHANGE_AT_ONCE;
+    return more < bearable ? SPOT_CHANGE_PRECOPY : SPOT_CHANGE_AT_ONCE;
 }
 
 bool spot_change_pays(const struct spot_change_worth *w)

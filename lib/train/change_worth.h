@@ -29,7 +29,7 @@ struct spot_change_worth {
     double lasts_s;               /* L */
 };
 
-enum spot_change_when { SPOT_CHANGE_AT_ONCE, SPOT_CHANGE_AHEAD, SPOT_CHANGE_LATER };
+enum spot_change_when { SPOT_CHANGE_AT_ONCE, SPOT_CHANGE_PRECOPY, SPOT_CHANGE_LATER };
 
 /* Expected samples lost, compared with using the new grid without any change: less is better.
  * Negative if the current grid is faster. */

@@ -109,7 +109,7 @@ static struct spot_bundle *fetch_bundle(const struct source *s, const struct job
 
     spot_put_i64(&question, job->durable);
     spot_put_u32(&question, (uint32_t)bundle);
-    if (!ask(s, SPOT_MSG_GIVE, &question, &answer, err))
+    if (!ask(s, SPOT_MSG_FETCH, &question, &answer, err))
         got = spot_bundle_unpack(&job->config.shape, bundle, job->durable, answer.data, answer.n,
                                  err);
     if (got)

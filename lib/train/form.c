@@ -204,7 +204,7 @@ static uint32_t stage_of(const struct spot_form *form, uint32_t bundle)
     return p;
 }
 
-uint32_t spot_form_giver(const struct spot_form *form, uint32_t bundle)
+uint32_t spot_form_sender(const struct spot_form *form, uint32_t bundle)
 {
     return spot_form_replica(form, stage_of(form, bundle), 0);
 }

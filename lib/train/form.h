@@ -88,7 +88,7 @@ int64_t spot_form_position(const struct spot_form *form, uint32_t id);
 
 /* The member that sends the sums of a bundle to those that mirror it, and the bundle to its
  * receivers. */
-uint32_t spot_form_giver(const struct spot_form *form, uint32_t bundle);
+uint32_t spot_form_sender(const struct spot_form *form, uint32_t bundle);
 
 /* Does the member at a position, -1 for none, compute with the bundle? */
 bool spot_form_computes(const struct spot_form *form, int64_t position, uint32_t bundle);

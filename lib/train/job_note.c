@@ -312,7 +312,7 @@ static void put_changes(struct spot_jw *jw, const struct spot_job_config *c)
 }
 
 static int put_note(FILE *out, const struct spot_job_config *config,
-                    const struct spot_coordinator_options *o, struct spot_err *err)
+                    const struct spot_trainer_options *o, struct spot_err *err)
 {
     char *const tokenizer = absolute(o->tokenizer), *const load = absolute(o->load);
     struct spot_job_note note;
@@ -364,7 +364,7 @@ bool spot_job_note_is_behind(const char *dir)
 }
 
 static int write_note(int dir_fd, const char *dir, const struct spot_job_config *config,
-                      const struct spot_coordinator_options *o, struct spot_err *err)
+                      const struct spot_trainer_options *o, struct spot_err *err)
 {
     FILE *const out = dir_fd < 0 ? NULL : spot_safe_begin(dir_fd, job_name);
 
@@ -380,7 +380,7 @@ static int write_note(int dir_fd, const char *dir, const struct spot_job_config 
 }
 
 int spot_job_note_write(const char *dir, const struct spot_job_config *config,
-                        const struct spot_coordinator_options *o, struct spot_err *err)
+                        const struct spot_trainer_options *o, struct spot_err *err)
 {
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const int rc = write_note(fd, dir, config, o, err);
@@ -390,8 +390,8 @@ int spot_job_note_write(const char *dir, const struct spot_job_config *config,
     return rc;
 }
 
-char *spot_job_note_text(const struct spot_job_config *config,
-                         const struct spot_coordinator_options *o, struct spot_err *err)
+char *spot_job_note_text(const struct spot_job_config *config, const struct spot_trainer_options *o,
+                         struct spot_err *err)
 {
     char *text = NULL;
     size_t n = 0;
@@ -410,7 +410,9 @@ char *spot_job_note_text(const struct spot_job_config *config,
 
 const char *spot_job_note_option(const char *key, char name[SPOT_JOB_NOTE_KEY_MAX])
 {
-    snprintf(name, SPOT_JOB_NOTE_KEY_MAX, "%s", key);
+    const bool is_kernel = !strcmp(key, "kernel"), is_comm = !strcmp(key, "reduce");
+
+    snprintf(name, SPOT_JOB_NOTE_KEY_MAX, "%s", is_kernel ? "device" : is_comm ? "comm" : key);
     for (char *at = name; (at = strchr(at, '_'));)
         *at = '-';
     return name;

@@ -3,7 +3,7 @@
  * (spot.training/1): a job can be resumed from it alone, and a mismatch with another job can be
  * explained.
  *
- * Keys are the long names of the options that make a job, with _ for -.
+ * Keys are the long names of the options that make a job, with _ for -, or what follows from one.
  */
 #ifndef SPOT_TRAIN_JOB_NOTE_H
 #define SPOT_TRAIN_JOB_NOTE_H
@@ -13,7 +13,7 @@
 
 #include "common/err.h"
 #include "common/json.h"
-#include "train/coordinator.h"
+#include "train/trainer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,18 +55,18 @@ bool spot_job_note_is_behind(const char *dir);
 /* The final configuration: config with hashes and the full name of the kernel; paths of `options`,
  * made absolute. Written only if something changed. */
 int spot_job_note_write(const char *dir, const struct spot_job_config *config,
-                        const struct spot_coordinator_options *options, struct spot_err *err);
+                        const struct spot_trainer_options *options, struct spot_err *err);
 
 /* The same as text, freed by the caller; NULL with *err. */
 char *spot_job_note_text(const struct spot_job_config *config,
-                         const struct spot_coordinator_options *options, struct spot_err *err);
+                         const struct spot_trainer_options *options, struct spot_err *err);
 
 /* "--lr 0.5, there 0.001; other --data" in text[n]: how this job differs from that of `dir`; "" if
  * not known. */
 void spot_job_note_differences(const char *dir, const struct spot_job_config *config, char *text,
                                size_t n);
 
-/* "micro-batch" of "micro_batch" */
+/* "micro-batch" of "micro_batch"; "device" of "kernel", "comm" of "reduce" */
 const char *spot_job_note_option(const char *key, char name[SPOT_JOB_NOTE_KEY_MAX]);
 
 #ifdef __cplusplus

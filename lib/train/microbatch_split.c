@@ -78,3 +78,29 @@ double spot_split_makespan(uint32_t D, const uint32_t *share, const double *micr
         most = fmax(most, (share[d + 1] - share[d]) * microbatch_s[d]);
     return most;
 }
+
+/* --- drift ------------------------------------------------------------------- */
+
+static const double worth = 0.15;
+enum { PATIENCE = 5, PATIENCE_MAX = 640 };
+
+void spot_split_drift_begin(struct spot_split_drift *drift)
+{
+    drift->n_commit = drift->n = 0;
+}
+
+bool spot_split_drifts(struct spot_split_drift *drift, double now_s, double best_s)
+{
+    if (best_s > (1 - worth) * now_s) {
+        drift->n = 0;
+        if (drift->n_commit > PATIENCE_MAX)
+            drift->patience = 0; /* calm for long: what changes now is news */
+        return false;
+    }
+    if (!drift->patience)
+        drift->patience = PATIENCE;
+    if (++drift->n < drift->patience)
+        return false;
+    drift->patience = 2 * drift->patience < PATIENCE_MAX ? 2 * drift->patience : PATIENCE_MAX;
+    return true;
+}

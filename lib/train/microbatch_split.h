@@ -6,6 +6,7 @@
 #ifndef SPOT_TRAIN_MICROBATCH_SPLIT_H
 #define SPOT_TRAIN_MICROBATCH_SPLIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
@@ -41,6 +42,20 @@ void spot_split_even(int64_t n_microbatch, uint32_t D, uint32_t *share);
  * unit. Greedy is optimal here: an exchange of two microbatches cannot lower the maximum. */
 void spot_split_by_time(int64_t n_microbatch, uint32_t D, const double *microbatch_s,
                         uint32_t *share);
+
+/* A change of the split is worth an epoch if it saves much of the compute time of a step at several
+ * commits in a row; after each such change twice as many are required, so that noise costs ever
+ * less. All zero: no change yet. */
+struct spot_split_drift {
+    uint32_t n_commit; /* of the current epoch */
+    uint32_t n;        /* successive ones for which another split was better */
+    uint32_t patience; /* number that triggers a change; 0: not yet set */
+};
+
+void spot_split_drift_begin(struct spot_split_drift *drift); /* an epoch */
+/* At a commit, counted in n_commit: is a change due from a split that takes now_s to one of best_s?
+ */
+bool spot_split_drifts(struct spot_split_drift *drift, double now_s, double best_s);
 
 double spot_split_makespan(uint32_t D, const uint32_t *share, const double *microbatch_s);
 

@@ -99,7 +99,7 @@ int spot_sums_mirror(const struct spot_mirror *m, int64_t step, struct spot_err 
     for (uint32_t b = n_bundle; b-- > 0;)
         if (m->mirror[b])
             piece[n++] = piece_of(m->comm, b, m->mirror[b], m->bundle_elem, false,
-                                  spot_form_giver(form, b), step);
+                                  spot_form_sender(form, b), step);
     rc = n ? m->comm->kind->exchange(m->comm, piece, n, stream_of(m->comm, m->stage), err) : 0;
     free(piece);
     return rc;

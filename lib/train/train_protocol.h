@@ -61,7 +61,7 @@ enum spot_train_message {
     /* i64 step to be made durable (0: none); answered by u32 protocol, version, i64 step, i64
      * durable step, tokens, tokenizer, job config */
     SPOT_MSG_EXPORT = SPOT_MSG_CLIENT_FIRST,
-    SPOT_MSG_GIVE, /* i64 a durable step, u32 bundle; answered by the bytes of bundle_io.h */
+    SPOT_MSG_FETCH, /* i64 a durable step, u32 bundle; answered by the bytes of bundle_io.h */
 };
 
 /* Tag of microbatch, or bundle, j of a step. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "train/coordinator.h"
+#include "train/trainer.h"
 
 #include <errno.h>
 #include <math.h>
@@ -25,7 +25,6 @@ static int tick(void *job, struct spot_err *err)
     if (spot_trainer_restore(c, err))
         return -1;
     spot_trainer_ask_more(c);
-    spot_trainer_watch_lag(c);
     spot_trainer_show_progress(c);
     spot_trainer_publish(c, false);
     return 0;
@@ -40,7 +39,7 @@ static int store_fd(void *job)
 {
     const struct spot_trainer *const c = job;
 
-    return spot_store_fd(c->store);
+    return spot_store_fd(c->saver.store);
 }
 
 static bool is_saved(void *job)
@@ -49,9 +48,9 @@ static bool is_saved(void *job)
 
     if (c->options->observer)
         return true;
-    (void)spot_store_confirm(c->store); /* what was deleted is written again, or not named */
-    return spot_store_newest(c->store) >= c->machine->round ||
-           (c->machine->phase == SPOT_PHASE_WAIT && !spot_store_is_busy(c->store));
+    (void)spot_store_confirm(c->saver.store); /* what was deleted is written again, or not named */
+    return spot_store_newest(c->saver.store) >= c->machine->round ||
+           (c->machine->phase == SPOT_PHASE_WAIT && !spot_store_is_busy(c->saver.store));
 }
 
 static const char *const frequent_events[] = { "step", "committed", "validated", NULL };
@@ -102,7 +101,7 @@ static void listening(void *job, const char *address)
 
     if (!c->options->note)
         return;
-    if (spot_store_newest(c->store) < c->config.n_step)
+    if (spot_store_newest(c->saver.store) < c->config.n_step)
         c->options->note("listening at %s", address);
     else
         c->options->note("listening at %s; all %lld steps are done, the job ends when a worker has "
@@ -120,7 +119,7 @@ static void standing_by(void *job, const char *store)
 
 static int make_group(struct spot_trainer *c, struct spot_err *err)
 {
-    const struct spot_coordinator_options *const o = c->options;
+    const struct spot_trainer_options *const o = c->options;
 
     c->group_options = (struct spot_group_options){
         .name = o->name ? o->name : "spot",
@@ -134,8 +133,6 @@ static int make_group(struct spot_trainer *c, struct spot_err *err)
         .store_lease_s = o->store_lease_s,
         .n_local = o->n_local,
         .become_worker = become_worker,
-        .price_usd_per_h = o->price_usd_per_h,
-        .budget_usd = o->budget_usd,
         .grace_s = o->grace_s,
         .lease_s = o->lease_s,
         .stall_s = o->stall_s,
@@ -180,7 +177,7 @@ static int settle_kernel(struct spot_trainer *c, struct spot_err *err)
 
 static int open_job(struct spot_trainer *c, struct spot_err *err)
 {
-    const struct spot_coordinator_options *o = c->options;
+    const struct spot_trainer_options *o = c->options;
 
     if (make_group(c, err))
         return -1;
@@ -200,11 +197,10 @@ static int open_job(struct spot_trainer *c, struct spot_err *err)
         c->config.init_xxh3 = spot_weights_xxh3(c->weights);
     }
     c->job = spot_job_id(&c->config);
-    c->durable_s = c->durable_of_s = spot_clock_s();
     c->n_microbatch = spot_job_microbatches(&c->config);
     c->n_bundle = spot_shape_bundles(&c->config.shape);
     c->loss = spot_xcalloc((size_t)c->n_microbatch, sizeof(*c->loss));
-    c->saver = spot_xcalloc((size_t)c->n_bundle, sizeof(*c->saver));
+    spot_saver_init(&c->saver, c->n_bundle);
     c->vote = spot_xcalloc((size_t)c->n_bundle, sizeof(*c->vote));
     return 0;
 }
@@ -263,12 +259,12 @@ static int note_job(const struct spot_trainer *c, struct spot_err *err)
     if (!c->options->state || c->options->observer)
         return 0;
     if (spot_job_note_write(c->options->state, &c->config, c->options, err) ||
-        spot_job_note_mark_behind(c->options->state, spot_store_is_behind(c->store), err))
+        spot_job_note_mark_behind(c->options->state, spot_store_is_behind(c->saver.store), err))
         return -1;
-    if (!spot_store_is_behind(c->store))
+    if (!spot_store_is_behind(c->saver.store))
         return 0;
     text = spot_job_note_text(&c->config, c->options, err);
-    rc = text ? spot_store_put_note(c->store, text, err) : -1;
+    rc = text ? spot_store_put_note(c->saver.store, text, err) : -1;
     free(text);
     return rc;
 }
@@ -276,7 +272,7 @@ static int note_job(const struct spot_trainer *c, struct spot_err *err)
 /* Not below what log and state have done. */
 static int check_steps(const struct spot_trainer *c, int64_t step, struct spot_err *err)
 {
-    const int64_t newest = spot_store_newest(c->store), done = step > newest ? step : newest;
+    const int64_t newest = spot_store_newest(c->saver.store), done = step > newest ? step : newest;
 
     return done <= c->config.n_step
                ? 0
@@ -293,11 +289,12 @@ static int open_group(struct spot_trainer *c, struct spot_err *err)
     if (spot_group_open(c->group, &step, err) || check_steps(c, step, err) ||
         spot_trainer_take_state(c, err) || check_steps(c, step, err))
         return -1;
-    c->knows_loss = step > 0 && step >= spot_store_newest(c->store) && isfinite(c->journal->loss);
+    c->knows_loss =
+        step > 0 && step >= spot_store_newest(c->saver.store) && isfinite(c->journal->loss);
     if (c->knows_loss)
         c->last_loss = (float)c->journal->loss;
-    if (step < spot_store_newest(c->store))
-        step = spot_store_newest(c->store);
+    if (step < spot_store_newest(c->saver.store))
+        step = spot_store_newest(c->saver.store);
     c->view = spot_group_add_view(c->group, step > 0 ? step : 0);
     c->machine = spot_view_machine(c->view);
     spot_trainer_recall_val(c);
@@ -308,7 +305,7 @@ static int open_group(struct spot_trainer *c, struct spot_err *err)
 static int log_resumed(struct spot_trainer *c, struct spot_err *err)
 {
     if (!spot_group_resumes(c->group) ||
-        (!c->journal->is_continued && spot_store_newest(c->store) < 0))
+        (!c->journal->is_continued && spot_store_newest(c->saver.store) < 0))
         return 0;
     (void)spot_journal_begin(c->journal, "resumed", c->machine->epoch, c->machine->round);
     return spot_journal_end(c->journal, err);
@@ -346,20 +343,19 @@ static void release(struct spot_trainer *c)
 {
     struct spot_lead *const lead = spot_group_take_lead(c->group);
 
-    spot_trainer_close_meter(c);
+    spot_meter_free(c->meter);
     spot_group_free(c->group);
     spot_trainer_drop_result(c);
-    free(c->saver);
     free(c->loss);
     free(c->vote);
-    free(c->pin);
+    spot_pins_release(&c->pins);
     spot_buf_release(&c->still);
-    free(c->unread);
+    spot_relay_release(&c->relay);
     spot_state_sources_release(&c->sources);
     spot_form_release(&c->form);
-    spot_store_close(c->store);
+    spot_saver_release(&c->saver);
     spot_corpus_release(&c->corpus);
-    spot_corpus_release(&c->val.corpus);
+    spot_corpus_release(&c->validator.corpus);
     spot_weights_close(c->weights);
     spot_model_dir_close(c->model_dir);
     spot_lead_free(lead);
@@ -367,66 +363,54 @@ static void release(struct spot_trainer *c)
 
 static const char *how_to_go_on(const struct spot_trainer *c)
 {
-    return spot_store_is_behind(c->store) ? "--state, --state-command and --resume"
-                                          : "--state and --resume";
+    return spot_store_is_behind(c->saver.store) ? "--state, --state-command and --resume"
+                                                : "--state and --resume";
 }
 
 /* Told to stop before the last step was done. What a private directory has of step 0 is drawn or
  * read again as fast. */
-static int tell_stopped(struct spot_trainer *c, struct spot_err *err)
+static int report_stopped(struct spot_trainer *c, struct spot_err *err)
 {
     int64_t newest = -1;
 
-    if (c->store) {
+    if (c->saver.store) {
         if (!spot_group_gives_up())
-            (void)spot_store_confirm(c->store);
-        newest = spot_store_newest(c->store);
+            (void)spot_store_confirm(c->saver.store);
+        newest = spot_store_newest(c->saver.store);
     }
     if (newest < 0 || (!newest && !c->options->state))
         return spot_err_set(err, SPOT_EPREEMPTED, "stopped; no state is durable");
-    spot_store_keep(c->store);
+    spot_store_keep(c->saver.store);
     return spot_err_set(err, SPOT_EPREEMPTED,
                         "stopped; the state of step %lld is in %s, %s continue it",
-                        (long long)newest, spot_store_place(c->store), how_to_go_on(c));
+                        (long long)newest, spot_store_place(c->saver.store), how_to_go_on(c));
 }
 
 /* The training failed, or its result could not be written: what is durable stays, and is named. */
-static void tell_kept(struct spot_trainer *c, struct spot_err *err)
+static void report_kept(struct spot_trainer *c, struct spot_err *err)
 {
     const size_t n = strlen(err->msg);
     struct spot_err why;
     int64_t step;
 
-    while (spot_store_writing(c->store) >= 0) {
+    while (spot_store_writing(c->saver.store) >= 0) {
         if (spot_group_gives_up())
             return;
-        (void)spot_store_result(c->store, &step, &why);
+        (void)spot_store_result(c->saver.store, &step, &why);
         spot_clock_sleep(1e-3);
     }
-    (void)spot_store_confirm(c->store);
-    if (spot_store_newest(c->store) <= 0 || err->code == SPOT_EPREEMPTED ||
-        spot_group_is_broke(c->group))
+    (void)spot_store_confirm(c->saver.store);
+    if (spot_store_newest(c->saver.store) <= 0 || err->code == SPOT_EPREEMPTED)
         return;
-    spot_store_keep(c->store);
+    spot_store_keep(c->saver.store);
     snprintf(err->msg + n, sizeof(err->msg) - n,
              "; the state of step %lld is in %s, %s continue it",
-             (long long)spot_store_newest(c->store), spot_store_place(c->store), how_to_go_on(c));
-}
-
-/* Not a preemption: to run the same command again would not help. */
-static int tell_broke(const struct spot_trainer *c, struct spot_err *err)
-{
-    const struct spot_err stopped = *err;
-
-    return spot_err_set(
-        err, SPOT_EINFEASIBLE,
-        "the budget of %g USD is spent (%.6g USD); a larger --budget-usd continues it; "
-        "%.300s",
-        c->options->budget_usd, spot_group_spent_usd(c->group), stopped.msg);
+             (long long)spot_store_newest(c->saver.store), spot_store_place(c->saver.store),
+             how_to_go_on(c));
 }
 
 /* The end of the loop: the result, or what stopped it. */
-static int conclude(struct spot_trainer *c, struct spot_coordinator_result *result,
+static int conclude(struct spot_trainer *c, struct spot_trainer_result *result,
                     struct spot_err *err)
 {
     const bool is_over = spot_group_is_over(c->group);
@@ -436,39 +420,36 @@ static int conclude(struct spot_trainer *c, struct spot_coordinator_result *resu
         result->step = c->machine->round;
         return is_over ? 0 : spot_err_set(err, SPOT_EPREEMPTED, "stopped; nothing is kept");
     }
-    if (!is_over) {
-        tell_stopped(c, err);
-        return spot_group_is_broke(c->group) && !spot_group_stops() ? tell_broke(c, err) : -1;
-    }
+    if (!is_over)
+        return report_stopped(c, err);
     spot_group_dismiss(c->group);
-    spot_store_cancel(c->store);           /* what members still owe does not come any more */
-    while (spot_store_is_busy(c->store)) { /* the last generation is worth waiting for */
+    spot_store_cancel(c->saver.store);           /* what members still owe does not come any more */
+    while (spot_store_is_busy(c->saver.store)) { /* the last generation is worth waiting for */
         if (spot_group_gives_up())
-            return tell_stopped(c, err);
+            return report_stopped(c, err);
         if (spot_trainer_store_news(c, err))
             return -1;
         spot_clock_sleep(1e-3);
     }
     if (spot_trainer_finish(c, result, err))
         return -1;
-    return c->state_err.code ? spot_err_set(err, c->state_err.code, "%s", c->state_err.msg) : 0;
+    return c->saver.last.code ? spot_err_set(err, c->saver.last.code, "%s", c->saver.last.msg) : 0;
 }
 
 /* Answer the client that asked the job to stop. If something could not be kept the answer is
  * negative. */
-static void say_end(struct spot_trainer *c, int rc, const struct spot_err *err)
+static void report_end(struct spot_trainer *c, int rc, const struct spot_err *err)
 {
     int status = 0;
 
     if (rc && err->code != SPOT_EPREEMPTED)
         status = spot_err_exit_status(err);
     else if (rc)
-        status = c->machine->round > 0 && spot_store_newest(c->store) < c->machine->round;
-    spot_group_say_end(c->group, !rc, status, rc ? err->msg : "the job is done");
+        status = c->machine->round > 0 && spot_store_newest(c->saver.store) < c->machine->round;
+    spot_group_report_end(c->group, !rc, status, rc ? err->msg : "the job is done");
 }
 
-static int serve(struct spot_trainer *c, struct spot_coordinator_result *result,
-                 struct spot_err *err)
+static int serve(struct spot_trainer *c, struct spot_trainer_result *result, struct spot_err *err)
 {
     int rc;
 
@@ -479,14 +460,14 @@ static int serve(struct spot_trainer *c, struct spot_coordinator_result *result,
     if (!rc)
         rc = conclude(c, result, err);
     if (rc)
-        tell_kept(c, err);
+        report_kept(c, err);
     spot_trainer_publish(c, true);
-    say_end(c, rc, err);
+    report_end(c, rc, err);
     return rc;
 }
 
 /* The state is locked first: without it a job must not touch another's socket or log. */
-static int coordinate(struct spot_trainer *c, struct spot_coordinator_result *result,
+static int coordinate(struct spot_trainer *c, struct spot_trainer_result *result,
                       struct spot_err *err)
 {
     if (take_grid(c, err) || check_save(c, err) || spot_trainer_open_state(c, err) ||
@@ -504,8 +485,8 @@ static bool was_interrupted(const struct spot_err *err)
            (spot_group_gives_up() && err->code == SPOT_EPREEMPTED);
 }
 
-int spot_coordinator_run(const struct spot_coordinator_options *options,
-                         struct spot_coordinator_result *result, struct spot_err *err)
+int spot_trainer_run(const struct spot_trainer_options *options, struct spot_trainer_result *result,
+                     struct spot_err *err)
 {
     struct spot_trainer c = { .options = options, .config = options->config };
     int rc = -1;
@@ -516,7 +497,7 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
         rc = spot_trainer_lead(&c, result, err);
         rc = rc ? rc : coordinate(&c, result, err);
         if (rc < 0 && was_interrupted(err))
-            tell_stopped(&c, err);
+            report_stopped(&c, err);
         if (spot_group_close_journal(c.group, rc < 0 ? NULL : err))
             rc = -1;
     }

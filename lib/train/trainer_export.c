@@ -10,16 +10,16 @@
 static int tell(struct spot_trainer *c, int64_t wanted, struct spot_buf *answer,
                 struct spot_err *err)
 {
-    const struct spot_coordinator_options *const o = c->options;
+    const struct spot_trainer_options *const o = c->options;
 
     if (o->observer)
         return spot_err_set(err, SPOT_EINFEASIBLE, "this job is a measurement: it keeps no state");
-    if (wanted > c->export_step)
-        c->export_step = wanted;
+    if (wanted > c->saver.export_step)
+        c->saver.export_step = wanted;
     spot_put_u32(answer, SPOT_PROTOCOL);
     spot_put_text(answer, spot_version());
     spot_put_i64(answer, c->machine->round);
-    spot_put_i64(answer, spot_store_newest(c->store));
+    spot_put_i64(answer, spot_store_newest(c->saver.store));
     spot_put_text(answer, o->bpe || o->token_byte == 1 ? "bytes"
                           : o->token_byte == 2         ? "u16"
                                                        : "u32");
@@ -28,7 +28,7 @@ static int tell(struct spot_trainer *c, int64_t wanted, struct spot_buf *answer,
     return 0;
 }
 
-static int give_bundle(struct spot_trainer *c, int64_t step, uint32_t bundle,
+static int send_bundle(struct spot_trainer *c, int64_t step, uint32_t bundle,
                        struct spot_buf *answer, struct spot_err *err)
 {
     size_t n_byte;
@@ -36,7 +36,7 @@ static int give_bundle(struct spot_trainer *c, int64_t step, uint32_t bundle,
 
     if (step < 0 || bundle >= (uint32_t)c->n_bundle)
         return spot_err_set(err, SPOT_EUSAGE, "there is no such bundle");
-    data = spot_store_read(c->store, step, (int)bundle, &n_byte, err);
+    data = spot_store_read(c->saver.store, step, (int)bundle, &n_byte, err);
     if (!data)
         return -1;
     spot_buf_add(answer, data, n_byte);
@@ -50,16 +50,12 @@ int spot_trainer_client(void *job, const struct spot_frame *frame, struct spot_b
     struct spot_trainer *const c = job;
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     const int64_t step = spot_get_i64(&in);
-    const uint32_t bundle = frame->type == SPOT_MSG_GIVE ? spot_get_u32(&in) : 0;
+    const uint32_t bundle = frame->type == SPOT_MSG_FETCH ? spot_get_u32(&in) : 0;
 
     *status = 0;
-    if (!spot_wire_in_done(&in) || (frame->type != SPOT_MSG_EXPORT && frame->type != SPOT_MSG_GIVE))
+    if (!spot_wire_in_done(&in) ||
+        (frame->type != SPOT_MSG_EXPORT && frame->type != SPOT_MSG_FETCH))
         return spot_err_set(err, SPOT_EUSAGE, "unknown request to this job");
     return frame->type == SPOT_MSG_EXPORT ? tell(c, step, answer, err)
-                                          : give_bundle(c, step, bundle, answer, err);
-}
-
-bool spot_trainer_export_is_due(const struct spot_trainer *c)
-{
-    return c->export_step > 0 && c->export_step > spot_store_newest(c->store);
+                                          : send_bundle(c, step, bundle, answer, err);
 }

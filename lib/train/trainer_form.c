@@ -33,7 +33,7 @@ static bool is_whole(const struct spot_trainer *c, int64_t step)
 /* A generation that is on its way to the disk counts: nothing begins until it is there or fails. */
 bool spot_trainer_awaits_store(const struct spot_trainer *c)
 {
-    const int64_t writing = spot_store_writing(c->store), step = spot_trainer_newest(c);
+    const int64_t writing = spot_store_writing(c->saver.store), step = spot_trainer_newest(c);
 
     return writing >= 0 && (writing > step || !is_whole(c, step));
 }
@@ -43,18 +43,18 @@ bool spot_trainer_awaits_store(const struct spot_trainer *c)
 static int64_t sound_step(struct spot_trainer *c, struct spot_err *err)
 {
     for (;;) {
-        const int64_t step = spot_trainer_newest(c), durable = spot_store_newest(c->store);
+        const int64_t step = spot_trainer_newest(c), durable = spot_store_newest(c->saver.store);
         struct spot_err why = { 0 };
         int n_bad;
 
         if (step != durable || is_whole(c, step))
             return step;
-        n_bad = spot_store_verify(c->store, &why);
+        n_bad = spot_store_verify(c->saver.store, &why);
         if (n_bad < 0)
             return spot_err_set(err, why.code, "%s", why.msg);
         if (n_bad > 0)
             c->options->warn("%s; %d generation%s set aside", why.msg, n_bad, n_bad > 1 ? "s" : "");
-        if (spot_store_newest(c->store) == durable)
+        if (spot_store_newest(c->saver.store) == durable)
             return step;
     }
 }
@@ -82,7 +82,7 @@ bool spot_trainer_would_change(void *job, struct spot_view *view)
         return true;
     /* mirroring takes an epoch, too: a member not worth one for a place is not worth one for
      * that */
-    return spot_trainer_lacks_buddy(c) || (!c->is_put_off && spot_trainer_lacks_warm(c)) ||
+    return spot_trainer_lacks_buddy(c) || (!c->movement.is_put_off && spot_trainer_lacks_warm(c)) ||
            spot_trainer_finds_newer(c) || spot_trainer_breaks_pin(c);
 }
 
@@ -102,7 +102,7 @@ static void set_grid(struct spot_trainer *c, const struct spot_grid *grid, int64
 }
 
 /* Say once for each number of members that the grid asked for is not to be had. */
-static void tell_compromise(struct spot_trainer *c, const struct spot_grid *grid)
+static void report_compromise(struct spot_trainer *c, const struct spot_grid *grid)
 {
     const struct spot_grid *const want = &c->want;
     const size_t n = spot_view_placeable(c->view);
@@ -177,7 +177,7 @@ static void free_problem(struct problem *p)
 
 enum spot_origin spot_trainer_origin(const struct spot_trainer *c)
 {
-    if (c->form.step == spot_store_newest(c->store))
+    if (c->form.step == spot_store_newest(c->saver.store))
         return SPOT_FROM_STORE;
     return c->weights ? SPOT_FROM_WEIGHTS : SPOT_FROM_NOTHING;
 }
@@ -189,11 +189,11 @@ static void restore(struct spot_trainer *c, const struct spot_reshard *state,
     struct spot_form *f = &c->form;
 
     if (plan->n_loss && spot_trainer_origin(c) == SPOT_FROM_STORE)
-        f->manifest = spot_store_manifest(c->store, f->step);
+        f->manifest = spot_store_manifest(c->saver.store, f->step);
     for (size_t i = 0; i < plan->n_loss; i++) {
         const size_t bundle = plan->loss[i].part;
 
-        assert(f->step == 0 || f->step == spot_store_newest(c->store));
+        assert(f->step == 0 || f->step == spot_store_newest(c->saver.store));
         for (int w = 0; w < state->part[bundle].n_want; w++)
             f->transfer[f->n_transfer++] =
                 (struct spot_transfer){ .bundle = (uint32_t)bundle,
@@ -237,7 +237,7 @@ void spot_trainer_list_peers(struct spot_trainer *c)
     f->peer = spot_xcalloc(c->machine->n_member, sizeof(*f->peer));
     for (size_t i = 0; i < c->machine->n_member; i++)
         if (member[i].role != SPOT_ROLE_SPARE)
-            f->peer[f->n_peer++].id = member[i].id; /* addresses differ: see tell_member */
+            f->peer[f->n_peer++].id = member[i].id; /* addresses differ: see report_member */
 }
 
 /* What place() moves. */
@@ -317,7 +317,7 @@ static int place(struct spot_trainer *c, struct moved *moved, struct spot_err *e
 static int log_epoch(struct spot_trainer *c, const struct moved *moved, struct spot_err *err)
 {
     const struct spot_form *const f = &c->form;
-    const bool is_on_disk = f->step == spot_store_newest(c->store);
+    const bool is_on_disk = f->step == spot_store_newest(c->saver.store);
     int64_t precopy_byte = 0;
     struct spot_jw *jw = spot_journal_begin(c->journal, "migrate", c->machine->epoch, c->form.step);
 
@@ -328,7 +328,7 @@ static int log_epoch(struct spot_trainer *c, const struct moved *moved, struct s
         for (size_t i = f->n_precopied; i < f->n_precopy; i++)
             precopy_byte += spot_trainer_bundle_byte(c, (int)f->precopy[i].bundle);
         if (precopy_byte > 0)
-            spot_jw_int(jw, "ahead_byte", precopy_byte);
+            spot_jw_int(jw, "precopy_byte", precopy_byte);
     }
     return spot_journal_end(c->journal, err);
 }
@@ -337,11 +337,11 @@ static int log_rollback(struct spot_trainer *c, int64_t from, int64_t to, struct
 {
     struct spot_jw *jw = spot_journal_begin(c->journal, "rolled_back", c->machine->epoch, to);
 
-    if (!c->is_damage_told)
+    if (!c->is_damage_reported)
         c->options->warn("the last copy of a stage was lost: back from step %lld to %lld, the "
                          "steps between are computed again",
                          (long long)from, (long long)to);
-    c->is_damage_told = false;
+    c->is_damage_reported = false;
     if (jw) {
         spot_jw_int(jw, "from", from);
         spot_jw_int(jw, "to", to);
@@ -367,14 +367,14 @@ static int log_step_change(struct spot_trainer *c, int64_t from, int64_t to, str
     if (from == to)
         return 0;
     c->knows_loss = false;
-    spot_trainer_void_val(c, to);
+    spot_validator_void(&c->validator, to);
     if (to < from)
-        spot_trainer_meter_rolled_back(c, from - to);
+        spot_meter_rolled_back(c->meter, from - to);
     return to < from ? log_rollback(c, from, to, err) : log_restored(c, from, to, err);
 }
 
 /* Each is told the addresses that lead to the others from where it is. */
-static void tell_member(struct spot_trainer *c, struct spot_peer *to)
+static void report_member(struct spot_trainer *c, struct spot_peer *to)
 {
     struct spot_buf out = { 0 };
 
@@ -392,8 +392,8 @@ static void tell(struct spot_trainer *c)
     spot_trainer_restore_anew(c);
     for (size_t i = 0; i < c->machine->n_member; i++)
         if (c->machine->member[i].role != SPOT_ROLE_SPARE)
-            tell_member(c, spot_group_find(c->group, c->machine->member[i].id));
-    c->moving_since_s = spot_clock_s();
+            report_member(c, spot_group_find(c->group, c->machine->member[i].id));
+    c->relay.since_s = spot_clock_s();
 }
 
 /* No member can take a place, or state is waited for: what is held becomes durable. */
@@ -404,10 +404,10 @@ void spot_trainer_idle(void *job, struct spot_view *view)
 
     (void)view;
     c->form.D = c->form.P = c->form.M = 0;
-    if (spot_store_newest(c->store) >= step || spot_store_has_all(c->store, step) ||
+    if (spot_store_newest(c->saver.store) >= step || spot_store_has_all(c->saver.store, step) ||
         spot_trainer_awaits_savers(c, step))
         return;
-    spot_store_cancel(c->store); /* a member that waits for a lost one would never finish */
+    spot_store_cancel(c->saver.store); /* a member that waits for a lost one would never finish */
     if (is_whole(c, step))
         spot_trainer_save(c);
 }
@@ -437,10 +437,10 @@ int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err)
         spot_view_hold(view);
         return 0;
     }
-    c->layout_s = spot_clock_s();
+    c->movement.layout_s = spot_clock_s();
     c->formed_want = c->want;
-    c->is_put_off = false;
-    tell_compromise(c, &grid);
+    c->movement.is_put_off = false;
+    report_compromise(c, &grid);
     step = sound_step(c, err);
     if (step < 0)
         return -1;

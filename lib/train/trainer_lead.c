@@ -28,7 +28,7 @@ static bool is_done(const struct spot_trainer *c, const struct spot_journal_reco
 }
 
 static void take_result(const struct spot_trainer *c, const struct spot_journal_record *r,
-                        struct spot_coordinator_result *result)
+                        struct spot_trainer_result *result)
 {
     result->step = r->step;
     result->knows_loss = isfinite(r->loss);
@@ -40,7 +40,7 @@ static void take_result(const struct spot_trainer *c, const struct spot_journal_
                          c->options->save);
 }
 
-int spot_trainer_lead(struct spot_trainer *c, struct spot_coordinator_result *result,
+int spot_trainer_lead(struct spot_trainer *c, struct spot_trainer_result *result,
                       struct spot_err *err)
 {
     const struct spot_journal_record *before;

@@ -47,7 +47,7 @@ static void add_member(struct spot_trainer *c, struct spot_peer *peer)
 {
     struct spot_trainer_member *const who = spot_xcalloc(1, sizeof(*who));
 
-    spot_trainer_note_members(c);
+    spot_movement_members(&c->movement, c->machine->n_member);
     who->peer = peer;
     who->held = spot_xcalloc((size_t)c->n_bundle, sizeof(*who->held));
     for (int b = 0; b < c->n_bundle; b++)
@@ -77,7 +77,7 @@ int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct
     if (!strstr(kernels, kernel)) {
         snprintf(why, n,
                  "worker %s cannot compute with the job's kernel '%s', it has %.200s; start "
-                 "the job with --kernel portable to mix machines",
+                 "the job with --device portable to mix machines",
                  spot_peer_name(peer), c->config.kernel, kernels);
         return 1;
     }
@@ -108,9 +108,9 @@ void spot_trainer_forget(void *job, struct spot_peer *peer)
     struct spot_trainer *const c = job;
     struct spot_trainer_member *const who = spot_peer_data(peer);
 
-    spot_trainer_note_members(c);
-    c->n_gone++;
-    spot_trainer_lost_saver(c, spot_peer_id(peer));
+    spot_movement_members(&c->movement, c->machine->n_member);
+    c->movement.n_gone++;
+    spot_saver_lost(&c->saver, spot_peer_id(peer), spot_trainer_pulling(c));
     free(who->held);
     free(who);
 }
@@ -120,7 +120,7 @@ bool spot_trainer_owes(void *job, const struct spot_peer *peer, bool as_machine)
     const struct spot_trainer *const c = job;
 
     if ((c->is_final || spot_group_is_stopping(c->group) || c->machine->phase == SPOT_PHASE_WAIT) &&
-        spot_trainer_owes_bundle(c, spot_peer_id(peer)))
+        spot_saver_owes(&c->saver, spot_peer_id(peer), spot_trainer_pulling(c)))
         return true;
     return as_machine && !spot_trainer_is_restoring(c);
 }

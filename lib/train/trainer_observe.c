@@ -32,7 +32,7 @@ void spot_trainer_observe(struct spot_trainer *c, double step_s)
     struct spot_wish wish = { 0 };
     struct spot_step_seen seen = { .step = c->machine->round + 1,
                                    .grid = spot_form_grid(f),
-                                   .n_commit = c->n_epoch_commit,
+                                   .n_commit = c->drift.n_commit,
                                    .step_s = step_s,
                                    .read_s = c->read_s,
                                    .n_bundle = c->n_bundle };

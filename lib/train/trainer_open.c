@@ -13,7 +13,7 @@
 #include "train/trainer_state.h"
 
 /* Of a state that is another job's: how it differs. */
-static int tell_differences(const struct spot_trainer *c, struct spot_err *err)
+static int report_differences(const struct spot_trainer *c, struct spot_err *err)
 {
     char what[400];
 
@@ -28,13 +28,13 @@ static void note_sources(struct spot_trainer *c)
 {
     struct spot_state_sources *const s = &c->sources;
 
-    if (spot_store_is_behind(c->store)) {
+    if (spot_store_is_behind(c->saver.store)) {
         char source[SPOT_STORE_PATH];
 
-        spot_store_source(c->store, source);
+        spot_store_source(c->saver.store, source);
         snprintf(s->state, sizeof(s->state), "%.64s", source);
     } else {
-        spot_state_sources_path(spot_store_dir(c->store), s->state);
+        spot_state_sources_path(spot_store_dir(c->saver.store), s->state);
     }
     s->job = c->job;
     spot_state_sources_path(c->options->load, s->load);
@@ -48,7 +48,7 @@ static void note_sources(struct spot_trainer *c)
 /* A leader that was only slow has it until it finds out that another leads: that is waited for. */
 static struct spot_store *open_store(const struct spot_trainer *c, struct spot_err *err)
 {
-    const struct spot_coordinator_options *const o = c->options;
+    const struct spot_trainer_options *const o = c->options;
     const double until_s = spot_clock_s() + (o->store ? 2 * o->store_lease_s : 0);
     struct spot_store *store;
 
@@ -62,34 +62,34 @@ static struct spot_store *open_store(const struct spot_trainer *c, struct spot_e
 /* Without --resume a state from before is refused. */
 static int check_resume(const struct spot_trainer *c, struct spot_err *err)
 {
-    const int64_t newest = spot_store_newest(c->store);
+    const int64_t newest = spot_store_newest(c->saver.store);
 
     return newest < 0 || spot_group_resumes(c->group)
                ? 0
                : spot_err_set(err, SPOT_EUSAGE,
                               "%s holds the state of step %lld; --resume continues it",
-                              spot_store_place(c->store), (long long)newest);
+                              spot_store_place(c->saver.store), (long long)newest);
 }
 
 /* With it, it is verified and used. */
 static int verify_state(struct spot_trainer *c, struct spot_err *err)
 {
-    const struct spot_coordinator_options *const o = c->options;
+    const struct spot_trainer_options *const o = c->options;
     struct spot_err why = { 0 };
-    const int n_bad = spot_store_verify(c->store, &why);
+    const int n_bad = spot_store_verify(c->saver.store, &why);
 
     if (n_bad < 0)
         return spot_err_set(err, why.code, "%s", why.msg);
-    if (n_bad > 0 && spot_store_newest(c->store) < 0)
+    if (n_bad > 0 && spot_store_newest(c->saver.store) < 0)
         return spot_err_set(err, SPOT_EDATA,
                             "%.300s; no valid generation is left in %s: the damaged ones are "
                             "kept there as gen-STEP%s, a second try begins anew",
-                            why.msg, spot_store_place(c->store),
-                            spot_store_is_behind(c->store) ? ".NONCE/bad" : ".bad");
+                            why.msg, spot_store_place(c->saver.store),
+                            spot_store_is_behind(c->saver.store) ? ".NONCE/bad" : ".bad");
     if (n_bad)
         o->warn("%s; %d generation%s set aside, going on from step %lld", why.msg, n_bad,
-                n_bad > 1 ? "s" : "", (long long)spot_store_newest(c->store));
-    if (!spot_group_resumes(c->group) || !o->state || spot_store_newest(c->store) >= 0)
+                n_bad > 1 ? "s" : "", (long long)spot_store_newest(c->saver.store));
+    if (!spot_group_resumes(c->group) || !o->state || spot_store_newest(c->saver.store) >= 0)
         return 0;
     if (!o->state_command && spot_job_note_is_behind(o->state))
         return spot_err_set(err, SPOT_EUSAGE,
@@ -97,11 +97,11 @@ static int verify_state(struct spot_trainer *c, struct spot_err *err)
                             o->state);
     o->warn("%s holds no state: the job begins anew at step 0, unless a worker that joins "
             "has one",
-            spot_store_place(c->store));
+            spot_store_place(c->saver.store));
     return 0;
 }
 
-int spot_coordinator_check_resume(const char *state, struct spot_err *err)
+int spot_trainer_check_resume(const char *state, struct spot_err *err)
 {
     if (!access(state, F_OK) || errno != ENOENT)
         return 0;
@@ -115,24 +115,24 @@ int spot_coordinator_check_resume(const char *state, struct spot_err *err)
  * of restarts must get over. */
 int spot_trainer_open_state(struct spot_trainer *c, struct spot_err *err)
 {
-    const struct spot_coordinator_options *const o = c->options;
+    const struct spot_trainer_options *const o = c->options;
 
-    if (o->resume && !o->state_command && spot_coordinator_check_resume(o->state, err))
+    if (o->resume && !o->state_command && spot_trainer_check_resume(o->state, err))
         return -1;
-    c->store = open_store(c, err);
-    if (!c->store)
-        return err->code == SPOT_EUSAGE ? tell_differences(c, err) : -1;
-    spot_store_on_tick(c->store, spot_group_send_keepalive, c->group);
+    c->saver.store = open_store(c, err);
+    if (!c->saver.store)
+        return err->code == SPOT_EUSAGE ? report_differences(c, err) : -1;
+    spot_store_on_tick(c->saver.store, spot_group_send_keepalive, c->group);
     if (check_resume(c, err))
         return -1;
-    return spot_store_is_behind(c->store) ? 0 : verify_state(c, err);
+    return spot_store_is_behind(c->saver.store) ? 0 : verify_state(c, err);
 }
 
 /* Another coordinator may have written since that was looked at: it is looked at again. */
 int spot_trainer_take_state(struct spot_trainer *c, struct spot_err *err)
 {
-    if (spot_store_is_behind(c->store) &&
-        (spot_store_claim(c->store, err) || check_resume(c, err) || verify_state(c, err)))
+    if (spot_store_is_behind(c->saver.store) &&
+        (spot_store_claim(c->saver.store, err) || check_resume(c, err) || verify_state(c, err)))
         return -1;
     note_sources(c);
     return 0;

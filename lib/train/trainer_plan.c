@@ -35,7 +35,7 @@ int spot_trainer_plan(void *job, const struct spot_plan_doc *plan, bool *changed
     snprintf(what, sizeof(what), "the plan asks for %s", spot_grid_text(&want, grid));
     if (spot_trainer_check_grid(c, &want, what, SPOT_EINFEASIBLE, err))
         return -1;
-    *changed = spot_trainer_take_pins(c, plan) || !spot_grid_equal(&c->want, &want);
+    *changed = spot_pins_take(&c->pins, plan) || !spot_grid_equal(&c->want, &want);
     c->want = want;
     return 0;
 }

@@ -10,12 +10,6 @@
 #include "common/xalloc.h"
 #include "train/trainer_state.h"
 
-/* Bundles sent in a step: at first what fits into that share of its time, and it may take a
- * multiple of that. For a spare, which no grid waits for, steps must not become longer. */
-static const struct pace {
-    double share, bearable;
-} pace_ahead = { 0.5, 1.1 }, pace_warm = { 0.05, 1.02 };
-
 /* Until a leaving member is gone there must be this multiple of the moving time at the measured
  * rates; and this many steps: pre-copy begins and ends with a step. */
 static const double enough = 4, pressing = 2, steps_around = 4;
@@ -165,21 +159,16 @@ static bool is_worth_it(struct spot_trainer *c, const struct spot_form *old)
         return false;
     return c->options->precopy_byte >= 0
                ? (double)most >= c->options->precopy_byte
-               : spot_trainer_is_better_ahead(c, &now, &then, (double)most);
-}
-
-static const struct pace *pace_of(const struct spot_trainer *c)
-{
-    return c->is_ahead ? &pace_ahead : &pace_warm;
+               : spot_trainer_prefers_precopy(c, &now, &then, (double)most);
 }
 
 /* One, where the user says how much is worth it. */
 static size_t first_precopies(const struct spot_trainer *c)
 {
     const struct spot_form *const f = &c->form;
-    double room = c->options->precopy_byte >= 0
-                      ? 0
-                      : spot_trainer_best_byte_per_s(c) * c->step_s * pace_of(c)->share;
+    double room = c->options->precopy_byte >= 0 ? 0
+                                                : spot_trainer_best_byte_per_s(c) * c->step_s *
+                                                      spot_movement_share(&c->movement);
     size_t n = 0;
 
     for (size_t i = f->n_precopied; i < f->n_precopy && room > 0; i++, n++)
@@ -212,7 +201,7 @@ static size_t count_leavers(const struct spot_trainer *c)
  * put it off for ever; unless more are leaving now: what goes with them is not handed over yet. */
 static bool is_due(const struct spot_trainer *c)
 {
-    return c->is_precopied && count_leavers(c) <= c->n_leaver;
+    return c->movement.is_precopied && count_leavers(c) <= c->movement.n_leaver;
 }
 
 bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
@@ -220,7 +209,7 @@ bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
     const bool grid_is_due = is_due(c);
     const int64_t step = c->form.step;
 
-    c->is_precopied = c->is_ahead = false;
+    c->movement.is_precopied = c->movement.is_for_grid = false;
     if (grid_is_due || c->options->observer || !can_go_on(c, old))
         return false;
     list_precopies(c, old);
@@ -236,22 +225,23 @@ bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
     c->form.n_peer = c->form.n_transfer = 0;
     take_roles(c);
     spot_trainer_list_peers(c);
-    c->is_ahead = true;
-    c->n_leaver = count_leavers(c);
+    c->movement.is_for_grid = true;
+    c->movement.n_leaver = count_leavers(c);
     return true;
 }
 
 /* A deadline that came nearer, or steps that are slower than they were. */
 void spot_trainer_watch_deadlines(struct spot_trainer *c)
 {
-    if (c->is_ahead && !c->is_precopied && left_s(c, &c->form) < need_s(c, &c->form, pressing))
+    if (c->movement.is_for_grid && !c->movement.is_precopied &&
+        left_s(c, &c->form) < need_s(c, &c->form, pressing))
         spot_view_want_change(c->view);
 }
 
 void spot_trainer_pace_precopies(struct spot_trainer *c)
 {
-    c->precopy_n = first_precopies(c);
-    c->usual_s = c->step_s;
+    c->movement.n_precopy = first_precopies(c);
+    c->movement.usual_s = c->step_s;
 }
 
 /* --- while it works ------------------------------------------------------------- */
@@ -262,24 +252,22 @@ void spot_trainer_precopy_some(struct spot_trainer *c)
 
     if (f->n_precopied == f->n_precopy)
         return;
-    f->n_precopied +=
-        c->precopy_n < f->n_precopy - f->n_precopied ? c->precopy_n : f->n_precopy - f->n_precopied;
+    f->n_precopied += c->movement.n_precopy < f->n_precopy - f->n_precopied
+                          ? c->movement.n_precopy
+                          : f->n_precopy - f->n_precopied;
     spot_view_send_active(c->view, SPOT_MSG_PRECOPY, f->n_precopied, NULL, 0);
 }
 
 /* As many at a time as steps bear. */
-void spot_trainer_handed(struct spot_trainer *c, double step_s)
+void spot_trainer_precopied(struct spot_trainer *c, double step_s)
 {
     const struct spot_form *const f = &c->form;
 
-    if (!f->n_precopy || (!c->is_ahead && f->n_precopied == f->n_precopy))
+    if (!f->n_precopy || (!c->movement.is_for_grid && f->n_precopied == f->n_precopy))
         return;
-    if (step_s <= pace_of(c)->bearable * c->usual_s)
-        c->precopy_n *= 2;
-    else if (c->precopy_n > 1)
-        c->precopy_n /= 2;
-    if (f->n_precopied < f->n_precopy || !c->is_ahead)
+    spot_movement_pace(&c->movement, step_s);
+    if (f->n_precopied < f->n_precopy || !c->movement.is_for_grid)
         return;
-    c->is_precopied = true;
+    c->movement.is_precopied = true;
     spot_view_want_change(c->view);
 }

@@ -16,7 +16,7 @@ double spot_trainer_rate_seen(double before_byte_per_s, double byte, double took
 }
 
 /* Only the power of two below the best, so that equal machines stay equal, and plans with them. */
-double spot_trainer_rate_told(double best_byte_per_s, double mine_byte_per_s)
+double spot_trainer_rate_for_plan(double best_byte_per_s, double mine_byte_per_s)
 {
     return mine_byte_per_s > 0
                ? best_byte_per_s * exp2(-rint(log2(best_byte_per_s / mine_byte_per_s)))
@@ -32,7 +32,7 @@ void spot_trainer_note_moved(const struct spot_trainer *c, struct spot_trainer_m
         if (c->form.transfer[i].to == id && c->form.transfer[i].origin == SPOT_FROM_MEMBER)
             byte += (double)spot_trainer_bundle_byte(c, (int)c->form.transfer[i].bundle);
     who->moved_byte_per_s =
-        spot_trainer_rate_seen(who->moved_byte_per_s, byte, spot_clock_s() - c->moving_since_s);
+        spot_trainer_rate_seen(who->moved_byte_per_s, byte, spot_clock_s() - c->relay.since_s);
 }
 
 double spot_trainer_best_byte_per_s(const struct spot_trainer *c)
@@ -46,5 +46,5 @@ double spot_trainer_best_byte_per_s(const struct spot_trainer *c)
 
 double spot_trainer_byte_per_s(const struct spot_trainer *c, const struct spot_trainer_member *who)
 {
-    return spot_trainer_rate_told(spot_trainer_best_byte_per_s(c), who->moved_byte_per_s);
+    return spot_trainer_rate_for_plan(spot_trainer_best_byte_per_s(c), who->moved_byte_per_s);
 }

@@ -13,7 +13,7 @@
 /* Durable, initial, or held by a member that the others reach. */
 static bool is_elsewhere(const struct spot_trainer *c, int bundle, int64_t step)
 {
-    if (step == 0 || step == spot_store_newest(c->store))
+    if (step == 0 || step == spot_store_newest(c->saver.store))
         return true;
     for (size_t i = 0; i < c->machine->n_member; i++) {
         const uint32_t id = c->machine->member[i].id;
@@ -76,7 +76,7 @@ static int64_t newest(const struct spot_trainer *c, bool idle)
 {
     int64_t *held = copies(c, idle);
     const int64_t step = spot_recovery_newest(held, c->machine->n_member, (size_t)c->n_bundle,
-                                              spot_store_newest(c->store));
+                                              spot_store_newest(c->saver.store));
 
     free(held);
     return step;
@@ -145,5 +145,5 @@ bool spot_trainer_may_leave(void *job, struct spot_view *view)
     const struct spot_trainer *const c = job;
 
     (void)view;
-    return !spot_store_is_busy(c->store) && !spot_trainer_awaits(c);
+    return !spot_store_is_busy(c->saver.store) && !spot_trainer_awaits(c);
 }

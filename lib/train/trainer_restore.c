@@ -12,10 +12,16 @@ enum { AHEAD_BYTE = 64 << 20 }; /* read before the wire has taken what was read 
 
 void spot_trainer_restore_anew(struct spot_trainer *c)
 {
-    c->n_unread = c->n_restored = 0;
-    c->relayed_byte = 0;
-    free(c->unread);
-    c->unread = spot_xcalloc(c->form.n_transfer, sizeof(*c->unread));
+    free(c->relay.transfer);
+    c->relay = (struct spot_relay){
+        .transfer = spot_xcalloc(c->form.n_transfer, sizeof(*c->relay.transfer)),
+        .since_s = c->relay.since_s,
+    };
+}
+
+void spot_relay_release(struct spot_relay *relay)
+{
+    free(relay->transfer);
 }
 
 /* A bundle as it goes over the wire. */
@@ -26,7 +32,7 @@ static uint8_t *read_bundle(const struct spot_trainer *c, const struct spot_tran
     uint8_t *data = NULL;
 
     if (t->origin == SPOT_FROM_STORE)
-        return spot_store_read(c->store, c->form.step, (int)t->bundle, n_byte, err);
+        return spot_store_read(c->saver.store, c->form.step, (int)t->bundle, n_byte, err);
     if (spot_bundle_init(&bundle, &c->config.shape, (int)t->bundle, err))
         return NULL;
     if (!spot_weights_read(c->weights, &bundle, err))
@@ -48,14 +54,14 @@ static int send_bundle(struct spot_trainer *c, const struct spot_transfer *t, st
         return -1;
     spot_peer_ask(who->peer);
     spot_peer_send(who->peer, SPOT_MSG_RESTORE, t->bundle, data, n_byte);
-    c->relayed_byte += (int64_t)n_byte;
+    c->relay.sent_byte += (int64_t)n_byte;
     free(data);
     return 0;
 }
 
 bool spot_trainer_is_restoring(const struct spot_trainer *c)
 {
-    return c->machine->phase == SPOT_PHASE_MIGRATE && c->n_restored < c->n_unread;
+    return c->machine->phase == SPOT_PHASE_MIGRATE && c->relay.n_sent < c->relay.n;
 }
 
 /* A generation behind a command is read when it is needed, not before: then it may turn out to be
@@ -64,24 +70,25 @@ static int fall_back(struct spot_trainer *c, const struct spot_transfer *t, stru
 {
     const struct spot_err why = *err;
 
-    if (t->origin != SPOT_FROM_STORE || !spot_store_is_behind(c->store) ||
+    if (t->origin != SPOT_FROM_STORE || !spot_store_is_behind(c->saver.store) ||
         !spot_generation_is_damage(&why))
         return -1;
-    spot_store_set_aside_newest(c->store);
-    if (spot_store_newest(c->store) < 0)
+    spot_store_set_aside_newest(c->saver.store);
+    if (spot_store_newest(c->saver.store) < 0)
         c->options->warn("%s; that generation is set aside, going on from the beginning", why.msg);
     else
         c->options->warn("%s; that generation is set aside, going on from step %lld", why.msg,
-                         (long long)spot_store_newest(c->store));
-    c->is_damage_told = true;
-    c->n_unread = c->n_restored = 0;
+                         (long long)spot_store_newest(c->saver.store));
+    c->is_damage_reported = true;
+    c->relay.n = c->relay.n_sent = 0;
     return spot_view_break(c->view, c->machine->epoch, err);
 }
 
 int spot_trainer_restore(struct spot_trainer *c, struct spot_err *err)
 {
     while (spot_trainer_is_restoring(c) && spot_group_queued_byte(c->group) < AHEAD_BYTE) {
-        const struct spot_transfer *const t = &c->form.transfer[c->unread[c->n_restored++]];
+        const struct spot_transfer *const t =
+            &c->form.transfer[c->relay.transfer[c->relay.n_sent++]];
 
         if (send_bundle(c, t, err))
             return fall_back(c, t, err);
@@ -89,10 +96,10 @@ int spot_trainer_restore(struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-static bool is_asked(const struct spot_trainer *c, size_t transfer)
+static bool is_asked(const struct spot_relay *relay, size_t transfer)
 {
-    for (size_t i = 0; i < c->n_unread; i++)
-        if (c->unread[i] == transfer)
+    for (size_t i = 0; i < relay->n; i++)
+        if (relay->transfer[i] == transfer)
             return true;
     return false;
 }
@@ -108,9 +115,10 @@ int spot_trainer_unread(struct spot_trainer *c, uint32_t id, const struct spot_f
         const struct spot_transfer *const t = &f->transfer[i];
 
         if (t->to != id || t->bundle != frame->tag ||
-            (t->origin != SPOT_FROM_STORE && t->origin != SPOT_FROM_WEIGHTS) || is_asked(c, i))
+            (t->origin != SPOT_FROM_STORE && t->origin != SPOT_FROM_WEIGHTS) ||
+            is_asked(&c->relay, i))
             continue;
-        c->unread[c->n_unread++] = (uint32_t)i;
+        c->relay.transfer[c->relay.n++] = (uint32_t)i;
         return spot_trainer_restore(c, err);
     }
     return 1;

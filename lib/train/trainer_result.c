@@ -12,7 +12,7 @@
 #include "train/trainer_state.h"
 #include "weights/save.h"
 
-struct spot_trainer_result {
+struct spot_result_writer {
     struct spot_hash_stream *hash; /* over step, bundles and planes in canonical order */
     bool saves;
     struct spot_weights_out weights;
@@ -27,7 +27,7 @@ struct spot_trainer_result {
 static void take_plane(void *user, enum spot_plane plane, size_t at, const void *data,
                        size_t n_byte)
 {
-    struct spot_trainer_result *const r = user;
+    struct spot_result_writer *const r = user;
 
     spot_hash_stream_add(r->hash, data, n_byte);
     if (r->saves && plane == SPOT_PLANE_MASTER)
@@ -35,7 +35,7 @@ static void take_plane(void *user, enum spot_plane plane, size_t at, const void 
 }
 
 static struct spot_bundle_reader *begin_bundle(const struct spot_trainer *c,
-                                               struct spot_trainer_result *r)
+                                               struct spot_result_writer *r)
 {
     r->bundle = (struct spot_bundle){ .index = r->next, .step = c->machine->round };
     spot_arena_of(&c->config.shape, r->next, &r->bundle.arena);
@@ -46,14 +46,14 @@ static struct spot_bundle_reader *begin_bundle(const struct spot_trainer *c,
 
 static void write_weights(void *result)
 {
-    struct spot_trainer_result *const r = result;
+    struct spot_result_writer *const r = result;
 
     spot_weights_out_add(&r->weights, &r->written);
     free(r->written.plane[SPOT_PLANE_MASTER]);
 }
 
 /* The bundle that came; its plane is the writer's. */
-static int save_bundle(struct spot_trainer_result *r, struct spot_err *err)
+static int save_bundle(struct spot_result_writer *r, struct spot_err *err)
 {
     spot_threads_join(&r->writer);
     r->written = r->bundle;
@@ -64,7 +64,7 @@ static int save_bundle(struct spot_trainer_result *r, struct spot_err *err)
     return -1;
 }
 
-static int end_bundle(struct spot_trainer_result *r, struct spot_bundle_reader *reader_take, int rc,
+static int end_bundle(struct spot_result_writer *r, struct spot_bundle_reader *reader_take, int rc,
                       struct spot_err *err)
 {
     struct spot_bundle *none;
@@ -87,10 +87,10 @@ static int feed(void *user, const void *data, size_t n_byte, struct spot_err *er
 
 /* --- all of them ------------------------------------------------------------------- */
 
-static int open_weights(const struct spot_trainer *c, struct spot_trainer_result *r,
+static int open_weights(const struct spot_trainer *c, struct spot_result_writer *r,
                         struct spot_err *err)
 {
-    const struct spot_coordinator_options *const o = c->options;
+    const struct spot_trainer_options *const o = c->options;
     char *target;
     int rc;
 
@@ -111,7 +111,7 @@ static int open_weights(const struct spot_trainer *c, struct spot_trainer_result
 
 static int begin(struct spot_trainer *c, struct spot_err *err)
 {
-    struct spot_trainer_result *const r = spot_xcalloc(1, sizeof(*r));
+    struct spot_result_writer *const r = spot_xcalloc(1, sizeof(*r));
     struct spot_buf step = { 0 };
 
     c->result = r;
@@ -124,7 +124,7 @@ static int begin(struct spot_trainer *c, struct spot_err *err)
 
 void spot_trainer_drop_result(struct spot_trainer *c)
 {
-    struct spot_trainer_result *const r = c->result;
+    struct spot_result_writer *const r = c->result;
 
     c->result = NULL;
     if (!r)
@@ -138,13 +138,13 @@ void spot_trainer_drop_result(struct spot_trainer *c)
 
 static int from_disk(struct spot_trainer *c, struct spot_err *err)
 {
-    struct spot_trainer_result *const r = c->result;
+    struct spot_result_writer *const r = c->result;
     int rc = 0;
 
     while (!rc && r->next < c->n_bundle) {
         struct spot_bundle_reader *const reader = begin_bundle(c, r);
 
-        rc = spot_store_scan(c->store, c->machine->round, r->next, feed, reader, err);
+        rc = spot_store_scan(c->saver.store, c->machine->round, r->next, feed, reader, err);
         rc = end_bundle(r, reader, rc, err);
         if (!rc && spot_group_gives_up())
             rc = spot_err_set(err, SPOT_EPREEMPTED, "stopped");
@@ -171,7 +171,7 @@ int spot_trainer_pull(struct spot_trainer *c, struct spot_err *err)
 int spot_trainer_pulled(struct spot_trainer *c, const struct spot_frame *frame,
                         struct spot_err *err)
 {
-    struct spot_trainer_result *const r = c->result;
+    struct spot_result_writer *const r = c->result;
     struct spot_bundle_reader *const reader = begin_bundle(c, r);
 
     if (end_bundle(r, reader, feed(reader, frame->data, frame->n_byte, err), err))
@@ -201,10 +201,10 @@ static int log_done(struct spot_trainer *c, const char *hex, struct spot_err *er
     return spot_journal_end(c->journal, err);
 }
 
-int spot_trainer_finish(struct spot_trainer *c, struct spot_coordinator_result *result,
+int spot_trainer_finish(struct spot_trainer *c, struct spot_trainer_result *result,
                         struct spot_err *err)
 {
-    struct spot_trainer_result *r;
+    struct spot_result_writer *r;
 
     if (!c->result && (begin(c, err) || from_disk(c, err)))
         return -1;

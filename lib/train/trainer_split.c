@@ -6,11 +6,8 @@
 #include "train/grid_choice.h"
 #include "train/trainer_state.h"
 
-/* Old times decay, so that a machine that recovers gets its part back. A change is worth an epoch
- * if it saves this much of the compute time of a step, at PATIENCE commits in a row; after each
- * such change twice as many are required, so that noise costs ever less. */
-static const double fade = 0.8, worth = 0.15;
-enum { PATIENCE = 5, PATIENCE_MAX = 640 };
+/* Old times decay, so that a machine that recovers gets its part back. */
+static const double fade = 0.8;
 
 /* A member's part of stage p. */
 static double stage_cost(const struct spot_trainer *c, uint32_t p)
@@ -26,7 +23,7 @@ void spot_trainer_note_pace(struct spot_trainer *c, uint32_t id, double work_s)
     struct spot_form_place at;
 
     /* the first step of an epoch touches fresh memory and tells little */
-    if (position < 0 || !c->n_epoch_commit || !(work_s > 0 && work_s < 1e6))
+    if (position < 0 || !c->drift.n_commit || !(work_s > 0 && work_s < 1e6))
         return;
     at = spot_form_place(f, position);
     who->paced_work =
@@ -67,7 +64,7 @@ void spot_trainer_choose_split(struct spot_trainer *c)
     double time[SPOT_SPLIT_MAX];
 
     assert(D <= SPOT_SPLIT_MAX);
-    c->n_epoch_commit = c->n_drift = 0;
+    spot_split_drift_begin(&c->drift);
     if (policy->kind == SPOT_SPLIT_GIVEN && policy->n_weight == D) {
         for (uint32_t d = 0; d < D; d++)
             time[d] = 1 / policy->weight[d];
@@ -86,21 +83,10 @@ bool spot_trainer_split_drifts(struct spot_trainer *c)
     double time[SPOT_SPLIT_MAX];
     uint32_t best[SPOT_SPLIT_MAX + 1];
 
-    c->n_epoch_commit++;
+    c->drift.n_commit++;
     if (c->options->shares.kind != SPOT_SPLIT_MEASURED || f->D < 2 || !pipeline_times(c, time))
         return false;
     spot_split_by_time(c->n_microbatch, f->D, time, best);
-    if (spot_split_makespan(f->D, best, time) >
-        (1 - worth) * spot_split_makespan(f->D, f->share, time)) {
-        c->n_drift = 0;
-        if (c->n_epoch_commit > PATIENCE_MAX)
-            c->drift_patience = 0; /* calm for long: what changes now is news */
-        return false;
-    }
-    if (!c->drift_patience)
-        c->drift_patience = PATIENCE;
-    if (++c->n_drift < c->drift_patience)
-        return false;
-    c->drift_patience = 2 * c->drift_patience < PATIENCE_MAX ? 2 * c->drift_patience : PATIENCE_MAX;
-    return true;
+    return spot_split_drifts(&c->drift, spot_split_makespan(f->D, f->share, time),
+                             spot_split_makespan(f->D, best, time));
 }

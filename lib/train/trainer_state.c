@@ -11,18 +11,31 @@
 
 /* --- durable generations ------------------------------------------------- */
 
-/* By the user's word, or as often as what it costs allows. */
-static bool is_time(const struct spot_trainer *c)
+/* Without a replica or a buddy a single kill loses a stage. */
+static bool has_single_holder(const struct spot_trainer *c)
 {
-    return spot_clock_s() - c->durable_s >= spot_trainer_durable_every_s(c) &&
-           (c->options->durable_every_s > 0 || !spot_save_cost_wants_calm(&c->save_cost));
+    for (uint32_t p = 0; p < c->form.P; p++)
+        if (spot_form_replicas(&c->form) < 2 && !c->form.buddy[p])
+            return true;
+    return false;
+}
+
+double spot_trainer_lag_s(const struct spot_trainer *c)
+{
+    const int64_t round = c->machine->round;
+
+    return c->last_commit_s > 0 && round > 0 && spot_store_newest(c->saver.store) < round
+               ? spot_clock_s() - c->saver.lag.next_s
+               : 0;
 }
 
 bool spot_trainer_save_is_due(const struct spot_trainer *c)
 {
-    return !c->options->observer && !spot_store_is_busy(c->store) && c->machine->round > 0 &&
-           spot_store_newest(c->store) < c->machine->round &&
-           (spot_trainer_export_is_due(c) || is_time(c));
+    return !c->options->observer && !spot_store_is_busy(c->saver.store) && c->machine->round > 0 &&
+           spot_store_newest(c->saver.store) < c->machine->round &&
+           (spot_saver_export_is_due(&c->saver) ||
+            spot_durable_lag_is_due(&c->saver.lag, c->options->durable_every_s,
+                                    has_single_holder(c)));
 }
 
 static bool holds(const struct spot_trainer *c, uint32_t id, int bundle)
@@ -74,7 +87,7 @@ static void ask_holders(struct spot_trainer *c, const struct place *to)
 
         if (i < n) {
             spot_put_u32(&ask[i], (uint32_t)b);
-            c->saver[b] = c->machine->member[i].id;
+            spot_saver_ask(&c->saver, b, c->machine->member[i].id);
         }
     }
     for (size_t i = 0; i < n; i++) {
@@ -92,9 +105,9 @@ static void ask_one(struct spot_trainer *c, int b, const struct place *to)
 
     if (i == c->machine->n_member)
         return;
-    c->saver[b] = c->machine->member[i].id;
+    spot_saver_ask(&c->saver, b, c->machine->member[i].id);
     spot_put_u32(&which, (uint32_t)b);
-    ask_snapshots(c, spot_trainer_member(c, c->saver[b]), &which, to);
+    ask_snapshots(c, spot_trainer_member(c, c->machine->member[i].id), &which, to);
     spot_buf_release(&which);
 }
 
@@ -108,18 +121,18 @@ void spot_trainer_ask_bundle(struct spot_trainer *c, int bundle)
 void spot_trainer_ask_more(struct spot_trainer *c)
 {
     enum { QUEUED_BYTE = 32 << 20 };
-    const size_t queued_byte = spot_store_queued_byte(c->store);
+    const size_t queued_byte = spot_store_queued_byte(c->saver.store);
     struct place to = { .nonce = 0 };
 
-    if (!c->is_final || c->result || spot_store_collecting(c->store) != c->machine->round)
+    if (!c->is_final || c->result || spot_store_collecting(c->saver.store) != c->machine->round)
         return;
-    if (!spot_store_where(c->store, to.dir, &to.nonce))
+    if (!spot_store_where(c->saver.store, to.dir, &to.nonce))
         to = (struct place){ .nonce = 0 };
     for (int b = 0; b < c->n_bundle; b++) {
         const size_t i = holder_of(c, b);
 
-        if (!c->saver[b] && i < c->machine->n_member &&
-            !spot_trainer_owes_bundle(c, c->machine->member[i].id) &&
+        if (!spot_saver_is_asked(&c->saver, b) && i < c->machine->n_member &&
+            !spot_saver_owes(&c->saver, c->machine->member[i].id, spot_trainer_pulling(c)) &&
             (queued_byte < QUEUED_BYTE || !spot_trainer_member(c, c->machine->member[i].id)->sends))
             ask_one(c, b, &to);
     }
@@ -132,17 +145,17 @@ void spot_trainer_save(struct spot_trainer *c)
     struct place to = { .nonce = 0 };
     struct spot_err why = { 0 };
 
-    if (spot_store_has_all(c->store, c->machine->round))
+    if (spot_store_has_all(c->saver.store, c->machine->round))
         return;
-    c->sent_byte = 0;
+    c->saver.sent_byte = 0;
     spot_trainer_settle_savers(c, -1);
-    spot_store_begin(c->store, c->machine->round);
-    if (!spot_store_share(c->store, to.dir, &to.nonce))
+    spot_store_begin(c->saver.store, c->machine->round);
+    if (!spot_store_share(c->saver.store, to.dir, &to.nonce))
         to = (struct place){ .nonce = 0 };
     if (spot_journal_sync(c->journal, &why)) /* no generation should be ahead of the log */
         c->options->warn("%s; after a crash they may lack what led to step %lld", why.msg,
                          (long long)c->machine->round);
-    spot_trainer_lag_begun(c);
+    spot_durable_lag_asked(&c->saver.lag, c->machine->round);
     if (c->is_final)
         spot_trainer_ask_more(c);
     else
@@ -168,19 +181,10 @@ int spot_trainer_snapshot(struct spot_trainer *c, uint32_t id, const struct spot
     if (!copy)
         return spot_err_set(err, SPOT_ESYS, "no memory for a snapshot");
     memcpy(copy, frame->data, frame->n_byte);
-    c->sent_byte += (int64_t)frame->n_byte;
-    spot_store_put(c->store, step, (int)frame->tag, copy, frame->n_byte);
+    c->saver.sent_byte += (int64_t)frame->n_byte;
+    spot_store_put(c->saver.store, step, (int)frame->tag, copy, frame->n_byte);
     spot_trainer_ask_more(c);
     return 0;
-}
-
-static void put_durable(const struct spot_trainer *c, struct spot_jw *jw)
-{
-    spot_jw_str(jw, "where", spot_store_is_behind(c->store) ? "store" : "disk");
-    spot_jw_real(jw, "lag_s", rint((spot_clock_s() - c->durable_of_s) * 1e6) / 1e6);
-    spot_jw_real(jw, "cost_s", rint(spot_save_cost_s(&c->save_cost) * 1e6) / 1e6);
-    if (c->sent_byte)
-        spot_jw_int(jw, "relayed_byte", c->sent_byte);
 }
 
 static int log_durable(struct spot_trainer *c, int64_t step, struct spot_err *err)
@@ -188,25 +192,18 @@ static int log_durable(struct spot_trainer *c, int64_t step, struct spot_err *er
     struct spot_jw *const jw = spot_journal_begin(c->journal, "durable", c->machine->epoch, step);
 
     if (jw)
-        put_durable(c, jw);
+        spot_saver_put(&c->saver, jw);
     return spot_journal_end(c->journal, err);
 }
 
-/* A full disk fails at every try: told at once, then once a minute until something is durable. */
-static void tell_not_durable(struct spot_trainer *c, int64_t step, const struct spot_err *why)
+/* A full disk fails at every try. */
+static void report_not_durable(struct spot_trainer *c, int64_t step, const struct spot_err *why)
 {
-    const double now_s = spot_clock_s(), every_s = 60;
-    char more[48] = "";
+    char more[48];
 
-    c->not_durable = *why;
-    c->n_not_durable++;
-    if (c->n_not_durable > 1 && now_s < c->not_durable_told_s + every_s)
-        return;
-    if (c->n_not_durable > 1)
-        snprintf(more, sizeof(more), "; %" PRIu32 " tries in a row have failed", c->n_not_durable);
-    c->options->warn("%s; training goes on without a durable copy of step %lld%s", why->msg,
-                     (long long)step, more);
-    c->not_durable_told_s = now_s;
+    if (spot_saver_failed(&c->saver, why, more))
+        c->options->warn("%s; training goes on without a durable copy of step %lld%s", why->msg,
+                         (long long)step, more);
 }
 
 /* The generation before stays. The last state is then had from the members, for hash and file. */
@@ -216,11 +213,11 @@ static int not_durable(struct spot_trainer *c, int64_t step, const struct spot_e
     const bool is_last = step == c->machine->round;
 
     if (is_last && c->is_final && c->options->state) {
-        c->state_err = *why; /* told when the result is safe */
+        c->saver.last = *why; /* told when the result is safe */
     } else {
         if (is_last && spot_group_is_stopping(c->group))
             return spot_err_set(err, why->code, "%s", why->msg);
-        tell_not_durable(c, step, why);
+        report_not_durable(c, step, why);
     }
     return is_last && c->is_final ? spot_trainer_pull(c, err) : 0;
 }
@@ -231,27 +228,65 @@ int spot_trainer_store_news(void *job, struct spot_err *err)
     struct spot_trainer *const c = job;
     struct spot_err why = { 0 };
     int64_t step;
-    const int news = spot_store_result(c->store, &step, &why);
+    const int news = spot_store_result(c->saver.store, &step, &why);
 
     if (news == SPOT_STORE_GONE) {
         c->options->warn("%s; the job's state is made durable again", why.msg);
-        c->durable_s = 0;
+        c->saver.lag.asked_s = 0;
         return 0;
     }
     if (news > 0 && why.code)
         c->options->warn("%s", why.msg);
     if (!news)
         return 0;
-    spot_trainer_lag_ended(c, news > 0);
+    spot_durable_lag_ended(&c->saver.lag, news > 0);
     if (news < 0)
         return not_durable(c, step, &why, err);
-    c->n_not_durable = 0;
+    c->saver.n_failed = 0;
     if (log_durable(c, step, err))
         return -1;
     if (!c->is_final || step != c->machine->round)
         return 0;
-    if (spot_store_is_behind(c->store)) /* members are nearer */
+    if (spot_store_is_behind(c->saver.store)) /* members are nearer */
         return spot_trainer_pull(c, err);
     spot_group_end(c->group);
+    return 0;
+}
+
+static bool is_here(const void *trainer, uint32_t id)
+{
+    return spot_group_find(((const struct spot_trainer *)trainer)->group, id);
+}
+
+bool spot_trainer_awaits_savers(const struct spot_trainer *c, int64_t step)
+{
+    return spot_saver_awaits(&c->saver, step, spot_trainer_pulling(c), is_here, c);
+}
+
+void spot_trainer_settle_savers(struct spot_trainer *c, int64_t most)
+{
+    const int64_t step = spot_store_collecting(c->saver.store);
+
+    if (step < 0 || step > most || !spot_trainer_awaits_savers(c, step))
+        spot_saver_give_up(&c->saver);
+}
+
+int spot_trainer_written(struct spot_trainer *c, const struct spot_frame *frame)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    const int64_t step = spot_get_i64(&in);
+    const uint64_t nonce = spot_get_u64(&in);
+    struct spot_written written = { .n_byte = spot_get_u64(&in) };
+
+    written.hash.low = spot_get_u64(&in);
+    written.hash.high = spot_get_u64(&in);
+    if (!spot_wire_in_done(&in) || frame->tag >= (uint64_t)c->n_bundle)
+        return 1;
+    if (written.n_byte) {
+        spot_store_put_written(c->saver.store, step, nonce, (int)frame->tag, &written);
+        spot_trainer_ask_more(c);
+    } else if (!c->is_final && step == spot_store_collecting(c->saver.store)) {
+        spot_trainer_settle_savers(c, -1);
+    }
     return 0;
 }

@@ -12,13 +12,17 @@
 #include "checkpoint/store.h"
 #include "cluster/group.h"
 #include "common/err.h"
-#include "train/coordinator.h"
 #include "train/form.h"
+#include "train/meter.h"
 #include "train/model_dir.h"
+#include "train/movement.h"
+#include "train/pins.h"
 #include "train/sampler.h"
-#include "train/save_cost.h"
+#include "train/saver.h"
 #include "train/state_sources.h"
 #include "train/train_protocol.h"
+#include "train/trainer.h"
+#include "train/validator.h"
 #include "weights/load.h"
 
 #ifdef __cplusplus
@@ -47,26 +51,16 @@ struct spot_trainer_vote {
     bool is_in;
 };
 
-/* The validation loss, see trainer_validate.c. */
-struct spot_trainer_val {
-    struct spot_corpus corpus;
-    struct spot_sampler sampler;
-    int64_t step; /* newest weights with a known loss, -1 */
-    float loss;
-    int64_t batch; /* being computed, -1: none */
-    double sum;    /* over earlier microbatches */
-    double began_s;
-};
-
-/* A place that the newest plan gives to a member. */
-struct spot_trainer_pin {
-    char name[SPOT_NAME_MAX];
-    int64_t d, p, m;
-    bool is_told; /* it was reported that the place cannot be given */
+/* Transfers of a form that members cannot read themselves, see trainer_restore.c. */
+struct spot_relay {
+    uint32_t *transfer; /* [n], of which the first n_sent were sent */
+    size_t n, n_sent;
+    int64_t sent_byte;
+    double since_s; /* when the moves of the form began */
 };
 
 struct spot_trainer {
-    const struct spot_coordinator_options *options;
+    const struct spot_trainer_options *options;
     struct spot_group_options group_options;
     struct spot_group *group;
     struct spot_view *view;             /* the only view */
@@ -81,21 +75,18 @@ struct spot_trainer {
     struct spot_model_dir *model_dir; /* destination of the result; NULL: a file, or none */
     struct spot_corpus corpus;
     struct spot_sampler sampler;
-    struct spot_trainer_val val;
-    struct spot_store *store;
+    struct spot_validator validator;
+    struct spot_saver saver;
+    struct spot_movement movement;
 
-    struct spot_grid want;        /* from --grid or the newest plan; 0: by the number of members */
-    struct spot_trainer_pin *pin; /* [n_pin] */
-    size_t n_pin;
+    struct spot_grid want; /* from --grid or the newest plan; 0: by the number of members */
+    struct spot_pins pins; /* of the newest plan */
     /* number of members when it was last reported that they are too few for it */
     size_t compromise_n;
 
     struct spot_form form; /* of machine->epoch */
     struct spot_state_sources sources;
-    uint32_t *unread; /* [n_unread], transfers of the form that members cannot read themselves */
-    size_t n_unread, n_restored; /* the first n_restored were sent */
-    int64_t relayed_byte;        /* sent with them */
-    double moving_since_s;       /* when its moves began */
+    struct spot_relay relay; /* of the form's transfers */
     double await_until_s; /* after a restart, no step is chosen before: the holders' leases end */
     double *loss;         /* [G] of the step */
     struct spot_trainer_vote *vote; /* [n_bundle] */
@@ -103,43 +94,18 @@ struct spot_trainer {
     float last_loss;                /* of the newest step, if known */
     bool knows_loss;
     double last_commit_s, step_s; /* smoothed time between commits */
-    double durable_s;             /* when the newest generation was requested */
-    int64_t durable_step;         /* its step */
-    double durable_next_s;        /* when the next step began */
-    double durable_of_s;          /* the same for the newest on disk; else the first step */
-    struct spot_save_cost save_cost;
-    uint32_t n_not_durable; /* successive failed attempts */
-    double not_durable_told_s;
-    struct spot_err not_durable; /* reason of the newest failure */
-    bool has_told_lag;
-    bool is_damage_told; /* the reason for the next epoch's rollback was reported */
-    double keep_until_s; /* what only members set aside hold is made durable until then */
-    size_t precopy_n;    /* pre-copies at a time */
-    double usual_s;      /* usual step time, before there were any */
-    double form_s;       /* of the last epoch formed with almost nothing to move */
-    double layout_s;     /* when the last one began */
-    double exposed_s, exposed_since_s; /* members times seconds, up to exposed_since_s */
-    size_t n_gone;                     /* members lost in that time */
-    struct spot_grid formed_want;      /* `want` when the form was made */
-    bool is_put_off;                   /* a larger grid does not pay for its pause yet */
-    bool is_ahead;                     /* pre-copies are for a future grid */
-    bool is_precopied;                 /* all pre-copies are in effect: the next grid is due */
-    size_t n_leaver;                   /* leaving members when the form's peers were listed */
-    bool is_redoing;                   /* the step is repeated with smaller exponents */
-    double read_s;                     /* time to read the tokens of the step */
-    struct spot_buf still;             /* tokens of step 0, for an observer of synthetic data */
-    uint32_t n_epoch_commit;           /* commits of the current epoch */
-    uint32_t n_drift;                  /* successive commits for which another split was better */
-    uint32_t drift_patience;           /* number that triggers a change; 0: not yet set */
-    int64_t export_step; /* a client waits for a durable step at least this new; 0: none */
-    bool is_final;       /* all steps have committed: collecting the result */
-    struct spot_trainer_result *result; /* partial result, if it cannot go to disk */
-    /* of the newest generation: bytes that members sent instead of writing them */
-    int64_t sent_byte;
-    uint32_t *saver;           /* [n_bundle], member asked for it; 0: none */
-    struct spot_err state_err; /* why the final generation could not be written */
+    bool is_damage_reported;      /* the reason for the next epoch's rollback was reported */
+    double keep_until_s;          /* what only members set aside hold is made durable until then */
+    struct spot_grid formed_want; /* `want` when the form was made */
+    bool is_redoing;              /* the step is repeated with smaller exponents */
+    double read_s;                /* time to read the tokens of the step */
+    struct spot_buf still;        /* tokens of step 0, for an observer of synthetic data */
+    struct spot_split_drift drift;
+    bool is_final;                     /* all steps have committed: collecting the result */
+    struct spot_result_writer *result; /* partial result, if it cannot go to disk */
     double progress_shown_s;
-    struct spot_trainer_meter *meter; /* NULL: no metrics */
+    struct spot_meter *meter; /* NULL: no metrics */
+    size_t n_precopied;       /* pre-copies of the form that it has counted */
 };
 
 /* trainer_open.c: open earlier state, which is used with --resume and rejected without. State
@@ -150,7 +116,7 @@ int spot_trainer_take_state(struct spot_trainer *c, struct spot_err *err);
 
 /* trainer_lead.c: wait until this coordinator leads, if there are several. Returns 0, 1 if the job
  * is done: *result is that of the earlier leader, or -1 with *err. */
-int spot_trainer_lead(struct spot_trainer *c, struct spot_coordinator_result *result,
+int spot_trainer_lead(struct spot_trainer *c, struct spot_trainer_result *result,
                       struct spot_err *err);
 
 /* trainer_member.c: the entries of the table about members; NULL for one that is gone. */
@@ -201,6 +167,7 @@ bool spot_trainer_must_keep(const struct spot_trainer *c, int64_t step);
  * whatever the state and the replicas; called again as the connection accepts more. Are there more
  * to send? An epoch is formed; a member requests, 1 if the bundle is not its own. */
 void spot_trainer_restore_anew(struct spot_trainer *c);
+void spot_relay_release(struct spot_relay *relay);
 int spot_trainer_unread(struct spot_trainer *c, uint32_t id, const struct spot_frame *frame,
                         struct spot_err *err);
 int spot_trainer_restore(struct spot_trainer *c, struct spot_err *err);
@@ -212,18 +179,17 @@ enum { SPOT_TRAINER_RATE_BYTE = 32 << 20 };
 /* trainer_rate.c: bytes/s measured on a member's link, 0: never; `byte` bytes arrived in took_s.
  * What the planner is given for it, with the best rate of all. */
 double spot_trainer_rate_seen(double before_byte_per_s, double byte, double took_s);
-double spot_trainer_rate_told(double best_byte_per_s, double mine_byte_per_s);
+double spot_trainer_rate_for_plan(double best_byte_per_s, double mine_byte_per_s);
 /* A member has everything that was moved to it; the rate of its link, and of the best one. */
 void spot_trainer_note_moved(const struct spot_trainer *c, struct spot_trainer_member *who);
 double spot_trainer_byte_per_s(const struct spot_trainer *c, const struct spot_trainer_member *who);
 double spot_trainer_best_byte_per_s(const struct spot_trainer *c);
 
-/* trainer_worth.c: members come, go, or are examined, at a commit. An epoch begins. Is it better to
+/* trainer_worth.c: an epoch begins. Is it better to
  * move n_byte, the most that one of them lacks, ahead of the new grid? Does a grid that only grows
  * not pay for its pause, given how often members go? It is examined again at each commit. */
-void spot_trainer_note_members(struct spot_trainer *c);
 void spot_trainer_note_formed(struct spot_trainer *c);
-bool spot_trainer_is_better_ahead(struct spot_trainer *c, const struct spot_grid *now,
+bool spot_trainer_prefers_precopy(struct spot_trainer *c, const struct spot_grid *now,
                                   const struct spot_grid *then, double n_byte);
 bool spot_trainer_puts_off(struct spot_trainer *c, const struct spot_grid *then);
 
@@ -249,8 +215,8 @@ void spot_trainer_cool(const struct spot_trainer *c, struct spot_trainer_member 
  * becomes the form again, with pre-copies, and true is returned. */
 void spot_trainer_pace_precopies(struct spot_trainer *c);
 bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old);
-void spot_trainer_precopy_some(struct spot_trainer *c);          /* before a step */
-void spot_trainer_handed(struct spot_trainer *c, double step_s); /* at a commit */
+void spot_trainer_precopy_some(struct spot_trainer *c);             /* before a step */
+void spot_trainer_precopied(struct spot_trainer *c, double step_s); /* at a commit */
 /* At a commit: is a leaving member about to be gone? Then the rest is moved at once. */
 void spot_trainer_watch_deadlines(struct spot_trainer *c);
 
@@ -268,8 +234,6 @@ bool spot_trainer_split_drifts(struct spot_trainer *c);
 /* trainer_validate.c: the validation data, if any; and what is known of their loss. */
 int spot_trainer_open_val(struct spot_trainer *c, struct spot_err *err);
 void spot_trainer_recall_val(struct spot_trainer *c);
-/* The state is rolled back to a step: results of later ones are void. */
-void spot_trainer_void_val(struct spot_trainer *c, int64_t step);
 /* Between two steps: is the validation loss of the current weights due? Then begin the next batch;
  * it has been computed. Return 0, or -1 with *err. */
 bool spot_trainer_val_is_due(const struct spot_trainer *c);
@@ -289,30 +253,18 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
                         struct spot_err *err);
 void spot_trainer_quiesced(void *job, struct spot_view *view);
 
-/* trainer_lag.c: a step has committed; a generation was requested; it is on disk or has failed. How
- * often one is due, and how much of the job's time would be lost with all members now. Warn when it
- * is too much.
- */
-void spot_trainer_note_step(struct spot_trainer *c, double step_s);
-void spot_trainer_lag_begun(struct spot_trainer *c);
-void spot_trainer_lag_step(struct spot_trainer *c); /* one begins */
-void spot_trainer_lag_ended(struct spot_trainer *c, bool is_durable);
-double spot_trainer_durable_every_s(const struct spot_trainer *c);
-double spot_trainer_lag_s(const struct spot_trainer *c);
-void spot_trainer_watch_lag(struct spot_trainer *c);
-
 /* trainer_state.c */
 void spot_trainer_save(struct spot_trainer *c); /* request a durable generation from the holders */
 bool spot_trainer_save_is_due(const struct spot_trainer *c);
+double
+spot_trainer_lag_s(const struct spot_trainer *c); /* work that would be lost with all members */
 /* 1 for a malformed snapshot or report of a file: the member must be dropped. */
 int spot_trainer_snapshot(struct spot_trainer *c, uint32_t id, const struct spot_frame *frame,
                           struct spot_err *err);
 int spot_trainer_written(struct spot_trainer *c, const struct spot_frame *frame);
-/* trainer_saver.c: does a member owe a bundle? A member is gone. An epoch is over, or the job
+/* An epoch is over, or the job
  * continues from step `most`: a generation of a newer step is given up, as is one that only lost
  * members could complete. Does one of this step still come from present members? */
-bool spot_trainer_owes_bundle(const struct spot_trainer *c, uint32_t id);
-void spot_trainer_lost_saver(struct spot_trainer *c, uint32_t id);
 void spot_trainer_settle_savers(struct spot_trainer *c, int64_t most);
 bool spot_trainer_awaits_savers(const struct spot_trainer *c, int64_t step);
 int spot_trainer_store_news(void *job, struct spot_err *err);
@@ -329,13 +281,12 @@ int spot_trainer_pulled(struct spot_trainer *c, const struct spot_frame *frame,
                         struct spot_err *err);
 int spot_trainer_pulling(const struct spot_trainer *c);
 void spot_trainer_drop_result(struct spot_trainer *c);
-int spot_trainer_finish(struct spot_trainer *c, struct spot_coordinator_result *result,
+int spot_trainer_finish(struct spot_trainer *c, struct spot_trainer_result *result,
                         struct spot_err *err);
 
 /* trainer_export.c: a client's question; is a client waiting for a generation? */
 int spot_trainer_client(void *job, const struct spot_frame *frame, struct spot_buf *answer,
                         uint64_t *status, struct spot_err *err);
-bool spot_trainer_export_is_due(const struct spot_trainer *c);
 
 /* trainer_plan.c: could the job run on this grid with enough members? Returns 0, or -1 with *err of
  * the given code that begins with `what`. */
@@ -344,10 +295,8 @@ int spot_trainer_check_grid(const struct spot_trainer *c, const struct spot_grid
 int spot_trainer_plan(void *job, const struct spot_plan_doc *plan, bool *changed,
                       struct spot_err *err);
 
-/* trainer_pin.c: adopt the places of a plan whose grid is wanted; do they differ from before? While
- * an epoch runs: is a member with a pinned place elsewhere? Change a placement, the members' index
- * by position of the form, to respect them; was a change needed? */
-bool spot_trainer_take_pins(struct spot_trainer *c, const struct spot_plan_doc *plan);
+/* trainer_pin.c: while an epoch runs: is a member with a pinned place elsewhere? Change a
+ * placement, the members' index by position of the form, to respect them; was a change needed? */
 bool spot_trainer_breaks_pin(const struct spot_trainer *c);
 bool spot_trainer_pin(const struct spot_trainer *c, int *node_of_position);
 
@@ -357,15 +306,13 @@ bool spot_trainer_status_member(void *job, const struct spot_peer *peer, struct 
 void spot_trainer_show_progress(struct spot_trainer *c);
 double spot_trainer_lr(const struct spot_trainer *c); /* of the current step */
 
-/* trainer_meter.c: documents for HTTP and a file; no effect if not enabled. A step has committed,
- * this long after the previous one; an epoch begins, all transfers are complete; a rollback; make
- * the documents when they are due, or now, at the end of the job. */
+/* trainer_meter.c: no effect if not enabled. A step has committed, this long after the previous
+ * one; an epoch begins, all transfers are complete; make the documents when they are due, or now,
+ * at the end of the job. */
 int spot_trainer_open_meter(struct spot_trainer *c, struct spot_err *err);
 void spot_trainer_meter_step(struct spot_trainer *c, double step_s);
 void spot_trainer_meter_formed(struct spot_trainer *c);
-void spot_trainer_meter_rolled_back(struct spot_trainer *c, int64_t n_step);
 void spot_trainer_publish(struct spot_trainer *c, bool is_last);
-void spot_trainer_close_meter(struct spot_trainer *c);
 
 #ifdef __cplusplus
 }

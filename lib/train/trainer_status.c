@@ -27,15 +27,15 @@ void spot_trainer_status(void *job, struct spot_jw *jw)
     const struct spot_trainer *const c = job;
 
     spot_jw_int(jw, "steps", c->config.n_step);
-    spot_jw_int(jw, "durable_step", spot_store_newest(c->store));
+    spot_jw_int(jw, "durable_step", spot_store_newest(c->saver.store));
     spot_jw_real(jw, "durable_lag_s", spot_trainer_lag_s(c));
-    if (c->n_not_durable)
-        spot_jw_str(jw, "durable_error", c->not_durable.msg);
+    if (c->saver.n_failed)
+        spot_jw_str(jw, "durable_error", c->saver.why.msg);
     if (c->knows_loss)
         spot_jw_real(jw, "loss", (double)c->last_loss);
-    if (c->val.step >= 0) {
-        spot_jw_real(jw, "val_loss", (double)c->val.loss);
-        spot_jw_int(jw, "val_step", c->val.step);
+    if (c->validator.step >= 0) {
+        spot_jw_real(jw, "val_loss", (double)c->validator.loss);
+        spot_jw_int(jw, "val_step", c->validator.step);
     }
     spot_jw_real(jw, "lr", spot_trainer_lr(c));
     spot_jw_int(jw, "D", c->form.D);
@@ -48,7 +48,7 @@ void spot_trainer_status(void *job, struct spot_jw *jw)
         spot_jw_int(jw, "M", c->want.M);
         spot_jw_end(jw);
     }
-    if (c->is_put_off)
+    if (c->movement.is_put_off)
         spot_jw_bool(jw, "put_off", true);
     spot_jw_real(jw, "step_s", c->step_s);
     if (c->step_s > 0 && !spot_group_is_suspended(c->group))
@@ -96,8 +96,8 @@ void spot_trainer_show_progress(struct spot_trainer *c)
                                .n_member = spot_group_members(c->group),
                                .knows_loss = c->knows_loss,
                                .loss = c->last_loss,
-                               .knows_val_loss = c->val.step >= 0,
-                               .val_loss = c->val.loss,
+                               .knows_val_loss = c->validator.step >= 0,
+                               .val_loss = c->validator.loss,
                                .grid = { c->form.D, c->form.P, c->form.M },
                                .step_s = c->step_s };
     char address[SPOT_ADDRESS_MAX + 8];

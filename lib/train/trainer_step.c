@@ -116,7 +116,7 @@ static int send_step(struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-static const char *tokens_of(const struct spot_coordinator_options *o)
+static const char *tokens_of(const struct spot_trainer_options *o)
 {
     return o->bpe ? "tokenizer" : o->token_byte == 1 ? "bytes" : o->token_byte == 2 ? "u16" : "u32";
 }
@@ -138,8 +138,8 @@ static int log_formed(struct spot_trainer *c, struct spot_err *err)
         spot_jw_int(jw, "P", f->P);
         spot_jw_int(jw, "M", f->M);
         spot_jw_int(jw, "members", (int64_t)c->machine->n_member);
-        if (c->relayed_byte)
-            spot_jw_int(jw, "relayed_byte", c->relayed_byte);
+        if (c->relay.sent_byte)
+            spot_jw_int(jw, "relayed_byte", c->relay.sent_byte);
         spot_jw_str(jw, "tokens", tokens_of(c->options));
         spot_jw_array(jw, "place");
         for (uint32_t i = 0; i < spot_form_size(f); i++)
@@ -163,7 +163,8 @@ static void begin_end(struct spot_trainer *c)
     c->is_final = true;
     spot_view_rest(c->view);
     if (c->options->observer || /* the weights are not needed */
-        (spot_store_newest(c->store) == c->machine->round && spot_store_confirm(c->store)))
+        (spot_store_newest(c->saver.store) == c->machine->round &&
+         spot_store_confirm(c->saver.store)))
         spot_group_end(c->group);
     else
         spot_trainer_save(c);
@@ -182,7 +183,7 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
     }
     c->form.step = -1; /* an epoch is announced once */
     if (!spot_trainer_val_is_due(c))
-        c->val.batch = -1; /* the job is to stop */
+        c->validator.batch = -1; /* the job is to stop */
     if (c->machine->round >= c->config.n_step) {
         if (spot_trainer_val_is_due(c))
             return spot_trainer_validate(c, err);
@@ -201,7 +202,7 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
     }
     if (spot_trainer_val_is_due(c))
         return spot_trainer_validate(c, err);
-    spot_trainer_lag_step(c);
+    spot_durable_lag_step(&c->saver.lag, c->machine->round, spot_store_newest(c->saver.store));
     spot_trainer_precopy_some(c);
     return send_step(c, err);
 }
@@ -213,7 +214,7 @@ void spot_trainer_quiesced(void *job, struct spot_view *view)
     (void)view;
     spot_trainer_drop_result(c);
     c->is_final = c->is_redoing = false;
-    c->val.batch = -1;
+    c->validator.batch = -1;
     spot_trainer_settle_savers(c, INT64_MAX);
 }
 
@@ -289,7 +290,7 @@ int spot_trainer_take_vote(void *job, struct spot_view *view, struct spot_peer *
     int rc;
 
     (void)view, (void)step; /* of the step that runs */
-    if (c->val.batch >= 0)
+    if (c->validator.batch >= 0)
         return take_losses(c, id, in);
     seen.step_s = spot_get_duration(in);
     seen.forward_s = spot_get_duration(in);
@@ -402,8 +403,6 @@ static int log_committed(struct spot_trainer *c, float loss, double norm, struct
     if (spot_job_is_tuned(&c->config))
         spot_jw_real(jw, "lr", spot_job_adamw(&c->config, c->machine->round + 1).lr);
     spot_jw_real(jw, "compute_s", rint(c->compute_s * 1e6) / 1e6);
-    if (c->options->price_usd_per_h > 0)
-        spot_jw_real(jw, "spent_usd", spot_group_spent_usd(c->group));
     spot_jw_array(jw, "samples");
     for (int64_t j = 0; j < c->n_microbatch; j++)
         for (int64_t k = 0; k < c->config.micro_batch; k++)
@@ -432,7 +431,7 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
     struct spot_adamw adamw;
     struct spot_buf out = { 0 };
 
-    if (c->val.batch >= 0) {
+    if (c->validator.batch >= 0) {
         *verdict = SPOT_VERDICT_REDO;
         return spot_trainer_validated(c, err);
     }
@@ -460,13 +459,15 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
     spot_view_send_active(c->view, SPOT_MSG_COMMIT, (uint64_t)c->machine->round, out.data, out.n);
     spot_buf_release(&out);
     step_s = pace(c);
-    spot_trainer_handed(c, step_s);
+    spot_trainer_precopied(c, step_s);
     spot_trainer_watch_deadlines(c);
-    spot_trainer_note_step(c, step_s);
+    /* the first of an epoch waits for pages and connections */
+    spot_save_cost_step(&c->saver.lag.cost, step_s, spot_store_is_busy(c->saver.store),
+                        c->drift.n_commit >= 2);
     spot_trainer_meter_step(c, step_s);
     if (spot_trainer_split_drifts(c))
         spot_view_want_change(view);
-    if (c->is_put_off ? spot_trainer_would_change(c, view) : spot_trainer_lacks_warm(c))
+    if (c->movement.is_put_off ? spot_trainer_would_change(c, view) : spot_trainer_lacks_warm(c))
         spot_view_want_change(view);
     spot_trainer_observe(c, step_s);
     return 0;

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The loss on validation data, every so many steps.
- *
- * It is computed by the grid that computes the steps, forward only, between two of them: a round
- * that is voted for and then repeated as a step. Which sequences are read is a function of the
- * options only, losses are summed in the order of the microbatches, and nothing of a step is
- * affected: the same bits on every grid. An epoch that ends meanwhile drops what was computed, and
- * the next one starts again with the same weights. */
+/* The validator (validator.h) and the grid that computes for it. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -13,72 +7,50 @@
 #include "common/clock.h"
 #include "train/trainer_state.h"
 
-static int64_t n_sequence(const struct spot_trainer *c)
-{
-    return c->options->val_batches * c->config.global_batch;
-}
-
 int spot_trainer_open_val(struct spot_trainer *c, struct spot_err *err)
 {
-    const struct spot_coordinator_options *const o = c->options;
-    struct spot_trainer_val *const v = &c->val;
+    const struct spot_trainer_options *const o = c->options;
+    struct spot_validator *const v = &c->validator;
 
-    v->step = v->batch = -1;
+    *v = (struct spot_validator){ .step = -1,
+                                  .batch = -1,
+                                  .every = o->val_every,
+                                  .n_batch = o->val_batches,
+                                  .batch_size = c->config.global_batch };
     if (!o->n_val_data)
         return 0;
-    if (spot_corpus_open_all(&v->corpus, o->val_data, o->n_val_data, o->bpe, o->token_byte,
-                             c->config.shape.vocab, err) ||
-        spot_sampler_init(&v->sampler, &v->corpus, c->config.shape.seq, 0, err))
-        return -1;
-    if (v->sampler.n_sequence < n_sequence(c))
-        return spot_err_set(err, SPOT_EDATA,
-                            "%s: %lld sequences are less than --val-batches %lld of %lld",
-                            v->corpus.source, (long long)v->sampler.n_sequence,
-                            (long long)o->val_batches, (long long)c->config.global_batch);
-    return 0;
+    return spot_corpus_open_all(&v->corpus, o->val_data, o->n_val_data, o->bpe, o->token_byte,
+                                c->config.shape.vocab, err) ||
+                   spot_validator_init(v, c->config.shape.seq, err)
+               ? -1
+               : 0;
 }
 
 void spot_trainer_recall_val(struct spot_trainer *c)
 {
     if (c->journal->val_step > c->machine->round || !isfinite(c->journal->val_loss))
         return;
-    c->val.step = c->journal->val_step;
-    c->val.loss = (float)c->journal->val_loss;
-}
-
-void spot_trainer_void_val(struct spot_trainer *c, int64_t step)
-{
-    if (c->val.step > step)
-        c->val.step = step;
+    c->validator.step = c->journal->val_step;
+    c->validator.loss = (float)c->journal->val_loss;
 }
 
 bool spot_trainer_val_is_due(const struct spot_trainer *c)
 {
     const int64_t step = c->machine->round;
 
-    return c->val.corpus.source && c->val.step != step && !spot_group_is_stopping(c->group) &&
-           (step % c->options->val_every == 0 || step >= c->config.n_step);
+    return spot_validator_is_due(&c->validator, step, step >= c->config.n_step) &&
+           !spot_group_is_stopping(c->group);
 }
 
-/* Spread over the data. */
 static int read_spread(const struct spot_trainer *c, int64_t j, int64_t k, uint32_t *token,
                        struct spot_err *err)
 {
-    const int64_t q = (c->val.batch * c->n_microbatch + j) * c->config.micro_batch + k;
-    const int64_t there = c->val.sampler.n_sequence, n = n_sequence(c);
-
-    return spot_sampler_read(&c->val.sampler, q * (there / n) + q * (there % n) / n, token, err);
+    return spot_validator_read(&c->validator, j * c->config.micro_batch + k, token, err);
 }
 
 int spot_trainer_validate(struct spot_trainer *c, struct spot_err *err)
 {
-    struct spot_trainer_val *const v = &c->val;
-
-    if (v->batch < 0) {
-        v->batch = 0;
-        v->sum = 0;
-        v->began_s = spot_clock_s();
-    }
+    spot_validator_begin(&c->validator);
     return spot_trainer_send_tokens(c, SPOT_MSG_VALIDATE, read_spread, err);
 }
 
@@ -91,31 +63,23 @@ static int log_validated(struct spot_trainer *c, struct spot_err *err)
 
     if (!jw)
         return 0;
-    memcpy(&bits, &c->val.loss, sizeof(bits));
+    memcpy(&bits, &c->validator.loss, sizeof(bits));
     snprintf(hex, sizeof(hex), "%08" PRIx32, bits);
-    spot_jw_real(jw, "loss", (double)c->val.loss);
+    spot_jw_real(jw, "loss", (double)c->validator.loss);
     spot_jw_str(jw, "loss_hex", hex);
-    spot_jw_int(jw, "sequences", n_sequence(c));
+    spot_jw_int(jw, "sequences", spot_validator_sequences(&c->validator));
     return spot_journal_end(c->journal, err);
 }
 
 int spot_trainer_validated(struct spot_trainer *c, struct spot_err *err)
 {
-    struct spot_trainer_val *const v = &c->val;
+    double took_s = 0;
+    const int rc = spot_validator_add(&c->validator, c->loss, c->n_microbatch, c->machine->round,
+                                      &took_s, err);
 
-    for (int64_t j = 0; j < c->n_microbatch; j++)
-        v->sum += c->loss[j];
-    if (!isfinite(v->sum))
-        return spot_err_set(err, SPOT_EINFEASIBLE,
-                            "the training diverged: the loss of the validation data is not finite "
-                            "after step %lld",
-                            (long long)c->machine->round);
-    if (++v->batch < c->options->val_batches)
-        return 0;
-    v->batch = -1;
-    v->step = c->machine->round;
-    v->loss = (float)(v->sum / (double)(c->n_microbatch * c->options->val_batches));
+    if (rc <= 0)
+        return rc;
     if (c->last_commit_s > 0) /* no part of the time that a step takes */
-        c->last_commit_s += spot_clock_s() - v->began_s;
+        c->last_commit_s += took_s;
     return log_validated(c, err);
 }

@@ -256,7 +256,7 @@ bool spot_trainer_lacks_warm(const struct spot_trainer *c)
     struct warm w = { .c = c, .form = f };
     bool lacks = false;
 
-    if (!is_possible(c) || c->is_ahead || c->machine->phase != SPOT_PHASE_RUN)
+    if (!is_possible(c) || c->movement.is_for_grid || c->machine->phase != SPOT_PHASE_RUN)
         return false;
     decide(&w);
     for (size_t i = 0; i < w.n_spare; i++) {
@@ -300,8 +300,8 @@ void spot_trainer_cool(const struct spot_trainer *c, struct spot_trainer_member 
         if (c->form.precopy[i].to == id)
             asked += sums_byte(&w, c->form.precopy[i].bundle);
     who->warm_byte = asked / 2;
-    who->cannot_mirror = c->is_ahead || spot_form_position(&c->form, id) >= 0 || asked <= 0 ||
-                         who->warm_byte < sums_byte(&w, 0) / 64;
+    who->cannot_mirror = c->movement.is_for_grid || spot_form_position(&c->form, id) >= 0 ||
+                         asked <= 0 || who->warm_byte < sums_byte(&w, 0) / 64;
     for (uint32_t p = 0; p < c->form.P; p++)
         who->cannot_mirror |= c->form.buddy[p] == id;
 }

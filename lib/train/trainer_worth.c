@@ -8,27 +8,6 @@
 #include "train/grid_choice.h"
 #include "train/trainer_state.h"
 
-/* Fewer say nothing about how long members last. */
-enum { LOSSES_FEW = 3 };
-
-/* --- how long members last ------------------------------------------------------ */
-
-void spot_trainer_note_members(struct spot_trainer *c)
-{
-    const double now_s = spot_clock_s();
-
-    if (c->exposed_since_s > 0)
-        c->exposed_s += (now_s - c->exposed_since_s) * (double)c->machine->n_member;
-    c->exposed_since_s = now_s;
-}
-
-/* Of a grid of n members until the first of them goes: members go at one rate, each by itself. */
-static double lasts_s(struct spot_trainer *c, double n)
-{
-    spot_trainer_note_members(c);
-    return c->n_gone < LOSSES_FEW ? INFINITY : c->exposed_s / (double)c->n_gone / n;
-}
-
 /* --- how long an epoch takes to form ----------------------------------------------- */
 
 void spot_trainer_note_formed(struct spot_trainer *c)
@@ -38,7 +17,7 @@ void spot_trainer_note_formed(struct spot_trainer *c)
     for (size_t i = 0; i < c->form.n_transfer; i++)
         n_byte += (double)spot_trainer_bundle_byte(c, (int)c->form.transfer[i].bundle);
     if (n_byte < SPOT_TRAINER_RATE_BYTE)
-        c->form_s = spot_clock_s() - c->layout_s;
+        c->movement.form_s = spot_clock_s() - c->movement.layout_s;
 }
 
 /* --- what a change is worth ------------------------------------------------------ */
@@ -48,17 +27,18 @@ static struct spot_change_worth worth_of(struct spot_trainer *c, const struct sp
 {
     const double work = spot_grid_work(&c->config.shape, now, c->n_microbatch);
 
+    spot_movement_members(&c->movement, c->machine->n_member);
     return (struct spot_change_worth){
         .now_per_s = 1 / c->step_s,
         .then_per_s = work / spot_grid_work(&c->config.shape, then, c->n_microbatch) / c->step_s,
-        .form_s = c->form_s,
+        .form_s = c->movement.form_s,
         .moves_s = n_byte / spot_trainer_best_byte_per_s(c),
         .step_s = c->step_s,
-        .lasts_s = lasts_s(c, (double)spot_grid_size(then)),
+        .lasts_s = spot_movement_lasts_s(&c->movement, (double)spot_grid_size(then)),
     };
 }
 
-bool spot_trainer_is_better_ahead(struct spot_trainer *c, const struct spot_grid *now,
+bool spot_trainer_prefers_precopy(struct spot_trainer *c, const struct spot_grid *now,
                                   const struct spot_grid *then, double n_byte)
 {
     struct spot_change_worth w;
@@ -66,7 +46,7 @@ bool spot_trainer_is_better_ahead(struct spot_trainer *c, const struct spot_grid
     if (!(c->step_s > 0) || n_byte < SPOT_TRAINER_RATE_BYTE)
         return false;
     w = worth_of(c, now, then, n_byte);
-    return spot_change_how(&w) == SPOT_CHANGE_AHEAD;
+    return spot_change_how(&w) == SPOT_CHANGE_PRECOPY;
 }
 
 /* --- newcomers ------------------------------------------------------------------- */
@@ -123,16 +103,16 @@ bool spot_trainer_puts_off(struct spot_trainer *c, const struct spot_grid *then)
     const struct spot_grid now = spot_form_grid(&c->form);
     struct spot_change_worth w;
     char grid[SPOT_GRID_TEXT];
-    const bool was_put_off = c->is_put_off;
+    const bool was_put_off = c->movement.is_put_off;
 
-    c->is_put_off = false;
+    c->movement.is_put_off = false;
     if (c->options->observer || !(c->step_s > 0) || !is_growth(c, then))
         return false;
     w = worth_of(c, &now, then, lacked_byte(c, then));
-    c->is_put_off = !spot_change_pays(&w);
-    if (c->is_put_off && !was_put_off)
+    c->movement.is_put_off = !spot_change_pays(&w);
+    if (c->movement.is_put_off && !was_put_off)
         c->options->warn("grid %s waits: members go every %.3g s, and it would need longer to make "
                          "up for the %.3g s that it takes",
                          spot_grid_text(then, grid), w.lasts_s, w.form_s + w.moves_s);
-    return c->is_put_off;
+    return c->movement.is_put_off;
 }

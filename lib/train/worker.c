@@ -224,8 +224,8 @@ static int send_snapshot(struct spot_worker *w, uint32_t epoch, uint32_t b, stru
     return rc;
 }
 
-static int say_missing(struct spot_worker *w, int64_t step, uint32_t epoch, uint32_t b,
-                       struct spot_err *err)
+static int report_missing(struct spot_worker *w, int64_t step, uint32_t epoch, uint32_t b,
+                          struct spot_err *err)
 {
     struct spot_buf out = { 0 };
     int rc;
@@ -274,7 +274,7 @@ static int on_save(struct spot_worker *w, const struct spot_frame *frame, struct
         if (which.bad)
             return spot_err_set(err, SPOT_ESYS, "malformed wish to save from the coordinator");
         if (is_held ? save(w, &order, b, err)
-                    : say_missing(w, (int64_t)frame->tag, frame->epoch, b, err))
+                    : report_missing(w, (int64_t)frame->tag, frame->epoch, b, err))
             return -1;
     }
     return 0;

@@ -38,7 +38,7 @@ static int check(struct spot_worker *w, int begin, int end, struct spot_err *err
 }
 
 /* All that is to be pre-copied, with its sums, beside what is here. */
-static int check_inheritance(struct spot_worker *w, struct spot_err *err)
+static int check_precopies(struct spot_worker *w, struct spot_err *err)
 {
     const struct spot_form *const f = &w->form;
     const size_t most = spot_memory_available();
@@ -74,7 +74,7 @@ int spot_worker_check_mirrors(struct spot_worker *w, struct spot_err *err)
         if (f->buddy[p] == w->agent.id && !w->bundle[f->stage[p]] &&
             check(w, (int)f->stage[p], (int)f->stage[p + 1], err))
             return -1;
-    return check_inheritance(w, err);
+    return check_precopies(w, err);
 }
 
 /* --- objects ---------------------------------------------------------------- */
@@ -112,7 +112,7 @@ int spot_worker_build_mirrors(struct spot_worker *w, struct spot_err *err)
 static int give(struct spot_worker *w, const struct spot_precopy *h, struct spot_err *err)
 {
     return spot_stage_sync(w->stage, (int)h->bundle, err) ||
-                   spot_worker_give_bundle(w, h->to, h->bundle, err)
+                   spot_worker_send_bundle(w, h->to, h->bundle, err)
                ? -1
                : 0;
 }
@@ -130,7 +130,7 @@ int spot_worker_precopy(struct spot_worker *w, const struct spot_frame *frame, s
     for (; f->n_precopied < frame->tag; f->n_precopied++) {
         const struct spot_precopy *const h = &f->precopy[f->n_precopied];
 
-        if (spot_form_giver(f, h->bundle) == w->agent.id && give(w, h, &why))
+        if (spot_form_sender(f, h->bundle) == w->agent.id && give(w, h, &why))
             return spot_worker_report(w, &why, err);
     }
     return 0;
@@ -138,12 +138,12 @@ int spot_worker_precopy(struct spot_worker *w, const struct spot_frame *frame, s
 
 static int take(struct spot_worker *w, uint32_t b, int64_t step, struct spot_err *err)
 {
-    return spot_worker_take_bundle(w, spot_form_giver(&w->form, b), b, step, err)
+    return spot_worker_take_bundle(w, spot_form_sender(&w->form, b), b, step, err)
                ? -1
                : add_mirror(w, b, b + 1, step, err);
 }
 
-int spot_worker_inherit(struct spot_worker *w, int64_t step, struct spot_err *err)
+int spot_worker_take_precopies(struct spot_worker *w, int64_t step, struct spot_err *err)
 {
     const struct spot_form *const f = &w->form;
 

@@ -126,7 +126,7 @@ static int send_all(const struct spot_bundle *bundle, struct spot_port *const *p
 }
 
 /* Beside the steps: it never waits, all of it is queued. */
-int spot_worker_give_bundle(struct spot_worker *w, uint32_t to, uint32_t bundle,
+int spot_worker_send_bundle(struct spot_worker *w, uint32_t to, uint32_t bundle,
                             struct spot_err *err)
 {
     struct spot_port *port = spot_mesh_port(w->agent.mesh, to, SPOT_MSG_BUNDLE, bundle, 0);

@@ -92,7 +92,7 @@ int spot_worker_probe(struct spot_worker *w, const struct spot_frame *frame, str
             add, &out, &why);
     free(p.data);
     if (!rc)
-        return spot_agent_tell(&w->agent, SPOT_MSG_PROBED, frame->tag, &out, err);
+        return spot_agent_send(&w->agent, SPOT_MSG_PROBED, frame->tag, &out, err);
     spot_buf_release(&out);
     return spot_worker_report(w, &why, err);
 }

@@ -61,7 +61,7 @@ static bool goes_on(void *user)
     return !d->saver->stop;
 }
 
-static void tell_written(const struct job *job, const struct spot_written *written)
+static void report_written(const struct job *job, const struct spot_written *written)
 {
     struct spot_buf out = { 0 };
 
@@ -123,7 +123,7 @@ static void work(struct spot_saver *s, const struct job *job)
 
     if (!write_somewhere(s, job, &written, &why)) {
         s->is_warned = false;
-        tell_written(job, &written);
+        report_written(job, &written);
     } else if (!s->stop) {
         warn_once(s, job, &why);
         send_instead(job);

@@ -76,7 +76,7 @@ struct spot_stage_group spot_worker_group(struct spot_worker *worker);
 int spot_worker_move(struct spot_worker *worker, struct spot_err *err);
 /* Send a held bundle to a member, while steps continue: all of it is queued, without waiting.
  * Receive one of a step from a member, to hold it instead of an older copy; as above. */
-int spot_worker_give_bundle(struct spot_worker *worker, uint32_t to, uint32_t bundle,
+int spot_worker_send_bundle(struct spot_worker *worker, uint32_t to, uint32_t bundle,
                             struct spot_err *err);
 int spot_worker_take_bundle(struct spot_worker *worker, uint32_t from, uint32_t bundle,
                             int64_t step, struct spot_err *err);
@@ -99,7 +99,7 @@ struct spot_stage *spot_worker_next_mirror(const struct spot_worker *worker, int
 int spot_worker_precopy(struct spot_worker *worker, const struct spot_frame *frame,
                         struct spot_err *err);
 /* In that step: receive the pre-copies for this worker. */
-int spot_worker_inherit(struct spot_worker *worker, int64_t step, struct spot_err *err);
+int spot_worker_take_precopies(struct spot_worker *worker, int64_t step, struct spot_err *err);
 
 /* worker_form.c: take this member's place in a new epoch, as in spot_agent_workload.form. */
 int spot_worker_form(void *job, const struct spot_frame *frame, struct spot_err *err);

@@ -104,7 +104,7 @@ static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
         spot_buf_release(&out);
         return -1;
     }
-    return spot_agent_tell(&w->agent, SPOT_MSG_VOTE, (uint64_t)step, &out, err);
+    return spot_agent_send(&w->agent, SPOT_MSG_VOTE, (uint64_t)step, &out, err);
 }
 
 /* A token is an index into the embedding: none may come that is not of the vocabulary. */
@@ -178,7 +178,7 @@ int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, stru
     if (w->position >= 0)
         rc = compute(w, frame, &times, &why);
     if (!rc)
-        rc = spot_worker_inherit(w, step, &why);
+        rc = spot_worker_take_precopies(w, step, &why);
     if (!rc)
         rc = mirror(w, step, &why);
     return rc ? spot_worker_report(w, &why, err)
@@ -197,7 +197,7 @@ int spot_worker_validate(struct spot_worker *w, const struct spot_frame *frame,
     if (w->position >= 0 && (compute(w, frame, NULL, &why) || stage_status(w, &why)))
         return spot_worker_report(w, &why, err);
     put_losses(w, &out);
-    return spot_agent_tell(&w->agent, SPOT_MSG_VOTE, frame->tag, &out, err);
+    return spot_agent_send(&w->agent, SPOT_MSG_VOTE, frame->tag, &out, err);
 }
 
 int spot_worker_commit(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)

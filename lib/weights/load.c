@@ -13,6 +13,7 @@
 #include "common/xalloc.h"
 #include "shard/safetensors.h"
 #include "weights/hf_config.h"
+#include "weights/hf_kind.h"
 #include "weights/hf_names.h"
 
 enum { FILES_MAX = 1024, PATH_MAX_BYTE = 4096 };
@@ -57,7 +58,7 @@ static int read_head(struct file *f, struct spot_err *err)
     if (fread(prefix, 1, sizeof(prefix), f->in) != sizeof(prefix))
         return ferror(f->in) ? spot_err_sys(err, "cannot read '%s'", f->path)
                              : spot_err_set(err, SPOT_EDATA, "%s: shorter than 8 bytes", f->path);
-    if (spot_st_prefix(prefix, f->path, &n, err))
+    if (spot_hf_check_start(f->path, prefix, err) || spot_st_prefix(prefix, f->path, &n, err))
         return -1;
     text = spot_xcalloc((size_t)n + 1, 1);
     rc = fread(text, 1, (size_t)n, f->in) == n
@@ -158,6 +159,8 @@ static int add_files(struct spot_weights *w, const char *path, struct spot_err *
 
     if (n + 64 > sizeof(name))
         return spot_err_set(err, SPOT_EUSAGE, "--load: the path is too long");
+    if (spot_hf_check_kind(path, err))
+        return -1;
     if (!stat(path, &st) && S_ISDIR(st.st_mode))
         return add_directory(w, path, err);
     if (n <= sizeof(suffix) - 1 || strcmp(path + n - (sizeof(suffix) - 1), suffix) != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* load.h - initial weights from safetensors files with GPT-2's or Llama's names.
+/* load.h - initial weights from safetensors files with the names of Hugging Face's families.
  *
  * A file, a directory with model.safetensors, or one with several files listed by
  * model.safetensors.index.json; both, unless the one is of the other, are refused, and so is an

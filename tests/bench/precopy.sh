@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # What a worker that joins costs the others when the state is large: moved while all wait, and
-# ahead of the new grid (train --ahead). One pipeline becomes two; the longest time between two
+# ahead of the new grid (by the size of moves). One pipeline becomes two; the longest time between two
 # commits after the join, and from the join to the first commit of the new grid.
 #   tests/bench/precopy.sh [ROUNDS [LAYERS WIDTH]]
 # shellcheck disable=SC2016 # jq's own variables
@@ -26,9 +26,9 @@ await() { # JQ-CONDITION: of all events, at most 120 s
     return 1
 }
 
-join() { # AHEAD: one round; prints pause_s until_s moved_byte ahead_byte
-    spot-run train --quiet --data "$tmp/text" --layers "$layers" --width "$width" --heads 8 --global-batch 8 \
-        --steps 1000000 --listen "unix:$tmp/job" --state "$tmp/state" --durable-every 1h --no-buddies --ahead "$1" \
+join() { # AHEAD: one round; prints pause_s until_s moved_byte precopy_byte
+    SPOT_TEST_PRECOPY_BYTE=$1 spot-run train --quiet --data "$tmp/text" --layers "$layers" --width "$width" --heads 8 --global-batch 8 \
+        --steps 1000000 --listen "unix:$tmp/job" --state "$tmp/state" --durable-every 1h --no-buddies \
         --events "$tmp/events" 2>/dev/null &
     local job=$!
     pids=("$job")
@@ -47,7 +47,7 @@ join() { # AHEAD: one round; prints pause_s until_s moved_byte ahead_byte
         | ([.[$f:][] | select(.event == "committed").time_s][0]) as $new
         | [range(1; $c | length) | select($c[.] > $t and $c[.] <= $new) | $c[.] - $c[. - 1]] as $gap
         | ([range(1; $c | length) | select($c[.] < $t) | $c[.] - $c[. - 1]] | sort | .[length / 2 | floor]) as $step
-        | "\(($gap | max) - $step) \($new - $t) \([.[] | select(.event == "migrate").moved_byte] | add) \([.[] | select(.event == "migrate").ahead_byte // 0] | add) \($step)"' \
+        | "\(($gap | max) - $step) \($new - $t) \([.[] | select(.event == "migrate").moved_byte] | add) \([.[] | select(.event == "migrate").precopy_byte // 0] | add) \($step)"' \
         "$tmp/events"
     rm -rf "$tmp/events" "$tmp/state"
 }

@@ -82,7 +82,7 @@ hit() { # K: one of those who are there
 disturbed() {
     local k=0
     "$bin/spot-run" train "${model[@]}" --state "$tmp/state" --events "$log" --steps 1000000 --grid 2x2 \
-        --listen "unix:$tmp/job" --lease 60s --stall 300s --grace 30s 2>>"$out/err" &
+        --listen "unix:$tmp/job" --lease 60s --grace 30s 2>>"$out/err" &
     job=$!
     pids+=("$job")
     for name in a b c d e; do worker $name; done

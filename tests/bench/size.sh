@@ -60,7 +60,7 @@ worker() { # NAME
 
 coordinator() { # ARGUMENTS
     "$bin/spot-run" train --quiet --data "$tmp/text" --layers "$layers" --width "$width" --heads "$heads" --seq "$seq" \
-        --global-batch "$batch" --listen "unix:$tmp/job" --state "$tmp/state" --lease 60s --stall 300s \
+        --global-batch "$batch" --listen "unix:$tmp/job" --state "$tmp/state" --lease 60s \
         --grace 30s --events "$log" "$@" 2>>"$out/$what.err" &
     job=$!
     pids+=("$job")

@@ -34,7 +34,7 @@ not_refused() {
 @test "values of every option that takes one of a few are offered, and taken" {
     cd "$BATS_TEST_TMPDIR"
     seq 1 300 >corpus
-    for option in kernel backend comm reduce recompute shares tokens arch; do
+    for option in device comm recompute shares tokens arch; do
         values=$(offered spot-run train --$option "")
         [ "$(wc -w <<<"$values")" -ge 2 ]
         for value in $values; do

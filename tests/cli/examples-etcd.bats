@@ -18,7 +18,7 @@ teardown() { job_teardown; }
 coordinator() {
     mkdir -p "$1"
     background env STORE="$store" LISTEN="unix:$PWD/$1/j" DIR="$PWD/$1" ${SPOT_PACE:+"LD_PRELOAD=$SPOT_PACE"} \
-        "$examples/etcd/coordinator.sh" --data "$PWD/corpus" $MODEL --global-batch 5 --steps "$2" --lease 2s --store-lease 2s 2>>"$1.err"
+        SPOT_TEST_STORE_LEASE_S=2 "$examples/etcd/coordinator.sh" --data "$PWD/corpus" $MODEL --global-batch 5 --steps "$2" --lease 2s 2>>"$1.err"
 }
 
 leads() { # NAME HOW-OFTEN: it has begun to

@@ -50,3 +50,20 @@ for i in range(6000):
             exit !(a < 2.5 && d < .005 && d > -.005 && e < .005 && e > -.005 && a != b) }'
     done
 }
+
+@test "transformers gives the recorded logits of a tiny model of each family" {
+    tiny=$BATS_TEST_DIRNAME/../../build/release/tests/tiny
+    world # what check has of it: tests/unit/test_infer_kinds.c
+    has torch transformers || skip "no torch and transformers for python3"
+    [ -x "$tiny" ] || skip "no $tiny: make it"
+    cd "$BATS_TEST_DIRNAME/../.."
+    tests/world/record_logits.py "$tiny" >"$BATS_TEST_TMPDIR/again"
+    # the last digits may be those of another version
+    python3 - tests/data/models/logits.txt "$BATS_TEST_TMPDIR/again" <<'PY'
+import sys
+old, new = ([line.split() for line in open(name) if line[0] != "#"] for name in sys.argv[1:])
+assert [x[:3] for x in old] == [x[:3] for x in new]
+for a, b in zip(old, new):
+    assert all(abs(float(x) - float(y)) < 1e-4 for x, y in zip(a[3:], b[3:])), a[:3]
+PY
+}

@@ -498,7 +498,7 @@ scaling() {
     jq -e '.next.D == 16 and .next.P == 1 and .spares == 14' "$T/p"
     jq -e '[.next.D, .alternatives[].D, .path[].D] | max <= 16' "$T/p"
     jq -e '.why | any(test("14 machines would idle: a step has 16 microbatches"))' "$T/p"
-    for solver in dp liveput parcae; do
+    for solver in dp liveput; do
         spot-plan train --job "$T/j.json" --now 30 --solver $solver |
             jq -e '[.next.D, .alternatives[].D, .path[].D] | max <= 16'
     done

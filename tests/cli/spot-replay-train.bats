@@ -82,7 +82,7 @@ column() { # NAME: that column of CSV on stdin, header left out
 @test "samples can be recomputed from the rows of --steps" {
     play --policy nowcast --steps >"$T/s"
     [ "$(sed -n 1p "$T/s")" = "policy,interval,time_s,available,gained,lost,D,P,spares,cost_s,\
-samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,booting_s" ]
+samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,booting_s,asked_D,asked_P,carry_s" ]
     [ "$(wc -l <"$T/s")" -eq 21 ]
     jq -r '.profile[] | "\(.D) \(.P) \(.samples_per_s)"' $job >"$T/speed"
     # effective machine-seconds / machines * samples per second

@@ -15,12 +15,12 @@ moved() { # LOG: bytes that an epoch waited for, with the one that began the job
 }
 
 ahead() { # LOG: bytes that were to move beside steps
-    jq -s 'map(select(.event == "migrate").ahead_byte // 0) | add' "$1"
+    jq -s 'map(select(.event == "migrate").precopy_byte // 0) | add' "$1"
 }
 
 # stages LOG N ARGUMENTS: 1x2 of a and b, and N members that hold nothing
 stages() {
-    train "$1" --steps 1000000 --grid 1x2 --no-buddies --ahead 0 "${@:3}"
+    SPOT_TEST_PRECOPY_BYTE=0 train "$1" --steps 1000000 --grid 1x2 --no-buddies "${@:3}"
     local i
     for i in a b; do worker $i && id[$i]=$pid; done
     at_step "$1" 3
@@ -41,7 +41,7 @@ leaves() { # NAME: with status 75
     more_steps log
     # at once nothing; on a busy machine a receiver may be behind at the end, and get the rest then
     jq -es '(map(.event == "notice") | index(true)) as $n | .[$n:] | map(select(.event == "migrate"))[0]
-        | .moved_byte == 0 and .ahead_byte > 0' log
+        | .moved_byte == 0 and .precopy_byte > 0' log
     [ "$(events log rolled_back)" = 0 ]
     grep -q '"left".*"name":"a"' log
     # the old grid worked on meanwhile, with the leaver in it
@@ -54,7 +54,7 @@ leaves() { # NAME: with status 75
 halfway() {
     stages "$1" 2 --grace 60s --layers 30 "${@:2}"
     kill -TERM ${id[a]}
-    eventually "grep -q ahead_byte $1"
+    eventually "grep -q precopy_byte $1"
 }
 
 @test "a notice that was shorter than told: nothing is lost but time" {
@@ -71,7 +71,7 @@ halfway() {
 nearer() {
     declare -A id=()
     export SPOT_PACE_MS=200 # several steps are to come when the first bundles have moved
-    train log --steps 1000000 --grid 1x2 --no-buddies --ahead 0 --layers 30
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --grid 1x2 --no-buddies --layers 30
     local claims
     claims=$(mktemp claims.XXXX)
     background spot-run worker -q --join unix:j --join-timeout 60s --name a --notice "cmd:tail -n +1 -f $claims" 2>>workers.err
@@ -82,7 +82,7 @@ nearer() {
     worker c && id[c]=$pid
     seen log joined 3
     echo preempt 600s >>$claims
-    eventually 'grep -q ahead_byte log'
+    eventually 'grep -q precopy_byte log'
     kill -STOP ${id[c]} # no step ends
     echo preempt 0s >>$claims
     passes 1 # it is told by then, or in another try
@@ -106,7 +106,7 @@ nearer() {
 
 # told_by_lines: a, of a grid of 1x2, is told of notices by lines in $claims
 told_by_lines() {
-    train log --steps 1000000 --grid 1x2 --no-buddies --ahead 0 --layers 30
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --grid 1x2 --no-buddies --layers 30
     claims=$(mktemp claims.XXXX)
     background spot-run worker -q --join unix:j --join-timeout 60s --name a --notice "cmd:tail -n +1 -f $claims" 2>>workers.err
     id[a]=$pid
@@ -121,12 +121,12 @@ told_by_lines() {
     declare -A id=()
     told_by_lines
     echo preempt 300s >>$claims
-    eventually 'grep -q ahead_byte log'
+    eventually 'grep -q precopy_byte log'
     echo preempt 600s >>$claims
     leaves a
     more_steps log
     jq -es '(map(.event == "notice") | index(true)) as $n | .[$n:] | map(select(.event == "migrate"))[0]
-        | .moved_byte == 0 and .ahead_byte > 0' log
+        | .moved_byte == 0 and .precopy_byte > 0' log
     [ "$(events log rolled_back)" = 0 ]
     stops_right log --layers 30
 }
@@ -134,7 +134,7 @@ told_by_lines() {
 @test "notices at random times with a deadline, and kills between, same final bits" {
     RANDOM=5
     unset SPOT_PACE # they come in the midst of things
-    train log --steps 1000000 --ahead 0 --grace 20s --grid 2x2 --layers 6 --durable-every 0.1s
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --grace 20s --grid 2x2 --layers 6 --durable-every 0.1s
     local -A alive=()
     for i in 1 2 3 4; do worker n$i && alive[$pid]=1; done
     at_step log 5

@@ -10,7 +10,7 @@ teardown() { job_teardown; }
 
 @test "--resume DIR alone goes on with the job that is there, from anywhere" {
     mkdir elsewhere
-    for more in "" "--tied --norm-eps 1e-3 --seed 18446744073709551615 --lr 0.003" "--arch llama --heads 4 --kv-heads 2 --ffn 90 --rope-theta 5e4" \
+    for more in "" "--tied --seed 18446744073709551615 --lr 0.003" "--arch llama --heads 4 --kv-heads 2 --ffn 90 --rope-theta 5e4" \
         "--tokenizer $BATS_TEST_DIRNAME/../data/bpe --micro-batch 5 --clip 0 --weight-decay 0"; do
         rm -rf st log
         train log --steps 1000000 --state st --workers 1 --durable-every 0.05s $more
@@ -33,7 +33,7 @@ teardown() { job_teardown; }
     refuses 2 "'st' holds the state of another job: --seed 2, there 1; --clip 3, there 1" train --resume st --seed 2 --clip 3 --lr 0.5 --steps 4
     refuses 2 "another job: --layers 3, there 2" train --state st --resume --layers 3
     refuses 2 "another job: --tied yes, there no" train --resume st --tied
-    refuses 2 "another job: --kernel portable, there " train --resume st --kernel portable
+    refuses 2 "another job: --device portable, there " train --resume st --device portable
     seq 1 3001 >other
     refuses 2 "another job: --data with other contents (xxh3 " train --resume st --data other
     refuses 2 "--resume st, but --state other" train --resume st --state other

@@ -28,44 +28,45 @@ module() {
     export SPOT_CUDA_MODULE=$PWD/$1.so
 }
 
-@test "a backend and a kernel that do not belong together are status 2" {
-    refuses 2 "--kernel cuda-bf16 is not of --backend cpu" train --data corpus --steps 1 \
-        --backend cpu --kernel cuda-bf16
-    refuses 2 "--kernel fma is not of --backend cuda" train --data corpus --steps 1 \
-        --backend cuda --kernel fma
-    refuses 2 "--backend must be cpu, cuda or auto, got 'abacus'" worker --join unix:j --backend abacus
+@test "a device that is none, or no device's number, is status 2" {
+    for device in cpu:0 fma:1 :1 cuda: cuda:one cuda:1:2 cuda-bf16:1000; do
+        refuses 2 "--device" train --data corpus --steps 1 --device $device
+    done
+    for device in abacus portable cuda-bf16; do
+        refuses 2 "'$device'" worker --join unix:j --device $device
+    done
 }
 
 @test "no module is status 5 and names the file and the way out" {
     export SPOT_CUDA_MODULE=$PWD/none.so
-    for how in "--backend cuda" "--kernel cuda-bf16" "--backend cuda --kernel cuda-fp32"; do
+    for how in "--device cuda" "--device cuda-bf16" "--device cuda-fp32"; do
         # shellcheck disable=SC2086
         refuses 5 "no CUDA module: $PWD/none.so" train --data corpus --steps 1 $how
-        [[ "$stderr" == *"--backend cpu"* ]]
+        [[ "$stderr" == *"--device cpu"* ]]
     done
-    refuses 5 "no CUDA module: " worker --join unix:j --backend cuda
+    refuses 5 "no CUDA module: " worker --join unix:j --device cuda
 }
 
 @test "a library that is no module, or of another version, is refused by name" {
     printf 'int x;\n' >x.c
     cc -shared -fPIC -o x.so x.c
-    SPOT_CUDA_MODULE=$PWD/x.so refuses 5 "spot_cuda_module" train --data corpus --steps 1 --backend cuda
+    SPOT_CUDA_MODULE=$PWD/x.so refuses 5 "spot_cuda_module" train --data corpus --steps 1 --device cuda
     module old 0.0.1 never
     refuses 5 "the CUDA module is of version 0.0.1, this program of " train --data corpus --steps 1 \
-        --backend cuda
+        --device cuda
 }
 
 @test "what the module misses is told: driver, device, NCCL" {
     module probe "$(spot-run --version | awk '{ print $2 }')" "no CUDA device: NCCL is 2.18, 2.27 is needed"
-    refuses 5 "NCCL is 2.18, 2.27 is needed" train --data corpus --steps 1 --backend cuda
-    refuses 5 "NCCL is 2.18, 2.27 is needed" worker --join unix:j --backend cuda
+    refuses 5 "NCCL is 2.18, 2.27 is needed" train --data corpus --steps 1 --device cuda
+    refuses 5 "NCCL is 2.18, 2.27 is needed" worker --join unix:j --device cuda
 }
 
 @test "where there is no device, backend auto computes on the CPU with the bits of backend cpu" {
     module probe "$(spot-run --version | awk '{ print $2 }')" "no CUDA device"
-    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --events a --backend auto
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --events a --device auto
     unset SPOT_CUDA_MODULE
-    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --events b --backend cpu
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --events b --device cpu
     outcome a >a.out
     outcome b >b.out
     [ "$(wc -l <a.out)" -eq 4 ]
@@ -81,14 +82,14 @@ twin() {
 @test "the machine's driver, device, generation and memory are looked at before anything runs" {
     twin
     for kind in cuda-bf16 cuda-fp32; do
-        SPOT_TWIN_DRIVER=0 refuses 5 "no NVIDIA driver" train --data corpus --steps 1 --kernel $kind
+        SPOT_TWIN_DRIVER=0 refuses 5 "no NVIDIA driver" train --data corpus --steps 1 --device $kind
     done
     SPOT_TWIN_DRIVER=12040 refuses 5 "the NVIDIA driver is for CUDA 12.4, the module needs 13.0" \
-        train --data corpus --steps 1 --backend cuda
-    SPOT_TWIN_DEVICES=0 refuses 5 "no CUDA device" train --data corpus --steps 1 --backend cuda
+        train --data corpus --steps 1 --device cuda
+    SPOT_TWIN_DEVICES=0 refuses 5 "no CUDA device" train --data corpus --steps 1 --device cuda
     SPOT_TWIN_SM=75 refuses 5 "compute capability 7.5, 8.0 is needed" train --data corpus --steps 1 \
-        --backend cuda
-    refuses 2 "unknown kernel 'cuda-int4'" train --data corpus --steps 1 --kernel cuda-int4
+        --device cuda
+    refuses 2 "unknown kernel 'cuda-int4'" train --data corpus --steps 1 --device cuda-int4
 }
 
 # Two workers take the job of `train log`, and one of them is killed.
@@ -104,33 +105,33 @@ two_and_a_kill() {
 
 @test "a coordinator makes no context on the device; its workers do" {
     twin
-    SPOT_TWIN_LOG=$PWD/coordinator train log --kernel cuda-bf16 --steps 3
+    SPOT_TWIN_LOG=$PWD/coordinator train log --device cuda-bf16 --steps 3
     export SPOT_TWIN_LOG=$PWD/worker
     worker a
     wait $train
-    same_as log 3 --kernel cuda-bf16
+    same_as log 3 --device cuda-bf16
     grep -qx context worker
     ! grep -qx context coordinator
 }
 
 @test "on a device the weights are the same for every grid, and through a kill" {
     twin
-    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --kernel cuda-bf16 --events one
-    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --kernel cuda-bf16 --workers 3 \
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --device cuda-bf16 --events one
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --device cuda-bf16 --workers 3 \
         --grid 1x3 --events three
     for log in one three; do outcome $log >$log.out; done
     [ "$(wc -l <one.out)" -eq 5 ]
     cmp one.out three.out
-    train log --steps 100000 --kernel cuda-bf16
+    train log --steps 100000 --device cuda-bf16
     two_and_a_kill
-    stops_right log --kernel cuda-bf16
+    stops_right log --device cuda-bf16
 }
 
 @test "what a device computes again has the bits of what it keeps; workers may differ in it" {
     of_check_twin
     twin
-    for more in "--kernel cuda-bf16" \
-        "--kernel cuda-bf16-tp --arch llama --heads 4 --kv-heads 2"; do
+    for more in "--device cuda-bf16" \
+        "--device cuda-bf16-tp --arch llama --heads 4 --kv-heads 2"; do
         common="train -q --data corpus $MODEL $more --layers 3 --global-batch 5 --steps 3"
         rm -f one
         spot-run $common --events one
@@ -142,36 +143,36 @@ two_and_a_kill() {
         cmp <(outcome one) <(outcome mlp)
         cmp <(outcome one) <(outcome layer)
     done
-    train log --layers 3 --steps 3 --grid 1x2 --kernel cuda-bf16
+    train log --layers 3 --steps 3 --grid 1x2 --device cuda-bf16
     background spot-run worker -q --join unix:j --join-timeout 60s --name one --recompute layer
     background spot-run worker -q --join unix:j --join-timeout 60s --name two
     wait $train
-    same_as log 3 --layers 3 --kernel cuda-bf16
+    same_as log 3 --layers 3 --device cuda-bf16
 }
 
 doubles() { # ARGUMENTS: kind and grid
     twin
-    train log --steps 100000 --ahead 0 "$@"
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 100000 "$@"
     worker a
     worker b
     seen log formed 1
     at_step log 3
     worker c
     worker d
-    eventually 'grep -q ahead_byte log'
+    eventually 'grep -q precopy_byte log'
     eventually 'grep formed log | tail -n 1 | grep -qE "\"D\":(2|4),.*\"members\":4"'
     more_steps log
 }
 
 @test "state that moves ahead of a new grid comes from the device and goes to one" {
     of_check_twin
-    doubles --kernel cuda-bf16
-    stops_right log --kernel cuda-bf16
+    doubles --device cuda-bf16
+    stops_right log --device cuda-bf16
 }
 
 @test "and so it does where a tensor group shares a stage" {
     of_check_twin
-    model="--kernel cuda-bf16-tp --heads 4 --shards 4"
+    model="--device cuda-bf16-tp --heads 4 --shards 4"
     doubles $model --grid 2x1x2
     stops_right log $model
 }
@@ -179,7 +180,7 @@ doubles() { # ARGUMENTS: kind and grid
 @test "members of a tensor group on devices have the bits of one, and lose nothing through a kill" {
     of_check_twin
     twin
-    model="--heads 4 --shards 4 --kernel cuda-bf16-tp"
+    model="--heads 4 --shards 4 --device cuda-bf16-tp"
     common="train -q --data corpus $MODEL $model --global-batch 5 --steps 4"
     spot-run $common --events one
     for grid in $(storm "1x1x2 1x1x4 1x2x2" "1x1x4 1x2x2"); do
@@ -206,7 +207,7 @@ doubles() { # ARGUMENTS: kind and grid
     more_steps log
     stops_right log $model
     refuses 1 "needs kernel cuda-bf16-tp or cuda-fp32-tp, not cuda-bf16-sm90" train --data corpus \
-        $MODEL --steps 1 --kernel cuda-bf16 --workers 2 --grid 1x1x2
+        $MODEL --steps 1 --device cuda-bf16 --workers 2 --grid 1x1x2
 }
 
 # near LOG LOG MOST: the losses of all steps
@@ -222,26 +223,26 @@ near() {
     twin
     llama="--arch llama --heads 4 --kv-heads 2 --ffn 88 --rope-theta 5e4"
     common="train -q --data corpus $MODEL $llama --global-batch 5 --steps 6"
-    spot-run $common --kernel fma --events cpu
-    spot-run $common --kernel cuda-fp32 --events fp32
-    spot-run $common --kernel cuda-bf16 --events one
+    spot-run $common --device fma --events cpu
+    spot-run $common --device cuda-fp32 --events fp32
+    spot-run $common --device cuda-bf16 --events one
     near cpu fp32 1e-4
     near cpu one 1e-2
     for grid in $(storm "2x1 1x3 2x2" "1x3 2x2"); do
         rm -f log
-        spot-run $common --kernel cuda-bf16 --events log --workers $((${grid%x*} * ${grid#*x})) --grid $grid
+        spot-run $common --device cuda-bf16 --events log --workers $((${grid%x*} * ${grid#*x})) --grid $grid
         cmp <(outcome one) <(outcome log)
     done
-    train log $llama --steps 100000 --kernel cuda-bf16
+    train log $llama --steps 100000 --device cuda-bf16
     two_and_a_kill
-    stops_right log $llama --kernel cuda-bf16
+    stops_right log $llama --device cuda-bf16
 }
 
 @test "a coordinator without a device serves workers that have one, by the whole name of the kind" {
     twin
-    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --kernel cuda-fp32 --events one
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --device cuda-fp32 --events one
     export -n SPOT_CUDA_MODULE
-    SPOT_CUDA_MODULE=$PWD/none.so train log --steps 3 --kernel cuda-fp32-sm90x132-lt130100-cc1300
+    SPOT_CUDA_MODULE=$PWD/none.so train log --steps 3 --device cuda-fp32-sm90x132-lt130100-cc1300
     export SPOT_CUDA_MODULE
     SPOT_TWIN_SM=80 refuses 1 "cannot compute with the job's kernel 'cuda-fp32-sm90x132-lt130100-cc1300'" \
         worker --join unix:j --join-timeout 20s
@@ -253,16 +254,16 @@ near() {
     cmp one.out log.out
     SPOT_CUDA_MODULE=$PWD/none.so
     refuses 5 "name the workers' kernel in full" train --data corpus --steps 1 --listen unix:k \
-        --kernel cuda-fp32
-    refuses 5 "no CUDA module" train --data corpus --steps 1 --kernel cuda-fp32-sm90x132-lt130100-cc1300
+        --device cuda-fp32
+    refuses 5 "no CUDA module" train --data corpus --steps 1 --device cuda-fp32-sm90x132-lt130100-cc1300
     refuses 5 "no CUDA module" train --data corpus --steps 1 --listen unix:k \
-        --kernel cuda-fp32-sm090x132-lt130100-cc1300
+        --device cuda-fp32-sm090x132-lt130100-cc1300
 }
 
 @test "a device that fails mid-step ends its worker with status 5, and the job goes on" {
     of_check_twin
     twin
-    train log --steps 100000 --kernel cuda-fp32
+    train log --steps 100000 --device cuda-fp32
     background env SPOT_TWIN_FAIL_AT=60 spot-run worker --join unix:j --join-timeout 60s --name ill \
         2>ill.err
     ill=$pid
@@ -272,12 +273,12 @@ near() {
     [ "$status" -eq 5 ]
     grep -q "CUDA: .*unspecified launch failure" ill.err
     more_steps log
-    stops_right log --kernel cuda-fp32
+    stops_right log --device cuda-fp32
 }
 
 @test "a stage that does not fit the device is refused with both numbers" {
     twin
-    train log --steps 1 --kernel cuda-bf16
+    train log --steps 1 --device cuda-bf16
     export SPOT_TWIN_MEMORY=403653184 # 384 MiB are left to the libraries
     run --separate-stderr timeout 60 spot-run worker --join unix:j --name small
     [ "$status" -eq 1 ]
@@ -288,16 +289,16 @@ near() {
 @test "one worker a device, said in the status; a number shares one; no device left is status 5" {
     twin
     export SPOT_TWIN_DEVICES=2
-    train log --steps 100000 --kernel cuda-fp32
+    train log --steps 100000 --device cuda-fp32
     worker a
     worker b
     seen log joined 2
     eventually '[ "$(spot-run status --join unix:j --format json | jq -r ".members[].device" | sort | xargs)" = "0000:00:00.0 0000:01:00.0" ]'
-    refuses 5 "each of 2 CUDA devices here has a worker" worker --join unix:j --name c --backend cuda
-    refuses 5 "--device 2: there are 2 CUDA devices here" worker --join unix:j --name c --backend cuda \
-        --device 2
-    refuses 2 "--device must be a number or auto, got 'one'" worker --join unix:j --device one
-    background spot-run worker -q --join unix:j --name c --device 1
+    refuses 5 "each of 2 CUDA devices here has a worker" worker --join unix:j --name c --device cuda
+    refuses 5 "--device cuda:2: there are 2 CUDA devices here" worker --join unix:j --name c \
+        --device cuda:2
+    refuses 2 "'one'" worker --join unix:j --device cuda:one
+    background spot-run worker -q --join unix:j --name c --device cuda:1
     seen log joined 3
     kill -9 $pid
     kill $train
@@ -307,13 +308,13 @@ near() {
     twin
     run --separate-stderr spot-run train --data corpus $MODEL --global-batch 5 --steps 1 --events auto
     [ "$status" -eq 0 ]
-    [[ "$stderr" == *"--backend auto uses the CPU; --backend cuda uses the device"* ]]
-    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1 --events cpu --backend cpu
+    [[ "$stderr" == *"--device auto uses the CPU; --device cuda uses the device"* ]]
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1 --events cpu --device cpu
     cmp <(outcome auto) <(outcome cpu)
 }
 
 @test "no cuBLASLt is status 5 and names the file" {
     twin
     SPOT_CUBLASLT_LIBRARY=$PWD/none.so refuses 5 "no cuBLASLt of CUDA 13: $PWD/none.so" train \
-        --data corpus --steps 1 --backend cuda
+        --data corpus --steps 1 --device cuda
 }

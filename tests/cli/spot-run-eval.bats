@@ -51,7 +51,7 @@ evaluates() { # ARGUMENTS...: the document without what names the source, in $ou
         [ "$numbers" = "$want" ]
     done
     run ! spot-run eval --data corpus --state s --step 21
-    spot-run eval --data corpus --load m --kernel portable --no-provenance | jq -e '.kernel == "portable"'
+    spot-run eval --data corpus --load m --device portable --no-provenance | jq -e '.kernel == "portable"'
 }
 
 @test "a Llama, tied, of shorter windows than it was trained with" {
@@ -108,7 +108,7 @@ evaluates() { # ARGUMENTS...: the document without what names the source, in $ou
     refuses 2 "has 16 positions" eval --data corpus --state s --seq 17
     refuses 2 "json or table, not csv" eval --data corpus --load m --format csv
     refuses 2 "there is no 'nowhere'" eval --data corpus --state nowhere
-    refuses 2 "eval computes on the CPU" eval --data corpus --load m --kernel cuda
+    refuses 2 "eval computes on the CPU" eval --data corpus --load m --device cuda
     mkdir empty
     refuses 3 "no job.json" eval --data corpus --state empty
     printf x >one

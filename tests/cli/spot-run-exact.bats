@@ -89,7 +89,7 @@ grids() { # D P...: each grid gives the undisturbed outcome
 
 @test "the portable kernel has its own bits on every grid" {
     for grid in 1x1 2x2; do
-        spot-run train -q --data corpus $MODEL --global-batch 5 --steps 5 --kernel portable \
+        spot-run train -q --data corpus $MODEL --global-batch 5 --steps 5 --device portable \
             --workers $((${grid%x*} * ${grid#*x})) --grid $grid --events $grid.log
         outcome $grid.log >$grid
     done

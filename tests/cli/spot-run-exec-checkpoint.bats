@@ -186,3 +186,28 @@ END
     begun 1 2
     finishes
 }
+
+@test "a link in the place of the directory of checkpoints: nothing that it leads to is touched" {
+    command=linked pattern=out/
+    mkdir precious
+    echo mine >precious/what
+    cat >linked <<'END'
+#!/bin/sh
+mkdir -p out
+[ "$TORCHELASTIC_RESTART_COUNT" = 0 ] || exit 0
+echo 1 >out/ckpt
+while [ ! -e "$HERE/strike" ]; do sleep 0.02; done
+rm -r out
+ln -s "$HERE/precious" out
+exit 1
+END
+    chmod +x linked
+    coordinator --nodes 1
+    node a
+    committed 1
+    : >strike
+    wait "$id_a" && status=0 || status=$?
+    [ "$status" -ne 0 ]
+    [ "$(cat precious/what)" = mine ]
+    [ "$(ls -A precious)" = what ]
+}

@@ -64,8 +64,8 @@ teardown() { job_teardown; }
     stops_right log
 }
 
-@test "a spare that idles for longer than --stall is no stalled worker" {
-    train log --steps 100000 --grid 1x1 --stall 4s
+@test "a spare that idles for longer than the time of a stall is no stalled worker" {
+    SPOT_TEST_STALL_S=4 train log --steps 100000 --grid 1x1
     worker w1 && w1=$pid
     at_step log 3
     worker w2
@@ -290,7 +290,7 @@ flip() { # FILE OFFSET: every bit of one byte
 @test "the state of another job is refused, and kept; so is one that is in use" {
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 5 --state st --events log
     find st -type f -exec md5sum {} + | sort >before
-    for other in "--seed 2" "--beta1 0.5" "--layers 3" "--global-batch 10" "--kernel portable"; do
+    for other in "--seed 2" "--beta1 0.5" "--layers 3" "--global-batch 10" "--device portable"; do
         run --separate-stderr timeout 60 spot-run train --data corpus $MODEL --global-batch 5 $other \
             --steps 9 --state st --resume --events other
         [ "$status" -eq 2 ]

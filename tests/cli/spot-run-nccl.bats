@@ -15,13 +15,13 @@ setup() {
     export SPOT_CUDA_MODULE=${SPOT_TWIN:-$tests/spot_cuda_twin.so}
     export SPOT_NCCL_LIBRARY=${SPOT_TWIN_NCCL:-$tests/nccl_twin.so}
     export SPOT_TWIN_DEVICES=8 SPOT_DEVICE_LOCKS=$PWD
-    NCCL="--kernel cuda-fp32 --comm nccl"
+    NCCL="--device cuda-fp32 --comm nccl"
 }
 teardown() { job_teardown; }
 
 # The undisturbed story is told over sockets.
 same_as_sockets() { # LOG STEPS
-    same_as "$1" "$2" --kernel cuda-fp32
+    same_as "$1" "$2" --device cuda-fp32
 }
 
 @test "the weights are those of a job over sockets for every grid" {
@@ -35,8 +35,8 @@ same_as_sockets() { # LOG STEPS
 
 @test "communicators begin on the device that a worker was told, not on the first" {
     train log --steps 4 --grid 2x1 $NCCL
-    background spot-run worker -q --join unix:j --join-timeout 60s --name one --device 5
-    background spot-run worker -q --join unix:j --join-timeout 60s --name two --device 3
+    background spot-run worker -q --join unix:j --join-timeout 60s --name one --device cuda:5
+    background spot-run worker -q --join unix:j --join-timeout 60s --name two --device cuda:3
     wait $train
     same_as_sockets log 4
 }
@@ -47,14 +47,14 @@ same_as_sockets() { # LOG STEPS
         rm -f log
         timeout 60 spot-run train -q --data corpus $MODEL --tied --global-batch 5 --steps 4 $NCCL \
             --workers $((${grid%x*} * ${grid#*x})) --grid $grid --events log
-        same_as log 4 --tied --kernel cuda-fp32
+        same_as log 4 --tied --device cuda-fp32
     done
     train log --tied --steps 100000 --workers 4 --grid 2x2 $NCCL
     at_step log 3
     kill -9 "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
     seen log lost 1
     more_steps log
-    stops_right log --tied --kernel cuda-fp32
+    stops_right log --tied --device cuda-fp32
 }
 
 @test "a tensor group exchanges its partial sums from device to device" {
@@ -62,15 +62,15 @@ same_as_sockets() { # LOG STEPS
     for grid in $(storm "1x1x2 1x2x2 2x1x2" "1x2x2 2x1x2"); do
         rm -f log
         timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --comm nccl \
-            --kernel cuda-fp32-tp --workers $((${grid//x/*})) --grid $grid --events log
-        same_as log 4 --kernel cuda-fp32-tp
+            --device cuda-fp32-tp --workers $((${grid//x/*})) --grid $grid --events log
+        same_as log 4 --device cuda-fp32-tp
     done
-    train log --steps 100000 --workers 3 --grid 1x1x2 --comm nccl --kernel cuda-fp32-tp
+    train log --steps 100000 --workers 3 --grid 1x1x2 --comm nccl --device cuda-fp32-tp
     at_step log 3
     kill -9 "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
     seen log lost 1
     more_steps log
-    stops_right log --kernel cuda-fp32-tp
+    stops_right log --device cuda-fp32-tp
 }
 
 @test "a killed member does not hang the others: they abort, form anew and lose nothing" {
@@ -79,7 +79,7 @@ same_as_sockets() { # LOG STEPS
     kill -9 "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
     seen log lost 1
     more_steps log
-    stops_right log --kernel cuda-fp32
+    stops_right log --device cuda-fp32
 }
 
 @test "a killed stage of a pipeline ends an exchange, not the job" {
@@ -89,7 +89,7 @@ same_as_sockets() { # LOG STEPS
     kill -9 "$(pgrep -P "$(pgrep -P $train)" | sed -n 2p)"
     seen log lost 1
     more_steps log
-    stops_right log --kernel cuda-fp32
+    stops_right log --device cuda-fp32
 }
 
 @test "a lost connection that NCCL sees is the same as one that it does not" {
@@ -100,7 +100,7 @@ same_as_sockets() { # LOG STEPS
     kill -9 "$(pgrep -P "$(pgrep -P $train)" | tail -n 1)"
     seen log lost 1
     more_steps log
-    stops_right log --kernel cuda-fp32
+    stops_right log --device cuda-fp32
 }
 
 @test "a member that is told to leave hands over and the rest goes on" {
@@ -114,7 +114,7 @@ same_as_sockets() { # LOG STEPS
     wait $leaver && status=0 || status=$?
     [ "$status" -eq 75 ]
     more_steps log
-    stops_right log --kernel cuda-fp32
+    stops_right log --device cuda-fp32
 }
 
 @test "a member that stops answering is taken for lost within its lease" {
@@ -124,7 +124,7 @@ same_as_sockets() { # LOG STEPS
     kill -STOP "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
     seen log lost 1
     more_steps log
-    stops_right log --kernel cuda-fp32
+    stops_right log --device cuda-fp32
 }
 
 @test "a host that falls silent ends an exchange and a sum within its lease" {
@@ -134,7 +134,7 @@ same_as_sockets() { # LOG STEPS
     kill -STOP "$(pgrep -P "$(pgrep -P $train)" | sed -n 2p)"
     seen log lost 1
     more_steps log
-    stops_right log --kernel cuda-fp32
+    stops_right log --device cuda-fp32
 }
 
 # state LOG...: planes that went to a device or came from one; a bundle's three go up in front of the
@@ -163,7 +163,7 @@ state() {
     more_steps log
     state a.copies b.copies >after
     cmp before after
-    stops_right log --kernel cuda-fp32
+    stops_right log --device cuda-fp32
 }
 
 @test "a member that dies while all connect, again and again, is no end" {
@@ -187,12 +187,12 @@ state() {
     worker c
     seen log formed 2
     more_steps log
-    stops_right log --kernel cuda-fp32
+    stops_right log --device cuda-fp32
 }
 
 @test "state that moves ahead of a new grid: mirrored from device to device, the same bits" {
     of_check_twin
-    train log --steps 100000 --ahead 0 --layers 4 --no-buddies --grid 1x1 $NCCL
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 100000 --layers 4 --no-buddies --grid 1x1 $NCCL
     for name in a b c; do worker $name; done
     at_step log 3
     for to in '"D":2,"P":1' '"D":1,"P":3' '"D":1,"P":1'; do
@@ -201,9 +201,9 @@ state() {
         eventually "grep formed log | tail -n 1 | grep -q '$to'"
         more_steps log
     done
-    grep -q ahead_byte log
+    grep -q precopy_byte log
     [ "$(jq -s 'map(select(.event == "migrate").moved_byte) | add' log)" -eq 0 ]
-    stops_right log --layers 4 --kernel cuda-fp32
+    stops_right log --layers 4 --device cuda-fp32
 }
 
 @test "a collective that fails on one machine ends its worker with status 5, and the job goes on" {
@@ -218,7 +218,7 @@ state() {
     [ "$status" -eq 5 ]
     grep -q "NCCL: .*internal error" ill.err
     more_steps log
-    stops_right log --kernel cuda-fp32
+    stops_right log --device cuda-fp32
 }
 
 @test "a communicator that NCCL cannot end costs its worker seconds, not for ever" {
@@ -237,14 +237,14 @@ state() {
     [ "$status" -eq 5 ]
     grep -q "NCCL did not return" stuck.err
     more_steps log
-    stops_right log --kernel cuda-fp32
+    stops_right log --device cuda-fp32
 }
 
 @test "fast sums are near the exact ones, the same bits twice, and another job" {
     of_check_twin
     fast() { # LOG
         timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 6 $NCCL \
-            --reduce fast --workers 4 --grid 2x2 --events "$1" --state state
+            --comm nccl-fast --workers 4 --grid 2x2 --events "$1" --state state
     }
     fast one
     rm -rf state
@@ -262,18 +262,18 @@ state() {
     paste <(loss one) <(loss exact) |
         awk '{ d = $1 - $2; if (d > 1e-4 || d < -1e-4) bad = 1 } END { exit bad || NR != 6 }'
     run --separate-stderr spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 $NCCL \
-        --reduce exact --state state --resume --events three
+        --state state --resume --events three
     [ "$status" -eq 2 ]
     [[ "$stderr" == *"the state of another job"* ]]
 }
 
 @test "a job goes on over NCCL from the state of one over sockets" {
     of_check_twin
-    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --kernel cuda-fp32 \
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --device cuda-fp32 \
         --state state --events first
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 6 $NCCL --workers 2 \
         --state state --resume --events second
-    undisturbed 6 --kernel cuda-fp32 | tail -n 1 >want
+    undisturbed 6 --device cuda-fp32 | tail -n 1 >want
     jq -r 'select(.event == "done").state_xxh3_128' second >got
     cmp want got
 }
@@ -294,15 +294,13 @@ state() {
 
 @test "without NCCL a device serves over sockets" {
     SPOT_NCCL_LIBRARY=$PWD/none.so spot-run train -q --data corpus $MODEL --global-batch 5 \
-        --steps 3 --kernel cuda-fp32 --workers 2 --events log
+        --steps 3 --device cuda-fp32 --workers 2 --events log
     same_as_sockets log 3
 }
 
 @test "options that do not belong together are status 2" {
-    refuses 2 "--comm must be sockets or nccl, got 'mpi'" train --data corpus --steps 1 --comm mpi
-    refuses 2 "--reduce must be exact or fast, got 'x'" train --data corpus --steps 1 --reduce x
-    refuses 2 "--reduce fast needs --comm nccl" train --data corpus --steps 1 --reduce fast
-    refuses 2 "--comm nccl needs --backend cuda" train --data corpus --steps 1 --backend cpu \
+    refuses 2 "--comm must be sockets, nccl" train --data corpus --steps 1 --comm mpi
+    refuses 2 "--comm nccl needs --device cuda" train --data corpus --steps 1 --device cpu \
         --comm nccl
 }
 

@@ -68,7 +68,7 @@ back() { # w1 has a place again, as w1.2 if it knocked before its old connection
 }
 
 @test "heartbeats that do not arrive are a lease that ends; orders that do not arrive are a stall" {
-    torn log --steps 100000 --stall 4s
+    SPOT_TEST_STALL_S=4 torn log --steps 100000
     network hold control out
     lost "lease"
     goes_on

@@ -39,8 +39,8 @@ sits() { # NAME D,P: has that place, or will; none: no place
 }
 
 @test "of a plan that names some, these are placed; who is not there is warned of, and placed when it comes" {
-    background timeout 300 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s \
-        --events log --steps 1000000 --grid 1x2 --ahead 0 2>log.err
+    SPOT_TEST_PRECOPY_BYTE=0 background timeout 300 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s \
+        --events log --steps 1000000 --grid 1x2 2>log.err
     train=$pid
     for name in a b; do worker $name; done
     at_step log 5

@@ -15,7 +15,7 @@ moved() { # LOG: bytes that an epoch waited for, with the one that began the job
 }
 
 ahead() { # LOG: bytes that were to move beside steps
-    jq -s 'map(select(.event == "migrate").ahead_byte // 0) | add' "$1"
+    jq -s 'map(select(.event == "migrate").precopy_byte // 0) | add' "$1"
 }
 
 grid() { # LOG D P: is formed, or will be
@@ -28,7 +28,7 @@ plan() { # D P: is wanted
 }
 
 @test "one who joins is given the state bundle by bundle, and a replica begins without a move" {
-    train log --steps 1000000 --ahead 0
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000
     worker a
     at_step log 3
     worker b
@@ -52,11 +52,11 @@ at_once() { # ARGUMENTS
 }
 
 @test "what moves in less than a step is moved at once" { at_once; }
-@test "so is what is less than the user says" { at_once --ahead 1GB; }
+@test "so is what is less than asked for" { SPOT_TEST_PRECOPY_BYTE=1e9 at_once; }
 
 @test "from grid to grid by plans: every cut of the stages, without a move in between" {
     of_check_long
-    train log --steps 1000000 --ahead 0 --layers 4 --no-buddies --grid 1x1
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --layers 4 --no-buddies --grid 1x1
     for name in a b c d; do worker $name; done
     at_step log 3
     for to in "1 2" "1 3" "2 2" "1 4" "2 1" "4 1" "1 1"; do
@@ -70,7 +70,7 @@ at_once() { # ARGUMENTS
 }
 
 doubles() { # ARGUMENTS
-    train log --steps 1000000 --ahead 0 --grid 1x2 "$@"
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --grid 1x2 "$@"
     worker a
     worker b
     at_step log 3
@@ -86,7 +86,7 @@ doubles() { # ARGUMENTS
 @test "a Llama is handed over" { doubles --arch llama --heads 4 --kv-heads 2; }
 
 @test "a buddy that comes later gets its stage the same way, and has it when the owner is killed" {
-    train log --steps 1000000 --ahead 0 --grid 1x1 --durable-every 1h
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --grid 1x1 --durable-every 1h
     worker a
     owner=$pid
     at_step log 3
@@ -104,13 +104,13 @@ doubles() { # ARGUMENTS
 
 # slow LOG ARGUMENTS: many bundles, one member; who joins takes a while to inherit
 slow() {
-    train "$1" --steps 1000000 --ahead 0 --layers 30 "${@:2}"
+    SPOT_TEST_PRECOPY_BYTE=0 train "$1" --steps 1000000 --layers 30 "${@:2}"
     worker first
     first=$pid
     at_step "$1" 3
     worker receiver
     receiver=$pid
-    eventually "grep -q ahead_byte $1"
+    eventually "grep -q precopy_byte $1"
 }
 
 @test "a receiver that is killed half-way is no loss; the next one begins anew" {
@@ -164,7 +164,7 @@ slow() {
     grid log 2 3
     more_steps log
     stops_right log --layers 12
-    train log --steps 1000000 --ahead 0 --layers 12 --state st --resume
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --layers 12 --state st --resume
     seen log joined 12
     more_steps log
     stops_right log --layers 12
@@ -174,7 +174,7 @@ slow() {
     of_check_long
     unset SPOT_PACE
     more="--layers 6 --lr 3"
-    train log --steps 1000000 --ahead 0 --no-buddies $more
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --no-buddies $more
     for name in a b c; do worker $name; done
     at_step log 3
     for k in $(seq $(storm 25 5)); do
@@ -188,7 +188,7 @@ slow() {
 @test "kills and notices at random times, one after the other, same final bits" {
     RANDOM=11
     unset SPOT_PACE # kills come in the midst of things
-    train log --steps 1000000 --ahead 0 --grid 2x2 --layers 6 --durable-every 0.1s
+    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --grid 2x2 --layers 6 --durable-every 0.1s
     local -A alive=()
     for i in 1 2 3 4; do worker n$i && alive[$pid]=1; done
     at_step log 5

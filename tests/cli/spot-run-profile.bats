@@ -157,7 +157,7 @@ disturb() {
         spot-replay generate --zones 1 --cap $((seed * 7)) --hours 3 --seed $seed >trace.csv
         spot-predict --horizon 4 -q trace.csv >forecast.json
         for source in both law; do
-            for solver in dp liveput parcae; do
+            for solver in dp liveput; do
                 spot-plan train -q --job job.json --forecast forecast.json --throughput $source --solver $solver >plan.$seed.$source.$solver
                 jq -e '[.next, .alternatives[], .path[]] | all(.D <= 5 and .P <= 4)' plan.$seed.$source.$solver
             done

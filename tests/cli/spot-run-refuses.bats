@@ -24,8 +24,8 @@ teardown() { job_teardown; }
     refuses 2 "--spot-price has no meaning without --on-demand-price" report --spot-price 1 log
     refuses 2 "--separator has no meaning with --decode" tokenize --tokenizer t --decode --separator x
     refuses 2 "--lr" train --data corpus --steps 1 --lr nan
-    refuses 2 "--backend" train --data corpus --steps 1 --backend abacus
-    refuses 2 "kernel" train --data corpus --steps 1 --kernel none-such
+    refuses 2 "abacus" train --data corpus --steps 1 --device abacus
+    refuses 2 "kernel" train --data corpus --steps 1 --device none-such
     refuses 2 "a path is written unix:/tmp/sock" train --data corpus --steps 1 --listen /tmp/sock
     refuses 2 "--join is missing" worker
     refuses 2 "--join is missing" replan plan.json
@@ -418,12 +418,12 @@ forge() {
     forge "$version" "$other"
     [ "$(./forged --version)" = "spot-run $other" ]
     background timeout 300 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s \
-        --steps 30 --kernel portable --events log 2>said
+        --steps 30 --device portable --events log 2>said
     train=$pid
     background ./forged worker -q --join unix:j --join-timeout 60s --name patched
     wait $train
     grep -q "worker patched is version $other, the job runs $version" said
-    same_as log 30 --kernel portable
+    same_as log 30 --device portable
 }
 
 @test "a worker of another protocol is refused by name and versions, on both sides" {
@@ -448,13 +448,13 @@ forge() {
 
 @test "a worker that lacks the job's kernel is refused by name, status 1" {
     forge portable portabel
-    train log --steps 30 --kernel portable
+    train log --steps 30 --device portable
     run --separate-stderr timeout 60 ./forged worker --join unix:j --name stranger
     [ "$status" -eq 1 ]
     [[ "$stderr" == *"worker stranger cannot compute with the job's kernel 'portable'"* ]]
     worker good
     wait $train
-    same_as log 30 --kernel portable
+    same_as log 30 --device portable
 }
 
 @test "garbage on the coordinator's socket does not disturb the job" {

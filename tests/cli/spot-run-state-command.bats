@@ -22,19 +22,20 @@ if [ -e dies ] && [ "\$1" = put ]; then kill -9 \$\$; fi
 exec sh "$example/directory.sh" "$PWD/store" "\$@"
 EOF
     command="sh $PWD/cmd"
+    export SPOT_TEST_STATE_TIMEOUT_S=2
 }
 teardown() { job_teardown; }
 
 # member NAME: a worker that has the command, too
 member() {
     background timeout 300 spot-run worker -q --join unix:j --join-timeout 60s --name "$1" --state-command "$command" \
-        --state-timeout 2s 2>>workers.err
+        2>>workers.err
 }
 
 # runs [ARGUMENTS]: a job in a grid of 2x2, whose state is behind the command
 runs() {
     background timeout 300 ${SPOT_PACE:+env LD_PRELOAD=$SPOT_PACE} spot-run train --data corpus $MODEL --global-batch 5 \
-        --listen unix:j --lease 20s --events log --steps 1000000 --grid 2x2 --state st --state-command "$command" --state-timeout 2s --durable-every 0.3s "$@" 2>log.err
+        --listen unix:j --lease 20s --events log --steps 1000000 --grid 2x2 --state st --state-command "$command" --durable-every 0.3s "$@" 2>log.err
     train=$pid
     for name in a b c d; do member $name; done
 }
@@ -160,8 +161,8 @@ hangs() {
 
 # patient ARGUMENTS: a coordinator that waits for its commands as long as they like
 patient() {
-    background timeout 150 ${SPOT_PACE:+env LD_PRELOAD=$SPOT_PACE} spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j \
-        --lease 20s --events log --steps 1000000 --state st --state-command "$command" --state-timeout 1000s --durable-every 0.3s "$@" 2>log.err
+    SPOT_TEST_STATE_TIMEOUT_S=1000 background timeout 150 ${SPOT_PACE:+env LD_PRELOAD=$SPOT_PACE} spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j \
+        --lease 20s --events log --steps 1000000 --state st --state-command "$command" --durable-every 0.3s "$@" 2>log.err
     train=$pid
 }
 
@@ -254,8 +255,8 @@ ended() {
 exec sh "$PWD/cmd" "\$@"
 EOF
     command="sh $PWD/slow-cmd"
-    background timeout 300 ${SPOT_PACE:+env LD_PRELOAD=$SPOT_PACE} spot-run train --data corpus $MODEL --global-batch 5 \
-        --listen unix:j --lease 20s --stall 2s --events log --steps 1000000 --grid 2x2 --state st --state-command "$command" \
+    SPOT_TEST_STALL_S=2 background timeout 300 ${SPOT_PACE:+env LD_PRELOAD=$SPOT_PACE} spot-run train --data corpus $MODEL --global-batch 5 \
+        --listen unix:j --lease 20s --events log --steps 1000000 --grid 2x2 --state st --state-command "$command" \
         --durable-every 0.3s --layers 8 2>log.err
     train=$pid
     member a
@@ -368,7 +369,7 @@ refused() {
 @test "export and eval read the store, alone or beside the directory of the coordinator" {
     timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 --workers 1 --events calm --state files
     timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 --workers 1 --events log --state st \
-        --state-command "$command" --state-timeout 2s
+        --state-command "$command"
     spot-run export -q --state files -o of-files
     spot-run export -q --state st --state-command "$command" -o beside
     rm -rf st

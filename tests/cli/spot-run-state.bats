@@ -138,33 +138,6 @@ two_generations() {
     cmp said1 said2
 }
 
-@test "status tells what members have cost; at the budget the job stops with its state safe, status 1" {
-    train log --steps 1000000 --state st --durable-every 1h --price-usd-per-h 7200 --budget-usd 6
-    worker w1
-    w1=$pid
-    at_step log 20
-    spot-run status --join unix:j --format json >status
-    jq -e '.spent_usd > 0 and .spent_usd < 7 and .budget_usd == 6' status
-    wait $train && status=0 || status=$?
-    [ "$status" -eq 1 ]
-    grep -q "the budget of 6 USD is spent.*the state of step [0-9]* is in 'st'" log.err
-    # nobody will come back: the worker leaves, as after 'stop', and looks for no other coordinator
-    wait $w1 && status=0 || status=$?
-    [ "$status" -eq 75 ]
-    step=$(events log committed)
-    [ -d "st/gen-$(printf %012d "$step")" ]
-    jq -es 'map(select(.event == "committed").spent_usd) | . == sort and .[0] >= 0 and .[-1] < 60' log
-    # what was spent before is remembered: the same budget buys nothing more
-    train log --steps 1000000 --state st --resume --workers 1 --price-usd-per-h 7200 --budget-usd 6
-    wait $train && status=0 || status=$?
-    [ "$status" -eq 1 ]
-    [ "$(events log committed)" -eq "$step" ]
-    train log --steps $((step + 5)) --state st --resume --workers 1
-    wait $train
-    same_as log $((step + 5))
-    refuses 2 "--budget-usd" train --data corpus --steps 1 --budget-usd 3
-}
-
 @test "what is under --state is its owner's alone, whatever the umask; of a directory that others may write there is a warning" {
     umask 000
     head -c 3000 corpus >text

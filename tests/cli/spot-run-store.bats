@@ -17,8 +17,8 @@ teardown() { job_teardown; }
 coordinator() {
     local name=$1 log=$2 st=$3
     shift 3
-    background env ${SPOT_PACE:+"LD_PRELOAD=$SPOT_PACE"} spot-run train --data corpus $MODEL --global-batch 5 --store "$store" \
-        --store-lease 5s --lease 20s --listen "unix:$name" --events "$log" --state "$st" "$@" 2>>"$name.err"
+    background env SPOT_TEST_STORE_LEASE_S=5 ${SPOT_PACE:+"LD_PRELOAD=$SPOT_PACE"} spot-run train --data corpus $MODEL --global-batch 5 --store "$store" \
+        --lease 20s --listen "unix:$name" --events "$log" --state "$st" "$@" 2>>"$name.err"
 }
 
 # by_store NAME: a worker that finds whoever leads

@@ -24,7 +24,7 @@ runs() {
 }
 
 @test "a grid with M gives the bits of one worker, with threads and shares that are not even" {
-    more="--kernel portable"
+    more="--device portable"
     runs 2 1 2 --threads 2 --shares 1,4
 }
 
@@ -101,7 +101,7 @@ runs() {
     # a coordinator needs no device for this kind
     refuses 1 "--grid 1x1x2: M > 1 needs kernel cuda-bf16-tp or cuda-fp32-tp, not cuda-bf16-sm90x132-lt130100-cc1300" \
         train --data corpus --layers 1 --width 64 --heads 2 --shards 2 --steps 1 --grid 1x1x2 \
-        --kernel cuda-bf16-sm90x132-lt130100-cc1300 --listen unix:k
+        --device cuda-bf16-sm90x132-lt130100-cc1300 --listen unix:k
 }
 
 @test "faults in the midst of an exchange" {

@@ -23,7 +23,7 @@ static void hush(const char *fmt, ...)
     (void)fmt;
 }
 
-static const struct spot_coordinator_options options = { .warn = hush };
+static const struct spot_trainer_options options = { .warn = hush };
 static const struct spot_group_options group_options = { .lease_s = 1, .warn = hush };
 
 static void idle(void *job, struct spot_view *view)

@@ -7,31 +7,31 @@ set -eu
 . "$(dirname "$0")/rig"
 open_rig
 echo 1..9
-train cpu --backend cpu
-train fp32 --kernel cuda-fp32
+train cpu --device cpu
+train fp32 --device cuda-fp32:0
 check 'fp32 losses of ten steps within 1e-4 of the CPU' near cpu fp32 1e-4
-train bf16 --kernel cuda-bf16
+train bf16 --device cuda-bf16:0
 check 'bf16 losses of ten steps within 1e-2 of the CPU' near cpu bf16 1e-2
-train again --kernel cuda-bf16
+train again --device cuda-bf16:0
 check 'the same bits twice' same bf16 again
-train grid --kernel cuda-bf16 --workers 4 --grid 2x2
+train grid --device cuda-bf16:0 --workers 4 --grid 2x2
 check 'the same bits on a grid of 2 x 2' same bf16 grid
-steps=$long train quiet --kernel cuda-bf16
-steps=$long train killed --kernel cuda-bf16 --workers 3 --grid 3x1 --listen unix:j &
+steps=$long train quiet --device cuda-bf16:0
+steps=$long train killed --device cuda-bf16:0 --workers 3 --grid 3x1 --listen unix:j &
 wait_step killed 5 $!
 kill -9 "$(leaf $!)"
 wait $! || true
 check 'the same state through a kill' same_end quiet killed
 llama="--arch llama --kv-heads 1 --shards 1 --ffn $ffn"
 # shellcheck disable=SC2086
-train llama-cpu --backend cpu $llama
+train llama-cpu --device cpu $llama
 # shellcheck disable=SC2086
-train llama --kernel cuda-bf16 $llama
+train llama --device cuda-bf16:0 $llama
 check 'a Llama: losses of ten steps within 1e-2 of the CPU' near llama-cpu llama 1e-2
 # shellcheck disable=SC2086
-train llama-grid --kernel cuda-bf16 $llama --workers 4 --grid 2x2
+train llama-grid --device cuda-bf16:0 $llama --workers 4 --grid 2x2
 check 'a Llama: the same bits on a grid of 2 x 2' same llama llama-grid
-train tensor --kernel cuda-bf16-tp
+train tensor --device cuda-bf16-tp:0
 check 'shard by shard: losses of ten steps within 1e-2 of the CPU' near cpu tensor 1e-2
-train tensor-grid --kernel cuda-bf16-tp --workers 4 --grid 1x2x2
+train tensor-grid --device cuda-bf16-tp:0 --workers 4 --grid 1x2x2
 check 'a tensor group of two: the same bits on a grid of 1 x 2 x 2' same tensor tensor-grid

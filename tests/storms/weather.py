@@ -28,7 +28,7 @@ MODELS = [
     (['--layers', '2', '--width', '32', '--heads', '4', '--seq', '16'], 320, 4, 2, 12, 1),
     (['--layers', '1', '--width', '16', '--heads', '2', '--seq', '8', '--tied'], 600, 2, 1, 16, 2),
     (['--layers', '2', '--width', '24', '--heads', '4', '--seq', '12', '--arch', 'llama', '--kv-heads', '2'], 350, 2, 2, 9, 1),
-    (['--layers', '2', '--width', '16', '--heads', '4', '--seq', '8', '--kernel', 'portable', '--clip', '0'], 450, 1, 2, 7, 1),
+    (['--layers', '2', '--width', '16', '--heads', '4', '--seq', '8', '--device', 'portable', '--clip', '0'], 450, 1, 2, 7, 1),
     (['--layers', '1', '--width', '32', '--heads', '4', '--seq', '16', '--arch', 'llama', '--tied', '--lr-schedule', 'cosine',
       '--warmup-steps', '50', '--min-lr', '0.0001'], 400, 4, 1, 15, 3),
     (['--layers', '2', '--width', '32', '--heads', '2', '--seq', '8', '--val-data', 'val', '--val-every', '60', '--val-batches',
@@ -36,7 +36,7 @@ MODELS = [
     (['--layers', '1', '--width', '24', '--heads', '3', '--seq', '10', '--tokens', 'u16', '--vocab', '300', '--beta1', '0',
       '--lr-schedule', 'linear', '--weight-decay', '0'], 450, 3, 1, 11, 1),
     (['--layers', '2', '--width', '16', '--heads', '2', '--seq', '16', '--arch', 'llama', '--kv-heads', '1', '--val-data', 'val',
-      '--val-every', '101', '--norm-eps', '1e-6'], 400, 1, 2, 5, 1),
+      '--val-every', '101'], 400, 1, 2, 5, 1),
 ]
 
 
@@ -64,10 +64,9 @@ class Weather:
         self.local = r.choice([0] * 6 + [1, 2])
         self.workers = r.randint(1, 7)
         self.least = min(self.workers, r.choice([0, 1, 1, 2]))
-        self.job = ['--lease', f'{self.lease_s}s', '--stall', r.choice(['2s', '5s', '30s']), '--durable-every',
+        self.job = ['--lease', f'{self.lease_s}s', '--durable-every',
                     r.choice(['0.05s', '0.2s', '1s', '3s'])]
-        for chance, words in ((0.3, ['--no-buddies']), (0.25, ['--ahead', r.choice(['0', '1KiB', '1GB'])]),
-                              (0.3, ['--shares', r.choice(['measured', '1,4', '2,1,1'])]), (0.2, ['--price-usd-per-h', '1.5'])):
+        for chance, words in ((0.3, ['--no-buddies']), (0.3, ['--shares', r.choice(['measured', '1,4', '2,1,1'])])):
             self.job += words if r.random() < chance else []
         self.job += ['--grace', f'{self.grace_s}s'] if self.grace_s else []
         self.job += ['--workers', str(self.local)] if self.local else []

@@ -146,7 +146,7 @@ const struct spot_document spot_registry[] = {
       "`spot-run eval`", "you", "eval", .has_made_by = true },
     { "status", 1, "JSON", "What a running job is doing.", "running jobs",
       "`spot-run status`, `roll`; you", "state", .part = spot_status_part, .check = check_status,
-      .unread = "phase|val_loss|val_step|lr|budget_usd|(ttft|between|whole|queue)_mean_s|"
+      .unread = "phase|val_loss|val_step|lr|(ttft|between|whole|queue)_mean_s|"
                 "rollout/(state|model)|members/0/(role|model|device|load|kv_use)" },
     { "state", 1, "JSON", "The manifest of a durable generation.", "`spot-run train --state`",
       "`spot-run train --resume`", "state", .part = spot_state_part, .check = spot_state_check },

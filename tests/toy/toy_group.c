@@ -296,7 +296,7 @@ int toy_coordinate(const struct toy_options *options, struct spot_err *err)
     if (!t.group)
         return -1;
     rc = run(&t, err);
-    spot_group_say_end(t.group, !rc, rc ? spot_err_exit_status(err) : 0, rc ? err->msg : "done");
+    spot_group_report_end(t.group, !rc, rc ? spot_err_exit_status(err) : 0, rc ? err->msg : "done");
     if (!rc)
         spot_group_dismiss(t.group);
     if (spot_group_close_journal(t.group, rc ? NULL : err))

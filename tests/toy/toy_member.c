@@ -105,7 +105,7 @@ static int vote(struct member *m, struct spot_err *err)
     if (m->pause_ms)
         spot_clock_sleep(m->pause_ms / 1e3);
     spot_put_u64(&out, m->value[m->at % TOY_KEPT]);
-    return spot_agent_tell(&m->agent, SPOT_MSG_VOTE, (uint64_t)m->at, &out, err);
+    return spot_agent_send(&m->agent, SPOT_MSG_VOTE, (uint64_t)m->at, &out, err);
 }
 
 static void count(struct member *m)

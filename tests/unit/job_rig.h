@@ -13,7 +13,7 @@
 
 #include "cluster/private_dir.h"
 #include "suite.h"
-#include "train/coordinator.h"
+#include "train/trainer.h"
 #include "train/worker.h"
 
 enum { STEPS = 12 };
@@ -32,7 +32,7 @@ static inline void on_notice(int number)
 
 struct outcome {
     int rc;
-    struct spot_coordinator_result result;
+    struct spot_trainer_result result;
     struct spot_err err;
     int n_progress, n_note;
     char warned[4096]; /* a line for each warning, as far as there is room */
@@ -60,7 +60,7 @@ static inline void remember(const char *fmt, ...)
 
 /* A new program, as in earnest: in what is forked beside a thread an allocator's lock may be held
  * for ever. */
-static inline void become_worker(const struct spot_coordinator_options *o, uint64_t index,
+static inline void become_worker(const struct spot_trainer_options *o, uint64_t index,
                                  const char *address, const char *backend)
 {
     char number[24], recompute[24];
@@ -95,14 +95,14 @@ static inline void be_worker(int argc, char **argv)
     leave(spot_worker_run(&w, &err) ? spot_err_exit_status(&err) : 0);
 }
 
-static inline pid_t start_job(const struct spot_coordinator_options *o, int to)
+static inline pid_t start_job(const struct spot_trainer_options *o, int to)
 {
     const pid_t pid = fork();
 
     if (pid)
         return pid;
     signal(SIGTERM, SIG_DFL);
-    told.rc = spot_coordinator_run(o, &told.result, &told.err);
+    told.rc = spot_trainer_run(o, &told.result, &told.err);
     leave(write(to, &told, sizeof(told)) != (ssize_t)sizeof(told));
 }
 
@@ -119,7 +119,7 @@ static inline struct outcome end_job(pid_t pid, const int end[2])
     return got;
 }
 
-static inline struct outcome run_job(const struct spot_coordinator_options *o)
+static inline struct outcome run_job(const struct spot_trainer_options *o)
 {
     int end[2];
 
@@ -141,10 +141,9 @@ static inline const char *in_dir(const char *prefix, const char *name)
 
 static const char *data[1];
 
-static inline struct spot_coordinator_options job(uint64_t n_local, uint32_t D, uint32_t P,
-                                                  uint32_t M)
+static inline struct spot_trainer_options job(uint64_t n_local, uint32_t D, uint32_t P, uint32_t M)
 {
-    return (struct spot_coordinator_options){
+    return (struct spot_trainer_options){
         .config = { .shape = { 2, 16, 2, 8, 256, 2 },
                     .micro_batch = 1,
                     .global_batch = 4,
@@ -169,7 +168,7 @@ static inline struct spot_coordinator_options job(uint64_t n_local, uint32_t D, 
     };
 }
 
-static inline void expect_state(const struct spot_coordinator_options *o, const char *hex)
+static inline void expect_state(const struct spot_trainer_options *o, const char *hex)
 {
     const struct outcome got = run_job(o);
 

@@ -18,7 +18,7 @@ struct running {
     char join[160];
 };
 
-static inline void begin_running(struct running *r, struct spot_coordinator_options *o,
+static inline void begin_running(struct running *r, struct spot_trainer_options *o,
                                  const char *socket)
 {
     snprintf(r->join, sizeof(r->join), "unix:%s/%s", dir, socket);
@@ -99,14 +99,14 @@ static inline struct outcome stop_running(struct running *r)
 }
 
 /* Its first steps by the same job with fewer, on one worker, have the same bits. */
-static inline void expect_same_bits(struct spot_coordinator_options *o)
+static inline void expect_same_bits(struct spot_trainer_options *o)
 {
     struct outcome got;
 
     o->listen = NULL;
     o->resume = true;
     o->plan = NULL;
-    o->metrics = o->metrics_file = NULL;
+    o->metrics = NULL;
     o->grid = (struct spot_grid){ 1, 1, 1 };
     o->config.n_step = 1;
     o->n_local = 1;
@@ -124,7 +124,7 @@ static inline void expect_same_bits(struct spot_coordinator_options *o)
 }
 
 /* A job with a state and a log. */
-static inline struct outcome expect_stopped(struct running *r, struct spot_coordinator_options *o)
+static inline struct outcome expect_stopped(struct running *r, struct spot_trainer_options *o)
 {
     const struct outcome got = stop_running(r);
 
@@ -134,7 +134,7 @@ static inline struct outcome expect_stopped(struct running *r, struct spot_coord
 
 static inline pid_t start_worker(const struct running *r, uint64_t index)
 {
-    const struct spot_coordinator_options o = { .n_thread = 1 };
+    const struct spot_trainer_options o = { .n_thread = 1 };
     const pid_t pid = fork();
 
     if (!pid)

@@ -60,7 +60,7 @@ static int order(void *agent, const struct spot_frame *frame, struct spot_err *e
         ck_assert_int_lt(i, 20000);
         spot_clock_sleep(0.001);
     }
-    return spot_agent_tell(a, SPOT_MSG_VOTE, 0, &nothing, err);
+    return spot_agent_send(a, SPOT_MSG_VOTE, 0, &nothing, err);
 }
 
 static int work_for(uint32_t last_word, struct spot_err *err)

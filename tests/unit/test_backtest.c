@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "common/rng.h"
 #include "suite.h"
 
 enum { N = 40, HORIZON = 3, CAP = 9, ROOM = 7 };
@@ -97,6 +98,63 @@ START_TEST(a_model_that_is_certain_scores_its_distance)
 }
 END_TEST
 
+static double *kept;
+static size_t n_kept;
+
+static void keep(void *user, size_t origin, int step, const double *p)
+{
+    const int *cap = user;
+
+    (void)origin;
+    (void)step;
+    for (int k = 0; k <= CAP; k++)
+        kept[n_kept++] = k <= *cap ? p[k] : 0;
+}
+
+/* What comes after the last origin, however much it is, changes no forecast. */
+START_TEST(the_most_that_comes_later_is_not_known)
+{
+    enum { CASES = 200 };
+    static double seen[2][3 * HORIZON * (CAP + 1)];
+    struct spot_fc_spec spec = { .horizon = HORIZON };
+    const struct spot_forecaster *model = NULL;
+    struct spot_err err = { 0 };
+    struct spot_rng rng;
+    int cap;
+
+    model = spot_forecaster_find("pool", &spec, &err);
+    spot_rng_init(&rng, 5, 0);
+    for (int k = 0; k < CASES; k++) {
+        const size_t origin[] = { 30, 33, 35 };
+        struct spot_score step[HORIZON] = { 0 };
+        double crps[3], prob[HORIZON * (CAP + 1)];
+
+        for (int i = 0; i < N; i++)
+            y[i] = (int)spot_rng_below(&rng, 4);
+        for (int later = 0; later < 2; later++) {
+            struct spot_count_grid g = grid;
+            const struct spot_backtest b = { .grid = &g,
+                                             .model = model,
+                                             .spec = spec,
+                                             .origin = origin,
+                                             .n_origin = 3,
+                                             .dist = keep,
+                                             .user = &cap };
+
+            if (later)
+                y[N - 1] = y[N - 2] = CAP;
+            for (g.cap = 0, cap = 0; cap < N; cap++)
+                g.cap = y[cap] > g.cap ? y[cap] : g.cap;
+            cap = g.cap;
+            kept = seen[later];
+            n_kept = 0;
+            spot_backtest_run(&b, step, crps, prob);
+        }
+        ck_assert_mem_eq(seen[0], seen[1], sizeof(seen[0]));
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -105,5 +163,6 @@ int main(void)
                         sizeof(ranges) / sizeof(ranges[0]));
     tcase_add_test(tc, a_short_series_has_no_origin);
     tcase_add_test(tc, a_model_that_is_certain_scores_its_distance);
+    tcase_add_test(tc, the_most_that_comes_later_is_not_known);
     return run_suite("backtest", tc);
 }

@@ -101,7 +101,7 @@ START_TEST(a_long_pause_is_bought_off_at_a_fair_price)
     for (int k = 0; k < 10000; k++) {
         const struct spot_change_worth w = some(&rng);
         const double at_once = spot_change_cost(&w, SPOT_CHANGE_AT_ONCE),
-                     ahead = spot_change_cost(&w, SPOT_CHANGE_AHEAD);
+                     ahead = spot_change_cost(&w, SPOT_CHANGE_PRECOPY);
         const double fair = 0.5 * w.step_s * w.then_per_s;
 
         if (spot_change_how(&w) == SPOT_CHANGE_AT_ONCE) {
@@ -126,12 +126,12 @@ START_TEST(large_state_moves_ahead_and_small_state_at_once)
     w.moves_s = 0.04;
     ck_assert_int_eq(spot_change_how(&w), SPOT_CHANGE_AT_ONCE);
     w.moves_s = 0.2; /* .45 samples more than at once: less than half a step's 2.5 */
-    ck_assert_int_eq(spot_change_how(&w), SPOT_CHANGE_AHEAD);
+    ck_assert_int_eq(spot_change_how(&w), SPOT_CHANGE_PRECOPY);
     w.then_per_s = 12; /* three times the speed: .6 + 9.6 - 2.4 = 7.8 of a step's 12 */
     ck_assert_int_eq(spot_change_how(&w), SPOT_CHANGE_AT_ONCE);
     w.then_per_s = 3; /* one leaves: the old grid is the faster one for as long as it can be */
     w.moves_s = 0.06;
-    ck_assert_int_eq(spot_change_how(&w), SPOT_CHANGE_AHEAD);
+    ck_assert_int_eq(spot_change_how(&w), SPOT_CHANGE_PRECOPY);
     ck_assert(!spot_change_pays(&w));
 }
 END_TEST

@@ -13,8 +13,8 @@
 #include "common/clock.h"
 #include "model/report.h"
 #include "suite.h"
-#include "train/coordinator.h"
 #include "train/train_protocol.h"
+#include "train/trainer.h"
 #include "train/worker.h"
 
 /* Goal: a worker may die, be told to leave, or talk half sense at any message of the protocol, and
@@ -50,7 +50,7 @@ static char *in_dir(const char *prefix, const char *name)
 static pid_t start_coordinator(const char *result_path, bool is_alone)
 {
     const char *const data[] = { in_dir("", "corpus") };
-    struct spot_coordinator_options o = {
+    struct spot_trainer_options o = {
         .config = { .shape = { 2, 16, 2, 8, 256, 2 },
                     .micro_batch = 1,
                     .global_batch = 4,
@@ -78,7 +78,7 @@ static pid_t start_coordinator(const char *result_path, bool is_alone)
         .settle_s = 0.2,
         .warn = quiet,
     };
-    struct spot_coordinator_result result;
+    struct spot_trainer_result result;
     struct spot_err err = { 0 };
     const pid_t pid = fork();
     FILE *out;
@@ -86,7 +86,7 @@ static pid_t start_coordinator(const char *result_path, bool is_alone)
     if (pid)
         return pid;
     unlink(o.events); /* of the job before */
-    if (spot_coordinator_run(&o, &result, &err)) {
+    if (spot_trainer_run(&o, &result, &err)) {
         fprintf(stderr, "# coordinator: %s\n", err.msg);
         leave(1);
     }

@@ -7,7 +7,7 @@
 
 #include "common/rng.h"
 #include "common/xalloc.h"
-#include "plan/count_chain.h"
+#include "model/count_chain.h"
 #include "sim_rig.h"
 
 enum { N = 4000, CAP = 1000 };

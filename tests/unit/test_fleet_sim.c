@@ -383,6 +383,39 @@ START_TEST(loads_that_vary_are_not_foreseen_and_the_bound_holds)
 }
 END_TEST
 
+/* A spike at the end raises what is the most of the load; nothing before it may know. */
+START_TEST(the_most_of_a_load_is_not_known_before_it_comes)
+{
+    enum { N = 60, CASES = 200 };
+    static int32_t rooms[N * 2], asked[N];
+    static double load[N], other[N];
+    static struct spot_fleet_step step_a[N], step_b[N];
+
+    for (uint64_t seed = 1; seed <= CASES; seed++) {
+        struct spot_fleet_play play = play_of(rooms, 2, N, 3);
+        struct spot_fleet_result r;
+        struct spot_err err;
+        struct spot_rng rng;
+
+        draw(rooms, N, seed);
+        spot_rng_init(&rng, seed, 9);
+        for (size_t t = 0; t < N; t++) {
+            load[t] = other[t] = 1 + 2 * spot_rng_unit(&rng);
+            asked[t] = 3;
+        }
+        other[N - 1] = other[N - 2] = 4 + (double)spot_rng_below(&rng, 30);
+        play.asked = asked;
+        play.availability = 0.9;
+        play.load = load;
+        ck_assert(!spot_fleet_play_run(&play, SPOT_FLEET_SPOT, &r, step_a, NULL, &err));
+        play.load = other;
+        play.wanted = (int)other[N - 1];
+        ck_assert(!spot_fleet_play_run(&play, SPOT_FLEET_SPOT, &r, step_b, NULL, &err));
+        ck_assert_mem_eq(step_a, step_b, (N - 2) * sizeof(step_a[0]));
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("fleet_sim");
@@ -396,5 +429,6 @@ int main(void)
     tcase_add_test(tc, cold_starts_of_several_ticks_are_as_by_trying_all);
     tcase_add_test(tc, a_load_that_waits_drains_as_by_hand);
     tcase_add_test(tc, loads_that_vary_are_not_foreseen_and_the_bound_holds);
+    tcase_add_test(tc, the_most_of_a_load_is_not_known_before_it_comes);
     return run_suite("fleet_sim", tc);
 }

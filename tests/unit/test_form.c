@@ -105,8 +105,8 @@ START_TEST(who_computes_mirrors_or_inherits_a_bundle_keeps_it_and_one_member_giv
     ck_assert(spot_form_keeps(&f, 5, 2) && !spot_form_keeps(&f, 5, 3));
     ck_assert(!spot_form_is_active(&f, 11));
     ck_assert(!spot_form_keeps(&(struct spot_form){ 0 }, 5, 2)); /* before there is a grid */
-    ck_assert_uint_eq(spot_form_giver(&f, 1), 4);
-    ck_assert_uint_eq(spot_form_giver(&f, 2), 2);
+    ck_assert_uint_eq(spot_form_sender(&f, 1), 4);
+    ck_assert_uint_eq(spot_form_sender(&f, 2), 2);
 }
 END_TEST
 

@@ -35,7 +35,7 @@ static char alone[40]; /* of one worker */
 
 static void run_alone(void)
 {
-    const struct spot_coordinator_options o = job(1, 1, 1, 1);
+    const struct spot_trainer_options o = job(1, 1, 1, 1);
     const struct outcome got = run_job(&o);
 
     ck_assert_msg(!got.rc, "%s", got.err.msg);
@@ -61,7 +61,7 @@ static const struct {
 START_TEST(the_way_it_is_computed_changes_no_bit)
 {
     static const char key[32] = "0123456789abcdef0123456789abcde";
-    struct spot_coordinator_options o = job(way[_i].n_local, way[_i].D, way[_i].P, way[_i].M);
+    struct spot_trainer_options o = job(way[_i].n_local, way[_i].D, way[_i].P, way[_i].M);
 
     ck_assert_int_eq(spot_split_parse(way[_i].shares, &o.shares, NULL), 0);
     o.no_buddies = way[_i].no_buddies;
@@ -110,7 +110,7 @@ static const struct {
 START_TEST(any_model_is_the_same_on_any_grid)
 {
     static const uint32_t grid[][4] = { { 4, 2, 2, 1 }, { 2, 1, 1, 2 } };
-    struct spot_coordinator_options o = job(1, 1, 1, 1);
+    struct spot_trainer_options o = job(1, 1, 1, 1);
     struct outcome got;
 
     o.config.shape = model[_i].shape;
@@ -129,7 +129,7 @@ END_TEST
 
 START_TEST(a_job_in_two_parts_is_one_job)
 {
-    struct spot_coordinator_options o = job(2, 1, 2, 1);
+    struct spot_trainer_options o = job(2, 1, 2, 1);
     struct outcome got;
 
     o.state = in_dir("", "parts");
@@ -176,7 +176,7 @@ static int log_steps(const char *path, char hex[40])
 START_TEST(what_is_saved_is_where_another_job_starts)
 {
     static const char *const to[] = { "first.safetensors", "model" };
-    struct spot_coordinator_options o = job(2, 1, 2, 1);
+    struct spot_trainer_options o = job(2, 1, 2, 1);
     char hex[40] = "", second[40] = "";
     struct outcome got;
 
@@ -204,7 +204,7 @@ END_TEST
 
 START_TEST(a_job_that_cannot_be_is_refused)
 {
-    struct spot_coordinator_options o[16];
+    struct spot_trainer_options o[16];
     const char *want[16], *none = in_dir("", "none"), *tiny = in_dir("", "tiny");
     int n = 0;
 
@@ -236,23 +236,6 @@ START_TEST(a_job_that_cannot_be_is_refused)
 }
 END_TEST
 
-START_TEST(a_budget_that_is_spent_stops_the_job_with_its_state)
-{
-    struct spot_coordinator_options o = job(2, 1, 2, 1);
-    struct outcome got;
-
-    o.state = in_dir("", "money");
-    o.events = in_dir("", "money.log");
-    o.price_usd_per_h = 3600; /* two a second */
-    o.budget_usd = 0.2;
-    o.config.n_step = 1000000;
-    got = run_job(&o);
-    ck_assert_int_eq(got.rc, -1);
-    ck_assert_int_eq(got.err.code, SPOT_EINFEASIBLE);
-    ck_assert_msg(strstr(got.err.msg, "budget") != NULL, "%s", got.err.msg);
-}
-END_TEST
-
 int main(int argc, char **argv)
 {
     TCase *tc = tcase_create("core");
@@ -265,6 +248,5 @@ int main(int argc, char **argv)
     tcase_add_test(tc, a_job_in_two_parts_is_one_job);
     tcase_add_test(tc, what_is_saved_is_where_another_job_starts);
     tcase_add_test(tc, a_job_that_cannot_be_is_refused);
-    tcase_add_test(tc, a_budget_that_is_spent_stops_the_job_with_its_state);
     return run_job_suite("job", tc);
 }

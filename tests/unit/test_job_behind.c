@@ -51,9 +51,9 @@ static void tear_down(void)
     shell("rm -rf store st cmd lies *.log");
 }
 
-static struct spot_coordinator_options behind(uint64_t n_local, uint32_t D, uint32_t P)
+static struct spot_trainer_options behind(uint64_t n_local, uint32_t D, uint32_t P)
 {
-    struct spot_coordinator_options o = job(n_local, D, P, 1);
+    struct spot_trainer_options o = job(n_local, D, P, 1);
 
     o.state = in_dir("", "st");
     o.state_command = command;
@@ -66,7 +66,7 @@ static char alone[40]; /* of one worker that nobody disturbed */
 
 static void run_alone(void)
 {
-    const struct spot_coordinator_options o = job(1, 1, 1, 1);
+    const struct spot_trainer_options o = job(1, 1, 1, 1);
     const struct outcome got = run_job(&o);
 
     ck_assert_msg(!got.rc, "%s", got.err.msg);
@@ -76,7 +76,7 @@ static void run_alone(void)
 /* Half of the job, then the rest of it on another machine: all but the store is gone. */
 static void run_in_two_parts(bool members_have_it)
 {
-    struct spot_coordinator_options o = behind(2, 1, 2);
+    struct spot_trainer_options o = behind(2, 1, 2);
     struct outcome got;
 
     if (members_have_it)
@@ -116,7 +116,7 @@ END_TEST
 /* Weights are asked for in the same way, of a file that members do not see. */
 START_TEST(the_state_is_found_without_its_directory)
 {
-    struct spot_coordinator_options o = behind(1, 1, 1);
+    struct spot_trainer_options o = behind(1, 1, 1);
     const struct spot_saved_place place = { .command = command, .timeout_s = 10 };
     struct spot_saved_model m;
     struct spot_err err = { 0 };
@@ -144,7 +144,7 @@ END_TEST
 /* A bundle of the newest generation is other than its manifest says. */
 START_TEST(a_damaged_generation_is_set_aside_and_the_one_before_goes_on)
 {
-    struct spot_coordinator_options o = behind(1, 1, 1);
+    struct spot_trainer_options o = behind(1, 1, 1);
     struct outcome got;
 
     if (_i)
@@ -169,7 +169,7 @@ END_TEST
 /* The size is looked up before anything is read. */
 START_TEST(a_generation_that_was_cut_is_set_aside)
 {
-    struct spot_coordinator_options o = behind(1, 1, 1);
+    struct spot_trainer_options o = behind(1, 1, 1);
     struct outcome got;
 
     o.config.n_step = STEPS / 2;
@@ -190,7 +190,7 @@ END_TEST
 
 START_TEST(a_command_that_cuts_what_it_is_given_makes_nothing_durable)
 {
-    struct spot_coordinator_options o = behind(1, 1, 1);
+    struct spot_trainer_options o = behind(1, 1, 1);
     struct outcome got;
 
     ck_assert_int_eq(setenv(STATE_COMMAND_ENV, command, 1), 0);
@@ -206,7 +206,7 @@ END_TEST
 
 START_TEST(the_store_of_another_job_is_refused)
 {
-    struct spot_coordinator_options o = behind(1, 1, 1);
+    struct spot_trainer_options o = behind(1, 1, 1);
     struct outcome got;
 
     o.config.n_step = 2;

@@ -16,7 +16,7 @@ static const struct spot_tuning slower = { .lr = 2e-4,
                                            .weight_decay = 0.05,
                                            .schedule = { SPOT_LR_COSINE, 2, 40, 1e-5 } };
 
-static void expect_done(const struct spot_coordinator_options *o, char hex[40])
+static void expect_done(const struct spot_trainer_options *o, char hex[40])
 {
     const struct outcome got = run_job(o);
 
@@ -28,7 +28,7 @@ static void expect_done(const struct spot_coordinator_options *o, char hex[40])
 /* n_step - 6 steps, then the rest with the change. */
 static void change_at(int64_t n_step, char hex[40])
 {
-    struct spot_coordinator_options o = job(1, 1, 1, 1);
+    struct spot_trainer_options o = job(1, 1, 1, 1);
 
     o.state = in_dir("", "oracle");
     o.config.n_step = n_step - 6;
@@ -57,7 +57,7 @@ static int64_t newest_step(const char *log)
  * they hold of the steps before. */
 START_TEST(a_rate_that_is_changed_on_the_way_is_that_of_the_steps_from_there_on)
 {
-    struct spot_coordinator_options o = job(0, 2, 1, 1);
+    struct spot_trainer_options o = job(0, 2, 1, 1);
     struct running r;
     struct spot_job_note note;
     struct spot_err err = { 0 };
@@ -111,7 +111,7 @@ END_TEST
 
 START_TEST(a_change_that_cannot_be_is_refused)
 {
-    struct spot_coordinator_options o = job(1, 1, 1, 1);
+    struct spot_trainer_options o = job(1, 1, 1, 1);
     const struct spot_tuning negative = { .lr = -1 };
     struct outcome got;
     char hex[40];
@@ -159,7 +159,7 @@ static char *replaced(const char *text, const char *from, const char *to)
 
 START_TEST(a_note_that_is_none_is_refused_in_words)
 {
-    struct spot_coordinator_options o = job(1, 1, 1, 1);
+    struct spot_trainer_options o = job(1, 1, 1, 1);
     struct spot_job_note note;
     struct spot_err err = { 0 };
     char *text, *bad;
@@ -193,7 +193,7 @@ END_TEST
 
 START_TEST(a_training_that_diverges_says_so)
 {
-    struct spot_coordinator_options o = job(1, 1, 1, 1);
+    struct spot_trainer_options o = job(1, 1, 1, 1);
     struct outcome got;
 
     o.config.adamw.lr = 1e30;
@@ -221,7 +221,7 @@ END_TEST
 /* A rate that throws the weights about: gradients outgrow the exponents of their sums. */
 START_TEST(sums_that_need_smaller_exponents_change_no_bit)
 {
-    struct spot_coordinator_options o = job(1, 1, 1, 1);
+    struct spot_trainer_options o = job(1, 1, 1, 1);
     char hex[40], same[40];
 
     o.config.adamw.lr = 30;

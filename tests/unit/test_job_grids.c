@@ -7,9 +7,9 @@
 /* Goal: M workers that share a stage give the bits of one: on every grid of up to six workers and
  * one of eight, of two architectures, whatever the shares. Oracle: one worker. */
 
-static struct spot_coordinator_options shared(uint32_t D, uint32_t P, uint32_t M, bool is_llama)
+static struct spot_trainer_options shared(uint32_t D, uint32_t P, uint32_t M, bool is_llama)
 {
-    struct spot_coordinator_options o = job((uint64_t)D * P * M, D, P, M);
+    struct spot_trainer_options o = job((uint64_t)D * P * M, D, P, M);
 
     o.config.shape = (struct spot_shape){
         .n_layer = 2, .width = 24, .n_head = 12, .seq = 8, .vocab = 256, .n_shard = 12
@@ -38,7 +38,7 @@ static char alone[2][40]; /* of one worker, by architecture */
 static void run_alone(void)
 {
     for (int k = 0; k < 2; k++) {
-        const struct spot_coordinator_options o = shared(1, 1, 1, k);
+        const struct spot_trainer_options o = shared(1, 1, 1, k);
         const struct outcome got = run_job(&o);
 
         ck_assert_msg(!got.rc, "%s", got.err.msg);
@@ -54,8 +54,7 @@ START_TEST(every_grid_of_so_many_workers_gives_the_bits_of_one)
     for (int d = 1; d <= 5; d++)
         for (int p = 1; p <= 4; p++)
             for (int m = 1; m <= 12; m++) {
-                struct spot_coordinator_options o =
-                    shared((uint32_t)d, (uint32_t)p, (uint32_t)m, 0);
+                struct spot_trainer_options o = shared((uint32_t)d, (uint32_t)p, (uint32_t)m, 0);
 
                 if (12 % m || d * p * m != _i)
                     continue;
@@ -77,7 +76,7 @@ static const struct {
 
 START_TEST(so_does_each_way_to_share_a_stage)
 {
-    struct spot_coordinator_options o = shared(way[_i].D, way[_i].P, way[_i].M, way[_i].is_llama);
+    struct spot_trainer_options o = shared(way[_i].D, way[_i].P, way[_i].M, way[_i].is_llama);
 
     ck_assert_int_eq(spot_split_parse(way[_i].shares, &o.shares, NULL), 0);
     expect_state(&o, alone[way[_i].is_llama]);

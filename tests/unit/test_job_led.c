@@ -19,9 +19,9 @@ static void up(void)
     etcd_url(url, sizeof(url));
 }
 
-static struct spot_coordinator_options led(void)
+static struct spot_trainer_options led(void)
 {
-    struct spot_coordinator_options o = job(0, 2, 1, 1);
+    struct spot_trainer_options o = job(0, 2, 1, 1);
 
     o.store = url;
     o.store_lease_s = 1;
@@ -31,7 +31,7 @@ static struct spot_coordinator_options led(void)
 }
 
 /* Begin one of several: it stands by, or leads. */
-static void begin(struct running *r, struct spot_coordinator_options *o, const char *name)
+static void begin(struct running *r, struct spot_trainer_options *o, const char *name)
 {
     char log[64];
 
@@ -45,9 +45,9 @@ static struct outcome end(struct running *r)
     return end_job(r->pid, r->end);
 }
 
-static struct spot_coordinator_options again(const char *name)
+static struct spot_trainer_options again(const char *name)
 {
-    struct spot_coordinator_options o = led();
+    struct spot_trainer_options o = led();
 
     o.listen = in_dir("unix:", name);
     o.resume = true;
@@ -71,7 +71,7 @@ static void await_leader(const char *end_of_address)
 
 START_TEST(one_leads_and_the_next_goes_on_and_the_last_tells_the_end)
 {
-    struct spot_coordinator_options o[2] = { led(), led() };
+    struct spot_trainer_options o[2] = { led(), led() };
     static const char stopped[] = "the job was stopped at step ";
     struct running r[2], store = { .pid = 0 };
     struct outcome got;
@@ -135,7 +135,7 @@ static const struct spot_tuning slower = { .lr = 2e-4, .weight_decay = 0.1 };
 
 START_TEST(a_job_that_cannot_be_led_is_refused)
 {
-    struct spot_coordinator_options o = again("d");
+    struct spot_trainer_options o = again("d");
     struct outcome got;
 
     o.listen = NULL;

@@ -11,7 +11,7 @@
 
 START_TEST(plans_change_the_grid_and_no_bit)
 {
-    struct spot_coordinator_options o = job(4, 2, 2, 1);
+    struct spot_trainer_options o = job(4, 2, 2, 1);
     struct running r;
     char answer[4096];
     struct spot_buf none = { 0 };
@@ -19,7 +19,6 @@ START_TEST(plans_change_the_grid_and_no_bit)
 
     o.state = in_dir("", "asked");
     o.events = in_dir("", "asked.log");
-    o.price_usd_per_h = 1;
     begin_running(&r, &o, "asked.socket");
     wait_for(&r, "\"phase\": \"run\"");
     ck_assert_int_eq(ask(&r, SPOT_MSG_REPLAN, "{\"schema\":", answer, sizeof(answer)), 3);
@@ -41,7 +40,7 @@ END_TEST
 /* Workers outlive a coordinator that is killed, and bring what they hold to the next one. */
 START_TEST(a_coordinator_that_dies_and_a_worker_that_leaves_cost_no_bit)
 {
-    struct spot_coordinator_options o = job(0, 2, 1, 1);
+    struct spot_trainer_options o = job(0, 2, 1, 1);
     struct running r;
     pid_t worker[3];
     int status;
@@ -107,8 +106,8 @@ static int
     late[2]; /* a byte: the worker that takes the place of the one that left has been forked */
 static pid_t test_pid;
 
-static void become_late(const struct spot_coordinator_options *o, uint64_t index,
-                        const char *address, const char *backend)
+static void become_late(const struct spot_trainer_options *o, uint64_t index, const char *address,
+                        const char *backend)
 {
     if (seen.n >= 3 && write(late[1], "", 1) == 1)
         spot_clock_sleep(5);
@@ -137,8 +136,8 @@ START_TEST(a_worker_that_ends_before_it_is_one_does_not_act_for_its_parent)
     const struct spot_observer observer = { .committed = on_step_until_late, .probed = on_probe };
     const struct sigaction action = { .sa_handler = end_the_test };
     struct sigaction before;
-    struct spot_coordinator_options o = job(2, 1, 1, 1);
-    struct spot_coordinator_result result;
+    struct spot_trainer_options o = job(2, 1, 1, 1);
+    struct spot_trainer_result result;
     struct spot_err err = { 0 };
 
     memset(&seen, 0, sizeof(seen));
@@ -148,7 +147,7 @@ START_TEST(a_worker_that_ends_before_it_is_one_does_not_act_for_its_parent)
     test_pid = getpid();
     ck_assert_int_eq(pipe(late), 0);
     sigaction(SIGTERM, &action, &before);
-    ck_assert_msg(!spot_coordinator_run(&o, &result, &err), "%s", err.msg);
+    ck_assert_msg(!spot_trainer_run(&o, &result, &err), "%s", err.msg);
     ck_assert_int_lt(result.step, 5000);
     sigaction(SIGTERM, &before, NULL);
 }
@@ -157,14 +156,14 @@ END_TEST
 START_TEST(a_measurement_sees_each_step_and_gets_its_wishes)
 {
     const struct spot_observer observer = { .committed = on_step, .probed = on_probe };
-    struct spot_coordinator_options o = job(2, 1, 2, 1);
-    struct spot_coordinator_result result;
+    struct spot_trainer_options o = job(2, 1, 2, 1);
+    struct spot_trainer_result result;
     struct spot_err err = { 0 };
 
     memset(&seen, 0, sizeof(seen));
     o.observer = &observer;
     o.config.n_step = 100;
-    ck_assert_msg(!spot_coordinator_run(&o, &result, &err), "%s", err.msg);
+    ck_assert_msg(!spot_trainer_run(&o, &result, &err), "%s", err.msg);
     ck_assert_int_eq(seen.n, 11);
     ck_assert_int_eq(result.step, 11);
     ck_assert_int_eq(seen.n_probe, 1);

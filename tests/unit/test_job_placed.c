@@ -76,9 +76,9 @@ static void wait_for_stages(const char *log, int n_member)
         spot_clock_sleep(0.005);
 }
 
-static struct spot_coordinator_options placed(const char *name, uint32_t D, uint32_t P)
+static struct spot_trainer_options placed(const char *name, uint32_t D, uint32_t P)
 {
-    struct spot_coordinator_options o = job(0, D, P, 1);
+    struct spot_trainer_options o = job(0, D, P, 1);
     char log[64];
 
     snprintf(log, sizeof(log), "%s.log", name);
@@ -106,7 +106,7 @@ static void wait_for_all(const pid_t *worker, size_t n)
 START_TEST(from_grid_to_grid_by_plans_without_a_move_in_between)
 {
     static const int to[][2] = { { 1, 2 }, { 2, 2 }, { 1, 4 }, { 2, 1 }, { 1, 1 } };
-    struct spot_coordinator_options o = placed("ahead", 1, 1);
+    struct spot_trainer_options o = placed("ahead", 1, 1);
     struct running r;
     pid_t worker[4];
     char answer[4096];
@@ -124,7 +124,7 @@ START_TEST(from_grid_to_grid_by_plans_without_a_move_in_between)
     }
     expect_stopped(&r, &o);
     wait_for_all(worker, 4);
-    ck_assert_double_gt(sum(in_dir("", "ahead.log"), "\"ahead_byte\":"), 0);
+    ck_assert_double_gt(sum(in_dir("", "ahead.log"), "\"precopy_byte\":"), 0);
     ck_assert_double_eq(sum(in_dir("", "ahead.log"), "\"moved_byte\":"), 0);
 }
 END_TEST
@@ -133,7 +133,7 @@ END_TEST
  */
 START_TEST(a_buddy_that_comes_later_has_its_stage_when_the_owner_is_killed)
 {
-    struct spot_coordinator_options o = placed("buddy", 1, 1);
+    struct spot_trainer_options o = placed("buddy", 1, 1);
     struct running r;
     pid_t worker[2];
     struct outcome got;
@@ -156,7 +156,7 @@ END_TEST
 /* --- notices --- */
 
 /* A grid of 1x2 without buddies, and n members that hold nothing. */
-static void begin_stages(struct running *r, struct spot_coordinator_options *o, const char *name,
+static void begin_stages(struct running *r, struct spot_trainer_options *o, const char *name,
                          double grace_s, pid_t *worker, uint64_t n)
 {
     char socket[64];
@@ -196,7 +196,7 @@ static const struct {
  * that is slow to answer or to take may get the rest, or its place, later. */
 START_TEST(one_that_leaves_hands_over_before_it_is_gone)
 {
-    struct spot_coordinator_options o;
+    struct spot_trainer_options o;
     struct running r;
     pid_t worker[3];
     char log[160];
@@ -212,7 +212,7 @@ START_TEST(one_that_leaves_hands_over_before_it_is_gone)
     expect_nothing_lost(log);
     move = move_on_notice(log);
     ck_assert_msg(strstr(move, "\"migrate\"") &&
-                      (strstr(move, "\"ahead_byte\":") != NULL) == leaving[_i].is_ahead,
+                      (strstr(move, "\"precopy_byte\":") != NULL) == leaving[_i].is_ahead,
                   "%s", move);
     ck_assert_msg((strstr(move, "\"moved_byte\":0,") != NULL) == leaving[_i].is_ahead, "%s", move);
 }
@@ -226,7 +226,7 @@ static const struct {
 START_TEST(a_notice_while_state_is_handed_over_loses_nothing)
 {
     const int who = meanwhile[_i].who;
-    struct spot_coordinator_options o;
+    struct spot_trainer_options o;
     struct running r;
     pid_t worker[4];
     char log[160];
@@ -234,7 +234,7 @@ START_TEST(a_notice_while_state_is_handed_over_loses_nothing)
     begin_stages(&r, &o, meanwhile[_i].name, 60, worker, 2);
     strcpy(log, o.events);
     ck_assert_int_eq(kill(worker[0], SIGTERM), 0);
-    wait_for_event(log, "\"ahead_byte\"");
+    wait_for_event(log, "\"precopy_byte\"");
     if (who)
         end_worker(worker[who], SIGTERM);
     else
@@ -252,7 +252,7 @@ END_TEST
 
 START_TEST(the_last_worker_makes_the_state_durable_before_it_goes)
 {
-    struct spot_coordinator_options o = placed("last", 1, 1);
+    struct spot_trainer_options o = placed("last", 1, 1);
     struct running r;
     pid_t worker[2];
     char log[160];
@@ -275,7 +275,7 @@ END_TEST
 /* A stage that one member has and another mirrors is not lost with the first. */
 START_TEST(a_buddy_saves_the_steps_of_the_last_holder)
 {
-    struct spot_coordinator_options o = placed("mirror", 1, 2);
+    struct spot_trainer_options o = placed("mirror", 1, 2);
     struct running r;
     pid_t worker[3];
     char log[160];
@@ -323,7 +323,7 @@ static void wait_for_place(const struct running *r, const char *name, int p)
 
 START_TEST(places_of_a_plan_are_kept_and_those_of_nobody_are_told)
 {
-    struct spot_coordinator_options o = placed("pinned", 1, 2);
+    struct spot_trainer_options o = placed("pinned", 1, 2);
     struct running r;
     pid_t worker[3];
     struct outcome got;
@@ -390,7 +390,7 @@ static void warn_to_file(const char *fmt, ...)
 
 START_TEST(a_plan_in_a_file_is_read_again_and_a_bad_one_changes_nothing)
 {
-    struct spot_coordinator_options o = placed("filed", 0, 0);
+    struct spot_trainer_options o = placed("filed", 0, 0);
     struct running r;
     pid_t worker[2];
     char plan[160];
@@ -425,7 +425,7 @@ END_TEST
 
 START_TEST(a_plan_that_is_no_file_or_of_another_kind_is_refused_as_the_job_begins)
 {
-    struct spot_coordinator_options o = job(1, 0, 0, 0);
+    struct spot_trainer_options o = job(1, 0, 0, 0);
     struct outcome got;
 
     o.plan = "/dev/null";

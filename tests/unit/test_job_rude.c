@@ -92,7 +92,7 @@ static void expect_refusal(const char *join, struct spot_buf hello_take, const c
 
 START_TEST(a_worker_that_does_not_fit_is_refused_in_words_and_the_job_goes_on)
 {
-    struct spot_coordinator_options o = job(0, 1, 1, 1);
+    struct spot_trainer_options o = job(0, 1, 1, 1);
     struct running r;
     struct spot_link silent;
     struct outcome got;
@@ -124,7 +124,7 @@ END_TEST
 
 START_TEST(two_workers_of_one_name_have_two)
 {
-    struct spot_coordinator_options o = job(0, 2, 1, 1);
+    struct spot_trainer_options o = job(0, 2, 1, 1);
     struct running r;
     struct outcome got;
     pid_t worker[2];
@@ -145,14 +145,14 @@ END_TEST
 
 /* --- local workers --- */
 
-static void become_nothing(const struct spot_coordinator_options *o, uint64_t index,
+static void become_nothing(const struct spot_trainer_options *o, uint64_t index,
                            const char *address, const char *backend)
 {
     (void)o, (void)index, (void)address, (void)backend;
     leave(3);
 }
 
-static void become_a_victim(const struct spot_coordinator_options *o, uint64_t index,
+static void become_a_victim(const struct spot_trainer_options *o, uint64_t index,
                             const char *address, const char *backend)
 {
     (void)o, (void)index, (void)address, (void)backend;
@@ -161,7 +161,7 @@ static void become_a_victim(const struct spot_coordinator_options *o, uint64_t i
 
 START_TEST(a_local_worker_that_dies_again_and_again_ends_the_job)
 {
-    struct spot_coordinator_options o = job(1, 1, 1, 1);
+    struct spot_trainer_options o = job(1, 1, 1, 1);
     struct outcome got;
 
     o.become_worker = become_nothing;
@@ -186,7 +186,7 @@ static void stop_when_going(const struct spot_progress *progress)
 
 START_TEST(a_wish_to_stop_keeps_the_state_and_says_where)
 {
-    struct spot_coordinator_options o = job(1, 1, 1, 1);
+    struct spot_trainer_options o = job(1, 1, 1, 1);
     struct outcome got;
 
     o.progress = stop_when_going;
@@ -208,7 +208,7 @@ enum { WAITERS = 64 };
 
 START_TEST(clients_that_wait_for_the_end_are_not_in_the_way_of_others_and_are_not_too_many)
 {
-    struct spot_coordinator_options o = job(0, 1, 1, 1);
+    struct spot_trainer_options o = job(0, 1, 1, 1);
     struct spot_link waits[WAITERS + 1];
     struct spot_frame *frame;
     struct running r;
@@ -333,7 +333,7 @@ static void say(struct played *p, uint32_t type, uint64_t tag, const char *text)
 
 static void welcome(struct played *p)
 {
-    const struct spot_coordinator_options o = job(1, 1, 1, 1);
+    const struct spot_trainer_options o = job(1, 1, 1, 1);
     const struct spot_state_sources none = { .job = 0 };
     struct spot_job_config config = o.config;
     struct spot_buf out = { 0 };

@@ -471,9 +471,39 @@ START_TEST(one_file_beside_an_index_of_others_is_refused)
 }
 END_TEST
 
+START_TEST(files_of_other_formats_are_named_as_what_they_are)
+{
+    static const struct {
+        const char *file, *start, *expected;
+    } cases[] = {
+        { "model.safetensors", "version https://git-lfs.github.com/spec/v1\n", "git lfs pull" },
+        { "model.safetensors", "GGUF\3\0\0\0", "GGUF" },
+        { "model.Q8_0.gguf", "GGUF", "model.Q8_0.gguf: GGUF" },
+        { "pytorch_model.bin", "PK\3\4", "PyTorch" },
+    };
+    struct spot_err err = { 0 };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        FILE *out;
+
+        make_dir();
+        out = fopen(in_dir(cases[i].file), "w");
+        ck_assert(out && fprintf(out, "%s and more", cases[i].start) > 0 && !fclose(out));
+        ck_assert_ptr_null(spot_weights_open(dir, &config.shape, &err));
+        ck_assert_int_eq(err.code, SPOT_EDATA);
+        ck_assert_msg(strstr(err.msg, cases[i].expected) != NULL, "%s", err.msg);
+        remove_dir();
+    }
+    ck_assert_ptr_null(spot_weights_open("nobody-has/such-a-model", &config.shape, &err));
+    ck_assert_msg(strstr(err.msg, "hub") != NULL, "%s", err.msg);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
+
+    tcase_add_test(tc, files_of_other_formats_are_named_as_what_they_are);
 
     tcase_add_test(tc, what_was_saved_is_loaded_with_the_same_bits);
     tcase_add_test(tc, a_part_has_the_bits_of_the_whole_and_no_others);

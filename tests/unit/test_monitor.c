@@ -16,19 +16,19 @@
 
 /* Goal: who looks on sees what was told last, whole; whoever asks for something else, sends
  * nonsense, too much or nothing, or does not read, gets a refusal or nothing, and neither the job
- * nor another client waits for him. The file is there whole, or not at all. */
+ * nor another client waits for him. */
 
 enum { ANSWER_MAX = 1 << 16, LARGE = 8 << 20, CROWD = 200, TRIES = 12000 };
 
 static const unsigned char page[] = "<style nonce=\"@NONCE@\"></style><script nonce=\"@NONCE@\">";
-static char dir[32], address[64], file[64];
+static char dir[32], address[64];
 static struct spot_monitor *monitor;
 static struct spot_buf doc[SPOT_MONITOR_DOCS];
 
-static void open_at(const char *at, const char *path)
+static void open_at(const char *at)
 {
     const struct spot_monitor_options options = {
-        .address = at, .file = path, .page = page, .page_byte = sizeof(page) - 1
+        .address = at, .page = page, .page_byte = sizeof(page) - 1
     };
     struct spot_err err = { 0 };
 
@@ -40,7 +40,6 @@ static void setup(void)
 {
     ck_assert_ptr_nonnull(mkdtemp(strcpy(dir, "/tmp/spot-mon-XXXXXX")));
     snprintf(address, sizeof(address), "unix:%s/s", dir);
-    snprintf(file, sizeof(file), "%s/m.prom", dir);
 }
 
 static void teardown(void)
@@ -48,7 +47,6 @@ static void teardown(void)
     spot_monitor_free(monitor);
     for (int i = 0; i < SPOT_MONITOR_DOCS; i++)
         spot_buf_release(&doc[i]);
-    unlink(file);
     ck_assert_int_eq(rmdir(dir), 0);
 }
 
@@ -139,7 +137,7 @@ static void expect(const char *answer, const char *status, const char *part)
 
 START_TEST(each_path_has_its_document_and_none_before_it_is_told)
 {
-    open_at(address, NULL);
+    open_at(address);
     expect(get("/metrics"), "HTTP/1.1 503", "not begun");
     expect(get("/status.json"), "HTTP/1.1 503", "not begun");
     publish("a 1\n", "{\"b\":2}", "{\"c\":3}");
@@ -163,7 +161,7 @@ START_TEST(the_page_lets_nothing_from_elsewhere_in)
     const char *answer, *nonce;
     char number[33], element[64];
 
-    open_at(address, NULL);
+    open_at(address);
     answer = get("/");
     expect(answer, "HTTP/1.1 200", "default-src 'none'; script-src 'nonce-");
     nonce = strstr(answer, "script-src 'nonce-") + strlen("script-src 'nonce-");
@@ -207,7 +205,7 @@ static const struct {
 
 START_TEST(others_methods_bodies_and_names_are_refused)
 {
-    open_at("127.0.0.1:0", NULL);
+    open_at("127.0.0.1:0");
     expect(ask(refused[_i].request), refused[_i].status, refused[_i].part);
 }
 END_TEST
@@ -222,7 +220,7 @@ static const char *const broken[] = {
 
 START_TEST(nonsense_harms_nobody)
 {
-    const int fd = (open_at(address, NULL), dial());
+    const int fd = (open_at(address), dial());
 
     publish("a 1\n", "{}", "{}");
     (void)!send(fd, broken[_i], strlen(broken[_i]), MSG_NOSIGNAL);
@@ -238,41 +236,13 @@ START_TEST(huge_headers_are_refused)
     const int n = snprintf(request, sizeof(request), "GET / HTTP/1.1\r\nHost: localhost\r\nX: ");
     int fd;
 
-    open_at(address, NULL);
+    open_at(address);
     publish("a 1\n", "{}", "{}");
     memset(request + n, 'x', sizeof(request) - (size_t)n);
     fd = dial();
     (void)!send(fd, request, sizeof(request), MSG_NOSIGNAL);
     ck_assert_ptr_null(strstr(hear(fd), "HTTP/1.1 200"));
     expect(get("/metrics"), "HTTP/1.1 200", "a 1\n");
-}
-END_TEST
-
-START_TEST(where_there_are_keys_one_is_asked_for_but_not_by_the_page)
-{
-    static const char with[] = "GET /metrics HTTP/1.1\r\nHost: any.example\r\nConnection: close\r\n"
-                               "Authorization: Bearer %s\r\n\r\n";
-    const struct spot_monitor_options options = {
-        .address = "127.0.0.1:0", .key_file = file, .page = page, .page_byte = sizeof(page) - 1
-    };
-    static const char *const key[] = { "first", "second", "secon", "secondd", "", "third" };
-    FILE *const f = fopen(file, "w");
-    char request[256];
-
-    ck_assert_ptr_nonnull(f);
-    fputs("first\n\nsecond\n", f);
-    fclose(f);
-    monitor = spot_monitor_new(&options, NULL);
-    ck_assert_ptr_nonnull(monitor);
-    publish("a 1\n", "{}", "{}");
-    expect(get("/"), "HTTP/1.1 200", "<script");
-    expect(get("/metrics"), "HTTP/1.1 401", "WWW-Authenticate: Bearer\r\n");
-    expect(get("/status.json"), "HTTP/1.1 401", "Bearer");
-    expect(get("/history.json"), "HTTP/1.1 401", "Bearer");
-    for (size_t i = 0; i < sizeof(key) / sizeof(*key); i++) {
-        snprintf(request, sizeof(request), with, key[i]);
-        expect(ask(request), i < 2 ? "HTTP/1.1 200" : "HTTP/1.1 401", i < 2 ? "a 1\n" : "");
-    }
 }
 END_TEST
 
@@ -284,7 +254,7 @@ START_TEST(who_does_not_read_keeps_nobody_waiting)
     static const char request[] = "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
     int fd[8];
 
-    open_at(address, NULL);
+    open_at(address);
     memset(large, ' ', sizeof(large) - 1);
     publish("a 1\n", large, "{}");
     for (int i = 0; i < 8; i++) {
@@ -307,7 +277,7 @@ START_TEST(a_crowd_that_says_nothing_is_bounded_and_forgotten)
 {
     int fd[CROWD];
 
-    open_at(address, NULL);
+    open_at(address);
     publish("a 1\n", "{}", "{}");
     for (int i = 0; i < CROWD; i++)
         fd[i] = dial();
@@ -322,7 +292,7 @@ END_TEST
 
 START_TEST(documents_are_due_at_once_and_then_after_a_while)
 {
-    open_at(address, NULL);
+    open_at(address);
     ck_assert(spot_monitor_is_due(monitor));
     publish("a 1\n", "{}", "{}");
     for (int i = 0; i < 100; i++) { /* what took an hour to make is not made again for days */
@@ -334,7 +304,7 @@ END_TEST
 
 START_TEST(a_document_that_is_not_made_anew_stays_and_who_asks_for_it_is_known)
 {
-    open_at(address, NULL);
+    open_at(address);
     publish("a 1\n", "{}", "{\"h\":1}");
     ck_assert(!spot_monitor_is_watched(monitor));
     publish("a 2\n", "{}", "");
@@ -348,24 +318,20 @@ END_TEST
 /* --- where ------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *address, *file, *says;
+    const char *address, *says;
 } unfit[] = {
-    { "0.0.0.0:0", NULL, "0.0.0.0:0 can be reached by others: that needs TLS" },
-    { "[::]:0", NULL, "reached by others" },
-    { "example.org:80", NULL, "example.org" },
-    { "127.0.0.1", NULL, "127.0.0.1" },
-    { "127.0.0.1:65536", NULL, "65535" },
-    { "unix:/nowhere/at/all", NULL, "/nowhere/at/all" },
-    { NULL, "/nowhere/m.prom", "/nowhere/m.prom" },
-    { NULL, "/dev/null", "regular file" },
-    { NULL, "-", "regular file" },
+    { "0.0.0.0:0", "0.0.0.0:0" },
+    { "[::]:0", "proxy" },
+    { "192.0.2.1:9100", "192.0.2.1:9100" },
+    { "example.org:80", "example.org" },
+    { "127.0.0.1", "127.0.0.1" },
+    { "127.0.0.1:65536", "65535" },
+    { "unix:/nowhere/at/all", "/nowhere/at/all" },
 };
 
 START_TEST(a_place_that_others_reach_or_that_is_none_is_refused_by_name)
 {
     const struct spot_monitor_options options = { .address = unfit[_i].address,
-                                                  .file = unfit[_i].file,
-                                                  .needs = "TLS",
                                                   .page = page,
                                                   .page_byte = sizeof(page) - 1 };
     struct spot_err err = { 0 };
@@ -373,55 +339,6 @@ START_TEST(a_place_that_others_reach_or_that_is_none_is_refused_by_name)
     monitor = spot_monitor_new(&options, &err);
     ck_assert_ptr_null(monitor);
     ck_assert_msg(strstr(err.msg, unfit[_i].says) != NULL, "%s", err.msg);
-}
-END_TEST
-
-/* --- the file ------------------------------------------------------------------------------ */
-
-static const char *read_file(void)
-{
-    static char text[256];
-    FILE *const f = fopen(file, "r");
-
-    text[f ? fread(text, 1, sizeof(text) - 1, f) : 0] = '\0';
-    if (f)
-        fclose(f);
-    return text;
-}
-
-START_TEST(the_file_has_the_metrics_also_the_last_ones)
-{
-    open_at(NULL, file);
-    ck_assert_str_eq(spot_monitor_url(monitor), "");
-    ck_assert_int_eq(access(file, F_OK), -1); /* nothing is known yet */
-    publish("a 1\n", "{}", "{}");
-    for (int i = 0; i < TRIES && !*read_file(); i++)
-        spot_clock_sleep(5e-3);
-    ck_assert_str_eq(read_file(), "a 1\n");
-    publish("a 2\n", "{}", "{}");
-    spot_monitor_free(monitor);
-    monitor = NULL;
-    ck_assert_str_eq(read_file(), "a 2\n"); /* and teardown finds nothing beside it */
-}
-END_TEST
-
-START_TEST(a_file_that_cannot_be_written_any_more_is_told_once)
-{
-    struct spot_err err = { 0 };
-    bool is_told = false;
-
-    open_at(NULL, file);
-    ck_assert(!spot_monitor_has_failed(monitor, &err));
-    ck_assert_int_eq(rmdir(dir), 0); /* root may write where nobody may */
-    publish("a 1\n", "{}", "{}");
-    for (int i = 0; i < TRIES && !is_told; i++) {
-        is_told = spot_monitor_has_failed(monitor, &err);
-        spot_clock_sleep(5e-3);
-    }
-    ck_assert(is_told);
-    ck_assert_ptr_nonnull(strstr(err.msg, "m.prom"));
-    ck_assert(!spot_monitor_has_failed(monitor, &err));
-    ck_assert_int_eq(mkdir(dir, 0700), 0); /* the last one is written again */
 }
 END_TEST
 
@@ -436,14 +353,11 @@ int main(void)
                         sizeof(refused) / sizeof(*refused));
     tcase_add_loop_test(c, nonsense_harms_nobody, 0, sizeof(broken) / sizeof(*broken));
     tcase_add_test(c, huge_headers_are_refused);
-    tcase_add_test(c, where_there_are_keys_one_is_asked_for_but_not_by_the_page);
     tcase_add_test(c, who_does_not_read_keeps_nobody_waiting);
     tcase_add_test(c, a_crowd_that_says_nothing_is_bounded_and_forgotten);
     tcase_add_test(c, a_document_that_is_not_made_anew_stays_and_who_asks_for_it_is_known);
     tcase_add_test(c, documents_are_due_at_once_and_then_after_a_while);
     tcase_add_loop_test(c, a_place_that_others_reach_or_that_is_none_is_refused_by_name, 0,
                         sizeof(unfit) / sizeof(*unfit));
-    tcase_add_test(c, the_file_has_the_metrics_also_the_last_ones);
-    tcase_add_test(c, a_file_that_cannot_be_written_any_more_is_told_once);
     return run_suite("monitor", c);
 }

@@ -68,7 +68,7 @@ static void hear(char text[SPOT_LAST_WORDS], bool is_passed)
         spot_last_words_take();
         if (getenv("SPOT_LAST_WORDS") || (fcntl(fd[1], F_GETFD) & FD_CLOEXEC) == 0)
             _exit(1); /* its own children would have it */
-        spot_last_words_say(&why);
+        spot_last_words_report(&why);
         _exit(0);
     }
     ck_assert_int_eq(waitpid(pid, &(int){ 0 }, 0), pid);
@@ -99,7 +99,7 @@ START_TEST(a_variable_that_names_something_else_is_not_written_to)
     snprintf(number, sizeof(number), "%d", fd);
     setenv("SPOT_LAST_WORDS", number, 1);
     spot_last_words_take();
-    spot_last_words_say(&why);
+    spot_last_words_report(&why);
     ck_assert_int_eq(lseek(fd, 0, SEEK_END), 0);
     close(fd);
 }

@@ -46,7 +46,7 @@ static void shell(const char *command)
 /* A job that has ended after n_step steps; what it was left in. */
 static const char *ended_job(const char *name, int64_t n_step)
 {
-    struct spot_coordinator_options o = job(1, 1, 1, 1);
+    struct spot_trainer_options o = job(1, 1, 1, 1);
     const char *const state = in_dir("", name);
     struct outcome got;
 
@@ -116,7 +116,7 @@ static void expect_same(const struct spot_saved_model *a, const struct spot_save
 
 START_TEST(what_a_running_job_gives_is_what_it_would_have_left_at_that_step)
 {
-    struct spot_coordinator_options o = job(2, 1, 2, 1);
+    struct spot_trainer_options o = job(2, 1, 2, 1);
     struct spot_saved_model fetched, saved;
     struct spot_err err;
     char join[160];
@@ -148,7 +148,7 @@ END_TEST
 /* It waits for workers: it has no step, and will have none. */
 START_TEST(a_job_that_makes_nothing_durable_is_not_waited_for_without_end)
 {
-    struct spot_coordinator_options o = job(0, 1, 1, 1);
+    struct spot_trainer_options o = job(0, 1, 1, 1);
     struct spot_saved_model m;
     struct spot_err err = { 0 };
     char join[160];

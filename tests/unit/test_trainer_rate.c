@@ -9,10 +9,10 @@
 
 START_TEST(links_are_equal_until_one_showed_half_of_the_best)
 {
-    ck_assert_double_eq(spot_trainer_rate_told(8e8, 8e8), 8e8);
-    ck_assert_double_eq(spot_trainer_rate_told(8e8, 6e8), 8e8);
-    ck_assert_double_eq(spot_trainer_rate_told(8e8, 1.9e8), 2e8);
-    ck_assert_double_eq(spot_trainer_rate_told(8e8, 0), 8e8); /* not known */
+    ck_assert_double_eq(spot_trainer_rate_for_plan(8e8, 8e8), 8e8);
+    ck_assert_double_eq(spot_trainer_rate_for_plan(8e8, 6e8), 8e8);
+    ck_assert_double_eq(spot_trainer_rate_for_plan(8e8, 1.9e8), 2e8);
+    ck_assert_double_eq(spot_trainer_rate_for_plan(8e8, 0), 8e8); /* not known */
 }
 END_TEST
 

@@ -18,7 +18,7 @@ static struct spot_group group;
 static struct spot_view view = { .group = &group };
 static struct spot_peer peer[3], *peers[3] = { &peer[0], &peer[1], &peer[2] };
 static struct spot_trainer_member who[3];
-static struct spot_coordinator_options options;
+static struct spot_trainer_options options;
 static struct spot_trainer c;
 static uint32_t stage[2], member[2] = { 1, 2 }, buddy[1], epoch;
 static struct spot_precopy precopy[8];
@@ -65,8 +65,7 @@ static void setup(void)
                                .n_microbatch = 6,
                                .n_bundle = spot_shape_bundles(&shape),
                                .step_s = 1,
-                               .n_gone = 3,
-                               .exposed_s = 60 };
+                               .movement = { .n_gone = 3, .exposed_s = 60 } };
     stage[1] = (uint32_t)c.n_bundle;
     c.form = (struct spot_form){
         .D = 2, .P = 1, .M = 1, .stage = stage, .member = member, .buddy = buddy
@@ -83,29 +82,29 @@ static const struct spot_grid larger = { 3, 1, 1 }, smaller = { 1, 1, 1 };
 
 static bool puts_off(const struct spot_grid *grid)
 {
-    c.exposed_since_s = 0; /* no time goes by in a test */
+    c.movement.exposed_since_s = 0; /* no time goes by in a test */
     return spot_trainer_puts_off(&c, grid);
 }
 
 START_TEST(a_third_pipeline_is_worth_a_short_pause_and_not_a_long_one)
 {
-    c.form_s = 0.1; /* a third of 6.7 s more */
+    c.movement.form_s = 0.1; /* a third of 6.7 s more */
     ck_assert(!puts_off(&larger));
-    c.form_s = 5;
+    c.movement.form_s = 5;
     ck_assert(puts_off(&larger));
     ck_assert(puts_off(&larger));
     ck_assert_int_eq(n_told, 1);
     ck_assert_ptr_nonnull(strstr(told, "grid 3x1 waits: members go every 6.67 s"));
-    c.exposed_s = 600; /* and nobody went since */
+    c.movement.exposed_s = 600; /* and nobody went since */
     ck_assert(!puts_off(&larger));
-    ck_assert(!c.is_put_off);
+    ck_assert(!c.movement.is_put_off);
 }
 END_TEST
 
 START_TEST(members_of_which_few_went_are_taken_to_stay)
 {
-    c.form_s = 5;
-    c.n_gone = 2;
+    c.movement.form_s = 5;
+    c.movement.n_gone = 2;
     ck_assert(!puts_off(&larger));
 }
 END_TEST
@@ -117,7 +116,7 @@ START_TEST(what_moves_counts_and_a_warm_newcomer_moves_nothing)
     for (int b = 0; b < c.n_bundle; b++)
         byte += (double)spot_trainer_bundle_byte(&c, b);
     who[0].moved_byte_per_s = byte / 60; /* ahead it comes too late, too */
-    c.form_s = 0.1;
+    c.movement.form_s = 0.1;
     ck_assert(puts_off(&larger));
     c.form.precopy = precopy;
     for (uint32_t b = 0; b < (uint32_t)c.n_bundle; b++)
@@ -131,7 +130,7 @@ END_TEST
 
 START_TEST(only_growth_is_put_off)
 {
-    c.form_s = 1000;
+    c.movement.form_s = 1000;
     ck_assert(puts_off(&larger));
     ck_assert(!puts_off(&smaller));
     c.want = larger; /* a plan came */
@@ -154,20 +153,20 @@ START_TEST(state_of_a_measured_size_moves_ahead_where_the_newcomer_is_worth_less
     const struct spot_grid two = { 2, 1, 1 }, one = { 1, 1, 1 };
     const double byte = 1e9;
 
-    c.form_s = 0.05;
+    c.movement.form_s = 0.05;
     who[1].moved_byte_per_s = byte / 0.8; /* .8 s of moves beside steps of 1 s */
-    ck_assert(spot_trainer_is_better_ahead(&c, &two, &larger, byte)); /* .6 + .05 - .8 < 0 */
-    ck_assert(spot_trainer_is_better_ahead(&c, &one, &two, byte));    /* .9 + .05 - .8 < .5 */
-    ck_assert(spot_trainer_is_better_ahead(&c, &two, &one, byte));    /* one leaves */
-    c.form_s = 0.3; /* .3 + .9 - .8: still; then .3 + .53 - .07 > .5 of a step */
-    ck_assert(spot_trainer_is_better_ahead(&c, &one, &two, byte));
+    ck_assert(spot_trainer_prefers_precopy(&c, &two, &larger, byte)); /* .6 + .05 - .8 < 0 */
+    ck_assert(spot_trainer_prefers_precopy(&c, &one, &two, byte));    /* .9 + .05 - .8 < .5 */
+    ck_assert(spot_trainer_prefers_precopy(&c, &two, &one, byte));    /* one leaves */
+    c.movement.form_s = 0.3; /* .3 + .9 - .8: still; then .3 + .53 - .07 > .5 of a step */
+    ck_assert(spot_trainer_prefers_precopy(&c, &one, &two, byte));
     who[1].moved_byte_per_s = byte / 0.07;
-    ck_assert(!spot_trainer_is_better_ahead(&c, &one, &two, byte));
+    ck_assert(!spot_trainer_prefers_precopy(&c, &one, &two, byte));
     who[1].moved_byte_per_s = byte / 0.04; /* nobody minds */
-    ck_assert(!spot_trainer_is_better_ahead(&c, &two, &larger, byte));
-    ck_assert(!spot_trainer_is_better_ahead(&c, &two, &larger, 1e6)); /* too little to tell */
+    ck_assert(!spot_trainer_prefers_precopy(&c, &two, &larger, byte));
+    ck_assert(!spot_trainer_prefers_precopy(&c, &two, &larger, 1e6)); /* too little to tell */
     c.step_s = 0;
-    ck_assert(!spot_trainer_is_better_ahead(&c, &two, &larger, byte));
+    ck_assert(!spot_trainer_prefers_precopy(&c, &two, &larger, byte));
 }
 END_TEST
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-plan train - forecast and job in, plan out. */
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,18 +18,20 @@
 #include "model/plan_doc.h"
 #include "model/throughput.h"
 #include "plan/change_dist.h"
-#include "plan/train_plan.h"
+#include "plan/decision.h"
 #include "plan_commands.h"
 
 struct options {
     struct spot_tool_common common;
     const char *job, *forecast, *objective, *source, *solver, *current;
+    const char *policy, *starts, *told, *announced, *state;
     uint64_t now, spares, warm, epoch, leaving, horizon;
-    double max_loss_prob, usd_per_sample;
+    double max_loss_prob, usd_per_sample, pending_s;
     bool explain;
 };
 
 #define NOT_GIVEN UINT64_MAX
+enum { ANNOUNCED_MAX = 64 };
 
 /* Everything that is read, and the answer. */
 struct session {
@@ -40,6 +43,8 @@ struct session {
     struct spot_train_plan plan;
     struct spot_prov prov;
     double time_s;
+    int announced[ANNOUNCED_MAX], n_announced;
+    int most; /* that there will be by what is announced */
 };
 
 static void session_release(struct session *s)
@@ -315,6 +320,47 @@ static void explain(const struct spot_plan_doc *doc)
                 (long long)doc->alternative[i].p, doc->alternative[i].why);
 }
 
+/* "-2,0,+1": changes of the next intervals. */
+static int parse_announced(struct session *s, const struct options *o, struct spot_err *err)
+{
+    const char *at = o->announced;
+    long n = s->dist.now;
+
+    while (at && *at) {
+        char *end;
+        const long k = strtol(at, &end, 10);
+
+        if (end == at || (*end && *end != ',') || s->n_announced == ANNOUNCED_MAX ||
+            labs(k) > SPOT_CHANGE_COUNT_MAX || (n += k) < 0)
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "--announced: expected changes such as -2,0,+1 of the %d instances "
+                                "there are, at most %d, got '%.32s'",
+                                s->dist.now, ANNOUNCED_MAX, o->announced);
+        s->announced[s->n_announced++] = (int)k;
+        s->most = n > s->most ? (int)n : s->most;
+        at = end + (*end == ',');
+    }
+    return 0;
+}
+
+/* What is known when the grid begins to run. */
+static int pick_start(const struct options *o, struct spot_train_question *q,
+                      struct spot_err *err)
+{
+    const char *told = o->told ? o->told : "losses";
+
+    q->is_next = !strcmp(o->starts, "next");
+    q->tells_losses = !strcmp(told, "losses") || !strcmp(told, "both");
+    q->tells_gains = !strcmp(told, "gains") || !strcmp(told, "both");
+    if (q->is_next && q->solver != SPOT_SOLVER_DP)
+        return spot_err_set(err, SPOT_EUSAGE, "--starts next is for --solver dp");
+    if (q->is_next && o->leaving)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--leaving: with --starts next it is --announced -%llu",
+                            (unsigned long long)o->leaving);
+    return 0;
+}
+
 /* The rest of the question, once job, distribution and throughput are there. */
 static int ask(struct session *s, const struct options *o, struct spot_train_question *q,
                struct spot_err *err)
@@ -334,7 +380,59 @@ static int ask(struct session *s, const struct options *o, struct spot_train_que
     q->leaving = (int)o->leaving;
     q->horizon = o->horizon ? (int)o->horizon : (int)s->job.cost.look_ahead;
     q->time_s = s->time_s;
+    q->carries_rest = true;
+    return pick_start(o, q, err);
+}
+
+/* The line of --state; an absent file is the first call. */
+static int read_state(const struct options *o, char *line, struct spot_err *err)
+{
+    FILE *in = o->state ? fopen(o->state, "re") : NULL;
+    size_t n;
+
+    *line = '\0';
+    if (!in)
+        return o->state && errno != ENOENT ? spot_err_sys(err, "cannot read '%s'", o->state) : 0;
+    n = fread(line, 1, SPOT_DECISION_STATE_MAX - 1, in);
+    line[n] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    fclose(in);
     return 0;
+}
+
+static int write_state(const struct options *o, const char *line, struct spot_err *err)
+{
+    struct spot_out out;
+
+    if (!o->state)
+        return 0;
+    if (spot_out_open(&out, o->state, err))
+        return -1;
+    fprintf(out.file, "%s\n", line);
+    return spot_out_finish(&out, 0, err);
+}
+
+/* One call of the decision that spot-replay and a live loop call as well. */
+static int decide(struct session *s, const struct options *o, const struct spot_policy *policy,
+                  const struct spot_train_question *q, struct spot_err *err)
+{
+    const struct spot_seen seen = { .time_s = s->time_s,
+                                    .forecast = o->forecast ? &s->forecast : NULL,
+                                    .there = o->now == NOT_GIVEN ? -1 : (int)o->now,
+                                    .announced = s->announced,
+                                    .n_announced = s->n_announced,
+                                    .runs = { q->current_d, q->current_p, 1 },
+                                    .pending_s = o->pending_s };
+    struct spot_decider *decider = policy->open(q);
+    char line[SPOT_DECISION_STATE_MAX];
+    struct spot_action action;
+    int rc = read_state(o, line, err) || policy->restore(decider, line, err) ||
+             policy->observe(decider, &seen, err) ||
+             policy->decide(decider, &action, &s->plan, err);
+
+    policy->save(decider, line);
+    policy->close(decider);
+    return rc ? -1 : write_state(o, line, err);
 }
 
 static void warn_misspelt(const char *sentence)
@@ -349,26 +447,28 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
                                      .dist = &s->dist,
                                      .spares_min = (int)o->spares,
                                      .max_loss_prob = o->max_loss_prob };
+    const struct spot_policy *policy = spot_policy_find("train", o->policy, err);
     enum spot_throughput_source source;
     enum spot_format format;
     int n_max;
 
-    if (spot_throughput_source_parse(o->source, &source, err) || pick_format(o, &format, err) ||
-        pick_objective(o, &q, err) || parse_current(o, &q, err) ||
+    if (!policy || spot_throughput_source_parse(o->source, &source, err) ||
+        pick_format(o, &format, err) || pick_objective(o, &q, err) || parse_current(o, &q, err) ||
         spot_job_doc_load(&s->job, o->job, err))
         return -1;
     if (s->job.kind != SPOT_JOB_TRAIN)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"train\"");
     spot_prov_add(&s->prov, s->job.json.source, s->job.json.hash);
     spot_job_doc_warn_misspelt(&s->job, warn_misspelt);
-    if (load_dist(s, o, err))
+    if (load_dist(s, o, err) || parse_announced(s, o, err))
         return -1;
     /* Also grids beyond the forecast's cap: too few instances is a plan (suspend), not an error. */
     n_max = spot_job_profiled(&s->job);
     n_max = s->dist.cap > n_max ? s->dist.cap : n_max;
+    n_max = s->most > n_max ? s->most : n_max;
     n_max = q.current_d * q.current_p > n_max ? q.current_d * q.current_p : n_max;
     if (spot_throughput_init(&s->throughput, &s->job, n_max ? n_max : 1, source, err) ||
-        ask(s, o, &q, err) || spot_train_plan_make(&s->plan, &q, err))
+        ask(s, o, &q, err) || decide(s, o, policy, &q, err))
         return -1;
     if (spot_train_is_cut(&q))
         spot_tool_warn(
@@ -386,13 +486,18 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
 }
 
 static const struct spot_opt_need need[] = { { "usd-per-sample", "objective mix" },
+                                             { "told", "starts next" },
+                                             { "announced", "starts next" },
+                                             { "pending", "current" },
                                              { NULL, NULL } };
 static const char *const reads[] = { "job", "forecast", NULL };
-static const char *const writes[] = { "output", NULL };
+static const char *const writes[] = { "output", "state", NULL };
 
 static struct options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
                             .objective = "samples",
                             .source = "both",
+                            .policy = "spot",
+                            .starts = "now",
                             .now = NOT_GIVEN,
                             .epoch = NOT_GIVEN,
                             .max_loss_prob = 1 };
@@ -416,7 +521,20 @@ static const struct spot_opt option[] = {
       1e9 },
     { SPOT_OPT_STRING, 0, "solver", &o.solver, "name",
       "dp or liveput (default: dp where the job prices changes)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "current", &o.current, "DxP", "what runs now (default: nothing)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "policy", &o.policy, "name", "spot (default), the only one", 0, 0 },
+    { SPOT_OPT_STRING, 0, "current", &o.current, "DxP",
+      "what runs now (default: --state's, or nothing)", 0, 0 },
+    { SPOT_OPT_SECS, 0, "pending", &o.pending_s, "duration",
+      "left of an unfinished change to --current", 0, 1e9 },
+    { SPOT_OPT_STRING, 0, "state", &o.state, "file",
+      "what was decided last, read and written: --current of the next call", 0, 0 },
+    { SPOT_OPT_STRING, 0, "starts", &o.starts, "when",
+      "the grid starts now (default) or with the next interval", 0, 0 },
+    { SPOT_OPT_STRING, 0, "told", &o.told, "kinds",
+      "changes told before it begins: losses (default), gains, both or none", 0,
+      0 },
+    { SPOT_OPT_STRING, 0, "announced", &o.announced, "n,n",
+      "changes known of the next intervals, -2,0,+1", 0, 0 },
     { SPOT_OPT_U64, 0, "leaving", &o.leaving, "n", "how many of --now are under notice", 0,
       SPOT_CHANGE_COUNT_MAX },
     { SPOT_OPT_U64, 0, "horizon", &o.horizon, "n",
@@ -438,6 +556,8 @@ static const struct spot_cli cli = {
     .required = (const struct spot_opt_required[]){ { "job", "what runs" }, { NULL, NULL } },
     .choice = (const struct spot_opt_choice[]){ { "format", "json|table" },
                                                 { "solver", "dp|liveput" },
+                                                { "starts", "now|next" },
+                                                { "told", "losses|gains|both|none" },
                                                 { "objective", "samples|usd-per-sample|mix" },
                                                 { NULL, NULL } },
     .synopsis = "--job job.json [--forecast file|-] [options]",

@@ -5,47 +5,12 @@
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "fan.h"
+#include "forecast/forecast_make.h"
 #include "forecast/forecaster.h"
-#include "forecast/joint.h"
 #include "forecast/pmf.h"
-#include "forecast/predictor.h"
 #include "forecast/tracked.h"
 #include "model/forecast_doc.h"
 #include "predict.h"
-#include "regions.h"
-
-static void fill_change(const struct spot_tracked *t, struct spot_forecast_series *out)
-{
-    const size_t room = ((size_t)t->cap + 1) * (SPOT_TURNOVER_MAX + 1);
-    struct spot_joint_cell *cell = spot_xcalloc(room, sizeof(*cell));
-
-    out->n_change = spot_joint(&t->turnover, out->prob, (int)out->now, t->cap, cell);
-    out->change = spot_xcalloc(out->n_change, sizeof(*out->change));
-    for (size_t i = 0; i < out->n_change; i++)
-        out->change[i] =
-            (struct spot_forecast_change){ cell[i].lost, cell[i].gained, cell[i].prob };
-    free(cell);
-}
-
-static void forecast_series(const struct spot_tracked *t, size_t horizon,
-                            struct spot_forecast_series *out)
-{
-    const size_t width = (size_t)t->cap + 1;
-
-    out->zone = t->zone;
-    out->instance_type = t->instance_type;
-    out->time_s = t->time_s;
-    out->now = t->now;
-    out->cap = t->cap;
-    out->n_past = (int64_t)t->n;
-    out->n_change_past = (int64_t)t->n_change;
-    out->prob = spot_xcalloc(horizon * width, sizeof(*out->prob));
-    out->mean = spot_xcalloc(horizon, sizeof(*out->mean));
-    spot_predictor_predict(t->predictor, out->prob);
-    for (size_t h = 0; h < horizon; h++)
-        out->mean[h] = spot_pmf_mean(out->prob + h * width, t->cap);
-    fill_change(t, out);
-}
 
 static void print_rows(const struct spot_forecast *forecast, enum spot_format format, FILE *out)
 {
@@ -116,31 +81,6 @@ static int plot_fans(const struct options *options, const struct spot_count_grid
     return rc;
 }
 
-/* Grids are those of all series, of the trace and of the state, in the document's order. What is
- * not kept is freed at once: the tables of many zones need not stand side by side. */
-static void forecast_all(const struct options *options, const struct spot_forecaster *model,
-                         const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
-                         const struct spot_count_grids *grids, struct spot_forecast *forecast)
-{
-    forecast->n_series = grids->n;
-    forecast->series = spot_xcalloc(grids->n, sizeof(*forecast->series));
-    for (size_t i = 0; i < grids->n; i++) {
-        struct spot_tracked *t = spot_trackeds_take(trackeds, model, *spec, &grids->grid[i]),
-                            newest;
-
-        spot_tracked_look(t, model, *spec, &grids->grid[i], &newest);
-        forecast_series(&newest, (size_t)spec->horizon, &forecast->series[i]);
-        if (newest.predictor != t->predictor)
-            spot_predictor_free(newest.predictor);
-        if (options->state)
-            continue;
-        spot_predictor_free(t->predictor);
-        t->predictor = NULL;
-    }
-    if (!options->is_load)
-        forecast->n_region = regions_find(grids, &forecast->region);
-}
-
 static int show(const struct options *options, const struct spot_count_grids *grids,
                 const struct spot_forecast *forecast, const struct spot_prov *prov,
                 struct spot_err *err)
@@ -174,7 +114,9 @@ int forecast_run(const struct options *options, const char *path, struct spot_pr
     if (!rc)
         rc = grids_load(&grids, options, path, false, &trackeds, prov, err);
     if (!rc) {
-        forecast_all(options, model, &spec, &trackeds, &grids, &forecast);
+        forecast.n_series = 0;
+        spot_forecast_make(&forecast, model, &spec, &trackeds, &grids, options->state,
+                           !options->is_load);
         rc = show(options, &grids, &forecast, prov, err);
     }
     if (!rc && options->state)

@@ -118,12 +118,22 @@ static const struct spot_cli cli = {
 
 /* --- input --- */
 
-/* All series added up on a grid of intervals. */
+/* What spot-predict would say of a trace is not for a replay's every interval. */
+static void hush(const char *fmt, ...)
+{
+    (void)fmt;
+}
+
+/* All series added up on a grid of intervals, and each on its own for the forecasts. */
 static int load_trace(struct replay_train *s, struct spot_err *err)
 {
+    const struct spot_count_grid_ask ask = { .interval_s = s->interval_s,
+                                             .is_whole = true,
+                                             .warn = hush };
     struct spot_trace trace;
     int32_t *one;
 
+    spot_count_grids_release(&s->grids);
     if (spot_trace_load_path(&trace, opt.trace, err))
         return -1;
     if ((opt.from_s >= 0 || opt.to_s >= 0) &&
@@ -138,6 +148,10 @@ static int load_trace(struct replay_train *s, struct spot_err *err)
     if (spot_trace_check_grid(&trace, (trace.end_s - trace.start_s) / s->interval_s, s->interval_s,
                               SPOT_SIM_INTERVALS_MAX,
                               "a larger --interval, or less of it (--from, --to)", err)) {
+        spot_trace_release(&trace);
+        return -1;
+    }
+    if (spot_count_grids_make(&s->grids, &ask, &trace, NULL, err)) {
         spot_trace_release(&trace);
         return -1;
     }
@@ -214,6 +228,8 @@ static int prepare(struct replay_train *s, struct spot_err *err)
                                       .table = &s->table,
                                       .n_interval = s->n,
                                       .available = s->available,
+                                      .grids = &s->grids,
+                                      .start_s = s->start_s,
                                       .interval_s = s->interval_s,
                                       .look_ahead = s->look_ahead,
                                       .notice_loss_s = s->notice_loss_s,

@@ -17,6 +17,7 @@ struct replay_train {
     bool is_ready; /* the two above are made */
     struct spot_sim_train sim;
     int *available; /* [n] */
+    struct spot_count_grids grids;
     size_t n;
     double start_s, interval_s, notice_loss_s, notice_gain_s;
     struct spot_peer_prices peers;

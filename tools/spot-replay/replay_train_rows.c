@@ -44,6 +44,9 @@ void replay_train_print_steps(const struct replay_train *s, const struct spot_si
         replay_train_put(table, s, usd += r->usd, 2);
         for (int c = 0; c < SPOT_SIM_CLASSES; c++)
             replay_train_put(table, s, r->class_s[c], 0);
+        spot_table_int(table, r->asked_d);
+        spot_table_int(table, r->asked_p);
+        spot_table_real(table, r->carry_s);
     }
 }
 
@@ -67,6 +70,9 @@ static const struct spot_column step_column[] = {
     { "redundant_s", true },
     { "idle_s", true },
     { "booting_s", true },
+    { "asked_D", true },
+    { "asked_P", true },
+    { "carry_s", true },
 };
 
 static const struct spot_column total_column[] = {

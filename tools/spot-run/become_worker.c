@@ -4,30 +4,32 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* This very program, also when another has been installed in its place meanwhile. */
-void become_worker(const struct spot_coordinator_options *o, uint64_t index, const char *address,
+void become_worker(const struct spot_trainer_options *o, uint64_t index, const char *address,
                    const char *backend)
 {
-    char name[32], threads[24], timeout[32];
+    char name[32], threads[24], device[16];
     const char *const option[][2] = { { "--join", address },
                                       { "--name", name },
                                       { "--threads", threads },
-                                      { "--backend", backend },
+                                      { "--device", device },
                                       { "--recompute", spot_recompute_name(o->recompute) },
-                                      { "--device", o->device },
                                       { "--join-timeout", "5s" },
                                       { "--key-file", o->key_file },
-                                      { "--state-command", o->state_command },
-                                      { "--state-timeout", o->state_command ? timeout : NULL } };
+                                      { "--state-command", o->state_command } };
     enum { N_OPTION = sizeof(option) / sizeof(*option) };
     const char *arg[3 + 2 * N_OPTION + 1] = { "spot-run", "worker", "--quiet" };
     size_t n = 3;
 
     snprintf(name, sizeof(name), "local-%llu", (unsigned long long)index);
     snprintf(threads, sizeof(threads), "%llu", (unsigned long long)o->n_thread);
-    snprintf(timeout, sizeof(timeout), "%.3fs", o->state_timeout_s);
+    if (!strcmp(backend, "cpu"))
+        snprintf(device, sizeof(device), "cpu");
+    else
+        snprintf(device, sizeof(device), "%s:%s", backend, o->device ? o->device : "auto");
     for (size_t i = 0; i < N_OPTION; i++)
         if (option[i][1]) {
             arg[n++] = option[i][0];

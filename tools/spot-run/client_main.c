@@ -333,8 +333,6 @@ static void print_training(const struct spot_status *s)
            (long long)s->step, (long long)s->steps, s->durable_step < 0 ? "none" : durable);
     print_number(s->durable_lag_s, "lag ", 1, " s");
     print_number(s->loss, "loss ", 6, "");
-    if (!isnan(s->spent_usd))
-        print_number(s->spent_usd, "spent ", 4, " USD");
     print_pace(s);
     print_want(s);
     if (s->durable_error)

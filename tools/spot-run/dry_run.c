@@ -5,105 +5,26 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "cli/tool.h"
 #include "common/json_writer.h"
 #include "common/memory.h"
 #include "common/prov.h"
 #include "engine/kernel.h"
-#include "model/job_doc.h"
-#include "model/throughput.h"
 #include "train/estimate.h"
 #include "train/grid_choice.h"
 
 /* 10 Gbit/s, as a coordinator takes it before anything moved. */
-static const double usual_byte_per_s = 1.25e9;
+static const double assumed_byte_per_s = 1.25e9;
 
 /* What is written beside two generations that stay. */
 enum { GENERATIONS = 3 };
 
 struct told {
     struct spot_estimate e;
-    double step_s;         /* 0: not known */
-    const char *step_from; /* "profile", "layer" or "none" */
-    double byte_per_s;
-    const char *rate_from; /* "profile" or "assumed" */
-    double node_byte;      /* of one member, by the profile; 0: not known */
-    struct spot_job_doc job;
-    uint64_t job_xxh3;
-    bool has_job;
+    double step_s; /* 0: not known */
 };
-
-/* --- what is known ------------------------------------------------------------ */
-
-/* The slope of what was measured between two members. */
-static double rate_of(const struct spot_job_doc *job)
-{
-    const struct spot_job_cost *const c = &job->cost;
-    const struct spot_job_xy *last, *first;
-
-    if (c->n_p2p < 2)
-        return 0;
-    first = &c->p2p[0];
-    last = &c->p2p[c->n_p2p - 1];
-    return last->y > first->y ? (last->x - first->x) / (last->y - first->y) : 0;
-}
-
-/* A profile of another job tells nothing of this one. */
-static int check_profile(const char *path, const struct spot_job_doc *job,
-                         const struct spot_job_config *c, struct spot_err *err)
-{
-    const struct spot_shape *const s = &job->model.shape;
-
-    if (job->kind != SPOT_JOB_TRAIN)
-        return spot_err_set(err, SPOT_EDATA, "%s: /kind: expected \"train\"", path);
-    if (job->global_batch != c->global_batch)
-        return spot_err_set(err, SPOT_EDATA, "%s: /global_batch: expected %lld, got %lld", path,
-                            (long long)c->global_batch, (long long)job->global_batch);
-    if (s->n_layer && (s->n_layer != c->shape.n_layer || s->width != c->shape.width))
-        return spot_err_set(err, SPOT_EDATA,
-                            "%s: /model: expected %lld layers of width %lld, got %lld of %lld",
-                            path, (long long)c->shape.n_layer, (long long)c->shape.width,
-                            (long long)s->n_layer, (long long)s->width);
-    return 0;
-}
-
-static int load_profile(struct told *t, const char *path, const struct spot_job_config *c,
-                        struct spot_err *err)
-{
-    if (spot_job_doc_load(&t->job, path, err))
-        return -1;
-    t->has_job = true;
-    t->job_xxh3 = t->job.json.hash;
-    if (check_profile(path, &t->job, c, err))
-        return -1;
-    t->node_byte = t->job.memory.node_byte;
-    if (rate_of(&t->job) > 0) {
-        t->byte_per_s = rate_of(&t->job);
-        t->rate_from = "profile";
-    }
-    return 0;
-}
-
-static int time_by_profile(struct told *t, const char *path, struct spot_err *err)
-{
-    const struct spot_grid *const g = &t->e.grid;
-    struct spot_throughput table;
-    double samples_per_s;
-
-    if (g->M > 1)
-        return spot_err_set(err, SPOT_EINFEASIBLE, "%s: plans do not support tensor groups", path);
-    if (spot_throughput_init(&table, &t->job, (int)spot_grid_size(g), SPOT_THROUGHPUT_BOTH, err))
-        return -1;
-    samples_per_s = spot_throughput_at(&table, (int)g->D, (int)g->P);
-    spot_throughput_release(&table);
-    if (samples_per_s <= 0)
-        return spot_err_set(err, SPOT_EINFEASIBLE, "%s has no speed for grid %lldx%lld", path,
-                            (long long)g->D, (long long)g->P);
-    t->step_s = (double)t->job.global_batch / samples_per_s;
-    t->step_from = "profile";
-    return 0;
-}
 
 /* --- does it fit? ---------------------------------------------------------------- */
 
@@ -130,17 +51,12 @@ static double disk_byte(const char *path)
     return (double)fs.f_bavail * (double)fs.f_frsize;
 }
 
-static int check_fit(const struct told *t, const struct spot_coordinator_options *c,
+static int check_fit(const struct told *t, const struct spot_trainer_options *c,
                      struct spot_err *err)
 {
     const double here_byte = (double)spot_memory_available();
     const struct spot_estimate *const e = &t->e;
-    double most_byte = 0;
 
-    for (int64_t p = 0; p < e->grid.P; p++)
-        most_byte = fmax(most_byte, e->worker[p].total_byte);
-    if (t->node_byte > 0 && most_byte > t->node_byte)
-        return refuse(err, "a worker", most_byte, t->node_byte);
     if (c->n_local && e->all_byte > here_byte)
         return refuse(err, "the job with all its local workers", e->all_byte, here_byte);
     if (e->coordinator_byte > here_byte)
@@ -189,16 +105,12 @@ static void put_moves(struct spot_jw *jw, const struct spot_estimate *e)
     spot_jw_end(jw);
 }
 
-static int print_json(const struct told *t, const struct dry_run *how, bool fits, uint64_t seed,
-                      struct spot_err *err)
+static int print_json(const struct told *t, bool fits, uint64_t seed, struct spot_err *err)
 {
     const struct spot_estimate *const e = &t->e;
     struct spot_prov prov = { .tool = "spot-run train", .seed = seed };
     struct spot_jw jw;
 
-    if (how->profile)
-        spot_prov_add(&prov, strcmp(how->profile, "-") != 0 ? how->profile : "<stdin>",
-                      t->job_xxh3);
     spot_jw_init(&jw, stdout, true);
     spot_jw_begin_doc(&jw, "spot.estimate", 1, &prov);
     put_grid(&jw, &e->grid);
@@ -208,9 +120,7 @@ static int print_json(const struct told *t, const struct dry_run *how, bool fits
     spot_jw_bool(&jw, "fits", fits);
     if (t->step_s > 0)
         spot_jw_real(&jw, "step_s", t->step_s);
-    spot_jw_str(&jw, "step_from", t->step_from);
-    spot_jw_real(&jw, "link_byte_per_s", t->byte_per_s);
-    spot_jw_str(&jw, "link_from", t->rate_from);
+    spot_jw_real(&jw, "link_byte_per_s", assumed_byte_per_s);
     spot_jw_array(&jw, "stages");
     for (int64_t p = 0; p < e->grid.P; p++)
         put_worker(&jw, NULL, &e->worker[p]);
@@ -266,13 +176,11 @@ static void print_text(const struct told *t)
            spot_grid_text(&e->grid, grid), (long long)e->n_member, (double)e->n_param / 1e6,
            e->state_byte / 1e6);
     if (t->step_s > 0)
-        printf("a step takes %.4g s (%s)\n", t->step_s,
-               !strcmp(t->step_from, "profile") ? "by the profile"
-                                                : "from one layer computed here, no waits");
+        printf("a step takes %.4g s (from one layer computed here, no waits)\n", t->step_s);
     else
         printf("the time of a step is unknown\n");
     print_memory(e);
-    printf("\nmoves at %.4g MB/s (%s)\n", t->byte_per_s / 1e6, t->rate_from);
+    printf("\nmoves at %.4g MB/s (assumed)\n", assumed_byte_per_s / 1e6);
     for (size_t i = 0; i < e->n_move; i++)
         printf("%-16s to %-8s %10.1f MB %10.3f s\n", e->move[i].kind,
                spot_grid_text(&e->move[i].to, grid), (double)e->move[i].byte / 1e6,
@@ -283,8 +191,8 @@ static void print_text(const struct told *t)
 
 /* --- the whole --------------------------------------------------------------------------- */
 
-static struct spot_estimate_options options_of(const struct told *t, const struct dry_run *how,
-                                               const struct spot_coordinator_options *c)
+static struct spot_estimate_options options_of(const struct spot_trainer_options *c,
+                                               int64_t n_worker)
 {
     struct spot_estimate_options o = { .config = &c->config,
                                        .grid = c->grid,
@@ -292,9 +200,9 @@ static struct spot_estimate_options options_of(const struct told *t, const struc
                                        .recompute = c->recompute,
                                        .no_buddies = c->no_buddies,
                                        .saves = c->save != NULL,
-                                       .byte_per_s = t->byte_per_s };
+                                       .byte_per_s = assumed_byte_per_s };
 
-    o.n_member = how->n_worker ? how->n_worker : spot_grid_size(&c->grid);
+    o.n_member = n_worker ? n_worker : spot_grid_size(&c->grid);
     o.n_member += !o.n_member;
     if (!o.grid.D)
         o.grid = spot_grid_choose((uint32_t)o.n_member, &o.grid, spot_job_microbatches(&c->config),
@@ -302,42 +210,33 @@ static struct spot_estimate_options options_of(const struct told *t, const struc
     return o;
 }
 
-static int tell(struct told *t, const struct dry_run *how, const struct spot_coordinator_options *c,
-                struct spot_err *err)
+static int estimate(struct told *t, const struct spot_trainer_options *c, int64_t n_worker,
+                    struct spot_err *err)
 {
-    const bool is_json = how->format && !strcmp(how->format, "json");
     struct spot_estimate_options o;
     struct spot_err why = { 0 };
     int rc = 0;
 
-    if (spot_job_config_check(&c->config, err) ||
-        (how->profile && load_profile(t, how->profile, &c->config, err)))
+    if (spot_job_config_check(&c->config, err))
         return -1;
-    o = options_of(t, how, c);
+    o = options_of(c, n_worker);
     if (spot_estimate_init(&t->e, &o, err))
         return -1;
-    if (check_fit(t, c, &why) == 0)
-        rc = how->profile ? time_by_profile(t, how->profile, err)
-                          : spot_estimate_step(&o, c->n_local ? o.n_member : 1, &t->step_s, err);
-    if (rc)
+    if (check_fit(t, c, &why) == 0 &&
+        spot_estimate_step(&o, c->n_local ? o.n_member : 1, &t->step_s, err))
         return -1;
-    if (!how->profile && t->step_s > 0)
-        t->step_from = "layer";
-    if (is_json)
-        rc = print_json(t, how, !why.code, c->config.seed, err);
-    else
+    if (isatty(STDOUT_FILENO))
         print_text(t);
+    else
+        rc = print_json(t, !why.code, c->config.seed, err);
     return rc || !why.code ? rc : spot_err_set(err, why.code, "%s", why.msg);
 }
 
-int dry_run_print(const struct dry_run *how, const struct spot_coordinator_options *c,
-                  struct spot_err *err)
+int dry_run_print(const struct spot_trainer_options *c, int64_t n_worker, struct spot_err *err)
 {
-    struct told t = { .byte_per_s = usual_byte_per_s, .step_from = "none", .rate_from = "assumed" };
-    const int rc = tell(&t, how, c, err);
+    struct told t = { .step_s = 0 };
+    const int rc = estimate(&t, c, n_worker, err);
 
     spot_estimate_release(&t.e);
-    if (t.has_job)
-        spot_job_doc_release(&t.job);
     return rc;
 }

@@ -6,16 +6,11 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "train/coordinator.h"
+#include "train/trainer.h"
 
-struct dry_run {
-    const char *profile; /* spot.job/1 with measured times; NULL: a layer is computed here */
-    const char *format;  /* text or json; NULL: text */
-    int64_t n_worker;    /* as asked for; 0: as the grid needs */
-};
-
-/* Print it. Returns 0, or -1 with *err: SPOT_EINFEASIBLE, after printing, where it does not fit. */
-int dry_run_print(const struct dry_run *how, const struct spot_coordinator_options *c,
-                  struct spot_err *err);
+/* Print it, as text on a terminal, else as spot.estimate/1, for n_worker workers; 0: as many as the
+ * grid needs. Returns 0, or -1 with *err: SPOT_EINFEASIBLE, after printing, where it does not fit.
+ */
+int dry_run_print(const struct spot_trainer_options *c, int64_t n_worker, struct spot_err *err);
 
 #endif /* SPOT_RUN_DRY_RUN_H */

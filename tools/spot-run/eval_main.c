@@ -17,6 +17,7 @@
 #include "common/out.h"
 #include "common/prov.h"
 #include "common/xalloc.h"
+#include "derived.h"
 #include "job_options.h"
 #include "run.h"
 #include "train/evaluate.h"
@@ -27,7 +28,6 @@
 struct options {
     struct job_options job;
     struct spot_tool_common common;
-    const char *load;
     struct spot_saved_place state;
     uint64_t step, stride, batch;
     bool across, has_step;
@@ -64,7 +64,7 @@ static const char *tokenizer_of(const char *load, char path[static 4096])
 static int load_weights(const struct options *o, const struct spot_shape *shape,
                         struct spot_saved_model *m, struct spot_err *err)
 {
-    struct spot_weights *const weights = spot_weights_open(o->load, shape, err);
+    struct spot_weights *const weights = spot_weights_open(o->job.c.load, shape, err);
     int rc = weights ? 0 : -1;
 
     m->shape = *shape;
@@ -87,28 +87,20 @@ static int take_state(struct options *o, struct spot_saved_model *m, struct spot
 {
     const struct spot_shape *const s = &m->shape;
     struct job_options *const j = &o->job;
+    const int64_t seq = j->c.config.shape.seq;
 
-    if (j->seq > (uint64_t)s->seq)
-        return spot_err_set(err, SPOT_EUSAGE, "--seq %llu, but the job of '%s' has %lld positions",
-                            (unsigned long long)j->seq, state_of(o), (long long)s->seq);
-    if (j->seq && j->seq < (uint64_t)s->seq && spot_saved_model_shorten(m, (int64_t)j->seq, err))
+    if (seq > s->seq)
+        return spot_err_set(err, SPOT_EUSAGE, "--seq %lld, but the job of '%s' has %lld positions",
+                            (long long)seq, state_of(o), (long long)s->seq);
+    if (seq && seq < s->seq && spot_saved_model_shorten(m, seq, err))
         return -1;
-    j->seq = (uint64_t)s->seq;
-    j->layers = (uint64_t)s->n_layer;
-    j->width = (uint64_t)s->width;
-    j->heads = (uint64_t)s->n_head;
-    j->vocab = (uint64_t)s->vocab;
-    j->shards = (uint64_t)s->n_shard;
-    j->kv_heads = (uint64_t)s->n_kv_head;
-    j->ffn = (uint64_t)s->ffn;
+    j->c.config.shape = *s;
     j->arch = spot_hf_family_of(s)->type;
-    j->rope_theta = s->rope_theta;
-    j->norm_eps = s->norm_eps;
     j->is_tied = s->is_tied != 0;
     if (!j->tokens)
         j->tokens = m->tokens;
-    if (!j->tokenizer && *m->tokenizer && !strcmp(j->tokens, "bytes"))
-        j->tokenizer = m->tokenizer;
+    if (!j->c.tokenizer && *m->tokenizer && !strcmp(j->tokens, "bytes"))
+        j->c.tokenizer = m->tokenizer;
     return 0;
 }
 
@@ -142,10 +134,10 @@ static int open_tokenizer(struct options *o, struct spot_bpe **bpe, struct spot_
 {
     struct job_options *const j = &o->job;
 
-    if (!j->tokenizer || !strcmp(j->tokens, "bytes"))
+    if (!j->c.tokenizer || !strcmp(j->tokens, "bytes"))
         return 0;
-    *bpe = spot_bpe_open(j->tokenizer, err);
-    j->tokenizer = NULL;
+    *bpe = spot_bpe_open(j->c.tokenizer, err);
+    j->c.tokenizer = NULL;
     return *bpe ? 0 : -1;
 }
 
@@ -167,7 +159,7 @@ static int write_doc(const struct options *o, const struct spot_saved_model *m,
 
     spot_jw_init(&jw, out, true);
     spot_jw_begin_doc(&jw, "spot.eval", 1, prov);
-    spot_jw_str(&jw, "model", o->load ? o->load : state_of(o));
+    spot_jw_str(&jw, "model", o->job.c.load ? o->job.c.load : state_of(o));
     if (state_of(o))
         spot_jw_int(&jw, "step", m->step);
     spot_jw_str(&jw, "kernel", kernel);
@@ -201,7 +193,7 @@ static void write_table(const struct spot_saved_model *m, const struct options *
     if (state_of(o))
         snprintf(model, sizeof(model), "step %lld", (long long)m->step);
     else
-        snprintf(model, sizeof(model), "%.60s", o->load);
+        snprintf(model, sizeof(model), "%.60s", o->job.c.load);
     spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
     spot_table_text(&table, model);
     spot_table_int(&table, r->n_token);
@@ -243,7 +235,7 @@ static int print(const struct options *o, const struct spot_saved_model *m,
         return spot_err_set(err, SPOT_EINFEASIBLE, "the loss is not finite");
     if (spot_out_open(&out, o->common.output, err))
         return -1;
-    spot_prov_add(&prov, o->load ? o->load : state_of(o), hash_of(m));
+    spot_prov_add(&prov, o->job.c.load ? o->job.c.load : state_of(o), hash_of(m));
     spot_prov_add(&prov, corpus->source, corpus->xxh3);
     if (format == SPOT_FORMAT_JSON)
         rc = write_doc(o, m, r, kernel, &prov, out.file, err);
@@ -281,7 +273,7 @@ static int evaluate(const struct options *o, const struct spot_saved_model *m,
         .stride = (int64_t)o->stride,
         .across = o->across,
         .batch = (int)o->batch,
-        .n_thread = (int)o->job.threads,
+        .n_thread = (int)o->job.c.n_thread,
         .progress = isatty(STDERR_FILENO) && !o->common.quiet ? draw_progress : NULL,
         .user = &shown_s,
     };
@@ -292,15 +284,15 @@ static int evaluate(const struct options *o, const struct spot_saved_model *m,
 
 static int check(const struct options *o, enum spot_format *format, struct spot_err *err)
 {
-    if (!o->load == !state_of(o))
+    if (!o->job.c.load == !state_of(o))
         return spot_err_set(err, SPOT_EUSAGE,
-                            o->load ? "--load and --state are two models: give one"
-                                    : "--load or --state is missing: the model");
-    if (o->has_step && o->load)
+                            o->job.c.load ? "--load and --state are two models: give one"
+                                          : "--load or --state is missing: the model");
+    if (o->has_step && o->job.c.load)
         return spot_err_set(err, SPOT_EUSAGE, "--step is for --state or --state-command");
-    if (!strncmp(o->job.kernel, "cuda", 4))
-        return spot_err_set(err, SPOT_EUSAGE, "--kernel %s: eval computes on the CPU",
-                            o->job.kernel);
+    if (!strncmp(o->job.device, "cuda", 4))
+        return spot_err_set(err, SPOT_EUSAGE, "--device %s: eval computes on the CPU",
+                            o->job.device);
     if (o->common.format && strcmp(o->common.format, "json") != 0 &&
         strcmp(o->common.format, "table") != 0)
         return spot_err_set(err, SPOT_EUSAGE, "an evaluation is json or table, not %s",
@@ -327,39 +319,37 @@ static int settle(struct options *o, struct spot_saved_model *m, struct spot_bpe
             return -1;
     if (!j->tokens)
         j->tokens = "bytes";
-    if (o->load && !j->tokenizer)
-        j->tokenizer = tokenizer_of(o->load, path);
-    if (open_tokenizer(o, bpe, err) || job_options_shape(j, o->load, err) ||
-        job_options_check(j, err) || job_options_settle(j, err))
+    if (o->job.c.load && !j->c.tokenizer)
+        j->c.tokenizer = tokenizer_of(o->job.c.load, path);
+    if (open_tokenizer(o, bpe, err) || job_options_shape(j, err) || job_options_check(j, err) ||
+        job_options_settle(j, err))
         return -1;
     if (!o->stride)
-        o->stride = j->seq;
-    if (o->stride > j->seq)
+        o->stride = (uint64_t)j->c.config.shape.seq;
+    if (o->stride > (uint64_t)j->c.config.shape.seq)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--stride %llu is more than the %llu tokens of a window",
-                            (unsigned long long)o->stride, (unsigned long long)j->seq);
-    if (!j->threads)
-        j->threads = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+                            "--stride %llu is more than the %lld tokens of a window",
+                            (unsigned long long)o->stride, (long long)j->c.config.shape.seq);
+    if (!j->c.n_thread)
+        j->c.n_thread = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
     return 0;
 }
 
 static int eval(struct options *o, struct spot_saved_model *m, struct spot_corpus *corpus,
                 struct spot_bpe **bpe, struct spot_err *err)
 {
-    struct spot_coordinator_options c = { .data = NULL };
+    const struct spot_trainer_options *const c = &o->job.c;
+    const struct spot_shape *const shape = &c->config.shape;
     const struct spot_kernel *kernel;
     struct result r;
     enum spot_format format;
 
-    if (check(o, &format, err) || !(kernel = spot_kernel_find(o->job.kernel, err)) ||
-        settle(o, m, bpe, err))
-        return -1;
-    job_options_put(&o->job, &c);
-    if (spot_shape_check(&c.config.shape, err) ||
-        spot_corpus_open_all(corpus, c.data, c.n_data, c.bpe, c.token_byte, c.config.shape.vocab,
+    if (check(o, &format, err) || settle(o, m, bpe, err) ||
+        !(kernel = spot_kernel_find(c->config.kernel, err)) || spot_shape_check(shape, err) ||
+        spot_corpus_open_all(corpus, c->data, c->n_data, c->bpe, c->token_byte, shape->vocab,
                              err) ||
-        (o->load && load_weights(o, &c.config.shape, m, err)) ||
-        count_bytes(corpus, *bpe ? *bpe : c.bpe, &r.n_byte, err) ||
+        (c->load && load_weights(o, shape, m, err)) ||
+        count_bytes(corpus, *bpe ? *bpe : c->bpe, &r.n_byte, err) ||
         evaluate(o, m, corpus, kernel, &r, err))
         return -1;
     return print(o, m, corpus, &r, spot_kernel_name(kernel), format, err);
@@ -368,35 +358,32 @@ static int eval(struct options *o, struct spot_saved_model *m, struct spot_corpu
 /* What is asked for; the table below fills it. */
 static struct options o = { .job = JOB_OPTIONS_DEFAULT,
                             .common = SPOT_TOOL_COMMON_DEFAULT,
-                            .state.timeout_s = SPOT_STATE_COMMAND_LIMIT_S,
                             .batch = 1 };
 
 static const struct spot_opt option_table[] = {
     { SPOT_OPT_GROUP, .help = "options" },
     { SPOT_OPT_LIST, 0, "data", &o.job.data, "file", "the corpus, in order; - for stdin", 0, 0 },
-    { SPOT_OPT_STRING, 0, "load", &o.load, "file|dir", "weights, as train takes them", 0, 0 },
+    { SPOT_OPT_STRING, 0, "load", &o.job.c.load, "file|dir", "weights, as train takes them", 0, 0 },
     { SPOT_OPT_STRING, 0, "state", &o.state.dir, "dir", "durable state of a job", 0, 0 },
     { SPOT_OPT_STRING, 0, "state-command", &o.state.command, "cmd",
       "command that stores its generations, as in train", 0, 0 },
-    { SPOT_OPT_SECS, 0, "state-timeout", &o.state.timeout_s, "time",
-      "end a state command through which no byte moves (default: 60s)", 0.01, 86400 },
     { SPOT_OPT_U64, 0, "step", &o.step, "n", "step to evaluate (default: the newest valid one)", 0,
       1e12 },
-    { SPOT_OPT_STRING, 0, "tokenizer", &o.job.tokenizer, "dir|file",
+    { SPOT_OPT_STRING, 0, "tokenizer", &o.job.c.tokenizer, "dir|file",
       "the data are text for this tokenizer (default: the model's, if any)", 0, 0 },
     { SPOT_OPT_STRING, 0, "tokens", &o.job.tokens, "x",
       "encoding of the data: bytes, u16, u32 (default: the job's, else bytes)", 0, 0 },
-    { SPOT_OPT_U64, 0, "seq", &o.job.seq, "T", "tokens per window (default: the model's)", 1,
-      1 << 20 },
+    { SPOT_OPT_U64, 0, "seq", &o.job.c.config.shape.seq, "T",
+      "tokens per window (default: the model's)", 1, 1 << 20 },
     { SPOT_OPT_U64, 0, "stride", &o.stride, "n",
       "distance between windows (default: --seq, no overlap)", 1, 1 << 20 },
     { SPOT_OPT_FLAG, 0, "across", &o.across, NULL,
       "also predict the token after each window, as in training", 0, 0 },
     { SPOT_OPT_U64, 0, "batch", &o.batch, "n", "windows per batch (default: 1)", 1, 4096 },
-    { SPOT_OPT_U64, 0, "threads", &o.job.threads, "n",
+    { SPOT_OPT_U64, 0, "threads", &o.job.c.n_thread, "n",
       "number of threads (default: one per processor)", 1, 1024 },
-    { SPOT_OPT_STRING, 0, "kernel", &o.job.kernel, "kind", "arithmetic of the CPU (default: auto)",
-      0, 0 },
+    { SPOT_OPT_STRING, 0, "device", &o.job.device, "x",
+      "cpu, or a kernel of the CPU such as portable (default: cpu)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "common" },
     { SPOT_OPT_STRING, 'o', "output", &o.common.output, "file",
       "write here, complete or not at all (default: stdout)", 0, 0 },
@@ -419,7 +406,6 @@ static bool was_said(const char *name)
 
 static const struct spot_cli cli = {
     .name = "spot-run eval",
-    .need = (const struct spot_opt_need[]){ { "state-timeout", "state-command" }, { NULL, NULL } },
     .reads = (const char *const[]){ "data", "tokenizer", "load", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .said = said,
@@ -432,9 +418,10 @@ static const struct spot_cli cli = {
 /* Unless told otherwise the model says what its data are, and all processors compute. */
 static void prepare_eval(void)
 {
-    o.job.backend = "cpu";
+    o.job.device = "cpu";
     o.job.tokens = NULL;
-    o.job.threads = 0;
+    o.job.c.n_thread = 0;
+    o.state.timeout_s = derived("SPOT_TEST_STATE_TIMEOUT_S", SPOT_STATE_COMMAND_LIMIT_S);
 }
 
 static int run_eval(char **operand, size_t n, struct spot_err *err)
@@ -449,7 +436,7 @@ static int run_eval(char **operand, size_t n, struct spot_err *err)
     o.has_step = was_said("step");
     rc = eval(&o, &model, &corpus, &bpe, err);
     spot_corpus_release(&corpus);
-    spot_bpe_free(o.job.bpe);
+    spot_bpe_free(o.job.c.bpe);
     spot_bpe_free(bpe);
     spot_saved_model_release(&model);
     free(o.job.data.item);

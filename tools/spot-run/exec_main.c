@@ -579,7 +579,7 @@ static int run_exec(char **operand, size_t n, struct spot_err *err)
     spot_last_words_take();
     if (!be_node(err))
         return 0;
-    spot_last_words_say(err);
+    spot_last_words_report(err);
     return -1;
 }
 

@@ -13,6 +13,7 @@
 #include "cli/tool.h"
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
+#include "derived.h"
 #include "run.h"
 #include "train/model_dir.h"
 #include "train/saved_model.h"
@@ -158,7 +159,7 @@ static int export(const struct options *o, struct spot_saved_model *m, struct sp
     return 0;
 }
 
-static struct options o = { .state.timeout_s = SPOT_STATE_COMMAND_LIMIT_S, .dtype = "f32" };
+static struct options o = { .dtype = "f32" };
 enum { STEP = 2 }; /* its row */
 
 static const struct spot_opt option[] = {
@@ -168,8 +169,6 @@ static const struct spot_opt option[] = {
       1e12 },
     { SPOT_OPT_STRING, 0, "state-command", &o.state.command, "cmd",
       "command that stores its generations, as in train", 0, 0 },
-    { SPOT_OPT_SECS, 0, "state-timeout", &o.state.timeout_s, "time",
-      "end a state command through which no byte moves (default: 60s)", 0.01, 86400 },
     { SPOT_OPT_STRING, 0, "join", &o.join, "addr", "where a running job listens", 0, 0 },
     { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 },
     { SPOT_OPT_SECS, 0, "join-timeout", &o.timeout_s, "time",
@@ -188,8 +187,7 @@ static bool said[sizeof(option) / sizeof(option[0])];
 
 static const struct spot_cli cli = {
     .name = "spot-run export",
-    .need = (const struct spot_opt_need[]){ { "state-timeout", "state-command" },
-                                            { "key-file", "join" },
+    .need = (const struct spot_opt_need[]){ { "key-file", "join" },
                                             { "join-timeout", "join" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "key-file", "tokenizer", NULL },
@@ -208,6 +206,7 @@ static int run_export(char **operand, size_t n, struct spot_err *err)
     (void)n;
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.quiet });
     o.has_step = said[STEP];
+    o.state.timeout_s = derived("SPOT_TEST_STATE_TIMEOUT_S", SPOT_STATE_COMMAND_LIMIT_S);
     rc = export(&o, &model, err);
     spot_saved_model_release(&model);
     return rc;

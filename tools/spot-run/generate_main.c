@@ -11,23 +11,25 @@
 #include "cli/tool.h"
 #include "common/json.h"
 #include "common/xalloc.h"
+#include "device_option.h"
+#include "engine/backend.h"
 #include "engine/infer.h"
 #include "run.h"
 #include "serve/solo.h"
 
 static struct {
-    const char *model, *prompt, *system, *dtype, *backend, *format;
+    const char *model, *prompt, *system, *dtype, *device, *format;
     uint64_t max_tokens, threads, top_k, seed;
     double temperature, top_p;
     bool is_plain, is_quiet;
-} o = { .dtype = "fp32", .backend = "cpu", .format = "text", .temperature = 1, .top_p = 1 };
+} o = { .dtype = "fp32", .device = "cpu", .format = "text", .temperature = 1, .top_p = 1 };
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "model" },
     { SPOT_OPT_STRING, 0, "model", &o.model, "dir", "config.json, weights and tokenizer", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
       "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "backend", &o.backend, "name", "cpu or cuda (default: cpu)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "device", &o.device, "x", "cpu, cuda or cuda:N (default: cpu)", 0, 0 },
     { SPOT_OPT_U64, 0, "threads", &o.threads, "n", "threads (default: all processors)", 1, 256 },
     { SPOT_OPT_GROUP, .help = "what is asked" },
     { SPOT_OPT_STRING, 0, "prompt", &o.prompt, "text",
@@ -53,7 +55,6 @@ static const struct spot_cli cli = {
     .required = (const struct spot_opt_required[]){ { "model", "the directory of the model" },
                                                     { NULL, NULL } },
     .choice = (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8" },
-                                                { "backend", "cpu|cuda" },
                                                 { "format", "text|json" },
                                                 { NULL, NULL } },
     .need = (const struct spot_opt_need[]){ { "system", "!plain" }, { NULL, NULL } },
@@ -298,10 +299,11 @@ static int generate(struct spot_solo *s, struct spot_err *err)
 
 static int run_generate(char **operand, size_t n, struct spot_err *err)
 {
+    struct device_option device = { .number = NULL };
     const struct spot_solo_options options = {
         .model = o.model,
         .type = (enum spot_infer_type)spot_infer_type_find(o.dtype),
-        .backend = !strcmp(o.backend, "cuda") ? "cuda" : NULL,
+        .backend = !strncmp(o.device, "cuda", 4) ? "cuda" : NULL,
         .n_thread = (int)(o.threads ? o.threads : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)),
     };
     struct spot_solo *s;
@@ -310,6 +312,12 @@ static int run_generate(char **operand, size_t n, struct spot_err *err)
     (void)operand;
     (void)n;
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.is_quiet });
+    if (device_option_parse(o.device, &device, err))
+        return -1;
+    if (strcmp(device.kind, "cpu") != 0 && strcmp(device.kind, "cuda") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--device must be cpu, cuda or cuda:N, got '%s'",
+                            o.device);
+    spot_cuda_choose(device.number);
     s = spot_solo_open(&options, err);
     if (!s)
         return -1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* job_options.h - what a training job is, as said on a command line. */
+/* job_options.h - the options that say what a training job is: the table's rows fill the library's
+ * own struct, and beside it the words that settle turns into numbers there. */
 #ifndef SPOT_RUN_JOB_OPTIONS_H
 #define SPOT_RUN_JOB_OPTIONS_H
 
@@ -8,44 +9,157 @@
 #include "cli/opt.h"
 #include "common/err.h"
 #include "text/bpe.h"
-#include "train/coordinator.h"
+#include "train/trainer.h"
 
+/* In c.config.shape 0 is "chosen here"; c.bpe is set by settle, and freed by the caller. */
 struct job_options {
+    struct spot_trainer_options c;
     struct spot_opt_list data, val_data;
-    uint64_t val_every, val_batches;
-    const char *tokens, *tokenizer, *arch, *kernel, *backend, *device, *recompute, *lr_schedule;
-    uint64_t layers, width, heads, seq, vocab, shards, micro_batch, global_batch, threads, seed;
-    uint64_t kv_heads, ffn; /* as rope_theta of a Llama; 0, as NULL for arch: chosen here */
-    double norm_eps;        /* 0: 1e-5 */
-    uint64_t warmup_steps, decay_steps; /* of the schedule of lr; see tuning.h */
-    double min_lr;
-    double rope_theta, lr, beta1, beta2, weight_decay, clip;
-    struct spot_bpe *bpe; /* set by settle; the caller frees it */
-    int token_byte;
+    const char *tokens, *arch, *device, *recompute, *lr_schedule;
     bool is_tied;
 };
 
-#define JOB_OPTIONS_DEFAULT                                                              \
-    {                                                                                    \
-        .tokens = "bytes", .recompute = "none", .kernel = "auto", .backend = "auto",     \
-        .device = "auto", .micro_batch = 1, .global_batch = 16, .threads = 1, .seed = 1, \
-        .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1, .clip = 1,         \
-        .lr_schedule = "constant", .val_every = 100, .val_batches = 4                    \
+#define JOB_OPTIONS_DEFAULT                                                                  \
+    {                                                                                        \
+        .c = { .config = { .micro_batch = 1,                                                 \
+                           .global_batch = 16,                                               \
+                           .seed = 1,                                                        \
+                           .adamw = { 1e-3, 0.9, 0.95, 1e-8, 0.1 },                          \
+                           .clip_norm = 1 },                                                 \
+               .val_every = 100,                                                             \
+               .val_batches = 4,                                                             \
+               .n_thread = 1,                                                                \
+               .lease_s = 2 },                                                               \
+        .tokens = "bytes", .recompute = "none", .device = "auto", .lr_schedule = "constant", \
     }
 
-/* First of all: the shape as the config.json beside the weights at `load`, or else their metadata,
- * says it (NULL, or there is none: the usual small one), where no option does. Returns 0, or -1
- * with *err, also where an option says otherwise. */
-int job_options_shape(struct job_options *o, const char *load, struct spot_err *err);
+/* Rows of a table, for a struct job_options j. */
+#define JOB_MODEL_OPTIONS(j)                                                                       \
+    { SPOT_OPT_LIST, 0, "data", &(j).data, "file", "training data, in order; - for stdin", 0, 0 }, \
+        { SPOT_OPT_STRING,                                                                         \
+          0,                                                                                       \
+          "tokenizer",                                                                             \
+          &(j).c.tokenizer,                                                                        \
+          "dir|file",                                                                              \
+          "the data are text for this tokenizer",                                                  \
+          0,                                                                                       \
+          0 },                                                                                     \
+        { SPOT_OPT_STRING, 0, "arch", &(j).arch, "x", "gpt2 or llama (default: gpt2)", 0, 0 },     \
+        { SPOT_OPT_U64,          0, "layers", &(j).c.config.shape.n_layer, "n",                    \
+          "layers (default: 4)", 1, 4096 },                                                        \
+        { SPOT_OPT_U64,                                                                            \
+          0,                                                                                       \
+          "width",                                                                                 \
+          &(j).c.config.shape.width,                                                               \
+          "C",                                                                                     \
+          "width of the model (default: 128)",                                                     \
+          1,                                                                                       \
+          65536 },                                                                                 \
+        { SPOT_OPT_U64,                                                                            \
+          0,                                                                                       \
+          "heads",                                                                                 \
+          &(j).c.config.shape.n_head,                                                              \
+          "n",                                                                                     \
+          "attention heads; must divide C (default: 4)",                                           \
+          1,                                                                                       \
+          1024 },                                                                                  \
+    {                                                                                              \
+        SPOT_OPT_U64, 0, "seq", &(j).c.config.shape.seq, "T", "tokens per sequence (default: 64)", \
+            1, 1 << 20                                                                             \
+    }
+
+#define JOB_BATCH_OPTIONS(j)                                              \
+    { SPOT_OPT_U64,                                                       \
+      0,                                                                  \
+      "micro-batch",                                                      \
+      &(j).c.config.micro_batch,                                          \
+      "b",                                                                \
+      "sequences computed at once (default: 1)",                          \
+      1,                                                                  \
+      4096 },                                                             \
+    {                                                                     \
+        SPOT_OPT_U64, 0, "global-batch", &(j).c.config.global_batch, "G", \
+            "sequences per step (default: 16)", 1, 1 << 24                \
+    }
+
+#define JOB_MORE_OPTIONS(j)                                                                  \
+    { SPOT_OPT_STRING,                                                                       \
+      0,                                                                                     \
+      "tokens",                                                                              \
+      &(j).tokens,                                                                           \
+      "x",                                                                                   \
+      "encoding of the data: bytes, u16, u32 (default: bytes)",                              \
+      0,                                                                                     \
+      0 },                                                                                   \
+        { SPOT_OPT_U64,                                                                      \
+          0,                                                                                 \
+          "vocab",                                                                           \
+          &(j).c.config.shape.vocab,                                                         \
+          "n",                                                                               \
+          "size of the vocabulary (default for bytes: 256)",                                 \
+          2,                                                                                 \
+          1 << 20 },                                                                         \
+        { SPOT_OPT_U64,                                                                      \
+          0,                                                                                 \
+          "shards",                                                                          \
+          &(j).c.config.shape.n_shard,                                                       \
+          "S",                                                                               \
+          "canonical shards; must divide the heads (default: the largest up to 4)",          \
+          1,                                                                                 \
+          256 },                                                                             \
+        { SPOT_OPT_FLAG, 0, "tied", &(j).is_tied, NULL, "the head is the embedding", 0, 0 }, \
+        { SPOT_OPT_U64,                                                                      \
+          0,                                                                                 \
+          "kv-heads",                                                                        \
+          &(j).c.config.shape.n_kv_head,                                                     \
+          "Hk",                                                                              \
+          "llama: key/value heads (default: as many as --heads)",                            \
+          1,                                                                                 \
+          1024 },                                                                            \
+        { SPOT_OPT_U64,                                                                      \
+          0,                                                                                 \
+          "ffn",                                                                             \
+          &(j).c.config.shape.ffn,                                                           \
+          "X",                                                                               \
+          "llama: MLP width (default: 8/3 C)",                                               \
+          1,                                                                                 \
+          1 << 18 },                                                                         \
+    {                                                                                        \
+        SPOT_OPT_REAL, 0, "rope-theta", &(j).c.config.shape.rope_theta, "X",                 \
+            "llama: base of the angles (default: 1e4)", 1, 1e9                               \
+    }
+
+#define JOB_WORKER_OPTIONS(j)                                                  \
+    { SPOT_OPT_STRING,                                                         \
+      0,                                                                       \
+      "device",                                                                \
+      &(j).device,                                                             \
+      "x",                                                                     \
+      "cpu, cuda, cuda:N or a kernel, as portable, cuda-fp32 (default: auto)", \
+      0,                                                                       \
+      0 },                                                                     \
+        { SPOT_OPT_STRING,                                                     \
+          0,                                                                   \
+          "recompute",                                                         \
+          &(j).recompute,                                                      \
+          "x",                                                                 \
+          "activations to recompute: none, mlp or layer (default: none)",      \
+          0,                                                                   \
+          0 },                                                                 \
+    {                                                                          \
+        SPOT_OPT_U64, 0, "threads", &(j).c.n_thread, "n",                      \
+            "threads of each local worker (default: 1)", 1, 256                \
+    }
+
+/* First of all: the shape as the config.json beside c.load, or else the weights' metadata, says it
+ * (c.load NULL, or there is none: the usual small one), where no option does. Returns 0, or -1 with
+ * *err, also where an option says otherwise. */
+int job_options_shape(struct job_options *o, struct spot_err *err);
 
 /* What is missing or contradicts itself. Returns 0, or -1 with *err (SPOT_EUSAGE). */
-int job_options_check(const struct job_options *o, struct spot_err *err);
+int job_options_check(struct job_options *o, struct spot_err *err);
 
-/* Open the tokenizer, fill in what was left to be chosen, and refuse what does not divide. Returns
- * 0, or -1 with *err. */
+/* Everything else of o->c that is of the job. Returns 0, or -1 with *err. */
 int job_options_settle(struct job_options *o, struct spot_err *err);
-
-/* Config without its number of steps, data, threads. */
-void job_options_put(const struct job_options *o, struct spot_coordinator_options *c);
 
 #endif /* SPOT_RUN_JOB_OPTIONS_H */

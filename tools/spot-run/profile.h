@@ -41,7 +41,7 @@ int profile_choose_grids(struct profile *p, const char *grids, const char *micro
                          struct spot_err *err);
 
 /* profile_run.c: each runs jobs of this host's workers and fills in a part of p->measured. Return
- * 0, or -1 with *err of spot_coordinator_run.
+ * 0, or -1 with *err of spot_trainer_run.
  * Cells: step times, layer times and memory of every grid in measured.cell. */
 int profile_cells(struct profile *p, struct spot_err *err);
 int profile_stalls(struct profile *p, struct spot_err *err);

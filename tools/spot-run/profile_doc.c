@@ -17,10 +17,10 @@ static struct spot_stage_config stage_config(const struct profile *p,
                                              const struct spot_kernel *kernel)
 {
     return (struct spot_stage_config){ .shape = *shape,
-                                       .micro_batch = (int)p->job.micro_batch,
+                                       .micro_batch = (int)p->job.c.config.micro_batch,
                                        .n_microbatch = (int)p->n_microbatch,
-                                       .n_thread = (int)p->job.threads,
-                                       .recompute = spot_recompute_find(p->job.recompute),
+                                       .n_thread = (int)p->job.c.n_thread,
+                                       .recompute = p->job.c.recompute,
                                        .kernel = kernel };
 }
 
@@ -67,12 +67,11 @@ static void size_cell(const struct profile *p, const struct spot_stage_config *a
 /* Sizes that the engine plans with: parameters and bytes of layers and stages. */
 static int set_sizes(struct profile *p, double *state_byte_per_param, struct spot_err *err)
 {
-    struct spot_coordinator_options c;
+    const struct spot_job_config *const c = &p->job.c.config;
     struct spot_stage_config config;
     double state_byte = 0, n_param = 0;
 
-    job_options_put(&p->job, &c);
-    config = stage_config(p, &c.config.shape, spot_kernel_find(c.config.kernel, err));
+    config = stage_config(p, &c->shape, spot_kernel_find(c->kernel, err));
     if (!config.kernel)
         return -1;
     for (uint32_t b = 0; b < (uint32_t)p->n_bundle; b++) {
@@ -146,9 +145,9 @@ int profile_write(struct profile *p, const char *name, const struct spot_prov *p
     const size_t available_byte = spot_memory_available();
     struct spot_job_doc job = {
         .name = name,
-        .global_batch = (int64_t)p->job.global_batch,
-        .micro_batch = (int64_t)p->job.micro_batch,
-        .seq = (int64_t)p->job.seq,
+        .global_batch = p->job.c.config.global_batch,
+        .micro_batch = p->job.c.config.micro_batch,
+        .seq = p->job.c.config.shape.seq,
         .layer = p->layer,
         .n_layer = (size_t)p->n_bundle,
         .lists_layers = true,
@@ -157,18 +156,16 @@ int profile_write(struct profile *p, const char *name, const struct spot_prov *p
         .memory = { .p_min = 1, .d_min = 1, .p_max = p->n_bundle },
         .measured = &p->measured,
     };
-    struct spot_coordinator_options c;
     char source[192];
     int rc = set_sizes(p, &job.memory.state_byte_per_param, err);
 
-    job_options_put(&p->job, &c);
-    job.model.shape = c.config.shape;
+    job.model.shape = p->job.c.config.shape;
     if (available_byte != SIZE_MAX)
         job.memory.node_byte = (double)available_byte;
     snprintf(source, sizeof(source),
              "measured by spot-run profile: up to %llu workers, threads of each: %llu, cores of "
              "the host: %ld, kernel %s",
-             (unsigned long long)p->max_workers, (unsigned long long)p->job.threads,
+             (unsigned long long)p->max_workers, (unsigned long long)p->job.c.n_thread,
              sysconf(_SC_NPROCESSORS_ONLN), p->kernel);
     job.source = source;
     set_cost(p, &job.cost);

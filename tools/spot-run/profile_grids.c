@@ -11,12 +11,12 @@ enum { OTHERS_MAX = 8 }; /* micro batches beside the job's */
 
 int64_t profile_microbatches(const struct profile *p, int64_t b)
 {
-    return (int64_t)p->job.global_batch / b;
+    return p->job.c.config.global_batch / b;
 }
 
 bool profile_is_planned(const struct profile *p, const struct spot_job_cell *cell)
 {
-    return cell->grid.M == 1 && cell->micro_batch == (int64_t)p->job.micro_batch;
+    return cell->grid.M == 1 && cell->micro_batch == p->job.c.config.micro_batch;
 }
 
 static int add_grid(struct profile *p, const struct spot_grid *g, int64_t micro_batch,
@@ -52,10 +52,10 @@ static int check_grid(const struct profile *p, const struct spot_grid *g, struct
                             "to make stages of, --max-workers is %llu",
                             spot_grid_text(g, text), (long long)p->n_microbatch, p->n_bundle,
                             (unsigned long long)p->max_workers);
-    if (p->job.shards % (uint64_t)g->M)
+    if (p->job.c.config.shape.n_shard % g->M)
         return spot_err_set(
-            err, SPOT_EUSAGE, "--grids: %s; %lld members do not divide --shards %llu",
-            spot_grid_text(g, text), (long long)g->M, (unsigned long long)p->job.shards);
+            err, SPOT_EUSAGE, "--grids: %s; %lld members do not divide --shards %lld",
+            spot_grid_text(g, text), (long long)g->M, (long long)p->job.c.config.shape.n_shard);
     return 0;
 }
 
@@ -74,7 +74,7 @@ static int parse_grids(struct profile *p, const char *text, struct spot_err *err
             return spot_err_set(err, SPOT_EUSAGE,
                                 "--grids must be DxP or DxPxM,... such as 1x1,2x2,1x1x2; got '%s'",
                                 text);
-        if (check_grid(p, &g, err) || add_grid(p, &g, (int64_t)p->job.micro_batch, err))
+        if (check_grid(p, &g, err) || add_grid(p, &g, p->job.c.config.micro_batch, err))
             return -1;
         is_planned |= g.M == 1;
     }
@@ -91,7 +91,7 @@ static int all_grids(struct profile *p, struct spot_err *err)
 
     for (int64_t d = 1; d <= most && d <= p->n_microbatch; d++)
         for (int64_t q = 1; d * q <= most && q <= p->n_bundle; q++)
-            if (add_grid(p, &(struct spot_grid){ d, q, 1 }, (int64_t)p->job.micro_batch, err))
+            if (add_grid(p, &(struct spot_grid){ d, q, 1 }, p->job.c.config.micro_batch, err))
                 return -1;
     return 0;
 }
@@ -114,7 +114,7 @@ static int add_other(struct profile *p, size_t n_own, int64_t b, struct spot_err
 static int add_others(struct profile *p, const char *text, struct spot_err *err)
 {
     const size_t n_own = p->measured.n_cell;
-    int64_t taken[OTHERS_MAX + 1] = { (int64_t)p->job.micro_batch };
+    int64_t taken[OTHERS_MAX + 1] = { p->job.c.config.micro_batch };
     int n = 1;
 
     for (const char *at = text; at;) {
@@ -125,10 +125,10 @@ static int add_others(struct profile *p, const char *text, struct spot_err *err)
         if (b < 1 || (*end && *end != ','))
             return spot_err_set(err, SPOT_EUSAGE,
                                 "--micro-batches must be numbers such as 1,2,4; got '%s'", text);
-        if ((uint64_t)b > p->job.global_batch || p->job.global_batch % (uint64_t)b)
+        if (b > p->job.c.config.global_batch || p->job.c.config.global_batch % b)
             return spot_err_set(err, SPOT_EUSAGE,
-                                "--micro-batches: %ld does not divide --global-batch %llu", b,
-                                (unsigned long long)p->job.global_batch);
+                                "--micro-batches: %ld does not divide --global-batch %lld", b,
+                                (long long)p->job.c.config.global_batch);
         for (int i = 0; i < n; i++)
             is_new &= taken[i] != b;
         if (is_new && n > OTHERS_MAX)

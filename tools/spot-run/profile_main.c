@@ -52,29 +52,28 @@ static void catch_signals(void)
 
 static int settle(struct spot_prov *prov, struct spot_err *err)
 {
-    struct spot_coordinator_options c;
+    const struct spot_trainer_options *const c = &p.job.c;
     struct spot_corpus corpus = { 0 };
     int rc;
 
-    if (job_options_shape(&p.job, NULL, err) || job_options_check(&p.job, err))
+    if (job_options_shape(&p.job, err) || job_options_check(&p.job, err))
         return -1;
     for (size_t i = 0; i < p.job.data.n; i++)
         if (!strcmp(p.job.data.item[i], "-"))
             return spot_err_set(err, SPOT_EUSAGE,
                                 "--data must be a file: it is read several times");
-    p.job.seed = common.seed;
+    p.job.c.config.seed = common.seed;
+    p.job.c.config.n_step = 1;
     if (job_options_settle(&p.job, err))
         return -1;
-    job_options_put(&p.job, &c);
-    c.config.n_step = 1;
-    if (spot_job_config_check(&c.config, err))
+    if (spot_job_config_check(&c->config, err))
         return -1;
-    rc = spot_corpus_open_all(&corpus, c.data, c.n_data, c.bpe, c.token_byte, c.config.shape.vocab,
-                              err);
-    spot_prov_add(prov, c.n_data == 1 ? c.data[0] : "--data", corpus.xxh3);
+    rc = spot_corpus_open_all(&corpus, c->data, c->n_data, c->bpe, c->token_byte,
+                              c->config.shape.vocab, err);
+    spot_prov_add(prov, c->n_data == 1 ? c->data[0] : "--data", corpus.xxh3);
     spot_corpus_release(&corpus);
-    p.n_bundle = spot_shape_bundles(&c.config.shape);
-    p.n_microbatch = spot_job_microbatches(&c.config);
+    p.n_bundle = spot_shape_bundles(&c->config.shape);
+    p.n_microbatch = spot_job_microbatches(&c->config);
     p.measured.workers = (int64_t)p.max_workers;
     p.measured.warm_up = (int64_t)p.warm_up;
     p.layer = spot_xcalloc((size_t)p.n_bundle, sizeof(*p.layer));
@@ -144,7 +143,7 @@ static void release(void)
     free(p.measured.p2p.point);
     free(p.measured.sum.point);
     free(p.layer);
-    spot_bpe_free(p.job.bpe);
+    spot_bpe_free(p.job.c.bpe);
 }
 
 static const struct spot_opt option_table[] = {
@@ -169,23 +168,8 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_FLAG, 0, "one-machine", &serving.shares_machine, NULL,
       "all replicas shared one machine: measure how they slow each other", 0, 0 },
     { SPOT_OPT_GROUP, .help = "the job, as for train" },
-    { SPOT_OPT_LIST, 0, "data", &p.job.data, "file", "training data, in order", 0, 0 },
-    { SPOT_OPT_STRING, 0, "tokenizer", &p.job.tokenizer, "dir|file",
-      "the data are text for this tokenizer", 0, 0 },
-    { SPOT_OPT_STRING, 0, "arch", &p.job.arch, "x", "gpt2 or llama (default: gpt2)", 0, 0 },
-    { SPOT_OPT_U64, 0, "layers", &p.job.layers, "n", "layers (default: 4)", 1, 4096 },
-    { SPOT_OPT_U64, 0, "width", &p.job.width, "C", "width of the model (default: 128)", 1, 65536 },
-    { SPOT_OPT_U64, 0, "heads", &p.job.heads, "n", "attention heads; must divide C (default: 4)", 1,
-      1024 },
-    { SPOT_OPT_U64, 0, "seq", &p.job.seq, "T", "tokens per sequence (default: 64)", 1, 1 << 20 },
-    { SPOT_OPT_U64, 0, "micro-batch", &p.job.micro_batch, "b",
-      "sequences computed at once (default: 1)", 1, 4096 },
-    { SPOT_OPT_U64, 0, "global-batch", &p.job.global_batch, "G", "sequences per step (default: 16)",
-      1, 1 << 24 },
-    { SPOT_OPT_STRING, 0, "backend", &p.job.backend, "name", "cpu, cuda or auto (default: auto)", 0,
-      0 },
-    { SPOT_OPT_U64, 0, "threads", &p.job.threads, "n", "threads of each worker (default: 1)", 1,
-      256 },
+    JOB_MODEL_OPTIONS(p.job),
+    JOB_BATCH_OPTIONS(p.job),
     { SPOT_OPT_MORE, .help = "more of what is measured" },
     { SPOT_OPT_FLAG, 0, "links", &p.links, NULL,
       "measure messages and sums between workers (default: yes)", 0, 0 },
@@ -196,23 +180,8 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_FLAG, 0, "buddies", &p.buddies, NULL, "mirror stages as train does (default: yes)",
       0, 0 },
     { SPOT_OPT_MORE, .help = "more of the job" },
-    { SPOT_OPT_STRING, 0, "tokens", &p.job.tokens, "kind",
-      "encoding of the data: bytes, u16, u32 (default: bytes)", 0, 0 },
-    { SPOT_OPT_U64, 0, "vocab", &p.job.vocab, "V",
-      "size of the vocabulary (default for bytes: 256)", 2, 1 << 20 },
-    { SPOT_OPT_U64, 0, "shards", &p.job.shards, "S",
-      "canonical shards; must divide the heads (default: the largest up to 4)", 1, 256 },
-    { SPOT_OPT_U64, 0, "kv-heads", &p.job.kv_heads, "Hk",
-      "llama: key/value heads (default: as many as --heads)", 1, 1024 },
-    { SPOT_OPT_U64, 0, "ffn", &p.job.ffn, "X", "llama: MLP width (default: 8/3 C)", 1, 1 << 18 },
-    { SPOT_OPT_REAL, 0, "rope-theta", &p.job.rope_theta, "X",
-      "llama: base of the angles (default: 1e4)", 1, 1e9 },
-    { SPOT_OPT_REAL, 0, "norm-eps", &p.job.norm_eps, "X", "epsilon of the norms (default: 1e-5)",
-      1e-12, 1e-2 },
-    { SPOT_OPT_STRING, 0, "kernel", &p.job.kernel, "kind",
-      "auto, portable, fma, cuda-bf16, cuda-fp32, ... (default: auto)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "recompute", &p.job.recompute, "what",
-      "activations to recompute: none, mlp or layer (default: none)", 0, 0 },
+    JOB_MORE_OPTIONS(p.job),
+    JOB_WORKER_OPTIONS(p.job),
     SPOT_TOOL_OPTIONS(&common),
     { .type = SPOT_OPT_END },
 };

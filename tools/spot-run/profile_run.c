@@ -28,20 +28,19 @@ static void quiet(const char *fmt, ...)
     (void)fmt;
 }
 
-static struct spot_coordinator_options options_of(const struct profile *p,
-                                                  const struct spot_grid *grid)
+static struct spot_trainer_options options_of(const struct profile *p, const struct spot_grid *grid)
 {
-    struct spot_coordinator_options c = { .name = "spot-run",
-                                          .n_local = (uint64_t)spot_grid_size(grid),
-                                          .grid = *grid,
-                                          .no_buddies = !p->buddies,
-                                          .lease_s = 10,
-                                          .stall_s = 300,
-                                          .settle_s = 0.01,
-                                          .warn = quiet,
-                                          .become_worker = become_worker };
+    struct spot_trainer_options c = p->job.c;
 
-    job_options_put(&p->job, &c);
+    c.name = "spot-run";
+    c.n_local = (uint64_t)spot_grid_size(grid);
+    c.grid = *grid;
+    c.no_buddies = !p->buddies;
+    c.lease_s = 10;
+    c.stall_s = 300;
+    c.settle_s = 0.01;
+    c.warn = quiet;
+    c.become_worker = become_worker;
     c.config.n_step = ENDLESS;
     return c;
 }
@@ -106,12 +105,12 @@ static void on_step(void *user, const struct spot_step_seen *seen, struct spot_w
 }
 
 /* Run one job and fill in w->cell; `c` says which. */
-static int watch_job(struct watch *w, struct spot_coordinator_options *c, bool is_synthetic,
+static int watch_job(struct watch *w, struct spot_trainer_options *c, bool is_synthetic,
                      struct spot_err *err)
 {
     const size_t n_bundle = (size_t)w->p->n_bundle;
     struct spot_job_cell *cell = w->cell;
-    struct spot_coordinator_result result;
+    struct spot_trainer_result result;
     int rc;
 
     w->n = w->n_skipped = 0;
@@ -123,7 +122,7 @@ static int watch_job(struct watch *w, struct spot_coordinator_options *c, bool i
     w->observer =
         (struct spot_observer){ .is_synthetic = is_synthetic, .committed = on_step, .user = w };
     c->observer = &w->observer;
-    rc = spot_coordinator_run(c, &result, err);
+    rc = spot_trainer_run(c, &result, err);
     if (!rc) {
         spot_job_cell_sum_up(cell, w->step_s, w->n);
     }
@@ -155,7 +154,7 @@ static int measure_cell(struct profile *p, struct spot_job_cell *cell, bool take
 
     for (; runs < RUNS_MAX && (!runs || spot_job_cell_spread(&best) > spread_calm); runs++) {
         struct watch w = { .p = p, .cell = cell, .cold_fd = -1 };
-        struct spot_coordinator_options c = options_of(p, &cell->grid);
+        struct spot_trainer_options c = options_of(p, &cell->grid);
         int rc;
 
         c.config.micro_batch = cell->micro_batch;
@@ -232,7 +231,7 @@ static int stall_run(struct profile *p, int64_t D, int64_t global_batch, bool is
     struct spot_job_stage_memory stage[1] = { { 0 } };
     struct spot_job_cell cell = { .grid = { D, 1, 1 }, .stage = stage };
     struct watch w = { .p = p, .cell = &cell, .cold_fd = -1 };
-    struct spot_coordinator_options c = options_of(p, &cell.grid);
+    struct spot_trainer_options c = options_of(p, &cell.grid);
     int rc;
 
     c.config.global_batch = global_batch;
@@ -255,7 +254,7 @@ static int stall_run(struct profile *p, int64_t D, int64_t global_batch, bool is
  * RUN3: real data, warm; RUN2: real data, cold. */
 int profile_stalls(struct profile *p, struct spot_err *err)
 {
-    const int64_t G = p->n_microbatch, b = (int64_t)p->job.micro_batch;
+    const int64_t G = p->n_microbatch, b = p->job.c.config.micro_batch;
     const int64_t D = (int64_t)p->max_workers < G ? (int64_t)p->max_workers : G;
     struct spot_job_stall *s = &p->measured.stall;
     double alone_s, all_s, net_s, warm_s, cold_s;
@@ -320,14 +319,14 @@ int profile_links(struct profile *p, struct spot_err *err)
     const struct spot_observer observer = { .committed = ask_probe,
                                             .probed = take_probe,
                                             .user = p };
-    struct spot_coordinator_options c = options_of(p, &(struct spot_grid){ D, D > 1 ? 1 : 2, 1 });
-    struct spot_coordinator_result result;
+    struct spot_trainer_options c = options_of(p, &(struct spot_grid){ D, D > 1 ? 1 : 2, 1 });
+    struct spot_trainer_result result;
 
     tell(p, "messages between workers");
     p->measured.p2p.point = spot_xcalloc(PROBES, sizeof(struct spot_job_xy));
     p->measured.sum.point = spot_xcalloc(PROBES, sizeof(struct spot_job_xy));
     c.observer = &observer;
-    if (spot_coordinator_run(&c, &result, err))
+    if (spot_trainer_run(&c, &result, err))
         return -1;
     if (p->measured.p2p.n_point)
         spot_job_link_fit(&p->measured.p2p);
@@ -372,8 +371,8 @@ int profile_changes(struct profile *p, struct spot_err *err)
         .deep = n < (uint32_t)p->n_bundle ? n : (uint32_t)p->n_bundle,
     };
     const struct spot_observer observer = { .committed = ask_change, .user = &changing };
-    struct spot_coordinator_options c = options_of(p, &(struct spot_grid){ changing.wide, 1, 1 });
-    struct spot_coordinator_result result;
+    struct spot_trainer_options c = options_of(p, &(struct spot_grid){ changing.wide, 1, 1 });
+    struct spot_trainer_result result;
     struct spot_measured_cost cost;
     char *log = spot_temp_template("spot-profile");
     int fd, rc;
@@ -389,7 +388,7 @@ int profile_changes(struct profile *p, struct spot_err *err)
     c.n_local = n;
     c.events = log;
     c.observer = &observer;
-    rc = spot_coordinator_run(&c, &result, err);
+    rc = spot_trainer_run(&c, &result, err);
     if (!rc)
         rc = spot_measured_cost_load(&cost, log, err);
     unlink(log);

@@ -57,10 +57,15 @@ int resume_options(const char *dir, const struct spot_opt *option, const bool *s
     for (const struct spot_field *f = spot_job_note_field; f->key; f++) {
         char name[SPOT_JOB_NOTE_KEY_MAX];
 
+        if (!strcmp(f->key, "reduce")) /* a part of --comm, which a job may change */
+            continue;
         o = unsaid(option, said, spot_job_note_option(f->key, name));
         if (o && spot_json_get(note->doc.root, f->key)) /* an older note has fewer */
             take(o, f, note);
     }
+    o = unsaid(option, said, "comm");
+    if (o && !strcmp(note->reduce, "fast"))
+        *(const char **)o->value = "nccl-fast";
     o = unsaid(option, said, "data");
     if (o)
         take_list(o->value, note->data);

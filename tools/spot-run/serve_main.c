@@ -10,6 +10,7 @@
 #include "cli/opt.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
+#include "device_option.h"
 #include "engine/backend.h"
 #include "engine/kernel.h"
 #include "model/grid.h"
@@ -18,15 +19,13 @@
 #include "serve/tool_call.h"
 
 static struct {
-    const char *model, *http, *dtype, *backend, *device, *comm, *listen, *key_file, *grid, *plan,
-        *state, *events, *batch, *output, *api_key_file, *tls_cert, *tls_key, *names, *cors,
-        *tool_format;
+    const char *model, *http, *dtype, *device, *comm, *listen, *key_file, *grid, *plan, *state,
+        *events, *batch, *output, *api_key_file, *tls_cert, *tls_key, *names, *cors, *tool_format;
     uint64_t workers, threads, max_batch, queue;
     double kv_byte, linger_s, lease_s, stall_s, grace_s;
     bool resume, does_sync, is_quiet, has_buddies;
 } o = { .dtype = "fp32",
-        .backend = "cpu",
-        .device = "auto",
+        .device = "cpu",
         .comm = "sockets",
         .threads = 1,
         .max_batch = 16,
@@ -35,6 +34,8 @@ static struct {
         .lease_s = 2,
         .stall_s = 30 };
 
+static struct device_option chosen;
+
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "model" },
     { SPOT_OPT_STRING, 0, "model", &o.model, "dir", "config.json, weights and tokenizer", 0, 0 },
@@ -42,10 +43,8 @@ static const struct spot_opt option[] = {
       "names of the model for clients (default: its directory's)", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
       "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "backend", &o.backend, "name",
-      "compute with cpu, cuda, or a full name of a CUDA kind (default: cpu)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "device", &o.device, "n|auto",
-      "CUDA device of local workers; auto: one each (default: auto)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "device", &o.device, "x",
+      "cpu, cuda, cuda:N, or a full name of a CUDA kind (default: cpu)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "requests" },
     { SPOT_OPT_STRING, 0, "http", &o.http, "addr", "answer at 127.0.0.1:PORT or unix:PATH", 0, 0 },
     { SPOT_OPT_STRING, 0, "api-key-file", &o.api_key_file, "file",
@@ -153,13 +152,14 @@ static void prepare_serve(void)
 /* This very program, also when another has been installed in its place meanwhile. */
 static void become_replica(void *user, uint64_t index, const char *address)
 {
-    char name[32], threads[24];
+    char name[32], threads[24], device[16];
 
     (void)user;
+    snprintf(device, sizeof(device), "auto:%s", chosen.number);
     snprintf(name, sizeof(name), "local-%llu", (unsigned long long)index);
     snprintf(threads, sizeof(threads), "%llu", (unsigned long long)o.threads);
     execl("/proc/self/exe", "spot-run", "worker", "--quiet", "--join", address, "--name", name,
-          "--threads", threads, "--device", o.device, "--join-timeout", "5s",
+          "--threads", threads, "--device", device, "--join-timeout", "5s",
           o.key_file ? "--key-file" : (char *)NULL, o.key_file, (char *)NULL);
 }
 
@@ -194,20 +194,22 @@ static int read_backend(struct spot_server_options *s, struct spot_err *err)
     static char real[32];
     const struct spot_kernel *kernel;
 
-    if (!strcmp(o.backend, "cpu"))
+    if (device_option_parse(o.device, &chosen, err))
+        return -1;
+    if (!strcmp(chosen.kind, "cpu"))
         return 0;
     if (s->type == SPOT_INFER_Q8)
-        return spot_err_set(err, SPOT_EUSAGE, "--dtype q8 is not for --backend cuda: bf16 or fp32");
-    if (spot_kernel_is_whole_cuda(o.backend) && !s->group.n_local) {
-        s->kind = o.backend;
+        return spot_err_set(err, SPOT_EUSAGE, "--dtype q8 is not for --device cuda: bf16 or fp32");
+    if (spot_kernel_is_whole_cuda(chosen.kind) && !s->group.n_local) {
+        s->kind = chosen.kind;
         return 0;
     }
-    if (strcmp(o.backend, "cuda") != 0 && !spot_kernel_is_whole_cuda(o.backend))
+    if (strcmp(chosen.kind, "cuda") != 0 && !spot_kernel_is_whole_cuda(chosen.kind))
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--backend must be cpu, cuda or a kind of cuda in full, got '%s'",
-                            o.backend);
+                            "--device must be cpu, cuda or a kind of cuda in full, got '%s'",
+                            chosen.kind);
     snprintf(real, sizeof(real), "cuda-%s", spot_infer_type_name((int)s->type));
-    kernel = spot_kernel_find(!strcmp(o.backend, "cuda") ? real : o.backend, err);
+    kernel = spot_kernel_find(!strcmp(chosen.kind, "cuda") ? real : chosen.kind, err);
     s->kind = kernel ? spot_kernel_name(kernel) : NULL;
     return kernel ? 0 : -1;
 }
@@ -218,7 +220,7 @@ static int read_comm(struct spot_server_options *s, struct spot_err *err)
     if (!s->is_nccl && strcmp(o.comm, "sockets") != 0)
         return spot_err_set(err, SPOT_EUSAGE, "--comm must be sockets or nccl, got '%s'", o.comm);
     if (s->is_nccl && !s->kind)
-        return spot_err_set(err, SPOT_EUSAGE, "--comm nccl needs --backend cuda");
+        return spot_err_set(err, SPOT_EUSAGE, "--comm nccl needs --device cuda");
     return s->is_nccl && s->group.n_local && !spot_cuda_nccl(err) ? -1 : 0;
 }
 
@@ -276,8 +278,7 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
                             o.names);
     if (o.state && !*o.state)
         return spot_err_set(err, SPOT_EUSAGE, "--state must be a directory, got ''");
-    if (spot_cuda_check_device(o.device, err) || read_grid(&s, err) || read_backend(&s, err) ||
-        read_comm(&s, err))
+    if (read_grid(&s, err) || read_backend(&s, err) || read_comm(&s, err))
         return -1;
     spot_tool_warn_shared(o.state);
     spot_tool_never_wait();

@@ -15,29 +15,21 @@ static int find_schedule(const char *name, uint32_t *kind, struct spot_err *err)
 }
 
 /* The decay ends with the job, unless it was said when. */
-static void settle_decay(struct spot_schedule *s, uint64_t steps)
+static void settle_decay(struct spot_schedule *s, int64_t steps)
 {
     if (s->kind != SPOT_LR_CONSTANT && !s->decay_steps)
-        s->decay_steps = (int64_t)steps;
+        s->decay_steps = steps;
 }
 
-static struct spot_tuning tuning_of(const struct job_options *o)
+int tuning_settle(struct job_options *o, struct spot_err *err)
 {
-    return (struct spot_tuning){ .lr = o->lr,
-                                 .weight_decay = o->weight_decay,
-                                 .schedule = { .warmup_steps = (int64_t)o->warmup_steps,
-                                               .decay_steps = (int64_t)o->decay_steps,
-                                               .min_lr = o->min_lr } };
-}
+    struct spot_job_config *const c = &o->c.config;
+    struct spot_tuning t;
 
-int tuning_settle(struct job_options *o, uint64_t steps, struct spot_err *err)
-{
-    struct spot_tuning t = tuning_of(o);
-
-    if (find_schedule(o->lr_schedule, &t.schedule.kind, err))
+    if (find_schedule(o->lr_schedule, &c->schedule.kind, err))
         return -1;
-    settle_decay(&t.schedule, steps);
-    o->decay_steps = (uint64_t)t.schedule.decay_steps;
+    settle_decay(&c->schedule, c->n_step);
+    t = spot_job_tuning(c, 1);
     return spot_tuning_check(&t, err);
 }
 
@@ -62,7 +54,7 @@ static struct spot_tuning first_of(const struct spot_job_note *n)
 static int put_said(const struct job_options *o, const struct spot_opt *option, const bool *said,
                     struct spot_tuning *t, struct spot_err *err)
 {
-    const struct spot_tuning wish = tuning_of(o);
+    const struct spot_tuning wish = spot_job_tuning(&o->c.config, 1);
     struct spot_schedule *const s = &t->schedule;
 
     if (is_said(option, said, "lr-schedule")) {
@@ -84,8 +76,8 @@ static int put_said(const struct job_options *o, const struct spot_opt *option, 
     return 0;
 }
 
-int tuning_resume(struct job_options *o, uint64_t steps, const struct spot_opt *option,
-                  const bool *said, const struct spot_job_note *note, struct spot_tuning *change,
+int tuning_resume(struct job_options *o, const struct spot_opt *option, const bool *said,
+                  const struct spot_job_note *note, struct spot_tuning *change,
                   struct spot_err *err)
 {
     const struct spot_tuning first = first_of(note),
@@ -94,12 +86,10 @@ int tuning_resume(struct job_options *o, uint64_t steps, const struct spot_opt *
     *change = now;
     if (put_said(o, option, said, change, err))
         return -1;
-    settle_decay(&change->schedule, steps);
-    o->lr = first.lr;
-    o->weight_decay = first.weight_decay;
+    settle_decay(&change->schedule, o->c.config.n_step);
+    o->c.config.adamw.lr = first.lr;
+    o->c.config.adamw.weight_decay = first.weight_decay;
+    o->c.config.schedule = first.schedule;
     o->lr_schedule = note->lr_schedule;
-    o->warmup_steps = (uint64_t)first.schedule.warmup_steps;
-    o->decay_steps = (uint64_t)first.schedule.decay_steps;
-    o->min_lr = first.schedule.min_lr;
     return spot_tuning_equal(change, &now) ? 0 : spot_tuning_check(change, err) ? -1 : 1;
 }

@@ -13,6 +13,8 @@
 #include "cluster/protocol.h"
 #include "cluster/restart.h"
 #include "common/utf8.h"
+#include "derived.h"
+#include "device_option.h"
 #include "engine/backend.h"
 #include "engine/stage.h"
 #include "leave_on_notice.h"
@@ -48,12 +50,10 @@ static int check_text(const char *option, const char *text, struct spot_err *err
     return 0;
 }
 
-static struct spot_worker_options o = { .join_timeout_s = 30,
-                                        .state_timeout_s = SPOT_STATE_COMMAND_LIMIT_S,
-                                        .backend = "auto",
-                                        .device = "auto" };
+static struct spot_worker_options o = { .join_timeout_s = 30 };
 static uint64_t threads = 1;
-static const char *recompute = "none";
+static const char *recompute = "none", *device = "auto";
+static struct device_option chosen;
 static bool is_quiet;
 
 static struct leave_on_notice leave;
@@ -68,14 +68,10 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_U64, 0, "threads", &threads, "n", "number of threads (default: 1)", 1, 256 },
     { SPOT_OPT_STRING, 0, "recompute", &recompute, "what",
       "activations to recompute: none, mlp or layer (default: none)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "backend", &o.backend, "name",
-      "cpu, cuda, or auto: the job's choice (default: auto)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "device", &device, "x",
+      "cpu, cuda, cuda:N, or auto: the job's choice (default: auto)", 0, 0 },
     { SPOT_OPT_STRING, 0, "state-command", &o.state_command, "cmd",
       "command that stores durable state (default: through the coordinator)", 0, 0 },
-    { SPOT_OPT_SECS, 0, "state-timeout", &o.state_timeout_s, "time",
-      "end a state command through which no byte moves (default: 60s)", 0.01, 86400 },
-    { SPOT_OPT_STRING, 0, "device", &o.device, "n|auto",
-      "number of the CUDA device; auto: one that is free (default: auto)", 0, 0 },
     { SPOT_OPT_SECS, 0, "join-timeout", &o.join_timeout_s, "time",
       "time limit for joining or rejoining (default: 30s)", 0, 1e7 },
     { SPOT_OPT_STRING, 0, "notice", &leave.watched.from, "source",
@@ -93,11 +89,8 @@ static const struct spot_cli cli = {
     .name = "spot-run worker",
     .required =
         (const struct spot_opt_required[]){ { "join", "the address of the job" }, { NULL, NULL } },
-    .choice = (const struct spot_opt_choice[]){ { "recompute", "none|mlp|layer" },
-                                                { "backend", "cpu|cuda|auto" },
-                                                { NULL, NULL } },
-    .need = (const struct spot_opt_need[]){ { "state-timeout", "state-command" },
-                                            { "notice-rebalance", "notice" },
+    .choice = (const struct spot_opt_choice[]){ { "recompute", "none|mlp|layer" }, { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "notice-rebalance", "notice" },
                                             { "notice-endpoint", "notice" },
                                             { NULL, NULL } },
     .synopsis = "--join ADDR [options]",
@@ -144,10 +137,24 @@ static int work(struct spot_err *err)
 
     if (!spot_worker_run(&o, err) || (spot_worker_is_for_serving() && !serve_there(&agent, err)))
         return 0;
-    spot_last_words_say(err);
+    spot_last_words_report(err);
     if (is_quiet && is_for_the_status(&agent, err))
         err->msg[0] = '\0';
     return -1;
+}
+
+static int settle_device(struct spot_err *err)
+{
+    if (device_option_parse(device, &chosen, err))
+        return -1;
+    o.backend = chosen.kind;
+    o.device = chosen.number;
+    if (!strcmp(o.backend, "cpu") || !strcmp(o.backend, "cuda") || !strcmp(o.backend, "auto"))
+        return 0;
+    return spot_err_set(err, SPOT_EUSAGE,
+                        "--device of a worker is cpu, cuda, cuda:N or auto, not '%s': the job says "
+                        "with which kernel",
+                        device);
 }
 
 static int run_worker(char **operand, size_t n, struct spot_err *err)
@@ -158,8 +165,9 @@ static int run_worker(char **operand, size_t n, struct spot_err *err)
     (void)n;
     o.n_thread = (int)threads;
     o.recompute = spot_recompute_find(recompute);
+    o.state_timeout_s = derived("SPOT_TEST_STATE_TIMEOUT_S", SPOT_STATE_COMMAND_LIMIT_S);
     o.warn = is_quiet ? NULL : spot_tool_warn;
-    if (spot_cuda_check_device(o.device, err) || check_text("--name", o.name, err) ||
+    if (settle_device(err) || check_text("--name", o.name, err) ||
         check_text("--domain", o.domain, err))
         return -1;
     leave.is_quiet = is_quiet;

@@ -27,7 +27,7 @@ static void ask(struct spot_notice_watch *w, size_t i)
     w->command = spot_notice_spawn(w->options.from + strlen("cmd:"), end[1], NULL);
     close(end[1]);
     w->line.n = 0;
-    w->has_told_line = false;
+    w->has_reported_line = false;
     if (w->command > 0) {
         w->command_fd = end[0];
         return;
@@ -38,7 +38,7 @@ static void ask(struct spot_notice_watch *w, size_t i)
 }
 
 /* What is left counts from this line, and not from the first of its kind. */
-static void tell_line(struct spot_notice_watch *w)
+static void report_line(struct spot_notice_watch *w)
 {
     struct spot_notice_claim claim;
     struct timespec now;
@@ -49,7 +49,7 @@ static void tell_line(struct spot_notice_watch *w)
         if (!isnan(claim.lead_s))
             claim.deadline_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec + claim.lead_s;
         spot_notice_add(w, spot_notice_cmd.name, &claim);
-        w->has_told_line = true;
+        w->has_reported_line = true;
     }
     w->line.n = 0;
 }
@@ -58,13 +58,13 @@ static void take(struct spot_notice_watch *w, const char *data, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (data[i] == '\n')
-            tell_line(w);
+            report_line(w);
         else if (w->line.n < SPOT_NOTICE_LINE_MAX)
             spot_buf_add(&w->line, data[i] ? &data[i] : "?", 1);
     }
 }
 
-static void tell_end(struct spot_notice_watch *w)
+static void report_end(struct spot_notice_watch *w)
 {
     const struct spot_notice_claim claim = { .kind = SPOT_NOTICE_PREEMPT,
                                              .is_memory_lost = true,
@@ -82,7 +82,7 @@ static void close_output(struct spot_notice_watch *w)
     close(w->command_fd);
     w->command_fd = -1;
     if (w->line.n)
-        tell_line(w);
+        report_line(w);
 }
 
 /* It has closed its output, and may go on for a while. */
@@ -97,8 +97,8 @@ static void reap(struct spot_notice_watch *w)
         spot_notice_failed(w, 0, "the command ended with %s %d",
                            WIFEXITED(status) ? "status" : "signal",
                            WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-    else if (!w->has_told_line)
-        tell_end(w);
+    else if (!w->has_reported_line)
+        report_end(w);
 }
 
 /* A few pages at a time, so that a command that never stops talking does not keep the loop. */

@@ -56,9 +56,9 @@ struct spot_notice_seen {
     const char *source;
     size_t query;
     double deadline_s; /* Unix time by the clock of the source; NAN */
-    double told_s;     /* the same, as last reported */
+    double reported_s; /* the same, as last reported */
     double later_s;    /* a later deadline is reported again only if it moves by more than this */
-    bool is_told;      /* in the answer being compared */
+    bool is_reported;  /* in the answer being compared */
 };
 
 struct spot_notice_hook {
@@ -102,7 +102,7 @@ struct spot_notice_watch {
     pid_t command; /* 0: none */
     int command_fd;
     struct spot_buf line;
-    bool has_told_line;
+    bool has_reported_line;
 
     struct spot_notice_hook hook[SPOT_NOTICE_HOOKS_MAX];
     size_t n_hook;
@@ -131,7 +131,7 @@ void spot_notice_turn_to(struct spot_notice_watch *w, const struct spot_notice_c
 void spot_notice_take(struct spot_notice_watch *w, size_t i, const struct spot_http_reply *reply,
                       spot_notice_read *read);
 
-/* --- notice_tell.c ------------------------------------------------------- */
+/* --- notice_report.c ------------------------------------------------------- */
 
 /* Is that notice still ahead? */
 bool spot_notice_is_ahead(const struct spot_notice_watch *w, const char *id);

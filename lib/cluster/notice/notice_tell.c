@@ -83,7 +83,7 @@ static void tell(struct spot_notice_watch *w, struct spot_notice_seen *seen,
     memcpy(n.action, c->action, sizeof(n.action));
     memcpy(n.id, c->id, sizeof(n.id));
     n.left_s = isnan(n.deadline_s) ? NAN : fmax(0, n.deadline_s - n.at_s);
-    seen->told_s = seen->deadline_s;
+    seen->reported_s = seen->deadline_s;
     if (w->options.told)
         w->options.told(w->options.user, &n);
     spot_notice_run_hook(w, &n, c);
@@ -95,9 +95,9 @@ static void move(struct spot_notice_watch *w, struct spot_notice_seen *seen, dou
     if (isnan(deadline_s))
         return; /* what was told once stands */
     seen->deadline_s = deadline_s;
-    if (isnan(seen->told_s) || deadline_s < seen->told_s - earlier_s) {
+    if (isnan(seen->reported_s) || deadline_s < seen->reported_s - earlier_s) {
         tell(w, seen, SPOT_NOTICE_EARLIER);
-    } else if (deadline_s > seen->told_s + seen->later_s) {
+    } else if (deadline_s > seen->reported_s + seen->later_s) {
         seen->later_s = fmin(2 * seen->later_s, later_max_s);
         tell(w, seen, SPOT_NOTICE_LATER);
     }
@@ -169,7 +169,7 @@ static void take_claim(struct spot_notice_watch *w, size_t query, const char *so
     if (seen) {
         const bool begins = c->has_begun && !seen->claim.has_begun;
 
-        seen->is_told = true;
+        seen->is_reported = true;
         seen->claim.has_begun = c->has_begun;
         if (begins)
             begin_early(w, seen);
@@ -185,7 +185,7 @@ static void take_claim(struct spot_notice_watch *w, size_t query, const char *so
                                        .query = query,
                                        .deadline_s = deadline_of(w, c),
                                        .later_s = later_min_s,
-                                       .is_told = true };
+                                       .is_reported = true };
     tell(w, seen, SPOT_NOTICE_NEW);
 }
 
@@ -197,7 +197,7 @@ void spot_notice_compare(struct spot_notice_watch *w, size_t query,
 
     n = merge(claim, n, all);
     for (size_t i = 0; i < w->n_seen; i++)
-        w->seen[i].is_told = w->seen[i].query != query;
+        w->seen[i].is_reported = w->seen[i].query != query;
     for (size_t i = 0; i < n; i++) {
         struct spot_notice_claim c = all[i];
 
@@ -206,7 +206,7 @@ void spot_notice_compare(struct spot_notice_watch *w, size_t query,
         take_claim(w, query, w->cloud->name, &c);
     }
     for (size_t i = 0; i < w->n_seen; i++) {
-        if (!w->seen[i].is_told)
+        if (!w->seen[i].is_reported)
             tell(w, &w->seen[i], SPOT_NOTICE_GONE);
         else
             w->seen[n_kept++] = w->seen[i];

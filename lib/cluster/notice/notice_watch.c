@@ -159,7 +159,7 @@ static double timeout_s(const struct spot_notice_watch *w, double ack_s)
     return fmin(fmax(until_s - spot_clock_s(), 0), is_child_awaited(w) ? 0.02 : 3600);
 }
 
-static void tell_signal(struct spot_notice_watch *w)
+static void report_signal(struct spot_notice_watch *w)
 {
     struct spot_notice_claim claim = { .kind = SPOT_NOTICE_PREEMPT,
                                        .is_memory_lost = true,
@@ -178,14 +178,14 @@ static void read_wake(struct spot_notice_watch *w)
 
     while (read(w->wake[0], &byte, 1) == 1) {
         if (byte == BYTE_TERMINATE && !w->is_stopping)
-            tell_signal(w);
+            report_signal(w);
         w->is_left |= w->is_stopping;
         w->is_stopping = true;
     }
 }
 
 /* Where notices are asked once: what tells them has answered. */
-static bool has_told_all(const struct spot_notice_watch *w)
+static bool has_reported_all(const struct spot_notice_watch *w)
 {
     for (size_t i = 0; i < w->cloud->n_query; i++)
         if (w->cloud->tells >> i & 1 && !w->query[i].has_answered)
@@ -209,9 +209,9 @@ static bool is_hopeless(const struct spot_notice_watch *w)
     return has_failed;
 }
 
-static int check_told(const struct spot_notice_watch *w, struct spot_err *err)
+static int check_reported(const struct spot_notice_watch *w, struct spot_err *err)
 {
-    return has_told_all(w) || w->n_seen
+    return has_reported_all(w) || w->n_seen
                ? 0
                : spot_err_set(err, SPOT_ESYS, "%s: no metadata service answers at %s",
                               w->options.from, w->base);
@@ -236,10 +236,10 @@ int spot_notice_run(struct spot_notice_watch *w, struct spot_err *err)
         spot_notice_read_command(w);
         spot_notice_reap_hooks(w);
         read_wake(w);
-        if (w->options.is_once && (has_told_all(w) || is_hopeless(w)))
+        if (w->options.is_once && (has_reported_all(w) || is_hopeless(w)))
             w->is_stopping = true;
     }
-    return w->options.is_once ? check_told(w, err) : 0;
+    return w->options.is_once ? check_reported(w, err) : 0;
 }
 
 static void *run_thread(void *watch)

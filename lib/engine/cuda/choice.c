@@ -42,8 +42,8 @@ static int choose_first_free(int n, struct spot_err *err)
             return i;
     }
     return spot_err_set(err, SPOT_EGPU,
-                        "each of %d CUDA devices here has a worker; --device 0 shares the first, "
-                        "--backend cpu needs none",
+                        "each of %d CUDA devices here has a worker; --device cuda:0 shares the first, "
+                        "--device cpu needs none",
                         n);
 }
 
@@ -64,7 +64,7 @@ int spot_device_choose(const char *device, struct spot_err *err)
     /* Only a worker needs a context, which cudaSetDevice makes. */
     if (which >= n || (device && cudaSetDevice(which) != cudaSuccess)) {
         (void)cudaGetLastError();
-        return spot_err_set(err, SPOT_EGPU, "--device %d: there are %d CUDA devices here, from 0",
+        return spot_err_set(err, SPOT_EGPU, "--device cuda:%d: there are %d CUDA devices here, from 0",
                             which, n);
     }
     if (cudaDeviceGetPCIBusId(bus, sizeof(bus), which) != cudaSuccess)

@@ -60,16 +60,16 @@ int spot_device_probe(struct spot_device_kind *kind, struct spot_err *err)
     cudaError_t status = cudaDriverGetVersion(&driver);
 
     if (status != cudaSuccess || !driver)
-        return spot_err_set(err, SPOT_EGPU, "no NVIDIA driver on this host; try --backend cpu");
+        return spot_err_set(err, SPOT_EGPU, "no NVIDIA driver on this host; try --device cpu");
     status = cudaGetDeviceCount(&n);
     if (status == cudaErrorInsufficientDriver)
         return spot_err_set(err, SPOT_EGPU,
                             "the NVIDIA driver is for CUDA %d.%d, the module needs %d.%d; try "
-                            "--backend cpu",
+                            "--device cpu",
                             driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
                             CUDART_VERSION % 1000 / 10);
     if (status == cudaErrorNoDevice || (status == cudaSuccess && !n))
-        return spot_err_set(err, SPOT_EGPU, "no CUDA device; try --backend cpu");
+        return spot_err_set(err, SPOT_EGPU, "no CUDA device; try --device cpu");
     if (status == cudaSuccess)
         status = cudaGetDevice(&device);
     if (status == cudaSuccess)
@@ -80,7 +80,7 @@ int spot_device_probe(struct spot_device_kind *kind, struct spot_err *err)
     if (kind->sm < SM_MIN)
         return spot_err_set(err, SPOT_EGPU,
                             "the CUDA device has compute capability %d.%d, 8.0 is needed; try "
-                            "--backend cpu",
+                            "--device cpu",
                             kind->sm / 10, kind->sm % 10);
     return 0;
 }

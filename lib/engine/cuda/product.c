@@ -50,7 +50,7 @@ static void load(void)
     if (spot_late_library(spot_late_find_cuda("SPOT_CUBLASLT_LIBRARY", name, path), api_name,
                           sizeof(api_name) / sizeof(*api_name), &api, &err))
         spot_err_set(&why, SPOT_EGPU,
-                     "no cuBLASLt of CUDA %d: %.130s; looked in %s; try --backend cpu or "
+                     "no cuBLASLt of CUDA %d: %.130s; looked in %s; try --device cpu or "
                      "SPOT_CUBLASLT_LIBRARY",
                      CUDART_VERSION / 1000, err.msg, spot_late_cuda_places());
 }

@@ -290,6 +290,7 @@ int spot_change_dist_init(struct spot_change_dist *dist, const struct spot_forec
         first_step(dist);
     if (now >= 0 && now != dist->now)
         move_to(dist, now);
+    dist->law = forecast->n_series == 1 ? forecast->series[0].chain : NULL;
     return 0;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* What to run now, given the values of what may follow. */
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -82,7 +81,6 @@ void spot_liveput_dp_scores(struct spot_liveput_dp *dp, const struct spot_livepu
 {
     double *by_rank = spot_xcalloc((size_t)dp->n_grid + 1, sizeof(*by_rank));
 
-    assert(v->n_known == 1); /* of more, ways that are not the best are forgotten */
     look(dp, v, by_rank);
     for (int r = 0; r < dp->n_grid; r++)
         score[dp->by_size[r]] = by_rank[r];
@@ -91,8 +89,8 @@ void spot_liveput_dp_scores(struct spot_liveput_dp *dp, const struct spot_livepu
 }
 
 /* sum[] += prob * (what choosing each rank gives when the change comes). */
-static void add_event(struct spot_liveput_dp *dp, const struct spot_cost_state *state,
-                      int context, const struct spot_liveput_event *event, double *sum)
+static void add_event(struct spot_liveput_dp *dp, const struct spot_cost_state *state, int context,
+                      const struct spot_liveput_event *event, double *sum)
 {
     const int n2 = state->n + event->change, lost = event->change < 0 ? -event->change : 0;
     const double *cost = spot_cost_row(dp->table, state->n, state->grid, lost);
@@ -114,18 +112,39 @@ static void add_event(struct spot_liveput_dp *dp, const struct spot_cost_state *
     sum[dp->n_grid] += event->prob * value[dp->n_grid];
 }
 
+/* sum[n_grid + 1] by rank. */
+static void sum_before(struct spot_liveput_dp *dp, const struct spot_cost_state *state, int context,
+                       const struct spot_count_step *step, double *sum)
+{
+    struct spot_liveput_event event[SPOT_LIVEPUT_EVENTS];
+    const int n_event = spot_liveput_events(dp, state->n, step, event);
+
+    for (int e = 0; e < n_event; e++)
+        add_event(dp, state, context, &event[e], sum);
+}
+
+void spot_liveput_dp_scores_before(struct spot_liveput_dp *dp, int n, int from, double carry_s,
+                                   int context, const struct spot_count_step *step, double *score)
+{
+    const struct spot_cost_state state = { n, from, carry_s };
+    double *sum = spot_xcalloc((size_t)dp->n_grid + 1, sizeof(*sum));
+
+    sum_before(dp, &state, context, step, sum);
+    for (int r = 0; r < dp->n_grid; r++)
+        score[dp->by_size[r]] = sum[r];
+    score[dp->n_grid] = sum[dp->n_grid];
+    free(sum);
+}
+
 struct spot_liveput_choice spot_liveput_dp_before(struct spot_liveput_dp *dp, int n, int from,
                                                   double carry_s, int context,
                                                   const struct spot_count_step *step)
 {
     const struct spot_cost_state state = { n, from, carry_s };
     double *sum = spot_xcalloc((size_t)dp->n_grid + 1, sizeof(*sum)), best;
-    struct spot_liveput_event event[SPOT_LIVEPUT_EVENTS];
-    const int n_event = spot_liveput_events(dp, n, step, event);
     int at = dp->n_grid;
 
-    for (int e = 0; e < n_event; e++)
-        add_event(dp, &state, context, &event[e], sum);
+    sum_before(dp, &state, context, step, sum);
     best = sum[at];
     for (int r = 0; r < dp->n_grid; r++)
         if (sum[r] > best) {

@@ -223,8 +223,34 @@ static void back_up_after(struct spot_liveput_dp *dp, const struct spot_liveput_
     }
 }
 
-/* A grid that may not be run is never chosen. */
-static void shut(const struct spot_liveput_dp *dp, double *value)
+void spot_liveput_back_up(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n,
+                          int rank, struct spot_liveput_space *space)
+{
+    if (dp->has_notice)
+        back_up_after(dp, dists, n, rank, space);
+    else
+        spot_liveput_back_up_before(dp, dists, n, rank, space);
+}
+
+void spot_liveput_space_init(const struct spot_liveput_dp *dp, struct spot_liveput_space *space)
+{
+    const size_t wide = (size_t)dp->n_grid + 1;
+
+    memset(space, 0, sizeof(*space));
+    space->then = spot_xcalloc((size_t)dp->n_node * SPOT_LIVEPUT_EVENTS, sizeof(*space->then));
+    if (!dp->has_notice)
+        space->target = spot_xcalloc((2 * SPOT_LIVEPUT_EVENTS + 1) * wide, sizeof(*space->target));
+}
+
+void spot_liveput_space_release(struct spot_liveput_space *space)
+{
+    free(space->then);
+    free(space->target);
+    free(space->wait);
+    free(space->on);
+}
+
+void spot_liveput_shut(const struct spot_liveput_dp *dp, double *value)
 {
     const size_t wide = (size_t)dp->n_grid + 1;
 
@@ -281,7 +307,7 @@ static double turn(struct spot_liveput_dp *dp)
             low = fmin(low, least);
             high = fmax(high, most);
         }
-    shut(dp, dp->next);
+    spot_liveput_shut(dp, dp->next);
     dp->value = dp->next;
     dp->next = swap;
     return (high - low) / fmax(fabs(high), 1e-300);
@@ -309,9 +335,11 @@ static double *lay_out(const struct spot_liveput_dp *dp, int n_node_before)
     return value;
 }
 
-/* Make the gains that the chain leads to. */
+/* Make the gains that the chain leads to. What they leave unfinished sets the nodes, whatever other
+ * gains there are from before. */
 static void make_gains(struct spot_liveput_dp *dp, const struct spot_count_chain *chain)
 {
+    dp->left_max_s = 0;
     for (int owing = 0; owing < 2 && (!owing || dp->left_max_s > 0); owing++)
         for (int n = dp->n_low; n <= dp->n_max; n++) {
             struct spot_liveput_dists dists;
@@ -319,7 +347,10 @@ static void make_gains(struct spot_liveput_dp *dp, const struct spot_count_chain
             dists_init(dp, chain, n, &dists);
             for (int r = 0; r <= dp->n_grid - owing; r++)
                 for (int e = 0; spot_liveput_may_run(dp, n, r) && e < dists.n_event; e++)
-                    spot_liveput_gain_of(dp, n, r, dists.event[0][e].change, owing);
+                    dp->left_max_s =
+                        fmax(dp->left_max_s,
+                             spot_liveput_gain_of(dp, n, r, dists.event[0][e].change, owing)
+                                 ->left_max_s);
         }
 }
 
@@ -346,17 +377,14 @@ static void prepare(struct spot_liveput_dp *dp, const struct spot_count_chain *c
 int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
                           int sweeps)
 {
-    struct spot_liveput_space space = { 0 };
-    const size_t wide = (size_t)dp->n_grid + 1;
+    struct spot_liveput_space space;
     int done = 0;
     bool settled = false;
 
     assert(!dp->is_shut || dp->has_notice);
     prepare(dp, chain);
-    space.then = spot_xcalloc((size_t)dp->n_node * SPOT_LIVEPUT_EVENTS, sizeof(*space.then));
-    if (!dp->has_notice)
-        space.target = spot_xcalloc((2 * SPOT_LIVEPUT_EVENTS + 1) * wide, sizeof(*space.target));
-    shut(dp, dp->value);
+    spot_liveput_space_init(dp, &space);
+    spot_liveput_shut(dp, dp->value);
     spot_liveput_memo_open(dp);
     for (; done < sweeps && !settled; done++) {
         spot_liveput_memo_sweep(dp);
@@ -367,21 +395,14 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
 
             dists_init(dp, chain, n, &dists);
             for (int r = 0; r <= dp->n_grid; r++) {
-                if (!spot_liveput_may_run(dp, n, r))
-                    continue;
-                if (dp->has_notice)
-                    back_up_after(dp, &dists, n, r, &space);
-                else
-                    spot_liveput_back_up_before(dp, &dists, n, r, &space);
+                if (spot_liveput_may_run(dp, n, r))
+                    spot_liveput_back_up(dp, &dists, n, r, &space);
             }
         }
         settled = turn(dp) < 1e-6 && !dp->is_finite;
     }
     spot_liveput_memo_close(dp);
-    free(space.then);
-    free(space.target);
-    free(space.wait);
-    free(space.on);
+    spot_liveput_space_release(&space);
     return done;
 }
 

@@ -38,7 +38,7 @@ static void fill(struct spot_liveput_dp *dp, const double *cost_s, int n, int ra
             g->left_s = spot_xcalloc((size_t)g->n * wide_of(dp), sizeof(*g->left_s));
         g->left_s[row + (size_t)r] = left;
         if (rank < dp->n_grid)
-            dp->left_max_s = fmax(dp->left_max_s, left);
+            g->left_max_s = fmax(g->left_max_s, left);
     }
 }
 

@@ -25,9 +25,10 @@ struct spot_liveput_gain {
     double *
         left_s; /* [n * wide] seconds of the change that the interval does not finish; NULL: none */
     int *at;    /* [n * wide] with left_s: the node below it, times wide, plus rank */
-    double *part; /* [n * wide] with left_s: the weight of the node above */
-    int *free;    /* [n * wide] with an unfinished migration: the ranks without cost */
-    int *n_free;  /* [n] */
+    double *part;      /* [n * wide] with left_s: the weight of the node above */
+    int *free;         /* [n * wide] with an unfinished migration: the ranks without cost */
+    int *n_free;       /* [n] */
+    double left_max_s; /* the most of left_s from a grid */
 };
 
 /* One outcome of a gain. */
@@ -176,6 +177,22 @@ struct spot_liveput_space {
 /* Without a notice: dp->next of (n, rank) in every context. */
 void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                                  int n, int rank, struct spot_liveput_space *space);
+
+/* The events of a step of a forecast from a count, as above. */
+struct spot_horizon;
+int spot_liveput_step_events(const struct spot_horizon *horizon, int step, int count,
+                             struct spot_liveput_event *event);
+
+/* dp->next of (n, rank) in every context, by either of the two. */
+void spot_liveput_back_up(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n,
+                          int rank, struct spot_liveput_space *space);
+
+/* For the nodes there are. */
+void spot_liveput_space_init(const struct spot_liveput_dp *dp, struct spot_liveput_space *space);
+void spot_liveput_space_release(struct spot_liveput_space *space);
+
+/* A grid that may not be run is never chosen. */
+void spot_liveput_shut(const struct spot_liveput_dp *dp, double *value);
 
 /* The value of continuing with rank r at a node >= 1, now and from then on. */
 double spot_liveput_go_on(const struct spot_liveput_dp *dp, const double *value, int r, int node);

@@ -21,7 +21,14 @@ static double at_least_zero(double x)
 
 int spot_train_staying(const struct spot_train_question *q)
 {
+    if (q->is_next)
+        return q->dist->now + (q->n_announced ? q->announced[0] : 0);
     return q->dist->now - q->leaving;
+}
+
+bool spot_train_may_exceed(const struct spot_train_question *q)
+{
+    return q->is_next && !q->n_announced && !q->tells_gains;
 }
 
 /* How many of those that stay are lost, each number once. */
@@ -107,9 +114,12 @@ static void judge_all(struct spot_train_plan *plan, const struct spot_train_ques
 
         c.spares = spot_train_staying(q) - c.d * c.p;
         c.raw = spot_throughput_at(t, c.d, c.p);
-        if (c.spares < q->spares_min || c.raw <= 0)
+        if (c.raw <= 0 || (c.spares < q->spares_min && !spot_train_may_exceed(q)))
             continue;
-        judge(&c, q, &losses);
+        if (c.spares < 0)
+            c.spares = 0; /* it waits for more, and what is there is judged when it is known */
+        else if (!q->is_terse || q->max_loss_prob < 1)
+            judge(&c, q, &losses);
         c.score = c.samples_per_s;
         if (q->objective != SPOT_OBJECTIVE_SAMPLES)
             c.spares = q->spares_min;
@@ -308,6 +318,11 @@ int spot_train_plan_make(struct spot_train_plan *plan, const struct spot_train_q
     doc->next = (struct spot_grid){ .M = 1 };
     doc->micro_batch = q->job->micro_batch;
     doc->spares = spot_train_staying(q);
+    if (q->is_terse) {
+        if (plan->n_choice)
+            doc->next = (struct spot_grid){ plan->choice[0].d, plan->choice[0].p, 1 };
+        return 0;
+    }
     if (plan->n_choice) {
         doc->next.D = plan->choice[0].d;
         doc->next.P = plan->choice[0].p;

@@ -93,29 +93,6 @@ void spot_train_step_count(const struct spot_count_chain *chain, int n_max, cons
     }
 }
 
-/* The fastest grid of the count in each interval of the horizon, changes free: mean samples/s. */
-static double bound_of(const struct spot_train_question *q, const struct spot_count_chain *chain,
-                       int n_max)
-{
-    double *pmf = spot_xcalloc(2 * ((size_t)n_max + 1), sizeof(*pmf)), *next = pmf + n_max + 1;
-    double *memory = pmf, sum = 0;
-    int d, p;
-
-    pmf[q->dist->now - q->leaving] = 1;
-    for (int h = 0; h < q->horizon; h++) {
-        double *swap = pmf;
-
-        for (int n = 0; n <= n_max; n++)
-            if (pmf[n] > 0)
-                sum += pmf[n] * spot_throughput_best(q->throughput, n, &d, &p);
-        spot_train_step_count(chain, n_max, pmf, next);
-        pmf = next;
-        next = swap;
-    }
-    free(memory);
-    return sum / q->horizon;
-}
-
 int spot_train_missing(const struct spot_train_question *q)
 {
     const int more = q->current_d * q->current_p - q->dist->now;
@@ -123,84 +100,24 @@ int spot_train_missing(const struct spot_train_question *q)
     return more > 0 ? more : 0;
 }
 
-/* No more come by the forecast, whatever the profile has grids for, than there are or just were. */
-static int most_instances(const struct spot_train_question *q)
+int spot_train_most(const struct spot_train_question *q)
 {
-    const int were = q->dist->now + spot_train_missing(q);
-    const int most = q->dist->cap > were ? q->dist->cap : were;
+    int n = q->dist->now + spot_train_missing(q), most = q->dist->cap > n ? q->dist->cap : n;
 
+    for (int k = 0; k < q->n_announced; k++) {
+        n += q->announced[k];
+        most = n > most ? n : most;
+    }
     return most < q->throughput->n_max ? most : q->throughput->n_max;
 }
 
 /* A plan is carried out with named instances that leave. Above this many instances the distribution
  * of survivors would take seconds, and with more pipelines there is less to know. */
-static bool sees_victims(const struct spot_train_question *q)
+bool spot_train_sees_victims(const struct spot_train_question *q)
 {
     enum { INSTANCES_MAX = 40 };
 
-    return most_instances(q) <= INSTANCES_MAX;
-}
-
-/* What the warm spares beside a choice cost and save. */
-static void tell_warm(struct spot_train_choice *c, const struct spot_train_question *q,
-                      struct spot_cost_table *table)
-{
-    const int n = q->dist->now - q->leaving, g = spot_cost_grid(table, c->d, c->p);
-
-    if (n <= c->d * c->p)
-        return;
-    c->warm = spot_cost_mirroring(table, n, g);
-    c->mirror_share = 1 - spot_cost_rate(table, n, g) / table->samples_per_s[g];
-    c->warm_saves_s = spot_cost_warm_saves_s(table, n, g, 1, g);
-}
-
-/* The DP's scores: relative values over an unending future decide, a finite horizon is told. */
-static void score_dp(struct spot_train_choice *choice, size_t n_choice,
-                     const struct spot_train_question *q, struct spot_cost_table *table,
-                     double *bound, double *suspend)
-{
-    const int missing = spot_train_missing(q), lost = q->leaving + missing, change = -lost;
-    const double interval_s = q->dist->interval_s;
-    double *score = spot_xcalloc(3 * ((size_t)table->n_grid + 1), sizeof(*score));
-    double *told = score + table->n_grid + 1, *nothing = told + table->n_grid + 1;
-    const struct spot_liveput_view view = {
-        .n = q->dist->now + missing,
-        .from = spot_cost_grid(table, q->current_d, q->current_p),
-        .n_known = 1,
-        .change = &change,
-        .cost_s = q->current_d ? NULL : nothing, /* what runs nowhere yet pays for no change */
-    };
-    struct spot_count_chain chain;
-    struct spot_liveput_dp dp;
-
-    spot_train_chain(q->dist, q->dist->cap, table->lost_max, &chain);
-    spot_liveput_dp_init(&dp, table, interval_s, true);
-    dp.n_context = 1; /* one distribution for all */
-    dp.sees_victims = sees_victims(q);
-    if (!dp.sees_victims) /* of many instances, what is left unfinished would take seconds, too */
-        dp.node_per_span = 0;
-    dp.is_shut = spot_train_shut(q, q->dist->now, &dp);
-    spot_liveput_dp_finish(&dp, &chain, q->horizon - 1);
-    spot_liveput_dp_scores(&dp, &view, told);
-    spot_liveput_dp_solve(&dp, &chain, SWEEPS_MAX);
-    spot_liveput_dp_scores(&dp, &view, score);
-    *suspend = score[table->n_grid];
-    for (size_t i = 0; i < n_choice; i++) {
-        const int g = spot_cost_grid(table, choice[i].d, choice[i].p);
-
-        choice[i].cost_s = q->current_d ? spot_cost_row(table, view.n, view.from, lost)[g] : 0;
-        choice[i].score = score[g];
-        choice[i].samples_per_s = told[g] / (q->horizon * interval_s);
-        if (choice[i].samples_per_s < 0)
-            choice[i].samples_per_s = 0;
-        if (q->warm)
-            tell_warm(&choice[i], q, table);
-    }
-    *bound = bound_of(q, &chain, most_instances(q));
-    spot_liveput_dp_release(&dp);
-    free(score);
-    if (q->objective != SPOT_OBJECTIVE_SAMPLES)
-        spot_train_hold(choice, n_choice, q, table);
+    return !q->is_next && spot_train_most(q) <= INSTANCES_MAX;
 }
 
 /* Is it a grid of up to n_max instances whose speed is known, or what runs now? */
@@ -209,7 +126,7 @@ static bool is_looked_at(const struct spot_train_question *q, int at)
     const int wide = q->throughput->p_max + 1, d = at / wide, p = at % wide;
 
     return (q->throughput->samples_per_s[at] > 0 || (d == q->current_d && p == q->current_p)) &&
-           d * p <= most_instances(q);
+           d * p <= spot_train_most(q);
 }
 
 /* Sums over all counts, grids before and grids after, of a sweep. */
@@ -219,21 +136,21 @@ static double effort_of(const struct spot_train_question *q)
 
     for (int i = 0; i < q->throughput->n_grid; i++)
         n += is_looked_at(q, q->throughput->grid_order[i]);
-    return n * n * most_instances(q);
+    return n * n * spot_train_most(q);
 }
 
 bool spot_train_is_cut(const struct spot_train_question *q)
 {
     return q->solver == SPOT_SOLVER_DP && !q->exact_max &&
-           most_instances(q) <= SPOT_COST_INSTANCES_MAX &&
-           effort_of(q) > (sees_victims(q) ? EFFORT_MAX : EFFORT_SEARCH_MAX);
+           spot_train_most(q) <= SPOT_COST_INSTANCES_MAX &&
+           effort_of(q) > (spot_train_sees_victims(q) ? EFFORT_MAX : EFFORT_SEARCH_MAX);
 }
 
 static bool needs_window(const struct spot_train_question *q)
 {
     const int most = q->exact_max ? q->exact_max : (int)SPOT_COST_INSTANCES_MAX;
 
-    return q->solver != SPOT_SOLVER_LIVEPUT && (most_instances(q) > most || spot_train_is_cut(q));
+    return q->solver != SPOT_SOLVER_LIVEPUT && (spot_train_most(q) > most || spot_train_is_cut(q));
 }
 
 static int low_of(const struct spot_train_question *q)
@@ -245,7 +162,7 @@ static int low_of(const struct spot_train_question *q)
 
 static int high_of(const struct spot_train_question *q)
 {
-    const int missing = spot_train_missing(q), n_max = most_instances(q);
+    const int missing = spot_train_missing(q), n_max = spot_train_most(q);
     const int high = q->dist->now + (missing > WINDOW ? missing : (int)WINDOW);
 
     return high < n_max ? high : n_max;
@@ -275,13 +192,50 @@ static int warm_of(const struct spot_train_question *q, const struct spot_cost_t
     return q->warm < most ? q->warm : most;
 }
 
+static bool is_kept(const struct spot_train_memory *m, int low, int high, int lost_max,
+                    const int *grid, int n_grid)
+{
+    return m->has_table && m->low == low && m->high == high && m->lost_max == lost_max &&
+           m->n_grid == n_grid && !memcmp(m->grid, grid, (size_t)n_grid * sizeof(*grid));
+}
+
+/* The costs of changes among these grids, made or kept. */
+static void have_table(struct spot_train_memory *m, const struct spot_train_question *q, int low,
+                       int high, int lost_max, const int *grid, int n_grid)
+{
+    if (is_kept(m, low, high, lost_max, grid, n_grid))
+        return;
+    spot_train_forget(m);
+    spot_cost_table_init_window(&m->table, q->job, q->throughput, low, high, lost_max, grid,
+                                n_grid);
+    m->table.carries_rest = q->carries_rest;
+    m->table.warm = warm_of(q, &m->table);
+    m->has_table = true;
+    m->low = low;
+    m->high = high;
+    m->lost_max = lost_max;
+    m->n_grid = n_grid;
+    m->grid = spot_xcalloc((size_t)n_grid, sizeof(*grid));
+    memcpy(m->grid, grid, (size_t)n_grid * sizeof(*grid));
+}
+
+/* The most that are known to leave at once. */
+static int leaving_most(const struct spot_train_question *q)
+{
+    int most = q->leaving + spot_train_missing(q);
+
+    for (int k = 0; k < q->n_announced; k++)
+        most = -q->announced[k] > most ? -q->announced[k] : most;
+    return most;
+}
+
 int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, const int *grid, int n_grid,
                      double *bound, double *suspend, struct spot_err *err)
 {
-    const int lost = q->leaving + spot_train_missing(q);
+    const int lost = leaving_most(q);
     const int lost_max = lost > SPOT_CHAIN_SMALL_MAX ? lost : (int)SPOT_CHAIN_SMALL_MAX;
-    struct spot_cost_table table;
+    struct spot_train_memory own = { 0 }, *m = q->memory ? q->memory : &own;
 
     if (needs_window(q) && lost_max > SPOT_COST_LOST_MAX)
         return spot_err_set(err, SPOT_EDATA,
@@ -289,14 +243,11 @@ int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
                             "--solver liveput takes all",
                             lost, SPOT_COST_LOST_MAX);
     if (needs_window(q))
-        spot_cost_table_init_window(&table, q->job, q->throughput, low_of(q), high_of(q), lost_max,
-                                    grid, n_grid);
+        have_table(m, q, low_of(q), high_of(q), lost_max, grid, n_grid);
     else
-        spot_cost_table_init_window(&table, q->job, q->throughput, 0, most_instances(q),
-                                    most_instances(q), grid, n_grid);
+        have_table(m, q, 0, spot_train_most(q), spot_train_most(q), grid, n_grid);
     *suspend = -INFINITY;
-    table.warm = warm_of(q, &table);
-    score_dp(choice, n_choice, q, &table, bound, suspend);
-    spot_cost_table_release(&table);
+    spot_train_score_ahead(choice, n_choice, q, m, bound, suspend);
+    spot_train_forget(&own);
     return 0;
 }

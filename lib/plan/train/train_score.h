@@ -3,6 +3,7 @@
 #ifndef SPOT_PLAN_TRAIN_TRAIN_SCORE_H
 #define SPOT_PLAN_TRAIN_TRAIN_SCORE_H
 
+#include "plan/liveput_dp.h"
 #include "plan/train_plan.h"
 
 #ifdef __cplusplus
@@ -16,6 +17,33 @@ int spot_train_grids(const struct spot_train_question *q, int **grid);
 
 /* Instances of the current grid that are gone: the grid is larger than `now`. */
 int spot_train_missing(const struct spot_train_question *q);
+
+/* No more come, whatever the profile has grids for, than by the forecast, than is announced, or than
+ * there are or just were. */
+int spot_train_most(const struct spot_train_question *q);
+
+/* Is the plan carried out with named instances that leave, few enough to tell them apart? */
+bool spot_train_sees_victims(const struct spot_train_question *q);
+
+/* May a grid be larger than what is there, as gains may come when it begins? */
+bool spot_train_may_exceed(const struct spot_train_question *q);
+
+/* What is kept between questions about one job. */
+struct spot_train_memory {
+    bool has_table, has_dp, has_tail;
+    struct spot_cost_table table;
+    int low, high, lost_max, n_grid, *grid; /* of the table */
+    struct spot_liveput_dp dp;
+    bool has_notice, sees_losses, sees_victims; /* of dp */
+    struct spot_count_chain chain;              /* the values of dp are of this chain */
+    struct spot_count_law law;                  /* and, where it follows one, of this */
+};
+void spot_train_forget(struct spot_train_memory *memory);
+
+/* train_ahead.c: the dynamic program over the forecast's steps and beyond, as spot_train_score. */
+void spot_train_score_ahead(struct spot_train_choice *choice, size_t n_choice,
+                            const struct spot_train_question *q, struct spot_train_memory *memory,
+                            double *bound, double *suspend);
 
 /* Fill cost_s, samples_per_s and score of every choice for q->solver; the choices are among
  * grid[n_grid]. *bound: upper bound of samples_per_s. *suspend: the score of running nothing.

@@ -297,6 +297,12 @@ void spot_train_why(struct spot_train_plan *plan, const struct spot_train_questi
                        spot_train_say(plan, "%d instance%s now; %d x %d uses %d and keeps %d spare",
                                       q->dist->now, plural(q->dist->now), c->d, c->p, c->d * c->p,
                                       c->spares));
+    if (c->d * c->p > spot_train_staying(q))
+        spot_train_because(plan,
+                           spot_train_say(plan,
+                                          "it waits for %d more; what is not there when it starts "
+                                          "is cut to fewer pipelines",
+                                          c->d * c->p - spot_train_staying(q)));
     reason_of_idle(plan, q);
     if (q->leaving)
         spot_train_because(plan, spot_train_say(plan, "%d of them %s under notice", q->leaving,

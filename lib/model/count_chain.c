@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan/count_chain.h"
+#include "model/count_chain.h"
 
 #include <math.h>
 #include <string.h>
@@ -73,6 +73,12 @@ static void direction(const struct spot_count_chain *c, int context, double prob
     static const double prior[3] = { 0.8, 0.1, 0.1 };
     double all[3], total = PRIOR;
 
+    if (c->law) {
+        prob[1] = c->law->loss[context];
+        prob[2] = c->law->gain[context];
+        prob[0] = 1 - prob[1] - prob[2];
+        return;
+    }
     for (int i = 0; i < 3; i++) {
         all[i] = PRIOR * prior[i];
         for (int x = 0; x < SPOT_CHAIN_RECENT; x++) {
@@ -126,4 +132,38 @@ void spot_count_chain_fix(struct spot_count_chain *c, const struct spot_count_st
         c->seen[x][1] = WEIGHT * sum[0];
         c->seen[x][2] = WEIGHT * sum[1];
     }
+}
+
+void spot_count_chain_law(const struct spot_count_chain *c, struct spot_count_law *law)
+{
+    double size[2] = { 0 };
+
+    memset(law, 0, sizeof(*law));
+    law->context = c->context;
+    for (int x = 0; x < SPOT_CHAIN_CONTEXTS; x++) {
+        double prob[3];
+
+        direction(c, x, prob);
+        law->loss[x] = prob[1];
+        law->gain[x] = prob[2];
+    }
+    for (int k = 1; k <= c->size_max; k++) {
+        size[0] += c->size[0][k];
+        size[1] += c->size[1][k];
+    }
+    for (int k = 1; k <= c->size_max; k++) {
+        law->lost[k] = c->size[0][k] / size[0];
+        law->gained[k] = c->size[1][k] / size[1];
+    }
+}
+
+void spot_count_chain_follow(struct spot_count_chain *c, const struct spot_count_law *law, int cap)
+{
+    memset(c, 0, sizeof(*c));
+    c->law = law;
+    c->cap = cap;
+    c->context = c->recent = law->context;
+    c->size_max = SPOT_CHAIN_SIZE_MAX;
+    memcpy(c->size[0], law->lost, sizeof(c->size[0]));
+    memcpy(c->size[1], law->gained, sizeof(c->size[1]));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* coordinator.h - runs one training job: a group (cluster/group.h) with the trainer as its
+/* trainer.h - runs one training job: a group (cluster/group.h) with the trainer as its
  * workload. */
-#ifndef SPOT_TRAIN_COORDINATOR_H
-#define SPOT_TRAIN_COORDINATOR_H
+#ifndef SPOT_TRAIN_TRAINER_H
+#define SPOT_TRAIN_TRAINER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,10 +30,7 @@ struct spot_progress {
     double step_s;
 };
 
-/* The minimum time between generations if none is given. */
-#define SPOT_DURABLE_LEAST_S 1.0
-
-struct spot_coordinator_options {
+struct spot_trainer_options {
     struct spot_job_config config; /* kernel may be "auto"; data_xxh3 is filled in */
     const char *const *data;       /* [n_data], corpus files, "-" for stdin */
     size_t n_data;
@@ -64,16 +61,10 @@ struct spot_coordinator_options {
         state_command; /* generations are stored behind it, see state_command.h; NULL: in `state` */
     double state_timeout_s; /* maximum time of a run of it without a byte moved */
     const char *events;     /* JSON Lines; NULL: none, "-": stdout */
-    const char *metrics;    /* HTTP address of a page and metrics; NULL: none */
-    /* its TLS, PEM files, and keys of its clients, one a line; all of them or, for this machine
-     * only, none */
-    const char *metrics_tls_cert, *metrics_tls_key, *metrics_key_file;
-    const char *metrics_file; /* metrics for node_exporter, rewritten periodically; NULL */
-    const char *save;         /* safetensors, or a directory, see model_dir.h; NULL */
+    const char *metrics;    /* address on this host of a page and metrics; NULL: none */
+    const char *save;       /* safetensors, or a directory, see model_dir.h; NULL */
     const struct spot_observer *observer; /* NULL: none. With one the job is a measurement: nothing
                                              is made durable, and its result is the last step */
-    double price_usd_per_h;               /* of one member; 0: not known */
-    double budget_usd; /* stop with the state safe when this much is spent; 0: no limit */
     const struct spot_tuning *change; /* declared for the steps from here on, `after` is filled in;
                                          NULL: none. Requires `resume` */
     bool resume;
@@ -82,7 +73,6 @@ struct spot_coordinator_options {
                                pre-copy; < 0: more than can be sent in a step's time */
     double grace_s;         /* grace period of a notice that does not give one; 0: not known */
     double durable_every_s; /* 0: chosen from the risk of losing the last copy */
-    double max_loss_s;      /* warn when durable state is this far behind; 0: never */
     double lease_s;         /* a member not heard from for this long is lost */
     double stall_s;         /* a member that makes no progress for this long is lost */
     double settle_s;        /* wait this long after a join before the first epoch */
@@ -91,11 +81,11 @@ struct spot_coordinator_options {
     void (*progress)(const struct spot_progress *progress); /* a few times a second; NULL */
     /* In a new process: become local worker `index` of this job, joined at `address`, on a backend.
      * Does not return; if it does, the process exits with status 127. NULL if n_local is 0. */
-    void (*become_worker)(const struct spot_coordinator_options *options, uint64_t index,
+    void (*become_worker)(const struct spot_trainer_options *options, uint64_t index,
                           const char *address, const char *backend);
 };
 
-struct spot_coordinator_result {
+struct spot_trainer_result {
     int64_t step;
     char state_hex[40]; /* hash of the final state */
     bool knows_loss; /* false: a resumed job had nothing left to do, and there is no log to read it
@@ -105,13 +95,13 @@ struct spot_coordinator_result {
 
 /* A directory that does not exist is probably a typing error: returns 0 if it exists, or -1 with
  * *err. */
-int spot_coordinator_check_resume(const char *state, struct spot_err *err);
+int spot_trainer_check_resume(const char *state, struct spot_err *err);
 
 /* Run until the last step has committed, by this coordinator or an earlier leader. Returns 0, or -1
- * with *err: SPOT_EPREEMPTED after spot_coordinator_stop with the state durable, SPOT_EINFEASIBLE
- * when the training diverged or the budget is spent, SPOT_EUSAGE, SPOT_EDATA, SPOT_ESYS. */
-int spot_coordinator_run(const struct spot_coordinator_options *options,
-                         struct spot_coordinator_result *result, struct spot_err *err);
+ * with *err: SPOT_EPREEMPTED after spot_group_stop with the state durable, SPOT_EINFEASIBLE
+ * when the training diverged, SPOT_EUSAGE, SPOT_EDATA, SPOT_ESYS. */
+int spot_trainer_run(const struct spot_trainer_options *options, struct spot_trainer_result *result,
+                     struct spot_err *err);
 
 /* The signals of a job are those of its group: spot_group_stop, _has_begun, _reload. */
 
@@ -119,4 +109,4 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
 }
 #endif
 
-#endif /* SPOT_TRAIN_COORDINATOR_H */
+#endif /* SPOT_TRAIN_TRAINER_H */

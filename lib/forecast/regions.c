@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* How the zones of each region lose together. */
+#include "forecast/regions.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/xalloc.h"
 #include "forecast/shock.h"
-#include "predict.h"
-#include "regions.h"
 #include "trace/region.h"
 
 static bool is_same_region(const struct spot_count_grid *a, const struct spot_count_grid *b)
@@ -61,7 +60,7 @@ static void fill(const struct spot_count_grids *grids, size_t first,
     out->calm_lift = shock.calm;
 }
 
-size_t regions_find(const struct spot_count_grids *grids, struct spot_forecast_region **out)
+size_t spot_regions_find(const struct spot_count_grids *grids, struct spot_forecast_region **out)
 {
     size_t n = 0;
 

@@ -13,8 +13,8 @@
  * calm half as long. They describe the rest of a calm, however long, and so such a context remains
  * until the next change. Such a context is reached only by living through a calm.
  */
-#ifndef SPOT_PLAN_COUNT_CHAIN_H
-#define SPOT_PLAN_COUNT_CHAIN_H
+#ifndef SPOT_MODEL_COUNT_CHAIN_H
+#define SPOT_MODEL_COUNT_CHAIN_H
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,7 +31,16 @@ enum {
     SPOT_CHAIN_CONTEXTS = SPOT_CHAIN_RECENT + SPOT_CHAIN_CALMS,
 };
 
+/* The chances of a chain, as a forecast tells them (series[].chain): of a loss and of a gain in
+ * every context, and how sizes are distributed, [1..SIZE_MAX], each summing to 1. */
+struct spot_count_law {
+    int context; /* of the newest count */
+    double loss[SPOT_CHAIN_CONTEXTS], gain[SPOT_CHAIN_CONTEXTS];
+    double lost[SPOT_CHAIN_SIZE_MAX + 1], gained[SPOT_CHAIN_SIZE_MAX + 1];
+};
+
 struct spot_count_chain {
+    const struct spot_count_law *law; /* its chances in place of what is learned; NULL: none */
     int cap;                                 /* largest count observed or given */
     int context;                             /* of the newest count */
     int recent;                              /* the same, ignoring calms */
@@ -57,6 +66,13 @@ void spot_count_chain_fix(struct spot_count_chain *chain, const struct spot_coun
 /* The count changed from `before` to `now` in one interval. */
 void spot_count_chain_observe(struct spot_count_chain *chain, int before, int now);
 
+/* What the chain has learned. */
+void spot_count_chain_law(const struct spot_count_chain *chain, struct spot_count_law *law);
+
+/* A chain that follows `law`, borrowed, for counts up to cap. */
+void spot_count_chain_follow(struct spot_count_chain *chain, const struct spot_count_law *law,
+                             int cap);
+
 /* The context that follows a context: change < 0 a loss, 0 none, > 0 a gain. */
 int spot_count_chain_after(int context, int change);
 
@@ -68,4 +84,4 @@ void spot_count_chain_step(const struct spot_count_chain *chain, int n, int cont
 }
 #endif
 
-#endif /* SPOT_PLAN_COUNT_CHAIN_H */
+#endif /* SPOT_MODEL_COUNT_CHAIN_H */

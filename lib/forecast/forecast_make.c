@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#include "forecast/forecast_make.h"
+
+#include <stdlib.h>
+
+#include "common/xalloc.h"
+#include "forecast/joint.h"
+#include "forecast/pmf.h"
+#include "forecast/regions.h"
+
+static void fill_change(const struct spot_tracked *t, struct spot_forecast_series *out)
+{
+    const size_t room = ((size_t)t->cap + 1) * (SPOT_TURNOVER_MAX + 1);
+    struct spot_joint_cell *cell = spot_xcalloc(room, sizeof(*cell));
+
+    out->n_change = spot_joint(&t->turnover, out->prob, (int)out->now, t->cap, cell);
+    out->change = spot_xcalloc(out->n_change, sizeof(*out->change));
+    for (size_t i = 0; i < out->n_change; i++)
+        out->change[i] =
+            (struct spot_forecast_change){ cell[i].lost, cell[i].gained, cell[i].prob };
+    free(cell);
+}
+
+static void forecast_series(const struct spot_tracked *t, size_t horizon, bool has_chain,
+                            struct spot_forecast_series *out)
+{
+    const size_t width = (size_t)t->cap + 1;
+
+    out->zone = t->zone;
+    out->instance_type = t->instance_type;
+    out->time_s = t->time_s;
+    out->now = t->now;
+    out->cap = t->cap;
+    out->n_past = (int64_t)t->n;
+    out->n_change_past = (int64_t)t->n_change;
+    out->prob = spot_xcalloc(horizon * width, sizeof(*out->prob));
+    out->mean = spot_xcalloc(horizon, sizeof(*out->mean));
+    spot_predictor_predict(t->predictor, out->prob);
+    for (size_t h = 0; h < horizon; h++)
+        out->mean[h] = spot_pmf_mean(out->prob + h * width, t->cap);
+    fill_change(t, out);
+    if (!has_chain)
+        return;
+    out->chain = spot_xcalloc(1, sizeof(*out->chain));
+    *out->chain = t->law;
+}
+
+/* What is not kept is freed at once: the tables of many zones need not stand side by side. */
+void spot_forecast_make(struct spot_forecast *forecast, const struct spot_forecaster *model,
+                        const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
+                        const struct spot_count_grids *grids, bool keeps, bool is_instances)
+{
+    forecast->horizon = spec->horizon;
+    forecast->n_series = grids->n;
+    forecast->series = spot_xcalloc(grids->n, sizeof(*forecast->series));
+    for (size_t i = 0; i < grids->n; i++) {
+        struct spot_tracked *t = spot_trackeds_take(trackeds, model, *spec, &grids->grid[i]),
+                            newest;
+
+        spot_tracked_look(t, model, *spec, &grids->grid[i], &newest);
+        forecast_series(&newest, (size_t)spec->horizon, is_instances, &forecast->series[i]);
+        if (newest.predictor != t->predictor)
+            spot_predictor_free(newest.predictor);
+        if (keeps)
+            continue;
+        spot_predictor_free(t->predictor);
+        t->predictor = NULL;
+    }
+    if (is_instances)
+        forecast->n_region = spot_regions_find(grids, &forecast->region);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* decision.h - one decision, whoever asks for it: spot-plan once, spot-replay at every tick, a live
+ * loop when something changed.
+ *
+ * A decider observes what is there and decides what to do. It has no clock, does no I/O and is told
+ * nothing of later; what it decides is a function of its rule, of its state and of what it observed
+ * last. The state is what it assumes to have been carried out; it can be saved and read.
+ */
+#ifndef SPOT_PLAN_DECISION_H
+#define SPOT_PLAN_DECISION_H
+
+#include <stddef.h>
+
+#include "common/err.h"
+#include "model/forecast_doc.h"
+#include "model/grid.h"
+#include "plan/train_plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is known at a time. */
+struct spot_seen {
+    double time_s;
+    const struct spot_forecast *forecast; /* made of what was seen so far; NULL: nothing changes */
+    int there;                            /* instances; -1: those of the forecast */
+    const int *announced; /* [n_announced], < 0 lost: changes of the coming intervals, if known */
+    int n_announced;
+    /* What runs, where it is known better than what was decided; D 0: it is not. */
+    struct spot_grid runs;
+    double pending_s; /* of a change to it, still to be waited for */
+};
+
+struct spot_action {
+    struct spot_grid grid; /* D 0: suspend */
+};
+
+struct spot_decider;
+
+struct spot_policy {
+    const char *kind, *name, *summary;
+    /* `rule`: everything of the question that observations do not tell. */
+    struct spot_decider *(*open)(const struct spot_train_question *rule);
+    int (*observe)(struct spot_decider *decider, const struct spot_seen *seen,
+                   struct spot_err *err);
+    /* plan, unless NULL: the document and its reasons, the caller's to release. */
+    int (*decide)(struct spot_decider *decider, struct spot_action *action,
+                  struct spot_train_plan *plan, struct spot_err *err);
+    /* One line of text of at most SPOT_DECISION_STATE_MAX - 1 bytes; "" is what a decider begins
+     * with. Returns 0, or -1 with *err (SPOT_EDATA). */
+    void (*save)(const struct spot_decider *decider, char *line);
+    int (*restore)(struct spot_decider *decider, const char *line, struct spot_err *err);
+    void (*close)(struct spot_decider *decider);
+};
+
+enum { SPOT_DECISION_STATE_MAX = 128 };
+
+/* Ends with a NULL name. */
+extern const struct spot_policy spot_policies[];
+
+/* The one parser of --policy: the row of that kind and name, or NULL with *err (SPOT_EUSAGE), which
+ * names those there are. */
+const struct spot_policy *spot_policy_find(const char *kind, const char *name,
+                                           struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_DECISION_H */

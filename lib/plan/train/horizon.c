@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/train/horizon.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+static const double UNSEEN = 1e-7; /* chance of each size of a change that was never seen */
+enum { ROUNDS_MAX = 200 };         /* of fitting */
+static const double MET = 1e-7;    /* a distribution is met to this */
+
+static int counts_of(const struct spot_horizon *h)
+{
+    return h->n_max - h->n_low + 1;
+}
+
+static double *kernel_of(const struct spot_horizon *h, int step, int i)
+{
+    const size_t n = (size_t)counts_of(h);
+
+    return h->next + ((size_t)(step - 1) * n + (size_t)i) * n;
+}
+
+const double *spot_horizon_next(const struct spot_horizon *h, int step, int count)
+{
+    return kernel_of(h, step, count - h->n_low);
+}
+
+double spot_horizon_mass(const struct spot_horizon *h, int step, int count)
+{
+    return h->mass[(size_t)step * (size_t)counts_of(h) + (size_t)(count - h->n_low)];
+}
+
+/* --- the chain itself, step by step over counts and contexts --- */
+
+struct walk {
+    const struct spot_count_chain *chain;
+    struct spot_horizon *h;
+    int lost_max;
+    double *now, *then; /* [count][context]: chances */
+};
+
+/* A change of `change` from count i in context c, with this chance. */
+static void pass(struct walk *w, int i, int c, int change, double prob, double *kernel)
+{
+    struct spot_horizon *h = w->h;
+    const int last = counts_of(h) - 1, least = i - w->lost_max > 0 ? i - w->lost_max : 0;
+    int to = i + change;
+
+    to = to < least ? least : to > last ? last : to;
+    kernel[to] += prob;
+    w->then[(size_t)to * (size_t)h->n_context +
+            (size_t)(h->n_context == 1 ? 0 : spot_count_chain_after(c, change))] += prob;
+}
+
+/* Count i in step `step`: its contexts' chances mixed. Of a count that was not to be had the chain
+ * is in no context of its own: the one that it would be in long after a loss. */
+static void pass_count(struct walk *w, int step, int i)
+{
+    struct spot_horizon *h = w->h;
+    const int far = counts_of(h) - 1 < SPOT_CHAIN_SIZE_MAX ? counts_of(h) - 1 : SPOT_CHAIN_SIZE_MAX;
+    const double *now = w->now + (size_t)i * (size_t)h->n_context;
+    double *kernel = kernel_of(h, step, i), sum = 0;
+
+    for (int c = 0; c < h->n_context; c++)
+        sum += now[c];
+    for (int c = 0; c < h->n_context; c++) {
+        const bool stands_in = sum <= 0 && c == (h->n_context == 1 ? 0 : SPOT_CHAIN_AGE_MAX - 1);
+        const double weight = stands_in ? 1e-300 : now[c];
+        struct spot_count_step s;
+
+        if (weight <= 0)
+            continue;
+        spot_count_chain_step(w->chain, i + h->n_low, c, &s);
+        pass(w, i, c, 0, weight * s.still, kernel);
+        for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++) {
+            const double more = k <= far ? UNSEEN : 0;
+
+            if (s.lost[k] + more > 0)
+                pass(w, i, c, -k, weight * (s.lost[k] + more), kernel);
+            if (s.gained[k] + more > 0)
+                pass(w, i, c, k, weight * (s.gained[k] + more), kernel);
+        }
+    }
+    sum = 0;
+    for (int j = 0; j < counts_of(h); j++)
+        sum += kernel[j];
+    for (int j = 0; j < counts_of(h); j++)
+        kernel[j] /= sum;
+}
+
+static void walk_chain(struct walk *w, int context)
+{
+    struct spot_horizon *h = w->h;
+    const size_t n = (size_t)counts_of(h) * (size_t)h->n_context;
+    double *memory = spot_xcalloc(2 * n, sizeof(*memory));
+
+    w->now = memory;
+    w->then = memory + n;
+    w->now[(size_t)(h->start - h->n_low) * (size_t)h->n_context +
+           (size_t)(h->n_context == 1 ? 0 : context)] = 1;
+    for (int step = 1; step <= h->n_step; step++) {
+        double *swap = w->now;
+
+        memset(w->then, 0, n * sizeof(*w->then));
+        for (int i = 0; i < counts_of(h); i++)
+            pass_count(w, step, i);
+        w->now = w->then;
+        w->then = swap;
+    }
+    for (int i = 0; i < counts_of(h); i++) {
+        const double *now = w->now + (size_t)i * (size_t)h->n_context;
+        double *out = h->context + (size_t)i * (size_t)h->n_context, sum = 0;
+
+        for (int c = 0; c < h->n_context; c++)
+            sum += now[c];
+        for (int c = 0; c < h->n_context; c++)
+            out[c] = sum > 0 ? now[c] / sum : 1. / h->n_context;
+    }
+    free(memory);
+}
+
+/* --- the nearest chain with the forecast's distributions --- */
+
+struct fit {
+    struct spot_horizon *h;
+    double *target; /* [n_step][count] */
+    double *factor; /* [n_step][count]: what the fit makes each count more likely by */
+    double *after;  /* [n_step + 1][count]: what the later factors make of a count */
+};
+
+/* after[]: from the last step backwards. */
+static void look_back(struct fit *f)
+{
+    const int n = counts_of(f->h);
+
+    for (int i = 0; i < n; i++)
+        f->after[(size_t)(f->h->n_step * n + i)] = 1;
+    for (int step = f->h->n_step; step >= 1; step--) {
+        const double *factor = f->factor + (size_t)((step - 1) * n);
+        const double *then = f->after + (size_t)(step * n);
+        double *now = f->after + (size_t)((step - 1) * n), most = 0;
+
+        for (int i = 0; i < n; i++) {
+            const double *kernel = kernel_of(f->h, step, i);
+
+            now[i] = 0;
+            for (int j = 0; j < n; j++)
+                now[i] += kernel[j] * factor[j] * then[j];
+            most = fmax(most, now[i]);
+        }
+        for (int i = 0; i < n && most > 0; i++)
+            now[i] /= most;
+    }
+}
+
+/* Forward, the factors of each step set to meet its distribution. Returns by how much they were
+ * missed. */
+static double set_factors(struct fit *f)
+{
+    const int n = counts_of(f->h);
+    double missed = 0, *mass = f->h->mass;
+
+    for (int step = 1; step <= f->h->n_step; step++) {
+        const double *target = f->target + (size_t)((step - 1) * n);
+        const double *then = f->after + (size_t)(step * n), *now = mass + (size_t)((step - 1) * n);
+        double *factor = f->factor + (size_t)((step - 1) * n), *next = mass + (size_t)(step * n);
+        double sum = 0, all = 0;
+
+        memset(next, 0, (size_t)n * sizeof(*next));
+        for (int i = 0; i < n; i++)
+            for (int j = 0; now[i] > 0 && j < n; j++)
+                next[j] += now[i] * kernel_of(f->h, step, i)[j];
+        for (int j = 0; j < n; j++)
+            sum += next[j] * factor[j] * then[j];
+        for (int j = 0; j < n; j++) {
+            const double is = sum > 0 ? next[j] * factor[j] * then[j] / sum : 0;
+
+            missed = fmax(missed, fabs(is - target[j]));
+            if (is > 0)
+                factor[j] *= target[j] / is;
+            next[j] *= factor[j];
+            all += next[j];
+        }
+        for (int j = 0; j < n && all > 0; j++)
+            next[j] /= all;
+    }
+    return missed;
+}
+
+/* The kernels of the fitted chain, and the distributions that they lead to. */
+static void settle(struct fit *f)
+{
+    struct spot_horizon *h = f->h;
+    const int n = counts_of(h);
+
+    look_back(f);
+    for (int step = 1; step <= h->n_step; step++) {
+        const double *factor = f->factor + (size_t)((step - 1) * n);
+        const double *then = f->after + (size_t)(step * n);
+        const double *now = h->mass + (size_t)((step - 1) * n);
+        double *next = h->mass + (size_t)(step * n);
+
+        memset(next, 0, (size_t)n * sizeof(*next));
+        for (int i = 0; i < n; i++) {
+            double *kernel = kernel_of(h, step, i), sum = 0;
+
+            for (int j = 0; j < n; j++)
+                sum += kernel[j] * factor[j] * then[j];
+            for (int j = 0; j < n; j++) {
+                kernel[j] = sum > 0 ? kernel[j] * factor[j] * then[j] / sum : kernel[j];
+                next[j] += now[i] * kernel[j];
+            }
+        }
+    }
+}
+
+void spot_horizon_init(struct spot_horizon *h, const struct spot_count_chain *chain, int n_context,
+                       int n_low, int n_max, int lost_max, int start, int context, int n_step,
+                       const double *pmf, int n_pmf, int shift)
+{
+    const size_t n = (size_t)(n_max - n_low + 1), steps = (size_t)n_step;
+    struct walk walk = { .chain = chain, .h = h, .lost_max = lost_max };
+    struct fit fit = { .h = h };
+    double *memory = spot_xcalloc((3 * steps + 1) * n + 1, sizeof(*memory));
+
+    *h = (struct spot_horizon){ n_low, n_max, n_step, start, n_context, NULL, NULL, NULL, 0 };
+    h->next = spot_xcalloc(steps * n * n + 1, sizeof(*h->next));
+    h->mass = spot_xcalloc((steps + 1) * n, sizeof(*h->mass));
+    h->context = spot_xcalloc(n * (size_t)n_context, sizeof(*h->context));
+    fit.target = memory;
+    fit.factor = memory + steps * n;
+    fit.after = fit.factor + steps * n;
+    for (size_t i = 0; i < steps * n; i++)
+        fit.factor[i] = 1;
+    for (size_t s = 0; s < steps; s++)
+        for (int k = 0; k < n_pmf; k++) {
+            const int at = k + shift < n_low ? n_low : k + shift > n_max ? n_max : k + shift;
+
+            fit.target[s * n + (size_t)(at - n_low)] += pmf[s * (size_t)n_pmf + (size_t)k];
+        }
+    walk_chain(&walk, context);
+    h->mass[start - n_low] = 1;
+    for (int round = 0; round < ROUNDS_MAX && n_step; round++) {
+        look_back(&fit);
+        h->missed = set_factors(&fit);
+        if (h->missed < MET)
+            break;
+    }
+    settle(&fit);
+    free(memory);
+}
+
+void spot_horizon_release(struct spot_horizon *h)
+{
+    free(h->next);
+    free(h->mass);
+    free(h->context);
+    memset(h, 0, sizeof(*h));
+}

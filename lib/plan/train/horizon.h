@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* horizon.h - which count follows which in every step of a forecast.
+ *
+ * A forecast gives the distribution of the count after each step. Of all chains with these
+ * distributions we take the one nearest to what the counts were seen to follow: the least relative
+ * entropy with regard to the chain (count_chain.h), found by iterative proportional fitting over
+ * the steps (Csiszar 1975). The chain's contexts enter as the mean over what they are at each count
+ * and step; sizes that were never seen have a chance of UNSEEN each, so that a forecast may tell of
+ * any change.
+ */
+#ifndef SPOT_PLAN_TRAIN_HORIZON_H
+#define SPOT_PLAN_TRAIN_HORIZON_H
+
+#include "model/count_chain.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_horizon {
+    int n_low, n_max, n_step;
+    int start;       /* the count before the first step */
+    int n_context;   /* of the chain */
+    double *next;    /* [n_step][count][count]: chance of the second from the first */
+    double *mass;    /* [n_step + 1][count]: the distribution of the count */
+    double *context; /* [count][n_context] after the last step, each count sums to 1 */
+    double missed;   /* the most by which a distribution of the forecast is not met */
+};
+
+/* From `start` in `context`, where pmf(step, count) of 1..n_step are given as pmf[step - 1]
+ * [n_pmf] for counts from n_pmf_low on; counts outside n_low..n_max count as the nearest. lost_max:
+ * no step loses more. n_context 1: the chain has one context. */
+void spot_horizon_init(struct spot_horizon *h, const struct spot_count_chain *chain, int n_context,
+                       int n_low, int n_max, int lost_max, int start, int context, int n_step,
+                       const double *pmf, int n_pmf, int shift);
+void spot_horizon_release(struct spot_horizon *h);
+
+/* The chances from `count` in step `step` (1..): [n_max - n_low + 1], of n_low first. */
+const double *spot_horizon_next(const struct spot_horizon *h, int step, int count);
+
+/* How likely a count is after `step` steps (0..). */
+double spot_horizon_mass(const struct spot_horizon *h, int step, int count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_TRAIN_HORIZON_H */

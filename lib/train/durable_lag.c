@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#include "train/durable_lag.h"
+
+#include <math.h>
+
+#include "common/clock.h"
+
+/* Of the time of steps. */
+static const double cost_share = 0.05;
+
+void spot_durable_lag_asked(struct spot_durable_lag *lag, int64_t round)
+{
+    lag->asked_s = lag->asked_next_s = spot_clock_s();
+    lag->asked_of = round;
+    spot_save_cost_begun(&lag->cost);
+}
+
+void spot_durable_lag_ended(struct spot_durable_lag *lag, bool is_durable)
+{
+    spot_save_cost_ended(&lag->cost);
+    if (is_durable)
+        lag->next_s = lag->asked_next_s;
+}
+
+/* What a loss of everything would cost begins there: work, not the wait for workers. */
+void spot_durable_lag_step(struct spot_durable_lag *lag, int64_t round, int64_t newest)
+{
+    if (round == lag->asked_of)
+        lag->asked_next_s = spot_clock_s();
+    if (round == (newest < 0 ? 0 : newest))
+        lag->next_s = spot_clock_s();
+}
+
+double spot_durable_lag_every_s(const struct spot_durable_lag *lag, double asked_every_s,
+                                bool is_single)
+{
+    if (asked_every_s > 0)
+        return asked_every_s;
+    return fmax(is_single ? SPOT_DURABLE_LEAST_S : 3, spot_save_cost_s(&lag->cost) / cost_share);
+}
+
+bool spot_durable_lag_is_due(const struct spot_durable_lag *lag, double asked_every_s,
+                             bool is_single)
+{
+    return spot_clock_s() - lag->asked_s >=
+               spot_durable_lag_every_s(lag, asked_every_s, is_single) &&
+           (asked_every_s > 0 || !spot_save_cost_wants_calm(&lag->cost));
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+#include "weights/hf_kind.h"
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const struct kind {
+    const char *end; /* of a file's name */
+    const char *what, *help;
+} kinds[] = {
+    { ".gguf", "GGUF", "take the model as transformers has it, in safetensors" },
+    { ".bin", "weights that PyTorch has pickled",
+      "load and save the model once with transformers: that writes safetensors" },
+    { ".pt", "weights that PyTorch has pickled",
+      "load and save the model once with transformers: that writes safetensors" },
+    { ".pth", "weights that PyTorch has pickled",
+      "load and save the model once with transformers: that writes safetensors" },
+};
+enum { N_KIND = sizeof(kinds) / sizeof(kinds[0]) };
+
+static bool ends_in(const char *name, const char *end)
+{
+    const size_t n = strlen(name), m = strlen(end);
+
+    return n > m && !strcmp(name + n - m, end);
+}
+
+static int refuse(const char *path, const struct kind *kind, struct spot_err *err)
+{
+    return spot_err_set(err, SPOT_EDATA, "%s: %s, which is not read here: %s", path, kind->what,
+                        kind->help);
+}
+
+/* "organisation/model" */
+static bool is_hub_name(const char *path)
+{
+    const char *const slash = strchr(path, '/');
+
+    return slash && slash != path && slash[1] && !strchr(slash + 1, '/') && *path != '.' &&
+           *path != '~';
+}
+
+/* The first file, by name, of a format that is not read; none if there is one that is. */
+static const struct kind *only_other(const char *dir, char name[256])
+{
+    const struct kind *found = NULL;
+    DIR *const d = opendir(dir);
+    const struct dirent *entry;
+
+    *name = '\0';
+    while (d && (entry = readdir(d))) {
+        if (ends_in(entry->d_name, ".safetensors") || ends_in(entry->d_name, ".index.json")) {
+            found = NULL;
+            break;
+        }
+        for (int i = 0; i < N_KIND; i++)
+            if (ends_in(entry->d_name, kinds[i].end) &&
+                (!found || strcmp(entry->d_name, name) < 0)) {
+                found = &kinds[i];
+                snprintf(name, 256, "%s", entry->d_name);
+            }
+    }
+    if (d)
+        closedir(d);
+    return found;
+}
+
+int spot_hf_check_kind(const char *path, struct spot_err *err)
+{
+    const struct kind *other;
+    char name[256], whole[4400];
+    struct stat st;
+
+    if (stat(path, &st))
+        return is_hub_name(path)
+                   ? spot_err_set(err, SPOT_EDATA,
+                                  "%.200s is not here: if that is a model's name on a hub, "
+                                  "download it and name the directory",
+                                  path)
+                   : 0;
+    if (!S_ISDIR(st.st_mode)) {
+        for (int i = 0; i < N_KIND; i++)
+            if (ends_in(path, kinds[i].end))
+                return refuse(path, &kinds[i], err);
+        return 0;
+    }
+    other = only_other(path, name);
+    snprintf(whole, sizeof(whole), "%.4000s/%s", path, name);
+    return other ? refuse(whole, other, err) : 0;
+}
+
+int spot_hf_check_start(const char *path, const unsigned char start[8], struct spot_err *err)
+{
+    if (!memcmp(start, "version ", 8))
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s: a pointer of Git LFS, not the file: run git lfs pull there", path);
+    if (!memcmp(start, "GGUF", 4))
+        return refuse(path, &kinds[0], err);
+    if (!memcmp(start, "PK\3\4", 4) || !memcmp(start, "\x80\2", 2))
+        return refuse(path, &kinds[1], err);
+    return 0;
+}

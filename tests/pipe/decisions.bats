@@ -1,0 +1,37 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Goal: what is measured is what ships. At prefixes of a trace the policy of spot-replay and the pipe of the shipped tools, which
+# sees no more than the prefix, decide the same. All of it: tests/decisions.sh JOB TRACE 200.
+bats_require_minimum_version 1.5.0
+
+setup() { cd "$BATS_TEST_DIRNAME/../.." || return; }
+
+@test "a training job: replay and predict | plan decide the same, losses told or not" {
+    head -61 examples/traces/demo.csv >"$BATS_TEST_TMPDIR/t.csv"
+    tests/decisions.sh examples/jobs/demo.json "$BATS_TEST_TMPDIR/t.csv" 4 120
+    tests/decisions.sh examples/jobs/demo.json "$BATS_TEST_TMPDIR/t.csv" 4 0
+}
+
+@test "a plan reacts to every step of a forecast, not only to the next" {
+    spot-predict examples/traces/demo.csv >"$BATS_TEST_TMPDIR/f"
+    for from in 2 6; do # none from that step on, for certain
+        jq --argjson from $from '.series[0] |= (.available |= map(if .step >= $from then .p |= (map(0) | .[0] = 1) | .mean = 0 else . end))' \
+            "$BATS_TEST_TMPDIR/f" | spot-plan train --job examples/jobs/demo.json --forecast - --current 2x3 >"$BATS_TEST_TMPDIR/p$from"
+    done
+    spot-plan train --job examples/jobs/demo.json --forecast "$BATS_TEST_TMPDIR/f" --current 2x3 >"$BATS_TEST_TMPDIR/p0"
+    expected() { jq .expected.samples_per_s "$BATS_TEST_TMPDIR/p$1"; }
+    # of 12 intervals two run, or six
+    jq -en --argjson all "$(expected 0)" --argjson six "$(expected 6)" --argjson two "$(expected 2)" \
+        '($two / $all) as $a | ($six / $all) as $b | $a > 1 / 12 and $a < 1 / 4 and $b > 5 / 12 and $b < 7 / 12'
+}
+
+@test "a change is made where it is earned back before a certain collapse, else not" {
+    spot-predict examples/traces/calm.csv >"$BATS_TEST_TMPDIR/f"
+    next() { # CURRENT STEP
+        jq --argjson from "$2" '.series[0] |= (.available |= map(if .step >= $from then .p |= (map(0) | .[0] = 1) | .mean = 0 else . end))' \
+            "$BATS_TEST_TMPDIR/f" | spot-plan train --job examples/jobs/gpt-1.5b.json --forecast - --current "$1" 2>/dev/null |
+            jq -r '"\(.next.D)x\(.next.P)"'
+    }
+    [ "$(next 2x14 99)" != 2x14 ]
+    [ "$(next 2x14 6)" = 2x14 ]
+}

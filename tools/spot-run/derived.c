@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#include "derived.h"
+
+#include <stdlib.h>
+
+#include "common/num.h"
+
+double derived(const char *name, double usual)
+{
+    const char *const text = getenv(name);
+    double value;
+
+    return text && !spot_num_parse(text, &value) ? value : usual;
+}

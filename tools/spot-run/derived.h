@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* derived.h - values that no user has to choose, and that tests change by the environment. */
+#ifndef SPOT_RUN_DERIVED_H
+#define SPOT_RUN_DERIVED_H
+
+/* The number in the environment under this name, SPOT_TEST_..., or `usual`. Names:
+ *   SPOT_TEST_STATE_TIMEOUT_S  limit of a state command through which no byte moves
+ *   SPOT_TEST_STORE_LEASE_S    a coordinator that is silent for longer stops leading
+ *   SPOT_TEST_STALL_S          a worker that makes no progress for this long is dropped
+ *   SPOT_TEST_PRECOPY_BYTE     moves of this size or more are pre-copied */
+double derived(const char *name, double usual);
+
+#endif /* SPOT_RUN_DERIVED_H */
