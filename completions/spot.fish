@@ -677,6 +677,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l listen -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l store -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nodes -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l max-restarts -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l events -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state -r
@@ -688,19 +689,30 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l name -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l domain -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nproc-per-node -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l checkpoint -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l module
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l hook -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l save-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l stop-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l cold
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l log-dir -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-dir -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l key-file -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-limit -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l all-places
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l mirror-rate -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l key-file -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nnodes -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l standalone
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-backend -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-id -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l node-rank -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l master-addr -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l master-port -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l no-python
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l stall -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rank-stall -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l store-lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l join-timeout -r
@@ -727,6 +739,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l global-batch
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l step -r
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l durable
+complete -c spot-run -n '__fish_seen_subcommand_from commit' -l all-ranks
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l help

@@ -3,8 +3,8 @@
 
   spot-run exec --workers 4 -- python3 examples/pytorch/ddp.py STEPS OUT
 
-A node keeps the state in SPOT_STATE_DIR, commits it every so many steps and when SIGUSR1 says that
-this round will end, and finds there what was committed last. The ledger says which samples a step
+Rank 0 keeps the state in SPOT_STATE_DIR, commits it every so many steps and when SIGUSR1 says that
+this round will end, and each finds there what was committed last. The ledger says which samples a step
 reads: each once an epoch, whoever comes and goes. The weights end up in the directory OUT. By
 torchrun it runs as well; then OUT, which all nodes see, has the checkpoint of rank 0.
 """
@@ -12,7 +12,7 @@ import os, signal, sys, time
 import torch, torch.distributed as dist
 from torch.nn import GELU, Linear
 from torch.nn.parallel import DistributedDataParallel
-from spot_agent import ask
+import spot  # pip install ./packaging/python
 
 steps, out = int(sys.argv[1]), sys.argv[2]
 pause, every = float(os.environ.get("PAUSE", 0)), int(os.environ.get("EVERY", 10))
@@ -24,7 +24,7 @@ torch.manual_seed(1)
 plain = torch.nn.Sequential(
     Linear(64, hidden), GELU(), Linear(hidden, hidden), GELU(), Linear(hidden, 1))
 optimizer = torch.optim.AdamW(plain.parameters(), lr=1e-3)
-import spot_hold  # up to here without a rank: another process may do it beside one that works
+spot.hold()  # up to here without a rank: another process may do it beside one that works
 
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
@@ -41,19 +41,19 @@ used = open(os.environ.get("USED", os.devnull).format(**os.environ), "a", buffer
 
 
 def commit():
-    if os.environ["LOCAL_RANK"] == "0" if has_agent else rank == 0:
+    if rank == 0:  # all have the same
         torch.save({"step": step, "model": plain.state_dict(),
                     "optimizer": optimizer.state_dict()}, path + ".new")
         os.replace(path + ".new", path)  # whoever reads it reads all of it
-    if has_agent:
-        ask("commit", step=step)
+    if rank == 0 and has_agent:
+        spot.commit(step)
 
 
 def samples():  # the numbers of those that this rank reads now
     if not has_agent:
         first, last = (step * batch + batch * r // world for r in (rank, rank + 1))
         return [i % size for i in range(first, last)]
-    return ask("samples", step=step, dataset_size=size, global_batch=batch, seed=1)["samples"]
+    return spot.ledger(step, size, batch, seed=1)
 
 
 ends = step >= steps

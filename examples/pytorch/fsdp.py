@@ -13,7 +13,7 @@ from torch.distributed.checkpoint.state_dict import (
     StateDictOptions, get_state_dict, set_state_dict)
 from torch.distributed.fsdp import fully_shard
 from torch.nn import GELU, Linear
-from spot_agent import ask
+import spot  # pip install ./packaging/python
 
 steps, out = int(sys.argv[1]), sys.argv[2]
 pause, every = float(os.environ.get("PAUSE", 0)), int(os.environ.get("EVERY", 10))
@@ -25,7 +25,7 @@ signal.signal(signal.SIGUSR1, lambda *_: wanted.append(True))
 torch.manual_seed(1)
 model = torch.nn.Sequential(
     Linear(64, hidden), GELU(), Linear(hidden, hidden), GELU(), Linear(hidden, 1))
-import spot_hold  # up to here without a rank: another process may do it beside one that works
+spot.hold()  # up to here without a rank: another process may do it beside one that works
 
 dist.init_process_group("gloo")
 rank, world, step = dist.get_rank(), dist.get_world_size(), 0
@@ -43,17 +43,17 @@ used = open(os.environ.get("USED", os.devnull).format(**os.environ), "a", buffer
 
 def commit():
     weights, moments = get_state_dict(model, optimizer, options=whole)  # of all ranks, on each
-    if os.environ["LOCAL_RANK"] == "0":
+    if rank == 0:
         torch.save({"step": step, "model": weights, "optimizer": moments}, path + ".new")
         os.replace(path + ".new", path)  # whoever reads it reads all of it
-    ask("commit", step=step)
+        spot.commit(step)
     if rank == 0 and step == steps:
         torch.save(weights, os.path.join(out, "final.pt"))
 
 
 ends = step >= steps
 while not ends:
-    mine = ask("samples", step=step, dataset_size=size, global_batch=batch, seed=1)["samples"]
+    mine = spot.ledger(step, size, batch, seed=1)
     x = torch.stack([torch.randn(64, generator=torch.Generator().manual_seed(i)) for i in mine])
     error = model(x)[:, 0] - x[:, :8].sum(1).sin()
     loss = (error ** 2).sum() * world / batch  # FSDP takes the mean over ranks of their shares

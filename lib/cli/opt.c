@@ -152,10 +152,19 @@ static int assign(const struct spot_opt *o, const char *text, struct spot_err *e
     return 0;
 }
 
+/* "max_restarts" is "max-restarts", as in command lines of Python tools. */
+static bool is_name(const char *long_name, const char *said)
+{
+    for (; *long_name; long_name++, said++)
+        if (*said != *long_name && !(*said == '_' && *long_name == '-'))
+            return false;
+    return true;
+}
+
 static const struct spot_opt *find_long(const struct spot_cli *cli, const char *name, size_t len)
 {
     for (const struct spot_opt *o = cli->option; o->type != SPOT_OPT_END; o++)
-        if (o->long_name && strlen(o->long_name) == len && !strncmp(o->long_name, name, len))
+        if (o->long_name && strlen(o->long_name) == len && is_name(o->long_name, name))
             return o;
     return NULL;
 }

@@ -67,6 +67,8 @@ struct spot_agent_workload {
     void (*leaving)(void *job);
     /* The connections are closed: memory lent to them may be freed. */
     void (*left)(void *job);
+    /* It leaves after a notice: say what becomes of its work. NULL: nothing of it is lost. */
+    void (*say_left)(void *job, struct spot_err *err);
 };
 
 struct spot_agent_options {

@@ -42,6 +42,10 @@ int spot_agent_obey(struct spot_agent *a, const struct spot_frame *frame, struct
         a->is_done = true;
         return 0;
     case SPOT_MSG_LEAVE:
+        if (spot_agent_was_noticed() && a->workload->say_left) {
+            a->workload->say_left(a->job, err);
+            return -1;
+        }
         return spot_err_set(err, SPOT_EPREEMPTED,
                             spot_agent_was_noticed() ? "left after a notice; nothing is lost"
                             : !frame->tag

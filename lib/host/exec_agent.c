@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cluster/protocol.h"
@@ -25,6 +26,8 @@ static void on_exit_of(struct spot_exec_agent *e, const struct spot_rank_event *
         e->held.state != SPOT_EXEC_RUNNING)
         return;
     e->has_exited[event->local] = true;
+    if (e->options->files && event->status && !(e->is_saving && WIFEXITED(event->status)))
+        spot_rank_files_freeze(e->options->files);
     if (e->is_saving) { /* it may have left since it has saved: not a failure, nor the end */
         e->held.state = SPOT_EXEC_ENDED;
     } else if (event->status) {
@@ -103,6 +106,8 @@ static int idle(void *job, double wait_s, struct spot_err *err)
 static int stop(struct spot_exec_agent *e, struct spot_err *err)
 {
     e->held.state = SPOT_EXEC_IDLE;
+    if (e->options->files)
+        spot_rank_files_freeze(e->options->files);
     spot_rank_socket_set_round(e->socket, -1);
     if (!e->has_ranks || e->is_stopping)
         return 0;
@@ -240,6 +245,10 @@ static int start(struct spot_exec_agent *e, struct spot_err *err)
     e->has_saved = false;
     e->has_ranks = true;
     e->started_s = spot_clock_s();
+    spot_exec_drop_errors(e);
+    e->has_committed = false;
+    e->has_last = env->has_state;
+    e->last_step = env->state_step;
     spot_exec_commit_begin(e);
     spot_exec_ledger_begin(&e->ledger, env->local_world, env->world,
                            env->has_state ? (int64_t)env->state_step : -1);
@@ -329,6 +338,8 @@ static int obey_formed(struct spot_exec_agent *e, const struct spot_frame *frame
         return on_peers(e, frame, err);
     case SPOT_MSG_EXEC_ANSWER:
         return spot_exec_commit_answer(e, frame, err);
+    case SPOT_MSG_EXEC_TAKE:
+        return spot_exec_offer_take(e, frame, err);
     case SPOT_MSG_EXEC_HOLD:
         return spot_exec_hold(e, frame, err);
     case SPOT_MSG_EXEC_FETCH:
@@ -375,10 +386,13 @@ static int obey(void *job, const struct spot_frame *frame, struct spot_err *err)
 static int tell(struct spot_exec_agent *e, uint32_t type, uint64_t tag, struct spot_err *err)
 {
     struct spot_buf out = { 0 };
+    char why[SPOT_WHY_MAX / 2];
 
     if (type == SPOT_MSG_EXEC_ENDED) {
         spot_put_u32(&out, e->form.env.first_rank + e->ended_rank);
         spot_put_u32(&out, (uint32_t)e->ended_status);
+        spot_exec_read_error(e, e->ended_rank, why, sizeof(why));
+        spot_put_text(&out, why);
     }
     return spot_agent_send(&e->agent, type, tag, &out, err);
 }
@@ -386,7 +400,8 @@ static int tell(struct spot_exec_agent *e, uint32_t type, uint64_t tag, struct s
 static int tell_end(struct spot_exec_agent *e, struct spot_err *err)
 {
     if (e->has_told || e->is_saving ||
-        (e->held.state != SPOT_EXEC_DONE && e->held.state != SPOT_EXEC_ENDED))
+        (e->held.state != SPOT_EXEC_DONE && e->held.state != SPOT_EXEC_ENDED) ||
+        (e->held.state == SPOT_EXEC_DONE && spot_exec_offer_pends(e)))
         return 0;
     e->has_told = true;
     return tell(e, e->held.state == SPOT_EXEC_DONE ? SPOT_MSG_EXEC_DONE : SPOT_MSG_EXEC_ENDED, 0,
@@ -395,7 +410,7 @@ static int tell_end(struct spot_exec_agent *e, struct spot_err *err)
 
 static int tell_saved(struct spot_exec_agent *e, struct spot_err *err)
 {
-    if (!e->has_saved || e->has_told_saved)
+    if (!e->has_saved || e->has_told_saved || spot_exec_offer_pends(e))
         return 0;
     e->has_told_saved = true;
     return tell(e, SPOT_MSG_EXEC_SAVED, 0, err);
@@ -483,6 +498,24 @@ static int work(void *job, struct spot_err *err)
     return 0;
 }
 
+/* What the ranks did behind the last commit is done again by the others. */
+static void say_left(void *job, struct spot_err *err)
+{
+    const struct spot_exec_agent *const e = job;
+    const double since_s = spot_clock_s() - (e->has_committed ? e->last_s : e->started_s);
+
+    if (!*e->held.run_id)
+        spot_err_set(err, SPOT_EPREEMPTED, "left after a notice, without having had ranks");
+    else if (!e->has_last)
+        spot_err_set(err, SPOT_EPREEMPTED,
+                     "left after a notice: nothing was ever committed, so the others begin anew");
+    else
+        spot_err_set(err, SPOT_EPREEMPTED,
+                     "left after a notice: step %llu is committed; what came behind it, at most "
+                     "%.1f s of work, is done again",
+                     (unsigned long long)e->last_step, since_s);
+}
+
 static int run(struct spot_exec_agent *e, struct spot_err *err)
 {
     static const struct spot_agent_workload workload = {
@@ -494,6 +527,7 @@ static int run(struct spot_exec_agent *e, struct spot_err *err)
         .work = work,
         .idle = idle,
         .leaving = quiesced,
+        .say_left = say_left,
     };
     /* what ranks may ask: a row for each */
     const struct spot_rank_op op[] = {
@@ -529,6 +563,7 @@ int spot_exec_agent_run(const struct spot_exec_agent_options *options, bool *has
     *has_joined = e->agent.has_joined;
     spot_exec_form_release(&e->form);
     free(e->transfer);
+    spot_buf_release(&e->offer.dirs);
     free(e);
     return rc;
 }

@@ -7,6 +7,7 @@
 
 #include "cluster/agent.h"
 #include "common/err.h"
+#include "host/rank_files.h"
 #include "host/ranks.h"
 #include "host/state_dir.h"
 #include "host/state_store.h"
@@ -23,6 +24,8 @@ struct spot_exec_agent_options {
     bool is_cold;                       /* as in the ranks' options: never wait for twins */
     const struct spot_state_dir *state; /* with the ranks' SPOT_STATE_DIR; borrowed */
     struct spot_state_store *store;     /* for commits made there; borrowed */
+    struct spot_rank_files *files;      /* what the script saves by itself; borrowed, NULL */
+    const char *errors;                 /* as in the ranks' options; NULL */
     const char *socket; /* path of the ranks' socket (rank_socket.h), known to them already */
     double late_s;      /* a commit that waits for other ranks this long is warned of; 0: 5 */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* of that; NULL */

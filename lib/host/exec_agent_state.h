@@ -29,6 +29,7 @@ struct spot_exec_say {
     double until_s;  /* answered then at the latest; INFINITY: no limit */
     bool wants_safe; /* waits until it is safe, not only agreed */
     bool is_agreed;
+    bool is_alone, is_offered; /* its files are those of all; the coordinator was told */
 };
 
 /* Files of its ranks that a node has stored, and the coordinator has not decided on. */
@@ -36,6 +37,8 @@ struct spot_exec_taken {
     struct spot_state_id id;
     uint64_t n_byte;
     bool is_by_manifest;
+    enum spot_exec_scope scope;
+    bool is_early;          /* a file was being written */
     char why[SPOT_WHY_MAX]; /* why storing failed; "": it is in the store */
 };
 
@@ -54,6 +57,17 @@ struct spot_exec_commit {
     struct spot_exec_taken taken[SPOT_EXEC_TAKEN_MAX]; /* [n_taken]; steps ascend */
     size_t n_taken;
     double late_s; /* the next warning; twice as late each time, since some ranks save for long */
+};
+
+/* What the coordinator was offered, and what it has ordered to be taken (exec_offer.c). */
+struct spot_exec_offer {
+    bool is_out;    /* of the script's files: no answer yet */
+    bool is_due;    /* an order that is not carried out, as they are being written: */
+    double since_s; /* since then */
+    struct spot_state_id id;
+    struct spot_buf dirs;
+    double not_before_s, pause_s; /* after one that was refused */
+    double done_s;                /* the ranks ended, and may have saved just then; 0: not yet */
 };
 
 /* A state being sent or received in this epoch. One at a time is received. */
@@ -92,7 +106,12 @@ struct spot_exec_agent {
     int ended_status;
     double started_s;
 
+    bool has_last; /* the last commit of the job, as far as this node knows: */
+    uint64_t last_step;
+    double last_s;      /* when it was agreed, or restored */
+    bool has_committed; /* one in this round */
     struct spot_exec_commit commit;
+    struct spot_exec_offer offer;
     struct spot_exec_transfer *transfer; /* [n_transfer] */
     size_t n_transfer, cap_transfer;
     double rate_byte_per_s; /* for states sent to a buddy; 0: no limit */
@@ -113,6 +132,29 @@ int spot_exec_commit_answer(struct spot_exec_agent *e, const struct spot_frame *
                             struct spot_err *err);
 /* Read which states to keep from now on. */
 int spot_exec_hold(struct spot_exec_agent *e, const struct spot_frame *frame, struct spot_err *err);
+
+struct spot_exec_manifest;
+
+/* exec_offer.c: commits of one rank for all, and of files that a script saves by itself. */
+void spot_exec_offer_begin(struct spot_exec_agent *e);
+void spot_exec_offer_again(struct spot_exec_agent *e); /* another coordinator, or another epoch */
+int spot_exec_offer_tick(struct spot_exec_agent *e, struct spot_err *err);
+int spot_exec_offer_take(struct spot_exec_agent *e, const struct spot_frame *frame,
+                         struct spot_err *err);
+/* A step was decided; `why` "": it is committed. */
+void spot_exec_offer_answered(struct spot_exec_agent *e, uint64_t step, const char *why);
+/* Is something that was saved on its way to be committed? */
+bool spot_exec_offer_pends(struct spot_exec_agent *e);
+/* exec_commit.c: take the files for it, and tell. */
+struct spot_exec_taken *spot_exec_commit_add(struct spot_exec_agent *e, uint64_t step,
+                                             enum spot_exec_scope scope);
+void spot_exec_commit_take(struct spot_exec_agent *e, struct spot_exec_taken *t,
+                           const struct spot_exec_manifest *only);
+int spot_exec_commit_tell(struct spot_exec_agent *e, struct spot_err *err);
+
+/* exec_error.c: what a rank wrote to TORCHELASTIC_ERROR_FILE before it ended; "": nothing. */
+void spot_exec_read_error(const struct spot_exec_agent *e, uint32_t local, char *text, size_t n);
+void spot_exec_drop_errors(const struct spot_exec_agent *e); /* of the round before */
 
 /* exec_manifest.c: read `manifest` in the directory, if it exists, and move it away. Returns 1, 0
  * when there is none, -1 with *err: SPOT_EDATA for a malformed one. */

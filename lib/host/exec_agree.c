@@ -99,6 +99,7 @@ static void answer_all(struct spot_exec_job *job, uint64_t step, const char *why
     spot_buf_release(&out);
     s->has_floor = true;
     s->floor = step;
+    s->has_asked = s->has_asked && s->asked > step;
     for (size_t i = 0; i < m->n_member; i++) {
         struct spot_exec_member *const x = spot_exec_member_at(job, i);
 
@@ -119,7 +120,7 @@ static void refuse(struct spot_exec_job *job, uint64_t step, const char *why)
         if (x && x->has_took) {
             const struct spot_state_id id = { job->restart_count, s->key, x->took };
 
-            spot_exec_drop_holding(x, &id, x->group_rank);
+            spot_exec_drop_holding(x, &id, x->scope == SPOT_EXEC_OF_ONE ? 0 : x->group_rank);
             step = x->took > step ? x->took : step;
         }
     }
@@ -129,13 +130,13 @@ static void refuse(struct spot_exec_job *job, uint64_t step, const char *why)
     answer_all(job, step, text);
 }
 
-static int agree(struct spot_exec_job *job, uint64_t step, struct spot_err *err)
+static int agree(struct spot_exec_job *job, uint64_t step, uint32_t world, struct spot_err *err)
 {
     struct spot_exec_states *const s = &job->states;
 
     s->newest = (struct spot_exec_point){ .is_set = true,
                                           .id = { job->restart_count, s->key, step },
-                                          .world = job->group_world,
+                                          .world = world,
                                           .agreed_s = spot_clock_s() };
     s->has_standing = true;
     s->standing = step;
@@ -162,12 +163,12 @@ static const struct spot_exec_member *at_place(const struct spot_exec_job *job, 
     return NULL;
 }
 
-static int consider(struct spot_exec_job *job, struct spot_err *err)
+static int consider(struct spot_exec_job *job, bool waits_for_done, struct spot_err *err)
 {
     uint64_t least = UINT64_MAX, most = 0;
     char why[SPOT_WHY_MAX];
 
-    for (uint32_t g = 0; g < job->group_world; g++)
+    for (uint32_t g = 0; g < job->group_world && !waits_for_done; g++)
         if (job->is_done[g]) {
             const struct spot_machine *const m = spot_view_machine(job->view);
 
@@ -189,7 +190,7 @@ static int consider(struct spot_exec_job *job, struct spot_err *err)
         most = x->took > most ? x->took : most;
     }
     if (least == most)
-        return agree(job, most, err);
+        return agree(job, most, job->group_world, err);
     snprintf(why, sizeof(why), "nodes commit steps %llu and %llu", (unsigned long long)least,
              (unsigned long long)most);
     refuse(job, most, why);
@@ -226,26 +227,38 @@ int spot_exec_on_took(struct spot_exec_job *job, struct spot_peer *peer,
     char why[SPOT_WHY_MAX], text[SPOT_WHY_MAX];
     struct spot_state_id id;
     uint64_t n_byte;
+    uint8_t scope;
+    bool is_alone;
 
     spot_state_id_get(&in, &id);
     n_byte = spot_get_u64(&in);
     spot_get_plain(&in, why, sizeof(why));
-    if (!spot_wire_in_done(&in)) {
+    scope = spot_get_u8(&in);
+    if (!spot_wire_in_done(&in) || scope >= SPOT_EXEC_SCOPES) {
         spot_peer_drop(peer, "a commit");
         return 0;
     }
+    is_alone = scope == SPOT_EXEC_OF_ONE;
     if (id.key != job->states.key || id.round != job->restart_count)
         return 0;
     if (!*why)
-        spot_exec_add_holding(job, member, &id, member->group_rank, job->group_world);
+        spot_exec_add_holding(job, member, &id, is_alone ? 0 : member->group_rank,
+                              is_alone ? 1 : job->group_world);
     if (was_decided(job, peer, &id))
         return 0;
     member->has_took = true;
     member->took = id.step;
     member->took_byte = n_byte;
     member->took_s = spot_clock_s();
+    member->scope = (enum spot_exec_scope)scope;
+    if (!*why && is_alone)
+        return agree(job, id.step, 1, err);
+    if (scope == SPOT_EXEC_OF_FILES && !(job->states.has_asked && job->states.asked == id.step)) {
+        refuse(job, id.step, "another coordinator had asked for it");
+        return 0;
+    }
     if (!*why)
-        return consider(job, err);
+        return consider(job, scope == SPOT_EXEC_OF_FILES, err);
     snprintf(text, sizeof(text), "%.60s: %.400s", spot_peer_name(peer), why);
     refuse(job, id.step, text);
     return 0;
@@ -259,8 +272,64 @@ int spot_exec_agree_without(struct spot_exec_job *job, struct spot_err *err)
         const struct spot_exec_member *const x = spot_exec_member_at(job, i);
 
         if (x && x->has_took)
-            return consider(job, err);
+            return consider(job, job->states.has_asked, err);
     }
+    return 0;
+}
+
+/* --- one for all -------------------------------------------------------------------------------
+ */
+
+static void order_take(struct spot_exec_job *job, struct spot_peer *peer, const uint8_t *offer,
+                       size_t n)
+{
+    const struct spot_state_id id = { job->restart_count, job->states.key, job->states.asked };
+    struct spot_buf out = { 0 };
+
+    spot_state_id_put(&out, &id);
+    spot_buf_add(&out, offer, n);
+    if (job->states.scope == SPOT_EXEC_OF_ONE)
+        spot_peer_send(peer, SPOT_MSG_EXEC_TAKE, 0, out.data, out.n);
+    else
+        spot_view_send_active(job->view, SPOT_MSG_EXEC_TAKE, 0, out.data, out.n);
+    spot_buf_release(&out);
+}
+
+/* Behind all that were decided or restored, for a script that does not count them. */
+static uint64_t next_step(const struct spot_exec_states *s)
+{
+    uint64_t step = s->newest.is_set ? s->newest.id.step : 0;
+
+    if (s->has_standing && s->standing > step)
+        step = s->standing;
+    if (s->has_floor && s->floor > step)
+        step = s->floor;
+    return step + 1;
+}
+
+/* While one is open others wait: their nodes offer them again when it is decided. */
+int spot_exec_on_offer(struct spot_exec_job *job, struct spot_peer *peer,
+                       const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    struct spot_exec_states *const s = &job->states;
+    const uint8_t scope = spot_get_u8(&in);
+    uint64_t step = spot_get_u64(&in);
+    const uint32_t n = spot_get_count(&in, 1);
+    struct spot_state_id id = { job->restart_count, s->key, step };
+
+    (void)err;
+    (void)spot_get_bytes(&in, n);
+    if (!spot_wire_in_done(&in) || scope == SPOT_EXEC_OF_ALL || scope >= SPOT_EXEC_SCOPES) {
+        spot_peer_drop(peer, "an offer of a commit");
+        return 0;
+    }
+    if (s->has_asked || (step != UINT64_MAX && was_decided(job, peer, &id)))
+        return 0;
+    s->has_asked = true;
+    s->asked = step == UINT64_MAX ? next_step(s) : step;
+    s->scope = (enum spot_exec_scope)scope;
+    order_take(job, peer, frame->data, frame->n_byte);
     return 0;
 }
 
@@ -335,6 +404,7 @@ void spot_exec_begin_round(struct spot_exec_job *job)
 
     job->states.late_s = job->options->late_s > 0 ? job->options->late_s : LATE_S;
 
+    job->states.has_asked = false; /* nodes offer it again */
     if (!job->is_kept || !job->states.has_key) {
         job->states.has_floor = false;
         *job->states.refused = '\0';

@@ -76,12 +76,13 @@ static int check_step(const struct spot_exec_commit *c, uint64_t step, struct sp
 }
 
 struct said {
-    bool durable;
+    bool durable, alone;
     double wait_s;
 };
 
 static const struct spot_field said_field[] = {
     { "durable", SPOT_F_BOOL, offsetof(struct said, durable), NULL, 0, 0, false },
+    { "alone", SPOT_F_BOOL, offsetof(struct said, alone), NULL, 0, 0, false },
     { "wait_s", SPOT_F_REAL, offsetof(struct said, wait_s), "s", 0, 1e9, false },
     { 0 },
 };
@@ -94,7 +95,6 @@ int spot_exec_serve_commit(void *agent, const struct spot_rank_request *request,
     struct spot_exec_say say = { .ticket = request->ticket };
     struct said said = { .wait_s = INFINITY };
 
-    (void)answer;
     if (spot_json_read_fields(request->doc, request->doc->root, "", said_field, &said, err) ||
         local_of(e, request->rank, &say.local, err))
         return -1;
@@ -108,6 +108,12 @@ int spot_exec_serve_commit(void *agent, const struct spot_rank_request *request,
     say.since_s = spot_clock_s();
     say.until_s = say.since_s + said.wait_s;
     say.step = request->step < 0 ? c->counted[say.local] + 1 : (uint64_t)request->step;
+    say.is_alone = said.alone || e->options->files;
+    if (say.is_alone && c->has_floor && say.step <= c->floor && !*c->refused) {
+        spot_jw_int(answer, "step", (int64_t)say.step); /* another rank has committed it for all */
+        c->counted[say.local] = say.step;
+        return 0;
+    }
     if (check_step(c, say.step, err))
         return -1;
     c->counted[say.local] = say.step;
@@ -133,7 +139,7 @@ void spot_exec_commit_gone(void *agent, uint64_t ticket)
  */
 
 /* Of the oldest: the next one when that is decided. */
-static int tell(struct spot_exec_agent *e, struct spot_err *err)
+int spot_exec_commit_tell(struct spot_exec_agent *e, struct spot_err *err)
 {
     const struct spot_exec_taken *const t = &e->commit.taken[0];
     struct spot_buf out = { 0 };
@@ -141,14 +147,17 @@ static int tell(struct spot_exec_agent *e, struct spot_err *err)
     spot_state_id_put(&out, &t->id);
     spot_put_u64(&out, t->n_byte);
     spot_put_text(&out, t->why);
+    spot_put_u8(&out, (uint8_t)t->scope);
     return spot_agent_send(&e->agent, SPOT_MSG_EXEC_TOOK, 0, &out, err);
 }
 
-static struct spot_exec_taken *add(struct spot_exec_agent *e, uint64_t step)
+struct spot_exec_taken *spot_exec_commit_add(struct spot_exec_agent *e, uint64_t step,
+                                             enum spot_exec_scope scope)
 {
     struct spot_exec_taken *const t = &e->commit.taken[e->commit.n_taken++];
 
-    *t = (struct spot_exec_taken){ .id = { e->held.restart_count, e->held.key, step } };
+    *t = (struct spot_exec_taken){ .id = { e->held.restart_count, e->held.key, step },
+                                   .scope = scope };
     return t;
 }
 
@@ -164,17 +173,21 @@ static int take_files(struct spot_exec_agent *e, const char **only, size_t n,
     has_plan = spot_exec_ledger_save(&e->ledger, fd, err);
     if (has_plan < 0 || spot_ledger_may_commit(e->ledger.ledger, (int64_t)record->id.step, err))
         return -1;
+    if (e->options->files)
+        return spot_rank_files_take(e->options->files, e->store, e->offer.dirs.data,
+                                    e->offer.dirs.n, !record->place, record, err);
     if (only && has_plan)
         only[n++] = SPOT_EXEC_LEDGER_FILE;
     return spot_state_take(e->store, fd, only, n, record, err);
 }
 
-static void take(struct spot_exec_agent *e, struct spot_exec_taken *t,
-                 const struct spot_exec_manifest *only)
+void spot_exec_commit_take(struct spot_exec_agent *e, struct spot_exec_taken *t,
+                           const struct spot_exec_manifest *only)
 {
+    const bool is_alone = t->scope == SPOT_EXEC_OF_ONE;
     struct spot_state_record record = { .id = t->id,
-                                        .place = e->held.group_rank,
-                                        .world = e->held.group_world };
+                                        .place = is_alone ? 0 : e->held.group_rank,
+                                        .world = is_alone ? 1 : e->held.group_world };
     const char **path = NULL;
     struct spot_err why = { 0 };
     int rc;
@@ -193,6 +206,7 @@ static void take(struct spot_exec_agent *e, struct spot_exec_taken *t,
     } else {
         rc = spot_state_store_add(e->store, &record, &why);
     }
+    t->is_early = rc > 0;
     if (rc)
         snprintf(t->why, sizeof(t->why), "%s", why.msg);
 }
@@ -214,9 +228,9 @@ static void take_manifest(struct spot_exec_agent *e)
     if (rc < 0)
         spot_exec_manifest_answer(e->options->state->live_fd, 0, why.msg);
     if (rc > 0) {
-        t = add(e, manifest.step);
+        t = spot_exec_commit_add(e, manifest.step, SPOT_EXEC_OF_ALL);
         t->is_by_manifest = true;
-        take(e, t, &manifest);
+        spot_exec_commit_take(e, t, &manifest);
     }
     spot_exec_manifest_release(&manifest);
 }
@@ -232,7 +246,7 @@ static bool have_all_said(const struct spot_exec_agent *e, uint64_t *least, uint
     *least = UINT64_MAX;
     *most = 0;
     for (size_t i = 0; i < c->n; i++) {
-        if (c->say[i].is_agreed || is_taken(c, c->say[i].step))
+        if (c->say[i].is_agreed || c->say[i].is_alone || is_taken(c, c->say[i].step))
             continue;
         n_said++;
         *least = c->say[i].step < *least ? c->say[i].step : *least;
@@ -249,9 +263,9 @@ static void take_said(struct spot_exec_agent *e)
 
     if (c->n_taken == SPOT_EXEC_TAKEN_MAX || !have_all_said(e, &least, &most))
         return;
-    t = add(e, most);
+    t = spot_exec_commit_add(e, most, SPOT_EXEC_OF_ALL);
     if (least == most)
-        take(e, t, NULL);
+        spot_exec_commit_take(e, t, NULL);
     else
         snprintf(t->why, sizeof(t->why), "ranks of one node commit steps %llu and %llu",
                  (unsigned long long)least, (unsigned long long)most);
@@ -265,7 +279,7 @@ static const struct spot_exec_say *longest_wait(const struct spot_exec_commit *c
     const struct spot_exec_say *longest = NULL;
 
     for (size_t i = 0; i < c->n; i++)
-        if (!c->say[i].is_agreed && !is_taken(c, c->say[i].step) &&
+        if (!c->say[i].is_agreed && !c->say[i].is_alone && !is_taken(c, c->say[i].step) &&
             (!longest || c->say[i].since_s < longest->since_s))
             longest = &c->say[i];
     return longest;
@@ -368,7 +382,9 @@ int spot_exec_commit_tick(struct spot_exec_agent *e, struct spot_err *err)
         return 0;
     }
     spot_exec_commit_tick_away(e);
-    return !has_told && e->commit.n_taken ? tell(e, err) : 0;
+    if (spot_exec_offer_tick(e, err))
+        return -1;
+    return !has_told && e->commit.n_taken ? spot_exec_commit_tell(e, err) : 0;
 }
 
 void spot_exec_commit_begin(struct spot_exec_agent *e)
@@ -378,13 +394,15 @@ void spot_exec_commit_begin(struct spot_exec_agent *e)
     c->n = c->n_taken = 0;
     c->has_floor = false;
     c->late_s = e->options->late_s > 0 ? e->options->late_s : LATE_S;
+    spot_exec_offer_begin(e);
     for (uint32_t i = 0; i < e->options->n_rank; i++)
         c->counted[i] = e->form.env.has_state ? e->form.env.state_step : 0;
 }
 
 int spot_exec_commit_again(struct spot_exec_agent *e, struct spot_err *err)
 {
-    return e->commit.n_taken ? tell(e, err) : 0;
+    spot_exec_offer_again(e);
+    return e->commit.n_taken ? spot_exec_commit_tell(e, err) : 0;
 }
 
 /* --- what became of it ---------------------------------------------------------------------------
@@ -428,6 +446,10 @@ static void on_agreed(struct spot_exec_agent *e, const struct spot_state_id *id)
     struct spot_exec_commit *const c = &e->commit;
 
     spot_ledger_committed(e->ledger.ledger, (int64_t)id->step);
+    e->has_last = e->has_committed = true;
+    e->last_step = id->step;
+    e->last_s = spot_clock_s();
+    e->has_saved = e->has_saved || (e->is_saving && e->options->files);
     if (c->n_taken && !spot_state_id_compare(&c->taken[0].id, id))
         settle(e, "");
     for (size_t i = c->n; i-- > 0;) {
@@ -476,11 +498,12 @@ int spot_exec_commit_answer(struct spot_exec_agent *e, const struct spot_frame *
     }
     c->has_floor = true;
     n_before = c->n_taken;
+    spot_exec_offer_answered(e, id.step, why);
     if (*why)
         on_refused(e, &id, why);
     else
         on_agreed(e, &id);
-    return c->n_taken && c->n_taken < n_before ? tell(e, err) : 0;
+    return c->n_taken && c->n_taken < n_before ? spot_exec_commit_tell(e, err) : 0;
 }
 
 /* --- what is kept --------------------------------------------------------------------------------

@@ -98,14 +98,19 @@ static int on_ended(struct spot_exec_job *job, struct spot_peer *peer,
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     const uint32_t rank = spot_get_u32(&in);
     const int status = (int)spot_get_u32(&in);
-    char how[SPOT_WHY_MAX / 2];
+    char how[SPOT_WHY_MAX / 2], said[SPOT_WHY_MAX / 2];
+    size_t n;
 
+    spot_get_plain(&in, said, sizeof(said));
     if (!spot_wire_in_done(&in)) {
         spot_peer_drop(peer, "the end of a rank");
         return 0;
     }
     if (status) { /* else it left after it had been told to save */
         put_how(peer, rank, status, how, sizeof(how));
+        n = strlen(how);
+        if (*said)
+            snprintf(how + n, sizeof(how) - n, ": %.*s", (int)(sizeof(how) - n - 3), said);
         charge(job, frame->epoch);
         snprintf(job->why, sizeof(job->why), "%s; %lu failures were tolerated before", how,
                  (unsigned long)job->options->max_restarts);
@@ -141,6 +146,8 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
         return 0;
     if (frame->type == SPOT_MSG_EXEC_TOOK)
         return spot_exec_on_took(job, peer, frame, err);
+    if (frame->type == SPOT_MSG_EXEC_OFFER)
+        return spot_exec_on_offer(job, peer, frame, err);
     if (frame->type == SPOT_MSG_EXEC_ENDED)
         return on_ended(job, peer, frame, err);
     if (frame->type == SPOT_MSG_EXEC_SAVED)
@@ -168,18 +175,34 @@ static void begin_saving(struct spot_exec_job *job)
                                                    spot_group_find(job->group, m->member[i].id)));
     left_s = fmax(left_s, 0);
     job->saving_epoch = m->epoch;
+    job->saving_s = left_s;
     job->saving_until_s = spot_clock_s() + left_s;
     spot_put_f64(&out, left_s);
     spot_view_send_active(job->view, SPOT_MSG_EXEC_SAVE, 0, out.data, out.n);
     spot_buf_release(&out);
 }
 
+/* Once: the epoch ends with it. */
+static void warn_unsaved(const struct spot_exec_job *job)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+
+    for (size_t i = 0; i < m->n_member; i++)
+        if (m->member[i].role == SPOT_ROLE_ACTIVE && !member_at(job, i)->has_saved)
+            job->options->group.warn(
+                "ranks on %s did not save within the %.1f s that they had: what is not committed "
+                "is done again (--save-time, or the grace of the notice)",
+                spot_peer_name(spot_group_find(job->group, m->member[i].id)), job->saving_s);
+}
+
 static bool has_saved(const struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
 
-    if (spot_clock_s() >= job->saving_until_s)
+    if (spot_clock_s() >= job->saving_until_s) {
+        warn_unsaved(job);
         return true;
+    }
     for (size_t i = 0; i < m->n_member; i++)
         if (m->member[i].role == SPOT_ROLE_ACTIVE && !member_at(job, i)->has_saved)
             return false;

@@ -21,7 +21,9 @@ static int check_command(const struct spot_exec_job *job, uint64_t hash, uint32_
         return 1;
     }
     if (hash != job->options->hash) {
-        snprintf(why, n, "its COMMAND is not the one of the job (hashes %016llx and %016llx)",
+        snprintf(why, n,
+                 "its COMMAND is not the one of the job, or --checkpoint or --rdzv-id is not "
+                 "(hashes %016llx and %016llx)",
                  (unsigned long long)hash, (unsigned long long)job->options->hash);
         return 1;
     }
@@ -94,6 +96,8 @@ static int begin(void *exec, struct spot_view *view, struct spot_err *err)
     (void)err;
     if (!job->is_kept)
         job->n_started = job->restart_count + 1;
+    if (!job->is_kept || job->round_s <= 0)
+        job->round_s = spot_clock_s();
     job->states.is_stale = job->states.has_news = true;
     spot_view_send_active(view, SPOT_MSG_ROUND, (uint64_t)spot_view_machine(view)->round, NULL, 0);
     (void)spot_exec_check_done(job); /* only nodes whose ranks had ended were lost */
@@ -140,6 +144,15 @@ static bool is_saved(void *exec)
 
 /* --- status --------------------------------------------------------------------------- */
 
+/* What ranks have done behind the newest commit, or in this round. */
+static double at_risk_s(const struct spot_exec_job *job)
+{
+    const struct spot_exec_point *const newest = &job->states.newest;
+    const bool is_of_round = newest->is_set && newest->id.key == job->states.key;
+
+    return spot_clock_s() - (is_of_round && newest->agreed_s > 0 ? newest->agreed_s : job->round_s);
+}
+
 /* Steps of the newest commit and of the newest that is safe. */
 static void put_states(const struct spot_exec_states *s, struct spot_jw *jw)
 {
@@ -171,6 +184,8 @@ static void status(void *exec, struct spot_jw *jw)
     spot_jw_int(jw, "done", n_done);
     spot_jw_int(jw, "warm", n_warm);
     spot_jw_int(jw, "failures", job->n_failed);
+    if (m->phase == SPOT_PHASE_RUN)
+        spot_jw_real(jw, "seconds_lost_if_killed_now", at_risk_s(job));
     put_states(&job->states, jw);
     spot_jw_end(jw);
 }

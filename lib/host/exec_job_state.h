@@ -30,7 +30,8 @@ struct spot_exec_member {
     struct spot_exec_holdings has; /* states that it holds, as it reported and as learned since */
     uint32_t entered; /* the newest epoch that it was told of, with or without a place */
     bool has_took;    /* it has announced a step that is not decided: */
-    uint64_t took;    /* which one, */
+    enum spot_exec_scope scope;
+    uint64_t took; /* which one, */
     uint64_t took_byte;
     double took_s; /* and when, by spot_clock_s */
 };
@@ -57,6 +58,10 @@ struct spot_exec_states {
     uint64_t floor;
     char refused[SPOT_WHY_MAX]; /* why the last refused one was refused */
     double late_s; /* the next warning; twice as late each time, since some ranks save for long */
+
+    bool has_asked; /* nodes were ordered to take a step that is not decided: */
+    uint64_t asked;
+    enum spot_exec_scope scope;
 
     struct spot_exec_point newest; /* agreed: what a new round would begin with */
     struct spot_exec_point safe;   /* the newest that survives the loss of any one domain */
@@ -95,7 +100,7 @@ struct spot_exec_job {
     const struct spot_exec_options *options;
     struct spot_group *group;
     struct spot_view *view;
-    double began_s;
+    double began_s, round_s; /* this coordinator, and the round */
     char run_id[SPOT_RUN_ID_MAX]; /* "": not drawn yet, and an agent may still report one */
     uint32_t n_started;           /* rounds */
 
@@ -122,7 +127,7 @@ struct spot_exec_job {
     struct spot_exec_bucket *bucket; /* NULL: no command */
 
     uint32_t saving_epoch; /* epoch whose ranks were told to save, and until when; 0: none */
-    double saving_until_s;
+    double saving_s, saving_until_s;
     bool is_saved;     /* saved, and the job is to stop */
     bool is_finishing; /* all ranks have ended; the newest commit is being copied to --state */
 };
@@ -164,6 +169,8 @@ int spot_exec_make_safe(struct spot_exec_job *job, struct spot_err *err);
 /* exec_agree.c: which steps are committed. */
 int spot_exec_on_took(struct spot_exec_job *job, struct spot_peer *peer,
                       const struct spot_frame *frame, struct spot_err *err);
+int spot_exec_on_offer(struct spot_exec_job *job, struct spot_peer *peer,
+                       const struct spot_frame *frame, struct spot_err *err);
 /* The ranks of a place have ended: the others' pending commits no longer wait for that place. */
 int spot_exec_agree_without(struct spot_exec_job *job, struct spot_err *err);
 /* Say which nodes a commit has waited for. */

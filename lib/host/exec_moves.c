@@ -245,10 +245,27 @@ static int lay_out_all(struct spot_exec_agent *e, struct spot_err *err)
 
 /* The number of nodes differs from the commit's: a replica gets what any other had, a program with
  * a part of the state finds all parts. */
+static int restore_files(struct spot_exec_agent *e, struct spot_err *err)
+{
+    const uint32_t n = e->form.env.has_state ? e->form.env.state_world : 0;
+    const struct spot_state_record **const record = spot_xcalloc(n + 1, sizeof(*record));
+    int rc = 0;
+
+    for (uint32_t p = 0; !rc && p < n; p++)
+        if (!(record[p] = find(e, p, err)))
+            rc = -1;
+    if (!rc)
+        rc = spot_rank_files_put(e->options->files, e->store, record, n, err);
+    free(record);
+    return rc;
+}
+
 int spot_exec_restore(struct spot_exec_agent *e, struct spot_err *err)
 {
     const struct spot_state_record *record = NULL;
 
+    if (e->options->files)
+        return restore_files(e, err);
     if (e->form.env.has_state) {
         record = find(e, e->form.env.group_rank % e->form.env.state_world, err);
         if (!record)

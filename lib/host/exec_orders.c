@@ -74,7 +74,8 @@ static bool is_ordered(const struct spot_exec_states *s, const struct spot_state
 /* With another number of nodes than at the commit, a program with a part must find the others. */
 bool spot_exec_restores_all(const struct spot_exec_job *job)
 {
-    return job->options->places_all || job->states.newest.world != job->group_world;
+    return job->options->places_all ||
+           (job->states.newest.world != job->group_world && job->states.newest.world > 1);
 }
 
 static void want(struct spot_exec_job *job, const struct spot_exec_member *member, uint32_t place)
@@ -96,7 +97,7 @@ void spot_exec_plan_restore(struct spot_exec_job *job, struct spot_exec_member *
     spot_exec_drop_orders(job);
     for (size_t i = 0; point->is_set && i < n; i++) {
         if (!spot_exec_restores_all(job)) {
-            want(job, member[i], member[i]->group_rank);
+            want(job, member[i], member[i]->group_rank % point->world);
             continue;
         }
         for (uint32_t p = 0; p < point->world; p++)

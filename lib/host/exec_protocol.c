@@ -194,7 +194,7 @@ void spot_exec_get_form(struct spot_wire_in *in, struct spot_exec_form *form)
 }
 
 /* With their ends: "a b" is not "ab". */
-uint64_t spot_exec_hash(char *const *command, uint32_t n_rank)
+uint64_t spot_exec_hash(char *const *command, uint32_t n_rank, const char *checkpoint)
 {
     struct spot_hash_stream *const hash = spot_hash_stream_new();
     uint64_t value;
@@ -202,6 +202,8 @@ uint64_t spot_exec_hash(char *const *command, uint32_t n_rank)
     for (; *command; command++)
         spot_hash_stream_add(hash, *command, strlen(*command) + 1);
     spot_hash_stream_add(hash, &n_rank, sizeof(n_rank));
+    if (checkpoint)
+        spot_hash_stream_add(hash, checkpoint, strlen(checkpoint) + 1);
     value = spot_hash_stream_64(hash);
     spot_hash_stream_free(hash);
     return value;

@@ -25,13 +25,17 @@ extern "C" {
 enum spot_exec_message {
     /* agent to coordinator, within an epoch */
     SPOT_MSG_EXEC_DONE = 13,  /* all ranks here have exited with 0 */
-    SPOT_MSG_EXEC_ENDED = 14, /* u32 rank, u32 status as of wait(2): one did not */
+    SPOT_MSG_EXEC_ENDED = 14, /* u32 rank, u32 status as of wait(2): one did not; text: its error */
     SPOT_MSG_EXEC_SAVED = 15, /* answer to SAVE: nothing more to wait for on this node */
     SPOT_MSG_EXEC_WARM = 16,  /* of no epoch; tag: enum spot_exec_warmth */
-    /* id, u64 its bytes, text: why it could not be stored, "": the ranks' commit is stored here */
+    /* id, u64 its bytes, text: why it could not be stored, "": the ranks' commit is stored here;
+     * u8 enum spot_exec_scope */
     SPOT_MSG_EXEC_TOOK = 17,
     /* tag: serial; text: why it failed, ""; u64 bytes that were missing */
     SPOT_MSG_EXEC_MOVED = 18,
+    /* u8 enum spot_exec_scope; u64 step or UINT64_MAX: the next one; u32 bytes, and so many: the
+     * whole directories, as spot_rank_files_list has them */
+    SPOT_MSG_EXEC_OFFER = 29,
     SPOT_MSG_EXEC_LEDGER = 28, /* of no epoch; a plan of samples (exec_ledger.h) */
 
     /* coordinator to agent */
@@ -46,6 +50,8 @@ enum spot_exec_message {
     SPOT_MSG_EXEC_ANSWER = 51,
     /* u8 enum spot_exec_safety of the newest one, u32 how many, ids: all others may be dropped */
     SPOT_MSG_EXEC_HOLD = 52,
+    /* id; then as in an OFFER, which it follows: take that as a commit */
+    SPOT_MSG_EXEC_TAKE = 54,
     SPOT_MSG_EXEC_PLAN = 53, /* of no epoch; answer to LEDGER: the plan of the job */
 
     /* both ways, about a move with the coordinator at one end; tag: its serial */
@@ -68,6 +74,14 @@ enum spot_exec_state {
     SPOT_EXEC_DONE,  /* all ranks have exited with 0, without having been told to save */
     SPOT_EXEC_ENDED, /* one failed, or ended while it was told to save */
     SPOT_EXEC_STATES
+};
+
+/* Whose files are a commit. */
+enum spot_exec_scope {
+    SPOT_EXEC_OF_ALL,   /* of every node, each with files of its own */
+    SPOT_EXEC_OF_ONE,   /* of one node, for all */
+    SPOT_EXEC_OF_FILES, /* of every node, of which those of one name are the same (rank_files.h) */
+    SPOT_EXEC_SCOPES
 };
 
 /* What an agent has: of the last round that it started, if any. */
@@ -137,8 +151,8 @@ void spot_exec_put_held(struct spot_buf *out, const struct spot_exec_held *held)
 /* Sets in->bad when malformed. */
 void spot_exec_get_held(struct spot_wire_in *in, struct spot_exec_held *held);
 
-/* Of a command and how many ranks of it a node has. */
-uint64_t spot_exec_hash(char *const *command, uint32_t n_rank);
+/* Of a command, how many ranks of it a node has, and the pattern of its checkpoints; NULL: none. */
+uint64_t spot_exec_hash(char *const *command, uint32_t n_rank, const char *checkpoint);
 
 #ifdef __cplusplus
 }

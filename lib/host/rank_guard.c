@@ -30,9 +30,13 @@ struct guard {
     bool is_stopping, was_killed;
     double kill_s, give_up_s; /* while stopping */
     bool is_stuck;            /* one did not end */
+    struct spot_rank_pulse pulse[SPOT_LOCAL_RANKS_MAX];
+    double pulse_s; /* the next look */
     struct spot_twins twins;
     bool has_said_holds, was_warm;
 };
+
+static const double still_s = 2; /* for what tells of one that stands still */
 
 static void say(const struct guard *g, enum spot_rank_event_kind kind, uint32_t local, int status)
 {
@@ -78,6 +82,16 @@ static _Noreturn void become(char *const *argv)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
+static void set_error_file(const struct guard *g, uint32_t i)
+{
+    char path[4096];
+
+    if (!g->of->options->errors)
+        return;
+    snprintf(path, sizeof(path), "%s.%lu", g->of->options->errors, (unsigned long)i);
+    setenv("TORCHELASTIC_ERROR_FILE", path, 1);
+}
+
 /* A process of the command, for the round or to wait for one. */
 static pid_t launch(struct guard *g, uint32_t i, bool is_twin)
 {
@@ -90,6 +104,7 @@ static pid_t launch(struct guard *g, uint32_t i, bool is_twin)
         spot_rank_env_set_lasting(g->of->options->n, i);
     else
         spot_rank_env_set(&g->env, i);
+    set_error_file(g, i);
     spot_twins_enter(&g->twins, i, is_twin);
     become(g->of->options->command);
 }
@@ -296,6 +311,48 @@ static void obey(struct guard *g, const struct spot_rank_command *command)
     }
 }
 
+/* --- ranks that stand still ------------------------------------------------------- */
+
+/* It counts as ended at once: one that waits in the kernel may not be killed. */
+static void end_still(struct guard *g, uint32_t i)
+{
+    kill(-g->rank[i], SIGKILL);
+    say(g, SPOT_RANK_EXITED, i, SIGKILL);
+    g->pulse[i] = (struct spot_rank_pulse){ 0 };
+}
+
+static void find_still(struct guard *g, uint32_t i)
+{
+    const int fd = g->of->out[g->of->options->n][1];
+    struct spot_rank_pulse *const p = &g->pulse[i];
+    pid_t probe;
+
+    if (p->killed_s > 0 && p->pid == g->rank[i]) {
+        if (spot_clock_s() >= p->killed_s)
+            end_still(g, i);
+        return;
+    }
+    if (!spot_rank_pulse_look(p, g->rank[i], g->of->options->hang_s))
+        return;
+    spot_rank_pulse_tell(fd, g->rank[i], g->env.first_rank + i, g->of->options->hang_s);
+    probe = fork();
+    if (!probe) {
+        settle(g, g->of->out[g->of->options->n]);
+        spot_rank_pulse_probe(p->pid);
+    }
+    p->killed_s = spot_clock_s() + still_s;
+}
+
+static void find_all_still(struct guard *g)
+{
+    if (g->of->options->hang_s <= 0 || spot_clock_s() < g->pulse_s)
+        return;
+    for (uint32_t i = 0; i < g->of->options->n; i++)
+        if (g->rank[i] && !g->is_saving && !g->is_stopping)
+            find_still(g, i);
+    g->pulse_s = spot_clock_s() + fmin(1, g->of->options->hang_s / 8);
+}
+
 /* --- the loop ------------------------------------------------------------------ */
 
 static bool is_saved(const struct guard *g)
@@ -334,10 +391,12 @@ static void settle_owed(struct guard *g)
 
 static int wait_ms(const struct guard *g)
 {
-    const double until_s = !g->is_stopping ? spot_twins_next_s(&g->twins)
-                           : g->was_killed ? g->give_up_s
-                                           : g->kill_s;
+    double until_s = !g->is_stopping ? spot_twins_next_s(&g->twins)
+                     : g->was_killed ? g->give_up_s
+                                     : g->kill_s;
 
+    if (g->of->options->hang_s > 0 && live(g) && !g->is_stopping)
+        until_s = fmin(until_s, g->pulse_s);
     return isinf(until_s) ? -1 : (int)ceil(1e3 * fmin(fmax(until_s - spot_clock_s(), 0), 1e5));
 }
 
@@ -365,6 +424,7 @@ static bool turn(struct guard *g)
         obey(g, &command);
     }
     settle_owed(g);
+    find_all_still(g);
     start_twins(g);
     say_twins(g);
     return true;

@@ -13,10 +13,10 @@
 #include "common/clock.h"
 #include "host/ranks_state.h"
 
-enum { DEPTH_MAX = 16, CHILDREN_MAX = 1024 };
+enum { DEPTH_MAX = 16, CHILDREN_MAX = SPOT_RANK_CHILDREN_MAX };
 
 /* Those of its main thread, which is the one that adopts. */
-static size_t children(pid_t pid, pid_t child[CHILDREN_MAX])
+size_t spot_rank_children(pid_t pid, pid_t child[CHILDREN_MAX])
 {
     char path[64];
     size_t n = 0;
@@ -56,7 +56,7 @@ pid_t spot_rank_kill_children(const pid_t *keep, size_t n_keep, double limit_s)
     double pause_s = 0.0005;
 
     for (;;) {
-        const size_t n = leave_out(child, children(getpid(), child), keep, n_keep);
+        const size_t n = leave_out(child, spot_rank_children(getpid(), child), keep, n_keep);
         size_t n_left = 0;
 
         for (size_t i = 0; i < n; i++)
@@ -93,23 +93,25 @@ static bool catches(pid_t pid, int number)
 
 /* A shell around the trainer does not catch it; what a trainer forks inherits that it does, and is
  * not meant. */
-static size_t tell(pid_t pid, int depth)
+static size_t tell(pid_t pid, int number, int depth)
 {
     pid_t *child;
     size_t n, told = 0;
 
-    if (catches(pid, SIGUSR1))
-        return kill(pid, SIGUSR1) ? 0 : 1;
+    if (catches(pid, number))
+        return kill(pid, number) ? 0 : 1;
     if (depth == DEPTH_MAX || !(child = malloc(CHILDREN_MAX * sizeof(*child))))
         return 0;
-    n = children(pid, child);
+    n = spot_rank_children(pid, child);
     for (size_t i = 0; i < n; i++)
-        told += tell(child[i], depth + 1);
+        told += tell(child[i], number, depth + 1);
     free(child);
     return told;
 }
 
 size_t spot_rank_tell(pid_t pid)
 {
-    return tell(pid, 0);
+    const size_t n = tell(pid, SIGUSR1, 0);
+
+    return n ? n : tell(pid, SIGTERM, 0);
 }

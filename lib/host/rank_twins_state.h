@@ -6,7 +6,7 @@
  * /proc that lead to pipes of the guard. A process that supports waiting opens ANSWER for reading,
  * writes TOKEN and a newline to ASK, and reads ANSWER to its end: one NAME=VALUE per line, the
  * variables of its round. An empty answer means that it is no longer needed.
- * examples/pytorch/spot_hold.py does that.
+ * packaging/python/spot/hold.py does that.
  *
  * A rank of a round finds its answer there at once, so that asking costs nothing; that it asked
  * shows that the command supports waiting. From then on twins are started; a command that never

@@ -12,7 +12,7 @@
  *
  *   new -> [start -> ... -> stop -> SPOT_RANK_STOPPED] ... -> free
  *
- * A command that supports waiting (examples/pytorch/spot_hold.py) has twins: beside each rank a
+ * A command that supports waiting (packaging/python/spot/hold.py) has twins: beside each rank a
  * process that has been started, waits, and becomes the rank of the next round. They outlive
  * rounds, and die as ranks do when we are gone.
  *
@@ -36,6 +36,8 @@ struct spot_ranks_options {
     uint32_t n;           /* ranks, 1 to SPOT_LOCAL_RANKS_MAX */
     double stop_s;        /* from SIGTERM to SIGKILL */
     double stuck_s;       /* from SIGKILL until one that is still there is given up; 0: 30 */
+    double hang_s;        /* a rank that has not moved for so long is killed; 0: none is */
+    const char *errors;   /* TORCHELASTIC_ERROR_FILE of a rank is this, '.' and its index; NULL */
     const char *hook;     /* run by sh(1) when the ranks are to save; NULL: they get SIGUSR1 */
     const char *log_dir;  /* DIR/ROUND/RANK.out and .err; NULL: none */
     bool is_cold;         /* no twins, even if the command supports waiting */
@@ -70,10 +72,10 @@ struct spot_ranks *spot_ranks_new(const struct spot_ranks_options *options, stru
  * gone, as do the other three. */
 int spot_ranks_start(struct spot_ranks *ranks, const struct spot_rank_env *env,
                      struct spot_err *err);
-/* A new round is about to begin: the hook is run, or processes that catch SIGUSR1 get it, and
- * `left_s` is the time left. SPOT_RANK_SAVED follows when the hook has ended; without a hook when
- * all that got the signal have ended, at once if there were none. Processes that do not catch it
- * are left alone. */
+/* A new round is about to begin: the hook is run, or processes that catch SIGUSR1, else SIGTERM,
+ * get it, and `left_s` is the time left. SPOT_RANK_SAVED follows when the hook has ended; without a
+ * hook when all that got the signal have ended, at once if there were none. Processes that do not
+ * catch it are left alone. */
 int spot_ranks_save(struct spot_ranks *ranks, double left_s, struct spot_err *err);
 /* End the round: SIGTERM to their process groups, SIGKILL after stop_s, and to all remaining
  * processes as soon as the ranks have ended. Always followed by SPOT_RANK_STOPPED, or by an error

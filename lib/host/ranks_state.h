@@ -37,9 +37,23 @@ void spot_rank_guard_run(const struct spot_rank_guard *guard);
  * result. Returns 0, or one that was there after limit_s all the same: it waits in the kernel, for
  * a disk or a device, and ends when that answers. */
 pid_t spot_rank_kill_children(const pid_t *keep, size_t n_keep, double limit_s);
-/* SIGUSR1 to the process if it catches that, else to its descendants that do. Returns how many got
- * it. */
+/* SIGUSR1 to the process if it catches that, else to its descendants that do; where none does, the
+ * same with SIGTERM. Returns how many got it. */
 size_t spot_rank_tell(pid_t pid);
+enum { SPOT_RANK_CHILDREN_MAX = 1024 };
+size_t spot_rank_children(pid_t pid, pid_t child[SPOT_RANK_CHILDREN_MAX]);
+
+/* rank_pulse.c: does a rank stand still? */
+struct spot_rank_pulse {
+    pid_t pid;
+    unsigned long long ticks, byte;
+    double looked_s, since_s, killed_s;
+};
+/* True when it has not moved for limit_s. */
+bool spot_rank_pulse_look(struct spot_rank_pulse *pulse, pid_t pid, double limit_s);
+/* Write down what it waits in. */
+void spot_rank_pulse_tell(int fd, pid_t pid, uint32_t rank, double limit_s);
+_Noreturn void spot_rank_pulse_probe(pid_t pid);
 
 #ifdef __cplusplus
 }

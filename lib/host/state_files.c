@@ -123,8 +123,28 @@ static int take_open(struct spot_state_store *store, int fd, struct spot_state_r
     return 0;
 }
 
+/* Where it leads to, as the one chunk of a file. */
+static int take_link(struct spot_state_store *store, int dir_fd, struct spot_state_record *record,
+                     char *room, struct stat *seen, struct spot_err *err)
+{
+    struct spot_state_file *const file = &record->file[record->n_file - 1];
+    const int fd = spot_safe_open(dir_fd, file->path, O_PATH | O_NOFOLLOW, 0);
+    const ssize_t n =
+        fd >= 0 && !fstat(fd, seen) ? readlinkat(fd, "", room, SPOT_STATE_PATH_MAX) : -1;
+
+    if (fd >= 0)
+        close(fd);
+    if (n < 1 || n >= SPOT_STATE_PATH_MAX)
+        return spot_err_set(err, SPOT_EDATA, "'%.200s' is not a link that can be taken",
+                            file->path);
+    file->mode = SPOT_STATE_LINK;
+    file->n_byte = (uint64_t)n;
+    record->chunk = spot_xrealloc(record->chunk, record->n_chunk + 1, sizeof(*record->chunk));
+    return spot_state_store_keep(store, room, (size_t)n, &record->chunk[record->n_chunk++], err);
+}
+
 /* *seen gets what it was before it was read. */
-static int take_file(struct spot_state_store *store, int dir_fd, char *path_take,
+static int take_file(struct spot_state_store *store, int dir_fd, char *path_take, bool with_links,
                      struct spot_state_record *record, void *room, struct stat *seen,
                      struct spot_err *err)
 {
@@ -133,6 +153,8 @@ static int take_file(struct spot_state_store *store, int dir_fd, char *path_take
 
     record->file[record->n_file++] =
         (struct spot_state_file){ .path = path_take, .first_chunk = record->n_chunk };
+    if (fd < 0 && errno == ELOOP && with_links)
+        return take_link(store, dir_fd, record, room, seen, err);
     if (fd < 0 && (errno == EINVAL || errno == ELOOP || errno == ENOTDIR || errno == EXDEV))
         return spot_err_set(err, SPOT_EDATA, "'%.200s' is not a file of the state directory",
                             path_take);
@@ -149,7 +171,7 @@ static int check_unchanged(int dir_fd, const struct spot_state_record *record,
 {
     for (size_t i = 0; i < record->n_file; i++) {
         const char *const path = record->file[i].path;
-        const int fd = spot_safe_open(dir_fd, path, O_PATH, 0);
+        const int fd = spot_safe_open(dir_fd, path, O_PATH | O_NOFOLLOW, 0);
         struct stat now;
         const bool is_same = fd >= 0 && !fstat(fd, &now) && is_same_file(&seen[i], &now);
 
@@ -161,7 +183,7 @@ static int check_unchanged(int dir_fd, const struct spot_state_record *record,
     return 0;
 }
 
-static int take_all(struct spot_state_store *store, int dir_fd, struct paths *p,
+static int take_all(struct spot_state_store *store, int dir_fd, struct paths *p, bool with_links,
                     struct spot_state_record *record, struct spot_err *err)
 {
     void *const room = spot_xcalloc(SPOT_STATE_CHUNK_BYTE, 1);
@@ -175,7 +197,7 @@ static int take_all(struct spot_state_store *store, int dir_fd, struct paths *p,
         char *const path = p->path[i];
 
         p->path[i] = NULL;
-        rc = take_file(store, dir_fd, path, record, room, &seen[i], err);
+        rc = take_file(store, dir_fd, path, with_links, record, room, &seen[i], err);
     }
     if (!rc)
         rc = check_unchanged(dir_fd, record, seen, err);
@@ -184,8 +206,8 @@ static int take_all(struct spot_state_store *store, int dir_fd, struct paths *p,
     return rc;
 }
 
-int spot_state_take(struct spot_state_store *store, int dir_fd, const char *const *only,
-                    size_t n_only, struct spot_state_record *record, struct spot_err *err)
+static int take(struct spot_state_store *store, int dir_fd, const char *const *only, size_t n_only,
+                bool with_links, struct spot_state_record *record, struct spot_err *err)
 {
     struct paths p = { 0 };
     int rc = 0;
@@ -199,9 +221,21 @@ int spot_state_take(struct spot_state_store *store, int dir_fd, const char *cons
                     : list_dir(fd, "", 0, &p, err);
     }
     if (!rc)
-        rc = take_all(store, dir_fd, &p, record, err);
+        rc = take_all(store, dir_fd, &p, with_links, record, err);
     release_paths(&p);
     return rc;
+}
+
+int spot_state_take(struct spot_state_store *store, int dir_fd, const char *const *only,
+                    size_t n_only, struct spot_state_record *record, struct spot_err *err)
+{
+    return take(store, dir_fd, only, n_only, false, record, err);
+}
+
+int spot_state_take_links(struct spot_state_store *store, int dir_fd, const char *const *only,
+                          size_t n_only, struct spot_state_record *record, struct spot_err *err)
+{
+    return take(store, dir_fd, only, n_only, true, record, err);
 }
 
 /* --- and back ------------------------------------------------------------------------------- */
@@ -226,9 +260,12 @@ static int lay_out_file(struct spot_state_store *store, int dir_fd,
                         struct spot_err *err)
 {
     const struct spot_state_file file = record->file[f];
-    const int fd = spot_safe_create(dir_fd, file.path, 0600);
+    const int fd = file.mode == SPOT_STATE_LINK ? -1 : spot_safe_create(dir_fd, file.path, 0600);
     int rc;
 
+    if (file.mode == SPOT_STATE_LINK)
+        return spot_err_set(err, SPOT_EDATA, "'%.200s' is a link, which no state directory has",
+                            file.path);
     if (fd < 0)
         return spot_err_sys(err, "cannot restore '%.200s'", file.path);
     rc = fchmod(fd, file.mode) ? spot_err_sys(err, "cannot restore '%.200s'", file.path)

@@ -148,6 +148,12 @@ bool spot_state_path_is_below(const char *path)
     return true;
 }
 
+static bool is_odd(const struct spot_state_file *file)
+{
+    return file->mode == SPOT_STATE_LINK ? !file->n_byte || file->n_byte >= SPOT_STATE_PATH_MAX
+                                         : file->mode > 0777;
+}
+
 static bool get_file(struct spot_wire_in *in, struct spot_state_record *record)
 {
     struct spot_state_file *const file = &record->file[record->n_file];
@@ -159,7 +165,7 @@ static bool get_file(struct spot_wire_in *in, struct spot_state_record *record)
     file->n_byte = spot_get_u64(in);
     file->first_chunk = record->n_chunk;
     n = spot_state_file_chunks(file);
-    if (in->bad || !spot_state_path_is_below(path) || file->mode > 0777 ||
+    if (in->bad || !spot_state_path_is_below(path) || is_odd(file) ||
         n > (size_t)(in->end - in->at) / 16 || (record->n_file && strcmp(file[-1].path, path) >= 0))
         return false;
     file->path = spot_xstrdup(path);

@@ -26,6 +26,7 @@ enum {
     SPOT_STATE_FILES_MAX = 1 << 16,
     SPOT_STATE_PATH_MAX = 1024,
     SPOT_STATE_DEPTH_MAX = 32, /* nesting of directories */
+    SPOT_STATE_LINK = 0120777, /* as a mode: a symbolic link, its text is the content */
 };
 
 /* Is it a relative path that stays within its directory? */

@@ -84,6 +84,10 @@ int spot_state_store_read(const struct spot_state_store *store,
 int spot_state_take(struct spot_state_store *store, int dir_fd, const char *const *only,
                     size_t n_only, struct spot_state_record *record, struct spot_err *err);
 
+/* The same of `only`, where links are taken as what they lead to: the caller has looked where. */
+int spot_state_take_links(struct spot_state_store *store, int dir_fd, const char *const *only,
+                          size_t n_only, struct spot_state_record *record, struct spot_err *err);
+
 /* Make it contain these files and nothing else; NULL: nothing. Returns 0, or -1 with *err:
  * SPOT_EDATA when the state is damaged, and then no longer held; SPOT_ESYS. */
 int spot_state_lay_out(struct spot_state_store *store, int dir_fd,

@@ -83,6 +83,7 @@ static const struct spot_field exec_field[] = {
     COUNT("failures", ROOT(exec.failures), 0, true),
     COUNT("committed", ROOT(exec.committed), 0, false),
     COUNT("durable", ROOT(exec.durable), 0, false),
+    { "seconds_lost_if_killed_now", SPOT_F_REAL, ROOT(exec.at_risk_s), "s", 0, INFINITY, false },
     COUNT("moves", ROOT(exec.moves), 0, true),
     { "mirrored_byte", SPOT_F_INT, ROOT(exec.mirrored_byte), "byte", 0, INFINITY, true },
     { 0 },
@@ -263,7 +264,7 @@ int spot_status_parse(struct spot_status *s, const char *text, size_t n_byte, co
         .between = no_wait,
         .whole = no_wait,
         .rollout.why = "",
-        .exec = { .committed = -1, .durable = -1 },
+        .exec = { .committed = -1, .durable = -1, .at_risk_s = NAN },
     };
     if (spot_json_parse(&s->json, text, n_byte, source, err))
         return -1;

@@ -47,6 +47,7 @@ struct spot_status_exec {
     const char *run_id;
     int64_t nodes, world, started, done, warm, failures, moves, mirrored_byte;
     int64_t committed, durable; /* -1: none */
+    double at_risk_s;           /* work behind the newest commit; NAN: not told */
 };
 
 struct spot_status_wait {

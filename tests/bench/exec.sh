@@ -16,6 +16,7 @@ ddp=$here/examples/pytorch/ddp.py
 top=$(mktemp -d)
 cd "$top" || exit 1
 export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore TORCH_CPP_LOG_LEVEL=ERROR HIDDEN=${HIDDEN:-1584} EVERY=10
+export PYTHONPATH=$here/packaging/python
 export PAUSE=${PAUSE:-0} USED='used/used.{TORCHELASTIC_RESTART_COUNT}-{MASTER_PORT}.{RANK}'
 declare -A root_of=()
 # a machine that is gone: these processes and all below them at once

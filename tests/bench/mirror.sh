@@ -84,7 +84,7 @@ cat >once <<'END'
 #!/bin/sh
 cd "$SPOT_STATE_DIR" || exit 1
 head -c "${LARGE}M" /dev/urandom >large
-spot-run commit -q --durable --step 1
+spot-run commit -q --all-ranks --durable --step 1
 END
 chmod +x once
 dir=$(mktemp -d /dev/shm/spot-bench-XXXXXX)

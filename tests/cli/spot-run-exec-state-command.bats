@@ -29,7 +29,7 @@ while [ ! -e "$HERE/finish" ]; do
     n=$((n + 1))
     { head -c 1500000 /dev/urandom && printf %08d "$n"; } >large
     echo "$n" >step
-    spot-run commit -q --step "$n" 2>>"$HERE/commit.err" && [ "$RANK" = 0 ] && echo "$n" >>"$HERE/committed"
+    spot-run commit -q --all-ranks --step "$n" 2>>"$HERE/commit.err" && [ "$RANK" = 0 ] && echo "$n" >>"$HERE/committed"
     sleep 0.2
 done
 exit 0

@@ -35,7 +35,7 @@ while [ "$n" -lt "$STEPS" ] && [ ! -e "$HERE/finish" ]; do
     echo "$GROUP_RANK $n" >own
     sleep "$PAUSE"
     [ $((n % EVERY)) = 0 ] || continue
-    if spot-run commit -q --durable --step "$n" 2>>"$HERE/commit.err"; then
+    if spot-run commit -q --all-ranks --durable --step "$n" 2>>"$HERE/commit.err"; then
         [ "$RANK" != 0 ] || echo "$n" >>"$HERE/durable"
     fi
 done
@@ -169,7 +169,7 @@ finishes() {
     cat >pair <<'END'
 #!/bin/sh
 cd "$SPOT_STATE_DIR" || exit 9
-say() { spot-run commit $2 >"$HERE/$1.$RANK" 2>&1; echo "status $?" >>"$HERE/$1.$RANK"; }
+say() { spot-run commit --all-ranks $2 >"$HERE/$1.$RANK" 2>&1; echo "status $?" >>"$HERE/$1.$RANK"; }
 echo 1 >x.$RANK
 [ "$RANK" = 0 ] || sleep 0.3
 say counted
@@ -195,13 +195,13 @@ END
 cd "$SPOT_STATE_DIR" || exit 9
 if [ "$TORCHELASTIC_RESTART_COUNT" = 1 ]; then cat what >"$HERE/found"; exit 0; fi
 echo good >what
-spot-run commit -q --step 1 || exit 7
+spot-run commit -q --all-ranks --step 1 || exit 7
 head -c 30000000 /dev/zero >large
 echo bad >what
 (while :; do date >>aaa; date >>zzz; done) &
 writer=$!
 i=2
-while spot-run commit -q --step $i 2>>"$HERE/refused"; do i=$((i + 1)); spot-run commit -q --step $i 2>>"$HERE/refused" && echo bad >"$HERE/bad"; [ $i -lt 40 ] || break; i=$((i + 1)); done
+while spot-run commit -q --all-ranks --step $i 2>>"$HERE/refused"; do i=$((i + 1)); spot-run commit -q --all-ranks --step $i 2>>"$HERE/refused" && echo bad >"$HERE/bad"; [ $i -lt 40 ] || break; i=$((i + 1)); done
 kill $writer
 exit 3
 END
@@ -219,10 +219,10 @@ END
 cd "$SPOT_STATE_DIR" || exit 9
 if [ "$TORCHELASTIC_RESTART_COUNT" = 1 ]; then cat what >"$HERE/found.$GROUP_RANK"; exit 0; fi
 echo good >what
-spot-run commit -q --step 1 || exit 7
+spot-run commit -q --all-ranks --step 1 || exit 7
 echo bad >what
 head -c 3000000 /dev/urandom >large
-spot-run commit -q --step 2 2>"$HERE/refused.$GROUP_RANK" && exit 6
+spot-run commit -q --all-ranks --step 2 2>"$HERE/refused.$GROUP_RANK" && exit 6
 rm large
 for _ in $(seq 600); do # the first that fails ends the others: each has its answer before
     [ -s "$HERE/refused.0" ] && [ -s "$HERE/refused.1" ] && exit 3
@@ -298,7 +298,7 @@ while [ ! -e "$HERE/finish" ]; do
     sleep 0.02
     [ ! -e "$HERE/asked.$TORCHELASTIC_RESTART_COUNT.0" ] || { # all stop at the same step: a real one votes
         echo 1000 >step
-        spot-run commit -q --step 1000 && exit 0
+        spot-run commit -q --all-ranks --step 1000 && exit 0
     }
 done
 END
@@ -370,7 +370,7 @@ echo "$n" >"$HERE/begun/$TORCHELASTIC_RESTART_COUNT.$RANK"
 while [ ! -e "$HERE/finish" ]; do
     n=$((n + 1))
     { head -c 4000000 /dev/urandom && printf %08d "$n"; } >large
-    spot-run commit -q --durable --step "$n" 2>>"$HERE/commit.err" && [ "$RANK" = 0 ] && echo "$n" >>"$HERE/durable"
+    spot-run commit -q --all-ranks --durable --step "$n" 2>>"$HERE/commit.err" && [ "$RANK" = 0 ] && echo "$n" >>"$HERE/durable"
 done
 exit 0
 END

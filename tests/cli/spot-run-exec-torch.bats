@@ -14,7 +14,7 @@ setup() {
     job_setup
     top=$(readlink -f "$BATS_TEST_DIRNAME/../..")
     mkdir out
-    export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore TORCH_CPP_LOG_LEVEL=ERROR USED='used.{TORCHELASTIC_RESTART_COUNT}.{RANK}'
+    export PYTHONPATH=$top/packaging/python OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore TORCH_CPP_LOG_LEVEL=ERROR USED='used.{TORCHELASTIC_RESTART_COUNT}.{RANK}'
 }
 teardown() { job_teardown; }
 

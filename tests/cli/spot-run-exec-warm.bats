@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # tier: jobs, lane: wait
-# A trainer that waits for its round, as examples/pytorch/spot_hold.py does: here it is a shell script.
+# A trainer that waits for its round, as packaging/python/spot/hold.py does: here it is a shell script.
 
 # shellcheck disable=SC2154 # background sets $pid
 
@@ -103,18 +103,19 @@ nobody_waits() {
     nobody_waits
 }
 
-# the same in Python, by spot_hold.py itself: ran/PID by who does what takes long
+# the same in Python, by spot.hold() itself: ran/PID by who does what takes long
 by_copies() { # THREADS
     command -v python3 >/dev/null || skip "no python3"
     mkdir -p ran
     cat >trainer <<END
 #!/usr/bin/env python3
 import os, sys, threading, time
-sys.path.insert(0, "$BATS_TEST_DIRNAME/../../examples/pytorch")
+sys.path.insert(0, "$BATS_TEST_DIRNAME/../../packaging/python")
 open(f"ran/{os.getpid()}", "w").close()
 for _ in range($1 - 1):
     threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()
-import spot_hold
+import spot
+spot.hold()
 if os.fork() == 0:
     time.sleep(1e6)  # a process of the rank, which goes with it
 here = "ranks/" + os.environ["TORCHELASTIC_RESTART_COUNT"] + "." + os.environ["RANK"]

@@ -84,6 +84,7 @@ RANK=$rank
 ROLE_NAME=default
 ROLE_RANK=$rank
 ROLE_WORLD_SIZE=4
+TORCHELASTIC_ERROR_FILE=error.$((rank % 2))
 TORCHELASTIC_MAX_RESTARTS=5
 TORCHELASTIC_RESTART_COUNT=0
 TORCHELASTIC_RUN_ID=$run
@@ -91,7 +92,7 @@ TORCHELASTIC_USE_AGENT_STORE=False
 TORCH_NCCL_ASYNC_ERROR_HANDLING=1
 WORLD_SIZE=4
 END
-        grep -E '^(.*RANK|.*WORLD_SIZE|MASTER_.*|OMP_NUM_THREADS|ROLE_NAME|TORCH.*)=' logs/0/$rank.out | sort >got
+        grep -E '^(.*RANK|.*WORLD_SIZE|MASTER_.*|OMP_NUM_THREADS|ROLE_NAME|TORCH.*)=' logs/0/$rank.out | sed 's|\(ERROR_FILE=\).*/|\1|' | sort >got
         diff want got
         run grep SPOT_RUN_DIR logs/0/$rank.out
         [ "$status" -eq 1 ]

@@ -29,7 +29,7 @@ while [ "$step" -lt 60 ]; do
     step=$((step + 1))
     [ $((step % 3)) = 0 ] || continue
     [ "$LOCAL_RANK" != 0 ] || echo "$step" >"$SPOT_STATE_DIR/step"
-    spot-run commit -q --step "$step" || exit 1
+    spot-run commit -q --all-ranks --step "$step" || exit 1
     [ ! -e pace ] || sleep 0.1
 done
 END
@@ -205,7 +205,7 @@ if [ -e by-manifest ]; then
     echo '{"step":1,"files":["step"]}' >"$SPOT_STATE_DIR/new" && mv "$SPOT_STATE_DIR/new" "$SPOT_STATE_DIR/manifest"
     until [ -e "$SPOT_STATE_DIR/manifest.answer" ]; do sleep 0.05; done
 else
-    spot-run commit -q --step 1
+    spot-run commit -q --all-ranks --step 1
 fi
 END
     chmod +x trainer

@@ -114,7 +114,7 @@ static void put_hello(struct spot_buf *out)
     spot_put_text(out, "");
     spot_put_u64(out, 0);
     spot_put_text(out, SPOT_EXEC_NAME);
-    spot_put_u64(out, spot_exec_hash(command, 1));
+    spot_put_u64(out, spot_exec_hash(command, 1, NULL));
     spot_put_u32(out, 1);
 }
 
@@ -186,6 +186,7 @@ START_TEST(a_member_whose_words_make_no_sense_is_dropped)
     } rude[] = {
         { SPOT_MSG_EXEC_ENDED, "the end of a rank" },
         { SPOT_MSG_EXEC_TOOK, "a commit" },
+        { SPOT_MSG_EXEC_OFFER, "an offer of a commit" },
         { SPOT_MSG_EXEC_MOVED, "the end of a move" },
         { SPOT_MSG_EXEC_LEDGER, "the plan of samples" },
         { SPOT_MSG_EXEC_FETCH, "a request for a state" },
@@ -224,6 +225,7 @@ START_TEST(what_is_of_no_use_now_is_left_alone)
     spot_state_id_put(&out, &(struct spot_state_id){ 0, 1, 2 }); /* of another round */
     spot_put_u64(&out, 3);
     spot_put_text(&out, "");
+    spot_put_u8(&out, SPOT_EXEC_OF_ONE);
     send_frame(SPOT_MSG_EXEC_TOOK, 0, &out);
     out.n = 0;
     spot_put_text(&out, "nobody asked");

@@ -9,7 +9,7 @@
 
 #include "exec_rig.h"
 
-/* --- a rank that waits, as spot_hold.py has it --------------------------------------------------
+/* --- a rank that waits, as spot.hold() has it --------------------------------------------------
  */
 
 enum { HOLD_WORDS = 3 }; /* where to ask, where the answer is, a token */

@@ -22,7 +22,7 @@ enum { PATIENCE = 6000 }; /* looks, 10 ms apart */
 
 #define TEXT(literal) ((char *)(uintptr_t)(literal)) /* nobody writes to it */
 
-/* What spot_hold.py does, in the words of sh: who comes by is in $D/all, who waits in
+/* What spot.hold() does, in the words of sh: who comes by is in $D/all, who waits in
  * $D/waits.LOCAL, who has a round in $D/round.RESTART.LOCAL. */
 #define HOLD                                                                                       \
     "echo $$ >>$D/all; "                                                                           \

@@ -352,6 +352,7 @@ static void print_exec(const struct spot_status *s)
         (long long)e->started, (long long)e->failures);
     print_number(e->committed < 0 ? NAN : (double)e->committed, "committed ", 0, "");
     print_number(e->durable < 0 ? NAN : (double)e->durable, "durable ", 0, "");
+    print_number(e->at_risk_s, "lost if killed now ", 1, " s");
     printf("\n\n");
 }
 

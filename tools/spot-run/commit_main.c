@@ -17,7 +17,7 @@
 static struct {
     uint64_t step;
     double timeout_s;
-    bool durable, is_quiet;
+    bool durable, all_ranks, is_quiet;
 } o = { .step = UINT64_MAX, .timeout_s = 600 };
 
 static const double answer_s = 5; /* for the answer that says why it took too long */
@@ -26,6 +26,8 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_U64, 0, "step", &o.step, "n", "number of the step (default: the next one)", 0,
       9007199254740992.0 },
     { SPOT_OPT_FLAG, 0, "durable", &o.durable, NULL, "wait until another node holds it too", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "all-ranks", &o.all_ranks, NULL,
+      "all ranks have files of their own: wait until each has called this", 0, 0 },
     { SPOT_OPT_SECS, 0, "timeout", &o.timeout_s, "time",
       "time limit for the other ranks and the coordinator (default: 10m)", 0, 1e7 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "do not print the step", 0, 0 },
@@ -35,7 +37,7 @@ static const struct spot_opt option[] = {
 static const struct spot_cli cli = {
     .name = "spot-run commit",
     .synopsis = "[options]",
-    .summary = "Commit what lies in SPOT_STATE_DIR, in a rank of spot-run exec; all ranks must.",
+    .summary = "Commit what lies in SPOT_STATE_DIR of this node, for all ranks of spot-run exec.",
     .examples = "  spot-run commit --step 40\n",
     .option = option,
 };
@@ -69,8 +71,8 @@ static int compose(char *line, size_t n, struct spot_err *err)
     if (o.step != UINT64_MAX)
         snprintf(line + strlen(line), n - strlen(line), ",\"step\":%llu",
                  (unsigned long long)o.step);
-    snprintf(line + strlen(line), n - strlen(line), ",\"wait_s\":%.17g%s}", o.timeout_s,
-             o.durable ? ",\"durable\":true" : "");
+    snprintf(line + strlen(line), n - strlen(line), ",\"wait_s\":%.17g%s%s}", o.timeout_s,
+             o.all_ranks ? "" : ",\"alone\":true", o.durable ? ",\"durable\":true" : "");
     return 0;
 }
 

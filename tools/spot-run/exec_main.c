@@ -17,6 +17,7 @@
 #include "common/num.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
+#include "exec_torchrun.h"
 #include "host/exec_agent.h"
 #include "host/exec_job.h"
 #include "host/exec_protocol.h"
@@ -30,13 +31,16 @@
 /* As text too, for the agents that are started here. */
 static struct {
     const char *listen, *store, *join, *key_file, *nodes, *hook, *log_dir, *events, *name, *domain,
-        *state_dir, *state, *state_command;
+        *state_dir, *state, *state_command, *checkpoint;
     uint64_t workers, n_rank, max_restarts;
     double save_s, stop_s, state_every_s, lease_s, stall_s, grace_s, join_timeout_s, store_lease_s,
-        state_limit, mirror_rate, state_timeout_s;
+        state_limit, mirror_rate, state_timeout_s, rank_stall_s;
     bool resume, is_cold, is_quiet, places_all;
     struct leave_on_notice leave;
+    struct exec_torchrun torchrun;
+    bool is_standalone;
 } o = { .n_rank = 1,
+        .torchrun = { .master_port = UINT64_MAX, .node_rank = UINT64_MAX },
         .max_restarts = 3,
         .state_every_s = 60,
         .state_timeout_s = SPOT_STATE_COMMAND_LIMIT_S,
@@ -47,9 +51,11 @@ static struct {
         .join_timeout_s = 30,
         .store_lease_s = 3 };
 static char **command;          /* what the ranks run */
+static char error_files[4096];  /* where they say by which exception they ended */
 static const char *socket_path; /* at which the ranks of this node ask */
 static const struct spot_state_dir *state_dir;
 static struct spot_state_store *states; /* of what they commit */
+static struct spot_rank_files *files;   /* of what they save by themselves; NULL */
 static char *private_dir;               /* of the coordinator that started this agent; NULL */
 static bool is_agent, is_local; /* started by the coordinator, at whose terminal it speaks */
 static const char local_env[] = "SPOT_LOCAL_NODE";
@@ -63,7 +69,9 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "store", &o.store, "url",
       "etcd://HOST:PORT,.../PREFIX: one of several coordinators leads", 0, 0 },
     { SPOT_OPT_STRING, 0, "nodes", &o.nodes, "min:max",
-      "number of nodes, or a fixed n (default: 1:512)", 0, 0 },
+      "number of nodes, or a fixed n (default: 1:512); also --nnodes", 0, 0 },
+    { SPOT_OPT_STRING, 0, "rdzv-endpoint", &o.torchrun.endpoint, "host:port",
+      "where nodes meet: the first to bind it leads", 0, 0 },
     { SPOT_OPT_U64, 0, "max-restarts", &o.max_restarts, "n",
       "limit on rounds that fail because of a rank (default: 3)", 0, 1 << 20 },
     { SPOT_OPT_STRING, 0, "events", &o.events, "file", "spot.event/1", 0, 0 },
@@ -83,8 +91,12 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "notice", &o.leave.watched.from, "source",
       "leave when aws, gcp, azure, auto or cmd:COMMAND says so", 0, 0 },
     { SPOT_OPT_GROUP, .help = "ranks" },
-    { SPOT_OPT_U64, 0, "nproc-per-node", &o.n_rank, "n", "ranks per node (default: 1)", 1,
-      SPOT_LOCAL_RANKS_MAX },
+    { SPOT_OPT_STRING, 0, "nproc-per-node", &o.torchrun.nproc, "n",
+      "ranks per node, or cpu, gpu, auto (default: 1)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "checkpoint", &o.checkpoint, "pattern",
+      "what COMMAND saves by itself: 'ckpt*.pt', 'out/checkpoint-*' or DIR/", 0, 0 },
+    { SPOT_OPT_FLAG, 'm', "module", &o.torchrun.is_module, NULL, "COMMAND is a module of Python", 0,
+      0 },
     { SPOT_OPT_STRING, 0, "hook", &o.hook, "command",
       "run this before a round ends, instead of sending SIGUSR1 to the ranks", 0, 0 },
     { SPOT_OPT_SECS, 0, "save-time", &o.save_s, "time",
@@ -96,21 +108,39 @@ static const struct spot_opt option[] = {
       "keep output of the ranks as DIR/RESTART/RANK.out", 0, 0 },
     { SPOT_OPT_STRING, 0, "state-dir", &o.state_dir, "dir",
       "put SPOT_STATE_DIR of each node below DIR (default: in memory)", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "more" },
+    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
+      "32-byte key for TLS; required beyond this host", 0, 0 },
+    { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no warnings", 0, 0 },
+    { SPOT_OPT_MORE, .help = "state" },
     { SPOT_OPT_SIZE, 0, "state-limit", &o.state_limit, "size",
       "limit on the commits that a node holds (default: no limit)", 0, 0 },
     { SPOT_OPT_FLAG, 0, "all-places", &o.places_all, NULL,
       "give each node the files of all, below SPOT_STATE_DIR/place", 0, 0 },
     { SPOT_OPT_SIZE, 0, "mirror-rate", &o.mirror_rate, "size",
       "bytes of commits per second from node to node (default: no limit)", 0, 0 },
-    { SPOT_OPT_GROUP, .help = "more" },
-    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
-      "32-byte key for TLS; required beyond this host", 0, 0 },
-    { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no warnings", 0, 0 },
+    { SPOT_OPT_MORE, .help = "spellings of torchrun" },
+    { SPOT_OPT_STRING, 0, "nnodes", &o.nodes, "min:max", "as --nodes", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "standalone", &o.is_standalone, NULL, "one node, on this host", 0, 0 },
+    { SPOT_OPT_STRING, 0, "rdzv-backend", &o.torchrun.backend, "name",
+      "accepted: nodes meet at --rdzv-endpoint in any case", 0, 0 },
+    { SPOT_OPT_STRING, 0, "rdzv-id", &o.torchrun.id, "id",
+      "name of the job: nodes with another one are refused", 0, 0 },
+    { SPOT_OPT_U64, 0, "node-rank", &o.torchrun.node_rank, "n",
+      "0 leads and the others join, at --master-addr", 0, 1 << 20 },
+    { SPOT_OPT_STRING, 0, "master-addr", &o.torchrun.master_addr, "host", "as --rdzv-endpoint", 0,
+      0 },
+    { SPOT_OPT_U64, 0, "master-port", &o.torchrun.master_port, "port", "its port (default: 29500)",
+      0, 65535 },
+    { SPOT_OPT_FLAG, 0, "no-python", &o.torchrun.no_python, NULL,
+      "run COMMAND itself, also if its name ends with .py", 0, 0 },
     { SPOT_OPT_MORE, .help = "times and notices" },
     { SPOT_OPT_SECS, 0, "lease", &o.lease_s, "time",
       "drop a node that is silent for longer (default: 2s)", 0.5, 3600 },
     { SPOT_OPT_SECS, 0, "stall", &o.stall_s, "time",
       "drop a node that does not answer for this long (default: 30s)", 1, 86400 },
+    { SPOT_OPT_SECS, 0, "rank-stall", &o.rank_stall_s, "time",
+      "kill a rank that stands still so long, and tell where (default: never)", 1, 1e6 },
     { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "time between a node's notice and its end", 0,
       86400 },
     { SPOT_OPT_SECS, 0, "store-lease", &o.store_lease_s, "time",
@@ -146,19 +176,37 @@ static const struct spot_cli cli = {
                                             { "state-command", "state" },
                                             { "state-timeout", "state-command" },
                                             { "store", "listen" },
+                                            { "rdzv-endpoint", "!join" },
+                                            { "rdzv-endpoint", "!listen" },
+                                            { "rdzv-endpoint", "!workers" },
+                                            { "rdzv-endpoint", "!master-addr" },
+                                            { "master-addr", "!join" },
+                                            { "master-addr", "!listen" },
+                                            { "master-addr", "!workers" },
+                                            { "master-port", "master-addr" },
+                                            { "node-rank", "master-addr|rdzv-endpoint" },
+                                            { "standalone", "!join" },
+                                            { "standalone", "!rdzv-endpoint" },
+                                            { "nnodes", "!nodes" },
+                                            { "nnodes", "!join" },
+                                            { "no-python", "!module" },
                                             { "store-lease", "store" },
-                                            { "name", "join" },
-                                            { "domain", "join" },
-                                            { "notice", "join" },
-                                            { "join-timeout", "join" },
+                                            { "name", "join|rdzv-endpoint|master-addr" },
+                                            { "domain", "join|rdzv-endpoint|master-addr" },
+                                            { "notice", "join|rdzv-endpoint|master-addr" },
+                                            { "join-timeout", "join|rdzv-endpoint|master-addr" },
                                             { "notice-rebalance", "notice" },
                                             { "notice-endpoint", "notice" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "key-file", NULL },
     .writes = (const char *const[]){ "events", NULL },
-    .synopsis = "[--workers N | --listen ADDR | --join ADDR] [options] -- COMMAND",
+    .synopsis = "[options] SCRIPT.py|-m MODULE|-- COMMAND",
     .summary = "Run any trainer on nodes that come and go, with the environment of torchrun.",
-    .examples = "  spot-run exec --workers 2 -- sh -c 'echo rank $RANK of $WORLD_SIZE'\n",
+    .examples = "  one host    spot-run exec --nproc-per-node 2 --checkpoint 'ckpt*.pt' train.py\n"
+                "  many hosts  spot-run exec --nnodes 1:4 --rdzv-endpoint HOST:29500 --key-file k "
+                "--checkpoint 'ckpt*.pt' train.py  # on each\n"
+                "  Slurm       srun spot-run exec --nnodes 1:$SLURM_NNODES --rdzv-endpoint "
+                "$FIRST:29500 --key-file k --checkpoint 'ckpt*.pt' train.py\n",
     .option = option,
     .runs_command = true,
     .n_operand_max = SPOT_OPERANDS_ANY,
@@ -193,6 +241,7 @@ static void prepare_exec(void)
 {
     catch_signals(); /* they may come at once */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGIO, SIG_IGN); /* of leases (rank_files.h) */
 }
 
 /* --- a node -------------------------------------------------------------------------- */
@@ -204,6 +253,19 @@ static int check_text(const char *name, const char *text, struct spot_err *err)
                             "%s must be 1 to %d bytes of UTF-8 without control characters", name,
                             SPOT_NAME_MAX - 1);
     return 0;
+}
+
+/* Nodes that save elsewhere, or are of another job at that endpoint, are of no use to one another.
+ */
+static uint64_t job_hash(void)
+{
+    char what[4400];
+
+    if (!o.checkpoint && !o.torchrun.id)
+        return spot_exec_hash(command, (uint32_t)o.n_rank, NULL);
+    snprintf(what, sizeof(what), "%.4000s\n%.256s", o.checkpoint ? o.checkpoint : "",
+             o.torchrun.id ? o.torchrun.id : "");
+    return spot_exec_hash(command, (uint32_t)o.n_rank, what);
 }
 
 static int join_job(struct spot_ranks *ranks, struct spot_err *err)
@@ -218,11 +280,13 @@ static int join_job(struct spot_ranks *ranks, struct spot_err *err)
                    .warn = o.is_quiet || is_local ? NULL : spot_tool_warn },
         .ranks = ranks,
         .n_rank = (uint32_t)o.n_rank,
-        .hash = spot_exec_hash(command, (uint32_t)o.n_rank),
+        .hash = job_hash(),
+        .files = files,
         .is_cold = o.is_cold,
         .state = state_dir,
         .store = states,
         .socket = socket_path,
+        .errors = error_files,
         .warn = o.is_quiet ? NULL : spot_tool_warn,
     };
     bool has_joined = false;
@@ -244,6 +308,8 @@ static int run_node(struct spot_err *err)
                                     .n = (uint32_t)o.n_rank,
                                     .stop_s = o.stop_s,
                                     .hook = o.hook,
+                                    .hang_s = o.rank_stall_s,
+                                    .errors = error_files,
                                     .log_dir = o.log_dir,
                                     .is_cold = o.is_cold,
                                     .out_fd = STDOUT_FILENO,
@@ -279,6 +345,7 @@ static int be_node(struct spot_err *err)
         setenv(SPOT_STATE_DIR_ENV, state.live, 1);
         setenv(SPOT_SOCKET_ENV, state.socket, 1);
         socket_path = state.socket;
+        snprintf(error_files, sizeof(error_files), "%s/error", state.root);
         state_dir = &state;
         states = spot_state_store_open(state.root_fd, state.root,
                                        o.state_limit > 0 ? (uint64_t)o.state_limit : UINT64_MAX,
@@ -288,7 +355,10 @@ static int be_node(struct spot_err *err)
                            "removed; %zu are whole",
                            state.root, spot_state_store_damaged(states),
                            spot_state_store_count(states));
-        rc = states ? run_node(err) : -1;
+        if (o.checkpoint && states)
+            files = spot_rank_files_new(o.checkpoint, o.is_quiet ? NULL : spot_tool_warn, err);
+        rc = states && (files || !o.checkpoint) ? run_node(err) : -1;
+        spot_rank_files_free(files);
         spot_state_store_free(states);
         if (!rc && spot_state_dir_check(&state, &replaced))
             spot_tool_warn("%s", replaced.msg); /* nobody else was there to find it */
@@ -306,18 +376,26 @@ static char *own(const char *text)
     return spot_xstrdup(text);
 }
 
-static char *own_number(double value)
+static void add_text(char **argv, size_t *n, const char *name, const char *text)
+{
+    if (!text)
+        return;
+    argv[(*n)++] = own(name);
+    argv[(*n)++] = own(text);
+}
+
+static void add_number(char **argv, size_t *n, const char *name, double value)
 {
     char text[32];
 
     snprintf(text, sizeof(text), "%.17g", value);
-    return own(text);
+    add_text(argv, n, name, text);
 }
 
 /* This very program, also when another has been installed in its place meanwhile. */
 static void become_node(void *user, uint64_t index, const char *address)
 {
-    enum { OPTIONS_MAX = 32 };
+    enum { OPTIONS_MAX = 48 };
     size_t n = 0, n_word = 0;
     char name[32];
     char **argv;
@@ -329,49 +407,40 @@ static void become_node(void *user, uint64_t index, const char *address)
     snprintf(name, sizeof(name), "local-%llu", (unsigned long long)index);
     argv[n++] = own("spot-run");
     argv[n++] = own("exec");
+    add_text(argv, &n, "--join", address);
+    add_text(argv, &n, "--name", name);
+    add_text(argv, &n, "--join-timeout", "5s");
+    add_number(argv, &n, "--nproc-per-node", (double)o.n_rank);
+    add_number(argv, &n, "--stop-time", o.stop_s);
+    add_text(argv, &n, "--hook", o.hook);
+    add_text(argv, &n, "--log-dir", o.log_dir);
+    add_text(argv, &n, "--state-dir", o.state_dir);
+    add_text(argv, &n, "--key-file", o.key_file);
+    add_text(argv, &n, "--checkpoint", o.checkpoint);
+    add_text(argv, &n, "--rdzv-id", o.torchrun.id);
+    add_text(argv, &n, "--domain", o.domain);
+    add_text(argv, &n, "--notice", o.leave.watched.from);
+    if (o.state_limit > 0)
+        add_number(argv, &n, "--state-limit", o.state_limit);
+    if (o.rank_stall_s > 0)
+        add_number(argv, &n, "--rank-stall", o.rank_stall_s);
     if (o.is_quiet)
         argv[n++] = own("--quiet");
-    argv[n++] = own("--join");
-    argv[n++] = own(address);
-    argv[n++] = own("--name");
-    argv[n++] = own(name);
-    argv[n++] = own("--join-timeout");
-    argv[n++] = own("5s");
-    argv[n++] = own("--nproc-per-node");
-    argv[n++] = own_number((double)o.n_rank);
-    argv[n++] = own("--stop-time");
-    argv[n++] = own_number(o.stop_s);
-    if (o.hook) {
-        argv[n++] = own("--hook");
-        argv[n++] = own(o.hook);
-    }
     if (o.is_cold)
         argv[n++] = own("--cold");
-    if (o.log_dir) {
-        argv[n++] = own("--log-dir");
-        argv[n++] = own(o.log_dir);
-    }
-    if (o.state_dir) {
-        argv[n++] = own("--state-dir");
-        argv[n++] = own(o.state_dir);
-    }
-    if (o.state_limit) {
-        argv[n++] = own("--state-limit");
-        argv[n++] = own_number(o.state_limit);
-    }
-    if (o.key_file) {
-        argv[n++] = own("--key-file");
-        argv[n++] = own(o.key_file);
-    }
+    argv[n++] = own("--no-python"); /* it is in front already */
     argv[n++] = own("--");
     setenv(local_env, "1", 1);
     memcpy(argv + n, command, n_word * sizeof(char *));
     execv("/proc/self/exe", argv);
 }
 
+static bool has_listened;
+
 static void tell_listening(void *user, const char *address)
 {
     (void)user;
+    has_listened = true;
     spot_tool_note("nodes join at %s", address);
 }
 
@@ -398,6 +467,11 @@ static int parse_nodes(struct spot_exec_options *e, struct spot_err *err)
                                 "--nodes must be MIN:MAX or N, 1 to %d of them, got '%s'",
                                 SPOT_MEMBERS_MAX, o.nodes);
     }
+    if (!o.listen && !o.workers && least > 1)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "%llu nodes need a place to meet: --rdzv-endpoint HOST:PORT, the same "
+                            "on each of them",
+                            least);
     if (!o.listen && o.workers && least > o.workers)
         return spot_err_set(err, SPOT_EUSAGE, "--nodes %s, but there are %llu --workers", o.nodes,
                             (unsigned long long)o.workers);
@@ -425,11 +499,11 @@ static int coordinate(struct spot_err *err)
                    .warn = spot_tool_warn,
                    .listening = tell_listening,
                    .standing_by = tell_standing_by },
-        .hash = spot_exec_hash(command, (uint32_t)o.n_rank),
+        .hash = job_hash(),
         .n_rank = (uint32_t)o.n_rank,
         .max_restarts = (uint32_t)o.max_restarts,
         .save_s = o.save_s,
-        .places_all = o.places_all,
+        .places_all = o.places_all || o.checkpoint,
         .state = o.state,
         .state_every_s = o.state_every_s,
         .state_command = o.state_command,
@@ -446,18 +520,59 @@ static int coordinate(struct spot_err *err)
     return parse_nodes(&e, err) ? -1 : spot_exec_run(&e, err);
 }
 
+/* Nodes of one job have different names: the ids of processes are the same in containers. */
+static void name_node(void)
+{
+    static char name[SPOT_NAME_MAX];
+    char host[40] = "";
+
+    if (o.name)
+        return;
+    (void)gethostname(host, sizeof(host) - 1);
+    host[strcspn(host, ".")] = '\0';
+    snprintf(name, sizeof(name), "%.40s-%ld", host, (long)getpid());
+    o.name = name;
+}
+
+/* The same line on every node: this one leads, with a node of its own, or joins. */
+static int meet(struct spot_err *err)
+{
+    char *endpoint;
+    const int part = exec_torchrun_meet(&o.torchrun, &endpoint, err);
+
+    if (part == EXEC_LEADS) {
+        o.torchrun.endpoint = o.listen = endpoint;
+        o.workers = 1;
+    } else if (part == EXEC_JOINS) {
+        o.join = endpoint;
+        name_node();
+    }
+    return part < 0 ? -1 : 0;
+}
+
 static int run_exec(char **operand, size_t n, struct spot_err *err)
 {
+    int rc;
+
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.is_quiet });
     if (!n)
         return spot_err_set(err, SPOT_EUSAGE,
                             "COMMAND is missing: give what the ranks run after --");
-    command = operand;
+    if (exec_torchrun_ranks(&o.torchrun, &o.n_rank, err))
+        return -1;
+    command = exec_torchrun_command(&o.torchrun, operand, n);
     private_dir = getenv(SPOT_PRIVATE_DIR_ENV);
     spot_tool_warn_shared(o.state);
     spot_tool_warn_shared(o.state_dir);
-    if (!o.join)
-        return coordinate(err);
+    if (!o.join && meet(err))
+        return -1;
+    if (!o.join) {
+        rc = coordinate(err);
+        if (!rc || !o.torchrun.endpoint || has_listened || exec_torchrun_is_free(o.listen))
+            return rc;
+        o.join = o.listen; /* another node was faster */
+        name_node();
+    }
     is_agent = true;
     is_local = getenv(local_env) != NULL;
     catch_signals();

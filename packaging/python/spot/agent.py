@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a rank asks of its agent under spot-run exec: samples of a step, the commit of a state.
-
-  ask("samples", step=7, dataset_size=1000, global_batch=24)["samples"]
-  ask("commit", step=7)  # what lies in SPOT_STATE_DIR; returns when all ranks have said so
-"""
+"""Requests of a rank to its agent, at SPOT_SOCKET: a line of JSON, and a line back."""
 import json, os, socket
 
 _lines = {}  # of each process: one that loads data may ask as well
@@ -24,3 +20,18 @@ def ask(op, **what):
     if "error" in answer:
         raise RuntimeError(f"{op}: {answer['error']}")
     return answer
+
+
+def commit(step, all_ranks=False, **what):
+    """What lies in SPOT_STATE_DIR of this node is the state of all at this step.
+
+    With all_ranks every rank calls it, and each node's files are its part of the state. Returns
+    when it is decided; durable=True also waits until a second node holds it.
+    """
+    return ask("commit", step=step, **({} if all_ranks else {"alone": True}), **what)
+
+
+def ledger(step, dataset_size, global_batch, **what):
+    """The samples of this rank at this step, as numbers below dataset_size."""
+    return ask("samples", step=step, dataset_size=dataset_size, global_batch=global_batch,
+               **what)["samples"]

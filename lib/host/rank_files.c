@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* F_SETLEASE. NOLINT(bugprone-reserved-identifier) */
+#include "host/rank_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/hash.h"
+#include "common/safe_dir.h"
+#include "common/xalloc.h"
+#include "host/rank_files_state.h"
+
+static const double look_s = 0.05, looks_share = 20;
+static const double rest_s = 0.1;    /* a file that has not changed for it */
+static const double long_rest_s = 2; /* where nobody can say whether one is open, or is all */
+static const double hurried_s = 1;   /* without a rest: then a closed one is whole at once */
+static const double busy_s = 60;     /* then it is warned of */
+static const char *const marker[] = { ".metadata", "trainer_state.json", "_CHECKPOINT_METADATA",
+                                      "commit_success.txt", NULL };
+
+/* --- which are there ------------------------------------------------------------------------ */
+
+struct found {
+    struct spot_rank_file *file; /* [n] */
+    size_t n, cap;
+};
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(((const struct spot_rank_file *)a)->path,
+                  ((const struct spot_rank_file *)b)->path);
+}
+
+static bool matches(const struct spot_rank_files *f, const char *name)
+{
+    return strcmp(name, ".") && strcmp(name, "..") && strcmp(name, SPOT_FILES_ASIDE) &&
+           strncmp(name, SPOT_FILES_NEW, strlen(SPOT_FILES_NEW)) && !fnmatch(f->glob, name, 0);
+}
+
+static int list_dir(struct spot_rank_files *f, int fd_take, const char *prefix, int depth,
+                    struct found *all, struct spot_err *err);
+
+/* What is gone again, or neither file, link nor directory, is nothing that a script saves. */
+static int list_entry(struct spot_rank_files *f, int dir_fd, const char *prefix, const char *name,
+                      int depth, struct found *all, struct spot_err *err)
+{
+    char path[SPOT_STATE_PATH_MAX + 256];
+    struct stat st;
+    int fd;
+
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
+        return 0;
+    snprintf(path, sizeof(path), "%s%s", prefix, name);
+    if (strlen(path) + 1 >= SPOT_STATE_PATH_MAX || depth > SPOT_STATE_DEPTH_MAX ||
+        all->n == SPOT_STATE_FILES_MAX)
+        return spot_err_set(err, SPOT_EDATA,
+                            "'%.60s/%.200s': a checkpoint has at most %d files, %d directories "
+                            "deep, with names of %d bytes",
+                            f->base, path, SPOT_STATE_FILES_MAX, SPOT_STATE_DEPTH_MAX,
+                            SPOT_STATE_PATH_MAX - 2);
+    if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) {
+        all->file = spot_xgrow(all->file, &all->cap, all->n + 1, sizeof(*all->file));
+        all->file[all->n++] = (struct spot_rank_file){ .path = spot_xstrdup(path), .st = st };
+        return 0;
+    }
+    if (!S_ISDIR(st.st_mode))
+        return 0;
+    strcat(path, "/");
+    fd = spot_safe_open(dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
+    return fd < 0 ? 0 : list_dir(f, fd, path, depth + 1, all, err);
+}
+
+static int list_dir(struct spot_rank_files *f, int fd_take, const char *prefix, int depth,
+                    struct found *all, struct spot_err *err)
+{
+    DIR *const dir = fdopendir(fd_take);
+    const struct dirent *entry;
+    int rc = 0;
+
+    if (!dir) {
+        close(fd_take);
+        return 0;
+    }
+    while (!rc && (entry = readdir(dir)))
+        if (*prefix ? strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")
+                    : matches(f, entry->d_name))
+            rc = list_entry(f, fd_take, prefix, entry->d_name, depth, all, err);
+    closedir(dir);
+    return rc;
+}
+
+bool spot_rank_files_open(struct spot_rank_files *f)
+{
+    struct stat at, is;
+
+    if (f->fd >= 0 && (stat(f->base, &at) || fstat(f->fd, &is) || !spot_safe_is_same(&at, &is))) {
+        close(f->fd); /* the script has made it anew */
+        f->fd = -1;
+    }
+    if (f->fd >= 0 || lstat(f->base, &at))
+        return f->fd >= 0;
+    f->fd = open(f->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (f->fd >= 0 && !fstat(f->fd, &is) && S_ISLNK(at.st_mode) && f->has_first &&
+        !spot_safe_is_same(&is, &f->first)) {
+        close(f->fd); /* a link that came later may lead anywhere: nothing there is ours */
+        f->fd = -1;
+    } else if (f->fd >= 0 && !f->has_first) {
+        f->has_first = true;
+        f->first = is;
+    }
+    return f->fd >= 0;
+}
+
+struct spot_rank_file *spot_rank_files_find(const struct spot_rank_files *f, const char *path)
+{
+    const struct spot_rank_file key = { .path = (char *)(uintptr_t)path };
+
+    return f->n ? bsearch(&key, f->file, f->n, sizeof(key), by_path) : NULL;
+}
+
+static bool is_as_before(const struct stat *a, const struct stat *b)
+{
+    return spot_safe_is_same(a, b) && a->st_size == b->st_size && a->st_mode == b->st_mode &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static void release(struct spot_rank_file *file, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(file[i].path);
+    free(file);
+}
+
+int spot_rank_files_scan(struct spot_rank_files *f, struct spot_err *err)
+{
+    struct found all = { 0 };
+    const int fd =
+        spot_rank_files_open(f) ? openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    const int rc = fd < 0 ? 0 : list_dir(f, fd, "", 0, &all, err);
+
+    if (all.n)
+        qsort(all.file, all.n, sizeof(*all.file), by_path);
+    for (size_t i = 0; i < all.n; i++) {
+        const struct spot_rank_file *const was = spot_rank_files_find(f, all.file[i].path);
+        char *const path = all.file[i].path;
+
+        if (was && is_as_before(&was->st, &all.file[i].st))
+            all.file[i] = *was;
+        else
+            all.file[i].since_s = spot_clock_s();
+        all.file[i].path = path;
+    }
+    release(f->file, f->n);
+    f->file = all.file;
+    f->n = all.n;
+    return rc;
+}
+
+/* --- are they whole? ------------------------------------------------------------------------- */
+
+/* Nobody has it open to write. A lease is given for such a file alone, and is given back at once.
+ * Returns 0 where the file system has none. */
+static int is_closed(const struct spot_rank_files *f, const char *path, bool *closed)
+{
+    const int fd = spot_safe_open_file(f->fd, path, NULL);
+    int rc;
+
+    *closed = false;
+    if (fd < 0)
+        return 1;
+    rc = fcntl(fd, F_SETLEASE, F_RDLCK);
+    *closed = !rc;
+    rc = !rc || errno == EAGAIN;
+    if (*closed)
+        (void)fcntl(fd, F_SETLEASE, F_UNLCK);
+    close(fd);
+    return rc;
+}
+
+/* A script that saves all the time is taken between two of its saves. */
+static double rest_of(const struct spot_rank_files *f)
+{
+    return f->busy_s > 0 && spot_clock_s() - f->busy_s > hurried_s ? 0 : rest_s;
+}
+
+static bool is_whole(const struct spot_rank_files *f, struct spot_rank_file *file)
+{
+    const double rest = spot_clock_s() - file->since_s;
+    bool closed = false;
+
+    if (file->is_broken)
+        return false;
+    if (file->is_base || file->is_closed || S_ISLNK(file->st.st_mode))
+        return true;
+    if (rest < rest_of(f) || f->is_frozen)
+        return false;
+    if (!is_closed(f, file->path, &closed))
+        closed = rest >= long_rest_s;
+    return file->is_closed = closed;
+}
+
+static size_t unit_length(const char *path)
+{
+    return strcspn(path, "/");
+}
+
+/* The end of the unit that begins at i. */
+static size_t unit_end(const struct spot_rank_files *f, size_t i)
+{
+    const size_t n = unit_length(f->file[i].path) + 1;
+    size_t end = i + 1;
+
+    if (f->file[i].path[n - 1] == '/')
+        while (end < f->n && !strncmp(f->file[end].path, f->file[i].path, n))
+            end++;
+    return end;
+}
+
+static bool is_marked(const struct spot_rank_files *f, size_t i)
+{
+    const size_t n = unit_length(f->file[i].path);
+    char path[SPOT_STATE_PATH_MAX + 32];
+
+    for (size_t m = 0; marker[m]; m++) {
+        snprintf(path, sizeof(path), "%.*s/%s", (int)n, f->file[i].path, marker[m]);
+        if (spot_rank_files_find(f, path))
+            return true;
+    }
+    return false;
+}
+
+/* Of torch's DCP in the directory itself: written anew each time, its metadata last. */
+static bool is_behind_metadata(const struct spot_rank_files *f, const struct spot_rank_file *file)
+{
+    const struct spot_rank_file *const last = spot_rank_files_find(f, marker[0]);
+    const size_t n = strlen(file->path);
+
+    return !last || n < 7 || strcmp(file->path + n - 7, ".distcp") != 0 ||
+           file->st.st_mtim.tv_sec < last->st.st_mtim.tv_sec ||
+           (file->st.st_mtim.tv_sec == last->st.st_mtim.tv_sec &&
+            file->st.st_mtim.tv_nsec <= last->st.st_mtim.tv_nsec);
+}
+
+/* [i, end) is one. A directory without a marker has to rest for long. */
+static bool is_unit_whole(const struct spot_rank_files *f, size_t i, size_t end)
+{
+    const bool is_dir = f->file[i].path[unit_length(f->file[i].path)] == '/';
+    const double rest = is_dir && !is_marked(f, i) ? long_rest_s : 0;
+
+    for (size_t k = i; k < end; k++)
+        if (!is_whole(f, &f->file[k]) || (!is_dir && !is_behind_metadata(f, &f->file[k])) ||
+            (!f->file[k].is_base && spot_clock_s() - f->file[k].since_s < rest))
+            return false;
+    return true;
+}
+
+static void add_print(struct spot_hash_stream *print, const struct spot_rank_file *file)
+{
+    const int64_t all[] = { (int64_t)file->st.st_dev, (int64_t)file->st.st_ino, file->st.st_size,
+                            file->st.st_mtim.tv_sec, file->st.st_mtim.tv_nsec };
+
+    spot_hash_stream_add(print, file->path, strlen(file->path) + 1);
+    spot_hash_stream_add(print, all, sizeof(all));
+}
+
+/* Of all that is whole; 0: nothing is. *busy: the first that is not; f->n: none. */
+static uint64_t print_of(const struct spot_rank_files *f, size_t *busy)
+{
+    struct spot_hash_stream *const print = spot_hash_stream_new();
+    uint64_t value;
+    bool any = false;
+
+    *busy = f->n;
+    for (size_t i = 0, end; i < f->n; i = end) {
+        end = unit_end(f, i);
+        if (is_unit_whole(f, i, end)) {
+            any = true;
+            for (size_t k = i; k < end; k++)
+                add_print(print, &f->file[k]);
+        } else if (*busy == f->n && !f->file[i].is_broken)
+            *busy = i;
+    }
+    value = any ? spot_hash_stream_64(print) : 0;
+    spot_hash_stream_free(print);
+    return value;
+}
+
+/* Nothing is taken of a script that never rests: it would not be known until it is lost. */
+static void warn_busy(struct spot_rank_files *f)
+{
+    if (f->busy_s <= 0)
+        f->busy_s = spot_clock_s();
+    if (f->is_frozen || f->has_warned_busy || spot_clock_s() - f->busy_s < busy_s)
+        return;
+    f->has_warned_busy = true;
+    if (f->warn)
+        f->warn("no checkpoint is taken: '%.60s/%.200s' and what is beside it have been written to "
+                "for %g s without a rest of %g s",
+                f->base, f->busy, busy_s, rest_s);
+}
+
+static enum spot_rank_files_state look(struct spot_rank_files *f)
+{
+    struct spot_err why;
+    uint64_t print;
+    size_t busy;
+
+    *f->busy = '\0';
+    if (spot_rank_files_scan(f, &why)) {
+        if (f->warn && !f->has_warned)
+            f->warn("no checkpoint is taken: %s", why.msg);
+        f->has_warned = true;
+        return SPOT_FILES_SAME;
+    }
+    print = print_of(f, &busy);
+    if (busy < f->n) {
+        snprintf(f->busy, sizeof(f->busy), "%s", f->file[busy].path);
+        warn_busy(f);
+        return f->is_frozen ? SPOT_FILES_SAME : SPOT_FILES_BUSY;
+    }
+    f->busy_s = 0;
+    return !print || print == f->taken ? SPOT_FILES_SAME : SPOT_FILES_READY;
+}
+
+enum spot_rank_files_state spot_rank_files_look(struct spot_rank_files *f)
+{
+    const double now_s = spot_clock_s();
+
+    if (now_s - f->looked_s >= f->pause_s) {
+        f->state = look(f);
+        f->looked_s = spot_clock_s();
+        f->pause_s = fmax(look_s, looks_share * (f->looked_s - now_s)); /* of many files */
+    }
+    return f->state;
+}
+
+const char *spot_rank_files_busy(const struct spot_rank_files *f)
+{
+    return f->busy;
+}
+
+void spot_rank_files_again(struct spot_rank_files *f)
+{
+    f->taken = 0;
+    f->looked_s = 0;
+}
+
+void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored)
+{
+    size_t busy;
+
+    f->is_frozen = false;
+    (void)spot_rank_files_scan(f, NULL);
+    for (size_t i = 0; i < f->n; i++)
+        f->file[i].is_base = !f->file[i].is_broken;
+    if (is_restored)
+        f->taken = print_of(f, &busy);
+    f->looked_s = 0;
+}
+
+void spot_rank_files_freeze(struct spot_rank_files *f)
+{
+    if (f->is_frozen)
+        return;
+    f->is_frozen = true;
+    f->frozen_s = spot_clock_s();
+    (void)spot_rank_files_scan(f, NULL);
+    for (size_t i = 0, end; i < f->n; i = end) {
+        end = unit_end(f, i);
+        if (!is_unit_whole(f, i, end))
+            for (size_t k = i; k < end; k++)
+                f->file[k].is_broken = true;
+    }
+    f->looked_s = 0;
+}
+
+/* --- into the store -------------------------------------------------------------------------- */
+
+void spot_rank_files_list(const struct spot_rank_files *f, struct spot_buf *out)
+{
+    for (size_t i = 0, end; i < f->n; i = end) {
+        const char *const path = f->file[i].path;
+        const size_t n = unit_length(path);
+
+        end = unit_end(f, i);
+        if (path[n] == '/' && is_unit_whole(f, i, end)) {
+            spot_buf_add(out, path, n);
+            spot_buf_add(out, "", 1);
+        }
+    }
+}
+
+static bool is_listed(const unsigned char *dirs, size_t n_dirs, const char *path)
+{
+    const size_t n = unit_length(path);
+
+    if (path[n] != '/')
+        return true;
+    for (size_t at = 0; at < n_dirs;) {
+        const size_t length = strnlen((const char *)dirs + at, n_dirs - at);
+
+        if (length == n && !memcmp(dirs + at, path, n))
+            return true;
+        at += length + 1;
+    }
+    return false;
+}
+
+/* "a/latest" may lead to "b" and means "a/b": what is above or elsewhere is not of the checkpoint.
+ */
+static bool leads_below(struct spot_rank_files *f, const struct spot_rank_file *file)
+{
+    char to[SPOT_STATE_PATH_MAX];
+    const int n_slash = strchr(file->path, '/') != NULL;
+    const ssize_t n = readlinkat(f->fd, file->path, to, sizeof(to) - 1);
+
+    if (n > 0) {
+        to[n] = '\0';
+        if (spot_state_path_is_below(to))
+            return true;
+    }
+    if (f->warn && n > 0 && !f->has_warned_link)
+        f->warn("'%.60s/%.200s' leads to '%.200s', which is not below %s: it is left out", f->base,
+                file->path, to, n_slash ? "its directory" : "the directory of the checkpoints");
+    f->has_warned_link = true;
+    return false;
+}
+
+static void keep_digests(struct spot_rank_files *f, const struct spot_state_record *record)
+{
+    for (size_t i = 0; i < record->n_file; i++) {
+        struct spot_rank_file *const file = spot_rank_files_find(f, record->file[i].path);
+
+        file->has_digest = true;
+        file->digest = spot_rank_files_digest(record, i);
+    }
+}
+
+int spot_rank_files_take(struct spot_rank_files *f, struct spot_state_store *store,
+                         const unsigned char *dirs, size_t n_dirs, bool is_first,
+                         struct spot_state_record *record, struct spot_err *err)
+{
+    const char **only;
+    size_t n = 0, busy;
+    uint64_t print;
+    int rc = 1;
+
+    f->looked_s = 0;
+    if (spot_rank_files_scan(f, err))
+        return -1;
+    print = print_of(f, &busy);
+    only = spot_xcalloc(f->n + 1, sizeof(*only));
+    for (size_t i = 0; i < f->n; i++) {
+        struct spot_rank_file *const file = &f->file[i];
+
+        if (file->is_broken || !is_listed(dirs, n_dirs, file->path) ||
+            (!is_first && file->is_base) || (S_ISLNK(file->st.st_mode) && !leads_below(f, file)))
+            continue;
+        if (!is_whole(f, file))
+            goto out;
+        only[n++] = file->path;
+    }
+    rc = n ? spot_state_take_links(store, f->fd, only, n, record, err) : 0;
+    if (rc && err->code == SPOT_EDATA)
+        rc = 1; /* it has changed meanwhile */
+    if (!rc) {
+        keep_digests(f, record);
+        f->taken = print;
+    }
+out:
+    free(only);
+    return rc;
+}
+
+/* --- the whole ---------------------------------------------------------------------------------
+ */
+
+struct spot_rank_files *spot_rank_files_new(const char *pattern,
+                                            void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2),
+                                            struct spot_err *err)
+{
+    const char *const slash = strrchr(pattern, '/');
+    const size_t n_base = slash ? (size_t)(slash - pattern) : 0;
+    struct spot_rank_files *f;
+
+    if (!*pattern || (slash && strcspn(pattern, "*?[") < n_base)) {
+        spot_err_set(err, SPOT_EUSAGE,
+                     "--checkpoint must be a name, a pattern of the last name, or DIR/, got "
+                     "'%.200s'",
+                     pattern);
+        return NULL;
+    }
+    f = spot_xcalloc(1, sizeof(*f));
+    f->base = slash ? spot_xstrdup(pattern) : spot_xstrdup(".");
+    if (slash)
+        f->base[n_base ? n_base : 1] = '\0';
+    f->glob = spot_xstrdup(slash && slash[1] ? slash + 1 : slash ? "*" : pattern);
+    f->fd = -1;
+    f->warn = warn;
+    return f;
+}
+
+void spot_rank_files_free(struct spot_rank_files *f)
+{
+    if (!f)
+        return;
+    release(f->file, f->n);
+    if (f->fd >= 0)
+        close(f->fd);
+    free(f->base);
+    free(f->glob);
+    free(f);
+}

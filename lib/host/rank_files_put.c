@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/* A commit comes back into the directory of the script, and what is not of it goes aside. */
+#define _XOPEN_SOURCE 700 /* symlinkat, renameat */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/hash.h"
+#include "common/pio.h"
+#include "common/safe_dir.h"
+#include "common/xalloc.h"
+#include "host/rank_files_state.h"
+
+/* A file of the commit: the i-th of a record. */
+struct part {
+    const struct spot_state_record *record;
+    size_t i, place;
+};
+
+static const struct spot_state_file *file_of(const struct part *p)
+{
+    return &p->record->file[p->i];
+}
+
+static int by_path(const void *a, const void *b)
+{
+    const struct part *const x = a, *const y = b;
+    const int order = strcmp(file_of(x)->path, file_of(y)->path);
+
+    return order ? order : (x->place > y->place) - (x->place < y->place);
+}
+
+struct spot_hash128 spot_rank_files_digest(const struct spot_state_record *record, size_t i)
+{
+    const struct spot_state_file *const file = &record->file[i];
+
+    return spot_hash128(record->chunk + file->first_chunk,
+                        spot_state_file_chunks(file) * sizeof(*record->chunk));
+}
+
+static struct part *list_parts(const struct spot_state_record *const *record, size_t n,
+                               size_t *n_part)
+{
+    struct part *part = NULL;
+    size_t cap = 0, n_left = 0;
+
+    *n_part = 0;
+    for (size_t r = 0; r < n; r++)
+        for (size_t i = 0; i < record[r]->n_file; i++) {
+            part = spot_xgrow(part, &cap, *n_part + 1, sizeof(*part));
+            part[(*n_part)++] = (struct part){ record[r], i, r };
+        }
+    if (*n_part)
+        qsort(part, *n_part, sizeof(*part), by_path);
+    for (size_t i = 0; i < *n_part; i++)
+        if (!n_left || strcmp(file_of(&part[n_left - 1])->path, file_of(&part[i])->path) != 0)
+            part[n_left++] = part[i];
+    *n_part = n_left;
+    return part;
+}
+
+static bool has_part(const struct part *part, size_t n, const char *path)
+{
+    const struct spot_state_file file = { .path = (char *)(uintptr_t)path };
+    const struct spot_state_record record = { .file = (struct spot_state_file *)(uintptr_t)&file };
+    const struct part key = { &record, 0, 0 };
+    size_t low = 0, high = n;
+
+    while (low < high) { /* any place of that name */
+        const size_t mid = (low + high) / 2;
+        const int order = strcmp(file_of(&part[mid])->path, file_of(&key)->path);
+
+        if (!order)
+            return true;
+        if (order < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return false;
+}
+
+/* --- aside ------------------------------------------------------------------------------------ */
+
+/* The directory of a path, with those above it, and its last name. */
+static int open_above(int dir_fd, const char *path, const char **name)
+{
+    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), below;
+    char part[SPOT_STATE_PATH_MAX];
+    const char *slash;
+
+    while (fd >= 0 && (slash = strchr(path, '/'))) {
+        snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
+        below = spot_safe_make_dir(fd, part);
+        close(fd);
+        fd = below;
+        path = slash + 1;
+    }
+    *name = path;
+    return fd;
+}
+
+/* Directories that are empty now: those of the script above a file that has gone. */
+static void remove_empty(int dir_fd, const char *path)
+{
+    char above[SPOT_STATE_PATH_MAX];
+    char *slash;
+
+    snprintf(above, sizeof(above), "%s", path);
+    while ((slash = strrchr(above, '/'))) {
+        const char *name;
+        int fd;
+
+        *slash = '\0';
+        fd = open_above(dir_fd, above, &name);
+        if (fd < 0 || unlinkat(fd, name, AT_REMOVEDIR)) {
+            if (fd >= 0)
+                close(fd);
+            return;
+        }
+        close(fd);
+    }
+}
+
+/* Another node of this machine may have done it already. */
+static int move_aside(struct spot_rank_files *f, const char *path, struct spot_err *err)
+{
+    const int aside_fd = spot_safe_make_dir(f->fd, SPOT_FILES_ASIDE);
+    const char *from, *to;
+    const int to_fd = aside_fd < 0 ? -1 : open_above(aside_fd, path, &to);
+    const int from_fd = to_fd < 0 ? -1 : open_above(f->fd, path, &from);
+    const int rc = from_fd < 0 || (renameat(from_fd, from, to_fd, to) && errno != ENOENT);
+
+    if (rc)
+        spot_err_sys(err, "cannot move '%.60s/%.200s' to " SPOT_FILES_ASIDE, f->base, path);
+    else if (f->warn)
+        f->warn("'%.60s/%.200s' is not of the commit that the ranks go on from: it is in "
+                "'%.60s/" SPOT_FILES_ASIDE "' now",
+                f->base, path, f->base);
+    if (from_fd >= 0)
+        close(from_fd);
+    if (to_fd >= 0)
+        close(to_fd);
+    if (aside_fd >= 0)
+        close(aside_fd);
+    return rc ? -1 : 0;
+}
+
+static int clear(struct spot_rank_files *f, const struct spot_rank_file *file, struct spot_err *err)
+{
+    const char *name;
+    int fd, rc;
+
+    if (!file->is_laid) {
+        rc = move_aside(f, file->path, err);
+    } else {
+        fd = open_above(f->fd, file->path, &name);
+        rc = fd < 0 || (unlinkat(fd, name, 0) && errno != ENOENT)
+                 ? spot_err_sys(err, "cannot remove '%.60s/%.200s'", f->base, file->path)
+                 : 0;
+        if (fd >= 0)
+            close(fd);
+    }
+    if (!rc)
+        remove_empty(f->fd, file->path);
+    return rc;
+}
+
+static int clear_others(struct spot_rank_files *f, const struct part *part, size_t n, bool has_any,
+                        struct spot_err *err)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if ((has_any ? !has_part(part, n, f->file[i].path) : f->file[i].is_broken) &&
+            clear(f, &f->file[i], err))
+            return -1;
+    return 0;
+}
+
+/* --- into their place ------------------------------------------------------------------------- */
+
+static bool is_link(const struct spot_state_file *file)
+{
+    return file->mode == SPOT_STATE_LINK;
+}
+
+/* Nothing is to be done where it is there already: what was taken here, or is the same by chance,
+ * as on nodes that share the directory. */
+static bool is_there(struct spot_rank_files *f, const struct part *p, void *room)
+{
+    const struct spot_state_file *const file = file_of(p);
+    struct spot_rank_file *const now = spot_rank_files_find(f, file->path);
+    bool is_same;
+    int fd;
+
+    if (!now || is_link(file) != S_ISLNK(now->st.st_mode))
+        return false;
+    if (now->has_digest)
+        return spot_hash128_equal(now->digest, spot_rank_files_digest(p->record, p->i));
+    if (is_link(file) || (uint64_t)now->st.st_size != file->n_byte)
+        return false;
+    fd = spot_safe_open_file(f->fd, file->path, NULL);
+    is_same = fd >= 0;
+    for (size_t i = 0; is_same && i < spot_state_file_chunks(file); i++) {
+        const size_t n = spot_state_file_chunk_byte(file, i);
+
+        is_same =
+            spot_read_at(fd, (uint64_t)i * SPOT_STATE_CHUNK_BYTE, room, n) == (ssize_t)n &&
+            spot_hash128_equal(spot_hash128(room, n), p->record->chunk[file->first_chunk + i]);
+    }
+    if (fd >= 0)
+        close(fd);
+    return is_same;
+}
+
+static int fill(struct spot_state_store *store, const struct part *p, int fd, void *room,
+                struct spot_err *err)
+{
+    const struct spot_state_file *const file = file_of(p);
+
+    if (fchmod(fd, file->mode))
+        return spot_err_sys(err, "cannot restore '%.200s'", file->path);
+    for (size_t i = 0; i < spot_state_file_chunks(file); i++) {
+        const struct spot_state_piece piece = { p->record->chunk[file->first_chunk + i],
+                                                spot_state_file_chunk_byte(file, i) };
+
+        if (spot_state_store_get(store, &piece, room, err))
+            return -1;
+        if (spot_write_at(fd, (uint64_t)i * SPOT_STATE_CHUNK_BYTE, room, piece.n_byte))
+            return spot_err_sys(err, "cannot restore '%.200s'", file->path);
+    }
+    return 0;
+}
+
+static int make_link(struct spot_state_store *store, const struct part *p, int dir_fd,
+                     const char *name, void *room, struct spot_err *err)
+{
+    const struct spot_state_file *const file = file_of(p);
+    const struct spot_state_piece piece = { p->record->chunk[file->first_chunk],
+                                            spot_state_file_chunk_byte(file, 0) };
+    char to[SPOT_STATE_PATH_MAX];
+
+    if (spot_state_store_get(store, &piece, room, err))
+        return -1;
+    snprintf(to, sizeof(to), "%.*s", (int)piece.n_byte, (const char *)room);
+    if (!spot_state_path_is_below(to))
+        return spot_err_set(err, SPOT_EDATA, "'%.200s' is a link that leads elsewhere", file->path);
+    return symlinkat(to, dir_fd, name) ? spot_err_sys(err, "cannot restore '%.200s'", file->path)
+                                       : 0;
+}
+
+/* Whole under another name first: a script, or another node of this machine, finds all or nothing.
+ */
+static int put_at(struct spot_state_store *store, const struct part *p, int dir_fd,
+                  const char *name, void *room, struct spot_err *err)
+{
+    const struct spot_state_file *const file = file_of(p);
+    char fresh[64];
+    int fd, rc;
+
+    snprintf(fresh, sizeof(fresh), SPOT_FILES_NEW "%ld", (long)getpid());
+    (void)unlinkat(dir_fd, fresh, 0);
+    if (is_link(file)) {
+        rc = make_link(store, p, dir_fd, fresh, room, err);
+    } else {
+        fd = spot_safe_create(dir_fd, fresh, 0600);
+        rc = fd < 0 ? spot_err_sys(err, "cannot restore '%.200s'", file->path)
+                    : fill(store, p, fd, room, err);
+        if (fd >= 0)
+            close(fd);
+    }
+    if (!rc && renameat(dir_fd, fresh, dir_fd, name))
+        rc = spot_err_sys(err, "cannot restore '%.200s'", file->path);
+    if (rc)
+        (void)unlinkat(dir_fd, fresh, 0);
+    return rc;
+}
+
+static int put_part(struct spot_rank_files *f, struct spot_state_store *store, const struct part *p,
+                    void *room, struct spot_err *err)
+{
+    const struct spot_rank_file *const now = spot_rank_files_find(f, file_of(p)->path);
+    const char *name;
+    int fd, rc;
+
+    if (is_there(f, p, room))
+        return 0;
+    if (now && !now->is_laid && move_aside(f, now->path, err))
+        return -1;
+    fd = open_above(f->fd, file_of(p)->path, &name);
+    if (fd < 0)
+        return spot_err_sys(err, "cannot restore '%.60s/%.200s'", f->base, file_of(p)->path);
+    rc = put_at(store, p, fd, name, room, err);
+    close(fd);
+    return rc;
+}
+
+static void mark(struct spot_rank_files *f, const struct part *p, const struct stat *was)
+{
+    struct spot_rank_file *const now = spot_rank_files_find(f, file_of(p)->path);
+
+    if (!now)
+        return;
+    now->is_laid = now->is_laid || !was || !spot_safe_is_same(was, &now->st);
+    now->has_digest = true;
+    now->digest = spot_rank_files_digest(p->record, p->i);
+}
+
+static int put_all(struct spot_rank_files *f, struct spot_state_store *store,
+                   const struct part *part, size_t n, struct spot_err *err)
+{
+    void *const room = spot_xcalloc(SPOT_STATE_CHUNK_BYTE, 1);
+    struct stat *const was = spot_xcalloc(n, sizeof(*was));
+    bool *const had = spot_xcalloc(n, sizeof(*had));
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < n; i++) {
+        const struct spot_rank_file *const now = spot_rank_files_find(f, file_of(&part[i])->path);
+
+        had[i] = now != NULL;
+        if (now)
+            was[i] = now->st;
+        rc = put_part(f, store, &part[i], room, err);
+    }
+    if (!rc)
+        rc = spot_rank_files_scan(f, err);
+    for (size_t i = 0; !rc && i < n; i++)
+        mark(f, &part[i], had[i] ? &was[i] : NULL);
+    free(had);
+    free(was);
+    free(room);
+    return rc;
+}
+
+/* The directory as it was, in front of the first file, or with those above it. */
+static int make_base(struct spot_rank_files *f, struct spot_err *err)
+{
+    char path[4096];
+
+    snprintf(path, sizeof(path), "%s", f->base);
+    for (char *at = path + 1; *at; at++)
+        if (*at == '/') {
+            *at = '\0';
+            (void)mkdir(path, 0777);
+            *at = '/';
+        }
+    if ((mkdir(path, 0777) && errno != EEXIST) || !spot_rank_files_open(f))
+        return spot_err_set(err, SPOT_ESYS,
+                            "'%.200s' is no directory for the checkpoints, or a link that was not "
+                            "there before",
+                            f->base);
+    return 0;
+}
+
+int spot_rank_files_put(struct spot_rank_files *f, struct spot_state_store *store,
+                        const struct spot_state_record *const *record, size_t n,
+                        struct spot_err *err)
+{
+    size_t n_part;
+    struct part *const part = list_parts(record, n, &n_part);
+    int rc = n_part ? make_base(f, err) : 0;
+
+    if (!rc)
+        rc = spot_rank_files_scan(f, err);
+    for (size_t i = 0; i < f->n; i++)
+        if (f->is_frozen && f->file[i].since_s > f->frozen_s)
+            f->file[i].is_broken = true;
+    if (!rc)
+        rc = clear_others(f, part, n_part, n > 0, err);
+    if (!rc)
+        rc = spot_rank_files_scan(f, err);
+    if (!rc)
+        rc = put_all(f, store, part, n_part, err);
+    free(part);
+    return rc;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* rank_files_state.h - shared by rank_files*.c; private to lib/host. */
+#ifndef SPOT_HOST_RANK_FILES_STATE_H
+#define SPOT_HOST_RANK_FILES_STATE_H
+
+#include <sys/stat.h>
+
+#include "host/rank_files.h"
+
+#define SPOT_FILES_ASIDE ".spot-aside"
+#define SPOT_FILES_NEW   ".spot-new-" /* what is being laid out, before it gets its name */
+
+struct spot_rank_file {
+    char *path; /* below the directory */
+    struct stat st;
+    double since_s;  /* seen like that first, by spot_clock_s */
+    bool is_closed;  /* nobody had it open to write, when it had rested */
+    bool is_base;    /* it was there when the round began */
+    bool is_broken;  /* a rank was killed while it was being written */
+    bool is_laid;    /* by us, and not changed since */
+    bool has_digest; /* content is known: */
+    struct spot_hash128 digest;
+};
+
+struct spot_rank_files {
+    char *base, *glob;
+    int fd; /* of base; -1: it is not there yet */
+    bool has_first;
+    struct stat first; /* what base was when it was first there */
+    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
+    struct spot_rank_file *file; /* [n], by path */
+    size_t n;
+    double looked_s, pause_s; /* and until the next look */
+    enum spot_rank_files_state state;
+    double frozen_s; /* what has changed since then is not whole */
+    double busy_s;   /* when it was first found being written; 0: it is not */
+    bool is_frozen, has_warned, has_warned_link, has_warned_busy;
+    uint64_t taken; /* a hash of what was taken last, or laid out */
+    char busy[SPOT_STATE_PATH_MAX];
+};
+
+struct spot_rank_file *spot_rank_files_find(const struct spot_rank_files *f, const char *path);
+/* Look at once. Returns 0, or -1 with *err where there is too much. */
+int spot_rank_files_scan(struct spot_rank_files *f, struct spot_err *err);
+/* Open the directory if it is there by now. */
+bool spot_rank_files_open(struct spot_rank_files *f);
+/* Of the chunks and the mode of a file in a record. */
+struct spot_hash128 spot_rank_files_digest(const struct spot_state_record *record, size_t i);
+
+#endif /* SPOT_HOST_RANK_FILES_STATE_H */

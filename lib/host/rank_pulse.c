@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* Ranks that stand still: no processor time to speak of, nothing read, nothing written. A
+ * collective that waits for a peer looks like that as well, so what each one waits in is told. */
+#define _XOPEN_SOURCE 700
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "host/ranks_state.h"
+
+enum { DEPTH_MAX = 16 };
+
+static const double idle_share = 0.01; /* of a processor, between two looks */
+static const double probe_s = 5;       /* for py-spy, which reads the stacks of Python */
+
+struct sum {
+    unsigned long long ticks, byte;
+};
+
+static void add_ticks(pid_t pid, struct sum *sum)
+{
+    char path[64], text[1024];
+    unsigned long long user, system;
+    const char *at;
+    FILE *in;
+
+    snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+    in = fopen(path, "re");
+    if (!in)
+        return;
+    at = fgets(text, sizeof(text), in) ? strrchr(text, ')') : NULL;
+    if (at && sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+                     &system) == 2)
+        sum->ticks += user + system;
+    fclose(in);
+}
+
+static void add_bytes(pid_t pid, struct sum *sum)
+{
+    char path[64], line[128];
+    unsigned long long n;
+    FILE *in;
+
+    snprintf(path, sizeof(path), "/proc/%ld/io", (long)pid);
+    in = fopen(path, "re");
+    while (in && fgets(line, sizeof(line), in))
+        if (sscanf(line, "rchar: %llu", &n) == 1 || sscanf(line, "wchar: %llu", &n) == 1)
+            sum->byte += n;
+    if (in)
+        fclose(in);
+}
+
+/* Of the process and all below it: a shell may stand around the trainer. */
+static void add_all(pid_t pid, int depth, struct sum *sum)
+{
+    pid_t *child;
+    size_t n;
+
+    add_ticks(pid, sum);
+    add_bytes(pid, sum);
+    if (depth == DEPTH_MAX || !(child = malloc(SPOT_RANK_CHILDREN_MAX * sizeof(*child))))
+        return;
+    n = spot_rank_children(pid, child);
+    for (size_t i = 0; i < n; i++)
+        add_all(child[i], depth + 1, sum);
+    free(child);
+}
+
+bool spot_rank_pulse_look(struct spot_rank_pulse *p, pid_t pid, double limit_s)
+{
+    const double now_s = spot_clock_s(), passed_s = now_s - p->looked_s;
+    struct sum sum = { 0 };
+    bool is_idle;
+
+    add_all(pid, 0, &sum);
+    is_idle =
+        p->pid == pid && sum.byte == p->byte &&
+        (double)(sum.ticks - p->ticks) <= idle_share * passed_s * (double)sysconf(_SC_CLK_TCK);
+    if (p->pid != pid)
+        p->killed_s = 0;
+    if (!is_idle)
+        p->since_s = now_s;
+    p->pid = pid;
+    p->ticks = sum.ticks;
+    p->byte = sum.byte;
+    p->looked_s = now_s;
+    return now_s - p->since_s >= limit_s;
+}
+
+/* --- what it waits in ---------------------------------------------------------------------- */
+
+static void read_word(pid_t pid, const char *name, char *text, size_t n)
+{
+    char path[64];
+    FILE *in;
+    size_t got = 0;
+
+    snprintf(path, sizeof(path), "/proc/%ld/%s", (long)pid, name);
+    in = fopen(path, "re");
+    if (in) {
+        got = fread(text, 1, n - 1, in);
+        fclose(in);
+    }
+    text[got] = '\0';
+}
+
+/* Which process: the lowest one, below shells. */
+static pid_t innermost(pid_t pid)
+{
+    pid_t *const child = malloc(SPOT_RANK_CHILDREN_MAX * sizeof(*child));
+
+    for (int depth = 0; child && depth < DEPTH_MAX && spot_rank_children(pid, child) == 1; depth++)
+        pid = child[0];
+    free(child);
+    return pid;
+}
+
+static char state_of(pid_t pid)
+{
+    char text[1024];
+    const char *at;
+
+    read_word(pid, "stat", text, sizeof(text));
+    at = strrchr(text, ')');
+    return at && at[1] ? at[2] : '?';
+}
+
+void spot_rank_pulse_tell(int fd, pid_t rank_pid, uint32_t rank, double limit_s)
+{
+    const pid_t pid = innermost(rank_pid);
+    char line[2048], wchan[128], stack[1024];
+    const char state = state_of(pid);
+
+    read_word(pid, "wchan", wchan, sizeof(wchan));
+    read_word(pid, "stack", stack, sizeof(stack)); /* for root alone */
+    (void)!write(fd, line,
+                 (size_t)snprintf(line, sizeof(line),
+                                  "rank %lu has stood still for %g s and is killed: process %ld, "
+                                  "state %c%s, in %s\n%s",
+                                  (unsigned long)rank, limit_s, (long)pid, state,
+                                  state == 'D'   ? " (waits for a disk or a device)"
+                                  : state == 'T' ? " (stopped)"
+                                                 : "",
+                                  *wchan && strcmp(wchan, "0") != 0 ? wchan : "user code", stack));
+}
+
+/* In a child of the guard: becomes py-spy where there is one. */
+void spot_rank_pulse_probe(pid_t rank_pid)
+{
+    char text[160];
+
+    snprintf(text, sizeof(text),
+             "command -v py-spy >/dev/null && exec timeout %g py-spy dump --pid %ld", probe_s,
+             (long)innermost(rank_pid));
+    execl("/bin/sh", "sh", "-c", text, (char *)NULL);
+    _exit(127);
+}

@@ -1,0 +1,213 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# --checkpoint: what a script saves by itself, in its own directory and without a word to anybody, is a
+# commit of all ranks. Each node has a directory of its own here, as machines without shared storage.
+
+# shellcheck disable=SC2016,SC2154,SC2030,SC2031,SC2086 # eventually evaluates; background sets $pid; words
+
+bats_require_minimum_version 1.5.0
+load job
+
+# A trainer as there are many: rank 0 saves now and then, all load at the start. It knows nothing of
+# us. Each rank writes down where it began: in one round all begin with the same.
+setup() {
+    job_setup
+    export HERE=$PWD EVERY=5 PAUSE=0.02
+    mkdir begun
+    cat >trainer <<'END'
+#!/bin/sh
+n=0
+[ ! -e ckpt.txt ] || n=$(tail -n 1 ckpt.txt)
+[ ! -e ckpt.txt ] || [ "$(wc -l <ckpt.txt)" -eq 3 ] || echo "half of one" >>"$HERE/wrong"
+echo "$n" >"$HERE/begun/$TORCHELASTIC_RESTART_COUNT.$RANK.tmp"
+mv "$HERE/begun/$TORCHELASTIC_RESTART_COUNT.$RANK.tmp" "$HERE/begun/$TORCHELASTIC_RESTART_COUNT.$RANK"
+while [ ! -e "$HERE/finish" ]; do
+    n=$((n + 1))
+    sleep "$PAUSE"
+    [ "$RANK" = 0 ] && [ $((n % EVERY)) = 0 ] || continue
+    { # in place, slowly: half of it lies there most of the time
+        echo begin
+        sleep "${SLOW:-0.05}"
+        echo middle
+        echo "$n"
+    } >ckpt.txt
+    sleep "${LATER:-0.2}"
+done
+END
+    chmod +x trainer
+}
+teardown() { job_teardown; }
+
+coordinator() { # ARGUMENTS...: its id in $job
+    background timeout 120 spot-run exec -q --listen unix:j --lease 20s --checkpoint "${pattern:-ckpt*}" --events log "$@" -- "$HERE/${command:-trainer}" 2>>job.err
+    job=$pid
+}
+
+node() { # NAME ARGUMENTS...: in a directory of that name; its id in $pid
+    local name=$1
+    shift
+    mkdir -p $name
+    cd $name
+    background spot-run exec --join "unix:$HERE/j" --join-timeout 60s --name "$name" --checkpoint "${pattern:-ckpt*}" "$@" -- "$HERE/${command:-trainer}" >>"../$name.out" 2>>"../$name.err"
+    cd ..
+    eval "id_$name=$pid"
+}
+
+committed() { # N: in the newest round
+    eventually "[ \"\$(jq -s 'map(select(.event == \"committed\")) | length' log)\" -ge $1 ]"
+}
+more() { committed $(($(events log committed) + 2)); }
+last_round() { jq -s 'map(select(.event == "formed"))[-1].restart' log; }
+
+finishes() {
+    : >finish
+    wait "$job"
+    [ ! -e wrong ] || { cat wrong && false; }
+    for round in $(ls begun | cut -d . -f 1 | sort -nu); do
+        [ "$(cat begun/$round.* | sort -u | wc -l)" -eq 1 ] || { head begun/$round.* && false; }
+    done
+}
+
+begun() { # ROUND WORLD
+    for rank in $(seq 0 $(($2 - 1))); do eventually "[ -e begun/$1.$rank ]"; done
+}
+
+@test "rank 0 saves, its node is killed with its disk: the others go on with that, a newcomer too" {
+    coordinator --nodes 2:3
+    for name in a b c; do node $name; done
+    committed 2
+    gone=$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)
+    eval "kill -9 \$id_$gone"
+    rm -rf $gone
+    seen log restored 1
+    begun 1 2
+    [ "$(cat begun/1.0)" -gt 0 ]
+    more
+    node d
+    seen log restored 2
+    begun $(last_round) 3
+    [ "$(cat begun/$(last_round).0)" -gt "$(cat begun/1.0)" ]
+    finishes
+}
+
+@test "a half-written one never counts, and is out of the way of the next round" {
+    export SLOW=0.4 LATER=0.3
+    coordinator --nodes 1:2
+    node a
+    node b
+    for round in 1 2 3; do
+        more
+        eventually '[ "$(wc -l <'"$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)"'/ckpt.txt)" -eq 1 ]' # it writes
+        left=$(jq -rs 'map(select(.event == "formed"))[-1].place[1]' log)
+        eval "kill -9 \$id_$left"
+        begun $(last_round) 1
+        node $left
+        seen log joined $((2 + round))
+        eventually "[ \"\$(jq -s 'map(select(.event == \"formed\"))[-1].D' log)\" -eq 2 ]"
+        begun $(last_round) 2
+    done
+    finishes
+    [ -e a/.spot-aside/ckpt.txt ] || [ -e b/.spot-aside/ckpt.txt ]
+}
+
+@test "directories: a marker makes one whole, the script removes old ones, a link comes along, ours alone are removed" {
+    command=dirs pattern=out/step-*
+    cat >dirs <<'END'
+#!/bin/sh
+mkdir -p out
+n=$(ls out 2>/dev/null | grep -v tmp | sed -n 's/^step-//p' | grep -v latest | sort -n | tail -n 1)
+n=${n:-0}
+[ "$n" = 0 ] || [ -s out/step-$n/rank-0 ] && [ "$n" = 0 -o -e out/step-$n/trainer_state.json ] || echo "step $n is not whole" >>"$HERE/wrong"
+[ "$n" = 0 ] || [ "$(ls out/step-$n | grep -c rank)" = "$(cat out/step-$n/trainer_state.json)" ] || echo "step $n lacks ranks" >>"$HERE/wrong"
+echo "$n" >"$HERE/begun/$TORCHELASTIC_RESTART_COUNT.$RANK"
+k=0
+while [ ! -e "$HERE/finish" ]; do
+    n=$((n + 1)) k=$((k + 1))
+    mkdir -p out/step-$n
+    echo "$RANK of $n" >out/step-$n/rank-$RANK
+    : >"$HERE/at.$TORCHELASTIC_RESTART_COUNT.$n.$RANK"
+    while [ "$(ls "$HERE" | grep -c "^at.$TORCHELASTIC_RESTART_COUNT.$n\\.")" -lt "$WORLD_SIZE" ]; do sleep 0.01; done # as a barrier
+    if [ "$RANK" = 0 ]; then
+        sleep 0.1
+        echo "$WORLD_SIZE" >out/step-$n/trainer_state.json
+        rm -rf out/step-$((n - 2))
+        ln -sfn step-$n out/step-latest
+    fi
+    sleep 0.5
+done
+END
+    chmod +x dirs
+    mkdir -p a/out/elsewhere b c
+    coordinator --nodes 2:3
+    for name in a b c; do node $name; done
+    committed 3
+    gone=$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)
+    eval "kill -9 \$id_$gone"
+    [ $gone = a ] || rm -rf $gone
+    seen log restored 1
+    begun 1 2
+    first=$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)
+    [ "$(cat begun/1.0)" -gt 0 ]
+    [ -L $first/out/step-latest ]
+    more
+    finishes
+    [ -d a/out/elsewhere ]
+}
+
+@test "a commit of one rank is one of all: nobody waits for the others" {
+    cat >alone <<'END'
+#!/bin/sh
+if [ "$RANK" = 0 ]; then
+    echo hello >"$SPOT_STATE_DIR/what"
+    spot-run commit -q --durable --step 5 && : >"$HERE/done"
+fi
+[ "$TORCHELASTIC_RESTART_COUNT" = 0 ] || { cat "$SPOT_STATE_DIR/what" >"$HERE/found.$RANK"; exit 0; }
+while [ ! -e "$HERE/done" ]; do sleep 0.02; done
+[ "$RANK" = 0 ] || exit 1
+sleep 60
+END
+    chmod +x alone
+    background timeout 60 spot-run exec -q --workers 2 --nproc-per-node 2 --events log -- ./alone
+    job=$pid
+    wait "$job"
+    [ "$(jq -s 'map(select(.event == "committed")) | map(.step) | max' log)" -ge 5 ]
+    for rank in 1 2 3; do grep -q hello found.$rank; done
+}
+
+@test "a script that saves without a rest is committed all the same" {
+    export LATER=0 EVERY=1 PAUSE=0.001 SLOW=0.01
+    coordinator --nodes 2
+    node a
+    node b
+    committed 2
+    kill -9 "$id_b"
+    node c
+    seen log restored 1
+    begun 1 2
+    finishes
+}
+
+@test "a link in the place of the directory of checkpoints: nothing that it leads to is touched" {
+    command=linked pattern=out/
+    mkdir precious
+    echo mine >precious/what
+    cat >linked <<'END'
+#!/bin/sh
+mkdir -p out
+[ "$TORCHELASTIC_RESTART_COUNT" = 0 ] || exit 0
+echo 1 >out/ckpt
+while [ ! -e "$HERE/strike" ]; do sleep 0.02; done
+rm -r out
+ln -s "$HERE/precious" out
+exit 1
+END
+    chmod +x linked
+    coordinator --nodes 1
+    node a
+    committed 1
+    : >strike
+    wait "$id_a" && status=0 || status=$?
+    [ "$status" -ne 0 ]
+    [ "$(cat precious/what)" = mine ]
+    [ "$(ls -A precious)" = what ]
+}
