@@ -21,12 +21,14 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l seed -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l verbose
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l provenance
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l objective -x -a 'sum bottleneck'
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'planes raw'
@@ -37,6 +39,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l jobs -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l base -r
@@ -44,12 +47,14 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l jobs -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l base -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l jobs -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l output -r
@@ -58,6 +63,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l seed -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l verbose
 complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l provenance
+complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l tensor -r
@@ -66,6 +72,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l base -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l connect -r
@@ -85,6 +92,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l jobs -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l connect -r
@@ -100,6 +108,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l jobs -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l output -r
@@ -108,6 +117,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l seed -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l verbose
 complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l provenance
+complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l version
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l job -r
@@ -131,6 +141,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from train' -l seed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l quiet
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l verbose
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l provenance
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l error-format -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l help
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l job -r
@@ -157,6 +168,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l seed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l quiet
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l verbose
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l provenance
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l error-format -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l help
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l kind -r
@@ -202,6 +214,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l seed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l quiet
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l verbose
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l provenance
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l error-format -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l help
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l help-all
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l version
@@ -230,6 +243,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l seed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l quiet
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l verbose
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l provenance
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l error-format -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l help
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l version
 complete -c spot-plan -n '__fish_seen_subcommand_from share' -l jobs -r
@@ -247,6 +261,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from share' -l seed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from share' -l quiet
 complete -c spot-plan -n '__fish_seen_subcommand_from share' -l verbose
 complete -c spot-plan -n '__fish_seen_subcommand_from share' -l provenance
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l error-format -r
 complete -c spot-plan -n '__fish_seen_subcommand_from share' -l help
 complete -c spot-plan -n '__fish_seen_subcommand_from share' -l version
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l ddp -r
@@ -276,6 +291,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from job' -l seed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l quiet
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l verbose
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l provenance
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l error-format -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l help
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l help-all
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l version
@@ -302,6 +318,7 @@ complete -c spot-predict -n 'true' -l seed -r
 complete -c spot-predict -n 'true' -l quiet
 complete -c spot-predict -n 'true' -l verbose
 complete -c spot-predict -n 'true' -l provenance
+complete -c spot-predict -n 'true' -l error-format -r
 complete -c spot-predict -n 'true' -l help
 complete -c spot-predict -n 'true' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l kind -r
@@ -334,6 +351,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l help-all
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l version
@@ -353,6 +371,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l from -x -a 'help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt spot-serve openai-log gavel philly-csv sacct'
@@ -380,6 +399,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from import' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l help-all
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l version
@@ -395,6 +415,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from live' -l events -r
 complete -c spot-replay -n '__fish_seen_subcommand_from live' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from live' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from live' -l verbose
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from live' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from live' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l job -r
@@ -426,6 +447,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l version
@@ -457,6 +479,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l trace -r
@@ -481,6 +504,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l jobs -r
@@ -508,6 +532,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from share' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l trace -r
@@ -535,6 +560,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l trace -r
@@ -554,6 +580,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from price' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l data -r
@@ -628,6 +655,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics-key-file 
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l price-usd-per-h -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l budget-usd -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
@@ -664,6 +692,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l stall -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l version
@@ -681,6 +710,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from generate' -l top-k -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l seed -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l workers -r
@@ -717,6 +747,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-rebalance
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-endpoint -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l version
@@ -732,6 +763,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l format -x -a 'js
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l ranges
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l alone
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l check
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l global-batch
@@ -739,6 +771,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from commit' -l step -r
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l durable
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from commit' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l grids -r
@@ -781,6 +814,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l seed -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l verbose
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l provenance
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l version
@@ -790,6 +824,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l separator -r
 complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l decode
 complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l output -r
 complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l join -r
@@ -807,6 +842,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice-rebalance
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l from -r
@@ -818,12 +854,14 @@ complete -c spot-run -n '__fish_seen_subcommand_from notice' -l lead -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l name -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from notice' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from replan' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from replan' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from replan' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from replan' -l force
+complete -c spot-run -n '__fish_seen_subcommand_from replan' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from replan' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from replan' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l join -r
@@ -831,12 +869,14 @@ complete -c spot-run -n '__fish_seen_subcommand_from roll' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l no-wait
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from roll' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from stop' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l join -r
@@ -844,6 +884,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from status' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l format -x -a 'json table'
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l watch
+complete -c spot-run -n '__fish_seen_subcommand_from status' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l reference -r
@@ -857,6 +898,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from report' -l seed -r
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l verbose
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l provenance
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l data -r
@@ -877,6 +919,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from eval' -l output -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l provenance
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l state -r
@@ -891,5 +934,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from export' -l dtype -r
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l tokenizer -r
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l force
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l version
