@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
 # --checkpoint: what a script saves by itself, in its own directory and without a word to anybody, is a
 # commit of all ranks. Each node has a directory of its own here, as machines without shared storage.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# tier: world, lane: wait
 # examples/recipes: trainers of others on nodes with directories of their own, two of which are killed and one told to leave. What is
 # saved by then is not done again, and all ranks of a round begin with the same.
 
