@@ -72,7 +72,6 @@ through_kills() { # STEPS PATTERN COMMAND...
 }
 
 @test "recipes: spot.exact, and the bits are those of a run on one rank" {
-    world
     has torch || skip "no PyTorch here"
     mkdir calm
     (cd calm && timeout 100 spot-run exec -q "$recipes/exact.py" 3000 >../calm.said)
@@ -81,25 +80,21 @@ through_kills() { # STEPS PATTERN COMMAND...
 }
 
 @test "recipes: FSDP2 and distributed checkpoints" {
-    world
     has torch || skip "no PyTorch here"
     through_kills 400 'out/step-*' "$recipes/fsdp2_dcp.py"
 }
 
 @test "recipes: HF Trainer" {
-    world
     has accelerate transformers || skip "no transformers and accelerate here"
     through_kills 1500 'out/checkpoint-*' "$recipes/hf_trainer.py"
 }
 
 @test "recipes: Accelerate" {
-    world
     has accelerate || skip "no accelerate here"
     through_kills 1500 'out/step-*' "$recipes/accelerate_loop.py"
 }
 
 @test "recipes: Lightning" {
-    world
     has lightning || skip "no Lightning here"
     through_kills 1500 out/ "$recipes/lightning_ddp.py"
 }

@@ -38,16 +38,20 @@ class Reducer:
             dist.broadcast(p.data, 0, group=group)
 
     def mine(self):
-        """The virtual ranks that this rank computes."""
+        """The virtual ranks that this rank computes. Clears the gradients of the step before."""
+        self._clear()
         each = self.virtual // self.world
         return range(self.rank * each, (self.rank + 1) * each)
+
+    def _clear(self):
+        for p in self.parameters:
+            p.grad = None
 
     def add(self):
         """The gradients are of one virtual rank: keep them, and clear them."""
         flat = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
         self.parts.append(torch.cat([g.detach().reshape(-1).double() for g in flat]))
-        for p in self.parameters:
-            p.grad = None
+        self._clear()
 
     def step(self):
         """Set .grad to the mean over all virtual ranks, the same bits on every rank."""
