@@ -29,7 +29,8 @@ int spot_cuda_check_device(const char *device, struct spot_err *err)
     if (!strcmp(device, "auto") ||
         (*device && strlen(device) < 4 && !device[strspn(device, "0123456789")]))
         return 0;
-    return spot_err_set(err, SPOT_EUSAGE, "--device cuda:N must have a number after its colon, got '%s'", device);
+    return spot_err_set(err, SPOT_EUSAGE,
+                        "--device cuda:N must have a number after its colon, got '%s'", device);
 }
 
 const char *spot_cuda_device(void)

@@ -100,7 +100,7 @@ struct spot_exec_job {
     const struct spot_exec_options *options;
     struct spot_group *group;
     struct spot_view *view;
-    double began_s, round_s; /* this coordinator, and the round */
+    double began_s, round_s;      /* this coordinator, and the round */
     char run_id[SPOT_RUN_ID_MAX]; /* "": not drawn yet, and an agent may still report one */
     uint32_t n_started;           /* rounds */
 

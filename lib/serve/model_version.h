@@ -22,8 +22,8 @@ struct spot_model_version {
     uint32_t n_work; /* requests that began on it and are not yet forgotten */
 };
 
-/* Open a model that must fit a grid of P stages of M members; chat: its template (text/chat.h), NULL
- * for its own if it has one. NULL with *err: SPOT_EDATA, SPOT_ESYS, SPOT_EINFEASIBLE. */
+/* Open a model that must fit a grid of P stages of M members; chat: its template (text/chat.h),
+ * NULL for its own if it has one. NULL with *err: SPOT_EDATA, SPOT_ESYS, SPOT_EINFEASIBLE. */
 struct spot_model_version *spot_model_version_open(const char *dir, const char *chat, int64_t P,
                                                    int64_t M, struct spot_err *err);
 void spot_model_version_free(struct spot_model_version *v); /* may be NULL */

@@ -24,7 +24,7 @@ struct spot_served_model {
     struct spot_weights *weights;
     struct spot_bpe *bpe;
     struct spot_chat *chat; /* NULL: none */
-    char chat_why[512]; /* why there is no chat template, without the path of the model */
+    char chat_why[512];     /* why there is no chat template, without the path of the model */
     /* Tokens that end a choice: "eos_token_id" of config.json and generation_config.json, up to
      * SPOT_SERVED_ENDS_MAX, the tokenizer's "eos_token", and what ends a turn of a chat, also of
      * one that was chosen. */

@@ -9,8 +9,8 @@
 
 #include "common/xalloc.h"
 #include "text/beside.h"
-#include "text/token_names.h"
 #include "text/template.h"
+#include "text/token_names.h"
 
 struct spot_chat {
     struct spot_template *template;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* token_names.h - texts of tokens that may appear in other text: the longest at a place, in a time that
- * does not depend on how many there are.
+/* token_names.h - texts of tokens that may appear in other text: the longest at a place, in a time
+ * that does not depend on how many there are.
  */
 #ifndef SPOT_TEXT_TOKEN_NAMES_H
 #define SPOT_TEXT_TOKEN_NAMES_H

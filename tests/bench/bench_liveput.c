@@ -44,9 +44,8 @@ static void bench(const char *name)
     t[1] = cpu_s();
     spot_throughput_best(&throughput, 28, &d, &p);
     for (int i = 0; i < ROUNDS; i++)
-        spot_parcae_choose(&table,
-                           &(struct spot_cost_state){ 28, spot_cost_grid(&table, d, p), 0 }, none,
-                           one, LOOK_AHEAD, 60, NULL);
+        spot_parcae_choose(&table, &(struct spot_cost_state){ 28, spot_cost_grid(&table, d, p), 0 },
+                           none, one, LOOK_AHEAD, 60, NULL);
     t[2] = cpu_s();
     spot_count_chain_init(&chain, 32);
     spot_liveput_dp_init(&dp, &table, 60, true);

@@ -52,9 +52,10 @@ for i in range(6000):
     done
 }
 
+# tier: world
 @test "transformers gives the recorded logits of a tiny model of each family" {
     tiny=$BATS_TEST_DIRNAME/../../build/release/tests/tiny
-    world # what check has of it: tests/unit/test_infer_kinds.c
+    # what check has of it: tests/unit/test_infer_kinds.c
     has torch transformers || skip "no torch and transformers for python3"
     [ -x "$tiny" ] || skip "no $tiny: make it"
     cd "$BATS_TEST_DIRNAME/../.."

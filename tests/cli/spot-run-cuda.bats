@@ -19,13 +19,13 @@ teardown() { job_teardown; }
 module() {
     cat >"$1.c" <<-END
 	#include <stdio.h>
-	struct err { int code, number; char msg[512]; };
-	static int probe(const char *device, struct err *err) { (void)device; err->code = 5; snprintf(err->msg, 512, "$3"); return -1; }
-	static const struct { const char *version; const void *backend; int (*probe)(const char *, struct err *); }
+	#include "common/err.h"
+	static int probe(const char *device, struct spot_err *err) { (void)device; err->code = SPOT_EGPU; snprintf(err->msg, 512, "$3"); return -1; }
+	static const struct { const char *version; const void *backend; int (*probe)(const char *, struct spot_err *); }
 	    module = { "$2", 0, probe };
 	const void *spot_cuda_module(void) { return &module; }
 	END
-    cc -shared -fPIC -o "$1.so" "$1.c"
+    cc -I"$BATS_TEST_DIRNAME/../../lib" -shared -fPIC -o "$1.so" "$1.c"
     export SPOT_CUDA_MODULE=$PWD/$1.so
 }
 

@@ -4,7 +4,7 @@
 # --checkpoint: what a script saves by itself, in its own directory and without a word to anybody, is a
 # commit of all ranks. Each node has a directory of its own here, as machines without shared storage.
 
-# shellcheck disable=SC2016,SC2154,SC2030,SC2031,SC2086 # eventually evaluates; background sets $pid; words
+# shellcheck disable=SC2016,SC2154,SC2030,SC2031,SC2086,SC2046,SC2164,SC2103,SC2012,SC2125 # eventually evaluates; background sets $pid; words; numbers
 
 bats_require_minimum_version 1.5.0
 load job

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "peers/parcae.h"
 #include "liveput_rig.h"
+#include "peers/parcae.h"
 
 /* Best samples of a known future, every sequence tried. */
 static double best_known(struct spot_cost_table *t, int n, int from, double carry_s,

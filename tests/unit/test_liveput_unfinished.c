@@ -94,7 +94,7 @@ static double owing_after(const struct owing *o, int n, int from, double carry_s
     if (to == SPOT_GRID_NONE)
         return owing_max(o, n + change, to, 0, next, h - 1);
     total = spot_cost_total_s(o->t, &state, to,
-                                spot_cost_row(o->t, n, from, change < 0 ? -change : 0)[to]);
+                              spot_cost_row(o->t, n, from, change < 0 ? -change : 0)[to]);
     return o->t->samples_per_s[to] * fmax(0, o->interval_s - total) +
            owing_max(o, n + change, to, fmax(0, total - o->interval_s), next, h - 1);
 }

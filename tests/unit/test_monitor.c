@@ -27,9 +27,9 @@ static struct spot_buf doc[SPOT_MONITOR_DOCS];
 
 static void open_at(const char *at)
 {
-    const struct spot_monitor_options options = {
-        .address = at, .page = page, .page_byte = sizeof(page) - 1
-    };
+    const struct spot_monitor_options options = { .address = at,
+                                                  .page = page,
+                                                  .page_byte = sizeof(page) - 1 };
     struct spot_err err = { 0 };
 
     monitor = spot_monitor_new(&options, &err);

@@ -127,8 +127,8 @@ START_TEST(libzstd_decodes_the_plain_file)
     size_t n = 0, room = 8 << 20, at;
 
     make(&a, size_case[3]);
-    ck_assert_int_eq(encode_parts(a.part, PARTS, _i ? SPOT_CODEC_COMPAT : SPOT_CODEC_RAW, &out, &err),
-                     0);
+    ck_assert_int_eq(
+        encode_parts(a.part, PARTS, _i ? SPOT_CODEC_COMPAT : SPOT_CODEC_RAW, &out, &err), 0);
     plain = malloc(room);
     n = ZSTD_decompress(plain, room, out.data, out.n);
     ck_assert_msg(!ZSTD_isError(n), "%s", ZSTD_getErrorName(n));

@@ -9,8 +9,8 @@
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "model/catalogue.h"
-#include "replay.h"
 #include "peers/price_sim.h"
+#include "replay.h"
 #include "trace/price_trace.h"
 #include "trace/region.h"
 

@@ -14,7 +14,6 @@
 #include "cluster/private_dir.h"
 #include "cluster/protocol.h"
 #include "cluster/restart.h"
-#include "common/num.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
 #include "exec_torchrun.h"

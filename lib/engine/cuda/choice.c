@@ -41,10 +41,11 @@ static int choose_first_free(int n, struct spot_err *err)
         if (cudaDeviceGetPCIBusId(id, sizeof(id), i) == cudaSuccess && lock_device(id))
             return i;
     }
-    return spot_err_set(err, SPOT_EGPU,
-                        "each of %d CUDA devices here has a worker; --device cuda:0 shares the first, "
-                        "--device cpu needs none",
-                        n);
+    return spot_err_set(
+        err, SPOT_EGPU,
+        "each of %d CUDA devices here has a worker; --device cuda:0 shares the first, "
+        "--device cpu needs none",
+        n);
 }
 
 int spot_device_choose(const char *device, struct spot_err *err)
@@ -64,8 +65,8 @@ int spot_device_choose(const char *device, struct spot_err *err)
     /* Only a worker needs a context, which cudaSetDevice makes. */
     if (which >= n || (device && cudaSetDevice(which) != cudaSuccess)) {
         (void)cudaGetLastError();
-        return spot_err_set(err, SPOT_EGPU, "--device cuda:%d: there are %d CUDA devices here, from 0",
-                            which, n);
+        return spot_err_set(err, SPOT_EGPU,
+                            "--device cuda:%d: there are %d CUDA devices here, from 0", which, n);
     }
     if (cudaDeviceGetPCIBusId(bus, sizeof(bus), which) != cudaSuccess)
         (void)cudaGetLastError();

@@ -18,8 +18,8 @@ int spot_train_grids(const struct spot_train_question *q, int **grid);
 /* Instances of the current grid that are gone: the grid is larger than `now`. */
 int spot_train_missing(const struct spot_train_question *q);
 
-/* No more come, whatever the profile has grids for, than by the forecast, than is announced, or than
- * there are or just were. */
+/* No more come, whatever the profile has grids for, than by the forecast, than is announced, or
+ * than there are or just were. */
 int spot_train_most(const struct spot_train_question *q);
 
 /* Is the plan carried out with named instances that leave, few enough to tell them apart? */
