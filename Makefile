@@ -212,6 +212,6 @@ clean:
 
 .PHONY: all clean deps deps-bench deps-dev help
 include packaging/package.mk
--include tests/tests.mk tests/cuda.mk # a package has no tests
+-include tests/cuda.mk tests/tests.mk # a package has no tests
 .SECONDARY:
 -include $(shell find $(B) -type f -name '*.d' 2>/dev/null)

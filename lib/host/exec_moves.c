@@ -248,7 +248,8 @@ static int lay_out_all(struct spot_exec_agent *e, struct spot_err *err)
 static int restore_files(struct spot_exec_agent *e, struct spot_err *err)
 {
     const uint32_t n = e->form.env.has_state ? e->form.env.state_world : 0;
-    const struct spot_state_record **const record = spot_xcalloc(n + 1, sizeof(*record));
+    const struct spot_state_record **const record =
+        spot_xcalloc(n + 1, sizeof(struct spot_state_record *));
     int rc = 0;
 
     for (uint32_t p = 0; !rc && p < n; p++)

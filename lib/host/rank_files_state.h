@@ -7,6 +7,10 @@
 
 #include "host/rank_files.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SPOT_FILES_ASIDE ".spot-aside"
 #define SPOT_FILES_NEW   ".spot-new-" /* what is being laid out, before it gets its name */
 
@@ -46,5 +50,9 @@ int spot_rank_files_scan(struct spot_rank_files *f, struct spot_err *err);
 bool spot_rank_files_open(struct spot_rank_files *f);
 /* Of the chunks and the mode of a file in a record. */
 struct spot_hash128 spot_rank_files_digest(const struct spot_state_record *record, size_t i);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_RANK_FILES_STATE_H */

@@ -13,7 +13,7 @@
 #include "common/clock.h"
 #include "host/ranks_state.h"
 
-enum { DEPTH_MAX = 16 };
+enum { DEPTH_MAX = 16, UTIME_FIELD = 14 /* of /proc/PID/stat, from 1 */ };
 
 static const double idle_share = 0.01; /* of a processor, between two looks */
 static const double probe_s = 5;       /* for py-spy, which reads the stacks of Python */
@@ -25,8 +25,7 @@ struct sum {
 static void add_ticks(pid_t pid, struct sum *sum)
 {
     char path[64], text[1024];
-    unsigned long long user, system;
-    const char *at;
+    char *at;
     FILE *in;
 
     snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
@@ -34,23 +33,25 @@ static void add_ticks(pid_t pid, struct sum *sum)
     if (!in)
         return;
     at = fgets(text, sizeof(text), in) ? strrchr(text, ')') : NULL;
-    if (at && sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
-                     &system) == 2)
-        sum->ticks += user + system;
+    for (int field = 2; at && field < UTIME_FIELD; field++)
+        at = strchr(at + 1, ' ');
+    if (at) {
+        sum->ticks += strtoull(at, &at, 10); /* utime */
+        sum->ticks += strtoull(at, &at, 10); /* stime */
+    }
     fclose(in);
 }
 
 static void add_bytes(pid_t pid, struct sum *sum)
 {
     char path[64], line[128];
-    unsigned long long n;
     FILE *in;
 
     snprintf(path, sizeof(path), "/proc/%ld/io", (long)pid);
     in = fopen(path, "re");
     while (in && fgets(line, sizeof(line), in))
-        if (sscanf(line, "rchar: %llu", &n) == 1 || sscanf(line, "wchar: %llu", &n) == 1)
-            sum->byte += n;
+        if (!strncmp(line, "rchar: ", 7) || !strncmp(line, "wchar: ", 7))
+            sum->byte += strtoull(line + 7, NULL, 10);
     if (in)
         fclose(in);
 }

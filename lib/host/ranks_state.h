@@ -53,7 +53,7 @@ struct spot_rank_pulse {
 bool spot_rank_pulse_look(struct spot_rank_pulse *pulse, pid_t pid, double limit_s);
 /* Write down what it waits in. */
 void spot_rank_pulse_tell(int fd, pid_t pid, uint32_t rank, double limit_s);
-_Noreturn void spot_rank_pulse_probe(pid_t pid);
+void spot_rank_pulse_probe(pid_t pid) __attribute__((noreturn));
 
 #ifdef __cplusplus
 }

@@ -49,7 +49,7 @@ static uint32_t without_token(struct spot_greader *r, const struct spot_json_val
     uint32_t start;
 
     text[0] = (char)SPOT_GRAMMAR_TOKEN;
-    memcpy(text + 1, name, strlen(name));
+    memcpy(text + 1, name, strlen(name) + 1);
     start = spot_gnet_without(r->net, text, next);
     free(text);
     return start;
@@ -166,7 +166,7 @@ static builder *builder_of(const struct spot_json_value *form, const struct spot
 
 static uint32_t form_of(struct spot_greader *r, const struct spot_json_value *form, uint32_t next)
 {
-    const struct spot_json_value *v;
+    const struct spot_json_value *v = NULL;
     builder *const build = builder_of(form, &v);
 
     if (r->has_failed || r->net->is_full)

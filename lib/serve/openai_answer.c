@@ -43,28 +43,28 @@ static void put_finish(struct spot_jw *jw, const struct spot_choice *h, bool is_
                                                   : "stop");
 }
 
-static size_t text_begin(const struct spot_part *p)
+static size_t text_begin(const struct spot_answer_part *p)
 {
     return p->begin ? p->h->text_end[p->begin - 1] : 0;
 }
 
-static size_t text_end(const struct spot_part *p)
+static size_t text_end(const struct spot_answer_part *p)
 {
     return p->end ? p->h->text_end[p->end - 1] : 0;
 }
 
 /* --- the prompt, where it is echoed --- */
 
-struct spot_request spot_part_prompt(const struct spot_part *p)
+struct spot_request spot_answer_part_prompt(const struct spot_answer_part *p)
 {
     uint32_t k;
 
     return spot_request_part(&p->c->request, (uint32_t)(p->h - p->c->choice), &k);
 }
 
-static struct spot_buf prompt_text(const struct spot_part *p)
+static struct spot_buf prompt_text(const struct spot_answer_part *p)
 {
-    const struct spot_request r = spot_part_prompt(p);
+    const struct spot_request r = spot_answer_part_prompt(p);
     struct spot_detokenizer d;
     struct spot_buf text = { 0 };
 
@@ -76,7 +76,7 @@ static struct spot_buf prompt_text(const struct spot_part *p)
 }
 
 /* The text of the part, the prompt's before the first where it is echoed. */
-static void put_text(const struct spot_part *p, struct spot_jw *jw, const char *key)
+static void put_text(const struct spot_answer_part *p, struct spot_jw *jw, const char *key)
 {
     struct spot_buf text = { 0 };
 
@@ -133,15 +133,15 @@ static void put_ids(struct spot_jw *jw, const char *key, const uint32_t *id, siz
 }
 
 /* vLLM's place for a prompt: the head of a chat, each choice of a completion. */
-static void put_prompt_ids(const struct spot_part *p, struct spot_jw *jw)
+static void put_prompt_ids(const struct spot_answer_part *p, struct spot_jw *jw)
 {
-    const struct spot_request prompt = spot_part_prompt(p);
+    const struct spot_request prompt = spot_answer_part_prompt(p);
 
     if (p->c->request.tells_ids && !p->begin)
         put_ids(jw, "prompt_token_ids", prompt.prompt, prompt.n_prompt);
 }
 
-static void put_token_ids(const struct spot_part *p, struct spot_jw *jw)
+static void put_token_ids(const struct spot_answer_part *p, struct spot_jw *jw)
 {
     if (!p->c->request.tells_ids)
         return;
@@ -169,18 +169,19 @@ void spot_openai_call_id(const struct spot_completion *c, uint32_t choice, uint3
     snprintf(id, SPOT_CALL_ID_MAX, "%s%.*s", n ? "" : "call_", n ? n : 24, hex);
 }
 
-static size_t piece_begin(const struct spot_part *p)
+static size_t piece_begin(const struct spot_answer_part *p)
 {
     return p->begin ? p->h->piece_end[p->begin - 1] : 0;
 }
 
-static size_t piece_end(const struct spot_part *p)
+static size_t piece_end(const struct spot_answer_part *p)
 {
     return p->end ? p->h->piece_end[p->end - 1] : 0;
 }
 
 /* The pieces of one kind from `i` on, as far as they are of one text; *i is behind them. */
-static struct spot_buf joined(const struct spot_part *p, enum spot_piece_kind kind, size_t *i)
+static struct spot_buf joined(const struct spot_answer_part *p, enum spot_piece_kind kind,
+                              size_t *i)
 {
     struct spot_buf text = { 0 };
 
@@ -196,8 +197,8 @@ static void put_buf(struct spot_jw *jw, const char *key, struct spot_buf *text)
     spot_buf_release(text);
 }
 
-static void put_call(const struct spot_part *p, struct spot_jw *jw, uint32_t choice, uint32_t k,
-                     size_t *i)
+static void put_call(const struct spot_answer_part *p, struct spot_jw *jw, uint32_t choice,
+                     uint32_t k, size_t *i)
 {
     const bool begins = p->h->calls.piece[*i].kind == SPOT_PIECE_CALL;
     struct spot_buf text;
@@ -212,7 +213,7 @@ static void put_call(const struct spot_part *p, struct spot_jw *jw, uint32_t cho
     }
     spot_jw_object(jw, "function");
     if (begins) {
-        const struct spot_piece *const name = &p->h->calls.piece[(*i)++];
+        const struct spot_call_piece *const name = &p->h->calls.piece[(*i)++];
 
         spot_jw_text(jw, "name", p->h->text.data + name->begin, name->end - name->begin);
     }
@@ -223,14 +224,14 @@ static void put_call(const struct spot_part *p, struct spot_jw *jw, uint32_t cho
 }
 
 /* What is no call of a part: false where that is nothing. */
-static bool put_said(const struct spot_part *p, struct spot_jw *jw)
+static bool put_said(const struct spot_answer_part *p, struct spot_jw *jw)
 {
     struct spot_buf text = { 0 };
     const bool has_calls = p->h->calls.n_call > 0;
     size_t n;
 
     for (size_t i = piece_begin(p); i < piece_end(p); i++) {
-        const struct spot_piece *const piece = &p->h->calls.piece[i];
+        const struct spot_call_piece *const piece = &p->h->calls.piece[i];
 
         if (piece->kind == SPOT_PIECE_TEXT)
             spot_buf_add(&text, p->h->text.data + piece->begin, piece->end - piece->begin);
@@ -243,7 +244,7 @@ static bool put_said(const struct spot_part *p, struct spot_jw *jw)
     return n || !has_calls;
 }
 
-static void put_calls(const struct spot_part *p, struct spot_jw *jw, uint32_t choice)
+static void put_calls(const struct spot_answer_part *p, struct spot_jw *jw, uint32_t choice)
 {
     bool is_open = false;
     uint32_t k = 0;
@@ -266,7 +267,7 @@ static void put_calls(const struct spot_part *p, struct spot_jw *jw, uint32_t ch
 }
 
 /* The text of a chat, and its calls. In a whole message content is always there. */
-static void put_message(const struct spot_part *p, struct spot_jw *jw, uint32_t choice,
+static void put_message(const struct spot_answer_part *p, struct spot_jw *jw, uint32_t choice,
                         bool is_whole)
 {
     if (!p->c->request.tool_form) {
@@ -280,7 +281,7 @@ static void put_message(const struct spot_part *p, struct spot_jw *jw, uint32_t 
 
 /* --- whole answers ----------------------------------------------------------- */
 
-static void put_choice(const struct spot_part *p, struct spot_jw *jw, uint32_t index)
+static void put_choice(const struct spot_answer_part *p, struct spot_jw *jw, uint32_t index)
 {
     spot_jw_object(jw, NULL);
     if (p->c->request.is_chat) {
@@ -290,11 +291,11 @@ static void put_choice(const struct spot_part *p, struct spot_jw *jw, uint32_t i
         put_message(p, jw, index, true);
         spot_jw_null(jw, "refusal");
         spot_jw_end(jw);
-        spot_part_put_chat_logprobs(p, jw);
+        spot_answer_part_put_chat_logprobs(p, jw);
     } else {
         put_text(p, jw, "text");
         spot_jw_int(jw, "index", index);
-        spot_part_put_logprobs(p, jw);
+        spot_answer_part_put_logprobs(p, jw);
     }
     put_finish(jw, p->h, true);
     put_token_ids(p, jw);
@@ -315,20 +316,20 @@ void spot_openai_answer(const struct spot_front_options *options, const struct s
     put_head(jw, options, c, false);
     spot_jw_array(jw, "choices");
     for (uint32_t i = 0; i < c->request.n_choice; i++) {
-        const struct spot_part p = { options, c, &c->choice[i], 0, c->choice[i].n_token };
+        const struct spot_answer_part p = { options, c, &c->choice[i], 0, c->choice[i].n_token };
 
         put_choice(&p, jw, i);
     }
     spot_jw_end(jw);
     if (c->request.is_chat)
-        put_prompt_ids(&(struct spot_part){ options, c, &c->choice[0], 0, 0 }, jw);
+        put_prompt_ids(&(struct spot_answer_part){ options, c, &c->choice[0], 0, 0 }, jw);
     put_usage(jw, c);
     spot_page_finish(&page, out);
 }
 
 /* --- streams ----------------------------------------------------------------- */
 
-static void put_delta(const struct spot_part *p, struct spot_jw *jw, uint32_t index)
+static void put_delta(const struct spot_answer_part *p, struct spot_jw *jw, uint32_t index)
 {
     spot_jw_object(jw, NULL);
     if (p->c->request.is_chat) {
@@ -338,11 +339,11 @@ static void put_delta(const struct spot_part *p, struct spot_jw *jw, uint32_t in
             spot_jw_str(jw, "role", "assistant");
         put_message(p, jw, index, false);
         spot_jw_end(jw);
-        spot_part_put_chat_logprobs(p, jw);
+        spot_answer_part_put_chat_logprobs(p, jw);
     } else {
         put_text(p, jw, "text");
         spot_jw_int(jw, "index", index);
-        spot_part_put_logprobs(p, jw);
+        spot_answer_part_put_logprobs(p, jw);
     }
     put_finish(jw, p->h, p->end == p->h->n_token);
     put_token_ids(p, jw);
@@ -353,7 +354,7 @@ void spot_openai_chunk(const struct spot_front_options *options, const struct sp
                        uint32_t choice, size_t position, bool tells_worker, const char *worker,
                        struct spot_buf *out)
 {
-    const struct spot_part p = { options, c, &c->choice[choice], position, position + 1 };
+    const struct spot_answer_part p = { options, c, &c->choice[choice], position, position + 1 };
     struct spot_page page;
     struct spot_jw *const jw = spot_page_begin(&page);
 

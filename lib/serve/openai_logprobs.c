@@ -8,7 +8,7 @@
 #include "serve/openai_state.h"
 
 /* Of a special token its name. */
-static struct spot_buf token_text(const struct spot_part *p, uint32_t id)
+static struct spot_buf token_text(const struct spot_answer_part *p, uint32_t id)
 {
     struct spot_buf text = { 0 };
     size_t n;
@@ -19,7 +19,8 @@ static struct spot_buf token_text(const struct spot_part *p, uint32_t id)
     return text;
 }
 
-static void put_token(const struct spot_part *p, struct spot_jw *jw, const char *key, uint32_t id)
+static void put_token(const struct spot_answer_part *p, struct spot_jw *jw, const char *key,
+                      uint32_t id)
 {
     struct spot_buf text = token_text(p, id);
 
@@ -48,7 +49,7 @@ static bool is_characters(const struct spot_buf *text)
 }
 
 /* A part of a character has a key of its own: "bytes:" and they, as OpenAI writes it. */
-static struct spot_buf token_key(const struct spot_part *p, uint32_t id)
+static struct spot_buf token_key(const struct spot_answer_part *p, uint32_t id)
 {
     struct spot_buf text = token_text(p, id), name = { 0 };
 
@@ -69,7 +70,8 @@ static struct spot_buf token_key(const struct spot_part *p, uint32_t id)
 }
 
 /* An object with a key for each alternative: two tokens of one text are one key. */
-static void put_top(const struct spot_part *p, struct spot_jw *jw, const struct spot_token *t)
+static void put_top(const struct spot_answer_part *p, struct spot_jw *jw,
+                    const struct spot_token *t)
 {
     spot_jw_object(jw, NULL);
     for (uint32_t i = 0; i < t->n_top; i++) {
@@ -90,7 +92,7 @@ static void put_top(const struct spot_part *p, struct spot_jw *jw, const struct 
 }
 
 /* The first token of an echoed prompt stands before all. */
-static void put_offsets(const struct spot_part *p, struct spot_jw *jw, bool has_first)
+static void put_offsets(const struct spot_answer_part *p, struct spot_jw *jw, bool has_first)
 {
     if (has_first)
         spot_jw_int(jw, NULL, 0);
@@ -98,7 +100,7 @@ static void put_offsets(const struct spot_part *p, struct spot_jw *jw, bool has_
         spot_jw_int(jw, NULL, p->h->offset[i]);
 }
 
-void spot_part_put_logprobs(const struct spot_part *p, struct spot_jw *jw)
+void spot_answer_part_put_logprobs(const struct spot_answer_part *p, struct spot_jw *jw)
 {
     const bool has_first = p->c->request.does_echo && !p->begin; /* nothing came before it */
 
@@ -109,7 +111,7 @@ void spot_part_put_logprobs(const struct spot_part *p, struct spot_jw *jw)
     spot_jw_object(jw, "logprobs");
     spot_jw_array(jw, "tokens");
     if (has_first)
-        put_token(p, jw, NULL, spot_part_prompt(p).prompt[0]);
+        put_token(p, jw, NULL, spot_answer_part_prompt(p).prompt[0]);
     for (size_t i = p->begin; i < p->end; i++)
         put_token(p, jw, NULL, p->h->token[i].id);
     spot_jw_end(jw);
@@ -131,7 +133,7 @@ void spot_part_put_logprobs(const struct spot_part *p, struct spot_jw *jw)
     spot_jw_end(jw);
 }
 
-static void put_alternative(const struct spot_part *p, struct spot_jw *jw, uint32_t id,
+static void put_alternative(const struct spot_answer_part *p, struct spot_jw *jw, uint32_t id,
                             double logprob)
 {
     struct spot_buf text = token_text(p, id);
@@ -145,7 +147,7 @@ static void put_alternative(const struct spot_part *p, struct spot_jw *jw, uint3
     spot_buf_release(&text);
 }
 
-void spot_part_put_chat_logprobs(const struct spot_part *p, struct spot_jw *jw)
+void spot_answer_part_put_chat_logprobs(const struct spot_answer_part *p, struct spot_jw *jw)
 {
     if (p->c->request.n_logprob < 0) {
         spot_jw_null(jw, "logprobs");

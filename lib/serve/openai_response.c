@@ -19,7 +19,7 @@ struct item {
     const char *status;
 };
 
-static const struct spot_piece *piece_of(const struct spot_completion *c, size_t i)
+static const struct spot_call_piece *piece_of(const struct spot_completion *c, size_t i)
 {
     return &c->choice[0].calls.piece[i];
 }
@@ -32,7 +32,7 @@ static bool is_message(const struct item *t)
 static void put_piece(struct spot_jw *jw, const char *key, const struct spot_completion *c,
                       size_t i)
 {
-    const struct spot_piece *const p = piece_of(c, i);
+    const struct spot_call_piece *const p = piece_of(c, i);
 
     spot_jw_text(jw, key, c->choice[0].text.data + p->begin, p->end - p->begin);
 }
@@ -43,7 +43,7 @@ static void put_all(struct spot_jw *jw, const char *key, const struct item *t)
     struct spot_buf text = { 0 };
 
     for (size_t i = t->begin; i < t->end; i++) {
-        const struct spot_piece *const p = piece_of(t->c, i);
+        const struct spot_call_piece *const p = piece_of(t->c, i);
 
         if (p->kind != SPOT_PIECE_CALL)
             spot_buf_add(&text, t->c->choice[0].text.data + p->begin, p->end - p->begin);

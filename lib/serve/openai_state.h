@@ -40,7 +40,7 @@ int spot_openai_tokens(const struct spot_front_options *options, enum spot_api a
 /* --- openai_logprobs.c ------------------------------------------------------------- */
 
 /* Tokens [begin, end) of a choice. */
-struct spot_part {
+struct spot_answer_part {
     const struct spot_front_options *options;
     const struct spot_completion *c;
     const struct spot_choice *h;
@@ -48,9 +48,9 @@ struct spot_part {
 };
 
 /* The request as if the prompt of this choice were the only one. */
-struct spot_request spot_part_prompt(const struct spot_part *p);
-void spot_part_put_logprobs(const struct spot_part *p, struct spot_jw *jw);
-void spot_part_put_chat_logprobs(const struct spot_part *p, struct spot_jw *jw);
+struct spot_request spot_answer_part_prompt(const struct spot_answer_part *p);
+void spot_answer_part_put_logprobs(const struct spot_answer_part *p, struct spot_jw *jw);
+void spot_answer_part_put_chat_logprobs(const struct spot_answer_part *p, struct spot_jw *jw);
 
 /* --- openai_answer.c, for the other writers ---------------------------------------- */
 

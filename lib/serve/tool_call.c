@@ -64,7 +64,7 @@ const struct spot_tool_form *spot_tool_form(uint8_t number)
 
 uint8_t spot_tool_form_find(const char *name)
 {
-    for (uint8_t i = 0; i < SPOT_TOOL_FORMS; i++)
+    for (int i = 0; i < SPOT_TOOL_FORMS; i++)
         if (!strcmp(known[i].name, name))
             return (uint8_t)(i + 1);
     return 0;
@@ -100,7 +100,7 @@ static void put(struct spot_tool_scan *s, enum spot_piece_kind kind, size_t begi
     if (begin == end)
         return;
     s->piece = spot_xgrow(s->piece, &s->cap, s->n + 1, sizeof(*s->piece));
-    s->piece[s->n++] = (struct spot_piece){ kind, begin, end };
+    s->piece[s->n++] = (struct spot_call_piece){ kind, begin, end };
 }
 
 static bool is_blank(uint8_t c)

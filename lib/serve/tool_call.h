@@ -44,14 +44,14 @@ enum spot_piece_kind {
     SPOT_PIECE_ARGUMENTS, /* of the call that began last: more of its JSON text */
 };
 
-struct spot_piece {
+struct spot_call_piece {
     enum spot_piece_kind kind;
     size_t begin, end; /* bytes of the text */
 };
 
 struct spot_tool_scan {
     const struct spot_tool_form *form;
-    struct spot_piece *piece; /* [n] */
+    struct spot_call_piece *piece; /* [n] */
     size_t n, cap;
     uint32_t n_call;
 

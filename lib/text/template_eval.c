@@ -192,7 +192,7 @@ struct spot_tv spot_tv_path(struct spot_trender *r, const struct spot_tnode *at,
         const struct spot_tv name = spot_tv_text(path.u.s, n);
         const bool is_number = n && n < 9 && strspn(path.u.s, "0123456789") >= n;
 
-        v = spot_tv_get(r, at, v, is_number ? spot_tv_int(atoi(path.u.s)) : name, true);
+        v = spot_tv_get(r, at, v, is_number ? spot_tv_int(strtol(path.u.s, NULL, 10)) : name, true);
         if (!dot)
             return v;
         path = spot_tv_text(dot + 1, path.n - n - 1);

@@ -197,10 +197,9 @@ static void number(struct spot_tlex *l)
     for (; l->at + used < l->end && n < sizeof(text) - 1; used++) {
         const char c = l->at[used], next = l->at + used + 1 < l->end ? l->at[used + 1] : '\0';
 
-        if (c == '.' && next >= '0' && next <= '9' && !is_real)
-            is_real = true;
-        else if ((c == 'e' || c == 'E') &&
-                 ((next >= '0' && next <= '9') || next == '-' || next == '+'))
+        if ((c == '.' && next >= '0' && next <= '9' && !is_real) ||
+            ((c == 'e' || c == 'E') &&
+             ((next >= '0' && next <= '9') || next == '-' || next == '+')))
             is_real = true;
         else if ((c == '-' || c == '+') && used &&
                  (l->at[used - 1] == 'e' || l->at[used - 1] == 'E'))
@@ -249,7 +248,7 @@ static void operator(struct spot_tlex *l)
     static const char two[][3] = { "**^", "//F", "==E", "!=N", "<=L", ">=G" };
     const char c = *l->at;
 
-    l->token.type = c;
+    l->token.type = (unsigned char)c;
     if (!c || !strchr("+-*/%~()[]{}.,:|=<>!", c)) {
         spot_tlex_fail(l, l->token.line, l->token.column, "unexpected character '%c'",
                        c > ' ' && c < 0x7F ? c : '?');
@@ -259,7 +258,7 @@ static void operator(struct spot_tlex *l)
     l->n_open -= l->n_open && strchr(")]}", c);
     for (size_t i = 0; i < sizeof(two) / sizeof(two[0]); i++)
         if (l->end - l->at > 1 && c == two[i][0] && l->at[1] == two[i][1]) {
-            l->token.type = two[i][2];
+            l->token.type = (unsigned char)two[i][2];
             advance(l, 1);
             break;
         }

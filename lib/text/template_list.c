@@ -158,7 +158,7 @@ static value key_of(call *c, value v, value attribute, bool minds_case)
         return v;
     lower = spot_tbuiltin_find(SPOT_TUSE_TEXT, spot_tv_text("lower", 5));
     of.self = v;
-    return lower->call(&of);
+    return lower->call(&of); /* cppcheck-suppress returnDanglingLifetime */
 }
 
 /* key[n] and list.item[n], stable. */
@@ -215,10 +215,10 @@ static value do_dictsort(call *c)
 static value do_unique(call *c)
 {
     const value list = self_list(c);
-    value out = spot_tv_new(c->r, SPOT_TV_LIST, spot_tv_size(list)), key = out;
+    value out = spot_tv_new(c->r, SPOT_TV_LIST, spot_tv_size(list));
+    value key = spot_tv_new(c->r, SPOT_TV_LIST, out.n);
     uint32_t n = 0;
 
-    key = spot_tv_new(c->r, SPOT_TV_LIST, out.n);
     for (uint32_t i = 0; i < out.n && !c->r->has_failed; i++) {
         const value v = spot_tv_entry(c->r, list, i);
 
@@ -481,15 +481,17 @@ static value do_range(call *c)
     int64_t n = 0, i = begin;
     value out;
 
-    if (!step || !c->n)
+    if (!step || !c->n) {
         spot_trender_fail(c->r, c->at, "range() of no end, or of steps of 0");
+        return spot_tv_none();
+    }
     if (c->r->has_failed)
         return spot_tv_none();
     if (step > 0 ? end > begin : end < begin) {
         const uint64_t span =
             step > 0 ? (uint64_t)end - (uint64_t)begin : (uint64_t)begin - (uint64_t)end;
         const uint64_t by = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
-        const uint64_t count = (span - 1) / by + 1;
+        const uint64_t count = (span - 1) / by + 1; /* cppcheck-suppress zerodivcond */
 
         if (!spot_trender_spend(c->r, count < SIZE_MAX / 2 ? (size_t)count : SIZE_MAX / 2))
             return spot_tv_none();

@@ -156,34 +156,59 @@ bool spot_trender_enter(struct spot_trender *r);
 
 /* --- template_value.c ------------------------------------------------------------------ */
 
+static inline struct spot_tv spot_tv_of(enum spot_tv_kind kind, size_t n)
+{
+    struct spot_tv v;
+
+    memset(&v, 0, sizeof(v));
+    v.kind = kind;
+    v.n = (uint32_t)n;
+    return v;
+}
+
 static inline struct spot_tv spot_tv_none(void)
 {
-    return (struct spot_tv){ .kind = SPOT_TV_NONE };
+    return spot_tv_of(SPOT_TV_NONE, 0);
 }
 
 static inline struct spot_tv spot_tv_bool(bool is)
 {
-    return (struct spot_tv){ .kind = SPOT_TV_BOOL, .u.i = is };
+    struct spot_tv v = spot_tv_of(SPOT_TV_BOOL, 0);
+
+    v.u.i = is;
+    return v;
 }
 
 static inline struct spot_tv spot_tv_int(int64_t i)
 {
-    return (struct spot_tv){ .kind = SPOT_TV_INT, .u.i = i };
+    struct spot_tv v = spot_tv_of(SPOT_TV_INT, 0);
+
+    v.u.i = i;
+    return v;
 }
 
 static inline struct spot_tv spot_tv_real(double d)
 {
-    return (struct spot_tv){ .kind = SPOT_TV_REAL, .u.d = d };
+    struct spot_tv v = spot_tv_of(SPOT_TV_REAL, 0);
+
+    v.u.d = d;
+    return v;
 }
 
 static inline struct spot_tv spot_tv_text(const char *s, size_t n)
 {
-    return (struct spot_tv){ .kind = SPOT_TV_TEXT, .n = (uint32_t)n, .u.s = s };
+    struct spot_tv v = spot_tv_of(SPOT_TV_TEXT, n);
+
+    v.u.s = s;
+    return v;
 }
 
 static inline struct spot_tv spot_tv_undefined(const char *s, size_t n)
 {
-    return (struct spot_tv){ .kind = SPOT_TV_UNDEFINED, .n = (uint32_t)n, .u.s = s };
+    struct spot_tv v = spot_tv_of(SPOT_TV_UNDEFINED, n);
+
+    v.u.s = s;
+    return v;
 }
 
 static inline bool spot_tv_is_text(struct spot_tv v)

@@ -751,5 +751,5 @@ struct spot_tv spot_tbuiltin_call(const struct spot_tbuiltin *b, struct spot_tca
         }
         to.arg[place] = c->arg[i];
     }
-    return b->call(&to);
+    return b->call(&to); /* cppcheck-suppress returnDanglingLifetime */
 }

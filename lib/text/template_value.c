@@ -318,7 +318,7 @@ static void say_real(struct spot_buf *out, double d, bool is_json)
     spot_num_format(fabs(d), shortest);
     for (const char *p = shortest; *p; p++) {
         if (*p == 'e' || *p == 'E') {
-            exponent = atoi(p + 1);
+            exponent = (int)strtol(p + 1, NULL, 10);
             break;
         }
         if (*p == '.') {

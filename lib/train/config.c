@@ -184,7 +184,7 @@ static void put_kind(struct spot_buf *out, const struct spot_shape *s)
 
 static void get_kind(struct spot_wire_in *in, struct spot_shape *s)
 {
-    int64_t word[SPOT_DECODER_WORDS];
+    int64_t word[SPOT_DECODER_WORDS] = { 0 };
 
     for (int i = 0; i < SPOT_DECODER_WORDS; i++)
         word[i] = spot_get_i64(in);

@@ -13,13 +13,13 @@ enum { AHEAD_BYTE = 64 << 20 }; /* read before the wire has taken what was read 
 void spot_trainer_restore_anew(struct spot_trainer *c)
 {
     free(c->relay.transfer);
-    c->relay = (struct spot_relay){
+    c->relay = (struct spot_frame_relay){
         .transfer = spot_xcalloc(c->form.n_transfer, sizeof(*c->relay.transfer)),
         .since_s = c->relay.since_s,
     };
 }
 
-void spot_relay_release(struct spot_relay *relay)
+void spot_relay_release(struct spot_frame_relay *relay)
 {
     free(relay->transfer);
 }
@@ -96,7 +96,7 @@ int spot_trainer_restore(struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-static bool is_asked(const struct spot_relay *relay, size_t transfer)
+static bool is_asked(const struct spot_frame_relay *relay, size_t transfer)
 {
     for (size_t i = 0; i < relay->n; i++)
         if (relay->transfer[i] == transfer)

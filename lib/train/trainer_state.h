@@ -52,7 +52,7 @@ struct spot_trainer_vote {
 };
 
 /* Transfers of a form that members cannot read themselves, see trainer_restore.c. */
-struct spot_relay {
+struct spot_frame_relay {
     uint32_t *transfer; /* [n], of which the first n_sent were sent */
     size_t n, n_sent;
     int64_t sent_byte;
@@ -86,7 +86,7 @@ struct spot_trainer {
 
     struct spot_form form; /* of machine->epoch */
     struct spot_state_sources sources;
-    struct spot_relay relay; /* of the form's transfers */
+    struct spot_frame_relay relay; /* of the form's transfers */
     double await_until_s; /* after a restart, no step is chosen before: the holders' leases end */
     double *loss;         /* [G] of the step */
     struct spot_trainer_vote *vote; /* [n_bundle] */
@@ -167,7 +167,7 @@ bool spot_trainer_must_keep(const struct spot_trainer *c, int64_t step);
  * whatever the state and the replicas; called again as the connection accepts more. Are there more
  * to send? An epoch is formed; a member requests, 1 if the bundle is not its own. */
 void spot_trainer_restore_anew(struct spot_trainer *c);
-void spot_relay_release(struct spot_relay *relay);
+void spot_relay_release(struct spot_frame_relay *relay);
 int spot_trainer_unread(struct spot_trainer *c, uint32_t id, const struct spot_frame *frame,
                         struct spot_err *err);
 int spot_trainer_restore(struct spot_trainer *c, struct spot_err *err);

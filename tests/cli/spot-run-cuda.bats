@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# tier: jobs, lane: wait, first
+# tier: jobs twin, lane: wait, first
 # spot-run without a GPU: what is missing is named, status 5, and nothing else is disturbed. With the
 # CUDA module's sources compiled for the CPU (tests/twin): jobs keep their promises on a device too.
 

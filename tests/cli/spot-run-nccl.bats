@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# tier: jobs, lane: wait, first
+# tier: jobs twin, lane: wait, first
 # Jobs over NCCL, played by tests/twin (nccl.h there tells how strict it is), on the twin's device:
 # in exact mode nobody can tell them from jobs over sockets, whatever happens to their members.
 

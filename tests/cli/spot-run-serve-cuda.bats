@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# tier: jobs, lane: wait
+# tier: jobs twin, lane: wait
 # spot-run serve on a device, which is the twin's (tests/twin): the tokens of a request are those of
 # the undisturbed run on that kind of device, whatever happens to its workers.
 

@@ -74,8 +74,8 @@ START_TEST(the_nearest_chain_has_the_distributions_and_only_factors_of_steps)
     learn(&chain, &law, &rng);
     for (int s = 0; s < STEPS; s++)
         draw(&rng, pmf + s * COUNTS);
-    spot_horizon_init(&fit, &chain, SPOT_CHAIN_CONTEXTS, 0, MOST, MOST, 2, law.context, STEPS, pmf,
-                      COUNTS, 0);
+    spot_horizon_init(&fit, &chain, SPOT_CHAIN_CONTEXTS, 0, MOST, MOST, 2, law.context, STEPS,
+                      &(struct spot_horizon_goal){ pmf, COUNTS, 0 });
     ck_assert_double_lt(fit.missed, 1e-6);
     for (int s = 1; s <= STEPS; s++)
         for (int k = 0; k < COUNTS; k++)
@@ -85,7 +85,7 @@ START_TEST(the_nearest_chain_has_the_distributions_and_only_factors_of_steps)
         for (int k = 0; k < COUNTS; k++)
             own[s * COUNTS + k] = 1. / COUNTS;
     spot_horizon_init(&plain, &chain, SPOT_CHAIN_CONTEXTS, 0, MOST, MOST, 2, law.context, STEPS,
-                      own, COUNTS, 0);
+                      &(struct spot_horizon_goal){ own, COUNTS, 0 });
     for (int p = 0; p < PATHS; p++) {
         const int n[] = { p % COUNTS, p / COUNTS % COUNTS, p / COUNTS / COUNTS };
 
@@ -156,8 +156,8 @@ START_TEST(the_program_over_the_steps_is_the_recursion)
     spot_liveput_dp_init(&r->dp, &r->table, 60, true);
     r->dp.node_per_span = 0;
     spot_liveput_dp_solve(&r->dp, &chain, 5);
-    spot_horizon_init(&r->h, &chain, SPOT_CHAIN_CONTEXTS, 0, MOST, MOST, 2, law.context, STEPS, pmf,
-                      COUNTS, 0);
+    spot_horizon_init(&r->h, &chain, SPOT_CHAIN_CONTEXTS, 0, MOST, MOST, 2, law.context, STEPS,
+                      &(struct spot_horizon_goal){ pmf, COUNTS, 0 });
     spot_liveput_dp_ahead(&r->dp, &r->h, 0, STEPS, true);
     for (int k = 0; k < r->table.n_grid; k++)
         if (r->table.d[k] * r->table.p[k] <= 2) {
@@ -192,8 +192,8 @@ START_TEST(a_certain_collapse_is_believed)
     spot_count_chain_law(&seen, &law);
     spot_count_chain_follow(&chain, &law, MOST);
     pmf[MOST] = pmf[COUNTS] = pmf[2 * COUNTS + MOST] = 1; /* none in step 2, all in step 3 */
-    spot_horizon_init(&h, &chain, SPOT_CHAIN_CONTEXTS, 0, MOST, MOST, MOST, law.context, STEPS, pmf,
-                      COUNTS, 0);
+    spot_horizon_init(&h, &chain, SPOT_CHAIN_CONTEXTS, 0, MOST, MOST, MOST, law.context, STEPS,
+                      &(struct spot_horizon_goal){ pmf, COUNTS, 0 });
     ck_assert_double_gt(spot_horizon_next(&h, 2, MOST)[0], 1 - 1e-9);
     ck_assert_double_gt(spot_horizon_next(&h, 3, 0)[MOST], 1 - 1e-9);
     spot_horizon_release(&h);

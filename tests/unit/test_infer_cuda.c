@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* lane: compute, first */
+/* tier: units twin, lane: compute, first */
 #define _XOPEN_SOURCE 700
 #include "infer_rig.h"
 

@@ -43,7 +43,7 @@ static char *told(const struct spot_tool_scan *s, const char *text)
     int last = -1;
 
     for (size_t i = 0; i < s->n; i++) {
-        const struct spot_piece *const p = &s->piece[i];
+        const struct spot_call_piece *const p = &s->piece[i];
 
         if (last != (int)p->kind || p->kind == SPOT_PIECE_CALL)
             spot_buf_add(&out, before[p->kind], 1);

@@ -220,7 +220,7 @@ static void settle(struct fit *f)
 
 void spot_horizon_init(struct spot_horizon *h, const struct spot_count_chain *chain, int n_context,
                        int n_low, int n_max, int lost_max, int start, int context, int n_step,
-                       const double *pmf, int n_pmf, int shift)
+                       const struct spot_horizon_goal *goal)
 {
     const size_t n = (size_t)(n_max - n_low + 1), steps = (size_t)n_step;
     struct walk walk = { .chain = chain, .h = h, .lost_max = lost_max };
@@ -237,10 +237,11 @@ void spot_horizon_init(struct spot_horizon *h, const struct spot_count_chain *ch
     for (size_t i = 0; i < steps * n; i++)
         fit.factor[i] = 1;
     for (size_t s = 0; s < steps; s++)
-        for (int k = 0; k < n_pmf; k++) {
-            const int at = k + shift < n_low ? n_low : k + shift > n_max ? n_max : k + shift;
+        for (int k = 0; k < goal->n; k++) {
+            const int count = k + goal->shift;
+            const int at = count < n_low ? n_low : count > n_max ? n_max : count;
 
-            fit.target[s * n + (size_t)(at - n_low)] += pmf[s * (size_t)n_pmf + (size_t)k];
+            fit.target[s * n + (size_t)(at - n_low)] += goal->pmf[s * (size_t)goal->n + (size_t)k];
         }
     walk_chain(&walk, context);
     h->mass[start - n_low] = 1;

@@ -27,12 +27,18 @@ struct spot_horizon {
     double missed;   /* the most by which a distribution of the forecast is not met */
 };
 
-/* From `start` in `context`, where pmf(step, count) of 1..n_step are given as pmf[step - 1]
- * [n_pmf] for counts from n_pmf_low on; counts outside n_low..n_max count as the nearest. lost_max:
- * no step loses more. n_context 1: the chain has one context. */
+/* Distributions that a forecast gives: pmf[step - 1][n] of counts from `shift` on. */
+struct spot_horizon_goal {
+    const double *pmf;
+    int n, shift;
+};
+
+/* From `start` in `context`, with the goal's distributions in steps 1..n_step; counts outside
+ * n_low..n_max count as the nearest. lost_max: no step loses more. n_context 1: the chain has one
+ * context. */
 void spot_horizon_init(struct spot_horizon *h, const struct spot_count_chain *chain, int n_context,
                        int n_low, int n_max, int lost_max, int start, int context, int n_step,
-                       const double *pmf, int n_pmf, int shift);
+                       const struct spot_horizon_goal *goal);
 void spot_horizon_release(struct spot_horizon *h);
 
 /* The chances from `count` in step `step` (1..): [n_max - n_low + 1], of n_low first. */

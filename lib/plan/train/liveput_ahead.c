@@ -49,7 +49,8 @@ int spot_liveput_step_events(const struct spot_horizon *h, int step, int count,
 
             if (to < h->n_low || to > h->n_max || next[to - h->n_low] < EVENT)
                 continue;
-            event[n_event++] = (struct spot_liveput_event){ way * k, next[to - h->n_low] };
+            event[n_event].change = way * k;
+            event[n_event++].prob = next[to - h->n_low];
             sum += next[to - h->n_low];
         }
     for (int e = 0; e < n_event; e++)
@@ -68,7 +69,7 @@ static void sweep(struct spot_liveput_dp *dp, const struct spot_horizon *h, int 
     if (spot_liveput_searches(dp))
         spot_liveput_search_sort(dp);
     for (int n = dp->n_low; n <= dp->n_max; n++) {
-        struct spot_liveput_dists dists;
+        struct spot_liveput_dists dists = { 0 };
 
         if (spot_horizon_mass(h, step - 1, n) < LIKELY) {
             memcpy(dp->next + spot_liveput_value_at(dp, 0, n),

@@ -80,11 +80,14 @@ static void make_horizon(const struct spot_train_question *q, const struct spot_
     const struct spot_change_dist *dist = q->dist;
     const int skip = q->is_next ? k->n : 0;
     const int steps = dist->horizon > skip ? dist->horizon - skip : 0;
+    const struct spot_horizon_goal goal = {
+        .pmf = dist->count + (size_t)(dist->horizon - steps) * ((size_t)dist->cap + 1),
+        .n = dist->cap + 1,
+        .shift = k->start - dist->now,
+    };
 
     spot_horizon_init(h, chain, dp->n_context, dp->n_low, dp->n_max, dp->lost_max, k->start,
-                      k->context, steps,
-                      dist->count + (size_t)(dist->horizon - steps) * ((size_t)dist->cap + 1),
-                      dist->cap + 1, k->start - dist->now);
+                      k->context, steps, &goal);
 }
 
 static bool is_same_chain(const struct spot_train_memory *m, const struct spot_count_chain *chain,

@@ -45,7 +45,7 @@ static int train_decide(struct spot_decider *d, struct spot_action *action,
                         struct spot_train_plan *plan, struct spot_err *err)
 {
     struct spot_train_question q = d->rule;
-    struct spot_train_plan own, *made = plan ? plan : &own;
+    struct spot_train_plan own = { 0 }, *made = plan ? plan : &own;
 
     q.dist = &d->dist;
     q.time_s = d->seen.time_s;
