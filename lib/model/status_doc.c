@@ -128,9 +128,9 @@ const struct spot_doc_part spot_status_part[] = {
     { "", root_field, .required = true },
     { "", train_field, .required = true },
     { "", serve_field, .required = true },
-    { "want", want_field },
-    { "rollout", rollout_field },
-    { "exec", exec_field },
+    { "want", want_field, .required = false },
+    { "rollout", rollout_field, .required = false },
+    { "exec", exec_field, .required = false },
     { 0 },
 };
 

@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                               .n_bundle = BUNDLES,
                               .n_microbatch = MICROBATCHES,
                               .vote = vote,
-                              .saver = saver,
+                              .saver = { .asked = saver, .n_bundle = BUNDLES },
                               .loss = loss,
                               .job = UINT64_C(0x3030303030303030) };
     struct spot_peer *peer;
