@@ -111,6 +111,7 @@ begun() { # ROUND WORLD
     [ -e a/.spot-aside/ckpt.txt ] || [ -e b/.spot-aside/ckpt.txt ]
 }
 
+# tier: long
 @test "directories: a marker makes one whole, the script removes old ones, a link comes along, ours alone are removed" {
     command=dirs pattern=out/step-*
     cat >dirs <<'END'
@@ -175,6 +176,7 @@ END
     for rank in 1 2 3; do grep -q hello found.$rank; done
 }
 
+# tier: long
 @test "a script that saves without a rest is committed all the same" {
     export LATER=0 EVERY=1 PAUSE=0.001 SLOW=0.01
     coordinator --nodes 2

@@ -89,6 +89,7 @@ refuses() { # STATUS TEXT COMMAND...
     refuses 4 "No space left" sh -c 'spot-run ledger --step 1 --dataset-size 9 --global-batch 1 >/dev/full'
 }
 
+# tier: long
 @test "a trainer of a shell loses and repeats no sample through kills of nodes and of the coordinator" {
     command -v python3 >/dev/null || skip "no python3 to count with"
     trainer
