@@ -22,7 +22,7 @@ struct spot_infer_place {
     size_t offset, n_byte;
     bool is_matrix, is_out_first;
     int64_t n_out, n_in;
-    int64_t n_copy; /* matrices, one after another: experts; 0 of what is no matrix */
+    int64_t n_copy; /* matrices: the number of experts, else 1; 0: not a matrix */
     size_t copy_byte;
 };
 

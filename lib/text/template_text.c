@@ -22,7 +22,7 @@ static bool is_blank(uint32_t code)
 
 enum letters { LOWER, UPPER, TITLE, CAPITAL, JINJA_TITLE };
 
-/* Each word begins anew: in title() behind what is no letter, in the filter behind some signs. */
+/* A word starts after a character that is not a letter (title()), or after a few signs (filter). */
 static value cased(struct spot_trender *r, value text, enum letters how)
 {
     struct spot_buf out = { 0 };
