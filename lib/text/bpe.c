@@ -338,39 +338,12 @@ size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is
     return used;
 }
 
-/* The first of by_name[low..high), which are the same before `depth`, with no less than a byte
- * there; high: none. */
-static size_t first_with(const struct spot_bpe *bpe, size_t low, size_t high, size_t depth,
-                         unsigned byte)
-{
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-
-        if ((unsigned char)bpe->by_name[mid]->name[depth] < byte)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
-/* The longest added token whose name is here; NULL: none. Names are sorted, so those that go on as
- * the text does lie together: a byte narrows them. */
+/* The longest added token whose name is here; NULL: none. */
 static const struct spot_bpe_added *added_at(const struct spot_bpe *bpe, const char *text, size_t n)
 {
-    const struct spot_bpe_added *best = NULL;
-    size_t low = bpe->by_name_begin[(unsigned char)text[0]];
-    size_t high = bpe->by_name_begin[(unsigned char)text[0] + 1];
+    uint32_t i;
 
-    for (size_t depth = 1; low < high; depth++) {
-        for (; low < high && !bpe->by_name[low]->name[depth]; low++)
-            best = bpe->by_name[low];
-        if (depth == n)
-            break;
-        low = first_with(bpe, low, high, depth, (unsigned char)text[depth]);
-        high = first_with(bpe, low, high, depth, (unsigned char)text[depth] + 1U);
-    }
-    return best;
+    return spot_names_longest(bpe->names, text, n, &i) ? &bpe->added[i] : NULL;
 }
 
 void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
@@ -474,31 +447,15 @@ void spot_bpe_index(struct spot_bpe *bpe)
                                  bpe->token[id].n_byte)] = id;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    const struct spot_bpe_added *const x = *(const struct spot_bpe_added *const *)a,
-                                       *const y = *(const struct spot_bpe_added *const *)b;
-    const int order = strcmp(x->name, y->name);
-
-    return order ? order : (x < y) - (x > y); /* of one name the first counts, which is last here */
-}
-
 void spot_bpe_index_added(struct spot_bpe *bpe)
 {
-    size_t n = 0;
-
-    bpe->by_name = spot_xcalloc(bpe->n_added + 1, sizeof(struct spot_bpe_added *));
-    for (size_t i = bpe->n_added; i-- > 0;) {
-        const struct spot_bpe_added *const added = &bpe->added[i];
-
-        if (added->id < bpe->vocab)
-            bpe->token[added->id].is_special = added->is_special;
-        if (*added->name)
-            bpe->by_name[n++] = added;
-    }
-    qsort(bpe->by_name, n, sizeof(struct spot_bpe_added *), by_name);
-    for (unsigned byte = 0; byte <= 256; byte++)
-        bpe->by_name_begin[byte] = (uint32_t)first_with(bpe, 0, n, 0, byte);
+    bpe->names = spot_names_new();
+    for (size_t i = 0; i < bpe->n_added; i++)
+        spot_names_add(bpe->names, bpe->added[i].name, (uint32_t)i);
+    for (size_t i = bpe->n_added; i-- > 0;)
+        if (bpe->added[i].id < bpe->vocab)
+            bpe->token[bpe->added[i].id].is_special = bpe->added[i].is_special;
+    spot_names_index(bpe->names);
     bpe->has_all_bytes = true;
     for (int byte = 0; byte < 256; byte++)
         bpe->has_all_bytes = bpe->has_all_bytes && bpe->byte_id[byte] != NONE;
@@ -541,7 +498,7 @@ static void free_vocabulary(struct spot_bpe *bpe)
     for (size_t i = 0; i < bpe->n_added; i++)
         free(bpe->added[i].name);
     free(bpe->added);
-    free(bpe->by_name);
+    spot_names_free(bpe->names);
     free(bpe->by_bytes);
     free(bpe->token);
     spot_buf_release(&bpe->text);

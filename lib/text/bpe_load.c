@@ -312,14 +312,13 @@ static int add_added(struct spot_bpe_loader *l, struct spot_err *err)
 /* Of two tokens of one name, one would never come of a text. */
 static int check_names(const struct spot_bpe *bpe, const char *source, struct spot_err *err)
 {
-    for (uint32_t i = 1; i < bpe->by_name_begin[256]; i++) {
-        const struct spot_bpe_added *const a = bpe->by_name[i - 1], *const b = bpe->by_name[i];
+    uint32_t first, second;
 
-        if (!strcmp(a->name, b->name))
-            return spot_err_set(err, SPOT_EDATA, "%s: the added tokens %u and %u are both '%.40s'",
-                                source, (unsigned)b->id, (unsigned)a->id, a->name);
-    }
-    return 0;
+    if (!spot_names_twins(bpe->names, &first, &second))
+        return 0;
+    return spot_err_set(err, SPOT_EDATA, "%s: the added tokens %u and %u are both '%.40s'", source,
+                        (unsigned)bpe->added[first].id, (unsigned)bpe->added[second].id,
+                        bpe->added[first].name);
 }
 
 /* --- opening ------------------------------------------------------------------------- */

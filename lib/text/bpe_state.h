@@ -6,6 +6,7 @@
 #include "common/buf.h"
 #include "common/json.h"
 #include "text/bpe.h"
+#include "text/token_names.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -64,12 +65,11 @@ struct spot_bpe {
     size_t by_bytes_mask;
     struct spot_bpe_added *added; /* [n_added] */
     size_t n_added, added_cap;
-    const struct spot_bpe_added **by_name; /* those with a name, sorted by it */
-    uint32_t by_name_begin[257];           /* in by_name, of names that begin with a byte */
-    size_t n_byte_max;                     /* of a token */
-    bool has_all_bytes;                    /* no text is dropped, or becomes the unknown token */
-    struct spot_buf spaced;                /* scratch: text with its spaces written as U+2581 */
-    struct spot_bpe_token *token;          /* [vocab] */
+    struct spot_names *names;     /* of those with a name: their places in `added` */
+    size_t n_byte_max;            /* of a token */
+    bool has_all_bytes;           /* no text is dropped, or becomes the unknown token */
+    struct spot_buf spaced;       /* scratch: text with its spaces written as U+2581 */
+    struct spot_bpe_token *token; /* [vocab] */
     size_t vocab, vocab_cap;
     struct spot_buf text;         /* of all tokens */
     uint32_t byte_id[256];        /* the token of each single byte */

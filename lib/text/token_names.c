@@ -92,3 +92,14 @@ const char *spot_names_longest(const struct spot_names *names, const char *text,
         *value = best->value;
     return best ? best->text : NULL;
 }
+
+bool spot_names_twins(const struct spot_names *names, uint32_t *first, uint32_t *second)
+{
+    for (size_t i = 1; i < names->n; i++)
+        if (!strcmp(names->name[i - 1].text, names->name[i].text)) {
+            *first = names->name[i].value; /* of one text the first is last */
+            *second = names->name[i - 1].value;
+            return true;
+        }
+    return false;
+}

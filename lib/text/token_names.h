@@ -5,6 +5,7 @@
 #ifndef SPOT_TEXT_TOKEN_NAMES_H
 #define SPOT_TEXT_TOKEN_NAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,9 @@ void spot_names_index(struct spot_names *names);
 /* The longest at the start of text[n], n > 0; NULL: none. *value may be NULL. */
 const char *spot_names_longest(const struct spot_names *names, const char *text, size_t n,
                                uint32_t *value);
+
+/* Have two the same text? The values of the first such pair, in the order they were added. */
+bool spot_names_twins(const struct spot_names *names, uint32_t *first, uint32_t *second);
 
 #ifdef __cplusplus
 }
