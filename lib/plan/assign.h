@@ -12,8 +12,7 @@
  *
  * Potentials are kept in 64 bits where that is provably sufficient and in 128 bits otherwise.
  * Method: Jonker and Volgenant 1987 (column reduction, reduction transfer, augmenting row
- * reduction, shortest augmenting paths); equal rows and columns are first merged into classes and
- * solved as a transportation problem if that is smaller.
+ * reduction, shortest augmenting paths).
  */
 #ifndef SPOT_PLAN_ASSIGN_H
 #define SPOT_PLAN_ASSIGN_H

@@ -296,7 +296,7 @@ static int64_t draw_long(struct spot_rng *rng, int kind, int i, int j)
     }
 }
 
-/* Rows long enough for lists of near columns; each set of instructions must give the same. */
+/* Each set of instructions must give the same. */
 START_TEST(long_rows_are_proved_and_equal_with_any_instructions)
 {
     static const char *const simd[] = { "portable", "avx2", "avx512" };

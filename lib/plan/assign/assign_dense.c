@@ -1,101 +1,231 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan/assign/assign_dense.h"
-
-#include <assert.h>
-#include <stdbool.h>
+/* A full matrix in 64 bits: for a square one column reduction and reduction transfer, then
+ * augmenting row reduction with a cap on its price wars, and shortest augmenting paths. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "plan/assign/assign_near.h"
-#include "plan/assign/row_scan.h"
+#include "plan/assign/assign_inner.h"
 
-/* With |cost| <= 2^55 and prices and path lengths <= 2^57 a true reduced path stays below 2^59,
- * while one through a forbidden pair or a finished column exceeds 2^60: no sum overflows and the
- * two cannot be confused. */
+/* With |cost| below 2^55 and prices and path lengths up to 2^57 a true reduced path stays below
+ * 2^59, while one through a forbidden pair or a finished column exceeds 2^60: no sum overflows and
+ * the two cannot be confused. */
+#define COST_MAX  (INT64_C(1) << 55)
 #define PRICE_MAX (INT64_C(1) << 57)
 #define NO_PATH   (INT64_C(1) << 60)
+#define FORBIDDEN (INT64_C(1) << 61)
 #define FINISHED  (-(INT64_C(1) << 61)) /* the price of a column that left the search */
 
-/* A row of a search of which only the list was looked at. */
-struct glance {
-    int row;
-    int64_t shift;
-    int64_t bound; /* its other columns are at least so far */
-};
+enum { LANES = 8, BLOCK = 32 };
+
+#define RELAX_ARGS                                                                            \
+    const int64_t *cost, const int64_t *price, int64_t shift, int64_t row, int64_t *distance, \
+        int64_t *from, int n
+#define LEAST_ARGS const int64_t *cost, const int64_t *price, int n, int64_t *second
 
 struct solver {
-    const struct spot_dense *p;
-    const struct spot_row_scan *scan;
-    struct spot_near near;
-    int64_t *distance, *from;   /* [stride] of the search under way */
-    int64_t *price;             /* [stride] v, but FINISHED for columns that left the search */
-    int *finished;              /* [n_col] columns in the order in which they were finished */
-    int64_t *final;             /* [n_col] their distances */
-    int *free_row, n_free;      /* [n_row] */
-    int *free_col, n_free_col;  /* [n_col] while searches run; ascending */
-    struct glance *glance;      /* [n_row] of the search under way */
-    int n_glance, first_glance; /* the one of the least bound */
-    long n_near, n_whole; /* rows of all searches that were looked at by their list, and then in
-                             whole after all */
+    const struct spot_turned *t;
+    int stride;               /* columns, a multiple of LANES */
+    int64_t *cost;            /* [n][stride], padded with FORBIDDEN */
+    int64_t *v, *price;       /* [stride]; the latter FINISHED for columns of a search */
+    int64_t *distance, *from; /* [stride] of the search under way */
+    int64_t *final;           /* [m] distances of finished columns */
+    int *finished, *free_row, n_free;
+    int *col_of, *row_of;
+    int64_t (*relax)(RELAX_ARGS);
+    int64_t (*least)(LEAST_ARGS);
 };
+
+/* --- the loops that most time goes to, also as compiled for wider vectors --- */
+
+typedef int64_t lanes __attribute__((vector_size(LANES * sizeof(int64_t)), aligned(8)));
+
+#define LESS(a, b) (((a) & ((a) < (b))) | ((b) & ~((a) < (b))))
+#define LOAD(p, j) (*(const lanes *)((p) + (j)))
+#define INLINE     static inline __attribute__((always_inline))
+/* distance[j] = min(distance[j], cost[j] - price[j] + shift), from[j] = row where that changed it;
+ * the smallest distance. */
+INLINE int64_t relax_inline(RELAX_ARGS)
+{
+    lanes least = { 0 };
+    int64_t best = INT64_MAX;
+
+    least += INT64_MAX;
+    for (int j = 0; j < n; j += LANES) {
+        lanes *d = (lanes *)(distance + j), *f = (lanes *)(from + j);
+        const lanes x = LOAD(cost, j) - LOAD(price, j) + shift;
+        const lanes is_less = x < *d, kept = (x & is_less) | (*d & ~is_less);
+
+        *d = kept;
+        *f = (row & is_less) | (*f & ~is_less);
+        least = LESS(kept, least);
+    }
+    for (int k = 0; k < LANES; k++)
+        best = least[k] < best ? least[k] : best;
+    return best;
+}
+
+/* The smallest cost[j] - price[j], and the second. */
+INLINE int64_t least_inline(LEAST_ARGS)
+{
+    lanes least = { 0 }, next;
+    int64_t best = INT64_MAX;
+
+    least += INT64_MAX;
+    next = least;
+    for (int j = 0; j < n; j += LANES) {
+        const lanes x = LOAD(cost, j) - LOAD(price, j), larger = x ^ least ^ LESS(x, least);
+
+        next = LESS(larger, next);
+        least = LESS(x, least);
+    }
+    *second = INT64_MAX;
+    for (int k = 0; k < 2 * LANES; k++) {
+        const int64_t x = k < LANES ? least[k] : next[k - LANES];
+
+        *second = x < best ? best : x < *second ? x : *second;
+        best = x < best ? x : best;
+    }
+    return best;
+}
+
+#define LOOPS(name, attribute)                                           \
+    attribute static int64_t relax_##name(RELAX_ARGS)                    \
+    {                                                                    \
+        return relax_inline(cost, price, shift, row, distance, from, n); \
+    }                                                                    \
+    attribute static int64_t least_##name(LEAST_ARGS)                    \
+    {                                                                    \
+        return least_inline(cost, price, n, second);                     \
+    }
+
+LOOPS(any, )
+#ifdef __x86_64__
+LOOPS(avx2, __attribute__((target("avx2"))))
+LOOPS(avx512, __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw"))))
+#endif
+
+/* The fastest for this processor; SPOT_SIMD=portable or avx2 in the environment: a lesser one. */
+static void pick_loop(struct solver *s)
+{
+    const char *most = getenv("SPOT_SIMD");
+
+    s->relax = relax_any, s->least = least_any;
+#ifdef __x86_64__
+    most = most ? most : "avx512";
+    if (strcmp(most, "portable") != 0 && __builtin_cpu_supports("avx2"))
+        s->relax = relax_avx2, s->least = least_avx2;
+    if (!strcmp(most, "avx512") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+        s->relax = relax_avx512, s->least = least_avx512;
+#endif
+    (void)most;
+}
+
+/* --- the matrix --- */
+
+/* False if a cost is too large. Blocks, since one of the two matrices is walked along its columns.
+ */
+static bool fill(struct solver *s)
+{
+    const struct spot_turned *t = s->t;
+    const int64_t most = COST_MAX / t->scale - 1;
+    const uint64_t flip = t->problem->is_max ? UINT64_MAX : 0; /* -c == (c ^ flip) - flip */
+    const size_t down = t->is_turned ? 1 : (size_t)t->m, right = t->is_turned ? (size_t)t->n : 1;
+
+    for (int j0 = 0; j0 < s->stride; j0 += BLOCK)
+        for (int i = 0; i < t->n; i++) {
+            int64_t *to = s->cost + (size_t)i * (size_t)s->stride;
+
+            for (int j = j0; j < j0 + BLOCK && j < s->stride; j++) {
+                const int64_t c = j < t->m ? t->problem->cost[(size_t)i * down + (size_t)j * right]
+                                           : SPOT_ASSIGN_FORBIDDEN;
+
+                to[j] = FORBIDDEN;
+                if (c == SPOT_ASSIGN_FORBIDDEN)
+                    continue;
+                if (c > most || c < -most)
+                    return false;
+                to[j] = (int64_t)(((uint64_t)c ^ flip) - flip) * t->scale - (t->stay[i] == j);
+            }
+        }
+    return true;
+}
 
 static const int64_t *row_of_cost(const struct solver *s, int i)
 {
-    return s->p->cost + (size_t)i * (size_t)s->p->stride;
+    return s->cost + (size_t)i * (size_t)s->stride;
 }
 
 static void match(const struct solver *s, int i, int j)
 {
-    s->p->col_of[i] = j;
-    s->p->row_of[j] = i;
+    s->col_of[i] = j;
+    s->row_of[j] = i;
 }
 
-/* v[j] = least cost of the column; its row takes it unless it has one already. */
+struct two_least {
+    int64_t least, second;
+    int least_at;
+};
+
+/* The first column of a row, but one, at a cost less price. */
+static int find(const struct solver *s, int i, int64_t wanted, int but)
+{
+    const int64_t *cost = row_of_cost(s, i);
+    int j = 0;
+
+    while (cost[j] - s->v[j] != wanted || j == but)
+        j++;
+    return j;
+}
+
+static struct two_least two_least_of(const struct solver *s, int i)
+{
+    struct two_least two;
+
+    two.least = s->least(row_of_cost(s, i), s->v, s->stride, &two.second);
+    two.least_at = find(s, i, two.least, -1);
+    return two;
+}
+
+/* --- first prices --- */
+
+/* v[j] = least cost of the column; its row takes it unless it has one already. A row that is the
+ * least of one column only gives up its slack to it. */
 static bool reduce_columns(struct solver *s)
 {
-    const struct spot_dense *p = s->p;
-    int64_t *at = s->from;
+    const struct spot_turned *t = s->t;
 
-    for (int j = 0; j < p->stride; j++)
-        p->v[j] = SPOT_DENSE_FORBIDDEN, at[j] = -1;
-    for (int i = 0; i < p->n_row; i++)
-        s->scan->column_min(row_of_cost(s, i), i, p->v, at, p->stride);
-    for (int j = p->n_col - 1; j >= 0; j--) {
-        if (at[j] < 0)
+    memset(s->final, 0, (size_t)t->m * sizeof *s->final);
+    for (int j = 0; j < s->stride; j++)
+        s->distance[j] = FORBIDDEN, s->from[j] = -1, s->price[j] = 0;
+    for (int i = 0; i < t->n; i++)
+        s->relax(row_of_cost(s, i), s->price, 0, i, s->distance, s->from, s->stride);
+    for (int j = t->m - 1; j >= 0; j--) {
+        const int i = (int)s->from[j];
+
+        if (i < 0)
             return false;
-        if (p->col_of[at[j]] < 0)
-            match(s, (int)at[j], j);
+        s->v[j] = s->distance[j];
+        if (s->col_of[i] < 0)
+            match(s, i, j);
         else
-            s->final[at[j]] = 1; /* it is the least of several columns */
+            s->final[i] = 1; /* it is the least of several columns */
     }
-    for (int j = p->n_col; j < p->stride; j++)
-        p->v[j] = 0;
+    for (int i = 0; i < t->n; i++)
+        if (s->col_of[i] >= 0 && !s->final[i]) {
+            const struct two_least two = two_least_of(s, i);
+
+            if (two.second < NO_PATH)
+                s->v[s->col_of[i]] -= two.least_at == s->col_of[i] ? two.second : two.least;
+        }
     return true;
-}
-
-/* A row that is the least of one column only gives up its slack to that column. */
-static void transfer(struct solver *s)
-{
-    const struct spot_dense *p = s->p;
-
-    for (int i = 0; i < p->n_row; i++) {
-        struct spot_two_least two;
-        const int j = p->col_of[i];
-
-        if (j < 0 || s->final[i])
-            continue;
-        spot_near_two_least(&s->near, i, &two);
-        if (two.second < NO_PATH)
-            p->v[j] -= (two.least_at == j ? two.second : two.least);
-    }
 }
 
 /* Let free rows bid for their best column by the margin over the second best; the row that is
  * outbid goes on bidding. Ends when the rows are through or the budget of bids is spent. */
 static bool bid(struct solver *s)
 {
-    const struct spot_dense *p = s->p;
     const int n = s->n_free;
     long n_bid = 0;
     int at = 0;
@@ -103,30 +233,28 @@ static bool bid(struct solver *s)
     s->n_free = 0;
     while (at < n) {
         const int i = s->free_row[at++];
-        struct spot_two_least two;
-        int j, loser;
+        const struct two_least two = two_least_of(s, i);
+        int j = two.least_at, loser;
 
-        spot_near_two_least(&s->near, i, &two);
-        if (two.least >= NO_PATH)
+        if (two.least >= NO_PATH) /* it may be of the padding */
             return false;
-        j = (int)two.least_at;
-        loser = p->row_of[j];
-        if (two.second < NO_PATH && two.least < two.second)
-            p->v[j] -= two.second - two.least;
-        else if (loser >= 0 && two.second < NO_PATH) {
-            j = (int)two.second_at; /* a tie: perhaps the other column is free */
-            loser = p->row_of[j];
+        loser = s->row_of[j];
+        if (two.second < NO_PATH && two.least < two.second) {
+            s->v[j] -= two.second - two.least;
+        } else if (loser >= 0 && two.second < NO_PATH) {
+            j = find(s, i, two.second, two.least_at); /* a tie: perhaps the other column is free */
+            loser = s->row_of[j];
         } else if (loser >= 0) { /* its only column: leave it to the search */
             s->free_row[s->n_free++] = i;
             continue;
         }
-        if (p->v[j] < -PRICE_MAX)
+        if (s->v[j] < -PRICE_MAX)
             return false;
         match(s, i, j);
         if (loser < 0)
             continue;
-        p->col_of[loser] = -1;
-        if (two.least < two.second && ++n_bid < 4L * p->n_row)
+        s->col_of[loser] = -1;
+        if (two.least < two.second && ++n_bid < 4L * s->t->n)
             s->free_row[--at] = loser;
         else
             s->free_row[s->n_free++] = loser;
@@ -134,111 +262,58 @@ static bool bid(struct solver *s)
     return true;
 }
 
+/* --- shortest augmenting paths --- */
+
 /* A free column at distance `least` if there is one, else any open one there. */
 static int pick(const struct solver *s, int64_t least)
 {
-    for (int k = 0; k < s->n_free_col; k++)
-        if (s->distance[s->free_col[k]] == least)
-            return s->free_col[k];
-    return (int)s->scan->find(s->distance, least, 0, s->p->stride);
+    int open = -1;
+
+    for (int j = 0; j < s->t->m; j++)
+        if (s->distance[j] == least) {
+            if (s->row_of[j] < 0)
+                return j;
+            open = open < 0 ? j : open;
+        }
+    return open;
 }
 
-static int64_t relax_whole(struct solver *s, int row, int64_t shift)
+/* From free row `root` to a free column, and the prices after it. */
+static bool augment(struct solver *s, int root)
 {
-    return s->scan->relax(row_of_cost(s, row), s->price, shift, row, s->distance, s->from,
-                          s->p->stride);
-}
-
-static void add_glance(struct solver *s, struct glance glance)
-{
-    if (!s->n_glance || glance.bound < s->glance[s->first_glance].bound)
-        s->first_glance = s->n_glance;
-    s->glance[s->n_glance++] = glance;
-}
-
-static void drop_first_glance(struct solver *s)
-{
-    s->glance[s->first_glance] = s->glance[--s->n_glance];
-    s->first_glance = 0;
-    for (int k = 1; k < s->n_glance; k++)
-        if (s->glance[k].bound < s->glance[s->first_glance].bound)
-            s->first_glance = k;
-}
-
-/* By its list, as long as lists save more rows than they cost. */
-static int64_t relax(struct solver *s, int row, int64_t shift)
-{
-    const bool is_worth = s->n_whole < 64 + s->n_near / 4;
-    const struct spot_near_list *list = is_worth ? spot_near_get(&s->near, row) : NULL;
-
-    if (!list)
-        return relax_whole(s, row, shift);
-    for (int k = 0; k < list->n; k++) {
-        const int32_t j = list->col[k];
-        const int64_t x = list->cost[k] - s->price[j] + shift;
-
-        if (x < s->distance[j])
-            s->distance[j] = x, s->from[j] = row;
-    }
-    add_glance(s, (struct glance){ row, shift, list->limit + 1 + shift });
-    s->n_near++;
-    return s->scan->least(s->distance, s->p->stride);
-}
-
-/* Rows that could have something nearer than `least` beyond their lists are looked at in whole. */
-static int64_t make_sure(struct solver *s, int64_t least)
-{
-    while (s->n_glance && least > s->glance[s->first_glance].bound) {
-        const struct glance first = s->glance[s->first_glance];
-
-        least = relax_whole(s, first.row, first.shift);
-        spot_near_renew(&s->near, first.row);
-        drop_first_glance(s);
-        s->n_whole++;
-    }
-    return least;
-}
-
-/* Shortest path from free row `root` to a free column, and the prices after it. */
-static enum spot_dense_result augment(struct solver *s, int root)
-{
-    const struct spot_dense *p = s->p;
-    int64_t base = 0, shift = 0;
+    int64_t base, shift = 0;
     int row = root, n = 0, j;
 
-    for (int k = 0; k < p->stride; k++)
+    for (int k = 0; k < s->stride; k++)
         s->distance[k] = NO_PATH;
-    s->n_glance = 0;
     for (;;) {
-        base = make_sure(s, relax(s, row, shift));
-        if (base >= NO_PATH)
-            return SPOT_DENSE_INFEASIBLE;
+        base = s->relax(row_of_cost(s, row), s->price, shift, row, s->distance, s->from, s->stride);
         if (base > PRICE_MAX || base < -PRICE_MAX)
-            return SPOT_DENSE_OVERFLOW;
+            return false;
         j = pick(s, base);
-        row = p->row_of[j];
+        row = s->row_of[j];
         if (row < 0)
             break;
         s->finished[n] = j;
         s->final[n++] = base;
-        shift = base - (row_of_cost(s, row)[j] - p->v[j]);
+        shift = base - (row_of_cost(s, row)[j] - s->v[j]);
         s->price[j] = FINISHED;
         s->distance[j] = NO_PATH;
     }
     for (int k = 0; k < n; k++) {
         const int col = s->finished[k];
 
-        p->v[col] += s->final[k] - base;
-        s->price[col] = p->v[col];
-        if (p->v[col] < -PRICE_MAX)
-            return SPOT_DENSE_OVERFLOW;
+        s->v[col] += s->final[k] - base;
+        s->price[col] = s->v[col];
+        if (s->v[col] < -PRICE_MAX)
+            return false;
     }
     for (;;) {
-        const int i = (int)s->from[j], next = p->col_of[i];
+        const int i = (int)s->from[j], next = s->col_of[i];
 
         match(s, i, j);
         if (i == root)
-            return SPOT_DENSE_OK;
+            return true;
         j = next;
     }
 }
@@ -246,69 +321,54 @@ static enum spot_dense_result augment(struct solver *s, int root)
 static void list_free(struct solver *s)
 {
     s->n_free = 0;
-    for (int i = 0; i < s->p->n_row; i++)
-        if (s->p->col_of[i] < 0)
+    for (int i = 0; i < s->t->n; i++)
+        if (s->col_of[i] < 0)
             s->free_row[s->n_free++] = i;
 }
 
-static void list_free_columns(struct solver *s)
+static bool run(struct solver *s)
 {
-    s->n_free_col = 0;
-    for (int j = 0; j < s->p->n_col; j++)
-        if (s->p->row_of[j] < 0)
-            s->free_col[s->n_free_col++] = j;
-}
-
-static enum spot_dense_result run(struct solver *s)
-{
-    const struct spot_dense *p = s->p;
-    enum spot_dense_result result = SPOT_DENSE_OK;
-
-    if (p->n_row == p->n_col) {
-        if (!reduce_columns(s))
-            return SPOT_DENSE_INFEASIBLE;
-        spot_near_raise(&s->near, 0);
-        transfer(s);
-    }
+    if (!fill(s) || (s->t->n == s->t->m && !reduce_columns(s)))
+        return false;
     list_free(s);
     for (int pass = 0; pass < 2; pass++)
         if (!bid(s))
-            return SPOT_DENSE_OVERFLOW;
-    memcpy(s->price, p->v, (size_t)p->stride * sizeof *s->price);
+            return false;
+    memcpy(s->price, s->v, (size_t)s->stride * sizeof *s->price);
     list_free(s);
-    for (int k = 0; k < s->n_free && result == SPOT_DENSE_OK; k++) {
-        list_free_columns(s);
-        result = augment(s, s->free_row[k]);
-    }
-    for (int i = 0; i < p->n_row && result == SPOT_DENSE_OK; i++)
-        p->u[i] = row_of_cost(s, i)[p->col_of[i]] - p->v[p->col_of[i]];
-    return result;
+    for (int k = 0; k < s->n_free; k++)
+        if (!augment(s, s->free_row[k]))
+            return false;
+    return true;
 }
 
-enum spot_dense_result spot_dense_solve(const struct spot_dense *p)
+bool spot_assign_dense(const struct spot_turned *t, struct spot_matching *matching)
 {
-    struct solver s = { .p = p, .scan = spot_row_scan() };
-    const size_t width = (size_t)p->stride, most = width + SPOT_DENSE_LANES;
-    enum spot_dense_result result;
-    int64_t *lane = spot_alloc_aligned(4 * most, sizeof *lane);
+    struct solver s = { .t = t, .col_of = matching->col_of, .row_of = matching->row_of };
+    const size_t n = (size_t)t->n;
+    size_t width;
+    bool is_solved;
 
-    assert(lane && p->n_row <= p->n_col && p->stride % SPOT_DENSE_LANES == 0);
-    s.distance = lane;
-    s.from = lane + width;
-    s.price = lane + 2 * width;
-    s.final = lane + 3 * width;
-    s.finished = spot_xcalloc(width, sizeof(int));
-    s.free_row = spot_xcalloc((size_t)p->n_row + width, sizeof(int));
-    s.free_col = s.free_row + p->n_row;
-    s.glance = spot_xcalloc((size_t)p->n_row, sizeof *s.glance);
-    spot_near_init(&s.near, p, s.scan, NO_PATH);
-    memset(p->v, 0, width * sizeof *p->v);
-    for (int i = 0; i < p->n_row; i++)
-        p->col_of[i] = -1;
-    for (int j = 0; j < p->n_col; j++)
-        p->row_of[j] = -1;
-    result = p->n_row ? run(&s) : SPOT_DENSE_OK;
-    spot_free_aligned(lane), free(s.finished), free(s.free_row), free(s.glance);
-    spot_near_release(&s.near);
-    return result;
+    s.stride = (t->m + LANES - 1) / LANES * LANES;
+    width = (size_t)s.stride + LANES; /* never empty */
+    pick_loop(&s);
+    s.cost = spot_xcalloc(n * (size_t)s.stride + 5 * width, sizeof *s.cost);
+    s.v = s.cost + n * (size_t)s.stride;
+    s.price = s.v + width;
+    s.distance = s.price + width;
+    s.from = s.distance + width;
+    s.final = s.from + width;
+    s.finished = spot_xcalloc(n + width, sizeof(int));
+    s.free_row = s.finished + width;
+    for (int i = 0; i < t->n; i++)
+        s.col_of[i] = -1;
+    for (int j = 0; j < t->m; j++)
+        s.row_of[j] = -1;
+    is_solved = run(&s);
+    for (int i = 0; i < t->n && is_solved; i++)
+        matching->u[i] = row_of_cost(&s, i)[s.col_of[i]] - s.v[s.col_of[i]];
+    for (int j = 0; j < t->m && is_solved; j++)
+        matching->v[j] = s.v[j];
+    free(s.cost), free(s.finished);
+    return is_solved;
 }

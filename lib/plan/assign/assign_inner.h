@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* assign_inner.h - shared by the files behind assign.h: the problem in minimising form with no more
- * rows than columns, and a matching with its prices. */
+ * rows than columns, and a matching with its prices.
+ *
+ * Costs are multiplied by `scale`, above the number of rows, and a pair that leaves a line in place
+ * costs 1 less: of several optima the least one keeps most in place.
+ */
 #ifndef SPOT_PLAN_ASSIGN_ASSIGN_INNER_H
 #define SPOT_PLAN_ASSIGN_ASSIGN_INNER_H
 
@@ -16,6 +20,8 @@ struct spot_turned {
     const struct spot_assign_problem *problem;
     int n, m; /* n <= m */
     bool is_turned;
+    int scale;
+    const int *stay; /* [n] column that keeps the row in place, -1: none */
 };
 
 struct spot_matching {
@@ -29,34 +35,23 @@ static inline bool spot_turned_cost(const struct spot_turned *t, int i, int j, s
     const struct spot_assign_problem *p = t->problem;
     const size_t at = t->is_turned ? (size_t)j * (size_t)p->n_col + (size_t)i
                                    : (size_t)i * (size_t)p->n_col + (size_t)j;
+    const spot_int128 c = p->is_max ? -(spot_int128)p->cost[at] : p->cost[at];
 
-    *cost = p->is_max ? -(spot_int128)p->cost[at] : p->cost[at];
+    *cost = c * t->scale - (t->stay[i] == j);
     return p->cost[at] != SPOT_ASSIGN_FORBIDDEN;
 }
+
+/* In 64 bits, Jonker and Volgenant 1987. False: there is no full matching, or a sum could leave the
+ * range that is safe. */
+bool spot_assign_dense(const struct spot_turned *t, struct spot_matching *matching);
 
 /* 128-bit shortest augmenting paths: works for every input, and finds the violator. False if there
  * is no full matching; *answer then has the violator. */
 bool spot_assign_wide(const struct spot_turned *t, struct spot_matching *matching,
                       struct spot_assignment *answer);
 
-/* Groups of identical rows and of identical columns. */
-struct spot_classes {
-    int n_row_class, n_col_class;
-    int *row_class, *col_class; /* [n], [m] */
-    int *row_first, *col_first; /* the first line of each class */
-    bool *tight;                /* [n_row_class * n_col_class] reduced cost 0 */
-};
-
-/* Solve by classes if there are few and the sums fit in 64 bits: true, with a matching whose prices
- * were verified. False: not applicable; use another method. Release the classes either way. */
-bool spot_assign_classes(const struct spot_turned *t, struct spot_matching *matching,
-                         struct spot_classes *classes);
-void spot_classes_release(struct spot_classes *classes);
-
-/* Change to the canonical optimal matching with unchanged prices; see assign.h. With `classes` (or
- * NULL) tight pairs are given by class. */
-void spot_assign_settle(const struct spot_turned *t, struct spot_matching *matching,
-                        const struct spot_classes *classes);
+/* Change to the lexicographically smallest of the optimal matchings, with unchanged prices. */
+void spot_assign_settle(const struct spot_turned *t, struct spot_matching *matching);
 
 #ifdef __cplusplus
 }

@@ -1,299 +1,172 @@
 /* SPDX-License-Identifier: MIT */
-/* Among optimal matchings: the one that keeps most rows in place, then the lexicographically
- * smallest. Both are choices among the perfect matchings of the tight graph (assign_tight.h), made
- * by turning cycles in it. */
-#include <assert.h>
+/* Among optimal matchings the lexicographically smallest.
+ *
+ * The optimal matchings are the full matchings of the tight pairs (reduced cost 0) that cover every
+ * line of the longer side whose price is not 0. "Nobody", a row more, owns the columns that are
+ * unmatched and may own any of price 0; the column "none", one more, is owned by every row that is
+ * unmatched and may be by any of price 0. Row by row the first column that it could own instead
+ * becomes its own, and both are closed: rows exchange columns along walks of "g gives the column
+ * that x can take".
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "plan/assign/assign_dense.h"
 #include "plan/assign/assign_inner.h"
-#include "plan/assign/assign_tight.h"
 
 struct settler {
-    struct spot_tight g;
-    int *stay; /* [n] column that keeps row r in place, -1 none */
+    int n, m, nobody, none; /* of the problem, not turned; nobody = n, none = m */
+    size_t n_word;          /* of a set of rows and nobody */
+    uint64_t *takers;       /* [m + 1][n_word] */
+    uint64_t *open, *seen;  /* [n_word] */
+    int *col_of, *holder;   /* [n], [m] */
+    int *queue, *via, *via_col, n_queue;
 };
 
-/* Close a pair: walks leave it alone from now on. */
-static void fix(struct spot_tight *g, int holder, int col)
+static bool has(const uint64_t *set, int k)
 {
-    spot_bit_drop(g->open_col, col);
-    if (holder != g->nobody)
-        spot_bit_drop(g->open_holder, holder);
+    return set[k / 64] >> (k % 64) & 1;
 }
 
-/* After a walk by gifts from r that reached the holder of column j: r gets it. */
-static void turn_gifts(struct spot_tight *g, int r, int j)
+static void put(uint64_t *set, int k)
 {
-    for (int x = g->holder[j]; x != r; x = g->via[x])
-        spot_own(g, x, g->via_col[x]);
-    spot_own(g, r, j);
+    set[k / 64] |= UINT64_C(1) << (k % 64);
 }
 
-/* --- most rows in place --- */
-
-struct part {
-    const int *holder;
-    int n;
-    int *row, n_row; /* its holders but nobody */
-    int *col, n_col;
-    int *was; /* [n_col] holders before */
-    int stride;
-    bool has_nobody;
-};
-
-static void list_part(const struct spot_tight *g, struct part *part)
+static uint64_t *takers_of(const struct settler *s, int col)
 {
-    part->n_row = part->n_col = 0;
-    part->has_nobody = false;
-    for (int k = 0; k < part->n; k++) {
-        const int h = part->holder[k];
+    return s->takers + (size_t)col * s->n_word;
+}
 
-        if (h != g->nobody) {
-            part->row[part->n_row++] = h;
-            part->col[part->n_col++] = g->col_of[h];
-            continue;
+/* Sums are compared by their low words first. */
+static void find_tight(struct settler *s, const struct spot_turned *t,
+                       const struct spot_matching *matching)
+{
+    const uint64_t scale = (uint64_t)(t->problem->is_max ? -(int64_t)t->scale : t->scale);
+    uint64_t *price = spot_xcalloc((size_t)(s->n + s->m), sizeof *price);
+
+    for (int k = 0; k < s->n; k++)
+        price[k] = (uint64_t)(t->is_turned ? matching->v : matching->u)[k];
+    for (int k = 0; k < s->m; k++)
+        price[s->n + k] = (uint64_t)(t->is_turned ? matching->u : matching->v)[k];
+    for (int r = 0; r < s->n; r++)
+        for (int c = 0; c < s->m; c++) {
+            const int64_t cost = t->problem->cost[(size_t)r * (size_t)s->m + (size_t)c];
+            const int i = t->is_turned ? c : r, j = t->is_turned ? r : c;
+            spot_int128 x;
+
+            if ((uint64_t)cost * scale - (price[r] + price[s->n + c]) <= 1 &&
+                spot_turned_cost(t, i, j, &x) && x == matching->u[i] + matching->v[j])
+                put(takers_of(s, c), r);
         }
-        part->has_nobody = true;
-        for (int j = 0; j < g->m; j++)
-            if (g->holder[j] == h)
-                part->col[part->n_col++] = j;
-    }
-    part->stride = (part->n_col + SPOT_DENSE_LANES - 1) / SPOT_DENSE_LANES * SPOT_DENSE_LANES;
+    free(price);
+    for (int j = 0; j < t->m && t->n < t->m; j++)
+        if (matching->v[j] == 0)
+            put(takers_of(s, t->is_turned ? s->none : j), t->is_turned ? j : s->nobody);
 }
 
-static bool can_stay(const struct settler *s, int r)
+static void give(struct settler *s, int giver, int col)
 {
-    return s->stay[r] >= 0 && spot_bit(spot_takes_of(&s->g, r), s->stay[r]);
-}
+    const uint64_t *takers = takers_of(s, col);
 
-/* Keep every row of the part that could stay in place, one after another, those before fixed. Where
- * ties are many that mostly goes; where it does not, all is as before and the answer false. */
-static bool keep_all(struct settler *s, const struct part *part)
-{
-    struct spot_tight *g = &s->g;
-    bool is_kept = true;
+    for (size_t w = 0; w < s->n_word; w++)
+        for (uint64_t new = takers[w] & s->open[w] & ~s->seen[w]; new; new &= new - 1) {
+            const int x = (int)w * 64 + __builtin_ctzll(new);
 
-    for (int b = 0; b < part->n_col; b++)
-        part->was[b] = g->holder[part->col[b]];
-    for (int a = 0; a < part->n_row && is_kept; a++) {
-        const int r = part->row[a], j = s->stay[r];
-
-        if (!can_stay(s, r))
-            continue;
-        is_kept = g->col_of[r] == j || spot_tight_gifts(g, r, g->holder[j]);
-        if (is_kept && g->col_of[r] != j)
-            turn_gifts(g, r, j);
-        if (is_kept)
-            fix(g, r, j);
-    }
-    for (int b = 0; b < part->n_col && !is_kept; b++) {
-        spot_own(g, part->was[b], part->col[b]);
-        spot_bit_put(g->open_col, part->col[b]);
-        spot_bit_put(g->open_holder, part->was[b]);
-    }
-    return is_kept;
-}
-
-/* -1 for a row in place; columns that "nobody" may not own are worth more than all rows. */
-static void fill_part(const struct settler *s, const struct part *part, int64_t *cost)
-{
-    const struct spot_tight *g = &s->g;
-
-    for (int a = 0; a < part->n_row; a++)
-        for (int b = 0; b < part->stride; b++) {
-            const int r = part->row[a], j = b < part->n_col ? part->col[b] : -1;
-            int64_t *c = cost + (size_t)a * (size_t)part->stride + (size_t)b;
-
-            *c = SPOT_DENSE_FORBIDDEN;
-            if (j >= 0 && spot_bit(spot_takes_of(g, r), j))
-                *c = -(s->stay[r] == j) -
-                     (part->has_nobody && !spot_bit(spot_takers_of(g, j), g->nobody)
-                          ? part->n_row + 1
-                          : 0);
+            put(s->seen, x);
+            s->via[x] = giver;
+            s->via_col[x] = col;
+            s->queue[s->n_queue++] = x;
         }
 }
 
-static void drop_pair(struct spot_tight *g, int holder, int col)
+/* Who can be reached by what r gives up. */
+static void walk(struct settler *s, int r)
 {
-    spot_bit_drop(spot_takes_of(g, holder), col);
-    spot_bit_drop(spot_takers_of(g, col), holder);
-}
+    memset(s->seen, 0, s->n_word * sizeof *s->seen);
+    s->n_queue = 0;
+    put(s->seen, r);
+    give(s, r, s->col_of[r]);
+    for (int k = 0; k < s->n_queue; k++) {
+        const int x = s->queue[k];
 
-/* Take over the best matching of the part, and keep only the pairs of equally good ones. */
-static void narrow_part(struct spot_tight *g, const struct part *part, const struct spot_dense *d)
-{
-    for (int b = 0; b < part->n_col; b++) {
-        const int j = part->col[b];
-
-        spot_own(g, d->row_of[b] < 0 ? g->nobody : part->row[d->row_of[b]], j);
-        if (d->v[b] != 0)
-            drop_pair(g, g->nobody, j);
-        for (int a = 0; a < part->n_row; a++) {
-            const int64_t c = d->cost[(size_t)a * (size_t)part->stride + (size_t)b];
-
-            if (c != d->u[a] + d->v[b])
-                drop_pair(g, part->row[a], j);
-        }
+        if (x != s->nobody)
+            give(s, x, s->col_of[x]);
+        for (int j = 0; j < s->m && x == s->nobody; j++)
+            if (s->holder[j] == x)
+                give(s, x, j);
     }
 }
 
-/* Not all can stay: which do is a small assignment. */
-static void keep_most(struct settler *s, const struct part *part)
+static void own(struct settler *s, int row, int col)
 {
-    const size_t n = (size_t)part->n_row, width = (size_t)part->stride;
-    int64_t *cost = spot_alloc_aligned(n * width, sizeof *cost);
-    int64_t *price = spot_alloc_aligned(width + n, sizeof *price);
-    int *match = spot_xcalloc(n + (size_t)part->n_col, sizeof *match);
-    const struct spot_dense d = {
-        part->n_row, part->n_col, part->stride, cost, price ? price + width : NULL,
-        price,       match,       match + n
-    };
-
-    assert(cost && price);
-    fill_part(s, part, cost);
-    if (spot_dense_solve(&d) != SPOT_DENSE_OK)
-        assert(!"a part of a matching has a matching");
-    narrow_part(&s->g, part, &d);
-    spot_free_aligned(cost), spot_free_aligned(price), free(match);
+    if (col != s->none)
+        s->holder[col] = row;
+    if (row != s->nobody)
+        s->col_of[row] = col;
 }
 
-static void keep_in_place(struct settler *s)
-{
-    const size_t n = (size_t)s->g.n + 1, m = (size_t)s->g.m;
-    int *mem = spot_xcalloc(3 * n + 1 + 2 * m, sizeof *mem);
-    int *holder = mem, *begin = mem + n;
-    const int n_part = spot_tight_split(&s->g, holder, begin);
-    struct part part = { .row = mem + 2 * n + 1, .col = mem + 3 * n + 1 };
-
-    part.was = part.col + m;
-    for (int k = 0; k < n_part; k++) {
-        bool is_any = false;
-
-        part.holder = holder + begin[k];
-        part.n = begin[k + 1] - begin[k];
-        for (int i = 0; i < part.n && !is_any; i++)
-            is_any = part.holder[i] != s->g.nobody && can_stay(s, part.holder[i]);
-        if (!is_any || part.n == 1)
-            continue;
-        list_part(&s->g, &part);
-        if (!keep_all(s, &part))
-            keep_most(s, &part);
-    }
-    free(mem);
-}
-
-/* --- lexicographic order --- */
-
-/* The first column that row r could own instead, if any is before its own; *is_walked if there was
- * a walk that found its holder. Mostly the first that it can take at all is one, and a short walk
- * shows it. */
-static int better_column(struct spot_tight *g, int r)
+/* The first column that row r can own. */
+static int first_column(struct settler *s, int r)
 {
     bool is_walked = false;
 
-    for (size_t w = 0; w < g->m_word; w++)
-        for (uint64_t set = spot_takes_of(g, r)[w] & g->open_col[w]; set; set &= set - 1) {
-            const int j = (int)w * 64 + __builtin_ctzll(set);
-
-            if (j == g->col_of[r])
-                return j;
-            if (is_walked ? spot_bit(g->seen, g->holder[j]) : spot_tight_gifts(g, r, g->holder[j]))
-                return j;
-            is_walked = true; /* in vain, so everywhere */
-        }
-    return g->col_of[r];
-}
-
-static void order_rows(struct spot_tight *g)
-{
-    for (int r = 0; r < g->n; r++) {
-        int j;
-
-        if (!spot_bit(g->open_holder, r))
+    for (int j = 0; j < s->m && j != s->col_of[r]; j++) {
+        if (!has(takers_of(s, j), r) || !has(s->open, s->holder[j]))
             continue;
-        j = better_column(g, r);
-        if (j != g->col_of[r])
-            turn_gifts(g, r, j);
-        fix(g, r, j);
+        if (!is_walked)
+            walk(s, r);
+        is_walked = true;
+        if (has(s->seen, s->holder[j]))
+            return j;
     }
+    return s->col_of[r];
 }
 
-/* The first row that could own column j instead, if any is before its holder. */
-static int better_holder(struct spot_tight *g, int j)
+static void order(struct settler *s)
 {
-    const int h = g->holder[j];
-    bool is_walked = false;
+    for (int r = 0; r < s->n; r++) {
+        const int j = first_column(s, r);
 
-    for (size_t w = 0; w < g->n_word; w++)
-        for (uint64_t set = spot_takers_of(g, j)[w] & g->open_holder[w]; set; set &= set - 1) {
-            const int x = (int)w * 64 + __builtin_ctzll(set);
+        for (int x = j == s->col_of[r] ? r : s->holder[j]; x != r;) {
+            const int giver = s->via[x];
 
-            if (x == h)
-                return h;
-            if (is_walked ? spot_bit(g->seen, x) : spot_tight_wishes(g, h, x))
-                return x;
-            is_walked = true;
+            own(s, x, s->via_col[x]);
+            x = giver;
         }
-    return h;
-}
-
-static void order_columns(struct spot_tight *g)
-{
-    for (int j = 0; j < g->m; j++) {
-        const int h = g->holder[j];
-        int x;
-
-        if (!spot_bit(g->open_col, j))
-            continue;
-        x = better_holder(g, j);
-        for (int giver = x; giver != h;) {
-            const int taker = g->via[giver];
-
-            spot_own(g, taker, g->via_col[giver]);
-            giver = taker;
-        }
-        spot_own(g, x, j);
-        fix(g, x, j);
+        own(s, r, j);
+        s->open[r / 64] &= ~(UINT64_C(1) << (r % 64));
     }
 }
 
-/* --- */
-
-static void read_stays(struct settler *s)
+void spot_assign_settle(const struct spot_turned *t, struct spot_matching *matching)
 {
-    const struct spot_turned *t = s->g.t;
-    const struct spot_assign_problem *p = t->problem;
+    const size_t n = (size_t)t->problem->n_row, m = (size_t)t->problem->n_col;
+    struct settler s = { .n = (int)n, .m = (int)m, .nobody = (int)n, .none = (int)m };
+    int *const col_of = t->is_turned ? matching->row_of : matching->col_of;
+    int *const row_of = t->is_turned ? matching->col_of : matching->row_of;
+    int *mem = spot_xcalloc(4 * (n + 1) + m, sizeof *mem);
 
-    for (int r = 0; r < s->g.n; r++)
-        s->stay[r] = p->stay ? -1 : r;
-    for (int i = 0; i < p->n_row && p->stay; i++)
-        if (p->stay[i] >= 0 && t->is_turned)
-            s->stay[p->stay[i]] = i;
-        else if (p->stay[i] >= 0)
-            s->stay[i] = p->stay[i];
-}
-
-void spot_assign_settle(const struct spot_turned *t, struct spot_matching *matching,
-                        const struct spot_classes *classes)
-{
-    struct settler s;
-
-    spot_tight_init(&s.g, t, matching, classes);
-    s.stay = spot_xcalloc((size_t)s.g.n, sizeof(int));
-    read_stays(&s);
-    keep_in_place(&s);
-    if (t->is_turned)
-        order_columns(&s.g);
-    else
-        order_rows(&s.g);
-    for (int j = 0; j < s.g.m; j++) {
-        matching->row_of[j] = s.g.holder[j] == s.g.nobody ? -1 : s.g.holder[j];
-        if (s.g.holder[j] != s.g.nobody)
-            matching->col_of[s.g.holder[j]] = j;
-    }
-    free(s.stay);
-    spot_tight_release(&s.g);
+    s.n_word = (n + 1 + 63) / 64;
+    s.takers = spot_xcalloc((m + 3) * s.n_word, sizeof *s.takers);
+    s.open = takers_of(&s, s.none + 1);
+    s.seen = s.open + s.n_word;
+    s.queue = mem;
+    s.via = s.queue + n + 1;
+    s.via_col = s.via + n + 1;
+    s.col_of = s.via_col + n + 1;
+    s.holder = s.col_of + n + 1;
+    find_tight(&s, t, matching);
+    for (int i = 0; i <= s.n; i++)
+        put(s.open, i);
+    for (int i = 0; i < s.n; i++)
+        s.col_of[i] = col_of[i] < 0 ? s.none : col_of[i];
+    for (int j = 0; j < s.m; j++)
+        s.holder[j] = row_of[j] < 0 ? s.nobody : row_of[j];
+    order(&s);
+    for (int i = 0; i < s.n; i++)
+        col_of[i] = s.col_of[i] == s.none ? -1 : s.col_of[i];
+    for (int j = 0; j < s.m; j++)
+        row_of[j] = s.holder[j] == s.nobody ? -1 : s.holder[j];
+    free(s.takers), free(mem);
 }
