@@ -25,6 +25,8 @@ static const double hurried_s = 1;   /* without a rest: then a closed one is who
 static const double busy_s = 60;     /* then it is warned of */
 static const char *const marker[] = { ".metadata", "trainer_state.json", "_CHECKPOINT_METADATA",
                                       "commit_success.txt", NULL };
+/* Of DeepSpeed and Megatron: beside the directories, written anew when all is in one. */
+static const char *const pointer[] = { "latest", "latest_checkpointed_iteration.txt", NULL };
 
 /* --- which are there ------------------------------------------------------------------------ */
 
@@ -232,11 +234,32 @@ static size_t unit_end(const struct spot_rank_files *f, size_t i)
     return end;
 }
 
-static bool is_marked(const struct spot_rank_files *f, size_t i)
+static bool is_later(const struct stat *a, const struct stat *b)
+{
+    return a->st_mtim.tv_sec > b->st_mtim.tv_sec ||
+           (a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec > b->st_mtim.tv_nsec);
+}
+
+/* Since something points to a directory, nothing in [i, end) has been written. */
+static bool is_pointed_to(const struct spot_rank_files *f, size_t i, size_t end)
+{
+    const struct spot_rank_file *last = NULL;
+
+    for (size_t m = 0; pointer[m] && !last; m++)
+        last = spot_rank_files_find(f, pointer[m]);
+    for (; last && i < end; i++)
+        if (is_later(&f->file[i].st, &last->st))
+            return false;
+    return last != NULL;
+}
+
+static bool is_marked(const struct spot_rank_files *f, size_t i, size_t end)
 {
     const size_t n = unit_length(f->file[i].path);
     char path[SPOT_STATE_PATH_MAX + 32];
 
+    if (is_pointed_to(f, i, end))
+        return true;
     for (size_t m = 0; marker[m]; m++) {
         snprintf(path, sizeof(path), "%.*s/%s", (int)n, f->file[i].path, marker[m]);
         if (spot_rank_files_find(f, path))
@@ -252,16 +275,14 @@ static bool is_behind_metadata(const struct spot_rank_files *f, const struct spo
     const size_t n = strlen(file->path);
 
     return !last || n < 7 || strcmp(file->path + n - 7, ".distcp") != 0 ||
-           file->st.st_mtim.tv_sec < last->st.st_mtim.tv_sec ||
-           (file->st.st_mtim.tv_sec == last->st.st_mtim.tv_sec &&
-            file->st.st_mtim.tv_nsec <= last->st.st_mtim.tv_nsec);
+           !is_later(&file->st, &last->st);
 }
 
 /* [i, end) is one. A directory without a marker has to rest for long. */
 static bool is_unit_whole(const struct spot_rank_files *f, size_t i, size_t end)
 {
     const bool is_dir = f->file[i].path[unit_length(f->file[i].path)] == '/';
-    const double rest = is_dir && !is_marked(f, i) ? long_rest_s : 0;
+    const double rest = is_dir && !is_marked(f, i, end) ? long_rest_s : 0;
 
     for (size_t k = i; k < end; k++)
         if (!is_whole(f, &f->file[k]) || (!is_dir && !is_behind_metadata(f, &f->file[k])) ||
@@ -316,6 +337,15 @@ static void note_busy(struct spot_rank_files *f, const char *path)
                 f->base, f->busy, busy_s, rest_s);
 }
 
+/* Then each is a checkpoint of its own, and one that is being written keeps none that is whole. */
+static bool are_directories(const struct spot_rank_files *f)
+{
+    for (size_t i = 0; i < f->n; i = unit_end(f, i))
+        if (f->file[i].path[unit_length(f->file[i].path)] != '/')
+            return false;
+    return true;
+}
+
 static enum spot_rank_files_state look(struct spot_rank_files *f)
 {
     struct spot_err why;
@@ -330,7 +360,7 @@ static enum spot_rank_files_state look(struct spot_rank_files *f)
         return SPOT_FILES_SAME;
     }
     print = print_of(f, &busy);
-    if (busy < f->n) {
+    if (busy < f->n && (!print || print == f->taken || !are_directories(f))) {
         note_busy(f, f->file[busy].path);
         return f->is_frozen ? SPOT_FILES_SAME : SPOT_FILES_BUSY;
     }
