@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # examples/pytorch/ddp.py (2.6 M parameters, a commit every 10 steps) on four nodes of one rank: under spot-run exec, warm and
-# --cold; a script that knows nothing of it (tests/world/plain_ddp.py) with --checkpoint, each node in a directory of its own; beside
+# --cold; a script that knows nothing of it (tests/world/plain_ddp.py) with --checkpoint, each node in a directory of its own, cold and by spot.warm; beside
 # it torchrun, and torchft where it is installed. Undisturbed, and with a change every so often: nodes are killed, get a notice, and join;
 # one kill takes a node along with the coordinator, which is then begun anew. Skips without PyTorch.
-#   tests/bench/exec.sh [SECONDS [EVERY]]        SYSTEMS='warm cold plain torchrun torchft'
+#   tests/bench/exec.sh [SECONDS [EVERY]]        SYSTEMS='warm cold plain plain-warm torchrun torchft'
 # A row: steps a second undisturbed (in a third of the time) and with changes, the share, seconds to the first step that nobody had done
 # before after a kill and after a notice and in how many steps at most were done again, the longest pause around a join; each median,
 # most. Then the samples that the state lacks and has twice, by tests/world/used.py.
@@ -15,6 +15,7 @@ seconds=${1:-180} every=${2:-20}
 python3 -W ignore -c 'import torch' 2>/dev/null || { echo "skipped: no PyTorch here" && exit 0; }
 here=$(readlink -f "$(dirname "$0")/../..")
 ddp=$here/examples/pytorch/ddp.py plain=$here/tests/world/plain_ddp.py n_started=0
+unchanged=(python3 -m spot.warm torch,torch._dynamo "$plain" 1000000) # the optimizer imports the second
 top=$(mktemp -d)
 cd "$top" || exit 1
 export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore TORCH_CPP_LOG_LEVEL=ERROR HIDDEN=${HIDDEN:-1584} EVERY=10
@@ -37,7 +38,8 @@ trap 'cleanup; rm -rf "$top"' EXIT
 
 coordinator() { # SYSTEM: or the store of torchrun, the lighthouse of torchft
     local checkpoint=() command=(python3 "$ddp" 1000000 out)
-    [ "$1" != plain ] || checkpoint=(--checkpoint ckpt.pt) command=(python3 "$plain" 1000000)
+    [[ $1 != plain* ]] || checkpoint=(--checkpoint ckpt.pt) command=("${unchanged[@]}")
+    [ "$1" != plain ] || command=(python3 "$plain" 1000000)
     if [ "$1" = torchft ]; then
         python3 -c 'import sys; from torchft._torchft import lighthouse_main; sys.argv = ["lighthouse", *sys.argv[1:]]; lighthouse_main()' \
             --bind 127.0.0.1:29432 --min_replicas 1 --quorum_tick_ms 100 --join_timeout_ms 1000 --heartbeat_timeout_ms 2000 2>>err &
@@ -53,9 +55,10 @@ time.sleep(1e6)' 2>>err &
 
 node() { # SYSTEM NAME
     local command=(spot-run exec -q --join "unix:$PWD/j" --join-timeout 60s --name "$2") at=.
-    [ "$1" = warm ] || command+=(--cold)
-    if [ "$1" = plain ]; then
-        at=node-$2 command+=(--checkpoint ckpt.pt -- python3 "$plain" 1000000)
+    [[ $1 = *warm ]] || command+=(--cold)
+    if [[ $1 = plain* ]]; then
+        at=node-$2 command+=(--checkpoint ckpt.pt --)
+        [ "$1" = plain ] && command+=(python3 "$plain" 1000000) || command+=("${unchanged[@]}")
         mkdir -p "$at"
     else
         command+=(-- python3 "$ddp" 1000000 out)
@@ -106,7 +109,7 @@ play() { # SYSTEM calm|storm: a JSON object
     [[ $1 != torch* ]] || sleep 5
     for name in a b c d; do node "$1" "$name"; done
     if past 20; then
-        [ "$1" != warm ] || sleep 10 # all have twins
+        [[ $1 != *warm ]] || sleep 10 # all have twins
         begin=$EPOCHREALTIME
         while sleep "$every" && awk -v a="$begin" -v b="$EPOCHREALTIME" -v s="$length" 'BEGIN { exit b - a >= s - 0.5 }'; do
             [ "$2" != storm ] || change "$1" $((n++))
@@ -124,7 +127,7 @@ cell() { # JSON KIND
 }
 
 printf '%-9s %7s %7s %6s  %-20s %-20s %-20s %s\n' system calm storm share 'kill, s (again)' 'notice, s (again)' 'join, s (again)' 'lost, twice'
-for system in ${SYSTEMS:-warm cold plain torchrun torchft}; do
+for system in ${SYSTEMS:-warm cold plain plain-warm torchrun torchft}; do
     if [ "$system" = torchft ] && ! python3 -W ignore -c 'import torchft' 2>/dev/null; then
         echo 'torchft: skipped, it is not here'
         continue
