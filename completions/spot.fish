@@ -740,6 +740,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l no-python
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l stall -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rank-stall -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l slow-rank -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l store-lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l join-timeout -r

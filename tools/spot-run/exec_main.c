@@ -33,7 +33,7 @@ static struct {
         *state_dir, *state, *state_command, *checkpoint;
     uint64_t workers, n_rank, max_restarts;
     double save_s, stop_s, state_every_s, lease_s, stall_s, grace_s, join_timeout_s, store_lease_s,
-        state_limit, mirror_rate, state_timeout_s, rank_stall_s;
+        state_limit, mirror_rate, state_timeout_s, rank_stall_s, slow_rank;
     bool resume, is_cold, is_quiet, places_all;
     struct leave_on_notice leave;
     struct exec_torchrun torchrun;
@@ -152,6 +152,8 @@ static const struct spot_opt option[] = {
       "drop a node that does not answer for this long (default: 30s)", 1, 86400 },
     { SPOT_OPT_SECS, 0, "rank-stall", &o.rank_stall_s, "time",
       "kill a rank that stands still so long, and tell where (default: never)", 1, 1e6 },
+    { SPOT_OPT_REAL, 0, "slow-rank", &o.slow_rank, "factor",
+      "no place for a node with a rank so many times slower than the median", 1.05, 1e6 },
     { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "time between a node's notice and its end", 0,
       86400 },
     { SPOT_OPT_SECS, 0, "store-lease", &o.store_lease_s, "time",
@@ -179,6 +181,7 @@ static const struct spot_cli cli = {
                                             { "events", "!join" },
                                             { "lease", "!join" },
                                             { "stall", "!join" },
+                                            { "slow-rank", "!join" },
                                             { "grace", "!join" },
                                             { "resume", "!join" },
                                             { "resume", "events|state|state-dir" },
@@ -514,6 +517,7 @@ static int coordinate(struct spot_err *err)
         .hash = job_hash(),
         .n_rank = (uint32_t)o.n_rank,
         .max_restarts = (uint32_t)o.max_restarts,
+        .slow_factor = o.slow_rank,
         .save_s = o.save_s,
         .places_all = o.places_all || o.checkpoint,
         .state = o.state,
