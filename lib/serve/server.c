@@ -342,6 +342,7 @@ static enum spot_admission submit(void *server, struct spot_request *request_tak
 
 static const struct spot_front_server front_table = { .submit = submit,
                                                       .abandon = spot_server_abandon,
+                                                      .cancel = spot_server_end,
                                                       .rejoin = spot_server_rejoin,
                                                       .retry_after_s = retry_after_s,
                                                       .health = spot_server_health,

@@ -207,6 +207,7 @@ int spot_server_tokens(struct spot_server *s, struct spot_replica *place,
 enum spot_admission spot_server_submit(void *server, struct spot_request *request_take,
                                        struct spot_completion **completion);
 void spot_server_abandon(void *server, struct spot_completion *c);
+void spot_server_end(void *server, struct spot_completion *c);
 struct spot_completion *spot_server_rejoin(void *server, const char *id, uint64_t owner);
 enum spot_admission spot_server_health(void *server);
 void spot_server_cancel(struct spot_server *s, struct spot_work *work);
