@@ -291,7 +291,7 @@ struct answer {
     uint32_t n_cached;
 };
 
-/* Some of the requests before it are still computed, and one in ten is dropped half-way. */
+/* One in ten is dropped half-way. */
 static void answer(struct rig *r, uint64_t q, const struct stream *t, bool is_dropped,
                    struct answer *a)
 {
@@ -299,6 +299,9 @@ static void answer(struct rig *r, uint64_t q, const struct stream *t, bool is_dr
     size_t n, n_left = 2 * ANSWER;
 
     memset(a, 0, sizeof(*a));
+    if (is_dropped) /* the pass ends within the prompt behind this one */
+        add(r, (q + STREAM) * SPOT_REQUEST_CHOICES_MAX, t->stem[0], LONGEST - ANSWER, 0, 1, NULL,
+            0);
     for (uint32_t k = 0; k < 2; k++)
         add_asking(r, q * SPOT_REQUEST_CHOICES_MAX + k, t->prompt, t->n_prompt, k, ANSWER, NULL, 0,
                    0);
@@ -308,6 +311,8 @@ static void answer(struct rig *r, uint64_t q, const struct stream *t, bool is_dr
             const struct spot_step_token *const one = &r->out[i].token;
             const uint32_t k = (uint32_t)(r->out[i].sequence % SPOT_REQUEST_CHOICES_MAX);
 
+            if (r->out[i].sequence / SPOT_REQUEST_CHOICES_MAX != q)
+                continue;
             a->id[k][one->position] = one->token.id;
             a->logprob[k][one->position] = one->token.logprob;
             a->n_cached += one->token.n_cached;
