@@ -225,7 +225,7 @@ static void bare(struct spot_tool_scan *s, const uint8_t *text)
         s->value = ARGUMENTS;
         s->state = VALUE;
     } else if (s->name == s->name_end || end - s->name_end > id_most ||
-               (!is_of_name(text[s->at]) && !memchr("[]<>=", text[s->at], 5))) {
+               (!is_of_name(text[s->at]) && (!text[s->at] || !strchr("[]<>=", text[s->at])))) {
         give_up(s, s->at);
     }
 }
