@@ -184,26 +184,17 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l market -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l prices -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l unserved -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l tail -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l cold-start -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l rho -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l policy -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l slices -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l regions -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l types -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l deny -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l zone-max -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l current -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l requests -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l window -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l time -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l up -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l down -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l scenarios -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l fresh -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l correlation -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l region-correlation -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l gap -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l limit -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l job -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l loss -r
@@ -667,6 +658,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l comm -x -a 'socke
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l plan -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l max-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l kv-byte -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l prefix-cache -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l kv-buddies
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l resume
@@ -731,7 +723,14 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l all-places
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l mirror-rate -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nnodes -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l standalone
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l role -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-backend -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-conf -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l monitor-interval -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l start-method -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l local-addr -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l redirects -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l tee -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-id -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l node-rank -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l master-addr -r

@@ -339,6 +339,9 @@ static void print_serving(const struct spot_status *s)
     print_number(s->tokens_per_s, "", 0, " tokens/s");
     if (!isnan(s->kv_use))
         printf("  cache %.0f %%", 100 * s->kv_use);
+    if (s->cached_tokens && s->prompt_tokens)
+        printf("  %.0f %% of prompts found",
+               100.0 * (double)s->cached_tokens / (double)s->prompt_tokens);
     printf("\n%lld requests, %lld tokens, %lld preemptions\n", (long long)s->requests,
            (long long)s->tokens, (long long)s->preemptions);
     print_wait("queue", s->queue);
