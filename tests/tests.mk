@@ -125,7 +125,7 @@ run-lint: headers tidy all $(B)/tests/schema
 	$(Q)shellcheck $$(grep -lrE '^\#!.*[/ ](ba)?sh$$' tests examples packaging .ci) completions/spot.bash
 	$(Q)mandoc -T lint -W warning docs/man/*
 	$(Q)codespell -L nd,dout,upto,trian,generat,recal,fro $$(git ls-files '*.[ch]' '*.md' '*.sh' '*.bats' docs Makefile)
-	$(Q)$(path); for l in man-options schema schema-tables 'completions --check completions'; do tests/lint/$$l || exit 1; done
+	$(Q)$(path); for l in man-options option-count schema schema-tables 'completions --check completions'; do tests/lint/$$l || exit 1; done
 	$(Q)echo 'lint: clean'
 
 completions: all

@@ -52,8 +52,6 @@ struct spot_front_options {
     const char *api_key_file;       /* one key a line; NULL: no key is required */
     const char *model;              /* its id */
     const char *aliases;            /* other names of it, separated by commas; NULL: none */
-    const char *cors;               /* origins of pages that may ask, separated by commas, or "*";
-                                       NULL: this server's own page alone */
     const struct spot_vocabulary *vocabulary;
     const struct spot_chat *chat; /* NULL: /v1/chat/completions is refused, with chat_why */
     const char *chat_why;

@@ -369,7 +369,6 @@ static int open_front(struct spot_server *s, struct spot_err *err)
                                      .api_key_file = o->api_key_file,
                                      .model = s->model_id,
                                      .aliases = o->names ? strchr(o->names, ',') : NULL,
-                                     .cors = o->cors,
                                      .n_choice_max = o->n_queue,
                                      .body_max_byte = 8 << 20,
                                      .n_connection_max = 16384,

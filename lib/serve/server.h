@@ -35,7 +35,6 @@ struct spot_server_options {
     const char *tls_cert, *tls_key, *api_key_file;
     const char *names;       /* of the model, separated by commas, the first in answers; NULL: its
                                 directory's */
-    const char *cors;        /* see front.h */
     const char *tool_format; /* see tool_call.h; NULL: what the chat template shows */
     void (*http_listening)(void *user, const char *url); /* of group.user; NULL */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/plot.h"
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/num.h"
@@ -363,10 +364,8 @@ static const struct spot_cli cli = {
               "length of a scheduling round (default: 6m)", 1, 1e7 },
             { SPOT_OPT_SECS, 0, "reset", &o.reset_s, "time",
               "time between solutions of a policy with shares (default: 32m)", 0, 1e8 },
-            { SPOT_OPT_SECS, 0, "switch", &o.switch_s, "time",
-              "cost of starting on other workers (default: 0)", 0, 1e6 },
-            { SPOT_OPT_SECS, 0, "checkpoint", &o.checkpoint_s, "time",
-              "checkpoint interval; a loss goes back to one (default: 0, saved first)", 0, 1e6 },
+            SPOT_ROW_SWITCH_JOB(&o.switch_s),
+            SPOT_ROW_CHECKPOINT(&o.checkpoint_s),
             { SPOT_OPT_GROUP, .help = "who gains by sharing" },
             { SPOT_OPT_STRING, 0, "report", &o.report, "what",
               "incentives (a row for each policy and tariff), users or turns", 0, 0 },
@@ -382,8 +381,7 @@ static const struct spot_cli cli = {
               "waiting time for spot machines (default: 0)", 0, 1e7 },
             { SPOT_OPT_GROUP, .help = "output" },
             { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "one row per job and placement", 0, 0 },
-            { SPOT_OPT_STRING, 0, "plot", &o.plot, "file",
-              "completion times or report: .svg .png .pdf .gp or -", 0, 0 },
+            SPOT_ROW_PLOT(&o.plot),
             { SPOT_OPT_STRING, 0, "gantt", &o.gantt, "file",
               "draw a Gantt chart of the first policy", 0, 0 },
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),

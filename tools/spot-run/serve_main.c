@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
 #include "device_option.h"
@@ -20,7 +21,7 @@
 
 static struct {
     const char *chat_template, *model, *http, *dtype, *device, *comm, *listen, *key_file, *grid,
-        *plan, *state, *events, *batch, *output, *api_key_file, *tls_cert, *tls_key, *names, *cors,
+        *plan, *state, *events, *batch, *output, *api_key_file, *tls_cert, *tls_key, *names,
         *tool_format;
     uint64_t workers, threads, max_batch, queue;
     double kv_byte, linger_s, lease_s, stall_s, grace_s;
@@ -52,8 +53,6 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "http", &o.http, "addr", "answer at 127.0.0.1:PORT or unix:PATH", 0, 0 },
     { SPOT_OPT_STRING, 0, "api-key-file", &o.api_key_file, "file",
       "keys that clients may use, one per line", 0, 0 },
-    { SPOT_OPT_STRING, 0, "cors-origin", &o.cors, "list",
-      "origins of web pages that may ask, or * for all", 0, 0 },
     { SPOT_OPT_STRING, 0, "tls-cert", &o.tls_cert, "file", "certificate, PEM", 0, 0 },
     { SPOT_OPT_STRING, 0, "tls-key", &o.tls_key, "file", "private key of the certificate, PEM", 0,
       0 },
@@ -65,12 +64,9 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 'o', "output", &o.output, "file", "answers of --batch (default: stdout)", 0,
       0 },
     { SPOT_OPT_GROUP, .help = "workers" },
-    { SPOT_OPT_U64, 0, "workers", &o.workers, "n", "local workers (default: 1; 0 with --listen)", 0,
-      512 },
-    { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr", "where workers join: unix:PATH or HOST:PORT",
-      0, 0 },
-    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
-      "32-byte key for TLS; required beyond this host", 0, 0 },
+    SPOT_ROW_WORKERS(&o.workers),
+    SPOT_ROW_LISTEN(&o.listen),
+    SPOT_ROW_KEY_FILE(&o.key_file),
     { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxPxM",
       "replica: P stages of M workers; D follows the members (default: 1x1x1)", 0, 0 },
     { SPOT_OPT_STRING, 0, "comm", &o.comm, "name",
@@ -86,21 +82,17 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "output" },
     { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "journal of requests and tokens", 0, 0 },
     { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL, "continue from --state", 0, 0 },
-    { SPOT_OPT_STRING, 0, "events", &o.events, "file", "spot.event/1", 0, 0 },
+    SPOT_ROW_EVENTS(&o.events),
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no warnings", 0, 0 },
     { SPOT_OPT_MORE, .help = "more" },
     { SPOT_OPT_STRING, 0, "tool-format", &o.tool_format, "name",
       "how the model calls tools: hermes, mistral, phi, llama3, json", 0, 0 },
     { SPOT_OPT_FLAG, 0, "journal-sync", &o.does_sync, NULL,
       "sync each token to disk, so that it survives a power loss", 0, 0 },
-    { SPOT_OPT_U64, 0, "threads", &o.threads, "n", "threads of each local worker (default: 1)", 1,
-      256 },
-    { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "time between a worker's notice and its end",
-      0, 86400 },
-    { SPOT_OPT_SECS, 0, "lease", &o.lease_s, "time",
-      "drop a worker that is silent for longer (default: 2s)", 0.5, 3600 },
-    { SPOT_OPT_SECS, 0, "stall", &o.stall_s, "time",
-      "drop a worker that makes no progress for this long (default: 30s)", 1, 86400 },
+    SPOT_ROW_THREADS(&o.threads),
+    SPOT_ROW_GRACE(&o.grace_s),
+    SPOT_ROW_LEASE(&o.lease_s),
+    SPOT_ROW_STALL(&o.stall_s),
     { .type = SPOT_OPT_END },
 };
 
@@ -258,7 +250,6 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
         .tls_key = o.tls_key,
         .api_key_file = o.api_key_file,
         .names = o.names,
-        .cors = o.cors,
         .tool_format = o.tool_format,
         .http_listening = tell_http,
         .batch = o.batch,
