@@ -474,7 +474,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "trace", &o.trace, "file",
               "learn run lengths from this availability trace instead", 0, 0 },
             { SPOT_OPT_SECS, 0, "learn", &o.learn_s, "time",
-              "run lengths are learned at the job's start and after each (default: 24h)", 1, 1e9 },
+              "run lengths are learned anew after each of this (default: 24h)", 1, 1e9 },
             SPOT_ROW_ZONES(&o.zone),
             { SPOT_OPT_FLAG, 0, "has-spot", &o.has_spot, NULL,
               "spot is available now (default: yes; --no-has-spot)", 0, 0 },

@@ -23,7 +23,6 @@ static struct plan_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
                                        .kind = "serve",
                                        .policy = "spot",
                                        .scenarios = 1000,
-                                       .fresh = 2000,
                                        .rho = 0.9,
                                        .limit_s = 60,
                                        .unserved = 0.01,
@@ -209,7 +208,7 @@ static void write_risk(struct spot_jw *jw, const struct plan_fleet *s)
     if (!s->has_fresh)
         return;
     spot_jw_object(jw, "fresh");
-    spot_jw_int(jw, "scenarios", (int64_t)o.fresh);
+    spot_jw_int(jw, "scenarios", PLAN_FLEET_FRESH);
     spot_jw_real(jw, "unserved_tail", s->fresh.cvar);
     spot_jw_real(jw, "unserved_mean", s->fresh.mean_unserved);
     spot_jw_real(jw, "short_prob", s->fresh.short_prob);
@@ -320,19 +319,27 @@ static int run(struct plan_fleet *s, struct spot_err *err)
 
 static const struct spot_cli cli = {
     .name = "spot-plan fleet",
-    .need =
-        (const struct spot_opt_need[]){
-            { "slices", "policy melange" },   { "unserved", "forecast" },
-            { "cold-start", "forecast" },     { "scenarios", "forecast" },
-            { "fresh", "forecast" },          { "load", "kind serve" },
-            { "prices", "kind serve" },       { "rho", "kind serve" },
-            { "policy", "kind serve" },       { "zone-max", "kind serve" },
-            { "requests", "kind serve" },     { "limit", "kind serve" },
-            { "job", "kind train" },          { "loss", "kind train" },
-            { "loss-now", "kind train" },     { "samples", "kind train" },
-            { "deadline", "kind train" },     { "restart", "kind train" },
-            { "losses-per-h", "kind train" }, { "solver", "kind train" },
-            { "window", "requests" },         { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "slices", "policy melange" },
+                                            { "unserved", "forecast" },
+                                            { "cold-start", "forecast" },
+                                            { "scenarios", "forecast" },
+                                            { "load", "kind serve" },
+                                            { "prices", "kind serve" },
+                                            { "rho", "kind serve" },
+                                            { "policy", "kind serve" },
+                                            { "zone-max", "kind serve" },
+                                            { "requests", "kind serve" },
+                                            { "limit", "kind serve" },
+                                            { "job", "kind train" },
+                                            { "loss", "kind train" },
+                                            { "loss-now", "kind train" },
+                                            { "samples", "kind train" },
+                                            { "deadline", "kind train" },
+                                            { "restart", "kind train" },
+                                            { "losses-per-h", "kind train" },
+                                            { "solver", "kind train" },
+                                            { "window", "requests" },
+                                            { NULL, NULL } },
     .reads =
         (const char *const[]){ "catalogue", "load", "job", "forecast", "prices", "requests", NULL },
     .writes = (const char *const[]){ "output", NULL },
@@ -383,9 +390,6 @@ static const struct spot_cli cli = {
             { SPOT_OPT_MORE, .help = "scenarios and solver" },
             { SPOT_OPT_U64, 0, "scenarios", &o.scenarios, "n", "scenarios to draw (default: 1000)",
               1, SPOT_FLEET_SCENARIOS_MAX },
-            { SPOT_OPT_U64, 0, "fresh", &o.fresh, "n",
-              "other scenarios to test the plan on (default: 2000; 0: none)", 0,
-              SPOT_FLEET_SCENARIOS_MAX },
             { SPOT_OPT_SECS, 0, "limit", &o.limit_s, "time",
               "time limit of the solver (default: 60s)", 1, 1e6 },
             { SPOT_OPT_GROUP, .help = "--kind train" },

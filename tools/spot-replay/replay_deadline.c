@@ -327,7 +327,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_GROUP, .help = "policies" },
             SPOT_ROW_POLICIES(&o.policy),
             { SPOT_OPT_SECS, 0, "learn", &o.learn_s, "time",
-              "spot relearns run lengths at this interval (default: 24h)", 1, 1e9 },
+              "run lengths are learned anew after each of this (default: 24h)", 1, 1e9 },
             SPOT_ROW_TICKS(&o.steps),
             SPOT_ROW_PLOT(&o.plot),
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),

@@ -34,7 +34,7 @@ static struct {
     const char *listen, *store, *join, *key_file, *nodes, *hook, *log_dir, *events, *name, *domain,
         *state_dir, *state, *state_command, *checkpoint;
     uint64_t workers, n_rank, max_restarts;
-    double save_s, stop_s, state_every_s, lease_s, stall_s, grace_s, join_timeout_s, state_limit,
+    double save_s, state_every_s, lease_s, stall_s, grace_s, join_timeout_s, state_limit,
         mirror_rate, rank_stall_s;
     bool resume, is_cold, is_quiet, places_all;
     struct leave_on_notice leave;
@@ -45,7 +45,6 @@ static struct {
         .max_restarts = 3,
         .state_every_s = 60,
         .save_s = 10,
-        .stop_s = 5,
         .lease_s = 2,
         .stall_s = 30,
         .join_timeout_s = 30 };
@@ -97,8 +96,6 @@ static const struct spot_opt option[] = {
       "run this before a round ends, instead of sending SIGUSR1 to the ranks", 0, 0 },
     { SPOT_OPT_SECS, 0, "save-time", &o.save_s, "time",
       "time that ranks have to save before a round ends (default: 10s)", 0, 86400 },
-    { SPOT_OPT_SECS, 0, "stop-time", &o.stop_s, "time",
-      "time from SIGTERM to SIGKILL (default: 5s)", 0, 86400 },
     { SPOT_OPT_FLAG, 0, "cold", &o.is_cold, NULL, "do not start a warm twin of each rank", 0, 0 },
     { SPOT_OPT_STRING, 0, "log-dir", &o.log_dir, "dir",
       "keep output of the ranks as DIR/RESTART/RANK.out", 0, 0 },
@@ -304,7 +301,7 @@ static int run_node(struct spot_err *err)
 {
     struct spot_ranks_options r = { .command = command,
                                     .n = (uint32_t)o.n_rank,
-                                    .stop_s = o.stop_s,
+                                    .stop_s = 5 /* from SIGTERM to SIGKILL */,
                                     .hook = o.hook,
                                     .hang_s = o.rank_stall_s,
                                     .errors = error_files,
@@ -409,7 +406,6 @@ static void become_node(void *user, uint64_t index, const char *address)
     add_text(argv, &n, "--name", name);
     add_text(argv, &n, "--join-timeout", "5s");
     add_number(argv, &n, "--nproc-per-node", (double)o.n_rank);
-    add_number(argv, &n, "--stop-time", o.stop_s);
     add_text(argv, &n, "--hook", o.hook);
     add_text(argv, &n, "--log-dir", o.log_dir);
     add_text(argv, &n, "--state-dir", o.state_dir);
