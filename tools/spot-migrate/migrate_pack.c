@@ -81,7 +81,7 @@ static int run_lane(struct pack *p, struct spot_lane *lane, struct spot_err *err
         if (s) {
             rc = prepare(s, given++, err);
             if (!rc)
-                spot_lane_give(lane);
+                spot_lane_submit(lane);
             continue;
         }
         s = spot_lane_reap(lane, &rc, err);

@@ -189,7 +189,7 @@ static const struct spot_cli cli = {
                                             { "join-timeout", "join" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "key-file", "tokenizer", NULL },
-    .said = said,
+    .given = said,
     .synopsis = "(--state DIR | --state-command CMD | --join ADDR) -o DIR [options]",
     .summary = "Write the weights of a job as a model for Hugging Face's from_pretrained.",
     .examples = "  spot-run export --state state --dtype bf16 -o model\n",

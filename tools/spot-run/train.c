@@ -33,7 +33,7 @@ struct options {
 /* Until the job has begun there is nothing to put in order, and its data may be long in coming. */
 static void on_signal(int number)
 {
-    static const char said[] = "spot-run train: stopped before the job began\n";
+    static const char given[] = "spot-run train: stopped before the job began\n";
     struct pollfd set = { .fd = STDERR_FILENO, .events = POLLOUT };
 
     if (number == SIGHUP) {
@@ -42,7 +42,7 @@ static void on_signal(int number)
         spot_group_stop();
     } else {
         if (poll(&set, 1, 0) > 0)
-            (void)!write(STDERR_FILENO, said, sizeof(said) - 1);
+            (void)!write(STDERR_FILENO, given, sizeof(given) - 1);
         _exit(spot_err_exit_status(&(struct spot_err){ .code = SPOT_EPREEMPTED }));
     }
 }
@@ -142,7 +142,7 @@ static const struct spot_opt option_table[] = {
       "time between generations (default: 3s; 1s without replicas)", 0.01, 86400 },
     { .type = SPOT_OPT_END },
 };
-static bool said[sizeof(option_table) / sizeof(option_table[0])];
+static bool given[sizeof(option_table) / sizeof(option_table[0])];
 static struct spot_job_note note; /* of a job that is resumed */
 static struct spot_tuning change; /* declared with that */
 static bool is_changed;
@@ -232,7 +232,7 @@ static int settle_comm(struct spot_trainer_options *c, struct spot_err *err)
 static int settle_change(struct spot_err *err)
 {
     const int rc =
-        note.lr_schedule ? tuning_resume(&o.job, option_table, said, &note, &change, err) : 0;
+        note.lr_schedule ? tuning_resume(&o.job, option_table, given, &note, &change, err) : 0;
 
     is_changed = rc > 0;
     return rc < 0 ? -1 : 0;
@@ -263,7 +263,7 @@ static int settle_resume(struct spot_err *err)
     if (o.is_dry && !JOB.state_command && spot_trainer_check_resume(JOB.state, err))
         return -1;
     sweep_saved();
-    if (resume_options(JOB.state, option_table, said, &note, err))
+    if (resume_options(JOB.state, option_table, given, &note, err))
         return -1;
     CONFIG.shape.norm_eps = note.norm_eps;
     o.job.config = note.config;
@@ -317,7 +317,7 @@ static const struct spot_cli cli = {
     .reads =
         (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", "val-data", NULL },
     .writes = (const char *const[]){ "events", "save", NULL },
-    .said = said,
+    .given = given,
     .synopsis = "--data FILE... --steps N [options]",
     .summary = "Train a GPT-2 or Llama-style model on workers that come and go.",
     .examples =
