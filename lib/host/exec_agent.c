@@ -503,7 +503,7 @@ static int work(void *job, struct spot_err *err)
 }
 
 /* What the ranks did behind the last commit is done again by the others. */
-static void say_left(void *job, struct spot_err *err)
+static void report_left(void *job, struct spot_err *err)
 {
     const struct spot_exec_agent *const e = job;
     const double since_s = spot_clock_s() - (e->has_committed ? e->last_s : e->started_s);
@@ -546,7 +546,7 @@ static int run(struct spot_exec_agent *e, struct spot_err *err)
         .work = work,
         .idle = idle,
         .leaving = quiesced,
-        .say_left = say_left,
+        .report_left = report_left,
     };
     /* what ranks may ask: a row for each */
     const struct spot_rank_op op[] = {

@@ -68,8 +68,8 @@ struct spot_serving {
     size_t n_gap;
 };
 
-/* The next event of a log that began with `serving`; heard_s: time of the previous one. */
-void spot_serving_take(struct spot_serving *r, const struct spot_event *e, double heard_s);
+/* The next event of a log that began with `serving`; received_s: time of the previous one. */
+void spot_serving_take(struct spot_serving *r, const struct spot_event *e, double received_s);
 /* No more events follow. */
 void spot_serving_end(struct spot_serving *r, double end_s);
 void spot_serving_release(struct spot_serving *r);

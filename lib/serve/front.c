@@ -418,7 +418,7 @@ struct spot_front *spot_front_new(const struct spot_front_options *options,
                                             .bodies_max_byte =
                                                 SPOT_FRONT_BODIES_MAX * options->body_max_byte,
                                             .idle_s = options->idle_s,
-                                            .heard = spot_front_gate,
+                                            .received = spot_front_gate,
                                             .called = spot_front_called,
                                             .gone = gone,
                                             .user = f };

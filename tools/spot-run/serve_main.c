@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
 #include "device_option.h"
@@ -66,12 +67,9 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 'o', "output", &o.output, "file", "answers of --batch (default: stdout)", 0,
       0 },
     { SPOT_OPT_GROUP, .help = "workers" },
-    { SPOT_OPT_U64, 0, "workers", &o.workers, "n", "local workers (default: 1; 0 with --listen)", 0,
-      512 },
-    { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr", "where workers join: unix:PATH or HOST:PORT",
-      0, 0 },
-    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
-      "32-byte key for TLS; required beyond this host", 0, 0 },
+    SPOT_ROW_WORKERS(&o.workers),
+    SPOT_ROW_LISTEN(&o.listen),
+    SPOT_ROW_KEY_FILE(&o.key_file),
     { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxPxM",
       "replica: P stages of M workers; D follows the members (default: 1x1x1)", 0, 0 },
     { SPOT_OPT_STRING, 0, "comm", &o.comm, "name",
@@ -89,21 +87,17 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "output" },
     { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "journal of requests and tokens", 0, 0 },
     { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL, "continue from --state", 0, 0 },
-    { SPOT_OPT_STRING, 0, "events", &o.events, "file", "spot.event/1", 0, 0 },
+    SPOT_ROW_EVENTS(&o.events),
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no warnings", 0, 0 },
     { SPOT_OPT_MORE, .help = "more" },
     { SPOT_OPT_STRING, 0, "tool-format", &o.tool_format, "name",
       "calls of tools: hermes, mistral[-args], function, phi, llama3, json", 0, 0 },
     { SPOT_OPT_FLAG, 0, "journal-sync", &o.does_sync, NULL,
       "sync each token to disk, so that it survives a power loss", 0, 0 },
-    { SPOT_OPT_U64, 0, "threads", &o.threads, "n", "threads of each local worker (default: 1)", 1,
-      256 },
-    { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "time between a worker's notice and its end",
-      0, 86400 },
-    { SPOT_OPT_SECS, 0, "lease", &o.lease_s, "time",
-      "drop a worker that is silent for longer (default: 2s)", 0.5, 3600 },
-    { SPOT_OPT_SECS, 0, "stall", &o.stall_s, "time",
-      "drop a worker that makes no progress for this long (default: 30s)", 1, 86400 },
+    SPOT_ROW_THREADS(&o.threads),
+    SPOT_ROW_GRACE(&o.grace_s),
+    SPOT_ROW_LEASE(&o.lease_s),
+    SPOT_ROW_STALL(&o.stall_s),
     { .type = SPOT_OPT_END },
 };
 
