@@ -29,7 +29,8 @@ struct spot_exec_options {
     double state_timeout_s;    /* maximum time of a run of it without a byte moved */
     bool places_all;           /* every node gets the states of all places, even if none was lost */
     double mirror_byte_per_s;  /* for states sent to a buddy, per node; 0: no limit */
-    double save_s;             /* time that ranks have to save before a planned end of a round */
+    double save_s; /* that ranks have to save before a planned end of a round, and at most .8 of a
+                      notice's time; < 0: all of that, 10 where it is not known */
     double late_s; /* a commit that waits for other nodes this long is warned of; 0: 5 */
 };
 
