@@ -42,7 +42,7 @@ static int by_path(const void *a, const void *b)
                   ((const struct spot_rank_file *)b)->path);
 }
 
-static bool matches(const struct spot_rank_files *f, const char *name)
+bool spot_rank_files_match(const struct spot_rank_files *f, const char *name)
 {
     return strcmp(name, ".") && strcmp(name, "..") && strcmp(name, SPOT_FILES_ASIDE) &&
            strncmp(name, SPOT_FILES_NEW, strlen(SPOT_FILES_NEW)) && !fnmatch(f->glob, name, 0);
@@ -94,7 +94,7 @@ static int list_dir(struct spot_rank_files *f, int fd_take, const char *prefix, 
     }
     while (!rc && (entry = readdir(dir)))
         if (*prefix ? strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")
-                    : matches(f, entry->d_name))
+                    : spot_rank_files_match(f, entry->d_name))
             rc = list_entry(f, fd_take, prefix, entry->d_name, depth, all, err);
     closedir(dir);
     return rc;
@@ -188,10 +188,18 @@ static int is_closed(const struct spot_rank_files *f, const char *path, bool *cl
     return rc;
 }
 
-/* A script that saves all the time is taken between two of its saves. */
+/* A script that saves all the time is taken between two of its saves, until it rests again. */
 static double rest_of(const struct spot_rank_files *f)
 {
     return f->busy_s > 0 && spot_clock_s() - f->busy_s > hurried_s ? 0 : rest_s;
+}
+
+static bool has_rested(const struct spot_rank_files *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (spot_clock_s() - f->file[i].since_s < rest_s)
+            return false;
+    return true;
 }
 
 static bool is_whole(const struct spot_rank_files *f, struct spot_rank_file *file)
@@ -315,8 +323,9 @@ static uint64_t print_of(const struct spot_rank_files *f, size_t *busy)
 }
 
 /* Nothing is taken of a script that never rests: it would not be known until it is lost. */
-static void warn_busy(struct spot_rank_files *f)
+static void note_busy(struct spot_rank_files *f, const char *path)
 {
+    snprintf(f->busy, sizeof(f->busy), "%s", path);
     if (f->busy_s <= 0)
         f->busy_s = spot_clock_s();
     if (f->is_frozen || f->has_warned_busy || spot_clock_s() - f->busy_s < busy_s)
@@ -352,11 +361,11 @@ static enum spot_rank_files_state look(struct spot_rank_files *f)
     }
     print = print_of(f, &busy);
     if (busy < f->n && (!print || print == f->taken || !are_directories(f))) {
-        snprintf(f->busy, sizeof(f->busy), "%s", f->file[busy].path);
-        warn_busy(f);
+        note_busy(f, f->file[busy].path);
         return f->is_frozen ? SPOT_FILES_SAME : SPOT_FILES_BUSY;
     }
-    f->busy_s = 0;
+    if (has_rested(f))
+        f->busy_s = 0;
     return !print || print == f->taken ? SPOT_FILES_SAME : SPOT_FILES_READY;
 }
 
@@ -517,6 +526,19 @@ static void keep_digests(struct spot_rank_files *f, const struct spot_state_reco
     }
 }
 
+/* As they were when nobody had them open to write, before they were read: a save that began in
+ * between is not half taken. */
+static bool are_as_seen(const struct spot_rank_files *f, const char *const *path, size_t n)
+{
+    struct stat now;
+
+    for (size_t i = 0; i < n; i++)
+        if (fstatat(f->fd, path[i], &now, AT_SYMLINK_NOFOLLOW) ||
+            !is_as_before(&spot_rank_files_find(f, path[i])->st, &now))
+            return false;
+    return true;
+}
+
 int spot_rank_files_take(struct spot_rank_files *f, struct spot_state_store *store,
                          const unsigned char *dirs, size_t n_dirs, bool is_first,
                          struct spot_state_record *record, struct spot_err *err)
@@ -537,12 +559,14 @@ int spot_rank_files_take(struct spot_rank_files *f, struct spot_state_store *sto
         if (file->is_broken || !is_listed(dirs, n_dirs, file->path) ||
             (!is_first && file->is_base) || (S_ISLNK(file->st.st_mode) && !leads_below(f, file)))
             continue;
-        if (!is_whole(f, file))
+        if (!is_whole(f, file)) {
+            note_busy(f, file->path);
             goto out;
+        }
         only[n++] = file->path;
     }
     rc = n ? spot_state_take_links(store, f->fd, only, n, record, err) : 0;
-    if (rc && err->code == SPOT_EDATA)
+    if ((rc && err->code == SPOT_EDATA) || (!rc && !are_as_seen(f, only, n)))
         rc = 1; /* it has changed meanwhile */
     if (!rc) {
         keep_digests(f, record);

@@ -46,6 +46,8 @@ struct spot_rank_files {
     struct timespec mark;             /* what is later was saved for a notice */
 };
 
+/* Of an entry of the directory: does it match the pattern, and is not our own? */
+bool spot_rank_files_match(const struct spot_rank_files *f, const char *name);
 struct spot_rank_file *spot_rank_files_find(const struct spot_rank_files *f, const char *path);
 /* Look at once. Returns 0, or -1 with *err where there is too much. */
 int spot_rank_files_scan(struct spot_rank_files *f, struct spot_err *err);
