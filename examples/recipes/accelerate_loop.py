@@ -14,7 +14,7 @@ torch.manual_seed(1)
 accelerator = Accelerator(cpu=True)
 rank, world = accelerator.process_index, accelerator.num_processes
 plain = torch.nn.Linear(8, 1)
-model, optimizer = accelerator.prepare(plain, torch.optim.AdamW(plain.parameters(), lr=1e-2))
+model, optimizer = accelerator.prepare(plain, torch.optim.AdamW(plain.parameters(), lr=1e-4))
 found = sorted(glob.glob("out/step-*"), key=lambda path: int(path.split("-")[-1]))
 step = int(found[-1].split("-")[-1]) if found else 0
 if found:

@@ -14,7 +14,7 @@ deepspeed.init_distributed("gloo")
 rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
 model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.GELU(), torch.nn.Linear(64, 1))
 engine, *_ = deepspeed.initialize(
-    model=model, optimizer=torch.optim.AdamW(model.parameters(), lr=1e-3),
+    model=model, optimizer=torch.optim.AdamW(model.parameters(), lr=1e-4),
     config={"train_batch_size": 24, "zero_optimization": {"stage": stage},
             "zero_allow_untested_optimizer": True})
 engine.load_checkpoint("out")

@@ -17,7 +17,7 @@ dist.init_process_group("gloo")
 rank, world, step = dist.get_rank(), dist.get_world_size(), 0
 model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.GELU(), torch.nn.Linear(64, 1))
 fully_shard(model)
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 found = [path for path in glob.glob("out/step-*") if os.path.exists(path + "/.metadata")]
 if found:
     newest = max(found, key=lambda path: int(path.split("-")[-1]))

@@ -41,7 +41,7 @@ torch.manual_seed(1)
 data = [{"x": x, "labels": x.sin().sum()} for x in torch.randn(1200, 8)]
 share = 24 // int(os.environ.get("WORLD_SIZE", 1))  # a step has 24 samples, on any number of ranks
 arguments = TrainingArguments("out", max_steps=int(sys.argv[1]), save_steps=20, save_total_limit=2,
-                              per_device_train_batch_size=share, learning_rate=1e-2, use_cpu=True,
+                              per_device_train_batch_size=share, learning_rate=1e-4, use_cpu=True,
                               report_to=[], disable_tqdm=True)
 trainer = Trainer(Model(), arguments, train_dataset=data, callbacks=[Say(), Leave()])
 last = get_last_checkpoint("out") if os.path.isdir("out") else None

@@ -23,7 +23,7 @@ step, w = int(kept["step"]), jax.device_put(jnp.float32(kept["w"]), whole)
 @jax.jit
 def update(w, x):
     loss = lambda w: jnp.mean((x @ w - jnp.sin(x).sum(1)) ** 2)
-    return w - 0.01 * jax.grad(loss)(w)
+    return w - 1e-4 * jax.grad(loss)(w)
 
 
 while step < steps:
@@ -33,7 +33,7 @@ while step < steps:
     here = numpy.array(w.addressable_data(0))
     if rank == 0:
         print("step", step, flush=True)
-    leaves = world > 1 and reached_preemption_sync_point(step)
+    leaves = reached_preemption_sync_point(step)
     if rank == 0 and (step % 20 == 0 or leaves):
         with open("ckpt.new", "wb") as file:
             numpy.savez(file, w=here, step=step)

@@ -6,7 +6,6 @@
 import os, sys
 import torch, lightning
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
-from torchdata.stateful_dataloader import StatefulDataLoader
 import spot
 
 
@@ -32,21 +31,30 @@ class Model(lightning.LightningModule):
         return (self.layer(batch)[:, 0] - batch.sin().sum(1)).pow(2).mean()
 
     def configure_optimizers(self):
-        return torch.optim.AdamW(self.parameters(), lr=1e-2)
+        return torch.optim.AdamW(self.parameters(), lr=1e-4)
+
+
+class Numbers(torch.utils.data.IterableDataset):
+    def __iter__(self):  # from the step on that has been restored; 24 of them a step on any world
+        rank, world = (int(os.environ.get(name, i)) for i, name in enumerate(("RANK", "WORLD_SIZE")))
+        for step in range(trainer.global_step, steps):
+            x = torch.randn(24, 8, generator=torch.Generator().manual_seed(step))
+            yield x.chunk(world)[rank]
 
 
 spot.hold()
+steps = int(sys.argv[1])
 lightning.seed_everything(1)
-share = 24 // int(os.environ.get("WORLD_SIZE", 1))  # a step has 24 samples, on any number of ranks
-data = StatefulDataLoader(torch.randn(1200, 8), batch_size=share, shuffle=True)
-saves = ModelCheckpoint("out", every_n_train_steps=20, save_top_k=1, save_last=True)
+saves = ModelCheckpoint("out", every_n_train_steps=20, save_top_k=1, save_last=True,
+                        enable_version_counter=False)  # last.ckpt, not last-v1.ckpt of another node
 trainer = lightning.Trainer(accelerator="cpu", strategy="ddp",
                             devices=int(os.environ.get("LOCAL_WORLD_SIZE", 1)),
                             num_nodes=int(os.environ.get("GROUP_WORLD_SIZE", 1)),
-                            max_steps=int(sys.argv[1]), callbacks=[Say(), saves, Leave()],
+                            max_steps=steps, callbacks=[Say(), saves, Leave()],
                             logger=False, enable_progress_bar=False, enable_model_summary=False)
 last = "out/last.ckpt"
 model = Model()
-trainer.fit(model, data, ckpt_path=last if os.path.exists(last) else None)
+trainer.fit(model, torch.utils.data.DataLoader(Numbers(), batch_size=None),
+            ckpt_path=last if os.path.exists(last) else None)
 if trainer.is_global_zero:
     print("end", trainer.global_step, *model.layer.weight[0].tolist(), flush=True)

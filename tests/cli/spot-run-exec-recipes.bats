@@ -40,7 +40,7 @@ past() { # STEP: is done
 placed() { jq -rs 'map(select(.event == "formed"))[-1].place['"$1"']' log; }
 
 # The weights that rank 0 has printed at the end, of what nobody disturbed and of this job: of sums that are rounded in another order
-# these differ in the seventh digit, of a sample more or less in the third or fourth.
+# these differ by 1e-7, of a sample more or less by 1e-5: steps are that small, so that nothing is forgotten until the end.
 same_weights() { # LEAST-DIFFERENCE
     paste -d ' ' <(tr ' ' '\n' <calm.said) <(cat ./*.out | grep -o 'end .*' | tr ' ' '\n') |
         awk -v most="$1" 'NR > 2 { d = $1 - $2; d = d < 0 ? -d : d; if (d > worst) worst = d }
@@ -58,19 +58,18 @@ through_kills() { # STEPS PATTERN COMMAND...
     job=$pid
     for name in a b c; do node $name; done
     seen log durable 2
-    was=$(newest)
     gone=$(placed 0)
     eval "kill -9 \$id_$gone"
     rm -rf $gone
     seen log restored 1
+    was=$(newest)
     node d
     past $was
-    was=$(newest)
-    gone=$(placed 1)
-    eval "kill -9 \$id_$gone"
+    eval "kill -9 \$id_$(placed 1)"
     seen log lost 2
+    was=$(newest)
     node e
-    past $((was + 2))
+    past $((was + 1))
     again=$(done_again)
     eval "kill -TERM \$id_$(placed 0)"
     seen log left 1
@@ -97,7 +96,7 @@ plain() { # NAME
     command -v patch >/dev/null || skip "no patch"
     for script in $(sed -n 's/^### \(.*\.py\).*/\1/p' "$recipes/README.md"); do
         plain $script
-        ! grep -q spot plain.py || { grep -n spot plain.py | grep -v 'spot-run exec'; [ "$(grep -c spot plain.py)" -eq 1 ]; }
+        ! grep -n 'spot\.\|import spot' plain.py || false
         python3 -c 'import ast; ast.parse(open("plain.py").read())'
     done
 }
@@ -116,26 +115,26 @@ plain() { # NAME
 @test "recipes: HF Trainer" {
     has accelerate transformers || skip "no transformers and accelerate here"
     through_kills 600 'out/checkpoint-*' "$recipes/hf_trainer.py"
-    same_weights 1e-5
+    same_weights 2e-6
 }
 
 @test "recipes: HF Trainer, unchanged" {
     has accelerate transformers || skip "no transformers and accelerate here"
     plain hf_trainer.py
     after_notice=40 through_kills 600 'out/checkpoint-*' "$HERE/plain.py"
-    same_weights 1e-5
+    same_weights 2e-6
 }
 
 @test "recipes: Lightning" {
-    has lightning torchdata || skip "no Lightning and torchdata here"
+    has lightning || skip "no Lightning here"
     through_kills 600 out/ "$recipes/lightning_ddp.py"
-    same_weights 1e-5
+    same_weights 2e-6
 }
 
 @test "recipes: Accelerate" {
     has accelerate || skip "no accelerate here"
     through_kills 600 'out/step-*' "$recipes/accelerate_loop.py"
-    same_weights 1e-5
+    same_weights 2e-6
 }
 
 @test "recipes: DeepSpeed, ZeRO-1 and ZeRO-2 on as many ranks as before" {
@@ -153,11 +152,17 @@ plain() { # NAME
 @test "recipes: FSDP2 and distributed checkpoints" {
     has torch || skip "no PyTorch here"
     through_kills 600 'out/step-*' "$recipes/fsdp2_dcp.py"
-    same_weights 1e-5
+    same_weights 2e-6
+}
+
+@test "recipes: torchtitan's checkpoints" {
+    has torchtitan || skip "no torchtitan here"
+    through_kills 600 'outputs/checkpoint/step-*' "$recipes/torchtitan_loop.py"
+    same_weights 2e-6
 }
 
 @test "recipes: JAX" {
     has jax || skip "no JAX here"
     through_kills 600 ckpt.npz "$recipes/jax_loop.py"
-    same_weights 1e-5
+    same_weights 2e-6
 }

@@ -8,7 +8,7 @@
   spot.ask(op, ...)        any other request
   spot.exact               sums of gradients that do not depend on the number of ranks
 
-Outside spot-run, hold does nothing and the others fail. No dependency but the standard library;
+Outside spot-run, hold and leaving do nothing and the others fail. No dependency but the standard library;
 spot.exact needs torch.
 """
 from .agent import ask, commit, ledger
