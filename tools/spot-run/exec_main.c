@@ -44,7 +44,7 @@ static struct {
         .torchrun = { .master_port = UINT64_MAX, .node_rank = UINT64_MAX },
         .max_restarts = 3,
         .state_every_s = 60,
-        .save_s = 10,
+        .save_s = -1,
         .lease_s = 2,
         .stall_s = 30,
         .join_timeout_s = 30 };
@@ -95,7 +95,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "hook", &o.hook, "command",
       "run this before a round ends, instead of sending SIGUSR1 to the ranks", 0, 0 },
     { SPOT_OPT_SECS, 0, "save-time", &o.save_s, "time",
-      "time that ranks have to save before a round ends (default: 10s)", 0, 86400 },
+      "time that ranks have to save (default: .8 of a known notice, else 10s)", 0, 86400 },
     { SPOT_OPT_FLAG, 0, "cold", &o.is_cold, NULL, "do not start a warm twin of each rank", 0, 0 },
     { SPOT_OPT_STRING, 0, "log-dir", &o.log_dir, "dir",
       "keep output of the ranks as DIR/RESTART/RANK.out", 0, 0 },
