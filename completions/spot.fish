@@ -232,11 +232,14 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l hour-usd -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l done -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l elapsed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l now -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l launching -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l policy -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l at -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l catalogue -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l prices -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l trace -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l learn -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l zone -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l has-spot
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l tick -r
@@ -523,12 +526,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from share' -l round -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l reset -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l switch -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l checkpoint -r
-complete -c spot-replay -n '__fish_seen_subcommand_from share' -l report -r
-complete -c spot-replay -n '__fish_seen_subcommand_from share' -l patience -r
-complete -c spot-replay -n '__fish_seen_subcommand_from share' -l reserved-price -r
-complete -c spot-replay -n '__fish_seen_subcommand_from share' -l burst -r
-complete -c spot-replay -n '__fish_seen_subcommand_from share' -l spot-price -r
-complete -c spot-replay -n '__fish_seen_subcommand_from share' -l spot-wait -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l plot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l gantt -r

@@ -1,14 +1,47 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Is what is measured what ships? At prefixes of a trace `spot-replay train --policy spot` and the pipe
-# spot-predict | spot-plan train, which sees the prefix alone, have to decide the same.
-# usage: decisions.sh JOB TRACE PREFIXES [NOTICE]    the tools on PATH; NOTICE in seconds (default: 120)
-# Prints one line: how many of how many agree, and each that does not. Fails if one does not. The trace
-# has one series.
+# Is what is measured what ships? At prefixes of a trace `spot-replay X --policy spot` and the tools that see the
+# prefix alone, have to decide the same.
+# usage: decisions.sh JOB TRACE PREFIXES [NOTICE]    spot-predict | spot-plan train; NOTICE in seconds (default: 120); the
+#                                                    trace has one series
+#        decisions.sh deadline TRACE PREFIXES FROM OPTION...    spot-plan deadline --trace; FROM in seconds, options of both
+# The tools on PATH. Prints one line: how many of how many agree, and each that does not. Fails if one does not.
 set -eu
-job=$1 trace=$2 prefixes=$3 notice=${4:-120}
+
+deadline() {
+    local trace=$1 prefixes=$2 from=$3
+    shift 3
+    spot-replay deadline --trace "$trace" --policy spot --steps --from "${from}s" --format csv "$@" >"$tmp/steps"
+    tick=$(awk -F, 'NR == 3 { print $2 }' "$tmp/steps") n=$(($(wc -l <"$tmp/steps") - 1)) same=0 all=0 step=$(((n - 1) / prefixes))
+    [ "$step" -gt 0 ] || step=1
+    for ((i = step; i < n && all < prefixes; i += step)); do
+        awk -F, -v end="$(awk -v f="$from" -v i="$i" -v t="$tick" 'BEGIN { print f + i * t }')" 'NR == 1 || $1 <= end' "$trace" >"$tmp/prefix.csv"
+        # what the last tick left: mode, work done, time since a launch; the zone where it ran last
+        read -r mode done_s launching zone <<<"$(awk -F, -v i="$i" 'NR > 1 && NR <= i + 1 { if ($6 != "") zone = $6; m = $4; d = $5; l = $7 }
+            END { printf "%s %.6f %s %s", m, d * 3600, l, zone }' "$tmp/steps")"
+        ask=(--now "$mode" --done "$done_s" --elapsed "$(awk -v i="$i" -v t="$tick" 'BEGIN { print i * t }')" --launching "$launching")
+        [ -z "$zone" ] || ask+=(--at "$zone")
+        spot-plan deadline --trace "$tmp/prefix.csv" "${ask[@]}" "$@" | jq -r '"\(.mode) \(.zone // "")"' >"$tmp/pipe"
+        awk -F, -v i="$i" 'NR == i + 2 { print $4 " " $6 }' "$tmp/steps" >"$tmp/replay"
+        all=$((all + 1))
+        if cmp -s "$tmp/pipe" "$tmp/replay"; then
+            same=$((same + 1))
+        else
+            echo "tick $i: the replay $(cat "$tmp/replay"), the plan $(cat "$tmp/pipe") with ${ask[*]}"
+        fi
+    done
+    echo "deadline, $trace from $from s: $same of $all decisions agree"
+    [ "$same" = "$all" ]
+}
+
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
+if [ "$1" = deadline ]; then
+    shift
+    deadline "$@"
+    exit
+fi
+job=$1 trace=$2 prefixes=$3 notice=${4:-120}
 
 spot-replay train --quiet --job "$job" --trace "$trace" --policy spot --steps --notice-loss "${notice}s" \
     --format csv >"$tmp/steps"

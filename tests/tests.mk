@@ -117,6 +117,7 @@ run-lint: headers tidy all $(B)/tests/schema
 	$(Q)tests/lint/layers
 	$(Q)tests/lint/lengths
 	$(Q)tests/lint/mangled
+	$(Q)tests/lint/scenarios
 	$(Q)tests/lint/messages --check tests/golden/messages
 	$(Q)clang-format --dry-run --Werror $$(find lib tools tests -name '*.[ch]' -o -name '*.cu')
 	$(Q)cppcheck --quiet --enable=warning,performance,portability --std=c11 --error-exitcode=1 \

@@ -44,7 +44,8 @@ static int64_t real_rows(const struct spot_shape *shape, const struct spot_tenso
 
 static bool is_norm_weight(const char *name)
 {
-    return name[0] == 'l' && name[1] == 'n' && strstr(name, ".w");
+    return strstr(name, ".w") &&
+           (!strncmp(name, "ln", 2) || !strncmp(name, "post", 4) || strstr(name, "_norm") != NULL);
 }
 
 /* Random numbers of a tensor's shard. A tied head draws what wte draws. */

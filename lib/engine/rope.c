@@ -134,13 +134,13 @@ void spot_rope_row(float *turn, const double *speed, int64_t half, int64_t posit
     }
 }
 
-void spot_rope_table(float *turn, const struct spot_shape *s)
+void spot_rope_table(float *turn, const struct spot_shape *s, bool is_local)
 {
     const int64_t n = spot_shape_rotary(s);
     double *const speed = spot_xcalloc((size_t)n, sizeof(*speed));
 
-    spot_rope_speeds(speed, s, false);
+    spot_rope_speeds(speed, s, is_local);
     for (int64_t t = 0; t < s->seq; t++)
-        spot_rope_row(turn + t * n, speed, n / 2, t, spot_rope_gain(s, false));
+        spot_rope_row(turn + t * n, speed, n / 2, t, spot_rope_gain(s, is_local));
     free(speed);
 }

@@ -25,8 +25,8 @@ double spot_rope_gain(const struct spot_shape *shape, bool is_local);
 /* turn[r]: cosines of the pairs at a position, then their sines. */
 void spot_rope_row(float *turn, const double *speed, int64_t half, int64_t position, double gain);
 
-/* turn[T][r], of a shape whose layers all turn alike. */
-void spot_rope_table(float *turn, const struct spot_shape *shape);
+/* turn[T][r] of the local layers, or of the others. */
+void spot_rope_table(float *turn, const struct spot_shape *shape, bool is_local);
 
 /* exp(x): for x <= 0 to 1e-15 relative, 0 below -700, also for -INFINITY; NAN for NAN; for 0 <= x
  * <= 2^20 to 1e-15 absolute. */

@@ -88,6 +88,8 @@ static void carry_out(struct spot_exec_agent *e)
     if (t->is_early)
         snprintf(t->why, sizeof(t->why), "'%.200s' has been written to for %g s",
                  spot_rank_files_busy(e->options->files), busy_max_s);
+    else if (!t->n_byte && !*t->why && o->is_out) /* it would take the place of one of something */
+        snprintf(t->why, sizeof(t->why), "the checkpoint is gone again");
     o->is_due = false;
 }
 

@@ -25,6 +25,8 @@ static const double hurried_s = 1;   /* without a rest: then a closed one is who
 static const double busy_s = 60;     /* then it is warned of */
 static const char *const marker[] = { ".metadata", "trainer_state.json", "_CHECKPOINT_METADATA",
                                       "commit_success.txt", NULL };
+/* Of DeepSpeed and Megatron: beside the directories, written anew when all is in one. */
+static const char *const pointer[] = { "latest", "latest_checkpointed_iteration.txt", NULL };
 
 /* --- which are there ------------------------------------------------------------------------ */
 
@@ -39,7 +41,7 @@ static int by_path(const void *a, const void *b)
                   ((const struct spot_rank_file *)b)->path);
 }
 
-static bool matches(const struct spot_rank_files *f, const char *name)
+bool spot_rank_files_match(const struct spot_rank_files *f, const char *name)
 {
     return strcmp(name, ".") && strcmp(name, "..") && strcmp(name, SPOT_FILES_ASIDE) &&
            strncmp(name, SPOT_FILES_NEW, strlen(SPOT_FILES_NEW)) && !fnmatch(f->glob, name, 0);
@@ -91,7 +93,7 @@ static int list_dir(struct spot_rank_files *f, int fd_take, const char *prefix, 
     }
     while (!rc && (entry = readdir(dir)))
         if (*prefix ? strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")
-                    : matches(f, entry->d_name))
+                    : spot_rank_files_match(f, entry->d_name))
             rc = list_entry(f, fd_take, prefix, entry->d_name, depth, all, err);
     closedir(dir);
     return rc;
@@ -185,10 +187,18 @@ static int is_closed(const struct spot_rank_files *f, const char *path, bool *cl
     return rc;
 }
 
-/* A script that saves all the time is taken between two of its saves. */
+/* A script that saves all the time is taken between two of its saves, until it rests again. */
 static double rest_of(const struct spot_rank_files *f)
 {
     return f->busy_s > 0 && spot_clock_s() - f->busy_s > hurried_s ? 0 : rest_s;
+}
+
+static bool has_rested(const struct spot_rank_files *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (spot_clock_s() - f->file[i].since_s < rest_s)
+            return false;
+    return true;
 }
 
 static bool is_whole(const struct spot_rank_files *f, struct spot_rank_file *file)
@@ -224,11 +234,32 @@ static size_t unit_end(const struct spot_rank_files *f, size_t i)
     return end;
 }
 
-static bool is_marked(const struct spot_rank_files *f, size_t i)
+static bool is_later(const struct stat *a, const struct stat *b)
+{
+    return a->st_mtim.tv_sec > b->st_mtim.tv_sec ||
+           (a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec > b->st_mtim.tv_nsec);
+}
+
+/* Since something points to a directory, nothing in [i, end) has been written. */
+static bool is_pointed_to(const struct spot_rank_files *f, size_t i, size_t end)
+{
+    const struct spot_rank_file *last = NULL;
+
+    for (size_t m = 0; pointer[m] && !last; m++)
+        last = spot_rank_files_find(f, pointer[m]);
+    for (; last && i < end; i++)
+        if (is_later(&f->file[i].st, &last->st))
+            return false;
+    return last != NULL;
+}
+
+static bool is_marked(const struct spot_rank_files *f, size_t i, size_t end)
 {
     const size_t n = unit_length(f->file[i].path);
     char path[SPOT_STATE_PATH_MAX + 32];
 
+    if (is_pointed_to(f, i, end))
+        return true;
     for (size_t m = 0; marker[m]; m++) {
         snprintf(path, sizeof(path), "%.*s/%s", (int)n, f->file[i].path, marker[m]);
         if (spot_rank_files_find(f, path))
@@ -244,16 +275,14 @@ static bool is_behind_metadata(const struct spot_rank_files *f, const struct spo
     const size_t n = strlen(file->path);
 
     return !last || n < 7 || strcmp(file->path + n - 7, ".distcp") != 0 ||
-           file->st.st_mtim.tv_sec < last->st.st_mtim.tv_sec ||
-           (file->st.st_mtim.tv_sec == last->st.st_mtim.tv_sec &&
-            file->st.st_mtim.tv_nsec <= last->st.st_mtim.tv_nsec);
+           !is_later(&file->st, &last->st);
 }
 
 /* [i, end) is one. A directory without a marker has to rest for long. */
 static bool is_unit_whole(const struct spot_rank_files *f, size_t i, size_t end)
 {
     const bool is_dir = f->file[i].path[unit_length(f->file[i].path)] == '/';
-    const double rest = is_dir && !is_marked(f, i) ? long_rest_s : 0;
+    const double rest = is_dir && !is_marked(f, i, end) ? long_rest_s : 0;
 
     for (size_t k = i; k < end; k++)
         if (!is_whole(f, &f->file[k]) || (!is_dir && !is_behind_metadata(f, &f->file[k])) ||
@@ -294,8 +323,9 @@ static uint64_t print_of(const struct spot_rank_files *f, size_t *busy)
 }
 
 /* Nothing is taken of a script that never rests: it would not be known until it is lost. */
-static void warn_busy(struct spot_rank_files *f)
+static void note_busy(struct spot_rank_files *f, const char *path)
 {
+    snprintf(f->busy, sizeof(f->busy), "%s", path);
     if (f->busy_s <= 0)
         f->busy_s = spot_clock_s();
     if (f->is_frozen || f->has_warned_busy || spot_clock_s() - f->busy_s < busy_s)
@@ -305,6 +335,15 @@ static void warn_busy(struct spot_rank_files *f)
         f->warn("no checkpoint is taken: '%.60s/%.200s' and what is beside it have been written to "
                 "for %g s without a rest of %g s",
                 f->base, f->busy, busy_s, rest_s);
+}
+
+/* Then each is a checkpoint of its own, and one that is being written keeps none that is whole. */
+static bool are_directories(const struct spot_rank_files *f)
+{
+    for (size_t i = 0; i < f->n; i = unit_end(f, i))
+        if (f->file[i].path[unit_length(f->file[i].path)] != '/')
+            return false;
+    return true;
 }
 
 static enum spot_rank_files_state look(struct spot_rank_files *f)
@@ -321,12 +360,12 @@ static enum spot_rank_files_state look(struct spot_rank_files *f)
         return SPOT_FILES_SAME;
     }
     print = print_of(f, &busy);
-    if (busy < f->n) {
-        snprintf(f->busy, sizeof(f->busy), "%s", f->file[busy].path);
-        warn_busy(f);
+    if (busy < f->n && (!print || print == f->taken || !are_directories(f))) {
+        note_busy(f, f->file[busy].path);
         return f->is_frozen ? SPOT_FILES_SAME : SPOT_FILES_BUSY;
     }
-    f->busy_s = 0;
+    if (has_rested(f))
+        f->busy_s = 0;
     return !print || print == f->taken ? SPOT_FILES_SAME : SPOT_FILES_READY;
 }
 
@@ -444,6 +483,19 @@ static void keep_digests(struct spot_rank_files *f, const struct spot_state_reco
     }
 }
 
+/* As they were when nobody had them open to write, before they were read: a save that began in
+ * between is not half taken. */
+static bool are_as_seen(const struct spot_rank_files *f, const char *const *path, size_t n)
+{
+    struct stat now;
+
+    for (size_t i = 0; i < n; i++)
+        if (fstatat(f->fd, path[i], &now, AT_SYMLINK_NOFOLLOW) ||
+            !is_as_before(&spot_rank_files_find(f, path[i])->st, &now))
+            return false;
+    return true;
+}
+
 int spot_rank_files_take(struct spot_rank_files *f, struct spot_state_store *store,
                          const unsigned char *dirs, size_t n_dirs, bool is_first,
                          struct spot_state_record *record, struct spot_err *err)
@@ -464,12 +516,14 @@ int spot_rank_files_take(struct spot_rank_files *f, struct spot_state_store *sto
         if (file->is_broken || !is_listed(dirs, n_dirs, file->path) ||
             (!is_first && file->is_base) || (S_ISLNK(file->st.st_mode) && !leads_below(f, file)))
             continue;
-        if (!is_whole(f, file))
+        if (!is_whole(f, file)) {
+            note_busy(f, file->path);
             goto out;
+        }
         only[n++] = file->path;
     }
     rc = n ? spot_state_take_links(store, f->fd, only, n, record, err) : 0;
-    if (rc && err->code == SPOT_EDATA)
+    if ((rc && err->code == SPOT_EDATA) || (!rc && !are_as_seen(f, only, n)))
         rc = 1; /* it has changed meanwhile */
     if (!rc) {
         keep_digests(f, record);

@@ -9,7 +9,8 @@
  * was not whole when a rank was killed never is.
  *
  * The directory is the user's. What matches and is not of the commit that is laid out is moved to
- * .spot-aside in it, and removed only if it was laid out by us; nothing else is touched. A link is
+ * .spot-aside in it, and removed only if it was laid out by us, or is a directory without a file;
+ * nothing else is touched. A link is
  * taken as a link if it leads to something below the directory of the link, else it is left out.
  * Where the directory itself becomes a link that it was not before, nothing there is touched.
  * Not thread-safe.

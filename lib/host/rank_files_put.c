@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A commit comes back into the directory of the script, and what is not of it goes aside. */
 #define _XOPEN_SOURCE 700 /* symlinkat, renameat */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -179,6 +180,51 @@ static int clear_others(struct spot_rank_files *f, const struct part *part, size
     return 0;
 }
 
+/* Remove directories in which no file is. */
+static void remove_hollow(int dir_fd, const char *name, int depth)
+{
+    const int fd = spot_safe_open(dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
+    DIR *const dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+
+    if (fd >= 0 && !dir)
+        close(fd);
+    while (dir && depth < SPOT_STATE_DEPTH_MAX && (entry = readdir(dir)))
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+            remove_hollow(fd, entry->d_name, depth + 1);
+    if (dir)
+        closedir(dir);
+    (void)unlinkat(dir_fd, name, AT_REMOVEDIR);
+}
+
+static bool has_file_below(const struct spot_rank_files *f, const char *name)
+{
+    const size_t n = strlen(name);
+
+    for (size_t i = 0; i < f->n; i++)
+        if (!strncmp(f->file[i].path, name, n) && f->file[i].path[n] == '/')
+            return true;
+    return false;
+}
+
+/* A rank that was killed between making one and writing in it: a script would take it for the
+ * newest checkpoint. */
+static void clear_hollow(struct spot_rank_files *f)
+{
+    const int fd =
+        spot_rank_files_open(f) ? openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    DIR *const dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+
+    if (fd >= 0 && !dir)
+        close(fd);
+    while (dir && (entry = readdir(dir)))
+        if (spot_rank_files_match(f, entry->d_name) && !has_file_below(f, entry->d_name))
+            remove_hollow(f->fd, entry->d_name, 0);
+    if (dir)
+        closedir(dir);
+}
+
 /* --- into their place ------------------------------------------------------------------------- */
 
 static bool is_link(const struct spot_state_file *file)
@@ -304,6 +350,8 @@ static void mark(struct spot_rank_files *f, const struct part *p, const struct s
     if (!now)
         return;
     now->is_laid = now->is_laid || !was || !spot_safe_is_same(was, &now->st);
+    now->is_broken = false; /* a directory is taken once its marker is there, also where ranks have
+                               been killed before they saw it */
     now->has_digest = true;
     now->digest = spot_rank_files_digest(p->record, p->i);
 }
@@ -369,6 +417,8 @@ int spot_rank_files_put(struct spot_rank_files *f, struct spot_state_store *stor
             f->file[i].is_broken = true;
     if (!rc)
         rc = clear_others(f, part, n_part, n > 0, err);
+    if (!rc && (n > 0 || f->is_frozen))
+        clear_hollow(f);
     if (!rc)
         rc = spot_rank_files_scan(f, err);
     if (!rc)

@@ -43,6 +43,8 @@ struct spot_rank_files {
     char busy[SPOT_STATE_PATH_MAX];
 };
 
+/* Of an entry of the directory: does it match the pattern, and is not our own? */
+bool spot_rank_files_match(const struct spot_rank_files *f, const char *name);
 struct spot_rank_file *spot_rank_files_find(const struct spot_rank_files *f, const char *path);
 /* Look at once. Returns 0, or -1 with *err where there is too much. */
 int spot_rank_files_scan(struct spot_rank_files *f, struct spot_err *err);

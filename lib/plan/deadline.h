@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* deadline.h - decides between spot, on demand and idling, to finish a job by its deadline at low
- * cost.
+/* deadline.h - decides between spot, on demand and idling, in one of several places, to finish a
+ * job by its deadline at low cost.
  *
  * Time is divided into ticks. A job needs work_s of computing until deadline_s. At the start of a
- * tick it is known whether spot is available in that tick; one of three modes is chosen and paid
- * for the whole tick. A launch (any change to spot or on demand) first spends restart_s at full
- * price without progress; a new launch replaces the rest of an older one. These are the rules of
- * the simulator of Can't Be Late (Wu et al., NSDI 2024), to the cent.
+ * tick it is known where spot is available in that tick; a mode and a place are chosen and paid for
+ * the whole tick. A launch (any change to spot or on demand) first spends a restart at full price
+ * without progress; a new launch replaces the rest of an older one. With one place these are the
+ * rules of the simulator of Can't Be Late (Wu et al., NSDI 2024), to the cent.
  *
- * The lengths of runs, periods with or without spot, have a distribution in stages: an age of 2^j
- * ticks and more is stage j, and in each stage a run ends with a probability of its own. That is a
- * Markov chain, so the cheapest policy is a dynamic program over ticks left, work left, mode, time
- * left of a restart, and the stage of the run. A step is only taken if on demand alone can still
- * finish in time after it, whatever spot does: no distribution can make a job late.
+ * A place is an instance type in a zone: its prices, its speed, its runs with and without spot.
+ * Work moves with the job: a launch in another region than the last costs egress_usd. A restart
+ * time is drawn from a distribution, known only when it is complete. Runs of places are
+ * independent, each a Markov chain in stages (run_dist.h), fewer of them for more places: 7 for
+ * one, 3 for two, 2 for three, 1 above. The cheapest policy is a dynamic program over ticks left,
+ * work left, mode and place with the time since launch, and the stage of every place.
+ *
+ * No step is taken after which on demand, with the longest restart, could not finish in time: no
+ * distribution can make a job late. The objective is usd + usd_per_h * hours until the end.
  */
 #ifndef SPOT_PLAN_DEADLINE_H
 #define SPOT_PLAN_DEADLINE_H
@@ -22,13 +26,15 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "plan/run_dist.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 enum {
-    SPOT_RUN_STAGES = 7,
+    SPOT_MARKET_PLACES_MAX = 6,
+    SPOT_MARKET_RESTARTS_MAX = 8,
     SPOT_DEADLINE_TICKS_MAX = 1 << 14,   /* of a job */
     SPOT_DEADLINE_CELLS_MAX = 1 << 28,   /* of a table */
     SPOT_DEADLINE_RESTART_TICKS_MAX = 64 /* limit of a restart, exclusive */
@@ -36,111 +42,105 @@ enum {
 
 enum spot_deadline_mode { SPOT_DEADLINE_IDLE, SPOT_DEADLINE_SPOT, SPOT_DEADLINE_ON_DEMAND };
 
-struct spot_deadline_job {
-    double work_s, deadline_s, restart_s, tick_s;
-    double spot_usd_per_h, on_demand_usd_per_h;
+struct spot_deadline_effort {
+    int64_t keep_ticks; /* last tick to be queried; 0: to the end */
+    double cells; /* limit for all ticks of the job, above which levels of work are made coarser, to
+                     a tick at most; 0: SPOT_DEADLINE_CELLS_MAX */
+};
+
+struct spot_market_place {
+    double spot_usd_per_h, on_demand_usd_per_h; /* the latter INFINITY: not offered */
+    double speed;                               /* work done per second, 1 is the job's own */
+    int region;
+    struct spot_run_dist dist;
+    /* [n_path] usd/h of spot, on demand by tick; NULL: constant as above */
+    const double *path[2];
+};
+
+struct spot_market {
+    double work_s, deadline_s, tick_s;
+    double restart_s[SPOT_MARKET_RESTARTS_MAX], restart_prob[SPOT_MARKET_RESTARTS_MAX];
+    size_t n_restart; /* ascending times, probabilities that sum to 1 */
+    double egress_usd, usd_per_h;
+    int64_t path_ticks; /* ticks left at path[][0]; after n_path ticks the last price holds */
+    size_t n_path;
+    struct spot_market_place place[SPOT_MARKET_PLACES_MAX];
+    size_t n_place;
 };
 
 /* At the start of a tick. */
-struct spot_deadline_now {
-    double elapsed_s;             /* since the start of the job, whole ticks */
-    double left_s;                /* work */
-    double pending_s;             /* time left of the current restart */
+struct spot_market_now {
+    double elapsed_s, left_s;
     enum spot_deadline_mode mode; /* what ran and was not lost */
-    bool has_spot;
+    size_t place;    /* where it ran last; before the first launch no place costs egress */
+    bool is_new;     /* nothing launched yet: no egress */
+    int64_t pending; /* ticks since a launch in progress; 0: none */
+    bool has_spot[SPOT_MARKET_PLACES_MAX];
+    size_t age[SPOT_MARKET_PLACES_MAX]; /* ticks of each place's run, 1.. */
 };
 
-/* Ticks until the deadline. */
-int64_t spot_deadline_ticks(const struct spot_deadline_job *job,
-                            const struct spot_deadline_now *now);
-
-/* Reject invalid jobs: numbers out of range (SPOT_EUSAGE), or too little time even for on demand
- * (SPOT_EINFEASIBLE, with a sufficient deadline). Returns 0 or -1. */
-int spot_deadline_check(const struct spot_deadline_job *job, const struct spot_deadline_now *now,
-                        struct spot_err *err);
-
-/* Apply `want` for a tick: work and restart progress. Returns the cost of the tick. */
-double spot_deadline_step(const struct spot_deadline_job *job, struct spot_deadline_now *now,
-                          enum spot_deadline_mode want);
-
-/* Can on demand still finish in time after a tick of `want`, if spot is then unavailable? */
-bool spot_deadline_is_safe(const struct spot_deadline_job *job, const struct spot_deadline_now *now,
-                           enum spot_deadline_mode want);
-
-/* The published policies: greedy takes spot whenever available, and on demand only when it must;
- * Uniform Progress keeps the share of work done up with the share of time elapsed, and leaves on
- * demand only if it is two restarts ahead (hysteresis). */
-enum spot_deadline_rule {
-    SPOT_DEADLINE_GREEDY,
-    SPOT_DEADLINE_UNIFORM,
-    SPOT_DEADLINE_UNIFORM_NO_HYSTERESIS
-};
-enum spot_deadline_mode spot_deadline_follow(enum spot_deadline_rule rule,
-                                             const struct spot_deadline_job *job,
-                                             const struct spot_deadline_now *now);
-
-/* Observed runs: [0] without spot, [1] with spot. */
-struct spot_run_count {
-    double ended[2][SPOT_RUN_STAGES],
-        seen[2][SPOT_RUN_STAGES]; /* ticks that ended a run, all ticks */
-    bool is_up;                   /* in the newest tick */
-    size_t age;                   /* of its run, ticks; 0: none yet */
-};
-void spot_run_count_add(struct spot_run_count *count, bool is_up);
-
-struct spot_run_dist {
-    double end_prob[2][SPOT_RUN_STAGES]; /* that the next tick does not belong to this run */
+struct spot_market_step {
+    enum spot_deadline_mode mode;
+    size_t place;
 };
 
-/* Observed runs, with the runs of eight other zones, of other years (deadline/run_dist.c), as a
- * prior with the weight of four ends of each stage: the better guess for a job of days in one zone.
- */
-void spot_run_dist_learn_zone(struct spot_run_dist *dist, const struct spot_run_count *count,
-                              double tick_s);
+/* Reject invalid problems: SPOT_EUSAGE, or SPOT_EINFEASIBLE with a sufficient deadline. */
+int spot_market_check(const struct spot_market *market, const struct spot_market_now *now,
+                      struct spot_err *err);
 
-/* The two-state chain whose P(spot is available), compared with `up` [n] after 1, 2, .. ticks from
- * now, is nearest in least squares: the runs implied by a forecast. */
-void spot_run_dist_fit(struct spot_run_dist *dist, bool is_up, const double *up, size_t n);
+int64_t spot_market_ticks(const struct spot_market *market, const struct spot_market_now *now);
 
-/* The stage of an age in ticks, 1.. */
-size_t spot_run_stage(size_t age);
+/* Price per hour of a place in the tick that begins with this many ticks left; idle: 0. */
+double spot_market_usd_per_h(const struct spot_market *market, struct spot_market_step step,
+                             int64_t ticks);
 
-/* The policy for all states: as large as ticks * work. */
-struct spot_deadline_table {
-    int64_t n_tick, n_level, n_pending;
+/* Apply `step` for a tick. restart_s is the time drawn for a launch that is pending or begins;
+ * otherwise ignored. Returns the usd of the tick, including egress. */
+double spot_market_take(const struct spot_market *market, struct spot_market_now *now,
+                        struct spot_market_step step, double restart_s);
+
+/* Can on demand still finish in time after a tick of `step`, in any case? */
+bool spot_market_is_safe(const struct spot_market *market, const struct spot_market_now *now,
+                         struct spot_market_step step);
+
+/* The place where on demand finishes first, ties to the cheaper. */
+size_t spot_market_refuge(const struct spot_market *market);
+
+struct spot_market_table {
+    int64_t n_tick, n_keep, n_level, n_mode, n_state, n_stage;
     double unit_s;
-    uint8_t *action; /* [n_keep][2 * SPOT_RUN_STAGES][1 + 2 n_pending][n_level] */
-    double usd[3];   /* expected from now on, for each mode taken now; INFINITY: not allowed */
-    int64_t n_keep;  /* actions are kept for this many first ticks, at least 1 */
+    uint8_t *action;                            /* [n_keep][n_state][n_mode][n_level] */
+    double usd;                                 /* expected from now on, of the objective */
+    double step_usd[SPOT_MARKET_PLACES_MAX][3]; /* for each step taken now; INFINITY: not allowed */
 };
 
-struct spot_deadline_effort {
-    int64_t keep_ticks; /* last tick to be queried; 0: to the end */
-    double cells; /* limit for all ticks, above which levels of work are made coarser, to a tick at
-                     most; 0: SPOT_DEADLINE_CELLS_MAX */
-};
-
-/* Solve from `now` on with `effort` (NULL: no limit), with spot in stage `stage` of a run. Exact if
- * the restart is a multiple of a tick's 1/5 or 1/4 .. 1; otherwise, and if levels of work are made
- * coarser to fit the table, values between two levels are interpolated. Returns 0, or -1 with *err
+/* Exact if restarts are multiples of a tick's 1/5 or 1/4 .. 1; otherwise, and if levels of work are
+ * made coarser to fit the table, values between two levels are interpolated. How coarse is a matter
+ * of the whole job, so that a table of later is the table of now. Returns 0, or -1 with *err
  * (SPOT_EUSAGE: too large). */
-int spot_deadline_solve(struct spot_deadline_table *table, const struct spot_deadline_job *job,
-                        const struct spot_run_dist *dist, const struct spot_deadline_now *now,
-                        size_t stage, const struct spot_deadline_effort *effort,
-                        struct spot_err *err);
-void spot_deadline_release(struct spot_deadline_table *table);
+int spot_market_solve(struct spot_market_table *table, const struct spot_market *market,
+                      const struct spot_market_now *now, const struct spot_deadline_effort *effort,
+                      struct spot_err *err);
+void spot_market_release(struct spot_market_table *table);
 
-/* The table's action if it is safe; else a safe one. */
-enum spot_deadline_mode spot_deadline_ask(const struct spot_deadline_table *table,
-                                          const struct spot_deadline_job *job,
-                                          const struct spot_deadline_now *now, size_t stage);
+/* The table's step if it is safe; else a safe one. */
+struct spot_market_step spot_market_ask(const struct spot_market_table *table,
+                                        const struct spot_market *market,
+                                        const struct spot_market_now *now);
 
-/* The least cost with all of has_spot [n] known, n at least the ticks until the deadline, in steps
- * of the largest number of seconds that divides tick, restart and work. INFINITY: too late. `mode`
- * (NULL: not wanted) [n] gets the modes used. Returns NaN if tick, restart and work are not whole
- * seconds. */
-double spot_deadline_offline(const struct spot_deadline_job *job, const uint8_t *has_spot, size_t n,
-                             uint8_t *mode);
+/* The least objective with has_spot [n_tick][n_place] known and each restart of the shortest time:
+ * a lower bound for every policy. INFINITY: too late. step (NULL: not wanted) [n_tick]. */
+double spot_market_offline(const struct spot_market *market, const uint8_t *has_spot, size_t n_tick,
+                           struct spot_market_step *step);
+
+/* --- the decision (decision.h, kind deadline) --- */
+
+struct spot_deadline_rule {
+    const struct spot_market *market; /* its run distributions are ignored: they are learned */
+    int64_t learn_ticks; /* the runs are learned anew after this many of the job; 0: never */
+    double cells;        /* as of the effort */
+    const struct spot_run_dist *law; /* [n_place]; NULL: learned */
+};
 
 #ifdef __cplusplus
 }

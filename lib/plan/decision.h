@@ -14,15 +14,23 @@
 #include "common/err.h"
 #include "model/forecast_doc.h"
 #include "model/grid.h"
+#include "plan/deadline.h"
 #include "plan/train_plan.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* Everything of the question that observations do not tell: that of the kind. */
+struct spot_rule {
+    const struct spot_train_question *train;
+    const struct spot_deadline_rule *deadline;
+};
+
 /* What is known at a time. */
 struct spot_seen {
     double time_s;
+    /* train */
     const struct spot_forecast *forecast; /* made of what was seen so far; NULL: nothing changes */
     int there;                            /* instances; -1: those of the forecast */
     const int *announced; /* [n_announced], < 0 lost: changes of the coming intervals, if known */
@@ -30,25 +38,34 @@ struct spot_seen {
     /* What runs, where it is known better than what was decided; D 0: it is not. */
     struct spot_grid runs;
     double pending_s; /* of a change to it, still to be waited for */
+    /* deadline: a tick, also of those before the job */
+    const bool *has_spot;              /* [n_place] */
+    const struct spot_market_now *now; /* of the job, without what spot is there; NULL: before it */
 };
 
 struct spot_action {
-    struct spot_grid grid; /* D 0: suspend */
+    struct spot_grid grid;        /* train; D 0: suspend */
+    struct spot_market_step step; /* deadline */
+};
+
+/* What else a decision tells, unless NULL: the document and its reasons, the caller's to release.
+ */
+struct spot_told {
+    struct spot_train_plan *train;
+    double (*step_usd)[3]; /* deadline: [n_place], as of struct spot_market_table */
 };
 
 struct spot_decider;
 
 struct spot_policy {
     const char *kind, *name, *summary;
-    /* `rule`: everything of the question that observations do not tell. */
-    struct spot_decider *(*open)(const struct spot_train_question *rule);
+    struct spot_decider *(*open)(const struct spot_rule *rule);
     int (*observe)(struct spot_decider *decider, const struct spot_seen *seen,
                    struct spot_err *err);
-    /* plan, unless NULL: the document and its reasons, the caller's to release. */
     int (*decide)(struct spot_decider *decider, struct spot_action *action,
-                  struct spot_train_plan *plan, struct spot_err *err);
+                  const struct spot_told *told, struct spot_err *err);
     /* One line of text of at most SPOT_DECISION_STATE_MAX - 1 bytes; "" is what a decider begins
-     * with. Returns 0, or -1 with *err (SPOT_EDATA). */
+     * with. Returns 0, or -1 with *err (SPOT_EDATA). NULL: what was observed is all of it. */
     void (*save)(const struct spot_decider *decider, char *line);
     int (*restore)(struct spot_decider *decider, const char *line, struct spot_err *err);
     void (*close)(struct spot_decider *decider);
@@ -56,8 +73,7 @@ struct spot_policy {
 
 enum { SPOT_DECISION_STATE_MAX = 128 };
 
-/* Ends with a NULL name. */
-extern const struct spot_policy spot_policies[];
+extern const struct spot_policy spot_policy_train, spot_policy_deadline;
 
 /* The one parser of --policy: the row of that kind and name, or NULL with *err (SPOT_EUSAGE), which
  * names those there are. */

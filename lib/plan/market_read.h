@@ -5,7 +5,7 @@
 #define SPOT_PLAN_MARKET_READ_H
 
 #include "common/prov.h"
-#include "plan/deadline_market.h"
+#include "plan/deadline.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,164 +1,198 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim/deadline_sim.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/rng.h"
 #include "common/xalloc.h"
+#include "plan/decision.h"
 
-const char *const spot_deadline_policy_name[SPOT_DEADLINE_POLICIES] = {
-    "on-demand", "greedy",    "uniform-progress", "uniform-no-hysteresis",
-    "spot",      "known-law", "offline",
-};
-const char *const spot_deadline_policy_about[SPOT_DEADLINE_POLICIES] = {
-    "on demand from the start",
-    "spot where it is, on demand when the deadline asks for it",
-    "keeps work in step with time (Can't Be Late)",
-    "the same, back to spot at once",
-    "least expected cost under run lengths learnt so far",
-    "the same under the run lengths of the whole trace, which nobody knows",
-    "least cost with the whole trace known",
-};
+static const double CELLS = 1 << 26; /* what one plan of many may take: some 0.5 s */
 
-static const double CELLS = 1 << 24; /* what one plan of many may take: some 0.1 s */
+static struct spot_market_step on_demand(const struct spot_market *m,
+                                         const struct spot_market_now *now)
+{
+    (void)now;
+    return (struct spot_market_step){ SPOT_DEADLINE_ON_DEMAND, spot_market_refuge(m) };
+}
+
+const struct spot_deadline_policy spot_deadline_policies[] = {
+    { "on-demand", "on demand from the start", on_demand, false, false },
+    { "spot", "least expected cost under run lengths learnt so far", NULL, false, false },
+    { "known-law", "the same under the run lengths of the whole trace, which nobody knows", NULL,
+      true, false },
+    { "offline", "least cost with the whole trace known", NULL, false, true },
+    { 0 },
+};
 
 struct player {
     const struct spot_deadline_play *play;
-    enum spot_deadline_policy policy;
-    struct spot_run_count count;
-    struct spot_deadline_table table;
-    int64_t solved_at;   /* tick; -1: not yet */
-    const uint8_t *mode; /* of the offline optimum */
+    const struct spot_deadline_policy *policy;
+    struct spot_decider *decider;                     /* of ours */
+    struct spot_run_dist law[SPOT_MARKET_PLACES_MAX]; /* of the whole series */
+    struct spot_market_step *known;
+    double restart_s; /* of the launch that runs */
 };
 
-static bool has_spot(const struct spot_deadline_play *play, size_t tick)
+static bool has_spot(const struct spot_deadline_play *play, size_t tick, size_t place)
 {
-    return tick < play->n && play->has_spot[tick];
+    return tick < play->n && play->has_spot[tick * play->market.n_place + place];
 }
 
-static void count_runs(struct spot_run_count *count, const struct spot_deadline_play *play,
-                       size_t end)
+static int observe(struct player *p, size_t at, const struct spot_market_now *now,
+                   struct spot_err *err)
 {
-    *count = (struct spot_run_count){ 0 };
-    for (size_t i = 0; i < end; i++)
-        spot_run_count_add(count, play->has_spot[i]);
+    bool there[SPOT_MARKET_PLACES_MAX];
+    const struct spot_seen seen = { .time_s = (double)at * p->play->market.tick_s,
+                                    .has_spot = there,
+                                    .now = now };
+
+    for (size_t k = 0; k < p->play->market.n_place; k++)
+        there[k] = has_spot(p->play, at, k);
+    return spot_policy_deadline.observe(p->decider, &seen, err);
 }
 
-static int solve(struct player *p, const struct spot_deadline_now *now, int64_t tick,
-                 struct spot_err *err)
+static void learn_all(struct player *p)
 {
-    const bool is_known = p->policy == SPOT_DEADLINE_PLAY_KNOWN;
-    const struct spot_deadline_effort effort = { is_known ? 0 : p->play->learn_ticks, CELLS };
-    struct spot_run_count all;
-    struct spot_run_dist dist;
+    const struct spot_deadline_play *play = p->play;
 
-    count_runs(&all, p->play, p->play->n);
-    spot_run_dist_learn_zone(&dist, is_known ? &all : &p->count, p->play->job.tick_s);
-    spot_deadline_release(&p->table);
-    p->solved_at = tick;
-    return spot_deadline_solve(&p->table, &p->play->job, &dist, now, spot_run_stage(p->count.age),
-                               &effort, err);
-}
+    for (size_t k = 0; k < play->market.n_place; k++) {
+        struct spot_run_count count = { 0 };
 
-static int decide(struct player *p, const struct spot_deadline_now *now, int64_t tick,
-                  enum spot_deadline_mode *want, struct spot_err *err)
-{
-    const struct spot_deadline_job *job = &p->play->job;
-    const int64_t learn = p->policy == SPOT_DEADLINE_PLAY_SPOT ? p->play->learn_ticks : 0;
-
-    switch (p->policy) {
-    case SPOT_DEADLINE_PLAY_GREEDY:
-        *want = spot_deadline_follow(SPOT_DEADLINE_GREEDY, job, now);
-        return 0;
-    case SPOT_DEADLINE_PLAY_UNIFORM:
-        *want = spot_deadline_follow(SPOT_DEADLINE_UNIFORM, job, now);
-        return 0;
-    case SPOT_DEADLINE_PLAY_NO_HYSTERESIS:
-        *want = spot_deadline_follow(SPOT_DEADLINE_UNIFORM_NO_HYSTERESIS, job, now);
-        return 0;
-    case SPOT_DEADLINE_PLAY_SPOT:
-    case SPOT_DEADLINE_PLAY_KNOWN:
-        if ((p->solved_at < 0 || (learn && tick - p->solved_at >= learn)) &&
-            solve(p, now, tick, err))
-            return -1;
-        *want = spot_deadline_ask(&p->table, job, now, spot_run_stage(p->count.age));
-        return 0;
-    case SPOT_DEADLINE_PLAY_OFFLINE:
-        *want = p->mode[tick];
-        return 0;
-    case SPOT_DEADLINE_PLAY_ON_DEMAND:
-    case SPOT_DEADLINE_POLICIES:
-        break;
+        for (size_t i = 0; i < play->n; i++)
+            spot_run_count_add(&count, has_spot(play, i, k));
+        spot_run_dist_learn_zone(&p->law[k], &count, play->market.tick_s);
     }
-    *want = SPOT_DEADLINE_ON_DEMAND;
+}
+
+/* Ours, with what is known before the job. */
+static int open_ours(struct player *p, struct spot_err *err)
+{
+    const bool knows = p->policy->knows_law;
+    const struct spot_deadline_rule rule = { .market = &p->play->market,
+                                             .learn_ticks = knows ? 0 : p->play->learn_ticks,
+                                             .cells = CELLS,
+                                             .law = knows ? p->law : NULL };
+
+    if (knows)
+        learn_all(p);
+    p->decider = spot_policy_deadline.open(&(struct spot_rule){ .deadline = &rule });
+    for (size_t i = 0; i < p->play->start; i++)
+        if (observe(p, i, NULL, err))
+            return -1;
     return 0;
 }
 
-static int play_all(struct player *p, struct spot_deadline_result *r, uint8_t *mode,
-                    struct spot_err *err)
+static void know_all(struct player *p)
 {
-    const struct spot_deadline_play *play = p->play;
-    struct spot_deadline_now now = { .left_s = play->job.work_s };
+    const struct spot_market *m = &p->play->market;
+    const struct spot_market_now now = { .left_s = m->work_s };
+    const size_t ticks = (size_t)spot_market_ticks(m, &now);
+    uint8_t *up = spot_xcalloc(ticks, m->n_place);
+
+    p->known = spot_xcalloc(ticks + 1, sizeof(*p->known));
+    for (size_t i = 0; i < ticks; i++)
+        for (size_t k = 0; k < m->n_place; k++)
+            up[i * m->n_place + k] = has_spot(p->play, p->play->start + i, k);
+    spot_market_offline(m, up, ticks, p->known);
+    free(up);
+}
+
+static int decide(struct player *p, const struct spot_market_now *now, int64_t tick,
+                  struct spot_market_step *step, struct spot_err *err)
+{
+    struct spot_action action;
+
+    if (p->policy->knows_series) {
+        *step = p->known[tick];
+    } else if (p->policy->follow) {
+        *step = p->policy->follow(&p->play->market, now);
+    } else {
+        if (observe(p, p->play->start + (size_t)tick, now, err) ||
+            spot_policy_deadline.decide(p->decider, &action, NULL, err))
+            return -1;
+        *step = action.step;
+    }
+    return 0;
+}
+
+static double draw_restart(const struct player *p, int64_t tick, size_t place)
+{
+    const struct spot_market *m = &p->play->market;
+    struct spot_rng rng;
+    double x;
+
+    if (p->policy->knows_series)
+        return m->restart_s[0];
+    spot_rng_init(&rng, p->play->seed, (uint64_t)tick * SPOT_MARKET_PLACES_MAX + place);
+    x = spot_rng_unit(&rng);
+    for (size_t i = 0; i + 1 < m->n_restart; i++)
+        if ((x -= m->restart_prob[i]) < 0)
+            return m->restart_s[i];
+    return m->restart_s[m->n_restart - 1];
+}
+
+/* What is there at a tick; spot that ran and is gone is lost. */
+static void look(const struct player *p, struct spot_market_now *now, size_t at)
+{
+    for (size_t k = 0; k < p->play->market.n_place; k++)
+        now->has_spot[k] = has_spot(p->play, at, k);
+    if (now->mode == SPOT_DEADLINE_SPOT && !now->has_spot[now->place]) {
+        now->mode = SPOT_DEADLINE_IDLE;
+        now->pending = 0;
+    }
+}
+
+static int play_all(struct player *p, struct spot_deadline_result *r,
+                    struct spot_deadline_tick *played, struct spot_err *err)
+{
+    const struct spot_market *m = &p->play->market;
+    struct spot_market_now now = { .left_s = m->work_s, .is_new = true };
+    const int64_t ticks = spot_market_ticks(m, &now);
     size_t launches = 0;
 
     for (int64_t tick = 0; now.left_s > 1e-6; tick++) {
-        const size_t at = play->start + (size_t)tick;
-        enum spot_deadline_mode want, held;
+        struct spot_market_step want;
+        bool starts;
 
-        now.has_spot = has_spot(play, at);
-        spot_run_count_add(&p->count, now.has_spot);
-        if (now.mode == SPOT_DEADLINE_SPOT && !now.has_spot)
-            now.mode = SPOT_DEADLINE_IDLE;
-        held = now.mode;
+        look(p, &now, p->play->start + (size_t)tick);
         if (decide(p, &now, tick, &want, err))
             return -1;
-        launches += want != SPOT_DEADLINE_IDLE && want != held;
-        r->usd += spot_deadline_step(&play->job, &now, want);
-        if (mode && at < play->n)
-            mode[tick] = (uint8_t)want;
+        starts =
+            want.mode != SPOT_DEADLINE_IDLE && (want.mode != now.mode || want.place != now.place);
+        launches += starts;
+        if (starts)
+            p->restart_s = draw_restart(p, tick, want.place);
+        r->usd += spot_market_take(m, &now, want, p->restart_s);
+        if (played && tick < ticks)
+            played[tick] = (struct spot_deadline_tick){ want, now.left_s, now.pending };
     }
     r->finish_s = now.elapsed_s;
-    r->is_late = now.elapsed_s > play->job.deadline_s * (1 + 1e-12);
+    r->is_late = now.elapsed_s > m->deadline_s * (1 + 1e-12);
     r->switches = launches ? launches - 1 : 0;
     return 0;
 }
 
-/* The series from the start on, with nothing behind its end. */
-static int know_all(struct player *p, uint8_t **plan, struct spot_err *err)
+int spot_deadline_play_run(const struct spot_deadline_play *play,
+                           const struct spot_deadline_policy *policy,
+                           struct spot_deadline_result *result, struct spot_deadline_tick *tick,
+                           struct spot_err *err)
 {
-    const struct spot_deadline_now now = { .left_s = p->play->job.work_s };
-    const size_t ticks = (size_t)spot_deadline_ticks(&p->play->job, &now);
-    uint8_t *up = spot_xcalloc(ticks, 1);
-    double usd;
-
-    *plan = spot_xcalloc(ticks, 1);
-    for (size_t i = 0; i < ticks; i++)
-        up[i] = has_spot(p->play, p->play->start + i);
-    usd = spot_deadline_offline(&p->play->job, up, ticks, *plan);
-    free(up);
-    p->mode = *plan;
-    return isnan(usd) ? spot_err_set(
-                            err, SPOT_EUSAGE,
-                            "the offline optimum requires whole seconds of work, tick and restart")
-                      : 0;
-}
-
-int spot_deadline_play_run(const struct spot_deadline_play *play, enum spot_deadline_policy policy,
-                           struct spot_deadline_result *result, uint8_t *mode, struct spot_err *err)
-{
-    const struct spot_deadline_now start = { .left_s = play->job.work_s };
-    struct player p = { .play = play, .policy = policy, .solved_at = -1 };
-    uint8_t *plan = NULL;
-    int rc;
+    const struct spot_market_now now = { .left_s = play->market.work_s };
+    struct player p = { .play = play, .policy = policy };
+    int rc = 0;
 
     memset(result, 0, sizeof(*result));
-    if (spot_deadline_check(&play->job, &start, err))
+    if (spot_market_check(&play->market, &now, err))
         return -1;
-    count_runs(&p.count, play, play->start);
-    rc = policy == SPOT_DEADLINE_PLAY_OFFLINE ? know_all(&p, &plan, err) : 0;
-    rc = rc ? rc : play_all(&p, result, mode, err);
-    spot_deadline_release(&p.table);
-    free(plan);
+    if (policy->knows_series)
+        know_all(&p);
+    else if (!policy->follow)
+        rc = open_ours(&p, err);
+    rc = rc ? rc : play_all(&p, result, tick, err);
+    if (p.decider)
+        spot_policy_deadline.close(p.decider);
+    free(p.known);
     return rc;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* deadline_sim.h - a job with a deadline on a recorded series of spot availability. */
+/* deadline_sim.h - a job with a deadline on recorded series of spot availability in one or several
+ * places. */
 #ifndef SPOT_SIM_DEADLINE_SIM_H
 #define SPOT_SIM_DEADLINE_SIM_H
 
@@ -13,25 +14,26 @@
 extern "C" {
 #endif
 
-enum spot_deadline_policy {
-    SPOT_DEADLINE_PLAY_ON_DEMAND,
-    SPOT_DEADLINE_PLAY_GREEDY,
-    SPOT_DEADLINE_PLAY_UNIFORM,
-    SPOT_DEADLINE_PLAY_NO_HYSTERESIS,
-    SPOT_DEADLINE_PLAY_SPOT,    /* ours: the distribution learned from the past */
-    SPOT_DEADLINE_PLAY_KNOWN,   /* the same, knowing the distribution of the whole series */
-    SPOT_DEADLINE_PLAY_OFFLINE, /* knows the whole series */
-    SPOT_DEADLINE_POLICIES
+struct spot_deadline_policy {
+    const char *name, *about;
+    /* a rule; NULL: the decision of that name (plan/decision.h), or one that knows */
+    struct spot_market_step (*follow)(const struct spot_market *market,
+                                      const struct spot_market_now *now);
+    bool knows_law;    /* the run lengths of the whole series */
+    bool knows_series; /* all of it: a bound, which starts in the shortest restart time */
 };
-extern const char *const spot_deadline_policy_name[SPOT_DEADLINE_POLICIES];
-extern const char *const spot_deadline_policy_about[SPOT_DEADLINE_POLICIES];
 
-/* has_spot [n], a tick each; the job begins at tick `start`, with the earlier ticks known. */
+/* on-demand, spot, known-law, offline; ends with a NULL name. */
+extern const struct spot_deadline_policy spot_deadline_policies[];
+
+/* has_spot [n][n_place], a tick each; the job begins at tick `start`, with the earlier ticks known.
+ * The run distributions of market.place are ignored. */
 struct spot_deadline_play {
-    struct spot_deadline_job job;
+    struct spot_market market;
     const uint8_t *has_spot;
     size_t n, start;
-    int64_t learn_ticks; /* ours solves again after this many; 0: never */
+    int64_t learn_ticks; /* ours learns anew after this many; 0: never */
+    uint64_t seed;       /* of restart times, each a function of it, the tick and the place */
 };
 
 struct spot_deadline_result {
@@ -40,10 +42,18 @@ struct spot_deadline_result {
     size_t switches; /* launches except the first */
 };
 
-/* mode (NULL: not wanted) [n - start] gets the mode of each tick. After the end of the series there
- * is no spot. Returns 0, or -1 with *err (SPOT_EINFEASIBLE, SPOT_EUSAGE). */
-int spot_deadline_play_run(const struct spot_deadline_play *play, enum spot_deadline_policy policy,
-                           struct spot_deadline_result *result, uint8_t *mode,
+/* A tick as it was played. */
+struct spot_deadline_tick {
+    struct spot_market_step step;
+    double left_s;   /* work after it */
+    int64_t pending; /* ticks since a launch that is not over after it */
+};
+
+/* tick (NULL: not wanted) gets each up to the deadline. After the end of the series there is no
+ * spot. Returns 0, or -1 with *err (SPOT_EINFEASIBLE, SPOT_EUSAGE). */
+int spot_deadline_play_run(const struct spot_deadline_play *play,
+                           const struct spot_deadline_policy *policy,
+                           struct spot_deadline_result *result, struct spot_deadline_tick *tick,
                            struct spot_err *err);
 
 #ifdef __cplusplus

@@ -203,7 +203,7 @@ int spot_sim_spot(const struct spot_sim_train *sim, struct spot_sim_row *row, st
 
     if (!policy || seen_open(&seen, sim, err))
         return -1;
-    decider = policy->open(&rule);
+    decider = policy->open(&(struct spot_rule){ .train = &rule });
     rc = play(sim, &seen, policy, decider, row, err);
     policy->close(decider);
     seen_close(&seen);

@@ -12,6 +12,7 @@
 
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
+#include "weights/hf_config.h"
 #include "weights/hf_family.h"
 
 enum { DATA_MAX = 65536, VALUE_MAX = 96 };
@@ -33,6 +34,7 @@ enum { DATA_MAX = 65536, VALUE_MAX = 96 };
 
 const struct spot_field spot_job_note_field[] = {
     TEXT(arch),
+    LATER(config, SPOT_F_STR, NULL, 0),
     COUNT(layers, 1),
     COUNT(width, 1),
     COUNT(heads, 1),
@@ -311,9 +313,16 @@ static void put_changes(struct spot_jw *jw, const struct spot_job_config *c)
     spot_jw_end(jw);
 }
 
+/* What the other keys do not say. */
+static bool needs_config(const struct spot_shape *s)
+{
+    return s->kind.family > 1 || (!s->kind.family && s->ffn) || spot_shape_needs(s);
+}
+
 static int put_note(FILE *out, const struct spot_job_config *config,
                     const struct spot_trainer_options *o, struct spot_err *err)
 {
+    char *const own = needs_config(&config->shape) ? spot_hf_config_text(&config->shape) : NULL;
     char *const tokenizer = absolute(o->tokenizer), *const load = absolute(o->load);
     struct spot_job_note note;
     struct texts text = { 0 };
@@ -323,6 +332,7 @@ static int put_note(FILE *out, const struct spot_job_config *config,
     note.tokens = o->bpe || o->token_byte == 1 ? "bytes" : o->token_byte == 2 ? "u16" : "u32";
     note.tokenizer = tokenizer ? tokenizer : "";
     note.load = load ? load : "";
+    note.config = own;
     note.val_every = o->val_every;
     note.val_batches = o->val_batches;
     spot_jw_init(&jw, out, true);
@@ -336,6 +346,7 @@ static int put_note(FILE *out, const struct spot_job_config *config,
     spot_jw_end(&jw);
     free(tokenizer);
     free(load);
+    free(own);
     return spot_jw_close(&jw, err);
 }
 
@@ -449,7 +460,7 @@ void spot_job_note_differences(const char *dir, const struct spot_job_config *co
         const bool is_hash = strstr(f->key, "_xxh3") != NULL;
         char a[VALUE_MAX], b[VALUE_MAX], name[SPOT_JOB_NOTE_KEY_MAX];
 
-        if (!strcmp(f->key, "steps") || !strncmp(f->key, "val_", 4) ||
+        if (!strcmp(f->key, "steps") || !strcmp(f->key, "config") || !strncmp(f->key, "val_", 4) ||
             (f->type == SPOT_F_STR && !*(const char **)((char *)&here + f->offset)))
             continue; /* no part of what the job is */
         value_text(f, &here, a);

@@ -28,6 +28,7 @@ struct spot_job_note {
     int64_t warmup_steps, decay_steps, val_every, val_batches;
     double rope_theta, norm_eps, lr, beta1, beta2, weight_decay, clip, min_lr;
     bool tied;
+    const char *config; /* of a model that --arch does not name: its config.json; NULL */
     const char *arch, *kernel, *reduce, *tokens, *tokenizer, *load, *lr_schedule;
     const char *seed;                  /* decimal, since JSON numbers do not have 64 bits */
     const char *data_xxh3, *load_xxh3; /* 16 hex digits; zeros: not loaded */

@@ -13,7 +13,7 @@
 #include "common/json_writer.h"
 #include "common/out.h"
 #include "common/xalloc.h"
-#include "weights/hf_family.h"
+#include "weights/hf_config.h"
 #include "weights/save.h"
 
 enum { BESIDE = 4 };
@@ -307,26 +307,6 @@ static int end_document(struct spot_out *out, struct spot_jw *jw, struct spot_er
     return spot_out_finish(out, spot_jw_close(jw, err), err);
 }
 
-/* What is not in the shape, and the defaults of the library would say otherwise. */
-static void put_kind(struct spot_jw *jw, const struct spot_shape *shape)
-{
-    static const char *const no_dropout[] = { "resid_pdrop", "embd_pdrop", "attn_pdrop" };
-
-    if (!(spot_hf_family_of(shape)->files & SPOT_HF_IS_CONV)) {
-        spot_jw_str(jw, "hidden_act", "silu");
-        spot_jw_bool(jw, "attention_bias", false);
-        spot_jw_bool(jw, "mlp_bias", false);
-        spot_jw_object(jw, "rope_parameters"); /* the newer place of rope_theta */
-        spot_jw_str(jw, "rope_type", "default");
-        spot_jw_real(jw, "rope_theta", shape->rope_theta);
-        spot_jw_end(jw);
-        return;
-    }
-    spot_jw_str(jw, "activation_function", "gelu_new");
-    for (size_t i = 0; i < sizeof(no_dropout) / sizeof(no_dropout[0]); i++)
-        spot_jw_real(jw, no_dropout[i], 0);
-}
-
 /* The end of a text, of which the library's own number is another model's. */
 static void put_ends(struct spot_jw *jw, int64_t end)
 {
@@ -342,22 +322,12 @@ static void put_ends(struct spot_jw *jw, int64_t end)
 static int write_config(const struct spot_model_dir *d, const struct spot_shape *shape, int64_t end,
                         bool is_of_bytes, enum spot_dtype dtype, struct spot_err *err)
 {
-    const struct spot_hf_family *const family = spot_hf_family_of(shape);
-    struct spot_st_note note[SPOT_SAVE_NOTES];
-    char text[SPOT_SAVE_NOTES][SPOT_SAVE_NOTE_TEXT];
-    const int n = spot_save_notes(shape, note, text);
     struct spot_out out;
     struct spot_jw jw;
 
     if (begin_document(d, "config.json", &out, &jw, err))
         return -1;
-    spot_jw_array(&jw, "architectures");
-    spot_jw_str(&jw, NULL, family->architecture);
-    spot_jw_end(&jw);
-    spot_jw_str(&jw, "model_type", family->type);
-    for (int i = 0; i < n; i++)
-        spot_jw_raw(&jw, note[i].key, note[i].text);
-    put_kind(&jw, shape);
+    spot_hf_config_put(&jw, shape);
     put_ends(&jw, end);
     spot_jw_str(&jw, "torch_dtype", dtype == SPOT_DT_F32 ? "float32" : "bfloat16");
     if (is_of_bytes)

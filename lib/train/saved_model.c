@@ -11,6 +11,7 @@
 #include "checkpoint/generation.h"
 #include "common/xalloc.h"
 #include "train/job_note.h"
+#include "weights/hf_config.h"
 #include "weights/hf_family.h"
 
 /* --- a model ---------------------------------------------------------------- */
@@ -93,7 +94,14 @@ static int take_note(struct spot_saved_model *m, const struct spot_job_note *not
                                     .rope_theta = note->rope_theta,
                                     .is_tied = note->tied,
                                     .norm_eps = note->norm_eps };
-    if (spot_hf_family_kind(note->arch, &m->shape.kind))
+    if (note->config) {
+        struct spot_shape s;
+
+        if (spot_hf_config_parse(note->config, "job.json: /config", &s, err))
+            return -1;
+        m->shape.kind = s.kind;
+        m->shape.head_dim = s.head_dim;
+    } else if (spot_hf_family_kind(note->arch, &m->shape.kind))
         return spot_err_set(err, SPOT_EDATA, "%s/job.json: /arch: expected gpt2 or llama, got '%s'",
                             dir, note->arch);
     if (spot_shape_check(&m->shape, &why))

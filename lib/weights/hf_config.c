@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "weights/hf_config.h"
+#include "weights/hf_config_state.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -8,25 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
 #include "common/xalloc.h"
-#include "weights/hf_family.h"
+#include "weights/hf_config.h"
 
-/* What files say, under one set of names. */
-struct config {
-    const char *kind, *activation, *gelu;
-    int64_t width, n_layer, n_head, n_kv_head, ffn, vocab, seq, head_dim;
-    int64_t window, window_layers, window_period, unturned_period, original;
-    int64_t n_expert, n_experts, n_chosen, expert_ffn, sparse_step;
-    double eps, theta, theta_local;
-    double rotary_share; /* of a head that turns */
-    double query_scalar, attention_cap, logit_cap;
-    double embed, attention, residual, logits; /* multipliers */
-    bool is_tied, attention_bias, mlp_bias, scales_by_layer, scales, crosses, uses_window, renorms;
-    bool is_bidirectional;
-};
-
-#define AT(member) offsetof(struct config, member)
+#define AT(member) offsetof(struct spot_hf_values, member)
 
 static const struct spot_field kind_field[] = {
     { "model_type", SPOT_F_STR, AT(kind), NULL, 0, 0, true },
@@ -134,17 +119,8 @@ static const struct optional {
     { SPOT_HF_READS_EXPERTS, expert_field },
 };
 
-/* A file that is being read: the object that has the model, and where it lies. */
-struct source {
-    const struct spot_json_doc *doc;
-    struct spot_json_value *root;
-    const char *at; /* JSON pointer of root: "", "/text_config" */
-    const struct spot_hf_family *family;
-    struct config c;
-};
-
-__attribute__((format(printf, 4, 5))) static int fail(const struct source *s, const char *key,
-                                                      struct spot_err *err, const char *format, ...)
+int spot_hf_fail(const struct spot_hf_source *s, const char *key, struct spot_err *err,
+                 const char *format, ...)
 {
     char pointer[128], text[256];
     va_list args;
@@ -157,145 +133,13 @@ __attribute__((format(printf, 4, 5))) static int fail(const struct source *s, co
 }
 
 /* Does `part` divide `whole`, as far as the file goes? */
-static int check_divides(const struct source *s, const char *key, int64_t part, const char *what,
-                         int64_t whole, struct spot_err *err)
+static int check_divides(const struct spot_hf_source *s, const char *key, int64_t part,
+                         const char *what, int64_t whole, struct spot_err *err)
 {
     if (whole % part == 0)
         return 0;
-    return fail(s, key, err, "%lld does not divide the %s, %lld", (long long)part, what,
-                (long long)whole);
-}
-
-/* --- rotary positions ----------------------------------------------------------- */
-
-struct rope {
-    const char *type, *old_type;
-    double theta, factor, low, high, fast, slow, gain, share;
-    double mscale, mscale_all;
-    int64_t original;
-    bool truncate;
-};
-#define ROPE(member) offsetof(struct rope, member)
-
-static const struct spot_field rope_field[] = {
-    { "rope_type", SPOT_F_STR, ROPE(type), NULL, 0, 0, false },
-    { "type", SPOT_F_STR, ROPE(old_type), NULL, 0, 0, false }, /* of older files */
-    { "rope_theta", SPOT_F_REAL, ROPE(theta), "1", 1, 1e9, false },
-    { "factor", SPOT_F_REAL, ROPE(factor), "1", 1, 1e6, false },
-    { "low_freq_factor", SPOT_F_REAL, ROPE(low), "1", 1e-6, 1e6, false },
-    { "high_freq_factor", SPOT_F_REAL, ROPE(high), "1", 1e-6, 1e6, false },
-    { "beta_fast", SPOT_F_REAL, ROPE(fast), "1", 1e-6, 1e6, false },
-    { "beta_slow", SPOT_F_REAL, ROPE(slow), "1", 1e-6, 1e6, false },
-    { "attention_factor", SPOT_F_REAL, ROPE(gain), "1", 1e-6, 1e6, false },
-    { "mscale", SPOT_F_REAL, ROPE(mscale), "1", 0, 1e6, false },
-    { "mscale_all_dim", SPOT_F_REAL, ROPE(mscale_all), "1", 0, 1e6, false },
-    { "partial_rotary_factor", SPOT_F_REAL, ROPE(share), "1", 0, 1, false },
-    { "original_max_position_embeddings", SPOT_F_INT, ROPE(original), "1", 1, 1 << 30, false },
-    { "truncate", SPOT_F_BOOL, ROPE(truncate), NULL, 0, 0, false },
-    { 0 },
-};
-
-static const char *const scaling_name[SPOT_ROPE_SCALINGS] = { "default", "linear", "llama3",
-                                                              "yarn" };
-
-static int find_scaling(const char *type)
-{
-    for (int i = 0; i < SPOT_ROPE_SCALINGS; i++)
-        if (type && !strcmp(type, scaling_name[i]))
-            return i;
-    return type ? -1 : SPOT_ROPE_PLAIN;
-}
-
-static int take_rope(struct source *s, const char *key, const struct rope *r,
-                     struct spot_decoder *kind, struct spot_err *err)
-{
-    const char *const type = r->type ? r->type : r->old_type;
-    const int scaling = type || r->factor == 0 ? find_scaling(type) : -1;
-
-    if (scaling < 0)
-        return fail(s, key, err,
-                    "rotary positions scaled as '%.40s' are not computed here: default, linear, "
-                    "llama3 and yarn are",
-                    type ? type : "?");
-    kind->rope_scaling = scaling;
-    if (scaling == SPOT_ROPE_PLAIN)
-        return 0;
-    kind->rope_factor = r->factor;
-    kind->rope_original = scaling == SPOT_ROPE_LINEAR ? 0 : r->original ? r->original : s->c.seq;
-    kind->rope_low = scaling == SPOT_ROPE_LLAMA3 ? r->low : scaling == SPOT_ROPE_YARN ? r->slow : 0;
-    kind->rope_high = scaling == SPOT_ROPE_LLAMA3 ? r->high
-                      : scaling == SPOT_ROPE_YARN ? r->fast
-                                                  : 0;
-    kind->rope_gain = scaling == SPOT_ROPE_YARN ? r->gain : 0;
-    kind->rope_is_whole = scaling == SPOT_ROPE_YARN && !r->truncate;
-    if (scaling == SPOT_ROPE_YARN && (r->mscale != 0 || r->mscale_all != 0))
-        return fail(s, key, err, "mscale and mscale_all_dim are not computed here");
-    if (r->factor == 0 ||
-        (scaling == SPOT_ROPE_LLAMA3 && (r->low == 0 || r->high <= r->low || !r->original)))
-        return fail(s, key, err, "expected factor%s",
-                    scaling == SPOT_ROPE_LLAMA3 ? ", low_freq_factor below high_freq_factor, and "
-                                                  "original_max_position_embeddings"
-                                                : "");
-    return 0;
-}
-
-static int read_rope_at(struct source *s, const char *key, const struct spot_json_value *object,
-                        struct rope *r, struct spot_err *err)
-{
-    char pointer[128];
-
-    *r = (struct rope){ .fast = 32, .slow = 1, .truncate = true, .share = -1 };
-    snprintf(pointer, sizeof(pointer), "%s%s", s->at, key);
-    return spot_json_read_fields(s->doc, object, pointer, rope_field, r, err);
-}
-
-/* Positions of a kind of layers alone, as later files have them. */
-static int read_rope_of_kind(struct source *s, const struct spot_json_value *ropes,
-                             struct spot_decoder *kind, struct spot_err *err)
-{
-    static const char *const key[] = { "full_attention", "sliding_attention" };
-
-    for (int i = 0; i < 2; i++) {
-        const struct spot_json_value *const one = spot_json_get(ropes, key[i]);
-        char at[64];
-        struct rope r;
-
-        snprintf(at, sizeof(at), "/rope_parameters/%s", key[i]);
-        if (!spot_json_is_object(one))
-            return fail(s, "/rope_parameters", err, "expected an object %s", key[i]);
-        if (read_rope_at(s, at, one, &r, err))
-            return -1;
-        if (i == 0) {
-            s->c.theta = r.theta != 0 ? r.theta : s->c.theta;
-            if (take_rope(s, at, &r, kind, err))
-                return -1;
-        } else {
-            s->c.theta_local = r.theta != 0 ? r.theta : s->c.theta_local;
-            if (find_scaling(r.type) != SPOT_ROPE_PLAIN)
-                return fail(s, at, err, "scaled positions of these layers are not computed here");
-        }
-    }
-    return 0;
-}
-
-static int read_rope(struct source *s, const char *key, struct spot_decoder *kind,
-                     struct spot_err *err)
-{
-    const struct spot_json_value *rope;
-    struct rope r;
-
-    if (spot_json_object(s->doc, s->root, s->at, key + 1, false, &rope, err))
-        return -1;
-    if (!rope)
-        return 0;
-    if (spot_json_get(rope, "full_attention"))
-        return read_rope_of_kind(s, rope, kind, err);
-    if (read_rope_at(s, key, rope, &r, err))
-        return -1;
-    s->c.theta = r.theta != 0 ? r.theta : s->c.theta;
-    if (r.share >= 0 && s->family->reads & SPOT_HF_READS_ROTARY_PART)
-        s->c.rotary_share = r.share;
-    return take_rope(s, key, &r, kind, err);
+    return spot_hf_fail(s, key, err, "%lld does not divide the %s, %lld", (long long)part, what,
+                        (long long)whole);
 }
 
 /* --- which layers ------------------------------------------------------------------ */
@@ -303,27 +147,28 @@ static int read_rope(struct source *s, const char *key, struct spot_decoder *kin
 enum { LIST_MAX = SPOT_LAYERS_MAX };
 
 /* A list with an entry per layer; `*list` NULL: it is not there. */
-static int layer_list(const struct source *s, const char *key, const struct spot_json_value **list,
-                      struct spot_err *err)
+static int layer_list(const struct spot_hf_source *s, const char *key,
+                      const struct spot_json_value **list, struct spot_err *err)
 {
     if (spot_json_array(s->doc, s->root, s->at, key + 1, false, LIST_MAX, list, err))
         return -1;
     if (*list && (int64_t)spot_json_array_size(*list) != s->c.n_layer)
-        return fail(s, key, err, "%zu entries for %lld layers", spot_json_array_size(*list),
-                    (long long)s->c.n_layer);
+        return spot_hf_fail(s, key, err, "%zu entries for %lld layers", spot_json_array_size(*list),
+                            (long long)s->c.n_layer);
     return 0;
 }
 
-static int take_set(const struct source *s, const char *key, const bool *is_in,
+static int take_set(const struct spot_hf_source *s, const char *key, const bool *is_in,
                     struct spot_layer_set *set, struct spot_err *err)
 {
     if (!spot_layer_set_of(set, is_in, s->c.n_layer))
         return 0;
-    return fail(s, key, err, "layers that do not repeat after 64 or fewer are not computed here");
+    return spot_hf_fail(s, key, err,
+                        "layers that do not repeat after 64 or fewer are not computed here");
 }
 
 /* What older files leave to the family. */
-static bool is_local_by_rule(const struct source *s, int64_t layer)
+static bool is_local_by_rule(const struct spot_hf_source *s, int64_t layer)
 {
     const int64_t period = s->c.window_period ? s->c.window_period : s->family->local_period;
 
@@ -332,7 +177,7 @@ static bool is_local_by_rule(const struct source *s, int64_t layer)
     return !period || (layer + 1) % period != 0;
 }
 
-static int read_local(const struct source *s, bool *is_local, struct spot_err *err)
+static int read_local(const struct spot_hf_source *s, bool *is_local, struct spot_err *err)
 {
     const struct spot_json_value *list;
 
@@ -343,14 +188,16 @@ static int read_local(const struct source *s, bool *is_local, struct spot_err *e
 
         is_local[i] = list ? type && !strcmp(type, "sliding_attention") : is_local_by_rule(s, i);
         if (list && !is_local[i] && (!type || strcmp(type, "full_attention") != 0))
-            return fail(s, "/layer_types", err,
-                        "layer %lld is '%.40s', expected full_attention or sliding_attention",
-                        (long long)i, type ? type : "?");
+            return spot_hf_fail(
+                s, "/layer_types", err,
+                "layer %lld is '%.40s', expected full_attention or sliding_attention", (long long)i,
+                type ? type : "?");
     }
     return 0;
 }
 
-static int read_window(const struct source *s, struct spot_decoder *kind, struct spot_err *err)
+static int read_window(const struct spot_hf_source *s, struct spot_decoder *kind,
+                       struct spot_err *err)
 {
     const bool is_off = (s->family->reads & SPOT_HF_ASKS_WINDOW) && !s->c.uses_window;
     bool *is_local;
@@ -359,7 +206,7 @@ static int read_window(const struct source *s, struct spot_decoder *kind, struct
     if (!(s->family->reads & SPOT_HF_READS_WINDOW) || is_off || !s->c.window)
         return 0;
     if (s->family->reads & SPOT_HF_READS_UNTURNED && !spot_json_get(s->root, "layer_types"))
-        return fail(s, "/use_sliding_window", err, "windows need layer_types");
+        return spot_hf_fail(s, "/use_sliding_window", err, "windows need layer_types");
     is_local = spot_xcalloc((size_t)s->c.n_layer, sizeof(*is_local));
     rc = read_local(s, is_local, err) || take_set(s, "/layer_types", is_local, &kind->local, err);
     free(is_local);
@@ -369,7 +216,8 @@ static int read_window(const struct source *s, struct spot_decoder *kind, struct
 }
 
 /* 1 in the list: positions turn in that layer. */
-static int read_unturned(const struct source *s, struct spot_decoder *kind, struct spot_err *err)
+static int read_unturned(const struct spot_hf_source *s, struct spot_decoder *kind,
+                         struct spot_err *err)
 {
     const struct spot_json_value *list;
     bool *is_in;
@@ -390,7 +238,8 @@ static int read_unturned(const struct source *s, struct spot_decoder *kind, stru
 
 /* --- features ---------------------------------------------------------------------- */
 
-static int read_activation(const struct source *s, struct spot_decoder *kind, struct spot_err *err)
+static int read_activation(const struct spot_hf_source *s, struct spot_decoder *kind,
+                           struct spot_err *err)
 {
     static const struct {
         const char *name;
@@ -408,57 +257,60 @@ static int read_activation(const struct source *s, struct spot_decoder *kind, st
             kind->activation = known[i].is;
             return 0;
         }
-    return fail(s,
-                is_conv                                 ? "/activation_function"
-                : s->family->reads & SPOT_HF_READS_CAPS ? "/hidden_activation"
-                                                        : "/hidden_act",
-                err, "expected %sgelu_new, gelu_pytorch_tanh or gelu, got '%.40s'",
-                is_conv ? "" : "silu, ", name);
+    return spot_hf_fail(s,
+                        is_conv                                 ? "/activation_function"
+                        : s->family->reads & SPOT_HF_READS_CAPS ? "/hidden_activation"
+                                                                : "/hidden_act",
+                        err, "expected %sgelu_new, gelu_pytorch_tanh or gelu, got '%.40s'",
+                        is_conv ? "" : "silu, ", name);
 }
 
-static int read_experts(const struct source *s, struct spot_decoder *kind, struct spot_err *err)
+static int read_experts(const struct spot_hf_source *s, struct spot_decoder *kind,
+                        struct spot_err *err)
 {
     const struct spot_json_value *dense = spot_json_get(s->root, "mlp_only_layers");
 
     if (!(s->family->reads & SPOT_HF_READS_EXPERTS))
         return 0;
     if (s->c.sparse_step != 1)
-        return fail(s, "/decoder_sparse_step", err, "expected 1, experts in every layer, got %lld",
-                    (long long)s->c.sparse_step);
+        return spot_hf_fail(s, "/decoder_sparse_step", err,
+                            "expected 1, experts in every layer, got %lld",
+                            (long long)s->c.sparse_step);
     if (dense && (!spot_json_is_array(dense) || spot_json_array_size(dense)))
-        return fail(s, "/mlp_only_layers", err, "expected [], experts in every layer");
+        return spot_hf_fail(s, "/mlp_only_layers", err, "expected [], experts in every layer");
     kind->n_expert = s->c.n_experts ? s->c.n_experts : s->c.n_expert;
     kind->n_chosen = s->c.n_chosen;
     if (kind->n_chosen > kind->n_expert)
-        return fail(s, "/num_experts_per_tok", err, "%lld of %lld experts",
-                    (long long)kind->n_chosen, (long long)kind->n_expert);
+        return spot_hf_fail(s, "/num_experts_per_tok", err, "%lld of %lld experts",
+                            (long long)kind->n_chosen, (long long)kind->n_expert);
     kind->is_renormed = kind->is_renormed || s->c.renorms;
     return 0;
 }
 
 /* What this engine computes one way only. */
-static int check_neutral(const struct source *s, struct spot_err *err)
+static int check_neutral(const struct spot_hf_source *s, struct spot_err *err)
 {
     if (spot_json_get(s->root, "quantization_config"))
-        return fail(s, "/quantization_config", err,
-                    "weights that are quantised already are not read: take the model in F32, F16 "
-                    "or BF16; 8 bits are made at load");
+        return spot_hf_fail(
+            s, "/quantization_config", err,
+            "weights that are quantised already are not read: take the model in F32, F16 "
+            "or BF16; 8 bits are made at load");
     if (s->c.scales_by_layer)
-        return fail(s, "/scale_attn_by_inverse_layer_idx", err,
-                    "attention that is scaled by layer is not computed here");
+        return spot_hf_fail(s, "/scale_attn_by_inverse_layer_idx", err,
+                            "attention that is scaled by layer is not computed here");
     if (!s->c.scales)
-        return fail(s, "/scale_attn_weights", err,
-                    "attention that is not scaled is not computed here");
+        return spot_hf_fail(s, "/scale_attn_weights", err,
+                            "attention that is not scaled is not computed here");
     if (s->c.crosses)
-        return fail(s, "/add_cross_attention", err,
-                    "attention to another sequence is not computed here");
+        return spot_hf_fail(s, "/add_cross_attention", err,
+                            "attention to another sequence is not computed here");
     if (s->c.is_bidirectional)
-        return fail(s, "/use_bidirectional_attention", err,
-                    "attention to later positions is not computed here");
+        return spot_hf_fail(s, "/use_bidirectional_attention", err,
+                            "attention to later positions is not computed here");
     return 0;
 }
 
-static int read_fields(struct source *s, struct spot_err *err)
+static int read_fields(struct spot_hf_source *s, struct spot_err *err)
 {
     const struct spot_hf_family *const f = s->family;
     const bool is_conv = f->files & SPOT_HF_IS_CONV;
@@ -476,44 +328,44 @@ static int read_fields(struct source *s, struct spot_err *err)
 }
 
 /* A default, where the key is absent; null means none. */
-static bool is_absent(const struct source *s, const char *key)
+static bool is_absent(const struct spot_hf_source *s, const char *key)
 {
     return !spot_json_get(s->root, key);
 }
 
 /* What the class of the family takes. */
-static void set_defaults(struct source *s)
+static void set_defaults(struct spot_hf_source *s)
 {
     const struct spot_hf_family *const f = s->family;
 
-    s->c = (struct config){ .activation = f->activation,
-                            .gelu = f->activation,
-                            .seq = f->seq,
-                            .n_kv_head = is_absent(s, "num_key_value_heads") ? f->n_kv_head : 0,
-                            .head_dim = is_absent(s, "head_dim") ? f->head_dim : 0,
-                            .window = is_absent(s, "sliding_window") ? f->window : 0,
-                            .window_layers = 28,
-                            .unturned_period = 4,
-                            .n_expert = f->n_expert,
-                            .n_chosen = f->n_chosen,
-                            .expert_ffn = f->expert_ffn,
-                            .sparse_step = 1,
-                            .eps = f->eps,
-                            .theta = f->theta,
-                            .theta_local = f->kind.rope_theta_local,
-                            .rotary_share = 1,
-                            .query_scalar = 256,
-                            .attention_cap =
-                                is_absent(s, "attn_logit_softcapping") ? f->kind.attention_cap : 0,
-                            .logit_cap =
-                                is_absent(s, "final_logit_softcapping") ? f->kind.logit_cap : 0,
-                            .scales = true,
-                            .is_tied = f->is_tied };
+    s->c = (struct spot_hf_values){
+        .activation = f->activation,
+        .gelu = f->activation,
+        .seq = f->seq,
+        .n_kv_head = is_absent(s, "num_key_value_heads") ? f->n_kv_head : 0,
+        .head_dim = is_absent(s, "head_dim") ? f->head_dim : 0,
+        .window = is_absent(s, "sliding_window") ? f->window : 0,
+        .window_layers = 28,
+        .unturned_period = 4,
+        .n_expert = f->n_expert,
+        .n_chosen = f->n_chosen,
+        .expert_ffn = f->expert_ffn,
+        .sparse_step = 1,
+        .eps = f->eps,
+        .theta = f->theta,
+        .theta_local = f->kind.rope_theta_local,
+        .rotary_share = 1,
+        .query_scalar = 256,
+        .attention_cap = is_absent(s, "attn_logit_softcapping") ? f->kind.attention_cap : 0,
+        .logit_cap = is_absent(s, "final_logit_softcapping") ? f->kind.logit_cap : 0,
+        .scales = true,
+        .is_tied = f->is_tied
+    };
 }
 
-static int check_sizes(const struct source *s, struct spot_err *err)
+static int check_sizes(const struct spot_hf_source *s, struct spot_err *err)
 {
-    const struct config *const c = &s->c;
+    const struct spot_hf_values *const c = &s->c;
 
     if (s->family->files & SPOT_HF_IS_CONV)
         return check_divides(s, "/n_head", c->n_head, "width", c->width, err);
@@ -528,9 +380,9 @@ static double unless_one(double x)
     return x == 1 ? 0 : x;
 }
 
-static void take_scales(const struct source *s, struct spot_decoder *kind)
+static void take_scales(const struct spot_hf_source *s, struct spot_decoder *kind)
 {
-    const struct config *const c = &s->c;
+    const struct spot_hf_values *const c = &s->c;
     const unsigned reads = s->family->reads;
 
     if (reads & SPOT_HF_READS_CAPS) {
@@ -548,19 +400,21 @@ static void take_scales(const struct source *s, struct spot_decoder *kind)
     }
 }
 
-static int take_rotary(struct source *s, struct spot_decoder *kind, struct spot_err *err)
+static int take_rotary(struct spot_hf_source *s, struct spot_decoder *kind, struct spot_err *err)
 {
     const int64_t d = s->c.head_dim ? s->c.head_dim : s->c.width / s->c.n_head;
     int64_t turned;
 
     if (kind->positions != SPOT_POSITIONS_ROTARY)
         return 0;
-    if (read_rope(s, "/rope_scaling", kind, err) || read_rope(s, "/rope_parameters", kind, err))
+    if (spot_hf_read_rope(s, "/rope_scaling", kind, err) ||
+        spot_hf_read_rope(s, "/rope_parameters", kind, err))
         return -1;
     turned = (int64_t)((double)d * s->c.rotary_share);
     if (s->c.rotary_share < 1 && (turned < 2 || turned % 2))
-        return fail(s, "/partial_rotary_factor", err, "%g of a head of %lld is no even number",
-                    s->c.rotary_share, (long long)d);
+        return spot_hf_fail(s, "/partial_rotary_factor", err,
+                            "%g of a head of %lld is no even number", s->c.rotary_share,
+                            (long long)d);
     if (s->c.rotary_share < 1)
         kind->rotary_dim = turned;
     kind->rope_theta_local =
@@ -568,7 +422,7 @@ static int take_rotary(struct source *s, struct spot_decoder *kind, struct spot_
     return 0;
 }
 
-static int read_kind(struct source *s, struct spot_decoder *kind, struct spot_err *err)
+static int read_kind(struct spot_hf_source *s, struct spot_decoder *kind, struct spot_err *err)
 {
     *kind = s->family->kind;
     kind->family = spot_hf_family_find(s->family->type);
@@ -584,15 +438,15 @@ static int read_kind(struct source *s, struct spot_decoder *kind, struct spot_er
                : 0;
 }
 
-static int find_family(struct source *s, struct spot_err *err)
+static int find_family(struct spot_hf_source *s, struct spot_err *err)
 {
     const char *const kind = s->c.kind;
     const struct spot_json_value *text;
 
     s->family = spot_hf_family(spot_hf_family_find(kind));
     if (!s->family)
-        return fail(s, "/model_type", err, "'%.40s' is not computed here: %s are", kind,
-                    spot_hf_family_list());
+        return spot_hf_fail(s, "/model_type", err, "'%.40s' is not computed here: %s are", kind,
+                            spot_hf_family_list());
     if (!(s->family->reads & SPOT_HF_READS_TEXT_CONFIG))
         return 0;
     if (spot_json_object(s->doc, s->root, "", "text_config", true, &text, err))
@@ -606,8 +460,8 @@ static int find_family(struct source *s, struct spot_err *err)
 int spot_hf_config_read(const struct spot_json_doc *doc, struct spot_shape *shape,
                         struct spot_err *err)
 {
-    struct source s = { .doc = doc, .root = doc->root, .at = "" };
-    struct config *const c = &s.c;
+    struct spot_hf_source s = { .doc = doc, .root = doc->root, .at = "" };
+    struct spot_hf_values *const c = &s.c;
     struct spot_decoder kind;
 
     if (spot_json_read_fields(doc, doc->root, "", kind_field, c, err) || find_family(&s, err))
@@ -638,6 +492,19 @@ int spot_hf_config_read(const struct spot_json_doc *doc, struct spot_shape *shap
         shape->ffn = 0;
     }
     return 0;
+}
+
+int spot_hf_config_parse(const char *text, const char *source, struct spot_shape *shape,
+                         struct spot_err *err)
+{
+    struct spot_json_doc doc;
+    int rc;
+
+    if (spot_json_parse(&doc, text, strlen(text), source, err))
+        return -1;
+    rc = spot_hf_config_read(&doc, shape, err);
+    spot_json_release(&doc);
+    return rc;
 }
 
 int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_err *err)

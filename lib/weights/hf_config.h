@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_config.h - reads Hugging Face's config.json: what a model's weights do not show.
+/* hf_config.h - reads and writes Hugging Face's config.json: what a model's weights do not show.
  *
- * Handles GPT-2 and Llama. Settings that this engine does not compute (scaled or partial rotary
- * positions, other activations, biases, unscaled attention) are rejected with key, line and column.
+ * Of the families of hf_family.h. Settings that this engine does not compute are rejected with key,
+ * line and column.
  */
 #ifndef SPOT_WEIGHTS_HF_CONFIG_H
 #define SPOT_WEIGHTS_HF_CONFIG_H
 
 #include "common/err.h"
 #include "common/json.h"
+#include "common/json_writer.h"
 #include "shard/arena.h"
 
 #ifdef __cplusplus
@@ -20,6 +21,15 @@ extern "C" {
 int spot_hf_config_read(const struct spot_json_doc *doc, struct spot_shape *shape,
                         struct spot_err *err);
 int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_err *err);
+
+/* Keys of an open object that are read again as the same shape, but for its shards; the model has
+ * no experts. */
+void spot_hf_config_put(struct spot_jw *jw, const struct spot_shape *shape);
+/* The object as one line, freed by the caller; NULL when out of memory. */
+char *spot_hf_config_text(const struct spot_shape *shape);
+/* And from such a line; `source` is for messages. */
+int spot_hf_config_parse(const char *text, const char *source, struct spot_shape *shape,
+                         struct spot_err *err);
 
 /* The same from the metadata of a safetensors file as written by save.c: there seq is the sequence
  * length of the training. Returns 1, 0 if the file has none or cannot be read, -1 with *err

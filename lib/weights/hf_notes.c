@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "common/json.h"
-#include "common/json_writer.h"
 #include "common/le.h"
 #include "common/xalloc.h"
 #include "shard/safetensors.h"
@@ -14,7 +13,7 @@
 
 /* Of a header that is looked at for notes: those of save.c are far smaller, and a tree of a hostile
  * one takes many times its size. */
-enum { NOTED_MAX = 4 << 20, NOTE_MAX = 64 };
+enum { NOTED_MAX = 4 << 20 };
 
 /* The JSON text of a safetensors file, NULL if it cannot be ours: the reader of the weights reports
  * what is wrong with it. */
@@ -40,88 +39,25 @@ static char *read_header(const char *path, size_t *n_byte)
     return text;
 }
 
-/* Notes are text: "2" becomes a number again, "false" a truth. */
-static void write_note(struct spot_jw *jw, const char *key, const char *text)
-{
-    char copy[NOTE_MAX + 1];
-    struct spot_json_tree tree = { 0 };
-    struct spot_json_wrong ignored;
-
-    snprintf(copy, sizeof(copy), "%s", text);
-    if (strlen(text) < NOTE_MAX &&
-        !spot_json_tree_build(&tree, copy, strlen(copy), SPOT_JSON_DEPTH_MAX, &ignored) &&
-        (spot_json_is_number(tree.value) || spot_json_is_boolean(tree.value)))
-        spot_jw_tree(jw, key, tree.value);
-    else
-        spot_jw_str(jw, key, text);
-    spot_json_tree_release(&tree);
-}
-
-/* The notes as a config.json would say them; NULL for a file that says no shape. */
-static char *config_of(const struct spot_json_value *notes)
-{
-    const bool is_gpt2 = spot_json_get(notes, "n_embd") != NULL;
-    const char *key;
-    const struct spot_json_value *value;
-    char *text = NULL;
-    size_t n;
-    struct spot_jw jw;
-    FILE *out;
-
-    if (!spot_json_get(notes, "tie_word_embeddings") ||
-        (!is_gpt2 && !spot_json_get(notes, "hidden_size")))
-        return NULL;
-    out = open_memstream(&text, &n);
-    if (!out)
-        return NULL;
-    spot_jw_init(&jw, out, false);
-    spot_jw_object(&jw, NULL);
-    if (!spot_json_is_string(spot_json_get(notes, "model_type")))
-        spot_jw_str(&jw, "model_type", is_gpt2 ? "gpt2" : "llama");
-    spot_json_object_foreach(notes, key, value)
-    {
-        if (spot_json_is_string(value))
-            write_note(&jw, key, spot_json_text(value));
-    }
-    spot_jw_end(&jw);
-    (void)spot_jw_close(&jw, NULL); /* numbers that were read are finite, and this is memory */
-    fclose(out);
-    return text;
-}
-
-static int read_notes(const char *path, const char *text, struct spot_shape *shape,
-                      struct spot_err *err)
-{
-    struct spot_json_doc doc;
-    char *const source = spot_xcalloc(strlen(path) + sizeof(": __metadata__"), 1);
-    int rc;
-
-    sprintf(source, "%s: __metadata__", path);
-    rc = spot_json_parse(&doc, text, strlen(text), source, err);
-    if (!rc) {
-        rc = spot_hf_config_read(&doc, shape, err);
-        spot_json_release(&doc);
-    }
-    free(source);
-    return rc ? -1 : 1;
-}
-
 int spot_hf_config_noted(const char *path, struct spot_shape *shape, struct spot_err *err)
 {
     struct spot_json_doc doc;
     struct spot_err ignored;
+    const char *config;
     size_t n;
     char *const header = read_header(path, &n);
-    char *config = NULL;
+    char *source;
     int rc = 0;
 
     if (header && !spot_json_parse(&doc, header, n, path, &ignored)) {
-        config = config_of(spot_json_get(doc.root, "__metadata__"));
+        config = spot_json_text(spot_json_get(spot_json_get(doc.root, "__metadata__"), "config"));
+        source = spot_xcalloc(strlen(path) + sizeof(": __metadata__"), 1);
+        sprintf(source, "%s: __metadata__", path);
+        if (config)
+            rc = spot_hf_config_parse(config, source, shape, err) ? -1 : 1;
+        free(source);
         spot_json_release(&doc);
     }
-    if (config)
-        rc = read_notes(path, config, shape, err);
-    free(config);
     free(header);
     return rc;
 }

@@ -11,7 +11,7 @@
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "shard/safetensors.h"
-#include "weights/hf_family.h"
+#include "weights/hf_config.h"
 #include "weights/hf_names.h"
 
 /* Rows that are turned together: their elements of a column are a line of the cache. */
@@ -146,49 +146,15 @@ void spot_weights_out_add(struct spot_weights_out *w, const struct spot_bundle *
     spot_out_hurry(&w->out);
 }
 
-int spot_save_notes(const struct spot_shape *shape, struct spot_st_note note[SPOT_SAVE_NOTES],
-                    char text[SPOT_SAVE_NOTES][SPOT_SAVE_NOTE_TEXT])
-{
-    const bool is_llama = !(spot_hf_family_of(shape)->files & SPOT_HF_IS_CONV);
-    const struct {
-        const char *gpt2, *llama;
-        int64_t value;
-    } size[] = { { "n_layer", "num_hidden_layers", shape->n_layer },
-                 { "n_head", "num_attention_heads", shape->n_head },
-                 { "n_embd", "hidden_size", shape->width },
-                 { "n_positions", "max_position_embeddings", shape->seq },
-                 { "vocab_size", "vocab_size", shape->vocab },
-                 { NULL, "num_key_value_heads", shape->n_kv_head },
-                 { NULL, "intermediate_size", shape->ffn } };
-    int n = 0;
-
-    for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++)
-        if (is_llama || size[i].gpt2) {
-            snprintf(text[n], SPOT_SAVE_NOTE_TEXT, "%lld", (long long)size[i].value);
-            note[n] = (struct spot_st_note){ is_llama ? size[i].llama : size[i].gpt2, text[n] };
-            n++;
-        }
-    if (is_llama) {
-        snprintf(text[n], SPOT_SAVE_NOTE_TEXT, "%.17g", shape->rope_theta);
-        note[n] = (struct spot_st_note){ "rope_theta", text[n] };
-        n++;
-    }
-    /* the engine's is a float */
-    snprintf(text[n], SPOT_SAVE_NOTE_TEXT, "%.9g", spot_shape_norm_eps(shape));
-    note[n] = (struct spot_st_note){ is_llama ? "rms_norm_eps" : "layer_norm_epsilon", text[n] };
-    n++;
-    note[n++] = (struct spot_st_note){ "tie_word_embeddings", shape->is_tied ? "true" : "false" };
-    return n;
-}
-
+/* The metadata have the config, for whoever gets the file alone. */
 static void write_head(const struct spot_shape *shape, const struct spot_st_tensor *list, size_t n,
                        struct spot_buf *head)
 {
-    struct spot_st_note note[SPOT_SAVE_NOTES + 1] = { { "format", "pt" } };
-    char text[SPOT_SAVE_NOTES][SPOT_SAVE_NOTE_TEXT];
-    const int n_note = spot_save_notes(shape, note + 1, text);
+    char *const config = shape->kind.n_expert ? NULL : spot_hf_config_text(shape);
+    const struct spot_st_note note[] = { { "format", "pt" }, { "config", config } };
 
-    spot_st_write_noted(note, (size_t)n_note + 1, list, n, head);
+    spot_st_write_noted(note, config ? 2 : 1, list, n, head);
+    free(config);
 }
 
 int spot_weights_out_open(struct spot_weights_out *w, const char *path,

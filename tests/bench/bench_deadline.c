@@ -7,10 +7,18 @@
 #include <string.h>
 
 #include "common/csv_reader.h"
-#include "sim/deadline_sim.h"
+#include "peers/uniform_progress.h"
 #include "trace/trace.h"
 
-enum { ROWS = 12, POLICIES = SPOT_DEADLINE_POLICIES };
+enum { ROWS = 12, POLICIES = 7 };
+enum { ON_DEMAND, GREEDY, UNIFORM, NO_HYSTERESIS, SPOT, KNOWN, OFFLINE };
+
+static const struct spot_deadline_policy *policy_at(int p)
+{
+    static const int at[POLICIES] = { 0, 4, 5, 6, 1, 2, 3 };
+
+    return at[p] < 4 ? &spot_deadline_policies[at[p]] : &spot_uniform_progress[at[p] - 4];
+}
 
 static const double hour = 3600;
 static struct {
@@ -64,27 +72,32 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
     sum[k].deadline_h = deadline_h;
     sum[k].restart_h = restart_h;
     sum[k].n++;
-    play.job =
-        (struct spot_deadline_job){ 48 * hour, deadline_h * hour, restart_h * hour, 600, 0.9731,
-                                    3.06 };
+    play.market =
+        (struct spot_market){ .work_s = 48 * hour,
+                              .deadline_s = deadline_h * hour,
+                              .tick_s = 600,
+                              .restart_s = { restart_h * hour },
+                              .restart_prob = { 1 },
+                              .n_restart = 1,
+                              .n_place = 1,
+                              .place = { { 0.9731, 3.06, 1, 0, { { { 0 } } }, { NULL } } } };
     play.n = n_up;
     play.start = (size_t)start;
     for (int p = 0; p < POLICIES; p++) {
         struct spot_deadline_result r;
 
-        if (spot_deadline_play_run(&play, (enum spot_deadline_policy)p, &r, NULL, err))
+        if (spot_deadline_play_run(&play, policy_at(p), &r, NULL, err))
             return -1;
         sum[k].usd[p] += r.usd;
         sum[k].late += r.is_late;
-        if ((p == SPOT_DEADLINE_PLAY_GREEDY && fabs(r.usd - golden[0]) > 1e-3) ||
-            (p == SPOT_DEADLINE_PLAY_UNIFORM && fabs(r.usd - golden[1]) > 1e-3) ||
-            (p == SPOT_DEADLINE_PLAY_NO_HYSTERESIS && fabs(r.usd - golden[2]) > 1e-3) ||
-            (p == SPOT_DEADLINE_PLAY_OFFLINE && fabs(r.usd - golden[3]) > 1e-3)) {
+        if ((p == GREEDY && fabs(r.usd - golden[0]) > 1e-3) ||
+            (p == UNIFORM && fabs(r.usd - golden[1]) > 1e-3) ||
+            (p == NO_HYSTERESIS && fabs(r.usd - golden[2]) > 1e-3) ||
+            (p == OFFLINE && fabs(r.usd - golden[3]) > 1e-3)) {
             if (sum[k].off++ < 2)
                 fprintf(stderr, "%s %g %g window %lld %s: %.4f, golden %s %s %s %s\n",
-                        row->field[0], deadline_h, restart_h, (long long)window,
-                        spot_deadline_policy_name[p], r.usd, row->field[5], row->field[6],
-                        row->field[7], row->field[8]);
+                        row->field[0], deadline_h, restart_h, (long long)window, policy_at(p)->name,
+                        r.usd, row->field[5], row->field[6], row->field[7], row->field[8]);
         }
     }
     return 0;
@@ -118,10 +131,9 @@ int main(int argc, char **argv)
            "|\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (int k = 0; k < ROWS && sum[k].n; k++) {
         const double n = (double)sum[k].n, *u = sum[k].usd;
-        const double best = fmin(u[SPOT_DEADLINE_PLAY_GREEDY], u[SPOT_DEADLINE_PLAY_UNIFORM]);
-        const double w =
-            (best - u[SPOT_DEADLINE_PLAY_SPOT]) / (best - u[SPOT_DEADLINE_PLAY_OFFLINE]);
-        const double g = (best - u[SPOT_DEADLINE_PLAY_SPOT]) / (best - u[SPOT_DEADLINE_PLAY_KNOWN]);
+        const double best = fmin(u[GREEDY], u[UNIFORM]);
+        const double w = (best - u[SPOT]) / (best - u[OFFLINE]);
+        const double g = (best - u[SPOT]) / (best - u[KNOWN]);
 
         printf("| %g | %g | %zu | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %zu | "
                "%zu |\n",

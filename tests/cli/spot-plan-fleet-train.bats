@@ -111,8 +111,8 @@ plan() { spot-plan fleet --kind train --job "$J" --catalogue "$C" --no-provenanc
     [[ "$stderr" == *"--loss has no meaning: examples/jobs/demo.json has no 'async'"* ]]
     run -2 --separate-stderr spot-plan fleet --kind serve --catalogue "$C" --load examples/fleet/melange.json --loss 3
     [[ "$stderr" == *'--loss has no meaning without --kind train'* ]]
-    run -2 --separate-stderr plan --loss .8 --deadline 2400 --types p2.xlarge
-    [[ "$stderr" == *'--types has no meaning without --kind serve'* ]]
+    run -2 --separate-stderr plan --loss .8 --deadline 2400 --zone-max 2
+    [[ "$stderr" == *'--zone-max has no meaning without --kind serve'* ]]
     run -2 --separate-stderr plan --loss 0 --deadline 2400
     [[ "$stderr" == *'--loss must be between 1e-09 and'* ]]
 }

@@ -126,13 +126,9 @@ many() {
             | $b[.bucket].rate_per_s * .share / $b[.bucket].per_s[.instance_type]] | add) <= .9 * $m.count + 1e-5)'
 }
 
-@test "where nothing can be bought, the message says whether the options or the file left it so" {
-    run -2 --separate-stderr fleet --types nope
-    [[ "$stderr" == *': --types: no offer of examples/fleet/melange.csv is left'* ]]
-    run -2 --separate-stderr fleet --types A10G --deny A10G
-    [[ "$stderr" == *': --types, --deny: no offer'* ]]
-    run -3 --separate-stderr fleet --types A10G --market spot
-    [[ "$stderr" == *"no row left by --types has a price in the market 'spot'" ]]
+@test "a catalogue without a price in the market is refused" {
+    run -3 --separate-stderr fleet --market spot
+    [[ "$stderr" == *"market 'spot'" ]]
     printf 'instance_type,zone\nA10G,a\n' >"$T/c"
     c=$T/c run -3 --separate-stderr fleet
     [[ "$stderr" == *'/c:1: header lacks the prices: expected a column on_demand_usd_per_h or spot_usd_per_h' ]]
@@ -170,26 +166,18 @@ risky() { c=$T/c fleet --forecast "$T/f" "$@"; }
     c=$T/c fleet --forecast "$T/one" | jq -e 'all(.buy[]; .market == "on-demand" or .zone == "us-east-1a") and any(.why[]; test("not in the forecast"))'
 }
 
-@test "what scenarios there are, which of them count, and how near the bound a fleet must be" {
+@test "what scenarios there are, and others on which the plan is tested" {
     forecast 9 0.05
     risky --scenarios 400 --fresh 0 >"$T/p"
     jq -e '.expected.scenarios == 400 and (.expected | has("fresh") | not)' "$T/p"
     risky --scenarios 400 --fresh 77 | jq -e --slurpfile p "$T/p" '.expected.fresh.scenarios == 77 and .buy == $p[0].buy'
-    # the worst half of the scenarios lose less in the mean than the worst twentieth
-    risky --scenarios 400 --fresh 0 --tail .5 | jq -e --slurpfile p "$T/p" '.expected.usd_per_h < $p[0].expected.usd_per_h'
-    # zones that fall together ask for more that cannot fall
-    for how in "--correlation 0 --region-correlation 0" "--correlation .95 --region-correlation .95"; do
-        risky --scenarios 2000 --fresh 0 $how | jq .expected.usd_per_h
-    done | jq -es '.[0] < .[1]'
-    risky --scenarios 400 --fresh 0 --gap .3 | jq -e '.gap <= .3'
 }
 
-@test "regions, types, denials and caps of zones are kept" {
+@test "caps of zones are kept" {
     forecast 9 0.01
-    risky --regions us-east-1 | jq -e 'all(.buy[]; .zone == "" or (.zone | startswith("us-east-1")))'
-    risky --deny us-east-1,A100-80GB | jq -e 'all(.buy[]; .instance_type == "A10G" and (.zone == "" or .zone == "us-west-2a"))'
-    risky --types A10G --zone-max 2 | jq -e '([.buy[] | select(.zone != "") | {zone, count}] | group_by(.zone) | all(map(.count) | add <= 2)) and any(.buy[]; .market == "on-demand")'
-    run -1 --separate-stderr risky --types A10G --zone-max 2 --market spot
+    sed -i '/^A100-80GB/d' "$T/c"
+    risky --zone-max 2 | jq -e '([.buy[] | select(.zone != "") | {zone, count}] | group_by(.zone) | all(map(.count) | add <= 2)) and any(.buy[]; .market == "on-demand")'
+    run -1 --separate-stderr risky --zone-max 2 --market spot
     [[ "$stderr" == *'requests/s would do'* ]]
 }
 
@@ -201,13 +189,10 @@ risky() { c=$T/c fleet --forecast "$T/f" "$@"; }
     jq '.buckets[].rate_per_s *= 2' examples/fleet/melange.json >"$T/l"
     step 1000; [ "$(jq -c .buy "$T/p")" = "$buy" ]; jq -e '.autoscale == {side: "up", since_s: 1000}' "$T/p"
     step 1280; [ "$(jq -c .buy "$T/p")" = "$buy" ]
-    l=$T/l risky --current "$T/p" --time 1280 --up 4m | jq -e --argjson buy "$buy" '.buy != $buy'
     step 1300; [ "$(jq -c .buy "$T/p")" != "$buy" ]; jq -e '.autoscale.side == "same" and .expected.unserved_tail <= .01' "$T/p"
     big=$(jq -c .buy "$T/p")
     cp examples/fleet/melange.json "$T/l"
     step 1320; step 2500; [ "$(jq -c .buy "$T/p")" = "$big" ]; jq -e '.autoscale == {side: "down", since_s: 1320}' "$T/p"
-    cp "$T/p" "$T/held"
-    l=$T/l risky --current "$T/held" --time 2500 --down 19m | jq -e --argjson big "$big" '.buy != $big'
     step 2520; [ "$(jq '[.buy[].count] | add' "$T/p")" -lt "$(jq -n "$big" | jq '[.[].count] | add')" ]
     echo '{"schema": "spot.plan/1", "kind": "fleet", "buy": [{"market": "spot", "count": 1}]}' >"$T/bad"
     run -3 --separate-stderr risky --current "$T/bad"

@@ -58,6 +58,10 @@ committed() { # N: in the newest round
     eventually "[ \"\$(jq -s 'map(select(.event == \"committed\")) | length' log)\" -ge $1 ]"
 }
 more() { committed $(($(events log committed) + 2)); }
+restored() { # N times, and the round that begins from it is formed
+    seen log restored $1
+    eventually "jq -se 'map(.event) | rindex(\"formed\") > rindex(\"restored\")' log"
+}
 last_round() { jq -s 'map(select(.event == "formed"))[-1].restart' log; }
 
 finishes() {
@@ -69,6 +73,8 @@ finishes() {
     done
 }
 
+vanishes() { eventually "rm -rf $1"; } # DIRECTORY: of ranks that are being killed
+
 begun() { # ROUND WORLD
     for rank in $(seq 0 $(($2 - 1))); do eventually "[ -e begun/$1.$rank ]"; done
 }
@@ -79,15 +85,16 @@ begun() { # ROUND WORLD
     committed 2
     gone=$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)
     eval "kill -9 \$id_$gone"
-    rm -rf $gone
-    seen log restored 1
-    begun 1 2
-    [ "$(cat begun/1.0)" -gt 0 ]
+    vanishes $gone
+    restored 1
+    first=$(last_round)
+    begun $first 2
+    [ "$(cat begun/$first.0)" -gt 0 ]
     more
     node d
-    seen log restored 2
+    restored 2
     begun $(last_round) 3
-    [ "$(cat begun/$(last_round).0)" -gt "$(cat begun/1.0)" ]
+    [ "$(cat begun/$(last_round).0)" -gt "$(cat begun/$first.0)" ]
     finishes
 }
 
@@ -111,7 +118,6 @@ begun() { # ROUND WORLD
     [ -e a/.spot-aside/ckpt.txt ] || [ -e b/.spot-aside/ckpt.txt ]
 }
 
-# tier: long
 @test "directories: a marker makes one whole, the script removes old ones, a link comes along, ours alone are removed" {
     command=dirs pattern=out/step-*
     cat >dirs <<'END'
@@ -128,7 +134,10 @@ while [ ! -e "$HERE/finish" ]; do
     mkdir -p out/step-$n
     echo "$RANK of $n" >out/step-$n/rank-$RANK
     : >"$HERE/at.$TORCHELASTIC_RESTART_COUNT.$n.$RANK"
-    while [ "$(ls "$HERE" | grep -c "^at.$TORCHELASTIC_RESTART_COUNT.$n\\.")" -lt "$WORLD_SIZE" ]; do sleep 0.01; done # as a barrier
+    while [ "$(ls "$HERE" | grep -c "^at.$TORCHELASTIC_RESTART_COUNT.$n\\.")" -lt "$WORLD_SIZE" ]; do # as a barrier
+        [ ! -e "$HERE/finish" ] || exit 0 # others may have left before it
+        sleep 0.01
+    done
     if [ "$RANK" = 0 ]; then
         sleep 0.1
         echo "$WORLD_SIZE" >out/step-$n/trainer_state.json
@@ -145,11 +154,11 @@ END
     committed 3
     gone=$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)
     eval "kill -9 \$id_$gone"
-    [ $gone = a ] || rm -rf $gone
-    seen log restored 1
-    begun 1 2
+    [ $gone = a ] || vanishes $gone
+    restored 1
+    begun $(last_round) 2
     first=$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)
-    [ "$(cat begun/1.0)" -gt 0 ]
+    [ "$(cat begun/$(last_round).0)" -gt 0 ]
     [ -L $first/out/step-latest ]
     more
     finishes
@@ -176,7 +185,6 @@ END
     for rank in 1 2 3; do grep -q hello found.$rank; done
 }
 
-# tier: long
 @test "a script that saves without a rest is committed all the same" {
     export LATER=0 EVERY=1 PAUSE=0.001 SLOW=0.01
     coordinator --nodes 2
@@ -185,8 +193,8 @@ END
     committed 2
     kill -9 "$id_b"
     node c
-    seen log restored 1
-    begun 1 2
+    restored 1
+    begun $(last_round) 2
     finishes
 }
 

@@ -83,7 +83,7 @@ grids() { # D P...: each grid gives the undisturbed outcome
     cmp 1x1 2x2
     cmp 1x1 1x3
     grep -qF model.layers.1.self_attn.k_proj.weight a.safetensors
-    LC_ALL=C sed s/tie_word_embeddings/xxx_word_embeddings/ a.safetensors >mute # says no shape
+    LC_ALL=C sed 's/"config":/"xonfig":/' a.safetensors >mute # says no shape
     refuses 3 "the model has no such tensor" train --data corpus $MODEL --steps 1 --load mute
     refuses 3 "expected [32, 32]" train --data corpus $MODEL --arch llama --heads 4 --steps 1 --load mute
 }

@@ -213,7 +213,7 @@ PY
 
 @test "weights of another shape are refused with the tensor, status 3" {
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1 --save a.safetensors --events a.log
-    LC_ALL=C sed s/tie_word_embeddings/xxx_word_embeddings/ a.safetensors >mute # says no shape
+    LC_ALL=C sed 's/"config":/"xonfig":/' a.safetensors >mute # says no shape
     run -3 spot-run train -q --data corpus --layers 1 --width 32 --heads 2 --seq 16 --shards 2 --steps 1 --load mute
     [[ "$output" == *"transformer.h.1."*"the model has no such tensor"* ]]
     run -3 spot-run train -q --data corpus $MODEL --vocab 300 --steps 1 --load mute

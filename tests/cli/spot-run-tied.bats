@@ -73,19 +73,19 @@ grids() { # ARGUMENTS -- D P...
     spot-run train -q --data corpus $common --steps 3 --save a.safetensors --events a.log
     run grep -qF lm_head a.safetensors
     [ "$status" -eq 1 ]
-    grep -qF '"tie_word_embeddings":"true"' a.safetensors
+    grep -qF '\"tie_word_embeddings\":true' a.safetensors
     spot-run train -q --data corpus $common --steps 1 --lr 0 --load a.safetensors --save b.safetensors --events b.log
     cmp a.safetensors b.safetensors
-    LC_ALL=C sed s/tie_word_embeddings/xxx_word_embeddings/ a.safetensors >mute # says no shape
+    LC_ALL=C sed 's/"config":/"xonfig":/' a.safetensors >mute # says no shape
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1 --lr 0 --load mute \
         --save twice.safetensors --events c.log
     grep -qF lm_head twice.safetensors
     refuses 2 "--tied, but twice.safetensors says" train --data corpus $common --steps 1 --load twice.safetensors
-    LC_ALL=C sed -i s/tie_word_embeddings/xxx_word_embeddings/ twice.safetensors
+    LC_ALL=C sed -i 's/"config":/"xonfig":/' twice.safetensors
     spot-run train -q --data corpus $common --steps 1 --lr 0 --load twice.safetensors --save d.safetensors --events d.log
     cmp a.safetensors d.safetensors
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 2 --load mute \
         --save other.safetensors --events e.log
-    LC_ALL=C sed -i s/tie_word_embeddings/xxx_word_embeddings/ other.safetensors
+    LC_ALL=C sed -i 's/"config":/"xonfig":/' other.safetensors
     refuses 3 "the head is not tied" train --data corpus $common --steps 1 --load other.safetensors
 }

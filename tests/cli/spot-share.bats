@@ -61,31 +61,6 @@ fits() { # no type has more workers in use than there are; no job is twice
     grep -q 'jobs ended' "$T/p.gp" && grep -q 'types from below' "$T/g.gp"
 }
 
-@test "who gains by sharing: columns, what is paid adds up, none that leaves comes back" {
-    printf 'instance_type,count,usd_per_h,hazard_per_h\nv100,4,2.48,0.02\np100,4,1.46,0.05\nk80,4,0.45,0.05\n' >"$T/cluster.csv"
-    replay --report incentives >"$T/out"
-    [ "$(head -1 "$T/out")" = policy,tariff,users,gain_first,gain,members,too_slow,too_dear,turns,index_first,index,wait_first_h,wait_h,alone_usd,usd ]
-    awk -F, 'NR > 1 && ($3 != 4 || $6 + $7 + $8 != 4 || $5 > $6 / 4 + 1e-6 || $15 > $14 * 1.000001) { bad = 1 } END { exit bad || NR != 11 }' "$T/out"
-    replay --report turns --policy spot >"$T/turns"
-    replay --report users --policy spot >"$T/users"
-    for tariff in usage subscription; do # all that the first turn costs is paid by all
-        cost=$(awk -F, -v t=$tariff '$2 == t && $3 == 1 { print $7 + $8 }' "$T/turns")
-        awk -F, -v t=$tariff -v cost="$cost" '$2 == t { sum += $10 } END { exit !(cost > 0 && (sum / cost - 1) ^ 2 < 1e-9) }' "$T/users"
-    done
-    awk -F, 'NR > 1 && $3 > 1 && $4 != members - left { bad = 1 } { members = $4; left = $9 + $10 } END { exit bad }' "$T/turns"
-    replay --report incentives --policy spot --spot-price 0.001 | awk -F, 'NR > 1 && $6 { bad = 1 } END { exit bad }'
-    replay --report incentives --policy spot --spot-price 1 --reserved-price 0.001 --burst 0 --patience 1000 | awk -F, 'NR == 2 && $5 != 1 { bad = 1 } END { exit bad }'
-    replay --report incentives --policy spot --plot "$T/w.gp" >/dev/null
-    grep -q 'users that have not left' "$T/w.gp" && grep -q 'when all share' "$T/w.gp"
-    printf 'instance_type,count,market,usd_per_h\nv100,4,spot,2\n' >"$T/cluster.csv"
-    run -3 --separate-stderr replay --report incentives
-    [[ "$stderr" == *"'v100' needs the market on-demand"* ]]
-    run -2 replay --report incentives --rounds gavel
-    run -2 replay --report incentives --steps
-    run -2 replay --report mood
-    run -2 replay --patience 2
-}
-
 @test "a trace takes workers, and all jobs still end" {
     printf 'time_s,instance_type,available\n0,v100,4\n3000,v100,0\n9000,v100,4\n99000,v100,4\n' >"$T/t.csv"
     replay --policy spot,max-min-perf --trace "$T/t.csv" --switch 20s --checkpoint 6m >"$T/out"

@@ -12,6 +12,14 @@ setup() { cd "$BATS_TEST_DIRNAME/../.." || return; }
     tests/decisions.sh examples/jobs/demo.json "$BATS_TEST_TMPDIR/t.csv" 4 0
 }
 
+@test "a job with a deadline: replay and plan decide the same, in one zone and two, runs learned anew" {
+    { echo time_s,zone,instance_type,available
+      for i in $(seq 0 199); do echo "$((i * 600)),us-1a,g,$((i / 9 % 3 > 0))"; done; } >"$BATS_TEST_TMPDIR/t.csv"
+    tests/decisions.sh deadline "$BATS_TEST_TMPDIR/t.csv" 6 24000 --work 12h --deadline 17h --restart 12m --learn 6h
+    sed 's/us-1a/eu-1a/;1d' "$BATS_TEST_TMPDIR/t.csv" | awk -F, -v OFS=, '{ $4 = NR % 7 > 2 } 1' | cat "$BATS_TEST_TMPDIR/t.csv" - >"$BATS_TEST_TMPDIR/two.csv"
+    tests/decisions.sh deadline "$BATS_TEST_TMPDIR/two.csv" 6 24000 --work 12h --deadline 17h --restart 25m --egress-usd .2 --learn 6h
+}
+
 @test "a plan reacts to every step of a forecast, not only to the next" {
     spot-predict examples/traces/demo.csv >"$BATS_TEST_TMPDIR/f"
     for from in 2 6; do # none from that step on, for certain

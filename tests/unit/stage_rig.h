@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/rng.h"
+#include "decoder_shapes.h"
 #include "engine/initial_weights.h"
 #include "engine/stage.h"
 #include "twin.h"
@@ -46,9 +47,18 @@ static const struct spot_shape shapes[] = {
     { 1, 256, 2, 75, 11, 1, SPOT_DECODER_LLAMA, 1, 40, 500000, false, .norm_eps = 0 },
     /* a shard of a bias is 30 or 10 numbers: no multiple of 4, nor its offset */
     { .n_layer = 1, .width = 40, .n_head = 4, .seq = 7, .vocab = 19, .n_shard = 4 },
+    SHAPE_HEAD_NORM,
+    SHAPE_AROUND,
+    SHAPE_CAPPED,
+    SHAPE_AFTER,
+    SHAPE_SCALED,
+    SHAPE_WINDOW,
+    SHAPE_ERF,
 };
-static const int micro_batches[] = { 2, 1, 3, 2, 1, 1, 2, 1, 3, 1, 1, 1, 2, 2 };
-enum { N_SHAPE = sizeof(shapes) / sizeof(shapes[0]), FIRST_LLAMA = 6 };
+static const int micro_batches[] = {
+    2, 1, 3, 2, 1, 1, 2, 1, 3, 1, 1, 1, 2, 2, 2, 1, 2, 2, 1, 1, 2
+};
+enum { N_SHAPE = sizeof(shapes) / sizeof(shapes[0]), FIRST_LLAMA = 6, FIRST_ANY = 14 };
 
 static const struct spot_adamw adamw = { 1e-2, 0.9, 0.99, 1e-8, 0.1 };
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "../tiny_model.h"
 #include "common/le.h"
 #include "doc_rig.h"
 #include "weights/hf_config.h"
@@ -183,15 +184,12 @@ static int noted_whole(const char *header, struct spot_shape *shape, struct spot
     return noted(header, strlen(header), shape, err);
 }
 
-#define NOTES(more)                                                                     \
-    "{\"__metadata__\":{\"hidden_size\":\"8\",\"num_hidden_layers\":\"2\"," more        \
-    "\"num_attention_heads\":\"2\",\"intermediate_size\":\"12\",\"vocab_size\":\"11\"," \
-    "\"max_position_embeddings\":\"7\",\"rope_theta\":\"100\","                         \
-    "\"tie_word_embeddings\":\"true\"}}"
-#define GPT2_NOTES                                                                            \
-    "{\"__metadata__\":{\"n_embd\":\"8\",\"n_layer\":\"2\",\"n_head\":\"2\",\"n_positions\":" \
-    "\"7\","                                                                                  \
-    "\"vocab_size\":\"11\",\"tie_word_embeddings\":\"false\",\"format\":\"pt\"}}"
+#define NOTES(more)                                                                        \
+    "{\"__metadata__\":{\"format\":\"pt\",\"config\":\"{\\\"model_type\\\":\\\"llama\\\"," \
+    "\\\"hidden_size\\\":8,\\\"num_hidden_layers\\\":2," more                              \
+    "\\\"num_attention_heads\\\":2,\\\"intermediate_size\\\":12,\\\"vocab_size\\\":11,"    \
+    "\\\"max_position_embeddings\\\":7,\\\"rope_theta\\\":100,"                            \
+    "\\\"tie_word_embeddings\\\":true}\"}}"
 
 START_TEST(the_notes_of_a_file_are_read_as_a_config)
 {
@@ -202,30 +200,40 @@ START_TEST(the_notes_of_a_file_are_read_as_a_config)
     ck_assert(s.kind.family == 1 && s.width == 8 && s.n_layer == 2 && s.n_head == 2);
     ck_assert(s.n_kv_head == 2 && s.ffn == 12 && s.vocab == 11 && s.seq == 7);
     ck_assert(s.rope_theta == 100 && s.is_tied == 1);
-    ck_assert_msg(noted_whole(GPT2_NOTES, &s, &err) == 1, "%s", err.msg);
-    ck_assert(s.kind.family == 0 && s.width == 8 && s.seq == 7 && s.is_tied == 0);
-    ck_assert_msg(noted_whole(NOTES("\"model_type\":\"llama\","), &s, &err) == 1, "%s", err.msg);
 }
 END_TEST
 
 START_TEST(notes_that_cannot_be_computed_with_are_refused_as_notes)
 {
-    static const char long_note[] =
-        NOTES("\"hidden_act\":\"0123456789012345678901234567890123456789"
-              "012345678901234567890123456789\",");
     struct spot_shape s;
     struct spot_err err = { 0 };
 
-    ck_assert_int_eq(noted_whole(NOTES("\"hidden_act\":\"relu\","), &s, &err), -1);
+    ck_assert_int_eq(noted_whole(NOTES("\\\"hidden_act\\\":\\\"relu\\\","), &s, &err), -1);
     ck_assert_msg(!strncmp(err.msg, ": __metadata__:1:", 17), "%s", err.msg);
-    ck_assert_ptr_nonnull(strstr(err.msg, "or gelu, got 'relu'"));
-    /* no number, whatever it begins with */
-    ck_assert_int_eq(noted_whole(long_note, &s, &err), -1);
-    ck_assert_ptr_nonnull(strstr(err.msg, "or gelu, got '01234"));
-    ck_assert_int_eq(noted_whole(NOTES("\"num_key_value_heads\":\"two\","), &s, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "'relu'"));
+    ck_assert_int_eq(noted_whole(NOTES("\\\"num_key_value_heads\\\":\\\"2\\\","), &s, &err), -1);
     ck_assert_ptr_nonnull(strstr(err.msg, "/num_key_value_heads: expected an integer"));
-    ck_assert_int_eq(noted_whole(NOTES("\"model_type\":\"bert\","), &s, &err), -1);
-    ck_assert_ptr_nonnull(strstr(err.msg, "/model_type: 'bert'"));
+    ck_assert_int_eq(noted_whole("{\"__metadata__\":{\"config\":\"{\"}}", &s, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+}
+END_TEST
+
+/* A model of each family, as its file says it; and as we say it. */
+START_TEST(what_is_written_of_a_shape_is_read_as_the_shape)
+{
+    char name[64], config[TINY_LINE];
+    struct spot_shape is, again;
+    struct spot_err err = { 0 };
+    char *text;
+
+    ck_assert(tiny_find(_i, name, config));
+    ck_assert_msg(!spot_hf_config_parse(config, name, &is, &err), "%s", err.msg);
+    if (is.kind.n_expert)
+        return;
+    text = spot_hf_config_text(&is);
+    ck_assert_msg(!spot_hf_config_parse(text, name, &again, &err), "%s: %s", text, err.msg);
+    ck_assert_msg(!memcmp(&is, &again, sizeof(is)), "%s", text);
+    free(text);
 }
 END_TEST
 
@@ -234,7 +242,7 @@ START_TEST(a_file_without_notes_of_ours_has_none)
     static const char *const header[] = {
         "{}",
         "{\"__metadata__\":{\"format\":\"pt\"}}",
-        "{\"__metadata__\":{\"tie_word_embeddings\":\"true\"}}",
+        "{\"__metadata__\":{\"config\":7}}",
         "{\"__metadata__\":[]}",
         "no JSON",
     };
@@ -243,9 +251,9 @@ START_TEST(a_file_without_notes_of_ours_has_none)
 
     for (size_t i = 0; i < sizeof(header) / sizeof(header[0]); i++)
         ck_assert_int_eq(noted_whole(header[i], &s, &err), 0);
-    ck_assert_int_eq(noted(GPT2_NOTES, sizeof(GPT2_NOTES) + 9, &s, &err), 0); /* it is cut */
-    ck_assert_int_eq(noted(GPT2_NOTES, sizeof(GPT2_NOTES) - 5, &s, &err), 0); /* so is its JSON */
-    ck_assert_int_eq(noted(GPT2_NOTES, UINT64_C(1) << 62, &s, &err), 0);      /* nobody's length */
+    ck_assert_int_eq(noted(NOTES(""), sizeof(NOTES("")) + 9, &s, &err), 0); /* it is cut */
+    ck_assert_int_eq(noted(NOTES(""), sizeof(NOTES("")) - 5, &s, &err), 0); /* so is its JSON */
+    ck_assert_int_eq(noted(NOTES(""), UINT64_C(1) << 62, &s, &err), 0);     /* nobody's length */
     ck_assert_int_eq(spot_hf_config_noted("/nowhere/model.safetensors", &s, &err), 0);
 }
 END_TEST
@@ -259,6 +267,7 @@ int main(void)
     tcase_add_loop_test(tc, what_is_not_computed_is_refused_with_its_place, 0, CASES);
     tcase_add_test(tc, the_notes_of_a_file_are_read_as_a_config);
     tcase_add_test(tc, notes_that_cannot_be_computed_with_are_refused_as_notes);
+    tcase_add_loop_test(tc, what_is_written_of_a_shape_is_read_as_the_shape, 0, 16);
     tcase_add_test(tc, a_file_without_notes_of_ours_has_none);
     tcase_add_test(tc, eps_of_the_norms_is_what_the_file_says_or_what_transformers_takes);
     return run_suite("hf_config", tc);

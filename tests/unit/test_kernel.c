@@ -333,7 +333,8 @@ START_TEST(angles_of_rotary_positions_are_exact_to_rounding)
     ck_assert(isnan(spot_exp_down(NAN)));
     spot_rope_table(turn,
                     &(struct spot_shape){
-                        .kind = SPOT_DECODER_LLAMA, .seq = T, .head_dim = D, .rope_theta = 10000 });
+                        .kind = SPOT_DECODER_LLAMA, .seq = T, .head_dim = D, .rope_theta = 10000 },
+                    false);
     for (int t = 0; t < T; t++)
         for (int i = 0; i < D / 2; i++) {
             const double angle = t * pow(10000, -2.0 * i / D);

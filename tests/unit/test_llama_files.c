@@ -316,11 +316,11 @@ START_TEST(what_is_loaded_and_saved_has_every_bit_and_its_shape)
 {
     static const struct kind kind = { "model.", SPOT_DT_F32, false, false, true };
     static const char *const notes[] = {
-        "\"num_hidden_layers\":\"2\"",   "\"num_attention_heads\":\"6\"",
-        "\"num_key_value_heads\":\"2\"", "\"hidden_size\":\"24\"",
-        "\"intermediate_size\":\"14\"",  "\"max_position_embeddings\":\"7\"",
-        "\"rope_theta\":\"100\"",        "\"rms_norm_eps\":\"3e-06\"",
-        "\"vocab_size\":\"11\"",         "\"tie_word_embeddings\":\"false\"",
+        "\\\"num_hidden_layers\\\":2",   "\\\"num_attention_heads\\\":6",
+        "\\\"num_key_value_heads\\\":2", "\\\"hidden_size\\\":24",
+        "\\\"intermediate_size\\\":14",  "\\\"max_position_embeddings\\\":7",
+        "\\\"rope_theta\\\":100",        "\\\"rms_norm_eps\\\":3e-06",
+        "\\\"vocab_size\\\":11",         "\\\"tie_word_embeddings\\\":false",
     };
     struct spot_bundle *bundle[L + 2], *again[L + 2];
     char text[2048] = "";

@@ -225,9 +225,12 @@ static void check_mlp(const struct file *f, const struct spot_bundle *b, const c
 START_TEST(the_header_says_what_a_reader_needs_to_build_the_model)
 {
     static const char want[] =
-        "{\"__metadata__\":{\"format\":\"pt\",\"n_layer\":\"2\",\"n_head\":\"6\",\"n_embd\":\"24\","
-        "\"n_positions\":\"5\",\"vocab_size\":\"11\",\"layer_norm_epsilon\":\"1e-05\",\"tie_word_"
-        "embeddings\":\"false\"},"
+        "{\"__metadata__\":{\"format\":\"pt\",\"config\":\"{\\\"architectures\\\":["
+        "\\\"GPT2LMHeadModel\\\"],\\\"model_type\\\":\\\"gpt2\\\",\\\"n_layer\\\":2,\\\"n_head\\\":"
+        "6,"
+        "\\\"n_embd\\\":24,\\\"n_positions\\\":5,\\\"layer_norm_epsilon\\\":1e-05,"
+        "\\\"activation_function\\\":\\\"gelu_new\\\",\\\"resid_pdrop\\\":0,\\\"embd_pdrop\\\":0,"
+        "\\\"attn_pdrop\\\":0,\\\"vocab_size\\\":11,\\\"tie_word_embeddings\\\":false}\"},"
         "\"transformer.";
     struct spot_bundle *bundle[L + 2];
     char path[] = "/tmp/spot-save-XXXXXX", got[8 + sizeof(want)] = "";

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "common/xalloc.h"
-#include "decoder_f64.h"
+#include "decoder_any_f64.h"
 #include "stage_rig.h"
 #include "suite.h"
 
@@ -130,6 +130,62 @@ START_TEST(gradients_equal_those_of_the_double_precision_decoder)
         n_kernel++;
     }
     ck_assert_int_ge(n_kernel, 1);
+    oracle_release(&o, &m);
+    model_release(&m);
+}
+END_TEST
+
+/* Along a random direction in a tensor; every number of it counts. */
+static void check_direction(struct model *m, struct f64_model *o, int b, int t, const int64_t *sum)
+{
+    const struct spot_arena *const a = &m->bundle[b].arena;
+    const struct spot_tensor *const tensor = &a->tensor[t];
+    const double unit = ldexp(1, -m->bundle[b].exponent[t]), h = 1e-5;
+    double *const way = f64_new((int64_t)a->n_elem), got = 0, size = 0, want = 0;
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 3, (uint64_t)(b * 100 + t));
+    for (int s = 0; s < (tensor->is_sharded ? a->n_shard : 1); s++)
+        for (int64_t k = 0; k < tensor->rows * tensor->cols; k++) {
+            const size_t e = spot_arena_offset(a, t, s) + (size_t)k;
+
+            way[e] = spot_rng_below(&rng, 2) ? 1 : -1;
+            got += way[e] * (double)sum[e] * unit;
+            size += pow((double)sum[e] * unit, 2);
+        }
+    for (int side = 1; side >= -1; side -= 2) {
+        for (size_t e = 0; e < a->n_elem; e++)
+            o->weight[b][e] += (side > 0 ? 1 : -2) * h * way[e];
+        for (int j = 0; j < G; j++)
+            want += side * f64_any_loss(o, m->token + (size_t)j * token_elem(m)) / (2 * h);
+    }
+    for (size_t e = 0; e < a->n_elem; e++)
+        o->weight[b][e] += h * way[e];
+    free(way);
+    ck_assert_msg(size > 0, "bundle %d %s: no gradient", b, tensor->name);
+    ck_assert_msg(fabs(got - want) < 2e-5 * sqrt(size) + 1e-8,
+                  "bundle %d %s: %g, expected %g, of %g", b, tensor->name, got, want, sqrt(size));
+}
+
+START_TEST(gradients_of_each_feature_equal_differences_of_the_loss)
+{
+    const struct way way = { "portable", 1, 2, 1, false, false, 0 };
+    struct spot_stage_fault fault[BUNDLES_MAX];
+    struct pipeline p[2];
+    struct f64_model o;
+    struct model m;
+
+    model_init(&m, _i);
+    o = oracle_of(&m);
+    pipeline_open(p, &m, &way);
+    run_microbatches(p, &m, &way, fault);
+    for (int j = 0; j < G; j++)
+        ck_assert_double_eq_tol(m.loss[j], f64_any_loss(&o, m.token + (size_t)j * token_elem(&m)),
+                                2e-6);
+    for (int b = 0; b < m.n_bundle; b++)
+        for (int t = 0; t < m.bundle[b].arena.n_tensor; t++)
+            check_direction(&m, &o, b, t, spot_stage_sum(p->stage[0], b));
+    pipeline_close(p);
     oracle_release(&o, &m);
     model_release(&m);
 }
@@ -410,7 +466,9 @@ int main(int argc, char **argv)
     TCase *tc = tcase_create("core");
 
     find_twin(argc > 0 ? argv[0] : "./");
-    tcase_add_loop_test(tc, gradients_equal_those_of_the_double_precision_decoder, 0, N_SHAPE);
+    tcase_add_loop_test(tc, gradients_equal_those_of_the_double_precision_decoder, 0, FIRST_ANY);
+    tcase_add_loop_test(tc, gradients_of_each_feature_equal_differences_of_the_loss, FIRST_ANY,
+                        N_SHAPE);
     tcase_add_loop_test(tc, gradients_equal_finite_differences_of_the_loss, 0, 4);
     tcase_add_loop_test(tc, state_is_the_same_bits_for_every_way_to_compute_it, 0,
                         N_SHAPE * N_RACED);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/rng.h"
+#include "decoder_shapes.h"
 #include "engine/initial_weights.h"
 #include "engine/stage.h"
 #include "suite.h"
@@ -36,6 +37,11 @@ static const struct spot_shape shapes[] = {
       .ffn = 44,
       .rope_theta = 10000 },
     { .n_layer = 1, .width = 704, .n_head = 4, .seq = 9, .vocab = 1100, .n_shard = 4 },
+    SHAPE_HEAD_NORM,
+    SHAPE_AROUND,
+    SHAPE_CAPPED,
+    SHAPE_AFTER,
+    SHAPE_WINDOW,
 };
 enum { N_SHAPE = sizeof(shapes) / sizeof(shapes[0]) };
 
@@ -407,7 +413,8 @@ static void member_init(struct member *me, int shape, int way, int M)
 static bool is_possible(int shape, int way)
 {
     return spot_kernel_find(ways[way].kernel, NULL) &&
-           (way < CUDA_WAY || shapes[shape].width <= WIDE_MAX);
+           (way < CUDA_WAY ||
+            (shapes[shape].width <= WIDE_MAX && !spot_shape_needs(&shapes[shape])));
 }
 
 /* The wide shape and the twin take long: a shape meets one way of each CPU kernel and, if it is

@@ -54,7 +54,7 @@ static void check_update(const struct spot_bundle *before, const struct spot_bun
 
 START_TEST(update_is_adamw_with_bias_correction_and_selective_decay)
 {
-    const int shape = _i < N_KIND ? 0 : N_SHAPE - 1;
+    const int shape = _i < N_KIND ? 0 : FIRST_ANY - 1;
     const struct way way = { kinds[_i % N_KIND], 1, 2, 1, false, false, 0 };
     struct spot_stage_fault fault[BUNDLES_MAX];
     struct model a, b;

@@ -13,6 +13,7 @@
 #include "common/xalloc.h"
 #include "model/forecast_doc.h"
 #include "model/price_doc.h"
+#include "plan/decision.h"
 #include "plan/market_read.h"
 #include "plan_commands.h"
 #include "trace/trace.h"
@@ -21,13 +22,15 @@ static const char *const mode_name[] = { "idle", "spot", "on-demand" };
 
 static struct options {
     struct spot_tool_common common;
-    const char *forecast, *trace, *zone, *now, *at, *restart, *catalogue, *prices;
-    double work_s, deadline_s, done_s, elapsed_s, tick_s;
+    const char *forecast, *trace, *zone, *now, *at, *restart, *catalogue, *prices, *policy;
+    double work_s, deadline_s, done_s, elapsed_s, tick_s, learn_s, launching_s;
     double spot_usd_per_h, on_demand_usd_per_h, egress_usd, usd_per_h;
     bool has_spot, explain;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .now = "idle",
         .restart = "0",
+        .policy = "spot",
+        .learn_s = 24 * 3600.0,
         .has_spot = true,
         .spot_usd_per_h = 0.9731,
         .on_demand_usd_per_h = 3.06 };
@@ -45,7 +48,10 @@ struct session {
     double *path; /* [n_place][2][n_path] */
     size_t n_priced;
     double time_s;
-    struct spot_market_table table;
+    struct spot_run_dist law[SPOT_MARKET_PLACES_MAX]; /* of a forecast */
+    bool *there;                                      /* [n_row][MAX] of a trace */
+    size_t n_row;
+    double step_usd[SPOT_MARKET_PLACES_MAX][3];
     struct spot_market_step want;
     struct spot_prov prov;
     char why[WHY_MAX][WHY_TEXT];
@@ -66,17 +72,17 @@ static struct spot_market_place *add_place(struct session *s, const char *zone, 
 
 static int fit(struct session *s, const struct spot_forecast_series *series, struct spot_err *err)
 {
-    struct spot_market_place *place = add_place(s, series->zone, series->instance_type, err);
     double *up;
 
-    if (!place)
+    if (!add_place(s, series->zone, series->instance_type, err))
         return -1;
     up = spot_xcalloc((size_t)s->forecast.horizon, sizeof(double));
     for (int64_t k = 1; k <= s->forecast.horizon; k++)
         up[k - 1] = 1 - spot_forecast_at(series, k)[0];
     s->now.has_spot[s->market.n_place - 1] = series->now > 0;
     s->time_s = series->time_s;
-    spot_run_dist_fit(&place->dist, series->now > 0, up, (size_t)s->forecast.horizon);
+    spot_run_dist_fit(&s->law[s->market.n_place - 1], series->now > 0, up,
+                      (size_t)s->forecast.horizon);
     free(up);
     return 0;
 }
@@ -99,15 +105,12 @@ static int read_forecast(struct session *s, struct spot_err *err)
                : spot_json_fail(&s->json, "/series", err, "has none of zone '%.64s'", o.zone);
 }
 
-static int count_runs(struct session *s, const struct spot_trace_series *series,
-                      struct spot_err *err)
+static int look_at(struct session *s, const struct spot_trace_series *series, struct spot_err *err)
 {
-    struct spot_market_place *place = add_place(s, series->zone, series->instance_type, err);
-    struct spot_run_count count = { 0 };
     int32_t *there;
     size_t n;
 
-    if (!place)
+    if (!add_place(s, series->zone, series->instance_type, err))
         return -1;
     if (!(s->market.tick_s > 0))
         s->market.tick_s = o.tick_s > 0 ? o.tick_s : spot_trace_interval_s(series);
@@ -117,14 +120,15 @@ static int count_runs(struct session *s, const struct spot_trace_series *series,
     if (spot_trace_check_grid(&s->trace, (double)n, s->market.tick_s, SPOT_TRACE_GRID_MAX,
                               "give a longer --tick", err))
         return -1;
+    if (!s->there)
+        s->there = spot_xcalloc(n, SPOT_MARKET_PLACES_MAX * sizeof(*s->there));
+    s->n_row = n;
     there = spot_xcalloc(n, sizeof(*there));
     spot_trace_resample(series, s->trace.start_s, s->market.tick_s, n, there);
     for (size_t i = 0; i < n; i++)
-        spot_run_count_add(&count, there[i] > 0);
+        s->there[i * SPOT_MARKET_PLACES_MAX + s->market.n_place - 1] = there[i] > 0;
+    s->now.has_spot[s->market.n_place - 1] = there[n - 1] > 0;
     free(there);
-    spot_run_dist_learn_zone(&place->dist, &count, s->market.tick_s);
-    s->now.has_spot[s->market.n_place - 1] = count.is_up;
-    s->now.age[s->market.n_place - 1] = count.age;
     return 0;
 }
 
@@ -136,7 +140,7 @@ static int read_trace(struct session *s, struct spot_err *err)
     s->time_s = s->trace.end_s;
     for (size_t i = 0; i < s->trace.n_series; i++)
         if (spot_market_takes_zone(o.zone, s->trace.series[i].zone) &&
-            count_runs(s, &s->trace.series[i], err))
+            look_at(s, &s->trace.series[i], err))
             return -1;
     return s->market.n_place
                ? 0
@@ -145,20 +149,14 @@ static int read_trace(struct session *s, struct spot_err *err)
 
 static int read_dist(struct session *s, struct spot_err *err)
 {
-    const struct spot_run_count nothing = { 0 };
-    struct spot_market_place *place;
-
-    for (size_t k = 0; k < SPOT_MARKET_PLACES_MAX; k++)
-        s->now.age[k] = 1;
     if (o.forecast)
         return read_forecast(s, err);
     if (o.trace)
         return read_trace(s, err);
     s->market.tick_s = o.tick_s > 0 ? o.tick_s : 600;
-    if (!(place = add_place(s, o.zone ? o.zone : "", "", err)))
+    if (!add_place(s, o.zone ? o.zone : "", "", err))
         return -1;
     s->now.has_spot[0] = o.has_spot;
-    spot_run_dist_learn_zone(&place->dist, &nothing, s->market.tick_s);
     return 0;
 }
 
@@ -246,6 +244,8 @@ static int set_now(struct session *s, struct spot_err *err)
         s->now.mode = SPOT_DEADLINE_IDLE; /* it is lost */
     s->now.elapsed_s = o.elapsed_s;
     s->now.left_s = o.work_s - o.done_s;
+    s->now.pending =
+        s->now.mode == SPOT_DEADLINE_IDLE ? 0 : llround(o.launching_s / s->market.tick_s);
     return spot_market_check(&s->market, &s->now, err);
 }
 
@@ -266,7 +266,7 @@ static void label(const struct session *s, int mode, size_t place, char text[WHY
 
 static void explain_step(struct session *s, int mode, size_t place)
 {
-    const double usd = s->table.step_usd[place][mode];
+    const double usd = s->step_usd[place][mode];
     char text[WHY_TEXT / 2];
 
     label(s, mode, place, text);
@@ -337,7 +337,7 @@ static int write_json(const struct session *s, FILE *out, struct spot_err *err)
     write_step(&jw, s, s->want.mode, s->want.place);
     spot_jw_real(&jw, "hold_s", s->market.tick_s);
     spot_jw_object(&jw, "expected");
-    spot_jw_real(&jw, "usd", s->table.step_usd[s->want.place][s->want.mode]);
+    spot_jw_real(&jw, "usd", s->step_usd[s->want.place][s->want.mode]);
     spot_jw_end(&jw);
     spot_jw_array(&jw, "why");
     for (size_t i = 0; i < s->n_why; i++)
@@ -348,11 +348,11 @@ static int write_json(const struct session *s, FILE *out, struct spot_err *err)
         for (int m = 0; m < 3; m++) {
             const bool is_it = m == (int)s->want.mode && k == s->want.place;
 
-            if (is_it || !is_told(s, m, k) || isinf(s->table.step_usd[k][m]))
+            if (is_it || !is_told(s, m, k) || isinf(s->step_usd[k][m]))
                 continue;
             spot_jw_object(&jw, NULL);
             write_step(&jw, s, m, k);
-            spot_jw_real(&jw, "usd", s->table.step_usd[k][m]);
+            spot_jw_real(&jw, "usd", s->step_usd[k][m]);
             spot_jw_end(&jw);
         }
     spot_jw_end(&jw);
@@ -379,18 +379,43 @@ static int write_plan(const struct session *s, enum spot_format format, struct s
     return spot_out_finish(&out, rc, err);
 }
 
+/* One call of the decision that spot-replay and a live loop call as well. */
+static int decide(struct session *s, const struct spot_policy *policy, struct spot_err *err)
+{
+    const struct spot_deadline_rule rule = { .market = &s->market,
+                                             .learn_ticks =
+                                                 (int64_t)ceil(o.learn_s / s->market.tick_s),
+                                             .law = o.forecast ? s->law : NULL };
+    const size_t ran = (size_t)llround(o.elapsed_s / s->market.tick_s);
+    struct spot_decider *decider = policy->open(&(struct spot_rule){ .deadline = &rule });
+    struct spot_action action = { { 0 }, { 0 } };
+    int rc = 0;
+
+    for (size_t i = 0; i + 1 < s->n_row && !rc; i++)
+        rc = policy->observe(decider,
+                             &(struct spot_seen){ .has_spot = s->there + i * SPOT_MARKET_PLACES_MAX,
+                                                  .now = i + 1 + ran < s->n_row ? NULL : &s->now },
+                             err);
+    rc = rc ||
+         policy->observe(decider,
+                         &(struct spot_seen){ .has_spot = s->now.has_spot, .now = &s->now }, err) ||
+         policy->decide(decider, &action, &(struct spot_told){ .step_usd = s->step_usd }, err);
+    s->want = action.step;
+    policy->close(decider);
+    return rc ? -1 : 0;
+}
+
 static int run(struct session *s, struct spot_err *err)
 {
+    const struct spot_policy *policy = spot_policy_find("deadline", o.policy, err);
     enum spot_format format;
 
-    if (spot_format_parse(o.common.format, &format, err))
+    if (!policy || spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_JSON);
     if (read_market(s, err) || set_now(s, err) || (o.prices && read_prices(s, err)) ||
-        spot_market_solve(&s->table, &s->market, &s->now,
-                          &(struct spot_deadline_effort){ .keep_ticks = 1 }, err))
+        decide(s, policy, err))
         return -1;
-    s->want = spot_market_ask(&s->table, &s->market, &s->now);
     explain(s);
     if (o.explain && !o.common.quiet && format != SPOT_FORMAT_TABLE)
         for (size_t i = 0; i < s->n_why; i++)
@@ -403,6 +428,7 @@ static const struct spot_cli cli = {
     .need = (const struct spot_opt_need[]){ { "forecast", "!trace" },
                                             { "has-spot", "!forecast" },
                                             { "has-spot", "!trace" },
+                                            { "learn", "trace" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "forecast", "trace", "catalogue", "prices", NULL },
     .writes = (const char *const[]){ "output", NULL },
@@ -437,6 +463,10 @@ static const struct spot_cli cli = {
               "time since the job's start (default: 0)", 0, 1e8 },
             { SPOT_OPT_STRING, 0, "now", &o.now, "mode",
               "what runs: spot, on-demand, idle (default)", 0, 0 },
+            { SPOT_OPT_SECS, 0, "launching", &o.launching_s, "time",
+              "time since its launch, if that is not over (default: 0)", 0, 1e8 },
+            { SPOT_OPT_STRING, 0, "policy", &o.policy, "name", "spot (default), the only one", 0,
+              0 },
             { SPOT_OPT_STRING, 0, "at", &o.at, "zone", "zone in which the job runs or last ran", 0,
               0 },
             { SPOT_OPT_GROUP, .help = "the machines" },
@@ -448,6 +478,8 @@ static const struct spot_cli cli = {
               "spot.forecast/1, - is standard input: availability of spot", 0, 0 },
             { SPOT_OPT_STRING, 0, "trace", &o.trace, "file",
               "learn run lengths from this availability trace instead", 0, 0 },
+            { SPOT_OPT_SECS, 0, "learn", &o.learn_s, "time",
+              "run lengths are learned at the job's start and after each (default: 24h)", 1, 1e9 },
             { SPOT_OPT_STRING, 0, "zone", &o.zone, "names",
               "use these zones, comma-separated (default: all, at most 6)", 0, 0 },
             { SPOT_OPT_FLAG, 0, "has-spot", &o.has_spot, NULL,
@@ -474,13 +506,13 @@ static int plan_deadline(char **operand, size_t n, struct spot_err *err)
     (void)operand;
     (void)n;
     spot_prov_release(&s.prov);
-    spot_market_release(&s.table);
     spot_trace_release(&s.trace);
     spot_forecast_release(&s.forecast);
     spot_json_release(&s.json);
     spot_price_release(&s.price);
     spot_json_release(&s.price_json);
     free(s.path);
+    free(s.there);
     return rc;
 }
 

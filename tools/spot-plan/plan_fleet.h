@@ -20,10 +20,9 @@ enum { PLAN_FLEET_WHY = 384, PLAN_FLEET_WHY_MAX = 64 };
 struct plan_fleet_options {
     struct spot_tool_common common;
     const char *kind, *catalogue, *load, *policy, *market;
-    const char *forecast, *prices, *regions, *types, *deny, *current, *requests;
+    const char *forecast, *prices, *current, *requests;
     uint64_t slices, scenarios, fresh, zone_max;
-    double rho, limit_s, unserved, tail, correlation, region_correlation, cold_start_s, gap;
-    double time_s, window_s, up_s, down_s;
+    double rho, limit_s, unserved, cold_start_s, time_s, window_s;
     bool explain;
 };
 
@@ -51,7 +50,6 @@ struct plan_fleet {
     struct plan_fleet_offer *offer;
     struct spot_fleet_offer *priced;
     size_t cap_offer, cap_priced;
-    size_t n_allowed;                /* rows that --regions, --types and --deny leave */
     struct spot_fleet_answer answer; /* either way; usd_per_h, bound */
     struct spot_fleet_risk_answer risk;
     struct spot_fleet_promise fresh; /* of scenarios that the plan has not seen */
@@ -69,9 +67,6 @@ struct plan_fleet {
 
 /* A line of `why`; past PLAN_FLEET_WHY_MAX lines it is not shown. */
 char *plan_fleet_why(struct plan_fleet *s);
-
-/* May an offer be had at all, by --regions, --types and --deny? */
-bool plan_fleet_is_allowed(const struct plan_fleet_options *o, const char *zone, const char *type);
 
 /* --prices: what offers cost in expectation. Load before the catalogue; a price of it takes the
  * place of the one that the catalogue has for that zone, type and market. */

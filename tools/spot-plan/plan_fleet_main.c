@@ -26,14 +26,8 @@ static struct plan_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
                                        .rho = 0.9,
                                        .limit_s = 60,
                                        .unserved = 0.01,
-                                       .tail = 0.95,
-                                       .correlation = 0.15,
-                                       .region_correlation = 0.45,
-                                       .gap = 0.005,
                                        .time_s = -1,
-                                       .window_s = 60,
-                                       .up_s = 300,
-                                       .down_s = 1200 };
+                                       .window_s = 60 };
 
 /* --- input --- */
 
@@ -57,9 +51,6 @@ static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_
 
     if (spot_catalogue_need_price(row, err))
         return -1;
-    if (!plan_fleet_is_allowed(&o, row->zone, row->type))
-        return 0;
-    s->n_allowed++;
     for (int is_spot = 1; is_spot >= 0; is_spot--) {
         if (row->usd_per_h[is_spot] < 0 || !strcmp(o.market, is_spot ? "on-demand" : "spot"))
             continue;
@@ -71,28 +62,15 @@ static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_
     return 0;
 }
 
-static int tell_empty(const struct plan_fleet *s, struct spot_err *err)
-{
-    const char *const name[] = { o.regions ? "--regions" : NULL, o.types ? "--types" : NULL,
-                                 o.deny ? "--deny" : NULL };
-    char given[64] = "";
-    size_t n = 0;
-
-    for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++)
-        if (name[i])
-            n += (size_t)snprintf(given + n, sizeof(given) - n, "%s%s", n ? ", " : "", name[i]);
-    if (!s->n_allowed)
-        return spot_err_set(err, SPOT_EUSAGE, "%s: no offer of %s is left", given, o.catalogue);
-    return spot_err_set(err, SPOT_EDATA, "%s: no row%s%s has a price in the market '%s'",
-                        o.catalogue, n ? " left by " : "", given, o.market);
-}
-
 static int read_catalogue(struct plan_fleet *s, struct spot_err *err)
 {
     if (spot_catalogue_read(o.catalogue, on_row, s, &s->prov, err))
         return -1;
     s->demand.offer = s->priced;
-    return s->demand.n_offer ? 0 : tell_empty(s, err);
+    if (!s->demand.n_offer)
+        return spot_err_set(err, SPOT_EDATA, "%s: no row has a price in the market '%s'",
+                            o.catalogue, o.market);
+    return 0;
 }
 
 static int read_load(struct plan_fleet *s, struct spot_err *err)
@@ -343,7 +321,6 @@ static const struct spot_cli cli = {
     .name = "spot-plan fleet",
     .need = (const struct spot_opt_need[]){ { "slices", "policy melange" },
                                             { "unserved", "forecast" },
-                                            { "tail", "forecast" },
                                             { "cold-start", "forecast" },
                                             { "scenarios", "forecast" },
                                             { "fresh", "forecast" },
@@ -351,12 +328,8 @@ static const struct spot_cli cli = {
                                             { "prices", "kind serve" },
                                             { "rho", "kind serve" },
                                             { "policy", "kind serve" },
-                                            { "regions", "kind serve" },
-                                            { "types", "kind serve" },
-                                            { "deny", "kind serve" },
                                             { "zone-max", "kind serve" },
                                             { "requests", "kind serve" },
-                                            { "gap", "kind serve" },
                                             { "limit", "kind serve" },
                                             { "job", "kind train" },
                                             { "loss", "kind train" },
@@ -367,8 +340,6 @@ static const struct spot_cli cli = {
                                             { "losses-per-h", "kind train" },
                                             { "solver", "kind train" },
                                             { "window", "requests" },
-                                            { "up", "current" },
-                                            { "down", "current" },
                                             { NULL, NULL } },
     .reads =
         (const char *const[]){ "catalogue", "load", "job", "forecast", "prices", "requests", NULL },
@@ -402,8 +373,6 @@ static const struct spot_cli cli = {
               "spot.price/1: plan at expected prices instead of the catalogue's", 0, 0 },
             { SPOT_OPT_REAL, 0, "unserved", &o.unserved, "share",
               "unserved share of the load, mean of the worst scenarios (default: .01)", 0, 0.999 },
-            { SPOT_OPT_REAL, 0, "tail", &o.tail, "share",
-              "share of scenarios that are not among the worst (default: .95)", 0, 0.999 },
             { SPOT_OPT_SECS, 0, "cold-start", &o.cold_start_s, "time",
               "time to replace an instance (default: a step of the forecast)", 0, 1e6 },
             { SPOT_OPT_REAL, 0, "rho", &o.rho, "share",
@@ -413,11 +382,6 @@ static const struct spot_cli cli = {
             { SPOT_OPT_U64, 0, "slices", &o.slices, "n", "melange: slices per bucket", 1,
               SPOT_FLEET_SLICES_MAX },
             { SPOT_OPT_MORE, .help = "limits" },
-            { SPOT_OPT_STRING, 0, "regions", &o.regions, "names",
-              "only these regions or zones, comma-separated", 0, 0 },
-            { SPOT_OPT_STRING, 0, "types", &o.types, "names", "only these instance types", 0, 0 },
-            { SPOT_OPT_STRING, 0, "deny", &o.deny, "names", "none of these regions, zones or types",
-              0, 0 },
             { SPOT_OPT_U64, 0, "zone-max", &o.zone_max, "n", "most machines in one zone", 1,
               1000000 },
             { SPOT_OPT_MORE, .help = "follow a load" },
@@ -429,22 +393,12 @@ static const struct spot_cli cli = {
               1e-3, 1e6 },
             { SPOT_OPT_SECS, 0, "time", &o.time_s, "time",
               "now (default: the last request, or the forecast's time)", 0, 1e12 },
-            { SPOT_OPT_SECS, 0, "up", &o.up_s, "time",
-              "buy after being short for this long (default: 300s)", 0, 1e9 },
-            { SPOT_OPT_SECS, 0, "down", &o.down_s, "time",
-              "release after less would do for this long (default: 1200s)", 0, 1e9 },
             { SPOT_OPT_MORE, .help = "scenarios and solver" },
             { SPOT_OPT_U64, 0, "scenarios", &o.scenarios, "n", "scenarios to draw (default: 1000)",
               1, SPOT_FLEET_SCENARIOS_MAX },
             { SPOT_OPT_U64, 0, "fresh", &o.fresh, "n",
               "other scenarios to test the plan on (default: 2000; 0: none)", 0,
               SPOT_FLEET_SCENARIOS_MAX },
-            { SPOT_OPT_REAL, 0, "correlation", &o.correlation, "r",
-              "rank correlation across regions (default: .15)", 0, 0.999 },
-            { SPOT_OPT_REAL, 0, "region-correlation", &o.region_correlation, "r",
-              "rank correlation within a region (default: .45)", 0, 0.999 },
-            { SPOT_OPT_REAL, 0, "gap", &o.gap, "share",
-              "accepted distance from the bound (default: .005)", 0, 1 },
             { SPOT_OPT_SECS, 0, "limit", &o.limit_s, "time",
               "time limit of the solver (default: 60s)", 1, 1e6 },
             { SPOT_OPT_GROUP, .help = "--kind train" },

@@ -28,25 +28,12 @@ struct problem {
     struct spot_fleet_copula copula;
 };
 
-static bool is_listed(const char *list, const char *word, size_t n)
-{
-    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strcspn(at, ",") == n && !strncmp(at, word, n))
-            return true;
-    return false;
-}
-
-bool plan_fleet_is_allowed(const struct plan_fleet_options *o, const char *zone, const char *type)
-{
-    const size_t region = spot_region_length(zone), whole = strlen(zone);
-    const bool is_denied = o->deny && (is_listed(o->deny, zone, whole) ||
-                                       (whole && is_listed(o->deny, zone, region)) ||
-                                       is_listed(o->deny, type, strlen(type)));
-
-    return !is_denied && (!o->types || is_listed(o->types, type, strlen(type))) &&
-           (!o->regions || !whole || is_listed(o->regions, zone, whole) ||
-            is_listed(o->regions, zone, region));
-}
+/* Share of scenarios that are not among the worst, and the accepted distance from the bound. */
+static const double tail = 0.95, gap = 0.005;
+/* Rank correlation of two series in different regions, and in the same one. */
+static const double correlation = 0.15, region_correlation = 0.45;
+/* A held fleet grows after it was short for so long, and shrinks after less would have done. */
+static const double up_s = 300, down_s = 1200;
 
 static void find_types(const struct plan_fleet *s, struct problem *p)
 {
@@ -101,8 +88,8 @@ static int read_forecast(struct plan_fleet *s, struct problem *p, struct spot_er
     }
     p->copula =
         (struct spot_fleet_copula){ .forecast = &p->forecast,
-                                    .all = s->o->correlation,
-                                    .region = fmax(s->o->correlation, s->o->region_correlation),
+                                    .all = correlation,
+                                    .region = region_correlation,
                                     .seed = s->o->common.seed };
     p->copula.steps = (int64_t)fmax(1, ceil(s->o->cold_start_s / p->forecast.interval_s - 1e-9));
     if (p->copula.steps > p->forecast.horizon)
@@ -160,9 +147,9 @@ static int build(struct plan_fleet *s, struct problem *p, struct spot_err *err)
     p->risk.prob = p->prob;
     p->risk.cap = p->cap;
     p->risk.rho = s->o->rho;
-    p->risk.tail = s->o->forecast ? s->o->tail : 0;
+    p->risk.tail = s->o->forecast ? tail : 0;
     p->risk.unserved = s->o->forecast ? s->o->unserved : 0;
-    p->risk.gap = s->o->gap;
+    p->risk.gap = gap;
     p->risk.limit_s = s->o->limit_s;
     return 0;
 }
@@ -195,7 +182,7 @@ static void take(struct plan_fleet *s, const struct problem *p)
     a->share = spot_xcalloc(s->demand.n_bucket * n, sizeof(double));
     a->usd_per_h = s->risk.usd_per_h;
     a->bound = s->risk.bound;
-    a->is_proven = s->risk.usd_per_h <= s->risk.bound * (1 + s->o->gap) + 1e-9;
+    a->is_proven = s->risk.usd_per_h <= s->risk.bound * (1 + gap) + 1e-9;
     for (size_t k = 0; k < n; k++)
         sum[p->type[k]] += a->count[k] = s->risk.count[k];
     for (size_t b = 0; b < s->demand.n_bucket; b++)
@@ -335,10 +322,10 @@ static void scale(struct plan_fleet *s, struct problem *p)
 
     spot_fleet_risk_try(&p->risk, held, &promise);
     side = promise.cvar > p->risk.unserved + 1e-9                   ? SPOT_FLEET_UP
-           : s->risk.usd_per_h < usd_per_h * (1 - s->o->gap) - 1e-9 ? SPOT_FLEET_DOWN
+           : s->risk.usd_per_h < usd_per_h * (1 - gap) - 1e-9 ? SPOT_FLEET_DOWN
                                                                     : SPOT_FLEET_SAME;
-    if (!spot_fleet_scale_step(&s->scale, side, usd_per_h <= 0, s->time_s, s->o->up_s,
-                               s->o->down_s)) {
+    if (!spot_fleet_scale_step(&s->scale, side, usd_per_h <= 0, s->time_s, up_s,
+                               down_s)) {
         snprintf(plan_fleet_why(s), PLAN_FLEET_WHY,
                  "held as it is: the load asks for %s since %g s, %.4f usd/h instead of %.4f",
                  spot_fleet_side_name[side], s->scale.since_s, s->risk.usd_per_h, usd_per_h);

@@ -422,12 +422,12 @@ static int decide(struct session *s, const struct options *o, const struct spot_
                                     .n_announced = s->n_announced,
                                     .runs = { q->current_d, q->current_p, 1 },
                                     .pending_s = o->pending_s };
-    struct spot_decider *decider = policy->open(q);
+    struct spot_decider *decider = policy->open(&(struct spot_rule){ .train = q });
     char line[SPOT_DECISION_STATE_MAX];
     struct spot_action action;
     int rc = read_state(o, line, err) || policy->restore(decider, line, err) ||
              policy->observe(decider, &seen, err) ||
-             policy->decide(decider, &action, &s->plan, err);
+             policy->decide(decider, &action, &(struct spot_told){ .train = &s->plan }, err);
 
     policy->save(decider, line);
     policy->close(decider);

@@ -9,10 +9,10 @@
 #include "cli/tool.h"
 #include "common/out.h"
 #include "common/xalloc.h"
+#include "peers/uniform_progress.h"
 #include "plan/market_read.h"
 #include "replay.h"
 #include "sim/deadline_sim.h"
-#include "sim/market_sim.h"
 #include "trace/trace.h"
 
 static struct options {
@@ -28,11 +28,12 @@ static struct options {
         .spot_usd_per_h = 0.9731,
         .on_demand_usd_per_h = 3.06 };
 
+enum { POLICIES_MAX = 16 };
+
 struct played {
-    enum spot_deadline_policy policy;
+    const struct spot_deadline_policy *policy;
     struct spot_deadline_result result;
-    uint8_t *mode;                 /* [n_tick] */
-    struct spot_market_step *step; /* [n_tick], of several places */
+    struct spot_deadline_tick *tick; /* [n_tick] */
     double *time_h, *done_h;
     size_t n; /* ticks it ran */
 };
@@ -40,38 +41,49 @@ struct played {
 struct session {
     struct spot_trace trace;
     struct spot_market_names names;
-    struct spot_market market; /* what is asked for; one place or several */
+    struct spot_market market;
     const struct spot_trace_series *place[SPOT_MARKET_PLACES_MAX];
-    bool is_market; /* more than deadline_sim.h knows */
     struct spot_deadline_play play;
-    struct spot_market_play market_play;
     uint8_t *has_spot; /* [n][n_place] */
     size_t n_tick;     /* from the start to the deadline */
-    struct played played[SPOT_DEADLINE_POLICIES];
+    struct played played[POLICIES_MAX];
     size_t n_played;
 };
 
+/* Of ours, then of others; NULL behind the last. */
+static const struct spot_deadline_policy *policy_at(size_t i)
+{
+    const struct spot_deadline_policy *p = spot_deadline_policies;
+
+    for (; p->name && i; i--)
+        p++;
+    return p->name ? p : spot_uniform_progress[i].name ? &spot_uniform_progress[i] : NULL;
+}
+
 static int add_policy(struct session *s, const char *name, struct spot_err *err)
 {
-    for (int p = 0; p < SPOT_DEADLINE_POLICIES; p++) {
-        if (strcmp(name, spot_deadline_policy_name[p]) != 0)
-            continue;
-        if (s->n_played == SPOT_DEADLINE_POLICIES)
-            return spot_err_set(err, SPOT_EUSAGE, "--policy: '%s' is one too many", name);
-        s->played[s->n_played++].policy = (enum spot_deadline_policy)p;
-        return 0;
-    }
-    return spot_err_set(err, SPOT_EUSAGE, "--policy has no '%.40s'; --policy list shows them",
-                        name);
+    const struct spot_deadline_policy *policy;
+    size_t i = 0;
+
+    while ((policy = policy_at(i)) && strcmp(name, policy->name) != 0)
+        i++;
+    if (!policy)
+        return spot_err_set(err, SPOT_EUSAGE, "--policy has no '%.40s'; --policy list shows them",
+                            name);
+    if (s->n_played == POLICIES_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "--policy: '%s' is one too many", name);
+    s->played[s->n_played++].policy = policy;
+    return 0;
 }
 
 static int read_policies(struct session *s, struct spot_err *err)
 {
     char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
+    const struct spot_deadline_policy *policy;
     int rc = 0;
 
-    for (int p = 0; !strcmp(o.policy, "all") && p < SPOT_DEADLINE_POLICIES; p++)
-        rc = rc ? rc : add_policy(s, spot_deadline_policy_name[p], err);
+    for (size_t i = 0; !strcmp(o.policy, "all") && (policy = policy_at(i)); i++)
+        rc = rc ? rc : add_policy(s, policy->name, err);
     while (!rc && strcmp(o.policy, "all") != 0 && (name = strtok_r(rest, ",", &rest)))
         rc = add_policy(s, name, err);
     free(copy);
@@ -110,8 +122,6 @@ static int read_market(struct session *s, struct spot_err *err)
     if (!(o.tick_s > 0) && !((o.tick_s = spot_trace_interval_s(s->place[0])) > 0))
         return spot_err_set(err, SPOT_EUSAGE, "%s has one row: give --tick", o.trace);
     s->market.tick_s = o.tick_s;
-    s->is_market = s->market.n_place > 1 || s->market.n_restart > 1 || o.usd_per_h > 0 ||
-                   s->market.place[0].speed != 1;
     return spot_market_check(&s->market, &now, err);
 }
 
@@ -142,19 +152,11 @@ static int read_trace(struct session *s, struct spot_err *err)
     n = spot_trace_grid_n(s->trace.start_s, s->trace.end_s, o.tick_s);
     read_counts(s, n);
     s->play = (struct spot_deadline_play){
-        .job = { o.work_s, o.deadline_s, s->market.restart_s[0], o.tick_s,
-                 s->market.place[0].spot_usd_per_h, s->market.place[0].on_demand_usd_per_h },
+        .market = s->market,
         .has_spot = s->has_spot,
         .n = n,
         .start = (size_t)floor(o.from_s / o.tick_s + 1e-9),
         .learn_ticks = (int64_t)ceil(o.learn_s / o.tick_s),
-    };
-    s->market_play = (struct spot_market_play){
-        .market = s->market,
-        .has_spot = s->has_spot,
-        .n = n,
-        .start = s->play.start,
-        .learn_ticks = s->play.learn_ticks,
         .seed = o.common.seed,
     };
     s->n_tick = (size_t)spot_market_ticks(&s->market, &now);
@@ -166,42 +168,19 @@ static int read_trace(struct session *s, struct spot_err *err)
                : spot_err_set(err, SPOT_EUSAGE, "--from is behind the end of the trace");
 }
 
-/* Of one place: work done after each tick, from what ran. */
-static void retrace(const struct session *s, struct played *p)
-{
-    struct spot_deadline_now now = { .left_s = o.work_s };
-
-    for (size_t i = 0; i < p->n; i++) {
-        if (s->play.start + i >= s->play.n) /* behind the trace only on demand is left */
-            p->mode[i] = SPOT_DEADLINE_ON_DEMAND;
-        else if (now.mode == SPOT_DEADLINE_SPOT && !s->has_spot[s->play.start + i])
-            now.mode = SPOT_DEADLINE_IDLE;
-        spot_deadline_step(&s->play.job, &now, (enum spot_deadline_mode)p->mode[i]);
-        p->done_h[i + 1] = (o.work_s - now.left_s) / 3600;
-    }
-}
-
 static int play_one(struct session *s, struct played *p, struct spot_err *err)
 {
-    const size_t room = s->n_tick > s->play.n ? s->n_tick : s->play.n;
-
-    p->mode = spot_xcalloc(room + 1, 1);
-    p->step = spot_xcalloc(s->n_tick + 1, sizeof(*p->step));
-    p->time_h = spot_xcalloc(room + 1, sizeof(double));
-    p->done_h = spot_xcalloc(room + 1, sizeof(double));
-    if (s->is_market ? spot_market_play_run(&s->market_play, p->policy, &p->result, p->step,
-                                            p->done_h + 1, err)
-                     : spot_deadline_play_run(&s->play, p->policy, &p->result, p->mode, err))
+    p->tick = spot_xcalloc(s->n_tick + 1, sizeof(*p->tick));
+    p->time_h = spot_xcalloc(s->n_tick + 1, sizeof(double));
+    p->done_h = spot_xcalloc(s->n_tick + 1, sizeof(double));
+    if (spot_deadline_play_run(&s->play, p->policy, &p->result, p->tick, err))
         return -1;
     p->n = (size_t)llround(p->result.finish_s / o.tick_s);
-    for (size_t i = 1; i <= p->n; i++)
-        p->time_h[i] = (double)i * o.tick_s / 3600;
-    for (size_t i = 0; i < p->n && s->is_market; i++) {
-        p->mode[i] = (uint8_t)p->step[i].mode;
-        p->done_h[i + 1] = (o.work_s - p->done_h[i + 1]) / 3600; /* it was the work left */
+    p->n = p->n < s->n_tick ? p->n : s->n_tick;
+    for (size_t i = 0; i < p->n; i++) {
+        p->time_h[i + 1] = (double)(i + 1) * o.tick_s / 3600;
+        p->done_h[i + 1] = (o.work_s - p->tick[i].left_s) / 3600;
     }
-    if (!s->is_market)
-        retrace(s, p);
     return 0;
 }
 
@@ -220,7 +199,7 @@ static void add_totals(struct spot_table *table, enum spot_format format, const 
     for (size_t k = 0; k < s->n_played; k++) {
         const struct played *p = &s->played[k];
 
-        spot_table_text(table, spot_deadline_policy_name[p->policy]);
+        spot_table_text(table, p->policy->name);
         spot_table_rounded(table, format, p->result.usd, 3);
         spot_table_rounded(table, format, p->result.finish_s / 3600, 3);
         spot_table_int(table, p->result.is_late);
@@ -246,18 +225,20 @@ static void add_steps(struct spot_table *table, enum spot_format format, const s
         for (size_t i = 0; i < s->played[k].n; i++) {
             const struct played *p = &s->played[k];
 
-            spot_table_text(table, spot_deadline_policy_name[p->policy]);
+            spot_table_text(table, p->policy->name);
             spot_table_rounded(table, format, (double)i * o.tick_s, 3);
             spot_table_int(table, places_up(s, i));
-            spot_table_text(table, name[p->mode[i]]);
+            spot_table_text(table, name[p->tick[i].step.mode]);
             spot_table_rounded(table, format, p->done_h[i + 1], 3);
-            spot_table_text(table, p->mode[i] ? s->names.zone[p->step[i].place] : "");
+            spot_table_text(table,
+                            p->tick[i].step.mode ? s->names.zone[p->tick[i].step.place] : "");
+            spot_table_rounded(table, format, (double)p->tick[i].pending * o.tick_s, 3);
         }
 }
 
 static int draw(const struct session *s, struct spot_err *err)
 {
-    struct spot_series series[SPOT_DEADLINE_POLICIES + 1] = { 0 };
+    struct spot_series series[POLICIES_MAX + 1] = { 0 };
     const double ends_h[] = { 0, o.deadline_s / 3600 }, pace_h[] = { 0, o.work_s / 3600 };
     const struct spot_figure figure = {
         .title = "work done until the deadline",
@@ -269,7 +250,7 @@ static int draw(const struct session *s, struct spot_err *err)
 
     for (size_t k = 0; k < s->n_played; k++)
         series[k] = (struct spot_series){
-            .label = spot_deadline_policy_name[s->played[k].policy],
+            .label = s->played[k].policy->name,
             .style = SPOT_SERIES_LINE,
             .n = s->played[k].n + 1,
             .x = s->played[k].time_h,
@@ -291,9 +272,10 @@ static int print(const struct session *s, struct spot_err *err)
                                                 { "finish_h", true },
                                                 { "is_late", true },
                                                 { "switches", true } };
-    static const struct spot_column step[] = { { "policy", false },  { "time_s", true },
-                                               { "has_spot", true }, { "mode", false },
-                                               { "done_h", true },   { "zone", false } };
+    static const struct spot_column step[] = { { "policy", false },    { "time_s", true },
+                                               { "has_spot", true },   { "mode", false },
+                                               { "done_h", true },     { "zone", false },
+                                               { "launching_s", true } };
     enum spot_format format;
     struct spot_table table;
     struct spot_out out;
@@ -302,7 +284,7 @@ static int print(const struct session *s, struct spot_err *err)
     if (spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
-    spot_table_init(&table, o.steps ? step : total, o.steps ? 6 : 5);
+    spot_table_init(&table, o.steps ? step : total, o.steps ? 7 : 5);
     (o.steps ? add_steps : add_totals)(&table, format, s);
     rc = spot_out_open(&out, o.common.output, err);
     if (!rc) {
@@ -381,16 +363,17 @@ static int replay_deadline(char **operand, size_t n, struct spot_err *err)
     (void)operand;
     (void)n;
     if (!strcmp(o.policy, "list")) {
-        for (int p = 0; p < SPOT_DEADLINE_POLICIES; p++)
-            printf("%-22s %s\n", spot_deadline_policy_name[p], spot_deadline_policy_about[p]);
+        const struct spot_deadline_policy *policy;
+
+        for (size_t i = 0; (policy = policy_at(i)); i++)
+            printf("%-22s %s\n", policy->name, policy->about);
         return 0;
     }
     if (!o.trace || !(o.work_s > 0) || !(o.deadline_s > 0))
         return spot_err_set(err, SPOT_EUSAGE, "--trace, --work and --deadline are needed");
     rc = run(&s, err);
     for (size_t k = 0; k < s.n_played; k++) {
-        free(s.played[k].mode);
-        free(s.played[k].step);
+        free(s.played[k].tick);
         free(s.played[k].time_h);
         free(s.played[k].done_h);
     }

@@ -11,24 +11,18 @@
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "replay.h"
-#include "replay_share_worth.h"
 #include "sim/share_sim.h"
 
 static struct options {
     struct spot_tool_common common;
-    const char *jobs, *throughput, *cluster, *trace, *policy, *rounds, *report, *plot, *gantt;
+    const char *jobs, *throughput, *cluster, *trace, *policy, *rounds, *plot, *gantt;
     double round_s, reset_s, switch_s, checkpoint_s;
-    double reserved_price, spot_price, spot_wait_s, patience, burst;
     bool steps;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .policy = "spot,max-min-perf,makespan,fifo-perf,isolated",
         .rounds = "exact",
         .round_s = 360,
-        .reset_s = 1920,
-        .reserved_price = 0.6,
-        .spot_price = 0.35,
-        .patience = 1,
-        .burst = 0.25 };
+        .reset_s = 1920 };
 
 struct played {
     enum spot_share_policy policy;
@@ -44,9 +38,6 @@ struct session {
     struct spot_share_play play;
     struct played played[SPOT_SHARE_POLICIES];
     size_t n_played;
-    int64_t reserved[SPOT_SHARE_TYPES_MAX]; /* workers; the cluster has more with --report */
-    struct replay_share_worth worth[SPOT_SHARE_POLICIES];
-    size_t n_worth;
 };
 
 /* --- input --- */
@@ -91,30 +82,12 @@ static int check_supply(const struct session *s, struct spot_err *err)
     return 0;
 }
 
-/* What is shared: reserved workers, and some on demand beside them. */
-static int add_burst(struct session *s, struct spot_err *err)
-{
-    for (size_t j = 0; j < s->cluster.n; j++) {
-        struct spot_share_type *type = &s->cluster.type[j];
-
-        if (type->is_spot || !(type->usd_per_h > 0))
-            return spot_err_set(err, SPOT_EDATA,
-                                "%s: --report shares reserved workers: '%.64s' needs the market "
-                                "on-demand and its usd_per_h there, above 0",
-                                o.cluster, type->name);
-        s->reserved[j] = type->count;
-        type->count += (int64_t)ceil(o.burst * (double)type->count);
-    }
-    return 0;
-}
-
 static int read_all(struct session *s, struct spot_err *err)
 {
     if (spot_share_jobs_load(&s->jobs, o.jobs, err) ||
         spot_share_cluster_load(&s->cluster, o.cluster, err) ||
         (o.throughput && spot_job_rates_load(&s->speeds, o.throughput, err)) ||
-        (o.trace && spot_trace_load_path(&s->supply, o.trace, err)) || check_supply(s, err) ||
-        (o.report && add_burst(s, err)))
+        (o.trace && spot_trace_load_path(&s->supply, o.trace, err)) || check_supply(s, err))
         return -1;
     s->rate = spot_xcalloc(s->jobs.n * s->cluster.n, sizeof(double));
     s->play = (struct spot_share_play){ .jobs = &s->jobs,
@@ -193,12 +166,8 @@ static int print(const struct session *s, struct spot_err *err)
     if (spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
-    if (o.report) {
-        replay_share_worth_rows(s->worth, s->n_worth, o.report, format, &table);
-    } else {
-        spot_table_init(&table, o.steps ? step : total, o.steps ? 7 : 15);
-        (o.steps ? add_steps : add_totals)(&table, format, s);
-    }
+    spot_table_init(&table, o.steps ? step : total, o.steps ? 7 : 15);
+    (o.steps ? add_steps : add_totals)(&table, format, s);
     rc = spot_out_open(&out, o.common.output, err);
     if (!rc) {
         spot_table_print(&table, out.file, format);
@@ -323,27 +292,17 @@ static const struct spot_cli cli = {
     .need = (const struct spot_opt_need[]){ { "switch", "rounds exact" },
                                             { "checkpoint", "rounds exact" },
                                             { "trace", "rounds exact" },
-                                            { "report", "rounds exact" },
-                                            { "report", "!trace|steps|gantt" },
-                                            { "reserved-price", "report" },
-                                            { "spot-price", "report" },
-                                            { "spot-wait", "report" },
-                                            { "patience", "report" },
-                                            { "burst", "report" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "jobs", "throughput", "cluster", "trace", NULL },
     .writes = (const char *const[]){ "output", "plot", "gantt", NULL },
     .choice = (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" },
                                                 { "rounds", "exact|gavel" },
-                                                { "report", "incentives|users|turns" },
                                                 { NULL, NULL } },
     .synopsis = "--jobs jobs.csv --throughput t.json --cluster cluster.csv [options]",
     .summary = "Simulate jobs that share a cluster, round by round, under each policy.",
     .examples = "  spot-replay share --jobs j.csv --throughput t.json --cluster c.csv --rounds "
                 "gavel\n  spot-replay share --jobs j.csv --throughput t.json --cluster c.csv "
-                "--switch 20s --checkpoint 6m\n"
-                "  spot-replay share --jobs j.csv --throughput t.json --cluster c.csv "
-                "--report incentives --patience 2 --plot worth.svg\n",
+                "--switch 20s --checkpoint 6m\n",
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "input" },
@@ -367,51 +326,16 @@ static const struct spot_cli cli = {
               "cost of starting on other workers (default: 0)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "checkpoint", &o.checkpoint_s, "time",
               "checkpoint interval; a loss goes back to one (default: 0, saved first)", 0, 1e6 },
-            { SPOT_OPT_GROUP, .help = "who gains by sharing" },
-            { SPOT_OPT_STRING, 0, "report", &o.report, "what",
-              "incentives (a row for each policy and tariff), users or turns", 0, 0 },
-            { SPOT_OPT_REAL, 0, "patience", &o.patience, "k",
-              "users leave after waiting k times their job's run time (default: 1)", 0.001, 1e6 },
-            { SPOT_OPT_REAL, 0, "reserved-price", &o.reserved_price, "share",
-              "price of the cluster's workers, relative to on-demand (default: 0.6)", 0.001, 1 },
-            { SPOT_OPT_REAL, 0, "burst", &o.burst, "share",
-              "extra on-demand workers, as a share of the cluster (default: 0.25)", 0, 10 },
-            { SPOT_OPT_REAL, 0, "spot-price", &o.spot_price, "share",
-              "price of own spot machines, relative to on-demand (default: 0.35)", 0.001, 1 },
-            { SPOT_OPT_SECS, 0, "spot-wait", &o.spot_wait_s, "time",
-              "waiting time for spot machines (default: 0)", 0, 1e7 },
             { SPOT_OPT_GROUP, .help = "output" },
             { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "one row per job and placement", 0, 0 },
             { SPOT_OPT_STRING, 0, "plot", &o.plot, "file",
-              "completion times or report: .svg .png .pdf .gp or -", 0, 0 },
+              "draw completion times: .svg .png .pdf .gp or -", 0, 0 },
             { SPOT_OPT_STRING, 0, "gantt", &o.gantt, "file",
               "draw a Gantt chart of the first policy", 0, 0 },
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
             { SPOT_OPT_END },
         },
 };
-
-static int study(struct session *s, struct spot_err *err)
-{
-    const struct spot_share_offer offer = { .reserved = s->reserved,
-                                            .reserved_price = o.reserved_price,
-                                            .spot_price = o.spot_price,
-                                            .spot_wait_s = o.spot_wait_s,
-                                            .patience = o.patience };
-
-    if (!s->jobs.n)
-        return spot_err_set(err, SPOT_EDATA, "%s: no jobs, so nobody gains", o.jobs);
-    for (size_t k = 0; k < s->n_played; k++) {
-        struct replay_share_worth *w = &s->worth[s->n_worth++];
-
-        w->policy = s->played[k].policy;
-        for (int t = 0; t < SPOT_SHARE_TARIFFS; t++)
-            if (spot_share_worth_run(&s->play, w->policy, (enum spot_share_tariff)t, &offer,
-                                     &w->tariff[t], err))
-                return -1;
-    }
-    return o.plot ? replay_share_worth_plot(s->worth, o.plot, err) : 0;
-}
 
 static int play(struct session *s, struct spot_err *err)
 {
@@ -426,7 +350,7 @@ static int run(struct session *s, struct spot_err *err)
     if ((o.plot && spot_plot_check(o.plot, err)) || (o.gantt && spot_plot_check(o.gantt, err)) ||
         read_policies(s, err) || read_all(s, err))
         return -1;
-    if ((o.report ? study : play)(s, err))
+    if (play(s, err))
         return -1;
     return spot_plot_takes_stdout(o.plot, o.common.output) ? 0 : print(s, err);
 }
@@ -448,9 +372,6 @@ static int replay_share(char **operand, size_t n, struct spot_err *err)
     rc = run(&s, err);
     for (size_t k = 0; k < s.n_played; k++)
         spot_share_outcome_release(&s.played[k].outcome);
-    for (size_t k = 0; k < s.n_worth; k++)
-        for (int t = 0; t < SPOT_SHARE_TARIFFS; t++)
-            spot_share_worth_release(&s.worth[k].tariff[t]);
     spot_share_jobs_release(&s.jobs);
     spot_share_cluster_release(&s.cluster);
     spot_job_rates_release(&s.speeds);

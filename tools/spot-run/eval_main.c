@@ -96,6 +96,7 @@ static int take_state(struct options *o, struct spot_saved_model *m, struct spot
         return -1;
     j->c.config.shape = *s;
     j->arch = spot_hf_family_of(s)->type;
+    j->has_kind = true;
     j->is_tied = s->is_tied != 0;
     if (!j->tokens)
         j->tokens = m->tokens;

@@ -33,6 +33,8 @@ static int check_arch(struct job_options *o, struct spot_err *err)
     const char *given = s->n_kv_head ? "--kv-heads" : s->ffn ? "--ffn" : "--rope-theta";
 
     s->is_tied = o->is_tied;
+    if (o->has_kind)
+        return 0;
     if (spot_hf_family_find(o->arch) < 0 || spot_hf_family_find(o->arch) > 1 ||
         spot_hf_family_kind(o->arch, &s->kind))
         return spot_err_set(err, SPOT_EUSAGE, "--arch must be gpt2 or llama, got '%s'", o->arch);
@@ -61,11 +63,8 @@ static int take_shape(struct job_options *o, const struct spot_shape *file, cons
 
     if (o->arch && strcmp(o->arch, type) != 0)
         return spot_err_set(err, SPOT_EUSAGE, "--arch %s, but %s says %s", o->arch, path, type);
-    if (spot_shape_refuse(file, 0, "training", &why))
+    if (spot_shape_refuse(file, ~SPOT_NEED(SPOT_NEEDS_EXPERTS), "training", &why))
         return spot_err_set(err, SPOT_EDATA, "%s: %s", path, why.msg);
-    if (spot_hf_family_find(type) > 1) /* its job could not say so, nor its file */
-        return spot_err_set(err, SPOT_EDATA, "%s: model_type %s is not trained, gpt2 and llama are",
-                            path, type);
     if (o->is_tied && !file->is_tied)
         return spot_err_set(err, SPOT_EUSAGE, "--tied, but %s says that the head is not", path);
     if (s->rope_theta != 0 && s->rope_theta != file->rope_theta)
@@ -78,6 +77,9 @@ static int take_shape(struct job_options *o, const struct spot_shape *file, cons
         spot_tool_note("--seq %lld: sequences are shorter than the %lld positions of %s",
                        (long long)s->seq, (long long)file->seq, path);
     s->seq = s->seq ? s->seq : file->seq;
+    s->kind = file->kind;
+    s->head_dim = file->head_dim;
+    o->has_kind = true;
     o->arch = type;
     o->is_tied = file->is_tied != 0;
     s->rope_theta = file->rope_theta;
@@ -96,8 +98,12 @@ static int take_config(struct job_options *o, struct spot_err *err)
 {
     struct spot_shape s = { 0 };
     char path[SPOT_HF_CONFIG_PATH];
-    const int is_there = spot_hf_config_of(o->c.load, path, &s, err);
+    int is_there = o->c.load ? spot_hf_config_of(o->c.load, path, &s, err) : 0;
 
+    if (!is_there && o->config) {
+        snprintf(path, sizeof(path), "job.json: /config");
+        is_there = spot_hf_config_parse(o->config, path, &s, err) ? -1 : 1;
+    }
     return is_there < 0 || (is_there && take_shape(o, &s, path, err)) ? -1 : 0;
 }
 
@@ -105,7 +111,7 @@ int job_options_shape(struct job_options *o, struct spot_err *err)
 {
     struct spot_shape *const s = &o->c.config.shape;
 
-    if (o->c.load && take_config(o, err))
+    if (take_config(o, err))
         return -1;
     if (!o->arch)
         o->arch = "gpt2";
@@ -193,11 +199,11 @@ static int settle_llama(struct spot_shape *s, struct spot_err *err)
         s->ffn = usual_ffn(s->width, s->n_shard);
     if (s->rope_theta == 0)
         s->rope_theta = 10000;
-    if (s->width / s->n_head % 2)
+    if (spot_shape_head_dim(s) % 2)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--heads %lld makes heads of %lld numbers, --arch llama needs an even "
                             "number",
-                            (long long)s->n_head, (long long)(s->width / s->n_head));
+                            (long long)s->n_head, (long long)spot_shape_head_dim(s));
     return check_divides("--shards", s->n_shard, "--ffn", s->ffn, err);
 }
 
@@ -209,7 +215,7 @@ static int settle_shape(struct job_options *o, struct spot_err *err)
     const char *const cut = s->n_kv_head ? "--kv-heads" : "--heads";
     int64_t n_cut;
 
-    if (check_divides("--heads", s->n_head, "--width", s->width, err))
+    if (!s->head_dim && check_divides("--heads", s->n_head, "--width", s->width, err))
         return -1;
     if (is_llama(o) && !s->n_kv_head)
         s->n_kv_head = s->n_head;

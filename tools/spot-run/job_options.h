@@ -16,7 +16,9 @@ struct job_options {
     struct spot_trainer_options c;
     struct spot_opt_list data, val_data;
     const char *tokens, *arch, *device, *recompute, *lr_schedule;
+    const char *config; /* of the note of a job that is resumed, or NULL */
     bool is_tied;
+    bool has_kind; /* the shape's kind is set, by a file or a note */
 };
 
 #define JOB_OPTIONS_DEFAULT                                                                  \

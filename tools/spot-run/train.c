@@ -275,6 +275,7 @@ static int settle_resume(struct spot_err *err)
     if (resume_options(JOB.state, option_table, said, &note, err))
         return -1;
     CONFIG.shape.norm_eps = note.norm_eps;
+    o.job.config = note.config;
     return settle_change(err);
 }
 

@@ -31,9 +31,10 @@ static size_t packed_elem(int64_t seq, int64_t head_dim)
     return up64(a > b ? a : b);
 }
 
-size_t spot_attention_work_elem(int64_t seq, int64_t head_dim)
+size_t spot_attention_work_elem(int64_t seq, int64_t head_dim, bool is_capped)
 {
-    return 2 * score_elem(seq) + 3 * packed_elem(seq, head_dim);
+    return 2 * score_elem(seq) + 3 * packed_elem(seq, head_dim) +
+           (is_capped ? (size_t)score_row(seq) : 0);
 }
 
 /* The heads that share one of keys and values: where the first lies in qkv, dqkv and out, the
@@ -44,8 +45,9 @@ struct head {
     const float *turn;
     int64_t seq, dim, qkv_row, out_row, score_row;
     int64_t n_query, q, k, v, out, stat; /* offsets of row 0 */
-    float scale;
-    float *p, *ds, *packed[3];
+    int64_t n_turned, window;
+    float scale, cap;
+    float *p, *ds, *packed[3], *capped; /* capped: scores of one row */
 };
 
 static struct head head_of(const struct spot_attention *at, int64_t unit,
@@ -62,7 +64,10 @@ static struct head head_of(const struct spot_attention *at, int64_t unit,
                          .out_row = at->n_head * d,
                          .score_row = score_row(at->seq),
                          .n_query = at->n_head / at->n_kv_head,
-                         .scale = 1.0F / sqrtf((float)d) };
+                         .n_turned = at->n_turned,
+                         .window = at->window,
+                         .scale = at->scale,
+                         .cap = at->cap };
     const int64_t shard =
         sequence * at->seq * head.qkv_row + kv / kv_per * (q_per + 2 * kv_per) * d;
 
@@ -75,6 +80,7 @@ static struct head head_of(const struct spot_attention *at, int64_t unit,
     head.ds = head.p + score_elem(at->seq);
     for (int i = 0; i < 3; i++)
         head.packed[i] = head.ds + score_elem(at->seq) + (size_t)i * packed_elem(at->seq, d);
+    head.capped = head.packed[2] + packed_elem(at->seq, d);
     return head;
 }
 
@@ -165,7 +171,31 @@ static int64_t block_end(const struct head *h, int64_t q)
 static void turn(const struct head *h, float *x, float way)
 {
     for (int64_t t = 0; h->turn && t < h->seq; t++)
-        h->kernel->vec->rotate(x + t * h->qkv_row, h->turn + t * h->dim, h->dim / 2, way);
+        h->kernel->vec->rotate(x + t * h->qkv_row, h->turn + t * h->n_turned, h->n_turned / 2, way);
+}
+
+/* The first position that a query sees. */
+static int64_t first_seen(const struct head *h, int64_t position)
+{
+    return h->window && position >= h->window ? position + 1 - h->window : 0;
+}
+
+/* What the query sees of its row of scores, capped; what it does not see of the block becomes 0. */
+struct seen {
+    float *score;
+    int64_t n, end; /* seen, and those of the block from `score` on */
+    float scale;    /* still to be applied */
+};
+
+static struct seen seen_of(const struct head *h, float *row, int64_t position, int64_t end)
+{
+    const int64_t first = first_seen(h, position), n = position + 1 - first;
+    const struct seen seen = { row + first, n, end - first, h->cap != 0 ? 1 : h->scale };
+
+    memset(row, 0, (size_t)first * sizeof(float));
+    if (h->cap != 0)
+        h->kernel->vec->cap(seen.score, n, h->scale, h->cap);
+    return seen;
 }
 
 static void query_forward(const struct spot_attention *at, const struct head *h, int64_t i)
@@ -178,9 +208,11 @@ static void query_forward(const struct spot_attention *at, const struct head *h,
         const int64_t end = block_end(h, q);
 
         row_products(h, end - q, end, query + q * h->qkv_row, h->qkv_row, h->packed[0], h->p);
-        for (int64_t r = q; r < end; r++)
-            h->kernel->vec->softmax(h->p + (r - q) * h->score_row, r + 1, end, h->scale,
-                                    stat + 2 * r);
+        for (int64_t r = q; r < end; r++) {
+            const struct seen row = seen_of(h, h->p + (r - q) * h->score_row, r, end);
+
+            h->kernel->vec->softmax(row.score, row.n, row.end, row.scale, stat + 2 * r);
+        }
         weighted_sum(h, end - q, end, h->p, h->packed[1], out + q * h->out_row, h->out_row);
     }
 }
@@ -206,11 +238,16 @@ static void block_scores(const struct head *h, int64_t q, int64_t end, const flo
     row_products(h, end - q, end, query, h->qkv_row, h->packed[0], h->p);
     row_products(h, end - q, end, dout, h->out_row, h->packed[1], h->ds);
     for (int64_t i = 0; i < end - q; i++) {
-        float *const p = h->p + i * h->score_row;
+        float *const p = h->p + i * h->score_row, *const ds = h->ds + i * h->score_row;
+        const struct seen row = seen_of(h, p, q + i, end);
 
-        vec->softmax_again(p, q + i + 1, end, h->scale, stat + 2 * (q + i));
-        vec->softmax_back(h->ds + i * h->score_row, p, end,
-                          vec->dot(out + i * h->out_row, dout + i * h->out_row, h->dim), h->scale);
+        if (h->cap != 0)
+            memcpy(h->capped, row.score, (size_t)row.n * sizeof(float));
+        vec->softmax_again(row.score, row.n, row.end, row.scale, stat + 2 * (q + i));
+        vec->softmax_back(ds, p, end, vec->dot(out + i * h->out_row, dout + i * h->out_row, h->dim),
+                          h->scale);
+        if (h->cap != 0)
+            vec->cap_back(ds + (row.score - p), h->capped, row.n, 1, h->cap);
     }
 }
 

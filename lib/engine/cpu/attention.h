@@ -20,15 +20,18 @@ struct spot_attention {
     /* [rows * (H + 2Hk) d], columns [shard][q|k|v][their heads of the shard][d]. The forward pass
      * rotates queries and keys in place. */
     float *qkv;
-    float *out;        /* [rows * C] */
+    float *out;        /* [rows * H d] */
     float *stat;       /* [b * H * T * 2] maximum and 1 / sum of each row, for the backward pass */
-    const float *turn; /* spot_rope_table [T * d], or NULL: no rotary positions */
+    const float *turn; /* spot_rope_table [T * n_turned], or NULL: no rotary positions */
+    int64_t n_turned;  /* numbers of a head that turn */
+    int64_t window;    /* positions that a query sees, its own included; 0: all before it */
+    float scale, cap;  /* of scores; a cap of 0: none */
     const float *dout;
     float *dqkv; /* gradients, as out and qkv; backward only */
 };
 
 /* Scratch space of one thread, elements. */
-size_t spot_attention_work_elem(int64_t seq, int64_t head_dim);
+size_t spot_attention_work_elem(int64_t seq, int64_t head_dim, bool is_capped);
 
 /* Unit sequence * Hk + (head of keys and values): writes its part of out and stat. */
 void spot_attention_forward(const struct spot_attention *at, int64_t unit,

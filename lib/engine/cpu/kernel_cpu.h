@@ -62,6 +62,9 @@ struct spot_vec {
                      const float *x, const float *w, int64_t n_row, int64_t c);
     void (*rms_grad)(float *dw, const float *dy, const float *stat, const float *x, int64_t n_row,
                      int64_t c, int64_t begin, int64_t end);
+    /* Part of a row whose norm goes over more: of d = dy * w, d = (d - x by mean) by, where `by` is
+     * 1 / rms and `mean` that of d x by over the whole row. */
+    void (*rms_join)(float *d, const float *x, int64_t n, float by, float mean);
     /* Columns [begin, end) of sum over rows of x, in row order; row stride c. */
     void (*column_sum)(float *sum, const float *x, int64_t n_row, int64_t c, int64_t begin,
                        int64_t end);
@@ -76,9 +79,16 @@ struct spot_vec {
     /* act = gelu(gate) * up, in both forms */
     void (*geglu)(float *act, const float *gate, const float *up, int64_t n);
     void (*geglu_exact)(float *act, const float *gate, const float *up, int64_t n);
+    void (*geglu_back)(float *dgate, float *dup, const float *gate, const float *up,
+                       const float *dact, int64_t n);
+    void (*geglu_exact_back)(float *dgate, float *dup, const float *gate, const float *up,
+                             const float *dact, int64_t n);
     void (*cap)(float *x, int64_t n, float by, float most); /* x = most * tanh(x * by / most) */
+    /* dx *= the slope of cap where it gave y */
+    void (*cap_back)(float *dx, const float *y, int64_t n, float by, float most);
     /* act = gelu(x), slope = gelu'(x) */
     void (*gelu_slope)(float *act, float *slope, const float *x, int64_t n);
+    void (*gelu_exact_slope)(float *act, float *slope, const float *x, int64_t n);
     /* act = silu(gate) * up, silu(x) = x / (1 + exp(-x)); and the gradients by gate and up */
     void (*swiglu)(float *act, const float *gate, const float *up, int64_t n);
     void (*swiglu_back)(float *dgate, float *dup, const float *gate, const float *up,

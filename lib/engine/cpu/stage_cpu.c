@@ -37,7 +37,12 @@ static void plan_layer(struct spot_memory_plan *plan, const struct spot_stage *s
     if (from <= SPOT_RECOMPUTE_MLP && to > SPOT_RECOMPUTE_MLP) {
         v->norm1 = take_rows(plan, st, 2);
         v->qkv = take_rows(plan, st, spot_stage_own(st, spot_shape_qkv(s)));
-        v->attention = take_rows(plan, st, spot_stage_own(st, s->width));
+        if (s->kind.qk_norm) {
+            v->raw = take_rows(plan, st, spot_stage_own(st, spot_shape_qkv(s)));
+            v->qk_stat =
+                take_rows(plan, st, 2 * spot_stage_own(st, s->n_head + spot_shape_kv_heads(s)));
+        }
+        v->attention = take_rows(plan, st, spot_stage_own(st, spot_shape_attended(s)));
         v->softmax = take_rows(plan, st, spot_stage_own(st, 2 * s->n_head));
         v->norm2 = take_rows(plan, st, 2);
     }
@@ -52,6 +57,10 @@ static void plan_save(struct spot_memory_plan *plan, const struct spot_stage *st
     if (bundle > 0 && bundle <= s->n_layer) {
         v = st->again;
         v.mid = take_rows(plan, st, s->width);
+        for (int i = 0; i < 2 && s->kind.norm_place != SPOT_NORM_BEFORE; i++) {
+            v.post_x[i] = take_rows(plan, st, s->width);
+            v.post[i] = take_rows(plan, st, 2);
+        }
         plan_layer(plan, st, (enum spot_recompute)st->config.recompute, SPOT_RECOMPUTES, &v);
     }
     if (bundle > 0)
@@ -121,6 +130,8 @@ static void plan_group(struct spot_memory_plan *plan, struct spot_stage *st)
     st->n_node = spot_tensor_group_nodes(&st->config.shape, st->shard / st->n_shard, M, node);
     st->row_top = spot_memory_take(plan, (size_t)M * n_row, 2 * sizeof(float));
     st->row_sum = spot_memory_take(plan, ((size_t)st->n_node + 1) * n_row, sizeof(float));
+    if (st->config.shape.kind.qk_norm == SPOT_QK_WHOLE)
+        st->row_pair = spot_memory_take(plan, ((size_t)st->n_node + 1) * n_row, 2 * sizeof(float));
     if (M == 1)
         return;
     st->group_out = spot_memory_take(plan, (size_t)st->n_node * n_elem, sizeof(float));
@@ -131,11 +142,16 @@ static void plan_group(struct spot_memory_plan *plan, struct spot_stage *st)
                                        sizeof(*st->group.piece));
 }
 
+/* One more for what is scaled, or normed, between a product and the residual. */
+static int n_gradient(const struct spot_shape *s)
+{
+    return 3 + (s->kind.norm_place != SPOT_NORM_BEFORE) + (s->kind.residual_scale != 0);
+}
+
 static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
 {
     const struct spot_shape *const s = &st->config.shape;
     const size_t n_thread = (size_t)st->config.n_thread;
-    const size_t head_dim = (size_t)spot_shape_head_dim(s);
     const int64_t vocab = spot_stage_own(st, spot_shape_vocab_rows(s)),
                   qkv = spot_stage_own(st, spot_shape_qkv(s)),
                   pre = spot_stage_own(st, spot_shape_pre(s)),
@@ -147,12 +163,18 @@ static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
     st->dact = take_rows(plan, st, ffn);
     st->slope = is_gated ? NULL : take_rows(plan, st, ffn);
     st->dpre = is_gated ? take_rows(plan, st, pre) : NULL;
-    st->turn = spot_shape_rotary(s)
-                   ? spot_memory_take(plan, (size_t)s->seq, head_dim * sizeof(float))
-                   : NULL;
+    for (int i = 0; i < 2; i++)
+        st->turn[i] = spot_shape_rotary(s) && (!i || s->kind.rope_theta_local != 0)
+                          ? spot_memory_take(plan, (size_t)s->seq,
+                                             (size_t)spot_shape_rotary(s) * sizeof(float))
+                          : NULL;
     st->dqkv = take_rows(plan, st, qkv);
-    for (int i = 0; i < 3; i++)
-        st->d[i] = take_rows(plan, st, s->width);
+    for (int i = 0; i < n_gradient(s); i++)
+        st->d[i] = take_rows(plan, st,
+                             i == 1 ? max64(s->width, spot_stage_own(st, spot_shape_attended(s)))
+                                    : s->width);
+    if (s->kind.logit_cap != 0)
+        st->logit_slope = take_rows(plan, st, vocab);
     if (!st->config.is_forward)
         st->grad = spot_memory_take(plan, (size_t)max64(max64(qkv, pre), s->seq + vocab),
                                     (size_t)s->width * sizeof(float));
@@ -165,7 +187,9 @@ static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
     for (size_t i = 0; i < n_thread && plan->used < SIZE_MAX; i++) {
         float *const work = spot_memory_take(plan, spot_gemm_work_elem(st->n_shard), sizeof(float));
         float *const score = spot_memory_take(
-            plan, spot_attention_work_elem(s->seq, (int64_t)head_dim), sizeof(float));
+            plan,
+            spot_attention_work_elem(s->seq, spot_shape_head_dim(s), s->kind.attention_cap != 0),
+            sizeof(float));
 
         if (plan->base) {
             st->work[i] = spot_gemm_work_of(work);
@@ -230,7 +254,7 @@ static int check(const struct spot_stage_config *config, size_t limit_byte, stru
     size_t need = memory(config);
     char what[64];
 
-    if (spot_shape_refuse(&config->shape, SPOT_NEED(SPOT_NEEDS_ROPE_SCALING), "training", err))
+    if (spot_shape_refuse(&config->shape, ~SPOT_NEED(SPOT_NEEDS_EXPERTS), "training", err))
         return -1;
 
     for (int b = config->bundle_begin; b < config->bundle_end; b++) {
@@ -311,8 +335,9 @@ static struct spot_stage *new_stage(const struct spot_stage_config *config,
     st->group.add = add_floats;
     st->group.copy = copy_floats;
     st->group.user = st;
-    if (st->turn)
-        spot_rope_table(st->turn, &config->shape);
+    for (int i = 0; i < 2; i++)
+        if (st->turn[i])
+            spot_rope_table(st->turn[i], &config->shape, i == 1);
     st->team = spot_team_new(config->n_thread, err);
     if (!st->team || take_bundles(st, bundle, err)) {
         free_stage(st);

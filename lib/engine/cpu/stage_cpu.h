@@ -24,12 +24,16 @@ extern "C" {
 struct spot_save {
     float *x;         /* [N * C] input of the bundle; not for the embedding */
     float *norm1;     /* [N * 2] mean and 1 / deviation; layers: ln1, head: lnf */
-    float *qkv;       /* [N * Q / M] layers; Llama: queries and keys rotated */
-    float *attention; /* [N * C / M] layers */
+    float *qkv;       /* [N * Q / M] layers; queries and keys normed and rotated */
+    float *raw;       /* [N * Q / M] layers with norms of queries and keys: before them */
+    float *qk_stat;   /* theirs: [(H + Hk) / M][N * 2], or of all heads together [2][N * 2] */
+    float *attention; /* [N * H d / M] layers */
     float *softmax;   /* [N * H / M * 2] layers */
     float *mid;       /* [N * C] layers: x + attention branch */
     float *norm2;     /* [N * 2] layers: ln2 */
     float *pre;       /* [N * A / M] layers: before the activation */
+    float *post_x[2]; /* [N * C] halves of layers with norms after them: before these */
+    float *post[2];   /* [N * 2] */
     float *dlogit;    /* [N * V / M] head */
 };
 
@@ -59,11 +63,12 @@ struct spot_stage {
     struct spot_save again;      /* recomputed part of a layer */
     float *norm;                 /* [N * C] */
     float *act, *dact;           /* [N * F / M] */
-    float *slope;                /* [N * F / M] GPT-2 */
-    float *dpre;                 /* [N * A / M] Llama */
-    float *turn;                 /* [T * d] Llama: spot_rope_table, kept */
+    float *slope;                /* [N * F / M] without a gate */
+    float *dpre;                 /* [N * A / M] with a gate */
+    float *turn[2];              /* spot_rope_table, kept; of local layers if they differ */
     float *dqkv;                 /* [N * Q / M] */
-    float *d[3];                 /* [N * C] */
+    float *d[5];                 /* [N * C], d[1] also [N * H d / M]; 3 and 4 if not plain */
+    float *logit_slope;          /* [N * V / M] capped logits: the slope of the cap */
     float *grad;                 /* one weight gradient: max(Q / M, A / M, T + V / M) * C */
     float *vector[2];            /* one bias gradient: [max(C, Q / M, A / M)] */
     double *partial;             /* one value per chunk of a bundle, or per row */
@@ -72,6 +77,7 @@ struct spot_stage {
     float **score;               /* per thread: attention */
     float *row_top;              /* [M][2][N]: largest logit, logit of the target */
     float *row_sum;              /* [n_node][N]: sums of exponentials, then [N] their sum */
+    float *row_pair;             /* the same of two numbers, for norms of all heads together */
     /* a tensor group's */
     int shard, n_shard;             /* own: [shard, shard + n_shard) */
     int n_node;                     /* nodes of the tree of sums that cover the own shards */
@@ -107,10 +113,12 @@ struct spot_part {
 /* One bundle and one microbatch: the subject of a pass. */
 struct spot_pass {
     struct spot_stage *stage;
-    int i; /* stage-local index of the bundle */
+    int i;    /* stage-local index of the bundle */
+    int half; /* of a layer: 0, attention, or 1, the MLP */
     const struct spot_save *save;
     const uint32_t *token;
-    const float *dout;
+    const float *dout, *dy; /* dy: the gradient of the half's second product */
+    const float *pair;      /* two numbers of each row over all shards, [2][N] */
     float *out, *din;
 };
 typedef void (*spot_pass_fn)(const struct spot_part *part, const struct spot_pass *pass);
@@ -135,7 +143,6 @@ struct spot_norm_back {
     const float *base, *dy, *stat, *x;
 };
 void spot_part_norm_back(const struct spot_part *part, int i, const struct spot_norm_back *n);
-void spot_part_gelu_slope(const struct spot_part *part, float *act, float *slope, const float *x);
 
 /* y[N][.] = x W for a sharded weight: if is_out_first, rows of W are outputs, and y has those of
  * the own shards; else rows of W are inputs, and y is the sum over all shards of all members. */
@@ -147,8 +154,8 @@ struct spot_block spot_part_linear_back(const struct spot_part *part, int i, con
                                         const char *bias, bool is_out_first, const float *x,
                                         const float *dy, float *dx);
 
-/* On a block of rows of c: x += bias, whose parts of n are shard_elem apart; act = gelu(x) unless
- * NULL. */
+/* On a block of rows of c: x += bias, whose parts of n are shard_elem apart; act = gelu(x), in the
+ * shape's form, unless NULL. */
 void spot_part_bias(const struct spot_part *part, const struct spot_block *block, int64_t c,
                     const struct spot_param *bias, float *x, float *act);
 /* y += bias + x; bias may be NULL */
@@ -169,14 +176,21 @@ double spot_head_forward(struct spot_stage *stage, int i, const struct spot_save
                          const uint32_t *token);
 void spot_head_backward(struct spot_stage *stage, int i, const struct spot_save *save, float *din);
 
-/* The second half of Llama's layer, after its norm: forward from stage->norm and save->mid to out;
- * backward to stage->d[1], the gradient of the norm's output. Again: save->pre only. */
-void spot_gated_mlp_forward(struct spot_stage *stage, int i, const struct spot_save *save,
-                            float *out);
-void spot_gated_mlp_backward(struct spot_stage *stage, int i, const struct spot_save *save,
-                             const float *dout);
+/* A half of a layer, from behind its first norm to its second product; backward from pass->dy to
+ * stage->d[1], the gradient behind the norm. Again: what save does not keep. */
+void spot_heads_forward(const struct spot_pass *pass);
+void spot_heads_again(const struct spot_pass *pass);
+void spot_heads_backward(const struct spot_pass *pass);
+void spot_mlp_forward(const struct spot_pass *pass);
+void spot_mlp_again(const struct spot_pass *pass);
+void spot_mlp_backward(const struct spot_pass *pass);
 
-void spot_gated_mlp_again(struct spot_stage *stage, int i, const struct spot_save *save);
+/* What a half's first product reads: its norm, which is in scratch space, or what comes in. */
+const float *spot_half_in(const struct spot_pass *pass);
+void spot_part_half_norm_again(const struct spot_part *part, const struct spot_pass *pass);
+/* The second product, and if nothing else is to come the sum with what came in. */
+void spot_part_half_out(const struct spot_part *part, const struct spot_pass *pass,
+                        const char *weight, const char *bias, const float *in);
 
 /* --- sums --------------------------------------------------------------------- */
 
@@ -184,6 +198,11 @@ void spot_gated_mlp_again(struct spot_stage *stage, int i, const struct spot_sav
  * two threads may add to the same elements. */
 void spot_sum_add(const struct spot_part *part, int i, int tensor, const float *grad, int64_t begin,
                   int64_t end);
+
+/* The same for grad[n] at element `at` of a replicated tensor of which each shard adds a part;
+ * is_more: in this pass another has been added there. */
+void spot_sum_add_shared(const struct spot_part *part, int i, int tensor, const float *grad,
+                         int64_t at, int64_t n, bool is_more);
 
 /* Examine what the whole team added to a bundle, and mark faults. Once per backward pass. */
 void spot_sum_close(struct spot_stage *stage, int i);

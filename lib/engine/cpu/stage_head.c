@@ -20,6 +20,16 @@ static void head_logits(const struct spot_part *part, const struct spot_pass *w)
     spot_part_linear(part, w->i, "head.w", true, w->stage->norm, w->save->dlogit);
 }
 
+static void slope_row(const struct spot_pass *w, const float *logit, float *slope, int64_t n)
+{
+    const struct spot_decoder *const d = &w->stage->config.shape.kind;
+
+    for (int64_t i = 0; i < n; i++)
+        slope[i] = 1;
+    w->stage->kernel->vec->cap_back(
+        slope, logit, n, d->logit_scale != 0 ? (float)d->logit_scale : 1, (float)d->logit_cap);
+}
+
 /* Logits of the own shards, and how many of shard `s` are a token's: the rest is padding. */
 static int64_t own_logits(const struct spot_pass *w)
 {
@@ -33,6 +43,40 @@ static int64_t tokens_in(const struct spot_pass *w, int64_t s)
                   left = shape->vocab - s * per_shard;
 
     return left < 0 ? 0 : left < per_shard ? left : per_shard;
+}
+
+/* Logits are scaled and capped. */
+static void head_cap(const struct spot_part *part, const struct spot_pass *w)
+{
+    const struct spot_decoder *const d = &w->stage->config.shape.kind;
+    const struct spot_vec *const vec = w->stage->kernel->vec;
+    const float by = d->logit_scale != 0 ? (float)d->logit_scale : 1;
+    const int64_t n = own_logits(w);
+    int64_t r, end;
+
+    for (spot_part_rows(part, &r, &end); r < end; r++) {
+        float *const logit = w->save->dlogit + r * n;
+
+        if (d->logit_cap == 0) {
+            vec->scale(logit, n, by);
+            continue;
+        }
+        vec->cap(logit, n, by, (float)d->logit_cap);
+        slope_row(w, logit, w->stage->logit_slope + r * n, n);
+    }
+}
+
+/* The gradient of a row's logits before that. */
+static void uncap(const struct spot_pass *w, int64_t r)
+{
+    const struct spot_decoder *const d = &w->stage->config.shape.kind;
+    const struct spot_vec *const vec = w->stage->kernel->vec;
+    const int64_t n = own_logits(w);
+
+    if (d->logit_cap != 0)
+        vec->mul(w->save->dlogit + r * n, w->stage->logit_slope + r * n, n);
+    else if (d->logit_scale != 0)
+        vec->scale(w->save->dlogit + r * n, n, (float)d->logit_scale);
 }
 
 /* The target's place among the own logits, if it is one of them, and whose it is. */
@@ -125,6 +169,7 @@ static void row_loss(const struct spot_pass *w, int64_t r, float sum)
     }
     if (owner == member_of(st))
         logit[target] -= scale;
+    uncap(w, r);
 }
 
 /* Alone: row by row, while it is in the cache. */
@@ -185,6 +230,8 @@ double spot_head_forward(struct spot_stage *stage, int i, const struct spot_save
 
     spot_pass_run(&w, head_norm);
     spot_pass_run(&w, head_logits);
+    if (stage->config.shape.kind.logit_cap != 0 || stage->config.shape.kind.logit_scale != 0)
+        spot_pass_run(&w, head_cap);
     if (stage->n_shard == stage->config.shape.n_shard)
         spot_pass_run(&w, head_loss);
     else

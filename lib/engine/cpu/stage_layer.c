@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Embedding and layers, forward and backward, as passes of the team. */
-#include "engine/cpu/stage_cpu.h"
-
 #include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
-static bool is_gated(const struct spot_stage *stage)
-{
-    return stage->config.shape.kind.is_gated;
-}
+#include "engine/cpu/stage_cpu.h"
 
-/* --- embedding: out[b, t] = wte[token[b, t]], and of GPT-2 + wpe[t] --------- */
+/* --- embedding: out[b, t] = wte[token[b, t]], scaled, + wpe[t] if positions are learnt --- */
+
+static float embed_scale(const struct spot_stage *stage)
+{
+    return (float)stage->config.shape.kind.embed_scale; /* 0: none */
+}
 
 static void embed(const struct spot_part *part, const struct spot_pass *w)
 {
@@ -29,6 +29,8 @@ static void embed(const struct spot_part *part, const struct spot_pass *w)
         assert(token < w->stage->config.shape.vocab);
         memcpy(w->out + r * c, first + token / wte.rows * wte.shard_elem + token % wte.rows * c,
                (size_t)c * sizeof(float));
+        if (embed_scale(w->stage) != 0)
+            w->stage->kernel->vec->scale(w->out + r * c, c, embed_scale(w->stage));
         if (wpe)
             w->stage->kernel->vec->add(w->out + r * c, wpe + r % seq * c, c);
     }
@@ -64,8 +66,11 @@ static void embed_back(const struct spot_part *part, const struct spot_pass *w)
         if (wpe >= 0)
             vec->add(dpe + r % seq * c + begin, w->dout + r * c + begin, end - begin);
     }
-    for (int64_t v = 0; v < vocab; v++)
+    for (int64_t v = 0; v < vocab; v++) {
+        if (embed_scale(stage) != 0)
+            vec->scale(dte + v * c + begin, end - begin, embed_scale(stage));
         spot_sum_add(part, w->i, spot_arena_find(arena, "wte"), dte, v * c + begin, v * c + end);
+    }
     for (int64_t t = 0; wpe >= 0 && t < seq; t++)
         spot_sum_add(part, w->i, wpe, dpe, t * c + begin, t * c + end);
 }
@@ -77,230 +82,223 @@ void spot_embed_backward(struct spot_stage *stage, int i, const uint32_t *token,
     spot_sum_close(stage, i);
 }
 
-/* --- layer: mid = x + proj(attention(qkv(ln1 x))), out = mid + fc2(gelu(fc1(ln2 mid))) ---
+/* --- layer: mid = x + half(x), out = mid + half(mid) ----------------------------
  *
- * Llama's has the same first half, without biases, and another second one (stage_gated.c). */
+ * A half is norm, two products with attention (stage_heads.c) or an activation (stage_mlp.c)
+ * between them, norm, scale; what a shape does not have is left out. */
 
-static void norm1(const struct spot_part *part, const struct spot_pass *w)
+static const struct half {
+    const char *norm, *norm_bias, *post;
+} halves[2] = { { "ln1.w", "ln1.b", "post1.w" }, { "ln2.w", "ln2.b", "post2.w" } };
+
+static const struct half *half_of(const struct spot_pass *w)
 {
-    spot_part_norm(part, w->stage->norm, w->save->norm1, w->save->x, spot_pass_vector(w, "ln1.w"),
-                   spot_pass_vector(w, "ln1.b"));
+    return &halves[w->half];
 }
 
-static void qkv(const struct spot_part *part, const struct spot_pass *w)
+static const float *half_x(const struct spot_pass *w)
 {
-    const struct spot_block block =
-        spot_part_linear(part, w->i, "qkv.w", true, w->stage->norm, w->save->qkv);
-
-    if (spot_pass_vector(w, "qkv.b")) {
-        const struct spot_param bias = spot_stage_param(w->stage, w->i, "qkv.b");
-
-        spot_part_bias(part, &block,
-                       spot_stage_own(w->stage, spot_shape_qkv(&w->stage->config.shape)), &bias,
-                       w->save->qkv, NULL);
-    }
+    return w->half ? w->save->mid : w->save->x;
 }
 
-static struct spot_attention attention_of(const struct spot_pass *w)
+static float *half_stat(const struct spot_pass *w)
+{
+    return w->half ? w->save->norm2 : w->save->norm1;
+}
+
+static float *half_y(const struct spot_pass *w)
+{
+    return w->half ? w->out : w->save->mid;
+}
+
+static float residual_scale(const struct spot_pass *w)
+{
+    return (float)w->stage->config.shape.kind.residual_scale; /* 0: none */
+}
+
+/* Whether nothing lies between the second product and the sum. */
+static bool is_plain(const struct spot_pass *w)
+{
+    return w->stage->config.shape.kind.norm_place == SPOT_NORM_BEFORE && residual_scale(w) == 0;
+}
+
+const float *spot_half_in(const struct spot_pass *w)
+{
+    return spot_pass_vector(w, half_of(w)->norm) ? w->stage->norm : half_x(w);
+}
+
+static void half_norm(const struct spot_part *part, const struct spot_pass *w)
+{
+    const float *const by = spot_pass_vector(w, half_of(w)->norm);
+
+    if (by)
+        spot_part_norm(part, w->stage->norm, half_stat(w), half_x(w), by,
+                       spot_pass_vector(w, half_of(w)->norm_bias));
+}
+
+void spot_part_half_norm_again(const struct spot_part *part, const struct spot_pass *w)
+{
+    const float *const by = spot_pass_vector(w, half_of(w)->norm);
+
+    if (by)
+        spot_part_norm_again(part, w->stage->norm, half_stat(w), half_x(w), by,
+                             spot_pass_vector(w, half_of(w)->norm_bias));
+}
+
+void spot_part_half_out(const struct spot_part *part, const struct spot_pass *w, const char *weight,
+                        const char *bias, const float *in)
+{
+    float *const y = w->save->post_x[w->half] ? w->save->post_x[w->half] : half_y(w);
+    const struct spot_block block = spot_part_linear(part, w->i, weight, false, in, y);
+
+    if (is_plain(w))
+        spot_part_add2(part, &block, w->stage->config.shape.width, spot_pass_vector(w, bias),
+                       half_x(w), y);
+}
+
+/* What is not plain is done by rows. */
+static void half_join(const struct spot_part *part, const struct spot_pass *w)
 {
     const struct spot_shape *const s = &w->stage->config.shape;
+    const struct spot_vec *const vec = w->stage->kernel->vec;
+    const float *const bias = spot_pass_vector(w, w->half ? "down.b" : "proj.b");
+    const float *const by = spot_pass_vector(w, half_of(w)->post);
+    const int64_t c = s->width;
+    int64_t r, end;
 
-    return (struct spot_attention){ .kernel = w->stage->kernel,
-                                    .seq = s->seq,
-                                    .head_dim = spot_shape_head_dim(s),
-                                    .n_head = spot_stage_own(w->stage, s->n_head),
-                                    .n_kv_head = spot_stage_own(w->stage, spot_shape_kv_heads(s)),
-                                    .n_shard = w->stage->n_shard,
-                                    .qkv = w->save->qkv,
-                                    .out = w->save->attention,
-                                    .stat = w->save->softmax,
-                                    .turn = w->stage->turn,
-                                    .dout = w->stage->d[1],
-                                    .dqkv = w->stage->dqkv };
-}
+    for (spot_part_rows(part, &r, &end); r < end; r++) {
+        float *const y = half_y(w) + r * c;
+        float *const in = by ? w->save->post_x[w->half] + r * c : y;
 
-static void attention(const struct spot_part *part, const struct spot_pass *w)
-{
-    const struct spot_attention at = attention_of(w);
-    int64_t unit, end;
-
-    spot_team_share(w->stage->config.micro_batch * at.n_kv_head, 1, part->thread, part->n_thread,
-                    &unit, &end);
-    for (; unit < end; unit++)
-        spot_attention_forward(&at, unit, &w->stage->work[part->thread],
-                               w->stage->score[part->thread]);
-}
-
-static void proj(const struct spot_part *part, const struct spot_pass *w)
-{
-    const struct spot_block block =
-        spot_part_linear(part, w->i, "proj.w", false, w->save->attention, w->save->mid);
-
-    spot_part_add2(part, &block, w->stage->config.shape.width, spot_pass_vector(w, "proj.b"),
-                   w->save->x, w->save->mid);
-}
-
-static void norm2(const struct spot_part *part, const struct spot_pass *w)
-{
-    spot_part_norm(part, w->stage->norm, w->save->norm2, w->save->mid, spot_pass_vector(w, "ln2.w"),
-                   spot_pass_vector(w, "ln2.b"));
-}
-
-static void fc1(const struct spot_part *part, const struct spot_pass *w)
-{
-    const struct spot_param bias = spot_stage_param(w->stage, w->i, "up.b");
-    const struct spot_block block =
-        spot_part_linear(part, w->i, "up.w", true, w->stage->norm, w->save->pre);
-
-    spot_part_bias(part, &block, spot_stage_own(w->stage, spot_shape_ffn(&w->stage->config.shape)),
-                   &bias, w->save->pre, w->stage->act);
-}
-
-static void fc2(const struct spot_part *part, const struct spot_pass *w)
-{
-    const struct spot_block block =
-        spot_part_linear(part, w->i, "down.w", false, w->stage->act, w->out);
-
-    spot_part_add2(part, &block, w->stage->config.shape.width, spot_pass_vector(w, "down.b"),
-                   w->save->mid, w->out);
+        if (bias)
+            vec->add(in, bias, c);
+        if (by)
+            vec->rms(y, w->save->post[w->half] + 2 * r, in, by, (float)spot_shape_norm_eps(s), 1,
+                     c);
+        if (residual_scale(w) != 0)
+            vec->scale(y, c, residual_scale(w));
+        vec->add(y, half_x(w) + r * c, c);
+    }
 }
 
 void spot_layer_forward(struct spot_stage *stage, int i, const struct spot_save *save, float *out)
 {
-    const struct spot_pass w = { .stage = stage, .i = i, .save = save, .out = out };
+    struct spot_pass w = { .stage = stage, .i = i, .save = save, .out = out };
 
-    spot_pass_run(&w, norm1);
-    spot_pass_run(&w, qkv);
-    spot_pass_run(&w, attention);
-    spot_pass_run(&w, proj);
-    spot_pass_run(&w, norm2);
-    if (is_gated(stage)) {
-        spot_gated_mlp_forward(stage, i, save, out);
-        return;
+    for (; w.half < 2; w.half++) {
+        spot_pass_run(&w, half_norm);
+        if (w.half)
+            spot_mlp_forward(&w);
+        else
+            spot_heads_forward(&w);
+        if (!is_plain(&w))
+            spot_pass_run(&w, half_join);
     }
-    spot_pass_run(&w, fc1);
-    spot_pass_run(&w, fc2);
 }
 
 /* What of the forward pass was not kept: the same passes, the same bits. */
-static void layer_again(const struct spot_pass *w)
+static void layer_again(const struct spot_pass *pass)
 {
-    struct spot_stage *const st = w->stage;
+    struct spot_pass w = *pass;
 
-    if (st->config.recompute == SPOT_RECOMPUTE_NONE)
+    if (w.stage->config.recompute == SPOT_RECOMPUTE_NONE)
         return;
-    if (st->config.recompute == SPOT_RECOMPUTE_LAYER) {
-        spot_pass_run(w, norm1);
-        spot_pass_run(w, qkv);
-        spot_pass_run(w, attention);
+    if (w.stage->config.recompute == SPOT_RECOMPUTE_LAYER) {
+        w.half = 0;
+        spot_pass_run(&w, half_norm);
+        spot_heads_again(&w);
     }
-    spot_pass_run(w, norm2);
-    if (is_gated(st))
-        spot_gated_mlp_again(st, w->i, w->save);
-    else
-        spot_pass_run(w, fc1);
+    w.half = 1;
+    spot_pass_run(&w, half_norm);
+    spot_mlp_again(&w);
 }
 
-/* What the forward pass had between ln2 and fc2, once more. */
-static void mlp_again(const struct spot_part *part, const struct spot_pass *w)
+/* --- backward ---------------------------------------------------------------- */
+
+static void scale_back(const struct spot_part *part, const struct spot_pass *w)
 {
-    spot_part_gelu_slope(part, w->stage->act, w->stage->slope, w->save->pre);
-    spot_part_norm_again(part, w->stage->norm, w->save->norm2, w->save->mid,
-                         spot_pass_vector(w, "ln2.w"), spot_pass_vector(w, "ln2.b"));
+    const int64_t c = w->stage->config.shape.width;
+    int64_t r, end;
+
+    for (spot_part_rows(part, &r, &end); r < end; r++) {
+        memcpy(w->stage->d[3] + r * c, w->dy + r * c, (size_t)c * sizeof(float));
+        w->stage->kernel->vec->scale(w->stage->d[3] + r * c, c, residual_scale(w));
+    }
 }
 
-static void fc2_back(const struct spot_part *part, const struct spot_pass *w)
+static void post_back(const struct spot_part *part, const struct spot_pass *w)
 {
-    struct spot_stage *const st = w->stage;
-    const struct spot_block block =
-        spot_part_linear_back(part, w->i, "down.w", "down.b", false, st->act, w->dout, st->dact);
+    float *const dx = w->stage->d[residual_scale(w) != 0 ? 4 : 3];
+    const int64_t c = w->stage->config.shape.width;
+    int64_t r, end;
 
-    spot_part_mul(part, &block, spot_stage_own(st, spot_shape_ffn(&st->config.shape)), st->slope,
-                  st->dact);
-}
-
-static void fc1_back(const struct spot_part *part, const struct spot_pass *w)
-{
-    struct spot_stage *const st = w->stage;
-
-    spot_part_linear_back(part, w->i, "up.w", "up.b", true, st->norm, st->dact, st->d[1]);
-}
-
-static void norm2_back(const struct spot_part *part, const struct spot_pass *w)
-{
-    struct spot_stage *const st = w->stage;
-
+    spot_part_rows(part, &r, &end);
+    memset(dx + r * c, 0, (size_t)((end - r) * c) * sizeof(float));
     spot_part_norm_back(part, w->i,
-                        &(struct spot_norm_back){ .weight = "ln2.w",
-                                                  .bias = "ln2.b",
-                                                  .dx = st->d[0],
-                                                  .base = w->dout,
-                                                  .dy = st->d[1],
-                                                  .stat = w->save->norm2,
-                                                  .x = w->save->mid });
+                        &(struct spot_norm_back){ .weight = half_of(w)->post,
+                                                  .bias = "",
+                                                  .dx = dx,
+                                                  .base = dx,
+                                                  .dy = w->dy,
+                                                  .stat = w->save->post[w->half],
+                                                  .x = w->save->post_x[w->half] });
 }
 
-static void proj_back(const struct spot_part *part, const struct spot_pass *w)
+/* The gradient of the half's second product, from that of its sum with x. */
+static const float *product_gradient(const struct spot_pass *pass, const float *dy)
+{
+    struct spot_pass w = *pass;
+
+    w.dy = dy;
+    if (residual_scale(&w) != 0) {
+        spot_pass_run(&w, scale_back);
+        w.dy = w.stage->d[3];
+    }
+    if (spot_pass_vector(&w, half_of(&w)->post)) {
+        spot_pass_run(&w, post_back);
+        w.dy = w.stage->d[residual_scale(&w) != 0 ? 4 : 3];
+    }
+    return w.dy;
+}
+
+/* dx = base + the gradient through the half, which is d[1] behind its first norm. */
+static void half_norm_back(const struct spot_part *part, const struct spot_pass *w)
 {
     struct spot_stage *const st = w->stage;
+    float *const dx = w->half ? st->d[0] : w->din;
+    const float *const base = w->half ? w->dout : st->d[0];
+    const int64_t c = st->config.shape.width;
+    int64_t r, end;
 
-    spot_part_linear_back(part, w->i, "proj.w", "proj.b", false, w->save->attention, st->d[0],
-                          st->d[1]);
-}
-
-static void attention_back(const struct spot_part *part, const struct spot_pass *w)
-{
-    const struct spot_save *const save = w->save;
-    const struct spot_attention at = attention_of(w);
-    int64_t unit, end;
-
-    spot_part_norm_again(part, w->stage->norm, save->norm1, save->x, spot_pass_vector(w, "ln1.w"),
-                         spot_pass_vector(w, "ln1.b"));
-    spot_team_share(w->stage->config.micro_batch * at.n_kv_head, 1, part->thread, part->n_thread,
-                    &unit, &end);
-    for (; unit < end; unit++)
-        spot_attention_backward(&at, unit, &w->stage->work[part->thread],
-                                w->stage->score[part->thread]);
-}
-
-static void qkv_back(const struct spot_part *part, const struct spot_pass *w)
-{
-    struct spot_stage *const st = w->stage;
-
-    spot_part_linear_back(part, w->i, "qkv.w", "qkv.b", true, st->norm, st->dqkv, st->d[1]);
-}
-
-static void norm1_back(const struct spot_part *part, const struct spot_pass *w)
-{
-    struct spot_stage *const st = w->stage;
-
-    spot_part_norm_back(part, w->i,
-                        &(struct spot_norm_back){ .weight = "ln1.w",
-                                                  .bias = "ln1.b",
-                                                  .dx = w->din,
-                                                  .base = st->d[0],
-                                                  .dy = st->d[1],
-                                                  .stat = w->save->norm1,
-                                                  .x = w->save->x });
+    if (spot_pass_vector(w, half_of(w)->norm)) {
+        spot_part_norm_back(part, w->i,
+                            &(struct spot_norm_back){ .weight = half_of(w)->norm,
+                                                      .bias = half_of(w)->norm_bias,
+                                                      .dx = dx,
+                                                      .base = base,
+                                                      .dy = st->d[1],
+                                                      .stat = half_stat(w),
+                                                      .x = half_x(w) });
+        return;
+    }
+    spot_part_rows(part, &r, &end);
+    memcpy(dx + r * c, base + r * c, (size_t)((end - r) * c) * sizeof(float));
+    st->kernel->vec->add(dx + r * c, st->d[1] + r * c, (end - r) * c);
 }
 
 void spot_layer_backward(struct spot_stage *stage, int i, const struct spot_save *save,
                          const float *dout, float *din)
 {
-    const struct spot_pass w = { .stage = stage, .i = i, .save = save, .dout = dout, .din = din };
+    struct spot_pass w = { .stage = stage, .i = i, .save = save, .dout = dout, .din = din };
 
     layer_again(&w);
-    if (is_gated(stage)) {
-        spot_gated_mlp_backward(stage, i, save, dout);
-    } else {
-        spot_pass_run(&w, mlp_again);
-        spot_pass_run(&w, fc2_back);
-        spot_pass_run(&w, fc1_back);
+    for (w.half = 1; w.half >= 0; w.half--) {
+        w.dy = product_gradient(&w, w.half ? dout : stage->d[0]);
+        if (w.half)
+            spot_mlp_backward(&w);
+        else
+            spot_heads_backward(&w);
+        spot_pass_run(&w, half_norm_back);
     }
-    spot_pass_run(&w, norm2_back);
-    spot_pass_run(&w, proj_back);
-    spot_pass_run(&w, attention_back);
-    spot_pass_run(&w, qkv_back);
-    spot_pass_run(&w, norm1_back);
     spot_sum_close(stage, i);
 }

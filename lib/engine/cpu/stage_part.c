@@ -97,15 +97,6 @@ void spot_part_norm_back(const struct spot_part *part, int i, const struct spot_
                                                 n->stat + 2 * begin, n->x + at, w, end - begin, c);
 }
 
-void spot_part_gelu_slope(const struct spot_part *part, float *act, float *slope, const float *x)
-{
-    const int64_t f = spot_stage_own(part->stage, 4 * width_of(part));
-    int64_t r, end;
-
-    spot_part_rows(part, &r, &end);
-    vec_of(part)->gelu_slope(act + r * f, slope + r * f, x + r * f, (end - r) * f);
-}
-
 /* --- products -------------------------------------------------------------- */
 
 /* y[N][.] = x W: the sum runs over the columns of W (its rows are the outputs, side by side by
@@ -227,6 +218,7 @@ struct spot_block spot_part_linear_back(const struct spot_part *part, int i, con
 void spot_part_bias(const struct spot_part *part, const struct spot_block *block, int64_t c,
                     const struct spot_param *bias, float *x, float *act)
 {
+    const bool is_exact = part->stage->config.shape.kind.activation == SPOT_GELU_ERF;
     const int64_t n = bias->rows;
 
     for (int64_t r = block->row; r < block->row_end; r++)
@@ -235,7 +227,8 @@ void spot_part_bias(const struct spot_part *part, const struct spot_block *block
 
             next = (col / n + 1) * n < block->col_end ? (col / n + 1) * n : block->col_end;
             if (act)
-                vec_of(part)->gelu(act + r * c + col, x + r * c + col, b, next - col);
+                (is_exact ? vec_of(part)->gelu_exact
+                          : vec_of(part)->gelu)(act + r * c + col, x + r * c + col, b, next - col);
             else
                 vec_of(part)->add(x + r * c + col, b, next - col);
         }

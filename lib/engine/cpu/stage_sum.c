@@ -34,17 +34,67 @@ void spot_sum_add(const struct spot_part *part, int i, int tensor, const float *
     }
 }
 
+void spot_sum_add_shared(const struct spot_part *part, int i, int tensor, const float *grad,
+                         int64_t at, int64_t n, bool is_more)
+{
+    const struct spot_stage *const stage = part->stage;
+    uint32_t *const top = &stage->top[part->thread * SPOT_TENSORS_MAX + tensor];
+    const uint32_t here = stage->kernel->vec->quantise(
+        stage->sum[i] + spot_arena_offset(&stage->bundle[i]->arena, tensor, 0) + at, grad, n,
+        ldexp(1, stage->bundle[i]->exponent[tensor]), !stage->is_summed[i] && !is_more);
+
+    *top = here > *top ? here : *top;
+}
+
+/* Elements of a replicated tensor to which this member adds: norms of queries and keys get a part
+ * from each shard, or a shard has a part of them; of all others the lead has all. */
+static void own_part(const struct spot_stage *stage, const struct spot_arena *arena, int t,
+                     size_t *begin, size_t *end)
+{
+    const struct spot_shape *const s = &stage->config.shape;
+    const size_t n = (size_t)(arena->tensor[t].rows * arena->tensor[t].cols);
+    const bool is_shared = s->kind.qk_norm && strstr(arena->tensor[t].name, "_norm.");
+    const bool is_cut = is_shared && s->kind.qk_norm == SPOT_QK_WHOLE;
+    const size_t per = n / (size_t)s->n_shard;
+
+    *begin = is_cut ? (size_t)stage->shard * per : 0;
+    *end = is_cut                                   ? *begin + (size_t)stage->n_shard * per
+           : is_shared || spot_stage_is_lead(stage) ? n
+                                                    : 0;
+    *begin += arena->tensor[t].offset;
+    *end += arena->tensor[t].offset;
+}
+
 /* The first gradients of a step overwrite what is left of the last one: so must zeros where other
  * members of the tensor group have theirs. */
 static void clear_others(const struct spot_stage *stage, int i)
 {
     const struct spot_arena *const arena = &stage->bundle[i]->arena;
     const size_t begin = arena->replicated_elem + (size_t)stage->shard * arena->shard_elem,
-                 end = begin + (size_t)stage->n_shard * arena->shard_elem,
-                 first = spot_stage_is_lead(stage) ? begin : 0;
+                 end = begin + (size_t)stage->n_shard * arena->shard_elem;
+    size_t at = 0, from, to;
 
-    memset(stage->sum[i] + first, 0, (begin - first) * sizeof(int64_t));
+    for (int t = 0; t < arena->n_tensor; t++) { /* they lie in their order */
+        own_part(stage, arena, t, &from, &to);
+        if (arena->tensor[t].is_sharded || to == from)
+            continue;
+        memset(stage->sum[i] + at, 0, (from - at) * sizeof(int64_t));
+        at = to;
+    }
+    memset(stage->sum[i] + at, 0, (begin - at) * sizeof(int64_t));
     memset(stage->sum[i] + end, 0, (arena->n_elem - end) * sizeof(int64_t));
+}
+
+/* Where each shard adds a part, a part has its share of the limit. */
+static int limit_of(const struct spot_stage *stage, const struct spot_bundle *bundle, int t)
+{
+    const struct spot_shape *const s = &stage->config.shape;
+    int bits = 0;
+
+    while (s->kind.qk_norm == SPOT_QK_HEAD && strstr(bundle->arena.tensor[t].name, "_norm.") &&
+           1 << bits < s->n_shard)
+        bits++;
+    return stage->limit_bits - bits;
 }
 
 void spot_sum_close(struct spot_stage *stage, int i)
@@ -64,7 +114,7 @@ void spot_sum_close(struct spot_stage *stage, int i)
         memcpy(&max, &top, sizeof(max));
         if (top >= 0x7f800000U)
             stage->fault[i].nonfinite |= UINT32_C(1) << t;
-        else if (ldexp((double)max, bundle->exponent[t]) > ldexp(1, stage->limit_bits))
+        else if (ldexp((double)max, bundle->exponent[t]) > ldexp(1, limit_of(stage, bundle, t)))
             stage->fault[i].overflow |= UINT32_C(1) << t;
     }
     if (!stage->is_summed[i])

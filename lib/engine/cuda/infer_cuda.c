@@ -150,7 +150,7 @@ static void upload_tables(struct spot_cuda_infer *d)
     spot_device_upload(d->dev, (void *)(uintptr_t)d->embed, embed,
                        (size_t)s->n_shard * sizeof(void *));
     if (spot_shape_rotary(s))
-        spot_rope_table(turn, s);
+        spot_rope_table(turn, s, false);
     spot_device_upload(d->dev, d->turn, turn, (size_t)(s->seq * f->head_dim) * sizeof(*turn));
     spot_device_wait(d->dev);
     free(embed);

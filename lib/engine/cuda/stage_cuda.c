@@ -150,7 +150,7 @@ static void upload_turn(struct spot_stage *st)
     const size_t n = (size_t)(s->seq * spot_shape_head_dim(s));
     float *const turn = spot_xcalloc(n, sizeof(*turn));
 
-    spot_rope_table(turn, s);
+    spot_rope_table(turn, s, false);
     spot_device_upload(st->dev, st->turn, turn, n * sizeof(*turn));
     spot_device_wait(st->dev);
     free(turn);

@@ -170,21 +170,24 @@ static void weigh_all(struct spot_market_table *table, const struct solver *s,
         }
 }
 
-/* Levels coarse enough for the table. */
-static int set_levels(struct solver *s, const struct spot_market_now *now, int64_t n_tick,
-                      double cells, struct spot_err *err)
+/* Levels coarse enough for a table of the whole job. */
+static int set_levels(struct solver *s, const struct spot_market_now *now, double cells,
+                      struct spot_err *err)
 {
+    const struct spot_market *m = s->grid.market;
+    const double n_tick = m->deadline_s / m->tick_s;
+
     for (;;) {
-        const double all = (double)(n_tick + 1) * (double)s->n_state * (double)s->grid.n_mode *
-                           (double)s->grid.n_level;
+        const double n_level = m->work_s / s->grid.unit_s,
+                     all = n_tick * (double)s->n_state * (double)s->grid.n_mode * n_level;
 
         if (all <= cells ||
-            (2 * s->grid.unit_s > s->grid.market->tick_s && all <= 4.0 * SPOT_DEADLINE_CELLS_MAX))
+            (2 * s->grid.unit_s > m->tick_s && all <= 4.0 * SPOT_DEADLINE_CELLS_MAX))
             return 0;
-        if (s->grid.n_level < LEVELS_MIN)
+        if (n_level < LEVELS_MIN)
             return spot_err_set(err, SPOT_EUSAGE,
-                                "%lld ticks of %g s with %zu places are too many: use longer ticks",
-                                (long long)n_tick, s->grid.market->tick_s, s->grid.market->n_place);
+                                "%.0f ticks of %g s with %zu places are too many: use longer ticks",
+                                n_tick, m->tick_s, m->n_place);
         market_grid_set_unit(&s->grid, now->left_s, 2 * s->grid.unit_s);
     }
 }
@@ -206,7 +209,7 @@ int spot_market_solve(struct spot_market_table *table, const struct spot_market 
         fastest = fmax(fastest, market->place[k].speed);
     }
     table->n_tick = spot_market_ticks(market, now);
-    if ((rc = set_levels(&s, now, table->n_tick, cells, err)))
+    if ((rc = set_levels(&s, now, cells, err)))
         goto out;
     s.cells = s.grid.n_mode * s.grid.n_level;
     table->n_keep = effort && effort->keep_ticks > 0 && effort->keep_ticks < table->n_tick

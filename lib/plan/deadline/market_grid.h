@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "plan/deadline_market.h"
+#include "plan/deadline.h"
 
 #ifdef __cplusplus
 extern "C" {

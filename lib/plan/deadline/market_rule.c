@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <math.h>
 
-#include "plan/deadline_market.h"
+#include "plan/deadline.h"
 
 #define SLACK_TICKS 1e-9 /* sums of seconds are not exact */
 

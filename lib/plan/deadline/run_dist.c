@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <math.h>
 
-#include "plan/deadline.h"
+#include "plan/run_dist.h"
 
 size_t spot_run_stage(size_t age)
 {

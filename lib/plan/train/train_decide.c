@@ -16,11 +16,11 @@ struct spot_decider {
     struct spot_train_memory *memory;
 };
 
-static struct spot_decider *train_open(const struct spot_train_question *rule)
+static struct spot_decider *train_open(const struct spot_rule *rule)
 {
     struct spot_decider *d = spot_xcalloc(1, sizeof(*d));
 
-    d->rule = *rule;
+    d->rule = *rule->train;
     d->memory = spot_train_memory_new();
     return d;
 }
@@ -42,10 +42,10 @@ static int train_observe(struct spot_decider *d, const struct spot_seen *seen, s
 }
 
 static int train_decide(struct spot_decider *d, struct spot_action *action,
-                        struct spot_train_plan *plan, struct spot_err *err)
+                        const struct spot_told *told, struct spot_err *err)
 {
     struct spot_train_question q = d->rule;
-    struct spot_train_plan own = { 0 }, *made = plan ? plan : &own;
+    struct spot_train_plan own = { 0 }, *made = told ? told->train : &own;
 
     q.dist = &d->dist;
     q.time_s = d->seen.time_s;
@@ -55,13 +55,13 @@ static int train_decide(struct spot_decider *d, struct spot_action *action,
     q.announced = d->seen.announced;
     q.n_announced = d->seen.n_announced;
     q.memory = d->memory;
-    q.is_terse = !plan;
+    q.is_terse = !told;
     if (spot_train_plan_make(made, &q, err))
         return -1;
     action->grid = made->doc.next;
     d->runs = made->doc.next;
     d->pending_s = 0;
-    if (!plan)
+    if (!told)
         spot_train_plan_release(&own);
     return 0;
 }
@@ -96,24 +96,14 @@ static void train_close(struct spot_decider *d)
     free(d);
 }
 
-const struct spot_policy spot_policies[] = {
-    { "train", "spot", "a stochastic dynamic program over the steps of a forecast and beyond",
-      train_open, train_observe, train_decide, train_save, train_restore, train_close },
-    { 0 },
+const struct spot_policy spot_policy_train = {
+    "train",
+    "spot",
+    "a stochastic dynamic program over the steps of a forecast and beyond",
+    train_open,
+    train_observe,
+    train_decide,
+    train_save,
+    train_restore,
+    train_close,
 };
-
-const struct spot_policy *spot_policy_find(const char *kind, const char *name, struct spot_err *err)
-{
-    char known[256] = "";
-
-    for (const struct spot_policy *p = spot_policies; p->name; p++) {
-        if (strcmp(p->kind, kind) != 0)
-            continue;
-        if (!strcmp(p->name, name))
-            return p;
-        snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", *known ? ", " : "",
-                 p->name);
-    }
-    spot_err_set(err, SPOT_EUSAGE, "unknown policy '%.32s'; there are %s", name, known);
-    return NULL;
-}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* The decision of a job with a deadline: spot, on demand or nothing in the next tick, and where. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "plan/decision.h"
+
+struct spot_decider {
+    struct spot_deadline_rule rule;
+    struct spot_market market; /* with the runs learned */
+    struct spot_run_count count[SPOT_MARKET_PLACES_MAX];
+    struct spot_market_now now;
+    struct spot_market_table table;
+    int64_t tick; /* of the job, the newest; -1: before it */
+    bool is_new;  /* the runs were learned anew since the table was made */
+};
+
+static struct spot_decider *deadline_open(const struct spot_rule *rule)
+{
+    struct spot_decider *d = spot_xcalloc(1, sizeof(*d));
+
+    d->rule = *rule->deadline;
+    d->market = *rule->deadline->market;
+    d->tick = -1;
+    return d;
+}
+
+/* Runs are learned of what was there when the job began, and after each learn_ticks of it. */
+static void learn(struct spot_decider *d)
+{
+    for (size_t k = 0; k < d->market.n_place; k++)
+        if (d->rule.law)
+            d->market.place[k].dist = d->rule.law[k];
+        else
+            spot_run_dist_learn_zone(&d->market.place[k].dist, &d->count[k], d->market.tick_s);
+    d->is_new = true;
+}
+
+static int deadline_observe(struct spot_decider *d, const struct spot_seen *seen,
+                            struct spot_err *err)
+{
+    (void)err;
+    for (size_t k = 0; k < d->market.n_place; k++)
+        spot_run_count_add(&d->count[k], seen->has_spot[k]);
+    if (!seen->now)
+        return 0;
+    d->now = *seen->now;
+    for (size_t k = 0; k < d->market.n_place; k++) {
+        d->now.has_spot[k] = seen->has_spot[k];
+        d->now.age[k] = d->count[k].age;
+    }
+    if (d->now.mode == SPOT_DEADLINE_SPOT && !d->now.has_spot[d->now.place]) { /* it is lost */
+        d->now.mode = SPOT_DEADLINE_IDLE;
+        d->now.pending = 0;
+    }
+    d->tick++;
+    if (!d->tick || (d->rule.learn_ticks && d->tick % d->rule.learn_ticks == 0))
+        learn(d);
+    return 0;
+}
+
+static int deadline_decide(struct spot_decider *d, struct spot_action *action,
+                           const struct spot_told *told, struct spot_err *err)
+{
+    const struct spot_deadline_effort effort = {
+        .keep_ticks = d->rule.learn_ticks ? d->rule.learn_ticks - d->tick % d->rule.learn_ticks : 0,
+        .cells = d->rule.cells
+    };
+
+    if (d->is_new || told) {
+        spot_market_release(&d->table);
+        if (spot_market_solve(&d->table, &d->market, &d->now, &effort, err))
+            return -1;
+        d->is_new = false;
+    }
+    action->step = spot_market_ask(&d->table, &d->market, &d->now);
+    if (told)
+        memcpy(told->step_usd, d->table.step_usd, sizeof(d->table.step_usd));
+    return 0;
+}
+
+static void deadline_close(struct spot_decider *d)
+{
+    spot_market_release(&d->table);
+    free(d);
+}
+
+const struct spot_policy spot_policy_deadline = {
+    .kind = "deadline",
+    .name = "spot",
+    .summary = "least expected cost under run lengths learnt so far",
+    .open = deadline_open,
+    .observe = deadline_observe,
+    .decide = deadline_decide,
+    .close = deadline_close,
+};

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: what a script has written completely is taken and comes back, on its node and on others;
+ * what it was writing, or had not finished when its ranks were killed, never is; nothing of the
+ * user's is removed, and nothing is touched outside the directory.
+ */
+#define _XOPEN_SOURCE 700
+#include <sys/stat.h>
+
+#include "common/clock.h"
+#include "host/rank_files.h"
+#include "state_rig.h"
+
+static struct spot_err err;
+static struct spot_state_store *store;
+static struct spot_rank_files *files;
+static uint64_t step;
+
+static void open_files(const char *pattern)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s/%s", root, pattern);
+    files = spot_rank_files_new(path, NULL, &err);
+    ck_assert_msg(files != NULL, "%s", err.msg);
+    spot_rank_files_begin(files, false);
+}
+
+static void set_up(void)
+{
+    make_root();
+    step = 0;
+    shell("mkdir store out");
+    store = spot_state_store_open(dir_in_root("store"), root, 1 << 24, false, &err);
+    ck_assert_msg(store != NULL, "%s", err.msg);
+}
+
+static void tear_down(void)
+{
+    spot_rank_files_free(files);
+    files = NULL;
+    spot_state_store_free(store);
+    shell("rm -rf store out elsewhere");
+    ck_assert_int_eq(rmdir(root), 0);
+}
+
+static void until_state(enum spot_rank_files_state state)
+{
+    for (int i = 0; i < 6000 && spot_rank_files_look(files) != state; i++)
+        spot_clock_sleep(0.01);
+    ck_assert_int_eq(spot_rank_files_look(files), state);
+}
+
+/* As the node of `place` does it, 0 is that of the first rank, when `offers` has offered. Returns
+ * what taking returned. */
+static int take(uint32_t place, uint32_t world, const struct spot_rank_files *offers)
+{
+    struct spot_state_record r = {
+        .id = { 1, 5, ++step }, .place = place, .world = world, .run_id = "run"
+    };
+    struct spot_buf dirs = { 0 };
+    int rc;
+
+    spot_rank_files_list(offers, &dirs);
+    rc = spot_rank_files_take(files, store, dirs.data, dirs.n, place == 0, &r, &err);
+    spot_buf_release(&dirs);
+    if (rc)
+        spot_state_record_release(&r);
+    else
+        ck_assert_int_eq(spot_state_store_add(store, &r, &err), 0);
+    return rc;
+}
+
+static const struct spot_state_record *taken(uint64_t at, uint32_t place)
+{
+    return spot_state_store_find(store, &(struct spot_state_id){ 1, 5, at }, place);
+}
+
+static void put(uint64_t at)
+{
+    const struct spot_state_record *const r = taken(at, 0);
+
+    ck_assert_ptr_nonnull(r);
+    ck_assert_msg(!spot_rank_files_put(files, store, &r, 1, &err), "%s", err.msg);
+}
+
+START_TEST(what_was_saved_comes_back_and_what_is_not_of_it_goes_aside)
+{
+    open_files("out/ckpt*");
+    shell("echo one >out/ckpt.1 && echo mine >out/other");
+    until_state(SPOT_FILES_READY);
+    ck_assert_int_eq(take(0, 1, files), 0);
+    until_state(SPOT_FILES_SAME);
+    shell("echo two >out/ckpt.2 && echo three >out/ckpt.1");
+    put(1);
+    shell("[ \"$(cat out/ckpt.1)\" = one ] && [ \"$(cat out/.spot-aside/ckpt.1)\" = three ] && "
+          "[ \"$(cat out/.spot-aside/ckpt.2)\" = two ] && [ ! -e out/ckpt.2 ] && [ -e out/other ]");
+}
+END_TEST
+
+START_TEST(another_node_gets_it_and_what_we_laid_there_is_removed_without_a_trace)
+{
+    open_files("out/");
+    shell("mkdir -p out/step-1 && echo a >out/step-1/rank-0 && : >out/step-1/.metadata && "
+          "ln -s step-1 out/latest");
+    until_state(SPOT_FILES_READY);
+    ck_assert_int_eq(take(0, 1, files), 0);
+    shell("rm -r out/step-1 && mkdir out/step-2 && : >out/step-2/.metadata");
+    until_state(SPOT_FILES_READY);
+    ck_assert_int_eq(take(0, 1, files), 0);
+    shell("rm -r out"); /* a machine that is new */
+    put(1);
+    shell("[ \"$(cat out/latest/rank-0)\" = a ] && [ ! -e out/step-2 ]");
+    shell("mkdir -p out/step-3/shards"); /* and was killed */
+    put(2);
+    shell("[ ! -e out/step-1 ] && [ ! -e out/step-3 ] && [ -e out/step-2/.metadata ] && [ ! -e "
+          "out/.spot-aside ]");
+}
+END_TEST
+
+START_TEST(what_is_open_is_not_taken_and_never_once_its_rank_was_killed)
+{
+    FILE *out;
+
+    open_files("out/ckpt*");
+    out = fopen(in_root("out/ckpt"), "we");
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_gt(fputs("half", out), 0);
+    ck_assert_int_eq(fflush(out), 0);
+    until_state(SPOT_FILES_BUSY);
+    ck_assert_str_eq(spot_rank_files_busy(files), "ckpt");
+    ck_assert_int_eq(take(0, 1, files), 1);
+    spot_rank_files_freeze(files);
+    fclose(out);
+    until_state(SPOT_FILES_SAME);
+    ck_assert_int_eq(take(0, 1, files), 0); /* of nothing */
+    ck_assert_uint_eq(taken(2, 0)->n_file, 0);
+    ck_assert_int_eq(spot_rank_files_put(files, store, NULL, 0, &err), 0);
+    shell("[ ! -e out/ckpt ] && [ \"$(cat out/.spot-aside/ckpt)\" = half ]");
+}
+END_TEST
+
+/* Its rank was killed when the marker had been written, by another node: its file of the directory
+ * was not whole there. */
+START_TEST(a_directory_that_comes_back_whole_is_whole_where_it_was_not)
+{
+    const struct spot_state_record *record[2];
+    struct spot_rank_files *first;
+
+    shell("mkdir elsewhere");
+    open_files("out/step-*");
+    shell("mkdir out/step-1 && echo 0 >out/step-1/rank-0 && : >out/step-1/trainer_state.json");
+    until_state(SPOT_FILES_READY);
+    ck_assert_int_eq(take(0, 2, files), 0);
+    first = files;
+    open_files("elsewhere/step-*");
+    shell("mkdir elsewhere/step-1 && echo 1 >elsewhere/step-1/rank-1");
+    while (take(1, 2, first))
+        spot_clock_sleep(0.01);
+    spot_rank_files_freeze(files);
+    record[0] = taken(1, 0);
+    record[1] = taken(step, 1);
+    ck_assert_int_eq(spot_rank_files_put(files, store, record, 2, &err), 0);
+    shell("[ \"$(cat elsewhere/step-1/rank-?)\" = \"$(seq 0 1)\" ]");
+    spot_rank_files_begin(files, true);
+    until_state(SPOT_FILES_SAME);
+    ck_assert_str_eq(spot_rank_files_busy(files), "");
+    spot_rank_files_free(first);
+}
+END_TEST
+
+START_TEST(a_script_that_saves_all_the_time_is_taken_between_two_saves_and_not_in_one)
+{
+    static const char begin[] = "begin\n", rest[] = "rest\n";
+    int rc = 1;
+
+    open_files("out/ckpt");
+    for (int i = 0; i < 200 && rc; i++) {
+        FILE *const out = fopen(in_root("out/ckpt"), "we");
+
+        ck_assert_ptr_nonnull(out);
+        fprintf(out, "%s%d\n", begin, i);
+        fflush(out);
+        ck_assert_int_eq(take(0, 1, files), 1); /* half */
+        (void)spot_rank_files_look(files);
+        fprintf(out, "%s", rest);
+        fclose(out);
+        spot_clock_sleep(0.06); /* less than a rest, more than between two looks */
+        (void)spot_rank_files_look(files);
+        rc = take(0, 1, files);
+    }
+    ck_assert_int_eq(rc, 0);
+    shell("rm out/ckpt");
+    put(step);
+    shell("[ \"$(wc -l <out/ckpt)\" = 3 ] && [ \"$(tail -n 1 out/ckpt)\" = rest ]");
+}
+END_TEST
+
+START_TEST(links_are_followed_inside_alone)
+{
+    open_files("out/");
+    shell("mkdir -p elsewhere out/d && echo x >elsewhere/x && ln -s ../elsewhere/x out/up && "
+          "ln -s /etc/passwd out/root && ln -s ../../elsewhere out/d/dir && ln -s d out/good && "
+          "echo y >out/d/y && : >out/d/.metadata");
+    until_state(SPOT_FILES_READY);
+    ck_assert_int_eq(take(0, 1, files), 0);
+    ck_assert_uint_eq(taken(1, 0)->n_file, 3); /* d/.metadata d/y good */
+    shell("rm -r out && ln -s elsewhere out");
+    ck_assert_int_ne(spot_rank_files_put(files, store,
+                                         (const struct spot_state_record *[]){ taken(1, 0) }, 1,
+                                         &err),
+                     0);
+    shell("[ \"$(ls -A elsewhere)\" = x ]");
+}
+END_TEST
+
+START_TEST(of_one_name_the_lowest_place_counts)
+{
+    const struct spot_state_record *record[2];
+
+    for (uint32_t place = 0; place < 2; place++) {
+        open_files("out/ckpt*");
+        shell(place ? "echo 1 >out/ckpt && echo 1 >out/ckpt.rng1" : "echo 0 >out/ckpt");
+        until_state(SPOT_FILES_READY);
+        ck_assert_int_eq(take(place, 2, files), 0);
+        record[place] = taken(step, place);
+        spot_rank_files_free(files);
+        files = NULL;
+        shell("rm out/ckpt*");
+    }
+    record[0] = taken(1, 0);
+    open_files("out/ckpt*");
+    ck_assert_int_eq(spot_rank_files_put(files, store, record, 2, &err), 0);
+    shell("[ \"$(cat out/ckpt)\" = 0 ] && [ \"$(cat out/ckpt.rng1)\" = 1 ]");
+}
+END_TEST
+
+START_TEST(a_pattern_names_one_directory)
+{
+    ck_assert_ptr_null(spot_rank_files_new("", NULL, &err));
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
+    ck_assert_ptr_null(spot_rank_files_new("a*/b", NULL, &err));
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *const tc = tcase_create("rank_files");
+
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_test(tc, what_was_saved_comes_back_and_what_is_not_of_it_goes_aside);
+    tcase_add_test(tc, another_node_gets_it_and_what_we_laid_there_is_removed_without_a_trace);
+    tcase_add_test(tc, what_is_open_is_not_taken_and_never_once_its_rank_was_killed);
+    tcase_add_test(tc, a_directory_that_comes_back_whole_is_whole_where_it_was_not);
+    tcase_add_test(tc, a_script_that_saves_all_the_time_is_taken_between_two_saves_and_not_in_one);
+    tcase_add_test(tc, links_are_followed_inside_alone);
+    tcase_add_test(tc, of_one_name_the_lowest_place_counts);
+    tcase_add_test(tc, a_pattern_names_one_directory);
+    return run_suite("rank_files", tc);
+}
