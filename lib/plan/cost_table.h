@@ -84,7 +84,21 @@ const double *spot_cost_row(struct spot_cost_table *table, int n, int from, int 
 /* Single entries of a row: the changes from a grid, borrowed, and the seconds to another. */
 struct spot_cost_changes *spot_cost_changes(struct spot_cost_table *table, int n, int from,
                                             int lost);
-double spot_cost_of(struct spot_cost_table *table, struct spot_cost_changes *changes, int to);
+double spot_cost_find(struct spot_cost_table *table, struct spot_cost_changes *changes, int to);
+
+/* What the changes from one grid have in common, and their prices as asked for. */
+struct spot_cost_changes {
+    int from, lost, n;
+    bool is_full;
+    double restore_s, prob, *weight; /* [lost + 1] */
+    double cost_s[]; /* [n_grid]; 0: not asked for, or nothing, which is found at once */
+};
+
+static inline double spot_cost_of(struct spot_cost_table *table, struct spot_cost_changes *changes,
+                                  int to)
+{
+    return changes->cost_s[to] > 0 ? changes->cost_s[to] : spot_cost_find(table, changes, to);
+}
 
 /* Lower bound, within rounding, on the seconds of a change to a grid: from any grid and with any
  * victims, except the same grid without victims. is_kept: P stays and D does not increase. */

@@ -43,3 +43,15 @@ setup() { cd "$BATS_TEST_DIRNAME/../.." || return; }
     [ "$(next 2x14 99)" != 2x14 ]
     [ "$(next 2x14 6)" = 2x14 ]
 }
+
+@test "a return that is certain to come in time is waited for, else another grid is taken" {
+    spot-predict examples/traces/calm.csv >"$BATS_TEST_TMPDIR/f"
+    next() { # STEP from which thirty are there, for certain; twenty before
+        jq --argjson from "$1" '.series[0] |= (.cap as $cap | .available |= map(
+            (if .step >= $from then 30 else 20 end) as $n | .mean = $n | .p = [range($cap + 1) | if . == $n then 1 else 0 end]))' \
+            "$BATS_TEST_TMPDIR/f" | spot-plan train --job examples/jobs/gpt-1.5b.json --forecast - --now 20 --current 1x12 \
+            --starts next --announced 0 2>/dev/null | jq -r '"\(.next.D)x\(.next.P)"'
+    }
+    [ "$(next 2)" = 1x12 ]
+    [ "$(next 99)" = 2x10 ]
+}

@@ -394,14 +394,6 @@ static size_t row_at(const struct spot_cost_table *t, int n, int from, int lost)
            (size_t)lost;
 }
 
-/* What the changes from one grid have in common, and their prices as asked for. */
-struct spot_cost_changes {
-    int from, lost, n;
-    double restore_s, prob, *weight; /* [lost + 1] */
-    bool is_full;
-    double cost_s[]; /* [n_grid]; 0: not asked for, or nothing, which is found at once */
-};
-
 static struct draws draws_of(const struct spot_cost_table *t, const struct spot_cost_changes *x)
 {
     return (struct draws){ .most = t->d[x->from], .weight = x->weight, .prob = x->prob };
@@ -443,13 +435,11 @@ static double cost_of(struct spot_cost_table *t, struct spot_cost_changes *chang
     return changes->cost_s[to] = cost_s;
 }
 
-double spot_cost_of(struct spot_cost_table *t, struct spot_cost_changes *changes, int to)
+double spot_cost_find(struct spot_cost_table *t, struct spot_cost_changes *changes, int to)
 {
     const struct draws all = draws_of(t, changes);
     double moved = 0;
 
-    if (changes->cost_s[to] > 0)
-        return changes->cost_s[to];
     if (t->p[changes->from] != t->p[to])
         moved = move_other(t, changes->from, changes->lost, t->p[to], &all);
     return cost_of(t, changes, to, &all, moved);

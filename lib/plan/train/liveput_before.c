@@ -170,15 +170,18 @@ static void fill_most(const struct spot_liveput_dp *dp, const struct spot_livepu
                       int n, struct spot_liveput_most *most)
 {
     for (int r = 0; r < dp->n_grid; r++)
-        most->down[r] = most->up[r] = 0;
+        most->down[r] = most->up[r] = most->fits_down[r] = most->fits_up[r] = 0;
     for (int e = 1; e < dists->n_event; e++) {
         const int change = dists->event[e].change;
         const struct spot_liveput_at at =
             plain_at(dp, n + change, spot_liveput_context(dp, 0, change));
         double *sum = change < 0 ? most->down : most->up;
+        double *fits = change < 0 ? most->fits_down : most->fits_up;
 
-        for (int r = 0; r < dp->n_grid && !is_known(dp, dists, e); r++)
+        for (int r = 0; r < dp->n_grid && !is_known(dp, dists, e); r++) {
             sum[r] += dists->event[e].prob * most_at_event(dp, &at, r);
+            fits[r] += r < at.n_fit ? dists->event[e].prob : 0;
+        }
     }
     most->is_filled = true;
 }
@@ -209,9 +212,14 @@ static const struct spot_liveput_most *most_of(const struct spot_liveput_dp *dp,
     if (most->is_sorted[context])
         return most;
     at = plain_at(dp, n, spot_liveput_context(dp, context, 0));
-    for (int r = 0; r < dp->n_grid; r++)
+    for (int r = 0; r < dp->n_grid; r++) {
+        const double fits = (r < at.n_fit ? way->still : 0) + way->down * most->fits_down[r] +
+                            way->up * most->fits_up[r];
+
         most->of[context][r] = way->still * most_at_event(dp, &at, r) + way->down * most->down[r] +
                                way->up * most->up[r];
+        most->moved[context][r] = most->of[context][r] - fits * (dp->most[r] - dp->most_moved[r]);
+    }
     sort(most->order[context], most->of[context], dp->n_grid);
     most->is_sorted[context] = true;
     return most;
@@ -236,6 +244,19 @@ static void enter(const struct spot_liveput_dp *dp, const struct spot_liveput_di
     }
 }
 
+/* Does a change between two grids move state? */
+static bool moves(const struct spot_liveput_dp *dp, int from, int to)
+{
+    const struct spot_cost_table *t = dp->table;
+    int a, b;
+
+    if (from == dp->n_grid || from == to)
+        return from != to;
+    a = dp->by_size[from];
+    b = dp->by_size[to];
+    return t->p[a] != t->p[b] || t->d[b] > t->d[a];
+}
+
 /* Over all targets but those that wait somewhere; suspended is among them. */
 static struct race run_race(const struct spot_liveput_dp *dp,
                             const struct spot_liveput_dists *dists, int n, int rank, int context,
@@ -256,7 +277,10 @@ static struct race run_race(const struct spot_liveput_dp *dp,
             race.second = fmax(race.second, limit);
             break;
         }
-        if (r != rank && !(is_owing && space->waits[r]))
+        if (moves(dp, rank, r) && !dp->tries_all &&
+            most->moved[context][r] + 1e-9 * fabs(limit) <= race.best)
+            race.second = fmax(race.second, most->moved[context][r]);
+        else if (r != rank && !(is_owing && space->waits[r]))
             enter(dp, dists, at, &race, r, sum_of(dp, dists, context, is_owing, space, r));
     }
     return race;

@@ -282,13 +282,16 @@ static void most_init(const struct spot_liveput_dp *dp, struct spot_liveput_spac
     for (size_t i = 0; i < counts; i++) {
         struct spot_liveput_most *m = &space->most[i];
 
-        m->down = spot_xcalloc(2 * n_grid + 1, sizeof(*m->down));
+        m->down = spot_xcalloc(4 * n_grid + 1, sizeof(*m->down));
         m->up = m->down + n_grid;
+        m->fits_down = m->up + n_grid;
+        m->fits_up = m->fits_down + n_grid;
         m->order[0] = spot_xcalloc((size_t)dp->n_context * n_grid + 1, sizeof(int));
-        m->of[0] = spot_xcalloc((size_t)dp->n_context * n_grid + 1, sizeof(double));
+        m->of[0] = spot_xcalloc(2 * (size_t)dp->n_context * n_grid + 1, sizeof(double));
         for (int c = 0; c < dp->n_context; c++) {
             m->order[c] = m->order[0] + (size_t)c * n_grid;
             m->of[c] = m->of[0] + (size_t)c * n_grid;
+            m->moved[c] = m->of[0] + ((size_t)dp->n_context + (size_t)c) * n_grid;
             for (int r = 0; r < dp->n_grid; r++)
                 m->order[c][r] = r;
         }

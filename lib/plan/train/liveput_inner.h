@@ -199,8 +199,10 @@ struct spot_liveput_at {
 /* Without a notice: what each target gives at most, whatever it comes from, on one count. */
 struct spot_liveput_most {
     double *down, *up;               /* [n_grid], by way; what a context's still gives is added */
+    double *fits_down, *fits_up;     /* [n_grid] shares of the events at which it is not cut */
     int *order[SPOT_CHAIN_CONTEXTS]; /* [n_grid] of a context, the most first */
     double *of[SPOT_CHAIN_CONTEXTS]; /* [n_grid] by rank */
+    double *moved[SPOT_CHAIN_CONTEXTS]; /* the same of a change that moves state */
     bool is_filled, is_sorted[SPOT_CHAIN_CONTEXTS];
 };
 

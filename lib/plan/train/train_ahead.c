@@ -159,7 +159,6 @@ static struct spot_liveput_dp *have_tail(struct spot_train_memory *m,
     const bool sees_losses = q->is_next && q->tells_losses && !has_notice;
     const bool sees_victims = spot_train_sees_victims(q);
     struct spot_liveput_dp *dp = &m->dp;
-    int n_context;
 
     if (m->has_dp && (m->has_notice != has_notice || m->sees_losses != sees_losses ||
                       m->sees_victims != sees_victims)) {
@@ -180,14 +179,11 @@ static struct spot_liveput_dp *have_tail(struct spot_train_memory *m,
     }
     if (m->has_tail && q->max_loss_prob >= 1 && is_same_chain(m, chain, law))
         return dp;
-    n_context = law ? SPOT_LIVEPUT_TAIL_CONTEXTS : 1;
-    if (dp->is_shut || dp->n_context != n_context) { /* else the last chain's values are a start */
-        free(dp->is_shut);
-        free(dp->value);
-        free(dp->next);
-        dp->value = dp->next = NULL;
-    }
-    dp->n_context = n_context;
+    free(dp->is_shut); /* values begin anew: a plan does not depend on the questions before it */
+    free(dp->value);
+    free(dp->next);
+    dp->value = dp->next = NULL;
+    dp->n_context = law ? SPOT_LIVEPUT_TAIL_CONTEXTS : 1;
     dp->is_shut = spot_train_shut(q, q->dist->now, dp);
     spot_liveput_dp_solve(dp, chain, SWEEPS_MAX);
     keep_chain(m, chain, law);
