@@ -184,26 +184,17 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l market -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l prices -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l unserved -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l tail -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l cold-start -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l rho -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l policy -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l slices -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l regions -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l types -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l deny -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l zone-max -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l current -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l requests -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l window -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l time -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l up -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l down -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l scenarios -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l fresh -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l correlation -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l region-correlation -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l gap -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l limit -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l job -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l loss -r
@@ -648,6 +639,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l chat-template -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l template-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
@@ -684,6 +676,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l chat-template -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l template-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l dtype -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l threads -r
@@ -731,7 +724,14 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l all-places
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l mirror-rate -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nnodes -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l standalone
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l role -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-backend -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-conf -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l monitor-interval -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l start-method -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l local-addr -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l redirects -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l tee -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-id -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l node-rank -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l master-addr -r
