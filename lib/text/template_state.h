@@ -290,6 +290,7 @@ struct spot_tcall {
     struct spot_trender *r;
     const struct spot_tnode *at;
     struct spot_tv self;
+    int how; /* of several that share a function: which */
     size_t n;
     struct spot_tv arg[SPOT_TARGS_MAX];  /* by place, or as they come if .params is NULL */
     struct spot_tv name[SPOT_TARGS_MAX]; /* in the latter case; ABSENT: none */
@@ -310,6 +311,7 @@ struct spot_tbuiltin {
     int use;
     const char *params; /* "a,b": their names, in order; NULL: whatever comes */
     struct spot_tv (*call)(struct spot_tcall *c);
+    int how;
 };
 
 /* NULL: there is none. */
