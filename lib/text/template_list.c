@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Filters, methods and tests of lists and dictionaries, and the functions. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -346,38 +345,6 @@ static value do_map(call *c)
     return out;
 }
 
-/* --- numbers -------------------------------------------------------------------------------------
- */
-
-static value do_abs(call *c)
-{
-    if (c->self.kind == SPOT_TV_REAL)
-        return spot_tv_real(fabs(c->self.u.d));
-    if (!spot_tv_is_number(c->self) || c->self.u.i == INT64_MIN)
-        spot_trender_fail(c->r, c->at, "abs of a value of type %s", spot_tv_type(c->self));
-    return spot_tv_int(c->self.u.i < 0 ? -c->self.u.i : c->self.u.i);
-}
-
-static value do_round(call *c)
-{
-    const int64_t digits = c->arg[0].kind == SPOT_TV_INT ? c->arg[0].u.i : 0;
-    const value how = c->arg[1];
-    const double scale = pow(10, (double)digits), x = spot_tv_number(c->self);
-    char text[512];
-
-    if (!spot_tv_is_number(c->self) || digits < 0 || digits > 15) {
-        spot_trender_fail(c->r, c->at, "round of a value of type %s to %lld digits",
-                          spot_tv_type(c->self), (long long)digits);
-        return c->self;
-    }
-    if (spot_tv_is_text(how) && spot_tv_says(how, "ceil"))
-        return spot_tv_real(ceil(x * scale) / scale);
-    if (spot_tv_is_text(how) && spot_tv_says(how, "floor"))
-        return spot_tv_real(floor(x * scale) / scale);
-    snprintf(text, sizeof(text), "%.*f", (int)digits, x); /* exact, as Python's round() */
-    return spot_tv_real(strtod(text, NULL));
-}
-
 /* --- tests
  * ------------------------------------------------------------------------------------------ */
 
@@ -565,8 +532,6 @@ const struct spot_tbuiltin spot_tbuiltin_lists[] = {
     { "selectattr", FILTER, NULL, do_choose, BY_ATTRIBUTE },
     { "rejectattr", FILTER, NULL, do_choose, BY_ATTRIBUTE | REJECTS },
     { "map", FILTER, NULL, do_map, 0 },
-    { "abs", FILTER, "", do_abs, 0 },
-    { "round", FILTER, "precision,method", do_round, 0 },
     { "defined", TEST, "", is_defined, 0 },
     { "undefined", TEST, "", is_undefined, 0 },
     { "none", TEST, "", is_none, 0 },

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/num.h"
 #include "common/utf8.h"
 #include "text/template_state.h"
 #include "text/unicode_class.h"
@@ -456,59 +455,6 @@ static value do_string(call *c)
     return self_text(c);
 }
 
-/* Whole, as Python's int(); false: it is none. */
-static bool whole_of(call *c, value text, int64_t *i)
-{
-    char copy[32], *end;
-
-    text = stripped(c, text, spot_tv_none(), true, true);
-    if (!text.n || text.n >= 20)
-        return false;
-    memcpy(copy, text.u.s, text.n);
-    copy[text.n] = '\0';
-    *i = strtoll(copy, &end, 10);
-    return !*end;
-}
-
-static bool real_of(call *c, value text, double *d)
-{
-    char copy[64];
-
-    text = stripped(c, text, spot_tv_none(), true, true);
-    if (!text.n || text.n >= sizeof(copy))
-        return false;
-    memcpy(copy, text.u.s, text.n);
-    copy[text.n] = '\0';
-    return !spot_num_parse(copy, d);
-}
-
-static value do_int(call *c)
-{
-    int64_t i = 0;
-    double d = 0;
-
-    if (c->self.kind == SPOT_TV_INT || c->self.kind == SPOT_TV_BOOL)
-        return spot_tv_int(c->self.u.i);
-    if (spot_tv_is_text(c->self) && whole_of(c, c->self, &i))
-        return spot_tv_int(i);
-    if (c->self.kind == SPOT_TV_REAL)
-        d = c->self.u.d;
-    else if (!spot_tv_is_text(c->self) || !real_of(c, c->self, &d))
-        return c->arg[0].kind == SPOT_TV_ABSENT ? spot_tv_int(0) : c->arg[0];
-    return spot_tv_int(d > -9e18 && d < 9e18 ? (int64_t)d : 0);
-}
-
-static value do_float(call *c)
-{
-    double d;
-
-    if (spot_tv_is_number(c->self))
-        return spot_tv_real(spot_tv_number(c->self));
-    if (spot_tv_is_text(c->self) && real_of(c, c->self, &d))
-        return spot_tv_real(d);
-    return c->arg[0].kind == SPOT_TV_ABSENT ? spot_tv_real(0) : c->arg[0];
-}
-
 static value do_tojson(call *c)
 {
     const bool breaks = !spot_tv_is_left_out(c->arg[1]);
@@ -576,8 +522,6 @@ static const struct spot_tbuiltin texts[] = {
     { "lower", TEST, "", do_is_case, LOWER },
     { "string", FILTER, "", do_string, 0 },
     { "safe", FILTER, "", do_string, 0 },
-    { "int", FILTER, "default,base", do_int, 0 },
-    { "float", FILTER, "default", do_float, 0 },
     { "tojson", FILTER, "ensure_ascii,indent,separators,sort_keys", do_tojson, 0 },
 };
 
@@ -586,9 +530,11 @@ const struct spot_tbuiltin *spot_tbuiltin_find(enum spot_tuse use, struct spot_t
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         if ((texts[i].use & (int)use) && spot_tv_says(name, texts[i].name))
             return &texts[i];
-    for (const struct spot_tbuiltin *b = spot_tbuiltin_lists; b->name; b++)
-        if ((b->use & (int)use) && spot_tv_says(name, b->name))
-            return b;
+    for (int i = 0; i < 2; i++)
+        for (const struct spot_tbuiltin *b = i ? spot_tbuiltin_numbers : spot_tbuiltin_lists;
+             b->name; b++)
+            if ((b->use & (int)use) && spot_tv_says(name, b->name))
+                return b;
     return NULL;
 }
 
