@@ -614,6 +614,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l chat-template -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l template-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -x -a 'fp32 bf16 q8'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
@@ -651,6 +652,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l chat-template -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l template-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l dtype -x -a 'fp32 bf16 q8'
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l threads -r

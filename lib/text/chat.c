@@ -203,11 +203,19 @@ static int take_tokens(struct spot_chat *chat, const struct spot_json_doc *doc, 
     return rc ? -1 : 0;
 }
 
+static int64_t fixed_s = -1;
+
+void spot_chat_fix_time(int64_t now_s)
+{
+    fixed_s = now_s;
+}
+
 static int render(const struct spot_chat *chat, const struct spot_json_value *context,
                   struct spot_buf *out, struct spot_err *err)
 {
     const struct spot_template_input input = { .values = { context, chat->role.root },
-                                               .now_s = (int64_t)time(NULL) };
+                                               .now_s =
+                                                   fixed_s >= 0 ? fixed_s : (int64_t)time(NULL) };
 
     return spot_template_render(chat->template, &input, out, err);
 }

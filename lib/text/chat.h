@@ -8,6 +8,7 @@
 #define SPOT_TEXT_CHAT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/buf.h"
 #include "common/err.h"
@@ -27,6 +28,10 @@ struct spot_chat *spot_chat_load(const char *dir, const char *choice, struct spo
 struct spot_chat *spot_chat_parse(const char *json, size_t n, const char *source,
                                   struct spot_err *err);
 void spot_chat_free(struct spot_chat *chat); /* may be NULL */
+
+/* Seconds since 1970 that templates have for the present (strftime_now) instead of the clock's: of
+ * all chats of this process, to be called before there are any. */
+void spot_chat_fix_time(int64_t now_s);
 
 /* The text of the token that ends a turn of the assistant; "" if it is not known. */
 const char *spot_chat_end(const struct spot_chat *chat);

@@ -52,6 +52,13 @@ static bool has(const struct spot_pattern_set *s, uint32_t code, uint32_t catego
 /* Where the characters after `code` may first be of other sets than it. */
 static uint32_t same_until(const struct spot_pattern_tree *t, uint32_t code, uint32_t last)
 {
+    /* where spaces begin and end above Latin-1 */
+    static const uint32_t edge[] = { 0x1680, 0x1681, 0x2000, 0x200B, 0x2028, 0x202A,
+                                     0x202F, 0x2030, 0x205F, 0x2060, 0x3000, 0x3001 };
+
+    for (size_t i = 0; i < sizeof(edge) / sizeof(edge[0]); i++)
+        if (edge[i] > code && edge[i] <= last)
+            last = edge[i] - 1;
     for (size_t i = 0; i < t->n_set; i++)
         for (uint32_t k = 0; k < t->set[i].n; k++) {
             const uint32_t *const range = t->set[i].range[k];
@@ -61,7 +68,7 @@ static uint32_t same_until(const struct spot_pattern_tree *t, uint32_t code, uin
             if (range[1] >= code && range[1] < last)
                 last = range[1];
         }
-    return code < 0x3001 ? code : last; /* there are spaces */
+    return code < 0x100 ? code : last;
 }
 
 static uint32_t class_of(struct spot_pattern *p, const struct spot_pattern_tree *t, uint32_t code,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "text/pretoken.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,7 @@ const char *spot_text_step_apply(const struct spot_text_step *step, const char *
     const size_t length = step->to ? strlen(step->to) : 0;
     const bool composes = step->type == SPOT_STEP_NFC;
 
+    assert(step->to || step->type > SPOT_STEP_REPLACE);
     out->n = 0;
     switch (step->type) {
     case SPOT_STEP_PREPEND:

@@ -385,26 +385,6 @@ static node *parse_unary(struct parser *p, bool has_filters)
     return n;
 }
 
-/* Operators of the same rank, from the left; 3: power, to 0: + and -. */
-static node *parse_binary(struct parser *p, int rank)
-{
-    static const char op[4][5] = { "+-", "~", "*/F%", "^" };
-    const uint32_t depth = p->depth;
-    node *n = rank == 3 ? parse_unary(p, true) : parse_binary(p, rank + 1);
-
-    while (p->lex.token.type < SPOT_TTOKEN_CLOSE && strchr(op[rank], p->lex.token.type) &&
-           deeper(p)) {
-        node *const sum = new_pair(p, SPOT_TN_BINARY, n, NULL);
-
-        sum->op = (char)p->lex.token.type;
-        spot_tlex_next(&p->lex);
-        sum->b = rank == 3 ? parse_unary(p, true) : parse_binary(p, rank + 1);
-        n = sum;
-    }
-    p->depth = depth;
-    return n;
-}
-
 /* The operator of a comparison, which is passed; 0: none. */
 static char accept_comparison(struct parser *p)
 {
@@ -425,16 +405,22 @@ static char accept_comparison(struct parser *p)
     return 0;
 }
 
+/* Operators from the left, those that bind most behind: "or", "and", "not", comparisons, and of
+ * each rank of `op` any; "not" stands before what it is about. */
+enum { RANK_OR, RANK_AND, RANK_NOT, RANK_COMPARE, RANK_SUM, RANK_POWER = 7 };
+
+static node *parse_rank(struct parser *p, int rank);
+
 static node *parse_compare(struct parser *p)
 {
-    node *const first = parse_binary(p, 0), *compare = NULL, **end = NULL;
+    node *const first = parse_rank(p, RANK_SUM), *compare = NULL, **end = NULL;
     char op;
 
     while ((op = accept_comparison(p))) {
         node *const n = new_node(p, SPOT_TN_COMPARE);
 
         n->op = op;
-        n->a = parse_binary(p, 0);
+        n->a = parse_rank(p, RANK_SUM);
         if (!compare) {
             compare = new_pair(p, SPOT_TN_COMPARE, first, NULL);
             end = &compare->b;
@@ -445,42 +431,52 @@ static node *parse_compare(struct parser *p)
     return compare ? compare : first;
 }
 
-static node *parse_not(struct parser *p)
+/* The operator of a rank, which is passed; 0: another token. */
+static char accept_operator(struct parser *p, int rank)
 {
-    const uint32_t depth = p->depth;
-    node *n;
+    static const char op[4][5] = { "+-", "~", "*/F%", "^" };
+    const int type = p->lex.token.type;
 
-    if (!is_name(p, "not"))
-        return parse_compare(p);
-    if (!deeper(p))
-        return new_node(p, SPOT_TN_CONST);
-    n = new_node(p, SPOT_TN_NOT);
-    accept_name(p, "not");
-    n->a = parse_not(p);
-    p->depth = depth;
-    return n;
+    if (rank < RANK_NOT)
+        return accept_name(p, rank == RANK_OR ? "or" : "and") ? '&' : '\0';
+    return type < SPOT_TTOKEN_CLOSE && strchr(op[rank - RANK_SUM], type) && accept(p, type)
+               ? (char)type
+               : '\0';
 }
 
-static node *parse_and(struct parser *p)
+static node *parse_rank(struct parser *p, int rank)
 {
+    static const uint8_t type[] = { SPOT_TN_OR, SPOT_TN_AND };
     const uint32_t depth = p->depth;
-    node *n = parse_not(p);
+    node *n;
+    char op;
 
-    while (deeper(p) && accept_name(p, "and"))
-        n = new_pair(p, SPOT_TN_AND, n, parse_not(p));
+    if (rank > RANK_POWER)
+        return parse_unary(p, true);
+    if (rank == RANK_COMPARE)
+        return parse_compare(p);
+    if (rank == RANK_NOT) {
+        if (!is_name(p, "not") || !deeper(p))
+            return parse_rank(p, RANK_COMPARE);
+        n = new_node(p, SPOT_TN_NOT);
+        accept_name(p, "not");
+        n->a = parse_rank(p, RANK_NOT);
+        p->depth = depth;
+        return n;
+    }
+    n = parse_rank(p, rank + 1);
+    while (deeper(p) && (op = accept_operator(p, rank))) {
+        n = new_pair(p, rank < RANK_NOT ? type[rank] : SPOT_TN_BINARY, n, NULL);
+        n->op = op;
+        n->b = parse_rank(p, rank + 1);
+    }
     p->depth = depth;
     return n;
 }
 
 static node *parse_or(struct parser *p)
 {
-    const uint32_t depth = p->depth;
-    node *n = parse_and(p);
-
-    while (deeper(p) && accept_name(p, "or"))
-        n = new_pair(p, SPOT_TN_OR, n, parse_and(p));
-    p->depth = depth;
-    return n;
+    return parse_rank(p, RANK_OR);
 }
 
 static node *parse_expression(struct parser *p)

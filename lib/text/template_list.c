@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Filters, methods and tests of lists and dictionaries, and the functions. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -33,21 +32,14 @@ static value do_length(call *c)
     return spot_tv_int(0);
 }
 
-static value do_first(call *c)
-{
-    const value list = self_list(c);
-
-    return spot_tv_size(list) && !c->r->has_failed ? spot_tv_entry(c->r, list, 0)
-                                                   : spot_tv_undefined("the first of none", 17);
-}
-
-static value do_last(call *c)
+/* The first, or the last. */
+static value do_end(call *c)
 {
     const value list = self_list(c);
     const size_t n = spot_tv_size(list);
 
-    return n && !c->r->has_failed ? spot_tv_entry(c->r, list, n - 1)
-                                  : spot_tv_undefined("the last of none", 16);
+    return n && !c->r->has_failed ? spot_tv_entry(c->r, list, c->how ? n - 1 : 0)
+                                  : spot_tv_undefined("the first or last of none", 25);
 }
 
 static value do_default(call *c)
@@ -105,8 +97,9 @@ static value pair_of(struct spot_trender *r, value a, value b)
 
 enum part { ITEMS, KEYS, VALUES };
 
-static value parts_of(call *c, enum part part)
+static value do_parts(call *c)
 {
+    const enum part part = (enum part)c->how;
     value out;
 
     if (c->self.kind != SPOT_TV_DICT && c->self.kind != SPOT_TV_UNDEFINED)
@@ -118,21 +111,6 @@ static value parts_of(call *c, enum part part)
         out.u.item[i] = part == KEYS ? key : part == VALUES ? v : pair_of(c->r, key, v);
     }
     return out;
-}
-
-static value do_items(call *c)
-{
-    return parts_of(c, ITEMS);
-}
-
-static value do_keys(call *c)
-{
-    return parts_of(c, KEYS);
-}
-
-static value do_values(call *c)
-{
-    return parts_of(c, VALUES);
 }
 
 static value do_get(call *c)
@@ -149,16 +127,14 @@ static value do_get(call *c)
 /* What an entry is ordered by: itself or an attribute, in small letters unless told. */
 static value key_of(call *c, value v, value attribute, bool minds_case)
 {
-    const struct spot_tbuiltin *lower;
     call of = { .r = c->r, .at = c->at };
 
     if (!spot_tv_is_left_out(attribute))
         v = spot_tv_path(c->r, c->at, v, attribute);
     if (minds_case || !spot_tv_is_text(v))
         return v;
-    lower = spot_tbuiltin_find(SPOT_TUSE_TEXT, spot_tv_text("lower", 5));
     of.self = v;
-    return lower->call(&of); /* cppcheck-suppress returnDanglingLifetime */
+    return spot_tbuiltin_call(spot_tbuiltin_find(SPOT_TUSE_TEXT, spot_tv_text("lower", 5)), &of);
 }
 
 /* key[n] and list.item[n], stable. */
@@ -204,11 +180,11 @@ static value do_sort(call *c)
     return sorted(c, self_list(c), c->arg[2], spot_tv_truth(c->arg[1]), spot_tv_truth(c->arg[0]));
 }
 
-static value do_dictsort(call *c)
+static value do_dictsort(call *c) /* how: ITEMS */
 {
     const bool by_value = spot_tv_is_text(c->arg[1]) && spot_tv_says(c->arg[1], "value");
 
-    return sorted(c, parts_of(c, ITEMS), spot_tv_int(by_value), spot_tv_truth(c->arg[0]),
+    return sorted(c, do_parts(c), spot_tv_int(by_value), spot_tv_truth(c->arg[0]),
                   spot_tv_truth(c->arg[2]));
 }
 
@@ -233,8 +209,9 @@ static value do_unique(call *c)
 }
 
 /* The least or most. */
-static value extreme(call *c, bool is_most)
+static value do_extreme(call *c)
 {
+    const bool is_most = c->how;
     const value list = self_list(c);
     value best = spot_tv_undefined("the most of none", 16), best_key = best;
 
@@ -249,16 +226,6 @@ static value extreme(call *c, bool is_most)
         }
     }
     return best;
-}
-
-static value do_min(call *c)
-{
-    return extreme(c, false);
-}
-
-static value do_max(call *c)
-{
-    return extreme(c, true);
 }
 
 static value do_sum(call *c)
@@ -309,8 +276,11 @@ static const struct spot_tbuiltin *named(call *c, enum spot_tuse use, size_t i, 
     return b;
 }
 
-static value chosen(call *c, bool has_attribute, bool wants)
+enum { BY_ATTRIBUTE = 1, REJECTS = 2 };
+
+static value do_choose(call *c)
 {
+    const bool has_attribute = c->how & BY_ATTRIBUTE, wants = !(c->how & REJECTS);
     const value list = self_or_none(c);
     const size_t at = has_attribute;
     value out = spot_tv_new(c->r, SPOT_TV_LIST, spot_tv_size(list));
@@ -339,26 +309,6 @@ static value chosen(call *c, bool has_attribute, bool wants)
     out.n = n;
     out.is_lazy = true;
     return out;
-}
-
-static value do_select(call *c)
-{
-    return chosen(c, false, true);
-}
-
-static value do_reject(call *c)
-{
-    return chosen(c, false, false);
-}
-
-static value do_selectattr(call *c)
-{
-    return chosen(c, true, true);
-}
-
-static value do_rejectattr(call *c)
-{
-    return chosen(c, true, false);
 }
 
 /* map(filter, ...) or map(attribute=..., default=...) */
@@ -393,38 +343,6 @@ static value do_map(call *c)
     }
     out.is_lazy = true;
     return out;
-}
-
-/* --- numbers -------------------------------------------------------------------------------------
- */
-
-static value do_abs(call *c)
-{
-    if (c->self.kind == SPOT_TV_REAL)
-        return spot_tv_real(fabs(c->self.u.d));
-    if (!spot_tv_is_number(c->self) || c->self.u.i == INT64_MIN)
-        spot_trender_fail(c->r, c->at, "abs of a value of type %s", spot_tv_type(c->self));
-    return spot_tv_int(c->self.u.i < 0 ? -c->self.u.i : c->self.u.i);
-}
-
-static value do_round(call *c)
-{
-    const int64_t digits = c->arg[0].kind == SPOT_TV_INT ? c->arg[0].u.i : 0;
-    const value how = c->arg[1];
-    const double scale = pow(10, (double)digits), x = spot_tv_number(c->self);
-    char text[512];
-
-    if (!spot_tv_is_number(c->self) || digits < 0 || digits > 15) {
-        spot_trender_fail(c->r, c->at, "round of a value of type %s to %lld digits",
-                          spot_tv_type(c->self), (long long)digits);
-        return c->self;
-    }
-    if (spot_tv_is_text(how) && spot_tv_says(how, "ceil"))
-        return spot_tv_real(ceil(x * scale) / scale);
-    if (spot_tv_is_text(how) && spot_tv_says(how, "floor"))
-        return spot_tv_real(floor(x * scale) / scale);
-    snprintf(text, sizeof(text), "%.*f", (int)digits, x); /* exact, as Python's round() */
-    return spot_tv_real(strtod(text, NULL));
 }
 
 /* --- tests
@@ -505,9 +423,9 @@ static value do_range(call *c)
     return out;
 }
 
-static value named_values(call *c, enum spot_tv_kind kind)
+static value do_named_values(call *c)
 {
-    value out = spot_tv_new(c->r, kind, 0);
+    value out = spot_tv_new(c->r, (enum spot_tv_kind)c->how, 0);
 
     for (size_t i = 0; i < c->n && !c->r->has_failed; i++) {
         if (spot_tv_is_text(c->name[i])) {
@@ -523,16 +441,6 @@ static value named_values(call *c, enum spot_tv_kind kind)
         }
     }
     return out;
-}
-
-static value do_namespace(call *c)
-{
-    return named_values(c, SPOT_TV_NAMESPACE);
-}
-
-static value do_dict(call *c)
-{
-    return named_values(c, SPOT_TV_DICT);
 }
 
 static value do_raise(call *c)
@@ -600,69 +508,67 @@ enum {
 };
 
 const struct spot_tbuiltin spot_tbuiltin_lists[] = {
-    { "length", FILTER, "", do_length },
-    { "count", FILTER, "", do_length },
-    { "first", FILTER, "", do_first },
-    { "last", FILTER, "", do_last },
-    { "default", FILTER, "default_value,boolean", do_default },
-    { "d", FILTER, "default_value,boolean", do_default },
-    { "attr", FILTER, "name", do_attr },
-    { "list", FILTER, "", do_list },
-    { "reverse", FILTER, "", do_reverse },
-    { "items", FILTER | DICT, "", do_items },
-    { "keys", DICT, "", do_keys },
-    { "values", DICT, "", do_values },
-    { "get", DICT, "key,default", do_get },
-    { "sort", FILTER, "reverse,case_sensitive,attribute", do_sort },
-    { "dictsort", FILTER, "case_sensitive,by,reverse", do_dictsort },
-    { "unique", FILTER, "case_sensitive,attribute", do_unique },
-    { "min", FILTER, "case_sensitive,attribute", do_min },
-    { "max", FILTER, "case_sensitive,attribute", do_max },
-    { "sum", FILTER, "attribute,start", do_sum },
-    { "select", FILTER, NULL, do_select },
-    { "reject", FILTER, NULL, do_reject },
-    { "selectattr", FILTER, NULL, do_selectattr },
-    { "rejectattr", FILTER, NULL, do_rejectattr },
-    { "map", FILTER, NULL, do_map },
-    { "abs", FILTER, "", do_abs },
-    { "round", FILTER, "precision,method", do_round },
-    { "defined", TEST, "", is_defined },
-    { "undefined", TEST, "", is_undefined },
-    { "none", TEST, "", is_none },
-    { "string", TEST, "", is_string },
-    { "mapping", TEST, "", is_mapping },
-    { "number", TEST, "", is_number },
-    { "integer", TEST, "", is_integer },
-    { "float", TEST, "", is_float },
-    { "boolean", TEST, "", is_boolean },
-    { "true", TEST, "", is_true },
-    { "false", TEST, "", is_false },
-    { "callable", TEST, "", is_callable },
-    { "iterable", TEST, "", is_iterable },
-    { "sequence", TEST, "", is_sequence },
-    { "eq", TEST, "b", is_eq },
-    { "equalto", TEST, "b", is_eq },
-    { "sameas", TEST, "b", is_eq },
-    { "==", TEST, "b", is_eq },
-    { "ne", TEST, "b", is_ne },
-    { "!=", TEST, "b", is_ne },
-    { "lt", TEST, "b", is_lt },
-    { "lessthan", TEST, "b", is_lt },
-    { "le", TEST, "b", is_le },
-    { "gt", TEST, "b", is_gt },
-    { "greaterthan", TEST, "b", is_gt },
-    { "ge", TEST, "b", is_ge },
-    { "in", TEST, "seq", is_in },
-    { "odd", TEST, "", is_odd },
-    { "even", TEST, "", is_even },
-    { "divisibleby", TEST, "num", is_divisibleby },
-    { "range", FUNCTION, NULL, do_range },
-    { "namespace", FUNCTION, NULL, do_namespace },
-    { "dict", FUNCTION, NULL, do_dict },
-    { "raise_exception", FUNCTION, "message", do_raise },
-    { "strftime_now", FUNCTION, "format", do_strftime },
-    { "index", LIST, "value", do_index },
-    { "count", LIST, "value", do_count },
-    { "cycle", LOOP, NULL, do_cycle },
-    { NULL, 0, NULL, NULL },
+    { "length", FILTER, "", do_length, 0 },
+    { "count", FILTER, "", do_length, 0 },
+    { "first", FILTER, "", do_end, 0 },
+    { "last", FILTER, "", do_end, 1 },
+    { "default", FILTER, "default_value,boolean", do_default, 0 },
+    { "d", FILTER, "default_value,boolean", do_default, 0 },
+    { "attr", FILTER, "name", do_attr, 0 },
+    { "list", FILTER, "", do_list, 0 },
+    { "reverse", FILTER, "", do_reverse, 0 },
+    { "items", FILTER | DICT, "", do_parts, ITEMS },
+    { "keys", DICT, "", do_parts, KEYS },
+    { "values", DICT, "", do_parts, VALUES },
+    { "get", DICT, "key,default", do_get, 0 },
+    { "sort", FILTER, "reverse,case_sensitive,attribute", do_sort, 0 },
+    { "dictsort", FILTER, "case_sensitive,by,reverse", do_dictsort, 0 },
+    { "unique", FILTER, "case_sensitive,attribute", do_unique, 0 },
+    { "min", FILTER, "case_sensitive,attribute", do_extreme, 0 },
+    { "max", FILTER, "case_sensitive,attribute", do_extreme, 1 },
+    { "sum", FILTER, "attribute,start", do_sum, 0 },
+    { "select", FILTER, NULL, do_choose, 0 },
+    { "reject", FILTER, NULL, do_choose, REJECTS },
+    { "selectattr", FILTER, NULL, do_choose, BY_ATTRIBUTE },
+    { "rejectattr", FILTER, NULL, do_choose, BY_ATTRIBUTE | REJECTS },
+    { "map", FILTER, NULL, do_map, 0 },
+    { "defined", TEST, "", is_defined, 0 },
+    { "undefined", TEST, "", is_undefined, 0 },
+    { "none", TEST, "", is_none, 0 },
+    { "string", TEST, "", is_string, 0 },
+    { "mapping", TEST, "", is_mapping, 0 },
+    { "number", TEST, "", is_number, 0 },
+    { "integer", TEST, "", is_integer, 0 },
+    { "float", TEST, "", is_float, 0 },
+    { "boolean", TEST, "", is_boolean, 0 },
+    { "true", TEST, "", is_true, 0 },
+    { "false", TEST, "", is_false, 0 },
+    { "callable", TEST, "", is_callable, 0 },
+    { "iterable", TEST, "", is_iterable, 0 },
+    { "sequence", TEST, "", is_sequence, 0 },
+    { "eq", TEST, "b", is_eq, 0 },
+    { "equalto", TEST, "b", is_eq, 0 },
+    { "sameas", TEST, "b", is_eq, 0 },
+    { "==", TEST, "b", is_eq, 0 },
+    { "ne", TEST, "b", is_ne, 0 },
+    { "!=", TEST, "b", is_ne, 0 },
+    { "lt", TEST, "b", is_lt, 0 },
+    { "lessthan", TEST, "b", is_lt, 0 },
+    { "le", TEST, "b", is_le, 0 },
+    { "gt", TEST, "b", is_gt, 0 },
+    { "greaterthan", TEST, "b", is_gt, 0 },
+    { "ge", TEST, "b", is_ge, 0 },
+    { "in", TEST, "seq", is_in, 0 },
+    { "odd", TEST, "", is_odd, 0 },
+    { "even", TEST, "", is_even, 0 },
+    { "divisibleby", TEST, "num", is_divisibleby, 0 },
+    { "range", FUNCTION, NULL, do_range, 0 },
+    { "namespace", FUNCTION, NULL, do_named_values, SPOT_TV_NAMESPACE },
+    { "dict", FUNCTION, NULL, do_named_values, SPOT_TV_DICT },
+    { "raise_exception", FUNCTION, "message", do_raise, 0 },
+    { "strftime_now", FUNCTION, "format", do_strftime, 0 },
+    { "index", LIST, "value", do_index, 0 },
+    { "count", LIST, "value", do_count, 0 },
+    { "cycle", LOOP, NULL, do_cycle, 0 },
+    { NULL, 0, NULL, NULL, 0 },
 };

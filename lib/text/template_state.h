@@ -269,6 +269,14 @@ void spot_tv_print(struct spot_trender *r, struct spot_tv v, struct spot_buf *ou
 void spot_tv_repr(struct spot_trender *r, struct spot_tv v, struct spot_buf *out);
 struct spot_tv spot_tv_str(struct spot_trender *r, struct spot_tv v);
 
+/* Parts of that: a text, and numbers; JSON has other names for what is not finite. */
+static inline void spot_tv_say(struct spot_buf *out, const char *text)
+{
+    spot_buf_add(out, text, strlen(text));
+}
+void spot_tv_say_int(struct spot_buf *out, int64_t i);
+void spot_tv_say_real(struct spot_buf *out, double d, bool is_json);
+
 /* How json.dumps() is asked to write. */
 struct spot_tv_json {
     struct spot_tv indent, comma, colon; /* texts; indent NONE: on one line */
@@ -290,6 +298,7 @@ struct spot_tcall {
     struct spot_trender *r;
     const struct spot_tnode *at;
     struct spot_tv self;
+    int how; /* of several that share a function: which */
     size_t n;
     struct spot_tv arg[SPOT_TARGS_MAX];  /* by place, or as they come if .params is NULL */
     struct spot_tv name[SPOT_TARGS_MAX]; /* in the latter case; ABSENT: none */
@@ -310,12 +319,14 @@ struct spot_tbuiltin {
     int use;
     const char *params; /* "a,b": their names, in order; NULL: whatever comes */
     struct spot_tv (*call)(struct spot_tcall *c);
+    int how;
 };
 
 /* NULL: there is none. */
 const struct spot_tbuiltin *spot_tbuiltin_find(enum spot_tuse use, struct spot_tv name);
-/* Of template_list.c, which the first looks into as well; [0].name NULL ends it. */
-extern const struct spot_tbuiltin spot_tbuiltin_lists[];
+/* Of template_list.c and template_number.c, which the first looks into as well; a name NULL ends
+ * them. */
+extern const struct spot_tbuiltin spot_tbuiltin_lists[], spot_tbuiltin_numbers[];
 /* Call one with arguments as they come. */
 struct spot_tv spot_tbuiltin_call(const struct spot_tbuiltin *b, struct spot_tcall *c);
 

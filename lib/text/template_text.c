@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/num.h"
 #include "common/utf8.h"
 #include "text/template_state.h"
 #include "text/unicode_class.h"
@@ -107,44 +106,14 @@ static int64_t int_arg(call *c, size_t i, int64_t absent)
     return c->arg[i].u.i;
 }
 
-static value do_lower(call *c)
+static value do_case(call *c)
 {
-    return cased(c->r, self_text(c), LOWER);
-}
-
-static value do_upper(call *c)
-{
-    return cased(c->r, self_text(c), UPPER);
-}
-
-static value do_capitalize(call *c)
-{
-    return cased(c->r, self_text(c), CAPITAL);
-}
-
-static value do_title(call *c)
-{
-    return cased(c->r, self_text(c), TITLE);
-}
-
-static value filter_title(call *c)
-{
-    return cased(c->r, self_text(c), JINJA_TITLE);
+    return cased(c->r, self_text(c), (enum letters)c->how);
 }
 
 static value do_strip(call *c)
 {
-    return stripped(c, self_text(c), c->arg[0], true, true);
-}
-
-static value do_lstrip(call *c)
-{
-    return stripped(c, c->self, c->arg[0], true, false);
-}
-
-static value do_rstrip(call *c)
-{
-    return stripped(c, c->self, c->arg[0], false, true);
+    return stripped(c, self_text(c), c->arg[0], c->how & 1, c->how & 2);
 }
 
 static bool has_end(value text, value part, bool at_end)
@@ -154,9 +123,10 @@ static bool has_end(value text, value part, bool at_end)
 }
 
 /* A text, or a tuple of them. */
-static value with_end(call *c, bool at_end)
+static value do_has_end(call *c)
 {
     const value part = c->arg[0];
+    const bool at_end = c->how;
 
     if (part.kind != SPOT_TV_TUPLE)
         return spot_tv_bool(has_end(c->self, text_arg(c, 0), at_end));
@@ -166,29 +136,13 @@ static value with_end(call *c, bool at_end)
     return spot_tv_bool(false);
 }
 
-static value do_startswith(call *c)
+static value do_remove(call *c)
 {
-    return with_end(c, false);
-}
+    const value part = text_arg(c, 0), text = c->self;
 
-static value do_endswith(call *c)
-{
-    return with_end(c, true);
-}
-
-static value do_removeprefix(call *c)
-{
-    const value part = text_arg(c, 0);
-
-    return has_end(c->self, part, false) ? spot_tv_text(c->self.u.s + part.n, c->self.n - part.n)
-                                         : c->self;
-}
-
-static value do_removesuffix(call *c)
-{
-    const value part = text_arg(c, 0);
-
-    return has_end(c->self, part, true) ? spot_tv_text(c->self.u.s, c->self.n - part.n) : c->self;
+    return has_end(text, part, c->how)
+               ? spot_tv_text(text.u.s + (c->how ? 0 : part.n), text.n - part.n)
+               : text;
 }
 
 /* --- parts of a text ----------------------------------------------------------------------- */
@@ -253,8 +207,9 @@ static void split_words(struct pieces *p, value text, int64_t most)
     }
 }
 
-static value split(call *c, bool from_right)
+static value do_split(call *c)
 {
+    const bool from_right = c->how;
     struct pieces p = { .c = c, .list = spot_tv_new(c->r, SPOT_TV_LIST, 0) };
     const int64_t most = int_arg(c, 1, -1);
     const value text = c->self;
@@ -292,18 +247,9 @@ static value split(call *c, bool from_right)
     return p.list;
 }
 
-static value do_split(call *c)
+static value do_partition(call *c)
 {
-    return split(c, false);
-}
-
-static value do_rsplit(call *c)
-{
-    return split(c, true);
-}
-
-static value partition(call *c, bool last)
-{
+    const bool last = c->how;
     const value what = text_arg(c, 0);
     value out = spot_tv_new(c->r, SPOT_TV_TUPLE, 3);
     const size_t found = what.n ? place_of(c->self, 0, what, last) : SIZE_MAX;
@@ -321,16 +267,6 @@ static value partition(call *c, bool last)
     out.u.item[1] = what;
     out.u.item[2] = spot_tv_text(c->self.u.s + found + what.n, c->self.n - found - what.n);
     return out;
-}
-
-static value do_partition(call *c)
-{
-    return partition(c, false);
-}
-
-static value do_rpartition(call *c)
-{
-    return partition(c, true);
 }
 
 static bool ends_line(uint32_t code)
@@ -367,23 +303,13 @@ static value do_splitlines(call *c)
     return lines_of(c, c->self, spot_tv_truth(c->arg[0]));
 }
 
-static value found_at(call *c, bool last)
+static value do_find(call *c)
 {
-    const size_t at = place_of(c->self, 0, text_arg(c, 0), last);
+    const size_t at = place_of(c->self, 0, text_arg(c, 0), c->how);
 
     spot_trender_spend(c->r, c->self.n / 64);
     return spot_tv_int(at > c->self.n ? -1
                                       : (int64_t)spot_tv_length(spot_tv_text(c->self.u.s, at)));
-}
-
-static value do_find(call *c)
-{
-    return found_at(c, false);
-}
-
-static value do_rfind(call *c)
-{
-    return found_at(c, true);
 }
 
 static value do_count(call *c)
@@ -461,20 +387,22 @@ static value do_indent(call *c)
     return spot_trender_text(c->r, &out);
 }
 
-/* Of text.join(list) and list | join(text, attribute). */
-static value joined(call *c, value list, value between, value attribute)
+/* text.join(list), which takes texts only, and list | join(text, attribute). */
+static value do_join(call *c)
 {
+    const bool is_method = c->how;
+    const value between = is_method                        ? c->self
+                          : spot_tv_is_left_out(c->arg[0]) ? spot_tv_text("", 0)
+                                                           : spot_tv_str(c->r, c->arg[0]);
+    const value list = spot_tv_list(c->r, c->at, is_method ? c->arg[0] : c->self);
     struct spot_buf out = { 0 };
-    const bool is_method =
-        spot_tv_is_text(c->self) && attribute.kind == SPOT_TV_ABSENT && c->self.u.s == between.u.s;
 
-    list = spot_tv_list(c->r, c->at, list);
     for (size_t i = 0; !c->r->has_failed && i < spot_tv_size(list) && spot_trender_spend(c->r, 1);
          i++) {
         value v = spot_tv_entry(c->r, list, i);
 
-        if (!spot_tv_is_left_out(attribute))
-            v = spot_tv_path(c->r, c->at, v, attribute);
+        if (!spot_tv_is_left_out(c->arg[1]))
+            v = spot_tv_path(c->r, c->at, v, c->arg[1]);
         if (is_method && !spot_tv_is_text(v))
             spot_trender_fail(c->r, c->at, "sequence item %zu: expected str instance, %s found", i,
                               spot_tv_type(v));
@@ -485,20 +413,18 @@ static value joined(call *c, value list, value between, value attribute)
     return spot_trender_text(c->r, &out);
 }
 
-static value do_join(call *c)
+enum { DIGIT = 1, ALPHA = 2, NUMERIC = 4, BLANK = 8 };
+
+static bool is_of(uint32_t code, int how)
 {
-    return joined(c, c->arg[0], c->self, (value){ .kind = SPOT_TV_ABSENT });
+    const enum spot_char_class class = spot_char_class(code);
+
+    return ((how & DIGIT) && code >= '0' && code <= '9') ||
+           ((how & ALPHA) && class == SPOT_CHAR_LETTER) ||
+           ((how & NUMERIC) && class == SPOT_CHAR_NUMBER) || ((how & BLANK) && is_blank(code));
 }
 
-static value filter_join(call *c)
-{
-    const bool has = !spot_tv_is_left_out(c->arg[0]);
-
-    return joined(c, c->self, has ? spot_tv_str(c->r, c->arg[0]) : spot_tv_text("", 0),
-                  spot_tv_is_left_out(c->arg[1]) ? spot_tv_none() : c->arg[1]);
-}
-
-static value is_all(call *c, bool (*of)(uint32_t code))
+static value do_is_all(call *c)
 {
     bool is = c->self.n > 0;
 
@@ -507,60 +433,18 @@ static value is_all(call *c, bool (*of)(uint32_t code))
         uint32_t code;
 
         at += spot_utf8_char(c->self.u.s + at, c->self.n - at, &code);
-        is = of(code);
+        is = is_of(code, c->how);
     }
     return spot_tv_bool(is);
 }
 
-static bool is_digit(uint32_t code)
+/* All its letters are of one case, and there are some. */
+static value do_is_case(call *c)
 {
-    return code >= '0' && code <= '9';
-}
+    const value text = self_text(c), same = cased(c->r, text, (enum letters)c->how);
+    const value other = cased(c->r, text, c->how == LOWER ? UPPER : LOWER);
 
-static bool is_letter(uint32_t code)
-{
-    return spot_char_class(code) == SPOT_CHAR_LETTER;
-}
-
-static bool is_letter_or_number(uint32_t code)
-{
-    return is_letter(code) || spot_char_class(code) == SPOT_CHAR_NUMBER;
-}
-
-static value do_isdigit(call *c)
-{
-    return is_all(c, is_digit);
-}
-
-static value do_isalpha(call *c)
-{
-    return is_all(c, is_letter);
-}
-
-static value do_isalnum(call *c)
-{
-    return is_all(c, is_letter_or_number);
-}
-
-static value do_isspace(call *c)
-{
-    return is_all(c, is_blank);
-}
-
-static value is_lower(call *c)
-{
-    const value text = self_text(c), lower = cased(c->r, text, LOWER);
-
-    return spot_tv_bool(spot_tv_equals(c->r, text, lower) &&
-                        !spot_tv_equals(c->r, cased(c->r, text, UPPER), text));
-}
-
-static value is_upper(call *c)
-{
-    const value text = self_text(c), upper = cased(c->r, text, UPPER);
-
-    return spot_tv_bool(spot_tv_equals(c->r, text, upper) &&
-                        !spot_tv_equals(c->r, cased(c->r, text, LOWER), text));
+    return spot_tv_bool(spot_tv_equals(c->r, text, same) && !spot_tv_equals(c->r, other, text));
 }
 
 /* --- values as texts and numbers -----------------------------------------------------------------
@@ -569,64 +453,6 @@ static value is_upper(call *c)
 static value do_string(call *c)
 {
     return self_text(c);
-}
-
-static value do_same(call *c)
-{
-    return c->self;
-}
-
-/* Whole, as Python's int(); false: it is none. */
-static bool whole_of(call *c, value text, int64_t *i)
-{
-    char copy[32], *end;
-
-    text = stripped(c, text, spot_tv_none(), true, true);
-    if (!text.n || text.n >= 20)
-        return false;
-    memcpy(copy, text.u.s, text.n);
-    copy[text.n] = '\0';
-    *i = strtoll(copy, &end, 10);
-    return !*end;
-}
-
-static bool real_of(call *c, value text, double *d)
-{
-    char copy[64];
-
-    text = stripped(c, text, spot_tv_none(), true, true);
-    if (!text.n || text.n >= sizeof(copy))
-        return false;
-    memcpy(copy, text.u.s, text.n);
-    copy[text.n] = '\0';
-    return !spot_num_parse(copy, d);
-}
-
-static value do_int(call *c)
-{
-    int64_t i = 0;
-    double d = 0;
-
-    if (c->self.kind == SPOT_TV_INT || c->self.kind == SPOT_TV_BOOL)
-        return spot_tv_int(c->self.u.i);
-    if (spot_tv_is_text(c->self) && whole_of(c, c->self, &i))
-        return spot_tv_int(i);
-    if (c->self.kind == SPOT_TV_REAL)
-        d = c->self.u.d;
-    else if (!spot_tv_is_text(c->self) || !real_of(c, c->self, &d))
-        return c->arg[0].kind == SPOT_TV_ABSENT ? spot_tv_int(0) : c->arg[0];
-    return spot_tv_int(d > -9e18 && d < 9e18 ? (int64_t)d : 0);
-}
-
-static value do_float(call *c)
-{
-    double d;
-
-    if (spot_tv_is_number(c->self))
-        return spot_tv_real(spot_tv_number(c->self));
-    if (spot_tv_is_text(c->self) && real_of(c, c->self, &d))
-        return spot_tv_real(d);
-    return c->arg[0].kind == SPOT_TV_ABSENT ? spot_tv_real(0) : c->arg[0];
 }
 
 static value do_tojson(call *c)
@@ -660,46 +486,43 @@ static value do_tojson(call *c)
 enum { FILTER = SPOT_TUSE_FILTER, TEXT = SPOT_TUSE_TEXT, TEST = SPOT_TUSE_TEST };
 
 static const struct spot_tbuiltin texts[] = {
-    { "lower", FILTER | TEXT, "", do_lower },
-    { "upper", FILTER | TEXT, "", do_upper },
-    { "capitalize", FILTER | TEXT, "", do_capitalize },
-    { "title", TEXT, "", do_title },
-    { "title", FILTER, "", filter_title },
-    { "strip", TEXT, "chars", do_strip },
-    { "trim", FILTER, "chars", do_strip },
-    { "lstrip", TEXT, "chars", do_lstrip },
-    { "rstrip", TEXT, "chars", do_rstrip },
-    { "startswith", TEXT, "prefix", do_startswith },
-    { "endswith", TEXT, "suffix", do_endswith },
-    { "removeprefix", TEXT, "prefix", do_removeprefix },
-    { "removesuffix", TEXT, "suffix", do_removesuffix },
-    { "split", TEXT, "sep,maxsplit", do_split },
-    { "rsplit", TEXT, "sep,maxsplit", do_rsplit },
-    { "partition", TEXT, "sep", do_partition },
-    { "rpartition", TEXT, "sep", do_rpartition },
-    { "splitlines", TEXT, "keepends", do_splitlines },
-    { "find", TEXT, "sub", do_find },
-    { "rfind", TEXT, "sub", do_rfind },
-    { "count", TEXT, "sub", do_count },
-    { "replace", FILTER, "old,new,count", do_replace },
-    { "replace", TEXT, "old,new,count", do_replace },
-    { "indent", FILTER, "width,first,blank", do_indent },
-    { "join", TEXT, "iterable", do_join },
-    { "join", FILTER, "d,attribute", filter_join },
-    { "isdigit", TEXT, "", do_isdigit },
-    { "isnumeric", TEXT, "", do_isdigit },
-    { "isalpha", TEXT, "", do_isalpha },
-    { "isalnum", TEXT, "", do_isalnum },
-    { "isspace", TEXT, "", do_isspace },
-    { "isupper", TEXT, "", is_upper },
-    { "islower", TEXT, "", is_lower },
-    { "upper", TEST, "", is_upper },
-    { "lower", TEST, "", is_lower },
-    { "string", FILTER, "", do_string },
-    { "safe", FILTER, "", do_same },
-    { "int", FILTER, "default,base", do_int },
-    { "float", FILTER, "default", do_float },
-    { "tojson", FILTER, "ensure_ascii,indent,separators,sort_keys", do_tojson },
+    { "lower", FILTER | TEXT, "", do_case, LOWER },
+    { "upper", FILTER | TEXT, "", do_case, UPPER },
+    { "capitalize", FILTER | TEXT, "", do_case, CAPITAL },
+    { "title", TEXT, "", do_case, TITLE },
+    { "title", FILTER, "", do_case, JINJA_TITLE },
+    { "strip", TEXT, "chars", do_strip, 3 },
+    { "trim", FILTER, "chars", do_strip, 3 },
+    { "lstrip", TEXT, "chars", do_strip, 1 },
+    { "rstrip", TEXT, "chars", do_strip, 2 },
+    { "startswith", TEXT, "prefix", do_has_end, 0 },
+    { "endswith", TEXT, "suffix", do_has_end, 1 },
+    { "removeprefix", TEXT, "prefix", do_remove, 0 },
+    { "removesuffix", TEXT, "suffix", do_remove, 1 },
+    { "split", TEXT, "sep,maxsplit", do_split, 0 },
+    { "rsplit", TEXT, "sep,maxsplit", do_split, 1 },
+    { "partition", TEXT, "sep", do_partition, 0 },
+    { "rpartition", TEXT, "sep", do_partition, 1 },
+    { "splitlines", TEXT, "keepends", do_splitlines, 0 },
+    { "find", TEXT, "sub", do_find, 0 },
+    { "rfind", TEXT, "sub", do_find, 1 },
+    { "count", TEXT, "sub", do_count, 0 },
+    { "replace", FILTER | TEXT, "old,new,count", do_replace, 0 },
+    { "indent", FILTER, "width,first,blank", do_indent, 0 },
+    { "join", TEXT, "iterable", do_join, 1 },
+    { "join", FILTER, "d,attribute", do_join, 0 },
+    { "isdigit", TEXT, "", do_is_all, DIGIT },
+    { "isnumeric", TEXT, "", do_is_all, DIGIT },
+    { "isalpha", TEXT, "", do_is_all, ALPHA },
+    { "isalnum", TEXT, "", do_is_all, ALPHA | NUMERIC },
+    { "isspace", TEXT, "", do_is_all, BLANK },
+    { "isupper", TEXT, "", do_is_case, UPPER },
+    { "islower", TEXT, "", do_is_case, LOWER },
+    { "upper", TEST, "", do_is_case, UPPER },
+    { "lower", TEST, "", do_is_case, LOWER },
+    { "string", FILTER, "", do_string, 0 },
+    { "safe", FILTER, "", do_string, 0 },
+    { "tojson", FILTER, "ensure_ascii,indent,separators,sort_keys", do_tojson, 0 },
 };
 
 const struct spot_tbuiltin *spot_tbuiltin_find(enum spot_tuse use, struct spot_tv name)
@@ -707,9 +530,11 @@ const struct spot_tbuiltin *spot_tbuiltin_find(enum spot_tuse use, struct spot_t
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         if ((texts[i].use & (int)use) && spot_tv_says(name, texts[i].name))
             return &texts[i];
-    for (const struct spot_tbuiltin *b = spot_tbuiltin_lists; b->name; b++)
-        if ((b->use & (int)use) && spot_tv_says(name, b->name))
-            return b;
+    for (int i = 0; i < 2; i++)
+        for (const struct spot_tbuiltin *b = i ? spot_tbuiltin_numbers : spot_tbuiltin_lists;
+             b->name; b++)
+            if ((b->use & (int)use) && spot_tv_says(name, b->name))
+                return b;
     return NULL;
 }
 
@@ -732,9 +557,10 @@ static size_t param_of(const char *params, value name, size_t *n)
 
 struct spot_tv spot_tbuiltin_call(const struct spot_tbuiltin *b, struct spot_tcall *c)
 {
-    call to = { .r = c->r, .at = c->at, .self = c->self, .n = c->n };
+    call to = { .r = c->r, .at = c->at, .self = c->self, .n = c->n, .how = b->how };
     size_t most;
 
+    c->how = b->how;
     if (!spot_trender_spend(c->r, 1))
         return spot_tv_none();
     if (!b->params)

@@ -288,21 +288,16 @@ bool spot_tv_contains(struct spot_trender *r, const struct spot_tnode *at, struc
 
 /* --- printing ----------------------------------------------------------------------- */
 
-static void say(struct spot_buf *out, const char *text)
-{
-    spot_buf_add(out, text, strlen(text));
-}
-
-static void say_int(struct spot_buf *out, int64_t i)
+void spot_tv_say_int(struct spot_buf *out, int64_t i)
 {
     char text[24];
 
     snprintf(text, sizeof(text), "%lld", (long long)i);
-    say(out, text);
+    spot_tv_say(out, text);
 }
 
 /* The shortest digits, as Python places them: with an exponent below -4 or from 16 on. */
-static void say_real(struct spot_buf *out, double d, bool is_json)
+void spot_tv_say_real(struct spot_buf *out, double d, bool is_json)
 {
     char shortest[SPOT_NUM_TEXT], digit[SPOT_NUM_TEXT] = "", text[64];
     int exponent = 0, point = 0, n = 0;
@@ -312,7 +307,7 @@ static void say_real(struct spot_buf *out, double d, bool is_json)
         static const char *const name[2][3] = { { "nan", "inf", "-inf" },
                                                 { "NaN", "Infinity", "-Infinity" } };
 
-        say(out, name[is_json][isnan(d) ? 0 : d > 0 ? 1 : 2]);
+        spot_tv_say(out, name[is_json][isnan(d) ? 0 : d > 0 ? 1 : 2]);
         return;
     }
     spot_num_format(fabs(d), shortest);
@@ -345,8 +340,8 @@ static void say_real(struct spot_buf *out, double d, bool is_json)
     else
         snprintf(text, sizeof(text), "%.*s.%s", exponent + 1, digit, digit + exponent + 1);
     if (signbit(d))
-        say(out, "-");
-    say(out, text);
+        spot_tv_say(out, "-");
+    spot_tv_say(out, text);
 }
 
 /* Not in Python's repr(): spaces but ' ', controls, formats, surrogates and private ones. */
@@ -378,9 +373,9 @@ static void repr_text(struct spot_trender *r, struct spot_tv v, struct spot_buf 
 
         length = spot_utf8_char(v.u.s + at, v.n - at, &code);
         if (code == '\n' || code == '\r' || code == '\t')
-            say(out, code == '\n' ? "\\n" : code == '\r' ? "\\r" : "\\t");
+            spot_tv_say(out, code == '\n' ? "\\n" : code == '\r' ? "\\r" : "\\t");
         else if (code == '\\' || code == (uint32_t)quote)
-            say(out, (const char[]){ '\\', (char)code, '\0' });
+            spot_tv_say(out, (const char[]){ '\\', (char)code, '\0' });
         else if (is_printable(code))
             spot_buf_add(out, v.u.s + at, length);
         else {
@@ -389,7 +384,7 @@ static void repr_text(struct spot_trender *r, struct spot_tv v, struct spot_buf 
                      : code < 0x10000 ? "\\u%04x"
                                       : "\\U%08x",
                      (unsigned)code);
-            say(out, text);
+            spot_tv_say(out, text);
         }
     }
     spot_buf_add(out, &quote, 1);
@@ -402,20 +397,20 @@ static void repr_container(struct spot_trender *r, struct spot_tv v, struct spot
 
     if (!spot_trender_enter(r))
         return;
-    say(out, is_dict ? "{" : is_tuple ? "(" : "[");
+    spot_tv_say(out, is_dict ? "{" : is_tuple ? "(" : "[");
     for (size_t i = 0; i < n && spot_trender_spend(r, 1); i++) {
         struct spot_tv key, value;
 
         value = is_dict ? spot_tv_member(r, v, i, &key) : spot_tv_entry(r, v, i);
         if (i)
-            say(out, ", ");
+            spot_tv_say(out, ", ");
         if (is_dict) {
             spot_tv_repr(r, key, out);
-            say(out, ": ");
+            spot_tv_say(out, ": ");
         }
         spot_tv_repr(r, value, out);
     }
-    say(out, is_dict ? "}" : is_tuple ? n == 1 ? ",)" : ")" : "]");
+    spot_tv_say(out, is_dict ? "}" : is_tuple ? n == 1 ? ",)" : ")" : "]");
     r->depth--;
 }
 
@@ -436,16 +431,16 @@ void spot_tv_print(struct spot_trender *r, struct spot_tv v, struct spot_buf *ou
     case SPOT_TV_UNDEFINED:
         break;
     case SPOT_TV_NONE:
-        say(out, "None");
+        spot_tv_say(out, "None");
         break;
     case SPOT_TV_BOOL:
-        say(out, v.u.i ? "True" : "False");
+        spot_tv_say(out, v.u.i ? "True" : "False");
         break;
     case SPOT_TV_INT:
-        say_int(out, v.u.i);
+        spot_tv_say_int(out, v.u.i);
         break;
     case SPOT_TV_REAL:
-        say_real(out, v.u.d, false);
+        spot_tv_say_real(out, v.u.d, false);
         break;
     case SPOT_TV_TEXT:
         spot_trender_spend(r, v.n / 256);
@@ -457,9 +452,9 @@ void spot_tv_print(struct spot_trender *r, struct spot_tv v, struct spot_buf *ou
         repr_container(r, v, out);
         break;
     default:
-        say(out, "<");
-        say(out, spot_tv_type(v));
-        say(out, ">");
+        spot_tv_say(out, "<");
+        spot_tv_say(out, spot_tv_type(v));
+        spot_tv_say(out, ">");
     }
     if (out->n > SPOT_TEMPLATE_MEMORY_MAX)
         spot_trender_spend(r, SPOT_TEMPLATE_STEPS_MAX);
@@ -473,149 +468,4 @@ struct spot_tv spot_tv_str(struct spot_trender *r, struct spot_tv v)
         return v;
     spot_tv_print(r, v, &text);
     return spot_trender_text(r, &text);
-}
-
-/* --- JSON ------------------------------------------------------------------------------ */
-
-static void json_text(struct spot_trender *r, const struct spot_tv_json *how, struct spot_tv v,
-                      struct spot_buf *out)
-{
-    static const char plain[] = "\"\\\n\r\t\b\f", escaped[] = "\"\\nrtbf";
-
-    if (!spot_trender_spend(r, v.n / 16))
-        return;
-    say(out, "\"");
-    for (size_t at = 0, length; at < v.n; at += length) {
-        char text[16];
-        uint32_t code;
-
-        length = spot_utf8_char(v.u.s + at, v.n - at, &code);
-        if (code && code < 0x80 && strchr(plain, (int)code)) {
-            text[0] = '\\';
-            text[1] = escaped[strchr(plain, (int)code) - plain];
-            spot_buf_add(out, text, 2);
-        } else if (code < 0x20 || (how->is_ascii && code >= 0x7F && code < 0x10000)) {
-            snprintf(text, sizeof(text), "\\u%04x", (unsigned)code);
-            say(out, text);
-        } else if (how->is_ascii && code >= 0x10000) {
-            snprintf(text, sizeof(text), "\\u%04x\\u%04x",
-                     (unsigned)(0xD800 + ((code - 0x10000) >> 10)),
-                     (unsigned)(0xDC00 + ((code - 0x10000) & 0x3FF)));
-            say(out, text);
-        } else {
-            spot_buf_add(out, v.u.s + at, length);
-        }
-    }
-    say(out, "\"");
-}
-
-static void json_break(const struct spot_trender *r, const struct spot_tv_json *how, uint32_t depth,
-                       struct spot_buf *out)
-{
-    (void)r;
-    if (!spot_tv_is_text(how->indent))
-        return;
-    say(out, "\n");
-    for (uint32_t i = 0; i < depth; i++)
-        spot_buf_add(out, how->indent.u.s, how->indent.n);
-}
-
-static void json_key(struct spot_trender *r, const struct spot_tnode *at,
-                     const struct spot_tv_json *how, struct spot_tv key, struct spot_buf *out)
-{
-    if (spot_tv_is_text(key)) {
-        json_text(r, how, key, out);
-        return;
-    }
-    if (!spot_tv_is_number(key) && key.kind != SPOT_TV_NONE)
-        spot_trender_fail(r, at, "a key is of type %s, expected a text", spot_tv_type(key));
-    say(out, "\"");
-    spot_tv_to_json(r, at, how, key, out);
-    say(out, "\"");
-}
-
-/* The members of a dictionary in the order of their keys, as a list of pairs. */
-static struct spot_tv sorted(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv v)
-{
-    const size_t n = spot_tv_size(v);
-    struct spot_tv to = spot_tv_new(r, SPOT_TV_DICT, 0);
-
-    for (size_t i = 0; i < n && !r->has_failed; i++) {
-        struct spot_tv key, value = spot_tv_member(r, v, i, &key);
-        uint32_t k;
-
-        spot_tv_put(r, to, key, value);
-        for (k = (uint32_t)i; k && spot_trender_spend(r, 1) && !r->has_failed &&
-                              spot_tv_compare(r, at, key, to.u.dict->pair[k - 1][0]) < 0;
-             k--)
-            memcpy(to.u.dict->pair[k], to.u.dict->pair[k - 1], sizeof(*to.u.dict->pair));
-        if (!r->has_failed) {
-            to.u.dict->pair[k][0] = key;
-            to.u.dict->pair[k][1] = value;
-        }
-    }
-    return to;
-}
-
-static void json_container(struct spot_trender *r, const struct spot_tnode *at,
-                           const struct spot_tv_json *how, struct spot_tv v, uint32_t depth,
-                           struct spot_buf *out);
-
-static void json_value(struct spot_trender *r, const struct spot_tnode *at,
-                       const struct spot_tv_json *how, struct spot_tv v, uint32_t depth,
-                       struct spot_buf *out)
-{
-    if (spot_tv_is_text(v))
-        json_text(r, how, v, out);
-    else if (v.kind == SPOT_TV_REAL)
-        say_real(out, v.u.d, true);
-    else if (v.kind == SPOT_TV_INT)
-        say_int(out, v.u.i);
-    else if (v.kind == SPOT_TV_BOOL)
-        say(out, v.u.i ? "true" : "false");
-    else if (v.kind == SPOT_TV_NONE)
-        say(out, "null");
-    else if ((spot_tv_is_sequence(v) && !v.is_lazy) || v.kind == SPOT_TV_DICT)
-        json_container(r, at, how, v, depth, out);
-    else
-        spot_trender_fail(r, at, "Object of type %s is not JSON serializable", spot_tv_type(v));
-}
-
-static void json_container(struct spot_trender *r, const struct spot_tnode *at,
-                           const struct spot_tv_json *how, struct spot_tv v, uint32_t depth,
-                           struct spot_buf *out)
-{
-    const bool is_dict = v.kind == SPOT_TV_DICT;
-    const size_t n = spot_tv_size(v);
-
-    if (!spot_trender_enter(r))
-        return;
-    if (is_dict && how->sorts)
-        v = sorted(r, at, v);
-    say(out, is_dict ? "{" : "[");
-    for (size_t i = 0; i < n && !r->has_failed && spot_trender_spend(r, 1); i++) {
-        struct spot_tv key, value;
-
-        value = is_dict ? spot_tv_member(r, v, i, &key) : spot_tv_entry(r, v, i);
-        if (i)
-            spot_buf_add(out, how->comma.u.s, how->comma.n);
-        json_break(r, how, depth + 1, out);
-        if (is_dict) {
-            json_key(r, at, how, key, out);
-            spot_buf_add(out, how->colon.u.s, how->colon.n);
-        }
-        json_value(r, at, how, value, depth + 1, out);
-        if (out->n > SPOT_TEMPLATE_MEMORY_MAX)
-            spot_trender_spend(r, SPOT_TEMPLATE_STEPS_MAX);
-    }
-    if (n)
-        json_break(r, how, depth, out);
-    say(out, is_dict ? "}" : "]");
-    r->depth--;
-}
-
-void spot_tv_to_json(struct spot_trender *r, const struct spot_tnode *at,
-                     const struct spot_tv_json *how, struct spot_tv v, struct spot_buf *out)
-{
-    json_value(r, at, how, v, 0, out);
 }

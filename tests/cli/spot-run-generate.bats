@@ -58,3 +58,22 @@ served() { # URL BODY: the answer of a server
     [ "$(sed -n '1s/.*://p' "$BATS_TEST_TMPDIR/found")" = 0 ]
     [ "$(sed -n '2s/.*://p' "$BATS_TEST_TMPDIR/found")" -ge 32 ]
 }
+
+@test "a template is a file or a name, its present can be given, and one that is wrong is named with its place" {
+    local in="$BATS_TEST_TMPDIR/in"
+    mkdir -p model/additional_chat_templates
+    printf '%s' "{{ messages[0].content + ' is the 5.' }}" >model/additional_chat_templates/short.jinja
+    printf '%s' "{{ strftime_now('%d %b %Y') + messages[0].content }}" >dated.jinja
+    printf '%s' "the 5. line is the 5." | spot-run generate --model plain --plain --max-tokens 9 --seed 3 >"$in"
+    spot-run generate --model model --chat-template short --prompt "the 5. line" --max-tokens 9 --seed 3 | cmp - "$in"
+    printf '%s' "01 Mar 2026 line" | spot-run generate --model plain --plain --max-tokens 9 --seed 3 >"$in"
+    spot-run generate --model model --chat-template dated.jinja --template-time 2026-03-01T06:12:09Z --prompt " line" \
+        --max-tokens 9 --seed 3 | cmp - "$in"
+    run spot-run generate --model model --chat-template nowhere --prompt x
+    [ "$status" = 3 ]
+    printf 'a\n{%% nope %%}' >bad.jinja
+    run spot-run generate --model model --chat-template ./bad.jinja --prompt x
+    [ "$status" = 3 ] && [[ "$output" = *bad.jinja:2:4* ]]
+    run spot-run generate --model model --template-time yesterday --prompt x
+    [ "$status" = 2 ]
+}

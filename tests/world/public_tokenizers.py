@@ -160,7 +160,7 @@ def unigram():
     d["pre_tokenizer"] = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
     d["decoder"] = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
     d["model"] = {"type": "Unigram", "unk_id": 0, "byte_fallback": False,
-                  "vocab": [[p.id_to_piece(i), -7.0 - (i * 2654435761 % 1000) / 300] for i in range(p.vocab_size())]}
+                  "vocab": [[p.id_to_piece(i), -7.0 - (i * 2654435761 % 1000) / 256] for i in range(p.vocab_size())]}
     return d
 
 

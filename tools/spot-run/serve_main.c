@@ -18,11 +18,12 @@
 #include "run.h"
 #include "serve/server.h"
 #include "serve/tool_call.h"
+#include "template_time.h"
 
 static struct {
-    const char *chat_template, *model, *http, *dtype, *device, *comm, *listen, *key_file, *grid,
-        *plan, *state, *events, *batch, *output, *api_key_file, *tls_cert, *tls_key, *names, *cors,
-        *tool_format;
+    const char *chat_template, *template_time, *model, *http, *dtype, *device, *comm, *listen,
+        *key_file, *grid, *plan, *state, *events, *batch, *output, *api_key_file, *tls_cert,
+        *tls_key, *names, *cors, *tool_format;
     uint64_t workers, threads, max_batch, queue;
     double kv_byte, kept_byte, linger_s, lease_s, stall_s, grace_s;
     bool resume, does_sync, is_quiet, has_buddies;
@@ -46,6 +47,8 @@ static const struct spot_opt option[] = {
       "names of the model for clients (default: its directory's)", 0, 0 },
     { SPOT_OPT_STRING, 0, "chat-template", &o.chat_template, "file|name",
       "template of chats, or which of several the model has", 0, 0 },
+    { SPOT_OPT_STRING, 0, "template-time", &o.template_time, "time",
+      "the present for templates that write it (default: the clock)", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
       "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
     { SPOT_OPT_STRING, 0, "device", &o.device, "x",
@@ -289,6 +292,8 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
                             o.names);
     if (o.state && !*o.state)
         return spot_err_set(err, SPOT_EUSAGE, "--state must be a directory, got ''");
+    if (template_time_parse(o.template_time, err))
+        return -1;
     if (read_grid(&s, err) || read_backend(&s, err) || read_comm(&s, err))
         return -1;
     spot_tool_warn_shared(o.state);

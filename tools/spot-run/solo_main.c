@@ -17,9 +17,10 @@
 #include "engine/infer.h"
 #include "run.h"
 #include "serve/solo.h"
+#include "template_time.h"
 
 static struct {
-    const char *model, *chat_template, *prompt, *system, *dtype, *device, *format;
+    const char *model, *chat_template, *template_time, *prompt, *system, *dtype, *device, *format;
     uint64_t max_tokens, threads, top_k, seed;
     double temperature, top_p;
     bool is_plain, is_quiet;
@@ -30,6 +31,8 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "model", &o.model, "dir", "config.json, weights and tokenizer", 0, 0 },
     { SPOT_OPT_STRING, 0, "chat-template", &o.chat_template, "file|name",
       "template of chats, or which of several the model has", 0, 0 },
+    { SPOT_OPT_STRING, 0, "template-time", &o.template_time, "time",
+      "the present for templates that write it (default: the clock)", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
       "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
     { SPOT_OPT_STRING, 0, "device", &o.device, "x", "cpu, cuda or cuda:N (default: cpu)", 0, 0 },
@@ -316,7 +319,7 @@ static int run_generate(char **operand, size_t n, struct spot_err *err)
     (void)operand;
     (void)n;
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.is_quiet });
-    if (device_option_parse(o.device, &device, err))
+    if (device_option_parse(o.device, &device, err) || template_time_parse(o.template_time, err))
         return -1;
     if (strcmp(device.kind, "cpu") != 0 && strcmp(device.kind, "cuda") != 0)
         return spot_err_set(err, SPOT_EUSAGE, "--device must be cpu, cuda or cuda:N, got '%s'",
