@@ -522,7 +522,7 @@ int spot_rank_files_take(struct spot_rank_files *f, struct spot_state_store *sto
         }
         only[n++] = file->path;
     }
-    rc = n ? spot_state_take_links(store, f->fd, only, n, record, err) : 0;
+    rc = n ? spot_state_take(store, f->fd, only, n, true, record, err) : 0;
     if ((rc && err->code == SPOT_EDATA) || (!rc && !are_as_seen(f, only, n)))
         rc = 1; /* it has changed meanwhile */
     if (!rc) {
