@@ -141,6 +141,28 @@ static void release(struct spot_rank_file *file, size_t n)
     free(file);
 }
 
+static size_t unit_length(const char *path)
+{
+    return strcspn(path, "/");
+}
+
+/* A directory that loses files, as its marker, is being removed: what is left begins to rest. */
+static void notice_removals(const struct spot_rank_files *f, struct found *all)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        const size_t n = unit_length(f->file[i].path) + 1;
+        const bool is_gone =
+            f->file[i].path[n - 1] == '/' &&
+            !(all->n && bsearch(&f->file[i], all->file, all->n, sizeof(*all->file), by_path));
+
+        for (size_t k = 0; is_gone && k < all->n; k++)
+            if (!strncmp(all->file[k].path, f->file[i].path, n)) {
+                all->file[k].since_s = spot_clock_s();
+                all->file[k].is_base = false;
+            }
+    }
+}
+
 int spot_rank_files_scan(struct spot_rank_files *f, struct spot_err *err)
 {
     struct found all = { 0 };
@@ -157,9 +179,10 @@ int spot_rank_files_scan(struct spot_rank_files *f, struct spot_err *err)
         if (was && is_as_before(&was->st, &all.file[i].st))
             all.file[i] = *was;
         else
-            all.file[i].since_s = spot_clock_s();
+            all.file[i].since_s = f->changed_s = spot_clock_s();
         all.file[i].path = path;
     }
+    notice_removals(f, &all);
     release(f->file, f->n);
     f->file = all.file;
     f->n = all.n;
@@ -193,14 +216,6 @@ static double rest_of(const struct spot_rank_files *f)
     return f->busy_s > 0 && spot_clock_s() - f->busy_s > hurried_s ? 0 : rest_s;
 }
 
-static bool has_rested(const struct spot_rank_files *f)
-{
-    for (size_t i = 0; i < f->n; i++)
-        if (spot_clock_s() - f->file[i].since_s < rest_s)
-            return false;
-    return true;
-}
-
 static bool is_whole(const struct spot_rank_files *f, struct spot_rank_file *file)
 {
     const double rest = spot_clock_s() - file->since_s;
@@ -215,11 +230,6 @@ static bool is_whole(const struct spot_rank_files *f, struct spot_rank_file *fil
     if (!is_closed(f, file->path, &closed))
         closed = rest >= long_rest_s;
     return file->is_closed = closed;
-}
-
-static size_t unit_length(const char *path)
-{
-    return strcspn(path, "/");
 }
 
 /* The end of the unit that begins at i. */
@@ -278,14 +288,24 @@ static bool is_behind_metadata(const struct spot_rank_files *f, const struct spo
            !is_later(&file->st, &last->st);
 }
 
-/* [i, end) is one. A directory without a marker has to rest for long. */
+static bool is_dir(const struct spot_rank_files *f, size_t i)
+{
+    return f->file[i].path[unit_length(f->file[i].path)] == '/';
+}
+
+/* Without a marker for long, and for ever where another node may be about to write it. */
+static double rest_asked(const struct spot_rank_files *f, size_t i, size_t end)
+{
+    return !is_dir(f, i) || is_marked(f, i, end) ? 0 : f->is_first ? long_rest_s : INFINITY;
+}
+
+/* [i, end) is one. */
 static bool is_unit_whole(const struct spot_rank_files *f, size_t i, size_t end)
 {
-    const bool is_dir = f->file[i].path[unit_length(f->file[i].path)] == '/';
-    const double rest = is_dir && !is_marked(f, i, end) ? long_rest_s : 0;
+    const double rest = rest_asked(f, i, end);
 
     for (size_t k = i; k < end; k++)
-        if (!is_whole(f, &f->file[k]) || (!is_dir && !is_behind_metadata(f, &f->file[k])) ||
+        if (!is_whole(f, &f->file[k]) || (!is_dir(f, i) && !is_behind_metadata(f, &f->file[k])) ||
             (!f->file[k].is_base && spot_clock_s() - f->file[k].since_s < rest))
             return false;
     return true;
@@ -314,7 +334,7 @@ static uint64_t print_of(const struct spot_rank_files *f, size_t *busy)
             any = true;
             for (size_t k = i; k < end; k++)
                 add_print(print, &f->file[k]);
-        } else if (*busy == f->n && !f->file[i].is_broken)
+        } else if (*busy == f->n && !f->file[i].is_broken && isfinite(rest_asked(f, i, end)))
             *busy = i;
     }
     value = any ? spot_hash_stream_64(print) : 0;
@@ -341,7 +361,7 @@ static void note_busy(struct spot_rank_files *f, const char *path)
 static bool are_directories(const struct spot_rank_files *f)
 {
     for (size_t i = 0; i < f->n; i = unit_end(f, i))
-        if (f->file[i].path[unit_length(f->file[i].path)] != '/')
+        if (!is_dir(f, i))
             return false;
     return true;
 }
@@ -364,7 +384,7 @@ static enum spot_rank_files_state look(struct spot_rank_files *f)
         note_busy(f, f->file[busy].path);
         return f->is_frozen ? SPOT_FILES_SAME : SPOT_FILES_BUSY;
     }
-    if (has_rested(f))
+    if (spot_clock_s() - f->changed_s >= rest_s)
         f->busy_s = 0;
     return !print || print == f->taken ? SPOT_FILES_SAME : SPOT_FILES_READY;
 }
@@ -392,10 +412,11 @@ void spot_rank_files_again(struct spot_rank_files *f)
     f->looked_s = 0;
 }
 
-void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored)
+void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored, bool is_first)
 {
     size_t busy;
 
+    f->is_first = is_first;
     f->is_frozen = false;
     (void)spot_rank_files_scan(f, NULL);
     for (size_t i = 0; i < f->n; i++)

@@ -28,7 +28,8 @@ struct spot_rank_file {
 
 struct spot_rank_files {
     char *base, *glob;
-    int fd; /* of base; -1: it is not there yet */
+    int fd;        /* of base; -1: it is not there yet */
+    bool is_first; /* the node of the first rank */
     bool has_first;
     struct stat first; /* what base was when it was first there */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
@@ -36,8 +37,9 @@ struct spot_rank_files {
     size_t n;
     double looked_s, pause_s; /* and until the next look */
     enum spot_rank_files_state state;
-    double frozen_s; /* what has changed since then is not whole */
-    double busy_s;   /* when it was first found being written; 0: it is not */
+    double changed_s; /* one of them, last */
+    double frozen_s;  /* what has changed since then is not whole */
+    double busy_s;    /* when it was first found being written; 0: it is not */
     bool is_frozen, has_warned, has_warned_link, has_warned_busy;
     uint64_t taken; /* a hash of what was taken last, or laid out */
     char busy[SPOT_STATE_PATH_MAX];
