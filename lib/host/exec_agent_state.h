@@ -117,6 +117,8 @@ struct spot_exec_agent {
     bool has_last; /* the last commit of the job, as far as this node knows: */
     uint64_t last_step;
     double last_s;      /* when it was agreed, or restored */
+    uint32_t n_left;    /* ranks that have ended since they were told to save, */
+    double left_s;      /* the last of them at that time */
     bool has_committed; /* one in this round */
     struct spot_exec_commit commit;
     struct spot_exec_offer offer;

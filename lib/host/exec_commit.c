@@ -451,7 +451,8 @@ static void on_agreed(struct spot_exec_agent *e, const struct spot_state_id *id)
     e->has_last = e->has_committed = true;
     e->last_step = id->step;
     e->last_s = spot_clock_s();
-    e->has_saved = e->has_saved || (e->is_saving && e->options->files);
+    e->has_saved = e->has_saved || (e->is_saving && e->options->files &&
+                                    spot_rank_files_is_since_mark(e->options->files));
     if (c->n_taken && !spot_state_id_compare(&c->taken[0].id, id))
         settle(e, "");
     for (size_t i = c->n; i-- > 0;) {

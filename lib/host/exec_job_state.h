@@ -140,8 +140,9 @@ struct spot_exec_job {
 
     uint32_t saving_epoch; /* epoch whose ranks were told to save, and until when; 0: none */
     double saving_s, saving_until_s;
-    bool is_saved;     /* saved, and the job is to stop */
-    bool is_finishing; /* all ranks have ended; the newest commit is being copied to --state */
+    double saving_of_s; /* how long the first leaver had then; INFINITY: not known */
+    bool is_saved;      /* saved, and the job is to stop */
+    bool is_finishing;  /* all ranks have ended; the newest commit is being copied to --state */
 };
 
 /* exec_layout.c: entries of the workload's table. */

@@ -2,14 +2,13 @@
 #define _GNU_SOURCE /* F_SETLEASE. NOLINT(bugprone-reserved-identifier) */
 #include "host/rank_files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -27,167 +26,6 @@ static const char *const marker[] = { ".metadata", "trainer_state.json", "_CHECK
                                       "commit_success.txt", NULL };
 /* Of DeepSpeed and Megatron: beside the directories, written anew when all is in one. */
 static const char *const pointer[] = { "latest", "latest_checkpointed_iteration.txt", NULL };
-
-/* --- which are there ------------------------------------------------------------------------ */
-
-struct found {
-    struct spot_rank_file *file; /* [n] */
-    size_t n, cap;
-};
-
-static int by_path(const void *a, const void *b)
-{
-    return strcmp(((const struct spot_rank_file *)a)->path,
-                  ((const struct spot_rank_file *)b)->path);
-}
-
-bool spot_rank_files_match(const struct spot_rank_files *f, const char *name)
-{
-    return strcmp(name, ".") && strcmp(name, "..") && strcmp(name, SPOT_FILES_ASIDE) &&
-           strncmp(name, SPOT_FILES_NEW, strlen(SPOT_FILES_NEW)) && !fnmatch(f->glob, name, 0);
-}
-
-static int list_dir(struct spot_rank_files *f, int fd_take, const char *prefix, int depth,
-                    struct found *all, struct spot_err *err);
-
-/* What is gone again, or neither file, link nor directory, is nothing that a script saves. */
-static int list_entry(struct spot_rank_files *f, int dir_fd, const char *prefix, const char *name,
-                      int depth, struct found *all, struct spot_err *err)
-{
-    char path[SPOT_STATE_PATH_MAX + 256];
-    struct stat st;
-    int fd;
-
-    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
-        return 0;
-    snprintf(path, sizeof(path), "%s%s", prefix, name);
-    if (strlen(path) + 1 >= SPOT_STATE_PATH_MAX || depth > SPOT_STATE_DEPTH_MAX ||
-        all->n == SPOT_STATE_FILES_MAX)
-        return spot_err_set(err, SPOT_EDATA,
-                            "'%.60s/%.200s': a checkpoint has at most %d files, %d directories "
-                            "deep, with names of %d bytes",
-                            f->base, path, SPOT_STATE_FILES_MAX, SPOT_STATE_DEPTH_MAX,
-                            SPOT_STATE_PATH_MAX - 2);
-    if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) {
-        all->file = spot_xgrow(all->file, &all->cap, all->n + 1, sizeof(*all->file));
-        all->file[all->n++] = (struct spot_rank_file){ .path = spot_xstrdup(path), .st = st };
-        return 0;
-    }
-    if (!S_ISDIR(st.st_mode))
-        return 0;
-    strcat(path, "/");
-    fd = spot_safe_open(dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
-    return fd < 0 ? 0 : list_dir(f, fd, path, depth + 1, all, err);
-}
-
-static int list_dir(struct spot_rank_files *f, int fd_take, const char *prefix, int depth,
-                    struct found *all, struct spot_err *err)
-{
-    DIR *const dir = fdopendir(fd_take);
-    const struct dirent *entry;
-    int rc = 0;
-
-    if (!dir) {
-        close(fd_take);
-        return 0;
-    }
-    while (!rc && (entry = readdir(dir)))
-        if (*prefix ? strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")
-                    : spot_rank_files_match(f, entry->d_name))
-            rc = list_entry(f, fd_take, prefix, entry->d_name, depth, all, err);
-    closedir(dir);
-    return rc;
-}
-
-bool spot_rank_files_open(struct spot_rank_files *f)
-{
-    struct stat at, is;
-
-    if (f->fd >= 0 && (stat(f->base, &at) || fstat(f->fd, &is) || !spot_safe_is_same(&at, &is))) {
-        close(f->fd); /* the script has made it anew */
-        f->fd = -1;
-    }
-    if (f->fd >= 0 || lstat(f->base, &at))
-        return f->fd >= 0;
-    f->fd = open(f->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (f->fd >= 0 && !fstat(f->fd, &is) && S_ISLNK(at.st_mode) && f->has_first &&
-        !spot_safe_is_same(&is, &f->first)) {
-        close(f->fd); /* a link that came later may lead anywhere: nothing there is ours */
-        f->fd = -1;
-    } else if (f->fd >= 0 && !f->has_first) {
-        f->has_first = true;
-        f->first = is;
-    }
-    return f->fd >= 0;
-}
-
-struct spot_rank_file *spot_rank_files_find(const struct spot_rank_files *f, const char *path)
-{
-    const struct spot_rank_file key = { .path = (char *)(uintptr_t)path };
-
-    return f->n ? bsearch(&key, f->file, f->n, sizeof(key), by_path) : NULL;
-}
-
-static bool is_as_before(const struct stat *a, const struct stat *b)
-{
-    return spot_safe_is_same(a, b) && a->st_size == b->st_size && a->st_mode == b->st_mode &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
-static void release(struct spot_rank_file *file, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        free(file[i].path);
-    free(file);
-}
-
-static size_t unit_length(const char *path)
-{
-    return strcspn(path, "/");
-}
-
-/* A directory that loses files, as its marker, is being removed: what is left begins to rest. */
-static void notice_removals(const struct spot_rank_files *f, struct found *all)
-{
-    for (size_t i = 0; i < f->n; i++) {
-        const size_t n = unit_length(f->file[i].path) + 1;
-        const bool is_gone =
-            f->file[i].path[n - 1] == '/' &&
-            !(all->n && bsearch(&f->file[i], all->file, all->n, sizeof(*all->file), by_path));
-
-        for (size_t k = 0; is_gone && k < all->n; k++)
-            if (!strncmp(all->file[k].path, f->file[i].path, n)) {
-                all->file[k].since_s = spot_clock_s();
-                all->file[k].is_base = false;
-            }
-    }
-}
-
-int spot_rank_files_scan(struct spot_rank_files *f, struct spot_err *err)
-{
-    struct found all = { 0 };
-    const int fd =
-        spot_rank_files_open(f) ? openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    const int rc = fd < 0 ? 0 : list_dir(f, fd, "", 0, &all, err);
-
-    if (all.n)
-        qsort(all.file, all.n, sizeof(*all.file), by_path);
-    for (size_t i = 0; i < all.n; i++) {
-        const struct spot_rank_file *const was = spot_rank_files_find(f, all.file[i].path);
-        char *const path = all.file[i].path;
-
-        if (was && is_as_before(&was->st, &all.file[i].st))
-            all.file[i] = *was;
-        else
-            all.file[i].since_s = f->changed_s = spot_clock_s();
-        all.file[i].path = path;
-    }
-    notice_removals(f, &all);
-    release(f->file, f->n);
-    f->file = all.file;
-    f->n = all.n;
-    return rc;
-}
 
 /* --- are they whole? ------------------------------------------------------------------------- */
 
@@ -235,7 +73,7 @@ static bool is_whole(const struct spot_rank_files *f, struct spot_rank_file *fil
 /* The end of the unit that begins at i. */
 static size_t unit_end(const struct spot_rank_files *f, size_t i)
 {
-    const size_t n = unit_length(f->file[i].path) + 1;
+    const size_t n = spot_rank_files_unit(f->file[i].path) + 1;
     size_t end = i + 1;
 
     if (f->file[i].path[n - 1] == '/')
@@ -244,10 +82,9 @@ static size_t unit_end(const struct spot_rank_files *f, size_t i)
     return end;
 }
 
-static bool is_later(const struct stat *a, const struct stat *b)
+static bool is_later(const struct timespec *a, const struct timespec *b)
 {
-    return a->st_mtim.tv_sec > b->st_mtim.tv_sec ||
-           (a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec > b->st_mtim.tv_nsec);
+    return a->tv_sec > b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec > b->tv_nsec);
 }
 
 /* Since something points to a directory, nothing in [i, end) has been written. */
@@ -258,14 +95,14 @@ static bool is_pointed_to(const struct spot_rank_files *f, size_t i, size_t end)
     for (size_t m = 0; pointer[m] && !last; m++)
         last = spot_rank_files_find(f, pointer[m]);
     for (; last && i < end; i++)
-        if (is_later(&f->file[i].st, &last->st))
+        if (is_later(&f->file[i].st.st_mtim, &last->st.st_mtim))
             return false;
     return last != NULL;
 }
 
 static bool is_marked(const struct spot_rank_files *f, size_t i, size_t end)
 {
-    const size_t n = unit_length(f->file[i].path);
+    const size_t n = spot_rank_files_unit(f->file[i].path);
     char path[SPOT_STATE_PATH_MAX + 32];
 
     if (is_pointed_to(f, i, end))
@@ -285,12 +122,12 @@ static bool is_behind_metadata(const struct spot_rank_files *f, const struct spo
     const size_t n = strlen(file->path);
 
     return !last || n < 7 || strcmp(file->path + n - 7, ".distcp") != 0 ||
-           !is_later(&file->st, &last->st);
+           !is_later(&file->st.st_mtim, &last->st.st_mtim);
 }
 
 static bool is_dir(const struct spot_rank_files *f, size_t i)
 {
-    return f->file[i].path[unit_length(f->file[i].path)] == '/';
+    return f->file[i].path[spot_rank_files_unit(f->file[i].path)] == '/';
 }
 
 /* Without a marker for long, and for ever where another node may be about to write it. */
@@ -406,10 +243,50 @@ const char *spot_rank_files_busy(const struct spot_rank_files *f)
     return f->busy;
 }
 
+void spot_rank_files_hurry(struct spot_rank_files *f)
+{
+    f->looked_s = 0;
+}
+
 void spot_rank_files_again(struct spot_rank_files *f)
 {
     f->taken = 0;
     f->looked_s = 0;
+}
+
+void spot_rank_files_newest(const struct spot_rank_files *f, char *name, size_t n)
+{
+    const bool has_base = strcmp(f->base, ".") != 0;
+
+    snprintf(name, n, "%s%s%s", *f->newest && has_base ? f->base : "",
+             *f->newest && has_base ? "/" : "", f->newest);
+}
+
+void spot_rank_files_mark(struct spot_rank_files *f)
+{
+    clock_gettime(CLOCK_REALTIME_COARSE, &f->mark);
+}
+
+bool spot_rank_files_is_since_mark(const struct spot_rank_files *f)
+{
+    return is_later(&f->newest_at, &f->mark);
+}
+
+/* Of all, or of those in path[n]. */
+static void keep_newest(struct spot_rank_files *f, const char *const *path, size_t n)
+{
+    const struct spot_rank_file *newest = NULL;
+
+    for (size_t i = 0; i < (path ? n : f->n); i++) {
+        const struct spot_rank_file *const file =
+            path ? spot_rank_files_find(f, path[i]) : &f->file[i];
+
+        if (!file->is_broken && (!newest || !is_later(&newest->st.st_mtim, &file->st.st_mtim)))
+            newest = file;
+    }
+    f->newest_at = newest ? newest->st.st_mtim : (struct timespec){ 0 };
+    snprintf(f->newest, sizeof(f->newest), "%.*s",
+             newest ? (int)spot_rank_files_unit(newest->path) : 0, newest ? newest->path : "");
 }
 
 void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored, bool is_first)
@@ -421,8 +298,11 @@ void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored, bool is_
     (void)spot_rank_files_scan(f, NULL);
     for (size_t i = 0; i < f->n; i++)
         f->file[i].is_base = !f->file[i].is_broken;
-    if (is_restored)
+    *f->newest = '\0';
+    if (is_restored) {
         f->taken = print_of(f, &busy);
+        keep_newest(f, NULL, 0);
+    }
     f->looked_s = 0;
 }
 
@@ -448,7 +328,7 @@ void spot_rank_files_list(const struct spot_rank_files *f, struct spot_buf *out)
 {
     for (size_t i = 0, end; i < f->n; i = end) {
         const char *const path = f->file[i].path;
-        const size_t n = unit_length(path);
+        const size_t n = spot_rank_files_unit(path);
 
         end = unit_end(f, i);
         if (path[n] == '/' && is_unit_whole(f, i, end)) {
@@ -460,7 +340,7 @@ void spot_rank_files_list(const struct spot_rank_files *f, struct spot_buf *out)
 
 static bool is_listed(const unsigned char *dirs, size_t n_dirs, const char *path)
 {
-    const size_t n = unit_length(path);
+    const size_t n = spot_rank_files_unit(path);
 
     if (path[n] != '/')
         return true;
@@ -512,7 +392,7 @@ static bool are_as_seen(const struct spot_rank_files *f, const char *const *path
 
     for (size_t i = 0; i < n; i++)
         if (fstatat(f->fd, path[i], &now, AT_SYMLINK_NOFOLLOW) ||
-            !is_as_before(&spot_rank_files_find(f, path[i])->st, &now))
+            !spot_rank_files_is_as_before(&spot_rank_files_find(f, path[i])->st, &now))
             return false;
     return true;
 }
@@ -548,6 +428,7 @@ int spot_rank_files_take(struct spot_rank_files *f, struct spot_state_store *sto
         rc = 1; /* it has changed meanwhile */
     if (!rc) {
         keep_digests(f, record);
+        keep_newest(f, only, n);
         f->taken = print;
     }
 out:
@@ -587,7 +468,7 @@ void spot_rank_files_free(struct spot_rank_files *f)
 {
     if (!f)
         return;
-    release(f->file, f->n);
+    spot_rank_files_release(f->file, f->n);
     if (f->fd >= 0)
         close(f->fd);
     free(f->base);

@@ -3,6 +3,7 @@
 #ifndef SPOT_HOST_RANK_FILES_STATE_H
 #define SPOT_HOST_RANK_FILES_STATE_H
 
+#include <string.h>
 #include <sys/stat.h>
 
 #include "host/rank_files.h"
@@ -43,10 +44,20 @@ struct spot_rank_files {
     bool is_frozen, has_warned, has_warned_link, has_warned_busy;
     uint64_t taken; /* a hash of what was taken last, or laid out */
     char busy[SPOT_STATE_PATH_MAX];
+    char newest[SPOT_STATE_PATH_MAX]; /* of what was taken last, or laid out: written last, */
+    struct timespec newest_at;        /* by the clock of files */
+    struct timespec mark;             /* what is later was saved for a notice */
 };
 
 /* Of an entry of the directory: does it match the pattern, and is not our own? */
 bool spot_rank_files_match(const struct spot_rank_files *f, const char *name);
+/* A file by itself, or all of a directory: how long its name is in the path of a file. */
+static inline size_t spot_rank_files_unit(const char *path)
+{
+    return strcspn(path, "/");
+}
+bool spot_rank_files_is_as_before(const struct stat *a, const struct stat *b);
+void spot_rank_files_release(struct spot_rank_file *file, size_t n);
 struct spot_rank_file *spot_rank_files_find(const struct spot_rank_files *f, const char *path);
 /* Look at once. Returns 0, or -1 with *err where there is too much. */
 int spot_rank_files_scan(struct spot_rank_files *f, struct spot_err *err);

@@ -58,6 +58,8 @@ static const struct spot_field serve_field[] = {
     COUNT("queued", ROOT(queued), 0, false),
     COUNT("tokens", ROOT(tokens), 0, false),
     COUNT("preemptions", ROOT(preemptions), 0, false),
+    COUNT("prompt_tokens", ROOT(prompt_tokens), 0, false),
+    COUNT("cached_tokens", ROOT(cached_tokens), 0, false),
     { "kv_use", SPOT_F_REAL, ROOT(kv_use), "1", 0, 1, false },
     WAIT(ttft),
     WAIT(between),

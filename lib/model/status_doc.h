@@ -78,6 +78,7 @@ struct spot_status {
     /* of a server */
     const char *model;
     int64_t replicas, requests, running, queued, tokens, preemptions;
+    int64_t prompt_tokens, cached_tokens; /* of prompts: all; found in caches */
     double kv_use;
     struct spot_status_wait queue, ttft, between, whole;
     struct spot_status_rollout rollout;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "cluster/client.h"
@@ -30,20 +31,9 @@ static struct job_at {
 static const struct spot_opt_required job_required[] = { { "join", "the address of the job" },
                                                          { NULL, NULL } };
 
-#define JOB_OPTIONS                                                                                    \
-    { SPOT_OPT_GROUP, .help = "options" }, { SPOT_OPT_STRING,                                          \
-                                             0,                                                        \
-                                             "join",                                                   \
-                                             &at.join,                                                 \
-                                             "addr",                                                   \
-                                             "where the job listens, or its store",                    \
-                                             0,                                                        \
-                                             0 },                                                      \
-        { SPOT_OPT_STRING, 0, "key-file", &at.key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 }, \
-    {                                                                                                  \
-        SPOT_OPT_SECS, 0, "join-timeout", &at.timeout_s, "time",                                       \
-            "time limit for reaching the job (0)", 0, 86400                                            \
-    }
+#define JOB_OPTIONS                                                 \
+    { SPOT_OPT_GROUP, .help = "options" }, SPOT_ROW_JOIN(&at.join), \
+        SPOT_ROW_KEY_FILE(&at.key_file), SPOT_ROW_REACH(&at.timeout_s)
 
 static int ask(enum spot_message type, const struct spot_buf *question, struct spot_buf *answer,
                struct spot_err *err)
@@ -339,6 +329,9 @@ static void print_serving(const struct spot_status *s)
     print_number(s->tokens_per_s, "", 0, " tokens/s");
     if (!isnan(s->kv_use))
         printf("  cache %.0f %%", 100 * s->kv_use);
+    if (s->cached_tokens && s->prompt_tokens)
+        printf("  %.0f %% of prompts found",
+               100.0 * (double)s->cached_tokens / (double)s->prompt_tokens);
     printf("\n%lld requests, %lld tokens, %lld preemptions\n", (long long)s->requests,
            (long long)s->tokens, (long long)s->preemptions);
     print_wait("queue", s->queue);
