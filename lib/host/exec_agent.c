@@ -164,7 +164,6 @@ static void list_states(const struct spot_exec_agent *e, struct spot_exec_holdin
 static void report(void *job, struct spot_buf *out)
 {
     struct spot_exec_agent *const e = job;
-
     struct spot_exec_holdings all = { 0 };
 
     (void)look(e, NULL); /* a guard that is gone is found again */
@@ -270,9 +269,8 @@ static int on_round(struct spot_exec_agent *e, int64_t round, struct spot_err *e
         return 0;
     e->round = round;
     e->has_begun = true;
-    e->has_told = e->has_told_saved = false;
+    e->has_told = e->has_told_saved = e->is_saving = false;
     e->held.n_failed = e->form.n_failed;
-    e->is_saving = false;
     return e->form.is_kept ? spot_exec_commit_again(e, err) : start(e, err);
 }
 
@@ -319,14 +317,12 @@ static int on_peers(struct spot_exec_agent *e, const struct spot_frame *frame, s
     size_t n;
     struct spot_mesh_peer *const peer = spot_exec_get_peers(&in, &n);
     struct spot_err why = { 0 };
-    int rc = 0;
+    const bool is_whole = spot_wire_in_done(&in);
 
-    if (!spot_wire_in_done(&in))
-        rc = spot_err_set(err, SPOT_ESYS, "the coordinator sent malformed PEERS");
-    else if (spot_agent_enter(&e->agent, peer, n, &why)) /* the ranks need none of them */
-        rc = 0;
+    if (is_whole)
+        (void)spot_agent_enter(&e->agent, peer, n, &why); /* the ranks need none of them */
     free(peer);
-    return rc;
+    return is_whole ? 0 : spot_err_set(err, SPOT_ESYS, "the coordinator sent malformed PEERS");
 }
 
 /* Of an epoch that was entered. */
@@ -481,10 +477,9 @@ static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
         return get_ready(e, err);
     if (!e->has_begun)
         return 0;
-    return tell_settled(e, err) || tell_end(e, err) || tell_saved(e, err) ||
-                   spot_exec_tell_pace(e, err)
+    return tell_settled(e, err) || tell_end(e, err) || tell_saved(e, err)
                ? -1
-               : 0;
+               : spot_exec_tell_pace(e, err);
 }
 
 /* A request waits for an answer, or for data of the mesh, which does not wake the poll. */
@@ -551,21 +546,6 @@ static void report_left(void *job, struct spot_err *err)
                      last, since_s);
 }
 
-static int serve_samples(void *agent, const struct spot_rank_request *request,
-                         struct spot_jw *answer, struct spot_err *err)
-{
-    struct spot_exec_agent *const e = agent;
-
-    if (request->step >= 0)
-        spot_exec_beat(e, request->rank, request->step, NAN);
-    return spot_exec_ledger_serve(&e->ledger, request, answer, err);
-}
-
-static void samples_gone(void *agent, uint64_t ticket)
-{
-    spot_exec_ledger_gone(&((struct spot_exec_agent *)agent)->ledger, ticket);
-}
-
 static int run(struct spot_exec_agent *e, struct spot_err *err)
 {
     static const struct spot_agent_workload workload = {
@@ -582,7 +562,7 @@ static int run(struct spot_exec_agent *e, struct spot_err *err)
     /* what ranks may ask: a row for each */
     const struct spot_rank_op op[] = {
         { "commit", spot_exec_serve_commit, spot_exec_commit_gone, e },
-        { "samples", serve_samples, samples_gone, e },
+        { "samples", spot_exec_serve_samples, spot_exec_samples_gone, e },
         { "beat", spot_exec_serve_beat, NULL, e },
         { 0 },
     };

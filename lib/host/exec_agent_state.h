@@ -134,6 +134,10 @@ struct spot_exec_agent {
  * requests of samples, say it as well. */
 int spot_exec_serve_beat(void *agent, const struct spot_rank_request *request,
                          struct spot_jw *answer, struct spot_err *err);
+/* As exec_ledger.h has them, and they are beats. */
+int spot_exec_serve_samples(void *agent, const struct spot_rank_request *request,
+                            struct spot_jw *answer, struct spot_err *err);
+void spot_exec_samples_gone(void *agent, uint64_t ticket);
 /* `own_s`: the work since the step before, NAN: the time that has passed. */
 void spot_exec_beat(struct spot_exec_agent *e, int64_t rank, int64_t step, double own_s);
 void spot_exec_pace_begin(struct spot_exec_agent *e); /* a round */

@@ -180,7 +180,7 @@ static int take_files(struct spot_exec_agent *e, const char **only, size_t n,
                                     e->offer.dirs.n, !record->place, record, err);
     if (only && has_plan)
         only[n++] = SPOT_EXEC_LEDGER_FILE;
-    return spot_state_take(e->store, fd, only, n, record, err);
+    return spot_state_take(e->store, fd, only, n, false, record, err);
 }
 
 void spot_exec_commit_take(struct spot_exec_agent *e, struct spot_exec_taken *t,

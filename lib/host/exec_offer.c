@@ -17,7 +17,7 @@ void spot_exec_offer_begin(struct spot_exec_agent *e)
     spot_buf_release(&e->offer.dirs);
     e->offer = (struct spot_exec_offer){ 0 };
     if (e->options->files)
-        spot_rank_files_begin(e->options->files, e->form.env.has_state);
+        spot_rank_files_begin(e->options->files, e->form.env.has_state, !e->form.env.group_rank);
 }
 
 void spot_exec_offer_again(struct spot_exec_agent *e)

@@ -57,6 +57,21 @@ int spot_exec_serve_beat(void *agent, const struct spot_rank_request *request,
     return 0;
 }
 
+int spot_exec_serve_samples(void *agent, const struct spot_rank_request *request,
+                            struct spot_jw *answer, struct spot_err *err)
+{
+    struct spot_exec_agent *const e = agent;
+
+    if (request->step >= 0)
+        spot_exec_beat(e, request->rank, request->step, NAN);
+    return spot_exec_ledger_serve(&e->ledger, request, answer, err);
+}
+
+void spot_exec_samples_gone(void *agent, uint64_t ticket)
+{
+    spot_exec_ledger_gone(&((struct spot_exec_agent *)agent)->ledger, ticket);
+}
+
 void spot_exec_pace_begin(struct spot_exec_agent *e)
 {
     for (uint32_t i = 0; i < e->options->n_rank; i++)

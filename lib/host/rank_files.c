@@ -2,10 +2,8 @@
 #define _GNU_SOURCE /* F_SETLEASE. NOLINT(bugprone-reserved-identifier) */
 #include "host/rank_files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,144 +26,6 @@ static const char *const marker[] = { ".metadata", "trainer_state.json", "_CHECK
                                       "commit_success.txt", NULL };
 /* Of DeepSpeed and Megatron: beside the directories, written anew when all is in one. */
 static const char *const pointer[] = { "latest", "latest_checkpointed_iteration.txt", NULL };
-
-/* --- which are there ------------------------------------------------------------------------ */
-
-struct found {
-    struct spot_rank_file *file; /* [n] */
-    size_t n, cap;
-};
-
-static int by_path(const void *a, const void *b)
-{
-    return strcmp(((const struct spot_rank_file *)a)->path,
-                  ((const struct spot_rank_file *)b)->path);
-}
-
-bool spot_rank_files_match(const struct spot_rank_files *f, const char *name)
-{
-    return strcmp(name, ".") && strcmp(name, "..") && strcmp(name, SPOT_FILES_ASIDE) &&
-           strncmp(name, SPOT_FILES_NEW, strlen(SPOT_FILES_NEW)) && !fnmatch(f->glob, name, 0);
-}
-
-static int list_dir(struct spot_rank_files *f, int fd_take, const char *prefix, int depth,
-                    struct found *all, struct spot_err *err);
-
-/* What is gone again, or neither file, link nor directory, is nothing that a script saves. */
-static int list_entry(struct spot_rank_files *f, int dir_fd, const char *prefix, const char *name,
-                      int depth, struct found *all, struct spot_err *err)
-{
-    char path[SPOT_STATE_PATH_MAX + 256];
-    struct stat st;
-    int fd;
-
-    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
-        return 0;
-    snprintf(path, sizeof(path), "%s%s", prefix, name);
-    if (strlen(path) + 1 >= SPOT_STATE_PATH_MAX || depth > SPOT_STATE_DEPTH_MAX ||
-        all->n == SPOT_STATE_FILES_MAX)
-        return spot_err_set(err, SPOT_EDATA,
-                            "'%.60s/%.200s': a checkpoint has at most %d files, %d directories "
-                            "deep, with names of %d bytes",
-                            f->base, path, SPOT_STATE_FILES_MAX, SPOT_STATE_DEPTH_MAX,
-                            SPOT_STATE_PATH_MAX - 2);
-    if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) {
-        all->file = spot_xgrow(all->file, &all->cap, all->n + 1, sizeof(*all->file));
-        all->file[all->n++] = (struct spot_rank_file){ .path = spot_xstrdup(path), .st = st };
-        return 0;
-    }
-    if (!S_ISDIR(st.st_mode))
-        return 0;
-    strcat(path, "/");
-    fd = spot_safe_open(dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
-    return fd < 0 ? 0 : list_dir(f, fd, path, depth + 1, all, err);
-}
-
-static int list_dir(struct spot_rank_files *f, int fd_take, const char *prefix, int depth,
-                    struct found *all, struct spot_err *err)
-{
-    DIR *const dir = fdopendir(fd_take);
-    const struct dirent *entry;
-    int rc = 0;
-
-    if (!dir) {
-        close(fd_take);
-        return 0;
-    }
-    while (!rc && (entry = readdir(dir)))
-        if (*prefix ? strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")
-                    : spot_rank_files_match(f, entry->d_name))
-            rc = list_entry(f, fd_take, prefix, entry->d_name, depth, all, err);
-    closedir(dir);
-    return rc;
-}
-
-bool spot_rank_files_open(struct spot_rank_files *f)
-{
-    struct stat at, is;
-
-    if (f->fd >= 0 && (stat(f->base, &at) || fstat(f->fd, &is) || !spot_safe_is_same(&at, &is))) {
-        close(f->fd); /* the script has made it anew */
-        f->fd = -1;
-    }
-    if (f->fd >= 0 || lstat(f->base, &at))
-        return f->fd >= 0;
-    f->fd = open(f->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (f->fd >= 0 && !fstat(f->fd, &is) && S_ISLNK(at.st_mode) && f->has_first &&
-        !spot_safe_is_same(&is, &f->first)) {
-        close(f->fd); /* a link that came later may lead anywhere: nothing there is ours */
-        f->fd = -1;
-    } else if (f->fd >= 0 && !f->has_first) {
-        f->has_first = true;
-        f->first = is;
-    }
-    return f->fd >= 0;
-}
-
-struct spot_rank_file *spot_rank_files_find(const struct spot_rank_files *f, const char *path)
-{
-    const struct spot_rank_file key = { .path = (char *)(uintptr_t)path };
-
-    return f->n ? bsearch(&key, f->file, f->n, sizeof(key), by_path) : NULL;
-}
-
-static bool is_as_before(const struct stat *a, const struct stat *b)
-{
-    return spot_safe_is_same(a, b) && a->st_size == b->st_size && a->st_mode == b->st_mode &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
-static void release(struct spot_rank_file *file, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        free(file[i].path);
-    free(file);
-}
-
-int spot_rank_files_scan(struct spot_rank_files *f, struct spot_err *err)
-{
-    struct found all = { 0 };
-    const int fd =
-        spot_rank_files_open(f) ? openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    const int rc = fd < 0 ? 0 : list_dir(f, fd, "", 0, &all, err);
-
-    if (all.n)
-        qsort(all.file, all.n, sizeof(*all.file), by_path);
-    for (size_t i = 0; i < all.n; i++) {
-        const struct spot_rank_file *const was = spot_rank_files_find(f, all.file[i].path);
-        char *const path = all.file[i].path;
-
-        if (was && is_as_before(&was->st, &all.file[i].st))
-            all.file[i] = *was;
-        else
-            all.file[i].since_s = spot_clock_s();
-        all.file[i].path = path;
-    }
-    release(f->file, f->n);
-    f->file = all.file;
-    f->n = all.n;
-    return rc;
-}
 
 /* --- are they whole? ------------------------------------------------------------------------- */
 
@@ -194,14 +54,6 @@ static double rest_of(const struct spot_rank_files *f)
     return f->busy_s > 0 && spot_clock_s() - f->busy_s > hurried_s ? 0 : rest_s;
 }
 
-static bool has_rested(const struct spot_rank_files *f)
-{
-    for (size_t i = 0; i < f->n; i++)
-        if (spot_clock_s() - f->file[i].since_s < rest_s)
-            return false;
-    return true;
-}
-
 static bool is_whole(const struct spot_rank_files *f, struct spot_rank_file *file)
 {
     const double rest = spot_clock_s() - file->since_s;
@@ -218,15 +70,10 @@ static bool is_whole(const struct spot_rank_files *f, struct spot_rank_file *fil
     return file->is_closed = closed;
 }
 
-static size_t unit_length(const char *path)
-{
-    return strcspn(path, "/");
-}
-
 /* The end of the unit that begins at i. */
 static size_t unit_end(const struct spot_rank_files *f, size_t i)
 {
-    const size_t n = unit_length(f->file[i].path) + 1;
+    const size_t n = spot_rank_files_unit(f->file[i].path) + 1;
     size_t end = i + 1;
 
     if (f->file[i].path[n - 1] == '/')
@@ -255,7 +102,7 @@ static bool is_pointed_to(const struct spot_rank_files *f, size_t i, size_t end)
 
 static bool is_marked(const struct spot_rank_files *f, size_t i, size_t end)
 {
-    const size_t n = unit_length(f->file[i].path);
+    const size_t n = spot_rank_files_unit(f->file[i].path);
     char path[SPOT_STATE_PATH_MAX + 32];
 
     if (is_pointed_to(f, i, end))
@@ -278,14 +125,24 @@ static bool is_behind_metadata(const struct spot_rank_files *f, const struct spo
            !is_later(&file->st.st_mtim, &last->st.st_mtim);
 }
 
-/* [i, end) is one. A directory without a marker has to rest for long. */
+static bool is_dir(const struct spot_rank_files *f, size_t i)
+{
+    return f->file[i].path[spot_rank_files_unit(f->file[i].path)] == '/';
+}
+
+/* Without a marker for long, and for ever where another node may be about to write it. */
+static double rest_asked(const struct spot_rank_files *f, size_t i, size_t end)
+{
+    return !is_dir(f, i) || is_marked(f, i, end) ? 0 : f->is_first ? long_rest_s : INFINITY;
+}
+
+/* [i, end) is one. */
 static bool is_unit_whole(const struct spot_rank_files *f, size_t i, size_t end)
 {
-    const bool is_dir = f->file[i].path[unit_length(f->file[i].path)] == '/';
-    const double rest = is_dir && !is_marked(f, i, end) ? long_rest_s : 0;
+    const double rest = rest_asked(f, i, end);
 
     for (size_t k = i; k < end; k++)
-        if (!is_whole(f, &f->file[k]) || (!is_dir && !is_behind_metadata(f, &f->file[k])) ||
+        if (!is_whole(f, &f->file[k]) || (!is_dir(f, i) && !is_behind_metadata(f, &f->file[k])) ||
             (!f->file[k].is_base && spot_clock_s() - f->file[k].since_s < rest))
             return false;
     return true;
@@ -314,7 +171,7 @@ static uint64_t print_of(const struct spot_rank_files *f, size_t *busy)
             any = true;
             for (size_t k = i; k < end; k++)
                 add_print(print, &f->file[k]);
-        } else if (*busy == f->n && !f->file[i].is_broken)
+        } else if (*busy == f->n && !f->file[i].is_broken && isfinite(rest_asked(f, i, end)))
             *busy = i;
     }
     value = any ? spot_hash_stream_64(print) : 0;
@@ -341,7 +198,7 @@ static void note_busy(struct spot_rank_files *f, const char *path)
 static bool are_directories(const struct spot_rank_files *f)
 {
     for (size_t i = 0; i < f->n; i = unit_end(f, i))
-        if (f->file[i].path[unit_length(f->file[i].path)] != '/')
+        if (!is_dir(f, i))
             return false;
     return true;
 }
@@ -364,7 +221,7 @@ static enum spot_rank_files_state look(struct spot_rank_files *f)
         note_busy(f, f->file[busy].path);
         return f->is_frozen ? SPOT_FILES_SAME : SPOT_FILES_BUSY;
     }
-    if (has_rested(f))
+    if (spot_clock_s() - f->changed_s >= rest_s)
         f->busy_s = 0;
     return !print || print == f->taken ? SPOT_FILES_SAME : SPOT_FILES_READY;
 }
@@ -428,14 +285,15 @@ static void keep_newest(struct spot_rank_files *f, const char *const *path, size
             newest = file;
     }
     f->newest_at = newest ? newest->st.st_mtim : (struct timespec){ 0 };
-    snprintf(f->newest, sizeof(f->newest), "%.*s", newest ? (int)unit_length(newest->path) : 0,
-             newest ? newest->path : "");
+    snprintf(f->newest, sizeof(f->newest), "%.*s",
+             newest ? (int)spot_rank_files_unit(newest->path) : 0, newest ? newest->path : "");
 }
 
-void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored)
+void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored, bool is_first)
 {
     size_t busy;
 
+    f->is_first = is_first;
     f->is_frozen = false;
     (void)spot_rank_files_scan(f, NULL);
     for (size_t i = 0; i < f->n; i++)
@@ -470,7 +328,7 @@ void spot_rank_files_list(const struct spot_rank_files *f, struct spot_buf *out)
 {
     for (size_t i = 0, end; i < f->n; i = end) {
         const char *const path = f->file[i].path;
-        const size_t n = unit_length(path);
+        const size_t n = spot_rank_files_unit(path);
 
         end = unit_end(f, i);
         if (path[n] == '/' && is_unit_whole(f, i, end)) {
@@ -482,7 +340,7 @@ void spot_rank_files_list(const struct spot_rank_files *f, struct spot_buf *out)
 
 static bool is_listed(const unsigned char *dirs, size_t n_dirs, const char *path)
 {
-    const size_t n = unit_length(path);
+    const size_t n = spot_rank_files_unit(path);
 
     if (path[n] != '/')
         return true;
@@ -534,7 +392,7 @@ static bool are_as_seen(const struct spot_rank_files *f, const char *const *path
 
     for (size_t i = 0; i < n; i++)
         if (fstatat(f->fd, path[i], &now, AT_SYMLINK_NOFOLLOW) ||
-            !is_as_before(&spot_rank_files_find(f, path[i])->st, &now))
+            !spot_rank_files_is_as_before(&spot_rank_files_find(f, path[i])->st, &now))
             return false;
     return true;
 }
@@ -565,7 +423,7 @@ int spot_rank_files_take(struct spot_rank_files *f, struct spot_state_store *sto
         }
         only[n++] = file->path;
     }
-    rc = n ? spot_state_take_links(store, f->fd, only, n, record, err) : 0;
+    rc = n ? spot_state_take(store, f->fd, only, n, true, record, err) : 0;
     if ((rc && err->code == SPOT_EDATA) || (!rc && !are_as_seen(f, only, n)))
         rc = 1; /* it has changed meanwhile */
     if (!rc) {
@@ -610,7 +468,7 @@ void spot_rank_files_free(struct spot_rank_files *f)
 {
     if (!f)
         return;
-    release(f->file, f->n);
+    spot_rank_files_release(f->file, f->n);
     if (f->fd >= 0)
         close(f->fd);
     free(f->base);

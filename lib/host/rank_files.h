@@ -5,8 +5,9 @@
  * A pattern names entries of one directory: files, or directories with all that is in them. Nobody
  * says when one is whole, so it is looked at. A file is whole when nothing has changed it for a
  * moment and no process has it open to write; a directory, when all its files are, and it has the
- * marker that is written last by torch's DCP, HF Trainer or Orbax, or has rested for longer. What
- * was not whole when a rank was killed never is.
+ * marker that is written last by torch's DCP, HF Trainer or Orbax, or has rested for longer where
+ * the first rank runs: elsewhere it may be a part, of which the marker lies there, and which nobody
+ * removes. What was not whole when a rank was killed never is.
  *
  * The directory is the user's. What matches and is not of the commit that is laid out is moved to
  * .spot-aside in it, and removed only if it was laid out by us, or is a directory without a file;
@@ -38,8 +39,9 @@ struct spot_rank_files *spot_rank_files_new(const char *pattern,
                                             struct spot_err *err);
 void spot_rank_files_free(struct spot_rank_files *files); /* may be NULL */
 
-/* A round begins. With is_restored, what is there is what was laid out, and no news. */
-void spot_rank_files_begin(struct spot_rank_files *files, bool is_restored);
+/* A round begins. With is_restored, what is there is what was laid out, and no news; with is_first,
+ * the first rank runs here. */
+void spot_rank_files_begin(struct spot_rank_files *files, bool is_restored, bool is_first);
 /* Ranks have been killed or have failed: what is not whole now will not be, until the next round.
  */
 void spot_rank_files_freeze(struct spot_rank_files *files);

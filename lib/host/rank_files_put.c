@@ -325,7 +325,7 @@ static int put_at(struct spot_state_store *store, const struct part *p, int dir_
 }
 
 static int put_part(struct spot_rank_files *f, struct spot_state_store *store, const struct part *p,
-                    void *room, struct spot_err *err)
+                    void *room, bool *is_laid, struct spot_err *err)
 {
     const struct spot_rank_file *const now = spot_rank_files_find(f, file_of(p)->path);
     const char *name;
@@ -340,16 +340,17 @@ static int put_part(struct spot_rank_files *f, struct spot_state_store *store, c
         return spot_err_sys(err, "cannot restore '%.60s/%.200s'", f->base, file_of(p)->path);
     rc = put_at(store, p, fd, name, room, err);
     close(fd);
+    *is_laid = !rc;
     return rc;
 }
 
-static void mark(struct spot_rank_files *f, const struct part *p, const struct stat *was)
+static void mark(struct spot_rank_files *f, const struct part *p, bool is_laid)
 {
     struct spot_rank_file *const now = spot_rank_files_find(f, file_of(p)->path);
 
     if (!now)
         return;
-    now->is_laid = now->is_laid || !was || !spot_safe_is_same(was, &now->st);
+    now->is_laid = now->is_laid || is_laid;
     now->is_broken = false; /* a directory is taken once its marker is there, also where ranks have
                                been killed before they saw it */
     now->has_digest = true;
@@ -360,24 +361,16 @@ static int put_all(struct spot_rank_files *f, struct spot_state_store *store,
                    const struct part *part, size_t n, struct spot_err *err)
 {
     void *const room = spot_xcalloc(SPOT_STATE_CHUNK_BYTE, 1);
-    struct stat *const was = spot_xcalloc(n, sizeof(*was));
-    bool *const had = spot_xcalloc(n, sizeof(*had));
+    bool *const is_laid = spot_xcalloc(n, sizeof(*is_laid));
     int rc = 0;
 
-    for (size_t i = 0; !rc && i < n; i++) {
-        const struct spot_rank_file *const now = spot_rank_files_find(f, file_of(&part[i])->path);
-
-        had[i] = now != NULL;
-        if (now)
-            was[i] = now->st;
-        rc = put_part(f, store, &part[i], room, err);
-    }
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = put_part(f, store, &part[i], room, &is_laid[i], err);
     if (!rc)
         rc = spot_rank_files_scan(f, err);
     for (size_t i = 0; !rc && i < n; i++)
-        mark(f, &part[i], had[i] ? &was[i] : NULL);
-    free(had);
-    free(was);
+        mark(f, &part[i], is_laid[i]);
+    free(is_laid);
     free(room);
     return rc;
 }

@@ -3,6 +3,7 @@
 #ifndef SPOT_HOST_RANK_FILES_STATE_H
 #define SPOT_HOST_RANK_FILES_STATE_H
 
+#include <string.h>
 #include <sys/stat.h>
 
 #include "host/rank_files.h"
@@ -28,7 +29,8 @@ struct spot_rank_file {
 
 struct spot_rank_files {
     char *base, *glob;
-    int fd; /* of base; -1: it is not there yet */
+    int fd;        /* of base; -1: it is not there yet */
+    bool is_first; /* the node of the first rank */
     bool has_first;
     struct stat first; /* what base was when it was first there */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
@@ -36,8 +38,9 @@ struct spot_rank_files {
     size_t n;
     double looked_s, pause_s; /* and until the next look */
     enum spot_rank_files_state state;
-    double frozen_s; /* what has changed since then is not whole */
-    double busy_s;   /* when it was first found being written; 0: it is not */
+    double changed_s; /* one of them, last */
+    double frozen_s;  /* what has changed since then is not whole */
+    double busy_s;    /* when it was first found being written; 0: it is not */
     bool is_frozen, has_warned, has_warned_link, has_warned_busy;
     uint64_t taken; /* a hash of what was taken last, or laid out */
     char busy[SPOT_STATE_PATH_MAX];
@@ -48,6 +51,13 @@ struct spot_rank_files {
 
 /* Of an entry of the directory: does it match the pattern, and is not our own? */
 bool spot_rank_files_match(const struct spot_rank_files *f, const char *name);
+/* A file by itself, or all of a directory: how long its name is in the path of a file. */
+static inline size_t spot_rank_files_unit(const char *path)
+{
+    return strcspn(path, "/");
+}
+bool spot_rank_files_is_as_before(const struct stat *a, const struct stat *b);
+void spot_rank_files_release(struct spot_rank_file *file, size_t n);
 struct spot_rank_file *spot_rank_files_find(const struct spot_rank_files *f, const char *path);
 /* Look at once. Returns 0, or -1 with *err where there is too much. */
 int spot_rank_files_scan(struct spot_rank_files *f, struct spot_err *err);

@@ -206,8 +206,9 @@ static int take_all(struct spot_state_store *store, int dir_fd, struct paths *p,
     return rc;
 }
 
-static int take(struct spot_state_store *store, int dir_fd, const char *const *only, size_t n_only,
-                bool with_links, struct spot_state_record *record, struct spot_err *err)
+int spot_state_take(struct spot_state_store *store, int dir_fd, const char *const *only,
+                    size_t n_only, bool with_links, struct spot_state_record *record,
+                    struct spot_err *err)
 {
     struct paths p = { 0 };
     int rc = 0;
@@ -224,18 +225,6 @@ static int take(struct spot_state_store *store, int dir_fd, const char *const *o
         rc = take_all(store, dir_fd, &p, with_links, record, err);
     release_paths(&p);
     return rc;
-}
-
-int spot_state_take(struct spot_state_store *store, int dir_fd, const char *const *only,
-                    size_t n_only, struct spot_state_record *record, struct spot_err *err)
-{
-    return take(store, dir_fd, only, n_only, false, record, err);
-}
-
-int spot_state_take_links(struct spot_state_store *store, int dir_fd, const char *const *only,
-                          size_t n_only, struct spot_state_record *record, struct spot_err *err)
-{
-    return take(store, dir_fd, only, n_only, true, record, err);
 }
 
 /* --- and back ------------------------------------------------------------------------------- */

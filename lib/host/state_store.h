@@ -79,14 +79,12 @@ int spot_state_store_read(const struct spot_state_store *store,
 /* Store the files below it as they are: those in `only` [n_only], or NULL: all of them except
  * SPOT_STATE_PLACES and names that begin with "manifest" at its top. *record has run_id, id, place
  * and world, and gets files and chunks, which are then stored; add it afterwards. No link is
- * followed and no mount entered. Returns 0, or -1 with *err: SPOT_EDATA for something that is not a
- * file or changes meanwhile, SPOT_ESYS when there is no space. */
+ * followed and no mount entered; a link is an error, or taken as what it leads to, by a caller that
+ * has looked where. Returns 0, or -1 with *err: SPOT_EDATA for something that is not a file or
+ * changes meanwhile, SPOT_ESYS when there is no space. */
 int spot_state_take(struct spot_state_store *store, int dir_fd, const char *const *only,
-                    size_t n_only, struct spot_state_record *record, struct spot_err *err);
-
-/* The same of `only`, where links are taken as what they lead to: the caller has looked where. */
-int spot_state_take_links(struct spot_state_store *store, int dir_fd, const char *const *only,
-                          size_t n_only, struct spot_state_record *record, struct spot_err *err);
+                    size_t n_only, bool with_links, struct spot_state_record *record,
+                    struct spot_err *err);
 
 /* Make it contain these files and nothing else; NULL: nothing. Returns 0, or -1 with *err:
  * SPOT_EDATA when the state is damaged, and then no longer held; SPOT_ESYS. */

@@ -15,7 +15,7 @@ seconds=${1:-180} every=${2:-20}
 python3 -W ignore -c 'import torch' 2>/dev/null || { echo "skipped: no PyTorch here" && exit 0; }
 here=$(readlink -f "$(dirname "$0")/../..")
 ddp=$here/examples/pytorch/ddp.py plain=$here/tests/world/plain_ddp.py n_started=0
-unchanged=(python3 -m spot.warm torch,torch._dynamo "$plain" 1000000) # the optimizer imports the second
+unchanged=(python3 -m spot.warm "torch,torch._dynamo" "$plain" 1000000) # the optimizer imports the second
 top=$(mktemp -d)
 cd "$top" || exit 1
 export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore TORCH_CPP_LOG_LEVEL=ERROR HIDDEN=${HIDDEN:-1584} EVERY=10
@@ -41,8 +41,9 @@ coordinator() { # SYSTEM: or the store of torchrun, the lighthouse of torchft
     [[ $1 != plain* ]] || checkpoint=(--checkpoint ckpt.pt) command=("${unchanged[@]}")
     [ "$1" != plain ] || command=(python3 "$plain" 1000000)
     if [ "$1" = torchft ]; then
-        python3 -c 'import sys; from torchft._torchft import lighthouse_main; sys.argv = ["lighthouse", *sys.argv[1:]]; lighthouse_main()' \
-            --bind 127.0.0.1:29432 --min_replicas 1 --quorum_tick_ms 100 --join_timeout_ms 1000 --heartbeat_timeout_ms 2000 2>>err &
+        python3 -c 'import time; from torchft._torchft import LighthouseServer as L
+server = L(bind="127.0.0.1:29432", min_replicas=1, join_timeout_ms=1000, quorum_tick_ms=100, heartbeat_timeout_ms=2000)
+time.sleep(1e6)' >/dev/null 2>>err &
     elif [ "$1" = torchrun ]; then
         python3 -c 'import time; from torch.distributed import TCPStore
 store = TCPStore("127.0.0.1", 29431, is_master=True, wait_for_workers=False)

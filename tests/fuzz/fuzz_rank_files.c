@@ -187,7 +187,7 @@ static bool restart(int c)
         return false;
     for (size_t i = 0; n && i < record[0]->n_file; i++)
         check_file(record[0], i, true);
-    spot_rank_files_begin(files, n > 0);
+    spot_rank_files_begin(files, n > 0, !(c & 2));
     return true;
 }
 
@@ -258,7 +258,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     store = spot_state_store_open(fd, "store", 1 << 20, false, &err);
     files = spot_rank_files_new(pattern[data[0] % 3], NULL, &err);
     expect(store && files);
-    spot_rank_files_begin(files, false);
+    spot_rank_files_begin(files, false, data[0] < 128);
     for (size_t i = 1; i + 1 < size && play(data[i], data[i + 1]); i += 2)
         ;
     drop_halves();

@@ -22,7 +22,7 @@ static void open_files(const char *pattern)
     snprintf(path, sizeof(path), "%s/%s", root, pattern);
     files = spot_rank_files_new(path, NULL, &err);
     ck_assert_msg(files != NULL, "%s", err.msg);
-    spot_rank_files_begin(files, false);
+    spot_rank_files_begin(files, false, true);
 }
 
 static void set_up(void)
@@ -153,6 +153,7 @@ START_TEST(a_directory_that_comes_back_whole_is_whole_where_it_was_not)
     ck_assert_int_eq(take(0, 2, files), 0);
     first = files;
     open_files("elsewhere/step-*");
+    spot_rank_files_begin(files, false, false);
     shell("mkdir elsewhere/step-1 && echo 1 >elsewhere/step-1/rank-1");
     while (take(1, 2, first))
         spot_clock_sleep(0.01);
@@ -161,10 +162,43 @@ START_TEST(a_directory_that_comes_back_whole_is_whole_where_it_was_not)
     record[1] = taken(step, 1);
     ck_assert_int_eq(spot_rank_files_put(files, store, record, 2, &err), 0);
     shell("[ \"$(cat elsewhere/step-1/rank-?)\" = \"$(seq 0 1)\" ]");
-    spot_rank_files_begin(files, true);
+    spot_rank_files_begin(files, true, false);
     until_state(SPOT_FILES_SAME);
     ck_assert_str_eq(spot_rank_files_busy(files), "");
     spot_rank_files_free(first);
+}
+END_TEST
+
+static size_t n_listed(void)
+{
+    struct spot_buf dirs = { 0 };
+    size_t n = 0;
+
+    spot_rank_files_list(files, &dirs);
+    for (size_t i = 0; i < dirs.n; i++)
+        n += !dirs.data[i];
+    spot_buf_release(&dirs);
+    return n;
+}
+
+/* Of old directories that only the first rank removes, on its node, the parts of others stay. */
+START_TEST(a_part_is_no_checkpoint_however_long_it_lies_there_nor_is_one_that_is_being_removed)
+{
+    open_files("out/step-*");
+    spot_rank_files_begin(files, false, false);
+    shell(
+        "mkdir out/step-1 && echo 1 >out/step-1/rank-1 && touch -d '1 hour ago' out/step-1/rank-1");
+    until_state(SPOT_FILES_SAME);
+    spot_clock_sleep(2.1); /* longer than a directory without a marker has to rest */
+    ck_assert_int_eq(spot_rank_files_look(files), SPOT_FILES_SAME);
+    ck_assert_uint_eq(n_listed(), 0);
+    spot_rank_files_begin(files, false, true);
+    shell(": >out/step-1/.metadata");
+    until_state(SPOT_FILES_READY);
+    ck_assert_uint_eq(n_listed(), 1);
+    shell("rm out/step-1/.metadata");
+    until_state(SPOT_FILES_BUSY);
+    ck_assert_uint_eq(n_listed(), 0);
 }
 END_TEST
 
@@ -253,6 +287,8 @@ int main(void)
     tcase_add_test(tc, another_node_gets_it_and_what_we_laid_there_is_removed_without_a_trace);
     tcase_add_test(tc, what_is_open_is_not_taken_and_never_once_its_rank_was_killed);
     tcase_add_test(tc, a_directory_that_comes_back_whole_is_whole_where_it_was_not);
+    tcase_add_test(
+        tc, a_part_is_no_checkpoint_however_long_it_lies_there_nor_is_one_that_is_being_removed);
     tcase_add_test(tc, a_script_that_saves_all_the_time_is_taken_between_two_saves_and_not_in_one);
     tcase_add_test(tc, links_are_followed_inside_alone);
     tcase_add_test(tc, of_one_name_the_lowest_place_counts);

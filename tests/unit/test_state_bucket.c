@@ -82,8 +82,8 @@ static struct spot_buf commit(const struct spot_state_copy *copy)
 
         snprintf(record.run_id, sizeof(record.run_id), "%s", copy->run_id);
         fill(copy->id.step, place);
-        ck_assert_msg(!spot_state_take(store, dir_in_root("live"), NULL, 0, &record, &err), "%s",
-                      err.msg);
+        ck_assert_msg(!spot_state_take(store, dir_in_root("live"), NULL, 0, false, &record, &err),
+                      "%s", err.msg);
         spot_state_bucket_add(&records, &record);
         ck_assert(!spot_state_store_add(store, &record, NULL));
     }

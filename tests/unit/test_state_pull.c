@@ -49,7 +49,7 @@ static void set_up(void)
     shell("mkdir live a b && head -c 7000000 /dev/urandom >live/big && echo 1 >live/step");
     from = spot_state_store_open(dir_in_root("a"), "a", UINT64_MAX, false, &err);
     to = spot_state_store_open(dir_in_root("b"), "b", UINT64_MAX, false, &err);
-    ck_assert_int_eq(spot_state_take(from, dir_in_root("live"), NULL, 0, &r, &err), 0);
+    ck_assert_int_eq(spot_state_take(from, dir_in_root("live"), NULL, 0, false, &r, &err), 0);
     ck_assert_int_eq(spot_state_store_add(from, &r, &err), 0);
 }
 

@@ -41,7 +41,7 @@ static const struct spot_state_record *take(uint64_t step)
     struct spot_state_record r = { .id = { 1, 5, step }, .world = 1, .run_id = "run" };
 
     err = (struct spot_err){ 0 };
-    if (spot_state_take(store, dir_in_root("live"), NULL, 0, &r, &err)) {
+    if (spot_state_take(store, dir_in_root("live"), NULL, 0, false, &r, &err)) {
         spot_state_record_release(&r);
         return NULL;
     }
@@ -143,8 +143,8 @@ static void ck_not_taken(const char *path)
     struct spot_state_record r = { .id = { 1, 5, 1 }, .world = 1, .run_id = "run" };
 
     err = (struct spot_err){ 0 };
-    ck_assert_msg(spot_state_take(store, dir_in_root("live"), &path, 1, &r, &err) == -1, "%s",
-                  path);
+    ck_assert_msg(spot_state_take(store, dir_in_root("live"), &path, 1, false, &r, &err) == -1,
+                  "%s", path);
     ck_assert_msg(err.code == SPOT_EDATA || strstr(err.msg, "No such file"), "%s", err.msg);
     spot_state_record_release(&r);
 }

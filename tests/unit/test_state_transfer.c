@@ -56,7 +56,7 @@ static struct spot_state_id take(uint64_t step)
     const struct spot_state_id id = { 1, 9, step };
     struct spot_state_record r = { .id = id, .place = 2, .world = 3, .run_id = "run" };
 
-    ck_assert_msg(!spot_state_take(store[0], dir_in_root("live"), NULL, 0, &r, &err), "%s",
+    ck_assert_msg(!spot_state_take(store[0], dir_in_root("live"), NULL, 0, false, &r, &err), "%s",
                   err.msg);
     ck_assert_int_eq(spot_state_store_add(store[0], &r, &err), 0);
     return id;
