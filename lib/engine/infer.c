@@ -73,10 +73,6 @@ static int check(struct spot_infer_config *c, const struct spot_infer_head *head
         (c->shard_end - c->shard_begin < n_shard && !c->exchange && !c->swap))
         return spot_err_set(err, SPOT_EDATA, "shards %d to %d of %d are not a member of a group",
                             c->shard_begin, c->shard_end, n_shard);
-    if (c->shard_end - c->shard_begin < n_shard && head->shape.kind.qk_norm == SPOT_QK_WHOLE)
-        return spot_err_set(err, SPOT_EDATA,
-                            "queries and keys that are normed over all heads are not computed by a "
-                            "tensor group");
     if (c->n_thread < 1 || c->n_sequence < 1 || c->n_page < 1 || c->token_max < 1)
         return spot_err_set(err, SPOT_EDATA,
                             "threads, sequences, pages and tokens of a run are at least 1");
@@ -195,8 +191,6 @@ static int take_memory(struct spot_infer *f, struct spot_err *err)
     f->vocab = floats(&miss, f->config.logit_max, f->n_shard * vocab);
     for (int i = 0; i < 2 && f->speed[i]; i++)
         f->turn[i] = floats(&miss, n, spot_shape_rotary(s));
-    if (s->kind.qk_norm == SPOT_QK_WHOLE)
-        f->heads = floats(&miss, f->config.n_thread, spot_shape_attended(s));
     f->q8.x = (int8_t *)floats(&miss, n_row, f->q8_blocks * 8);
     f->q8.scale = floats(&miss, n_row, f->q8_blocks);
     f->q8.minus = (int32_t *)(void *)floats(&miss, n_row, f->q8_blocks);
@@ -279,10 +273,9 @@ void spot_infer_free(struct spot_infer *f)
     }
     for (int i = 0; i < f->config.n_sequence; i++)
         free(f->sequence[i].page);
-    void *const aligned[] = { f->x,       f->norm,     f->sum,     f->qkv,   f->att,
-                              f->pre,     f->act,      f->packed,  f->vocab, f->turn[0],
-                              f->turn[1], f->heads,    f->choice,  f->share, f->gathered,
-                              f->q8.x,    f->q8.scale, f->q8.minus };
+    void *const aligned[] = { f->x,     f->norm,     f->sum,   f->qkv,      f->att,     f->pre,
+                              f->act,   f->packed,   f->vocab, f->turn[0],  f->turn[1], f->choice,
+                              f->share, f->gathered, f->q8.x,  f->q8.scale, f->q8.minus };
     void *const all[] = { f->arena,      f->tensor,         f->pool_block, f->score,
                           f->part,       f->token_item,     f->sequence,   f->free_page,
                           f->row_token,  f->token_position, f->n_holder,   f->speed[0],

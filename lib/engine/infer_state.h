@@ -129,7 +129,6 @@ struct spot_infer {
     int *chosen, *row_choice;         /* [token][chosen]; [row] token * chosen + k */
     int64_t *expert_row;              /* [expert + 1] */
     float **expert_sum;               /* per thread: [own shard + 1][token][64] */
-    float *heads;                     /* per thread: queries or keys of all shards */
     float *packed; /* inputs of a product of many tokens: [tile][input][tokens of the tile] */
     int64_t packed_row, score_row;
     float **score, **part, *vocab; /* per thread; vocab: logits of padded shards */
