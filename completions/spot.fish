@@ -598,7 +598,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l min-lr -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l warmup-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l decay-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -x -a 'none mlp layer'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l comm -x -a 'sockets nccl nccl-fast'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l shares -x -a 'even measured'
@@ -618,6 +618,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -x -a 'fp32
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l cors-origin -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tls-cert -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tls-key -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l queue -r
@@ -632,6 +633,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l comm -x -a 'socke
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l plan -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l max-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l kv-byte -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l prefix-cache -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l kv-buddies
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l resume
@@ -711,6 +713,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l no-python
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l stall -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rank-stall -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l slow-rank -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-rebalance
@@ -771,7 +774,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l kv-heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l ffn -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l rope-theta -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l recompute -x -a 'none mlp layer'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l recompute -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l output -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l format -x -a 'json table'

@@ -113,6 +113,8 @@ static void on_request(struct spot_serving *r, const struct spot_event *e)
 
     take_step(r, e);
     r->n_cancelled += is_cancelled;
+    r->n_prompt_token += e->prompt_tokens;
+    r->n_cached_token += e->cached_tokens;
     r->n_finished += !is_cancelled;
     r->request = spot_xgrow(r->request, &r->cap_request, r->n_request + 1, sizeof(*r->request));
     r->request[r->n_request++] = (struct spot_serving_request){ .end_s = e->time_s,

@@ -36,6 +36,8 @@ struct spot_front_server {
                                   struct spot_completion **completion);
     /* Its client disconnected. The server decides how long a stream waits for it to reconnect. */
     void (*abandon)(void *server, struct spot_completion *c);
+    /* Its client wants no more of it. */
+    void (*cancel)(void *server, struct spot_completion *c);
     /* A client reconnects to a stream: one reference, or NULL if there is none of this id and
      * owner. */
     struct spot_completion *(*rejoin)(void *server, const char *id, uint64_t owner);
@@ -52,6 +54,8 @@ struct spot_front_options {
     const char *api_key_file;       /* one key a line; NULL: no key is required */
     const char *model;              /* its id */
     const char *aliases;            /* other names of it, separated by commas; NULL: none */
+    const char *cors;               /* origins of pages that may ask, separated by commas, or "*";
+                                       NULL: this server's own page alone */
     const struct spot_vocabulary *vocabulary;
     const struct spot_chat *chat; /* NULL: /v1/chat/completions is refused, with chat_why */
     const char *chat_why;

@@ -182,23 +182,67 @@ static const struct route *route_of(const char *path, const char **rest)
 
 /* --- who asks ----------------------------------------------------------------- */
 
+/* Is it one of those whose pages may ask? */
+static bool is_listed(const struct spot_front *f, const char *origin)
+{
+    for (const char *at = f->options.cors; at && *at && origin;) {
+        const size_t n = strcspn(at, ",");
+
+        if ((n == 1 && *at == '*') || (n == strlen(origin) && !memcmp(at, origin, n)))
+            return true;
+        at += n + (at[n] == ',');
+    }
+    return false;
+}
+
+/* A page of another origin may read the answer. What a browser asks before is told, too. */
+static void allow_origin(const struct spot_front *f, struct spot_http_call *call)
+{
+    const char *const origin = spot_http_header(call, "Origin");
+    const char *const asked = spot_http_header(call, "Access-Control-Request-Headers");
+
+    if (!f->options.cors)
+        return;
+    spot_http_add_header(call, "Vary", "Origin");
+    if (!is_listed(f, origin))
+        return;
+    spot_http_add_header(call, "Access-Control-Allow-Origin", origin);
+    spot_http_add_header(call, "Access-Control-Expose-Headers", "Retry-After");
+    if (strcmp(spot_http_method(call), "OPTIONS") != 0)
+        return;
+    spot_http_add_header(call, "Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE, OPTIONS");
+    spot_http_add_header(call, "Access-Control-Allow-Headers",
+                         asked ? asked : "Authorization, Content-Type, Last-Event-ID");
+    spot_http_add_header(call, "Access-Control-Max-Age", "600");
+}
+
 /* Without keys, pages in a browser here are strangers. A Unix socket is out of their reach. */
 static bool is_of_stranger(const struct spot_front *f, const struct spot_http_call *call)
 {
     return !f->keys && spot_http_port(f->http) &&
-           (!spot_http_host_is_address(call) || !spot_http_origin_is_own(call));
+           (!spot_http_host_is_address(call) ||
+            (!spot_http_origin_is_own(call) && !is_listed(f, spot_http_header(call, "Origin"))));
 }
 
 static void refuse_stranger(struct spot_http_call *call)
 {
     spot_front_answer_error(call, 403, "invalid_request_error", NULL,
                             "Without --api-key-file, Host must be localhost or an IP address, and "
-                            "Origin none or this server.");
+                            "Origin none, this server, or of --cors-origin.");
+}
+
+/* A stream may be ended. */
+static const char *methods_of(const struct route *r)
+{
+    return r->answer == spot_front_rejoin ? "GET, HEAD, DELETE, OPTIONS"
+           : *r->method == 'G'            ? "GET, HEAD, OPTIONS"
+                                          : "POST, OPTIONS";
 }
 
 static bool takes_method(const struct route *r, const char *method)
 {
-    return !strcmp(method, r->method) || (*r->method == 'G' && !strcmp(method, "HEAD"));
+    return !strcmp(method, r->method) || (*r->method == 'G' && !strcmp(method, "HEAD")) ||
+           (r->answer == spot_front_rejoin && !strcmp(method, "DELETE"));
 }
 
 void spot_front_gate(void *user, struct spot_http_call *call)
@@ -208,14 +252,14 @@ void spot_front_gate(void *user, struct spot_http_call *call)
     const struct route *const r = route_of(spot_http_path(call), &rest);
     const char *const method = spot_http_method(call);
 
+    allow_origin(f, call);
     if (is_of_stranger(f, call)) {
         refuse_stranger(call);
     } else if (!r) {
         spot_front_answer_error(call, 404, "invalid_request_error", NULL,
                                 "There is nothing at this path.");
     } else if (!strcmp(method, "OPTIONS")) {
-        spot_http_add_header(call, "Allow",
-                             *r->method == 'G' ? "GET, HEAD, OPTIONS" : "POST, OPTIONS");
+        spot_http_add_header(call, "Allow", methods_of(r));
         spot_http_answer(call, 204, json, NULL, 0);
     } else if (!takes_method(r, method)) {
         spot_http_add_header(call, "Allow", r->method);

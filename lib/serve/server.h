@@ -25,6 +25,7 @@ struct spot_server_options {
     bool is_nccl;     /* these exchange between devices */
     uint32_t n_sequence; /* per replica, at once */
     uint64_t kv_byte;    /* of a worker's cache; 0: for whole contexts of all sequences */
+    uint64_t kept_byte;  /* of it, for requests that begin like earlier ones */
     bool has_buddies;    /* replicas keep copies of each other's pages */
     uint32_t n_queue;    /* maximum number of waiting choices */
     double linger_s;     /* how long a stream waits for its client to reconnect */
@@ -35,6 +36,7 @@ struct spot_server_options {
     const char *tls_cert, *tls_key, *api_key_file;
     const char *names;       /* of the model, separated by commas, the first in answers; NULL: its
                                 directory's */
+    const char *cors;        /* see front.h */
     const char *tool_format; /* see tool_call.h; NULL: what the chat template shows */
     void (*http_listening)(void *user, const char *url); /* of group.user; NULL */
 

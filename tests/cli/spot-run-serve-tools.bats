@@ -113,12 +113,17 @@ joined() {
     [ "$(ask /detokenize -d '{"tokens":[97,98]}' | jq -r .prompt)" = ab ]
 }
 
-@test "a server without workers lives but is not ready" {
-    serve --served-model-name one,two
+@test "a server without workers lives but is not ready, and tells a page of a listed origin" {
+    serve --cors-origin https://a.example --served-model-name one,two
     eventually '[ "$(ask /live -o /dev/null -w "%{http_code}")" = 200 ]'
     [ "$(ask /ready -o /dev/null -w '%{http_code}')" = 503 ]
     [ "$(ask /health -o /dev/null -w '%{http_code}')" = 503 ]
     [ "$(ask /v1/models | jq -c '[.data[].id]')" = '["one","two"]' ]
     ask /v1/models/two | jq -e '.id == "two"'
     ask /version | jq -e .version
+    ask /v1/responses -X OPTIONS -i -H 'Origin: https://a.example' -H 'Access-Control-Request-Method: POST' | tr -d '\r' >told
+    grep -q '^Access-Control-Allow-Origin: https://a.example$' told
+    grep -q '^Access-Control-Allow-Methods: .*POST' told
+    run ask /live -i -H 'Origin: https://b.example'
+    [[ "$output" != *Allow-Origin* ]]
 }

@@ -35,7 +35,7 @@ static struct {
         *state_dir, *state, *state_command, *checkpoint;
     uint64_t workers, n_rank, max_restarts;
     double save_s, state_every_s, lease_s, stall_s, grace_s, join_timeout_s, state_limit,
-        mirror_rate, rank_stall_s;
+        mirror_rate, rank_stall_s, slow_rank;
     bool resume, is_cold, is_quiet, places_all;
     struct leave_on_notice leave;
     struct exec_torchrun torchrun;
@@ -44,7 +44,7 @@ static struct {
         .torchrun = { .master_port = UINT64_MAX, .node_rank = UINT64_MAX },
         .max_restarts = 3,
         .state_every_s = 60,
-        .save_s = 10,
+        .save_s = -1,
         .lease_s = 2,
         .stall_s = 30,
         .join_timeout_s = 30 };
@@ -95,7 +95,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "hook", &o.hook, "command",
       "run this before a round ends, instead of sending SIGUSR1 to the ranks", 0, 0 },
     { SPOT_OPT_SECS, 0, "save-time", &o.save_s, "time",
-      "time that ranks have to save before a round ends (default: 10s)", 0, 86400 },
+      "time that ranks have to save (default: .8 of a known notice, else 10s)", 0, 86400 },
     { SPOT_OPT_FLAG, 0, "cold", &o.is_cold, NULL, "do not start a warm twin of each rank", 0, 0 },
     { SPOT_OPT_STRING, 0, "log-dir", &o.log_dir, "dir",
       "keep output of the ranks as DIR/RESTART/RANK.out", 0, 0 },
@@ -143,6 +143,8 @@ static const struct spot_opt option[] = {
     SPOT_ROW_STALL(&o.stall_s),
     { SPOT_OPT_SECS, 0, "rank-stall", &o.rank_stall_s, "time",
       "kill a rank that stands still so long, and tell where (default: never)", 1, 1e6 },
+    { SPOT_OPT_REAL, 0, "slow-rank", &o.slow_rank, "factor",
+      "no place for a node with a rank so many times slower than the median", 1.05, 1e6 },
     SPOT_ROW_GRACE(&o.grace_s),
     SPOT_ROW_REJOIN(&o.join_timeout_s),
     { SPOT_OPT_FLAG, 0, "notice-rebalance", &o.leave.on_rebalance, NULL,
@@ -164,6 +166,7 @@ static const struct spot_cli cli = {
                                             { "events", "!join" },
                                             { "lease", "!join" },
                                             { "stall", "!join" },
+                                            { "slow-rank", "!join" },
                                             { "grace", "!join" },
                                             { "resume", "!join" },
                                             { "resume", "events|state|state-dir" },
@@ -496,6 +499,7 @@ static int coordinate(struct spot_err *err)
         .hash = job_hash(),
         .n_rank = (uint32_t)o.n_rank,
         .max_restarts = (uint32_t)o.max_restarts,
+        .slow_factor = o.slow_rank,
         .save_s = o.save_s,
         .places_all = o.places_all || o.checkpoint,
         .state = o.state,

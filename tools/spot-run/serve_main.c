@@ -21,10 +21,10 @@
 
 static struct {
     const char *chat_template, *model, *http, *dtype, *device, *comm, *listen, *key_file, *grid,
-        *plan, *state, *events, *batch, *output, *api_key_file, *tls_cert, *tls_key, *names,
+        *plan, *state, *events, *batch, *output, *api_key_file, *tls_cert, *tls_key, *names, *cors,
         *tool_format;
     uint64_t workers, threads, max_batch, queue;
-    double kv_byte, linger_s, lease_s, stall_s, grace_s;
+    double kv_byte, kept_byte, linger_s, lease_s, stall_s, grace_s;
     bool resume, does_sync, is_quiet, has_buddies;
 } o = { .dtype = "fp32",
         .device = "cpu",
@@ -32,6 +32,7 @@ static struct {
         .threads = 1,
         .max_batch = 16,
         .queue = 256,
+        .kept_byte = -1,
         .linger_s = 10,
         .lease_s = 2,
         .stall_s = 30 };
@@ -53,6 +54,8 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "http", &o.http, "addr", "answer at 127.0.0.1:PORT or unix:PATH", 0, 0 },
     { SPOT_OPT_STRING, 0, "api-key-file", &o.api_key_file, "file",
       "keys that clients may use, one per line", 0, 0 },
+    { SPOT_OPT_STRING, 0, "cors-origin", &o.cors, "list",
+      "origins of web pages that may ask, or * for all", 0, 0 },
     { SPOT_OPT_STRING, 0, "tls-cert", &o.tls_cert, "file", "certificate, PEM", 0, 0 },
     { SPOT_OPT_STRING, 0, "tls-key", &o.tls_key, "file", "private key of the certificate, PEM", 0,
       0 },
@@ -77,6 +80,8 @@ static const struct spot_opt option[] = {
       "choices per batch of a worker (default: 16)", 1, 4096 },
     { SPOT_OPT_SIZE, 0, "kv-byte", &o.kv_byte, "size",
       "key/value cache per worker (default: --max-batch full contexts)", 0, 1e15 },
+    { SPOT_OPT_SIZE, 0, "prefix-cache", &o.kept_byte, "size",
+      "of it, kept for later requests; 0: none (default: --kv-byte, or 1G)", 0, 1e15 },
     { SPOT_OPT_FLAG, 0, "kv-buddies", &o.has_buddies, NULL,
       "replicas keep copies of each other's caches", 0, 0 },
     { SPOT_OPT_GROUP, .help = "output" },
@@ -86,7 +91,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no warnings", 0, 0 },
     { SPOT_OPT_MORE, .help = "more" },
     { SPOT_OPT_STRING, 0, "tool-format", &o.tool_format, "name",
-      "how the model calls tools: hermes, mistral, phi, llama3, json", 0, 0 },
+      "calls of tools: hermes, mistral[-args], function, phi, llama3, json", 0, 0 },
     { SPOT_OPT_FLAG, 0, "journal-sync", &o.does_sync, NULL,
       "sync each token to disk, so that it survives a power loss", 0, 0 },
     SPOT_ROW_THREADS(&o.threads),
@@ -219,6 +224,14 @@ static int read_comm(struct spot_server_options *s, struct spot_err *err)
     return s->is_nccl && s->group.n_local && !spot_cuda_nccl(err) ? -1 : 0;
 }
 
+/* A cache without a limit of its own takes memory as it is used, and is not to take all of it. */
+static uint64_t kept_byte(void)
+{
+    static const double kept_most = 1 << 30;
+
+    return (uint64_t)(o.kept_byte >= 0 ? o.kept_byte : o.kv_byte > 0 ? o.kv_byte : kept_most);
+}
+
 static int run_serve(char **operand, size_t n, struct spot_err *err)
 {
     struct spot_server_options s = {
@@ -240,6 +253,7 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
         .type = (enum spot_infer_type)spot_infer_type_find(o.dtype),
         .n_sequence = (uint32_t)o.max_batch,
         .kv_byte = (uint64_t)o.kv_byte,
+        .kept_byte = kept_byte(),
         .has_buddies = o.has_buddies,
         .n_queue = (uint32_t)o.queue,
         .linger_s = o.linger_s,
@@ -250,6 +264,7 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
         .tls_key = o.tls_key,
         .api_key_file = o.api_key_file,
         .names = o.names,
+        .cors = o.cors,
         .tool_format = o.tool_format,
         .http_listening = tell_http,
         .batch = o.batch,
@@ -265,7 +280,8 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
                             "from");
     if (o.tool_format && !spot_tool_form_find(o.tool_format))
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--tool-format must be hermes, mistral, phi, llama3, json or none, "
+                            "--tool-format must be hermes, mistral-args, function, mistral, phi, "
+                            "llama3, json or none, "
                             "got '%s'",
                             o.tool_format);
     if (o.names && (!*o.names || *o.names == ','))
