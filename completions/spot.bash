@@ -114,6 +114,7 @@ _spot() {
     *' --device') values='auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp' ;;
     *' --comm') values='sockets nccl' ;;
     *' --shares') values='even measured' ;;
+    *' --recompute') values='none mlp layer' ;;
     'spot-replay train --policy') values='all list ideal on-demand optimal spot parcae-truth nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun' ;;
     *' train --throughput') values='table law both' ;;
     'spot-replay train --picture') values='samples grids cost' ;;

@@ -598,7 +598,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l min-lr -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l warmup-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l decay-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l comm -x -a 'sockets nccl nccl-fast'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l shares -x -a 'even measured'
@@ -776,7 +776,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l kv-heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l ffn -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l rope-theta -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l recompute -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l output -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l format -x -a 'json table'

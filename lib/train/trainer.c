@@ -14,7 +14,12 @@
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "train/job_note.h"
-#include "train/trainer_state.h"
+#include "train/trainer_durable_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_move_state.h"
+#include "train/trainer_place_state.h"
+#include "train/trainer_report_state.h"
+#include "train/trainer_step_state.h"
 
 /* --- the table ------------------------------------------------------------- */
 

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "train/trainer_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_place_state.h"
 
 /* Members that name no domain are domains of their own. */
 bool spot_trainer_same_domain(const struct spot_trainer *c, uint32_t a, uint32_t b)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/version.h"
-#include "train/trainer_state.h"
+#include "train/trainer_durable_state.h"
 
 /* The step that the client may ask for next is wanted durable. */
 static int answer_export(struct spot_trainer *c, int64_t wanted, struct spot_buf *answer,

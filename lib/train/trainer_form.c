@@ -8,7 +8,10 @@
 #include "common/xalloc.h"
 #include "plan/migration.h"
 #include "train/grid_choice.h"
-#include "train/trainer_state.h"
+#include "train/trainer_durable_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_move_state.h"
+#include "train/trainer_place_state.h"
 
 enum { PLACEMENTS_MAX = 300 }; /* compared while everybody waits */
 

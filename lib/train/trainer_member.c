@@ -5,7 +5,11 @@
 
 #include "common/xalloc.h"
 #include "train/model_wire.h"
-#include "train/trainer_state.h"
+#include "train/trainer_durable_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_move_state.h"
+#include "train/trainer_place_state.h"
+#include "train/trainer_step_state.h"
 
 struct spot_trainer_member *spot_trainer_member(const struct spot_trainer *c, uint32_t id)
 {

@@ -4,7 +4,9 @@
 
 #include "common/clock.h"
 #include "common/metric.h"
-#include "train/trainer_state.h"
+#include "train/trainer_durable_state.h"
+#include "train/trainer_place_state.h"
+#include "train/trainer_report_state.h"
 
 static void count_precopies(struct spot_trainer *c)
 {

@@ -4,7 +4,8 @@
 
 #include "common/xalloc.h"
 #include "train/model_wire.h"
-#include "train/trainer_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_step_state.h"
 
 static void grant(struct spot_trainer *c, const struct spot_wish *wish)
 {

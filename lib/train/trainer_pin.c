@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Members at the places that a plan gives them (pins.h). */
-#include "train/trainer_state.h"
+#include "train/trainer_place_state.h"
 
 /* Index of the member with this name that may have a place, -1: none. */
 static int find(const struct spot_trainer *c, const char *name)

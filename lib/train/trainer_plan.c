@@ -2,7 +2,7 @@
 /* The grid requested by a plan. */
 #include "engine/kernel.h"
 #include "model/plan_doc.h"
-#include "train/trainer_state.h"
+#include "train/trainer_place_state.h"
 
 int spot_trainer_check_grid(const struct spot_trainer *c, const struct spot_grid *grid,
                             const char *what, enum spot_code code, struct spot_err *err)

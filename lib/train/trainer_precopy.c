@@ -8,7 +8,9 @@
 #include <stdlib.h>
 
 #include "common/xalloc.h"
-#include "train/trainer_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_move_state.h"
+#include "train/trainer_place_state.h"
 
 /* Until a leaving member is gone there must be this multiple of the moving time at the measured
  * rates; and this many steps: pre-copy begins and ends with a step. */

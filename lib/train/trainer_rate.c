@@ -3,7 +3,9 @@
 #include <math.h>
 
 #include "common/clock.h"
-#include "train/trainer_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_move_state.h"
+#include "train/trainer_place_state.h"
 
 /* 10 Gbit/s, where nothing is known. */
 static const double default_byte_per_s = 1.25e9;

@@ -6,7 +6,8 @@
 #include "cluster/recovery.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
-#include "train/trainer_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_place_state.h"
 
 /* --- copies that count ----------------------------------------------------- */
 

@@ -6,7 +6,8 @@
 #include "checkpoint/bundle_io.h"
 #include "common/xalloc.h"
 #include "shard/bundle.h"
-#include "train/trainer_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_move_state.h"
 
 enum { AHEAD_BYTE = 64 << 20 }; /* read before the wire has taken what was read earlier */
 

@@ -9,7 +9,7 @@
 #include "common/hash.h"
 #include "common/threads.h"
 #include "common/xalloc.h"
-#include "train/trainer_state.h"
+#include "train/trainer_durable_state.h"
 #include "weights/save.h"
 
 struct spot_result_writer {

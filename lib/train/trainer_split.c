@@ -4,7 +4,8 @@
 #include <assert.h>
 
 #include "train/grid_choice.h"
-#include "train/trainer_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_place_state.h"
 
 /* Old times decay, so that a machine that recovers gets its part back. */
 static const double fade = 0.8;

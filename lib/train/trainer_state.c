@@ -7,7 +7,8 @@
 #include "checkpoint/bundle_io.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
-#include "train/trainer_state.h"
+#include "train/trainer_durable_state.h"
+#include "train/trainer_member_state.h"
 
 /* --- durable generations ------------------------------------------------- */
 

@@ -4,7 +4,10 @@
 
 #include "comm/endpoint.h"
 #include "common/clock.h"
-#include "train/trainer_state.h"
+#include "train/trainer_durable_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_place_state.h"
+#include "train/trainer_report_state.h"
 
 static const double show_every_s = 0.25;
 

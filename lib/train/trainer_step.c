@@ -7,7 +7,12 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 #include "train/model_wire.h"
-#include "train/trainer_state.h"
+#include "train/trainer_durable_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_move_state.h"
+#include "train/trainer_place_state.h"
+#include "train/trainer_report_state.h"
+#include "train/trainer_step_state.h"
 
 /* --- a step begins ------------------------------------------------------- */
 

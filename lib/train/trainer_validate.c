@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "train/trainer_state.h"
+#include "train/trainer_step_state.h"
 
 int spot_trainer_open_val(struct spot_trainer *c, struct spot_err *err)
 {

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "train/trainer_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_move_state.h"
+#include "train/trainer_place_state.h"
 
 /* Sums go to a spare in every step: as much as half a step's time carries. What it holds already it
  * may keep a while longer than a short step would have it. */

@@ -6,7 +6,8 @@
 #include "common/clock.h"
 #include "train/change_worth.h"
 #include "train/grid_choice.h"
-#include "train/trainer_state.h"
+#include "train/trainer_move_state.h"
+#include "train/trainer_place_state.h"
 
 /* --- how long an epoch takes to form ----------------------------------------------- */
 

@@ -9,8 +9,8 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cat /usr/share/common-licenses/* LICENSE >"$tmp/text" 2>/dev/null || cp LICENSE "$tmp/text"
 
-steps_of() { # WORKERS GRID HOW: ms from commit to commit
-    spot-run train --quiet --data "$tmp/text" --steps "$steps" --seed 3 --workers "$1" --grid "$2" "$3" \
+steps_of() { # WORKERS GRID: ms from commit to commit
+    spot-run train --quiet --data "$tmp/text" --steps "$steps" --seed 3 --workers "$1" --grid "$2" \
         --durable-every 1h --events "$tmp/events"
     sed -n 's/.*"event":"committed","time_s":\([0-9.]*\).*/\1/p' "$tmp/events" |
         awk 'NR > 1 { print 1e3 * ($1 - at) } { at = $1 }'
@@ -22,11 +22,11 @@ quartile() { # the lower one of a file of numbers: what else a machine does only
 compare() { # WORKERS GRID
     local round how
     for ((round = 0; round < rounds; round++)); do
-        for how in --buddies --no-buddies; do
-            steps_of "$1" "$2" "$how" >>"$tmp/$2$how"
+        for how in 1 0; do
+            SPOT_TEST_BUDDIES=$how steps_of "$1" "$2" >>"$tmp/$2-$how"
         done
     done
-    awk -v n="$1" -v grid="$2" -v with="$(quartile "$tmp/$2--buddies")" -v without="$(quartile "$tmp/$2--no-buddies")" \
+    awk -v n="$1" -v grid="$2" -v with="$(quartile "$tmp/$2-1")" -v without="$(quartile "$tmp/$2-0")" \
         'BEGIN { printf "%d workers, grid %s  step %5.1f ms with buddies, %5.1f ms without  %+.1f %%\n",
             n, grid, with, without, 100 * (with / without - 1) }'
 }

@@ -27,8 +27,8 @@ await() { # JQ-CONDITION: of all events, at most 120 s
 }
 
 join() { # AHEAD: one round; prints pause_s until_s moved_byte precopy_byte
-    SPOT_TEST_PRECOPY_BYTE=$1 spot-run train --quiet --data "$tmp/text" --layers "$layers" --width "$width" --heads 8 --global-batch 8 \
-        --steps 1000000 --listen "unix:$tmp/job" --state "$tmp/state" --durable-every 1h --no-buddies \
+    SPOT_TEST_BUDDIES=0 SPOT_TEST_PRECOPY_BYTE=$1 spot-run train --quiet --data "$tmp/text" --layers "$layers" --width "$width" --heads 8 --global-batch 8 \
+        --steps 1000000 --listen "unix:$tmp/job" --state "$tmp/state" --durable-every 1h \
         --events "$tmp/events" 2>/dev/null &
     local job=$!
     pids=("$job")

@@ -3,6 +3,7 @@
 # spot-plan deadline and spot-replay deadline: the choice as a document, policies as rows, refusals.
 
 bats_require_minimum_version 1.5.0
+load errors
 
 setup() {
     T=$BATS_TEST_TMPDIR
@@ -55,8 +56,8 @@ replay() { spot-replay deadline --trace "$T/t.csv" --work 12h --deadline 16h --r
     run -3 --separate-stderr plan --trace <(printf 'time_s,available\n0,x\n')
     [[ "$stderr" == *:2:3:* ]]
     printf 'time_s,prompt_tokens,output_tokens\n0,8,3\n600,7,3\n1200,8,3\n' | spot-predict --kind load >"$T/load.json"
-    run -3 --separate-stderr spot-plan deadline --work 1h --deadline 2h --forecast "$T/load.json"
-    [[ "$stderr" == *'/model: a forecast of load, expected one of instances'* ]]
+    fails 3 data.value spot-plan deadline --work 1h --deadline 2h --forecast "$T/load.json"
+    at "$T/load.json" 16 12 /model
     run -2 plan --restart 6m:.5,12m:.6
     run -2 plan --restart 6m:x
     run -2 plan --restart 6m:.5,12m:.5,
@@ -101,8 +102,7 @@ two_zones() { sed 's/,a,/,b,/;1d' "$T/t.csv" | awk -F, -v OFS=, '{ $4 = NR % 7 >
     cut -d, -f1,2,4 "$T/two.csv" >"$T/untyped.csv"
     run -3 --separate-stderr plan --trace "$T/untyped.csv" --catalogue "$T/c.csv"
     [[ "$stderr" == *"/untyped.csv: instance_type is missing: the prices of '$T/c.csv' are by it"* ]]
-    run -3 --separate-stderr spot-replay deadline --trace "$T/untyped.csv" --work 12h --deadline 16h --catalogue "$T/c.csv"
-    [[ "$stderr" == *"/untyped.csv: instance_type is missing"* ]]
+    fails 3 data spot-replay deadline --trace "$T/untyped.csv" --work 12h --deadline 16h --catalogue "$T/c.csv"
     run -2 --separate-stderr plan --catalogue "$T/c.csv"
     [[ "$stderr" == *'a trace or forecast has to name it'* ]]
 }

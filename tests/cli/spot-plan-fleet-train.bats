@@ -4,6 +4,7 @@
 # spot-plan fleet --kind train: as published, better, with losses, from what runs, refusals.
 
 bats_require_minimum_version 1.5.0
+load errors
 
 setup() {
     T=$BATS_TEST_TMPDIR
@@ -107,10 +108,8 @@ plan() { spot-plan fleet --kind train --job "$J" --catalogue "$C" --no-provenanc
 @test "an option of the other kind, or of another job, is refused, and a goal outside its range" {
     run -2 --separate-stderr plan --loss .8 --samples 10 --deadline 2400
     [[ "$stderr" == *"--samples has no meaning with an 'async' job"* ]]
-    run -2 --separate-stderr spot-plan fleet --kind train --job examples/jobs/demo.json --catalogue "$C" --samples 9 --loss 3 --deadline 1h
-    [[ "$stderr" == *"--loss has no meaning: examples/jobs/demo.json has no 'async'"* ]]
-    run -2 --separate-stderr spot-plan fleet --kind serve --catalogue "$C" --load examples/fleet/melange.json --loss 3
-    [[ "$stderr" == *'--loss has no meaning without --kind train'* ]]
+    fails 2 usage spot-plan fleet --kind train --job examples/jobs/demo.json --catalogue "$C" --samples 9 --loss 3 --deadline 1h
+    fails 2 usage spot-plan fleet --kind serve --catalogue "$C" --load examples/fleet/melange.json --loss 3
     run -2 --separate-stderr plan --loss .8 --deadline 2400 --zone-max 2
     [[ "$stderr" == *'--zone-max has no meaning without --kind serve'* ]]
     run -2 --separate-stderr plan --loss 0 --deadline 2400

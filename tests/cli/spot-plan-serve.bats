@@ -3,6 +3,7 @@
 # spot-plan serve: SpotServe's rule as a document, and what it refuses.
 
 bats_require_minimum_version 1.5.0
+load errors
 
 setup() {
     T=$BATS_TEST_TMPDIR
@@ -94,10 +95,10 @@ ours() { spot-plan serve --job "$job" "$@"; }
     run -2 serve --now 5 --rate 1 --window 3
     run -2 --separate-stderr serve --now 4096 --rate 1
     [[ "$stderr" == *'more than 4096 GPUs'* ]]
-    run -3 --separate-stderr spot-plan serve --job examples/jobs/demo.json --now 5 --rate 1
-    [[ "$stderr" == *'/kind: expected "serve"'* ]]
-    run -3 --separate-stderr spot-plan train --job "$job" --now 5
-    [[ "$stderr" == *'/kind: expected "train"'* ]]
+    fails 3 data.value spot-plan serve --job examples/jobs/demo.json --now 5 --rate 1
+    at examples/jobs/demo.json 4 11 /kind
+    fails 3 data.value spot-plan train --job "$job" --now 5
+    at examples/serve/gpt-20b.json 4 11 /kind
     printf 'time_s,prompt_tokens,output_tokens\n0,1,1\n0,1,1\n' >"$T/l"
     run -3 --separate-stderr serve --now 12 --load "$T/l"
     [[ "$stderr" == *'no rate'* ]]
@@ -105,8 +106,8 @@ ours() { spot-plan serve --job "$job" "$@"; }
 
 @test "holes in a profile are named" {
     jq 'del(.serve.cells[] | select(.M == 4 and .B == 2))' "$job" >"$T/j"
-    run -3 --separate-stderr spot-plan serve --job "$T/j" --now 5 --rate 1
-    [[ "$stderr" == *'/serve/cells: has M 4, but not with B 2, which batches up to 4 need'* ]]
+    fails 3 data.value spot-plan serve --job "$T/j" --now 5 --rate 1
+    at "$T/j" 22 14 /serve/cells
     jq '.serve.prompt_token = 5' "$job" >"$T/j"
     run -0 --separate-stderr spot-plan serve --job examples/serve/gpt-6.7b.json --now 5 --rate 1 -o "$T/p"
     [ -z "$stderr" ]

@@ -3,6 +3,7 @@
 # tier: jobs
 # Goal: spot-plan train answers with a plan, a suspend plan, or the right exit status and place.
 bats_require_minimum_version 1.5.0
+load errors
 
 setup() {
     set -o pipefail # jq -e of nothing is 0
@@ -109,9 +110,7 @@ forecast() { # LOST PROB: 8 of 8 instances now
     done
     spot-plan train --job "$T/roomy.json" --throughput law --now 8 | jq -e '.next.P < 4' >/dev/null
     jq '.memory.node_byte = 2e9' "$T/roomy.json" >"$T/none.json"
-    run --separate-stderr spot-plan train --job "$T/none.json" --throughput law --now 8
-    [ "$status" -eq 1 ]
-    [[ "$stderr" == *"the largest stage needs"* ]]
+    fails 1 infeasible spot-plan train --job "$T/none.json" --throughput law --now 8
 }
 
 # An 8B Llama measured on 2, 4 and 8 stages of 80 GB machines.
@@ -187,30 +186,24 @@ llama() {
 
 @test "an infeasible job is exit 1 with the reason" {
     jq '.memory.P_min = 5 | .memory.D_min = 4' $job >"$T/j.json"
-    run spot-plan train --job "$T/j.json" --now 8
-    [ "$status" -eq 1 ]
-    [[ "$output" == *"its limits ask for at least 20"* ]]
+    fails 1 infeasible spot-plan train --job "$T/j.json" --now 8
 }
 
 @test "a job without a profile is exit 3" {
     jq 'del(.profile)' $job >"$T/j.json"
-    run spot-plan train --job "$T/j.json" --now 8
-    [ "$status" -eq 3 ]
-    [[ "$output" == *"has no profile"* ]]
+    fails 3 data spot-plan train --job "$T/j.json" --now 8
 }
 
 @test "probabilities that do not sum to 1 are exit 3" {
     forecast 1 0.5 | jq '.series[0].change[0].p = 0.1' >"$T/f.json"
-    run spot-plan train --job $job --forecast "$T/f.json"
-    [ "$status" -eq 3 ]
-    [[ "$output" == *change* ]]
+    fails 3 data.value spot-plan train --job $job --forecast "$T/f.json"
+    at "$T/f.json" 30 17 /series/0/change
 }
 
 @test "wrong documents are exit 3 with line, column and pointer" {
     jq '.profile[2].D = 0' $job >"$T/j.json"
-    run spot-plan train --job "$T/j.json" --now 8
-    [ "$status" -eq 3 ]
-    [[ "$output" == *"/profile/2/D: 0 is outside [1, 4096]"* ]]
+    fails 3 data.range spot-plan train --job "$T/j.json" --now 8
+    at "$T/j.json" 52 12 /profile/2/D
     echo '{' >"$T/j.json"
     run spot-plan train --job "$T/j.json" --now 8
     [ "$status" -eq 3 ]
@@ -224,9 +217,7 @@ llama() {
     [ "$status" -eq 2 ]
     run spot-plan train --job $job
     [ "$status" -eq 2 ]
-    run spot-plan train --job $job --nwo 3
-    [ "$status" -eq 2 ]
-    [[ "$output" == *"--now"* ]]
+    fails 2 usage.unknown spot-plan train --job $job --nwo 3
     run spot-plan trian
     [ "$status" -eq 2 ]
     run spot-plan train --job "$T/none.json" --now 8
@@ -240,8 +231,7 @@ llama() {
     [ "$(grep -c ' x .* % \(less\|more\)$' "$T/t")" = "$(jq '.alternatives | length' "$T/p")" ]
     grep -qF "$(jq -r '.why[0]' "$T/p")" "$T/t"
     for form in csv bogus; do
-        run -2 spot-plan train --job $job --now 6 --format $form
-        [[ "$output" == *"--format must be json or table, got '$form'"* ]]
+        fails 2 usage.value spot-plan train --job $job --now 6 --format $form
     done
 }
 
@@ -293,11 +283,9 @@ llama() {
 
 @test "an option that would do nothing, or would overwrite an input, is refused" {
     cd "$BATS_TEST_TMPDIR" || exit 1
-    run -2 spot-plan train --job job.json --now 4 --usd-per-sample 1
-    [[ "$output" == *"--usd-per-sample has no meaning without --objective mix"* ]]
+    fails 2 usage spot-plan train --job job.json --now 4 --usd-per-sample 1
     echo '{}' >job.json
-    run -2 spot-plan train --job job.json --now 4 -o ./job.json
-    [[ "$output" == *"--output would overwrite 'job.json', the input of --job"* ]]
+    fails 2 usage spot-plan train --job job.json --now 4 -o ./job.json
     [ "$(cat job.json)" = '{}' ]
 }
 
@@ -309,22 +297,16 @@ llama() {
     [ "$status" -eq 0 ]
     [[ "$(jq -r '.why[0]' <<<"$output")" == "suspend: 5 instances now"*"smallest grid of known speed needs 6" ]]
     jq '.memory.P_min = 60 | .memory.P_max = 60' $job >"$T/j.json"
-    run spot-plan train --job "$T/j.json" --now 8
-    [ "$status" -eq 1 ]
-    [[ "$output" == *"its limits ask for at least 60"* ]]
+    fails 1 infeasible spot-plan train --job "$T/j.json" --now 8
 }
 
 @test "bad input: two inputs from standard input are refused" {
-    run spot-plan train --job - --forecast - <$job
-    [ "$status" -eq 2 ]
-    [[ "$output" == *"only one of --job and --forecast can come from standard input"* ]]
+    fails 2 usage spot-plan train --job - --forecast - <$job
 }
 
 @test "bad input: an empty profile is exit 3" {
     jq '.profile = []' $job >"$T/j.json"
-    run spot-plan train --job "$T/j.json" --now 8
-    [ "$status" -eq 3 ]
-    [[ "$output" == *"has no profile: its speed is not known"* ]]
+    fails 3 data spot-plan train --job "$T/j.json" --now 8
 }
 
 @test "bad input: a profile ridden with outliers is told of, one of nothing else is exit 3" {
@@ -333,9 +315,7 @@ llama() {
     [ "$status" -eq 0 ]
     jq -e '.why | any(test("^2 profile entries are more than 1.4 times off"))' <<<"$output"
     jq '.profile[].outlier = true' $job >"$T/j.json"
-    run spot-plan train --job "$T/j.json" --now 8
-    [ "$status" -eq 3 ]
-    [[ "$output" == *"all 18 entries of its profile are outliers"* ]]
+    fails 3 data spot-plan train --job "$T/j.json" --now 8
     run --separate-stderr spot-plan train --job "$T/j.json" --now 8 --throughput table
     [ "$status" -eq 0 ]
     [ "$(jq .next.D <<<"$output")" -gt 0 ]
@@ -344,38 +324,31 @@ llama() {
 @test "bad input: a forecast of another series is exit 3, among several the job's own is taken" {
     jq '.instance_type = "p3.2xlarge"' $job >"$T/j.json"
     forecast 1 0.5 >"$T/f.json"
-    run spot-plan train --job "$T/j.json" --forecast "$T/f.json"
-    [ "$status" -eq 3 ]
-    [[ "$output" == *"/series: has none of the job's instance type 'p3.2xlarge'; the first is of 'b'"* ]]
+    fails 3 data.value spot-plan train --job "$T/j.json" --forecast "$T/f.json"
+    at "$T/f.json" 1 81 /series
     jq '.series += [.series[0] | .instance_type = "p3.2xlarge" | .zone = "z"]' "$T/f.json" >"$T/2.json"
     spot-plan train --job "$T/j.json" --forecast "$T/2.json" --no-provenance >"$T/own"
     spot-plan train --job $job --forecast "$T/f.json" --no-provenance | cmp - "$T/own"
     printf 'time_s,prompt_tokens,output_tokens\n0,8,3\n600,7,3\n1200,8,3\n' |
         spot-predict --kind load >"$T/load.json"
-    run spot-plan train --job $job --forecast "$T/load.json"
-    [ "$status" -eq 3 ]
-    [[ "$output" == *"/model: a forecast of load, expected one of instances"* ]]
+    fails 3 data.value spot-plan train --job $job --forecast "$T/load.json"
+    at "$T/load.json" 16 12 /model
 }
 
 @test "bad input: horizon 0 is exit 3 in a forecast, 2 as an option" {
     forecast 1 0.5 | jq '.horizon = 0 | .series[0].available = []' >"$T/f.json"
-    run spot-plan train --job $job --forecast "$T/f.json"
-    [ "$status" -eq 3 ]
-    [[ "$output" == *"/horizon: 0 is outside [1, 1024]"* ]]
-    run spot-plan train --job $job --now 8 --horizon 0
-    [ "$status" -eq 2 ]
-    [[ "$output" == *"--horizon must be between 1 and 256, got '0'"* ]]
+    fails 3 data.range spot-plan train --job $job --forecast "$T/f.json"
+    at "$T/f.json" 4 14 /horizon
+    fails 2 usage.value spot-plan train --job $job --now 8 --horizon 0
 }
 
 @test "bad input: a distribution that does not sum to 1 is exit 3, of changes and of counts" {
     forecast 1 0.5 | jq '.series[0].change[0].p = 0.1' >"$T/f.json"
-    run spot-plan train --job $job --forecast "$T/f.json"
-    [ "$status" -eq 3 ]
-    [[ "$output" == *"/series/0/change: sums to 0.6, expected 1"* ]]
+    fails 3 data.value spot-plan train --job $job --forecast "$T/f.json"
+    at "$T/f.json" 30 17 /series/0/change
     forecast 1 0.5 | jq '.series[0].available[0] |= (.p[8] = 0.75 | del(.mean))' >"$T/f.json"
-    run spot-plan train --job $job --forecast "$T/f.json"
-    [ "$status" -eq 3 ]
-    [[ "$output" == *"/series/0/available/0/p: sums to 1.25, expected 1"* ]]
+    fails 3 data.value spot-plan train --job $job --forecast "$T/f.json"
+    at "$T/f.json" 16 16 /series/0/available/0/p
 }
 
 @test "bad input: counts beyond the profile are planned by the curve, or kept spare, and it is said" {
@@ -396,9 +369,7 @@ llama() {
     jq 'del(.cost.usd_per_h)' $job >"$T/j.json"
     for objective in usd-per-sample "mix --usd-per-sample 1"; do
         # shellcheck disable=SC2086 # two words
-        run spot-plan train --job "$T/j.json" --now 8 --objective $objective
-        [ "$status" -eq 3 ]
-        [[ "$output" == *"job 'demo' has no /cost/usd_per_h to plan by"* ]]
+        fails 3 data spot-plan train --job "$T/j.json" --now 8 --objective $objective
     done
     run --separate-stderr spot-plan train --job "$T/j.json" --now 8
     [ "$status" -eq 0 ]
@@ -407,14 +378,12 @@ llama() {
 
 @test "a series or a region told twice is refused with its place" {
     forecast 1 0.1 | jq -c '.series += .series' >"$T/f.json"
-    run --separate-stderr spot-plan train --job $job --forecast "$T/f.json"
-    [ "$status" -eq 3 ]
-    [[ $stderr == *"/series/1: is zone 'a', instance type 'b' again, as /series/0 is"* ]]
+    fails 3 data.value spot-plan train --job $job --forecast "$T/f.json"
+    at "$T/f.json" 1 279 /series/1
     forecast 1 0.1 | jq -c '{region: "r", instance_type: "b", zones: 2, shock_prob: 0.1, loss_lift: 1, calm_lift: 1} as $r |
         .regions = [$r, $r]' >"$T/f.json"
-    run --separate-stderr spot-plan train --job $job --forecast "$T/f.json"
-    [ "$status" -eq 3 ]
-    [[ $stderr == *"/regions/1: names 'r' again, as /regions/0 does"* ]]
+    fails 3 data.value spot-plan train --job $job --forecast "$T/f.json"
+    at "$T/f.json" 1 381 /regions/1
 }
 
 @test "what runs may be larger than what is there: some of it is lost already" {
@@ -509,8 +478,7 @@ scaling() {
         .memory.P_max = 8 | .global_batch = 1' >"$T/j.json"
     spot-plan train --job "$T/j.json" --now 8 | jq -e '[.next.P, .alternatives[].P] | max <= 4'
     scaling '1 1 1.6' | jq '.memory.D_min = 17' >"$T/j.json"
-    run -1 spot-plan train --job "$T/j.json" --now 30
-    [[ "$output" == *'at least 17 pipelines, a step has 16 microbatches'* ]]
+    fails 1 infeasible spot-plan train --job "$T/j.json" --now 30
 }
 
 @test "speeds of grids at D = 1, 2, 4, 8 are exact there, ordered between and no dream beyond" {
@@ -576,16 +544,13 @@ scaling() {
     spot-plan train --job "$T/w.json" --now 10 --objective usd-per-sample | jq -e '.next.D == 1'
     spot-plan job --ddp 1:0.178,2:0.234 --worker-batch 32 --max-workers 3 | spot-plan train --job - --now 9 |
         jq -e '.next.D == 3 and (.why | any(test("6 machines would idle")))'
-    run -2 spot-plan job --ddp 1:0.1
-    [[ "$output" == *'one of --global-batch'* ]]
+    fails 2 usage spot-plan job --ddp 1:0.1
     for bad in '' x 0:1 1 1:0 1:-1 1:x 1:1,1:2 5000:1 1:1,,x; do
-        run -2 spot-plan job --ddp "$bad" --global-batch 16
-        [[ "$output" == *--ddp* ]]
+        fails 2 usage spot-plan job --ddp "$bad" --global-batch 16
     done
     run -2 spot-plan job --ddp 1:1,17:1 --global-batch 16
     run -2 spot-plan job --ddp 1:1,17:1 --worker-batch 1 --max-workers 16
-    run -2 spot-plan job --ddp 1:1 --global-batch 16 --max-workers 4
-    [[ "$output" == *'--max-workers has no meaning without --worker-batch'* ]]
+    fails 2 usage spot-plan job --ddp 1:1 --global-batch 16 --max-workers 4
     run -2 spot-plan job --ddp 1:1 --global-batch 16 --format csv
 }
 

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "cluster/group_state.h"
-#include "train/trainer_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_place_state.h"
+#include "train/trainer_step_state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

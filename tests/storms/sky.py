@@ -88,7 +88,8 @@ class Storm(strikes.Strikes):
         said = f'{self.folder}/err/{role}-{name}-{self.serial}' if '-f' not in (limit or '') else os.devnull
         with open(said, 'wb') as err:
             p = Process(subprocess.Popen(command, stdin=subprocess.PIPE if feed is not None else subprocess.DEVNULL, stdout=err,
-                                         stderr=err, env=dict(os.environ, TMPDIR=self.folder + '/tmp'), start_new_session=True),
+                                         stderr=err, env=dict(os.environ, TMPDIR=self.folder + '/tmp',
+                                                   SPOT_TEST_BUDDIES=str(int(self.w.buddies))), start_new_session=True),
                         role, name)
         p.said = said
         if feed is not None:

@@ -66,8 +66,8 @@ class Weather:
         self.least = min(self.workers, r.choice([0, 1, 1, 2]))
         self.job = ['--lease', f'{self.lease_s}s', '--durable-every',
                     r.choice(['0.05s', '0.2s', '1s', '3s'])]
-        for chance, words in ((0.3, ['--no-buddies']), (0.3, ['--shares', r.choice(['measured', '1,4', '2,1,1'])])):
-            self.job += words if r.random() < chance else []
+        self.buddies = r.random() >= 0.3
+        self.job += ['--shares', r.choice(['measured', '1,4', '2,1,1'])] if r.random() < 0.3 else []
         self.job += ['--grace', f'{self.grace_s}s'] if self.grace_s else []
         self.job += ['--workers', str(self.local)] if self.local else []
         self.ends_small = r.random() < 0.5

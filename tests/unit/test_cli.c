@@ -297,7 +297,7 @@ static const struct spot_cli cli = { .name = "spot-test",
                                      .reads = reads,
                                      .writes = writes,
                                      .n_operand_max = SPOT_OPERANDS_ANY,
-                                     .said = said };
+                                     .given = said };
 
 enum { WORDS_MAX = 16 };
 

@@ -5,7 +5,7 @@
 #include "cluster/group_state.h"
 #include "common/clock.h"
 #include "suite.h"
-#include "train/trainer_state.h"
+#include "train/trainer_move_state.h"
 
 START_TEST(links_are_equal_until_one_showed_half_of_the_best)
 {

@@ -11,7 +11,9 @@
 #include "common/clock.h"
 #include "suite.h"
 #include "train/grid_choice.h"
-#include "train/trainer_state.h"
+#include "train/trainer_member_state.h"
+#include "train/trainer_move_state.h"
+#include "train/trainer_place_state.h"
 
 /* A job on 2x1 with members 1 and 2; member 3 has come. */
 static struct spot_group group;

@@ -86,11 +86,10 @@ static int read_forecast(struct plan_fleet *s, struct problem *p, struct spot_er
                 p->there[w * s->demand.n_offer + k] = 0;
         }
     }
-    p->copula =
-        (struct spot_fleet_copula){ .forecast = &p->forecast,
-                                    .all = correlation,
-                                    .region = region_correlation,
-                                    .seed = s->o->common.seed };
+    p->copula = (struct spot_fleet_copula){ .forecast = &p->forecast,
+                                            .all = correlation,
+                                            .region = region_correlation,
+                                            .seed = s->o->common.seed };
     p->copula.steps = (int64_t)fmax(1, ceil(s->o->cold_start_s / p->forecast.interval_s - 1e-9));
     if (p->copula.steps > p->forecast.horizon)
         return spot_err_set(err, SPOT_EUSAGE,
@@ -321,11 +320,10 @@ static void scale(struct plan_fleet *s, struct problem *p)
     int64_t *held = held_counts(s, &usd_per_h);
 
     spot_fleet_risk_try(&p->risk, held, &promise);
-    side = promise.cvar > p->risk.unserved + 1e-9                   ? SPOT_FLEET_UP
+    side = promise.cvar > p->risk.unserved + 1e-9             ? SPOT_FLEET_UP
            : s->risk.usd_per_h < usd_per_h * (1 - gap) - 1e-9 ? SPOT_FLEET_DOWN
-                                                                    : SPOT_FLEET_SAME;
-    if (!spot_fleet_scale_step(&s->scale, side, usd_per_h <= 0, s->time_s, up_s,
-                               down_s)) {
+                                                              : SPOT_FLEET_SAME;
+    if (!spot_fleet_scale_step(&s->scale, side, usd_per_h <= 0, s->time_s, up_s, down_s)) {
         snprintf(plan_fleet_why(s), PLAN_FLEET_WHY,
                  "held as it is: the load asks for %s since %g s, %.4f usd/h instead of %.4f",
                  spot_fleet_side_name[side], s->scale.since_s, s->risk.usd_per_h, usd_per_h);

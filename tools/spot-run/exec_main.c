@@ -304,7 +304,7 @@ static int run_node(struct spot_err *err)
 {
     struct spot_ranks_options r = { .command = command,
                                     .n = (uint32_t)o.n_rank,
-                                    .stop_s = 5 /* from SIGTERM to SIGKILL */,
+                                    .stop_s = derived("SPOT_TEST_STOP_TIME_S", 5),
                                     .hook = o.hook,
                                     .hang_s = o.rank_stall_s,
                                     .errors = error_files,
