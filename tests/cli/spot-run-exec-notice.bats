@@ -3,7 +3,7 @@
 # tier: jobs, lane: wait
 # A notice reaches a script in the way it listens: SIGUSR1, SIGTERM, a hook, or not at all. What is told then is what will be done again.
 
-# shellcheck disable=SC2016,SC2030,SC2031,SC2046,SC2086,SC2154,SC2164 # eventually evaluates; words; background sets $pid; cd
+# shellcheck disable=SC2016,SC2030,SC2031,SC2046,SC2086,SC2154,SC2164,SC2103,SC2034 # eventually evaluates; words; background sets $pid; cd
 
 bats_require_minimum_version 1.5.0
 load job
