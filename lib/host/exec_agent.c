@@ -255,6 +255,7 @@ static int start(struct spot_exec_agent *e, struct spot_err *err)
     e->has_last = env->has_state;
     e->last_step = env->state_step;
     spot_exec_commit_begin(e);
+    spot_exec_pace_begin(e);
     spot_exec_ledger_begin(&e->ledger, env->local_world, env->world,
                            env->has_state ? (int64_t)env->state_step : -1);
     if (env->has_state)
@@ -480,7 +481,10 @@ static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
         return get_ready(e, err);
     if (!e->has_begun)
         return 0;
-    return tell_settled(e, err) || tell_end(e, err) || tell_saved(e, err) ? -1 : 0;
+    return tell_settled(e, err) || tell_end(e, err) || tell_saved(e, err) ||
+                   spot_exec_tell_pace(e, err)
+               ? -1
+               : 0;
 }
 
 /* A request waits for an answer, or for data of the mesh, which does not wake the poll. */
@@ -521,7 +525,7 @@ static void put_last(const struct spot_exec_agent *e, char *text, size_t n)
 
 /* What the ranks did behind the last commit is done again by the others. Those that have ended
  * since they were told to save have done nothing after it. */
-static void say_left(void *job, struct spot_err *err)
+static void report_left(void *job, struct spot_err *err)
 {
     const struct spot_exec_agent *const e = job;
     const double until_s =
@@ -547,6 +551,21 @@ static void say_left(void *job, struct spot_err *err)
                      last, since_s);
 }
 
+static int serve_samples(void *agent, const struct spot_rank_request *request,
+                         struct spot_jw *answer, struct spot_err *err)
+{
+    struct spot_exec_agent *const e = agent;
+
+    if (request->step >= 0)
+        spot_exec_beat(e, request->rank, request->step, NAN);
+    return spot_exec_ledger_serve(&e->ledger, request, answer, err);
+}
+
+static void samples_gone(void *agent, uint64_t ticket)
+{
+    spot_exec_ledger_gone(&((struct spot_exec_agent *)agent)->ledger, ticket);
+}
+
 static int run(struct spot_exec_agent *e, struct spot_err *err)
 {
     static const struct spot_agent_workload workload = {
@@ -558,12 +577,13 @@ static int run(struct spot_exec_agent *e, struct spot_err *err)
         .work = work,
         .idle = idle,
         .leaving = quiesced,
-        .say_left = say_left,
+        .report_left = report_left,
     };
     /* what ranks may ask: a row for each */
     const struct spot_rank_op op[] = {
         { "commit", spot_exec_serve_commit, spot_exec_commit_gone, e },
-        { "samples", spot_exec_ledger_serve, spot_exec_ledger_gone, &e->ledger },
+        { "samples", serve_samples, samples_gone, e },
+        { "beat", spot_exec_serve_beat, NULL, e },
         { 0 },
     };
     int rc;

@@ -147,6 +147,10 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
         return 0;
     if (frame->type == SPOT_MSG_EXEC_TOOK)
         return spot_exec_on_took(job, peer, frame, err);
+    if (frame->type == SPOT_MSG_EXEC_PACE) {
+        spot_exec_heard_pace(job, peer, frame);
+        return 0;
+    }
     if (frame->type == SPOT_MSG_EXEC_OFFER)
         return spot_exec_on_offer(job, peer, frame, err);
     if (frame->type == SPOT_MSG_EXEC_ENDED)
@@ -249,6 +253,7 @@ int spot_exec_tick(void *exec, struct spot_err *err)
     if (spot_view_machine(job->view)->phase == SPOT_PHASE_RUN) {
         spot_exec_invite(job);
         spot_exec_warn_late(job);
+        spot_exec_watch_pace(job);
         if (spot_exec_disk_tick(job, err) || spot_exec_make_safe(job, err))
             return -1;
         if (job->is_finishing)
