@@ -4,7 +4,7 @@
 # examples/recipes: trainers of others on nodes with directories of their own, two of which are killed and one told to leave. What is
 # saved by then is not done again, and all ranks of a round begin with the same.
 
-# shellcheck disable=SC2016,SC2154,SC2030,SC2031,SC2086,SC2046,SC2164,SC2103 # eventually evaluates; background sets $pid; words
+# shellcheck disable=SC2016,SC2154,SC2030,SC2031,SC2086,SC2046,SC2164,SC2103,SC2013 # eventually evaluates; background sets $pid; words
 
 bats_require_minimum_version 1.5.0
 load job

@@ -115,19 +115,13 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "nnodes", &o.nodes, "min:max", "as --nodes", 0, 0 },
     { SPOT_OPT_FLAG, 0, "standalone", &o.is_standalone, NULL, "one node, on this host", 0, 0 },
     { SPOT_OPT_STRING, 0, "role", &o.torchrun.role, "name", "ROLE_NAME of the ranks", 0, 0 },
-    { SPOT_OPT_STRING, 0, "rdzv-backend", &o.torchrun.ignored, "name",
-      "accepted: nodes meet at --rdzv-endpoint in any case", 0, 0 },
-    { SPOT_OPT_STRING, 0, "rdzv-conf", &o.torchrun.ignored, "list", "accepted, and not used", 0,
-      0 },
-    { SPOT_OPT_STRING, 0, "monitor-interval", &o.torchrun.ignored, "s", "accepted, and not used", 0,
-      0 },
-    { SPOT_OPT_STRING, 0, "start-method", &o.torchrun.ignored, "name", "accepted, and not used", 0,
-      0 },
-    { SPOT_OPT_STRING, 0, "local-addr", &o.torchrun.ignored, "addr", "accepted, and not used", 0,
-      0 },
-    { SPOT_OPT_STRING, 'r', "redirects", &o.torchrun.ignored, "n",
-      "accepted: output goes to the terminal, and to --log-dir", 0, 0 },
-    { SPOT_OPT_STRING, 't', "tee", &o.torchrun.ignored, "n", "accepted, as --redirects", 0, 0 },
+    { SPOT_OPT_STRING, 0, "rdzv-backend", &o.torchrun.ignored, "name", "not used", 0, 0 },
+    { SPOT_OPT_STRING, 0, "rdzv-conf", &o.torchrun.ignored, "list", "not used", 0, 0 },
+    { SPOT_OPT_STRING, 0, "monitor-interval", &o.torchrun.ignored, "s", "not used", 0, 0 },
+    { SPOT_OPT_STRING, 0, "start-method", &o.torchrun.ignored, "name", "not used", 0, 0 },
+    { SPOT_OPT_STRING, 0, "local-addr", &o.torchrun.ignored, "addr", "not used", 0, 0 },
+    { SPOT_OPT_STRING, 'r', "redirects", &o.torchrun.ignored, "n", "not used: --log-dir", 0, 0 },
+    { SPOT_OPT_STRING, 't', "tee", &o.torchrun.ignored, "n", "not used: --log-dir", 0, 0 },
     { SPOT_OPT_STRING, 0, "rdzv-id", &o.torchrun.id, "id",
       "name of the job: nodes with another one are refused", 0, 0 },
     { SPOT_OPT_U64, 0, "node-rank", &o.torchrun.node_rank, "n",
@@ -198,7 +192,7 @@ static const struct spot_cli cli = {
     .reads = (const char *const[]){ "key-file", NULL },
     .writes = (const char *const[]){ "events", NULL },
     .synopsis = "[options] SCRIPT.py|-m MODULE|-- COMMAND",
-    .summary = "Run any trainer on nodes that come and go, with the environment of torchrun:\n\n"
+    .summary = "Run any trainer on nodes that come and go, with the environment of torchrun:\n"
                "  one host    spot-run exec --nproc-per-node 2 --checkpoint 'ckpt*.pt' train.py\n"
                "  many hosts  spot-run exec --nnodes 1:4 --rdzv-endpoint HOST:29500 --key-file key "
                "--checkpoint 'ckpt*.pt' train.py  # the same on each\n"
