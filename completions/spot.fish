@@ -103,7 +103,6 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l key-file -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l timeout -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l wait -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l streams -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l window -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l jobs -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l quiet
@@ -158,7 +157,6 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l load -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l window -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l solver -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l slo -r
-complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l dispersion -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l current -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l stay -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l loss-per-h -r
@@ -184,26 +182,16 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l market -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l prices -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l unserved -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l tail -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l cold-start -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l rho -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l policy -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l slices -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l regions -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l types -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l deny -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l zone-max -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l current -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l requests -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l window -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l time -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l up -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l down -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l scenarios -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l fresh -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l correlation -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l region-correlation -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l gap -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l limit -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l job -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l loss -r
@@ -288,11 +276,6 @@ complete -c spot-plan -n '__fish_seen_subcommand_from job' -l max-batch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l prompt-tokens -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l output-tokens -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l context -r
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l tensor-max -r
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l flop-share -r
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l byte-share -r
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l memory-share -r
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l latency -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l name -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l output -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l format -x -a 'json jsonl csv tsv table md'
@@ -302,7 +285,6 @@ complete -c spot-plan -n '__fish_seen_subcommand_from job' -l verbose
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l provenance
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l error-format -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l help
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l help-all
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l version
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l catalogue
 complete -c spot-predict -n 'true' -l kind -x -a 'availability load'
@@ -344,15 +326,10 @@ complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l rate -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l requests -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l arrivals -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l prompt-tokens -r
-complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l cv -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l output-tokens -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l lengths -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l context -r
-complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l on -r
-complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l off -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l swing -r
-complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l peak -r
-complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l period -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l instance-type -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l output -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l format -x -a 'csv'
@@ -370,7 +347,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l to -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l scale -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l context -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l plot -r
-complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l ascii
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l fit
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l hazard
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l min-losses -r
@@ -390,8 +366,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from import' -l zone -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l instance-type -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l polarity -x -a 'available unavailable'
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l cap -r
-complete -c spot-replay -n '__fish_seen_subcommand_from import' -l product -r
-complete -c spot-replay -n '__fish_seen_subcommand_from import' -l match -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l time -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l strict
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l prompt-tokens -r
@@ -473,7 +447,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l load-time -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l grace -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l capacity -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l boot -r
-complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l hand-over -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l batching -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l pool -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l slo -r
@@ -528,7 +501,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from share' -l switch -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l checkpoint -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l plot -r
-complete -c spot-replay -n '__fish_seen_subcommand_from share' -l gantt -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l output -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l seed -r
@@ -548,13 +520,11 @@ complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l load -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l per-replica -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l demand -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l catalogue -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l availability -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l unserved -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l rho -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l window -r
-complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l up -r
-complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l down -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l policy -r
-complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l availability -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l plot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l output -r
@@ -568,15 +538,12 @@ complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l trace -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l catalogue -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l region -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l work -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l restart -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l egress-usd -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l losses-per-h -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l policy -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l midnight -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l starts -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l rest-days -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l output -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l seed -r
@@ -637,7 +604,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l comm -x -a 'socke
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l shares -x -a 'even measured'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l lease -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l buddies
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l store -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l state-command -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l durable-every -r
@@ -652,7 +618,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r
-complete -c spot-run -n '__fish_seen_subcommand_from serve' -l cors-origin -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tls-cert -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tls-key -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l queue -r
@@ -720,7 +685,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l checkpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l module
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l hook -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l save-time -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l stop-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l cold
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l log-dir -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-dir -r
@@ -731,7 +695,14 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l all-places
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l mirror-rate -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nnodes -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l standalone
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l role -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-backend -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-conf -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l monitor-interval -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l start-method -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l local-addr -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l redirects -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l tee -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-id -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l node-rank -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l master-addr -r
@@ -741,9 +712,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l stall -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rank-stall -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l grace -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l store-lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l join-timeout -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-rebalance
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l error-format -r
@@ -793,10 +762,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l seq -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l micro-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l global-batch -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l links
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l stalls
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l changes
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l buddies
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l skip -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tokens -x -a 'bytes u16 u32'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l vocab -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l shards -r

@@ -64,7 +64,7 @@ static void set_lasting(uint32_t local_world, uint32_t local_rank)
 {
     put_number(set, NULL, "LOCAL_RANK", local_rank);
     put_number(set, NULL, "LOCAL_WORLD_SIZE", local_world);
-    setenv("ROLE_NAME", "default", 1);
+    setenv("ROLE_NAME", "default", 0);
     setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1); /* rank 0 opens the store itself */
     setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 0);
     if (local_world > 1)

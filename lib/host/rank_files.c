@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -25,6 +26,8 @@ static const double hurried_s = 1;   /* without a rest: then a closed one is who
 static const double busy_s = 60;     /* then it is warned of */
 static const char *const marker[] = { ".metadata", "trainer_state.json", "_CHECKPOINT_METADATA",
                                       "commit_success.txt", NULL };
+/* Of DeepSpeed and Megatron: beside the directories, written anew when all is in one. */
+static const char *const pointer[] = { "latest", "latest_checkpointed_iteration.txt", NULL };
 
 /* --- which are there ------------------------------------------------------------------------ */
 
@@ -232,11 +235,31 @@ static size_t unit_end(const struct spot_rank_files *f, size_t i)
     return end;
 }
 
-static bool is_marked(const struct spot_rank_files *f, size_t i)
+static bool is_later(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec > b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec > b->tv_nsec);
+}
+
+/* Since something points to a directory, nothing in [i, end) has been written. */
+static bool is_pointed_to(const struct spot_rank_files *f, size_t i, size_t end)
+{
+    const struct spot_rank_file *last = NULL;
+
+    for (size_t m = 0; pointer[m] && !last; m++)
+        last = spot_rank_files_find(f, pointer[m]);
+    for (; last && i < end; i++)
+        if (is_later(&f->file[i].st.st_mtim, &last->st.st_mtim))
+            return false;
+    return last != NULL;
+}
+
+static bool is_marked(const struct spot_rank_files *f, size_t i, size_t end)
 {
     const size_t n = unit_length(f->file[i].path);
     char path[SPOT_STATE_PATH_MAX + 32];
 
+    if (is_pointed_to(f, i, end))
+        return true;
     for (size_t m = 0; marker[m]; m++) {
         snprintf(path, sizeof(path), "%.*s/%s", (int)n, f->file[i].path, marker[m]);
         if (spot_rank_files_find(f, path))
@@ -252,16 +275,14 @@ static bool is_behind_metadata(const struct spot_rank_files *f, const struct spo
     const size_t n = strlen(file->path);
 
     return !last || n < 7 || strcmp(file->path + n - 7, ".distcp") != 0 ||
-           file->st.st_mtim.tv_sec < last->st.st_mtim.tv_sec ||
-           (file->st.st_mtim.tv_sec == last->st.st_mtim.tv_sec &&
-            file->st.st_mtim.tv_nsec <= last->st.st_mtim.tv_nsec);
+           !is_later(&file->st.st_mtim, &last->st.st_mtim);
 }
 
 /* [i, end) is one. A directory without a marker has to rest for long. */
 static bool is_unit_whole(const struct spot_rank_files *f, size_t i, size_t end)
 {
     const bool is_dir = f->file[i].path[unit_length(f->file[i].path)] == '/';
-    const double rest = is_dir && !is_marked(f, i) ? long_rest_s : 0;
+    const double rest = is_dir && !is_marked(f, i, end) ? long_rest_s : 0;
 
     for (size_t k = i; k < end; k++)
         if (!is_whole(f, &f->file[k]) || (!is_dir && !is_behind_metadata(f, &f->file[k])) ||
@@ -316,6 +337,15 @@ static void note_busy(struct spot_rank_files *f, const char *path)
                 f->base, f->busy, busy_s, rest_s);
 }
 
+/* Then each is a checkpoint of its own, and one that is being written keeps none that is whole. */
+static bool are_directories(const struct spot_rank_files *f)
+{
+    for (size_t i = 0; i < f->n; i = unit_end(f, i))
+        if (f->file[i].path[unit_length(f->file[i].path)] != '/')
+            return false;
+    return true;
+}
+
 static enum spot_rank_files_state look(struct spot_rank_files *f)
 {
     struct spot_err why;
@@ -330,7 +360,7 @@ static enum spot_rank_files_state look(struct spot_rank_files *f)
         return SPOT_FILES_SAME;
     }
     print = print_of(f, &busy);
-    if (busy < f->n) {
+    if (busy < f->n && (!print || print == f->taken || !are_directories(f))) {
         note_busy(f, f->file[busy].path);
         return f->is_frozen ? SPOT_FILES_SAME : SPOT_FILES_BUSY;
     }
@@ -356,10 +386,50 @@ const char *spot_rank_files_busy(const struct spot_rank_files *f)
     return f->busy;
 }
 
+void spot_rank_files_hurry(struct spot_rank_files *f)
+{
+    f->looked_s = 0;
+}
+
 void spot_rank_files_again(struct spot_rank_files *f)
 {
     f->taken = 0;
     f->looked_s = 0;
+}
+
+void spot_rank_files_newest(const struct spot_rank_files *f, char *name, size_t n)
+{
+    const bool has_base = strcmp(f->base, ".") != 0;
+
+    snprintf(name, n, "%s%s%s", *f->newest && has_base ? f->base : "",
+             *f->newest && has_base ? "/" : "", f->newest);
+}
+
+void spot_rank_files_mark(struct spot_rank_files *f)
+{
+    clock_gettime(CLOCK_REALTIME_COARSE, &f->mark);
+}
+
+bool spot_rank_files_is_since_mark(const struct spot_rank_files *f)
+{
+    return is_later(&f->newest_at, &f->mark);
+}
+
+/* Of all, or of those in path[n]. */
+static void keep_newest(struct spot_rank_files *f, const char *const *path, size_t n)
+{
+    const struct spot_rank_file *newest = NULL;
+
+    for (size_t i = 0; i < (path ? n : f->n); i++) {
+        const struct spot_rank_file *const file =
+            path ? spot_rank_files_find(f, path[i]) : &f->file[i];
+
+        if (!file->is_broken && (!newest || !is_later(&newest->st.st_mtim, &file->st.st_mtim)))
+            newest = file;
+    }
+    f->newest_at = newest ? newest->st.st_mtim : (struct timespec){ 0 };
+    snprintf(f->newest, sizeof(f->newest), "%.*s", newest ? (int)unit_length(newest->path) : 0,
+             newest ? newest->path : "");
 }
 
 void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored)
@@ -370,8 +440,11 @@ void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored)
     (void)spot_rank_files_scan(f, NULL);
     for (size_t i = 0; i < f->n; i++)
         f->file[i].is_base = !f->file[i].is_broken;
-    if (is_restored)
+    *f->newest = '\0';
+    if (is_restored) {
         f->taken = print_of(f, &busy);
+        keep_newest(f, NULL, 0);
+    }
     f->looked_s = 0;
 }
 
@@ -497,6 +570,7 @@ int spot_rank_files_take(struct spot_rank_files *f, struct spot_state_store *sto
         rc = 1; /* it has changed meanwhile */
     if (!rc) {
         keep_digests(f, record);
+        keep_newest(f, only, n);
         f->taken = print;
     }
 out:

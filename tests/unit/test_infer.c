@@ -69,7 +69,7 @@ END_TEST
 
 START_TEST(bits_do_not_tell_how_they_were_computed)
 {
-    static const char *const kernels[] = { "portable", "avx2", "avx512", "avx512bf16" };
+    static const char *const kernels[] = { "portable", "avx2", "avxvnni", "avx512", "avx512bf16" };
     const int type = _i % SPOT_INFER_TYPES;
     float *want[SEQUENCES];
     struct rig r;
@@ -77,7 +77,7 @@ START_TEST(bits_do_not_tell_how_they_were_computed)
     rig_open(&r, _i / SPOT_INFER_TYPES);
     for (int s = 0; s < SEQUENCES; s++)
         want[s] = one_by_one(&r, type, s, "portable");
-    for (int round = 0; round < (is_long() ? 60 : 12); round++) {
+    for (int round = 0; round < (is_long() ? 60 : 15); round++) {
         if (!is_long() && (round / 2 + _i) % 2) /* each kernel, with one member and with two */
             continue;
 
@@ -85,7 +85,7 @@ START_TEST(bits_do_not_tell_how_they_were_computed)
         struct member member[MEMBERS];
         pthread_t thread[MEMBERS];
         const int M = round % 2 && r.m.shape.n_shard % 2 == 0 ? 2 : 1;
-        struct spot_infer_config c = { .kernel = kernels[round / 3 % 4] };
+        struct spot_infer_config c = { .kernel = kernels[round / 3 % 5] };
 
         c.image = r.image[type];
         c.image_byte = r.n_byte[type];

@@ -9,11 +9,12 @@
 
 /* Goal: in bf16 every kernel rounds inputs as arithmetic says, and every output is one chain of
  * fmaf over ascending inputs, whether weights come from memory or in parts, for any number of
- * tokens and inputs, with small, cancelling and absent numbers. */
+ * tokens and inputs, with small, cancelling and absent numbers. In 8 bits
+ * the sums of blocks are exact. */
 
 enum { K_MAX = 260, K_ROOM = K_MAX + 1, STRIDE = 320 };
 
-static const char *const names[] = { "portable", "avx2", "avx512", "avx512bf16" };
+static const char *const names[] = { "portable", "avx2", "avxvnni", "avx512", "avx512bf16" };
 
 struct draw {
     int64_t k;
@@ -161,6 +162,135 @@ START_TEST(sums_in_bf16_are_chains_of_rounded_inputs)
 }
 END_TEST
 
+/* --- 8 bits --- */
+
+enum { BLOCKS = 9, Q8_ROW = BLOCKS + 2 }; /* b_row is more than there are blocks */
+
+struct draw_q8 {
+    uint8_t w[BLOCKS * SPOT_Q8_BLOCK_BYTE];
+    int8_t x[SPOT_TILE * Q8_ROW * SPOT_Q8_BLOCK];
+    float scale[SPOT_TILE * Q8_ROW];
+    int32_t minus[SPOT_TILE * Q8_ROW];
+};
+
+/* Any byte, the ends of the range often: their products in pairs do not fit in 16 bits. */
+static int byte_of(struct spot_rng *rng, int least, int most)
+{
+    switch (spot_rng_below(rng, 4)) {
+    case 0:
+        return least;
+    case 1:
+        return most;
+    default:
+        return least + (int)spot_rng_below(rng, (uint64_t)(most - least + 1));
+    }
+}
+
+static void draw_q8(struct draw_q8 *d, struct spot_rng *rng)
+{
+    for (int b = 0; b < BLOCKS; b++) {
+        uint8_t *const block = d->w + b * SPOT_Q8_BLOCK_BYTE;
+
+        for (int i = 0; i < SPOT_PANEL; i++) {
+            const uint16_t scale = (uint16_t)(bits_of(number(rng)) >> 16);
+
+            memcpy(block + 2 * i, &scale, sizeof(scale));
+        }
+        for (int i = SPOT_Q8_SCALE; i < SPOT_Q8_BLOCK_BYTE; i++)
+            block[i] = (uint8_t)byte_of(rng, 0, 255);
+    }
+    for (int at = 0; at < SPOT_TILE * Q8_ROW; at++) {
+        d->minus[at] = 0;
+        d->scale[at] = number(rng);
+        for (int i = 0; i < SPOT_Q8_BLOCK; i++) {
+            d->x[at * SPOT_Q8_BLOCK + i] = (int8_t)byte_of(rng, -127, 127);
+            d->minus[at] -= 128 * d->x[at * SPOT_Q8_BLOCK + i];
+        }
+    }
+}
+
+/* Output i of token t over blocks [0, n) by 64-bit integers and fmaf. */
+static float sum_q8(const struct draw_q8 *d, int t, int i, int n)
+{
+    float sum = 0;
+
+    for (int b = 0; b < n; b++) {
+        const uint8_t *const block = d->w + b * SPOT_Q8_BLOCK_BYTE;
+        const int at = t * Q8_ROW + b;
+        uint32_t bits = 0;
+        int64_t dot = 0;
+        float scale;
+
+        memcpy(&bits, block + 2 * i, 2);
+        bits <<= 16;
+        memcpy(&scale, &bits, sizeof(scale));
+        for (int k = 0; k < SPOT_Q8_BLOCK; k++)
+            dot += (block[SPOT_Q8_SCALE + (k / 4 * SPOT_PANEL + i) * 4 + k % 4] - 128) *
+                   d->x[at * SPOT_Q8_BLOCK + k];
+        sum = fmaf((float)dot, scale * d->scale[at], sum);
+    }
+    return sum;
+}
+
+START_TEST(sums_in_8_bits_are_chains_of_exact_blocks)
+{
+    const struct spot_infer_kernel *const kernel = spot_infer_kernel_find(names[_i]);
+    static struct draw_q8 d;
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 7, 0);
+    for (int round = 0; kernel && round < 60; round++) {
+        const int n_token = 1 + round % SPOT_TILE, n = 1 + (int)spot_rng_below(&rng, BLOCKS);
+        const int cut = (int)spot_rng_below(&rng, (uint64_t)n); /* in two calls, if not 0 */
+        const struct spot_q8 x = { d.x, d.scale, d.minus };
+        const struct spot_q8 rest = { d.x + cut * SPOT_Q8_BLOCK, d.scale + cut, d.minus + cut };
+        float c[SPOT_TILE * SPOT_PANEL];
+
+        draw_q8(&d, &rng);
+        if (cut)
+            kernel->q8(c, SPOT_PANEL, d.w, &x, Q8_ROW, n_token, cut, false, d.w, 1);
+        kernel->q8(c, SPOT_PANEL, d.w + cut * SPOT_Q8_BLOCK_BYTE, &rest, Q8_ROW, n_token, n - cut,
+                   cut > 0, d.w, 2);
+        for (int t = 0; t < n_token; t++)
+            for (int i = 0; i < SPOT_PANEL; i++)
+                ck_assert_msg(bits_of(c[t * SPOT_PANEL + i]) == bits_of(sum_q8(&d, t, i, n)),
+                              "%s: %d tokens, %d blocks, token %d, sum %d", kernel->name, n_token,
+                              n, t, i);
+    }
+}
+END_TEST
+
+START_TEST(inputs_in_8_bits_are_rounded_alike)
+{
+    const struct spot_infer_kernel *const kernel = spot_infer_kernel_find(names[_i]);
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 8, 0);
+    for (int round = 0; kernel && round < 2000; round++) {
+        const int n = 1 + (int)spot_rng_below(&rng, SPOT_Q8_BLOCK);
+        int8_t got[2 * SPOT_Q8_BLOCK];
+        float x[SPOT_Q8_BLOCK], scale[2], most = 0;
+        int32_t minus[2], sum = 0;
+        const struct spot_q8 q = { got, scale, minus };
+
+        memset(x, 0xff, sizeof(x)); /* what lies behind the inputs is no number */
+        for (int i = 0; i < n; i++) {
+            x[i] = round % 50 ? number(&rng) : 0;
+            most = fmaxf(most, fabsf(x[i]));
+        }
+        kernel->quantise(&q, 1, x, n);
+        ck_assert_uint_eq(bits_of(scale[1]), bits_of(most / 127));
+        for (int i = 0; i < SPOT_Q8_BLOCK; i++) {
+            const float want = i < n && most > 0 ? rintf(x[i] * (127 / most)) : 0;
+
+            ck_assert_int_eq(got[SPOT_Q8_BLOCK + i], (int)want);
+            sum += (int)want;
+        }
+        ck_assert_int_eq(minus[1], -128 * sum);
+    }
+}
+END_TEST
+
 /* A processor with the instruction adds as its manual says, or could not compute beside others. */
 START_TEST(pairs_are_added_in_turn_where_there_is_an_instruction)
 {
@@ -178,6 +308,10 @@ int main(void)
     TCase *const tc = tcase_create("infer_kernel");
 
     tcase_add_loop_test(tc, sums_in_bf16_are_chains_of_rounded_inputs, 0,
+                        sizeof(names) / sizeof(names[0]));
+    tcase_add_loop_test(tc, sums_in_8_bits_are_chains_of_exact_blocks, 0,
+                        sizeof(names) / sizeof(names[0]));
+    tcase_add_loop_test(tc, inputs_in_8_bits_are_rounded_alike, 0,
                         sizeof(names) / sizeof(names[0]));
     tcase_add_test(tc, pairs_are_added_in_turn_where_there_is_an_instruction);
     return run_suite("infer_kernel", tc);

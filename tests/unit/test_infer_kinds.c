@@ -161,7 +161,7 @@ END_TEST
 
 START_TEST(bits_of_each_family_do_not_tell_how_they_were_computed)
 {
-    static const char *const kernels[] = { "portable", "avx2", "avx512", "avx512bf16" };
+    static const char *const kernels[] = { "portable", "avx2", "avxvnni", "avx512", "avx512bf16" };
     const int type = _i % SPOT_INFER_TYPES;
     float *want[SEQUENCES];
     char name[64] = "";
@@ -175,7 +175,7 @@ START_TEST(bits_of_each_family_do_not_tell_how_they_were_computed)
         const int k = is_long() ? round : round + N_ROUND * _i; /* other rounds in each case */
         const int M = 1 + k % 2;
         const int n_stage = 1 + k % (r.m.n_bundle < STAGES ? r.m.n_bundle : STAGES);
-        struct spot_infer_config c = { .kernel = kernels[k / 2 % 4] };
+        struct spot_infer_config c = { .kernel = kernels[k / 2 % 5] };
         struct spot_infer *runs_here;
         struct meeting meeting;
         struct member member[MEMBERS];

@@ -78,7 +78,8 @@ struct spot_infer_kernel {
 const struct spot_infer_kernel *spot_infer_kernel_find(const char *name);
 
 #if defined(__x86_64__)
-extern const struct spot_infer_kernel spot_infer_avx2, spot_infer_avx512, spot_infer_avx512bf16;
+extern const struct spot_infer_kernel spot_infer_avx2, spot_infer_avxvnni, spot_infer_avx512,
+    spot_infer_avx512bf16;
 #endif
 
 #ifdef __cplusplus

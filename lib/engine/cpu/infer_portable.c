@@ -47,6 +47,7 @@ const struct spot_infer_kernel *spot_infer_kernel_find(const char *name)
 #if defined(__x86_64__)
         &spot_infer_avx512bf16,
         &spot_infer_avx512,
+        &spot_infer_avxvnni,
         &spot_infer_avx2,
 #endif
         &portable
