@@ -78,7 +78,7 @@ killed() {
     has torch transformers || skip "no torch and transformers for python3"
     for family in gpt2-erf llama3 llama-biases mistral qwen2 qwen3 smollm3 phi3 gemma2 gemma3 olmo2 granite; do
         model $family
-        spot-run train -q --data corpus --load $family $TRAIN --steps 3 --save $family-tuned --events log
+        spot-run train -q --data corpus --load $family $TRAIN --steps 3 --save $family-tuned --events $family.log
         seq 16 >tokens
         "$tests/logits" $family-tuned fp32 1 rows <tokens >ours
         python3 - $family-tuned ours <<'PY'
