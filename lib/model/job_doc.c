@@ -54,6 +54,7 @@ const struct spot_field spot_job_model_field[] = {
     { "shards", SPOT_F_INT, MODEL(shape.n_shard), "1", 1, 1 << 10, false },
     { "kv_heads", SPOT_F_INT, MODEL(shape.n_kv_head), "1", 1, 1 << 12, false },
     { "ffn", SPOT_F_INT, MODEL(shape.ffn), "1", 1, 1 << 22, false },
+    { "head_dim", SPOT_F_INT, MODEL(shape.head_dim), "1", 1, 1 << 12, false },
     { "recompute", SPOT_F_STR, MODEL(recompute), NULL, 0, 0, false },
     { 0 },
 };
@@ -189,7 +190,8 @@ static int check_model(struct spot_job_doc *job, struct spot_err *err)
     if (!s->n_kv_head != !s->ffn)
         return spot_json_fail(&job->json, "/model", err,
                               "kv_heads and ffn, of Llama's layers, come together");
-    if (s->n_kv_head && (!s->n_head || s->n_head % s->n_kv_head || s->width % s->n_head))
+    if (s->n_kv_head &&
+        (!s->n_head || s->n_head % s->n_kv_head || (!s->head_dim && s->width % s->n_head)))
         return spot_json_fail(&job->json, "/model", err,
                               "kv_heads (%lld) divides heads (%lld), and heads width (%lld)",
                               (long long)s->n_kv_head, (long long)s->n_head, (long long)s->width);

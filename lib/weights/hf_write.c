@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "common/num.h"
 #include "weights/hf_config.h"
 #include "weights/hf_family.h"
 
@@ -31,12 +33,23 @@ static double inverse_root(double x)
     return 1 / sqrt(x);
 }
 
+/* "3.0": transformers takes 3 for no float. */
+static void put_float(struct spot_jw *jw, const char *key, double x)
+{
+    char text[SPOT_NUM_TEXT + 2];
+
+    spot_num_format(x, text);
+    if (!strpbrk(text, ".e"))
+        strcat(text, ".0");
+    spot_jw_raw(jw, key, text);
+}
+
 static void put_or_null(struct spot_jw *jw, const char *key, double x)
 {
     if (x == 0)
         spot_jw_null(jw, key);
     else
-        spot_jw_real(jw, key, x);
+        put_float(jw, key, x);
 }
 
 static double or_one(double x)
@@ -98,7 +111,7 @@ static void put_scaling(struct spot_jw *jw, const struct spot_shape *s)
     spot_jw_str(jw, "rope_type", name[k->rope_scaling]);
     spot_jw_real(jw, "rope_theta", s->rope_theta);
     if (k->rotary_dim)
-        spot_jw_real(jw, "partial_rotary_factor", share_of(k->rotary_dim, spot_shape_head_dim(s)));
+        put_float(jw, "partial_rotary_factor", share_of(k->rotary_dim, spot_shape_head_dim(s)));
     if (k->rope_scaling)
         spot_jw_real(jw, "factor", k->rope_factor);
     if (k->rope_scaling >= SPOT_ROPE_LLAMA3) {
@@ -124,8 +137,8 @@ static void put_rotary(struct spot_jw *jw, const struct spot_shape *s, unsigned 
         spot_jw_real(jw, "rope_local_base_freq",
                      k->rope_theta_local != 0 ? k->rope_theta_local : s->rope_theta);
     if (reads & SPOT_HF_READS_ROTARY_PART)
-        spot_jw_real(jw, "partial_rotary_factor",
-                     k->rotary_dim ? share_of(k->rotary_dim, spot_shape_head_dim(s)) : 1);
+        put_float(jw, "partial_rotary_factor",
+                  k->rotary_dim ? share_of(k->rotary_dim, spot_shape_head_dim(s)) : 1);
     if (!(reads & SPOT_HF_READS_UNTURNED))
         return;
     spot_jw_array(jw, "no_rope_layers"); /* 1: its positions turn */
@@ -167,11 +180,11 @@ static void put_scales(struct spot_jw *jw, const struct spot_shape *s, unsigned 
         put_or_null(jw, "final_logit_softcapping", k->logit_cap);
     }
     if (reads & SPOT_HF_READS_MULTIPLIERS) {
-        spot_jw_real(jw, "embedding_multiplier", or_one(k->embed_scale));
-        spot_jw_real(jw, "attention_multiplier", or_one(k->attention_scale));
-        spot_jw_real(jw, "residual_multiplier", or_one(k->residual_scale));
-        spot_jw_real(jw, "logits_scaling",
-                     k->logit_scale == 0 ? 1 : found(k->logit_scale, inverse, 1 / k->logit_scale));
+        put_float(jw, "embedding_multiplier", or_one(k->embed_scale));
+        put_float(jw, "attention_multiplier", or_one(k->attention_scale));
+        put_float(jw, "residual_multiplier", or_one(k->residual_scale));
+        put_float(jw, "logits_scaling",
+                  k->logit_scale == 0 ? 1 : found(k->logit_scale, inverse, 1 / k->logit_scale));
     }
 }
 

@@ -135,6 +135,19 @@ START_TEST(a_model_has_the_parameters_of_its_kind)
         sum += job.layer[i].params;
     ck_assert_double_eq(sum, 8030261248.0); /* Llama 3 8B as published */
     spot_job_doc_release(&job);
+    ck_assert_msg(!parse(&job,
+                         JOB("\"seq\":8192,\"model\":{\"layers\":28,\"width\":1024,"
+                             "\"heads\":16,\"kv_heads\":8,\"head_dim\":128,\"ffn\":3072,"
+                             "\"vocab\":151936}"),
+                         &err),
+                  "%s", err.msg);
+    sum = 0;
+    for (size_t i = 0; i < job.n_layer; i++)
+        sum += job.layer[i].params;
+    /* Qwen 3 0.6B as published, but for its norms of queries and keys, and with a head of its own
+     */
+    ck_assert_double_eq(sum, 596049920.0 - 28 * 256 + 151936.0 * 1024);
+    spot_job_doc_release(&job);
 }
 END_TEST
 

@@ -176,21 +176,21 @@ double spot_head_forward(struct spot_stage *stage, int i, const struct spot_save
                          const uint32_t *token);
 void spot_head_backward(struct spot_stage *stage, int i, const struct spot_save *save, float *din);
 
-/* A half of a layer, from behind its first norm to its second product; backward from pass->dy to
+/* A half of a layer, from behind its first norm to its second product; backward from w->dy to
  * stage->d[1], the gradient behind the norm. Again: what save does not keep. */
-void spot_heads_forward(const struct spot_pass *pass);
-void spot_heads_again(const struct spot_pass *pass);
-void spot_heads_backward(const struct spot_pass *pass);
-void spot_mlp_forward(const struct spot_pass *pass);
-void spot_mlp_again(const struct spot_pass *pass);
-void spot_mlp_backward(const struct spot_pass *pass);
+void spot_heads_forward(const struct spot_pass *w);
+void spot_heads_again(const struct spot_pass *w);
+void spot_heads_backward(const struct spot_pass *w);
+void spot_mlp_forward(const struct spot_pass *w);
+void spot_mlp_again(const struct spot_pass *w);
+void spot_mlp_backward(const struct spot_pass *w);
 
 /* What a half's first product reads: its norm, which is in scratch space, or what comes in. */
-const float *spot_half_in(const struct spot_pass *pass);
-void spot_part_half_norm_again(const struct spot_part *part, const struct spot_pass *pass);
+const float *spot_half_in(const struct spot_pass *w);
+void spot_part_half_norm_again(const struct spot_part *part, const struct spot_pass *w);
 /* The second product, and if nothing else is to come the sum with what came in. */
-void spot_part_half_out(const struct spot_part *part, const struct spot_pass *pass,
-                        const char *weight, const char *bias, const float *in);
+void spot_part_half_out(const struct spot_part *part, const struct spot_pass *w, const char *weight,
+                        const char *bias, const float *in);
 
 /* --- sums --------------------------------------------------------------------- */
 
