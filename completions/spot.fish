@@ -11,8 +11,8 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l deadline -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l memory-cap -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l layer-time -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l tensor-groups -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l links -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l tensor-groups -x -a 'spread whole'
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l links -x -a 'duplex shared'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l explain
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l plot -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l output -r
@@ -103,7 +103,6 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l key-file -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l timeout -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l wait -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l streams -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l window -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l jobs -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l quiet
@@ -128,13 +127,13 @@ complete -c spot-plan -n '__fish_seen_subcommand_from train' -l warm -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l epoch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l objective -x -a 'samples usd-per-sample mix'
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l usd-per-sample -r
-complete -c spot-plan -n '__fish_seen_subcommand_from train' -l solver -x -a 'dp liveput parcae'
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l solver -x -a 'dp liveput'
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l policy -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l current -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l pending -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l state -r
-complete -c spot-plan -n '__fish_seen_subcommand_from train' -l starts -r
-complete -c spot-plan -n '__fish_seen_subcommand_from train' -l told -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l starts -x -a 'now next'
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l told -x -a 'losses gains both none'
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l announced -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l leaving -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l horizon -r
@@ -156,9 +155,8 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l rate -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l load -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l window -r
-complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l solver -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l solver -x -a 'spot spotserve'
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l slo -r
-complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l dispersion -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l current -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l stay -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l loss-per-h -r
@@ -169,7 +167,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l memory-cap -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l boot -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l explain
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l output -r
-complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l format -x -a 'json table'
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l seed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l quiet
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l verbose
@@ -177,33 +175,23 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l provenance
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l error-format -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l help
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l version
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l kind -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l kind -x -a 'serve train'
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l catalogue -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l load -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l market -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l market -x -a 'on-demand spot both'
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l prices -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l unserved -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l tail -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l cold-start -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l rho -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l policy -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l policy -x -a 'spot melange'
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l slices -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l regions -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l types -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l deny -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l zone-max -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l current -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l requests -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l window -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l time -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l up -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l down -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l scenarios -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l fresh -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l correlation -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l region-correlation -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l gap -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l limit -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l job -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l loss -r
@@ -212,10 +200,10 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l samples -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l deadline -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l restart -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l losses-per-h -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l solver -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l solver -x -a 'spot spotdnn-code spotdnn-paper'
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l explain
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l output -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l format -x -a 'json table'
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l seed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l quiet
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l verbose
@@ -231,7 +219,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l egress-usd -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l hour-usd -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l done -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l elapsed -r
-complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l now -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l now -x -a 'spot on-demand idle'
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l launching -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l policy -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l at -r
@@ -247,7 +235,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l spot-usd-per-
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l on-demand-usd-per-h -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l explain
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l output -r
-complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l format -x -a 'json table'
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l seed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l quiet
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l verbose
@@ -265,7 +253,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from share' -l switch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from share' -l checkpoint -r
 complete -c spot-plan -n '__fish_seen_subcommand_from share' -l explain
 complete -c spot-plan -n '__fish_seen_subcommand_from share' -l output -r
-complete -c spot-plan -n '__fish_seen_subcommand_from share' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l format -x -a 'json csv table md'
 complete -c spot-plan -n '__fish_seen_subcommand_from share' -l seed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from share' -l quiet
 complete -c spot-plan -n '__fish_seen_subcommand_from share' -l verbose
@@ -283,29 +271,23 @@ complete -c spot-plan -n '__fish_seen_subcommand_from job' -l restart -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l roofline -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l catalogue -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l type -r
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l dtype -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l dtype -x -a 'fp32 bf16 q8'
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l max-batch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l prompt-tokens -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l output-tokens -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l context -r
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l tensor-max -r
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l flop-share -r
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l byte-share -r
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l memory-share -r
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l latency -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l name -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l output -r
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l format -x -a 'json'
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l seed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l quiet
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l verbose
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l provenance
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l error-format -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l help
-complete -c spot-plan -n '__fish_seen_subcommand_from job' -l help-all
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l version
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l catalogue
-complete -c spot-predict -n 'true' -l kind -x -a 'availability load'
+complete -c spot-predict -n 'true' -l kind -x -a 'availability load price'
 complete -c spot-predict -n 'true' -l interval -r
 complete -c spot-predict -n 'true' -l horizon -r
 complete -c spot-predict -n 'true' -l history -r
@@ -330,7 +312,7 @@ complete -c spot-predict -n 'true' -l provenance
 complete -c spot-predict -n 'true' -l error-format -r
 complete -c spot-predict -n 'true' -l help
 complete -c spot-predict -n 'true' -l version
-complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l kind -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l kind -x -a 'trace load'
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l hours -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l zones -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l regions -r
@@ -344,15 +326,10 @@ complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l rate -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l requests -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l arrivals -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l prompt-tokens -r
-complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l cv -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l output-tokens -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l lengths -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l context -r
-complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l on -r
-complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l off -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l swing -r
-complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l peak -r
-complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l period -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l instance-type -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l output -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l format -x -a 'csv'
@@ -364,13 +341,12 @@ complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l error-forma
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l help-all
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l version
-complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l kind -r
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l kind -x -a 'trace load'
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l to -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l scale -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l context -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l plot -r
-complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l ascii
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l fit
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l hazard
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l min-losses -r
@@ -390,8 +366,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from import' -l zone -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l instance-type -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l polarity -x -a 'available unavailable'
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l cap -r
-complete -c spot-replay -n '__fish_seen_subcommand_from import' -l product -r
-complete -c spot-replay -n '__fish_seen_subcommand_from import' -l match -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l time -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l strict
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l prompt-tokens -r
@@ -434,7 +408,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-loss -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-gain -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l cost -x -a 'parcae measured'
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l peer-model -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l peer-model -x -a 'published generous as-measured'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l throughput -x -a 'table law both'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l events -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l realize -x -a 'expected sampled'
@@ -445,7 +419,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l to -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l scale -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l sweep -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l rules -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l rules -x -a 'carry parcae'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l peer-constant -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l plot -r
@@ -473,8 +447,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l load-time -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l grace -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l capacity -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l boot -r
-complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l hand-over -r
-complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l batching -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l batching -x -a 'pools bursts shared passes'
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l pool -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l slo -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l merge -r
@@ -483,7 +456,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l interval -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l plot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l output -r
-complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l format -x -a 'csv tsv jsonl table md'
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l verbose
@@ -508,7 +481,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l learn -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l plot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l output -r
-complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l format -x -a 'csv tsv jsonl table md'
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l verbose
@@ -521,16 +494,15 @@ complete -c spot-replay -n '__fish_seen_subcommand_from share' -l throughput -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l cluster -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l trace -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l policy -r
-complete -c spot-replay -n '__fish_seen_subcommand_from share' -l rounds -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l rounds -x -a 'exact gavel'
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l round -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l reset -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l switch -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l checkpoint -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l plot -r
-complete -c spot-replay -n '__fish_seen_subcommand_from share' -l gantt -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l output -r
-complete -c spot-replay -n '__fish_seen_subcommand_from share' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l format -x -a 'csv tsv jsonl table md'
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l verbose
@@ -548,17 +520,15 @@ complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l load -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l per-replica -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l demand -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l catalogue -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l availability -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l unserved -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l rho -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l window -r
-complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l up -r
-complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l down -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l policy -r
-complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l availability -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l plot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l output -r
-complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l format -x -a 'csv tsv jsonl table md'
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l verbose
@@ -568,17 +538,14 @@ complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l trace -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l catalogue -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l region -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l work -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l restart -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l egress-usd -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l losses-per-h -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l policy -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l midnight -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l starts -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l rest-days -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l output -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-replay -n '__fish_seen_subcommand_from price' -l format -x -a 'csv tsv jsonl table md'
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l seed -r
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from price' -l verbose
@@ -631,13 +598,12 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l min-lr -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l warmup-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l decay-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -x -a 'none mlp layer'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l comm -x -a 'sockets nccl nccl-fast'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l shares -x -a 'even measured'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l lease -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l buddies
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l store -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l state-command -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l durable-every -r
@@ -648,7 +614,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l chat-template -r
-complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -x -a 'fp32 bf16 q8'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r
@@ -667,6 +633,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l comm -x -a 'socke
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l plan -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l max-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l kv-byte -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l prefix-cache -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l kv-buddies
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l resume
@@ -684,7 +651,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l chat-template -r
-complete -c spot-run -n '__fish_seen_subcommand_from generate' -l dtype -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l dtype -x -a 'fp32 bf16 q8'
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l prompt -r
@@ -695,7 +662,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from generate' -l temperature -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l top-p -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l top-k -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l seed -r
-complete -c spot-run -n '__fish_seen_subcommand_from generate' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l format -x -a 'text json'
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l help
@@ -720,7 +687,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l checkpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l module
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l hook -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l save-time -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l stop-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l cold
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l log-dir -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-dir -r
@@ -731,7 +697,14 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l all-places
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l mirror-rate -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nnodes -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l standalone
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l role -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-backend -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-conf -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l monitor-interval -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l start-method -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l local-addr -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l redirects -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l tee -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-id -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l node-rank -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l master-addr -r
@@ -740,10 +713,9 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l no-python
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l stall -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rank-stall -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l slow-rank -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l grace -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l store-lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l join-timeout -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-rebalance
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l error-format -r
@@ -756,9 +728,9 @@ complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l world -r
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l dataset-size -r
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l global-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l seed -r
-complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l rest -r
-complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l order -r
-complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l rest -x -a 'wrap drop short'
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l order -x -a 'shuffled sequential'
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l format -x -a 'json csv'
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l ranges
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l alone
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l check
@@ -793,10 +765,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l seq -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l micro-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l global-batch -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l links
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l stalls
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l changes
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l buddies
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l skip -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tokens -x -a 'bytes u16 u32'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l vocab -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l shards -r
@@ -805,10 +774,10 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l kv-heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l ffn -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l rope-theta -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l recompute -x -a 'none mlp layer'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l recompute -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l output -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l format -x -a 'json table'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l seed -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l verbose

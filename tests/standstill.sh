@@ -19,7 +19,7 @@ below() { # N: drawn below it
 }
 
 start() {
-    train log --steps 100000 --state st --lease ${lease}s --durable-every $durable $buddies ${grid:+--grid $grid} "$@"
+    train log --steps 100000 --state st --lease ${lease}s --durable-every $durable ${grid:+--grid $grid} "$@"
 }
 
 # A worker stands still for a while, one in two times longer than a lease
@@ -48,11 +48,11 @@ replan() {
 round() {
     RANDOM=$(($1 * 7919)) plans=0 ids=() # neighbours would begin alike
     below 2 && lease=$((1 + drawn))
-    below 2 && buddies=$([ $drawn = 0 ] && echo --no-buddies || echo --buddies)
+    below 2 && export SPOT_TEST_BUDDIES=$drawn
     below 2 && durable=$([ $drawn = 0 ] && echo 1h || echo 0.3s)
     below 4
     grid=$(echo "" 1x1 1x2 2x1 | cut -d' ' -f $((drawn + 1)))
-    echo "lease ${lease}s, durable every $durable, $buddies, grid ${grid:-free}" >setting
+    echo "lease ${lease}s, durable every $durable, buddies $SPOT_TEST_BUDDIES, grid ${grid:-free}" >setting
     start
     below 3
     for ((i = 0; i < drawn + 2; i++)); do worker w$i && ids+=($pid); done

@@ -118,6 +118,8 @@ run-lint: headers tidy all $(B)/tests/schema
 	$(Q)tests/lint/lengths
 	$(Q)tests/lint/mangled
 	$(Q)tests/lint/scenarios
+	$(Q)tests/lint/flows
+	$(Q)tests/lint/glossary
 	$(Q)tests/lint/messages --check tests/golden/messages
 	$(Q)clang-format --dry-run --Werror $$(find lib tools tests -name '*.[ch]' -o -name '*.cu')
 	$(Q)cppcheck --quiet --enable=warning,performance,portability --std=c11 --error-exitcode=1 \
@@ -125,7 +127,7 @@ run-lint: headers tidy all $(B)/tests/schema
 	$(Q)shellcheck $$(grep -lrE '^\#!.*[/ ](ba)?sh$$' tests examples packaging .ci) completions/spot.bash
 	$(Q)mandoc -T lint -W warning docs/man/*
 	$(Q)codespell -L nd,dout,upto,trian,generat,recal,fro $$(git ls-files '*.[ch]' '*.md' '*.sh' '*.bats' docs Makefile)
-	$(Q)$(path); for l in man-options schema schema-tables 'completions --check completions'; do tests/lint/$$l || exit 1; done
+	$(Q)$(path); for l in man-options option-count schema schema-tables 'completions --check completions'; do tests/lint/$$l || exit 1; done
 	$(Q)echo 'lint: clean'
 
 completions: all

@@ -6,18 +6,14 @@
 import os, sys
 import torch, lightning
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+import spot
 
 
-class Model(lightning.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(8, 1)
-
-    def training_step(self, batch, _):
-        return (self.layer(batch)[:, 0] - batch.sum(1)).pow(2).mean()
-
-    def configure_optimizers(self):
-        return torch.optim.AdamW(self.parameters(), lr=1e-3)
+class Leave(Callback):
+    def on_train_batch_end(self, trainer, *_):
+        if spot.leaving():
+            trainer.save_checkpoint("out/last.ckpt")
+            os._exit(0)
 
 
 class Say(Callback):
@@ -26,14 +22,39 @@ class Say(Callback):
             print("step", trainer.global_step, flush=True)
 
 
-torch.manual_seed(1)
-data = torch.utils.data.DataLoader(torch.randn(1000, 8), batch_size=4)
-saves = ModelCheckpoint("out", every_n_train_steps=10, save_top_k=1, save_last=True)
-trainer = lightning.Trainer(accelerator="cpu", strategy="ddp", devices=int(os.environ["LOCAL_WORLD_SIZE"]),
-                            num_nodes=int(os.environ["GROUP_WORLD_SIZE"]),
-                            max_steps=int(sys.argv[1]), callbacks=[saves, Say()], logger=False,
-                            enable_progress_bar=False, enable_model_summary=False)
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 1)
+
+    def training_step(self, batch, _):
+        return (self.layer(batch)[:, 0] - batch.sin().sum(1)).pow(2).mean()
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), lr=1e-4)
+
+
+class Numbers(torch.utils.data.IterableDataset):
+    def __iter__(self):  # from the step on that has been restored; 24 of them a step on any world
+        rank, world = (int(os.environ.get(name, i)) for i, name in enumerate(("RANK", "WORLD_SIZE")))
+        for step in range(trainer.global_step, steps):
+            x = torch.randn(24, 8, generator=torch.Generator().manual_seed(step))
+            yield x.chunk(world)[rank]
+
+
+spot.hold()
+steps = int(sys.argv[1])
+lightning.seed_everything(1)
+saves = ModelCheckpoint("out", every_n_train_steps=20, save_top_k=1, save_last=True,
+                        enable_version_counter=False)  # last.ckpt, not last-v1.ckpt of another node
+trainer = lightning.Trainer(accelerator="cpu", strategy="ddp",
+                            devices=int(os.environ.get("LOCAL_WORLD_SIZE", 1)),
+                            num_nodes=int(os.environ.get("GROUP_WORLD_SIZE", 1)),
+                            max_steps=steps, callbacks=[Say(), saves, Leave()],
+                            logger=False, enable_progress_bar=False, enable_model_summary=False)
 last = "out/last.ckpt"
-trainer.fit(Model(), data, ckpt_path=last if os.path.exists(last) else None)
+model = Model()
+trainer.fit(model, torch.utils.data.DataLoader(Numbers(), batch_size=None),
+            ckpt_path=last if os.path.exists(last) else None)
 if trainer.is_global_zero:
-    print("end", trainer.global_step, flush=True)
+    print("end", trainer.global_step, *model.layer.weight[0].tolist(), flush=True)

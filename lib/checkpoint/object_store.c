@@ -203,7 +203,7 @@ char *spot_objects_manifest(struct spot_objects *o, int64_t step, size_t *n_byte
     return (char *)text.data;
 }
 
-/* A try that handed something out cannot be made again. */
+/* A try of which something was passed on cannot be made again. */
 struct once {
     int (*take)(void *user, const void *data, size_t n_byte, struct spot_err *err);
     void *user;

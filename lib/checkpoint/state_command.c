@@ -23,7 +23,7 @@
 #include "common/utf8.h"
 #include "common/xalloc.h"
 
-enum { IN, OUT, SAID, ENDS, READ = 0, WRITE = 1, PIECE_BYTE = 64 << 10, SAID_BYTE = 160 };
+enum { IN, OUT, WHY, ENDS, READ = 0, WRITE = 1, PIECE_BYTE = 64 << 10, LINE_BYTE = 160 };
 enum { TICK_MS = 50, END_MS = 5 }; /* between looks; when its output has ended */
 
 static const double first_pause_s = 0.2; /* before the second try; then twice as long */
@@ -41,9 +41,9 @@ struct run {
     struct spot_buf piece;
     size_t sent; /* of it */
     bool has_more;
-    char said[SAID_BYTE + SPOT_UTF8_MAX]; /* the last line that it said */
-    size_t n_said;
-    bool said_line;       /* that line has ended */
+    char line[LINE_BYTE + SPOT_UTF8_MAX]; /* the last line that it said */
+    size_t n_line;
+    bool has_line;        /* that line has ended */
     double moved_s;       /* when a byte moved last */
     bool is_ours;         /* what failed is not the command: there is no other try */
     struct spot_err *err; /* then */
@@ -160,7 +160,7 @@ static ssize_t write_quietly(int fd, const void *data, size_t n)
 }
 
 /* A reader that is gone says why by its status. */
-static void give(struct run *r)
+static void feed(struct run *r)
 {
     ssize_t n;
 
@@ -203,23 +203,23 @@ static bool take(struct run *r)
 
 /* The last line is the one that tells, and of it the start. One read takes all that a pipe holds.
  */
-static void hear(struct run *r)
+static void receive(struct run *r)
 {
     char text[PIECE_BYTE];
-    const ssize_t n = read(r->end[SAID], text, sizeof(text));
+    const ssize_t n = read(r->end[WHY], text, sizeof(text));
 
     if (!n || (n < 0 && errno != EAGAIN && errno != EINTR))
-        close_end(&r->end[SAID]);
+        close_end(&r->end[WHY]);
     for (ssize_t i = 0; i < n; i++) {
         if (text[i] == '\n' || text[i] == '\r') {
-            r->said_line = true;
+            r->has_line = true;
             continue;
         }
-        if (r->said_line)
-            r->n_said = 0;
-        r->said_line = false;
-        if (r->n_said < sizeof(r->said) - 1)
-            r->said[r->n_said++] = text[i] ? text[i] : ' ';
+        if (r->has_line)
+            r->n_line = 0;
+        r->has_line = false;
+        if (r->n_line < sizeof(r->line) - 1)
+            r->line[r->n_line++] = text[i] ? text[i] : ' ';
     }
 }
 
@@ -237,11 +237,11 @@ static bool attend(struct run *r)
         fd[i] = (struct pollfd){ .fd = r->end[i], .events = i == IN ? POLLOUT : POLLIN };
     (void)poll(fd, ENDS, r->end[OUT] < 0 ? END_MS : TICK_MS);
     if (fd[IN].revents)
-        give(r);
+        feed(r);
     if (!r->is_ours && fd[OUT].revents)
         take(r);
-    if (fd[SAID].revents)
-        hear(r);
+    if (fd[WHY].revents)
+        receive(r);
     return !r->is_ours && spot_clock_s() - r->moved_s < r->command->limit_s;
 }
 
@@ -252,9 +252,9 @@ static int judge(struct run *r, int status, bool was_killed, const char *verb, c
 {
     char what[96];
 
-    r->said[r->n_said] = '\0';
-    r->said[spot_utf8_cut(r->said, SAID_BYTE)] = '\0';
-    spot_utf8_make_plain(r->said);
+    r->line[r->n_line] = '\0';
+    r->line[spot_utf8_cut(r->line, LINE_BYTE)] = '\0';
+    spot_utf8_make_plain(r->line);
     if (was_killed)
         snprintf(what, sizeof(what), "no byte moved for %g s", r->command->limit_s);
     else if (WIFSIGNALED(status))
@@ -266,7 +266,7 @@ static int judge(struct run *r, int status, bool was_killed, const char *verb, c
     else
         return 0;
     return spot_err_set(err, SPOT_ESYS, "state command: %s %s: %s%s%s", verb, key, what,
-                        *r->said ? ": " : "", r->said);
+                        *r->line ? ": " : "", r->line);
 }
 
 static void wait_for(pid_t pid, int *status)
@@ -316,8 +316,8 @@ static int finish(struct run *r, const char *verb, const char *key, struct spot_
         kill_all(r, &status);
     if (goes_on)
         take_rest(r);
-    if (r->end[SAID] >= 0)
-        hear(r);
+    if (r->end[WHY] >= 0)
+        receive(r);
     if (goes_on && ended < 0)
         return spot_err_set(err, SPOT_ESYS,
                             "state command: %s %s: its status is lost, for SIGCHLD is ignored",

@@ -63,6 +63,22 @@ static void print_help(const struct spot_cli *cli, bool all, FILE *out)
         fprintf(out, "\nexamples:\n%s", cli->examples);
 }
 
+/* The table as programs read it, an option a line: --name, -c, argument, the words that it takes
+ * (a|b), text; separated by tabs. Completions and the check of the manual are made from it. */
+static void print_table(const struct spot_cli *cli, FILE *out)
+{
+    for (const struct spot_opt *o = cli->option; o->type != SPOT_OPT_END; o++) {
+        const struct spot_opt_choice *c = cli->choice;
+        char letter[3] = { '-', o->short_name, '\0' };
+
+        while (c && c->option && o->long_name && strcmp(c->option, o->long_name) != 0)
+            c++;
+        if (o->long_name)
+            fprintf(out, "--%s\t%s\t%s\t%s\t%s\n", o->long_name, o->short_name ? letter : "",
+                    o->arg_name ? o->arg_name : "", c && c->option ? c->words : "", o->help);
+    }
+}
+
 static int unknown_option(const struct spot_cli *cli, const char *name, struct spot_err *err)
 {
     const char *best = NULL;
@@ -153,10 +169,10 @@ static int assign(const struct spot_opt *o, const char *text, struct spot_err *e
 }
 
 /* "max_restarts" is "max-restarts", as in command lines of Python tools. */
-static bool is_name(const char *long_name, const char *said)
+static bool is_name(const char *long_name, const char *text)
 {
-    for (; *long_name; long_name++, said++)
-        if (*said != *long_name && !(*said == '_' && *long_name == '-'))
+    for (; *long_name; long_name++, text++)
+        if (*text != *long_name && !(*text == '_' && *long_name == '-'))
             return false;
     return true;
 }
@@ -199,10 +215,10 @@ static int take_values(const struct spot_opt *o, char **argv, int argc, int *i,
     return 0;
 }
 
-static void mark_said(const struct spot_cli *cli, const struct spot_opt *o)
+static void mark_given(const struct spot_cli *cli, const struct spot_opt *o)
 {
-    if (cli->said)
-        cli->said[o - cli->option] = true;
+    if (cli->given)
+        cli->given[o - cli->option] = true;
 }
 
 static int parse_long(const struct spot_cli *cli, char **argv, int argc, int *i, bool *given,
@@ -218,7 +234,7 @@ static int parse_long(const struct spot_cli *cli, char **argv, int argc, int *i,
         o = find_long(cli, name + 3, len - 3);
         if (o && o->type == SPOT_OPT_FLAG) {
             *(bool *)o->value = false;
-            mark_said(cli, o);
+            mark_given(cli, o);
             return 0;
         }
         o = NULL;
@@ -228,7 +244,7 @@ static int parse_long(const struct spot_cli *cli, char **argv, int argc, int *i,
         return unknown_option(cli, copy, err);
     }
     given[o - cli->option] = true;
-    mark_said(cli, o);
+    mark_given(cli, o);
     if (o->type == SPOT_OPT_FLAG) {
         if (eq)
             return spot_err_set(err, SPOT_EUSAGE, "--%s takes no value", o->long_name);
@@ -248,7 +264,7 @@ static int parse_short(const struct spot_cli *cli, char **argv, int argc, int *i
             return spot_err_kind(err, "unknown",
                                  spot_err_set(err, SPOT_EUSAGE, "unknown option '-%c'", *p));
         given[o - cli->option] = true;
-        mark_said(cli, o);
+        mark_given(cli, o);
         if (o->type == SPOT_OPT_FLAG) {
             *(bool *)o->value = true;
             continue;
@@ -264,14 +280,14 @@ static int parse_short(const struct spot_cli *cli, char **argv, int argc, int *i
     return 0;
 }
 
-static enum { AS_ENVIRONMENT_SAYS, TEXT, JSON } error_format;
+static enum { AS_ENVIRONMENT, TEXT, JSON } error_format;
 
 bool spot_cli_wants_json_errors(void)
 {
-    const char *const said = getenv("SPOT_ERROR_FORMAT");
+    const char *const text = getenv("SPOT_ERROR_FORMAT");
 
     return error_format == JSON ||
-           (error_format == AS_ENVIRONMENT_SAYS && said && !strcmp(said, "json"));
+           (error_format == AS_ENVIRONMENT && text && !strcmp(text, "json"));
 }
 
 /* If argv[*i] is --error-format, take it, with its value. Returns 1, 0 if it is not, -1 with *err.
@@ -324,6 +340,9 @@ static int parse_options(const struct spot_cli *cli, int argc, char **argv, char
         }
         if (!strcmp(arg, "--")) {
             is_over = true;
+        } else if (!strcmp(arg, "--help-table")) {
+            print_table(cli, stdout);
+            return -2;
         } else if (!strcmp(arg, "--help") || !strcmp(arg, "--help-all")) {
             print_help(cli, arg[6] == '-', stdout);
             return -2;

@@ -73,7 +73,7 @@ struct spot_cli {
     const struct spot_opt_choice *choice;
     const struct spot_opt_need *need;
     const char *const *reads; /* options that name inputs; operands do too; NULL ends */
-    bool *said; /* [one for each option], set if it was given, --no- too; NULL: not needed */
+    bool *given; /* [one for each option], set if it was given, --no- too; NULL: not needed */
     const char *const *writes; /* options that name outputs: no input, no other output */
 };
 
@@ -81,7 +81,7 @@ enum spot_cli_action { SPOT_CLI_RUN, SPOT_CLI_DONE, SPOT_CLI_ERROR };
 
 /* Parse argv. On SPOT_CLI_RUN, argv is permuted: the operands are last, in their order, from
  * *first_operand to argc. Options may follow operands, up to "--"; with runs_command the first
- * operand ends the options. --help, --help-all and --version print to stdout and give
+ * operand ends the options. --help, --help-all, --help-table and --version print to stdout and give
  * SPOT_CLI_DONE. --error-format is heard even behind what is wrong. */
 enum spot_cli_action spot_cli_parse(const struct spot_cli *cli, int argc, char **argv,
                                     int *first_operand, struct spot_err *err);

@@ -17,9 +17,9 @@
 
 static const char *tool_name = "spot";
 static bool is_quiet, is_verbose;
-static struct spot_outlet *said; /* where messages go that nobody waits for; NULL: to stderr */
+static struct spot_outlet *outlet; /* where messages go that nobody waits for; NULL: to stderr */
 
-enum { SAID_MAX = 1 << 16, LINE_BYTE = 8192 };
+enum { OUTLET_BYTE = 1 << 16, LINE_BYTE = 8192 };
 static const double parting_s = 1; /* with a terminal that takes nothing, at the end */
 
 /* A closed fd 0-2 would be reused by the next open() and corrupted by the
@@ -45,21 +45,21 @@ static void init(const char *name)
 
 void spot_tool_never_wait(void)
 {
-    if (!said && spot_outlet_is_needed(STDERR_FILENO))
-        said = spot_outlet_new(STDERR_FILENO, SAID_MAX, true, NULL); /* or else it may wait */
+    if (!outlet && spot_outlet_is_needed(STDERR_FILENO))
+        outlet = spot_outlet_new(STDERR_FILENO, OUTLET_BYTE, true, NULL); /* or else it may wait */
 }
 
 void spot_tool_part(void)
 {
-    (void)spot_outlet_free(said, parting_s);
-    said = NULL;
+    (void)spot_outlet_free(outlet, parting_s);
+    outlet = NULL;
 }
 
 /* One write, also to a terminal of several processes. */
 static void put(const char *line, size_t n)
 {
-    if (said)
-        (void)spot_outlet_put(said, line, n);
+    if (outlet)
+        (void)spot_outlet_put(outlet, line, n);
     else
         (void)fwrite(line, 1, n, stderr);
 }
@@ -97,7 +97,7 @@ static void put_json(const char *level, const char *text, const struct spot_err 
 }
 
 /* level: NULL for a line of its own, without the tool's name. */
-static void say(const char *level, const char *fmt, va_list ap)
+static void print_level(const char *level, const char *fmt, va_list ap)
 {
     char line[LINE_BYTE];
     const bool is_warning = level && !strcmp(level, "warning"),
@@ -116,13 +116,13 @@ static void say(const char *level, const char *fmt, va_list ap)
     put(line, n);
 }
 
-static void say_error(const char *fmt, ...) SPOT_PRINTF(1, 2);
-static void say_error(const char *fmt, ...)
+static void print_error(const char *fmt, ...) SPOT_PRINTF(1, 2);
+static void print_error(const char *fmt, ...)
 {
     va_list ap;
 
     va_start(ap, fmt);
-    say("error", fmt, ap);
+    print_level("error", fmt, ap);
     va_end(ap);
 }
 
@@ -131,7 +131,7 @@ void spot_tool_print(const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    say(NULL, fmt, ap);
+    print_level(NULL, fmt, ap);
     va_end(ap);
 }
 
@@ -143,13 +143,13 @@ void spot_tool_draw(const char *text)
 
     if (spot_cli_wants_json_errors())
         return;
-    if (!said)
+    if (!outlet)
         (void)fwrite(line, 1, n, stderr);
-    else if (spot_outlet_wait(said, 0, 0)) /* no picture of what was, once it is read again */
-        (void)spot_outlet_put(said, line, n);
+    else if (spot_outlet_wait(outlet, 0, 0)) /* no picture of what was, once it is read again */
+        (void)spot_outlet_put(outlet, line, n);
 }
 
-static void tell_error(const struct spot_err *err)
+static void report_error(const struct spot_err *err)
 {
     char *text;
 
@@ -158,7 +158,7 @@ static void tell_error(const struct spot_err *err)
         return;
     }
     text = spot_utf8_shown(err->msg); /* it may quote a document of anybody's */
-    say_error("%s", text);
+    print_error("%s", text);
     free(text);
     if (err->code == SPOT_EUSAGE)
         spot_tool_print("try '%s --help'", tool_name);
@@ -170,7 +170,7 @@ static int finish(int rc, struct spot_err *err)
     if (!rc && (fflush(stdout) || ferror(stdout)))
         rc = spot_err_sys(err, "cannot write output");
     if (rc && err->msg[0])
-        tell_error(err);
+        report_error(err);
     spot_tool_part();
     return rc ? spot_err_exit_status(err) : EXIT_SUCCESS;
 }
@@ -187,7 +187,7 @@ void spot_tool_warn(const char *fmt, ...)
 
     va_start(ap, fmt);
     if (!is_quiet)
-        say("warning", fmt, ap);
+        print_level("warning", fmt, ap);
     va_end(ap);
 }
 
@@ -207,7 +207,7 @@ void spot_tool_note(const char *fmt, ...)
 
     va_start(ap, fmt);
     if (!is_quiet)
-        say("note", fmt, ap);
+        print_level("note", fmt, ap);
     va_end(ap);
 }
 
@@ -217,7 +217,7 @@ void spot_tool_info(const char *fmt, ...)
 
     va_start(ap, fmt);
     if (is_verbose)
-        say("note", fmt, ap);
+        print_level("note", fmt, ap);
     va_end(ap);
 }
 

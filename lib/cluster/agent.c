@@ -9,7 +9,7 @@
 int spot_agent_send(struct spot_agent *a, uint32_t type, uint64_t tag, struct spot_buf *out_take,
                     struct spot_err *err)
 {
-    const int rc = spot_mesh_tell(a->mesh, type, a->epoch, tag, out_take->data, out_take->n, err);
+    const int rc = spot_mesh_report(a->mesh, type, a->epoch, tag, out_take->data, out_take->n, err);
 
     spot_buf_release(out_take);
     return rc;

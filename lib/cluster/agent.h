@@ -68,7 +68,7 @@ struct spot_agent_workload {
     /* The connections are closed: memory lent to them may be freed. */
     void (*left)(void *job);
     /* It leaves after a notice: say what becomes of its work. NULL: nothing of it is lost. */
-    void (*say_left)(void *job, struct spot_err *err);
+    void (*report_left)(void *job, struct spot_err *err);
 };
 
 struct spot_agent_options {

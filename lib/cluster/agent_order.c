@@ -23,7 +23,7 @@ static int on_form(struct spot_agent *a, const struct spot_frame *frame, struct 
     rc = a->workload->form(a->job, frame, err);
     if (rc)
         return rc < 0 ? -1 : 0;
-    return spot_mesh_tell(a->mesh, SPOT_MSG_READY, a->epoch, 0, NULL, 0, err);
+    return spot_mesh_report(a->mesh, SPOT_MSG_READY, a->epoch, 0, NULL, 0, err);
 }
 
 int spot_agent_obey(struct spot_agent *a, const struct spot_frame *frame, struct spot_err *err)
@@ -42,8 +42,8 @@ int spot_agent_obey(struct spot_agent *a, const struct spot_frame *frame, struct
         a->is_done = true;
         return 0;
     case SPOT_MSG_LEAVE:
-        if (spot_agent_was_noticed() && a->workload->say_left) {
-            a->workload->say_left(a->job, err);
+        if (spot_agent_was_noticed() && a->workload->report_left) {
+            a->workload->report_left(a->job, err);
             return -1;
         }
         return spot_err_set(err, SPOT_EPREEMPTED,

@@ -52,22 +52,22 @@ static int open_lead(struct spot_group *g, struct spot_err *err)
 }
 
 /* What was told last of why this one does not lead. */
-enum { TOLD_NOTHING, TOLD_LED, TOLD_SILENT };
+enum { REPORTED_NOTHING, REPORTED_LED, REPORTED_SILENT };
 
 static int stand_by(struct spot_group *g, const char *address, const char *identity,
                     struct spot_etcd_entry *record, struct spot_err *err)
 {
     const double pause_s = fmin(fmax(g->options->store_lease_s / 10, 0.1), 0.5);
-    int told = TOLD_NOTHING, rc;
+    int last = REPORTED_NOTHING, rc;
 
     while ((rc = spot_lead_try(g->lead, address, identity, record, err)) <= 0) {
         if (rc < 0 && err->code == SPOT_EUSAGE)
             return -1;
-        if (!rc && told != TOLD_LED && g->options->standing_by)
+        if (!rc && last != REPORTED_LED && g->options->standing_by)
             g->options->standing_by(g->options->user, g->options->store);
-        if (rc < 0 && told != TOLD_SILENT)
+        if (rc < 0 && last != REPORTED_SILENT)
             g->options->warn("no coordinator leads yet: %s; this one waits", err->msg);
-        told = rc ? TOLD_SILENT : TOLD_LED;
+        last = rc ? REPORTED_SILENT : REPORTED_LED;
         for (double s = 0; s < pause_s && !spot_group_stops(); s += 0.05)
             spot_clock_sleep(0.05);
         if (spot_group_stops())

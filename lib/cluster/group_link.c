@@ -99,7 +99,7 @@ void spot_group_accept(struct spot_group *g)
             free(peer);
             continue;
         }
-        peer->since_s = peer->heard_s = peer->progress_s = spot_clock_s();
+        peer->since_s = peer->received_s = peer->progress_s = spot_clock_s();
         g->peer = spot_xgrow(g->peer, &g->cap_peer, g->n_peer + 1, sizeof(struct spot_peer *));
         g->peer[g->n_peer++] = peer;
     }
@@ -120,7 +120,7 @@ int spot_group_serve_peer(struct spot_group *g, struct spot_peer *peer, short ev
         gone = 1;
     if (events & (POLLIN | POLLHUP | POLLERR)) {
         gone |= spot_link_read(&peer->link, &in, NULL) != 0;
-        peer->heard_s = spot_clock_s();
+        peer->received_s = spot_clock_s();
     }
     while (!rc && (frame = spot_frame_pop(&in))) {
         if (!peer->is_closing && (peer->id || !gone))
@@ -196,7 +196,7 @@ static const char *is_dead(const struct spot_group *g, const struct spot_peer *p
     if (!peer->id)
         return now_s - peer->since_s > (peer->is_closing ? answer_s : hello_s) ? "said nothing"
                                                                                : NULL;
-    if (now_s - peer->heard_s > g->options->lease_s)
+    if (now_s - peer->received_s > g->options->lease_s)
         return "silent for longer than its lease";
     if (has_stalled(g, peer) || (!peer->is_proved && peer->asked_s > 0 &&
                                  now_s - peer->asked_s > g->options->lease_s + g->options->stall_s))

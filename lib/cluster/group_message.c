@@ -211,7 +211,7 @@ static int on_vote(struct spot_group *g, struct spot_peer *peer, const struct sp
         spot_peer_drop(peer, "a vote");
     if (rc)
         return rc < 0 ? -1 : 0;
-    peer->progress_s = peer->heard_s;
+    peer->progress_s = peer->received_s;
     return spot_view_act(view, spot_machine_voted(&view->machine, peer->id, frame->epoch, round),
                          err);
 }
@@ -250,7 +250,7 @@ int spot_group_message(struct spot_group *g, struct spot_peer *peer, const struc
     switch (frame->type) {
     case SPOT_MSG_HEARTBEAT:
         if (frame->tag != peer->progress)
-            peer->progress_s = peer->heard_s;
+            peer->progress_s = peer->received_s;
         peer->progress = frame->tag;
         spot_peer_send(peer, SPOT_MSG_HEARTBEAT, 0, NULL, 0);
         return 0;

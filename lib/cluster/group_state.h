@@ -28,7 +28,7 @@ struct spot_peer {
     bool awaits_end; /* a client to be answered when the job has stopped */
     char name[SPOT_NAME_MAX];
     char domain[SPOT_NAME_MAX]; /* failure domain */
-    double since_s, heard_s;    /* connected; last sign of life */
+    double since_s, received_s; /* connected; last sign of life */
     double leaves_s;            /* when a member with a notice will be gone; 0: not known */
     double progress_s;          /* when it last made progress */
     uint64_t progress;

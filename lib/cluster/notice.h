@@ -55,7 +55,7 @@ struct spot_notice_options {
     const char *hook;     /* run by sh(1) for each notice, with SPOT_NOTICE_* variables; or NULL */
     bool is_acknowledged; /* Azure: approve the event as soon as the hook has ended well, or at once
                              without a hook */
-    void (*told)(void *user, const struct spot_notice *notice); /* in the watching thread */
+    void (*noticed)(void *user, const struct spot_notice *notice); /* in the watching thread */
     void *user;
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* NULL */
 };

@@ -227,7 +227,7 @@ static void on_event(struct spot_http_line *l, uint32_t events)
     }
     if (!step(l) || !(events & EPOLLRDHUP) || wants_input(l))
         return;
-    if (l->call && !spot_http_is_said(l->call)) { /* nobody waits for it */
+    if (l->call && !spot_http_is_sent(l->call)) { /* nobody waits for it */
         drop(l);
         return;
     }
@@ -358,16 +358,16 @@ static void step_ready(struct spot_http *h)
 }
 
 /* Returns whether connections had something to say. */
-static bool hear_events(struct spot_http *h)
+static bool receive_events(struct spot_http *h)
 {
     struct epoll_event event[EVENTS];
     const int n = epoll_wait(h->fd, event, EVENTS, 0);
     bool is_any = false;
-    eventfd_t told;
+    eventfd_t count;
 
     for (int i = 0; i < n; i++) {
         if (!event[i].data.ptr) {
-            (void)eventfd_read(h->more, &told);
+            (void)eventfd_read(h->more, &count);
             continue;
         }
         is_any = true;
@@ -386,7 +386,7 @@ void spot_http_run(struct spot_http *h)
 
     look_for_late(h);
     do {
-        is_any = hear_events(h);
+        is_any = receive_events(h);
         step_ready(h);
     } while ((is_any || h->n_ready) && spot_clock_s() < until_s);
     if (h->n_ready)

@@ -35,7 +35,7 @@ struct spot_http_options {
                       to arrive, plus a second for each 16 KiB of its body */
     /* May be NULL. The headers of a request with a body have arrived: if it is answered now, its
      * body is dropped, and `called` and `gone` do not follow. */
-    void (*heard)(void *user, struct spot_http_call *call);
+    void (*received)(void *user, struct spot_http_call *call);
     /* A request has arrived: answer it now or later. Its body is available until this returns. */
     void (*called)(void *user, struct spot_http_call *call);
     /* A request is over: answered, or its client disconnected. Called once for each request that

@@ -58,9 +58,9 @@ bool spot_http_is_answered(const struct spot_http_call *call)
     return call->state >= SPOT_HTTP_ANSWERED;
 }
 
-bool spot_http_is_said(const struct spot_http_call *call)
+bool spot_http_is_sent(const struct spot_http_call *call)
 {
-    return call->state == SPOT_HTTP_SAID || (call->state == SPOT_HTTP_ANSWERED && !call->pull);
+    return call->state == SPOT_HTTP_SENT || (call->state == SPOT_HTTP_ANSWERED && !call->pull);
 }
 
 void spot_http_add_header(struct spot_http_call *call, const char *name, const char *value)
@@ -88,21 +88,21 @@ void spot_http_end_call(struct spot_http_line *l)
     struct spot_http_call *const call = l->call;
 
     l->call = NULL;
-    if (call->is_told)
+    if (call->is_notified)
         l->http->options.gone(l->http->options.user, call);
     for (size_t i = 0; i < call->n_header; i++) {
         free(call->header[i].name);
         free(call->header[i].value);
     }
     drop_body(call);
-    spot_buf_release(&call->said);
+    spot_buf_release(&call->answer_body);
     spot_http_head_release(&call->head);
     free(call);
 }
 
 /* --- answers ----------------------------------------------------------------- */
 
-static void give(struct spot_http_call *call, unsigned status, const char *content_type)
+static void put_answer(struct spot_http_call *call, unsigned status, const char *content_type)
 {
     call->status = status;
     call->content_type = content_type;
@@ -115,8 +115,8 @@ void spot_http_answer(struct spot_http_call *call, unsigned status, const char *
 {
     if (spot_http_is_answered(call))
         return;
-    spot_buf_add(&call->said, body, n_byte);
-    give(call, status, content_type);
+    spot_buf_add(&call->answer_body, body, n_byte);
+    put_answer(call, status, content_type);
 }
 
 void spot_http_stream(struct spot_http_call *call, const char *content_type, spot_http_pull pull)
@@ -124,7 +124,7 @@ void spot_http_stream(struct spot_http_call *call, const char *content_type, spo
     if (spot_http_is_answered(call))
         return;
     call->pull = pull;
-    give(call, 200, content_type);
+    put_answer(call, 200, content_type);
 }
 
 void spot_http_wake(struct spot_http_call *call)
@@ -205,16 +205,16 @@ static void begin_answer(struct spot_http_line *l, struct spot_http_call *call)
     put_field(&l->out, "Content-Type", call->content_type);
     for (size_t i = 0; i < call->n_header; i++)
         put_field(&l->out, call->header[i].name, call->header[i].value);
-    snprintf(length, sizeof(length), "%zu", call->said.n);
+    snprintf(length, sizeof(length), "%zu", call->answer_body.n);
     if (call->pull && !call->head.is_1_0)
         put_field(&l->out, "Transfer-Encoding", "chunked");
     else if (!call->pull && call->status != 204)
         put_field(&l->out, "Content-Length", length);
     put(&l->out, "\r\n");
     if (!is_head)
-        spot_buf_add(&l->out, call->said.data, call->said.n);
-    spot_buf_release(&call->said);
-    call->state = call->pull && !is_head ? SPOT_HTTP_STREAMING : SPOT_HTTP_SAID;
+        spot_buf_add(&l->out, call->answer_body.data, call->answer_body.n);
+    spot_buf_release(&call->answer_body);
+    call->state = call->pull && !is_head ? SPOT_HTTP_STREAMING : SPOT_HTTP_SENT;
     l->due_s = spot_clock_s() + l->http->options.idle_s;
 }
 
@@ -232,7 +232,7 @@ static bool put_chunk(struct spot_http_line *l, struct spot_http_call *call)
     }
     l->due_s = spot_clock_s() + l->http->options.idle_s;
     if (got < 0) {
-        call->state = SPOT_HTTP_SAID;
+        call->state = SPOT_HTTP_SENT;
         if (is_chunked)
             put(&l->out, "0\r\n\r\n");
         return true;
@@ -298,24 +298,24 @@ static void refuse_head(struct spot_http_line *l, int status, const char *why)
 static void refuse_body(struct spot_http_call *call, unsigned status)
 {
     const bool is_full = status == 503;
-    struct spot_buf said = { 0 };
+    struct spot_buf answer_body = { 0 };
 
-    put_error(&said, is_full,
+    put_error(&answer_body, is_full,
               is_full         ? "Too many bodies come in at once."
               : status == 400 ? "The body is malformed."
                               : "The body is too large.");
     if (is_full)
         spot_http_add_header(call, "Retry-After", "1");
-    spot_http_answer(call, status, "application/json", said.data, said.n);
-    spot_buf_release(&said);
+    spot_http_answer(call, status, "application/json", answer_body.data, answer_body.n);
+    spot_buf_release(&answer_body);
 }
 
 /* --- bodies --------------------------------------------------------------------- */
 
 /* The call is whole: tell the owner, who answers now or later. */
-static void tell(struct spot_http_call *call)
+static void notify(struct spot_http_call *call)
 {
-    call->is_told = true;
+    call->is_notified = true;
     call->line->due_s = INFINITY;
     call->http->options.called(call->http->options.user, call);
     drop_body(call);
@@ -361,7 +361,7 @@ static void end_body(struct spot_http_call *call)
     if (call->refusal)
         refuse_body(call, call->refusal);
     else
-        tell(call);
+        notify(call);
 }
 
 /* Of n bytes that are there: returns how many were of the body. */
@@ -404,20 +404,20 @@ static unsigned no_room(const struct spot_http *h, int64_t n_byte)
 
 /* A client that is answered before its body was read may lose the answer by a reset: a small body
  * is read, unless the client waits for 100-continue. */
-static void hear(struct spot_http_call *call)
+static void receive(struct spot_http_call *call)
 {
     const int64_t n = call->head.n_body;
     const unsigned status = no_room(call->http, n);
 
     call->line->due_s = spot_clock_s() + call->http->options.idle_s;
     if (!n) {
-        tell(call);
+        notify(call);
         return;
     }
     call->is_reading = true;
     call->n_left = n;
-    if (call->http->options.heard)
-        call->http->options.heard(call->http->options.user, call);
+    if (call->http->options.received)
+        call->http->options.received(call->http->options.user, call);
     if (status && !spot_http_is_answered(call))
         refuse_body(call, status);
     if (!spot_http_is_answered(call)) {
@@ -441,7 +441,7 @@ static void take_head(struct spot_http_line *l, size_t n)
     }
     l->call = spot_xcalloc(1, sizeof(*l->call));
     *l->call = (struct spot_http_call){ .http = l->http, .line = l, .head = head };
-    hear(l->call);
+    receive(l->call);
 }
 
 /* Empty lines before a request are left over from the one before. */

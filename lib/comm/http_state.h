@@ -49,7 +49,7 @@ enum spot_http_call_state {
     SPOT_HTTP_OPEN,     /* has no answer */
     SPOT_HTTP_ANSWERED, /* there is an answer that waits for its turn */
     SPOT_HTTP_STREAMING,
-    SPOT_HTTP_SAID, /* the answer is in the connection's output */
+    SPOT_HTTP_SENT, /* the answer is in the connection's output */
 };
 
 enum { SPOT_HTTP_ADDED_MAX = 12 };
@@ -64,13 +64,13 @@ struct spot_http_call {
     int64_t n_left;   /* bytes of the body to come, where that is known */
     size_t n_refused; /* bytes behind what a body may have */
     bool is_reading;  /* the body comes */
-    bool is_told;     /* `called` was */
+    bool is_notified; /* `called` was */
     unsigned refusal; /* of the body: a status; 0: none */
     void *data;
     unsigned status;
     const char *content_type;
-    struct spot_buf said; /* the answer's body */
-    spot_http_pull pull;  /* NULL: no stream */
+    struct spot_buf answer_body; /* the answer's body */
+    spot_http_pull pull;         /* NULL: no stream */
     struct {
         char *name, *value;
     } header[SPOT_HTTP_ADDED_MAX];
@@ -87,7 +87,7 @@ bool spot_http_produce(struct spot_http_line *l);
 /* The call is over, whole or not. */
 void spot_http_end_call(struct spot_http_line *l);
 /* Its client need not be there to the end: the answer is ready. */
-bool spot_http_is_said(const struct spot_http_call *call);
+bool spot_http_is_sent(const struct spot_http_call *call);
 
 #ifdef __cplusplus
 }

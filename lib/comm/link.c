@@ -127,7 +127,7 @@ void spot_link_release(struct spot_link *link)
 
 /* The end of what arrived, clean or not (errno). A TLS alert in place of a frame: the other side
  * requires a key. */
-static int tell_end(const struct spot_link *link, bool is_clean, struct spot_err *err)
+static int report_end(const struct spot_link *link, bool is_clean, struct spot_err *err)
 {
     if (!link->tls && !link->arriving && link->n_header >= 2 && link->header[0] == 0x15 &&
         link->header[1] == 3)
@@ -148,11 +148,11 @@ static ssize_t read_some(struct spot_link *link, void *at, size_t n, struct spot
         if (got > 0)
             return got;
         if (!got)
-            return tell_end(link, true, err);
+            return report_end(link, true, err);
         if (errno == EAGAIN || errno == EWOULDBLOCK)
             return 0;
         if (errno != EINTR)
-            return tell_end(link, false, err);
+            return report_end(link, false, err);
     }
 }
 

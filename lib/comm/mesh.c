@@ -71,7 +71,7 @@ struct spot_mesh *spot_mesh_open(const struct spot_mesh_config *config, struct s
 
     mesh->config = *config;
     mesh->flags = spot_mesh_flags_new();
-    mesh->beat_s = mesh->control_heard_s = spot_clock_s(); /* the hello comes first */
+    mesh->beat_s = mesh->control_received_s = spot_clock_s(); /* the hello comes first */
     mesh->listener = mesh->wake[0] = mesh->wake[1] = mesh->control.fd = -1;
     pthread_mutex_init(&mesh->lock, NULL);
     spot_cond_init(&mesh->changed);
@@ -144,15 +144,15 @@ void spot_mesh_own(struct spot_mesh *mesh, uint64_t key, uint32_t id)
 
 /* --- the coordinator ----------------------------------------------------- */
 
-static int tell_failed(const struct spot_mesh *mesh, struct spot_err *err)
+static int report_failed(const struct spot_mesh *mesh, struct spot_err *err)
 {
     if (mesh->lost.code == SPOT_EINFEASIBLE)
         return spot_err_set(err, SPOT_EINFEASIBLE, "%s: %.400s", mesh->config.join, mesh->lost.msg);
     return spot_err_set(err, SPOT_ESYS, "the coordinator is gone: %.400s", mesh->lost.msg);
 }
 
-int spot_mesh_tell(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64_t tag,
-                   const void *data, size_t n_byte, struct spot_err *err)
+int spot_mesh_report(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64_t tag,
+                     const void *data, size_t n_byte, struct spot_err *err)
 {
     struct spot_err why = { 0 };
     int rc = -1;
@@ -166,7 +166,7 @@ int spot_mesh_tell(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64
             spot_mesh_wake(mesh);
     }
     pthread_mutex_unlock(&mesh->lock);
-    return rc ? tell_failed(mesh, err) : 0;
+    return rc ? report_failed(mesh, err) : 0;
 }
 
 static int wait_changed(struct spot_mesh *mesh, double until_s)
@@ -186,7 +186,7 @@ struct spot_frame *spot_mesh_order(struct spot_mesh *mesh, double timeout_s, str
             break;
     if (!frame) {
         if (mesh->is_orphan)
-            tell_failed(mesh, err);
+            report_failed(mesh, err);
         else
             spot_err_set(err, SPOT_ESYS, "nothing heard from the coordinator for %g s", timeout_s);
     }
@@ -323,7 +323,7 @@ int spot_mesh_check_wait(const struct spot_mesh *mesh, const struct spot_mesh_co
                          struct spot_err *err)
 {
     if (mesh->is_orphan)
-        return tell_failed(mesh, err);
+        return report_failed(mesh, err);
     if (mesh->epoch < mesh->revoked_below)
         return spot_err_set(err, SPOT_EPREEMPTED, "epoch %u is over", (unsigned)mesh->epoch);
     if (p && p->is_gone)
@@ -336,7 +336,7 @@ static bool is_silent(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t
                       struct spot_err *err)
 {
     const double now_s = spot_clock_s(), limit_s = mesh->lease_s;
-    const double heard_s = p && p->heard_s > start_s ? p->heard_s : start_s;
+    const double received_s = p && p->received_s > start_s ? p->received_s : start_s;
     char why[SPOT_MESH_WHY_MAX];
 
     if (!p && mesh->is_short) {
@@ -347,7 +347,7 @@ static bool is_silent(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t
     }
     if (limit_s <= 0)
         return false;
-    if (now_s - heard_s > limit_s) {
+    if (now_s - received_s > limit_s) {
         snprintf(why, sizeof(why), "%s%sno answer for %g s", p ? p->address : "",
                  p && *p->address ? ": " : "", limit_s);
         spot_mesh_suspect(mesh, id, false, why);
@@ -358,7 +358,7 @@ static bool is_silent(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t
         spot_err_set(err, SPOT_ESYS, "member %u does not answer", (unsigned)id);
         return true;
     }
-    if (p && now_s - heard_s > limit_s / 4 && now_s - p->ping_s > limit_s / 4) {
+    if (p && now_s - received_s > limit_s / 4 && now_s - p->ping_s > limit_s / 4) {
         p->ping_s = now_s;
         if (spot_link_send(&p->link, mesh->config.type_ping, 0, 0, NULL, 0, err)) {
             p->is_gone = true;

@@ -77,8 +77,8 @@ size_t spot_mesh_suspects(struct spot_mesh *mesh, struct spot_mesh_suspect *susp
 void spot_mesh_own(struct spot_mesh *mesh, uint64_t key, uint32_t id);
 
 /* Send to the coordinator. Returns 0, or -1 with *err (SPOT_ESYS). */
-int spot_mesh_tell(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64_t tag,
-                   const void *data, size_t n_byte, struct spot_err *err);
+int spot_mesh_report(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64_t tag,
+                     const void *data, size_t n_byte, struct spot_err *err);
 
 /* Wait for the coordinator's next frame; the caller frees it. NULL with *err (SPOT_ESYS) when the
  * coordinator is gone or timeout_s has passed (negative: no limit). */

@@ -19,7 +19,7 @@ enum { SPOT_MESH_PEERS_MAX = 1024, SPOT_MESH_ID_BYTE = 4 };
 struct spot_mesh_conn {
     uint32_t id; /* 0: no HELLO from it yet */
     bool is_gone;
-    double since_s, heard_s, ping_s;    /* connected; last frame from it; last ping */
+    double since_s, received_s, ping_s; /* connected; last frame from it; last ping */
     char address[SPOT_ADDRESS_MAX + 8]; /* that was connected to; "": it connected to us */
     struct spot_link link;
     struct spot_frame_list inbox;
@@ -46,9 +46,9 @@ struct spot_mesh {
     uint64_t key;
     struct spot_mesh_conn *peer[SPOT_MESH_PEERS_MAX];
     size_t n_peer;
-    double beat_s;                   /* when the last heartbeat went out */
-    double lease_s, control_heard_s; /* see spot_mesh_lease; last frame from the coordinator */
-    uint32_t *member;                /* [n_member] of this epoch: only members can be suspects */
+    double beat_s;                      /* when the last heartbeat went out */
+    double lease_s, control_received_s; /* see spot_mesh_lease; last frame from the coordinator */
+    uint32_t *member;                   /* [n_member] of this epoch: only members can be suspects */
     size_t n_member, cap_member;
     struct spot_mesh_suspect *suspect; /* of this epoch */
     size_t n_suspect, cap_suspect;

@@ -51,7 +51,7 @@ void spot_mesh_suspect_broken(struct spot_mesh *mesh, const struct spot_mesh_con
     char text[SPOT_MESH_WHY_MAX];
 
     snprintf(text, sizeof(text), "%.130s%s%.60s", p->address, *p->address ? ": " : "", why->msg);
-    spot_mesh_suspect(mesh, p->id, p->heard_s > 0, text);
+    spot_mesh_suspect(mesh, p->id, p->received_s > 0, text);
 }
 
 void spot_mesh_suspect_missed(struct spot_mesh *mesh, uint32_t id, const struct spot_err *why)
@@ -71,7 +71,8 @@ static void add_unheard(struct spot_mesh *mesh)
     for (size_t i = 0; mesh->lease_s > 0 && i < mesh->n_peer; i++) {
         const struct spot_mesh_conn *p = mesh->peer[i];
 
-        if (p->id && !p->is_gone && p->ping_s > p->heard_s && now_s - p->ping_s > mesh->lease_s / 2)
+        if (p->id && !p->is_gone && p->ping_s > p->received_s &&
+            now_s - p->ping_s > mesh->lease_s / 2)
             spot_mesh_suspect(mesh, p->id, false, "it does not answer");
     }
 }

@@ -219,7 +219,7 @@ static int read_known(struct spot_mesh *mesh, struct spot_mesh_conn *p, struct s
     int rc = spot_link_read(&p->link, &in, err);
 
     if (!rc)
-        p->heard_s = spot_clock_s();
+        p->received_s = spot_clock_s();
     while ((frame = spot_frame_pop(&in))) {
         const bool is_ping =
             frame->type == mesh->config.type_ping || frame->type == mesh->config.type_pong;
@@ -256,7 +256,7 @@ static void read_control(struct spot_mesh *mesh)
     struct spot_err why = { 0 };
     const int rc = take_orders(mesh, &why);
 
-    mesh->control_heard_s = spot_clock_s();
+    mesh->control_received_s = spot_clock_s();
     if (rc < 0)
         spot_mesh_lose_control(mesh, &why);
 }
@@ -305,7 +305,7 @@ static void keep_lease(struct spot_mesh *mesh)
         rc = spot_link_send(&mesh->control, mesh->config.type_heartbeat, 0, mesh->flags->progress,
                             NULL, 0, &why);
     }
-    if (!rc && mesh->lease_s > 0 && now_s - mesh->control_heard_s > 5 * mesh->lease_s)
+    if (!rc && mesh->lease_s > 0 && now_s - mesh->control_received_s > 5 * mesh->lease_s)
         rc = spot_err_set(&why, SPOT_ESYS, "it has been silent for %g s", 5 * mesh->lease_s);
     if (rc)
         spot_mesh_lose_control(mesh, &why);
@@ -365,7 +365,7 @@ static void drop_silent(struct spot_mesh *mesh)
         const struct spot_mesh_conn *const p = mesh->peer[i];
 
         if ((p->link.is_stranger && now_s - p->since_s > stranger_s) ||
-            (p->is_gone && !spot_mesh_is_member(mesh, p->id) && now_s - p->heard_s > abroad_s))
+            (p->is_gone && !spot_mesh_is_member(mesh, p->id) && now_s - p->received_s > abroad_s))
             spot_mesh_free_peer(mesh, i);
     }
 }

@@ -47,7 +47,7 @@ struct spot_monitor {
 
 static const char plain[] = "text/plain; charset=utf-8";
 
-static void say(struct spot_http_call *call, unsigned status, const char *text)
+static void answer_text(struct spot_http_call *call, unsigned status, const char *text)
 {
     spot_http_answer(call, status, plain, text, strlen(text));
 }
@@ -68,13 +68,13 @@ static void answer_doc(struct spot_monitor *m, struct spot_http_call *call,
         spot_http_answer(call, 200, type[which], m->doc[which].data, m->doc[which].n);
     pthread_mutex_unlock(&m->lock);
     if (!spot_http_is_answered(call))
-        say(call, 503, "The job has not begun.\n");
+        answer_text(call, 503, "The job has not begun.\n");
 }
 
 static void answer_page(struct spot_monitor *m, struct spot_http_call *call)
 {
     if (spot_http_answer_page(call, m->options.page, m->options.page_byte, NULL))
-        say(call, 500, "There are no random numbers.\n");
+        answer_text(call, 500, "There are no random numbers.\n");
 }
 
 static void called(void *user, struct spot_http_call *call)
@@ -88,11 +88,11 @@ static void called(void *user, struct spot_http_call *call)
 
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         spot_http_add_header(call, "Allow", "GET, HEAD");
-        say(call, 405, "Only GET and HEAD are answered.\n");
+        answer_text(call, 405, "Only GET and HEAD are answered.\n");
         return;
     }
     if (m->is_tcp && !spot_http_host_is_address(call)) {
-        say(call, 403, "Host must be localhost or an IP address.\n");
+        answer_text(call, 403, "Host must be localhost or an IP address.\n");
         return;
     }
     while (which < SPOT_MONITOR_DOCS && strcmp(path[which], spot_http_path(call)) != 0)
@@ -102,7 +102,7 @@ static void called(void *user, struct spot_http_call *call)
     else if (!strcmp(spot_http_path(call), "/"))
         answer_page(m, call);
     else
-        say(call, 404, "There are /, /metrics, /status.json and /history.json.\n");
+        answer_text(call, 404, "There are /, /metrics, /status.json and /history.json.\n");
 }
 
 static void gone(void *user, struct spot_http_call *call)
@@ -116,7 +116,7 @@ static void gone(void *user, struct spot_http_call *call)
 static void *work(void *user)
 {
     struct spot_monitor *const m = user;
-    eventfd_t told;
+    eventfd_t count;
 
     (void)setpriority(PRIO_PROCESS, 0, NICE); /* of this thread: steps go first */
     while (!m->stop) {
@@ -124,7 +124,7 @@ static void *work(void *user)
                                 { .fd = spot_http_fd(m->http), .events = POLLIN } };
 
         (void)poll(set, 2, TICK_MS);
-        (void)eventfd_read(m->wake, &told);
+        (void)eventfd_read(m->wake, &count);
         spot_http_run(m->http);
     }
     return NULL;

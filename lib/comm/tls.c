@@ -418,7 +418,7 @@ struct spot_tls *spot_tls_open(int fd_take, bool is_server,
 
 /* One side's word that nothing was cut off: there may be no room for it yet beside what was
  * written. The other side's is not waited for. */
-static void say_end(struct spot_tls *tls)
+static void send_end(struct spot_tls *tls)
 {
     struct spot_err err = { 0 };
     int rc;
@@ -445,7 +445,7 @@ void spot_tls_free(struct spot_tls *tls)
     if (!tls)
         return;
     if (tls->ssl && SSL_is_init_finished(tls->ssl))
-        say_end(tls);
+        send_end(tls);
     ERR_clear_error();
     SSL_free(tls->ssl);
     spot_tls_context_free(tls->own);

@@ -52,16 +52,16 @@ static void put_value(double value, struct spot_buf *out)
 
 void spot_metric_put(const struct spot_metric *metric, size_t n, struct spot_buf *out)
 {
-    const char *told = "";
+    const char *last = "";
 
     for (size_t i = 0; i < n; i++) {
         const struct spot_metric *const m = &metric[i];
 
         if (m->type != SPOT_HISTOGRAM && isnan(m->value))
             continue;
-        if (strcmp(told, m->name) != 0)
+        if (strcmp(last, m->name) != 0)
             put_head(m, out);
-        told = m->name;
+        last = m->name;
         if (m->type == SPOT_HISTOGRAM) {
             spot_histogram_put(m->histogram, m->name, m->label, out);
         } else {

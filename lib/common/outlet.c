@@ -23,16 +23,16 @@ enum { PIECE_BYTE = 4096 }; /* PIPE_BUF */
 struct spot_outlet {
     int fd;
     size_t room_byte;
-    bool tells;
+    bool counts_lost;
     pthread_t thread;
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t moved; /* there is something to write, or less than before */
     struct spot_buf text; /* [sent, n) is to be written */
     size_t sent;
-    uint64_t n_lost, n_told; /* puts that were left out; of these the reader knows */
-    double taken_s;          /* when a byte was last taken, or began to wait for that */
-    int error;               /* errno of a write that failed; 0: none */
-    bool is_slow;            /* a wait was in vain, and not all was taken since */
+    uint64_t n_lost, n_reported; /* puts that were left out; of these the reader knows */
+    double taken_s;              /* when a byte was last taken, or began to wait for that */
+    int error;                   /* errno of a write that failed; 0: none */
+    bool is_slow;                /* a wait was in vain, and not all was taken since */
     bool is_over;
     bool is_left_alone; /* the thread, in a write that does not end */
 };
@@ -140,19 +140,19 @@ static void add(struct spot_outlet *o, const char *text, size_t n)
 /* Once something was left out, until half of the room is free again: longer gaps, but few. */
 static void put(struct spot_outlet *o, const char *text, size_t n)
 {
-    const size_t room_byte = o->n_lost > o->n_told ? o->room_byte / 2 : o->room_byte;
-    char said[64] = "";
-    size_t n_said = 0;
+    const size_t room_byte = o->n_lost > o->n_reported ? o->room_byte / 2 : o->room_byte;
+    char note[64] = "";
+    size_t n_note = 0;
 
-    if (o->tells && o->n_lost > o->n_told)
-        n_said = (size_t)snprintf(said, sizeof(said), "[%llu lines left out]\n",
-                                  (unsigned long long)(o->n_lost - o->n_told));
-    if (left(o) + n_said + n > room_byte) {
+    if (o->counts_lost && o->n_lost > o->n_reported)
+        n_note = (size_t)snprintf(note, sizeof(note), "[%llu lines left out]\n",
+                                  (unsigned long long)(o->n_lost - o->n_reported));
+    if (left(o) + n_note + n > room_byte) {
         o->n_lost++;
         return;
     }
-    add(o, said, n_said);
-    o->n_told = o->n_lost;
+    add(o, note, n_note);
+    o->n_reported = o->n_lost;
     add(o, text, n);
     pthread_cond_broadcast(&o->moved);
 }
@@ -215,13 +215,14 @@ uint64_t spot_outlet_lost(struct spot_outlet *o)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-struct spot_outlet *spot_outlet_new(int fd, size_t room_byte, bool tells, struct spot_err *err)
+struct spot_outlet *spot_outlet_new(int fd, size_t room_byte, bool counts_lost,
+                                    struct spot_err *err)
 {
     struct spot_outlet *const o = spot_xcalloc(1, sizeof(*o));
     pthread_condattr_t monotonic;
 
     o->room_byte = room_byte;
-    o->tells = tells;
+    o->counts_lost = counts_lost;
     pthread_mutex_init(&o->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

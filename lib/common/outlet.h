@@ -23,9 +23,10 @@ extern "C" {
 
 struct spot_outlet;
 
-/* `fd` is duplicated. `tells`: where texts were left out, the reader finds "[N lines left out]".
- * NULL with *err (SPOT_ESYS). */
-struct spot_outlet *spot_outlet_new(int fd, size_t room_byte, bool tells, struct spot_err *err);
+/* `fd` is duplicated. `counts_lost`: where texts were left out, the reader finds "[N lines left
+ * out]". NULL with *err (SPOT_ESYS). */
+struct spot_outlet *spot_outlet_new(int fd, size_t room_byte, bool counts_lost,
+                                    struct spot_err *err);
 
 /* Never waits. Returns 0, also for what is left out; -1 with errno once a write has failed, after
  * which nothing more is written. Any thread may call this and wait. */

@@ -73,13 +73,12 @@ static int check(struct spot_infer_config *c, const struct spot_infer_head *head
         (c->shard_end - c->shard_begin < n_shard && !c->exchange && !c->swap))
         return spot_err_set(err, SPOT_EDATA, "shards %d to %d of %d are not a member of a group",
                             c->shard_begin, c->shard_end, n_shard);
-    if (c->shard_end - c->shard_begin < n_shard && head->shape.kind.qk_norm == SPOT_QK_WHOLE)
-        return spot_err_set(err, SPOT_EDATA,
-                            "queries and keys that are normed over all heads are not computed by a "
-                            "tensor group");
     if (c->n_thread < 1 || c->n_sequence < 1 || c->n_page < 1 || c->token_max < 1)
         return spot_err_set(err, SPOT_EDATA,
                             "threads, sequences, pages and tokens of a run are at least 1");
+    if (c->n_kept < 0)
+        return spot_err_set(err, SPOT_EDATA, "pages that are kept are 0 or more, not %d",
+                            c->n_kept);
     if (c->logit_max < 0)
         return spot_err_set(err, SPOT_EDATA, "rows of logits are 0 or more, not %d", c->logit_max);
     if (!c->logit_max)
@@ -192,8 +191,6 @@ static int take_memory(struct spot_infer *f, struct spot_err *err)
     f->vocab = floats(&miss, f->config.logit_max, f->n_shard * vocab);
     for (int i = 0; i < 2 && f->speed[i]; i++)
         f->turn[i] = floats(&miss, n, spot_shape_rotary(s));
-    if (s->kind.qk_norm == SPOT_QK_WHOLE)
-        f->heads = floats(&miss, f->config.n_thread, spot_shape_attended(s));
     f->q8.x = (int8_t *)floats(&miss, n_row, f->q8_blocks * 8);
     f->q8.scale = floats(&miss, n_row, f->q8_blocks);
     f->q8.minus = (int32_t *)(void *)floats(&miss, n_row, f->q8_blocks);
@@ -257,6 +254,7 @@ struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct
     }
     for (int i = c.n_page - 1; i >= 0; i--) /* not before there is memory for them */
         f->free_page[f->n_free++] = i;
+    spot_infer_begin_index(f);
     return f;
 }
 
@@ -275,15 +273,14 @@ void spot_infer_free(struct spot_infer *f)
     }
     for (int i = 0; i < f->config.n_sequence; i++)
         free(f->sequence[i].page);
-    void *const aligned[] = { f->x,       f->norm,     f->sum,     f->qkv,   f->att,
-                              f->pre,     f->act,      f->packed,  f->vocab, f->turn[0],
-                              f->turn[1], f->heads,    f->choice,  f->share, f->gathered,
-                              f->q8.x,    f->q8.scale, f->q8.minus };
-    void *const all[] = { f->arena,     f->tensor,         f->pool_block, f->score,
-                          f->part,      f->token_item,     f->sequence,   f->free_page,
-                          f->row_token, f->token_position, f->n_holder,   f->speed[0],
-                          f->speed[1],  f->chosen,         f->row_choice, f->expert_row,
-                          f->expert_sum };
+    void *const aligned[] = { f->x,     f->norm,     f->sum,   f->qkv,      f->att,     f->pre,
+                              f->act,   f->packed,   f->vocab, f->turn[0],  f->turn[1], f->choice,
+                              f->share, f->gathered, f->q8.x,  f->q8.scale, f->q8.minus };
+    void *const all[] = { f->arena,      f->tensor,         f->pool_block, f->score,
+                          f->part,       f->token_item,     f->sequence,   f->free_page,
+                          f->row_token,  f->token_position, f->n_holder,   f->speed[0],
+                          f->speed[1],   f->chosen,         f->row_choice, f->expert_row,
+                          f->expert_sum, f->note,           f->bucket };
 
     for (size_t i = 0; i < sizeof(aligned) / sizeof(aligned[0]); i++)
         spot_free_aligned(aligned[i]);
@@ -350,7 +347,7 @@ static int list_tokens(struct spot_infer *f, const struct spot_infer_item *item,
     f->n_row = 0;
     for (int i = 0; i < n_item; i++) {
         const int64_t end = item[i].first + item[i].n_token;
-        int64_t need;
+        int64_t n;
 
         if (check_item(f, &item[i], err))
             return -1;
@@ -361,9 +358,8 @@ static int list_tokens(struct spot_infer *f, const struct spot_infer_item *item,
         if (item[i].n_token > f->config.token_max - f->n_token)
             return spot_err_set(err, SPOT_EDATA, "a run has at most %d tokens",
                                 f->config.token_max);
-        need = (end + SPOT_INFER_PAGE - 1) / SPOT_INFER_PAGE - f->sequence[item[i].sequence].n_page;
-        n_page += need > 0 ? need : 0;
-        n_page += spot_infer_shared(f, item[i].sequence, item[i].first / SPOT_INFER_PAGE);
+        n = spot_infer_pages_taken(f, item[i].sequence, item[i].first, end);
+        n_page += n > 0 ? n : 0; /* one that gives some back may come behind one that takes some */
         for (int64_t t = item[i].first; t < end; t++) {
             f->token_item[f->n_token] = i;
             f->token_position[f->n_token++] = t;
@@ -371,28 +367,14 @@ static int list_tokens(struct spot_infer *f, const struct spot_infer_item *item,
         if (list_rows(f, n_row ? n_row[i] : 1, item[i].n_token, err))
             return -1;
     }
-    return n_page > f->n_free
+    return n_page > spot_infer_free_pages(f)
                ? spot_err_set(err, SPOT_EINFEASIBLE, "%lld pages are needed, %d are free",
-                              (long long)n_page, f->n_free)
+                              (long long)n_page, spot_infer_free_pages(f))
                : 0;
 }
 
-int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
-                        const int64_t *n_row, const float *in, float *out, float *logit,
-                        struct spot_err *err)
+static int compute(struct spot_infer *f, struct spot_err *err)
 {
-    if (list_tokens(f, item, n_item, n_row, err))
-        return -1;
-    for (int i = 0; i < n_item; i++) {
-        if (spot_infer_reserve(f, item[i].sequence, item[i].first + item[i].n_token, err))
-            return -1;
-        spot_infer_unshare(f, item[i].sequence, item[i].first / SPOT_INFER_PAGE);
-    }
-    f->item = item;
-    f->n_item = n_item;
-    f->in = in;
-    f->out = out;
-    f->logit = logit;
     f->has_failed = false;
     if (f->n_token && f->on)
         return f->on->pass(f, err);
@@ -401,6 +383,42 @@ int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item
     if (f->has_failed && err)
         *err = f->err;
     return f->has_failed ? -1 : 0;
+}
+
+/* Its pages are known to others, once they are computed. */
+static void end_item(struct spot_infer *f, const struct spot_infer_item *item, bool is_computed)
+{
+    struct spot_infer_sequence *const s = &f->sequence[item->sequence];
+
+    if (is_computed)
+        spot_infer_know(f, item->sequence);
+    else if (s->n_told > item->first)
+        s->n_told = item->first;
+}
+
+int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
+                        const int64_t *n_row, const float *in, float *out, float *logit,
+                        struct spot_err *err)
+{
+    int rc;
+
+    if (list_tokens(f, item, n_item, n_row, err))
+        return -1;
+    for (int i = 0; i < n_item; i++)
+        spot_infer_rewind(f, item[i].sequence, item[i].first);
+    for (int i = 0; i < n_item; i++) {
+        spot_infer_grow(f, item[i].sequence, item[i].first + item[i].n_token);
+        spot_infer_note(f, item[i].sequence, item[i].first, item[i].token, item[i].n_token);
+    }
+    f->item = item;
+    f->n_item = n_item;
+    f->in = in;
+    f->out = out;
+    f->logit = logit;
+    rc = compute(f, err);
+    for (int i = 0; i < n_item; i++)
+        end_item(f, &item[i], !rc);
+    return rc;
 }
 
 int spot_infer_run(struct spot_infer *f, const struct spot_infer_item *item, int n_item,

@@ -55,6 +55,7 @@ struct spot_infer_config {
     int shard_begin, shard_end;   /* this member's, a node of the tree of shards; 0, 0: all */
     int n_thread;                 /* 1.. */
     int n_sequence, n_page;       /* at once; a page has 16 tokens of all layers and shards here */
+    int n_kept;                   /* maximum pages kept for sequences that begin alike; 0: none */
     int token_max;                /* per run */
     int logit_max;                /* rows of logits per run; 0: n_sequence */
     const char *kernel;  /* "avx512bf16", "avx512", "avx2", "portable": the same bits; NULL:
@@ -85,19 +86,31 @@ const char *spot_infer_kernel(const struct spot_infer *f);
 int spot_infer_open(struct spot_infer *f, struct spot_err *err);
 void spot_infer_close(struct spot_infer *f, int sequence);           /* frees its pages */
 int64_t spot_infer_length(const struct spot_infer *f, int sequence); /* tokens in the cache */
-int spot_infer_free_pages(const struct spot_infer *f);
+int spot_infer_free_pages(const struct spot_infer *f); /* those that are kept included */
 
-/* A sequence without tokens gets the first n_token of another one: full pages are shared, the last
- * one is copied if it is not full. Later changes of either do not affect the other. Returns 0, or
- * -1 with *err: SPOT_EDATA, SPOT_EINFEASIBLE if no page is free. */
-int spot_infer_share(struct spot_infer *f, int from, int to, int64_t n_token, struct spot_err *err);
+/* --- pages by their tokens: a full page is found by its 16 tokens and the page before it, so what
+ * is found is compared, token by token, and never merely hashed. Sequences that have equal pages
+ * hold the same one. Pages that no sequence holds any more are kept, up to n_kept, until they are
+ * the least recently used when a page is needed. --- */
+
+/* How many of the first tokens an open sequence has, or could get from pages that are here: at most
+ * n_token - 1, so that logits of the last one are computed, and with at most n_page of the free
+ * pages. The length of a sequence that cannot be continued by pages. */
+int64_t spot_infer_find(const struct spot_infer *f, int sequence, const uint32_t *token,
+                        int64_t n_token, int64_t n_page);
+/* Get them: n as found. `token` has all tokens of its last page, which is copied if it is needed
+ * in part. Returns 0, or -1 with *err (SPOT_EDATA): they are not here. */
+int spot_infer_reuse(struct spot_infer *f, int sequence, const uint32_t *token, int64_t n,
+                     struct spot_err *err);
+int spot_infer_kept(const struct spot_infer *f); /* pages that no sequence holds */
+void spot_infer_forget(struct spot_infer *f);    /* those */
 
 /* Tokens from position `first` of a sequence; `first` is at most its length: what was beyond it is
  * dropped. A sequence has one item in a run. */
 struct spot_infer_item {
     int sequence;
     int64_t first, n_token;
-    const uint32_t *token; /* [n_token], read by the first stage only */
+    const uint32_t *token; /* [n_token]; NULL on later stages: others do not find its pages */
 };
 
 /* All items as one batch, in the order given: N tokens in all.
@@ -121,7 +134,8 @@ int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item
 
 size_t spot_infer_page_byte(const struct spot_infer *f);
 
-/* Make room for n_token tokens that will be imported as pages; replaces the sequence's content.
+/* Make room for n_token tokens that will be imported as pages; replaces the sequence's content,
+ * which nobody else will find unless spot_infer_tell says what it is.
  * Returns 0, or -1 with *err (SPOT_EINFEASIBLE, SPOT_EDATA). */
 int spot_infer_reserve(struct spot_infer *f, int sequence, int64_t n_token, struct spot_err *err);
 
@@ -133,6 +147,8 @@ void spot_infer_export(const struct spot_infer *f, int sequence, int64_t page, i
 void spot_infer_import(struct spot_infer *f, int sequence, int64_t page, int layer, int shard,
                        const void *byte);
 void spot_infer_import_end(struct spot_infer *f);
+/* The tokens of what was imported, as many as the sequence has. */
+void spot_infer_tell(struct spot_infer *f, int sequence, const uint32_t *token);
 
 #ifdef __cplusplus
 }

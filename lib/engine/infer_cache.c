@@ -16,62 +16,35 @@ int spot_infer_open(struct spot_infer *f, struct spot_err *err)
     return spot_err_set(err, SPOT_EINFEASIBLE, "all %d sequences are used", f->config.n_sequence);
 }
 
-static int take_page(struct spot_infer *f)
+int spot_infer_take_page(struct spot_infer *f)
 {
-    const int page = f->free_page[--f->n_free];
+    int page;
 
+    if (!f->n_free)
+        spot_infer_evict(f);
+    page = f->free_page[--f->n_free];
     f->n_holder[page] = 1;
     return page;
 }
 
-static void drop_page(struct spot_infer *f, int page)
+void spot_infer_hold_page(struct spot_infer *f, int page)
 {
-    if (!--f->n_holder[page])
+    if (!f->n_holder[page]++)
+        spot_infer_unkeep(f, page);
+}
+
+void spot_infer_drop_page(struct spot_infer *f, int page)
+{
+    if (--f->n_holder[page])
+        return;
+    if (f->note[page].is_known)
+        spot_infer_keep(f, page);
+    else
         f->free_page[f->n_free++] = page;
 }
 
-void spot_infer_close(struct spot_infer *f, int sequence)
-{
-    struct spot_infer_sequence *const s = &f->sequence[sequence];
-
-    while (s->n_page)
-        drop_page(f, s->page[--s->n_page]);
-    s->is_open = false;
-}
-
-int64_t spot_infer_length(const struct spot_infer *f, int sequence)
-{
-    return f->sequence[sequence].length;
-}
-
-int spot_infer_free_pages(const struct spot_infer *f)
-{
-    return f->n_free;
-}
-
-int spot_infer_reserve(struct spot_infer *f, int sequence, int64_t n_token, struct spot_err *err)
-{
-    struct spot_infer_sequence *const s = &f->sequence[sequence];
-    const int n_page = (int)((n_token + SPOT_INFER_PAGE - 1) / SPOT_INFER_PAGE);
-
-    if (n_token < 0 || n_token > f->shape.seq)
-        return spot_err_set(err, SPOT_EDATA, "a sequence has at most %lld tokens, not %lld",
-                            (long long)f->shape.seq, (long long)n_token);
-    if (n_page - s->n_page > f->n_free)
-        return spot_err_set(err, SPOT_EINFEASIBLE, "%d pages are needed, %d are free",
-                            n_page - s->n_page, f->n_free);
-    while (s->n_page < n_page)
-        s->page[s->n_page++] = take_page(f);
-    while (s->n_page > n_page)
-        drop_page(f, s->page[--s->n_page]);
-    s->length = n_token;
-    return 0;
-}
-
-/* --- pages that several sequences have ------------------------------------------- */
-
 /* All layers and shards of a page lie side by side. */
-static void copy_page(const struct spot_infer *f, int to, int from)
+void spot_infer_copy_page(const struct spot_infer *f, int to, int from)
 {
     if (f->on) {
         f->on->copy_page(f, to, from);
@@ -81,53 +54,93 @@ static void copy_page(const struct spot_infer *f, int to, int from)
            (size_t)f->n_layer * (size_t)f->n_shard * spot_infer_page_byte(f));
 }
 
-int spot_infer_share(struct spot_infer *f, int from, int to, int64_t n_token, struct spot_err *err)
+/* The last one first: where pages are kept, one is behind those that follow it. */
+static void drop_behind(struct spot_infer *f, struct spot_infer_sequence *s, int n_page)
 {
-    const struct spot_infer_sequence *const a = &f->sequence[from];
-    struct spot_infer_sequence *const b = &f->sequence[to];
-    const int n_full = (int)(n_token / SPOT_INFER_PAGE);
-
-    if (!a->is_open || !b->is_open || b->n_page || n_token < 0 || n_token > a->length)
-        return spot_err_set(err, SPOT_EDATA,
-                            "%lld tokens of a sequence of %lld for one that has %lld",
-                            (long long)n_token, (long long)a->length, (long long)b->length);
-    if (n_token % SPOT_INFER_PAGE && !f->n_free)
-        return spot_err_set(err, SPOT_EINFEASIBLE, "1 page is needed, 0 are free");
-    for (; b->n_page < n_full; b->n_page++) {
-        b->page[b->n_page] = a->page[b->n_page];
-        f->n_holder[b->page[b->n_page]]++;
-    }
-    if (n_token % SPOT_INFER_PAGE) {
-        b->page[b->n_page++] = take_page(f);
-        copy_page(f, b->page[n_full], a->page[n_full]);
-    }
-    b->length = n_token;
-    return 0;
+    while (s->n_page > n_page)
+        spot_infer_drop_page(f, s->page[--s->n_page]);
+    if (s->n_known > n_page)
+        s->n_known = n_page;
 }
 
-int spot_infer_shared(const struct spot_infer *f, int sequence, int64_t page)
+void spot_infer_close(struct spot_infer *f, int sequence)
+{
+    spot_infer_rewind(f, sequence, 0);
+    f->sequence[sequence].is_open = false;
+}
+
+int64_t spot_infer_length(const struct spot_infer *f, int sequence)
+{
+    return f->sequence[sequence].length;
+}
+
+int spot_infer_free_pages(const struct spot_infer *f)
+{
+    return f->n_free + f->n_kept;
+}
+
+static int page_count(int64_t n_token)
+{
+    return (int)((n_token + SPOT_INFER_PAGE - 1) / SPOT_INFER_PAGE);
+}
+
+/* Is `first` within a page that is found by others? What is not known is of one sequence. */
+static bool is_within_known(const struct spot_infer_sequence *s, int64_t first)
+{
+    return first % SPOT_INFER_PAGE && first / SPOT_INFER_PAGE < s->n_known;
+}
+
+int64_t spot_infer_pages_taken(const struct spot_infer *f, int sequence, int64_t first, int64_t end)
 {
     const struct spot_infer_sequence *const s = &f->sequence[sequence];
-    int n = 0;
+    int64_t n = page_count(end) - page_count(first) + is_within_known(s, first);
 
-    for (; page < s->n_page; page++)
-        n += f->n_holder[s->page[page]] > 1;
+    for (int page = page_count(first); page < s->n_page; page++)
+        n -= f->n_holder[s->page[page]] == 1;
     return n;
 }
 
-void spot_infer_unshare(struct spot_infer *f, int sequence, int64_t page)
+void spot_infer_rewind(struct spot_infer *f, int sequence, int64_t first)
+{
+    struct spot_infer_sequence *const s = &f->sequence[sequence];
+    const int last = (int)(first / SPOT_INFER_PAGE);
+
+    drop_behind(f, s, page_count(first));
+    if (is_within_known(s, first)) {
+        const int known = s->page[last];
+
+        s->page[last] = spot_infer_take_page(f);
+        spot_infer_copy_page(f, s->page[last], known);
+        memcpy(f->note[s->page[last]].token, f->note[known].token, sizeof(f->note->token));
+        spot_infer_drop_page(f, known);
+        s->n_known = last;
+    }
+    s->length = first < s->length ? first : s->length;
+    s->n_told = first < s->n_told ? first : s->n_told;
+}
+
+void spot_infer_grow(struct spot_infer *f, int sequence, int64_t n_token)
 {
     struct spot_infer_sequence *const s = &f->sequence[sequence];
 
-    for (; page < s->n_page; page++) {
-        const int shared = s->page[page];
+    while (s->n_page < page_count(n_token))
+        s->page[s->n_page++] = spot_infer_take_page(f);
+    s->length = n_token;
+}
 
-        if (f->n_holder[shared] == 1)
-            continue;
-        s->page[page] = take_page(f);
-        copy_page(f, s->page[page], shared);
-        drop_page(f, shared);
-    }
+int spot_infer_reserve(struct spot_infer *f, int sequence, int64_t n_token, struct spot_err *err)
+{
+    const int64_t n = spot_infer_pages_taken(f, sequence, 0, n_token > 0 ? n_token : 0);
+
+    if (n_token < 0 || n_token > f->shape.seq)
+        return spot_err_set(err, SPOT_EDATA, "a sequence has at most %lld tokens, not %lld",
+                            (long long)f->shape.seq, (long long)n_token);
+    if (n > spot_infer_free_pages(f))
+        return spot_err_set(err, SPOT_EINFEASIBLE, "%lld pages are needed, %d are free",
+                            (long long)n, spot_infer_free_pages(f));
+    spot_infer_rewind(f, sequence, 0);
+    spot_infer_grow(f, sequence, n_token);
+    return 0;
 }
 
 float *spot_infer_page(const struct spot_infer *f, int page, int layer, int shard)

@@ -57,8 +57,20 @@ enum {
 struct spot_infer_sequence {
     bool is_open;
     int64_t length;
+    int64_t n_told; /* first tokens that are noted with their pages */
+    int n_known;    /* first pages that are in the index */
     int n_page;
     int *page;
+};
+
+/* What a page has. In the index the page before it is part of its identity, so that it stands for
+ * all tokens up to its end. */
+struct spot_infer_note {
+    uint32_t token[SPOT_INFER_PAGE];
+    int before; /* -1: none */
+    bool is_known;
+    int next;         /* of its bucket; -1: none */
+    int older, newer; /* of those that are kept; -1: none */
 };
 
 /* An engine whose weights, pages and sums are not in host memory; backend.h finds it. */
@@ -95,7 +107,11 @@ struct spot_infer {
     void *pool_block; /* the allocation that contains it */
     size_t page_elem; /* of a layer and shard */
     int n_layer, n_free, *free_page;
-    int *n_holder; /* [n_page] sequences that use a page */
+    int *n_holder;                /* [n_page] sequences that use a page */
+    struct spot_infer_note *note; /* [n_page] */
+    int *bucket, n_bucket;        /* a page + 1; 0: none; a power of two */
+    int n_kept, oldest, newest;   /* known pages that no sequence uses; a page is behind those that
+                                     follow it */
     struct spot_infer_sequence *sequence;
     /* one run */
     int n_token, n_item;
@@ -113,7 +129,6 @@ struct spot_infer {
     int *chosen, *row_choice;         /* [token][chosen]; [row] token * chosen + k */
     int64_t *expert_row;              /* [expert + 1] */
     float **expert_sum;               /* per thread: [own shard + 1][token][64] */
-    float *heads;                     /* per thread: queries or keys of all shards */
     float *packed; /* inputs of a product of many tokens: [tile][input][tokens of the tile] */
     int64_t packed_row, score_row;
     float **score, **part, *vocab; /* per thread; vocab: logits of padded shards */
@@ -125,10 +140,31 @@ struct spot_infer {
 /* A page of a layer (of this stage) and own shard: keys [head][d][16], values [head][16][d]. */
 float *spot_infer_page(const struct spot_infer *f, int page, int layer, int shard);
 
-/* Number of pages of a sequence from this one on that others share; and make them its own
- * copies. */
-int spot_infer_shared(const struct spot_infer *f, int sequence, int64_t page);
-void spot_infer_unshare(struct spot_infer *f, int sequence, int64_t page);
+/* --- infer_cache.c --- */
+
+int spot_infer_take_page(struct spot_infer *f);
+void spot_infer_hold_page(struct spot_infer *f, int page); /* one that is known */
+void spot_infer_drop_page(struct spot_infer *f, int page);
+void spot_infer_copy_page(const struct spot_infer *f, int to, int from);
+/* Pages that a run from `first` to `end` takes from those that are free: less than 0 where it gives
+ * some back. */
+int64_t spot_infer_pages_taken(const struct spot_infer *f, int sequence, int64_t first,
+                               int64_t end);
+/* Pages for n_token tokens, which are its length now. */
+void spot_infer_grow(struct spot_infer *f, int sequence, int64_t n_token);
+/* What is behind `first` is dropped, and a page that others may read is not written to. */
+void spot_infer_rewind(struct spot_infer *f, int sequence, int64_t first);
+
+/* --- infer_prefix.c --- */
+
+void spot_infer_begin_index(struct spot_infer *f);
+void spot_infer_keep(struct spot_infer *f, int page);   /* nobody holds it */
+void spot_infer_unkeep(struct spot_infer *f, int page); /* somebody will */
+void spot_infer_evict(struct spot_infer *f);            /* the least recently used of them */
+/* Note tokens of a sequence, and index its full pages, computed by now. */
+void spot_infer_note(struct spot_infer *f, int sequence, int64_t first, const uint32_t *token,
+                     int64_t n_token);
+void spot_infer_know(struct spot_infer *f, int sequence);
 
 /* A team's job: the whole run. */
 void spot_infer_pass(void *infer, int thread, int n_thread);

@@ -22,8 +22,13 @@ static const double settled_s = 1; /* ranks that have been up this long count as
 
 static void on_exit_of(struct spot_exec_agent *e, const struct spot_rank_event *event)
 {
-    if (e->is_stopping || event->round != e->held.restart_count ||
-        e->held.state != SPOT_EXEC_RUNNING)
+    if (e->is_stopping || event->round != e->held.restart_count)
+        return;
+    if (e->is_saving) {
+        e->n_left++;
+        e->left_s = spot_clock_s();
+    }
+    if (e->held.state != SPOT_EXEC_RUNNING)
         return;
     e->has_exited[event->local] = true;
     if (e->options->files && event->status && !(e->is_saving && WIFEXITED(event->status)))
@@ -250,6 +255,7 @@ static int start(struct spot_exec_agent *e, struct spot_err *err)
     e->has_last = env->has_state;
     e->last_step = env->state_step;
     spot_exec_commit_begin(e);
+    spot_exec_pace_begin(e);
     spot_exec_ledger_begin(&e->ledger, env->local_world, env->world,
                            env->has_state ? (int64_t)env->state_step : -1);
     if (env->has_state)
@@ -283,7 +289,10 @@ static int on_save(struct spot_exec_agent *e, const struct spot_frame *frame, st
     if (e->is_saving)
         return 0;
     e->is_saving = true;
+    if (e->options->files)
+        spot_rank_files_mark(e->options->files);
     e->has_saved = false;
+    e->n_left = 0;
     return spot_ranks_save(e->options->ranks, left_s, err);
 }
 
@@ -472,7 +481,10 @@ static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
         return get_ready(e, err);
     if (!e->has_begun)
         return 0;
-    return tell_settled(e, err) || tell_end(e, err) || tell_saved(e, err) ? -1 : 0;
+    return tell_settled(e, err) || tell_end(e, err) || tell_saved(e, err) ||
+                   spot_exec_tell_pace(e, err)
+               ? -1
+               : 0;
 }
 
 /* A request waits for an answer, or for data of the mesh, which does not wake the poll. */
@@ -498,22 +510,60 @@ static int work(void *job, struct spot_err *err)
     return 0;
 }
 
-/* What the ranks did behind the last commit is done again by the others. */
-static void say_left(void *job, struct spot_err *err)
+/* As the script knows it. */
+static void put_last(const struct spot_exec_agent *e, char *text, size_t n)
+{
+    char name[SPOT_WHY_MAX / 4] = "";
+
+    if (e->options->files)
+        spot_rank_files_newest(e->options->files, name, sizeof(name));
+    if (*name)
+        snprintf(text, n, "'%s'", name);
+    else
+        snprintf(text, n, "step %llu", (unsigned long long)e->last_step);
+}
+
+/* What the ranks did behind the last commit is done again by the others. Those that have ended
+ * since they were told to save have done nothing after it. */
+static void report_left(void *job, struct spot_err *err)
 {
     const struct spot_exec_agent *const e = job;
-    const double since_s = spot_clock_s() - (e->has_committed ? e->last_s : e->started_s);
+    const double until_s =
+        e->is_saving && e->n_left == e->options->n_rank ? e->left_s : spot_clock_s();
+    const double since_s = until_s - (e->has_committed ? e->last_s : e->started_s);
+    char last[SPOT_WHY_MAX / 2];
 
+    put_last(e, last, sizeof(last));
     if (!*e->held.run_id)
         spot_err_set(err, SPOT_EPREEMPTED, "left after a notice, without having had ranks");
     else if (!e->has_last)
         spot_err_set(err, SPOT_EPREEMPTED,
                      "left after a notice: nothing was ever committed, so the others begin anew");
+    else if (since_s <= 0)
+        spot_err_set(
+            err, SPOT_EPREEMPTED,
+            "left after a notice: %s is committed, saved for it; the others go on from there",
+            last);
     else
         spot_err_set(err, SPOT_EPREEMPTED,
-                     "left after a notice: step %llu is committed; what came behind it, at most "
+                     "left after a notice: %s is committed; what came behind it, at most "
                      "%.1f s of work, is done again",
-                     (unsigned long long)e->last_step, since_s);
+                     last, since_s);
+}
+
+static int serve_samples(void *agent, const struct spot_rank_request *request,
+                         struct spot_jw *answer, struct spot_err *err)
+{
+    struct spot_exec_agent *const e = agent;
+
+    if (request->step >= 0)
+        spot_exec_beat(e, request->rank, request->step, NAN);
+    return spot_exec_ledger_serve(&e->ledger, request, answer, err);
+}
+
+static void samples_gone(void *agent, uint64_t ticket)
+{
+    spot_exec_ledger_gone(&((struct spot_exec_agent *)agent)->ledger, ticket);
 }
 
 static int run(struct spot_exec_agent *e, struct spot_err *err)
@@ -527,12 +577,13 @@ static int run(struct spot_exec_agent *e, struct spot_err *err)
         .work = work,
         .idle = idle,
         .leaving = quiesced,
-        .say_left = say_left,
+        .report_left = report_left,
     };
     /* what ranks may ask: a row for each */
     const struct spot_rank_op op[] = {
         { "commit", spot_exec_serve_commit, spot_exec_commit_gone, e },
-        { "samples", spot_exec_ledger_serve, spot_exec_ledger_gone, &e->ledger },
+        { "samples", serve_samples, samples_gone, e },
+        { "beat", spot_exec_serve_beat, NULL, e },
         { 0 },
     };
     int rc;

@@ -79,6 +79,14 @@ struct spot_exec_transfer {
     bool is_due; /* the ranks wait for it */
 };
 
+/* How fast a rank goes, as it says. */
+struct spot_exec_pace {
+    int64_t step; /* the newest that it named, */
+    double at_s;  /* and when, by spot_clock_s; 0: none in this round */
+    double one_s; /* time of a step, of which the newest count most; 0: not known */
+    bool is_own;  /* as it measured it, without waits for others */
+};
+
 struct spot_exec_agent {
     const struct spot_exec_agent_options *options;
     struct spot_agent agent;
@@ -109,15 +117,31 @@ struct spot_exec_agent {
     bool has_last; /* the last commit of the job, as far as this node knows: */
     uint64_t last_step;
     double last_s;      /* when it was agreed, or restored */
+    uint32_t n_left;    /* ranks that have ended since they were told to save, */
+    double left_s;      /* the last of them at that time */
     bool has_committed; /* one in this round */
     struct spot_exec_commit commit;
     struct spot_exec_offer offer;
     struct spot_exec_transfer *transfer; /* [n_transfer] */
     size_t n_transfer, cap_transfer;
+    struct spot_exec_pace pace[SPOT_LOCAL_RANKS_MAX];
+    double paced_s;         /* the coordinator was told of it */
+    bool has_pace;          /* and there is news */
     double rate_byte_per_s; /* for states sent to a buddy; 0: no limit */
 };
 
+/* exec_pace.c: an op of the socket, by which ranks say that they have done a step; commits, and
+ * requests of samples, say it as well. */
+int spot_exec_serve_beat(void *agent, const struct spot_rank_request *request,
+                         struct spot_jw *answer, struct spot_err *err);
+/* `own_s`: the work since the step before, NAN: the time that has passed. */
+void spot_exec_beat(struct spot_exec_agent *e, int64_t rank, int64_t step, double own_s);
+void spot_exec_pace_begin(struct spot_exec_agent *e); /* a round */
+int spot_exec_tell_pace(struct spot_exec_agent *e, struct spot_err *err);
+
 /* exec_commit.c: commits of ranks, by the socket or by a manifest. The op of the socket: */
+int spot_exec_local_of(const struct spot_exec_agent *e, int64_t rank, uint32_t *local,
+                       struct spot_err *err); /* -1: the only one */
 int spot_exec_serve_commit(void *agent, const struct spot_rank_request *request,
                            struct spot_jw *answer, struct spot_err *err);
 void spot_exec_commit_gone(void *agent, uint64_t ticket);

@@ -412,7 +412,10 @@ void spot_exec_begin_round(struct spot_exec_job *job)
     for (size_t i = 0; i < m->n_member; i++) {
         struct spot_exec_member *const x = spot_exec_member_at(job, i);
 
-        if (x)
-            x->has_took = false;
+        if (!x)
+            continue;
+        x->has_took = false;
+        if (!job->is_kept)
+            spot_exec_forget_pace(x);
     }
 }

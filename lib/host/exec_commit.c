@@ -25,8 +25,8 @@ static struct spot_exec_say *say_of(struct spot_exec_commit *c, uint32_t local)
     return NULL;
 }
 
-static int local_of(const struct spot_exec_agent *e, int64_t rank, uint32_t *local,
-                    struct spot_err *err)
+int spot_exec_local_of(const struct spot_exec_agent *e, int64_t rank, uint32_t *local,
+                       struct spot_err *err)
 {
     const int64_t first = e->form.env.first_rank, n = e->options->n_rank;
 
@@ -96,8 +96,10 @@ int spot_exec_serve_commit(void *agent, const struct spot_rank_request *request,
     struct said said = { .wait_s = INFINITY };
 
     if (spot_json_read_fields(request->doc, request->doc->root, "", said_field, &said, err) ||
-        local_of(e, request->rank, &say.local, err))
+        spot_exec_local_of(e, request->rank, &say.local, err))
         return -1;
+    if (request->step >= 0)
+        spot_exec_beat(e, request->rank, request->step, NAN);
     if (say_of(c, say.local))
         return spot_err_set(err, SPOT_EDATA, "this rank commits already");
     if (request->step < 0 && spot_ledger_plan(e->ledger.ledger))
@@ -449,7 +451,8 @@ static void on_agreed(struct spot_exec_agent *e, const struct spot_state_id *id)
     e->has_last = e->has_committed = true;
     e->last_step = id->step;
     e->last_s = spot_clock_s();
-    e->has_saved = e->has_saved || (e->is_saving && e->options->files);
+    e->has_saved = e->has_saved || (e->is_saving && e->options->files &&
+                                    spot_rank_files_is_since_mark(e->options->files));
     if (c->n_taken && !spot_state_id_compare(&c->taken[0].id, id))
         settle(e, "");
     for (size_t i = c->n; i-- > 0;) {

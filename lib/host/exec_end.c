@@ -10,6 +10,7 @@
 #include "host/exec_job_state.h"
 
 static const double pause_first_s = 0.5, pause_max_s = 30;
+static const double save_usual_s = 10;
 static const double left_share = 0.8; /* of a leaver's time: the rest is for its last words */
 
 static struct spot_exec_member *member_at(const struct spot_exec_job *job, size_t i)
@@ -146,6 +147,10 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
         return 0;
     if (frame->type == SPOT_MSG_EXEC_TOOK)
         return spot_exec_on_took(job, peer, frame, err);
+    if (frame->type == SPOT_MSG_EXEC_PACE) {
+        spot_exec_heard_pace(job, peer, frame);
+        return 0;
+    }
     if (frame->type == SPOT_MSG_EXEC_OFFER)
         return spot_exec_on_offer(job, peer, frame, err);
     if (frame->type == SPOT_MSG_EXEC_ENDED)
@@ -166,13 +171,18 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
 static void begin_saving(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
-    double left_s = job->options->save_s;
     struct spot_buf out = { 0 };
+    double left_s;
 
+    job->saving_of_s = INFINITY;
     for (size_t i = 0; i < m->n_member; i++)
         if (m->member[i].role == SPOT_ROLE_ACTIVE && m->member[i].is_leaving)
-            left_s = fmin(left_s, left_share * spot_peer_time_left_s(
-                                                   spot_group_find(job->group, m->member[i].id)));
+            job->saving_of_s =
+                fmin(job->saving_of_s,
+                     spot_peer_time_left_s(spot_group_find(job->group, m->member[i].id)));
+    left_s = left_share * job->saving_of_s;
+    if (job->options->save_s >= 0 || isinf(left_s))
+        left_s = fmin(job->options->save_s < 0 ? save_usual_s : job->options->save_s, left_s);
     left_s = fmax(left_s, 0);
     job->saving_epoch = m->epoch;
     job->saving_s = left_s;
@@ -186,13 +196,17 @@ static void begin_saving(struct spot_exec_job *job)
 static void warn_unsaved(const struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
+    char of[32] = "";
+
+    if (isfinite(job->saving_of_s))
+        snprintf(of, sizeof(of), " of %.1f", job->saving_of_s);
 
     for (size_t i = 0; i < m->n_member; i++)
         if (m->member[i].role == SPOT_ROLE_ACTIVE && !member_at(job, i)->has_saved)
             job->options->group.warn(
-                "ranks on %s did not save within the %.1f s that they had: what is not committed "
-                "is done again (--save-time, or the grace of the notice)",
-                spot_peer_name(spot_group_find(job->group, m->member[i].id)), job->saving_s);
+                "ranks on %s did not save within %.1f s%s: what is not committed is done again "
+                "(--save-time, and .8 of the time of a notice)",
+                spot_peer_name(spot_group_find(job->group, m->member[i].id)), job->saving_s, of);
 }
 
 static bool has_saved(const struct spot_exec_job *job)
@@ -239,6 +253,7 @@ int spot_exec_tick(void *exec, struct spot_err *err)
     if (spot_view_machine(job->view)->phase == SPOT_PHASE_RUN) {
         spot_exec_invite(job);
         spot_exec_warn_late(job);
+        spot_exec_watch_pace(job);
         if (spot_exec_disk_tick(job, err) || spot_exec_make_safe(job, err))
             return -1;
         if (job->is_finishing)

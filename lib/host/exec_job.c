@@ -84,6 +84,7 @@ static void forget(void *exec, struct spot_peer *peer)
     spot_exec_forget_orders(exec, spot_peer_id(peer));
     spot_exec_disk_forget(exec, spot_peer_id(peer));
     spot_exec_holdings_release(&member->has);
+    spot_exec_forget_pace(member);
     free(member);
 }
 
@@ -188,6 +189,7 @@ static void status(void *exec, struct spot_jw *jw)
         spot_jw_real(jw, "seconds_lost_if_killed_now", at_risk_s(job));
     put_states(&job->states, jw);
     spot_jw_end(jw);
+    spot_exec_put_ranks(job, jw);
 }
 
 /* --- the whole ------------------------------------------------------------------------- */

@@ -29,8 +29,12 @@ struct spot_exec_options {
     double state_timeout_s;    /* maximum time of a run of it without a byte moved */
     bool places_all;           /* every node gets the states of all places, even if none was lost */
     double mirror_byte_per_s;  /* for states sent to a buddy, per node; 0: no limit */
-    double save_s;             /* time that ranks have to save before a planned end of a round */
-    double late_s; /* a commit that waits for other nodes this long is warned of; 0: 5 */
+    double save_s; /* that ranks have to save before a planned end of a round, and at most .8 of a
+                      notice's time; < 0: all of that, 10 where it is not known */
+    double slow_after_s; /* a rank that is slow for so long is; 0: 10 */
+    double slow_factor;  /* a node with a rank so much slower than the median gets no place; 0: any
+                            does */
+    double late_s;       /* a commit that waits for other nodes this long is warned of; 0: 5 */
 };
 
 /* Coordinate until all ranks have exited with 0. Returns 0, or -1 with *err: SPOT_EINFEASIBLE after

@@ -17,6 +17,12 @@
 extern "C" {
 #endif
 
+/* Of a rank. */
+struct spot_exec_rank_pace {
+    uint64_t step;
+    double one_s; /* that a step takes; 0: not known */
+};
+
 /* The workload's object of a peer, from its HELLO on. */
 struct spot_exec_member {
     struct spot_exec_held held;
@@ -26,6 +32,10 @@ struct spot_exec_member {
     enum spot_exec_warmth warmth;
     bool was_told_keep;
     double joined_s;
+
+    struct spot_exec_rank_pace *pace; /* [n_rank]; NULL: it has told none in this round */
+    double slow_s; /* since when one of its ranks has been slow, by spot_clock_s; 0: none is */
+    bool was_told_slow, is_slow; /* warned of; gets no place if there are enough others */
 
     struct spot_exec_holdings has; /* states that it holds, as it reported and as learned since */
     uint32_t entered; /* the newest epoch that it was told of, with or without a place */
@@ -122,14 +132,17 @@ struct spot_exec_job {
     bool gives_up; /* unless it does */
     char why[SPOT_WHY_MAX];
 
+    double watched_s; /* the pace of ranks */
+
     struct spot_exec_states states;
     struct spot_exec_disk disk;
     struct spot_exec_bucket *bucket; /* NULL: no command */
 
     uint32_t saving_epoch; /* epoch whose ranks were told to save, and until when; 0: none */
     double saving_s, saving_until_s;
-    bool is_saved;     /* saved, and the job is to stop */
-    bool is_finishing; /* all ranks have ended; the newest commit is being copied to --state */
+    double saving_of_s; /* how long the first leaver had then; INFINITY: not known */
+    bool is_saved;      /* saved, and the job is to stop */
+    bool is_finishing;  /* all ranks have ended; the newest commit is being copied to --state */
 };
 
 /* exec_layout.c: entries of the workload's table. */
@@ -215,6 +228,13 @@ bool spot_exec_is_ready(const struct spot_exec_job *job, const struct spot_exec_
 void spot_exec_heard_warm(struct spot_exec_job *job, struct spot_exec_member *member,
                           uint64_t warmth);
 void spot_exec_keep_warm(struct spot_exec_job *job);
+
+/* exec_slow.c: ranks that others wait for. */
+void spot_exec_heard_pace(struct spot_exec_job *job, struct spot_peer *peer,
+                          const struct spot_frame *frame);
+void spot_exec_watch_pace(struct spot_exec_job *job);
+void spot_exec_forget_pace(struct spot_exec_member *member); /* another round, or it is gone */
+void spot_exec_put_ranks(const struct spot_exec_job *job, struct spot_jw *jw); /* in status */
 
 /* exec_plan.c: a node reported the plan of samples that its ranks declared. */
 int spot_exec_heard_plan(struct spot_exec_job *job, struct spot_peer *peer,

@@ -315,7 +315,8 @@ static int log_formed(struct spot_exec_job *job, struct spot_exec_member *const 
 
 /* --- an epoch ------------------------------------------------------------------------ */
 
-/* Members that may have a place; newcomers that are not warm only if there are too few others. */
+/* Members that may have a place; those that are slow, and newcomers that are not warm, only if
+ * there are too few others. */
 static struct spot_exec_member **placeable(const struct spot_exec_job *job, struct spot_view *view,
                                            size_t *n)
 {
@@ -484,15 +485,22 @@ bool spot_exec_would_change(void *exec, struct spot_view *view)
 {
     const struct spot_exec_job *const job = exec;
     const struct spot_machine *const m = spot_view_machine(view);
-    size_t n_active = 0, n_leaving = 0, n;
+    struct spot_exec_member **member;
+    size_t n_active = 0, n_leaving = 0, n_slow = 0, n;
 
     for (size_t i = 0; i < m->n_member; i++)
         if (m->member[i].role == SPOT_ROLE_ACTIVE) {
             n_active++;
             n_leaving += m->member[i].is_leaving;
+            n_slow += !m->member[i].is_leaving && spot_exec_member_at(job, i) &&
+                      spot_exec_member_at(job, i)->is_slow;
         }
-    free(placeable(job, view, &n));
-    return n_leaving || (n > n_active - n_leaving && n_active < job->options->n_max);
+    member = placeable(job, view, &n);
+    for (size_t i = 0; i < n && n_slow; i++)
+        if (member[i]->is_slow)
+            n_slow = 0; /* there are too few others */
+    free(member);
+    return n_leaving || n_slow || (n > n_active - n_leaving && n_active < job->options->n_max);
 }
 
 /* A round of another coordinator of which some have come back: the others may be about to, for a

@@ -162,8 +162,10 @@ bool spot_exec_offer_pends(struct spot_exec_agent *e)
 
     if (!watches(e))
         return false;
-    if (o->done_s <= 0)
+    if (o->done_s <= 0) {
         o->done_s = spot_clock_s();
+        spot_rank_files_hurry(e->options->files);
+    }
     return spot_clock_s() - o->done_s < end_s &&
            (o->is_out || o->is_due || e->commit.n_taken ||
             spot_rank_files_look(e->options->files) != SPOT_FILES_SAME);

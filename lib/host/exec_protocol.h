@@ -36,6 +36,8 @@ enum spot_exec_message {
     /* u8 enum spot_exec_scope; u64 step or UINT64_MAX: the next one; u32 bytes, and so many: the
      * whole directories, as spot_rank_files_list has them */
     SPOT_MSG_EXEC_OFFER = 29,
+    /* u32 ranks of the node; of each u64 its step, f64 seconds that one takes, 0: not known */
+    SPOT_MSG_EXEC_PACE = 30,
     SPOT_MSG_EXEC_LEDGER = 28, /* of no epoch; a plan of samples (exec_ledger.h) */
 
     /* coordinator to agent */

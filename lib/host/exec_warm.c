@@ -8,6 +8,8 @@ static const double patience_s = 30; /* with one that does not get warm */
 
 bool spot_exec_is_ready(const struct spot_exec_job *job, const struct spot_exec_member *member)
 {
+    if (member->is_slow)
+        return false;
     return !job->holds || member->warmth == SPOT_EXEC_WARM || member->epoch ||
            *member->held.run_id || spot_clock_s() - member->joined_s > patience_s;
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -234,10 +235,9 @@ static size_t unit_end(const struct spot_rank_files *f, size_t i)
     return end;
 }
 
-static bool is_later(const struct stat *a, const struct stat *b)
+static bool is_later(const struct timespec *a, const struct timespec *b)
 {
-    return a->st_mtim.tv_sec > b->st_mtim.tv_sec ||
-           (a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec > b->st_mtim.tv_nsec);
+    return a->tv_sec > b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec > b->tv_nsec);
 }
 
 /* Since something points to a directory, nothing in [i, end) has been written. */
@@ -248,7 +248,7 @@ static bool is_pointed_to(const struct spot_rank_files *f, size_t i, size_t end)
     for (size_t m = 0; pointer[m] && !last; m++)
         last = spot_rank_files_find(f, pointer[m]);
     for (; last && i < end; i++)
-        if (is_later(&f->file[i].st, &last->st))
+        if (is_later(&f->file[i].st.st_mtim, &last->st.st_mtim))
             return false;
     return last != NULL;
 }
@@ -275,7 +275,7 @@ static bool is_behind_metadata(const struct spot_rank_files *f, const struct spo
     const size_t n = strlen(file->path);
 
     return !last || n < 7 || strcmp(file->path + n - 7, ".distcp") != 0 ||
-           !is_later(&file->st, &last->st);
+           !is_later(&file->st.st_mtim, &last->st.st_mtim);
 }
 
 /* [i, end) is one. A directory without a marker has to rest for long. */
@@ -386,10 +386,50 @@ const char *spot_rank_files_busy(const struct spot_rank_files *f)
     return f->busy;
 }
 
+void spot_rank_files_hurry(struct spot_rank_files *f)
+{
+    f->looked_s = 0;
+}
+
 void spot_rank_files_again(struct spot_rank_files *f)
 {
     f->taken = 0;
     f->looked_s = 0;
+}
+
+void spot_rank_files_newest(const struct spot_rank_files *f, char *name, size_t n)
+{
+    const bool has_base = strcmp(f->base, ".") != 0;
+
+    snprintf(name, n, "%s%s%s", *f->newest && has_base ? f->base : "",
+             *f->newest && has_base ? "/" : "", f->newest);
+}
+
+void spot_rank_files_mark(struct spot_rank_files *f)
+{
+    clock_gettime(CLOCK_REALTIME_COARSE, &f->mark);
+}
+
+bool spot_rank_files_is_since_mark(const struct spot_rank_files *f)
+{
+    return is_later(&f->newest_at, &f->mark);
+}
+
+/* Of all, or of those in path[n]. */
+static void keep_newest(struct spot_rank_files *f, const char *const *path, size_t n)
+{
+    const struct spot_rank_file *newest = NULL;
+
+    for (size_t i = 0; i < (path ? n : f->n); i++) {
+        const struct spot_rank_file *const file =
+            path ? spot_rank_files_find(f, path[i]) : &f->file[i];
+
+        if (!file->is_broken && (!newest || !is_later(&newest->st.st_mtim, &file->st.st_mtim)))
+            newest = file;
+    }
+    f->newest_at = newest ? newest->st.st_mtim : (struct timespec){ 0 };
+    snprintf(f->newest, sizeof(f->newest), "%.*s", newest ? (int)unit_length(newest->path) : 0,
+             newest ? newest->path : "");
 }
 
 void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored)
@@ -400,8 +440,11 @@ void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored)
     (void)spot_rank_files_scan(f, NULL);
     for (size_t i = 0; i < f->n; i++)
         f->file[i].is_base = !f->file[i].is_broken;
-    if (is_restored)
+    *f->newest = '\0';
+    if (is_restored) {
         f->taken = print_of(f, &busy);
+        keep_newest(f, NULL, 0);
+    }
     f->looked_s = 0;
 }
 
@@ -527,6 +570,7 @@ int spot_rank_files_take(struct spot_rank_files *f, struct spot_state_store *sto
         rc = 1; /* it has changed meanwhile */
     if (!rc) {
         keep_digests(f, record);
+        keep_newest(f, only, n);
         f->taken = print;
     }
 out:

@@ -51,10 +51,19 @@ enum spot_rank_files_state {
 };
 /* Looks at most every few hundredths of a second. */
 enum spot_rank_files_state spot_rank_files_look(struct spot_rank_files *files);
+/* The next look is a look: nobody writes any more. */
+void spot_rank_files_hurry(struct spot_rank_files *files);
 /* What was taken last was refused: it is news again. */
 void spot_rank_files_again(struct spot_rank_files *files);
 /* The file that is being written, for messages; "": none. Valid until the next look. */
 const char *spot_rank_files_busy(const struct spot_rank_files *files);
+
+/* "out/step-40": what was written last of what was taken last, or laid out; "": nothing was. */
+void spot_rank_files_newest(const struct spot_rank_files *files, char *name, size_t n);
+
+/* Ranks are told to save; was what was taken last written since? */
+void spot_rank_files_mark(struct spot_rank_files *files);
+bool spot_rank_files_is_since_mark(const struct spot_rank_files *files);
 
 /* The directories that are whole here, each with a zero byte behind it. */
 void spot_rank_files_list(const struct spot_rank_files *files, struct spot_buf *out);

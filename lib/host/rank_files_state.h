@@ -41,6 +41,9 @@ struct spot_rank_files {
     bool is_frozen, has_warned, has_warned_link, has_warned_busy;
     uint64_t taken; /* a hash of what was taken last, or laid out */
     char busy[SPOT_STATE_PATH_MAX];
+    char newest[SPOT_STATE_PATH_MAX]; /* of what was taken last, or laid out: written last, */
+    struct timespec newest_at;        /* by the clock of files */
+    struct timespec mark;             /* what is later was saved for a notice */
 };
 
 /* Of an entry of the directory: does it match the pattern, and is not our own? */

@@ -146,6 +146,7 @@ static const struct spot_field request_field[] = {
     KEY("finish", SPOT_F_STR, finish, NULL, 0, 0, true),
     KEY("prompt_tokens", SPOT_F_INT, prompt_tokens, "1", 0, count_max, true),
     KEY("output_tokens", SPOT_F_INT, output_tokens, "1", 0, count_max, true),
+    KEY("cached_tokens", SPOT_F_INT, cached_tokens, "1", 0, count_max, false),
     KEY("choices", SPOT_F_INT, choices, "1", 1, GRID_MAX, true),
     KEY("prompts", SPOT_F_INT, prompts, "1", 1, GRID_MAX, false),
     KEY("resumed", SPOT_F_BOOL, is_resumed, NULL, 0, 0, false),

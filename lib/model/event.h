@@ -96,6 +96,7 @@ struct spot_event {
     double came_s, queue_s, ttft_s, e2e_s;
     int64_t prompt_tokens,
         output_tokens;        /* request: summed over its choices; output_tokens also of token */
+    int64_t cached_tokens;    /* request: of its prompts, found in a cache */
     int64_t choices, prompts; /* request */
     const char *finish;       /* request: "done", "cancelled" */
     bool is_resumed; /* request: it first arrived at an earlier coordinator, and times start anew */

@@ -232,11 +232,11 @@ static void add_resume(struct spot_run *run, double time_s)
 }
 
 /* Of the members that the coordinator before it had no event tells any more; it was gone some time
- * after heard_s. */
+ * after received_s. */
 static void on_resumed(struct spot_run *run, struct since *s, const struct spot_event *event,
-                       double heard_s)
+                       double received_s)
 {
-    begin_outage(run, s, heard_s);
+    begin_outage(run, s, received_s);
     add_resume(run, event->time_s);
     end_step(run, s);
     skip_to(run, s, event);
@@ -276,12 +276,12 @@ static void on_member(struct spot_run *run, struct since *s, const struct spot_e
 }
 
 static void on_serving(struct spot_run *run, struct since *s, const struct spot_event *event,
-                       double heard_s)
+                       double received_s)
 {
-    spot_serving_take(&run->served, event, heard_s);
+    spot_serving_take(&run->served, event, received_s);
     run->n_notice += event->kind == SPOT_EVENT_NOTICE;
     if (event->kind == SPOT_EVENT_SERVING && run->is_served)
-        on_resumed(run, s, event, heard_s);
+        on_resumed(run, s, event, received_s);
     else if (event->kind == SPOT_EVENT_JOINED || event->kind == SPOT_EVENT_LOST ||
              event->kind == SPOT_EVENT_LEFT)
         on_member(run, s, event);
@@ -306,11 +306,11 @@ static void on_hosting(struct spot_run *run, struct since *s, const struct spot_
 
 static void on_event(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
-    const double heard_s = run->end_s;
+    const double received_s = run->end_s;
 
     run->end_s = fmax(run->end_s, event->time_s);
     if (event->kind == SPOT_EVENT_SERVING || run->is_served) {
-        on_serving(run, s, event, heard_s);
+        on_serving(run, s, event, received_s);
         return;
     }
     if (event->kind == SPOT_EVENT_EXEC || run->is_hosted) {
@@ -345,7 +345,7 @@ static void on_event(struct spot_run *run, struct since *s, const struct spot_ev
         on_formed(run, s, event);
         break;
     case SPOT_EVENT_RESUMED:
-        on_resumed(run, s, event, heard_s);
+        on_resumed(run, s, event, received_s);
         break;
     case SPOT_EVENT_VALIDATED:
         on_validated(run, event);

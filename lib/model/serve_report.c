@@ -67,11 +67,11 @@ static void on_formed(struct spot_serving *r, const struct spot_event *e)
     change_replicas(r, e->time_s);
 }
 
-/* The coordinator before it was gone some time behind heard_s. */
-static void on_serving(struct spot_serving *r, double heard_s)
+/* The coordinator before it was gone some time behind received_s. */
+static void on_serving(struct spot_serving *r, double received_s)
 {
     for (size_t i = 0; i < r->n_view; i++)
-        go_down(r, &r->view[i], heard_s);
+        go_down(r, &r->view[i], received_s);
     r->n_noticed = 0;
     r->n_step = 0;
 }
@@ -113,6 +113,8 @@ static void on_request(struct spot_serving *r, const struct spot_event *e)
 
     take_step(r, e);
     r->n_cancelled += is_cancelled;
+    r->n_prompt_token += e->prompt_tokens;
+    r->n_cached_token += e->cached_tokens;
     r->n_finished += !is_cancelled;
     r->request = spot_xgrow(r->request, &r->cap_request, r->n_request + 1, sizeof(*r->request));
     r->request[r->n_request++] = (struct spot_serving_request){ .end_s = e->time_s,
@@ -150,11 +152,11 @@ static void on_token(struct spot_serving *r, const struct spot_event *e)
     r->n_paged_token += e->paged_tokens;
 }
 
-void spot_serving_take(struct spot_serving *r, const struct spot_event *e, double heard_s)
+void spot_serving_take(struct spot_serving *r, const struct spot_event *e, double received_s)
 {
     switch (e->kind) {
     case SPOT_EVENT_SERVING:
-        on_serving(r, heard_s);
+        on_serving(r, received_s);
         break;
     case SPOT_EVENT_JOINED:
         add_time(&r->join_s, &r->n_join, &r->cap_join, e->time_s);

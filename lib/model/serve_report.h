@@ -58,6 +58,7 @@ struct spot_serving {
 
     int64_t n_step; /* tokens reported by its coordinator so far */
     int64_t n_taken, n_refused, n_finished, n_cancelled; /* requests */
+    int64_t n_prompt_token, n_cached_token;              /* of those; found in a cache */
     int64_t n_token, n_move, n_again_token, n_paged_token;
     struct spot_histogram between;
     double first_s; /* of the first token of all; 0: none */
@@ -67,8 +68,8 @@ struct spot_serving {
     size_t n_gap;
 };
 
-/* The next event of a log that began with `serving`; heard_s: time of the previous one. */
-void spot_serving_take(struct spot_serving *r, const struct spot_event *e, double heard_s);
+/* The next event of a log that began with `serving`; received_s: time of the previous one. */
+void spot_serving_take(struct spot_serving *r, const struct spot_event *e, double received_s);
 /* No more events follow. */
 void spot_serving_end(struct spot_serving *r, double end_s);
 void spot_serving_release(struct spot_serving *r);

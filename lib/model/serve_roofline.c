@@ -11,6 +11,8 @@ enum { RANK_POWERS = 11 }; /* 1, 2, 4 .. 1024 heads */
 /* What one rank of M computes of a model, and what it keeps of each token. */
 struct rank {
     double layer_elem, head_elem;
+    double expert_elem, chosen_share; /* of a layer's: in experts, and which share a token takes */
+    double full_share, window;        /* layers whose queries see all, what those of others see */
     double heads, kv_heads, head_dim, width;
     double layers;
     int64_t M;
@@ -36,12 +38,49 @@ static double bundle_share(const struct spot_shape *shape, int64_t bundle, int64
     return sum;
 }
 
+/* Of a layer's elements, what a token is multiplied with. */
+static double work_elem(const struct rank *k)
+{
+    return k->layer_elem - k->expert_elem * (1 - k->chosen_share);
+}
+
+/* And what n tokens read together, each of which takes experts as if it drew them. */
+static double read_elem(const struct rank *k, double n)
+{
+    return k->layer_elem - k->expert_elem * pow(1 - k->chosen_share, n);
+}
+
+/* Positions that a query sees at a context, as a mean over the layers; by how much it grows. */
+static double seen(const struct rank *k, double context)
+{
+    return k->full_share * context + (1 - k->full_share) * fmin(context, k->window);
+}
+
+static double seen_slope(const struct rank *k, double context)
+{
+    return context < k->window ? 1 : k->full_share;
+}
+
+static double full_share(const struct spot_shape *shape)
+{
+    double n = 0;
+
+    for (int64_t i = 0; i < shape->n_layer; i++)
+        n += !spot_layer_in(&shape->kind.local, i);
+    return n / (double)shape->n_layer;
+}
+
 static struct rank rank_of(const struct spot_shape *shape, int64_t M)
 {
     const int64_t kv = spot_shape_kv_heads(shape);
 
     return (struct rank){
         .layer_elem = bundle_share(shape, 1, M),
+        .expert_elem = shape->kind.n_expert ? share_of(shape, 1, SPOT_GROUP_FFN, M) : 0,
+        .chosen_share =
+            shape->kind.n_expert ? (double)shape->kind.n_chosen / (double)shape->kind.n_expert : 1,
+        .full_share = full_share(shape),
+        .window = shape->kind.local.period ? (double)shape->kind.window : INFINITY,
         /* a tied head is the table */
         .head_elem = share_of(shape, shape->is_tied ? 0 : shape->n_layer + 1, SPOT_GROUP_VOCAB, M),
         .heads = (double)((shape->n_head + M - 1) / M),
@@ -88,15 +127,18 @@ static void fill_prefill(const struct spot_roofline *r, const struct rank *k, do
     const double sums_token_s =
         2 * (sum_s(r, k->M, B * k->width * r->value_byte) - sum_s(r, k->M, 0));
     const double always_s = 2 * sum_s(r, k->M, 0) + head_s(r, k, B);
-    const double token_s = B * 2 * k->layer_elem / r->flop_per_s + sums_token_s;
+    const double pair_s = B * 4 * k->heads * k->head_dim / r->flop_per_s; /* a query and a key */
+    const double local = 1 - seen_slope(k, p); /* layers in which a query sees a window, not half */
+    const double token_s = B * 2 * work_elem(k) / r->flop_per_s + sums_token_s +
+                           (local > 0 ? pair_s * local * k->window : 0);
     const double cache_s = B * cache_token_byte(r, k) / r->mem_byte_per_s + sums_token_s;
 
-    c->prefill_square_s = B * 2 * k->heads * k->head_dim / r->flop_per_s;
+    c->prefill_square_s = (1 - local) * pair_s / 2;
     c->prefill_token_s = token_s;
     c->prefill_s = always_s + token_s * p + c->prefill_square_s * p * p;
     c->prefill_least_token_s = cache_s;
     c->prefill_least_s =
-        always_s + k->layer_elem * r->weight_byte / r->mem_byte_per_s + cache_s * p;
+        always_s + read_elem(k, B * p) * r->weight_byte / r->mem_byte_per_s + cache_s * p;
 }
 
 /* A token of each request, its context the mean one of the answer. */
@@ -106,13 +148,13 @@ static void fill_decode(const struct spot_roofline *r, const struct rank *k, dou
     const double context = (double)r->prompt_token + (double)r->output_token / 2;
     const double work_token_s = B * 4 * k->heads * k->head_dim / r->flop_per_s;
     const double read_token_s = B * cache_token_byte(r, k) / r->mem_byte_per_s;
-    const double work_s = B * 2 * k->layer_elem / r->flop_per_s + work_token_s * context;
+    const double work_s = B * 2 * work_elem(k) / r->flop_per_s + work_token_s * seen(k, context);
     const double read_s =
-        k->layer_elem * r->weight_byte / r->mem_byte_per_s + read_token_s * context;
+        read_elem(k, B) * r->weight_byte / r->mem_byte_per_s + read_token_s * seen(k, context);
 
     c->decode_s =
         fmax(work_s, read_s) + 2 * sum_s(r, k->M, B * k->width * r->value_byte) + head_s(r, k, B);
-    c->decode_token_s = work_s > read_s ? work_token_s : read_token_s;
+    c->decode_token_s = (work_s > read_s ? work_token_s : read_token_s) * seen_slope(k, context);
 }
 
 static void fill_cells(struct spot_job_serve *s, const struct spot_shape *shape,

@@ -11,6 +11,12 @@
  *   decode at context c = max(B (2 E + 4 h d c) / F, (E w + 2 B c k d v) / W) + 2 sum(B C v)
  *   sum(n)              = 2 log2 M latency + 2 (M - 1) / M n / link   (halving and doubling)
  *
+ * Of n experts of which a token takes k, E counts k / n in what is multiplied, and in what is read
+ * the share that the tokens of a batch take together if each draws its own, 1 - (1 - k / n)^tokens.
+ * Where layers have a window of w, c is the mean over the layers of c and min(c, w), and a prompt
+ * of more than w has 4 h d p w instead of 2 h d p^2. Memory is that of all experts, and a cache
+ * without windows, since pages are kept.
+ *
  * The head's product is computed for one position per request; its time is divided among the
  * layers. Not modelled: norms, softmax, sampling, kernel launches, and the overlap of links and
  * memory with arithmetic. Attention counts as half a square, scores are not written to memory.

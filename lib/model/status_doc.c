@@ -58,6 +58,8 @@ static const struct spot_field serve_field[] = {
     COUNT("queued", ROOT(queued), 0, false),
     COUNT("tokens", ROOT(tokens), 0, false),
     COUNT("preemptions", ROOT(preemptions), 0, false),
+    COUNT("prompt_tokens", ROOT(prompt_tokens), 0, false),
+    COUNT("cached_tokens", ROOT(cached_tokens), 0, false),
     { "kv_use", SPOT_F_REAL, ROOT(kv_use), "1", 0, 1, false },
     WAIT(ttft),
     WAIT(between),
@@ -110,6 +112,16 @@ static const struct spot_field aside_field[] = {
     { 0 },
 };
 
+#define RANK(member) offsetof(struct spot_status_rank, member)
+static const struct spot_field rank_field[] = {
+    COUNT("rank", RANK(rank), 0, true),
+    { "name", SPOT_F_STR, RANK(name), NULL, 0, 0, true },
+    COUNT("step", RANK(step), 0, true),
+    { "step_s", SPOT_F_REAL, RANK(step_s), "s", 0, INFINITY, true },
+    { "slow", SPOT_F_BOOL, RANK(is_slow), NULL, 0, 0, true },
+    { 0 },
+};
+
 #define EVENT(member) offsetof(struct spot_status_event, member)
 static const struct spot_field event_field[] = {
     { "event", SPOT_F_STR, EVENT(event), NULL, 0, 0, true },
@@ -120,10 +132,11 @@ static const struct spot_field event_field[] = {
     { 0 },
 };
 
-enum part { MEMBERS, ASIDES, EVENTS };
+enum part { MEMBERS, ASIDES, RANKS, EVENTS };
 const struct spot_doc_part spot_status_part[] = {
     [MEMBERS] = { "members[]", member_field, .required = true, .n_max = SPOT_STATUS_MEMBERS_MAX },
     [ASIDES] = { "aside[]", aside_field, .n_max = SPOT_STATUS_MEMBERS_MAX },
+    [RANKS] = { "ranks[]", rank_field, .n_max = SPOT_STATUS_MEMBERS_MAX },
     [EVENTS] = { "events[]", event_field, .required = true, .n_max = SPOT_STATUS_EVENTS_MAX },
     { "", root_field, .required = true },
     { "", train_field, .required = true },
@@ -222,11 +235,13 @@ static int read_lists(struct spot_status *s, struct spot_err *err)
     static const struct spot_status_member member = { .d = -1, .warm = NAN };
     static const struct spot_status_event event = { .name = "" };
     static const struct spot_status_aside aside = { 0 };
+    static const struct spot_status_rank rank = { 0 };
 
     return read_rows(s, MEMBERS, &member, sizeof(member), (void **)&s->member, &s->n_member, err) ||
                    read_mirrors(s, err) ||
                    read_rows(s, ASIDES, &aside, sizeof(aside), (void **)&s->aside, &s->n_aside,
                              err) ||
+                   read_rows(s, RANKS, &rank, sizeof(rank), (void **)&s->rank, &s->n_rank, err) ||
                    read_rows(s, EVENTS, &event, sizeof(event), (void **)&s->event, &s->n_event, err)
                ? -1
                : 0;
@@ -278,6 +293,7 @@ void spot_status_release(struct spot_status *s)
 {
     free(s->member);
     free(s->aside);
+    free(s->rank);
     free(s->event);
     spot_json_release(&s->json);
     *s = (struct spot_status){ 0 };

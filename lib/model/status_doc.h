@@ -50,6 +50,14 @@ struct spot_status_exec {
     double at_risk_s;           /* work behind the newest commit; NAN: not told */
 };
 
+/* One of the slowest of a foreign trainer. */
+struct spot_status_rank {
+    const char *name; /* of its node */
+    int64_t rank, step;
+    double step_s;
+    bool is_slow;
+};
+
 struct spot_status_wait {
     double p50_s, p99_s;
 };
@@ -70,6 +78,7 @@ struct spot_status {
     /* of a server */
     const char *model;
     int64_t replicas, requests, running, queued, tokens, preemptions;
+    int64_t prompt_tokens, cached_tokens; /* of prompts: all; found in caches */
     double kv_use;
     struct spot_status_wait queue, ttft, between, whole;
     struct spot_status_rollout rollout;
@@ -78,8 +87,9 @@ struct spot_status {
 
     struct spot_status_member *member;
     struct spot_status_aside *aside;
+    struct spot_status_rank *rank;   /* slowest first */
     struct spot_status_event *event; /* oldest first */
-    size_t n_member, n_aside, n_event;
+    size_t n_member, n_aside, n_rank, n_event;
     struct spot_json_doc json;
 };
 

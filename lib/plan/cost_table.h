@@ -39,6 +39,8 @@ struct spot_cost_table {
     double **other;        /* [n_grid * (p_max + 1)]: fetch[] by victims, for P' */
     struct spot_cost_changes **row; /* [(n_max - n_low + 1) * n_grid * (lost_max + 1)] */
     double *resume;                 /* [n_grid]: from the checkpoint */
+    double most_s;                  /* of spot_cost_most_s; 0: not asked for */
+    int *by_p;                      /* [n_grid] grids by number of stages */
     /* computed when outcomes are needed, else NULL: `same` and `other` for every number of victims
      * of the worst hit stage, [... * (lost_max + 1)] */
     double **same_most, **other_most;
@@ -88,7 +90,11 @@ double spot_cost_of(struct spot_cost_table *table, struct spot_cost_changes *cha
  * victims, except the same grid without victims. is_kept: P stays and D does not increase. */
 double spot_cost_least_s(const struct spot_cost_table *table, int to, bool is_kept);
 
-/* The same once M is known; averaged over prob it is spot_cost_row. Borrowed; `from` is a grid. */
+/* Upper bound on the seconds of any change from a grid. */
+double spot_cost_most_s(struct spot_cost_table *table);
+
+/* The same as spot_cost_row once M is known; averaged over prob it is that. Borrowed; `from` is a
+ * grid. */
 const struct spot_cost_outcomes *spot_cost_outcomes(struct spot_cost_table *table, int n, int from,
                                                     int lost);
 

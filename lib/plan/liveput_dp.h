@@ -20,9 +20,11 @@
  * decreases at the rate of g beyond the last. If no change of a grid outlasts an interval there are
  * none; only resuming from a suspension then may.
  *
- * V is the value over an infinite future, relative to its mean (relative value iteration), so that
- * no horizon truncates it. It is solved for the current chain of counts and kept; later solves
- * start from it. Symbols: T interval, n instances, g grid, C seconds, r and V samples.
+ * V is the value over an infinite future, for each c and n relative to being suspended: no choice
+ * changes which counts come, so that choices compare values of one c and n alone, and these settle
+ * where their means, which drift from count to count, would take thousands of sweeps (relative
+ * value iteration). It is kept; later solves start from it. Symbols: T interval, n instances, g
+ * grid, C seconds, r and V samples.
  */
 #ifndef SPOT_PLAN_LIVEPUT_DP_H
 #define SPOT_PLAN_LIVEPUT_DP_H
@@ -36,6 +38,9 @@
 extern "C" {
 #endif
 
+/* Context 0 whatever happened, or 1 until something happens: the calm that there is. */
+enum { SPOT_LIVEPUT_TAIL_CONTEXTS = 2 };
+
 struct spot_liveput_dp {
     struct spot_cost_table *table; /* borrowed */
     double interval_s;
@@ -46,13 +51,16 @@ struct spot_liveput_dp {
                       after init, freed with the rest; needs has_notice */
     bool is_finite;           /* values are sums over the sweeps so far, not relative */
     int n_low, n_max, n_grid; /* counts are clamped to n_low..n_max */
-    int n_context;            /* 1: all contexts use the distribution of context 0 */
+    int n_context;            /* the chain's; or 1: all are context 0; or TAIL_CONTEXTS */
     int *by_size;             /* [n_grid] grids ordered by D * P, then by number */
     int *rank;                /* [n_grid] the inverse */
     int *n_fit;               /* [n_max + 1] grids of up to n instances: a prefix of by_size */
     int node_per_span;        /* >= 2, 4 unless set after init; 0: no nodes */
-    int n_node;               /* of u: 0, then those of the spans; set by the first solve */
-    double left_max_s;        /* u of the changes seen so far */
+    bool tries_all; /* for tests: all targets are looked at in every sweep; set after init */
+    bool is_lazy;   /* neither victims nor unfinished migrations are in the state: prices are asked
+                       for one by one; set by a solve */
+    int n_node;     /* of u: 0, then those of the spans; set by the first solve */
+    double left_max_s; /* u of the changes seen so far */
     double *value; /* [n_context * (n_max - n_low + 1) * n_node * (n_grid + 1)] by rank; the last:
                       suspended, at the first node only */
     double *next;  /* the same, being computed */
@@ -65,6 +73,8 @@ struct spot_liveput_dp {
     struct spot_liveput_search *search; /* liveput_search.c; with a notice, if neither victims nor
                                            unfinished migrations are in the state */
     int *clip; /* [(n_max + 1) * n_grid] rank that by_size[i] is cut to; n_grid: none */
+    double *most, *most_moved; /* [n_grid] by rank: samples of an interval that begins with a change
+                                  to it, at most; with one that moves state */
 };
 
 /* A choice and its expected value. */
@@ -77,7 +87,9 @@ void spot_liveput_dp_init(struct spot_liveput_dp *dp, struct spot_cost_table *ta
                           double interval_s, bool has_notice);
 void spot_liveput_dp_release(struct spot_liveput_dp *dp);
 
-/* Iterate `sweeps` times under the chain, or until the values converge to 1e-6 of an interval. */
+/* Iterate `sweeps` times under the chain, or until a sweep over all targets moves the values of no
+ * context and count apart by more than 1e-7 of what the fastest grid does in an interval. Returns
+ * the sweeps. */
 int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
                           int sweeps);
 

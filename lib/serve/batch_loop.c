@@ -25,8 +25,11 @@ static size_t n_generated(const struct spot_strand *s)
 
 static void set_back(struct spot_batch_loop *l, struct spot_strand *s)
 {
-    if (s->place >= 0)
-        spot_relay_close(l->relay, s->place);
+    if (s->place < 0)
+        return;
+    s->is_again |= spot_relay_length(l->relay, s->place) > s->n_cached;
+    s->n_cached = s->is_again ? s->n_cached : 0;
+    spot_relay_close(l->relay, s->place);
     s->place = -1;
 }
 
@@ -168,10 +171,13 @@ bool spot_batch_loop_is_idle(const struct spot_batch_loop *l)
     return !l->n && !spot_relay_under_way(l->relay);
 }
 
-void spot_batch_loop_pages(const struct spot_batch_loop *l, uint32_t *used, uint32_t *all)
+struct spot_batch_pages spot_batch_loop_pages(const struct spot_batch_loop *l)
 {
-    *all = (uint32_t)spot_relay_pages(l->relay);
-    *used = *all - (uint32_t)spot_relay_free_pages(l->relay);
+    const int all = spot_relay_pages(l->relay);
+
+    return (struct spot_batch_pages){ .used = (uint32_t)(all - spot_relay_free_pages(l->relay)),
+                                      .kept = (uint32_t)spot_relay_kept_pages(l->relay),
+                                      .all = (uint32_t)all };
 }
 
 /* --- which tokens a pass computes -------------------------------------------- */
@@ -232,45 +238,15 @@ static int pass_items(const struct spot_batch_loop *l)
     return (n + depth - 1) / depth;
 }
 
-/* Tokens that two sequences begin with alike, of n at most. */
-static int64_t common_tokens(const struct spot_strand *a, const struct spot_strand *b, int64_t n)
-{
-    int64_t i = 0;
-
-    while (i < n && a->token[i] == b->token[i])
-        i++;
-    return i;
-}
-
-/* The sequence with most of its tokens in the cache, *n of them; NULL: none has a page of them. At
- * least one token is left to compute, so that its logits are computed. */
-static const struct spot_strand *find_like(const struct spot_batch_loop *l,
-                                           const struct spot_strand *s, int64_t *n)
-{
-    const struct spot_strand *best = NULL;
-
-    *n = SPOT_INFER_PAGE - 1;
-    for (size_t i = 0; i < l->n; i++) {
-        const struct spot_strand *const other = l->strand[i];
-        int64_t most = other->place < 0 ? 0 : spot_relay_length(l->relay, other->place);
-        int64_t alike;
-
-        if (other == s || most <= *n)
-            continue;
-        if (most > (int64_t)s->n_token - 1)
-            most = (int64_t)s->n_token - 1;
-        alike = common_tokens(s, other, most);
-        if (alike > *n) {
-            *n = alike;
-            best = other;
-        }
-    }
-    return best;
-}
-
 static bool is_of_same_request(const struct spot_strand *a, const struct spot_strand *b)
 {
     return a->number / SPOT_REQUEST_CHOICES_MAX == b->number / SPOT_REQUEST_CHOICES_MAX;
+}
+
+static bool has_same_prompt(const struct spot_strand *a, const struct spot_strand *b)
+{
+    return is_of_same_request(a, b) && a->n_begin == b->n_begin &&
+           !memcmp(a->token, b->token, a->n_begin * sizeof(*a->token));
 }
 
 /* An older choice of its request computes the prompt: a pass later it can be had from there. */
@@ -280,11 +256,11 @@ static bool awaits_prompt(const struct spot_batch_loop *l, size_t i)
 
     for (size_t k = 0; k < i; k++) {
         const struct spot_strand *const other = l->strand[k];
-        const size_t n = s->n_begin < other->n_begin ? s->n_begin : other->n_begin;
 
-        if (is_of_same_request(s, other) && other->place >= 0 && !other->source &&
-            n > SPOT_INFER_PAGE && spot_relay_length(l->relay, other->place) < (int64_t)n - 1 &&
-            common_tokens(s, other, (int64_t)n) == (int64_t)n)
+        if (other->place >= 0 && !other->source &&
+            spot_relay_length(l->relay, other->place) / SPOT_INFER_PAGE <
+                (int64_t)(s->n_begin - 1) / SPOT_INFER_PAGE &&
+            has_same_prompt(s, other))
             return true;
     }
     return false;
@@ -295,51 +271,29 @@ static bool has_nothing(const struct spot_batch_loop *l, const struct spot_stran
     return s->place < 0 || !spot_relay_length(l->relay, s->place);
 }
 
-/* What others have computed of it is its own, too. Returns 0, 1 where not even a page can be had,
- * -1 with *err. */
-static int share_pages(struct spot_batch_loop *l, size_t i, int64_t n_taken, struct spot_err *err)
+/* What is here of its tokens is its own, too, as far as there are pages that nobody is to have. */
+static int reuse_pages(struct spot_batch_loop *l, struct spot_strand *s, int64_t n_taken,
+                       struct spot_err *err)
 {
-    const struct spot_strand *const s = l->strand[i];
-    const struct spot_strand *like;
     int64_t n;
 
-    if (!has_nothing(l, s))
+    if (decodes(l, s))
         return 0;
-    if (!spot_batch_make_room(l, i, 1, n_taken))
-        return 1;
-    like = find_like(l, s, &n);
-    return like ? spot_relay_share(l->relay, like->place, s->place, n, err) : 0;
+    if (spot_relay_reuse(l->relay, s->place, s->token, (int64_t)s->n_token,
+                         spot_relay_free_pages(l->relay) - n_taken, &n, err))
+        return -1;
+    if (!s->is_again && !n_generated(s))
+        s->n_cached += (uint32_t)n;
+    return 0;
 }
 
-/* It ends, perhaps with its first token, and those that waited for its prompt get it now. */
-static int leave_prompt(struct spot_batch_loop *l, const struct spot_strand *s,
-                        struct spot_err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; !rc && s->place >= 0 && i < l->n && spot_relay_free_pages(l->relay); i++) {
-        struct spot_strand *const other = l->strand[i];
-        int64_t n = spot_relay_length(l->relay, s->place);
-
-        if (other == s || other->source || !has_nothing(l, other) || !is_of_same_request(s, other))
-            continue;
-        n = common_tokens(s, other, n < (int64_t)other->n_token ? n : (int64_t)other->n_token - 1);
-        if (n < SPOT_INFER_PAGE)
-            continue;
-        if (other->place < 0 && (other->place = spot_relay_open(l->relay)) < 0)
-            break;
-        rc = spot_relay_share(l->relay, s->place, other->place, n, err);
-    }
-    return rc;
-}
-
-/* Oldest first; each that decodes goes on by its token however long the prompts before it are. */
-/* Returns how many, or -1 with *err. */
+/* Oldest first; each that decodes goes on by its token however long the prompts before it are.
+ * Returns how many, or -1 with *err. */
 static int choose_items(struct spot_batch_loop *l, struct spot_strand **whose, struct spot_err *err)
 {
     const int n_most = pass_items(l);
     int64_t left = prompt_tokens(l), n_taken = 0;
-    int n = 0, rc;
+    int n = 0;
 
     for (size_t i = 0; i < l->n && n < n_most; i++) {
         struct spot_strand *const s = l->strand[i];
@@ -351,13 +305,8 @@ static int choose_items(struct spot_batch_loop *l, struct spot_strand **whose, s
             continue;
         if (!spot_batch_open_place(l, i))
             break;
-        rc = share_pages(l, i, n_taken, err);
-        if (rc < 0)
+        if (reuse_pages(l, s, n_taken, err))
             return -1;
-        if (rc) {
-            set_back(l, s);
-            break;
-        }
         length = spot_relay_length(l->relay, s->place);
         n_token = (int64_t)s->n_token - length;
         if (!is_next && n_token > left)
@@ -449,6 +398,7 @@ static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logi
 
     memset(t, 0, sizeof(*t));
     t->position = (uint32_t)n_generated(s);
+    t->token.n_cached = t->position ? 0 : s->n_cached;
     if (t->position >= s->n_echo)
         add_biases(r, logit);
     if (t->position >= s->n_echo && (int64_t)(t->position - s->n_echo) < r->n_token_min)
@@ -533,11 +483,8 @@ static int end_pass(struct spot_batch_loop *l, struct spot_batch_out *out, size_
             continue;
         s->is_awaited = false;
         out[*n].sequence = s->number;
-        if (choose(l, s, logit + (size_t)i * (size_t)l->vocab, &out[*n].token, &out[*n].cannot)) {
-            if (leave_prompt(l, s, err))
-                return -1;
+        if (choose(l, s, logit + (size_t)i * (size_t)l->vocab, &out[*n].token, &out[*n].cannot))
             spot_batch_loop_drop(l, s->number);
-        }
         ++*n;
     }
     return 0;

@@ -52,7 +52,11 @@ void spot_batch_loop_drop(struct spot_batch_loop *l, uint64_t number);
 void spot_batch_loop_clear(struct spot_batch_loop *loop);
 /* Is there nothing to do? */
 bool spot_batch_loop_is_idle(const struct spot_batch_loop *loop);
-void spot_batch_loop_pages(const struct spot_batch_loop *loop, uint32_t *used, uint32_t *all);
+/* Pages of its sequences, pages kept for those that begin alike, and all there are. */
+struct spot_batch_pages {
+    uint32_t used, kept, all;
+};
+struct spot_batch_pages spot_batch_loop_pages(const struct spot_batch_loop *loop);
 
 /* Measured; 0: not yet. */
 struct spot_batch_rates {

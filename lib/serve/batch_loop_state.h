@@ -19,6 +19,8 @@ struct spot_strand {
     size_t n_begin;          /* prompt tokens that are prefilled */
     size_t n_echo;           /* further ones, computed like an answer although they are known */
     int place;               /* in the engine's cache; -1: none */
+    uint32_t n_cached;       /* prompt tokens that were here before it began */
+    bool is_again;           /* its pages were taken from it: what it finds then is its own */
     bool is_awaited;         /* a pass in progress will give its next token */
     uint32_t *source;        /* members that send its pages; NULL: none */
     double asked_s, until_s; /* when the wait for them began, and its limit */

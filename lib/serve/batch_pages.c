@@ -83,9 +83,10 @@ static int take_pages(struct spot_batch_loop *l, struct spot_strand *s, struct s
     const int64_t n_most = (int64_t)s->n_token - 1;
     int64_t n;
 
-    if (s->has_copies
-            ? spot_relay_take_copies(l->relay, s->place, s->number, s->source, n_most, &n, err)
-            : spot_relay_take_pages(l->relay, s->place, s->number, s->source, n_most, &n, err))
+    if (s->has_copies ? spot_relay_take_copies(l->relay, s->place, s->number, s->source, s->token,
+                                               n_most, &n, err)
+                      : spot_relay_take_pages(l->relay, s->place, s->number, s->source, s->token,
+                                              n_most, &n, err))
         return -1;
     l->rates.n_token_paged += (uint64_t)n;
     if (n && !s->has_copies)

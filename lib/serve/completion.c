@@ -219,8 +219,11 @@ static bool is_of_call(const struct spot_completion *c, uint32_t id)
 
     if (!name || !n || !spot_bpe_is_special(c->vocabulary->bpe, id))
         return false;
-    for (int i = 0; i < 3; i++) {
-        const char *const text = i == 0 ? form->trigger : i == 1 ? form->may_begin : form->tail;
+    const char *const mark[] = { form->trigger, form->may_begin, form->tail,
+                                 form->is_bare ? form->arguments : NULL };
+
+    for (size_t i = 0; i < sizeof(mark) / sizeof(*mark); i++) {
+        const char *const text = mark[i];
 
         if (text && strlen(text) == n && !memcmp(text, name, n))
             return true;

@@ -35,6 +35,7 @@ struct spot_top { /* an alternative */
 struct spot_token {
     uint32_t id;
     double logprob;
+    uint32_t n_cached;      /* of the first: prompt tokens whose pages were there; reported alone */
     uint32_t worker, epoch; /* that computed it: reported, but not part of the answer */
     uint32_t n_top;
     struct spot_top top[SPOT_REQUEST_LOGPROBS_MAX]; /* the most probable first */

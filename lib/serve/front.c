@@ -332,6 +332,18 @@ static void answer_head(struct spot_front *f, struct spot_http_call *call,
     spot_http_answer(call, 200, "text/event-stream", NULL, 0);
 }
 
+/* Nobody computes on what nobody wants. Others that read it are told. */
+static void end_stream(struct spot_front *f, struct spot_http_call *call, struct spot_completion *c)
+{
+    static const char done[] = "{\"deleted\":true}";
+
+    if (c->n_open)
+        f->table->cancel(f->server, c);
+    spot_front_progress(f, c);
+    spot_completion_unref(c);
+    spot_http_answer(call, 200, "application/json", done, sizeof(done) - 1);
+}
+
 void spot_front_rejoin(struct spot_front *f, struct spot_http_call *call, const char *id)
 {
     const char *const last = spot_http_header(call, "Last-Event-ID");
@@ -347,6 +359,10 @@ void spot_front_rejoin(struct spot_front *f, struct spot_http_call *call, const 
     if (!strcmp(spot_http_method(call),
                 "HEAD")) { /* it reads nothing, and need not be waited for */
         answer_head(f, call, c);
+        return;
+    }
+    if (!strcmp(spot_http_method(call), "DELETE")) {
+        end_stream(f, call, c);
         return;
     }
     x = begin_exchange(f, call);
@@ -402,7 +418,7 @@ struct spot_front *spot_front_new(const struct spot_front_options *options,
                                             .bodies_max_byte =
                                                 SPOT_FRONT_BODIES_MAX * options->body_max_byte,
                                             .idle_s = options->idle_s,
-                                            .heard = spot_front_gate,
+                                            .received = spot_front_gate,
                                             .called = spot_front_called,
                                             .gone = gone,
                                             .user = f };

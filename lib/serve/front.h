@@ -36,6 +36,8 @@ struct spot_front_server {
                                   struct spot_completion **completion);
     /* Its client disconnected. The server decides how long a stream waits for it to reconnect. */
     void (*abandon)(void *server, struct spot_completion *c);
+    /* Its client wants no more of it. */
+    void (*cancel)(void *server, struct spot_completion *c);
     /* A client reconnects to a stream: one reference, or NULL if there is none of this id and
      * owner. */
     struct spot_completion *(*rejoin)(void *server, const char *id, uint64_t owner);

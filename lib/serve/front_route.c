@@ -210,7 +210,7 @@ static void allow_origin(const struct spot_front *f, struct spot_http_call *call
     spot_http_add_header(call, "Access-Control-Expose-Headers", "Retry-After");
     if (strcmp(spot_http_method(call), "OPTIONS") != 0)
         return;
-    spot_http_add_header(call, "Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS");
+    spot_http_add_header(call, "Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE, OPTIONS");
     spot_http_add_header(call, "Access-Control-Allow-Headers",
                          asked ? asked : "Authorization, Content-Type, Last-Event-ID");
     spot_http_add_header(call, "Access-Control-Max-Age", "600");
@@ -231,9 +231,18 @@ static void refuse_stranger(struct spot_http_call *call)
                             "Origin none, this server, or of --cors-origin.");
 }
 
+/* A stream may be ended. */
+static const char *methods_of(const struct route *r)
+{
+    return r->answer == spot_front_rejoin ? "GET, HEAD, DELETE, OPTIONS"
+           : *r->method == 'G'            ? "GET, HEAD, OPTIONS"
+                                          : "POST, OPTIONS";
+}
+
 static bool takes_method(const struct route *r, const char *method)
 {
-    return !strcmp(method, r->method) || (*r->method == 'G' && !strcmp(method, "HEAD"));
+    return !strcmp(method, r->method) || (*r->method == 'G' && !strcmp(method, "HEAD")) ||
+           (r->answer == spot_front_rejoin && !strcmp(method, "DELETE"));
 }
 
 void spot_front_gate(void *user, struct spot_http_call *call)
@@ -250,8 +259,7 @@ void spot_front_gate(void *user, struct spot_http_call *call)
         spot_front_answer_error(call, 404, "invalid_request_error", NULL,
                                 "There is nothing at this path.");
     } else if (!strcmp(method, "OPTIONS")) {
-        spot_http_add_header(call, "Allow",
-                             *r->method == 'G' ? "GET, HEAD, OPTIONS" : "POST, OPTIONS");
+        spot_http_add_header(call, "Allow", methods_of(r));
         spot_http_answer(call, 204, json, NULL, 0);
     } else if (!takes_method(r, method)) {
         spot_http_add_header(call, "Allow", r->method);

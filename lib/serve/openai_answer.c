@@ -111,6 +111,17 @@ int64_t spot_openai_n_generated(const struct spot_completion *c)
     return n;
 }
 
+/* Each prompt once: the other choices have it from the first. */
+int64_t spot_openai_n_cached(const struct spot_completion *c)
+{
+    const uint32_t n_part = c->request.n_part ? c->request.n_part : 1;
+    int64_t n = 0;
+
+    for (uint32_t i = 0; i < c->request.n_choice; i += c->request.n_choice / n_part)
+        n += c->choice[i].n_token ? c->choice[i].token[0].n_cached : 0;
+    return n;
+}
+
 static void put_usage(struct spot_jw *jw, const struct spot_completion *c)
 {
     const int64_t n = spot_openai_n_generated(c);
@@ -119,6 +130,9 @@ static void put_usage(struct spot_jw *jw, const struct spot_completion *c)
     spot_jw_int(jw, "prompt_tokens", (int64_t)c->request.n_prompt);
     spot_jw_int(jw, "completion_tokens", n);
     spot_jw_int(jw, "total_tokens", (int64_t)c->request.n_prompt + n);
+    spot_jw_object(jw, "prompt_tokens_details");
+    spot_jw_int(jw, "cached_tokens", spot_openai_n_cached(c));
+    spot_jw_end(jw);
     spot_jw_end(jw);
 }
 

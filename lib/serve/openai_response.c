@@ -165,7 +165,7 @@ static void put_usage(struct spot_jw *jw, const struct spot_completion *c)
     spot_jw_object(jw, "usage");
     spot_jw_int(jw, "input_tokens", (int64_t)c->request.n_prompt);
     spot_jw_object(jw, "input_tokens_details");
-    spot_jw_int(jw, "cached_tokens", 0);
+    spot_jw_int(jw, "cached_tokens", spot_openai_n_cached(c));
     spot_jw_end(jw);
     spot_jw_int(jw, "output_tokens", n);
     spot_jw_object(jw, "output_tokens_details");

@@ -66,6 +66,8 @@ void spot_page_finish(struct spot_page *p, struct spot_buf *out);
 
 /* Tokens that were generated, over all choices. */
 int64_t spot_openai_n_generated(const struct spot_completion *c);
+/* Tokens of its prompts whose keys and values were in the cache. */
+int64_t spot_openai_n_cached(const struct spot_completion *c);
 
 enum { SPOT_CALL_ID_MAX = 40 };
 /* The id of call k of a choice: a function of the request, so it is the same after a kill. */

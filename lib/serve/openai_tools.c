@@ -197,7 +197,10 @@ static void put_call(struct spot_body *b, struct spot_jw *jw, const struct tools
         spot_jw_object(jw, NULL);
         spot_jw_array(jw, "seq");
         put_text(jw, name_of(tool));
-        put_text(jw, form->arguments);
+        if (form->is_bare)
+            put_mark(b, jw, "", form->arguments);
+        else
+            put_text(jw, form->arguments);
         spot_jw_object(jw, NULL);
         put_schema(b, jw, tool, t->choice >= REQUIRED);
         spot_jw_end(jw);

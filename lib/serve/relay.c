@@ -148,12 +148,16 @@ int spot_relay_check_cache(const struct spot_shape *shape, uint32_t P, uint32_t 
                         (unsigned)M, (unsigned long long)least);
 }
 
-static int count_pages(const struct spot_relay_config *c, int *n_page, struct spot_err *err)
+static int count_pages(const struct spot_relay_config *c, int *n_page, int *n_kept,
+                       struct spot_err *err)
 {
     const uint64_t most = (uint64_t)c->n_sequence * (uint64_t)spot_relay_page_count(c->shape->seq);
     const uint64_t n = c->kv_byte ? c->kv_byte / page_byte(c->shape, c->P, c->M) : most;
 
+    const uint64_t kept = c->kept_byte / page_byte(c->shape, c->P, c->M);
+
     *n_page = (int)(n < most ? n : most);
+    *n_kept = (int)(kept < (uint64_t)*n_page ? kept : (uint64_t)*n_page);
     return spot_relay_check_cache(c->shape, c->P, c->M, c->kv_byte, err);
 }
 
@@ -190,7 +194,8 @@ struct spot_relay *spot_relay_new(const struct spot_relay_config *c, struct spot
                                         .user = r };
 
     r->config = *c;
-    if (count_pages(c, &config.n_page, err) || !(r->infer = spot_infer_new(&config, err))) {
+    if (count_pages(c, &config.n_page, &config.n_kept, err) ||
+        !(r->infer = spot_infer_new(&config, err))) {
         spot_relay_free(r);
         return NULL;
     }
@@ -231,6 +236,8 @@ void spot_relay_enter(struct spot_relay *r, const struct spot_relay_form *form,
             spot_infer_close(r->infer, r->own[i]);
         r->own[i] = -1;
     }
+    if (form->P * form->M > 1)
+        spot_infer_forget(r->infer);
 }
 
 /* --- the leader: sequences -------------------------------------------------------------- */
@@ -259,24 +266,36 @@ int64_t spot_relay_length(const struct spot_relay *r, int sequence)
     return spot_infer_length(r->infer, sequence);
 }
 
-/* The others have done all passes that were told before. */
-int spot_relay_share(struct spot_relay *r, int from, int to, int64_t n_token, struct spot_err *err)
+/* All members have the same pages of the same tokens, as they do the same in the same order: so
+ * each finds what the leader found. */
+int spot_relay_reuse(struct spot_relay *r, int sequence, const uint32_t *token, int64_t n_token,
+                     int64_t n_page, int64_t *n_more, struct spot_err *err)
 {
-    if (r->config.P * r->config.M > 1) {
-        struct spot_buf out = spot_relay_begin_to_tell(r, SPOT_TOLD_SHARE);
+    const int64_t n = spot_infer_find(r->infer, sequence, token, n_token, n_page);
 
-        spot_put_u32(&out, (uint32_t)from);
-        spot_put_u32(&out, (uint32_t)to);
-        spot_put_u64(&out, (uint64_t)n_token);
+    *n_more = n - spot_infer_length(r->infer, sequence);
+    if (!*n_more)
+        return 0;
+    if (r->config.P * r->config.M > 1) {
+        struct spot_buf out = spot_relay_begin_to_tell(r, SPOT_TOLD_REUSE);
+
+        spot_put_u32(&out, (uint32_t)sequence);
+        spot_put_u64(&out, (uint64_t)n);
+        spot_relay_put_tokens(&out, token, spot_relay_page_count(n) * SPOT_INFER_PAGE);
         if (spot_relay_tell(r, &out, err))
             return -1;
     }
-    return spot_infer_share(r->infer, from, to, n_token, err);
+    return spot_infer_reuse(r->infer, sequence, token, n, err);
 }
 
 int spot_relay_free_pages(const struct spot_relay *r)
 {
     return spot_infer_free_pages(r->infer);
+}
+
+int spot_relay_kept_pages(const struct spot_relay *r)
+{
+    return spot_infer_kept(r->infer);
 }
 
 int spot_relay_pages(const struct spot_relay *r)
@@ -326,6 +345,13 @@ int spot_relay_tell(struct spot_relay *r, struct spot_buf *out_take, struct spot
     return rc;
 }
 
+void spot_relay_put_tokens(struct spot_buf *out, const uint32_t *token, int64_t n)
+{
+    spot_put_u32(out, (uint32_t)n);
+    for (int64_t i = 0; i < n; i++)
+        spot_put_u32(out, token[i]);
+}
+
 /* u32 n, of each u32 sequence, u64 first, u32 n, u32 token each. */
 static int tell_pass(struct spot_relay *r, const struct spot_infer_item *item, int n_item,
                      struct spot_err *err)
@@ -336,9 +362,7 @@ static int tell_pass(struct spot_relay *r, const struct spot_infer_item *item, i
     for (int i = 0; i < n_item; i++) {
         spot_put_u32(&out, (uint32_t)item[i].sequence);
         spot_put_u64(&out, (uint64_t)item[i].first);
-        spot_put_u32(&out, (uint32_t)item[i].n_token);
-        for (int64_t k = 0; k < item[i].n_token; k++)
-            spot_put_u32(&out, item[i].token[k]);
+        spot_relay_put_tokens(&out, item[i].token, item[i].n_token);
     }
     return spot_relay_tell(r, &out, err);
 }

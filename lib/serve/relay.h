@@ -56,9 +56,10 @@ struct spot_relay_config {
     const char *backend; /* see spot_infer_config; NULL: the CPU */
     bool is_nccl;        /* members of a tensor group exchange between devices */
     uint32_t P, M, position;
-    int n_sequence;    /* maximum at once */
-    uint64_t kv_byte;  /* of a member's cache; 0: for whole contexts of all sequences */
-    int64_t token_max; /* per pass */
+    int n_sequence;     /* maximum at once */
+    uint64_t kv_byte;   /* of a member's cache; 0: for whole contexts of all sequences */
+    uint64_t kept_byte; /* of it, for pages that no sequence holds any more */
+    int64_t token_max;  /* per pass */
     int n_thread;
 };
 
@@ -69,7 +70,8 @@ struct spot_relay *spot_relay_new(const struct spot_relay_config *config, struct
 void spot_relay_free(struct spot_relay *relay); /* may be NULL */
 
 /* Enter an epoch: the members and how to reach them; grid and position must be the same as before.
- * No sequence is open. `mesh` may be NULL if the replica has one member. */
+ * No sequence is open; pages are kept by a replica of one member alone, as the others may have come
+ * since. `mesh` may be NULL if the replica has one member. */
 void spot_relay_enter(struct spot_relay *relay, const struct spot_relay_form *form,
                       struct spot_mesh *mesh);
 
@@ -84,11 +86,13 @@ void spot_relay_disconnect(struct spot_relay *relay);
 int spot_relay_open(struct spot_relay *relay);
 void spot_relay_close(struct spot_relay *relay, int sequence);
 int64_t spot_relay_length(const struct spot_relay *relay, int sequence);
-/* As spot_infer_share. */
-int spot_relay_share(struct spot_relay *relay, int from, int to, int64_t n_token,
-                     struct spot_err *err);
+/* A sequence gets what is here of its n_token first tokens, in at most n_page of the free pages, as
+ * spot_infer_find; *n_more of them are more than it had. */
+int spot_relay_reuse(struct spot_relay *relay, int sequence, const uint32_t *token, int64_t n_token,
+                     int64_t n_page, int64_t *n_more, struct spot_err *err);
 int spot_relay_free_pages(const struct spot_relay *relay);
-int spot_relay_pages(const struct spot_relay *relay); /* total */
+int spot_relay_kept_pages(const struct spot_relay *relay); /* of those */
+int spot_relay_pages(const struct spot_relay *relay);      /* total */
 size_t spot_relay_members(const struct spot_relay *relay);
 /* Maximum number of passes in progress. */
 int spot_relay_depth(const struct spot_relay *relay);
@@ -114,10 +118,10 @@ bool spot_relay_pages_came(struct spot_relay *relay, uint64_t number, const uint
                            double limit_s);
 
 /* Load pages received from source[P * M], members by position, into an open sequence: at most
- * n_most tokens, *n_token of them. 0 tokens if they did not arrive. */
+ * token[n_most], *n_token of them. 0 tokens if they did not arrive. */
 int spot_relay_take_pages(struct spot_relay *relay, int sequence, uint64_t number,
-                          const uint32_t *source, int64_t n_most, int64_t *n_token,
-                          struct spot_err *err);
+                          const uint32_t *source, const uint32_t *token, int64_t n_most,
+                          int64_t *n_token, struct spot_err *err);
 
 /* Set the replica that gets copies of pages, sent between equal positions; P 0: none. */
 int spot_relay_set_buddy(struct spot_relay *relay, const struct spot_relay_form *buddy,
@@ -129,8 +133,8 @@ int spot_relay_copy_pages(struct spot_relay *relay, int sequence, uint64_t numbe
 size_t spot_relay_copies_queued(const struct spot_relay *relay);
 /* Load the copies that are here, as spot_relay_take_pages. */
 int spot_relay_take_copies(struct spot_relay *relay, int sequence, uint64_t number,
-                           const uint32_t *source, int64_t n_most, int64_t *n_token,
-                           struct spot_err *err);
+                           const uint32_t *source, const uint32_t *token, int64_t n_most,
+                           int64_t *n_token, struct spot_err *err);
 /* Discard what was received of a sequence. */
 int spot_relay_discard(struct spot_relay *relay, uint64_t number, struct spot_err *err);
 

@@ -153,12 +153,14 @@ static void discard_own(struct spot_relay *r, uint64_t number)
 }
 
 static int restore_own(struct spot_relay *r, int own, uint64_t number, uint32_t source,
-                       int64_t n_token, struct spot_err *err)
+                       const uint32_t *token, int64_t n_token, struct spot_err *err)
 {
     int rc = spot_infer_reserve(r->infer, own, n_token, err);
 
     for (int64_t page = 0; !rc && page < spot_relay_page_count(n_token); page++)
         rc = put_page(r, own, number, page, source, err);
+    if (!rc)
+        spot_infer_tell(r->infer, own, token);
     discard_own(r, number);
     return rc;
 }
@@ -229,8 +231,8 @@ int spot_relay_hear_count(struct spot_relay *r, struct spot_wire_in *in, struct 
 }
 
 int spot_relay_take_copies(struct spot_relay *r, int sequence, uint64_t number,
-                           const uint32_t *source, int64_t n_most, int64_t *n_token,
-                           struct spot_err *err)
+                           const uint32_t *source, const uint32_t *token, int64_t n_most,
+                           int64_t *n_token, struct spot_err *err)
 {
     uint32_t n_page;
 
@@ -248,11 +250,12 @@ int spot_relay_take_copies(struct spot_relay *r, int sequence, uint64_t number,
         spot_put_u32(&out, (uint32_t)sequence);
         spot_put_u64(&out, number);
         spot_put_u64(&out, (uint64_t)*n_token);
+        spot_relay_put_tokens(&out, token, *n_token);
         put_sources(r, source, &out);
         if (spot_relay_tell(r, &out, err))
             return -1;
     }
-    return restore_own(r, sequence, number, source[0], *n_token, err);
+    return restore_own(r, sequence, number, source[0], token, *n_token, err);
 }
 
 int spot_relay_hear_restore(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
@@ -260,13 +263,18 @@ int spot_relay_hear_restore(struct spot_relay *r, struct spot_wire_in *in, struc
     const uint32_t sequence = spot_get_u32(in);
     const uint64_t number = spot_get_u64(in);
     const int64_t n_token = (int64_t)spot_get_u64(in);
+    uint32_t *const token = spot_relay_get_tokens(in, n_token);
     const uint32_t source = get_source(r, in);
+    int rc;
 
-    if (!spot_wire_in_done(in) || sequence >= (uint32_t)r->config.n_sequence)
-        return malformed(err);
-    if (r->own[sequence] < 0 && (r->own[sequence] = spot_infer_open(r->infer, err)) < 0)
-        return -1;
-    return restore_own(r, r->own[sequence], number, source, n_token, err);
+    if (!token || !spot_wire_in_done(in) || sequence >= (uint32_t)r->config.n_sequence)
+        rc = malformed(err);
+    else if (r->own[sequence] < 0 && (r->own[sequence] = spot_infer_open(r->infer, err)) < 0)
+        rc = -1;
+    else
+        rc = restore_own(r, r->own[sequence], number, source, token, n_token, err);
+    free(token);
+    return rc;
 }
 
 /* --- forgetting ------------------------------------------------------------------------- */

@@ -108,36 +108,61 @@ static int hear_give(struct spot_relay *r, struct spot_wire_in *in, struct spot_
     return 0;
 }
 
+uint32_t *spot_relay_get_tokens(struct spot_wire_in *in, int64_t least)
+{
+    const uint32_t n = spot_get_count(in, 4);
+    uint32_t *const token = spot_xcalloc((size_t)n + 1, sizeof(*token));
+
+    for (uint32_t i = 0; i < n; i++)
+        token[i] = spot_get_u32(in);
+    if (!in->bad && least >= 0 && least <= n)
+        return token;
+    free(token);
+    return NULL;
+}
+
 static int hear_take(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
 {
     const uint32_t sequence = spot_get_u32(in);
     const uint64_t number = spot_get_u64(in);
     const int64_t n_most = (int64_t)spot_get_u64(in);
+    uint32_t *const token = spot_relay_get_tokens(in, n_most);
     uint32_t source = 0;
+    int rc;
 
     for (uint32_t i = 0; i < r->config.P * r->config.M; i++) {
         const uint32_t id = spot_get_u32(in);
 
         source = i == r->config.position ? id : source;
     }
-    if (!spot_wire_in_done(in) || sequence >= (uint32_t)r->config.n_sequence)
-        return malformed(err);
-    if (r->own[sequence] < 0 && (r->own[sequence] = spot_infer_open(r->infer, err)) < 0)
-        return -1;
-    return spot_relay_take_own(r, r->own[sequence], number, source, n_most, err);
+    if (!token || !spot_wire_in_done(in) || sequence >= (uint32_t)r->config.n_sequence)
+        rc = malformed(err);
+    else if (r->own[sequence] < 0 && (r->own[sequence] = spot_infer_open(r->infer, err)) < 0)
+        rc = -1;
+    else
+        rc = spot_relay_take_own(r, r->own[sequence], number, source, token, n_most, err);
+    free(token);
+    return rc;
 }
 
-static int hear_share(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
+static int hear_reuse(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
 {
-    const uint32_t from = spot_get_u32(in), to = spot_get_u32(in);
-    const int64_t n_token = (int64_t)spot_get_u64(in);
-    const uint32_t n = (uint32_t)r->config.n_sequence;
+    const uint32_t sequence = spot_get_u32(in);
+    const int64_t n = (int64_t)spot_get_u64(in);
+    uint32_t *const token =
+        n > r->config.shape->seq
+            ? NULL
+            : spot_relay_get_tokens(in, spot_relay_page_count(n) * SPOT_INFER_PAGE);
+    int rc;
 
-    if (!spot_wire_in_done(in) || from >= n || to >= n || from == to || r->own[from] < 0)
-        return malformed(err);
-    if (r->own[to] < 0 && (r->own[to] = spot_infer_open(r->infer, err)) < 0)
-        return -1;
-    return spot_infer_share(r->infer, r->own[from], r->own[to], n_token, err);
+    if (!token || !spot_wire_in_done(in) || sequence >= (uint32_t)r->config.n_sequence)
+        rc = malformed(err);
+    else if (r->own[sequence] < 0 && (r->own[sequence] = spot_infer_open(r->infer, err)) < 0)
+        rc = -1;
+    else
+        rc = spot_infer_reuse(r->infer, r->own[sequence], token, n, err);
+    free(token);
+    return rc;
 }
 
 int spot_relay_follow(struct spot_relay *r, double limit_s, bool *did, struct spot_err *err)
@@ -151,7 +176,7 @@ int spot_relay_follow(struct spot_relay *r, double limit_s, bool *did, struct sp
         [SPOT_TOLD_COUNT] = spot_relay_hear_count,
         [SPOT_TOLD_RESTORE] = spot_relay_hear_restore,
         [SPOT_TOLD_DISCARD] = spot_relay_hear_discard,
-        [SPOT_TOLD_SHARE] = hear_share,
+        [SPOT_TOLD_REUSE] = hear_reuse,
     };
     const uint32_t leader = r->form.member[0].id;
     struct spot_frame *frame;

@@ -135,8 +135,8 @@ static int wait_for_own(struct spot_relay *r, uint64_t number, uint32_t source, 
 }
 
 /* Releases what came. */
-static int put_own(struct spot_relay *r, int own, struct came *came, int64_t n_most,
-                   struct spot_err *err)
+static int put_own(struct spot_relay *r, int own, struct came *came, const uint32_t *token,
+                   int64_t n_most, struct spot_err *err)
 {
     const struct spot_relay_part part = spot_relay_part(r);
     const int64_t n_token = came->n_token < n_most ? came->n_token : n_most;
@@ -150,21 +150,24 @@ static int put_own(struct spot_relay *r, int own, struct came *came, int64_t n_m
                 spot_infer_import(r->infer, own, page, part.layer.first + i, s, byte);
     }
     spot_infer_import_end(r->infer);
+    if (!rc)
+        spot_infer_tell(r->infer, own, token);
     came_release(came);
     return rc;
 }
 
 int spot_relay_take_own(struct spot_relay *r, int own, uint64_t number, uint32_t source,
-                        int64_t n_most, struct spot_err *err)
+                        const uint32_t *token, int64_t n_most, struct spot_err *err)
 {
     struct came came;
 
-    return wait_for_own(r, number, source, &came, err) ? -1 : put_own(r, own, &came, n_most, err);
+    return wait_for_own(r, number, source, &came, err) ? -1
+                                                       : put_own(r, own, &came, token, n_most, err);
 }
 
 int spot_relay_take_pages(struct spot_relay *r, int sequence, uint64_t number,
-                          const uint32_t *source, int64_t n_most, int64_t *n_token,
-                          struct spot_err *err)
+                          const uint32_t *source, const uint32_t *token, int64_t n_most,
+                          int64_t *n_token, struct spot_err *err)
 {
     struct came came;
     struct spot_err why = { 0 };
@@ -183,6 +186,7 @@ int spot_relay_take_pages(struct spot_relay *r, int sequence, uint64_t number,
         spot_put_u32(&out, (uint32_t)sequence);
         spot_put_u64(&out, number);
         spot_put_u64(&out, (uint64_t)n_most);
+        spot_relay_put_tokens(&out, token, n_most);
         for (uint32_t i = 0; i < r->config.P * r->config.M; i++)
             spot_put_u32(&out, source[i]);
         if (spot_relay_tell(r, &out, err)) {
@@ -190,5 +194,5 @@ int spot_relay_take_pages(struct spot_relay *r, int sequence, uint64_t number,
             return -1;
         }
     }
-    return put_own(r, sequence, &came, n_most, err);
+    return put_own(r, sequence, &came, token, n_most, err);
 }

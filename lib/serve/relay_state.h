@@ -24,7 +24,7 @@ enum spot_told {
     SPOT_TOLD_COUNT,
     SPOT_TOLD_RESTORE,
     SPOT_TOLD_DISCARD,
-    SPOT_TOLD_SHARE,
+    SPOT_TOLD_REUSE,
     SPOT_TOLDS
 };
 
@@ -69,6 +69,11 @@ struct spot_frame *spot_relay_recv(struct spot_relay *r, uint32_t from, uint32_t
 struct spot_buf spot_relay_begin_to_tell(struct spot_relay *r, enum spot_told what);
 int spot_relay_tell(struct spot_relay *r, struct spot_buf *out_take, struct spot_err *err);
 
+/* Tokens in an order: u32 n, u32 each. Those read are to be freed; NULL: malformed, or fewer than
+ * `least`. */
+void spot_relay_put_tokens(struct spot_buf *out, const uint32_t *token, int64_t n);
+uint32_t *spot_relay_get_tokens(struct spot_wire_in *in, int64_t least);
+
 /* Compute this member's layers; the result goes to the next stage. */
 int spot_relay_run(struct spot_relay *r, uint64_t pass, const struct spot_infer_item *item,
                    int n_item, const float *in, struct spot_err *err);
@@ -88,7 +93,7 @@ int spot_relay_swap(void *user, uint32_t bit, float *sum, float *other, size_t n
 void spot_relay_give_own(struct spot_relay *r, int own, uint64_t number,
                          const struct spot_relay_form *to, uint32_t epoch);
 int spot_relay_take_own(struct spot_relay *r, int own, uint64_t number, uint32_t source,
-                        int64_t n_most, struct spot_err *err);
+                        const uint32_t *token, int64_t n_most, struct spot_err *err);
 
 /* This member's layers and shards. */
 struct spot_relay_part {

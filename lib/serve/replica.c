@@ -17,7 +17,7 @@
 
 /* By the server. */
 struct told {
-    uint64_t hash, kv_byte;
+    uint64_t hash, kv_byte, kept_byte;
     uint32_t type, n_shard, n_most, P, M, is_nccl;
     char kind[64]; /* of CUDA, in full; "": CPUs */
 };
@@ -123,6 +123,7 @@ static int take_position(struct replica *r, const struct spot_relay_form *form,
         .position = form->position,
         .n_sequence = (int)r->told.n_most,
         .kv_byte = r->told.kv_byte,
+        .kept_byte = r->told.kept_byte,
         .token_max = spot_batch_loop_tokens((int)r->told.n_most),
         .n_thread = r->n_thread,
         .backend = *r->told.kind ? "cuda" : NULL,
@@ -153,9 +154,9 @@ static int take_position(struct replica *r, const struct spot_relay_form *form,
 
 static bool is_same(const struct told *a, const struct told *b)
 {
-    return a->hash == b->hash && a->kv_byte == b->kv_byte && a->type == b->type &&
-           a->n_shard == b->n_shard && a->n_most == b->n_most && a->P == b->P && a->M == b->M &&
-           a->is_nccl == b->is_nccl && !strcmp(a->kind, b->kind);
+    return a->hash == b->hash && a->kv_byte == b->kv_byte && a->kept_byte == b->kept_byte &&
+           a->type == b->type && a->n_shard == b->n_shard && a->n_most == b->n_most &&
+           a->P == b->P && a->M == b->M && a->is_nccl == b->is_nccl && !strcmp(a->kind, b->kind);
 }
 
 /* Tokens of two kinds of device differ, and a request may go from worker to worker. */
@@ -187,6 +188,7 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
     spot_get_text(in, told.kind, sizeof(told.kind));
     told.n_most = spot_get_u32(in);
     told.kv_byte = spot_get_u64(in);
+    told.kept_byte = spot_get_u64(in);
     told.P = spot_get_u32(in);
     told.M = spot_get_u32(in);
     told.is_nccl = spot_get_u32(in);
@@ -379,14 +381,14 @@ static int tell(struct replica *r, size_t n, struct spot_err *err)
 {
     struct spot_buf out = { 0 };
     const struct spot_batch_rates rates = spot_batch_loop_rates(r->loop);
-    uint32_t used, all;
+    const struct spot_batch_pages pages = spot_batch_loop_pages(r->loop);
     size_t n_cannot;
 
     if (tell_cannot(r, n, &n_cannot, err))
         return -1;
-    spot_batch_loop_pages(r->loop, &used, &all);
-    spot_put_u32(&out, used);
-    spot_put_u32(&out, all);
+    spot_put_u32(&out, pages.used);
+    spot_put_u32(&out, pages.kept);
+    spot_put_u32(&out, pages.all);
     spot_put_f64(&out, rates.prompt_token_s);
     spot_put_f64(&out, rates.page_byte_per_s);
     spot_put_u64(&out, rates.n_token_paged);

@@ -5,8 +5,9 @@
  * HELLO: text SPOT_SERVE_NAME
  *
  * WELCOME: text directory of the model that replicas are to use, u64 its hash, u32 shards, u32 type
- * of weights, text CUDA kernel kind ("": CPUs), u32 sequences at once, u64 bytes of the cache, u32
- * stages, u32 members of each, u32 whether these exchange over NCCL
+ * of weights, text CUDA kernel kind ("": CPUs), u32 sequences at once, u64 bytes of the cache, u64
+ * of those that are kept for later requests, u32 stages, u32 members of each, u32 whether these
+ * exchange over NCCL
  *
  * FORM: text directory of its model, u64 its hash, u32 shards; relay.h: a view is a replica
  *
@@ -34,9 +35,9 @@ extern "C" {
 
 enum spot_serve_message {
     /* worker to coordinator */
-    /* u32 cache pages in use, u32 all pages, f64 seconds to compute a prompt token, f64 bytes/s at
-     * which pages arrived (both 0: not known), u64 tokens received as pages; u32 n, of each u64
-     * sequence, step_token.h */
+    /* u32 cache pages in use, u32 pages kept, u32 all pages, f64 seconds to compute a prompt token,
+     * f64 bytes/s at which pages arrived (both 0: not known), u64 tokens received as pages; u32 n,
+     * of each u64 sequence, step_token.h */
     SPOT_MSG_TOKENS = 12,
 
     /* coordinator to worker */

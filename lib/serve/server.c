@@ -50,6 +50,7 @@ static void welcome(void *job, struct spot_peer *peer, struct spot_buf *out)
     spot_put_text(out, s->options->kind ? s->options->kind : "");
     spot_put_u32(out, s->options->n_sequence);
     spot_put_u64(out, s->options->kv_byte);
+    spot_put_u64(out, s->options->kept_byte);
     spot_put_u32(out, (uint32_t)s->grid.P);
     spot_put_u32(out, (uint32_t)s->grid.M);
     spot_put_u32(out, s->options->is_nccl);
@@ -341,6 +342,7 @@ static enum spot_admission submit(void *server, struct spot_request *request_tak
 
 static const struct spot_front_server front_table = { .submit = submit,
                                                       .abandon = spot_server_abandon,
+                                                      .cancel = spot_server_end,
                                                       .rejoin = spot_server_rejoin,
                                                       .retry_after_s = retry_after_s,
                                                       .health = spot_server_health,
@@ -425,8 +427,10 @@ static void release(struct spot_server *s)
     free(s->model_id);
     spot_batch_close(s->batch);
     spot_group_free(s->group);
-    for (size_t i = 0; i < s->n_sequence; i++)
+    for (size_t i = 0; i < s->n_sequence; i++) {
+        free(s->sequence[i]->prefix);
         free(s->sequence[i]);
+    }
     for (size_t i = 0; i < s->n_work; i++) {
         s->work[i]->completion->core = NULL;
         spot_completion_unref(s->work[i]->completion);
@@ -434,8 +438,10 @@ static void release(struct spot_server *s)
     }
     free(s->sequence);
     free(s->work);
-    for (size_t i = 0; i < s->n_place; i++)
+    for (size_t i = 0; i < s->n_place; i++) {
+        spot_server_hold_nothing(s->place[i]);
         free(s->place[i]);
+    }
     free(s->place);
     free(s->route);
     free(s->seat);

@@ -25,6 +25,7 @@ struct spot_server_options {
     bool is_nccl;     /* these exchange between devices */
     uint32_t n_sequence; /* per replica, at once */
     uint64_t kv_byte;    /* of a worker's cache; 0: for whole contexts of all sequences */
+    uint64_t kept_byte;  /* of it, for requests that begin like earlier ones */
     bool has_buddies;    /* replicas keep copies of each other's pages */
     uint32_t n_queue;    /* maximum number of waiting choices */
     double linger_s;     /* how long a stream waits for its client to reconnect */

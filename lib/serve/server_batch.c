@@ -19,11 +19,16 @@
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/line.h"
+#include "common/outlet.h"
 #include "common/xalloc.h"
 #include "serve/openai_state.h"
 #include "serve/server_state.h"
 
 static const double turn_s = 0.02; /* at a time, for lines that are there */
+enum {
+    UNREAD_MOST = 1 << 20, /* bytes of answers: with more of them no lines are taken */
+    UNREAD_ROOM = 1 << 30, /* for those that had been taken by then */
+};
 
 struct asked {
     char *id;
@@ -40,7 +45,8 @@ struct spot_batch {
     struct spot_server *server;
     int in;
     FILE *out;
-    struct known *known; /* [known_mask + 1], by hash */
+    struct spot_outlet *outlet; /* of a pipe or a terminal, that may not be read; NULL: a file */
+    struct known *known;        /* [known_mask + 1], by hash */
     size_t n_known, known_mask;
     struct asked *asked;
     size_t n_asked, cap_asked;
@@ -157,6 +163,16 @@ static int check_out(const struct spot_batch *b, const struct stat *out, const c
     return 0;
 }
 
+static void open_stream(struct spot_batch *b, int fd, const char *mode, struct spot_err *err)
+{
+    if (spot_outlet_is_needed(fd)) {
+        b->outlet = spot_outlet_new(fd, UNREAD_ROOM, false, err);
+        b->out = b->outlet ? spot_outlet_stream(b->outlet, err) : NULL;
+    } else if (!(b->out = fdopen(fd, mode))) {
+        (void)spot_err_sys(err, "cannot write the answers");
+    }
+}
+
 static int open_out(struct spot_batch *b, struct spot_err *err)
 {
     const char *const given = b->server->options->batch_out;
@@ -171,11 +187,9 @@ static int open_out(struct spot_batch *b, struct spot_err *err)
     if (fd < 0 || fstat(fd, &st)) {
         (void)spot_err_sys(err, path ? "cannot open %s" : "cannot write the answers", path);
     } else if (!check_out(b, &st, path, err)) {
-        b->out = fdopen(fd, path ? "a+" : "w");
-        if (!b->out)
-            (void)spot_err_sys(err, "cannot write the answers");
+        open_stream(b, fd, path ? "a+" : "w", err);
     }
-    if (!b->out && fd >= 0)
+    if (fd >= 0 && (!b->out || b->outlet))
         close(fd);
     return !b->out || (path && read_done(b, err)) ? -1 : 0;
 }
@@ -199,12 +213,17 @@ struct spot_batch *spot_batch_open(struct spot_server *s, struct spot_err *err)
 
 void spot_batch_close(struct spot_batch *b)
 {
+    static const double unread_s = 1; /* of a server that was stopped; else all was read */
+    size_t n_unread;
+
     if (!b)
         return;
     if (b->in > STDIN_FILENO)
         close(b->in);
     if (b->out)
         fclose(b->out);
+    if (b->outlet && (n_unread = spot_outlet_free(b->outlet, unread_s)))
+        b->server->options->group.warn("%zu bytes of answers were not read", n_unread);
     for (size_t i = 0; i <= b->known_mask; i++)
         free(b->known[i].id);
     for (size_t i = 0; i < b->n_asked; i++) {
@@ -436,13 +455,20 @@ static ssize_t next_line(struct spot_batch *b, struct spot_err *err)
     return rc;
 }
 
+/* Are at most so many bytes of answers left to be read? This loop never waits for who reads them.
+ */
+static bool is_read(const struct spot_batch *b, size_t n_byte)
+{
+    return !b->outlet || spot_outlet_wait(b->outlet, n_byte, 0);
+}
+
 /* Lines until the queue is full, or none is there, or others of the loop have waited. */
 static int take_lines(struct spot_batch *b, struct spot_err *err)
 {
     const double until_s = spot_clock_s() + turn_s;
 
     while (!b->is_at_end && spot_server_waiting(b->server) < b->server->options->n_queue &&
-           spot_clock_s() < until_s) {
+           is_read(b, UNREAD_MOST) && spot_clock_s() < until_s) {
         const ssize_t n = next_line(b, err);
         char *text;
         int rc;
@@ -468,6 +494,8 @@ int spot_batch_go_on(struct spot_batch *b, bool *done, struct spot_err *err)
         return -1;
     if (!b->server->is_draining && take_lines(b, err))
         return -1;
-    *done = b->is_at_end && !b->n_asked;
+    if (b->outlet && spot_outlet_lost(b->outlet))
+        return spot_err_set(err, SPOT_ESYS, "cannot write the answers: nobody reads them");
+    *done = b->is_at_end && !b->n_asked && is_read(b, 0);
     return 0;
 }

@@ -39,12 +39,23 @@ static void let_other_go(struct spot_server *s, struct spot_sequence *q, int k)
     q->place[1 - k] = 0;
 }
 
+static void count_prompt(struct spot_server *s, const struct spot_sequence *q)
+{
+    uint32_t k;
+    const struct spot_request r = spot_request_part(&q->work->completion->request, q->choice, &k);
+
+    s->n_prompt_token += r.n_prompt - spot_request_n_echo(&r);
+    s->n_cached_token += choice_of(q)->token[0].n_cached;
+}
+
 static void count_token(struct spot_server *s, struct spot_sequence *q)
 {
     struct spot_work *const w = q->work;
     const double now_s = spot_clock_s();
 
     s->n_token++;
+    if (choice_of(q)->n_token == 1)
+        count_prompt(s, q);
     if (q->told_s > 0)
         spot_histogram_add(&s->between, now_s - q->told_s);
     q->told_s = now_s;
@@ -121,6 +132,7 @@ static struct told *read_told(struct spot_server *s, struct spot_replica *p,
     struct told *told;
 
     p->used_page = spot_get_u32(&in);
+    p->kept_page = spot_get_u32(&in);
     p->n_page = spot_get_u32(&in);
     p->prompt_token_s = spot_get_f64(&in);
     p->page_byte_per_s = spot_get_f64(&in);

@@ -13,6 +13,7 @@ static const double handover_s = 10; /* for a leaver whose grace period is not k
 static const double silent_s = 0.3;  /* and this many steps: a worker may hang */
 static const double silent_steps = 10;
 static const double default_byte_per_s = 1e9; /* of pages, until it was measured */
+static const double held_counts = 0.5;        /* for a prompt that is wholly there */
 static const double spare_s = 0.2;            /* for pages that come late */
 
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number)
@@ -104,22 +105,25 @@ static double weight_of(const struct spot_server *s, const struct spot_replica *
     return 1;
 }
 
-/* Load with one choice more, for its weight. */
-static double load_with(const struct spot_server *s, const struct spot_replica *p)
+/* Load with this choice, for its weight; half of it where its prompt need not be computed. */
+static double load_with(const struct spot_server *s, const struct spot_replica *p,
+                        struct spot_sequence *q)
 {
-    return (p->load + 1) / weight_of(s, p);
+    return (p->load + 1) / weight_of(s, p) * (1 - held_counts * spot_server_held(s, p, q));
 }
 
 /* The replica with copies of its pages; else the least loaded, and the one that just failed it
  * last. */
-static struct spot_replica *choose_place(const struct spot_server *s, const struct spot_sequence *q)
+static struct spot_replica *choose_place(const struct spot_server *s, struct spot_sequence *q)
 {
     struct spot_replica *best = NULL;
     bool best_failed = false;
+    double best_load = 0;
 
     for (size_t i = 0; i < s->n_place; i++) {
         struct spot_replica *const p = s->place[i];
         bool failed;
+        double load;
 
         if (!spot_replica_may_take(p) || p->version != q->work->version || has(q, p) ||
             p->load >= s->n_at_once)
@@ -127,10 +131,11 @@ static struct spot_replica *choose_place(const struct spot_server *s, const stru
         failed = !strcmp(spot_peer_name(p->peer), q->failed);
         if (has_copies(q, p))
             return p;
-        if (!best || (best_failed && !failed) ||
-            (best_failed == failed && load_with(s, p) < load_with(s, best))) {
+        load = load_with(s, p, q);
+        if (!best || (best_failed && !failed) || (best_failed == failed && load < best_load)) {
             best = p;
             best_failed = failed;
+            best_load = load;
         }
     }
     return best;
@@ -229,6 +234,7 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
     q->place[at] = spot_peer_id(p->peer);
     q->has_told[at] = false;
     p->load++;
+    spot_server_hold_prompt(s, p, q);
     if (q->work->given_s <= 0) {
         q->work->given_s = spot_clock_s();
         spot_histogram_add(&s->queue, q->work->given_s - q->work->taken_s);
@@ -315,6 +321,7 @@ void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
         if (!p)
             continue;
         p->n_done++;
+        spot_server_hold_answer(s, p, q);
         spot_peer_send(p->peer, SPOT_MSG_FORGET, q->number, NULL, 0);
         discard(p->buddy, p->buddy_epoch, q->number);
         leave_place(s, q, k);
@@ -323,6 +330,7 @@ void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
         i++;
     memmove(s->sequence + i, s->sequence + i + 1,
             (--s->n_sequence - i) * sizeof(struct spot_sequence *));
+    free(q->prefix);
     free(q);
 }
 

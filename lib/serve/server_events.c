@@ -6,6 +6,7 @@
 #include "cluster/journal.h"
 #include "common/clock.h"
 #include "model/event.h"
+#include "serve/openai_state.h"
 #include "serve/server_state.h"
 
 static const double interval_s = 1;
@@ -90,6 +91,8 @@ static int log_request(struct spot_server *s, const struct spot_work *w, struct 
         put_since(jw, "e2e_s", w, w->ended_s);
         spot_jw_int(jw, "prompt_tokens", (int64_t)c->request.n_prompt);
         spot_jw_int(jw, "output_tokens", n_generated(c));
+        if (spot_openai_n_cached(c))
+            spot_jw_int(jw, "cached_tokens", spot_openai_n_cached(c));
         spot_jw_int(jw, "choices", c->request.n_choice);
         if (c->request.n_part > 1)
             spot_jw_int(jw, "prompts", c->request.n_part);

@@ -367,6 +367,7 @@ int spot_server_layout(void *server, struct spot_view *view, struct spot_err *er
     p->peer = spot_group_find(s->group, form.member[0].id);
     p->buddy = NULL;
     p->n_token_paged = 0;
+    spot_server_hold_nothing(p);
     for (uint32_t i = 0; i < size_of_replica(s); i++)
         p->member[i] = form.member[i].id;
     p->version = spot_server_version_for(s, p);

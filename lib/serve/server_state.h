@@ -41,6 +41,8 @@ struct spot_sequence {
     bool is_given;                        /* was assigned to a member before */
     double told_s;                        /* when its newest token was committed; 0: none */
     char failed[SPOT_NAME_MAX];           /* the member that lost it last; "" */
+    uint64_t *prefix;                     /* [n_prefix] see server_prefix.c; NULL: not needed yet */
+    size_t n_prefix;
     struct spot_replica *copies; /* the replica with copies of its pages at that time; NULL */
     uint32_t copies_epoch;
     uint32_t copied[SPOT_RELAY_MEMBERS_MAX]; /* members with those pages, by position */
@@ -61,9 +63,10 @@ struct spot_replica {
     bool is_retiring;                   /* it is to change to the other version */
     uint32_t load;
     bool is_running;
-    uint32_t used_page, n_page;
-    int64_t n_done, n_asked;                 /* choices that ended here; rounds requested */
-    double leaving_s;                        /* since when; 0: not leaving */
+    uint32_t used_page, kept_page, n_page;
+    uint64_t *held;          /* what its cache probably has, see server_prefix.c; NULL: nothing */
+    int64_t n_done, n_asked; /* choices that ended here; rounds requested */
+    double leaving_s;        /* since when; 0: not leaving */
     uint32_t member[SPOT_RELAY_MEMBERS_MAX]; /* ids by position, of its newest epoch */
     struct spot_replica *buddy;              /* holds copies of its pages, in this epoch; NULL */
     uint32_t buddy_epoch;
@@ -142,6 +145,7 @@ struct spot_server {
     uint64_t n_request, n_token, n_moved, n_paged,
         n_token_paged;                 /* since the start; moved with pages */
     uint64_t n_refused, n_again_token; /* requests; tokens of choices that were assigned again */
+    uint64_t n_prompt_token, n_cached_token; /* of choices that began; of them, not computed */
     struct spot_server_logged logged;
     uint64_t n_lost; /* members of replicas that were lost or left without notice */
     struct spot_histogram queue, first, between, whole; /* times of requests */
@@ -165,6 +169,17 @@ bool spot_replica_may_take(const struct spot_replica *place);
 void spot_server_name_buddies(struct spot_server *s);
 /* Release leaving members that no longer compute. */
 int spot_server_release_leavers(struct spot_server *s, struct spot_err *err);
+
+/* server_prefix.c: which replica has a prompt in its cache. */
+/* The share of the choice's prompt that a replica probably has: 0..1. */
+double spot_server_held(const struct spot_server *s, const struct spot_replica *place,
+                        struct spot_sequence *q);
+/* It is going to compute the prompt; it has computed the answer, too. */
+void spot_server_hold_prompt(const struct spot_server *s, struct spot_replica *place,
+                             struct spot_sequence *q);
+void spot_server_hold_answer(const struct spot_server *s, struct spot_replica *place,
+                             struct spot_sequence *q);
+void spot_server_hold_nothing(struct spot_replica *place); /* any more */
 
 /* server_layout.c: form replicas from members. */
 uint32_t spot_server_view_of(void *server, const struct spot_peer *peer);
@@ -192,6 +207,7 @@ int spot_server_tokens(struct spot_server *s, struct spot_replica *place,
 enum spot_admission spot_server_submit(void *server, struct spot_request *request_take,
                                        struct spot_completion **completion);
 void spot_server_abandon(void *server, struct spot_completion *c);
+void spot_server_end(void *server, struct spot_completion *c);
 struct spot_completion *spot_server_rejoin(void *server, const char *id, uint64_t owner);
 enum spot_admission spot_server_health(void *server);
 void spot_server_cancel(struct spot_server *s, struct spot_work *work);

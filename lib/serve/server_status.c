@@ -55,6 +55,15 @@ static uint64_t used_page(const struct spot_server *s)
     return n;
 }
 
+static uint64_t kept_page(const struct spot_server *s)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < s->n_place; i++)
+        n += s->place[i]->is_running ? s->place[i]->kept_page : 0;
+    return n;
+}
+
 /* Mean and quantiles; omitted while there are none. */
 static void put_times(struct spot_jw *jw, const char *what, const struct spot_histogram *h)
 {
@@ -83,6 +92,8 @@ void spot_server_status(void *server, struct spot_jw *jw)
     spot_jw_int(jw, "queued", (int64_t)spot_server_waiting(s));
     spot_jw_int(jw, "tokens", (int64_t)s->n_token);
     spot_jw_real(jw, "tokens_per_s", s->rate);
+    spot_jw_int(jw, "prompt_tokens", (int64_t)s->n_prompt_token);
+    spot_jw_int(jw, "cached_tokens", (int64_t)s->n_cached_token);
     spot_jw_int(jw, "preemptions", (int64_t)s->n_lost);
     spot_server_roll_status(s, jw);
     put_times(jw, "ttft", &s->first);
@@ -153,6 +164,11 @@ void spot_server_metrics(void *server, struct spot_buf *out)
           NULL },
         { "spot_serve_tokens_total", SPOT_COUNTER, "Tokens committed.", NULL, (double)s->n_token,
           NULL },
+        { "spot_serve_prompt_tokens_total", SPOT_COUNTER, "Prompt tokens of choices that began.",
+          NULL, (double)s->n_prompt_token, NULL },
+        { "spot_serve_prompt_tokens_cached_total", SPOT_COUNTER,
+          "Prompt tokens that were not computed, as an earlier request began alike.", NULL,
+          (double)s->n_cached_token, NULL },
         { "spot_serve_moves_total", SPOT_COUNTER, "Choices that another replica went on with.",
           NULL, (double)s->n_moved, NULL },
         { "spot_serve_moves_with_pages_total", SPOT_COUNTER,
@@ -175,6 +191,9 @@ void spot_server_metrics(void *server, struct spot_buf *out)
           (double)n_page(s), NULL },
         { "spot_serve_kv_pages_used", SPOT_GAUGE, "Pages of those that are in use.", NULL,
           (double)used_page(s), NULL },
+        { "spot_serve_kv_pages_kept", SPOT_GAUGE,
+          "Pages that no choice has, kept for requests that begin alike.", NULL,
+          (double)kept_page(s), NULL },
         { "spot_serve_queue_seconds", SPOT_HISTOGRAM,
           "From the arrival of a request to its first worker.", NULL, 0, &s->queue },
         { "spot_serve_first_token_seconds", SPOT_HISTOGRAM,

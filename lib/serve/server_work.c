@@ -140,6 +140,12 @@ void spot_server_abandon(void *server, struct spot_completion *c)
         spot_server_cancel(server, w);
 }
 
+void spot_server_end(void *server, struct spot_completion *c)
+{
+    if (c->core)
+        spot_server_cancel(server, c->core);
+}
+
 struct spot_completion *spot_server_rejoin(void *server, const char *id, uint64_t owner)
 {
     struct spot_server *const s = server;

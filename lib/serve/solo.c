@@ -42,6 +42,7 @@ static int pack(struct spot_solo *s, const struct spot_solo_options *o, struct s
         .kv_byte = o->kv_byte ? o->kv_byte
                               : spot_relay_token_byte(shape) *
                                     (uint64_t)(shape->seq + CHOICES * SPOT_INFER_PAGE),
+        .kept_byte = UINT64_MAX,
         .token_max = spot_batch_loop_tokens(CHOICES),
         .n_thread = o->n_thread,
     };

@@ -6,7 +6,9 @@
 void spot_step_token_put(struct spot_buf *out, const struct spot_step_token *t)
 {
     spot_put_u32(out, t->position);
-    spot_put_u8(out, t->is_end);
+    spot_put_u8(out, (uint8_t)(t->is_end | (t->token.n_cached > 0) << 1));
+    if (t->token.n_cached)
+        spot_put_u32(out, t->token.n_cached);
     spot_put_u32(out, t->token.id);
     spot_put_f64(out, t->token.logprob);
     spot_put_u32(out, t->token.worker);
@@ -20,9 +22,14 @@ void spot_step_token_put(struct spot_buf *out, const struct spot_step_token *t)
 
 int spot_step_token_get(struct spot_wire_in *in, struct spot_step_token *t)
 {
+    uint8_t flags;
+
     memset(t, 0, sizeof(*t));
     t->position = spot_get_u32(in);
-    t->is_end = spot_get_u8(in) != 0;
+    flags = spot_get_u8(in);
+    t->is_end = flags & 1;
+    if (flags & 2)
+        t->token.n_cached = spot_get_u32(in);
     t->token.id = spot_get_u32(in);
     t->token.logprob = spot_get_f64(in);
     t->token.worker = spot_get_u32(in);

@@ -19,6 +19,25 @@ static const struct spot_tool_form known[SPOT_TOOL_FORMS] = {
       .close = "}\n",
       .between = "\n",
       .tail = "</tool_call>" },
+    { .name = "mistral-args", /* Mistral since its tokenizer v11 */
+      .mark = "[ARGS]",
+      .trigger = "[TOOL_CALLS]",
+      .is_bare = true,
+      .open = "",
+      .arguments = "[ARGS]",
+      .close = "",
+      .between = "",
+      .tail = "",
+      .id_byte = 9 },
+    { .name = "function", /* Llama 3 where a template has functions of its own */
+      .mark = "<function=",
+      .trigger = "<function=",
+      .is_bare = true,
+      .open = "",
+      .arguments = ">",
+      .close = "",
+      .between = "\n",
+      .tail = "</function>" },
     { .name = "mistral",
       .mark = "[TOOL_CALLS]",
       .trigger = "[TOOL_CALLS]",
@@ -81,7 +100,7 @@ uint8_t spot_tool_form_of(const char *text)
 
 /* --- what a text calls -------------------------------------------------------- */
 
-enum { OUTSIDE, TRIGGER, HEAD, KEY, IN_KEY, COLON, VALUE, IN_VALUE, BEHIND };
+enum { OUTSIDE, TRIGGER, BARE, HEAD, KEY, IN_KEY, COLON, VALUE, IN_VALUE, BEHIND };
 enum { OTHER, NAME, ARGUMENTS };
 
 void spot_tool_scan_init(struct spot_tool_scan *s, const struct spot_tool_form *form)
@@ -144,13 +163,21 @@ static void outside(struct spot_tool_scan *s, const uint8_t *text)
     }
 }
 
+/* Behind a trigger. */
+static void begin_head(struct spot_tool_scan *s)
+{
+    s->state = s->form->is_bare ? BARE : HEAD;
+    s->name = s->at + 1;
+    s->name_end = 0;
+}
+
 static void trigger(struct spot_tool_scan *s, const uint8_t *text)
 {
     const char *const what = *s->form->trigger ? s->form->trigger : s->form->may_begin;
     const int rc = begins(s, text, what);
 
     if (rc > 0) {
-        s->state = HEAD;
+        begin_head(s);
     } else if (rc < 0) { /* what is here may begin another */
         s->state = OUTSIDE;
         s->solid = s->at;
@@ -175,6 +202,34 @@ static void head(struct spot_tool_scan *s, uint8_t c)
         give_up(s, s->at);
 }
 
+static bool is_of_name(uint8_t c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+}
+
+/* A name up to what arguments are behind; between them there may be an id, [CALL_ID]123456789. */
+static void bare(struct spot_tool_scan *s, const uint8_t *text)
+{
+    static const size_t id_most = 64;
+    const char *const what = s->form->arguments;
+    const size_t n = strlen(what), end = s->at + 1;
+
+    if (!s->name_end && is_of_name(text[s->at]))
+        return;
+    if (!s->name_end)
+        s->name_end = s->at;
+    if (end - s->name_end >= n && !memcmp(text + end - n, what, n) && s->name < s->name_end) {
+        s->has_name = true;
+        s->has_begun = false;
+        s->value = ARGUMENTS;
+        s->state = VALUE;
+    } else if (s->name == s->name_end || end - s->name_end > id_most ||
+               (!is_of_name(text[s->at]) && (!text[s->at] || !strchr("[]<>=", text[s->at])))) {
+        give_up(s, s->at);
+    }
+}
+
 static int value_of_key(const struct spot_tool_scan *s, const uint8_t *text)
 {
     static const struct {
@@ -193,15 +248,20 @@ static int value_of_key(const struct spot_tool_scan *s, const uint8_t *text)
     return -1;
 }
 
+static void end_call(struct spot_tool_scan *s, size_t end)
+{
+    s->told = s->solid = s->mark = end;
+    s->has_name = s->has_begun = false;
+    s->state = BEHIND;
+}
+
 static void key(struct spot_tool_scan *s, uint8_t c)
 {
     if (c == '"') {
         s->key = s->at + 1;
         s->state = IN_KEY;
     } else if (c == '}' && s->has_begun) {
-        s->told = s->solid = s->mark = s->at + 1;
-        s->has_name = s->has_begun = false;
-        s->state = BEHIND;
+        end_call(s, s->at + 1);
     } else if (!is_blank(c) && c != ',') {
         give_up(s, s->at);
     }
@@ -248,6 +308,8 @@ static void end_value(struct spot_tool_scan *s, const uint8_t *text, size_t end)
     if (s->value == ARGUMENTS) {
         put(s, SPOT_PIECE_ARGUMENTS, s->value_begin, end);
         s->told = s->solid = end;
+        if (s->form->is_bare)
+            end_call(s, end);
     } else if (s->value == NAME) {
         s->name = s->value_begin + 1;
         s->name_end = end - 1;
@@ -286,7 +348,7 @@ static void behind(struct spot_tool_scan *s, const uint8_t *text)
               at_trigger = begins(s, text, s->form->trigger);
 
     if (at_trigger > 0) {
-        s->state = HEAD;
+        begin_head(s);
     } else if (at_tail > 0) {
         s->told = s->solid = s->mark = s->at + 1;
     } else if (at_tail == 0 || at_trigger == 0) {
@@ -309,6 +371,9 @@ static void read_byte(struct spot_tool_scan *s, const uint8_t *text)
         break;
     case TRIGGER:
         trigger(s, text);
+        break;
+    case BARE:
+        bare(s, text);
         break;
     case HEAD:
         head(s, text[s->at]);

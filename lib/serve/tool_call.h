@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_TOOL_JSON = 5, SPOT_TOOL_NONE, SPOT_TOOL_FORMS = SPOT_TOOL_NONE };
+enum { SPOT_TOOL_JSON = 7, SPOT_TOOL_NONE, SPOT_TOOL_FORMS = SPOT_TOOL_NONE };
 
 struct spot_tool_form {
     const char *name;
@@ -25,6 +25,7 @@ struct spot_tool_form {
     const char *trigger;   /* what calls begin with; "": a text of calls begins with a bracket */
     const char *may_begin; /* before such a bracket; NULL: nothing */
     bool is_array;         /* one trigger, then an array of all calls */
+    bool is_bare;          /* a call is no object: trigger, name, `arguments`, these, tail */
     const char *open, *arguments, *close; /* around the name and the arguments of a call */
     const char *between;                  /* two calls */
     const char *tail;                     /* behind a call, or an array of them; "": nothing */

@@ -69,8 +69,8 @@ void spot_decode_lane_free(struct spot_decode_lane *lane)
     free(lane);
 }
 
-bool spot_decode_lane_give(struct spot_decode_lane *lane, const struct spot_chunk *chunk,
-                           struct spot_buf *unit, const void *base)
+bool spot_decode_lane_submit(struct spot_decode_lane *lane, const struct spot_chunk *chunk,
+                             struct spot_buf *unit, const void *base)
 {
     const size_t n_unit = SPOT_CHUNK_HEAD_BYTE + (size_t)chunk->stored_byte;
     struct slot *s = spot_lane_free_slot(lane->lane);
@@ -88,7 +88,7 @@ bool spot_decode_lane_give(struct spot_decode_lane *lane, const struct spot_chun
     s->has_base = base != NULL;
     if (base)
         spot_buf_add(&s->base, base, chunk->raw_byte);
-    spot_lane_give(lane->lane);
+    spot_lane_submit(lane->lane);
     return true;
 }
 

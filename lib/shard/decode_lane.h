@@ -25,8 +25,8 @@ void spot_decode_lane_free(struct spot_decode_lane *lane);
 /* Submit a parsed chunk: *unit, which begins with header and frames, and the bytes that it is a
  * difference to, or NULL. Takes the buffer, and leaves the bytes after the frames in *unit; `base`
  * is copied. False if the lane is full: reap first. */
-bool spot_decode_lane_give(struct spot_decode_lane *lane, const struct spot_chunk *chunk,
-                           struct spot_buf *unit, const void *base);
+bool spot_decode_lane_submit(struct spot_decode_lane *lane, const struct spot_chunk *chunk,
+                             struct spot_buf *unit, const void *base);
 
 /* Wait for the oldest chunk submitted. Returns 1 with the chunk and its raw bytes, valid until the
  * next give; 0 if there is none; -1 with *err if it is bad (SPOT_EDATA) or `put` failed. */

@@ -109,7 +109,7 @@ void *spot_lane_free_slot(struct spot_lane *lane)
     return lane->given - lane->reaped < lane->n ? lane->job[lane->given % lane->n].slot : NULL;
 }
 
-void spot_lane_give(struct spot_lane *lane)
+void spot_lane_submit(struct spot_lane *lane)
 {
     struct job *job = &lane->job[lane->given % lane->n];
 

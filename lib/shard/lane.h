@@ -40,7 +40,7 @@ void spot_lane_free(struct spot_lane *lane);
 void *spot_lane_free_slot(struct spot_lane *lane);
 
 /* Submit the slot that spot_lane_free_slot returned. */
-void spot_lane_give(struct spot_lane *lane);
+void spot_lane_submit(struct spot_lane *lane);
 
 /* Wait for the oldest job submitted. Returns its slot, NULL if there is none; *rc and *err are the
  * results of its work. The slot may be used until the next spot_lane_free_slot. */

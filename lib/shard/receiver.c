@@ -46,7 +46,7 @@ struct pull {
     uint32_t asked[ASKED_MAX];
     size_t n_asked;
     uint64_t credit_byte; /* used up and not yet given again */
-    double heard_s;       /* when the sender last said something */
+    double received_s;    /* when the sender last said something */
     double spoke_s;       /* when it was last told that a partial file is being opened */
     double idle_s;        /* without anything to ask for */
     bool is_mute;         /* the sender reads no more */
@@ -95,7 +95,7 @@ static double beat_s(const struct spot_receiver *r)
 }
 
 /* With the lock, which is given back meanwhile: wait for a change, and be heard. */
-static int wait_heard(struct pull *p, struct spot_err *err)
+static int wait_received(struct pull *p, struct spot_err *err)
 {
     struct spot_receiver *r = p->receiver;
     int rc;
@@ -200,7 +200,7 @@ static int take_head(struct pull *p, struct spot_err *err)
         return spot_err_set(err, SPOT_EDATA, "the sender does not start with a head");
     pthread_mutex_lock(&r->lock);
     while (r->is_opening && !rc)
-        rc = wait_heard(p, err);
+        rc = wait_received(p, err);
     if (!rc)
         rc = r->partial ? match_head(p, err) : adopt_first(p, err);
     pthread_mutex_unlock(&r->lock);
@@ -352,14 +352,14 @@ static int take_chunk(struct pull *p, struct spot_err *err)
 static int receive_one(struct pull *p, struct spot_err *err)
 {
     if (!p->port->wait(p->port, 0.2)) {
-        if (spot_clock_s() - p->heard_s > p->receiver->options.silence_s)
+        if (spot_clock_s() - p->received_s > p->receiver->options.silence_s)
             return spot_err_set(err, SPOT_ESYS, "the sender was silent for %g s",
                                 p->receiver->options.silence_s);
         return 0;
     }
     if (spot_transfer_receive(p->port, &p->message, err))
         return -1;
-    p->heard_s = spot_clock_s();
+    p->received_s = spot_clock_s();
     if (p->message.type == SPOT_TRANSFER_MSG_BEAT)
         return 0;
     if (p->message.type == SPOT_TRANSFER_MSG_CHUNK)
@@ -395,7 +395,7 @@ static bool is_stopped(struct spot_receiver *r)
 
 static int pull_chunks(struct pull *p, struct spot_err *err)
 {
-    p->heard_s = spot_clock_s();
+    p->received_s = spot_clock_s();
     while (spot_partial_missing(p->receiver->partial)) {
         if (is_stopped(p->receiver))
             return spot_err_set(err, SPOT_ESYS, "the receiver stops");
@@ -452,7 +452,7 @@ static int finish(struct pull *p, struct spot_err *err)
     while (!is_ours && !r->is_committed && !r->is_fatal) {
         is_ours = !r->is_committing;
         r->is_committing = true;
-        if (!is_ours && (rc = wait_heard(p, err)))
+        if (!is_ours && (rc = wait_received(p, err)))
             break;
     }
     pthread_mutex_unlock(&r->lock);
@@ -475,7 +475,7 @@ static int finish(struct pull *p, struct spot_err *err)
 }
 
 /* A sender that left may have sent chunks before, and said why it leaves. */
-static void hear_out(struct pull *p, struct spot_err *err)
+static void drain(struct pull *p, struct spot_err *err)
 {
     const double end_s = spot_clock_s() + p->receiver->options.silence_s;
     struct spot_err why = { 0 };
@@ -496,7 +496,7 @@ static int pull_all(struct pull *p, struct spot_err *err)
         return 0;
     if (err->code == SPOT_ESYS && p->message.type != SPOT_TRANSFER_MSG_FAIL &&
         !is_stopped(p->receiver))
-        hear_out(p, err);
+        drain(p, err);
     return -1;
 }
 

@@ -339,7 +339,7 @@ static int serve(struct serve *p, struct spot_err *err)
 }
 
 /* A port that cannot be written to may still hold the receiver's reason, or its COMMIT. */
-static void hear_out(struct serve *p, struct spot_err *err)
+static void drain(struct serve *p, struct spot_err *err)
 {
     const double end_s = spot_clock_s() + p->sender->options.silence_s;
     struct spot_err why = { 0 };
@@ -381,7 +381,7 @@ int spot_sender_serve(struct spot_sender *s, struct spot_port *port, struct spot
     rc = serve(p, &cause);
     if (rc && cause.code == SPOT_ESYS) { /* the port is of no use, or the peer knows */
         if (p->message.type != SPOT_TRANSFER_MSG_FAIL)
-            hear_out(p, &cause);
+            drain(p, &cause);
         rc = p->is_committed ? 0 : -1;
     } else if (rc && p->message.type != SPOT_TRANSFER_MSG_FAIL) {
         part(p, &cause);

@@ -142,10 +142,10 @@ static int step_head(struct spot_stream_reader *r, const unsigned char *bytes, s
 }
 
 /* The unit with which `pending` begins goes into the lane as it lies there. */
-static int give_chunk(struct spot_stream_reader *r, const struct spot_chunk *chunk,
-                      const void *base, struct spot_err *err)
+static int submit_chunk(struct spot_stream_reader *r, const struct spot_chunk *chunk,
+                        const void *base, struct spot_err *err)
 {
-    while (!spot_decode_lane_give(r->lane, chunk, &r->pending, base))
+    while (!spot_decode_lane_submit(r->lane, chunk, &r->pending, base))
         if (reap(r, err) < 0)
             return -1;
     return 0;
@@ -182,7 +182,7 @@ static int step_chunk(struct spot_stream_reader *r, const unsigned char *bytes, 
     base = chunk.base_version && sink->base ? sink->base(sink->user, &chunk) : NULL;
     if (r->lane) {
         assert(bytes == r->pending.data);
-        if (give_chunk(r, &chunk, base, err))
+        if (submit_chunk(r, &chunk, base, err))
             return -1;
         *need = SPOT_CHUNK_HEAD_BYTE;
     } else {

@@ -85,7 +85,7 @@ static int receive_any(struct spot_port *port, size_t most, struct spot_transfer
 }
 
 /* A stranger's words go to a terminal and into logs. */
-static int tell(const struct spot_transfer_message *m, struct spot_err *err)
+static int report(const struct spot_transfer_message *m, struct spot_err *err)
 {
     char why[400];
     const size_t n = m->payload.n < sizeof(why) ? m->payload.n : sizeof(why) - 1;
@@ -103,7 +103,7 @@ static int receive_most(struct spot_port *port, size_t most, struct spot_transfe
 {
     if (receive_any(port, most, m, err))
         return -1;
-    return m->type == SPOT_TRANSFER_MSG_FAIL ? tell(m, err) : 0;
+    return m->type == SPOT_TRANSFER_MSG_FAIL ? report(m, err) : 0;
 }
 
 int spot_transfer_receive(struct spot_port *port, struct spot_transfer_message *m,

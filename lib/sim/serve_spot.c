@@ -14,11 +14,14 @@ static size_t find_free(const struct spot_serve_run *r)
 {
     size_t best = SIZE_MAX;
 
-    for (size_t k = 0; k < r->n_member; k++)
+    for (size_t i = 0; i < r->n_present; i++) {
+        const size_t k = r->present[i];
+
         if (spot_serve_run_is_free(r, k) &&
             (best == SIZE_MAX ||
              (r->is_clairvoyant && r->member[k].true_loss_s > r->member[best].true_loss_s)))
             best = k;
+    }
     return best;
 }
 
@@ -45,7 +48,8 @@ static bool replace(struct spot_serve_run *r, size_t leaver)
 
 static void replace_doomed(struct spot_serve_run *r)
 {
-    for (size_t k = 0; k < r->n_member && !r->is_reshaping; k++) {
+    for (size_t i = 0; i < r->n_present && !r->is_reshaping; i++) {
+        const size_t k = r->present[i];
         const struct spot_sim_member *m = &r->member[k];
 
         if (m->state == SPOT_MEMBER_HELD && m->unit != SPOT_NO_UNIT && !isinf(m->loss_s) &&
@@ -122,7 +126,12 @@ static void on_loss(struct spot_serve_run *r, size_t k)
 static void on_gain(struct spot_serve_run *r, size_t k)
 {
     struct spot_sim_member *m = &r->member[k];
+    size_t i = r->n_present++;
 
+    r->present = spot_xgrow(r->present, &r->present_cap, r->n_present, sizeof(*r->present));
+    for (; i && r->present[i - 1] > k; i--)
+        r->present[i] = r->present[i - 1];
+    r->present[i] = k;
     m->state = SPOT_MEMBER_OFFERED;
     m->unit = SPOT_NO_UNIT;
     m->loss_s = m->true_loss_s - r->lead_s <= r->now_s ? m->true_loss_s : INFINITY;
@@ -132,12 +141,28 @@ static void on_gain(struct spot_serve_run *r, size_t k)
 
 /* --- time --- */
 
+/* Those that left, and are in no unit any more, are not looked at again. */
+static void forget_gone(struct spot_serve_run *r)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n_present; i++) {
+        const struct spot_sim_member *m = &r->member[r->present[i]];
+
+        if (m->state != SPOT_MEMBER_ABSENT || m->unit != SPOT_NO_UNIT)
+            r->present[n++] = r->present[i];
+    }
+    r->n_present = n;
+}
+
 static void advance(struct spot_serve_run *r, double to_s)
 {
     const double from_s = fmin(r->now_s, r->play->end_s);
     const double span_s = fmax(fmin(to_s, r->play->end_s) - from_s, 0);
 
-    for (size_t k = 0; k < r->n_member; k++) {
+    forget_gone(r);
+    for (size_t i = 0; i < r->n_present; i++) {
+        const size_t k = r->present[i];
         const enum spot_sim_member_state state = r->member[k].state;
 
         if (state != SPOT_MEMBER_ABSENT)
@@ -223,7 +248,8 @@ static void note_step(struct spot_serve_run *r)
                                     .D = (int64_t)spot_serve_run_live_units(r) };
     const struct spot_job_serve *s = &r->play->job->serve;
 
-    for (size_t k = 0; k < r->n_member; k++) {
+    for (size_t i = 0; i < r->n_present; i++) {
+        const size_t k = r->present[i];
         step.there += r->member[k].state != SPOT_MEMBER_ABSENT;
         step.held +=
             r->member[k].state == SPOT_MEMBER_HELD || r->member[k].state == SPOT_MEMBER_BOOTS;

@@ -14,8 +14,11 @@ static int64_t count_there(const struct spot_serve_run *r)
 {
     int64_t n = 0;
 
-    for (size_t k = 0; k < r->n_member; k++)
+    for (size_t i = 0; i < r->n_present; i++) {
+        const size_t k = r->present[i];
+
         n += r->member[k].state != SPOT_MEMBER_ABSENT && isinf(r->member[k].loss_s);
+    }
     return n;
 }
 
@@ -122,7 +125,8 @@ static void ask_for(struct spot_serve_run *r, int64_t n)
     while (n-- > 0) {
         struct spot_sim_member *best = NULL;
 
-        for (size_t k = 0; k < r->n_member; k++) {
+        for (size_t i = 0; i < r->n_present; i++) {
+            const size_t k = r->present[i];
             struct spot_sim_member *m = &r->member[k];
 
             if (m->state != SPOT_MEMBER_OFFERED || !isinf(m->loss_s))
@@ -149,10 +153,13 @@ static void give_back(struct spot_serve_run *r, int64_t n)
     while (n-- > 0) {
         struct spot_sim_member *best = NULL;
 
-        for (size_t k = 0; k < r->n_member; k++)
+        for (size_t i = 0; i < r->n_present; i++) {
+            const size_t k = r->present[i];
+
             if (spot_serve_run_is_free(r, k) &&
                 (!best || (r->is_clairvoyant && r->member[k].true_loss_s < best->true_loss_s)))
                 best = &r->member[k];
+        }
         if (!best)
             return;
         best->state = SPOT_MEMBER_OFFERED;
@@ -178,7 +185,8 @@ static struct census count(const struct spot_serve_run *r)
 {
     struct census c = { 0 };
 
-    for (size_t k = 0; k < r->n_member; k++) {
+    for (size_t i = 0; i < r->n_present; i++) {
+        const size_t k = r->present[i];
         c.free += spot_serve_run_is_free(r, k);
         c.boots += r->member[k].state == SPOT_MEMBER_BOOTS;
         c.healthy += r->member[k].state == SPOT_MEMBER_HELD && isinf(r->member[k].loss_s) &&
@@ -261,9 +269,12 @@ static bool reshape(struct spot_serve_run *r, const struct spot_serve_offer *o)
     c = count(r);
     if (c.free + c.healthy < o->instances)
         return false;
-    for (size_t k = 0; k < r->n_member; k++)
-        if (r->member[k].unit != SPOT_NO_UNIT && !r->member[k].has_replacement)
-            from_s = fmin(from_s, r->member[k].loss_s - switch_s);
+    for (size_t i = 0; i < r->n_present; i++) {
+        const struct spot_sim_member *m = &r->member[r->present[i]];
+
+        if (m->unit != SPOT_NO_UNIT && !m->has_replacement)
+            from_s = fmin(from_s, m->loss_s - switch_s);
+    }
     from_s = isinf(from_s) ? r->now_s : fmax(from_s, r->now_s);
     r->next = *o;
     r->is_reshaping = true;

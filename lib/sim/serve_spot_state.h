@@ -80,6 +80,8 @@ struct spot_serve_run {
     struct spot_serve_batches batches;
     struct spot_sim_member *member; /* [n_member] */
     size_t n_member;
+    size_t *present; /* [n_present] ascending: all others are absent and in no unit */
+    size_t n_present, present_cap;
     struct spot_unit *unit;              /* [n_unit]; numbers are not reused */
     size_t n_unit, unit_cap, first_unit; /* earlier ones are gone */
     struct spot_task *task;              /* [n_task] */

@@ -111,9 +111,9 @@ static void free_members(struct spot_serve_run *r, size_t unit)
 {
     struct spot_unit *u = &r->unit[unit];
 
-    for (size_t k = 0; k < r->n_member; k++)
-        if (r->member[k].unit == unit)
-            r->member[k].unit = SPOT_NO_UNIT;
+    for (size_t i = 0; i < r->n_present; i++)
+        if (r->member[r->present[i]].unit == unit)
+            r->member[r->present[i]].unit = SPOT_NO_UNIT;
     free(u->member);
     free(u->replica);
     u->member = u->replica = NULL;
@@ -180,7 +180,8 @@ static bool pick_free(const struct spot_serve_run *r, size_t *pick, size_t n)
 {
     size_t found = 0;
 
-    for (size_t k = 0; k < r->n_member && (found < n || r->is_clairvoyant); k++) {
+    for (size_t i = 0; i < r->n_present && (found < n || r->is_clairvoyant); i++) {
+        const size_t k = r->present[i];
         size_t at = found;
 
         if (!spot_serve_run_is_free(r, k))
@@ -332,8 +333,8 @@ void spot_serve_run_reshape(struct spot_serve_run *r)
     r->now = r->next;
     r->is_reshaping = false;
     law = law_of(r);
-    for (size_t k = 0; k < r->n_member; k++)
-        r->member[k].has_replacement = false;
+    for (size_t i = 0; i < r->n_present; i++)
+        r->member[r->present[i]].has_replacement = false;
     while (spot_serve_run_live_units(r) < target && spot_serve_run_form(r)) {
         struct spot_unit *u = &r->unit[r->n_unit - 1];
 
@@ -366,5 +367,6 @@ void spot_serve_run_release(struct spot_serve_run *r)
     free(r->unit);
     free(r->task);
     free(r->member);
+    free(r->present);
     spot_serve_queue_free(r->queue);
 }

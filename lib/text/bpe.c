@@ -8,89 +8,8 @@
 #include "common/utf8.h"
 #include "common/xalloc.h"
 #include "text/bpe_state.h"
-#include "text/pretoken.h"
-
-/* A run of bytes of the piece that is one token by now. */
-struct spot_bpe_symbol {
-    uint32_t id;
-    uint32_t prev, next; /* NONE at the ends; id NONE once it is merged into its left one */
-};
 
 #define NONE UINT32_MAX
-
-struct spot_bpe_merge *spot_bpe_place(const struct spot_bpe *bpe, uint32_t left, uint32_t right)
-{
-    const uint64_t key = spot_bpe_pair_key(left, right);
-    size_t at = (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & bpe->merge_mask;
-
-    while (bpe->merge[at].pair != UINT64_MAX && bpe->merge[at].pair != key)
-        at = (at + 1) & bpe->merge_mask;
-    return &bpe->merge[at];
-}
-
-/* --- the pairs, lowest rank first, leftmost of equal ones -------------------- */
-
-/* A heap of rank << 32 | place. A place whose pair has another rank by now is stale. Each entry has
- * four below it, so that a long piece misses the cache half as often. */
-enum { BELOW = 4 };
-
-static void push(struct spot_bpe *bpe, uint64_t pair)
-{
-    size_t i = bpe->n_heap++;
-
-    bpe->heap = spot_xgrow(bpe->heap, &bpe->heap_cap, bpe->n_heap, sizeof(*bpe->heap));
-    for (; i > 0 && pair < bpe->heap[(i - 1) / BELOW]; i = (i - 1) / BELOW)
-        bpe->heap[i] = bpe->heap[(i - 1) / BELOW];
-    bpe->heap[i] = pair;
-}
-
-static uint64_t pop(struct spot_bpe *bpe)
-{
-    const uint64_t top = bpe->heap[0], last = bpe->heap[--bpe->n_heap];
-    size_t i = 0, child;
-
-    for (; (child = BELOW * i + 1) < bpe->n_heap; i = child) {
-        const size_t end = child + BELOW < bpe->n_heap ? child + BELOW : bpe->n_heap;
-
-        for (size_t k = child + 1; k < end; k++)
-            child = bpe->heap[k] < bpe->heap[child] ? k : child;
-        if (bpe->heap[child] >= last)
-            break;
-        bpe->heap[i] = bpe->heap[child];
-    }
-    bpe->heap[i] = last;
-    return top;
-}
-
-/* The merge of the pair that begins at a symbol; NULL: none. */
-static const struct spot_bpe_merge *merge_at(const struct spot_bpe *bpe, uint32_t at)
-{
-    const struct spot_bpe_symbol *const s = bpe->symbol;
-    const uint32_t next = at == NONE ? NONE : s[at].next;
-    const struct spot_bpe_merge *const merge =
-        next == NONE ? NULL : spot_bpe_place(bpe, s[at].id, s[next].id);
-
-    return merge && merge->pair != UINT64_MAX ? merge : NULL;
-}
-
-static void push_pair_at(struct spot_bpe *bpe, uint32_t at)
-{
-    const struct spot_bpe_merge *const merge = merge_at(bpe, at);
-
-    if (merge)
-        push(bpe, (uint64_t)merge->rank << 32 | at);
-}
-
-/* --- a piece ------------------------------------------------------------------ */
-
-static void add_symbol(struct spot_bpe *bpe, uint32_t *n, uint32_t id)
-{
-    bpe->symbol = spot_xgrow(bpe->symbol, &bpe->symbol_cap, *n + 1, sizeof(*bpe->symbol));
-    bpe->symbol[*n] = (struct spot_bpe_symbol){ id, *n ? *n - 1 : NONE, NONE };
-    if (*n)
-        bpe->symbol[*n - 1].next = *n;
-    ++*n;
-}
 
 static size_t bucket(const struct spot_bpe *bpe, const void *bytes, size_t n)
 {
@@ -105,80 +24,12 @@ static size_t bucket(const struct spot_bpe *bpe, const void *bytes, size_t n)
     return at;
 }
 
-/* The token of the vocabulary with these bytes; NONE: there is none. */
-static uint32_t id_of(const struct spot_bpe *bpe, const void *bytes, size_t n)
+uint32_t spot_bpe_by_bytes(const struct spot_bpe *bpe, const void *bytes, size_t n)
 {
     return bpe->by_bytes[bucket(bpe, bytes, n)];
 }
 
-/* The symbol of a character that is no token: its bytes, or the unknown one, or nothing. */
-static void add_unknown(struct spot_bpe *bpe, uint32_t *n, const char *text, size_t length)
-{
-    bool has_bytes = true;
-
-    for (size_t i = 0; i < length; i++)
-        has_bytes = has_bytes && bpe->byte_id[(unsigned char)text[i]] != NONE;
-    for (size_t i = 0; has_bytes && i < length; i++)
-        add_symbol(bpe, n, bpe->byte_id[(unsigned char)text[i]]);
-    bpe->has_lost = bpe->has_lost || (!has_bytes && bpe->unknown == NONE);
-    if (has_bytes || bpe->unknown == NONE)
-        return;
-    if (!*n || !bpe->fuses_unknown || bpe->symbol[*n - 1].id != bpe->unknown)
-        add_symbol(bpe, n, bpe->unknown);
-}
-
-static uint32_t add_symbols(struct spot_bpe *bpe, const char *text, size_t n)
-{
-    uint32_t n_symbol = 0;
-
-    if (bpe->kind != SPOT_BPE_LLAMA2) {
-        for (size_t i = 0; i < n; i++)
-            add_symbol(bpe, &n_symbol, bpe->byte_id[(unsigned char)text[i]]);
-        return n_symbol;
-    }
-    for (size_t at = 0, length; at < n; at += length) {
-        uint32_t code, id;
-
-        length = spot_utf8_char(text + at, n - at, &code);
-        id = id_of(bpe, text + at, length);
-        if (id != NONE && code != UINT32_MAX)
-            add_symbol(bpe, &n_symbol, id);
-        else
-            add_unknown(bpe, &n_symbol, text + at, length);
-    }
-    return n_symbol;
-}
-
-/* Returns how many symbols there were: none of text without a token. */
-static uint32_t merge_piece(struct spot_bpe *bpe, const char *text, size_t length)
-{
-    const uint32_t n = add_symbols(bpe, text, length);
-    struct spot_bpe_symbol *const s = bpe->symbol;
-
-    bpe->n_heap = 0;
-    for (uint32_t i = 0; i < n; i++)
-        push_pair_at(bpe, i);
-    while (bpe->n_heap) {
-        const uint64_t pair = pop(bpe);
-        const uint32_t at = (uint32_t)pair;
-        const struct spot_bpe_merge *const merge = s[at].id == NONE ? NULL : merge_at(bpe, at);
-        uint32_t next;
-
-        if (!merge || merge->rank != pair >> 32)
-            continue;
-        next = s[at].next;
-        s[at].id = merge->id;
-        s[at].next = s[next].next;
-        if (s[next].next != NONE)
-            s[s[next].next].prev = at;
-        s[next].id = NONE;
-        push_pair_at(bpe, s[at].prev);
-        push_pair_at(bpe, at);
-    }
-    return n;
-}
-
-static void append(struct spot_tokens *out, uint32_t id)
+void spot_bpe_append(struct spot_tokens *out, uint32_t id)
 {
     out->id = spot_xgrow(out->id, &out->cap, out->n + 1, sizeof(*out->id));
     out->id[out->n++] = id;
@@ -189,6 +40,8 @@ static bool is_enough(const struct spot_tokens *out)
     return out->most && out->n > out->most;
 }
 
+/* --- a piece ------------------------------------------------------------------ */
+
 static void encode_piece(struct spot_bpe *bpe, const char *text, size_t n, struct spot_tokens *out)
 {
     const size_t begin = out->n;
@@ -198,15 +51,16 @@ static void encode_piece(struct spot_bpe *bpe, const char *text, size_t n, struc
         seen = &bpe->cache[spot_hash64(text, n) % SPOT_BPE_CACHE];
         if (seen->n_byte == n && !memcmp(seen->text, text, n)) {
             for (size_t i = 0; i < seen->n_id; i++)
-                append(out, seen->id[i]);
+                spot_bpe_append(out, seen->id[i]);
             return;
         }
     }
-    if (bpe->ignores_merges && id_of(bpe, text, n) != NONE)
-        append(out, id_of(bpe, text, n));
+    if (bpe->has_scores)
+        spot_bpe_best_piece(bpe, text, n, out);
+    else if (bpe->ignores_merges && spot_bpe_by_bytes(bpe, text, n) != NONE)
+        spot_bpe_append(out, spot_bpe_by_bytes(bpe, text, n));
     else
-        for (uint32_t i = merge_piece(bpe, text, n) ? 0 : NONE; i != NONE; i = bpe->symbol[i].next)
-            append(out, bpe->symbol[i].id);
+        spot_bpe_merge_piece(bpe, text, n, out);
     if (!seen || !out->id || out->n - begin > SPOT_BPE_CACHED_ID)
         return;
     seen->n_byte = (uint8_t)n;
@@ -214,6 +68,8 @@ static void encode_piece(struct spot_bpe *bpe, const char *text, size_t n, struc
     memcpy(seen->text, text, n);
     memcpy(seen->id, out->id + begin, (out->n - begin) * sizeof(*out->id));
 }
+
+/* --- spaces as U+2581 ----------------------------------------------------------- */
 
 static const char mark[] = "\xE2\x96\x81"; /* U+2581 */
 
@@ -254,7 +110,7 @@ static void encode_exact(struct spot_bpe *bpe, const char *text, size_t n, bool 
         if (has_prefix || at > text)
             encode_spaced(bpe, text, (size_t)(at - text), has_prefix, out);
         for (int i = 0; i < 3; i++)
-            append(out, bpe->byte_id[(unsigned char)mark[i]]);
+            spot_bpe_append(out, bpe->byte_id[(unsigned char)mark[i]]);
         has_prefix = false;
         text = at += 3;
     }
@@ -264,7 +120,7 @@ static void encode_exact(struct spot_bpe *bpe, const char *text, size_t n, bool 
 
 bool spot_bpe_drops_space(const struct spot_bpe *bpe)
 {
-    return bpe->kind == SPOT_BPE_LLAMA2 && (bpe->strips || bpe->prefix != SPOT_BPE_BARE);
+    return bpe->drops == SPOT_BPE_DROPS_SPACE || (bpe->is_marked && bpe->prefix != SPOT_BPE_BARE);
 }
 
 /* Before text[n], n > 0. */
@@ -307,67 +163,84 @@ static size_t encode_whole(struct spot_bpe *bpe, const char *text, size_t n, boo
     return at;
 }
 
-static size_t encode_pieces(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
-                            struct spot_tokens *out)
+/* --- steps -------------------------------------------------------------------------- */
+
+/* All of text[n], or the pieces of it that are complete: returns how much that was. */
+static size_t encode_steps(struct spot_bpe *bpe, size_t i, const char *text, size_t n, bool is_end,
+                           struct spot_tokens *out)
 {
+    const struct spot_text_steps *const s = &bpe->steps;
+    const size_t whole = n;
     size_t at = 0;
 
+    for (; i < s->n && s->step[i].type != SPOT_STEP_SPLIT; i++)
+        if (!s->step[i].is_first || !bpe->is_inside)
+            text = spot_text_step_apply(&s->step[i], text, &n, &bpe->changed[i]);
+    if (i == s->n && n)
+        encode_piece(bpe, text, n, out);
+    if (i == s->n)
+        return whole;
     while (at < n && !is_enough(out)) {
         const size_t known = n - at < SPOT_BPE_PIECE_MAX ? n - at : SPOT_BPE_PIECE_MAX;
-        size_t reach, length;
+        bool is_out;
+        const size_t length =
+            spot_text_step_cut(&s->step[i], text + at, known, is_end || known < n - at, &is_out);
 
-        if (bpe->kind == SPOT_BPE_LLAMA3)
-            length = spot_pretoken_llama3(text + at, known, &reach);
-        else
-            length = reach = spot_pretoken(text + at, known);
-        if (!is_end && known < SPOT_BPE_PIECE_MAX && known < reach + SPOT_PRETOKEN_LOOK)
+        if (!length)
             break;
-        encode_piece(bpe, text + at, length, out);
+        if (!is_out)
+            (void)encode_steps(bpe, i + 1, text + at, length, true, out);
+        bpe->is_inside = true;
+        at += length;
+    }
+    return is_end ? whole : at;
+}
+
+/* Where a long text whose steps change it, too, is cut: before a space behind a word, which no
+ * public tokenizer joins. */
+static size_t block_of(const char *text, size_t n, bool is_end)
+{
+    if (n <= SPOT_BPE_PIECE_MAX)
+        return is_end ? n : 0;
+    for (size_t i = SPOT_BPE_PIECE_MAX; i-- > 1;)
+        if (text[i] == ' ' && (unsigned char)text[i - 1] > ' ')
+            return i;
+    return cut_of(text, SPOT_BPE_PIECE_MAX);
+}
+
+static size_t encode_blocks(struct spot_bpe *bpe, size_t step, const char *text, size_t n,
+                            bool is_end, struct spot_tokens *out)
+{
+    const bool cuts_first = step < bpe->steps.n && bpe->steps.step[step].type == SPOT_STEP_SPLIT;
+    size_t at = 0, length;
+
+    if (cuts_first)
+        return encode_steps(bpe, step, text, n, is_end, out);
+    while (at < n && !is_enough(out) && (length = block_of(text + at, n - at, is_end))) {
+        (void)encode_steps(bpe, step, text + at, length, true, out);
+        bpe->is_inside = true;
         at += length;
     }
     return at;
 }
 
+void spot_bpe_encode_part(struct spot_bpe *bpe, size_t step, const char *text, size_t n,
+                          struct spot_tokens *out)
+{
+    if (bpe->is_marked)
+        (void)encode_whole(bpe, text, n, true, out);
+    else
+        (void)encode_blocks(bpe, step, text, n, true, out);
+}
+
 size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
                        struct spot_tokens *out)
 {
-    const size_t used =
-        (bpe->kind == SPOT_BPE_LLAMA2 ? encode_whole : encode_pieces)(bpe, text, n, is_end, out);
+    const size_t used = bpe->is_marked ? encode_whole(bpe, text, n, is_end, out)
+                                       : encode_blocks(bpe, 0, text, n, is_end, out);
 
     bpe->is_inside = !is_end && (bpe->is_inside || used);
     return used;
-}
-
-/* The longest added token whose name is here; NULL: none. */
-static const struct spot_bpe_added *added_at(const struct spot_bpe *bpe, const char *text, size_t n)
-{
-    uint32_t i;
-
-    return spot_names_longest(bpe->names, text, n, &i) ? &bpe->added[i] : NULL;
-}
-
-void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
-                           struct spot_tokens *out)
-{
-    size_t begin = 0;
-
-    for (size_t at = 0; at <= n; at++) {
-        const struct spot_bpe_added *const added = at < n ? added_at(bpe, text + at, n - at) : NULL;
-
-        if (!added && at < n)
-            continue;
-        /* what is first in the text only is not so behind a token */
-        bpe->is_inside = begin > 0 && bpe->prefix == SPOT_BPE_FIRST;
-        spot_bpe_encode(bpe, text + begin, at - begin, true, out);
-        if (!added)
-            break;
-        append(out, added->id);
-        begin = at + strlen(added->name);
-        at = begin - 1;
-        if (is_enough(out))
-            break;
-    }
-    bpe->is_inside = false;
 }
 
 int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, bool continues,
@@ -450,12 +323,14 @@ void spot_bpe_index(struct spot_bpe *bpe)
 void spot_bpe_index_added(struct spot_bpe *bpe)
 {
     bpe->names = spot_names_new();
+    bpe->normal_names = spot_names_new();
     for (size_t i = 0; i < bpe->n_added; i++)
-        spot_names_add(bpe->names, bpe->added[i].name, (uint32_t)i);
+        spot_bpe_add_name(bpe, (uint32_t)i);
     for (size_t i = bpe->n_added; i-- > 0;)
         if (bpe->added[i].id < bpe->vocab)
             bpe->token[bpe->added[i].id].is_special = bpe->added[i].is_special;
     spot_names_index(bpe->names);
+    spot_names_index(bpe->normal_names);
     bpe->has_all_bytes = true;
     for (int byte = 0; byte < 256; byte++)
         bpe->has_all_bytes = bpe->has_all_bytes && bpe->byte_id[byte] != NONE;
@@ -466,7 +341,14 @@ void spot_bpe_index_added(struct spot_bpe *bpe)
 
 size_t spot_bpe_least_tokens(const struct spot_bpe *bpe, size_t n_byte)
 {
-    return bpe->has_all_bytes && bpe->n_byte_max ? n_byte / bpe->n_byte_max : 0;
+    bool keeps = bpe->has_all_bytes && bpe->n_byte_max;
+
+    /* U+2581 of a space only adds; a text that is replaced or composed may become shorter */
+    for (size_t i = 0; i < bpe->steps.n; i++)
+        keeps = keeps && bpe->steps.step[i].type != SPOT_STEP_NFC &&
+                bpe->steps.step[i].type != SPOT_STEP_REPLACE &&
+                bpe->steps.step[i].split != SPOT_SPLIT_REMOVED;
+    return keeps ? n_byte / bpe->n_byte_max : 0;
 }
 
 int64_t spot_bpe_find(const struct spot_bpe *bpe, const char *text)
@@ -486,10 +368,12 @@ struct spot_bpe *spot_bpe_share(const struct spot_bpe *bpe)
     b->is_shared = true;
     b->is_inside = false;
     b->spaced = (struct spot_buf){ 0 };
+    memset(b->changed, 0, sizeof(b->changed));
     b->cache = spot_xcalloc(SPOT_BPE_CACHE, sizeof(*b->cache));
     b->symbol = NULL;
     b->heap = NULL;
-    b->symbol_cap = b->heap_cap = b->n_heap = 0;
+    b->best = NULL;
+    b->best_cap = b->symbol_cap = b->heap_cap = b->n_heap = 0;
     return b;
 }
 
@@ -499,6 +383,9 @@ static void free_vocabulary(struct spot_bpe *bpe)
         free(bpe->added[i].name);
     free(bpe->added);
     spot_names_free(bpe->names);
+    spot_names_free(bpe->normal_names);
+    spot_text_steps_release(&bpe->steps);
+    free(bpe->score);
     free(bpe->by_bytes);
     free(bpe->token);
     spot_buf_release(&bpe->text);
@@ -512,6 +399,9 @@ void spot_bpe_free(struct spot_bpe *bpe)
     if (!bpe->is_shared)
         free_vocabulary(bpe);
     spot_buf_release(&bpe->spaced);
+    for (size_t i = 0; i <= SPOT_TEXT_STEPS_MAX; i++)
+        spot_buf_release(&bpe->changed[i]);
+    free(bpe->best);
     free(bpe->cache);
     free(bpe->symbol);
     free(bpe->heap);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* bpe.h - byte pair encoding, compatible with the files and results of GPT-2, Llama 3 and Llama 2.
+/* bpe.h - tokenizers, compatible with the files that the library tokenizers writes and with its
+ * results: byte pair encoding, and Unigram.
  *
- * Text is cut into pieces (pretoken.h); the symbols of a piece are merged pairwise, the pair of
- * lowest rank first and among equal ones the leftmost, until no pair is in the merges. Every byte
- * sequence has an encoding, and decoding restores the bytes. For Llama 2 the whole text is one
- * piece and the symbols are characters; a character without a token becomes the tokens of its
- * bytes, and a text longer than SPOT_BPE_PIECE_MAX is cut before a word. The tokens that a
- * tokenizer.json adds around a text (post_processor) are not added.
+ * Text is normalized and cut into pieces (pretoken.h), whose symbols are bytes, or characters, of
+ * which those without a token become the tokens of their bytes. Symbols of a piece are merged
+ * pairwise, the pair of lowest rank first and among equal ones the leftmost, until no pair is in
+ * the merges; Unigram takes the tokens of the largest sum of scores. Unless a normalizer says
+ * otherwise, decoding restores the bytes. What has no place to cut and is longer than
+ * SPOT_BPE_PIECE_MAX is cut before a word. The tokens that a tokenizer.json adds around a text
+ * (post_processor) are not added.
  */
 #ifndef SPOT_TEXT_BPE_H
 #define SPOT_TEXT_BPE_H
@@ -32,7 +34,7 @@ struct spot_bpe;
 
 /* Open a directory with tokenizer.json, or else vocab.json and merges.txt, or a tokenizer.json
  * file. NULL with *err: SPOT_ESYS, or SPOT_EDATA with the place when a document is malformed, needs
- * an unsupported feature (another pre-tokenizer, a normalizer), or has no token for some byte. */
+ * what is not supported (named, with what is), or has no token for some byte. */
 struct spot_bpe *spot_bpe_open(const char *path, struct spot_err *err);
 
 /* The same from texts in memory; `source` names them in messages. */

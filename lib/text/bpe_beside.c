@@ -23,25 +23,25 @@ struct beside {
 
 static bool is_known(const struct spot_bpe_loader *l, int64_t id, const char *name)
 {
-    const struct spot_json_value *const known = spot_json_get(l->vocab, name);
+    const int64_t known = spot_bpe_id_of(l, name);
     const struct spot_bpe_token *token;
 
     if (id < 0 || id >= (int64_t)l->bpe->vocab || !l->bpe->token[id].is_added)
         return false;
     token = &l->bpe->token[id];
-    return known ? spot_json_integer(known) == id
-                 : token->n_byte == strlen(name) &&
-                       !memcmp(l->bpe->text.data + token->begin, name, token->n_byte);
+    return known >= 0 ? known == id
+                      : token->n_byte == strlen(name) &&
+                            !memcmp(l->bpe->text.data + token->begin, name, token->n_byte);
 }
 
 /* A token's flags are those of the document that lists it first. */
 static int add(struct beside *b, int file, const char *pointer, int64_t id, const char *name,
-               bool is_special, struct spot_err *err)
+               bool is_special, const struct spot_json_value *flags, struct spot_err *err)
 {
     if (is_known(b->l, id, name))
         return 0;
     b->l->doc = &b->doc[file];
-    return spot_bpe_add_named(b->l, pointer, id, name, is_special, err);
+    return spot_bpe_add_named(b->l, pointer, id, name, is_special, flags, err);
 }
 
 /* {"256": {"content": "<|im_end|>", "special": true, ...}, ...} */
@@ -64,12 +64,8 @@ static int add_listed(struct beside *b, struct spot_err *err)
         snprintf(pointer, sizeof(pointer), "/added_tokens_decoder/%.20s", key);
         if (!name || !*key)
             return spot_json_fail(&b->doc[CONFIG], pointer, err, "expected an id and a content");
-        if (is_known(b->l, id, name))
-            continue;
-        b->l->doc = &b->doc[CONFIG];
-        if (spot_bpe_check_added(b->l, added, pointer, err) ||
-            add(b, CONFIG, pointer, id, name, spot_json_is_true(spot_json_get(added, "special")),
-                err))
+        if (add(b, CONFIG, pointer, id, name, spot_json_is_true(spot_json_get(added, "special")),
+                added, err))
             return -1;
     }
     return 0;
@@ -79,12 +75,14 @@ static int add_listed(struct beside *b, struct spot_err *err)
 static int add_special(struct beside *b, const struct spot_json_value *value, struct spot_err *err)
 {
     const char *const name = spot_beside_text(value);
-    const struct spot_json_value *id = name ? spot_json_get(b->l->vocab, name) : NULL;
-    const int file = id ? CONFIG : ADDED;
+    const struct spot_json_value *rest;
+    int64_t id = name ? spot_bpe_id_of(b->l, name) : -1;
 
-    if (!id && name)
-        id = spot_json_get(b->doc[ADDED].root, name);
-    return spot_json_is_integer(id) ? add(b, file, "", spot_json_integer(id), name, true, err) : 0;
+    if (id >= 0)
+        return add(b, CONFIG, "", id, name, true, NULL, err);
+    rest = name ? spot_json_get(b->doc[ADDED].root, name) : NULL;
+    id = spot_json_is_integer(rest) ? spot_json_integer(rest) : -1;
+    return id >= 0 ? add(b, ADDED, "", id, name, true, NULL, err) : 0;
 }
 
 static int add_roles(struct beside *b, const struct spot_json_value *root, struct spot_err *err)
@@ -120,7 +118,7 @@ static int add_rest(struct beside *b, struct spot_err *err)
         snprintf(pointer, sizeof(pointer), "/%.80s", name);
         if (!spot_json_is_integer(id))
             return spot_json_fail(&b->doc[ADDED], pointer, err, "the id is not an integer");
-        if (add(b, ADDED, pointer, spot_json_integer(id), name, false, err))
+        if (add(b, ADDED, pointer, spot_json_integer(id), name, false, NULL, err))
             return -1;
     }
     return 0;
@@ -135,7 +133,7 @@ static int check_class(const struct beside *b, struct spot_err *err)
     const char *const class = spot_json_text(spot_json_get(config->root, "tokenizer_class"));
     size_t i = 0;
 
-    if (b->l->bpe->kind == SPOT_BPE_GPT2 &&
+    if (b->l->bpe->is_bytes && b->l->bpe->steps.n == 1 &&
         spot_json_is_true(spot_json_get(config->root, "add_prefix_space")))
         return spot_json_fail(config, "/add_prefix_space", err, "true is not supported");
     if (!b->l->is_old || !class)
@@ -156,7 +154,7 @@ static int add_end_of_text(struct beside *b, struct spot_err *err)
     static const char name[] = "<|endoftext|>";
     const struct spot_json_value *const id = b->l->is_old ? spot_json_get(b->l->vocab, name) : NULL;
 
-    return id ? add(b, CONFIG, "", spot_json_integer(id), name, true, err) : 0;
+    return id ? add(b, CONFIG, "", spot_json_integer(id), name, true, NULL, err) : 0;
 }
 
 int spot_bpe_add_beside(struct spot_bpe_loader *l, const char *dir, struct spot_err *err)

@@ -75,6 +75,17 @@ static size_t bytes_of_name(const struct spot_bpe_loader *l, const char *name, u
     return n;
 }
 
+int64_t spot_bpe_id_of(const struct spot_bpe_loader *l, const char *name)
+{
+    const struct spot_json_value *const id = spot_json_get(l->vocab, name);
+    uint32_t at;
+
+    if (l->vocab)
+        return id ? spot_json_integer(id) : -1;
+    at = spot_bpe_by_bytes(l->bpe, name, strlen(name));
+    return at == UINT32_MAX ? -1 : (int64_t)at;
+}
+
 /* The tokens of all bytes. */
 static int find_bytes(struct spot_bpe_loader *l, const char *pointer, struct spot_err *err)
 {
@@ -98,11 +109,11 @@ static int find_fallbacks(struct spot_bpe_loader *l)
 {
     for (unsigned b = 0; b < 256; b++) {
         char name[8];
-        const struct spot_json_value *id;
+        int64_t id;
 
         snprintf(name, sizeof(name), "<0x%02X>", b);
-        id = spot_json_get(l->vocab, name);
-        l->bpe->byte_id[b] = id ? (uint32_t)spot_json_integer(id) : UINT32_MAX;
+        id = spot_bpe_id_of(l, name);
+        l->bpe->byte_id[b] = id < 0 || !l->falls_back ? UINT32_MAX : (uint32_t)id;
     }
     return 0;
 }
@@ -118,7 +129,7 @@ static int add_vocab(struct spot_bpe_loader *l, const char *pointer, struct spot
     spot_json_object_foreach(l->vocab, name, id)
     {
         uint8_t *const bytes = spot_xcalloc(strlen(name) + 1, 1);
-        size_t n = l->bpe->kind == SPOT_BPE_LLAMA2 ? SIZE_MAX : bytes_of_name(l, name, bytes);
+        size_t n = l->bpe->is_bytes ? bytes_of_name(l, name, bytes) : SIZE_MAX;
         int rc;
 
         if (n == SIZE_MAX) {
@@ -133,7 +144,35 @@ static int add_vocab(struct spot_bpe_loader *l, const char *pointer, struct spot
             return -1;
     }
     spot_bpe_index(l->bpe);
-    return l->bpe->kind == SPOT_BPE_LLAMA2 ? find_fallbacks(l) : find_bytes(l, pointer, err);
+    return l->bpe->is_bytes ? find_bytes(l, pointer, err) : find_fallbacks(l);
+}
+
+/* [["token", score], ...]: an id is the place. */
+static int add_scored(struct spot_bpe_loader *l, const struct spot_json_value *list,
+                      struct spot_err *err)
+{
+    struct spot_bpe *const bpe = l->bpe;
+    const struct spot_json_value *one;
+    size_t i;
+
+    bpe->score = spot_xcalloc(spot_json_array_size(list) + 1, sizeof(*bpe->score));
+    spot_json_array_foreach(list, i, one)
+    {
+        const char *const name = spot_json_text(spot_json_entry(one, 0));
+        const struct spot_json_value *const score = spot_json_entry(one, 1);
+        char pointer[64];
+
+        snprintf(pointer, sizeof(pointer), "/model/vocab/%zu", i);
+        if (!name || !spot_json_is_number(score))
+            return spot_json_fail(l->doc, pointer, err, "expected [\"token\", score]");
+        if (add_token(l, pointer, (int64_t)i, name, strlen(name), err))
+            return -1;
+        bpe->score[i] = spot_json_number(score);
+        if (bpe->score[i] < bpe->least_score)
+            bpe->least_score = bpe->score[i];
+    }
+    spot_bpe_index(bpe);
+    return find_fallbacks(l);
 }
 
 /* --- merges ------------------------------------------------------------------------ */
@@ -257,19 +296,19 @@ static int read_merges_json(struct spot_bpe_loader *l, const struct spot_json_va
 /* --- tokenizer.json ------------------------------------------------------------------ */
 
 int spot_bpe_add_named(struct spot_bpe_loader *l, const char *pointer, int64_t id, const char *name,
-                       bool is_special, struct spot_err *err)
+                       bool is_special, const struct spot_json_value *flags, struct spot_err *err)
 {
     struct spot_bpe *const bpe = l->bpe;
-    const struct spot_json_value *const known = spot_json_get(l->vocab, name);
+    const int64_t known = spot_bpe_id_of(l, name);
     const size_t n = strlen(name);
     struct spot_bpe_token *token;
 
-    if (known && spot_json_integer(known) != id)
+    if (known >= 0 && known != id)
         return spot_json_fail(l->doc, pointer, err,
                               "'%.40s' has the id %" PRId64 " here and %" PRId64
                               " in the vocabulary",
-                              name, id, spot_json_integer(known));
-    if (!known && add_token(l, pointer, id, name, n, err))
+                              name, id, known);
+    if (known < 0 && add_token(l, pointer, id, name, n, err))
         return -1;
     if (!n) /* no text has it */
         return 0;
@@ -278,8 +317,19 @@ int spot_bpe_add_named(struct spot_bpe_loader *l, const char *pointer, int64_t i
         return spot_json_fail(l->doc, pointer, err, "two added tokens have the id %" PRId64, id);
     token->is_added = true;
     bpe->added = spot_xgrow(bpe->added, &bpe->added_cap, bpe->n_added + 1, sizeof(*bpe->added));
-    bpe->added[bpe->n_added++] =
-        (struct spot_bpe_added){ (uint32_t)id, is_special, spot_xstrdup(name) };
+    bpe->added[bpe->n_added++] = (struct spot_bpe_added){
+        .id = (uint32_t)id,
+        .is_special = is_special,
+        .is_beside = known < 0,
+        .is_normalized = spot_json_is_true(spot_json_get(flags, "normalized")),
+        .is_word = spot_json_is_true(spot_json_get(flags, "single_word")),
+        .takes_left = spot_json_is_true(spot_json_get(flags, "lstrip")),
+        .takes_right = spot_json_is_true(spot_json_get(flags, "rstrip")),
+        .name = spot_xstrdup(name),
+    };
+    /* its name is changed by the steps first, as text is */
+    if (bpe->added[bpe->n_added - 1].is_normalized && bpe->n_normal)
+        bpe->is_marked = false;
     return 0;
 }
 
@@ -302,8 +352,7 @@ static int add_added(struct spot_bpe_loader *l, struct spot_err *err)
         if (!content || !spot_json_is_integer(id))
             return spot_json_fail(l->doc, pointer, err, "expected an id and a content");
         if (spot_bpe_add_named(l, pointer, spot_json_integer(id), content,
-                               spot_json_is_true(spot_json_get(added, "special")), err) ||
-            spot_bpe_check_added(l, added, pointer, err))
+                               spot_json_is_true(spot_json_get(added, "special")), added, err))
             return -1;
     }
     return 0;
@@ -314,7 +363,8 @@ static int check_names(const struct spot_bpe *bpe, const char *source, struct sp
 {
     uint32_t first, second;
 
-    if (!spot_names_twins(bpe->names, &first, &second))
+    if (!spot_names_twins(bpe->names, &first, &second) &&
+        !spot_names_twins(bpe->normal_names, &first, &second))
         return 0;
     return spot_err_set(err, SPOT_EDATA, "%s: the added tokens %u and %u are both '%.40s'", source,
                         (unsigned)bpe->added[first].id, (unsigned)bpe->added[second].id,
@@ -354,27 +404,50 @@ static struct spot_bpe *finish(struct spot_bpe_loader *l, const char *dir,
     return NULL;
 }
 
+static int read_bpe(struct spot_bpe_loader *l, const struct spot_json_value *model,
+                    struct spot_err *err)
+{
+    const struct spot_json_value *vocab, *merges;
+    const char *const unknown = spot_json_text(spot_json_get(model, "unk_token"));
+
+    if (spot_json_object(l->doc, model, "/model", "vocab", true, &vocab, err) ||
+        spot_json_array(l->doc, model, "/model", "merges", true, SPOT_BPE_MERGES_MAX, &merges, err))
+        return -1;
+    l->vocab = spot_json_get(model, "vocab");
+    if (add_vocab(l, "/model/vocab", err))
+        return -1;
+    if (unknown && spot_bpe_id_of(l, unknown) >= 0)
+        l->bpe->unknown = (uint32_t)spot_bpe_id_of(l, unknown);
+    return read_merges_json(l, merges, err);
+}
+
+static int read_unigram(struct spot_bpe_loader *l, const struct spot_json_value *model,
+                        struct spot_err *err)
+{
+    const struct spot_json_value *const unknown = spot_json_get(model, "unk_id"), *vocab;
+
+    if (spot_json_array(l->doc, model, "/model", "vocab", true, SPOT_BPE_VOCAB_MAX, &vocab, err) ||
+        add_scored(l, vocab, err))
+        return -1;
+    if (spot_json_is_integer(unknown) && (uint64_t)spot_json_integer(unknown) >= l->bpe->vocab)
+        return spot_json_fail(l->doc, "/model/unk_id", err, "is no token");
+    if (spot_json_is_integer(unknown))
+        l->bpe->unknown = (uint32_t)spot_json_integer(unknown);
+    return 0;
+}
+
 /* Releases the document. */
 static struct spot_bpe *of_tokenizer(struct spot_json_doc *doc, const char *dir,
                                      struct spot_err *err)
 {
-    const struct spot_json_value *model, *vocab, *merges;
+    const struct spot_json_value *model;
     struct spot_bpe_loader l = new_loader(doc);
     int rc = spot_json_object(doc, doc->root, "", "model", true, &model, err);
 
     if (!rc)
-        rc = spot_bpe_check_kind(&l, model, err);
+        rc = spot_bpe_read_kind(&l, model, err);
     if (!rc)
-        rc = spot_json_object(doc, model, "/model", "vocab", true, &vocab, err);
-    if (!rc)
-        rc = spot_json_array(doc, model, "/model", "merges", true, SPOT_BPE_MERGES_MAX, &merges,
-                             err);
-    if (!rc)
-        l.vocab = spot_json_get(model, "vocab");
-    if (!rc)
-        rc = add_vocab(&l, "/model/vocab", err);
-    if (!rc)
-        rc = read_merges_json(&l, merges, err);
+        rc = l.bpe->has_scores ? read_unigram(&l, model, err) : read_bpe(&l, model, err);
     if (!rc)
         rc = add_added(&l, err);
     return finish(&l, dir, doc, rc, err);
@@ -396,6 +469,7 @@ static struct spot_bpe *of_vocab(struct spot_json_doc *doc, const char *merges, 
     int rc;
 
     l.is_old = true;
+    spot_bpe_set_gpt2(l.bpe);
     l.vocab = doc->root;
     rc = add_vocab(&l, "", err);
     if (!rc)

@@ -6,6 +6,7 @@
 #include "common/buf.h"
 #include "common/json.h"
 #include "text/bpe.h"
+#include "text/pretoken.h"
 #include "text/token_names.h"
 
 #ifdef __cplusplus
@@ -32,44 +33,54 @@ struct spot_bpe_cached {
     uint32_t id[SPOT_BPE_CACHED_ID];
 };
 
-/* How text is split into the symbols to be merged. */
-enum spot_bpe_kind {
-    SPOT_BPE_GPT2,   /* bytes of pieces as GPT-2 cuts them */
-    SPOT_BPE_LLAMA3, /* bytes of pieces as Llama 3 cuts them */
-    SPOT_BPE_LLAMA2, /* characters, in one piece; a space is U+2581 */
-};
-
-/* Where U+2581 is inserted: nowhere; before the first part, or before each part, unless it already
- * begins with one; before every part. Parts are the texts between added tokens. */
+/* Where U+2581 is inserted before a text whose spaces are written so: nowhere; before the first
+ * part, or before each part, unless it already begins with one; before every part. Parts are the
+ * texts between added tokens. */
 enum spot_bpe_prefix { SPOT_BPE_BARE, SPOT_BPE_FIRST, SPOT_BPE_ALWAYS, SPOT_BPE_EACH };
+
+/* What is left out at the start of a decoded text: nothing; a space; all U+2581 of its first token.
+ */
+enum spot_bpe_drop { SPOT_BPE_DROPS_NONE, SPOT_BPE_DROPS_SPACE, SPOT_BPE_DROPS_MARKS };
 
 /* A token that may appear in text by its name. */
 struct spot_bpe_added {
     uint32_t id;
     bool is_special;
+    bool is_beside;               /* the vocabulary has it not */
+    bool is_normalized;           /* its name is looked for in the text behind the normalizer */
+    bool is_word;                 /* only where no word goes on, before or after */
+    bool takes_left, takes_right; /* spaces beside it are part of it */
     char *name;
 };
 
 struct spot_bpe {
-    enum spot_bpe_kind kind;
-    enum spot_bpe_prefix prefix; /* of LLAMA2 */
-    bool ignores_merges;         /* a piece that is a token is encoded as that token */
-    bool fuses_unknown,
-        strips; /* LLAMA2: adjacent unknown characters become one; decoding drops a leading space */
+    bool is_bytes;   /* symbols are bytes, or else characters */
+    bool is_marked;  /* all that `steps` do is to write spaces as U+2581, with a `prefix` */
+    bool has_scores; /* Unigram: the pieces of the largest sum of scores */
+    enum spot_bpe_prefix prefix; /* if it is marked */
+    struct spot_text_steps steps;
+    size_t n_normal; /* of them those of the normalizer */
+    double *score;   /* [vocab] of Unigram */
+    double least_score;
+    bool ignores_merges;        /* a piece that is a token is encoded as that token */
+    bool fuses_unknown;         /* adjacent unknown characters become one */
+    bool falls_back, has_marks; /* decoding: "<0x0A>" is a byte, U+2581 a space */
+    enum spot_bpe_drop drops;
     bool is_inside;     /* within a text whose start has been encoded */
     bool is_exact;      /* within spot_bpe_stream */
-    bool has_lost;      /* LLAMA2: a character became nothing */
+    bool has_lost;      /* a character became nothing */
     bool is_shared;     /* all but the scratch and the cache is another's */
     uint32_t unknown;   /* UINT32_MAX: none */
     uint32_t *by_bytes; /* [by_bytes_mask + 1] ids of the vocabulary by hash */
     size_t by_bytes_mask;
     struct spot_bpe_added *added; /* [n_added] */
     size_t n_added, added_cap;
-    struct spot_names *names;     /* of those with a name: their places in `added` */
-    size_t n_byte_max;            /* of a token */
-    bool has_all_bytes;           /* no text is dropped, or becomes the unknown token */
-    struct spot_buf spaced;       /* scratch: text with its spaces written as U+2581 */
-    struct spot_bpe_token *token; /* [vocab] */
+    struct spot_names *names, *normal_names; /* their places in `added` */
+    size_t n_byte_max;                       /* of a token */
+    bool has_all_bytes;                      /* no text is dropped, or becomes the unknown token */
+    struct spot_buf spaced;                  /* scratch: text with its spaces written as U+2581 */
+    struct spot_buf changed[SPOT_TEXT_STEPS_MAX + 1]; /* scratch: the text behind each step */
+    struct spot_bpe_token *token;                     /* [vocab] */
     size_t vocab, vocab_cap;
     struct spot_buf text;         /* of all tokens */
     uint32_t byte_id[256];        /* the token of each single byte */
@@ -79,37 +90,56 @@ struct spot_bpe {
     /* scratch of one piece */
     struct spot_bpe_symbol *symbol;
     uint64_t *heap;
-    size_t symbol_cap, heap_cap, n_heap;
+    struct spot_bpe_best *best;
+    size_t symbol_cap, heap_cap, n_heap, best_cap;
 };
 
 /* A tokenizer being read. */
 struct spot_bpe_loader {
     struct spot_bpe *bpe;
     const struct spot_json_doc *doc; /* that is being read, for messages */
-    struct spot_json_value *vocab;   /* borrowed from the tokenizer's document */
+    struct spot_json_value *vocab;   /* borrowed from the tokenizer's document; NULL: Unigram's */
     int16_t byte_of[0x144];          /* character to byte, -1 for none */
-    bool has_normalizer;
-    bool is_old; /* vocab.json and merges.txt */
+    bool is_old;                     /* vocab.json and merges.txt */
+    bool falls_back;                 /* characters that are no tokens become those of their bytes */
 };
 
-/* Add a token that text may name, of the vocabulary or beside it. Returns 0, or -1 with *err if the
- * id or the name is another token's. */
+/* The id of a token of the vocabulary by its name as it is written there; -1: none. */
+int64_t spot_bpe_id_of(const struct spot_bpe_loader *l, const char *name);
+
+/* Add a token that text may name, of the vocabulary or beside it. flags: its object, or NULL.
+ * Returns 0, or -1 with *err if the id or the name is another token's. */
 int spot_bpe_add_named(struct spot_bpe_loader *l, const char *pointer, int64_t id, const char *name,
-                       bool is_special, struct spot_err *err);
+                       bool is_special, const struct spot_json_value *flags, struct spot_err *err);
 
 /* bpe_beside.c: add what the documents beside a tokenizer say of its tokens. Returns 0, or -1 with
  * *err: SPOT_EDATA also where they contradict it or need what is not supported. */
 int spot_bpe_add_beside(struct spot_bpe_loader *l, const char *dir, struct spot_err *err);
 
+/* bpe_kind.c: fill what says how text is changed, cut and decoded, or refuse a tokenizer.json with
+ * the name of what is not supported. */
+int spot_bpe_read_kind(struct spot_bpe_loader *l, const struct spot_json_value *model,
+                       struct spot_err *err);
+/* GPT-2's, for its own files. */
+void spot_bpe_set_gpt2(struct spot_bpe *bpe);
+
+/* bpe_merge.c, bpe_unigram.c: append the tokens of a piece. */
+void spot_bpe_merge_piece(struct spot_bpe *bpe, const char *text, size_t n,
+                          struct spot_tokens *out);
+void spot_bpe_best_piece(struct spot_bpe *bpe, const char *text, size_t n, struct spot_tokens *out);
 /* The slot of a pair's merge in the table, or the empty slot where it would be. */
 struct spot_bpe_merge *spot_bpe_place(const struct spot_bpe *bpe, uint32_t left, uint32_t right);
 
-/* Fill what says the kind, or refuse a tokenizer.json with the name of what is not supported. */
-int spot_bpe_check_kind(struct spot_bpe_loader *l, const struct spot_json_value *model,
-                        struct spot_err *err);
-/* The same for the flags of an added token. */
-int spot_bpe_check_added(const struct spot_bpe_loader *l, const struct spot_json_value *added,
-                         const char *pointer, struct spot_err *err);
+/* bpe.c */
+/* The token of the vocabulary with these bytes; UINT32_MAX: there is none. */
+uint32_t spot_bpe_by_bytes(const struct spot_bpe *bpe, const void *bytes, size_t n);
+/* A part of a text that `begins` with the text or behind a token, from a step on. */
+void spot_bpe_encode_part(struct spot_bpe *bpe, size_t step, const char *text, size_t n,
+                          struct spot_tokens *out);
+void spot_bpe_append(struct spot_tokens *out, uint32_t id);
+
+/* bpe_named.c: list an added token by its name, as it is in the text that is searched for it. */
+void spot_bpe_add_name(struct spot_bpe *bpe, uint32_t place);
 
 /* Call when the vocabulary is complete, and when everything is. */
 void spot_bpe_index(struct spot_bpe *bpe);

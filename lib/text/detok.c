@@ -15,7 +15,7 @@ void spot_detok_init(struct spot_detokenizer *d, const struct spot_bpe *bpe, boo
     *d = (struct spot_detokenizer){ .bpe = bpe,
                                     .keeps_special = keeps_special,
                                     .keeps_bytes = keeps_bytes,
-                                    .drops_space = bpe->strips };
+                                    .drops_space = bpe->drops == SPOT_BPE_DROPS_SPACE };
 }
 
 void spot_detok_release(struct spot_detokenizer *d)
@@ -118,18 +118,23 @@ static void put_spaced(struct spot_detokenizer *d, const uint8_t *name, size_t n
                        struct spot_buf *out)
 {
     uint8_t byte;
+    bool drops;
 
-    if (byte_of(name, n, &byte)) {
+    if (d->bpe->falls_back && byte_of(name, n, &byte)) {
         spot_buf_add(&d->held, &byte, 1);
         return;
     }
     put_run(d, out);
+    drops = !d->has_begun && d->bpe->drops == SPOT_BPE_DROPS_MARKS;
     for (size_t at = 0; at < n;) {
-        const bool is_space = n - at >= 3 && !memcmp(name + at, "\xE2\x96\x81", 3);
+        const bool is_space =
+            d->bpe->has_marks && n - at >= 3 && !memcmp(name + at, "\xE2\x96\x81", 3);
 
-        emit(d, is_space ? (const void *)" " : name + at, 1, out);
+        if (!is_space || !drops)
+            emit(d, is_space ? (const void *)" " : name + at, 1, out);
         at += is_space ? 3 : 1;
     }
+    d->has_begun = true;
 }
 
 bool spot_detok_bytes(const struct spot_bpe *bpe, uint32_t id, struct spot_buf *out)
@@ -140,7 +145,7 @@ bool spot_detok_bytes(const struct spot_bpe *bpe, uint32_t id, struct spot_buf *
 
     if (!name || spot_bpe_is_special(bpe, id))
         return false;
-    if (bpe->kind != SPOT_BPE_LLAMA2) {
+    if (bpe->is_bytes) {
         spot_buf_add(out, name, n);
         return true;
     }
@@ -159,7 +164,7 @@ int spot_detok_push(struct spot_detokenizer *d, uint32_t id, struct spot_buf *ou
         return -1;
     if (!d->keeps_special && spot_bpe_is_special(d->bpe, id))
         return 0;
-    if (d->bpe->kind == SPOT_BPE_LLAMA2) {
+    if (!d->bpe->is_bytes) {
         put_spaced(d, bytes, n, out);
     } else if (d->keeps_bytes) {
         emit(d, bytes, n, out);
@@ -172,7 +177,7 @@ int spot_detok_push(struct spot_detokenizer *d, uint32_t id, struct spot_buf *ou
 
 void spot_detok_end(struct spot_detokenizer *d, struct spot_buf *out)
 {
-    if (d->bpe->kind == SPOT_BPE_LLAMA2)
+    if (!d->bpe->is_bytes)
         put_run(d, out);
     else
         put_characters(d, true, out);

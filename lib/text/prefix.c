@@ -67,17 +67,22 @@ static int read_processor(struct prefix *p, const struct spot_json_doc *doc,
 {
     const char *const type = spot_json_text(spot_json_get(processor, "type"));
     const struct spot_json_value *const steps = spot_json_get(processor, "processors");
+    int rc = 0;
 
-    if (type && !strcmp(type, "TemplateProcessing"))
+    if (!type || !strcmp(type, "ByteLevel"))
+        return 0;
+    if (!strcmp(type, "TemplateProcessing"))
         return read_template(p, doc, processor, err);
-    for (size_t i = 0; type && !strcmp(type, "Sequence") && i < spot_json_array_size(steps); i++) {
-        const struct spot_json_value *const step = spot_json_entry(steps, i);
-        const char *const its = spot_json_text(spot_json_get(step, "type"));
-
-        if (its && !strcmp(its, "TemplateProcessing") && read_template(p, doc, step, err))
-            return -1;
-    }
-    return 0;
+    if (strcmp(type, "Sequence") != 0)
+        return spot_json_fail(doc, "/post_processor", err,
+                              "'%.40s' is not supported; expected TemplateProcessing, ByteLevel or "
+                              "Sequence",
+                              type);
+    for (size_t i = 0; !rc && i < spot_json_array_size(steps); i++)
+        rc = spot_json_array_size(spot_json_get(spot_json_entry(steps, i), "processors"))
+                 ? spot_json_fail(doc, "/post_processor", err, "a Sequence in a Sequence")
+                 : read_processor(p, doc, spot_json_entry(steps, i), err);
+    return rc;
 }
 
 /* Llama's tokenizers obey "add_bos_token", and GPT-2's without tokenizer.json. */

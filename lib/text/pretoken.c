@@ -1,130 +1,114 @@
 /* SPDX-License-Identifier: MIT */
 #include "text/pretoken.h"
 
-#include <assert.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/utf8.h"
-#include "text/unicode_class.h"
+#include "text/unicode_form.h"
 
-static enum spot_char_class class_at(const char *text, size_t n, size_t at, size_t *length)
+void spot_text_steps_release(struct spot_text_steps *steps)
 {
-    uint32_t code;
-
-    *length = spot_utf8_char(text + at, n - at, &code);
-    return spot_char_class(code);
-}
-
-/* Where the characters of a class that begin at `at` end; *last is where the last one begins. */
-static size_t run_of(enum spot_char_class class, const char *text, size_t n, size_t at,
-                     size_t *last)
-{
-    size_t length;
-
-    while (at < n && class_at(text, n, at, &length) == class) {
-        *last = at;
-        at += length;
+    for (size_t i = 0; i < steps->n; i++) {
+        spot_pattern_free(steps->step[i].pattern);
+        free(steps->step[i].to);
     }
-    return at;
+    steps->n = 0;
 }
 
-static size_t contraction(const char *text, size_t n)
+/* Where in text[n] the next match begins, from `at` on: n if nowhere; SIZE_MAX: it depends on what
+ * follows. */
+static size_t next_match(const struct spot_pattern *pattern, const char *text, size_t n,
+                         bool is_end, size_t at, size_t *length)
 {
-    static const char *const tail[] = { "s", "t", "re", "ve", "m", "ll", "d" };
+    while (at < n) {
+        const enum spot_pattern_found found =
+            spot_pattern_match(pattern, text + at, n - at, is_end, length);
 
-    for (size_t i = 0; text[0] == '\'' && i < sizeof(tail) / sizeof(tail[0]); i++) {
-        const size_t length = strlen(tail[i]);
-
-        if (n > length && !memcmp(text + 1, tail[i], length))
-            return 1 + length;
+        if (found != SPOT_PATTERN_NONE)
+            return found == SPOT_PATTERN_MORE ? SIZE_MAX : at;
+        for (at++; at < n && ((unsigned char)text[at] & 0xC0) == 0x80; at++)
+            ;
     }
-    return 0;
+    return is_end ? n : SIZE_MAX;
 }
 
-size_t spot_pretoken(const char *text, size_t n)
+static const char *taken(struct spot_buf *out, size_t *n)
 {
-    const size_t short_form = contraction(text, n);
-    const size_t begin = n > 1 && text[0] == ' ' ? 1 : 0;
-    size_t length, last = 0, end;
-    enum spot_char_class class;
-
-    assert(n >= 1);
-    if (short_form)
-        return short_form;
-    class = class_at(text, n, begin, &length);
-    if (class != SPOT_CHAR_SPACE)
-        return run_of(class, text, n, begin, &last);
-    end = run_of(SPOT_CHAR_SPACE, text, n, 0, &last);
-    /* the last space before a word belongs to the word's piece, if it is not alone */
-    return end < n && last > 0 ? last : end;
+    *n = out->n;
+    return out->n ? (const char *)out->data : "";
 }
 
-/* The same with capitals, and with the long s that is one of them. */
-static size_t contraction_of_any_case(const char *text, size_t n)
+static const char *replaced(const struct spot_text_step *step, const char *text, size_t *n,
+                            struct spot_buf *out)
 {
-    char folded[4] = { text[0], 0, 0, 0 };
-    const size_t known = n < 3 ? n : 3;
-    size_t length;
+    size_t at = 0, length = 0, found = next_match(step->pattern, text, *n, true, 0, &length);
 
-    if (n > 2 && !memcmp(text, "'\xC5\xBF", 3))
-        return 3;
-    for (size_t i = 1; i < known; i++)
-        folded[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] + 'a' - 'A' : text[i]);
-    length = contraction(folded, known);
-    return length;
-}
-
-static bool is_newline(char c)
-{
-    return c == '\r' || c == '\n';
-}
-
-/* Spaces from the start: to the last line's end among them, or all but one before a word. */
-static size_t spaces(const char *text, size_t n, size_t *reach)
-{
-    size_t last = 0;
-    const size_t end = run_of(SPOT_CHAR_SPACE, text, n, 0, &last);
-
-    *reach = end;
-    for (size_t i = end; i > 0; i--)
-        if (is_newline(text[i - 1]))
-            return i;
-    return end < n && last > 0 ? last : end;
-}
-
-static size_t numbers(const char *text, size_t n)
-{
-    size_t at = 0, length;
-
-    for (int i = 0; i < 3 && at < n && class_at(text, n, at, &length) == SPOT_CHAR_NUMBER; i++)
-        at += length;
-    return at;
-}
-
-size_t spot_pretoken_llama3(const char *text, size_t n, size_t *reach)
-{
-    const size_t short_form = contraction_of_any_case(text, n);
-    size_t length, next, last = 0, end;
-    enum spot_char_class class, then;
-
-    assert(n >= 1);
-    *reach = short_form;
-    if (short_form)
-        return short_form;
-    class = class_at(text, n, 0, &length);
-    then = length < n ? class_at(text, n, length, &next) : SPOT_CHAR_SPACE;
-    if (class == SPOT_CHAR_LETTER)
-        return *reach = run_of(SPOT_CHAR_LETTER, text, n, 0, &last);
-    if (class != SPOT_CHAR_NUMBER && then == SPOT_CHAR_LETTER && !is_newline(text[0]))
-        return *reach = run_of(SPOT_CHAR_LETTER, text, n, length, &last);
-    if (class == SPOT_CHAR_NUMBER)
-        return *reach = numbers(text, n);
-    if (class == SPOT_CHAR_OTHER || (text[0] == ' ' && then == SPOT_CHAR_OTHER)) {
-        end = run_of(SPOT_CHAR_OTHER, text, n, text[0] == ' ', &last);
-        while (end < n && is_newline(text[end]))
-            end++;
-        return *reach = end;
+    if (found == *n)
+        return text;
+    for (; found < *n; found = next_match(step->pattern, text, *n, true, at, &length)) {
+        spot_buf_add(out, text + at, found - at);
+        spot_buf_add(out, step->to, strlen(step->to));
+        at = found + length;
     }
-    return spaces(text, n, reach);
+    spot_buf_add(out, text + at, *n - at);
+    return taken(out, n);
+}
+
+/* What is below U+0300 is composed as it is, and what is below U+0080 whatever is asked for. */
+static bool is_plain(const char *text, size_t n, bool composes)
+{
+    size_t i = 0;
+
+    while (i < n && (unsigned char)text[i] < (composes ? 0xCC : 0x80))
+        i++;
+    return i == n;
+}
+
+const char *spot_text_step_apply(const struct spot_text_step *step, const char *text, size_t *n,
+                                 struct spot_buf *out)
+{
+    const size_t length = step->to ? strlen(step->to) : 0;
+    const bool composes = step->type == SPOT_STEP_NFC;
+
+    out->n = 0;
+    switch (step->type) {
+    case SPOT_STEP_PREPEND:
+    case SPOT_STEP_SPACE:
+        if (!*n ||
+            (step->type == SPOT_STEP_SPACE && *n >= length && !memcmp(text, step->to, length)))
+            return text;
+        spot_buf_add(out, step->to, length);
+        spot_buf_add(out, text, *n);
+        return taken(out, n);
+    case SPOT_STEP_REPLACE:
+        return replaced(step, text, n, out);
+    default:
+        if (is_plain(text, *n, composes))
+            return text;
+        spot_unicode_form(text, *n, composes, out);
+        return taken(out, n);
+    }
+}
+
+size_t spot_text_step_cut(const struct spot_text_step *step, const char *text, size_t n,
+                          bool is_end, bool *is_out)
+{
+    size_t length = 0, end, next, ignored;
+    const size_t begin = next_match(step->pattern, text, n, is_end, 0, &length);
+    bool is_match = begin == 0;
+
+    *is_out = false;
+    if (begin == SIZE_MAX)
+        return 0;
+    end = is_match ? length : begin;
+    is_match = is_match != step->is_inverse;
+    *is_out = step->split == SPOT_SPLIT_REMOVED && is_match;
+    if (step->split < SPOT_SPLIT_PREVIOUS || is_match != (step->split == SPOT_SPLIT_NEXT))
+        return end;
+    /* it takes what follows with it, if that is of the other sort */
+    if (begin)
+        return begin + length;
+    next = next_match(step->pattern, text, n, is_end, end, &ignored);
+    return next == SIZE_MAX ? 0 : next;
 }

@@ -1,36 +1,64 @@
 /* SPDX-License-Identifier: MIT */
-/* pretoken.h - cuts text into pieces as GPT-2 does; its tokenizer never merges across them:
- *
- *   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
- *
- * (https://github.com/openai/gpt-2, src/encoder.py), scanned by hand: the first alternative that
- * matches, each greedy. Invalid UTF-8 counts as neither letter, number nor space.
+/* pretoken.h - how a tokenizer.json changes a text and cuts it into pieces before its model reads
+ * them: "normalizer" and "pre_tokenizer", as steps. Tokens never reach across pieces.
  */
 #ifndef SPOT_TEXT_PRETOKEN_H
 #define SPOT_TEXT_PRETOKEN_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+#include "common/buf.h"
+#include "text/pattern.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Look-ahead: bytes after a piece that can change where it ends. */
-enum { SPOT_PRETOKEN_LOOK = 8 };
+/* The expression of GPT-2 (https://github.com/openai/gpt-2, src/encoder.py), which "ByteLevel" has
+ * where it is not told otherwise. */
+#define SPOT_PRETOKEN_GPT2 \
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
-/* Bytes of the first piece of text[n], n >= 1: 1..n. */
-size_t spot_pretoken(const char *text, size_t n);
+enum spot_text_step_type {
+    SPOT_STEP_PREPEND, /* `to` before a text that is not empty */
+    SPOT_STEP_SPACE,   /* `to` before a text that does not begin with it */
+    SPOT_STEP_REPLACE, /* each match of `pattern` by `to` */
+    SPOT_STEP_NFC,
+    SPOT_STEP_NFD,
+    SPOT_STEP_SPLIT, /* at matches of `pattern` */
+};
 
-/* The same for Llama 3:
- *
- *   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
- *   \s*[\r\n]+|\s+(?!\S)|\s+
- *
- * *reach: bytes that were examined; SPOT_PRETOKEN_LOOK more must be known. */
-#define SPOT_PRETOKEN_LLAMA3                                                  \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|" \
-    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-size_t spot_pretoken_llama3(const char *text, size_t n, size_t *reach);
+/* What becomes of the matches at which a text is cut. */
+enum spot_split { SPOT_SPLIT_ISOLATED, SPOT_SPLIT_REMOVED, SPOT_SPLIT_PREVIOUS, SPOT_SPLIT_NEXT };
+
+struct spot_text_step {
+    enum spot_text_step_type type;
+    enum spot_split split;
+    bool is_inverse;              /* what is between matches stands for them */
+    struct spot_pattern *pattern; /* owned */
+    char *to;                     /* owned */
+    bool is_first;                /* of SPACE: at the start of the whole text only */
+};
+
+enum { SPOT_TEXT_STEPS_MAX = 16 };
+
+struct spot_text_steps {
+    struct spot_text_step step[SPOT_TEXT_STEPS_MAX];
+    size_t n;
+};
+
+void spot_text_steps_release(struct spot_text_steps *steps);
+
+/* Text after a step that is no SPLIT. Returns it, in `out`, or the text itself if nothing changes;
+ * *n becomes its length. */
+const char *spot_text_step_apply(const struct spot_text_step *step, const char *text, size_t *n,
+                                 struct spot_buf *out);
+
+/* The next piece of text[n] at a SPLIT, n >= 1; *is_out: it is left out. Returns
+ * its bytes; 0: what follows the text, which does not end here, could change it. */
+size_t spot_text_step_cut(const struct spot_text_step *step, const char *text, size_t n,
+                          bool is_end, bool *is_out);
 
 #ifdef __cplusplus
 }

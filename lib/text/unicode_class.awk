@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-# unicode_class.awk - letters (general category L*) and numbers (N*) as sorted ranges:
+# unicode_class.awk - general categories as sorted ranges; what is in none is C:
 #   awk -f unicode_class.awk UnicodeData.txt >unicode_class.inc
 # UnicodeData.txt: https://www.unicode.org/Public/UCD/latest/ucd/ (Debian: unicode-data).
 
 BEGIN {
     FS = ";"
-    print "/* Made by unicode_class.awk from UnicodeData.txt: letters and numbers. */"
+    print "/* Made by unicode_class.awk from UnicodeData.txt: ranges of categories; LU_LL: capital and"
+    print " * small letters by turns. */"
 }
 
 function value(hex,    i, n) {
@@ -14,16 +15,33 @@ function value(hex,    i, n) {
     return n
 }
 
-function flush() {
-    if (class != "")
-        printf "%s{ 0x%X, 0x%X, %s },", n++ % 3 ? " " : "\n", first, last, class
+function flush(    text) {
+    if (class == "" || class == "C")
+        return
+    text = sprintf("{ 0x%X, 0x%X, %s },", first, last, class)
+    if (line && length(line text) > 98) {
+        print line
+        line = ""
+    }
+    line = line (line ? " " : "") text
 }
 
+# The categories that anybody asks for: of marks, separators and what is no character one each.
 {
     code = value($1)
-    now = $3 ~ /^L/ ? "LETTER" : $3 ~ /^N/ ? "NUMBER" : ""
-    # "<..., Last>" ends the range that the line before began
-    if (now == class && (code == last + 1 || $2 ~ /, Last>$/)) {
+    now = $3 ~ /^[MZ]/ ? substr($3, 1, 1) : $3 ~ /^C/ ? "C" : $3 == "Pc" ? "PC" : $3 ~ /^P/ ? "P" : \
+          $3 ~ /^S/ ? "S" : toupper($3)
+    follows = code == last + 1 || $2 ~ /, Last>$/
+    if (follows && now == class) {
+        last = code
+        next
+    }
+    if (follows && class == "LU" && first == last && now == "LL") {
+        class = "LU_LL"
+        last = code
+        next
+    }
+    if (follows && class == "LU_LL" && now == ((code - first) % 2 ? "LL" : "LU")) {
         last = code
         next
     }
@@ -34,5 +52,6 @@ function flush() {
 
 END {
     flush()
-    print ""
+    if (line)
+        print line
 }

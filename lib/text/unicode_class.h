@@ -11,7 +11,39 @@
 extern "C" {
 #endif
 
-/* General categories L* and N*, the property White_Space, and everything else (Unicode 15.0),
+/* General categories; M: all marks, P: punctuation but PC, S: symbols, Z: separators, C: controls
+ * and what is no character (Unicode 16.0). */
+enum spot_char_category {
+    SPOT_CHAR_LU,
+    SPOT_CHAR_LL,
+    SPOT_CHAR_LT,
+    SPOT_CHAR_LM,
+    SPOT_CHAR_LO,
+    SPOT_CHAR_M,
+    SPOT_CHAR_ND,
+    SPOT_CHAR_NL,
+    SPOT_CHAR_NO,
+    SPOT_CHAR_PC,
+    SPOT_CHAR_P,
+    SPOT_CHAR_S,
+    SPOT_CHAR_Z,
+    SPOT_CHAR_C,
+    SPOT_CHARS
+};
+
+/* Sets of them, a bit each. */
+enum {
+    SPOT_CHARS_L = 0x1F,
+    SPOT_CHARS_N = 7 << SPOT_CHAR_ND,
+    SPOT_CHARS_P = 3 << SPOT_CHAR_PC,
+};
+
+/* *last: it is that of all characters from here to there. */
+enum spot_char_category spot_char_category(uint32_t code, uint32_t *last);
+
+bool spot_char_is_space(uint32_t code); /* the property White_Space */
+
+/* General categories L* and N*, the property White_Space, and everything else (Unicode 16.0),
  * including UINT32_MAX. */
 enum spot_char_class { SPOT_CHAR_OTHER, SPOT_CHAR_LETTER, SPOT_CHAR_NUMBER, SPOT_CHAR_SPACE };
 

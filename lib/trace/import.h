@@ -41,8 +41,6 @@ enum spot_import_column {
 /* Information that the files do not contain. */
 struct spot_import_ask {
     const char *zone, *instance_type; /* NULL: from the file, or its name, or "" */
-    const char *product;              /* AWS: "Linux/UNIX"; advisor: "Linux"; NULL for those */
-    const char *match;                /* keep instance types that contain this; NULL: all */
     bool is_inverted;                 /* numbers count what is NOT available */
     int32_t cap;                      /* machines requested: with is_inverted, and as upper bound */
     double time_s;                    /* of a snapshot without a time */

@@ -26,7 +26,6 @@ static int read_aws_price(struct spot_import *imp, const struct spot_json_doc *d
         { "Timestamp", SPOT_F_STR, offsetof(struct aws_price, stamp), NULL, 0, 0, true },
         { 0 },
     };
-    const char *product = imp->ask.product ? imp->ask.product : "Linux/UNIX";
     struct aws_price p = { 0 };
     char at[SPOT_JSON_POINTER_MAX];
     double time_s, usd;
@@ -40,7 +39,7 @@ static int read_aws_price(struct spot_import *imp, const struct spot_json_doc *d
     if (!p.zone && !p.zone_id)
         return spot_json_fail(doc, pointer, err, "lacks the key 'AvailabilityZone'");
     /* Zone names are aliases of one account; the id, where it is given, is not. */
-    if (!strcmp(p.product, product) && spot_import_is_wanted(imp, p.type))
+    if (!strcmp(p.product, "Linux/UNIX"))
         spot_import_add(imp, time_s, p.zone_id ? p.zone_id : p.zone, p.type, "spot")->value[0] =
             usd;
     return 0;
@@ -179,7 +178,7 @@ static int read_advice(struct spot_import *imp, const struct spot_json_doc *doc,
             rc = spot_json_fail(doc, at, err, "there is no range %lld", (long long)a.range);
         if (spot_bad_rows_take(&imp->bad, rc, err))
             return -1;
-        if (imp->bad.n > n_bad || !spot_import_is_wanted(imp, type))
+        if (imp->bad.n > n_bad)
             continue;
         row = spot_import_add(imp, 0, region, type, os);
         row->value[0] = a.range ? ranges->max[a.range - 1] / 100 : 0;
@@ -192,7 +191,7 @@ static int read_advice(struct spot_import *imp, const struct spot_json_doc *doc,
 static int read_advisor(struct spot_import *imp, const struct spot_json_doc *doc,
                         struct spot_err *err)
 {
-    const char *want = imp->ask.product ? imp->ask.product : "Linux";
+    const char *want = "Linux";
     struct ranges ranges = { 0 };
     const struct spot_json_value *regions, *systems;
     const char *region;

@@ -45,8 +45,7 @@ static int read_azure_item(struct spot_import *imp, const struct spot_json_doc *
     if (strcmp(p.currency, "USD") != 0)
         return spot_json_fail(doc, at, err, "expected USD, got '%.40s'", p.currency);
     if (strcmp(p.type, "Consumption") != 0 || strcmp(p.unit, "1 Hour") != 0 ||
-        ends_with(p.product, "Windows") || strstr(p.sku, "Low Priority") || !*p.size ||
-        !spot_import_is_wanted(imp, p.size))
+        ends_with(p.product, "Windows") || strstr(p.sku, "Low Priority") || !*p.size)
         return 0;
     spot_import_add(imp, time_s, p.region, p.size, ends_with(p.sku, " Spot") ? "spot" : "on_demand")
         ->value[0] = p.usd;

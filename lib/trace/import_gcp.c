@@ -58,8 +58,7 @@ static int read_gcp_sku(struct spot_import *imp, const struct spot_json_doc *doc
                             spot_json_array_size(pricing) ? spot_json_array_size(pricing) - 1 : 0);
     expression = spot_json_get(first, "pricingExpression");
     type = short_description(imp, spot_import_member(sku, "description"));
-    if (!market || strcmp(spot_import_member(expression, "usageUnit"), "h") != 0 ||
-        !spot_import_is_wanted(imp, type))
+    if (!market || strcmp(spot_import_member(expression, "usageUnit"), "h") != 0)
         return 0;
     snprintf(tail, sizeof(tail), "pricingInfo/%zu", spot_json_array_size(pricing) - 1);
     spot_import_at(last, pointer, tail);

@@ -53,11 +53,6 @@ const char *spot_import_member(const struct spot_json_value *object, const char 
     return text ? text : "";
 }
 
-bool spot_import_is_wanted(const struct spot_import *imp, const char *instance_type)
-{
-    return !imp->ask.match || strstr(instance_type, imp->ask.match);
-}
-
 int spot_import_stamp(const struct spot_json_doc *doc, const char *pointer, const char *key,
                       const char *text, double *time_s, struct spot_err *err)
 {

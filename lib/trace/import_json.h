@@ -31,9 +31,6 @@ const char *spot_import_at(char at[SPOT_JSON_POINTER_MAX], const char *pointer, 
 /* The text of a member, "" if there is none. */
 const char *spot_import_member(const struct spot_json_value *object, const char *key);
 
-/* Does --match accept this instance type? */
-bool spot_import_is_wanted(const struct spot_import *imp, const char *instance_type);
-
 /* The timestamp `text`, found at pointer/key, as unix time. */
 int spot_import_stamp(const struct spot_json_doc *doc, const char *pointer, const char *key,
                       const char *text, double *time_s, struct spot_err *err);

@@ -261,8 +261,6 @@ static int on_csv(const struct spot_csv_row *row, void *user, struct spot_err *e
     const char *type = csv_name(c, row, SPOT_IMPORT_COLUMN_TYPE, imp->ask.instance_type);
     double time_s;
 
-    if (imp->ask.match && !strstr(or_empty(type), imp->ask.match))
-        return 0;
     if (read_csv_time(c, row, &time_s, err))
         return -1;
     return add_count(imp, row, c->at[SPOT_IMPORT_COLUMN_AVAILABLE], time_s, zone, type, err);

@@ -281,8 +281,6 @@ static int on_call(struct spot_load_import *imp, char **field, size_t n, const c
     if (spot_num_parse(field[3], &duration_s) || !(duration_s >= 0))
         return spot_err_at(err, source, line, (size_t)(field[3] - field[0] + 1), NULL,
                            "duration: expected seconds, got '%.40s'", field[3]);
-    if (imp->match && !strstr(field[0], imp->match) && !strstr(field[1], imp->match))
-        return 0;
     return keep_call(imp, source, line, fmax(end_s - duration_s, 0), err);
 }
 
@@ -297,8 +295,6 @@ static int on_minutes(struct spot_load_import *imp, char **field, size_t n, cons
     if (n != MINUTES + 4)
         return spot_err_at(err, source, line, 0, NULL, "expected %d fields, got %zu", MINUTES + 4,
                            n);
-    if (imp->match && !strstr(field[1], imp->match) && !strstr(field[2], imp->match))
-        return 0;
     for (size_t i = 0; i < MINUTES; i++)
         if (spot_num_parse(field[i + 4], &calls[i]) ||
             !(calls[i] >= 0 && calls[i] <= SPOT_LOAD_ROWS_MAX) || calls[i] != rint(calls[i]))

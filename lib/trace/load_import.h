@@ -30,7 +30,6 @@ enum spot_load_column {
  * own until spot_load_shift, requests in the files' order until spot_load_sort. */
 struct spot_load_import {
     const char *column[SPOT_LOAD_COLUMNS]; /* burstgpt: column names; NULL: those of BurstGPT */
-    const char *match;                     /* azure-functions: keep names that contain this */
     struct spot_load_source *length;       /* azure-functions: source of lengths */
     struct spot_rng rng;                   /* azure-functions: time within a minute */
     struct spot_load load;

@@ -16,12 +16,13 @@
 #include "weights/hf_config.h"
 #include "weights/save.h"
 
-enum { BESIDE = 4 };
+enum { BESIDE = 5 };
 
 /* What lies beside a tokenizer and goes with it; tokenizer_config.json is written where it is not
  * there. */
 static const char *const beside[BESIDE] = { "tokenizer_config.json", "special_tokens_map.json",
-                                            "chat_template.jinja", "added_tokens.json" };
+                                            "chat_template.jinja", "added_tokens.json",
+                                            "generation_config.json" };
 static const char end_of_text[] = "<|endoftext|>"; /* of GPT-2's kind */
 
 struct spot_model_dir {
@@ -312,6 +313,7 @@ static void put_ends(struct spot_jw *jw, int64_t end)
 {
     static const char *const key[] = { "bos_token_id", "eos_token_id" };
 
+    spot_jw_null(jw, "pad_token_id");
     for (size_t i = 0; i < sizeof(key) / sizeof(key[0]); i++)
         if (end < 0)
             spot_jw_null(jw, key[i]);

@@ -7,8 +7,8 @@
 #include "train/trainer_state.h"
 
 /* The step that the client may ask for next is wanted durable. */
-static int tell(struct spot_trainer *c, int64_t wanted, struct spot_buf *answer,
-                struct spot_err *err)
+static int answer_export(struct spot_trainer *c, int64_t wanted, struct spot_buf *answer,
+                         struct spot_err *err)
 {
     const struct spot_trainer_options *const o = c->options;
 
@@ -56,6 +56,6 @@ int spot_trainer_client(void *job, const struct spot_frame *frame, struct spot_b
     if (!spot_wire_in_done(&in) ||
         (frame->type != SPOT_MSG_EXPORT && frame->type != SPOT_MSG_FETCH))
         return spot_err_set(err, SPOT_EUSAGE, "unknown request to this job");
-    return frame->type == SPOT_MSG_EXPORT ? tell(c, step, answer, err)
+    return frame->type == SPOT_MSG_EXPORT ? answer_export(c, step, answer, err)
                                           : send_bundle(c, step, bundle, answer, err);
 }

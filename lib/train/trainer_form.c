@@ -387,7 +387,7 @@ static void report_member(struct spot_trainer *c, struct spot_peer *to)
     spot_buf_release(&out);
 }
 
-static void tell(struct spot_trainer *c)
+static void report_all(struct spot_trainer *c)
 {
     spot_trainer_restore_anew(c);
     for (size_t i = 0; i < c->machine->n_member; i++)
@@ -461,7 +461,7 @@ int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err)
         goto out;
     spot_view_form(view, step);
     spot_trainer_settle_step(c);
-    tell(c);
+    report_all(c);
     rc = 0;
 out:
     spot_form_release(&old);

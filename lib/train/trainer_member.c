@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What training asks of a worker that joins, and hears from it. */
+/* What training asks of a worker that joins, and what it answers. */
 #include <stdlib.h>
 #include <string.h>
 

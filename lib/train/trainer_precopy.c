@@ -16,7 +16,7 @@ static const double enough = 4, pressing = 2, steps_around = 4;
 
 /* --- is it possible, and worth it? ------------------------------------------ */
 
-/* Bytes that a member has yet to be handed. */
+/* Bytes that a member is still to receive. */
 static int64_t inflow(const struct spot_trainer *c, const struct spot_form *f, uint32_t id)
 {
     int64_t n_byte = 0;
@@ -130,7 +130,7 @@ static void list_precopies(const struct spot_trainer *c, struct spot_form *old)
     old->n_precopied = n_held;
 }
 
-/* The most that one member is to be handed; -1: one of them cannot mirror, or nothing is. */
+/* The most that one member is to receive; -1: one of them cannot mirror, or nothing is. */
 static int64_t most_inflow(const struct spot_trainer *c, const struct spot_form *f)
 {
     int64_t most = -1;
@@ -197,8 +197,8 @@ static size_t count_leavers(const struct spot_trainer *c)
     return n;
 }
 
-/* What has all been handed over is followed by its grid, or plans that change all the time would
- * put it off for ever; unless more are leaving now: what goes with them is not handed over yet. */
+/* When all of it is pre-copied its grid follows, or plans that change all the time would
+ * put it off for ever; unless more are leaving now: what goes with them is not pre-copied yet. */
 static bool is_due(const struct spot_trainer *c)
 {
     return c->movement.is_precopied && count_leavers(c) <= c->movement.n_leaver;

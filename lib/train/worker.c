@@ -219,7 +219,7 @@ static int send_snapshot(struct spot_worker *w, uint32_t epoch, uint32_t b, stru
 
     if (!data)
         return -1;
-    rc = spot_mesh_tell(w->agent.mesh, SPOT_MSG_SNAPSHOT, epoch, b, data, n_byte, err);
+    rc = spot_mesh_report(w->agent.mesh, SPOT_MSG_SNAPSHOT, epoch, b, data, n_byte, err);
     free(data);
     return rc;
 }
@@ -233,7 +233,7 @@ static int report_missing(struct spot_worker *w, int64_t step, uint32_t epoch, u
     spot_put_i64(&out, step);
     for (int i = 0; i < 4; i++)
         spot_put_u64(&out, 0);
-    rc = spot_mesh_tell(w->agent.mesh, SPOT_MSG_WRITTEN, epoch, b, out.data, out.n, err);
+    rc = spot_mesh_report(w->agent.mesh, SPOT_MSG_WRITTEN, epoch, b, out.data, out.n, err);
     spot_buf_release(&out);
     return rc;
 }

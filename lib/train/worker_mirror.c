@@ -107,9 +107,9 @@ int spot_worker_build_mirrors(struct spot_worker *w, struct spot_err *err)
     return 0;
 }
 
-/* --- handed over ------------------------------------------------------------- */
+/* --- pre-copied -------------------------------------------------------------- */
 
-static int give(struct spot_worker *w, const struct spot_precopy *h, struct spot_err *err)
+static int send_precopied(struct spot_worker *w, const struct spot_precopy *h, struct spot_err *err)
 {
     return spot_stage_sync(w->stage, (int)h->bundle, err) ||
                    spot_worker_send_bundle(w, h->to, h->bundle, err)
@@ -130,7 +130,7 @@ int spot_worker_precopy(struct spot_worker *w, const struct spot_frame *frame, s
     for (; f->n_precopied < frame->tag; f->n_precopied++) {
         const struct spot_precopy *const h = &f->precopy[f->n_precopied];
 
-        if (spot_form_sender(f, h->bundle) == w->agent.id && give(w, h, &why))
+        if (spot_form_sender(f, h->bundle) == w->agent.id && send_precopied(w, h, &why))
             return spot_worker_report(w, &why, err);
     }
     return 0;

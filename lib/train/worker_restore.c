@@ -69,8 +69,8 @@ static int ask_for_rest(struct spot_worker *w, size_t i, struct spot_err *err)
 
     for (size_t k = i; k < f->n_transfer; k++)
         if (is_to_read(w, &f->transfer[k]) &&
-            spot_mesh_tell(w->agent.mesh, SPOT_MSG_UNREAD, w->agent.epoch, f->transfer[k].bundle,
-                           NULL, 0, err))
+            spot_mesh_report(w->agent.mesh, SPOT_MSG_UNREAD, w->agent.epoch, f->transfer[k].bundle,
+                             NULL, 0, err))
             return -1;
     for (size_t k = i; k < f->n_transfer; k++)
         if (is_to_read(w, &f->transfer[k]) && take(w, f->transfer[k].bundle, err))

@@ -70,8 +70,8 @@ static void report_written(const struct job *job, const struct spot_written *wri
     spot_put_u64(&out, written->n_byte);
     spot_put_u64(&out, written->hash.low);
     spot_put_u64(&out, written->hash.high);
-    (void)spot_mesh_tell(job->mesh, SPOT_MSG_WRITTEN, job->epoch, (uint64_t)job->bundle->index,
-                         out.data, out.n, NULL);
+    (void)spot_mesh_report(job->mesh, SPOT_MSG_WRITTEN, job->epoch, (uint64_t)job->bundle->index,
+                           out.data, out.n, NULL);
     spot_buf_release(&out);
 }
 
@@ -82,8 +82,8 @@ static void send_instead(const struct job *job)
     uint8_t *const data = spot_bundle_pack(job->bundle, &n_byte, NULL);
 
     if (data)
-        (void)spot_mesh_tell(job->mesh, SPOT_MSG_SNAPSHOT, job->epoch, (uint64_t)job->bundle->index,
-                             data, n_byte, NULL);
+        (void)spot_mesh_report(job->mesh, SPOT_MSG_SNAPSHOT, job->epoch,
+                               (uint64_t)job->bundle->index, data, n_byte, NULL);
     free(data);
 }
 

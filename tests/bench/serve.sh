@@ -24,8 +24,8 @@ cut_trace() {
 
 # loads RATE HOURS SEED: bursts of a true CV of 6, a day of four hours, the arrivals of Azure slowed down
 loads() {
-    spot-replay generate -q --kind load --arrivals gamma --cv 6 --rate "$1" --hours "$2" --seed "$3" >cv6.csv
-    spot-replay generate -q --kind load --rate "$1" --swing .6 --period 4h --peak 2h --hours "$2" --seed "$3" >day.csv
+    spot-replay generate -q --kind load --arrivals gamma:6 --rate "$1" --hours "$2" --seed "$3" >cv6.csv
+    spot-replay generate -q --kind load --rate "$1" --swing .6:4h:2h --hours "$2" --seed "$3" >day.csv
     awk -F, -v r="$1" -v h="$2" 'NR == FNR { if (FNR > 1) { n++; last = $1 } next }
         FNR == 1 { k = n / last / r; print; next } $1 * k <= h * 3600 { printf "%.6f,512,128\n", $1 * k }' \
         "$data/traces/requests/azure2023_conv.csv" "$data/traces/requests/azure2023_conv.csv" >azure.csv

@@ -127,7 +127,7 @@ queue() { # PARTITION STATE: how many elements
     [[ "$output" == usage:* ]]
     run -2 ./submit.sh
     run -2 ./submit.sh --workers x d -- --steps 3
-    for script in worker coordinator; do
+    for script in worker coordinator exec serve; do
         run -0 ./$script.sbatch --help
         run -2 ./$script.sbatch
     done

@@ -23,9 +23,9 @@ teardown() { job_teardown; }
     done
     cp 'units/spot-worker@.service' 'units/spot-worker@0.service'
     run timeout 60 systemd-analyze verify --man=no units/spot-coordinator.service units/spot-worker@0.service \
-        units/spot-replan.service units/spot-replan.timer
+        units/spot-replan.service units/spot-replan.timer units/spot-exec.service units/spot-serve.service
     [ "$status" -eq 0 ] || { echo "$output"; false; }
-    ! grep -E 'spot-(coordinator|worker|replan)' <<<"$output" || false
+    ! grep -E 'spot-(coordinator|worker|replan|exec|serve)' <<<"$output" || false
     timeout 60 systemd-analyze calendar "$(sed -n 's/^OnCalendar=//p' units/spot-replan.timer)"
     # which could fail
     sed -i 's/^Restart=.*/Restart=perhaps/' units/spot-coordinator.service

@@ -35,21 +35,20 @@ job() { spot-plan job --roofline examples/serve/llama-8b --catalogue examples/se
     job --type g6.12xlarge | cmp - "$T/a"
     job --type p5.48xlarge >"$T/b"
     job --type g6.12xlarge --dtype q8 >"$T/c"
-    job --type g6.12xlarge --flop-share 1 --byte-share 1 >"$T/d"
-    job --type g6.12xlarge --latency 0.00005 >"$T/e"
-    for f in a b c d e; do jq -c '[.serve.cells[] | select(.M == 4 and .B == 1)][0] | [.prefill_s, .decode_s]' "$T/$f"; done |
-        jq -s -e '.[0] as $a | .[1][0] < $a[0] and .[1][1] < $a[1] and .[2][0] < $a[0] and .[2][0] > $a[0] * .95 and .[2][1] < $a[1] * .55
-            and .[3][0] < $a[0] and .[3][1] < $a[1] and (.[4][1] - $a[1] - 2 * 4 * 50e-6 | fabs) < 1e-12'
+    for f in a b c; do jq -c '[.serve.cells[] | select(.M == 4 and .B == 1)][0] | [.prefill_s, .decode_s]' "$T/$f"; done |
+        jq -s -e '.[0] as $a | .[1][0] < $a[0] and .[1][1] < $a[1] and .[2][0] < $a[0] and .[2][0] > $a[0] * .95 and  .[2][1] < $a[1] * .55'
 }
 
 @test "what does not fit says how much memory would do, exit 1" {
-    run -1 --separate-stderr job --type g6.12xlarge --context 8000 --max-batch 1024 --tensor-max 1
+    huge() { # BYTES OF A GPU
+        awk -F, -v x="$1" 'BEGIN { OFS = "," } $1 == "g6.12xlarge" { $3 = 1; $4 = x } { print }' examples/serve/gpus.csv >"$T/gpus"
+        spot-plan job --roofline examples/serve/llama-8b --catalogue "$T/gpus" --type g6.12xlarge --context 8000 --max-batch 1024
+    }
+    run -1 --separate-stderr huge 24e9
     need=$(sed -n 's/.*however it is cut; \(.*\) GB would do/\1/p' <<<"$stderr")
     [ -z "$output" ] && [ -n "$need" ]
-    awk -F, -v x="$need" 'BEGIN { OFS = "," } $1 == "g6.12xlarge" { $4 = x * 1e9 / .9 + 1 } { print }' examples/serve/gpus.csv >"$T/more"
-    awk -F, -v x="$need" 'BEGIN { OFS = "," } $1 == "g6.12xlarge" { $4 = (x - .002) * 1e9 / .9 } { print }' examples/serve/gpus.csv >"$T/less"
-    spot-plan job --roofline examples/serve/llama-8b --catalogue "$T/more" --type g6.12xlarge --context 8000 --max-batch 1024 --tensor-max 1 >"$T/j"
-    run -1 spot-plan job --roofline examples/serve/llama-8b --catalogue "$T/less" --type g6.12xlarge --context 8000 --max-batch 1024 --tensor-max 1
+    huge "$(awk -v x="$need" 'BEGIN { printf "%.0f", x * 1e9 / .9 + 1 }')" >"$T/j"
+    run -1 huge "$(awk -v x="$need" 'BEGIN { printf "%.0f", (x - .002) * 1e9 / .9 }')"
     job --type g4dn.12xlarge --dtype fp32 --max-batch 32 --context 8000 -o "$T/j"
     run -1 --separate-stderr spot-plan serve --job "$T/j" --now 1 --rate 1
     [[ "$stderr" == *"1 instance of 4 GPUs cannot hold the model; "*" would do; its weights are 32.12 GB, 8.03 GB or more of each GPU there is" ]]
@@ -78,9 +77,7 @@ job() { spot-plan job --roofline examples/serve/llama-8b --catalogue examples/se
     run -2 spot-plan job --type g6.12xlarge --ddp 1:2 --global-batch 2
 }
 
-@test "less of a GPU's memory for weights and cache takes more GPUs" {
+@test "weights take no more than .9 of a GPU's memory" {
     # 16.06 GB of weights on GPUs of 16 GB
     job --type g4dn.12xlarge | jq -e '.serve.gpus_min == 2'
-    job --type g4dn.12xlarge --memory-share .4 | jq -e '.serve.gpus_min == 3'
-    run -2 job --type g4dn.12xlarge --memory-share 1.5
 }

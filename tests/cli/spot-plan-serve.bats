@@ -59,7 +59,7 @@ ours() { spot-plan serve --job "$job" "$@"; }
 }
 
 @test "ours reads bursts from a load and losses from a forecast" {
-    spot-replay generate -q --kind load --rate .35 --arrivals gamma --cv 6 --hours 4 >"$T/burst"
+    spot-replay generate -q --kind load --rate .35 --arrivals gamma:6 --hours 4 >"$T/burst"
     spot-replay generate -q --kind load --rate .35 --hours 4 >"$T/calm"
     [ "$(ours --now 24 --load "$T/burst" | jq '.next.D * .next.P * .next.M')" -gt "$(ours --now 24 --load "$T/calm" | jq '.next.D * .next.P * .next.M')" ]
     spot-predict --kind load "$T/calm" >"$T/f.json"
@@ -119,8 +119,7 @@ ours() { spot-plan serve --job "$job" "$@"; }
     [[ "$stderr" == *'the plan is for serving, but this job trains'* ]]
 }
 
-@test "bursts and machines that are long in coming make a plan that bears them" {
+@test "machines that are long in coming make a plan that bears them" {
     p99() { ours --now 8 --rate .4 "$@" | jq .expected.e2e_p99_s; }
-    jq -ne --argjson even "$(p99 --dispersion 1)" --argjson bursts "$(p99 --dispersion 9)" '$bursts > 2 * $even'
     jq -ne --argjson soon "$(p99 --loss-per-h .3 --boot 1m)" --argjson late "$(p99 --loss-per-h .3 --boot 30m)" '$late > $soon'
 }

@@ -376,7 +376,6 @@ EOF
     import() { spot-replay import --from csv --columns time=Timestamp,available=count "$@"; }
     import --zone q --origin unix --timezone=-01:00 any.csv | grep -qx 1772327400,5,q
     [ "$(import --zone q --polarity unavailable --cap 8 any.csv | sed -n 2p)" = 0,5,q ]
-    [ "$(import --columns time=Timestamp,available=count,instance_type=kind --match h100 any.csv | xargs)" = 'time_s,available,instance_type 0,0,h100' ]
     printf 't,n\n100,1\n160.5,2\n' >plain.csv
     [ "$(spot-replay import --from csv --columns time=t,available=n --origin 0 plain.csv | xargs)" = 'time_s,available 100,1 160.5,2' ]
     run -2 --separate-stderr import --columns time=Timestamp,count=n any.csv

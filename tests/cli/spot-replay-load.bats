@@ -51,7 +51,7 @@ about() { spot-replay describe --kind load "$@"; }
 }
 
 @test "options that would do nothing are refused" {
-    for args in '--cap 3' '--events' '--arrivals poisson --cv 2' '--on 3s' '--peak 1h' '--rate 0' \
+    for args in '--cap 3' '--events' '--arrivals poisson:2' '--arrivals on-off:3s:4s:5s' '--arrivals gamma:0' '--swing 2' '--swing .5:0s' '--rate 0' \
         '--lengths x --prompt-tokens 5' '--prompt-tokens lognormal:3' '--arrivals uniform' '--requests 0'; do
         # shellcheck disable=SC2086
         run -2 --separate-stderr load $args
@@ -117,9 +117,9 @@ about() { spot-replay describe --kind load "$@"; }
         spot-replay import --from burstgpt --columns time=when,prompt_tokens=in,output_tokens=out |
         xargs | grep -qx 'time_s,prompt_tokens,output_tokens 0,5,6 0,5,6 2,5,6'
     printf 'app,func,end_timestamp,duration\na,f,10.5,1.5\nb,g,9,0.5\n' |
-        spot-replay import --from azure-functions --prompt-tokens 7 --match g |
-        xargs | grep -qx 'time_s,prompt_tokens,output_tokens 8.5,7,128'
-    for args in '--zone z' '--events' '--merge x' '--interval 5' '--match x'; do
+        spot-replay import --from azure-functions --prompt-tokens 7 |
+        xargs | grep -qx 'time_s,prompt_tokens,output_tokens 8.5,7,128 9,7,128'
+    for args in '--zone z' '--events' '--merge x' '--interval 5'; do
         # shellcheck disable=SC2086
         run -2 spot-replay import --from mooncake $args log
     done

@@ -25,26 +25,15 @@ replay() { spot-replay price --trace "$T/p.csv" --catalogue "$T/types.csv" --wor
     awk -F, 'NR > 1 && ($2 < 47.99 || $7 != 4 || $8 != 0) { bad = 1 } END { exit bad }' "$T/out"
     replay --policy spot --egress-usd 5 | awk -F, 'NR == 2 { exit $6 != 0 }'
     replay --policy list | grep -q '^dispa-dynamic '
-    replay --region us-west-2 --policy stay | awk -F, 'NR == 2 { exit !($3 >= 48) }'
 }
 
 @test "what cannot be is refused" {
     run -2 spot-replay price --trace "$T/p.csv"
     run -2 replay --policy best
-    run -3 --separate-stderr replay --region nowhere
-    [[ "$stderr" == *'no spot price'* ]]
-    run -3 replay --rest-days 100
     sed 's/,2$/,-2/' "$T/p.csv" >"$T/bad.csv"
     run -3 --separate-stderr spot-replay price --trace "$T/bad.csv" --catalogue "$T/types.csv" --work 48h
     [[ "$stderr" == *:3:* ]]
     sed 's/,spot,/,spit,/' "$T/p.csv" >"$T/bad.csv"
     run -3 spot-replay price --trace "$T/bad.csv" --catalogue "$T/types.csv" --work 48h
     run -3 replay --catalogue <(printf 'instance_type,gpus\ng,0\n')
-}
-
-@test "a day begins at --midnight, at the prices that are in force then" {
-    # from the seventh day on the west is as cheap as the east
-    [ "$(replay --region us-west-2 --policy stay --starts 9 | awk -F, 'NR == 2 { print $3, $4 }')" = "48 96" ]
-    [ "$(replay --region us-west-2 --policy stay --starts 9 --midnight 7d | awk -F, 'NR == 2 { print $3, $4 }')" = "48 48" ]
-    [ "$(replay --region us-west-2 --policy stay --starts 9 --midnight 518430s | awk -F, 'NR == 2 { print $3, $4 }')" != "48 48" ]
 }

@@ -21,7 +21,7 @@ ahead() { # LOG: bytes that were to move beside steps
 
 # stages LOG N ARGUMENTS: 1x2 of a and b, and N members that hold nothing
 stages() {
-    SPOT_TEST_PRECOPY_BYTE=0 train "$1" --steps 1000000 --grid 1x2 --no-buddies "${@:3}"
+    SPOT_TEST_BUDDIES=0 SPOT_TEST_PRECOPY_BYTE=0 train "$1" --steps 1000000 --grid 1x2 "${@:3}"
     local i
     for i in a b; do worker $i && id[$i]=$pid; done
     at_step "$1" 3
@@ -72,7 +72,7 @@ halfway() {
 nearer() {
     declare -A id=()
     export SPOT_PACE_MS=200 # several steps are to come when the first bundles have moved
-    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --grid 1x2 --no-buddies --layers 30
+    SPOT_TEST_BUDDIES=0 SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --grid 1x2 --layers 30
     local claims
     claims=$(mktemp claims.XXXX)
     background spot-run worker -q --join unix:j --join-timeout 60s --name a --notice "cmd:tail -n +1 -f $claims" 2>>workers.err
@@ -107,7 +107,7 @@ nearer() {
 
 # told_by_lines: a, of a grid of 1x2, is told of notices by lines in $claims
 told_by_lines() {
-    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --grid 1x2 --no-buddies --layers 30
+    SPOT_TEST_BUDDIES=0 SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --grid 1x2 --layers 30
     claims=$(mktemp claims.XXXX)
     background spot-run worker -q --join unix:j --join-timeout 60s --name a --notice "cmd:tail -n +1 -f $claims" 2>>workers.err
     id[a]=$pid

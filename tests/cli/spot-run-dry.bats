@@ -63,7 +63,7 @@ ran() {
         .generation.generation_byte == .state_byte' estimate.json
     # what a newcomer is sent is what the log of such a job tells
     rm -rf state
-    SPOT_TEST_PRECOPY_BYTE=1e12 background timeout 120 spot-run train -q --data corpus --steps 1000000 $size --grid 2x1 --no-buddies \
+    SPOT_TEST_BUDDIES=0 SPOT_TEST_PRECOPY_BYTE=1e12 background timeout 120 spot-run train -q --data corpus --steps 1000000 $size --grid 2x1 \
         --listen unix:j --lease 20s --events log 2>log.err
     worker a
     seen log committed 2

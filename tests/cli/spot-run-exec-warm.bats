@@ -170,3 +170,37 @@ END
     : >finish
     ends 0 "$job"
 }
+
+@test "a script that is not changed waits behind its imports, by spot.warm" {
+    command -v python3 >/dev/null || skip "no python3"
+    mkdir ran lib
+    echo 'import os; open(f"ran/{os.getpid()}", "w").close()' >lib/heavy.py
+    cat >lib/plain.py <<'END'
+import os, sys, time
+import heavy
+assert __name__ == "__main__" and sys.argv[1:] == ["--lr", "1"] and os.path.basename(sys.argv[0]) == "plain.py", sys.argv
+here = "ranks/" + os.environ["TORCHELASTIC_RESTART_COUNT"] + "." + os.environ["RANK"]
+with open(here + ".tmp", "w") as out:
+    print(os.environ["WORLD_SIZE"], os.getpid(), file=out)
+os.rename(here + ".tmp", here)
+while not os.path.exists("finish"):
+    time.sleep(0.02)
+END
+    printf '#!/bin/sh\nexec python3 -m spot.warm heavy,nothing_there lib/plain.py --lr 1\n' >trainer
+    export PYTHONPATH=$BATS_TEST_DIRNAME/../../packaging/python
+    coordinator --nodes 1:2
+    node a
+    round 0 1
+    waiting 1
+    kill -9 "$(process 0 0)"
+    round 1 1
+    waiting 1
+    [ "$(find ran -type f | wc -l)" -eq 1 ] # imported once
+    node b
+    round 2 2
+    waiting 2
+    [ "$(find ran -type f | wc -l)" -eq 2 ]
+    grep -q nothing_there a.err
+    : >finish
+    ends 0 "$job"
+}

@@ -137,6 +137,25 @@ END
     [ "$(events log formed)" -eq 3 ]
 }
 
+@test "a rank that stands still is told of by name and where it waits, killed and replaced" {
+    printf '#!/bin/sh\necho "stack of $*"\n' >py-spy
+    cat >still <<'END'
+#!/bin/sh
+echo $$ >ranks/$TORCHELASTIC_RESTART_COUNT.$RANK
+[ "$TORCHELASTIC_RESTART_COUNT" = 0 ] || exit 0
+[ "$RANK" = 1 ] && exec sleep 600
+while :; do sleep 0.05; done
+END
+    chmod +x py-spy still
+    PATH=$PWD:$PATH timeout 120 spot-run exec -q --workers 2 --rank-stall 1s --max-restarts 1 --events log -- ./still >out 2>err
+    rank=$(cat ranks/0.1)
+    cat out err | grep -q "rank 1 has stood still .* process $rank, state S"
+    cat out err | grep -q "stack of dump --pid $rank"
+    [ "$(events log failed)" -eq 1 ]
+    jq -es '[.[] | select(.event == "failed")][0] | .rank == 1 and .signal == 9' log
+    [ -e ranks/1.0 ] && [ -e ranks/1.1 ]
+}
+
 @test "logs of ranks are there, or a job does not begin, or it is told what is missing" {
     timeout 60 spot-run exec -q --workers 2 --log-dir logs/of/job-7 -- sh -c 'echo $RANK' >/dev/null
     [ "$(cat logs/of/job-7/0/0.out logs/of/job-7/0/1.out | xargs)" = "0 1" ]

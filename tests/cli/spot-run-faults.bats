@@ -276,7 +276,7 @@ flip() { # FILE OFFSET: every bit of one byte
 }
 
 @test "a generation that is damaged while the job runs is set aside when it is needed" {
-    train log --steps 100000 --state st --durable-every 0.02s --no-buddies
+    SPOT_TEST_BUDDIES=0 train log --steps 100000 --state st --durable-every 0.02s
     worker w1 && w1=$pid
     eventually '[ "$(events log durable)" -ge 3 ]'
     kill -STOP $w1 # no further generation begins

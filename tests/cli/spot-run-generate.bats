@@ -51,4 +51,10 @@ served() { # URL BODY: the answer of a server
     # script passes each line on, and then the end of the input
     printf 'hello\n\nyou\n' | timeout 60 script -qec "spot-run generate --model model --max-tokens 4 --seed 1" "$BATS_TEST_TMPDIR/log" >"$BATS_TEST_TMPDIR/out"
     [ "$(grep -o '> ' "$BATS_TEST_TMPDIR/out" | wc -l)" -ge 3 ]
+    # the turns before are in the cache
+    printf 'hello\n\nyou there\n' |
+        timeout 60 script -qec "spot-run generate --model model --max-tokens 4 --seed 1 --format json" "$BATS_TEST_TMPDIR/log" |
+        grep -o '"cached_tokens":[0-9]*' >"$BATS_TEST_TMPDIR/found"
+    [ "$(sed -n '1s/.*://p' "$BATS_TEST_TMPDIR/found")" = 0 ]
+    [ "$(sed -n '2s/.*://p' "$BATS_TEST_TMPDIR/found")" -ge 32 ]
 }

@@ -193,7 +193,7 @@ state() {
 
 # tier: twin
 @test "state that moves ahead of a new grid: mirrored from device to device, the same bits" {
-    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 100000 --layers 4 --no-buddies --grid 1x1 $NCCL
+    SPOT_TEST_BUDDIES=0 SPOT_TEST_PRECOPY_BYTE=0 train log --steps 100000 --layers 4 --grid 1x1 $NCCL
     for name in a b c; do worker $name; done
     at_step log 3
     for to in '"D":2,"P":1' '"D":1,"P":3' '"D":1,"P":1'; do

@@ -57,7 +57,7 @@ at_once() { # ARGUMENTS
 
 # tier: long
 @test "from grid to grid by plans: every cut of the stages, without a move in between" {
-    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --layers 4 --no-buddies --grid 1x1
+    SPOT_TEST_BUDDIES=0 SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --layers 4 --grid 1x1
     for name in a b c d; do worker $name; done
     at_step log 3
     for to in "1 2" "1 3" "2 2" "1 4" "2 1" "4 1" "1 1"; do
@@ -175,7 +175,7 @@ slow() {
 @test "grids that change all the time, in a job whose sums want smaller exponents now and then" {
     unset SPOT_PACE
     more="--layers 6 --lr 3"
-    SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 --no-buddies $more
+    SPOT_TEST_BUDDIES=0 SPOT_TEST_PRECOPY_BYTE=0 train log --steps 1000000 $more
     for name in a b c; do worker $name; done
     at_step log 3
     for k in $(seq $(size 25 5)); do

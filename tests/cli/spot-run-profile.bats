@@ -49,7 +49,7 @@ profile() {
 @test "tensor groups and other micro batches are measured beside, and planned with by nobody" {
     spot-run profile -q --data corpus $MODEL --heads 4 --shards 4 --global-batch 4 --steps 3 --warm-up 1 \
         --max-workers 4 --grids 1x1,2x1,1x1x2,1x1x4,2x1x2 --micro-batches 1,2,4 \
-        --no-links --no-stalls --no-changes >job.json
+        --skip links,stalls,changes >job.json
     jq -e '([.profile[] | [.D, .P, .M // 1, .B]] == [[1,1,1,1],[2,1,1,1],[1,1,2,1],[1,1,4,1],[2,1,2,1],
             [1,1,1,2],[2,1,1,2],[1,1,2,2],[1,1,4,2],[2,1,2,2],[1,1,1,4],[1,1,2,4],[1,1,4,4]]) and
         ([.measured.cells[] | [.D, .P, .M, .B]] == [.profile[] | [.D, .P, .M // 1, .B]]) and
@@ -71,7 +71,7 @@ profile() {
 }
 
 @test "a cell is like a training of that grid; what is not asked for is not measured" {
-    profile --grids 2x2 --max-workers 4 --no-stalls --no-links --no-changes -o job.json
+    profile --grids 2x2 --max-workers 4 --skip stalls,links,changes -o job.json
     jq -e '.profile | length == 1 and .[0].D == 2 and .[0].P == 2' job.json
     jq -e '.measured | (has("stall") or has("p2p") or has("change")) | not' job.json
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 8 --workers 4 --grid 2x2 --events log
@@ -82,7 +82,7 @@ profile() {
 }
 
 @test "the table names the grids, and progress stays off standard output" {
-    profile --grids 1x1,1x2 --max-workers 2 --no-stalls --format table -v >table 2>err
+    profile --grids 1x1,1x2 --max-workers 2 --skip stalls --format table -v >table 2>err
     head -n 1 table | grep -q '^grid *b *step_ms *spread'
     [ "$(grep -cE '^1x[12] ' table)" -eq 2 ]
     grep -q '^message: ' table
@@ -140,7 +140,7 @@ disturb() {
 
 @test "on a busy host a grid is measured again, and one that stays restless is flagged and told of" {
     background timeout 300 spot-run profile --data corpus $MODEL --global-batch 5 --steps 24 --warm-up 1 \
-        --grids 1x1,2x1 --max-workers 2 --no-links --no-stalls --no-changes -o job.json 2>profile.err
+        --grids 1x1,2x1 --max-workers 2 --skip links,stalls,changes -o job.json 2>profile.err
     disturb $pid
     wait $pid
     jq -e '.measured.cells | map(.runs) | add > 2' job.json
@@ -153,7 +153,7 @@ disturb() {
 @test "whatever grid spot-plan names for a measured job, spot-run takes" {
     # two layers are four bundles; five microbatches, so at most five pipelines: random worlds
     spot-run profile -q --data corpus $MODEL --global-batch 5 --steps 3 --warm-up 1 --max-workers 2 \
-        --no-links --no-stalls --no-changes -o job.json
+        --skip links,stalls,changes -o job.json
     for seed in 1 2 3 4 5 6; do
         spot-replay generate --zones 1 --cap $((seed * 7)) --hours 3 --seed $seed >trace.csv
         spot-predict --horizon 4 -q trace.csv >forecast.json

@@ -366,7 +366,7 @@ is_less() {
 
 @test "an edited log is refused by its line, or tells the same: each line left out, twice, moved, changed" {
     local i kept="" n
-    train log --steps 100000 --grid 1x2 --no-buddies --state st --durable-every 1h
+    SPOT_TEST_BUDDIES=0 train log --steps 100000 --grid 1x2 --state st --durable-every 1h
     worker w1 && w1=$pid
     worker w2 && w2=$pid
     at_step log 5
@@ -380,7 +380,7 @@ is_less() {
     seen log rolled_back 1
     more_steps log
     kill_job
-    train log --steps 100000 --grid 1x2 --no-buddies --state st --durable-every 1h --resume
+    SPOT_TEST_BUDDIES=0 train log --steps 100000 --grid 1x2 --state st --durable-every 1h --resume
     seen log resumed 1
     at_step log $(($(jq -s 'map(select(.event == "committed").step) | max' log) + 5))
     stops_right log

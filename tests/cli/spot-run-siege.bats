@@ -154,7 +154,7 @@ disk() { # VARIABLE=VALUE LOG ARGUMENTS...
 
 @test "a slow disk: who waits for a state that is being written takes nobody for lost" {
     # a generation takes 4 * 2 * 1.6 s; workers wait for 5 * 2 s
-    disk SPOT_DISK_MS=1600 log --grid 1x2 --no-buddies --lease 2s --durable-every 0.05s
+    SPOT_TEST_BUDDIES=0 disk SPOT_DISK_MS=1600 log --grid 1x2 --lease 2s --durable-every 0.05s
     # who cannot write sends
     for i in 1 2; do SPOT_DISK_FULL=/ LD_PRELOAD=$tools/disk.so worker w$i && w2=$pid; done
     seen log durable 1

@@ -202,7 +202,7 @@ ends_with() { # STATUS PID
 @test "etcd: exec: a standby takes over the nodes of a leader that is killed, and a late one is told the end" {
     etcd_up
     exec_job() { # NAME
-        background spot-run exec --store "$store" --store-lease 2s --lease 20s --listen "unix:$1" --events "$1.log" \
+        SPOT_TEST_STORE_LEASE_S=2 background spot-run exec --store "$store" --lease 20s --listen "unix:$1" --events "$1.log" \
             -- sh -c 'echo $RANK >>begun; while [ ! -e finish ]; do sleep 0.02; done' 2>>"$1.err"
     }
     exec_node() { # NAME

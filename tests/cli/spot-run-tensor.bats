@@ -31,7 +31,7 @@ runs() {
 
 @test "members of a group leave and are killed; nothing is lost" {
     local -A of
-    train log --grid 1x2x2 --steps 100000 --no-buddies
+    SPOT_TEST_BUDDIES=0 train log --grid 1x2x2 --steps 100000
     for name in a b c d e f; do
         worker $name
         of[$name]=$pid
@@ -54,7 +54,7 @@ runs() {
 }
 
 @test "with fewer members the grid loses pipelines, then stages, then members of a group" {
-    train log --grid 1x2x3 --steps 100000 --no-buddies # else four and five are warm spares
+    SPOT_TEST_BUDDIES=0 train log --grid 1x2x3 --steps 100000 # else four and five are warm spares
     for n in 1 2 3 4 5 6; do # four and five change nothing
         worker $n
         eventually "[ \$(events log joined) -eq $n ]"

@@ -96,7 +96,7 @@ same_vals() { # LOG
 }
 
 @test "a rollback voids what was told, and it is computed again" {
-    train log --steps 100000 --workers 1 --state st --durable-every 1h --no-buddies $val
+    SPOT_TEST_BUDDIES=0 train log --steps 100000 --workers 1 --state st --durable-every 1h $val
     at_step log 10
     kill -9 $(pgrep -P $(pgrep -P $train))
     seen log rolled_back 1

@@ -124,8 +124,8 @@ placed() { # NAME DOMAIN
     stops_right log --layers 30
 }
 
-@test "with --no-buddies nothing is mirrored" {
-    train log --steps 1000000 --grid 2x2 --no-buddies --durable-every 1h
+SPOT_TEST_BUDDIES=0 @test "with nothing is mirrored" {
+    SPOT_TEST_BUDDIES=0 train log --steps 1000000 --grid 2x2 --durable-every 1h
     join_all a b c d s
     more_steps log
     more_steps log

@@ -57,8 +57,8 @@ fits() { # no type has more workers in use than there are; no job is twice
     free=$(replay --policy isolated | tail -1 | cut -d, -f3)
     awk -v a="$dear" -v b="$free" 'BEGIN { exit !(a > b) }'
     replay --policy spot --steps | awk -F, 'NR > 1 && $7 <= $6 { bad = 1 } END { exit bad || NR < 7 }'
-    replay --policy spot,fifo --plot "$T/p.gp" --gantt "$T/g.gp" >/dev/null
-    grep -q 'jobs ended' "$T/p.gp" && grep -q 'types from below' "$T/g.gp"
+    replay --policy spot,fifo --plot "$T/p.gp" >/dev/null
+    grep -q 'jobs ended' "$T/p.gp"
 }
 
 @test "a trace takes workers, and all jobs still end" {

@@ -8,7 +8,7 @@ setup() {
     job_setup
     set -o pipefail
     spot-run profile -q --data corpus $MODEL --global-batch 4 --steps 3 --warm-up 1 --max-workers 2 \
-        --no-links --no-stalls -o measured.json
+        --skip links,stalls -o measured.json
     # on a busy machine a grid may be flagged, and planned without: here each counts as measured
     jq 'del(.profile[].outlier)' measured.json >job.json
 }

@@ -224,6 +224,8 @@ static inline void tear_down(void)
     spot_bpe_free(version.model.vocabulary.bpe);
     free(server.sequence);
     free(server.work);
+    for (int i = 0; i < MEMBERS; i++)
+        spot_server_hold_nothing(&peer[i].replica);
     free(server.place);
 }
 
@@ -264,6 +266,7 @@ static inline void tell(struct spot_peer *p, size_t most, bool wrong)
     const size_t n = p->n < most ? p->n : most;
 
     spot_put_u32(&out, 1);
+    spot_put_u32(&out, 0);
     spot_put_u32(&out, 2);
     spot_put_f64(&out, 0);
     spot_put_f64(&out, 0);

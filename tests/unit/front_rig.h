@@ -57,6 +57,14 @@ static inline void rig_abandon(void *server, struct spot_completion *c)
     rig.abandoned = c;
 }
 
+static inline void rig_cancel(void *server, struct spot_completion *c)
+{
+    (void)server;
+    for (uint32_t i = 0; i < c->request.n_choice; i++)
+        if (c->choice[i].finish == SPOT_FINISH_NONE)
+            spot_completion_finish(c, i, SPOT_FINISH_CANCELLED);
+}
+
 static inline struct spot_completion *rig_rejoin(void *server, const char *id, uint64_t owner)
 {
     (void)server;
@@ -93,6 +101,7 @@ static inline const char *rig_worker_name(void *server, uint32_t worker)
 
 static const struct spot_front_server rig_table = { .submit = rig_submit,
                                                     .abandon = rig_abandon,
+                                                    .cancel = rig_cancel,
                                                     .rejoin = rig_rejoin,
                                                     .retry_after_s = rig_retry_after_s,
                                                     .health = rig_health,

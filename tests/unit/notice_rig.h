@@ -49,7 +49,7 @@ static inline void open_watch(struct spot_notice_options o, void (*next)(void))
     struct spot_err err = { 0 };
 
     seen = (struct watched){ .next = next };
-    o.told = on_told;
+    o.noticed = on_told;
     o.user = &seen;
     o.warn = on_warn;
     if (o.interval_s <= 0)

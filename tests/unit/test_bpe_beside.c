@@ -194,8 +194,6 @@ static const struct {
       "id -1, expected 0 to" },
     { "", NULL, "{\"added_tokens_decoder\":[]}", NULL, NULL, "expected an object" },
     { "", NULL, "{\"added_tokens_decoder\":{\"256\":{}}}", NULL, NULL, "expected an id and" },
-    { "", NULL, "{\"added_tokens_decoder\":{" LISTED("256", "<a>", ",\"lstrip\":true") "}}", NULL,
-      NULL, "lstrip is set" },
     { "", "{\"id\":256,\"content\":\"<a>\"},{\"id\":256,\"content\":\"<b>\"}", NULL, NULL, NULL,
       "two tokens have the id 256" },
     { "", "{\"id\":256,\"content\":\"<a>\"},{\"id\":257,\"content\":\"<a>\"}", NULL, NULL, NULL,

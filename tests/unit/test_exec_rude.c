@@ -187,6 +187,7 @@ START_TEST(a_member_whose_words_make_no_sense_is_dropped)
         { SPOT_MSG_EXEC_ENDED, "the end of a rank" },
         { SPOT_MSG_EXEC_TOOK, "a commit" },
         { SPOT_MSG_EXEC_OFFER, "an offer of a commit" },
+        { SPOT_MSG_EXEC_PACE, "the pace of its ranks" },
         { SPOT_MSG_EXEC_MOVED, "the end of a move" },
         { SPOT_MSG_EXEC_LEDGER, "the plan of samples" },
         { SPOT_MSG_EXEC_FETCH, "a request for a state" },

@@ -32,7 +32,9 @@ static const struct {
     { "GET", "/v1/", "", "", "nothing at this path", 404 },
     { "POST", "/v1/completionss", "", "{}", "nothing at this path", 404 },
     { "HEAD", "/v1/streams/none", "", "", "application/json", 404 },
-    { "OPTIONS", "/v1/streams/none", "", "", "Allow: GET, HEAD, OPTIONS", 204 },
+    { "OPTIONS", "/v1/streams/none", "", "", "Allow: GET, HEAD, DELETE, OPTIONS", 204 },
+    { "DELETE", "/v1/streams/none", "", "", "stream_not_found", 404 },
+    { "DELETE", "/v1/models", "", "", "Allow: GET", 405 },
     { "OPTIONS", "/v1/completions", "", "", "Allow: POST, OPTIONS", 204 },
     { "GET", "/v1/completions", "", "", "Allow: POST", 405 },
     { "PUT", "/v1/chat/completions", "", "{}", "Allow: POST", 405 },
@@ -492,6 +494,29 @@ START_TEST(a_look_at_a_stream_is_no_reader)
 }
 END_TEST
 
+START_TEST(a_stream_that_is_deleted_is_computed_no_more_and_its_readers_hear_it)
+{
+    struct client k, other;
+    struct spot_completion *const c = rig_take(&k, stream);
+    char path[128];
+
+    rig_commit(c, 0, 'a');
+    client_hear(&k, "id: 0:0");
+    snprintf(path, sizeof(path), "/v1/streams/%s", c->request.id);
+    client_once(&other, "DELETE", path, "", "");
+    ck_assert_int_eq(client_status(&other), 200);
+    client_close(&other);
+    ck_assert_uint_eq(c->n_open, 0);
+    ck_assert_uint_eq(c->choice[0].n_token, 1);
+    client_hear(&k, "[DONE]");
+    ck_assert_ptr_nonnull(strstr(client_text(&k), "\"error\""));
+    client_close(&k);
+    client_once(&other, "DELETE", path, "", ""); /* it stays deleted */
+    ck_assert_int_eq(client_status(&other), 200);
+    client_close(&other);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("front_rude");
@@ -505,6 +530,7 @@ int main(void)
     tcase_add_test(tc, what_is_not_http_is_refused_and_harms_nobody);
     tcase_add_test(tc, headers_without_end_are_refused);
     tcase_add_test(tc, a_look_at_a_stream_is_no_reader);
+    tcase_add_test(tc, a_stream_that_is_deleted_is_computed_no_more_and_its_readers_hear_it);
     tc = rig_case(s, "own", NULL, NULL);
     tcase_add_test(tc, only_a_key_of_the_file_opens_the_door);
     tcase_add_test(tc, a_stream_is_of_the_key_that_asked_for_it);

@@ -110,16 +110,22 @@ START_TEST(a_sequence_goes_on_elsewhere_from_its_pages)
                 spot_infer_import(b, to, p, l, s, byte);
                 spot_infer_import_end(b);
             }
-    ck_assert_int_eq(spot_infer_share(b, to, shared, half - 1, NULL), 0);
+    spot_infer_tell(b, to, r.token[0]);
+    const int64_t found = spot_infer_find(b, shared, r.token[0], half, half);
+
+    ck_assert_int_eq(found,
+                     half / SPOT_INFER_PAGE * SPOT_INFER_PAGE - (half % SPOT_INFER_PAGE == 0));
+    ck_assert_int_eq(spot_infer_reuse(b, shared, r.token[0], found, NULL), 0);
     ck_assert_int_eq(
         spot_infer_run(b, &(struct spot_infer_item){ to, half, r.T - half, r.token[0] + half }, 1,
                        NULL, NULL, got, NULL),
         0);
     ck_assert_mem_eq(got, want + (r.T - 1) * r.V, row);
-    ck_assert_int_eq(
-        spot_infer_run(b, &(struct spot_infer_item){ shared, half - 1, 2, r.token[0] + half - 1 },
-                       1, NULL, NULL, got, NULL),
-        0);
+    ck_assert_int_eq(spot_infer_run(b,
+                                    &(struct spot_infer_item){ shared, found, half + 1 - found,
+                                                               r.token[0] + found },
+                                    1, NULL, NULL, got, NULL),
+                     0);
     ck_assert_mem_eq(got, want + half * r.V, row);
     ck_assert_int_eq(spot_infer_run(b, &(struct spot_infer_item){ to, 1, 1, r.token[0] + 1 }, 1,
                                     NULL, NULL, got, NULL),

@@ -483,7 +483,7 @@ START_TEST(the_last_order_of_a_coordinator_that_died_is_heard)
         spot_clock_sleep(k % 10 * 1e-3); /* the lease is renewed at other moments */
         ck_assert_int_eq(spot_link_send(&control[0], DATA, 5, 60, NULL, 0, NULL), 0);
         spot_link_release(&control[0]);
-        while (!spot_mesh_tell(mesh[0], DATA, 5, 60, NULL, 0, NULL))
+        while (!spot_mesh_report(mesh[0], DATA, 5, 60, NULL, 0, NULL))
             ;
         f = spot_mesh_order(mesh[0], 5, NULL);
         ck_assert_msg(f, "round %d", k);

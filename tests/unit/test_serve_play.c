@@ -279,6 +279,48 @@ START_TEST(what_comes_later_never_changes_what_was)
 }
 END_TEST
 
+/* The same of many short walks, each cut elsewhere, for one policy each. */
+START_TEST(whatever_is_appended_changes_nothing_before_it)
+{
+    enum { REQUESTS = 120 };
+
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        const double cut_s = 60 + (double)(seed * 29 % 140), end_s = 300;
+        const enum spot_serve_policy policy =
+            (enum spot_serve_policy)(seed % SPOT_SERVE_CLAIRVOYANT);
+        struct spot_load load = steady(REQUESTS, 2.6), other = steady(REQUESTS, 2.6);
+        struct spot_serve_event event[600], twin[600];
+        struct spot_serve_play a, b;
+        struct spot_serve_result x, y;
+        const size_t n = draw_events(event, seed, end_s);
+        size_t n_twin = 0;
+        double known_s;
+
+        for (; n_twin < n && event[n_twin].time_s <= cut_s; n_twin++)
+            twin[n_twin] = event[n_twin];
+        for (uint32_t i = 0; i < seed % 5; i++)
+            twin[n_twin++] = (struct spot_serve_event){ cut_s + 1 + i, true, 300 + i };
+        for (size_t i = 0; i < other.n; i++)
+            if (other.time_s[i] > cut_s)
+                other.time_s[i] = cut_s + (other.time_s[i] - cut_s) / 3;
+        a = play_of(&load, event, n, end_s);
+        b = play_of(&other, twin, n_twin, end_s);
+        x = run(&a, policy, 0);
+        y = run(&b, policy, 0);
+        known_s = cut_s - (policy == SPOT_SERVE_SPOT ? a.grace_s : a.switch_s);
+        for (size_t i = 0; i < x.n_step && x.step[i].time_s < known_s; i++)
+            ck_assert_mem_eq(&x.step[i], &y.step[i], sizeof(x.step[i]));
+        for (size_t i = 0; i < load.n; i++)
+            if (x.served[i].end_s < known_s)
+                ck_assert_double_eq(x.served[i].end_s, y.served[i].end_s);
+        spot_serve_result_release(&x);
+        spot_serve_result_release(&y);
+        spot_load_release(&load);
+        spot_load_release(&other);
+    }
+}
+END_TEST
+
 /* 8 instances for 2 x 3 x 4 and a spare or two: one of the first is lost, a spare takes its place,
  * and nobody waits for more than a batch longer. */
 START_TEST(a_spare_takes_a_place_without_a_loss)
@@ -466,6 +508,7 @@ int main(void)
     tcase_add_test(tc, clients_that_ask_again_stand_behind_the_others);
     tcase_add_test(tc, too_few_instances_answer_nobody_and_say_so_on_demand);
     tcase_add_test(tc, what_comes_later_never_changes_what_was);
+    tcase_add_test(tc, whatever_is_appended_changes_nothing_before_it);
     tcase_add_test(tc, a_spare_takes_a_place_without_a_loss);
     tcase_add_test(tc, ours_holds_no_more_than_there_is_and_pays_for_that);
     tcase_add_test(tc, a_trace_in_both_forms_gives_comings_and_goings);

@@ -123,6 +123,60 @@ START_TEST(a_large_batch_is_bound_by_arithmetic)
 }
 END_TEST
 
+/* Four of 32 experts: a token is multiplied with four; of 8 tokens each draws its own. */
+START_TEST(experts_count_as_they_are_chosen)
+{
+    struct spot_shape dense = llama, moe = llama;
+    const struct spot_roofline r = a100();
+    struct spot_job_serve s;
+    const double expert = 3 * 4096 * 448.0, rest = 4096.0 * (2 * 4096 + 2 * 1024) + 2 * 4096,
+                 router = 32 * 4096, head_s = 2 * 4096 * 128256.0 / 1555e9 / 32,
+                 cache_s = 576 * 2 * 8 * 128 * 2 / 1555e9;
+    double byte;
+
+    moe.ffn = 448; /* 32 of them are one of 14336 */
+    moe.kind.n_expert = 32;
+    moe.kind.n_chosen = 4;
+    make(&s, &moe, &r);
+    byte = 2 * (rest + router + 32 * expert * (1 - pow(1 - 4 / 32.0, 8)));
+    ck_assert_double_eq_tol(cell(&s, 1, 8)->decode_s / (byte / 1555e9 + 8 * cache_s + head_s), 1,
+                            1e-12);
+    ck_assert_double_eq_tol(cell(&s, 1, 8)->prefill_token_s /
+                                (8 * 2 * (rest + router + 4 * expert) / 312e12),
+                            1, 1e-12);
+    ck_assert_double_eq_tol(spot_roofline_gpu_byte(&r, &moe, 1, 1) -
+                                spot_roofline_gpu_byte(&r, &dense, 1, 1),
+                            32 * 2 * router, 1);
+    spot_job_serve_release(&s);
+}
+END_TEST
+
+/* Every other layer sees 100 positions. */
+START_TEST(layers_with_a_window_read_no_more_than_it)
+{
+    struct spot_shape shape = llama;
+    const struct spot_roofline r = a100();
+    struct spot_job_serve all, some;
+    const double cache = 2 * 8 * 128 * 2, pair_s = 4 * 32 * 128 / 312e12;
+
+    make(&all, &llama, &r);
+    shape.kind.window = 100;
+    shape.kind.local = (struct spot_layer_set){ 2, 1 };
+    make(&some, &shape, &r);
+    ck_assert_double_eq_tol(cell(&all, 1, 8)->decode_s - cell(&some, 1, 8)->decode_s,
+                            8 * cache * (576 - 100) / 2 / 1555e9, 1e-12);
+    ck_assert_double_eq_tol(cell(&some, 1, 8)->decode_token_s, 8 * cache / 2 / 1555e9, 1e-15);
+    ck_assert_double_eq_tol(cell(&all, 1, 8)->prefill_s - cell(&some, 1, 8)->prefill_s,
+                            8 * pair_s / 2 * (512 * 512 / 2.0 - 512 * 100), 1e-12);
+    shape.kind.window = 4096; /* no prompt reaches it */
+    spot_job_serve_release(&some);
+    make(&some, &shape, &r);
+    ck_assert(cell(&all, 1, 8)->prefill_s == cell(&some, 1, 8)->prefill_s);
+    spot_job_serve_release(&all);
+    spot_job_serve_release(&some);
+}
+END_TEST
+
 /* A second method for lengths: the profile written for the other length says the same of it. */
 START_TEST(a_profile_says_of_another_length_what_one_written_for_it_does)
 {
@@ -394,6 +448,8 @@ int main(void)
     TCase *tc = tcase_create("serve_roofline");
 
     tcase_add_test(tc, times_are_those_of_every_matrix_by_hand);
+    tcase_add_test(tc, experts_count_as_they_are_chosen);
+    tcase_add_test(tc, layers_with_a_window_read_no_more_than_it);
     tcase_add_test(tc, a_large_batch_is_bound_by_arithmetic);
     tcase_add_test(tc, a_profile_says_of_another_length_what_one_written_for_it_does);
     tcase_add_test(tc, more_work_takes_no_less_and_better_hardware_no_more);

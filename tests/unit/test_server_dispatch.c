@@ -58,6 +58,85 @@ START_TEST(load_is_shared_by_weight)
 }
 END_TEST
 
+/* Who computes a prompt of n tokens that begin at `first`. */
+static const struct spot_peer *whose_prompt(uint32_t first, size_t n)
+{
+    struct spot_request r = { .n_prompt = n, .n_choice = 1, .n_token_max = 40, .n_logprob = -1 };
+    struct spot_completion *c = NULL;
+
+    snprintf(r.id, sizeof(r.id), "cmpl-%u", (unsigned)++n_drawn);
+    r.prompt = spot_xcalloc(n, sizeof(*r.prompt));
+    for (size_t i = 0; i < n; i++)
+        r.prompt[i] = (first + (uint32_t)i * 5) % 256;
+    ck_assert_int_eq(spot_server_submit(&server, &r, &c), SPOT_ADMIT);
+    spot_completion_unref(c);
+    return whose(server.sequence[server.n_sequence - 1], 0);
+}
+
+START_TEST(a_prompt_goes_to_who_has_computed_what_it_begins_with)
+{
+    join(&peer[0]);
+    join(&peer[1]);
+    options.kept_byte = 1;
+    server.n_at_once = 100;
+    ck_assert_ptr_eq(whose_prompt(0, 64), &peer[0]);
+    ck_assert_ptr_eq(whose_prompt(1, 64), &peer[1]);
+    ck_assert_ptr_eq(whose_prompt(0, 72), &peer[0]);
+    ck_assert_ptr_eq(whose_prompt(0, 70), &peer[0]); /* with twice the load */
+    ck_assert_ptr_eq(whose_prompt(2, 64), &peer[1]); /* nobody has it */
+    ck_assert_ptr_eq(whose_prompt(3, 10), &peer[1]); /* less than a page */
+    ck_assert_ptr_eq(whose_prompt(4, 64), &peer[0]);
+    ck_assert_ptr_eq(whose_prompt(2, 200), &peer[1]); /* a third of it, and loads are equal */
+    server.n_at_once = 5;
+    while (peer[0].replica.load < 5)
+        (void)whose_prompt(0, 64);
+    ck_assert_ptr_eq(whose_prompt(0, 64), &peer[1]); /* no room */
+    server.n_at_once = 100;
+    spot_server_hold_nothing(&peer[1].replica);
+    peer[0].replica.load = 10;
+    ck_assert_ptr_eq(whose_prompt(4, 64), &peer[0]);
+    peer[0].replica.load = 40;
+    ck_assert_ptr_eq(whose_prompt(4, 64), &peer[1]);
+    options.kept_byte = 0;
+    peer[0].replica.load = 10;
+    ck_assert_ptr_eq(whose_prompt(5, 64), &peer[1]);
+}
+END_TEST
+
+/* The next turn of a chat begins with prompt and answer. */
+START_TEST(an_answer_is_held_where_it_was_computed)
+{
+    struct spot_completion *c;
+    uint32_t prompt[48];
+
+    join(&peer[0]);
+    join(&peer[1]);
+    options.kept_byte = 1;
+    server.n_at_once = 100;
+    ck_assert_ptr_nonnull(c = submit(1, 47));
+    ck_assert_ptr_eq(whose(server.sequence[0], 0), &peer[0]);
+    prompt[0] = c->request.prompt[0];
+    while (c->n_open)
+        tell(&peer[0], 1, false);
+    for (int i = 0; i < 47; i++)
+        prompt[i + 1] = c->choice[0].token[i].id;
+    for (int i = 0; i < 2; i++) {
+        struct spot_request r = {
+            .id = "cmpl-next", .n_prompt = 48, .n_choice = 1, .n_token_max = 4, .n_logprob = -1
+        };
+        struct spot_completion *next = NULL;
+
+        r.prompt = spot_xcalloc(48, sizeof(*r.prompt));
+        memcpy(r.prompt, prompt, sizeof(prompt));
+        r.prompt[0] += (uint32_t)i;
+        ck_assert_int_eq(spot_server_submit(&server, &r, &next), SPOT_ADMIT);
+        spot_completion_unref(next);
+        ck_assert_ptr_eq(whose(server.sequence[(size_t)i], 0), &peer[i]);
+    }
+    spot_completion_unref(c);
+}
+END_TEST
+
 START_TEST(a_request_goes_to_its_own_version_alone)
 {
     static struct spot_model_version next;
@@ -280,6 +359,8 @@ int main(void)
     tcase_set_timeout(c, 60);
     tcase_add_test(c, the_least_loaded_computes_and_the_rest_waits);
     tcase_add_test(c, load_is_shared_by_weight);
+    tcase_add_test(c, a_prompt_goes_to_who_has_computed_what_it_begins_with);
+    tcase_add_test(c, an_answer_is_held_where_it_was_computed);
     tcase_add_test(c, a_request_goes_to_its_own_version_alone);
     tcase_add_loop_test(c, who_may_not_take_gets_nothing_new, 0, WAYS);
     tcase_add_loop_test(

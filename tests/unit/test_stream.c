@@ -318,7 +318,7 @@ START_TEST(a_lane_gives_results_in_order_from_any_number_of_threads)
 
         if (s) {
             *s = given++;
-            spot_lane_give(lane);
+            spot_lane_submit(lane);
             continue;
         }
         s = spot_lane_reap(lane, &rc, &err);

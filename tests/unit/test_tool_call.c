@@ -73,6 +73,18 @@ static const struct {
     const char *form, *text, *told;
 } row[] = {
     { "hermes", "hello < world ", "|hello < world " },
+    { "mistral-args", "I look. [TOOL_CALLS]f[ARGS]{\"a\": \"]\"}[TOOL_CALLS]g.h-1[ARGS] {}",
+      "|I look.|f({\"a\": \"]\"}|g.h-1({}" },
+    { "mistral-args", "[TOOL_CALLS]f[CALL_ID]123456789[ARGS]{\"a\": [1]}", "|f({\"a\": [1]}" },
+    { "mistral-args", "[TOOL_CALLS]f[ARGS]{\"a\": 1", "|f({\"a\": 1" },
+    { "mistral-args", "[TOOL_CALLS] [ARGS]{} b", "|[TOOL_CALLS] [ARGS]{} b" },
+    { "mistral-args", "[TOOL_CALLS]f(1)", "|[TOOL_CALLS]f(1)" },
+    { "mistral-args", "[TOOL_CALLS]f[ARGS]1", "|[TOOL_CALLS]f[ARGS]1" },
+    { "mistral-args", "[TOOL_CALLS]f[ARG", "|[TOOL_CALLS]f[ARG" },
+    { "function", "<function=f>{\"a\": 1}</function>\n<function=g>{}</function>",
+      "|f({\"a\": 1}|g({}" },
+    { "function", "1 < 2 <function=f>{}</function>", "|1 < 2|f({}" },
+    { "function", "<function=f", "|<function=f" },
     { "hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"}{\\\"\"}}\n</tool_call>",
       "|f({\"a\": \"}{\\\"\"}" },
     { "hermes",
@@ -130,6 +142,9 @@ START_TEST(each_form_is_found_by_what_a_template_shows)
     ck_assert_uint_eq(spot_tool_form_of("<tool_call>\n{\"name\": \"f\"}"),
                       spot_tool_form_find("hermes"));
     ck_assert_uint_eq(spot_tool_form_of("[TOOL_CALLS] [{"), spot_tool_form_find("mistral"));
+    ck_assert_uint_eq(spot_tool_form_of("[TOOL_CALLS]f[ARGS]{"),
+                      spot_tool_form_find("mistral-args"));
+    ck_assert_uint_eq(spot_tool_form_of("<function=f>{"), spot_tool_form_find("function"));
     ck_assert_uint_eq(spot_tool_form_of("{\"name\": \"f\", \"parameters\": {}}"),
                       spot_tool_form_find("llama3"));
     ck_assert_uint_eq(spot_tool_form_of("nothing"), SPOT_TOOL_JSON);

@@ -137,7 +137,7 @@ START_TEST(every_machine_second_goes_to_one_class_under_every_policy)
 
     for (int sampled = 0; sampled < 2; sampled++) {
         load(f, "gpt-6.7b", 32);
-        make_trace(f, is_long() ? 300 : 100, 4, 32, 3); /* falls below the minimum of 12 */
+        make_trace(f, is_long() ? 300 : 60, 4, 32, 3); /* falls below the minimum of 12 */
         f->sim.is_sampled = sampled;
         run(f, policy->name);
         for (size_t i = 0; i < f->sim.n_interval; i++) {
@@ -190,7 +190,7 @@ START_TEST(optimal_is_the_best_of_all_decision_sequences)
     struct fixture *f = spot_xcalloc(1, sizeof(*f));
 
     load(f, "gpt-6.7b", 16); /* 5 grids: 5^6 sequences */
-    for (uint64_t seed = 0; seed < 20; seed++) {
+    for (uint64_t seed = 0; seed < (is_long() ? 20 : 6); seed++) {
         make_trace(f, 6, 12, 16, seed);
         ck_assert_double_le(fabs(run(f, "optimal") / search(f, 0, SPOT_GRID_NONE, 0) - 1), 1e-12);
     }
@@ -209,7 +209,7 @@ START_TEST(no_policy_that_migrates_beats_optimal)
         double best;
 
         load(f, seed % 2 ? "gpt-6.7b" : "vgg19", 32);
-        make_trace(f, is_long() ? 200 : 100, 12, 32, seed);
+        make_trace(f, is_long() ? 200 : 60, 12, 32, seed);
         best = run(f, "optimal");
         for (size_t k = 0; k < sizeof(name) / sizeof(*name); k++)
             ck_assert_msg(run(f, name[k]) <= best * (1 + 1e-12), "%s, seed %d", name[k], (int)seed);
@@ -221,7 +221,7 @@ END_TEST
 
 START_TEST(sampled_costs_average_to_the_expected_ones)
 {
-    enum { RUNS = 60 };
+    enum { RUNS = 30 };
     struct fixture *f = spot_xcalloc(1, sizeof(*f));
     double expected, mean = 0, square = 0;
 
@@ -276,7 +276,7 @@ START_TEST(what_comes_later_changes_no_decision)
     static struct spot_sim_row first[POLICIES_MAX][PAST + AFTER];
     struct fixture *f = spot_xcalloc(1, sizeof(*f));
 
-    for (int future = 0; future < 3; future++) {
+    for (int future = 0; future < (is_long() ? 3 : 2); future++) {
         load(f, "gpt-6.7b", future < 2 ? 32 : 64);
         draw_trace(f, future);
         for (int k = 0; spot_peer_policy_at((size_t)k); k++) {

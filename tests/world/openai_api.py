@@ -111,6 +111,13 @@ def completions(c, m):
     regex = ask(max_tokens=20, extra_body={'structured_outputs': {'regex': '[ab]{3}-x'}}).choices[0].text
     case('completions: structured_outputs.regex', len(regex) == 5 and set(regex[:3]) <= set('ab') and regex[3:] == '-x')
     case('completions: top_k 1 is greedy', ids(ours(top_k=1)) == ids(ours(temperature=0)))
+    case('completions: n', len({x.text for x in ask(n=4).choices}) > 1 and len(ask(n=4).choices) == 4)
+    case('completions: logit_bias', ids(ours(logit_bias={'98': 100}, temperature=0)) == [98] * 8)
+    long = lambda: ours(prompt=[(i * 37 + 11) % 256 for i in range(70)], logprobs=3)
+    first, again = long(), long()
+    case('completions: a prompt that is in the cache gives the same tokens and logprobs', ids(first) == ids(again) and
+         first.choices[0].logprobs.token_logprobs == again.choices[0].logprobs.token_logprobs and
+         again.usage.prompt_tokens_details.cached_tokens == 64)
     case('completions: best_of is refused by name', refused(BadRequestError, lambda: ask(best_of=2), 'best_of'))
 
 

@@ -7,7 +7,8 @@ FILES are NAME.ROUND.RANK of examples/pytorch (USED): a line for each step, `sec
 A round begins at the step of the state that it found; what was used for later steps before is not in
 the state any more. With --size it fails unless in the end each step below S has used G samples, and
 each epoch every sample once. With --events, lines `seconds kill|notice|join`, the object that is
-printed also says how steps went on between T and T.
+printed also says how steps went on between T and T; with --pauses, of a system where ranks live on, a kill
+and a notice by the longest time without a new step.
 """
 import argparse, json, os, statistics, sys
 
@@ -103,7 +104,7 @@ def seconds(x):
     return round(x, 2) if x != float("inf") else "never"
 
 
-def story(rounds, events, begin, end):
+def story(rounds, events, begin, end, pauses):
     lines = sorted((t, step, i) for i, ranks in enumerate(rounds) for some in ranks.values()
                    for t, step, _ in some)
     new, most = [], -1  # when each step was done for the first time, in which round
@@ -116,7 +117,7 @@ def story(rounds, events, begin, end):
         moments = [at for at, what in events if what == kind]
         breaks = [after_break(rounds, new, at) for at in moments]
         waits = [wait for wait, _ in breaks]
-        if kind == "join":
+        if kind == "join" or pauses:
             waits = [pause_after(new, at, at + 15) for at in moments]
         if waits:
             out[kind] = {"n": len(waits), "median_s": seconds(statistics.median(waits)),
@@ -130,6 +131,7 @@ def main():
     for name in ("size", "batch", "steps"):
         p.add_argument("--" + name, type=int)
     p.add_argument("--events")
+    p.add_argument("--pauses", action="store_true")
     p.add_argument("--from", dest="begin", type=float)
     p.add_argument("--to", dest="end", type=float)
     o = p.parse_args()
@@ -145,7 +147,7 @@ def main():
     if o.events:
         with open(o.events) as file:
             events = [(float(at), kind) for at, kind in map(str.split, file)]
-        out.update(story(rounds, events, o.begin, o.end))
+        out.update(story(rounds, events, o.begin, o.end, o.pauses))
     print(json.dumps(out))
     sys.exit(bool(wrong))
 

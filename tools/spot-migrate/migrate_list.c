@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "common/json_writer.h"
 #include "common/le.h"
@@ -367,8 +368,7 @@ static const struct spot_opt extract_option[] = {
     { SPOT_OPT_STRING, 0, "tensor", &extracted.name, "name", "name of the tensor", 0, 0 },
     { SPOT_OPT_FLAG, 0, "raw", &extracted.is_raw, NULL,
       "write only the tensor's bytes, without a safetensors header", 0, 0 },
-    { SPOT_OPT_STRING, 0, "base", &extracted.base_path, "file",
-      "the older safetensors file given to pack as --base", 0, 0 },
+    SPOT_ROW_BASE(&extracted.base_path),
     SPOT_TOOL_OPTIONS_WRITE(&extracted.common,
                             "write here, complete or not at all (default: stdout)"),
     { SPOT_OPT_END },

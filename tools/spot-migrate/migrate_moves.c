@@ -8,9 +8,9 @@
 
 #include "common/xalloc.h"
 
-static const char *say(struct moves_doc *moves, const char *fmt, ...) SPOT_PRINTF(2, 3);
+static const char *format(struct moves_doc *moves, const char *fmt, ...) SPOT_PRINTF(2, 3);
 
-static const char *say(struct moves_doc *moves, const char *fmt, ...)
+static const char *format(struct moves_doc *moves, const char *fmt, ...)
 {
     char line[512];
     va_list ap;
@@ -22,7 +22,7 @@ static const char *say(struct moves_doc *moves, const char *fmt, ...)
     return moves->text[moves->n_text++] = spot_xstrdup(line);
 }
 
-static void give_reason(struct moves_doc *moves, const char *text)
+static void put_reason(struct moves_doc *moves, const char *text)
 {
     moves->doc.why =
         spot_xgrow(moves->doc.why, &moves->why_cap, moves->doc.n_why + 1, sizeof *moves->doc.why);
@@ -42,7 +42,7 @@ static const char *plane_of(struct moves_doc *moves, const struct spot_layout *t
         if (components >> k & 1 && n < sizeof line - 64)
             n += (size_t)snprintf(line + n, sizeof line - n, "%s%.48s", n ? "+" : "",
                                   to->component[k].name);
-    return say(moves, "%s", line);
+    return format(moves, "%s", line);
 }
 
 static void fill_unit(struct moves_doc *moves, const struct spot_reshard_part *from,
@@ -198,7 +198,7 @@ static void explain_group(struct moves_doc *moves, const struct spot_moves_group
                  (long long)g->first, (long long)g->last, gb);
     if (g->recovery_s >= 0)
         snprintf(cost, sizeof cost, ", %.6g s", g->recovery_s);
-    give_reason(moves, say(moves, "%s no source in time: %s%s", name, g->how, cost));
+    put_reason(moves, format(moves, "%s no source in time: %s%s", name, g->how, cost));
 }
 
 static void explain_losses(struct moves_doc *moves, const struct spot_migration_plan *plan)
@@ -207,22 +207,23 @@ static void explain_losses(struct moves_doc *moves, const struct spot_migration_
 
     for (size_t k = 0; k < doc->n_lost; k++)
         if (doc->lost[k].is_chosen)
-            give_reason(moves,
-                        say(moves,
-                            "unit %lld (%s): computing it again takes %.6g s, less than moving it",
-                            (long long)doc->lost[k].unit, doc->unit[doc->lost[k].unit].kv,
-                            doc->lost[k].recovery_s));
+            put_reason(
+                moves,
+                format(moves,
+                       "unit %lld (%s): computing it again takes %.6g s, less than moving it",
+                       (long long)doc->lost[k].unit, doc->unit[doc->lost[k].unit].kv,
+                       doc->lost[k].recovery_s));
     for (size_t k = 0; k < doc->n_lost_group; k++)
         explain_group(moves, &doc->lost_group[k]);
     if (plan->n_saved < plan->n_at_stake)
-        give_reason(moves, say(moves,
-                               "of %d groups held only by leaving nodes, %d are saved in time; a "
-                               "partly saved group is worth nothing",
-                               plan->n_at_stake, plan->n_saved));
+        put_reason(moves, format(moves,
+                                 "of %d groups held only by leaving nodes, %d are saved in time; a "
+                                 "partly saved group is worth nothing",
+                                 plan->n_at_stake, plan->n_saved));
     if (doc->n_lost_group && doc->recovery_s >= 0)
-        give_reason(moves,
-                    say(moves, "recovery takes %.6g s in all; no choice takes less than %.6g s",
-                        doc->recovery_s, doc->recovery_bound_s));
+        put_reason(moves,
+                   format(moves, "recovery takes %.6g s in all; no choice takes less than %.6g s",
+                          doc->recovery_s, doc->recovery_bound_s));
 }
 
 static void explain(struct moves_doc *moves, const struct spot_migration_problem *problem,
@@ -230,45 +231,47 @@ static void explain(struct moves_doc *moves, const struct spot_migration_problem
 {
     const struct spot_moves_doc *doc = &moves->doc;
 
-    give_reason(moves,
-                say(moves,
-                    "%zu transfers of %.6g GB in %.6g s; no placement is faster than "
-                    "%.6g s",
-                    doc->n_move, (double)doc->total_byte / 1e9, doc->makespan_s, doc->bound_s));
+    put_reason(moves,
+               format(moves,
+                      "%zu transfers of %.6g GB in %.6g s; no placement is faster than "
+                      "%.6g s",
+                      doc->n_move, (double)doc->total_byte / 1e9, doc->makespan_s, doc->bound_s));
     if (doc->n_proof_node && doc->total_byte)
-        give_reason(
+        put_reason(
             moves,
             plan->busiest_node >= 0
-                ? say(moves, "this placement cannot be faster: %s receives %.6g GB",
-                      doc->proof_node[0], (double)doc->proof_byte / 1e9)
-                : say(moves,
-                      "this placement cannot be faster: %s and %zu others alone "
-                      "hold %.6g GB of it%s",
-                      doc->proof_node[0], doc->n_proof_node - 1, (double)doc->proof_byte / 1e9,
-                      problem->shares_links ? ", and what they receive takes the same links" : ""));
+                ? format(moves, "this placement cannot be faster: %s receives %.6g GB",
+                         doc->proof_node[0], (double)doc->proof_byte / 1e9)
+                : format(moves,
+                         "this placement cannot be faster: %s and %zu others alone "
+                         "hold %.6g GB of it%s",
+                         doc->proof_node[0], doc->n_proof_node - 1, (double)doc->proof_byte / 1e9,
+                         problem->shares_links ? ", and what they receive takes the same links"
+                                               : ""));
     if (problem->shares_links)
-        give_reason(moves, say(moves,
-                               "links are shared: the busiest node sends and receives "
-                               "%.6g GB",
-                               (double)doc->busiest_byte / 1e9));
+        put_reason(moves, format(moves,
+                                 "links are shared: the busiest node sends and receives "
+                                 "%.6g GB",
+                                 (double)doc->busiest_byte / 1e9));
     if (problem->together > 1)
-        give_reason(moves,
-                    say(moves, "%d ranks of a tensor group share a node", problem->together));
-    give_reason(
+        put_reason(moves,
+                   format(moves, "%d ranks of a tensor group share a node", problem->together));
+    put_reason(
         moves,
         problem->place ? "the target layout names its nodes"
         : doc->is_exhaustive
-            ? say(moves, "every distinct placement was compared or ruled out (%ld)", plan->n_scored)
-            : say(moves, "%ld placements were compared, from two exact starts", plan->n_scored));
+            ? format(moves, "every distinct placement was compared or ruled out (%ld)",
+                     plan->n_scored)
+            : format(moves, "%ld placements were compared, from two exact starts", plan->n_scored));
     if (doc->naive_s > doc->makespan_s * (1 + 1e-9))
-        give_reason(moves, say(moves, "with the first holder always sending it would take %.6g s",
-                               doc->naive_s));
+        put_reason(moves, format(moves, "with the first holder always sending it would take %.6g s",
+                                 doc->naive_s));
     if (problem->restarts)
-        give_reason(moves, say(moves,
-                               "serving restarts after %.6g s, with %.6g s a layer; no order of "
-                               "these transfers is sooner than %.6g s%s",
-                               plan->restart_s, problem->layer_s, plan->restart_bound_s,
-                               plan->is_every_order ? ", and every order was compared" : ""));
+        put_reason(moves, format(moves,
+                                 "serving restarts after %.6g s, with %.6g s a layer; no order of "
+                                 "these transfers is sooner than %.6g s%s",
+                                 plan->restart_s, problem->layer_s, plan->restart_bound_s,
+                                 plan->is_every_order ? ", and every order was compared" : ""));
     explain_losses(moves, plan);
 }
 

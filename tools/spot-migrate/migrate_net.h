@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "cli/rows.h"
 #include "comm/tls.h"
 #include "common/err.h"
 #include "common/port.h"
@@ -50,14 +51,7 @@ struct net {
           "two-way protocol over standard input and output",                                  \
           0,                                                                                  \
           0 },                                                                                \
-        { SPOT_OPT_STRING,                                                                    \
-          0,                                                                                  \
-          "key-file",                                                                         \
-          &(n)->key_path,                                                                     \
-          "file",                                                                             \
-          "shared key for TLS, mode 0600; required beyond this host",                         \
-          0,                                                                                  \
-          0 },                                                                                \
+        SPOT_ROW_KEY_FILE(&(n)->key_path),                                                    \
         { SPOT_OPT_SECS, 0,                                                                   \
           "timeout",     &(n)->silence_s,                                                     \
           "duration",    "drop a peer after this much silence (default: 10s)",                \

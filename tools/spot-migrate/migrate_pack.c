@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/rows.h"
 #include "common/xalloc.h"
 #include "migrate.h"
 #include "shard/lane.h"
@@ -80,7 +81,7 @@ static int run_lane(struct pack *p, struct spot_lane *lane, struct spot_err *err
         if (s) {
             rc = prepare(s, given++, err);
             if (!rc)
-                spot_lane_give(lane);
+                spot_lane_submit(lane);
             continue;
         }
         s = spot_lane_reap(lane, &rc, err);
@@ -202,8 +203,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "codec", &codec_name, "name", "planes or raw (default: planes)", 0, 0 },
     { SPOT_OPT_FLAG, 0, "compat", &is_compat, NULL,
       "use no filters, so that 'zstd -dc' restores the file", 0, 0 },
-    { SPOT_OPT_STRING, 0, "base", &base_path, "file",
-      "send only the difference to this older safetensors file", 0, 0 },
+    SPOT_ROW_BASE(&base_path),
     { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes per chunk (default: 1MiB)",
       SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
     JOBS_OPTION(&n_job, "threads (default: processors, at most 8)"),

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/plot.h"
+#include "cli/rows.h"
 #include "cli/tool.h"
 #include "common/hash.h"
 #include "common/out.h"
@@ -117,17 +118,15 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "plan" },
     { SPOT_OPT_SECS, 0, "deadline", &options.deadline_s, "duration",
       "time until leaving nodes are gone (default: the cluster's)", 0, 1e9 },
-    { SPOT_OPT_SIZE, 0, "memory-cap", &options.memory_cap_byte, "size",
-      "extra memory a node may use during moves (default: stage by stage)", 0, 1e15 },
+    SPOT_ROW_MEMORY_CAP(&options.memory_cap_byte),
     { SPOT_OPT_SECS, 0, "layer-time", &options.layer_s, "duration",
       "order moves for the earliest restart of serving; pass time of a layer", 0, 1e6 },
     { SPOT_OPT_STRING, 0, "tensor-groups", &options.tensor_groups, "how",
       "spread, or whole: on one node (default: the cluster's)", 0, 0 },
     { SPOT_OPT_STRING, 0, "links", &options.links, "how",
       "duplex, or shared: both directions add up (default: the cluster's)", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "explain", &options.explain, NULL, "say why on stderr", 0, 0 },
-    { SPOT_OPT_STRING, 0, "plot", &options.plot, "file", "draw .svg .png .pdf .gp, or - for text",
-      0, 0 },
+    SPOT_ROW_EXPLAIN(&options.explain),
+    SPOT_ROW_PLOT(&options.plot),
     SPOT_TOOL_OPTIONS(&options.common),
     { SPOT_OPT_END },
 };

@@ -219,7 +219,7 @@ static int move(struct send *s, struct spot_err *err)
 }
 
 /* Of several connections an idle one is asked again for what a slow one has not brought. */
-static void tell(const struct send *s, uint64_t raw_byte, uint64_t wire_byte, int rc)
+static void report(const struct send *s, uint64_t raw_byte, uint64_t wire_byte, int rc)
 {
     const uint64_t total = spot_sender_total(s->sender), once = raw_byte < total ? raw_byte : total;
     char again[64] = "";
@@ -262,7 +262,7 @@ static int run(struct send *s, const char *path, struct spot_err *err)
     if (!open_sender(s, pack.codec, path, err)) {
         rc = move(s, err);
         spot_sender_progress(s->sender, &raw_byte, &wire_byte);
-        tell(s, raw_byte, wire_byte, rc);
+        report(s, raw_byte, wire_byte, rc);
     }
     spot_sender_free(s->sender);
     input_close(&s->in);

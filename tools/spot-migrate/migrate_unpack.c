@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/rows.h"
 #include "common/xalloc.h"
 #include "migrate.h"
 #include "shard/stream.h"
@@ -98,16 +99,8 @@ out:
     return rc;
 }
 
-#define STREAM_OPTIONS(u)                                       \
-    { SPOT_OPT_GROUP, .help = "stream" },                       \
-        { SPOT_OPT_STRING,                                      \
-          0,                                                    \
-          "base",                                               \
-          &(u)->base_path,                                      \
-          "file",                                               \
-          "the older safetensors file given to pack as --base", \
-          0,                                                    \
-          0 },                                                  \
+#define STREAM_OPTIONS(u)                                                 \
+    { SPOT_OPT_GROUP, .help = "stream" }, SPOT_ROW_BASE(&(u)->base_path), \
         JOBS_OPTION(&(u)->n_job, "threads (default: processors, at most 8)")
 
 static struct unpack unpack_run = { .common = SPOT_TOOL_COMMON_DEFAULT };

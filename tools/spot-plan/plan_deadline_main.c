@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/json.h"
@@ -447,14 +448,10 @@ static const struct spot_cli cli = {
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "the job" },
-            { SPOT_OPT_SECS, 0, "work", &o.work_s, "time",
-              "computing time that the job needs (required)", 1, 1e8 },
-            { SPOT_OPT_SECS, 0, "deadline", &o.deadline_s, "time",
-              "deadline, from the job's start (required)", 1, 1e8 },
-            { SPOT_OPT_STRING, 0, "restart", &o.restart, "time",
-              "time of a launch without progress (default: 0), or 6m:.5,12m:.5", 0, 0 },
-            { SPOT_OPT_REAL, 0, "egress-usd", &o.egress_usd, "usd",
-              "cost of a launch in another region than the last (default: 0)", 0, 1e6 },
+            SPOT_ROW_WORK(&o.work_s),
+            SPOT_ROW_DEADLINE(&o.deadline_s),
+            SPOT_ROW_RESTARTS(&o.restart),
+            SPOT_ROW_EGRESS(&o.egress_usd),
             { SPOT_OPT_REAL, 0, "hour-usd", &o.usd_per_h, "usd",
               "value of an hour until the end, added to the cost (default: 0)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "done", &o.done_s, "time", "work already done (default: 0)", 0,
@@ -470,27 +467,23 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "at", &o.at, "zone", "zone in which the job runs or last ran", 0,
               0 },
             { SPOT_OPT_GROUP, .help = "the machines" },
-            { SPOT_OPT_STRING, 0, "catalogue", &o.catalogue, "file",
-              "CSV of prices and speeds by type and zone", 0, 0 },
+            SPOT_ROW_CATALOGUE(&o.catalogue),
             { SPOT_OPT_STRING, 0, "prices", &o.prices, "file",
               "spot.price/1: what hours are expected to cost", 0, 0 },
-            { SPOT_OPT_STRING, 0, "forecast", &o.forecast, "file",
-              "spot.forecast/1, - is standard input: availability of spot", 0, 0 },
+            SPOT_ROW_FORECAST(&o.forecast),
             { SPOT_OPT_STRING, 0, "trace", &o.trace, "file",
               "learn run lengths from this availability trace instead", 0, 0 },
             { SPOT_OPT_SECS, 0, "learn", &o.learn_s, "time",
-              "run lengths are learned at the job's start and after each (default: 24h)", 1, 1e9 },
-            { SPOT_OPT_STRING, 0, "zone", &o.zone, "names",
-              "use these zones, comma-separated (default: all, at most 6)", 0, 0 },
+              "run lengths are learned anew after each of this (default: 24h)", 1, 1e9 },
+            SPOT_ROW_ZONES(&o.zone),
             { SPOT_OPT_FLAG, 0, "has-spot", &o.has_spot, NULL,
               "spot is available now (default: yes; --no-has-spot)", 0, 0 },
-            { SPOT_OPT_SECS, 0, "tick", &o.tick_s, "time",
-              "time between decisions (default: the forecast's interval, else 10m)", 1, 1e6 },
+            SPOT_ROW_TICK(&o.tick_s),
             { SPOT_OPT_REAL, 0, "spot-usd-per-h", &o.spot_usd_per_h, "usd",
               "price of spot (default: 0.9731)", 0, 1e6 },
             { SPOT_OPT_REAL, 0, "on-demand-usd-per-h", &o.on_demand_usd_per_h, "usd",
               "price on demand (default: 3.06)", 0, 1e6 },
-            { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },
+            SPOT_ROW_EXPLAIN(&o.explain),
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
             { SPOT_OPT_END },
         },

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/clock.h"
@@ -22,7 +23,6 @@ static struct plan_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
                                        .kind = "serve",
                                        .policy = "spot",
                                        .scenarios = 1000,
-                                       .fresh = 2000,
                                        .rho = 0.9,
                                        .limit_s = 60,
                                        .unserved = 0.01,
@@ -208,7 +208,7 @@ static void write_risk(struct spot_jw *jw, const struct plan_fleet *s)
     if (!s->has_fresh)
         return;
     spot_jw_object(jw, "fresh");
-    spot_jw_int(jw, "scenarios", (int64_t)o.fresh);
+    spot_jw_int(jw, "scenarios", PLAN_FLEET_FRESH);
     spot_jw_real(jw, "unserved_tail", s->fresh.cvar);
     spot_jw_real(jw, "unserved_mean", s->fresh.mean_unserved);
     spot_jw_real(jw, "short_prob", s->fresh.short_prob);
@@ -323,7 +323,6 @@ static const struct spot_cli cli = {
                                             { "unserved", "forecast" },
                                             { "cold-start", "forecast" },
                                             { "scenarios", "forecast" },
-                                            { "fresh", "forecast" },
                                             { "load", "kind serve" },
                                             { "prices", "kind serve" },
                                             { "rho", "kind serve" },
@@ -361,22 +360,18 @@ static const struct spot_cli cli = {
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "plan" },
             { SPOT_OPT_STRING, 0, "kind", &o.kind, "what", "serve (default) or train", 0, 0 },
-            { SPOT_OPT_STRING, 0, "catalogue", &o.catalogue, "file",
-              "instance types, prices, zones, quotas (CSV, required)", 0, 0 },
+            SPOT_ROW_CATALOGUE(&o.catalogue),
             { SPOT_OPT_STRING, 0, "load", &o.load, "file",
               "spot.demand/1: requests by size, and what each type answers (required)", 0, 0 },
             { SPOT_OPT_STRING, 0, "market", &o.market, "name",
               "on-demand, spot or both (default with --forecast, and to train)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "forecast", &o.forecast, "file",
-              "spot.forecast/1: plan under joint scenarios of zones", 0, 0 },
+            SPOT_ROW_FORECAST(&o.forecast),
             { SPOT_OPT_STRING, 0, "prices", &o.prices, "file",
               "spot.price/1: plan at expected prices instead of the catalogue's", 0, 0 },
-            { SPOT_OPT_REAL, 0, "unserved", &o.unserved, "share",
-              "unserved share of the load, mean of the worst scenarios (default: .01)", 0, 0.999 },
+            SPOT_ROW_UNSERVED(&o.unserved),
             { SPOT_OPT_SECS, 0, "cold-start", &o.cold_start_s, "time",
               "time to replace an instance (default: a step of the forecast)", 0, 1e6 },
-            { SPOT_OPT_REAL, 0, "rho", &o.rho, "share",
-              "utilisation cap of an instance (default: .9)", 0.01, 1 },
+            SPOT_ROW_RHO(&o.rho),
             { SPOT_OPT_STRING, 0, "policy", &o.policy, "name",
               "spot (default): any split of a bucket; melange: whole slices, rho 1", 0, 0 },
             { SPOT_OPT_U64, 0, "slices", &o.slices, "n", "melange: slices per bucket", 1,
@@ -389,20 +384,16 @@ static const struct spot_cli cli = {
               "spot.plan/1 in force (train: [ZONE/]TYPE[:MARKET]=COUNT,..)", 0, 0 },
             { SPOT_OPT_STRING, 0, "requests", &o.requests, "file",
               "request trace; rates are those of its last --window", 0, 0 },
-            { SPOT_OPT_SECS, 0, "window", &o.window_s, "time", "window of the rate (default: 60s)",
-              1e-3, 1e6 },
+            SPOT_ROW_WINDOW(&o.window_s),
             { SPOT_OPT_SECS, 0, "time", &o.time_s, "time",
               "now (default: the last request, or the forecast's time)", 0, 1e12 },
             { SPOT_OPT_MORE, .help = "scenarios and solver" },
             { SPOT_OPT_U64, 0, "scenarios", &o.scenarios, "n", "scenarios to draw (default: 1000)",
               1, SPOT_FLEET_SCENARIOS_MAX },
-            { SPOT_OPT_U64, 0, "fresh", &o.fresh, "n",
-              "other scenarios to test the plan on (default: 2000; 0: none)", 0,
-              SPOT_FLEET_SCENARIOS_MAX },
             { SPOT_OPT_SECS, 0, "limit", &o.limit_s, "time",
               "time limit of the solver (default: 60s)", 1, 1e6 },
             { SPOT_OPT_GROUP, .help = "--kind train" },
-            { SPOT_OPT_STRING, 0, "job", &train.job, "file", "spot.job/1 (required)", 0, 0 },
+            SPOT_ROW_JOB(&train.job),
             { SPOT_OPT_REAL, 0, "loss", &train.loss, "x",
               "loss to reach, for a job with 'async' (required)", 1e-9, 1e9 },
             { SPOT_OPT_REAL, 0, "loss-now", &train.loss_now, "x",
@@ -411,15 +402,12 @@ static const struct spot_cli cli = {
               "samples to compute, for a job without 'async' (required)", 1, 1e18 },
             { SPOT_OPT_SECS, 0, "deadline", &train.deadline_s, "time",
               "deadline, from now (required)", 1e-3, 1e9 },
-            { SPOT_OPT_SECS, 0, "restart", &train.restart_s, "time",
-              "time until a new instance computes (default: 0)", 0, 1e6 },
-            { SPOT_OPT_REAL, 0, "losses-per-h", &train.loss_per_h, "n",
-              "losses per spot instance and hour (default: 0)", 0, 1e4 },
+            SPOT_ROW_RESTART(&train.restart_s),
+            SPOT_ROW_LOSSES_PER_H(&train.loss_per_h),
             { SPOT_OPT_STRING, 0, "solver", &train.solver, "name",
               "spot (default), or as published: spotdnn-code, spotdnn-paper", 0, 0 },
             { SPOT_OPT_GROUP, .help = "output" },
-            { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL,
-              "say why on stderr, and what quotas are worth", 0, 0 },
+            SPOT_ROW_EXPLAIN(&o.explain),
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
             { SPOT_OPT_END },
         },

@@ -256,7 +256,7 @@ static void explain(struct plan_fleet *s, struct problem *p)
     if (s->has_fresh)
         snprintf(plan_fleet_why(s), PLAN_FLEET_WHY,
                  "%llu others: %.4g in the worst %.4g %%, %.4g in the mean, something in %.4g %%",
-                 (unsigned long long)s->o->fresh, s->fresh.cvar, 100 * (1 - p->risk.tail),
+                 (unsigned long long)PLAN_FLEET_FRESH, s->fresh.cvar, 100 * (1 - p->risk.tail),
                  s->fresh.mean_unserved, 100 * s->fresh.short_prob);
     snprintf(plan_fleet_why(s), PLAN_FLEET_WHY, "gap %.3f %% after %zu nodes, %zu cuts, %zu splits",
              100 * (a->bound > 0 ? a->usd_per_h / a->bound - 1 : 0), a->n_node, a->n_cut,
@@ -268,7 +268,7 @@ static void explain(struct plan_fleet *s, struct problem *p)
 static void try_fresh(struct plan_fleet *s, struct problem *p)
 {
     struct spot_fleet_risk fresh = p->risk;
-    const size_t n = (size_t)s->o->fresh, wide = s->demand.n_offer;
+    const size_t n = PLAN_FLEET_FRESH, wide = s->demand.n_offer;
     int32_t *there = spot_xcalloc(n * wide, sizeof(*there));
     double *prob = spot_xcalloc(n, sizeof(double));
 
@@ -356,7 +356,7 @@ int plan_fleet_solve_risk(struct plan_fleet *s, struct spot_err *err)
         if (s->is_scaled)
             scale(s, &p);
         take(s, &p);
-        if (s->o->forecast && s->o->fresh)
+        if (s->o->forecast)
             try_fresh(s, &p);
         explain(s, &p);
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/num.h"
@@ -25,13 +26,8 @@ static struct {
 } opt = { .common = SPOT_TOOL_COMMON_DEFAULT,
           .name = "job",
           .usd_per_h = -1,
-          .roofline = { .dtype = "bf16",
-                        .prompt_token = 512,
-                        .output_token = 128,
-                        .max_batch = 8,
-                        .flop_share = 0.5,
-                        .byte_share = 0.75,
-                        .memory_share = 0.9 } };
+          .roofline = {
+              .dtype = "bf16", .prompt_token = 512, .output_token = 128, .max_batch = 8 } };
 
 static int wants(const char *got, struct spot_err *err)
 {
@@ -194,8 +190,7 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_GROUP, .help = "serving: a roofline, nothing measured" },
     { SPOT_OPT_STRING, 0, "roofline", &opt.roofline.model, "dir|file",
       "the model: config.json of GPT-2's or Llama's kind", 0, 0 },
-    { SPOT_OPT_STRING, 0, "catalogue", &opt.roofline.catalogue, "file",
-      "CSV of instance types: memory, arithmetic, bandwidths, prices", 0, 0 },
+    SPOT_ROW_CATALOGUE(&opt.roofline.catalogue),
     { SPOT_OPT_STRING, 0, "type", &opt.roofline.type, "name", "the instance type", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &opt.roofline.dtype, "x", "fp32, bf16 or q8 (default: bf16)", 0,
       0 },
@@ -207,17 +202,6 @@ static const struct spot_opt option_table[] = {
       "tokens of a typical answer (default: 128)", 1, 1 << 24 },
     { SPOT_OPT_U64, 0, "context", &opt.roofline.context, "n",
       "most tokens of prompt and answer together (default: a typical request)", 1, 1 << 25 },
-    { SPOT_OPT_MORE, .help = "more of the roofline" },
-    { SPOT_OPT_U64, 0, "tensor-max", &opt.roofline.max_M, "M",
-      "most ranks of a tensor group (default: GPUs of an instance)", 1, 1024 },
-    { SPOT_OPT_REAL, 0, "flop-share", &opt.roofline.flop_share, "x",
-      "share of peak arithmetic that is reached (default: 0.5)", 1e-3, 1 },
-    { SPOT_OPT_REAL, 0, "byte-share", &opt.roofline.byte_share, "x",
-      "share of peak memory bandwidth that is reached (default: 0.75)", 1e-3, 1 },
-    { SPOT_OPT_REAL, 0, "memory-share", &opt.roofline.memory_share, "x",
-      "share of a GPU's memory for weights and cache (default: 0.9)", 1e-3, 1 },
-    { SPOT_OPT_SECS, 0, "latency", &opt.roofline.latency_s, "time",
-      "latency of a message between GPUs (default: 0)", 0, 1 },
     { SPOT_OPT_GROUP, .help = "the job" },
     { SPOT_OPT_STRING, 0, "name", &opt.name, "text", "name of the job (default: job)", 0, 0 },
     SPOT_TOOL_OPTIONS_AS(&opt.common, "json"),
@@ -242,11 +226,6 @@ static const struct spot_cli cli = {
                                             { "prompt-tokens", "roofline" },
                                             { "output-tokens", "roofline" },
                                             { "context", "roofline" },
-                                            { "tensor-max", "roofline" },
-                                            { "flop-share", "roofline" },
-                                            { "byte-share", "roofline" },
-                                            { "memory-share", "roofline" },
-                                            { "latency", "roofline" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "roofline", "catalogue", NULL },
     .writes = (const char *const[]){ "output", NULL },

@@ -17,6 +17,9 @@
 #include "model/serve_roofline.h"
 #include "weights/hf_config.h"
 
+/* Shares of the peaks that are reached, and of a GPU's memory that weights and cache may take. */
+static const double flop_share = 0.5, byte_share = 0.75, memory_share = 0.9;
+
 static int read_model(const char *path, struct spot_shape *shape, struct spot_prov *prov,
                       struct spot_err *err)
 {
@@ -86,13 +89,12 @@ static void settle(const struct plan_job_roofline *o, const struct spot_catalogu
 
     *r = (struct spot_roofline){
         .gpus = t->gpus,
-        .gpu_byte = t->gpu_mem_byte * o->memory_share,
-        .flop_per_s = t->gpu_flop_per_s * o->flop_share,
-        .mem_byte_per_s = t->gpu_mem_byte_per_s * o->byte_share,
+        .gpu_byte = t->gpu_mem_byte * memory_share,
+        .flop_per_s = t->gpu_flop_per_s * flop_share,
+        .mem_byte_per_s = t->gpu_mem_byte_per_s * byte_share,
         .link_byte_per_s = t->gpu_link_byte_per_s > 0 ? t->gpu_link_byte_per_s : nic,
         .nic_byte_per_s = nic,
-        .latency_s = o->latency_s,
-        .max_M = o->max_M ? (int64_t)o->max_M : power_within(ranks),
+        .max_M = power_within(ranks),
         .max_batch = (int64_t)o->max_batch,
         .prompt_token = (int64_t)o->prompt_token,
         .output_token = (int64_t)o->output_token,
@@ -118,7 +120,7 @@ static int write_job(const struct plan_job_roofline *o, const struct spot_catalo
 
     snprintf(source, sizeof(source),
              "roofline, not measured: %g of peak arithmetic, %g of peak memory bandwidth, %s",
-             o->flop_share, o->byte_share, o->dtype);
+             flop_share, byte_share, o->dtype);
     job.memory.node_byte = t->gpu_mem_byte * (double)t->gpus;
     job.cost.is_given = t->spot_usd_per_h >= 0 || t->on_demand_usd_per_h >= 0;
     job.cost.usd_per_h = t->spot_usd_per_h;

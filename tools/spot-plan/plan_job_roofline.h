@@ -13,9 +13,7 @@ struct plan_job_roofline {
     const char *model; /* config.json, or the directory that it lies in */
     const char *catalogue, *type, *dtype;
     uint64_t prompt_token, output_token, context; /* context 0: prompt and answer */
-    uint64_t max_batch, max_M;                    /* max_M 0: the GPUs of an instance */
-    double flop_share, byte_share, memory_share;  /* of peaks, of a GPU's memory */
-    double latency_s;
+    uint64_t max_batch;
 };
 
 /* Write the job to `output` under `name`; prices come from the catalogue. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/hash.h"
@@ -26,13 +27,12 @@ static struct options {
     struct spot_tool_common common;
     const char *job, *forecast, *load, *solver, *slo, *current, *layout, *cluster;
     uint64_t now;
-    double rate_per_s, window_s, dispersion, loss_per_h, switch_s, boot_s, stay_s;
+    double rate_per_s, window_s, loss_per_h, switch_s, boot_s, stay_s;
     double memory_cap_byte;
     bool explain;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .solver = "spot",
         .now = NOT_GIVEN,
-        .dispersion = -1,
         .loss_per_h = -1,
         .switch_s = -1,
         .boot_s = 60,
@@ -180,7 +180,7 @@ static int find_rate(struct session *s, struct spot_err *err)
     s->dispersion = 1;
     if (o.load)
         rc = ending && !strcmp(ending, ".json") ? read_demand_forecast(s, err) : read_load(s, err);
-    s->question.ask.demand.dispersion = o.dispersion >= 0 ? o.dispersion : s->dispersion;
+    s->question.ask.demand.dispersion = s->dispersion;
     return rc;
 }
 
@@ -372,7 +372,6 @@ static const struct spot_cli cli = {
     .name = "spot-plan serve",
     .need = (const struct spot_opt_need[]){ { "rate", "!load" },
                                             { "window", "load" },
-                                            { "dispersion", "solver spot" },
                                             { "slo", "solver spot" },
                                             { "current", "solver spot" },
                                             { "loss-per-h", "solver spot" },
@@ -397,12 +396,10 @@ static const struct spot_cli cli = {
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "plan" },
-            { SPOT_OPT_STRING, 0, "job", &o.job, "file",
-              "what runs: spot.job/1 of kind serve (required)", 0, 0 },
+            SPOT_ROW_JOB(&o.job),
             { SPOT_OPT_U64, 0, "now", &o.now, "n",
               "instances available now (default: the forecast's)", 0, SPOT_GRID_MAX },
-            { SPOT_OPT_STRING, 0, "forecast", &o.forecast, "file",
-              "spot.forecast/1, - is standard input: instances now and later", 0, 0 },
+            SPOT_ROW_FORECAST(&o.forecast),
             { SPOT_OPT_REAL, 0, "rate", &o.rate_per_s, "r", "arrival rate, requests per second",
               1e-9, 1e9 },
             { SPOT_OPT_STRING, 0, "load", &o.load, "file",
@@ -411,27 +408,21 @@ static const struct spot_cli cli = {
               "use only the last part of the load (default: all)", 1e-3, 1e9 },
             { SPOT_OPT_STRING, 0, "solver", &o.solver, "name",
               "spot (default), or spotserve: least latency that keeps up", 0, 0 },
-            { SPOT_OPT_STRING, 0, "slo", &o.slo, "limits",
-              "e2e-p99=TIME,ttft-p95=TIME (default: least price x P99)", 0, 0 },
-            { SPOT_OPT_REAL, 0, "dispersion", &o.dispersion, "x",
-              "variance over mean of arrivals (default: the load's, or 1)", 0, 1e6 },
+            SPOT_ROW_SLO(&o.slo),
             { SPOT_OPT_STRING, 0, "current", &o.current, "DxPxM",
               "what runs now; another grid must be worth the change", 0, 0 },
             { SPOT_OPT_SECS, 0, "stay", &o.stay_s, "time",
               "expected time to the next change (default: from losses, 1m to 1h)", 1, 1e9 },
             { SPOT_OPT_REAL, 0, "loss-per-h", &o.loss_per_h, "x",
               "losses of an instance per hour (default: the forecast's)", 0, 3600 },
-            { SPOT_OPT_SECS, 0, "switch", &o.switch_s, "time",
-              "time to move weights between instances (default: 10s, or by --layout)", 0, 1e6 },
+            SPOT_ROW_SWITCH(&o.switch_s),
             { SPOT_OPT_STRING, 0, "layout", &o.layout, "file",
               "spot.layout/1 of what runs now; the plan then places each position", 0, 0 },
             { SPOT_OPT_STRING, 0, "cluster", &o.cluster, "file",
               "spot.cluster/1: candidate workers and their links", 0, 0 },
-            { SPOT_OPT_SIZE, 0, "memory-cap", &o.memory_cap_byte, "size",
-              "extra memory a worker may use during moves (default: any)", 0, 1e15 },
-            { SPOT_OPT_SECS, 0, "boot", &o.boot_s, "time",
-              "time from request to running instance (default: 60s)", 0, 1e6 },
-            { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },
+            SPOT_ROW_MEMORY_CAP(&o.memory_cap_byte),
+            SPOT_ROW_BOOT(&o.boot_s),
+            SPOT_ROW_EXPLAIN(&o.explain),
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
             { SPOT_OPT_END },
         },

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/json.h"
@@ -392,11 +393,9 @@ static const struct spot_cli cli = {
               0 },
             { SPOT_OPT_SECS, 0, "round", &o.round_s, "time",
               "time until the next plan (default: 6m)", 1, 1e7 },
-            { SPOT_OPT_SECS, 0, "switch", &o.switch_s, "time",
-              "cost of moving a job: restart or migration (default: 0)", 0, 1e6 },
-            { SPOT_OPT_SECS, 0, "checkpoint", &o.checkpoint_s, "time",
-              "checkpoint interval: what a loss costs, with a hazard (default: 0)", 0, 1e6 },
-            { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },
+            SPOT_ROW_SWITCH_JOB(&o.switch_s),
+            SPOT_ROW_CHECKPOINT(&o.checkpoint_s),
+            SPOT_ROW_EXPLAIN(&o.explain),
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, csv, table (default on a terminal) or md"),
             { SPOT_OPT_END },
         },

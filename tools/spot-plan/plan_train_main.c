@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/hash.h"
@@ -503,9 +504,8 @@ static struct options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "plan" },
-    { SPOT_OPT_STRING, 0, "job", &o.job, "file", "what runs: spot.job/1 (required)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "forecast", &o.forecast, "file",
-      "spot.forecast/1, - is standard input (default: nothing changes)", 0, 0 },
+    SPOT_ROW_JOB(&o.job),
+    SPOT_ROW_FORECAST(&o.forecast),
     { SPOT_OPT_U64, 0, "now", &o.now, "n", "instances available now (default: the forecast's)", 0,
       SPOT_CHANGE_COUNT_MAX },
     { SPOT_OPT_U64, 0, "spares", &o.spares, "n", "keep at least n out of the grid (default: 0)", 0,
@@ -541,7 +541,7 @@ static const struct spot_opt option[] = {
       "accepted probability that a stage loses all replicas (default: 1)", 0, 1 },
     { SPOT_OPT_STRING, 0, "throughput", &o.source, "source",
       "throughput between measured grids: table, law, or both (default)", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },
+    SPOT_ROW_EXPLAIN(&o.explain),
     SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
     { SPOT_OPT_END },
 };

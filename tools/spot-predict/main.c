@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "backtest_run.h"
+#include "cli/rows.h"
 #include "forecast/forecaster.h"
 #include "predict.h"
 #include "prices.h"
@@ -83,8 +84,7 @@ static const struct spot_opt option[] = {
       "hazard of an instance by age, from its provider: age_s,hazard_per_h", 0, 0 },
     { SPOT_OPT_STRING, 0, "state", &options.state, "file",
       "keep what was learned in this file; the trace then needs new rows only", 0, 0 },
-    { SPOT_OPT_STRING, 0, "plot", &options.plot, "file",
-      "draw .svg, .png, .pdf, .gp or - (text): fans, or a fan and calibration", 0, 0 },
+    SPOT_ROW_PLOT(&options.plot),
     { SPOT_OPT_GROUP, .help = "backtest" },
     { SPOT_OPT_FLAG, 0, "backtest", &options.is_backtest, NULL,
       "score models on the past of the traces", 0, 0 },

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/plot.h"
+#include "cli/rows.h"
 #include "cli/spark.h"
 #include "cli/table.h"
 #include "cli/tool.h"
@@ -26,7 +27,7 @@ static struct {
     const char *kind, *plot;
     double from_s, to_s;
     uint64_t scale, min_losses, context;
-    bool ascii, fit, hazard;
+    bool fit, hazard;
     struct spot_tool_common common;
 } opt = { .kind = "trace",
           .from_s = -1,
@@ -43,7 +44,6 @@ static const struct spot_cli cli = {
                                             { "hazard", "!scale" },
                                             { "min-losses", "hazard" },
                                             { "scale", "kind trace" },
-                                            { "ascii", "kind trace" },
                                             { "fit", "kind trace" },
                                             { "hazard", "kind trace" },
                                             { "context", "kind load" },
@@ -65,20 +65,14 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "kind", &opt.kind, "what",
               "trace: machines (default); load: requests", 0, 0 },
             { SPOT_OPT_GROUP, .help = "range" },
-            { SPOT_OPT_SECS, 0, "from", &opt.from_s, "time",
-              "start at this time_s (default: start of the trace)", 0, SPOT_TRACE_TIME_MAX_S },
-            { SPOT_OPT_SECS, 0, "to", &opt.to_s, "time",
-              "stop at this time_s (default: end of the trace)", 0, SPOT_TRACE_TIME_MAX_S },
-            { SPOT_OPT_U64, 0, "scale", &opt.scale, "k",
-              "machines per instance: count floor(available/k) (default: 1)", 1,
-              SPOT_TRACE_COUNT_MAX },
+            SPOT_ROW_FROM(&opt.from_s),
+            SPOT_ROW_TO(&opt.to_s),
+            SPOT_ROW_SCALE(&opt.scale),
             { SPOT_OPT_U64, 0, "context", &opt.context, "n",
               "load: refuse requests longer than this many tokens", 2,
               2 * (double)SPOT_LOAD_TOKENS_MAX },
             { SPOT_OPT_GROUP, .help = "output" },
-            { SPOT_OPT_STRING, 0, "plot", &opt.plot, "file",
-              "draw .svg .png .pdf .gp, or - for text", 0, 0 },
-            { SPOT_OPT_FLAG, 0, "ascii", &opt.ascii, NULL, "trend in plain ASCII", 0, 0 },
+            SPOT_ROW_PLOT(&opt.plot),
             { SPOT_OPT_FLAG, 0, "fit", &opt.fit, NULL,
               "print the options of generate that produce a similar trace", 0, 0 },
             { SPOT_OPT_FLAG, 0, "hazard", &opt.hazard, NULL,
@@ -98,7 +92,7 @@ static void put_trend(struct spot_table *table, const struct spot_trace *trace, 
     FILE *out = spot_xmemory_open(&text, &n_byte);
 
     spot_trace_slices(&trace->series[k], trace->start_s, trace->end_s, SLICES, mean);
-    spot_spark(out, mean, SLICES, opt.ascii);
+    spot_spark(out, mean, SLICES, false);
     spot_xmemory_close(out);
     spot_table_text(table, text);
     free(text);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/out.h"
 
 int replay_load_lengths(const struct replay_load *opt, struct spot_load_dist *dist,
@@ -24,22 +25,85 @@ int replay_load_lengths(const struct replay_load *opt, struct spot_load_dist *di
     return 0;
 }
 
-static void fill_arrivals(const struct replay_load *opt, struct spot_arrival_dist *dist)
+/* Value `i` behind the name in "name:value:value"; `usual` if the text ends before. Returns 0, or
+ * -1 if it is no time or lies outside. */
+static int value_at(const char *text, int i, double usual, double min, double max, double *value)
 {
-    *dist = (struct spot_arrival_dist){ .rate_per_s = opt->rate_per_s,
-                                        .cv = opt->cv,
-                                        .on_mean_s = opt->on_s,
-                                        .off_mean_s = opt->off_s,
-                                        .swing = opt->swing,
-                                        .period_s = opt->period_s,
-                                        .peak_s = opt->peak_s };
-    while (strcmp(opt->arrivals, spot_arrival_name[dist->kind]) != 0)
-        dist->kind++; /* the table of options lets be no other */
+    char word[32];
+
+    *value = usual;
+    for (; i >= 0; i--) {
+        text = strchr(text, ':');
+        if (!text)
+            return 0;
+        text++;
+    }
+    snprintf(word, sizeof(word), "%.*s", (int)strcspn(text, ":"), text);
+    return spot_num_parse_secs(word, value) || !(*value >= min && *value <= max) ? -1 : 0;
+}
+
+/* How many values a text has behind its name. */
+static int count_values(const char *text)
+{
+    int n = 0;
+
+    for (; (text = strchr(text, ':')); text++)
+        n++;
+    return n;
+}
+
+static int parse_arrivals(const char *text, struct spot_arrival_dist *dist, struct spot_err *err)
+{
+    static const int most[] = { [SPOT_ARRIVAL_POISSON] = 0,
+                                [SPOT_ARRIVAL_GAMMA] = 1,
+                                [SPOT_ARRIVAL_ON_OFF] = 2,
+                                [SPOT_ARRIVAL_SPOTSERVE] = 1 };
+    const size_t n = strcspn(text, ":");
+    const int n_kind = (int)(sizeof(most) / sizeof(most[0]));
+    int k = 0;
+
+    while (k < n_kind &&
+           (strlen(spot_arrival_name[k]) != n || strncmp(text, spot_arrival_name[k], n)))
+        k++;
+    if (k == n_kind || count_values(text) > most[k] ||
+        (k != SPOT_ARRIVAL_ON_OFF && value_at(text, 0, 6, 0.01, 100, &dist->cv)) ||
+        (k == SPOT_ARRIVAL_ON_OFF && (value_at(text, 0, 30, 1e-3, 1e7, &dist->on_mean_s) ||
+                                      value_at(text, 1, 90, 1e-3, 1e7, &dist->off_mean_s))))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--arrivals must be poisson, gamma:CV, on-off:ON:OFF or spotserve:CV, "
+                            "got '%.64s'",
+                            text);
+    dist->kind = k;
+    return 0;
+}
+
+static int parse_swing(const char *text, struct spot_arrival_dist *dist, struct spot_err *err)
+{
+    char named[64]; /* ":share:day:peak" */
+
+    snprintf(named, sizeof(named), ":%.60s", text ? text : "0");
+    if ((text && strlen(text) > 60) || count_values(named) > 3 ||
+        value_at(named, 0, 0, 0, 1, &dist->swing) ||
+        value_at(named, 1, 86400, 1, 1e7, &dist->period_s) ||
+        value_at(named, 2, 50400, 0, 1e7, &dist->peak_s))
+        return spot_err_set(
+            err, SPOT_EUSAGE,
+            "--swing must be SHARE[:DAY[:PEAK]] such as .5 or .5:6h:2h, got '%.64s'", text);
+    return 0;
+}
+
+static int fill_arrivals(const struct replay_load *opt, struct spot_arrival_dist *dist,
+                         struct spot_err *err)
+{
+    *dist = (struct spot_arrival_dist){ .rate_per_s = opt->rate_per_s };
+    if (parse_arrivals(opt->arrivals, dist, err) || parse_swing(opt->swing, dist, err))
+        return -1;
     if (dist->kind == SPOT_ARRIVAL_SPOTSERVE)
         spot_tool_note(
             "arrivals as SpotServe's artifact generates them and calls CV %.4g: the gaps "
             "have a coefficient of variation of %.3g; --arrivals gamma has one of %.4g",
-            opt->cv, spot_arrival_cv(dist), opt->cv);
+            dist->cv, spot_arrival_cv(dist), dist->cv);
+    return 0;
 }
 
 int replay_generate_load(const struct replay_load *opt, double hours,
@@ -52,7 +116,10 @@ int replay_generate_load(const struct replay_load *opt, double hours,
 
     if (rc)
         return rc;
-    fill_arrivals(opt, &dist.arrival);
+    if (fill_arrivals(opt, &dist.arrival, err)) {
+        spot_load_release(&sample);
+        return -1;
+    }
     rc = spot_load_generate(&load, &dist, opt->n_request && !hours ? INFINITY : hours * 3600,
                             opt->n_request, common->seed, err);
     spot_load_release(&sample);

@@ -9,15 +9,14 @@
 
 /* What the command line says; starts as REPLAY_LOAD_DEFAULT. */
 struct replay_load {
-    const char *arrivals, *prompt, *output, *lengths;
-    double rate_per_s, cv, on_s, off_s, swing, period_s, peak_s;
+    const char *arrivals, *swing, *prompt, *output, *lengths;
+    double rate_per_s;
     uint64_t n_request, context;
 };
 
-#define REPLAY_LOAD_DEFAULT                                                                \
-    {                                                                                      \
-        .arrivals = "poisson", .prompt = "512", .output = "128", .rate_per_s = 1, .cv = 6, \
-        .on_s = 30, .off_s = 90, .period_s = 86400, .peak_s = 50400                        \
+#define REPLAY_LOAD_DEFAULT                                                      \
+    {                                                                            \
+        .arrivals = "poisson", .prompt = "512", .output = "128", .rate_per_s = 1 \
     }
 
 /* The distributions of lengths. `sample` holds the load of --lengths, if there is one. Returns 0,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/csv_write.h"
@@ -46,12 +47,7 @@ static const struct spot_cli cli = {
                                             { "rate", "kind load" },
                                             { "requests", "kind load" },
                                             { "arrivals", "kind load" },
-                                            { "cv", "arrivals gamma|arrivals spotserve" },
-                                            { "on", "arrivals on-off" },
-                                            { "off", "arrivals on-off" },
                                             { "swing", "kind load" },
-                                            { "peak", "swing" },
-                                            { "period", "swing" },
                                             { "prompt-tokens", "kind load" },
                                             { "output-tokens", "kind load" },
                                             { "lengths", "kind load" },
@@ -63,7 +59,6 @@ static const struct spot_cli cli = {
     .writes = (const char *const[]){ "output", NULL },
     .choice = (const struct spot_opt_choice[]){ { "format", "csv" },
                                                 { "kind", "trace|load" },
-                                                { "arrivals", "poisson|gamma|on-off|spotserve" },
                                                 { NULL, NULL } },
     .synopsis = "[options]",
     .summary =
@@ -71,7 +66,7 @@ static const struct spot_cli cli = {
         "shocks and heavy-tailed pauses, or a load of requests. Equal options give equal bytes.",
     .examples = "  spot-replay generate --profile stormy --hours 24 --seed 7 -o trace.csv\n"
                 "  spot-replay generate --zones 6 --regions 2 --law loss_per_h=4,burst=8\n"
-                "  spot-replay generate --kind load --rate 2 --arrivals gamma --cv 6 --hours 1\n",
+                "  spot-replay generate --kind load --rate 2 --arrivals gamma:6 --hours 1\n",
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_STRING, 0, "kind", &opt.kind, "what",
@@ -88,8 +83,7 @@ static const struct spot_cli cli = {
               SPOT_GENERATE_CAP_MAX },
             { SPOT_OPT_SECS, 0, "interval", &opt.interval_s, "time",
               "time between rows (default: 60s)", 1, 86400 },
-            { SPOT_OPT_FLAG, 0, "steps", &opt.steps, NULL,
-              "only the first row, changes and the last", 0, 0 },
+            SPOT_ROW_CHANGES(&opt.steps),
             { SPOT_OPT_FLAG, 0, "events", &opt.events, NULL,
               "node form: add and remove of named nodes", 0, 0 },
             { SPOT_OPT_GROUP, .help = "law of a trace" },
@@ -103,28 +97,18 @@ static const struct spot_cli cli = {
             { SPOT_OPT_U64, 0, "requests", &opt.load.n_request, "n",
               "stop after this many requests", 1, SPOT_LOAD_ROWS_MAX },
             { SPOT_OPT_STRING, 0, "arrivals", &opt.load.arrivals, "law",
-              "poisson (default), gamma, on-off, spotserve", 0, 0 },
+              "poisson (default), gamma:CV, on-off:ON:OFF, spotserve:CV", 0, 0 },
             { SPOT_OPT_STRING, 0, "prompt-tokens", &opt.load.prompt, "law",
               "N or lognormal:MEDIAN:SIGMA (default: 512)", 0, 0 },
             { SPOT_OPT_MORE, .help = "more of a load" },
-            { SPOT_OPT_REAL, 0, "cv", &opt.load.cv, "x",
-              "gamma: coefficient of variation; spotserve: its parameter (default: 6)", 0.01, 100 },
             { SPOT_OPT_STRING, 0, "output-tokens", &opt.load.output, "law",
               "output lengths, in the same form (default: 128)", 0, 0 },
             { SPOT_OPT_STRING, 0, "lengths", &opt.load.lengths, "file",
               "draw both lengths from the requests of this load", 0, 0 },
             { SPOT_OPT_U64, 0, "context", &opt.load.context, "n",
               "most tokens of prompt and answer together", 2, 2 * (double)SPOT_LOAD_TOKENS_MAX },
-            { SPOT_OPT_SECS, 0, "on", &opt.load.on_s, "time",
-              "on-off: mean length of a burst (default: 30s)", 1e-3, 1e7 },
-            { SPOT_OPT_SECS, 0, "off", &opt.load.off_s, "time",
-              "on-off: mean length of a pause (default: 90s)", 1e-3, 1e7 },
-            { SPOT_OPT_REAL, 0, "swing", &opt.load.swing, "share",
-              "daily swing, as a share of the rate (default: 0)", 0, 1 },
-            { SPOT_OPT_SECS, 0, "peak", &opt.load.peak_s, "time",
-              "time of day with the highest rate (default: 14h)", 0, 1e7 },
-            { SPOT_OPT_SECS, 0, "period", &opt.load.period_s, "time",
-              "length of a day (default: 24h)", 1, 1e7 },
+            { SPOT_OPT_STRING, 0, "swing", &opt.load.swing, "share[:day[:peak]]",
+              "daily swing of the rate, length and peak of a day (24h:14h)", 0, 0 },
             { SPOT_OPT_MORE, .help = "more of a trace" },
             { SPOT_OPT_STRING, 0, "instance-type", &opt.type, "name",
               "add this column (default: none)", 0, 0 },

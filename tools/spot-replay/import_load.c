@@ -87,7 +87,7 @@ static int put(const struct replay_import_load *ask, const struct spot_load *loa
 
 int import_load(const struct replay_import_load *ask, char **path, struct spot_err *err)
 {
-    struct spot_load_import imp = { .match = ask->match, .bad = { .is_strict = ask->is_strict } };
+    struct spot_load_import imp = { .bad = { .is_strict = ask->is_strict } };
     struct spot_load_dist dist = { 0 };
     struct spot_load sample = { 0 };
     char *text = NULL;

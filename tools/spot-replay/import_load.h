@@ -9,10 +9,10 @@
 
 struct replay_import_load {
     const struct spot_load_format *format;
-    const char *columns, *match, *origin; /* NULL: not given */
-    double origin_s;                      /* of an origin that is neither `first` nor NULL */
-    bool is_strict;                       /* refuse rows that cannot be read */
-    struct replay_load length;            /* of formats that have none */
+    const char *columns, *origin; /* NULL: not given */
+    double origin_s;              /* of an origin that is neither `first` nor NULL */
+    bool is_strict;               /* refuse rows that cannot be read */
+    struct replay_load length;    /* of formats that have none */
     const struct spot_tool_common *common;
 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/num.h"
@@ -31,7 +32,6 @@ static struct {
 static const struct spot_cli cli = {
     .name = "spot-replay import",
     .need = (const struct spot_opt_need[]){ { "cap", "polarity unavailable" },
-                                            { "product", "from aws-price|from aws-advisor" },
                                             { "time", "from aws-score" },
                                             { "columns", "from csv|from burstgpt" },
                                             { "timezone", "from csv" },
@@ -74,10 +74,6 @@ static const struct spot_cli cli = {
               "whether numbers count available (default) or unavailable", 0, 0 },
             { SPOT_OPT_U64, 0, "cap", &opt.cap, "n",
               "machines asked for, if unavailable (default: 1)", 1, SPOT_TRACE_COUNT_MAX },
-            { SPOT_OPT_STRING, 0, "product", &opt.ask.product, "name",
-              "AWS: system (default: Linux/UNIX or Linux)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "match", &opt.ask.match, "text",
-              "only instance types or functions that contain this", 0, 0 },
             { SPOT_OPT_STRING, 0, "time", &opt.time, "when",
               "time of a snapshot: date or seconds (default: 0)", 0, 0 },
             { SPOT_OPT_FLAG, 0, "strict", &opt.strict, NULL,
@@ -96,8 +92,7 @@ static const struct spot_cli cli = {
               "merge with this earlier import, if it exists", 0, 0 },
             { SPOT_OPT_SECS, 0, "interval", &opt.interval_s, "time",
               "one row per interval of this length", 1e-3, 1e7 },
-            { SPOT_OPT_FLAG, 0, "steps", &opt.steps, NULL,
-              "only the first row, changes and the last", 0, 0 },
+            SPOT_ROW_CHANGES(&opt.steps),
             { SPOT_OPT_FLAG, 0, "events", &opt.events, NULL, "node form: time_s,event,node", 0, 0 },
             SPOT_TOOL_OPTIONS_AS(&opt.common, "csv"),
             { SPOT_OPT_END },
@@ -386,8 +381,6 @@ static int check_load_options(const struct spot_load_format *format, struct spot
     if (wrong)
         return spot_err_set(err, SPOT_EUSAGE, "--%s is for traces; %s gives a load", wrong,
                             format->name);
-    if (opt.ask.match && format->has_lengths)
-        return spot_err_set(err, SPOT_EUSAGE, "--match: %s names no functions", format->name);
     if (opt.origin && strcmp(opt.origin, "first") != 0 && strcmp(opt.origin, "unix") != 0)
         return parse_when("origin", opt.origin, &opt.origin_s, err);
     return 0;
@@ -397,7 +390,6 @@ static int run_load(char **path, const struct spot_load_format *format, struct s
 {
     const struct replay_import_load ask = { .format = format,
                                             .columns = opt.columns,
-                                            .match = opt.ask.match,
                                             .origin = opt.origin,
                                             .origin_s = opt.origin_s,
                                             .is_strict = opt.strict,
@@ -413,7 +405,7 @@ static int run_share(char **path, const struct spot_share_format *format, struct
     const bool is_first = opt.origin ? !strcmp(opt.origin, "first") : format->is_wall_clock;
 
     if (opt.polarity || opt.ask.zone || opt.ask.instance_type || opt.merge || opt.events ||
-        opt.steps || opt.interval_s > 0 || opt.ask.match)
+        opt.steps || opt.interval_s > 0)
         return spot_err_set(err, SPOT_EUSAGE,
                             "%s gives jobs: of the options, only --origin and --strict are for it",
                             format->name);

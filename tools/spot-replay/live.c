@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/rows.h"
 #include "cli/tool.h"
 #include "common/clock.h"
 #include "common/outlet.h"
@@ -47,12 +48,9 @@ static const struct spot_cli cli = {
             { SPOT_OPT_GROUP, .help = "the trace" },
             { SPOT_OPT_STRING, 't', "trace", &opt.trace, "file", "availability trace, - for stdin",
               0, 0 },
-            { SPOT_OPT_SECS, 0, "from", &opt.from_s, "time",
-              "start at this time_s (default: start of the trace)", 0, SPOT_TRACE_TIME_MAX_S },
-            { SPOT_OPT_SECS, 0, "to", &opt.to_s, "time",
-              "stop at this time_s (default: end of the trace)", 0, SPOT_TRACE_TIME_MAX_S },
-            { SPOT_OPT_U64, 0, "scale", &opt.scale, "k",
-              "machines per copy: floor(available/k) (default: 1)", 1, SPOT_TRACE_COUNT_MAX },
+            SPOT_ROW_FROM(&opt.from_s),
+            SPOT_ROW_TO(&opt.to_s),
+            SPOT_ROW_SCALE(&opt.scale),
             { SPOT_OPT_U64, 0, "max", &opt.max, "n", "most copies at once (default: 64)", 1, 4096 },
             { SPOT_OPT_REAL, 0, "speedup", &opt.speedup, "x",
               "trace seconds per real second (default: 60)", 1e-6, 1e9 },

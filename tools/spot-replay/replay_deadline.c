@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/plot.h"
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/out.h"
@@ -307,38 +308,28 @@ static const struct spot_cli cli = {
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "the job" },
-            { SPOT_OPT_STRING, 't', "trace", &o.trace, "file", "availability trace (required)", 0,
-              0 },
-            { SPOT_OPT_STRING, 0, "zone", &o.zone, "names",
-              "use these zones, comma-separated (default: all, at most 6)", 0, 0 },
-            { SPOT_OPT_SECS, 0, "work", &o.work_s, "time",
-              "computing time that the job needs (required)", 1, 1e8 },
-            { SPOT_OPT_SECS, 0, "deadline", &o.deadline_s, "time",
-              "deadline, from the job's start (required)", 1, 1e8 },
-            { SPOT_OPT_STRING, 0, "restart", &o.restart, "time",
-              "time of a launch without progress (default: 0), or 6m:.5,12m:.5", 0, 0 },
-            { SPOT_OPT_STRING, 0, "catalogue", &o.catalogue, "file",
-              "CSV of prices and speeds by type and zone", 0, 0 },
-            { SPOT_OPT_REAL, 0, "egress-usd", &o.egress_usd, "usd",
-              "cost of a launch in another region than the last (default: 0)", 0, 1e6 },
+            SPOT_ROW_TRACE(&o.trace),
+            SPOT_ROW_ZONES(&o.zone),
+            SPOT_ROW_WORK(&o.work_s),
+            SPOT_ROW_DEADLINE(&o.deadline_s),
+            SPOT_ROW_RESTARTS(&o.restart),
+            SPOT_ROW_CATALOGUE(&o.catalogue),
+            SPOT_ROW_EGRESS(&o.egress_usd),
             { SPOT_OPT_REAL, 0, "hour-usd", &o.usd_per_h, "usd",
               "value of an hour until the end, added to the cost (default: 0)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "from", &o.from_s, "time",
               "start of the job, from the start of the trace (default: 0)", 0, 1e11 },
-            { SPOT_OPT_SECS, 0, "tick", &o.tick_s, "time",
-              "time between decisions (default: the trace's interval)", 1, 1e6 },
+            SPOT_ROW_TICK(&o.tick_s),
             { SPOT_OPT_REAL, 0, "spot-usd-per-h", &o.spot_usd_per_h, "usd",
               "price of spot (default: 0.9731)", 0, 1e6 },
             { SPOT_OPT_REAL, 0, "on-demand-usd-per-h", &o.on_demand_usd_per_h, "usd",
               "price on demand (default: 3.06)", 0, 1e6 },
             { SPOT_OPT_GROUP, .help = "policies" },
-            { SPOT_OPT_STRING, 0, "policy", &o.policy, "names",
-              "comma-separated, or all (default), or list", 0, 0 },
+            SPOT_ROW_POLICIES(&o.policy),
             { SPOT_OPT_SECS, 0, "learn", &o.learn_s, "time",
-              "spot relearns run lengths at this interval (default: 24h)", 1, 1e9 },
-            { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "one row per tick", 0, 0 },
-            { SPOT_OPT_STRING, 0, "plot", &o.plot, "file",
-              "draw work over time: .svg .png .pdf .gp, or - for text", 0, 0 },
+              "run lengths are learned anew after each of this (default: 24h)", 1, 1e9 },
+            SPOT_ROW_TICKS(&o.steps),
+            SPOT_ROW_PLOT(&o.plot),
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
             { SPOT_OPT_END },
         },

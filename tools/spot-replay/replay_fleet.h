@@ -12,11 +12,14 @@
 #include "trace/load_trace.h"
 #include "trace/trace.h"
 
+/* The autoscaler follows a load that was above or below for so long. */
+enum { REPLAY_FLEET_UP_S = 300, REPLAY_FLEET_DOWN_S = 1200 };
+
 struct replay_fleet_options {
     struct spot_tool_common common;
     const char *trace, *policy, *plot, *load, *demand, *catalogue;
     uint64_t n;
-    double per_replica, rho, window_s, up_s, down_s;
+    double per_replica, rho, window_s;
     double cold_s, tick_s, availability, unserved, spot_usd_per_h, on_demand_usd_per_h;
     bool steps;
 };

@@ -73,7 +73,8 @@ int32_t replay_autoscale(const struct replay_fleet_options *o, size_t n_tick, co
                                           : want < held ? SPOT_FLEET_DOWN
                                                         : SPOT_FLEET_SAME;
 
-        if (spot_fleet_scale_step(&scale, side, !held, (double)t * o->tick_s, o->up_s, o->down_s))
+        if (spot_fleet_scale_step(&scale, side, !held, (double)t * o->tick_s, REPLAY_FLEET_UP_S,
+                                  REPLAY_FLEET_DOWN_S))
             held = want;
         asked[t] = held;
         most = held > most ? held : most;

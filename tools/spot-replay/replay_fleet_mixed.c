@@ -450,8 +450,8 @@ int replay_fleet_mixed(const struct replay_fleet_options *o, const struct spot_t
                                         .cold = (size_t)ceil(o->cold_s / o->tick_s - 1e-9),
                                         .unserved = o->unserved,
                                         .rho = o->rho,
-                                        .up_s = o->up_s,
-                                        .down_s = o->down_s };
+                                        .up_s = REPLAY_FLEET_UP_S,
+                                        .down_s = REPLAY_FLEET_DOWN_S };
     rc = run(m, err);
     close_mixed(m);
     free(m);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/out.h"
@@ -16,10 +17,13 @@
 
 static struct options {
     struct spot_tool_common common;
-    const char *trace, *catalogue, *region, *policy;
-    double work_s, restart_s, egress_usd, loss_per_h, midnight_s;
-    uint64_t starts, rest_days;
-} o = { .common = SPOT_TOOL_COMMON_DEFAULT, .policy = "all", .starts = 30, .rest_days = 5 };
+    const char *trace, *catalogue, *policy;
+    double work_s, restart_s, egress_usd, loss_per_h;
+    uint64_t starts;
+} o = { .common = SPOT_TOOL_COMMON_DEFAULT, .policy = "all", .starts = 30 };
+
+/* Prices must go on after the last start. */
+enum { REST_DAYS = 5 };
 
 enum { TYPES_MAX = 256 };
 
@@ -78,22 +82,20 @@ static size_t add_offer(struct session *s, const char *zone, const char *type)
     return s->history.n_offer++;
 }
 
-/* All changes of a series, if its type and region are asked for. */
+/* All changes of a series, if it is of spot. */
 static void add_series(struct session *s, const struct spot_price_series *series)
 {
-    const size_t length = spot_region_length(series->zone);
     size_t offer;
 
-    if (!series->is_spot ||
-        (o.region && (strlen(o.region) != length || strncmp(o.region, series->zone, length) != 0)))
+    if (!series->is_spot)
         return;
     offer = add_offer(s, series->zone, series->instance_type);
     if (offer == SIZE_MAX)
         return;
     for (size_t i = 0; i < series->n; i++) {
-        const double time_s = series->row[i].time_s - o.midnight_s;
+        const double time_s = series->row[i].time_s;
 
-        if (i + 1 < series->n && series->row[i + 1].time_s <= o.midnight_s)
+        if (i + 1 < series->n && series->row[i + 1].time_s <= 0)
             continue; /* another one is in force when the first day begins */
         s->change =
             spot_xgrow(s->change, &s->cap_change, s->history.n_change + 1, sizeof(*s->change));
@@ -135,18 +137,19 @@ static int read_all(struct session *s, struct spot_err *err)
     if (spot_catalogue_read(o.catalogue, on_type, s, NULL, err) || read_prices(s, err))
         return -1;
     if (!s->history.n_change)
-        return spot_err_set(err, SPOT_EDATA, "%s: no spot price of a type of %s%s%s", o.trace,
-                            o.catalogue, o.region ? " in " : "", o.region ? o.region : "");
+        return spot_err_set(err, SPOT_EDATA, "%s: no spot price of a type of %s", o.trace,
+                            o.catalogue);
     qsort(s->change, s->history.n_change, sizeof(*s->change), earlier);
     s->history.offer = s->offer;
     s->history.change = s->change;
     s->n_day = spot_price_days(&s->history, NULL, 0);
     s->day = spot_xcalloc(s->n_day + 1, sizeof(*s->day));
     spot_price_days(&s->history, s->day, s->n_day);
-    if (s->n_day <= o.rest_days)
-        return spot_err_set(err, SPOT_EDATA,
-                            "%s: a type of one GPU has prices of %zu days, and --rest-days is %llu",
-                            o.trace, s->n_day, (unsigned long long)o.rest_days);
+    if (s->n_day <= REST_DAYS)
+        return spot_err_set(
+            err, SPOT_EDATA,
+            "%s: a type of one GPU has prices of %zu days, and %d must follow the last start",
+            o.trace, s->n_day, REST_DAYS);
     return 0;
 }
 
@@ -178,7 +181,7 @@ static int read_policies(struct session *s, struct spot_err *err)
 static int add_row(struct spot_table *table, enum spot_format format, const struct session *s,
                    enum spot_price_policy policy, struct spot_err *err)
 {
-    const size_t end = s->n_day - o.rest_days, first = end > o.starts ? end - o.starts : 0;
+    const size_t end = s->n_day - REST_DAYS, first = end > o.starts ? end - o.starts : 0;
     const double n = (double)(end - first);
     double sum[3] = { 0 }, least = INFINITY, most = 0;
     int64_t cut = 0;
@@ -251,25 +254,14 @@ static const struct spot_cli cli = {
               0 },
             { SPOT_OPT_STRING, 0, "catalogue", &o.catalogue, "file",
               "CSV of instance_type, gpus, speed of the job on one GPU (required)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "region", &o.region, "name", "use only the zones of this region",
-              0, 0 },
-            { SPOT_OPT_SECS, 0, "work", &o.work_s, "time",
-              "computing time of the job at speed 1 (required)", 1, 1e8 },
-            { SPOT_OPT_SECS, 0, "restart", &o.restart_s, "time",
-              "time without progress after a start, a move, a loss (default: 0)", 0, 86400 },
-            { SPOT_OPT_REAL, 0, "egress-usd", &o.egress_usd, "usd",
-              "cost of a move to another region (default: 0)", 0, 1e6 },
-            { SPOT_OPT_REAL, 0, "losses-per-h", &o.loss_per_h, "n",
-              "losses per spot instance and hour (default: 0)", 0, 1e4 },
+            SPOT_ROW_WORK(&o.work_s),
+            SPOT_ROW_RESTART(&o.restart_s),
+            SPOT_ROW_EGRESS(&o.egress_usd),
+            SPOT_ROW_LOSSES_PER_H(&o.loss_per_h),
             { SPOT_OPT_GROUP, .help = "how" },
-            { SPOT_OPT_STRING, 0, "policy", &o.policy, "names",
-              "comma-separated, or all (default), or list", 0, 0 },
-            { SPOT_OPT_SECS, 0, "midnight", &o.midnight_s, "time",
-              "time in the trace at which a day begins (default: 0)", 0, 1e11 },
+            SPOT_ROW_POLICIES(&o.policy),
             { SPOT_OPT_U64, 0, "starts", &o.starts, "n",
               "number of days on which the job starts (default: 30)", 1, 10000 },
-            { SPOT_OPT_U64, 0, "rest-days", &o.rest_days, "n",
-              "days with prices after the last start (default: 5)", 1, 10000 },
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
             { SPOT_OPT_END },
         },

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/plot.h"
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/num.h"
@@ -16,7 +17,7 @@
 static struct options {
     struct spot_tool_common common;
     const char *job, *trace, *load, *policy, *slo, *batching, *plot;
-    double rate_per_s, switch_s, load_s, grace_s, boot_s, hand_s;
+    double rate_per_s, switch_s, load_s, grace_s, boot_s;
     double interval_s;
     uint64_t capacity, pool;
     const char *layout;
@@ -29,7 +30,6 @@ static struct options {
         .load_s = 25,
         .grace_s = 30,
         .boot_s = 60,
-        .hand_s = 1,
         .interval_s = 60 };
 
 /* --- options --- */
@@ -159,7 +159,7 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
         .grace_s = o.grace_s,
         .capacity = (size_t)o.capacity,
         .boot_s = o.boot_s,
-        .hand_s = o.hand_s,
+        .hand_s = 1 /* answers pause while they change instance */,
         .slo = slo,
         .seed = o.common.seed,
         .rule = { .batching = !strcmp(o.batching, "shared")   ? SPOT_BATCH_SHARED
@@ -247,20 +247,16 @@ static const struct spot_cli cli = {
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "input" },
-            { SPOT_OPT_STRING, 0, "job", &o.job, "file", "spot.job/1 of kind serve (required)", 0,
-              0 },
-            { SPOT_OPT_STRING, 't', "trace", &o.trace, "file", "availability trace (required)", 0,
-              0 },
+            SPOT_ROW_JOB(&o.job),
+            SPOT_ROW_TRACE(&o.trace),
             { SPOT_OPT_STRING, 0, "load", &o.load, "file", "requests (required)", 0, 0 },
             { SPOT_OPT_FLAG, 0, "arrivals-only", &o.arrivals_only, NULL,
               "every request has the lengths of the job's profile", 0, 0 },
             { SPOT_OPT_GROUP, .help = "policies" },
-            { SPOT_OPT_STRING, 0, "policy", &o.policy, "names",
-              "comma-separated, or all (default), or list; also on-demand-N", 0, 0 },
+            SPOT_ROW_POLICIES(&o.policy),
             { SPOT_OPT_REAL, 0, "rate", &o.rate_per_s, "r",
               "required rate, requests/s (default: measured over 5 minutes)", 1e-9, 1e9 },
-            { SPOT_OPT_SECS, 0, "switch", &o.switch_s, "time",
-              "time to move weights and answers between instances (default: 10s)", 0, 1e6 },
+            SPOT_ROW_SWITCH(&o.switch_s),
             { SPOT_OPT_STRING, 0, "layout", &o.layout, "file",
               "spot.layout/1: the time of its bytes over --link-rate instead", 0, 0 },
             { SPOT_OPT_SIZE, 0, "link-rate", &o.link_byte_per_s, "size",
@@ -272,26 +268,21 @@ static const struct spot_cli cli = {
             { SPOT_OPT_U64, 0, "capacity", &o.capacity, "n",
               "rerouting: choose the grid for n instances (default: the first count)", 1,
               SPOT_GRID_MAX },
-            { SPOT_OPT_SECS, 0, "boot", &o.boot_s, "time",
-              "spot: time from request to running instance (default: 60s)", 0, 1e6 },
-            { SPOT_OPT_SECS, 0, "hand-over", &o.hand_s, "time",
-              "spot: pause while answers change instance (default: 1s)", 0, 1e6 },
+            SPOT_ROW_BOOT(&o.boot_s),
             { SPOT_OPT_STRING, 0, "batching", &o.batching, "how",
               "pools (default), bursts, shared: one queue, or passes as our server", 0, 0 },
             { SPOT_OPT_U64, 0, "pool", &o.pool, "n",
               "with pools, bursts: requests at a replica (default: twice the batch)", 1, 1 << 20 },
-            { SPOT_OPT_STRING, 0, "slo", &o.slo, "limits",
-              "e2e-p99=TIME,ttft-p95=TIME: what spot plans for, and slo_share", 0, 0 },
+            SPOT_ROW_SLO(&o.slo),
             { SPOT_OPT_SECS, 0, "merge", &o.merge_s, "time",
               "a gain and a loss within this are one change (default: no)", 0, 1e6 },
             { SPOT_OPT_GROUP, .help = "output" },
             { SPOT_OPT_FLAG, 0, "until-end", &o.until_end, NULL,
               "latencies only of requests answered by the end of the trace", 0, 0 },
-            { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "one row per policy and interval", 0, 0 },
+            SPOT_ROW_TICKS(&o.steps),
             { SPOT_OPT_SECS, 0, "interval", &o.interval_s, "time",
               "interval of --steps and --plot (default: 60s)", 1, 1e6 },
-            { SPOT_OPT_STRING, 0, "plot", &o.plot, "file",
-              "draw latency over time and spread: .svg .png .pdf .gp, or - for text", 0, 0 },
+            SPOT_ROW_PLOT(&o.plot),
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
             { SPOT_OPT_END },
         },

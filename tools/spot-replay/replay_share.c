@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/plot.h"
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/num.h"
@@ -15,7 +16,7 @@
 
 static struct options {
     struct spot_tool_common common;
-    const char *jobs, *throughput, *cluster, *trace, *policy, *rounds, *plot, *gantt;
+    const char *jobs, *throughput, *cluster, *trace, *policy, *rounds, *plot;
     double round_s, reset_s, switch_s, checkpoint_s;
     bool steps;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
@@ -208,78 +209,15 @@ static void draw_cdf(const struct session *s, struct spot_figure *figure,
                                     .n_series = s->n_played };
 }
 
-enum { COLOURS = 12 };
-
-/* Every span as a bar over its workers; bars of a colour are one series of disjoint boxes, joined
- * by edges of no height. */
-static void draw_gantt(const struct session *s, const struct played *p, struct spot_figure *figure,
-                       struct spot_series *series, double **xy)
-{
-    static const char *const colour[COLOURS] = { "#4477aa", "#66ccee", "#228833", "#ccbb44",
-                                                 "#ee6677", "#aa3377", "#997700", "#88ccaa",
-                                                 "#bb5566", "#004488", "#ddaa33", "#777777" };
-    double first[SPOT_SHARE_TYPES_MAX + 1] = { 0 };
-
-    for (size_t j = 0; j < s->cluster.n; j++)
-        first[j + 1] = first[j] + (double)s->cluster.type[j].count;
-    for (size_t c = 0; c < COLOURS; c++) {
-        const size_t room = 5 * p->outcome.n_span;
-        double *x = xy[3 * c] = spot_xcalloc(room, sizeof(double));
-        double *y = xy[3 * c + 1] = spot_xcalloc(room, sizeof(double));
-        double *y2 = xy[3 * c + 2] = spot_xcalloc(room, sizeof(double));
-        size_t n = 0;
-
-        for (size_t i = 0; i < p->outcome.n_span; i++) {
-            const struct spot_share_span *span = &p->outcome.span[i];
-            const double low = first[span->type] + (double)span->first_worker;
-            const double edge_h[] = { span->start_s / 3600, span->end_s / 3600 };
-
-            if (span->job % COLOURS != c)
-                continue;
-            for (size_t k = 0; k < 5; k++, n++) {
-                const bool is_bar = k == 1 || k == 2;
-
-                x[n] = edge_h[k >= 2 && k < 4];
-                y[n] = low;
-                y2[n] = is_bar ? low + (double)span->scale : low;
-                if (k == 4)
-                    x[n] = NAN;
-            }
-        }
-        series[c] = (struct spot_series){ .label = "-",
-                                          .style = SPOT_SERIES_BAND,
-                                          .n = n,
-                                          .x = x,
-                                          .y = y,
-                                          .y2 = y2,
-                                          .colour = colour[c] };
-    }
-    *figure = (struct spot_figure){ .title = spot_share_policy_name[p->policy],
-                                    .x_label = "time (h)",
-                                    .y_label = "worker, types from below",
-                                    .series = series,
-                                    .n_series = COLOURS };
-}
-
 static int draw(const struct session *s, struct spot_err *err)
 {
     struct spot_figure figure;
     struct spot_series series[SPOT_SHARE_POLICIES] = { 0 };
-    double *xy[3 * COLOURS + 2 * SPOT_SHARE_POLICIES] = { 0 };
-    int rc = 0;
+    double *xy[2 * SPOT_SHARE_POLICIES] = { 0 };
+    int rc;
 
-    if (o.plot) {
-        draw_cdf(s, &figure, series, xy);
-        rc = spot_plot(&figure, o.plot, err);
-    }
-    for (size_t i = 0; i < sizeof(xy) / sizeof(*xy); i++) {
-        free(xy[i]);
-        xy[i] = NULL;
-    }
-    if (!rc && o.gantt) {
-        draw_gantt(s, &s->played[0], &figure, series, xy);
-        rc = spot_plot(&figure, o.gantt, err);
-    }
+    draw_cdf(s, &figure, series, xy);
+    rc = spot_plot(&figure, o.plot, err);
     for (size_t i = 0; i < sizeof(xy) / sizeof(*xy); i++)
         free(xy[i]);
     return rc;
@@ -294,7 +232,7 @@ static const struct spot_cli cli = {
                                             { "trace", "rounds exact" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "jobs", "throughput", "cluster", "trace", NULL },
-    .writes = (const char *const[]){ "output", "plot", "gantt", NULL },
+    .writes = (const char *const[]){ "output", "plot", NULL },
     .choice = (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" },
                                                 { "rounds", "exact|gavel" },
                                                 { NULL, NULL } },
@@ -322,16 +260,11 @@ static const struct spot_cli cli = {
               "length of a scheduling round (default: 6m)", 1, 1e7 },
             { SPOT_OPT_SECS, 0, "reset", &o.reset_s, "time",
               "time between solutions of a policy with shares (default: 32m)", 0, 1e8 },
-            { SPOT_OPT_SECS, 0, "switch", &o.switch_s, "time",
-              "cost of starting on other workers (default: 0)", 0, 1e6 },
-            { SPOT_OPT_SECS, 0, "checkpoint", &o.checkpoint_s, "time",
-              "checkpoint interval; a loss goes back to one (default: 0, saved first)", 0, 1e6 },
+            SPOT_ROW_SWITCH_JOB(&o.switch_s),
+            SPOT_ROW_CHECKPOINT(&o.checkpoint_s),
             { SPOT_OPT_GROUP, .help = "output" },
             { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "one row per job and placement", 0, 0 },
-            { SPOT_OPT_STRING, 0, "plot", &o.plot, "file",
-              "draw completion times: .svg .png .pdf .gp or -", 0, 0 },
-            { SPOT_OPT_STRING, 0, "gantt", &o.gantt, "file",
-              "draw a Gantt chart of the first policy", 0, 0 },
+            SPOT_ROW_PLOT(&o.plot),
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
             { SPOT_OPT_END },
         },
@@ -342,13 +275,12 @@ static int play(struct session *s, struct spot_err *err)
     for (size_t k = 0; k < s->n_played; k++)
         if (spot_share_play_run(&s->play, s->played[k].policy, &s->played[k].outcome, err))
             return -1;
-    return o.plot || o.gantt ? draw(s, err) : 0;
+    return o.plot ? draw(s, err) : 0;
 }
 
 static int run(struct session *s, struct spot_err *err)
 {
-    if ((o.plot && spot_plot_check(o.plot, err)) || (o.gantt && spot_plot_check(o.gantt, err)) ||
-        read_policies(s, err) || read_all(s, err))
+    if ((o.plot && spot_plot_check(o.plot, err)) || read_policies(s, err) || read_all(s, err))
         return -1;
     if (play(s, err))
         return -1;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/num.h"
@@ -64,7 +65,7 @@ static const struct spot_cli cli = {
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "input" },
-            { SPOT_OPT_STRING, 0, "job", &opt.job, "file", "spot.job/1 (required)", 0, 0 },
+            SPOT_ROW_JOB(&opt.job),
             { SPOT_OPT_STRING, 0, "trace", &opt.trace, "file", "availability CSV (default: stdin)",
               0, 0 },
             { SPOT_OPT_STRING, 0, "policy", &opt.policy, "a,b",
@@ -90,13 +91,9 @@ static const struct spot_cli cli = {
               "length of an interval (default: the job's)", 1e-3, 1e9 },
             { SPOT_OPT_U64, 0, "look-ahead", &opt.look_ahead, "n",
               "intervals to look ahead (default: the job's)", 1, 256 },
-            { SPOT_OPT_SECS, 0, "from", &opt.from_s, "time", "start at this time_s", 0,
-              SPOT_TRACE_TIME_MAX_S },
-            { SPOT_OPT_SECS, 0, "to", &opt.to_s, "time", "stop at this time_s", 0,
-              SPOT_TRACE_TIME_MAX_S },
-            { SPOT_OPT_U64, 0, "scale", &opt.scale, "k",
-              "machines per instance: count floor(available/k) (default: 1)", 1,
-              SPOT_TRACE_COUNT_MAX },
+            SPOT_ROW_FROM(&opt.from_s),
+            SPOT_ROW_TO(&opt.to_s),
+            SPOT_ROW_SCALE(&opt.scale),
             { SPOT_OPT_STRING, 0, "sweep", &opt.sweep, "key=a:b:step",
               "repeat for restart, checkpoint, interval (s), look-ahead or price", 0, 0 },
             { SPOT_OPT_MORE, .help = "rules, other systems" },
@@ -105,10 +102,8 @@ static const struct spot_cli cli = {
             { SPOT_OPT_LIST, 0, "peer-constant", &opt.peer_constant, "name=value",
               "set a constant of another system; 'list' to see them", 0, 0 },
             { SPOT_OPT_GROUP, .help = "output" },
-            { SPOT_OPT_FLAG, 0, "steps", &opt.steps, NULL, "one row per policy and interval", 0,
-              0 },
-            { SPOT_OPT_STRING, 0, "plot", &opt.plot, "file",
-              "draw .svg .png .pdf .gp, or - for text", 0, 0 },
+            SPOT_ROW_TICKS(&opt.steps),
+            SPOT_ROW_PLOT(&opt.plot),
             { SPOT_OPT_STRING, 0, "picture", &opt.picture, "what",
               "samples (default), grids or cost", 0, 0 },
             SPOT_TOOL_OPTIONS(&opt.common),

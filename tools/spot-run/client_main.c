@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "cluster/client.h"
@@ -30,20 +31,9 @@ static struct job_at {
 static const struct spot_opt_required job_required[] = { { "join", "the address of the job" },
                                                          { NULL, NULL } };
 
-#define JOB_OPTIONS                                                                                    \
-    { SPOT_OPT_GROUP, .help = "options" }, { SPOT_OPT_STRING,                                          \
-                                             0,                                                        \
-                                             "join",                                                   \
-                                             &at.join,                                                 \
-                                             "addr",                                                   \
-                                             "where the job listens, or its store",                    \
-                                             0,                                                        \
-                                             0 },                                                      \
-        { SPOT_OPT_STRING, 0, "key-file", &at.key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 }, \
-    {                                                                                                  \
-        SPOT_OPT_SECS, 0, "join-timeout", &at.timeout_s, "time",                                       \
-            "time limit for reaching the job (0)", 0, 86400                                            \
-    }
+#define JOB_OPTIONS                                                 \
+    { SPOT_OPT_GROUP, .help = "options" }, SPOT_ROW_JOIN(&at.join), \
+        SPOT_ROW_KEY_FILE(&at.key_file), SPOT_ROW_REACH(&at.timeout_s)
 
 static int ask(enum spot_message type, const struct spot_buf *question, struct spot_buf *answer,
                struct spot_err *err)
@@ -240,6 +230,31 @@ static void print_aside(const struct spot_status *s)
         printf("set aside: %s: %s\n", s->aside[i].name, s->aside[i].why);
 }
 
+/* Of a foreign trainer, as its ranks say. */
+static void print_ranks(const struct spot_status *s)
+{
+    static const struct spot_column column[] = {
+        { "rank", true }, { "on", false }, { "step", true }, { "s/step", true }, { "slow", false }
+    };
+    struct spot_table table;
+
+    if (!s->n_rank)
+        return;
+    spot_table_init(&table, column, 5);
+    for (size_t i = 0; i < s->n_rank; i++) {
+        const struct spot_status_rank *const r = &s->rank[i];
+
+        spot_table_int(&table, r->rank);
+        spot_table_text(&table, r->name);
+        spot_table_int(&table, r->step);
+        spot_table_fixed(&table, r->step_s, 3);
+        spot_table_text(&table, r->is_slow ? "yes" : "no");
+    }
+    putchar('\n');
+    spot_table_print(&table, stdout, SPOT_FORMAT_TABLE);
+    spot_table_release(&table);
+}
+
 static void print_events(const struct spot_status *s)
 {
     static const struct spot_column column[] = { { "time_s", true },
@@ -314,6 +329,9 @@ static void print_serving(const struct spot_status *s)
     print_number(s->tokens_per_s, "", 0, " tokens/s");
     if (!isnan(s->kv_use))
         printf("  cache %.0f %%", 100 * s->kv_use);
+    if (s->cached_tokens && s->prompt_tokens)
+        printf("  %.0f %% of prompts found",
+               100.0 * (double)s->cached_tokens / (double)s->prompt_tokens);
     printf("\n%lld requests, %lld tokens, %lld preemptions\n", (long long)s->requests,
            (long long)s->tokens, (long long)s->preemptions);
     print_wait("queue", s->queue);
@@ -374,6 +392,7 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
     print[s.work](&s);
     print_members(&s);
     print_aside(&s);
+    print_ranks(&s);
     print_events(&s);
     spot_status_release(&s);
     return 0;

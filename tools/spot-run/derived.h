@@ -7,7 +7,8 @@
  *   SPOT_TEST_STATE_TIMEOUT_S  limit of a state command through which no byte moves
  *   SPOT_TEST_STORE_LEASE_S    a coordinator that is silent for longer stops leading
  *   SPOT_TEST_STALL_S          a worker that makes no progress for this long is dropped
- *   SPOT_TEST_PRECOPY_BYTE     moves of this size or more are pre-copied */
+ *   SPOT_TEST_PRECOPY_BYTE     moves of this size or more are pre-copied
+ *   SPOT_TEST_BUDDIES          0: no stage is mirrored on another failure domain */
 double derived(const char *name, double usual);
 
 #endif /* SPOT_RUN_DERIVED_H */

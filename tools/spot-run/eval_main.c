@@ -9,6 +9,7 @@
 #include "checkpoint/bundle_io.h"
 #include "checkpoint/state_command.h"
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/clock.h"
@@ -363,13 +364,11 @@ static struct options o = { .job = JOB_OPTIONS_DEFAULT,
 
 static const struct spot_opt option_table[] = {
     { SPOT_OPT_GROUP, .help = "options" },
-    { SPOT_OPT_LIST, 0, "data", &o.job.data, "file", "the corpus, in order; - for stdin", 0, 0 },
+    SPOT_ROW_DATA(&o.job.data),
     { SPOT_OPT_STRING, 0, "load", &o.job.c.load, "file|dir", "weights, as train takes them", 0, 0 },
-    { SPOT_OPT_STRING, 0, "state", &o.state.dir, "dir", "durable state of a job", 0, 0 },
-    { SPOT_OPT_STRING, 0, "state-command", &o.state.command, "cmd",
-      "command that stores its generations, as in train", 0, 0 },
-    { SPOT_OPT_U64, 0, "step", &o.step, "n", "step to evaluate (default: the newest valid one)", 0,
-      1e12 },
+    SPOT_ROW_STATE(&o.state.dir),
+    SPOT_ROW_STATE_COMMAND(&o.state.command),
+    SPOT_ROW_STEP(&o.step),
     { SPOT_OPT_STRING, 0, "tokenizer", &o.job.c.tokenizer, "dir|file",
       "the data are text for this tokenizer (default: the model's, if any)", 0, 0 },
     { SPOT_OPT_STRING, 0, "tokens", &o.job.tokens, "x",
@@ -381,8 +380,7 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_FLAG, 0, "across", &o.across, NULL,
       "also predict the token after each window, as in training", 0, 0 },
     { SPOT_OPT_U64, 0, "batch", &o.batch, "n", "windows per batch (default: 1)", 1, 4096 },
-    { SPOT_OPT_U64, 0, "threads", &o.job.c.n_thread, "n",
-      "number of threads (default: one per processor)", 1, 1024 },
+    SPOT_ROW_ALL_THREADS(&o.job.c.n_thread),
     { SPOT_OPT_STRING, 0, "device", &o.job.device, "x",
       "cpu, or a kernel of the CPU such as portable (default: cpu)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "common" },
@@ -409,7 +407,7 @@ static const struct spot_cli cli = {
     .name = "spot-run eval",
     .reads = (const char *const[]){ "data", "tokenizer", "load", NULL },
     .writes = (const char *const[]){ "output", NULL },
-    .said = said,
+    .given = said,
     .synopsis = "--data FILE... (--load DIR | --state DIR | --state-command CMD) [options]",
     .summary = "Measure loss, perplexity and bits per byte of a corpus under a model.",
     .examples = "  spot-run eval --data test.txt --load model --stride 512\n",

@@ -9,6 +9,7 @@
 
 #include "checkpoint/state_command.h"
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
 #include "cluster/private_dir.h"
@@ -16,6 +17,7 @@
 #include "cluster/restart.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
+#include "derived.h"
 #include "exec_torchrun.h"
 #include "host/exec_agent.h"
 #include "host/exec_job.h"
@@ -32,8 +34,8 @@ static struct {
     const char *listen, *store, *join, *key_file, *nodes, *hook, *log_dir, *events, *name, *domain,
         *state_dir, *state, *state_command, *checkpoint;
     uint64_t workers, n_rank, max_restarts;
-    double save_s, stop_s, state_every_s, lease_s, stall_s, grace_s, join_timeout_s, store_lease_s,
-        state_limit, mirror_rate, state_timeout_s, rank_stall_s;
+    double save_s, state_every_s, lease_s, stall_s, grace_s, join_timeout_s, state_limit,
+        mirror_rate, rank_stall_s, slow_rank;
     bool resume, is_cold, is_quiet, places_all;
     struct leave_on_notice leave;
     struct exec_torchrun torchrun;
@@ -42,13 +44,10 @@ static struct {
         .torchrun = { .master_port = UINT64_MAX, .node_rank = UINT64_MAX },
         .max_restarts = 3,
         .state_every_s = 60,
-        .state_timeout_s = SPOT_STATE_COMMAND_LIMIT_S,
-        .save_s = 10,
-        .stop_s = 5,
+        .save_s = -1,
         .lease_s = 2,
         .stall_s = 30,
-        .join_timeout_s = 30,
-        .store_lease_s = 3 };
+        .join_timeout_s = 30 };
 static char **command;          /* what the ranks run */
 static char error_files[4096];  /* where they say by which exception they ended */
 static const char *socket_path; /* at which the ranks of this node ask */
@@ -61,10 +60,8 @@ static const char local_env[] = "SPOT_LOCAL_NODE";
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "the job" },
-    { SPOT_OPT_U64, 0, "workers", &o.workers, "n", "local nodes (default: 1; 0 with --listen)", 0,
-      512 },
-    { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr", "where nodes join: unix:PATH or HOST:PORT",
-      0, 0 },
+    SPOT_ROW_WORKERS(&o.workers),
+    SPOT_ROW_LISTEN(&o.listen),
     { SPOT_OPT_STRING, 0, "store", &o.store, "url",
       "etcd://HOST:PORT,.../PREFIX: one of several coordinators leads", 0, 0 },
     { SPOT_OPT_STRING, 0, "nodes", &o.nodes, "min:max",
@@ -73,17 +70,16 @@ static const struct spot_opt option[] = {
       "where nodes meet: the first to bind it leads", 0, 0 },
     { SPOT_OPT_U64, 0, "max-restarts", &o.max_restarts, "n",
       "limit on rounds that fail because of a rank (default: 3)", 0, 1 << 20 },
-    { SPOT_OPT_STRING, 0, "events", &o.events, "file", "spot.event/1", 0, 0 },
+    SPOT_ROW_EVENTS(&o.events),
     { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "copy commits to DIR, which outlives all nodes",
       0, 0 },
     { SPOT_OPT_SECS, 0, "state-every", &o.state_every_s, "time",
       "time between two such copies (default: 1m)", 0, 86400 },
-    { SPOT_OPT_STRING, 0, "state-command", &o.state_command, "cmd",
-      "store these copies through CMD put|get|list|delete KEY", 0, 0 },
+    SPOT_ROW_STATE_COMMAND(&o.state_command),
     { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL,
       "go on from --state or --state-dir, append to --events", 0, 0 },
     { SPOT_OPT_GROUP, .help = "node" },
-    { SPOT_OPT_STRING, 0, "join", &o.join, "addr", "join the job that listens at ADDR", 0, 0 },
+    SPOT_ROW_JOIN(&o.join),
     { SPOT_OPT_STRING, 0, "name", &o.name, "id", "name of this node (default: its pid)", 0, 0 },
     { SPOT_OPT_STRING, 0, "domain", &o.domain, "id",
       "failure domain, such as the zone (default: its own)", 0, 0 },
@@ -99,17 +95,14 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "hook", &o.hook, "command",
       "run this before a round ends, instead of sending SIGUSR1 to the ranks", 0, 0 },
     { SPOT_OPT_SECS, 0, "save-time", &o.save_s, "time",
-      "time that ranks have to save before a round ends (default: 10s)", 0, 86400 },
-    { SPOT_OPT_SECS, 0, "stop-time", &o.stop_s, "time",
-      "time from SIGTERM to SIGKILL (default: 5s)", 0, 86400 },
+      "time that ranks have to save (default: .8 of a known notice, else 10s)", 0, 86400 },
     { SPOT_OPT_FLAG, 0, "cold", &o.is_cold, NULL, "do not start a warm twin of each rank", 0, 0 },
     { SPOT_OPT_STRING, 0, "log-dir", &o.log_dir, "dir",
       "keep output of the ranks as DIR/RESTART/RANK.out", 0, 0 },
     { SPOT_OPT_STRING, 0, "state-dir", &o.state_dir, "dir",
       "put SPOT_STATE_DIR of each node below DIR (default: in memory)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "more" },
-    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
-      "32-byte key for TLS; required beyond this host", 0, 0 },
+    SPOT_ROW_KEY_FILE(&o.key_file),
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no warnings", 0, 0 },
     { SPOT_OPT_MORE, .help = "state" },
     { SPOT_OPT_SIZE, 0, "state-limit", &o.state_limit, "size",
@@ -146,20 +139,14 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_FLAG, 0, "no-python", &o.torchrun.no_python, NULL,
       "run COMMAND itself, also if its name ends with .py", 0, 0 },
     { SPOT_OPT_MORE, .help = "times and notices" },
-    { SPOT_OPT_SECS, 0, "lease", &o.lease_s, "time",
-      "drop a node that is silent for longer (default: 2s)", 0.5, 3600 },
-    { SPOT_OPT_SECS, 0, "stall", &o.stall_s, "time",
-      "drop a node that does not answer for this long (default: 30s)", 1, 86400 },
+    SPOT_ROW_LEASE(&o.lease_s),
+    SPOT_ROW_STALL(&o.stall_s),
     { SPOT_OPT_SECS, 0, "rank-stall", &o.rank_stall_s, "time",
       "kill a rank that stands still so long, and tell where (default: never)", 1, 1e6 },
-    { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "time between a node's notice and its end", 0,
-      86400 },
-    { SPOT_OPT_SECS, 0, "store-lease", &o.store_lease_s, "time",
-      "a coordinator silent for longer stops leading (default: 3s)", 1, 3600 },
-    { SPOT_OPT_SECS, 0, "join-timeout", &o.join_timeout_s, "time",
-      "time limit for joining or rejoining (default: 30s)", 0, 1e7 },
-    { SPOT_OPT_SECS, 0, "state-timeout", &o.state_timeout_s, "time",
-      "end a state command through which no byte moves (default: 60s)", 0.01, 86400 },
+    { SPOT_OPT_REAL, 0, "slow-rank", &o.slow_rank, "factor",
+      "no place for a node with a rank so many times slower than the median", 1.05, 1e6 },
+    SPOT_ROW_GRACE(&o.grace_s),
+    SPOT_ROW_REJOIN(&o.join_timeout_s),
     { SPOT_OPT_FLAG, 0, "notice-rebalance", &o.leave.on_rebalance, NULL,
       "act on a rebalance recommendation as well", 0, 0 },
     { SPOT_OPT_STRING, 0, "notice-endpoint", &o.leave.watched.endpoint, "url",
@@ -179,13 +166,13 @@ static const struct spot_cli cli = {
                                             { "events", "!join" },
                                             { "lease", "!join" },
                                             { "stall", "!join" },
+                                            { "slow-rank", "!join" },
                                             { "grace", "!join" },
                                             { "resume", "!join" },
                                             { "resume", "events|state|state-dir" },
                                             { "state", "!join" },
                                             { "state-every", "state" },
                                             { "state-command", "state" },
-                                            { "state-timeout", "state-command" },
                                             { "store", "listen" },
                                             { "rdzv-endpoint", "!join" },
                                             { "rdzv-endpoint", "!listen" },
@@ -201,7 +188,6 @@ static const struct spot_cli cli = {
                                             { "nnodes", "!nodes" },
                                             { "nnodes", "!join" },
                                             { "no-python", "!module" },
-                                            { "store-lease", "store" },
                                             { "name", "join|rdzv-endpoint|master-addr" },
                                             { "domain", "join|rdzv-endpoint|master-addr" },
                                             { "notice", "join|rdzv-endpoint|master-addr" },
@@ -318,7 +304,7 @@ static int run_node(struct spot_err *err)
 {
     struct spot_ranks_options r = { .command = command,
                                     .n = (uint32_t)o.n_rank,
-                                    .stop_s = o.stop_s,
+                                    .stop_s = 5 /* from SIGTERM to SIGKILL */,
                                     .hook = o.hook,
                                     .hang_s = o.rank_stall_s,
                                     .errors = error_files,
@@ -423,7 +409,6 @@ static void become_node(void *user, uint64_t index, const char *address)
     add_text(argv, &n, "--name", name);
     add_text(argv, &n, "--join-timeout", "5s");
     add_number(argv, &n, "--nproc-per-node", (double)o.n_rank);
-    add_number(argv, &n, "--stop-time", o.stop_s);
     add_text(argv, &n, "--hook", o.hook);
     add_text(argv, &n, "--log-dir", o.log_dir);
     add_text(argv, &n, "--state-dir", o.state_dir);
@@ -501,7 +486,7 @@ static int coordinate(struct spot_err *err)
                    .events = o.events,
                    .resume = o.resume,
                    .store = o.store,
-                   .store_lease_s = o.store_lease_s,
+                   .store_lease_s = derived("SPOT_TEST_STORE_LEASE_S", 3),
                    .n_local = o.workers || o.listen ? o.workers : 1,
                    .become_worker = become_node,
                    .lease_s = o.lease_s,
@@ -514,12 +499,13 @@ static int coordinate(struct spot_err *err)
         .hash = job_hash(),
         .n_rank = (uint32_t)o.n_rank,
         .max_restarts = (uint32_t)o.max_restarts,
+        .slow_factor = o.slow_rank,
         .save_s = o.save_s,
         .places_all = o.places_all || o.checkpoint,
         .state = o.state,
         .state_every_s = o.state_every_s,
         .state_command = o.state_command,
-        .state_timeout_s = o.state_timeout_s,
+        .state_timeout_s = derived("SPOT_TEST_STATE_TIMEOUT_S", SPOT_STATE_COMMAND_LIMIT_S),
         .mirror_byte_per_s = o.mirror_rate,
     };
 

@@ -10,6 +10,7 @@
 
 #include "checkpoint/state_command.h"
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/tool.h"
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
@@ -164,15 +165,12 @@ enum { STEP = 2 }; /* its row */
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "options" },
-    { SPOT_OPT_STRING, 0, "state", &o.state.dir, "dir", "durable state of a job", 0, 0 },
-    { SPOT_OPT_U64, 0, "step", &o.step, "n", "step to export (default: the newest valid one)", 0,
-      1e12 },
-    { SPOT_OPT_STRING, 0, "state-command", &o.state.command, "cmd",
-      "command that stores its generations, as in train", 0, 0 },
-    { SPOT_OPT_STRING, 0, "join", &o.join, "addr", "where a running job listens", 0, 0 },
-    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 },
-    { SPOT_OPT_SECS, 0, "join-timeout", &o.timeout_s, "time",
-      "time limit for reaching the job (default: 0)", 0, 86400 },
+    SPOT_ROW_STATE(&o.state.dir),
+    SPOT_ROW_STEP(&o.step),
+    SPOT_ROW_STATE_COMMAND(&o.state.command),
+    SPOT_ROW_JOIN(&o.join),
+    SPOT_ROW_KEY_FILE(&o.key_file),
+    SPOT_ROW_REACH(&o.timeout_s),
     { SPOT_OPT_STRING, 'o', "output", &o.output, "dir",
       "the model: config.json, model.safetensors, tokenizer", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "x", "type of weights: f32 or bf16 (default: f32)", 0,
@@ -191,7 +189,7 @@ static const struct spot_cli cli = {
                                             { "join-timeout", "join" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "key-file", "tokenizer", NULL },
-    .said = said,
+    .given = said,
     .synopsis = "(--state DIR | --state-command CMD | --join ADDR) -o DIR [options]",
     .summary = "Write the weights of a job as a model for Hugging Face's from_pretrained.",
     .examples = "  spot-run export --state state --dtype bf16 -o model\n",

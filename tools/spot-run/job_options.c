@@ -44,13 +44,13 @@ static int check_arch(struct job_options *o, struct spot_err *err)
 }
 
 /* The option, or where it was not said what the file says. */
-static int take(const char *option, int64_t *said, int64_t file, const char *path,
+static int take(const char *option, int64_t *given, int64_t file, const char *path,
                 struct spot_err *err)
 {
-    if (*said && *said != file)
-        return spot_err_set(err, SPOT_EUSAGE, "%s %lld, but %s says %lld", option, (long long)*said,
-                            path, (long long)file);
-    *said = file;
+    if (*given && *given != file)
+        return spot_err_set(err, SPOT_EUSAGE, "%s %lld, but %s says %lld", option,
+                            (long long)*given, path, (long long)file);
+    *given = file;
     return 0;
 }
 

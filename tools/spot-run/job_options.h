@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "common/err.h"
 #include "text/bpe.h"
 #include "train/trainer.h"
@@ -37,7 +38,7 @@ struct job_options {
 
 /* Rows of a table, for a struct job_options j. */
 #define JOB_MODEL_OPTIONS(j)                                                                       \
-    { SPOT_OPT_LIST, 0, "data", &(j).data, "file", "training data, in order; - for stdin", 0, 0 }, \
+    SPOT_ROW_DATA(&(j).data),                                                                      \
         { SPOT_OPT_STRING,                                                                         \
           0,                                                                                       \
           "tokenizer",                                                                             \
@@ -148,10 +149,7 @@ struct job_options {
           "activations to recompute: none, mlp or layer (default: none)",      \
           0,                                                                   \
           0 },                                                                 \
-    {                                                                          \
-        SPOT_OPT_U64, 0, "threads", &(j).c.n_thread, "n",                      \
-            "threads of each local worker (default: 1)", 1, 256                \
-    }
+        SPOT_ROW_THREADS(&(j).c.n_thread)
 
 /* First of all: the shape as the config.json beside c.load, or else the weights' metadata, says it
  * (c.load NULL, or there is none: the usual small one), where no option does. Returns 0, or -1 with

@@ -8,7 +8,7 @@
 #include "cluster/agent.h"
 
 /* As on SIGTERM, and in the thread that takes it: the agent is never closed under the handler. */
-static void on_told(void *user, const struct spot_notice *n)
+static void on_notice(void *user, const struct spot_notice *n)
 {
     const struct leave_on_notice *const l = user;
     const bool leaves = n->kind == SPOT_NOTICE_REBALANCE ? l->on_rebalance : n->is_memory_lost;
@@ -28,7 +28,7 @@ int leave_on_notice_start(struct leave_on_notice *l, struct spot_err *err)
     if (!l->watched.from)
         return 0;
     l->thread = pthread_self();
-    l->watched.told = on_told;
+    l->watched.noticed = on_notice;
     l->watched.user = l;
     l->watched.warn = l->is_quiet ? NULL : spot_tool_warn;
     l->watch = spot_notice_new(&l->watched, err);

@@ -82,7 +82,7 @@ static int run_notice(char **operand, size_t n, struct spot_err *err)
 
     (void)operand;
     (void)n;
-    o.told = told;
+    o.noticed = told;
     o.warn = is_quiet ? NULL : spot_tool_warn;
     spot_tool_never_wait();
     watch = spot_notice_new(&o, err);

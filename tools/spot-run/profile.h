@@ -16,7 +16,7 @@ enum { PROFILE_GRIDS_MAX = 256, PROFILE_WORKERS_MAX = 64 };
 struct profile {
     struct job_options job;
     uint64_t max_workers, steps, warm_up;
-    bool buddies, stalls, links, changes;
+    const char *skip; /* parts that are not measured, NULL: none */
     bool shows_progress;
     void (*info)(const char *fmt, ...) SPOT_PRINTF(1, 2);
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);

@@ -23,10 +23,6 @@ static struct profile p = {
     .max_workers = 4,
     .steps = 10,
     .warm_up = 3,
-    .buddies = true,
-    .stalls = true,
-    .links = true,
-    .changes = true,
 };
 static struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
 static const char *grids, *micro_batches, *name = "profile";
@@ -80,16 +76,39 @@ static int settle(struct spot_prov *prov, struct spot_err *err)
     return rc ? rc : profile_choose_grids(&p, grids, micro_batches, err);
 }
 
+/* Is this part of the profile named in --skip? */
+static bool skips(const char *part)
+{
+    const char *const at = p.skip ? strstr(p.skip, part) : NULL;
+
+    return at && (at == p.skip || at[-1] == ',');
+}
+
+/* Every word of --skip is a part. */
+static int check_skip(struct spot_err *err)
+{
+    for (const char *at = p.skip; at && *at;) {
+        const size_t n = strcspn(at, ",");
+
+        if (!(n == 5 && !strncmp(at, "links", n)) && !(n == 6 && !strncmp(at, "stalls", n)) &&
+            !(n == 7 && !strncmp(at, "changes", n)))
+            return spot_err_set(err, SPOT_EUSAGE, "--skip takes links, stalls, changes, got '%.*s'",
+                                (int)n, at);
+        at += n + (at[n] == ',');
+    }
+    return 0;
+}
+
 static int measure(struct spot_err *err)
 {
     const bool has_two = p.max_workers > 1;
     int rc = profile_cells(&p, err);
 
-    if (!rc && p.links && has_two)
+    if (!rc && !skips("links") && has_two)
         rc = profile_links(&p, err);
-    if (!rc && p.stalls)
+    if (!rc && !skips("stalls"))
         rc = profile_stalls(&p, err);
-    if (!rc && p.changes && has_two)
+    if (!rc && !skips("changes") && has_two)
         rc = profile_changes(&p, err);
     if (p.shows_progress)
         spot_tool_draw("");
@@ -108,7 +127,7 @@ static int run(struct spot_err *err)
     if (spot_format_parse(common.format, &format, err))
         return -1;
     format = spot_format_settle(format, common.output, SPOT_FORMAT_JSON);
-    if (settle(&prov, err) || spot_out_open(&out, common.output, err))
+    if (check_skip(err) || settle(&prov, err) || spot_out_open(&out, common.output, err))
         return -1;
     rc = measure(err);
     if (!rc)
@@ -171,14 +190,8 @@ static const struct spot_opt option_table[] = {
     JOB_MODEL_OPTIONS(p.job),
     JOB_BATCH_OPTIONS(p.job),
     { SPOT_OPT_MORE, .help = "more of what is measured" },
-    { SPOT_OPT_FLAG, 0, "links", &p.links, NULL,
-      "measure messages and sums between workers (default: yes)", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "stalls", &p.stalls, NULL,
-      "measure stalls, divided as Stash does (default: yes)", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "changes", &p.changes, NULL,
-      "measure real changes of the grid (default: yes)", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "buddies", &p.buddies, NULL, "mirror stages as train does (default: yes)",
-      0, 0 },
+    { SPOT_OPT_STRING, 0, "skip", &p.skip, "a,b",
+      "leave out: links, stalls (as Stash divides them), changes", 0, 0 },
     { SPOT_OPT_MORE, .help = "more of the job" },
     JOB_MORE_OPTIONS(p.job),
     JOB_WORKER_OPTIONS(p.job),

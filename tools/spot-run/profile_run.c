@@ -35,7 +35,6 @@ static struct spot_trainer_options options_of(const struct profile *p, const str
     c.name = "spot-run";
     c.n_local = (uint64_t)spot_grid_size(grid);
     c.grid = *grid;
-    c.no_buddies = !p->buddies;
     c.lease_s = 10;
     c.stall_s = 300;
     c.settle_s = 0.01;

@@ -5,6 +5,7 @@
 
 #include "cli/opt.h"
 #include "cli/plot.h"
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/out.h"
@@ -248,7 +249,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "options" },
     { SPOT_OPT_STRING, 0, "reference", &o.reference, "file",
       "compare with the events of an undisturbed run; exit 1 if they differ", 0, 0 },
-    { SPOT_OPT_STRING, 0, "plot", &o.plot, "file", "draw .svg .png .pdf .gp, or - for text", 0, 0 },
+    SPOT_ROW_PLOT(&o.plot),
     { SPOT_OPT_REAL, 0, "speedup", &o.speedup, "x", "trace seconds per second (default: 1)", 1e-6,
       1e9 },
     { SPOT_OPT_REAL, 0, "spot-price", &o.spot_usd_per_h, "usd", "price of a machine-hour", 0, 1e6 },

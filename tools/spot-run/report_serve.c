@@ -64,6 +64,10 @@ void report_serve_rows(struct spot_table *t, const struct spot_run *run)
     time_row(t, "time to first token", of_requests(run, SPOT_SERVING_TTFT));
     time_row(t, "between tokens", between(run));
     time_row(t, "end to end", of_requests(run, SPOT_SERVING_E2E));
+    if (r->n_cached_token)
+        spot_table_row(t, "prompt tokens found in a cache", "%lld of %lld (%.0f %%)",
+                       (long long)r->n_cached_token, (long long)r->n_prompt_token,
+                       100 * (double)r->n_cached_token / (double)r->n_prompt_token);
     spot_table_row(t, "preemptions", "%zu (%zu with notice, %zu without)", r->n_notice + r->n_kill,
                    r->n_notice, r->n_kill);
     if (run->n_resume)
@@ -107,6 +111,10 @@ static void put_counts(struct spot_jw *jw, const struct spot_run *run)
     put_times(jw, "ttft", of_requests(run, SPOT_SERVING_TTFT));
     put_times(jw, "between", between(run));
     put_times(jw, "e2e", of_requests(run, SPOT_SERVING_E2E));
+    if (r->n_cached_token) {
+        spot_jw_int(jw, "prompt_tokens", r->n_prompt_token);
+        spot_jw_int(jw, "cached_tokens", r->n_cached_token);
+    }
     spot_jw_int(jw, "notices", (int64_t)r->n_notice);
     spot_jw_int(jw, "kills", (int64_t)r->n_kill);
     spot_jw_int(jw, "joins", (int64_t)r->n_join);

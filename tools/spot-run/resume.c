@@ -7,12 +7,12 @@
 #include "common/xalloc.h"
 
 /* Of that name, unless it was said; NULL. */
-static const struct spot_opt *unsaid(const struct spot_opt *option, const bool *said,
-                                     const char *name)
+static const struct spot_opt *not_given(const struct spot_opt *option, const bool *given,
+                                        const char *name)
 {
     for (size_t i = 0; option[i].type != SPOT_OPT_END; i++)
         if (option[i].long_name && !strcmp(option[i].long_name, name))
-            return said[i] ? NULL : &option[i];
+            return given[i] ? NULL : &option[i];
     return NULL;
 }
 
@@ -46,7 +46,7 @@ static void take_list(struct spot_opt_list *list, const struct spot_json_value *
     }
 }
 
-int resume_options(const char *dir, const struct spot_opt *option, const bool *said,
+int resume_options(const char *dir, const struct spot_opt *option, const bool *given,
                    struct spot_job_note *note, struct spot_err *err)
 {
     const int is_there = spot_job_note_load(note, dir, err);
@@ -59,17 +59,17 @@ int resume_options(const char *dir, const struct spot_opt *option, const bool *s
 
         if (!strcmp(f->key, "reduce")) /* a part of --comm, which a job may change */
             continue;
-        o = unsaid(option, said, spot_job_note_option(f->key, name));
+        o = not_given(option, given, spot_job_note_option(f->key, name));
         if (o && spot_json_get(note->doc.root, f->key)) /* an older note has fewer */
             take(o, f, note);
     }
-    o = unsaid(option, said, "comm");
+    o = not_given(option, given, "comm");
     if (o && !strcmp(note->reduce, "fast"))
         *(const char **)o->value = "nccl-fast";
-    o = unsaid(option, said, "data");
+    o = not_given(option, given, "data");
     if (o)
         take_list(o->value, note->data);
-    o = unsaid(option, said, "val-data");
+    o = not_given(option, given, "val-data");
     if (o && note->val_data)
         take_list(o->value, note->val_data);
     return 0;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/tool.h"
 #include "cluster/client.h"
 #include "comm/wire.h"
@@ -21,10 +22,9 @@ static struct {
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "options" },
-    { SPOT_OPT_STRING, 0, "join", &o.join, "addr", "where the server listens", 0, 0 },
-    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 },
-    { SPOT_OPT_SECS, 0, "join-timeout", &o.timeout_s, "time",
-      "time limit for reaching the server (default: 0)", 0, 86400 },
+    SPOT_ROW_JOIN(&o.join),
+    SPOT_ROW_KEY_FILE(&o.key_file),
+    SPOT_ROW_REACH(&o.timeout_s),
     { SPOT_OPT_FLAG, 0, "no-wait", &o.does_not_wait, NULL,
       "return before all replicas have changed", 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "do not show progress", 0, 0 },

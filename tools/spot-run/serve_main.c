@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
 #include "device_option.h"
@@ -23,7 +24,7 @@ static struct {
         *plan, *state, *events, *batch, *output, *api_key_file, *tls_cert, *tls_key, *names, *cors,
         *tool_format;
     uint64_t workers, threads, max_batch, queue;
-    double kv_byte, linger_s, lease_s, stall_s, grace_s;
+    double kv_byte, kept_byte, linger_s, lease_s, stall_s, grace_s;
     bool resume, does_sync, is_quiet, has_buddies;
 } o = { .dtype = "fp32",
         .device = "cpu",
@@ -31,6 +32,7 @@ static struct {
         .threads = 1,
         .max_batch = 16,
         .queue = 256,
+        .kept_byte = -1,
         .linger_s = 10,
         .lease_s = 2,
         .stall_s = 30 };
@@ -65,12 +67,9 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 'o', "output", &o.output, "file", "answers of --batch (default: stdout)", 0,
       0 },
     { SPOT_OPT_GROUP, .help = "workers" },
-    { SPOT_OPT_U64, 0, "workers", &o.workers, "n", "local workers (default: 1; 0 with --listen)", 0,
-      512 },
-    { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr", "where workers join: unix:PATH or HOST:PORT",
-      0, 0 },
-    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
-      "32-byte key for TLS; required beyond this host", 0, 0 },
+    SPOT_ROW_WORKERS(&o.workers),
+    SPOT_ROW_LISTEN(&o.listen),
+    SPOT_ROW_KEY_FILE(&o.key_file),
     { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxPxM",
       "replica: P stages of M workers; D follows the members (default: 1x1x1)", 0, 0 },
     { SPOT_OPT_STRING, 0, "comm", &o.comm, "name",
@@ -81,26 +80,24 @@ static const struct spot_opt option[] = {
       "choices per batch of a worker (default: 16)", 1, 4096 },
     { SPOT_OPT_SIZE, 0, "kv-byte", &o.kv_byte, "size",
       "key/value cache per worker (default: --max-batch full contexts)", 0, 1e15 },
+    { SPOT_OPT_SIZE, 0, "prefix-cache", &o.kept_byte, "size",
+      "of it, kept for later requests; 0: none (default: --kv-byte, or 1G)", 0, 1e15 },
     { SPOT_OPT_FLAG, 0, "kv-buddies", &o.has_buddies, NULL,
       "replicas keep copies of each other's caches", 0, 0 },
     { SPOT_OPT_GROUP, .help = "output" },
     { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "journal of requests and tokens", 0, 0 },
     { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL, "continue from --state", 0, 0 },
-    { SPOT_OPT_STRING, 0, "events", &o.events, "file", "spot.event/1", 0, 0 },
+    SPOT_ROW_EVENTS(&o.events),
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no warnings", 0, 0 },
     { SPOT_OPT_MORE, .help = "more" },
     { SPOT_OPT_STRING, 0, "tool-format", &o.tool_format, "name",
-      "how the model calls tools: hermes, mistral, phi, llama3, json", 0, 0 },
+      "calls of tools: hermes, mistral[-args], function, phi, llama3, json", 0, 0 },
     { SPOT_OPT_FLAG, 0, "journal-sync", &o.does_sync, NULL,
       "sync each token to disk, so that it survives a power loss", 0, 0 },
-    { SPOT_OPT_U64, 0, "threads", &o.threads, "n", "threads of each local worker (default: 1)", 1,
-      256 },
-    { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "time between a worker's notice and its end",
-      0, 86400 },
-    { SPOT_OPT_SECS, 0, "lease", &o.lease_s, "time",
-      "drop a worker that is silent for longer (default: 2s)", 0.5, 3600 },
-    { SPOT_OPT_SECS, 0, "stall", &o.stall_s, "time",
-      "drop a worker that makes no progress for this long (default: 30s)", 1, 86400 },
+    SPOT_ROW_THREADS(&o.threads),
+    SPOT_ROW_GRACE(&o.grace_s),
+    SPOT_ROW_LEASE(&o.lease_s),
+    SPOT_ROW_STALL(&o.stall_s),
     { .type = SPOT_OPT_END },
 };
 
@@ -227,6 +224,14 @@ static int read_comm(struct spot_server_options *s, struct spot_err *err)
     return s->is_nccl && s->group.n_local && !spot_cuda_nccl(err) ? -1 : 0;
 }
 
+/* A cache without a limit of its own takes memory as it is used, and is not to take all of it. */
+static uint64_t kept_byte(void)
+{
+    static const double kept_most = 1 << 30;
+
+    return (uint64_t)(o.kept_byte >= 0 ? o.kept_byte : o.kv_byte > 0 ? o.kv_byte : kept_most);
+}
+
 static int run_serve(char **operand, size_t n, struct spot_err *err)
 {
     struct spot_server_options s = {
@@ -248,6 +253,7 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
         .type = (enum spot_infer_type)spot_infer_type_find(o.dtype),
         .n_sequence = (uint32_t)o.max_batch,
         .kv_byte = (uint64_t)o.kv_byte,
+        .kept_byte = kept_byte(),
         .has_buddies = o.has_buddies,
         .n_queue = (uint32_t)o.queue,
         .linger_s = o.linger_s,
@@ -274,7 +280,8 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
                             "from");
     if (o.tool_format && !spot_tool_form_find(o.tool_format))
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--tool-format must be hermes, mistral, phi, llama3, json or none, "
+                            "--tool-format must be hermes, mistral-args, function, mistral, phi, "
+                            "llama3, json or none, "
                             "got '%s'",
                             o.tool_format);
     if (o.names && (!*o.names || *o.names == ','))

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/tool.h"
 #include "common/json.h"
 #include "common/xalloc.h"
@@ -32,7 +33,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
       "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
     { SPOT_OPT_STRING, 0, "device", &o.device, "x", "cpu, cuda or cuda:N (default: cpu)", 0, 0 },
-    { SPOT_OPT_U64, 0, "threads", &o.threads, "n", "threads (default: all processors)", 1, 256 },
+    SPOT_ROW_ALL_THREADS(&o.threads),
     { SPOT_OPT_GROUP, .help = "what is asked" },
     { SPOT_OPT_STRING, 0, "prompt", &o.prompt, "text",
       "answer this (default: a chat on a terminal, else stdin)", 0, 0 },

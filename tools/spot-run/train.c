@@ -10,6 +10,7 @@
 #include "become_worker.h"
 #include "checkpoint/state_command.h"
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
 #include "common/out.h"
@@ -26,13 +27,13 @@
 struct options {
     struct job_options job;
     const char *grid, *shares, *comm, *resume; /* "": from state */
-    bool buddies, quiet, verbose, is_dry;
+    bool quiet, verbose, is_dry;
 };
 
 /* Until the job has begun there is nothing to put in order, and its data may be long in coming. */
 static void on_signal(int number)
 {
-    static const char said[] = "spot-run train: stopped before the job began\n";
+    static const char given[] = "spot-run train: stopped before the job began\n";
     struct pollfd set = { .fd = STDERR_FILENO, .events = POLLOUT };
 
     if (number == SIGHUP) {
@@ -41,7 +42,7 @@ static void on_signal(int number)
         spot_group_stop();
     } else {
         if (poll(&set, 1, 0) > 0)
-            (void)!write(STDERR_FILENO, said, sizeof(said) - 1);
+            (void)!write(STDERR_FILENO, given, sizeof(given) - 1);
         _exit(spot_err_exit_status(&(struct spot_err){ .code = SPOT_EPREEMPTED }));
     }
 }
@@ -67,7 +68,6 @@ static struct options o = {
     .job = JOB_OPTIONS_DEFAULT,
     .shares = "even",
     .comm = "sockets",
-    .buddies = true,
 };
 #define JOB    o.job.c
 #define CONFIG o.job.c.config
@@ -87,21 +87,17 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_U64, 0, "seed", &CONFIG.seed, "n", "seed of weights and sample order (default: 1)",
       0, 0 },
     { SPOT_OPT_GROUP, .help = "workers" },
-    { SPOT_OPT_U64, 0, "workers", &JOB.n_local, "n", "local workers (default: 1; 0 with --listen)",
-      0, 512 },
-    { SPOT_OPT_STRING, 0, "listen", &JOB.listen, "addr",
-      "where workers join: unix:PATH or HOST:PORT", 0, 0 },
-    { SPOT_OPT_STRING, 0, "key-file", &JOB.key_file, "file",
-      "32-byte key for TLS; required beyond this host", 0, 0 },
+    SPOT_ROW_WORKERS(&JOB.n_local),
+    SPOT_ROW_LISTEN(&JOB.listen),
+    SPOT_ROW_KEY_FILE(&JOB.key_file),
     { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxP",
       "replicas x stages, or DxPxM with M workers per stage", 0, 0 },
     { SPOT_OPT_STRING, 0, "plan", &JOB.plan, "file", "spot.plan/1, read again when it changes", 0,
       0 },
     { SPOT_OPT_GROUP, .help = "output" },
-    { SPOT_OPT_STRING, 0, "state", &JOB.state, "dir", "durable state of the job", 0, 0 },
+    SPOT_ROW_STATE(&JOB.state),
     { SPOT_OPT_MAYBE, 0, "resume", &o.resume, "dir", "continue from --state, or from dir", 0, 0 },
-    { SPOT_OPT_STRING, 0, "events", &JOB.events, "file", "spot.event/1 (default: stdout in a pipe)",
-      0, 0 },
+    SPOT_ROW_EVENTS(&JOB.events),
     { SPOT_OPT_STRING, 0, "metrics", &JOB.metrics, "addr",
       "a page, /metrics, /status.json: 127.0.0.1:PORT or unix:PATH", 0, 0 },
     { SPOT_OPT_STRING, 0, "save", &JOB.save, "file|dir", "final weights", 0, 0 },
@@ -136,22 +132,17 @@ static const struct spot_opt option_table[] = {
       "sockets, nccl, or nccl-fast: float sums (default: sockets)", 0, 0 },
     { SPOT_OPT_STRING, 0, "shares", &o.shares, "how",
       "microbatches per replica: even, measured, or 1,4,... (default: even)", 0, 0 },
-    { SPOT_OPT_SECS, 0, "grace", &JOB.grace_s, "time", "time between a worker's notice and its end",
-      0, 86400 },
-    { SPOT_OPT_SECS, 0, "lease", &JOB.lease_s, "time",
-      "drop a worker that is silent for longer (default: 2s)", 0.5, 3600 },
-    { SPOT_OPT_FLAG, 0, "buddies", &o.buddies, NULL,
-      "mirror stages that one failure domain could take (default: yes)", 0, 0 },
+    SPOT_ROW_GRACE(&JOB.grace_s),
+    SPOT_ROW_LEASE(&JOB.lease_s),
     { SPOT_OPT_MORE, .help = "state beyond this host" },
     { SPOT_OPT_STRING, 0, "store", &JOB.store, "url",
       "etcd://HOST:PORT,.../PREFIX: one of several coordinators leads", 0, 0 },
-    { SPOT_OPT_STRING, 0, "state-command", &JOB.state_command, "cmd",
-      "command that stores generations: put, get, list, delete", 0, 0 },
+    SPOT_ROW_STATE_COMMAND(&JOB.state_command),
     { SPOT_OPT_SECS, 0, "durable-every", &JOB.durable_every_s, "time",
       "time between generations (default: 3s; 1s without replicas)", 0.01, 86400 },
     { .type = SPOT_OPT_END },
 };
-static bool said[sizeof(option_table) / sizeof(option_table[0])];
+static bool given[sizeof(option_table) / sizeof(option_table[0])];
 static struct spot_job_note note; /* of a job that is resumed */
 static struct spot_tuning change; /* declared with that */
 static bool is_changed;
@@ -202,7 +193,7 @@ static void settle_rest(struct spot_trainer_options *c)
     if (!c->events && !isatty(STDOUT_FILENO))
         c->events = "-";
     c->resume = o.resume != NULL;
-    c->no_buddies = !o.buddies;
+    c->no_buddies = !derived("SPOT_TEST_BUDDIES", 1);
     c->precopy_byte = derived("SPOT_TEST_PRECOPY_BYTE", -1);
     c->stall_s = derived("SPOT_TEST_STALL_S", 30);
     c->store_lease_s = derived("SPOT_TEST_STORE_LEASE_S", 3);
@@ -241,7 +232,7 @@ static int settle_comm(struct spot_trainer_options *c, struct spot_err *err)
 static int settle_change(struct spot_err *err)
 {
     const int rc =
-        note.lr_schedule ? tuning_resume(&o.job, option_table, said, &note, &change, err) : 0;
+        note.lr_schedule ? tuning_resume(&o.job, option_table, given, &note, &change, err) : 0;
 
     is_changed = rc > 0;
     return rc < 0 ? -1 : 0;
@@ -272,7 +263,7 @@ static int settle_resume(struct spot_err *err)
     if (o.is_dry && !JOB.state_command && spot_trainer_check_resume(JOB.state, err))
         return -1;
     sweep_saved();
-    if (resume_options(JOB.state, option_table, said, &note, err))
+    if (resume_options(JOB.state, option_table, given, &note, err))
         return -1;
     CONFIG.shape.norm_eps = note.norm_eps;
     o.job.config = note.config;
@@ -326,7 +317,7 @@ static const struct spot_cli cli = {
     .reads =
         (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", "val-data", NULL },
     .writes = (const char *const[]){ "events", "save", NULL },
-    .said = said,
+    .given = given,
     .synopsis = "--data FILE... --steps N [options]",
     .summary = "Train a GPT-2 or Llama-style model on workers that come and go.",
     .examples =

@@ -33,11 +33,11 @@ int tuning_settle(struct job_options *o, struct spot_err *err)
     return spot_tuning_check(&t, err);
 }
 
-static bool is_said(const struct spot_opt *option, const bool *said, const char *name)
+static bool is_given(const struct spot_opt *option, const bool *given, const char *name)
 {
     for (size_t i = 0; option[i].type != SPOT_OPT_END; i++)
         if (option[i].long_name && !strcmp(option[i].long_name, name))
-            return said[i];
+            return given[i];
     return false;
 }
 
@@ -51,32 +51,32 @@ static struct spot_tuning first_of(const struct spot_job_note *n)
 }
 
 /* What holds now, with what was said in its place. */
-static int put_said(const struct job_options *o, const struct spot_opt *option, const bool *said,
-                    struct spot_tuning *t, struct spot_err *err)
+static int put_given(const struct job_options *o, const struct spot_opt *option, const bool *given,
+                     struct spot_tuning *t, struct spot_err *err)
 {
     const struct spot_tuning wish = spot_job_tuning(&o->c.config, 1);
     struct spot_schedule *const s = &t->schedule;
 
-    if (is_said(option, said, "lr-schedule")) {
+    if (is_given(option, given, "lr-schedule")) {
         if (find_schedule(o->lr_schedule, &s->kind, err))
             return -1;
         if (s->kind == SPOT_LR_CONSTANT)
             s->min_lr = 0, s->decay_steps = 0;
     }
-    if (is_said(option, said, "lr"))
+    if (is_given(option, given, "lr"))
         t->lr = wish.lr;
-    if (is_said(option, said, "weight-decay"))
+    if (is_given(option, given, "weight-decay"))
         t->weight_decay = wish.weight_decay;
-    if (is_said(option, said, "warmup-steps"))
+    if (is_given(option, given, "warmup-steps"))
         s->warmup_steps = wish.schedule.warmup_steps;
-    if (is_said(option, said, "min-lr"))
+    if (is_given(option, given, "min-lr"))
         s->min_lr = wish.schedule.min_lr;
-    if (is_said(option, said, "decay-steps"))
+    if (is_given(option, given, "decay-steps"))
         s->decay_steps = wish.schedule.decay_steps;
     return 0;
 }
 
-int tuning_resume(struct job_options *o, const struct spot_opt *option, const bool *said,
+int tuning_resume(struct job_options *o, const struct spot_opt *option, const bool *given,
                   const struct spot_job_note *note, struct spot_tuning *change,
                   struct spot_err *err)
 {
@@ -84,7 +84,7 @@ int tuning_resume(struct job_options *o, const struct spot_opt *option, const bo
                              now = note->n_change ? note->change[note->n_change - 1] : first;
 
     *change = now;
-    if (put_said(o, option, said, change, err))
+    if (put_given(o, option, given, change, err))
         return -1;
     settle_decay(&change->schedule, o->c.config.n_step);
     o->c.config.adamw.lr = first.lr;

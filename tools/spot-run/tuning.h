@@ -14,7 +14,7 @@ int tuning_settle(struct job_options *o, struct spot_err *err);
 
 /* A job that is resumed begins as noted, and what was said that differs from what holds there now
  * is a change. Returns 1 with *change, 0 for none, or -1 with *err (SPOT_EUSAGE). */
-int tuning_resume(struct job_options *o, const struct spot_opt *option, const bool *said,
+int tuning_resume(struct job_options *o, const struct spot_opt *option, const bool *given,
                   const struct spot_job_note *note, struct spot_tuning *change,
                   struct spot_err *err);
 

@@ -7,6 +7,7 @@
 
 #include "checkpoint/state_command.h"
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/tool.h"
 #include "cluster/agent.h"
 #include "cluster/private_dir.h"
@@ -60,20 +61,18 @@ static struct leave_on_notice leave;
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "options" },
-    { SPOT_OPT_STRING, 0, "join", &o.join, "addr", "where the job listens", 0, 0 },
-    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 },
+    SPOT_ROW_JOIN(&o.join),
+    SPOT_ROW_KEY_FILE(&o.key_file),
     { SPOT_OPT_STRING, 0, "name", &o.name, "id", "name of this instance (default: its pid)", 0, 0 },
     { SPOT_OPT_STRING, 0, "domain", &o.domain, "id",
       "failure domain, such as the zone (default: its own)", 0, 0 },
-    { SPOT_OPT_U64, 0, "threads", &threads, "n", "number of threads (default: 1)", 1, 256 },
+    SPOT_ROW_THREADS(&threads),
     { SPOT_OPT_STRING, 0, "recompute", &recompute, "what",
       "activations to recompute: none, mlp or layer (default: none)", 0, 0 },
     { SPOT_OPT_STRING, 0, "device", &device, "x",
       "cpu, cuda, cuda:N, or auto: the job's choice (default: auto)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "state-command", &o.state_command, "cmd",
-      "command that stores durable state (default: through the coordinator)", 0, 0 },
-    { SPOT_OPT_SECS, 0, "join-timeout", &o.join_timeout_s, "time",
-      "time limit for joining or rejoining (default: 30s)", 0, 1e7 },
+    SPOT_ROW_STATE_COMMAND(&o.state_command),
+    SPOT_ROW_REJOIN(&o.join_timeout_s),
     { SPOT_OPT_STRING, 0, "notice", &leave.watched.from, "source",
       "leave when aws, gcp, azure, auto or cmd:COMMAND says so", 0, 0 },
     { SPOT_OPT_FLAG, 0, "notice-rebalance", &leave.on_rebalance, NULL,

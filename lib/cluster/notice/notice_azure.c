@@ -136,7 +136,7 @@ double spot_notice_send_acks(struct spot_notice_watch *w, bool *is_awaited)
     for (size_t i = 0; i < SPOT_NOTICE_CLAIMS_MAX; i++) {
         struct spot_notice_ack *const a = &w->ack[i];
 
-        if (a->id[0] && !a->is_under_way && !spot_notice_is_ahead(w, a->id))
+        if (a->id[0] && !a->is_under_way && !spot_notice_is_due(w, a->id))
             a->id[0] = '\0';
         if (a->id[0] && !a->is_under_way && spot_clock_s() >= a->due_s)
             send_ack(w, a);

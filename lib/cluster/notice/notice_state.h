@@ -44,7 +44,7 @@ struct spot_notice_awaited {
 struct spot_notice_cloud {
     const char *name;
     size_t n_query;
-    unsigned tells; /* a bit for each query that reports notices; the others are auxiliary */
+    unsigned reports; /* a bit for each query that reports notices; the others are auxiliary */
     /* Send query i, or put it off. */
     void (*ask)(struct spot_notice_watch *w, size_t i);
     void (*answered)(struct spot_notice_watch *w, size_t i, const struct spot_http_reply *reply);
@@ -134,7 +134,7 @@ void spot_notice_take(struct spot_notice_watch *w, size_t i, const struct spot_h
 /* --- notice_report.c ------------------------------------------------------- */
 
 /* Is that notice still ahead? */
-bool spot_notice_is_ahead(const struct spot_notice_watch *w, const char *id);
+bool spot_notice_is_due(const struct spot_notice_watch *w, const char *id);
 /* `query` now reports these notices and no others. */
 void spot_notice_compare(struct spot_notice_watch *w, size_t query,
                          const struct spot_notice_claim *claim, size_t n);

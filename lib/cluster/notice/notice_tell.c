@@ -69,8 +69,8 @@ static double deadline_of(struct spot_notice_watch *w, const struct spot_notice_
     return is_likely(c->deadline_s - ours_s) ? c->deadline_s + w->offset_s : NAN;
 }
 
-static void tell(struct spot_notice_watch *w, struct spot_notice_seen *seen,
-                 enum spot_notice_state state)
+static void report(struct spot_notice_watch *w, struct spot_notice_seen *seen,
+                   enum spot_notice_state state)
 {
     const struct spot_notice_claim *const c = &seen->claim;
     struct spot_notice n = { .source = seen->source,
@@ -84,8 +84,8 @@ static void tell(struct spot_notice_watch *w, struct spot_notice_seen *seen,
     memcpy(n.id, c->id, sizeof(n.id));
     n.left_s = isnan(n.deadline_s) ? NAN : fmax(0, n.deadline_s - n.at_s);
     seen->reported_s = seen->deadline_s;
-    if (w->options.told)
-        w->options.told(w->options.user, &n);
+    if (w->options.noticed)
+        w->options.noticed(w->options.user, &n);
     spot_notice_run_hook(w, &n, c);
 }
 
@@ -96,10 +96,10 @@ static void move(struct spot_notice_watch *w, struct spot_notice_seen *seen, dou
         return; /* what was told once stands */
     seen->deadline_s = deadline_s;
     if (isnan(seen->reported_s) || deadline_s < seen->reported_s - earlier_s) {
-        tell(w, seen, SPOT_NOTICE_EARLIER);
+        report(w, seen, SPOT_NOTICE_EARLIER);
     } else if (deadline_s > seen->reported_s + seen->later_s) {
         seen->later_s = fmin(2 * seen->later_s, later_max_s);
-        tell(w, seen, SPOT_NOTICE_LATER);
+        report(w, seen, SPOT_NOTICE_LATER);
     }
 }
 
@@ -153,7 +153,7 @@ static size_t merge(const struct spot_notice_claim *claim, size_t n,
     return n_merged;
 }
 
-bool spot_notice_is_ahead(const struct spot_notice_watch *w, const char *id)
+bool spot_notice_is_due(const struct spot_notice_watch *w, const char *id)
 {
     for (size_t i = 0; i < w->n_seen; i++)
         if (!strcmp(w->seen[i].claim.id, id) && !w->seen[i].claim.has_begun)
@@ -186,7 +186,7 @@ static void take_claim(struct spot_notice_watch *w, size_t query, const char *so
                                        .deadline_s = deadline_of(w, c),
                                        .later_s = later_min_s,
                                        .is_reported = true };
-    tell(w, seen, SPOT_NOTICE_NEW);
+    report(w, seen, SPOT_NOTICE_NEW);
 }
 
 void spot_notice_compare(struct spot_notice_watch *w, size_t query,
@@ -207,7 +207,7 @@ void spot_notice_compare(struct spot_notice_watch *w, size_t query,
     }
     for (size_t i = 0; i < w->n_seen; i++) {
         if (!w->seen[i].is_reported)
-            tell(w, &w->seen[i], SPOT_NOTICE_GONE);
+            report(w, &w->seen[i], SPOT_NOTICE_GONE);
         else
             w->seen[n_kept++] = w->seen[i];
     }

@@ -188,9 +188,9 @@ static void read_wake(struct spot_notice_watch *w)
 static bool has_reported_all(const struct spot_notice_watch *w)
 {
     for (size_t i = 0; i < w->cloud->n_query; i++)
-        if (w->cloud->tells >> i & 1 && !w->query[i].has_answered)
+        if (w->cloud->reports >> i & 1 && !w->query[i].has_answered)
             return false;
-    return w->cloud->tells != 0;
+    return w->cloud->reports != 0;
 }
 
 /* Or something has failed too often to be waited for, with nothing else under way. */

@@ -24,31 +24,40 @@ static void add_biases(const struct spot_infer_work *w)
     spot_infer_meet(w);
 }
 
-/* One norm over the heads of all shards, which lie at x[shard][stride], n numbers each. */
-static void norm_heads(const struct spot_infer_work *w, float *x, const float *by, int64_t n)
-{
-    const struct spot_infer *const f = w->f;
-    float *const all = f->heads + w->thread * spot_shape_attended(&f->shape);
-    float stat[2];
-
-    for (int64_t s = 0; s < f->n_shard; s++)
-        memcpy(all + s * n, x + s * f->qkv_stride, (size_t)n * sizeof(float));
-    f->vec->rms(all, stat, all, by, (float)spot_shape_norm_eps(&f->shape), 1, n * f->n_shard);
-    for (int64_t s = 0; s < f->n_shard; s++)
-        memcpy(x + s * f->qkv_stride, all + s * n, (size_t)n * sizeof(float));
-}
-
+/* One norm over the heads of all shards: the sum of the squares of a token's queries, and of its
+ * keys, is one over the tree of shards, as those of products are. */
 static void norm_whole(const struct spot_infer_work *w)
 {
     const struct spot_infer *const f = w->f;
-    const int64_t d = f->head_dim;
+    const int64_t n[2] = { f->n_head * f->head_dim, f->n_kv_head * f->head_dim };
+    const float eps = (float)spot_shape_norm_eps(&f->shape);
+    float *const square = f->part[w->thread];
 
-    for (int64_t t = w->thread; t < f->n_token; t += w->n_thread) {
-        float *const q = f->qkv + t * f->n_shard * f->qkv_stride;
+    for (int64_t t = w->thread; t < f->n_token; t += w->n_thread)
+        for (int k = 0; k < 2; k++) {
+            for (int64_t s = 0; s < f->n_shard; s++) {
+                const float *const x =
+                    f->qkv + (t * f->n_shard + s) * f->qkv_stride + (k ? n[0] : 0);
 
-        norm_heads(w, q, spot_infer_own(w, "q_norm.w", -1), f->n_head * d);
-        norm_heads(w, q + f->n_head * d, spot_infer_own(w, "k_norm.w", -1), f->n_kv_head * d);
-    }
+                square[s] = f->vec->dot(x, x, n[k]);
+            }
+            spot_infer_add_tree(f->vec, square, 1, f->n_shard, 1);
+            f->sum[2 * t + k] = *square;
+        }
+    spot_infer_meet(w);
+    spot_infer_exchange(w, 2 * f->n_token);
+    for (int64_t t = w->thread; t < f->n_token; t += w->n_thread)
+        for (int k = 0; k < 2; k++) {
+            const float *const by = spot_infer_own(w, k ? "k_norm.w" : "q_norm.w", -1);
+            const float mean = f->sum[2 * t + k] / (float)(n[k] * f->shape.n_shard);
+            const float stat[2] = { 0, 1.0F / __builtin_sqrtf(mean + eps) };
+
+            for (int64_t s = 0; s < f->n_shard; s++) {
+                float *const x = f->qkv + (t * f->n_shard + s) * f->qkv_stride + (k ? n[0] : 0);
+
+                f->vec->rms_again(x, stat, x, by + (f->config.shard_begin + s) * n[k], 1, n[k]);
+            }
+        }
     spot_infer_meet(w);
 }
 

@@ -22,6 +22,16 @@ static double resume_s(const struct spot_cost_table *t, int to)
            t->migrate.all_s[t->p[to]];
 }
 
+static void sort_by_stages(struct spot_cost_table *t)
+{
+    int n = 0;
+
+    for (int p = 1; p <= t->p_max; p++)
+        for (int g = 0; g < t->n_grid; g++)
+            if (t->p[g] == p)
+                t->by_p[n++] = g;
+}
+
 void spot_cost_table_init_window(struct spot_cost_table *t, const struct spot_job_doc *job,
                                  const struct spot_throughput *throughput, int n_low, int n_max,
                                  int lost_max, const int *grid, int n_grid)
@@ -43,6 +53,7 @@ void spot_cost_table_init_window(struct spot_cost_table *t, const struct spot_jo
     t->index = spot_xcalloc(n * p, sizeof(int));
     t->restart_s = spot_xcalloc(m * 2, sizeof(double));
     t->resume = spot_xcalloc(m, sizeof(double));
+    t->by_p = spot_xcalloc(m, sizeof(int));
     t->same = spot_xcalloc(m * n, sizeof(double *));
     t->other = spot_xcalloc(m * p, sizeof(double *));
     t->row = spot_xcalloc((n - (size_t)n_low) * m * ((size_t)lost_max + 1),
@@ -59,6 +70,7 @@ void spot_cost_table_init_window(struct spot_cost_table *t, const struct spot_jo
                 spot_migrate_restart_s(&job->cost, t->d[g], t->p[g], (enum spot_change_kind)kind);
         t->resume[g] = resume_s(t, g);
     }
+    sort_by_stages(t);
 }
 
 void spot_cost_table_init(struct spot_cost_table *t, const struct spot_job_doc *job,
@@ -304,6 +316,7 @@ static double restore_of(const struct spot_cost_table *t, int from, int most, co
 struct draws {
     int most;
     const double *weight, *share; /* [lost + 1]; no share: all of them */
+    double prob;                  /* all_draws */
 };
 
 static double share_of(const struct draws *x, int j)
@@ -324,30 +337,51 @@ static double warm_lost(struct spot_cost_table *t, int n, int from, int lost)
     return s;
 }
 
-/* Parcae's price of a change, summed over those draws. */
-static double price(struct spot_cost_table *t, int from, int lost, int to, const struct draws *x)
+/* Seconds of moving state to grids of p2 stages, summed over those draws. */
+static double move_other(struct spot_cost_table *t, int from, int lost, int p2,
+                         const struct draws *x)
+{
+    const int v = victims_of(t, from), up_to = lost < v ? lost : v;
+    const double *f = other_of(t, from, p2, x->most);
+    double s = 0;
+
+    for (int j = 0; j <= up_to; j++)
+        s += x->weight[j] * f[j];
+    return s;
+}
+
+/* The probability of those draws. */
+static double all_draws(const struct spot_cost_table *t, int from, int lost, const struct draws *x)
+{
+    const int v = victims_of(t, from), up_to = lost < v ? lost : v;
+    double s = 0;
+
+    for (int j = 0; j <= up_to; j++)
+        s += x->weight[j] * share_of(x, j);
+    return s;
+}
+
+/* Parcae's price of a change, summed over those draws; moved: move_other of its stages, where they
+ * change. */
+static double price(struct spot_cost_table *t, int from, int lost, int to, const struct draws *x,
+                    double moved)
 {
     const int v = victims_of(t, from), p2 = t->p[to], up_to = lost < v ? lost : v;
     const double restart = t->restart_s[2 * to + change_kind(t, from, lost, to)];
     const double *f;
     double s = 0;
 
-    if (t->p[from] != p2) {
-        const double always = restart + (t->d[to] > 1 ? t->migrate.slowest_s[p2] : 0);
-
-        f = other_of(t, from, p2, x->most);
-        for (int j = 0; j <= up_to; j++)
-            s += x->weight[j] * (f[j] + share_of(x, j) * always);
-        return s;
-    }
+    if (t->p[from] != p2)
+        return moved + x->prob * (restart + (t->d[to] > 1 ? t->migrate.slowest_s[p2] : 0));
+    if (!lost && t->d[from] == t->d[to]) /* nothing changed */
+        return 0;
     f = same_of(t, from, t->d[to], x->most);
     for (int j = 0; j <= up_to; j++) {
         const double hold = f[j], move = f[v + 1 + j];
 
-        if (x->weight[j] <= 0 || (!lost && t->d[from] == t->d[to])) /* nothing changed */
-            continue;
-        s += x->weight[j] * (hold * spot_migrate_intra_s(&t->job->cost, t->d[to], p2) +
-                             (share_of(x, j) - hold) * restart + move);
+        if (x->weight[j] > 0)
+            s += x->weight[j] * (hold * spot_migrate_intra_s(&t->job->cost, t->d[to], p2) +
+                                 (share_of(x, j) - hold) * restart + move);
     }
     return s;
 }
@@ -363,15 +397,21 @@ static size_t row_at(const struct spot_cost_table *t, int n, int from, int lost)
 /* What the changes from one grid have in common, and their prices as asked for. */
 struct spot_cost_changes {
     int from, lost, n;
-    double restore_s, *weight; /* [lost + 1] */
+    double restore_s, prob, *weight; /* [lost + 1] */
     bool is_full;
     double cost_s[]; /* [n_grid]; 0: not asked for, or nothing, which is found at once */
 };
+
+static struct draws draws_of(const struct spot_cost_table *t, const struct spot_cost_changes *x)
+{
+    return (struct draws){ .most = t->d[x->from], .weight = x->weight, .prob = x->prob };
+}
 
 struct spot_cost_changes *spot_cost_changes(struct spot_cost_table *t, int n, int from, int lost)
 {
     const size_t n_grid = (size_t)t->n_grid;
     struct spot_cost_changes **at, *x;
+    struct draws all;
     const int v = victims_of(t, from), size = t->d[from] * t->p[from];
 
     if (!lost && !t->warm) /* then it does not matter how many there are */
@@ -387,33 +427,53 @@ struct spot_cost_changes *spot_cost_changes(struct spot_cost_table *t, int n, in
     x->restore_s = has_warm(t, n, from) && t->job->cost.restore_s > 0
                        ? warm_lost(t, n, from, lost) * t->job->cost.restore_s
                        : restore_of(t, from, lost < v ? lost : v, x->weight);
+    all = draws_of(t, x);
+    x->prob = all_draws(t, from, lost, &all);
     return *at = x;
 }
 
-double spot_cost_of(struct spot_cost_table *t, struct spot_cost_changes *changes, int to)
+static double cost_of(struct spot_cost_table *t, struct spot_cost_changes *changes, int to,
+                      const struct draws *all, double moved)
 {
-    struct draws all;
-    double cost_s;
+    double cost_s = price(t, changes->from, changes->lost, to, all, moved) + changes->restore_s;
 
-    if (changes->cost_s[to] > 0)
-        return changes->cost_s[to];
-    all = (struct draws){ .most = t->d[changes->from], .weight = changes->weight };
-    cost_s = price(t, changes->from, changes->lost, to, &all) + changes->restore_s;
     if (t->warm)
         cost_s = fmax(
             0, cost_s - spot_cost_warm_saves_s(t, changes->n, changes->from, changes->lost, to));
     return changes->cost_s[to] = cost_s;
 }
 
+double spot_cost_of(struct spot_cost_table *t, struct spot_cost_changes *changes, int to)
+{
+    const struct draws all = draws_of(t, changes);
+    double moved = 0;
+
+    if (changes->cost_s[to] > 0)
+        return changes->cost_s[to];
+    if (t->p[changes->from] != t->p[to])
+        moved = move_other(t, changes->from, changes->lost, t->p[to], &all);
+    return cost_of(t, changes, to, &all, moved);
+}
+
 const double *spot_cost_row(struct spot_cost_table *t, int n, int from, int lost)
 {
     struct spot_cost_changes *x;
+    struct draws all;
 
     if (from == SPOT_GRID_NONE)
         return t->resume;
     x = spot_cost_changes(t, n, from, lost);
-    for (int to = 0; !x->is_full && to < t->n_grid; to++)
-        spot_cost_of(t, x, to);
+    if (x->is_full)
+        return x->cost_s;
+    all = draws_of(t, x);
+    for (int i = 0; i < t->n_grid;) { /* those of as many stages together */
+        const int p2 = t->p[t->by_p[i]];
+        const double moved = p2 != t->p[from] ? move_other(t, from, lost, p2, &all) : 0;
+
+        for (; i < t->n_grid && t->p[t->by_p[i]] == p2; i++)
+            if (x->cost_s[t->by_p[i]] <= 0)
+                cost_of(t, x, t->by_p[i], &all, moved);
+    }
     x->is_full = true;
     return x->cost_s;
 }
@@ -428,6 +488,40 @@ double spot_cost_least_s(const struct spot_cost_table *t, int to, bool is_kept)
     return is_kept ? fmin(move, intra) : move;
 }
 
+static double most_of(const double *x, int n)
+{
+    double most = 0;
+
+    for (int i = 0; i < n; i++)
+        most = fmax(most, x[i]);
+    return most;
+}
+
+/* From a grid to another: the dearest number of victims. */
+static double most_between(struct spot_cost_table *t, int from, int to)
+{
+    const int v = victims_of(t, from), most = t->d[from];
+    const double restart = fmax(t->restart_s[2 * (size_t)to], t->restart_s[2 * (size_t)to + 1]);
+
+    if (t->p[from] != t->p[to])
+        return most_of(other_of(t, from, t->p[to], most), v + 1) + restart +
+               (t->d[to] > 1 ? t->migrate.slowest_s[t->p[to]] : 0);
+    return most_of(same_of(t, from, t->d[to], most) + v + 1, v + 1) +
+           fmax(restart, spot_migrate_intra_s(&t->job->cost, t->d[to], t->p[to]));
+}
+
+double spot_cost_most_s(struct spot_cost_table *t)
+{
+    double most = 0;
+
+    for (int from = 0; t->most_s <= 0 && from < t->n_grid; from++)
+        for (int to = 0; to < t->n_grid; to++)
+            most = fmax(most, most_between(t, from, to));
+    if (t->most_s <= 0)
+        t->most_s = most * (1 + 1e-9) + t->job->cost.restore_s;
+    return t->most_s;
+}
+
 /* Sums over the draws of up to `most` victims in a stage: their probability, seconds to every
  * grid. */
 static double sum_draws(struct spot_cost_table *t, int n, int from, int lost, int most,
@@ -435,7 +529,7 @@ static double sum_draws(struct spot_cost_table *t, int n, int from, int lost, in
 {
     const int size = t->d[from] * t->p[from];
     double weight[SPOT_COST_LOST_MAX + 1], share[SPOT_COST_LOST_MAX + 1], prob = 0;
-    const struct draws x = { most, weight, share };
+    struct draws x = { most, weight, share, 0 };
 
     spot_liveput_spread(n, size, lost, weight);
     for (int j = 0; j <= lost; j++) {
@@ -444,8 +538,10 @@ static double sum_draws(struct spot_cost_table *t, int n, int from, int lost, in
         share[j] = j > size ? 0 : spot_liveput_hold(&g, t->d[from] - most);
         prob += weight[j] * share[j];
     }
+    x.prob = all_draws(t, from, lost, &x);
     for (int to = 0; to < t->n_grid; to++)
-        cost_s[to] = price(t, from, lost, to, &x);
+        cost_s[to] = price(t, from, lost, to, &x,
+                           t->p[to] == t->p[from] ? 0 : move_other(t, from, lost, t->p[to], &x));
     for (int to = 0; t->warm && to < t->n_grid; to++)
         cost_s[to] -= saves(t, n, from, lost, to, most);
     return prob;
@@ -567,6 +663,7 @@ void spot_cost_table_release(struct spot_cost_table *t)
     free_warmed(t);
     free(t->warm_rate);
     free(t->resume);
+    free(t->by_p);
     free(t->d);
     free(t->p);
     free(t->samples_per_s);

@@ -11,28 +11,37 @@
 static const double LIKELY = 1e-5; /* counts that are less likely keep the values after them */
 static const double EVENT = 1e-5;  /* changes that are less likely are left out */
 
+/* weight[] of the tail's contexts at count i: those of calms are one there. */
+static void weigh(const struct spot_horizon *h, size_t i, int n_context, double *weight)
+{
+    const double *of = h->context + i * (size_t)h->n_context;
+
+    memset(weight, 0, (size_t)n_context * sizeof(*weight));
+    for (int c = 0; c < h->n_context; c++)
+        weight[n_context == h->n_context ? c : n_context > 1 && c >= SPOT_CHAIN_RECENT] += of[c];
+}
+
 /* out: values of one context; zeros if nothing comes after. */
 static void mix(const struct spot_liveput_dp *dp, const struct spot_horizon *h, const double *tail,
                 int n_context, double *out)
 {
     const size_t block = (size_t)dp->n_node * ((size_t)dp->n_grid + 1);
     const size_t counts = (size_t)(dp->n_max - dp->n_low + 1);
+    double weight[SPOT_CHAIN_CONTEXTS];
 
-    for (size_t i = 0; i < counts; i++)
+    for (size_t i = 0; i < counts; i++) {
+        weigh(h, i, n_context, weight);
         for (size_t k = 0; k < block; k++) {
             double sum = 0;
 
-            for (int c = 0; c < n_context; c++) {
+            for (int c = 0; c < n_context && sum > SPOT_LIVEPUT_NEVER; c++) {
                 const double v = tail[((size_t)c * counts + i) * block + k];
 
-                if (v <= SPOT_LIVEPUT_NEVER) {
-                    sum = SPOT_LIVEPUT_NEVER;
-                    break;
-                }
-                sum += h->context[i * (size_t)n_context + (size_t)c] * v;
+                sum = v <= SPOT_LIVEPUT_NEVER ? v : sum + weight[c] * v;
             }
             out[i * block + k] = sum;
         }
+    }
 }
 
 int spot_liveput_step_events(const struct spot_horizon *h, int step, int count,
@@ -66,8 +75,8 @@ static void sweep(struct spot_liveput_dp *dp, const struct spot_horizon *h, int 
 
     spot_liveput_memo_open(dp);
     spot_liveput_memo_sweep(dp);
-    if (spot_liveput_searches(dp))
-        spot_liveput_search_sort(dp);
+    spot_liveput_space_turn(dp, space);
+    spot_liveput_targets_turn(dp);
     for (int n = dp->n_low; n <= dp->n_max; n++) {
         struct spot_liveput_dists dists = { 0 };
 
@@ -76,7 +85,8 @@ static void sweep(struct spot_liveput_dp *dp, const struct spot_horizon *h, int 
                    dp->value + spot_liveput_value_at(dp, 0, n), block * sizeof(*dp->next));
             continue;
         }
-        dists.n_event = spot_liveput_step_events(h, step, n, dists.event[0]);
+        dists.n_event = spot_liveput_step_events(h, step, n, dists.event);
+        dists.way[0] = (struct spot_liveput_way){ dists.event[0].prob, 1, 1 };
         for (int r = 0; r <= dp->n_grid; r++)
             if (spot_liveput_may_run(dp, n, r))
                 spot_liveput_back_up(dp, &dists, n, r, space);
@@ -107,7 +117,7 @@ void spot_liveput_dp_ahead(struct spot_liveput_dp *dp, const struct spot_horizon
     spot_liveput_space_init(dp, &space);
     for (int step = last < h->n_step ? last : h->n_step; step > first; step--)
         sweep(dp, h, step, &space);
-    spot_liveput_space_release(&space);
+    spot_liveput_space_release(dp, &space);
 }
 
 void spot_liveput_dp_back(struct spot_liveput_dp *dp)

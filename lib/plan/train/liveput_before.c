@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Without a notice: a grid is chosen before it is known what happens, and cut to what is left.
  *
- * What follows a change does not depend on the context before it, so that what each target gives at
- * each event is found once for all contexts; only "still" leads to another context from each.
+ * What follows a change does not depend on the context before it, so that what a target gives at
+ * each event is summed once for all contexts, by way (loss, gain); only "still" leads to another
+ * context from each. What a target gives at most, whatever it comes from, is found once for each
+ * count: in that order targets are looked at, and left alone from the first that cannot win.
  * Which target is the best is remembered from sweep to sweep (liveput_best.c): the sums of two
  * targets change places only as far as the values of the counts that events lead to move unevenly,
  * each by the probability of its event. */
@@ -16,45 +18,48 @@
 static bool is_known(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                      int e)
 {
-    return dp->sees_losses && dists->event[0][e].change < 0;
+    return dp->sees_losses && dists->event[e].change < 0;
+}
+
+static struct spot_liveput_at plain_at(const struct spot_liveput_dp *dp, int n, int context)
+{
+    return (struct spot_liveput_at){ .value = spot_liveput_dp_value(dp, context, n),
+                                     .cut = dp->clip + (size_t)n * ((size_t)dp->n_grid + 1),
+                                     .n_fit = dp->n_fit[n] };
 }
 
 static struct spot_liveput_at at_event(struct spot_liveput_dp *dp, int n, int rank, int change,
                                        int context, bool is_owing)
 {
-    const struct spot_liveput_gain *g = spot_liveput_gain_of(dp, n, rank, change, is_owing);
-    const double *value = spot_liveput_dp_value(dp, context, n + change);
+    struct spot_liveput_at at = plain_at(dp, n + change, context);
 
-    return (struct spot_liveput_at){ .outcome = spot_liveput_outcome_of(g, 0, dp->n_grid),
-                                     .value = value,
-                                     .moved = spot_liveput_memo_sum(dp, value),
-                                     .cut =
-                                         dp->clip + (size_t)(n + change) * ((size_t)dp->n_grid + 1),
-                                     .n_fit = dp->n_fit[n + change] };
+    at.moved = spot_liveput_memo_sum(dp, at.value);
+    if (dp->is_lazy && rank < dp->n_grid)
+        at.changes = spot_cost_changes(dp->table, n, dp->by_size[rank], change < 0 ? -change : 0);
+    else
+        at.outcome = spot_liveput_outcome_of(spot_liveput_gain_of(dp, n, rank, change, is_owing), 0,
+                                             dp->n_grid);
+    return at;
+}
+
+static int cut_to(const struct spot_liveput_dp *dp, const struct spot_liveput_at *at, int r)
+{
+    return r < at->n_fit || r == dp->n_grid ? r : at->cut[r];
 }
 
 /* What choosing r gives when the event comes; 0 where it waits. */
 static double worth(const struct spot_liveput_dp *dp, const struct spot_liveput_at *at, int r)
 {
-    const int to = r < at->n_fit || r == dp->n_grid ? r : at->cut[r];
+    const int to = cut_to(dp, at, r);
 
     if (to == dp->n_grid)
         return at->value[to];
+    if (at->changes)
+        return spot_liveput_gives(dp, at->changes, to) + at->value[to];
     if (at->outcome.of[to] == -INFINITY)
         return 0;
     return at->outcome.at ? spot_liveput_worth(&at->outcome, at->value, (size_t)dp->n_grid + 1, to)
                           : at->outcome.of[to] + at->value[to];
-}
-
-/* w[r], [n_grid + 1]: the same of all. */
-static void fill_targets(const struct spot_liveput_dp *dp, const struct spot_liveput_at *at,
-                         double *w)
-{
-    for (int r = 0; r < at->n_fit; r++)
-        w[r] = worth(dp, at, r);
-    w[dp->n_grid] = at->value[dp->n_grid];
-    for (int r = at->n_fit; r < dp->n_grid; r++)
-        w[r] = w[at->cut[r]];
 }
 
 static void find_waits(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n,
@@ -63,9 +68,10 @@ static void find_waits(struct spot_liveput_dp *dp, const struct spot_liveput_dis
     const size_t wide = (size_t)dp->n_grid + 1;
 
     space->n_wait = 0;
+    memset(space->waits, 0, wide * sizeof(*space->waits));
     for (int r = 0; r < dp->n_grid; r++)
         for (int e = 0; e < dists->n_event; e++) {
-            const int change = dists->event[0][e].change;
+            const int change = dists->event[e].change;
             const struct spot_liveput_gain *g = spot_liveput_gain_of(dp, n, rank, change, true);
             const int to = dp->clip[(size_t)(n + change) * wide + (size_t)r];
 
@@ -75,6 +81,7 @@ static void find_waits(struct spot_liveput_dp *dp, const struct spot_liveput_dis
             space->wait =
                 spot_xgrow(space->wait, &space->wait_cap, space->n_wait + 1, sizeof(*space->wait));
             space->wait[space->n_wait++] = (struct spot_liveput_wait){ r, to, e };
+            space->waits[r] = true;
         }
     space->on =
         spot_xgrow(space->on, &space->on_cap, space->n_wait * (size_t)dp->n_node, sizeof(double));
@@ -86,7 +93,7 @@ static void fill_waits(const struct spot_liveput_dp *dp, const struct spot_livep
 {
     for (size_t i = 0; i < space->n_wait; i++) {
         const struct spot_liveput_wait *w = &space->wait[i];
-        const int change = dists->event[0][w->event].change;
+        const int change = dists->event[w->event].change;
         const double *value =
             spot_liveput_dp_value(dp, spot_liveput_context(dp, context, change), n + change);
 
@@ -96,67 +103,42 @@ static void fill_waits(const struct spot_liveput_dp *dp, const struct spot_livep
     }
 }
 
-/* sum[r] over the events of a context, target[e * wide], those that are known beforehand left out.
- */
-static void sum_events(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
-                       int context, const double *target, double *restrict sum)
+double spot_liveput_prob(const struct spot_liveput_dists *dists, int context, int e)
 {
-    const size_t wide = (size_t)dp->n_grid + 1;
+    const struct spot_liveput_way *way = &dists->way[context];
 
-    memset(sum, 0, wide * sizeof(*sum));
-    for (int e = 0; e < dists->n_event; e++) {
-        const double prob = dists->event[context][e].prob, *restrict w = target + (size_t)e * wide;
-        size_t r = 0;
-
-        if (is_known(dp, dists, e))
-            continue;
-        for (; r + 4 <= wide; r += 4) /* for speed */
-            for (size_t i = 0; i < 4; i++)
-                sum[r + i] += prob * w[r + i];
-        for (; r < wide; r++)
-            sum[r] += prob * w[r];
-    }
+    return e == 0 ? way->still
+                  : (dists->event[e].change < 0 ? way->down : way->up) * dists->event[e].prob;
 }
 
-/* What the events give that are known beforehand, then[e] each. */
+/* What the events give that are known beforehand, then[e] each: by their way, which is down. */
 static double sum_known(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
-                        int context, const double *then)
+                        const double *then)
 {
     double sum = 0;
 
-    for (int e = 1; e < dists->n_event; e++)
+    for (int e = 1; dp->sees_losses && e < dists->n_event; e++)
         if (is_known(dp, dists, e))
-            sum += dists->event[context][e].prob * then[e];
+            sum += dists->event[e].prob * then[e];
     return sum;
 }
 
-/* The same for one r, to the bit. */
-static double sum_one(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
-                      int context, bool is_owing, struct spot_liveput_space *space, int r)
+/* What choosing r gives in a context, events that are known beforehand left out. */
+static double sum_of(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
+                     int context, bool is_owing, struct spot_liveput_space *space, int r)
 {
     const struct spot_liveput_at *at = space->at[is_owing];
-    double *once = space->once[is_owing], sum = 0;
+    const struct spot_liveput_way *way = &dists->way[context];
+    double *down = &space->down[is_owing][r], *up = &space->up[is_owing][r];
 
-    for (int e = 1; e < dists->n_event && space->last[is_owing] != r; e++)
-        once[e] = is_known(dp, dists, e) ? 0 : worth(dp, &at[e], r);
-    space->last[is_owing] = r;
-    once[0] = worth(dp, &at[0], r);
-    for (int e = 0; e < dists->n_event; e++)
-        if (!is_known(dp, dists, e))
-            sum += dists->event[context][e].prob * once[e];
-    return sum;
-}
-
-/* By how much two sums may have come nearer since the solve began. */
-static double unevenly(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
-                       int context, const struct spot_liveput_at *at)
-{
-    double sum = 0;
-
-    for (int e = 0; e < dists->n_event; e++)
-        if (!is_known(dp, dists, e))
-            sum += dists->event[context][e].prob * at[e].moved;
-    return sum;
+    if (isnan(*down)) {
+        *down = *up = 0;
+        for (int e = 1; e < dists->n_event; e++)
+            if (!is_known(dp, dists, e))
+                *(dists->event[e].change < 0 ? down : up) +=
+                    dists->event[e].prob * worth(dp, &at[e], r);
+    }
+    return way->still * worth(dp, &at[0], r) + way->down * *down + way->up * *up;
 }
 
 /* Do two ranks come to the same at each event? Then their sums are one, for ever. */
@@ -164,76 +146,151 @@ static bool is_same(const struct spot_liveput_dp *dp, const struct spot_liveput_
                     const struct spot_liveput_at *at, int a, int b)
 {
     for (int e = 0; e < dists->n_event; e++)
-        if (!is_known(dp, dists, e) && (a < at[e].n_fit || a == dp->n_grid ? a : at[e].cut[a]) !=
-                                           (b < at[e].n_fit || b == dp->n_grid ? b : at[e].cut[b]))
+        if (!is_known(dp, dists, e) && cut_to(dp, &at[e], a) != cut_to(dp, &at[e], b))
             return false;
     return true;
 }
 
-/* The most of sum[], those that wait somewhere left out; suspended is among them. */
-static double most_of(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
-                      const struct spot_liveput_space *space, bool is_owing, const double *sum,
-                      struct spot_liveput_found *found, double *second)
-{
-    const size_t n_wait = is_owing ? space->n_wait : 0;
-    double best = sum[dp->n_grid];
-    size_t i = 0;
+/* --- what a target gives at most --- */
 
-    *second = -INFINITY;
-    found->rank = dp->n_grid;
-    for (int r = 0; r < dp->n_grid; r++) {
-        if (i < n_wait && space->wait[i].r == r) {
-            while (i < n_wait && space->wait[i].r == r)
-                i++;
-            continue;
-        }
-        if (sum[r] > best) {
-            *second = best;
-            best = sum[r];
-            found->rank = r;
-        } else if (sum[r] > *second &&
-                   (sum[r] < best || !is_same(dp, dists, space->at[is_owing], r, found->rank))) {
-            *second = sum[r];
-        }
+/* At an event, from any grid but itself. Where r is cut nothing need be paid. */
+static double most_at_event(const struct spot_liveput_dp *dp, const struct spot_liveput_at *at,
+                            int r)
+{
+    const int to = cut_to(dp, at, r);
+
+    return to == dp->n_grid
+               ? at->value[to]
+               : at->value[to] + (to == r
+                                      ? dp->most[r]
+                                      : dp->table->samples_per_s[dp->by_size[to]] * dp->interval_s);
+}
+
+static void fill_most(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
+                      int n, struct spot_liveput_most *most)
+{
+    for (int r = 0; r < dp->n_grid; r++)
+        most->down[r] = most->up[r] = 0;
+    for (int e = 1; e < dists->n_event; e++) {
+        const int change = dists->event[e].change;
+        const struct spot_liveput_at at =
+            plain_at(dp, n + change, spot_liveput_context(dp, 0, change));
+        double *sum = change < 0 ? most->down : most->up;
+
+        for (int r = 0; r < dp->n_grid && !is_known(dp, dists, e); r++)
+            sum[r] += dists->event[e].prob * most_at_event(dp, &at, r);
     }
-    return best;
+    most->is_filled = true;
+}
+
+/* By insertion: from one sweep to the next hardly anything moves. */
+static void sort(int *order, const double *of, int n)
+{
+    for (int i = 1; i < n; i++) {
+        const int x = order[i];
+        int at = i;
+
+        for (; at > 0 && of[order[at - 1]] < of[x]; at--)
+            order[at] = order[at - 1];
+        order[at] = x;
+    }
+}
+
+static const struct spot_liveput_most *most_of(const struct spot_liveput_dp *dp,
+                                               const struct spot_liveput_dists *dists, int n,
+                                               int context, struct spot_liveput_space *space)
+{
+    struct spot_liveput_most *most = &space->most[n - dp->n_low];
+    const struct spot_liveput_way *way = &dists->way[context];
+    struct spot_liveput_at at;
+
+    if (!most->is_filled)
+        fill_most(dp, dists, n, most);
+    if (most->is_sorted[context])
+        return most;
+    at = plain_at(dp, n, spot_liveput_context(dp, context, 0));
+    for (int r = 0; r < dp->n_grid; r++)
+        most->of[context][r] = way->still * most_at_event(dp, &at, r) + way->down * most->down[r] +
+                               way->up * most->up[r];
+    sort(most->order[context], most->of[context], dp->n_grid);
+    most->is_sorted[context] = true;
+    return most;
+}
+
+/* --- the best --- */
+
+struct race {
+    double best, second;
+    int rank;
+};
+
+static void enter(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
+                  const struct spot_liveput_at *at, struct race *race, int r, double x)
+{
+    if (x > race->best) {
+        race->second = race->best;
+        race->best = x;
+        race->rank = r;
+    } else if (x > race->second && (x < race->best || !is_same(dp, dists, at, r, race->rank))) {
+        race->second = x;
+    }
+}
+
+/* Over all targets but those that wait somewhere; suspended is among them. */
+static struct race run_race(const struct spot_liveput_dp *dp,
+                            const struct spot_liveput_dists *dists, int n, int rank, int context,
+                            bool is_owing, struct spot_liveput_space *space)
+{
+    const struct spot_liveput_most *most = most_of(dp, dists, n, context, space);
+    const struct spot_liveput_at *at = space->at[is_owing];
+    struct race race = { sum_of(dp, dists, context, is_owing, space, dp->n_grid), -INFINITY,
+                         dp->n_grid };
+
+    if (rank < dp->n_grid && !(is_owing && space->waits[rank]))
+        enter(dp, dists, at, &race, rank, sum_of(dp, dists, context, is_owing, space, rank));
+    for (int i = 0; i < dp->n_grid; i++) {
+        const int r = most->order[context][i];
+        const double limit = most->of[context][r];
+
+        if (!dp->tries_all && limit + 1e-9 * fabs(limit) <= race.best) { /* as all after it */
+            race.second = fmax(race.second, limit);
+            break;
+        }
+        if (r != rank && !(is_owing && space->waits[r]))
+            enter(dp, dists, at, &race, r, sum_of(dp, dists, context, is_owing, space, r));
+    }
+    return race;
 }
 
 /* The same, by what the previous sweep found where that still holds, and its rank. */
-static double best_of(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
-                      int context, bool is_owing, struct spot_liveput_space *space, int *rank)
+static double best_of(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n,
+                      int from, int context, bool is_owing, struct spot_liveput_space *space,
+                      int *rank)
 {
-    const size_t wide = (size_t)dp->n_grid + 1;
-    const struct spot_liveput_at *at = space->at[is_owing];
-    double *target = space->target + (is_owing ? SPOT_LIVEPUT_EVENTS * wide : 0);
-    double *sum = space->target + 2 * SPOT_LIVEPUT_EVENTS * wide, best, second;
     struct spot_liveput_found *found = spot_liveput_memo_next(dp);
-    const double moved = unevenly(dp, dists, context, at);
+    const struct spot_liveput_way *way = &dists->way[context];
+    const double moved = way->still * space->at[is_owing][0].moved + way->down * space->moved_down +
+                         way->up * space->moved_up;
+    struct race race;
 
     if (moved < found->until)
-        return sum_one(dp, dists, context, is_owing, space, *rank = found->rank);
-    for (int e = space->is_filled[is_owing] ? dists->n_event : 1; e < dists->n_event; e++)
-        if (!is_known(dp, dists, e))
-            fill_targets(dp, &at[e], target + (size_t)e * wide);
-    space->is_filled[is_owing] = true;
-    fill_targets(dp, &at[0], target);
-    sum_events(dp, dists, context, target, sum);
-    best = most_of(dp, dists, space, is_owing, sum, found, &second);
-    *rank = found->rank;
-    spot_liveput_found_keep(found, moved, best, best - second);
-    return best;
+        return sum_of(dp, dists, context, is_owing, space, *rank = found->rank);
+    race = run_race(dp, dists, n, from, context, is_owing, space);
+    *rank = found->rank = race.rank;
+    spot_liveput_found_keep(found, moved, race.best, race.best - race.second);
+    return race.best;
 }
 
 /* With a migration unfinished, at a node. */
-static double most_at(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
-                      int context, double best, int node, struct spot_liveput_space *space)
+static double most_at_node(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
+                           int context, double best, int node, struct spot_liveput_space *space)
 {
     for (size_t i = 0; i < space->n_wait;) {
         const int r = space->wait[i].r;
-        double x = sum_one(dp, dists, context, true, space, r);
+        double x = sum_of(dp, dists, context, true, space, r);
 
         for (; i < space->n_wait && space->wait[i].r == r; i++)
-            x += dists->event[context][space->wait[i].event].prob *
+            x += spot_liveput_prob(dists, context, space->wait[i].event) *
                  space->on[i * (size_t)dp->n_node + (size_t)node];
         best = x > best ? x : best;
     }
@@ -244,18 +301,22 @@ static double most_at(const struct spot_liveput_dp *dp, const struct spot_livepu
 static void prepare_events(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                            int n, int rank, int n_node, struct spot_liveput_space *space)
 {
-    space->is_filled[0] = space->is_filled[1] = false;
-    space->last[0] = space->last[1] = -1;
+    space->moved_down = space->moved_up = 0;
+    for (int owing = 0; owing < (n_node > 1 ? 2 : 1); owing++)
+        for (int r = 0; r <= dp->n_grid; r++)
+            space->down[owing][r] = space->up[owing][r] = NAN;
     for (int e = 1; e < dists->n_event; e++) {
-        const int change = dists->event[0][e].change;
+        const int change = dists->event[e].change;
         const int context = spot_liveput_context(dp, 0, change);
 
-        if (is_known(dp, dists, e))
-            spot_liveput_after_change(dp, n, rank, change,
-                                      spot_liveput_dp_value(dp, context, n + change),
-                                      space->then + e, SPOT_LIVEPUT_EVENTS);
-        for (int owing = 0; !is_known(dp, dists, e) && owing < (n_node > 1 ? 2 : 1); owing++)
+        if (is_known(dp, dists, e)) {
+            spot_liveput_follow(dp, n, rank, change, context, space->then + e);
+            continue;
+        }
+        for (int owing = 0; owing < (n_node > 1 ? 2 : 1); owing++)
             space->at[owing][e] = at_event(dp, n, rank, change, context, owing);
+        *(change < 0 ? &space->moved_down : &space->moved_up) +=
+            dists->event[e].prob * space->at[0][e].moved;
     }
     if (n_node > 1) {
         find_waits(dp, dists, n, rank, space);
@@ -268,24 +329,27 @@ void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_l
 {
     const size_t wide = (size_t)dp->n_grid + 1;
     const int n_node = rank < dp->n_grid ? dp->n_node : 1;
+    double known;
 
     prepare_events(dp, dists, n, rank, n_node, space);
+    known = sum_known(dp, dists, space->then);
     for (int c = 0; c < dp->n_context; c++) {
         double *next = dp->next + spot_liveput_value_at(dp, c, n) + (size_t)rank, best;
         const int still = spot_liveput_context(dp, c, 0);
+        const double down = dists->way[c].down;
         int to;
 
         space->at[0][0] = at_event(dp, n, rank, 0, still, false);
-        *next = best_of(dp, dists, c, false, space, &to) + sum_known(dp, dists, c, space->then);
+        *next = best_of(dp, dists, n, rank, c, false, space, &to) + down * known;
         if (n_node == 1)
             continue;
         space->at[1][0] = at_event(dp, n, rank, 0, still, true);
         fill_waits(dp, dists, n, c, true, space);
-        best = best_of(dp, dists, c, true, space, &to);
+        best = best_of(dp, dists, n, rank, c, true, space, &to);
         for (int node = 1; node < n_node; node++)
             next[(size_t)node * wide] =
-                most_at(dp, dists, c, best - spot_liveput_held_up(dp, n, rank, 0, to, node), node,
-                        space) +
-                sum_known(dp, dists, c, space->then + (size_t)node * SPOT_LIVEPUT_EVENTS);
+                most_at_node(dp, dists, c, best - spot_liveput_held_up(dp, n, rank, 0, to, node),
+                             node, space) +
+                down * sum_known(dp, dists, space->then + (size_t)node * SPOT_LIVEPUT_EVENTS);
     }
 }

@@ -56,6 +56,8 @@ struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp)
 
     if (!m)
         return NULL;
+    if (dp->tries_all)
+        m->at = m->n = 0;
     if (m->at == m->n) {
         m->found = spot_xgrow(m->found, &m->cap, m->n + 1, sizeof(*m->found));
         m->found[m->n++].until = -INFINITY;
@@ -78,26 +80,50 @@ static double worth(const struct spot_liveput_dp *dp, const struct spot_liveput_
     return o->at ? spot_liveput_worth(o, value, (size_t)dp->n_grid + 1, r) : o->of[r] + value[r];
 }
 
-/* Over all targets; *gap to the second. */
-static double scan(const struct spot_liveput_dp *dp, const struct spot_liveput_outcome *o,
-                   const double *value, int n2, int *rank, double *gap)
+/* The best so far, and the most that any other may give. */
+struct race {
+    double best, second;
+    int rank;
+};
+
+static void enter(struct race *race, int r, double x)
 {
-    double best = worth(dp, o, value, dp->n_grid), second = -INFINITY;
-
-    *rank = dp->n_grid;
-    for (int r = 0; r < dp->n_fit[n2]; r++) {
-        const double x = worth(dp, o, value, r);
-
-        if (x > best) {
-            second = best;
-            best = x;
-            *rank = r;
-        } else if (x > second) {
-            second = x;
-        }
+    if (x > race->best) {
+        race->second = race->best;
+        race->best = x;
+        race->rank = r;
+    } else if (x > race->second) {
+        race->second = x;
     }
-    *gap = best - second;
-    return best;
+}
+
+/* Over all targets. */
+static void run_all(const struct spot_liveput_dp *dp, const struct spot_liveput_outcome *o,
+                    const double *value, int n2, struct race *race)
+{
+    for (int r = 0; r < dp->n_fit[n2]; r++)
+        enter(race, r, worth(dp, o, value, r));
+}
+
+/* The same within a solve: in the order of what targets give at most, up to the first that cannot
+ * win. */
+static void run_sorted(struct spot_liveput_dp *dp, const struct spot_liveput_outcome *o, int from,
+                       const double *value, int n2, struct race *race)
+{
+    const size_t block = (size_t)dp->n_node * ((size_t)dp->n_grid + 1);
+    const int context = (int)((size_t)(value - dp->value) / block) / (dp->n_max - dp->n_low + 1);
+    const struct spot_liveput_target *target = spot_liveput_targets(dp, context, n2);
+
+    if (from < dp->n_fit[n2])
+        enter(race, from, worth(dp, o, value, from));
+    for (int i = 0; i < dp->n_fit[n2]; i++) {
+        if (target[i].most + 1e-9 * fabs(target[i].most) <= race->best) {
+            race->second = fmax(race->second, target[i].most);
+            return;
+        }
+        if (target[i].rank != from)
+            enter(race, target[i].rank, worth(dp, o, value, target[i].rank));
+    }
 }
 
 double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
@@ -106,14 +132,18 @@ double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_g
     const struct spot_liveput_outcome o = spot_liveput_outcome_of(gain, i, dp->n_grid);
     struct spot_liveput_found *f = spot_liveput_memo_next(dp);
     const double moved = f ? spot_liveput_memo_sum(dp, value) : 0;
-    double best, gap;
+    struct race race = { value[dp->n_grid], -INFINITY, dp->n_grid };
 
     if (f && moved < f->until)
         return worth(dp, &o, value, *rank = f->rank);
-    best = scan(dp, &o, value, n2, rank, &gap);
+    if (f && !dp->tries_all)
+        run_sorted(dp, &o, gain->from, value, n2, &race);
+    else
+        run_all(dp, &o, value, n2, &race);
+    *rank = race.rank;
     if (f) {
-        f->rank = *rank;
-        spot_liveput_found_keep(f, moved, best, gap);
+        f->rank = race.rank;
+        spot_liveput_found_keep(f, moved, race.best, race.best - race.second);
     }
-    return best;
+    return race.best;
 }

@@ -9,6 +9,8 @@
 #include "common/xalloc.h"
 #include "plan/train/liveput_inner.h"
 
+static const double SETTLED = 1e-7; /* of what the fastest grid does in an interval */
+
 static int size_of(const struct spot_cost_table *t, int g)
 {
     return t->d[g] * t->p[g];
@@ -43,6 +45,23 @@ static int clip(const struct spot_liveput_dp *dp, int n, int rank)
     return to == SPOT_GRID_NONE ? dp->n_grid : dp->rank[to];
 }
 
+/* No change takes less, but that of a grid to itself without victims. With warm spares nothing is
+ * known. */
+static void fill_most(struct spot_liveput_dp *dp)
+{
+    const double rounding = 1 - 1e-9; /* a mean of costs may fall below the least of them by some */
+    struct spot_cost_table *t = dp->table;
+
+    for (int r = 0; r < dp->n_grid; r++) {
+        const int g = dp->by_size[r];
+        const double kept = t->warm ? 0 : rounding * spot_cost_least_s(t, g, true);
+        const double moved = t->warm ? 0 : rounding * spot_cost_least_s(t, g, false);
+
+        dp->most[r] = t->samples_per_s[g] * fmax(dp->interval_s - kept, 0);
+        dp->most_moved[r] = t->samples_per_s[g] * fmax(dp->interval_s - moved, 0);
+    }
+}
+
 void spot_liveput_dp_init(struct spot_liveput_dp *dp, struct spot_cost_table *table,
                           double interval_s, bool has_notice)
 {
@@ -65,10 +84,13 @@ void spot_liveput_dp_init(struct spot_liveput_dp *dp, struct spot_cost_table *ta
     dp->rank = spot_xcalloc(wide, sizeof(int));
     dp->n_fit = spot_xcalloc(n, sizeof(int));
     dp->clip = spot_xcalloc(n * wide, sizeof(int));
+    dp->most = spot_xcalloc(2 * wide, sizeof(*dp->most));
+    dp->most_moved = dp->most + wide;
     sort_by_size(dp);
     for (size_t i = 0; i < n; i++)
         for (int r = 0; r < dp->n_grid; r++)
             dp->clip[i * wide + (size_t)r] = clip(dp, (int)i, r);
+    fill_most(dp);
 }
 
 void spot_liveput_dp_release(struct spot_liveput_dp *dp)
@@ -82,12 +104,15 @@ void spot_liveput_dp_release(struct spot_liveput_dp *dp)
     free(dp->value);
     free(dp->next);
     free(dp->clip);
+    free(dp->most);
     memset(dp, 0, sizeof(*dp));
 }
 
 int spot_liveput_context(const struct spot_liveput_dp *dp, int context, int change)
 {
-    return dp->n_context == 1 ? 0 : spot_count_chain_after(context, change);
+    if (dp->n_context <= SPOT_LIVEPUT_TAIL_CONTEXTS)
+        return change ? 0 : context;
+    return spot_count_chain_after(context, change);
 }
 
 size_t spot_liveput_value_at(const struct spot_liveput_dp *dp, int context, int n)
@@ -173,22 +198,34 @@ int spot_liveput_events(const struct spot_liveput_dp *dp, int n, const struct sp
     return n_event;
 }
 
+/* Sizes have the same shares in all contexts. */
 static void dists_init(const struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
                        int n, struct spot_liveput_dists *dists)
 {
     for (int c = 0; c < dp->n_context; c++) {
+        struct spot_liveput_event event[SPOT_LIVEPUT_EVENTS];
+        struct spot_liveput_way *way = &dists->way[c];
         struct spot_count_step step;
 
         spot_count_chain_step(chain, n, c, &step);
-        dists->n_event = spot_liveput_events(dp, n, &step, dists->event[c]);
+        dists->n_event = spot_liveput_events(dp, n, &step, event);
+        *way = (struct spot_liveput_way){ .still = event[0].prob };
+        for (int e = 1; e < dists->n_event; e++)
+            *(event[e].change < 0 ? &way->down : &way->up) += event[e].prob;
+        for (int e = 0; e < dists->n_event; e++) {
+            const double all = event[e].change < 0 ? way->down : way->up;
+
+            dists->event[e].change = event[e].change;
+            if (e && all > 0)
+                dists->event[e].prob = event[e].prob / all;
+        }
     }
 }
 
-/* then[node * SPOT_LIVEPUT_EVENTS] of a change that leads to `context`. */
-static void follow(struct spot_liveput_dp *dp, int n, int rank, int change, int context,
-                   double *then)
+void spot_liveput_follow(struct spot_liveput_dp *dp, int n, int rank, int change, int context,
+                         double *then)
 {
-    if (dp->search && rank < dp->n_grid)
+    if (dp->is_lazy && rank < dp->n_grid)
         *then = spot_liveput_search_best(dp, n, rank, change, context);
     else
         spot_liveput_after_change(dp, n, rank, change,
@@ -204,22 +241,27 @@ static void back_up_after(struct spot_liveput_dp *dp, const struct spot_liveput_
     const int n_node = rank < dp->n_grid ? dp->n_node : 1;
 
     for (int e = 1; e < dists->n_event; e++) {
-        const int change = dists->event[0][e].change;
+        const int change = dists->event[e].change;
 
-        follow(dp, n, rank, change, spot_liveput_context(dp, 0, change), space->then + e);
+        spot_liveput_follow(dp, n, rank, change, spot_liveput_context(dp, 0, change),
+                            space->then + e);
+    }
+    for (int node = 0; node < n_node; node++) {
+        const double *then = space->then + (size_t)node * SPOT_LIVEPUT_EVENTS;
+
+        space->way[2 * node] = space->way[2 * node + 1] = 0;
+        for (int e = 1; e < dists->n_event; e++)
+            space->way[2 * node + (dists->event[e].change > 0)] += dists->event[e].prob * then[e];
     }
     for (int c = 0; c < dp->n_context; c++) {
         double *next = dp->next + spot_liveput_value_at(dp, c, n) + (size_t)rank;
+        const struct spot_liveput_way *way = &dists->way[c];
 
-        follow(dp, n, rank, 0, spot_liveput_context(dp, c, 0), space->then);
-        for (int node = 0; node < n_node; node++) {
-            const double *then = space->then + (size_t)node * SPOT_LIVEPUT_EVENTS;
-            double v = dists->event[c][0].prob * then[0];
-
-            for (int e = 1; e < dists->n_event; e++)
-                v += dists->event[c][e].prob * then[e];
-            next[(size_t)node * wide] = v;
-        }
+        spot_liveput_follow(dp, n, rank, 0, spot_liveput_context(dp, c, 0), space->then);
+        for (int node = 0; node < n_node; node++)
+            next[(size_t)node * wide] =
+                way->still * space->then[(size_t)node * SPOT_LIVEPUT_EVENTS] +
+                way->down * space->way[2 * node] + way->up * space->way[2 * node + 1];
     }
 }
 
@@ -232,20 +274,65 @@ void spot_liveput_back_up(struct spot_liveput_dp *dp, const struct spot_liveput_
         spot_liveput_back_up_before(dp, dists, n, rank, space);
 }
 
+static void most_init(const struct spot_liveput_dp *dp, struct spot_liveput_space *space)
+{
+    const size_t n_grid = (size_t)dp->n_grid, counts = (size_t)(dp->n_max - dp->n_low + 1);
+
+    space->most = spot_xcalloc(counts, sizeof(*space->most));
+    for (size_t i = 0; i < counts; i++) {
+        struct spot_liveput_most *m = &space->most[i];
+
+        m->down = spot_xcalloc(2 * n_grid + 1, sizeof(*m->down));
+        m->up = m->down + n_grid;
+        m->order[0] = spot_xcalloc((size_t)dp->n_context * n_grid + 1, sizeof(int));
+        m->of[0] = spot_xcalloc((size_t)dp->n_context * n_grid + 1, sizeof(double));
+        for (int c = 0; c < dp->n_context; c++) {
+            m->order[c] = m->order[0] + (size_t)c * n_grid;
+            m->of[c] = m->of[0] + (size_t)c * n_grid;
+            for (int r = 0; r < dp->n_grid; r++)
+                m->order[c][r] = r;
+        }
+    }
+}
+
 void spot_liveput_space_init(const struct spot_liveput_dp *dp, struct spot_liveput_space *space)
 {
     const size_t wide = (size_t)dp->n_grid + 1;
 
     memset(space, 0, sizeof(*space));
     space->then = spot_xcalloc((size_t)dp->n_node * SPOT_LIVEPUT_EVENTS, sizeof(*space->then));
-    if (!dp->has_notice)
-        space->target = spot_xcalloc((2 * SPOT_LIVEPUT_EVENTS + 1) * wide, sizeof(*space->target));
+    space->way = spot_xcalloc(2 * (size_t)dp->n_node, sizeof(*space->way));
+    if (dp->has_notice)
+        return;
+    space->down[0] = spot_xcalloc(4 * wide, sizeof(*space->down[0]));
+    for (size_t i = 0; i < 2; i++) {
+        space->down[i] = space->down[0] + i * wide;
+        space->up[i] = space->down[0] + (2 + i) * wide;
+    }
+    space->waits = spot_xcalloc(wide, sizeof(*space->waits));
+    most_init(dp, space);
 }
 
-void spot_liveput_space_release(struct spot_liveput_space *space)
+void spot_liveput_space_turn(const struct spot_liveput_dp *dp, struct spot_liveput_space *space)
 {
+    for (int i = 0; space->most && i <= dp->n_max - dp->n_low; i++) {
+        space->most[i].is_filled = false;
+        memset(space->most[i].is_sorted, 0, sizeof(space->most[i].is_sorted));
+    }
+}
+
+void spot_liveput_space_release(const struct spot_liveput_dp *dp, struct spot_liveput_space *space)
+{
+    for (int i = 0; space->most && i <= dp->n_max - dp->n_low; i++) {
+        free(space->most[i].down);
+        free(space->most[i].order[0]);
+        free(space->most[i].of[0]);
+    }
+    free(space->most);
     free(space->then);
-    free(space->target);
+    free(space->way);
+    free(space->down[0]);
+    free(space->waits);
     free(space->wait);
     free(space->on);
 }
@@ -269,12 +356,14 @@ bool spot_liveput_may_run(const struct spot_liveput_dp *dp, int n, int rank)
            (rank < dp->n_fit[n] && !(dp->is_shut && dp->is_shut[n * dp->n_grid + rank]));
 }
 
-/* Make next relative to `base` for one context and count, and find how far its values moved. */
-static void turn_count(struct spot_liveput_dp *dp, int context, int n, double base, double *least,
-                       double *most)
+/* How far the values of one context and count moved, least and most. */
+static void moved_of(const struct spot_liveput_dp *dp, int context, int n, double *least,
+                     double *most)
 {
     const size_t first = spot_liveput_value_at(dp, context, n);
 
+    *least = INFINITY;
+    *most = -INFINITY;
     for (int r = 0; r <= dp->n_grid; r++) {
         const int n_node = r < dp->n_grid ? dp->n_node : 1;
 
@@ -284,33 +373,49 @@ static void turn_count(struct spot_liveput_dp *dp, int context, int n, double ba
 
             *least = moved < *least ? moved : *least;
             *most = moved > *most ? moved : *most;
-            dp->next[at] -= base;
         }
     }
 }
 
-/* Make next relative to its value at no instances, and swap it in. Returns how unevenly the
- * values moved, relative to how far. */
-static double turn(struct spot_liveput_dp *dp)
+/* Choices compare values of one context and count alone, and no choice changes which of them come:
+ * so each may be relative to that of being suspended there. */
+static void relate(struct spot_liveput_dp *dp, int context, int n)
 {
-    double *swap = dp->value, low = INFINITY, high = -INFINITY;
-    const double base =
-        dp->is_finite ? 0 : dp->next[spot_liveput_value_at(dp, 0, dp->n_max) + (size_t)dp->n_grid];
+    const size_t first = spot_liveput_value_at(dp, context, n);
+    const double base = dp->next[first + (size_t)dp->n_grid];
+
+    for (int r = 0; r <= dp->n_grid; r++) {
+        const int n_node = r < dp->n_grid ? dp->n_node : 1;
+
+        for (int node = 0; spot_liveput_may_run(dp, n, r) && node < n_node; node++)
+            dp->next[first + (size_t)node * (size_t)(dp->n_grid + 1) + (size_t)r] -= base;
+    }
+}
+
+/* Swap next in. Returns how unevenly the values of a context and count moved, at most. */
+static double turn(struct spot_liveput_dp *dp, struct spot_liveput_speed *speed)
+{
+    double *swap = dp->value, worst = 0, least, most;
 
     for (int c = 0; c < dp->n_context; c++)
         for (int n = dp->n_low; n <= dp->n_max; n++) {
-            double least = INFINITY, most = -INFINITY;
-
-            turn_count(dp, c, n, base, &least, &most);
+            moved_of(dp, c, n, &least, &most);
+            worst = fmax(worst, most - least);
+            if (!dp->is_finite)
+                relate(dp, c, n);
+        }
+    if (speed)
+        spot_liveput_speed_up(speed, dp->value, dp->next);
+    for (int c = 0; c < dp->n_context; c++)
+        for (int n = dp->n_low; n <= dp->n_max; n++) {
+            moved_of(dp, c, n, &least, &most);
             if (most > least)
                 spot_liveput_memo_moved(dp, c, n, most - least);
-            low = fmin(low, least);
-            high = fmax(high, most);
         }
     spot_liveput_shut(dp, dp->next);
     dp->value = dp->next;
     dp->next = swap;
-    return (high - low) / fmax(fabs(high), 1e-300);
+    return worst;
 }
 
 /* Values in the layout of n_node nodes: what they were, and beyond the old nodes that of nothing
@@ -347,10 +452,9 @@ static void make_gains(struct spot_liveput_dp *dp, const struct spot_count_chain
             dists_init(dp, chain, n, &dists);
             for (int r = 0; r <= dp->n_grid - owing; r++)
                 for (int e = 0; spot_liveput_may_run(dp, n, r) && e < dists.n_event; e++)
-                    dp->left_max_s =
-                        fmax(dp->left_max_s,
-                             spot_liveput_gain_of(dp, n, r, dists.event[0][e].change, owing)
-                                 ->left_max_s);
+                    dp->left_max_s = fmax(
+                        dp->left_max_s,
+                        spot_liveput_gain_of(dp, n, r, dists.event[e].change, owing)->left_max_s);
         }
 }
 
@@ -360,7 +464,9 @@ static void prepare(struct spot_liveput_dp *dp, const struct spot_count_chain *c
     const int n_node = dp->n_node;
     double *value;
 
-    if (!spot_liveput_searches(dp))
+    dp->is_lazy = !dp->tries_all && !dp->sees_victims && !dp->table->warm &&
+                  (!dp->node_per_span || spot_cost_most_s(dp->table) <= dp->interval_s);
+    if (!dp->is_lazy)
         make_gains(dp, chain);
     spot_liveput_place(dp);
     if (dp->value && dp->n_node == n_node)
@@ -374,9 +480,20 @@ static void prepare(struct spot_liveput_dp *dp, const struct spot_count_chain *c
                      sizeof(*dp->next));
 }
 
+static double fastest(const struct spot_liveput_dp *dp)
+{
+    double most = 0;
+
+    for (int g = 0; g < dp->n_grid; g++)
+        most = fmax(most, dp->table->samples_per_s[g]);
+    return most;
+}
+
 int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
                           int sweeps)
 {
+    const size_t n_value = spot_liveput_value_at(dp, dp->n_context, dp->n_low);
+    struct spot_liveput_speed *speed;
     struct spot_liveput_space space;
     int done = 0;
     bool settled = false;
@@ -386,10 +503,12 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
     spot_liveput_space_init(dp, &space);
     spot_liveput_shut(dp, dp->value);
     spot_liveput_memo_open(dp);
+    memcpy(dp->next, dp->value, n_value * sizeof(*dp->next));
+    speed = dp->is_finite || dp->tries_all ? NULL : spot_liveput_speed_new(n_value);
     for (; done < sweeps && !settled; done++) {
         spot_liveput_memo_sweep(dp);
-        if (spot_liveput_searches(dp))
-            spot_liveput_search_sort(dp);
+        spot_liveput_space_turn(dp, &space);
+        spot_liveput_targets_turn(dp);
         for (int n = dp->n_low; n <= dp->n_max; n++) {
             struct spot_liveput_dists dists;
 
@@ -399,10 +518,12 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
                     spot_liveput_back_up(dp, &dists, n, r, &space);
             }
         }
-        settled = turn(dp) < 1e-6 && !dp->is_finite;
+
+        settled = turn(dp, speed) < SETTLED * dp->interval_s * fastest(dp) && !dp->is_finite;
     }
+    spot_liveput_speed_free(speed);
     spot_liveput_memo_close(dp);
-    spot_liveput_space_release(&space);
+    spot_liveput_space_release(dp, &space);
     return done;
 }
 

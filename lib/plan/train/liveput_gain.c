@@ -96,6 +96,7 @@ static struct spot_liveput_gain *make(struct spot_liveput_dp *dp, int n, int ran
     struct spot_liveput_gain *g = spot_xcalloc(1, sizeof(*g));
     const size_t wide = wide_of(dp);
 
+    g->from = rank;
     g->n = o ? o->n : 1;
     g->prob = spot_xcalloc((size_t)g->n, sizeof(*g->prob));
     g->of = spot_xcalloc((size_t)g->n * wide, sizeof(*g->of));

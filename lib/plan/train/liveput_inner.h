@@ -18,6 +18,7 @@ extern "C" {
  * knowledge about the victims before the grid is chosen: one entry, the mean, or the number of
  * pipelines that survive (cost_table.h). By rank; "wide" is n_grid + 1, the last is suspended. */
 struct spot_liveput_gain {
+    int from;     /* rank */
     int n;        /* outcomes */
     double *prob; /* [n] */
     double *of;   /* [n * wide] samples; -INFINITY if the grid continues unchanged: then the rest of
@@ -81,6 +82,12 @@ void spot_liveput_memo_sweep(struct spot_liveput_dp *dp);
 void spot_liveput_memo_moved(struct spot_liveput_dp *dp, int context, int n, double unevenly);
 void spot_liveput_memo_close(struct spot_liveput_dp *dp);
 
+/* liveput_speed.c: `next`, [n], what a sweep made of `value`, becomes what is probably nearer to
+ * the end. Entries that no sweep changes stay. */
+struct spot_liveput_speed *spot_liveput_speed_new(size_t n);
+void spot_liveput_speed_free(struct spot_liveput_speed *speed);
+void spot_liveput_speed_up(struct spot_liveput_speed *speed, const double *value, double *next);
+
 /* The result of one search. */
 struct spot_liveput_found {
     int rank;
@@ -98,10 +105,28 @@ double spot_liveput_memo_sum(const struct spot_liveput_dp *dp, const double *val
 /* It is the best now, by at least `gap`. */
 void spot_liveput_found_keep(struct spot_liveput_found *f, double moved, double best, double gap);
 
-/* If neither victims nor unfinished migrations are in the state, no gains are stored: the search
- * computes them. Sort before the first search of a sweep. */
-bool spot_liveput_searches(const struct spot_liveput_dp *dp);
-void spot_liveput_search_sort(struct spot_liveput_dp *dp);
+/* What a target gives at most, now and from then on: after any change, after one that moves state.
+ */
+struct spot_liveput_target {
+    double most, moved;
+    int rank;
+};
+
+/* Within a sweep: those of a context and count, [n_fit], `most` descending. */
+const struct spot_liveput_target *spot_liveput_targets(struct spot_liveput_dp *dp, int context,
+                                                       int n);
+/* Values have changed. */
+void spot_liveput_targets_turn(struct spot_liveput_dp *dp);
+
+/* If dp->is_lazy no gains are stored but of suspended states: what rank r gives in the interval of
+ * a change. */
+static inline double spot_liveput_gives(const struct spot_liveput_dp *dp,
+                                        struct spot_cost_changes *changes, int r)
+{
+    const int to = dp->by_size[r];
+
+    return dp->table->samples_per_s[to] * (dp->interval_s - spot_cost_of(dp->table, changes, to));
+}
 void spot_liveput_search_release(struct spot_liveput_dp *dp);
 
 /* The value of the state (n, rank), a grid, after a change that becomes known and leads to
@@ -127,6 +152,10 @@ double spot_liveput_owing(const struct spot_liveput_dp *dp, const double *value,
 void spot_liveput_after_change(struct spot_liveput_dp *dp, int n, int rank, int change,
                                const double *value, double *then, size_t then_by);
 
+/* The same within a sweep, for a change that leads to `context`; then_by is SPOT_LIVEPUT_EVENTS. */
+void spot_liveput_follow(struct spot_liveput_dp *dp, int n, int rank, int change, int context,
+                         double *then);
+
 /* The events of a step as one list, [SPOT_LIVEPUT_EVENTS]: change (< 0 lost), probability. Events
  * beyond the range of counts lead to the nearest count. event[0] is "still". */
 struct spot_liveput_event {
@@ -138,11 +167,17 @@ enum { SPOT_LIVEPUT_EVENTS = 2 * SPOT_CHAIN_SIZE_MAX + 3 };
 int spot_liveput_events(const struct spot_liveput_dp *dp, int n, const struct spot_count_step *step,
                         struct spot_liveput_event *event);
 
-/* One state, its distribution known for every context; event[0] is "still", the rest are in the
- * same order in all contexts. */
+/* What a context makes likely: that nothing changes, a loss, a gain. */
+struct spot_liveput_way {
+    double still, down, up;
+};
+
+/* One count, its distribution known for every context: prob of an event but event[0], which is
+ * "still", is its share of its way. */
 struct spot_liveput_dists {
     int n_event;
-    struct spot_liveput_event event[SPOT_CHAIN_CONTEXTS][SPOT_LIVEPUT_EVENTS];
+    struct spot_liveput_event event[SPOT_LIVEPUT_EVENTS];
+    struct spot_liveput_way way[SPOT_CHAIN_CONTEXTS];
 };
 
 /* To have chosen rank r and to continue as rank `to` if the event happens: then the rest of a
@@ -153,6 +188,7 @@ struct spot_liveput_wait {
 
 /* Without a notice: inputs for the worth of a target at an event. */
 struct spot_liveput_at {
+    struct spot_cost_changes *changes; /* or NULL: */
     struct spot_liveput_outcome outcome;
     const double *value; /* after the event */
     double moved;        /* how unevenly these have moved since the solve began */
@@ -160,19 +196,32 @@ struct spot_liveput_at {
     int n_fit;
 };
 
+/* Without a notice: what each target gives at most, whatever it comes from, on one count. */
+struct spot_liveput_most {
+    double *down, *up;               /* [n_grid], by way; what a context's still gives is added */
+    int *order[SPOT_CHAIN_CONTEXTS]; /* [n_grid] of a context, the most first */
+    double *of[SPOT_CHAIN_CONTEXTS]; /* [n_grid] by rank */
+    bool is_filled, is_sorted[SPOT_CHAIN_CONTEXTS];
+};
+
 /* Scratch space. */
 struct spot_liveput_space {
+    double *then; /* [n_node * SPOT_LIVEPUT_EVENTS] */
+    double *way;  /* [n_node * 2] of losses, of gains */
+    /* without a notice */
     struct spot_liveput_at at[2][SPOT_LIVEPUT_EVENTS]; /* [1] with a migration unfinished */
-    bool is_filled[2];                                 /* target[] of all events but "still" */
-    int last[2];                                       /* rank of once[], or -1 */
-    double once[2][SPOT_LIVEPUT_EVENTS];               /* its value at all events but "still" */
-    double *then;                                      /* [n_node * SPOT_LIVEPUT_EVENTS] */
-    double *target; /* without a notice: [(2 * SPOT_LIVEPUT_EVENTS + 1) * (n_grid + 1)] */
+    double *down[2], *up[2];        /* [n_grid + 1] by way, of a target; NAN: not summed yet */
+    double moved_down, moved_up;    /* how unevenly the values there have moved */
+    struct spot_liveput_most *most; /* [counts] */
     struct spot_liveput_wait *wait; /* [n_wait], by r */
+    bool *waits;                    /* [n_grid + 1] */
     size_t n_wait, wait_cap;
     double *on; /* [n_wait * n_node] */
     size_t on_cap;
 };
+
+/* Values have changed. */
+void spot_liveput_space_turn(const struct spot_liveput_dp *dp, struct spot_liveput_space *space);
 
 /* Without a notice: dp->next of (n, rank) in every context. */
 void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
@@ -183,13 +232,16 @@ struct spot_horizon;
 int spot_liveput_step_events(const struct spot_horizon *horizon, int step, int count,
                              struct spot_liveput_event *event);
 
+/* The chance of an event in a context. */
+double spot_liveput_prob(const struct spot_liveput_dists *dists, int context, int e);
+
 /* dp->next of (n, rank) in every context, by either of the two. */
 void spot_liveput_back_up(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n,
                           int rank, struct spot_liveput_space *space);
 
 /* For the nodes there are. */
 void spot_liveput_space_init(const struct spot_liveput_dp *dp, struct spot_liveput_space *space);
-void spot_liveput_space_release(struct spot_liveput_space *space);
+void spot_liveput_space_release(const struct spot_liveput_dp *dp, struct spot_liveput_space *space);
 
 /* A grid that may not be run is never chosen. */
 void spot_liveput_shut(const struct spot_liveput_dp *dp, double *value);

@@ -7,62 +7,35 @@
  * maximum is that over all targets, to the bit. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/xalloc.h"
 #include "plan/train/liveput_inner.h"
 
-/* What a target gives at most, now and from then on: after any change, after one that moves state.
- */
-struct target {
-    double most, moved;
-    int rank;
-};
-
 struct spot_liveput_search {
-    double *gain, *moved_gain; /* [n_grid] of the interval, at most */
-    struct target *target;     /* [n_context * counts * n_grid], `most` descending */
+    struct spot_liveput_target *target; /* [n_context * counts * n_grid], `most` descending */
+    size_t n_block;
+    bool *is_sorted; /* [n_context * counts] */
 };
-
-bool spot_liveput_searches(const struct spot_liveput_dp *dp)
-{
-    return dp->has_notice && !dp->sees_victims && !dp->node_per_span && !dp->table->warm;
-}
-
-static struct target *targets_of(const struct spot_liveput_dp *dp, int context, int n)
-{
-    const int n_count = dp->n_max - dp->n_low + 1;
-
-    return dp->search->target + (size_t)(context * n_count + n - dp->n_low) * (size_t)dp->n_grid;
-}
 
 static void make(struct spot_liveput_dp *dp)
 {
-    const double rounding = 1 - 1e-9; /* a mean of costs may fall below the least of them by some */
-    const size_t n_grid = (size_t)dp->n_grid,
-                 n_target = (size_t)(dp->n_context * (dp->n_max - dp->n_low + 1)) * n_grid;
+    const size_t n_grid = (size_t)dp->n_grid;
     struct spot_liveput_search *s = spot_xcalloc(1, sizeof(*s));
 
-    s->gain = spot_xcalloc(n_grid, sizeof(*s->gain));
-    s->moved_gain = spot_xcalloc(n_grid, sizeof(*s->moved_gain));
-    s->target = spot_xcalloc(n_target, sizeof(*s->target));
-    for (int r = 0; r < dp->n_grid; r++) {
-        const int to = dp->by_size[r];
-        const double rate = dp->table->samples_per_s[to];
-
-        s->gain[r] = rate * (dp->interval_s - rounding * spot_cost_least_s(dp->table, to, true));
-        s->moved_gain[r] =
-            rate * (dp->interval_s - rounding * spot_cost_least_s(dp->table, to, false));
-    }
-    for (size_t i = 0; i < n_target; i++)
+    s->n_block = (size_t)(dp->n_context * (dp->n_max - dp->n_low + 1));
+    s->target = spot_xcalloc(s->n_block * n_grid, sizeof(*s->target));
+    s->is_sorted = spot_xcalloc(s->n_block, sizeof(*s->is_sorted));
+    for (size_t i = 0; i < s->n_block * n_grid; i++)
         s->target[i].rank = (int)(i % n_grid);
     dp->search = s;
 }
 
 /* By insertion: from one sweep to the next hardly anything moves. */
-static void sort(struct target *target, int n)
+static void sort(struct spot_liveput_target *target, int n)
 {
     for (int i = 1; i < n; i++) {
-        const struct target x = target[i];
+        const struct spot_liveput_target x = target[i];
         int at = i;
 
         for (; at > 0 && target[at - 1].most < x.most; at--)
@@ -71,23 +44,35 @@ static void sort(struct target *target, int n)
     }
 }
 
-void spot_liveput_search_sort(struct spot_liveput_dp *dp)
+void spot_liveput_targets_turn(struct spot_liveput_dp *dp)
 {
+    const size_t n_block = (size_t)(dp->n_context * (dp->n_max - dp->n_low + 1));
+
+    if (dp->search && dp->search->n_block < n_block)
+        spot_liveput_search_release(dp);
     if (!dp->search)
         make(dp);
-    for (int c = 0; c < dp->n_context; c++)
-        for (int n = dp->n_low; n <= dp->n_max; n++) {
-            const double *value = spot_liveput_dp_value(dp, c, n);
-            struct target *target = targets_of(dp, c, n);
+    memset(dp->search->is_sorted, 0, dp->search->n_block * sizeof(bool));
+}
 
-            for (int i = 0; i < dp->n_fit[n]; i++) {
-                const int r = target[i].rank;
+const struct spot_liveput_target *spot_liveput_targets(struct spot_liveput_dp *dp, int context,
+                                                       int n)
+{
+    const size_t at = (size_t)(context * (dp->n_max - dp->n_low + 1) + n - dp->n_low);
+    struct spot_liveput_target *target = dp->search->target + at * (size_t)dp->n_grid;
+    const double *value = spot_liveput_dp_value(dp, context, n);
 
-                target[i].most = dp->search->gain[r] + value[r];
-                target[i].moved = dp->search->moved_gain[r] + value[r];
-            }
-            sort(target, dp->n_fit[n]);
-        }
+    if (dp->search->is_sorted[at])
+        return target;
+    for (int i = 0; i < dp->n_fit[n]; i++) {
+        const int r = target[i].rank;
+
+        target[i].most = dp->most[r] + value[r];
+        target[i].moved = dp->most_moved[r] + value[r];
+    }
+    sort(target, dp->n_fit[n]);
+    dp->search->is_sorted[at] = true;
+    return target;
 }
 
 /* The best so far, and the most that any other may give. */
@@ -115,12 +100,11 @@ static void search(struct spot_liveput_dp *dp, int n, int rank, int change, int 
     const int from = dp->by_size[rank], n2 = n + change, n_fit = dp->n_fit[n2];
     struct spot_cost_changes *changes = spot_cost_changes(t, n, from, change < 0 ? -change : 0);
     const double *value = spot_liveput_dp_value(dp, context, n2);
-    const struct target *target = targets_of(dp, context, n2);
+    const struct spot_liveput_target *target = spot_liveput_targets(dp, context, n2);
 
     *race = (struct race){ value[dp->n_grid], -INFINITY, 0, dp->n_grid };
     if (rank < n_fit) {
-        const double gain =
-            t->samples_per_s[from] * (dp->interval_s - spot_cost_of(t, changes, from));
+        const double gain = spot_liveput_gives(dp, changes, rank);
 
         enter(race, rank, gain, gain + value[rank]);
     }
@@ -139,7 +123,7 @@ static void search(struct spot_liveput_dp *dp, int n, int rank, int change, int 
             race->second = fmax(race->second, target[i].moved);
             continue;
         }
-        gain = t->samples_per_s[to] * (dp->interval_s - spot_cost_of(t, changes, to));
+        gain = spot_liveput_gives(dp, changes, r);
         enter(race, r, gain, gain + value[r]);
     }
 }
@@ -167,8 +151,8 @@ void spot_liveput_search_release(struct spot_liveput_dp *dp)
 {
     if (!dp->search)
         return;
-    free(dp->search->gain);
-    free(dp->search->moved_gain);
     free(dp->search->target);
+    free(dp->search->is_sorted);
     free(dp->search);
+    dp->search = NULL;
 }

@@ -10,7 +10,8 @@
 #include "plan/train/liveput_inner.h"
 #include "plan/train/train_score.h"
 
-enum { SWEEPS_MAX = 100 };
+enum { SWEEPS_MAX = 200 };
+enum { MEETS = 200 }; /* intervals until contexts are met as often as ever */
 
 struct spot_train_memory *spot_train_memory_new(void)
 {
@@ -32,6 +33,38 @@ void spot_train_memory_free(struct spot_train_memory *m)
     if (m)
         spot_train_forget(m);
     free(m);
+}
+
+/* The chances after the forecast. What happened twelve intervals and more before tells little of
+ * what happens, but for a calm that lasts: so there is one context, the mean of those of recent
+ * changes as often as each is met, and a second one for the calm there is. */
+static void tail_law(const struct spot_count_chain *chain, struct spot_count_law *tail)
+{
+    const struct spot_count_law *law = chain->law;
+    double often[2][SPOT_CHAIN_RECENT] = { { 1 } };
+
+    *tail = *law;
+    tail->context = 0;
+    memset(tail->loss, 0, sizeof(tail->loss));
+    memset(tail->gain, 0, sizeof(tail->gain));
+    for (int i = 0; i < MEETS; i++) {
+        double *then = often[(i + 1) % 2];
+
+        memset(then, 0, sizeof(often[0]));
+        for (int c = 0; c < SPOT_CHAIN_RECENT; c++) {
+            const double now = often[i % 2][c], loss = law->loss[c], gain = law->gain[c];
+
+            then[spot_count_chain_after(c, -1)] += now * loss;
+            then[spot_count_chain_after(c, 1)] += now * gain;
+            then[spot_count_chain_after(c, 0)] += now * (1 - loss - gain);
+        }
+    }
+    for (int c = 0; c < SPOT_CHAIN_RECENT; c++) {
+        tail->loss[0] += often[MEETS % 2][c] * law->loss[c];
+        tail->gain[0] += often[MEETS % 2][c] * law->gain[c];
+    }
+    tail->loss[1] = chain->context < SPOT_CHAIN_RECENT ? tail->loss[0] : law->loss[chain->context];
+    tail->gain[1] = chain->context < SPOT_CHAIN_RECENT ? tail->gain[0] : law->gain[chain->context];
 }
 
 /* What is known of the coming changes, and the state before them. */
@@ -74,7 +107,7 @@ static struct known known_of(const struct spot_train_question *q,
 
 /* The steps of the forecast that come after what is known. */
 static void make_horizon(const struct spot_train_question *q, const struct spot_count_chain *chain,
-                         const struct known *k, const struct spot_liveput_dp *dp,
+                         int n_context, const struct known *k, const struct spot_liveput_dp *dp,
                          struct spot_horizon *h)
 {
     const struct spot_change_dist *dist = q->dist;
@@ -86,8 +119,8 @@ static void make_horizon(const struct spot_train_question *q, const struct spot_
         .shift = k->start - dist->now,
     };
 
-    spot_horizon_init(h, chain, dp->n_context, dp->n_low, dp->n_max, dp->lost_max, k->start,
-                      k->context, steps, &goal);
+    spot_horizon_init(h, chain, n_context, dp->n_low, dp->n_max, dp->lost_max, k->start, k->context,
+                      steps, &goal);
 }
 
 static bool is_same_chain(const struct spot_train_memory *m, const struct spot_count_chain *chain,
@@ -119,13 +152,14 @@ static void keep_chain(struct spot_train_memory *m, const struct spot_count_chai
 /* The program, with the values of what comes after the forecast. */
 static struct spot_liveput_dp *have_tail(struct spot_train_memory *m,
                                          const struct spot_train_question *q,
-                                         const struct spot_count_chain *chain)
+                                         const struct spot_count_chain *chain,
+                                         const struct spot_count_law *law)
 {
     const bool has_notice = !q->is_next || (q->tells_losses && q->tells_gains);
     const bool sees_losses = q->is_next && q->tells_losses && !has_notice;
     const bool sees_victims = spot_train_sees_victims(q);
-    const struct spot_count_law *law = q->dist->law;
     struct spot_liveput_dp *dp = &m->dp;
+    int n_context;
 
     if (m->has_dp && (m->has_notice != has_notice || m->sees_losses != sees_losses ||
                       m->sees_victims != sees_victims)) {
@@ -146,11 +180,14 @@ static struct spot_liveput_dp *have_tail(struct spot_train_memory *m,
     }
     if (m->has_tail && q->max_loss_prob >= 1 && is_same_chain(m, chain, law))
         return dp;
-    free(dp->is_shut);
-    free(dp->value);
-    free(dp->next);
-    dp->value = dp->next = NULL;
-    dp->n_context = law ? SPOT_CHAIN_CONTEXTS : 1;
+    n_context = law ? SPOT_LIVEPUT_TAIL_CONTEXTS : 1;
+    if (dp->is_shut || dp->n_context != n_context) { /* else the last chain's values are a start */
+        free(dp->is_shut);
+        free(dp->value);
+        free(dp->next);
+        dp->value = dp->next = NULL;
+    }
+    dp->n_context = n_context;
     dp->is_shut = spot_train_shut(q, q->dist->now, dp);
     spot_liveput_dp_solve(dp, chain, SWEEPS_MAX);
     keep_chain(m, chain, law);
@@ -273,7 +310,9 @@ void spot_train_score_ahead(struct spot_train_choice *choice, size_t n_choice,
     const int lost = q->is_next ? 0 : q->leaving + spot_train_missing(q);
     double *score = spot_xcalloc(2 * ((size_t)table->n_grid + 1), sizeof(*score));
     double *told = score + table->n_grid + 1;
-    struct spot_count_chain chain;
+    const int n_context = q->dist->law ? SPOT_CHAIN_CONTEXTS : 1;
+    struct spot_count_chain chain, tail;
+    struct spot_count_law law;
     struct spot_liveput_dp *dp;
     struct spot_horizon h;
     struct known k;
@@ -282,12 +321,17 @@ void spot_train_score_ahead(struct spot_train_choice *choice, size_t n_choice,
         spot_count_chain_follow(&chain, q->dist->law, q->dist->cap);
     else
         spot_train_chain(q->dist, q->dist->cap, table->lost_max, &chain);
-    dp = have_tail(m, q, &chain);
-    k = known_of(q, &chain, dp->n_context);
-    make_horizon(q, &chain, &k, dp, &h);
+    tail = chain;
+    if (q->dist->law) {
+        tail_law(&chain, &law);
+        spot_count_chain_follow(&tail, &law, q->dist->cap);
+    }
+    dp = have_tail(m, q, &tail, q->dist->law ? &law : NULL);
+    k = known_of(q, &chain, n_context);
+    make_horizon(q, &chain, n_context, &k, dp, &h);
     score_all(q, dp, &h, &k, h.n_step, false, score);
     if (!q->is_terse)
-        tell(q, m, &chain, &h, &k, told);
+        tell(q, m, &tail, &h, &k, told);
     *suspend = score[table->n_grid];
     for (size_t i = 0; i < n_choice; i++) {
         const int g = spot_cost_grid(table, choice[i].d, choice[i].p);

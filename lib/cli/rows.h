@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* rows.h - options that several commands have: the same name, meaning, text and bounds. A command
+ * puts those it has into its own table; an option of one command only stays with that command. */
+#ifndef SPOT_CLI_ROWS_H
+#define SPOT_CLI_ROWS_H
+
+#include "cli/opt.h"
+
+/* clang-format off */
+#define SPOT_ROW_JOIN(v) \
+    { SPOT_OPT_STRING, 0, "join", v, "addr", \
+      "where the job listens, or its store", 0, 0 }
+#define SPOT_ROW_REACH(v) \
+    { SPOT_OPT_SECS, 0, "join-timeout", v, "time", \
+      "time limit for reaching the job (default: 0)", 0, 86400 }
+#define SPOT_ROW_REJOIN(v) \
+    { SPOT_OPT_SECS, 0, "join-timeout", v, "time", \
+      "time limit for joining or rejoining (default: 30s)", 0, 1e7 }
+#define SPOT_ROW_KEY_FILE(v) \
+    { SPOT_OPT_STRING, 0, "key-file", v, "file", \
+      "32-byte key for TLS, mode 0600; required beyond this host", 0, 0 }
+#define SPOT_ROW_EVENTS(v) \
+    { SPOT_OPT_STRING, 0, "events", v, "file", \
+      "log of events: spot.event/1", 0, 0 }
+#define SPOT_ROW_GRACE(v) \
+    { SPOT_OPT_SECS, 0, "grace", v, "time", \
+      "time between the notice of a member and its end", 0, 86400 }
+#define SPOT_ROW_LEASE(v) \
+    { SPOT_OPT_SECS, 0, "lease", v, "time", \
+      "drop a member that is silent for longer (default: 2s)", 0.5, 3600 }
+#define SPOT_ROW_STALL(v) \
+    { SPOT_OPT_SECS, 0, "stall", v, "time", \
+      "drop a member that makes no progress for this long (default: 30s)", 1, 86400 }
+#define SPOT_ROW_THREADS(v) \
+    { SPOT_OPT_U64, 0, "threads", v, "n", \
+      "threads of each local worker (default: 1)", 1, 256 }
+#define SPOT_ROW_ALL_THREADS(v) \
+    { SPOT_OPT_U64, 0, "threads", v, "n", \
+      "threads (default: one per processor)", 1, 1024 }
+#define SPOT_ROW_WORKERS(v) \
+    { SPOT_OPT_U64, 0, "workers", v, "n", \
+      "local members (default: 1; 0 with --listen)", 0, 512 }
+#define SPOT_ROW_LISTEN(v) \
+    { SPOT_OPT_STRING, 0, "listen", v, "addr", \
+      "where members join: unix:PATH or HOST:PORT", 0, 0 }
+#define SPOT_ROW_STATE(v) \
+    { SPOT_OPT_STRING, 0, "state", v, "dir", \
+      "durable state of the job", 0, 0 }
+#define SPOT_ROW_STATE_COMMAND(v) \
+    { SPOT_OPT_STRING, 0, "state-command", v, "cmd", \
+      "command that stores generations: put, get, list, delete", 0, 0 }
+#define SPOT_ROW_STEP(v) \
+    { SPOT_OPT_U64, 0, "step", v, "n", \
+      "step to take (default: the newest valid one)", 0, 1e12 }
+#define SPOT_ROW_DATA(v) \
+    { SPOT_OPT_LIST, 0, "data", v, "file", \
+      "data, in order; - for stdin", 0, 0 }
+#define SPOT_ROW_EXPLAIN(v) \
+    { SPOT_OPT_FLAG, 0, "explain", v, NULL, \
+      "say why on stderr", 0, 0 }
+#define SPOT_ROW_JOB(v) \
+    { SPOT_OPT_STRING, 0, "job", v, "file", \
+      "what runs: spot.job/1 (required)", 0, 0 }
+#define SPOT_ROW_PLOT(v) \
+    { SPOT_OPT_STRING, 0, "plot", v, "file", \
+      "draw .svg .png .pdf .gp, or - for text", 0, 0 }
+#define SPOT_ROW_POLICIES(v) \
+    { SPOT_OPT_STRING, 0, "policy", v, "names", \
+      "comma-separated, or all (default), or list", 0, 0 }
+#define SPOT_ROW_TICKS(v) \
+    { SPOT_OPT_FLAG, 0, "steps", v, NULL, \
+      "one row per policy and tick or interval", 0, 0 }
+#define SPOT_ROW_CHANGES(v) \
+    { SPOT_OPT_FLAG, 0, "steps", v, NULL, \
+      "only the first row, changes and the last", 0, 0 }
+#define SPOT_ROW_FROM(v) \
+    { SPOT_OPT_SECS, 0, "from", v, "time", \
+      "start at this time_s (default: start of the trace)", 0, SPOT_TRACE_TIME_MAX_S }
+#define SPOT_ROW_TO(v) \
+    { SPOT_OPT_SECS, 0, "to", v, "time", \
+      "stop at this time_s (default: end of the trace)", 0, SPOT_TRACE_TIME_MAX_S }
+#define SPOT_ROW_TRACE(v) \
+    { SPOT_OPT_STRING, 't', "trace", v, "file", \
+      "availability trace (required)", 0, 0 }
+#define SPOT_ROW_TICK(v) \
+    { SPOT_OPT_SECS, 0, "tick", v, "time", \
+      "time between decisions (default: the interval of the input)", 1, 1e6 }
+#define SPOT_ROW_CATALOGUE(v) \
+    { SPOT_OPT_STRING, 0, "catalogue", v, "file", \
+      "CSV of instance types: prices, speeds, zones, quotas", 0, 0 }
+#define SPOT_ROW_FORECAST(v) \
+    { SPOT_OPT_STRING, 0, "forecast", v, "file", \
+      "spot.forecast/1, - is standard input", 0, 0 }
+#define SPOT_ROW_RHO(v) \
+    { SPOT_OPT_REAL, 0, "rho", v, "share", \
+      "utilisation cap of a replica (default: .9)", 0.01, 1 }
+#define SPOT_ROW_UNSERVED(v) \
+    { SPOT_OPT_REAL, 0, "unserved", v, "share", \
+      "share of requests that may stay unserved (default: .01)", 0, 0.999 }
+#define SPOT_ROW_WINDOW(v) \
+    { SPOT_OPT_SECS, 0, "window", v, "time", \
+      "window of the rate (default: 60s)", 1e-3, 1e6 }
+#define SPOT_ROW_LOSSES_PER_H(v) \
+    { SPOT_OPT_REAL, 0, "losses-per-h", v, "n", \
+      "losses per spot instance and hour (default: 0)", 0, 1e4 }
+#define SPOT_ROW_EGRESS(v) \
+    { SPOT_OPT_REAL, 0, "egress-usd", v, "usd", \
+      "cost of a launch in another region than the last (default: 0)", 0, 1e6 }
+#define SPOT_ROW_RESTARTS(v) \
+    { SPOT_OPT_STRING, 0, "restart", v, "time", \
+      "time of a launch without progress (default: 0), or 6m:.5,12m:.5", 0, 0 }
+#define SPOT_ROW_RESTART(v) \
+    { SPOT_OPT_SECS, 0, "restart", v, "time", \
+      "time of a launch without progress (default: 0)", 0, 1e6 }
+#define SPOT_ROW_WORK(v) \
+    { SPOT_OPT_SECS, 0, "work", v, "time", \
+      "computing time that the job needs (required)", 1, 1e8 }
+#define SPOT_ROW_SWITCH(v) \
+    { SPOT_OPT_SECS, 0, "switch", v, "time", \
+      "time to move weights and answers between instances (default: 10s)", 0, 1e6 }
+#define SPOT_ROW_SWITCH_JOB(v) \
+    { SPOT_OPT_SECS, 0, "switch", v, "time", \
+      "cost of moving a job: restart or migration (default: 0)", 0, 1e6 }
+#define SPOT_ROW_CHECKPOINT(v) \
+    { SPOT_OPT_SECS, 0, "checkpoint", v, "time", \
+      "checkpoint interval, to which a loss goes back (default: 0)", 0, 1e6 }
+#define SPOT_ROW_MEMORY_CAP(v) \
+    { SPOT_OPT_SIZE, 0, "memory-cap", v, "size", \
+      "extra memory a node may use during moves (default: no limit)", 0, 1e15 }
+#define SPOT_ROW_BOOT(v) \
+    { SPOT_OPT_SECS, 0, "boot", v, "time", \
+      "time from request to running instance (default: 60s)", 0, 1e6 }
+#define SPOT_ROW_SLO(v) \
+    { SPOT_OPT_STRING, 0, "slo", v, "limits", \
+      "limits on latency: e2e-p99=TIME,ttft-p95=TIME", 0, 0 }
+#define SPOT_ROW_SCALE(v) \
+    { SPOT_OPT_U64, 0, "scale", v, "k", \
+      "machines per instance: count floor(available/k) (default: 1)", 1, SPOT_TRACE_COUNT_MAX }
+#define SPOT_ROW_BASE(v) \
+    { SPOT_OPT_STRING, 0, "base", v, "file", \
+      "the older safetensors file that the stream is the difference to", 0, 0 }
+#define SPOT_ROW_ZONES(v) \
+    { SPOT_OPT_STRING, 0, "zone", v, "names", \
+      "use these zones, comma-separated (default: all, at most 6)", 0, 0 }
+#define SPOT_ROW_DEADLINE(v) \
+    { SPOT_OPT_SECS, 0, "deadline", v, "time", \
+      "deadline, from the job's start (required)", 1, 1e8 }
+/* clang-format on */
+
+#endif /* SPOT_CLI_ROWS_H */

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* Texts in which names of tokens stand for those: cut at the names first, each part by itself. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/utf8.h"
+#include "text/bpe_state.h"
+#include "text/unicode_class.h"
+
+/* A name in a text, with the spaces that it takes. */
+struct hit {
+    size_t begin, end, behind; /* the name itself ends at `behind` */
+    uint32_t id;
+};
+
+struct text {
+    const char *s;
+    size_t n;
+};
+
+/* Is the character before or at a place part of a word? */
+static bool is_word(struct text t, size_t at, bool before)
+{
+    uint32_t code, last;
+
+    if (before ? !at : at == t.n)
+        return false;
+    if (before)
+        for (at--; at && ((unsigned char)t.s[at] & 0xC0) == 0x80; at--)
+            ;
+    (void)spot_utf8_char(t.s + at, t.n - at, &code);
+    if (code == 0x200C || code == 0x200D || (code >= 0x24B6 && code <= 0x24E9) ||
+        (code >= 0x1F130 && code <= 0x1F189)) /* they join words; letters in circles and squares */
+        return true;
+    return (SPOT_CHARS_L | 1U << SPOT_CHAR_M | 1U << SPOT_CHAR_ND | 1U << SPOT_CHAR_NL |
+            1U << SPOT_CHAR_PC) >>
+               spot_char_category(code, &last) &
+           1;
+}
+
+/* Where the spaces that end before `at`, or begin there, have their other end. */
+static size_t past_spaces(struct text t, size_t at, size_t low, bool back)
+{
+    while (back ? at > low : at < t.n) {
+        size_t to = at;
+        uint32_t code;
+
+        if (back)
+            for (to--; to > low && ((unsigned char)t.s[to] & 0xC0) == 0x80; to--)
+                ;
+        const size_t length = spot_utf8_char(t.s + to, t.n - to, &code);
+
+        if (!spot_char_is_space(code))
+            break;
+        at = back ? to : at + length;
+    }
+    return at;
+}
+
+/* The next name from `at` on, in what begins at `low`; false: there is none. */
+static bool next_name(const struct spot_bpe *bpe, const struct spot_names *names, struct text t,
+                      size_t at, size_t low, struct hit *h)
+{
+    uint32_t i;
+
+    for (; at < t.n; at++) {
+        const char *const name = spot_names_longest(names, t.s + at, t.n - at, &i);
+        const struct spot_bpe_added *const a = name ? &bpe->added[i] : NULL;
+
+        if (!a)
+            continue;
+        *h = (struct hit){ at, at + strlen(name), at + strlen(name), a->id };
+        if (a->is_word && (is_word(t, h->begin, true) || is_word(t, h->end, false))) {
+            at = h->end - 1;
+            continue;
+        }
+        if (a->takes_left)
+            h->begin = past_spaces(t, h->begin, low, true);
+        if (a->takes_right)
+            h->end = past_spaces(t, h->end, 0, false);
+        return true;
+    }
+    return false;
+}
+
+typedef void take_part(struct spot_bpe *bpe, struct text part, bool is_first,
+                       struct spot_tokens *out);
+
+/* The parts between names, and the names. */
+static void cut(struct spot_bpe *bpe, const struct spot_names *names, struct text t, bool is_first,
+                take_part *take, struct spot_tokens *out)
+{
+    struct hit h = { 0 };
+    size_t begin = 0;
+
+    while (next_name(bpe, names, t, h.behind, begin, &h) && !(out->most && out->n > out->most)) {
+        if (h.begin > begin)
+            take(bpe, (struct text){ t.s + begin, h.begin - begin }, is_first && !begin, out);
+        spot_bpe_append(out, h.id);
+        begin = h.end > begin ? h.end : begin;
+    }
+    if (begin < t.n && !(out->most && out->n > out->most))
+        take(bpe, (struct text){ t.s + begin, t.n - begin }, is_first && !begin, out);
+}
+
+static void take_normal(struct spot_bpe *bpe, struct text part, bool is_first,
+                        struct spot_tokens *out)
+{
+    /* what is first in the text only is not so behind a token */
+    bpe->is_inside = !is_first && !(bpe->is_marked && bpe->prefix != SPOT_BPE_FIRST);
+    spot_bpe_encode_part(bpe, bpe->n_normal, part.s, part.n, out);
+}
+
+static void take_raw(struct spot_bpe *bpe, struct text part, bool is_first, struct spot_tokens *out)
+{
+    struct spot_buf changed = { 0 };
+    const char *text = part.s;
+
+    if (bpe->is_marked) {
+        cut(bpe, bpe->normal_names, part, is_first, take_normal, out);
+        return;
+    }
+    for (size_t i = 0; i < bpe->n_normal; i++)
+        text = spot_text_step_apply(&bpe->steps.step[i], text, &part.n, &bpe->changed[i]);
+    spot_buf_add(&changed, text, part.n);
+    part.s = changed.n ? (const char *)changed.data : "";
+    cut(bpe, bpe->normal_names, part, is_first, take_normal, out);
+    spot_buf_release(&changed);
+}
+
+void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
+                           struct spot_tokens *out)
+{
+    cut(bpe, bpe->names, (struct text){ text, n }, true, take_raw, out);
+    bpe->is_inside = false;
+}
+
+void spot_bpe_add_name(struct spot_bpe *bpe, uint32_t place)
+{
+    const struct spot_bpe_added *const a = &bpe->added[place];
+    const char *name = a->name;
+    size_t n = strlen(name);
+    struct spot_buf copy = { 0 };
+
+    for (size_t i = 0; a->is_normalized && i < bpe->n_normal && !bpe->is_marked; i++)
+        name = spot_text_step_apply(&bpe->steps.step[i], name, &n, &bpe->changed[i]);
+    spot_buf_add(&copy, name, n);
+    spot_buf_add(&copy, "", 1);
+    spot_names_add(a->is_normalized ? bpe->normal_names : bpe->names, (const char *)copy.data,
+                   place);
+    if (name != a->name && !a->is_special && a->is_beside) { /* it is decoded as it is found */
+        bpe->token[a->id].begin = bpe->text.n;
+        bpe->token[a->id].n_byte = (uint32_t)n;
+        spot_buf_add(&bpe->text, copy.data, n);
+    }
+    spot_buf_release(&copy);
+}

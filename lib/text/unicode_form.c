@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+#include "text/unicode_form.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "common/utf8.h"
+#include "common/xalloc.h"
+
+#define APART (UINT32_C(1) << 31) +
+
+/* Ascending by the first of three. */
+static const uint32_t pair[] = {
+#include "text/unicode_form.inc"
+};
+
+#undef APART
+
+static const struct {
+    uint32_t first, last;
+    uint8_t order;
+} combining[] = {
+#include "text/unicode_form.inc"
+};
+
+enum {
+    PAIRS = sizeof(pair) / sizeof(pair[0]) / 3,
+    RANGES = sizeof(combining) / sizeof(combining[0]),
+    PLAIN = 0x300, /* what is below neither combines nor is a second part */
+    /* Hangul syllables are made by rule */
+    L = 0x1100,
+    V = 0x1161,
+    T = 0x11A7,
+    SYLLABLE = 0xAC00,
+    N_V = 21,
+    N_T = 28,
+    N_SYLLABLE = 11172
+};
+
+static uint32_t code_of(size_t i)
+{
+    return pair[3 * i] & ~(UINT32_C(1) << 31);
+}
+
+static uint8_t order_of(uint32_t code)
+{
+    size_t low = 0, high = RANGES;
+
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+
+        if (code > combining[mid].last)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < RANGES && code >= combining[low].first ? combining[low].order : 0;
+}
+
+/* A run of characters: the first, and what combines with it. */
+struct run {
+    struct mark {
+        uint32_t code, place;
+        uint8_t order;
+    } * mark;
+    size_t n, cap;
+};
+
+static void add(struct run *r, uint32_t code)
+{
+    size_t low = 0, high = PAIRS;
+
+    if (code >= SYLLABLE && code < SYLLABLE + N_SYLLABLE) {
+        const uint32_t i = code - SYLLABLE;
+
+        add(r, L + i / (N_V * N_T));
+        add(r, V + i / N_T % N_V);
+        if (i % N_T)
+            add(r, T + i % N_T);
+        return;
+    }
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+
+        if (code > code_of(mid))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low < PAIRS && code_of(low) == code) {
+        add(r, pair[3 * low + 1]);
+        if (pair[3 * low + 2])
+            add(r, pair[3 * low + 2]);
+        return;
+    }
+    r->mark = spot_xgrow(r->mark, &r->cap, r->n + 1, sizeof(*r->mark));
+    r->mark[r->n] = (struct mark){ code, (uint32_t)r->n, order_of(code) };
+    r->n++;
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const struct mark *const x = a, *const y = b;
+
+    return x->order != y->order ? (x->order > y->order) - (x->order < y->order)
+                                : (x->place > y->place) - (x->place < y->place);
+}
+
+/* Combining characters between others in the order of their classes. */
+static void put_in_order(struct run *r)
+{
+    for (size_t i = 0, end; i < r->n; i = end + (end == i)) {
+        for (end = i; end < r->n && r->mark[end].order; end++)
+            ;
+        if (end - i > 1)
+            qsort(r->mark + i, end - i, sizeof(*r->mark), by_order);
+    }
+}
+
+/* --- composing --------------------------------------------------------------------- */
+
+static uint16_t by_parts[PAIRS]; /* places in `pair`, ascending by the parts */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int compare_parts(const uint32_t x[2], const uint32_t y[2])
+{
+    return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    return compare_parts(&pair[3 * (size_t) * (const uint16_t *)a + 1],
+                         &pair[3 * (size_t) * (const uint16_t *)b + 1]);
+}
+
+static void sort_pairs(void)
+{
+    for (size_t i = 0; i < PAIRS; i++)
+        by_parts[i] = (uint16_t)i;
+    qsort(by_parts, PAIRS, sizeof(by_parts[0]), compare_places);
+}
+
+/* The character made of two; 0: there is none. */
+static uint32_t made_of(uint32_t a, uint32_t b)
+{
+    const uint32_t parts[2] = { a, b };
+    size_t low = 0, high = PAIRS;
+
+    if (a >= L && a < L + 19 && b >= V && b < V + N_V)
+        return SYLLABLE + ((a - L) * N_V + (b - V)) * N_T;
+    if (a >= SYLLABLE && a < SYLLABLE + N_SYLLABLE && (a - SYLLABLE) % N_T == 0 && b > T &&
+        b < T + N_T)
+        return a + (b - T);
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+
+        if (compare_parts(&pair[3 * (size_t)by_parts[mid] + 1], parts) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (; low < PAIRS && !compare_parts(&pair[3 * (size_t)by_parts[low] + 1], parts); low++)
+        if (pair[3 * (size_t)by_parts[low]] == code_of(by_parts[low]))
+            return code_of(by_parts[low]);
+    return 0;
+}
+
+/* A character joins the last of order 0 unless one between them has its order, or more. */
+static void compose(struct run *r)
+{
+    size_t n = 0, base = SIZE_MAX;
+    int last = -1; /* the order of what stays behind the base; -1: nothing does */
+
+    for (size_t i = 0; i < r->n; i++) {
+        const struct mark m = r->mark[i];
+        const uint32_t made =
+            base != SIZE_MAX && last < (int)m.order ? made_of(r->mark[base].code, m.code) : 0;
+
+        if (made) {
+            r->mark[base].code = made;
+            continue;
+        }
+        if (!m.order)
+            base = n;
+        last = m.order ? m.order : -1;
+        r->mark[n++] = m;
+    }
+    r->n = n;
+}
+
+static void flush(struct run *r, bool composes, struct spot_buf *out)
+{
+    put_in_order(r);
+    if (composes && r->n > 1)
+        compose(r);
+    for (size_t i = 0; i < r->n; i++) {
+        char text[SPOT_UTF8_MAX];
+
+        spot_buf_add(out, text, spot_utf8_put(r->mark[i].code, text));
+    }
+    r->n = 0;
+}
+
+/* Never joins what is before it. */
+static bool begins(uint32_t code)
+{
+    return code < PLAIN || (code >= 0x3400 && code < 0xA000) ||
+           (code >= SYLLABLE && code < SYLLABLE + N_SYLLABLE) || code >= 0x1F000;
+}
+
+void spot_unicode_form(const char *text, size_t n, bool composes, struct spot_buf *out)
+{
+    struct run run = { 0 };
+
+    pthread_once(&once, sort_pairs);
+    for (size_t at = 0, length; at < n; at += length) {
+        uint32_t code;
+
+        length = spot_utf8_char(text + at, n - at, &code);
+        if (begins(code))
+            flush(&run, composes, out);
+        if (code == UINT32_MAX)
+            spot_buf_add(out, text + at, length);
+        else
+            add(&run, code);
+    }
+    flush(&run, composes, out);
+    free(run.mark);
+}
