@@ -12,10 +12,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void write_all(const struct spot_gguf *g)
 {
-    static int (*const put[])(const struct spot_gguf *, struct spot_jw *, struct spot_err *) = {
-        spot_gguf_config, spot_gguf_generation_config, spot_gguf_tokenizer,
-        spot_gguf_tokenizer_config
-    };
+    static int (*const put[])(const struct spot_gguf *, struct spot_jw *,
+                              struct spot_err *) = { spot_gguf_config, spot_gguf_generation_config,
+                                                     spot_gguf_tokenizer,
+                                                     spot_gguf_tokenizer_config };
 
     for (size_t i = 0; i < sizeof(put) / sizeof(put[0]); i++) {
         FILE *const out = fopen("/dev/null", "we");
