@@ -40,7 +40,14 @@ int spot_infer_type_find(const char *name);
 size_t spot_infer_image_byte(const struct spot_shape *shape, enum spot_infer_type type, int begin,
                              int end);
 
-/* Pack master weights; bundle[i] is bundle begin + i. `image` is aligned to 64 bytes. */
+/* An image of bundles [begin, end), aligned to 64 bytes, whose weights are put in one bundle after
+ * another, in any order. */
+void spot_infer_image_begin(void *image, const struct spot_shape *shape, enum spot_infer_type type,
+                            int begin, int end);
+/* Pack the master weights of one of them. */
+void spot_infer_image_put(void *image, const struct spot_bundle *bundle);
+
+/* All of it; bundle[i] is bundle begin + i. */
 void spot_infer_image_pack(void *image, const struct spot_shape *shape, enum spot_infer_type type,
                            int begin, int end, struct spot_bundle *const *bundle);
 

@@ -168,8 +168,7 @@ static void pack_panel(uint8_t *to, enum spot_infer_type type, const struct sour
 struct packing {
     uint8_t *image;
     enum spot_infer_type type;
-    int begin;
-    struct spot_bundle *const *bundle;
+    const struct spot_bundle *bundle;
 };
 
 static void pack(void *user, int bundle, const struct spot_arena *arena, int tensor, int shard,
@@ -177,12 +176,13 @@ static void pack(void *user, int bundle, const struct spot_arena *arena, int ten
 {
     const struct packing *const p = user;
     const struct spot_tensor *const t = &arena->tensor[tensor];
-    struct source from = { p->bundle[bundle - p->begin]->plane[SPOT_PLANE_MASTER] +
-                               spot_arena_offset(arena, tensor, shard),
-                           place, place->is_out_first ? t->cols : 1,
-                           place->is_out_first ? 1 : t->cols };
     const size_t panel_byte = spot_infer_panel_byte(p->type, place->n_in);
+    struct source from = { NULL, place, place->is_out_first ? t->cols : 1,
+                           place->is_out_first ? 1 : t->cols };
 
+    if (bundle != p->bundle->index)
+        return;
+    from.w = p->bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(arena, tensor, shard);
     if (!place->is_matrix)
         memcpy(p->image + place->offset, from.w, (size_t)(t->rows * t->cols) * sizeof(float));
     for (int64_t e = 0; e < place->n_copy; e++, from.w += place->n_in * place->n_out)
@@ -192,10 +192,9 @@ static void pack(void *user, int bundle, const struct spot_arena *arena, int ten
                        p->type, &from, i);
 }
 
-void spot_infer_image_pack(void *image, const struct spot_shape *shape, enum spot_infer_type type,
-                           int begin, int end, struct spot_bundle *const *bundle)
+void spot_infer_image_begin(void *image, const struct spot_shape *shape, enum spot_infer_type type,
+                            int begin, int end)
 {
-    struct packing p = { image, type, begin, bundle };
     struct spot_infer_head head;
 
     memset(&head, 0, sizeof(head));
@@ -207,7 +206,23 @@ void spot_infer_image_pack(void *image, const struct spot_shape *shape, enum spo
     head.shape = *shape;
     memset(image, 0, head.n_byte);
     memcpy(image, &head, sizeof(head));
-    spot_infer_walk(shape, type, begin, end, pack, &p);
+}
+
+void spot_infer_image_put(void *image, const struct spot_bundle *bundle)
+{
+    const struct spot_infer_head *const head = image;
+    const struct spot_shape shape = head->shape;
+    struct packing p = { image, (enum spot_infer_type)head->type, bundle };
+
+    spot_infer_walk(&shape, p.type, head->begin, head->end, pack, &p);
+}
+
+void spot_infer_image_pack(void *image, const struct spot_shape *shape, enum spot_infer_type type,
+                           int begin, int end, struct spot_bundle *const *bundle)
+{
+    spot_infer_image_begin(image, shape, type, begin, end);
+    for (int i = 0; i < end - begin; i++)
+        spot_infer_image_put(image, bundle[i]);
 }
 
 void spot_infer_unpack(float *to, const void *matrix, enum spot_infer_type type, int64_t out,

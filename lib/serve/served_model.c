@@ -264,22 +264,17 @@ int spot_served_model_pack(const struct spot_served_model *m, enum spot_infer_ty
                            int end, void *image, void (*progress)(void *user), void *user,
                            struct spot_err *err)
 {
-    const int n = end - begin;
-    struct spot_bundle *const room = spot_xcalloc((size_t)n, sizeof(*room));
-    struct spot_bundle **const bundle = spot_xcalloc((size_t)n, sizeof(struct spot_bundle *));
     int rc = 0;
 
-    for (int i = 0; !rc && i < n; i++) {
-        bundle[i] = &room[i];
-        rc = spot_bundle_init(bundle[i], &m->shape, begin + i, err) ||
-             spot_weights_read(m->weights, bundle[i], err);
+    spot_infer_image_begin(image, &m->shape, type, begin, end);
+    for (int i = begin; !rc && i < end; i++) { /* one at a time in memory */
+        struct spot_bundle bundle;
+
+        rc = spot_bundle_init_weights(&bundle, &m->shape, i, err);
+        if (!rc && !(rc = spot_weights_read(m->weights, &bundle, err)))
+            spot_infer_image_put(image, &bundle);
+        spot_bundle_release(&bundle);
         progress(user);
     }
-    if (!rc)
-        spot_infer_image_pack(image, &m->shape, type, begin, end, bundle);
-    for (int i = 0; i < n; i++)
-        spot_bundle_release(&room[i]);
-    free(room);
-    free(bundle);
     return rc ? -1 : 0;
 }

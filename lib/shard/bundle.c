@@ -13,8 +13,8 @@ size_t spot_bundle_memory(const struct spot_arena *arena)
     return SPOT_PLANES * arena->n_elem * sizeof(float);
 }
 
-int spot_bundle_init(struct spot_bundle *bundle, const struct spot_shape *shape, int index,
-                     struct spot_err *err)
+static int init(struct spot_bundle *bundle, const struct spot_shape *shape, int index, int n_plane,
+                struct spot_err *err)
 {
     char what[32];
 
@@ -22,12 +22,12 @@ int spot_bundle_init(struct spot_bundle *bundle, const struct spot_shape *shape,
     bundle->index = index;
     spot_arena_of(shape, index, &bundle->arena);
     snprintf(what, sizeof(what), "bundle %d", index);
-    if (spot_memory_check(what, spot_bundle_memory(&bundle->arena), 0, err))
+    if (spot_memory_check(what, bundle->arena.n_elem * sizeof(float) * (size_t)n_plane, 0, err))
         return -1;
-    for (int p = 0; p < SPOT_PLANES; p++) {
+    for (int p = 0; p < n_plane; p++) {
         bundle->plane[p] = spot_alloc_aligned(bundle->arena.n_elem, sizeof(float));
         if (!bundle->plane[p]) {
-            spot_err_sys(err, "bundle %d: cannot allocate 3 planes of %zu byte", index,
+            spot_err_sys(err, "bundle %d: cannot allocate %d planes of %zu byte", index, n_plane,
                          bundle->arena.n_elem * sizeof(float));
             spot_bundle_release(bundle);
             return -1;
@@ -36,6 +36,18 @@ int spot_bundle_init(struct spot_bundle *bundle, const struct spot_shape *shape,
     for (int t = 0; t < SPOT_TENSORS_MAX; t++)
         bundle->exponent[t] = SPOT_EXPONENT_START;
     return 0;
+}
+
+int spot_bundle_init(struct spot_bundle *bundle, const struct spot_shape *shape, int index,
+                     struct spot_err *err)
+{
+    return init(bundle, shape, index, SPOT_PLANES, err);
+}
+
+int spot_bundle_init_weights(struct spot_bundle *bundle, const struct spot_shape *shape, int index,
+                             struct spot_err *err)
+{
+    return init(bundle, shape, index, SPOT_PLANE_MASTER + 1, err);
 }
 
 void spot_bundle_release(struct spot_bundle *bundle)

@@ -38,6 +38,9 @@ size_t spot_bundle_memory(const struct spot_arena *arena);
 /* Zeroed planes. Returns 0, or -1 with *err (SPOT_ESYS) when out of memory. */
 int spot_bundle_init(struct spot_bundle *bundle, const struct spot_shape *shape, int index,
                      struct spot_err *err);
+/* The master plane alone, for weights that are not trained; the others are NULL. */
+int spot_bundle_init_weights(struct spot_bundle *bundle, const struct spot_shape *shape, int index,
+                             struct spot_err *err);
 void spot_bundle_release(struct spot_bundle *bundle);
 
 /* Memory for the sums of a bundle's gradients, [arena.n_elem], 64-byte aligned, zeroed or as the

@@ -11,7 +11,7 @@ static const struct kind {
     const char *end; /* of a file's name */
     const char *what, *help;
 } kinds[] = {
-    { ".gguf", "GGUF", "take the model as transformers has it, in safetensors" },
+    { ".gguf", "GGUF", "make a directory of it: spot-run import FILE DIR" },
     { ".bin", "weights that PyTorch has pickled",
       "load and save the model once with transformers: that writes safetensors" },
     { ".pt", "weights that PyTorch has pickled",
@@ -52,7 +52,8 @@ static const struct kind *only_other(const char *dir, char name[256])
 
     *name = '\0';
     while (d && (entry = readdir(d))) {
-        if (ends_in(entry->d_name, ".safetensors") || ends_in(entry->d_name, ".index.json")) {
+        if (ends_in(entry->d_name, ".safetensors") || ends_in(entry->d_name, ".index.json") ||
+            !strcmp(entry->d_name, "model.gguf")) {
             found = NULL;
             break;
         }

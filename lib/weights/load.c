@@ -12,6 +12,8 @@
 #include "common/le.h"
 #include "common/xalloc.h"
 #include "shard/safetensors.h"
+#include "weights/gguf_tensors.h"
+#include "weights/half.h"
 #include "weights/hf_config.h"
 #include "weights/hf_kind.h"
 #include "weights/hf_names.h"
@@ -22,7 +24,9 @@ struct file {
     char *path;
     FILE *in;
     struct spot_st st;
-    uint64_t data; /* where its data begin */
+    uint64_t data;               /* where its data begin */
+    struct spot_gguf *gguf;      /* NULL: it is safetensors */
+    struct spot_gguf_part *part; /* [st.n_tensor] of it */
 };
 
 /* A tensor by its bare name. */
@@ -72,11 +76,22 @@ static int read_head(struct file *f, struct spot_err *err)
     return rc;
 }
 
+static int read_gguf(struct file *f, const struct spot_shape *shape, struct spot_err *err)
+{
+    f->gguf = spot_gguf_open(f->path, err);
+    return f->gguf ? spot_gguf_list(f->gguf, shape, &f->st, &f->part, err) : -1;
+}
+
 static int add_file(struct spot_weights *w, const char *path, struct spot_err *err)
 {
+    const size_t n = strlen(path);
+    struct file *f;
+
     w->file = spot_xrealloc(w->file, w->n_file + 1, sizeof(*w->file));
-    w->file[w->n_file] = (struct file){ .path = spot_xstrdup(path) };
-    return read_head(&w->file[w->n_file++], err);
+    f = &w->file[w->n_file++];
+    *f = (struct file){ .path = spot_xstrdup(path) };
+    return n > 5 && !strcmp(path + n - 5, ".gguf") ? read_gguf(f, &w->shape, err)
+                                                   : read_head(f, err);
 }
 
 /* n_file: none. */
@@ -129,7 +144,7 @@ static int add_index(struct spot_weights *w, const char *dir, const char *index,
 /* Where two files say what the numbers are, neither is taken. */
 static int add_directory(struct spot_weights *w, const char *dir, struct spot_err *err)
 {
-    char one[PATH_MAX_BYTE], index[PATH_MAX_BYTE], adapter[PATH_MAX_BYTE];
+    char one[PATH_MAX_BYTE], index[PATH_MAX_BYTE], adapter[PATH_MAX_BYTE], gguf[PATH_MAX_BYTE] = "";
     struct stat st;
 
     snprintf(one, sizeof(one), "%s/model.safetensors", dir);
@@ -138,8 +153,11 @@ static int add_directory(struct spot_weights *w, const char *dir, struct spot_er
     if (!stat(adapter, &st))
         return spot_err_set(err, SPOT_EDATA,
                             "%s: adapters are not supported: merge it into the weights", adapter);
-    if (stat(index, &st))
-        return add_file(w, one, err);
+    if (stat(index, &st)) {
+        if (stat(one, &st))
+            snprintf(gguf, sizeof(gguf), "%s/model.gguf", dir);
+        return add_file(w, stat(one, &st) && !stat(gguf, &st) ? gguf : one, err);
+    }
     if (add_index(w, dir, index, err))
         return -1;
     if (!stat(one, &st) && find_file(w, one) == w->n_file)
@@ -249,27 +267,13 @@ static int check_tensor(const struct file *f, const struct spot_st_tensor *t,
                         (long long)want->cols);
 }
 
-/* A half to the float of the same value. */
-static float from_f16(uint16_t half)
-{
-    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, e = half >> 10 & 0x1F, m = half & 0x3FF;
-    uint32_t bits;
-    float x;
-
-    if (e == 0) /* zero or subnormal: m * 2^-24, exact */
-        return (float)m * 0x1p-24F * (sign ? -1.0F : 1.0F);
-    bits = sign | (e == 0x1F ? 0x7F800000 : (e + 112) << 23) | m << 13;
-    memcpy(&x, &bits, sizeof(x));
-    return x;
-}
-
 static float widen(const uint8_t *at, enum spot_dtype dtype)
 {
     uint32_t bits;
     float x;
 
     if (dtype == SPOT_DT_F16)
-        return from_f16((uint16_t)spot_le_get(at, 2));
+        return spot_half((uint16_t)spot_le_get(at, 2));
     bits =
         dtype == SPOT_DT_BF16 ? (uint32_t)spot_le_get(at, 2) << 16 : (uint32_t)spot_le_get(at, 4);
     memcpy(&x, &bits, sizeof(x));
@@ -282,11 +286,13 @@ static float *read_elements(const struct file *f, const struct spot_st_tensor *t
 {
     const size_t byte = spot_dtype_byte(t->dtype);
     float *const x = spot_alloc_aligned(n, sizeof(*x));
-    uint8_t *const raw = malloc(n * byte);
+    uint8_t *const raw = f->gguf ? NULL : malloc(n * byte);
     size_t i = 0;
 
-    if (!x || !raw)
+    if (!x || (!raw && !f->gguf))
         spot_err_set(err, SPOT_ESYS, "%s: %s: no memory for %zu numbers", f->path, t->name, n);
+    else if (f->gguf)
+        i = spot_gguf_part_read(f->gguf, &f->part[t - f->st.tensor], n, x, err) ? 0 : n;
     else if (fseeko(f->in, (off_t)(f->data + t->begin), SEEK_SET) ||
              fread(raw, byte, n, f->in) != n)
         spot_err_sys(err, "cannot read '%s'", f->path);
@@ -304,7 +310,7 @@ static float *read_elements(const struct file *f, const struct spot_st_tensor *t
 
 /* A tensor as users know it into the shards: what save.c gathers. */
 static void scatter(struct spot_bundle *bundle, const struct spot_shape *shape,
-                    const struct spot_hf_name *name, int64_t expert, const float *in)
+                    const struct spot_hf_name *name, int64_t expert, const float *in, bool has_rest)
 {
     const struct spot_arena *const a = &bundle->arena;
     const int tensor = spot_arena_find(a, name->ours);
@@ -312,7 +318,7 @@ static void scatter(struct spot_bundle *bundle, const struct spot_shape *shape,
     const struct spot_hf_rows span = spot_hf_rows(shape, t, name, expert);
     const int n_shard = t->is_sharded ? a->n_shard : 1;
     const int64_t n_row = spot_hf_n_row(shape, t, name), rows = n_shard * span.n;
-    const float rest = spot_hf_rest(shape, name);
+    const float rest = has_rest ? spot_hf_rest(shape, name) : 0;
 
     for (int s = 0; s < n_shard; s++) {
         float *const out = bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(a, tensor, s) +
@@ -443,7 +449,7 @@ static int add_tensor(const struct spot_weights *w, const struct spot_arena *a, 
         spot_hash_stream_add(all, x, n_elem * sizeof(*x));
     spot_hash_stream_add(own, x, n_elem * sizeof(*x));
     if (bundle)
-        scatter(bundle, &w->shape, name, expert, x);
+        scatter(bundle, &w->shape, name, expert, x, !file->gguf);
     spot_free_aligned(x);
     return 0;
 }
@@ -582,6 +588,8 @@ void spot_weights_close(struct spot_weights *w)
         if (w->file[i].in)
             fclose(w->file[i].in);
         spot_st_release(&w->file[i].st);
+        spot_gguf_close(w->file[i].gguf);
+        free(w->file[i].part);
         free(w->file[i].path);
     }
     free(w->file);

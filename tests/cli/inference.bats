@@ -73,3 +73,15 @@ for what, n_key, most in (("logits", 3, 1e-4), ("training", 3, 1e-5)):
         assert all(abs(float(x) - float(y)) < most * (1 + abs(float(x))) for x, y in zip(a[n_key:], b[n_key:])), a[:n_key]
 PY
 }
+
+# tier: world # what check has of it: tests/unit/test_gguf.c
+@test "a model as GGUF has the bits of the same model as transformers writes it" {
+    tiny=$BATS_TEST_DIRNAME/../../build/release/tests/tiny
+    has gguf safetensors numpy || skip "no gguf, safetensors and numpy for python3"
+    [ -x "$tiny" ] || skip "no $tiny: make it"
+    for name in $(cut -d ' ' -f 1 "$BATS_TEST_DIRNAME/../data/models/configs.txt"); do
+        mkdir -p "models/$name"
+        (to=$PWD/models/$name && cd "$BATS_TEST_DIRNAME/../.." && "$tiny" "$name" "$to")
+    done
+    python3 "$BATS_TEST_DIRNAME/../world/compare_gguf.py" "$(command -v spot-run)" "$logits" models/*
+}

@@ -10,6 +10,7 @@
 #include "common/edit_distance.h"
 #include "common/json.h"
 #include "common/line.h"
+#include "common/npy.h"
 #include "common/out.h"
 #include "common/unpack.h"
 #include "common/xalloc.h"
@@ -190,53 +191,95 @@ static int write_answer(const struct run *run, const struct spot_assign_problem 
     return spot_jw_close(&jw, err);
 }
 
+/* `number`: which problem of the source, or its line. */
+static int solve(struct run *run, const struct spot_assign_problem *problem, const char *source,
+                 unsigned long number, struct spot_err *err)
+{
+    const double begin_s = spot_clock_cpu_s();
+    struct result result = { 0 };
+    int rc = run->is_bottleneck ? spot_assign_bottleneck(problem, &result.largest, &result.answer,
+                                                         &result.proof, err)
+                                : spot_assign(problem, &result.answer, err);
+
+    if (!rc) {
+        spot_tool_info("%s:%lu: %d x %d in %.6f s", source, number, problem->n_row, problem->n_col,
+                       spot_clock_cpu_s() - begin_s);
+        run->n_infeasible += !result.answer.is_feasible;
+        rc = write_answer(run, problem, &result, err);
+    }
+    spot_assignment_release(&result.answer);
+    spot_assignment_release(&result.proof);
+    return rc;
+}
+
 static int solve_line(struct run *run, const struct spot_line *line, const char *source,
                       struct spot_err *err)
 {
     struct spot_json_doc doc;
     struct spot_assign_problem problem = { 0 };
-    struct result result = { 0 };
     int64_t *cost = NULL;
-    double begin_s;
-    int rc = -1;
+    int rc;
 
     if (spot_json_parse_line(&doc, line->text, line->n, source, line->number, err))
         return -1;
-    if (read_problem(&doc, &problem, &cost, err))
-        goto out;
-    check_keys(run, line, source, doc.root);
-    begin_s = spot_clock_cpu_s();
-    if (run->is_bottleneck
-            ? spot_assign_bottleneck(&problem, &result.largest, &result.answer, &result.proof, err)
-            : spot_assign(&problem, &result.answer, err))
-        goto out;
-    spot_tool_info("%s:%lu: %d x %d in %.6f s", source, line->number, problem.n_row, problem.n_col,
-                   spot_clock_cpu_s() - begin_s);
-    run->n_infeasible += !result.answer.is_feasible;
-    rc = write_answer(run, &problem, &result, err);
-out:
-    spot_assignment_release(&result.answer);
-    spot_assignment_release(&result.proof);
+    rc = read_problem(&doc, &problem, &cost, err);
+    if (!rc) {
+        check_keys(run, line, source, doc.root);
+        rc = solve(run, &problem, source, line->number, err);
+    }
     spot_json_release(&doc);
     free(cost);
     return rc;
 }
 
-static int solve_stream(struct run *run, FILE *in, const char *source, struct spot_err *err)
+/* Matrices of NumPy, one after another. */
+static int solve_matrices(struct run *run, FILE *in, const char *source, struct spot_err *err)
+{
+    int c;
+
+    for (unsigned long n = 1; (c = getc(in)) != EOF; n++) {
+        struct spot_npy m;
+        int rc;
+
+        ungetc(c, in);
+        if (spot_npy_read(&m, in, source, SPOT_ASSIGN_SIDE_MAX, err))
+            return -1;
+        rc = solve(run,
+                   &(struct spot_assign_problem){
+                       .n_row = (int)m.n_row, .n_col = (int)m.n_col, .cost = m.cell },
+                   source, n, err);
+        free(m.cell);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int solve_lines(struct run *run, FILE *in, const char *source, struct spot_err *err)
 {
     struct spot_line line = { 0 };
-    struct spot_unpack unpack;
     int rc;
 
-    if (spot_unpack_open(&unpack, in, source, err))
-        return -1;
-    while ((rc = spot_line_read(&line, unpack.in, SPOT_JSON_BYTE_MAX, source, err)) > 0)
+    while ((rc = spot_line_read(&line, in, SPOT_JSON_BYTE_MAX, source, err)) > 0)
         if (strspn(line.text, " \t\r") < line.n && solve_line(run, &line, source, err)) {
             rc = -1;
             break;
         }
     spot_line_release(&line);
-    return spot_unpack_close(&unpack, rc, err);
+    return rc;
+}
+
+static int solve_stream(struct run *run, FILE *in, const char *source, struct spot_err *err)
+{
+    struct spot_unpack unpack;
+
+    if (spot_unpack_open(&unpack, in, source, err))
+        return -1;
+    return spot_unpack_close(&unpack,
+                             spot_npy_begins(unpack.in)
+                                 ? solve_matrices(run, unpack.in, source, err)
+                                 : solve_lines(run, unpack.in, source, err),
+                             err);
 }
 
 static int run_assign(const struct options *options, const char *path, struct spot_err *err)
@@ -278,7 +321,8 @@ static const struct spot_cli cli = {
     .choice = (const struct spot_opt_choice[]){ { "objective", "sum|bottleneck" }, { NULL, NULL } },
     .synopsis = "[options] FILE|-",
     .summary = "Solve assignment problems exactly, each with its proof.",
-    .examples = "  echo '{\"cost\":[[4,1],[2,null]]}' | spot-migrate assign -\n",
+    .examples = "  echo '{\"cost\":[[4,1],[2,null]]}' | spot-migrate assign -\n"
+                "  spot-migrate assign --objective bottleneck costs.npy\n",
     .option = option,
 };
 

@@ -14,6 +14,7 @@ extern const struct spot_command run_commit_command;
 extern const struct spot_command run_ledger_command;
 extern const struct spot_command run_profile_command;
 extern const struct spot_command run_tokenize_command;
+extern const struct spot_command run_import_command;
 extern const struct spot_command run_worker_command;
 extern const struct spot_command run_notice_command;
 extern const struct spot_command run_replan_command;
