@@ -62,7 +62,6 @@ struct spot_rank_file *spot_rank_files_find(const struct spot_rank_files *f, con
 /* Look at once. Returns 0, or -1 with *err where there is too much. */
 int spot_rank_files_scan(struct spot_rank_files *f, struct spot_err *err);
 bool spot_rank_files_is_as_before(const struct stat *a, const struct stat *b);
-void spot_rank_files_drop(struct spot_rank_file *file, size_t n);
 /* Open the directory if it is there by now. */
 bool spot_rank_files_open(struct spot_rank_files *f);
 /* Of the chunks and the mode of a file in a record. */

@@ -321,7 +321,7 @@ int spot_relay_under_way(const struct spot_relay *r)
 /* --- passes ------------------------------------------------------------------------------- */
 
 /* What the leader tells the others begins with the sequences that were closed: u32 n, u32 each. */
-struct spot_buf spot_relay_begin_to_tell(struct spot_relay *r, enum spot_told what)
+struct spot_buf spot_relay_begin_to_tell(struct spot_relay *r, enum spot_relay_told what)
 {
     struct spot_buf out = { 0 };
 

@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Orders of the leader. */
-enum spot_told {
+enum spot_relay_told {
     SPOT_TOLD_PASS,
     SPOT_TOLD_GIVE,
     SPOT_TOLD_TAKE,
@@ -66,7 +66,7 @@ struct spot_frame *spot_relay_recv(struct spot_relay *r, uint32_t from, uint32_t
                                    size_t n, struct spot_err *err);
 
 /* Begin an order to the others. */
-struct spot_buf spot_relay_begin_to_tell(struct spot_relay *r, enum spot_told what);
+struct spot_buf spot_relay_begin_to_tell(struct spot_relay *r, enum spot_relay_told what);
 int spot_relay_tell(struct spot_relay *r, struct spot_buf *out_take, struct spot_err *err);
 
 /* Tokens in an order: u32 n, u32 each. Those read are to be freed; NULL: malformed, or fewer than

@@ -104,7 +104,7 @@ for_all_that_listen() {
 @test "notice: a script that hears it and does not end in time is told so, with the time there was" {
     LISTEN=deaf
     coordinator --grace 3s
-    noticed
+    SPOT_TEST_STOP_TIME_S=0.2 noticed
     [ -e heard.0 ]
     grep -E "ranks on $gone did not save within 2\.[0-9] s of (3\.0|2\.9)" job.err
     grep "is done again" $gone.err
@@ -114,7 +114,7 @@ for_all_that_listen() {
 @test "notice: --save-time is less than the notice's, if it is given" {
     LISTEN=deaf
     coordinator --grace 60s --save-time 0.4s
-    noticed
+    SPOT_TEST_STOP_TIME_S=0.2 noticed
     grep -E "ranks on $gone did not save within 0\.4 s of (60\.0|59\.9)" job.err
     finishes
 }
