@@ -13,50 +13,33 @@
 #include "cli/tool.h"
 #include "cluster/group.h"
 #include "cluster/private_dir.h"
-#include "cluster/protocol.h"
 #include "cluster/restart.h"
-#include "common/utf8.h"
 #include "common/xalloc.h"
 #include "derived.h"
+#include "exec_node.h"
 #include "exec_torchrun.h"
 #include "host/exec_agent.h"
 #include "host/exec_job.h"
 #include "host/exec_protocol.h"
 #include "host/rank_output.h"
-#include "host/rank_socket.h"
-#include "host/state_dir.h"
-#include "host/state_store.h"
-#include "leave_on_notice.h"
 #include "run.h"
 
 /* As text too, for the agents that are started here. */
 static struct {
-    const char *listen, *store, *join, *key_file, *nodes, *hook, *log_dir, *events, *name, *domain,
-        *state_dir, *state, *state_command, *checkpoint;
-    uint64_t workers, n_rank, max_restarts;
-    double save_s, state_every_s, lease_s, stall_s, grace_s, join_timeout_s, state_limit,
-        mirror_rate, rank_stall_s, slow_rank;
-    bool resume, is_cold, is_quiet, places_all;
-    struct leave_on_notice leave;
+    struct exec_node node;
+    const char *listen, *store, *nodes, *events, *state, *state_command;
+    uint64_t workers, max_restarts;
+    double save_s, state_every_s, lease_s, stall_s, grace_s, mirror_rate, slow_rank;
+    bool resume, places_all, is_standalone;
     struct exec_torchrun torchrun;
-    bool is_standalone;
-} o = { .n_rank = 1,
+} o = { .node = { .n_rank = 1, .join_timeout_s = 30 },
         .torchrun = { .master_port = UINT64_MAX, .node_rank = UINT64_MAX },
         .max_restarts = 3,
         .state_every_s = 60,
         .save_s = -1,
         .lease_s = 2,
-        .stall_s = 30,
-        .join_timeout_s = 30 };
-static char **command;          /* what the ranks run */
-static char error_files[4096];  /* where they say by which exception they ended */
-static const char *socket_path; /* at which the ranks of this node ask */
-static const struct spot_state_dir *state_dir;
-static struct spot_state_store *states; /* of what they commit */
-static struct spot_rank_files *files;   /* of what they save by themselves; NULL */
-static char *private_dir;               /* of the coordinator that started this agent; NULL */
-static bool is_agent, is_local; /* started by the coordinator, at whose terminal it speaks */
-static const char local_env[] = "SPOT_LOCAL_NODE";
+        .stall_s = 30 };
+static bool is_agent;
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "the job" },
@@ -79,33 +62,35 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL,
       "go on from --state or --state-dir, append to --events", 0, 0 },
     { SPOT_OPT_GROUP, .help = "node" },
-    SPOT_ROW_JOIN(&o.join),
-    { SPOT_OPT_STRING, 0, "name", &o.name, "id", "name of this node (default: its pid)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "domain", &o.domain, "id",
+    SPOT_ROW_JOIN(&o.node.join),
+    { SPOT_OPT_STRING, 0, "name", &o.node.name, "id", "name of this node (default: its pid)", 0,
+      0 },
+    { SPOT_OPT_STRING, 0, "domain", &o.node.domain, "id",
       "failure domain, such as the zone (default: its own)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "notice", &o.leave.watched.from, "source",
+    { SPOT_OPT_STRING, 0, "notice", &o.node.leave.watched.from, "source",
       "leave when aws, gcp, azure, auto or cmd:COMMAND says so", 0, 0 },
     { SPOT_OPT_GROUP, .help = "ranks" },
     { SPOT_OPT_STRING, 0, "nproc-per-node", &o.torchrun.nproc, "n",
       "ranks per node, or cpu, gpu, auto (default: 1)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "checkpoint", &o.checkpoint, "pattern",
+    { SPOT_OPT_STRING, 0, "checkpoint", &o.node.checkpoint, "pattern",
       "what COMMAND saves by itself: 'ckpt*.pt', 'out/checkpoint-*' or DIR/", 0, 0 },
     { SPOT_OPT_FLAG, 'm', "module", &o.torchrun.is_module, NULL, "COMMAND is a module of Python", 0,
       0 },
-    { SPOT_OPT_STRING, 0, "hook", &o.hook, "command",
+    { SPOT_OPT_STRING, 0, "hook", &o.node.hook, "command",
       "run this before a round ends, instead of sending SIGUSR1 to the ranks", 0, 0 },
     { SPOT_OPT_SECS, 0, "save-time", &o.save_s, "time",
       "time that ranks have to save (default: .8 of a known notice, else 10s)", 0, 86400 },
-    { SPOT_OPT_FLAG, 0, "cold", &o.is_cold, NULL, "do not start a warm twin of each rank", 0, 0 },
-    { SPOT_OPT_STRING, 0, "log-dir", &o.log_dir, "dir",
+    { SPOT_OPT_FLAG, 0, "cold", &o.node.is_cold, NULL, "do not start a warm twin of each rank", 0,
+      0 },
+    { SPOT_OPT_STRING, 0, "log-dir", &o.node.log_dir, "dir",
       "keep output of the ranks as DIR/RESTART/RANK.out", 0, 0 },
-    { SPOT_OPT_STRING, 0, "state-dir", &o.state_dir, "dir",
+    { SPOT_OPT_STRING, 0, "state-dir", &o.node.state_dir, "dir",
       "put SPOT_STATE_DIR of each node below DIR (default: in memory)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "more" },
-    SPOT_ROW_KEY_FILE(&o.key_file),
-    { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no warnings", 0, 0 },
+    SPOT_ROW_KEY_FILE(&o.node.key_file),
+    { SPOT_OPT_FLAG, 'q', "quiet", &o.node.is_quiet, NULL, "no warnings", 0, 0 },
     { SPOT_OPT_MORE, .help = "state" },
-    { SPOT_OPT_SIZE, 0, "state-limit", &o.state_limit, "size",
+    { SPOT_OPT_SIZE, 0, "state-limit", &o.node.state_limit, "size",
       "limit on the commits that a node holds (default: no limit)", 0, 0 },
     { SPOT_OPT_FLAG, 0, "all-places", &o.places_all, NULL,
       "give each node the files of all, below SPOT_STATE_DIR/place", 0, 0 },
@@ -135,15 +120,15 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_MORE, .help = "times and notices" },
     SPOT_ROW_LEASE(&o.lease_s),
     SPOT_ROW_STALL(&o.stall_s),
-    { SPOT_OPT_SECS, 0, "rank-stall", &o.rank_stall_s, "time",
+    { SPOT_OPT_SECS, 0, "rank-stall", &o.node.rank_stall_s, "time",
       "kill a rank that stands still so long, and tell where (default: never)", 1, 1e6 },
     { SPOT_OPT_REAL, 0, "slow-rank", &o.slow_rank, "factor",
       "no place for a node with a rank so many times slower than the median", 1.05, 1e6 },
     SPOT_ROW_GRACE(&o.grace_s),
-    SPOT_ROW_REJOIN(&o.join_timeout_s),
-    { SPOT_OPT_FLAG, 0, "notice-rebalance", &o.leave.on_rebalance, NULL,
+    SPOT_ROW_REJOIN(&o.node.join_timeout_s),
+    { SPOT_OPT_FLAG, 0, "notice-rebalance", &o.node.leave.on_rebalance, NULL,
       "act on a rebalance recommendation as well", 0, 0 },
-    { SPOT_OPT_STRING, 0, "notice-endpoint", &o.leave.watched.endpoint, "url",
+    { SPOT_OPT_STRING, 0, "notice-endpoint", &o.node.leave.watched.endpoint, "url",
       "metadata service (default: http://169.254.169.254)", 0, 0 },
     { .type = SPOT_OPT_END },
 };
@@ -236,16 +221,7 @@ static void prepare_exec(void)
     signal(SIGIO, SIG_IGN); /* of leases (rank_files.h) */
 }
 
-/* --- a node -------------------------------------------------------------------------- */
-
-static int check_text(const char *name, const char *text, struct spot_err *err)
-{
-    if (text && (!*text || strlen(text) >= SPOT_NAME_MAX || !spot_utf8_is_plain(text)))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "%s must be 1 to %d bytes of UTF-8 without control characters", name,
-                            SPOT_NAME_MAX - 1);
-    return 0;
-}
+/* --- the coordinator ----------------------------------------------------------------- */
 
 /* Nodes that save elsewhere, or are of another job at that endpoint, are of no use to one another.
  */
@@ -253,115 +229,12 @@ static uint64_t job_hash(void)
 {
     char what[4400];
 
-    if (!o.checkpoint && !o.torchrun.id)
-        return spot_exec_hash(command, (uint32_t)o.n_rank, NULL);
-    snprintf(what, sizeof(what), "%.4000s\n%.256s", o.checkpoint ? o.checkpoint : "",
+    if (!o.node.checkpoint && !o.torchrun.id)
+        return spot_exec_hash(o.node.command, (uint32_t)o.node.n_rank, NULL);
+    snprintf(what, sizeof(what), "%.4000s\n%.256s", o.node.checkpoint ? o.node.checkpoint : "",
              o.torchrun.id ? o.torchrun.id : "");
-    return spot_exec_hash(command, (uint32_t)o.n_rank, what);
+    return spot_exec_hash(o.node.command, (uint32_t)o.node.n_rank, what);
 }
-
-static int join_job(struct spot_ranks *ranks, struct spot_err *err)
-{
-    const struct spot_exec_agent_options options = {
-        .agent = { .join = o.join,
-                   .key_file = o.key_file,
-                   .name = o.name,
-                   .domain = o.domain,
-                   .is_private = private_dir != NULL,
-                   .join_timeout_s = o.join_timeout_s,
-                   .warn = o.is_quiet || is_local ? NULL : spot_tool_warn },
-        .ranks = ranks,
-        .n_rank = (uint32_t)o.n_rank,
-        .hash = job_hash(),
-        .files = files,
-        .is_cold = o.is_cold,
-        .state = state_dir,
-        .store = states,
-        .socket = socket_path,
-        .errors = error_files,
-        .warn = o.is_quiet ? NULL : spot_tool_warn,
-    };
-    bool has_joined = false;
-    int rc;
-
-    o.leave.is_quiet = o.is_quiet;
-    rc =
-        leave_on_notice_start(&o.leave, err) ? -1 : spot_exec_agent_run(&options, &has_joined, err);
-    leave_on_notice_stop(&o.leave);
-    if (rc && (o.is_quiet || is_local) && has_joined && !spot_ranks_are_stuck(ranks))
-        err->msg[0] = '\0'; /* the coordinator tells, or the exit status does */
-    return rc;
-}
-
-/* The guard is started first: it has one thread, and so have we then. */
-static int run_node(struct spot_err *err)
-{
-    struct spot_ranks_options r = { .command = command,
-                                    .n = (uint32_t)o.n_rank,
-                                    .stop_s = derived("SPOT_TEST_STOP_TIME_S", 5),
-                                    .hook = o.hook,
-                                    .hang_s = o.rank_stall_s,
-                                    .errors = error_files,
-                                    .log_dir = o.log_dir,
-                                    .is_cold = o.is_cold,
-                                    .out_fd = STDOUT_FILENO,
-                                    .err_fd = STDERR_FILENO,
-                                    .warn = o.is_quiet ? NULL : spot_tool_warn };
-    struct spot_ranks *ranks;
-    int rc;
-
-    ranks = spot_ranks_new(&r, err);
-    if (!ranks)
-        return -1;
-    spot_tool_never_wait();
-    rc = join_job(ranks, err);
-    spot_ranks_free(ranks);
-    return rc;
-}
-
-/* The state directory is there before the first rank, and goes after the last one. */
-static int be_node(struct spot_err *err)
-{
-    struct spot_state_dir state;
-    struct spot_err replaced;
-    int rc;
-
-    if (check_text("--name", o.name, err) || check_text("--domain", o.domain, err) ||
-        (o.log_dir && spot_rank_output_make_dir(o.log_dir, err)))
-        return -1;
-    unsetenv(local_env);
-    if (private_dir)
-        unsetenv(SPOT_PRIVATE_DIR_ENV); /* jobs within a rank are none of it */
-    rc = spot_state_dir_open(&state, o.state_dir, err);
-    if (!rc) {
-        setenv(SPOT_STATE_DIR_ENV, state.live, 1);
-        setenv(SPOT_SOCKET_ENV, state.socket, 1);
-        socket_path = state.socket;
-        snprintf(error_files, sizeof(error_files), "%s/error", state.root);
-        state_dir = &state;
-        states = spot_state_store_open(state.root_fd, state.root,
-                                       o.state_limit > 0 ? (uint64_t)o.state_limit : UINT64_MAX,
-                                       false, err);
-        if (states && spot_state_store_damaged(states))
-            spot_tool_warn("'%s': a power failure may have damaged %zu of its states, which are "
-                           "removed; %zu are whole",
-                           state.root, spot_state_store_damaged(states),
-                           spot_state_store_count(states));
-        if (o.checkpoint && states)
-            files = spot_rank_files_new(o.checkpoint, o.is_quiet ? NULL : spot_tool_warn, err);
-        rc = states && (files || !o.checkpoint) ? run_node(err) : -1;
-        spot_rank_files_free(files);
-        spot_state_store_free(states);
-        if (!rc && spot_state_dir_check(&state, &replaced))
-            spot_tool_warn("%s", replaced.msg); /* nobody else was there to find it */
-    }
-    spot_state_dir_release(&state);
-    if (private_dir)
-        spot_private_dir_clear(private_dir);
-    return rc;
-}
-
-/* --- the coordinator ----------------------------------------------------------------- */
 
 static char *own(const char *text)
 {
@@ -393,7 +266,7 @@ static void become_node(void *user, uint64_t index, const char *address)
     char **argv;
 
     (void)user;
-    while (command[n_word])
+    while (o.node.command[n_word])
         n_word++;
     argv = spot_xcalloc(OPTIONS_MAX + n_word + 1, sizeof(char *));
     snprintf(name, sizeof(name), "local-%llu", (unsigned long long)index);
@@ -402,27 +275,27 @@ static void become_node(void *user, uint64_t index, const char *address)
     add_text(argv, &n, "--join", address);
     add_text(argv, &n, "--name", name);
     add_text(argv, &n, "--join-timeout", "5s");
-    add_number(argv, &n, "--nproc-per-node", (double)o.n_rank);
-    add_text(argv, &n, "--hook", o.hook);
-    add_text(argv, &n, "--log-dir", o.log_dir);
-    add_text(argv, &n, "--state-dir", o.state_dir);
-    add_text(argv, &n, "--key-file", o.key_file);
-    add_text(argv, &n, "--checkpoint", o.checkpoint);
+    add_number(argv, &n, "--nproc-per-node", (double)o.node.n_rank);
+    add_text(argv, &n, "--hook", o.node.hook);
+    add_text(argv, &n, "--log-dir", o.node.log_dir);
+    add_text(argv, &n, "--state-dir", o.node.state_dir);
+    add_text(argv, &n, "--key-file", o.node.key_file);
+    add_text(argv, &n, "--checkpoint", o.node.checkpoint);
     add_text(argv, &n, "--rdzv-id", o.torchrun.id);
-    add_text(argv, &n, "--domain", o.domain);
-    add_text(argv, &n, "--notice", o.leave.watched.from);
-    if (o.state_limit > 0)
-        add_number(argv, &n, "--state-limit", o.state_limit);
-    if (o.rank_stall_s > 0)
-        add_number(argv, &n, "--rank-stall", o.rank_stall_s);
-    if (o.is_quiet)
+    add_text(argv, &n, "--domain", o.node.domain);
+    add_text(argv, &n, "--notice", o.node.leave.watched.from);
+    if (o.node.state_limit > 0)
+        add_number(argv, &n, "--state-limit", o.node.state_limit);
+    if (o.node.rank_stall_s > 0)
+        add_number(argv, &n, "--rank-stall", o.node.rank_stall_s);
+    if (o.node.is_quiet)
         argv[n++] = own("--quiet");
-    if (o.is_cold)
+    if (o.node.is_cold)
         argv[n++] = own("--cold");
     argv[n++] = own("--no-python"); /* it is in front already */
     argv[n++] = own("--");
-    setenv(local_env, "1", 1);
-    memcpy(argv + n, command, n_word * sizeof(char *));
+    setenv(EXEC_LOCAL_ENV, "1", 1);
+    memcpy(argv + n, o.node.command, n_word * sizeof(char *));
     execv("/proc/self/exe", argv);
 }
 
@@ -476,7 +349,7 @@ static int coordinate(struct spot_err *err)
     struct spot_exec_options e = {
         .group = { .name = "spot-run",
                    .listen = o.listen,
-                   .key_file = o.key_file,
+                   .key_file = o.node.key_file,
                    .events = o.events,
                    .resume = o.resume,
                    .store = o.store,
@@ -491,11 +364,11 @@ static int coordinate(struct spot_err *err)
                    .listening = tell_listening,
                    .standing_by = tell_standing_by },
         .hash = job_hash(),
-        .n_rank = (uint32_t)o.n_rank,
+        .n_rank = (uint32_t)o.node.n_rank,
         .max_restarts = (uint32_t)o.max_restarts,
         .slow_factor = o.slow_rank,
         .save_s = o.save_s,
-        .places_all = o.places_all || o.checkpoint,
+        .places_all = o.places_all || o.node.checkpoint,
         .state = o.state,
         .state_every_s = o.state_every_s,
         .state_command = o.state_command,
@@ -503,10 +376,10 @@ static int coordinate(struct spot_err *err)
         .mirror_byte_per_s = o.mirror_rate,
     };
 
-    if (o.log_dir && !e.group.n_local)
+    if (o.node.log_dir && !e.group.n_local)
         spot_tool_warn("--log-dir is for the nodes that are started here, and none is: give it to "
                        "those that join");
-    else if (o.log_dir && spot_rank_output_make_dir(o.log_dir, err))
+    else if (o.node.log_dir && spot_rank_output_make_dir(o.node.log_dir, err))
         return -1;
     spot_tool_never_wait();
     return parse_nodes(&e, err) ? -1 : spot_exec_run(&e, err);
@@ -518,12 +391,12 @@ static void name_node(void)
     static char name[SPOT_NAME_MAX];
     char host[40] = "";
 
-    if (o.name)
+    if (o.node.name)
         return;
     (void)gethostname(host, sizeof(host) - 1);
     host[strcspn(host, ".")] = '\0';
     snprintf(name, sizeof(name), "%.40s-%ld", host, (long)getpid());
-    o.name = name;
+    o.node.name = name;
 }
 
 /* The same line on every node: this one leads, with a node of its own, or joins. */
@@ -536,7 +409,7 @@ static int meet(struct spot_err *err)
         o.torchrun.endpoint = o.listen = endpoint;
         o.workers = 1;
     } else if (part == EXEC_JOINS) {
-        o.join = endpoint;
+        o.node.join = endpoint;
         name_node();
     }
     return part < 0 ? -1 : 0;
@@ -546,32 +419,33 @@ static int run_exec(char **operand, size_t n, struct spot_err *err)
 {
     int rc;
 
-    spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.is_quiet });
+    spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.node.is_quiet });
     if (!n)
         return spot_err_set(err, SPOT_EUSAGE,
                             "COMMAND is missing: give what the ranks run after --");
-    if (exec_torchrun_ranks(&o.torchrun, &o.n_rank, err))
+    if (exec_torchrun_ranks(&o.torchrun, &o.node.n_rank, err))
         return -1;
-    command = exec_torchrun_command(&o.torchrun, operand, n);
+    o.node.command = exec_torchrun_command(&o.torchrun, operand, n);
     if (o.torchrun.role)
         setenv("ROLE_NAME", o.torchrun.role, 1); /* ranks inherit it */
-    private_dir = getenv(SPOT_PRIVATE_DIR_ENV);
+    o.node.private_dir = getenv(SPOT_PRIVATE_DIR_ENV);
     spot_tool_warn_shared(o.state);
-    spot_tool_warn_shared(o.state_dir);
-    if (!o.join && meet(err))
+    spot_tool_warn_shared(o.node.state_dir);
+    if (!o.node.join && meet(err))
         return -1;
-    if (!o.join) {
+    if (!o.node.join) {
         rc = coordinate(err);
         if (!rc || !o.torchrun.endpoint || has_listened || exec_torchrun_is_free(o.listen))
             return rc;
-        o.join = o.listen; /* another node was faster */
+        o.node.join = o.listen; /* another node was faster */
         name_node();
     }
     is_agent = true;
-    is_local = getenv(local_env) != NULL;
+    o.node.is_local = getenv(EXEC_LOCAL_ENV) != NULL;
+    o.node.hash = job_hash();
     catch_signals();
     spot_last_words_take();
-    if (!be_node(err))
+    if (!exec_node_run(&o.node, err))
         return 0;
     spot_last_words_report(err);
     return -1;

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* unsetenv */
+#include "exec_node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/tool.h"
+#include "cluster/private_dir.h"
+#include "cluster/protocol.h"
+#include "common/utf8.h"
+#include "derived.h"
+#include "host/exec_agent.h"
+#include "host/rank_output.h"
+#include "host/rank_socket.h"
+#include "host/state_dir.h"
+#include "host/state_store.h"
+
+/* A node while it is one. */
+struct running {
+    struct exec_node *node;
+    const struct spot_state_dir *dir;
+    struct spot_state_store *states; /* of what its ranks commit */
+    struct spot_rank_files *files;   /* of what they save by themselves; NULL */
+    char errors[4096];               /* where they say by which exception they ended */
+};
+
+static int check_text(const char *name, const char *text, struct spot_err *err)
+{
+    if (text && (!*text || strlen(text) >= SPOT_NAME_MAX || !spot_utf8_is_plain(text)))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "%s must be 1 to %d bytes of UTF-8 without control characters", name,
+                            SPOT_NAME_MAX - 1);
+    return 0;
+}
+
+static int join_job(const struct running *r, struct spot_ranks *ranks, struct spot_err *err)
+{
+    struct exec_node *const o = r->node;
+    const struct spot_exec_agent_options options = {
+        .agent = { .join = o->join,
+                   .key_file = o->key_file,
+                   .name = o->name,
+                   .domain = o->domain,
+                   .is_private = o->private_dir != NULL,
+                   .join_timeout_s = o->join_timeout_s,
+                   .warn = o->is_quiet || o->is_local ? NULL : spot_tool_warn },
+        .ranks = ranks,
+        .n_rank = (uint32_t)o->n_rank,
+        .hash = o->hash,
+        .files = r->files,
+        .is_cold = o->is_cold,
+        .state = r->dir,
+        .store = r->states,
+        .socket = r->dir->socket,
+        .errors = r->errors,
+        .warn = o->is_quiet ? NULL : spot_tool_warn,
+    };
+    bool has_joined = false;
+    int rc;
+
+    o->leave.is_quiet = o->is_quiet;
+    rc = leave_on_notice_start(&o->leave, err) ? -1
+                                               : spot_exec_agent_run(&options, &has_joined, err);
+    leave_on_notice_stop(&o->leave);
+    if (rc && (o->is_quiet || o->is_local) && has_joined && !spot_ranks_are_stuck(ranks))
+        err->msg[0] = '\0'; /* the coordinator tells, or the exit status does */
+    return rc;
+}
+
+/* The guard is started first: it has one thread, and so have we then. */
+static int run_ranks(const struct running *r, struct spot_err *err)
+{
+    const struct exec_node *const o = r->node;
+    struct spot_ranks_options options = { .command = o->command,
+                                          .n = (uint32_t)o->n_rank,
+                                          .stop_s = derived("SPOT_TEST_STOP_TIME_S", 5),
+                                          .hook = o->hook,
+                                          .hang_s = o->rank_stall_s,
+                                          .errors = r->errors,
+                                          .log_dir = o->log_dir,
+                                          .is_cold = o->is_cold,
+                                          .out_fd = STDOUT_FILENO,
+                                          .err_fd = STDERR_FILENO,
+                                          .warn = o->is_quiet ? NULL : spot_tool_warn };
+    struct spot_ranks *const ranks = spot_ranks_new(&options, err);
+    int rc;
+
+    if (!ranks)
+        return -1;
+    spot_tool_never_wait();
+    rc = join_job(r, ranks, err);
+    spot_ranks_free(ranks);
+    return rc;
+}
+
+/* Within its directory. */
+static int run_in(struct running *r, struct spot_err *err)
+{
+    const struct exec_node *const o = r->node;
+    int rc;
+
+    setenv(SPOT_STATE_DIR_ENV, r->dir->live, 1);
+    setenv(SPOT_SOCKET_ENV, r->dir->socket, 1);
+    snprintf(r->errors, sizeof(r->errors), "%s/error", r->dir->root);
+    r->states = spot_state_store_open(r->dir->root_fd, r->dir->root,
+                                      o->state_limit > 0 ? (uint64_t)o->state_limit : UINT64_MAX,
+                                      false, err);
+    if (r->states && spot_state_store_damaged(r->states))
+        spot_tool_warn("'%s': a power failure may have damaged %zu of its states, which are "
+                       "removed; %zu are whole",
+                       r->dir->root, spot_state_store_damaged(r->states),
+                       spot_state_store_count(r->states));
+    if (o->checkpoint && r->states)
+        r->files = spot_rank_files_new(o->checkpoint, o->is_quiet ? NULL : spot_tool_warn, err);
+    rc = r->states && (r->files || !o->checkpoint) ? run_ranks(r, err) : -1;
+    spot_rank_files_free(r->files);
+    spot_state_store_free(r->states);
+    return rc;
+}
+
+/* The state directory is there before the first rank, and goes after the last one. */
+int exec_node_run(struct exec_node *node, struct spot_err *err)
+{
+    struct running r = { .node = node };
+    struct spot_state_dir dir;
+    struct spot_err replaced;
+    int rc;
+
+    if (check_text("--name", node->name, err) || check_text("--domain", node->domain, err) ||
+        (node->log_dir && spot_rank_output_make_dir(node->log_dir, err)))
+        return -1;
+    unsetenv(EXEC_LOCAL_ENV);
+    if (node->private_dir)
+        unsetenv(SPOT_PRIVATE_DIR_ENV); /* jobs within a rank are none of it */
+    rc = spot_state_dir_open(&dir, node->state_dir, err);
+    if (!rc) {
+        r.dir = &dir;
+        rc = run_in(&r, err);
+        if (!rc && spot_state_dir_check(&dir, &replaced))
+            spot_tool_warn("%s", replaced.msg); /* nobody else was there to find it */
+    }
+    spot_state_dir_release(&dir);
+    if (node->private_dir)
+        spot_private_dir_clear(node->private_dir);
+    return rc;
+}
