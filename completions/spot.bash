@@ -51,7 +51,8 @@ _spot() {
     'spot-run report') options='--reference --plot --speedup --spot-price --on-demand-price --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-run eval') options='--data --load --state --state-command --step --tokenizer --tokens --seq --stride --across --batch --threads --device --output --format --quiet --provenance --error-format --help --version' ;;
     'spot-run export') options='--state --step --state-command --join --key-file --join-timeout --output --dtype --tokenizer --force --quiet --error-format --help --version' ;;
-    'spot-run '*) commands='train serve generate exec ledger commit profile tokenize worker notice replan roll stop status report eval export' options='' ;;
+    'spot-run import') options='--quiet --error-format --help --version' ;;
+    'spot-run '*) commands='train serve generate exec ledger commit profile tokenize worker notice replan roll stop status report eval export import' options='' ;;
     *) return ;;
     esac
     case "$1 ${COMP_WORDS[1]-} ${COMP_WORDS[COMP_CWORD - 1]}" in

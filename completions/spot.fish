@@ -4,7 +4,7 @@
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet price'
-complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll stop status report eval export'
+complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll stop status report eval export import'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
@@ -903,3 +903,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from export' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from export' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from import' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from import' -l error-format -r
+complete -c spot-run -n '__fish_seen_subcommand_from import' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from import' -l version
