@@ -160,14 +160,14 @@ static void take_expert_memory(struct spot_infer *f, int *miss)
 
     if (!E)
         return;
-    f->choice = floats(miss, n, E);
-    f->share = floats(miss, n, K);
-    f->gathered = floats(miss, n * K, f->shape.width);
-    f->chosen = spot_xcalloc((size_t)(n * K), sizeof(*f->chosen));
-    f->row_choice = spot_xcalloc((size_t)(n * K), sizeof(*f->row_choice));
-    f->expert_row = spot_xcalloc((size_t)E + 1, sizeof(*f->expert_row));
+    f->mixture.choice = floats(miss, n, E);
+    f->mixture.share = floats(miss, n, K);
+    f->mixture.gathered = floats(miss, n * K, f->shape.width);
+    f->mixture.chosen = spot_xcalloc((size_t)(n * K), sizeof(*f->mixture.chosen));
+    f->mixture.row_choice = spot_xcalloc((size_t)(n * K), sizeof(*f->mixture.row_choice));
+    f->mixture.expert_row = spot_xcalloc((size_t)E + 1, sizeof(*f->mixture.expert_row));
     for (int t = 0; t < f->config.n_thread; t++)
-        f->expert_sum[t] = floats(miss, (f->n_shard + 1) * n, SPOT_PANEL);
+        f->mixture.expert_sum[t] = floats(miss, (f->n_shard + 1) * n, SPOT_PANEL);
 }
 
 static int take_memory(struct spot_infer *f, struct spot_err *err)
@@ -238,7 +238,7 @@ struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct
     set_up(f, &head);
     f->score = spot_xcalloc((size_t)c.n_thread, sizeof(*f->score));
     f->part = spot_xcalloc((size_t)c.n_thread, sizeof(*f->part));
-    f->expert_sum = spot_xcalloc((size_t)c.n_thread, sizeof(*f->expert_sum));
+    f->mixture.expert_sum = spot_xcalloc((size_t)c.n_thread, sizeof(*f->mixture.expert_sum));
     f->token_item = spot_xcalloc((size_t)c.token_max, sizeof(*f->token_item));
     f->row_token = spot_xcalloc((size_t)c.logit_max, sizeof(*f->row_token));
     f->token_position = spot_xcalloc((size_t)c.token_max, sizeof(*f->token_position));
@@ -269,18 +269,46 @@ void spot_infer_free(struct spot_infer *f)
     for (int t = 0; t < f->config.n_thread; t++) {
         spot_free_aligned(f->score[t]);
         spot_free_aligned(f->part[t]);
-        spot_free_aligned(f->expert_sum[t]);
+        spot_free_aligned(f->mixture.expert_sum[t]);
     }
     for (int i = 0; i < f->config.n_sequence; i++)
         free(f->sequence[i].page);
-    void *const aligned[] = { f->x,     f->norm,     f->sum,   f->qkv,      f->att,     f->pre,
-                              f->act,   f->packed,   f->vocab, f->turn[0],  f->turn[1], f->choice,
-                              f->share, f->gathered, f->q8.x,  f->q8.scale, f->q8.minus };
-    void *const all[] = { f->arena,      f->tensor,         f->pool_block, f->score,
-                          f->part,       f->token_item,     f->sequence,   f->free_page,
-                          f->row_token,  f->token_position, f->n_holder,   f->speed[0],
-                          f->speed[1],   f->chosen,         f->row_choice, f->expert_row,
-                          f->expert_sum, f->note,           f->bucket };
+    void *const aligned[] = { f->x,
+                              f->norm,
+                              f->sum,
+                              f->qkv,
+                              f->att,
+                              f->pre,
+                              f->act,
+                              f->packed,
+                              f->vocab,
+                              f->turn[0],
+                              f->turn[1],
+                              f->mixture.choice,
+                              f->mixture.share,
+                              f->mixture.gathered,
+                              f->q8.x,
+                              f->q8.scale,
+                              f->q8.minus };
+    void *const all[] = { f->arena,
+                          f->tensor,
+                          f->pool_block,
+                          f->score,
+                          f->part,
+                          f->token_item,
+                          f->sequence,
+                          f->free_page,
+                          f->row_token,
+                          f->token_position,
+                          f->n_holder,
+                          f->speed[0],
+                          f->speed[1],
+                          f->mixture.chosen,
+                          f->mixture.row_choice,
+                          f->mixture.expert_row,
+                          f->mixture.expert_sum,
+                          f->note,
+                          f->bucket };
 
     for (size_t i = 0; i < sizeof(aligned) / sizeof(aligned[0]); i++)
         spot_free_aligned(aligned[i]);

@@ -86,6 +86,14 @@ struct spot_infer_backend {
     void (*copy_page)(const struct spot_infer *f, int to, int from); /* all layers and shards */
 };
 
+/* A run of a mixture of experts: rows of choices, sorted by expert (infer_experts.c). */
+struct spot_infer_mixture {
+    float *choice, *share, *gathered; /* [token][expert], [token][chosen], [row][C] */
+    int *chosen, *row_choice;         /* [token][chosen]; [row] token * chosen + k */
+    int64_t *expert_row;              /* [expert + 1] */
+    float **expert_sum;               /* per thread: [own shard + 1][token][64] */
+};
+
 /* Buffers hold a row per token: [own shard][stride], strides multiples of 64 elements. */
 struct spot_infer {
     struct spot_infer_config config;
@@ -124,11 +132,7 @@ struct spot_infer {
     int64_t qkv_stride, att_stride, pre_stride, act_stride, q8_blocks;
     float *x, *norm, *sum, *qkv, *att, *pre, *act;
     float *turn[2]; /* [token][spot_shape_rotary] as spot_rope_row, by kind of layer */
-    /* of a mixture: rows of choices, sorted by expert (infer_experts.c) */
-    float *choice, *share, *gathered; /* [token][expert], [token][chosen], [row][C] */
-    int *chosen, *row_choice;         /* [token][chosen]; [row] token * chosen + k */
-    int64_t *expert_row;              /* [expert + 1] */
-    float **expert_sum;               /* per thread: [own shard + 1][token][64] */
+    struct spot_infer_mixture mixture;
     float *packed; /* inputs of a product of many tokens: [tile][input][tokens of the tile] */
     int64_t packed_row, score_row;
     float **score, **part, *vocab; /* per thread; vocab: logits of padded shards */

@@ -251,9 +251,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 3 || size > 400)
         return 0;
     if (top_fd < 0) {
-        snprintf(root, sizeof(root), "%s/spot-fuzz-files-%ld",
-                 access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", (long)getpid());
-        (void)mkdir(root, 0700);
+        snprintf(root, sizeof(root), "%s/spot-fuzz-files-XXXXXX",
+                 access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+        expect(mkdtemp(root) != NULL);
         old_fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         top_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     }

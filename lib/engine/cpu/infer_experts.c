@@ -15,7 +15,7 @@ void spot_infer_route(const struct spot_infer_work *w, int64_t t)
     const struct spot_decoder *const d = &f->shape.kind;
     const int64_t c = f->shape.width, E = d->n_expert, K = d->n_chosen;
     const float *const router = spot_infer_own(w, "router.w", -1);
-    float *const p = f->choice + t * E, *const share = f->share + t * K;
+    float *const p = f->mixture.choice + t * E, *const share = f->mixture.share + t * K;
     float stat[2], sum = 0;
     int64_t n = 0;
 
@@ -31,18 +31,19 @@ void spot_infer_route(const struct spot_infer_work *w, int64_t t)
         if (best < 0) /* no numbers: any will do */
             best = k;
         share[k] = p[best];
-        f->chosen[t * K + k] = (int)best;
+        f->mixture.chosen[t * K + k] = (int)best;
         p[best] = -1;
         sum += share[k];
     }
     for (int64_t k = 1; k < K; k++) /* in ascending order of experts */
-        for (int64_t i = k; i > 0 && f->chosen[t * K + i] < f->chosen[t * K + i - 1]; i--) {
-            const int e = f->chosen[t * K + i];
+        for (int64_t i = k;
+             i > 0 && f->mixture.chosen[t * K + i] < f->mixture.chosen[t * K + i - 1]; i--) {
+            const int e = f->mixture.chosen[t * K + i];
             const float s = share[i];
 
-            f->chosen[t * K + i] = f->chosen[t * K + i - 1];
+            f->mixture.chosen[t * K + i] = f->mixture.chosen[t * K + i - 1];
             share[i] = share[i - 1];
-            f->chosen[t * K + i - 1] = e;
+            f->mixture.chosen[t * K + i - 1] = e;
             share[i - 1] = s;
         }
     for (; d->is_renormed && n < K; n++)
@@ -56,28 +57,28 @@ static void sort_rows(struct spot_infer *f)
     int64_t row = 0;
 
     for (int64_t e = 0; e < E; e++) {
-        f->expert_row[e] = row;
+        f->mixture.expert_row[e] = row;
         for (int64_t i = 0; i < n; i++)
-            if (f->chosen[i] == e)
-                f->row_choice[row++] = (int)i;
+            if (f->mixture.chosen[i] == e)
+                f->mixture.row_choice[row++] = (int)i;
     }
-    f->expert_row[E] = row;
+    f->mixture.expert_row[E] = row;
 }
 
 /* The engine as a run of the rows of an expert alone sees it; returns how many they are. */
 static int64_t view_of(const struct spot_infer *f, int64_t e, struct spot_infer *view)
 {
-    const int64_t row = f->expert_row[e], S = f->n_shard;
+    const int64_t row = f->mixture.expert_row[e], S = f->n_shard;
 
     *view = *f;
     view->packed += row * f->packed_row;
     view->q8.x += row * f->q8_blocks * SPOT_Q8_BLOCK;
     view->q8.scale += row * f->q8_blocks;
     view->q8.minus += row * f->q8_blocks;
-    view->gathered += row * f->shape.width;
+    view->mixture.gathered += row * f->shape.width;
     view->pre += row * S * f->pre_stride;
     view->act += row * S * f->act_stride;
-    return f->expert_row[e + 1] - row;
+    return f->mixture.expert_row[e + 1] - row;
 }
 
 static const uint8_t *expert_of(const struct spot_infer_work *w, const char *name, int shard,
@@ -103,9 +104,10 @@ static void gather(const struct spot_infer_work *w)
             if (job++ % w->n_thread != w->thread)
                 continue;
             for (int64_t r = spot_infer_deal_begin(n, i); r < spot_infer_deal_begin(n, i + 1); r++)
-                memcpy(view.gathered + r * c, f->norm + f->row_choice[f->expert_row[e] + r] / K * c,
+                memcpy(view.mixture.gathered + r * c,
+                       f->norm + f->mixture.row_choice[f->mixture.expert_row[e] + r] / K * c,
                        (size_t)c * sizeof(float));
-            spot_infer_ready(&view, n, i, view.gathered, c, 0, 0, c);
+            spot_infer_ready(&view, n, i, view.mixture.gathered, c, 0, 0, c);
         }
     }
     spot_infer_meet(w);
@@ -121,7 +123,8 @@ static void up(const struct spot_infer_work *w)
     int64_t total = 0, begin, end, at = 0; /* in tiles of a panel */
 
     for (int64_t e = 0; e < E; e++)
-        total += S * n_panel * spot_infer_tiles(f->expert_row[e + 1] - f->expert_row[e]);
+        total +=
+            S * n_panel * spot_infer_tiles(f->mixture.expert_row[e + 1] - f->mixture.expert_row[e]);
     spot_team_share(total, 1, w->thread, w->n_thread, &begin, &end);
     for (int64_t e = 0; e < E; e++) {
         struct spot_infer view;
@@ -134,7 +137,7 @@ static void up(const struct spot_infer_work *w)
 
             if (at >= begin && at < end)
                 spot_infer_panel(&view, panel, panel + panel_byte,
-                                 &(struct spot_infer_rows){ view.gathered, c, c, 0, 0 }, n,
+                                 &(struct spot_infer_rows){ view.mixture.gathered, c, c, 0, 0 }, n,
                                  view.pre + s * f->pre_stride + p * SPOT_PANEL, S * f->pre_stride);
         }
     }
@@ -189,9 +192,9 @@ static void add_expert(const struct spot_infer_work *w, int64_t e, int64_t p, fl
                                                     n_in, s * n_in, s * n_block },
                          n, part, SPOT_PANEL);
         for (int64_t r = 0; r < n; r++) {
-            const int choice = f->row_choice[f->expert_row[e] + r];
+            const int choice = f->mixture.row_choice[f->mixture.expert_row[e] + r];
 
-            f->vec->scale(part + r * SPOT_PANEL, SPOT_PANEL, f->share[choice]);
+            f->vec->scale(part + r * SPOT_PANEL, SPOT_PANEL, f->mixture.share[choice]);
             f->vec->add(sum + (s * f->n_token + choice / K) * SPOT_PANEL, part + r * SPOT_PANEL,
                         SPOT_PANEL);
         }
@@ -202,7 +205,7 @@ static void down(const struct spot_infer_work *w)
 {
     const struct spot_infer *const f = w->f;
     const int64_t n_panel = (f->shape.width + SPOT_PANEL - 1) / SPOT_PANEL, n = f->n_token;
-    float *const sum = f->expert_sum[w->thread];
+    float *const sum = f->mixture.expert_sum[w->thread];
     int64_t p, end;
 
     spot_team_share(n_panel, 1, w->thread, w->n_thread, &p, &end);
