@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # tier: jobs, lane: wait
-# shellcheck disable=SC1003,SC2001,SC2013,SC2086,SC2154 # pid is set by background
+# shellcheck disable=SC1003,SC2001,SC2013,SC2016,SC2034,SC2086,SC2154
 # Goal: the manifests of examples/kubernetes are valid, fit together, and the commands in them train
 # through a preStop with the bits of an undisturbed run. There is no cluster here.
 
