@@ -155,7 +155,7 @@ $(libspot): $(lib_obj)
 $(module): $(cuda_obj) $(libspot)
 	$(call say,LINK)
 	$(Q)$(NVCC) -shared $(if $(filter asan tsan,$(VARIANT)),-Xcompiler \"$(filter -fsanitize=%,$(flags.$(VARIANT)))\") \
-	  $^ -ldl -Xlinker -z,defs,--exclude-libs=ALL,--as-needed -o $@
+	  $^ -ldl -lxxhash -Xlinker -z,defs,--exclude-libs=ALL,--as-needed -o $@
 
 tool_obj = $(patsubst %.c,$(B)/%.o,$(wildcard tools/$1/*.c))
 $(foreach t,$(tools),$(eval $(B)/bin/$t: $(call tool_obj,$t)))

@@ -6,6 +6,10 @@
 
 #include "cli/opt.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* clang-format off */
 #define SPOT_ROW_JOIN(v) \
     { SPOT_OPT_STRING, 0, "join", v, "addr", \
@@ -146,5 +150,9 @@
     { SPOT_OPT_SECS, 0, "deadline", v, "time", \
       "deadline, from the job's start (required)", 1, 1e8 }
 /* clang-format on */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLI_ROWS_H */

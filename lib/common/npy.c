@@ -2,7 +2,7 @@
 /* The header is a Python dictionary in ASCII: numpy.lib.format says which keys it has. */
 #include "common/npy.h"
 
-#include <inttypes.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,27 +49,49 @@ static const char *value_of(const struct header *h, const char *key)
     return at ? at + strlen(quoted) + strspn(at + strlen(quoted), " ") : NULL;
 }
 
+/* "'<i8'" */
+static bool parse_type(struct header *h, const char *type)
+{
+    if (strcspn(type + 1, "'") != 3 || *type != '\'' || !strchr("<>|=", type[1]) ||
+        !strchr("iu", type[2]) || !strchr("1248", type[3]))
+        return false;
+    h->is_big_endian = type[1] == '>';
+    h->kind = type[2];
+    h->cell_byte = type[3] - '0';
+    return true;
+}
+
+/* "(2, 3)" */
+static bool parse_shape(struct header *h, const char *shape)
+{
+    char *end;
+
+    if (*shape != '(' || shape[1] < '0' || shape[1] > '9')
+        return false;
+    errno = 0;
+    h->n_row = strtoll(shape + 1, &end, 10);
+    if (end[0] != ',' || end[1] != ' ' || end[2] < '0' || end[2] > '9')
+        return false;
+    h->n_col = strtoll(end + 2, &end, 10);
+    return *end == ')' && !errno;
+}
+
 static int parse_header(struct header *h, const char *source, struct spot_err *err)
 {
     const char *const type = value_of(h, "descr"), *const order = value_of(h, "fortran_order");
     const char *const shape = value_of(h, "shape");
-    char endian, end;
-    int n_read = 0;
 
     if (!type || !order || !shape)
         return spot_err_at(err, source, 0, 0, NULL, "the array's header lacks '%s'",
                            !type    ? "descr"
                            : !order ? "fortran_order"
                                     : "shape");
-    if (sscanf(type, "'%c%c%1d%c", &endian, &h->kind, &h->cell_byte, &end) != 4 || end != '\'' ||
-        !strchr("<>|=", endian) || !strchr("iu", h->kind) || !strchr("\1\2\4\10", h->cell_byte))
+    if (!parse_type(h, type))
         return spot_err_at(err, source, 0, 0, NULL,
                            "expected an array of integers, of type int64 say, got %.*s",
                            (int)strcspn(type, ","), type);
-    h->is_big_endian = endian == '>';
     h->is_fortran = !strncmp(order, "True", 4);
-    if (sscanf(shape, "(%15" SCNd64 ", %15" SCNd64 "%n", &h->n_row, &h->n_col, &n_read) != 2 ||
-        shape[n_read] != ')' || h->n_row < 0 || h->n_col < 0)
+    if (!parse_shape(h, shape))
         return spot_err_at(err, source, 0, 0, NULL, "expected a matrix, got an array of shape %.*s",
                            (int)strcspn(shape, ")") + 1, shape);
     return 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* memfd_create. NOLINT(bugprone-reserved-identifier) */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 /* Goal: loads and traces come from files with all their columns, are cut and written with them, and
  * what is another kind of file is told as such. */
 #include "doc_rig.h"
+#include "trace/load_generate.h"
 #include "trace/load_import.h"
 #include "trace/load_trace.h"
 #include "trace/trace.h"
@@ -151,7 +152,9 @@ START_TEST(calls_are_read_to_the_carriage_return_and_never_past_a_nul)
     static const char nul[] = "app,func,end_timestamp,duration\n\0,f,9,1\n";
     static const char crlf[] = "app,func,end_timestamp,duration\r\na,f,9,1\r\n";
     const struct spot_load_format *const calls = spot_load_format_find("azure-functions");
-    struct spot_load_import imp = { .match = "none of them" };
+    static const struct spot_load_dist lengths = { .prompt = { .token = 512 },
+                                                   .output = { .token = 512 } };
+    struct spot_load_import imp = { .length = spot_load_source_new(&lengths, 1) };
     struct spot_err err = { 0 };
     FILE *in = opened(crlf);
 
@@ -162,6 +165,7 @@ START_TEST(calls_are_read_to_the_carriage_return_and_never_past_a_nul)
     rewind(in);
     expect_refused(spot_load_import_read(&imp, calls, in, "t", &err), &err, "t:2:1: NUL byte");
     fclose(in);
+    spot_load_source_free(imp.length);
     spot_load_release(&imp.load);
 }
 END_TEST
