@@ -162,7 +162,7 @@ END
     wait $c
 }
 
-@test "what a preemption costs now is written where others read it, for Kubernetes and for Slurm" {
+@test "what a preemption costs now is written where others read it, for Kubernetes, Slurm and Prometheus" {
     printf '#!/bin/sh\necho "$(basename "$0") $*" >>"%s/said"\n' "$PWD" >kubectl
     cp kubectl scontrol
     chmod +x kubectl scontrol
@@ -173,6 +173,8 @@ END
     export PATH=$PWD:$PATH EVERY=0.1
     background "$BATS_TEST_DIRNAME/../../examples/at-risk.sh" unix:j key kubernetes app=ddp
     background "$BATS_TEST_DIRNAME/../../examples/at-risk.sh" unix:j key slurm 7 8
+    background "$BATS_TEST_DIRNAME/../../examples/at-risk.sh" unix:j key prometheus at-risk.prom
+    eventually 'grep -q "^spot_exec_seconds_lost_if_killed_now [0-9]" at-risk.prom'
     eventually 'grep -q "kubectl annotate pods --overwrite -l app=ddp spot/seconds-lost-if-killed-now=[0-9]" said'
     eventually 'grep -q "scontrol update JobId=8 Comment=seconds_lost_if_killed_now=[0-9]" said'
     : >finish
