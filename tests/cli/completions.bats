@@ -56,7 +56,7 @@ not_refused() {
     done
     [ "$(offered spot-run status --format "")" = "json table" ]
     [ "$(offered spot-plan train --format "")" = "json table" ]
-    [ "$(offered spot-plan train --solver "")" = "dp liveput parcae" ]
+    [ "$(offered spot-plan train --solver "")" = "dp liveput" ]
     [ "$(offered spot-predict --kind "")" = "availability load" ]
     [ "$(offered spot-run tokenize --tokens "")" = "u16 u32" ]
 }

@@ -341,7 +341,7 @@ spoilt() { # FORMAT BAD FILE [option...]
     done
     fails 2 usage spot-replay describe --from 5h --to 1h "$BATS_TEST_DIRNAME/../../examples/trace.csv"
     fails 3 data.syntax spot-replay describe "$BATS_TEST_DIRNAME/../../examples/jobs/demo.json"
-    at /work/wt/less/tests/cli/../../examples/jobs/demo.json 1 1
+    at "$BATS_TEST_DIRNAME/../../examples/jobs/demo.json" 1 1
 }
 
 @test "a grid over a lifetime is refused before it takes memory" {

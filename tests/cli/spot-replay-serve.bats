@@ -116,7 +116,7 @@ serve() { spot-replay serve --job "$job" --trace t.csv --load l.csv "$@"; }
     run -1 --separate-stderr serve --policy on-demand-2
     [[ "$stderr" == *'2 of 4 GPUs do not hold the model'* ]]
     fails 3 data.value spot-replay serve --job "$top/examples/jobs/demo.json" --trace t.csv --load l.csv
-    at /work/wt/less/examples/jobs/demo.json 4 11 /kind
+    at "$top/examples/jobs/demo.json" 4 11 /kind
     printf 'time_s,available\n0,3\n60,4097\n' >many.csv
     fails 3 data spot-replay serve --job "$job" --trace many.csv --load l.csv
     printf 'time_s,zone,available\n0,a,4000\n60,a,4000\n60,b,97\n' >many.csv
