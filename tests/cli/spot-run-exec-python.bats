@@ -17,7 +17,7 @@ setup() {
 teardown() { job_teardown; }
 
 @test "python: pip installs it from the tree, with no dependency" {
-    has pip setuptools || skip "no pip and setuptools here"
+    has pip setuptools wheel || skip "no pip, setuptools and wheel here"
     cp -r "$package" tree
     timeout 100 env -u PYTHONPATH -u PYTHONDONTWRITEBYTECODE python3 -m pip install -q --no-index --no-build-isolation --target there ./tree
     cd there

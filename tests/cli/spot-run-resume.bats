@@ -11,7 +11,8 @@ set -o pipefail # what feeds jq -e must succeed, too
 setup() { job_setup; }
 teardown() { job_teardown; }
 
-SPOT_TEST_BUDDIES=0 FOREVER="--steps 100000 --state st --durable-every 1h"
+export SPOT_TEST_BUDDIES=0
+FOREVER="--steps 100000 --state st --durable-every 1h"
 
 # resume ARGUMENTS...: SIGKILL for the coordinator, and another one goes on
 resume() {

@@ -124,7 +124,7 @@ placed() { # NAME DOMAIN
     stops_right log --layers 30
 }
 
-SPOT_TEST_BUDDIES=0 @test "with nothing is mirrored" {
+@test "without buddies nothing is mirrored" {
     SPOT_TEST_BUDDIES=0 train log --steps 1000000 --grid 2x2 --durable-every 1h
     join_all a b c d s
     more_steps log
