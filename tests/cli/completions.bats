@@ -57,7 +57,7 @@ not_refused() {
     [ "$(offered spot-run status --format "")" = "json table" ]
     [ "$(offered spot-plan train --format "")" = "json table" ]
     [ "$(offered spot-plan train --solver "")" = "dp liveput" ]
-    [ "$(offered spot-predict --kind "")" = "availability load" ]
+    [ "$(offered spot-predict --kind "")" = "availability load price" ]
     [ "$(offered spot-run tokenize --tokens "")" = "u16 u32" ]
 }
 
