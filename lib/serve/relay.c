@@ -321,6 +321,32 @@ int spot_relay_under_way(const struct spot_relay *r)
 /* --- passes ------------------------------------------------------------------------------- */
 
 /* What the leader tells the others begins with the sequences that were closed: u32 n, u32 each. */
+void spot_relay_put_sources(const struct spot_relay *r, const uint32_t *source,
+                            struct spot_buf *out)
+{
+    for (uint32_t i = 0; i < r->config.P * r->config.M; i++)
+        spot_put_u32(out, source[i]);
+}
+
+uint32_t spot_relay_get_source(const struct spot_relay *r, struct spot_wire_in *in)
+{
+    uint32_t own = 0;
+
+    for (uint32_t i = 0; i < r->config.P * r->config.M; i++) {
+        const uint32_t id = spot_get_u32(in);
+
+        own = i == r->config.position ? id : own;
+    }
+    return own;
+}
+
+int spot_relay_own(struct spot_relay *r, uint32_t sequence, struct spot_err *err)
+{
+    if (r->own[sequence] < 0)
+        r->own[sequence] = spot_infer_open(r->infer, err);
+    return r->own[sequence];
+}
+
 struct spot_buf spot_relay_begin_to_tell(struct spot_relay *r, enum spot_relay_told what)
 {
     struct spot_buf out = { 0 };

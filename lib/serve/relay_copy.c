@@ -165,24 +165,6 @@ static int restore_own(struct spot_relay *r, int own, uint64_t number, uint32_t 
     return rc;
 }
 
-static void put_sources(const struct spot_relay *r, const uint32_t *source, struct spot_buf *out)
-{
-    for (uint32_t i = 0; i < r->config.P * r->config.M; i++)
-        spot_put_u32(out, source[i]);
-}
-
-static uint32_t get_source(const struct spot_relay *r, struct spot_wire_in *in)
-{
-    uint32_t own = 0;
-
-    for (uint32_t i = 0; i < r->config.P * r->config.M; i++) {
-        const uint32_t id = spot_get_u32(in);
-
-        own = i == r->config.position ? id : own;
-    }
-    return own;
-}
-
 /* As many pages as all members have. */
 static int count_all(struct spot_relay *r, uint64_t number, const uint32_t *source, uint32_t *n,
                      struct spot_err *err)
@@ -195,7 +177,7 @@ static int count_all(struct spot_relay *r, uint64_t number, const uint32_t *sour
         return 0;
     out = spot_relay_begin_to_tell(r, SPOT_TOLD_COUNT);
     spot_put_u64(&out, number);
-    put_sources(r, source, &out);
+    spot_relay_put_sources(r, source, &out);
     if (spot_relay_tell(r, &out, err))
         return -1;
     for (uint32_t i = 1; i < r->config.P * r->config.M; i++) {
@@ -217,7 +199,7 @@ static int count_all(struct spot_relay *r, uint64_t number, const uint32_t *sour
 int spot_relay_hear_count(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
 {
     const uint64_t number = spot_get_u64(in);
-    const uint32_t source = get_source(r, in);
+    const uint32_t source = spot_relay_get_source(r, in);
     struct spot_buf out = { 0 };
     int rc;
 
@@ -251,7 +233,7 @@ int spot_relay_take_copies(struct spot_relay *r, int sequence, uint64_t number,
         spot_put_u64(&out, number);
         spot_put_u64(&out, (uint64_t)*n_token);
         spot_relay_put_tokens(&out, token, *n_token);
-        put_sources(r, source, &out);
+        spot_relay_put_sources(r, source, &out);
         if (spot_relay_tell(r, &out, err))
             return -1;
     }
@@ -264,15 +246,15 @@ int spot_relay_hear_restore(struct spot_relay *r, struct spot_wire_in *in, struc
     const uint64_t number = spot_get_u64(in);
     const int64_t n_token = (int64_t)spot_get_u64(in);
     uint32_t *const token = spot_relay_get_tokens(in, n_token);
-    const uint32_t source = get_source(r, in);
-    int rc;
+    const uint32_t source = spot_relay_get_source(r, in);
+    int own, rc;
 
     if (!token || !spot_wire_in_done(in) || sequence >= (uint32_t)r->config.n_sequence)
         rc = malformed(err);
-    else if (r->own[sequence] < 0 && (r->own[sequence] = spot_infer_open(r->infer, err)) < 0)
+    else if ((own = spot_relay_own(r, sequence, err)) < 0)
         rc = -1;
     else
-        rc = restore_own(r, r->own[sequence], number, source, token, n_token, err);
+        rc = restore_own(r, own, number, source, token, n_token, err);
     free(token);
     return rc;
 }

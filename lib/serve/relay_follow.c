@@ -43,7 +43,7 @@ static int read_items(struct spot_relay *r, struct spot_wire_in *in, struct spot
         if (in->bad || sequence >= (uint32_t)r->config.n_sequence ||
             n_token > r->config.token_max - n_all)
             return malformed(err);
-        if (r->own[sequence] < 0 && (r->own[sequence] = spot_infer_open(r->infer, err)) < 0)
+        if (spot_relay_own(r, sequence, err) < 0)
             return -1;
         r->item[i] = (struct spot_infer_item){ .sequence = r->own[sequence],
                                                .first = first,
@@ -127,20 +127,15 @@ static int hear_take(struct spot_relay *r, struct spot_wire_in *in, struct spot_
     const uint64_t number = spot_get_u64(in);
     const int64_t n_most = (int64_t)spot_get_u64(in);
     uint32_t *const token = spot_relay_get_tokens(in, n_most);
-    uint32_t source = 0;
-    int rc;
+    const uint32_t source = spot_relay_get_source(r, in);
+    int own, rc;
 
-    for (uint32_t i = 0; i < r->config.P * r->config.M; i++) {
-        const uint32_t id = spot_get_u32(in);
-
-        source = i == r->config.position ? id : source;
-    }
     if (!token || !spot_wire_in_done(in) || sequence >= (uint32_t)r->config.n_sequence)
         rc = malformed(err);
-    else if (r->own[sequence] < 0 && (r->own[sequence] = spot_infer_open(r->infer, err)) < 0)
+    else if ((own = spot_relay_own(r, sequence, err)) < 0)
         rc = -1;
     else
-        rc = spot_relay_take_own(r, r->own[sequence], number, source, token, n_most, err);
+        rc = spot_relay_take_own(r, own, number, source, token, n_most, err);
     free(token);
     return rc;
 }
@@ -153,14 +148,14 @@ static int hear_reuse(struct spot_relay *r, struct spot_wire_in *in, struct spot
         n > r->config.shape->seq
             ? NULL
             : spot_relay_get_tokens(in, spot_relay_page_count(n) * SPOT_INFER_PAGE);
-    int rc;
+    int own, rc;
 
     if (!token || !spot_wire_in_done(in) || sequence >= (uint32_t)r->config.n_sequence)
         rc = malformed(err);
-    else if (r->own[sequence] < 0 && (r->own[sequence] = spot_infer_open(r->infer, err)) < 0)
+    else if ((own = spot_relay_own(r, sequence, err)) < 0)
         rc = -1;
     else
-        rc = spot_infer_reuse(r->infer, r->own[sequence], token, n, err);
+        rc = spot_infer_reuse(r->infer, own, token, n, err);
     free(token);
     return rc;
 }

@@ -187,8 +187,7 @@ int spot_relay_take_pages(struct spot_relay *r, int sequence, uint64_t number,
         spot_put_u64(&out, number);
         spot_put_u64(&out, (uint64_t)n_most);
         spot_relay_put_tokens(&out, token, n_most);
-        for (uint32_t i = 0; i < r->config.P * r->config.M; i++)
-            spot_put_u32(&out, source[i]);
+        spot_relay_put_sources(r, source, &out);
         if (spot_relay_tell(r, &out, err)) {
             came_release(&came);
             return -1;

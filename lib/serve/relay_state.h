@@ -74,6 +74,14 @@ int spot_relay_tell(struct spot_relay *r, struct spot_buf *out_take, struct spot
 void spot_relay_put_tokens(struct spot_buf *out, const uint32_t *token, int64_t n);
 uint32_t *spot_relay_get_tokens(struct spot_wire_in *in, int64_t least);
 
+/* Who has the pages of each member, in an order: u32 each. Reading gives that of this member. */
+void spot_relay_put_sources(const struct spot_relay *r, const uint32_t *source,
+                            struct spot_buf *out);
+uint32_t spot_relay_get_source(const struct spot_relay *r, struct spot_wire_in *in);
+
+/* This member's sequence for the leader's, opened if it is not; -1 with *err. */
+int spot_relay_own(struct spot_relay *r, uint32_t sequence, struct spot_err *err);
+
 /* Compute this member's layers; the result goes to the next stage. */
 int spot_relay_run(struct spot_relay *r, uint64_t pass, const struct spot_infer_item *item,
                    int n_item, const float *in, struct spot_err *err);
