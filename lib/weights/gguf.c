@@ -384,13 +384,6 @@ const struct spot_gguf_tensor *spot_gguf_find(const struct spot_gguf *g, const c
     return NULL;
 }
 
-const char *spot_gguf_type(int type)
-{
-    const struct spot_gguf_kind *const kind = spot_gguf_kind(type);
-
-    return kind ? kind->name : NULL;
-}
-
 int spot_gguf_read(const struct spot_gguf *g, const struct spot_gguf_tensor *tensor, uint64_t first,
                    size_t n, float *x, struct spot_err *err)
 {

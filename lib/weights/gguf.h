@@ -67,8 +67,7 @@ double *spot_gguf_reals(const struct spot_gguf *g, const char *key);
 
 const struct spot_gguf_tensor *spot_gguf_find(const struct spot_gguf *g, const char *name);
 
-/* "Q4_K"; NULL: a type that is not read here. spot_gguf_types lists those that are. */
-const char *spot_gguf_type(int type);
+/* Names of the types that are read. */
 extern const char spot_gguf_types[];
 
 /* Elements [first, first + n) of a tensor, both multiples of its block (256 at most). Returns 0, or

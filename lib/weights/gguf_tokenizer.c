@@ -34,21 +34,21 @@ static void release(struct vocabulary *v)
     free(v->slot);
 }
 
-static size_t *place(const struct vocabulary *v, const char *text, size_t n, size_t *at)
+/* The slot of a token, or the free one where it would be. */
+static size_t place(const struct vocabulary *v, const char *text, size_t n)
 {
-    *at = (size_t)spot_hash64(text, n) & (v->n_slot - 1);
-    while (v->slot[*at] && (v->token[v->slot[*at] - 1].n != n ||
-                            memcmp(v->token[v->slot[*at] - 1].at, text, n) != 0))
-        *at = (*at + 1) & (v->n_slot - 1);
+    size_t at = (size_t)spot_hash64(text, n) & (v->n_slot - 1);
+
+    while (v->slot[at] &&
+           (v->token[v->slot[at] - 1].n != n || memcmp(v->token[v->slot[at] - 1].at, text, n) != 0))
+        at = (at + 1) & (v->n_slot - 1);
     return at;
 }
 
 /* -1: there is no such token. */
 static int64_t find(const struct vocabulary *v, const char *text, size_t n)
 {
-    size_t at;
-
-    return (int64_t)v->slot[*place(v, text, n, &at)] - 1;
+    return (int64_t)v->slot[place(v, text, n)] - 1;
 }
 
 static int read_vocabulary(const struct spot_gguf *g, struct vocabulary *v, struct spot_err *err)
@@ -65,9 +65,9 @@ static int read_vocabulary(const struct spot_gguf *g, struct vocabulary *v, stru
         v->n_slot *= 2;
     v->slot = spot_xcalloc(v->n_slot, sizeof(*v->slot));
     for (size_t i = 0; i < v->n; i++) {
-        size_t at;
+        const size_t at = place(v, v->token[i].at, v->token[i].n);
 
-        if (!v->slot[*place(v, v->token[i].at, v->token[i].n, &at)])
+        if (!v->slot[at])
             v->slot[at] = (uint32_t)i + 1;
     }
     return 0;
@@ -470,19 +470,19 @@ int spot_gguf_tokenizer_config(const struct spot_gguf *g, struct spot_jw *jw, st
         { "unk_token", "tokenizer.ggml.unknown_token_id" },
         { "pad_token", "tokenizer.ggml.padding_token_id" },
     };
-    struct vocabulary v;
-    int rc = read_vocabulary(g, &v, err);
+    const size_t n = spot_gguf_array(g, "tokenizer.ggml.tokens");
+    struct spot_gguf_text *const token = spot_gguf_texts(g, "tokenizer.ggml.tokens");
 
-    if (!rc) {
-        spot_jw_object(jw, NULL);
-        for (size_t i = 0; i < sizeof(role) / sizeof(role[0]); i++) {
-            int64_t id;
+    if (!token)
+        return fail(g, err, "no texts tokenizer.ggml.tokens");
+    spot_jw_object(jw, NULL);
+    for (size_t i = 0; i < sizeof(role) / sizeof(role[0]); i++) {
+        int64_t id;
 
-            if (spot_gguf_int(g, role[i][1], &id) && id >= 0 && (size_t)id < v.n)
-                spot_jw_text(jw, role[i][0], v.token[id].at, v.token[id].n);
-        }
-        spot_jw_end(jw);
+        if (spot_gguf_int(g, role[i][1], &id) && id >= 0 && (size_t)id < n)
+            spot_jw_text(jw, role[i][0], token[id].at, token[id].n);
     }
-    release(&v);
-    return rc;
+    spot_jw_end(jw);
+    free(token);
+    return 0;
 }

@@ -144,20 +144,18 @@ static int add_index(struct spot_weights *w, const char *dir, const char *index,
 /* Where two files say what the numbers are, neither is taken. */
 static int add_directory(struct spot_weights *w, const char *dir, struct spot_err *err)
 {
-    char one[PATH_MAX_BYTE], index[PATH_MAX_BYTE], adapter[PATH_MAX_BYTE], gguf[PATH_MAX_BYTE] = "";
+    char one[PATH_MAX_BYTE], index[PATH_MAX_BYTE], adapter[PATH_MAX_BYTE], gguf[PATH_MAX_BYTE];
     struct stat st;
 
     snprintf(one, sizeof(one), "%s/model.safetensors", dir);
     snprintf(index, sizeof(index), "%s/model.safetensors.index.json", dir);
+    snprintf(gguf, sizeof(gguf), "%s/model.gguf", dir);
     snprintf(adapter, sizeof(adapter), "%s/adapter_config.json", dir);
     if (!stat(adapter, &st))
         return spot_err_set(err, SPOT_EDATA,
                             "%s: adapters are not supported: merge it into the weights", adapter);
-    if (stat(index, &st)) {
-        if (stat(one, &st))
-            snprintf(gguf, sizeof(gguf), "%s/model.gguf", dir);
+    if (stat(index, &st))
         return add_file(w, stat(one, &st) && !stat(gguf, &st) ? gguf : one, err);
-    }
     if (add_index(w, dir, index, err))
         return -1;
     if (!stat(one, &st) && find_file(w, one) == w->n_file)
