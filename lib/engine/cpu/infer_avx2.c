@@ -116,16 +116,10 @@ SPOT_TARGET_END
 
 const struct spot_infer_kernel spot_infer_avx2 = { .name = "avx2",
                                                    .runs_here = runs_here,
-                                                   .fp32 = run_fp32,
-                                                   .part = run_part,
-                                                   .bf16 = run_bf16,
-                                                   .bf16_part = run_part,
-                                                   .round = run_round,
-                                                   .lay = run_lay,
+                                                   BODY_MEMBERS,
+                                                   BODY_BF16_MEMBERS,
                                                    .q8 = run_q8,
-                                                   .quantise = run_quantise,
-                                                   .score = run_score,
-                                                   .mix = run_mix };
+                                                   .quantise = run_quantise };
 
 /* --- AVX-VNNI: products of four bytes, of weights as they are --- */
 
@@ -154,15 +148,9 @@ SPOT_TARGET_END
 
 const struct spot_infer_kernel spot_infer_avxvnni = { .name = "avxvnni",
                                                       .runs_here = vnni_runs_here,
-                                                      .fp32 = run_fp32,
-                                                      .part = run_part,
-                                                      .bf16 = run_bf16,
-                                                      .bf16_part = run_part,
-                                                      .round = run_round,
-                                                      .lay = run_lay,
+                                                      BODY_MEMBERS,
+                                                      BODY_BF16_MEMBERS,
                                                       .q8 = run_q8_vnni,
-                                                      .quantise = run_quantise,
-                                                      .score = run_score,
-                                                      .mix = run_mix };
+                                                      .quantise = run_quantise };
 
 #endif

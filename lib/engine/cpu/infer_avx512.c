@@ -151,16 +151,10 @@ SPOT_TARGET_END
 
 const struct spot_infer_kernel spot_infer_avx512 = { .name = "avx512",
                                                      .runs_here = runs_here,
-                                                     .fp32 = run_fp32,
-                                                     .part = run_part,
-                                                     .bf16 = run_bf16,
-                                                     .bf16_part = run_part,
-                                                     .round = run_round,
-                                                     .lay = run_lay,
+                                                     BODY_MEMBERS,
+                                                     BODY_BF16_MEMBERS,
                                                      .q8 = run_q8,
-                                                     .quantise = run_quantise,
-                                                     .score = run_score,
-                                                     .mix = run_mix };
+                                                     .quantise = run_quantise };
 
 /* --- bf16: pairs of inputs --- */
 
@@ -321,16 +315,13 @@ SPOT_TARGET_END
 const struct spot_infer_kernel spot_infer_avx512bf16 = { .name = "avx512bf16",
                                                          .runs_here = pairs_run_here,
                                                          .is_slow_here = pairs_are_slow_here,
-                                                         .fp32 = run_fp32,
-                                                         .part = run_part,
+                                                         BODY_MEMBERS,
                                                          .bf16 = run_pairs,
                                                          .bf16_part = run_pairs_part,
                                                          .round = run_pairs_round,
                                                          .is_paired = true,
                                                          .lay = run_pairs_lay,
                                                          .q8 = run_q8,
-                                                         .quantise = run_quantise,
-                                                         .score = run_score,
-                                                         .mix = run_mix };
+                                                         .quantise = run_quantise };
 
 #endif

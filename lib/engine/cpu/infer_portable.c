@@ -30,16 +30,10 @@ static bool runs_here(void)
 
 static const struct spot_infer_kernel portable = { .name = "portable",
                                                    .runs_here = runs_here,
-                                                   .fp32 = run_fp32,
-                                                   .part = run_part,
-                                                   .bf16 = run_bf16,
-                                                   .bf16_part = run_part,
-                                                   .round = run_round,
-                                                   .lay = run_lay,
+                                                   BODY_MEMBERS,
+                                                   BODY_BF16_MEMBERS,
                                                    .q8 = run_q8,
-                                                   .quantise = run_quantise,
-                                                   .score = run_score,
-                                                   .mix = run_mix };
+                                                   .quantise = run_quantise };
 
 const struct spot_infer_kernel *spot_infer_kernel_find(const char *name)
 {
