@@ -82,7 +82,7 @@ static size_t unit_end(const struct spot_rank_files *f, size_t i)
     return end;
 }
 
-static bool is_later(const struct timespec *a, const struct timespec *b)
+bool spot_rank_files_is_later(const struct timespec *a, const struct timespec *b)
 {
     return a->tv_sec > b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec > b->tv_nsec);
 }
@@ -95,7 +95,7 @@ static bool is_pointed_to(const struct spot_rank_files *f, size_t i, size_t end)
     for (size_t m = 0; pointer[m] && !last; m++)
         last = spot_rank_files_find(f, pointer[m]);
     for (; last && i < end; i++)
-        if (is_later(&f->file[i].st.st_mtim, &last->st.st_mtim))
+        if (spot_rank_files_is_later(&f->file[i].st.st_mtim, &last->st.st_mtim))
             return false;
     return last != NULL;
 }
@@ -122,7 +122,7 @@ static bool is_behind_metadata(const struct spot_rank_files *f, const struct spo
     const size_t n = strlen(file->path);
 
     return !last || n < 7 || strcmp(file->path + n - 7, ".distcp") != 0 ||
-           !is_later(&file->st.st_mtim, &last->st.st_mtim);
+           !spot_rank_files_is_later(&file->st.st_mtim, &last->st.st_mtim);
 }
 
 static bool is_dir(const struct spot_rank_files *f, size_t i)
@@ -269,7 +269,7 @@ void spot_rank_files_mark(struct spot_rank_files *f)
 
 bool spot_rank_files_is_since_mark(const struct spot_rank_files *f)
 {
-    return is_later(&f->newest_at, &f->mark);
+    return spot_rank_files_is_later(&f->newest_at, &f->mark);
 }
 
 /* Of all, or of those in path[n]. */
@@ -281,7 +281,8 @@ static void keep_newest(struct spot_rank_files *f, const char *const *path, size
         const struct spot_rank_file *const file =
             path ? spot_rank_files_find(f, path[i]) : &f->file[i];
 
-        if (!file->is_broken && (!newest || !is_later(&newest->st.st_mtim, &file->st.st_mtim)))
+        if (!file->is_broken &&
+            (!newest || !spot_rank_files_is_later(&newest->st.st_mtim, &file->st.st_mtim)))
             newest = file;
     }
     f->newest_at = newest ? newest->st.st_mtim : (struct timespec){ 0 };
@@ -455,6 +456,7 @@ struct spot_rank_files *spot_rank_files_new(const char *pattern,
         return NULL;
     }
     f = spot_xcalloc(1, sizeof(*f));
+    clock_gettime(CLOCK_REALTIME_COARSE, &f->begun);
     f->base = slash ? spot_xstrdup(pattern) : spot_xstrdup(".");
     if (slash)
         f->base[n_base ? n_base : 1] = '\0';

@@ -208,8 +208,21 @@ static bool has_file_below(const struct spot_rank_files *f, const char *name)
 }
 
 /* A rank that was killed between making one and writing in it: a script would take it for the
- * newest checkpoint. */
-static void clear_hollow(struct spot_rank_files *f)
+ * newest checkpoint. One that was there before this node began may be the user's. */
+static void clear_hollow(struct spot_rank_files *f, const char *name)
+{
+    struct spot_err why;
+    struct stat st;
+
+    if (fstatat(f->fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(st.st_mode))
+        return;
+    if (spot_rank_files_is_later(&st.st_mtim, &f->begun))
+        remove_hollow(f->fd, name, 0);
+    else if (move_aside(f, name, &why) && f->warn)
+        f->warn("%s", why.msg);
+}
+
+static void clear_all_hollow(struct spot_rank_files *f)
 {
     const int fd =
         spot_rank_files_open(f) ? openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -220,7 +233,7 @@ static void clear_hollow(struct spot_rank_files *f)
         close(fd);
     while (dir && (entry = readdir(dir)))
         if (spot_rank_files_match(f, entry->d_name) && !has_file_below(f, entry->d_name))
-            remove_hollow(f->fd, entry->d_name, 0);
+            clear_hollow(f, entry->d_name);
     if (dir)
         closedir(dir);
 }
@@ -411,7 +424,7 @@ int spot_rank_files_put(struct spot_rank_files *f, struct spot_state_store *stor
     if (!rc)
         rc = clear_others(f, part, n_part, n > 0, err);
     if (!rc && (n > 0 || f->is_frozen))
-        clear_hollow(f);
+        clear_all_hollow(f);
     if (!rc)
         rc = spot_rank_files_scan(f, err);
     if (!rc)

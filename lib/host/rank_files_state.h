@@ -47,6 +47,7 @@ struct spot_rank_files {
     char newest[SPOT_STATE_PATH_MAX]; /* of what was taken last, or laid out: written last, */
     struct timespec newest_at;        /* by the clock of files */
     struct timespec mark;             /* what is later was saved for a notice */
+    struct timespec begun;            /* what is later is of ranks of this node */
 };
 
 /* Of an entry of the directory: does it match the pattern, and is not our own? */
@@ -56,6 +57,8 @@ static inline size_t spot_rank_files_unit(const char *path)
 {
     return strcspn(path, "/");
 }
+/* Of times of files. */
+bool spot_rank_files_is_later(const struct timespec *a, const struct timespec *b);
 bool spot_rank_files_is_as_before(const struct stat *a, const struct stat *b);
 void spot_rank_files_release(struct spot_rank_file *file, size_t n);
 struct spot_rank_file *spot_rank_files_find(const struct spot_rank_files *f, const char *path);

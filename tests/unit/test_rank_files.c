@@ -117,6 +117,18 @@ START_TEST(another_node_gets_it_and_what_we_laid_there_is_removed_without_a_trac
 }
 END_TEST
 
+START_TEST(an_empty_directory_of_the_user_is_set_aside_and_not_removed)
+{
+    shell("mkdir -p out/runs/more && touch -d '1 hour ago' out/runs/more out/runs");
+    open_files("out/");
+    shell("mkdir -p out/step-1 && echo a >out/step-1/rank-0 && : >out/step-1/.metadata");
+    until_state(SPOT_FILES_READY);
+    ck_assert_int_eq(take(0, 1, files), 0);
+    put(1);
+    shell("[ -d out/.spot-aside/runs/more ] && [ ! -e out/runs ] && [ -e out/step-1/rank-0 ]");
+}
+END_TEST
+
 START_TEST(what_is_open_is_not_taken_and_never_once_its_rank_was_killed)
 {
     FILE *out;
@@ -285,6 +297,7 @@ int main(void)
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, what_was_saved_comes_back_and_what_is_not_of_it_goes_aside);
     tcase_add_test(tc, another_node_gets_it_and_what_we_laid_there_is_removed_without_a_trace);
+    tcase_add_test(tc, an_empty_directory_of_the_user_is_set_aside_and_not_removed);
     tcase_add_test(tc, what_is_open_is_not_taken_and_never_once_its_rank_was_killed);
     tcase_add_test(tc, a_directory_that_comes_back_whole_is_whole_where_it_was_not);
     tcase_add_test(
