@@ -141,8 +141,8 @@ int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item
 
 size_t spot_infer_page_byte(const struct spot_infer *f);
 
-/* Make room for n_token tokens that will be imported as pages; replaces the sequence's content,
- * which nobody else will find unless spot_infer_tell says what it is.
+/* Make room for n_token tokens that will be imported as pages; replaces the sequence's content.
+ * Other sequences share it only after spot_infer_tell.
  * Returns 0, or -1 with *err (SPOT_EINFEASIBLE, SPOT_EDATA). */
 int spot_infer_reserve(struct spot_infer *f, int sequence, int64_t n_token, struct spot_err *err);
 

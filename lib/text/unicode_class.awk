@@ -26,7 +26,7 @@ function flush(    text) {
     line = line (line ? " " : "") text
 }
 
-# The categories that anybody asks for: of marks, separators and what is no character one each.
+# The categories that patterns name: of marks, separators and what is no character one each.
 {
     code = value($1)
     now = $3 ~ /^[MZ]/ ? substr($3, 1, 1) : $3 ~ /^C/ ? "C" : $3 == "Pc" ? "PC" : $3 ~ /^P/ ? "P" : \

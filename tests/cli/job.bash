@@ -97,6 +97,24 @@ seen() { # LOG EVENT HOW-MANY: at least
     eventually "[ \"\$(events $1 $2)\" -ge $3 ]"
 }
 
+# one_dies_then_all: of the job that $train runs with its log in `log`, one of two workers is killed, a third takes
+# part, and the job is stopped; the outcome so far is in `got`
+one_dies_then_all() {
+    local status
+    worker one
+    worker two
+    eventually '[ "$(events log joined)" -ge 2 ]'
+    at_step log 5
+    kill -9 $pid
+    worker three
+    eventually 'sed "1,/\"joined\".*\"three\"/d" log | grep -q formed'
+    at_step log $(($(events log committed) + 5))
+    kill -TERM $train
+    wait $train && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    outcome log | grep -v null >got
+}
+
 # gave_up LOG NAME WHY: the coordinator did, for that (a regular expression). Polls ask no jq, which takes 20 ms to begin
 gave_up() { eventually "grep -qE '\"event\":\"lost\".*\"name\":\"$2\",\"why\":\"[^\"]*($3)' $1"; }
 

@@ -49,18 +49,7 @@ killed() {
     background timeout 300 ${SPOT_PACE:+env "LD_PRELOAD=$SPOT_PACE"} spot-run train -q --data corpus --load "$1" $TRAIN \
         --listen unix:j --lease 20s --events log --steps 1000000 --state s --durable-every 0.2s
     train=$pid
-    worker one
-    worker two
-    eventually '[ "$(events log joined)" -ge 2 ]'
-    at_step log 5
-    kill -9 $pid
-    worker three
-    eventually 'sed "1,/\"joined\".*\"three\"/d" log | grep -q formed'
-    at_step log $(($(events log committed) + 5))
-    kill -TERM $train
-    wait $train && status=0 || status=$?
-    [ "$status" -eq 75 ]
-    outcome log | grep -v null >got
+    one_dies_then_all
     steps=$(($(wc -l <got) + 6))
     calm "$1" $steps >want
     head -n $((steps - 6)) want | cmp got -

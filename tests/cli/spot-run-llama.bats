@@ -50,18 +50,7 @@ grids() { # D P...: each grid gives the undisturbed outcome
 
 @test "a killed worker and a resumed job: the undisturbed story" {
     train log $LLAMA --steps 1000000 --state s --durable-every 0.2s
-    worker one
-    worker two
-    eventually '[ "$(events log joined)" -ge 2 ]'
-    at_step log 5
-    kill -9 $pid
-    worker three
-    eventually 'sed "1,/\"joined\".*\"three\"/d" log | grep -q formed'
-    at_step log $(($(events log committed) + 5))
-    kill -TERM $train
-    wait $train && status=0 || status=$?
-    [ "$status" -eq 75 ]
-    outcome log | grep -v null >got
+    one_dies_then_all
     steps=$(($(wc -l <got) + 10))
     undisturbed $steps $LLAMA >want
     head -n $((steps - 10)) want | cmp got -

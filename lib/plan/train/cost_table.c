@@ -487,7 +487,7 @@ static double most_of(const double *x, int n)
     return most;
 }
 
-/* From a grid to another: the dearest number of victims. */
+/* From one grid to another: the number of victims that costs most. */
 static double most_between(struct spot_cost_table *t, int from, int to)
 {
     const int v = victims_of(t, from), most = t->d[from];
