@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "checkpoint/state_command.h"
@@ -266,6 +267,11 @@ static void become_node(void *user, uint64_t index, const char *address)
     char **argv;
 
     (void)user;
+    if (o.torchrun.endpoint) { /* the next leader starts one in the same directory */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == 1)
+            _exit(1);
+    }
     while (o.node.command[n_word])
         n_word++;
     argv = spot_xcalloc(OPTIONS_MAX + n_word + 1, sizeof(char *));
@@ -369,6 +375,8 @@ static int coordinate(struct spot_err *err)
         .slow_factor = o.slow_rank,
         .save_s = o.save_s,
         .places_all = o.places_all || o.node.checkpoint,
+        .hands_out = o.node.checkpoint,
+        .note = spot_tool_note,
         .state = o.state,
         .state_every_s = o.state_every_s,
         .state_command = o.state_command,
