@@ -113,6 +113,6 @@ two_zones() { sed 's/,a,/,b,/;1d' "$T/t.csv" | awk -F, -v OFS=, '{ $4 = NR % 7 >
     run -1 --separate-stderr plan --elapsed 9h
     # what only demand can do costs its price, and spot as before
     jq -ne --argjson cheap "$(plan --deadline 17h --no-has-spot | jq '.alternatives[] | select(.mode == "on-demand").usd')" \
-        --argjson dear "$(plan --deadline 17h --no-has-spot --on-demand-usd-per-h 30.6 | jq '.alternatives[] | select(.mode == "on-demand").usd')" \
+        --argjson dear "$(plan --deadline 17h --no-has-spot --usd-per-h .9731:30.6 | jq '.alternatives[] | select(.mode == "on-demand").usd')" \
         '$dear > 2 * $cheap'
 }
