@@ -6,7 +6,7 @@ _spot() {
     case "$1 ${COMP_WORDS[1]-}" in
     'spot-migrate plan') options='--from --to --cluster --deadline --memory-cap --layer-time --tensor-groups --links --explain --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-migrate assign') options='--objective --output --quiet --verbose --error-format --help --version' ;;
-    'spot-migrate pack') options='--codec --compat --base --chunk --threads --output --quiet --verbose --error-format --help --version' ;;
+    'spot-migrate pack') options='--codec --base --chunk --threads --output --quiet --verbose --error-format --help --version' ;;
     'spot-migrate unpack') options='--base --threads --output --quiet --verbose --error-format --help --version' ;;
     'spot-migrate verify') options='--base --threads --quiet --verbose --error-format --help --version' ;;
     'spot-migrate list') options='--output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;

@@ -32,7 +32,6 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l error-format
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'planes raw'
-complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l compat
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l base -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l chunk -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l threads -r
