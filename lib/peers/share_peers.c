@@ -4,13 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "peers/allox.h"
 #include "peers/gavel.h"
 #include "peers/hadar.h"
+#include "peers/srtf.h"
 
 const struct spot_share_player *spot_share_player_at(size_t i)
 {
     const struct spot_share_player *const table[] = { spot_share_players, spot_gavel_players,
-                                                      spot_hadar_players };
+                                                      spot_hadar_players, spot_srtf_players,
+                                                      spot_allox_players };
 
     for (size_t k = 0; k < sizeof(table) / sizeof(*table); k++)
         for (const struct spot_share_player *p = table[k]; p->name; p++)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/csv_reader.h"
+#include "common/num.h"
 #include "common/rng.h"
 #include "peers/gavel.h"
 #include "peers/python_random.h"
@@ -437,6 +438,75 @@ START_TEST(ours_is_near_the_best_of_all_schedules_and_never_beats_it)
 }
 END_TEST
 
+/* The least sum of completion times of jobs of one worker that are all there: each choice of types,
+ * and on a type the shortest first. */
+static double least_sum(const double *time_s, size_t n_type, const int64_t *count)
+{
+    double least = INFINITY;
+
+    for (size_t code = 0; code < (size_t)pow((double)n_type, N_JOB); code++) {
+        double sum = 0, mine[N_JOB];
+
+        for (size_t j = 0; j < n_type; j++) {
+            size_t n = 0;
+
+            for (size_t i = 0, rest = code; i < N_JOB; i++, rest /= n_type)
+                if (rest % n_type == j)
+                    mine[n++] = time_s[i * n_type + j];
+            if (n)
+                qsort(mine, n, sizeof(*mine), spot_num_compare);
+            for (size_t i = 0; i < n; i++) /* it delays those behind it in its queue */
+                sum += mine[i] * (double)(1 + (n - 1 - i) / (size_t)count[j]);
+        }
+        least = fmin(least, sum);
+    }
+    return least;
+}
+
+START_TEST(allox_has_the_least_sum_of_ends_and_srtf_on_one_type)
+{
+    static const char *const name[] = { "allox", "srtf", "srsf" };
+    enum { TURNS = 60 };
+    struct spot_rng rng;
+    struct spot_err err;
+    double ratio = 0;
+
+    spot_rng_init(&rng, 4, 4);
+    for (int turn = 0; turn < TURNS; turn++) {
+        const size_t n_type = turn % 3 ? 1 : 2;
+        const int64_t count[2] = { 1 + turn % 2, 2 };
+        char cluster[64];
+        double time_s[2 * N_JOB];
+        struct spot_share_play play;
+        struct spot_share_outcome o;
+        struct world w;
+
+        snprintf(cluster, sizeof(cluster), "instance_type,count\na,%d\n%s", (int)count[0],
+                 n_type > 1 ? "b,2\n" : "");
+        w = small(N_JOB, cluster);
+        play = corrected(&w, 0, 0);
+        play.round_s = 1;
+        for (size_t i = 0; i < N_JOB; i++) {
+            w.jobs.job[i].steps = 60;
+            for (size_t j = 0; j < n_type; j++) {
+                const double rate = 60 / (1 + (double)spot_rng_below(&rng, 30));
+
+                w.rate[i * n_type + j] = rate;
+                time_s[i * n_type + j] = 60 / rate;
+            }
+        }
+        o = play_one(&play, spot_share_player_find(name[turn % 3], &err));
+        if (n_type == 1)
+            ck_assert_double_eq_tol(o.jct_mean_s * N_JOB, least_sum(time_s, n_type, count), 1e-6);
+        else /* which a job that changes its type half way may be below */
+            ratio += o.jct_mean_s * N_JOB / least_sum(time_s, n_type, count) / (TURNS / 3);
+        spot_share_outcome_release(&o);
+        release(&w);
+    }
+    ck_assert_msg(ratio > 0.97 && ratio < 1.01, "%g", ratio);
+}
+END_TEST
+
 /* Six jobs and a supply that are drawn, the second half after `cut_s`, of `future`. */
 enum { N_DRAWN = 6 };
 
@@ -557,6 +627,7 @@ int main(void)
     tcase_add_test(tc, a_job_alone_takes_its_work_and_one_beginning);
     tcase_add_test(tc, what_a_trace_takes_goes_back_to_its_checkpoint);
     tcase_add_test(tc, ours_is_near_the_best_of_all_schedules_and_never_beats_it);
+    tcase_add_test(tc, allox_has_the_least_sum_of_ends_and_srtf_on_one_type);
     tcase_add_test(tc, what_comes_later_changes_no_decision);
     return run_suite("share_sim", tc);
 }
