@@ -96,7 +96,9 @@ static inline float *one_by_one(const struct rig *r, int type, int s, const char
     const int id = spot_infer_open(f, NULL);
 
     for (int64_t t = 0; t < r->T; t++)
-        ck_assert_int_eq(spot_infer_run(f, &(struct spot_infer_item){ id, t, 1, r->token[s] + t },
+        ck_assert_int_eq(spot_infer_run(f,
+                                        &(struct spot_infer_item){ id, t, 1, r->token[s] + t,
+                                                                   SPOT_POOL_NONE, NULL },
                                         1, NULL, NULL, logit + t * r->V, NULL),
                          0);
     spot_infer_free(f);
@@ -321,7 +323,8 @@ static inline void *play(void *user)
 
             if (!n || !spot_rng_below(&rng, 3))
                 continue;
-            item[n_item] = (struct spot_infer_item){ id[s], at[s], n, r->token[s] + at[s] };
+            item[n_item] = (struct spot_infer_item){ id[s],          at[s], n, r->token[s] + at[s],
+                                                     SPOT_POOL_NONE, NULL };
             which[n_item++] = s;
             at[s] += n;
         }

@@ -119,9 +119,10 @@ static void continue_greedily(struct spot_infer *f, int id, const float *row, in
         for (uint32_t v = 1; v < vocab; v++)
             best = logit[v] > logit[best] ? v : best;
         ck_assert_msg(best == want[i], "token %d: %u, expected %u", i, best, want[i]);
-        ck_assert_int_eq(spot_infer_run(f, &(struct spot_infer_item){ id, at++, 1, &best }, 1, NULL,
-                                        NULL, logit, NULL),
-                         0);
+        ck_assert_int_eq(
+            spot_infer_run(f, &(struct spot_infer_item){ id, at++, 1, &best, SPOT_POOL_NONE, NULL },
+                           1, NULL, NULL, logit, NULL),
+            0);
     }
 }
 
@@ -142,8 +143,10 @@ START_TEST(each_family_has_the_logits_of_transformers)
     f = engine(&r, SPOT_INFER_FP32, (struct spot_infer_config){ .logit_max = TINY_PROMPT });
     id = spot_infer_open(f, &err);
     logit = calloc((size_t)(n_row * r.V), sizeof(*logit));
-    ck_assert_msg(!spot_infer_run_rows(f, &(struct spot_infer_item){ id, 0, n_row, r.token[0] }, 1,
-                                       &n_row, NULL, NULL, logit, &err),
+    ck_assert_msg(!spot_infer_run_rows(
+                      f,
+                      &(struct spot_infer_item){ id, 0, n_row, r.token[0], SPOT_POOL_NONE, NULL },
+                      1, &n_row, NULL, NULL, logit, &err),
                   "%s", err.msg);
     for (int i = 0; i < 2; i++)
         for (int64_t v = 0; v < r.V; v++)
