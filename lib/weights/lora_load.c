@@ -29,7 +29,7 @@ struct settings {
 
 static bool is_nothing(const struct spot_json_value *v)
 {
-    return spot_json_is_null(v) || spot_json_is_false(v) ||
+    return !v || spot_json_is_null(v) || spot_json_is_false(v) ||
            ((spot_json_is_object(v) || spot_json_is_array(v)) && !spot_json_size(v));
 }
 
@@ -84,10 +84,10 @@ static int check_words(const struct spot_json_doc *doc, struct spot_err *err)
     if (!is_one_of(kind, kinds))
         return spot_json_fail(doc, "/peft_type", err, "must be \"LORA\", not '%.80s'",
                               spot_json_text(kind) ? spot_json_text(kind) : "");
-    if (!spot_json_is_null(bias) && !is_one_of(bias, biases))
+    if (!is_nothing(bias) && !is_one_of(bias, biases))
         return spot_json_fail(doc, "/bias", err, "'%.80s' is not supported: \"none\"",
                               spot_json_text(bias) ? spot_json_text(bias) : "");
-    if (!spot_json_is_null(start) && !spot_json_is_boolean(start) && !is_one_of(start, starts))
+    if (!is_nothing(start) && !spot_json_is_true(start) && !is_one_of(start, starts))
         return spot_json_fail(doc, "/init_lora_weights", err,
                               "'%.80s' changes the model's weights: convert it when it is saved",
                               spot_json_text(start) ? spot_json_text(start) : "");
