@@ -58,7 +58,7 @@ static void *image_of(const char *dir, const struct spot_shape *shape, enum spot
 static void run(struct spot_infer *f, const uint32_t *token, int64_t first, int64_t n,
                 int64_t n_row, float *logit)
 {
-    const struct spot_infer_item item = { 0, first, n, token };
+    const struct spot_infer_item item = { 0, first, n, token, SPOT_POOL_NONE, NULL };
 
     if (spot_infer_run_rows(f, &item, 1, &n_row, NULL, NULL, logit, &err))
         fail(err.msg);
