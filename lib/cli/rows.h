@@ -86,6 +86,9 @@ extern "C" {
 #define SPOT_ROW_TRACE(v) \
     { SPOT_OPT_STRING, 't', "trace", v, "file", \
       "availability trace (required)", 0, 0 }
+#define SPOT_ROW_SPEEDUP(v) \
+    { SPOT_OPT_REAL, 0, "speedup", v, "x", \
+      "trace seconds per real second (default: 1; of live 60)", 1e-6, 1e9 }
 #define SPOT_ROW_TICK(v) \
     { SPOT_OPT_SECS, 0, "tick", v, "time", \
       "time between decisions (default: the interval of the input)", 1, 1e6 }

@@ -191,6 +191,19 @@ void spot_tool_warn(const char *fmt, ...)
     va_end(ap);
 }
 
+void spot_tool_assume_prices(double price[2], double spot, double on_demand)
+{
+    const double assumed[2] = { spot, on_demand };
+
+    for (int i = 0; i < 2; i++)
+        if (price[i] < 0) {
+            price[i] = assumed[i];
+            spot_tool_warn("%g usd/h is assumed %s, as for a p3.2xlarge in 2020: --usd-per-h says "
+                           "otherwise",
+                           price[i], i ? "on demand" : "of spot");
+        }
+}
+
 void spot_tool_warn_shared(const char *dir)
 {
     struct stat st;

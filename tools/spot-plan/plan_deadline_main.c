@@ -32,7 +32,7 @@ static struct options {
         .restart = "0",
         .learn_s = 24 * 3600.0,
         .has_spot = true,
-        .price = { 0.9731, 3.06 } };
+        .price = { -1, -1 } };
 
 enum { WHY_MAX = 3 * SPOT_MARKET_PLACES_MAX + 2, WHY_TEXT = 256 };
 
@@ -386,7 +386,7 @@ static int decide(struct session *s, const struct spot_policy *policy, struct sp
                                              .law = o.forecast ? s->law : NULL };
     const size_t ran = (size_t)llround(o.elapsed_s / s->market.tick_s);
     struct spot_decider *decider = policy->open(&(struct spot_rule){ .deadline = &rule });
-    struct spot_action action = { { 0 }, { 0 } };
+    struct spot_action action = { .grid = { 0 } };
     int rc = 0;
 
     for (size_t i = 0; i + 1 < s->n_row && !rc; i++)
@@ -411,6 +411,8 @@ static int run(struct session *s, struct spot_err *err)
     if (!policy || spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_JSON);
+    if (!o.catalogue)
+        spot_tool_assume_prices(o.price, 0.9731, 3.06);
     if (read_market(s, err) || set_now(s, err) || (o.prices && read_prices(s, err)) ||
         decide(s, policy, err))
         return -1;

@@ -26,7 +26,7 @@ static struct options {
         .policy = "all",
         .restart = "0",
         .learn_s = 24 * 3600.0,
-        .price = { 0.9731, 3.06 } };
+        .price = { -1, -1 } };
 
 enum { POLICIES_MAX = 16 };
 
@@ -335,6 +335,8 @@ static int run(struct session *s, struct spot_err *err)
 {
     if (o.plot && spot_plot_check(o.plot, err))
         return -1;
+    if (!o.catalogue)
+        spot_tool_assume_prices(o.price, 0.9731, 3.06);
     if (read_policies(s, err) || read_trace(s, err) || play_all(s, err))
         return -1;
     if (o.plot && draw(s, err))

@@ -20,7 +20,7 @@ static struct replay_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
                                          .cold_s = -1,
                                          .availability = 0.9995,
                                          .unserved = 0.01,
-                                         .price = { 0.918, 3.06 } };
+                                         .price = { -1, -1 } };
 
 struct played {
     enum spot_fleet_policy policy;
@@ -445,6 +445,7 @@ static int run(struct session *s, struct spot_err *err)
         return read_trace(s, err) ? -1 : replay_fleet_mixed(&o, &s->trace, s->play.n_tick, err);
     if (o.load && !(o.per_replica > 0))
         return spot_err_set(err, SPOT_EUSAGE, "--load needs --per-replica, or --demand");
+    spot_tool_assume_prices(o.price, 0.918, 3.06);
     if (read_policies(s, err) || read_trace(s, err) || (o.load && follow_load(s, err)) ||
         play_all(s, err))
         return -1;

@@ -16,6 +16,7 @@
 #include "engine/kernel.h"
 #include "model/grid.h"
 #include "run.h"
+#include "serve/adapter_list.h"
 #include "serve/server.h"
 #include "serve/tool_call.h"
 #include "template_time.h"
@@ -43,6 +44,8 @@ static const struct spot_opt option[] = {
       0 },
     { SPOT_OPT_STRING, 0, "served-model-name", &server.names, "list",
       "names of the model for clients (default: its directory's)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "lora", &server.adapters, "list",
+      "adapters of the model in peft's format, NAME=DIR,...", 0, 0 },
     { SPOT_OPT_STRING, 0, "chat-template", &server.chat_template, "file|name",
       "template of chats, or which of several the model has", 0, 0 },
     { SPOT_OPT_STRING, 0, "template-time", &o.template_time, "time",
@@ -200,6 +203,11 @@ static int read_backend(struct spot_server_options *s, struct spot_err *err)
         return -1;
     if (!strcmp(chosen.kind, "cpu") || !strcmp(chosen.kind, "auto"))
         return 0;
+    if (server.adapters)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--lora is not for --device %s: adapters are computed "
+                            "on CPUs only",
+                            o.device);
     if (s->type == SPOT_INFER_Q8)
         return spot_err_set(err, SPOT_EUSAGE, "--dtype q8 is not for --device cuda: bf16 or fp32");
     if (spot_kernel_is_whole_cuda(chosen.kind) && !s->group.n_local) {
@@ -263,6 +271,8 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
                             server.names);
     if (server.state && !*server.state)
         return spot_err_set(err, SPOT_EUSAGE, "--state must be a directory, got ''");
+    if (spot_adapter_check(server.adapters, err))
+        return -1;
     if (template_time_parse(o.template_time, err))
         return -1;
     settle(&server);
