@@ -26,9 +26,10 @@ struct spot_model_version *spot_model_version_open(const char *dir, const char *
 {
     struct spot_model_version *const v = spot_xcalloc(1, sizeof(*v));
 
-    if (spot_served_model_open(&v->model, dir, 0, err) ||
+    if ((P ? spot_served_model_open(&v->model, dir, 0, err)
+           : spot_served_model_open_foreign(&v->model, dir, err)) ||
         (chat && spot_served_model_choose_chat(&v->model, chat, err)) ||
-        spot_relay_check(&v->model.shape, P, M, err)) {
+        (P && spot_relay_check(&v->model.shape, P, M, err))) {
         spot_model_version_free(v);
         return NULL;
     }

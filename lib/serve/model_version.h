@@ -24,6 +24,7 @@ struct spot_model_version {
 
 /* Open a model that must fit a grid of P stages of M members; chat: its template (text/chat.h),
  * NULL for its own if it has one. NULL with *err: SPOT_EDATA, SPOT_ESYS, SPOT_EINFEASIBLE. */
+/* P 0: one that is in engines. */
 struct spot_model_version *spot_model_version_open(const char *dir, const char *chat, int64_t P,
                                                    int64_t M, struct spot_err *err);
 void spot_model_version_free(struct spot_model_version *v); /* may be NULL */

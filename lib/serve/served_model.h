@@ -3,6 +3,7 @@
 #ifndef SPOT_SERVE_SERVED_MODEL_H
 #define SPOT_SERVE_SERVED_MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,7 @@ struct spot_served_model {
     size_t n_begin;
     struct spot_vocabulary vocabulary; /* of the two above */
     uint64_t hash;                     /* of weights, shape and vocabulary; never 0 */
+    bool is_foreign; /* engines have its weights: of the shape only seq and vocab are known */
 };
 
 /* config.json, weights, tokenizer and end tokens. n_shard 0: as many canonical shards as divide
@@ -41,6 +43,12 @@ struct spot_served_model {
  * SPOT_ESYS); release it in both cases. */
 int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t n_shard,
                            struct spot_err *err);
+/* The same of a model that is in engines: `name` is the directory of its tokenizer, or else only
+ * its name there; tokens are then pieces of text (completion.h). The context is not known without a
+ * config.json that tells it: SPOT_SERVED_CONTEXT_MOST. */
+enum { SPOT_SERVED_CONTEXT_MOST = 1 << 24 };
+int spot_served_model_open_foreign(struct spot_served_model *m, const char *name,
+                                   struct spot_err *err);
 /* Chat by another template: a file or the name of one of several; its end is added to the end
  * tokens, not to the hash. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
 int spot_served_model_choose_chat(struct spot_served_model *m, const char *choice,

@@ -50,7 +50,8 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "template-time", &o.template_time, "time",
       "the present for templates that write it (default: the clock)", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
-      "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
+      "type of weights: fp32, bf16 or q8; engine: the workers' engines have them (default: fp32)",
+      0, 0 },
     { SPOT_OPT_STRING, 0, "device", &o.device, "x",
       "cpu, cuda, cuda:N, or a full name of a CUDA kind (default: cpu)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "requests" },
@@ -114,7 +115,8 @@ static const struct spot_cli cli = {
                                             { "tls-cert", "tls-key" },
                                             { "tls-key", "tls-cert" },
                                             { NULL, NULL } },
-    .choice = (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8" }, { NULL, NULL } },
+    .choice =
+        (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8|engine" }, { NULL, NULL } },
     .reads = (const char *const[]){ "plan", "key-file", "batch", "api-key-file", "tls-cert",
                                     "tls-key", NULL },
     .writes = (const char *const[]){ "events", "output", NULL },
@@ -176,6 +178,33 @@ static int read_grid(struct spot_server_options *s, struct spot_err *err)
     s->P = (uint32_t)grid.P;
     s->M = (uint32_t)grid.M;
     return 0;
+}
+
+static bool is_foreign(void)
+{
+    return !strcmp(o.dtype, "engine");
+}
+
+/* What is of workers that compute here. */
+static int check_foreign(struct spot_err *err)
+{
+    const char *const what = o.workers                        ? "--workers"
+                             : o.grid                         ? "--grid"
+                             : o.plan                         ? "--plan"
+                             : o.has_buddies                  ? "--kv-buddies"
+                             : o.kv_byte > 0                  ? "--kv-byte"
+                             : o.kept_byte >= 0               ? "--prefix-cache"
+                             : strcmp(o.device, "cpu") != 0   ? "--device"
+                             : strcmp(o.comm, "sockets") != 0 ? "--comm"
+                                                              : NULL;
+
+    if (what)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "%s is for workers that compute here, not for --dtype engine", what);
+    return o.listen ? 0
+                    : spot_err_set(err, SPOT_EUSAGE,
+                                   "--dtype engine needs --listen, where workers with --engine "
+                                   "join");
 }
 
 static void tell_listening(void *user, const char *address)
@@ -244,7 +273,7 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
                    .events = o.events,
                    .plan = o.plan,
                    .resume = o.resume,
-                   .n_local = o.workers || o.listen ? o.workers : 1,
+                   .n_local = o.workers || o.listen || is_foreign() ? o.workers : 1,
                    .become_worker = become_replica,
                    .lease_s = o.lease_s,
                    .grace_s = o.grace_s,
@@ -253,7 +282,9 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
                    .listening = tell_listening },
         .model = o.model,
         .chat_template = o.chat_template,
-        .type = (enum spot_infer_type)spot_infer_type_find(o.dtype),
+        .type =
+            is_foreign() ? SPOT_INFER_FP32 : (enum spot_infer_type)spot_infer_type_find(o.dtype),
+        .is_foreign = is_foreign(),
         .n_sequence = (uint32_t)o.max_batch,
         .kv_byte = (uint64_t)o.kv_byte,
         .kept_byte = kept_byte(),
@@ -292,6 +323,8 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
                             o.names);
     if (o.state && !*o.state)
         return spot_err_set(err, SPOT_EUSAGE, "--state must be a directory, got ''");
+    if (is_foreign() && check_foreign(err))
+        return -1;
     if (template_time_parse(o.template_time, err))
         return -1;
     if (read_grid(&s, err) || read_backend(&s, err) || read_comm(&s, err))
