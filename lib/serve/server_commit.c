@@ -91,7 +91,7 @@ static const char *commit_one(struct spot_server *s, struct spot_replica *p, con
     rc = spot_completion_append(c, q->choice, t->token.position, &t->token.token);
     if (is_of_before(q, k, rc))
         return NULL;
-    if (s->options->is_foreign && rc == SPOT_APPEND_DIFFERS) { /* engines may: it begins anew */
+    if (s->options->is_foreign && rc < 0) { /* engines may differ: it begins anew */
         spot_server_release_place(s, q, k);
         return NULL;
     }
@@ -173,16 +173,18 @@ static void note_step(struct spot_replica *p)
 static int write_new(struct spot_server *s, struct spot_replica *p, const struct told *told,
                      uint32_t n, struct spot_err *err)
 {
-    size_t behind = 0; /* tokens of the same sequence, told before this one */
-
     for (uint32_t i = 0; s->log && i < n; i++) {
-        const struct spot_sequence *const q = spot_server_find(s, told[i].sequence);
+        struct spot_sequence *const q = spot_server_find(s, told[i].sequence);
         const int k = q ? place_of(q, spot_peer_id(p->peer)) : -1;
 
-        behind = i && told[i].sequence == told[i - 1].sequence ? behind + 1 : 0;
-        if (k >= 0 && choice_of(q)->n_token + behind == told[i].token.position &&
-            !(s->options->is_foreign && spot_server_is_stale(q, k, told[i].assignment)))
-            spot_token_log_put_token(s->log, q->work->number, q->choice, &told[i].token);
+        if (k < 0 || (s->options->is_foreign && spot_server_is_stale(q, k, told[i].assignment)))
+            continue;
+        if (q->n_written < choice_of(q)->n_token)
+            q->n_written = choice_of(q)->n_token;
+        if (q->n_written != told[i].token.position)
+            continue;
+        spot_token_log_put_token(s->log, q->work->number, q->choice, &told[i].token);
+        q->n_written++;
     }
     return s->log ? spot_token_log_write(s->log, err) : 0;
 }

@@ -43,6 +43,7 @@ struct spot_sequence {
     uint32_t assignment[SPOT_SEQUENCE_PLACES], n_assignment; /* by number, of all */
     double given_s; /* when the last one was, at n_given tokens */
     size_t n_given;
+    size_t n_written; /* tokens in the journal, as far as they were told */
     uint32_t n_failed;          /* engines that failed it since its newest token */
     double due_s;               /* not to be assigned before */
     double told_s;              /* when its newest token was committed; 0: none */
