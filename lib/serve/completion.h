@@ -75,6 +75,7 @@ struct spot_choice {
                           requests with a tool_form alone, else NULL */
     size_t n_token;
     size_t token_cap;
+    size_t n_counted;     /* of them, as max_tokens counts: without the prompt's, or pieces */
     size_t n_echo;        /* this many first ones belong to the echoed prompt: not text, no end */
     uint32_t n_character; /* so far, as in offset */
     uint16_t

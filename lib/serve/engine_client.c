@@ -15,7 +15,7 @@ static const double connect_s = 5;
 static const double silent_steps = 20, first_times = 30; /* as long for the first token */
 static const double ask_health_s = 2, answer_health_s = 10;
 
-enum { LINE_MAX_BYTE = 1 << 20 };
+enum { LINE_MAX_BYTE = 1 << 20, TEXT_ROOM = 1024 };
 
 /* A choice that the engine computes. */
 struct stream {
@@ -27,7 +27,7 @@ struct stream {
     size_t n, cap;
     int64_t n_counted;     /* of them, as max_tokens counts */
     int64_t n_most, n_got; /* of the answer under way: wanted, come */
-    bool ignores_end, is_whole;
+    bool ignores_end, is_whole, is_part;
     bool is_asked;        /* an answer is under way */
     bool is_over;         /* nothing more is wanted of it */
     bool must_ask;        /* for the rest */
@@ -216,11 +216,9 @@ static void take_length(struct stream *s)
         fail(s, true, "the engine ended the answer at a limit of its own, such as its context");
         return;
     }
-    s->is_over = left(s) <= 0;
-    if (!s->is_over && s->n_got < s->n_most && s->n_most == left(s) + s->n_got) {
-        tell(s, &(struct spot_token){ .id = SPOT_PIECE_LENGTH }); /* pieces of several tokens */
-        s->is_over = true;
-    }
+    s->is_over = !s->is_part || left(s) <= 0;
+    if (s->is_over && left(s) > 0) /* pieces of several tokens, or all that the context holds */
+        tell(s, &(struct spot_token){ .id = SPOT_PIECE_LENGTH });
     s->must_ask = !s->is_over;
 }
 
@@ -245,10 +243,12 @@ static void take_event(struct stream *s, const struct spot_engine_event *e)
         fail(s, false, "the engine left out tokens");
         return;
     }
-    for (size_t i = (size_t)known; i < e->n_token && !s->is_over && s->n_got < s->n_most; i++)
-        take_token(s, &e->token[i]);
     if (s->client->config.is_text && s->n_got < s->n_most)
         take_text(s, &e->text);
+    for (size_t i = (size_t)known; !s->client->config.is_text && i < e->n_token && !s->is_over &&
+                                   s->n_got < s->n_most;
+         i++)
+        take_token(s, &e->token[i]);
     if (s->is_over)
         return;
     if (left(s) <= 0) /* whatever else it tells */
@@ -372,11 +372,16 @@ static uint32_t seed_of(const struct stream *s)
 static void plan_answer(struct stream *s)
 {
     const int64_t least = s->request.n_token_min - s->n_counted;
+    const int64_t n_byte = (int64_t)(s->request.n_prompt + s->n), n_context = s->client->config.n_context;
+    const int64_t room = n_context > n_byte + TEXT_ROOM ? n_context - n_byte : TEXT_ROOM;
 
     s->ignores_end = s->request.ignores_end || least > 0;
     if (!s->is_whole || s->n_most > left(s))
         s->n_most = left(s);
-    if (!s->request.ignores_end && least > 0 && least < s->n_most)
+    if (s->client->config.is_text && s->n_most > room)
+        s->n_most = room;
+    s->is_part = s->is_whole || (!s->request.ignores_end && least > 0 && least < s->n_most);
+    if (s->is_part && !s->is_whole)
         s->n_most = least;
     s->n_got = 0;
 }

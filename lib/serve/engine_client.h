@@ -30,6 +30,7 @@ struct spot_engine_config {
     const char *model; /* its name at the engine, borrowed */
     bool is_text;
     uint32_t n_vocabulary;
+    int64_t n_context; /* 0: not known */
     uint32_t end;    /* a token that ends a choice */
     double silent_s; /* a stream that tells nothing for so long, and 20 of its steps, has stopped */
 };

@@ -196,7 +196,7 @@ static void put_llama(const struct spot_engine_ask *ask, struct spot_jw *jw)
     spot_jw_bool(jw, "return_tokens", true);
     spot_jw_int(jw, "seed", ask->seed);
     put_sampling(jw, ask, true, "repeat_penalty", 0);
-    spot_jw_int(jw, "repeat_last_n", -1);
+    spot_jw_int(jw, "repeat_last_n", (int64_t)(r->n_prompt + ask->n) + ask->n_most);
     if (ask->ignores_end)
         spot_jw_bool(jw, "ignore_eos", true);
     if (r->n_logprob >= 0)

@@ -183,6 +183,7 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
     struct spot_engine_config config = { .preset = r->preset,
                                          .url = r->url,
                                          .model = r->about.model,
+                                         .n_context = r->about.n_context,
                                          .silent_s = r->options->silent_s };
 
     config.is_text = spot_get_u8(in);
@@ -190,6 +191,10 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
     config.end = spot_get_u32(in);
     if (!spot_wire_in_done(in))
         return 1;
+    if (config.is_text && r->preset->dialect == SPOT_ENGINE_SGLANG) /* all of the text, each time */
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "sglang takes tokens: the server's --model is to be a directory with "
+                            "the model's tokenizer");
     spot_engine_client_free(r->client);
     r->client = spot_engine_client_new(&config, err);
     return r->client ? 0 : -1;

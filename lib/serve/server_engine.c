@@ -23,10 +23,10 @@ static bool has_other_model(struct spot_server *s, const char *model)
     return strcmp(s->engine_model, model) != 0;
 }
 
-/* A request fits the smallest context. */
+/* A request fits the smallest context; of text it is not known how many tokens it has. */
 static void take_context(struct spot_server *s, uint64_t n_context)
 {
-    if (!n_context || n_context >= (uint64_t)s->target->model.shape.seq)
+    if (s->target->model.vocabulary.has_pieces || !n_context || n_context >= (uint64_t)s->target->model.shape.seq)
         return;
     s->target->model.shape.seq = (int64_t)n_context;
     if (s->current == s->target)
@@ -121,7 +121,8 @@ bool spot_server_must_move(const struct spot_server *s, const struct spot_sequen
     const struct spot_completion *const c = q->work->completion;
     const struct spot_choice *const h = &c->choice[q->choice];
     const double n = (double)(h->n_token - q->n_given);
-    const double left = (double)(c->request.n_token_max - (int64_t)h->n_token);
+    const double left = (double)(c->request.n_token_max - (int64_t)h->n_counted) *
+                        (double)h->n_token / (double)(h->n_counted + 1);
 
     return n < 2 || left * (spot_clock_s() - q->given_s) / n > left_s(s, p) - spare_s;
 }
