@@ -291,7 +291,9 @@ int spot_engine_check(const struct spot_engine_preset *p, const struct spot_requ
 {
     const char *what = NULL;
 
-    if (r->form)
+    if (r->pool)
+        what = "the state of a text (embeddings)";
+    else if (r->form)
         what = "a form of the text (response_format, tools that must be called)";
     else if (spot_request_n_echo(r))
         what = "log probabilities of the prompt";
