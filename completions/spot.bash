@@ -16,7 +16,7 @@ _spot() {
     'spot-migrate bench') options='--output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-migrate '*) commands='plan assign pack unpack verify list extract send recv bench' options='' ;;
     'spot-plan train') options='--job --forecast --now --spares --warm --epoch --objective --usd-per-sample --solver --policy --current --pending --state --starts --told --announced --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
-    'spot-plan serve') options='--job --now --forecast --rate --load --window --solver --slo --current --stay --loss-per-h --switch --layout --cluster --memory-cap --boot --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
+    'spot-plan serve') options='--job --now --forecast --rate --load --window --backlog --policy --slo --current --state --stay --loss-per-h --switch --layout --cluster --memory-cap --boot --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan fleet') options='--kind --catalogue --load --market --forecast --prices --unserved --cold-start --rho --policy --slices --zone-max --current --requests --window --time --scenarios --limit --job --loss --loss-now --samples --deadline --restart --losses-per-h --solver --explain --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
     'spot-plan deadline') options='--work --deadline --restart --egress-usd --hour-usd --done --elapsed --now --launching --policy --at --catalogue --prices --forecast --trace --learn --zone --has-spot --tick --spot-usd-per-h --on-demand-usd-per-h --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan share') options='--jobs --throughput --cluster --time --policy --round --switch --checkpoint --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
@@ -66,7 +66,7 @@ _spot() {
     'spot-plan train --starts') values='now next' ;;
     'spot-plan train --told') values='losses gains both none' ;;
     'spot-plan train --format') values='json table' ;;
-    'spot-plan serve --solver') values='spot spotserve' ;;
+    'spot-plan serve --policy') values='spot spotserve' ;;
     'spot-plan serve --format') values='json table' ;;
     'spot-plan fleet --kind') values='serve train' ;;
     'spot-plan fleet --market') values='on-demand spot both' ;;

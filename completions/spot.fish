@@ -155,9 +155,11 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l rate -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l load -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l window -r
-complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l solver -x -a 'spot spotserve'
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l backlog -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l policy -x -a 'spot spotserve'
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l slo -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l current -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l stay -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l loss-per-h -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l switch -r

@@ -79,6 +79,7 @@ struct spot_policy {
 enum { SPOT_DECISION_STATE_MAX = 256 };
 
 extern const struct spot_policy spot_policy_train, spot_policy_deadline;
+extern const struct spot_policy spot_policy_serve;
 
 /* The one parser of --policy: the row of that kind and name, or NULL with *err (SPOT_EUSAGE), which
  * names those there are. */

@@ -37,14 +37,14 @@ struct spot_serve_rule {
 /* What is known at a time; struct spot_seen has the instances that are there, without those that
  * are announced to leave. */
 struct spot_serve_seen {
-    double since_s;               /* when watching began */
-    const struct spot_load *load; /* later arrivals are not looked at; NULL: these are told: */
-    double rate_per_s, dispersion;
+    double since_s;                /* when watching began */
+    const struct spot_load *load;  /* arrivals, later ones are not looked at; NULL: none is known */
+    double rate_per_s, dispersion; /* of arrivals, if told; rate negative: learned from the load */
     double lost, instance_s; /* since then: instances lost, and seconds of all that were there */
     double loss_per_s;       /* of an instance, if that is known; negative: learned from these */
     bool is_forewarned;      /* losses are known early enough: none needs a spare */
     double waiting;          /* requests that are in no batch */
-    struct spot_grid runs;   /* D 0: nothing */
+    struct spot_grid runs;   /* D 0: nothing; negative: what was decided last */
     double switch_s;         /* the pause of a change to another shape */
 };
 

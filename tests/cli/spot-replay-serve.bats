@@ -39,7 +39,10 @@ serve() { spot-replay serve --job "$job" --trace t.csv --load l.csv "$@"; }
 
 @test "steps add up to the totals, and a picture shows them" {
     serve --policy spot,spotserve --steps --interval 5m >steps.csv
-    [ "$(head -n 1 steps.csv)" = 'policy,time_s,there,held,D,P,M,arrived,in_system,e2e_p50_s,e2e_p99_s,usd,losses' ]
+    [ "$(head -n 1 steps.csv)" = 'policy,time_s,there,held,D,P,M,arrived,in_system,e2e_p50_s,e2e_p99_s,usd,losses,decided_s,usable,waiting,runs,asked_D,asked_P,asked_M,spares,state' ]
+    # what was decided fits on what was there; the rule of another has no such decision
+    awk -F, '$1 == "spot" { if ($14 > $2 || $15 > $3 || $18 * $19 * $20 > 4 * $15) exit 1; n += $22 ~ /^serve / }
+        $1 == "spotserve" && $14 $22 != "" { exit 1 } END { exit n < 7 }' steps.csv
     serve --policy spot,spotserve >out.csv
     for policy in spot spotserve; do
         awk -F, -v p="$policy" 'NR == FNR { if ($1 == p) usd = $16; next }

@@ -8,7 +8,7 @@
 
 #include "common/rng.h"
 #include "common/xalloc.h"
-#include "sim/serve_play.h"
+#include "peers/serve_peers.h"
 #include "suite.h"
 #include "trace/load_generate.h"
 
@@ -463,7 +463,7 @@ START_TEST(nobody_is_lost_whatever_lengths_and_batches)
             play.rule.batching = batching[b];
             r = run(&play, (enum spot_serve_policy)policy, 0);
             ck_assert_msg(r.totals.finished == load.n, "%s, batching %d: %zu of %zu",
-                          spot_serve_policy_name[policy], b, r.totals.finished, load.n);
+                          spot_serve_row[policy].name, b, r.totals.finished, load.n);
             for (size_t k = 0; k < load.n; k++) {
                 ck_assert_int_eq((int)r.served[k].token, load.output_token[k]);
                 ck_assert(r.served[k].first_token_s >= load.time_s[k]);
