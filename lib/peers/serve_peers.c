@@ -316,9 +316,24 @@ static void switch_over(struct run *r, const struct change *c)
     resume_units(r, c->n_lost ? c->time_s : c->time_s + move_s);
 }
 
+/* Units of rerouting have pipelines each; elsewhere each is one. */
+static void note_step(const struct run *r, double time_s, struct spot_serve_result *result)
+{
+    struct spot_serve_step step = { .time_s = time_s,
+                                    .there = (int64_t)r->n_there,
+                                    .held = (int64_t)r->n_there,
+                                    .P = r->now.shape.P,
+                                    .M = r->now.shape.M };
+
+    for (size_t k = 0; k < r->n_unit; k++)
+        step.D += (int64_t)r->unit[k].n_replica;
+    spot_serve_result_note(result, &step);
+}
+
 /* If no rate is given, the rule is applied every 30 s as in the paper, if arrivals exceed the
  * grid's capacity. */
-static void follow_rate(struct run *r, enum spot_serve_policy policy, double until_s)
+static void follow_rate(struct run *r, enum spot_serve_policy policy, double until_s,
+                        struct spot_serve_result *result)
 {
     const struct spot_serve_play *p = r->play;
 
@@ -327,8 +342,10 @@ static void follow_rate(struct run *r, enum spot_serve_policy policy, double unt
     for (; r->asked_s + ASK_S < until_s; r->asked_s += ASK_S) {
         const struct change none = { .time_s = r->asked_s + ASK_S };
 
-        if (r->now.D && r->now.request_per_s < rate_at(r, none.time_s))
+        if (r->now.D && r->now.request_per_s < rate_at(r, none.time_s)) {
             switch_over(r, &none);
+            note_step(r, none.time_s, result);
+        }
     }
 }
 
@@ -394,20 +411,6 @@ static int run_on_demand(struct run *r, int64_t n, struct spot_err *err)
     return 0;
 }
 
-/* Units of rerouting have pipelines each; elsewhere each is one. */
-static void note_step(const struct run *r, double time_s, struct spot_serve_result *result)
-{
-    struct spot_serve_step step = { .time_s = time_s,
-                                    .there = (int64_t)r->n_there,
-                                    .held = (int64_t)r->n_there,
-                                    .P = r->now.shape.P,
-                                    .M = r->now.shape.M };
-
-    for (size_t k = 0; k < r->n_unit; k++)
-        step.D += (int64_t)r->unit[k].n_replica;
-    spot_serve_result_note(result, &step);
-}
-
 static void play_trace(struct run *r, enum spot_serve_policy policy,
                        struct spot_serve_result *result)
 {
@@ -431,9 +434,9 @@ static void play_trace(struct run *r, enum spot_serve_policy policy,
         r->is_started = true;
         next_s = i < p->n_event ? p->event[i].time_s : p->end_s;
         r->asked_s = c.time_s;
-        follow_rate(r, policy, next_s - p->grace_s);
-        result->instance_s += (double)r->n_there * fmax(next_s - c.time_s, 0);
         note_step(r, c.time_s, result);
+        follow_rate(r, policy, next_s - p->grace_s, result);
+        result->instance_s += (double)r->n_there * fmax(next_s - c.time_s, 0);
     }
 }
 

@@ -8,22 +8,22 @@
 #include "replay_serve.h"
 
 const struct spot_column replay_serve_total[REPLAY_SERVE_TOTALS] = {
-    { "policy", false },    { "requests", true },       { "finished", true },
-    { "lost", true },       { "repeated", true },       { "ttft_p50_s", true },
-    { "ttft_p99_s", true }, { "tbt_p50_s", true },      { "tbt_p99_s", true },
-    { "e2e_mean_s", true }, { "e2e_p50_s", true },      { "e2e_p90_s", true },
-    { "e2e_p99_s", true },  { "slo_share", true },      { "tokens", true },
-    { "usd", true },        { "usd_per_mtoken", true }, { "changes", true },
-    { "instance_h", true },
+    { "policy", false },    { "requests", true },   { "finished", true },
+    { "lost", true },       { "repeated", true },   { "ttft_p50_s", true },
+    { "ttft_p99_s", true }, { "tbt_p50_s", true },  { "tbt_p99_s", true },
+    { "e2e_mean_s", true }, { "e2e_p50_s", true },  { "e2e_p90_s", true },
+    { "e2e_p99_s", true },  { "unanswered", true }, { "slo_share", true },
+    { "tokens", true },     { "usd", true },        { "usd_per_mtoken", true },
+    { "changes", true },    { "instance_h", true },
 };
 
 const struct spot_column replay_serve_step[REPLAY_SERVE_STEPS] = {
     { "policy", false },   { "time_s", true },    { "there", true },     { "held", true },
     { "D", true },         { "P", true },         { "M", true },         { "arrived", true },
-    { "in_system", true }, { "e2e_p50_s", true }, { "e2e_p99_s", true }, { "usd", true },
-    { "losses", true },    { "decided_s", true }, { "usable", true },    { "waiting", true },
-    { "runs", false },     { "asked_D", true },   { "asked_P", true },   { "asked_M", true },
-    { "spares", true },    { "state", false },
+    { "in_system", true }, { "e2e_p50_s", true }, { "e2e_p99_s", true }, { "unanswered", true },
+    { "usd", true },       { "losses", true },    { "decided_s", true }, { "usable", true },
+    { "waiting", true },   { "runs", false },     { "asked_D", true },   { "asked_P", true },
+    { "asked_M", true },   { "spares", true },    { "state", false },
 };
 
 double replay_serve_rank(const double *x, size_t n, double share)
@@ -123,6 +123,7 @@ static void add_row(struct spot_table *table, enum spot_format format, const str
     put(table, format, replay_serve_rank(l.e2e, l.n_e2e, 0.5));
     put(table, format, replay_serve_rank(l.e2e, l.n_e2e, 0.9));
     put(table, format, replay_serve_rank(l.e2e, l.n_e2e, 0.99));
+    put(table, format, (double)(s->load.n - l.n_e2e) / (double)s->load.n);
     put(table, format, s->has_slo ? (double)l.n_met / (double)s->load.n : NAN);
     spot_table_int(table, (long long)l.token);
     put(table, format, usd);
@@ -216,6 +217,8 @@ static void add_step(struct spot_table *table, enum spot_format format,
     spot_table_int(table, in_system);
     put(table, format, replay_serve_rank(e2e, n, 0.5));
     put(table, format, replay_serve_rank(e2e, n, 0.99));
+    put(table, format,
+        v->to > v->from ? (double)(v->to - v->from - n) / (double)(v->to - v->from) : 0);
     put(table, format, price >= 0 ? price * held_s(r, v, at) / 3600 : NAN);
     spot_table_int(table, (long long)losses_in(s, v));
 }
