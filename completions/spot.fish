@@ -375,6 +375,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from import' -l output-tokens
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l lengths -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l origin -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l merge -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l max-age -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l interval -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l events
@@ -615,6 +616,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l lora -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l chat-template -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l template-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -x -a 'fp32 bf16 q8'
@@ -653,6 +655,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l model -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l lora -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l chat-template -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l template-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l dtype -x -a 'fp32 bf16 q8'

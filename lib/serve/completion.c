@@ -183,6 +183,7 @@ void spot_completion_unref(struct spot_completion *c)
         free(c->choice[i].text_end);
         free(c->choice[i].offset);
         free(c->choice[i].piece_end);
+        free(c->choice[i].state);
         spot_tool_scan_release(&c->choice[i].calls);
         spot_detok_release(&c->choice[i].detok);
         spot_detok_release(&c->choice[i].echo);
@@ -347,7 +348,7 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
     struct spot_choice *h;
     size_t known;
 
-    if (choice >= c->request.n_choice)
+    if (choice >= c->request.n_choice || c->request.pool)
         return SPOT_APPEND_GAP;
     h = &c->choice[choice];
     if (position < h->n_token)
@@ -388,5 +389,29 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
         end_choice(c, h, SPOT_FINISH_LENGTH);
     else
         note_calls(c, h);
+    return SPOT_APPEND_NEW;
+}
+
+/* --- a state ---------------------------------------------------------------- */
+
+enum spot_append spot_completion_set_state(struct spot_completion *c, uint32_t choice,
+                                           const float *state, size_t n, uint32_t n_cached)
+{
+    struct spot_choice *h;
+
+    if (choice >= c->request.n_choice || !c->request.pool)
+        return SPOT_APPEND_GAP;
+    h = &c->choice[choice];
+    if (h->state)
+        return h->n_state == n && !memcmp(h->state, state, n * sizeof(*state))
+                   ? SPOT_APPEND_KNOWN
+                   : SPOT_APPEND_DIFFERS;
+    if (h->finish != SPOT_FINISH_NONE)
+        return SPOT_APPEND_KNOWN;
+    h->state = spot_xcalloc(n, sizeof(*h->state));
+    memcpy(h->state, state, n * sizeof(*state));
+    h->n_state = n;
+    h->n_state_cached = n_cached;
+    close_choice(c, h, SPOT_FINISH_STOP);
     return SPOT_APPEND_NEW;
 }

@@ -67,6 +67,9 @@ struct spot_choice {
     struct spot_detokenizer detok, echo; /* of its text; of the echoed prompt, see offset */
     struct spot_buf text;                /* UTF-8 */
     struct spot_tool_scan calls;         /* of tools in the text */
+    float *state;                        /* [n_state] of a request with a pool; NULL: not yet */
+    size_t n_state;
+    uint32_t n_state_cached; /* prompt tokens that it took from the cache; not a part of it */
     enum spot_finish finish;
 };
 
@@ -98,6 +101,10 @@ enum spot_append {
 /* Commit a token. A second worker's token for the same position is compared. */
 enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choice, size_t position,
                                         const struct spot_token *token);
+
+/* Commit the state of a choice of a request with a pool, which ends it. */
+enum spot_append spot_completion_set_state(struct spot_completion *c, uint32_t choice,
+                                           const float *state, size_t n, uint32_t n_cached);
 
 /* Append what token i of an echoed prompt adds to its text; d, which keeps special tokens, has got
  * those before. A text may name special tokens; those that the tokenizer puts before it are not of

@@ -4,12 +4,13 @@
  *
  * HELLO: text SPOT_SERVE_NAME
  *
- * WELCOME: text directory of the model that replicas are to use, u64 its hash, u32 shards, u32 type
- * of weights, text CUDA kernel kind ("": CPUs), u32 sequences at once, u64 bytes of the cache, u64
- * of those that are kept for later requests, u32 stages, u32 members of each, u32 whether these
- * exchange over NCCL
+ * WELCOME: text directory of the model that replicas are to use, text its adapters
+ * (adapter_list.h), u64 hash of both, u32 shards, u32 type of weights, text CUDA kernel kind ("":
+ * CPUs), u32 sequences at once, u64 bytes of the cache, u64 of those that are kept for later
+ * requests, u32 stages, u32 members of each, u32 whether these exchange over NCCL
  *
- * FORM: text directory of its model, u64 its hash, u32 shards; relay.h: a view is a replica
+ * FORM: text directory of its model, text its adapters, u64 its hash, u32 shards; relay.h: a view
+ * is a replica
  *
  * ROUND, whose tag is the round: no payload. It is answered after a certain number of choices were
  * completed
@@ -39,6 +40,8 @@ enum spot_serve_message {
      * f64 bytes/s at which pages arrived (both 0: not known), u64 tokens received as pages; u32 n,
      * of each u64 sequence, step_token.h */
     SPOT_MSG_TOKENS = 12,
+    SPOT_MSG_STATE = 13, /* tag: sequence; u32 prompt tokens that were not computed, f32 [C]: the
+                            state that a request with a pool asks for, which ends it */
 
     /* coordinator to worker */
     /* tag: sequence; u32 choice, u32 n, u32 token each, the request; then u32 n, u32 member each:
@@ -53,7 +56,8 @@ enum spot_serve_message {
     /* worker to worker, in a replica of several: relay.c */
     SPOT_MSG_PASS = 80,   /* tag: count of the epoch; an order of the leader */
     SPOT_MSG_HIDDEN = 81, /* tag: pass; f32 [tokens][C], to the next stage */
-    SPOT_MSG_LOGIT = 82,  /* tag: pass; f32 [items][words of the member], to the leader */
+    SPOT_MSG_LOGIT = 82,  /* tag: pass; f32 [items without a pool][words of the member], then of
+                             member 0 [items with one][C], to the leader */
     SPOT_MSG_PART = 83,   /* tag: count of the epoch; sums of a node of the tree of shards */
     SPOT_MSG_PAGES = 84,  /* tag: sequence and layer; u32 tokens, pages; between replicas */
     SPOT_MSG_COPY = 85,   /* tag: sequence and page; a full page of all layers, to a buddy */

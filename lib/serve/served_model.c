@@ -10,10 +10,12 @@
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/xalloc.h"
+#include "serve/adapter_list.h"
 #include "text/beside.h"
 #include "text/prefix.h"
 #include "weights/hf_config.h"
 #include "weights/hf_kind.h"
+#include "weights/lora_load.h"
 
 enum { PATH_MAX_BYTE = 4096 };
 
@@ -189,6 +191,8 @@ static uint64_t hash_of(const struct spot_served_model *m)
         spot_hash_stream_add(s, &n, sizeof(n));
         spot_hash_stream_add(s, token ? token : (const uint8_t *)"", n);
     }
+    for (size_t i = 0; i < m->n_adapter; i++)
+        spot_hash_stream_add(s, &m->lora[i]->hash, sizeof(m->lora[i]->hash));
     hash = spot_hash_stream_64(s);
     spot_hash_stream_free(s);
     return hash ? hash : 1;
@@ -196,20 +200,42 @@ static uint64_t hash_of(const struct spot_served_model *m)
 
 /* --- the whole --------------------------------------------------------------------- */
 
-int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t n_shard,
-                           struct spot_err *err)
+static int open_adapters(struct spot_served_model *m, struct spot_err *err)
+{
+    const char *list = m->adapters;
+    struct spot_adapter a;
+    char dir[PATH_MAX_BYTE];
+
+    while ((list = spot_adapter_next(list, &a))) {
+        struct spot_lora *lora;
+
+        if (snprintf(dir, sizeof(dir), "%.*s", (int)a.n_dir, a.dir) >= (int)sizeof(dir))
+            return spot_err_set(err, SPOT_EUSAGE, "the path of adapter %.*s is too long",
+                                (int)a.n_name, a.name);
+        lora = spot_lora_load(dir, &m->shape, err);
+        if (!lora)
+            return -1;
+        m->lora = spot_xrealloc(m->lora, m->n_adapter + 1, sizeof(struct spot_lora *));
+        m->lora[m->n_adapter++] = lora;
+    }
+    return 0;
+}
+
+int spot_served_model_open(struct spot_served_model *m, const char *dir, const char *adapters,
+                           int64_t n_shard, struct spot_err *err)
 {
     char path[PATH_MAX_BYTE];
 
     memset(m, 0, sizeof(*m));
     m->dir = spot_xstrdup(dir);
+    m->adapters = spot_xstrdup(adapters ? adapters : "");
     if (spot_hf_check_kind(dir, err) || path_in(path, dir, "config.json", err) ||
         spot_hf_config_load(path, &m->shape, err))
         return -1;
     if (settle_shards(&m->shape, n_shard, err) || open_vocabulary(m, err))
         return -1;
     m->weights = spot_weights_open(dir, &m->shape, err);
-    if (!m->weights)
+    if (!m->weights || open_adapters(m, err))
         return -1;
     m->hash = hash_of(m);
     return 0;
@@ -256,6 +282,10 @@ void spot_served_model_release(struct spot_served_model *m)
     spot_weights_close(m->weights);
     spot_bpe_free(m->bpe);
     spot_chat_free(m->chat);
+    for (size_t i = 0; i < m->n_adapter; i++)
+        spot_lora_free(m->lora[i]);
+    free(m->lora);
+    free(m->adapters);
     free(m->dir);
     memset(m, 0, sizeof(*m));
 }

@@ -9,6 +9,7 @@
 #include "common/err.h"
 #include "engine/infer.h"
 #include "serve/completion.h"
+#include "shard/lora.h"
 #include "text/chat.h"
 #include "weights/load.h"
 
@@ -33,14 +34,18 @@ struct spot_served_model {
     uint32_t begin[SPOT_SERVED_BEGINS_MAX]; /* tokens added before each text */
     size_t n_begin;
     struct spot_vocabulary vocabulary; /* of the two above */
-    uint64_t hash;                     /* of weights, shape and vocabulary; never 0 */
+    char *adapters;                    /* as they were named; "": none */
+    struct spot_lora **lora;           /* [n_adapter] */
+    size_t n_adapter;
+    uint64_t hash; /* of weights, shape, vocabulary and adapters; never 0 */
 };
 
-/* config.json, weights, tokenizer and end tokens. n_shard 0: as many canonical shards as divide
+/* config.json, weights, tokenizer, end tokens, and adapters of a list (adapter_list.h), NULL or "":
+ * none. n_shard 0: as many canonical shards as divide
  * heads and widths, up to 4; they affect the bits. Returns 0, or -1 with *err (SPOT_EDATA,
  * SPOT_ESYS); release it in both cases. */
-int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t n_shard,
-                           struct spot_err *err);
+int spot_served_model_open(struct spot_served_model *m, const char *dir, const char *adapters,
+                           int64_t n_shard, struct spot_err *err);
 /* Chat by another template: a file or the name of one of several; its end is added to the end
  * tokens, not to the hash. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
 int spot_served_model_choose_chat(struct spot_served_model *m, const char *choice,

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/xalloc.h"
+#include "serve/adapter_list.h"
 #include "serve/relay.h"
 #include "serve/serve_protocol.h"
 #include "serve/server_state.h"
@@ -186,7 +187,9 @@ static int message(void *job, struct spot_peer *peer, const struct spot_frame *f
             spot_front_run(s->front); /* clients see what was committed now */
         return rc;
     }
-    if (frame->type == SPOT_MSG_FAILED)
+    if (frame->type == SPOT_MSG_STATE)
+        spot_server_state(s, p, frame);
+    else if (frame->type == SPOT_MSG_FAILED)
         on_cannot(job, p, frame);
     else
         spot_peer_drop(peer, "a message");
@@ -359,9 +362,21 @@ static char *first_name(const char *names)
     return name;
 }
 
+/* By the model itself. */
+static bool is_taken(const struct spot_front_options *options, const struct spot_adapter *adapter)
+{
+    struct spot_front_options model = *options;
+    char name[SPOT_ADAPTERS_BYTE];
+
+    model.adapters = NULL;
+    snprintf(name, sizeof(name), "%.*s", (int)adapter->n_name, adapter->name);
+    return spot_front_has_model(&model, name, NULL);
+}
+
 static int open_front(struct spot_server *s, struct spot_err *err)
 {
     const struct spot_server_options *const o = s->options;
+    struct spot_adapter adapter;
 
     s->model_id = o->names ? first_name(o->names) : spot_served_model_id(o->model);
     s->front_options =
@@ -371,6 +386,7 @@ static int open_front(struct spot_server *s, struct spot_err *err)
                                      .api_key_file = o->api_key_file,
                                      .model = s->model_id,
                                      .aliases = o->names ? strchr(o->names, ',') : NULL,
+                                     .adapters = o->adapters,
                                      .cors = o->cors,
                                      .n_choice_max = o->n_queue,
                                      .body_max_byte = 8 << 20,
@@ -378,6 +394,11 @@ static int open_front(struct spot_server *s, struct spot_err *err)
                                      .idle_s = 60 };
     if (s->front_options.aliases)
         s->front_options.aliases++; /* behind the comma */
+    for (const char *at = o->adapters; (at = spot_adapter_next(at, &adapter));)
+        if (is_taken(&s->front_options, &adapter))
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "--lora has the name '%.*s', which is that of the model",
+                                (int)adapter.n_name, adapter.name);
     spot_server_set_current(s, s->current);
     if (!o->http)
         return 0;
@@ -399,10 +420,10 @@ static int check_cache(const struct spot_server *s, struct spot_err *err)
 
 static int open_all(struct spot_server *s, struct spot_err *err)
 {
+    const struct spot_model_wanted wanted = spot_server_wanted(s);
     int64_t round;
 
-    s->target = s->current = spot_model_version_open(s->options->model, s->options->chat_template,
-                                                     s->grid.P, s->grid.M, err);
+    s->target = s->current = spot_model_version_open(s->options->model, &wanted, err);
     if (!s->target || check_cache(s, err))
         return -1;
     if (!s->target->model.chat)

@@ -19,6 +19,7 @@ struct spot_server_options {
     struct spot_group_options group;
     const char *model;         /* its directory */
     const char *chat_template; /* a file, or the name of one of several; NULL: the model's own */
+    const char *adapters;      /* of the model, see adapter_list.h; NULL: none */
     enum spot_infer_type type;
     const char *kind; /* full name of the CUDA kernel kind that every worker must use; NULL: CPUs */
     uint32_t P, M;    /* stages of a replica, members of each */

@@ -202,6 +202,9 @@ bool spot_server_can_replace(const struct spot_server *s, const struct spot_repl
 /* server_commit.c: tokens of a member. */
 int spot_server_tokens(struct spot_server *s, struct spot_replica *place,
                        const struct spot_frame *frame, struct spot_err *err);
+/* The state of a choice. It is not in the journal, as no client can come back for it. */
+void spot_server_state(struct spot_server *s, struct spot_replica *place,
+                       const struct spot_frame *frame);
 
 /* server_work.c: requests from their start to their end. */
 enum spot_admission spot_server_submit(void *server, struct spot_request *request_take,
@@ -235,6 +238,8 @@ int spot_server_client(void *server, const struct spot_frame *frame, struct spot
 /* A member could not read its replica's new version. */
 int spot_server_cannot_read(struct spot_server *s, struct spot_replica *place,
                             struct spot_peer *peer, const char *why, struct spot_err *err);
+/* What goes with each version's directory. */
+struct spot_model_wanted spot_server_wanted(const struct spot_server *s);
 /* New requests begin on this version. */
 void spot_server_set_current(struct spot_server *s, struct spot_model_version *version);
 void spot_server_put_model(const struct spot_model_version *version, struct spot_buf *out);

@@ -275,11 +275,12 @@ static struct spot_work *find_work(const struct spot_server *s, uint64_t number)
 static void on_model(void *user, uint64_t hash, const char *dir)
 {
     struct spot_server *const s = ((struct reading *)user)->server;
+    const struct spot_model_wanted wanted = spot_server_wanted(s);
     struct spot_model_version *v;
 
     if (s->failure.code || spot_server_version(s, hash))
         return;
-    v = spot_model_version_open(dir, s->options->chat_template, s->grid.P, s->grid.M, &s->failure);
+    v = spot_model_version_open(dir, &wanted, &s->failure);
     if (v && v->model.hash != hash)
         (void)spot_err_set(&s->failure, SPOT_EDATA,
                            "%s is not the model any more that the journal's requests began on",

@@ -16,6 +16,7 @@
 #include "engine/kernel.h"
 #include "model/grid.h"
 #include "run.h"
+#include "serve/adapter_list.h"
 #include "serve/server.h"
 #include "serve/tool_call.h"
 #include "template_time.h"
@@ -23,7 +24,7 @@
 static struct {
     const char *chat_template, *template_time, *model, *http, *dtype, *device, *comm, *listen,
         *key_file, *grid, *plan, *state, *events, *batch, *output, *api_key_file, *tls_cert,
-        *tls_key, *names, *cors, *tool_format;
+        *tls_key, *names, *lora, *cors, *tool_format;
     uint64_t workers, threads, max_batch, queue;
     double kv_byte, kept_byte, linger_s, lease_s, stall_s, grace_s;
     bool resume, does_sync, is_quiet, has_buddies;
@@ -45,6 +46,8 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "model", &o.model, "dir", "config.json, weights and tokenizer", 0, 0 },
     { SPOT_OPT_STRING, 0, "served-model-name", &o.names, "list",
       "names of the model for clients (default: its directory's)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "lora", &o.lora, "list",
+      "adapters of the model in peft's format, NAME=DIR,...", 0, 0 },
     { SPOT_OPT_STRING, 0, "chat-template", &o.chat_template, "file|name",
       "template of chats, or which of several the model has", 0, 0 },
     { SPOT_OPT_STRING, 0, "template-time", &o.template_time, "time",
@@ -201,6 +204,11 @@ static int read_backend(struct spot_server_options *s, struct spot_err *err)
         return -1;
     if (!strcmp(chosen.kind, "cpu"))
         return 0;
+    if (o.lora)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--lora is not for --device %s: adapters are computed "
+                            "on CPUs only",
+                            o.device);
     if (s->type == SPOT_INFER_Q8)
         return spot_err_set(err, SPOT_EUSAGE, "--dtype q8 is not for --device cuda: bf16 or fp32");
     if (spot_kernel_is_whole_cuda(chosen.kind) && !s->group.n_local) {
@@ -253,6 +261,7 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
                    .listening = tell_listening },
         .model = o.model,
         .chat_template = o.chat_template,
+        .adapters = o.lora,
         .type = (enum spot_infer_type)spot_infer_type_find(o.dtype),
         .n_sequence = (uint32_t)o.max_batch,
         .kv_byte = (uint64_t)o.kv_byte,
@@ -293,6 +302,8 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
     if (o.state && !*o.state)
         return spot_err_set(err, SPOT_EUSAGE, "--state must be a directory, got ''");
     if (template_time_parse(o.template_time, err))
+        return -1;
+    if (spot_adapter_check(o.lora, err))
         return -1;
     if (read_grid(&s, err) || read_backend(&s, err) || read_comm(&s, err))
         return -1;
