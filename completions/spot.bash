@@ -16,7 +16,7 @@ _spot() {
     'spot-migrate bench') options='--output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-migrate '*) commands='plan assign pack unpack verify list extract send recv bench' options='' ;;
     'spot-plan train') options='--job --forecast --now --spares --warm --epoch --objective --usd-per-sample --solver --current --pending --state --starts --told --announced --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
-    'spot-plan serve') options='--job --now --forecast --rate --load --window --solver --slo --current --stay --loss-per-h --switch --layout --cluster --memory-cap --boot --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
+    'spot-plan serve') options='--job --now --forecast --rate --load --window --backlog --policy --slo --current --state --stay --loss-per-h --switch --layout --cluster --memory-cap --boot --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan fleet') options='--kind --catalogue --load --market --forecast --prices --unserved --cold-start --rho --policy --slices --zone-max --current --requests --window --time --scenarios --limit --job --loss --loss-now --samples --deadline --restart --losses-per-h --solver --explain --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
     'spot-plan deadline') options='--work --deadline --restart --egress-usd --hour-usd --done --elapsed --now --launching --at --catalogue --prices --forecast --trace --learn --zone --has-spot --tick --usd-per-h --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan share') options='--jobs --throughput --cluster --time --policy --round --switch --checkpoint --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
@@ -42,7 +42,7 @@ _spot() {
     'spot-run commit') options='--step --durable --all-ranks --timeout --quiet --error-format --help --version' ;;
     'spot-run profile') options='--grids --micro-batches --max-workers --steps --name --serve --max-batch --replicas --one-machine --data --tokenizer --arch --layers --width --heads --seq --micro-batch --global-batch --skip --tokens --vocab --shards --tied --kv-heads --ffn --rope-theta --device --recompute --threads --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
     'spot-run tokenize') options='--tokenizer --tokens --separator --decode --output --quiet --error-format --help --version' ;;
-    'spot-run worker') options='--join --key-file --name --domain --threads --recompute --device --state-command --join-timeout --notice --notice-rebalance --quiet --error-format --help --version' ;;
+    'spot-run worker') options='--join --key-file --name --domain --threads --recompute --device --engine --engine-url --engine-kind --state-command --join-timeout --notice --notice-rebalance --quiet --error-format --help --version' ;;
     'spot-run notice') options='--from --exec --once --ack --interval --lead --name --quiet --error-format --help --version' ;;
     'spot-run replan') options='--join --key-file --join-timeout --force --error-format --help --version' ;;
     'spot-run roll') options='--join --key-file --join-timeout --no-wait --quiet --error-format --help --version' ;;
@@ -66,7 +66,7 @@ _spot() {
     'spot-plan train --starts') values='now next' ;;
     'spot-plan train --told') values='losses gains both none' ;;
     'spot-plan train --format') values='json table' ;;
-    'spot-plan serve --solver') values='spot spotserve' ;;
+    'spot-plan serve --policy') values='spot spotserve' ;;
     'spot-plan serve --format') values='json table' ;;
     'spot-plan fleet --kind') values='serve train' ;;
     'spot-plan fleet --market') values='on-demand spot both' ;;
@@ -96,7 +96,7 @@ _spot() {
     'spot-replay fleet --format') values='csv tsv jsonl table md' ;;
     'spot-replay price --format') values='csv tsv jsonl table md' ;;
     'spot-run train --comm') values='sockets nccl nccl-fast' ;;
-    'spot-run serve --dtype') values='fp32 bf16 q8' ;;
+    'spot-run serve --dtype') values='fp32 bf16 q8 engine' ;;
     'spot-run generate --dtype') values='fp32 bf16 q8' ;;
     'spot-run generate --format') values='text json' ;;
     'spot-run ledger --rest') values='wrap drop short' ;;

@@ -8,9 +8,9 @@
 
 #include "common/num.h"
 #include "common/xalloc.h"
+#include "peers/serve_peers.h"
 #include "plan/serve_queue_model.h"
 #include "plan/serve_solver.h"
-#include "sim/serve_play.h"
 #include "suite.h"
 #include "trace/load_generate.h"
 

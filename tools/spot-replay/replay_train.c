@@ -327,7 +327,7 @@ static int print_sampled(struct replay_train *s, int policy, struct spot_sim_row
     replay_train_put(table, s, samples[(size_t)(0.01 * n)], 0);
     replay_train_put(table, s, samples[(size_t)(0.5 * n)], 0);
     replay_train_put(table, s, samples[(size_t)(0.99 * n)], 0);
-    replay_train_put(table, s, s->ideal > 0 ? mean / s->ideal : 0, 4);
+    replay_train_put_share(table, s, s->policy[policy], mean);
     free(samples);
     return 0;
 }
@@ -402,7 +402,7 @@ static int run_sweep(struct replay_train *s, struct spot_table *table, struct sp
             spot_table_real(table, value);
             spot_table_text(table, s->policy[k]->name);
             replay_train_put(table, s, t.samples, 0);
-            replay_train_put(table, s, s->ideal > 0 ? t.samples / s->ideal : 0, 4);
+            replay_train_put_share(table, s, s->policy[k], t.samples);
             replay_train_put(table, s, t.usd > 0 && t.samples > 0 ? t.usd / t.samples * 1e6 : 0, 2);
         }
         free(row);

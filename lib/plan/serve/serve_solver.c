@@ -103,6 +103,11 @@ static int64_t spares_for(const struct spot_serve_ask *ask, int64_t used, double
     return n;
 }
 
+static double usd_per_h(const struct spot_serve_ask *ask, int64_t instances)
+{
+    return (ask->usd_per_h >= 0 ? ask->usd_per_h : 1) * (double)instances;
+}
+
 static double percentile_of(const struct spot_serve_limit *limit)
 {
     return limit->percentile > 0 ? limit->percentile : 0.99;
@@ -240,7 +245,7 @@ static void judge(const struct spot_serve_ask *ask, const struct shape_times *t,
     o->pace_s = is_paced ? time->request_s / (double)D : 0;
     o->load = ask->demand.rate_per_s / o->request_per_s;
     o->spares = spares_for(ask, o->instances, share);
-    o->usd_per_h = (ask->usd_per_h >= 0 ? ask->usd_per_h : 1) * (double)(o->instances + o->spares);
+    o->usd_per_h = usd_per_h(ask, o->instances + o->spares);
     drain_s = pause_s(ask, o) + exposed_s(ask, o) + ask->demand.backlog / o->request_per_s;
     if (scatter) {
         const double busy = full > k ? spot_serve_station_busy(&station) : 0;
@@ -308,6 +313,12 @@ static int by_score(const void *a, const void *b)
     return x->shape.P < y->shape.P ? -1 : x->shape.P > y->shape.P;
 }
 
+/* May a pipeline have P stages of M ranks? */
+static bool is_allowed(const struct spot_job_serve *s, int64_t P, int64_t M)
+{
+    return P * M >= s->gpus_min && s->stage_layers % P == 0;
+}
+
 struct spot_serve_offer *spot_serve_offers(const struct spot_serve_ask *ask, size_t *n)
 {
     const struct spot_job_serve *s = ask->serve;
@@ -320,7 +331,7 @@ struct spot_serve_offer *spot_serve_offers(const struct spot_serve_ask *ask, siz
         for (int64_t P = 1, M = s->cell[i].M; s->cell[i].B == 1 && P * M <= gpus; P++) {
             if (P > s->stage_layers)
                 break;
-            if (P * M < s->gpus_min || s->stage_layers % P != 0 || !best_of_shape(ask, P, M, &o))
+            if (!is_allowed(s, P, M) || !best_of_shape(ask, P, M, &o))
                 continue;
             list = spot_xgrow(list, &cap, *n + 1, sizeof(*list));
             list[(*n)++] = o;
@@ -340,4 +351,49 @@ int spot_serve_offer_best(const struct spot_serve_ask *ask, struct spot_serve_of
         *best = list[0];
     free(list);
     return n ? 0 : -1;
+}
+
+int spot_serve_offer_complete(const struct spot_serve_ask *ask, struct spot_serve_offer *offer)
+{
+    const struct spot_serve_offer is = *offer;
+    struct shape_times t;
+    int rc = -1;
+
+    if (fill_times(ask, is.shape.P, is.shape.M, &t) && is.D >= t.pipelines) {
+        judge(ask, &t, is.D / t.pipelines, offer);
+        offer->spares = is.spares;
+        offer->pace_s = is.pace_s;
+        offer->usd_per_h = usd_per_h(ask, offer->instances + offer->spares);
+        rc = 0;
+    }
+    free_times(&t);
+    return rc;
+}
+
+double spot_serve_most(const struct spot_job_serve *s, int64_t gpus)
+{
+    double most = 0;
+
+    for (size_t i = 0; i < s->n_cell; i++)
+        for (int64_t P = 1, M = s->cell[i].M; P <= s->stage_layers && P * M <= gpus; P++)
+            for (int64_t B = 1; is_allowed(s, P, M) && s->cell[i].B == 1 && B <= s->max_batch;
+                 B *= 2) {
+                struct spot_serve_shape shape = { .P = P, .M = M };
+                struct spot_serve_time t;
+
+                if (!spot_serve_soonest(s, &shape, B, &t))
+                    most = fmax(most, (double)(gpus / (P * M) * B) / t.request_s);
+            }
+    return most;
+}
+
+int64_t spot_serve_least_gpus(const struct spot_job_serve *s)
+{
+    int64_t least = 0;
+
+    for (size_t i = 0; i < s->n_cell; i++)
+        for (int64_t P = 1; P <= s->stage_layers; P++)
+            if (is_allowed(s, P, s->cell[i].M) && (!least || P * s->cell[i].M < least))
+                least = P * s->cell[i].M;
+    return least;
 }
