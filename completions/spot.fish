@@ -35,7 +35,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'p
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l compat
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l base -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l chunk -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l threads -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l verbose
@@ -43,7 +43,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l error-format -
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l base -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l threads -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l verbose
@@ -51,7 +51,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l error-format
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l base -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l threads -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l verbose
 complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l error-format -r
@@ -88,7 +88,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l chunk -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l deadline -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l plan -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l epoch -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l threads -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l verbose
@@ -103,7 +103,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l key-file -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l timeout -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l wait -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l streams -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l threads -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l verbose
@@ -128,7 +128,6 @@ complete -c spot-plan -n '__fish_seen_subcommand_from train' -l epoch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l objective -x -a 'samples usd-per-sample mix'
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l usd-per-sample -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l solver -x -a 'dp liveput'
-complete -c spot-plan -n '__fish_seen_subcommand_from train' -l policy -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l current -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l pending -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l state -r
@@ -221,7 +220,6 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l done -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l elapsed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l now -x -a 'spot on-demand idle'
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l launching -r
-complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l policy -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l at -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l catalogue -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l prices -r
@@ -231,8 +229,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l learn -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l zone -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l has-spot
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l tick -r
-complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l spot-usd-per-h -r
-complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l on-demand-usd-per-h -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l usd-per-h -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l explain
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l output -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l format -x -a 'json table'
@@ -406,14 +403,12 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l job -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l trace -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l policy -x -a 'all list ideal on-demand optimal spot parcae-truth nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-loss -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-gain -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l cost -x -a 'parcae measured'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l peer-model -x -a 'published generous as-measured'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l throughput -x -a 'table law both'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l events -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l interval -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l look-ahead -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l horizon -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l to -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l scale -r
@@ -470,8 +465,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l egress-usd 
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l hour-usd -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l tick -r
-complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l spot-usd-per-h -r
-complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l on-demand-usd-per-h -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l usd-per-h -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l policy -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l learn -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l steps
@@ -510,8 +504,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l trace -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l n -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l cold-start -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l tick -r
-complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l spot-usd-per-h -r
-complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l on-demand-usd-per-h -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l usd-per-h -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l load -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l per-replica -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l demand -r
@@ -590,9 +583,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l clip -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta1 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta2 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l weight-decay -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l min-lr -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l warmup-steps -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l decay-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l threads -r
@@ -670,7 +660,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from generate' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l listen -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l store -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nodes -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nnodes -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l max-restarts -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l events -r
@@ -685,17 +675,12 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nproc-per-node -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l checkpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l module
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l hook -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l save-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l cold
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l log-dir -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-dir -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l quiet
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-limit -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l all-places
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l mirror-rate -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nnodes -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l standalone
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l role -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-backend -r
@@ -717,7 +702,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l slow-rank -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-rebalance
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l help-all
@@ -750,7 +734,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l grids -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l micro-batches -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l max-workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l steps -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l warm-up -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l name -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l serve -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l max-batch -r
@@ -806,7 +789,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from worker' -l state-command -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice-rebalance
-complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l help
@@ -818,7 +800,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from notice' -l ack
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l interval -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l lead -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l name -r
-complete -c spot-run -n '__fish_seen_subcommand_from notice' -l endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l help
@@ -856,8 +837,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from status' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l reference -r
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l plot -r
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l speedup -r
-complete -c spot-run -n '__fish_seen_subcommand_from report' -l spot-price -r
-complete -c spot-run -n '__fish_seen_subcommand_from report' -l on-demand-price -r
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l usd-per-h -r
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l output -r
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l seed -r

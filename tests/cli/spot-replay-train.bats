@@ -116,14 +116,12 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 @test "losses are announced and gains are not, unless --notice says both" {
     few 12 # with two losses and a gain
     for policy in nowcast spot; do
-        [ "$(play --notice 120s --policy $policy)" = \
-            "$(play --notice-gain 120s --policy $policy)" ]
-        [ "$(play --notice 0 --policy $policy)" = "$(play --notice-loss 0 --policy $policy)" ]
-        [ "$(play --notice 30s --notice-gain 0 --notice-loss 120s --policy $policy)" = \
-            "$(play --policy $policy)" ]
+        [ "$(play --notice 120s:0 --policy $policy)" = "$(play --policy $policy)" ]
     done
-    job=examples/jobs/gpt-6.7b.json
+    job=examples/jobs/bert.json
     trace 20
+    [ "$(play --notice 120s:120s --policy nowcast)" != "$(play --policy nowcast)" ]
+    job=examples/jobs/gpt-6.7b.json
     # with losses alone to know, no gain is acted on in its own interval
     play --policy nowcast,persistence --steps >"$T/s"
     awk -F, '$1 == "nowcast" && $2 && $5 && $7 * $8 > n { bad = 1 } { n = $4 }
@@ -132,10 +130,11 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     column samples <"$T/o" | awk 'NR == 1 { x = $1 } NR == 2 { exit x <= $1 }'
     # a trace that only falls has no gains to know
     awk 'BEGIN { print "time_s,available"; for (i = 0; i < 60; i++) printf "%d,%d\n", 60 * i, 30 - i / 5 }' >"$T/t.csv"
-    [ "$(play --policy nowcast)" = "$(play --notice 120s --policy nowcast)" ]
-    run play --notice-gain soon
-    [ "$status" -eq 2 ]
-    [[ "$stderr$output" == *"--notice-gain: expected a duration, got 'soon'"* ]]
+    [ "$(play --policy nowcast)" = "$(play --notice 120s:120s --policy nowcast)" ]
+    run -2 play --notice 0:soon
+    [[ "$output" == *"--notice must be a duration"* ]]
+    run -2 play --notice 0:1:2
+    [[ "$output" == *"--notice"*"1:2"* ]]
 }
 
 @test "an unannounced gain is used at once where the grid was chosen for it, else in the next interval" {
@@ -151,7 +150,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 @test "a row that may lie above optimal says why, the others cannot" {
     for job in examples/jobs/demo.json examples/jobs/gpt-1.5b.json; do
         case $job in *demo*) trace 12 6 ;; *) trace 12 ;; esac
-        play --policy all --notice 120s >"$T/o"
+        play --policy all --notice 120s:120s >"$T/o"
         column may_beat_optimal <"$T/o" | paste -d, <(column policy <"$T/o") <(column samples <"$T/o") - >"$T/why"
         awk -F, '$1 == "optimal" { best = $2 } { x[$1] = $2; why[$1] = $3 }
             END { for (p in x) if (x[p] > best * (1 + 1e-12) && why[p] == "") bad = 1
@@ -419,7 +418,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "Parcae's policies look as far ahead as they are told" {
-    for n in 1 12; do play --policy parcae --look-ahead $n >"$T/$n"; done
+    for n in 1 12; do play --policy parcae --horizon $n >"$T/$n"; done
     play --policy parcae | cmp - "$T/12" # the job's
     run ! cmp -s "$T/1" "$T/12"
 }

@@ -80,7 +80,7 @@ begun() { # ROUND WORLD
 }
 
 @test "rank 0 saves, its node is killed with its disk: the others go on with that, a newcomer too" {
-    coordinator --nodes 2:3
+    coordinator --nnodes 2:3
     for name in a b c; do node $name; done
     committed 2
     gone=$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)
@@ -100,7 +100,7 @@ begun() { # ROUND WORLD
 
 @test "a half-written one never counts, and is out of the way of the next round" {
     export SLOW=0.4 LATER=0.3
-    coordinator --nodes 1:2
+    coordinator --nnodes 1:2
     node a
     node b
     for round in 1 2 3; do
@@ -149,7 +149,7 @@ done
 END
     chmod +x dirs
     mkdir -p a/out/elsewhere b c
-    coordinator --nodes 2:3
+    coordinator --nnodes 2:3
     for name in a b c; do node $name; done
     committed 3
     gone=$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)
@@ -187,7 +187,7 @@ END
 
 @test "a script that saves without a rest is committed all the same" {
     export LATER=0 EVERY=1 PAUSE=0.001 SLOW=0.01
-    coordinator --nodes 2
+    coordinator --nnodes 2
     node a
     node b
     committed 2
@@ -213,7 +213,7 @@ ln -s "$HERE/precious" out
 exit 1
 END
     chmod +x linked
-    coordinator --nodes 1
+    coordinator --nnodes 1
     node a
     committed 1
     : >strike

@@ -21,10 +21,9 @@
 #include "trace/trace.h"
 
 static struct {
-    const char *job, *trace, *policy, *cost, *notice, *loss, *gain, *sweep, *plot, *picture,
-        *events;
+    const char *job, *trace, *policy, *cost, *sweep, *plot, *picture, *events;
     const char *throughput, *peer_model;
-    double interval_s, from_s, to_s;
+    double interval_s, from_s, to_s, notice_s[2];
     uint64_t look_ahead, scale;
     bool steps;
     struct spot_tool_common common;
@@ -33,6 +32,7 @@ static struct {
           .peer_model = "published",
           .picture = "samples",
           .from_s = -1,
+          .notice_s = { 120, 0 },
           .to_s = -1,
           .scale = 1,
           .common = SPOT_TOOL_COMMON_DEFAULT };
@@ -57,28 +57,21 @@ static const struct spot_cli cli = {
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "input" },
             SPOT_ROW_JOB(&opt.job),
-            { SPOT_OPT_STRING, 0, "trace", &opt.trace, "file", "availability CSV (default: stdin)",
-              0, 0 },
-            { SPOT_OPT_STRING, 0, "policy", &opt.policy, "a,b",
-              "policies; 'all', or 'list' to see them", 0, 0 },
-            { SPOT_OPT_STRING, 0, "notice", &opt.notice, "duration",
-              "notice of losses and gains (0: known once they have happened)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "notice-loss", &opt.loss, "duration",
-              "notice of losses (default: 120s)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "notice-gain", &opt.gain, "duration",
-              "notice of gains (default: 0; clouds do not announce them)", 0, 0 },
+            { SPOT_OPT_STRING, 't', "trace", &opt.trace, "file",
+              "availability trace (default: stdin)", 0, 0 },
+            SPOT_ROW_POLICIES(&opt.policy),
+            { SPOT_OPT_TIMES, 0, "notice", opt.notice_s, "loss[:gain]",
+              "notice of losses (default: 2m), and behind a colon of gains (0)", 0, 1e9 },
             { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
               "cost of a change: measured, or parcae: with its rules (default: ours)", 0, 0 },
             { SPOT_OPT_STRING, 0, "peer-model", &opt.peer_model, "model",
               "other systems as published (default), generous or as-measured", 0, 0 },
-            { SPOT_OPT_STRING, 0, "throughput", &opt.throughput, "source",
-              "profile table, fitted curve, or both (default): as in spot-plan train", 0, 0 },
+            SPOT_ROW_THROUGHPUT(&opt.throughput),
             { SPOT_OPT_STRING, 0, "events", &opt.events, "file",
               "spot.event/1 log of a real run, for measured", 0, 0 },
             { SPOT_OPT_SECS, 0, "interval", &opt.interval_s, "duration",
               "length of an interval (default: the job's)", 1e-3, 1e9 },
-            { SPOT_OPT_U64, 0, "look-ahead", &opt.look_ahead, "n",
-              "intervals to look ahead (default: the job's)", 1, 256 },
+            SPOT_ROW_HORIZON(&opt.look_ahead),
             SPOT_ROW_FROM(&opt.from_s),
             SPOT_ROW_TO(&opt.to_s),
             SPOT_ROW_SCALE(&opt.scale),
@@ -240,27 +233,14 @@ static int find_policies(struct replay_train *s, struct spot_err *err)
     return rc;
 }
 
-/* What is said of one kind of change, else of both, else the default. */
-static int parse_notice(const char *name, const char *own, const char *otherwise, double *s,
-                        struct spot_err *err)
-{
-    const char *text = own ? own : opt.notice ? opt.notice : otherwise;
-
-    if (spot_num_parse_secs(text, s) || *s < 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--%s: expected a duration, got '%.32s'",
-                            own ? name : "notice", text);
-    return 0;
-}
-
 static int parse_options(struct replay_train *s, struct spot_err *err)
 {
     enum spot_peer_model model;
 
     if (!opt.job)
         return spot_err_set(err, SPOT_EUSAGE, "--job is missing");
-    if (parse_notice("notice-loss", opt.loss, "120s", &s->notice_loss_s, err) ||
-        parse_notice("notice-gain", opt.gain, "0", &s->notice_gain_s, err))
-        return -1;
+    s->notice_loss_s = opt.notice_s[0];
+    s->notice_gain_s = opt.notice_s[1];
     if (spot_peer_model_parse(opt.peer_model, &model, err))
         return -1;
     s->peers = *spot_peer_prices_of(model);
