@@ -27,7 +27,7 @@ _spot() {
     'spot-replay describe') options='--kind --from --to --scale --context --plot --fit --hazard --min-losses --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay import') options='--from --columns --timezone --zone --instance-type --polarity --cap --time --strict --prompt-tokens --output-tokens --lengths --origin --merge --max-age --interval --steps --events --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
     'spot-replay live') options='--trace --from --to --scale --max --speedup --grace --no-notice --events --seed --quiet --verbose --error-format --help --version' ;;
-    'spot-replay train') options='--job --trace --policy --notice --cost --peer-model --throughput --events --realize --runs --interval --horizon --from --to --scale --sweep --rules --peer-constant --steps --plot --picture --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
+    'spot-replay train') options='--job --trace --policy --notice --cost --peer-model --throughput --events --interval --horizon --from --to --scale --sweep --steps --plot --picture --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay serve') options='--job --trace --load --arrivals-only --policy --rate --switch --layout --link-rate --load-time --grace --capacity --boot --batching --pool --slo --merge --until-end --steps --interval --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay deadline') options='--trace --zone --work --deadline --restart --catalogue --egress-usd --hour-usd --from --tick --usd-per-h --policy --learn --steps --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay share') options='--jobs --throughput --cluster --trace --policy --rounds --round --reset --switch --checkpoint --steps --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
@@ -86,8 +86,6 @@ _spot() {
     'spot-replay import --format') values='csv' ;;
     'spot-replay train --cost') values='parcae measured' ;;
     'spot-replay train --peer-model') values='published generous as-measured' ;;
-    'spot-replay train --realize') values='expected sampled' ;;
-    'spot-replay train --rules') values='carry parcae' ;;
     'spot-replay serve --batching') values='pools bursts shared passes' ;;
     'spot-replay serve --format') values='csv tsv jsonl table md' ;;
     'spot-replay deadline --format') values='csv tsv jsonl table md' ;;
@@ -122,9 +120,9 @@ _spot() {
     'spot-replay generate --profile') values='calm typical stormy' ;;
     'spot-replay generate --law') values='help' ;;
     'spot-replay import --from') values='help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt spot-serve openai-log gavel philly-csv sacct' ;;
-    'spot-predict '*' --model') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin' ;;
-    'spot-predict '*' --models') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin' ;;
-    'spot-predict '*' --compare') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin' ;;
+    'spot-predict '*' --model') values='pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae' ;;
+    'spot-predict '*' --models') values='pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae' ;;
+    'spot-predict '*' --compare') values='pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae' ;;
     esac
     if [ "$values" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")

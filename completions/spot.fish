@@ -291,17 +291,17 @@ complete -c spot-predict -n 'true' -l interval -r
 complete -c spot-predict -n 'true' -l horizon -r
 complete -c spot-predict -n 'true' -l history -r
 complete -c spot-predict -n 'true' -l cap -r
-complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin'
+complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l hazard -r
 complete -c spot-predict -n 'true' -l state -r
 complete -c spot-predict -n 'true' -l plot -r
 complete -c spot-predict -n 'true' -l backtest
-complete -c spot-predict -n 'true' -l models -x -a 'pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin'
+complete -c spot-predict -n 'true' -l models -x -a 'pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l origins -r
 complete -c spot-predict -n 'true' -l from -r
 complete -c spot-predict -n 'true' -l dump -r
 complete -c spot-predict -n 'true' -l joint
-complete -c spot-predict -n 'true' -l compare -x -a 'pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin'
+complete -c spot-predict -n 'true' -l compare -x -a 'pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l output -r
 complete -c spot-predict -n 'true' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-predict -n 'true' -l seed -r
@@ -409,16 +409,12 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l cost -x -a 'pa
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l peer-model -x -a 'published generous as-measured'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l throughput -x -a 'table law both'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l events -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l realize -x -a 'expected sampled'
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l runs -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l interval -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l horizon -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l to -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l scale -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l sweep -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l rules -x -a 'carry parcae'
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l peer-constant -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l plot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l picture -x -a 'samples grids cost'
@@ -430,7 +426,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l job -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l trace -r
