@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct spot_policy *const policies[] = { &spot_policy_train, &spot_policy_deadline };
+static const struct spot_policy *const policies[] = { &spot_policy_train, &spot_policy_deadline,
+                                                      &spot_policy_fleet };
 
 const struct spot_policy *spot_policy_find(const char *kind, const char *name, struct spot_err *err)
 {

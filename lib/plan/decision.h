@@ -15,6 +15,7 @@
 #include "model/forecast_doc.h"
 #include "model/grid.h"
 #include "plan/deadline.h"
+#include "plan/fleet_hold.h"
 #include "plan/train_plan.h"
 
 #ifdef __cplusplus
@@ -25,6 +26,7 @@ extern "C" {
 struct spot_rule {
     const struct spot_train_question *train;
     const struct spot_deadline_rule *deadline;
+    const struct spot_hold_rule *fleet;
 };
 
 /* What is known at a time. */
@@ -41,11 +43,13 @@ struct spot_seen {
     /* deadline: a tick, also of those before the job */
     const bool *has_spot;              /* [n_place] */
     const struct spot_market_now *now; /* of the job, without what spot is there; NULL: before it */
+    const struct spot_hold_now *fleet; /* what runs; what can be had is the forecast's */
 };
 
 struct spot_action {
     struct spot_grid grid;        /* train; D 0: suspend */
     struct spot_market_step step; /* deadline */
+    struct spot_hold_step fleet;
 };
 
 /* What else a decision tells, unless NULL: the document and its reasons, the caller's to release.
@@ -73,7 +77,7 @@ struct spot_policy {
 
 enum { SPOT_DECISION_STATE_MAX = 128 };
 
-extern const struct spot_policy spot_policy_train, spot_policy_deadline;
+extern const struct spot_policy spot_policy_train, spot_policy_deadline, spot_policy_fleet;
 
 /* The one parser of --policy: the row of that kind and name, or NULL with *err (SPOT_EUSAGE), which
  * names those there are. */

@@ -389,7 +389,7 @@ static int decide(struct session *s, const struct spot_policy *policy, struct sp
                                              .law = o.forecast ? s->law : NULL };
     const size_t ran = (size_t)llround(o.elapsed_s / s->market.tick_s);
     struct spot_decider *decider = policy->open(&(struct spot_rule){ .deadline = &rule });
-    struct spot_action action = { { 0 }, { 0 } };
+    struct spot_action action = { .grid = { 0 } };
     int rc = 0;
 
     for (size_t i = 0; i + 1 < s->n_row && !rc; i++)
