@@ -153,9 +153,11 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l rate -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l load -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l window -r
-complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l solver -x -a 'spot spotserve'
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l backlog -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l policy -x -a 'spot spotserve'
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l slo -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l current -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l stay -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l loss-per-h -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l switch -r
@@ -288,17 +290,17 @@ complete -c spot-predict -n 'true' -l interval -r
 complete -c spot-predict -n 'true' -l horizon -r
 complete -c spot-predict -n 'true' -l history -r
 complete -c spot-predict -n 'true' -l cap -r
-complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin'
+complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l hazard -r
 complete -c spot-predict -n 'true' -l state -r
 complete -c spot-predict -n 'true' -l plot -r
 complete -c spot-predict -n 'true' -l backtest
-complete -c spot-predict -n 'true' -l models -x -a 'pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin'
+complete -c spot-predict -n 'true' -l models -x -a 'pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l origins -r
 complete -c spot-predict -n 'true' -l from -r
 complete -c spot-predict -n 'true' -l dump -r
 complete -c spot-predict -n 'true' -l joint
-complete -c spot-predict -n 'true' -l compare -x -a 'pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin'
+complete -c spot-predict -n 'true' -l compare -x -a 'pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l output -r
 complete -c spot-predict -n 'true' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-predict -n 'true' -l seed -r
@@ -406,16 +408,12 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l cost -x -a 'pa
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l peer-model -x -a 'published generous as-measured'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l throughput -x -a 'table law both'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l events -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l realize -x -a 'expected sampled'
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l runs -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l interval -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l horizon -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l to -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l scale -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l sweep -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l rules -x -a 'carry parcae'
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l peer-constant -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l plot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l picture -x -a 'samples grids cost'
@@ -427,7 +425,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l job -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l trace -r
@@ -605,8 +602,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l lora -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l chat-template -r
-complete -c spot-run -n '__fish_seen_subcommand_from serve' -l template-time -r
-complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -x -a 'fp32 bf16 q8'
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -x -a 'fp32 bf16 q8 engine'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r
@@ -630,6 +626,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l resume
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l events -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l template-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l cors-origin -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tool-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l journal-sync
@@ -789,6 +786,9 @@ complete -c spot-run -n '__fish_seen_subcommand_from worker' -l domain -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l device -x -a 'cpu cuda auto'
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l engine -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l engine-url -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l engine-kind -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l state-command -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice -r

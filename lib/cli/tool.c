@@ -191,16 +191,17 @@ void spot_tool_warn(const char *fmt, ...)
     va_end(ap);
 }
 
-void spot_tool_assume_prices(double price[2], double spot, double on_demand)
+void spot_tool_assume_prices(double usd_per_h[2], double spot, double on_demand)
 {
     const double assumed[2] = { spot, on_demand };
+    static const char *const of[2] = { "spot", "on demand" };
 
     for (int i = 0; i < 2; i++)
-        if (price[i] < 0) {
-            price[i] = assumed[i];
-            spot_tool_warn("%g usd/h is assumed %s, as for a p3.2xlarge in 2020: --usd-per-h says "
+        if (usd_per_h[i] < 0) {
+            usd_per_h[i] = assumed[i];
+            spot_tool_warn("%g usd/h %s is assumed, as for a p3.2xlarge in 2020: --usd-per-h says "
                            "otherwise",
-                           price[i], i ? "on demand" : "of spot");
+                           assumed[i], of[i]);
         }
 }
 

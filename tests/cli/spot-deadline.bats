@@ -31,7 +31,7 @@ replay() { spot-replay deadline --trace "$T/t.csv" --work 12h --deadline 16h --r
         run -0 --separate-stderr $tool
         [ "$(grep -c assumed <<<"$stderr")" = 2 ]
         run -0 --separate-stderr $tool --usd-per-h 1
-        [[ "$stderr" == *3.06*"on demand"* ]]
+        [[ "$stderr" == *3.06*'on demand'* ]]
         run -0 --separate-stderr $tool --usd-per-h 1:3
         [ -z "$stderr" ]
         run -0 --separate-stderr $tool --quiet
