@@ -373,6 +373,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from import' -l output-tokens
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l lengths -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l origin -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l merge -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l max-age -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l interval -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l events

@@ -191,6 +191,15 @@ void spot_tool_warn(const char *fmt, ...)
     va_end(ap);
 }
 
+void spot_tool_assume_price(double *usd_per_h, double assumed, const char *option)
+{
+    if (*usd_per_h >= 0)
+        return;
+    *usd_per_h = assumed;
+    spot_tool_warn("%g usd/h is assumed, as for a p3.2xlarge in 2020: %s says otherwise", assumed,
+                   option);
+}
+
 void spot_tool_warn_shared(const char *dir)
 {
     struct stat st;

@@ -21,10 +21,16 @@
 extern "C" {
 #endif
 
+/* plan/share_round.h */
+struct spot_share_rule;
+struct spot_share_seen;
+struct spot_share_plan;
+
 /* Everything of the question that observations do not tell: that of the kind. */
 struct spot_rule {
     const struct spot_train_question *train;
     const struct spot_deadline_rule *deadline;
+    const struct spot_share_rule *share;
 };
 
 /* What is known at a time. */
@@ -41,11 +47,13 @@ struct spot_seen {
     /* deadline: a tick, also of those before the job */
     const bool *has_spot;              /* [n_place] */
     const struct spot_market_now *now; /* of the job, without what spot is there; NULL: before it */
+    const struct spot_share_seen *share;
 };
 
 struct spot_action {
-    struct spot_grid grid;        /* train; D 0: suspend */
-    struct spot_market_step step; /* deadline */
+    struct spot_grid grid;               /* train; D 0: suspend */
+    struct spot_market_step step;        /* deadline */
+    const struct spot_share_plan *share; /* the decider's, until it observes anew */
 };
 
 /* What else a decision tells, unless NULL: the document and its reasons, the caller's to release.
@@ -74,6 +82,8 @@ struct spot_policy {
 enum { SPOT_DECISION_STATE_MAX = 128 };
 
 extern const struct spot_policy spot_policy_train, spot_policy_deadline;
+extern const struct spot_policy
+    spot_policy_share[]; /* by enum spot_share_aim; ends with a NULL name */
 
 /* The one parser of --policy: the row of that kind and name, or NULL with *err (SPOT_EUSAGE), which
  * names those there are. */

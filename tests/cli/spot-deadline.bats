@@ -26,6 +26,19 @@ replay() { spot-replay deadline --trace "$T/t.csv" --work 12h --deadline 16h --r
     [[ "$stderr" == *'usd expected in all, the least'* ]]
 }
 
+@test "a price that is assumed is said" {
+    for tool in plan replay; do
+        run -0 --separate-stderr $tool
+        [ "$(grep -c assumed <<<"$stderr")" = 2 ]
+        run -0 --separate-stderr $tool --spot-usd-per-h 1
+        [[ "$stderr" == *3.06*on-demand* ]]
+        run -0 --separate-stderr $tool --spot-usd-per-h 1 --on-demand-usd-per-h 3
+        [ -z "$stderr" ]
+        run -0 --separate-stderr $tool --quiet
+        [ -z "$stderr" ]
+    done
+}
+
 @test "a loop of plans is the policy that is replayed" {
     # the trace is known up to the job's start only, so no law is learnt on the way: 'spot' with a long --learn
     replay --policy spot --from 60000 --learn 1000h --steps |

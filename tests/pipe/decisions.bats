@@ -20,6 +20,13 @@ setup() { cd "$BATS_TEST_DIRNAME/../.." || return; }
     tests/decisions.sh deadline "$BATS_TEST_TMPDIR/two.csv" 6 24000 --work 12h --deadline 17h --restart 25m --egress-usd .2 --learn 6h
 }
 
+@test "jobs that share a cluster: replay and plan decide the same, of what had arrived by then" {
+    D=examples/share
+    tests/decisions.sh share $D/jobs.csv $D/cluster.csv $D/throughput.json 12 --switch 20s --checkpoint 7m
+    printf 'id,arrival_s,kind,steps,scale,scale_min,scale_max\nx,0,lm,5000000,1,1,4\ny,2000,lm,900000,2,1,2\n' >"$BATS_TEST_TMPDIR/j.csv"
+    tests/decisions.sh share "$BATS_TEST_TMPDIR/j.csv" $D/cluster.csv $D/throughput.json 12 --round 5m --switch 20s
+}
+
 @test "a plan reacts to every step of a forecast, not only to the next" {
     spot-predict examples/traces/demo.csv >"$BATS_TEST_TMPDIR/f"
     for from in 2 6; do # none from that step on, for certain

@@ -33,8 +33,8 @@ static struct options {
         .policy = "spot",
         .learn_s = 24 * 3600.0,
         .has_spot = true,
-        .spot_usd_per_h = 0.9731,
-        .on_demand_usd_per_h = 3.06 };
+        .spot_usd_per_h = -1,
+        .on_demand_usd_per_h = -1 };
 
 enum { WHY_MAX = 3 * SPOT_MARKET_PLACES_MAX + 2, WHY_TEXT = 256 };
 
@@ -389,7 +389,7 @@ static int decide(struct session *s, const struct spot_policy *policy, struct sp
                                              .law = o.forecast ? s->law : NULL };
     const size_t ran = (size_t)llround(o.elapsed_s / s->market.tick_s);
     struct spot_decider *decider = policy->open(&(struct spot_rule){ .deadline = &rule });
-    struct spot_action action = { { 0 }, { 0 } };
+    struct spot_action action = { .grid = { 0 } };
     int rc = 0;
 
     for (size_t i = 0; i + 1 < s->n_row && !rc; i++)
@@ -414,6 +414,10 @@ static int run(struct session *s, struct spot_err *err)
     if (!policy || spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_JSON);
+    if (!o.catalogue) {
+        spot_tool_assume_price(&o.spot_usd_per_h, 0.9731, "--spot-usd-per-h");
+        spot_tool_assume_price(&o.on_demand_usd_per_h, 3.06, "--on-demand-usd-per-h");
+    }
     if (read_market(s, err) || set_now(s, err) || (o.prices && read_prices(s, err)) ||
         decide(s, policy, err))
         return -1;
@@ -480,9 +484,9 @@ static const struct spot_cli cli = {
               "spot is available now (default: yes; --no-has-spot)", 0, 0 },
             SPOT_ROW_TICK(&o.tick_s),
             { SPOT_OPT_REAL, 0, "spot-usd-per-h", &o.spot_usd_per_h, "usd",
-              "price of spot (default: 0.9731)", 0, 1e6 },
+              "price of spot (assumed: 0.9731)", 0, 1e6 },
             { SPOT_OPT_REAL, 0, "on-demand-usd-per-h", &o.on_demand_usd_per_h, "usd",
-              "price on demand (default: 3.06)", 0, 1e6 },
+              "price on demand (assumed: 3.06)", 0, 1e6 },
             SPOT_ROW_EXPLAIN(&o.explain),
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
             { SPOT_OPT_END },

@@ -26,8 +26,8 @@ static struct options {
         .policy = "all",
         .restart = "0",
         .learn_s = 24 * 3600.0,
-        .spot_usd_per_h = 0.9731,
-        .on_demand_usd_per_h = 3.06 };
+        .spot_usd_per_h = -1,
+        .on_demand_usd_per_h = -1 };
 
 enum { POLICIES_MAX = 16 };
 
@@ -321,9 +321,9 @@ static const struct spot_cli cli = {
               "start of the job, from the start of the trace (default: 0)", 0, 1e11 },
             SPOT_ROW_TICK(&o.tick_s),
             { SPOT_OPT_REAL, 0, "spot-usd-per-h", &o.spot_usd_per_h, "usd",
-              "price of spot (default: 0.9731)", 0, 1e6 },
+              "price of spot (assumed: 0.9731)", 0, 1e6 },
             { SPOT_OPT_REAL, 0, "on-demand-usd-per-h", &o.on_demand_usd_per_h, "usd",
-              "price on demand (default: 3.06)", 0, 1e6 },
+              "price on demand (assumed: 3.06)", 0, 1e6 },
             { SPOT_OPT_GROUP, .help = "policies" },
             SPOT_ROW_POLICIES(&o.policy),
             { SPOT_OPT_SECS, 0, "learn", &o.learn_s, "time",
@@ -339,6 +339,10 @@ static int run(struct session *s, struct spot_err *err)
 {
     if (o.plot && spot_plot_check(o.plot, err))
         return -1;
+    if (!o.catalogue) {
+        spot_tool_assume_price(&o.spot_usd_per_h, 0.9731, "--spot-usd-per-h");
+        spot_tool_assume_price(&o.on_demand_usd_per_h, 3.06, "--on-demand-usd-per-h");
+    }
     if (read_policies(s, err) || read_trace(s, err) || play_all(s, err))
         return -1;
     if (o.plot && draw(s, err))

@@ -20,8 +20,8 @@ static struct replay_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
                                          .cold_s = -1,
                                          .availability = 0.9995,
                                          .unserved = 0.01,
-                                         .spot_usd_per_h = 0.918,
-                                         .on_demand_usd_per_h = 3.06 };
+                                         .spot_usd_per_h = -1,
+                                         .on_demand_usd_per_h = -1 };
 
 struct played {
     enum spot_fleet_policy policy;
@@ -418,9 +418,9 @@ static const struct spot_cli cli = {
               "time from launch to first answer (default: one tick)", 0, 1e6 },
             SPOT_ROW_TICK(&o.tick_s),
             { SPOT_OPT_REAL, 0, "spot-usd-per-h", &o.spot_usd_per_h, "usd",
-              "price of spot (default: 0.918)", 1e-6, 1e6 },
+              "price of spot (assumed: 0.918)", 1e-6, 1e6 },
             { SPOT_OPT_REAL, 0, "on-demand-usd-per-h", &o.on_demand_usd_per_h, "usd",
-              "price on demand (default: 3.06)", 1e-6, 1e6 },
+              "price on demand (assumed: 3.06)", 1e-6, 1e6 },
             { SPOT_OPT_GROUP, .help = "a load instead of --n" },
             { SPOT_OPT_STRING, 0, "load", &o.load, "file",
               "request trace, repeated; replicas follow its rate", 0, 0 },
@@ -451,6 +451,8 @@ static int run(struct session *s, struct spot_err *err)
         return read_trace(s, err) ? -1 : replay_fleet_mixed(&o, &s->trace, s->play.n_tick, err);
     if (o.load && !(o.per_replica > 0))
         return spot_err_set(err, SPOT_EUSAGE, "--load needs --per-replica, or --demand");
+    spot_tool_assume_price(&o.spot_usd_per_h, 0.918, "--spot-usd-per-h");
+    spot_tool_assume_price(&o.on_demand_usd_per_h, 3.06, "--on-demand-usd-per-h");
     if (read_policies(s, err) || read_trace(s, err) || (o.load && follow_load(s, err)) ||
         play_all(s, err))
         return -1;
