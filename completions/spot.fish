@@ -640,6 +640,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l resume
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l events -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l lora -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l cors-origin -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tool-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l journal-sync
@@ -652,6 +653,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l model -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l lora -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l chat-template -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l template-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l dtype -x -a 'fp32 bf16 q8'
