@@ -24,7 +24,7 @@ static struct spot_front_options *options(void)
         "{\"chat_template\":\"{% for message in messages %}{{'<|im_start|>' + message['role'] + "
         "'\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}\"}";
     static struct spot_front_options o = {
-        .model = "m", .n_context = CONTEXT, .adapters = "a=x", .n_state = 8
+        .model = "m", .n_context = CONTEXT, .adapters = "a=x", .n_state = 8, .pool = SPOT_POOL_LAST
     };
     static struct spot_vocabulary vocabulary = { .end = &end_token, .n_end = 1 };
 
