@@ -35,14 +35,14 @@ _spot() {
     'spot-replay price') options='--trace --catalogue --work --restart --egress-usd --losses-per-h --policy --starts --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay '*) commands='generate describe import live train serve deadline share fleet price' options='' ;;
     'spot-run train') options='--data --tokenizer --arch --layers --width --heads --seq --val-data --load --steps --micro-batch --global-batch --lr --lr-schedule --seed --workers --listen --key-file --grid --plan --state --resume --events --metrics --save --quiet --verbose --dry-run --tokens --vocab --shards --tied --kv-heads --ffn --rope-theta --val-every --val-batches --clip --beta1 --beta2 --weight-decay --min-lr --warmup-steps --decay-steps --device --recompute --threads --comm --shares --grace --lease --store --state-command --durable-every --error-format --help --help-all --version' ;;
-    'spot-run serve') options='--model --served-model-name --lora --chat-template --template-time --dtype --device --http --api-key-file --tls-cert --tls-key --queue --linger --batch --output --workers --listen --key-file --grid --comm --plan --max-batch --kv-byte --prefix-cache --kv-buddies --state --resume --events --quiet --cors-origin --tool-format --journal-sync --threads --grace --lease --stall --error-format --help --help-all --version' ;;
+    'spot-run serve') options='--model --served-model-name --chat-template --template-time --dtype --device --http --api-key-file --tls-cert --tls-key --queue --linger --batch --output --workers --listen --key-file --grid --comm --plan --max-batch --kv-byte --prefix-cache --kv-buddies --state --resume --events --quiet --lora --cors-origin --tool-format --journal-sync --threads --grace --lease --stall --error-format --help --help-all --version' ;;
     'spot-run generate') options='--model --lora --chat-template --template-time --dtype --device --threads --prompt --system --plain --max-tokens --temperature --top-p --top-k --seed --format --quiet --error-format --help --version' ;;
     'spot-run exec') options='--workers --listen --store --nodes --rdzv-endpoint --max-restarts --events --state --state-every --state-command --resume --join --name --domain --notice --nproc-per-node --checkpoint --module --hook --save-time --cold --log-dir --state-dir --key-file --quiet --state-limit --all-places --mirror-rate --nnodes --standalone --role --rdzv-backend --rdzv-conf --monitor-interval --start-method --local-addr --redirects --tee --rdzv-id --node-rank --master-addr --master-port --no-python --lease --stall --rank-stall --slow-rank --grace --join-timeout --notice-rebalance --notice-endpoint --error-format --help --help-all --version' ;;
     'spot-run ledger') options='--step --rank --world --dataset-size --global-batch --seed --rest --order --format --ranges --alone --check --error-format --help --version --global-batch' ;;
     'spot-run commit') options='--step --durable --all-ranks --timeout --quiet --error-format --help --version' ;;
     'spot-run profile') options='--grids --micro-batches --max-workers --steps --warm-up --name --serve --max-batch --replicas --one-machine --data --tokenizer --arch --layers --width --heads --seq --micro-batch --global-batch --skip --tokens --vocab --shards --tied --kv-heads --ffn --rope-theta --device --recompute --threads --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
     'spot-run tokenize') options='--tokenizer --tokens --separator --decode --output --quiet --error-format --help --version' ;;
-    'spot-run worker') options='--join --key-file --name --domain --threads --recompute --device --engine --engine-url --engine-kind --state-command --join-timeout --notice --notice-rebalance --notice-endpoint --quiet --error-format --help --version' ;;
+    'spot-run worker') options='--join --key-file --name --domain --threads --recompute --device --state-command --join-timeout --notice --notice-rebalance --notice-endpoint --quiet --error-format --help --version' ;;
     'spot-run notice') options='--from --exec --once --ack --interval --lead --name --endpoint --quiet --error-format --help --version' ;;
     'spot-run replan') options='--join --key-file --join-timeout --force --error-format --help --version' ;;
     'spot-run roll') options='--join --key-file --join-timeout --no-wait --quiet --error-format --help --version' ;;
@@ -96,7 +96,7 @@ _spot() {
     'spot-replay fleet --format') values='csv tsv jsonl table md' ;;
     'spot-replay price --format') values='csv tsv jsonl table md' ;;
     'spot-run train --comm') values='sockets nccl nccl-fast' ;;
-    'spot-run serve --dtype') values='fp32 bf16 q8 engine' ;;
+    'spot-run serve --dtype') values='fp32 bf16 q8' ;;
     'spot-run generate --dtype') values='fp32 bf16 q8' ;;
     'spot-run generate --format') values='text json' ;;
     'spot-run ledger --rest') values='wrap drop short' ;;

@@ -628,6 +628,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l resume
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l events -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l lora -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l cors-origin -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tool-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l journal-sync
