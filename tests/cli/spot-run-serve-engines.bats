@@ -114,6 +114,15 @@ bad() { # fault, a word of what is said
     grep -q 'engines failed it' serve.err
 }
 
+@test "an engine that makes nothing of a grammar: no answer is out of form, and tries are bounded" {
+    head -n 1 in.jsonl | jq -c '.body.response_format = {type: "json_schema", json_schema: {name: "x", schema: {type: "boolean"}}}' >in && mv in in.jsonl
+    batch
+    one e
+    ended
+    [ "$(jq -r '.response.body.choices // empty | .[].text' out)" = "" ]
+    grep -q 'engines failed it.*form' serve.err
+}
+
 @test "an engine that ends at its start is started again" {
     batch
     one e start=exit once=began
