@@ -154,7 +154,7 @@ bad() { # fault, a word of what is said
     batch
     run -1 --separate-stderr spot-run worker --join unix:j --join-timeout 5s
     [[ $stderr == *'serve engines'* ]]
-    mkdir T && "$tests/tiny" llama3 T
+    mkdir T && (cd "$BATS_TEST_DIRNAME/../.." && "$tests/tiny" llama3 "$BATS_TEST_TMPDIR/T")
     spot-run serve --model T --http unix:h --listen unix:own 2>own.err 3>&- &
     pids="$pids $!"
     eventually '[ -S own ]'
