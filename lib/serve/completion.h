@@ -63,6 +63,8 @@ struct spot_vocabulary {
     size_t n_end;
     const uint32_t *begin; /* [n_begin] tokens added before each text prompt */
     size_t n_begin;
+    const uint32_t *after; /* [n_after] tokens added after a text that is not continued */
+    size_t n_after;
 };
 
 struct spot_choice {

@@ -12,7 +12,6 @@
 #include "common/xalloc.h"
 #include "serve/adapter_list.h"
 #include "text/beside.h"
-#include "text/prefix.h"
 #include "weights/hf_config.h"
 #include "weights/hf_kind.h"
 #include "weights/lora_load.h"
@@ -130,6 +129,30 @@ static void open_chat(struct spot_served_model *m)
         snprintf(m->chat_why, sizeof(m->chat_why), "%s", "tokenizer_config.json cannot be read");
 }
 
+/* --- embeddings --------------------------------------------------------------------- */
+
+/* What sentence-transformers says of a model of embeddings; a decoder's last token, if nothing.
+ * SPOT_POOL_NONE: in another way. */
+static int read_pooling(struct spot_served_model *m, struct spot_err *err)
+{
+    char path[PATH_MAX_BYTE];
+    struct spot_json_doc doc;
+
+    m->pool = SPOT_POOL_LAST;
+    if (path_in(path, m->dir, "1_Pooling/config.json", err))
+        return -1;
+    if (access(path, F_OK))
+        return 0;
+    if (spot_json_load_path(&doc, path, err))
+        return -1;
+    if (!spot_json_is_true(spot_json_get(doc.root, "pooling_mode_lasttoken")))
+        m->pool = spot_json_is_true(spot_json_get(doc.root, "pooling_mode_mean_tokens"))
+                      ? SPOT_POOL_MEAN
+                      : SPOT_POOL_NONE;
+    spot_json_release(&doc);
+    return 0;
+}
+
 /* --- vocabulary -------------------------------------------------------------------- */
 
 /* Returns 1 for a model of bytes, 0, or -1 with *err. */
@@ -166,13 +189,16 @@ static int open_vocabulary(struct spot_served_model *m, struct spot_err *err)
     open_chat(m);
     if (!bytes && read_all_ends(m, err))
         return -1;
-    if (!bytes &&
-        spot_text_prefix_load(m->dir, m->bpe, m->begin, SPOT_SERVED_BEGINS_MAX, &m->n_begin, err))
+    if (!bytes && spot_text_around_load(m->dir, m->bpe, &m->around, err))
         return -1;
-    m->vocabulary = (struct spot_vocabulary){
-        .bpe = m->bpe, .end = m->end, .n_end = m->n_end, .begin = m->begin, .n_begin = m->n_begin
-    };
-    return 0;
+    m->vocabulary = (struct spot_vocabulary){ .bpe = m->bpe,
+                                              .end = m->end,
+                                              .n_end = m->n_end,
+                                              .begin = m->around.before,
+                                              .n_begin = m->around.n_before,
+                                              .after = m->around.after,
+                                              .n_after = m->around.n_after };
+    return read_pooling(m, err);
 }
 
 static uint64_t hash_of(const struct spot_served_model *m)

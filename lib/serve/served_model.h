@@ -12,13 +12,14 @@
 #include "serve/completion.h"
 #include "shard/lora.h"
 #include "text/chat.h"
+#include "text/prefix.h"
 #include "weights/load.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { SPOT_SERVED_ENDS_MAX = 8, SPOT_SERVED_NAMED_ENDS = 3, SPOT_SERVED_BEGINS_MAX = 4 };
+enum { SPOT_SERVED_ENDS_MAX = 8, SPOT_SERVED_NAMED_ENDS = 3 };
 
 struct spot_served_model {
     char *dir;
@@ -32,9 +33,9 @@ struct spot_served_model {
      * one that was chosen. */
     uint32_t end[SPOT_SERVED_ENDS_MAX + SPOT_SERVED_NAMED_ENDS];
     size_t n_end;
-    uint32_t begin[SPOT_SERVED_BEGINS_MAX]; /* tokens added before each text */
-    size_t n_begin;
+    struct spot_text_around around;
     struct spot_vocabulary vocabulary; /* of the two above */
+    enum spot_pool pool;               /* of its embeddings where a client does not say */
     char *adapters;                    /* as they were named; "": none */
     struct spot_lora **lora;           /* [n_adapter] */
     size_t n_adapter;

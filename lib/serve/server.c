@@ -55,7 +55,7 @@ static void welcome(void *job, struct spot_peer *peer, struct spot_buf *out)
     spot_server_put_model(s->target, out);
     spot_put_u32(out, s->options->type);
     spot_put_text(out, s->options->kind ? s->options->kind : "");
-    spot_put_u32(out, s->options->n_sequence);
+    spot_put_u32(out, (uint32_t)s->options->n_sequence);
     spot_put_u64(out, s->options->kv_byte);
     spot_put_u64(out, s->options->kept_byte);
     spot_put_u32(out, (uint32_t)s->grid.P);
@@ -525,7 +525,7 @@ int spot_server_run(const struct spot_server_options *options, struct spot_err *
 
     s->options = options;
     s->grid = (struct spot_grid){ .D = 0, .P = options->P, .M = options->M };
-    s->n_at_once = options->n_sequence;
+    s->n_at_once = (uint32_t)options->n_sequence;
     rc = open_all(s, err);
     if (!rc)
         rc = spot_group_run(s->group, err);

@@ -47,6 +47,7 @@ void spot_server_set_current(struct spot_server *s, struct spot_model_version *v
     s->front_options.vocabulary = &v->model.vocabulary;
     s->front_options.n_context = v->model.shape.seq;
     s->front_options.n_vocabulary = v->model.shape.vocab;
+    s->front_options.pool = v->model.pool;
     s->front_options.n_state = s->options->kind ? 0 : v->model.shape.width;
     s->front_options.chat = v->model.chat;
     s->front_options.chat_why = v->model.chat_why;
