@@ -3,6 +3,7 @@
 #ifndef SPOT_SERVE_SERVED_MODEL_H
 #define SPOT_SERVE_SERVED_MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,7 @@ struct spot_served_model {
     struct spot_lora **lora;           /* [n_adapter] */
     size_t n_adapter;
     uint64_t hash; /* of weights, shape, vocabulary and adapters; never 0 */
+    bool is_foreign; /* engines have its weights: of the shape only seq and vocab are known */
 };
 
 /* config.json, weights, tokenizer, end tokens, and adapters of a list (adapter_list.h), NULL or "":
@@ -47,6 +49,12 @@ struct spot_served_model {
  * SPOT_ESYS); release it in both cases. */
 int spot_served_model_open(struct spot_served_model *m, const char *dir, const char *adapters,
                            int64_t n_shard, struct spot_err *err);
+/* The same of a model that is in engines: `name` is the directory of its tokenizer, or else only
+ * its name there; tokens are then pieces of text (completion.h). The context is not known without a
+ * config.json that tells it: SPOT_SERVED_CONTEXT_MOST. */
+enum { SPOT_SERVED_CONTEXT_MOST = 1 << 24 };
+int spot_served_model_open_foreign(struct spot_served_model *m, const char *name,
+                                   struct spot_err *err);
 /* Chat by another template: a file or the name of one of several; its end is added to the end
  * tokens, not to the hash. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
 int spot_served_model_choose_chat(struct spot_served_model *m, const char *choice,

@@ -29,7 +29,7 @@ struct spot_model_wanted spot_server_wanted(const struct spot_server *s)
 {
     return (struct spot_model_wanted){ .chat = s->options->chat_template,
                                        .adapters = s->options->adapters,
-                                       .P = s->grid.P,
+                                       .P = s->options->is_foreign ? 0 : s->grid.P,
                                        .M = s->grid.M };
 }
 
@@ -275,6 +275,9 @@ int spot_server_client(void *server, const struct spot_frame *frame, struct spot
     spot_get_text(&in, dir, sizeof(dir));
     if (!spot_wire_in_done(&in) || !*dir)
         return spot_err_set(err, SPOT_EUSAGE, "the directory of a model is missing or too long");
+    if (s->options->is_foreign)
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "the model is in the workers' engines: start others, with a server");
     if (s->reading || s->old || s->is_draining)
         return spot_err_set(err, SPOT_EINFEASIBLE, "%s %s",
                             s->is_draining ? "the server ends, and does not take"
