@@ -154,9 +154,11 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l rate -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l load -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l window -r
-complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l solver -x -a 'spot spotserve'
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l backlog -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l policy -x -a 'spot spotserve'
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l slo -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l current -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l stay -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l loss-per-h -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l switch -r
@@ -602,7 +604,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l lora -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l chat-template -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l template-time -r
-complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -x -a 'fp32 bf16 q8'
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -x -a 'fp32 bf16 q8 engine'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r
@@ -626,6 +628,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l resume
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l events -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l lora -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l cors-origin -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tool-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l journal-sync
@@ -785,6 +788,9 @@ complete -c spot-run -n '__fish_seen_subcommand_from worker' -l domain -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l device -x -a 'cpu cuda auto'
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l engine -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l engine-url -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l engine-kind -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l state-command -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice -r

@@ -156,6 +156,7 @@ static void list_states(const struct spot_exec_agent *e, struct spot_exec_holdin
         struct spot_exec_holding h = { .id = r->id, .place = r->place, .world = r->world };
 
         snprintf(h.run_id, sizeof(h.run_id), "%s", r->run_id);
+        h.saved = spot_state_record_saved(r);
         all->of = spot_xgrow(all->of, &all->cap, all->n + 1, sizeof(h));
         all->of[all->n++] = h;
     }
@@ -253,10 +254,11 @@ static int start(struct spot_exec_agent *e, struct spot_err *err)
     e->has_committed = false;
     e->has_last = env->has_state;
     e->last_step = env->state_step;
+    spot_exec_adopt_found(e);
     spot_exec_commit_begin(e);
     spot_exec_pace_begin(e);
     spot_exec_ledger_begin(&e->ledger, env->local_world, env->world,
-                           env->has_state ? (int64_t)env->state_step : -1);
+                           env->has_state && env->state_step ? (int64_t)env->state_step : -1);
     if (env->has_state)
         spot_exec_ledger_load(&e->ledger, e->options->state->live_fd);
     spot_rank_socket_set_round(e->socket, env->restart_count);
@@ -586,6 +588,7 @@ int spot_exec_agent_run(const struct spot_exec_agent_options *options, bool *has
     e->options = options;
     e->store = options->store;
     e->port_fd = -1;
+    spot_exec_find_saved(e);
     rc = run(e, err);
     drop_port(e);
     *has_joined = e->agent.has_joined;

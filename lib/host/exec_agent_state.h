@@ -178,6 +178,11 @@ void spot_exec_commit_take(struct spot_exec_agent *e, struct spot_exec_taken *t,
                            const struct spot_exec_manifest *only);
 int spot_exec_commit_tell(struct spot_exec_agent *e, struct spot_err *err);
 
+/* exec_found.c: before the node joins, the checkpoint that is there already is stored as one of no
+ * job; the round that begins from it makes it one of its own. */
+void spot_exec_find_saved(struct spot_exec_agent *e);
+void spot_exec_adopt_found(struct spot_exec_agent *e);
+
 /* exec_error.c: what a rank wrote to TORCHELASTIC_ERROR_FILE before it ended; "": nothing. */
 void spot_exec_read_error(const struct spot_exec_agent *e, uint32_t local, char *text, size_t n);
 void spot_exec_drop_errors(const struct spot_exec_agent *e); /* of the round before */

@@ -25,8 +25,8 @@ static void find_run(struct spot_exec_job *job, struct spot_exec_member *const *
         snprintf(job->run_id, sizeof(job->run_id), "%s",
                  spot_state_store_at(job->disk.store, 0)->run_id);
     for (size_t i = 0; i < n && !*job->run_id; i++)
-        if (member[i]->has.n)
-            snprintf(job->run_id, sizeof(job->run_id), "%s", member[i]->has.of[0].run_id);
+        for (size_t k = 0; k < member[i]->has.n && !*job->run_id; k++)
+            snprintf(job->run_id, sizeof(job->run_id), "%s", member[i]->has.of[k].run_id);
 }
 
 /* No round has the number of one that committed something. */

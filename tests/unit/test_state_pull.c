@@ -255,7 +255,10 @@ END_TEST
 
 START_TEST(holdings_are_read_as_written_and_refused_where_they_make_no_sense)
 {
-    struct spot_exec_holding h[2] = { { "run", { 1, 2, 3 }, 0, 2 }, { "run", { 1, 2, 4 }, 1, 2 } };
+    struct spot_exec_holding h[2] = {
+        { "run", { 1, 2, 3 }, 0, 2, { 5, "ckpt.pt" } },
+        { "run", { 1, 2, 4 }, 1, 2, { 0, "" } },
+    };
     const struct spot_exec_holdings want = { h, 2, 2 };
     struct spot_exec_holdings got;
     struct spot_buf out = { 0 };

@@ -322,7 +322,7 @@ static int run_sweep(struct replay_train *s, struct spot_table *table, struct sp
             spot_table_real(table, value);
             spot_table_text(table, s->policy[k]->name);
             replay_train_put(table, s, t.samples, 0);
-            replay_train_put(table, s, s->ideal > 0 ? t.samples / s->ideal : 0, 4);
+            replay_train_put_share(table, s, s->policy[k], t.samples);
             replay_train_put(table, s, t.usd > 0 && t.samples > 0 ? t.usd / t.samples * 1e6 : 0, 2);
         }
         free(row);

@@ -55,6 +55,11 @@ enum replay_rows {
 void replay_train_begin(const struct replay_train *s, enum replay_rows rows,
                         struct spot_table *table);
 void replay_train_put(struct spot_table *table, const struct replay_train *s, double x, int digits);
+
+/* Its share of ideal's samples; nothing if it ran grids that ideal does not know: that means
+ * nothing, also where a warning is not read. */
+void replay_train_put_share(struct spot_table *table, const struct replay_train *s,
+                            const struct spot_sim_policy *policy, double samples);
 void replay_train_print_steps(const struct replay_train *s, const struct spot_sim_policy *policy,
                               const struct spot_sim_row *row, struct spot_table *table);
 void replay_train_print_total(const struct replay_train *s, const struct spot_sim_policy *policy,

@@ -100,6 +100,17 @@ static const struct spot_column sweep_column[] = {
     { "samples", true }, { "ideal_share", true }, { "usd_per_msample", true },
 };
 
+void replay_train_put_share(struct spot_table *table, const struct replay_train *s,
+                            const struct spot_sim_policy *policy, double samples)
+{
+    for (int k = 0; k < s->n_policy; k++)
+        if (s->policy[k] == policy && s->is_beyond[k]) {
+            spot_table_text(table, "");
+            return;
+        }
+    replay_train_put(table, s, s->ideal > 0 ? samples / s->ideal : 0, 4);
+}
+
 void replay_train_print_total(const struct replay_train *s, const struct spot_sim_policy *policy,
                               const struct spot_sim_row *row, struct spot_table *table)
 {
@@ -111,7 +122,7 @@ void replay_train_print_total(const struct replay_train *s, const struct spot_si
         all += t.class_s[c];
     spot_table_text(table, policy->name);
     replay_train_put(table, s, t.samples, 0);
-    replay_train_put(table, s, s->ideal > 0 ? t.samples / s->ideal : 0, 4);
+    replay_train_put_share(table, s, policy, t.samples);
     replay_train_put(table, s, t.samples / ((double)s->n * s->interval_s), 3);
     if (t.usd > 0) {
         replay_train_put(table, s, t.usd, 2);

@@ -44,14 +44,12 @@ static const struct spot_opt option[] = {
       0 },
     { SPOT_OPT_STRING, 0, "served-model-name", &server.names, "list",
       "names of the model for clients (default: its directory's)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "lora", &server.adapters, "list",
-      "adapters of the model in peft's format, NAME=DIR,...", 0, 0 },
     { SPOT_OPT_STRING, 0, "chat-template", &server.chat_template, "file|name",
       "template of chats, or which of several the model has", 0, 0 },
     { SPOT_OPT_STRING, 0, "template-time", &o.template_time, "time",
       "the present for templates that write it (default: the clock)", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
-      "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
+      "fp32, bf16, q8, or engine: the workers' (default: fp32)", 0, 0 },
     SPOT_ROW_DEVICE(&o.device),
     { SPOT_OPT_GROUP, .help = "requests" },
     { SPOT_OPT_STRING, 0, "http", &server.http, "addr", "answer at 127.0.0.1:PORT or unix:PATH", 0,
@@ -93,6 +91,8 @@ static const struct spot_opt option[] = {
     SPOT_ROW_EVENTS(&server.group.events),
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no warnings", 0, 0 },
     { SPOT_OPT_MORE, .help = "more" },
+    { SPOT_OPT_STRING, 0, "lora", &server.adapters, "list",
+      "adapters of the model in peft's format, NAME=DIR,...", 0, 0 },
     { SPOT_OPT_STRING, 0, "cors-origin", &server.cors, "list",
       "origins of web pages that may ask, or * for all", 0, 0 },
     { SPOT_OPT_STRING, 0, "tool-format", &server.tool_format, "name",
@@ -116,7 +116,8 @@ static const struct spot_cli cli = {
                                             { "tls-cert", "tls-key" },
                                             { "tls-key", "tls-cert" },
                                             { NULL, NULL } },
-    .choice = (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8" }, { NULL, NULL } },
+    .choice =
+        (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8|engine" }, { NULL, NULL } },
     .reads = (const char *const[]){ "plan", "key-file", "batch", "api-key-file", "tls-cert",
                                     "tls-key", NULL },
     .writes = (const char *const[]){ "events", "output", NULL },
@@ -180,6 +181,35 @@ static int read_grid(struct spot_server_options *s, struct spot_err *err)
     return 0;
 }
 
+static bool is_foreign(void)
+{
+    return !strcmp(o.dtype, "engine");
+}
+
+/* What is of workers that compute here. */
+static int check_foreign(struct spot_err *err)
+{
+    const char *const what = server.group.n_local             ? "--workers"
+                             : o.grid                         ? "--grid"
+                             : server.group.plan              ? "--plan"
+                             : server.adapters                ? "--lora"
+                             : server.has_buddies             ? "--kv-buddies"
+                             : o.kv_byte > 0                  ? "--kv-byte"
+                             : o.kept_byte >= 0               ? "--prefix-cache"
+                             : strcmp(o.device, "auto") != 0  ? "--device"
+                             : strcmp(o.comm, "sockets") != 0 ? "--comm"
+                                                              : NULL;
+
+    if (what)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "%s is for workers that compute here, not for --dtype engine", what);
+    return server.group.listen
+               ? 0
+               : spot_err_set(err, SPOT_EUSAGE,
+                              "--dtype engine needs --listen, where workers with --engine "
+                              "join");
+}
+
 static void tell_listening(void *user, const char *address)
 {
     (void)user;
@@ -240,11 +270,13 @@ static void settle(struct spot_server_options *s)
 {
     static const double kept_most = 1 << 30;
 
-    s->group.n_local = s->group.n_local || s->group.listen ? s->group.n_local : 1;
+    if (!s->group.listen && !s->group.n_local)
+        s->group.n_local = 1;
     s->group.become_worker = become_replica;
     s->group.listening = tell_listening;
     s->http_listening = tell_http;
-    s->type = (enum spot_infer_type)spot_infer_type_find(o.dtype);
+    s->is_foreign = is_foreign();
+    s->type = is_foreign() ? SPOT_INFER_FP32 : (enum spot_infer_type)spot_infer_type_find(o.dtype);
     s->kv_byte = (uint64_t)o.kv_byte;
     s->kept_byte = (uint64_t)(o.kept_byte >= 0 ? o.kept_byte
                               : o.kv_byte > 0  ? o.kv_byte
@@ -271,6 +303,8 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
                             server.names);
     if (server.state && !*server.state)
         return spot_err_set(err, SPOT_EUSAGE, "--state must be a directory, got ''");
+    if (is_foreign() && check_foreign(err))
+        return -1;
     if (template_time_parse(o.template_time, err))
         return -1;
     if (spot_adapter_check(server.adapters, err))
