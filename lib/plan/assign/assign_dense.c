@@ -150,7 +150,7 @@ static bool fill(struct solver *s)
             }
             for (int j = end > j0 ? end : j0; j < j0 + block && j < s->stride; j++)
                 to[j] = FORBIDDEN;
-            if (stay >= j0 && stay < end && to[stay] != FORBIDDEN)
+            if (!is_large && stay >= j0 && stay < end && to[stay] != FORBIDDEN)
                 to[stay]--;
         }
     return !is_large;
