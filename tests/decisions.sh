@@ -120,7 +120,7 @@ deadline | serve | share)
 esac
 job=$1 trace=$2 prefixes=$3 notice=${4:-120}
 
-spot-replay train --quiet --job "$job" --trace "$trace" --policy spot --steps --notice-loss "${notice}s" \
+spot-replay train --quiet --job "$job" --trace "$trace" --policy spot --steps --notice "${notice}s" \
     --format csv >"$tmp/steps"
 interval=$(jq '.cost.interval_s // 60' "$job")
 horizon=$(jq '.cost.look_ahead // 12' "$job")

@@ -9,6 +9,7 @@
 static const struct spot_policy *const policies[] = {
     &spot_policy_train,
     &spot_policy_deadline,
+    &spot_policy_fleet,
     &spot_policy_serve,
     &spot_policy_share[SPOT_SHARE_AIM_COMPLETION],
     &spot_policy_share[SPOT_SHARE_AIM_MAX_MIN],

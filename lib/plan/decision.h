@@ -15,6 +15,7 @@
 #include "model/forecast_doc.h"
 #include "model/grid.h"
 #include "plan/deadline.h"
+#include "plan/fleet_hold.h"
 #include "plan/serve_decide.h"
 #include "plan/train_plan.h"
 
@@ -31,6 +32,7 @@ struct spot_share_plan;
 struct spot_rule {
     const struct spot_train_question *train;
     const struct spot_deadline_rule *deadline;
+    const struct spot_hold_rule *fleet;
     const struct spot_serve_rule *serve;
     const struct spot_share_rule *share;
 };
@@ -49,6 +51,7 @@ struct spot_seen {
     /* deadline: a tick, also of those before the job */
     const bool *has_spot;              /* [n_place] */
     const struct spot_market_now *now; /* of the job, without what spot is there; NULL: before it */
+    const struct spot_hold_now *fleet; /* what runs; what can be had is the forecast's */
     const struct spot_serve_seen *serve;
     const struct spot_share_seen *share;
 };
@@ -56,6 +59,7 @@ struct spot_seen {
 struct spot_action {
     struct spot_grid grid;        /* train; D 0: suspend */
     struct spot_market_step step; /* deadline */
+    struct spot_hold_step fleet;
     struct spot_serve_offer serve;
     const struct spot_share_plan *share; /* the decider's, until it observes anew */
 };
@@ -86,8 +90,8 @@ struct spot_policy {
 
 enum { SPOT_DECISION_STATE_MAX = 256 };
 
-extern const struct spot_policy spot_policy_train, spot_policy_deadline;
-extern const struct spot_policy spot_policy_serve;
+extern const struct spot_policy spot_policy_train, spot_policy_deadline, spot_policy_fleet,
+    spot_policy_serve;
 extern const struct spot_policy
     spot_policy_share[]; /* by enum spot_share_aim; ends with a NULL name */
 

@@ -434,8 +434,17 @@ static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logi
            (int64_t)s->n_token >= l->model->shape.seq;
 }
 
-static void give_state(const struct spot_strand *s, const float *state, struct spot_batch_out *out)
+static void give_state(const struct spot_batch_loop *l, const struct spot_strand *s,
+                       const float *state, struct spot_batch_out *out)
 {
+    int64_t i = 0;
+
+    while (i < l->model->shape.width && isfinite(state[i]))
+        i++;
+    if (i < l->model->shape.width) {
+        out->cannot = "the state of the text has numbers that are not finite";
+        return;
+    }
     out->state = state;
     out->token.token.n_cached = s->n_cached;
 }
@@ -500,7 +509,7 @@ static int end_pass(struct spot_batch_loop *l, struct spot_batch_out *out, size_
             s->is_awaited = false;
             out[*n] = (struct spot_batch_out){ .sequence = s->number };
             if (pass.is_pooled[i])
-                give_state(s, state, &out[*n]);
+                give_state(l, s, state, &out[*n]);
             else
                 ends = choose(l, s, logit, &out[*n].token, &out[*n].cannot);
             if (ends)

@@ -63,6 +63,7 @@ struct spot_front_options {
     uint8_t tool_form;               /* of the model, see tool_call.h; 0: SPOT_TOOL_JSON */
     int64_t n_context, n_vocabulary; /* of the model */
     int64_t n_state;                 /* numbers of an embedding; 0: they are not computed here */
+    enum spot_pool pool;             /* where a client does not say; SPOT_POOL_NONE: it has to */
     uint32_t n_choice_max;           /* per request, over all its prompts; 0: no limit */
     size_t body_max_byte;
     unsigned n_connection_max;

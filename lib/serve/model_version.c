@@ -26,9 +26,10 @@ struct spot_model_version *spot_model_version_open(const char *dir,
 {
     struct spot_model_version *const v = spot_xcalloc(1, sizeof(*v));
 
-    if (spot_served_model_open(&v->model, dir, wanted->adapters, 0, err) ||
+    if ((wanted->P ? spot_served_model_open(&v->model, dir, wanted->adapters, 0, err)
+                   : spot_served_model_open_foreign(&v->model, dir, err)) ||
         (wanted->chat && spot_served_model_choose_chat(&v->model, wanted->chat, err)) ||
-        spot_relay_check(&v->model.shape, wanted->P, wanted->M, err)) {
+        (wanted->P && spot_relay_check(&v->model.shape, wanted->P, wanted->M, err))) {
         spot_model_version_free(v);
         return NULL;
     }

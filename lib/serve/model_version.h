@@ -26,7 +26,7 @@ struct spot_model_version {
 struct spot_model_wanted {
     const char *chat;     /* its template (text/chat.h), NULL: its own if it has one */
     const char *adapters; /* see served_model.h */
-    int64_t P, M;         /* the grid that it must fit */
+    int64_t P, M;         /* the grid that it must fit; P 0: engines have the model */
 };
 
 /* NULL with *err: SPOT_EDATA, SPOT_ESYS, SPOT_EINFEASIBLE. */

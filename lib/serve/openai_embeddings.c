@@ -23,14 +23,19 @@ static void read_format(struct spot_body *b)
                          "'encoding_format' must be \"float\" or \"base64\".");
 }
 
-/* A decoder's last token has seen all others. */
 static void read_pooling(struct spot_body *b)
 {
     const struct spot_json_value *const v = spot_body_member(b, "pooling");
 
-    b->r->pool = v && spot_json_is_word(v, "mean") ? SPOT_POOL_MEAN : SPOT_POOL_LAST;
-    if (v && b->r->pool == SPOT_POOL_LAST && !spot_json_is_word(v, "last"))
-        spot_body_refuse(b, 400, "pooling", NULL, "'pooling' must be \"last\" or \"mean\".");
+    b->r->pool = !v                             ? b->options->pool
+                 : spot_json_is_word(v, "last") ? SPOT_POOL_LAST
+                 : spot_json_is_word(v, "mean") ? SPOT_POOL_MEAN
+                                                : SPOT_POOL_NONE;
+    if (!b->r->pool)
+        spot_body_refuse(b, 400, "pooling", NULL,
+                         v ? "'pooling' must be \"last\" or \"mean\"."
+                           : "The model pools in another way than is computed here: 'pooling' must "
+                             "be \"last\" or \"mean\".");
 }
 
 void spot_body_read_embedding(struct spot_body *b)

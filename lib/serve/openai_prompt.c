@@ -68,14 +68,17 @@ static void encode(struct spot_body *b, const char *param, const char *text, siz
     (void)is_too_long(b, param, tokens->n - before);
 }
 
+static void add_some(const uint32_t *id, size_t n, struct spot_tokens *tokens)
+{
+    for (size_t i = 0; i < n; i++) {
+        tokens->id = spot_xgrow(tokens->id, &tokens->cap, tokens->n + 1, sizeof(*tokens->id));
+        tokens->id[tokens->n++] = id[i];
+    }
+}
+
 static void add_begin(struct spot_body *b, struct spot_tokens *tokens)
 {
-    const struct spot_vocabulary *const v = b->options->vocabulary;
-
-    for (size_t i = 0; i < v->n_begin; i++) {
-        tokens->id = spot_xgrow(tokens->id, &tokens->cap, tokens->n + 1, sizeof(*tokens->id));
-        tokens->id[tokens->n++] = v->begin[i];
-    }
+    add_some(b->options->vocabulary->begin, b->options->vocabulary->n_begin, tokens);
 }
 
 /* What the tokenizer puts before a text is a part of it, unless add_special_tokens is false. Names
@@ -83,9 +86,13 @@ static void add_begin(struct spot_body *b, struct spot_tokens *tokens)
  */
 static void add_text(struct spot_body *b, const char *text, struct spot_tokens *tokens)
 {
-    if (spot_body_boolean(b, "add_special_tokens", true))
+    const bool adds = spot_body_boolean(b, "add_special_tokens", true);
+
+    if (adds)
         add_begin(b, tokens);
     encode(b, spot_body_prompt_key(b), text, strlen(text), tokens);
+    if (adds && b->r->pool) /* it is not continued */
+        add_some(b->options->vocabulary->after, b->options->vocabulary->n_after, tokens);
 }
 
 static void add_prompt(struct spot_body *b, const struct spot_json_value *v,

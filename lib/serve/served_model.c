@@ -12,7 +12,6 @@
 #include "common/xalloc.h"
 #include "serve/adapter_list.h"
 #include "text/beside.h"
-#include "text/prefix.h"
 #include "weights/hf_config.h"
 #include "weights/hf_kind.h"
 #include "weights/lora_load.h"
@@ -130,6 +129,30 @@ static void open_chat(struct spot_served_model *m)
         snprintf(m->chat_why, sizeof(m->chat_why), "%s", "tokenizer_config.json cannot be read");
 }
 
+/* --- embeddings --------------------------------------------------------------------- */
+
+/* What sentence-transformers says of a model of embeddings; a decoder's last token, if nothing.
+ * SPOT_POOL_NONE: in another way. */
+static int read_pooling(struct spot_served_model *m, struct spot_err *err)
+{
+    char path[PATH_MAX_BYTE];
+    struct spot_json_doc doc;
+
+    m->pool = SPOT_POOL_LAST;
+    if (path_in(path, m->dir, "1_Pooling/config.json", err))
+        return -1;
+    if (access(path, F_OK))
+        return 0;
+    if (spot_json_load_path(&doc, path, err))
+        return -1;
+    if (!spot_json_is_true(spot_json_get(doc.root, "pooling_mode_lasttoken")))
+        m->pool = spot_json_is_true(spot_json_get(doc.root, "pooling_mode_mean_tokens"))
+                      ? SPOT_POOL_MEAN
+                      : SPOT_POOL_NONE;
+    spot_json_release(&doc);
+    return 0;
+}
+
 /* --- vocabulary -------------------------------------------------------------------- */
 
 /* Returns 1 for a model of bytes, 0, or -1 with *err. */
@@ -166,19 +189,22 @@ static int open_vocabulary(struct spot_served_model *m, struct spot_err *err)
     open_chat(m);
     if (!bytes && read_all_ends(m, err))
         return -1;
-    if (!bytes &&
-        spot_text_prefix_load(m->dir, m->bpe, m->begin, SPOT_SERVED_BEGINS_MAX, &m->n_begin, err))
+    if (!bytes && spot_text_around_load(m->dir, m->bpe, &m->around, err))
         return -1;
-    m->vocabulary = (struct spot_vocabulary){
-        .bpe = m->bpe, .end = m->end, .n_end = m->n_end, .begin = m->begin, .n_begin = m->n_begin
-    };
-    return 0;
+    m->vocabulary = (struct spot_vocabulary){ .bpe = m->bpe,
+                                              .end = m->end,
+                                              .n_end = m->n_end,
+                                              .begin = m->around.before,
+                                              .n_begin = m->around.n_before,
+                                              .after = m->around.after,
+                                              .n_after = m->around.n_after };
+    return read_pooling(m, err);
 }
 
 static uint64_t hash_of(const struct spot_served_model *m)
 {
     struct spot_hash_stream *const s = spot_hash_stream_new();
-    const uint64_t weights = spot_weights_xxh3(m->weights);
+    const uint64_t weights = m->weights ? spot_weights_xxh3(m->weights) : 0;
     uint64_t hash;
     size_t n;
 
@@ -238,6 +264,85 @@ int spot_served_model_open(struct spot_served_model *m, const char *dir, const c
     if (!m->weights || open_adapters(m, err))
         return -1;
     m->hash = hash_of(m);
+    return 0;
+}
+
+/* --- of an engine ------------------------------------------------------------------- */
+
+/* A number of config.json, or of the part of it that is about text. */
+static int64_t number_of(const struct spot_json_value *root, const char *key)
+{
+    const struct spot_json_value *const own = spot_json_get(root, key);
+    const struct spot_json_value *const v =
+        own ? own : spot_json_get(spot_json_get(root, "text_config"), key);
+
+    return spot_json_is_integer(v) && spot_json_integer(v) > 0 ? spot_json_integer(v) : 0;
+}
+
+static int read_foreign_shape(struct spot_served_model *m, struct spot_err *err)
+{
+    char path[PATH_MAX_BYTE];
+    struct spot_json_doc doc;
+
+    m->shape.seq = SPOT_SERVED_CONTEXT_MOST;
+    m->shape.vocab = INT32_MAX;
+    if (path_in(path, m->dir, "config.json", err))
+        return -1;
+    if (access(path, F_OK))
+        return 0;
+    if (spot_json_load_path(&doc, path, err))
+        return -1;
+    if (number_of(doc.root, "max_position_embeddings") &&
+        number_of(doc.root, "max_position_embeddings") < m->shape.seq)
+        m->shape.seq = number_of(doc.root, "max_position_embeddings");
+    if (number_of(doc.root, "vocab_size") && number_of(doc.root, "vocab_size") < INT32_MAX)
+        m->shape.vocab = number_of(doc.root, "vocab_size");
+    spot_json_release(&doc);
+    return 0;
+}
+
+/* Its tokenizer: files of the directory, or bytes. */
+static int open_foreign_words(struct spot_served_model *m, struct spot_err *err)
+{
+    if (read_foreign_shape(m, err) || open_vocabulary(m, err) ||
+        (!m->n_end && read_ends(m, "config.json", err)))
+        return -1;
+    m->vocabulary.n_end = m->n_end;
+    if (!m->n_end)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s names no token that ends a text: \"eos_token_id\" of config.json",
+                            m->dir);
+    if (m->shape.vocab == INT32_MAX)
+        m->shape.vocab = spot_bpe_vocab(m->bpe);
+    m->hash = hash_of(m);
+    return 0;
+}
+
+static void open_pieces(struct spot_served_model *m)
+{
+    m->shape.seq = SPOT_SERVED_CONTEXT_MOST;
+    m->shape.vocab = SPOT_PIECES;
+    m->bpe = spot_bpe_of_bytes();
+    put_end(m, SPOT_PIECE_STOP);
+    snprintf(m->chat_why, sizeof(m->chat_why), "%s",
+             "only the name of the model is known, not its chat template");
+    m->vocabulary = (struct spot_vocabulary){
+        .has_pieces = true, .bpe = m->bpe, .end = m->end, .n_end = m->n_end
+    };
+    m->hash = spot_hash64(m->dir, strlen(m->dir));
+    m->hash += !m->hash;
+}
+
+int spot_served_model_open_foreign(struct spot_served_model *m, const char *name,
+                                   struct spot_err *err)
+{
+    memset(m, 0, sizeof(*m));
+    m->dir = spot_xstrdup(name);
+    m->adapters = spot_xstrdup("");
+    m->is_foreign = true;
+    if (!access(name, F_OK))
+        return open_foreign_words(m, err);
+    open_pieces(m);
     return 0;
 }
 

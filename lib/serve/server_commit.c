@@ -10,6 +10,7 @@
 
 struct told {
     uint64_t sequence;
+    uint32_t assignment; /* of an engine's worker */
     struct spot_step_token token;
 };
 
@@ -32,12 +33,9 @@ static void let_other_go(struct spot_server *s, struct spot_sequence *q, int k)
 {
     struct spot_replica *const other = spot_server_place(s, q->place[1 - k]);
 
-    if (!other || !(spot_replica_is_leaving(other) || spot_replica_is_silent(other)))
-        return;
-    spot_peer_send(other->peer, SPOT_MSG_FORGET, q->number, NULL, 0);
-    if (other->load)
-        other->load--;
-    q->place[1 - k] = 0;
+    if (other &&
+        (s->options->is_foreign || spot_replica_is_leaving(other) || spot_replica_is_silent(other)))
+        spot_server_release_place(s, q, 1 - k);
 }
 
 static void count_prompt(struct spot_server *s, const struct spot_sequence *q, uint32_t n_cached)
@@ -92,19 +90,25 @@ static const char *commit_one(struct spot_server *s, struct spot_replica *p, con
     struct spot_completion *c;
     enum spot_append rc;
 
-    if (k < 0)
+    if (k < 0 || (s->options->is_foreign && spot_server_is_stale(q, k, t->assignment)))
         return NULL; /* it has ended, or was taken back */
     c = q->work->completion;
     rc = spot_completion_append(c, q->choice, t->token.position, &t->token.token);
     if (is_of_before(q, k, rc))
         return NULL;
+    if (s->options->is_foreign && rc < 0) { /* engines may differ: it begins anew */
+        spot_server_release_place(s, q, k);
+        return NULL;
+    }
     if (rc == SPOT_APPEND_GAP)
         return "a token after a gap";
     if (rc == SPOT_APPEND_DIFFERS)
         return "another token than is committed";
     q->has_told[k] = true;
-    if (rc == SPOT_APPEND_NEW)
+    if (rc == SPOT_APPEND_NEW) {
+        q->n_failed = 0;
         count_token(s, q);
+    }
     if (t->token.position + 1 >= choice_of(q)->n_token && !spot_replica_is_leaving(p))
         let_other_go(s, q, k);
     if (rc == SPOT_APPEND_NEW && t->token.is_end && choice_of(q)->finish == SPOT_FINISH_NONE)
@@ -151,6 +155,7 @@ static struct told *read_told(struct spot_server *s, struct spot_replica *p,
             free(told);
             return NULL;
         }
+        told[i].assignment = told[i].token.token.epoch;
         told[i].token.token.worker = spot_peer_id(p->peer);
         told[i].token.token.epoch = frame->epoch;
     }
@@ -174,11 +179,17 @@ static int write_new(struct spot_server *s, struct spot_replica *p, const struct
                      uint32_t n, struct spot_err *err)
 {
     for (uint32_t i = 0; s->log && i < n; i++) {
-        const struct spot_sequence *const q = spot_server_find(s, told[i].sequence);
+        struct spot_sequence *const q = spot_server_find(s, told[i].sequence);
+        const int k = q ? place_of(q, spot_peer_id(p->peer)) : -1;
 
-        if (q && place_of(q, spot_peer_id(p->peer)) >= 0 &&
-            choice_of(q)->n_token == told[i].token.position)
-            spot_token_log_put_token(s->log, q->work->number, q->choice, &told[i].token);
+        if (k < 0 || (s->options->is_foreign && spot_server_is_stale(q, k, told[i].assignment)))
+            continue;
+        if (q->n_written < choice_of(q)->n_token)
+            q->n_written = choice_of(q)->n_token;
+        if (q->n_written != told[i].token.position)
+            continue;
+        spot_token_log_put_token(s->log, q->work->number, q->choice, &told[i].token);
+        q->n_written++;
     }
     return s->log ? spot_token_log_write(s->log, err) : 0;
 }

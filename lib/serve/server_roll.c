@@ -29,7 +29,7 @@ struct spot_model_wanted spot_server_wanted(const struct spot_server *s)
 {
     return (struct spot_model_wanted){ .chat = s->options->chat_template,
                                        .adapters = s->options->adapters,
-                                       .P = s->grid.P,
+                                       .P = s->options->is_foreign ? 0 : s->grid.P,
                                        .M = s->grid.M };
 }
 
@@ -47,6 +47,7 @@ void spot_server_set_current(struct spot_server *s, struct spot_model_version *v
     s->front_options.vocabulary = &v->model.vocabulary;
     s->front_options.n_context = v->model.shape.seq;
     s->front_options.n_vocabulary = v->model.shape.vocab;
+    s->front_options.pool = v->model.pool;
     s->front_options.n_state = s->options->kind ? 0 : v->model.shape.width;
     s->front_options.chat = v->model.chat;
     s->front_options.chat_why = v->model.chat_why;
@@ -274,6 +275,9 @@ int spot_server_client(void *server, const struct spot_frame *frame, struct spot
     spot_get_text(&in, dir, sizeof(dir));
     if (!spot_wire_in_done(&in) || !*dir)
         return spot_err_set(err, SPOT_EUSAGE, "the directory of a model is missing or too long");
+    if (s->options->is_foreign)
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "the model is in the workers' engines: start others, with a server");
     if (s->reading || s->old || s->is_draining)
         return spot_err_set(err, SPOT_EINFEASIBLE, "%s %s",
                             s->is_draining ? "the server ends, and does not take"

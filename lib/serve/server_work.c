@@ -366,7 +366,9 @@ static void put_numerics(const struct spot_server_options *o, char out[SPOT_TOKE
 {
     const char *const type = spot_infer_type_name(o->type);
 
-    if (o->kind)
+    if (o->is_foreign)
+        snprintf(out, SPOT_TOKEN_LOG_NUMERICS, "%s", "engines of others");
+    else if (o->kind)
         snprintf(out, SPOT_TOKEN_LOG_NUMERICS, "%s weights on GPUs of kind %016" PRIx64, type,
                  spot_hash64(o->kind, strlen(o->kind)));
     else

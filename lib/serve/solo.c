@@ -76,6 +76,7 @@ struct spot_solo *spot_solo_open(const struct spot_solo_options *o, struct spot_
     s->options = (struct spot_front_options){ .model = s->id,
                                               .adapters = o->adapters,
                                               .n_state = s->model.shape.width,
+                                              .pool = s->model.pool,
                                               .vocabulary = &s->model.vocabulary,
                                               .chat = s->model.chat,
                                               .chat_why = s->model.chat_why,

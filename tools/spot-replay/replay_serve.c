@@ -254,7 +254,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_GROUP, .help = "input" },
             SPOT_ROW_JOB(&o.job),
             SPOT_ROW_TRACE(&o.trace),
-            { SPOT_OPT_STRING, 0, "load", &o.load, "file", "requests (required)", 0, 0 },
+            SPOT_ROW_LOAD(&o.load),
             { SPOT_OPT_FLAG, 0, "arrivals-only", &o.arrivals_only, NULL,
               "every request has the lengths of the job's profile", 0, 0 },
             { SPOT_OPT_GROUP, .help = "policies" },

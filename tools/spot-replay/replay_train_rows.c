@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "cli/tool.h"
-#include "common/num.h"
 #include "replay_train.h"
 
 static bool is_read(const struct replay_train *s)
@@ -96,13 +95,6 @@ static const struct spot_column read_column[] = {
     { "may_beat", false },
 };
 
-static const struct spot_column sampled_column[] = {
-    { "policy", false },      { "runs", true },
-    { "samples_mean", true }, { "samples_ci95", true },
-    { "samples_p01", true },  { "samples_p50", true },
-    { "samples_p99", true },  { "ideal_share_mean", true },
-};
-
 static const struct spot_column sweep_column[] = {
     { "key", false },    { "value", true },       { "policy", false },
     { "samples", true }, { "ideal_share", true }, { "usd_per_msample", true },
@@ -159,8 +151,6 @@ void replay_train_begin(const struct replay_train *s, enum replay_rows rows,
         spot_table_init(table, COLUMNS(sweep_column));
     else if (rows == REPLAY_ROWS_STEPS)
         spot_table_init(table, COLUMNS(step_column));
-    else if (rows == REPLAY_ROWS_SAMPLED)
-        spot_table_init(table, COLUMNS(sampled_column));
     else if (is_read(s))
         spot_table_init(table, COLUMNS(read_column));
     else
@@ -176,13 +166,4 @@ void replay_train_list(void)
 
     for (size_t i = 0; (p = spot_peer_policy_at(i)); i++)
         printf("%-20s %s\n", p->name, p->summary);
-}
-
-void replay_train_list_constants(const struct spot_peer_prices *peers)
-{
-    char value[SPOT_NUM_TEXT];
-
-    for (const struct spot_peer_constant *c = spot_peer_constants; c->name; c++)
-        printf("%-20s %s %s\n", c->name, spot_num_format(spot_peer_constant_value(c, peers), value),
-               c->unit);
 }

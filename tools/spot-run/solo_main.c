@@ -26,7 +26,7 @@ static struct {
     uint64_t max_tokens, threads, top_k, seed;
     double temperature, top_p;
     bool is_plain, is_quiet;
-} o = { .dtype = "fp32", .device = "cpu", .format = "text", .temperature = 1, .top_p = 1 };
+} o = { .dtype = "fp32", .device = "auto", .format = "text", .temperature = 1, .top_p = 1 };
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "model" },
@@ -39,7 +39,7 @@ static const struct spot_opt option[] = {
       "the present for templates that write it (default: the clock)", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
       "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "device", &o.device, "x", "cpu, cuda or cuda:N (default: cpu)", 0, 0 },
+    SPOT_ROW_DEVICE(&o.device),
     SPOT_ROW_ALL_THREADS(&o.threads),
     { SPOT_OPT_GROUP, .help = "what is asked" },
     { SPOT_OPT_STRING, 0, "prompt", &o.prompt, "text",
@@ -332,7 +332,8 @@ static int run_generate(char **operand, size_t n, struct spot_err *err)
         return -1;
     if (device_option_parse(o.device, &device, err) || template_time_parse(o.template_time, err))
         return -1;
-    if (strcmp(device.kind, "cpu") != 0 && strcmp(device.kind, "cuda") != 0)
+    if (strcmp(device.kind, "auto") != 0 && strcmp(device.kind, "cpu") != 0 &&
+        strcmp(device.kind, "cuda") != 0)
         return spot_err_set(err, SPOT_EUSAGE, "--device must be cpu, cuda or cuda:N, got '%s'",
                             o.device);
     spot_cuda_choose(device.number);
