@@ -137,6 +137,9 @@ extern "C" {
 #define SPOT_ROW_BOOT(v) \
     { SPOT_OPT_SECS, 0, "boot", v, "time", \
       "time from request to running instance (default: 60s)", 0, 1e6 }
+#define SPOT_ROW_CACHE(v) \
+    { SPOT_OPT_U64, 0, "cache-tokens", v, "n", \
+      "tokens of prompts that a replica keeps: blocks of the load", 1, 1e15 }
 #define SPOT_ROW_SLO(v) \
     { SPOT_OPT_STRING, 0, "slo", v, "limits", \
       "limits on latency: e2e-p99=TIME,ttft-p95=TIME", 0, 0 }
