@@ -13,7 +13,6 @@
 #include "common/out.h"
 #include "common/prov.h"
 #include "model/forecast_doc.h"
-#include "model/job_doc.h"
 #include "peers/spotserve.h"
 #include "plan/serve_plan.h"
 #include "plan_commands.h"
@@ -421,8 +420,7 @@ static const struct spot_cli cli = {
               "of the load whose rate is taken, up to now (default: 5m)", 1e-3, 1e9 },
             { SPOT_OPT_U64, 0, "backlog", &o.backlog, "n",
               "requests that wait for a batch now (default: 0)", 0, 1 << 30 },
-            { SPOT_OPT_STRING, 0, "policy", &o.policy, "name",
-              "spot (default), or spotserve: least latency that keeps up", 0, 0 },
+            SPOT_ROW_POLICY(&o.policy),
             SPOT_ROW_CACHE(&o.cache),
             SPOT_ROW_SLO(&o.slo),
             PLAN_ROW_CURRENT(&o.current),
