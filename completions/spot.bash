@@ -6,7 +6,7 @@ _spot() {
     case "$1 ${COMP_WORDS[1]-}" in
     'spot-migrate plan') options='--from --to --cluster --deadline --memory-cap --layer-time --tensor-groups --links --explain --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-migrate assign') options='--objective --output --quiet --verbose --error-format --help --version' ;;
-    'spot-migrate pack') options='--codec --compat --base --chunk --threads --output --quiet --verbose --error-format --help --version' ;;
+    'spot-migrate pack') options='--codec --base --chunk --threads --output --quiet --verbose --error-format --help --version' ;;
     'spot-migrate unpack') options='--base --threads --output --quiet --verbose --error-format --help --version' ;;
     'spot-migrate verify') options='--base --threads --quiet --verbose --error-format --help --version' ;;
     'spot-migrate list') options='--output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
@@ -16,7 +16,7 @@ _spot() {
     'spot-migrate bench') options='--output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-migrate '*) commands='plan assign pack unpack verify list extract send recv bench' options='' ;;
     'spot-plan train') options='--job --forecast --now --spares --warm --epoch --objective --usd-per-sample --solver --current --pending --state --starts --told --announced --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
-    'spot-plan serve') options='--job --now --forecast --rate --load --window --backlog --policy --slo --current --state --stay --loss-per-h --switch --layout --cluster --memory-cap --boot --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
+    'spot-plan serve') options='--job --now --forecast --rate --load --window --backlog --policy --cache-tokens --slo --current --state --stay --loss-per-h --switch --layout --cluster --memory-cap --boot --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan fleet') options='--kind --catalogue --load --market --forecast --prices --unserved --cold-start --rho --policy --slices --zone-max --current --requests --window --time --scenarios --limit --job --loss --loss-now --samples --deadline --restart --losses-per-h --solver --explain --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
     'spot-plan deadline') options='--work --deadline --restart --egress-usd --hour-usd --done --elapsed --now --launching --at --catalogue --prices --forecast --trace --learn --zone --has-spot --tick --usd-per-h --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan share') options='--jobs --throughput --cluster --time --policy --round --switch --checkpoint --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
@@ -28,7 +28,7 @@ _spot() {
     'spot-replay import') options='--from --columns --timezone --zone --instance-type --polarity --cap --time --strict --prompt-tokens --output-tokens --lengths --origin --merge --max-age --interval --steps --events --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
     'spot-replay live') options='--trace --from --to --scale --max --speedup --grace --no-notice --events --seed --quiet --verbose --error-format --help --version' ;;
     'spot-replay train') options='--job --trace --policy --notice --cost --peer-model --throughput --events --interval --horizon --from --to --scale --sweep --steps --plot --picture --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
-    'spot-replay serve') options='--job --trace --load --arrivals-only --policy --rate --switch --layout --link-rate --load-time --grace --capacity --boot --batching --pool --slo --merge --until-end --steps --interval --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
+    'spot-replay serve') options='--job --trace --load --arrivals-only --policy --rate --switch --layout --link-rate --load-time --grace --capacity --boot --batching --pool --cache-tokens --slo --merge --until-end --steps --interval --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay deadline') options='--trace --zone --work --deadline --restart --catalogue --egress-usd --hour-usd --from --tick --usd-per-h --policy --learn --steps --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay share') options='--jobs --throughput --cluster --trace --policy --rounds --round --reset --switch --checkpoint --steps --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay fleet') options='--trace --n --cold-start --tick --usd-per-h --load --per-replica --demand --catalogue --availability --unserved --rho --window --policy --steps --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;

@@ -32,7 +32,6 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l error-format
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'planes raw'
-complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l compat
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l base -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l chunk -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l threads -r
@@ -156,6 +155,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l load -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l window -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l backlog -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l policy -x -a 'spot spotserve'
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l cache-tokens -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l slo -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l current -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l state -r
@@ -442,6 +442,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l capacity -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l boot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l batching -x -a 'pools bursts shared passes'
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l pool -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l cache-tokens -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l slo -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l merge -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l until-end

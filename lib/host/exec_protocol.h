@@ -60,8 +60,7 @@ enum spot_exec_message {
     /* both ways, about a move, also from member to member (state_pull.h); tag: its serial */
     SPOT_MSG_EXEC_FETCH = 24,  /* id, u32 place */
     SPOT_MSG_EXEC_RECORD = 25, /* the record; empty: it is not held */
-    SPOT_MSG_EXEC_WANT =
-        26, /* id, u32 place, u32 index of the first piece, u32 how many; 0: all is here */
+    SPOT_MSG_EXEC_WANT = 26,   /* id, u32 place, u32 the first piece, u32 how many; 0: has all */
     SPOT_MSG_EXEC_PIECES = 27, /* those, in order; empty: one is damaged */
 };
 

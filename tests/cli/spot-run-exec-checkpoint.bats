@@ -233,7 +233,7 @@ saved() { # NODE N MINUTES: it saved N so long ago
     saved a 100 30
     saved b 2000 20
     saved d 9000 10
-    coordinator --nodes 3:4
+    coordinator --nnodes 3:4
     for name in a b c; do node $name; done
     begun 0 3
     for rank in 0 1 2; do [ "$(cat begun/0.$rank)" -eq 2000 ]; done
@@ -252,7 +252,7 @@ saved() { # NODE N MINUTES: it saved N so long ago
     saved d 12000 0
     rm -r finish begun log
     mkdir begun
-    coordinator --nodes 4
+    coordinator --nnodes 4
     for name in a b c d; do node $name; done
     begun 0 4
     [ "$(cat begun/0.0)" -eq 12000 ]

@@ -194,15 +194,12 @@ uint64_t default_threads(void)
 
 static struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
 static const char *codec_name = "planes", *base_path;
-static bool is_compat;
 static uint64_t n_thread;
 static double chunk_byte = SPOT_CHUNK_BYTE;
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "pack" },
     { SPOT_OPT_STRING, 0, "codec", &codec_name, "name", "planes or raw (default: planes)", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "compat", &is_compat, NULL,
-      "use no filters, so that 'zstd -dc' restores the file", 0, 0 },
     SPOT_ROW_BASE(&base_path),
     { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes per chunk (default: 1MiB)",
       SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
@@ -213,9 +210,6 @@ static const struct spot_opt option[] = {
 
 static const struct spot_cli cli = {
     .name = "spot-migrate pack",
-    .need = (const struct spot_opt_need[]){ { "codec", "!compat" },
-                                            { "base", "!compat" },
-                                            { NULL, NULL } },
     .reads = (const char *const[]){ "base", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .n_operand_max = 1,
@@ -224,7 +218,7 @@ static const struct spot_cli cli = {
     .summary =
         "Turn a safetensors file into a verified, compressed stream that is a valid .zst file.",
     .examples = "  spot-migrate pack m.safetensors >m.szt\n"
-                "  spot-migrate pack --compat m.safetensors | zstd -dc | cmp - m.safetensors\n",
+                "  spot-migrate pack --codec raw m.safetensors | zstd -dc | cmp - m.safetensors\n",
     .option = option,
 };
 
@@ -241,7 +235,7 @@ static int migrate_pack(char **operand, size_t n, struct spot_err *err)
                                     .chunk_byte = (uint32_t)chunk_byte };
 
     (void)n;
-    options.codec = (enum spot_codec)(is_compat ? SPOT_CODEC_COMPAT : spot_codec_parse(codec_name));
+    options.codec = (enum spot_codec)spot_codec_parse(codec_name);
     return pack_to_output(&options, operand[0], err);
 }
 
