@@ -156,6 +156,7 @@ static void list_states(const struct spot_exec_agent *e, struct spot_exec_holdin
         struct spot_exec_holding h = { .id = r->id, .place = r->place, .world = r->world };
 
         snprintf(h.run_id, sizeof(h.run_id), "%s", r->run_id);
+        h.saved = spot_state_record_saved(r);
         all->of = spot_xgrow(all->of, &all->cap, all->n + 1, sizeof(h));
         all->of[all->n++] = h;
     }
@@ -253,10 +254,11 @@ static int start(struct spot_exec_agent *e, struct spot_err *err)
     e->has_committed = false;
     e->has_last = env->has_state;
     e->last_step = env->state_step;
+    spot_exec_adopt_found(e);
     spot_exec_commit_begin(e);
     spot_exec_pace_begin(e);
     spot_exec_ledger_begin(&e->ledger, env->local_world, env->world,
-                           env->has_state ? (int64_t)env->state_step : -1);
+                           env->has_state && env->state_step ? (int64_t)env->state_step : -1);
     if (env->has_state)
         spot_exec_ledger_load(&e->ledger, e->options->state->live_fd);
     spot_rank_socket_set_round(e->socket, env->restart_count);
@@ -274,11 +276,8 @@ static int on_round(struct spot_exec_agent *e, int64_t round, struct spot_err *e
     return e->form.is_kept ? spot_exec_commit_again(e, err) : start(e, err);
 }
 
-static int on_save(struct spot_exec_agent *e, const struct spot_frame *frame, struct spot_err *err)
+static int on_save(struct spot_exec_agent *e, struct spot_err *err)
 {
-    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
-    const double left_s = spot_get_f64(&in);
-
     e->has_told_saved = false;
     if (!e->has_ranks || e->is_stopping || e->held.state == SPOT_EXEC_DONE) {
         e->has_saved = true;
@@ -291,7 +290,7 @@ static int on_save(struct spot_exec_agent *e, const struct spot_frame *frame, st
         spot_rank_files_mark(e->options->files);
     e->has_saved = false;
     e->n_left = 0;
-    return spot_ranks_save(e->options->ranks, left_s, err);
+    return spot_ranks_save(e->options->ranks, err);
 }
 
 static int keep_twins(struct spot_exec_agent *e, struct spot_err *err)
@@ -333,7 +332,7 @@ static int obey_formed(struct spot_exec_agent *e, const struct spot_frame *frame
     case SPOT_MSG_ROUND:
         return on_round(e, (int64_t)frame->tag, err);
     case SPOT_MSG_EXEC_SAVE:
-        return e->has_begun ? on_save(e, frame, err) : 0;
+        return e->has_begun ? on_save(e, err) : 0;
     case SPOT_MSG_EXEC_MOVE:
         return spot_exec_on_move(e, frame, err);
     case SPOT_MSG_EXEC_CANCEL:
@@ -589,6 +588,7 @@ int spot_exec_agent_run(const struct spot_exec_agent_options *options, bool *has
     e->options = options;
     e->store = options->store;
     e->port_fd = -1;
+    spot_exec_find_saved(e);
     rc = run(e, err);
     drop_port(e);
     *has_joined = e->agent.has_joined;

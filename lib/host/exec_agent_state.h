@@ -14,7 +14,6 @@
 #include "host/rank_socket.h"
 #include "host/state_pull.h"
 #include "host/state_store.h"
-#include "host/state_transfer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -73,10 +72,9 @@ struct spot_exec_offer {
 /* A state being sent or received in this epoch. One at a time is received. */
 struct spot_exec_transfer {
     struct spot_exec_move move;
-    struct spot_state_giver *giver; /* one of the three is set */
-    struct spot_state_taker *taker;
-    struct spot_state_pull *pull;
-    bool is_due; /* the ranks wait for it */
+    struct spot_state_pull *pull; /* NULL: it has not begun, or is_served */
+    bool is_served;               /* to another member, as it asks */
+    bool is_due;                  /* the ranks wait for it */
 };
 
 /* How fast a rank goes, as it says. */
@@ -179,6 +177,11 @@ struct spot_exec_taken *spot_exec_commit_add(struct spot_exec_agent *e, uint64_t
 void spot_exec_commit_take(struct spot_exec_agent *e, struct spot_exec_taken *t,
                            const struct spot_exec_manifest *only);
 int spot_exec_commit_tell(struct spot_exec_agent *e, struct spot_err *err);
+
+/* exec_found.c: before the node joins, the checkpoint that is there already is stored as one of no
+ * job; the round that begins from it makes it one of its own. */
+void spot_exec_find_saved(struct spot_exec_agent *e);
+void spot_exec_adopt_found(struct spot_exec_agent *e);
 
 /* exec_error.c: what a rank wrote to TORCHELASTIC_ERROR_FILE before it ended; "": nothing. */
 void spot_exec_read_error(const struct spot_exec_agent *e, uint32_t local, char *text, size_t n);

@@ -95,8 +95,10 @@ static int begin(void *exec, struct spot_view *view, struct spot_err *err)
     struct spot_exec_job *const job = exec;
 
     (void)err;
-    if (!job->is_kept)
+    if (!job->is_kept) {
         job->n_started = job->restart_count + 1;
+        spot_exec_adopt_found_point(job);
+    }
     if (!job->is_kept || job->round_s <= 0)
         job->round_s = spot_clock_s();
     job->states.is_stale = job->states.has_news = true;

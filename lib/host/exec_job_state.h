@@ -53,6 +53,7 @@ struct spot_exec_point {
     uint32_t world;      /* number of its places */
     double agreed_s;     /* when, by spot_clock_s; 0: under another coordinator */
     uint64_t moved_byte; /* bytes moved to make it safe */
+    struct spot_state_saved saved;
 };
 
 /* A move that was ordered and has not ended. */
@@ -73,6 +74,9 @@ struct spot_exec_states {
     uint64_t asked;
     enum spot_exec_scope scope;
 
+    /* in a node's directory before the first round, which begins from it; no commit yet */
+    struct spot_exec_point found;
+    char found_by[SPOT_NAME_MAX];
     struct spot_exec_point newest; /* agreed: what a new round would begin with */
     struct spot_exec_point safe;   /* the newest that survives the loss of any one domain */
     struct spot_exec_point target; /* the one being made safe */
@@ -161,6 +165,7 @@ void spot_exec_drop_holding(struct spot_exec_member *member, const struct spot_s
 bool spot_exec_is_safe(const struct spot_exec_job *job, const struct spot_exec_point *point);
 /* Set `newest` and `safe` from what members reported. */
 void spot_exec_find_points(struct spot_exec_job *job);
+void spot_exec_adopt_found_point(struct spot_exec_job *job); /* a round begins */
 /* The member to send a place of a point: a holder with the fewest orders; NULL: none. */
 struct spot_exec_member *spot_exec_find_giver(const struct spot_exec_job *job,
                                               const struct spot_exec_point *point, uint32_t place);

@@ -305,6 +305,13 @@ static void start(struct spot_serve_run *r)
 
     r->queue = spot_serve_queue_new(p->load, &rule);
     r->batches = spot_serve_play_batches(p, r->queue);
+    r->rule = (struct spot_serve_rule){ .job = p->job,
+                                        .slo = p->slo,
+                                        .window_s = SPOT_SERVE_WINDOW_S,
+                                        .rate_per_s = p->rate_per_s,
+                                        .boot_s = p->boot_s,
+                                        .switch_s = p->switch_s };
+    r->decider = spot_policy_serve.open(&(struct spot_rule){ .serve = &r->rule });
     r->now_s = p->start_s;
     r->lead_s = r->is_clairvoyant ? p->grace_s + p->boot_s + p->switch_s : p->grace_s;
     for (size_t i = 0; i < p->n_event; i++)

@@ -24,9 +24,9 @@ double spot_load_rate_seen(const struct spot_load *load, double start_s, double 
  * as by five more minutes. */
 double spot_load_dispersion_seen(const struct spot_load *load, double from_s, double to_s);
 
-/* The lengths of requests since from_s, of the last one at least: all, or length[most] of them
- * evenly. Returns how many. load->n > 0. */
-size_t spot_load_lengths_seen(const struct spot_load *load, double from_s, size_t most,
+/* The lengths of the latest requests up to now_s, at most `most`, in their order. Returns how many.
+ */
+size_t spot_load_lengths_seen(const struct spot_load *load, double now_s, size_t most,
                               struct spot_serve_length *length);
 
 #ifdef __cplusplus

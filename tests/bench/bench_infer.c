@@ -134,7 +134,7 @@ static double run_s(struct spot_infer *f, int n, int64_t context, int64_t n_toke
     for (int i = 0; i < n; i++) {
         const int id = spot_infer_open(f, &err);
 
-        item[i] = (struct spot_infer_item){ id, context, n_token, token };
+        item[i] = (struct spot_infer_item){ id, context, n_token, token, SPOT_POOL_NONE, NULL };
         if (id < 0 || spot_infer_reserve(f, id, context, &err)) {
             fprintf(stderr, "bench_infer: %s\n", err.msg);
             exit(1);

@@ -8,6 +8,7 @@
 
 #include "common/csv_reader.h"
 #include "common/rng.h"
+#include "peers/spotdnn.h"
 #include "plan/fleet.h"
 #include "plan/fleet/fleet_bound.h"
 #include "plan/fleet/fleet_first.h"

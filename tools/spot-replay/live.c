@@ -46,8 +46,7 @@ static const struct spot_cli cli = {
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "the trace" },
-            { SPOT_OPT_STRING, 't', "trace", &opt.trace, "file", "availability trace, - for stdin",
-              0, 0 },
+            SPOT_ROW_TRACE(&opt.trace),
             SPOT_ROW_FROM(&opt.from_s),
             SPOT_ROW_TO(&opt.to_s),
             SPOT_ROW_SCALE(&opt.scale),

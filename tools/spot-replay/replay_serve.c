@@ -50,8 +50,7 @@ static int add_policy(struct replay_serve *s, const char *name, struct spot_err 
                                 "--policy: on-demand-N has N from 1 to %d, got '%s'", SPOT_GRID_MAX,
                                 name);
     } else {
-        while (c.policy < SPOT_SERVE_ON_DEMAND &&
-               strcmp(name, spot_serve_policy_name[c.policy]) != 0)
+        while (c.policy < SPOT_SERVE_ON_DEMAND && strcmp(name, spot_serve_row[c.policy].name) != 0)
             c.policy++;
         if (c.policy == SPOT_SERVE_ON_DEMAND)
             return spot_err_set(err, SPOT_EUSAGE,
@@ -68,7 +67,7 @@ static int read_policies(struct replay_serve *s, struct spot_err *err)
     int rc = 0;
 
     for (size_t k = 0; !strcmp(copy, "all") && k < SPOT_SERVE_ON_DEMAND; k++)
-        rc = rc ? rc : add_policy(s, spot_serve_policy_name[k], err);
+        rc = rc ? rc : add_policy(s, spot_serve_row[k].name, err);
     while (!rc && strcmp(o.policy, "all") != 0 && (name = strtok_r(rest, ",", &rest)))
         rc = add_policy(s, name, err);
     free(copy);
@@ -184,6 +183,7 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
     if (o.merge_s > 0)
         spot_serve_play_merge(&s->play, o.merge_s);
     s->until_end = o.until_end;
+    s->play.note_every_s = o.steps ? o.interval_s : 0;
     s->play.rate_per_s = o.rate_per_s;
     return 0;
 }
@@ -227,7 +227,7 @@ static int print(const struct replay_serve *s, struct spot_err *err)
 static void list_policies(void)
 {
     for (size_t k = 0; k < SPOT_SERVE_POLICIES; k++)
-        printf("%-18s %s\n", spot_serve_policy_name[k], spot_serve_policy_about[k]);
+        printf("%-18s %s\n", spot_serve_row[k].name, spot_serve_row[k].about);
 }
 
 static const struct spot_cli cli = {
@@ -249,7 +249,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_GROUP, .help = "input" },
             SPOT_ROW_JOB(&o.job),
             SPOT_ROW_TRACE(&o.trace),
-            { SPOT_OPT_STRING, 0, "load", &o.load, "file", "requests (required)", 0, 0 },
+            SPOT_ROW_LOAD(&o.load),
             { SPOT_OPT_FLAG, 0, "arrivals-only", &o.arrivals_only, NULL,
               "every request has the lengths of the job's profile", 0, 0 },
             { SPOT_OPT_GROUP, .help = "policies" },

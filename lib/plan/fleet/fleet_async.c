@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Asynchronous training by spotDNN's equations, and the best of all plans. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,9 +45,7 @@ static double missed(const struct spot_dnn_job *job, const struct crowd *c, cons
     return sum * job->restart_s;
 }
 
-/* Iterations by eq. (3) from the loss so far, if there is one, where those to a loss l are
- * x / (l - gamma5) - gamma1. */
-static double iterations(const struct spot_dnn_job *job, double x, double loss)
+double spot_dnn_iterations(const struct spot_dnn_job *job, double x, double loss)
 {
     const double from = job->loss_now > 0 ? x / (job->loss_now - job->gamma[4]) : job->gamma[0];
 
@@ -80,8 +79,8 @@ static inline bool finish(const struct spot_dnn_job *job, const struct crowd *c,
     s->norm_batch = rint(s->samples_per_s / rate * 10) / 10;
     if (job->is_paper)
         crowding = sqrt((spread(job, c, count, s->samples_per_s) + job->gamma[3])) * c->root;
-    s->iterations =
-        rint(iterations(job, (job->gamma[1] * s->norm_batch + job->gamma[2]) * crowding, loss));
+    s->iterations = rint(
+        spot_dnn_iterations(job, (job->gamma[1] * s->norm_batch + job->gamma[2]) * crowding, loss));
     s->time_s = s->iterations * s->norm_batch / s->samples_per_s;
     if (job->restart_s > 0)
         s->time_s += missed(job, c, count) / rate;
@@ -114,94 +113,6 @@ int spot_dnn_predict(const struct spot_dnn_job *job, const int64_t *count, doubl
 static bool is_better(const struct spot_dnn_speed *s, double deadline_s, double usd)
 {
     return s->time_s <= deadline_s && s->usd < usd;
-}
-
-/* The type of each instance of the quotas, by measured time, stable; [*n], to be freed. */
-static size_t *line_up(const struct spot_dnn_job *job, bool slowest_first, size_t *n)
-{
-    size_t order[SPOT_DNN_TYPES_MAX], *one;
-    int64_t total = 0;
-
-    for (size_t k = 0; k < job->n_type; k++) {
-        const double sign = slowest_first ? -1 : 1;
-        size_t i = k;
-
-        for (; i > 0 && sign * job->type[order[i - 1]].iter_s > sign * job->type[k].iter_s; i--)
-            order[i] = order[i - 1];
-        order[i] = k;
-        total += job->type[k].quota;
-    }
-    one = spot_xcalloc((size_t)total + 1, sizeof(*one));
-    *n = 0;
-    for (size_t k = 0; k < job->n_type; k++)
-        for (int64_t i = 0; i < job->type[order[k]].quota; i++)
-            one[(*n)++] = order[k];
-    return one;
-}
-
-int spot_dnn_window(const struct spot_dnn_job *job, double loss, double deadline_s, int64_t *count,
-                    struct spot_dnn_speed *speed)
-{
-    size_t n, *const one = line_up(job, false, &n);
-    int64_t try[SPOT_DNN_TYPES_MAX];
-    struct spot_dnn_speed s;
-
-    *speed = (struct spot_dnn_speed){ .usd = INFINITY };
-    memset(count, 0, job->n_type * sizeof(*count));
-    for (size_t size = 1; size < n; size++)
-        for (size_t first = 0; first < n; first++) {
-            memset(try, 0, sizeof(try));
-            for (size_t i = 0; i < size; i++)
-                try[one[(first + i) % n]]++;
-            if (!spot_dnn_predict(job, try, loss, &s) && is_better(&s, deadline_s, speed->usd)) {
-                *speed = s;
-                memcpy(count, try, job->n_type * sizeof(*count));
-            }
-        }
-    free(one);
-    return isinf(speed->usd) ? -1 : 0;
-}
-
-/* The paper's bounds of the number of workers: below n_upper the parameter server is not yet used
- * in full; n_lower is that of the fastest type and the smallest batch. */
-static void worker_bounds(const struct spot_dnn_job *job, double loss, double deadline_s,
-                          int64_t total, int64_t *lower, int64_t *upper)
-{
-    double batch = INFINITY, rate = 0, need;
-
-    for (size_t k = 0; k < job->n_type; k++) {
-        batch = fmin(batch, job->type[k].batch);
-        rate = fmax(rate, job->type[k].batch / job->type[k].iter_s);
-    }
-    need = iterations(job, (job->gamma[1] * batch + job->gamma[2]) * sqrt(job->gamma[3]), loss);
-    *lower = (int64_t)fmin((double)total + 1, fmax(1, ceil(batch * need / (rate * deadline_s))));
-    *upper = total;
-    if (job->alpha > 0)
-        *upper = (int64_t)fmin((double)total, floor(pow((1 - job->beta) / job->alpha, 2)));
-}
-
-int spot_dnn_algorithm1(const struct spot_dnn_job *job, double loss, double deadline_s,
-                        int64_t *count, struct spot_dnn_speed *speed)
-{
-    size_t n, *const one = line_up(job, true, &n);
-    int64_t lower, upper, try[SPOT_DNN_TYPES_MAX];
-    struct spot_dnn_speed s;
-
-    *speed = (struct spot_dnn_speed){ .usd = INFINITY };
-    memset(count, 0, job->n_type * sizeof(*count));
-    worker_bounds(job, loss, deadline_s, (int64_t)n, &lower, &upper);
-    for (int64_t size = lower; size <= upper; size++)
-        for (size_t first = 0; first + (size_t)size <= n; first++) {
-            memset(try, 0, sizeof(try));
-            for (int64_t i = 0; i < size; i++)
-                try[one[first + (size_t)i]]++;
-            if (!spot_dnn_predict(job, try, loss, &s) && is_better(&s, deadline_s, speed->usd)) {
-                *speed = s;
-                memcpy(count, try, job->n_type * sizeof(*count));
-            }
-        }
-    free(one);
-    return isinf(speed->usd) ? -1 : 0;
 }
 
 struct search {
@@ -260,7 +171,7 @@ static bool is_hopeless(const struct search *s, size_t k, int64_t left, double r
     const double behind = (samples_per_s + (double)left * s->rate[k] * s->batch[k]) / most;
     const double batch = rate > 0 ? fmax(samples_per_s / rate, behind) : s->batch[k];
     const double x = (fmin(job->gamma[1], 0) * (batch + 0.1) + job->gamma[2]) * s->crowding;
-    const double need = fmax(0, iterations(job, x, s->loss) - 1);
+    const double need = fmax(0, spot_dnn_iterations(job, x, s->loss) - 1);
     const double time_s = need / most * (1 - 1e-4) - 0.01;
 
     if (s->is_for_time)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* python_random.h - Python's random.Random, which the released scheduler uses to shuffle types. */
-#ifndef SPOT_SIM_PYTHON_RANDOM_H
-#define SPOT_SIM_PYTHON_RANDOM_H
+#ifndef SPOT_PEERS_PYTHON_RANDOM_H
+#define SPOT_PEERS_PYTHON_RANDOM_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,4 +25,4 @@ void spot_python_random_shuffle(struct spot_python_random *random, size_t *item,
 }
 #endif
 
-#endif /* SPOT_SIM_PYTHON_RANDOM_H */
+#endif /* SPOT_PEERS_PYTHON_RANDOM_H */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The published predictor of Parcae (NSDI 2024), rule by rule, for comparison: ARIMA(1,1,0) with a
- * drift on the newest twelve values after three filters, its forecast rounded, clamped and scaled.
- * Kept as released: the drift that eleven differences cannot carry, the flattening before a turn,
- * the +-3 clamp, and penalties that once set stay set. Left out: the unseeded random losses it
- * adds to a flat forecast, which no one can repeat; its bounds 8 and 32 are 0 and the cap here. */
+/* The published predictor of Parcae (NSDI 2024; JF-D/Parcae, efedee7), rule by rule, for
+ * comparison: ARIMA(1,1,0) with a drift on the newest twelve values after three filters, its
+ * forecast rounded, clamped and scaled. Kept as released: the drift that eleven differences cannot
+ * carry, the flattening before a turn, the +-3 clamp, and penalties that once set stay set. Left
+ * out: the unseeded random losses it adds to a flat forecast, which no one can repeat; its bounds 8
+ * and 32 are 0 and the cap here. */
 #include <math.h>
 
 #include "forecast/arima.h"
-#include "forecast/models/models.h"
 #include "forecast/pmf.h"
+#include "peers/parcae.h"
 
 enum { N = 12, GROWTH = 3 };
 
@@ -64,14 +65,14 @@ static double scale_of(int move, double old)
     return move >= 10 ? 0.5 : move >= 5 ? 0.75 : old;
 }
 
-size_t spot_parcae_state_byte(const struct spot_fc_spec *spec)
+static size_t parcae_state_byte(const struct spot_fc_spec *spec)
 {
     (void)spec;
     return sizeof(struct parcae);
 }
 
-void spot_parcae_observe(const struct spot_fc_spec *spec, void *state,
-                         const struct spot_fc_past *past)
+static void parcae_observe(const struct spot_fc_spec *spec, void *state,
+                           const struct spot_fc_past *past)
 {
     struct parcae *s = state;
     bool rises = true, falls = true;
@@ -95,8 +96,8 @@ static int clamp(double value, int lo, int hi)
     return value < lo ? lo : value > hi ? hi : (int)value;
 }
 
-void spot_parcae_predict(const struct spot_fc_spec *spec, void *state,
-                         const struct spot_fc_past *past, double *prob)
+static void parcae_predict(const struct spot_fc_spec *spec, void *state,
+                           const struct spot_fc_past *past, double *prob)
 {
     const struct parcae *s = state;
     double y[N], mean[SPOT_FC_HORIZON_MAX], se[SPOT_FC_HORIZON_MAX];
@@ -121,6 +122,15 @@ void spot_parcae_predict(const struct spot_fc_spec *spec, void *state,
         at += (int)rint(gain_scale * (next > before ? next - before : 0)) -
               (int)rint(loss_scale * (next < before ? before - next : 0));
         before = next;
-        spot_pmf_point(spot_fc_row(spec, prob, h), spec->cap, at);
+        spot_pmf_point(prob + (size_t)(h - 1) * ((size_t)spec->cap + 1), spec->cap, at);
     }
 }
+
+const struct spot_forecaster spot_peer_forecasters[] = {
+    { .name = "parcae",
+      .source = "Parcae's released pipeline, NSDI 2024",
+      .state_byte = parcae_state_byte,
+      .observe = parcae_observe,
+      .predict = parcae_predict },
+    { 0 },
+};

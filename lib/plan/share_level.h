@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* share_level.h - the two linear programs behind the policies, over classes of jobs that are
- * alike. */
+/* share_level.h - two linear programs of shares, over classes of jobs that are alike. */
 #ifndef SPOT_PLAN_SHARE_LEVEL_H
 #define SPOT_PLAN_SHARE_LEVEL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan/share_hadar.h"
+#include "peers/hadar.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* share_hadar.h - a scheduling round with prices that rise with use, after Hadar (Sultana et al.,
+/* hadar.h - a scheduling round with prices that rise with use, after Hadar (Sultana et al.,
  * IPDPS 2024).
  *
  * Its code is not public; docs/design/20-share.md lists our assumptions. Workers of a job may be of
  * several types: it then runs at the speed of the slowest.
  */
-#ifndef SPOT_PLAN_SHARE_HADAR_H
-#define SPOT_PLAN_SHARE_HADAR_H
+#ifndef SPOT_PEERS_HADAR_H
+#define SPOT_PEERS_HADAR_H
 
 #include "plan/share.h"
+#include "sim/share_play.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,8 +24,10 @@ void spot_share_hadar(const struct spot_share_problem *problem, const double *id
 double spot_share_hadar_rate(const struct spot_share_problem *problem, size_t job,
                              const int64_t *workers);
 
+extern const struct spot_share_player spot_hadar_players[]; /* ends with a NULL name */
+
 #ifdef __cplusplus
 }
 #endif
 
-#endif /* SPOT_PLAN_SHARE_HADAR_H */
+#endif /* SPOT_PEERS_HADAR_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sim/python_random.h"
+#include "peers/python_random.h"
 
 enum { N = 624, M = 397 };
 
