@@ -46,13 +46,14 @@ _spot() {
     'spot-run notice') options='--from --exec --once --ack --interval --lead --name --quiet --error-format --help --version' ;;
     'spot-run replan') options='--join --key-file --join-timeout --force --error-format --help --version' ;;
     'spot-run roll') options='--join --key-file --join-timeout --no-wait --quiet --error-format --help --version' ;;
+    'spot-run fleet') options='--plan-command --launch --terminate --list --drain --grace --state --name --catalogue --max-usd-per-h --every --limit --once --yes --format --quiet --verbose --error-format --help --version --launch' ;;
     'spot-run stop') options='--join --key-file --join-timeout --quiet --error-format --help --version' ;;
     'spot-run status') options='--join --key-file --join-timeout --format --watch --error-format --help --version' ;;
     'spot-run report') options='--reference --plot --speedup --usd-per-h --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-run eval') options='--data --load --state --state-command --step --tokenizer --tokens --seq --stride --across --batch --threads --device --output --format --quiet --provenance --error-format --help --version' ;;
     'spot-run export') options='--state --step --state-command --join --key-file --join-timeout --output --dtype --tokenizer --force --quiet --error-format --help --version' ;;
     'spot-run import') options='--quiet --error-format --help --version' ;;
-    'spot-run '*) commands='train serve generate exec ledger commit profile tokenize worker notice replan roll stop status report eval export import' options='' ;;
+    'spot-run '*) commands='train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import' options='' ;;
     *) return ;;
     esac
     case "$1 ${COMP_WORDS[1]-} ${COMP_WORDS[COMP_CWORD - 1]}" in

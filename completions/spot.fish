@@ -4,7 +4,7 @@
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet price'
-complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll stop status report eval export import'
+complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
@@ -825,6 +825,27 @@ complete -c spot-run -n '__fish_seen_subcommand_from roll' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l plan-command -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l launch -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l terminate -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l list -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l drain -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l grace -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l state -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l name -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l catalogue -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l max-usd-per-h -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l every -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l limit -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l once
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l yes
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l verbose
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l error-format -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l launch
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l join-timeout -r

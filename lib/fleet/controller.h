@@ -55,7 +55,7 @@ struct spot_fleet_setting {
     double pause_s;  /* after a first refusal; doubles up to longest_s */
     double longest_s;
     /* Something happened that is no action: launched, adopted, appeared, gone, wrong, twice,
-     * failed, refused, too_many, given_up, held. `machine` may be NULL, and so may this. */
+     * unknown, refused, too_many, given_up, held. `machine` may be NULL, and so may this. */
     void (*note)(void *user, const char *event, const char *machine, const char *why);
     void *user;
 };

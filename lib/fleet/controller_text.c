@@ -45,7 +45,8 @@ char *spot_fleet_write_state(const struct spot_fleet *f, size_t *n_byte)
 
     for (int i = 0; i < N_COLUMN; i++)
         fprintf(out, "%s%c", column[i], i + 1 < N_COLUMN ? ',' : '\n');
-    put_row(out, "fleet", f->set.name, "", NULL, (int64_t)spot_fleet_elapsed_s(f), "");
+    put_row(out, "fleet", f->set.name, "", NULL, (int64_t)spot_fleet_elapsed_s(f) + 1,
+            ""); /* whole, and not before what was logged */
     for (size_t i = 0; i < f->n_intent; i++)
         put_row(out, "launch", f->intent[i].token, "", &f->market[f->intent[i].market],
                 f->intent[i].count, "");
@@ -138,7 +139,7 @@ int spot_fleet_read_state(struct spot_fleet *f, const char *text, size_t n_byte,
     int rc;
 
     if (!is_whole(text, n_byte))
-        return spot_err_set(err, SPOT_EDATA, "%s: the state was cut or changed", source);
+        return spot_err_at(err, source, 0, 0, NULL, "the state was cut or changed");
     in = fmemopen((void *)(uintptr_t)text, n_byte, "r");
     if (!in)
         return spot_err_sys(err, "cannot read %s", source);

@@ -416,7 +416,7 @@ static void unknown_end(struct spot_fleet *f, struct spot_fleet_intent *t)
     t->asked_s = f->now_s;
     t->retry_s = f->now_s + spot_backoff_s(t->tries, f->set.pause_s, f->set.longest_s);
     m->is_refused = m->is_refused || t->tries > 1;
-    spot_fleet_note(f, "failed", NULL, "%s: what it launched is not known", t->token);
+    spot_fleet_note(f, "unknown", NULL, "%s: what it launched is not known", t->token);
 }
 
 void spot_fleet_launched(struct spot_fleet *f, double now_s, const char *token, bool is_known,
