@@ -282,11 +282,8 @@ static int on_round(struct spot_exec_agent *e, int64_t round, struct spot_err *e
     return e->form.is_kept ? spot_exec_commit_again(e, err) : start(e, err);
 }
 
-static int on_save(struct spot_exec_agent *e, const struct spot_frame *frame, struct spot_err *err)
+static int on_save(struct spot_exec_agent *e, struct spot_err *err)
 {
-    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
-    const double left_s = spot_get_f64(&in);
-
     e->has_told_saved = false;
     if (!e->has_ranks || e->is_stopping || e->held.state == SPOT_EXEC_DONE) {
         e->has_saved = true;
@@ -299,7 +296,7 @@ static int on_save(struct spot_exec_agent *e, const struct spot_frame *frame, st
         spot_rank_files_mark(e->options->files);
     e->has_saved = false;
     e->n_left = 0;
-    return spot_ranks_save(e->options->ranks, left_s, err);
+    return spot_ranks_save(e->options->ranks, err);
 }
 
 static int keep_twins(struct spot_exec_agent *e, struct spot_err *err)
@@ -341,7 +338,7 @@ static int obey_formed(struct spot_exec_agent *e, const struct spot_frame *frame
     case SPOT_MSG_ROUND:
         return on_round(e, (int64_t)frame->tag, err);
     case SPOT_MSG_EXEC_SAVE:
-        return e->has_begun ? on_save(e, frame, err) : 0;
+        return e->has_begun ? on_save(e, err) : 0;
     case SPOT_MSG_EXEC_MOVE:
         return spot_exec_on_move(e, frame, err);
     case SPOT_MSG_EXEC_CANCEL:

@@ -14,7 +14,6 @@
 #include "host/rank_socket.h"
 #include "host/state_pull.h"
 #include "host/state_store.h"
-#include "host/state_transfer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -74,10 +73,9 @@ struct spot_exec_offer {
 /* A state being sent or received in this epoch. One at a time is received. */
 struct spot_exec_transfer {
     struct spot_exec_move move;
-    struct spot_state_giver *giver; /* one of the three is set */
-    struct spot_state_taker *taker;
-    struct spot_state_pull *pull;
-    bool is_due; /* the ranks wait for it */
+    struct spot_state_pull *pull; /* NULL: it has not begun, or is_served */
+    bool is_served;               /* to another member, as it asks */
+    bool is_due;                  /* the ranks wait for it */
 };
 
 /* How fast a rank goes, as it says. */

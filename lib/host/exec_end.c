@@ -175,7 +175,6 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
 static void begin_saving(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
-    struct spot_buf out = { 0 };
     double left_s;
 
     job->saving_of_s = INFINITY;
@@ -191,9 +190,7 @@ static void begin_saving(struct spot_exec_job *job)
     job->saving_epoch = m->epoch;
     job->saving_s = left_s;
     job->saving_until_s = spot_clock_s() + left_s;
-    spot_put_f64(&out, left_s);
-    spot_view_send_active(job->view, SPOT_MSG_EXEC_SAVE, 0, out.data, out.n);
-    spot_buf_release(&out);
+    spot_view_send_active(job->view, SPOT_MSG_EXEC_SAVE, 0, NULL, 0);
 }
 
 /* Once: the epoch ends with it. */

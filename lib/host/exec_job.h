@@ -22,7 +22,7 @@ struct spot_exec_options {
     uint64_t hash;         /* spot_exec_hash: agents must run this command, or are refused */
     uint32_t n_rank;       /* per node */
     uint32_t n_min, n_max; /* nodes */
-    uint32_t max_restarts; /* after failures of ranks */
+    uint64_t max_restarts; /* after failures of ranks */
     const char *state;     /* a directory for commits on the coordinator's machine; NULL: none */
     double state_every_s;  /* between two copies to `state` */
     const char *state_command; /* also copies them behind it, state_command.h; NULL: no */

@@ -218,7 +218,7 @@ static struct spot_rank_env env_of(const struct spot_exec_job *job,
                                  .world = job->group_world * n_rank,
                                  .local_world = n_rank,
                                  .restart_count = job->restart_count,
-                                 .max_restarts = job->options->max_restarts,
+                                 .max_restarts = (uint32_t)job->options->max_restarts,
                                  .has_state = state->is_set,
                                  .state_step = state->id.step,
                                  .state_world = state->world };

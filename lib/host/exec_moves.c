@@ -16,11 +16,7 @@ static const double slice_s = 0.004; /* then orders and ranks are looked at */
 
 static void drop(struct spot_exec_agent *e, size_t i)
 {
-    struct spot_exec_transfer *const t = &e->transfer[i];
-
-    spot_state_giver_free(t->giver);
-    spot_state_taker_free(t->taker);
-    spot_state_pull_free(t->pull);
+    spot_state_pull_free(e->transfer[i].pull);
     e->n_transfer--;
     for (; i < e->n_transfer; i++) /* in the order in which they were asked for */
         e->transfer[i] = e->transfer[i + 1];
@@ -43,13 +39,11 @@ static int say(void *user, uint32_t type, uint64_t tag, struct spot_buf *out_tak
 int spot_exec_move_add(struct spot_exec_agent *e, const struct spot_exec_move *move, bool is_due,
                        struct spot_err *err)
 {
-    struct spot_exec_transfer t = { .move = *move, .is_due = is_due };
-    const struct spot_state_move to = { move->id, move->place, move->to, move->serial };
+    const struct spot_exec_transfer t = { .move = *move,
+                                          .is_due = is_due,
+                                          .is_served = move->from == e->agent.id };
 
-    if (move->from == e->agent.id)
-        t.giver =
-            spot_state_giver_new(e->store, e->agent.mesh, &to, is_due ? 0 : e->rate_byte_per_s);
-    else if (move->to != e->agent.id)
+    if (!t.is_served && move->to != e->agent.id)
         return spot_err_set(err, SPOT_ESYS, "the coordinator ordered a move between others");
     e->transfer = spot_xgrow(e->transfer, &e->cap_transfer, e->n_transfer + 1, sizeof(t));
     e->transfer[e->n_transfer++] = t;
@@ -86,13 +80,6 @@ bool spot_exec_moves_due(const struct spot_exec_agent *e)
 
 /* --- one of them ---------------------------------------------------------------------------- */
 
-static uint64_t taken(const struct spot_exec_transfer *t)
-{
-    return t->taker  ? spot_state_taker_taken(t->taker)
-           : t->pull ? spot_state_pull_taken(t->pull)
-                     : 0;
-}
-
 /* The receiver reports the end, the sender only a failure; nothing is reported for an epoch that is
  * over. */
 static int tell_end(struct spot_exec_agent *e, const struct spot_exec_transfer *t,
@@ -100,34 +87,31 @@ static int tell_end(struct spot_exec_agent *e, const struct spot_exec_transfer *
 {
     struct spot_buf out = { 0 };
 
-    if (end == SPOT_STATE_FAILED ? why->code == SPOT_EPREEMPTED : t->giver != NULL)
+    if (end == SPOT_STATE_FAILED ? why->code == SPOT_EPREEMPTED : t->is_served)
         return 0;
     spot_put_text(&out, end == SPOT_STATE_FAILED ? why->msg : "");
-    spot_put_u64(&out, taken(t));
+    spot_put_u64(&out, t->pull ? spot_state_pull_taken(t->pull) : 0);
     return spot_agent_send(&e->agent, SPOT_MSG_EXEC_MOVED, t->move.serial, &out, err);
 }
 
-static enum spot_state_step begin_take(struct spot_exec_agent *e, struct spot_exec_transfer *t,
+static enum spot_state_step begin_pull(struct spot_exec_agent *e, struct spot_exec_transfer *t,
                                        struct spot_err *why)
 {
-    const struct spot_state_move from = { t->move.id, t->move.place, t->move.from, t->move.serial };
-
-    if (t->move.from) {
-        t->taker = spot_state_taker_new(e->store, e->agent.mesh, &from);
-        return SPOT_STATE_MOVED;
-    }
-    t->pull = spot_state_pull_new(e->store, &t->move, say, e);
+    t->pull = t->move.from ? spot_state_pull_over_mesh(e->store, &t->move, e->agent.mesh,
+                                                       t->is_due ? 0 : e->rate_byte_per_s)
+                           : spot_state_pull_new(e->store, &t->move, say, e);
     return spot_state_pull_begin(t->pull, why) ? SPOT_STATE_FAILED : SPOT_STATE_MOVED;
 }
 
+/* What comes from the coordinator is heard of by spot_exec_moves_hear. */
 static enum spot_state_step step(struct spot_exec_agent *e, struct spot_exec_transfer *t,
                                  struct spot_err *why)
 {
-    if (t->giver)
-        return spot_state_giver_step(t->giver, why);
-    if (t->taker)
-        return spot_state_taker_step(t->taker, why);
-    return t->pull ? SPOT_STATE_WAITS : begin_take(e, t, why);
+    if (t->is_served)
+        return spot_state_serve_step(e->store, e->agent.mesh, t->move.to, t->move.serial, why);
+    if (!t->pull)
+        return begin_pull(e, t, why);
+    return t->move.from ? spot_state_pull_step(t->pull, why) : SPOT_STATE_WAITS;
 }
 
 /* It has ended: tell of it, and forget it. */
@@ -150,11 +134,11 @@ static int step_all(struct spot_exec_agent *e, struct spot_err *err)
         struct spot_err why = { 0 };
         enum spot_state_step how;
 
-        if (!t->giver && has_taken) {
+        if (!t->is_served && has_taken) {
             i++;
             continue;
         }
-        has_taken = has_taken || !t->giver;
+        has_taken = has_taken || !t->is_served;
         how = step(e, t, &why);
         has_moved = has_moved || how != SPOT_STATE_WAITS;
         if (how == SPOT_STATE_COMPLETE || how == SPOT_STATE_FAILED) {

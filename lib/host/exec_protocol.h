@@ -60,10 +60,10 @@ enum spot_exec_message {
     SPOT_MSG_EXEC_LAY = 55,
     SPOT_MSG_EXEC_PLAN = 53, /* of no epoch; answer to LEDGER: the plan of the job */
 
-    /* both ways, about a move with the coordinator at one end; tag: its serial */
+    /* both ways, about a move, also from member to member (state_pull.h); tag: its serial */
     SPOT_MSG_EXEC_FETCH = 24,  /* id, u32 place */
     SPOT_MSG_EXEC_RECORD = 25, /* the record; empty: it is not held */
-    SPOT_MSG_EXEC_WANT = 26,   /* id, u32 place, u32 index of the first piece, u32 how many */
+    SPOT_MSG_EXEC_WANT = 26,   /* id, u32 place, u32 the first piece, u32 how many; 0: has all */
     SPOT_MSG_EXEC_PIECES = 27, /* those, in order; empty: one is damaged */
 };
 

@@ -81,7 +81,7 @@ begun() { # ROUND WORLD
 }
 
 @test "rank 0 saves, its node is killed with its disk: the others go on with that, a newcomer too" {
-    coordinator --nodes 2:3
+    coordinator --nnodes 2:3
     for name in a b c; do node $name; done
     committed 2
     gone=$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)
@@ -101,7 +101,7 @@ begun() { # ROUND WORLD
 
 @test "a half-written one never counts, and is out of the way of the next round" {
     export SLOW=0.4 LATER=0.3
-    coordinator --nodes 1:2
+    coordinator --nnodes 1:2
     node a
     node b
     for round in 1 2 3; do
@@ -150,7 +150,7 @@ done
 END
     chmod +x dirs
     mkdir -p a/out/elsewhere b c
-    coordinator --nodes 2:3
+    coordinator --nnodes 2:3
     for name in a b c; do node $name; done
     committed 3
     gone=$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)
@@ -188,7 +188,7 @@ END
 
 @test "a script that saves without a rest is committed all the same" {
     export LATER=0 EVERY=1 PAUSE=0.001 SLOW=0.01
-    coordinator --nodes 2
+    coordinator --nnodes 2
     node a
     node b
     committed 2
@@ -214,7 +214,7 @@ ln -s "$HERE/precious" out
 exit 1
 END
     chmod +x linked
-    coordinator --nodes 1
+    coordinator --nnodes 1
     node a
     committed 1
     : >strike
@@ -255,7 +255,7 @@ saved() { # NODE N MINUTES: it saved N so long ago
     saved a 100 30
     saved b 2000 20
     saved d 9000 10
-    coordinator --nodes 3:4
+    coordinator --nnodes 3:4
     for name in a b c; do node $name; done
     begun 0 3
     for rank in 0 1 2; do [ "$(cat begun/0.$rank)" -eq 2000 ]; done
@@ -274,7 +274,7 @@ saved() { # NODE N MINUTES: it saved N so long ago
     saved d 12000 0
     rm -r finish begun log
     mkdir begun
-    coordinator --nodes 4
+    coordinator --nnodes 4
     for name in a b c d; do node $name; done
     begun 0 4
     [ "$(cat begun/0.0)" -eq 12000 ]

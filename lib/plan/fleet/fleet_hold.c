@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/* The decision of a fleet of replicas. What may run when a launch of now answers is a set of slots
+ * (zone, how many are there), each of which is still there then as the forecast has it. Slots of a
+ * zone fall together, the highest first; zones of a region fall by its shock, regions apart. Of all
+ * fleets that answer now as well as what runs allows, the one with the least price + worth * P(not
+ * served then) is taken. The worth of a tick rises with what the choices say will be missed, and
+ * with what is, and falls else, so that both come to the aim. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "plan/decision.h"
+#include "trace/region.h"
+
+enum { SPARES_MAX = 16 }; /* replicas more than are wanted that are looked at */
+static const double worth_gain = 3e-4, worth_first = 0.5, worth_least = 1.25, worth_most = 1e5;
+
+struct slot {
+    size_t zone;
+    int level;     /* of its zone */
+    bool is_there; /* it runs */
+    bool is_kept;  /* it answers now and is needed */
+    double last;   /* P(there when a launch of now is ready) */
+};
+
+struct spot_decider {
+    struct spot_hold_rule rule;
+    struct spot_hold_now now;
+    const struct spot_forecast *forecast;
+    double worth;      /* of a served tick, in ticks of the cheapest spot; 0: not begun */
+    int wanted;        /* a tick ago; 0: there was none */
+    double cheapest;   /* usd per h */
+    struct slot *slot; /* [n_slot], the ones to take first in front */
+    size_t n_slot, n_kept, cap_slot;
+    int taken[SPOT_HOLD_ZONES_MAX];
+    int region[SPOT_HOLD_ZONES_MAX];        /* of the forecast; -1: none */
+    double sum[SPOT_HOLD_REPLICAS_MAX + 1]; /* P(that many survive), the last: or more */
+};
+
+static struct spot_decider *hold_open(const struct spot_rule *rule)
+{
+    struct spot_decider *d = spot_xcalloc(1, sizeof(*d));
+
+    d->rule = *rule->fleet;
+    return d;
+}
+
+static void hold_close(struct spot_decider *d)
+{
+    free(d->slot);
+    free(d);
+}
+
+/* The region whose zones are lost together that has a series; -1: none. */
+static int region_of(const struct spot_forecast *f, const struct spot_forecast_series *s)
+{
+    for (size_t r = 0; r < f->n_region; r++)
+        if (f->region[r].shock_prob > 0 && f->region[r].shock_prob < 1 &&
+            !strcmp(f->region[r].instance_type, s->instance_type) &&
+            strlen(f->region[r].region) == spot_region_length(s->zone) &&
+            !strncmp(f->region[r].region, s->zone, spot_region_length(s->zone)))
+            return (int)r;
+    return -1;
+}
+
+static int hold_observe(struct spot_decider *d, const struct spot_seen *seen, struct spot_err *err)
+{
+    const struct spot_forecast *f = seen->forecast;
+
+    if (!f || !f->n_series || f->n_series > SPOT_HOLD_ZONES_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "a fleet needs a forecast of 1 to %d series",
+                            SPOT_HOLD_ZONES_MAX);
+    d->forecast = f;
+    d->now = *seen->fleet;
+    d->cheapest = d->rule.usd_per_h[0];
+    for (size_t z = 0; z < f->n_series; z++) {
+        d->cheapest = fmin(d->cheapest, d->rule.usd_per_h[z]);
+        d->region[z] = region_of(f, &f->series[z]);
+    }
+    return 0;
+}
+
+/* P(more than `level` are there in every tick until a launch of now answers), at most. */
+static double lasts(const struct spot_decider *d, size_t zone, int level)
+{
+    const struct spot_forecast_series *s = &d->forecast->series[zone];
+    const int64_t until = d->rule.cold < 1                      ? 1
+                          : d->rule.cold < d->forecast->horizon ? d->rule.cold
+                                                                : d->forecast->horizon;
+    double least = 1;
+
+    for (int64_t h = 1; h <= until; h++) {
+        const double *prob = spot_forecast_at(s, h);
+        double fewer = 0;
+
+        for (int n = 0; n <= level && n <= s->cap; n++)
+            fewer += prob[n];
+        least = fmin(least, fmax(0, 1 - fewer));
+    }
+    return least;
+}
+
+static void add_slots(struct spot_decider *d, size_t zone, int limit)
+{
+    const int64_t now = d->forecast->series[zone].now;
+    const int room = now < limit ? (int)now : limit;
+
+    d->slot = spot_xgrow(d->slot, &d->cap_slot, d->n_slot + (size_t)room + 1, sizeof(*d->slot));
+    for (int level = 0; level < room; level++)
+        d->slot[d->n_slot++] = (struct slot){ .zone = zone,
+                                              .level = level,
+                                              .is_there = level < d->now.spot[zone],
+                                              .last = lasts(d, zone, level) };
+}
+
+/* What lasts first; of equals what runs. */
+static int by_last(const struct slot *x, const struct slot *y)
+{
+    if (x->last != y->last)
+        return x->last > y->last ? -1 : 1;
+    if (x->is_there != y->is_there)
+        return x->is_there ? -1 : 1;
+    return x->zone != y->zone ? (x->zone < y->zone ? -1 : 1)
+                              : (x->level > y->level) - (x->level < y->level);
+}
+
+/* What answers now first, then the best of each zone before the second of any: slots of a zone fall
+ * together, so that one more of the same saves nothing. */
+static int by_use(const void *a, const void *b)
+{
+    const struct slot *x = a, *y = b;
+
+    if (x->is_kept != y->is_kept)
+        return x->is_kept ? -1 : 1;
+    if (x->level != y->level)
+        return x->level < y->level ? -1 : 1;
+    return by_last(x, y);
+}
+
+static int keep_first(const void *a, const void *b)
+{
+    return by_last(a, b);
+}
+
+static void list_slots(struct spot_decider *d)
+{
+    d->n_slot = d->n_kept = 0;
+    for (size_t z = 0; z < d->forecast->n_series; z++)
+        add_slots(d, z, 2 * d->now.wanted > d->now.spot[z] ? 2 * d->now.wanted : d->now.spot[z]);
+    if (d->n_slot)
+        qsort(d->slot, d->n_slot, sizeof(*d->slot), keep_first);
+    for (size_t i = 0; i < d->n_slot && (int)d->n_kept < d->now.wanted; i++)
+        if (d->slot[i].level < d->now.spot_ready[d->slot[i].zone]) {
+            d->slot[i].is_kept = true;
+            d->n_kept++;
+        }
+    if (d->n_slot)
+        qsort(d->slot, d->n_slot, sizeof(*d->slot), by_use);
+}
+
+/* How many of what is taken of a zone survive if a loss is `lift` times as likely: sum[] becomes
+ * that of it, too. */
+static void add_zone(const struct spot_decider *d, size_t zone, double lift, double *sum)
+{
+    const int wanted = d->now.wanted, taken = d->taken[zone];
+    double next[SPOT_HOLD_REPLICAS_MAX + 1] = { 0 }, from = 1;
+
+    for (int k = 0; k <= taken; k++) {
+        const double to = k < taken ? fmin(from, fmax(0, 1 - lift * (1 - lasts(d, zone, k)))) : 0;
+
+        for (int i = 0; i <= wanted; i++)
+            next[i + k < wanted ? i + k : wanted] += sum[i] * (from - to);
+        from = to;
+    }
+    memcpy(sum, next, ((size_t)wanted + 1) * sizeof(double));
+}
+
+/* The zones of a region, with its shock and without. */
+static void add_region(struct spot_decider *d, int region)
+{
+    const struct spot_forecast_region *r = &d->forecast->region[region];
+    double calm[SPOT_HOLD_REPLICAS_MAX + 1], shock[SPOT_HOLD_REPLICAS_MAX + 1];
+
+    memcpy(calm, d->sum, sizeof(calm));
+    memcpy(shock, d->sum, sizeof(shock));
+    for (size_t z = 0; z < d->forecast->n_series; z++)
+        if (d->region[z] == region && d->taken[z]) {
+            add_zone(d, z, r->calm_lift, calm);
+            add_zone(d, z, r->loss_lift, shock);
+        }
+    for (int i = 0; i <= d->now.wanted; i++)
+        d->sum[i] = r->shock_prob * shock[i] + (1 - r->shock_prob) * calm[i];
+}
+
+/* sum[] of the first n slots. */
+static void survive(struct spot_decider *d, size_t n)
+{
+    memset(d->taken, 0, sizeof(d->taken));
+    memset(d->sum, 0, sizeof(d->sum));
+    d->sum[0] = 1;
+    for (size_t i = 0; i < n; i++)
+        d->taken[d->slot[i].zone]++;
+    for (size_t z = 0; z < d->forecast->n_series; z++)
+        if (d->taken[z] && d->region[z] < 0)
+            add_zone(d, z, 1, d->sum);
+    for (size_t r = 0; r < d->forecast->n_region; r++)
+        add_region(d, (int)r);
+}
+
+/* How many slots, and how much on demand to count on. What on demand answers now is paid either
+ * way: were it counted on for nothing, spot would never take its place. */
+static size_t choose(struct spot_decider *d, struct spot_hold_step *step)
+{
+    const int wanted = d->now.wanted;
+    const size_t most =
+        d->n_slot < (size_t)wanted + SPARES_MAX ? d->n_slot : (size_t)wanted + SPARES_MAX;
+    double best = HUGE_VAL, price = 0;
+    size_t choice = d->n_kept;
+
+    for (size_t n = 0; n <= most; n++) {
+        double miss = 1;
+
+        price += n ? d->rule.usd_per_h[d->slot[n - 1].zone] / d->cheapest : 0;
+        if (n < d->n_kept)
+            continue;
+        survive(d, n);
+        for (int k = 0; k <= wanted; k++) {
+            const double demand = k * d->rule.on_demand_usd_per_h / d->cheapest;
+
+            miss -= d->sum[wanted - k]; /* now P(fewer than wanted - k) */
+            if (price + demand + d->worth * fmax(0, miss) < best) {
+                best = price + demand + d->worth * fmax(0, miss);
+                choice = n;
+                step->on_demand = k;
+                step->miss = fmax(0, miss);
+            }
+        }
+    }
+    return choice;
+}
+
+/* What is wanted only now cannot be there yet. */
+static void weigh(struct spot_decider *d, const struct spot_hold_step *step, int ready)
+{
+    const double aim = 1 - d->rule.availability;
+    const int due = d->wanted && d->wanted < d->now.wanted ? d->wanted : d->now.wanted;
+
+    d->worth *= exp(worth_gain * ((step->miss + (ready < due)) / 2 / aim - 1));
+    d->wanted = d->now.wanted;
+}
+
+static int hold_decide(struct spot_decider *d, struct spot_action *action,
+                       const struct spot_told *told, struct spot_err *err)
+{
+    struct spot_hold_step *step = &action->fleet;
+    int needed;
+    size_t n;
+
+    (void)told;
+    (void)err;
+    memset(step, 0, sizeof(*step));
+    if (!(d->worth > 0))
+        d->worth = worth_first / (1 - d->rule.availability);
+    else /* below, no replica at all would be cheaper than enough of them */
+        d->worth = fmin(worth_most, fmax(worth_least * d->now.wanted * d->rule.on_demand_usd_per_h /
+                                             d->cheapest,
+                                         d->worth));
+    list_slots(d);
+    needed = d->now.wanted - (int)d->n_kept;
+    needed = needed < d->now.on_demand_ready ? needed : d->now.on_demand_ready;
+    n = choose(d, step);
+    for (size_t i = 0; i < n; i++)
+        step->spot[d->slot[i].zone]++;
+    step->on_demand = step->on_demand > needed ? step->on_demand : needed;
+    weigh(d, step,
+          (int)d->n_kept + (step->on_demand < d->now.on_demand_ready ? step->on_demand
+                                                                     : d->now.on_demand_ready));
+    return 0;
+}
+
+static void hold_save(const struct spot_decider *d, char *line)
+{
+    snprintf(line, SPOT_DECISION_STATE_MAX, "fleet %.17g %d", d->worth, d->wanted);
+}
+
+static int hold_restore(struct spot_decider *d, const char *line, struct spot_err *err)
+{
+    double worth;
+    int wanted, end = 0;
+
+    if (!*line)
+        return 0;
+    /* all are counted. NOLINTNEXTLINE(cert-err34-c) */
+    if (sscanf(line, "fleet %lf %9d%n", &worth, &wanted, &end) != 2 || line[end] ||
+        !(worth > 0 && worth < 1e300) || wanted < 1 || wanted > SPOT_HOLD_REPLICAS_MAX)
+        return spot_err_set(err, SPOT_EDATA, "'%.64s' is not a state of a fleet", line);
+    d->worth = worth;
+    d->wanted = wanted;
+    return 0;
+}
+
+const struct spot_policy spot_policy_fleet = {
+    "fleet",   "spot",       "zones and spares by the forecast, on demand while spot is missing",
+    hold_open, hold_observe, hold_decide,
+    hold_save, hold_restore, hold_close,
+};
