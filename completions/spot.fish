@@ -32,6 +32,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l error-format
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'planes raw'
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l compat
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l base -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l chunk -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l threads -r
@@ -664,6 +665,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l listen -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l store -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nnodes -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nodes -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l max-restarts -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l events -r

@@ -57,11 +57,11 @@ void spot_mesh_wake(struct spot_mesh *mesh)
     (void)!write(mesh->wake[1], &byte, 1); /* full: it wakes anyway */
 }
 
-void spot_mesh_tell_waits(struct spot_mesh *mesh)
+void spot_mesh_report_orders(struct spot_mesh *mesh)
 {
     pthread_cond_broadcast(&mesh->changed);
-    if (mesh->heard >= 0)
-        (void)eventfd_write(mesh->heard, 1); /* what is full is readable */
+    if (mesh->order_wake >= 0)
+        (void)eventfd_write(mesh->order_wake, 1); /* what is full is readable */
 }
 
 /* Returns how many frames came, or -1 with *err when the connection is gone; its last ones count.
@@ -96,7 +96,7 @@ void spot_mesh_lose_control(struct spot_mesh *mesh, const struct spot_err *why)
         mesh->lost = *why;
     mesh->is_orphan = true;
     spot_link_release(&mesh->control);
-    spot_mesh_tell_waits(mesh);
+    spot_mesh_report_orders(mesh);
 }
 
 void spot_mesh_free_peer(struct spot_mesh *mesh, size_t i)
@@ -432,7 +432,7 @@ void *spot_mesh_run_thread(void *user)
             continue;
         pthread_mutex_lock(&mesh->lock);
         serve(mesh, set, n);
-        spot_mesh_tell_waits(mesh);
+        spot_mesh_report_orders(mesh);
         pthread_mutex_unlock(&mesh->lock);
     }
     free(set);

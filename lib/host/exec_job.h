@@ -36,7 +36,7 @@ struct spot_exec_options {
                             does */
     bool hands_out; /* at the end every node gets the last commit: scripts save by themselves */
     void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* what happens to the job; may be NULL */
-    double late_s;       /* a commit that waits for other nodes this long is warned of; 0: 5 */
+    double late_s; /* a commit that waits for other nodes this long is warned of; 0: 5 */
 };
 
 /* Coordinate until all ranks have exited with 0. Returns 0, or -1 with *err: SPOT_EINFEASIBLE after

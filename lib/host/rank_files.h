@@ -10,11 +10,10 @@
  * removes. What was not whole when a rank was killed never is.
  *
  * The directory is the user's. What matches and is not of the commit that is laid out is moved to
- * .spot-aside in it, where nothing is replaced, and removed only if it was laid out by us, or is a directory without a file;
- * nothing else is touched. A link is
- * taken as a link if it leads to something below the directory of the link, else it is left out.
- * Where the directory itself becomes a link that it was not before, nothing there is touched.
- * Not thread-safe.
+ * .spot-aside in it, where nothing is replaced, and removed only if it was laid out by us, or is a
+ * directory without a file; nothing else is touched. A link is taken as a link if it leads to
+ * something below the directory of the link, else it is left out. Where the directory itself
+ * becomes a link that it was not before, nothing there is touched. Not thread-safe.
  */
 #ifndef SPOT_HOST_RANK_FILES_H
 #define SPOT_HOST_RANK_FILES_H

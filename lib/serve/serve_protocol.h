@@ -10,9 +10,9 @@
  *
  * WELCOME, to such a worker: u8 whether tokens are pieces of text, u32 tokens of the vocabulary,
  * u32 one that ends a choice. To others: text directory of the model that replicas are to use, text
- * its adapters (adapter_list.h), u64 hash of both, u32 shards, u32 type of weights, text CUDA kernel
- * kind ("": CPUs), u32 sequences at once, u64 bytes of the cache, u64 of those that are kept for
- * later requests, u32 stages, u32 members of each, u32 whether these exchange over NCCL
+ * its adapters (adapter_list.h), u64 hash of both, u32 shards, u32 type of weights, text CUDA
+ * kernel kind ("": CPUs), u32 sequences at once, u64 bytes of the cache, u64 of those that are kept
+ * for later requests, u32 stages, u32 members of each, u32 whether these exchange over NCCL
  *
  * FORM: text directory of its model, text its adapters, u64 its hash, u32 shards; relay.h: a view
  * is a replica
@@ -55,8 +55,8 @@ enum spot_serve_message {
     /* tag: sequence; u32 choice, u32 n, u32 token each, the request; then u32 n, u32 member each:
      * senders of its pages, by position, and f64 seconds to wait for them, 0: those already here,
      * as from a buddy; n 0: none. To an engine's worker, in place of these: u32 assignment, which
-     * its tokens of this sequence have as their epoch, text why there is no grammar of its form, u32
-     * bytes of one, and these */
+     * its tokens of this sequence have as their epoch, text why there is no grammar of its form,
+     * u32 bytes of one, and these */
     SPOT_MSG_CONTINUE = 51,
     SPOT_MSG_FORGET = 52,  /* tag: sequence; it is no longer needed here */
     SPOT_MSG_BUDDY = 54,   /* u32 epoch, relay.h: send that replica each page once it is full */

@@ -21,7 +21,7 @@ struct spot_server_options {
     const char *chat_template; /* a file, or the name of one of several; NULL: the model's own */
     const char *adapters;      /* of the model, see adapter_list.h; NULL: none */
     enum spot_infer_type type;
-    bool is_foreign; /* the model is in engines of the workers: engine_replica.h */
+    bool is_foreign;  /* the model is in engines of the workers: engine_replica.h */
     const char *kind; /* full name of the CUDA kernel kind that every worker must use; NULL: CPUs */
     uint32_t P, M;    /* stages of a replica, members of each */
     bool is_nccl;     /* these exchange between devices */

@@ -201,8 +201,8 @@ static double chunk_byte = SPOT_CHUNK_BYTE;
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "pack" },
     { SPOT_OPT_STRING, 0, "codec", &codec_name, "name", "planes or raw (default: planes)", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "compat", &is_compat, NULL,
-      "--codec raw: 'zstd -dc' restores the file", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "compat", &is_compat, NULL, "no filter: 'zstd -dc' restores the file", 0,
+      0 },
     SPOT_ROW_BASE(&base_path),
     { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes per chunk (default: 1MiB)",
       SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
