@@ -156,6 +156,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l load -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l window -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l backlog -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l policy -x -a 'spot spotserve'
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l cache-tokens -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l slo -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l current -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l state -r
@@ -442,6 +443,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l capacity -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l boot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l batching -x -a 'pools bursts shared passes'
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l pool -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l cache-tokens -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l slo -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l merge -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l until-end
@@ -663,6 +665,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l listen -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l store -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nnodes -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nodes -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l max-restarts -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l events -r

@@ -86,6 +86,9 @@ extern "C" {
 #define SPOT_ROW_TRACE(v) \
     { SPOT_OPT_STRING, 't', "trace", v, "file", \
       "availability trace (required)", 0, 0 }
+#define SPOT_ROW_SPEEDUP(v) \
+    { SPOT_OPT_REAL, 0, "speedup", v, "x", \
+      "trace seconds per real second (default: 1; of live 60)", 1e-6, 1e9 }
 #define SPOT_ROW_TICK(v) \
     { SPOT_OPT_SECS, 0, "tick", v, "time", \
       "time between decisions (default: the interval of the input)", 1, 1e6 }
@@ -134,6 +137,9 @@ extern "C" {
 #define SPOT_ROW_BOOT(v) \
     { SPOT_OPT_SECS, 0, "boot", v, "time", \
       "time from request to running instance (default: 60s)", 0, 1e6 }
+#define SPOT_ROW_CACHE(v) \
+    { SPOT_OPT_U64, 0, "cache-tokens", v, "n", \
+      "tokens of prompts that a replica keeps: blocks of the load", 1, 1e15 }
 #define SPOT_ROW_SLO(v) \
     { SPOT_OPT_STRING, 0, "slo", v, "limits", \
       "limits on latency: e2e-p99=TIME,ttft-p95=TIME", 0, 0 }

@@ -66,18 +66,18 @@ static void widen(const struct spot_backtest *b, int cap, double *prob)
 }
 
 void spot_backtest_look(struct spot_backtest_view *v, const struct spot_count_grid *g,
-                        const struct spot_forecaster *model, const struct spot_fc_spec *told,
+                        const struct spot_forecaster *model, const struct spot_fc_spec *spec,
                         size_t origin)
 {
-    struct spot_fc_spec spec = *told;
+    struct spot_fc_spec own = *spec;
     int most = g->has_cap ? g->cap : v->cap;
 
     for (size_t i = v->next; !g->has_cap && i <= origin; i++)
         most = g->y[i] > most ? g->y[i] : most;
     if (!v->predictor || most != v->cap) {
         spot_predictor_free(v->predictor);
-        spec.cap = v->cap = most;
-        v->predictor = spot_predictor_new(model, &spec);
+        own.cap = v->cap = most;
+        v->predictor = spot_predictor_new(model, &own);
         v->next = 0;
     }
     while (v->next <= origin)

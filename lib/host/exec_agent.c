@@ -99,6 +99,10 @@ static int idle(void *job, double wait_s, struct spot_err *err)
     struct spot_exec_agent *const e = job;
     double left_s;
 
+    if (!e->is_away && e->agent.has_joined && e->options->warn)
+        e->options->warn("the coordinator does not answer: waiting for it for %g s; start its line "
+                         "again",
+                         e->options->agent.join_timeout_s);
     e->is_away = true;
     while ((left_s = until_s - spot_clock_s()) > 0) {
         if (wait_and_look(e, left_s, err))
@@ -254,6 +258,8 @@ static int start(struct spot_exec_agent *e, struct spot_err *err)
     e->has_committed = false;
     e->has_last = env->has_state;
     e->last_step = env->state_step;
+    e->last_saved = spot_exec_restored(e);
+    e->writer = UINT32_MAX;
     spot_exec_adopt_found(e);
     spot_exec_commit_begin(e);
     spot_exec_pace_begin(e);
@@ -346,6 +352,8 @@ static int obey_formed(struct spot_exec_agent *e, const struct spot_frame *frame
         return spot_exec_offer_take(e, frame, err);
     case SPOT_MSG_EXEC_HOLD:
         return spot_exec_hold(e, frame, err);
+    case SPOT_MSG_EXEC_LAY:
+        return spot_exec_on_lay(e, frame, err);
     case SPOT_MSG_EXEC_FETCH:
     case SPOT_MSG_EXEC_RECORD:
     case SPOT_MSG_EXEC_WANT:
@@ -474,6 +482,8 @@ static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
         spot_mesh_progress(e->agent.mesh); /* it waits for ranks that take their time */
     if (e->owes_ready && !e->has_ranks && !spot_exec_moves_due(e))
         return get_ready(e, err);
+    if (e->is_lay_due && !e->n_transfer && spot_exec_lay_last(e, err))
+        return -1;
     if (!e->has_begun)
         return 0;
     return tell_settled(e, err) || tell_end(e, err) || tell_saved(e, err)
@@ -504,19 +514,6 @@ static int work(void *job, struct spot_err *err)
     return 0;
 }
 
-/* As the script knows it. */
-static void put_last(const struct spot_exec_agent *e, char *text, size_t n)
-{
-    char name[SPOT_WHY_MAX / 4] = "";
-
-    if (e->options->files)
-        spot_rank_files_newest(e->options->files, name, sizeof(name));
-    if (*name)
-        snprintf(text, n, "'%s'", name);
-    else
-        snprintf(text, n, "step %llu", (unsigned long long)e->last_step);
-}
-
 /* What the ranks did behind the last commit is done again by the others. Those that have ended
  * since they were told to save have done nothing after it. */
 static void report_left(void *job, struct spot_err *err)
@@ -525,9 +522,9 @@ static void report_left(void *job, struct spot_err *err)
     const double until_s =
         e->is_saving && e->n_left == e->options->n_rank ? e->left_s : spot_clock_s();
     const double since_s = until_s - (e->has_committed ? e->last_s : e->started_s);
-    char last[SPOT_WHY_MAX / 2];
+    char last[SPOT_STATE_DESCRIBED];
 
-    put_last(e, last, sizeof(last));
+    spot_state_describe(e->last_step, &e->last_saved, last);
     if (!*e->held.run_id)
         spot_err_set(err, SPOT_EPREEMPTED, "left after a notice, without having had ranks");
     else if (!e->has_last)

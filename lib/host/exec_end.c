@@ -28,7 +28,7 @@ bool spot_exec_check_done(struct spot_exec_job *job)
     if (!job->is_finishing)
         spot_exec_disk_hurry(job);
     job->is_finishing = true;
-    if (!spot_exec_disk_is_behind(job))
+    if (!spot_exec_disk_is_behind(job) && spot_exec_hand_out(job))
         spot_group_end(job->group);
     return true;
 }
@@ -143,6 +143,10 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
         return spot_exec_on_moved(job, peer, frame, err);
     if (frame->type >= SPOT_MSG_EXEC_FETCH && frame->type <= SPOT_MSG_EXEC_PIECES)
         return spot_exec_disk_hear(job, peer, frame, err);
+    if (frame->type == SPOT_MSG_EXEC_LAID) {
+        spot_exec_heard_laid(job, peer, frame);
+        return 0;
+    }
     if (m->phase != SPOT_PHASE_RUN || member->epoch != m->epoch)
         return 0;
     if (frame->type == SPOT_MSG_EXEC_TOOK)

@@ -83,3 +83,61 @@ void spot_exec_adopt_found(struct spot_exec_agent *e)
     spot_buf_release(&text);
     spot_state_store_sweep(e->store);
 }
+
+/* --- while the coordinator is away -------------------------------------------------------------
+ */
+
+/* Behind all that this node knows of, and as no other node of the round would name one. */
+static uint64_t next_step(const struct spot_exec_agent *e)
+{
+    const struct spot_exec_commit *const c = &e->commit;
+    const uint32_t world = e->held.group_world;
+    uint64_t step = e->last_step;
+
+    if (c->has_floor && c->floor > step)
+        step = c->floor;
+    for (size_t i = 0; i < spot_state_store_count(e->store); i++) {
+        const struct spot_state_record *const r = spot_state_store_at(e->store, i);
+
+        if (r->id.key == e->held.key && r->id.step > step)
+            step = r->id.step;
+    }
+    return (step / world + 1) * world + e->held.group_rank;
+}
+
+static void drop_before(struct spot_exec_agent *e, uint64_t step)
+{
+    for (size_t i = spot_state_store_count(e->store); i-- > 0;) {
+        const struct spot_state_record *const r = spot_state_store_at(e->store, i);
+
+        if (r->id.key == e->held.key && r->id.step > e->last_step && r->id.step < step &&
+            r->world == 1)
+            spot_state_store_drop(e->store, i);
+    }
+    spot_state_store_sweep(e->store);
+}
+
+/* A commit of this node alone: it would not be one if others had a part in it. One that was ordered
+ * and is not decided may never be, and is taken once more. */
+void spot_exec_take_away(struct spot_exec_agent *e)
+{
+    struct spot_exec_taken t = { .scope = SPOT_EXEC_OF_ONE };
+
+    if (!e->options->files || spot_ledger_plan(e->ledger.ledger) || e->writer != e->held.group_rank)
+        return;
+    for (size_t i = 0; i < e->commit.n_taken; i++)
+        if (e->commit.taken[i].scope != SPOT_EXEC_OF_FILES)
+            return;
+    if (e->offer.is_due || e->commit.n_taken) {
+        e->offer.is_due = false;
+        e->commit.n_taken = 0;
+        spot_rank_files_again(e->options->files);
+    }
+    if (spot_rank_files_look(e->options->files) != SPOT_FILES_READY)
+        return;
+    list_dirs(e);
+    t.id = (struct spot_state_id){ e->held.restart_count, e->held.key, next_step(e) };
+    spot_exec_commit_take(e, &t, NULL);
+    if (!t.is_early && !*t.why)
+        drop_before(e, t.id.step);
+}

@@ -34,6 +34,8 @@ struct spot_exec_options {
     double slow_after_s; /* a rank that is slow for so long is; 0: 10 */
     double slow_factor;  /* a node with a rank so much slower than the median gets no place; 0: any
                             does */
+    bool hands_out; /* at the end every node gets the last commit: scripts save by themselves */
+    void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* what happens to the job; may be NULL */
     double late_s;       /* a commit that waits for other nodes this long is warned of; 0: 5 */
 };
 

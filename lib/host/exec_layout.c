@@ -425,6 +425,7 @@ static int place(struct spot_exec_job *job, struct spot_view *view,
     }
     if ((!job->is_kept && spot_exec_log_restored(job, err)) || log_formed(job, member, n, err))
         return -1;
+    spot_exec_news_round(job, member, n);
     send_forms(job, member, n);
     spot_view_form(view, m->round);
     halt_others(job, view);

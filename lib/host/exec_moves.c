@@ -185,11 +185,11 @@ int spot_exec_moves_hear(struct spot_exec_agent *e, const struct spot_frame *fra
 
 /* --- what the ranks begin with ---------------------------------------------------------------- */
 
-static const struct spot_state_record *find(const struct spot_exec_agent *e, uint32_t place,
+static const struct spot_state_record *find(const struct spot_exec_agent *e,
+                                            const struct spot_state_id *id, uint32_t place,
                                             struct spot_err *err)
 {
-    const struct spot_state_record *const record =
-        spot_state_store_find(e->store, &e->form.state, place);
+    const struct spot_state_record *const record = spot_state_store_find(e->store, id, place);
 
     if (!record)
         spot_err_set(err, SPOT_EDATA, "the state of place %lu is not here", (unsigned long)place);
@@ -199,7 +199,7 @@ static const struct spot_state_record *find(const struct spot_exec_agent *e, uin
 static int lay_out_place(struct spot_exec_agent *e, int places_fd, uint32_t place,
                          struct spot_err *err)
 {
-    const struct spot_state_record *const record = find(e, place, err);
+    const struct spot_state_record *const record = find(e, &e->form.state, place, err);
     char name[16];
     int fd, rc;
 
@@ -229,15 +229,15 @@ static int lay_out_all(struct spot_exec_agent *e, struct spot_err *err)
 
 /* The number of nodes differs from the commit's: a replica gets what any other had, a program with
  * a part of the state finds all parts. */
-static int restore_files(struct spot_exec_agent *e, struct spot_err *err)
+static int restore_files(struct spot_exec_agent *e, const struct spot_state_id *id, uint32_t n,
+                         struct spot_err *err)
 {
-    const uint32_t n = e->form.env.has_state ? e->form.env.state_world : 0;
     const struct spot_state_record **const record =
         spot_xcalloc(n + 1, sizeof(struct spot_state_record *));
     int rc = 0;
 
     for (uint32_t p = 0; !rc && p < n; p++)
-        if (!(record[p] = find(e, p, err)))
+        if (!(record[p] = find(e, id, p, err)))
             rc = -1;
     if (!rc)
         rc = spot_rank_files_put(e->options->files, e->store, record, n, err);
@@ -250,9 +250,10 @@ int spot_exec_restore(struct spot_exec_agent *e, struct spot_err *err)
     const struct spot_state_record *record = NULL;
 
     if (e->options->files)
-        return restore_files(e, err);
+        return restore_files(e, &e->form.state, e->form.env.has_state ? e->form.env.state_world : 0,
+                             err);
     if (e->form.env.has_state) {
-        record = find(e, e->form.env.group_rank % e->form.env.state_world, err);
+        record = find(e, &e->form.state, e->form.env.group_rank % e->form.env.state_world, err);
         if (!record)
             return -1;
     }
@@ -260,4 +261,51 @@ int spot_exec_restore(struct spot_exec_agent *e, struct spot_err *err)
         spot_state_lay_out(e->store, e->options->state->live_fd, record, err))
         return -1;
     return record && e->form.has_all ? lay_out_all(e, err) : 0;
+}
+
+struct spot_state_saved spot_exec_restored(const struct spot_exec_agent *e)
+{
+    struct spot_state_saved newest = { 0 };
+
+    for (uint32_t p = 0; e->form.env.has_state && p < e->form.env.state_world; p++) {
+        const struct spot_state_record *const record =
+            spot_state_store_find(e->store, &e->form.state, p);
+        const struct spot_state_saved saved =
+            record ? spot_state_record_saved(record) : (struct spot_state_saved){ 0 };
+
+        if (saved.at_ns > newest.at_ns)
+            newest = saved;
+    }
+    return newest;
+}
+
+/* --- what is left of a job that is done ------------------------------------------------------- */
+
+int spot_exec_on_lay(struct spot_exec_agent *e, const struct spot_frame *frame,
+                     struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+
+    spot_state_id_get(&in, &e->lay);
+    e->lay_world = spot_get_u32(&in);
+    e->is_lay_due = spot_wire_in_done(&in) && e->lay_world;
+    return e->is_lay_due ? 0 : spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed LAY");
+}
+
+/* Never in the place of something newer. */
+int spot_exec_lay_last(struct spot_exec_agent *e, struct spot_err *err)
+{
+    struct spot_buf out = { 0 };
+    struct spot_err why = { 0 };
+
+    e->is_lay_due = false;
+    if (!e->options->files)
+        spot_err_set(&why, SPOT_EUSAGE, "there is no --checkpoint here");
+    else if (spot_rank_files_look(e->options->files) != SPOT_FILES_SAME)
+        spot_err_set(&why, SPOT_EDATA,
+                     "what its ranks saved last could not be committed; it stays");
+    else
+        (void)restore_files(e, &e->lay, e->lay_world, &why);
+    spot_put_text(&out, why.msg);
+    return spot_agent_send(&e->agent, SPOT_MSG_EXEC_LAID, 0, &out, err);
 }

@@ -38,6 +38,7 @@ enum spot_exec_message {
     SPOT_MSG_EXEC_OFFER = 29,
     /* u32 ranks of the node; of each u64 its step, f64 seconds that one takes, 0: not known */
     SPOT_MSG_EXEC_PACE = 30,
+    SPOT_MSG_EXEC_LAID = 31,   /* text: why it could not be, "": what LAY named is laid out */
     SPOT_MSG_EXEC_LEDGER = 28, /* of no epoch; a plan of samples (exec_ledger.h) */
 
     /* coordinator to agent */
@@ -55,13 +56,14 @@ enum spot_exec_message {
     SPOT_MSG_EXEC_HOLD = 52,
     /* id; then as in an OFFER, which it follows: take that as a commit */
     SPOT_MSG_EXEC_TAKE = 54,
+    /* id, u32 its places: all ranks have ended; lay that out, for whoever looks for the result */
+    SPOT_MSG_EXEC_LAY = 55,
     SPOT_MSG_EXEC_PLAN = 53, /* of no epoch; answer to LEDGER: the plan of the job */
 
     /* both ways, about a move, also from member to member (state_pull.h); tag: its serial */
     SPOT_MSG_EXEC_FETCH = 24,  /* id, u32 place */
     SPOT_MSG_EXEC_RECORD = 25, /* the record; empty: it is not held */
-    SPOT_MSG_EXEC_WANT =
-        26, /* id, u32 place, u32 index of the first piece, u32 how many; 0: all is here */
+    SPOT_MSG_EXEC_WANT = 26,   /* id, u32 place, u32 the first piece, u32 how many; 0: has all */
     SPOT_MSG_EXEC_PIECES = 27, /* those, in order; empty: one is damaged */
 };
 

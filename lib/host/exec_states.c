@@ -204,8 +204,7 @@ static void consider_newest(struct spot_exec_job *job, const struct spot_exec_po
 /* What was written last in any place. */
 static void keep_saved(struct spot_exec_point *newest, const struct spot_exec_point *part)
 {
-    if (!spot_state_id_compare(&newest->id, &part->id) &&
-        part->saved.at_ns > newest->saved.at_ns)
+    if (!spot_state_id_compare(&newest->id, &part->id) && part->saved.at_ns > newest->saved.at_ns)
         newest->saved = part->saved;
 }
 
@@ -236,8 +235,8 @@ void spot_exec_adopt_found_point(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
     struct spot_exec_states *const s = &job->states;
-    const bool is_it = s->newest.is_set && s->found.is_set &&
-                       !spot_state_id_compare(&s->newest.id, &s->found.id);
+    const bool is_it =
+        s->newest.is_set && s->found.is_set && !spot_state_id_compare(&s->newest.id, &s->found.id);
 
     for (size_t i = 0; i < m->n_member; i++) {
         struct spot_exec_member *const x = spot_exec_member_at(job, i);

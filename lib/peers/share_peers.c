@@ -13,9 +13,9 @@ const struct spot_share_player *spot_share_player_at(size_t i)
 {
     const struct spot_share_player *const table[] = { spot_share_players, spot_gavel_players,
                                                       spot_hadar_players, spot_srtf_players,
-                                                      spot_allox_players };
+                                                      spot_allox_players, NULL };
 
-    for (size_t k = 0; k < sizeof(table) / sizeof(*table); k++)
+    for (size_t k = 0; table[k]; k++)
         for (const struct spot_share_player *p = table[k]; p->name; p++)
             if (!i--)
                 return p;

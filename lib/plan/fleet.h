@@ -6,7 +6,7 @@
  * any proportion, so the least cost is that of whole counts n_g with a continuous split y:
  *   min sum c_g n_g,  sum_g y_bg = 1,  sum_b rate_b y_bg / per_s_bg <= rho n_g,  n_g <= quota_g
  * Offers of the same name and speed (zones, markets) are bought cheapest first, and share alike.
- * Melange (Griggs et al., 2024) cuts each bucket into S slices that are not split, with rho = 1.
+ * Melange cuts each bucket into slices that are not split: lib/peers/melange.h.
  *
  * Training: the equations of spotDNN (Shang et al., IWQoS 2023) as released, with all plans
  * enumerated; its own searches are in lib/peers/spotdnn.h.
@@ -40,7 +40,6 @@ struct spot_fleet_demand {
     const double *per_s;                  /* [n_bucket][n_offer]; 0: it cannot */
     const struct spot_fleet_offer *offer; /* [n_offer] */
     double rho;                           /* usable share of an instance, (0, 1] */
-    int64_t slices;                       /* 0: any split */
 };
 
 struct spot_fleet_answer {

@@ -39,6 +39,7 @@ struct spot_serve_rule {
 struct spot_serve_seen {
     double since_s;                /* when watching began */
     const struct spot_load *load;  /* arrivals, later ones are not looked at; NULL: none is known */
+    const int32_t *cached_token;   /* [load->n] tokens of prompts that a cache holds; NULL: none */
     double rate_per_s, dispersion; /* of arrivals, if told; rate negative: learned from the load */
     double lost, instance_s; /* since then: instances lost, and seconds of all that were there */
     double loss_per_s;       /* of an instance, if that is known; negative: learned from these */

@@ -392,7 +392,8 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
         spot_detok_end(&h->detok, &h->text);
         spot_buf_add(&h->text, name, n);
     } else {
-        (void)spot_detok_push(&h->detok, text_of(c, token->id), &h->text); /* one without a text adds none */
+        (void)spot_detok_push(&h->detok, text_of(c, token->id),
+                              &h->text); /* one without a text adds none */
     }
     if (stops(c, h, known))
         return SPOT_APPEND_NEW;

@@ -25,14 +25,16 @@ struct stream {
     struct spot_request request;
     uint32_t *token; /* [n] of the choice so far */
     size_t n, cap;
+    size_t n_began;        /* of these, when it was given */
     int64_t n_counted;     /* of them, as max_tokens counts */
     int64_t n_most, n_got; /* of the answer under way: wanted, come */
     bool ignores_end, is_whole, is_part;
-    bool is_asked;        /* an answer is under way */
-    bool is_over;         /* nothing more is wanted of it */
-    bool must_ask;        /* for the rest */
-    struct spot_buf line; /* of the answer, that has not ended */
-    double told_s;        /* its last token, or since when it is asked */
+    bool is_asked;           /* an answer is under way */
+    bool is_over;            /* nothing more is wanted of it */
+    bool must_ask;           /* for the rest */
+    struct spot_buf grammar; /* of what follows the tokens that it began with; n 0: none */
+    struct spot_buf line;    /* of the answer, that has not ended */
+    double told_s;           /* its last token, or since when it is asked */
 };
 
 struct spot_engine_client {
@@ -72,6 +74,7 @@ static void free_stream(struct spot_engine_client *c, size_t i)
     spot_http_client_drop(c->http, s);
     spot_request_release(&s->request);
     spot_buf_release(&s->line);
+    spot_buf_release(&s->grammar);
     free(s->token);
     free(s);
     c->stream[i] = c->stream[--c->n];
@@ -245,9 +248,8 @@ static void take_event(struct stream *s, const struct spot_engine_event *e)
     }
     if (s->client->config.is_text && s->n_got < s->n_most)
         take_text(s, &e->text);
-    for (size_t i = (size_t)known; !s->client->config.is_text && i < e->n_token && !s->is_over &&
-                                   s->n_got < s->n_most;
-         i++)
+    for (size_t i = (size_t)known;
+         !s->client->config.is_text && i < e->n_token && !s->is_over && s->n_got < s->n_most; i++)
         take_token(s, &e->token[i]);
     if (s->is_over)
         return;
@@ -372,7 +374,8 @@ static uint32_t seed_of(const struct stream *s)
 static void plan_answer(struct stream *s)
 {
     const int64_t least = s->request.n_token_min - s->n_counted;
-    const int64_t n_byte = (int64_t)(s->request.n_prompt + s->n), n_context = s->client->config.n_context;
+    const int64_t n_byte = (int64_t)(s->request.n_prompt + s->n),
+                  n_context = s->client->config.n_context;
     const int64_t room = n_context > n_byte + TEXT_ROOM ? n_context - n_byte : TEXT_ROOM;
 
     s->ignores_end = s->request.ignores_end || least > 0;
@@ -410,7 +413,9 @@ static void ask(struct stream *s)
                                                     .ignores_end = s->ignores_end,
                                                     .is_text = c->config.is_text,
                                                     .is_whole = s->is_whole,
-                                                    .seed = seed_of(s) },
+                                                    .seed = seed_of(s),
+                                                    .grammar = s->grammar.data,
+                                                    .n_grammar = s->grammar.n },
                          &body);
     spot_buf_add(&body, "", 1);
     asked.body = (const char *)body.data;
@@ -425,7 +430,8 @@ static void ask(struct stream *s)
 
 int spot_engine_client_add(struct spot_engine_client *c, uint64_t number, uint32_t assignment,
                            struct spot_request *request_take, uint32_t choice,
-                           const uint32_t *token, size_t n, struct spot_err *err)
+                           const uint32_t *token, size_t n, const char *grammar, size_t n_grammar,
+                           struct spot_err *err)
 {
     struct stream *s;
 
@@ -443,6 +449,8 @@ int spot_engine_client_add(struct spot_engine_client *c, uint64_t number, uint32
     s->request = *request_take;
     for (size_t i = 0; i < n; i++)
         keep(s, token[i]);
+    s->n_began = n;
+    spot_buf_add(&s->grammar, grammar, n_grammar);
     c->stream = spot_xgrow(c->stream, &c->cap, c->n + 1, sizeof(struct stream *));
     c->stream[c->n++] = s;
     if (left(s) > 0)
@@ -480,6 +488,9 @@ static void carry_out(struct spot_engine_client *c)
         struct stream *const s = c->stream[i];
 
         if (s->is_over) {
+            free_stream(c, i);
+        } else if (s->must_ask && s->grammar.n && s->n > s->n_began) {
+            fail(s, false, "the rest of its form must be told anew");
             free_stream(c, i);
         } else if (s->must_ask) {
             spot_http_client_drop(c->http, s);

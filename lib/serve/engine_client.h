@@ -31,7 +31,7 @@ struct spot_engine_config {
     bool is_text;
     uint32_t n_vocabulary;
     int64_t n_context; /* 0: not known */
-    uint32_t end;    /* a token that ends a choice */
+    uint32_t end;      /* a token that ends a choice */
     double silent_s; /* a stream that tells nothing for so long, and 20 of its steps, has stopped */
 };
 
@@ -40,11 +40,13 @@ struct spot_engine_client *spot_engine_client_new(const struct spot_engine_confi
                                                   struct spot_err *err);
 void spot_engine_client_free(struct spot_engine_client *c); /* may be NULL */
 
-/* Continue a choice of a request after token[n] of it. Takes the request, also on failure. Returns
+/* Continue a choice of a request after token[n] of it; grammar[n_grammar] is what may follow, for a
+ * request with a form. Takes the request, also on failure. Returns
  * 0, or -1 with *err (SPOT_EDATA): no engine of this kind can. */
 int spot_engine_client_add(struct spot_engine_client *c, uint64_t number, uint32_t assignment,
                            struct spot_request *request_take, uint32_t choice,
-                           const uint32_t *token, size_t n, struct spot_err *err);
+                           const uint32_t *token, size_t n, const char *grammar, size_t n_grammar,
+                           struct spot_err *err);
 void spot_engine_client_drop(struct spot_engine_client *c, uint64_t number);
 void spot_engine_client_clear(struct spot_engine_client *c);
 size_t spot_engine_client_size(const struct spot_engine_client *c); /* sequences */

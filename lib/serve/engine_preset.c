@@ -176,6 +176,11 @@ static void put_openai(const struct spot_engine_preset *p, const struct spot_eng
     put_sampling(jw, ask, p->has_more, "repetition_penalty", -1);
     if (p->has_more && ask->ignores_end)
         spot_jw_bool(jw, "ignore_eos", true);
+    if (ask->n_grammar) {
+        spot_jw_object(jw, "structured_outputs");
+        spot_jw_text(jw, "grammar", ask->grammar, ask->n_grammar);
+        spot_jw_end(jw);
+    }
     if (ask->is_text)
         return;
     spot_jw_bool(jw, "return_token_ids", true);
@@ -199,6 +204,8 @@ static void put_llama(const struct spot_engine_ask *ask, struct spot_jw *jw)
     spot_jw_int(jw, "repeat_last_n", (int64_t)(r->n_prompt + ask->n) + ask->n_most);
     if (ask->ignores_end)
         spot_jw_bool(jw, "ignore_eos", true);
+    if (ask->n_grammar)
+        spot_jw_text(jw, "grammar", ask->grammar, ask->n_grammar);
     if (r->n_logprob >= 0)
         spot_jw_int(jw, "n_probs", r->n_logprob > 0 ? r->n_logprob : 1);
     if (!r->n_bias)
@@ -222,6 +229,8 @@ static void put_sglang(const struct spot_engine_ask *ask, struct spot_jw *jw)
     put_biases(jw, r);
     if (ask->ignores_end)
         spot_jw_bool(jw, "ignore_eos", true);
+    if (ask->n_grammar)
+        spot_jw_text(jw, "ebnf", ask->grammar, ask->n_grammar);
     spot_jw_end(jw);
     if (r->n_logprob < 0)
         return;
@@ -293,7 +302,8 @@ int spot_engine_check(const struct spot_engine_preset *p, const struct spot_requ
 
     if (r->pool)
         what = "the state of a text (embeddings)";
-    else if (r->form)
+    else if (r->form &&
+             (!p->has_more || p->dialect == SPOT_ENGINE_TGI || p->dialect == SPOT_ENGINE_OLLAMA))
         what = "a form of the text (response_format, tools that must be called)";
     else if (spot_request_n_echo(r))
         what = "log probabilities of the prompt";

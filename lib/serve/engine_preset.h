@@ -66,6 +66,8 @@ struct spot_engine_ask {
     bool is_text;     /* prompt and tokens are bytes (completion.h, pieces) */
     bool is_whole;    /* not as a stream */
     uint32_t seed;
+    const void *grammar; /* [n_grammar] of what may follow; n_grammar 0: anything */
+    size_t n_grammar;
 };
 void spot_engine_put_body(const struct spot_engine_preset *preset,
                           const struct spot_engine_ask *ask, struct spot_buf *out);

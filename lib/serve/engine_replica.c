@@ -248,7 +248,9 @@ static int on_continue(struct replica *r, const struct spot_frame *frame, struct
     uint32_t *const token = spot_xcalloc(n, sizeof(*token));
     struct spot_request request = { 0 };
     struct spot_err why = { 0 };
-    uint32_t assignment;
+    char no_grammar[sizeof(why.msg)];
+    uint32_t assignment, n_grammar;
+    const uint8_t *grammar;
     int rc;
 
     for (uint32_t i = 0; i < n; i++)
@@ -257,8 +259,15 @@ static int on_continue(struct replica *r, const struct spot_frame *frame, struct
         rc = spot_err_set(&why, SPOT_EDATA, "a malformed request");
     } else {
         assignment = spot_get_u32(&in);
-        rc = spot_engine_client_add(r->client, frame->tag, assignment, &request, choice, token, n,
-                                    &why);
+        spot_get_text(&in, no_grammar, sizeof(no_grammar));
+        n_grammar = spot_get_count(&in, 1);
+        grammar = spot_get_bytes(&in, n_grammar);
+        rc = *no_grammar
+                 ? spot_err_set(&why, SPOT_EDATA, "%s", no_grammar)
+                 : spot_engine_client_add(r->client, frame->tag, assignment, &request, choice,
+                                          token, n, (const char *)grammar, n_grammar, &why);
+        if (*no_grammar)
+            spot_request_release(&request);
     }
     free(token);
     return rc ? spot_agent_report_part(&r->agent, frame->tag, &why, err) : 0;

@@ -9,6 +9,7 @@
 
 #include "common/threads.h"
 #include "common/xalloc.h"
+#include "serve/grammar.h"
 #include "serve/relay.h"
 
 struct spot_model_reading {
@@ -38,6 +39,8 @@ struct spot_model_version *spot_model_version_open(const char *dir,
 
 void spot_model_version_free(struct spot_model_version *v)
 {
+    if (v)
+        spot_grammar_pool_free(v->grammars);
     if (v)
         spot_served_model_release(&v->model);
     free(v);

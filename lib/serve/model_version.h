@@ -20,6 +20,7 @@ extern "C" {
 struct spot_model_version {
     struct spot_served_model model;
     uint32_t n_work; /* requests that began on it and are not yet forgotten */
+    struct spot_grammar_pool *grammars; /* of answers that engines compute; NULL: not needed yet */
 };
 
 /* What goes with a directory. */

@@ -47,8 +47,8 @@ void spot_body_read_embedding(struct spot_body *b)
     spot_body_check_members(b, b->doc.root, known, "body");
     if (!n)
         spot_body_refuse(b, 400, NULL, NULL,
-                         "Embeddings are computed on CPUs only: this server's "
-                         "workers have CUDA devices.");
+                         "Embeddings are computed by workers on CPUs alone: not on CUDA devices, "
+                         "nor by other engines.");
     spot_body_check_model(b);
     read_format(b);
     read_pooling(b);

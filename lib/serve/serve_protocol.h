@@ -55,7 +55,8 @@ enum spot_serve_message {
     /* tag: sequence; u32 choice, u32 n, u32 token each, the request; then u32 n, u32 member each:
      * senders of its pages, by position, and f64 seconds to wait for them, 0: those already here,
      * as from a buddy; n 0: none. To an engine's worker, in place of these: u32 assignment, which
-     * its tokens of this sequence have as their epoch */
+     * its tokens of this sequence have as their epoch, text why there is no grammar of its form, u32
+     * bytes of one, and these */
     SPOT_MSG_CONTINUE = 51,
     SPOT_MSG_FORGET = 52,  /* tag: sequence; it is no longer needed here */
     SPOT_MSG_BUDDY = 54,   /* u32 epoch, relay.h: send that replica each page once it is full */

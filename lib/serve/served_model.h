@@ -39,7 +39,7 @@ struct spot_served_model {
     char *adapters;                    /* as they were named; "": none */
     struct spot_lora **lora;           /* [n_adapter] */
     size_t n_adapter;
-    uint64_t hash; /* of weights, shape, vocabulary and adapters; never 0 */
+    uint64_t hash;   /* of weights, shape, vocabulary and adapters; never 0 */
     bool is_foreign; /* engines have its weights: of the shape only seq and vocab are known */
 };
 

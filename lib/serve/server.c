@@ -463,6 +463,7 @@ static void release(struct spot_server *s)
     spot_group_free(s->group);
     for (size_t i = 0; i < s->n_sequence; i++) {
         free(s->sequence[i]->prefix);
+        spot_server_drop_grammar(s->sequence[i]);
         free(s->sequence[i]);
     }
     for (size_t i = 0; i < s->n_work; i++) {

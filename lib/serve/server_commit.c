@@ -90,7 +90,7 @@ static const char *commit_one(struct spot_server *s, struct spot_replica *p, con
     struct spot_completion *c;
     enum spot_append rc;
 
-    if (k < 0 || (s->options->is_foreign && spot_server_is_stale(q, k, t->assignment)))
+    if (k < 0)
         return NULL; /* it has ended, or was taken back */
     c = q->work->completion;
     rc = spot_completion_append(c, q->choice, t->token.position, &t->token.token);
@@ -174,6 +174,24 @@ static void note_step(struct spot_replica *p)
     p->told_s = now_s;
 }
 
+/* An engine's token that its form does not allow, or that is of an earlier assignment, is of no
+ * sequence; with a form, nothing may follow one that it does not allow. */
+static void check_forms(struct spot_server *s, struct spot_replica *p, struct told *told,
+                        uint32_t n)
+{
+    for (uint32_t i = 0; s->options->is_foreign && i < n; i++) {
+        struct spot_sequence *const q = spot_server_find(s, told[i].sequence);
+        const int k = q ? place_of(q, spot_peer_id(p->peer)) : -1;
+
+        if (k < 0 || spot_server_is_stale(q, k, told[i].assignment)) {
+            told[i].sequence = 0; /* of none */
+        } else if (!spot_server_allows(q, &told[i].token)) {
+            spot_server_fail_sequence(s, p, q, "the engine told what the form does not allow");
+            told[i].sequence = 0;
+        }
+    }
+}
+
 /* What is new, in one write before anybody sees it. */
 static int write_new(struct spot_server *s, struct spot_replica *p, const struct told *told,
                      uint32_t n, struct spot_err *err)
@@ -182,7 +200,7 @@ static int write_new(struct spot_server *s, struct spot_replica *p, const struct
         struct spot_sequence *const q = spot_server_find(s, told[i].sequence);
         const int k = q ? place_of(q, spot_peer_id(p->peer)) : -1;
 
-        if (k < 0 || (s->options->is_foreign && spot_server_is_stale(q, k, told[i].assignment)))
+        if (k < 0)
             continue;
         if (q->n_written < choice_of(q)->n_token)
             q->n_written = choice_of(q)->n_token;
@@ -211,6 +229,7 @@ int spot_server_tokens(struct spot_server *s, struct spot_replica *p,
         return 0;
     }
     note_step(p);
+    check_forms(s, p, told, n);
     rc = write_new(s, p, told, n, err);
     for (uint32_t i = 0; !rc && !wrong && i < n; i++)
         if ((wrong = commit_one(s, p, &told[i])))

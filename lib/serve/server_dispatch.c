@@ -272,7 +272,7 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
         spot_put_u32(&out, choice->token[i].id);
     spot_request_put(&request, &out);
     if (s->options->is_foreign)
-        spot_put_u32(&out, q->assignment[at]);
+        spot_server_put_for_engine(q, q->assignment[at], &out);
     else if (has_copies(q, p) && !from)
         put_copied(s, q, &out);
     else
@@ -366,6 +366,7 @@ void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
     memmove(s->sequence + i, s->sequence + i + 1,
             (--s->n_sequence - i) * sizeof(struct spot_sequence *));
     free(q->prefix);
+    spot_server_drop_grammar(q);
     free(q);
 }
 

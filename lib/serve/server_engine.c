@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
+#include "serve/grammar.h"
 #include "serve/serve_protocol.h"
 #include "serve/server_state.h"
 
@@ -26,7 +27,8 @@ static bool has_other_model(struct spot_server *s, const char *model)
 /* A request fits the smallest context; of text it is not known how many tokens it has. */
 static void take_context(struct spot_server *s, uint64_t n_context)
 {
-    if (s->target->model.vocabulary.has_pieces || !n_context || n_context >= (uint64_t)s->target->model.shape.seq)
+    if (s->target->model.vocabulary.has_pieces || !n_context ||
+        n_context >= (uint64_t)s->target->model.shape.seq)
         return;
     s->target->model.shape.seq = (int64_t)n_context;
     if (s->current == s->target)
@@ -80,14 +82,29 @@ void spot_server_given_up(struct spot_server *s, struct spot_replica *p,
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     const uint32_t assignment = spot_get_u32(&in), id = spot_peer_id(p->peer);
     const int k = q && q->place[1] == id;
-    struct spot_completion *c;
     char why[SPOT_WHY_MAX];
 
     spot_get_plain(&in, why, sizeof(why));
-    if (!spot_wire_in_done(&in) || !q || q->place[k] != id ||
-        spot_server_is_stale(q, k, assignment))
-        return;
-    c = q->work->completion;
+    if (spot_wire_in_done(&in) && q && q->place[k] == id && !spot_server_is_stale(q, k, assignment))
+        spot_server_fail_sequence(s, p, q, why);
+}
+
+/* A choice that no engine can be asked for. */
+static void end_request(struct spot_server *s, struct spot_completion *c, const char *why)
+{
+    if (!c->why)
+        c->why = spot_xstrdup(why);
+    spot_server_cancel(s, c->core);
+    if (s->front)
+        spot_front_progress(s->front, c);
+}
+
+void spot_server_fail_sequence(struct spot_server *s, struct spot_replica *p,
+                               struct spot_sequence *q, const char *why)
+{
+    struct spot_completion *const c = q->work->completion;
+    const int k = q->place[1] == spot_peer_id(p->peer);
+
     snprintf(q->failed, sizeof(q->failed), "%s", spot_peer_name(p->peer));
     spot_server_release_place(s, q, k);
     q->due_s = spot_clock_s() + spot_backoff_s((int)++q->n_failed, pause_least_s, pause_most_s);
@@ -98,11 +115,84 @@ void spot_server_given_up(struct spot_server *s, struct spot_replica *p,
     }
     s->options->group.warn("request %s ends: %d engines failed it, the last was %s: %s",
                            c->request.id, FAILED_MAX, spot_peer_name(p->peer), why);
-    if (!c->why)
-        c->why = spot_xstrdup(why);
-    spot_server_cancel(s, q->work);
-    if (s->front)
-        spot_front_progress(s->front, c);
+    end_request(s, c, why);
+}
+
+/* --- forms ----------------------------------------------------------------------------- */
+
+/* An engine is told what may still come, and what it tells is checked: so a form holds whatever it
+ * makes of the grammar, and a request goes on in the middle of one. */
+
+void spot_server_drop_grammar(struct spot_sequence *q)
+{
+    spot_grammar_end(q->stands);
+    if (q->grammar)
+        spot_grammar_pool_give_back(q->work->version->grammars, q->work->completion->request.form,
+                                    q->grammar);
+    q->stands = NULL;
+    q->grammar = NULL;
+}
+
+static uint32_t word_of(const struct spot_sequence *q, uint32_t token)
+{
+    return q->work->version->model.vocabulary.has_pieces ? token % SPOT_PIECE_LAST : token;
+}
+
+static bool is_end(const struct spot_sequence *q, uint32_t token)
+{
+    const struct spot_vocabulary *const v = &q->work->version->model.vocabulary;
+
+    for (size_t i = 0; i < v->n_end; i++)
+        if (v->end[i] == token)
+            return true;
+    return v->has_pieces && token == SPOT_PIECE_LENGTH;
+}
+
+/* Returns 0, or -1 with *err (SPOT_EDATA). */
+static int put_grammar(struct spot_sequence *q, const char *form, struct spot_buf *out,
+                       struct spot_err *err)
+{
+    struct spot_model_version *const v = q->work->version;
+    const struct spot_choice *const h = &q->work->completion->choice[q->choice];
+
+    if (!v->grammars)
+        v->grammars = spot_grammar_pool_new(v->model.bpe);
+    q->grammar = spot_grammar_pool_take(v->grammars, form, err);
+    if (!q->grammar)
+        return -1;
+    q->stands = spot_grammar_begin(q->grammar);
+    for (size_t i = 0; i < h->n_token; i++)
+        if (spot_grammar_push(q->stands, word_of(q, h->token[i].id)))
+            return spot_err_set(err, SPOT_EDATA, "the text so far is not of its form");
+    return spot_grammar_put_rest(q->stands, out, err);
+}
+
+void spot_server_put_for_engine(struct spot_sequence *q, uint32_t assignment, struct spot_buf *out)
+{
+    const char *const form = q->work->completion->request.form;
+    struct spot_buf grammar = { 0 };
+    struct spot_err why = { 0 };
+
+    spot_server_drop_grammar(q);
+    if (form && put_grammar(q, form, &grammar, &why))
+        grammar.n = 0;
+    spot_put_u32(out, assignment);
+    spot_put_text(out, why.msg);
+    spot_put_u32(out, (uint32_t)grammar.n);
+    spot_buf_add(out, grammar.data, grammar.n);
+    spot_buf_release(&grammar);
+}
+
+bool spot_server_allows(struct spot_sequence *q, struct spot_step_token *t)
+{
+    if (!q->stands)
+        return true;
+    if (is_end(q, t->token.id))
+        return t->token.id == SPOT_PIECE_LENGTH || spot_grammar_may_end(q->stands);
+    if (spot_grammar_push(q->stands, word_of(q, t->token.id)))
+        return false;
+    t->is_end = spot_grammar_must_end(q->stands);
+    return true;
 }
 
 /* Seconds until the leaver is gone. */

@@ -43,12 +43,14 @@ struct spot_sequence {
     uint32_t assignment[SPOT_SEQUENCE_PLACES], n_assignment; /* by number, of all */
     double given_s; /* when the last one was, at n_given tokens */
     size_t n_given;
-    size_t n_written; /* tokens in the journal, as far as they were told */
-    uint32_t n_failed;          /* engines that failed it since its newest token */
-    double due_s;               /* not to be assigned before */
-    double told_s;              /* when its newest token was committed; 0: none */
-    char failed[SPOT_NAME_MAX]; /* the member that lost it last; "" */
-    uint64_t *prefix;           /* [n_prefix] see server_prefix.c; NULL: not needed yet */
+    size_t n_written;             /* tokens in the journal, as far as they were told */
+    struct spot_grammar *grammar; /* of its form, where engines compute it, and where it stands */
+    struct spot_grammar_state *stands; /* NULL: it has none, or it is not at an engine */
+    uint32_t n_failed;                 /* engines that failed it since its newest token */
+    double due_s;                      /* not to be assigned before */
+    double told_s;                     /* when its newest token was committed; 0: none */
+    char failed[SPOT_NAME_MAX];        /* the member that lost it last; "" */
+    uint64_t *prefix;                  /* [n_prefix] see server_prefix.c; NULL: not needed yet */
     size_t n_prefix;
     struct spot_replica *copies; /* the replica with copies of its pages at that time; NULL */
     uint32_t copies_epoch;
@@ -217,6 +219,14 @@ void spot_server_given_up(struct spot_server *s, struct spot_replica *place,
 /* Is it to be taken from its only holder, which leaves: it would not end there in time? */
 bool spot_server_must_move(const struct spot_server *s, const struct spot_sequence *q,
                            const struct spot_replica *only);
+/* The end of a CONTINUE to an engine's worker; the grammar of its form stands there from now on. */
+void spot_server_put_for_engine(struct spot_sequence *q, uint32_t assignment, struct spot_buf *out);
+/* May this token come? Then the grammar stands behind it; is_end where nothing may follow. */
+bool spot_server_allows(struct spot_sequence *q, struct spot_step_token *token);
+void spot_server_drop_grammar(struct spot_sequence *q);
+/* An engine failed a choice. */
+void spot_server_fail_sequence(struct spot_server *s, struct spot_replica *place,
+                               struct spot_sequence *q, const char *why);
 /* What the member has told cannot be of this choice as it was last assigned. */
 bool spot_server_is_stale(const struct spot_sequence *q, int place, uint32_t assignment);
 

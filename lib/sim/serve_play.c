@@ -38,6 +38,7 @@ struct spot_serve_batches spot_serve_play_batches(const struct spot_serve_play *
         .serve = &play->job->serve,
         .load = play->load,
         .served = play->rule.batching == SPOT_BATCH_PASSES ? spot_serve_queue_served(queue) : NULL,
+        .found = play->rule.cache_token ? spot_serve_queue_served(queue) : NULL,
         .seed = play->seed,
     };
 }

@@ -7,6 +7,7 @@
 
 #include "common/xalloc.h"
 #include "sim/serve_spot_state.h"
+#include "trace/load_cache.h"
 
 /* --- one place handed over --- */
 
@@ -300,10 +301,12 @@ static void start(struct spot_serve_run *r)
     struct spot_serve_queue_rule rule = { .batching = p->rule.batching == SPOT_BATCH_PASSES
                                                           ? SPOT_BATCH_PASSES
                                                           : SPOT_BATCH_SHARED,
+                                          .cache_token = p->rule.cache_token,
                                           .sharing = p->job->serve.sharing,
                                           .n_sharing = p->job->serve.n_sharing };
 
     r->queue = spot_serve_queue_new(p->load, &rule);
+    r->cached = spot_load_cached(p->load, rule.cache_token);
     r->batches = spot_serve_play_batches(p, r->queue);
     r->rule = (struct spot_serve_rule){ .job = p->job,
                                         .slo = p->slo,

@@ -29,6 +29,7 @@ static struct spot_serve_seen see(const struct spot_serve_run *r)
     struct spot_serve_seen seen = {
         .since_s = p->start_s,
         .load = p->load,
+        .cached_token = r->cached,
         .rate_per_s = -1,
         .lost = (double)r->n_losses,
         .instance_s = r->there_s,

@@ -90,6 +90,7 @@ struct spot_serve_run {
     bool is_reshaping, is_started;
     double there_s;  /* instance-seconds observed, of all available ones */
     size_t n_losses; /* observed */
+    int32_t *cached; /* what a replica's cache would hold of prompts, for the decider; or NULL */
     struct spot_serve_rule rule;
     struct spot_decider *decider;
     struct spot_serve_offer answer; /* its last; D 0: none yet */

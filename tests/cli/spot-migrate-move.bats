@@ -336,8 +336,6 @@ has_read() { # BYTES: of its input, $pid
     [[ "$output" == *"unknown option '-o'"* ]]
     run -2 spot-migrate send --deadline 0 m
     [[ "$output" == *"--deadline requires a two-way transport"* ]]
-    run -2 spot-migrate pack --compat --codec raw m
-    [[ "$output" == *"--codec has no meaning with --compat"* ]]
     ln m same
     run -2 spot-migrate pack -o same m
     [[ "$output" == *"--output would overwrite the input 'm'"* ]]

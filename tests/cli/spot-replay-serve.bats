@@ -224,6 +224,52 @@ lengths() {
     spot-plan serve --job len.json --now 10 --load l.csv | jq -e --argjson longer "$longer" '.expected.latency_s < $longer'
 }
 
+# conversations: each turn goes on from the one before it
+sessions() {
+    awk 'BEGIN { srand(4); print "time_s,prompt_tokens,output_tokens,blocks"
+        for (i = 0; i < 400; i++) { s = int(rand() * 12); n[s] = n[s] < 7 ? n[s] + 1 : 1; if (n[s] == 1) id[s] = i
+            printf "%.3f,%d,40,256:%d-%d\n", 12 * i + 5 * rand(), 256 * n[s], 8 * id[s], 8 * id[s] + n[s] - 1 } }' >s.csv
+}
+
+@test "prompts that a replica holds are not computed, and a plan counts on that" {
+    lengths
+    sessions
+    job=$PWD/len.json
+    printf 'time_s,available\n0,8\n4800,8\n' >t.csv
+    play() { spot-replay serve --job "$job" --trace t.csv --load s.csv "$@"; }
+    for batching in pools shared passes; do
+        play --policy rerouting --batching $batching >none.csv
+        play --policy rerouting --batching $batching --cache-tokens 1000000 >all.csv
+        play --policy rerouting --batching $batching --cache-tokens 4096 >some.csv
+        cut -d, -f1-20 none.csv | awk -F, 'NR == 2 { exit !($3 == 400) }'
+        paste -d, none.csv some.csv all.csv | awk -F, 'NR == 2 { exit !($21 == 0 && $42 > 0 && $42 < $63 && $63 > .5 &&
+            $6 > $48 && $10 > $52) }' # the first token and the end come sooner
+    done
+    play --policy spot --cache-tokens 1000000 >cached.csv
+    play --policy spot >plain.csv
+    paste -d, cached.csv plain.csv | awk -F, 'NR == 2 { exit !($21 > .5 && $10 < $31) }'
+    ours() { spot-plan serve --job "$job" --now 8 --load s.csv "$@"; }
+    ours --cache-tokens 1000000 | jq -e --argjson plain "$(ours | jq .expected.latency_s)" \
+        '.expected.latency_s < $plain and any(.why[]; test("cache"))'
+    run -3 spot-replay serve --job "$job" --trace t.csv --load l.csv --cache-tokens 1000
+    job=$top/examples/serve/gpt-20b.json
+    run -3 spot-replay serve --job "$job" --trace t.csv --load s.csv --cache-tokens 1000
+    run -2 spot-replay serve --job "$job" --trace t.csv --load s.csv --cache-tokens 1000 --arrivals-only
+}
+
+@test "Mooncake's hash_ids become blocks, and a load with them is cut and read again" {
+    printf '{"timestamp": 0, "input_length": 1100, "output_length": 5, "hash_ids": [0, 1, 2]}
+{"timestamp": 1000, "input_length": 1536, "output_length": 7, "hash_ids": [0, 1, 9]}
+{"timestamp": 2000, "input_length": 3, "output_length": 7}\n' >m.jsonl
+    spot-replay import --from mooncake m.jsonl >m.csv
+    cmp m.csv <(printf 'time_s,prompt_tokens,output_tokens,blocks\n0,1100,5,512:0-2\n1,1536,7,512:0-1 9\n2,3,7,\n')
+    sed '2d' m.csv | spot-predict --kind load - >/dev/null
+    for ids in '"x"' '[1.5, 2]' '[-1]' '[1, 2, 3, 4]' '[4294967296]'; do
+        printf '{"timestamp": 0, "input_length": 1100, "output_length": 5, "hash_ids": %s}\n' "$ids" >bad.jsonl
+        fails 3 data.value spot-replay import --strict --from mooncake bad.jsonl
+    done
+}
+
 @test "moves take their bytes over the links that were measured" {
     jq -n '{schema: "spot.layout/1", model: {layers: 48, width: 6144, ffn: 24576, heads: 48, vocab: 51200, positions: 640, bias: true, tied: true},
         components: [{name: "w", byte_per_param: 4}], grid: {D: 1, P: 3, M: 4}}' >layout.json

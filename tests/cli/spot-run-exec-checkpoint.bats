@@ -67,6 +67,7 @@ last_round() { jq -s 'map(select(.event == "formed"))[-1].restart' log; }
 finishes() {
     : >finish
     wait "$job"
+    [ "$(for name in $(jq -rs 'map(select(.event == "formed"))[-1].place[]' log); do cat $name/ckpt.txt | md5sum; done 2>/dev/null | sort -u | wc -l)" -le 1 ] # all have the same
     [ ! -e wrong ] || { cat wrong && false; }
     for round in $(ls begun | cut -d . -f 1 | sort -nu); do
         [ "$(cat begun/$round.* | sort -u | wc -l)" -eq 1 ] || { head begun/$round.* && false; }
@@ -223,6 +224,27 @@ END
     [ "$(ls -A precious)" = what ]
 }
 
+@test "what the only node that saves completes while the coordinator is away counts when it is back" {
+    coordinator --nodes 1:2
+    node a
+    node b
+    eventually "[ \"\$(jq -s 'map(select(.event == \"formed\"))[-1].D' log)\" -eq 2 ]"
+    more
+    first=$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)
+    other=$(jq -rs 'map(select(.event == "formed"))[-1].place[1]' log)
+    round=$(last_round)
+    kill -9 "$(pgrep -P "$job")" # not its timeout
+    wait "$job" || true
+    at=$(tail -n 1 $first/ckpt.txt)
+    eventually "[ \"\$(tail -n 1 $first/ckpt.txt | grep -v '[a-z]')\" -ge $((at + 20)) ]"
+    eval "kill -9 \$id_$other"
+    coordinator --nodes 1:2 --resume
+    begun $((round + 1)) 1
+    [ "$(cat begun/$((round + 1)).0)" -ge $((at + 10)) ]
+    more
+    finishes
+}
+
 saved() { # NODE N MINUTES: it saved N so long ago
     mkdir -p $1
     printf 'begin\nmiddle\n%s\n' $2 >$1/ckpt.txt
@@ -233,7 +255,7 @@ saved() { # NODE N MINUTES: it saved N so long ago
     saved a 100 30
     saved b 2000 20
     saved d 9000 10
-    coordinator --nodes 3:4
+    coordinator --nnodes 3:4
     for name in a b c; do node $name; done
     begun 0 3
     for rank in 0 1 2; do [ "$(cat begun/0.$rank)" -eq 2000 ]; done
@@ -252,7 +274,7 @@ saved() { # NODE N MINUTES: it saved N so long ago
     saved d 12000 0
     rm -r finish begun log
     mkdir begun
-    coordinator --nodes 4
+    coordinator --nnodes 4
     for name in a b c d; do node $name; done
     begun 0 4
     [ "$(cat begun/0.0)" -eq 12000 ]

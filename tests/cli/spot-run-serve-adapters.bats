@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # tier: jobs, lane: wait
+# shellcheck disable=SC2154 # serving.bash and errors.bash set newest and error
 # spot-run serve: adapters of a model by their names, and embeddings: the same in any company, on any grid, through kills.
 
 bats_require_minimum_version 1.5.0

@@ -11,7 +11,7 @@ load eventually
 setup_file() {
     tests=$(dirname "$(command -v spot-run)")/../tests
     export tests
-    [ -e "$tests/engine" ] && [ -e "$tests/load" ] || export MISSING="make check builds engine and load"
+    [ -e "$tests/engine" ] || export MISSING="make check builds engine and load"
     ldconfig -p | grep -q libcurl.so.4 || export MISSING="no libcurl here"
     [ -z "${MISSING-}" ] || return 0
     cd "$BATS_FILE_TMPDIR" || return 1
@@ -36,8 +36,8 @@ teardown() {
     kill_own -9 $pids
 }
 
-batch() { # options
-    spot-run serve --dtype engine --model M --batch in.jsonl -o out --listen unix:j "$@" 2>>serve.err 3>&- &
+batch() {
+    spot-run serve --dtype engine --model M --batch in.jsonl -o out --listen unix:j 2>>serve.err 3>&- &
     server=$!
     pids="$pids $!"
 }
@@ -114,6 +114,15 @@ bad() { # fault, a word of what is said
     grep -q 'engines failed it' serve.err
 }
 
+@test "an engine that makes nothing of a grammar: no answer is out of form, and tries are bounded" {
+    head -n 1 in.jsonl | jq -c '.body.response_format = {type: "json_schema", json_schema: {name: "x", schema: {type: "boolean"}}}' >in && mv in in.jsonl
+    batch
+    one e
+    ended
+    [ "$(jq -r '.response.body.choices // empty | .[].text' out)" = "" ]
+    grep -q 'engines failed it.*form' serve.err
+}
+
 @test "an engine that ends at its start is started again" {
     batch
     one e start=exit once=began
@@ -145,7 +154,8 @@ bad() { # fault, a word of what is said
     batch
     run -1 --separate-stderr spot-run worker --join unix:j --join-timeout 5s
     [[ $stderr == *'serve engines'* ]]
-    mkdir T && "$tests/tiny" llama3 T
+    seq 400 >text
+    spot-run train -q --data text --layers 2 --width 32 --heads 2 --seq 32 --global-batch 2 --steps 1 --save T >train.log
     spot-run serve --model T --http unix:h --listen unix:own 2>own.err 3>&- &
     pids="$pids $!"
     eventually '[ -S own ]'
@@ -174,6 +184,7 @@ bad() { # fault, a word of what is said
     n=$(wc -l <g.log)
     eventually '[ "$(wc -l <g.log)" -gt '$((n + 10))' ]'
     kill -9 "$server"
+    wait "$server" || :
     spot-run serve --dtype engine --model M --served-model-name model --http unix:h --listen unix:j --state s --resume 2>>serve.err 3>&- &
     pids="$pids $!"
     wait "$load"

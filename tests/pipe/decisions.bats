@@ -31,6 +31,8 @@ setup() { cd "$BATS_TEST_DIRNAME/../.." || return; }
     spot-replay generate -q --kind load --rate .1 --hours 1.5 --prompt-tokens lognormal:400:.7 --output-tokens lognormal:100:.7 \
         --context 2048 >"$T/l.csv"
     tests/decisions.sh serve "$T/lengths.json" "$T/t.csv" "$T/l.csv" 6 --slo e2e-p99=40s
+    awk -F, -v OFS=, 'NR == 1 { print $0, "blocks"; next } { b = int(($2 + 63) / 64); print $0, "64:" NR % 5 * 100 "-" NR % 5 * 100 + b - 1 }' "$T/l.csv" >"$T/b.csv"
+    tests/decisions.sh serve "$T/lengths.json" "$T/t.csv" "$T/b.csv" 6 --cache-tokens 1500
 }
 
 @test "jobs that share a cluster: replay and plan decide the same, of what had arrived by then" {

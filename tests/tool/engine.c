@@ -278,7 +278,7 @@ static void route(struct client *c, const char *path, const char *body, size_t n
         answer(c, !strcmp(o.kind, "tgi") ? 200 : 404, text);
     } else if (strstr(path, "/props"))
         answer(c, !strcmp(o.kind, "llama") ? 200 : 404, "{}");
-    else if (strstr(path, "/complet") || strstr(path, "/generate") ||
+    else if (strstr(path, "/completion") || strstr(path, "/generate") ||
              strstr(path, "/v1/completions"))
         begin(c, body, n);
     else

@@ -318,11 +318,11 @@ START_TEST(the_lengths_that_were_seen_are_of_the_latest_and_of_none_that_come)
 
     for (int i = 0; i < 100; i++)
         spot_load_add(&load, i, i + 1, 2 * i + 1, NULL);
-    ck_assert_uint_eq(spot_load_lengths_seen(&load, 4, 8, length), 5); /* all there are */
-    ck_assert_uint_eq(spot_load_lengths_seen(&load, 60.5, 8, length), 8);
+    ck_assert_uint_eq(spot_load_lengths_seen(&load, NULL, 4, 8, length), 5); /* all there are */
+    ck_assert_uint_eq(spot_load_lengths_seen(&load, NULL, 60.5, 8, length), 8);
     for (int i = 0; i < 8; i++)
         ck_assert(length[i].prompt_token == 54 + i && length[i].output_token == 107 + 2 * i);
-    ck_assert_uint_eq(spot_load_lengths_seen(&load, -1, 8, length), 0);
+    ck_assert_uint_eq(spot_load_lengths_seen(&load, NULL, -1, 8, length), 0);
     spot_load_release(&load);
 }
 END_TEST

@@ -128,7 +128,7 @@ START_TEST(the_best_alone_is_the_first_of_all)
         }
         for (size_t i = 0; i < 40; i++)
             length[i] = (struct spot_serve_length){ 1 + (int64_t)spot_rng_below(&rng, 900),
-                                                    1 + (int64_t)spot_rng_below(&rng, 200) };
+                                                    1 + (int64_t)spot_rng_below(&rng, 200), 0 };
         ask.length = length;
         ask.n_length = k % 5 ? 0 : 40;
         list = spot_serve_offers(&ask, &n);
@@ -240,7 +240,7 @@ START_TEST(latency_of_lengths_that_differ_is_what_the_simulator_has)
             ask.n_length = SPOT_SERVE_LENGTHS_MAX;
             for (size_t i = 0; i < ask.n_length; i++)
                 length[i] = (struct spot_serve_length){ requests.prompt_token[i],
-                                                        requests.output_token[i] };
+                                                        requests.output_token[i], 0 };
             ratio = promise_over_play(&requests, &ask);
             ck_assert_msg(fabs(ratio - 1) < 0.35, "%.2f/s, spread %d: promised over had %.2f", rate,
                           has_spread, ratio);

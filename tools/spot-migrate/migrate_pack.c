@@ -202,7 +202,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "pack" },
     { SPOT_OPT_STRING, 0, "codec", &codec_name, "name", "planes or raw (default: planes)", 0, 0 },
     { SPOT_OPT_FLAG, 0, "compat", &is_compat, NULL,
-      "use no filters, so that 'zstd -dc' restores the file", 0, 0 },
+      "--codec raw: 'zstd -dc' restores the file", 0, 0 },
     SPOT_ROW_BASE(&base_path),
     { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes per chunk (default: 1MiB)",
       SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
@@ -241,7 +241,7 @@ static int migrate_pack(char **operand, size_t n, struct spot_err *err)
                                     .chunk_byte = (uint32_t)chunk_byte };
 
     (void)n;
-    options.codec = (enum spot_codec)(is_compat ? SPOT_CODEC_COMPAT : spot_codec_parse(codec_name));
+    options.codec = (enum spot_codec)(is_compat ? SPOT_CODEC_RAW : spot_codec_parse(codec_name));
     return pack_to_output(&options, operand[0], err);
 }
 

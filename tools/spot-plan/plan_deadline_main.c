@@ -411,9 +411,8 @@ static int run(struct session *s, struct spot_err *err)
     if (!policy || spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_JSON);
-    if (!o.catalogue) {
+    if (!o.catalogue)
         spot_tool_assume_prices(o.price, 0.9731, 3.06);
-    }
     if (read_market(s, err) || set_now(s, err) || (o.prices && read_prices(s, err)) ||
         decide(s, policy, err))
         return -1;

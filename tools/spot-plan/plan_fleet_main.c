@@ -14,6 +14,7 @@
 #include "common/prov.h"
 #include "common/xalloc.h"
 #include "model/catalogue.h"
+#include "peers/melange.h"
 #include "plan_commands.h"
 #include "plan_fleet.h"
 #include "plan_fleet_train.h"
@@ -295,12 +296,12 @@ static int run(struct plan_fleet *s, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--policy melange knows no --forecast, --zone-max or --current");
     s->demand.rho = strcmp(o.policy, "melange") != 0 ? o.rho : 1;
-    s->demand.slices = (int64_t)o.slices;
     if ((o.prices && plan_fleet_load_prices(s, err)) || read_catalogue(s, err) ||
         read_load(s, err) || (o.requests && plan_fleet_read_requests(s, err)) ||
         (o.current && plan_fleet_scale(s, err)))
         return -1;
     if (s->is_risk ? plan_fleet_solve_risk(s, err)
+        : o.slices ? spot_melange_serve(&s->demand, (int64_t)o.slices, o.limit_s, &s->answer, err)
                    : spot_fleet_serve(&s->demand, o.limit_s, &s->answer, err))
         return -1;
     explain(s);

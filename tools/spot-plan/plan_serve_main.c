@@ -2,6 +2,7 @@
 /* spot-plan serve - job, instances and rate in, plan out. */
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/rows.h"
@@ -12,21 +13,20 @@
 #include "common/out.h"
 #include "common/prov.h"
 #include "model/forecast_doc.h"
-#include "model/job_doc.h"
 #include "peers/spotserve.h"
 #include "plan/serve_plan.h"
 #include "plan_commands.h"
 #include "plan_serve_place.h"
 #include "plan_state.h"
+#include "trace/load_cache.h"
 #include "trace/load_seen.h"
-#include "trace/load_trace.h"
 
 #define NOT_GIVEN UINT64_MAX
 
 static struct options {
     struct spot_tool_common common;
     const char *job, *forecast, *load, *policy, *slo, *current, *layout, *cluster, *state;
-    uint64_t now, backlog;
+    uint64_t now, backlog, cache;
     double rate_per_s, window_s, loss_per_h, switch_s, boot_s, stay_s;
     double memory_cap_byte;
     bool explain;
@@ -44,6 +44,7 @@ static struct options {
 struct session {
     struct spot_job_doc job;
     struct spot_load load;
+    int32_t *cached; /* tokens of its prompts */
     const struct spot_policy *policy;
     char state[SPOT_DECISION_STATE_MAX];
     struct spot_seen now;
@@ -163,7 +164,10 @@ static int read_load(struct session *s, struct spot_err *err)
         spot_tool_warn("--window: %zu request%s in the last %g s of %s: the rate is little "
                        "more than chance",
                        n, n == 1 ? "" : "s", span_s, o.load);
+    if (o.cache && spot_load_check_cache(&s->job.serve, load, o.load, err))
+        return -1;
     s->seen.load = load;
+    s->seen.cached_token = s->cached = spot_load_cached(load, (int64_t)o.cache);
     s->seen.rate_per_s = -1;
     return 0;
 }
@@ -377,6 +381,7 @@ static const struct spot_cli cli = {
     .name = "spot-plan serve",
     .need = (const struct spot_opt_need[]){ { "rate", "!load" },
                                             { "window", "load" },
+                                            { "cache-tokens", "load" },
                                             { "slo", "policy spot" },
                                             { "current", "policy spot" },
                                             { "loss-per-h", "policy spot" },
@@ -415,8 +420,8 @@ static const struct spot_cli cli = {
               "of the load whose rate is taken, up to now (default: 5m)", 1e-3, 1e9 },
             { SPOT_OPT_U64, 0, "backlog", &o.backlog, "n",
               "requests that wait for a batch now (default: 0)", 0, 1 << 30 },
-            { SPOT_OPT_STRING, 0, "policy", &o.policy, "name",
-              "spot (default), or spotserve: least latency that keeps up", 0, 0 },
+            SPOT_ROW_POLICY(&o.policy),
+            SPOT_ROW_CACHE(&o.cache),
             SPOT_ROW_SLO(&o.slo),
             PLAN_ROW_CURRENT(&o.current),
             PLAN_ROW_STATE(&o.state),
@@ -450,6 +455,7 @@ static int plan_serve(char **operand, size_t n, struct spot_err *err)
     spot_serve_plan_release(&s.plan);
     serve_places_release(&s.places);
     spot_load_release(&s.load);
+    free(s.cached);
     spot_job_doc_release(&s.job);
     return rc;
 }

@@ -335,9 +335,8 @@ static int run(struct session *s, struct spot_err *err)
 {
     if (o.plot && spot_plot_check(o.plot, err))
         return -1;
-    if (!o.catalogue) {
+    if (!o.catalogue)
         spot_tool_assume_prices(o.price, 0.9731, 3.06);
-    }
     if (read_policies(s, err) || read_trace(s, err) || play_all(s, err))
         return -1;
     if (o.plot && draw(s, err))

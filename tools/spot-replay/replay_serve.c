@@ -13,13 +13,14 @@
 #include "common/xalloc.h"
 #include "replay.h"
 #include "replay_serve.h"
+#include "trace/load_seen.h"
 
 static struct options {
     struct spot_tool_common common;
     const char *job, *trace, *load, *policy, *slo, *batching, *plot;
     double rate_per_s, switch_s, load_s, grace_s, boot_s;
     double interval_s;
-    uint64_t capacity, pool;
+    uint64_t capacity, pool, cache;
     const char *layout;
     double merge_s, link_byte_per_s;
     bool arrivals_only, steps, until_end;
@@ -166,8 +167,11 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
                               : !strcmp(o.batching, "bursts") ? SPOT_BATCH_BURSTS
                                                               : SPOT_BATCH_POOLS,
                   .pool_max = o.pool ? (size_t)o.pool : 2 * (size_t)s->job.serve.max_batch,
-                  .is_power_of_two = true },
+                  .is_power_of_two = true,
+                  .cache_token = (int64_t)o.cache },
     };
+    if (o.cache && spot_load_check_cache(&s->job.serve, &s->load, o.load, err))
+        return -1;
     if (read_events(s, err))
         return -1;
     warn_of_clock(s);
@@ -234,6 +238,7 @@ static const struct spot_cli cli = {
     .name = "spot-replay serve",
     .need = (const struct spot_opt_need[]){ { "layout", "link-rate" },
                                             { "link-rate", "layout" },
+                                            { "cache-tokens", "!arrivals-only" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "job", "trace", "load", "layout", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
@@ -273,6 +278,7 @@ static const struct spot_cli cli = {
               "pools (default), bursts, shared: one queue, or passes as our server", 0, 0 },
             { SPOT_OPT_U64, 0, "pool", &o.pool, "n",
               "with pools, bursts: requests at a replica (default: twice the batch)", 1, 1 << 20 },
+            SPOT_ROW_CACHE(&o.cache),
             SPOT_ROW_SLO(&o.slo),
             { SPOT_OPT_SECS, 0, "merge", &o.merge_s, "time",
               "a gain and a loss within this are one change (default: no)", 0, 1e6 },

@@ -14,7 +14,7 @@ const struct spot_column replay_serve_total[REPLAY_SERVE_TOTALS] = {
     { "e2e_mean_s", true }, { "e2e_p50_s", true },  { "e2e_p90_s", true },
     { "e2e_p99_s", true },  { "unanswered", true }, { "slo_share", true },
     { "tokens", true },     { "usd", true },        { "usd_per_mtoken", true },
-    { "changes", true },    { "instance_h", true },
+    { "changes", true },    { "instance_h", true }, { "cached", true },
 };
 
 const struct spot_column replay_serve_step[REPLAY_SERVE_STEPS] = {
@@ -49,6 +49,7 @@ struct lists {
     double *ttft, *tbt, *e2e; /* [n], sorted */
     size_t n_ttft, n_tbt, n_e2e, n_met;
     double token, e2e_sum;
+    double prompt, cached; /* tokens of prompts, and those found in caches */
 };
 
 static bool keeps(const struct spot_serve_limit *limit, double x)
@@ -77,6 +78,8 @@ static struct lists collect(const struct replay_serve *s, const struct spot_serv
         l.e2e[l.n_e2e++] = e2e_s;
         l.e2e_sum += e2e_s;
         l.token += load->output_token[i];
+        l.prompt += load->prompt_token[i];
+        l.cached += d->cached_token;
         l.n_met += keeps(&s->play.slo.ttft, ttft_s) && keeps(&s->play.slo.e2e, e2e_s);
         if (load->output_token[i] > 1)
             l.tbt[l.n_tbt++] = (d->end_s - d->first_token_s) / (load->output_token[i] - 1);
@@ -130,6 +133,7 @@ static void add_row(struct spot_table *table, enum spot_format format, const str
     put(table, format, l.token > 0 ? usd / l.token * 1e6 : NAN);
     spot_table_int(table, (long long)r->changes);
     put(table, format, r->instance_s / 3600);
+    put(table, format, l.prompt > 0 ? l.cached / l.prompt : 0);
     free(l.ttft);
     free(l.tbt);
     free(l.e2e);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "checkpoint/state_command.h"
@@ -54,6 +55,7 @@ static const struct spot_opt option[] = {
       "etcd://HOST:PORT,.../PREFIX: one of several coordinators leads", 0, 0 },
     { SPOT_OPT_STRING, 0, "nnodes", &o.nodes, "min:max",
       "number of nodes, or a fixed n (default: 1:512)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "nodes", &o.nodes, "min:max", "as --nnodes", 0, 0 },
     { SPOT_OPT_STRING, 0, "rdzv-endpoint", &o.torchrun.endpoint, "host:port",
       "where nodes meet: the first to bind it leads", 0, 0 },
     { SPOT_OPT_U64, 0, "max-restarts", &o.job.max_restarts, "n",
@@ -149,6 +151,8 @@ static const struct spot_cli cli = {
                                             { "standalone", "!join" },
                                             { "standalone", "!rdzv-endpoint" },
                                             { "nnodes", "!join" },
+                                            { "nodes", "!nnodes" },
+                                            { "nodes", "!join" },
                                             { "no-python", "!module" },
                                             { "name", "join|rdzv-endpoint|master-addr" },
                                             { "domain", "join|rdzv-endpoint|master-addr" },
@@ -248,6 +252,11 @@ static void become_node(void *user, uint64_t index, const char *address)
     char **argv;
 
     (void)user;
+    if (o.torchrun.endpoint) { /* the next leader starts one in the same directory */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == 1)
+            _exit(1);
+    }
     while (o.node.ranks.command[n_word])
         n_word++;
     argv = spot_xcalloc(OPTIONS_MAX + n_word + 1, sizeof(char *));
@@ -338,6 +347,8 @@ static int coordinate(struct spot_err *err)
     e->hash = job_hash();
     e->n_rank = (uint32_t)o.node.n_rank;
     e->places_all = o.node.checkpoint;
+    e->hands_out = o.node.checkpoint;
+    e->note = spot_tool_note;
     e->state_timeout_s = derived("SPOT_TEST_STATE_TIMEOUT_S", SPOT_STATE_COMMAND_LIMIT_S);
     e->mirror_byte_per_s = derived("SPOT_TEST_MIRROR_RATE", 0);
     if (o.node.ranks.log_dir && !e->group.n_local)

@@ -92,7 +92,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no warnings", 0, 0 },
     { SPOT_OPT_MORE, .help = "more" },
     { SPOT_OPT_STRING, 0, "lora", &server.adapters, "list",
-      "adapters of the model in peft's format, NAME=DIR,...", 0, 0 },
+      "adapters as peft saves them, NAME=DIR,...", 0, 0 },
     { SPOT_OPT_STRING, 0, "cors-origin", &server.cors, "list",
       "origins of web pages that may ask, or * for all", 0, 0 },
     { SPOT_OPT_STRING, 0, "tool-format", &server.tool_format, "name",

@@ -31,8 +31,8 @@ static struct {
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "model" },
     { SPOT_OPT_STRING, 0, "model", &o.model, "dir", "config.json, weights and tokenizer", 0, 0 },
-    { SPOT_OPT_STRING, 0, "lora", &o.lora, "list",
-      "adapters of the model in peft's format, NAME=DIR,...", 0, 0 },
+    { SPOT_OPT_STRING, 0, "lora", &o.lora, "list", "adapters as peft saves them, NAME=DIR,...", 0,
+      0 },
     { SPOT_OPT_STRING, 0, "chat-template", &o.chat_template, "file|name",
       "template of chats, or which of several the model has", 0, 0 },
     { SPOT_OPT_STRING, 0, "template-time", &o.template_time, "time",

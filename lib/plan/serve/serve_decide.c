@@ -97,10 +97,10 @@ static struct spot_serve_ask make_ask(struct spot_decider *d)
         .demand = demand_of(d),
         .slo = r->slo,
         .length = d->length,
-        .n_length =
-            s->load && spot_serve_knows_lengths(&r->job->serve)
-                ? spot_load_lengths_seen(s->load, d->time_s, SPOT_SERVE_LENGTHS_MAX, d->length)
-                : 0,
+        .n_length = s->load && spot_serve_knows_lengths(&r->job->serve)
+                        ? spot_load_lengths_seen(s->load, s->cached_token, d->time_s,
+                                                 SPOT_SERVE_LENGTHS_MAX, d->length)
+                        : 0,
         .loss_per_s = s->is_forewarned ? 0 : loss_per_s,
         .repair_s = r->boot_s + r->switch_s,
         .current_D = s->runs.D,
@@ -147,6 +147,18 @@ static int ask_anew(struct spot_decider *d, const struct spot_serve_ask *ask, st
     return 0;
 }
 
+static void say_cached(const struct spot_serve_ask *ask, struct spot_serve_plan *plan)
+{
+    double prompt = 0, cached = 0;
+
+    for (size_t i = 0; i < ask->n_length; i++) {
+        prompt += (double)ask->length[i].prompt_token;
+        cached += (double)ask->length[i].cached_token;
+    }
+    spot_serve_plan_why(plan, "%.3g %% of the prompts' tokens are in a cache and not computed",
+                        100 * cached / prompt);
+}
+
 /* The document: the answer first, of other shapes what is best. */
 static void tell(struct spot_decider *d, const struct spot_serve_ask *ask, bool is_kept,
                  struct spot_serve_plan *plan)
@@ -168,6 +180,8 @@ static void tell(struct spot_decider *d, const struct spot_serve_ask *ask, bool 
         spot_serve_plan_why(plan,
                             "the answer of %.4g s ago is kept: what was asked is nearly the same",
                             d->time_s - d->asked.time_s);
+    if (ask->n_length && d->seen.cached_token)
+        say_cached(ask, plan);
     if (d->seen.rate_per_s < 0 && seen_s < d->rule.window_s)
         spot_serve_plan_why(
             plan, "arrivals were seen for %.4g s of a window of %.4g s: for the rest %s", seen_s,

@@ -32,23 +32,23 @@ void spot_share_answer_release(struct spot_share_answer *answer)
     *answer = (struct spot_share_answer){ 0 };
 }
 
-double spot_share_rate(const struct spot_share_problem *p, size_t i, const double *x)
+double spot_share_rate(const struct spot_share_problem *p, size_t job, const double *x)
 {
     double sum = 0;
 
     for (size_t j = 0; j < p->n_type; j++)
-        sum += p->rate[i * p->n_type + j] * x[j];
+        sum += p->rate[job * p->n_type + j] * x[j];
     return sum;
 }
 
 /* Summed from the last type: ties of the released scheduler are decided by the last digit, and it
  * sums k80, p100, v100 where it fills v100, p100, k80. */
-void spot_share_isolated_part(const struct spot_share_problem *p, size_t i, double *x)
+void spot_share_isolated_part(const struct spot_share_problem *p, size_t job, double *x)
 {
     double sum = 0;
 
     for (size_t j = p->n_type; j-- > 0;) {
-        x[j] = (double)p->type[j].count / (double)p->n_job / (double)p->want[i].scale;
+        x[j] = (double)p->type[j].count / (double)p->n_job / (double)p->want[job].scale;
         sum += x[j];
     }
     for (size_t j = 0; j < p->n_type; j++)
