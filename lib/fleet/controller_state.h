@@ -32,7 +32,7 @@ struct spot_fleet_intent {
     int missed; /* lists since the last try */
 };
 
-enum spot_fleet_phase { SPOT_FLEET_UP, SPOT_FLEET_DRAINING, SPOT_FLEET_ENDING };
+enum spot_fleet_phase { SPOT_FLEET_STAYS, SPOT_FLEET_DRAINING, SPOT_FLEET_ENDING };
 
 struct spot_fleet_machine {
     char *id, *token;

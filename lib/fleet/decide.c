@@ -34,7 +34,7 @@ static size_t home_of(const struct spot_fleet *f, size_t market)
 
 static bool is_up(const struct spot_fleet_machine *m)
 {
-    return m->phase == SPOT_FLEET_UP && m->life != SPOT_FLEET_LEAVING && !m->is_wrong;
+    return m->phase == SPOT_FLEET_STAYS && m->life != SPOT_FLEET_LEAVING && !m->is_wrong;
 }
 
 static bool is_running(const struct spot_fleet_machine *m)
@@ -241,7 +241,7 @@ static void go_on_ending(struct spot_fleet *f, struct deed *d)
             end(f, d, m, "drained");
         else if (m->phase == SPOT_FLEET_ENDING && f->now_s >= m->retry_s)
             end(f, d, m, "still listed");
-        else if (m->phase == SPOT_FLEET_UP && m->is_wrong)
+        else if (m->phase == SPOT_FLEET_STAYS && m->is_wrong)
             let_go(f, d, m, "not what was asked for");
         else if (is_up(m) && m->is_listed && !is_running(m) &&
                  f->now_s - m->born_s >= f->set.start_s) {
@@ -259,7 +259,7 @@ static size_t dearest(const struct spot_fleet *f)
     for (size_t i = 0; i < f->n_machine; i++) {
         const double usd = spot_fleet_usd_at_most(f, &f->market[f->machine[i].market]);
 
-        if (f->machine[i].phase == SPOT_FLEET_UP && usd > most) {
+        if (f->machine[i].phase == SPOT_FLEET_STAYS && usd > most) {
             best = i;
             most = usd;
         }
@@ -276,7 +276,7 @@ static void keep_bound(struct spot_fleet *f, struct deed *d)
     if (!(usd > f->set.max_usd_per_h * (1 + 1e-9)))
         return;
     for (i = 0; i < f->n_machine; i++)
-        if (f->machine[i].phase != SPOT_FLEET_UP)
+        if (f->machine[i].phase != SPOT_FLEET_STAYS)
             usd -= spot_fleet_usd_at_most(f, &f->market[f->machine[i].market]);
     while (usd > f->set.max_usd_per_h * (1 + 1e-9) && (i = dearest(f)) != SIZE_MAX) {
         usd -= spot_fleet_usd_at_most(f, &f->market[f->machine[i].market]);
