@@ -209,7 +209,7 @@ int spot_mesh_order_fd(struct spot_mesh *mesh, struct spot_err *err)
     return fd < 0 ? spot_err_sys(err, "cannot make an eventfd") : fd;
 }
 
-bool spot_mesh_order_wake(struct spot_mesh *mesh)
+bool spot_mesh_has_order(struct spot_mesh *mesh)
 {
     bool has;
 

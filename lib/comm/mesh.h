@@ -85,10 +85,10 @@ int spot_mesh_report(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint
 struct spot_frame *spot_mesh_order(struct spot_mesh *mesh, double timeout_s, struct spot_err *err);
 
 /* Has the coordinator sent something that was not yet received, or is it gone? */
-bool spot_mesh_order_wake(struct spot_mesh *mesh);
+bool spot_mesh_has_order(struct spot_mesh *mesh);
 
 /* Readable since the coordinator sent something, or is gone: for callers that wait elsewhere, who
- * then call spot_mesh_order_wake, which makes it unreadable. Made by the first call; -1 with *err
+ * then call spot_mesh_has_order, which makes it unreadable. Made by the first call; -1 with *err
  * (SPOT_ESYS). */
 int spot_mesh_order_fd(struct spot_mesh *mesh, struct spot_err *err);
 

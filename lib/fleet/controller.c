@@ -308,10 +308,10 @@ static void drop_gone(struct spot_fleet *f)
             continue;
         }
         spot_fleet_note(f, "gone", m->id, "%s",
-                        m->phase != SPOT_FLEET_UP ? "ended"
-                        : m->is_listed            ? "taken away"
-                                                  : "never listed");
-        if (!m->is_listed && m->phase == SPOT_FLEET_UP)
+                        m->phase != SPOT_FLEET_STAYS ? "ended"
+                        : m->is_listed               ? "taken away"
+                                                     : "never listed");
+        if (!m->is_listed && m->phase == SPOT_FLEET_STAYS)
             spot_fleet_refused(f, &f->market[m->market]);
         release_machine(m);
     }

@@ -17,8 +17,8 @@
  *   listed, when settle_s have passed besides.
  * - What is held and what is asked for cost at most max_usd_per_h at the prices told last. Machines
  *   that a command launched beyond its number are ended at the next tick.
- * - Machines beyond the target stay until as many run as the target asks for, unless money is what
- *   keeps the others away. A machine of another type or market than its launch asked for goes at
+ * - Machines beyond the target stay until as many run as the target asks for, but for those whose
+ *   money others need. A machine of another type or market than its launch asked for goes at
  *   once.
  * - A market that refuses is left alone, for longer each time; meanwhile on-demand machines of its
  *   zone and type stand in for spot ones if they have a price, until the spot ones run.

@@ -32,7 +32,7 @@ struct spot_fleet_intent {
     int missed; /* lists since the last try */
 };
 
-enum spot_fleet_phase { SPOT_FLEET_UP, SPOT_FLEET_DRAINING, SPOT_FLEET_ENDING };
+enum spot_fleet_phase { SPOT_FLEET_STAYS, SPOT_FLEET_DRAINING, SPOT_FLEET_ENDING };
 
 struct spot_fleet_machine {
     char *id, *token;
@@ -53,7 +53,7 @@ struct spot_fleet {
     struct spot_fleet_setting set;
     uint64_t nonce, n_token;
     double now_s, first_s, before_s; /* before_s: of earlier lives */
-    bool is_short_of_money;
+    double missing_usd; /* what machines would cost that the bound of money kept back */
     struct spot_fleet_market *market;
     size_t n_market, cap_market;
     struct spot_fleet_machine *machine; /* by id */

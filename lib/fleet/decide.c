@@ -34,7 +34,7 @@ static size_t home_of(const struct spot_fleet *f, size_t market)
 
 static bool is_up(const struct spot_fleet_machine *m)
 {
-    return m->phase == SPOT_FLEET_UP && m->life != SPOT_FLEET_LEAVING && !m->is_wrong;
+    return m->phase == SPOT_FLEET_STAYS && m->life != SPOT_FLEET_LEAVING && !m->is_wrong;
 }
 
 static bool is_running(const struct spot_fleet_machine *m)
@@ -141,11 +141,32 @@ static double held_usd(const struct spot_fleet *f)
     return usd;
 }
 
+/* What stands in for spot leaves the money for one spot machine that refused, or spot could never
+ * come back. */
+static double reserve(const struct spot_fleet *f, const struct spot_fleet_market *m)
+{
+    double usd = 0;
+
+    if (!m->is_on_demand || m->want <= m->target)
+        return 0;
+    for (size_t i = 0; i < f->n_market; i++)
+        if (f->market[i].is_refused && !f->market[i].is_on_demand)
+            usd = fmax(usd, spot_fleet_usd_at_most(f, &f->market[i]));
+    return usd;
+}
+
+static int64_t within(double left, double usd, int64_t n)
+{
+    if (!(usd > 0) || (double)n * usd <= left * (1 + 1e-12))
+        return n;
+    return left > 0 ? (int64_t)(left / usd * (1 + 1e-12)) : 0;
+}
+
 /* How many of `n` may be asked for. */
 static int64_t affordable(struct spot_fleet *f, const struct spot_fleet_market *m, int64_t n)
 {
     const double usd = spot_fleet_usd(f, m), left = f->set.max_usd_per_h - held_usd(f);
-    int64_t most = n;
+    int64_t most;
 
     if (isinf(f->set.max_usd_per_h))
         return n;
@@ -153,10 +174,11 @@ static int64_t affordable(struct spot_fleet *f, const struct spot_fleet_market *
         spot_fleet_note(f, "held", NULL, "no price is known of %s in %s", m->type, m->zone);
         return 0;
     }
-    if (usd > 0 && (double)n * usd > left * (1 + 1e-12))
-        most = left > 0 ? (int64_t)(left / usd * (1 + 1e-12)) : 0;
+    most = within(left - reserve(f, m), usd, n);
+    if (!most && !f->n_machine && !f->n_intent) /* one on demand rather than none */
+        most = within(left, usd, 1);
     if (most < n) {
-        f->is_short_of_money = true;
+        f->missing_usd += (double)(n - most) * usd;
         spot_fleet_note(f, "held", NULL, "%lld of %lld %s in %s are within %g usd/h",
                         (long long)most, (long long)n, m->type, m->zone, f->set.max_usd_per_h);
     }
@@ -219,7 +241,7 @@ static void go_on_ending(struct spot_fleet *f, struct deed *d)
             end(f, d, m, "drained");
         else if (m->phase == SPOT_FLEET_ENDING && f->now_s >= m->retry_s)
             end(f, d, m, "still listed");
-        else if (m->phase == SPOT_FLEET_UP && m->is_wrong)
+        else if (m->phase == SPOT_FLEET_STAYS && m->is_wrong)
             let_go(f, d, m, "not what was asked for");
         else if (is_up(m) && m->is_listed && !is_running(m) &&
                  f->now_s - m->born_s >= f->set.start_s) {
@@ -237,7 +259,7 @@ static size_t dearest(const struct spot_fleet *f)
     for (size_t i = 0; i < f->n_machine; i++) {
         const double usd = spot_fleet_usd_at_most(f, &f->market[f->machine[i].market]);
 
-        if (f->machine[i].phase == SPOT_FLEET_UP && usd > most) {
+        if (f->machine[i].phase == SPOT_FLEET_STAYS && usd > most) {
             best = i;
             most = usd;
         }
@@ -254,7 +276,7 @@ static void keep_bound(struct spot_fleet *f, struct deed *d)
     if (!(usd > f->set.max_usd_per_h * (1 + 1e-9)))
         return;
     for (i = 0; i < f->n_machine; i++)
-        if (f->machine[i].phase != SPOT_FLEET_UP)
+        if (f->machine[i].phase != SPOT_FLEET_STAYS)
             usd -= spot_fleet_usd_at_most(f, &f->market[f->machine[i].market]);
     while (usd > f->set.max_usd_per_h * (1 + 1e-9) && (i = dearest(f)) != SIZE_MAX) {
         usd -= spot_fleet_usd_at_most(f, &f->market[f->machine[i].market]);
@@ -263,7 +285,7 @@ static void keep_bound(struct spot_fleet *f, struct deed *d)
 }
 
 /* Machines of a market beyond what is wanted: first those on which nothing runs. Launches under way
- * count, and cannot be taken back. */
+ * count, and cannot be taken back. Those that run stay until others do, or pay for others. */
 static void shed(struct spot_fleet *f, struct deed *d)
 {
     for (int pass = 0; pass < 2; pass++)
@@ -274,8 +296,11 @@ static void shed(struct spot_fleet *f, struct deed *d)
             if (!is_up(m) || is_running(m) != (pass > 0) ||
                 home->running + home->starting <= home->want)
                 continue;
-            if (pass && d->spare <= 0 && !f->is_short_of_money)
-                continue;
+            if (pass && d->spare <= 0) {
+                if (!(f->missing_usd > 0))
+                    continue;
+                f->missing_usd -= spot_fleet_usd_at_most(f, &f->market[m->market]);
+            }
             let_go(f, d, m, home->want ? "more than wanted" : "not wanted");
         }
 }
@@ -353,7 +378,7 @@ size_t spot_fleet_decide(struct spot_fleet *f, double now_s, struct spot_fleet_a
     struct spot_fleet_total total;
 
     spot_fleet_tell_time(f, now_s);
-    f->is_short_of_money = false;
+    f->missing_usd = 0;
     count_seen(f);
     close_intents(f);
     count_all(f);
@@ -445,6 +470,8 @@ void spot_fleet_launched(struct spot_fleet *f, double now_s, const char *token, 
     } else if ((int64_t)n > t->count) {
         spot_fleet_note(f, "too_many", NULL, "%s: %zu of %lld", t->token, n, (long long)t->count);
     }
+    if ((int64_t)n >= t->count)
+        f->market[t->market].is_refused = false;
     spot_fleet_drop_intent(f, t);
 }
 
@@ -509,5 +536,8 @@ struct spot_fleet_total spot_fleet_total(const struct spot_fleet *f)
     }
     for (size_t i = 0; i < f->n_machine; i++)
         t.on_demand_usd_per_h += on_demand_usd(f, &f->market[f->machine[i].market]);
+    for (size_t i = 0; i < f->n_intent; i++)
+        t.on_demand_usd_per_h +=
+            (double)outstanding(&f->intent[i]) * on_demand_usd(f, &f->market[f->intent[i].market]);
     return t;
 }

@@ -19,10 +19,10 @@ static int save(const struct spot_fleet *fleet, const struct spot_fleet_world *w
 /* What they launched is remembered, also where the rest of the turn failed. */
 static void take_results(struct spot_fleet *fleet, const struct spot_fleet_world *world,
                          const struct spot_fleet_action *action, size_t n,
-                         struct spot_fleet_result *result)
+                         struct spot_fleet_outcome *result)
 {
     for (size_t i = 0; i < n; i++) {
-        struct spot_fleet_result *r = &result[i];
+        struct spot_fleet_outcome *r = &result[i];
 
         /* an action's texts are the fleet's: those of a launch live until it is told of it */
         if (action[i].verb == SPOT_FLEET_LAUNCHES) {
@@ -43,7 +43,7 @@ static void take_results(struct spot_fleet *fleet, const struct spot_fleet_world
 static int act(struct spot_fleet *fleet, const struct spot_fleet_world *world,
                const struct spot_fleet_action *action, size_t n, struct spot_err *err)
 {
-    struct spot_fleet_result *result = spot_xcalloc(n, sizeof(*result));
+    struct spot_fleet_outcome *result = spot_xcalloc(n, sizeof(*result));
     int rc = world->run(world->user, action, n, result, err);
 
     take_results(fleet, world, action, n, result);

@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 /* What became of an action. */
-struct spot_fleet_result {
+struct spot_fleet_outcome {
     bool is_done; /* false: failed, or not known */
     char **id;    /* of a launch, [n_id]; freed by spot_fleet_tick */
     size_t n_id;
@@ -30,7 +30,7 @@ struct spot_fleet_world {
                 struct spot_err *err);
     /* Runs them all, in any order. */
     int (*run)(void *user, const struct spot_fleet_action *action, size_t n,
-               struct spot_fleet_result *result, struct spot_err *err);
+               struct spot_fleet_outcome *result, struct spot_err *err);
     void *user;
 };
 

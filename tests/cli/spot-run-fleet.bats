@@ -9,7 +9,7 @@ load errors
 set -o pipefail
 
 setup() {
-    cd "$BATS_TEST_TMPDIR"
+    cd "$BATS_TEST_TMPDIR" || return
     cloud=$BATS_TEST_DIRNAME/../../examples/fleet/cloud.sh
     export CLOUD=$PWD/cloud CLOUD_TRACE=$PWD/trace.csv CLOUD_GRACE=0 SPOT_CLOUD="$cloud"
     printf '%s\n' time_s,available,zone 0,4,a 0,4,b >trace.csv

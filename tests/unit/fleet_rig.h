@@ -121,7 +121,7 @@ static inline int rig_alive(const struct rig *r, const char *zone, int is_on_dem
 
 /* As the contract of a launch command has it: a token launches once. */
 static inline void rig_launch(struct rig *r, const struct spot_fleet_action *a,
-                              struct spot_fleet_result *result)
+                              struct spot_fleet_outcome *result)
 {
     int had = 0;
 
@@ -145,7 +145,7 @@ static inline void rig_launch(struct rig *r, const struct spot_fleet_action *a,
 }
 
 static inline int rig_run(void *user, const struct spot_fleet_action *action, size_t n,
-                          struct spot_fleet_result *result, struct spot_err *err)
+                          struct spot_fleet_outcome *result, struct spot_err *err)
 {
     struct rig *r = user;
     const size_t first = n ? spot_rng_below(&r->rng, n) : 0;

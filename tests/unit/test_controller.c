@@ -350,6 +350,26 @@ START_TEST(a_rise_of_prices_ends_the_dearest_and_nothing_unpriced_is_bought)
 }
 END_TEST
 
+START_TEST(spot_comes_back_also_where_all_money_is_spent_on_demand)
+{
+    struct rig *r = rig_new();
+
+    r->capacity = 1;
+    r->set.max_usd_per_h = 8;
+    rig_live(r);
+    rig_price(r, "", false, .4);
+    rig_price(r, "", true, 1);
+    rig_want(r, "a", false, 10);
+    rig_ticks(r, 100);
+    ck_assert_int_eq(rig_alive(r, "a", 1), 7); /* an eighth would leave nothing for spot */
+    r->capacity = -1;
+    rig_ticks(r, 200);
+    ck_assert_int_eq(rig_alive(r, "a", 1), 0);
+    ck_assert_int_eq(rig_alive(r, "a", 0), 1 + 10);
+    rig_free(r);
+}
+END_TEST
+
 START_TEST(the_old_ones_stay_until_the_new_ones_run_and_are_drained_first)
 {
     struct rig *r = rig_new();
@@ -417,6 +437,7 @@ int main(void)
     tcase_add_test(tc, one_that_never_comes_to_run_is_replaced);
     tcase_add_test(tc, a_clock_that_jumps_back_or_ahead_buys_nothing);
     tcase_add_test(tc, a_rise_of_prices_ends_the_dearest_and_nothing_unpriced_is_bought);
+    tcase_add_test(tc, spot_comes_back_also_where_all_money_is_spent_on_demand);
     tcase_add_test(tc, the_old_ones_stay_until_the_new_ones_run_and_are_drained_first);
     tcase_add_test(tc, a_turn_of_a_thousand_machines_is_short);
     return run_suite("controller", tc);

@@ -108,7 +108,7 @@ static void set_up(const struct spot_fleet_action *a, struct fleet_command *c)
 }
 
 static void take(const struct session *s, const struct spot_fleet_action *a,
-                 const struct fleet_command *c, struct spot_fleet_result *result)
+                 const struct fleet_command *c, struct spot_fleet_outcome *result)
 {
     const char *const what = fleet_verb_name(a->verb);
 
@@ -123,7 +123,7 @@ static void take(const struct session *s, const struct spot_fleet_action *a,
 }
 
 static int run_all(void *user, const struct spot_fleet_action *action, size_t n,
-                   struct spot_fleet_result *result, struct spot_err *err)
+                   struct spot_fleet_outcome *result, struct spot_err *err)
 {
     const struct session *s = user;
     struct fleet_command *c = spot_xcalloc(n, sizeof(*c));
