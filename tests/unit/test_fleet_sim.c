@@ -139,8 +139,8 @@ END_TEST
 
 START_TEST(ours_costs_less_than_spothedge)
 {
-    /* availability and share of SpotHedge's cost that ours has on the four zones, at worst */
-    static const double availability[] = { 0.9991, 0.9988, 0.9980 }, share[] = { 0.76, 0.92, 0.97 };
+    /* share of SpotHedge's cost that ours has at its availability on the four zones, at worst */
+    static const double share[] = { 0.88, 0.97, 0.97 };
 
     if (!load())
         return;
@@ -150,8 +150,9 @@ START_TEST(ours_costs_less_than_spothedge)
 
         spot_fleet_defaults(&play, SPOT_FLEET_HEDGE);
         hedge = run(&play, SPOT_FLEET_HEDGE);
+        play.availability = hedge.availability;
         ours = run(&play, SPOT_FLEET_SPOT);
-        ck_assert_double_ge(ours.availability, availability[n - 1]);
+        ck_assert_double_le(1 - ours.availability, 1.2 * (1 - hedge.availability));
         ck_assert_double_le(ours.cost_ratio, share[n - 1] * hedge.cost_ratio);
     }
 }
@@ -196,8 +197,6 @@ START_TEST(no_policy_sees_the_future)
             struct spot_fleet_result r;
             struct spot_err err;
 
-            if (p == SPOT_FLEET_SPOT_LAW)
-                continue; /* knows the law of all of it, and says so */
             draw(a, N, seed);
             draw(b, N, seed + 1000);
             memcpy(b, a, sizeof(a) / 2);

@@ -21,6 +21,7 @@
 #include "plan/change_dist.h"
 #include "plan/decision.h"
 #include "plan_commands.h"
+#include "state_line.h"
 
 struct options {
     struct spot_tool_common common;
@@ -384,34 +385,6 @@ static int ask(struct session *s, const struct options *o, struct spot_train_que
     return pick_start(o, q, err);
 }
 
-/* The line of --state; an absent file is the first call. */
-static int read_state(const struct options *o, char *line, struct spot_err *err)
-{
-    FILE *in = o->state ? fopen(o->state, "re") : NULL;
-    size_t n;
-
-    *line = '\0';
-    if (!in)
-        return o->state && errno != ENOENT ? spot_err_sys(err, "cannot read '%s'", o->state) : 0;
-    n = fread(line, 1, SPOT_DECISION_STATE_MAX - 1, in);
-    line[n] = '\0';
-    line[strcspn(line, "\n")] = '\0';
-    fclose(in);
-    return 0;
-}
-
-static int write_state(const struct options *o, const char *line, struct spot_err *err)
-{
-    struct spot_out out;
-
-    if (!o->state)
-        return 0;
-    if (spot_out_open(&out, o->state, err))
-        return -1;
-    fprintf(out.file, "%s\n", line);
-    return spot_out_finish(&out, 0, err);
-}
-
 /* One call of the decision that spot-replay and a live loop call as well. */
 static int decide(struct session *s, const struct options *o, const struct spot_policy *policy,
                   const struct spot_train_question *q, struct spot_err *err)
@@ -426,13 +399,13 @@ static int decide(struct session *s, const struct options *o, const struct spot_
     struct spot_decider *decider = policy->open(&(struct spot_rule){ .train = q });
     char line[SPOT_DECISION_STATE_MAX];
     struct spot_action action;
-    int rc = read_state(o, line, err) || policy->restore(decider, line, err) ||
+    int rc = state_line_read(o->state, line, err) || policy->restore(decider, line, err) ||
              policy->observe(decider, &seen, err) ||
              policy->decide(decider, &action, &(struct spot_told){ .train = &s->plan }, err);
 
     policy->save(decider, line);
     policy->close(decider);
-    return rc ? -1 : write_state(o, line, err);
+    return rc ? -1 : state_line_write(o->state, line, err);
 }
 
 static void warn_misspelt(const char *sentence)
