@@ -18,7 +18,7 @@
 #   make bench       what tests/bench measures: ours beside its yardsticks, in one run
 #   make soak        2000 preemptions of one job; also soak-serve, storms, faults, faults-serve, aarch64: what
 #                    tests/NAME.sh tells, once everything is built; ARGS=...
-#   make completions schemas messages   what is made from the sources: completions/ from --help, docs/schema/ and
+#   make completions schemas messages   what is made from the sources: completions/ and lists in docs/man from --help, docs/schema/ and
 #                    lists of documents from tests/tool/registry.c and docs/schema/by-hand, tests/golden/messages
 #   make install     DESTDIR=stage PREFIX=/usr (~/.local); also uninstall, deb, tarball
 #   make deps        what building and testing need and this machine lacks: installed as root or with

@@ -4,7 +4,7 @@
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet price'
-complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll stop status report eval export import'
+complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
@@ -35,7 +35,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'p
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l compat
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l base -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l chunk -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l threads -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l verbose
@@ -43,7 +43,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l error-format -
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l base -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l threads -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l verbose
@@ -51,7 +51,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l error-format
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l base -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l threads -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l verbose
 complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l error-format -r
@@ -88,7 +88,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l chunk -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l deadline -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l plan -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l epoch -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l threads -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l verbose
@@ -103,7 +103,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l key-file -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l timeout -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l wait -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l streams -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l threads -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l verbose
@@ -128,7 +128,6 @@ complete -c spot-plan -n '__fish_seen_subcommand_from train' -l epoch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l objective -x -a 'samples usd-per-sample mix'
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l usd-per-sample -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l solver -x -a 'dp liveput'
-complete -c spot-plan -n '__fish_seen_subcommand_from train' -l policy -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l current -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l pending -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l state -r
@@ -155,9 +154,12 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l rate -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l load -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l window -r
-complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l solver -x -a 'spot spotserve'
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l backlog -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l policy -x -a 'spot spotserve'
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l cache-tokens -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l slo -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l current -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l stay -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l loss-per-h -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l switch -r
@@ -224,7 +226,6 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l done -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l elapsed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l now -x -a 'spot on-demand idle'
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l launching -r
-complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l policy -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l at -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l catalogue -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l prices -r
@@ -234,8 +235,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l learn -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l zone -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l has-spot
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l tick -r
-complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l spot-usd-per-h -r
-complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l on-demand-usd-per-h -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l usd-per-h -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l explain
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l output -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l format -x -a 'json table'
@@ -295,17 +295,17 @@ complete -c spot-predict -n 'true' -l interval -r
 complete -c spot-predict -n 'true' -l horizon -r
 complete -c spot-predict -n 'true' -l history -r
 complete -c spot-predict -n 'true' -l cap -r
-complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin'
+complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l hazard -r
 complete -c spot-predict -n 'true' -l state -r
 complete -c spot-predict -n 'true' -l plot -r
 complete -c spot-predict -n 'true' -l backtest
-complete -c spot-predict -n 'true' -l models -x -a 'pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin'
+complete -c spot-predict -n 'true' -l models -x -a 'pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l origins -r
 complete -c spot-predict -n 'true' -l from -r
 complete -c spot-predict -n 'true' -l dump -r
 complete -c spot-predict -n 'true' -l joint
-complete -c spot-predict -n 'true' -l compare -x -a 'pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin'
+complete -c spot-predict -n 'true' -l compare -x -a 'pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l output -r
 complete -c spot-predict -n 'true' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-predict -n 'true' -l seed -r
@@ -376,6 +376,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from import' -l output-tokens
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l lengths -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l origin -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l merge -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l max-age -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l interval -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l events
@@ -408,22 +409,16 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l job -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l trace -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l policy -x -a 'all list ideal on-demand optimal spot parcae-truth nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-loss -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-gain -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l cost -x -a 'parcae measured'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l peer-model -x -a 'published generous as-measured'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l throughput -x -a 'table law both'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l events -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l realize -x -a 'expected sampled'
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l runs -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l interval -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l look-ahead -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l horizon -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l to -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l scale -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l sweep -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l rules -x -a 'carry parcae'
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l peer-constant -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l plot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l picture -x -a 'samples grids cost'
@@ -435,7 +430,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l job -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l trace -r
@@ -452,6 +446,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l capacity -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l boot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l batching -x -a 'pools bursts shared passes'
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l pool -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l cache-tokens -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l slo -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l merge -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l until-end
@@ -477,8 +472,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l egress-usd 
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l hour-usd -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l tick -r
-complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l spot-usd-per-h -r
-complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l on-demand-usd-per-h -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l usd-per-h -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l policy -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l learn -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l steps
@@ -517,8 +511,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l trace -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l n -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l cold-start -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l tick -r
-complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l spot-usd-per-h -r
-complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l on-demand-usd-per-h -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l usd-per-h -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l load -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l per-replica -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l demand -r
@@ -597,9 +590,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l clip -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta1 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta2 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l weight-decay -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l min-lr -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l warmup-steps -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l decay-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l threads -r
@@ -618,7 +608,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l model -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l chat-template -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l template-time -r
-complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -x -a 'fp32 bf16 q8'
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -x -a 'fp32 bf16 q8 engine'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r
@@ -642,6 +632,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l resume
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l events -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l lora -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l cors-origin -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tool-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l journal-sync
@@ -654,6 +645,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l model -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l lora -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l chat-template -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l template-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l dtype -x -a 'fp32 bf16 q8'
@@ -675,6 +667,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from generate' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l listen -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l store -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nnodes -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nodes -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l max-restarts -r
@@ -690,17 +683,12 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nproc-per-node -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l checkpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l module
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l hook -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l save-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l cold
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l log-dir -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-dir -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l quiet
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-limit -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l all-places
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l mirror-rate -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nnodes -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l standalone
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l role -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-backend -r
@@ -722,7 +710,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l slow-rank -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-rebalance
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l help-all
@@ -755,7 +742,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l grids -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l micro-batches -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l max-workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l steps -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l warm-up -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l name -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l serve -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l max-batch -r
@@ -807,11 +793,13 @@ complete -c spot-run -n '__fish_seen_subcommand_from worker' -l domain -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l device -x -a 'cpu cuda auto'
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l engine -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l engine-url -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l engine-kind -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l state-command -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice-rebalance
-complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l help
@@ -823,7 +811,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from notice' -l ack
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l interval -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l lead -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l name -r
-complete -c spot-run -n '__fish_seen_subcommand_from notice' -l endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l help
@@ -843,6 +830,27 @@ complete -c spot-run -n '__fish_seen_subcommand_from roll' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l plan-command -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l launch -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l terminate -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l list -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l drain -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l grace -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l state -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l name -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l catalogue -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l max-usd-per-h -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l every -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l limit -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l once
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l yes
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l verbose
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l error-format -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l launch
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l join-timeout -r
@@ -861,8 +869,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from status' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l reference -r
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l plot -r
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l speedup -r
-complete -c spot-run -n '__fish_seen_subcommand_from report' -l spot-price -r
-complete -c spot-run -n '__fish_seen_subcommand_from report' -l on-demand-price -r
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l usd-per-h -r
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l output -r
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l seed -r

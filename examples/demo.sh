@@ -157,5 +157,5 @@ say "what happened: $taken plans were taken while it ran, $refused refused"
     exit 1
 }
 spot-run report --reference "$out/calm.jsonl" --plot "$out/demo.svg" --speedup "$speedup" \
-    --spot-price 0.918 --on-demand-price 3.06 --format table "$out/live.jsonl"
+    --usd-per-h 0.918:3.06 --format table "$out/live.jsonl"
 echo "picture: $out/demo.svg" >&2

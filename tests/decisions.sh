@@ -6,6 +6,8 @@
 #                                                    trace has one series
 #        decisions.sh deadline TRACE PREFIXES FROM OPTION...    spot-plan deadline --trace; FROM in seconds, options of both
 #        decisions.sh fleet TRACE PREFIXES N [AVAILABILITY]    spot-predict | spot-plan fleet --kind replicas; a cold start of one tick
+#        decisions.sh serve JOB TRACE LOAD PREFIXES OPTION...    spot-predict | spot-plan serve; options of both
+#        decisions.sh share JOBS CLUSTER THROUGHPUT PREFIXES OPTION...    spot-plan share; options of both
 # The tools on PATH. Prints one line: how many of how many agree, and each that does not. Fails if one does not.
 set -eu
 
@@ -35,9 +37,83 @@ deadline() {
     [ "$same" = "$all" ]
 }
 
+serve() {
+    local job=$1 trace=$2 load=$3 prefixes=$4 n i t usable waiting runs want state status same=0 all=0 step
+    shift 4
+    spot-replay serve --quiet --job "$job" --trace "$trace" --load "$load" --policy spot --steps --format csv "$@" >"$tmp/steps"
+    # of the intervals that begin with a decision, when a request has come: time_s usable waiting runs D P M spares state
+    awk -F, -v OFS=, 'NR == FNR { if (FNR == 2) first = $1; next } FNR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        $at["time_s"] == $at["decided_s"] && $at["time_s"] > first { print $at["time_s"], $at["usable"], $at["waiting"], $at["runs"],
+            $at["asked_D"] " " $at["asked_P"] " " $at["asked_M"] " " $at["spares"], $at["state"] }' "$load" "$tmp/steps" >"$tmp/asked"
+    n=$(wc -l <"$tmp/asked") step=$((n / prefixes))
+    [ "$step" -gt 0 ] || step=1
+    for ((i = step; i <= n && all < prefixes; i += step)); do
+        IFS=, read -r t usable waiting runs want state <<<"$(sed -n "${i}p" "$tmp/asked")"
+        awk -F, -v OFS=, -v t="$t" 'NR == 1 || $1 <= t { print; last = $0 } END { $0 = last; if ($1 < t) { $1 = t; print } }' "$trace" >"$tmp/prefix.csv"
+        awk -F, -v t="$t" 'NR == 1 || $1 <= t' "$load" >"$tmp/load.csv"
+        echo "$state" >"$tmp/state"
+        ask=(--now "$usable" --backlog "$waiting" --current "$runs" --state "$tmp/state")
+        spot-predict --quiet --interval 60 "$tmp/prefix.csv" >"$tmp/forecast"
+        status=0
+        spot-plan serve --job "$job" --forecast "$tmp/forecast" --load "$tmp/load.csv" "${ask[@]}" "$@" >"$tmp/plan" 2>"$tmp/err" || status=$?
+        case $status in
+        0) jq -r '"\(.next.D) \(.next.P) \(.next.M) \(.spares)"' "$tmp/plan" ;;
+        1) echo 0 0 0 0 ;; # nothing holds the model
+        *) cat "$tmp/err" ;;
+        esac >"$tmp/pipe"
+        echo "$want" >"$tmp/replay"
+        all=$((all + 1))
+        if cmp -s "$tmp/pipe" "$tmp/replay"; then
+            same=$((same + 1))
+        else
+            echo "at $t s: the replay $want, the pipe $(cat "$tmp/pipe") with ${ask[*]} of '$state'"
+            cat "$tmp/err"
+        fi
+    done
+    echo "serve, $trace, $load: $same of $all decisions agree"
+    [ "$same" = "$all" ]
+}
+
+# The jobs that had arrived by a time, as the replay told of them before that round; nothing of later ones.
+jobs_at() { # TIME
+    awk -F, -v OFS=, -v now="$1" 'FNR == 1 { file++; for (i = 1; i <= NF; i++) at[file, $i] = i }
+        file == 1 && FNR > 1 && $6 == now { told[$2] = $8 OFS $9 OFS $10 OFS $11 }
+        file == 2 && FNR == 1 { n = split("id arrival_s kind steps scale weight slo_s scale_min scale_max", name, " ")
+            for (k = 1; k <= n; k++) if ((2, name[k]) in at) row = row name[k] OFS
+            print row "done,unsaved,on,on_workers" }
+        file == 2 && FNR > 1 && $at[2, "id"] in told { row = ""
+            for (k = 1; k <= n; k++) if ((2, name[k]) in at) row = row $at[2, name[k]] OFS
+            print row told[$at[2, "id"]] }' "$tmp/steps" "$jobs"
+}
+
+share() {
+    local jobs=$1 cluster=$2 throughput=$3 prefixes=$4 same=0 all=0 now
+    shift 4
+    spot-replay share --jobs "$jobs" --cluster "$cluster" --throughput "$throughput" --policy spot --steps --format csv "$@" >"$tmp/steps"
+    awk -F, 'NR > 1 { print $6 }' "$tmp/steps" | uniq >"$tmp/times"
+    step=$(($(wc -l <"$tmp/times") / prefixes))
+    [ "$step" -gt 0 ] || step=1
+    while read -r now && [ "$all" -lt "$prefixes" ]; do
+        jobs_at "$now" >"$tmp/jobs.csv"
+        spot-plan share --jobs "$tmp/jobs.csv" --cluster "$cluster" --throughput "$throughput" --time "${now}s" "$@" |
+            jq -r '.run[] | "\(.job) \(.instance_type) \(.workers)"' | sort >"$tmp/pipe"
+        awk -F, -v now="$now" 'NR > 1 && $6 == now && $3 != "" { n[$2 " " $3] += $5 } END { for (k in n) print k, n[k] }' "$tmp/steps" |
+            sort >"$tmp/replay"
+        all=$((all + 1))
+        if cmp -s "$tmp/pipe" "$tmp/replay"; then
+            same=$((same + 1))
+        else
+            echo "at $now s, replay and plan:"
+            diff "$tmp/replay" "$tmp/pipe" || true
+        fi
+    done < <(awk -v step="$step" 'NR % step == 0' "$tmp/times")
+    echo "share, $jobs: $same of $all decisions agree"
+    [ "$same" = "$all" ]
+}
+
 fleet() {
     local trace=$1 prefixes=$2 wanted=$3 availability=${4:-.999} i=0 tick zones ran demand current
-    spot-replay fleet --trace "$trace" --policy spot --steps --n "$wanted" --availability "$availability" --format tsv >"$tmp/steps"
+    spot-replay fleet --quiet --trace "$trace" --policy spot --steps --n "$wanted" --availability "$availability" --format tsv >"$tmp/steps"
     # a series a line, sorted as the tools do: zone, type
     awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
         NR > 1 { print $at["zone"] "\t" (at["instance_type"] ? $at["instance_type"] : "") }' "$trace" | LC_ALL=C sort -u >"$tmp/series"
@@ -73,19 +149,15 @@ fleet() {
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-if [ "$1" = deadline ]; then
-    shift
-    deadline "$@"
+case $1 in
+deadline | fleet | serve | share)
+    "$@"
     exit
-fi
-if [ "$1" = fleet ]; then
-    shift
-    fleet "$@"
-    exit
-fi
+    ;;
+esac
 job=$1 trace=$2 prefixes=$3 notice=${4:-120}
 
-spot-replay train --quiet --job "$job" --trace "$trace" --policy spot --steps --notice-loss "${notice}s" \
+spot-replay train --quiet --job "$job" --trace "$trace" --policy spot --steps --notice "${notice}s" \
     --format csv >"$tmp/steps"
 interval=$(jq '.cost.interval_s // 60' "$job")
 horizon=$(jq '.cost.look_ahead // 12' "$job")

@@ -127,12 +127,13 @@ run-lint: headers tidy all $(B)/tests/schema
 	$(Q)shellcheck $$(grep -lrE '^\#!.*[/ ](ba)?sh$$' tests examples packaging .ci) completions/spot.bash
 	$(Q)mandoc -T lint -W warning docs/man/*
 	$(Q)codespell -L nd,dout,upto,trian,generat,recal,fro $$(git ls-files '*.[ch]' '*.md' '*.sh' '*.bats' docs Makefile)
-	$(Q)$(path); for l in man-options option-count schema schema-tables 'completions --check completions'; do tests/lint/$$l || exit 1; done
+	$(Q)$(path); for l in lint/man-options lint/option-count lint/schema lint/schema-tables \
+	  'lint/completions --check completions' 'tool/make-man --check'; do tests/$$l || exit 1; done
 	$(Q)echo 'lint: clean'
 
 completions: all
 	$(Q)$(path); for f in bash:spot.bash zsh:_spot fish:spot.fish; do \
-	  tests/lint/completions $${f%%:*} >completions/new.tmp && mv completions/new.tmp completions/$${f#*:} || exit 1; done
+	  tests/lint/completions $${f%%:*} >completions/new.tmp && mv completions/new.tmp completions/$${f#*:} || exit 1; done; tests/tool/make-man
 
 messages: # as a file, which is reviewed
 	$(Q)tests/lint/messages >tests/golden/messages

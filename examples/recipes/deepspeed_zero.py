@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """DeepSpeed, ZeRO-1 or 2: save_checkpoint with a tag for each step, `latest` names the newest.
 
-  spot-run exec --workers 2 --nodes 2 --checkpoint out/ deepspeed_zero.py STEPS STAGE
+  spot-run exec --workers 2 --nnodes 2 --checkpoint out/ deepspeed_zero.py STEPS STAGE
 """
 import os, sys
 import torch, deepspeed

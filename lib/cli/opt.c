@@ -119,7 +119,8 @@ static void append(struct spot_opt_list *list, const char *text)
     list->item[list->n++] = text;
 }
 
-static int assign(const struct spot_opt *o, const char *text, struct spot_err *err)
+static int assign_number(const struct spot_opt *o, const char *text, void *value,
+                         struct spot_err *err)
 {
     static const char *const wants[] = {
         [SPOT_OPT_U64] = "a whole number",
@@ -132,14 +133,6 @@ static int assign(const struct spot_opt *o, const char *text, struct spot_err *e
     double x = 0;
     int bad = -1;
 
-    if (o->type == SPOT_OPT_STRING || o->type == SPOT_OPT_MAYBE) {
-        *(const char **)o->value = text;
-        return 0;
-    }
-    if (o->type == SPOT_OPT_LIST) {
-        append(o->value, text);
-        return 0;
-    }
     if (o->type == SPOT_OPT_U64) {
         bad = parse_whole(text, &whole);
         x = (double)whole;
@@ -162,10 +155,43 @@ static int assign(const struct spot_opt *o, const char *text, struct spot_err *e
             spot_err_set(err, SPOT_EUSAGE, "--%s must be between %s and %s, got '%s'", o->long_name,
                          spot_num_format(o->min, min), spot_num_format(o->max, max), text));
     if (o->type == SPOT_OPT_U64)
-        *(uint64_t *)o->value = whole;
+        *(uint64_t *)value = whole;
     else
-        *(double *)o->value = x;
+        *(double *)value = x;
     return 0;
+}
+
+/* "A" or "A:B" */
+static int assign_pair(const struct spot_opt *o, const char *text, struct spot_err *err)
+{
+    char *const copy = spot_xstrdup(text), *const colon = strchr(copy, ':');
+    double *const value = o->value;
+    struct spot_opt each = *o;
+    int rc;
+
+    each.type = o->type == SPOT_OPT_TIMES ? SPOT_OPT_SECS : SPOT_OPT_REAL;
+    if (colon)
+        *colon = '\0';
+    rc = assign_number(&each, copy, &value[0], err);
+    if (!rc && colon)
+        rc = assign_number(&each, colon + 1, &value[1], err);
+    free(copy);
+    return rc;
+}
+
+static int assign(const struct spot_opt *o, const char *text, struct spot_err *err)
+{
+    if (o->type == SPOT_OPT_STRING || o->type == SPOT_OPT_MAYBE) {
+        *(const char **)o->value = text;
+        return 0;
+    }
+    if (o->type == SPOT_OPT_LIST) {
+        append(o->value, text);
+        return 0;
+    }
+    if (o->type == SPOT_OPT_REALS || o->type == SPOT_OPT_TIMES)
+        return assign_pair(o, text, err);
+    return assign_number(o, text, o->value, err);
 }
 
 /* "max_restarts" is "max-restarts", as in command lines of Python tools. */

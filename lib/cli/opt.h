@@ -23,6 +23,8 @@ enum spot_opt_type {
     SPOT_OPT_REAL,   /* double *, '.' decimal in any locale   */
     SPOT_OPT_SECS,   /* double *, seconds; accepts 90s 5m 2h  */
     SPOT_OPT_SIZE,   /* double *, bytes; accepts 64KiB 1.25GB */
+    SPOT_OPT_REALS,  /* double [2], A or A:B; the second stays without B */
+    SPOT_OPT_TIMES,  /* the same of seconds */
     SPOT_OPT_MAYBE,  /* const char **; "" if no value follows; ends at the next option */
     SPOT_OPT_LIST,   /* struct spot_opt_list *; everything up to the next option */
 };

@@ -70,10 +70,10 @@ extern "C" {
       "draw .svg .png .pdf .gp, or - for text", 0, 0 }
 #define SPOT_ROW_POLICIES(v) \
     { SPOT_OPT_STRING, 0, "policy", v, "names", \
-      "comma-separated, or all (default), or list", 0, 0 }
+      "comma-separated, or all, or list to see them", 0, 0 }
 #define SPOT_ROW_TICKS(v) \
     { SPOT_OPT_FLAG, 0, "steps", v, NULL, \
-      "one row per policy and tick or interval", 0, 0 }
+      "one row per policy and step of the replay", 0, 0 }
 #define SPOT_ROW_CHANGES(v) \
     { SPOT_OPT_FLAG, 0, "steps", v, NULL, \
       "only the first row, changes and the last", 0, 0 }
@@ -86,6 +86,9 @@ extern "C" {
 #define SPOT_ROW_TRACE(v) \
     { SPOT_OPT_STRING, 't', "trace", v, "file", \
       "availability trace (required)", 0, 0 }
+#define SPOT_ROW_SPEEDUP(v) \
+    { SPOT_OPT_REAL, 0, "speedup", v, "x", \
+      "trace seconds per real second (default: 1; of live 60)", 1e-6, 1e9 }
 #define SPOT_ROW_TICK(v) \
     { SPOT_OPT_SECS, 0, "tick", v, "time", \
       "time between decisions (default: the interval of the input)", 1, 1e6 }
@@ -134,6 +137,9 @@ extern "C" {
 #define SPOT_ROW_BOOT(v) \
     { SPOT_OPT_SECS, 0, "boot", v, "time", \
       "time from request to running instance (default: 60s)", 0, 1e6 }
+#define SPOT_ROW_CACHE(v) \
+    { SPOT_OPT_U64, 0, "cache-tokens", v, "n", \
+      "tokens of prompts that a replica keeps: blocks of the load", 1, 1e15 }
 #define SPOT_ROW_SLO(v) \
     { SPOT_OPT_STRING, 0, "slo", v, "limits", \
       "limits on latency: e2e-p99=TIME,ttft-p95=TIME", 0, 0 }
@@ -149,6 +155,75 @@ extern "C" {
 #define SPOT_ROW_DEADLINE(v) \
     { SPOT_OPT_SECS, 0, "deadline", v, "time", \
       "deadline, from the job's start (required)", 1, 1e8 }
+#define SPOT_ROW_DEVICE(v) \
+    { SPOT_OPT_STRING, 0, "device", v, "x", \
+      "auto, cpu, cuda, cuda:N or a kernel such as portable (default: auto)", 0, 0 }
+#define SPOT_ROW_RECOMPUTE(v) \
+    { SPOT_OPT_STRING, 0, "recompute", v, "what", \
+      "activations to recompute: none, mlp or layer (default: none)", 0, 0 }
+#define SPOT_ROW_WEIGHTS(v) \
+    { SPOT_OPT_STRING, 0, "load", v, "file|dir", \
+      "weights to start from", 0, 0 }
+#define SPOT_ROW_TOKENS(v) \
+    { SPOT_OPT_STRING, 0, "tokens", v, "x", \
+      "encoding of the data: bytes, u16, u32 (default: the job's, or bytes)", 0, 0 }
+#define SPOT_ROW_TOKENIZER(v) \
+    { SPOT_OPT_STRING, 0, "tokenizer", v, "dir|file", \
+      "the data are text for this tokenizer (default: the model's, if any)", 0, 0 }
+#define SPOT_ROW_NAME(v) \
+    { SPOT_OPT_STRING, 0, "name", v, "id", \
+      "name of this member (default: its pid)", 0, 0 }
+#define SPOT_ROW_DOMAIN(v) \
+    { SPOT_OPT_STRING, 0, "domain", v, "id", \
+      "failure domain, such as the zone (default: its own)", 0, 0 }
+#define SPOT_ROW_NOTICE(v) \
+    { SPOT_OPT_STRING, 0, "notice", v, "source[@url]", \
+      "leave when aws, gcp, azure, auto or cmd:COMMAND says so", 0, 0 }
+#define SPOT_ROW_REBALANCE(v) \
+    { SPOT_OPT_FLAG, 0, "notice-rebalance", v, NULL, \
+      "act on a rebalance recommendation as well", 0, 0 }
+#define SPOT_ROW_JOB_NAME(v) \
+    { SPOT_OPT_STRING, 0, "name", v, "text", \
+      "name of the job that is written", 0, 0 }
+#define SPOT_ROW_RESUME(v) \
+    { SPOT_OPT_FLAG, 0, "resume", v, NULL, \
+      "go on from the state that is there", 0, 0 }
+#define SPOT_ROW_USD_PER_H(v) \
+    { SPOT_OPT_REALS, 0, "usd-per-h", v, "spot[:od]", \
+      "price of an instance: spot, and behind a colon on demand", 0, 1e6 }
+#define SPOT_ROW_PRICES(v) \
+    { SPOT_OPT_STRING, 0, "prices", v, "file", \
+      "spot.price/1: what hours are expected to cost", 0, 0 }
+#define SPOT_ROW_POLICY(v) \
+    { SPOT_OPT_STRING, 0, "policy", v, "name", \
+      "spot (default), or a published one", 0, 0 }
+#define SPOT_ROW_TIME(v) \
+    { SPOT_OPT_SECS, 0, "time", v, "time", \
+      "time of the plan (default: the last that the input has)", 0, 1e12 }
+#define SPOT_ROW_ROUND(v) \
+    { SPOT_OPT_SECS, 0, "round", v, "time", \
+      "time between plans (default: 6m)", 1, 1e7 }
+#define SPOT_ROW_THROUGHPUT(v) \
+    { SPOT_OPT_STRING, 0, "throughput", v, "source", \
+      "of a grid: profile's table, fitted curve, or both (default)", 0, 0 }
+#define SPOT_ROW_HORIZON(v) \
+    { SPOT_OPT_U64, 0, "horizon", v, "n", \
+      "intervals that expected values cover (default: the job's)", 1, 256 }
+#define SPOT_ROW_COLD_START(v) \
+    { SPOT_OPT_SECS, 0, "cold-start", v, "time", \
+      "time from launch to first answer (default: a step of the input)", 0, 1e6 }
+#define SPOT_ROW_LOAD(v) \
+    { SPOT_OPT_STRING, 0, "load", v, "file", \
+      "request trace, from which the rate comes", 0, 0 }
+#define SPOT_ROW_INSTANCE_TYPE(v) \
+    { SPOT_OPT_STRING, 0, "instance-type", v, "name", \
+      "instance type of the whole trace (default: none)", 0, 0 }
+#define SPOT_ROW_NODE_FORM(v) \
+    { SPOT_OPT_FLAG, 0, "events", v, NULL, \
+      "node form: add and remove of named nodes", 0, 0 }
+#define SPOT_ROW_SAMPLES(v) \
+    { SPOT_OPT_U64, 0, "global-batch", v, "n", \
+      "samples of a step over all ranks", 1, 1e9 }
 /* clang-format on */
 
 #ifdef __cplusplus

@@ -191,6 +191,20 @@ void spot_tool_warn(const char *fmt, ...)
     va_end(ap);
 }
 
+void spot_tool_assume_prices(double usd_per_h[2], double spot, double on_demand)
+{
+    const double assumed[2] = { spot, on_demand };
+    static const char *const of[2] = { "spot", "on demand" };
+
+    for (int i = 0; i < 2; i++)
+        if (usd_per_h[i] < 0) {
+            usd_per_h[i] = assumed[i];
+            spot_tool_warn("%g usd/h %s is assumed, as for a p3.2xlarge in 2020: --usd-per-h says "
+                           "otherwise",
+                           assumed[i], of[i]);
+        }
+}
+
 void spot_tool_warn_shared(const char *dir)
 {
     struct stat st;

@@ -62,6 +62,9 @@ struct spot_tool_common {
  * spot_tool_set_verbosity applies --quiet and --verbose. */
 void spot_tool_set_verbosity(const struct spot_tool_common *common);
 void spot_tool_warn(const char *fmt, ...) SPOT_PRINTF(1, 2);
+/* Prices, spot and on demand, that were not given (< 0) are taken to be these, and a warning says
+ * so. */
+void spot_tool_assume_prices(double usd_per_h[2], double spot, double on_demand);
 /* Of a directory of ours in which others may write: they could put links there. NULL: none. */
 void spot_tool_warn_shared(const char *dir);
 void spot_tool_note(const char *fmt, ...) SPOT_PRINTF(1, 2);

@@ -114,6 +114,8 @@ int spot_agent_run(struct spot_agent *agent, struct spot_err *err);
 /* Async-signal-safe: this instance will be taken away. The agent of this process reports it as soon
  * as it has joined, and leaves when told to. */
 void spot_agent_notice(void);
+/* Has this process been told so? */
+bool spot_agent_was_noticed(void);
 /* Call before spot_agent_notice: the instance will stay left_s from now; NAN, the default: not
  * known. */
 void spot_agent_expect(double left_s);

@@ -144,6 +144,14 @@ static bool is_abandoned(const struct spot_agent *a, const struct spot_err *err)
            (err->sys_errno == ECONNREFUSED || err->sys_errno == ENOENT);
 }
 
+static int away_too_long(const struct spot_agent *a, struct spot_err *err)
+{
+    const struct spot_err why = *err;
+
+    return spot_err_set(err, SPOT_ESYS, "the coordinator at %s has been away for %g s: %.300s",
+                        a->options->join, a->options->join_timeout_s, why.msg);
+}
+
 /* A refusal is an answer. */
 int spot_agent_join(struct spot_agent *a, struct spot_err *err)
 {
@@ -154,7 +162,10 @@ int spot_agent_join(struct spot_agent *a, struct spot_err *err)
             return 0;
         spot_agent_leave(a);
         if (was_noticed)
-            return spot_err_set(err, SPOT_EPREEMPTED, "told to leave while joining");
+            return spot_err_set(err, SPOT_EPREEMPTED, "told to leave while %s",
+                                a->has_joined ? "the coordinator is away" : "joining");
+        if (err->code == SPOT_ESYS && a->has_joined && spot_clock_s() > until_s)
+            return away_too_long(a, err);
         if (err->code != SPOT_ESYS || spot_clock_s() > until_s || is_abandoned(a, err))
             return -1;
         if (a->workload->idle) {

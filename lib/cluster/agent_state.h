@@ -16,8 +16,6 @@ extern "C" {
  * everything. */
 int spot_agent_join(struct spot_agent *agent, struct spot_err *err);
 void spot_agent_leave(struct spot_agent *agent);
-/* Has this process been told that its instance will be taken away? */
-bool spot_agent_was_noticed(void);
 
 /* agent_order.c: carry out one order. */
 int spot_agent_obey(struct spot_agent *agent, const struct spot_frame *frame, struct spot_err *err);

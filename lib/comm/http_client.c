@@ -28,6 +28,7 @@ struct asked {
     bool is_too_large;
     char why[CURL_ERROR_SIZE];
     spot_http_done done;
+    bool (*part)(void *user, const char *data, size_t n_byte);
     void *user;
 };
 
@@ -124,7 +125,12 @@ static size_t take_head(char *data, size_t size, size_t n, void *user)
 static size_t take_body(char *data, size_t size, size_t n, void *user)
 {
     struct asked *const a = user;
+    long status = 0;
 
+    if (a->part)
+        api.curl_easy_getinfo(a->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (status == 200)
+        return a->part(a->user, data, size * n) ? size * n : 0;
     return take(a, &a->body, SPOT_HTTP_ANSWER_MAX, data, size * n);
 }
 
@@ -260,7 +266,8 @@ static void set_question(struct asked *a, const struct spot_http_ask *ask)
     }
     api.curl_easy_setopt(a->easy, CURLOPT_CUSTOMREQUEST, ask->method);
     api.curl_easy_setopt(a->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(ask->connect_s * 1e3) + 1);
-    api.curl_easy_setopt(a->easy, CURLOPT_TIMEOUT_MS, (long)(ask->limit_s * 1e3) + 1);
+    if (ask->limit_s > 0)
+        api.curl_easy_setopt(a->easy, CURLOPT_TIMEOUT_MS, (long)(ask->limit_s * 1e3) + 1);
 }
 
 int spot_http_client_ask(struct spot_http_client *client, const struct spot_http_ask *ask,
@@ -269,6 +276,7 @@ int spot_http_client_ask(struct spot_http_client *client, const struct spot_http
     struct asked *const a = spot_xcalloc(1, sizeof(*a));
 
     a->done = done;
+    a->part = ask->part;
     a->user = user;
     a->next = client->asked;
     client->asked = a;
@@ -289,6 +297,17 @@ int spot_http_client_ask(struct spot_http_client *client, const struct spot_http
     }
     free_asked(client, a);
     return spot_err_set(err, SPOT_ESYS, "libcurl accepts no request");
+}
+
+void spot_http_client_drop(struct spot_http_client *client, const void *user)
+{
+    struct asked *next;
+
+    for (struct asked *a = client->asked; a; a = next) {
+        next = a->next;
+        if (a->user == user)
+            free_asked(client, a);
+    }
 }
 
 /* --- answers ------------------------------------------------------------- */

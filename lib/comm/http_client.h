@@ -32,7 +32,10 @@ struct spot_http_ask {
     const char *url;                           /* must pass spot_http_url_check */
     const char *header[SPOT_HTTP_HEADERS_MAX]; /* "Name: value"; NULL ends */
     const char *body;                          /* NULL: none */
-    double connect_s, limit_s; /* time limits for connecting, and for the whole answer */
+    double connect_s, limit_s; /* time limits for connecting, and for the whole answer; 0: none */
+    /* NULL; else gets the body of an answer with status 200 as it comes, of any length, and the
+     * reply has none. False ends the transfer. Not to drop or ask anything. */
+    bool (*part)(void *user, const char *data, size_t n_byte);
 };
 
 /* Valid until `done` returns. */
@@ -70,8 +73,11 @@ void spot_http_client_free(
 int spot_http_client_ask(struct spot_http_client *client, const struct spot_http_ask *ask,
                          spot_http_done done, void *user, struct spot_err *err);
 
-/* Wait until an answer is complete, one of fd[n_fd] is readable or hung up, or timeout_s is over;
- * call `done` for each complete answer. Returns 0, or -1 with *err (SPOT_ESYS). */
+/* Close the requests of this user: their `done` is not called. */
+void spot_http_client_drop(struct spot_http_client *client, const void *user);
+
+/* Wait until something of an answer came, one of fd[n_fd] is readable or hung up, or timeout_s is
+ * over; call `done` for each complete answer. Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_http_client_wait(struct spot_http_client *client, const int *fd, size_t n_fd,
                           double timeout_s, struct spot_err *err);
 

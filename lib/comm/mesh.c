@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -72,7 +73,7 @@ struct spot_mesh *spot_mesh_open(const struct spot_mesh_config *config, struct s
     mesh->config = *config;
     mesh->flags = spot_mesh_flags_new();
     mesh->beat_s = mesh->control_received_s = spot_clock_s(); /* the hello comes first */
-    mesh->listener = mesh->wake[0] = mesh->wake[1] = mesh->control.fd = -1;
+    mesh->listener = mesh->wake[0] = mesh->wake[1] = mesh->heard = mesh->control.fd = -1;
     pthread_mutex_init(&mesh->lock, NULL);
     spot_cond_init(&mesh->changed);
     fd = spot_endpoint_dial(config->join, config->tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE,
@@ -109,6 +110,8 @@ void spot_mesh_close(struct spot_mesh *mesh)
     for (int i = 0; i < 2; i++)
         if (mesh->wake[i] >= 0)
             close(mesh->wake[i]);
+    if (mesh->heard >= 0)
+        close(mesh->heard);
     spot_link_release(&mesh->control);
     spot_frame_list_release(&mesh->orders);
     while (mesh->n_peer)
@@ -194,12 +197,26 @@ struct spot_frame *spot_mesh_order(struct spot_mesh *mesh, double timeout_s, str
     return frame;
 }
 
+int spot_mesh_order_fd(struct spot_mesh *mesh, struct spot_err *err)
+{
+    int fd;
+
+    pthread_mutex_lock(&mesh->lock);
+    if (mesh->heard < 0)
+        mesh->heard = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* 1: what came before */
+    fd = mesh->heard;
+    pthread_mutex_unlock(&mesh->lock);
+    return fd < 0 ? spot_err_sys(err, "cannot make an eventfd") : fd;
+}
+
 bool spot_mesh_has_order(struct spot_mesh *mesh)
 {
     bool has;
 
     pthread_mutex_lock(&mesh->lock);
     has = mesh->orders.head || mesh->is_orphan;
+    if (mesh->heard >= 0)
+        (void)eventfd_read(mesh->heard, &(eventfd_t){ 0 });
     pthread_mutex_unlock(&mesh->lock);
     return has;
 }

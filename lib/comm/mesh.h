@@ -87,6 +87,11 @@ struct spot_frame *spot_mesh_order(struct spot_mesh *mesh, double timeout_s, str
 /* Has the coordinator sent something that was not yet received, or is it gone? */
 bool spot_mesh_has_order(struct spot_mesh *mesh);
 
+/* Readable since the coordinator sent something, or is gone: for callers that wait elsewhere, who
+ * then call spot_mesh_has_order, which makes it unreadable. Made by the first call; -1 with *err
+ * (SPOT_ESYS). */
+int spot_mesh_order_fd(struct spot_mesh *mesh, struct spot_err *err);
+
 /* True when the coordinator's connection is lost. */
 bool spot_mesh_is_orphan(struct spot_mesh *mesh);
 

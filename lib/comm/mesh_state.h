@@ -30,6 +30,7 @@ struct spot_mesh {
     struct spot_endpoint coordinator, own;
     char address[SPOT_ADDRESS_MAX + 8];
     int listener, wake[2];
+    int heard; /* an eventfd that tells of orders; -1: nobody asked for it */
     pthread_t thread;
     bool has_thread;
     struct spot_mesh_flags *flags;
@@ -61,6 +62,8 @@ void spot_mesh_stop(struct spot_mesh *mesh);
 void *spot_mesh_run_thread(void *user);
 void spot_mesh_wake(struct spot_mesh *mesh);
 
+/* Wake all waits, also elsewhere. */
+void spot_mesh_tell_waits(struct spot_mesh *mesh);
 /* The coordinator is gone: wake all waits. */
 void spot_mesh_lose_control(struct spot_mesh *mesh, const struct spot_err *why);
 

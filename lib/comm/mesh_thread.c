@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "comm/mesh_state.h"
@@ -56,6 +57,13 @@ void spot_mesh_wake(struct spot_mesh *mesh)
     (void)!write(mesh->wake[1], &byte, 1); /* full: it wakes anyway */
 }
 
+void spot_mesh_tell_waits(struct spot_mesh *mesh)
+{
+    pthread_cond_broadcast(&mesh->changed);
+    if (mesh->heard >= 0)
+        (void)eventfd_write(mesh->heard, 1); /* what is full is readable */
+}
+
 /* Returns how many frames came, or -1 with *err when the connection is gone; its last ones count.
  */
 static int take_orders(struct spot_mesh *mesh, struct spot_err *err)
@@ -88,7 +96,7 @@ void spot_mesh_lose_control(struct spot_mesh *mesh, const struct spot_err *why)
         mesh->lost = *why;
     mesh->is_orphan = true;
     spot_link_release(&mesh->control);
-    pthread_cond_broadcast(&mesh->changed);
+    spot_mesh_tell_waits(mesh);
 }
 
 void spot_mesh_free_peer(struct spot_mesh *mesh, size_t i)
@@ -424,7 +432,7 @@ void *spot_mesh_run_thread(void *user)
             continue;
         pthread_mutex_lock(&mesh->lock);
         serve(mesh, set, n);
-        pthread_cond_broadcast(&mesh->changed);
+        spot_mesh_tell_waits(mesh);
         pthread_mutex_unlock(&mesh->lock);
     }
     free(set);

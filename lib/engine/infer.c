@@ -76,6 +76,13 @@ static int check(struct spot_infer_config *c, const struct spot_infer_head *head
     if (c->n_thread < 1 || c->n_sequence < 1 || c->n_page < 1 || c->token_max < 1)
         return spot_err_set(err, SPOT_EDATA,
                             "threads, sequences, pages and tokens of a run are at least 1");
+    if (c->n_lora && c->backend && strcmp(c->backend, "cpu") != 0)
+        return spot_err_set(err, SPOT_EDATA, "adapters are computed on CPUs only");
+    for (int i = 0; i < c->n_lora; i++)
+        if (c->lora[i]->n_layer != head->shape.n_layer)
+            return spot_err_set(err, SPOT_EDATA, "adapter %d has %lld layers, the model %lld",
+                                i + 1, (long long)c->lora[i]->n_layer,
+                                (long long)head->shape.n_layer);
     if (c->n_kept < 0)
         return spot_err_set(err, SPOT_EDATA, "pages that are kept are 0 or more, not %d",
                             c->n_kept);
@@ -94,6 +101,17 @@ static void note(void *user, int bundle, const struct spot_arena *arena, int ten
     f->arena[bundle - f->image_begin] = *arena;
     f->tensor[((int64_t)(bundle - f->image_begin) * SPOT_TENSORS_MAX + tensor) * f->shape.n_shard +
               shard] = (const uint8_t *)f->config.image + place->offset;
+}
+
+/* The largest rank of an adapter's product. */
+static int64_t largest_rank(const struct spot_infer *f)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < f->config.n_lora; i++)
+        for (int64_t k = 0; k < f->shape.n_layer * SPOT_LORA_PRODUCTS; k++)
+            most = max_of(most, f->config.lora[i]->part[k].rank);
+    return most;
 }
 
 static void set_up(struct spot_infer *f, const struct spot_infer_head *head)
@@ -129,6 +147,7 @@ static void set_up(struct spot_infer *f, const struct spot_infer_head *head)
     f->pre_stride = up64(spot_shape_pre(s) / s->n_shard);
     f->act_stride = up64(spot_shape_ffn(s) / s->n_shard);
     f->packed_row = max_of(s->width, f->n_shard * max_of(f->att_stride, f->act_stride));
+    f->low_row = largest_rank(f);
     f->score_row = s->seq / SPOT_INFER_PAGE * SPOT_INFER_PAGE + 2 * SPOT_INFER_PAGE;
     f->q8_blocks =
         max_of(up64(s->width), f->n_shard * max_of(f->att_stride, f->act_stride)) / SPOT_Q8_BLOCK;
@@ -194,6 +213,8 @@ static int take_memory(struct spot_infer *f, struct spot_err *err)
     f->q8.x = (int8_t *)floats(&miss, n_row, f->q8_blocks * 8);
     f->q8.scale = floats(&miss, n_row, f->q8_blocks);
     f->q8.minus = (int32_t *)(void *)floats(&miss, n_row, f->q8_blocks);
+    if (f->low_row)
+        f->low = floats(&miss, n, f->n_shard * f->low_row);
     take_expert_memory(f, &miss);
     for (int t = 0; t < f->config.n_thread; t++) {
         f->score[t] = floats(&miss, f->score_row, SPOT_TILE);
@@ -271,8 +292,10 @@ void spot_infer_free(struct spot_infer *f)
         spot_free_aligned(f->part[t]);
         spot_free_aligned(f->mixture.expert_sum[t]);
     }
-    for (int i = 0; i < f->config.n_sequence; i++)
+    for (int i = 0; i < f->config.n_sequence; i++) {
         free(f->sequence[i].page);
+        free(f->sequence[i].sum);
+    }
     void *const aligned[] = { f->x,
                               f->norm,
                               f->sum,
@@ -282,6 +305,7 @@ void spot_infer_free(struct spot_infer *f)
                               f->act,
                               f->packed,
                               f->vocab,
+                              f->low,
                               f->turn[0],
                               f->turn[1],
                               f->mixture.choice,
@@ -344,6 +368,12 @@ static int check_item(const struct spot_infer *f, const struct spot_infer_item *
                             "%lld tokens from %lld on cannot follow %lld of at most %lld",
                             (long long)item->n_token, (long long)item->first, (long long)s->length,
                             (long long)f->shape.seq);
+    if (item->pool && f->on)
+        return spot_err_set(err, SPOT_EDATA, "states of texts are computed on CPUs only");
+    if (item->pool == SPOT_POOL_MEAN && item->first && item->first != s->n_summed)
+        return spot_err_set(err, SPOT_EDATA,
+                            "a mean from token %lld on, the sequence has that of %lld",
+                            (long long)item->first, (long long)s->n_summed);
     for (int64_t t = 0; f->config.bundle_begin == 0 && t < item->n_token; t++)
         if (item->token[t] >= (uint64_t)f->shape.vocab)
             return spot_err_set(err, SPOT_EDATA, "token %u is not below %lld", item->token[t],
@@ -392,7 +422,7 @@ static int list_tokens(struct spot_infer *f, const struct spot_infer_item *item,
             f->token_item[f->n_token] = i;
             f->token_position[f->n_token++] = t;
         }
-        if (list_rows(f, n_row ? n_row[i] : 1, item[i].n_token, err))
+        if (!item[i].pool && list_rows(f, n_row ? n_row[i] : 1, item[i].n_token, err))
             return -1;
     }
     return n_page > spot_infer_free_pages(f)
@@ -418,10 +448,25 @@ static void end_item(struct spot_infer *f, const struct spot_infer_item *item, b
 {
     struct spot_infer_sequence *const s = &f->sequence[item->sequence];
 
+    s->n_summed = is_computed && item->pool == SPOT_POOL_MEAN ? s->length : 0;
     if (is_computed)
         spot_infer_know(f, item->sequence);
     else if (s->n_told > item->first)
         s->n_told = item->first;
+}
+
+/* What this run has of what runs may lack. */
+static void note_kinds(struct spot_infer *f, const struct spot_infer_item *item, int n_item)
+{
+    f->has_pool = f->has_lora = false;
+    for (int i = 0; i < n_item; i++) {
+        struct spot_infer_sequence *const s = &f->sequence[item[i].sequence];
+
+        f->has_pool |= item[i].pool != SPOT_POOL_NONE;
+        f->has_lora |= s->adapter > 0;
+        if (item[i].pool == SPOT_POOL_MEAN && !s->sum)
+            s->sum = spot_xcalloc((size_t)f->shape.width, sizeof(*s->sum));
+    }
 }
 
 int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
@@ -438,6 +483,7 @@ int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item
         spot_infer_grow(f, item[i].sequence, item[i].first + item[i].n_token);
         spot_infer_note(f, item[i].sequence, item[i].first, item[i].token, item[i].n_token);
     }
+    note_kinds(f, item, n_item);
     f->item = item;
     f->n_item = n_item;
     f->in = in;

@@ -17,6 +17,7 @@
 
 #include "common/err.h"
 #include "shard/bundle.h"
+#include "shard/lora.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -65,6 +66,8 @@ struct spot_infer_config {
     int n_kept;                   /* maximum pages kept for sequences that begin alike; 0: none */
     int token_max;                /* per run */
     int logit_max;                /* rows of logits per run; 0: n_sequence */
+    const struct spot_lora *const *lora; /* [n_lora] adapters of this model, borrowed; CPUs only */
+    int n_lora;
     const char *kernel;  /* "avx512bf16", "avx512", "avx2", "portable": the same bits; NULL:
                             the fastest */
     const char *backend; /* "cuda": on a device, in bf16 or fp32; NULL, "cpu": on the CPU */
@@ -91,6 +94,9 @@ const char *spot_infer_kernel(const struct spot_infer *f);
 /* Open a sequence without tokens, 0..n_sequence-1; -1 with *err (SPOT_EINFEASIBLE) when all are in
  * use. */
 int spot_infer_open(struct spot_infer *f, struct spot_err *err);
+/* An open sequence without tokens gets adapter lora[adapter - 1], 0: none, until it is closed.
+ * Sequences find pages of their own adapter alone. */
+void spot_infer_adopt(struct spot_infer *f, int sequence, int adapter);
 void spot_infer_close(struct spot_infer *f, int sequence);           /* frees its pages */
 int64_t spot_infer_length(const struct spot_infer *f, int sequence); /* tokens in the cache */
 int spot_infer_free_pages(const struct spot_infer *f); /* those that are kept included */
@@ -112,19 +118,26 @@ int spot_infer_reuse(struct spot_infer *f, int sequence, const uint32_t *token, 
 int spot_infer_kept(const struct spot_infer *f); /* pages that no sequence holds */
 void spot_infer_forget(struct spot_infer *f);    /* those */
 
+/* What an item gives instead of logits: the state behind the last norm, of its last token, or the
+ * mean over all tokens of the sequence, added one by one, of which each must have been computed in
+ * an item of this kind, from the first on. CPUs only. */
+enum spot_pool { SPOT_POOL_NONE, SPOT_POOL_LAST, SPOT_POOL_MEAN };
+
 /* Tokens from position `first` of a sequence; `first` is at most its length: what was beyond it is
  * dropped. A sequence has one item in a run. */
 struct spot_infer_item {
     int sequence;
     int64_t first, n_token;
     const uint32_t *token; /* [n_token]; NULL on later stages: others do not find its pages */
+    enum spot_pool pool;
+    float *state; /* [C] with a pool, filled by the last stage, by each of its members */
 };
 
 /* All items as one batch, in the order given: N tokens in all.
  *   in     [N * C], NULL on the first stage
  *   out    [N * C], NULL on the last stage
- *   logit  [n_item * V] of the last token of each item, by the last stage; NULL elsewhere. A member
- *          writes the rows of its own shards only.
+ *   logit  [n * V] of the last token of each of the n items without a pool, by the last stage; NULL
+ *          elsewhere. A member writes the rows of its own shards only.
  * Returns 0, or -1 with *err: SPOT_EDATA for an invalid item, SPOT_EINFEASIBLE when there are too
  * few pages (both before anything has changed), SPOT_EGPU when the device failed, then for every
  * later run too, or the error of the exchange. */
@@ -132,7 +145,8 @@ int spot_infer_run(struct spot_infer *f, const struct spot_infer_item *item, int
                    const float *in, float *out, float *logit, struct spot_err *err);
 
 /* The same with logits of more positions, as needed for the log probabilities of a prompt: of the
- * last n_row[i] tokens (1..n_token) of item i, logit[sum of n_row][V] in the order of the items. */
+ * last n_row[i] tokens (1..n_token) of item i, logit[sum of n_row][V] in the order of the items;
+ * n_row[i] is not read where there is a pool. */
 int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
                         const int64_t *n_row, const float *in, float *out, float *logit,
                         struct spot_err *err);

@@ -11,9 +11,17 @@ int spot_infer_open(struct spot_infer *f, struct spot_err *err)
         if (!f->sequence[i].is_open) {
             f->sequence[i].is_open = true;
             f->sequence[i].length = 0;
+            f->sequence[i].n_summed = 0;
+            f->sequence[i].adapter = 0;
             return i;
         }
     return spot_err_set(err, SPOT_EINFEASIBLE, "all %d sequences are used", f->config.n_sequence);
+}
+
+void spot_infer_adopt(struct spot_infer *f, int sequence, int adapter)
+{
+    assert(!f->sequence[sequence].length && adapter >= 0 && adapter <= f->config.n_lora);
+    f->sequence[sequence].adapter = adapter;
 }
 
 int spot_infer_take_page(struct spot_infer *f)

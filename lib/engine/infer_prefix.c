@@ -5,7 +5,8 @@
  * its end, without any of them being merely hashed. That takes the page before to stay as long as
  * this one. It does: whoever holds a page holds those before it, and pages are dropped from the
  * last to the first, so that among those that are kept a page is always behind, that is evicted
- * after, those that follow it.
+ * after, those that follow it. What is before the first page says which adapter computed it, so no
+ * page is of two.
  */
 #include <string.h>
 
@@ -111,6 +112,12 @@ void spot_infer_forget(struct spot_infer *f)
         spot_infer_evict(f);
 }
 
+/* What the next page of a sequence comes behind. */
+static int before_next(const struct spot_infer_sequence *s)
+{
+    return s->n_known ? s->page[s->n_known - 1] : -1 - s->adapter;
+}
+
 /* --- what sequences compute --------------------------------------------------- */
 
 void spot_infer_note(struct spot_infer *f, int sequence, int64_t first, const uint32_t *token,
@@ -136,7 +143,7 @@ void spot_infer_know(struct spot_infer *f, int sequence)
     const int n_full = (int)(s->n_told / SPOT_INFER_PAGE);
 
     for (; s->n_known < n_full; s->n_known++) {
-        const int page = s->page[s->n_known], before = s->n_known ? s->page[s->n_known - 1] : -1;
+        const int page = s->page[s->n_known], before = before_next(s);
         const int same = find_page(f, before, f->note[page].token);
 
         if (same < 0) {
@@ -168,7 +175,7 @@ int64_t spot_infer_find(const struct spot_infer *f, int sequence, const uint32_t
 {
     const struct spot_infer_sequence *const s = &f->sequence[sequence];
     int64_t n = s->length;
-    int before = s->n_known ? s->page[s->n_known - 1] : -1;
+    int before = before_next(s);
 
     if (!can_continue(s))
         return n;
@@ -193,7 +200,7 @@ int spot_infer_reuse(struct spot_infer *f, int sequence, const uint32_t *token, 
     struct spot_infer_sequence *const s = &f->sequence[sequence];
 
     while (can_continue(s) && s->length < n) {
-        const int page = find_page(f, s->n_known ? s->page[s->n_known - 1] : -1, token + s->length);
+        const int page = find_page(f, before_next(s), token + s->length);
         const bool is_whole = s->length + SPOT_INFER_PAGE <= n;
 
         if (page < 0)

@@ -56,9 +56,12 @@ enum {
 
 struct spot_infer_sequence {
     bool is_open;
+    int adapter; /* 0: none */
     int64_t length;
-    int64_t n_told; /* first tokens that are noted with their pages */
-    int n_known;    /* first pages that are in the index */
+    int64_t n_summed; /* first tokens that are in sum */
+    float *sum;       /* [C] of SPOT_POOL_MEAN; NULL: not needed yet */
+    int64_t n_told;   /* first tokens that are noted with their pages */
+    int n_known;      /* first pages that are in the index */
     int n_page;
     int *page;
 };
@@ -67,7 +70,7 @@ struct spot_infer_sequence {
  * all tokens up to its end. */
 struct spot_infer_note {
     uint32_t token[SPOT_INFER_PAGE];
-    int before; /* -1: none */
+    int before; /* -1 - adapter: none */
     bool is_known;
     int next;         /* of its bucket; -1: none */
     int older, newer; /* of those that are kept; -1: none */
@@ -127,10 +130,13 @@ struct spot_infer {
     const float *in;
     float *out, *logit;
     int n_row, *row_token; /* rows of logits, and the token of each */
+    bool has_pool, has_lora;
     int *token_item;
     int64_t *token_position;
     int64_t qkv_stride, att_stride, pre_stride, act_stride, q8_blocks;
     float *x, *norm, *sum, *qkv, *att, *pre, *act;
+    float *low; /* [token][own shard][low_row] inputs times an adapter's A; NULL: no adapters */
+    int64_t low_row;
     float *turn[2]; /* [token][spot_shape_rotary] as spot_rope_row, by kind of layer */
     struct spot_infer_mixture mixture;
     float *packed; /* inputs of a product of many tokens: [tile][input][tokens of the tile] */

@@ -111,6 +111,8 @@ void spot_rope_speeds(double *speed, const struct spot_shape *s, bool is_local)
             speed[i] = by_wavelength(d, speed[i]);
         else if (d->rope_scaling == SPOT_ROPE_YARN)
             speed[i] = by_pair(s, speed[i], i);
+        else if (d->rope_scaling == SPOT_ROPE_LONG)
+            speed[i] /= d->rope_divisor[i];
     }
 }
 
@@ -118,7 +120,11 @@ double spot_rope_gain(const struct spot_shape *s, bool is_local)
 {
     const struct spot_decoder *const d = &s->kind;
 
-    if (d->rope_scaling != SPOT_ROPE_YARN || (is_local && d->rope_theta_local != 0))
+    if (is_local && d->rope_theta_local != 0)
+        return 1;
+    if (d->rope_scaling == SPOT_ROPE_LONG)
+        return d->rope_gain;
+    if (d->rope_scaling != SPOT_ROPE_YARN)
         return 1;
     return d->rope_gain != 0 ? d->rope_gain : 0.1 * spot_log(d->rope_factor) + 1;
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "forecast/predictor.h"
 
 size_t spot_backtest_origins(const struct spot_count_grid *g, size_t horizon, double from_s,
                              size_t n_wanted, size_t *origin)
@@ -66,48 +65,50 @@ static void widen(const struct spot_backtest *b, int cap, double *prob)
     }
 }
 
-/* The predictor that has seen what came until `origin`: as wide as the most of it, unless told. */
-static struct spot_predictor *look(const struct spot_backtest *b, struct spot_predictor *old,
-                                   size_t origin, size_t *next, int *cap)
+void spot_backtest_look(struct spot_backtest_view *v, const struct spot_count_grid *g,
+                        const struct spot_forecaster *model, const struct spot_fc_spec *spec,
+                        size_t origin)
 {
-    const struct spot_count_grid *g = b->grid;
-    struct spot_fc_spec spec = b->spec;
-    struct spot_predictor *predictor = old;
-    int most = g->has_cap ? g->cap : *cap;
+    struct spot_fc_spec own = *spec;
+    int most = g->has_cap ? g->cap : v->cap;
 
-    for (size_t i = *next; !g->has_cap && i <= origin; i++)
+    for (size_t i = v->next; !g->has_cap && i <= origin; i++)
         most = g->y[i] > most ? g->y[i] : most;
-    if (!old || most != *cap) {
-        spot_predictor_free(old);
-        spec.cap = *cap = most;
-        predictor = spot_predictor_new(b->model, &spec);
-        *next = 0;
+    if (!v->predictor || most != v->cap) {
+        spot_predictor_free(v->predictor);
+        own.cap = v->cap = most;
+        v->predictor = spot_predictor_new(model, &own);
+        v->next = 0;
     }
-    while (*next <= origin)
-        spot_predictor_observe(predictor, g->y[(*next)++]);
-    return predictor;
+    while (v->next <= origin)
+        spot_predictor_observe(v->predictor, g->y[v->next++]);
+}
+
+void spot_backtest_view_release(struct spot_backtest_view *v)
+{
+    spot_predictor_free(v->predictor);
+    *v = (struct spot_backtest_view){ 0 };
 }
 
 double spot_backtest_run(const struct spot_backtest *b, struct spot_score *step, double *crps,
                          double *prob)
 {
-    struct spot_predictor *predictor = NULL;
+    struct spot_backtest_view view = { 0 };
     const double clock_s = clock_cost_s();
-    double observe_s = 0, predict_s = 0;
-    size_t next = 0;
-    int cap = 0;
+    double observe_s = 0, predict_s = 0, n_seen;
 
     for (size_t k = 0; k < b->n_origin; k++) {
         double at = spot_clock_cpu_s();
 
-        predictor = look(b, predictor, b->origin[k], &next, &cap);
+        spot_backtest_look(&view, b->grid, b->model, &b->spec, b->origin[k]);
         observe_s += spot_clock_cpu_s() - at - clock_s;
         at = spot_clock_cpu_s();
-        spot_predictor_predict(predictor, prob);
+        spot_predictor_predict(view.predictor, prob);
         predict_s += spot_clock_cpu_s() - at - clock_s;
-        widen(b, cap, prob);
+        widen(b, view.cap, prob);
         crps[k] = score_origin(b, b->origin[k], prob, step);
     }
-    spot_predictor_free(predictor);
-    return fmax(0, observe_s / (double)next + predict_s / (double)b->n_origin);
+    n_seen = (double)view.next;
+    spot_backtest_view_release(&view);
+    return fmax(0, observe_s / n_seen + predict_s / (double)b->n_origin);
 }

@@ -8,6 +8,7 @@
 
 #include "forecast/count_grid.h"
 #include "forecast/forecaster.h"
+#include "forecast/predictor.h"
 #include "forecast/score.h"
 
 #ifdef __cplusplus
@@ -32,6 +33,18 @@ struct spot_backtest {
     void (*dist)(void *user, size_t origin, int step, const double *p);
     void *user;
 };
+
+/* A model as it looks from an origin: it has seen what came until then, and is as wide as the most
+ * of it, unless the grid's cap was told. Begins zeroed. */
+struct spot_backtest_view {
+    struct spot_predictor *predictor;
+    size_t next; /* values observed */
+    int cap;
+};
+void spot_backtest_look(struct spot_backtest_view *view, const struct spot_count_grid *grid,
+                        const struct spot_forecaster *model, const struct spot_fc_spec *spec,
+                        size_t origin);
+void spot_backtest_view_release(struct spot_backtest_view *view);
 
 /* Adds to step [horizon]; crps [n_origin] gets the means over steps, prob [horizon * (cap + 1)] the
  * distributions at the last origin. Returns the CPU time per origin in seconds: one value observed

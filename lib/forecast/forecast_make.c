@@ -33,6 +33,9 @@ static void forecast_series(const struct spot_tracked *t, size_t horizon, bool h
     out->cap = t->cap;
     out->n_past = (int64_t)t->n;
     out->n_change_past = (int64_t)t->n_change;
+    out->past_s = t->time_s - t->past.since_s;
+    out->past_lost = t->past.lost;
+    out->past_instance_s = t->past.instance_s;
     out->prob = spot_xcalloc(horizon * width, sizeof(*out->prob));
     out->mean = spot_xcalloc(horizon, sizeof(*out->mean));
     spot_predictor_predict(t->predictor, out->prob);

@@ -8,7 +8,7 @@
 #include "common/edit_distance.h"
 #include "forecast/models/models.h"
 
-const struct spot_forecaster spot_forecasters[] = {
+static const struct spot_forecaster spot_forecasters[] = {
     { .name = "pool",
       .source = "weighted mean of six of these, recalibrated as it learns",
       .is_dense = true,
@@ -41,11 +41,6 @@ const struct spot_forecaster spot_forecasters[] = {
       .source = "arima, order by AICc; Hyndman and Khandakar 2008",
       .history_default = 60,
       .predict = spot_auto_predict },
-    { .name = "parcae",
-      .source = "Parcae's released pipeline, NSDI 2024",
-      .state_byte = spot_parcae_state_byte,
-      .observe = spot_parcae_observe,
-      .predict = spot_parcae_predict },
     { .name = "empirical",
       .source = "histogram of past changes over as many steps",
       .history_default = 60,
@@ -104,9 +99,25 @@ const struct spot_forecaster spot_forecasters[] = {
     { 0 },
 };
 
+const struct spot_forecaster *spot_forecasters_more;
+
+const struct spot_forecaster *spot_forecaster_at(size_t i)
+{
+    const size_t ours = sizeof(spot_forecasters) / sizeof(*spot_forecasters) - 1;
+
+    if (i < ours)
+        return &spot_forecasters[i];
+    for (const struct spot_forecaster *f = spot_forecasters_more; f && f->name; f++)
+        if (i-- == ours)
+            return f;
+    return NULL;
+}
+
 static const struct spot_forecaster *find(const char *name, size_t len)
 {
-    for (const struct spot_forecaster *f = spot_forecasters; f->name; f++)
+    const struct spot_forecaster *f;
+
+    for (size_t i = 0; (f = spot_forecaster_at(i)); i++)
         if (strlen(f->name) == len && !strncmp(f->name, name, len))
             return f;
     return NULL;
@@ -119,7 +130,9 @@ const struct spot_forecaster *spot_forecaster_named(const char *name)
 
 static const char *nearest(const char *name)
 {
-    for (const struct spot_forecaster *f = spot_forecasters; f->name; f++)
+    const struct spot_forecaster *f;
+
+    for (size_t i = 0; (f = spot_forecaster_at(i)); i++)
         if (strlen(name) > 3 && spot_edit_distance(name, f->name) <= 2)
             return f->name;
     return NULL;
@@ -128,9 +141,10 @@ static const char *nearest(const char *name)
 static void refuse_unknown(const char *text, struct spot_err *err)
 {
     char list[256] = "";
+    const struct spot_forecaster *f;
     size_t n = 0;
 
-    for (const struct spot_forecaster *f = spot_forecasters; f->name && n < sizeof(list); f++)
+    for (size_t i = 0; (f = spot_forecaster_at(i)) && n < sizeof(list); i++)
         n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", f->name);
     spot_err_set(err, SPOT_EUSAGE, "unknown model '%.40s'; there are %s", text, list);
 }

@@ -61,8 +61,12 @@ struct spot_forecaster {
     bool (*is_sound)(const struct spot_fc_spec *spec, const void *state);
 };
 
-/* All models, the most useful first; ends with a NULL name. */
-extern const struct spot_forecaster spot_forecasters[];
+/* All models, the most useful first; NULL behind the last. */
+const struct spot_forecaster *spot_forecaster_at(size_t i);
+
+/* Rows behind ours, which end with a NULL name (lib/peers); NULL: none. To be set before the first
+ * thread is started. */
+extern const struct spot_forecaster *spot_forecasters_more;
 
 /* The row of that exact name, or NULL. */
 const struct spot_forecaster *spot_forecaster_named(const char *name);

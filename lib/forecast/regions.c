@@ -9,49 +9,90 @@
 #include "forecast/shock.h"
 #include "trace/region.h"
 
-static bool is_same_region(const struct spot_count_grid *a, const struct spot_count_grid *b)
-{
-    return *a->zone && spot_region_is_same(a->zone, b->zone) &&
-           !strcmp(a->instance_type, b->instance_type);
-}
-
-struct pairs {
-    double together, expected;
+/* A series by its region and type; of equal ones the first comes first. */
+struct zone {
+    const struct spot_count_grid *grid;
+    size_t rank;
+    long from;      /* interval 0 on the clock of the region's first */
+    size_t *before; /* [n + 1] losses in intervals 1 to i - 1 */
 };
 
-/* Intervals that both grids have; grids of one trace have one step. */
-static void count_pair(const struct spot_count_grid *a, const struct spot_count_grid *b,
-                       struct pairs *sum)
+static int compare(const struct zone *a, const struct zone *b)
 {
-    const long shift = lround((a->start_s - b->start_s) / a->interval_s); /* b's index of a's 0 */
-    double n = 0, n_a = 0, n_b = 0, both = 0;
+    const size_t n = spot_region_length(a->grid->zone), m = spot_region_length(b->grid->zone);
+    const int c = strncmp(a->grid->zone, b->grid->zone, n < m ? n : m);
 
-    for (size_t i = 1; i < a->n; i++) {
-        const long j = (long)i + shift;
-
-        if (j < 1 || (size_t)j >= b->n)
-            continue;
-        n += 1;
-        n_a += a->lost[i] > 0;
-        n_b += b->lost[j] > 0;
-        both += a->lost[i] > 0 && b->lost[j] > 0;
-    }
-    sum->together += both;
-    sum->expected += n > 0 ? n_a * n_b / n : 0;
+    if (c || n != m)
+        return c ? c : (n > m) - (n < m);
+    return strcmp(a->grid->instance_type, b->grid->instance_type);
 }
 
-static void fill(const struct spot_count_grids *grids, size_t first,
-                 struct spot_forecast_region *out)
+static int by_region(const void *a, const void *b)
 {
-    const struct spot_count_grid *g = &grids->grid[first];
-    struct pairs sum = { 0, 0 };
-    struct spot_shock shock;
+    const struct zone *x = a, *y = b;
+    const int c = compare(x, y);
 
-    for (size_t i = first; i < grids->n; i++)
-        for (size_t j = i + 1; j < grids->n; j++)
-            if (is_same_region(g, &grids->grid[i]) && is_same_region(g, &grids->grid[j]))
-                count_pair(&grids->grid[i], &grids->grid[j], &sum);
-    shock = spot_shock_fit(sum.together, sum.expected);
+    return c ? c : (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static void count_losses(struct zone *z, const struct zone *first)
+{
+    const struct spot_count_grid *g = z->grid;
+
+    z->from = lround((g->start_s - first->grid->start_s) / g->interval_s);
+    z->before = spot_xcalloc(g->n + 1, sizeof(*z->before));
+    for (size_t i = 1; i < g->n; i++)
+        z->before[i + 1] = z->before[i] + (g->lost[i] > 0);
+}
+
+/* Pairs of zones that lose in one interval: of k that do, k (k - 1) / 2. */
+static double count_together(const struct zone *zone, size_t n)
+{
+    long low = 0, high = 0;
+    double together = 0, *k;
+
+    for (size_t z = 0; z < n; z++) {
+        low = zone[z].from < low ? zone[z].from : low;
+        high = zone[z].from + (long)zone[z].grid->n > high ? zone[z].from + (long)zone[z].grid->n
+                                                           : high;
+    }
+    k = spot_xcalloc((size_t)(high - low), sizeof(*k));
+    for (size_t z = 0; z < n; z++)
+        for (size_t i = 1; i < zone[z].grid->n; i++)
+            if (zone[z].grid->lost[i] > 0)
+                together += k[zone[z].from - low + (long)i]++;
+    free(k);
+    return together;
+}
+
+/* The same if each lost on its own, over the intervals that both have. */
+static double expect_together(const struct zone *a, const struct zone *b)
+{
+    const long end_a = a->from + (long)a->grid->n, end_b = b->from + (long)b->grid->n;
+    const long from = 1 + (a->from > b->from ? a->from : b->from),
+               to = end_a < end_b ? end_a : end_b;
+
+    if (from >= to)
+        return 0;
+    return (double)(a->before[to - a->from] - a->before[from - a->from]) *
+           (double)(b->before[to - b->from] - b->before[from - b->from]) / (double)(to - from);
+}
+
+static void fill(struct zone *zone, size_t n, struct spot_forecast_region *out)
+{
+    const struct spot_count_grid *g = zone->grid;
+    struct spot_shock shock;
+    double expected = 0;
+
+    for (size_t z = 0; z < n; z++)
+        count_losses(&zone[z], zone);
+    for (size_t a = 0; a < n; a++)
+        for (size_t b = a + 1; b < n; b++)
+            expected += expect_together(&zone[a], &zone[b]);
+    shock = spot_shock_fit(count_together(zone, n), expected);
+    for (size_t z = 0; z < n; z++)
+        free(zone[z].before);
+    out->zones = (int64_t)n;
     memcpy(out->region, g->zone,
            (size_t)fmin((double)spot_region_length(g->zone), (double)sizeof(out->region) - 1));
     out->instance_type = g->instance_type;
@@ -60,25 +101,43 @@ static void fill(const struct spot_count_grids *grids, size_t first,
     out->calm_lift = shock.calm;
 }
 
+struct found {
+    struct spot_forecast_region region;
+    size_t rank;
+};
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct found *x = a, *y = b;
+
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
 size_t spot_regions_find(const struct spot_count_grids *grids, struct spot_forecast_region **out)
 {
-    size_t n = 0;
+    struct zone *zone = spot_xcalloc(grids->n, sizeof(*zone));
+    struct found *found = spot_xcalloc(grids->n, sizeof(*found));
+    size_t n_zone = 0, n = 0;
 
     *out = spot_xcalloc(grids->n, sizeof(**out));
-    for (size_t i = 0; i < grids->n; i++) {
-        int64_t zones = 1;
-        bool is_first = true;
-
-        for (size_t j = 0; j < grids->n; j++) {
-            const bool is_kin = j != i && is_same_region(&grids->grid[i], &grids->grid[j]);
-
-            zones += is_kin;
-            is_first = is_first && !(is_kin && j < i);
-        }
-        if (zones < 2 || !is_first)
+    for (size_t i = 0; i < grids->n; i++)
+        if (*grids->grid[i].zone)
+            zone[n_zone++] = (struct zone){ .grid = &grids->grid[i], .rank = i };
+    if (n_zone)
+        qsort(zone, n_zone, sizeof(*zone), by_region);
+    for (size_t from = 0, to; from < n_zone; from = to) {
+        for (to = from + 1; to < n_zone && !compare(&zone[from], &zone[to]);)
+            to++;
+        if (to - from < 2)
             continue;
-        (*out)[n].zones = zones;
-        fill(grids, i, &(*out)[n++]);
+        fill(&zone[from], to - from, &found[n].region);
+        found[n++].rank = zone[from].rank;
     }
+    if (n)
+        qsort(found, n, sizeof(*found), by_rank);
+    for (size_t i = 0; i < n; i++)
+        (*out)[i] = found[i].region;
+    free(zone);
+    free(found);
     return n;
 }

@@ -100,6 +100,10 @@ static void take_point(struct spot_tracked *t, const struct spot_count_grid *g, 
 {
     spot_predictor_observe(t->predictor, g->y[i]);
     learn_chain(t, g->y[i]);
+    if (!t->n)
+        t->past = (struct spot_tracked_past){ .since_s = time_s };
+    t->past.lost += t->n ? g->lost[i] : 0;
+    t->past.instance_s += t->n ? t->now * (time_s - t->time_s) : 0;
     if (t->n)
         spot_turnover_observe(&t->turnover, g->lost[i], g->gained[i]);
     t->n_change += t->n && g->y[i] != t->now;
@@ -169,13 +173,14 @@ static void head_line(const struct spot_tracked_key *key, char *line, size_t n_b
 {
     snprintf(
         line, n_byte,
-        "spot-predict-state/1 %s %s interval_s=%.17g horizon=%d history=%d hazard=%016" PRIx64 "\n",
+        "spot-predict-state/2 %s %s interval_s=%.17g horizon=%d history=%d hazard=%016" PRIx64 "\n",
         spot_version(), key->model, key->interval_s, key->horizon, key->history, key->hazard_xxh3);
 }
 
 struct record {
     double time_s;
     int64_t now, cap, n, n_change, zone_byte, type_byte, predictor_byte, law_at, law_next;
+    struct spot_tracked_past past;
     struct spot_turnover turnover;
     struct spot_count_chain chain;
     struct spot_count_law law;
@@ -193,6 +198,7 @@ static void put_record(const struct spot_tracked *t, FILE *out)
                         0,
                         (int64_t)t->law_at,
                         (int64_t)t->law_next,
+                        t->past,
                         t->turnover,
                         t->chain,
                         t->law };
@@ -256,7 +262,9 @@ static bool chain_is_sound(const struct spot_count_chain *c, const struct spot_c
 
 static bool record_is_sound(const struct record *r, size_t left)
 {
-    return isfinite(r->time_s) && r->cap >= 0 && r->cap <= SPOT_FC_CAP_MAX && r->now >= 0 &&
+    return isfinite(r->time_s) && r->past.since_s <= r->time_s && r->past.lost >= 0 &&
+           isfinite(r->past.since_s + r->past.lost + r->past.instance_s) &&
+           r->past.instance_s >= 0 && r->cap >= 0 && r->cap <= SPOT_FC_CAP_MAX && r->now >= 0 &&
            r->now <= r->cap && r->n >= 1 && r->n_change >= 0 && r->zone_byte >= 0 &&
            r->zone_byte <= NAME_MAX && r->type_byte >= 0 && r->type_byte <= NAME_MAX &&
            r->predictor_byte >= 0 && chain_is_sound(&r->chain, &r->law) &&
@@ -296,6 +304,7 @@ static int take_record(struct spot_trackeds *trackeds, const struct spot_forecas
     t->cap = spec.cap = (int)r.cap;
     t->n = (size_t)r.n;
     t->n_change = (size_t)r.n_change;
+    t->past = r.past;
     t->turnover = r.turnover;
     t->chain = r.chain;
     t->law = r.law;

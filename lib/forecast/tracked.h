@@ -14,11 +14,17 @@
 extern "C" {
 #endif
 
+/* What a rate of losses is learned from. */
+struct spot_tracked_past {
+    double since_s, lost, instance_s; /* instances lost, seconds of all that were there */
+};
+
 struct spot_tracked {
     char *zone, *instance_type;
     double time_s; /* of the newest value */
     int now, cap;
     size_t n, n_change; /* values and changes observed */
+    struct spot_tracked_past past;
     struct spot_turnover turnover;
     struct spot_count_chain chain;
     struct spot_count_law law; /* of the chain when `n` last was law_at: ever more seldom */

@@ -99,6 +99,10 @@ static int idle(void *job, double wait_s, struct spot_err *err)
     struct spot_exec_agent *const e = job;
     double left_s;
 
+    if (!e->is_away && e->agent.has_joined && e->options->warn)
+        e->options->warn("the coordinator does not answer: waiting for it for %g s; start its line "
+                         "again",
+                         e->options->agent.join_timeout_s);
     e->is_away = true;
     while ((left_s = until_s - spot_clock_s()) > 0) {
         if (wait_and_look(e, left_s, err))
@@ -156,6 +160,7 @@ static void list_states(const struct spot_exec_agent *e, struct spot_exec_holdin
         struct spot_exec_holding h = { .id = r->id, .place = r->place, .world = r->world };
 
         snprintf(h.run_id, sizeof(h.run_id), "%s", r->run_id);
+        h.saved = spot_state_record_saved(r);
         all->of = spot_xgrow(all->of, &all->cap, all->n + 1, sizeof(h));
         all->of[all->n++] = h;
     }
@@ -253,10 +258,13 @@ static int start(struct spot_exec_agent *e, struct spot_err *err)
     e->has_committed = false;
     e->has_last = env->has_state;
     e->last_step = env->state_step;
+    e->last_saved = spot_exec_restored(e);
+    e->writer = UINT32_MAX;
+    spot_exec_adopt_found(e);
     spot_exec_commit_begin(e);
     spot_exec_pace_begin(e);
     spot_exec_ledger_begin(&e->ledger, env->local_world, env->world,
-                           env->has_state ? (int64_t)env->state_step : -1);
+                           env->has_state && env->state_step ? (int64_t)env->state_step : -1);
     if (env->has_state)
         spot_exec_ledger_load(&e->ledger, e->options->state->live_fd);
     spot_rank_socket_set_round(e->socket, env->restart_count);
@@ -274,11 +282,8 @@ static int on_round(struct spot_exec_agent *e, int64_t round, struct spot_err *e
     return e->form.is_kept ? spot_exec_commit_again(e, err) : start(e, err);
 }
 
-static int on_save(struct spot_exec_agent *e, const struct spot_frame *frame, struct spot_err *err)
+static int on_save(struct spot_exec_agent *e, struct spot_err *err)
 {
-    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
-    const double left_s = spot_get_f64(&in);
-
     e->has_told_saved = false;
     if (!e->has_ranks || e->is_stopping || e->held.state == SPOT_EXEC_DONE) {
         e->has_saved = true;
@@ -291,7 +296,7 @@ static int on_save(struct spot_exec_agent *e, const struct spot_frame *frame, st
         spot_rank_files_mark(e->options->files);
     e->has_saved = false;
     e->n_left = 0;
-    return spot_ranks_save(e->options->ranks, left_s, err);
+    return spot_ranks_save(e->options->ranks, err);
 }
 
 static int keep_twins(struct spot_exec_agent *e, struct spot_err *err)
@@ -333,7 +338,7 @@ static int obey_formed(struct spot_exec_agent *e, const struct spot_frame *frame
     case SPOT_MSG_ROUND:
         return on_round(e, (int64_t)frame->tag, err);
     case SPOT_MSG_EXEC_SAVE:
-        return e->has_begun ? on_save(e, frame, err) : 0;
+        return e->has_begun ? on_save(e, err) : 0;
     case SPOT_MSG_EXEC_MOVE:
         return spot_exec_on_move(e, frame, err);
     case SPOT_MSG_EXEC_CANCEL:
@@ -347,6 +352,8 @@ static int obey_formed(struct spot_exec_agent *e, const struct spot_frame *frame
         return spot_exec_offer_take(e, frame, err);
     case SPOT_MSG_EXEC_HOLD:
         return spot_exec_hold(e, frame, err);
+    case SPOT_MSG_EXEC_LAY:
+        return spot_exec_on_lay(e, frame, err);
     case SPOT_MSG_EXEC_FETCH:
     case SPOT_MSG_EXEC_RECORD:
     case SPOT_MSG_EXEC_WANT:
@@ -475,6 +482,8 @@ static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
         spot_mesh_progress(e->agent.mesh); /* it waits for ranks that take their time */
     if (e->owes_ready && !e->has_ranks && !spot_exec_moves_due(e))
         return get_ready(e, err);
+    if (e->is_lay_due && !e->n_transfer && spot_exec_lay_last(e, err))
+        return -1;
     if (!e->has_begun)
         return 0;
     return tell_settled(e, err) || tell_end(e, err) || tell_saved(e, err)
@@ -505,19 +514,6 @@ static int work(void *job, struct spot_err *err)
     return 0;
 }
 
-/* As the script knows it. */
-static void put_last(const struct spot_exec_agent *e, char *text, size_t n)
-{
-    char name[SPOT_WHY_MAX / 4] = "";
-
-    if (e->options->files)
-        spot_rank_files_newest(e->options->files, name, sizeof(name));
-    if (*name)
-        snprintf(text, n, "'%s'", name);
-    else
-        snprintf(text, n, "step %llu", (unsigned long long)e->last_step);
-}
-
 /* What the ranks did behind the last commit is done again by the others. Those that have ended
  * since they were told to save have done nothing after it. */
 static void report_left(void *job, struct spot_err *err)
@@ -526,9 +522,9 @@ static void report_left(void *job, struct spot_err *err)
     const double until_s =
         e->is_saving && e->n_left == e->options->n_rank ? e->left_s : spot_clock_s();
     const double since_s = until_s - (e->has_committed ? e->last_s : e->started_s);
-    char last[SPOT_WHY_MAX / 2];
+    char last[SPOT_STATE_DESCRIBED];
 
-    put_last(e, last, sizeof(last));
+    spot_state_describe(e->last_step, &e->last_saved, last);
     if (!*e->held.run_id)
         spot_err_set(err, SPOT_EPREEMPTED, "left after a notice, without having had ranks");
     else if (!e->has_last)
@@ -589,6 +585,7 @@ int spot_exec_agent_run(const struct spot_exec_agent_options *options, bool *has
     e->options = options;
     e->store = options->store;
     e->port_fd = -1;
+    spot_exec_find_saved(e);
     rc = run(e, err);
     drop_port(e);
     *has_joined = e->agent.has_joined;

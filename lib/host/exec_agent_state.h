@@ -14,7 +14,6 @@
 #include "host/rank_socket.h"
 #include "host/state_pull.h"
 #include "host/state_store.h"
-#include "host/state_transfer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,6 +35,7 @@ struct spot_exec_say {
 struct spot_exec_taken {
     struct spot_state_id id;
     uint64_t n_byte;
+    struct spot_state_saved saved;
     bool is_by_manifest;
     enum spot_exec_scope scope;
     bool is_early;          /* a file was being written */
@@ -73,10 +73,9 @@ struct spot_exec_offer {
 /* A state being sent or received in this epoch. One at a time is received. */
 struct spot_exec_transfer {
     struct spot_exec_move move;
-    struct spot_state_giver *giver; /* one of the three is set */
-    struct spot_state_taker *taker;
-    struct spot_state_pull *pull;
-    bool is_due; /* the ranks wait for it */
+    struct spot_state_pull *pull; /* NULL: it has not begun, or is_served */
+    bool is_served;               /* to another member, as it asks */
+    bool is_due;                  /* the ranks wait for it */
 };
 
 /* How fast a rank goes, as it says. */
@@ -116,10 +115,15 @@ struct spot_exec_agent {
 
     bool has_last; /* the last commit of the job, as far as this node knows: */
     uint64_t last_step;
-    double last_s;      /* when it was agreed, or restored */
-    uint32_t n_left;    /* ranks that have ended since they were told to save, */
-    double left_s;      /* the last of them at that time */
-    bool has_committed; /* one in this round */
+    struct spot_state_saved last_saved;
+    double last_s;   /* when it was agreed, or restored */
+    uint32_t writer; /* the only node with files in it, UINT32_MAX: several, or not known */
+    bool is_lay_due; /* the job is done: lay it out, */
+    struct spot_state_id lay; /* this commit, */
+    uint32_t lay_world;       /* of so many places */
+    uint32_t n_left;          /* ranks that have ended since they were told to save, */
+    double left_s;            /* the last of them at that time */
+    bool has_committed;       /* one in this round */
     struct spot_exec_commit commit;
     struct spot_exec_offer offer;
     struct spot_exec_transfer *transfer; /* [n_transfer] */
@@ -180,6 +184,13 @@ void spot_exec_commit_take(struct spot_exec_agent *e, struct spot_exec_taken *t,
                            const struct spot_exec_manifest *only);
 int spot_exec_commit_tell(struct spot_exec_agent *e, struct spot_err *err);
 
+/* exec_found.c: before the node joins, the checkpoint that is there already is stored as one of no
+ * job; the round that begins from it makes it one of its own. */
+void spot_exec_find_saved(struct spot_exec_agent *e);
+void spot_exec_adopt_found(struct spot_exec_agent *e);
+/* There is no coordinator: store what the only node that writes has completed. */
+void spot_exec_take_away(struct spot_exec_agent *e);
+
 /* exec_error.c: what a rank wrote to TORCHELASTIC_ERROR_FILE before it ended; "": nothing. */
 void spot_exec_read_error(const struct spot_exec_agent *e, uint32_t local, char *text, size_t n);
 void spot_exec_drop_errors(const struct spot_exec_agent *e); /* of the round before */
@@ -212,6 +223,12 @@ int spot_exec_moves_hear(struct spot_exec_agent *e, const struct spot_frame *fra
 bool spot_exec_moves_due(const struct spot_exec_agent *e);
 /* Lay out the state that the ranks of e->form begin with. Returns 0, or -1 with *err. */
 int spot_exec_restore(struct spot_exec_agent *e, struct spot_err *err);
+/* When it was saved, as far as the places here tell. */
+struct spot_state_saved spot_exec_restored(const struct spot_exec_agent *e);
+/* The last commit of a job that is done, for whoever looks for the result. */
+int spot_exec_on_lay(struct spot_exec_agent *e, const struct spot_frame *frame,
+                     struct spot_err *err);
+int spot_exec_lay_last(struct spot_exec_agent *e, struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -86,6 +86,28 @@ static void put_answer(const struct spot_exec_job *job, uint64_t step, const cha
 
     spot_state_id_put(out, &id);
     spot_put_text(out, why);
+    spot_state_saved_put(out, &job->states.newest.saved);
+    spot_put_u32(out, job->states.writer);
+}
+
+/* Which of them had files in it, if one alone had, and when those were written. */
+static void note_writer(struct spot_exec_job *job)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_exec_states *const s = &job->states;
+    size_t n = 0;
+
+    for (size_t i = 0; i < m->n_member; i++) {
+        const struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        if (!x || !x->has_took || !x->took_byte)
+            continue;
+        s->writer = n++ ? UINT32_MAX : x->group_rank;
+        if (x->took_saved.at_ns > s->newest.saved.at_ns)
+            s->newest.saved = x->took_saved;
+    }
+    if (!n)
+        s->writer = UINT32_MAX;
 }
 
 static void answer_all(struct spot_exec_job *job, uint64_t step, const char *why)
@@ -138,6 +160,7 @@ static int agree(struct spot_exec_job *job, uint64_t step, uint32_t world, struc
                                           .id = { job->restart_count, s->key, step },
                                           .world = world,
                                           .agreed_s = spot_clock_s() };
+    note_writer(job);
     s->has_standing = true;
     s->standing = step;
     if (spot_exec_log_step(job, "committed", step, put_committed, err))
@@ -226,6 +249,7 @@ int spot_exec_on_took(struct spot_exec_job *job, struct spot_peer *peer,
     struct spot_exec_member *const member = spot_peer_data(peer);
     char why[SPOT_WHY_MAX], text[SPOT_WHY_MAX];
     struct spot_state_id id;
+    struct spot_state_saved saved;
     uint64_t n_byte;
     uint8_t scope;
     bool is_alone;
@@ -234,6 +258,7 @@ int spot_exec_on_took(struct spot_exec_job *job, struct spot_peer *peer,
     n_byte = spot_get_u64(&in);
     spot_get_plain(&in, why, sizeof(why));
     scope = spot_get_u8(&in);
+    spot_state_saved_get(&in, &saved);
     if (!spot_wire_in_done(&in) || scope >= SPOT_EXEC_SCOPES) {
         spot_peer_drop(peer, "a commit");
         return 0;
@@ -249,6 +274,7 @@ int spot_exec_on_took(struct spot_exec_job *job, struct spot_peer *peer,
     member->has_took = true;
     member->took = id.step;
     member->took_byte = n_byte;
+    member->took_saved = saved;
     member->took_s = spot_clock_s();
     member->scope = (enum spot_exec_scope)scope;
     if (!*why && is_alone)

@@ -150,6 +150,7 @@ int spot_exec_commit_tell(struct spot_exec_agent *e, struct spot_err *err)
     spot_put_u64(&out, t->n_byte);
     spot_put_text(&out, t->why);
     spot_put_u8(&out, (uint8_t)t->scope);
+    spot_state_saved_put(&out, &t->saved);
     return spot_agent_send(&e->agent, SPOT_MSG_EXEC_TOOK, 0, &out, err);
 }
 
@@ -202,6 +203,9 @@ void spot_exec_commit_take(struct spot_exec_agent *e, struct spot_exec_taken *t,
     rc = take_files(e, path, only ? only->n : 0, &record, &why);
     free(path);
     t->n_byte = spot_state_record_byte(&record);
+    t->saved = spot_state_record_saved(&record);
+    if (!e->options->files)
+        *t->saved.what = '\0'; /* files of its own, among others: the step says more */
     if (rc) {
         spot_state_record_release(&record);
         spot_state_store_sweep(e->store);
@@ -353,6 +357,8 @@ void spot_exec_commit_tick_away(struct spot_exec_agent *e)
         return;
     take_manifest(e);
     take_said(e);
+    if (e->is_away)
+        spot_exec_take_away(e);
     warn_late(e);
     answer_late(e);
 }
@@ -486,11 +492,15 @@ int spot_exec_commit_answer(struct spot_exec_agent *e, const struct spot_frame *
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     struct spot_exec_commit *const c = &e->commit;
     struct spot_state_id id;
+    struct spot_state_saved saved;
     char why[SPOT_WHY_MAX];
+    uint32_t writer;
     size_t n_before;
 
     spot_state_id_get(&in, &id);
     spot_get_plain(&in, why, sizeof(why));
+    spot_state_saved_get(&in, &saved);
+    writer = spot_get_u32(&in);
     if (!spot_wire_in_done(&in))
         return spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed ANSWER");
     if (id.key != e->held.key)
@@ -502,10 +512,13 @@ int spot_exec_commit_answer(struct spot_exec_agent *e, const struct spot_frame *
     c->has_floor = true;
     n_before = c->n_taken;
     spot_exec_offer_answered(e, id.step, why);
-    if (*why)
+    if (*why) {
         on_refused(e, &id, why);
-    else
+    } else {
+        e->last_saved = saved;
+        e->writer = writer;
         on_agreed(e, &id);
+    }
     return c->n_taken && c->n_taken < n_before ? spot_exec_commit_tell(e, err) : 0;
 }
 

@@ -28,7 +28,7 @@ bool spot_exec_check_done(struct spot_exec_job *job)
     if (!job->is_finishing)
         spot_exec_disk_hurry(job);
     job->is_finishing = true;
-    if (!spot_exec_disk_is_behind(job))
+    if (!spot_exec_disk_is_behind(job) && spot_exec_hand_out(job))
         spot_group_end(job->group);
     return true;
 }
@@ -143,6 +143,10 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
         return spot_exec_on_moved(job, peer, frame, err);
     if (frame->type >= SPOT_MSG_EXEC_FETCH && frame->type <= SPOT_MSG_EXEC_PIECES)
         return spot_exec_disk_hear(job, peer, frame, err);
+    if (frame->type == SPOT_MSG_EXEC_LAID) {
+        spot_exec_heard_laid(job, peer, frame);
+        return 0;
+    }
     if (m->phase != SPOT_PHASE_RUN || member->epoch != m->epoch)
         return 0;
     if (frame->type == SPOT_MSG_EXEC_TOOK)
@@ -171,7 +175,6 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
 static void begin_saving(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
-    struct spot_buf out = { 0 };
     double left_s;
 
     job->saving_of_s = INFINITY;
@@ -187,9 +190,7 @@ static void begin_saving(struct spot_exec_job *job)
     job->saving_epoch = m->epoch;
     job->saving_s = left_s;
     job->saving_until_s = spot_clock_s() + left_s;
-    spot_put_f64(&out, left_s);
-    spot_view_send_active(job->view, SPOT_MSG_EXEC_SAVE, 0, out.data, out.n);
-    spot_buf_release(&out);
+    spot_view_send_active(job->view, SPOT_MSG_EXEC_SAVE, 0, NULL, 0);
 }
 
 /* Once: the epoch ends with it. */

@@ -80,6 +80,7 @@ static void forget(void *exec, struct spot_peer *peer)
 {
     struct spot_exec_member *const member = spot_peer_data(peer);
 
+    spot_exec_news_gone(exec, peer);
     spot_exec_forgive(exec, member);
     spot_exec_forget_orders(exec, spot_peer_id(peer));
     spot_exec_disk_forget(exec, spot_peer_id(peer));
@@ -90,16 +91,32 @@ static void forget(void *exec, struct spot_peer *peer)
 
 /* --- rounds ------------------------------------------------------------------------- */
 
+/* What was asked for in another epoch is not done. */
+static void forget_laid(struct spot_exec_job *job)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+
+    for (size_t i = 0; i < m->n_member; i++) {
+        struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        if (x && x->laid == SPOT_EXEC_LAID_ASKED)
+            x->laid = SPOT_EXEC_LAID_NOT;
+    }
+}
+
 static int begin(void *exec, struct spot_view *view, struct spot_err *err)
 {
     struct spot_exec_job *const job = exec;
 
     (void)err;
-    if (!job->is_kept)
+    if (!job->is_kept) {
         job->n_started = job->restart_count + 1;
+        spot_exec_adopt_found_point(job);
+    }
     if (!job->is_kept || job->round_s <= 0)
         job->round_s = spot_clock_s();
     job->states.is_stale = job->states.has_news = true;
+    forget_laid(job);
     spot_view_send_active(view, SPOT_MSG_ROUND, (uint64_t)spot_view_machine(view)->round, NULL, 0);
     (void)spot_exec_check_done(job); /* only nodes whose ranks had ended were lost */
     return 0;
@@ -299,14 +316,18 @@ static int run(struct spot_exec_job *job, struct spot_err *err)
         return -1;
     }
     if (!spot_group_is_over(job->group))
-        return spot_err_set(err, SPOT_EPREEMPTED, "stopped in round %lu",
+        return spot_err_set(err, SPOT_EPREEMPTED,
+                            "stopped in round %lu: its nodes wait for a coordinator until their "
+                            "--join-timeout",
                             (unsigned long)job->n_started);
     return log_end(job, "finished", err);
 }
 
 int spot_exec_run(const struct spot_exec_options *options, struct spot_err *err)
 {
-    struct spot_exec_job job = { .options = options, .disk.lock_fd = -1 };
+    struct spot_exec_job job = { .options = options,
+                                 .disk.lock_fd = -1,
+                                 .states.writer = UINT32_MAX };
     int rc;
 
     job.group = spot_group_new(&options->group, &workload, &job, err);

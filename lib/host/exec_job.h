@@ -22,7 +22,7 @@ struct spot_exec_options {
     uint64_t hash;         /* spot_exec_hash: agents must run this command, or are refused */
     uint32_t n_rank;       /* per node */
     uint32_t n_min, n_max; /* nodes */
-    uint32_t max_restarts; /* after failures of ranks */
+    uint64_t max_restarts; /* after failures of ranks */
     const char *state;     /* a directory for commits on the coordinator's machine; NULL: none */
     double state_every_s;  /* between two copies to `state` */
     const char *state_command; /* also copies them behind it, state_command.h; NULL: no */
@@ -34,6 +34,8 @@ struct spot_exec_options {
     double slow_after_s; /* a rank that is slow for so long is; 0: 10 */
     double slow_factor;  /* a node with a rank so much slower than the median gets no place; 0: any
                             does */
+    bool hands_out; /* at the end every node gets the last commit: scripts save by themselves */
+    void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* what happens to the job; may be NULL */
     double late_s;       /* a commit that waits for other nodes this long is warned of; 0: 5 */
 };
 

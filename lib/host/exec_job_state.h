@@ -23,6 +23,14 @@ struct spot_exec_rank_pace {
     double one_s; /* that a step takes; 0: not known */
 };
 
+/* At the end of the job: does a node have the last commit where the script looks for it? */
+enum spot_exec_laid {
+    SPOT_EXEC_LAID_NOT,
+    SPOT_EXEC_LAID_ASKED,
+    SPOT_EXEC_LAID,
+    SPOT_EXEC_LAID_FAILED
+};
+
 /* The workload's object of a peer, from its HELLO on. */
 struct spot_exec_member {
     struct spot_exec_held held;
@@ -32,6 +40,8 @@ struct spot_exec_member {
     enum spot_exec_warmth warmth;
     bool was_told_keep;
     double joined_s;
+    bool has_had_place; /* in a round */
+    enum spot_exec_laid laid;
 
     struct spot_exec_rank_pace *pace; /* [n_rank]; NULL: it has told none in this round */
     double slow_s; /* since when one of its ranks has been slow, by spot_clock_s; 0: none is */
@@ -43,6 +53,7 @@ struct spot_exec_member {
     enum spot_exec_scope scope;
     uint64_t took; /* which one, */
     uint64_t took_byte;
+    struct spot_state_saved took_saved;
     double took_s; /* and when, by spot_clock_s */
 };
 
@@ -53,6 +64,7 @@ struct spot_exec_point {
     uint32_t world;      /* number of its places */
     double agreed_s;     /* when, by spot_clock_s; 0: under another coordinator */
     uint64_t moved_byte; /* bytes moved to make it safe */
+    struct spot_state_saved saved;
 };
 
 /* A move that was ordered and has not ended. */
@@ -69,10 +81,14 @@ struct spot_exec_states {
     char refused[SPOT_WHY_MAX]; /* why the last refused one was refused */
     double late_s; /* the next warning; twice as late each time, since some ranks save for long */
 
-    bool has_asked; /* nodes were ordered to take a step that is not decided: */
+    uint32_t writer; /* of the newest commit: its only node with files, UINT32_MAX: several */
+    bool has_asked;  /* nodes were ordered to take a step that is not decided: */
     uint64_t asked;
     enum spot_exec_scope scope;
 
+    /* in a node's directory before the first round, which begins from it; no commit yet */
+    struct spot_exec_point found;
+    char found_by[SPOT_NAME_MAX];
     struct spot_exec_point newest; /* agreed: what a new round would begin with */
     struct spot_exec_point safe;   /* the newest that survives the loss of any one domain */
     struct spot_exec_point target; /* the one being made safe */
@@ -142,7 +158,12 @@ struct spot_exec_job {
     double saving_s, saving_until_s;
     double saving_of_s; /* how long the first leaver had then; INFINITY: not known */
     bool is_saved;      /* saved, and the job is to stop */
-    bool is_finishing;  /* all ranks have ended; the newest commit is being copied to --state */
+    bool is_finishing;  /* all ranks have ended; the newest commit goes to --state and all nodes */
+    double finish_until_s; /* for the next of them */
+    size_t n_unfinished;   /* of what goes to nodes */
+
+    char changes[SPOT_WHY_MAX]; /* since the newest round began: "node a lost, node b joined" */
+    bool has_begun;             /* a round, under this coordinator */
 };
 
 /* exec_layout.c: entries of the workload's table. */
@@ -161,6 +182,7 @@ void spot_exec_drop_holding(struct spot_exec_member *member, const struct spot_s
 bool spot_exec_is_safe(const struct spot_exec_job *job, const struct spot_exec_point *point);
 /* Set `newest` and `safe` from what members reported. */
 void spot_exec_find_points(struct spot_exec_job *job);
+void spot_exec_adopt_found_point(struct spot_exec_job *job); /* a round begins */
 /* The member to send a place of a point: a holder with the fewest orders; NULL: none. */
 struct spot_exec_member *spot_exec_find_giver(const struct spot_exec_job *job,
                                               const struct spot_exec_point *point, uint32_t place);
@@ -219,6 +241,21 @@ void spot_exec_bucket_hurry(struct spot_exec_job *job);
 /* The newest commit that survives the loss of all nodes: on disk, or behind the command if there is
  * one. */
 const struct spot_exec_point *spot_exec_durable(const struct spot_exec_job *job);
+
+/* exec_orders.c: what this member lacks of the newest commit is on its way; 0: nothing is. */
+size_t spot_exec_bring_newest(struct spot_exec_job *job, struct spot_exec_member *to);
+
+/* exec_finish.c: all ranks have ended. Lay the newest commit out on all nodes; true: that is done,
+ * or takes too long. */
+bool spot_exec_hand_out(struct spot_exec_job *job);
+void spot_exec_heard_laid(struct spot_exec_job *job, struct spot_peer *peer,
+                          const struct spot_frame *frame);
+
+/* exec_news.c: what happens to the job, for people. A member is gone; a round begins. */
+void spot_exec_news_gone(struct spot_exec_job *job, struct spot_peer *peer);
+void spot_exec_news_round(struct spot_exec_job *job, struct spot_exec_member *const *member,
+                          size_t n);
+void spot_exec_describe_newest(const struct spot_exec_job *job, char text[SPOT_STATE_DESCRIBED]);
 
 /* exec_layout.c: tell newcomers of the running epoch, so that they can hold states. */
 void spot_exec_invite(struct spot_exec_job *job);

@@ -25,8 +25,8 @@ static void find_run(struct spot_exec_job *job, struct spot_exec_member *const *
         snprintf(job->run_id, sizeof(job->run_id), "%s",
                  spot_state_store_at(job->disk.store, 0)->run_id);
     for (size_t i = 0; i < n && !*job->run_id; i++)
-        if (member[i]->has.n)
-            snprintf(job->run_id, sizeof(job->run_id), "%s", member[i]->has.of[0].run_id);
+        for (size_t k = 0; k < member[i]->has.n && !*job->run_id; k++)
+            snprintf(job->run_id, sizeof(job->run_id), "%s", member[i]->has.of[k].run_id);
 }
 
 /* No round has the number of one that committed something. */
@@ -218,7 +218,7 @@ static struct spot_rank_env env_of(const struct spot_exec_job *job,
                                  .world = job->group_world * n_rank,
                                  .local_world = n_rank,
                                  .restart_count = job->restart_count,
-                                 .max_restarts = job->options->max_restarts,
+                                 .max_restarts = (uint32_t)job->options->max_restarts,
                                  .has_state = state->is_set,
                                  .state_step = state->id.step,
                                  .state_world = state->world };
@@ -425,6 +425,7 @@ static int place(struct spot_exec_job *job, struct spot_view *view,
     }
     if ((!job->is_kept && spot_exec_log_restored(job, err)) || log_formed(job, member, n, err))
         return -1;
+    spot_exec_news_round(job, member, n);
     send_forms(job, member, n);
     spot_view_form(view, m->round);
     halt_others(job, view);

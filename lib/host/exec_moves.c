@@ -16,11 +16,7 @@ static const double slice_s = 0.004; /* then orders and ranks are looked at */
 
 static void drop(struct spot_exec_agent *e, size_t i)
 {
-    struct spot_exec_transfer *const t = &e->transfer[i];
-
-    spot_state_giver_free(t->giver);
-    spot_state_taker_free(t->taker);
-    spot_state_pull_free(t->pull);
+    spot_state_pull_free(e->transfer[i].pull);
     e->n_transfer--;
     for (; i < e->n_transfer; i++) /* in the order in which they were asked for */
         e->transfer[i] = e->transfer[i + 1];
@@ -43,13 +39,11 @@ static int say(void *user, uint32_t type, uint64_t tag, struct spot_buf *out_tak
 int spot_exec_move_add(struct spot_exec_agent *e, const struct spot_exec_move *move, bool is_due,
                        struct spot_err *err)
 {
-    struct spot_exec_transfer t = { .move = *move, .is_due = is_due };
-    const struct spot_state_move to = { move->id, move->place, move->to, move->serial };
+    const struct spot_exec_transfer t = { .move = *move,
+                                          .is_due = is_due,
+                                          .is_served = move->from == e->agent.id };
 
-    if (move->from == e->agent.id)
-        t.giver =
-            spot_state_giver_new(e->store, e->agent.mesh, &to, is_due ? 0 : e->rate_byte_per_s);
-    else if (move->to != e->agent.id)
+    if (!t.is_served && move->to != e->agent.id)
         return spot_err_set(err, SPOT_ESYS, "the coordinator ordered a move between others");
     e->transfer = spot_xgrow(e->transfer, &e->cap_transfer, e->n_transfer + 1, sizeof(t));
     e->transfer[e->n_transfer++] = t;
@@ -86,13 +80,6 @@ bool spot_exec_moves_due(const struct spot_exec_agent *e)
 
 /* --- one of them ---------------------------------------------------------------------------- */
 
-static uint64_t taken(const struct spot_exec_transfer *t)
-{
-    return t->taker  ? spot_state_taker_taken(t->taker)
-           : t->pull ? spot_state_pull_taken(t->pull)
-                     : 0;
-}
-
 /* The receiver reports the end, the sender only a failure; nothing is reported for an epoch that is
  * over. */
 static int tell_end(struct spot_exec_agent *e, const struct spot_exec_transfer *t,
@@ -100,34 +87,31 @@ static int tell_end(struct spot_exec_agent *e, const struct spot_exec_transfer *
 {
     struct spot_buf out = { 0 };
 
-    if (end == SPOT_STATE_FAILED ? why->code == SPOT_EPREEMPTED : t->giver != NULL)
+    if (end == SPOT_STATE_FAILED ? why->code == SPOT_EPREEMPTED : t->is_served)
         return 0;
     spot_put_text(&out, end == SPOT_STATE_FAILED ? why->msg : "");
-    spot_put_u64(&out, taken(t));
+    spot_put_u64(&out, t->pull ? spot_state_pull_taken(t->pull) : 0);
     return spot_agent_send(&e->agent, SPOT_MSG_EXEC_MOVED, t->move.serial, &out, err);
 }
 
-static enum spot_state_step begin_take(struct spot_exec_agent *e, struct spot_exec_transfer *t,
+static enum spot_state_step begin_pull(struct spot_exec_agent *e, struct spot_exec_transfer *t,
                                        struct spot_err *why)
 {
-    const struct spot_state_move from = { t->move.id, t->move.place, t->move.from, t->move.serial };
-
-    if (t->move.from) {
-        t->taker = spot_state_taker_new(e->store, e->agent.mesh, &from);
-        return SPOT_STATE_MOVED;
-    }
-    t->pull = spot_state_pull_new(e->store, &t->move, say, e);
+    t->pull = t->move.from ? spot_state_pull_over_mesh(e->store, &t->move, e->agent.mesh,
+                                                       t->is_due ? 0 : e->rate_byte_per_s)
+                           : spot_state_pull_new(e->store, &t->move, say, e);
     return spot_state_pull_begin(t->pull, why) ? SPOT_STATE_FAILED : SPOT_STATE_MOVED;
 }
 
+/* What comes from the coordinator is heard of by spot_exec_moves_hear. */
 static enum spot_state_step step(struct spot_exec_agent *e, struct spot_exec_transfer *t,
                                  struct spot_err *why)
 {
-    if (t->giver)
-        return spot_state_giver_step(t->giver, why);
-    if (t->taker)
-        return spot_state_taker_step(t->taker, why);
-    return t->pull ? SPOT_STATE_WAITS : begin_take(e, t, why);
+    if (t->is_served)
+        return spot_state_serve_step(e->store, e->agent.mesh, t->move.to, t->move.serial, why);
+    if (!t->pull)
+        return begin_pull(e, t, why);
+    return t->move.from ? spot_state_pull_step(t->pull, why) : SPOT_STATE_WAITS;
 }
 
 /* It has ended: tell of it, and forget it. */
@@ -150,11 +134,11 @@ static int step_all(struct spot_exec_agent *e, struct spot_err *err)
         struct spot_err why = { 0 };
         enum spot_state_step how;
 
-        if (!t->giver && has_taken) {
+        if (!t->is_served && has_taken) {
             i++;
             continue;
         }
-        has_taken = has_taken || !t->giver;
+        has_taken = has_taken || !t->is_served;
         how = step(e, t, &why);
         has_moved = has_moved || how != SPOT_STATE_WAITS;
         if (how == SPOT_STATE_COMPLETE || how == SPOT_STATE_FAILED) {
@@ -201,11 +185,11 @@ int spot_exec_moves_hear(struct spot_exec_agent *e, const struct spot_frame *fra
 
 /* --- what the ranks begin with ---------------------------------------------------------------- */
 
-static const struct spot_state_record *find(const struct spot_exec_agent *e, uint32_t place,
+static const struct spot_state_record *find(const struct spot_exec_agent *e,
+                                            const struct spot_state_id *id, uint32_t place,
                                             struct spot_err *err)
 {
-    const struct spot_state_record *const record =
-        spot_state_store_find(e->store, &e->form.state, place);
+    const struct spot_state_record *const record = spot_state_store_find(e->store, id, place);
 
     if (!record)
         spot_err_set(err, SPOT_EDATA, "the state of place %lu is not here", (unsigned long)place);
@@ -215,7 +199,7 @@ static const struct spot_state_record *find(const struct spot_exec_agent *e, uin
 static int lay_out_place(struct spot_exec_agent *e, int places_fd, uint32_t place,
                          struct spot_err *err)
 {
-    const struct spot_state_record *const record = find(e, place, err);
+    const struct spot_state_record *const record = find(e, &e->form.state, place, err);
     char name[16];
     int fd, rc;
 
@@ -245,15 +229,15 @@ static int lay_out_all(struct spot_exec_agent *e, struct spot_err *err)
 
 /* The number of nodes differs from the commit's: a replica gets what any other had, a program with
  * a part of the state finds all parts. */
-static int restore_files(struct spot_exec_agent *e, struct spot_err *err)
+static int restore_files(struct spot_exec_agent *e, const struct spot_state_id *id, uint32_t n,
+                         struct spot_err *err)
 {
-    const uint32_t n = e->form.env.has_state ? e->form.env.state_world : 0;
     const struct spot_state_record **const record =
         spot_xcalloc(n + 1, sizeof(struct spot_state_record *));
     int rc = 0;
 
     for (uint32_t p = 0; !rc && p < n; p++)
-        if (!(record[p] = find(e, p, err)))
+        if (!(record[p] = find(e, id, p, err)))
             rc = -1;
     if (!rc)
         rc = spot_rank_files_put(e->options->files, e->store, record, n, err);
@@ -266,9 +250,10 @@ int spot_exec_restore(struct spot_exec_agent *e, struct spot_err *err)
     const struct spot_state_record *record = NULL;
 
     if (e->options->files)
-        return restore_files(e, err);
+        return restore_files(e, &e->form.state, e->form.env.has_state ? e->form.env.state_world : 0,
+                             err);
     if (e->form.env.has_state) {
-        record = find(e, e->form.env.group_rank % e->form.env.state_world, err);
+        record = find(e, &e->form.state, e->form.env.group_rank % e->form.env.state_world, err);
         if (!record)
             return -1;
     }
@@ -276,4 +261,51 @@ int spot_exec_restore(struct spot_exec_agent *e, struct spot_err *err)
         spot_state_lay_out(e->store, e->options->state->live_fd, record, err))
         return -1;
     return record && e->form.has_all ? lay_out_all(e, err) : 0;
+}
+
+struct spot_state_saved spot_exec_restored(const struct spot_exec_agent *e)
+{
+    struct spot_state_saved newest = { 0 };
+
+    for (uint32_t p = 0; e->form.env.has_state && p < e->form.env.state_world; p++) {
+        const struct spot_state_record *const record =
+            spot_state_store_find(e->store, &e->form.state, p);
+        const struct spot_state_saved saved =
+            record ? spot_state_record_saved(record) : (struct spot_state_saved){ 0 };
+
+        if (saved.at_ns > newest.at_ns)
+            newest = saved;
+    }
+    return newest;
+}
+
+/* --- what is left of a job that is done ------------------------------------------------------- */
+
+int spot_exec_on_lay(struct spot_exec_agent *e, const struct spot_frame *frame,
+                     struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+
+    spot_state_id_get(&in, &e->lay);
+    e->lay_world = spot_get_u32(&in);
+    e->is_lay_due = spot_wire_in_done(&in) && e->lay_world;
+    return e->is_lay_due ? 0 : spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed LAY");
+}
+
+/* Never in the place of something newer. */
+int spot_exec_lay_last(struct spot_exec_agent *e, struct spot_err *err)
+{
+    struct spot_buf out = { 0 };
+    struct spot_err why = { 0 };
+
+    e->is_lay_due = false;
+    if (!e->options->files)
+        spot_err_set(&why, SPOT_EUSAGE, "there is no --checkpoint here");
+    else if (spot_rank_files_look(e->options->files) != SPOT_FILES_SAME)
+        spot_err_set(&why, SPOT_EDATA,
+                     "what its ranks saved last could not be committed; it stays");
+    else
+        (void)restore_files(e, &e->lay, e->lay_world, &why);
+    spot_put_text(&out, why.msg);
+    return spot_agent_send(&e->agent, SPOT_MSG_EXEC_LAID, 0, &out, err);
 }

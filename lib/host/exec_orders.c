@@ -108,11 +108,9 @@ void spot_exec_plan_restore(struct spot_exec_job *job, struct spot_exec_member *
 /* --- beside it
  * ------------------------------------------------------------------------------------ */
 
-static void order_copy(struct spot_exec_job *job, uint32_t place)
+static void order_move(struct spot_exec_job *job, const struct spot_exec_point *point,
+                       uint32_t place, const struct spot_exec_member *to)
 {
-    struct spot_exec_states *const s = &job->states;
-    const struct spot_exec_point *const point = &s->target;
-    const struct spot_exec_member *const to = spot_exec_find_buddy(job, point, place);
     const struct spot_exec_member *const from = to ? spot_exec_find_giver(job, point, place) : NULL;
     const uint32_t epoch = spot_view_machine(job->view)->epoch;
     struct spot_buf out = { 0 };
@@ -126,6 +124,34 @@ static void order_copy(struct spot_exec_job *job, uint32_t place)
     spot_peer_send(spot_group_find(job->group, from->id), SPOT_MSG_EXEC_MOVE, 0, out.data, out.n);
     spot_peer_send(spot_group_find(job->group, to->id), SPOT_MSG_EXEC_MOVE, 0, out.data, out.n);
     spot_buf_release(&out);
+}
+
+static void order_copy(struct spot_exec_job *job, uint32_t place)
+{
+    const struct spot_exec_point *const point = &job->states.target;
+
+    order_move(job, point, place, spot_exec_find_buddy(job, point, place));
+}
+
+size_t spot_exec_bring_newest(struct spot_exec_job *job, struct spot_exec_member *to)
+{
+    const struct spot_exec_states *const s = &job->states;
+    size_t n = 0;
+
+    for (uint32_t p = 0; p < s->newest.world; p++) {
+        bool is_coming = false;
+
+        if (spot_exec_holds(to, &s->newest.id, p))
+            continue;
+        n++;
+        for (size_t i = 0; i < s->n_order; i++)
+            is_coming =
+                is_coming || (s->order[i].move.to == to->id && s->order[i].move.place == p &&
+                              !spot_state_id_compare(&s->order[i].move.id, &s->newest.id));
+        if (!is_coming && spot_clock_s() >= s->not_before_s)
+            order_move(job, &s->newest, p, to);
+    }
+    return n;
 }
 
 /* In this epoch: where a copy may be. */
@@ -301,6 +327,8 @@ static int ended(struct spot_exec_job *job, struct spot_exec_member *member, siz
     const struct spot_exec_order order = s->order[i];
     const bool is_target =
         s->target.is_set && !spot_state_id_compare(&s->target.id, &order.move.id);
+    const bool is_newest =
+        s->newest.is_set && !spot_state_id_compare(&s->newest.id, &order.move.id);
     const uint32_t world = is_target ? s->target.world : s->newest.world;
 
     drop(s, i);
@@ -309,7 +337,7 @@ static int ended(struct spot_exec_job *job, struct spot_exec_member *member, siz
         cancel(job, &order, order.move.from == member->id ? order.move.to : order.move.from);
         if (order.move.from == member->id) /* damaged, it may be: the next report says */
             spot_exec_drop_holding(member, &order.move.id, order.move.place);
-    } else if (is_target || order.is_due) {
+    } else if (is_target || order.is_due || is_newest) {
         spot_exec_add_holding(job, member, &order.move.id, order.move.place, world);
     }
     if (order.is_due)

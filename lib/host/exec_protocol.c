@@ -87,12 +87,13 @@ void spot_exec_put_holdings(struct spot_buf *out, const struct spot_exec_holding
         spot_state_id_put(out, &all->of[i].id);
         spot_put_u32(out, all->of[i].place);
         spot_put_u32(out, all->of[i].world);
+        spot_state_saved_put(out, &all->of[i].saved);
     }
 }
 
 void spot_exec_get_holdings(struct spot_wire_in *in, struct spot_exec_holdings *all)
 {
-    const uint32_t n = spot_get_count(in, 32);
+    const uint32_t n = spot_get_count(in, 44);
 
     *all = (struct spot_exec_holdings){ .of = spot_xcalloc(n, sizeof(*all->of)), .cap = n };
     for (; !in->bad && all->n < n; all->n++) {
@@ -102,6 +103,7 @@ void spot_exec_get_holdings(struct spot_wire_in *in, struct spot_exec_holdings *
         spot_state_id_get(in, &h->id);
         h->place = spot_get_u32(in);
         h->world = spot_get_u32(in);
+        spot_state_saved_get(in, &h->saved);
         if (h->place >= h->world || h->world > SPOT_MEMBERS_MAX)
             in->bad = true;
     }

@@ -29,7 +29,7 @@ enum spot_exec_message {
     SPOT_MSG_EXEC_SAVED = 15, /* answer to SAVE: nothing more to wait for on this node */
     SPOT_MSG_EXEC_WARM = 16,  /* of no epoch; tag: enum spot_exec_warmth */
     /* id, u64 its bytes, text: why it could not be stored, "": the ranks' commit is stored here;
-     * u8 enum spot_exec_scope */
+     * u8 enum spot_exec_scope, struct spot_state_saved */
     SPOT_MSG_EXEC_TOOK = 17,
     /* tag: serial; text: why it failed, ""; u64 bytes that were missing */
     SPOT_MSG_EXEC_MOVED = 18,
@@ -38,6 +38,7 @@ enum spot_exec_message {
     SPOT_MSG_EXEC_OFFER = 29,
     /* u32 ranks of the node; of each u64 its step, f64 seconds that one takes, 0: not known */
     SPOT_MSG_EXEC_PACE = 30,
+    SPOT_MSG_EXEC_LAID = 31,   /* text: why it could not be, "": what LAY named is laid out */
     SPOT_MSG_EXEC_LEDGER = 28, /* of no epoch; a plan of samples (exec_ledger.h) */
 
     /* coordinator to agent */
@@ -48,18 +49,21 @@ enum spot_exec_message {
     SPOT_MSG_EXEC_MOVE = 48,   /* f64 bytes per second or 0; struct spot_exec_move */
     SPOT_MSG_EXEC_CANCEL = 49, /* tag: serial of a move that has become impossible */
     SPOT_MSG_EXEC_PEERS = 50,  /* of the epoch, as in FORM: it has one more */
-    /* id, text: why it and all earlier undecided ones are refused, "": it is agreed */
+    /* id, text: why it and all earlier undecided ones are refused, "": it is agreed; struct
+     * spot_state_saved; u32 the only node that had files in it, UINT32_MAX: several, or none */
     SPOT_MSG_EXEC_ANSWER = 51,
     /* u8 enum spot_exec_safety of the newest one, u32 how many, ids: all others may be dropped */
     SPOT_MSG_EXEC_HOLD = 52,
     /* id; then as in an OFFER, which it follows: take that as a commit */
     SPOT_MSG_EXEC_TAKE = 54,
+    /* id, u32 its places: all ranks have ended; lay that out, for whoever looks for the result */
+    SPOT_MSG_EXEC_LAY = 55,
     SPOT_MSG_EXEC_PLAN = 53, /* of no epoch; answer to LEDGER: the plan of the job */
 
-    /* both ways, about a move with the coordinator at one end; tag: its serial */
+    /* both ways, about a move, also from member to member (state_pull.h); tag: its serial */
     SPOT_MSG_EXEC_FETCH = 24,  /* id, u32 place */
     SPOT_MSG_EXEC_RECORD = 25, /* the record; empty: it is not held */
-    SPOT_MSG_EXEC_WANT = 26,   /* id, u32 place, u32 index of the first piece, u32 how many */
+    SPOT_MSG_EXEC_WANT = 26,   /* id, u32 place, u32 the first piece, u32 how many; 0: has all */
     SPOT_MSG_EXEC_PIECES = 27, /* those, in order; empty: one is damaged */
 };
 
@@ -98,9 +102,10 @@ struct spot_exec_held {
 
 /* States that a member holds. */
 struct spot_exec_holding {
-    char run_id[SPOT_RUN_ID_MAX];
+    char run_id[SPOT_RUN_ID_MAX]; /* "": found in the script's directory, as the node began */
     struct spot_state_id id;
     uint32_t place, world;
+    struct spot_state_saved saved;
 };
 struct spot_exec_holdings {
     struct spot_exec_holding *of; /* [n] */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which member holds which state, and what follows: which commit is complete, which is safe, which
  * member sends it and which is best to get it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "comm/endpoint.h"
@@ -66,7 +67,7 @@ static bool is_held(const struct spot_exec_job *job, const struct spot_exec_poin
         const struct spot_exec_member *const x = spot_exec_member_at(job, i);
         const struct spot_exec_holding *const h = x ? find(x, &point->id, place) : NULL;
 
-        if (h && h->world == point->world && !strcmp(h->run_id, job->run_id))
+        if (h && h->world == point->world && (!*h->run_id || !strcmp(h->run_id, job->run_id)))
             return true;
     }
     return spot_exec_disk_holds(job, point, place);
@@ -200,6 +201,13 @@ static void consider_newest(struct spot_exec_job *job, const struct spot_exec_po
         *newest = *point;
 }
 
+/* What was written last in any place. */
+static void keep_saved(struct spot_exec_point *newest, const struct spot_exec_point *part)
+{
+    if (!spot_state_id_compare(&newest->id, &part->id) && part->saved.at_ns > newest->saved.at_ns)
+        newest->saved = part->saved;
+}
+
 /* The newest one there was copied whole. */
 static void find_on_disk(struct spot_exec_job *job)
 {
@@ -208,15 +216,77 @@ static void find_on_disk(struct spot_exec_job *job)
     job->disk.newest = (struct spot_exec_point){ 0 };
     for (size_t i = 0; i < n; i++) {
         const struct spot_state_record *const r = spot_state_store_at(job->disk.store, i);
-        const struct spot_exec_point point = { true, r->id, r->world, 0, 0 };
+        const struct spot_exec_point point = {
+            .is_set = true, .id = r->id, .world = r->world, .saved = spot_state_record_saved(r)
+        };
         bool is_there = true;
 
         consider_newest(job, &point);
+        keep_saved(&job->states.newest, &point);
         for (uint32_t p = 0; is_there && p < point.world; p++)
             is_there = spot_exec_disk_holds(job, &point, p);
         if (is_there)
             job->disk.newest = point;
     }
+}
+
+/* A round begins from it: it is the first commit of that, and what others found is of no use. */
+void spot_exec_adopt_found_point(struct spot_exec_job *job)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_exec_states *const s = &job->states;
+    const bool is_it =
+        s->newest.is_set && s->found.is_set && !spot_state_id_compare(&s->newest.id, &s->found.id);
+
+    for (size_t i = 0; i < m->n_member; i++) {
+        struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        for (size_t k = x ? x->has.n : 0; k-- > 0;) {
+            struct spot_exec_holding *const h = &x->has.of[k];
+
+            if (is_it && m->member[i].role == SPOT_ROLE_ACTIVE &&
+                !spot_state_id_compare(&h->id, &s->found.id)) {
+                memcpy(h->run_id, job->run_id, sizeof(h->run_id));
+                h->id.round = job->restart_count;
+            } else if (!*h->run_id) {
+                *h = x->has.of[--x->has.n];
+            }
+        }
+    }
+    if (is_it)
+        s->newest.id.round = s->found.id.round = job->restart_count;
+    s->found.is_set = s->found.is_set && is_it;
+}
+
+/* What nodes found where their scripts look, as they began. It counts for the first round, where
+ * there is no commit, or, when no node of the job is left, one that was saved earlier; afterwards
+ * only commits do. */
+static void find_found(struct spot_exec_job *job)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_exec_states *const s = &job->states;
+    bool is_left = false;
+
+    for (size_t i = 0; i < m->n_member; i++) {
+        const struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        is_left = is_left || (x && *x->held.run_id && !strcmp(x->held.run_id, job->run_id));
+        for (size_t k = 0; x && !s->has_key && k < x->has.n; k++) {
+            const struct spot_exec_holding *const h = &x->has.of[k];
+
+            if (*h->run_id || (s->found.is_set && h->saved.at_ns <= s->found.saved.at_ns))
+                continue;
+            s->found = (struct spot_exec_point){
+                .is_set = true, .id = h->id, .world = h->world, .saved = h->saved
+            };
+            snprintf(s->found_by, sizeof(s->found_by), "%s",
+                     spot_peer_name(spot_group_find(job->group, x->id)));
+        }
+    }
+    if (is_whole(job, &s->found) &&
+        (!s->newest.is_set || (!s->has_key && !is_left && s->newest.saved.at_ns &&
+                               s->found.saved.at_ns > s->newest.saved.at_ns)))
+        s->newest = s->found;
 }
 
 void spot_exec_find_points(struct spot_exec_job *job)
@@ -225,22 +295,28 @@ void spot_exec_find_points(struct spot_exec_job *job)
     struct spot_exec_states *const s = &job->states;
 
     s->newest = s->safe = s->target = (struct spot_exec_point){ 0 };
+    if (!s->has_key)
+        s->found.is_set = false; /* its node may be gone */
     find_on_disk(job);
     for (size_t i = 0; i < m->n_member; i++) {
         const struct spot_exec_member *const x = spot_exec_member_at(job, i);
 
         for (size_t k = 0; x && k < x->has.n; k++) {
             const struct spot_exec_holding *const h = &x->has.of[k];
-            const struct spot_exec_point point = { true, h->id, h->world, 0, 0 };
+            const struct spot_exec_point point = {
+                .is_set = true, .id = h->id, .world = h->world, .saved = h->saved
+            };
 
             if (strcmp(h->run_id, job->run_id) != 0)
                 continue;
             consider_newest(job, &point);
+            keep_saved(&s->newest, &point);
             if ((!s->safe.is_set || spot_state_id_compare(&h->id, &s->safe.id) > 0) &&
                 spot_exec_is_safe(job, &point))
                 s->safe = point;
         }
     }
+    find_found(job);
 }
 
 /* --- senders and receivers -----------------------------------------------------------------------

@@ -307,6 +307,36 @@ void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored, bool is_
     f->looked_s = 0;
 }
 
+/* Another process may be writing it. */
+static bool is_at_rest(const struct spot_rank_files *f, const struct spot_rank_file *file)
+{
+    bool closed = false;
+
+    return S_ISLNK(file->st.st_mode) || !is_closed(f, file->path, &closed) || closed;
+}
+
+void spot_rank_files_adopt(struct spot_rank_files *f)
+{
+    bool has_marked = false;
+
+    (void)spot_rank_files_scan(f, NULL);
+    for (size_t i = 0, end; i < f->n; i = end) {
+        end = unit_end(f, i);
+        has_marked = has_marked || (is_dir(f, i) && is_marked(f, i, end));
+    }
+    for (size_t i = 0, end; i < f->n; i = end) {
+        bool is_good;
+
+        end = unit_end(f, i);
+        is_good = !is_dir(f, i) || !has_marked || is_marked(f, i, end);
+        for (size_t k = i; is_good && k < end; k++)
+            is_good = is_at_rest(f, &f->file[k]);
+        for (size_t k = i; k < end; k++)
+            f->file[k].is_base = is_good;
+    }
+    f->looked_s = 0;
+}
+
 void spot_rank_files_freeze(struct spot_rank_files *f)
 {
     if (f->is_frozen)

@@ -10,7 +10,7 @@
  * removes. What was not whole when a rank was killed never is.
  *
  * The directory is the user's. What matches and is not of the commit that is laid out is moved to
- * .spot-aside in it, and removed only if it was laid out by us, or is a directory without a file;
+ * .spot-aside in it, where nothing is replaced, and removed only if it was laid out by us, or is a directory without a file;
  * nothing else is touched. A link is
  * taken as a link if it leads to something below the directory of the link, else it is left out.
  * Where the directory itself becomes a link that it was not before, nothing there is touched.
@@ -66,6 +66,10 @@ void spot_rank_files_newest(const struct spot_rank_files *files, char *name, siz
 /* Ranks are told to save; was what was taken last written since? */
 void spot_rank_files_mark(struct spot_rank_files *files);
 bool spot_rank_files_is_since_mark(const struct spot_rank_files *files);
+
+/* Before the first round: what is whole there is to be taken, as of a job before this one. Of
+ * directories those with a marker, if there are any. */
+void spot_rank_files_adopt(struct spot_rank_files *files);
 
 /* The directories that are whole here, each with a zero byte behind it. */
 void spot_rank_files_list(const struct spot_rank_files *files, struct spot_buf *out);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A commit comes back into the directory of the script, and what is not of it goes aside. */
-#define _XOPEN_SOURCE 700 /* symlinkat, renameat */
+#define _GNU_SOURCE /* renameat2. NOLINT(bugprone-reserved-identifier) */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,25 +127,112 @@ static void remove_empty(int dir_fd, const char *path)
     }
 }
 
-/* Another node of this machine may have done it already. */
+static void forget_asides(struct spot_rank_files *f)
+{
+    while (f->n_aside)
+        free(f->aside[--f->n_aside].unit);
+    free(f->aside);
+    f->aside = NULL;
+    f->cap_aside = 0;
+}
+
+/* "step-3" as it is, or as "step-3.1". */
+static void name_aside(const struct spot_rank_aside *aside, const char *rest, char *path, size_t n)
+{
+    if (aside->number)
+        snprintf(path, n, "%s.%u%s", aside->unit, aside->number, rest);
+    else
+        snprintf(path, n, "%s%s", aside->unit, rest);
+}
+
+/* What went aside earlier stays as it is: the first number that is free. */
+static void number_aside(struct spot_rank_aside *aside, int aside_fd)
+{
+    char name[SPOT_STATE_PATH_MAX + 16];
+    struct stat st;
+
+    for (; aside->number < UINT_MAX; aside->number++) {
+        name_aside(aside, "", name, sizeof(name));
+        if (fstatat(aside_fd, name, &st, AT_SYMLINK_NOFOLLOW))
+            return;
+    }
+}
+
+static struct spot_rank_aside *aside_of(struct spot_rank_files *f, const char *path, int aside_fd,
+                                        bool *is_new)
+{
+    const size_t n = spot_rank_files_unit(path);
+    struct spot_rank_aside *aside;
+
+    for (size_t i = 0; i < f->n_aside; i++)
+        if (!strncmp(f->aside[i].unit, path, n) && !f->aside[i].unit[n])
+            return &f->aside[i];
+    f->aside = spot_xgrow(f->aside, &f->cap_aside, f->n_aside + 1, sizeof(*f->aside));
+    aside = &f->aside[f->n_aside++];
+    *aside = (struct spot_rank_aside){ .unit = spot_xcalloc(n + 1, 1) };
+    memcpy(aside->unit, path, n);
+    number_aside(aside, aside_fd);
+    *is_new = true;
+    return aside;
+}
+
+/* Some file systems cannot do it in one step. */
+static int rename_to_new(int from_fd, const char *from, int to_fd, const char *to)
+{
+    struct stat st;
+
+    if (!renameat2(from_fd, from, to_fd, to, RENAME_NOREPLACE) || errno == ENOENT)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    if (!fstatat(to_fd, to, &st, AT_SYMLINK_NOFOLLOW)) {
+        errno = EEXIST;
+        return -1;
+    }
+    return renameat(from_fd, from, to_fd, to) && errno != ENOENT ? -1 : 0;
+}
+
+/* Another node of this machine may have done it already, or take the name just now. */
+static int rename_aside(struct spot_rank_files *f, const char *path, int aside_fd, bool *is_new,
+                        char *at, size_t n)
+{
+    struct spot_rank_aside *const aside = aside_of(f, path, aside_fd, is_new);
+    int rc;
+
+    do {
+        const char *from, *to;
+        const int from_fd = open_above(f->fd, path, &from);
+        int to_fd;
+
+        name_aside(aside, path + strlen(aside->unit), at, n);
+        to_fd = open_above(aside_fd, at, &to);
+        rc = from_fd < 0 || to_fd < 0 ? -1 : rename_to_new(from_fd, from, to_fd, to);
+        if (rc && errno == EEXIST && to_fd >= 0 && from_fd >= 0) {
+            aside->number++;
+            rc = 1;
+        }
+        if (from_fd >= 0)
+            close(from_fd);
+        if (to_fd >= 0)
+            close(to_fd);
+    } while (rc > 0 && aside->number < UINT_MAX);
+    return rc;
+}
+
 static int move_aside(struct spot_rank_files *f, const char *path, struct spot_err *err)
 {
     const int aside_fd = spot_safe_make_dir(f->fd, SPOT_FILES_ASIDE);
-    const char *from, *to;
-    const int to_fd = aside_fd < 0 ? -1 : open_above(aside_fd, path, &to);
-    const int from_fd = to_fd < 0 ? -1 : open_above(f->fd, path, &from);
-    const int rc = from_fd < 0 || (renameat(from_fd, from, to_fd, to) && errno != ENOENT);
+    char at[SPOT_STATE_PATH_MAX + 16];
+    bool is_new = false;
+    const int rc = aside_fd < 0 ? -1 : rename_aside(f, path, aside_fd, &is_new, at, sizeof(at));
 
     if (rc)
         spot_err_sys(err, "cannot move '%.60s/%.200s' to " SPOT_FILES_ASIDE, f->base, path);
-    else if (f->warn)
-        f->warn("'%.60s/%.200s' is not of the commit that the ranks go on from: it is in "
-                "'%.60s/" SPOT_FILES_ASIDE "' now",
-                f->base, path, f->base);
-    if (from_fd >= 0)
-        close(from_fd);
-    if (to_fd >= 0)
-        close(to_fd);
+    else if (f->warn && is_new)
+        f->warn("'%.60s/%.*s' is not of the commit that the ranks go on from: it is "
+                "'%.60s/" SPOT_FILES_ASIDE "/%.*s' now",
+                f->base, (int)spot_rank_files_unit(path), path, f->base,
+                (int)spot_rank_files_unit(at), at);
     if (aside_fd >= 0)
         close(aside_fd);
     return rc ? -1 : 0;
@@ -274,6 +362,16 @@ static bool is_there(struct spot_rank_files *f, const struct part *p, void *room
     return is_same;
 }
 
+/* As it was: the age of a file tells which of two is the newer one. */
+static void set_time(int fd, uint64_t at_ns)
+{
+    const struct timespec at = { .tv_sec = (time_t)(at_ns / 1000000000),
+                                 .tv_nsec = (long)(at_ns % 1000000000) };
+
+    if (at_ns)
+        (void)futimens(fd, (const struct timespec[]){ at, at });
+}
+
 static int fill(struct spot_state_store *store, const struct part *p, int fd, void *room,
                 struct spot_err *err)
 {
@@ -290,6 +388,7 @@ static int fill(struct spot_state_store *store, const struct part *p, int fd, vo
         if (spot_write_at(fd, (uint64_t)i * SPOT_STATE_CHUNK_BYTE, room, piece.n_byte))
             return spot_err_sys(err, "cannot restore '%.200s'", file->path);
     }
+    set_time(fd, file->at_ns);
     return 0;
 }
 
@@ -429,6 +528,7 @@ int spot_rank_files_put(struct spot_rank_files *f, struct spot_state_store *stor
         rc = spot_rank_files_scan(f, err);
     if (!rc)
         rc = put_all(f, store, part, n_part, err);
+    forget_asides(f);
     free(part);
     return rc;
 }

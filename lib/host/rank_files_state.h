@@ -27,6 +27,12 @@ struct spot_rank_file {
     struct spot_hash128 digest;
 };
 
+/* Under which name something goes aside, all of one directory together. */
+struct spot_rank_aside {
+    char *unit;
+    unsigned number; /* 0: its own name, else that and a number */
+};
+
 struct spot_rank_files {
     char *base, *glob;
     int fd;        /* of base; -1: it is not there yet */
@@ -48,6 +54,8 @@ struct spot_rank_files {
     struct timespec newest_at;        /* by the clock of files */
     struct timespec mark;             /* what is later was saved for a notice */
     struct timespec begun;            /* what is later is of ranks of this node */
+    struct spot_rank_aside *aside;    /* [n_aside], of this laying out */
+    size_t n_aside, cap_aside;
 };
 
 /* Of an entry of the directory: does it match the pattern, and is not our own? */

@@ -25,7 +25,6 @@ struct guard {
     int signal_fd;
     pid_t rank[SPOT_LOCAL_RANKS_MAX]; /* 0: not running */
     bool was_told[SPOT_LOCAL_RANKS_MAX];
-    pid_t hook;     /* 0: not running */
     bool is_saving; /* SPOT_RANK_SAVED is owed */
     bool is_stopping, was_killed;
     double kill_s, give_up_s; /* while stopping */
@@ -148,45 +147,9 @@ static void say_twins(struct guard *g)
     g->was_warm = is_warm;
 }
 
-/* Which processes are meant, and how long it has. */
-static void set_hook_env(const struct guard *g, double left_s)
-{
-    char pids[SPOT_LOCAL_RANKS_MAX * 12] = "", text[32];
-    size_t n = 0;
-
-    for (uint32_t i = 0; i < g->of->options->n; i++)
-        if (g->rank[i])
-            n += (size_t)snprintf(pids + n, sizeof(pids) - n, "%s%ld", n ? " " : "",
-                                  (long)g->rank[i]);
-    setenv("SPOT_RANK_PIDS", pids, 1);
-    snprintf(text, sizeof(text), "%g", left_s);
-    setenv("SPOT_LEFT_S", text, 1);
-    spot_rank_env_set(&g->env, 0);
-    unsetenv("RANK");
-    unsetenv("LOCAL_RANK");
-    unsetenv("ROLE_RANK");
-}
-
-static void start_hook(struct guard *g, double left_s)
-{
-    static char sh[] = "sh", c[] = "-c";
-    char *const text = strdup(g->of->options->hook);
-    char *const argv[] = { sh, c, text, NULL };
-
-    g->hook = text ? fork() : -1;
-    if (!g->hook) {
-        settle(g, g->of->out[g->of->options->n]);
-        set_hook_env(g, left_s);
-        become(argv);
-    }
-    free(text);
-    if (g->hook < 0)
-        g->hook = 0;
-}
-
 static size_t live(const struct guard *g)
 {
-    size_t n = g->hook != 0;
+    size_t n = 0;
 
     for (uint32_t i = 0; i < g->of->options->n; i++)
         n += g->rank[i] != 0;
@@ -198,14 +161,10 @@ static void signal_all(const struct guard *g, int number)
     for (uint32_t i = 0; i < g->of->options->n; i++)
         if (g->rank[i])
             kill(-g->rank[i], number);
-    if (g->hook)
-        kill(-g->hook, number);
 }
 
 static void take_exit(struct guard *g, pid_t pid, int status)
 {
-    if (pid == g->hook)
-        g->hook = 0;
     for (uint32_t i = 0; i < g->of->options->n; i++)
         if (g->rank[i] == pid) {
             g->rank[i] = 0;
@@ -220,7 +179,7 @@ static bool is_ours(const struct guard *g, pid_t pid)
     for (uint32_t i = 0; i < g->of->options->n; i++)
         if (g->rank[i] == pid)
             return true;
-    return pid == g->hook || spot_twins_has(&g->twins, pid);
+    return spot_twins_has(&g->twins, pid);
 }
 
 /* One that ended is looked at, its group killed, and only then reaped: until then its id cannot be
@@ -243,13 +202,9 @@ static void reap(struct guard *g)
 
 /* --- orders -------------------------------------------------------------------- */
 
-static void save(struct guard *g, double left_s)
+static void save(struct guard *g)
 {
     g->is_saving = true;
-    if (g->of->options->hook && !g->hook) {
-        start_hook(g, left_s);
-        return;
-    }
     for (uint32_t i = 0; i < g->of->options->n; i++)
         if (g->rank[i] && spot_rank_tell(g->rank[i]))
             g->was_told[i] = true;
@@ -279,7 +234,7 @@ static uint32_t first_live(const struct guard *g)
 
     while (i < g->of->options->n && !g->rank[i])
         i++;
-    return i; /* n: the hook */
+    return i;
 }
 
 static void give_up(struct guard *g, uint32_t local, pid_t pid)
@@ -300,7 +255,7 @@ static void obey(struct guard *g, const struct spot_rank_command *command)
             start_rank(g, i);
         break;
     case SPOT_RANK_SAVE:
-        save(g, command->left_s);
+        save(g);
         break;
     case SPOT_RANK_STOP:
         stop(g);
@@ -360,7 +315,7 @@ static bool is_saved(const struct guard *g)
     for (uint32_t i = 0; i < g->of->options->n; i++)
         if (g->rank[i] && g->was_told[i])
             return false;
-    return !g->hook;
+    return true;
 }
 
 static void settle_owed(struct guard *g)
@@ -385,7 +340,7 @@ static void settle_owed(struct guard *g)
     if (g->is_stopping && spot_clock_s() >= g->give_up_s) {
         const uint32_t local = first_live(g);
 
-        give_up(g, local, local < g->of->options->n ? g->rank[local] : g->hook);
+        give_up(g, local, local < g->of->options->n ? g->rank[local] : 0);
     }
 }
 

@@ -103,14 +103,14 @@ static void put_file(struct spot_rank_output *o, struct stream *s, const char *t
     }
 }
 
-/* DIR/ROUND/RANK.out, .err; of the hook DIR/ROUND/hook-RANK, after the first rank of its node. */
+/* DIR/ROUND/RANK.out, .err; of the node DIR/ROUND/node-RANK, after the first rank of its node. */
 static void open_log(struct spot_rank_output *o, size_t i, uint32_t round, uint32_t rank)
 {
     struct stream *const s = &o->stream[i];
     char path[PATH_BYTE];
     const int n =
         snprintf(path, sizeof(path), "%s/%lu/%s%lu.%s", o->options.log_dir, (unsigned long)round,
-                 i / 2 == o->options.n ? "hook-" : "", (unsigned long)rank, i % 2 ? "err" : "out");
+                 i / 2 == o->options.n ? "node-" : "", (unsigned long)rank, i % 2 ? "err" : "out");
 
     /* what a rank may have put there in its place is not followed, and not waited for */
     s->log_fd =
@@ -253,7 +253,7 @@ void spot_rank_output_round(struct spot_rank_output *o, uint32_t round, uint32_t
         if (local < o->options.n)
             snprintf(s->label, sizeof(s->label), "[%lu] ", (unsigned long)rank);
         else
-            snprintf(s->label, sizeof(s->label), "[hook] ");
+            snprintf(s->label, sizeof(s->label), "[node] ");
         if (o->options.log_dir)
             open_log(o, i, round, local < o->options.n ? rank : first_rank);
     }

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 struct spot_rank_output_options {
-    uint32_t n;          /* ranks; the pipe pair at index n is the hook's */
+    uint32_t n;          /* ranks; the pipe pair at index n is the node's */
     const char *log_dir; /* NULL: no files */
     int out_fd, err_fd;  /* -1: none */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* called from the thread; NULL */

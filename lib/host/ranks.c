@@ -64,9 +64,9 @@ int spot_ranks_start(struct spot_ranks *r, const struct spot_rank_env *env, stru
     return order(r, &command, err);
 }
 
-int spot_ranks_save(struct spot_ranks *r, double left_s, struct spot_err *err)
+int spot_ranks_save(struct spot_ranks *r, struct spot_err *err)
 {
-    const struct spot_rank_command command = { .order = SPOT_RANK_SAVE, .left_s = left_s };
+    const struct spot_rank_command command = { .order = SPOT_RANK_SAVE };
 
     return order(r, &command, err);
 }

@@ -38,7 +38,6 @@ struct spot_ranks_options {
     double stuck_s;       /* from SIGKILL until one that is still there is given up; 0: 30 */
     double hang_s;        /* a rank that has not moved for so long is killed; 0: none is */
     const char *errors;   /* TORCHELASTIC_ERROR_FILE of a rank is this, '.' and its index; NULL */
-    const char *hook;     /* run by sh(1) when the ranks are to save; NULL: they get SIGUSR1 */
     const char *log_dir;  /* DIR/ROUND/RANK.out and .err; NULL: none */
     bool is_cold;         /* no twins, even if the command supports waiting */
     int out_fd, err_fd;   /* each line of output, prefixed with the rank; -1: none */
@@ -72,11 +71,10 @@ struct spot_ranks *spot_ranks_new(const struct spot_ranks_options *options, stru
  * gone, as do the other three. */
 int spot_ranks_start(struct spot_ranks *ranks, const struct spot_rank_env *env,
                      struct spot_err *err);
-/* A new round is about to begin: the hook is run, or processes that catch SIGUSR1, else SIGTERM,
- * get it, and `left_s` is the time left. SPOT_RANK_SAVED follows when the hook has ended; without a
- * hook when all that got the signal have ended, at once if there were none. Processes that do not
- * catch it are left alone. */
-int spot_ranks_save(struct spot_ranks *ranks, double left_s, struct spot_err *err);
+/* A new round is about to begin: processes that catch SIGUSR1, else SIGTERM, get it.
+ * SPOT_RANK_SAVED follows when all that got it have ended, at once if there were none. Processes
+ * that do not catch it are left alone. */
+int spot_ranks_save(struct spot_ranks *ranks, struct spot_err *err);
 /* End the round: SIGTERM to their process groups, SIGKILL after stop_s, and to all remaining
  * processes as soon as the ranks have ended. Always followed by SPOT_RANK_STOPPED, or by an error
  * of spot_ranks_next. */

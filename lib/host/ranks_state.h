@@ -18,7 +18,6 @@ enum spot_rank_order { SPOT_RANK_START, SPOT_RANK_SAVE, SPOT_RANK_STOP, SPOT_RAN
 /* Written to a pipe in one piece: below PIPE_BUF. */
 struct spot_rank_command {
     enum spot_rank_order order;
-    double left_s;            /* SAVE */
     struct spot_rank_env env; /* START */
 };
 
@@ -26,7 +25,7 @@ struct spot_rank_command {
 struct spot_rank_guard {
     const struct spot_ranks_options *options;
     int command_fd, event_fd; /* end of file on the first one: we are gone */
-    int (*out)[2]; /* [n + 1], write ends for standard output and error; the last: hook */
+    int (*out)[2]; /* [n + 1], write ends for standard output and error; the last: node */
 };
 
 /* Never returns: exits with 0, or this where a process did not end. */

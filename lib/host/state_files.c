@@ -100,6 +100,12 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
+/* 0: before the epoch, as no file of a script is. */
+static uint64_t ns_of(const struct timespec *at)
+{
+    return at->tv_sec < 0 ? 0 : (uint64_t)at->tv_sec * 1000000000 + (uint64_t)at->tv_nsec;
+}
+
 static int take_open(struct spot_state_store *store, int fd, struct spot_state_record *record,
                      void *room, const struct stat *seen, struct spot_err *err)
 {
@@ -108,6 +114,7 @@ static int take_open(struct spot_state_store *store, int fd, struct spot_state_r
 
     file->mode = seen->st_mode & 0777;
     file->n_byte = (uint64_t)seen->st_size;
+    file->at_ns = ns_of(&seen->st_mtim);
     n = spot_state_file_chunks(file);
     record->chunk = spot_xrealloc(record->chunk, record->n_chunk + n, sizeof(*record->chunk));
     for (size_t i = 0; i < n; i++) {

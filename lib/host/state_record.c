@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+#define _POSIX_C_SOURCE 200809L /* localtime_r */
 #include "host/state_record.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "common/utf8.h"
 #include "common/xalloc.h"
 
 int spot_state_id_compare(const struct spot_state_id *a, const struct spot_state_id *b)
@@ -46,6 +50,69 @@ uint64_t spot_state_record_byte(const struct spot_state_record *record)
     for (size_t i = 0; i < record->n_file; i++)
         n += record->file[i].n_byte;
     return n;
+}
+
+/* Links are made anew for what was written before. */
+struct spot_state_saved spot_state_record_saved(const struct spot_state_record *record)
+{
+    struct spot_state_saved saved = { 0 };
+    const struct spot_state_file *last = NULL;
+
+    for (size_t i = 0; i < record->n_file; i++)
+        if (record->file[i].mode != SPOT_STATE_LINK &&
+            (!last || record->file[i].at_ns >= last->at_ns))
+            last = &record->file[i];
+    if (!last)
+        return saved;
+    saved.at_ns = last->at_ns;
+    snprintf(saved.what, sizeof(saved.what), "%.*s", (int)strcspn(last->path, "/"), last->path);
+    spot_utf8_make_plain(saved.what);
+    return saved;
+}
+
+static void put_when(uint64_t at_ns, char *text, size_t n)
+{
+    const time_t at_s = (time_t)(at_ns / 1000000000), now_s = time(NULL);
+    struct tm at, now;
+
+    if (!localtime_r(&at_s, &at) || !localtime_r(&now_s, &now) ||
+        !strftime(text, n,
+                  at.tm_year == now.tm_year && at.tm_yday == now.tm_yday ? "%H:%M:%S"
+                                                                         : "%Y-%m-%d %H:%M:%S",
+                  &at))
+        *text = '\0';
+}
+
+void spot_state_describe(uint64_t step, const struct spot_state_saved *saved,
+                         char text[SPOT_STATE_DESCRIBED])
+{
+    char number[48] = "", when[32] = "";
+
+    if (step)
+        snprintf(number, sizeof(number), "%s %llu", *saved->what ? "checkpoint" : "step",
+                 (unsigned long long)step);
+    if (saved->at_ns)
+        put_when(saved->at_ns, when, sizeof(when));
+    if (!*saved->what)
+        snprintf(text, SPOT_STATE_DESCRIBED, "%s%s%s%s", step ? number : "step 0",
+                 *when ? " (saved " : "", when, *when ? ")" : "");
+    else if (*number || *when)
+        snprintf(text, SPOT_STATE_DESCRIBED, "%s (%s%s%s%s)", saved->what, number,
+                 *number && *when ? ", " : "", *when ? "saved " : "", when);
+    else
+        snprintf(text, SPOT_STATE_DESCRIBED, "%s", saved->what);
+}
+
+void spot_state_saved_put(struct spot_buf *out, const struct spot_state_saved *saved)
+{
+    spot_put_u64(out, saved->at_ns);
+    spot_put_text(out, saved->what);
+}
+
+void spot_state_saved_get(struct spot_wire_in *in, struct spot_state_saved *saved)
+{
+    saved->at_ns = spot_get_u64(in);
+    spot_get_plain(in, saved->what, sizeof(saved->what));
 }
 
 size_t spot_state_file_chunks(const struct spot_state_file *file)
@@ -125,6 +192,7 @@ void spot_state_record_put(struct spot_buf *out, const struct spot_state_record 
         spot_put_text(out, record->file[f].path);
         spot_put_u32(out, record->file[f].mode);
         spot_put_u64(out, record->file[f].n_byte);
+        spot_put_u64(out, record->file[f].at_ns);
         for (size_t i = 0; i < spot_state_file_chunks(&record->file[f]); i++, at++) {
             spot_put_u64(out, record->chunk[at].high);
             spot_put_u64(out, record->chunk[at].low);
@@ -163,6 +231,7 @@ static bool get_file(struct spot_wire_in *in, struct spot_state_record *record)
     spot_get_text(in, path, sizeof(path));
     file->mode = spot_get_u32(in);
     file->n_byte = spot_get_u64(in);
+    file->at_ns = spot_get_u64(in);
     file->first_chunk = record->n_chunk;
     n = spot_state_file_chunks(file);
     if (in->bad || !spot_state_path_is_below(path) || is_odd(file) ||

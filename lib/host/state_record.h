@@ -47,7 +47,14 @@ struct spot_state_file {
     char *path; /* relative to the state directory */
     uint32_t mode;
     uint64_t n_byte;
+    uint64_t at_ns; /* when it was written, by the clock of its node */
     size_t first_chunk;
+};
+
+/* What was written last, as a user knows it. */
+struct spot_state_saved {
+    uint64_t at_ns; /* 0: not known */
+    char what[128]; /* the file, or the directory that it is in; "": not known */
 };
 
 struct spot_state_record {
@@ -63,6 +70,13 @@ struct spot_state_record {
 void spot_state_record_release(struct spot_state_record *record);
 
 uint64_t spot_state_record_byte(const struct spot_state_record *record);
+struct spot_state_saved spot_state_record_saved(const struct spot_state_record *record);
+/* "ckpt.pt (checkpoint 14, saved 16:40:37)", with the day if that is another one. */
+enum { SPOT_STATE_DESCRIBED = 256 };
+void spot_state_describe(uint64_t step, const struct spot_state_saved *saved,
+                         char text[SPOT_STATE_DESCRIBED]);
+void spot_state_saved_put(struct spot_buf *out, const struct spot_state_saved *saved);
+void spot_state_saved_get(struct spot_wire_in *in, struct spot_state_saved *saved);
 /* Number of chunks of a file, and bytes of the i-th: SPOT_STATE_CHUNK_BYTE for all but the last. */
 size_t spot_state_file_chunks(const struct spot_state_file *file);
 size_t spot_state_file_chunk_byte(const struct spot_state_file *file, size_t i);

@@ -101,6 +101,21 @@ static int check_set(const char *what, const struct spot_layer_set *set, struct 
                         what, (long long)set->period, PERIOD_MAX);
 }
 
+static int check_divisors(const struct spot_decoder *d, int64_t n, struct spot_err *err)
+{
+    if (n > SPOT_ROPE_DIVISORS || d->rope_original < 2)
+        return spot_err_set(err, SPOT_EDATA,
+                            "model shape: %lld pairs are divided by numbers of their own, expected "
+                            "1 to %d, within %lld positions",
+                            (long long)n, SPOT_ROPE_DIVISORS, (long long)d->rope_original);
+    for (int64_t i = 0; i < n; i++)
+        if (!(d->rope_divisor[i] >= 1e-6 && d->rope_divisor[i] <= 1e6))
+            return spot_err_set(err, SPOT_EDATA,
+                                "model shape: pair %lld is divided by %g, expected 1e-6 to 1e6",
+                                (long long)i, d->rope_divisor[i]);
+    return 0;
+}
+
 static int check_rotary(const struct spot_decoder *d, int64_t head_dim, struct spot_err *err)
 {
     if (head_dim % 2)
@@ -116,6 +131,8 @@ static int check_rotary(const struct spot_decoder *d, int64_t head_dim, struct s
         return spot_err_set(err, SPOT_EDATA,
                             "model shape: rotary positions are scaled by %g, expected 1 to 1e6",
                             d->rope_factor);
+    if (d->rope_scaling == SPOT_ROPE_LONG)
+        return check_divisors(d, (d->rotary_dim ? d->rotary_dim : head_dim) / 2, err);
     if (d->rope_scaling >= SPOT_ROPE_LLAMA3 &&
         (d->rope_original < 1 || !(d->rope_low > 0) || !(d->rope_high > d->rope_low)))
         return spot_err_set(err, SPOT_EDATA,

@@ -35,8 +35,11 @@ enum spot_rope_scaling {
     SPOT_ROPE_LINEAR, /* positions are divided by `factor` */
     SPOT_ROPE_LLAMA3, /* slow pairs are divided, those between two wavelengths in part */
     SPOT_ROPE_YARN,   /* the same by rotations, and all are scaled: Peng et al., arXiv:2309.00071 */
+    SPOT_ROPE_LONG,   /* each pair is divided by a number of its own: longrope within the original
+                         positions (Ding et al., arXiv:2402.13753), which are all that there are */
     SPOT_ROPE_SCALINGS
 };
+enum { SPOT_ROPE_DIVISORS = 64 };
 
 enum spot_activation { SPOT_GELU_TANH, SPOT_GELU_ERF, SPOT_SILU, SPOT_ACTIVATIONS };
 
@@ -57,6 +60,7 @@ struct spot_decoder {
     double rope_gain;                        /* of cosines and sines; 0: 1 */
     int64_t rope_original;                   /* positions before scaling */
     int64_t rope_is_whole;                   /* yarn: bounds are not rounded to pairs */
+    double rope_divisor[SPOT_ROPE_DIVISORS]; /* long: by pair */
     double rope_theta_local; /* the base in layers of `local`, which are not scaled; 0: as others */
     struct spot_layer_set unturned; /* layers without positions */
     /* attention */

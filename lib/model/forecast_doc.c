@@ -27,6 +27,9 @@ static const struct spot_field series_field[] = {
     { "cap", SPOT_F_INT, SERIES(cap), "1", 0, SPOT_FORECAST_CAP_MAX, true },
     { "past_intervals", SPOT_F_INT, SERIES(n_past), "1", 0, 1e15, false },
     { "past_changes", SPOT_F_INT, SERIES(n_change_past), "1", 0, 1e15, false },
+    { "past_s", SPOT_F_REAL, SERIES(past_s), "s", 0, 1e15, false },
+    { "past_lost", SPOT_F_REAL, SERIES(past_lost), "1", 0, 1e15, false },
+    { "past_instance_s", SPOT_F_REAL, SERIES(past_instance_s), "s", 0, 1e18, false },
     { 0 },
 };
 

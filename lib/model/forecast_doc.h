@@ -35,10 +35,13 @@ struct spot_forecast_change {
 };
 
 struct spot_forecast_series {
-    const char *zone, *instance_type;    /* "" if the trace has none; borrowed from the document */
-    double time_s;                       /* time of the forecast, that of the newest value */
-    int64_t now, cap;                    /* current count and maximum; now <= cap */
-    int64_t n_past, n_change_past;       /* intervals and changes it is based on; 0 if not given */
+    const char *zone, *instance_type; /* "" if the trace has none; borrowed from the document */
+    double time_s;                    /* time of the forecast, that of the newest value */
+    int64_t now, cap;                 /* current count and maximum; now <= cap */
+    int64_t n_past, n_change_past;    /* intervals and changes it is based on; 0 if not given */
+    /* In the past_s before time_s: instances lost, and seconds of all that were there; 0 if not
+     * given. */
+    double past_s, past_lost, past_instance_s;
     double *mean;                        /* [horizon], instances */
     double *prob;                        /* [horizon * (cap + 1)], row-major; each row sums to 1 */
     struct spot_forecast_change *change; /* [n_change], by lost, then gained */

@@ -110,14 +110,15 @@ bool spot_serve_knows_lengths(const struct spot_job_serve *s)
     return s->n_cell && s->cell[0].prefill_token_s > 0;
 }
 
-/* Of a layer, for prompts of p tokens. */
-static double prefill_of(const struct spot_job_serve *s, const struct spot_serve_cell *c, double p)
+/* Of a layer, for prompts of p tokens, the first `cached` of which need not be computed. */
+static double prefill_of(const struct spot_job_serve *s, const struct spot_serve_cell *c, double p,
+                         double cached)
 {
     const double q = (double)s->prompt_token;
-    const double line = c->prefill_s + c->prefill_token_s * (p - q);
+    const double line = c->prefill_s + c->prefill_token_s * (p - cached - q);
 
-    return fmax(line + c->prefill_square_s * (p * p - q * q),
-                c->prefill_least_s + c->prefill_least_token_s * (p - q));
+    return fmax(line + c->prefill_square_s * (p * p - cached * cached - q * q),
+                c->prefill_least_s + c->prefill_least_token_s * (p - cached - q));
 }
 
 /* All cells know other lengths, or none; a prompt of one token, and a context of two, take time. */
@@ -142,7 +143,7 @@ static int check_lengths(const struct spot_job_serve *s, const struct spot_json_
                                   c->prefill_token_s > 0 ? "has" : "lacks",
                                   spot_serve_knows_lengths(s) ? "has it" : "does not");
         if (c->prefill_token_s > 0
-                ? prefill_of(s, c, 1) <= 0
+                ? prefill_of(s, c, 1, 0) <= 0
                 : c->decode_token_s > 0 || c->prefill_square_s > 0 || c->prefill_least_s > 0)
             return spot_json_fail(json, at, err,
                                   "prefill_token_s makes a prompt of one token take no time, or "
@@ -291,7 +292,7 @@ void spot_job_serve_release(struct spot_job_serve *s)
 int spot_serve_time(const struct spot_job_serve *s, const struct spot_serve_shape *shape,
                     struct spot_serve_time *time)
 {
-    const struct spot_serve_length own = { s->prompt_token, s->output_token };
+    const struct spot_serve_length own = { s->prompt_token, s->output_token, 0 };
 
     return spot_serve_time_of(s, shape, &own, time);
 }
@@ -314,7 +315,8 @@ int spot_serve_time_of(const struct spot_job_serve *s, const struct spot_serve_s
 
     if (!first || !next || (s->n_embed && !embed))
         return -1;
-    prefill_s = prefill_of(s, first, prompt) * f * (P + m1 - 1) / (s->parts_add_up ? 1 : m1) +
+    prefill_s = prefill_of(s, first, prompt, knows ? (double)length->cached_token : 0) * f *
+                    (P + m1 - 1) / (s->parts_add_up ? 1 : m1) +
                 s->prefill_hop_s * (P - 1) / m1;
     decode_s = (next->decode_s + next->decode_token_s * context_more) * f * (P + m2 - 1) +
                s->decode_hop_s * (P - 1) / m2;

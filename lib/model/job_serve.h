@@ -107,6 +107,7 @@ double spot_serve_spread_at(const struct spot_job_serve *serve, double quantile)
 
 struct spot_serve_length {
     int64_t prompt_token, output_token;
+    int64_t cached_token; /* of the prompt's begin, found in a cache; below prompt_token */
 };
 
 /* With f = ceil(layers / P), the factor on all of it:
@@ -121,7 +122,8 @@ int spot_serve_time(const struct spot_job_serve *serve, const struct spot_serve_
 
 /* The same for a batch with this longest prompt, p, and answer; if the profile does not cover
  * lengths, for its own. With q the profile's prompt, a layer's prefill is
- *   max(prefill + token (p - q) + square (p^2 - q^2), least + least_token (p - q)),
+ *   max(prefill + token (p - c - q) + square (p^2 - c^2 - q^2), least + least_token (p - c - q))
+ * where c tokens of it are cached,
  * and decode_s is the mean over the answer. */
 int spot_serve_time_of(const struct spot_job_serve *serve, const struct spot_serve_shape *shape,
                        const struct spot_serve_length *length, struct spot_serve_time *time);

@@ -12,11 +12,28 @@
 
 /* --- jobs --- */
 
-enum { ID, ARRIVAL, KIND, STEPS, SCALE, WEIGHT, SLO, DONE, ON, USER, SCALE_MIN, SCALE_MAX, N_WANT };
+enum {
+    ID,
+    ARRIVAL,
+    KIND,
+    STEPS,
+    SCALE,
+    WEIGHT,
+    SLO,
+    DONE,
+    ON,
+    USER,
+    SCALE_MIN,
+    SCALE_MAX,
+    ON_WORKERS,
+    UNSAVED,
+    N_WANT
+};
 
-static const char *const want_job[N_WANT] = { "id",    "arrival_s", "kind",       "steps",
-                                              "scale", "?weight",   "?slo_s",     "?done",
-                                              "?on",   "?user",     "?scale_min", "?scale_max" };
+static const char *const want_job[N_WANT] = {
+    "id",    "arrival_s", "kind",  "steps",      "scale",      "?weight",     "?slo_s",
+    "?done", "?on",       "?user", "?scale_min", "?scale_max", "?on_workers", "?unsaved"
+};
 
 struct spot_share_job *spot_share_jobs_add(struct spot_share_jobs *jobs, const char *id,
                                            const char *kind, const char *user)
@@ -116,9 +133,11 @@ static int on_job(const struct spot_csv_row *row, void *user, struct spot_err *e
         spot_csv_real(row, STEPS, 1e-9, 1e15, &job->steps, err) || read_scale(row, job, err) ||
         optional_real(row, WEIGHT, 1e-6, 1e6, &job->weight, err) ||
         optional_real(row, SLO, 1e-3, 1e12, &job->slo_s, err) ||
-        optional_real(row, DONE, 0, job->steps, &job->done, err))
+        optional_real(row, DONE, 0, job->steps, &job->done, err) ||
+        optional_real(row, UNSAVED, 0, job->done, &job->unsaved, err))
         return -1;
-    return 0;
+    job->on_scale = job->scale;
+    return optional_int(row, ON_WORKERS, 0, SPOT_SHARE_COUNT_MAX, &job->on_scale, err);
 }
 
 static int by_arrival(const void *a, const void *b)

@@ -277,6 +277,8 @@ static bool take_over(struct run *r, int place)
     const int p = r->job->stages;
     const int search = place % p ? place - 1 : place + p - 1;
 
+    if (!r->p && !(place % p))
+        return true; /* as released: a second rendezvous left members of no pipeline */
     for (size_t i = 0; i < r->n_node; i++) {
         struct node *node = &r->node[i];
 

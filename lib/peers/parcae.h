@@ -13,6 +13,7 @@
 #ifndef SPOT_PEERS_PARCAE_H
 #define SPOT_PEERS_PARCAE_H
 
+#include "forecast/forecaster.h"
 #include "plan/cost_table.h"
 
 #ifdef __cplusplus
@@ -24,6 +25,9 @@ extern "C" {
 int spot_parcae_choose(struct spot_cost_table *table, const struct spot_cost_state *state,
                        const int *gained, const int *lost, int n_step, double interval_s,
                        double *value);
+
+/* Its predictor, for spot_forecasters_more; ends with a NULL name. */
+extern const struct spot_forecaster spot_peer_forecasters[];
 
 #ifdef __cplusplus
 }

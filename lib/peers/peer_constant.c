@@ -97,20 +97,17 @@ static int set(struct spot_peer_prices *prices, const char *name, const char *te
     double value;
 
     if (!c && nearest)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--peer-constant: unknown constant '%.32s'; did you mean '%s'?", name,
+        return spot_err_set(err, SPOT_EUSAGE, "unknown constant '%.32s'; did you mean '%s'?", name,
                             nearest);
     if (!c)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--peer-constant: unknown constant '%.32s'; 'list' names all", name);
+        return spot_err_set(err, SPOT_EUSAGE, "unknown constant '%.32s'; 'list' names all", name);
     if (parse_value(text, spot_peer_constant_value(c, prices), &value))
-        return spot_err_set(
-            err, SPOT_EUSAGE,
-            "--peer-constant %s: expected a number or a factor like 2x, got '%.32s'", c->name,
-            text);
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "%s: expected a number or a factor like 2x, got '%.32s'", c->name,
+                            text);
     if (!(value >= c->least && value <= c->most))
-        return spot_err_set(err, SPOT_EUSAGE, "--peer-constant %s: %g is not within %g to %g",
-                            c->name, value, c->least, c->most);
+        return spot_err_set(err, SPOT_EUSAGE, "%s: %g is not within %g to %g", c->name, value,
+                            c->least, c->most);
     memcpy((char *)prices + c->offset, &value, sizeof(value));
     return 0;
 }
@@ -122,8 +119,7 @@ int spot_peer_constant_set(struct spot_peer_prices *prices, const char *text, st
     int rc;
 
     if (!equals || equals == text)
-        return spot_err_set(err, SPOT_EUSAGE, "--peer-constant: expected NAME=VALUE, got '%.64s'",
-                            text);
+        return spot_err_set(err, SPOT_EUSAGE, "expected NAME=VALUE, got '%.64s'", text);
     name = spot_xstrdup(text);
     name[equals - text] = '\0';
     rc = set(prices, name, equals + 1, err);

@@ -197,7 +197,7 @@ int spot_sim_nowcast(const struct spot_sim_train *sim, struct spot_sim_row *row,
 int spot_sim_parcae(const struct spot_sim_train *sim, struct spot_sim_row *row,
                     struct spot_err *err)
 {
-    struct predictor p = { .model = spot_forecaster_named("parcae"),
+    struct predictor p = { .model = spot_peer_forecasters,
                            .spec = { .cap = sim->table->n_max, .horizon = sim->look_ahead } };
     int rc;
 

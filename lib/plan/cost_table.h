@@ -94,6 +94,22 @@ struct spot_cost_changes {
     double cost_s[]; /* [n_grid]; 0: not asked for, or nothing, which is found at once */
 };
 
+/* Of its arrays: same, other and row. */
+static inline size_t spot_cost_n_same(const struct spot_cost_table *t)
+{
+    return (size_t)t->n_grid * (size_t)(t->n_max + 1);
+}
+
+static inline size_t spot_cost_n_other(const struct spot_cost_table *t)
+{
+    return (size_t)t->n_grid * (size_t)(t->p_max + 1);
+}
+
+static inline size_t spot_cost_n_row(const struct spot_cost_table *t)
+{
+    return (size_t)(t->n_max - t->n_low + 1) * (size_t)t->n_grid * (size_t)(t->lost_max + 1);
+}
+
 static inline double spot_cost_of(struct spot_cost_table *table, struct spot_cost_changes *changes,
                                   int to)
 {

@@ -4,8 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct spot_policy *const policies[] = { &spot_policy_train, &spot_policy_deadline,
-                                                      &spot_policy_fleet };
+#include "plan/share_round.h"
+
+static const struct spot_policy *const policies[] = {
+    &spot_policy_train,
+    &spot_policy_deadline,
+    &spot_policy_fleet,
+    &spot_policy_serve,
+    &spot_policy_share[SPOT_SHARE_AIM_COMPLETION],
+    &spot_policy_share[SPOT_SHARE_AIM_MAX_MIN],
+    &spot_policy_share[SPOT_SHARE_AIM_MAKESPAN],
+    &spot_policy_share[SPOT_SHARE_AIM_COST],
+};
 
 const struct spot_policy *spot_policy_find(const char *kind, const char *name, struct spot_err *err)
 {

@@ -16,17 +16,25 @@
 #include "model/grid.h"
 #include "plan/deadline.h"
 #include "plan/fleet_hold.h"
+#include "plan/serve_decide.h"
 #include "plan/train_plan.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* plan/share_round.h */
+struct spot_share_rule;
+struct spot_share_seen;
+struct spot_share_plan;
+
 /* Everything of the question that observations do not tell: that of the kind. */
 struct spot_rule {
     const struct spot_train_question *train;
     const struct spot_deadline_rule *deadline;
     const struct spot_hold_rule *fleet;
+    const struct spot_serve_rule *serve;
+    const struct spot_share_rule *share;
 };
 
 /* What is known at a time. */
@@ -44,12 +52,16 @@ struct spot_seen {
     const bool *has_spot;              /* [n_place] */
     const struct spot_market_now *now; /* of the job, without what spot is there; NULL: before it */
     const struct spot_hold_now *fleet; /* what runs; what can be had is the forecast's */
+    const struct spot_serve_seen *serve;
+    const struct spot_share_seen *share;
 };
 
 struct spot_action {
     struct spot_grid grid;        /* train; D 0: suspend */
     struct spot_market_step step; /* deadline */
     struct spot_hold_step fleet;
+    struct spot_serve_offer serve;
+    const struct spot_share_plan *share; /* the decider's, until it observes anew */
 };
 
 /* What else a decision tells, unless NULL: the document and its reasons, the caller's to release.
@@ -57,6 +69,7 @@ struct spot_action {
 struct spot_told {
     struct spot_train_plan *train;
     double (*step_usd)[3]; /* deadline: [n_place], as of struct spot_market_table */
+    struct spot_serve_plan *serve;
 };
 
 struct spot_decider;
@@ -75,9 +88,12 @@ struct spot_policy {
     void (*close)(struct spot_decider *decider);
 };
 
-enum { SPOT_DECISION_STATE_MAX = 128 };
+enum { SPOT_DECISION_STATE_MAX = 256 };
 
-extern const struct spot_policy spot_policy_train, spot_policy_deadline, spot_policy_fleet;
+extern const struct spot_policy spot_policy_train, spot_policy_deadline, spot_policy_fleet,
+    spot_policy_serve;
+extern const struct spot_policy
+    spot_policy_share[]; /* by enum spot_share_aim; ends with a NULL name */
 
 /* The one parser of --policy: the row of that kind and name, or NULL with *err (SPOT_EUSAGE), which
  * names those there are. */

@@ -6,10 +6,10 @@
  * any proportion, so the least cost is that of whole counts n_g with a continuous split y:
  *   min sum c_g n_g,  sum_g y_bg = 1,  sum_b rate_b y_bg / per_s_bg <= rho n_g,  n_g <= quota_g
  * Offers of the same name and speed (zones, markets) are bought cheapest first, and share alike.
- * Melange (Griggs et al., 2024) cuts each bucket into S slices that are not split, with rho = 1.
+ * Melange cuts each bucket into slices that are not split: lib/peers/melange.h.
  *
- * Training: spotDNN (Shang et al., IWQoS 2023), its equations as released, with all plans
- * enumerated.
+ * Training: the equations of spotDNN (Shang et al., IWQoS 2023) as released, with all plans
+ * enumerated; its own searches are in lib/peers/spotdnn.h.
  */
 #ifndef SPOT_PLAN_FLEET_H
 #define SPOT_PLAN_FLEET_H
@@ -40,7 +40,6 @@ struct spot_fleet_demand {
     const double *per_s;                  /* [n_bucket][n_offer]; 0: it cannot */
     const struct spot_fleet_offer *offer; /* [n_offer] */
     double rho;                           /* usable share of an instance, (0, 1] */
-    int64_t slices;                       /* 0: any split */
 };
 
 struct spot_fleet_answer {
@@ -103,13 +102,12 @@ struct spot_dnn_speed {
 int spot_dnn_predict(const struct spot_dnn_job *job, const int64_t *count, double loss,
                      struct spot_dnn_speed *speed);
 
-/* The released search over windows of the sorted instances; Algorithm 1 of the paper; and the
- * cheapest of all plans within the quotas. count [n_type]. Returns 0, or -1 if no plan meets
+/* Iterations by eq. (3) from the loss so far, if there is one, where those to a loss l are
+ * x / (l - gamma5) - gamma1. */
+double spot_dnn_iterations(const struct spot_dnn_job *job, double x, double loss);
+
+/* The cheapest of all plans within the quotas. count [n_type]. Returns 0, or -1 if no plan meets
  * deadline_s. */
-int spot_dnn_window(const struct spot_dnn_job *job, double loss, double deadline_s, int64_t *count,
-                    struct spot_dnn_speed *speed);
-int spot_dnn_algorithm1(const struct spot_dnn_job *job, double loss, double deadline_s,
-                        int64_t *count, struct spot_dnn_speed *speed);
 int spot_dnn_best(const struct spot_dnn_job *job, double loss, double deadline_s, int64_t *count,
                   struct spot_dnn_speed *speed);
 

@@ -101,6 +101,16 @@ struct spot_serve_offer *spot_serve_offers(const struct spot_serve_ask *ask, siz
 /* The first of them. Returns 0, or -1. */
 int spot_serve_offer_best(const struct spot_serve_ask *ask, struct spot_serve_offer *best);
 
+/* Of *offer D, P, M, spares and pace_s are known: the rest by this question. Returns 0, or -1 if
+ * the job has no such pipelines. */
+int spot_serve_offer_complete(const struct spot_serve_ask *ask, struct spot_serve_offer *offer);
+
+/* Requests per second that so many GPUs answer at most; 0: they do not hold the model. */
+double spot_serve_most(const struct spot_job_serve *serve, int64_t gpus);
+
+/* Fewest GPUs that hold the model; 0: none, for any M. */
+int64_t spot_serve_least_gpus(const struct spot_job_serve *serve);
+
 #ifdef __cplusplus
 }
 #endif

@@ -23,8 +23,16 @@ struct spot_share_way {
     double rate; /* steps/s */
 };
 
+enum spot_share_aim {
+    SPOT_SHARE_AIM_COMPLETION, /* least mean completion time */
+    SPOT_SHARE_AIM_MAX_MIN,    /* equal progress */
+    SPOT_SHARE_AIM_MAKESPAN,   /* end of the last job */
+    SPOT_SHARE_AIM_COST,       /* cost per step */
+    SPOT_SHARE_AIMS
+};
+
 struct spot_share_terms {
-    enum spot_share_policy aim; /* one of ours */
+    enum spot_share_aim aim;
     double round_s, switch_s, checkpoint_s;
     double hold_s; /* a switch must pay off within this; 0: ten rounds */
 };
@@ -52,15 +60,54 @@ int spot_share_round(const struct spot_share_problem *problem, const struct spot
                      struct spot_share_choice *choice, struct spot_err *err);
 void spot_share_choice_release(struct spot_share_choice *choice);
 
-/* The round that follows shares x: maximises x, and running jobs stay where that is equally
- * good. */
-void spot_share_follow(const struct spot_share_problem *problem, const double *x,
-                       const struct spot_share_way *way, size_t n_way,
-                       struct spot_share_choice *choice);
-
 /* The choice itself: maximises the sum of value[n_way] within the workers of each type. */
 void spot_share_market(const struct spot_share_way *way, size_t n_way, size_t n_job,
                        const int64_t *count, size_t n_type, struct spot_share_choice *choice);
+
+/* --- the decision (decision.h, kind share): the rows are by aim --- */
+
+struct spot_share_rule {
+    const struct spot_share_jobs *jobs;
+    const struct spot_share_cluster *cluster;
+    const struct spot_job_rates *speeds; /* NULL: none but rate */
+    const double *rate;                  /* [jobs->n][cluster->n], of spot_share_rates */
+    struct spot_share_terms terms;       /* but the aim, which is the row's */
+};
+
+/* What is known of a job at a time. */
+struct spot_share_job_now {
+    bool is_there; /* it has arrived, and has steps left */
+    double left, unsaved;
+    double isolated_s; /* as of spot_share_want; < 0: what is done, on an isolated part of now */
+    int on;            /* its current type, -1: none */
+    int64_t on_scale;
+};
+
+struct spot_share_seen {
+    const struct spot_share_job_now *job; /* [jobs->n] */
+    const int64_t *count;                 /* [cluster->n] workers that are there */
+};
+
+/* Those that are there, as a problem. */
+struct spot_share_view {
+    struct spot_share_problem problem;
+    size_t *job; /* [problem.n_job] of the rule's jobs */
+    struct spot_share_want *want;
+    struct spot_share_machines *type;
+    double *rate;
+};
+
+void spot_share_view_init(struct spot_share_view *view, const struct spot_share_rule *rule,
+                          const struct spot_share_seen *seen, double time_s);
+void spot_share_view_release(struct spot_share_view *view);
+
+/* What is decided. */
+struct spot_share_plan {
+    struct spot_share_view view;
+    struct spot_share_way *way; /* jobs as in view */
+    size_t n_way;
+    struct spot_share_choice choice;
+};
 
 #ifdef __cplusplus
 }

@@ -98,6 +98,9 @@ static int begin(struct spot_batch_loop *l, struct spot_strand *s, const uint32_
     if (!r->n_prompt || (int64_t)(s->n_begin + n) > l->model->shape.seq)
         return spot_err_set(err, SPOT_EDATA, "a sequence of %zu tokens, the context has %lld",
                             s->n_begin + n, (long long)l->model->shape.seq);
+    if (r->adapter > l->model->n_adapter)
+        return spot_err_set(err, SPOT_EDATA, "adapter %u of a model that has %zu",
+                            (unsigned)r->adapter, l->model->n_adapter);
     if (check_tokens(l, r->prompt, r->n_prompt, err) || check_tokens(l, token, n, err))
         return -1;
     for (size_t i = 0; i < r->n_bias; i++)
@@ -199,7 +202,7 @@ bool spot_batch_open_place(struct spot_batch_loop *l, size_t i)
     struct spot_strand *const s = l->strand[i];
 
     for (size_t k = l->n; s->place < 0;) {
-        s->place = spot_relay_open(l->relay);
+        s->place = spot_relay_open(l->relay, (int)s->request.adapter);
         if (s->place >= 0)
             break;
         while (k > i + 1 && l->strand[k - 1]->place < 0)
@@ -277,7 +280,7 @@ static int reuse_pages(struct spot_batch_loop *l, struct spot_strand *s, int64_t
 {
     int64_t n;
 
-    if (decodes(l, s))
+    if (decodes(l, s) || s->request.pool == SPOT_POOL_MEAN) /* which needs each token's state */
         return 0;
     if (spot_relay_reuse(l->relay, s->place, s->token, (int64_t)s->n_token,
                          spot_relay_free_pages(l->relay) - n_taken, &n, err))
@@ -289,7 +292,8 @@ static int reuse_pages(struct spot_batch_loop *l, struct spot_strand *s, int64_t
 
 /* Oldest first; each that decodes goes on by its token however long the prompts before it are.
  * Returns how many, or -1 with *err. */
-static int choose_items(struct spot_batch_loop *l, struct spot_strand **whose, struct spot_err *err)
+static int choose_items(struct spot_batch_loop *l, const struct spot_batch_pass *pass,
+                        struct spot_err *err)
 {
     const int n_most = pass_items(l);
     int64_t left = prompt_tokens(l), n_taken = 0;
@@ -319,10 +323,13 @@ static int choose_items(struct spot_batch_loop *l, struct spot_strand **whose, s
         n_taken += more;
         left -= is_next ? 0 : n_token;
         s->is_awaited = length + n_token == (int64_t)s->n_token;
-        whose[n] = s->is_awaited ? s : NULL; /* else its prompt goes on in the next pass */
-        l->item[n++] = (struct spot_infer_item){
-            .sequence = s->place, .first = length, .n_token = n_token, .token = s->token + length
-        };
+        pass->whose[n] = s->is_awaited ? s : NULL; /* else its prompt goes on in the next pass */
+        pass->is_pooled[n] = s->request.pool != SPOT_POOL_NONE;
+        l->item[n++] = (struct spot_infer_item){ .sequence = s->place,
+                                                 .first = length,
+                                                 .n_token = n_token,
+                                                 .token = s->token + length,
+                                                 .pool = s->request.pool };
     }
     return n;
 }
@@ -427,12 +434,27 @@ static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logi
            (int64_t)s->n_token >= l->model->shape.seq;
 }
 
+static void give_state(const struct spot_batch_loop *l, const struct spot_strand *s,
+                       const float *state, struct spot_batch_out *out)
+{
+    int64_t i = 0;
+
+    while (i < l->model->shape.width && isfinite(state[i]))
+        i++;
+    if (i < l->model->shape.width) {
+        out->cannot = "the state of the text has numbers that are not finite";
+        return;
+    }
+    out->state = state;
+    out->token.token.n_cached = s->n_cached;
+}
+
 /* Returns 0, or -1 with *err. Where nothing can begin, as many are under way as before. */
 static int begin_pass(struct spot_batch_loop *l, struct spot_err *err)
 {
     struct spot_batch_pass *const pass = &l->pass[spot_relay_under_way(l->relay)];
 
-    pass->n_item = choose_items(l, pass->whose, err);
+    pass->n_item = choose_items(l, pass, err);
     if (pass->n_item < 0)
         return -1;
     pass->begun_s = spot_clock_s();
@@ -461,7 +483,8 @@ static struct spot_batch_pass take_pass(struct spot_batch_loop *l)
     const struct spot_batch_pass oldest = l->pass[0];
 
     memmove(l->pass, l->pass + 1, (size_t)(n - 1) * sizeof(*l->pass));
-    l->pass[n - 1] = (struct spot_batch_pass){ .whose = oldest.whose };
+    l->pass[n - 1] =
+        (struct spot_batch_pass){ .whose = oldest.whose, .is_pooled = oldest.is_pooled };
     return oldest;
 }
 
@@ -469,23 +492,34 @@ static int end_pass(struct spot_batch_loop *l, struct spot_batch_out *out, size_
                     struct spot_err *err)
 {
     const struct spot_batch_pass pass = take_pass(l);
+    const size_t V = (size_t)l->vocab, C = (size_t)l->model->shape.width;
     float *logit;
+    const float *state;
 
-    if (spot_relay_finish(l->relay, &logit, err))
+    if (spot_relay_finish(l->relay, &logit, &state, err))
         return -1;
     if (pass.n_token >= PROMPT_TOKENS)
         spot_batch_note_rate(&l->rates.prompt_token_s,
                              (spot_clock_s() - pass.begun_s) / (double)pass.n_token);
     for (int i = 0; i < pass.n_item; i++) {
         struct spot_strand *const s = pass.whose[i];
+        bool ends = true;
 
-        if (!s)
-            continue;
-        s->is_awaited = false;
-        out[*n].sequence = s->number;
-        if (choose(l, s, logit + (size_t)i * (size_t)l->vocab, &out[*n].token, &out[*n].cannot))
-            spot_batch_loop_drop(l, s->number);
-        ++*n;
+        if (s) {
+            s->is_awaited = false;
+            out[*n] = (struct spot_batch_out){ .sequence = s->number };
+            if (pass.is_pooled[i])
+                give_state(l, s, state, &out[*n]);
+            else
+                ends = choose(l, s, logit, &out[*n].token, &out[*n].cannot);
+            if (ends)
+                spot_batch_loop_drop(l, s->number);
+            ++*n;
+        }
+        if (pass.is_pooled[i])
+            state += C;
+        else
+            logit += V;
     }
     return 0;
 }
@@ -524,8 +558,10 @@ struct spot_batch_loop *spot_batch_loop_new(const struct spot_served_model *mode
     l->vocab = model->shape.vocab;
     l->item = spot_xcalloc((size_t)n_sequence, sizeof(*l->item));
     l->pass = spot_xcalloc(depth, sizeof(*l->pass));
-    for (size_t k = 0; k < depth; k++)
+    for (size_t k = 0; k < depth; k++) {
         l->pass[k].whose = spot_xcalloc((size_t)n_sequence, sizeof(struct spot_strand *));
+        l->pass[k].is_pooled = spot_xcalloc((size_t)n_sequence, sizeof(bool));
+    }
     l->work = spot_xcalloc((size_t)l->vocab, sizeof(*l->work));
     l->grammars = spot_grammar_pool_new(model->bpe);
     return l;
@@ -536,8 +572,10 @@ void spot_batch_loop_free(struct spot_batch_loop *l)
     if (!l)
         return;
     spot_batch_loop_clear(l);
-    for (int k = 0; k < spot_relay_depth(l->relay); k++)
+    for (int k = 0; k < spot_relay_depth(l->relay); k++) {
         free(l->pass[k].whose);
+        free(l->pass[k].is_pooled);
+    }
     free(l->strand);
     free(l->item);
     free(l->pass);

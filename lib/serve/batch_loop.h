@@ -70,6 +70,8 @@ struct spot_batch_out {
     uint64_t sequence;
     struct spot_step_token token;
     const char *cannot; /* NULL; else why there is no token, and cannot be */
+    const float *state; /* NULL; else [C] of a request with a pool, valid until the next step:
+                           token.token.n_cached is of it, and it is the end */
 };
 
 /* Begin passes, and complete the oldest. `out` has room for n_sequence; *n of it were filled.

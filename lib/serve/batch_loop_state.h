@@ -34,6 +34,7 @@ struct spot_strand {
 /* A pass in progress, and the strand whose next token each item gives; NULL: none. */
 struct spot_batch_pass {
     struct spot_strand **whose; /* [n_item], of n_most */
+    bool *is_pooled;            /* [n_item]: it gives a state, no logits */
     int n_item;
     int64_t n_token;
     double begun_s;

@@ -25,7 +25,7 @@ void spot_batch_loop_expect(struct spot_batch_loop *l, uint64_t number, const ui
 {
     struct spot_strand *const s = find(l, number);
 
-    if (!s)
+    if (!s || s->request.pool == SPOT_POOL_MEAN) /* it computes each token itself */
         return;
     s->source = spot_xcalloc(SPOT_RELAY_MEMBERS_MAX, sizeof(*source));
     memcpy(s->source, source, spot_relay_members(l->relay) * sizeof(*source));
@@ -50,7 +50,9 @@ int spot_batch_copy_pages(struct spot_batch_loop *l, struct spot_err *err)
 
     for (size_t i = 0; l->has_buddy && left > 0 && i < l->n; i++) {
         struct spot_strand *const s = l->strand[i];
-        int64_t end = s->place < 0 ? 0 : spot_relay_length(l->relay, s->place) / SPOT_INFER_PAGE;
+        int64_t end = s->place < 0 || s->request.pool
+                          ? 0
+                          : spot_relay_length(l->relay, s->place) / SPOT_INFER_PAGE;
 
         if (end > s->n_copied + left)
             end = s->n_copied + left;

@@ -183,6 +183,7 @@ void spot_completion_unref(struct spot_completion *c)
         free(c->choice[i].text_end);
         free(c->choice[i].offset);
         free(c->choice[i].piece_end);
+        free(c->choice[i].state);
         spot_tool_scan_release(&c->choice[i].calls);
         spot_detok_release(&c->choice[i].detok);
         spot_detok_release(&c->choice[i].echo);
@@ -248,7 +249,7 @@ static bool stops(struct spot_completion *c, struct spot_choice *h, size_t known
     size_t stop;
     const size_t at = first_stop(c, h, known, &stop);
 
-    if (at == h->text.n || (int64_t)(h->n_token - h->n_echo) <= c->request.n_token_min)
+    if (at == h->text.n || (int64_t)h->n_counted <= c->request.n_token_min)
         return false;
     h->text.n = at + (c->request.keeps_stop ? strlen(c->request.stop[stop]) : 0);
     close_choice(c, h, SPOT_FINISH_STOP);
@@ -306,7 +307,7 @@ static bool is_stop(const struct spot_completion *c, uint32_t id)
 /* A token that ends the choice: before n_token_min of them none of a worker is. */
 static bool ends(const struct spot_completion *c, const struct spot_choice *h, uint32_t id)
 {
-    if ((int64_t)(h->n_token - h->n_echo) <= c->request.n_token_min)
+    if ((int64_t)h->n_counted <= c->request.n_token_min)
         return false;
     return (is_end(c->vocabulary, id) && !c->request.ignores_end) ||
            spot_request_stops_at(&c->request, id) || is_stop(c, id);
@@ -338,7 +339,15 @@ static void keep(const struct spot_completion *c, struct spot_choice *h,
         if (c->request.tool_form)
             h->piece_end = spot_xrealloc(h->piece_end, h->token_cap, sizeof(*h->piece_end));
     }
+    h->n_counted +=
+        c->vocabulary->has_pieces ? spot_piece_counts(token->id) : h->n_token >= h->n_echo;
     h->token[h->n_token++] = *token;
+}
+
+/* The token with its text. */
+static uint32_t text_of(const struct spot_completion *c, uint32_t id)
+{
+    return c->vocabulary->has_pieces ? id % SPOT_PIECE_LAST : id;
 }
 
 enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choice, size_t position,
@@ -347,7 +356,7 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
     struct spot_choice *h;
     size_t known;
 
-    if (choice >= c->request.n_choice)
+    if (choice >= c->request.n_choice || c->request.pool)
         return SPOT_APPEND_GAP;
     h = &c->choice[choice];
     if (position < h->n_token)
@@ -366,6 +375,10 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
             end_choice(c, h, SPOT_FINISH_LENGTH);
         return SPOT_APPEND_NEW;
     }
+    if (c->vocabulary->has_pieces && token->id == SPOT_PIECE_LENGTH) {
+        end_choice(c, h, SPOT_FINISH_LENGTH);
+        return SPOT_APPEND_NEW;
+    }
     if (ends(c, h, token->id)) {
         if (c->request.keeps_stop && spot_request_stops_at(&c->request, token->id))
             (void)spot_detok_push(&h->detok, token->id, &h->text);
@@ -379,14 +392,39 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
         spot_detok_end(&h->detok, &h->text);
         spot_buf_add(&h->text, name, n);
     } else {
-        (void)spot_detok_push(&h->detok, token->id, &h->text); /* one without a text adds none */
+        (void)spot_detok_push(&h->detok, text_of(c, token->id),
+                              &h->text); /* one without a text adds none */
     }
     if (stops(c, h, known))
         return SPOT_APPEND_NEW;
     h->text_end[h->n_token - 1] = h->text.n - held_back(&c->request, h);
-    if ((int64_t)(h->n_token - h->n_echo) >= c->request.n_token_max)
+    if ((int64_t)h->n_counted >= c->request.n_token_max)
         end_choice(c, h, SPOT_FINISH_LENGTH);
     else
         note_calls(c, h);
+    return SPOT_APPEND_NEW;
+}
+
+/* --- a state ---------------------------------------------------------------- */
+
+enum spot_append spot_completion_set_state(struct spot_completion *c, uint32_t choice,
+                                           const float *state, size_t n, uint32_t n_cached)
+{
+    struct spot_choice *h;
+
+    if (choice >= c->request.n_choice || !c->request.pool)
+        return SPOT_APPEND_GAP;
+    h = &c->choice[choice];
+    if (h->state)
+        return h->n_state == n && !memcmp(h->state, state, n * sizeof(*state))
+                   ? SPOT_APPEND_KNOWN
+                   : SPOT_APPEND_DIFFERS;
+    if (h->finish != SPOT_FINISH_NONE)
+        return SPOT_APPEND_KNOWN;
+    h->state = spot_xcalloc(n, sizeof(*h->state));
+    memcpy(h->state, state, n * sizeof(*state));
+    h->n_state = n;
+    h->n_state_cached = n_cached;
+    close_choice(c, h, SPOT_FINISH_STOP);
     return SPOT_APPEND_NEW;
 }

@@ -41,13 +41,30 @@ struct spot_token {
     struct spot_top top[SPOT_REQUEST_LOGPROBS_MAX]; /* the most probable first */
 };
 
+/* Pieces of text, where the model is in an engine that takes and gives no tokens. A byte of text is
+ * a token of its number; the last byte of a piece, which counts as a token of the answer, has
+ * SPOT_PIECE_LAST added. */
+enum {
+    SPOT_PIECE_LAST = 1 << 8,
+    SPOT_PIECE_STOP = 2 << 8, /* the end, and the end because the engine counted enough */
+    SPOT_PIECE_LENGTH,
+    SPOT_PIECES,
+};
+static inline bool spot_piece_counts(uint32_t id)
+{
+    return id >= SPOT_PIECE_LAST && id < SPOT_PIECE_STOP;
+}
+
 /* The meaning of a model's tokens; borrowed by completions. */
 struct spot_vocabulary {
+    bool has_pieces;      /* tokens are pieces of text, see above */
     struct spot_bpe *bpe; /* spot_bpe_of_bytes() for a byte-level model */
     const uint32_t *end;  /* [n_end] tokens that end a choice; not text */
     size_t n_end;
     const uint32_t *begin; /* [n_begin] tokens added before each text prompt */
     size_t n_begin;
+    const uint32_t *after; /* [n_after] tokens added after a text that is not continued */
+    size_t n_after;
 };
 
 struct spot_choice {
@@ -60,6 +77,7 @@ struct spot_choice {
                           requests with a tool_form alone, else NULL */
     size_t n_token;
     size_t token_cap;
+    size_t n_counted;     /* of them, as max_tokens counts: without the prompt's, or pieces */
     size_t n_echo;        /* this many first ones belong to the echoed prompt: not text, no end */
     uint32_t n_character; /* so far, as in offset */
     uint16_t
@@ -67,6 +85,9 @@ struct spot_choice {
     struct spot_detokenizer detok, echo; /* of its text; of the echoed prompt, see offset */
     struct spot_buf text;                /* UTF-8 */
     struct spot_tool_scan calls;         /* of tools in the text */
+    float *state;                        /* [n_state] of a request with a pool; NULL: not yet */
+    size_t n_state;
+    uint32_t n_state_cached; /* prompt tokens that it took from the cache; not a part of it */
     enum spot_finish finish;
 };
 
@@ -98,6 +119,10 @@ enum spot_append {
 /* Commit a token. A second worker's token for the same position is compared. */
 enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choice, size_t position,
                                         const struct spot_token *token);
+
+/* Commit the state of a choice of a request with a pool, which ends it. */
+enum spot_append spot_completion_set_state(struct spot_completion *c, uint32_t choice,
+                                           const float *state, size_t n, uint32_t n_cached);
 
 /* Append what token i of an echoed prompt adds to its text; d, which keeps special tokens, has got
  * those before. A text may name special tokens; those that the tokenizer puts before it are not of

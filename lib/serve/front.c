@@ -479,6 +479,8 @@ void spot_front_set_model(struct spot_front *f, const struct spot_front_options 
     f->options.tool_form = options->tool_form;
     f->options.n_context = options->n_context;
     f->options.n_vocabulary = options->n_vocabulary;
+    f->options.n_state = options->n_state;
+    f->options.pool = options->pool;
 }
 
 void spot_front_drain(struct spot_front *f)

@@ -54,13 +54,16 @@ struct spot_front_options {
     const char *api_key_file;       /* one key a line; NULL: no key is required */
     const char *model;              /* its id */
     const char *aliases;            /* other names of it, separated by commas; NULL: none */
-    const char *cors;               /* origins of pages that may ask, separated by commas, or "*";
-                                       NULL: this server's own page alone */
+    const char *adapters; /* of the model, see adapter_list.h: each a model with a parent; NULL */
+    const char *cors;     /* origins of pages that may ask, separated by commas, or "*";
+                             NULL: this server's own page alone */
     const struct spot_vocabulary *vocabulary;
     const struct spot_chat *chat; /* NULL: /v1/chat/completions is refused, with chat_why */
     const char *chat_why;
     uint8_t tool_form;               /* of the model, see tool_call.h; 0: SPOT_TOOL_JSON */
     int64_t n_context, n_vocabulary; /* of the model */
+    int64_t n_state;                 /* numbers of an embedding; 0: they are not computed here */
+    enum spot_pool pool;             /* where a client does not say; SPOT_POOL_NONE: it has to */
     uint32_t n_choice_max;           /* per request, over all its prompts; 0: no limit */
     size_t body_max_byte;
     unsigned n_connection_max;
@@ -98,6 +101,7 @@ enum spot_api {
     SPOT_API_COMPLETIONS,
     SPOT_API_CHAT,
     SPOT_API_RESPONSES,
+    SPOT_API_EMBEDDINGS,
     SPOT_API_TOKENIZE, /* these two are no requests: openai_tokens.c */
     SPOT_API_DETOKENIZE,
 };
@@ -108,8 +112,10 @@ int spot_openai_parse(const struct spot_front_options *options, enum spot_api ap
                       size_t n_byte, struct spot_request *request, struct spot_buf *error);
 /* How calls of tools are written, see tool_call.h: as the template shows it. NULL: no template. */
 uint8_t spot_openai_tool_form(const struct spot_chat *chat);
-/* Is it the id of the model, or another name of it? */
-bool spot_front_has_model(const struct spot_front_options *options, const char *name);
+/* Is it the id of the model, another name of it, or that of an adapter? *adapter, unless NULL, gets
+ * the number of the adapter, 0: none. */
+bool spot_front_has_model(const struct spot_front_options *options, const char *name,
+                          uint32_t *adapter);
 /* Write the whole answer. */
 void spot_openai_answer(const struct spot_front_options *options, const struct spot_completion *c,
                         struct spot_buf *out);

@@ -175,7 +175,7 @@ static size_t answer_size(const struct spot_completion *c)
     size_t n = c->request.does_echo ? c->request.n_prompt * c->request.n_choice : 0;
 
     for (uint32_t i = 0; i < c->request.n_choice; i++)
-        n += c->choice[i].n_token * of_token;
+        n += c->choice[i].n_token * of_token + c->choice[i].n_state;
     return n;
 }
 

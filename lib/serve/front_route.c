@@ -35,6 +35,12 @@ static void responses(struct spot_front *f, struct spot_http_call *call, const c
     spot_front_complete(f, call, SPOT_API_RESPONSES);
 }
 
+static void embeddings(struct spot_front *f, struct spot_http_call *call, const char *rest)
+{
+    (void)rest;
+    spot_front_complete(f, call, SPOT_API_EMBEDDINGS);
+}
+
 static void tokenize(struct spot_front *f, struct spot_http_call *call, const char *rest)
 {
     (void)rest;
@@ -52,7 +58,7 @@ static void models(struct spot_front *f, struct spot_http_call *call, const char
     struct spot_buf out = { 0 };
     char message[320];
 
-    if (*rest && !spot_front_has_model(&f->options, rest)) {
+    if (*rest && !spot_front_has_model(&f->options, rest, NULL)) {
         snprintf(message, sizeof(message), "The model does not exist: this server has '%.200s'.",
                  f->options.model);
         spot_front_answer_error(call, 404, "invalid_request_error", "model_not_found", message);
@@ -152,6 +158,7 @@ static const struct route {
     { "/v1/completions", "POST", WITH_KEY, completions },
     { "/v1/chat/completions", "POST", WITH_KEY, chat },
     { "/v1/responses", "POST", WITH_KEY, responses },
+    { "/v1/embeddings", "POST", WITH_KEY, embeddings },
     { "/tokenize", "POST", WITH_KEY, tokenize },
     { "/detokenize", "POST", WITH_KEY, detokenize },
     { "/v1/streams/", "GET", WITH_KEY, spot_front_rejoin },

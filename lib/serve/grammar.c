@@ -28,14 +28,6 @@ enum {
     DEAD = -2,
 };
 
-struct frame {
-    uint32_t below, node, count; /* the rest of the frames; where it goes on, as a loop's turn */
-};
-
-struct way {
-    uint32_t node, frame;
-};
-
 struct visit {
     uint32_t step, node, frame, turn;
 };
@@ -64,8 +56,8 @@ struct spot_grammar {
     struct spot_gnet net;
     const struct spot_grammar_words *words;
 
-    struct frame *frame; /* [0] is the bottom */
-    struct way *way;
+    struct spot_gframe *frame; /* [0] is the bottom */
+    struct spot_gway *way;
     struct set *set;
     size_t n_frame, frame_cap, n_way, way_cap, n_set, set_cap;
     struct index frames, sets;
@@ -76,8 +68,8 @@ struct spot_grammar {
     uint64_t cost;   /* and what it has cost */
 
     /* of one step */
-    struct way *found;   /* [WAYS_MAX] */
-    struct visit *visit; /* a table, of which those of this step count */
+    struct spot_gway *found; /* [WAYS_MAX] */
+    struct visit *visit;     /* a table, of which those of this step count */
     size_t n_found, n_visit;
     uint32_t n_step;
     bool may_end;
@@ -117,7 +109,7 @@ static void grow_frames(struct spot_grammar *g)
     }
 }
 
-static uint32_t frame_of(struct spot_grammar *g, struct frame f)
+static uint32_t frame_of(struct spot_grammar *g, struct spot_gframe f)
 {
     size_t i;
 
@@ -183,7 +175,7 @@ static bool was_visited(struct spot_grammar *g, struct visit v)
     return false;
 }
 
-static void keep(struct spot_grammar *g, struct way w)
+static void keep(struct spot_grammar *g, struct spot_gway w)
 {
     if (g->n_found < WAYS_MAX)
         g->found[g->n_found++] = w;
@@ -198,7 +190,7 @@ static void go_loop(struct spot_grammar *g, uint32_t node, uint32_t frame, uint3
     const uint32_t then = v->max == SPOT_GRAMMAR_MANY && turn >= v->min ? v->min : turn + 1;
 
     if (turn < v->max)
-        go(g, v->other, frame_of(g, (struct frame){ frame, node, then }), 0);
+        go(g, v->other, frame_of(g, (struct spot_gframe){ frame, node, then }), 0);
     if (turn >= v->min)
         go(g, v->next, frame, 0);
 }
@@ -213,14 +205,14 @@ static void go(struct spot_grammar *g, uint32_t node, uint32_t frame, uint32_t t
         return;
     switch ((enum spot_gnode_kind)v->kind) {
     case SPOT_GNODE_BYTE:
-        keep(g, (struct way){ node, frame });
+        keep(g, (struct spot_gway){ node, frame });
         return;
     case SPOT_GNODE_SPLIT:
         go(g, v->next, frame, 0);
         go(g, v->other, frame, 0);
         return;
     case SPOT_GNODE_CALL:
-        go(g, g->net.rule[v->other], frame_of(g, (struct frame){ frame, v->next, 0 }), 0);
+        go(g, g->net.rule[v->other], frame_of(g, (struct spot_gframe){ frame, v->next, 0 }), 0);
         return;
     case SPOT_GNODE_LOOP:
         go_loop(g, node, frame, turn);
@@ -261,7 +253,7 @@ static int32_t step(struct spot_grammar *g, int32_t at, uint8_t byte)
         return next;
     begin_step(g);
     for (size_t i = 0; i < g->set[at].n; i++) {
-        const struct way w = g->way[g->set[at].first + i];
+        const struct spot_gway w = g->way[g->set[at].first + i];
         const struct spot_gnode *const v = &g->net.node[w.node];
 
         if (v->low <= byte && byte <= v->high)
@@ -281,7 +273,7 @@ static void forget(struct spot_grammar *g)
     index_clear(&g->sets, 4 * SETS_MAX);
     g->n_frame = g->n_set = g->n_way = 0;
     g->generation++;
-    frame_of(g, (struct frame){ 0, 0, 0 });
+    frame_of(g, (struct spot_gframe){ 0, 0, 0 });
     for (size_t i = 0; i < MASKS; i++)
         g->mask[i].set = UNKNOWN;
 }
@@ -305,7 +297,7 @@ static int32_t forget_others(struct spot_grammar *g, int32_t set)
     const struct set kept = g->set[set];
     const size_t n_frame = g->n_frame;
     uint32_t *const number = needed_frames(g, &kept);
-    struct frame *const old = spot_xcalloc(n_frame, sizeof(*old));
+    struct spot_gframe *const old = spot_xcalloc(n_frame, sizeof(*old));
 
     memcpy(old, g->frame, n_frame * sizeof(*old));
     begin_step(g);
@@ -316,8 +308,8 @@ static int32_t forget_others(struct spot_grammar *g, int32_t set)
     number[0] = 0;
     for (size_t i = 1; i < n_frame; i++)
         if (number[i])
-            number[i] =
-                frame_of(g, (struct frame){ number[old[i].below], old[i].node, old[i].count });
+            number[i] = frame_of(
+                g, (struct spot_gframe){ number[old[i].below], old[i].node, old[i].count });
     for (size_t i = 0; i < g->n_found; i++)
         g->found[i].frame = number[g->found[i].frame];
     free(old);
@@ -360,6 +352,19 @@ static int32_t set_now(struct spot_grammar_state *s)
         s->generation = g->generation;
     }
     return s->set;
+}
+
+struct spot_gstand spot_grammar_stand(struct spot_grammar_state *s)
+{
+    const struct spot_grammar *const g = s->g;
+    const int32_t set = set_now(s); /* which may move the sets */
+    const struct set *const now = &g->set[set];
+
+    return (struct spot_gstand){ .net = &g->net,
+                                 .frame = g->frame,
+                                 .way = &g->way[now->first],
+                                 .n_way = now->n,
+                                 .may_end = now->may_end };
 }
 
 /* --- masks ------------------------------------------------------------------- */

@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/buf.h"
 #include "common/err.h"
 #include "text/bpe.h"
 
@@ -70,6 +71,10 @@ void spot_grammar_end(struct spot_grammar_state *s);
 
 /* Returns 0, or -1 if the token is not allowed here; the state is then unchanged. */
 int spot_grammar_push(struct spot_grammar_state *s, uint32_t token);
+/* Append what may still come, as a grammar of llama.cpp (GBNF), which vLLM and SGLang read as well.
+ * Returns 0, or -1 with *err (SPOT_EDATA): it has special tokens, begins within a character, or is
+ * too large. */
+int spot_grammar_put_rest(struct spot_grammar_state *s, struct spot_buf *out, struct spot_err *err);
 /* May the text end here? */
 bool spot_grammar_may_end(struct spot_grammar_state *s);
 /* Must the text end here? */

@@ -53,6 +53,24 @@ struct spot_gnet {
     bool is_full;  /* SPOT_GNODE_MAX was reached: added nodes are node 0 */
 };
 
+/* Where a text stands: ways, each a node and the frames of the rules and loops around it. */
+struct spot_gframe {
+    uint32_t below, node, count; /* the rest of the frames; where it goes on, as a loop's turn */
+};
+struct spot_gway {
+    uint32_t node, frame; /* frame 0: none */
+};
+struct spot_gstand {
+    const struct spot_gnet *net;
+    const struct spot_gframe *frame;
+    const struct spot_gway *way; /* [n_way] */
+    size_t n_way;
+    bool may_end;
+};
+/* Valid until the next call for the same grammar. */
+struct spot_grammar_state;
+struct spot_gstand spot_grammar_stand(struct spot_grammar_state *state);
+
 /* --- grammar_net.c: nodes, and the texts of JSON ------------------------------ */
 
 void spot_gnet_init(struct spot_gnet *net);

@@ -9,26 +9,28 @@
 
 #include "common/threads.h"
 #include "common/xalloc.h"
+#include "serve/grammar.h"
 #include "serve/relay.h"
 
 struct spot_model_reading {
     char *dir;
-    const char *chat;
-    int64_t P, M;
+    struct spot_model_wanted wanted;
     pthread_t thread;
     struct spot_model_version *version;
     struct spot_err err;
     atomic_bool is_done;
 };
 
-struct spot_model_version *spot_model_version_open(const char *dir, const char *chat, int64_t P,
-                                                   int64_t M, struct spot_err *err)
+struct spot_model_version *spot_model_version_open(const char *dir,
+                                                   const struct spot_model_wanted *wanted,
+                                                   struct spot_err *err)
 {
     struct spot_model_version *const v = spot_xcalloc(1, sizeof(*v));
 
-    if (spot_served_model_open(&v->model, dir, 0, err) ||
-        (chat && spot_served_model_choose_chat(&v->model, chat, err)) ||
-        spot_relay_check(&v->model.shape, P, M, err)) {
+    if ((wanted->P ? spot_served_model_open(&v->model, dir, wanted->adapters, 0, err)
+                   : spot_served_model_open_foreign(&v->model, dir, err)) ||
+        (wanted->chat && spot_served_model_choose_chat(&v->model, wanted->chat, err)) ||
+        (wanted->P && spot_relay_check(&v->model.shape, wanted->P, wanted->M, err))) {
         spot_model_version_free(v);
         return NULL;
     }
@@ -37,6 +39,8 @@ struct spot_model_version *spot_model_version_open(const char *dir, const char *
 
 void spot_model_version_free(struct spot_model_version *v)
 {
+    if (v)
+        spot_grammar_pool_free(v->grammars);
     if (v)
         spot_served_model_release(&v->model);
     free(v);
@@ -48,20 +52,19 @@ static void *read_beside(void *reading)
 {
     struct spot_model_reading *const r = reading;
 
-    r->version = spot_model_version_open(r->dir, r->chat, r->P, r->M, &r->err);
+    r->version = spot_model_version_open(r->dir, &r->wanted, &r->err);
     atomic_store(&r->is_done, true);
     return NULL;
 }
 
-struct spot_model_reading *spot_model_reading_start(const char *dir, const char *chat, int64_t P,
-                                                    int64_t M, struct spot_err *err)
+struct spot_model_reading *spot_model_reading_start(const char *dir,
+                                                    const struct spot_model_wanted *wanted,
+                                                    struct spot_err *err)
 {
     struct spot_model_reading *const r = spot_xcalloc(1, sizeof(*r));
 
     r->dir = spot_xstrdup(dir);
-    r->chat = chat;
-    r->P = P;
-    r->M = M;
+    r->wanted = *wanted;
     if (!spot_thread_start(&r->thread, read_beside, r, err))
         return r;
     free(r->dir);

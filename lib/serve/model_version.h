@@ -20,19 +20,28 @@ extern "C" {
 struct spot_model_version {
     struct spot_served_model model;
     uint32_t n_work; /* requests that began on it and are not yet forgotten */
+    struct spot_grammar_pool *grammars; /* of answers that engines compute; NULL: not needed yet */
 };
 
-/* Open a model that must fit a grid of P stages of M members; chat: its template (text/chat.h),
- * NULL for its own if it has one. NULL with *err: SPOT_EDATA, SPOT_ESYS, SPOT_EINFEASIBLE. */
-struct spot_model_version *spot_model_version_open(const char *dir, const char *chat, int64_t P,
-                                                   int64_t M, struct spot_err *err);
+/* What goes with a directory. */
+struct spot_model_wanted {
+    const char *chat;     /* its template (text/chat.h), NULL: its own if it has one */
+    const char *adapters; /* see served_model.h */
+    int64_t P, M;         /* the grid that it must fit; P 0: engines have the model */
+};
+
+/* NULL with *err: SPOT_EDATA, SPOT_ESYS, SPOT_EINFEASIBLE. */
+struct spot_model_version *spot_model_version_open(const char *dir,
+                                                   const struct spot_model_wanted *wanted,
+                                                   struct spot_err *err);
 void spot_model_version_free(struct spot_model_version *v); /* may be NULL */
 
 struct spot_model_reading;
 
-/* Start opening one; `chat` is borrowed. NULL with *err (SPOT_ESYS). */
-struct spot_model_reading *spot_model_reading_start(const char *dir, const char *chat, int64_t P,
-                                                    int64_t M, struct spot_err *err);
+/* Start opening one; texts of `wanted` are borrowed. NULL with *err (SPOT_ESYS). */
+struct spot_model_reading *spot_model_reading_start(const char *dir,
+                                                    const struct spot_model_wanted *wanted,
+                                                    struct spot_err *err);
 bool spot_model_reading_is_done(const struct spot_model_reading *r);
 /* Waits for completion; frees r. Returns as spot_model_version_open. */
 struct spot_model_version *spot_model_reading_end(struct spot_model_reading *r_take,

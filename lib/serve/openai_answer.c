@@ -6,6 +6,7 @@
 #include "common/hash.h"
 #include "common/json_writer.h"
 #include "common/xalloc.h"
+#include "serve/adapter_list.h"
 #include "serve/front.h"
 #include "serve/openai_state.h"
 #include "text/detok.h"
@@ -88,6 +89,17 @@ static void put_text(const struct spot_answer_part *p, struct spot_jw *jw, const
     spot_buf_release(&text);
 }
 
+void spot_openai_put_model_name(struct spot_jw *jw, const struct spot_front_options *options,
+                                const struct spot_request *r)
+{
+    struct spot_adapter a;
+
+    if (spot_adapter_at(options->adapters, r->adapter, &a))
+        spot_jw_text(jw, "model", a.name, a.n_name);
+    else
+        spot_jw_str(jw, "model", options->model);
+}
+
 static void put_head(struct spot_jw *jw, const struct spot_front_options *options,
                      const struct spot_completion *c, bool is_chunk)
 {
@@ -97,7 +109,7 @@ static void put_head(struct spot_jw *jw, const struct spot_front_options *option
                 : is_chunk          ? "chat.completion.chunk"
                                     : "chat.completion");
     spot_jw_int(jw, "created", c->request.created_s);
-    spot_jw_str(jw, "model", options->model);
+    spot_openai_put_model_name(jw, options, &c->request);
 }
 
 int64_t spot_openai_n_generated(const struct spot_completion *c)
@@ -105,9 +117,7 @@ int64_t spot_openai_n_generated(const struct spot_completion *c)
     int64_t n = 0;
 
     for (uint32_t i = 0; i < c->request.n_choice; i++)
-        n += (int64_t)(c->choice[i].n_token - (c->choice[i].n_token < c->choice[i].n_echo
-                                                   ? c->choice[i].n_token
-                                                   : c->choice[i].n_echo));
+        n += (int64_t)c->choice[i].n_counted;
     return n;
 }
 
@@ -118,7 +128,7 @@ int64_t spot_openai_n_cached(const struct spot_completion *c)
     int64_t n = 0;
 
     for (uint32_t i = 0; i < c->request.n_choice; i += c->request.n_choice / n_part)
-        n += c->choice[i].n_token ? c->choice[i].token[0].n_cached : 0;
+        n += c->choice[i].n_token ? c->choice[i].token[0].n_cached : c->choice[i].n_state_cached;
     return n;
 }
 
@@ -326,6 +336,10 @@ void spot_openai_answer(const struct spot_front_options *options, const struct s
         spot_openai_response(options, c, out);
         return;
     }
+    if (c->request.pool) {
+        spot_openai_embeddings(options, c, out);
+        return;
+    }
     jw = spot_page_begin(&page);
     put_head(jw, options, c, false);
     spot_jw_array(jw, "choices");
@@ -404,12 +418,14 @@ void spot_openai_usage_chunk(const struct spot_front_options *options,
 }
 
 static void put_model(const struct spot_front_options *options, struct spot_jw *jw,
-                      const char *name, size_t n, int64_t created_s)
+                      const char *name, size_t n, bool is_adapter, int64_t created_s)
 {
     spot_jw_text(jw, "id", name, n);
     spot_jw_str(jw, "object", "model");
     spot_jw_int(jw, "created", created_s);
     spot_jw_str(jw, "owned_by", "spot");
+    if (is_adapter)
+        spot_jw_str(jw, "parent", options->model);
     spot_jw_int(jw, "max_model_len", options->n_context);
     spot_jw_bool(jw, "chat", options->chat != NULL); /* is there a template? */
 }
@@ -421,9 +437,21 @@ static void put_models(const struct spot_front_options *options, struct spot_jw 
         const size_t n = strcspn(at, ",");
 
         spot_jw_object(jw, NULL);
-        put_model(options, jw, at, n, created_s);
+        put_model(options, jw, at, n, false, created_s);
         spot_jw_end(jw);
         at += n + (at[n] == ',');
+    }
+}
+
+static void put_adapters(const struct spot_front_options *options, struct spot_jw *jw,
+                         int64_t created_s)
+{
+    struct spot_adapter a;
+
+    for (const char *at = options->adapters; (at = spot_adapter_next(at, &a));) {
+        spot_jw_object(jw, NULL);
+        put_model(options, jw, a.name, a.n_name, true, created_s);
+        spot_jw_end(jw);
     }
 }
 
@@ -434,12 +462,14 @@ void spot_openai_models(const struct spot_front_options *options, const char *na
     struct spot_jw *const jw = spot_page_begin(&page);
 
     if (name) {
-        put_model(options, jw, name, strlen(name), created_s);
+        put_model(options, jw, name, strlen(name),
+                  spot_adapter_find(options->adapters, name, strlen(name)) > 0, created_s);
     } else {
         spot_jw_str(jw, "object", "list");
         spot_jw_array(jw, "data");
         put_models(options, jw, options->model, created_s);
         put_models(options, jw, options->aliases, created_s);
+        put_adapters(options, jw, created_s);
         spot_jw_end(jw);
     }
     spot_page_finish(&page, out);

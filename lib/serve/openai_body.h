@@ -59,8 +59,11 @@ void spot_body_take_form(struct spot_body *b, const char *param, const char *wha
 void spot_body_read_tools(struct spot_body *b);
 /* openai_prompt.c: texts and tokens. n_choice counts one prompt before. */
 void spot_body_read_prompt(struct spot_body *b);
+const char *spot_body_prompt_key(const struct spot_body *b); /* "prompt", or "input" */
 void spot_body_take_text(struct spot_body *b, const char *param, const char *text, size_t n);
 void spot_body_read_messages(struct spot_body *b); /* openai_messages.c */
+/* openai_embeddings.c: all of its body. */
+void spot_body_read_embedding(struct spot_body *b);
 
 /* openai_response_body.c: what a body of /v1/responses asks, as a body of /v1/chat/completions, to
  * be freed; *told gets what its answer repeats. NULL: refused. */

@@ -6,14 +6,19 @@
 #include <time.h>
 
 #include "common/random.h"
+#include "serve/adapter_list.h"
 #include "serve/openai_body.h"
 #include "serve/tool_call.h"
 
-bool spot_front_has_model(const struct spot_front_options *options, const char *name)
+bool spot_front_has_model(const struct spot_front_options *options, const char *name,
+                          uint32_t *adapter)
 {
     const size_t n = strlen(name);
+    const uint32_t number = spot_adapter_find(options->adapters, name, n);
 
-    if (!strcmp(name, options->model))
+    if (adapter)
+        *adapter = number;
+    if (number || !strcmp(name, options->model))
         return true;
     for (const char *at = options->aliases; at && *at && n; at += *at == ',') {
         const size_t length = strcspn(at, ",");
@@ -32,7 +37,7 @@ void spot_body_check_model(struct spot_body *b)
 
     if (v && !model)
         spot_body_refuse(b, 400, "model", NULL, "'model' must be a text.");
-    else if (v && !spot_front_has_model(b->options, model))
+    else if (v && !spot_front_has_model(b->options, model, &b->r->adapter))
         spot_body_refuse(b, 404, "model", "model_not_found",
                          "The model '%.200s' does not exist: this server has '%.200s'.", model,
                          b->options->model);
@@ -40,7 +45,7 @@ void spot_body_check_model(struct spot_body *b)
 
 static void name_request(struct spot_body *b)
 {
-    static const char *const start[] = { "cmpl-", "chatcmpl-", "resp_" };
+    static const char *const start[] = { "cmpl-", "chatcmpl-", "resp_", "embd-" };
     uint8_t random[16];
     struct spot_request *const r = b->r;
     int n = snprintf(r->id, sizeof(r->id), "%s", start[b->api]);
@@ -51,7 +56,7 @@ static void name_request(struct spot_body *b)
     }
     for (size_t i = 0; i < sizeof(random); i++)
         n += snprintf(r->id + n, sizeof(r->id) - (size_t)n, "%02x", random[i]);
-    r->is_chat = b->api != SPOT_API_COMPLETIONS;
+    r->is_chat = b->api == SPOT_API_CHAT || b->api == SPOT_API_RESPONSES;
     r->created_s = (int64_t)time(NULL);
 }
 
@@ -61,7 +66,7 @@ static void check_choices(struct spot_body *b)
     const uint32_t most = b->options->n_choice_max;
 
     if (most && b->r->n_choice > most)
-        spot_body_refuse(b, 400, b->r->n_part ? "prompt" : "n", NULL,
+        spot_body_refuse(b, 400, b->r->n_part ? spot_body_prompt_key(b) : "n", NULL,
                          "%u choices: this server takes %u at most (its --queue).",
                          (unsigned)b->r->n_choice, (unsigned)most);
 }
@@ -97,6 +102,15 @@ static void read_body(struct spot_body *b)
     check_choices(b);
     if (!b->status)
         spot_body_read_lengths(b);
+    if (!b->status)
+        name_request(b);
+}
+
+static void read_embedding(struct spot_body *b)
+{
+    spot_body_read_embedding(b);
+    if (!b->status)
+        check_choices(b);
     if (!b->status)
         name_request(b);
 }
@@ -137,6 +151,8 @@ int spot_openai_parse(const struct spot_front_options *options, enum spot_api ap
         return b.status;
     if (api == SPOT_API_RESPONSES)
         read_response(&b);
+    else if (api == SPOT_API_EMBEDDINGS)
+        read_embedding(&b);
     else
         read_body(&b);
     spot_json_release(&b.doc);

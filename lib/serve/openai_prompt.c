@@ -8,12 +8,17 @@
 #include "common/xalloc.h"
 #include "serve/openai_body.h"
 
+const char *spot_body_prompt_key(const struct spot_body *b)
+{
+    return b->api == SPOT_API_EMBEDDINGS ? "input" : "prompt";
+}
+
 static void take_tokens(struct spot_body *b, const struct spot_tokens *tokens)
 {
     b->r->prompt = tokens->id;
     b->r->n_prompt = tokens->n;
     if (!tokens->n)
-        spot_body_refuse(b, 400, "prompt", NULL, "The prompt has no tokens.");
+        spot_body_refuse(b, 400, spot_body_prompt_key(b), NULL, "The prompt has no tokens.");
 }
 
 /* --- prompts ------------------------------------------------------------------ */
@@ -29,9 +34,9 @@ static void add_ids(struct spot_body *b, const struct spot_json_value *list,
 
         if (!spot_json_is_integer(v) || spot_json_integer(v) < 0 ||
             spot_json_integer(v) >= b->options->n_vocabulary)
-            spot_body_refuse(b, 400, "prompt", NULL,
-                             "'prompt' must be a text or tokens of 0 to %" PRId64 ".",
-                             b->options->n_vocabulary - 1);
+            spot_body_refuse(b, 400, spot_body_prompt_key(b), NULL,
+                             "'%s' must be a text or tokens of 0 to %" PRId64 ".",
+                             spot_body_prompt_key(b), b->options->n_vocabulary - 1);
         tokens->id[tokens->n++] = (uint32_t)spot_json_integer(v);
     }
 }
@@ -63,14 +68,17 @@ static void encode(struct spot_body *b, const char *param, const char *text, siz
     (void)is_too_long(b, param, tokens->n - before);
 }
 
+static void add_some(const uint32_t *id, size_t n, struct spot_tokens *tokens)
+{
+    for (size_t i = 0; i < n; i++) {
+        tokens->id = spot_xgrow(tokens->id, &tokens->cap, tokens->n + 1, sizeof(*tokens->id));
+        tokens->id[tokens->n++] = id[i];
+    }
+}
+
 static void add_begin(struct spot_body *b, struct spot_tokens *tokens)
 {
-    const struct spot_vocabulary *const v = b->options->vocabulary;
-
-    for (size_t i = 0; i < v->n_begin; i++) {
-        tokens->id = spot_xgrow(tokens->id, &tokens->cap, tokens->n + 1, sizeof(*tokens->id));
-        tokens->id[tokens->n++] = v->begin[i];
-    }
+    add_some(b->options->vocabulary->begin, b->options->vocabulary->n_begin, tokens);
 }
 
 /* What the tokenizer puts before a text is a part of it, unless add_special_tokens is false. Names
@@ -78,9 +86,13 @@ static void add_begin(struct spot_body *b, struct spot_tokens *tokens)
  */
 static void add_text(struct spot_body *b, const char *text, struct spot_tokens *tokens)
 {
-    if (spot_body_boolean(b, "add_special_tokens", true))
+    const bool adds = spot_body_boolean(b, "add_special_tokens", true);
+
+    if (adds)
         add_begin(b, tokens);
-    encode(b, "prompt", text, strlen(text), tokens);
+    encode(b, spot_body_prompt_key(b), text, strlen(text), tokens);
+    if (adds && b->r->pool) /* it is not continued */
+        add_some(b->options->vocabulary->after, b->options->vocabulary->n_after, tokens);
 }
 
 static void add_prompt(struct spot_body *b, const struct spot_json_value *v,
@@ -93,10 +105,13 @@ static void add_prompt(struct spot_body *b, const struct spot_json_value *v,
     else if (spot_json_text(v))
         add_text(b, spot_json_text(v), tokens);
     else
-        spot_body_refuse(b, 400, "prompt", NULL,
-                         "'prompt' must be a text, an array of tokens, or an array of such.");
+        spot_body_refuse(b, 400, spot_body_prompt_key(b), NULL,
+                         "'%s' must be a text, an array of tokens, or an array of such.",
+                         spot_body_prompt_key(b));
+    if (b->r->pool)
+        (void)is_too_long(b, spot_body_prompt_key(b), tokens->n - before);
     if (tokens->n == before)
-        spot_body_refuse(b, 400, "prompt", NULL, "The prompt has no tokens.");
+        spot_body_refuse(b, 400, spot_body_prompt_key(b), NULL, "The prompt has no tokens.");
 }
 
 static void add_prompts(struct spot_body *b, const struct spot_json_value *list,
@@ -106,8 +121,9 @@ static void add_prompts(struct spot_body *b, const struct spot_json_value *list,
     const size_t n = spot_json_size(list);
 
     if (n * r->n_choice > SPOT_REQUEST_CHOICES_MAX) {
-        spot_body_refuse(b, 400, "prompt", NULL, "%zu prompts of %u choices: %d choices at most.",
-                         n, (unsigned)r->n_choice, SPOT_REQUEST_CHOICES_MAX);
+        spot_body_refuse(b, 400, spot_body_prompt_key(b), NULL,
+                         "%zu prompts of %u choices: %d choices at most.", n, (unsigned)r->n_choice,
+                         SPOT_REQUEST_CHOICES_MAX);
         return;
     }
     r->part_end = spot_xcalloc(n, sizeof(*r->part_end));
@@ -120,7 +136,7 @@ static void add_prompts(struct spot_body *b, const struct spot_json_value *list,
 
 void spot_body_read_prompt(struct spot_body *b)
 {
-    const struct spot_json_value *v = spot_body_member(b, "prompt");
+    const struct spot_json_value *v = spot_body_member(b, spot_body_prompt_key(b));
     struct spot_tokens tokens = { 0 };
 
     if (spot_json_is_array(v) && spot_json_size(v) && !spot_json_is_integer(spot_json_entry(v, 0)))

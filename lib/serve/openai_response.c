@@ -192,7 +192,7 @@ static void put_response(const struct spot_front_options *options, const struct 
         spot_jw_raw(jw, "incomplete_details", "{\"reason\":\"max_output_tokens\"}");
     else
         spot_jw_null(jw, "incomplete_details");
-    spot_jw_str(jw, "model", options->model);
+    spot_openai_put_model_name(jw, options, &c->request);
     put_output(jw, c, has_ended);
     spot_jw_null(jw, "previous_response_id");
     spot_jw_bool(jw, "store", false);

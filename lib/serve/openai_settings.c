@@ -162,8 +162,8 @@ static void read_choices(struct spot_body *b)
 {
     uint32_t *const n = &b->r->n_choice;
 
-    *n = (uint32_t)spot_body_integer(b, "n", 1, SPOT_REQUEST_CHOICES_MAX, 1);
-    if (spot_body_integer(b, "best_of", 1, SPOT_REQUEST_CHOICES_MAX, *n) != *n)
+    *n = (uint32_t)spot_body_integer(b, "n", 1, SPOT_REQUEST_N_MAX, 1);
+    if (spot_body_integer(b, "best_of", 1, SPOT_REQUEST_N_MAX, *n) != *n)
         spot_body_refuse(b, 400, "best_of", NULL, "'best_of' other than 'n' is not supported.");
 }
 

@@ -21,6 +21,13 @@ int spot_openai_error(int status, const char *type, const char *param, const cha
 /* {"error": ...} for a request that was given up. Returns the status. */
 int spot_openai_given_up(const struct spot_completion *c, struct spot_buf *out);
 
+/* The answer of a request with a pool: openai_embeddings.c. */
+void spot_openai_embeddings(const struct spot_front_options *options,
+                            const struct spot_completion *c, struct spot_buf *out);
+/* "model": the name of the adapter, or of the model. */
+void spot_openai_put_model_name(struct spot_jw *jw, const struct spot_front_options *options,
+                                const struct spot_request *r);
+
 /* The chunk for one committed token of a stream. Includes its worker if requested, whose name is
  * NULL if not known. */
 void spot_openai_chunk(const struct spot_front_options *options, const struct spot_completion *c,
@@ -29,7 +36,8 @@ void spot_openai_chunk(const struct spot_front_options *options, const struct sp
 /* The last chunk of a stream with usage. */
 void spot_openai_usage_chunk(const struct spot_front_options *options,
                              const struct spot_completion *c, struct spot_buf *out);
-/* All models, which is the one under each of its names, or one under the name that was asked. */
+/* All models, which are the one under each of its names and its adapters, or one under the name
+ * that was asked. */
 void spot_openai_models(const struct spot_front_options *options, const char *name,
                         int64_t created_s, struct spot_buf *out);
 

@@ -166,14 +166,16 @@ static void take_memory(struct spot_relay *r)
     const struct spot_relay_config *const c = &r->config;
     const size_t n = (size_t)c->n_sequence, V = (size_t)c->shape->vocab;
 
-    r->n_item = spot_xcalloc(c->P, sizeof(*r->n_item));
+    r->rows = spot_xcalloc(c->P, sizeof(*r->rows));
     r->own = spot_xcalloc(n, sizeof(*r->own));
     r->item = spot_xcalloc(n, sizeof(*r->item));
     r->token = spot_xcalloc((size_t)c->token_max, sizeof(*r->token));
     if (c->P > 1)
         r->hidden = spot_xcalloc((size_t)c->token_max * (size_t)c->shape->width, sizeof(float));
-    if (spot_relay_is_last(r) || !c->position)
+    if (spot_relay_is_last(r) || !c->position) {
         r->logit = spot_xcalloc(n * V, sizeof(*r->logit));
+        r->state = spot_xcalloc(n * (size_t)c->shape->width, sizeof(*r->state));
+    }
 }
 
 struct spot_relay *spot_relay_new(const struct spot_relay_config *c, struct spot_err *err)
@@ -182,6 +184,8 @@ struct spot_relay *spot_relay_new(const struct spot_relay_config *c, struct spot
     const int n_shard = (int)(c->shape->n_shard / c->M), m = (int)(c->position % c->M);
     struct spot_infer_config config = { .image = c->image,
                                         .image_byte = c->image_byte,
+                                        .lora = c->lora,
+                                        .n_lora = c->n_lora,
                                         .backend = c->backend,
                                         .shard_begin = m * n_shard,
                                         .shard_end = (m + 1) * n_shard,
@@ -213,12 +217,14 @@ void spot_relay_free(struct spot_relay *r)
         return;
     spot_relay_disconnect(r);
     spot_infer_free(r->infer);
-    free(r->n_item);
+    free(r->rows);
     free(r->closed);
+    free(r->opened);
     free(r->own);
     free(r->item);
     free(r->hidden);
     free(r->logit);
+    free(r->state);
     free(r->token);
     free(r);
 }
@@ -229,7 +235,7 @@ void spot_relay_enter(struct spot_relay *r, const struct spot_relay_form *form,
     r->form = *form;
     r->mesh = mesh;
     r->n_told = r->n_begun = r->n_done = r->n_sum = 0;
-    r->n_closed = 0;
+    r->n_closed = r->n_opened = 0;
     r->buddy.P = 0;
     for (int i = 0; i < r->config.n_sequence; i++) {
         if (r->own[i] >= 0)
@@ -242,12 +248,18 @@ void spot_relay_enter(struct spot_relay *r, const struct spot_relay_form *form,
 
 /* --- the leader: sequences -------------------------------------------------------------- */
 
-int spot_relay_open(struct spot_relay *r)
+int spot_relay_open(struct spot_relay *r, int adapter)
 {
     const int sequence = spot_infer_open(r->infer, NULL);
 
-    if (sequence >= 0)
-        r->own[sequence] = sequence;
+    if (sequence < 0)
+        return -1;
+    r->own[sequence] = sequence;
+    if (!adapter)
+        return sequence;
+    spot_infer_adopt(r->infer, sequence, adapter);
+    r->opened = spot_xgrow(r->opened, &r->cap_opened, r->n_opened + 1, sizeof(*r->opened));
+    r->opened[r->n_opened++] = (struct spot_relay_opened){ (uint32_t)sequence, (uint32_t)adapter };
     return sequence;
 }
 
@@ -255,6 +267,9 @@ void spot_relay_close(struct spot_relay *r, int sequence)
 {
     spot_infer_close(r->infer, sequence);
     r->own[sequence] = -1;
+    for (size_t i = 0; i < r->n_opened; i++)
+        if (r->opened[i].sequence == (uint32_t)sequence)
+            r->opened[i--] = r->opened[--r->n_opened];
     if (r->config.P * r->config.M == 1)
         return;
     r->closed = spot_xgrow(r->closed, &r->cap_closed, r->n_closed + 1, sizeof(*r->closed));
@@ -320,7 +335,6 @@ int spot_relay_under_way(const struct spot_relay *r)
 
 /* --- passes ------------------------------------------------------------------------------- */
 
-/* What the leader tells the others begins with the sequences that were closed: u32 n, u32 each. */
 void spot_relay_put_sources(const struct spot_relay *r, const uint32_t *source,
                             struct spot_buf *out)
 {
@@ -347,6 +361,8 @@ int spot_relay_own(struct spot_relay *r, uint32_t sequence, struct spot_err *err
     return r->own[sequence];
 }
 
+/* What the leader tells the others begins with the sequences that were closed, u32 n, u32 each, and
+ * those that were opened with an adapter, u32 n, u32 sequence and u32 adapter each. */
 struct spot_buf spot_relay_begin_to_tell(struct spot_relay *r, enum spot_relay_told what)
 {
     struct spot_buf out = { 0 };
@@ -354,7 +370,12 @@ struct spot_buf spot_relay_begin_to_tell(struct spot_relay *r, enum spot_relay_t
     spot_put_u32(&out, (uint32_t)r->n_closed);
     for (size_t i = 0; i < r->n_closed; i++)
         spot_put_u32(&out, r->closed[i]);
-    r->n_closed = 0;
+    spot_put_u32(&out, (uint32_t)r->n_opened);
+    for (size_t i = 0; i < r->n_opened; i++) {
+        spot_put_u32(&out, r->opened[i].sequence);
+        spot_put_u32(&out, r->opened[i].adapter);
+    }
+    r->n_closed = r->n_opened = 0;
     spot_put_u32(&out, what);
     return out;
 }
@@ -378,7 +399,7 @@ void spot_relay_put_tokens(struct spot_buf *out, const uint32_t *token, int64_t 
         spot_put_u32(out, token[i]);
 }
 
-/* u32 n, of each u32 sequence, u64 first, u32 n, u32 token each. */
+/* u32 n, of each u32 sequence, u64 first, u8 pool, u32 n, u32 token each. */
 static int tell_pass(struct spot_relay *r, const struct spot_infer_item *item, int n_item,
                      struct spot_err *err)
 {
@@ -388,6 +409,7 @@ static int tell_pass(struct spot_relay *r, const struct spot_infer_item *item, i
     for (int i = 0; i < n_item; i++) {
         spot_put_u32(&out, (uint32_t)item[i].sequence);
         spot_put_u64(&out, (uint64_t)item[i].first);
+        spot_put_u8(&out, (uint8_t)item[i].pool);
         spot_relay_put_tokens(&out, item[i].token, item[i].n_token);
     }
     return spot_relay_tell(r, &out, err);
@@ -402,6 +424,29 @@ int64_t spot_relay_tokens(const struct spot_infer_item *item, int n_item)
     return n;
 }
 
+struct spot_relay_rows spot_relay_rows(const struct spot_infer_item *item, int n_item)
+{
+    struct spot_relay_rows rows = { 0, 0 };
+
+    for (int i = 0; i < n_item; i++)
+        ++*(item[i].pool ? &rows.n_state : &rows.n_logit);
+    return rows;
+}
+
+/* The items of the last stage, each with a place for its state. */
+static const struct spot_infer_item *with_states(struct spot_relay *r,
+                                                 const struct spot_infer_item *item, int n_item)
+{
+    float *state = r->state;
+
+    for (int i = 0; i < n_item; i++) {
+        r->item[i] = item[i];
+        r->item[i].state = state;
+        state += item[i].pool ? r->config.shape->width : 0;
+    }
+    return r->item;
+}
+
 /* This member's layers; what they give goes to the next stage. */
 int spot_relay_run(struct spot_relay *r, uint64_t pass, const struct spot_infer_item *item,
                    int n_item, const float *in, struct spot_err *err)
@@ -409,6 +454,8 @@ int spot_relay_run(struct spot_relay *r, uint64_t pass, const struct spot_infer_
     const uint32_t p = spot_relay_stage(r), m = r->config.position % r->config.M;
     const bool is_last = spot_relay_is_last(r);
 
+    if (is_last)
+        item = with_states(r, item, n_item);
     if (spot_infer_run(r->infer, item, n_item, in, is_last ? NULL : r->hidden,
                        is_last ? r->logit : NULL, err))
         return -1;
@@ -423,7 +470,7 @@ int spot_relay_begin(struct spot_relay *r, const struct spot_infer_item *item, i
 {
     if (r->config.P * r->config.M > 1 && tell_pass(r, item, n_item, err))
         return -1;
-    r->n_item[r->n_begun % r->config.P] = n_item;
+    r->rows[r->n_begun % r->config.P] = spot_relay_rows(item, n_item);
     return spot_relay_run(r, r->n_begun++, item, n_item, NULL, err);
 }
 
@@ -438,32 +485,38 @@ int64_t spot_relay_words(const struct spot_relay *r, uint32_t m, int64_t *first)
     return left < 0 ? 0 : (left < rows ? left : rows);
 }
 
-static int take_logits(struct spot_relay *r, uint32_t m, uint64_t pass, int n_item,
-                       struct spot_err *err)
+static int take_logits(struct spot_relay *r, uint32_t m, uint64_t pass, struct spot_err *err)
 {
+    const struct spot_relay_rows rows = r->rows[pass % r->config.P];
     const int64_t V = r->config.shape->vocab;
+    const int64_t n_state = m ? 0 : rows.n_state * r->config.shape->width;
     int64_t first;
     const int64_t n = spot_relay_words(r, m, &first);
     struct spot_frame *const frame =
         spot_relay_recv(r, spot_relay_member(r, r->config.P - 1, m), SPOT_MSG_LOGIT, pass,
-                        (size_t)(n_item * n), err);
+                        (size_t)(rows.n_logit * n + n_state), err);
 
     if (!frame)
         return -1;
-    for (int64_t i = 0; n && i < n_item; i++)
+    for (int64_t i = 0; n && i < rows.n_logit; i++)
         memcpy(r->logit + i * V + first, frame->data + (size_t)(i * n) * sizeof(float),
                (size_t)n * sizeof(float));
+    if (n_state)
+        memcpy(r->state, frame->data + (size_t)(rows.n_logit * n) * sizeof(float),
+               (size_t)n_state * sizeof(float));
     free(frame);
     return 0;
 }
 
-int spot_relay_finish(struct spot_relay *r, float **logit, struct spot_err *err)
+int spot_relay_finish(struct spot_relay *r, float **logit, const float **state,
+                      struct spot_err *err)
 {
     const uint64_t pass = r->n_done++;
 
     for (uint32_t m = r->config.P == 1; m < r->config.M; m++)
-        if (take_logits(r, m, pass, r->n_item[pass % r->config.P], err))
+        if (take_logits(r, m, pass, err))
             return -1;
     *logit = r->logit;
+    *state = r->state;
     return 0;
 }

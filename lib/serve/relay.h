@@ -53,6 +53,8 @@ struct spot_relay_config {
     const struct spot_shape *shape;
     const void *image; /* borrowed: of the bundles of this position */
     size_t image_byte;
+    const struct spot_lora *const *lora; /* [n_lora] borrowed: adapters */
+    int n_lora;
     const char *backend; /* see spot_infer_config; NULL: the CPU */
     bool is_nccl;        /* members of a tensor group exchange between devices */
     uint32_t P, M, position;
@@ -82,8 +84,8 @@ void spot_relay_disconnect(struct spot_relay *relay);
 
 /* --- the leader --- */
 
-/* As in engine/infer.h. */
-int spot_relay_open(struct spot_relay *relay);
+/* As in engine/infer.h, with an adapter. */
+int spot_relay_open(struct spot_relay *relay, int adapter);
 void spot_relay_close(struct spot_relay *relay, int sequence);
 int64_t spot_relay_length(const struct spot_relay *relay, int sequence);
 /* A sequence gets what is here of its n_token first tokens, in at most n_page of the free pages, as
@@ -102,8 +104,10 @@ int spot_relay_under_way(const struct spot_relay *relay);
  * on. */
 int spot_relay_begin(struct spot_relay *relay, const struct spot_infer_item *item, int n_item,
                      struct spot_err *err);
-/* Wait for the oldest pass: its (*logit)[n_item][V], valid until the next call. */
-int spot_relay_finish(struct spot_relay *relay, float **logit, struct spot_err *err);
+/* Wait for the oldest pass: logits [V] of its items without a pool, states [C] of those with one,
+ * valid until the next call. */
+int spot_relay_finish(struct spot_relay *relay, float **logit, const float **state,
+                      struct spot_err *err);
 
 /* --- pages that move between replicas: leaders decide, members send to the same position --- */
 

@@ -27,10 +27,27 @@ static int read_closed(struct spot_relay *r, struct spot_wire_in *in, struct spo
     return 0;
 }
 
+static int read_opened(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
+{
+    const uint32_t n = spot_get_count(in, 8);
+
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t sequence = spot_get_u32(in), adapter = spot_get_u32(in);
+
+        if (in->bad || sequence >= (uint32_t)r->config.n_sequence || r->own[sequence] >= 0 ||
+            adapter > (uint32_t)r->config.n_lora)
+            return malformed(err);
+        if (spot_relay_own(r, sequence, err) < 0)
+            return -1;
+        spot_infer_adopt(r->infer, r->own[sequence], (int)adapter);
+    }
+    return 0;
+}
+
 /* Returns how many items, or -1. */
 static int read_items(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
 {
-    const uint32_t n = spot_get_count(in, 16);
+    const uint32_t n = spot_get_count(in, 17);
     int64_t n_all = 0;
 
     if (n > (uint32_t)r->config.n_sequence)
@@ -38,9 +55,10 @@ static int read_items(struct spot_relay *r, struct spot_wire_in *in, struct spot
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t sequence = spot_get_u32(in);
         const int64_t first = (int64_t)spot_get_u64(in);
+        const uint8_t pool = spot_get_u8(in);
         const uint32_t n_token = spot_get_count(in, 4);
 
-        if (in->bad || sequence >= (uint32_t)r->config.n_sequence ||
+        if (in->bad || sequence >= (uint32_t)r->config.n_sequence || pool > SPOT_POOL_MEAN ||
             n_token > r->config.token_max - n_all)
             return malformed(err);
         if (spot_relay_own(r, sequence, err) < 0)
@@ -48,7 +66,8 @@ static int read_items(struct spot_relay *r, struct spot_wire_in *in, struct spot
         r->item[i] = (struct spot_infer_item){ .sequence = r->own[sequence],
                                                .first = first,
                                                .n_token = n_token,
-                                               .token = r->token + n_all };
+                                               .token = r->token + n_all,
+                                               .pool = (enum spot_pool)pool };
         for (uint32_t k = 0; k < n_token; k++)
             r->token[n_all++] = spot_get_u32(in);
     }
@@ -57,16 +76,20 @@ static int read_items(struct spot_relay *r, struct spot_wire_in *in, struct spot
 
 static int give_logits(struct spot_relay *r, uint64_t pass, int n_item, struct spot_err *err)
 {
+    const struct spot_relay_rows rows = spot_relay_rows(r->item, n_item);
+    const uint32_t m = r->config.position % r->config.M;
     const int64_t V = r->config.shape->vocab;
+    const int64_t n_state = m ? 0 : rows.n_state * r->config.shape->width;
     int64_t first;
-    const int64_t n = spot_relay_words(r, r->config.position % r->config.M, &first);
-    float *const row = spot_xcalloc((size_t)(n_item * n), sizeof(*row));
+    const int64_t n = spot_relay_words(r, m, &first), n_all = rows.n_logit * n + n_state;
+    float *const row = spot_xcalloc((size_t)n_all, sizeof(*row));
     int rc;
 
-    for (int64_t i = 0; n && i < n_item; i++)
+    for (int64_t i = 0; n && i < rows.n_logit; i++)
         memcpy(row + i * n, r->logit + i * V + first, (size_t)n * sizeof(*row));
-    rc = spot_relay_send(r, r->form.member[0].id, SPOT_MSG_LOGIT, pass, row, (size_t)(n_item * n),
-                         err);
+    if (n_state)
+        memcpy(row + rows.n_logit * n, r->state, (size_t)n_state * sizeof(*row));
+    rc = spot_relay_send(r, r->form.member[0].id, SPOT_MSG_LOGIT, pass, row, (size_t)n_all, err);
     free(row);
     return rc;
 }
@@ -188,6 +211,8 @@ int spot_relay_follow(struct spot_relay *r, double limit_s, bool *did, struct sp
     *did = true;
     in = spot_wire_in(frame->data, frame->n_byte);
     rc = read_closed(r, &in, err);
+    if (!rc)
+        rc = read_opened(r, &in, err);
     what = spot_get_u32(&in);
     if (!rc)
         rc = in.bad || what >= SPOT_TOLDS ? malformed(err) : hear[what](r, &in, err);

@@ -28,6 +28,16 @@ enum spot_relay_told {
     SPOT_TOLDS
 };
 
+/* A sequence with an adapter: others are opened when a pass has them. */
+struct spot_relay_opened {
+    uint32_t sequence, adapter;
+};
+
+/* What a pass gives: rows of logits, and states. */
+struct spot_relay_rows {
+    int n_logit, n_state;
+};
+
 struct spot_relay {
     struct spot_relay_config config;
     struct spot_relay_form form;
@@ -41,13 +51,16 @@ struct spot_relay {
     uint64_t n_sum;           /* exchanges of this epoch, the tag of the next */
     uint32_t group[SPOT_RELAY_MEMBERS_MAX]; /* [M] of this stage, if they exchange over NCCL */
     struct spot_comm *comm;                 /* NULL: they exchange over the mesh, or not at all */
-    int *n_item;      /* [P] of passes in progress, by their number modulo P */
-    uint32_t *closed; /* [n_closed], sequences that the others still have open */
+    struct spot_relay_rows *rows; /* [P] of passes in progress, by their number modulo P */
+    uint32_t *closed;             /* [n_closed], sequences that the others still have open */
     size_t n_closed, cap_closed;
+    struct spot_relay_opened *opened; /* [n_opened] that the others do not know of */
+    size_t n_opened, cap_opened;
     int *own; /* [n_sequence], on the others: for the leader's number; -1: not open */
     struct spot_infer_item *item; /* [n_sequence] of a pass */
     float *hidden;                /* [token_max * C]; NULL if there is one stage */
     float *logit;                 /* [n_sequence * V]; NULL if not needed */
+    float *state;                 /* [n_sequence * C]; the same */
     uint32_t *token;              /* [token_max] */
 };
 
@@ -86,6 +99,7 @@ int spot_relay_own(struct spot_relay *r, uint32_t sequence, struct spot_err *err
 int spot_relay_run(struct spot_relay *r, uint64_t pass, const struct spot_infer_item *item,
                    int n_item, const float *in, struct spot_err *err);
 int64_t spot_relay_tokens(const struct spot_infer_item *item, int n_item);
+struct spot_relay_rows spot_relay_rows(const struct spot_infer_item *item, int n_item);
 /* Words [*first, *first + n) of the vocabulary belong to member m; returns n. */
 int64_t spot_relay_words(const struct spot_relay *r, uint32_t m, int64_t *first);
 

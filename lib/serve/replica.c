@@ -9,6 +9,7 @@
 #include "common/xalloc.h"
 #include "engine/backend.h"
 #include "engine/kernel.h"
+#include "serve/adapter_list.h"
 #include "serve/batch_loop.h"
 #include "serve/relay.h"
 #include "serve/serve_protocol.h"
@@ -61,9 +62,10 @@ static void hello(void *job, struct spot_buf *out)
     spot_put_text(out, SPOT_SERVE_NAME);
 }
 
-static int open_model(struct replica *r, const char *dir, struct spot_err *err)
+static int open_model(struct replica *r, const char *dir, const char *adapters,
+                      struct spot_err *err)
 {
-    if (spot_served_model_open(&r->model, dir, r->told.n_shard, err))
+    if (spot_served_model_open(&r->model, dir, adapters, r->told.n_shard, err))
         return -1;
     if (r->model.hash != r->told.hash)
         return spot_err_set(err, SPOT_EDATA,
@@ -139,6 +141,8 @@ static int take_position(struct replica *r, const struct spot_relay_form *form,
         return -1;
     config.image = r->image.byte;
     config.image_byte = r->image.n_byte;
+    config.lora = (const struct spot_lora *const *)r->model.lora;
+    config.n_lora = (int)r->model.n_adapter;
     r->relay = spot_relay_new(&config, err);
     if (!r->relay)
         return -1;
@@ -178,9 +182,10 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
     static const struct spot_relay_form alone = { .P = 1, .M = 1 };
     struct replica *const r = job;
     struct told told;
-    char dir[4096];
+    char dir[4096], adapters[SPOT_ADAPTERS_BYTE];
 
     spot_get_text(in, dir, sizeof(dir));
+    spot_get_text(in, adapters, sizeof(adapters));
     told.hash = spot_get_u64(in);
     told.n_shard = spot_get_u32(in);
     told.type = spot_get_u32(in);
@@ -201,7 +206,8 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
     drop_model(r);
     r->told = told;
     if (check_kind(told.kind, err) || (told.is_nccl && !spot_cuda_nccl(err)) ||
-        open_model(r, dir, err) || spot_relay_check(&r->model.shape, told.P, told.M, err)) {
+        open_model(r, dir, adapters, err) ||
+        spot_relay_check(&r->model.shape, told.P, told.M, err)) {
         drop_model(r);
         return -1;
     }
@@ -235,11 +241,12 @@ static int enter(struct replica *r, const struct spot_relay_form *form, struct s
 /* The model of the epoch, which is another one while a version is rolled out. */
 static int change_model(struct replica *r, struct spot_wire_in *in, struct spot_err *err)
 {
-    char dir[4096];
+    char dir[4096], adapters[SPOT_ADAPTERS_BYTE];
     uint64_t hash;
     uint32_t n_shard;
 
     spot_get_text(in, dir, sizeof(dir));
+    spot_get_text(in, adapters, sizeof(adapters));
     hash = spot_get_u64(in);
     n_shard = spot_get_u32(in);
     if (in->bad || (r->model.dir && r->told.hash == hash && r->told.n_shard == n_shard))
@@ -247,7 +254,7 @@ static int change_model(struct replica *r, struct spot_wire_in *in, struct spot_
     drop_model(r);
     r->told.hash = hash;
     r->told.n_shard = n_shard;
-    if (!open_model(r, dir, err))
+    if (!open_model(r, dir, adapters, err))
         return 0;
     drop_model(r);
     return -1;
@@ -359,18 +366,34 @@ static int on_continue(struct replica *r, const struct spot_frame *frame, struct
     return rc ? spot_agent_report_part(&r->agent, frame->tag, &why, err) : 0;
 }
 
-/* What cannot be computed further. */
-static int tell_cannot(struct replica *r, size_t n, size_t *n_cannot, struct spot_err *err)
+static bool is_token(const struct spot_batch_out *out)
+{
+    return !out->cannot && !out->state;
+}
+
+static int tell_state(struct replica *r, const struct spot_batch_out *out, struct spot_err *err)
+{
+    struct spot_buf message = { 0 };
+
+    spot_put_u32(&message, out->token.token.n_cached);
+    spot_buf_add(&message, out->state, (size_t)r->model.shape.width * sizeof(*out->state));
+    return spot_agent_send(&r->agent, SPOT_MSG_STATE, out->sequence, &message, err);
+}
+
+/* States, and what cannot be computed further; *n_other: how many. */
+static int tell_others(struct replica *r, size_t n, size_t *n_other, struct spot_err *err)
 {
     int rc = 0;
 
-    *n_cannot = 0;
+    *n_other = 0;
     for (size_t i = 0; !rc && i < n; i++) {
         struct spot_err why = { 0 };
 
+        *n_other += !is_token(&r->out[i]);
+        if (r->out[i].state)
+            rc = tell_state(r, &r->out[i], err);
         if (!r->out[i].cannot)
             continue;
-        ++*n_cannot;
         (void)spot_err_set(&why, SPOT_EDATA, "%s", r->out[i].cannot);
         rc = spot_agent_report_part(&r->agent, r->out[i].sequence, &why, err);
     }
@@ -382,9 +405,9 @@ static int tell(struct replica *r, size_t n, struct spot_err *err)
     struct spot_buf out = { 0 };
     const struct spot_batch_rates rates = spot_batch_loop_rates(r->loop);
     const struct spot_batch_pages pages = spot_batch_loop_pages(r->loop);
-    size_t n_cannot;
+    size_t n_other;
 
-    if (tell_cannot(r, n, &n_cannot, err))
+    if (tell_others(r, n, &n_other, err))
         return -1;
     spot_put_u32(&out, pages.used);
     spot_put_u32(&out, pages.kept);
@@ -392,9 +415,9 @@ static int tell(struct replica *r, size_t n, struct spot_err *err)
     spot_put_f64(&out, rates.prompt_token_s);
     spot_put_f64(&out, rates.page_byte_per_s);
     spot_put_u64(&out, rates.n_token_paged);
-    spot_put_u32(&out, (uint32_t)(n - n_cannot));
+    spot_put_u32(&out, (uint32_t)(n - n_other));
     for (size_t i = 0; i < n; i++) {
-        if (r->out[i].cannot)
+        if (!is_token(&r->out[i]))
             continue;
         spot_put_u64(&out, r->out[i].sequence);
         spot_step_token_put(&out, &r->out[i].token);

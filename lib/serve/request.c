@@ -66,6 +66,7 @@ enum {
     RESPONSE = 256,
     KEEP_STOP = 512,
     IDS = 1024,
+    BASE64 = 2048,
 };
 
 static unsigned flags_of(const struct spot_request *r)
@@ -74,7 +75,7 @@ static unsigned flags_of(const struct spot_request *r)
            (r->wants_usage ? USAGE : 0U) | (r->does_echo ? ECHO : 0U) | (r->form ? FORM : 0U) |
            (r->ignores_end ? NO_END : 0U) | (r->n_part ? PARTS : 0U) | (r->is_seeded ? SEED : 0U) |
            (r->response ? RESPONSE : 0U) | (r->keeps_stop ? KEEP_STOP : 0U) |
-           (r->tells_ids ? IDS : 0U);
+           (r->tells_ids ? IDS : 0U) | (r->is_base64 ? BASE64 : 0U);
 }
 
 static void put_sample(const struct spot_sample *s, struct spot_buf *out)
@@ -117,6 +118,9 @@ void spot_request_put(const struct spot_request *r, struct spot_buf *out)
     spot_put_u32(out, (uint32_t)r->n_stop_id);
     for (size_t i = 0; i < r->n_stop_id; i++)
         spot_put_u32(out, r->stop_id[i]);
+    spot_put_u32(out, r->adapter);
+    spot_put_u8(out, (uint8_t)r->pool);
+    spot_put_u32(out, r->n_dimension);
     spot_put_u8(out, r->tool_form);
     if (r->form)
         spot_put_text(out, r->form);
@@ -197,8 +201,8 @@ static bool is_whole(const struct spot_request *r, const struct spot_wire_in *in
 {
     return !in->bad && *r->id && r->n_prompt && r->n_choice &&
            r->n_choice <= SPOT_REQUEST_CHOICES_MAX && r->n_token_max >= !r->does_echo &&
-           r->n_token_min >= 0 && r->tool_form <= SPOT_TOOL_FORMS && r->n_logprob >= -1 &&
-           r->n_logprob <= SPOT_REQUEST_LOGPROBS_MAX &&
+           r->n_token_min >= 0 && r->pool <= SPOT_POOL_MEAN && r->tool_form <= SPOT_TOOL_FORMS &&
+           r->n_logprob >= -1 && r->n_logprob <= SPOT_REQUEST_LOGPROBS_MAX &&
            (!r->n_part || r->n_choice % r->n_part == 0);
 }
 
@@ -218,6 +222,7 @@ int spot_request_get(struct spot_request *r, struct spot_wire_in *in)
     r->is_seeded = flags & SEED;
     r->keeps_stop = flags & KEEP_STOP;
     r->tells_ids = flags & IDS;
+    r->is_base64 = flags & BASE64;
     r->created_s = spot_get_i64(in);
     r->n_prompt = spot_get_count(in, 4);
     r->prompt = spot_xcalloc(r->n_prompt, sizeof(*r->prompt));
@@ -239,6 +244,9 @@ int spot_request_get(struct spot_request *r, struct spot_wire_in *in)
     }
     r->n_token_min = spot_get_i64(in);
     get_stop_ids(r, in);
+    r->adapter = spot_get_u32(in);
+    r->pool = (enum spot_pool)spot_get_u8(in);
+    r->n_dimension = spot_get_u32(in);
     r->tool_form = spot_get_u8(in);
     if (!in->bad && flags & FORM)
         r->form = get_long(in);

@@ -13,6 +13,7 @@
 
 #include "comm/wire.h"
 #include "common/buf.h"
+#include "engine/infer.h"
 #include "engine/sample.h"
 
 #ifdef __cplusplus
@@ -21,7 +22,8 @@ extern "C" {
 
 enum {
     SPOT_REQUEST_ID_MAX = 48,
-    SPOT_REQUEST_CHOICES_MAX = 128,
+    SPOT_REQUEST_CHOICES_MAX = 2048, /* of all prompts together */
+    SPOT_REQUEST_N_MAX = 128,        /* of one */
     SPOT_REQUEST_STOPS_MAX = 16,
     SPOT_REQUEST_LOGPROBS_MAX = 20,
     SPOT_REQUEST_BIASES_MAX = 1024,
@@ -56,7 +58,10 @@ struct spot_request {
     size_t n_stop;
     uint32_t *stop_id; /* [n_stop_id] tokens that end a choice, beside the model's */
     size_t n_stop_id;
-    char *form;        /* of the text, see grammar.h; NULL: no constraint */
+    char *form;           /* of the text, see grammar.h; NULL: no constraint */
+    uint32_t adapter;     /* of the model, counted from 1 (served_model.h); 0: none */
+    enum spot_pool pool;  /* each prompt has one choice, a state instead of tokens */
+    uint32_t n_dimension; /* of these states; 0: all */
     uint8_t tool_form; /* how calls of tools are written, see tool_call.h; 0: the text has none */
     char *response;    /* of /v1/responses: members of the question that its answer repeats, an
                           object; NULL: another API */
@@ -66,6 +71,7 @@ struct spot_request {
     bool ignores_end;              /* end tokens are ordinary tokens */
     bool keeps_stop;               /* the text ends with the stop text that was found */
     bool tells_ids;                /* the answer has the tokens */
+    bool is_base64;                /* the answer has states as bytes */
 };
 
 void spot_request_release(struct spot_request *r);

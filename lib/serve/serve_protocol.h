@@ -4,12 +4,18 @@
  *
  * HELLO: text SPOT_SERVE_NAME
  *
- * WELCOME: text directory of the model that replicas are to use, u64 its hash, u32 shards, u32 type
- * of weights, text CUDA kernel kind ("": CPUs), u32 sequences at once, u64 bytes of the cache, u64
- * of those that are kept for later requests, u32 stages, u32 members of each, u32 whether these
- * exchange over NCCL
+ * or, of a worker whose model is in an engine (engine_replica.h): text SPOT_SERVE_ENGINES_NAME,
+ * text kind of engine, u8 whether it takes tokens, text name of its model, u64 its context (0: not
+ * known)
  *
- * FORM: text directory of its model, u64 its hash, u32 shards; relay.h: a view is a replica
+ * WELCOME, to such a worker: u8 whether tokens are pieces of text, u32 tokens of the vocabulary,
+ * u32 one that ends a choice. To others: text directory of the model that replicas are to use, text
+ * its adapters (adapter_list.h), u64 hash of both, u32 shards, u32 type of weights, text CUDA kernel
+ * kind ("": CPUs), u32 sequences at once, u64 bytes of the cache, u64 of those that are kept for
+ * later requests, u32 stages, u32 members of each, u32 whether these exchange over NCCL
+ *
+ * FORM: text directory of its model, text its adapters, u64 its hash, u32 shards; relay.h: a view
+ * is a replica
  *
  * ROUND, whose tag is the round: no payload. It is answered after a certain number of choices were
  * completed
@@ -28,7 +34,8 @@
 extern "C" {
 #endif
 
-#define SPOT_SERVE_NAME "serve"
+#define SPOT_SERVE_NAME         "serve"
+#define SPOT_SERVE_ENGINES_NAME "serve engines"
 
 /* Tag of a SPOT_MSG_FAILED: the model of FORM could not be read. No sequence has this number. */
 #define SPOT_SERVE_NO_MODEL UINT64_MAX
@@ -39,11 +46,17 @@ enum spot_serve_message {
      * f64 bytes/s at which pages arrived (both 0: not known), u64 tokens received as pages; u32 n,
      * of each u64 sequence, step_token.h */
     SPOT_MSG_TOKENS = 12,
+    SPOT_MSG_STATE = 13, /* tag: sequence; u32 prompt tokens that were not computed, f32 [C]: the
+                            state that a request with a pool asks for, which ends it */
+    /* tag: sequence; u32 assignment, text why: its engine failed, another may go on */
+    SPOT_MSG_GIVEN_UP = 14,
 
     /* coordinator to worker */
     /* tag: sequence; u32 choice, u32 n, u32 token each, the request; then u32 n, u32 member each:
      * senders of its pages, by position, and f64 seconds to wait for them, 0: those already here,
-     * as from a buddy; n 0: none */
+     * as from a buddy; n 0: none. To an engine's worker, in place of these: u32 assignment, which
+     * its tokens of this sequence have as their epoch, text why there is no grammar of its form, u32
+     * bytes of one, and these */
     SPOT_MSG_CONTINUE = 51,
     SPOT_MSG_FORGET = 52,  /* tag: sequence; it is no longer needed here */
     SPOT_MSG_BUDDY = 54,   /* u32 epoch, relay.h: send that replica each page once it is full */
@@ -53,7 +66,8 @@ enum spot_serve_message {
     /* worker to worker, in a replica of several: relay.c */
     SPOT_MSG_PASS = 80,   /* tag: count of the epoch; an order of the leader */
     SPOT_MSG_HIDDEN = 81, /* tag: pass; f32 [tokens][C], to the next stage */
-    SPOT_MSG_LOGIT = 82,  /* tag: pass; f32 [items][words of the member], to the leader */
+    SPOT_MSG_LOGIT = 82,  /* tag: pass; f32 [items without a pool][words of the member], then of
+                             member 0 [items with one][C], to the leader */
     SPOT_MSG_PART = 83,   /* tag: count of the epoch; sums of a node of the tree of shards */
     SPOT_MSG_PAGES = 84,  /* tag: sequence and layer; u32 tokens, pages; between replicas */
     SPOT_MSG_COPY = 85,   /* tag: sequence and page; a full page of all layers, to a buddy */

@@ -10,10 +10,11 @@
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/xalloc.h"
+#include "serve/adapter_list.h"
 #include "text/beside.h"
-#include "text/prefix.h"
 #include "weights/hf_config.h"
 #include "weights/hf_kind.h"
+#include "weights/lora_load.h"
 
 enum { PATH_MAX_BYTE = 4096 };
 
@@ -128,6 +129,30 @@ static void open_chat(struct spot_served_model *m)
         snprintf(m->chat_why, sizeof(m->chat_why), "%s", "tokenizer_config.json cannot be read");
 }
 
+/* --- embeddings --------------------------------------------------------------------- */
+
+/* What sentence-transformers says of a model of embeddings; a decoder's last token, if nothing.
+ * SPOT_POOL_NONE: in another way. */
+static int read_pooling(struct spot_served_model *m, struct spot_err *err)
+{
+    char path[PATH_MAX_BYTE];
+    struct spot_json_doc doc;
+
+    m->pool = SPOT_POOL_LAST;
+    if (path_in(path, m->dir, "1_Pooling/config.json", err))
+        return -1;
+    if (access(path, F_OK))
+        return 0;
+    if (spot_json_load_path(&doc, path, err))
+        return -1;
+    if (!spot_json_is_true(spot_json_get(doc.root, "pooling_mode_lasttoken")))
+        m->pool = spot_json_is_true(spot_json_get(doc.root, "pooling_mode_mean_tokens"))
+                      ? SPOT_POOL_MEAN
+                      : SPOT_POOL_NONE;
+    spot_json_release(&doc);
+    return 0;
+}
+
 /* --- vocabulary -------------------------------------------------------------------- */
 
 /* Returns 1 for a model of bytes, 0, or -1 with *err. */
@@ -164,19 +189,22 @@ static int open_vocabulary(struct spot_served_model *m, struct spot_err *err)
     open_chat(m);
     if (!bytes && read_all_ends(m, err))
         return -1;
-    if (!bytes &&
-        spot_text_prefix_load(m->dir, m->bpe, m->begin, SPOT_SERVED_BEGINS_MAX, &m->n_begin, err))
+    if (!bytes && spot_text_around_load(m->dir, m->bpe, &m->around, err))
         return -1;
-    m->vocabulary = (struct spot_vocabulary){
-        .bpe = m->bpe, .end = m->end, .n_end = m->n_end, .begin = m->begin, .n_begin = m->n_begin
-    };
-    return 0;
+    m->vocabulary = (struct spot_vocabulary){ .bpe = m->bpe,
+                                              .end = m->end,
+                                              .n_end = m->n_end,
+                                              .begin = m->around.before,
+                                              .n_begin = m->around.n_before,
+                                              .after = m->around.after,
+                                              .n_after = m->around.n_after };
+    return read_pooling(m, err);
 }
 
 static uint64_t hash_of(const struct spot_served_model *m)
 {
     struct spot_hash_stream *const s = spot_hash_stream_new();
-    const uint64_t weights = spot_weights_xxh3(m->weights);
+    const uint64_t weights = m->weights ? spot_weights_xxh3(m->weights) : 0;
     uint64_t hash;
     size_t n;
 
@@ -189,6 +217,8 @@ static uint64_t hash_of(const struct spot_served_model *m)
         spot_hash_stream_add(s, &n, sizeof(n));
         spot_hash_stream_add(s, token ? token : (const uint8_t *)"", n);
     }
+    for (size_t i = 0; i < m->n_adapter; i++)
+        spot_hash_stream_add(s, &m->lora[i]->hash, sizeof(m->lora[i]->hash));
     hash = spot_hash_stream_64(s);
     spot_hash_stream_free(s);
     return hash ? hash : 1;
@@ -196,22 +226,123 @@ static uint64_t hash_of(const struct spot_served_model *m)
 
 /* --- the whole --------------------------------------------------------------------- */
 
-int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t n_shard,
-                           struct spot_err *err)
+static int open_adapters(struct spot_served_model *m, struct spot_err *err)
+{
+    const char *list = m->adapters;
+    struct spot_adapter a;
+    char dir[PATH_MAX_BYTE];
+
+    while ((list = spot_adapter_next(list, &a))) {
+        struct spot_lora *lora;
+
+        if (snprintf(dir, sizeof(dir), "%.*s", (int)a.n_dir, a.dir) >= (int)sizeof(dir))
+            return spot_err_set(err, SPOT_EUSAGE, "the path of adapter %.*s is too long",
+                                (int)a.n_name, a.name);
+        lora = spot_lora_load(dir, &m->shape, err);
+        if (!lora)
+            return -1;
+        m->lora = spot_xrealloc(m->lora, m->n_adapter + 1, sizeof(struct spot_lora *));
+        m->lora[m->n_adapter++] = lora;
+    }
+    return 0;
+}
+
+int spot_served_model_open(struct spot_served_model *m, const char *dir, const char *adapters,
+                           int64_t n_shard, struct spot_err *err)
 {
     char path[PATH_MAX_BYTE];
 
     memset(m, 0, sizeof(*m));
     m->dir = spot_xstrdup(dir);
+    m->adapters = spot_xstrdup(adapters ? adapters : "");
     if (spot_hf_check_kind(dir, err) || path_in(path, dir, "config.json", err) ||
         spot_hf_config_load(path, &m->shape, err))
         return -1;
     if (settle_shards(&m->shape, n_shard, err) || open_vocabulary(m, err))
         return -1;
     m->weights = spot_weights_open(dir, &m->shape, err);
-    if (!m->weights)
+    if (!m->weights || open_adapters(m, err))
         return -1;
     m->hash = hash_of(m);
+    return 0;
+}
+
+/* --- of an engine ------------------------------------------------------------------- */
+
+/* A number of config.json, or of the part of it that is about text. */
+static int64_t number_of(const struct spot_json_value *root, const char *key)
+{
+    const struct spot_json_value *const own = spot_json_get(root, key);
+    const struct spot_json_value *const v =
+        own ? own : spot_json_get(spot_json_get(root, "text_config"), key);
+
+    return spot_json_is_integer(v) && spot_json_integer(v) > 0 ? spot_json_integer(v) : 0;
+}
+
+static int read_foreign_shape(struct spot_served_model *m, struct spot_err *err)
+{
+    char path[PATH_MAX_BYTE];
+    struct spot_json_doc doc;
+
+    m->shape.seq = SPOT_SERVED_CONTEXT_MOST;
+    m->shape.vocab = INT32_MAX;
+    if (path_in(path, m->dir, "config.json", err))
+        return -1;
+    if (access(path, F_OK))
+        return 0;
+    if (spot_json_load_path(&doc, path, err))
+        return -1;
+    if (number_of(doc.root, "max_position_embeddings") &&
+        number_of(doc.root, "max_position_embeddings") < m->shape.seq)
+        m->shape.seq = number_of(doc.root, "max_position_embeddings");
+    if (number_of(doc.root, "vocab_size") && number_of(doc.root, "vocab_size") < INT32_MAX)
+        m->shape.vocab = number_of(doc.root, "vocab_size");
+    spot_json_release(&doc);
+    return 0;
+}
+
+/* Its tokenizer: files of the directory, or bytes. */
+static int open_foreign_words(struct spot_served_model *m, struct spot_err *err)
+{
+    if (read_foreign_shape(m, err) || open_vocabulary(m, err) ||
+        (!m->n_end && read_ends(m, "config.json", err)))
+        return -1;
+    m->vocabulary.n_end = m->n_end;
+    if (!m->n_end)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s names no token that ends a text: \"eos_token_id\" of config.json",
+                            m->dir);
+    if (m->shape.vocab == INT32_MAX)
+        m->shape.vocab = spot_bpe_vocab(m->bpe);
+    m->hash = hash_of(m);
+    return 0;
+}
+
+static void open_pieces(struct spot_served_model *m)
+{
+    m->shape.seq = SPOT_SERVED_CONTEXT_MOST;
+    m->shape.vocab = SPOT_PIECES;
+    m->bpe = spot_bpe_of_bytes();
+    put_end(m, SPOT_PIECE_STOP);
+    snprintf(m->chat_why, sizeof(m->chat_why), "%s",
+             "only the name of the model is known, not its chat template");
+    m->vocabulary = (struct spot_vocabulary){
+        .has_pieces = true, .bpe = m->bpe, .end = m->end, .n_end = m->n_end
+    };
+    m->hash = spot_hash64(m->dir, strlen(m->dir));
+    m->hash += !m->hash;
+}
+
+int spot_served_model_open_foreign(struct spot_served_model *m, const char *name,
+                                   struct spot_err *err)
+{
+    memset(m, 0, sizeof(*m));
+    m->dir = spot_xstrdup(name);
+    m->adapters = spot_xstrdup("");
+    m->is_foreign = true;
+    if (!access(name, F_OK))
+        return open_foreign_words(m, err);
+    open_pieces(m);
     return 0;
 }
 
@@ -256,6 +387,10 @@ void spot_served_model_release(struct spot_served_model *m)
     spot_weights_close(m->weights);
     spot_bpe_free(m->bpe);
     spot_chat_free(m->chat);
+    for (size_t i = 0; i < m->n_adapter; i++)
+        spot_lora_free(m->lora[i]);
+    free(m->lora);
+    free(m->adapters);
     free(m->dir);
     memset(m, 0, sizeof(*m));
 }

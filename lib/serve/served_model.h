@@ -3,20 +3,23 @@
 #ifndef SPOT_SERVE_SERVED_MODEL_H
 #define SPOT_SERVE_SERVED_MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
 #include "engine/infer.h"
 #include "serve/completion.h"
+#include "shard/lora.h"
 #include "text/chat.h"
+#include "text/prefix.h"
 #include "weights/load.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { SPOT_SERVED_ENDS_MAX = 8, SPOT_SERVED_NAMED_ENDS = 3, SPOT_SERVED_BEGINS_MAX = 4 };
+enum { SPOT_SERVED_ENDS_MAX = 8, SPOT_SERVED_NAMED_ENDS = 3 };
 
 struct spot_served_model {
     char *dir;
@@ -30,17 +33,28 @@ struct spot_served_model {
      * one that was chosen. */
     uint32_t end[SPOT_SERVED_ENDS_MAX + SPOT_SERVED_NAMED_ENDS];
     size_t n_end;
-    uint32_t begin[SPOT_SERVED_BEGINS_MAX]; /* tokens added before each text */
-    size_t n_begin;
+    struct spot_text_around around;
     struct spot_vocabulary vocabulary; /* of the two above */
-    uint64_t hash;                     /* of weights, shape and vocabulary; never 0 */
+    enum spot_pool pool;               /* of its embeddings where a client does not say */
+    char *adapters;                    /* as they were named; "": none */
+    struct spot_lora **lora;           /* [n_adapter] */
+    size_t n_adapter;
+    uint64_t hash;   /* of weights, shape, vocabulary and adapters; never 0 */
+    bool is_foreign; /* engines have its weights: of the shape only seq and vocab are known */
 };
 
-/* config.json, weights, tokenizer and end tokens. n_shard 0: as many canonical shards as divide
+/* config.json, weights, tokenizer, end tokens, and adapters of a list (adapter_list.h), NULL or "":
+ * none. n_shard 0: as many canonical shards as divide
  * heads and widths, up to 4; they affect the bits. Returns 0, or -1 with *err (SPOT_EDATA,
  * SPOT_ESYS); release it in both cases. */
-int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t n_shard,
-                           struct spot_err *err);
+int spot_served_model_open(struct spot_served_model *m, const char *dir, const char *adapters,
+                           int64_t n_shard, struct spot_err *err);
+/* The same of a model that is in engines: `name` is the directory of its tokenizer, or else only
+ * its name there; tokens are then pieces of text (completion.h). The context is not known without a
+ * config.json that tells it: SPOT_SERVED_CONTEXT_MOST. */
+enum { SPOT_SERVED_CONTEXT_MOST = 1 << 24 };
+int spot_served_model_open_foreign(struct spot_served_model *m, const char *name,
+                                   struct spot_err *err);
 /* Chat by another template: a file or the name of one of several; its end is added to the end
  * tokens, not to the hash. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
 int spot_served_model_choose_chat(struct spot_served_model *m, const char *choice,

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/xalloc.h"
+#include "serve/adapter_list.h"
 #include "serve/relay.h"
 #include "serve/serve_protocol.h"
 #include "serve/server_state.h"
@@ -25,8 +26,10 @@ static int accept_member(void *job, struct spot_peer *peer, bool was_ours,
 
     (void)was_ours;
     spot_get_text(hello, name, sizeof(name));
-    if (strcmp(name, SPOT_SERVE_NAME) != 0)
+    if (strcmp(name, s->options->is_foreign ? SPOT_SERVE_ENGINES_NAME : SPOT_SERVE_NAME) != 0)
         return 2;
+    if (s->options->is_foreign && spot_server_accept_engine(s, hello, why, n))
+        return 1;
     if (!spot_wire_in_done(hello)) {
         snprintf(why, n, "malformed HELLO");
         return 1;
@@ -45,10 +48,14 @@ static void welcome(void *job, struct spot_peer *peer, struct spot_buf *out)
     const struct spot_server *const s = job;
 
     (void)peer;
+    if (s->options->is_foreign) {
+        spot_server_welcome_engine(s, out);
+        return;
+    }
     spot_server_put_model(s->target, out);
     spot_put_u32(out, s->options->type);
     spot_put_text(out, s->options->kind ? s->options->kind : "");
-    spot_put_u32(out, s->options->n_sequence);
+    spot_put_u32(out, (uint32_t)s->options->n_sequence);
     spot_put_u64(out, s->options->kv_byte);
     spot_put_u64(out, s->options->kept_byte);
     spot_put_u32(out, (uint32_t)s->grid.P);
@@ -186,8 +193,12 @@ static int message(void *job, struct spot_peer *peer, const struct spot_frame *f
             spot_front_run(s->front); /* clients see what was committed now */
         return rc;
     }
-    if (frame->type == SPOT_MSG_FAILED)
+    if (frame->type == SPOT_MSG_STATE)
+        spot_server_state(s, p, frame);
+    else if (frame->type == SPOT_MSG_FAILED)
         on_cannot(job, p, frame);
+    else if (frame->type == SPOT_MSG_GIVEN_UP && s->options->is_foreign)
+        spot_server_given_up(s, p, frame);
     else
         spot_peer_drop(peer, "a message");
     return 0;
@@ -359,11 +370,25 @@ static char *first_name(const char *names)
     return name;
 }
 
+/* By the model itself. */
+static bool is_taken(const struct spot_front_options *options, const struct spot_adapter *adapter)
+{
+    struct spot_front_options model = *options;
+    char name[SPOT_ADAPTERS_BYTE];
+
+    model.adapters = NULL;
+    snprintf(name, sizeof(name), "%.*s", (int)adapter->n_name, adapter->name);
+    return spot_front_has_model(&model, name, NULL);
+}
+
 static int open_front(struct spot_server *s, struct spot_err *err)
 {
     const struct spot_server_options *const o = s->options;
+    struct spot_adapter adapter;
 
-    s->model_id = o->names ? first_name(o->names) : spot_served_model_id(o->model);
+    s->model_id = o->names                                  ? first_name(o->names)
+                  : s->current->model.vocabulary.has_pieces ? spot_xstrdup(o->model)
+                                                            : spot_served_model_id(o->model);
     s->front_options =
         (struct spot_front_options){ .address = o->http,
                                      .tls_cert = o->tls_cert,
@@ -371,6 +396,7 @@ static int open_front(struct spot_server *s, struct spot_err *err)
                                      .api_key_file = o->api_key_file,
                                      .model = s->model_id,
                                      .aliases = o->names ? strchr(o->names, ',') : NULL,
+                                     .adapters = o->adapters,
                                      .cors = o->cors,
                                      .n_choice_max = o->n_queue,
                                      .body_max_byte = 8 << 20,
@@ -378,6 +404,11 @@ static int open_front(struct spot_server *s, struct spot_err *err)
                                      .idle_s = 60 };
     if (s->front_options.aliases)
         s->front_options.aliases++; /* behind the comma */
+    for (const char *at = o->adapters; (at = spot_adapter_next(at, &adapter));)
+        if (is_taken(&s->front_options, &adapter))
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "--lora has the name '%.*s', which is that of the model",
+                                (int)adapter.n_name, adapter.name);
     spot_server_set_current(s, s->current);
     if (!o->http)
         return 0;
@@ -392,23 +423,26 @@ static int check_cache(const struct spot_server *s, struct spot_err *err)
 {
     const struct spot_server_options *const o = s->options;
 
-    return o->group.plan
+    return o->group.plan || o->is_foreign
                ? 0
                : spot_relay_check_cache(&s->target->model.shape, o->P, o->M, o->kv_byte, err);
 }
 
 static int open_all(struct spot_server *s, struct spot_err *err)
 {
+    const struct spot_model_wanted wanted = spot_server_wanted(s);
     int64_t round;
 
-    s->target = s->current = spot_model_version_open(s->options->model, s->options->chat_template,
-                                                     s->grid.P, s->grid.M, err);
+    s->target = s->current = spot_model_version_open(s->options->model, &wanted, err);
     if (!s->target || check_cache(s, err))
         return -1;
     if (!s->target->model.chat)
         s->options->group.warn("no chats: %s", s->target->model.chat_why);
     s->given_hash = s->target->model.hash;
-    s->group = spot_group_new(&s->options->group, &workload, s, err);
+    s->foreign = workload;
+    s->foreign.name = SPOT_SERVE_ENGINES_NAME;
+    s->group = spot_group_new(&s->options->group, s->options->is_foreign ? &s->foreign : &workload,
+                              s, err);
     if (!s->group)
         return -1;
     spot_group_begin();
@@ -429,6 +463,7 @@ static void release(struct spot_server *s)
     spot_group_free(s->group);
     for (size_t i = 0; i < s->n_sequence; i++) {
         free(s->sequence[i]->prefix);
+        spot_server_drop_grammar(s->sequence[i]);
         free(s->sequence[i]);
     }
     for (size_t i = 0; i < s->n_work; i++) {
@@ -490,7 +525,7 @@ int spot_server_run(const struct spot_server_options *options, struct spot_err *
 
     s->options = options;
     s->grid = (struct spot_grid){ .D = 0, .P = options->P, .M = options->M };
-    s->n_at_once = options->n_sequence;
+    s->n_at_once = (uint32_t)options->n_sequence;
     rc = open_all(s, err);
     if (!rc)
         rc = spot_group_run(s->group, err);

@@ -19,15 +19,17 @@ struct spot_server_options {
     struct spot_group_options group;
     const char *model;         /* its directory */
     const char *chat_template; /* a file, or the name of one of several; NULL: the model's own */
+    const char *adapters;      /* of the model, see adapter_list.h; NULL: none */
     enum spot_infer_type type;
+    bool is_foreign; /* the model is in engines of the workers: engine_replica.h */
     const char *kind; /* full name of the CUDA kernel kind that every worker must use; NULL: CPUs */
     uint32_t P, M;    /* stages of a replica, members of each */
     bool is_nccl;     /* these exchange between devices */
-    uint32_t n_sequence; /* per replica, at once */
+    uint64_t n_sequence; /* per replica, at once */
     uint64_t kv_byte;    /* of a worker's cache; 0: for whole contexts of all sequences */
     uint64_t kept_byte;  /* of it, for requests that begin like earlier ones */
     bool has_buddies;    /* replicas keep copies of each other's pages */
-    uint32_t n_queue;    /* maximum number of waiting choices */
+    uint64_t n_queue;    /* maximum number of waiting choices */
     double linger_s;     /* how long a stream waits for its client to reconnect */
     const char *state;   /* directory of the journal; NULL: none */
     bool does_sync;      /* the journal */

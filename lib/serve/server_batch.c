@@ -318,20 +318,21 @@ static int parse(const struct spot_batch *b, const struct spot_json_value *line,
 {
     const char *const url = spot_json_text(spot_json_get(line, "url"));
     const struct spot_json_value *const method = spot_json_get(line, "method");
-    static const char *const urls[] = { "/v1/completions", "/v1/chat/completions",
-                                        "/v1/responses" }; /* by enum spot_api */
+    static const char *const urls[] = { "/v1/completions", "/v1/chat/completions", "/v1/responses",
+                                        "/v1/embeddings" }; /* by enum spot_api */
     struct spot_buf text = { 0 };
     int status, api = 0;
 
     if (!url)
         return spot_openai_error(400, "invalid_request_error", "url", NULL, error,
                                  "'url' must be a text, such as /v1/chat/completions.");
-    while (api < 3 && strcmp(url, urls[api]) != 0)
+    while (api < SPOT_API_TOKENIZE && strcmp(url, urls[api]) != 0)
         api++;
-    if (api == 3)
+    if (api == SPOT_API_TOKENIZE)
         return spot_openai_error(404, "invalid_request_error", "url", NULL, error,
                                  "The url '%.200s' is not supported by this server: expected "
-                                 "/v1/completions, /v1/chat/completions or /v1/responses.",
+                                 "/v1/completions, /v1/chat/completions, /v1/responses or "
+                                 "/v1/embeddings.",
                                  url);
     if (method && !spot_json_is_null(method) &&
         (!spot_json_text(method) || strcmp(spot_json_text(method), "POST") != 0))

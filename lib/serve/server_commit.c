@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tokens, from a member to the journal and the completions. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "common/xalloc.h"
@@ -9,6 +10,7 @@
 
 struct told {
     uint64_t sequence;
+    uint32_t assignment; /* of an engine's worker */
     struct spot_step_token token;
 };
 
@@ -31,38 +33,39 @@ static void let_other_go(struct spot_server *s, struct spot_sequence *q, int k)
 {
     struct spot_replica *const other = spot_server_place(s, q->place[1 - k]);
 
-    if (!other || !(spot_replica_is_leaving(other) || spot_replica_is_silent(other)))
-        return;
-    spot_peer_send(other->peer, SPOT_MSG_FORGET, q->number, NULL, 0);
-    if (other->load)
-        other->load--;
-    q->place[1 - k] = 0;
+    if (other &&
+        (s->options->is_foreign || spot_replica_is_leaving(other) || spot_replica_is_silent(other)))
+        spot_server_release_place(s, q, 1 - k);
 }
 
-static void count_prompt(struct spot_server *s, const struct spot_sequence *q)
+static void count_prompt(struct spot_server *s, const struct spot_sequence *q, uint32_t n_cached)
 {
     uint32_t k;
     const struct spot_request r = spot_request_part(&q->work->completion->request, q->choice, &k);
 
     s->n_prompt_token += r.n_prompt - spot_request_n_echo(&r);
-    s->n_cached_token += choice_of(q)->token[0].n_cached;
+    s->n_cached_token += n_cached;
 }
 
-static void count_token(struct spot_server *s, struct spot_sequence *q)
+static void count_first(struct spot_server *s, struct spot_work *w, double now_s)
 {
-    struct spot_work *const w = q->work;
-    const double now_s = spot_clock_s();
-
-    s->n_token++;
-    if (choice_of(q)->n_token == 1)
-        count_prompt(s, q);
-    if (q->told_s > 0)
-        spot_histogram_add(&s->between, now_s - q->told_s);
-    q->told_s = now_s;
     if (w->first_s > 0)
         return;
     w->first_s = now_s;
     spot_histogram_add(&s->first, now_s - w->taken_s);
+}
+
+static void count_token(struct spot_server *s, struct spot_sequence *q)
+{
+    const double now_s = spot_clock_s();
+
+    s->n_token++;
+    if (choice_of(q)->n_token == 1)
+        count_prompt(s, q, choice_of(q)->token[0].n_cached);
+    if (q->told_s > 0)
+        spot_histogram_add(&s->between, now_s - q->told_s);
+    q->told_s = now_s;
+    count_first(s, q->work, now_s);
 }
 
 /* All its choices have ended. */
@@ -93,13 +96,19 @@ static const char *commit_one(struct spot_server *s, struct spot_replica *p, con
     rc = spot_completion_append(c, q->choice, t->token.position, &t->token.token);
     if (is_of_before(q, k, rc))
         return NULL;
+    if (s->options->is_foreign && rc < 0) { /* engines may differ: it begins anew */
+        spot_server_release_place(s, q, k);
+        return NULL;
+    }
     if (rc == SPOT_APPEND_GAP)
         return "a token after a gap";
     if (rc == SPOT_APPEND_DIFFERS)
         return "another token than is committed";
     q->has_told[k] = true;
-    if (rc == SPOT_APPEND_NEW)
+    if (rc == SPOT_APPEND_NEW) {
+        q->n_failed = 0;
         count_token(s, q);
+    }
     if (t->token.position + 1 >= choice_of(q)->n_token && !spot_replica_is_leaving(p))
         let_other_go(s, q, k);
     if (rc == SPOT_APPEND_NEW && t->token.is_end && choice_of(q)->finish == SPOT_FINISH_NONE)
@@ -146,6 +155,7 @@ static struct told *read_told(struct spot_server *s, struct spot_replica *p,
             free(told);
             return NULL;
         }
+        told[i].assignment = told[i].token.token.epoch;
         told[i].token.token.worker = spot_peer_id(p->peer);
         told[i].token.token.epoch = frame->epoch;
     }
@@ -164,16 +174,40 @@ static void note_step(struct spot_replica *p)
     p->told_s = now_s;
 }
 
+/* An engine's token that its form does not allow, or that is of an earlier assignment, is of no
+ * sequence; with a form, nothing may follow one that it does not allow. */
+static void check_forms(struct spot_server *s, struct spot_replica *p, struct told *told,
+                        uint32_t n)
+{
+    for (uint32_t i = 0; s->options->is_foreign && i < n; i++) {
+        struct spot_sequence *const q = spot_server_find(s, told[i].sequence);
+        const int k = q ? place_of(q, spot_peer_id(p->peer)) : -1;
+
+        if (k < 0 || spot_server_is_stale(q, k, told[i].assignment)) {
+            told[i].sequence = 0; /* of none */
+        } else if (!spot_server_allows(q, &told[i].token)) {
+            spot_server_fail_sequence(s, p, q, "the engine told what the form does not allow");
+            told[i].sequence = 0;
+        }
+    }
+}
+
 /* What is new, in one write before anybody sees it. */
 static int write_new(struct spot_server *s, struct spot_replica *p, const struct told *told,
                      uint32_t n, struct spot_err *err)
 {
     for (uint32_t i = 0; s->log && i < n; i++) {
-        const struct spot_sequence *const q = spot_server_find(s, told[i].sequence);
+        struct spot_sequence *const q = spot_server_find(s, told[i].sequence);
+        const int k = q ? place_of(q, spot_peer_id(p->peer)) : -1;
 
-        if (q && place_of(q, spot_peer_id(p->peer)) >= 0 &&
-            choice_of(q)->n_token == told[i].token.position)
-            spot_token_log_put_token(s->log, q->work->number, q->choice, &told[i].token);
+        if (k < 0)
+            continue;
+        if (q->n_written < choice_of(q)->n_token)
+            q->n_written = choice_of(q)->n_token;
+        if (q->n_written != told[i].token.position)
+            continue;
+        spot_token_log_put_token(s->log, q->work->number, q->choice, &told[i].token);
+        q->n_written++;
     }
     return s->log ? spot_token_log_write(s->log, err) : 0;
 }
@@ -195,10 +229,57 @@ int spot_server_tokens(struct spot_server *s, struct spot_replica *p,
         return 0;
     }
     note_step(p);
+    check_forms(s, p, told, n);
     rc = write_new(s, p, told, n, err);
     for (uint32_t i = 0; !rc && !wrong && i < n; i++)
         if ((wrong = commit_one(s, p, &told[i])))
             spot_peer_drop(p->peer, wrong);
     free(told);
     return rc;
+}
+
+/* --- a state ------------------------------------------------------------------------ */
+
+static void commit_state(struct spot_server *s, struct spot_replica *p, struct spot_sequence *q,
+                         const float *state, size_t n, uint32_t n_cached)
+{
+    struct spot_completion *const c = q->work->completion;
+    const enum spot_append rc = spot_completion_set_state(c, q->choice, state, n, n_cached);
+
+    if (rc < 0) {
+        spot_peer_drop(p->peer, rc == SPOT_APPEND_DIFFERS ? "another state than is committed"
+                                                          : "a state that is not asked for");
+        return;
+    }
+    count_prompt(s, q, n_cached);
+    count_first(s, q->work, spot_clock_s());
+    if (!c->n_open)
+        count_end(s, q->work);
+    spot_server_end_sequence(s, q);
+    if (s->front)
+        spot_front_progress(s->front, c);
+}
+
+void spot_server_state(struct spot_server *s, struct spot_replica *p,
+                       const struct spot_frame *frame)
+{
+    const struct spot_machine *const m = p->view ? spot_view_machine(p->view) : NULL;
+    struct spot_sequence *const q = spot_server_find(s, frame->tag);
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    const uint32_t n_cached = spot_get_u32(&in);
+    size_t n;
+    float *state;
+
+    if (!p->is_running || m->epoch != frame->epoch || !q || place_of(q, spot_peer_id(p->peer)) < 0)
+        return; /* it has ended, or was taken back */
+    n = (size_t)p->version->model.shape.width;
+    if (in.bad || frame->n_byte != sizeof(n_cached) + n * sizeof(*state)) {
+        spot_peer_drop(p->peer, "a state");
+        return;
+    }
+    note_step(p);
+    state = spot_xcalloc(n, sizeof(*state));
+    memcpy(state, frame->data + sizeof(n_cached), n * sizeof(*state));
+    commit_state(s, p, q, state, n, n_cached);
+    free(state);
 }

@@ -12,6 +12,7 @@
 static const double handover_s = 10; /* for a leaver whose grace period is not known */
 static const double silent_s = 0.3;  /* and this many steps: a worker may hang */
 static const double silent_steps = 10;
+static const double foreign_silent_s = 10;    /* an engine computes prompts of others before */
 static const double default_byte_per_s = 1e9; /* of pages, until it was measured */
 static const double held_counts = 0.5;        /* for a prompt that is wholly there */
 static const double spare_s = 0.2;            /* for pages that come late */
@@ -54,8 +55,10 @@ bool spot_replica_is_leaving(const struct spot_replica *p)
 bool spot_replica_is_silent(const struct spot_replica *p)
 {
     const double quiet_s = spot_clock_s() - p->told_s;
+    const bool is_foreign = p->version && p->version->model.is_foreign;
 
-    return p->load && quiet_s > silent_s && quiet_s > silent_steps * p->step_s;
+    return p->load && quiet_s > (is_foreign ? foreign_silent_s : silent_s) &&
+           quiet_s > (is_foreign ? 2 : 1) * silent_steps * p->step_s;
 }
 
 bool spot_replica_may_take(const struct spot_replica *p)
@@ -77,11 +80,15 @@ static bool has(const struct spot_sequence *q, const struct spot_replica *p)
  * commits. */
 static bool needs_place(const struct spot_server *s, const struct spot_sequence *q)
 {
+    const int k = q->place[0] ? 0 : 1;
     const struct spot_replica *only;
 
-    if (q->place[0] && q->place[1])
+    if ((q->place[0] && q->place[1]) || spot_clock_s() < q->due_s)
         return false;
-    only = spot_server_place(s, q->place[0] ? q->place[0] : q->place[1]);
+    only = spot_server_place(s, q->place[k]);
+    if (only && s->options->is_foreign) /* two would differ: before the first token alone */
+        return spot_replica_is_leaving(only) ? spot_server_must_move(s, q, only)
+                                             : !q->has_told[k] && spot_replica_is_silent(only);
     return !only || spot_replica_is_leaving(only) || spot_replica_is_silent(only);
 }
 
@@ -156,7 +163,9 @@ static struct spot_replica *find_source(const struct spot_server *s, const struc
 {
     struct spot_replica *const only = spot_server_place(s, q->place[0] ? q->place[0] : q->place[1]);
 
-    return only && only->is_running && !spot_replica_is_silent(only) ? only : NULL;
+    return only && !s->options->is_foreign && only->is_running && !spot_replica_is_silent(only)
+               ? only
+               : NULL;
 }
 
 /* Seconds that the pages of n tokens take on their way. */
@@ -217,6 +226,17 @@ static void put_copied(const struct spot_server *s, const struct spot_sequence *
     spot_put_f64(out, 0);
 }
 
+/* One that leaves: the next holder may tell other tokens than it. */
+static void release_leaver(struct spot_server *s, struct spot_sequence *q)
+{
+    for (int k = 0; k < SPOT_SEQUENCE_PLACES; k++) {
+        const struct spot_replica *const p = spot_server_place(s, q->place[k]);
+
+        if (p && spot_replica_is_leaving(p))
+            spot_server_release_place(s, q, k);
+    }
+}
+
 static void give(struct spot_server *s, struct spot_sequence *q, struct spot_replica *p)
 {
     const struct spot_completion *const c = q->work->completion;
@@ -230,8 +250,13 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
 
     if (from && !is_worth_moving(s, from, p, n))
         from = NULL;
+    if (s->options->is_foreign)
+        release_leaver(s, q);
     at = q->place[0] ? 1 : 0;
     q->place[at] = spot_peer_id(p->peer);
+    q->assignment[at] = ++q->n_assignment;
+    q->given_s = spot_clock_s();
+    q->n_given = choice->n_token;
     q->has_told[at] = false;
     p->load++;
     spot_server_hold_prompt(s, p, q);
@@ -246,7 +271,9 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
     for (size_t i = 0; i < choice->n_token; i++)
         spot_put_u32(&out, choice->token[i].id);
     spot_request_put(&request, &out);
-    if (has_copies(q, p) && !from)
+    if (s->options->is_foreign)
+        spot_server_put_for_engine(q, q->assignment[at], &out);
+    else if (has_copies(q, p) && !from)
         put_copied(s, q, &out);
     else
         put_source(s, from, p, n, &out);
@@ -283,6 +310,15 @@ static void leave_place(struct spot_server *s, struct spot_sequence *q, int k)
     if (p && p->load)
         p->load--;
     q->place[k] = 0;
+}
+
+void spot_server_release_place(struct spot_server *s, struct spot_sequence *q, int k)
+{
+    struct spot_replica *const p = spot_server_place(s, q->place[k]);
+
+    if (p)
+        spot_peer_send(p->peer, SPOT_MSG_FORGET, q->number, NULL, 0);
+    leave_place(s, q, k);
 }
 
 void spot_server_take_back(struct spot_server *s, struct spot_replica *p, bool has_failed)
@@ -322,15 +358,15 @@ void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
             continue;
         p->n_done++;
         spot_server_hold_answer(s, p, q);
-        spot_peer_send(p->peer, SPOT_MSG_FORGET, q->number, NULL, 0);
         discard(p->buddy, p->buddy_epoch, q->number);
-        leave_place(s, q, k);
+        spot_server_release_place(s, q, k);
     }
     while (s->sequence[i] != q)
         i++;
     memmove(s->sequence + i, s->sequence + i + 1,
             (--s->n_sequence - i) * sizeof(struct spot_sequence *));
     free(q->prefix);
+    spot_server_drop_grammar(q);
     free(q);
 }
 

@@ -73,7 +73,7 @@ static int64_t n_generated(const struct spot_completion *c)
     int64_t n = 0;
 
     for (uint32_t i = 0; i < c->request.n_choice; i++)
-        n += (int64_t)(c->choice[i].n_token - c->choice[i].n_echo);
+        n += (int64_t)c->choice[i].n_counted;
     return n;
 }
 

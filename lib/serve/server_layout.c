@@ -186,9 +186,10 @@ int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *chang
 {
     struct spot_server *const s = server;
     struct spot_grid want = plan->next;
-    const uint32_t n_at_once = plan->micro_batch > 0 && plan->micro_batch < s->options->n_sequence
-                                   ? (uint32_t)plan->micro_batch
-                                   : s->options->n_sequence;
+    const uint32_t n_at_once =
+        plan->micro_batch > 0 && (uint64_t)plan->micro_batch < s->options->n_sequence
+            ? (uint32_t)plan->micro_batch
+            : (uint32_t)s->options->n_sequence;
 
     if (plan->kind != SPOT_PLAN_SERVE)
         return spot_err_set(err, SPOT_EINFEASIBLE,

@@ -36,7 +36,7 @@ static struct spot_request part_of(const struct spot_sequence *q)
 static void find_prefixes(struct spot_sequence *q)
 {
     const struct spot_request r = part_of(q);
-    uint64_t before = 0;
+    uint64_t before = r.adapter; /* whose pages are its own */
 
     if (q->prefix)
         return;
@@ -99,7 +99,7 @@ void spot_server_hold_answer(const struct spot_server *s, struct spot_replica *p
     if (!s->options->kept_byte)
         return;
     find_prefixes(q);
-    before = q->n_prefix ? q->prefix[q->n_prefix - 1] : 0;
+    before = q->n_prefix ? q->prefix[q->n_prefix - 1] : r.adapter;
     for (size_t at = q->n_prefix * PAGE; at + PAGE <= n; at += PAGE) {
         for (size_t i = 0; i < PAGE; i++)
             token[i] = token_at(&r, h, at + i);

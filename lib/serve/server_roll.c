@@ -25,9 +25,18 @@ struct spot_model_version *spot_server_version(const struct spot_server *s, uint
     return NULL;
 }
 
+struct spot_model_wanted spot_server_wanted(const struct spot_server *s)
+{
+    return (struct spot_model_wanted){ .chat = s->options->chat_template,
+                                       .adapters = s->options->adapters,
+                                       .P = s->options->is_foreign ? 0 : s->grid.P,
+                                       .M = s->grid.M };
+}
+
 void spot_server_put_model(const struct spot_model_version *v, struct spot_buf *out)
 {
     spot_put_text(out, v->model.dir);
+    spot_put_text(out, v->model.adapters);
     spot_put_u64(out, v->model.hash);
     spot_put_u32(out, (uint32_t)v->model.shape.n_shard);
 }
@@ -38,6 +47,8 @@ void spot_server_set_current(struct spot_server *s, struct spot_model_version *v
     s->front_options.vocabulary = &v->model.vocabulary;
     s->front_options.n_context = v->model.shape.seq;
     s->front_options.n_vocabulary = v->model.shape.vocab;
+    s->front_options.pool = v->model.pool;
+    s->front_options.n_state = s->options->kind ? 0 : v->model.shape.width;
     s->front_options.chat = v->model.chat;
     s->front_options.chat_why = v->model.chat_why;
     s->front_options.tool_form = s->options->tool_format
@@ -254,6 +265,7 @@ int spot_server_client(void *server, const struct spot_frame *frame, struct spot
 {
     struct spot_server *const s = server;
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    struct spot_model_wanted wanted;
     char dir[sizeof(s->rolled.dir)];
 
     (void)answer;
@@ -263,14 +275,17 @@ int spot_server_client(void *server, const struct spot_frame *frame, struct spot
     spot_get_text(&in, dir, sizeof(dir));
     if (!spot_wire_in_done(&in) || !*dir)
         return spot_err_set(err, SPOT_EUSAGE, "the directory of a model is missing or too long");
+    if (s->options->is_foreign)
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "the model is in the workers' engines: start others, with a server");
     if (s->reading || s->old || s->is_draining)
         return spot_err_set(err, SPOT_EINFEASIBLE, "%s %s",
                             s->is_draining ? "the server ends, and does not take"
                             : s->reading   ? "being read already:"
                                            : "being rolled out still:",
                             s->is_draining ? dir : s->rolled.dir);
-    s->reading =
-        spot_model_reading_start(dir, s->options->chat_template, s->grid.P, s->grid.M, err);
+    wanted = spot_server_wanted(s);
+    s->reading = spot_model_reading_start(dir, &wanted, err);
     if (!s->reading)
         return -1;
     memcpy(s->rolled.dir, dir, sizeof(dir));

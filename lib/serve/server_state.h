@@ -3,6 +3,7 @@
 #ifndef SPOT_SERVE_SERVER_STATE_H
 #define SPOT_SERVE_SERVER_STATE_H
 
+#include "cluster/workload.h"
 #include "common/histogram.h"
 #include "model/grid.h"
 #include "serve/completion.h"
@@ -39,9 +40,17 @@ struct spot_sequence {
     uint32_t place[SPOT_SEQUENCE_PLACES]; /* leaders of replicas; 0: none */
     bool has_told[SPOT_SEQUENCE_PLACES];  /* delivered a fitting token since it was assigned */
     bool is_given;                        /* was assigned to a member before */
-    double told_s;                        /* when its newest token was committed; 0: none */
-    char failed[SPOT_NAME_MAX];           /* the member that lost it last; "" */
-    uint64_t *prefix;                     /* [n_prefix] see server_prefix.c; NULL: not needed yet */
+    uint32_t assignment[SPOT_SEQUENCE_PLACES], n_assignment; /* by number, of all */
+    double given_s; /* when the last one was, at n_given tokens */
+    size_t n_given;
+    size_t n_written;             /* tokens in the journal, as far as they were told */
+    struct spot_grammar *grammar; /* of its form, where engines compute it, and where it stands */
+    struct spot_grammar_state *stands; /* NULL: it has none, or it is not at an engine */
+    uint32_t n_failed;                 /* engines that failed it since its newest token */
+    double due_s;                      /* not to be assigned before */
+    double told_s;                     /* when its newest token was committed; 0: none */
+    char failed[SPOT_NAME_MAX];        /* the member that lost it last; "" */
+    uint64_t *prefix;                  /* [n_prefix] see server_prefix.c; NULL: not needed yet */
     size_t n_prefix;
     struct spot_replica *copies; /* the replica with copies of its pages at that time; NULL */
     uint32_t copies_epoch;
@@ -120,7 +129,9 @@ struct spot_server {
     uint32_t n_at_once;                 /* maximum choices of a replica at once */
     struct spot_route *route; /* [n_route] of the plan; the first that matches a replica counts */
     size_t n_route;
-    bool is_regrouping; /* all replicas stop, and are formed anew */
+    struct spot_workload foreign; /* the table where the model is in engines */
+    char engine_model[256];       /* which is in all of them; "": not known yet */
+    bool is_regrouping;           /* all replicas stop, and are formed anew */
     struct spot_group *group;
     struct spot_front *front; /* NULL: none */
     struct spot_front_options front_options;
@@ -158,6 +169,8 @@ struct spot_server {
 void spot_server_dispatch(struct spot_server *s);
 void spot_server_take_back(struct spot_server *s, struct spot_replica *place, bool has_failed);
 void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q);
+/* The member in that place is to compute it no more. */
+void spot_server_release_place(struct spot_server *s, struct spot_sequence *q, int k);
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number);
 struct spot_replica *spot_server_place(const struct spot_server *s, uint32_t id);
 bool spot_replica_is_leaving(const struct spot_replica *place);
@@ -196,12 +209,36 @@ void spot_server_gather(struct spot_server *s);
 /* The members of its epoch by position, with the addresses at which `to` reaches them. */
 void spot_server_form(const struct spot_server *s, const struct spot_replica *place,
                       const struct spot_peer *to, struct spot_relay_form *form);
+/* server_engine.c: workers whose model is in an engine. */
+int spot_server_accept_engine(struct spot_server *s, struct spot_wire_in *hello, char *why,
+                              size_t n);
+void spot_server_welcome_engine(const struct spot_server *s, struct spot_buf *out);
+/* A worker's engine failed a choice; tries without a token are bounded. */
+void spot_server_given_up(struct spot_server *s, struct spot_replica *place,
+                          const struct spot_frame *frame);
+/* Is it to be taken from its only holder, which leaves: it would not end there in time? */
+bool spot_server_must_move(const struct spot_server *s, const struct spot_sequence *q,
+                           const struct spot_replica *only);
+/* The end of a CONTINUE to an engine's worker; the grammar of its form stands there from now on. */
+void spot_server_put_for_engine(struct spot_sequence *q, uint32_t assignment, struct spot_buf *out);
+/* May this token come? Then the grammar stands behind it; is_end where nothing may follow. */
+bool spot_server_allows(struct spot_sequence *q, struct spot_step_token *token);
+void spot_server_drop_grammar(struct spot_sequence *q);
+/* An engine failed a choice. */
+void spot_server_fail_sequence(struct spot_server *s, struct spot_replica *place,
+                               struct spot_sequence *q, const char *why);
+/* What the member has told cannot be of this choice as it was last assigned. */
+bool spot_server_is_stale(const struct spot_sequence *q, int place, uint32_t assignment);
+
 /* Could an epoch begin without the leaving members? */
 bool spot_server_can_replace(const struct spot_server *s, const struct spot_replica *place);
 
 /* server_commit.c: tokens of a member. */
 int spot_server_tokens(struct spot_server *s, struct spot_replica *place,
                        const struct spot_frame *frame, struct spot_err *err);
+/* The state of a choice. It is not in the journal, as no client can come back for it. */
+void spot_server_state(struct spot_server *s, struct spot_replica *place,
+                       const struct spot_frame *frame);
 
 /* server_work.c: requests from their start to their end. */
 enum spot_admission spot_server_submit(void *server, struct spot_request *request_take,
@@ -235,6 +272,8 @@ int spot_server_client(void *server, const struct spot_frame *frame, struct spot
 /* A member could not read its replica's new version. */
 int spot_server_cannot_read(struct spot_server *s, struct spot_replica *place,
                             struct spot_peer *peer, const char *why, struct spot_err *err);
+/* What goes with each version's directory. */
+struct spot_model_wanted spot_server_wanted(const struct spot_server *s);
 /* New requests begin on this version. */
 void spot_server_set_current(struct spot_server *s, struct spot_model_version *version);
 void spot_server_put_model(const struct spot_model_version *version, struct spot_buf *out);

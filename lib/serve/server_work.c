@@ -275,11 +275,12 @@ static struct spot_work *find_work(const struct spot_server *s, uint64_t number)
 static void on_model(void *user, uint64_t hash, const char *dir)
 {
     struct spot_server *const s = ((struct reading *)user)->server;
+    const struct spot_model_wanted wanted = spot_server_wanted(s);
     struct spot_model_version *v;
 
     if (s->failure.code || spot_server_version(s, hash))
         return;
-    v = spot_model_version_open(dir, s->options->chat_template, s->grid.P, s->grid.M, &s->failure);
+    v = spot_model_version_open(dir, &wanted, &s->failure);
     if (v && v->model.hash != hash)
         (void)spot_err_set(&s->failure, SPOT_EDATA,
                            "%s is not the model any more that the journal's requests began on",
@@ -365,7 +366,9 @@ static void put_numerics(const struct spot_server_options *o, char out[SPOT_TOKE
 {
     const char *const type = spot_infer_type_name(o->type);
 
-    if (o->kind)
+    if (o->is_foreign)
+        snprintf(out, SPOT_TOKEN_LOG_NUMERICS, "%s", "engines of others");
+    else if (o->kind)
         snprintf(out, SPOT_TOKEN_LOG_NUMERICS, "%s weights on GPUs of kind %016" PRIx64, type,
                  spot_hash64(o->kind, strlen(o->kind)));
     else

@@ -35,6 +35,8 @@ static int pack(struct spot_solo *s, const struct spot_solo_options *o, struct s
     struct spot_relay_config config = {
         .shape = shape,
         .image_byte = spot_infer_image_byte(shape, o->type, 0, n_bundle),
+        .lora = (const struct spot_lora *const *)s->model.lora,
+        .n_lora = (int)s->model.n_adapter,
         .backend = o->backend,
         .P = 1,
         .M = 1,
@@ -64,7 +66,7 @@ struct spot_solo *spot_solo_open(const struct spot_solo_options *o, struct spot_
 {
     struct spot_solo *const s = spot_xcalloc(1, sizeof(*s));
 
-    if (spot_served_model_open(&s->model, o->model, 0, err) ||
+    if (spot_served_model_open(&s->model, o->model, o->adapters, 0, err) ||
         (o->chat_template && spot_served_model_choose_chat(&s->model, o->chat_template, err)) ||
         pack(s, o, err)) {
         spot_solo_free(s);
@@ -72,6 +74,9 @@ struct spot_solo *spot_solo_open(const struct spot_solo_options *o, struct spot_
     }
     s->id = spot_served_model_id(o->model);
     s->options = (struct spot_front_options){ .model = s->id,
+                                              .adapters = o->adapters,
+                                              .n_state = s->model.shape.width,
+                                              .pool = s->model.pool,
                                               .vocabulary = &s->model.vocabulary,
                                               .chat = s->model.chat,
                                               .chat_why = s->model.chat_why,
@@ -137,6 +142,11 @@ static int take(struct spot_solo *s, struct spot_completion *c, const struct spo
 
     if (out->cannot)
         return spot_err_set(err, SPOT_EINFEASIBLE, "%s", out->cannot);
+    if (out->state) {
+        (void)spot_completion_set_state(c, i, out->state, (size_t)s->model.shape.width,
+                                        out->token.token.n_cached);
+        return 0;
+    }
     (void)spot_completion_append(c, i, out->token.position, &out->token.token);
     if (out->token.is_end)
         spot_completion_finish(c, i, SPOT_FINISH_STOP);

@@ -22,6 +22,7 @@ extern "C" {
 struct spot_solo_options {
     const char *model;         /* its directory */
     const char *chat_template; /* a file, or the name of one of several; NULL: the model's own */
+    const char *adapters;      /* see adapter_list.h; NULL: none */
     enum spot_infer_type type;
     const char *backend; /* "cuda"; NULL: the CPU */
     int n_thread;

@@ -19,7 +19,7 @@
 
 /* The file begins with these, the hash of the model and what fixes the bits; a record with its
  * length and hash. */
-static const char name[] = "tokens.log", magic[8] = "SPOTTOK4";
+static const char name[] = "tokens.log", magic[8] = "SPOTTOK5";
 enum { FILE_HEAD = 16 + SPOT_TOKEN_LOG_NUMERICS, RECORD_HEAD = 12 };
 enum { ENTRY_REQUEST = 1, ENTRY_TOKEN, ENTRY_END, ENTRY_MODEL, ENTRY_OWNED /* a request */ };
 enum { DIR_MAX_BYTE = 4096, SEARCH_BYTE = 1 << 30 };

@@ -32,12 +32,11 @@ enum {
 enum spot_codec {
     SPOT_CODEC_RAW,    /* stored */
     SPOT_CODEC_PLANES, /* sign to the end, bytes by significance, Huffman */
-    SPOT_CODEC_COMPAT, /* zstd without a filter: `zstd -d` gives the plain file */
     SPOT_CODECS,
-    SPOT_CODEC_AUTO = SPOT_CODECS, /* of a sender: the faster of the first two for each chunk */
+    SPOT_CODEC_AUTO = SPOT_CODECS, /* of a sender: the faster of the two for each chunk */
 };
 
-/* "raw", "planes", "compat"; -1 for an unknown name. */
+/* "raw", "planes"; -1 for an unknown name. */
 const char *spot_codec_name(enum spot_codec codec);
 int spot_codec_parse(const char *name);
 

@@ -20,7 +20,7 @@ enum {
  * there are runs, and matches gain more than Huffman's one bit a byte at best. */
 static const double noise_bits = 7.75, runs_bits = 1.5;
 
-static const char *const codec_name[SPOT_CODECS] = { "raw", "planes", "compat" };
+static const char *const codec_name[SPOT_CODECS] = { "raw", "planes" };
 
 const char *spot_codec_name(enum spot_codec codec)
 {
@@ -249,8 +249,6 @@ int spot_codec_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum s
     *all_stored = true;
     if (codec == SPOT_CODEC_RAW)
         return put_stored(coder, raw, chunk->raw_byte, out);
-    if (codec == SPOT_CODEC_COMPAT)
-        return put_compressed(coder, raw, chunk->raw_byte, SPOT_ZFRAME_LZ, out, all_stored, err);
     data = maybe_differ(coder, chunk, raw, base, &sample);
     return put_planes(coder, chunk, data, &sample, out, all_stored, err);
 }

@@ -8,14 +8,17 @@
 static struct spot_serve_length length_of(const struct spot_serve_batches *b, const size_t *request,
                                           size_t n)
 {
-    struct spot_serve_length most = { 1, 1 }, sum = { 0 };
+    struct spot_serve_length most = { 1, 1, 0 }, sum = { 0 };
+    int64_t work = 0; /* the most that one of them computes of its prompt */
 
     for (size_t i = 0; i < n; i++) {
         const size_t k = request[i];
         const int64_t told = b->served ? b->served[k].token : 0;
         const int64_t prompt = b->load->prompt_token[k] + told;
         const int64_t output = b->load->output_token[k] - told;
+        const int64_t left = prompt - (b->found ? b->found[k].cached_token : 0);
 
+        work = left > work ? left : work;
         most.prompt_token = prompt > most.prompt_token ? prompt : most.prompt_token;
         most.output_token = output > most.output_token ? output : most.output_token;
         sum.prompt_token += prompt;
@@ -23,7 +26,9 @@ static struct spot_serve_length length_of(const struct spot_serve_batches *b, co
     }
     if (b->served)
         return (struct spot_serve_length){ sum.prompt_token / (int64_t)n,
-                                           sum.output_token / (int64_t)n };
+                                           sum.output_token / (int64_t)n,
+                                           n == 1 ? sum.prompt_token - work : 0 };
+    most.cached_token = most.prompt_token - work;
     return most;
 }
 

@@ -14,12 +14,17 @@ static bool has_room(const struct spot_queue_replica *r)
 static struct spot_queue_replica *least_filled(struct spot_serve_queue *q)
 {
     struct spot_queue_replica *best = NULL;
+    double least = 0;
 
     for (size_t i = 0; i < q->n_live; i++) {
         struct spot_queue_replica *r = &q->replica[q->live[i]];
+        double load;
 
-        if (has_room(r) && (!best || r->n_batch + r->n_pool < best->n_batch + best->n_pool))
-            best = r;
+        if (!has_room(r))
+            continue;
+        load = spot_serve_queue_load_with(q, r, r->n_batch + r->n_pool);
+        if (!best || load < least)
+            best = r, least = load;
     }
     return best;
 }
@@ -98,6 +103,7 @@ static void let_in(struct spot_serve_queue *q, struct spot_queue_replica *r)
     for (size_t i = 0; i < r->n_join; i++)
         r->batch[r->n_batch++] = r->pool[i];
     r->n_pool = 0;
+    spot_serve_queue_find(q, r, r->n_batch - r->n_join, true);
     if (r->n_batch)
         spot_serve_passes_begin(q, r);
     else

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_play.h - plays a load served on instances that come and go, under one policy. */
+/* serve_play.h - a load served on instances that come and go: what every policy is given,
+ * and what comes of it. Ours is sim/serve_spot.h, others' are in lib/peers. */
 #ifndef SPOT_SIM_SERVE_PLAY_H
 #define SPOT_SIM_SERVE_PLAY_H
 
@@ -9,7 +10,7 @@
 
 #include "common/err.h"
 #include "model/job_doc.h"
-#include "plan/serve_solver.h"
+#include "plan/decision.h"
 #include "sim/serve_batch.h"
 #include "sim/serve_move.h"
 #include "sim/serve_queue.h"
@@ -19,30 +20,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-enum spot_serve_policy {
-    /* Pipelines keep the (P, M) of the start. A pipeline that loses an instance is gone, others
-     * continue; free instances become a pipeline when there are enough. */
-    SPOT_SERVE_REROUTING,
-    /* The same; a client whose answer was lost asks again, behind all waiting requests. */
-    SPOT_SERVE_REQUEUE,
-    /* At every change SpotServe's rule is applied, and all pipelines restart from storage. */
-    SPOT_SERVE_REPARALLELIZATION,
-    /* The rule, with weights and answers moved within the grace period: no answer is repeated
-     * unless there is no place for it. If a move takes longer than the grace period, everything
-     * restarts from storage instead. A change during another one waits for its end. */
-    SPOT_SERVE_SPOTSERVE,
-    /* As in its artifact: the batch is max_batch, whatever the rule chose. */
-    SPOT_SERVE_SPOTSERVE_RELEASED,
-    SPOT_SERVE_SPOT,        /* ours: sim/serve_spot.h */
-    SPOT_SERVE_CLAIRVOYANT, /* ours, with knowledge of the future */
-    /* A fixed number of instances, never lost. */
-    SPOT_SERVE_ON_DEMAND,
-    SPOT_SERVE_POLICIES
-};
-
-extern const char *const spot_serve_policy_name[SPOT_SERVE_POLICIES];
-extern const char *const spot_serve_policy_about[SPOT_SERVE_POLICIES];
 
 /* An instance arrives or is lost. */
 struct spot_serve_event {
@@ -67,7 +44,8 @@ struct spot_serve_play {
     double hand_s;                  /* spot: a pause in which answers in progress change instance */
     struct spot_serve_slo slo;      /* spot: its planning target */
     struct spot_serve_queue_rule rule;
-    uint64_t seed; /* of the spread of service times */
+    uint64_t seed;       /* of the spread of service times */
+    double note_every_s; /* spot: a decision per interval is kept in the result; 0: none */
 };
 
 /* The arrivals and losses of a trace, over all series; if it has counts, the lost instances are
@@ -94,6 +72,17 @@ struct spot_serve_step {
     int64_t D, P, M;     /* D 0: not serving */
 };
 
+/* What `spot` decided: at the end of an interval, or last before it. */
+struct spot_serve_decided {
+    double time_s;
+    int64_t there;                       /* instances, without those that were announced to leave */
+    int64_t waiting;                     /* requests in no batch */
+    struct spot_grid runs;               /* what ran; D 0: nothing */
+    char state[SPOT_DECISION_STATE_MAX]; /* of the decider, before it saw this */
+    struct spot_grid asked;              /* D 0: nothing holds the model */
+    int64_t spares;
+};
+
 struct spot_serve_result {
     struct spot_serve_totals totals;
     struct spot_served *served;   /* [load->n] */
@@ -101,16 +90,13 @@ struct spot_serve_result {
     double instance_s;            /* paid */
     struct spot_serve_step *step; /* [n_step] at each change */
     size_t n_step, step_cap;
+    struct spot_serve_decided *decided; /* [n_decided] */
+    size_t n_decided, decided_cap;
 };
 
 /* Append a step if it differs from the last. */
 void spot_serve_result_note(struct spot_serve_result *result, const struct spot_serve_step *step);
 void spot_serve_result_release(struct spot_serve_result *result);
-
-/* `n` is for SPOT_SERVE_ON_DEMAND. Returns 0, or -1 with *err (SPOT_EINFEASIBLE): `n` instances do
- * not hold the model. */
-int spot_serve_play_run(const struct spot_serve_play *play, enum spot_serve_policy policy,
-                        int64_t n, struct spot_serve_result *result, struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -36,6 +36,7 @@ void spot_serve_queue_free(struct spot_serve_queue *q)
     for (size_t i = 0; i < q->n_replica; i++) {
         free(q->replica[i].batch);
         free(q->replica[i].pool);
+        spot_load_cache_free(q->replica[i].cache);
     }
     free(q->replica);
     free(q->live);
@@ -52,14 +53,55 @@ size_t spot_serve_queue_unassigned(const struct spot_serve_queue *q)
     return q->n_back + q->next - q->first + q->n_again - q->first_again;
 }
 
+static bool is_again(const struct spot_serve_queue *q)
+{
+    return q->first_again < q->n_again &&
+           (q->first == q->next || q->again[q->first_again].time_s < q->load->time_s[q->first]);
+}
+
+/* The one that is taken next. */
+static size_t head(const struct spot_serve_queue *q)
+{
+    return q->n_back     ? q->back[q->n_back - 1]
+           : is_again(q) ? q->again[q->first_again].request
+                         : q->first;
+}
+
 size_t spot_serve_queue_take(struct spot_serve_queue *q)
 {
     if (q->n_back)
         return q->back[--q->n_back];
-    if (q->first_again < q->n_again &&
-        (q->first == q->next || q->again[q->first_again].time_s < q->load->time_s[q->first]))
+    if (is_again(q))
         return q->again[q->first_again++].request;
     return q->first++;
+}
+
+/* --- prompts that are kept --- */
+
+static double share_found(const struct spot_serve_queue *q, const struct spot_queue_replica *r)
+{
+    const size_t request = head(q);
+
+    return (double)spot_load_cache_found(r->cache, request) /
+           (double)q->load->prompt_token[request];
+}
+
+double spot_serve_queue_load_with(const struct spot_serve_queue *q,
+                                  const struct spot_queue_replica *r, size_t n)
+{
+    return ((double)n + 1) * (r->cache ? 1 - 0.5 * share_found(q, r) : 1);
+}
+
+void spot_serve_queue_find(struct spot_serve_queue *q, struct spot_queue_replica *r, size_t first,
+                           bool in_turn)
+{
+    for (size_t i = first; r->cache && i < r->n_batch; i++) {
+        q->served[r->batch[i]].cached_token = spot_load_cache_found(r->cache, r->batch[i]);
+        if (in_turn)
+            spot_load_cache_use(r->cache, r->batch[i]);
+    }
+    for (size_t i = first; r->cache && !in_turn && i < r->n_batch; i++)
+        spot_load_cache_use(r->cache, r->batch[i]);
 }
 
 /* In order of arrival: few are given back at once, and near the end of the list. */
@@ -158,21 +200,26 @@ static void fill(struct spot_serve_queue *q, struct spot_queue_replica *r)
     }
     r->step = 0;
     q->began_s = q->now_s;
+    spot_serve_queue_find(q, r, 0, false);
     begin_batch(q, r);
 }
 
-/* The replica with the fewest requests that has room; NULL: none has. */
+/* The replica with the least load that has room; NULL: none has. */
 static struct spot_queue_replica *least_filled(struct spot_serve_queue *q)
 {
     struct spot_queue_replica *best = NULL;
+    double least = 0;
 
     for (size_t i = 0; i < q->n_live; i++) {
         struct spot_queue_replica *r = &q->replica[q->live[i]];
         const size_t n = r->n_batch + r->n_pool;
+        double load;
 
-        if (r->state == SPOT_REPLICA_RUNS && !r->drains && n < q->rule.pool_max &&
-            (!best || n < best->n_batch + best->n_pool))
-            best = r;
+        if (r->state != SPOT_REPLICA_RUNS || r->drains || n >= q->rule.pool_max)
+            continue;
+        load = spot_serve_queue_load_with(q, r, n);
+        if (!best || load < least)
+            best = r, least = load;
     }
     return best;
 }
@@ -189,6 +236,26 @@ static void hand_out(struct spot_serve_queue *q, struct spot_queue_replica *r)
         r->pool[r->n_pool++] = spot_serve_queue_take(q);
 }
 
+/* With one queue: the idle replica that finds most of the next prompt; NULL: none is better. */
+static struct spot_queue_replica *best_idle(struct spot_serve_queue *q)
+{
+    const bool is_shared = q->rule.batching == SPOT_BATCH_SHARED && q->rule.cache_token;
+    struct spot_queue_replica *best = NULL;
+    double most = 0;
+
+    for (size_t i = 0; is_shared && i < q->n_live && spot_serve_queue_unassigned(q); i++) {
+        struct spot_queue_replica *r = &q->replica[q->live[i]];
+        double share;
+
+        if (r->state != SPOT_REPLICA_RUNS || r->drains || r->n_batch || !r->cache)
+            continue;
+        share = share_found(q, r);
+        if (share > most)
+            best = r, most = share;
+    }
+    return best;
+}
+
 static void dispatch(struct spot_serve_queue *q)
 {
     struct spot_queue_replica *r;
@@ -199,6 +266,9 @@ static void dispatch(struct spot_serve_queue *q)
     }
     while (has_pools(&q->rule) && spot_serve_queue_unassigned(q) && (r = least_filled(q)))
         hand_out(q, r);
+    while ((r = best_idle(q))) /* one queue: it takes a batch each time, or has to wait */
+        if (fill(q, r), !r->n_batch)
+            break;
     for (size_t i = 0; i < q->n_live; i++) /* together, those that waited for a replica */
         fill(q, &q->replica[q->live[i]]);
 }
@@ -311,7 +381,11 @@ const struct spot_served *spot_serve_queue_served(const struct spot_serve_queue 
 size_t spot_serve_queue_add(struct spot_serve_queue *q, const struct spot_replica_law *law)
 {
     q->replica = spot_xgrow(q->replica, &q->replica_cap, q->n_replica + 1, sizeof(*q->replica));
-    q->replica[q->n_replica] = (struct spot_queue_replica){ .law = *law, .end_s = INFINITY };
+    q->replica[q->n_replica] = (struct spot_queue_replica){
+        .law = *law,
+        .end_s = INFINITY,
+        .cache = q->rule.cache_token ? spot_load_cache_new(q->load, q->rule.cache_token) : NULL
+    };
     q->live = spot_xgrow(q->live, &q->live_cap, q->n_live + 1, sizeof(*q->live));
     q->live[q->n_live++] = q->n_replica++;
     dispatch(q);
@@ -347,6 +421,8 @@ static void stop(struct spot_serve_queue *q, struct spot_queue_replica *r)
     r->end_s = INFINITY;
     while (r->n_pool)
         spot_serve_queue_give_back(q, r->pool[--r->n_pool]);
+    if (r->cache)
+        spot_load_cache_clear(r->cache);
 }
 
 void spot_serve_queue_pause(struct spot_serve_queue *q, size_t replica)
@@ -387,6 +463,8 @@ void spot_serve_queue_lose(struct spot_serve_queue *q, size_t replica)
         return;
     stop(q, r);
     r->state = SPOT_REPLICA_GONE;
+    spot_load_cache_free(r->cache);
+    r->cache = NULL;
     for (size_t i = 0; i < q->n_live; i++)
         if (q->live[i] == replica)
             memmove(q->live + i, q->live + i + 1, (--q->n_live - i) * sizeof(*q->live));

@@ -58,6 +58,11 @@ struct spot_serve_queue_rule {
      * last value. It keeps the pace that it began with. NULL: they do not share a machine. */
     const double *sharing; /* [n_sharing] */
     size_t n_sharing;
+    /* Tokens of prompts that each replica keeps (trace/load_cache.h): what it finds of a prompt
+     * when its batch begins need not be computed. A request goes where load with it, half counted
+     * for what is found of its prompt, is least; of idle replicas one queue's goes where most is
+     * found. What a replica keeps is gone with a pause. 0: none. */
+    int64_t cache_token;
 };
 
 /* The outcome of a request. Pass by pass `token` grows while it is served. */
@@ -65,6 +70,7 @@ struct spot_served {
     double first_token_s, end_s; /* on the clock; NaN: not yet */
     uint32_t token;              /* produced and kept */
     uint16_t repeats;            /* times that work on it was discarded */
+    int32_t cached_token;        /* of its prompt, that were found when it was computed last */
 };
 
 struct spot_serve_queue;

@@ -4,6 +4,7 @@
 #define SPOT_SIM_SERVE_QUEUE_STATE_H
 
 #include "sim/serve_queue.h"
+#include "trace/load_cache.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,8 +21,9 @@ struct spot_queue_replica {
     size_t *pool; /* [n_pool] waiting here */
     size_t n_pool, pool_cap;
     struct spot_batch_time time;
-    uint32_t step;         /* tokens of the batch when it began or resumed */
-    double begin_s, end_s; /* of the batch; end_s INFINITY: idle */
+    uint32_t step;                 /* tokens of the batch when it began or resumed */
+    double begin_s, end_s;         /* of the batch; end_s INFINITY: idle */
+    struct spot_load_cache *cache; /* NULL: none */
     /* Pass by pass: up to end_s there are n_pass passes; the last n_join of the batch have
      * prompts. */
     uint32_t n_pass;
@@ -59,6 +61,15 @@ size_t spot_serve_queue_take(struct spot_serve_queue *queue);
 
 /* Requests of a batch or a pool wait again, by arrival. */
 void spot_serve_queue_give_back(struct spot_serve_queue *queue, size_t request);
+
+/* Those of its batch from `first` on are computed now: note what is found, and keep all of them.
+ * One after another, so that each finds those before it, if in_turn. */
+void spot_serve_queue_find(struct spot_serve_queue *queue, struct spot_queue_replica *replica,
+                           size_t first, bool in_turn);
+
+/* The load of a replica with n requests for one more, the next one's prompt considered. */
+double spot_serve_queue_load_with(const struct spot_serve_queue *queue,
+                                  const struct spot_queue_replica *replica, size_t n);
 
 /* Requests that have arrived and are at no replica. */
 size_t spot_serve_queue_unassigned(const struct spot_serve_queue *queue);

@@ -7,6 +7,7 @@
 
 #include "common/xalloc.h"
 #include "sim/serve_spot_state.h"
+#include "trace/load_cache.h"
 
 /* --- one place handed over --- */
 
@@ -300,11 +301,20 @@ static void start(struct spot_serve_run *r)
     struct spot_serve_queue_rule rule = { .batching = p->rule.batching == SPOT_BATCH_PASSES
                                                           ? SPOT_BATCH_PASSES
                                                           : SPOT_BATCH_SHARED,
+                                          .cache_token = p->rule.cache_token,
                                           .sharing = p->job->serve.sharing,
                                           .n_sharing = p->job->serve.n_sharing };
 
     r->queue = spot_serve_queue_new(p->load, &rule);
+    r->cached = spot_load_cached(p->load, rule.cache_token);
     r->batches = spot_serve_play_batches(p, r->queue);
+    r->rule = (struct spot_serve_rule){ .job = p->job,
+                                        .slo = p->slo,
+                                        .window_s = SPOT_SERVE_WINDOW_S,
+                                        .rate_per_s = p->rate_per_s,
+                                        .boot_s = p->boot_s,
+                                        .switch_s = p->switch_s };
+    r->decider = spot_policy_serve.open(&(struct spot_rule){ .serve = &r->rule });
     r->now_s = p->start_s;
     r->lead_s = r->is_clairvoyant ? p->grace_s + p->boot_s + p->switch_s : p->grace_s;
     for (size_t i = 0; i < p->n_event; i++)

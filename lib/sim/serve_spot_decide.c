@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
+
+#include "common/xalloc.h"
 
 #include "sim/serve_spot_state.h"
 #include "trace/load_seen.h"
-
-#define PRIOR_LOSSES     1.0
-#define PRIOR_INSTANCE_S 36000.0
-#define PRIOR_ARRIVALS_S 300.0
-#define ANSWER_KEEPS_S   600.0
 
 static int64_t count_there(const struct spot_serve_run *r)
 {
@@ -24,97 +21,79 @@ static int64_t count_there(const struct spot_serve_run *r)
 
 /* --- what is asked --- */
 
-/* Before anything is known: half of what the most can answer. */
-static double first_rate(const struct spot_serve_run *r, int64_t instances)
-{
-    struct spot_serve_choice c;
-    const struct spot_job_serve *s = &r->play->job->serve;
-
-    if (r->play->rate_per_s > 0)
-        return r->play->rate_per_s;
-    return spot_serve_choose(s, instances * s->gpus, INFINITY, &c) ? 0 : c.request_per_s / 2;
-}
-
-static struct spot_serve_demand demand(const struct spot_serve_run *r, int64_t instances)
+/* What is known now; the clairvoyant is told what comes. */
+static struct spot_serve_seen see(const struct spot_serve_run *r)
 {
     const struct spot_serve_play *p = r->play;
-    const double full = (double)(r->now.D * p->job->serve.max_batch);
-    const double waiting = (double)spot_serve_queue_waiting(r->queue);
-    const double elapsed_s = fmin(r->now_s - p->start_s, SPOT_RATE_WINDOW_S);
-    const double prior_s = PRIOR_ARRIVALS_S - elapsed_s;
-    struct spot_serve_demand d = { .backlog = fmax(waiting - full, 0) };
+    const struct spot_grid next = { r->answer.D, r->answer.shape.P, r->answer.shape.M };
+    struct spot_serve_seen seen = {
+        .since_s = p->start_s,
+        .load = p->load,
+        .cached_token = r->cached,
+        .rate_per_s = -1,
+        .lost = (double)r->n_losses,
+        .instance_s = r->there_s,
+        .loss_per_s = -1,
+        .is_forewarned = r->is_clairvoyant,
+        .waiting = (double)spot_serve_queue_waiting(r->queue),
+        .runs = { spot_serve_run_live_units(r) ? r->now.D : 0, r->now.shape.P, r->now.shape.M },
+        .switch_s = r->answer.D ? spot_serve_run_move_s(r, &next, 0) : p->switch_s,
+    };
 
     if (r->is_clairvoyant) {
-        const double to_s = fmax(r->now_s + SPOT_RATE_WINDOW_S, p->start_s + 1);
+        const double to_s = fmax(r->now_s + SPOT_SERVE_WINDOW_S, p->start_s + 1);
 
-        d.rate_per_s = (double)spot_load_arrivals(p->load, r->now_s, to_s) / (to_s - r->now_s);
-        d.dispersion = spot_load_dispersion_seen(p->load, r->now_s, r->now_s + 3600);
-        return d;
+        seen.rate_per_s = (double)spot_load_arrivals(p->load, r->now_s, to_s) / (to_s - r->now_s);
+        seen.dispersion = spot_load_dispersion_seen(p->load, r->now_s, r->now_s + 3600);
     }
-    d.rate_per_s = spot_load_rate_seen(p->load, p->start_s, r->now_s, SPOT_RATE_WINDOW_S);
-    if (prior_s > 0)
-        d.rate_per_s =
-            (d.rate_per_s * elapsed_s + first_rate(r, instances) * prior_s) / (elapsed_s + prior_s);
-    d.dispersion = spot_load_dispersion_seen(p->load, p->start_s, r->now_s);
-    return d;
+    return seen;
 }
 
-/* From the lengths of arrived requests, if they matter. */
-static void see_lengths(struct spot_serve_run *r)
+/* The last decision up to the next interval of the steps stands in their place. */
+static void note_decision(struct spot_serve_run *r, const struct spot_serve_seen *seen,
+                          int64_t there, const char *state, bool is_made)
 {
-    const struct spot_load *load = r->play->load;
-    const size_t n = spot_serve_knows_lengths(&r->play->job->serve)
-                         ? spot_load_arrivals(load, -INFINITY, r->now_s)
-                         : 0;
+    struct spot_serve_result *result = r->result;
+    const double every_s = r->play->note_every_s;
+    struct spot_serve_decided *d;
 
-    r->n_length = n < SPOT_SERVE_LENGTHS_MAX ? n : SPOT_SERVE_LENGTHS_MAX;
-    for (size_t i = 0; i < r->n_length; i++)
-        r->length[i] = (struct spot_serve_length){ load->prompt_token[n - r->n_length + i],
-                                                   load->output_token[n - r->n_length + i] };
-}
-
-static struct spot_serve_ask make_ask(const struct spot_serve_run *r)
-{
-    const struct spot_serve_play *p = r->play;
-    const int64_t n = count_there(r);
-    const struct spot_grid next = { r->answer.D, r->answer.shape.P, r->answer.shape.M };
-    const double loss_per_s =
-        ((double)r->n_losses + PRIOR_LOSSES) / (r->there_s + PRIOR_INSTANCE_S);
-
-    return (struct spot_serve_ask){
-        .serve = &p->job->serve,
-        .usd_per_h = p->job->cost.usd_per_h,
-        .instances = n,
-        .demand = demand(r, n),
-        .slo = p->slo,
-        .length = r->length,
-        .n_length = r->n_length,
-        .loss_per_s = r->is_clairvoyant ? 0 : loss_per_s,
-        .repair_s = p->boot_s + p->switch_s,
-        .current_D = spot_serve_run_live_units(r) ? r->now.D : 0,
-        .current = r->now.shape,
-        .switch_s = r->has_answer ? spot_serve_run_move_s(r, &next, 0) : p->switch_s,
-        .stay_s = fmin(fmax(1 / (loss_per_s * fmax((double)n, 1)), 60), 3600),
+    if (!(every_s > 0))
+        return;
+    d = result->n_decided ? &result->decided[result->n_decided - 1] : NULL;
+    if (!d || ceil((r->now_s - r->play->start_s) / every_s) >
+                  ceil((d->time_s - r->play->start_s) / every_s)) {
+        result->decided = spot_xgrow(result->decided, &result->decided_cap, result->n_decided + 1,
+                                     sizeof(*result->decided));
+        d = &result->decided[result->n_decided++];
+    }
+    *d = (struct spot_serve_decided){
+        .time_s = r->now_s, .there = there, .waiting = (int64_t)seen->waiting, .runs = seen->runs
     };
+    if (is_made)
+        d->asked = (struct spot_grid){ r->answer.D, r->answer.shape.P, r->answer.shape.M };
+    d->spares = is_made ? r->answer.spares : 0;
+    snprintf(d->state, sizeof(d->state), "%s", state);
 }
 
-static bool is_near(double a, double b, double share)
+/* False: nothing of what is there holds the model. */
+static bool ask(struct spot_serve_run *r)
 {
-    return fabs(a - b) <= share * fmax(a, b);
-}
+    const struct spot_serve_seen seen = see(r);
+    const struct spot_seen all = { .time_s = r->now_s,
+                                   .there = (int)count_there(r),
+                                   .serve = &seen };
+    char state[SPOT_DECISION_STATE_MAX] = "";
+    struct spot_action action;
+    bool is_made;
 
-/* Is the last answer good enough for this question? */
-static bool is_answered(const struct spot_serve_run *r, const struct spot_serve_ask *ask)
-{
-    const struct spot_serve_ask *was = &r->asked;
-
-    return r->has_answer && r->now_s - r->asked_at_s < ANSWER_KEEPS_S &&
-           was->instances == ask->instances && was->current_D == ask->current_D &&
-           was->current.P == ask->current.P && was->current.M == ask->current.M &&
-           is_near(was->demand.rate_per_s, ask->demand.rate_per_s, 0.03) &&
-           is_near(was->demand.dispersion, ask->demand.dispersion, 0.1) &&
-           fabs(was->demand.backlog - ask->demand.backlog) <=
-               (double)ask->serve->max_batch + 0.1 * was->demand.backlog;
+    if (r->play->note_every_s > 0)
+        spot_policy_serve.save(r->decider, state);
+    is_made = !spot_policy_serve.observe(r->decider, &all, NULL) &&
+              !spot_policy_serve.decide(r->decider, &action, NULL, NULL);
+    if (is_made)
+        r->answer = action.serve;
+    note_decision(r, &seen, all.there, state, is_made);
+    return is_made;
 }
 
 /* --- members --- */
@@ -286,21 +265,12 @@ static bool reshape(struct spot_serve_run *r, const struct spot_serve_offer *o)
 
 void spot_serve_run_decide(struct spot_serve_run *r)
 {
-    struct spot_serve_ask ask;
-
-    see_lengths(r);
-    ask = make_ask(r);
     if (r->is_reshaping)
         return;
     spot_serve_run_end_drained(r);
-    if (!is_answered(r, &ask)) {
-        if (spot_serve_offer_best(&ask, &r->answer))
-            return;
-        r->asked = ask;
-        r->asked_at_s = r->now_s;
-        r->has_answer = true;
-    }
-    if (!ask.current_D ||
+    if (!ask(r))
+        return;
+    if (!spot_serve_run_live_units(r) ||
         (r->answer.shape.P == r->now.shape.P && r->answer.shape.M == r->now.shape.M))
         resize(r, &r->answer);
     else

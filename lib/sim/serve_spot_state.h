@@ -3,17 +3,15 @@
 #ifndef SPOT_SIM_SERVE_SPOT_STATE_H
 #define SPOT_SIM_SERVE_SPOT_STATE_H
 
-#include "plan/serve_plan.h"
-#include "plan/serve_solver.h"
+#include "plan/decision.h"
 #include "sim/serve_spot.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define SPOT_NO_UNIT       SIZE_MAX
-#define SPOT_TICK_S        30
-#define SPOT_RATE_WINDOW_S 300
+#define SPOT_NO_UNIT SIZE_MAX
+#define SPOT_TICK_S  30
 
 enum spot_sim_member_state {
     SPOT_MEMBER_ABSENT,  /* not available */
@@ -90,14 +88,12 @@ struct spot_serve_run {
     size_t n_times, times_cap;
     struct spot_serve_offer now, next; /* running; target of a change */
     bool is_reshaping, is_started;
-    double there_s;    /* instance-seconds observed, of all available ones */
-    size_t n_losses;   /* observed */
-    double asked_at_s; /* the last query, its input, and its answer */
-    struct spot_serve_ask asked;
-    struct spot_serve_offer answer;
-    bool has_answer;
-    struct spot_serve_length length[SPOT_SERVE_LENGTHS_MAX]; /* [n_length] of the latest arrivals */
-    size_t n_length;
+    double there_s;  /* instance-seconds observed, of all available ones */
+    size_t n_losses; /* observed */
+    int32_t *cached; /* what a replica's cache would hold of prompts, for the decider; or NULL */
+    struct spot_serve_rule rule;
+    struct spot_decider *decider;
+    struct spot_serve_offer answer; /* its last; D 0: none yet */
 };
 
 /* serve_spot_units.c: replicas and their instances */

@@ -368,5 +368,7 @@ void spot_serve_run_release(struct spot_serve_run *r)
     free(r->task);
     free(r->member);
     free(r->present);
+    free(r->cached);
+    spot_policy_serve.close(r->decider);
     spot_serve_queue_free(r->queue);
 }

@@ -25,6 +25,29 @@ static void note(struct roster *r, double time_s, bool comes, uint32_t instance)
     p->event[p->n_event++] = (struct spot_serve_event){ time_s, comes, instance };
 }
 
+/* Who comes and goes at one time was never there. */
+static bool came_just_now(struct roster *r, const struct spot_trace_event *event)
+{
+    struct spot_serve_play *p = r->play;
+
+    for (size_t i = p->n_event; i-- > 0 && p->event[i].time_s >= event->time_s;)
+        if (p->event[i].instance == event->node) {
+            if (!p->event[i].comes)
+                return false;
+            memmove(p->event + i, p->event + i + 1, (--p->n_event - i) * sizeof(*p->event));
+            return true;
+        }
+    return false;
+}
+
+static void set_event(struct roster *r, const struct spot_trace_event *event)
+{
+    const bool comes = event->kind == SPOT_TRACE_ADD;
+
+    if (event->kind != SPOT_TRACE_NOTICE && (comes || !came_just_now(r, event)))
+        note(r, event->time_s, comes, event->node);
+}
+
 static void set_count(struct roster *r, double time_s, int32_t n)
 {
     while (r->n_there > (size_t)n) {
@@ -86,8 +109,7 @@ void spot_serve_play_trace(struct spot_serve_play *play, const struct spot_trace
         for (size_t i = 0; !s->event && i < s->n; i++)
             set_count(&r, s->time_s[i], s->available[i]);
         for (size_t i = 0; s->event && i < s->n_event; i++)
-            if (s->event[i].kind != SPOT_TRACE_NOTICE)
-                note(&r, s->event[i].time_s, s->event[i].kind == SPOT_TRACE_ADD, s->event[i].node);
+            set_event(&r, &s->event[i]);
         n_named = r.n_named;
     }
     free(r.there);

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/rng.h"
 #include "common/xalloc.h"
 #include "sim/share_state.h"
 
-double share_unsaved(const struct share_state *s, const struct share_job *job, double time_s)
+double share_unsaved(const struct spot_share_state *s, const struct spot_share_run *job,
+                     double time_s)
 {
     const double every_s = s->play->checkpoint_s;
     const double done = job->lease_left - job->left;
@@ -21,15 +23,9 @@ double share_unsaved(const struct share_state *s, const struct share_job *job, d
     return done - saved;
 }
 
-void share_lease_until(struct share_state *s, const struct share_job *job, double time_s)
+void share_lease_end(struct spot_share_state *s, size_t i, double time_s)
 {
-    for (size_t k = 0; k < job->n_span; k++)
-        s->outcome->span[job->span + k].end_s = time_s;
-}
-
-void share_lease_end(struct share_state *s, size_t i, double time_s)
-{
-    struct share_job *job = &s->job[i];
+    struct spot_share_run *job = &s->job[i];
     const double lost = share_unsaved(s, job, time_s);
 
     if (job->type < 0)
@@ -43,7 +39,7 @@ void share_lease_end(struct share_state *s, size_t i, double time_s)
     job->type = -1;
 }
 
-int64_t share_lease_held(const struct share_state *s, size_t i, size_t type)
+int64_t share_lease_held(const struct spot_share_state *s, size_t i, size_t type)
 {
     if (s->held)
         return s->held[i * s->n_type + type];
@@ -58,9 +54,10 @@ struct floor_plan {
 };
 
 /* Does it stay: the same type and scale, its workers there and free? */
-static bool can_stay(const struct share_state *s, const struct share_pick *pick, const bool *taken)
+static bool can_stay(const struct spot_share_state *s, const struct spot_share_pick *pick,
+                     const bool *taken)
 {
-    const struct share_job *job = &s->job[pick->job];
+    const struct spot_share_run *job = &s->job[pick->job];
 
     if (job->type != pick->type || job->scale != pick->scale)
         return false;
@@ -71,7 +68,7 @@ static bool can_stay(const struct share_state *s, const struct share_pick *pick,
 }
 
 /* The lowest that are free; side by side where there is room, but as released. */
-static int64_t first_worker(const struct share_state *s, const struct share_pick *pick,
+static int64_t first_worker(const struct spot_share_state *s, const struct spot_share_pick *pick,
                             const bool *taken)
 {
     int64_t run = 0;
@@ -84,32 +81,14 @@ static int64_t first_worker(const struct share_state *s, const struct share_pick
     return 0;
 }
 
-/* A span for each run of workers of a type side by side. */
-static void add_spans(struct share_state *s, size_t i, size_t type, const int64_t *worker,
-                      int64_t n)
-{
-    struct spot_share_outcome *o = s->outcome;
-
-    for (int64_t w = 0; w < n; w++) {
-        if (w && worker[w] == worker[w - 1] + 1) {
-            o->span[o->n_span - 1].scale++;
-            continue;
-        }
-        o->span = spot_xgrow(o->span, &o->cap_span, o->n_span + 1, sizeof(*o->span));
-        o->span[o->n_span++] =
-            (struct spot_share_span){ i, type, worker[w], 1, s->now_s, s->now_s };
-    }
-}
-
 /* Its last lease has ended; the new one has no workers yet. */
-static void begin_lease(struct share_state *s, const struct share_pick *pick)
+static void begin_lease(struct spot_share_state *s, const struct spot_share_pick *pick)
 {
-    struct share_job *job = &s->job[pick->job];
+    struct spot_share_run *job = &s->job[pick->job];
     struct spot_share_outcome *o = s->outcome;
 
     share_lease_end(s, pick->job, s->now_s);
     job->worker = spot_xcalloc((size_t)pick->scale, sizeof(*job->worker));
-    job->span = o->n_span;
     if (isnan(job->start_s))
         job->start_s = s->now_s;
     else
@@ -129,7 +108,7 @@ static void begin_lease(struct share_state *s, const struct share_pick *pick)
 }
 
 /* Workers of one type, behind those that it has of others. */
-static void claim(struct share_state *s, const struct share_pick *pick, int64_t *worker,
+static void claim(struct spot_share_state *s, const struct spot_share_pick *pick, int64_t *worker,
                   bool *taken)
 {
     int64_t n = 0;
@@ -139,19 +118,17 @@ static void claim(struct share_state *s, const struct share_pick *pick, int64_t 
             taken[w] = true;
             worker[n++] = w;
         }
-    add_spans(s, pick->job, (size_t)pick->type, worker, n);
-    s->job[pick->job].n_span = s->outcome->n_span - s->job[pick->job].span;
 }
 
-static void begin(struct share_state *s, const struct share_pick *pick, bool *taken)
+static void begin(struct spot_share_state *s, const struct spot_share_pick *pick, bool *taken)
 {
     begin_lease(s, pick);
     claim(s, pick, s->job[pick->job].worker, taken);
 }
 
-static void stay(struct share_state *s, const struct share_pick *pick, bool *taken)
+static void stay(struct spot_share_state *s, const struct spot_share_pick *pick, bool *taken)
 {
-    const struct share_job *job = &s->job[pick->job];
+    const struct spot_share_run *job = &s->job[pick->job];
 
     for (int64_t w = 0; w < job->scale; w++)
         taken[job->worker[w]] = true;
@@ -160,9 +137,9 @@ static void stay(struct share_state *s, const struct share_pick *pick, bool *tak
 
 /* As released: larger scales first, and at equal scale continuing jobs. Ours: continuing jobs
  * first. */
-static void place_type(struct share_state *s, int type, bool *taken)
+static void place_type(struct spot_share_state *s, int type, bool *taken)
 {
-    const bool ours = spot_share_is_ours(s->policy) || !s->play->is_released;
+    const bool ours = s->player->policy || !s->play->is_released;
     bool *is_placed = spot_xcalloc(s->n_pick, sizeof(*is_placed));
     int64_t most = 0;
 
@@ -177,7 +154,7 @@ static void place_type(struct share_state *s, int type, bool *taken)
     for (int64_t scale = most; scale > 0; scale--)
         for (int fresh = ours; fresh < 2; fresh++)
             for (size_t k = 0; k < s->n_pick; k++) {
-                const struct share_pick *pick = &s->pick[k];
+                const struct spot_share_pick *pick = &s->pick[k];
 
                 if (pick->type != type || pick->scale != scale || is_placed[k])
                     continue;
@@ -191,9 +168,9 @@ static void place_type(struct share_state *s, int type, bool *taken)
 
 /* --- jobs on several types --- */
 
-static bool can_stay_mixed(const struct share_state *s, size_t i, bool *const *taken)
+static bool can_stay_mixed(const struct spot_share_state *s, size_t i, bool *const *taken)
 {
-    const struct share_job *job = &s->job[i];
+    const struct spot_share_run *job = &s->job[i];
     const int64_t *mix = s->mix + i * s->n_type, *worker = job->worker;
 
     if (job->type < 0 || memcmp(mix, s->held + i * s->n_type, s->n_type * sizeof(*mix)) != 0)
@@ -205,7 +182,7 @@ static bool can_stay_mixed(const struct share_state *s, size_t i, bool *const *t
     return true;
 }
 
-static void stay_mixed(struct share_state *s, size_t i, bool **taken)
+static void stay_mixed(struct spot_share_state *s, size_t i, bool **taken)
 {
     const int64_t *worker = s->job[i].worker;
 
@@ -215,7 +192,8 @@ static void stay_mixed(struct share_state *s, size_t i, bool **taken)
     s->outcome->kept++;
 }
 
-static void begin_mixed(struct share_state *s, const struct share_pick *pick, bool **taken)
+static void begin_mixed(struct spot_share_state *s, const struct spot_share_pick *pick,
+                        bool **taken)
 {
     int64_t *worker;
 
@@ -223,7 +201,7 @@ static void begin_mixed(struct share_state *s, const struct share_pick *pick, bo
     worker = s->job[pick->job].worker;
     for (size_t j = 0; j < s->n_type; j++) {
         const int64_t n = s->mix[pick->job * s->n_type + j];
-        const struct share_pick part = { pick->job, (int)j, n, pick->rate };
+        const struct spot_share_pick part = { pick->job, (int)j, n, pick->rate };
 
         s->held[pick->job * s->n_type + j] = n;
         if (n)
@@ -233,7 +211,7 @@ static void begin_mixed(struct share_state *s, const struct share_pick *pick, bo
 }
 
 /* Continuing jobs get their workers first. */
-static void place_mixed(struct share_state *s, bool **taken)
+static void place_mixed(struct spot_share_state *s, bool **taken)
 {
     bool *is_placed = spot_xcalloc(s->n_pick, sizeof(*is_placed));
 
@@ -248,7 +226,7 @@ static void place_mixed(struct share_state *s, bool **taken)
     free(is_placed);
 }
 
-void share_lease_all(struct share_state *s)
+void share_lease_all(struct spot_share_state *s)
 {
     bool *is_picked = spot_xcalloc(s->n_job, sizeof(*is_picked));
     bool *taken[SPOT_SHARE_TYPES_MAX];

@@ -1,36 +1,55 @@
 /* SPDX-License-Identifier: MIT */
+/* Ours: the decision that spot-plan makes (plan/decision.h, kind share), before each round. */
 #include <stdlib.h>
 
-#include "plan/share_round.h"
+#include "plan/decision.h"
 #include "sim/share_state.h"
 
-int share_pick_ours(struct share_state *s, struct spot_err *err)
+static void open_ours(struct spot_share_state *s)
 {
-    const struct spot_share_terms terms = { .aim = s->policy,
-                                            .round_s = s->play->round_s,
-                                            .switch_s = s->play->switch_s,
-                                            .checkpoint_s = s->play->checkpoint_s };
-    struct spot_share_choice choice;
-    struct spot_share_way *way;
-    struct share_view view;
-    size_t n_way;
-    int rc;
+    const struct spot_share_rule rule = spot_share_rule_of(s);
 
-    share_view_init(&view, s);
-    n_way = spot_share_ways(s->play->jobs, view.job, view.problem.n_job, s->play->cluster, s->count,
-                            s->play->speeds, s->play->rate, &way);
-    rc = spot_share_round(&view.problem, way, n_way, &terms, &choice, err);
-    for (size_t k = 0; !rc && k < view.problem.n_job; k++)
-        if (choice.way[k] >= 0) {
-            const struct spot_share_way *w = &way[choice.way[k]];
+    s->own = s->player->policy->open(&(struct spot_rule){ .share = &rule });
+}
 
-            s->pick[s->n_pick++] =
-                (struct share_pick){ view.job[k], (int)w->type, w->scale, w->rate };
-        }
+static void close_ours(struct spot_share_state *s)
+{
+    s->player->policy->close(s->own);
+}
+
+static int pick_ours(struct spot_share_state *s, struct spot_err *err)
+{
+    const struct spot_policy *policy = s->player->policy;
+    struct spot_share_job_now *job = spot_share_jobs_now(s);
+    const struct spot_share_seen share = { job, s->count };
+    struct spot_action action = { 0 };
+    int rc =
+        policy->observe(s->own, &(struct spot_seen){ .time_s = s->now_s, .share = &share }, err);
+
     if (!rc)
-        spot_share_choice_release(&choice);
+        rc = policy->decide(s->own, &action, NULL, err);
+    for (size_t k = 0; !rc && k < action.share->view.problem.n_job; k++)
+        if (action.share->choice.way[k] >= 0) {
+            const struct spot_share_way *w = &action.share->way[action.share->choice.way[k]];
+
+            s->pick[s->n_pick++] = (struct spot_share_pick){ action.share->view.job[k],
+                                                             (int)w->type, w->scale, w->rate };
+        }
     s->outcome->solves++;
-    free(way);
-    share_view_release(&view);
+    free(job);
     return rc;
 }
+
+#define ROW(as, aim)                                                                           \
+    {                                                                                          \
+        .name = (as), .pick = pick_ours, .policy = &spot_policy_share[aim], .open = open_ours, \
+        .close = close_ours                                                                    \
+    }
+
+const struct spot_share_player spot_share_players[] = {
+    ROW("spot", SPOT_SHARE_AIM_COMPLETION),
+    ROW("spot:max-min", SPOT_SHARE_AIM_MAX_MIN),
+    ROW("spot:makespan", SPOT_SHARE_AIM_MAKESPAN),
+    ROW("spot:cost", SPOT_SHARE_AIM_COST),
+    { 0 },
+};

@@ -9,79 +9,66 @@
 #include "common/xalloc.h"
 #include "sim/share_state.h"
 
-enum { FAILURES_MAX = 5, SHUFFLER_SEED = 5, ROUNDS_MAX = 1000000 };
+enum { FAILURES_MAX = 5, ROUNDS_MAX = 1000000 };
 
 /* --- what a policy sees --- */
 
-void share_view_init(struct share_view *v, const struct share_state *s)
+struct spot_share_rule spot_share_rule_of(const struct spot_share_state *s)
 {
-    size_t n = 0;
-
-    *v = (struct share_view){ .job = spot_xcalloc(s->n_job, sizeof(*v->job)),
-                              .want = spot_xcalloc(s->n_job, sizeof(*v->want)),
-                              .type = spot_xcalloc(s->n_type, sizeof(*v->type)),
-                              .rate = spot_xcalloc(s->n_job * s->n_type, sizeof(double)) };
-    for (size_t i = 0; i < s->n_arrived; i++) {
-        const struct share_job *job = &s->job[i];
-        const struct spot_share_job *doc = &s->play->jobs->job[i];
-
-        if (!job->is_active)
-            continue;
-        v->job[n] = i;
-        v->want[n] = (struct spot_share_want){
-            .weight = doc->weight,
-            .left = job->left,
-            .age_s = s->now_s - doc->arrival_s,
-            .isolated_s = job->isolated_s,
-            .slo_left_s = doc->arrival_s + doc->slo_s - s->now_s,
-            .scale = doc->scale,
-            .on = s->play->is_released && !spot_share_is_ours(s->policy) ? -1 : job->type,
-            .on_scale = job->scale,
-            .unsaved = share_unsaved(s, job, s->now_s)
-        };
-        memcpy(v->rate + n * s->n_type, s->play->rate + i * s->n_type, s->n_type * sizeof(double));
-        n++;
-    }
-    for (size_t j = 0; j < s->n_type; j++) {
-        const struct spot_share_type *type = &s->play->cluster->type[j];
-
-        v->type[j] =
-            (struct spot_share_machines){ s->count[j], type->usd_per_h, type->hazard_per_h };
-    }
-    v->problem = (struct spot_share_problem){ n, s->n_type, v->want, v->rate, v->type };
+    return (struct spot_share_rule){ .jobs = s->play->jobs,
+                                     .cluster = s->play->cluster,
+                                     .speeds = s->play->speeds,
+                                     .rate = s->play->rate,
+                                     .terms = { .round_s = s->play->round_s,
+                                                .switch_s = s->play->switch_s,
+                                                .checkpoint_s = s->play->checkpoint_s } };
 }
 
-void share_view_release(struct share_view *v)
+struct spot_share_job_now *spot_share_jobs_now(const struct spot_share_state *s)
 {
-    free(v->job);
-    free(v->want);
-    free(v->type);
-    free(v->rate);
+    const bool hides_on = s->play->is_released && !s->player->policy;
+    struct spot_share_job_now *now = spot_xcalloc(s->n_job, sizeof(*now));
+
+    for (size_t i = 0; i < s->n_arrived; i++)
+        now[i] = (struct spot_share_job_now){ .is_there = s->job[i].is_active,
+                                              .left = s->job[i].left,
+                                              .unsaved = share_unsaved(s, &s->job[i], s->now_s),
+                                              .isolated_s = s->job[i].isolated_s,
+                                              .on = hides_on ? -1 : s->job[i].type,
+                                              .on_scale = s->job[i].scale };
+    return now;
+}
+
+void spot_share_view_of(const struct spot_share_state *s, struct spot_share_view *view)
+{
+    const struct spot_share_rule rule = spot_share_rule_of(s);
+    struct spot_share_job_now *now = spot_share_jobs_now(s);
+
+    spot_share_view_init(view, &rule, &(struct spot_share_seen){ now, s->count }, s->now_s);
+    free(now);
 }
 
 /* --- time --- */
 
-static void arrive(struct share_state *s)
+static void arrive(struct spot_share_state *s)
 {
     while (s->n_arrived < s->n_job && s->play->jobs->job[s->n_arrived].arrival_s <= s->now_s) {
         s->job[s->n_arrived].is_active = true;
-        for (size_t j = 0; j < s->n_type; j++)
-            s->time_s[s->n_arrived * s->n_type + j] = s->play->round_s / 2;
         s->n_arrived++;
         s->must_solve = true;
     }
 }
 
-static void count_isolated(struct share_state *s)
+static void count_isolated(struct spot_share_state *s)
 {
-    struct share_view v;
+    struct spot_share_view v;
     double *per_s;
 
-    share_view_init(&v, s);
+    spot_share_view_of(s, &v);
     per_s = spot_xcalloc(v.problem.n_job, sizeof(double));
     spot_share_isolated_rate(&v.problem, per_s);
     for (size_t k = 0; k < v.problem.n_job; k++) {
-        struct share_job *job = &s->job[v.job[k]];
+        struct spot_share_run *job = &s->job[v.job[k]];
 
         if (job->isolated_per_s > 0 && job->counted_left > job->left)
             job->isolated_s += (job->counted_left - job->left) / job->isolated_per_s;
@@ -89,11 +76,11 @@ static void count_isolated(struct share_state *s)
         job->isolated_per_s = per_s[k];
     }
     free(per_s);
-    share_view_release(&v);
+    spot_share_view_release(&v);
 }
 
 /* Least number of workers of each type that are there from from_s to to_s. */
-static void count_workers(const struct share_state *s, double time_s, int64_t *count)
+static void count_workers(const struct spot_share_state *s, double time_s, int64_t *count)
 {
     for (size_t j = 0; j < s->n_type; j++) {
         const struct spot_share_type *type = &s->play->cluster->type[j];
@@ -109,7 +96,7 @@ static void count_workers(const struct share_state *s, double time_s, int64_t *c
     }
 }
 
-static double lease_end_s(const struct share_state *s, const struct share_job *job)
+static double lease_end_s(const struct spot_share_state *s, const struct spot_share_run *job)
 {
     if (s->play->is_released) {
         const double steps = fmin(floor(job->rate * s->play->round_s), job->left);
@@ -133,9 +120,9 @@ static int by_end(const void *a, const void *b)
     return (x->job > y->job) - (x->job < y->job);
 }
 
-static void finish(struct share_state *s, size_t i, double end_s, bool is_failed)
+static void finish(struct spot_share_state *s, size_t i, double end_s, bool is_failed)
 {
-    struct share_job *job = &s->job[i];
+    struct spot_share_run *job = &s->job[i];
 
     job->is_over = true;
     job->is_active = false;
@@ -148,24 +135,24 @@ static void finish(struct share_state *s, size_t i, double end_s, bool is_failed
     s->outcome->makespan_s = fmax(s->outcome->makespan_s, end_s);
 }
 
-static void account(struct share_state *s, size_t i, double held_s)
+static void account(struct spot_share_state *s, size_t i, double held_s)
 {
-    const struct share_job *job = &s->job[i];
-    const size_t j = (size_t)job->type;
+    const struct spot_share_run *job = &s->job[i];
 
-    s->time_s[i * s->n_type + j] += held_s;
-    s->worker_time_s[j] += held_s;
+    if (s->player->had)
+        s->player->had(s, i, (size_t)job->type, held_s);
     s->busy_s += held_s * (double)job->scale;
     for (size_t t = 0; t < s->n_type; t++)
         s->outcome->usd +=
             held_s / 3600 * (double)share_lease_held(s, i, t) * s->play->cluster->type[t].usd_per_h;
-    share_lease_until(s, job, s->now_s + held_s);
+    for (size_t k = 0; k < job->n_step; k++)
+        s->outcome->step[job->step + k].end_s = s->now_s + held_s;
 }
 
 /* As released: every worker has its part of the steps, and one without any fails the round. */
-static void run_released(struct share_state *s, const struct running *r)
+static void run_released(struct spot_share_state *s, const struct running *r)
 {
-    struct share_job *job = &s->job[r->job];
+    struct spot_share_run *job = &s->job[r->job];
     const double steps = fmin(floor(job->rate * s->play->round_s), job->left);
     const double held_s = r->end_s - s->round_start_s;
 
@@ -183,7 +170,7 @@ static void run_released(struct share_state *s, const struct running *r)
 }
 
 /* When the trace first leaves a type without its worker of this number, before end_s. */
-static double gone_s(const struct share_state *s, size_t type, int64_t worker, double end_s)
+static double gone_s(const struct spot_share_state *s, size_t type, int64_t worker, double end_s)
 {
     double first_s = end_s;
 
@@ -215,7 +202,7 @@ static double gone_s(const struct share_state *s, size_t type, int64_t worker, d
 }
 
 /* The trace takes workers away in the middle of a round: the jobs on them go back at once. */
-static double cut_s(const struct share_state *s, size_t i, double end_s)
+static double cut_s(const struct spot_share_state *s, size_t i, double end_s)
 {
     const int64_t *worker = s->job[i].worker;
 
@@ -229,9 +216,9 @@ static double cut_s(const struct share_state *s, size_t i, double end_s)
     return end_s;
 }
 
-static void run_exact(struct share_state *s, const struct running *r)
+static void run_exact(struct spot_share_state *s, const struct running *r)
 {
-    struct share_job *job = &s->job[r->job];
+    struct spot_share_run *job = &s->job[r->job];
     const double cut = cut_s(s, r->job, r->end_s);
     const double from_s = fmax(s->now_s, job->ready_s);
 
@@ -251,7 +238,7 @@ static void run_exact(struct share_state *s, const struct running *r)
     }
 }
 
-static void run_round(struct share_state *s)
+static void run_round(struct spot_share_state *s)
 {
     struct running *running = spot_xcalloc(s->n_pick, sizeof(*running));
     double end_s = s->now_s;
@@ -281,12 +268,10 @@ static void run_round(struct share_state *s)
 }
 
 /* Nothing runs: to the next arrival, or a round on. */
-static void wait_for_more(struct share_state *s)
+static void wait_for_more(struct spot_share_state *s)
 {
     const bool has_more = s->n_arrived < s->n_job;
 
-    if (!has_more)
-        s->last_reset_s = 0;
     if (has_more && s->play->is_released)
         s->now_s = s->play->jobs->job[s->n_arrived].arrival_s;
     else if (has_more && s->n_arrived == s->n_over)
@@ -295,34 +280,95 @@ static void wait_for_more(struct share_state *s)
         s->now_s += s->play->is_released ? 0 : s->play->round_s;
 }
 
-static int one_round(struct share_state *s, struct spot_err *err)
+/* --- what is told of a round --- */
+
+static struct spot_share_step *add_step(struct spot_share_state *s, size_t i,
+                                        const struct spot_share_job_now *was)
 {
+    struct spot_share_outcome *o = s->outcome;
+
+    o->step = spot_xgrow(o->step, &o->cap_step, o->n_step + 1, sizeof(*o->step));
+    o->step[o->n_step] = (struct spot_share_step){ .job = i,
+                                                   .type = -1,
+                                                   .start_s = s->now_s,
+                                                   .end_s = s->now_s,
+                                                   .left = was->left,
+                                                   .unsaved = was->unsaved,
+                                                   .on = was->on,
+                                                   .on_scale = was->on_scale };
+    return &o->step[o->n_step++];
+}
+
+/* A row for each run of workers of a type side by side. */
+static void add_steps(struct spot_share_state *s, size_t i, const struct spot_share_job_now *was)
+{
+    const int64_t *worker = s->job[i].worker;
+
+    for (size_t j = 0; j < s->n_type; j++) {
+        const int64_t n = share_lease_held(s, i, j);
+        struct spot_share_step *step = NULL;
+
+        for (int64_t w = 0; w < n; w++)
+            if (w && worker[w] == worker[w - 1] + 1) {
+                step->scale++;
+            } else {
+                step = add_step(s, i, was);
+                step->type = (int)j;
+                step->first_worker = worker[w];
+                step->scale = 1;
+            }
+        worker += n;
+    }
+}
+
+/* was: before the round. */
+static void tell_round(struct spot_share_state *s, const struct spot_share_job_now *was)
+{
+    for (size_t i = 0; i < s->n_arrived; i++) {
+        if (!s->job[i].is_active)
+            continue;
+        s->job[i].step = s->outcome->n_step;
+        if (s->job[i].type >= 0)
+            add_steps(s, i, &was[i]);
+        else
+            add_step(s, i, &was[i]);
+        s->job[i].n_step = s->outcome->n_step - s->job[i].step;
+    }
+}
+
+static int one_round(struct spot_share_state *s, struct spot_err *err)
+{
+    struct spot_share_job_now *was;
+    int rc;
+
     s->outcome->rounds++;
     arrive(s);
     count_workers(s, s->now_s, s->count);
     count_isolated(s);
     s->n_pick = 0;
-    if (s->mix)
-        share_pick_hadar(s);
-    else if (spot_share_is_ours(s->policy) ? share_pick_ours(s, err)
-                                           : share_pick_by_priority(s, err))
-        return -1;
-    share_lease_all(s);
-    if (s->n_pick)
-        run_round(s);
-    else
-        wait_for_more(s);
-    return 0;
+    was = s->play->has_steps ? spot_share_jobs_now(s) : NULL;
+    rc = s->player->pick(s, err);
+    if (!rc) {
+        share_lease_all(s);
+        if (was)
+            tell_round(s, was);
+        if (s->n_pick)
+            run_round(s);
+        else
+            wait_for_more(s);
+    }
+    free(was);
+    return rc;
 }
 
-static void summarise(struct share_state *s)
+static void summarise(struct spot_share_state *s)
 {
     struct spot_share_outcome *o = s->outcome;
     double *jct = spot_xcalloc(s->n_job, sizeof(double)), sum = 0, ftf = 0;
     size_t n = 0;
 
     for (size_t i = 0; i < s->n_job; i++) {
-        const struct share_job *job = &s->job[i];
+        const struct spot_share_run *job = &s->job[i];
         const double left_s = job->counted_left / job->isolated_per_s;
 
         if (isnan(o->jct_s[i]))
@@ -350,7 +396,7 @@ static void summarise(struct share_state *s)
     free(jct);
 }
 
-static void init(struct share_state *s, const struct spot_share_play *play)
+static void init(struct spot_share_state *s, const struct spot_share_play *play)
 {
     const size_t n = play->jobs->n, m = play->cluster->n;
 
@@ -358,49 +404,40 @@ static void init(struct share_state *s, const struct spot_share_play *play)
     s->n_type = m;
     s->job = spot_xcalloc(n, sizeof(*s->job));
     for (size_t i = 0; i < n; i++)
-        s->job[i] = (struct share_job){ .left = play->jobs->job[i].steps - play->jobs->job[i].done,
-                                        .type = -1,
-                                        .start_s = NAN };
-    s->x = spot_xcalloc(n * m, sizeof(double));
-    s->time_s = spot_xcalloc(n * m, sizeof(double));
-    s->deficit_s = spot_xcalloc(n * m, sizeof(double));
-    s->priority = spot_xcalloc(n * m, sizeof(double));
-    s->has_x = spot_xcalloc(n, sizeof(bool));
-    s->worker_time_s = spot_xcalloc(m, sizeof(double));
+        s->job[i] = (struct spot_share_run){
+            .left = play->jobs->job[i].steps - play->jobs->job[i].done, .type = -1, .start_s = NAN
+        };
     s->count = spot_xcalloc(m, sizeof(*s->count));
     s->pick = spot_xcalloc(n, sizeof(*s->pick));
-    if (s->policy == SPOT_SHARE_HADAR) {
+    if (s->player->is_mixed) {
         s->mix = spot_xcalloc(n * m, sizeof(*s->mix));
         s->held = spot_xcalloc(n * m, sizeof(*s->held));
     }
     s->must_solve = true;
-    spot_python_random_init(&s->shuffler, (uint32_t)play->seed + SHUFFLER_SEED);
     s->outcome->jct_s = spot_xcalloc(n, sizeof(double));
     if (n)
         s->now_s = play->jobs->job[0].arrival_s;
+    if (s->player->open)
+        s->player->open(s);
 }
 
-static void release(struct share_state *s)
+static void release(struct spot_share_state *s)
 {
+    if (s->player->close)
+        s->player->close(s);
     for (size_t i = 0; i < s->n_job; i++)
         free(s->job[i].worker);
     free(s->job);
-    free(s->x);
-    free(s->time_s);
-    free(s->deficit_s);
-    free(s->priority);
-    free(s->has_x);
-    free(s->worker_time_s);
     free(s->count);
     free(s->pick);
     free(s->mix);
     free(s->held);
 }
 
-int spot_share_play_run(const struct spot_share_play *play, enum spot_share_policy policy,
+int spot_share_play_run(const struct spot_share_play *play, const struct spot_share_player *player,
                         struct spot_share_outcome *outcome, struct spot_err *err)
 {
-    struct share_state s = { .play = play, .policy = policy, .outcome = outcome };
+    struct spot_share_state s = { .play = play, .player = player, .outcome = outcome };
     int rc = 0;
 
     *outcome = (struct spot_share_outcome){ 0 };
@@ -408,9 +445,9 @@ int spot_share_play_run(const struct spot_share_play *play, enum spot_share_poli
     while (!rc && s.n_over < s.n_job) {
         rc = one_round(&s, err);
         if (!rc && outcome->rounds >= ROUNDS_MAX)
-            rc = spot_err_set(
-                err, SPOT_EINFEASIBLE, "%s: %zu of %zu jobs do not end within %d rounds",
-                spot_share_policy_name[policy], s.n_job - s.n_over, s.n_job, ROUNDS_MAX);
+            rc = spot_err_set(err, SPOT_EINFEASIBLE,
+                              "%s: %zu of %zu jobs do not end within %d rounds", player->name,
+                              s.n_job - s.n_over, s.n_job, ROUNDS_MAX);
     }
     if (!rc)
         summarise(&s);
@@ -423,6 +460,6 @@ int spot_share_play_run(const struct spot_share_play *play, enum spot_share_poli
 void spot_share_outcome_release(struct spot_share_outcome *outcome)
 {
     free(outcome->jct_s);
-    free(outcome->span);
+    free(outcome->step);
     *outcome = (struct spot_share_outcome){ 0 };
 }

@@ -16,7 +16,6 @@
 
 #include "common/err.h"
 #include "model/share_doc.h"
-#include "plan/share.h"
 #include "trace/trace.h"
 
 #ifdef __cplusplus
@@ -34,15 +33,23 @@ struct spot_share_play {
     /* between two checkpoints; 0: a job that is stopped saves its state first */
     double checkpoint_s;
     bool is_released; /* as released; then the two above are 0 */
+    bool has_steps;   /* keep them */
     uint64_t seed;
     const struct spot_trace *supply; /* available workers, by instance type; NULL: all, always */
 };
 
-/* A job on consecutive workers: a stay on others is several spans. */
-struct spot_share_span {
-    size_t job, type;
-    int64_t first_worker, scale; /* of its type */
+struct spot_share_player; /* share_play.h */
+
+/* A round of a job that is there: on consecutive workers (on others: a row more), or it waits. */
+struct spot_share_step {
+    size_t job;
+    int type; /* -1: it waits */
+    int64_t first_worker, scale;
     double start_s, end_s;
+    /* before the round: what is left, what a stop would lose, where it was */
+    double left, unsaved;
+    int on;
+    int64_t on_scale;
 };
 
 struct spot_share_outcome {
@@ -54,13 +61,13 @@ struct spot_share_outcome {
     double usd;               /* of workers while they were held */
     double lost_s;            /* worker-seconds of repeated work, and of switches */
     size_t rounds, solves, switches, preemptions, kept, could_keep;
-    double *jct_s; /* [jobs], NAN: failed */
-    struct spot_share_span *span;
-    size_t n_span, cap_span;
+    double *jct_s;                /* [jobs], NAN: failed */
+    struct spot_share_step *step; /* [n_step], if the play keeps them */
+    size_t n_step, cap_step;
 };
 
 /* Returns 0, or -1 with *err. */
-int spot_share_play_run(const struct spot_share_play *play, enum spot_share_policy policy,
+int spot_share_play_run(const struct spot_share_play *play, const struct spot_share_player *player,
                         struct spot_share_outcome *outcome, struct spot_err *err);
 void spot_share_outcome_release(struct spot_share_outcome *outcome);
 

@@ -30,11 +30,6 @@ int spot_sim_clip(const struct spot_cost_table *table, int grid, int n);
 void spot_sim_start(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
                     struct spot_sim_row *row);
 
-/* With is_sampled: seconds to every grid, cost_s[n_grid], after the losses of this interval: what
- * spot_sim_migrate will charge. */
-void spot_sim_drawn(const struct spot_sim_train *sim, const struct spot_sim_state *state, int lost,
-                    double *cost_s);
-
 /* Execute `grid` in interval i: clip it, charge the change, train for the rest, account. */
 void spot_sim_migrate(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
                       struct spot_sim_row *row);

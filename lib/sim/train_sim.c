@@ -80,22 +80,6 @@ static void draw(const struct spot_sim_train *sim, const struct spot_sim_state *
     }
 }
 
-void spot_sim_drawn(const struct spot_sim_train *sim, const struct spot_sim_state *state, int lost,
-                    double *cost_s)
-{
-    const struct spot_cost_table *t = sim->table;
-    int dead[SPOT_COST_INSTANCES_MAX];
-
-    if (state->grid == SPOT_GRID_NONE) {
-        memcpy(cost_s, spot_cost_row(sim->table, state->n, state->grid, lost),
-               (size_t)t->n_grid * sizeof(*cost_s));
-        return;
-    }
-    draw(sim, state, lost, dead);
-    for (int to = 0; to < t->n_grid; to++)
-        cost_s[to] = spot_cost_drawn_s(sim->table, state->grid, lost, dead, to);
-}
-
 static double charge(const struct spot_sim_train *sim, const struct spot_sim_state *state, int lost,
                      int to)
 {

@@ -233,8 +233,8 @@ void spot_bpe_encode_part(struct spot_bpe *bpe, size_t step, const char *text, s
         (void)encode_blocks(bpe, step, text, n, true, out);
 }
 
-size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
-                       struct spot_tokens *out)
+size_t spot_bpe_encode_nameless(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
+                                struct spot_tokens *out)
 {
     const size_t used = bpe->is_marked ? encode_whole(bpe, text, n, is_end, out)
                                        : encode_blocks(bpe, 0, text, n, is_end, out);
@@ -323,6 +323,7 @@ void spot_bpe_index(struct spot_bpe *bpe)
 void spot_bpe_index_added(struct spot_bpe *bpe)
 {
     bpe->names = spot_names_new();
+    bpe->plain_names = spot_names_new();
     bpe->normal_names = spot_names_new();
     for (size_t i = 0; i < bpe->n_added; i++)
         spot_bpe_add_name(bpe, (uint32_t)i);
@@ -330,6 +331,7 @@ void spot_bpe_index_added(struct spot_bpe *bpe)
         if (bpe->added[i].id < bpe->vocab)
             bpe->token[bpe->added[i].id].is_special = bpe->added[i].is_special;
     spot_names_index(bpe->names);
+    spot_names_index(bpe->plain_names);
     spot_names_index(bpe->normal_names);
     bpe->has_all_bytes = true;
     for (int byte = 0; byte < 256; byte++)
@@ -383,6 +385,7 @@ static void free_vocabulary(struct spot_bpe *bpe)
         free(bpe->added[i].name);
     free(bpe->added);
     spot_names_free(bpe->names);
+    spot_names_free(bpe->plain_names);
     spot_names_free(bpe->normal_names);
     spot_text_steps_release(&bpe->steps);
     free(bpe->score);

@@ -78,8 +78,9 @@ size_t spot_bpe_least_tokens(const struct spot_bpe *bpe, size_t n_byte);
 
 /* Append the tokens of text[n]. Unless the text ends here (is_end), only pieces that later text
  * cannot change are encoded. Returns the bytes encoded; the caller passes the rest again, followed
- * by more text. Names of added tokens are encoded as ordinary text. Uses scratch space: one thread
- * at a time. */
+ * by more text. Names of special tokens are encoded as ordinary text; added tokens that are not
+ * special, such as runs of spaces in Gemma's, are found. Uses scratch space: one thread at a time.
+ */
 size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
                        struct spot_tokens *out);
 

@@ -135,6 +135,40 @@ void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
     bpe->is_inside = false;
 }
 
+size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
+                       struct spot_tokens *out)
+{
+    const size_t room = bpe->n_plain_byte_max ? bpe->n_plain_byte_max - 1 : 0;
+    size_t safe = is_end ? n : n > room ? n - room : 0; /* before it names are whole */
+    size_t at = 0;
+    struct hit h;
+
+    while (bpe->n_plain_byte_max && !(out->most && out->n > out->most) &&
+           next_name(bpe, bpe->plain_names, (struct text){ text, n }, at, at, &h)) {
+        if (!is_end && (h.begin >= safe || h.end == n)) {
+            safe = h.begin < safe ? h.begin : safe;
+            break;
+        }
+        if (h.begin > at)
+            (void)spot_bpe_encode_nameless(bpe, text + at, h.begin - at, true, out);
+        spot_bpe_append(out, h.id);
+        bpe->is_inside = bpe->is_exact || !bpe->is_marked || bpe->prefix == SPOT_BPE_FIRST;
+        at = h.end;
+    }
+    if (safe > at)
+        at += spot_bpe_encode_nameless(bpe, text + at, safe - at, is_end, out);
+    if (is_end)
+        bpe->is_inside = false;
+    return at;
+}
+
+/* Is its name in a text without change, and decoded as that? */
+static bool is_plain(const struct spot_bpe *bpe, const struct spot_bpe_added *a, const char *name)
+{
+    return !a->is_special && a->id != bpe->unknown && name == a->name &&
+           !(bpe->has_marks && strstr(name, "\xE2\x96\x81"));
+}
+
 void spot_bpe_add_name(struct spot_bpe *bpe, uint32_t place)
 {
     const struct spot_bpe_added *const a = &bpe->added[place];
@@ -148,6 +182,11 @@ void spot_bpe_add_name(struct spot_bpe *bpe, uint32_t place)
     spot_buf_add(&copy, "", 1);
     spot_names_add(a->is_normalized ? bpe->normal_names : bpe->names, (const char *)copy.data,
                    place);
+    if (is_plain(bpe, a, name)) {
+        spot_names_add(bpe->plain_names, a->name, place);
+        if (n > bpe->n_plain_byte_max)
+            bpe->n_plain_byte_max = n;
+    }
     if (name != a->name && !a->is_special && a->is_beside) { /* it is decoded as it is found */
         bpe->token[a->id].begin = bpe->text.n;
         bpe->token[a->id].n_byte = (uint32_t)n;

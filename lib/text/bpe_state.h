@@ -76,6 +76,8 @@ struct spot_bpe {
     struct spot_bpe_added *added; /* [n_added] */
     size_t n_added, added_cap;
     struct spot_names *names, *normal_names; /* their places in `added` */
+    struct spot_names *plain_names;          /* of those that are not special */
+    size_t n_plain_byte_max;                 /* of a plain name; 0: there is none */
     size_t n_byte_max;                       /* of a token */
     bool has_all_bytes;                      /* no text is dropped, or becomes the unknown token */
     struct spot_buf spaced;                  /* scratch: text with its spaces written as U+2581 */
@@ -137,6 +139,10 @@ uint32_t spot_bpe_by_bytes(const struct spot_bpe *bpe, const void *bytes, size_t
 void spot_bpe_encode_part(struct spot_bpe *bpe, size_t step, const char *text, size_t n,
                           struct spot_tokens *out);
 void spot_bpe_append(struct spot_tokens *out, uint32_t id);
+
+/* spot_bpe_encode as if no token had a name. */
+size_t spot_bpe_encode_nameless(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
+                                struct spot_tokens *out);
 
 /* bpe_named.c: list an added token by its name, as it is in the text that is searched for it. */
 void spot_bpe_add_name(struct spot_bpe *bpe, uint32_t place);

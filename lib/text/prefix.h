@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* prefix.h - the tokens that a tokenizer adds before a text, such as "<s>". */
+/* prefix.h - the tokens that a tokenizer adds before and after a text, such as "<s>" and "</s>". */
 #ifndef SPOT_TEXT_PREFIX_H
 #define SPOT_TEXT_PREFIX_H
 
@@ -13,13 +13,19 @@
 extern "C" {
 #endif
 
+enum { SPOT_TEXT_AROUND_MAX = 4 };
+
+struct spot_text_around {
+    uint32_t before[SPOT_TEXT_AROUND_MAX], after[SPOT_TEXT_AROUND_MAX];
+    size_t n_before, n_after;
+};
+
 /* They are given by the TemplateProcessing of tokenizer.json, alone or in a Sequence, and by
  * "add_bos_token" of tokenizer_config.json for tokenizers that obey it: Llama's, and those without
- * tokenizer.json. Tokens that the
- * template adds after a text are left out, since the text will be continued. id[cap] gets *n
- * tokens. Returns 0, or -1 with *err: SPOT_EDATA for an unknown token, or more than cap. */
-int spot_text_prefix_load(const char *dir, const struct spot_bpe *bpe, uint32_t *id, size_t cap,
-                          size_t *n, struct spot_err *err);
+ * tokenizer.json. What is after a text is for texts that are not to be continued. Returns 0, or -1
+ * with *err: SPOT_EDATA for an unknown token, or more than SPOT_TEXT_AROUND_MAX. */
+int spot_text_around_load(const char *dir, const struct spot_bpe *bpe,
+                          struct spot_text_around *around, struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -34,9 +34,6 @@ struct spot_template *spot_template_parse(const char *text, size_t n, const char
                                           struct spot_err *err);
 void spot_template_free(struct spot_template *t); /* may be NULL */
 
-/* Does it read this name anywhere? */
-bool spot_template_reads(const struct spot_template *t, const char *name);
-
 struct spot_template_input {
     const struct spot_json_value *values[2]; /* objects of variables, the first wins; NULL: none */
     int64_t now_s;                           /* for strftime_now, which is in UTC */

@@ -81,40 +81,6 @@ static bool is_same_row(const struct spot_import_row *a, const struct spot_impor
            a->extra == b->extra;
 }
 
-static bool is_same_node(const struct spot_import_node *a, const struct spot_import_node *b)
-{
-    return a->kind == b->kind && a->zone == b->zone && a->instance_type == b->instance_type &&
-           a->node == b->node;
-}
-
-/* Was event i already said for the same moment? Moments are short. */
-static bool is_repeated(const struct spot_import *imp, size_t kept, size_t i)
-{
-    for (size_t k = kept; k-- > 0 && imp->node[k].time_s == imp->node[i].time_s;)
-        if (is_same_node(&imp->node[k], &imp->node[i]))
-            return true;
-    return false;
-}
-
-void spot_import_sort(struct spot_import *imp)
-{
-    size_t n = 0;
-
-    sort_stable(imp->row, imp->n_row, sizeof(*imp->row), compare_rows);
-    for (size_t i = 0; i < imp->n_row; i++) {
-        if (n && is_same_row(&imp->row[n - 1], &imp->row[i]))
-            n--; /* the later reading wins */
-        imp->row[n++] = imp->row[i];
-    }
-    imp->n_row = n;
-    n = 0;
-    sort_stable(imp->node, imp->n_node, sizeof(*imp->node), compare_nodes);
-    for (size_t i = 0; i < imp->n_node; i++)
-        if (!is_repeated(imp, n, i))
-            imp->node[n++] = imp->node[i];
-    imp->n_node = n;
-}
-
 /* Numbers for series and nodes, by first appearance. */
 struct numbers {
     struct spot_names zone, series, node;
@@ -142,6 +108,116 @@ static void release_numbers(struct numbers *n)
     spot_names_release(&n->node);
     free(n->is_there);
     free(n->available);
+}
+
+/* What is said of a node at one moment: events that are kept, by index + 1, 0: none. */
+struct said {
+    size_t first, last, at; /* at: what the present reading has come to */
+    size_t newest;          /* the event read last, kept or not */
+    unsigned long line;
+    const char *source;
+};
+
+struct moments {
+    struct numbers number;
+    struct spot_import_node *kept; /* [n] */
+    size_t n, *next;               /* of the same node and moment */
+    size_t *node;                  /* [n_node] of the import */
+    struct said *said;             /* [number.node.n] */
+    size_t said_cap;
+};
+
+/* Is this what an earlier reading of that moment said, or this one just before? Files that overlap
+ * say a moment again, each in its order: what of it is new comes behind the rest. */
+static bool is_repeated(const struct moments *m, struct said *said,
+                        const struct spot_import_node *e)
+{
+    const bool is_new_reading = said->source != e->source || e->line <= said->line;
+    const size_t was = is_new_reading ? 0 : said->at;
+    size_t k = was ? m->next[was - 1] : said->first;
+
+    said->line = e->line;
+    said->source = e->source;
+    if (was && m->kept[was - 1].kind == e->kind)
+        return true;
+    while (k && m->kept[k - 1].kind != e->kind)
+        k = m->next[k - 1];
+    if (k)
+        said->at = k;
+    return k;
+}
+
+static void keep(struct moments *m, struct said *said, const struct spot_import_node *e)
+{
+    m->kept[m->n++] = *e;
+    if (said->last)
+        m->next[said->last - 1] = m->n;
+    else
+        said->first = m->n;
+    said->last = said->at = m->n;
+}
+
+/* A node that comes, leaves and comes again at one moment has three events there; in the end it is
+ * what was read last. */
+static void keep_moment(struct moments *m, const struct spot_import_node *event, size_t from,
+                        size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        const struct spot_import_node *e = &event[i];
+        const size_t series = number_series(&m->number, e->zone, e->instance_type);
+        const size_t known = m->number.node.n;
+        const size_t k = spot_names_intern(&m->number.node, (uint32_t)series, e->node);
+
+        m->node[i] = k;
+        m->said = spot_xgrow(m->said, &m->said_cap, m->number.node.n, sizeof(*m->said));
+        if (k == known || m->said[k].newest < from)
+            m->said[k] = (struct said){ 0 };
+        if (!is_repeated(m, &m->said[k], e))
+            keep(m, &m->said[k], e);
+        m->said[k].newest = i;
+    }
+    for (size_t i = from; i < to; i++) {
+        struct said *said = &m->said[m->node[i]];
+
+        if (said->newest == i && m->kept[said->last - 1].kind != event[i].kind)
+            keep(m, said, &event[i]);
+    }
+}
+
+static void drop_repeated(struct spot_import *imp)
+{
+    struct moments m = { .kept = spot_xcalloc(imp->n_node, sizeof(*m.kept)),
+                         .next = spot_xcalloc(imp->n_node, sizeof(*m.next)),
+                         .node = spot_xcalloc(imp->n_node, sizeof(*m.node)) };
+
+    for (size_t from = 0, to; from < imp->n_node; from = to) {
+        for (to = from; to < imp->n_node && imp->node[to].time_s == imp->node[from].time_s;)
+            to++;
+        keep_moment(&m, imp->node, from, to);
+    }
+    if (m.n)
+        memcpy(imp->node, m.kept, m.n * sizeof(*m.kept));
+    imp->n_node = m.n;
+    free(m.kept);
+    free(m.next);
+    free(m.node);
+    free(m.said);
+    release_numbers(&m.number);
+}
+
+void spot_import_sort(struct spot_import *imp)
+{
+    size_t n = 0;
+
+    sort_stable(imp->row, imp->n_row, sizeof(*imp->row), compare_rows);
+    for (size_t i = 0; i < imp->n_row; i++) {
+        if (n && is_same_row(&imp->row[n - 1], &imp->row[i]))
+            n--; /* the later reading wins */
+        imp->row[n++] = imp->row[i];
+    }
+    imp->n_row = n;
+    sort_stable(imp->node, imp->n_node, sizeof(*imp->node), compare_nodes);
+    drop_repeated(imp);
 }
 
 /* Drop what has no effect, or refuse it: a node that comes twice or leaves twice. */

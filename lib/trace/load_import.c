@@ -122,6 +122,35 @@ struct request {
         key, SPOT_F_INT, offsetof(struct request, member), "1", 0, SPOT_LOAD_TOKENS_MAX, true \
     }
 
+enum { MOONCAKE_BLOCK = 512 }; /* tokens of one of hash_ids, which name all up to their end */
+
+/* Fills *block, free() it, and *n. */
+static int read_hash_ids(const struct spot_json_doc *doc, int64_t prompt, uint32_t **block,
+                         size_t *n, struct spot_err *err)
+{
+    const struct spot_json_value *ids = spot_json_get(doc->root, "hash_ids"), *id;
+    size_t i;
+
+    *block = NULL;
+    *n = 0;
+    if (ids && !spot_json_is_array(ids))
+        return spot_json_fail(doc, "/hash_ids", err, "expected an array");
+    if (spot_json_array_size(ids) > (size_t)(prompt + MOONCAKE_BLOCK - 1) / MOONCAKE_BLOCK)
+        return spot_json_fail(doc, "/hash_ids", err,
+                              "%zu blocks of %d tokens, input_length is %lld",
+                              spot_json_array_size(ids), MOONCAKE_BLOCK, (long long)prompt);
+    *block = spot_xcalloc(spot_json_array_size(ids) + 1, sizeof(**block));
+    spot_json_array_foreach(ids, i, id)
+    {
+        const double x = spot_json_is_number(id) ? spot_json_number(id) : -1;
+
+        if (!(x >= 0 && x <= UINT32_MAX && x == floor(x)))
+            return spot_json_fail(doc, "/hash_ids", err, "expected integers 0..4294967295");
+        (*block)[(*n)++] = (uint32_t)x;
+    }
+    return 0;
+}
+
 static int on_mooncake(struct spot_load_import *imp, const struct spot_json_doc *doc,
                        struct spot_err *err)
 {
@@ -134,10 +163,17 @@ static int on_mooncake(struct spot_load_import *imp, const struct spot_json_doc 
     };
     struct request r;
 
-    if (spot_json_read_fields(doc, doc->root, "", field, &r, err))
-        return -1;
-    return keep(imp, doc->source, doc->lines_above + 1, r.time / 1000, r.prompt, r.output, NULL,
-                err);
+    uint32_t *block = NULL;
+    size_t n = 0;
+    int rc =
+        spot_json_read_fields(doc, doc->root, "", field, &r, err) ||
+        read_hash_ids(doc, r.prompt, &block, &n, err) ||
+        keep(imp, doc->source, doc->lines_above + 1, r.time / 1000, r.prompt, r.output, NULL, err);
+
+    if (!rc && n && r.prompt && r.output)
+        rc = spot_load_add_blocks(&imp->load, MOONCAKE_BLOCK, block, n, err);
+    free(block);
+    return rc ? -1 : 0;
 }
 
 static int read_mooncake(struct spot_load_import *imp, FILE *in, const char *source,

@@ -53,18 +53,28 @@ double spot_load_dispersion_seen(const struct spot_load *load, double from_s, do
     return (n * square / mean + PRIOR_BINS) / (n + PRIOR_BINS);
 }
 
-size_t spot_load_lengths_seen(const struct spot_load *load, double from_s, size_t most,
-                              struct spot_serve_length *length)
+size_t spot_load_lengths_seen(const struct spot_load *load, const int32_t *cached_token,
+                              double now_s, size_t most, struct spot_serve_length *length)
 {
-    size_t first = 0, n;
+    const size_t end = count_until(load, now_s), n = end < most ? end : most;
 
-    while (first + 1 < load->n && load->time_s[first] < from_s)
-        first++;
-    n = load->n - first < most ? load->n - first : most;
-    for (size_t i = 0; i < n; i++) {
-        const size_t k = first + i * (load->n - first) / n;
-
-        length[i] = (struct spot_serve_length){ load->prompt_token[k], load->output_token[k] };
-    }
+    for (size_t i = 0, k = end - n; i < n; i++, k++)
+        length[i] = (struct spot_serve_length){ load->prompt_token[k], load->output_token[k],
+                                                cached_token ? cached_token[k] : 0 };
     return n;
+}
+
+int spot_load_check_cache(const struct spot_job_serve *serve, const struct spot_load *load,
+                          const char *source, struct spot_err *err)
+{
+    if (!load->block_token)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s: no column blocks says which prompts begin alike, so no cache "
+                            "finds any",
+                            source);
+    if (!spot_serve_knows_lengths(serve))
+        return spot_err_set(err, SPOT_EDATA,
+                            "the job's profile lacks prefill_token_s: what a cache saves is "
+                            "unknown");
+    return 0;
 }

@@ -2,8 +2,10 @@
 /* load_trace.h - request traces: arrival times and lengths of requests.
  *
  * A load is CSV with a header, columns in any order, possibly with others:
- *   time_s,prompt_tokens,output_tokens[,id]
- * one row per request, in order of time; several may arrive at one time.
+ *   time_s,prompt_tokens,output_tokens[,id][,blocks]
+ * one row per request, in order of time; several may arrive at one time. `blocks` is like
+ * "512:46-57 2000": the prompt in blocks of 512 tokens, of which the last may be cut. Prompts that
+ * have the same number at one place are equal up to the end of that block.
  */
 #ifndef SPOT_TRACE_LOAD_TRACE_H
 #define SPOT_TRACE_LOAD_TRACE_H
@@ -22,6 +24,7 @@ enum {
     SPOT_LOAD_ROWS_MAX = 1 << 25,
     SPOT_LOAD_TOKENS_MAX = 1 << 30, /* of a prompt, and of an answer */
     SPOT_LOAD_ID_MAX = 255,         /* bytes */
+    SPOT_LOAD_BLOCKS_MAX = 1 << 27, /* of all prompts */
 };
 
 struct spot_load {
@@ -30,7 +33,10 @@ struct spot_load {
     int32_t *prompt_token; /* [n], >= 1 */
     int32_t *output_token; /* [n], >= 1 */
     char **id;             /* [n], "" if a row has none; NULL: no request has one */
-    uint64_t xxh3;         /* of the bytes read, for provenance */
+    int32_t block_token;   /* tokens of a block; 0: no request has any */
+    uint32_t *block;       /* of request i: block[block_end[i - 1]] to block[block_end[i]] */
+    size_t *block_end, n_block, block_cap; /* [n] */
+    uint64_t xxh3;                         /* of the bytes read, for provenance */
 };
 
 /* Append a request; the caller keeps the order, see spot_load_sort. `id` may be NULL. Start from a
@@ -38,6 +44,14 @@ struct spot_load {
 void spot_load_add(struct spot_load *load, double time_s, int32_t prompt_token,
                    int32_t output_token, const char *id);
 void spot_load_release(struct spot_load *load);
+
+/* The blocks of the request that was appended last. Returns 0, or -1 with *err (SPOT_EDATA):
+ * another size of blocks than before, more than the prompt has, too many. */
+int spot_load_add_blocks(struct spot_load *load, int64_t block_token, const uint32_t *block,
+                         size_t n, struct spot_err *err);
+
+/* The blocks of request i; *n of them. */
+const uint32_t *spot_load_blocks(const struct spot_load *load, size_t i, size_t *n);
 
 /* Read a load. `context` > 0: maximum length of prompt and answer of a request together. Returns 0,
  * or -1 with *err: SPOT_EDATA with source:line:column for a time that goes backwards, a length of

@@ -38,11 +38,12 @@ static int check_decay(const struct spot_tuning *t, struct spot_err *err)
 
     if (s->decay_steps <= s->warmup_steps)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--decay-steps %lld leaves no step for the decay after --warmup-steps "
-                            "%lld",
+                            "--lr-schedule: decay=%lld leaves no step for the decay after "
+                            "warmup=%lld",
                             (long long)s->decay_steps, (long long)s->warmup_steps);
     if (!is_rate(s->min_lr) || s->min_lr > t->lr)
-        return spot_err_set(err, SPOT_EUSAGE, "--min-lr %g is above --lr %g", s->min_lr, t->lr);
+        return spot_err_set(err, SPOT_EUSAGE, "--lr-schedule: min=%g is above --lr %g", s->min_lr,
+                            t->lr);
     return 0;
 }
 
@@ -58,9 +59,10 @@ int spot_tuning_check(const struct spot_tuning *t, struct spot_err *err)
     if (s->kind != SPOT_LR_CONSTANT)
         return check_decay(t, err);
     if (s->min_lr != 0 || s->decay_steps)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "%s needs --lr-schedule cosine or linear: a constant rate has no decay",
-                            s->min_lr != 0 ? "--min-lr" : "--decay-steps");
+        return spot_err_set(
+            err, SPOT_EUSAGE,
+            "--lr-schedule: %s needs cosine or linear: a constant rate has no decay",
+            s->min_lr != 0 ? "min=" : "decay=");
     return 0;
 }
 

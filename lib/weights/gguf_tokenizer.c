@@ -363,6 +363,23 @@ static void put_pieces(struct spot_jw *jw, bool has_prefix)
     end_steps(jw);
 }
 
+/* A text, or one and another, each behind the token that begins it. */
+static void put_texts(struct spot_jw *jw, const char *key, const char *begin, int n_text)
+{
+    static const char *const text[] = { "A", "B" };
+
+    spot_jw_array(jw, key);
+    for (int i = 0; i < 2 * n_text; i++) {
+        spot_jw_object(jw, NULL);
+        spot_jw_object(jw, i % 2 ? "Sequence" : "SpecialToken");
+        spot_jw_str(jw, "id", i % 2 ? text[i / 2] : begin);
+        spot_jw_int(jw, "type_id", i / 2);
+        spot_jw_end(jw);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+}
+
 /* The token that begins a text, where there is one. */
 static void put_begin(const struct vocabulary *v, struct spot_jw *jw, bool begins)
 {
@@ -375,22 +392,11 @@ static void put_begin(const struct vocabulary *v, struct spot_jw *jw, bool begin
         return;
     spot_jw_object(jw, "post_processor");
     spot_jw_str(jw, "type", "TemplateProcessing");
-    spot_jw_array(jw, "single");
-    for (int i = 0; i < 2; i++) {
-        spot_jw_object(jw, NULL);
-        spot_jw_object(jw, i ? "Sequence" : "SpecialToken");
-        if (i)
-            spot_jw_str(jw, "id", "A");
-        else
-            spot_jw_text(jw, "id", v->token[id].at, v->token[id].n);
-        spot_jw_int(jw, "type_id", 0);
-        spot_jw_end(jw);
-        spot_jw_end(jw);
-    }
-    spot_jw_end(jw);
-    spot_jw_object(jw, "special_tokens");
     char *const key = spot_xcalloc(v->token[id].n + 1, 1);
     memcpy(key, v->token[id].at, v->token[id].n);
+    put_texts(jw, "single", key, 1);
+    put_texts(jw, "pair", key, 2);
+    spot_jw_object(jw, "special_tokens");
     spot_jw_object(jw, key);
     spot_jw_str(jw, "id", key);
     spot_jw_ints(jw, "ids", &id, 1);

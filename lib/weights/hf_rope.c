@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The rotary positions of a config.json: rope_scaling of older files, rope_parameters of later. */
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,19 +34,72 @@ static const struct spot_field rope_field[] = {
     { 0 },
 };
 
-static const char *const scaling_name[SPOT_ROPE_SCALINGS] = { "default", "linear", "llama3",
-                                                              "yarn" };
+static const char *const scaling_name[SPOT_ROPE_SCALINGS] = { "default", "linear", "llama3", "yarn",
+                                                              "longrope" };
 
 static int find_scaling(const char *type)
 {
     for (int i = 0; i < SPOT_ROPE_SCALINGS; i++)
         if (type && !strcmp(type, scaling_name[i]))
             return i;
+    if (type && !strcmp(type, "su")) /* of older files */
+        return SPOT_ROPE_LONG;
     return type ? -1 : SPOT_ROPE_PLAIN;
 }
 
-static int take_rope(struct spot_hf_source *s, const char *key, const struct rope *r,
-                     struct spot_decoder *kind, struct spot_err *err)
+/* --- longrope ---------------------------------------------------------------------- */
+
+/* Natural logarithm, x >= 1: the same bits everywhere, without libm. */
+static double plain_log(double x)
+{
+    int exponent;
+    const double m = frexp(x, &exponent), z = (m - 1) / (m + 1), z2 = z * z;
+    double sum = 0;
+
+    for (int i = 59; i >= 1; i -= 2) /* |z| <= 1/3 */
+        sum = sum * z2 + 1.0 / i;
+    return 2 * z * sum + exponent * 0.693147180559945309;
+}
+
+/* A text within the original positions turns by the short factors, a longer one by the long ones,
+ * from its first position on: then a token would depend on how long the text is to become. So the
+ * context is that of the original positions. */
+static int take_long(struct spot_hf_source *s, const char *key, const struct spot_json_value *rope,
+                     const struct rope *r, struct spot_decoder *kind, struct spot_err *err)
+{
+    const struct spot_json_value *const divisor = spot_json_get(rope, "short_factor");
+    const int64_t d = s->c.head_dim ? s->c.head_dim : s->c.width / s->c.n_head;
+    const int64_t n = (int64_t)((double)d * s->c.rotary_share) / 2;
+    const int64_t original = r->original ? r->original : s->c.original;
+    const double factor = original ? (double)s->c.seq / (double)original : 0;
+
+    if (original < 2)
+        return spot_hf_fail(s, key, err, "longrope needs original_max_position_embeddings");
+    if (n > SPOT_ROPE_DIVISORS || (int64_t)spot_json_array_size(divisor) != n)
+        return spot_hf_fail(s, key, err,
+                            "longrope has %zu short_factor, expected one for each of %lld pairs, "
+                            "of at most %d",
+                            spot_json_array_size(divisor), (long long)n, SPOT_ROPE_DIVISORS);
+    for (int64_t i = 0; i < n; i++) {
+        const struct spot_json_value *const x = spot_json_entry(divisor, (size_t)i);
+
+        kind->rope_divisor[i] = spot_json_number(x);
+        if (!spot_json_is_number(x) ||
+            !(kind->rope_divisor[i] >= 1e-6 && kind->rope_divisor[i] <= 1e6))
+            return spot_hf_fail(s, key, err, "short_factor %lld must be a number of 1e-6 to 1e6",
+                                (long long)i);
+    }
+    kind->rope_factor = 1;
+    kind->rope_original = original;
+    kind->rope_gain = r->gain != 0 ? r->gain
+                      : factor > 1 ? sqrt(1 + plain_log(factor) / plain_log((double)original))
+                                   : 1;
+    s->c.seq = s->c.seq < original ? s->c.seq : original;
+    return 0;
+}
+
+static int take_rope(struct spot_hf_source *s, const char *key, const struct spot_json_value *rope,
+                     const struct rope *r, struct spot_decoder *kind, struct spot_err *err)
 {
     const char *const type = r->type ? r->type : r->old_type;
     const int scaling = type || r->factor == 0 ? find_scaling(type) : -1;
@@ -54,11 +108,13 @@ static int take_rope(struct spot_hf_source *s, const char *key, const struct rop
         return spot_hf_fail(
             s, key, err,
             "rotary positions scaled as '%.40s' are not computed here: default, linear, "
-            "llama3 and yarn are",
+            "llama3, yarn and longrope are",
             type ? type : "?");
     kind->rope_scaling = scaling;
     if (scaling == SPOT_ROPE_PLAIN)
         return 0;
+    if (scaling == SPOT_ROPE_LONG)
+        return take_long(s, key, rope, r, kind, err);
     kind->rope_factor = r->factor;
     kind->rope_original = scaling == SPOT_ROPE_LINEAR ? 0 : r->original ? r->original : s->c.seq;
     kind->rope_low = scaling == SPOT_ROPE_LLAMA3 ? r->low : scaling == SPOT_ROPE_YARN ? r->slow : 0;
@@ -107,7 +163,7 @@ static int read_rope_of_kind(struct spot_hf_source *s, const struct spot_json_va
             return -1;
         if (i == 0) {
             s->c.theta = r.theta != 0 ? r.theta : s->c.theta;
-            if (take_rope(s, at, &r, kind, err))
+            if (take_rope(s, at, one, &r, kind, err))
                 return -1;
         } else {
             s->c.theta_local = r.theta != 0 ? r.theta : s->c.theta_local;
@@ -136,5 +192,5 @@ int spot_hf_read_rope(struct spot_hf_source *s, const char *key, struct spot_dec
     s->c.theta = r.theta != 0 ? r.theta : s->c.theta;
     if (r.share >= 0 && s->family->reads & SPOT_HF_READS_ROTARY_PART)
         s->c.rotary_share = r.share;
-    return take_rope(s, key, &r, kind, err);
+    return take_rope(s, key, rope, &r, kind, err);
 }

@@ -99,10 +99,20 @@ static double share_of(int64_t n, int64_t d)
     return share;
 }
 
+/* There are no positions behind the original ones, so the long factors are of no use. */
+static void put_divisors(struct spot_jw *jw, const struct spot_shape *s)
+{
+    const size_t n = (size_t)spot_shape_rotary(s) / 2;
+
+    spot_jw_reals(jw, "short_factor", s->kind.rope_divisor, n);
+    spot_jw_reals(jw, "long_factor", s->kind.rope_divisor, n);
+    spot_jw_int(jw, "original_max_position_embeddings", s->kind.rope_original);
+}
+
 static void put_scaling(struct spot_jw *jw, const struct spot_shape *s)
 {
     const struct spot_decoder *const k = &s->kind;
-    static const char *const name[] = { "default", "linear", "llama3", "yarn" };
+    static const char *const name[] = { "default", "linear", "llama3", "yarn", "longrope" };
     const bool is_llama3 = k->rope_scaling == SPOT_ROPE_LLAMA3;
 
     assert(k->rope_scaling < (int64_t)(sizeof(name) / sizeof(name[0])));
@@ -112,9 +122,11 @@ static void put_scaling(struct spot_jw *jw, const struct spot_shape *s)
     spot_jw_real(jw, "rope_theta", s->rope_theta);
     if (k->rotary_dim)
         put_float(jw, "partial_rotary_factor", share_of(k->rotary_dim, spot_shape_head_dim(s)));
-    if (k->rope_scaling)
+    if (k->rope_scaling == SPOT_ROPE_LONG)
+        put_divisors(jw, s);
+    else if (k->rope_scaling)
         spot_jw_real(jw, "factor", k->rope_factor);
-    if (k->rope_scaling >= SPOT_ROPE_LLAMA3) {
+    if (k->rope_scaling == SPOT_ROPE_LLAMA3 || k->rope_scaling == SPOT_ROPE_YARN) {
         spot_jw_real(jw, is_llama3 ? "low_freq_factor" : "beta_slow", k->rope_low);
         spot_jw_real(jw, is_llama3 ? "high_freq_factor" : "beta_fast", k->rope_high);
         spot_jw_int(jw, "original_max_position_embeddings", k->rope_original);

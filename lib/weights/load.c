@@ -9,36 +9,24 @@
 
 #include "common/hash.h"
 #include "common/json.h"
-#include "common/le.h"
 #include "common/xalloc.h"
-#include "shard/safetensors.h"
-#include "weights/gguf_tensors.h"
-#include "weights/half.h"
 #include "weights/hf_config.h"
 #include "weights/hf_kind.h"
 #include "weights/hf_names.h"
+#include "weights/tensor_file.h"
 
 enum { FILES_MAX = 1024, PATH_MAX_BYTE = 4096 };
-
-struct file {
-    char *path;
-    FILE *in;
-    struct spot_st st;
-    uint64_t data;               /* where its data begin */
-    struct spot_gguf *gguf;      /* NULL: it is safetensors */
-    struct spot_gguf_part *part; /* [st.n_tensor] of it */
-};
 
 /* A tensor by its bare name. */
 struct entry {
     const char *bare;
-    const struct file *file;
+    const struct spot_tensor_file *file;
     const struct spot_st_tensor *tensor;
 };
 
 struct spot_weights {
     struct spot_shape shape;
-    struct file *file; /* [n_file] */
+    struct spot_tensor_file *file; /* [n_file] */
     size_t n_file;
     struct entry *entry; /* [n_entry] in order of names */
     size_t n_entry;
@@ -48,50 +36,10 @@ struct spot_weights {
 
 /* --- files ------------------------------------------------------------------- */
 
-static int read_head(struct file *f, struct spot_err *err)
-{
-    uint8_t prefix[SPOT_ST_PREFIX_BYTE];
-    uint64_t n;
-    struct stat st;
-    char *text;
-    int rc;
-
-    f->in = fopen(f->path, "re");
-    if (!f->in)
-        return spot_err_sys(err, "cannot open '%s'", f->path);
-    if (fread(prefix, 1, sizeof(prefix), f->in) != sizeof(prefix))
-        return ferror(f->in) ? spot_err_sys(err, "cannot read '%s'", f->path)
-                             : spot_err_set(err, SPOT_EDATA, "%s: shorter than 8 bytes", f->path);
-    if (spot_hf_check_start(f->path, prefix, err) || spot_st_prefix(prefix, f->path, &n, err))
-        return -1;
-    text = spot_xcalloc((size_t)n + 1, 1);
-    rc = fread(text, 1, (size_t)n, f->in) == n
-             ? spot_st_parse(&f->st, text, (size_t)n, f->path, err)
-             : spot_err_set(err, SPOT_EDATA, "%s: the header is cut off", f->path);
-    free(text);
-    f->data = sizeof(prefix) + n;
-    if (!rc && (fstat(fileno(f->in), &st) || (uint64_t)st.st_size != f->data + f->st.data_byte))
-        rc = spot_err_set(err, SPOT_EDATA, "%s: %lld bytes, the header says %llu", f->path,
-                          (long long)st.st_size, (unsigned long long)(f->data + f->st.data_byte));
-    return rc;
-}
-
-static int read_gguf(struct file *f, const struct spot_shape *shape, struct spot_err *err)
-{
-    f->gguf = spot_gguf_open(f->path, err);
-    return f->gguf ? spot_gguf_list(f->gguf, shape, &f->st, &f->part, err) : -1;
-}
-
 static int add_file(struct spot_weights *w, const char *path, struct spot_err *err)
 {
-    const size_t n = strlen(path);
-    struct file *f;
-
     w->file = spot_xrealloc(w->file, w->n_file + 1, sizeof(*w->file));
-    f = &w->file[w->n_file++];
-    *f = (struct file){ .path = spot_xstrdup(path) };
-    return n > 5 && !strcmp(path + n - 5, ".gguf") ? read_gguf(f, &w->shape, err)
-                                                   : read_head(f, err);
+    return spot_tensor_file_open(&w->file[w->n_file++], path, &w->shape, err);
 }
 
 /* n_file: none. */
@@ -153,7 +101,9 @@ static int add_directory(struct spot_weights *w, const char *dir, struct spot_er
     snprintf(adapter, sizeof(adapter), "%s/adapter_config.json", dir);
     if (!stat(adapter, &st))
         return spot_err_set(err, SPOT_EDATA,
-                            "%s: adapters are not supported: merge it into the weights", adapter);
+                            "%s: an adapter is no model: --model names what it adapts, --lora "
+                            "NAME=%s the adapter",
+                            adapter, dir);
     if (stat(index, &st))
         return add_file(w, stat(one, &st) && !stat(gguf, &st) ? gguf : one, err);
     if (add_index(w, dir, index, err))
@@ -215,7 +165,7 @@ static void list_entries(struct spot_weights *w)
 
 /* The tensor of that name, NULL if missing, and its file. Bare names count. */
 static const struct spot_st_tensor *find(const struct spot_weights *w, const char *name,
-                                         const struct file **file)
+                                         const struct spot_tensor_file **file)
 {
     const struct entry key = { .bare = spot_hf_bare(name) };
     const struct entry *const e = bsearch(&key, w->entry, w->n_entry, sizeof(*w->entry), compare);
@@ -244,7 +194,7 @@ static struct want want_of(const struct spot_shape *shape, const struct spot_ten
     return (struct want){ rows, t->cols, !strcmp(t->name, "wpe") };
 }
 
-static int check_tensor(const struct file *f, const struct spot_st_tensor *t,
+static int check_tensor(const struct spot_tensor_file *f, const struct spot_st_tensor *t,
                         const struct want *want, struct spot_err *err)
 {
     const int n_dim = want->cols ? 2 : 1;
@@ -252,9 +202,8 @@ static int check_tensor(const struct file *f, const struct spot_st_tensor *t,
                       (t->dim[0] == (uint64_t)want->rows ||
                        (want->may_be_longer && t->dim[0] > (uint64_t)want->rows));
 
-    if (t->dtype != SPOT_DT_F32 && t->dtype != SPOT_DT_F16 && t->dtype != SPOT_DT_BF16)
-        return spot_err_set(err, SPOT_EDATA, "%s: %s: type %s, expected F32, F16 or BF16", f->path,
-                            t->name, spot_dtype_name(t->dtype));
+    if (spot_tensor_file_check_type(f, t, err))
+        return -1;
     if (fits)
         return 0;
     return spot_err_set(err, SPOT_EDATA,
@@ -263,45 +212,6 @@ static int check_tensor(const struct file *f, const struct spot_st_tensor *t,
                         f->path, t->name, t->n_dim, (unsigned long long)t->dim[0],
                         (unsigned long long)(t->n_dim > 1 ? t->dim[1] : 0), (long long)want->rows,
                         (long long)want->cols);
-}
-
-static float widen(const uint8_t *at, enum spot_dtype dtype)
-{
-    uint32_t bits;
-    float x;
-
-    if (dtype == SPOT_DT_F16)
-        return spot_half((uint16_t)spot_le_get(at, 2));
-    bits =
-        dtype == SPOT_DT_BF16 ? (uint32_t)spot_le_get(at, 2) << 16 : (uint32_t)spot_le_get(at, 4);
-    memcpy(&x, &bits, sizeof(x));
-    return x;
-}
-
-/* The first n elements of a tensor; NULL with *err. */
-static float *read_elements(const struct file *f, const struct spot_st_tensor *t, size_t n,
-                            struct spot_err *err)
-{
-    const size_t byte = spot_dtype_byte(t->dtype);
-    float *const x = spot_alloc_aligned(n, sizeof(*x));
-    uint8_t *const raw = f->gguf ? NULL : malloc(n * byte);
-    size_t i = 0;
-
-    if (!x || (!raw && !f->gguf))
-        spot_err_set(err, SPOT_ESYS, "%s: %s: no memory for %zu numbers", f->path, t->name, n);
-    else if (f->gguf)
-        i = spot_gguf_part_read(f->gguf, &f->part[t - f->st.tensor], n, x, err) ? 0 : n;
-    else if (fseeko(f->in, (off_t)(f->data + t->begin), SEEK_SET) ||
-             fread(raw, byte, n, f->in) != n)
-        spot_err_sys(err, "cannot read '%s'", f->path);
-    else
-        for (; i < n; i++)
-            x[i] = widen(raw + i * byte, t->dtype);
-    free(raw);
-    if (i == n)
-        return x;
-    spot_free_aligned(x);
-    return NULL;
 }
 
 /* --- bundles ---------------------------------------------------------------------- */
@@ -346,7 +256,7 @@ static const char *embed_name(const struct spot_weights *w)
 
 /* The tensor of a name; a head that lacks, or is tied, is the embedding's. */
 static const struct spot_st_tensor *find_or_tied(const struct spot_weights *w, const char *name,
-                                                 const struct file **file)
+                                                 const struct spot_tensor_file **file)
 {
     const bool is_head = !strcmp(name, head_name);
     const struct spot_st_tensor *const t = is_head && w->shape.is_tied ? NULL : find(w, name, file);
@@ -359,7 +269,7 @@ static int check_head(const struct spot_weights *w, const char *path, struct spo
 {
     char config[SPOT_HF_CONFIG_PATH];
     struct spot_shape said = { .is_tied = 0 };
-    const struct file *file;
+    const struct spot_tensor_file *file;
     int rc;
 
     if (w->shape.is_tied || find(w, head_name, &file))
@@ -376,7 +286,7 @@ static int check_head(const struct spot_weights *w, const char *path, struct spo
 static int check_tied(const struct spot_weights *w, struct spot_err *err)
 {
     const size_t n = (size_t)(w->shape.vocab * w->shape.width);
-    const struct file *file[2];
+    const struct spot_tensor_file *file[2];
     const struct spot_st_tensor *const t[2] = { find(w, embed_name(w), &file[0]),
                                                 find(w, head_name, &file[1]) };
     float *x[2] = { NULL, NULL };
@@ -388,7 +298,7 @@ static int check_tied(const struct spot_weights *w, struct spot_err *err)
         const struct want want = { w->shape.vocab, w->shape.width, false };
 
         rc = check_tensor(file[i], t[i], &want, err);
-        if (!rc && !(x[i] = read_elements(file[i], t[i], n, err)))
+        if (!rc && !(x[i] = spot_tensor_file_read(file[i], t[i], n, err)))
             rc = -1;
     }
     if (!rc && memcmp(x[0], x[1], n * sizeof(float)) != 0)
@@ -400,8 +310,8 @@ static int check_tied(const struct spot_weights *w, struct spot_err *err)
 }
 
 /* A training that starts from such a number has lost already, and would not tell where. */
-static int check_finite(const struct file *f, const struct spot_st_tensor *t, const float *x,
-                        size_t n, struct spot_err *err)
+static int check_finite(const struct spot_tensor_file *f, const struct spot_st_tensor *t,
+                        const float *x, size_t n, struct spot_err *err)
 {
     for (size_t i = 0; i < n; i++)
         if (!isfinite(x[i]))
@@ -426,7 +336,7 @@ static int add_tensor(const struct spot_weights *w, const struct spot_arena *a, 
     const struct want want = want_of(&w->shape, &a->tensor[spot_arena_find(a, name->ours)], name);
     const size_t n_elem = (size_t)(want.rows * (want.cols ? want.cols : 1));
     const struct spot_st_tensor *t;
-    const struct file *file;
+    const struct spot_tensor_file *file;
     char full[SPOT_HF_NAME_MAX];
     float *x;
 
@@ -436,7 +346,7 @@ static int add_tensor(const struct spot_weights *w, const struct spot_arena *a, 
         return spot_err_set(err, SPOT_EDATA, "%s: no tensor %s", w->file[0].path, full);
     if (check_tensor(file, t, &want, err))
         return -1;
-    x = read_elements(file, t, n_elem, err);
+    x = spot_tensor_file_read(file, t, n_elem, err);
     if (!x)
         return -1;
     if (all && check_finite(file, t, x, n_elem, err)) {
@@ -582,14 +492,8 @@ void spot_weights_close(struct spot_weights *w)
 {
     if (!w)
         return;
-    for (size_t i = 0; i < w->n_file; i++) {
-        if (w->file[i].in)
-            fclose(w->file[i].in);
-        spot_st_release(&w->file[i].st);
-        spot_gguf_close(w->file[i].gguf);
-        free(w->file[i].part);
-        free(w->file[i].path);
-    }
+    for (size_t i = 0; i < w->n_file; i++)
+        spot_tensor_file_close(&w->file[i]);
     free(w->file);
     free(w->entry);
     free(w->bundle_xxh3);

@@ -3,12 +3,12 @@
  *
  * A file, a directory with model.safetensors, or one with several files listed by
  * model.safetensors.index.json; both, unless the one is of the other, are refused, and so is an
- * adapter beside them. Names may lack "transformer." or "model."; without lm_head.weight the head
- * starts as a copy of the embedding, as in tied models, unless config.json or the metadata say that
- * it is not tied; GPT-2's position table may be
- * longer than the sequence. F32, and F16 and BF16, which widen exactly. Causal masks (attn.bias,
- * attn.masked_bias) and the frequencies of rotary positions (rotary_emb.inv_freq) are ignored; any
- * other tensor that the model does not have is rejected, and so is a missing one.
+ * adapter beside them (lora_load.h). Names may lack "transformer." or "model."; without
+ * lm_head.weight the head starts as a copy of the embedding, as in tied models, unless config.json
+ * or the metadata say that it is not tied; GPT-2's position table may be longer than the sequence.
+ * F32, and F16 and BF16, which widen exactly. Causal masks (attn.bias, attn.masked_bias) and the
+ * frequencies of rotary positions (rotary_emb.inv_freq) are ignored; any other tensor that the
+ * model does not have is rejected, and so is a missing one.
  */
 #ifndef SPOT_WEIGHTS_LOAD_H
 #define SPOT_WEIGHTS_LOAD_H

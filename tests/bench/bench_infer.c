@@ -2,9 +2,10 @@
 /* bench_infer - tokens per second of decoding and prefill, beside the read bandwidth of the
  * machine.
  *
- *   bench_infer [-k KERNEL] [-t TYPE] [THREADS [ROUNDS [L C H Hk F V SHARDS]]]
+ *   bench_infer [-k KERNEL] [-t TYPE] [-a RANK] [THREADS [ROUNDS [L C H Hk F V SHARDS]]]
  *
- * A tied Llama with random weights (stories110M's shape unless told). Each figure is the median of
+ * A tied Llama with random weights (stories110M's shape unless told); -a: each sequence with one of
+ * four adapters of all products. Each figure is the median of
  * ROUNDS; the bandwidth is that of the same threads reading the image once, probed in the same
  * round, so that load on the machine meets both.
  */
@@ -17,6 +18,9 @@
 #include "common/rng.h"
 #include "common/xalloc.h"
 #include "engine/infer.h"
+
+enum { ADAPTERS = 4 };
+static int64_t rank; /* of adapters; 0: none */
 
 enum { ROUNDS_MAX = 99, PREFILL = 512, BATCH_MAX = 16, CONTEXT = 32 };
 
@@ -70,6 +74,40 @@ static void *weights(const struct spot_shape *shape, enum spot_infer_type type, 
     free(bundle);
     free(ptr);
     return image;
+}
+
+static struct spot_lora_part part_of(int64_t r, int64_t n_a, int64_t n_b)
+{
+    struct spot_lora_part p = { r, NULL, NULL };
+
+    p.a = spot_alloc_aligned((size_t)(r * n_a), sizeof(float));
+    p.b = spot_alloc_aligned((size_t)(r * n_b), sizeof(float));
+    for (int64_t i = 0; i < r * n_a; i++)
+        p.a[i] = 0.01F * (float)(i % 7 - 3);
+    for (int64_t i = 0; i < r * n_b; i++)
+        p.b[i] = 0.01F * (float)(i % 5 - 2);
+    return p;
+}
+
+static int64_t panels(int64_t n)
+{
+    return (n + SPOT_LORA_PANEL - 1) / SPOT_LORA_PANEL * SPOT_LORA_PANEL;
+}
+
+static const struct spot_lora *adapter(const struct spot_shape *s)
+{
+    struct spot_lora *const l = spot_xcalloc(1, sizeof(*l));
+    const int64_t S = s->n_shard, c = s->width;
+
+    l->n_layer = s->n_layer;
+    l->part = spot_xcalloc((size_t)l->n_layer * SPOT_LORA_PRODUCTS, sizeof(*l->part));
+    for (int64_t i = 0; i < l->n_layer * SPOT_LORA_PRODUCTS; i += SPOT_LORA_PRODUCTS) {
+        l->part[i + SPOT_LORA_QKV] = part_of(3 * rank, c, S * panels(spot_shape_qkv(s) / S));
+        l->part[i + SPOT_LORA_UP] = part_of(2 * rank, c, S * panels(spot_shape_pre(s) / S));
+        l->part[i + SPOT_LORA_PROJ] = part_of(rank, spot_shape_attended(s), panels(c));
+        l->part[i + SPOT_LORA_DOWN] = part_of(rank, spot_shape_ffn(s), panels(c));
+    }
+    return l;
 }
 
 /* --- bandwidth: each thread sums its part of the image, as a product would read it --- */
@@ -134,7 +172,9 @@ static double run_s(struct spot_infer *f, int n, int64_t context, int64_t n_toke
     for (int i = 0; i < n; i++) {
         const int id = spot_infer_open(f, &err);
 
-        item[i] = (struct spot_infer_item){ id, context, n_token, token };
+        item[i] = (struct spot_infer_item){ id, context, n_token, token, SPOT_POOL_NONE, NULL };
+        if (rank && id >= 0)
+            spot_infer_adopt(f, id, 1 + i % ADAPTERS);
         if (id < 0 || spot_infer_reserve(f, id, context, &err)) {
             fprintf(stderr, "bench_infer: %s\n", err.msg);
             exit(1);
@@ -161,12 +201,17 @@ static void measure(const struct spot_shape *shape, enum spot_infer_type type, c
                                    .n_page = 256,
                                    .token_max = PREFILL,
                                    .kernel = kernel };
+    const struct spot_lora *lora[ADAPTERS];
     struct spot_err err = { 0 };
     struct spot_infer *f;
     float *logit;
     void *image;
     double one;
 
+    for (int i = 0; rank && i < ADAPTERS; i++)
+        lora[i] = adapter(shape);
+    c.lora = lora;
+    c.n_lora = rank ? ADAPTERS : 0;
     c.image = image = weights(shape, type, &c.image_byte);
     f = spot_infer_new(&c, &err);
     if (!f) {
@@ -210,6 +255,11 @@ int main(int argc, char **argv)
     }
     if (argc > 2 && !strcmp(argv[1], "-t")) {
         only = spot_infer_type_find(argv[2]);
+        argc -= 2;
+        argv += 2;
+    }
+    if (argc > 2 && !strcmp(argv[1], "-a")) {
+        rank = strtoll(argv[2], NULL, 10);
         argc -= 2;
         argv += 2;
     }

@@ -49,7 +49,7 @@ time.sleep(1e6)' >/dev/null 2>>err &
 store = TCPStore("127.0.0.1", 29431, is_master=True, wait_for_workers=False)
 time.sleep(1e6)' 2>>err &
     else
-        spot-run exec -q --listen unix:j --nodes 1:4 --lease 2s --max-restarts 100 --events "log$RANDOM" "${checkpoint[@]}" -- "${command[@]}" 2>>err &
+        spot-run exec -q --listen unix:j --nnodes 1:4 --lease 2s --max-restarts 100 --events "log$RANDOM" "${checkpoint[@]}" -- "${command[@]}" 2>>err &
     fi
     root_of[job]=$!
 }

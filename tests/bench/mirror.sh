@@ -43,7 +43,7 @@ END
 
 run() { # MODE
     export MODE=$1
-    spot-run exec -q --workers 2 --nodes 2 --events "$1.log" -- python3 "$top/trainer" || exit 1
+    spot-run exec -q --workers 2 --nnodes 2 --events "$1.log" -- python3 "$top/trainer" || exit 1
     echo "$1 $(cat "$1".0 "$1".1 | sort -n | tail -n 1)"
 }
 
@@ -93,6 +93,6 @@ for _ in 1 2 3; do
     python3 plain "$large" "$dir/a" "$dir/b"
     rm -f "$dir"/*
     rm -f large.log
-    LARGE=$large spot-run exec -q --workers 2 --nodes 2 --events large.log -- ./once || exit 1
+    LARGE=$large spot-run exec -q --workers 2 --nnodes 2 --events large.log -- ./once || exit 1
     jq -r 'select(.event == "durable") | "mirror \(.moved_byte / .lag_s / 1e6 | round) MB/s, both ways together"' large.log
 done

@@ -28,7 +28,7 @@ measure() { # CLOUD FILE TEXT: ms to notice and to quiesce
     "$tools/metadata" "$dir" "$1" &
     pids+=($!)
     until [ -s "$dir/endpoint" ]; do sleep 0.01; done
-    spot-run worker -q --join "unix:$tmp/job" --name "$1-$3" --notice "$1" --notice-endpoint "$(cat "$dir/endpoint")" &
+    spot-run worker -q --join "unix:$tmp/job" --name "$1-$3" --notice "$1@$(cat "$dir/endpoint")" &
     pids+=($!)
     until_there "$tmp/stamped" "\"formed\".*\"$1-$3\""
     sleep 0.3

@@ -37,7 +37,7 @@ cell() {
     shift 3
     spot-replay serve --job "$top/examples/serve/gpt-$model.json" --trace t.csv --load "$load" \
         --policy spotserve,spot,clairvoyant --format csv "$@" | awk -F, -v name="$name" '
-        NR > 1 { p[$1] = $13; u[$1] = $17 }
+        NR > 1 { p[$1] = $13; u[$1] = $18 }
         END { printf "%s,%.1f,%.1f,%.3f,%.2f,%.2f,%.3f,%.3f,%.3f\n", name, p["spotserve"], p["spot"],
             p["spot"] / p["spotserve"], u["spotserve"], u["spot"], u["spot"] / u["spotserve"],
             p["clairvoyant"] / p["spotserve"], u["clairvoyant"] / u["spotserve"] }'

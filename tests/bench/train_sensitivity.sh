@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # How much the rows of other systems in docs/results/train.md hang on their constants: each constant
 # at half and at twice its value, the others as they are. Shares of ideal, and who changes places.
-# usage: train_sensitivity.sh [P3 EDITED]     spot-replay on PATH
+# usage: train_sensitivity.sh [P3 EDITED]     bench_peers of build/release/bench
 #   P3, EDITED  as in train_tables.sh; without them examples/traces/typical.csv for every job
 # MODEL=generous (or as-measured) changes those of another model.
 set -eu
@@ -29,12 +29,11 @@ trace_of() { # job
 play() { # job, policies, constants..: policy,share
     job=$1 policies=$2
     shift 2
-    spot-replay train --job "examples/jobs/$job.json" --trace "$tmp/$job.csv" --cost parcae --format csv --quiet \
-        --peer-model "$model" --policy "$policies" ${1:+--peer-constant "$@"} |
-        awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "ideal_share") at = i; next } { print $1 "," $at }'
+    build/release/bench/bench_peers "examples/jobs/$job.json" "$tmp/$job.csv" "$policies" rules=parcae model="$model" "$@" |
+        awk -F, 'NR > 1 { print $1 "," $3 }'
 }
 
-spot-replay train --peer-model "$model" --peer-constant list | awk '$2 > 0 { split($1, part, "."); print part[1], ++n[part[1]], $1, $2, $3 }' >"$tmp/constants"
+build/release/bench/bench_peers constants model="$model" | awk '$2 > 0 { split($1, part, "."); print part[1], ++n[part[1]], $1, $2, $3 }' >"$tmp/constants"
 most=$(awk '$2 > most { most = $2 } END { print most }' "$tmp/constants")
 for job in $jobs; do
     trace_of "$job" >"$tmp/$job.csv"

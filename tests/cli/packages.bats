@@ -107,7 +107,7 @@ deb() {
             ! grep '=>' <<<"$output" | grep -vE "^[[:space:]]*(libc|libm|libdl|libpthread|libresolv|librt|ld-linux.*)\.so|=> $PWD/bin/../lib/spot/" || false
         done
         # what is opened late is the tarball's too
-        LD_DEBUG=files bin/spot-run notice --once --from aws --endpoint http://127.0.0.1:1 2>&1 |
+        LD_DEBUG=files bin/spot-run notice --once --from aws@http://127.0.0.1:1 2>&1 |
             grep -q "calling init: $PWD/bin/../lib/spot/libcurl.so.4"
         env -i PATH=/nowhere "$PWD/bin/spot-predict" share/doc/spot/examples/traces/demo.csv -o "$T/forecast"
         env -i PATH=/nowhere "$PWD/bin/spot-plan" train --job share/doc/spot/examples/jobs/demo.json --forecast "$T/forecast" |

@@ -26,6 +26,19 @@ replay() { spot-replay deadline --trace "$T/t.csv" --work 12h --deadline 16h --r
     [[ "$stderr" == *'usd expected in all, the least'* ]]
 }
 
+@test "a price that is assumed is said" {
+    for tool in plan replay; do
+        run -0 --separate-stderr $tool
+        [ "$(grep -c assumed <<<"$stderr")" = 2 ]
+        run -0 --separate-stderr $tool --usd-per-h 1
+        [[ "$stderr" == *3.06*'on demand'* ]]
+        run -0 --separate-stderr $tool --usd-per-h 1:3
+        [ -z "$stderr" ]
+        run -0 --separate-stderr $tool --quiet
+        [ -z "$stderr" ]
+    done
+}
+
 @test "a loop of plans is the policy that is replayed" {
     # the trace is known up to the job's start only, so no law is learnt on the way: 'spot' with a long --learn
     replay --policy spot --from 60000 --learn 1000h --steps |
@@ -113,6 +126,6 @@ two_zones() { sed 's/,a,/,b,/;1d' "$T/t.csv" | awk -F, -v OFS=, '{ $4 = NR % 7 >
     run -1 --separate-stderr plan --elapsed 9h
     # what only demand can do costs its price, and spot as before
     jq -ne --argjson cheap "$(plan --deadline 17h --no-has-spot | jq '.alternatives[] | select(.mode == "on-demand").usd')" \
-        --argjson dear "$(plan --deadline 17h --no-has-spot --on-demand-usd-per-h 30.6 | jq '.alternatives[] | select(.mode == "on-demand").usd')" \
+        --argjson dear "$(plan --deadline 17h --no-has-spot --usd-per-h .9731:30.6 | jq '.alternatives[] | select(.mode == "on-demand").usd')" \
         '$dear > 2 * $cheap'
 }

@@ -204,7 +204,7 @@ has_read() { # BYTES: of its input, $pid
         [ ! -e got ]
         rm -f got.part got.journal
         cp old m
-        run ! bash -o pipefail -c "spot-migrate pack --codec raw -j 1 m |
+        run ! bash -o pipefail -c "spot-migrate pack --codec raw --threads 1 m |
             { head -c 100000; sleep 0.2; $change; cat; } >stream"
         [[ "$output" =~ $why ]]
         run spot-migrate verify stream
@@ -319,11 +319,11 @@ has_read() { # BYTES: of its input, $pid
     [[ "$output" == *"--timeout has no meaning without --connect, --listen, --via or --duplex"* ]]
     run -2 spot-migrate recv -o got --listen unix:s --streams 2
     [[ "$output" == *"--streams has no meaning without --connect"* ]]
-    for c in "send -j 2 --connect unix:s m" "send --jobs 2 --duplex m" \
-        "recv -j 2 -o got --listen unix:s"; do
+    for c in "send --threads 2 --connect unix:s m" "send --threads 2 --duplex m" \
+        "recv --threads 2 -o got --listen unix:s"; do
         # shellcheck disable=SC2086
         run -2 spot-migrate $c
-        [[ "$output" == *"--jobs has no meaning with --connect, --listen, --via or --duplex"* ]]
+        [[ "$output" == *"--threads has no meaning with --connect, --listen, --via or --duplex"* ]]
     done
     head -c 32 /dev/urandom >key
     chmod 600 key
@@ -336,8 +336,6 @@ has_read() { # BYTES: of its input, $pid
     [[ "$output" == *"unknown option '-o'"* ]]
     run -2 spot-migrate send --deadline 0 m
     [[ "$output" == *"--deadline requires a two-way transport"* ]]
-    run -2 spot-migrate pack --compat --codec raw m
-    [[ "$output" == *"--codec has no meaning with --compat"* ]]
     ln m same
     run -2 spot-migrate pack -o same m
     [[ "$output" == *"--output would overwrite the input 'm'"* ]]

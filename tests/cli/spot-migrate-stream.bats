@@ -27,13 +27,13 @@ make_file() { # JSON BYTES
 
 @test "unpack gives back the very file, for every codec and any number of threads" {
     for codec in raw planes; do # more of it: tests/unit/test_codec.c, test_stream.c
-        spot-migrate pack --codec $codec --chunk 4KiB -j 1 m.safetensors >1.szt
-        spot-migrate pack --codec $codec --chunk 4KiB -j 3 <m.safetensors >2.szt
+        spot-migrate pack --codec $codec --chunk 4KiB --threads 1 m.safetensors >1.szt
+        spot-migrate pack --codec $codec --chunk 4KiB --threads 3 <m.safetensors >2.szt
         zstd -qt 1.szt
-        spot-migrate unpack -j 1 <2.szt | cmp - m.safetensors
-        spot-migrate unpack -j 5 <2.szt | cmp - m.safetensors
-        spot-migrate verify -j 5 2.szt
-        spot-migrate recv -j 5 -o r 2.szt
+        spot-migrate unpack --threads 1 <2.szt | cmp - m.safetensors
+        spot-migrate unpack --threads 5 <2.szt | cmp - m.safetensors
+        spot-migrate verify --threads 5 2.szt
+        spot-migrate recv --threads 5 -o r 2.szt
         cmp r m.safetensors
         spot-migrate unpack -o u 1.szt
         cmp u m.safetensors
@@ -45,13 +45,13 @@ make_file() { # JSON BYTES
     for at in 3000 6000 9000; do # three chunks are bad
         printf 'X' | dd of=m.szt bs=1 seek=$at conv=notrunc status=none
     done
-    run -3 --separate-stderr bash -c 'spot-migrate unpack -j 1 m.szt >one'
+    run -3 --separate-stderr bash -c 'spot-migrate unpack --threads 1 m.szt >one'
     first=$stderr
     for jobs in 2 8; do
-        run -3 --separate-stderr bash -c "spot-migrate unpack -j $jobs m.szt >many"
+        run -3 --separate-stderr bash -c "spot-migrate unpack --threads $jobs m.szt >many"
         [ "$stderr" = "$first" ]
         cmp one many
-        run -3 --separate-stderr spot-migrate verify -j $jobs m.szt
+        run -3 --separate-stderr spot-migrate verify --threads $jobs m.szt
         [ "${stderr#*verify: }" = "${first#*unpack: }" ]
     done
 }
@@ -82,8 +82,8 @@ make_file() { # JSON BYTES
     [[ "$output" == *"a: 12 bits, expected whole bytes"* ]]
 }
 
-@test "compat is plain zstd" {
-    spot-migrate pack --compat --chunk 4KiB m.safetensors | zstd -dc | cmp - m.safetensors
+@test "what is stored is plain zstd" {
+    spot-migrate pack --codec raw --chunk 4KiB m.safetensors | zstd -dc | cmp - m.safetensors
 }
 
 @test "list tells tensors and sizes" {

@@ -47,7 +47,7 @@ fleet() { spot-plan fleet --catalogue "$T/c" --load examples/fleet/melange.json 
     path() { jq --argjson p "$1" '.horizon = 6 | .series |= .[:1] | .series[0] |= (.mean_usd_per_h = ($p | add / 6)
         | .price = [$p | to_entries[] | {step: (.key + 1), mean_usd_per_h: .value, lower_prob: 0, higher_prob: 0, quantiles_usd_per_h: [.value]}])' "$T/f"; }
     path '[3, 3, 3, 0.1, 0.1, 3]' >"$T/p"
-    deadline --spot-usd-per-h .5 | jq -e '.mode == "spot"'
+    deadline --usd-per-h .5 | jq -e '.mode == "spot"'
     deadline --prices "$T/p" --format json >"$T/plan"
     # a cheap hour comes with spot that lasts: 2 h at .1, or at 3.06 on demand where it does not
     jq -e '.mode == "idle" and .expected.usd < 3 and any(.why[]; test("1 prices are the expected"))' "$T/plan"

@@ -11,7 +11,7 @@ setup() {
     set -o pipefail # jq -e of nothing is 0
 }
 
-serve() { spot-plan serve --job "$job" --solver spotserve "$@"; }
+serve() { spot-plan serve --job "$job" --policy spotserve "$@"; }
 ours() { spot-plan serve --job "$job" "$@"; }
 
 @test "the plan is the published choice, with reasons and alternatives" {
@@ -79,9 +79,9 @@ ours() { spot-plan serve --job "$job" "$@"; }
     run -2 --separate-stderr ours --now 5 --rate 1 --slo e2e-p99=2s,ttft-p50=3s
     [[ "$stderr" == *'first token come after 3 s'* ]]
     run -2 ours --now 5 --rate 1 --current 2
-    run -2 ours --now 5 --rate 1 --current 0x1x1
-    run -2 ours --now 5 --rate 1 --solver spotserve --slo e2e-p99=2s
-    run -2 ours --now 5 --rate 1 --solver best
+    run -2 ours --now 5 --rate 1 --current 0x
+    run -2 ours --now 5 --rate 1 --policy spotserve --slo e2e-p99=2s
+    run -2 ours --now 5 --rate 1 --policy best
 }
 
 @test "what cannot be planned is refused" {

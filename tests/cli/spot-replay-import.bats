@@ -65,6 +65,26 @@ setup() {
     [ "$(wc -l <nodes.csv)" -eq 4 ]
 }
 
+@test "an import that brings nothing, or is too old, does not pass for new" {
+    price() { printf '{"SpotPriceHistory":[{"AvailabilityZone":"a","InstanceType":"g","ProductDescription":"Linux/UNIX","SpotPrice":"0.5","Timestamp":"%s"}]}' "$1"; }
+    import() { spot-replay import --from aws-price --origin unix --merge all.csv -o all.csv "$@"; }
+    echo '{"SpotPriceHistory":[]}' >none.json
+    price 2026-03-01T00:00:00Z >old.json
+    price "$(date -u -d '-30 min' +%FT%TZ)" >new.json
+    fails 3 data spot-replay import --from aws-price none.json
+    import old.json
+    cp all.csv before
+    run -0 --separate-stderr import none.json
+    [[ "$stderr" == *"nothing new"* ]]
+    fails 3 data spot-replay import --from aws-price --origin unix --merge all.csv -o all.csv --max-age 1h none.json
+    cmp all.csv before
+    import --max-age 1h new.json
+    import --max-age 1h none.json
+    [ "$(wc -l <all.csv)" -eq 3 ]
+    fails 3 data spot-replay import --from aws-price --origin unix --merge all.csv -o all.csv --max-age 10m none.json
+    fails 2 usage spot-replay import --from events --max-age 1h events.txt
+}
+
 @test "wrong usage is status 2" {
     for bad in '' '--from bamboo' '--from events --polarity up' '--from skypilot --events' \
         '--from events --polarity unavailable' '--from count-log --merge x' \

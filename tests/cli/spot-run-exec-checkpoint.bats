@@ -67,6 +67,7 @@ last_round() { jq -s 'map(select(.event == "formed"))[-1].restart' log; }
 finishes() {
     : >finish
     wait "$job"
+    [ "$(for name in $(jq -rs 'map(select(.event == "formed"))[-1].place[]' log); do cat $name/ckpt.txt | md5sum; done 2>/dev/null | sort -u | wc -l)" -le 1 ] # all have the same
     [ ! -e wrong ] || { cat wrong && false; }
     for round in $(ls begun | cut -d . -f 1 | sort -nu); do
         [ "$(cat begun/$round.* | sort -u | wc -l)" -eq 1 ] || { head begun/$round.* && false; }
@@ -80,7 +81,7 @@ begun() { # ROUND WORLD
 }
 
 @test "rank 0 saves, its node is killed with its disk: the others go on with that, a newcomer too" {
-    coordinator --nodes 2:3
+    coordinator --nnodes 2:3
     for name in a b c; do node $name; done
     committed 2
     gone=$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)
@@ -100,7 +101,7 @@ begun() { # ROUND WORLD
 
 @test "a half-written one never counts, and is out of the way of the next round" {
     export SLOW=0.4 LATER=0.3
-    coordinator --nodes 1:2
+    coordinator --nnodes 1:2
     node a
     node b
     for round in 1 2 3; do
@@ -149,7 +150,7 @@ done
 END
     chmod +x dirs
     mkdir -p a/out/elsewhere b c
-    coordinator --nodes 2:3
+    coordinator --nnodes 2:3
     for name in a b c; do node $name; done
     committed 3
     gone=$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)
@@ -187,7 +188,7 @@ END
 
 @test "a script that saves without a rest is committed all the same" {
     export LATER=0 EVERY=1 PAUSE=0.001 SLOW=0.01
-    coordinator --nodes 2
+    coordinator --nnodes 2
     node a
     node b
     committed 2
@@ -213,7 +214,7 @@ ln -s "$HERE/precious" out
 exit 1
 END
     chmod +x linked
-    coordinator --nodes 1
+    coordinator --nnodes 1
     node a
     committed 1
     : >strike
@@ -221,4 +222,63 @@ END
     [ "$status" -ne 0 ]
     [ "$(cat precious/what)" = mine ]
     [ "$(ls -A precious)" = what ]
+}
+
+@test "what the only node that saves completes while the coordinator is away counts when it is back" {
+    coordinator --nodes 1:2
+    node a
+    node b
+    eventually "[ \"\$(jq -s 'map(select(.event == \"formed\"))[-1].D' log)\" -eq 2 ]"
+    more
+    first=$(jq -rs 'map(select(.event == "formed"))[-1].place[0]' log)
+    other=$(jq -rs 'map(select(.event == "formed"))[-1].place[1]' log)
+    round=$(last_round)
+    kill -9 "$(pgrep -P "$job")" # not its timeout
+    wait "$job" || true
+    at=$(tail -n 1 $first/ckpt.txt)
+    eventually "[ \"\$(tail -n 1 $first/ckpt.txt | grep -v '[a-z]')\" -ge $((at + 20)) ]"
+    eval "kill -9 \$id_$other"
+    coordinator --nodes 1:2 --resume
+    begun $((round + 1)) 1
+    [ "$(cat begun/$((round + 1)).0)" -ge $((at + 10)) ]
+    more
+    finishes
+}
+
+saved() { # NODE N MINUTES: it saved N so long ago
+    mkdir -p $1
+    printf 'begin\nmiddle\n%s\n' $2 >$1/ckpt.txt
+    touch -d "$3 minutes ago" $1/ckpt.txt
+}
+
+@test "a job begins from the newest checkpoint that a node has, and nothing that lay there is lost" {
+    saved a 100 30
+    saved b 2000 20
+    saved d 9000 10
+    coordinator --nnodes 3:4
+    for name in a b c; do node $name; done
+    begun 0 3
+    for rank in 0 1 2; do [ "$(cat begun/0.$rank)" -eq 2000 ]; done
+    [ "$(tail -n 1 a/.spot-aside/ckpt.txt)" -eq 100 ]
+    [ ! -e b/.spot-aside ]
+    node d # it comes later: what the others go on from counts
+    seen log joined 4
+    eventually "[ \"\$(jq -s 'map(select(.event == \"formed\"))[-1].D' log)\" -eq 4 ]"
+    begun $(last_round) 4
+    [ "$(cat begun/$(last_round).3)" -lt 9000 ]
+    [ "$(tail -n 1 d/.spot-aside/ckpt.txt)" -eq 9000 ]
+    more
+    finishes
+
+    saved a 300 30 # the same again, with one that is old and one that is the newest
+    saved d 12000 0
+    rm -r finish begun log
+    mkdir begun
+    coordinator --nnodes 4
+    for name in a b c d; do node $name; done
+    begun 0 4
+    [ "$(cat begun/0.0)" -eq 12000 ]
+    for n in 100 300; do cat a/.spot-aside/* | grep -qx $n; done
+    cat d/.spot-aside/* | grep -qx 9000
+    finishes
 }

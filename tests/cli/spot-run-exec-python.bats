@@ -72,7 +72,7 @@ while not os.path.exists("finish"):
         os._exit(0)
     open(f"going.{round}", "w")
 END
-    background timeout 100 spot-run exec -q --listen unix:j --nodes 1 --checkpoint ck --events log train.py 2>job.err
+    background timeout 100 spot-run exec -q --listen unix:j --nnodes 1 --checkpoint ck --events log train.py 2>job.err
     job=$pid
     for name in a b; do
         background spot-run exec -q --join unix:j --name $name --checkpoint ck train.py >>out 2>>$name.err

@@ -53,8 +53,8 @@ through_kills() { # STEPS PATTERN COMMAND...
     pattern=$2
     command=("${@:3}" "$total")
     mkdir calm
-    (cd calm && PAUSE=0 timeout 200 spot-run exec -q --workers 2 --nodes 2 "${command[@]}" 2>calm.err | grep -o 'end .*' >../calm.said)
-    background timeout 280 spot-run exec -q --listen unix:j --lease 20s --max-restarts 9 --nodes "${nodes:-1:3}" --checkpoint "$pattern" --events log "${command[@]}" 2>>job.err
+    (cd calm && PAUSE=0 timeout 200 spot-run exec -q --workers 2 --nnodes 2 "${command[@]}" 2>calm.err | grep -o 'end .*' >../calm.said)
+    background timeout 280 spot-run exec -q --listen unix:j --lease 20s --max-restarts 9 --nnodes "${nodes:-1:3}" --checkpoint "$pattern" --events log "${command[@]}" 2>>job.err
     job=$pid
     for name in a b c; do node $name; done
     seen log durable 2

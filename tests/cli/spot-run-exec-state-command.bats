@@ -46,7 +46,7 @@ END
 teardown() { job_teardown; }
 
 coordinator() { # ARGUMENTS...: its id in $job
-    SPOT_TEST_STATE_TIMEOUT_S=2 background timeout 300 spot-run exec --listen unix:j --lease 20s --events log --nodes 2 --state disk --state-every 0.2s \
+    SPOT_TEST_STATE_TIMEOUT_S=2 background timeout 300 spot-run exec --listen unix:j --lease 20s --events log --nnodes 2 --state disk --state-every 0.2s \
         --state-command "$command" "$@" -- ./trainer 2>>job.err
     job=$pid
 }

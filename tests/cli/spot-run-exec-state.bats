@@ -114,7 +114,7 @@ finishes() {
 
 # tier: check
 @test "a node that is killed: the others go on with the newest commit, and a newcomer begins with it" {
-    coordinator --nodes 2:3
+    coordinator --nnodes 2:3
     for name in a b c; do node $name && eval "$name=\$pid"; done
     has_durable 3
     kill -9 "$b"
@@ -131,7 +131,7 @@ finishes() {
 }
 
 @test "two nodes at once: those of one zone, and the other one has it all" {
-    coordinator --nodes 2:4
+    coordinator --nnodes 2:4
     node a --domain x && a=$pid
     node b --domain x && b=$pid
     node c --domain y
@@ -151,18 +151,6 @@ finishes() {
     [ "$status" -eq 0 ]
     [[ "$output" == *"it gave 1"* ]]
     [[ "$output" == *"step 7 is committed, but there is no other node to hold it"* ]]
-}
-
-@test "--all-places: each node has the files of all, also of as many nodes as before" {
-    coordinator --nodes 2 --all-places
-    node a
-    node b
-    has_durable 1
-    kill -9 $(pgrep -P $(pgrep -P "$pid" | head -n 1) | head -n 1)
-    begun 1 2
-    dir=$(ls -d /dev/shm/spot-state-*/live/place/1 2>/dev/null | head -n 1)
-    [ -e "$dir/own" ] || [ ! -d /dev/shm ]
-    finishes
 }
 
 @test "ranks of one node: all commit, and of other steps none is" {
@@ -232,8 +220,8 @@ exit 8
 END
     chmod +x fills
     command=./fills
-    coordinator --nodes 2
-    node a --state-limit 1MB
+    coordinator --nnodes 2
+    SPOT_TEST_STATE_LIMIT=1000000 node a
     node b
     ends 0 "$job"
     for g in 0 1; do
@@ -243,14 +231,14 @@ END
 }
 
 @test "a coordinator that is killed and started again knows what was agreed, and ranks that commit wait" {
-    coordinator --nodes 2
+    coordinator --nnodes 2
     node a
     node b
     has_durable 3
     kill -9 $(pgrep -P "$job") "$job"
     wait "$job" || true
     n=$(tail -n 1 durable)
-    coordinator --nodes 2 --resume
+    coordinator --nnodes 2 --resume
     more_durable
     [ "$(ls begun | cut -d . -f 1 | sort -u)" = 0 ]
     kill -9 $(sed -n 3p pids) # node b
@@ -262,7 +250,7 @@ END
 
 # tier: check
 @test "everything dies: --resume goes on from the copies of --state" {
-    coordinator --nodes 2 --state disk --state-every 0.2s
+    coordinator --nnodes 2 --state disk --state-every 0.2s
     node a && a=$pid
     node b && b=$pid
     eventually 'grep -q "\"where\":\"disk\"" log'
@@ -274,7 +262,7 @@ END
     step=$(jq -s 'map(select(.event == "durable" and .where == "disk"))[-1].step' log)
     refuses 2 "has the commits of a job: --resume continues it" exec --listen unix:k --state disk -- ./trainer
     first=$(ls begun | cut -d . -f 1 | sort -n | tail -n 1)
-    coordinator --nodes 2 --state disk --state-every 0.2s --resume
+    coordinator --nnodes 2 --state disk --state-every 0.2s --resume
     node c
     node d
     begun $((first + 1)) 2
@@ -304,7 +292,7 @@ done
 END
     chmod +x saves
     command=./saves
-    coordinator --nodes 2:2 --save-time 20s --mirror-rate 100kB
+    SPOT_TEST_MIRROR_RATE=100000 coordinator --nnodes 2:2 --save-time 20s
     node a && a=$pid
     node b
     eventually '[ -e began.0.1 ]'
@@ -323,7 +311,7 @@ END
 
 @test "a storm: nodes and coordinators are killed at random, nothing is mixed and nothing durable is lost" {
     export PAUSE=0.01
-    coordinator --nodes 1:3
+    coordinator --nnodes 1:3
     declare -A alive
     for name in a b c; do node $name && alive[$pid]=1; done
     for i in $(seq 1 $(size 30 6)); do
@@ -332,7 +320,7 @@ END
         if [ $((RANDOM % 4)) = 0 ]; then
             kill -9 $(pgrep -P "$job") "$job"
             wait "$job" || true
-            coordinator --nodes 1:3 --resume
+            coordinator --nnodes 1:3 --resume
         else
             ids=("${!alive[@]}")
             victim=${ids[$((RANDOM % ${#ids[@]}))]}
@@ -351,7 +339,6 @@ END
     SPOT_SOCKET=$PWD/nowhere refuses 4 "nowhere" commit
     refuses 2 "--step" commit --step -1
     refuses 2 "--state" exec --join unix:j --state x -- true
-    refuses 2 "--mirror-rate" exec --join unix:j --mirror-rate 1MB -- true
 }
 
 # bulky: a trainer with a state of 4 MB, all of it new at each commit; each rank writes what it began with
@@ -380,7 +367,7 @@ END
 
 @test "a node that is killed in any phase: while it takes, gives, is given, or lays out" {
     bulky
-    coordinator --nodes 2:3 --mirror-rate 10MB
+    SPOT_TEST_MIRROR_RATE=1e7 coordinator --nnodes 2:3
     declare -A at
     for name in a b c; do node $name && at[$name]=$pid; done
     i=0

@@ -90,7 +90,7 @@ print(max((a[k] - b[k]).abs().max().item() if not torch.equal(a[k], b[k]) else 0
 replaced() { # SCRIPT
     export PAUSE=0.05
     undisturbed_weights "$1" 120 2
-    coordinator "$1" 120 --nodes 2:2
+    coordinator "$1" 120 --nnodes 2:2
     node a
     node b
     past 5
@@ -125,7 +125,7 @@ replaced() { # SCRIPT
 resized() { # SCRIPT
     export PAUSE=0.05
     undisturbed_weights "$1" 120 2
-    coordinator "$1" 120 --nodes 1:3
+    coordinator "$1" 120 --nnodes 1:3
     node a
     node b
     past 5
@@ -159,7 +159,7 @@ resized() { # SCRIPT
 @test "torch: the node of rank 0 dies with the coordinator, which is begun anew" {
     export PAUSE=0.05
     undisturbed_weights ddp 90 2
-    coordinator ddp 90 --nodes 2:2
+    coordinator ddp 90 --nnodes 2:2
     node a
     node b
     past 5
@@ -167,7 +167,7 @@ resized() { # SCRIPT
     committed 20
     eval "vanish \$id_$(placed 0) $job"
     mv log log.first
-    coordinator ddp 90 --nodes 2:2
+    coordinator ddp 90 --nnodes 2:2
     wait "$job"
     [ "$(events log restored)" -ge 1 ]
     used_once 90
@@ -179,7 +179,7 @@ resized() { # SCRIPT
 @test "torch: a storm of kills and notices loses and repeats no sample" {
     export PAUSE=0.02
     RANDOM=7
-    coordinator ddp 1000000 --nodes 1:3
+    coordinator ddp 1000000 --nnodes 1:3
     for name in a b c; do node $name; done
     past 15
     for _ in $(seq "$(size 30 8)"); do

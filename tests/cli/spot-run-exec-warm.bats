@@ -73,7 +73,7 @@ nobody_waits() {
 }
 
 @test "survivors and the spare go on in processes that waited" {
-    coordinator --nodes 2:2
+    coordinator --nnodes 2:2
     node a
     seen log joined 1
     node b && b=$pid
@@ -90,7 +90,7 @@ nobody_waits() {
 }
 
 @test "--cold: nobody waits, and nobody waits for that" {
-    coordinator --nodes 1:2
+    coordinator --nnodes 1:2
     node a
     round 0 1
     waiting 1
@@ -130,7 +130,7 @@ END
 
 @test "a rank of one thread is copied where it waits: what stands above is done once on a node" {
     by_copies 1
-    coordinator --nodes 2:2 --max-restarts 9
+    coordinator --nnodes 2:2 --max-restarts 9
     node a && a=$pid
     node b && b=$pid
     round 0 2
@@ -159,7 +159,7 @@ END
 
 @test "a rank of two threads is not copied: its twin is started" {
     by_copies 2
-    coordinator --nodes 1
+    coordinator --nnodes 1
     node a
     round 0 1
     waiting 1
@@ -188,7 +188,7 @@ while not os.path.exists("finish"):
 END
     printf '#!/bin/sh\nexec python3 -m spot.warm heavy,nothing_there lib/plain.py --lr 1\n' >trainer
     export PYTHONPATH=$BATS_TEST_DIRNAME/../../packaging/python
-    coordinator --nodes 1:2
+    coordinator --nnodes 1:2
     node a
     round 0 1
     waiting 1

@@ -194,39 +194,8 @@ END
     jq -es 'map(select(.event == "failed")) | length == 3' log
 }
 
-# tier: check
-@test "a notice: the hook has its time, then the others go on without the leaver" {
-    # what a rank does on SIGTERM shows that the hook came first
-    cat >careful <<'END'
-#!/bin/sh
-trap 'ls saved.* >"after.$TORCHELASTIC_RESTART_COUNT.$RANK" 2>&1; exit 0' TERM
-. ./trainer
-END
-    chmod +x careful
-    hook='echo $WORLD_SIZE >saved.$GROUP_RANK.tmp; sleep 0.3; mv saved.$GROUP_RANK.tmp saved.$GROUP_RANK'
-    coordinator --nodes 1:2 -- ./careful
-    node a --hook "$hook" -- ./careful && a=$pid
-    seen log joined 1
-    node b --hook "$hook" -- ./careful && b=$pid
-    eventually '[ "$(places)" = "a b" ]'
-    last=$(jq -s 'map(select(.event == "formed"))[-1].restart' log)
-    round "$last" 2
-    rm -f saved.*
-    kill -TERM "$b"
-    ends 75 "$b"
-    round $((last + 1)) 1
-    [ "$(places)" = a ]
-    grep -qx saved.0 "after.$last.0"
-    grep -qx saved.1 "after.$last.1"
-    : >finish
-    ends 0 "$job"
-    ends 0 "$a"
-    [ "$(events log failed)" -eq 0 ]
-    [ "$(events log lost)" -eq 0 ]
-}
-
-@test "a node that joins gets ranks, one beyond --nodes waits" {
-    coordinator --nodes 1:2 -- ./trainer
+@test "a node that joins gets ranks, one beyond --nnodes waits" {
+    coordinator --nnodes 1:2 -- ./trainer
     node a -- ./trainer
     round 0 1
     node b -- ./trainer
@@ -242,7 +211,7 @@ END
 }
 
 @test "local nodes come back when they are killed" {
-    background timeout 300 spot-run exec -q --workers 2 --nodes 2 --events log -- ./trainer
+    background timeout 300 spot-run exec -q --workers 2 --nnodes 2 --events log -- ./trainer
     job=$pid
     round 0 2
     coordinator=$(pgrep -P "$job")
@@ -296,7 +265,7 @@ END
     [ "$(cat found)" = one ]
     grep -q '] 4$' out
     # two at once have two
-    timeout 60 spot-run exec -q --workers 2 --nodes 2 --state-dir kept -- sh -c 'pwd >"$SPOT_STATE_DIR/here.$RANK"'
+    timeout 60 spot-run exec -q --workers 2 --nnodes 2 --state-dir kept -- sh -c 'pwd >"$SPOT_STATE_DIR/here.$RANK"'
     [ "$(find kept/[01]/live -name '*here*' | wc -l)" -eq 2 ]
     : >file
     refuses 4 "cannot make the directory" exec --join unix:j --state-dir file/x -- true
@@ -304,10 +273,10 @@ END
 
 @test "what makes no sense is refused" {
     refuses 2 "COMMAND is missing" exec --workers 2
-    refuses 2 "--nodes must be MIN:MAX or N" exec --nodes 3:2 -- true
-    refuses 2 "--nodes must be MIN:MAX or N" exec --nodes 0 -- true
-    refuses 2 "--nodes must be MIN:MAX or N" exec --nodes 1:9999 -- true
-    refuses 2 "--nodes 3, but there are 2 --workers" exec --workers 2 --nodes 3 -- true
+    refuses 2 "--nnodes must be MIN:MAX or N" exec --nnodes 3:2 -- true
+    refuses 2 "--nnodes must be MIN:MAX or N" exec --nnodes 0 -- true
+    refuses 2 "--nnodes must be MIN:MAX or N" exec --nnodes 1:9999 -- true
+    refuses 2 "--nnodes 3, but there are 2 --workers" exec --workers 2 --nnodes 3 -- true
     refuses 2 "--join" exec --join unix:j --listen unix:k -- true
     refuses 2 "--name" exec --name x -- true
     refuses 2 "--name must be" exec --join unix:j --name '' -- true

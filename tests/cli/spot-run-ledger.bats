@@ -38,7 +38,7 @@ END
 }
 
 coordinator() { # LOG: its id in $job
-    background timeout 300 spot-run exec -q --listen unix:j --lease 10s --max-restarts 0 --nproc-per-node 2 --nodes 2:3 \
+    background timeout 300 spot-run exec -q --listen unix:j --lease 10s --max-restarts 0 --nproc-per-node 2 --nnodes 2:3 \
         --events "$1" -- ./trainer 2>>job.err
     job=$pid
 }
@@ -150,7 +150,7 @@ while [ ! -e finish ]; do
 done
 END
     chmod +x trainer
-    background timeout 300 spot-run exec -q --listen unix:j --lease 10s --nodes 1 --events log.1 -- ./trainer
+    background timeout 300 spot-run exec -q --listen unix:j --lease 10s --nnodes 1 --events log.1 -- ./trainer
     job=$pid
     background spot-run exec -q --join unix:j --join-timeout 60s --name a -- ./trainer
     node=$pid
@@ -160,7 +160,7 @@ END
     eventually "! kill -0 $vanish"
     begun=$(wc -l <steps.0)
     eventually '[ "$(wc -l <steps.0)" -gt '$((begun + 10))' ]'
-    background timeout 300 spot-run exec -q --listen unix:j --lease 10s --nodes 1 --events log.2 -- ./trainer
+    background timeout 300 spot-run exec -q --listen unix:j --lease 10s --nnodes 1 --events log.2 -- ./trainer
     job=$pid
     seen log.2 ledger 1
     : >finish

@@ -84,7 +84,7 @@ grids() { # D P...: each grid gives the undisturbed outcome
 }
 
 @test "profile measures a llama's grids" {
-    spot-run profile -q --data corpus $MODEL $LLAMA --steps 3 --warm-up 1 --max-workers 2 --skip links \
+    SPOT_TEST_WARM_UP=1 spot-run profile -q --data corpus $MODEL $LLAMA --steps 3 --max-workers 2 --skip links \
         --skip stalls,changes -o job.json
     jq -e '.model.kv_heads == 2 and .model.ffn == 86 and (.layers | length > 2)' job.json
 }

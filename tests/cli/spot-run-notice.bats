@@ -31,7 +31,7 @@ says() { # FILE TEXT: at once, or not at all
 
 watch() { # ARGUMENTS...: told goes to got, warnings to said
     : >got
-    background spot-run notice --endpoint "$at" --interval 0.05 "$@" >got 2>said
+    background spot-run notice --from "auto@$at" --interval 0.05 "$@" >got 2>said
     watch=$pid
 }
 
@@ -55,7 +55,7 @@ ends_well() {
 # tier: check
 @test "aws: a notice is told with its deadline, and when it is gone" {
     cloud aws
-    watch --from aws
+    watch --from "aws@$at"
     eventually '[ "$(asked "GET .*instance-action")" -ge 3 ]'
     [ ! -s got ]
     says instance-action '{"action": "terminate", "time": "'$(ahead 200)'"}'
@@ -74,7 +74,7 @@ ends_well() {
     says name vm_3
     says scheduledevents '{"Events":[{"EventId":"sibling","EventType":"Preempt","Resources":["vm_30"],"NotBefore":"#+30#"},
         {"EventId":"mine","EventType":"Preempt","Resources":["VM_3"],"NotBefore":"#+30#"}]}'
-    watch --from azure --ack --exec 'echo "$SPOT_NOTICE_ID $SPOT_NOTICE_STATE" >>hooked'
+    watch --from "azure@$at" --ack --exec 'echo "$SPOT_NOTICE_ID $SPOT_NOTICE_STATE" >>hooked'
     eventually 'grep -q mine cloud/posted'
     ends_well
     [ "$(cat cloud/posted)" = '{"StartRequests":[{"EventId":"mine"}]}' ]
@@ -85,12 +85,12 @@ ends_well() {
 @test "auto: finds out which cloud it is; a preemption of gcp has 30 s, or --lead" {
     cloud gcp
     says preempted TRUE
-    run -0 spot-run notice --once --endpoint "$at"
+    run -0 spot-run notice --once --from "auto@$at"
     jq -e '.source == "gcp" and .kind == "preempt" and .left_s == 30' <<<"$output"
-    run -0 spot-run notice --once --endpoint "$at" --lead 2m
+    run -0 spot-run notice --once --from "auto@$at" --lead 2m
     jq -e '.left_s == 120' <<<"$output"
     kill $service
-    refuses 4 "no metadata service answers" notice --once --endpoint "$at" -q --interval 0.01
+    refuses 4 "no metadata service answers" notice --once --from "auto@$at" -q --interval 0.01
 }
 
 @test "cmd: each line is a notice, and what fails is started again" {
@@ -134,17 +134,17 @@ ends_well() {
 
 @test "--once: 0 with a notice, 1 without, 4 where nobody answers" {
     cloud aws
-    refuses 1 "" notice --once --from aws --endpoint "$at"
+    refuses 1 "" notice --once --from "aws@$at"
     says rebalance '{"noticeTime": "2099-01-01T00:00:00Z"}'
-    run -0 spot-run notice --once --from aws --endpoint "$at"
+    run -0 spot-run notice --once --from "aws@$at"
     [ "$(jq -r .kind <<<"$output")" = rebalance ]
     says fault 401
-    refuses 4 "no metadata service answers" notice --once --from aws --endpoint "$at" -q --interval 0.01
+    refuses 4 "no metadata service answers" notice --once --from "aws@$at" -q --interval 0.01
 }
 
 @test "what is not of this machine or its link is not asked; other mistakes are named" {
-    refuses 2 "expected http://ADDRESS" notice --endpoint http://example.org
-    refuses 2 "expected http://ADDRESS" worker --join unix:j --notice aws --notice-endpoint http://10.0.0.1
+    refuses 2 "expected http://ADDRESS" notice --from auto@http://example.org
+    refuses 2 "expected http://ADDRESS" worker --join unix:j --notice aws@http://10.0.0.1
     refuses 2 "expected aws, gcp, azure, auto, sigterm or cmd:COMMAND" notice --from ibm
     refuses 2 "expected aws, gcp, azure" worker --join unix:j --notice "cmd: "
     refuses 2 "asked once" notice --once --from cmd:true
@@ -153,7 +153,7 @@ ends_well() {
 }
 
 leaver() { # ARGUMENTS...: a worker that watches
-    background spot-run worker --join unix:j --join-timeout 60s --name leaver --notice-endpoint "$at" "$@" 2>leaver.err
+    background spot-run worker --join unix:j --join-timeout 60s --name leaver "$@" 2>leaver.err
     leaver=$pid
 }
 
@@ -168,7 +168,7 @@ leaves() { # preempted, with its state handed over
     train plain --steps 40 --workers 1
     wait $train
     train log --steps 1000000 --workers 1
-    leaver --notice aws
+    leaver --notice "aws@$at"
     eventually 'grep -q "\"joined\".*\"leaver\"" log'
     says rebalance '{"noticeTime": "2099-01-01T00:00:00Z"}'
     at_step log 45
@@ -191,7 +191,7 @@ leaves() { # preempted, with its state handed over
 @test "a worker leaves on a recommendation where it is told to, and on a line of a command" {
     cloud aws
     train log --steps 1000000 --workers 1
-    leaver --notice auto --notice-rebalance
+    leaver --notice "auto@$at" --notice-rebalance
     eventually 'grep -q "\"joined\".*\"leaver\"" log'
     says rebalance '{"noticeTime": "2099-01-01T00:00:00Z"}'
     leaves

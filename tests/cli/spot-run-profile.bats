@@ -8,6 +8,7 @@ load job
 
 setup() {
     job_setup
+    export SPOT_TEST_WARM_UP=1
     mkdir tmp
     export TMPDIR=$PWD/tmp
     set -o pipefail # jq -e of nothing is 0
@@ -15,7 +16,7 @@ setup() {
 teardown() { job_teardown; }
 
 profile() {
-    timeout 300 spot-run profile -q --data corpus $MODEL --global-batch 5 --steps 4 --warm-up 1 "$@"
+    timeout 300 spot-run profile -q --data corpus $MODEL --global-batch 5 --steps 4 "$@"
 }
 
 @test "every grid of up to three workers, links, stalls and changes; spot-plan takes it" {
@@ -47,7 +48,7 @@ profile() {
 }
 
 @test "tensor groups and other micro batches are measured beside, and planned with by nobody" {
-    spot-run profile -q --data corpus $MODEL --heads 4 --shards 4 --global-batch 4 --steps 3 --warm-up 1 \
+    spot-run profile -q --data corpus $MODEL --heads 4 --shards 4 --global-batch 4 --steps 3 \
         --max-workers 4 --grids 1x1,2x1,1x1x2,1x1x4,2x1x2 --micro-batches 1,2,4 \
         --skip links,stalls,changes >job.json
     jq -e '([.profile[] | [.D, .P, .M // 1, .B]] == [[1,1,1,1],[2,1,1,1],[1,1,2,1],[1,1,4,1],[2,1,2,1],
@@ -139,7 +140,7 @@ disturb() {
 }
 
 @test "on a busy host a grid is measured again, and one that stays restless is flagged and told of" {
-    background timeout 300 spot-run profile --data corpus $MODEL --global-batch 5 --steps 24 --warm-up 1 \
+    background timeout 300 spot-run profile --data corpus $MODEL --global-batch 5 --steps 24 \
         --grids 1x1,2x1 --max-workers 2 --skip links,stalls,changes -o job.json 2>profile.err
     disturb $pid
     wait $pid
@@ -152,7 +153,7 @@ disturb() {
 
 @test "whatever grid spot-plan names for a measured job, spot-run takes" {
     # two layers are four bundles; five microbatches, so at most five pipelines: random worlds
-    spot-run profile -q --data corpus $MODEL --global-batch 5 --steps 3 --warm-up 1 --max-workers 2 \
+    spot-run profile -q --data corpus $MODEL --global-batch 5 --steps 3 --max-workers 2 \
         --skip links,stalls,changes -o job.json
     for seed in 1 2 3 4 5 6; do
         spot-replay generate --zones 1 --cap $((seed * 7)) --hours 3 --seed $seed >trace.csv

@@ -22,7 +22,7 @@ teardown() { job_teardown; }
     refuses 2 "--grid must be DxP" train --data corpus --steps 1 --grid 99999999999999999999x2
     refuses 2 "try --micro-batch 2" train --data corpus --steps 1 --micro-batch 3 --global-batch 4
     refuses 2 "--resume has no meaning without --state" train --data corpus --steps 1 --resume
-    refuses 2 "--spot-price has no meaning without --on-demand-price" report --spot-price 1 log
+    refuses 2 "--usd-per-h" report --usd-per-h 1: log
     refuses 2 "--separator has no meaning with --decode" tokenize --tokenizer t --decode --separator x
     refuses 2 "--lr" train --data corpus --steps 1 --lr nan
     refuses 2 "abacus" train --data corpus --steps 1 --device abacus

@@ -11,7 +11,7 @@ set -o pipefail # what feeds jq -e must succeed, too
 setup() { job_setup; }
 teardown() { job_teardown; }
 
-plan="--lr-schedule cosine --warmup-steps 4 --decay-steps 30 --min-lr 1e-4"
+plan="--lr-schedule cosine:warmup=4,decay=30,min=1e-4"
 
 rates() { jq -c 'select(.event == "committed") | .lr' "$1"; }
 
@@ -53,7 +53,7 @@ rates() { jq -c 'select(.event == "committed") | .lr' "$1"; }
 }
 
 @test "status tells the rate of the step that is computed" {
-    train log --steps 100000 --lr-schedule linear --decay-steps 10 --min-lr 2e-4
+    train log --steps 100000 --lr-schedule linear:decay=10,min=2e-4
     worker one
     at_step log 12
     spot-run status --join unix:j | jq -e '.lr == 2e-4'
@@ -133,13 +133,16 @@ rates() { jq -c 'select(.event == "committed") | .lr' "$1"; }
 @test "what makes no sense is refused, and the job stays as it was" {
     common="train --data corpus $MODEL --global-batch 5 --steps 4"
     refuses 2 "--lr-schedule must be constant, cosine or linear, got 'step'" $common --lr-schedule step
-    refuses 2 "--min-lr needs --lr-schedule cosine or linear" $common --min-lr 1e-5
-    refuses 2 "--decay-steps needs --lr-schedule cosine or linear" $common --decay-steps 3
-    refuses 2 "--decay-steps 4 leaves no step for the decay after --warmup-steps 4" $common --lr-schedule linear --warmup-steps 4
-    refuses 2 "--min-lr 0.1 is above --lr 0.001" $common --lr-schedule linear --min-lr 0.1
+    refuses 2 "cosine or linear" $common --lr-schedule constant:min=1e-5
+    refuses 2 "cosine or linear" $common --lr-schedule constant:decay=3
+    refuses 2 "leaves no step" $common --lr-schedule linear:warmup=4
+    refuses 2 "above --lr" $common --lr-schedule linear:min=0.1
+    for bad in warmup=x warmup=-1 warmup=1.5 decay=0 rise=1 warmup min=1e13; do
+        refuses 2 "--lr-schedule" $common --steps 4 --lr-schedule "linear:$bad"
+    done
     spot-run $common -q --state st --lr-schedule linear --events log
     md5sum st/job.json >before
-    refuses 2 "--min-lr 0.1 is above --lr 0.001" train --resume st --steps 6 --min-lr 0.1
+    refuses 2 "above --lr" train --resume st --steps 6 --lr-schedule linear:min=0.1
     refuses 2 "another job: --beta1 0.5, there 0.9" train --resume st --steps 6 --lr 2 --beta1 0.5
     md5sum -c before
     # the decay goes on to the step that it was to go to, however many there are now
@@ -153,7 +156,7 @@ rates() { jq -c 'select(.event == "committed") | .lr' "$1"; }
     cp old st/job.json
     spot-run train -q --resume st --steps 5 --events log
     cp old st/job.json
-    spot-run train -q --resume st --steps 7 --events log --lr-schedule linear --decay-steps 6
+    spot-run train -q --resume st --steps 7 --events log --lr-schedule linear:decay=6
     [ "$(rates log | tail -n 2 | tr '\n' ' ')" = "0 0 " ]
     undisturbed 5 | sed '$d' >want
     jq -r 'select(.event == "committed" and .step <= 5).loss_hex' log | cmp - want

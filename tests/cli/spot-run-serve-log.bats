@@ -151,7 +151,7 @@ report() { # FILTER
     serve --batch in.jsonl -o out
     worker a
     wait "$server"
-    spot-run report --plot run.gp -o report.json --spot-price 0.9 --on-demand-price 3 log
+    spot-run report --plot run.gp -o report.json --usd-per-h 0.9:3 log
     grep -q "Choices in flight" run.gp
     jq -e '.machine_h > 0 and .spot_usd < .on_demand_usd' report.json
     run -2 spot-run report --reference log log

@@ -25,15 +25,14 @@ fits() { # no type has more workers in use than there are; no job is twice
         plan --policy "$policy" >"$T/plan"
         fits <"$T/plan"
         jq -e '.schema == "spot.plan/1" and .kind == "share" and (.run | length) + (.wait | length) == 6' "$T/plan"
-        jq -e 'has("allocation") == (.policy | startswith("spot") | not)' "$T/plan"
+        jq -e '.expected.objective <= .bound * (1 + 1e-9)' "$T/plan"
     done
-    plan --policy max-min-perf | jq -e '(.bound - .expected.objective) / .bound | fabs < 1e-6'
     run -0 --separate-stderr plan --explain
     [[ "$stderr" == *'one more v100 is worth'* ]]
 }
 
 @test "the order of rows means nothing" {
-    for policy in spot spot:max-min spot:makespan spot:cost max-min-perf water-filling finish-time-fairness sum-throughput fifo; do
+    for policy in spot spot:max-min spot:makespan spot:cost; do
         plan --policy $policy >"$T/a"
         { head -1 "$S/jobs.csv"; tail -n +2 "$S/jobs.csv" | sort -r; } >"$T/jobs.csv"
         jq '.rows |= reverse' "$S/throughput.json" >"$T/throughput.json"
@@ -51,13 +50,13 @@ fits() { # no type has more workers in use than there are; no job is twice
 @test "replay has the columns scripts rely on, and pays for switches" {
     replay --policy all >"$T/out"
     [[ "$(head -1 "$T/out")" == policy,jobs,jct_mean_h,jct_p99_h,makespan_h,ftf_max,utilisation,usd,* ]]
-    awk -F, 'NR > 1 && ($2 != 6 || $3 <= 0 || $3 > $5 || $7 <= 0 || $7 > 1) { bad = 1 } END { exit bad || NR != 18 }' "$T/out"
+    awk -F, 'NR > 1 && ($2 != 6 || $3 <= 0 || $3 > $5 || $7 <= 0 || $7 > 1) { bad = 1 } END { exit bad || NR != 19 }' "$T/out"
     replay --policy spot --seed 4 >"$T/a" && replay --policy spot --seed 4 >"$T/b" && cmp "$T/a" "$T/b"
     dear=$(replay --policy isolated --switch 60s --checkpoint 6m | tail -1 | cut -d, -f3)
     free=$(replay --policy isolated | tail -1 | cut -d, -f3)
     awk -v a="$dear" -v b="$free" 'BEGIN { exit !(a > b) }'
     replay --policy spot --steps | awk -F, 'NR > 1 && $7 <= $6 { bad = 1 } END { exit bad || NR < 7 }'
-    replay --policy spot,fifo --plot "$T/p.gp" >/dev/null
+    replay --policy spot,fifo-perf --plot "$T/p.gp" >/dev/null
     grep -q 'jobs ended' "$T/p.gp"
 }
 
@@ -66,12 +65,17 @@ fits() { # no type has more workers in use than there are; no job is twice
     replay --policy spot,max-min-perf --trace "$T/t.csv" --switch 20s --checkpoint 6m >"$T/out"
     awk -F, 'NR > 1 && ($2 != 6 || $13 < 1) { bad = 1 } END { exit bad }' "$T/out"
     replay --policy spot --trace "$T/t.csv" --steps |
-        awk -F, '$3 == "v100" && $6 < 9000 && $7 > 3000 { bad = 1 } END { exit bad }'
+        awk -F, '$3 == "v100" && $6 < 9000 && $7 > 3000 { bad = 1 } END { exit bad || NR < 20 }'
 }
 
 @test "a job that can change its scale takes what is there" {
     printf 'id,arrival_s,kind,steps,scale,scale_min,scale_max\nx,0,lm,500000,1,1,4\n' >"$T/jobs.csv"
     plan | jq -e '.run == [{job: "x", instance_type: "v100", workers: 4, steps_per_s: .run[0].steps_per_s, stays: false}]'
+    printf 'id,arrival_s,kind,steps,scale,scale_min,scale_max,on,on_workers,done,unsaved\nx,0,lm,500000,1,1,4,v100,4,900,900\n' >"$T/jobs.csv"
+    plan | jq -e '.run[0].stays and .run[0].workers == 4'
+    sed -i 's/900,900/900,901/' "$T/jobs.csv"
+    run -3 --separate-stderr plan
+    [[ "$stderr" == *jobs.csv:2:*unsaved* ]]
 }
 
 @test "import: Gavel's files, Philly-like CSV and sacct" {

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  * an answer that is JSON whatever its tokens are. The first byte says which API it is of, and how
  * the model writes calls. */
 
-enum { CONTEXT = 64, TOKENS_MAX = 48 };
+enum { CONTEXT = 64, TOKENS_MAX = 48, APIS = SPOT_API_DETOKENIZE + 1 };
 
 static const uint32_t end_token = 'E';
 
@@ -23,7 +23,9 @@ static struct spot_front_options *options(void)
     static const char template[] =
         "{\"chat_template\":\"{% for message in messages %}{{'<|im_start|>' + message['role'] + "
         "'\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}\"}";
-    static struct spot_front_options o = { .model = "m", .n_context = CONTEXT };
+    static struct spot_front_options o = {
+        .model = "m", .n_context = CONTEXT, .adapters = "a=x", .n_state = 8, .pool = SPOT_POOL_LAST
+    };
     static struct spot_vocabulary vocabulary = { .end = &end_token, .n_end = 1 };
 
     if (vocabulary.bpe)
@@ -78,6 +80,11 @@ static void check_answer(struct spot_request *take, const uint8_t *data, size_t 
         }
         (void)spot_completion_append(c, 0, i, &t);
     }
+    for (uint32_t i = 0; i < c->request.n_choice && c->request.pool; i++) {
+        const float state[8] = { data[i % size], 1 };
+
+        (void)spot_completion_set_state(c, i, state, 8, 0);
+    }
     for (uint32_t i = 0; i < c->request.n_choice; i++)
         spot_completion_finish(c, i, SPOT_FINISH_LENGTH);
     spot_openai_answer(options(), c, &answer);
@@ -92,9 +99,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (!size)
         return 0;
-    options()->tool_form = data[0] / 5 % (SPOT_TOOL_FORMS + 1);
-    if (data[0] % 5 >= SPOT_API_TOKENIZE) {
-        (void)spot_openai_tokens(options(), (enum spot_api)(data[0] % 5), (const char *)data + 1,
+    options()->tool_form = data[0] / APIS % (SPOT_TOOL_FORMS + 1);
+    if (data[0] % APIS >= SPOT_API_TOKENIZE) {
+        (void)spot_openai_tokens(options(), (enum spot_api)(data[0] % APIS), (const char *)data + 1,
                                  size - 1, &error);
         if (error.n && memmem(error.data, error.n, "\\u0000", 6)) /* a byte that is not read here */
             spot_buf_release(&error);
@@ -102,8 +109,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             check_json(&error);
         return 0;
     }
-    if (spot_openai_parse(options(), (enum spot_api)(data[0] % 5), (const char *)data + 1, size - 1,
-                          &request, &error)) {
+    if (spot_openai_parse(options(), (enum spot_api)(data[0] % APIS), (const char *)data + 1,
+                          size - 1, &request, &error)) {
         check_json(&error);
         return 0;
     }

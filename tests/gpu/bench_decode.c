@@ -17,7 +17,9 @@ static float *logit;
 
 static struct spot_infer_item sequence(int64_t n_token)
 {
-    return (struct spot_infer_item){ spot_infer_open(engine, &err), 0, n_token, token };
+    return (struct spot_infer_item){
+        spot_infer_open(engine, &err), 0, n_token, token, SPOT_POOL_NONE, NULL
+    };
 }
 
 static double run_s(const struct spot_infer_item *item, int n)

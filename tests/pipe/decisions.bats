@@ -20,6 +20,28 @@ setup() { cd "$BATS_TEST_DIRNAME/../.." || return; }
     tests/decisions.sh deadline "$BATS_TEST_TMPDIR/two.csv" 6 24000 --work 12h --deadline 17h --restart 25m --egress-usd .2 --learn 6h
 }
 
+@test "serving: replay and predict | plan decide the same, spares, lengths, a backlog and nothing at all among them" {
+    T=$BATS_TEST_TMPDIR
+    printf 'time_s,zone,available\n0,a,5\n0,b,3\n600,a,2\n1200,b,7\n2400,a,1\n2460,b,0\n2700,b,4\n3000,a,9\n5400,a,9\n' >"$T/t.csv"
+    jq 'del(.instance_type)' examples/serve/gpt-20b.json >"$T/job.json"
+    spot-replay generate -q --kind load --rate .35 --arrivals gamma:6 --hours 1.5 >"$T/l.csv"
+    tests/decisions.sh serve "$T/job.json" "$T/t.csv" "$T/l.csv" 6
+    jq '.serve.context = 2048 | .serve.cells |= map(.prefill_token_s = .9 * .prefill_s / 512 | .decode_token_s = .2 * .decode_s / 640)' \
+        "$T/job.json" >"$T/lengths.json"
+    spot-replay generate -q --kind load --rate .1 --hours 1.5 --prompt-tokens lognormal:400:.7 --output-tokens lognormal:100:.7 \
+        --context 2048 >"$T/l.csv"
+    tests/decisions.sh serve "$T/lengths.json" "$T/t.csv" "$T/l.csv" 6 --slo e2e-p99=40s
+    awk -F, -v OFS=, 'NR == 1 { print $0, "blocks"; next } { b = int(($2 + 63) / 64); print $0, "64:" NR % 5 * 100 "-" NR % 5 * 100 + b - 1 }' "$T/l.csv" >"$T/b.csv"
+    tests/decisions.sh serve "$T/lengths.json" "$T/t.csv" "$T/b.csv" 6 --cache-tokens 1500
+}
+
+@test "jobs that share a cluster: replay and plan decide the same, of what had arrived by then" {
+    D=examples/share
+    tests/decisions.sh share $D/jobs.csv $D/cluster.csv $D/throughput.json 12 --switch 20s --checkpoint 7m
+    printf 'id,arrival_s,kind,steps,scale,scale_min,scale_max\nx,0,lm,5000000,1,1,4\ny,2000,lm,900000,2,1,2\n' >"$BATS_TEST_TMPDIR/j.csv"
+    tests/decisions.sh share "$BATS_TEST_TMPDIR/j.csv" $D/cluster.csv $D/throughput.json 12 --round 5m --switch 20s
+}
+
 @test "a fleet of replicas: replay and predict | plan decide the same, in zones that lose together and beside them" {
     { echo time_s,zone,instance_type,available
       for z in us-1a us-1b eu-1a; do for i in $(seq 0 199); do echo "$((i * 300)),$z,g,$((i / (5 + ${#z} % 2 + $(printf %d "'${z: -1}") % 5) % 3))"; done; done; } >"$BATS_TEST_TMPDIR/t.csv"

@@ -7,7 +7,7 @@ load ../cli/job
 setup() {
     job_setup
     set -o pipefail
-    spot-run profile -q --data corpus $MODEL --global-batch 4 --steps 3 --warm-up 1 --max-workers 2 \
+    SPOT_TEST_WARM_UP=1 spot-run profile -q --data corpus $MODEL --global-batch 4 --steps 3 --max-workers 2 \
         --skip links,stalls -o measured.json
     # on a busy machine a grid may be flagged, and planned without: here each counts as measured
     jq 'del(.profile[].outlier)' measured.json >job.json

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* logits - what the inference engine makes of tokens, for comparisons with others.
  *
- *   logits DIR TYPE SHARDS rows|loss|N <TOKENS
+ *   logits DIR TYPE SHARDS rows|loss|half|N <TOKENS
  *
  * DIR is a model as transformers saves it; TOKENS are decimal numbers. rows: the logits of every
  * position as fp32 to stdout. N: the N tokens that follow one another with the highest logit, a
  * line each. loss: mean negative log likelihood of all tokens but the first of each window of the
- * model's length.
+ * model's length; half: of those in the second half of whole windows, as llama-perplexity counts.
  */
 #include <math.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void *image_of(const char *dir, const struct spot_shape *shape, enum spot
 static void run(struct spot_infer *f, const uint32_t *token, int64_t first, int64_t n,
                 int64_t n_row, float *logit)
 {
-    const struct spot_infer_item item = { 0, first, n, token };
+    const struct spot_infer_item item = { 0, first, n, token, SPOT_POOL_NONE, NULL };
 
     if (spot_infer_run_rows(f, &item, 1, &n_row, NULL, NULL, logit, &err))
         fail(err.msg);
@@ -80,7 +80,7 @@ static void greedy(struct spot_infer *f, uint32_t *token, int64_t n, int64_t n_m
     }
 }
 
-static double loss(struct spot_infer *f, const uint32_t *token, int64_t n, float *logit)
+static double loss(struct spot_infer *f, const uint32_t *token, int64_t n, bool half, float *logit)
 {
     const int64_t vocab = spot_infer_shape(f)->vocab, seq = spot_infer_shape(f)->seq;
     double sum = 0;
@@ -89,10 +89,10 @@ static double loss(struct spot_infer *f, const uint32_t *token, int64_t n, float
     for (int64_t at = 0; at + 2 <= n; at += seq) {
         const int64_t n_row = (n - at < seq ? n - at : seq) - 1;
 
-        if (n_row < 1)
+        if (n_row < (half ? seq - 1 : 1))
             break;
         run(f, token + at, 0, n_row, n_row, logit);
-        for (int64_t t = 0; t < n_row; t++, n_sum++) {
+        for (int64_t t = half ? seq / 2 : 0; t < n_row; t++, n_sum++) {
             const float *const row = logit + t * vocab;
             double all = 0;
 
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
     char path[4096];
 
     if (type < 0)
-        fail("usage: logits DIR TYPE SHARDS rows|loss|N");
+        fail("usage: logits DIR TYPE SHARDS rows|loss|half|N");
     snprintf(path, sizeof(path), "%s/config.json", argv[1]);
     if (spot_hf_config_load(path, &shape, &err))
         fail(err.msg);
@@ -138,8 +138,8 @@ int main(int argc, char **argv)
     if (!strcmp(argv[4], "rows")) {
         run(f, token, 0, n, n, logit);
         fwrite(logit, sizeof(*logit), (size_t)(n * shape.vocab), stdout);
-    } else if (!strcmp(argv[4], "loss")) {
-        printf("%.9f\n", loss(f, token, n, logit));
+    } else if (!strcmp(argv[4], "loss") || !strcmp(argv[4], "half")) {
+        printf("%.9f\n", loss(f, token, n, !strcmp(argv[4], "half"), logit));
     } else {
         greedy(f, token, n, strtoll(argv[4], NULL, 10), logit);
     }

@@ -201,7 +201,7 @@ static inline size_t coordinate(const struct spot_exec_options *o)
 }
 
 struct node {
-    const char *name, *domain, *hook, *log_dir;
+    const char *name, *domain, *log_dir;
     const char *state_dir; /* NULL: a new one in memory, "": one of its own below dir */
     const char *join;      /* NULL: the job's */
     char *const *command;
@@ -218,7 +218,6 @@ static inline int work(const struct node *n, const struct spot_state_dir *state,
     const struct spot_ranks_options r = { .command = n->command,
                                           .n = n->n_rank ? n->n_rank : 1,
                                           .stop_s = n->stop_s > 0 ? n->stop_s : 5,
-                                          .hook = n->hook,
                                           .log_dir = n->log_dir,
                                           .is_cold = n->is_cold,
                                           .out_fd = -1,

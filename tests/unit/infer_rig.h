@@ -26,7 +26,9 @@ struct rig {
     int64_t T, V, C;
     void *image[SPOT_INFER_TYPES];
     size_t n_byte[SPOT_INFER_TYPES];
-    uint32_t *token[SEQUENCES]; /* the same tokens, rotated */
+    uint32_t *token[SEQUENCES];                  /* the same tokens, rotated */
+    const struct spot_lora *lora[SEQUENCES - 1]; /* of sequences 1.., if there are adapters */
+    bool has_lora;
 };
 
 static inline void rig_open(struct rig *r, int pick)
@@ -79,6 +81,8 @@ static inline struct spot_infer *engine(const struct rig *r, int type, struct sp
     c.image = r->image[type];
     c.image_byte = r->n_byte[type];
     c.backend = rig_backend;
+    c.lora = r->lora;
+    c.n_lora = r->has_lora ? SEQUENCES - 1 : 0;
     c.n_thread = c.n_thread ? c.n_thread : 1;
     c.n_sequence = c.n_sequence ? c.n_sequence : SEQUENCES + 2;
     c.n_page = c.n_page ? c.n_page : (int)(c.n_sequence * (r->T / SPOT_INFER_PAGE + 1));
@@ -88,15 +92,26 @@ static inline struct spot_infer *engine(const struct rig *r, int type, struct sp
     return f;
 }
 
+/* Open sequence s. */
+static inline int open_sequence(const struct rig *r, struct spot_infer *f, int s)
+{
+    const int id = spot_infer_open(f, NULL);
+
+    spot_infer_adopt(f, id, r->has_lora ? s : 0);
+    return id;
+}
+
 /* Logits of all positions of a sequence, a token at a time: [T][V]. */
 static inline float *one_by_one(const struct rig *r, int type, int s, const char *kernel)
 {
     struct spot_infer *const f = engine(r, type, (struct spot_infer_config){ .kernel = kernel });
     float *const logit = calloc((size_t)(r->T * r->V), sizeof(float));
-    const int id = spot_infer_open(f, NULL);
+    const int id = open_sequence(r, f, s);
 
     for (int64_t t = 0; t < r->T; t++)
-        ck_assert_int_eq(spot_infer_run(f, &(struct spot_infer_item){ id, t, 1, r->token[s] + t },
+        ck_assert_int_eq(spot_infer_run(f,
+                                        &(struct spot_infer_item){ id, t, 1, r->token[s] + t,
+                                                                   SPOT_POOL_NONE, NULL },
                                         1, NULL, NULL, logit + t * r->V, NULL),
                          0);
     spot_infer_free(f);
@@ -306,7 +321,7 @@ static inline void *play(void *user)
         idle = spot_infer_open(stage[i], NULL); /* its pages are given back in between */
         spot_infer_reserve(stage[i], idle, (int64_t)spot_rng_below(&rng, (uint64_t)r->T), NULL);
         for (int s = 0; s < SEQUENCES; s++)
-            id[s] = spot_infer_open(stage[i], NULL);
+            id[s] = open_sequence(r, stage[i], s);
     }
     do {
         struct spot_infer_item item[SEQUENCES];
@@ -321,7 +336,8 @@ static inline void *play(void *user)
 
             if (!n || !spot_rng_below(&rng, 3))
                 continue;
-            item[n_item] = (struct spot_infer_item){ id[s], at[s], n, r->token[s] + at[s] };
+            item[n_item] = (struct spot_infer_item){ id[s],          at[s], n, r->token[s] + at[s],
+                                                     SPOT_POOL_NONE, NULL };
             which[n_item++] = s;
             at[s] += n;
         }

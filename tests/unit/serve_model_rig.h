@@ -194,7 +194,7 @@ static inline char *wanted_with(const char *model, const char *prompt, int n_tok
     double ignored = 0;
     int id;
 
-    ck_assert_msg(!spot_served_model_open(&m, in_dir(model), 0, &err), "%s", err.msg);
+    ck_assert_msg(!spot_served_model_open(&m, in_dir(model), NULL, 0, &err), "%s", err.msg);
     const size_t n_byte =
         spot_infer_image_byte(&m.shape, SPOT_INFER_FP32, 0, spot_shape_bundles(&m.shape));
     void *const image = spot_alloc_aligned(n_byte, 1);
@@ -215,7 +215,7 @@ static inline char *wanted_with(const char *model, const char *prompt, int n_tok
         *logprob = 0;
     for (size_t i = 0; i + 1 < n_prompt + (size_t)n_token; i++) {
         const uint32_t token = (uint8_t)(i < n_prompt ? prompt[i] : text[i - n_prompt]);
-        const struct spot_infer_item item = { id, (int64_t)i, 1, &token };
+        const struct spot_infer_item item = { id, (int64_t)i, 1, &token, SPOT_POOL_NONE, NULL };
 
         ck_assert_int_eq(spot_infer_run(infer, &item, 1, NULL, NULL, logit, &err), 0);
         if (i + 1 >= n_prompt)

@@ -175,6 +175,37 @@ static struct spot_bamboo_result play(bool is_released, const struct spot_bamboo
     return result;
 }
 
+/* A second rendezvous ends with nobody in it: members stay, in no pipeline, and nobody stands in
+ * for the first stage. Steps and fatal losses are those of simulator.py at 8080929. */
+START_TEST(a_member_without_pipelines_has_no_predecessor)
+{
+    static const struct spot_bamboo_event more[] = {
+        { 110000, true, 19 },  { 125000, true, 20 },  { 160000, true, 21 },  { 195000, true, 22 },
+        { 195000, true, 23 },  { 196000, true, 24 },  { 321000, true, 25 },  { 322000, true, 26 },
+        { 337000, false, 0 },  { 352000, true, 27 },  { 377000, true, 28 },  { 412000, false, 7 },
+        { 412000, false, 23 }, { 412000, true, 29 },  { 412000, false, 24 }, { 447000, false, 2 },
+        { 448000, false, 3 },  { 448000, true, 30 },  { 448000, true, 31 },  { 449000, false, 6 },
+        { 484000, true, 32 },  { 485000, false, 30 }, { 500000, true, 34 },  { 535000, false, 1 },
+        { 551000, false, 26 }, { 576000, false, 4 },  { 578000, false, 17 }, { 698000, false, 29 },
+        { 723000, false, 21 }, { 723000, false, 25 }, { 724000, false, 34 }, { 814000, false, 20 }
+    };
+    struct spot_bamboo_job job = job_of("GPT-2");
+    struct spot_bamboo_event event[17 + sizeof(more) / sizeof(*more)];
+    struct spot_bamboo_result result;
+    struct spot_err err = { 0 };
+
+    for (int i = 0; i < 17; i++)
+        event[i] = (struct spot_bamboo_event){ 0, true, i < 15 ? i : i + 2 };
+    memcpy(event + 17, more, sizeof(more));
+    ck_assert_msg(!spot_bamboo_sim_run(&job, event, sizeof(event) / sizeof(*event), 7200000,
+                                       &result, NULL, NULL, &err),
+                  "%s", err.msg);
+    ck_assert_int_eq((int)result.steps, 5727);
+    ck_assert_int_eq((int)result.preemptions, 17);
+    ck_assert_int_eq((int)result.fatal, 1);
+}
+END_TEST
+
 START_TEST(corrected_neighbours_lost_at_once_do_not_stop_it_for_good)
 {
     const struct spot_bamboo_event pair[] = { { 600000, false, 5 }, { 600000, false, 6 } };
@@ -330,6 +361,7 @@ int main(void)
 
     tcase_add_test(tc, reproduces_every_published_run);
     tcase_add_test(tc, reproduces_the_published_run_on_the_public_trace);
+    tcase_add_test(tc, a_member_without_pipelines_has_no_predecessor);
     tcase_add_test(tc, corrected_neighbours_lost_at_once_do_not_stop_it_for_good);
     tcase_add_test(tc, corrected_a_node_that_boots_is_lost_at_no_price);
     tcase_add_test(tc, corrected_checkpoints_bound_what_a_fatal_loss_takes);

@@ -132,7 +132,7 @@ static void check_token(struct spot_bpe *bpe, const char *name, uint32_t id, int
     ck_assert_int_eq(spot_bpe_is_special(bpe, id), what == 2);
     ids.n = 0;
     spot_bpe_encode(bpe, name, strlen(name), true, &ids);
-    ck_assert_uint_eq(ids.n, strlen(name));
+    ck_assert_uint_eq(ids.n, what == 1 ? 1 : strlen(name));
     free(ids.id);
 }
 

@@ -101,6 +101,39 @@ START_TEST(behind_a_named_token_there_is_a_mark_only_where_it_is_always)
 }
 END_TEST
 
+/* Runs of spaces that are tokens of their own, as Gemma has them, however a stream is cut; the name
+ * of a special token is text. */
+START_TEST(added_tokens_that_are_not_special_are_found_in_any_text)
+{
+    static const char text[] = "ab  ab     ab\n<s>ab  ";
+    struct spot_bpe *const bpe = open_edited(
+        "\"added_tokens\": [", "\"added_tokens\": [{\"id\": 10, \"content\": \"  \"}, {\"id\": 12, "
+                               "\"content\": \"    \"}, {\"id\": 11, \"content\": \"\\n\"},");
+    struct spot_tokens whole = { 0 };
+
+    expect_ids(bpe, "ab  ab", "7 10 4 ");
+    expect_named(bpe, "ab  ab", "7 10 4 ");
+    expect_ids(bpe, "ab     ab\n\nab<s>", "7 12 7 11 11 4 0 ");
+    spot_bpe_encode(bpe, text, sizeof(text) - 1, true, &whole);
+    for (size_t step = 1; step < sizeof(text); step++) {
+        struct spot_tokens ids = { 0 };
+        size_t done = 0;
+
+        for (size_t known = 0; known < sizeof(text) - 1;) {
+            known = known + step < sizeof(text) - 1 ? known + step : sizeof(text) - 1;
+            done +=
+                spot_bpe_encode(bpe, text + done, known - done, known == sizeof(text) - 1, &ids);
+        }
+        ck_assert_uint_eq(done, sizeof(text) - 1);
+        ck_assert_uint_eq(ids.n, whole.n);
+        ck_assert_mem_eq(ids.id, whole.id, ids.n * sizeof(*ids.id));
+        free(ids.id);
+    }
+    free(whole.id);
+    spot_bpe_free(bpe);
+}
+END_TEST
+
 START_TEST(characters_that_are_no_tokens_become_their_bytes_or_unknown)
 {
     struct spot_bpe *bpe = open_text(small);
@@ -313,6 +346,7 @@ int main(void)
 
     tcase_add_test(tc, a_mark_stands_before_the_text_where_the_scheme_says_so);
     tcase_add_test(tc, behind_a_named_token_there_is_a_mark_only_where_it_is_always);
+    tcase_add_test(tc, added_tokens_that_are_not_special_are_found_in_any_text);
     tcase_add_test(tc, characters_that_are_no_tokens_become_their_bytes_or_unknown);
     tcase_add_test(tc, a_run_of_bytes_is_text_as_a_whole_or_each_of_them_is_none);
     tcase_add_test(tc, a_text_longer_than_a_piece_is_cut_before_a_word_or_a_character);

@@ -62,18 +62,6 @@ static int saves(void)
     return 0;
 }
 
-/* On SIGTERM it says what it finds: had the hook been there? */
-static int hooked(void)
-{
-    signal(SIGTERM, on_usr1);
-    say_here();
-    while (!is_told && !is_file(in_dir("finish")))
-        spot_clock_sleep(0.01);
-    if (is_told && is_file(in_dir("hook.%d", of_env("GROUP_RANK"))))
-        put(in_dir("after.%d.%d", my_round(), my_rank()), "");
-    return 0;
-}
-
 /* Ignores SIGTERM, as does what it starts in a session of its own. */
 static int stubborn(void)
 {
@@ -90,13 +78,10 @@ static int stubborn(void)
     return stays();
 }
 
-static const struct rank_story story[] = { { "stays", stays },
-                                           { "stays_but_one", stays_but_one },
-                                           { "fails", fails },
-                                           { "saves", saves },
-                                           { "hooked", hooked },
-                                           { "stubborn", stubborn },
-                                           { 0 } };
+static const struct rank_story story[] = {
+    { "stays", stays }, { "stays_but_one", stays_but_one }, { "fails", fails },
+    { "saves", saves }, { "stubborn", stubborn },           { 0 }
+};
 
 /* --- what the test sees of them -----------------------------------------------------------------
  */
@@ -401,36 +386,7 @@ START_TEST(before_a_leaver_goes_all_ranks_may_save_and_that_is_no_failure)
 }
 END_TEST
 
-START_TEST(a_hook_runs_before_ranks_are_told_to_end)
-{
-    char *const *const command = rank_command("hooked");
-    const struct spot_exec_options o = job_of(command, 1, 1, 2);
-    struct node n = node_of("a", command);
-    size_t job, a, b;
-    char pids[32];
-
-    n.hook = "echo \"$WORLD_SIZE $SPOT_RANK_PIDS ${RANK-none}\" >$D/hook.tmp.$GROUP_RANK; "
-             "mv $D/hook.tmp.$GROUP_RANK $D/hook.$GROUP_RANK; [ \"$SPOT_LEFT_S\" ] || exit 1";
-    job = coordinate(&o);
-    a = join_as(&n);
-    until_round(0, 1);
-    n.name = "b";
-    b = join_as(&n);
-    until_round(1, 2);
-    ck_assert(is_file(in_dir("after.0.0"))); /* a newcomer gives them the time too */
-    snprintf(pids, sizeof(pids), "2 %ld none\n", number_of(1, 1, "pid "));
-    notice(b);
-    ck_failed(b, SPOT_EPREEMPTED, "");
-    until_round(2, 1);
-    ck_assert_str_eq(text_of(in_dir("hook.1")), pids);
-    ck_assert(is_file(in_dir("after.1.0")) && is_file(in_dir("after.1.1")));
-    finish();
-    ck_done(job);
-    ck_done(a);
-}
-END_TEST
-
-START_TEST(ranks_and_hooks_that_do_not_end_are_ended_with_all_they_started)
+START_TEST(ranks_that_do_not_end_are_ended_with_all_they_started)
 {
     char *const *const command = rank_command("stubborn");
     struct spot_exec_options o = job_of(command, 1, 1, 1);
@@ -438,7 +394,6 @@ START_TEST(ranks_and_hooks_that_do_not_end_are_ended_with_all_they_started)
     size_t job, a;
     pid_t stray;
 
-    n.hook = "trap '' TERM; echo $$ >$D/hook; sleep 1000";
     n.stop_s = 0.1;
     o.save_s = 0.2;
     job = coordinate(&o);
@@ -450,7 +405,6 @@ START_TEST(ranks_and_hooks_that_do_not_end_are_ended_with_all_they_started)
     ck_failed(a, SPOT_EPREEMPTED, "");
     ck_assert(is_gone((pid_t)number_of(0, 0, "pid ")));
     ck_assert(is_gone(stray));
-    ck_assert(is_gone((pid_t)strtol(text_of(in_dir("hook")), NULL, 10)));
     notice(job);
     ck_failed(job, SPOT_EPREEMPTED, "stopped in round 1");
 }
@@ -544,8 +498,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, after_too_many_failures_the_job_gives_up_and_all_hear_why);
     tcase_add_test(tc, a_failure_that_a_lost_node_caused_is_not_counted);
     tcase_add_test(tc, before_a_leaver_goes_all_ranks_may_save_and_that_is_no_failure);
-    tcase_add_test(tc, a_hook_runs_before_ranks_are_told_to_end);
-    tcase_add_test(tc, ranks_and_hooks_that_do_not_end_are_ended_with_all_they_started);
+    tcase_add_test(tc, ranks_that_do_not_end_are_ended_with_all_they_started);
     tcase_add_test(tc, one_that_comes_back_finds_all_as_it_was);
     tcase_add_test(tc, one_that_is_told_to_stop_lets_ranks_save_and_can_go_on);
     tcase_add_test(tc, a_node_with_another_command_or_number_of_ranks_is_refused);

@@ -227,6 +227,7 @@ START_TEST(what_is_of_no_use_now_is_left_alone)
     spot_put_u64(&out, 3);
     spot_put_text(&out, "");
     spot_put_u8(&out, SPOT_EXEC_OF_ONE);
+    spot_state_saved_put(&out, &(struct spot_state_saved){ 0 });
     send_frame(SPOT_MSG_EXEC_TOOK, 0, &out);
     out.n = 0;
     spot_put_text(&out, "nobody asked");

@@ -8,6 +8,8 @@
 
 #include "common/csv_reader.h"
 #include "common/rng.h"
+#include "peers/melange.h"
+#include "peers/spotdnn.h"
 #include "plan/fleet.h"
 #include "plan/fleet/fleet_bound.h"
 #include "plan/fleet/fleet_first.h"
@@ -26,13 +28,13 @@ static double example(double rate_per_s, int64_t slices, struct spot_fleet_answe
 {
     double rate[4];
     struct spot_err err;
-    const struct spot_fleet_demand d = {
-        4, 2, NULL, rate, example_per_s, example_offer, 1.0, slices
-    };
+    const struct spot_fleet_demand d = { 4, 2, NULL, rate, example_per_s, example_offer, 1.0 };
 
     for (int b = 0; b < 4; b++)
         rate[b] = example_weight[b] * rate_per_s;
-    ck_assert_msg(!spot_fleet_serve(&d, 0, a, &err), "%s", err.msg);
+    ck_assert_msg(
+        !(slices ? spot_melange_serve(&d, slices, 0, a, &err) : spot_fleet_serve(&d, 0, a, &err)),
+        "%s", err.msg);
     ck_assert(a->is_proven);
     return a->usd_per_h;
 }
@@ -150,7 +152,7 @@ START_TEST(infeasible_names_what_binds_and_what_would_do)
 {
     struct spot_fleet_offer offer[] = { { "A10G", 1.01, 2 }, { "A100-80GB", 3.67, 1 } };
     double rate[] = { 12, 6, 30, 12 }, none[] = { 2, 20, 0, 0, 5, 40, 2, 20 };
-    struct spot_fleet_demand d = { 4, 2, NULL, rate, example_per_s, offer, 1.0, 0 };
+    struct spot_fleet_demand d = { 4, 2, NULL, rate, example_per_s, offer, 1.0 };
     struct spot_fleet_answer a;
     struct spot_err err;
     double part = 0;
@@ -230,7 +232,7 @@ START_TEST(zones_of_a_type_are_taken_from_the_cheapest)
     for (uint64_t seed = 1; seed <= 60; seed++) {
         struct spot_fleet_offer offer[OFFERS], more[OFFERS];
         double rate[2], per_s[2 * OFFERS], least, load[OFFERS] = { 0 };
-        struct spot_fleet_demand d = { 2, OFFERS, NULL, rate, per_s, offer, 0.9, 0 };
+        struct spot_fleet_demand d = { 2, OFFERS, NULL, rate, per_s, offer, 0.9 };
         struct spot_fleet_answer a;
         struct spot_err err;
         struct spot_rng rng;
@@ -389,33 +391,6 @@ START_TEST(fleets_found_first_answer_all_and_no_reduction_changes_the_optimum)
 }
 END_TEST
 
-START_TEST(a_fleet_of_slices_found_first_keeps_them_whole)
-{
-    int n = 0;
-
-    for (uint64_t seed = 0; seed < 100; seed++) {
-        struct spot_fleet_answer best, first;
-        struct spot_err err;
-        struct drawn d;
-
-        draw(&d, seed);
-        d.demand.slices = 3;
-        if (!spot_fleet_first_greedy(&d.demand, &first))
-            continue;
-        n++;
-        check_answers(&d.demand, &first);
-        for (int i = 0; i < DRAWN_BUCKETS * DRAWN_OFFERS; i++)
-            ck_assert_double_eq_tol(3 * first.share[i], round(3 * first.share[i]), 1e-9);
-        ck_assert(!spot_fleet_serve(&d.demand, 1e6, &best, &err));
-        ck_assert_double_le(best.bound, best.usd_per_h + 1e-9);
-        ck_assert_double_ge(first.usd_per_h, best.usd_per_h - 1e-9);
-        spot_fleet_release(&best);
-        spot_fleet_release(&first);
-    }
-    ck_assert_int_gt(n, 30);
-}
-END_TEST
-
 /* ResNet-110 on CIFAR-100, as released. */
 static const struct spot_dnn_type resnet_type[] = {
     { 0.918, 0.38356424328464145, 1024, 0.543236074270557, 1, 2, 0, 0 },
@@ -562,7 +537,6 @@ int main(void)
     tcase_add_test(tc, infeasible_names_what_binds_and_what_would_do);
     tcase_add_test(tc, zones_of_a_type_are_taken_from_the_cheapest);
     tcase_add_test(tc, fleets_found_first_answer_all_and_no_reduction_changes_the_optimum);
-    tcase_add_test(tc, a_fleet_of_slices_found_first_keeps_them_whole);
     tcase_add_test(tc, spotdnn_predicts_and_searches_as_released);
     tcase_add_test(tc, spotdnn_best_is_the_best_of_a_plain_loop);
     tcase_add_test(tc, the_paper_counts_what_the_code_leaves_out);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/rng.h"
+#include "peers/spotdnn.h"
 #include "plan/fleet_train.h"
 #include "suite.h"
 

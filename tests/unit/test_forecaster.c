@@ -7,6 +7,7 @@
 #include "common/rng.h"
 #include "forecast/forecaster.h"
 #include "forecast/predictor.h"
+#include "peers/parcae.h"
 #include "suite.h"
 
 /* Goal: every model gives distributions whatever it is fed, from the past alone; the counting
@@ -72,7 +73,9 @@ START_TEST(every_model_gives_distributions_from_the_first_value_on)
     static double prob[H * 301];
     int y[N];
 
-    for (const struct spot_forecaster *f = spot_forecasters; f->name; f++)
+    const struct spot_forecaster *f;
+
+    for (size_t k = 0; (f = spot_forecaster_at(k)); k++)
         for (int c = 0; c < 4; c++) {
             struct spot_predictor *p = fed(f->name, caps[c], y, 0);
 
@@ -96,7 +99,9 @@ START_TEST(a_constant_series_is_forecast_to_stay)
 
     for (int t = 0; t < N; t++)
         y[t] = 5;
-    for (const struct spot_forecaster *f = spot_forecasters; f->name; f++) {
+    const struct spot_forecaster *f;
+
+    for (size_t k = 0; (f = spot_forecaster_at(k)); k++) {
         struct spot_predictor *p = fed(f->name, CAP, y, 200);
 
         spot_predictor_predict(p, prob);
@@ -132,7 +137,9 @@ START_TEST(asking_changes_nothing)
     int y[N];
 
     make_series(8, CAP, y, N);
-    for (const struct spot_forecaster *f = spot_forecasters; f->name; f++) {
+    const struct spot_forecaster *f;
+
+    for (size_t k = 0; (f = spot_forecaster_at(k)); k++) {
         struct spot_predictor *quiet = fed(f->name, CAP, y, 150), *asked = fed(f->name, CAP, y, 0);
 
         for (int t = 0; t < 150; t++) {
@@ -155,7 +162,9 @@ START_TEST(a_restored_state_goes_on_as_if_it_had_never_left)
     int y[N];
 
     make_series(9, CAP, y, N);
-    for (const struct spot_forecaster *f = spot_forecasters; f->name; f++) {
+    const struct spot_forecaster *f;
+
+    for (size_t k = 0; (f = spot_forecaster_at(k)); k++) {
         struct spot_predictor *all = fed(f->name, CAP, y, N), *half = fed(f->name, CAP, y, N / 2);
         struct spot_predictor *rest = fed(f->name, CAP, y, 0);
         struct spot_err err = { 0 };
@@ -449,10 +458,11 @@ static const struct bad_name {
 } bad_names[] = {
     { "polo", "unknown model 'polo'; did you mean 'pool'?" },
     { "zzzzzzzz",
-      "unknown model 'zzzzzzzz'; there are pool, last, ma, ses, holt, theta, arima, auto, parcae, "
-      "empirical, jump, markov, birthdeath, hazard, renewal, knn, context, load, negbin" },
-    { "", "unknown model ''; there are pool, last, ma, ses, holt, theta, arima, auto, parcae, "
-          "empirical, jump, markov, birthdeath, hazard, renewal, knn, context, load, negbin" },
+      "unknown model 'zzzzzzzz'; there are pool, last, ma, ses, holt, theta, arima, auto, "
+      "empirical, jump, markov, birthdeath, hazard, renewal, knn, context, load, negbin, parcae" },
+    { "",
+      "unknown model ''; there are pool, last, ma, ses, holt, theta, arima, auto, "
+      "empirical, jump, markov, birthdeath, hazard, renewal, knn, context, load, negbin, parcae" },
     { "arima:1:1", "'arima:1:1': expected NAME[@HISTORY], or arima:p:d:q[:c][@HISTORY]" },
     { "arima:9:1:0", "'arima:9:1:0': expected NAME[@HISTORY], or arima:p:d:q[:c][@HISTORY]" },
     { "arima:1:1:0:x", "'arima:1:1:0:x': expected NAME[@HISTORY], or arima:p:d:q[:c][@HISTORY]" },
@@ -493,6 +503,7 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
+    spot_forecasters_more = spot_peer_forecasters;
     tcase_add_test(tc, every_model_gives_distributions_from_the_first_value_on);
     tcase_add_test(tc, a_constant_series_is_forecast_to_stay);
     tcase_add_test(tc, the_pool_leaves_room_for_what_was_never_seen);

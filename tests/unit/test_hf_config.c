@@ -95,7 +95,7 @@ START_TEST(eps_of_the_norms_is_what_the_file_says_or_what_transformers_takes)
 }
 END_TEST
 
-enum { CASES = 21 };
+enum { CASES = 23 };
 
 START_TEST(what_is_not_computed_is_refused_with_its_place)
 {
@@ -111,6 +111,11 @@ START_TEST(what_is_not_computed_is_refused_with_its_place)
           "expected factor, low_freq_factor below" },
         { "{" LLAMA ", \"rope_scaling\": {\"type\": \"linear\"}}",
           "/rope_scaling: expected factor" },
+        { "{" LLAMA ", \"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1]}}",
+          "original_max_position_embeddings" },
+        { "{" LLAMA ", \"rope_scaling\": {\"type\": \"su\", \"short_factor\": [1], "
+          "\"original_max_position_embeddings\": 8}}",
+          "short_factor" },
         { "{" LLAMA ", \"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 2, "
           "\"mscale\": 1}}",
           "mscale" },
@@ -267,7 +272,7 @@ int main(void)
     tcase_add_loop_test(tc, what_is_not_computed_is_refused_with_its_place, 0, CASES);
     tcase_add_test(tc, the_notes_of_a_file_are_read_as_a_config);
     tcase_add_test(tc, notes_that_cannot_be_computed_with_are_refused_as_notes);
-    tcase_add_loop_test(tc, what_is_written_of_a_shape_is_read_as_the_shape, 0, 16);
+    tcase_add_loop_test(tc, what_is_written_of_a_shape_is_read_as_the_shape, 0, 17);
     tcase_add_test(tc, a_file_without_notes_of_ours_has_none);
     tcase_add_test(tc, eps_of_the_norms_is_what_the_file_says_or_what_transformers_takes);
     return run_suite("hf_config", tc);

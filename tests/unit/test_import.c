@@ -93,6 +93,46 @@ START_TEST(windows_that_overlap_import_as_the_whole)
 }
 END_TEST
 
+/* One node at few moments, each of which windows may cut and say again. */
+START_TEST(a_flap_within_a_moment_stays_however_often_it_is_said)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 23, (uint64_t)_i);
+    for (int round = 0; round < 50; round++) {
+        struct spot_import whole = { 0 }, windows = { 0 };
+        const size_t n = 3 + spot_rng_below(&rng, 20);
+        static char line[60][32];
+        struct spot_trace trace;
+        struct spot_err err = { 0 };
+        unsigned time_ms = 0;
+        char text[4096];
+
+        for (size_t i = 0; i < n; i++) {
+            time_ms += 1000 * (unsigned)(spot_rng_below(&rng, 4) == 0);
+            sprintf(line[i], "%u,%s,n\n", time_ms, i % 2 ? "remove" : "add");
+        }
+        join(text, line, 0, n);
+        read_text(&whole, "events", text);
+        for (size_t begin = 0, end = 0; end < n; begin = spot_rng_below(&rng, end + 1)) {
+            end = end + 1 + spot_rng_below(&rng, n - end);
+            join(text, line, begin, end);
+            read_text(&windows, "events", text);
+        }
+        spot_import_sort(&whole);
+        ck_assert_msg(!spot_import_trace(&whole, &trace, &err), "%s", err.msg);
+        ck_assert_uint_eq(trace.series[0].n_event, n);
+        spot_trace_release(&trace);
+        spot_import_sort(&windows); /* it leaves as it left, and came as often or more */
+        ck_assert_msg(!spot_import_trace(&windows, &trace, &err), "%s", err.msg);
+        ck_assert_int_eq(trace.series[0].available[trace.series[0].n - 1], (int)(n % 2));
+        spot_trace_release(&trace);
+        spot_import_release(&whole);
+        spot_import_release(&windows);
+    }
+}
+END_TEST
+
 /* The rule for logs that restate themselves, by brute force: a record counts only
  * if its time lies before all later ones. */
 START_TEST(a_log_that_goes_back_keeps_what_was_said_last)
@@ -142,6 +182,7 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, windows_that_overlap_import_as_the_whole, 0, 4);
+    tcase_add_loop_test(tc, a_flap_within_a_moment_stays_however_often_it_is_said, 0, 4);
     tcase_add_loop_test(tc, a_log_that_goes_back_keeps_what_was_said_last, 0, 4);
     tcase_add_test(tc, formats_are_found_by_name);
     return run_suite("import", tc);

@@ -132,9 +132,11 @@ START_TEST(a_sequence_goes_on_elsewhere_from_its_pages)
     const int to = spot_infer_open(b, NULL);
 
     ck_assert_int_eq(spot_infer_reserve(b, other, 5, NULL), 0);
-    ck_assert_int_eq(spot_infer_run(a, &(struct spot_infer_item){ from, 0, half, r.token[0] }, 1,
-                                    NULL, NULL, got, NULL),
-                     0);
+    ck_assert_int_eq(
+        spot_infer_run(a,
+                       &(struct spot_infer_item){ from, 0, half, r.token[0], SPOT_POOL_NONE, NULL },
+                       1, NULL, NULL, got, NULL),
+        0);
     ck_assert_int_eq(spot_infer_reserve(b, to, half, NULL), 0);
     for (int64_t p = 0; p * SPOT_INFER_PAGE < half; p++)
         for (int l = 0; l < r.m.shape.n_layer; l++)
@@ -144,14 +146,18 @@ START_TEST(a_sequence_goes_on_elsewhere_from_its_pages)
                 spot_infer_import_end(b);
             }
     ck_assert_int_eq(
-        spot_infer_run(b, &(struct spot_infer_item){ to, half, r.T - half, r.token[0] + half }, 1,
-                       NULL, NULL, got, NULL),
+        spot_infer_run(b,
+                       &(struct spot_infer_item){ to, half, r.T - half, r.token[0] + half,
+                                                  SPOT_POOL_NONE, NULL },
+                       1, NULL, NULL, got, NULL),
         0);
     ck_assert_mem_eq(got, want + (r.T - 1) * r.V, (size_t)r.V * sizeof(float));
     /* and back to an earlier token: what lay behind is forgotten */
-    ck_assert_int_eq(spot_infer_run(b, &(struct spot_infer_item){ to, 1, 1, r.token[0] + 1 }, 1,
-                                    NULL, NULL, got, NULL),
-                     0);
+    ck_assert_int_eq(
+        spot_infer_run(b,
+                       &(struct spot_infer_item){ to, 1, 1, r.token[0] + 1, SPOT_POOL_NONE, NULL },
+                       1, NULL, NULL, got, NULL),
+        0);
     ck_assert_mem_eq(got, want + r.V, (size_t)r.V * sizeof(float));
     ck_assert_int_eq(spot_infer_length(b, to), 2);
     spot_infer_free(a);
@@ -174,15 +180,17 @@ START_TEST(what_cannot_be_is_refused_unchanged)
     const int a = spot_infer_open(f, NULL), b = spot_infer_open(f, NULL);
     float *const logit = calloc(2 * (size_t)r.V, sizeof(float));
     const uint32_t large[] = { (uint32_t)r.V };
-    const struct spot_infer_item both[] = { { a, 0, 17, r.token[0] }, { b, 0, 17, r.token[0] } };
+    const struct spot_infer_item both[] = { { a, 0, 17, r.token[0], SPOT_POOL_NONE, NULL },
+                                            { b, 0, 17, r.token[0], SPOT_POOL_NONE, NULL } };
     const struct {
         struct spot_infer_item item;
         enum spot_code code;
-    } bad[] = {
-        { { a, 1, 1, r.token[0] }, SPOT_EDATA },  { { 2, 0, 1, r.token[0] }, SPOT_EDATA },
-        { { a, 0, 41, r.token[0] }, SPOT_EDATA }, { { a, 0, 0, r.token[0] }, SPOT_EDATA },
-        { { a, 0, 1, large }, SPOT_EDATA },       { { a, 0, 71, r.token[0] }, SPOT_EDATA }
-    };
+    } bad[] = { { { a, 1, 1, r.token[0], SPOT_POOL_NONE, NULL }, SPOT_EDATA },
+                { { 2, 0, 1, r.token[0], SPOT_POOL_NONE, NULL }, SPOT_EDATA },
+                { { a, 0, 41, r.token[0], SPOT_POOL_NONE, NULL }, SPOT_EDATA },
+                { { a, 0, 0, r.token[0], SPOT_POOL_NONE, NULL }, SPOT_EDATA },
+                { { a, 0, 1, large, SPOT_POOL_NONE, NULL }, SPOT_EDATA },
+                { { a, 0, 71, r.token[0], SPOT_POOL_NONE, NULL }, SPOT_EDATA } };
 
     ck_assert_int_eq(spot_infer_open(f, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EINFEASIBLE);
@@ -231,7 +239,8 @@ START_TEST(logits_of_any_position)
         engine(&r, type, (struct spot_infer_config){ .n_thread = 2, .logit_max = (int)r.T + 1 });
     const int a = spot_infer_open(f, NULL), b = spot_infer_open(f, NULL);
     const int64_t row = r.V * (int64_t)sizeof(float);
-    struct spot_infer_item item[] = { { a, 0, 5, r.token[1] }, { b, 0, r.T, r.token[0] } };
+    struct spot_infer_item item[] = { { a, 0, 5, r.token[1], SPOT_POOL_NONE, NULL },
+                                      { b, 0, r.T, r.token[0], SPOT_POOL_NONE, NULL } };
     int64_t n_row[] = { 1, r.T + 1 };
     const int n_free = spot_infer_free_pages(f);
     struct spot_err err = { 0 };
@@ -249,8 +258,8 @@ START_TEST(logits_of_any_position)
     ck_assert_mem_eq(got, other + 4 * r.V, (size_t)row);
     ck_assert_mem_eq(got + r.V, want, (size_t)(r.T * row));
     /* a chunk's last three, then the last of another */
-    item[0] = (struct spot_infer_item){ b, 2, 4, r.token[0] + 2 };
-    item[1] = (struct spot_infer_item){ a, 5, 1, r.token[1] + 5 };
+    item[0] = (struct spot_infer_item){ b, 2, 4, r.token[0] + 2, SPOT_POOL_NONE, NULL };
+    item[1] = (struct spot_infer_item){ a, 5, 1, r.token[1] + 5, SPOT_POOL_NONE, NULL };
     n_row[0] = 3;
     n_row[1] = 1;
     ck_assert_int_eq(spot_infer_run_rows(f, item, 2, n_row, NULL, NULL, got, &err), 0);

@@ -99,9 +99,11 @@ START_TEST(a_sequence_goes_on_elsewhere_from_its_pages)
     const size_t row = (size_t)r.V * sizeof(float);
 
     ck_assert_int_eq(spot_infer_reserve(b, other, 5, NULL), 0);
-    ck_assert_int_eq(spot_infer_run(a, &(struct spot_infer_item){ from, 0, half, r.token[0] }, 1,
-                                    NULL, NULL, got, NULL),
-                     0);
+    ck_assert_int_eq(
+        spot_infer_run(a,
+                       &(struct spot_infer_item){ from, 0, half, r.token[0], SPOT_POOL_NONE, NULL },
+                       1, NULL, NULL, got, NULL),
+        0);
     ck_assert_int_eq(spot_infer_reserve(b, to, half, NULL), 0);
     for (int64_t p = 0; p * SPOT_INFER_PAGE < half; p++)
         for (int l = 0; l < r.m.shape.n_layer; l++)
@@ -117,19 +119,24 @@ START_TEST(a_sequence_goes_on_elsewhere_from_its_pages)
                      half / SPOT_INFER_PAGE * SPOT_INFER_PAGE - (half % SPOT_INFER_PAGE == 0));
     ck_assert_int_eq(spot_infer_reuse(b, shared, r.token[0], found, NULL), 0);
     ck_assert_int_eq(
-        spot_infer_run(b, &(struct spot_infer_item){ to, half, r.T - half, r.token[0] + half }, 1,
-                       NULL, NULL, got, NULL),
+        spot_infer_run(b,
+                       &(struct spot_infer_item){ to, half, r.T - half, r.token[0] + half,
+                                                  SPOT_POOL_NONE, NULL },
+                       1, NULL, NULL, got, NULL),
         0);
     ck_assert_mem_eq(got, want + (r.T - 1) * r.V, row);
-    ck_assert_int_eq(spot_infer_run(b,
-                                    &(struct spot_infer_item){ shared, found, half + 1 - found,
-                                                               r.token[0] + found },
-                                    1, NULL, NULL, got, NULL),
-                     0);
+    ck_assert_int_eq(
+        spot_infer_run(b,
+                       &(struct spot_infer_item){ shared, found, half + 1 - found,
+                                                  r.token[0] + found, SPOT_POOL_NONE, NULL },
+                       1, NULL, NULL, got, NULL),
+        0);
     ck_assert_mem_eq(got, want + half * r.V, row);
-    ck_assert_int_eq(spot_infer_run(b, &(struct spot_infer_item){ to, 1, 1, r.token[0] + 1 }, 1,
-                                    NULL, NULL, got, NULL),
-                     0);
+    ck_assert_int_eq(
+        spot_infer_run(b,
+                       &(struct spot_infer_item){ to, 1, 1, r.token[0] + 1, SPOT_POOL_NONE, NULL },
+                       1, NULL, NULL, got, NULL),
+        0);
     ck_assert_mem_eq(got, want + r.V, row);
     spot_infer_free(a);
     spot_infer_free(b);
@@ -150,7 +157,8 @@ START_TEST(logits_of_any_position)
     float *const got = calloc((size_t)(r.T * r.V), sizeof(float));
     struct spot_infer *const f =
         engine(&r, SPOT_INFER_BF16, (struct spot_infer_config){ .logit_max = (int)r.T });
-    const struct spot_infer_item item = { spot_infer_open(f, NULL), 0, r.T, r.token[0] };
+    const struct spot_infer_item item = { spot_infer_open(f, NULL), 0,   r.T, r.token[0],
+                                          SPOT_POOL_NONE,           NULL };
 
     ck_assert_int_eq(spot_infer_run_rows(f, &item, 1, &r.T, NULL, NULL, got, NULL), 0);
     ck_assert_mem_eq(got, want, (size_t)(r.T * r.V) * sizeof(float));

@@ -82,9 +82,10 @@ static void run_to(struct sharers *s, int k, int64_t first, int64_t end)
     struct spot_err err = { 0 };
     int alone;
 
-    if (spot_infer_run(
-            s->f, &(struct spot_infer_item){ s->id[k], first, end - first, s->text[k] + first }, 1,
-            NULL, NULL, s->got, &err)) {
+    if (spot_infer_run(s->f,
+                       &(struct spot_infer_item){ s->id[k], first, end - first, s->text[k] + first,
+                                                  SPOT_POOL_NONE, NULL },
+                       1, NULL, NULL, s->got, &err)) {
         ck_assert_msg(err.code == SPOT_EINFEASIBLE, "%s", err.msg);
         spot_infer_close(s->f, s->id[k]);
         s->id[k] = spot_infer_open(s->f, NULL);
@@ -93,10 +94,11 @@ static void run_to(struct sharers *s, int k, int64_t first, int64_t end)
     }
     s->n[k] = end;
     alone = spot_infer_open(s->alone, NULL);
-    ck_assert_int_eq(spot_infer_run(s->alone,
-                                    &(struct spot_infer_item){ alone, 0, end, s->text[k] }, 1, NULL,
-                                    NULL, s->want, NULL),
-                     0);
+    ck_assert_int_eq(
+        spot_infer_run(s->alone,
+                       &(struct spot_infer_item){ alone, 0, end, s->text[k], SPOT_POOL_NONE, NULL },
+                       1, NULL, NULL, s->want, NULL),
+        0);
     spot_infer_close(s->alone, alone);
     ck_assert_mem_eq(s->got, s->want, (size_t)s->m.shape.vocab * sizeof(float));
 }

@@ -148,7 +148,7 @@ START_TEST(prompts_have_a_square_a_least_time_and_parts_that_add_up)
                            "\"output_tokens\":4,\"parts_add_up\":true"
                            ",\"cells\":[" ROW("1", "100", "3") "," ROW("2", "200", "3") "]}");
     const struct spot_serve_shape shape = { 2, 1, 2, 2, 1 };
-    struct spot_serve_length length = { 12, 4 };
+    struct spot_serve_length length = { 12, 4, 0 };
     struct spot_serve_time time;
     struct spot_job_doc job;
     struct spot_err err;

@@ -418,6 +418,32 @@ START_TEST(negbin_is_the_window_s_by_recursion_from_zero)
 }
 END_TEST
 
+/* mpmath 1.4.1, 40 digits: Poisson's, and that of a variance of 47 squared. */
+START_TEST(negbin_is_exact_where_its_size_is_large_or_without_end)
+{
+    enum { CAP = 4000 };
+    static const int k[] = { 1900, 2000, 2100 };
+    static const double want[2][3] = {
+        { 0.0007198068548569778, 0.008920248895986241, 0.0007442234118916616 },
+        { 0.0008700610015573349, 0.008487776464069319, 0.0008946611016333142 }
+    };
+    struct spot_fc_spec spec = { .cap = CAP, .horizon = 1, .day = 8640 };
+    const struct spot_forecaster *model = spot_forecaster_find("negbin@5", &spec, NULL);
+    static double prob[CAP + 1];
+
+    for (int wide = 0; wide < 2; wide++) {
+        struct spot_predictor *p = spot_predictor_new(model, &spec);
+
+        for (int i = 0; i < 6; i++)
+            spot_predictor_observe(p, 2000 + (wide ? i % 2 ? 47 : -47 : 0));
+        spot_predictor_predict(p, prob);
+        for (int i = 0; i < 3; i++)
+            ck_assert_double_eq_tol(prob[k[i]], want[wide][i], 1e-11 * want[wide][i]);
+        spot_predictor_free(p);
+    }
+}
+END_TEST
+
 /* Requests of `slots` intervals after those of n, by the mean of the forecast. */
 static void forecast_cycle(double (*law)(int), double day, int n, double *mean, int slots)
 {
@@ -513,6 +539,7 @@ int main(void)
     tcase_add_test(
         tc, it_is_nearly_as_good_as_the_best_of_what_is_simple_and_better_where_there_is_a_shape);
     tcase_add_test(tc, negbin_is_the_window_s_by_recursion_from_zero);
+    tcase_add_test(tc, negbin_is_exact_where_its_size_is_large_or_without_end);
     tcase_add_test(tc, the_regression_is_that_of_all_pairs_of_the_past);
     tcase_add_test(tc, what_comes_later_changes_nothing_that_was_told);
     return run_suite("load_mix", tc);

@@ -311,21 +311,18 @@ START_TEST(a_summary_says_what_a_hand_counts)
 }
 END_TEST
 
-START_TEST(a_sample_of_lengths_is_even_and_of_what_came_since)
+START_TEST(the_lengths_that_were_seen_are_of_the_latest_and_of_none_that_come)
 {
     struct spot_load load = { 0 };
     struct spot_serve_length length[8];
 
     for (int i = 0; i < 100; i++)
         spot_load_add(&load, i, i + 1, 2 * i + 1, NULL);
-    ck_assert_uint_eq(spot_load_lengths_seen(&load, 95, 8, length), 5); /* all there are */
-    for (int i = 0; i < 5; i++)
-        ck_assert(length[i].prompt_token == 96 + i && length[i].output_token == 191 + 2 * i);
-    ck_assert_uint_eq(spot_load_lengths_seen(&load, 20, 8, length), 8); /* each tenth of 80 */
+    ck_assert_uint_eq(spot_load_lengths_seen(&load, NULL, 4, 8, length), 5); /* all there are */
+    ck_assert_uint_eq(spot_load_lengths_seen(&load, NULL, 60.5, 8, length), 8);
     for (int i = 0; i < 8; i++)
-        ck_assert_int_eq(length[i].prompt_token, 21 + 10 * i);
-    ck_assert_uint_eq(spot_load_lengths_seen(&load, 1e9, 8, length), 1); /* the last at least */
-    ck_assert_int_eq(length[0].prompt_token, 100);
+        ck_assert(length[i].prompt_token == 54 + i && length[i].output_token == 107 + 2 * i);
+    ck_assert_uint_eq(spot_load_lengths_seen(&load, NULL, -1, 8, length), 0);
     spot_load_release(&load);
 }
 END_TEST
@@ -520,7 +517,7 @@ int main(void)
     tcase_add_test(tc, pairs_are_drawn_together_and_fit_the_context);
     tcase_add_test(tc, distributions_of_lengths_that_are_none_are_refused);
     tcase_add_test(tc, a_summary_says_what_a_hand_counts);
-    tcase_add_test(tc, a_sample_of_lengths_is_even_and_of_what_came_since);
+    tcase_add_test(tc, the_lengths_that_were_seen_are_of_the_latest_and_of_none_that_come);
     tcase_add_test(tc, one_request_has_no_rate);
     tcase_add_test(tc, formats_become_requests);
     tcase_add_test(tc, requests_of_a_served_log_are_a_load_choice_by_choice);

@@ -13,7 +13,7 @@ enum { ARGS_MAX = 12 };
 static struct {
     bool deep, wide;
     uint64_t count, level;
-    double share;
+    double share, price[2], notice_s[2];
     const char *output, *maybe, *form;
     struct spot_opt_list list;
 } got;
@@ -29,6 +29,8 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_MAYBE, 0, "maybe", &got.maybe, "x", "a text or none", 0, 0 },
     { SPOT_OPT_LIST, 0, "list", &got.list, "x", "some texts", 0, 0 },
     { SPOT_OPT_STRING, 0, "form", &got.form, "name", "of a few", 0, 0 },
+    { SPOT_OPT_REALS, 0, "price", got.price, "spot[:od]", "two numbers", 0, 10 },
+    { SPOT_OPT_TIMES, 0, "notice", got.notice_s, "loss[:gain]", "two times", 0, 86400 },
     { SPOT_OPT_END },
 };
 
@@ -150,6 +152,25 @@ START_TEST(an_option_may_take_one_value_or_none_or_all_that_follow)
 }
 END_TEST
 
+START_TEST(an_option_may_have_a_second_number_behind_a_colon)
+{
+    char text[128], *argv[ARGS_MAX];
+    struct spot_err err = { 0 };
+    int argc, first;
+
+    ck_assert_int_eq(parse("--price .5:3 --notice 2m", false, text, argv, &argc, &first, &err),
+                     SPOT_CLI_RUN);
+    ck_assert_double_eq(got.price[0], .5);
+    ck_assert_double_eq(got.price[1], 3);
+    ck_assert_double_eq(got.notice_s[0], 120);
+    ck_assert_double_eq(got.notice_s[1], 0);
+    ck_assert_int_eq(parse("--notice=1s:1h --price 2", false, text, argv, &argc, &first, &err),
+                     SPOT_CLI_RUN);
+    ck_assert_double_eq(got.notice_s[1], 3600);
+    ck_assert_double_eq(got.price[0], 2);
+}
+END_TEST
+
 static const struct refusal {
     const char *line, *message;
 } refusals[] = {
@@ -172,6 +193,11 @@ static const struct refusal {
     { "--form xml -o x", "--form must be json, table or md, got 'xml'" },
     { "--form js -o x", "--form must be json, table or md, got 'js'" },
     { "--form= -o x", "--form must be json, table or md, got ''" },
+    { "--price 1:11", "--price must be between 0 and 10, got '11'" },
+    { "--price 1:", "--price must be a number, got ''" },
+    { "--price :1", "--price must be a number, got ''" },
+    { "--price 1:2:3", "--price must be a number, got '2:3'" },
+    { "--notice 1s:x", "--notice must be a duration such as 90s, 5m or 2h, got 'x'" },
     { "--form json|table -o x", "--form must be json, table or md, got 'json|table'" },
 };
 
@@ -196,6 +222,7 @@ int main(void)
                         sizeof(orders) / sizeof(orders[0]));
     tcase_add_loop_test(tc, an_option_may_take_one_value_or_none_or_all_that_follow, 0,
                         sizeof(values) / sizeof(values[0]));
+    tcase_add_test(tc, an_option_may_have_a_second_number_behind_a_colon);
     tcase_add_loop_test(tc, wrong_options_are_named_before_and_after_operands, 0,
                         sizeof(refusals) / sizeof(refusals[0]));
     return run_suite("opt", tc);

@@ -42,7 +42,7 @@ static void put(const char *at, const char *text)
     "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":" \
     "0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"</s>\","         \
     "\"type_id\":0}}],\"pair\":[],\"special_tokens\":{\"<s>\":{\"id\":\"<s>\",\"ids\":[" id       \
-    "],\"tokens\":[\"<s>\"]}}}"
+    "],\"tokens\":[\"<s>\"]},\"</s>\":{\"id\":\"</s>\",\"ids\":[101],\"tokens\":[\"</s>\"]}}}"
 #define DOCUMENT(processor) "{\"model\":{},\"post_processor\":" processor "}"
 
 static const struct {
@@ -79,20 +79,24 @@ START_TEST(what_comes_before_a_text_is_what_the_files_say)
 {
     struct spot_bpe *const bpe = spot_bpe_of_bytes();
     struct spot_err err = { 0 };
-    uint32_t id[4];
-    size_t n;
+    struct spot_text_around around;
     int rc;
 
     put(path[0], files[_i].tokenizer);
     put(path[1], files[_i].config);
-    rc = spot_text_prefix_load(dir, bpe, id, 4, &n, &err);
+    rc = spot_text_around_load(dir, bpe, &around, &err);
     ck_assert_msg(rc == (files[_i].n < 0 ? -1 : 0), "%d: %s", _i, err.msg);
     if (rc)
         ck_assert_int_eq(err.code, SPOT_EDATA);
     else
-        ck_assert_int_eq((int)n, files[_i].n);
-    if (!rc && n)
-        ck_assert_uint_eq(id[0], files[_i].id);
+        ck_assert_int_eq((int)around.n_before, files[_i].n);
+    if (!rc && around.n_before)
+        ck_assert_uint_eq(around.before[0], files[_i].id);
+    if (!rc) /* of a text that is not continued */
+        ck_assert_uint_eq(around.n_after,
+                          files[_i].tokenizer && strstr(files[_i].tokenizer, "</s>"));
+    if (!rc && around.n_after)
+        ck_assert_uint_eq(around.after[0], 'e');
     spot_bpe_free(bpe);
 }
 END_TEST

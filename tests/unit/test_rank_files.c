@@ -94,6 +94,10 @@ START_TEST(what_was_saved_comes_back_and_what_is_not_of_it_goes_aside)
     put(1);
     shell("[ \"$(cat out/ckpt.1)\" = one ] && [ \"$(cat out/.spot-aside/ckpt.1)\" = three ] && "
           "[ \"$(cat out/.spot-aside/ckpt.2)\" = two ] && [ ! -e out/ckpt.2 ] && [ -e out/other ]");
+    shell("echo four >out/ckpt.1"); /* what went aside stays */
+    put(1);
+    shell("[ \"$(cat out/ckpt.1)\" = one ] && [ \"$(cat out/.spot-aside/ckpt.1)\" = three ] && "
+          "[ \"$(cat out/.spot-aside/ckpt.1.1)\" = four ]");
 }
 END_TEST
 

@@ -546,7 +546,7 @@ START_TEST(who_catches_sigusr1_is_told_and_waited_for)
 
     (void)pid_in("pid.0");
     (void)pid_in("pid.1");
-    ck_assert_int_eq(spot_ranks_save(r, 10, &err), 0);
+    ck_assert_int_eq(spot_ranks_save(r, &err), 0);
     event = next(r);
     ck_assert_int_eq(event.kind, SPOT_RANK_EXITED); /* before it is told that all is saved */
     ck_assert_uint_eq(event.local, 0);
@@ -567,61 +567,11 @@ START_TEST(a_trainer_below_a_shell_is_told)
     struct spot_rank_event event;
 
     (void)pid_in("pid");
-    ck_assert_int_eq(spot_ranks_save(r, 10, &err), 0);
+    ck_assert_int_eq(spot_ranks_save(r, &err), 0);
     event = next(r);
     ck_assert(event.kind == SPOT_RANK_EXITED && WEXITSTATUS(event.status) == 4);
     ck_assert_int_eq(next(r).kind, SPOT_RANK_SAVED);
     ck_assert_str_eq(text_of("saved"), "saved\n");
-    spot_ranks_free(r);
-}
-END_TEST
-
-START_TEST(a_hook_is_told_who_and_how_long)
-{
-    const struct spot_ranks_options o = {
-        .n = 2,
-        .stop_s = 60,
-        .out_fd = -1,
-        .err_fd = -1,
-        .log_dir = dir,
-        .hook = "echo $SPOT_LEFT_S $GROUP_RANK $WORLD_SIZE ${RANK-none}; echo $SPOT_RANK_PIDS"
-    };
-    struct spot_ranks *const r =
-        begin_with(o, "echo $$ >$D/pid.$LOCAL_RANK; while :; do sleep 0.05; done");
-    const pid_t first = pid_in("pid.0"), second = pid_in("pid.1");
-    int status[2] = { -1, -1 };
-    char want[64];
-
-    ck_assert_int_eq(spot_ranks_save(r, 2.5, &err), 0);
-    ck_assert_int_eq(next(r).kind, SPOT_RANK_SAVED);
-    stop(r, status);
-    spot_ranks_free(r);
-    snprintf(want, sizeof(want), "2.5 1 12 none\n%ld %ld\n", (long)first, (long)second);
-    ck_assert_str_eq(text_of("7/hook-4.out"), want);
-}
-END_TEST
-
-START_TEST(a_hook_that_hangs_goes_with_the_round)
-{
-    const struct spot_ranks_options o = { .n = 1,
-                                          .stop_s = 0.2,
-                                          .out_fd = -1,
-                                          .err_fd = -1,
-                                          .hook = "trap '' TERM; echo $$ >$D/hook; sleep 1000" };
-    struct spot_ranks *const r = begin_with(o, "sleep 1000");
-    struct spot_rank_event event;
-    pid_t hook;
-
-    ck_assert_int_eq(spot_ranks_save(r, 1, &err), 0);
-    hook = pid_in("hook");
-    ck_assert_int_eq(spot_ranks_stop(r, &err), 0);
-    do
-        event = next(r); /* the hook may be gone before the rank is */
-    while (event.kind == SPOT_RANK_SAVED);
-    ck_assert(WIFSIGNALED(event.status));
-    while (next(r).kind != SPOT_RANK_STOPPED)
-        ;
-    ck_assert(is_gone(hook));
     spot_ranks_free(r);
 }
 END_TEST
@@ -650,7 +600,5 @@ int main(void)
     tcase_add_test(tc, a_log_that_cannot_be_written_is_told_of_once_and_stops_no_rank);
     tcase_add_test(tc, who_catches_sigusr1_is_told_and_waited_for);
     tcase_add_test(tc, a_trainer_below_a_shell_is_told);
-    tcase_add_test(tc, a_hook_is_told_who_and_how_long);
-    tcase_add_test(tc, a_hook_that_hangs_goes_with_the_round);
     return run_suite("ranks", tc);
 }

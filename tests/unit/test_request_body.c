@@ -26,13 +26,20 @@ static void teardown(void)
 
 static struct spot_front_options options(void)
 {
-    return (struct spot_front_options){
-        .model = "m", .vocabulary = &vocabulary, .n_context = 64, .n_vocabulary = 256
-    };
+    return (struct spot_front_options){ .model = "m",
+                                        .adapters = "one=x,two=y",
+                                        .vocabulary = &vocabulary,
+                                        .n_context = 64,
+                                        .n_vocabulary = 256,
+                                        .n_state = 8,
+                                        .pool = SPOT_POOL_LAST };
 }
 
 #define TOOL(name, parameters) \
     "{\"type\":\"function\",\"function\":{\"name\":\"" name "\",\"parameters\":" parameters "}}"
+
+#define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define A4  "\"a\",\"a\",\"a\",\"a\","
 
 static const struct {
     enum spot_api api;
@@ -82,7 +89,22 @@ static const struct {
     { false, 400, "{\"model\":\"m\",\"prompt\":[[1],[256]]}", "0 to 255" },
     { false, 400, "{\"model\":\"m\",\"prompt\":[]}", "no tokens" },
     { false, 400, "{\"model\":\"m\",\"prompt\":{}}", "'prompt' must be" },
-    { false, 400, "{\"model\":\"m\",\"prompt\":[\"a\",\"b\"],\"n\":65}", "128 choices at most" },
+    { false, 404, "{\"model\":\"three\",\"prompt\":\"a\"}", "model_not_found" },
+    { SPOT_API_EMBEDDINGS, 404, "{\"model\":\"three\",\"input\":\"a\"}", "model_not_found" },
+    { SPOT_API_EMBEDDINGS, 400, "{\"model\":\"m\"}", "'input' must be" },
+    { SPOT_API_EMBEDDINGS, 400, "{\"input\":[]}", "no tokens" },
+    { SPOT_API_EMBEDDINGS, 400, "{\"input\":[\"a\",\"\"]}", "no tokens" },
+    { SPOT_API_EMBEDDINGS, 400, "{\"input\":[1,256]}", "0 to 255" },
+    { SPOT_API_EMBEDDINGS, 400, "{\"input\":[[1],\"a\",{}]}", "'input' must be" },
+    { SPOT_API_EMBEDDINGS, 400, "{\"input\":\"a\",\"dimensions\":9}", "'dimensions'" },
+    { SPOT_API_EMBEDDINGS, 400, "{\"input\":\"a\",\"dimensions\":0}", "'dimensions'" },
+    { SPOT_API_EMBEDDINGS, 400, "{\"input\":\"a\",\"encoding_format\":\"hex\"}",
+      "'encoding_format'" },
+    { SPOT_API_EMBEDDINGS, 400, "{\"input\":\"a\",\"pooling\":\"cls\"}", "'pooling'" },
+    { SPOT_API_EMBEDDINGS, 400, "{\"input\":\"a\",\"stream\":true}", "body.stream" },
+    { SPOT_API_EMBEDDINGS, 400, "{\"input\":[\"a\",\"" A64 A64 "\"]}", "context_length_exceeded" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":[" A4 A4 A4 A4 "\"a\"],\"n\":128}",
+      "2048 choices at most" },
     { false, 400, "{\"model\":\"m\",\"prompt\":[\"a\",\"bbbb\"],\"max_tokens\":61}",
       "context_length_exceeded" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":0}", "integer of 1" },
@@ -345,6 +367,69 @@ START_TEST(a_prompt_as_long_as_the_context_is_scored)
 }
 END_TEST
 
+/* --- embeddings, and adapters --- */
+
+START_TEST(texts_of_an_embedding_are_parts_that_give_states)
+{
+    static const char body[] = "{\"model\":\"two\",\"input\":[\"ab\",[7,8,9]],\"user\":\"x\","
+                               "\"encoding_format\":\"base64\",\"dimensions\":3,\"pooling\":"
+                               "\"mean\"}";
+    static const uint32_t after[] = { 'z' };
+    const struct spot_front_options o = options();
+    struct spot_request r, copy;
+    struct spot_buf wire = { 0 };
+    struct spot_wire_in in;
+
+    vocabulary.after = after;
+    vocabulary.n_after = 1; /* of texts alone */
+    ck_assert_int_eq(spot_openai_parse(&o, SPOT_API_EMBEDDINGS, body, sizeof(body) - 1, &r, NULL),
+                     0);
+    spot_request_put(&r, &wire);
+    in = spot_wire_in(wire.data, wire.n);
+    ck_assert_int_eq(spot_request_get(&copy, &in), 0);
+    ck_assert_int_eq(copy.pool, SPOT_POOL_MEAN);
+    ck_assert_uint_eq(copy.adapter, 2);
+    ck_assert_uint_eq(copy.n_dimension, 3);
+    ck_assert(copy.is_base64);
+    ck_assert_uint_eq(copy.n_choice, 2);
+    ck_assert_uint_eq(copy.part_end[0], 3);
+    ck_assert_uint_eq(copy.n_prompt, 6);
+    ck_assert_uint_eq(copy.prompt[2], 'z');
+    ck_assert_uint_eq(copy.prompt[5], 9);
+    spot_request_release(&r);
+    spot_request_release(&copy);
+    spot_buf_release(&wire);
+}
+END_TEST
+
+/* Two workers may tell the same state; the answer has its first numbers, of length 1. */
+START_TEST(a_state_is_told_once_and_is_a_vector_of_length_1)
+{
+    static const char body[] = "{\"input\":\"ab\",\"dimensions\":2}";
+    static const float state[8] = { 3, 4, 5 }, other[8] = { 3, 4, 6 };
+    const struct spot_front_options o = options();
+    struct spot_buf out = { 0 };
+    struct spot_completion *c;
+    struct spot_request r;
+
+    ck_assert_int_eq(spot_openai_parse(&o, SPOT_API_EMBEDDINGS, body, sizeof(body) - 1, &r, NULL),
+                     0);
+    c = spot_completion_new(&r, &vocabulary);
+    ck_assert_int_eq(spot_completion_append(c, 0, 0, &(struct spot_token){ .id = 1 }),
+                     SPOT_APPEND_GAP);
+    ck_assert_int_eq(spot_completion_set_state(c, 0, state, 8, 0), SPOT_APPEND_NEW);
+    ck_assert_int_eq(spot_completion_set_state(c, 0, state, 8, 0), SPOT_APPEND_KNOWN);
+    ck_assert_int_eq(spot_completion_set_state(c, 0, other, 8, 0), SPOT_APPEND_DIFFERS);
+    ck_assert_uint_eq(c->n_open, 0);
+    spot_openai_answer(&o, c, &out);
+    spot_buf_add(&out, "", 1);
+    ck_assert_ptr_nonnull(strstr((char *)out.data, "\"embedding\":[0.6"));
+    ck_assert_ptr_nonnull(strstr((char *)out.data, "\"total_tokens\":2"));
+    spot_buf_release(&out);
+    spot_completion_unref(c);
+}
+END_TEST
+
 int main(void)
 {
     TCase *const c = tcase_create("request_body");
@@ -358,5 +443,7 @@ int main(void)
     tcase_add_loop_test(c, what_is_wrong_with_a_body_is_named, 0,
                         (int)(sizeof(bad) / sizeof(*bad)));
     tcase_add_test(c, a_body_becomes_the_request_that_it_says);
+    tcase_add_test(c, texts_of_an_embedding_are_parts_that_give_states);
+    tcase_add_test(c, a_state_is_told_once_and_is_a_vector_of_length_1);
     return run_case("request_body", c);
 }

@@ -121,7 +121,7 @@ START_TEST(a_profile_is_found_again)
     struct spot_serve_sample *sample = spot_xcalloc(N, sizeof(*sample));
     double *e2e = spot_xcalloc(N, sizeof(*e2e));
     struct spot_job_serve got;
-    const struct spot_serve_length mean = { 100, 60 };
+    const struct spot_serve_length mean = { 100, 60, 0 };
     struct spot_err err;
 
     play(&want, &load, sample, e2e);

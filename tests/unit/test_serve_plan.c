@@ -8,6 +8,8 @@
 
 #include "common/csv_reader.h"
 #include "model/job_doc.h"
+#include "peers/spotserve.h"
+#include "plan/decision.h"
 #include "plan/serve_plan.h"
 #include "suite.h"
 
@@ -158,12 +160,34 @@ START_TEST(nothing_is_better_by_the_rule)
 }
 END_TEST
 
+/* What is asked, once, of one of the two policies. */
+struct question {
+    const struct spot_policy *policy;
+    int instances;
+    double time_s;
+    struct spot_serve_rule rule;
+    struct spot_serve_seen seen;
+};
+
+static int plan(struct spot_serve_plan *plan, const struct question *q, struct spot_err *err)
+{
+    const struct spot_policy *p = q->policy;
+    const struct spot_seen seen = { .time_s = q->time_s, .there = q->instances, .serve = &q->seen };
+    struct spot_decider *d = p->open(&(struct spot_rule){ .serve = &q->rule });
+    struct spot_action action;
+    const int rc = p->observe(d, &seen, err) ||
+                   p->decide(d, &action, &(struct spot_told){ .serve = plan }, err);
+
+    p->close(d);
+    return rc ? -1 : 0;
+}
+
 START_TEST(a_plan_is_read_as_it_was_written)
 {
-    struct spot_serve_question q = {
-        .solver = SPOT_SERVE_SOLVER_SPOTSERVE, .instances = 5, .rate_per_s = 2, .time_s = 7
+    struct question q = {
+        .policy = &spot_policy_spotserve, .instances = 5, .time_s = 7, .seen = { .rate_per_s = 2 }
     };
-    struct spot_serve_plan plan;
+    struct spot_serve_plan made;
     struct spot_plan_doc again;
     struct spot_job_doc job;
     struct spot_err err;
@@ -172,9 +196,9 @@ START_TEST(a_plan_is_read_as_it_was_written)
     FILE *out = open_memstream(&text, &n);
 
     load(&job, "6.7b");
-    q.job = &job;
-    ck_assert_int_eq(spot_serve_plan_make(&plan, &q, &err), 0);
-    ck_assert_int_eq(spot_plan_doc_write(&plan.doc, NULL, out, &err), 0);
+    q.rule.job = &job;
+    ck_assert_int_eq(plan(&made, &q, &err), 0);
+    ck_assert_int_eq(spot_plan_doc_write(&made.doc, NULL, out, &err), 0);
     fclose(out);
     ck_assert_msg(!spot_plan_doc_parse(&again, text, n, "again", &err), "%s", err.msg);
     ck_assert_int_eq(again.kind, SPOT_PLAN_SERVE);
@@ -182,14 +206,14 @@ START_TEST(a_plan_is_read_as_it_was_written)
     ck_assert_int_eq(again.next.M, 4);
     ck_assert_int_eq(again.micro_batch, 2);
     ck_assert_int_eq(again.prefill_parts, 2);
-    ck_assert_double_eq(again.expected.latency_s, plan.doc.expected.latency_s);
+    ck_assert_double_eq(again.expected.latency_s, made.doc.expected.latency_s);
     ck_assert_double_eq_tol(again.expected.usd_per_h, 5 * 1.9046, 1e-9);
-    ck_assert_uint_eq(again.n_alternative, plan.doc.n_alternative);
-    ck_assert_int_eq(again.alternative[0].m, plan.alternative[0].m);
-    ck_assert_double_eq(again.alternative[0].latency_s, plan.alternative[0].latency_s);
+    ck_assert_uint_eq(again.n_alternative, made.doc.n_alternative);
+    ck_assert_int_eq(again.alternative[0].m, made.alternative[0].m);
+    ck_assert_double_eq(again.alternative[0].latency_s, made.alternative[0].latency_s);
     ck_assert_ptr_nonnull(strstr(again.why[2], "SpotServe's artifact would run this at 4"));
     spot_plan_doc_release(&again);
-    spot_serve_plan_release(&plan);
+    spot_serve_plan_release(&made);
     spot_job_doc_release(&job);
     free(text);
 }
@@ -197,21 +221,23 @@ END_TEST
 
 START_TEST(what_cannot_hold_the_model_is_told_what_would)
 {
-    struct spot_serve_question q = { .instances = 2, .rate_per_s = 1 };
-    struct spot_serve_plan plan;
+    struct question q = { .policy = &spot_policy_serve,
+                          .instances = 2,
+                          .seen = { .rate_per_s = 1, .dispersion = 1 } };
+    struct spot_serve_plan made;
     struct spot_job_doc job;
     struct spot_err err;
 
     load(&job, "20b");
-    q.job = &job;
-    ck_assert_int_eq(spot_serve_plan_make(&plan, &q, &err), -1);
+    q.rule.job = &job;
+    ck_assert_int_eq(plan(&made, &q, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EINFEASIBLE);
     ck_assert_str_eq(err.msg, "2 instances of 4 GPUs cannot hold the model; 3 would do");
     q.instances = 3;
-    ck_assert_int_eq(spot_serve_plan_make(&plan, &q, &err), 0);
-    spot_serve_plan_release(&plan);
+    ck_assert_int_eq(plan(&made, &q, &err), 0);
+    spot_serve_plan_release(&made);
     job.serve.gpus_min = 4000;
-    ck_assert_int_eq(spot_serve_plan_make(&plan, &q, &err), -1);
+    ck_assert_int_eq(plan(&made, &q, &err), -1);
     ck_assert_ptr_nonnull(strstr(err.msg, "no M of the profile"));
     spot_job_doc_release(&job);
 }
@@ -228,22 +254,19 @@ static bool says(const struct spot_serve_plan *plan, const char *text)
 }
 
 /* Few requests, on eight instances of a model that fits on one. */
-static struct spot_serve_question light(const struct spot_job_doc *job)
+static struct question light(const struct spot_job_doc *job)
 {
-    return (struct spot_serve_question){
-        .job = job,
-        .solver = SPOT_SERVE_SOLVER_SPOT,
-        .instances = 8,
-        .rate_per_s = 0.05,
-        .ask = { .demand = { .dispersion = 1 }, .repair_s = 70, .switch_s = 10, .stay_s = 600 }
-    };
+    return (struct question){ .policy = &spot_policy_serve,
+                              .instances = 8,
+                              .rule = { .job = job, .boot_s = 60, .switch_s = 10, .stay_s = 600 },
+                              .seen = { .rate_per_s = 0.05, .dispersion = 1, .switch_s = 10 } };
 }
 
-static void plan_of(struct spot_serve_plan *plan, const struct spot_serve_question *q)
+static void plan_of(struct spot_serve_plan *made, const struct question *q)
 {
     struct spot_err err = { 0 };
 
-    ck_assert_msg(!spot_serve_plan_make(plan, q, &err), "%s", err.msg);
+    ck_assert_msg(!plan(made, q, &err), "%s", err.msg);
 }
 
 START_TEST(a_plan_of_ours_says_what_binds_and_what_is_not_needed)
@@ -260,10 +283,10 @@ START_TEST(a_plan_of_ours_says_what_binds_and_what_is_not_needed)
 
     load(&job, "6.7b");
     for (size_t i = 0; i < 3; i++) {
-        struct spot_serve_question q = light(&job);
+        struct question q = light(&job);
         long long idle;
 
-        q.ask.slo.e2e = (struct spot_serve_limit){ 0.99, slo[i].limit_s };
+        q.rule.slo.e2e = (struct spot_serve_limit){ 0.99, slo[i].limit_s };
         plan_of(&plan, &q);
         for (size_t k = 0; k < 3; k++)
             ck_assert_int_eq(says(&plan, slo[k].says), k == i);
@@ -285,29 +308,28 @@ END_TEST
 
 START_TEST(spares_and_what_runs_are_told_of)
 {
-    struct spot_serve_question q;
+    struct question q;
     struct spot_serve_plan plan;
     struct spot_job_doc job;
 
     load(&job, "6.7b");
     q = light(&job);
-    q.rate_per_s = 1;
-    q.ask.slo.e2e = (struct spot_serve_limit){ 0.99, 60 };
-    q.ask.loss_per_s = 1.0 / 600;
-    q.ask.repair_s = 300;
+    q.seen.rate_per_s = 1;
+    q.rule.slo.e2e = (struct spot_serve_limit){ 0.99, 60 };
+    q.seen.loss_per_s = 1.0 / 600;
+    q.rule.boot_s = 290;
     plan_of(&plan, &q);
     ck_assert_int_gt(plan.doc.spares, 0);
     ck_assert(says(&plan, " spare: an instance is lost each 0.167 h, and another takes 300 s to "
                           "come"));
-    q.ask.current_D = plan.doc.next.D;
-    q.ask.current = (struct spot_serve_shape){ .P = plan.doc.next.P, .M = plan.doc.next.M };
+    q.seen.runs = plan.doc.next;
     spot_serve_plan_release(&plan);
     plan_of(&plan, &q);
     ck_assert(says(&plan, "what runs is kept: nothing is better by more than a change is worth"));
     spot_serve_plan_release(&plan);
-    q.ask.current_D = 1;
-    q.ask.switch_s = 0;
-    q.rate_per_s = 2;
+    q.seen.runs.D = 1;
+    q.seen.switch_s = 0;
+    q.seen.rate_per_s = 2;
     plan_of(&plan, &q);
     ck_assert_int_gt(plan.doc.next.D, 1);
     ck_assert(says(&plan, "a change from 1x"));
@@ -318,18 +340,70 @@ END_TEST
 
 START_TEST(more_than_can_be_answered_lets_the_queue_grow)
 {
-    struct spot_serve_question q;
+    struct question q;
     struct spot_serve_plan plan;
     struct spot_job_doc job;
 
     load(&job, "6.7b");
     q = light(&job);
-    q.rate_per_s = 1000;
+    q.seen.rate_per_s = 1000;
     plan_of(&plan, &q);
     ck_assert(says(&plan, "1000 requests/s come and nothing here keeps up: this answers most, "));
     ck_assert(plan.doc.expected.e2e_p99_s == 0);
     ck_assert_str_eq(plan.alternative[0].why, "the queue grows");
     spot_serve_plan_release(&plan);
+    spot_job_doc_release(&job);
+}
+END_TEST
+
+START_TEST(a_state_goes_on_where_it_was_and_a_damaged_one_is_refused)
+{
+    static const char *const damaged[] = { "x",
+                                           "serve 1 2",
+                                           "serve 1 8 0x0x0 1 1 0 2x1x4 0 nan",
+                                           "serve 1 8 0x0x0 1 1 0 0x1x4 0 0",
+                                           "serve 1 8 0x0x0 1 1 0 2x1x4 0 0 x",
+                                           "serve 1 -8 0x0x0 1 1 0 2x1x4 0 0",
+                                           "serve 1 8 0x0x0 1 1 0 9999x1x4 0 0" };
+    const struct spot_policy *p = &spot_policy_serve;
+    char line[SPOT_DECISION_STATE_MAX], again[SPOT_DECISION_STATE_MAX];
+    struct spot_action first, second;
+    struct spot_job_doc job;
+    struct spot_decider *d;
+    struct spot_err err;
+    struct question q;
+    struct spot_seen seen;
+
+    load(&job, "6.7b");
+    q = light(&job);
+    seen = (struct spot_seen){ .time_s = 100, .there = 8, .serve = &q.seen };
+    q.seen.rate_per_s = 1;
+    d = p->open(&(struct spot_rule){ .serve = &q.rule });
+    p->save(d, line);
+    ck_assert_str_eq(line, "");
+    ck_assert(!p->observe(d, &seen, &err) && !p->decide(d, &first, NULL, &err));
+    p->save(d, line);
+    p->close(d);
+    d = p->open(&(struct spot_rule){ .serve = &q.rule });
+    ck_assert_int_eq(p->restore(d, line, &err), 0);
+    p->save(d, again);
+    ck_assert_str_eq(again, line);
+    seen.time_s = 130;
+    q.seen.rate_per_s = 1.02; /* nearly the same question */
+    ck_assert(!p->observe(d, &seen, &err) && !p->decide(d, &second, NULL, &err));
+    p->save(d, again);
+    ck_assert_str_eq(again, line);
+    ck_assert_int_eq(second.serve.D, first.serve.D);
+    ck_assert_double_eq(second.serve.request_s, first.serve.request_s);
+    ck_assert_double_eq(second.serve.pace_s, first.serve.pace_s);
+    q.seen.rate_per_s = 2;
+    ck_assert(!p->observe(d, &seen, &err) && !p->decide(d, &second, NULL, &err));
+    ck_assert_int_gt(second.serve.D, first.serve.D);
+    for (size_t i = 0; i < sizeof(damaged) / sizeof(*damaged); i++) {
+        ck_assert_int_eq(p->restore(d, damaged[i], &err), -1);
+        ck_assert_int_eq(err.code, SPOT_EDATA);
+    }
+    p->close(d);
     spot_job_doc_release(&job);
 }
 END_TEST
@@ -346,6 +420,7 @@ int main(void)
     tcase_add_test(tc, a_plan_of_ours_says_what_binds_and_what_is_not_needed);
     tcase_add_test(tc, spares_and_what_runs_are_told_of);
     tcase_add_test(tc, more_than_can_be_answered_lets_the_queue_grow);
+    tcase_add_test(tc, a_state_goes_on_where_it_was_and_a_damaged_one_is_refused);
     tcase_add_test(tc, what_cannot_hold_the_model_is_told_what_would);
     return run_suite("serve_plan", tc);
 }

@@ -8,7 +8,7 @@
 
 #include "common/rng.h"
 #include "common/xalloc.h"
-#include "sim/serve_play.h"
+#include "peers/serve_peers.h"
 #include "suite.h"
 #include "trace/load_generate.h"
 
@@ -414,6 +414,58 @@ START_TEST(a_trace_in_both_forms_gives_comings_and_goings)
 }
 END_TEST
 
+START_TEST(who_comes_and_goes_at_one_time_was_never_there)
+{
+    static const char text[] = "time_s,event,node\n0,add,x\n6,add,z\n6,remove,z\n"
+                               "7,remove,x\n7,add,x\n8,remove,x\n8,add,x\n8,remove,x\n9,add,y\n";
+    static const struct {
+        double time_s;
+        bool comes;
+    } want[] = { { 0, true }, { 7, false }, { 7, true }, { 8, false }, { 9, true } };
+    struct spot_serve_play play = { 0 };
+    struct spot_trace trace;
+    struct spot_err err;
+    FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+
+    ck_assert_msg(!spot_trace_load(&trace, in, "t", &err), "%s", err.msg);
+    fclose(in);
+    spot_serve_play_trace(&play, &trace, 1);
+    ck_assert_uint_eq(play.n_event, 5);
+    for (size_t i = 0; i < 5; i++)
+        ck_assert(play.event[i].time_s == want[i].time_s && play.event[i].comes == want[i].comes);
+    ck_assert_uint_eq(play.event[3].instance, play.event[2].instance);
+    free(play.event);
+    spot_trace_release(&trace);
+}
+END_TEST
+
+/* The rule asks again between events if more comes than its grid answers. */
+START_TEST(a_step_tells_the_grid_from_when_it_was_chosen)
+{
+    struct spot_serve_event event[8];
+    struct spot_load load = { 0 };
+    struct spot_serve_play play;
+    struct spot_serve_result r;
+
+    for (uint32_t i = 0; i < 8; i++)
+        event[i] = (struct spot_serve_event){ 0, true, i };
+    for (int i = 0; i < 6; i++)
+        spot_load_add(&load, 100 * i, 512, 128, NULL);
+    for (int i = 0; i < 600; i++)
+        spot_load_add(&load, 600 + i, 512, 128, NULL);
+    play = play_of(&load, event, 8, 1200);
+    play.rate_per_s = 0;
+    r = run(&play, SPOT_SERVE_SPOTSERVE, 0);
+    ck_assert_uint_ge(r.n_step, 2);
+    ck_assert_double_eq(r.step[0].time_s, 0);
+    for (size_t i = 1; i < r.n_step; i++)
+        ck_assert_double_gt(r.step[i].time_s, 600);
+    ck_assert_int_ne(r.step[1].D * 100 + r.step[1].P, r.step[0].D * 100 + r.step[0].P);
+    spot_serve_result_release(&r);
+    spot_load_release(&load);
+}
+END_TEST
+
 /* Lengths that differ, times that scatter, batches of every kind, losses at random: all are
  * answered to the last token, and Little's law holds (the queue asserts it). */
 START_TEST(nobody_is_lost_whatever_lengths_and_batches)
@@ -463,7 +515,7 @@ START_TEST(nobody_is_lost_whatever_lengths_and_batches)
             play.rule.batching = batching[b];
             r = run(&play, (enum spot_serve_policy)policy, 0);
             ck_assert_msg(r.totals.finished == load.n, "%s, batching %d: %zu of %zu",
-                          spot_serve_policy_name[policy], b, r.totals.finished, load.n);
+                          spot_serve_row[policy].name, b, r.totals.finished, load.n);
             for (size_t k = 0; k < load.n; k++) {
                 ck_assert_int_eq((int)r.served[k].token, load.output_token[k]);
                 ck_assert(r.served[k].first_token_s >= load.time_s[k]);
@@ -512,6 +564,8 @@ int main(void)
     tcase_add_test(tc, a_spare_takes_a_place_without_a_loss);
     tcase_add_test(tc, ours_holds_no_more_than_there_is_and_pays_for_that);
     tcase_add_test(tc, a_trace_in_both_forms_gives_comings_and_goings);
+    tcase_add_test(tc, who_comes_and_goes_at_one_time_was_never_there);
+    tcase_add_test(tc, a_step_tells_the_grid_from_when_it_was_chosen);
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, nobody_is_lost_whatever_lengths_and_batches, 0, is_long() ? 6 : 2);
     tcase_add_test(tc, who_comes_shortly_before_a_loss_comes_with_it);

@@ -59,7 +59,7 @@ static const struct spot_serve_cell *cell(const struct spot_job_serve *s, int64_
 static double prefill(struct spot_job_serve s, int64_t M, int64_t B, int64_t p)
 {
     const struct spot_serve_shape shape = { 1, M, B, 1, 1 };
-    const struct spot_serve_length length = { p, 1 };
+    const struct spot_serve_length length = { p, 1, 0 };
     struct spot_serve_time time;
 
     s.layers = s.stage_layers = 1;

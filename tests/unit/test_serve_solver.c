@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "common/num.h"
+#include "common/rng.h"
 #include "common/xalloc.h"
+#include "peers/serve_peers.h"
 #include "plan/serve_queue_model.h"
 #include "plan/serve_solver.h"
-#include "sim/serve_play.h"
 #include "suite.h"
 #include "trace/load_generate.h"
 
@@ -94,6 +95,59 @@ START_TEST(nothing_on_what_is_there_is_worth_more)
                 if (o.keeps_slo)
                     ck_assert_double_eq_tol(o.usd_per_h, best, 1e-9);
             }
+        spot_job_doc_release(&job);
+    }
+}
+END_TEST
+
+/* What is left out of the search for the best alone changes nothing of it. */
+START_TEST(the_best_alone_is_the_first_of_all)
+{
+    static const char *const model[] = { "6.7b", "20b", "30b" };
+    struct spot_serve_length length[40];
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 7, 0);
+    for (int k = 0; k < 240; k++) {
+        struct spot_serve_ask ask;
+        struct spot_serve_offer *list, best;
+        size_t n;
+
+        load(model[k % 3]);
+        ask = ask_of(1 + (int64_t)spot_rng_below(&rng, 40), exp(6 * spot_rng_unit(&rng) - 4));
+        ask.demand.dispersion = spot_rng_unit(&rng) < .3 ? 1 : exp(4 * spot_rng_unit(&rng) - 1);
+        ask.demand.backlog = spot_rng_unit(&rng) < .5 ? 0 : 200 * spot_rng_unit(&rng);
+        ask.loss_per_s = spot_rng_unit(&rng) < .5 ? 0 : 1e-3 * spot_rng_unit(&rng);
+        if (k % 4 > 1)
+            ask.slo.e2e = (struct spot_serve_limit){ .95, exp(3 * spot_rng_unit(&rng) + 1) };
+        if (k % 4 == 3)
+            ask.slo.ttft = (struct spot_serve_limit){ .9, exp(3 * spot_rng_unit(&rng)) };
+        for (size_t i = 0; i < job.serve.n_cell && k % 5 == 0; i++) {
+            job.serve.cell[i].prefill_token_s = .9 * job.serve.cell[i].prefill_s / 512;
+            job.serve.cell[i].decode_token_s = .2 * job.serve.cell[i].decode_s / 640;
+        }
+        for (size_t i = 0; i < 40; i++)
+            length[i] = (struct spot_serve_length){ 1 + (int64_t)spot_rng_below(&rng, 900),
+                                                    1 + (int64_t)spot_rng_below(&rng, 200), 0 };
+        ask.length = length;
+        ask.n_length = k % 5 ? 0 : 40;
+        list = spot_serve_offers(&ask, &n);
+        if (n && k % 3 == 1) { /* something runs, of the list or of any number */
+            const size_t i = (size_t)spot_rng_below(&rng, n);
+
+            ask.current = list[i].shape;
+            ask.current_D = 1 + (int64_t)spot_rng_below(&rng, 6);
+            free(list);
+            list = spot_serve_offers(&ask, &n);
+        }
+        ck_assert_int_eq(spot_serve_offer_best(&ask, &best), n ? 0 : -1);
+        if (n)
+            ck_assert_msg(best.D == list[0].D && best.shape.P == list[0].shape.P &&
+                              best.shape.M == list[0].shape.M && best.score == list[0].score &&
+                              best.spares == list[0].spares && best.pace_s == list[0].pace_s,
+                          "case %d: %ldx%ldx%ld", k, (long)best.D, (long)best.shape.P,
+                          (long)best.shape.M);
+        free(list);
         spot_job_doc_release(&job);
     }
 }
@@ -186,7 +240,7 @@ START_TEST(latency_of_lengths_that_differ_is_what_the_simulator_has)
             ask.n_length = SPOT_SERVE_LENGTHS_MAX;
             for (size_t i = 0; i < ask.n_length; i++)
                 length[i] = (struct spot_serve_length){ requests.prompt_token[i],
-                                                        requests.output_token[i] };
+                                                        requests.output_token[i], 0 };
             ratio = promise_over_play(&requests, &ask);
             ck_assert_msg(fabs(ratio - 1) < 0.35, "%.2f/s, spread %d: promised over had %.2f", rate,
                           has_spread, ratio);
@@ -325,6 +379,7 @@ int main(void)
     TCase *tc = tcase_create("serve_solver");
 
     tcase_add_test(tc, nothing_on_what_is_there_is_worth_more);
+    tcase_add_test(tc, the_best_alone_is_the_first_of_all);
     tcase_add_test(tc, latency_is_what_the_simulator_has);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, latency_of_lengths_that_differ_is_what_the_simulator_has);

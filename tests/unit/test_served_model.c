@@ -46,7 +46,7 @@ static uint64_t hash_of_model(const char *name)
     struct spot_err err = { 0 };
     uint64_t hash;
 
-    ck_assert_msg(!spot_served_model_open(&m, in_dir(name), 0, &err), "%s", err.msg);
+    ck_assert_msg(!spot_served_model_open(&m, in_dir(name), NULL, 0, &err), "%s", err.msg);
     hash = m.hash;
     spot_served_model_release(&m);
     return hash;
@@ -57,7 +57,7 @@ static void expect_refused(const char *path, const char *text)
     struct spot_served_model m;
     struct spot_err err = { 0 };
 
-    ck_assert_int_eq(spot_served_model_open(&m, path, 0, &err), -1);
+    ck_assert_int_eq(spot_served_model_open(&m, path, NULL, 0, &err), -1);
     ck_assert_msg(strstr(err.msg, text), "no '%s' in: %s", text, err.msg);
     spot_served_model_release(&m);
 }
@@ -85,12 +85,12 @@ START_TEST(end_tokens_are_those_of_the_file_each_once)
     struct spot_err err = { 0 };
 
     write_text(in_dir("words/generation_config.json"), "{\"eos_token_id\": [10, 7, 10]}");
-    ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), 0, &err), "%s", err.msg);
+    ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), NULL, 0, &err), "%s", err.msg);
     ck_assert_uint_eq(m.vocabulary.n_end, 2);
     ck_assert(m.vocabulary.end[0] == 10 && m.vocabulary.end[1] == 7);
     spot_served_model_release(&m);
     write_text(in_dir("words/generation_config.json"), "{\"eos_token_id\": null}");
-    ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), 0, &err), "%s", err.msg);
+    ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), NULL, 0, &err), "%s", err.msg);
     ck_assert_uint_eq(m.vocabulary.n_end, 0);
     spot_served_model_release(&m);
     unlink(in_dir("words/generation_config.json"));
@@ -112,14 +112,14 @@ START_TEST(a_chat_ends_with_the_tokenizer_s_end_and_the_template_s)
                "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + "
                "message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt "
                "%}{{ '<|im_start|>assistant\n' }}{% endif %}");
-    ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), 0, &err), "%s", err.msg);
+    ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), NULL, 0, &err), "%s", err.msg);
     ck_assert_ptr_nonnull(m.chat);
     ck_assert_uint_eq(m.n_end, 2); /* its template's is no token of it */
     ck_assert(m.end[0] == 7 && m.end[1] == 'z');
     spot_served_model_release(&m);
     /* 8 by number, and one by name */
     write_text(in_dir("words/generation_config.json"), "{\"eos_token_id\": [1,2,3,4,5,6,7,8]}");
-    ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), 0, &err), "%s", err.msg);
+    ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), NULL, 0, &err), "%s", err.msg);
     ck_assert_uint_eq(m.vocabulary.n_end, 9);
     spot_served_model_release(&m);
     unlink(in_dir("words/added_tokens.json"));
@@ -168,7 +168,7 @@ START_TEST(what_is_no_model_is_refused_by_its_file)
     rename(in_dir("words/model.safetensors"), in_dir("safe"));
     expect_refused(in_dir("words"), "words");
     rename(in_dir("safe"), in_dir("words/model.safetensors"));
-    ck_assert_int_eq(spot_served_model_open(&m, in_dir("words"), 3, &err),
+    ck_assert_int_eq(spot_served_model_open(&m, in_dir("words"), NULL, 3, &err),
                      -1); /* 4 heads, 3 shards */
     spot_served_model_release(&m);
 }
@@ -205,7 +205,8 @@ END_TEST
 static struct spot_model_version *read_beside(const char *path, int64_t P, int64_t M,
                                               struct spot_err *err)
 {
-    struct spot_model_reading *const reading = spot_model_reading_start(path, NULL, P, M, err);
+    const struct spot_model_wanted wanted = { .P = P, .M = M };
+    struct spot_model_reading *const reading = spot_model_reading_start(path, &wanted, err);
 
     ck_assert_msg(reading, "%s", err->msg);
     for (int i = 0; !spot_model_reading_is_done(reading); i++) {

@@ -138,8 +138,8 @@ START_TEST(what_cannot_be_asked_is_told_in_its_answer)
         const char *text;
     } asked_for[] = {
         { "none", "", 400, "'url' must be a text" },
-        { "other", "\"url\": \"/v1/embeddings\", ", 404,
-          "The url '/v1/embeddings' is not supported by this server" },
+        { "other", "\"url\": \"/v1/audio/speech\", ", 404,
+          "The url '/v1/audio/speech' is not supported by this server" },
         { "longer", "\"url\": \"/v1/completions/\", ", 404,
           "The url '/v1/completions/' is not supported by this server" },
         { "number", "\"url\": 7, ", 400, "'url' must be a text" },

@@ -9,6 +9,7 @@
 
 #include "common/csv_reader.h"
 #include "common/rng.h"
+#include "peers/gavel.h"
 #include "plan/share.h"
 #include "plan/share_round.h"
 #include "suite.h"
@@ -92,17 +93,16 @@ struct objectives {
     size_t n;
 };
 
-static enum spot_share_policy policy_named(const char *name)
+static enum spot_gavel_policy policy_named(const char *name)
 {
     static const struct {
         const char *name;
-        enum spot_share_policy policy;
-    } ours[] = { { "max_min_fairness_perf", SPOT_SHARE_MAX_MIN_PERF },
-                 { "max_min_fairness", SPOT_SHARE_MAX_MIN },
-                 { "max_sum_throughput_perf", SPOT_SHARE_SUM_THROUGHPUT },
-                 { "min_total_duration_perf", SPOT_SHARE_MAKESPAN },
-                 { "finish_time_fairness_perf", SPOT_SHARE_FTF },
-                 { "isolated", SPOT_SHARE_ISOLATED } };
+        enum spot_gavel_policy policy;
+    } ours[] = { { "max_min_fairness_perf", SPOT_GAVEL_MAX_MIN_PERF },
+                 { "max_sum_throughput_perf", SPOT_GAVEL_SUM_THROUGHPUT },
+                 { "min_total_duration_perf", SPOT_GAVEL_MAKESPAN },
+                 { "finish_time_fairness_perf", SPOT_GAVEL_FTF },
+                 { "isolated", SPOT_GAVEL_ISOLATED } };
 
     for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
         if (!strcmp(name, ours[i].name))
@@ -114,18 +114,21 @@ static int on_objective(const struct spot_csv_row *row, void *user, struct spot_
 {
     struct objectives *o = user;
     const struct spot_share_problem p = problem_of(o->g);
-    const enum spot_share_policy policy = policy_named(row->field[0]);
+    enum spot_gavel_policy policy;
     struct spot_share_answer a;
     double theirs;
 
+    if (!strcmp(row->field[0], "max_min_fairness")) /* without speeds: left out (gavel.h) */
+        return 0;
+    policy = policy_named(row->field[0]);
     ck_assert(!spot_csv_real(row, 1, 0, 1e9, &theirs, err));
-    ck_assert_msg(!spot_share_allocate(&p, policy, &a, err), "%s", err->msg);
+    ck_assert_msg(!spot_gavel_allocate(&p, policy, &a, err), "%s", err->msg);
     ck_assert_double_le(violation(&p, a.x), 1e-7);
-    if (policy == SPOT_SHARE_MAKESPAN) {
+    if (policy == SPOT_GAVEL_MAKESPAN) {
         ck_assert_double_le(a.objective, theirs * (1 + 1e-9));
         ck_assert_double_ge(a.objective, theirs / 1.05);
     } else if (policy ==
-               SPOT_SHARE_FTF) { /* theirs stops 4e-6 above the least, which bound proves */
+               SPOT_GAVEL_FTF) { /* theirs stops 4e-6 above the least, which bound proves */
         ck_assert_double_le(a.objective, theirs + 2e-6);
         ck_assert_double_ge(a.objective, theirs - 4e-6);
     } else {
@@ -153,7 +156,7 @@ START_TEST(objectives_are_those_of_the_authors)
     ck_assert_msg(!spot_csv_read(in, "lp_objective.csv", want, 2, on_objective, &o, NULL, &err),
                   "%s", err.msg);
     fclose(in);
-    ck_assert_uint_eq(o.n, 12);
+    ck_assert_uint_eq(o.n, 10);
 }
 END_TEST
 
@@ -192,32 +195,27 @@ static void swap(struct golden *g, size_t a, size_t b)
     }
 }
 
-static bool is_by_order(enum spot_share_policy policy)
-{
-    return policy == SPOT_SHARE_FIFO || policy == SPOT_SHARE_FIFO_PERF;
-}
-
 START_TEST(the_order_of_jobs_changes_nothing)
 {
     for (uint64_t seed = 0; seed < 20; seed++)
-        for (int policy = SPOT_SHARE_MAX_MIN; policy <= SPOT_SHARE_PROPORTIONAL; policy++) {
+        for (int policy = 0; policy < SPOT_GAVEL_POLICIES; policy++) {
             struct spot_share_answer a, b;
             struct spot_share_problem p;
             struct spot_err err;
             struct golden g;
 
-            if (is_by_order((enum spot_share_policy)policy))
+            if (policy == SPOT_GAVEL_FIFO_PERF)
                 continue;
             draw(&g, 2 + seed % 9, seed);
             p = problem_of(&g);
-            ck_assert(!spot_share_allocate(&p, (enum spot_share_policy)policy, &a, &err));
+            ck_assert(!spot_gavel_allocate(&p, (enum spot_gavel_policy)policy, &a, &err));
             swap(&g, 0, g.n - 1);
-            ck_assert(!spot_share_allocate(&p, (enum spot_share_policy)policy, &b, &err));
+            ck_assert(!spot_gavel_allocate(&p, (enum spot_gavel_policy)policy, &b, &err));
             for (size_t i = 0; i < g.n * TYPES; i++) {
                 const size_t job = i / TYPES, was = job == 0 ? g.n - 1 : job == g.n - 1 ? 0 : job;
 
                 ck_assert_msg(a.x[was * TYPES + i % TYPES] == b.x[i], "%s, seed %d",
-                              spot_share_policy_name[policy], (int)seed);
+                              spot_gavel_players[policy].name, (int)seed);
             }
             spot_share_answer_release(&a);
             spot_share_answer_release(&b);
@@ -229,7 +227,7 @@ static double least_gain(const struct spot_share_problem *p, const double *x)
 {
     double least = INFINITY, base[JOBS];
 
-    spot_share_proportional_rate(p, base);
+    spot_gavel_proportional_rate(p, base);
     for (size_t i = 0; i < p->n_job; i++) {
         double rate = 0;
 
@@ -250,8 +248,8 @@ START_TEST(prices_prove_the_level_and_filling_keeps_it)
 
         draw(&g, 1 + seed % JOBS, seed + 100);
         p = problem_of(&g);
-        ck_assert(!spot_share_allocate(&p, SPOT_SHARE_MAX_MIN_PERF, &a, &err));
-        ck_assert(!spot_share_allocate(&p, SPOT_SHARE_WATER_FILLING, &b, &err));
+        ck_assert(!spot_gavel_allocate(&p, SPOT_GAVEL_MAX_MIN_PERF, &a, &err));
+        ck_assert(!spot_gavel_allocate(&p, SPOT_GAVEL_WATER_FILLING, &b, &err));
         ck_assert_double_eq_tol(a.bound, a.objective, 1e-6 * a.objective);
         ck_assert_double_eq_tol(least_gain(&p, a.x), a.objective, 1e-6 * a.objective);
         ck_assert_double_eq_tol(least_gain(&p, b.x), a.objective, 1e-6 * a.objective);
@@ -284,7 +282,7 @@ START_TEST(prices_prove_the_least_ratio)
         }
         p = problem_of(&g);
         spot_share_isolated_rate(&p, isolated);
-        ck_assert_msg(!spot_share_allocate(&p, SPOT_SHARE_FTF, &a, &err), "%s", err.msg);
+        ck_assert_msg(!spot_gavel_allocate(&p, SPOT_GAVEL_FTF, &a, &err), "%s", err.msg);
         for (size_t i = 0; i < g.n; i++) {
             double rate = 0;
 
@@ -336,11 +334,11 @@ START_TEST(no_shares_of_a_grid_are_better)
                         if (r0 > 0 && r1 > 0)
                             best_t = fmin(best_t, fmax(want[0].left / r0, want[1].left / r1));
                     }
-        ck_assert(!spot_share_allocate(&p, SPOT_SHARE_MAKESPAN, &a, &err));
+        ck_assert(!spot_gavel_allocate(&p, SPOT_GAVEL_MAKESPAN, &a, &err));
         ck_assert_double_le(a.objective, best_t * (1 + 1e-9));
         ck_assert_double_ge(a.objective, best_t * 0.95);
         spot_share_answer_release(&a);
-        ck_assert(!spot_share_allocate(&p, SPOT_SHARE_SUM_THROUGHPUT, &a, &err));
+        ck_assert(!spot_gavel_allocate(&p, SPOT_GAVEL_SUM_THROUGHPUT, &a, &err));
         ck_assert_double_eq_tol(a.objective, best_sum, 1e-6); /* a corner of the grid */
         spot_share_answer_release(&a);
     }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/rng.h"
-#include "plan/share_hadar.h"
+#include "peers/hadar.h"
 #include "sim/share_sim.h"
 #include "suite.h"
 
@@ -113,7 +113,8 @@ static void init(struct world *w)
                                         .round_s = 360,
                                         .reset_s = 1920,
                                         .switch_s = 20,
-                                        .checkpoint_s = 1e6 };
+                                        .checkpoint_s = 1e6,
+                                        .has_steps = true };
 }
 
 static struct spot_share_outcome play(const struct world *w)
@@ -121,7 +122,7 @@ static struct spot_share_outcome play(const struct world *w)
     struct spot_share_outcome o;
     struct spot_err err;
 
-    ck_assert_msg(!spot_share_play_run(&w->play, SPOT_SHARE_HADAR, &o, &err), "%s", err.msg);
+    ck_assert_msg(!spot_share_play_run(&w->play, spot_hadar_players, &o, &err), "%s", err.msg);
     return o;
 }
 
@@ -135,10 +136,10 @@ START_TEST(a_job_on_two_types_is_as_fast_as_the_slower_and_pays_for_both)
     o = play(&w);
     ck_assert_double_eq_tol(o.jct_mean_s, 3620, 1e-9);
     ck_assert_double_eq_tol(o.makespan_s, 3620, 1e-9);
-    ck_assert_uint_eq(o.n_span, 2);
+    ck_assert_uint_eq(o.n_step, 2 * 11);
     for (size_t k = 0; k < 2; k++) {
-        on[o.span[k].type] += o.span[k].scale;
-        ck_assert_double_eq_tol(o.span[k].end_s, 3620, 1e-9);
+        on[o.step[k].type] += o.step[k].scale;
+        ck_assert_double_eq_tol(o.step[20 + k].end_s, 3620, 1e-9);
     }
     ck_assert_int_eq(on[0] + on[1], 3);
     ck_assert(on[0] > 0 && on[1] > 0);
@@ -172,8 +173,8 @@ START_TEST(it_loses_all_when_one_of_its_types_goes)
         ck_assert_uint_eq(o.preemptions, 1);
         ck_assert_double_ge(o.jct_mean_s, 2000 + 3620);
         ck_assert_double_le(o.jct_mean_s, 2000 + 3620 + 360);
-        for (size_t k = 0; k < o.n_span; k++)
-            ck_assert(o.span[k].end_s <= 1000 || o.span[k].start_s >= 2000);
+        for (size_t k = 0; k < o.n_step; k++)
+            ck_assert(o.step[k].type < 0 || o.step[k].end_s <= 1000 || o.step[k].start_s >= 2000);
         spot_share_outcome_release(&o);
         spot_share_jobs_release(&w.jobs);
     }

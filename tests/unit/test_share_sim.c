@@ -10,8 +10,11 @@
 #include <string.h>
 
 #include "common/csv_reader.h"
+#include "common/num.h"
 #include "common/rng.h"
-#include "sim/python_random.h"
+#include "peers/gavel.h"
+#include "peers/python_random.h"
+#include "peers/share_peers.h"
 #include "sim/share_sim.h"
 #include "suite.h"
 
@@ -141,7 +144,7 @@ static struct spot_share_play as_released(const struct world *w)
 struct summary {
     const char *trace;
     struct world world;
-    struct spot_share_outcome o[SPOT_SHARE_POLICIES];
+    struct spot_share_outcome o[SPOT_GAVEL_POLICIES];
     size_t n;
 };
 
@@ -149,10 +152,10 @@ static int on_summary(const struct spot_csv_row *r, void *user, struct spot_err 
 {
     struct summary *s = user;
     const bool is_exact = !strcmp(r->field[1], "fifo_perf") || !strcmp(r->field[1], "isolated");
-    const enum spot_share_policy policy = !strcmp(r->field[1], "fifo_perf") ? SPOT_SHARE_FIFO_PERF
+    const enum spot_gavel_policy policy = !strcmp(r->field[1], "fifo_perf") ? SPOT_GAVEL_FIFO_PERF
                                           : !strcmp(r->field[1], "isolated")
-                                              ? SPOT_SHARE_ISOLATED
-                                              : SPOT_SHARE_MAX_MIN_PERF;
+                                              ? SPOT_GAVEL_ISOLATED
+                                              : SPOT_GAVEL_MAX_MIN_PERF;
     const struct spot_share_outcome *o = &s->o[policy];
     double jct_s, makespan_s, utilisation, kept, could_keep;
 
@@ -182,8 +185,8 @@ START_TEST(released_rounds_end_when_the_authors_did)
 {
     static const char *const want[] = { "trace",       "policy",    "avg_jct_s", "makespan_s",
                                         "utilization", "lease_ext", "lease_opp" };
-    static const enum spot_share_policy policy[] = { SPOT_SHARE_FIFO_PERF, SPOT_SHARE_ISOLATED,
-                                                     SPOT_SHARE_MAX_MIN_PERF };
+    static const enum spot_gavel_policy policy[] = { SPOT_GAVEL_FIFO_PERF, SPOT_GAVEL_ISOLATED,
+                                                     SPOT_GAVEL_MAX_MIN_PERF };
     struct summary s = { .trace = "max_min_fairness.trace" };
     struct spot_share_play play;
     struct spot_err err;
@@ -193,7 +196,9 @@ START_TEST(released_rounds_end_when_the_authors_did)
         return;
     play = as_released(&s.world);
     for (size_t i = 0; i < 3; i++)
-        ck_assert_msg(!spot_share_play_run(&play, policy[i], &s.o[policy[i]], &err), "%s", err.msg);
+        ck_assert_msg(
+            !spot_share_play_run(&play, &spot_gavel_players[policy[i]], &s.o[policy[i]], &err),
+            "%s", err.msg);
     in = fopen(GOLDEN "sim_summary.csv", "r");
     ck_assert_msg(!spot_csv_read(in, "sim_summary.csv", want, 7, on_summary, &s, NULL, &err), "%s",
                   err.msg);
@@ -208,13 +213,12 @@ END_TEST
 /* --- ours on the authors' traces --- */
 
 static struct spot_share_outcome play_one(const struct spot_share_play *play,
-                                          enum spot_share_policy policy)
+                                          const struct spot_share_player *player)
 {
     struct spot_share_outcome o;
     struct spot_err err;
 
-    ck_assert_msg(!spot_share_play_run(play, policy, &o, &err), "%s: %s",
-                  spot_share_policy_name[policy], err.msg);
+    ck_assert_msg(!spot_share_play_run(play, player, &o, &err), "%s: %s", player->name, err.msg);
     ck_assert_uint_eq(o.n_done + o.n_failed, play->jobs->n);
     return o;
 }
@@ -222,13 +226,13 @@ static struct spot_share_outcome play_one(const struct spot_share_play *play,
 /* The least of what the others need, by mean completion (0) or by the end (1). */
 static double best_of_theirs(const struct spot_share_play *play, bool by_end)
 {
-    static const enum spot_share_policy policy[] = { SPOT_SHARE_MAX_MIN_PERF, SPOT_SHARE_MAKESPAN,
-                                                     SPOT_SHARE_SUM_THROUGHPUT,
-                                                     SPOT_SHARE_FIFO_PERF, SPOT_SHARE_ISOLATED };
+    static const enum spot_gavel_policy policy[] = { SPOT_GAVEL_MAX_MIN_PERF, SPOT_GAVEL_MAKESPAN,
+                                                     SPOT_GAVEL_SUM_THROUGHPUT,
+                                                     SPOT_GAVEL_FIFO_PERF, SPOT_GAVEL_ISOLATED };
     double least = INFINITY;
 
     for (size_t i = 0; i < sizeof(policy) / sizeof(*policy); i++) {
-        struct spot_share_outcome o = play_one(play, policy[i]);
+        struct spot_share_outcome o = play_one(play, &spot_gavel_players[policy[i]]);
 
         least = fmin(least, by_end ? o.makespan_s : o.jct_mean_s);
         spot_share_outcome_release(&o);
@@ -245,24 +249,24 @@ START_TEST(ours_ends_before_the_best_published)
     if (!read_world(&w, "max_min_fairness.trace"))
         return;
     play = as_released(&w);
-    o = play_one(&play, SPOT_SHARE_SPOT);
+    o = play_one(&play, spot_share_players);
     ck_assert_double_lt(o.jct_mean_s, 3.3 * 3600); /* 3.87 h published */
     spot_share_outcome_release(&o);
     play = (struct spot_share_play){ &w.jobs, &w.cluster, NULL,  w.rate, 360, 1920,
-                                     20,      360,        false, 1,      NULL };
-    o = play_one(&play, SPOT_SHARE_SPOT);
+                                     20,      360,        false, false,  1,   NULL };
+    o = play_one(&play, spot_share_players);
     ck_assert_double_lt(o.jct_mean_s, 0.9 * best_of_theirs(&play, false));
     spot_share_outcome_release(&o);
     release(&w);
     ck_assert(read_world(&w, "minimize_makespan.trace"));
     play = as_released(&w);
-    o = play_one(&play, SPOT_SHARE_SPOT_MAKESPAN);
+    o = play_one(&play, &spot_share_players[SPOT_SHARE_AIM_MAKESPAN]);
     ck_assert_double_lt(o.makespan_s, 17.44 * 3600);          /* published */
     ck_assert_double_lt(o.makespan_s, 1.02 * 17.0933 * 3600); /* no shares end before 17.0933 h */
     spot_share_outcome_release(&o);
     play = (struct spot_share_play){ &w.jobs, &w.cluster, NULL,  w.rate, 360, 1920,
-                                     20,      360,        false, 1,      NULL };
-    o = play_one(&play, SPOT_SHARE_SPOT_MAKESPAN);
+                                     20,      360,        false, false,  1,   NULL };
+    o = play_one(&play, &spot_share_players[SPOT_SHARE_AIM_MAKESPAN]);
     ck_assert_double_lt(o.makespan_s, 0.9 * best_of_theirs(&play, true));
     spot_share_outcome_release(&o);
     release(&w);
@@ -296,6 +300,7 @@ static struct spot_share_play corrected(const struct world *w, double switch_s, 
                                      .round_s = 100,
                                      .switch_s = switch_s,
                                      .checkpoint_s = checkpoint_s,
+                                     .has_steps = true,
                                      .seed = 1 };
 }
 
@@ -308,13 +313,13 @@ START_TEST(a_job_alone_takes_its_work_and_one_beginning)
     w.jobs.job[0].steps = 500;
     w.jobs.job[0].arrival_s = 40;
     w.rate[0] = 2;
-    for (int p = 0; p < SPOT_SHARE_POLICIES; p++) {
-        o = play_one(&play, (enum spot_share_policy)p);
+    for (size_t p = 0; spot_share_player_at(p); p++) {
+        o = play_one(&play, spot_share_player_at(p));
         ck_assert_double_eq_tol(o.jct_s[0], 20 + 250, 1e-9);
         ck_assert_double_eq_tol(o.makespan_s, 310, 1e-9);
         ck_assert_double_eq_tol(o.usd, 270 * 0.001, 1e-9);
-        ck_assert_uint_eq(o.n_span, 1);
-        ck_assert_double_eq_tol(o.span[0].end_s, 310, 1e-9);
+        ck_assert_uint_eq(o.n_step, 3);
+        ck_assert_double_eq_tol(o.step[2].end_s, 310, 1e-9);
         ck_assert_double_eq_tol(o.lost_s, 20, 1e-9);
         spot_share_outcome_release(&o);
     }
@@ -339,14 +344,14 @@ START_TEST(what_a_trace_takes_goes_back_to_its_checkpoint)
     play.supply = &supply;
     w.jobs.job[0].steps = 1000;
     w.rate[0] = 1;
-    o = play_one(&play, SPOT_SHARE_SPOT);
+    o = play_one(&play, spot_share_players);
     /* 130 steps by 150 s, at most 30 of them lost; again from 400 s */
     ck_assert_double_ge(o.jct_s[0], 400 + 20 + 1000 - 130);
     ck_assert_double_le(o.jct_s[0], 400 + 20 + 1000 - 100);
     ck_assert_uint_eq(o.preemptions, 1);
     ck_assert_uint_eq(o.switches, 1);
     ck_assert_double_eq_tol(o.lost_s, 40 + o.jct_s[0] - (400 + 20 + 1000 - 130), 1e-9);
-    ck_assert_double_eq_tol(o.span[0].end_s, 150, 1e-9);
+    ck_assert_double_eq_tol(o.step[1].end_s, 150, 1e-9);
     spot_share_outcome_release(&o);
     spot_trace_release(&supply);
     release(&w);
@@ -418,7 +423,7 @@ START_TEST(ours_is_near_the_best_of_all_schedules_and_never_beats_it)
                     1 + (double)spot_rng_below(&rng, 4);
         }
         next_round(&e, 0);
-        o = play_one(&play, SPOT_SHARE_SPOT);
+        o = play_one(&play, spot_share_players);
         if (isfinite(e.best)) {
             ck_assert_double_ge(o.jct_mean_s * N_JOB, e.best * (1 - 1e-9));
             ours += o.jct_mean_s * N_JOB;
@@ -430,6 +435,75 @@ START_TEST(ours_is_near_the_best_of_all_schedules_and_never_beats_it)
     }
     ck_assert_uint_gt(n, 20);
     ck_assert_msg(ours <= 1.05 * best, "%g, not %g", ours, best);
+}
+END_TEST
+
+/* The least sum of completion times of jobs of one worker that are all there: each choice of types,
+ * and on a type the shortest first. */
+static double least_sum(const double *time_s, size_t n_type, const int64_t *count)
+{
+    double least = INFINITY;
+
+    for (size_t code = 0; code < (size_t)pow((double)n_type, N_JOB); code++) {
+        double sum = 0, mine[N_JOB];
+
+        for (size_t j = 0; j < n_type; j++) {
+            size_t n = 0;
+
+            for (size_t i = 0, rest = code; i < N_JOB; i++, rest /= n_type)
+                if (rest % n_type == j)
+                    mine[n++] = time_s[i * n_type + j];
+            if (n)
+                qsort(mine, n, sizeof(*mine), spot_num_compare);
+            for (size_t i = 0; i < n; i++) /* it delays those behind it in its queue */
+                sum += mine[i] * (double)(1 + (n - 1 - i) / (size_t)count[j]);
+        }
+        least = fmin(least, sum);
+    }
+    return least;
+}
+
+START_TEST(allox_has_the_least_sum_of_ends_and_srtf_on_one_type)
+{
+    static const char *const name[] = { "allox", "srtf", "srsf" };
+    enum { TURNS = 60 };
+    struct spot_rng rng;
+    struct spot_err err;
+    double ratio = 0;
+
+    spot_rng_init(&rng, 4, 4);
+    for (int turn = 0; turn < TURNS; turn++) {
+        const size_t n_type = turn % 3 ? 1 : 2;
+        const int64_t count[2] = { 1 + turn % 2, 2 };
+        char cluster[64];
+        double time_s[2 * N_JOB];
+        struct spot_share_play play;
+        struct spot_share_outcome o;
+        struct world w;
+
+        snprintf(cluster, sizeof(cluster), "instance_type,count\na,%d\n%s", (int)count[0],
+                 n_type > 1 ? "b,2\n" : "");
+        w = small(N_JOB, cluster);
+        play = corrected(&w, 0, 0);
+        play.round_s = 1;
+        for (size_t i = 0; i < N_JOB; i++) {
+            w.jobs.job[i].steps = 60;
+            for (size_t j = 0; j < n_type; j++) {
+                const double rate = 60 / (1 + (double)spot_rng_below(&rng, 30));
+
+                w.rate[i * n_type + j] = rate;
+                time_s[i * n_type + j] = 60 / rate;
+            }
+        }
+        o = play_one(&play, spot_share_player_find(name[turn % 3], &err));
+        if (n_type == 1)
+            ck_assert_double_eq_tol(o.jct_mean_s * N_JOB, least_sum(time_s, n_type, count), 1e-6);
+        else /* which a job that changes its type half way may be below */
+            ratio += o.jct_mean_s * N_JOB / least_sum(time_s, n_type, count) / (TURNS / 3);
+        spot_share_outcome_release(&o);
+        release(&w);
+    }
+    ck_assert_msg(ratio > 0.97 && ratio < 1.01, "%g", ratio);
 }
 END_TEST
 
@@ -469,7 +543,7 @@ static void draw_world(struct world *w, char *supply, size_t size, double cut_s,
 }
 
 static struct spot_share_outcome play_drawn(double cut_s, uint64_t seed, uint64_t future,
-                                            enum spot_share_policy policy)
+                                            const struct spot_share_player *player)
 {
     static char text[8192];
     struct world w;
@@ -485,7 +559,7 @@ static struct spot_share_outcome play_drawn(double cut_s, uint64_t seed, uint64_
     fclose(in);
     play = corrected(&w, 20, 30);
     play.supply = &supply;
-    o = play_one(&play, policy);
+    o = play_one(&play, player);
     spot_trace_release(&supply);
     release(&w);
     return o;
@@ -496,8 +570,8 @@ static bool is_same_by(const struct spot_share_outcome *a, const struct spot_sha
                        double cut_s)
 {
     for (size_t i = 0;; i++) {
-        const struct spot_share_span *x = i < a->n_span ? &a->span[i] : NULL;
-        const struct spot_share_span *y = i < b->n_span ? &b->span[i] : NULL;
+        const struct spot_share_step *x = i < a->n_step ? &a->step[i] : NULL;
+        const struct spot_share_step *y = i < b->n_step ? &b->step[i] : NULL;
 
         if (!x || x->start_s >= cut_s || !y || y->start_s >= cut_s)
             return (!x || x->start_s >= cut_s) && (!y || y->start_s >= cut_s);
@@ -511,7 +585,7 @@ static bool is_same_by(const struct spot_share_outcome *a, const struct spot_sha
 
 static int by_start(const void *a, const void *b)
 {
-    const struct spot_share_span *x = a, *y = b;
+    const struct spot_share_step *x = a, *y = b;
 
     if (x->start_s != y->start_s)
         return x->start_s < y->start_s ? -1 : 1;
@@ -521,19 +595,22 @@ static int by_start(const void *a, const void *b)
 
 START_TEST(what_comes_later_changes_no_decision)
 {
-    for (uint64_t seed = 0; seed < 200; seed++)
-        for (int p = is_long() ? 0 : (int)(seed % SPOT_SHARE_POLICIES);
-             p < (is_long() ? (int)SPOT_SHARE_POLICIES : (int)(seed % SPOT_SHARE_POLICIES) + 1);
-             p++) {
-            const double cut_s = 700 + (double)(seed * 37 % 900);
-            struct spot_share_outcome a = play_drawn(cut_s, seed, seed, (enum spot_share_policy)p);
-            struct spot_share_outcome b =
-                play_drawn(cut_s, seed, seed + 1000, (enum spot_share_policy)p);
+    size_t n_player = 0;
 
-            qsort(a.span, a.n_span, sizeof(*a.span), by_start);
-            qsort(b.span, b.n_span, sizeof(*b.span), by_start);
-            ck_assert_uint_gt(a.n_span, 2);
-            ck_assert_msg(is_same_by(&a, &b, cut_s), "policy %d, seed %d", p, (int)seed);
+    while (spot_share_player_at(n_player))
+        n_player++;
+    for (uint64_t seed = 0; seed < 200; seed++)
+        for (size_t p = is_long() ? 0 : seed % n_player;
+             p < (is_long() ? n_player : seed % n_player + 1); p++) {
+            const struct spot_share_player *player = spot_share_player_at(p);
+            const double cut_s = 700 + (double)(seed * 37 % 900);
+            struct spot_share_outcome a = play_drawn(cut_s, seed, seed, player);
+            struct spot_share_outcome b = play_drawn(cut_s, seed, seed + 1000, player);
+
+            qsort(a.step, a.n_step, sizeof(*a.step), by_start);
+            qsort(b.step, b.n_step, sizeof(*b.step), by_start);
+            ck_assert_uint_gt(a.n_step, 2);
+            ck_assert_msg(is_same_by(&a, &b, cut_s), "%s, seed %d", player->name, (int)seed);
             spot_share_outcome_release(&a);
             spot_share_outcome_release(&b);
         }
@@ -550,6 +627,7 @@ int main(void)
     tcase_add_test(tc, a_job_alone_takes_its_work_and_one_beginning);
     tcase_add_test(tc, what_a_trace_takes_goes_back_to_its_checkpoint);
     tcase_add_test(tc, ours_is_near_the_best_of_all_schedules_and_never_beats_it);
+    tcase_add_test(tc, allox_has_the_least_sum_of_ends_and_srtf_on_one_type);
     tcase_add_test(tc, what_comes_later_changes_no_decision);
     return run_suite("share_sim", tc);
 }

@@ -12,7 +12,7 @@
 
 #define TRAINING "tests/data/models/training.txt"
 
-enum { MODELS = 16, STEPS = 5, SEQUENCES = 3, LENGTH = 20, BUNDLES_MAX = 8 };
+enum { MODELS = 17, STEPS = 5, SEQUENCES = 3, LENGTH = 20, BUNDLES_MAX = 8 };
 
 static const struct spot_adamw adamw = { 1e-2, 0.9, 0.95, 1e-6, 0.1 };
 

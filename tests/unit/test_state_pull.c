@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: a state that is asked for piece by piece arrives to the byte, with no more on its way than
- * one answer; what is not held, damaged, cut or of another state is never taken for it. And what an
- * exec job says of states is read as it was written, and refused where it is cut.
+ * two answers; what is not held, damaged, cut or of another state is never taken for it. And what
+ * an exec job says of states is read as it was written, and refused where it is cut.
  */
 #define _XOPEN_SOURCE 700
 #include <string.h>
@@ -13,32 +13,56 @@ static struct spot_err err;
 static struct spot_state_store *from, *to;
 static const struct spot_state_id id = { 3, 11, 40 };
 
-/* One message is on its way at a time. */
+/* What is on its way, requests and answers apart, each in order. */
 static struct {
-    uint32_t type;
-    uint64_t tag;
-    struct spot_buf data;
-} sent;
+    struct spot_frame *frame[8];
+    size_t n;
+} asked, answered;
 
 static int say(void *user, uint32_t type, uint64_t tag, struct spot_buf *out_take,
                struct spot_err *why)
 {
+    const bool is_asked = type == SPOT_MSG_EXEC_FETCH || type == SPOT_MSG_EXEC_WANT;
+    struct spot_frame *const frame = spot_frame_new(type, 1, tag, out_take->n);
+
     (void)user, (void)why;
-    spot_buf_release(&sent.data);
-    sent.type = type;
-    sent.tag = tag;
-    sent.data = *out_take;
-    *out_take = (struct spot_buf){ 0 };
+    if (out_take->n)
+        memcpy(frame->data, out_take->data, out_take->n);
+    spot_buf_release(out_take);
+    ck_assert_uint_le(asked.n, SPOT_STATE_PULL_RUNS);
+    if (is_asked)
+        asked.frame[asked.n++] = frame;
+    else
+        answered.frame[answered.n++] = frame;
     return 0;
 }
 
-static struct spot_frame *take_sent(void)
+static struct spot_frame *first_asked(void)
 {
-    struct spot_frame *const frame = spot_frame_new(sent.type, 1, sent.tag, sent.data.n);
+    struct spot_frame *const frame = asked.frame[0];
 
-    if (sent.data.n)
-        memcpy(frame->data, sent.data.data, sent.data.n);
+    ck_assert_uint_gt(asked.n, 0);
+    memmove(asked.frame, asked.frame + 1, --asked.n * sizeof(asked.frame[0]));
     return frame;
+}
+
+/* The answer to the first request. */
+static struct spot_frame *serve_first(void)
+{
+    struct spot_frame *const frame = first_asked();
+
+    ck_assert_int_eq(spot_state_serve(from, frame, say, NULL, &err), 0);
+    free(frame);
+    ck_assert_uint_eq(answered.n, 1);
+    answered.n = 0;
+    ck_assert_uint_eq(answered.frame[0]->tag, 9);
+    return answered.frame[0];
+}
+
+static void forget_asked(void)
+{
+    while (asked.n)
+        free(first_asked());
 }
 
 static void set_up(void)
@@ -57,8 +81,7 @@ static void tear_down(void)
 {
     spot_state_store_free(from);
     spot_state_store_free(to);
-    spot_buf_release(&sent.data);
-    sent.data = (struct spot_buf){ 0 };
+    forget_asked();
     shell("rm -rf live a b");
     ck_assert_int_eq(rmdir(root), 0);
 }
@@ -66,13 +89,9 @@ static void tear_down(void)
 /* Serve what was asked, and hand the answer over; `most` gets the largest answer. */
 static enum spot_state_step serve_one(struct spot_state_pull *pull, size_t *most)
 {
-    struct spot_frame *frame = take_sent();
+    struct spot_frame *const frame = serve_first();
     enum spot_state_step step;
 
-    ck_assert_int_eq(spot_state_serve(from, frame, say, NULL, &err), 0);
-    free(frame);
-    ck_assert_uint_eq(sent.tag, 9);
-    frame = take_sent();
     *most = frame->n_byte > *most ? frame->n_byte : *most;
     step = spot_state_pull_take(pull, frame, &err);
     free(frame);
@@ -105,6 +124,8 @@ START_TEST(it_arrives_to_the_byte_and_in_small_answers)
     ck_assert_int_eq(
         spot_state_lay_out(to, dir_in_root("live"), spot_state_store_find(to, &id, 1), &err), 0);
     shell("diff -r live want && rm -r want");
+    ck_assert_uint_eq(asked.n, 1); /* for nothing more */
+    forget_asked();
     pull = begin(1); /* again: nothing is lacking */
     ck_assert_int_eq(serve_one(pull, &most), SPOT_STATE_COMPLETE);
     ck_assert_uint_eq(spot_state_pull_taken(pull), 0);
@@ -146,10 +167,7 @@ START_TEST(answers_that_are_cut_changed_or_of_another_state_are_refused)
 
         if (how)
             ck_assert_int_eq(serve_one(pull, &most), SPOT_STATE_MOVED);
-        frame = take_sent();
-        ck_assert_int_eq(spot_state_serve(from, frame, say, NULL, &err), 0);
-        free(frame);
-        frame = take_sent();
+        frame = serve_first();
         if (how == 0) /* a record of another step: behind its run and round */
             frame->data[4 + 3 + 4 + 8] ^= 1;
         else if (how == 1)
@@ -163,6 +181,7 @@ START_TEST(answers_that_are_cut_changed_or_of_another_state_are_refused)
         ck_assert_int_eq(spot_state_pull_take(pull, frame, &err), SPOT_STATE_FAILED);
         free(frame);
         spot_state_pull_free(pull);
+        forget_asked();
         ck_assert_uint_eq(spot_state_store_count(to), 0);
     }
 }
@@ -236,7 +255,10 @@ END_TEST
 
 START_TEST(holdings_are_read_as_written_and_refused_where_they_make_no_sense)
 {
-    struct spot_exec_holding h[2] = { { "run", { 1, 2, 3 }, 0, 2 }, { "run", { 1, 2, 4 }, 1, 2 } };
+    struct spot_exec_holding h[2] = {
+        { "run", { 1, 2, 3 }, 0, 2, { 5, "ckpt.pt" } },
+        { "run", { 1, 2, 4 }, 1, 2, { 0, "" } },
+    };
     const struct spot_exec_holdings want = { h, 2, 2 };
     struct spot_exec_holdings got;
     struct spot_buf out = { 0 };

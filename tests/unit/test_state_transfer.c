@@ -6,16 +6,15 @@
 #define _XOPEN_SOURCE 700
 #include <sys/stat.h>
 
-#include "host/state_transfer.h"
+#include "host/state_pull.h"
 #include "mesh_rig.h"
 #include "state_rig.h"
 
 enum { STEPS_MAX = 20000 };
 
 static struct spot_err err;
-static struct spot_state_store *store[2]; /* of the giver, of the taker */
-static struct spot_state_giver *giver;
-static struct spot_state_taker *taker;
+static struct spot_state_store *store[2]; /* of the sender, of the receiver */
+static struct spot_state_pull *pull;
 static struct spot_err why[2];
 static uint64_t n_move;
 
@@ -34,10 +33,8 @@ static void set_up(void)
 
 static void end_move(void)
 {
-    spot_state_giver_free(giver);
-    spot_state_taker_free(taker);
-    giver = NULL;
-    taker = NULL;
+    spot_state_pull_free(pull);
+    pull = NULL;
 }
 
 static void tear_down(void)
@@ -50,7 +47,7 @@ static void tear_down(void)
     ck_assert_int_eq(rmdir(root), 0);
 }
 
-/* What is live now, at place 2 of 3, into the giver's store. */
+/* What is live now, at place 2 of 3, into the sender's store. */
 static struct spot_state_id take(uint64_t step)
 {
     const struct spot_state_id id = { 1, 9, step };
@@ -64,11 +61,16 @@ static struct spot_state_id take(uint64_t step)
 
 static void begin_move(const struct spot_state_id *id)
 {
-    const struct spot_state_move to = { *id, 2, 2, ++n_move }, from = { *id, 2, 1, n_move };
+    const struct spot_exec_move from = { ++n_move, *id, 2, 1, 2 };
 
     memset(why, 0, sizeof(why));
-    giver = spot_state_giver_new(store[0], mesh[0], &to, 0);
-    taker = spot_state_taker_new(store[1], mesh[1], &from);
+    pull = spot_state_pull_over_mesh(store[1], &from, mesh[1], 0);
+    ck_assert_int_eq(spot_state_pull_begin(pull, &err), 0);
+}
+
+static enum spot_state_step serve(void)
+{
+    return spot_state_serve_step(store[0], mesh[0], 2, n_move, &why[0]);
 }
 
 /* Until both have ended, or one failed. */
@@ -77,9 +79,9 @@ static void move(enum spot_state_step end[2])
     end[0] = end[1] = SPOT_STATE_WAITS;
     for (int i = 0; i < STEPS_MAX; i++) {
         if (end[0] == SPOT_STATE_WAITS || end[0] == SPOT_STATE_MOVED)
-            end[0] = spot_state_giver_step(giver, &why[0]);
+            end[0] = serve();
         if (end[1] == SPOT_STATE_WAITS || end[1] == SPOT_STATE_MOVED)
-            end[1] = spot_state_taker_step(taker, &why[1]);
+            end[1] = spot_state_pull_step(pull, &why[1]);
         if ((end[0] == SPOT_STATE_COMPLETE && end[1] == SPOT_STATE_COMPLETE) ||
             end[0] == SPOT_STATE_FAILED || end[1] == SPOT_STATE_FAILED)
             return;
@@ -98,7 +100,7 @@ static uint64_t moved(const struct spot_state_id *id)
     move(end);
     ck_assert_msg(end[0] == SPOT_STATE_COMPLETE && end[1] == SPOT_STATE_COMPLETE, "%s %s",
                   why[0].msg, why[1].msg);
-    n = spot_state_giver_sent(giver);
+    n = spot_state_pull_taken(pull);
     end_move();
     return n;
 }
@@ -159,29 +161,28 @@ START_TEST(one_that_has_no_room_says_so_and_keeps_what_it_held)
 }
 END_TEST
 
-START_TEST(a_buddy_that_dies_while_it_takes_fails_the_giver)
+START_TEST(one_that_dies_while_it_receives_fails_the_sender)
 {
     const struct spot_state_id id = take(1);
     enum spot_state_step end;
 
     begin_move(&id);
-    for (int i = 0; i < STEPS_MAX && spot_state_giver_sent(giver) == 0; i++) {
-        (void)spot_state_giver_step(giver, &why[0]);
-        (void)spot_state_taker_step(taker, &why[1]);
+    for (int i = 0; i < STEPS_MAX && spot_state_pull_taken(pull) == 0; i++) {
+        (void)serve();
+        (void)spot_state_pull_step(pull, &why[1]);
         spot_clock_sleep(0.001);
     }
-    ck_assert_uint_gt(spot_state_giver_sent(giver), 0); /* in the midst, or all is on its way */
-    spot_state_taker_free(taker);
-    taker = NULL;
+    ck_assert_uint_gt(spot_state_pull_taken(pull), 0); /* in the midst */
+    end_move();
     spot_mesh_close(mesh[1]);
     mesh[1] = NULL;
-    do { /* it hears of it, or has handed all to the wire */
-        end = spot_state_giver_step(giver, &why[0]);
+    do {
+        end = serve();
         if (end == SPOT_STATE_WAITS)
             spot_clock_sleep(0.001);
     } while (end == SPOT_STATE_MOVED || end == SPOT_STATE_WAITS);
-    if (end == SPOT_STATE_FAILED)
-        ck_assert_int_eq(why[0].code, SPOT_ESYS);
+    ck_assert_int_eq(end, SPOT_STATE_FAILED);
+    ck_assert_int_eq(why[0].code, SPOT_ESYS);
     ck_assert_uint_eq(spot_state_store_count(store[0]), 1);
     ck_assert_uint_eq(spot_state_store_count(store[1]), 0);
 }
@@ -193,10 +194,9 @@ START_TEST(the_end_of_the_epoch_ends_both)
     enum spot_state_step end = SPOT_STATE_WAITS;
 
     begin_move(&id);
-    ck_assert_int_eq(spot_state_giver_step(giver, &why[0]), SPOT_STATE_MOVED);
-    (void)later((void *)(uintptr_t) "revoke"); /* before the taker has looked */
-    for (int i = 0; i < STEPS_MAX && end == SPOT_STATE_WAITS; i++) {
-        end = spot_state_giver_step(giver, &why[0]);
+    (void)later((void *)(uintptr_t) "revoke");
+    for (int i = 0; i < STEPS_MAX && end != SPOT_STATE_FAILED; i++) {
+        end = serve();
         spot_clock_sleep(0.001);
     }
     ck_assert_int_eq(end, SPOT_STATE_FAILED);
@@ -212,7 +212,7 @@ int main(void)
     tcase_add_test(tc, a_state_arrives_and_of_the_next_one_what_changed);
     tcase_add_test(tc, a_piece_that_is_damaged_where_it_lies_is_never_sent);
     tcase_add_test(tc, one_that_has_no_room_says_so_and_keeps_what_it_held);
-    tcase_add_test(tc, a_buddy_that_dies_while_it_takes_fails_the_giver);
+    tcase_add_test(tc, one_that_dies_while_it_receives_fails_the_sender);
     tcase_add_test(tc, the_end_of_the_epoch_ends_both);
     return run_suite("state_transfer", tc);
 }

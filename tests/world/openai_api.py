@@ -146,8 +146,24 @@ def responses(c, m):
         case('responses: %s is refused by name' % key, refused(BadRequestError, lambda: ask(**{key: value}), key))
 
 
+def embeddings(c, m):
+    ask = lambda text, **more: c.embeddings.create(model=m, input=text, **more)
+    both = ask(['hello', 'good day'])
+    length = lambda v: sum(x * x for x in v) ** .5
+    case('embeddings: several texts, of length 1', [x.index for x in both.data] == [0, 1] and
+         all(abs(length(x.embedding) - 1) < 1e-6 for x in both.data) and both.usage.prompt_tokens == both.usage.total_tokens)
+    case('embeddings: base64, which the client takes by itself, and floats are the same',
+         ask('hello', encoding_format='float').data[0].embedding == both.data[0].embedding)
+    part = ask('hello', dimensions=3).data[0].embedding
+    case('embeddings: dimensions', len(part) == 3 and abs(length(part) - 1) < 1e-6)
+    case('embeddings: tokens, of one text and of several',
+         len(ask([5, 6, 7]).data) == 1 and len(ask([[5, 6], [7]]).data) == 2)
+    case('embeddings: no text is refused by name', refused(BadRequestError, lambda: ask(''), 'input'))
+    case('embeddings: an unknown model is not found', refused(NotFoundError, lambda: c.embeddings.create(model='none', input='a')))
+
+
 client = OpenAI(base_url=sys.argv[1] + '/v1', api_key=sys.argv[2] if len(sys.argv) > 2 else 'none', max_retries=0)
-for part in (models, chats, tools, completions, responses):
+for part in (models, chats, tools, completions, responses, embeddings):
     part(client, client.models.list().data[0].id)
 print(failed, 'failed')
 sys.exit(failed > 0)

@@ -24,18 +24,14 @@ struct pack_options {
     const struct spot_tool_common *common;
     const char *base_path, *plan;
     enum spot_codec codec;
-    uint64_t n_job;
+    uint64_t n_thread;
     uint32_t chunk_byte;
     int64_t epoch;
 };
 int pack_to_output(const struct pack_options *options, const char *path, struct spot_err *err);
 
-/* --jobs into a uint64_t that is default_jobs(): processors, at most 8. */
-#define JOBS_OPTION(n, help)                           \
-    {                                                  \
-        SPOT_OPT_U64, 'j', "jobs", n, "n", help, 1, 64 \
-    }
-uint64_t default_jobs(void);
+/* One thread a processor, 64 at most: what --threads is where it is not given. */
+uint64_t default_threads(void);
 
 /* --- bytes in --- */
 

@@ -105,7 +105,7 @@ static int run_chunks(struct pack *p, struct spot_err *err)
     void **list;
 
     /* raw, coded, planes, base */
-    spot_lane_size(p->options->n_job, 4 * (uint64_t)p->options->chunk_byte, &n_worker, &n);
+    spot_lane_size(p->options->n_thread, 4 * (uint64_t)p->options->chunk_byte, &n_worker, &n);
     slot = spot_xcalloc(n, sizeof(*slot));
     list = spot_xcalloc(n, sizeof(*list));
     for (size_t i = 0; i < n; i++) {
@@ -185,28 +185,28 @@ int pack_to_output(const struct pack_options *options, const char *path, struct 
     return rc;
 }
 
-uint64_t default_jobs(void)
+uint64_t default_threads(void)
 {
     const long n_cpu = sysconf(_SC_NPROCESSORS_ONLN);
 
-    return n_cpu > 0 && n_cpu < 8 ? (uint64_t)n_cpu : 8;
+    return n_cpu < 1 ? 1 : n_cpu < 64 ? (uint64_t)n_cpu : 64;
 }
 
 static struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
 static const char *codec_name = "planes", *base_path;
 static bool is_compat;
-static uint64_t n_job;
+static uint64_t n_thread;
 static double chunk_byte = SPOT_CHUNK_BYTE;
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "pack" },
     { SPOT_OPT_STRING, 0, "codec", &codec_name, "name", "planes or raw (default: planes)", 0, 0 },
     { SPOT_OPT_FLAG, 0, "compat", &is_compat, NULL,
-      "use no filters, so that 'zstd -dc' restores the file", 0, 0 },
+      "--codec raw: 'zstd -dc' restores the file", 0, 0 },
     SPOT_ROW_BASE(&base_path),
     { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes per chunk (default: 1MiB)",
       SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
-    JOBS_OPTION(&n_job, "threads (default: processors, at most 8)"),
+    SPOT_ROW_ALL_THREADS(&n_thread),
     SPOT_TOOL_OPTIONS_WRITE(&common, "write here, complete or not at all (default: stdout)"),
     { SPOT_OPT_END },
 };
@@ -230,18 +230,18 @@ static const struct spot_cli cli = {
 
 static void prepare_pack(void)
 {
-    n_job = default_jobs();
+    n_thread = default_threads();
 }
 
 static int migrate_pack(char **operand, size_t n, struct spot_err *err)
 {
     struct pack_options options = { .common = &common,
                                     .base_path = base_path,
-                                    .n_job = n_job,
+                                    .n_thread = n_thread,
                                     .chunk_byte = (uint32_t)chunk_byte };
 
     (void)n;
-    options.codec = (enum spot_codec)(is_compat ? SPOT_CODEC_COMPAT : spot_codec_parse(codec_name));
+    options.codec = (enum spot_codec)(is_compat ? SPOT_CODEC_RAW : spot_codec_parse(codec_name));
     return pack_to_output(&options, operand[0], err);
 }
 

@@ -14,7 +14,7 @@
 struct recv {
     struct spot_tool_common common;
     struct net net;
-    uint64_t n_stream, n_job;
+    uint64_t n_stream, n_thread;
     double window_byte;
     struct progress progress;
 };
@@ -80,7 +80,7 @@ static int receive_stream(struct recv *r, const char *path, struct spot_err *err
     if (input_open(&w.in, path, err))
         return -1;
     w.reader = spot_stream_reader_new(&sink, w.in.name);
-    spot_stream_reader_set_jobs(w.reader, r->n_job);
+    spot_stream_reader_set_jobs(w.reader, r->n_thread);
     rc = input_stream(&w.in, w.reader, err);
     progress_end(&r->progress);
     spot_stream_reader_free(w.reader);
@@ -221,8 +221,7 @@ static const struct spot_opt option[] = {
     NET_OPTIONS(&receiver.net),
     { SPOT_OPT_U64, 0, "streams", &receiver.n_stream, "n",
       "connections to each address of --connect A,B (default: 1)", 1, NET_STREAMS_MAX },
-    JOBS_OPTION(&receiver.n_job,
-                "threads of a one-way stream; a two-way one has one per --streams"),
+    SPOT_ROW_ALL_THREADS(&receiver.n_thread),
     SPOT_TOOL_OPTIONS_WRITE(&receiver.common,
                             "file to write (required); partial data is kept beside it"),
     { SPOT_OPT_END },
@@ -234,7 +233,7 @@ static const struct spot_cli cli = {
                                             { "wait", "connect|listen" },
                                             { "key-file", "connect|listen" },
                                             { "streams", "connect" },
-                                            { "jobs", "!connect|listen|via|duplex" },
+                                            { "threads", "!connect|listen|via|duplex" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "key-file", NULL },
     .writes = (const char *const[]){ "output", NULL },
@@ -248,7 +247,7 @@ static const struct spot_cli cli = {
 
 static void prepare(void)
 {
-    receiver.n_job = default_jobs();
+    receiver.n_thread = default_threads();
 }
 
 static int migrate_recv(char **operand, size_t n, struct spot_err *err)

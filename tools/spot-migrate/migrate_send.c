@@ -16,7 +16,7 @@ struct send {
     struct spot_tool_common common;
     struct net net;
     const char *codec_name, *plan;
-    uint64_t n_stream, n_job, epoch;
+    uint64_t n_stream, n_thread, epoch;
     double chunk_byte, deadline_s;
 
     struct input in;
@@ -252,7 +252,7 @@ static int run(struct send *s, const char *path, struct spot_err *err)
             err, SPOT_EUSAGE,
             "--deadline requires a two-way transport: --connect, --listen, --via or --duplex");
     if (is_one_way) {
-        pack.n_job = s->n_job;
+        pack.n_thread = s->n_thread;
         pack.chunk_byte = (uint32_t)s->chunk_byte;
         pack.epoch = (int64_t)s->epoch;
         return pack_to_output(&pack, path, err);
@@ -292,7 +292,7 @@ static const struct spot_opt option[] = {
       0 },
     { SPOT_OPT_U64, 0, "epoch", &sender.epoch, "n", "epoch of the plan (default: 0)", 0,
       9007199254740991 },
-    JOBS_OPTION(&sender.n_job, "threads of a one-way stream; a two-way one has one per --streams"),
+    SPOT_ROW_ALL_THREADS(&sender.n_thread),
     SPOT_TOOL_OPTIONS_WRITE(&sender.common, "write a one-way stream here (default: stdout)"),
     { SPOT_OPT_END },
 };
@@ -303,7 +303,7 @@ static const struct spot_cli cli = {
                                             { "wait", "connect|listen" },
                                             { "key-file", "connect|listen" },
                                             { "streams", "connect" },
-                                            { "jobs", "!connect|listen|via|duplex" },
+                                            { "threads", "!connect|listen|via|duplex" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "key-file", NULL },
     .writes = (const char *const[]){ "output", NULL },
@@ -318,7 +318,7 @@ static const struct spot_cli cli = {
 
 static void prepare(void)
 {
-    sender.n_job = default_jobs();
+    sender.n_thread = default_threads();
 }
 
 static int migrate_send(char **operand, size_t n, struct spot_err *err)

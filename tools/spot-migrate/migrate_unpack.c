@@ -10,7 +10,7 @@
 struct unpack {
     struct spot_tool_common common;
     const char *base_path;
-    uint64_t n_job;
+    uint64_t n_thread;
     bool is_verify; /* write nothing */
 
     struct input in;
@@ -69,7 +69,7 @@ static int read_stream(struct unpack *u, struct spot_err *err)
     struct spot_stream_reader *r = spot_stream_reader_new(&sink, u->in.name);
     int rc;
 
-    spot_stream_reader_set_jobs(r, u->n_job);
+    spot_stream_reader_set_jobs(r, u->n_thread);
     rc = input_stream(&u->in, r, err);
     progress_end(&u->progress);
     if (!rc && u->is_verify)
@@ -101,7 +101,7 @@ out:
 
 #define STREAM_OPTIONS(u)                                                 \
     { SPOT_OPT_GROUP, .help = "stream" }, SPOT_ROW_BASE(&(u)->base_path), \
-        JOBS_OPTION(&(u)->n_job, "threads (default: processors, at most 8)")
+        SPOT_ROW_ALL_THREADS(&(u)->n_thread)
 
 static struct unpack unpack_run = { .common = SPOT_TOOL_COMMON_DEFAULT };
 
@@ -126,7 +126,7 @@ static const struct spot_cli unpack_cli = {
 
 static void prepare_unpack(void)
 {
-    unpack_run.n_job = default_jobs();
+    unpack_run.n_thread = default_threads();
 }
 
 static int migrate_unpack(char **operand, size_t n, struct spot_err *err)
@@ -165,7 +165,7 @@ static const struct spot_cli verify_cli = {
 
 static void prepare_verify(void)
 {
-    verify_run.n_job = default_jobs();
+    verify_run.n_thread = default_threads();
 }
 
 static int migrate_verify(char **operand, size_t n, struct spot_err *err)

@@ -23,18 +23,16 @@ static const char *const mode_name[] = { "idle", "spot", "on-demand" };
 
 static struct options {
     struct spot_tool_common common;
-    const char *forecast, *trace, *zone, *now, *at, *restart, *catalogue, *prices, *policy;
+    const char *forecast, *trace, *zone, *now, *at, *restart, *catalogue, *prices;
     double work_s, deadline_s, done_s, elapsed_s, tick_s, learn_s, launching_s;
-    double spot_usd_per_h, on_demand_usd_per_h, egress_usd, usd_per_h;
+    double price[2], egress_usd, usd_per_h; /* spot, on demand */
     bool has_spot, explain;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .now = "idle",
         .restart = "0",
-        .policy = "spot",
         .learn_s = 24 * 3600.0,
         .has_spot = true,
-        .spot_usd_per_h = 0.9731,
-        .on_demand_usd_per_h = 3.06 };
+        .price = { -1, -1 } };
 
 enum { WHY_MAX = 3 * SPOT_MARKET_PLACES_MAX + 2, WHY_TEXT = 256 };
 
@@ -65,8 +63,7 @@ struct session {
 static struct spot_market_place *add_place(struct session *s, const char *zone, const char *type,
                                            struct spot_err *err)
 {
-    return spot_market_add_place(&s->market, &s->names, zone, type, o.spot_usd_per_h,
-                                 o.on_demand_usd_per_h, err)
+    return spot_market_add_place(&s->market, &s->names, zone, type, o.price[0], o.price[1], err)
                ? NULL
                : &s->market.place[s->market.n_place - 1];
 }
@@ -408,12 +405,14 @@ static int decide(struct session *s, const struct spot_policy *policy, struct sp
 
 static int run(struct session *s, struct spot_err *err)
 {
-    const struct spot_policy *policy = spot_policy_find("deadline", o.policy, err);
+    const struct spot_policy *policy = spot_policy_find("deadline", "spot", err);
     enum spot_format format;
 
     if (!policy || spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_JSON);
+    if (!o.catalogue)
+        spot_tool_assume_prices(o.price, 0.9731, 3.06);
     if (read_market(s, err) || set_now(s, err) || (o.prices && read_prices(s, err)) ||
         decide(s, policy, err))
         return -1;
@@ -462,14 +461,11 @@ static const struct spot_cli cli = {
               "what runs: spot, on-demand, idle (default)", 0, 0 },
             { SPOT_OPT_SECS, 0, "launching", &o.launching_s, "time",
               "time since its launch, if that is not over (default: 0)", 0, 1e8 },
-            { SPOT_OPT_STRING, 0, "policy", &o.policy, "name", "spot (default), the only one", 0,
-              0 },
             { SPOT_OPT_STRING, 0, "at", &o.at, "zone", "zone in which the job runs or last ran", 0,
               0 },
             { SPOT_OPT_GROUP, .help = "the machines" },
             SPOT_ROW_CATALOGUE(&o.catalogue),
-            { SPOT_OPT_STRING, 0, "prices", &o.prices, "file",
-              "spot.price/1: what hours are expected to cost", 0, 0 },
+            SPOT_ROW_PRICES(&o.prices),
             SPOT_ROW_FORECAST(&o.forecast),
             { SPOT_OPT_STRING, 0, "trace", &o.trace, "file",
               "learn run lengths from this availability trace instead", 0, 0 },
@@ -479,10 +475,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_FLAG, 0, "has-spot", &o.has_spot, NULL,
               "spot is available now (default: yes; --no-has-spot)", 0, 0 },
             SPOT_ROW_TICK(&o.tick_s),
-            { SPOT_OPT_REAL, 0, "spot-usd-per-h", &o.spot_usd_per_h, "usd",
-              "price of spot (default: 0.9731)", 0, 1e6 },
-            { SPOT_OPT_REAL, 0, "on-demand-usd-per-h", &o.on_demand_usd_per_h, "usd",
-              "price on demand (default: 3.06)", 0, 1e6 },
+            SPOT_ROW_USD_PER_H(o.price),
             SPOT_ROW_EXPLAIN(&o.explain),
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
             { SPOT_OPT_END },

@@ -15,7 +15,7 @@
 #include "common/xalloc.h"
 #include "model/catalogue.h"
 #include "model/forecast_doc.h"
-#include "state_line.h"
+#include "plan_state.h"
 
 enum { ZONES = SPOT_HOLD_ZONES_MAX };
 
@@ -151,13 +151,13 @@ static int decide(struct session *s, struct spot_err *err)
                                     .fleet = &s->now };
     struct spot_decider *decider = policy->open(&(struct spot_rule){ .fleet = &s->rule });
     char line[SPOT_DECISION_STATE_MAX];
-    const int rc = state_line_read(s->o->state, line, err) || policy->restore(decider, line, err) ||
+    const int rc = plan_state_read(s->o->state, line, err) || policy->restore(decider, line, err) ||
                    policy->observe(decider, &seen, err) ||
                    policy->decide(decider, &s->action, NULL, err);
 
     policy->save(decider, line);
     policy->close(decider);
-    return rc ? -1 : state_line_write(s->o->state, line, err);
+    return rc ? -1 : plan_state_write(s->o->state, line, err);
 }
 
 static void write_offer(struct spot_jw *jw, const char *zone, const char *type, const char *market,

@@ -14,6 +14,7 @@
 #include "common/prov.h"
 #include "common/xalloc.h"
 #include "model/catalogue.h"
+#include "peers/melange.h"
 #include "plan_commands.h"
 #include "plan_fleet.h"
 #include "plan_fleet_hold.h"
@@ -297,12 +298,12 @@ static int run(struct plan_fleet *s, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--policy melange knows no --forecast, --zone-max or --current");
     s->demand.rho = strcmp(o.policy, "melange") != 0 ? o.rho : 1;
-    s->demand.slices = (int64_t)o.slices;
     if ((o.prices && plan_fleet_load_prices(s, err)) || read_catalogue(s, err) ||
         read_load(s, err) || (o.requests && plan_fleet_read_requests(s, err)) ||
         (o.current && plan_fleet_scale(s, err)))
         return -1;
     if (s->is_risk ? plan_fleet_solve_risk(s, err)
+        : o.slices ? spot_melange_serve(&s->demand, (int64_t)o.slices, o.limit_s, &s->answer, err)
                    : spot_fleet_serve(&s->demand, o.limit_s, &s->answer, err))
         return -1;
     explain(s);
@@ -372,14 +373,11 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "market", &o.market, "name",
               "on-demand, spot or both (default with --forecast, and to train)", 0, 0 },
             SPOT_ROW_FORECAST(&o.forecast),
-            { SPOT_OPT_STRING, 0, "prices", &o.prices, "file",
-              "spot.price/1: plan at expected prices instead of the catalogue's", 0, 0 },
+            SPOT_ROW_PRICES(&o.prices),
             SPOT_ROW_UNSERVED(&o.unserved),
-            { SPOT_OPT_SECS, 0, "cold-start", &o.cold_start_s, "time",
-              "time to replace an instance (default: a step of the forecast)", 0, 1e6 },
+            SPOT_ROW_COLD_START(&o.cold_start_s),
             SPOT_ROW_RHO(&o.rho),
-            { SPOT_OPT_STRING, 0, "policy", &o.policy, "name",
-              "spot (default): any split of a bucket; melange: whole slices, rho 1", 0, 0 },
+            SPOT_ROW_POLICY(&o.policy),
             { SPOT_OPT_U64, 0, "slices", &o.slices, "n", "melange: slices per bucket", 1,
               SPOT_FLEET_SLICES_MAX },
             { SPOT_OPT_MORE, .help = "limits" },
@@ -391,8 +389,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "requests", &o.requests, "file",
               "request trace; rates are those of its last --window", 0, 0 },
             SPOT_ROW_WINDOW(&o.window_s),
-            { SPOT_OPT_SECS, 0, "time", &o.time_s, "time",
-              "now (default: the last request, or the forecast's time)", 0, 1e12 },
+            SPOT_ROW_TIME(&o.time_s),
             { SPOT_OPT_MORE, .help = "scenarios and solver" },
             { SPOT_OPT_U64, 0, "scenarios", &o.scenarios, "n", "scenarios to draw (default: 1000)",
               1, SPOT_FLEET_SCENARIOS_MAX },

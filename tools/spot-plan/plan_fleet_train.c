@@ -14,6 +14,7 @@
 #include "model/job_async.h"
 #include "model/job_doc.h"
 #include "model/throughput.h"
+#include "peers/spotdnn.h"
 #include "plan/fleet_train.h"
 
 enum { WHY_MAX = 12, WHY_TEXT = 256, ELSE_MAX = 3, SYNC_MAX = 512 };

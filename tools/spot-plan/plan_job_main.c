@@ -21,11 +21,11 @@ static struct {
     struct spot_tool_common common;
     const char *ddp, *name;
     uint64_t global_batch, worker_batch, max_workers;
-    double params, usd_per_h, restart_s;
+    double params, price[2], restart_s; /* spot, on demand */
     struct plan_job_roofline roofline;
 } opt = { .common = SPOT_TOOL_COMMON_DEFAULT,
           .name = "job",
-          .usd_per_h = -1,
+          .price = { -1, -1 },
           .roofline = {
               .dtype = "bf16", .prompt_token = 512, .output_token = 128, .max_batch = 8 } };
 
@@ -139,9 +139,9 @@ static int run_ddp(struct spot_err *err)
         .n_layer = opt.params > 0,
         .lists_layers = opt.params > 0,
         .memory = { .p_min = 1, .p_max = 1, .d_min = 1, .state_byte_per_param = 16 },
-        .cost = { .is_given = opt.usd_per_h >= 0 || opt.restart_s > 0,
-                  .usd_per_h = opt.usd_per_h,
-                  .on_demand_usd_per_h = -1,
+        .cost = { .is_given = opt.price[0] >= 0 || opt.restart_s > 0,
+                  .usd_per_h = opt.price[0],
+                  .on_demand_usd_per_h = opt.price[1],
                   .interval_s = 60,
                   .look_ahead = 12,
                   .move_byte_per_param = 12,
@@ -177,16 +177,14 @@ static int run_roofline(struct spot_err *err)
 static const struct spot_opt option_table[] = {
     { SPOT_OPT_GROUP, .help = "training: what was measured" },
     { SPOT_OPT_STRING, 0, "ddp", &opt.ddp, "n:time,...", "step time by number of workers", 0, 0 },
-    { SPOT_OPT_U64, 0, "global-batch", &opt.global_batch, "G",
-      "samples per step, all workers together", 1, 1000000000 },
+    SPOT_ROW_SAMPLES(&opt.global_batch),
     { SPOT_OPT_U64, 0, "worker-batch", &opt.worker_batch, "b",
       "samples per step of each worker (weak scaling)", 1, 100000 },
     { SPOT_OPT_U64, 0, "max-workers", &opt.max_workers, "n",
       "most workers with --worker-batch (default: 64)", 1, SPOT_GRID_MAX },
     { SPOT_OPT_REAL, 0, "params", &opt.params, "n", "parameters of the model", 1, 1e15 },
-    { SPOT_OPT_REAL, 0, "usd-per-h", &opt.usd_per_h, "usd", "price of a worker", 0, 1e6 },
-    { SPOT_OPT_SECS, 0, "restart", &opt.restart_s, "duration",
-      "duration of a change of the number of workers", 0, 1e9 },
+    SPOT_ROW_USD_PER_H(opt.price),
+    SPOT_ROW_RESTART(&opt.restart_s),
     { SPOT_OPT_GROUP, .help = "serving: a roofline, nothing measured" },
     { SPOT_OPT_STRING, 0, "roofline", &opt.roofline.model, "dir|file",
       "the model: config.json of GPT-2's or Llama's kind", 0, 0 },
@@ -203,7 +201,7 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_U64, 0, "context", &opt.roofline.context, "n",
       "most tokens of prompt and answer together (default: a typical request)", 1, 1 << 25 },
     { SPOT_OPT_GROUP, .help = "the job" },
-    { SPOT_OPT_STRING, 0, "name", &opt.name, "text", "name of the job (default: job)", 0, 0 },
+    SPOT_ROW_JOB_NAME(&opt.name),
     SPOT_TOOL_OPTIONS_AS(&opt.common, "json"),
     { .type = SPOT_OPT_END },
 };

@@ -12,27 +12,28 @@
 #include "common/json.h"
 #include "common/out.h"
 #include "common/prov.h"
-#include "common/xalloc.h"
 #include "model/forecast_doc.h"
-#include "model/job_doc.h"
+#include "peers/spotserve.h"
 #include "plan/serve_plan.h"
 #include "plan_commands.h"
 #include "plan_serve_place.h"
+#include "plan_state.h"
+#include "trace/load_cache.h"
 #include "trace/load_seen.h"
-#include "trace/load_trace.h"
 
 #define NOT_GIVEN UINT64_MAX
 
 static struct options {
     struct spot_tool_common common;
-    const char *job, *forecast, *load, *solver, *slo, *current, *layout, *cluster;
-    uint64_t now;
+    const char *job, *forecast, *load, *policy, *slo, *current, *layout, *cluster, *state;
+    uint64_t now, backlog, cache;
     double rate_per_s, window_s, loss_per_h, switch_s, boot_s, stay_s;
     double memory_cap_byte;
     bool explain;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
-        .solver = "spot",
+        .policy = "spot",
         .now = NOT_GIVEN,
+        .window_s = SPOT_SERVE_WINDOW_S,
         .loss_per_h = -1,
         .switch_s = -1,
         .boot_s = 60,
@@ -42,24 +43,27 @@ static struct options {
 /* Everything that is read, and the answer. */
 struct session {
     struct spot_job_doc job;
-    struct spot_serve_question question;
+    struct spot_load load;
+    int32_t *cached; /* tokens of its prompts */
+    const struct spot_policy *policy;
+    char state[SPOT_DECISION_STATE_MAX];
+    struct spot_seen now;
+    struct spot_serve_seen seen;
     struct spot_serve_plan plan;
     struct spot_prov prov;
-    double lost_per_s; /* instances that the forecast expects to go */
-    double dispersion; /* of arrivals */
     struct serve_places places;
-    struct spot_serve_length *length; /* of requests, a sample */
-    double switch_s;                  /* what a change of the grid takes */
-    struct spot_grid current;         /* what runs; D 0: not said */
-    const char **why;                 /* of the plan, and what moves */
 };
 
-/* Losses of the next interval that the forecast expects, in instances per second of all. */
-static void add_losses(struct session *s, const struct spot_forecast_series *series,
-                       double interval_s)
+/* What one series tells of the instances there are and of those that were lost. */
+static void take_series(struct session *s, const struct spot_forecast_series *series, bool is_first)
 {
-    for (size_t k = 0; k < series->n_change; k++)
-        s->lost_per_s += series->change[k].prob * series->change[k].lost / interval_s;
+    const double since_s = series->time_s - series->past_s;
+
+    s->now.there += (int)series->now;
+    s->now.time_s = is_first ? series->time_s : fmax(s->now.time_s, series->time_s);
+    s->seen.since_s = is_first ? since_s : fmin(s->seen.since_s, since_s);
+    s->seen.lost += series->past_lost;
+    s->seen.instance_s += series->past_instance_s;
 }
 
 /* How many there are, from the newest value of each series of the job's type. */
@@ -75,14 +79,12 @@ static int read_forecast(struct session *s, struct spot_err *err)
     if (!rc && s->job.instance_type && !spot_forecast_keep(&forecast, s->job.instance_type))
         rc = spot_json_fail(&json, "/series", err, "has none of the job's instance type '%.64s'",
                             s->job.instance_type);
-    for (size_t i = 0; i < forecast.n_series && !rc; i++) {
-        add_losses(s, &forecast.series[i], forecast.interval_s);
-        s->question.instances += forecast.series[i].now;
-        s->question.time_s = fmax(s->question.time_s, forecast.series[i].time_s);
-    }
+    for (size_t i = 0; i < forecast.n_series && !rc; i++)
+        take_series(s, &forecast.series[i], !i);
     if (!rc)
         spot_prov_add(&s->prov, strcmp(o.forecast, "-") != 0 ? o.forecast : "<stdin>",
                       spot_hash64(json.text, json.n_byte));
+    s->seen.loss_per_s = -1;
     spot_forecast_release(&forecast);
     spot_json_release(&json);
     return rc;
@@ -96,11 +98,12 @@ static int count_instances(struct session *s, struct spot_err *err)
     if (o.forecast && read_forecast(s, err))
         return -1;
     if (o.now != NOT_GIVEN)
-        s->question.instances = (int64_t)o.now;
-    if (s->question.instances * s->job.serve.gpus > SPOT_GRID_MAX)
-        return spot_err_set(err, SPOT_EUSAGE, "%lld instances of %lld GPUs are more than %d GPUs",
-                            (long long)s->question.instances, (long long)s->job.serve.gpus,
-                            SPOT_GRID_MAX);
+        s->now.there = (int)o.now;
+    if (s->now.there * s->job.serve.gpus > SPOT_GRID_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "%d instances of %lld GPUs are more than %d GPUs",
+                            s->now.there, (long long)s->job.serve.gpus, SPOT_GRID_MAX);
+    if (o.loss_per_h >= 0)
+        s->seen.loss_per_s = o.loss_per_h / 3600;
     return 0;
 }
 
@@ -119,10 +122,10 @@ static int read_demand_forecast(struct session *s, struct spot_err *err)
                             "expected a forecast of load, spot-predict "
                             "--kind load");
     for (int64_t h = 0; !rc && h < f.horizon; h++)
-        s->question.rate_per_s += f.series[0].mean[h] / f.interval_s / (double)f.horizon;
+        s->seen.rate_per_s += f.series[0].mean[h] / f.interval_s / (double)f.horizon;
     if (!rc)
-        s->dispersion = spot_forecast_dispersion(&f.series[0], 1);
-    if (!rc && !(s->question.rate_per_s > 0))
+        s->seen.dispersion = spot_forecast_dispersion(&f.series[0], 1);
+    if (!rc && !(s->seen.rate_per_s > 0))
         rc = spot_json_fail(&json, "/series/0", err, "says that no request comes");
     if (!rc)
         spot_prov_add(&s->prov, o.load, spot_hash64(json.text, json.n_byte));
@@ -133,55 +136,55 @@ static int read_demand_forecast(struct session *s, struct spot_err *err)
 
 enum { FEW = 10 }; /* requests: their rate is known to a third at best */
 
-/* The mean rate of a load's last --window, and how its minutes vary. */
+/* The clock is that of the newest, of instances or of requests; without a forecast watching began
+ * with the first request. */
 static int read_load(struct session *s, struct spot_err *err)
 {
-    struct spot_load load;
-    double from_s, to_s, span_s;
-    int rc = 0;
+    struct spot_load *load = &s->load;
+    double last_s, span_s;
+    size_t n;
 
-    if (spot_load_read_path(&load, o.load, s->job.serve.context, err))
+    if (spot_load_read_path(load, o.load, s->job.serve.context, err))
         return -1;
-    spot_prov_add(&s->prov, strcmp(o.load, "-") != 0 ? o.load : "<stdin>", load.xxh3);
-    to_s = load.time_s[load.n - 1];
-    span_s = to_s - load.time_s[0];
-    if (o.window_s > 0)
-        span_s = fmin(span_s, o.window_s);
-    from_s = to_s - span_s;
-    if (span_s > 0) {
-        const size_t n = spot_load_arrivals(&load, from_s, to_s);
-
-        if (o.window_s > 0 && n < FEW)
-            spot_tool_warn("--window: %zu request%s in the last %g s of %s: the rate is little "
-                           "more than chance",
-                           n, n == 1 ? "" : "s", span_s, o.load);
-        s->question.rate_per_s = (double)n / span_s;
-        s->dispersion = spot_load_dispersion_seen(&load, from_s, to_s);
-        s->length = spot_xcalloc(SPOT_SERVE_LENGTHS_MAX, sizeof(*s->length));
-        s->question.ask.length = s->length;
-        s->question.ask.n_length =
-            spot_load_lengths_seen(&load, from_s, SPOT_SERVE_LENGTHS_MAX, s->length);
-    } else {
-        rc = spot_err_set(err, SPOT_EDATA, "%s: all requests come at one moment: no rate", o.load);
-    }
-    spot_load_release(&load);
-    return rc;
+    spot_prov_add(&s->prov, strcmp(o.load, "-") != 0 ? o.load : "<stdin>", load->xxh3);
+    last_s = load->time_s[load->n - 1];
+    if (!o.forecast)
+        s->seen.since_s = load->time_s[0];
+    s->now.time_s = o.forecast ? fmax(s->now.time_s, last_s) : last_s;
+    span_s = fmin(o.window_s, s->now.time_s - s->seen.since_s);
+    if (!(span_s > 0))
+        return spot_err_set(err, SPOT_EDATA, "%s: all requests come at one moment: no rate",
+                            o.load);
+    n = spot_load_arrivals(load, s->now.time_s - span_s, s->now.time_s);
+    if (!n)
+        spot_tool_warn("%s ends at %.15g s and the forecast is of %.15g s: no request of the last "
+                       "%g s; do both use the same clock?",
+                       o.load, last_s, s->now.time_s, span_s);
+    else if (o.window_s < SPOT_SERVE_WINDOW_S && n < FEW)
+        spot_tool_warn("--window: %zu request%s in the last %g s of %s: the rate is little "
+                       "more than chance",
+                       n, n == 1 ? "" : "s", span_s, o.load);
+    if (o.cache && spot_load_check_cache(&s->job.serve, load, o.load, err))
+        return -1;
+    s->seen.load = load;
+    s->seen.cached_token = s->cached = spot_load_cached(load, (int64_t)o.cache);
+    s->seen.rate_per_s = -1;
+    return 0;
 }
 
 /* Requests per second: as said, of a load, or of a forecast of one. */
 static int find_rate(struct session *s, struct spot_err *err)
 {
     const char *const ending = o.load ? strrchr(o.load, '.') : NULL;
-    int rc = 0;
 
     if (!o.load && !(o.rate_per_s > 0))
         return spot_err_set(err, SPOT_EUSAGE, "neither --rate nor --load: how many requests come?");
-    s->question.rate_per_s = o.rate_per_s > 0 ? o.rate_per_s : 0;
-    s->dispersion = 1;
-    if (o.load)
-        rc = ending && !strcmp(ending, ".json") ? read_demand_forecast(s, err) : read_load(s, err);
-    s->question.ask.demand.dispersion = s->dispersion;
-    return rc;
+    s->seen.rate_per_s = o.rate_per_s > 0 ? o.rate_per_s : 0;
+    s->seen.dispersion = 1;
+    s->seen.waiting = (double)o.backlog;
+    if (!o.load)
+        return 0;
+    return ending && !strcmp(ending, ".json") ? read_demand_forecast(s, err) : read_load(s, err);
 }
 
 static bool is_of_job(const struct spot_job_serve *serve, const struct spot_grid *grid)
@@ -193,19 +196,19 @@ static bool is_of_job(const struct spot_job_serve *serve, const struct spot_grid
            !spot_serve_soonest(serve, &shape, 1, &time);
 }
 
-/* What runs, as said or as --layout has it. */
+/* What runs, as said or as --layout has it, or as --state does. */
 static int find_current(struct session *s, struct spot_err *err)
 {
-    struct spot_grid *const grid = &s->current;
+    struct spot_grid *const grid = &s->seen.runs;
 
-    *grid = (struct spot_grid){ 0, 1, 1 };
+    *grid = (struct spot_grid){ -1, 1, 1 };
     if (!o.current && o.layout)
         *grid = (struct spot_grid){ s->places.from.d, s->places.from.p, s->places.from.m };
     if (!o.current)
         return 0;
-    if (spot_grid_parse(o.current, grid) || !spot_grid_size(grid))
+    if (spot_grid_parse(o.current, grid))
         return spot_err_set(err, SPOT_EUSAGE, "--current must be DxPxM, got '%.40s'", o.current);
-    if (is_of_job(&s->job.serve, grid))
+    if (!grid->D || (spot_grid_size(grid) && is_of_job(&s->job.serve, grid)))
         return 0;
     spot_tool_warn("--current %s: the job has no such pipelines, so the cost of leaving them is "
                    "unknown and not charged",
@@ -214,25 +217,23 @@ static int find_current(struct session *s, struct spot_err *err)
     return 0;
 }
 
-/* Limits, losses, and what runs. */
-static int fill_ask(struct session *s, struct spot_err *err)
+/* One call of the decision that spot-replay and a live loop call as well. */
+static int decide(struct session *s, const struct spot_serve_rule *rule, char *state,
+                  struct spot_err *err)
 {
-    struct spot_serve_ask *ask = &s->question.ask;
+    struct spot_decider *decider = s->policy->open(&(struct spot_rule){ .serve = rule });
+    struct spot_action action;
+    int rc;
 
-    if (o.slo && spot_serve_slo_parse(&ask->slo, o.slo, err))
-        return -1;
-    ask->current_D = s->current.D;
-    ask->current = (struct spot_serve_shape){ .P = s->current.P, .M = s->current.M };
-    ask->loss_per_s = o.loss_per_h >= 0 ? o.loss_per_h / 3600
-                                        : s->lost_per_s / fmax((double)s->question.instances, 1);
-    ask->repair_s = o.boot_s + s->switch_s;
-    ask->switch_s = s->switch_s;
-    ask->stay_s = o.stay_s >= 0
-                      ? o.stay_s
-                      : fmin(fmax(1 / (ask->loss_per_s * (double)s->question.instances), 60), 3600);
-    s->question.solver =
-        !strcmp(o.solver, "spot") ? SPOT_SERVE_SOLVER_SPOT : SPOT_SERVE_SOLVER_SPOTSERVE;
-    return 0;
+    s->now.serve = &s->seen;
+    snprintf(state, SPOT_DECISION_STATE_MAX, "%s", s->state);
+    rc = (s->policy->restore && s->policy->restore(decider, state, err)) ||
+         s->policy->observe(decider, &s->now, err) ||
+         s->policy->decide(decider, &action, &(struct spot_told){ .serve = &s->plan }, err);
+    if (!rc && s->policy->save)
+        s->policy->save(decider, state);
+    s->policy->close(decider);
+    return rc ? -1 : 0;
 }
 
 /* --- output --- */
@@ -300,42 +301,48 @@ static bool is_current(const struct session *s, const struct spot_grid *grid)
 
 static void say_moves(struct session *s)
 {
-    struct spot_plan_doc *doc = &s->plan.doc;
-
-    s->why = spot_xcalloc(doc->n_why + 1, sizeof(*s->why));
-    memcpy(s->why, doc->why, doc->n_why * sizeof(*s->why));
-    s->why[doc->n_why++] = spot_serve_plan_say(
+    spot_serve_plan_why(
         &s->plan,
         "%.4g MB move over links (no placement needs fewer than %.4g), %.4g s; serving restarts "
         "after %.4g s",
         1e-6 * (double)s->places.moved_byte, 1e-6 * (double)s->places.bound_byte,
         s->places.makespan_s, s->places.restart_s);
-    doc->why = s->why;
-    doc->place = s->places.place;
-    doc->n_place = s->places.n_place;
+    s->plan.doc.place = s->places.place;
+    s->plan.doc.n_place = s->places.n_place;
 }
 
 /* A plan, its places, and the plan again with what the change takes; once more if that says another
  * change. */
 static int plan_and_place(struct session *s, struct spot_err *err)
 {
-    for (int i = 0;; i++) {
-        const double asked_s = s->switch_s;
+    struct spot_serve_rule rule = { .job = &s->job,
+                                    .window_s = o.window_s,
+                                    .boot_s = o.boot_s,
+                                    .stay_s = o.stay_s > 0 ? o.stay_s : 0 };
+    char state[SPOT_DECISION_STATE_MAX];
 
-        if (fill_ask(s, err) || spot_serve_plan_make(&s->plan, &s->question, err))
+    if (o.slo && spot_serve_slo_parse(&rule.slo, o.slo, err))
+        return -1;
+    s->seen.switch_s = o.switch_s >= 0 ? o.switch_s : 10;
+    for (int i = 0;; i++) {
+        const double asked_s = s->seen.switch_s;
+
+        rule.switch_s = asked_s;
+        if (decide(s, &rule, state, err))
             return -1;
         if (!o.layout || !s->plan.doc.next.D)
-            return 0;
+            break;
         if (serve_places_make(&s->places, &s->job.serve, &s->plan.doc, err))
             return -1;
         if (o.switch_s < 0 && !is_current(s, &s->plan.doc.next))
-            s->switch_s = s->places.restart_s;
-        if (s->switch_s == asked_s || i == 2) {
+            s->seen.switch_s = s->places.restart_s;
+        if (s->seen.switch_s == asked_s || i == 2) {
             say_moves(s);
-            return 0;
+            break;
         }
         spot_serve_plan_release(&s->plan);
     }
+    return plan_state_write(o.state, state, err);
 }
 
 static void warn_misspelt(const char *sentence)
@@ -347,20 +354,22 @@ static int run(struct session *s, struct spot_err *err)
 {
     enum spot_format format;
 
-    if (spot_format_parse(o.common.format, &format, err) || spot_job_doc_load(&s->job, o.job, err))
+    s->policy = !strcmp(o.policy, spot_policy_spotserve.name)
+                    ? &spot_policy_spotserve
+                    : spot_policy_find("serve", o.policy, err);
+    if (!s->policy || spot_format_parse(o.common.format, &format, err) ||
+        spot_job_doc_load(&s->job, o.job, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_JSON);
     if (s->job.kind != SPOT_JOB_SERVE)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"serve\"");
     spot_prov_add(&s->prov, s->job.json.source, spot_hash64(s->job.json.text, s->job.json.n_byte));
     spot_job_doc_warn_misspelt(&s->job, warn_misspelt);
-    s->question.job = &s->job;
     s->places.memory_cap_byte = o.memory_cap_byte;
     if (o.layout && serve_places_load(&s->places, o.layout, o.cluster, &s->prov, err))
         return -1;
-    s->switch_s = o.switch_s >= 0 ? o.switch_s : 10;
-    if (count_instances(s, err) || find_rate(s, err) || find_current(s, err) ||
-        plan_and_place(s, err))
+    if (plan_state_read(o.state, s->state, err) || count_instances(s, err) || find_rate(s, err) ||
+        find_current(s, err) || plan_and_place(s, err))
         return -1;
     if (o.explain && !o.common.quiet && format != SPOT_FORMAT_TABLE)
         for (size_t i = 0; i < s->plan.doc.n_why; i++)
@@ -372,20 +381,23 @@ static const struct spot_cli cli = {
     .name = "spot-plan serve",
     .need = (const struct spot_opt_need[]){ { "rate", "!load" },
                                             { "window", "load" },
-                                            { "slo", "solver spot" },
-                                            { "current", "solver spot" },
-                                            { "loss-per-h", "solver spot" },
-                                            { "stay", "current|layout" },
+                                            { "cache-tokens", "load" },
+                                            { "slo", "policy spot" },
+                                            { "current", "policy spot" },
+                                            { "loss-per-h", "policy spot" },
+                                            { "stay", "current|layout|state" },
+                                            { "state", "policy spot" },
+                                            { "backlog", "policy spot" },
                                             { "layout", "cluster" },
-                                            { "layout", "solver spot" },
+                                            { "layout", "policy spot" },
                                             { "cluster", "layout" },
                                             { "memory-cap", "layout" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "job", "forecast", "load", "layout", "cluster", NULL },
-    .writes = (const char *const[]){ "output", NULL },
+    .writes = (const char *const[]){ "output", "state", NULL },
     .required = (const struct spot_opt_required[]){ { "job", "what runs" }, { NULL, NULL } },
     .choice = (const struct spot_opt_choice[]){ { "format", "json|table" },
-                                                { "solver", "spot|spotserve" },
+                                                { "policy", "spot|spotserve" },
                                                 { NULL, NULL } },
     .synopsis = "--job job.json --now n --rate r [options]",
     .summary =
@@ -405,12 +417,14 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "load", &o.load, "file",
               "request trace, or its forecast (.json), for rate and burstiness", 0, 0 },
             { SPOT_OPT_SECS, 0, "window", &o.window_s, "time",
-              "use only the last part of the load (default: all)", 1e-3, 1e9 },
-            { SPOT_OPT_STRING, 0, "solver", &o.solver, "name",
-              "spot (default), or spotserve: least latency that keeps up", 0, 0 },
+              "of the load whose rate is taken, up to now (default: 5m)", 1e-3, 1e9 },
+            { SPOT_OPT_U64, 0, "backlog", &o.backlog, "n",
+              "requests that wait for a batch now (default: 0)", 0, 1 << 30 },
+            SPOT_ROW_POLICY(&o.policy),
+            SPOT_ROW_CACHE(&o.cache),
             SPOT_ROW_SLO(&o.slo),
-            { SPOT_OPT_STRING, 0, "current", &o.current, "DxPxM",
-              "what runs now; another grid must be worth the change", 0, 0 },
+            PLAN_ROW_CURRENT(&o.current),
+            PLAN_ROW_STATE(&o.state),
             { SPOT_OPT_SECS, 0, "stay", &o.stay_s, "time",
               "expected time to the next change (default: from losses, 1m to 1h)", 1, 1e9 },
             { SPOT_OPT_REAL, 0, "loss-per-h", &o.loss_per_h, "x",
@@ -440,8 +454,8 @@ static int plan_serve(char **operand, size_t n, struct spot_err *err)
     spot_prov_release(&s.prov);
     spot_serve_plan_release(&s.plan);
     serve_places_release(&s.places);
-    free(s.why);
-    free(s.length);
+    spot_load_release(&s.load);
+    free(s.cached);
     spot_job_doc_release(&s.job);
     return rc;
 }

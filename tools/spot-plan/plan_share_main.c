@@ -13,6 +13,7 @@
 #include "common/prov.h"
 #include "common/xalloc.h"
 #include "model/share_doc.h"
+#include "plan/decision.h"
 #include "plan/share_round.h"
 #include "plan_commands.h"
 
@@ -23,25 +24,16 @@ static struct options {
     bool explain;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT, .policy = "spot", .time_s = -1, .round_s = 360 };
 
-enum { WHY_MAX = 60, WHY_TEXT = 320 };
+enum { WHY_MAX = 60, WHY_TEXT = 320, WAITS_TOLD = 32 };
 
 struct session {
-    enum spot_share_policy policy;
+    const struct spot_policy *policy;
+    struct spot_decider *decider;
     struct spot_share_jobs jobs;
     struct spot_share_cluster cluster;
     struct spot_job_rates throughput;
     double *rate; /* [jobs][types] */
-    /* those that are there and not done: */
-    struct spot_share_problem problem;
-    size_t *job;
-    struct spot_share_want *want;
-    struct spot_share_machines *type;
-    double *active_rate;
-    int64_t *count;
-    struct spot_share_way *way;
-    size_t n_way;
-    struct spot_share_answer answer; /* x NULL: the policy has no shares */
-    struct spot_share_choice choice;
+    const struct spot_share_plan *plan;
     struct spot_prov prov;
     char why[WHY_MAX][WHY_TEXT];
     size_t n_why;
@@ -78,87 +70,60 @@ static int find_type(const struct session *s, const struct spot_share_job *job,
     return 0;
 }
 
-static int add_job(struct session *s, size_t i, struct spot_err *err)
+static int see_jobs(const struct session *s, struct spot_share_job_now *now, struct spot_err *err)
 {
-    const struct spot_share_job *job = &s->jobs.job[i];
-    const size_t k = s->problem.n_job, n_type = s->cluster.n;
-    int on;
+    size_t n = 0;
 
-    if (job->arrival_s > o.time_s || job->done >= job->steps)
-        return 0;
-    if (find_type(s, job, err, &on))
-        return -1;
-    s->job[k] = i;
-    s->want[k] = (struct spot_share_want){ .weight = job->weight,
-                                           .left = job->steps - job->done,
-                                           .age_s = o.time_s - job->arrival_s,
-                                           .slo_left_s = job->arrival_s + job->slo_s - o.time_s,
-                                           .scale = job->scale,
-                                           .on = on,
-                                           .on_scale = job->scale };
-    memcpy(s->active_rate + k * n_type, s->rate + i * n_type, n_type * sizeof(double));
-    s->problem.n_job++;
-    return 0;
-}
+    for (size_t i = 0; i < s->jobs.n; i++) {
+        const struct spot_share_job *job = &s->jobs.job[i];
 
-/* What a job has done would have taken so long on an equal part of each type. */
-static void count_isolated(struct session *s)
-{
-    double *per_s = spot_xcalloc(s->problem.n_job, sizeof(double));
-
-    spot_share_isolated_rate(&s->problem, per_s);
-    for (size_t k = 0; k < s->problem.n_job; k++)
-        s->want[k].isolated_s = s->jobs.job[s->job[k]].done / per_s[k];
-    free(per_s);
-}
-
-static int set_problem(struct session *s, struct spot_err *err)
-{
-    const size_t n = s->jobs.n, m = s->cluster.n;
-
-    s->job = spot_xcalloc(n, sizeof(*s->job));
-    s->want = spot_xcalloc(n, sizeof(*s->want));
-    s->type = spot_xcalloc(m, sizeof(*s->type));
-    s->count = spot_xcalloc(m, sizeof(*s->count));
-    s->active_rate = spot_xcalloc(n * m, sizeof(double));
-    for (size_t j = 0; j < m; j++) {
-        const struct spot_share_type *type = &s->cluster.type[j];
-
-        s->count[j] = type->count;
-        s->type[j] =
-            (struct spot_share_machines){ type->count, type->usd_per_h, type->hazard_per_h };
-    }
-    s->problem = (struct spot_share_problem){ 0, m, s->want, s->active_rate, s->type };
-    if (o.time_s < 0)
-        o.time_s = s->jobs.job[n - 1].arrival_s; /* by arrival: the last */
-    for (size_t i = 0; i < n; i++)
-        if (add_job(s, i, err))
+        now[i] = (struct spot_share_job_now){ .left = job->steps - job->done,
+                                              .unsaved = job->unsaved,
+                                              .isolated_s = -1,
+                                              .on_scale = job->on_scale };
+        now[i].is_there = job->arrival_s <= o.time_s && now[i].left > 0;
+        if (now[i].is_there && find_type(s, job, err, &now[i].on))
             return -1;
-    if (!s->problem.n_job)
-        return spot_err_set(err, SPOT_EINFEASIBLE, "no job has arrived by %g s and is not done",
+        n += now[i].is_there;
+    }
+    return n ? 0
+             : spot_err_set(err, SPOT_EINFEASIBLE, "no job has arrived by %g s and is not done",
                             o.time_s);
-    count_isolated(s);
-    s->n_way = spot_share_ways(&s->jobs, s->job, s->problem.n_job, &s->cluster, s->count,
-                               &s->throughput, s->rate, &s->way);
-    return 0;
+}
+
+static int decide(struct session *s, struct spot_err *err)
+{
+    const struct spot_share_rule rule = {
+        &s->jobs,
+        &s->cluster,
+        &s->throughput,
+        s->rate,
+        { .round_s = o.round_s, .switch_s = o.switch_s, .checkpoint_s = o.checkpoint_s }
+    };
+    struct spot_share_job_now *job = spot_xcalloc(s->jobs.n, sizeof(*job));
+    int64_t *count = spot_xcalloc(s->cluster.n, sizeof(*count));
+    const struct spot_share_seen seen = { job, count };
+    struct spot_action action = { 0 };
+    int rc;
+
+    for (size_t j = 0; j < s->cluster.n; j++)
+        count[j] = s->cluster.type[j].count;
+    if (o.time_s < 0)
+        o.time_s = s->jobs.job[s->jobs.n - 1].arrival_s; /* by arrival: the last */
+    rc = see_jobs(s, job, err);
+    s->decider = s->policy->open(&(struct spot_rule){ .share = &rule });
+    if (!rc)
+        rc = s->policy->observe(s->decider,
+                                &(struct spot_seen){ .time_s = o.time_s, .share = &seen }, err);
+    if (!rc)
+        rc = s->policy->decide(s->decider, &action, NULL, err);
+    s->plan = action.share;
+    free(job);
+    free(count);
+    return rc;
 }
 
 /* --- the answer --- */
-
-static int solve(struct session *s, struct spot_err *err)
-{
-    const struct spot_share_terms terms = { .aim = s->policy,
-                                            .round_s = o.round_s,
-                                            .switch_s = o.switch_s,
-                                            .checkpoint_s = o.checkpoint_s };
-
-    if (spot_share_is_ours(s->policy))
-        return spot_share_round(&s->problem, s->way, s->n_way, &terms, &s->choice, err);
-    if (spot_share_allocate(&s->problem, s->policy, &s->answer, err))
-        return -1;
-    spot_share_follow(&s->problem, s->answer.x, s->way, s->n_way, &s->choice);
-    return 0;
-}
 
 static const char *type_name(const struct session *s, size_t j)
 {
@@ -170,92 +135,86 @@ static char *new_why(struct session *s)
     return s->why[s->n_why++];
 }
 
+static const char *job_id(const struct session *s, size_t k)
+{
+    return s->jobs.job[s->plan->view.job[k]].id;
+}
+
+static const struct spot_share_way *way_of(const struct session *s, size_t k)
+{
+    const ptrdiff_t way = s->plan->choice.way[k];
+
+    return way < 0 ? NULL : &s->plan->way[way];
+}
+
 static void explain_wait(struct session *s, size_t k)
 {
+    const struct spot_share_choice *choice = &s->plan->choice;
+    const struct spot_share_way *way = s->plan->way;
     ptrdiff_t best = SPOT_SHARE_NO_WAY;
 
-    for (size_t w = 0; w < s->n_way; w++)
-        if (s->way[w].job == k && s->choice.value[w] > 0 &&
-            (best < 0 || s->choice.value[w] / (double)s->way[w].scale >
-                             s->choice.value[best] / (double)s->way[best].scale))
+    for (size_t w = 0; w < s->plan->n_way; w++)
+        if (way[w].job == k && choice->value[w] > 0 &&
+            (best < 0 || choice->value[w] / (double)way[w].scale >
+                             choice->value[best] / (double)way[best].scale))
             best = (ptrdiff_t)w;
     if (best < 0)
-        snprintf(new_why(s), WHY_TEXT, "%.64s waits: it has no share of what it runs on",
-                 s->jobs.job[s->job[k]].id);
+        snprintf(new_why(s), WHY_TEXT, "%.64s waits: nothing that it runs on is worth its price",
+                 job_id(s, k));
     else
         snprintf(new_why(s), WHY_TEXT,
                  "%.64s waits: it would give %.3g for each of %lld %.64s, whose price is %.3g",
-                 s->jobs.job[s->job[k]].id, s->choice.value[best] / (double)s->way[best].scale,
-                 (long long)s->way[best].scale, type_name(s, s->way[best].type),
-                 s->choice.price[s->way[best].type]);
+                 job_id(s, k), choice->value[best] / (double)way[best].scale,
+                 (long long)way[best].scale, type_name(s, way[best].type),
+                 choice->price[way[best].type]);
 }
 
 static void explain(struct session *s)
 {
     size_t n_wait = 0, n_told = 0;
 
-    snprintf(new_why(s), WHY_TEXT, "%s: %s", spot_share_policy_name[s->policy],
-             spot_share_policy_about[s->policy]);
-    if (s->answer.x && !isnan(s->answer.bound))
-        snprintf(new_why(s), WHY_TEXT, "objective %.9g; prices prove that none is better than %.9g",
-                 s->answer.objective, s->answer.bound);
-    if (s->answer.is_slo_dropped)
-        snprintf(new_why(s), WHY_TEXT, "not all SLOs can be met: none was asked for");
-    for (size_t j = 0; j < s->cluster.n && j < 16; j++) {
-        const double price = s->answer.x ? s->answer.price[j] : s->choice.price[j];
-
-        if (!isnan(price))
-            snprintf(new_why(s), WHY_TEXT, "one more %.64s is worth %.4g", type_name(s, j), price);
-    }
-    for (size_t k = 0; k < s->problem.n_job; k++)
-        n_wait += s->choice.way[k] < 0;
-    for (size_t k = 0; k < s->problem.n_job && n_told < 32; k++)
-        if (s->choice.way[k] < 0) {
+    snprintf(new_why(s), WHY_TEXT, "%s: %s", s->policy->name, s->policy->summary);
+    for (size_t j = 0; j < s->cluster.n && j < 16; j++)
+        snprintf(new_why(s), WHY_TEXT, "one more %.64s is worth %.4g", type_name(s, j),
+                 s->plan->choice.price[j]);
+    for (size_t k = 0; k < s->plan->view.problem.n_job; k++) {
+        if (way_of(s, k))
+            continue;
+        if (++n_wait <= WAITS_TOLD) {
             explain_wait(s, k);
             n_told++;
         }
+    }
     if (n_wait > n_told)
         snprintf(new_why(s), WHY_TEXT, "%zu more wait", n_wait - n_told);
 }
 
 /* --- output --- */
 
-static void write_shares(const struct session *s, struct spot_jw *jw)
-{
-    spot_jw_array(jw, "allocation");
-    for (size_t i = 0; i < s->problem.n_job * s->cluster.n; i++) {
-        if (!(s->answer.x[i] > 1e-9))
-            continue;
-        spot_jw_object(jw, NULL);
-        spot_jw_str(jw, "job", s->jobs.job[s->job[i / s->cluster.n]].id);
-        spot_jw_str(jw, "instance_type", type_name(s, i % s->cluster.n));
-        spot_jw_real(jw, "share", s->answer.x[i]);
-        spot_jw_end(jw);
-    }
-    spot_jw_end(jw);
-}
-
 static void write_round(const struct session *s, struct spot_jw *jw)
 {
+    const size_t n_job = s->plan->view.problem.n_job;
+
     spot_jw_array(jw, "run");
-    for (size_t k = 0; k < s->problem.n_job; k++) {
-        const struct spot_share_way *way = s->choice.way[k] < 0 ? NULL : &s->way[s->choice.way[k]];
+    for (size_t k = 0; k < n_job; k++) {
+        const struct spot_share_way *way = way_of(s, k);
+        const struct spot_share_want *want = &s->plan->view.want[k];
 
         if (!way)
             continue;
         spot_jw_object(jw, NULL);
-        spot_jw_str(jw, "job", s->jobs.job[s->job[k]].id);
+        spot_jw_str(jw, "job", job_id(s, k));
         spot_jw_str(jw, "instance_type", type_name(s, way->type));
         spot_jw_int(jw, "workers", way->scale);
         spot_jw_real(jw, "steps_per_s", way->rate);
-        spot_jw_bool(jw, "stays", s->want[k].on == (int)way->type);
+        spot_jw_bool(jw, "stays", want->on == (int)way->type && want->on_scale == way->scale);
         spot_jw_end(jw);
     }
     spot_jw_end(jw);
     spot_jw_array(jw, "wait");
-    for (size_t k = 0; k < s->problem.n_job; k++)
-        if (s->choice.way[k] < 0)
-            spot_jw_str(jw, NULL, s->jobs.job[s->job[k]].id);
+    for (size_t k = 0; k < n_job; k++)
+        if (!way_of(s, k))
+            spot_jw_str(jw, NULL, job_id(s, k));
     spot_jw_end(jw);
 }
 
@@ -263,44 +222,39 @@ static double usd_per_h(const struct session *s)
 {
     double usd = 0;
 
-    for (size_t k = 0; k < s->problem.n_job; k++)
-        if (s->choice.way[k] >= 0) {
-            const struct spot_share_way *way = &s->way[s->choice.way[k]];
+    for (size_t k = 0; k < s->plan->view.problem.n_job; k++) {
+        const struct spot_share_way *way = way_of(s, k);
 
-            usd += (double)way->scale * s->type[way->type].usd_per_h;
-        }
+        if (way)
+            usd += (double)way->scale * s->cluster.type[way->type].usd_per_h;
+    }
     return usd;
 }
 
 static int write_json(const struct session *s, FILE *out, struct spot_err *err)
 {
-    const bool has_shares = s->answer.x;
-    const double objective = has_shares ? s->answer.objective : s->choice.worth;
-    const double bound = has_shares ? s->answer.bound : s->choice.bound;
     struct spot_jw jw;
 
     spot_jw_init(&jw, out, true);
     spot_jw_begin_doc(&jw, "spot.plan", 1, &s->prov);
     spot_jw_str(&jw, "kind", "share");
-    spot_jw_str(&jw, "policy", spot_share_policy_name[s->policy]);
+    spot_jw_str(&jw, "policy", s->policy->name);
     spot_jw_real(&jw, "time_s", o.time_s);
     spot_jw_real(&jw, "hold_s", o.round_s);
-    if (has_shares)
-        write_shares(s, &jw);
     write_round(s, &jw);
     spot_jw_array(&jw, "prices");
     for (size_t j = 0; j < s->cluster.n; j++) {
         spot_jw_object(&jw, NULL);
         spot_jw_str(&jw, "instance_type", type_name(s, j));
-        spot_jw_known(&jw, "worth", has_shares ? s->answer.price[j] : s->choice.price[j]);
+        spot_jw_known(&jw, "worth", s->plan->choice.price[j]);
         spot_jw_end(&jw);
     }
     spot_jw_end(&jw);
     spot_jw_object(&jw, "expected");
-    spot_jw_real(&jw, "objective", objective);
+    spot_jw_real(&jw, "objective", s->plan->choice.worth);
     spot_jw_real(&jw, "usd_per_h", usd_per_h(s));
     spot_jw_end(&jw);
-    spot_jw_known(&jw, "bound", bound);
+    spot_jw_known(&jw, "bound", s->plan->choice.bound);
     spot_jw_array(&jw, "why");
     for (size_t i = 0; i < s->n_why; i++)
         spot_jw_str(&jw, NULL, s->why[i]);
@@ -311,25 +265,19 @@ static int write_json(const struct session *s, FILE *out, struct spot_err *err)
 
 static void write_table(const struct session *s, FILE *out, enum spot_format format)
 {
-    static const struct spot_column column[] = { { "job", false },
-                                                 { "instance_type", false },
-                                                 { "workers", true },
-                                                 { "steps_per_s", true },
-                                                 { "share", true } };
+    static const struct spot_column column[] = {
+        { "job", false }, { "instance_type", false }, { "workers", true }, { "steps_per_s", true }
+    };
     struct spot_table table;
 
-    spot_table_init(&table, column, 5);
-    for (size_t k = 0; k < s->problem.n_job; k++) {
-        const struct spot_share_way *way = s->choice.way[k] < 0 ? NULL : &s->way[s->choice.way[k]];
-        double share = 0;
+    spot_table_init(&table, column, 4);
+    for (size_t k = 0; k < s->plan->view.problem.n_job; k++) {
+        const struct spot_share_way *way = way_of(s, k);
 
-        for (size_t j = 0; s->answer.x && j < s->cluster.n; j++)
-            share += s->answer.x[k * s->cluster.n + j];
-        spot_table_text(&table, s->jobs.job[s->job[k]].id);
+        spot_table_text(&table, job_id(s, k));
         spot_table_text(&table, way ? type_name(s, way->type) : "-");
         spot_table_int(&table, way ? (long long)way->scale : 0);
         spot_table_fixed(&table, way ? way->rate : 0, 3);
-        spot_table_fixed(&table, share, 3);
     }
     spot_table_print(&table, out, format);
     spot_table_release(&table);
@@ -356,10 +304,8 @@ static int run(struct session *s, struct spot_err *err)
     if (spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_JSON);
-    if (spot_share_policy_find(o.policy, &s->policy) || s->policy == SPOT_SHARE_HADAR)
-        return spot_err_set(err, SPOT_EUSAGE, "--policy has no '%.40s'; --policy list shows them",
-                            o.policy);
-    if (read_all(s, err) || set_problem(s, err) || solve(s, err))
+    s->policy = spot_policy_find("share", o.policy, err);
+    if (!s->policy || read_all(s, err) || decide(s, err))
         return -1;
     explain(s);
     if (o.explain && !o.common.quiet)
@@ -377,7 +323,7 @@ static const struct spot_cli cli = {
     .summary = "Choose which of many jobs runs where on one cluster in the next round.",
     .examples = "  spot-plan share --jobs j.csv --throughput t.json --cluster c.csv --switch 20s\n"
                 "  spot-plan share --jobs j.csv --throughput t.json --cluster c.csv --policy "
-                "max-min-perf\n",
+                "spot:max-min\n",
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "input" },
@@ -386,13 +332,10 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "throughput", &o.throughput, "file",
               "spot.throughput/1: steps/s by kind of job and type of worker", 0, 0 },
             { SPOT_OPT_STRING, 0, "cluster", &o.cluster, "file", "CSV of types (required)", 0, 0 },
-            { SPOT_OPT_SECS, 0, "time", &o.time_s, "time",
-              "time of the plan, on the clock of arrivals (default: the last arrival)", 0, 1e12 },
+            SPOT_ROW_TIME(&o.time_s),
             { SPOT_OPT_GROUP, .help = "policies" },
-            { SPOT_OPT_STRING, 0, "policy", &o.policy, "name", "spot (default), or one of list", 0,
-              0 },
-            { SPOT_OPT_SECS, 0, "round", &o.round_s, "time",
-              "time until the next plan (default: 6m)", 1, 1e7 },
+            SPOT_ROW_POLICY(&o.policy),
+            SPOT_ROW_ROUND(&o.round_s),
             SPOT_ROW_SWITCH_JOB(&o.switch_s),
             SPOT_ROW_CHECKPOINT(&o.checkpoint_s),
             SPOT_ROW_EXPLAIN(&o.explain),
@@ -403,18 +346,12 @@ static const struct spot_cli cli = {
 
 static void release(struct session *s)
 {
+    if (s->decider)
+        s->policy->close(s->decider);
     spot_share_jobs_release(&s->jobs);
     spot_share_cluster_release(&s->cluster);
     spot_job_rates_release(&s->throughput);
-    spot_share_answer_release(&s->answer);
-    spot_share_choice_release(&s->choice);
     free(s->rate);
-    free(s->job);
-    free(s->want);
-    free(s->type);
-    free(s->active_rate);
-    free(s->count);
-    free(s->way);
     spot_prov_release(&s->prov);
 }
 
@@ -426,8 +363,8 @@ static int plan_share(char **operand, size_t n, struct spot_err *err)
     (void)operand;
     (void)n;
     if (!strcmp(o.policy, "list")) {
-        for (int p = 0; p < SPOT_SHARE_HADAR; p++)
-            printf("%-22s %s\n", spot_share_policy_name[p], spot_share_policy_about[p]);
+        for (const struct spot_policy *p = spot_policy_share; p->name; p++)
+            printf("%-22s %s\n", p->name, p->summary);
         return 0;
     }
     if (!o.jobs || !o.cluster)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-plan train - forecast and job in, plan out. */
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +18,13 @@
 #include "model/plan_doc.h"
 #include "model/throughput.h"
 #include "plan/change_dist.h"
-#include "plan/decision.h"
 #include "plan_commands.h"
-#include "state_line.h"
+#include "plan_state.h"
 
 struct options {
     struct spot_tool_common common;
     const char *job, *forecast, *objective, *source, *solver, *current;
-    const char *policy, *starts, *told, *announced, *state;
+    const char *starts, *told, *announced, *state;
     uint64_t now, spares, warm, epoch, leaving, horizon;
     double max_loss_prob, usd_per_sample, pending_s;
     bool explain;
@@ -399,13 +397,13 @@ static int decide(struct session *s, const struct options *o, const struct spot_
     struct spot_decider *decider = policy->open(&(struct spot_rule){ .train = q });
     char line[SPOT_DECISION_STATE_MAX];
     struct spot_action action;
-    int rc = state_line_read(o->state, line, err) || policy->restore(decider, line, err) ||
+    int rc = plan_state_read(o->state, line, err) || policy->restore(decider, line, err) ||
              policy->observe(decider, &seen, err) ||
              policy->decide(decider, &action, &(struct spot_told){ .train = &s->plan }, err);
 
     policy->save(decider, line);
     policy->close(decider);
-    return rc ? -1 : state_line_write(o->state, line, err);
+    return rc ? -1 : plan_state_write(o->state, line, err);
 }
 
 static void warn_misspelt(const char *sentence)
@@ -420,7 +418,7 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
                                      .dist = &s->dist,
                                      .spares_min = (int)o->spares,
                                      .max_loss_prob = o->max_loss_prob };
-    const struct spot_policy *policy = spot_policy_find("train", o->policy, err);
+    const struct spot_policy *policy = spot_policy_find("train", "spot", err);
     enum spot_throughput_source source;
     enum spot_format format;
     int n_max;
@@ -469,7 +467,6 @@ static const char *const writes[] = { "output", "state", NULL };
 static struct options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
                             .objective = "samples",
                             .source = "both",
-                            .policy = "spot",
                             .starts = "now",
                             .now = NOT_GIVEN,
                             .epoch = NOT_GIVEN,
@@ -493,13 +490,10 @@ static const struct spot_opt option[] = {
       1e9 },
     { SPOT_OPT_STRING, 0, "solver", &o.solver, "name",
       "dp or liveput (default: dp where the job prices changes)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "policy", &o.policy, "name", "spot (default), the only one", 0, 0 },
-    { SPOT_OPT_STRING, 0, "current", &o.current, "DxP",
-      "what runs now (default: --state's, or nothing)", 0, 0 },
+    PLAN_ROW_CURRENT(&o.current),
     { SPOT_OPT_SECS, 0, "pending", &o.pending_s, "duration",
       "left of an unfinished change to --current", 0, 1e9 },
-    { SPOT_OPT_STRING, 0, "state", &o.state, "file",
-      "what was decided last, read and written: --current of the next call", 0, 0 },
+    PLAN_ROW_STATE(&o.state),
     { SPOT_OPT_STRING, 0, "starts", &o.starts, "when",
       "the grid starts now (default) or with the next interval", 0, 0 },
     { SPOT_OPT_STRING, 0, "told", &o.told, "kinds",
@@ -508,12 +502,10 @@ static const struct spot_opt option[] = {
       "changes known of the next intervals, -2,0,+1", 0, 0 },
     { SPOT_OPT_U64, 0, "leaving", &o.leaving, "n", "how many of --now are under notice", 0,
       SPOT_CHANGE_COUNT_MAX },
-    { SPOT_OPT_U64, 0, "horizon", &o.horizon, "n",
-      "intervals that expected values cover (default: the job's)", 1, 256 },
+    SPOT_ROW_HORIZON(&o.horizon),
     { SPOT_OPT_REAL, 0, "max-loss-prob", &o.max_loss_prob, "prob",
       "accepted probability that a stage loses all replicas (default: 1)", 0, 1 },
-    { SPOT_OPT_STRING, 0, "throughput", &o.source, "source",
-      "throughput between measured grids: table, law, or both (default)", 0, 0 },
+    SPOT_ROW_THROUGHPUT(&o.source),
     SPOT_ROW_EXPLAIN(&o.explain),
     SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
     { SPOT_OPT_END },

@@ -8,8 +8,8 @@
 #include "backtest_run.h"
 #include "common/out.h"
 #include "common/xalloc.h"
+#include "forecast/backtest.h"
 #include "forecast/joint.h"
-#include "forecast/predictor.h"
 
 struct scores {
     double joint, independent, table;
@@ -17,9 +17,9 @@ struct scores {
 };
 
 /* Pairs seen so far with Laplace's half for each cell of the triangle that is possible. */
-static double table_score(const struct spot_count_grid *g, size_t origin)
+static double table_score(const struct spot_count_grid *g, size_t origin, int most)
 {
-    const int now = g->y[origin], most = g->cap;
+    const int now = g->y[origin];
     const double n_cell = (now + 1.0) * (most + 1.0);
     double same = 0.5 / n_cell, all = 0.5;
 
@@ -36,32 +36,28 @@ static struct scores score_series(const struct options *options, const struct sp
     const size_t room = ((size_t)g->cap + 1) * (SPOT_TURNOVER_MAX + 1);
     struct spot_joint_cell *cell = spot_xcalloc(room, sizeof(*cell));
     double *prob = spot_xcalloc((size_t)options->horizon * ((size_t)g->cap + 1), sizeof(*prob));
-    struct spot_fc_spec spec = entry->spec;
     struct spot_turnover turnover = { 0 };
-    struct spot_predictor *predictor;
+    struct spot_backtest_view view = { 0 };
     struct scores sum = { 0 };
     size_t next = 0;
 
-    spec.cap = g->cap;
-    predictor = spot_predictor_new(entry->model, &spec);
     for (size_t k = 0; k < n_origin; k++) {
         const size_t after = origin[k] + 1;
         size_t n_cell;
 
-        for (; next <= origin[k]; next++) {
-            spot_predictor_observe(predictor, g->y[next]);
+        for (; next <= origin[k]; next++)
             if (next)
                 spot_turnover_observe(&turnover, g->lost[next], g->gained[next]);
-        }
-        spot_predictor_predict(predictor, prob);
-        n_cell = spot_joint(&turnover, prob, g->y[origin[k]], g->cap, cell);
+        spot_backtest_look(&view, g, entry->model, &entry->spec, origin[k]);
+        spot_predictor_predict(view.predictor, prob);
+        n_cell = spot_joint(&turnover, prob, g->y[origin[k]], view.cap, cell);
         sum.joint += spot_joint_score(cell, n_cell, g->lost[after], g->gained[after]);
         sum.independent +=
             spot_joint_score_independent(cell, n_cell, g->lost[after], g->gained[after]);
-        sum.table += table_score(g, origin[k]);
+        sum.table += table_score(g, origin[k], view.cap);
         sum.n++;
     }
-    spot_predictor_free(predictor);
+    spot_backtest_view_release(&view);
     free(prob);
     free(cell);
     return sum;

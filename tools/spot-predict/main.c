@@ -7,6 +7,7 @@
 #include "backtest_run.h"
 #include "cli/rows.h"
 #include "forecast/forecaster.h"
+#include "peers/parcae.h"
 #include "predict.h"
 #include "prices.h"
 
@@ -148,5 +149,6 @@ int main(int argc, char **argv)
                                                  .common = &options.common,
                                                  .run = predict };
 
+    spot_forecasters_more = spot_peer_forecasters;
     return spot_tool_run(&command, argc, argv);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/rows.h"
 #include "cli/table.h"
@@ -21,7 +22,7 @@
 
 static struct {
     const char *from, *polarity, *origin, *time, *merge, *columns, *timezone;
-    double interval_s, origin_s;
+    double interval_s, origin_s, max_age_s;
     uint64_t cap;
     bool events, steps, strict;
     struct spot_import_ask ask;
@@ -68,8 +69,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "timezone", &opt.timezone, "+hh:mm",
               "csv: time zone of dates without one (default: UTC)", 0, 0 },
             { SPOT_OPT_STRING, 0, "zone", &opt.ask.zone, "name", "zone of the whole trace", 0, 0 },
-            { SPOT_OPT_STRING, 0, "instance-type", &opt.ask.instance_type, "name",
-              "instance type of the whole trace", 0, 0 },
+            SPOT_ROW_INSTANCE_TYPE(&opt.ask.instance_type),
             { SPOT_OPT_STRING, 0, "polarity", &opt.polarity, "what",
               "whether numbers count available (default) or unavailable", 0, 0 },
             { SPOT_OPT_U64, 0, "cap", &opt.cap, "n",
@@ -90,10 +90,12 @@ static const struct spot_cli cli = {
               "time_s 0: first, unix or a date (default: first, for dates)", 0, 0 },
             { SPOT_OPT_STRING, 0, "merge", &opt.merge, "file",
               "merge with this earlier import, if it exists", 0, 0 },
+            { SPOT_OPT_SECS, 0, "max-age", &opt.max_age_s, "time",
+              "fail if the newest row is older (status 3; default: any age)", 1e-3, 1e12 },
             { SPOT_OPT_SECS, 0, "interval", &opt.interval_s, "time",
               "one row per interval of this length", 1e-3, 1e7 },
             SPOT_ROW_CHANGES(&opt.steps),
-            { SPOT_OPT_FLAG, 0, "events", &opt.events, NULL, "node form: time_s,event,node", 0, 0 },
+            SPOT_ROW_NODE_FORM(&opt.events),
             SPOT_TOOL_OPTIONS_AS(&opt.common, "csv"),
             { SPOT_OPT_END },
         },
@@ -252,39 +254,58 @@ static int put_trace(struct spot_import *imp, FILE *out, struct spot_err *err)
     return rc;
 }
 
-static void put_rows(struct spot_import *imp, FILE *out)
-{
-    if (!imp->n_row)
-        spot_tool_warn("nothing in the input matched: the output has no rows");
-    spot_import_write(imp, out);
-}
-
 static bool is_of_machines(const struct spot_import_format *format)
 {
     return format->kind == SPOT_IMPORT_COUNT || format->kind == SPOT_IMPORT_NODE;
+}
+
+/* A job that imports by the hour is not to go on with what it had: nothing came, or it is old. */
+static int check_age(const struct spot_import *imp, size_t n_new, struct spot_err *err)
+{
+    double newest_s = imp->end_s, age_s;
+    struct timespec now;
+
+    for (size_t i = 0; i < imp->n_row; i++)
+        newest_s = fmax(newest_s, imp->row[i].time_s);
+    for (size_t i = 0; i < imp->n_node; i++)
+        newest_s = fmax(newest_s, imp->node[i].time_s);
+    if (!imp->n_row && !imp->n_node)
+        return spot_err_set(err, SPOT_EDATA, "no rows in the input");
+    clock_gettime(CLOCK_REALTIME, &now);
+    age_s = (double)now.tv_sec - (newest_s + opt.origin_s);
+    if (opt.max_age_s > 0 && age_s > opt.max_age_s)
+        return spot_err_set(err, SPOT_EDATA, "the newest row is %.0f s old, --max-age is %.0f s",
+                            age_s, opt.max_age_s);
+    if (!n_new && opt.origin)
+        spot_tool_warn("nothing new in the input: the newest row is %.0f s old", age_s);
+    return 0;
 }
 
 static int run(char **path, const struct spot_import_format *format, struct spot_err *err)
 {
     struct spot_import imp = { .ask = opt.ask, .bad = { .is_strict = opt.strict } };
     struct spot_out out = { 0 };
+    size_t n_new;
     int rc = -1;
 
     if (read_files(&imp, format, path, err))
         goto done;
+    n_new = imp.n_row + imp.n_node;
     if (is_origin_first(format) && (imp.n_row || imp.n_node))
         opt.origin_s = spot_import_first_s(&imp);
     spot_import_shift(&imp, opt.origin_s);
     if (opt.merge && merge(&imp, err))
         goto done;
     spot_import_sort(&imp);
+    if (check_age(&imp, n_new, err))
+        goto done;
     if (spot_out_open(&out, opt.common.output, err))
         goto done;
     rc = 0;
     if (is_of_machines(format))
         rc = put_trace(&imp, out.file, err);
     else
-        put_rows(&imp, out.file);
+        spot_import_write(&imp, out.file);
     rc = spot_out_finish(&out, rc, err);
 done:
     spot_import_release(&imp);
@@ -347,6 +368,9 @@ static int check_options(const struct spot_import_format *format, struct spot_er
     if (opt.origin && strcmp(opt.origin, "first") != 0 && strcmp(opt.origin, "unix") != 0 &&
         parse_when("origin", opt.origin, &opt.origin_s, err))
         return -1;
+    if (opt.max_age_s > 0 && !format->is_wall_clock && !opt.origin)
+        return spot_err_set(err, SPOT_EUSAGE, "--max-age: times of %s are no dates; give --origin",
+                            format->name);
     if (opt.merge && is_origin_first(format))
         return spot_err_set(err, SPOT_EUSAGE,
                             "--merge needs an --origin that stays: unix or a date");
@@ -373,6 +397,7 @@ static int check_load_options(const struct spot_load_format *format, struct spot
                               : opt.ask.zone          ? "zone"
                               : opt.ask.instance_type ? "instance-type"
                               : opt.merge             ? "merge"
+                              : opt.max_age_s > 0     ? "max-age"
                               : opt.events            ? "events"
                               : opt.steps             ? "steps"
                               : opt.interval_s > 0    ? "interval"

@@ -83,7 +83,7 @@ int import_share(const struct spot_share_format *format, char **path, double ori
     int rc = read_files(&imp, format, path, err);
 
     if (!rc && !imp.n_speed && !imp.jobs.n)
-        spot_tool_warn("nothing in the input matched: the output has no rows");
+        rc = spot_err_set(err, SPOT_EDATA, "no rows in the input");
     rc = rc ? rc : shift(&imp.jobs, origin_s, err);
     rc = rc ? rc : spot_out_open(&out, common->output, err);
     if (!rc) {

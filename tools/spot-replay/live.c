@@ -46,14 +46,12 @@ static const struct spot_cli cli = {
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "the trace" },
-            { SPOT_OPT_STRING, 't', "trace", &opt.trace, "file", "availability trace, - for stdin",
-              0, 0 },
+            SPOT_ROW_TRACE(&opt.trace),
             SPOT_ROW_FROM(&opt.from_s),
             SPOT_ROW_TO(&opt.to_s),
             SPOT_ROW_SCALE(&opt.scale),
             { SPOT_OPT_U64, 0, "max", &opt.max, "n", "most copies at once (default: 64)", 1, 4096 },
-            { SPOT_OPT_REAL, 0, "speedup", &opt.speedup, "x",
-              "trace seconds per real second (default: 60)", 1e-6, 1e9 },
+            SPOT_ROW_SPEEDUP(&opt.speedup),
             { SPOT_OPT_GROUP, .help = "leaving" },
             { SPOT_OPT_SECS, 0, "grace", &opt.grace_s, "time",
               "real time from SIGTERM to SIGKILL (default: 2s)", 0, 86400 },

@@ -20,14 +20,13 @@ static struct options {
     struct spot_tool_common common;
     const char *trace, *policy, *zone, *plot, *restart, *catalogue;
     double work_s, deadline_s, from_s, tick_s, learn_s;
-    double spot_usd_per_h, on_demand_usd_per_h, egress_usd, usd_per_h;
+    double price[2], egress_usd, usd_per_h; /* spot, on demand */
     bool steps;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .policy = "all",
         .restart = "0",
         .learn_s = 24 * 3600.0,
-        .spot_usd_per_h = 0.9731,
-        .on_demand_usd_per_h = 3.06 };
+        .price = { -1, -1 } };
 
 enum { POLICIES_MAX = 16 };
 
@@ -99,7 +98,7 @@ static int read_places(struct session *s, struct spot_err *err)
         if (!spot_market_takes_zone(o.zone, series->zone))
             continue;
         if (spot_market_add_place(&s->market, &s->names, series->zone, series->instance_type,
-                                  o.spot_usd_per_h, o.on_demand_usd_per_h, err))
+                                  o.price[0], o.price[1], err))
             return -1;
         s->place[s->market.n_place - 1] = series;
     }
@@ -320,10 +319,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_SECS, 0, "from", &o.from_s, "time",
               "start of the job, from the start of the trace (default: 0)", 0, 1e11 },
             SPOT_ROW_TICK(&o.tick_s),
-            { SPOT_OPT_REAL, 0, "spot-usd-per-h", &o.spot_usd_per_h, "usd",
-              "price of spot (default: 0.9731)", 0, 1e6 },
-            { SPOT_OPT_REAL, 0, "on-demand-usd-per-h", &o.on_demand_usd_per_h, "usd",
-              "price on demand (default: 3.06)", 0, 1e6 },
+            SPOT_ROW_USD_PER_H(o.price),
             { SPOT_OPT_GROUP, .help = "policies" },
             SPOT_ROW_POLICIES(&o.policy),
             { SPOT_OPT_SECS, 0, "learn", &o.learn_s, "time",
@@ -339,6 +335,8 @@ static int run(struct session *s, struct spot_err *err)
 {
     if (o.plot && spot_plot_check(o.plot, err))
         return -1;
+    if (!o.catalogue)
+        spot_tool_assume_prices(o.price, 0.9731, 3.06);
     if (read_policies(s, err) || read_trace(s, err) || play_all(s, err))
         return -1;
     if (o.plot && draw(s, err))

@@ -20,8 +20,7 @@ static struct replay_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
                                          .cold_s = -1,
                                          .availability = 0.9995,
                                          .unserved = 0.01,
-                                         .spot_usd_per_h = 0.918,
-                                         .on_demand_usd_per_h = 3.06 };
+                                         .price = { -1, -1 } };
 
 struct played {
     enum spot_fleet_policy policy;
@@ -104,13 +103,13 @@ static void fill_play(struct session *s, size_t n_tick)
     for (size_t z = 0; z < n_zone; z++) {
         s->zone[z] = s->trace.series[z].zone;
         s->type[z] = s->trace.series[z].instance_type;
-        s->usd_per_h[z] = o.spot_usd_per_h;
+        s->usd_per_h[z] = o.price[0];
     }
     s->play = (struct spot_fleet_play){ .count = s->count,
                                         .zone = s->zone,
                                         .type = s->type,
                                         .usd_per_h = s->usd_per_h,
-                                        .on_demand_usd_per_h = o.on_demand_usd_per_h,
+                                        .on_demand_usd_per_h = o.price[1],
                                         .tick_s = o.tick_s,
                                         .n_zone = n_zone,
                                         .n_tick = n_tick,
@@ -432,16 +431,11 @@ static const struct spot_cli cli = {
             SPOT_ROW_TRACE(&o.trace),
             { SPOT_OPT_U64, 0, "n", &o.n, "n", "replicas wanted (default: 1)", 1,
               SPOT_FLEET_REPLICAS_MAX },
-            { SPOT_OPT_SECS, 0, "cold-start", &o.cold_s, "time",
-              "time from launch to first answer (default: one tick)", 0, 1e6 },
+            SPOT_ROW_COLD_START(&o.cold_s),
             SPOT_ROW_TICK(&o.tick_s),
-            { SPOT_OPT_REAL, 0, "spot-usd-per-h", &o.spot_usd_per_h, "usd",
-              "price of spot (default: 0.918)", 1e-6, 1e6 },
-            { SPOT_OPT_REAL, 0, "on-demand-usd-per-h", &o.on_demand_usd_per_h, "usd",
-              "price on demand (default: 3.06)", 1e-6, 1e6 },
+            SPOT_ROW_USD_PER_H(o.price),
             { SPOT_OPT_GROUP, .help = "a load instead of --n" },
-            { SPOT_OPT_STRING, 0, "load", &o.load, "file",
-              "request trace, repeated; replicas follow its rate", 0, 0 },
+            SPOT_ROW_LOAD(&o.load),
             { SPOT_OPT_REAL, 0, "per-replica", &o.per_replica, "rate",
               "requests/s that one replica answers within its SLO", 1e-9, 1e9 },
             { SPOT_OPT_STRING, 0, "demand", &o.demand, "file",
@@ -469,6 +463,7 @@ static int run(struct session *s, struct spot_err *err)
         return read_trace(s, err) ? -1 : replay_fleet_mixed(&o, &s->trace, s->play.n_tick, err);
     if (o.load && !(o.per_replica > 0))
         return spot_err_set(err, SPOT_EUSAGE, "--load needs --per-replica, or --demand");
+    spot_tool_assume_prices(o.price, 0.918, 3.06);
     if (read_policies(s, err) || read_trace(s, err) || (o.load && follow_load(s, err)) ||
         play_all(s, err))
         return -1;

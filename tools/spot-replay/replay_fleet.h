@@ -20,7 +20,7 @@ struct replay_fleet_options {
     const char *trace, *policy, *plot, *load, *demand, *catalogue;
     uint64_t n;
     double per_replica, rho, window_s;
-    double cold_s, tick_s, availability, unserved, spot_usd_per_h, on_demand_usd_per_h;
+    double cold_s, tick_s, availability, unserved, price[2]; /* spot, on demand */
     bool steps;
 };
 

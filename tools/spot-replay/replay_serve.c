@@ -13,13 +13,14 @@
 #include "common/xalloc.h"
 #include "replay.h"
 #include "replay_serve.h"
+#include "trace/load_seen.h"
 
 static struct options {
     struct spot_tool_common common;
     const char *job, *trace, *load, *policy, *slo, *batching, *plot;
     double rate_per_s, switch_s, load_s, grace_s, boot_s;
     double interval_s;
-    uint64_t capacity, pool;
+    uint64_t capacity, pool, cache;
     const char *layout;
     double merge_s, link_byte_per_s;
     bool arrivals_only, steps, until_end;
@@ -50,8 +51,7 @@ static int add_policy(struct replay_serve *s, const char *name, struct spot_err 
                                 "--policy: on-demand-N has N from 1 to %d, got '%s'", SPOT_GRID_MAX,
                                 name);
     } else {
-        while (c.policy < SPOT_SERVE_ON_DEMAND &&
-               strcmp(name, spot_serve_policy_name[c.policy]) != 0)
+        while (c.policy < SPOT_SERVE_ON_DEMAND && strcmp(name, spot_serve_row[c.policy].name) != 0)
             c.policy++;
         if (c.policy == SPOT_SERVE_ON_DEMAND)
             return spot_err_set(err, SPOT_EUSAGE,
@@ -68,7 +68,7 @@ static int read_policies(struct replay_serve *s, struct spot_err *err)
     int rc = 0;
 
     for (size_t k = 0; !strcmp(copy, "all") && k < SPOT_SERVE_ON_DEMAND; k++)
-        rc = rc ? rc : add_policy(s, spot_serve_policy_name[k], err);
+        rc = rc ? rc : add_policy(s, spot_serve_row[k].name, err);
     while (!rc && strcmp(o.policy, "all") != 0 && (name = strtok_r(rest, ",", &rest)))
         rc = add_policy(s, name, err);
     free(copy);
@@ -167,8 +167,11 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
                               : !strcmp(o.batching, "bursts") ? SPOT_BATCH_BURSTS
                                                               : SPOT_BATCH_POOLS,
                   .pool_max = o.pool ? (size_t)o.pool : 2 * (size_t)s->job.serve.max_batch,
-                  .is_power_of_two = true },
+                  .is_power_of_two = true,
+                  .cache_token = (int64_t)o.cache },
     };
+    if (o.cache && spot_load_check_cache(&s->job.serve, &s->load, o.load, err))
+        return -1;
     if (read_events(s, err))
         return -1;
     warn_of_clock(s);
@@ -184,6 +187,7 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
     if (o.merge_s > 0)
         spot_serve_play_merge(&s->play, o.merge_s);
     s->until_end = o.until_end;
+    s->play.note_every_s = o.steps ? o.interval_s : 0;
     s->play.rate_per_s = o.rate_per_s;
     return 0;
 }
@@ -227,13 +231,14 @@ static int print(const struct replay_serve *s, struct spot_err *err)
 static void list_policies(void)
 {
     for (size_t k = 0; k < SPOT_SERVE_POLICIES; k++)
-        printf("%-18s %s\n", spot_serve_policy_name[k], spot_serve_policy_about[k]);
+        printf("%-18s %s\n", spot_serve_row[k].name, spot_serve_row[k].about);
 }
 
 static const struct spot_cli cli = {
     .name = "spot-replay serve",
     .need = (const struct spot_opt_need[]){ { "layout", "link-rate" },
                                             { "link-rate", "layout" },
+                                            { "cache-tokens", "!arrivals-only" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "job", "trace", "load", "layout", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
@@ -249,7 +254,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_GROUP, .help = "input" },
             SPOT_ROW_JOB(&o.job),
             SPOT_ROW_TRACE(&o.trace),
-            { SPOT_OPT_STRING, 0, "load", &o.load, "file", "requests (required)", 0, 0 },
+            SPOT_ROW_LOAD(&o.load),
             { SPOT_OPT_FLAG, 0, "arrivals-only", &o.arrivals_only, NULL,
               "every request has the lengths of the job's profile", 0, 0 },
             { SPOT_OPT_GROUP, .help = "policies" },
@@ -273,6 +278,7 @@ static const struct spot_cli cli = {
               "pools (default), bursts, shared: one queue, or passes as our server", 0, 0 },
             { SPOT_OPT_U64, 0, "pool", &o.pool, "n",
               "with pools, bursts: requests at a replica (default: twice the batch)", 1, 1 << 20 },
+            SPOT_ROW_CACHE(&o.cache),
             SPOT_ROW_SLO(&o.slo),
             { SPOT_OPT_SECS, 0, "merge", &o.merge_s, "time",
               "a gain and a loss within this are one change (default: no)", 0, 1e6 },

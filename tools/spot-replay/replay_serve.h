@@ -4,7 +4,7 @@
 #define SPOT_REPLAY_REPLAY_SERVE_H
 
 #include "cli/table.h"
-#include "sim/serve_play.h"
+#include "peers/serve_peers.h"
 #include "trace/load_trace.h"
 
 enum { REPLAY_SERVE_POLICIES_MAX = 32 };
@@ -36,7 +36,7 @@ void replay_serve_print_totals(const struct replay_serve *s, struct spot_table *
 void replay_serve_print_steps(const struct replay_serve *s, struct spot_table *table,
                               enum spot_format format);
 extern const struct spot_column replay_serve_total[], replay_serve_step[];
-enum { REPLAY_SERVE_TOTALS = 19, REPLAY_SERVE_STEPS = 13 };
+enum { REPLAY_SERVE_TOTALS = 21, REPLAY_SERVE_STEPS = 23 };
 
 /* Nearest rank of sorted x [n]; NaN of none. */
 double replay_serve_rank(const double *x, size_t n, double share);

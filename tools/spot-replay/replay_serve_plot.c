@@ -7,7 +7,7 @@
 #include "common/xalloc.h"
 #include "replay_serve.h"
 
-enum { CDF_POINTS = 300, DRAWN_MAX = 8, SERIES = 2 * DRAWN_MAX + 2 };
+enum { CDF_POINTS = 300, LABEL = 96, DRAWN_MAX = 8, SERIES = 2 * DRAWN_MAX + 2 };
 
 /* A policy has one colour in all panels. */
 static const char *const colour[DRAWN_MAX] = { "#1b6fb5", "#d95f02", "#1b9e77", "#7570b3",
@@ -24,14 +24,22 @@ static double *points(struct canvas *c, size_t n)
     return c->block[c->n_block++] = spot_xcalloc(n, sizeof(double));
 }
 
+/* Its name, and what no percentile has. */
+static void say(char label[LABEL], const struct replay_serve *s, const struct replay_served *p)
+{
+    const double share = (double)p->result.totals.lost / (double)s->load.n;
+
+    snprintf(label, LABEL, share > 0 ? "%s, %.3g %% unanswered" : "%s", p->name, 100 * share);
+}
+
 /* P99 of those that came in each interval. */
 static struct spot_series latency(struct canvas *c, const struct replay_serve *s,
-                                  const struct replay_served *p)
+                                  const struct replay_served *p, const char *label)
 {
     const size_t n = (size_t)ceil((s->play.end_s - s->play.start_s) / s->interval_s);
     double *x = points(c, n), *y = points(c, n);
     double *e2e = spot_xcalloc(s->load.n, sizeof(*e2e));
-    struct spot_series series = { .label = p->name, .style = SPOT_SERIES_LINE, .x = x, .y = y };
+    struct spot_series series = { .label = label, .style = SPOT_SERIES_LINE, .x = x, .y = y };
     size_t from = 0, to = 0;
 
     for (size_t k = 0; k < n; k++, from = to) {
@@ -116,6 +124,7 @@ int replay_serve_draw(const struct replay_serve *s, const char *path, struct spo
     size_t n_time = 0, n_there = 0, n_share = 0;
     struct canvas c = { .n_block = 0 };
     struct spot_figure panel[3];
+    char label[DRAWN_MAX][LABEL];
     double top = 0;
     int rc;
 
@@ -125,7 +134,8 @@ int replay_serve_draw(const struct replay_serve *s, const char *path, struct spo
     for (size_t k = 0; k < s->n_played; k++) {
         const struct replay_served *p = &s->played[k];
 
-        time[n_time++] = latency(&c, s, p);
+        say(label[k], s, p);
+        time[n_time++] = latency(&c, s, p, label[k]);
         for (size_t i = 0; i < time[n_time - 1].n; i++)
             top = fmax(top, time[n_time - 1].y[i]);
         if (!n_there && p->policy != SPOT_SERVE_ON_DEMAND)

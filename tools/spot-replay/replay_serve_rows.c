@@ -8,20 +8,22 @@
 #include "replay_serve.h"
 
 const struct spot_column replay_serve_total[REPLAY_SERVE_TOTALS] = {
-    { "policy", false },    { "requests", true },       { "finished", true },
-    { "lost", true },       { "repeated", true },       { "ttft_p50_s", true },
-    { "ttft_p99_s", true }, { "tbt_p50_s", true },      { "tbt_p99_s", true },
-    { "e2e_mean_s", true }, { "e2e_p50_s", true },      { "e2e_p90_s", true },
-    { "e2e_p99_s", true },  { "slo_share", true },      { "tokens", true },
-    { "usd", true },        { "usd_per_mtoken", true }, { "changes", true },
-    { "instance_h", true },
+    { "policy", false },    { "requests", true },   { "finished", true },
+    { "lost", true },       { "repeated", true },   { "ttft_p50_s", true },
+    { "ttft_p99_s", true }, { "tbt_p50_s", true },  { "tbt_p99_s", true },
+    { "e2e_mean_s", true }, { "e2e_p50_s", true },  { "e2e_p90_s", true },
+    { "e2e_p99_s", true },  { "unanswered", true }, { "slo_share", true },
+    { "tokens", true },     { "usd", true },        { "usd_per_mtoken", true },
+    { "changes", true },    { "instance_h", true }, { "cached", true },
 };
 
 const struct spot_column replay_serve_step[REPLAY_SERVE_STEPS] = {
     { "policy", false },   { "time_s", true },    { "there", true },     { "held", true },
     { "D", true },         { "P", true },         { "M", true },         { "arrived", true },
-    { "in_system", true }, { "e2e_p50_s", true }, { "e2e_p99_s", true }, { "usd", true },
-    { "losses", true },
+    { "in_system", true }, { "e2e_p50_s", true }, { "e2e_p99_s", true }, { "unanswered", true },
+    { "usd", true },       { "losses", true },    { "decided_s", true }, { "usable", true },
+    { "waiting", true },   { "runs", false },     { "asked_D", true },   { "asked_P", true },
+    { "asked_M", true },   { "spares", true },    { "state", false },
 };
 
 double replay_serve_rank(const double *x, size_t n, double share)
@@ -47,6 +49,7 @@ struct lists {
     double *ttft, *tbt, *e2e; /* [n], sorted */
     size_t n_ttft, n_tbt, n_e2e, n_met;
     double token, e2e_sum;
+    double prompt, cached; /* tokens of prompts, and those found in caches */
 };
 
 static bool keeps(const struct spot_serve_limit *limit, double x)
@@ -75,6 +78,8 @@ static struct lists collect(const struct replay_serve *s, const struct spot_serv
         l.e2e[l.n_e2e++] = e2e_s;
         l.e2e_sum += e2e_s;
         l.token += load->output_token[i];
+        l.prompt += load->prompt_token[i];
+        l.cached += d->cached_token;
         l.n_met += keeps(&s->play.slo.ttft, ttft_s) && keeps(&s->play.slo.e2e, e2e_s);
         if (load->output_token[i] > 1)
             l.tbt[l.n_tbt++] = (d->end_s - d->first_token_s) / (load->output_token[i] - 1);
@@ -121,12 +126,14 @@ static void add_row(struct spot_table *table, enum spot_format format, const str
     put(table, format, replay_serve_rank(l.e2e, l.n_e2e, 0.5));
     put(table, format, replay_serve_rank(l.e2e, l.n_e2e, 0.9));
     put(table, format, replay_serve_rank(l.e2e, l.n_e2e, 0.99));
+    put(table, format, (double)(s->load.n - l.n_e2e) / (double)s->load.n);
     put(table, format, s->has_slo ? (double)l.n_met / (double)s->load.n : NAN);
     spot_table_int(table, (long long)l.token);
     put(table, format, usd);
     put(table, format, l.token > 0 ? usd / l.token * 1e6 : NAN);
     spot_table_int(table, (long long)r->changes);
     put(table, format, r->instance_s / 3600);
+    put(table, format, l.prompt > 0 ? l.cached / l.prompt : 0);
     free(l.ttft);
     free(l.tbt);
     free(l.e2e);
@@ -170,6 +177,29 @@ static double held_s(const struct spot_serve_result *r, const struct interval *v
     return sum;
 }
 
+/* What was decided, and of what; policies of others have none. */
+static void add_decided(struct spot_table *table, const struct spot_serve_decided *d)
+{
+    char runs[3 * 21];
+
+    if (!d) {
+        for (int i = 0; i < 9; i++)
+            spot_table_text(table, "");
+        return;
+    }
+    snprintf(runs, sizeof(runs), "%lldx%lldx%lld", (long long)d->runs.D, (long long)d->runs.P,
+             (long long)d->runs.M);
+    spot_table_real(table, d->time_s);
+    spot_table_int(table, d->there);
+    spot_table_int(table, d->waiting);
+    spot_table_text(table, runs);
+    spot_table_int(table, d->asked.D);
+    spot_table_int(table, d->asked.P);
+    spot_table_int(table, d->asked.M);
+    spot_table_int(table, d->spares);
+    spot_table_text(table, d->state);
+}
+
 static void add_step(struct spot_table *table, enum spot_format format,
                      const struct replay_serve *s, const struct replay_served *c,
                      const struct interval *v, size_t at, long long in_system, double *e2e)
@@ -191,6 +221,8 @@ static void add_step(struct spot_table *table, enum spot_format format,
     spot_table_int(table, in_system);
     put(table, format, replay_serve_rank(e2e, n, 0.5));
     put(table, format, replay_serve_rank(e2e, n, 0.99));
+    put(table, format,
+        v->to > v->from ? (double)(v->to - v->from - n) / (double)(v->to - v->from) : 0);
     put(table, format, price >= 0 ? price * held_s(r, v, at) / 3600 : NAN);
     spot_table_int(table, (long long)losses_in(s, v));
 }
@@ -202,7 +234,7 @@ static void add_steps(struct spot_table *table, enum spot_format format,
     const struct spot_serve_result *r = &c->result;
     double *e2e = spot_xcalloc(load->n, sizeof(*e2e)), *end = spot_xcalloc(load->n, sizeof(*end));
     struct interval v = { .from_s = s->play.start_s };
-    size_t n_end = 0, ended = 0, at = 0;
+    size_t n_end = 0, ended = 0, at = 0, made = 0;
 
     for (size_t i = 0; i < load->n; i++)
         if (!isnan(r->served[i].end_s))
@@ -216,7 +248,10 @@ static void add_steps(struct spot_table *table, enum spot_format format,
             ended++;
         while (at + 1 < r->n_step && r->step[at + 1].time_s <= v.from_s)
             at++;
+        while (made < r->n_decided && r->decided[made].time_s <= v.from_s)
+            made++;
         add_step(table, format, s, c, &v, at, (long long)(v.to - ended), e2e);
+        add_decided(table, made ? &r->decided[made - 1] : NULL);
     }
     free(e2e);
     free(end);

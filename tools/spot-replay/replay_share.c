@@ -11,7 +11,10 @@
 #include "common/num.h"
 #include "common/out.h"
 #include "common/xalloc.h"
+#include "peers/share_peers.h"
+#include "plan/decision.h"
 #include "replay.h"
+#include "sim/share_play.h"
 #include "sim/share_sim.h"
 
 static struct options {
@@ -25,8 +28,10 @@ static struct options {
         .round_s = 360,
         .reset_s = 1920 };
 
+enum { PLAYED_MAX = 32 };
+
 struct played {
-    enum spot_share_policy policy;
+    const struct spot_share_player *player;
     struct spot_share_outcome outcome;
 };
 
@@ -37,34 +42,34 @@ struct session {
     struct spot_trace supply;
     double *rate;
     struct spot_share_play play;
-    struct played played[SPOT_SHARE_POLICIES];
+    struct played played[PLAYED_MAX];
     size_t n_played;
 };
 
 /* --- input --- */
 
-static int add_policy(struct session *s, const char *name, struct spot_err *err)
+static int add_player(struct session *s, const struct spot_share_player *player,
+                      struct spot_err *err)
 {
-    enum spot_share_policy policy;
-
-    if (spot_share_policy_find(name, &policy))
-        return spot_err_set(err, SPOT_EUSAGE, "--policy has no '%.40s'; --policy list shows them",
-                            name);
-    if (s->n_played == SPOT_SHARE_POLICIES)
-        return spot_err_set(err, SPOT_EUSAGE, "--policy: '%.40s' is one too many", name);
-    s->played[s->n_played++].policy = policy;
+    if (!player)
+        return -1;
+    if (s->n_played == PLAYED_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "--policy: '%.40s' is one too many", player->name);
+    s->played[s->n_played++].player = player;
     return 0;
 }
 
 static int read_policies(struct session *s, struct spot_err *err)
 {
+    const bool all = !strcmp(o.policy, "all");
     char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
+    const struct spot_share_player *player;
     int rc = 0;
 
-    for (int p = 0; !strcmp(o.policy, "all") && p < SPOT_SHARE_POLICIES; p++)
-        rc = rc ? rc : add_policy(s, spot_share_policy_name[p], err);
-    while (!rc && strcmp(o.policy, "all") != 0 && (name = strtok_r(rest, ",", &rest)))
-        rc = add_policy(s, name, err);
+    for (size_t i = 0; all && !rc && (player = spot_share_player_at(i)); i++)
+        rc = add_player(s, player, err);
+    while (!all && !rc && (name = strtok_r(rest, ",", &rest)))
+        rc = add_player(s, spot_share_player_find(name, err), err);
     free(copy);
     return rc;
 }
@@ -100,6 +105,7 @@ static int read_all(struct session *s, struct spot_err *err)
                                         .switch_s = o.switch_s,
                                         .checkpoint_s = o.checkpoint_s,
                                         .is_released = !strcmp(o.rounds, "gavel"),
+                                        .has_steps = o.steps,
                                         .seed = o.common.seed,
                                         .supply = o.trace ? &s->supply : NULL };
     return spot_share_rates(&s->jobs, &s->cluster, &s->speeds, s->rate, err);
@@ -112,7 +118,7 @@ static void add_totals(struct spot_table *table, enum spot_format format, const 
     for (size_t k = 0; k < s->n_played; k++) {
         const struct spot_share_outcome *p = &s->played[k].outcome;
 
-        spot_table_text(table, spot_share_policy_name[s->played[k].policy]);
+        spot_table_text(table, s->played[k].player->name);
         spot_table_int(table, (long long)p->n_done);
         spot_table_rounded(table, format, p->jct_mean_s / 3600, 3);
         spot_table_rounded(table, format, p->jct_p99_s / 3600, 3);
@@ -130,19 +136,33 @@ static void add_totals(struct spot_table *table, enum spot_format format, const 
     }
 }
 
+/* For programs to the last digit: a plan made of it is the same. */
+static void exact(struct spot_table *table, enum spot_format format, double value)
+{
+    if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD)
+        spot_table_fixed(table, value, 3);
+    else
+        spot_table_real(table, value);
+}
+
 static void add_steps(struct spot_table *table, enum spot_format format, const struct session *s)
 {
     for (size_t k = 0; k < s->n_played; k++)
-        for (size_t i = 0; i < s->played[k].outcome.n_span; i++) {
-            const struct spot_share_span *span = &s->played[k].outcome.span[i];
+        for (size_t i = 0; i < s->played[k].outcome.n_step; i++) {
+            const struct spot_share_step *step = &s->played[k].outcome.step[i];
+            const struct spot_share_job *job = &s->jobs.job[step->job];
 
-            spot_table_text(table, spot_share_policy_name[s->played[k].policy]);
-            spot_table_text(table, s->jobs.job[span->job].id);
-            spot_table_text(table, s->cluster.type[span->type].name);
-            spot_table_int(table, (long long)span->first_worker);
-            spot_table_int(table, (long long)span->scale);
-            spot_table_rounded(table, format, span->start_s, 3);
-            spot_table_rounded(table, format, span->end_s, 3);
+            spot_table_text(table, s->played[k].player->name);
+            spot_table_text(table, job->id);
+            spot_table_text(table, step->type < 0 ? "" : s->cluster.type[step->type].name);
+            spot_table_int(table, (long long)step->first_worker);
+            spot_table_int(table, (long long)step->scale);
+            exact(table, format, step->start_s);
+            exact(table, format, step->end_s);
+            exact(table, format, job->steps - step->left);
+            exact(table, format, step->unsaved);
+            spot_table_text(table, step->on < 0 ? "" : s->cluster.type[step->on].name);
+            spot_table_int(table, step->on < 0 ? 0 : (long long)step->on_scale);
         }
 }
 
@@ -155,10 +175,11 @@ static int print(const struct session *s, struct spot_err *err)
         { "jct_p90_h", true },   { "ftf_mean", true },   { "switches", true },
         { "preemptions", true }, { "lost_h", true },     { "failed", true }
     };
-    static const struct spot_column step[] = { { "policy", false },        { "job", false },
-                                               { "instance_type", false }, { "worker", true },
-                                               { "workers", true },        { "start_s", true },
-                                               { "end_s", true } };
+    static const struct spot_column step[] = {
+        { "policy", false }, { "job", false },    { "instance_type", false }, { "worker", true },
+        { "workers", true }, { "start_s", true }, { "end_s", true },          { "done", true },
+        { "unsaved", true }, { "on", false },     { "on_workers", true }
+    };
     enum spot_format format;
     struct spot_table table;
     struct spot_out out;
@@ -167,7 +188,7 @@ static int print(const struct session *s, struct spot_err *err)
     if (spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
-    spot_table_init(&table, o.steps ? step : total, o.steps ? 7 : 15);
+    spot_table_init(&table, o.steps ? step : total, o.steps ? 11 : 15);
     (o.steps ? add_steps : add_totals)(&table, format, s);
     rc = spot_out_open(&out, o.common.output, err);
     if (!rc) {
@@ -196,7 +217,7 @@ static void draw_cdf(const struct session *s, struct spot_figure *figure,
         qsort(x, n + 1, sizeof(*x), spot_num_compare);
         for (size_t i = 0; i <= n; i++)
             y[i] = (double)i / (double)s->jobs.n;
-        series[k] = (struct spot_series){ .label = spot_share_policy_name[s->played[k].policy],
+        series[k] = (struct spot_series){ .label = s->played[k].player->name,
                                           .style = SPOT_SERIES_STEP,
                                           .n = n + 1,
                                           .x = x,
@@ -212,8 +233,8 @@ static void draw_cdf(const struct session *s, struct spot_figure *figure,
 static int draw(const struct session *s, struct spot_err *err)
 {
     struct spot_figure figure;
-    struct spot_series series[SPOT_SHARE_POLICIES] = { 0 };
-    double *xy[2 * SPOT_SHARE_POLICIES] = { 0 };
+    struct spot_series series[PLAYED_MAX] = { 0 };
+    double *xy[2 * PLAYED_MAX] = { 0 };
     int rc;
 
     draw_cdf(s, &figure, series, xy);
@@ -252,18 +273,16 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "trace", &o.trace, "file",
               "availability of workers by instance type (default: all, always)", 0, 0 },
             { SPOT_OPT_GROUP, .help = "policies" },
-            { SPOT_OPT_STRING, 0, "policy", &o.policy, "names", "comma-separated, or all, or list",
-              0, 0 },
+            SPOT_ROW_POLICIES(&o.policy),
             { SPOT_OPT_STRING, 0, "rounds", &o.rounds, "what",
               "exact (default), or gavel: as released, nothing is lost", 0, 0 },
-            { SPOT_OPT_SECS, 0, "round", &o.round_s, "time",
-              "length of a scheduling round (default: 6m)", 1, 1e7 },
+            SPOT_ROW_ROUND(&o.round_s),
             { SPOT_OPT_SECS, 0, "reset", &o.reset_s, "time",
               "time between solutions of a policy with shares (default: 32m)", 0, 1e8 },
             SPOT_ROW_SWITCH_JOB(&o.switch_s),
             SPOT_ROW_CHECKPOINT(&o.checkpoint_s),
             { SPOT_OPT_GROUP, .help = "output" },
-            { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "one row per job and placement", 0, 0 },
+            SPOT_ROW_TICKS(&o.steps),
             SPOT_ROW_PLOT(&o.plot),
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
             { SPOT_OPT_END },
@@ -273,7 +292,7 @@ static const struct spot_cli cli = {
 static int play(struct session *s, struct spot_err *err)
 {
     for (size_t k = 0; k < s->n_played; k++)
-        if (spot_share_play_run(&s->play, s->played[k].policy, &s->played[k].outcome, err))
+        if (spot_share_play_run(&s->play, s->played[k].player, &s->played[k].outcome, err))
             return -1;
     return o.plot ? draw(s, err) : 0;
 }
@@ -295,8 +314,10 @@ static int replay_share(char **operand, size_t n, struct spot_err *err)
     (void)operand;
     (void)n;
     if (!strcmp(o.policy, "list")) {
-        for (int p = 0; p < SPOT_SHARE_POLICIES; p++)
-            printf("%-22s %s\n", spot_share_policy_name[p], spot_share_policy_about[p]);
+        const struct spot_share_player *p;
+
+        for (size_t i = 0; (p = spot_share_player_at(i)); i++)
+            printf("%-22s %s\n", p->name, p->policy ? p->policy->summary : p->about);
         return 0;
     }
     if (!o.jobs || !o.cluster)

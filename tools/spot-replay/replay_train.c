@@ -21,39 +21,30 @@
 #include "trace/trace.h"
 
 static struct {
-    const char *job, *trace, *policy, *cost, *realize, *notice, *loss, *gain, *sweep, *plot,
-        *picture, *events;
-    const char *throughput, *peer_model, *rules;
-    struct spot_opt_list peer_constant;
-    double interval_s, from_s, to_s;
-    uint64_t look_ahead, scale, runs;
+    const char *job, *trace, *policy, *cost, *sweep, *plot, *picture, *events;
+    const char *throughput, *peer_model;
+    double interval_s, from_s, to_s, notice_s[2];
+    uint64_t look_ahead, scale;
     bool steps;
     struct spot_tool_common common;
 } opt = { .policy = "ideal,optimal,parcae-truth,spot,nowcast,persistence,throughput",
           .throughput = "both",
-          .realize = "expected",
           .peer_model = "published",
           .picture = "samples",
           .from_s = -1,
+          .notice_s = { 120, 0 },
           .to_s = -1,
           .scale = 1,
-          .runs = 100,
           .common = SPOT_TOOL_COMMON_DEFAULT };
 
 static const struct spot_cli cli = {
     .name = "spot-replay train",
-    .need = (const struct spot_opt_need[]){ { "runs", "realize sampled" },
-                                            { "runs", "!steps" },
-                                            { "picture", "plot" },
-                                            { "steps", "!sweep" },
-                                            { "plot", "!sweep" },
-                                            { "realize", "!sweep" },
-                                            { NULL, NULL } },
+    .need =
+        (const struct spot_opt_need[]){
+            { "picture", "plot" }, { "steps", "!sweep" }, { "plot", "!sweep" }, { NULL, NULL } },
     .reads = (const char *const[]){ "job", "trace", "events", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
-    .choice = (const struct spot_opt_choice[]){ { "realize", "expected|sampled" },
-                                                { "cost", "parcae|measured" },
-                                                { "rules", "carry|parcae" },
+    .choice = (const struct spot_opt_choice[]){ { "cost", "parcae|measured" },
                                                 { "peer-model", "published|generous|as-measured" },
                                                 { NULL, NULL } },
     .synopsis = "--job job.json --trace trace.csv [options]",
@@ -66,41 +57,26 @@ static const struct spot_cli cli = {
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "input" },
             SPOT_ROW_JOB(&opt.job),
-            { SPOT_OPT_STRING, 0, "trace", &opt.trace, "file", "availability CSV (default: stdin)",
-              0, 0 },
-            { SPOT_OPT_STRING, 0, "policy", &opt.policy, "a,b",
-              "policies; 'all', or 'list' to see them", 0, 0 },
-            { SPOT_OPT_STRING, 0, "notice", &opt.notice, "duration",
-              "notice of losses and gains (0: known once they have happened)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "notice-loss", &opt.loss, "duration",
-              "notice of losses (default: 120s)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "notice-gain", &opt.gain, "duration",
-              "notice of gains (default: 0; clouds do not announce them)", 0, 0 },
+            { SPOT_OPT_STRING, 't', "trace", &opt.trace, "file",
+              "availability trace (default: stdin)", 0, 0 },
+            SPOT_ROW_POLICIES(&opt.policy),
+            { SPOT_OPT_TIMES, 0, "notice", opt.notice_s, "loss[:gain]",
+              "notice of losses (default: 2m), and behind a colon of gains (0)", 0, 1e9 },
             { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
-              "cost of a change: parcae (default) or measured", 0, 0 },
+              "cost of a change: measured, or parcae: with its rules (default: ours)", 0, 0 },
             { SPOT_OPT_STRING, 0, "peer-model", &opt.peer_model, "model",
               "other systems as published (default), generous or as-measured", 0, 0 },
-            { SPOT_OPT_STRING, 0, "throughput", &opt.throughput, "source",
-              "profile table, fitted curve, or both (default): as in spot-plan train", 0, 0 },
+            SPOT_ROW_THROUGHPUT(&opt.throughput),
             { SPOT_OPT_STRING, 0, "events", &opt.events, "file",
               "spot.event/1 log of a real run, for measured", 0, 0 },
-            { SPOT_OPT_STRING, 0, "realize", &opt.realize, "how",
-              "costs: expected (default) or sampled", 0, 0 },
-            { SPOT_OPT_U64, 0, "runs", &opt.runs, "n", "runs to sample (default: 100)", 1, 100000 },
             { SPOT_OPT_SECS, 0, "interval", &opt.interval_s, "duration",
               "length of an interval (default: the job's)", 1e-3, 1e9 },
-            { SPOT_OPT_U64, 0, "look-ahead", &opt.look_ahead, "n",
-              "intervals to look ahead (default: the job's)", 1, 256 },
+            SPOT_ROW_HORIZON(&opt.look_ahead),
             SPOT_ROW_FROM(&opt.from_s),
             SPOT_ROW_TO(&opt.to_s),
             SPOT_ROW_SCALE(&opt.scale),
             { SPOT_OPT_STRING, 0, "sweep", &opt.sweep, "key=a:b:step",
               "repeat for restart, checkpoint, interval (s), look-ahead or price", 0, 0 },
-            { SPOT_OPT_MORE, .help = "rules, other systems" },
-            { SPOT_OPT_STRING, 0, "rules", &opt.rules, "rules",
-              "change during a migration: carry the rest on (default), or parcae", 0, 0 },
-            { SPOT_OPT_LIST, 0, "peer-constant", &opt.peer_constant, "name=value",
-              "set a constant of another system; 'list' to see them", 0, 0 },
             { SPOT_OPT_GROUP, .help = "output" },
             SPOT_ROW_TICKS(&opt.steps),
             SPOT_ROW_PLOT(&opt.plot),
@@ -175,12 +151,6 @@ static void make_table(struct replay_train *s)
     free(grid);
 }
 
-/* Who asks for Parcae's costs by name gets its rules as well. */
-static bool carries_rest(void)
-{
-    return opt.rules ? !strcmp(opt.rules, "carry") : !opt.cost || strcmp(opt.cost, "parcae") != 0;
-}
-
 /* The instances that tables are made for, of the trace and of the profile; or -1 with *err. */
 static int count_most(const struct replay_train *s, struct spot_err *err)
 {
@@ -215,8 +185,8 @@ static int prepare(struct replay_train *s, struct spot_err *err)
     if (spot_throughput_init(&s->throughput, &s->job, most, s->source, err))
         return -1;
     make_table(s);
-    s->table.carries_rest = carries_rest();
-    s->table.is_released = !s->table.carries_rest;
+    s->table.is_released = opt.cost && !strcmp(opt.cost, "parcae"); /* its rules as well */
+    s->table.carries_rest = !s->table.is_released;
     s->is_ready = true;
     s->sim = (struct spot_sim_train){ .job = &s->job,
                                       .throughput = &s->throughput,
@@ -263,44 +233,17 @@ static int find_policies(struct replay_train *s, struct spot_err *err)
     return rc;
 }
 
-/* What is said of one kind of change, else of both, else the default. */
-static int parse_notice(const char *name, const char *own, const char *otherwise, double *s,
-                        struct spot_err *err)
-{
-    const char *text = own ? own : opt.notice ? opt.notice : otherwise;
-
-    if (spot_num_parse_secs(text, s) || *s < 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--%s: expected a duration, got '%.32s'",
-                            own ? name : "notice", text);
-    return 0;
-}
-
-/* The model, and what of it is changed. */
-static int parse_peers(struct spot_peer_prices *peers, struct spot_err *err)
+static int parse_options(struct replay_train *s, struct spot_err *err)
 {
     enum spot_peer_model model;
 
-    if (spot_peer_model_parse(opt.peer_model, &model, err))
-        return -1;
-    *peers = *spot_peer_prices_of(model);
-    for (size_t i = 0; i < opt.peer_constant.n; i++)
-        if (spot_peer_constant_set(peers, opt.peer_constant.item[i], err))
-            return -1;
-    return 0;
-}
-
-static int parse_options(struct replay_train *s, struct spot_err *err)
-{
     if (!opt.job)
         return spot_err_set(err, SPOT_EUSAGE, "--job is missing");
-    if (parse_notice("notice-loss", opt.loss, "120s", &s->notice_loss_s, err) ||
-        parse_notice("notice-gain", opt.gain, "0", &s->notice_gain_s, err))
+    s->notice_loss_s = opt.notice_s[0];
+    s->notice_gain_s = opt.notice_s[1];
+    if (spot_peer_model_parse(opt.peer_model, &model, err))
         return -1;
-    if (opt.plot && !opt.steps && !strcmp(opt.realize, "sampled"))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--plot of --realize sampled shows one run: it needs --steps");
-    if (parse_peers(&s->peers, err))
-        return -1;
+    s->peers = *spot_peer_prices_of(model);
     if (spot_throughput_source_parse(opt.throughput, &s->source, err))
         return -1;
     if ((opt.cost && !strcmp(opt.cost, "measured")) != !!opt.events)
@@ -312,43 +255,6 @@ static int parse_options(struct replay_train *s, struct spot_err *err)
             isatty(STDOUT_FILENO) && !opt.common.output ? SPOT_FORMAT_TABLE : SPOT_FORMAT_CSV;
     if (s->format == SPOT_FORMAT_JSON)
         s->format = SPOT_FORMAT_JSONL;
-    return 0;
-}
-
-/* Draw who dies, many times: mean, its 95 % interval, tails. */
-static int print_sampled(struct replay_train *s, int policy, struct spot_sim_row *row,
-                         struct spot_table *table, struct spot_err *err)
-{
-    double *samples = spot_xcalloc(opt.runs, sizeof(*samples)), mean = 0, square = 0;
-    const double n = (double)opt.runs;
-    int rc = 0;
-
-    s->sim.is_sampled = true;
-    for (uint64_t k = 0; k < opt.runs; k++) {
-        struct spot_sim_total t;
-
-        s->sim.seed = opt.common.seed + k;
-        rc = replay_train_play(s, policy, row, err);
-        if (rc) {
-            free(samples);
-            return rc;
-        }
-        spot_sim_total(row, s->n, &t);
-        samples[k] = t.samples;
-        mean += t.samples / n;
-    }
-    for (uint64_t k = 0; k < opt.runs; k++)
-        square += (samples[k] - mean) * (samples[k] - mean);
-    qsort(samples, opt.runs, sizeof(*samples), spot_num_compare);
-    spot_table_text(table, s->policy[policy]->name);
-    spot_table_int(table, (long long)opt.runs);
-    replay_train_put(table, s, mean, 0);
-    replay_train_put(table, s, n > 1 ? 1.96 * sqrt(square / (n - 1) / n) : 0, 0);
-    replay_train_put(table, s, samples[(size_t)(0.01 * n)], 0);
-    replay_train_put(table, s, samples[(size_t)(0.5 * n)], 0);
-    replay_train_put(table, s, samples[(size_t)(0.99 * n)], 0);
-    replay_train_put(table, s, s->ideal > 0 ? mean / s->ideal : 0, 4);
-    free(samples);
     return 0;
 }
 
@@ -366,16 +272,10 @@ static int run_ideal(struct replay_train *s, struct spot_sim_row *row, struct sp
 static int run_policies(struct replay_train *s, struct spot_table *table,
                         struct replay_figure *figure, struct spot_err *err)
 {
-    const bool sampled = !strcmp(opt.realize, "sampled");
     struct spot_sim_row *row = spot_xcalloc(s->n, sizeof(*row));
     int rc = run_ideal(s, row, err);
 
     for (int k = 0; k < s->n_policy && rc >= 0; k++) {
-        if (sampled && !opt.steps) {
-            rc = print_sampled(s, k, row, table, err);
-            continue;
-        }
-        s->sim.is_sampled = sampled;
         rc = replay_train_play(s, k, row, err);
         if (rc)
             continue;
@@ -422,7 +322,7 @@ static int run_sweep(struct replay_train *s, struct spot_table *table, struct sp
             spot_table_real(table, value);
             spot_table_text(table, s->policy[k]->name);
             replay_train_put(table, s, t.samples, 0);
-            replay_train_put(table, s, s->ideal > 0 ? t.samples / s->ideal : 0, 4);
+            replay_train_put_share(table, s, s->policy[k], t.samples);
             replay_train_put(table, s, t.usd > 0 && t.samples > 0 ? t.usd / t.samples * 1e6 : 0, 2);
         }
         free(row);
@@ -447,10 +347,7 @@ static int load_costs(struct replay_train *s, struct spot_err *err)
 
 static enum replay_rows kind_of_table(void)
 {
-    return opt.sweep                         ? REPLAY_ROWS_SWEEP
-           : opt.steps                       ? REPLAY_ROWS_STEPS
-           : !strcmp(opt.realize, "sampled") ? REPLAY_ROWS_SAMPLED
-                                             : REPLAY_ROWS_TOTAL;
+    return opt.sweep ? REPLAY_ROWS_SWEEP : opt.steps ? REPLAY_ROWS_STEPS : REPLAY_ROWS_TOTAL;
 }
 
 static void warn_misspelt(const char *sentence)
@@ -494,17 +391,6 @@ static int run(struct replay_train *s, struct spot_err *err)
     return rc;
 }
 
-static int list_constants(struct spot_err *err)
-{
-    struct spot_peer_prices peers;
-
-    opt.peer_constant.n = 0;
-    if (parse_peers(&peers, err))
-        return -1;
-    replay_train_list_constants(&peers);
-    return 0;
-}
-
 static int replay_train(char **operand, size_t n, struct spot_err *err)
 {
     (void)operand;
@@ -516,16 +402,10 @@ static int replay_train(char **operand, size_t n, struct spot_err *err)
         replay_train_list();
         return 0;
     }
-    if (opt.peer_constant.n == 1 && !strcmp(opt.peer_constant.item[0], "list")) {
-        rc = list_constants(err);
-        free(opt.peer_constant.item);
-        return rc;
-    }
     if (spot_tool_stdin_is_idle(opt.trace))
         return spot_err_set(err, SPOT_EUSAGE, "no trace: name one, or - for standard input");
     rc = run(&s, err);
     replay_train_release(&s);
-    free(opt.peer_constant.item);
     return rc;
 }
 

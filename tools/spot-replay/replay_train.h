@@ -46,19 +46,20 @@ void replay_train_watch(bool is_quiet);
 void replay_train_leave_out(struct replay_train *s);
 void replay_train_list(void); /* of the policies, to standard output */
 
-/* Name, value under the model, and unit of what --peer-constant sets, to standard output. */
-void replay_train_list_constants(const struct spot_peer_prices *peers);
-
 /* Rows of a table: begin it, then add. People read few digits, programs all. */
 enum replay_rows {
     REPLAY_ROWS_TOTAL,
     REPLAY_ROWS_STEPS,
-    REPLAY_ROWS_SAMPLED,
     REPLAY_ROWS_SWEEP,
 };
 void replay_train_begin(const struct replay_train *s, enum replay_rows rows,
                         struct spot_table *table);
 void replay_train_put(struct spot_table *table, const struct replay_train *s, double x, int digits);
+
+/* Its share of ideal's samples; nothing if it ran grids that ideal does not know: that means
+ * nothing, also where a warning is not read. */
+void replay_train_put_share(struct spot_table *table, const struct replay_train *s,
+                            const struct spot_sim_policy *policy, double samples);
 void replay_train_print_steps(const struct replay_train *s, const struct spot_sim_policy *policy,
                               const struct spot_sim_row *row, struct spot_table *table);
 void replay_train_print_total(const struct replay_train *s, const struct spot_sim_policy *policy,

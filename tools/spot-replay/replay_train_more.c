@@ -76,7 +76,7 @@ static void on_patience(int number)
     size_t n = strlen(text);
     const char *const part[] = { playing,
                                  " takes its time: a longer --interval, a smaller --scale or "
-                                 "--look-ahead, less of the trace (--from, --to), or --policy "
+                                 "--horizon, less of the trace (--from, --to), or --policy "
                                  "without it makes this shorter\n" };
 
     (void)number;

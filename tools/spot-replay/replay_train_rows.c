@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "cli/tool.h"
-#include "common/num.h"
 #include "replay_train.h"
 
 static bool is_read(const struct replay_train *s)
@@ -96,17 +95,21 @@ static const struct spot_column read_column[] = {
     { "may_beat", false },
 };
 
-static const struct spot_column sampled_column[] = {
-    { "policy", false },      { "runs", true },
-    { "samples_mean", true }, { "samples_ci95", true },
-    { "samples_p01", true },  { "samples_p50", true },
-    { "samples_p99", true },  { "ideal_share_mean", true },
-};
-
 static const struct spot_column sweep_column[] = {
     { "key", false },    { "value", true },       { "policy", false },
     { "samples", true }, { "ideal_share", true }, { "usd_per_msample", true },
 };
+
+void replay_train_put_share(struct spot_table *table, const struct replay_train *s,
+                            const struct spot_sim_policy *policy, double samples)
+{
+    for (int k = 0; k < s->n_policy; k++)
+        if (s->policy[k] == policy && s->is_beyond[k]) {
+            spot_table_text(table, "");
+            return;
+        }
+    replay_train_put(table, s, s->ideal > 0 ? samples / s->ideal : 0, 4);
+}
 
 void replay_train_print_total(const struct replay_train *s, const struct spot_sim_policy *policy,
                               const struct spot_sim_row *row, struct spot_table *table)
@@ -119,7 +122,7 @@ void replay_train_print_total(const struct replay_train *s, const struct spot_si
         all += t.class_s[c];
     spot_table_text(table, policy->name);
     replay_train_put(table, s, t.samples, 0);
-    replay_train_put(table, s, s->ideal > 0 ? t.samples / s->ideal : 0, 4);
+    replay_train_put_share(table, s, policy, t.samples);
     replay_train_put(table, s, t.samples / ((double)s->n * s->interval_s), 3);
     if (t.usd > 0) {
         replay_train_put(table, s, t.usd, 2);
@@ -148,8 +151,6 @@ void replay_train_begin(const struct replay_train *s, enum replay_rows rows,
         spot_table_init(table, COLUMNS(sweep_column));
     else if (rows == REPLAY_ROWS_STEPS)
         spot_table_init(table, COLUMNS(step_column));
-    else if (rows == REPLAY_ROWS_SAMPLED)
-        spot_table_init(table, COLUMNS(sampled_column));
     else if (is_read(s))
         spot_table_init(table, COLUMNS(read_column));
     else
@@ -165,13 +166,4 @@ void replay_train_list(void)
 
     for (size_t i = 0; (p = spot_peer_policy_at(i)); i++)
         printf("%-20s %s\n", p->name, p->summary);
-}
-
-void replay_train_list_constants(const struct spot_peer_prices *peers)
-{
-    char value[SPOT_NUM_TEXT];
-
-    for (const struct spot_peer_constant *c = spot_peer_constants; c->name; c++)
-        printf("%-20s %s %s\n", c->name, spot_num_format(spot_peer_constant_value(c, peers), value),
-               c->unit);
 }

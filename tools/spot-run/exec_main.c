@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "checkpoint/state_command.h"
@@ -24,51 +25,52 @@
 #include "host/rank_output.h"
 #include "run.h"
 
-/* As text too, for the agents that are started here. */
+/* The table fills what the library takes, and beside it words. */
 static struct {
     struct exec_node node;
-    const char *listen, *store, *nodes, *events, *state, *state_command;
-    uint64_t workers, max_restarts;
-    double save_s, state_every_s, lease_s, stall_s, grace_s, mirror_rate, slow_rank;
-    bool resume, places_all, is_standalone;
+    struct spot_exec_options job;
+    const char *nodes;
+    bool is_standalone;
     struct exec_torchrun torchrun;
-} o = { .node = { .n_rank = 1, .join_timeout_s = 30 },
-        .torchrun = { .master_port = UINT64_MAX, .node_rank = UINT64_MAX },
-        .max_restarts = 3,
-        .state_every_s = 60,
-        .save_s = -1,
-        .lease_s = 2,
-        .stall_s = 30 };
+} o = { .node = { .n_rank = 1, .agent.agent.join_timeout_s = 30 },
+        .job = { .group = { .name = "spot-run",
+                            .lease_s = 2,
+                            .stall_s = 30,
+                            .settle_s = 0.2,
+                            .warn = spot_tool_warn },
+                 .max_restarts = 3,
+                 .state_every_s = 60,
+                 .save_s = -1 },
+        .torchrun = { .master_port = UINT64_MAX, .node_rank = UINT64_MAX } };
+#define AGENT o.node.agent.agent
+#define GROUP o.job.group
+
 static bool is_agent;
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "the job" },
-    SPOT_ROW_WORKERS(&o.workers),
-    SPOT_ROW_LISTEN(&o.listen),
-    { SPOT_OPT_STRING, 0, "store", &o.store, "url",
+    SPOT_ROW_WORKERS(&GROUP.n_local),
+    SPOT_ROW_LISTEN(&GROUP.listen),
+    { SPOT_OPT_STRING, 0, "store", &GROUP.store, "url",
       "etcd://HOST:PORT,.../PREFIX: one of several coordinators leads", 0, 0 },
-    { SPOT_OPT_STRING, 0, "nodes", &o.nodes, "min:max",
-      "number of nodes, or a fixed n (default: 1:512); also --nnodes", 0, 0 },
+    { SPOT_OPT_STRING, 0, "nnodes", &o.nodes, "min:max",
+      "number of nodes, or a fixed n (default: 1:512)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "nodes", &o.nodes, "min:max", "as --nnodes", 0, 0 },
     { SPOT_OPT_STRING, 0, "rdzv-endpoint", &o.torchrun.endpoint, "host:port",
       "where nodes meet: the first to bind it leads", 0, 0 },
-    { SPOT_OPT_U64, 0, "max-restarts", &o.max_restarts, "n",
+    { SPOT_OPT_U64, 0, "max-restarts", &o.job.max_restarts, "n",
       "limit on rounds that fail because of a rank (default: 3)", 0, 1 << 20 },
-    SPOT_ROW_EVENTS(&o.events),
-    { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "copy commits to DIR, which outlives all nodes",
-      0, 0 },
-    { SPOT_OPT_SECS, 0, "state-every", &o.state_every_s, "time",
+    SPOT_ROW_EVENTS(&GROUP.events),
+    SPOT_ROW_STATE(&o.job.state),
+    { SPOT_OPT_SECS, 0, "state-every", &o.job.state_every_s, "time",
       "time between two such copies (default: 1m)", 0, 86400 },
-    SPOT_ROW_STATE_COMMAND(&o.state_command),
-    { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL,
-      "go on from --state or --state-dir, append to --events", 0, 0 },
+    SPOT_ROW_STATE_COMMAND(&o.job.state_command),
+    SPOT_ROW_RESUME(&GROUP.resume),
     { SPOT_OPT_GROUP, .help = "node" },
-    SPOT_ROW_JOIN(&o.node.join),
-    { SPOT_OPT_STRING, 0, "name", &o.node.name, "id", "name of this node (default: its pid)", 0,
-      0 },
-    { SPOT_OPT_STRING, 0, "domain", &o.node.domain, "id",
-      "failure domain, such as the zone (default: its own)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "notice", &o.node.leave.watched.from, "source",
-      "leave when aws, gcp, azure, auto or cmd:COMMAND says so", 0, 0 },
+    SPOT_ROW_JOIN(&AGENT.join),
+    SPOT_ROW_NAME(&AGENT.name),
+    SPOT_ROW_DOMAIN(&AGENT.domain),
+    SPOT_ROW_NOTICE(&o.node.leave.watched.from),
     { SPOT_OPT_GROUP, .help = "ranks" },
     { SPOT_OPT_STRING, 0, "nproc-per-node", &o.torchrun.nproc, "n",
       "ranks per node, or cpu, gpu, auto (default: 1)", 0, 0 },
@@ -76,28 +78,18 @@ static const struct spot_opt option[] = {
       "what COMMAND saves by itself: 'ckpt*.pt', 'out/checkpoint-*' or DIR/", 0, 0 },
     { SPOT_OPT_FLAG, 'm', "module", &o.torchrun.is_module, NULL, "COMMAND is a module of Python", 0,
       0 },
-    { SPOT_OPT_STRING, 0, "hook", &o.node.hook, "command",
-      "run this before a round ends, instead of sending SIGUSR1 to the ranks", 0, 0 },
-    { SPOT_OPT_SECS, 0, "save-time", &o.save_s, "time",
+    { SPOT_OPT_SECS, 0, "save-time", &o.job.save_s, "time",
       "time that ranks have to save (default: .8 of a known notice, else 10s)", 0, 86400 },
-    { SPOT_OPT_FLAG, 0, "cold", &o.node.is_cold, NULL, "do not start a warm twin of each rank", 0,
-      0 },
-    { SPOT_OPT_STRING, 0, "log-dir", &o.node.log_dir, "dir",
+    { SPOT_OPT_FLAG, 0, "cold", &o.node.ranks.is_cold, NULL,
+      "do not start a warm twin of each rank", 0, 0 },
+    { SPOT_OPT_STRING, 0, "log-dir", &o.node.ranks.log_dir, "dir",
       "keep output of the ranks as DIR/RESTART/RANK.out", 0, 0 },
     { SPOT_OPT_STRING, 0, "state-dir", &o.node.state_dir, "dir",
       "put SPOT_STATE_DIR of each node below DIR (default: in memory)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "more" },
-    SPOT_ROW_KEY_FILE(&o.node.key_file),
+    SPOT_ROW_KEY_FILE(&AGENT.key_file),
     { SPOT_OPT_FLAG, 'q', "quiet", &o.node.is_quiet, NULL, "no warnings", 0, 0 },
-    { SPOT_OPT_MORE, .help = "state" },
-    { SPOT_OPT_SIZE, 0, "state-limit", &o.node.state_limit, "size",
-      "limit on the commits that a node holds (default: no limit)", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "all-places", &o.places_all, NULL,
-      "give each node the files of all, below SPOT_STATE_DIR/place", 0, 0 },
-    { SPOT_OPT_SIZE, 0, "mirror-rate", &o.mirror_rate, "size",
-      "bytes of commits per second from node to node (default: no limit)", 0, 0 },
     { SPOT_OPT_MORE, .help = "spellings of torchrun" },
-    { SPOT_OPT_STRING, 0, "nnodes", &o.nodes, "min:max", "as --nodes", 0, 0 },
     { SPOT_OPT_FLAG, 0, "standalone", &o.is_standalone, NULL, "one node, on this host", 0, 0 },
     { SPOT_OPT_STRING, 0, "role", &o.torchrun.role, "name", "ROLE_NAME of the ranks", 0, 0 },
     { SPOT_OPT_STRING, 0, "rdzv-backend", &o.torchrun.ignored, "name", "not used", 0, 0 },
@@ -118,18 +110,15 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_FLAG, 0, "no-python", &o.torchrun.no_python, NULL,
       "run COMMAND itself, also if its name ends with .py", 0, 0 },
     { SPOT_OPT_MORE, .help = "times and notices" },
-    SPOT_ROW_LEASE(&o.lease_s),
-    SPOT_ROW_STALL(&o.stall_s),
-    { SPOT_OPT_SECS, 0, "rank-stall", &o.node.rank_stall_s, "time",
+    SPOT_ROW_LEASE(&GROUP.lease_s),
+    SPOT_ROW_STALL(&GROUP.stall_s),
+    { SPOT_OPT_SECS, 0, "rank-stall", &o.node.ranks.hang_s, "time",
       "kill a rank that stands still so long, and tell where (default: never)", 1, 1e6 },
-    { SPOT_OPT_REAL, 0, "slow-rank", &o.slow_rank, "factor",
+    { SPOT_OPT_REAL, 0, "slow-rank", &o.job.slow_factor, "factor",
       "no place for a node with a rank so many times slower than the median", 1.05, 1e6 },
-    SPOT_ROW_GRACE(&o.grace_s),
-    SPOT_ROW_REJOIN(&o.node.join_timeout_s),
-    { SPOT_OPT_FLAG, 0, "notice-rebalance", &o.node.leave.on_rebalance, NULL,
-      "act on a rebalance recommendation as well", 0, 0 },
-    { SPOT_OPT_STRING, 0, "notice-endpoint", &o.node.leave.watched.endpoint, "url",
-      "metadata service (default: http://169.254.169.254)", 0, 0 },
+    SPOT_ROW_GRACE(&GROUP.grace_s),
+    SPOT_ROW_REJOIN(&AGENT.join_timeout_s),
+    SPOT_ROW_REBALANCE(&o.node.leave.on_rebalance),
     { .type = SPOT_OPT_END },
 };
 
@@ -137,10 +126,7 @@ static const struct spot_cli cli = {
     .name = "spot-run exec",
     .need = (const struct spot_opt_need[]){ { "workers", "!join" },
                                             { "listen", "!join" },
-                                            { "nodes", "!join" },
                                             { "max-restarts", "!join" },
-                                            { "all-places", "!join" },
-                                            { "mirror-rate", "!join" },
                                             { "save-time", "!join" },
                                             { "events", "!join" },
                                             { "lease", "!join" },
@@ -164,15 +150,15 @@ static const struct spot_cli cli = {
                                             { "node-rank", "master-addr|rdzv-endpoint" },
                                             { "standalone", "!join" },
                                             { "standalone", "!rdzv-endpoint" },
-                                            { "nnodes", "!nodes" },
                                             { "nnodes", "!join" },
+                                            { "nodes", "!nnodes" },
+                                            { "nodes", "!join" },
                                             { "no-python", "!module" },
                                             { "name", "join|rdzv-endpoint|master-addr" },
                                             { "domain", "join|rdzv-endpoint|master-addr" },
                                             { "notice", "join|rdzv-endpoint|master-addr" },
                                             { "join-timeout", "join|rdzv-endpoint|master-addr" },
                                             { "notice-rebalance", "notice" },
-                                            { "notice-endpoint", "notice" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "key-file", NULL },
     .writes = (const char *const[]){ "events", NULL },
@@ -230,10 +216,10 @@ static uint64_t job_hash(void)
     char what[4400];
 
     if (!o.node.checkpoint && !o.torchrun.id)
-        return spot_exec_hash(o.node.command, (uint32_t)o.node.n_rank, NULL);
+        return spot_exec_hash(o.node.ranks.command, (uint32_t)o.node.n_rank, NULL);
     snprintf(what, sizeof(what), "%.4000s\n%.256s", o.node.checkpoint ? o.node.checkpoint : "",
              o.torchrun.id ? o.torchrun.id : "");
-    return spot_exec_hash(o.node.command, (uint32_t)o.node.n_rank, what);
+    return spot_exec_hash(o.node.ranks.command, (uint32_t)o.node.n_rank, what);
 }
 
 static char *own(const char *text)
@@ -266,7 +252,12 @@ static void become_node(void *user, uint64_t index, const char *address)
     char **argv;
 
     (void)user;
-    while (o.node.command[n_word])
+    if (o.torchrun.endpoint) { /* the next leader starts one in the same directory */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == 1)
+            _exit(1);
+    }
+    while (o.node.ranks.command[n_word])
         n_word++;
     argv = spot_xcalloc(OPTIONS_MAX + n_word + 1, sizeof(char *));
     snprintf(name, sizeof(name), "local-%llu", (unsigned long long)index);
@@ -276,26 +267,23 @@ static void become_node(void *user, uint64_t index, const char *address)
     add_text(argv, &n, "--name", name);
     add_text(argv, &n, "--join-timeout", "5s");
     add_number(argv, &n, "--nproc-per-node", (double)o.node.n_rank);
-    add_text(argv, &n, "--hook", o.node.hook);
-    add_text(argv, &n, "--log-dir", o.node.log_dir);
+    add_text(argv, &n, "--log-dir", o.node.ranks.log_dir);
     add_text(argv, &n, "--state-dir", o.node.state_dir);
-    add_text(argv, &n, "--key-file", o.node.key_file);
+    add_text(argv, &n, "--key-file", AGENT.key_file);
     add_text(argv, &n, "--checkpoint", o.node.checkpoint);
     add_text(argv, &n, "--rdzv-id", o.torchrun.id);
-    add_text(argv, &n, "--domain", o.node.domain);
+    add_text(argv, &n, "--domain", AGENT.domain);
     add_text(argv, &n, "--notice", o.node.leave.watched.from);
-    if (o.node.state_limit > 0)
-        add_number(argv, &n, "--state-limit", o.node.state_limit);
-    if (o.node.rank_stall_s > 0)
-        add_number(argv, &n, "--rank-stall", o.node.rank_stall_s);
+    if (o.node.ranks.hang_s > 0)
+        add_number(argv, &n, "--rank-stall", o.node.ranks.hang_s);
     if (o.node.is_quiet)
         argv[n++] = own("--quiet");
-    if (o.node.is_cold)
+    if (o.node.ranks.is_cold)
         argv[n++] = own("--cold");
     argv[n++] = own("--no-python"); /* it is in front already */
     argv[n++] = own("--");
     setenv(EXEC_LOCAL_ENV, "1", 1);
-    memcpy(argv + n, o.node.command, n_word * sizeof(char *));
+    memcpy(argv + n, o.node.ranks.command, n_word * sizeof(char *));
     execv("/proc/self/exe", argv);
 }
 
@@ -328,17 +316,17 @@ static int parse_nodes(struct spot_exec_options *e, struct spot_err *err)
         if (end == o.nodes || *end || errno || *o.nodes < '0' || *o.nodes > '9' || !least ||
             least > most || most > SPOT_MEMBERS_MAX)
             return spot_err_set(err, SPOT_EUSAGE,
-                                "--nodes must be MIN:MAX or N, 1 to %d of them, got '%s'",
+                                "--nnodes must be MIN:MAX or N, 1 to %d of them, got '%s'",
                                 SPOT_MEMBERS_MAX, o.nodes);
     }
-    if (!o.listen && !o.workers && least > 1)
+    if (!GROUP.listen && !GROUP.n_local && least > 1)
         return spot_err_set(err, SPOT_EUSAGE,
                             "%llu nodes need a place to meet: --rdzv-endpoint HOST:PORT, the same "
                             "on each of them",
                             least);
-    if (!o.listen && o.workers && least > o.workers)
-        return spot_err_set(err, SPOT_EUSAGE, "--nodes %s, but there are %llu --workers", o.nodes,
-                            (unsigned long long)o.workers);
+    if (!GROUP.listen && GROUP.n_local && least > GROUP.n_local)
+        return spot_err_set(err, SPOT_EUSAGE, "--nnodes %s, but there are %llu --workers", o.nodes,
+                            (unsigned long long)GROUP.n_local);
     e->n_min = (uint32_t)least;
     e->n_max = (uint32_t)most;
     return 0;
@@ -346,43 +334,30 @@ static int parse_nodes(struct spot_exec_options *e, struct spot_err *err)
 
 static int coordinate(struct spot_err *err)
 {
-    struct spot_exec_options e = {
-        .group = { .name = "spot-run",
-                   .listen = o.listen,
-                   .key_file = o.node.key_file,
-                   .events = o.events,
-                   .resume = o.resume,
-                   .store = o.store,
-                   .store_lease_s = derived("SPOT_TEST_STORE_LEASE_S", 3),
-                   .n_local = o.workers || o.listen ? o.workers : 1,
-                   .become_worker = become_node,
-                   .lease_s = o.lease_s,
-                   .grace_s = o.grace_s,
-                   .stall_s = o.stall_s,
-                   .settle_s = 0.2,
-                   .warn = spot_tool_warn,
-                   .listening = tell_listening,
-                   .standing_by = tell_standing_by },
-        .hash = job_hash(),
-        .n_rank = (uint32_t)o.node.n_rank,
-        .max_restarts = (uint32_t)o.max_restarts,
-        .slow_factor = o.slow_rank,
-        .save_s = o.save_s,
-        .places_all = o.places_all || o.node.checkpoint,
-        .state = o.state,
-        .state_every_s = o.state_every_s,
-        .state_command = o.state_command,
-        .state_timeout_s = derived("SPOT_TEST_STATE_TIMEOUT_S", SPOT_STATE_COMMAND_LIMIT_S),
-        .mirror_byte_per_s = o.mirror_rate,
-    };
+    struct spot_exec_options *const e = &o.job;
 
-    if (o.node.log_dir && !e.group.n_local)
+    if (parse_nodes(e, err))
+        return -1;
+    e->group.key_file = AGENT.key_file;
+    e->group.store_lease_s = derived("SPOT_TEST_STORE_LEASE_S", 3);
+    e->group.n_local = e->group.n_local || e->group.listen ? e->group.n_local : 1;
+    e->group.become_worker = become_node;
+    e->group.listening = tell_listening;
+    e->group.standing_by = tell_standing_by;
+    e->hash = job_hash();
+    e->n_rank = (uint32_t)o.node.n_rank;
+    e->places_all = o.node.checkpoint;
+    e->hands_out = o.node.checkpoint;
+    e->note = spot_tool_note;
+    e->state_timeout_s = derived("SPOT_TEST_STATE_TIMEOUT_S", SPOT_STATE_COMMAND_LIMIT_S);
+    e->mirror_byte_per_s = derived("SPOT_TEST_MIRROR_RATE", 0);
+    if (o.node.ranks.log_dir && !e->group.n_local)
         spot_tool_warn("--log-dir is for the nodes that are started here, and none is: give it to "
                        "those that join");
-    else if (o.node.log_dir && spot_rank_output_make_dir(o.node.log_dir, err))
+    else if (o.node.ranks.log_dir && spot_rank_output_make_dir(o.node.ranks.log_dir, err))
         return -1;
     spot_tool_never_wait();
-    return parse_nodes(&e, err) ? -1 : spot_exec_run(&e, err);
+    return spot_exec_run(e, err);
 }
 
 /* Nodes of one job have different names: the ids of processes are the same in containers. */
@@ -391,12 +366,12 @@ static void name_node(void)
     static char name[SPOT_NAME_MAX];
     char host[40] = "";
 
-    if (o.node.name)
+    if (AGENT.name)
         return;
     (void)gethostname(host, sizeof(host) - 1);
     host[strcspn(host, ".")] = '\0';
     snprintf(name, sizeof(name), "%.40s-%ld", host, (long)getpid());
-    o.node.name = name;
+    AGENT.name = name;
 }
 
 /* The same line on every node: this one leads, with a node of its own, or joins. */
@@ -406,10 +381,10 @@ static int meet(struct spot_err *err)
     const int part = exec_torchrun_meet(&o.torchrun, &endpoint, err);
 
     if (part == EXEC_LEADS) {
-        o.torchrun.endpoint = o.listen = endpoint;
-        o.workers = 1;
+        o.torchrun.endpoint = GROUP.listen = endpoint;
+        GROUP.n_local = 1;
     } else if (part == EXEC_JOINS) {
-        o.node.join = endpoint;
+        AGENT.join = endpoint;
         name_node();
     }
     return part < 0 ? -1 : 0;
@@ -425,24 +400,24 @@ static int run_exec(char **operand, size_t n, struct spot_err *err)
                             "COMMAND is missing: give what the ranks run after --");
     if (exec_torchrun_ranks(&o.torchrun, &o.node.n_rank, err))
         return -1;
-    o.node.command = exec_torchrun_command(&o.torchrun, operand, n);
+    o.node.ranks.command = exec_torchrun_command(&o.torchrun, operand, n);
     if (o.torchrun.role)
         setenv("ROLE_NAME", o.torchrun.role, 1); /* ranks inherit it */
     o.node.private_dir = getenv(SPOT_PRIVATE_DIR_ENV);
-    spot_tool_warn_shared(o.state);
+    spot_tool_warn_shared(o.job.state);
     spot_tool_warn_shared(o.node.state_dir);
-    if (!o.node.join && meet(err))
+    if (!AGENT.join && meet(err))
         return -1;
-    if (!o.node.join) {
+    if (!AGENT.join) {
         rc = coordinate(err);
-        if (!rc || !o.torchrun.endpoint || has_listened || exec_torchrun_is_free(o.listen))
+        if (!rc || !o.torchrun.endpoint || has_listened || exec_torchrun_is_free(GROUP.listen))
             return rc;
-        o.node.join = o.listen; /* another node was faster */
+        AGENT.join = GROUP.listen; /* another node was faster */
         name_node();
     }
     is_agent = true;
     o.node.is_local = getenv(EXEC_LOCAL_ENV) != NULL;
-    o.node.hash = job_hash();
+    o.node.agent.hash = job_hash();
     catch_signals();
     spot_last_words_take();
     if (!exec_node_run(&o.node, err))

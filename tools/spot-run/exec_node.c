@@ -39,31 +39,17 @@ static int check_text(const char *name, const char *text, struct spot_err *err)
 static int join_job(const struct running *r, struct spot_ranks *ranks, struct spot_err *err)
 {
     struct exec_node *const o = r->node;
-    const struct spot_exec_agent_options options = {
-        .agent = { .join = o->join,
-                   .key_file = o->key_file,
-                   .name = o->name,
-                   .domain = o->domain,
-                   .is_private = o->private_dir != NULL,
-                   .join_timeout_s = o->join_timeout_s,
-                   .warn = o->is_quiet || o->is_local ? NULL : spot_tool_warn },
-        .ranks = ranks,
-        .n_rank = (uint32_t)o->n_rank,
-        .hash = o->hash,
-        .files = r->files,
-        .is_cold = o->is_cold,
-        .state = r->dir,
-        .store = r->states,
-        .socket = r->dir->socket,
-        .errors = r->errors,
-        .warn = o->is_quiet ? NULL : spot_tool_warn,
-    };
     bool has_joined = false;
     int rc;
 
+    o->agent.ranks = ranks;
+    o->agent.files = r->files;
+    o->agent.state = r->dir;
+    o->agent.store = r->states;
+    o->agent.socket = r->dir->socket;
     o->leave.is_quiet = o->is_quiet;
     rc = leave_on_notice_start(&o->leave, err) ? -1
-                                               : spot_exec_agent_run(&options, &has_joined, err);
+                                               : spot_exec_agent_run(&o->agent, &has_joined, err);
     leave_on_notice_stop(&o->leave);
     if (rc && (o->is_quiet || o->is_local) && has_joined && !spot_ranks_are_stuck(ranks))
         err->msg[0] = '\0'; /* the coordinator tells, or the exit status does */
@@ -73,19 +59,7 @@ static int join_job(const struct running *r, struct spot_ranks *ranks, struct sp
 /* The guard is started first: it has one thread, and so have we then. */
 static int run_ranks(const struct running *r, struct spot_err *err)
 {
-    const struct exec_node *const o = r->node;
-    struct spot_ranks_options options = { .command = o->command,
-                                          .n = (uint32_t)o->n_rank,
-                                          .stop_s = derived("SPOT_TEST_STOP_TIME_S", 5),
-                                          .hook = o->hook,
-                                          .hang_s = o->rank_stall_s,
-                                          .errors = r->errors,
-                                          .log_dir = o->log_dir,
-                                          .is_cold = o->is_cold,
-                                          .out_fd = STDOUT_FILENO,
-                                          .err_fd = STDERR_FILENO,
-                                          .warn = o->is_quiet ? NULL : spot_tool_warn };
-    struct spot_ranks *const ranks = spot_ranks_new(&options, err);
+    struct spot_ranks *const ranks = spot_ranks_new(&r->node->ranks, err);
     int rc;
 
     if (!ranks)
@@ -96,6 +70,23 @@ static int run_ranks(const struct running *r, struct spot_err *err)
     return rc;
 }
 
+/* What its options do not say. */
+static void settle(struct running *r)
+{
+    struct exec_node *const o = r->node;
+
+    snprintf(r->errors, sizeof(r->errors), "%s/error", r->dir->root);
+    o->ranks.n = o->agent.n_rank = (uint32_t)o->n_rank;
+    o->ranks.stop_s = derived("SPOT_TEST_STOP_TIME_S", 5);
+    o->ranks.errors = o->agent.errors = r->errors;
+    o->ranks.out_fd = STDOUT_FILENO;
+    o->ranks.err_fd = STDERR_FILENO;
+    o->agent.is_cold = o->ranks.is_cold;
+    o->ranks.warn = o->agent.warn = o->is_quiet ? NULL : spot_tool_warn;
+    o->agent.agent.warn = o->is_quiet || o->is_local ? NULL : spot_tool_warn;
+    o->agent.agent.is_private = o->private_dir != NULL;
+}
+
 /* Within its directory. */
 static int run_in(struct running *r, struct spot_err *err)
 {
@@ -104,10 +95,9 @@ static int run_in(struct running *r, struct spot_err *err)
 
     setenv(SPOT_STATE_DIR_ENV, r->dir->live, 1);
     setenv(SPOT_SOCKET_ENV, r->dir->socket, 1);
-    snprintf(r->errors, sizeof(r->errors), "%s/error", r->dir->root);
+    settle(r);
     r->states = spot_state_store_open(r->dir->root_fd, r->dir->root,
-                                      o->state_limit > 0 ? (uint64_t)o->state_limit : UINT64_MAX,
-                                      false, err);
+                                      (uint64_t)derived("SPOT_TEST_STATE_LIMIT", 9e18), false, err);
     if (r->states && spot_state_store_damaged(r->states))
         spot_tool_warn("'%s': a power failure may have damaged %zu of its states, which are "
                        "removed; %zu are whole",
@@ -129,8 +119,9 @@ int exec_node_run(struct exec_node *node, struct spot_err *err)
     struct spot_err replaced;
     int rc;
 
-    if (check_text("--name", node->name, err) || check_text("--domain", node->domain, err) ||
-        (node->log_dir && spot_rank_output_make_dir(node->log_dir, err)))
+    if (check_text("--name", node->agent.agent.name, err) ||
+        check_text("--domain", node->agent.agent.domain, err) ||
+        (node->ranks.log_dir && spot_rank_output_make_dir(node->ranks.log_dir, err)))
         return -1;
     unsetenv(EXEC_LOCAL_ENV);
     if (node->private_dir)

@@ -7,17 +7,18 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "host/exec_agent.h"
+#include "host/ranks.h"
 #include "leave_on_notice.h"
 
 /* The options of a node, and what is known of it besides. */
 struct exec_node {
-    const char *join, *key_file, *name, *domain, *hook, *log_dir, *state_dir, *checkpoint;
+    struct spot_exec_agent_options agent; /* what its options and the command say */
+    struct spot_ranks_options ranks;
+    const char *state_dir, *checkpoint;
     uint64_t n_rank;
-    double rank_stall_s, join_timeout_s, state_limit;
-    bool is_cold, is_quiet;
+    bool is_quiet;
     struct leave_on_notice leave;
-    char **command;    /* what the ranks run */
-    uint64_t hash;     /* of the job: nodes of another one are refused */
     char *private_dir; /* of the coordinator that started this node; NULL */
     bool is_local;     /* started by a coordinator, at whose terminal it speaks */
 };

@@ -16,140 +16,69 @@
 struct job_options {
     struct spot_trainer_options c;
     struct spot_opt_list data, val_data;
-    const char *tokens, *arch, *device, *recompute, *lr_schedule;
-    const char *config; /* of the note of a job that is resumed, or NULL */
+    const char *tokens, *arch, *device, *recompute;
+    const char *lr_schedule; /* NULL: as it was, or constant */
+    const char *config;      /* of the note of a job that is resumed, or NULL */
     bool is_tied;
     bool has_kind; /* the shape's kind is set, by a file or a note */
 };
 
-#define JOB_OPTIONS_DEFAULT                                                                  \
-    {                                                                                        \
-        .c = { .config = { .micro_batch = 1,                                                 \
-                           .global_batch = 16,                                               \
-                           .seed = 1,                                                        \
-                           .adamw = { 1e-3, 0.9, 0.95, 1e-8, 0.1 },                          \
-                           .clip_norm = 1 },                                                 \
-               .val_every = 100,                                                             \
-               .val_batches = 4,                                                             \
-               .n_thread = 1,                                                                \
-               .lease_s = 2 },                                                               \
-        .tokens = "bytes", .recompute = "none", .device = "auto", .lr_schedule = "constant", \
+#define JOB_OPTIONS_DEFAULT                                         \
+    {                                                               \
+        .c = { .config = { .micro_batch = 1,                        \
+                           .global_batch = 16,                      \
+                           .seed = 1,                               \
+                           .adamw = { 1e-3, 0.9, 0.95, 1e-8, 0.1 }, \
+                           .clip_norm = 1 },                        \
+               .val_every = 100,                                    \
+               .val_batches = 4,                                    \
+               .n_thread = 1,                                       \
+               .lease_s = 2 },                                      \
+        .tokens = "bytes", .recompute = "none", .device = "auto",   \
     }
 
+/* clang-format off */
 /* Rows of a table, for a struct job_options j. */
-#define JOB_MODEL_OPTIONS(j)                                                                       \
-    SPOT_ROW_DATA(&(j).data),                                                                      \
-        { SPOT_OPT_STRING,                                                                         \
-          0,                                                                                       \
-          "tokenizer",                                                                             \
-          &(j).c.tokenizer,                                                                        \
-          "dir|file",                                                                              \
-          "the data are text for this tokenizer",                                                  \
-          0,                                                                                       \
-          0 },                                                                                     \
-        { SPOT_OPT_STRING, 0, "arch", &(j).arch, "x", "gpt2 or llama (default: gpt2)", 0, 0 },     \
-        { SPOT_OPT_U64,          0, "layers", &(j).c.config.shape.n_layer, "n",                    \
-          "layers (default: 4)", 1, 4096 },                                                        \
-        { SPOT_OPT_U64,                                                                            \
-          0,                                                                                       \
-          "width",                                                                                 \
-          &(j).c.config.shape.width,                                                               \
-          "C",                                                                                     \
-          "width of the model (default: 128)",                                                     \
-          1,                                                                                       \
-          65536 },                                                                                 \
-        { SPOT_OPT_U64,                                                                            \
-          0,                                                                                       \
-          "heads",                                                                                 \
-          &(j).c.config.shape.n_head,                                                              \
-          "n",                                                                                     \
-          "attention heads; must divide C (default: 4)",                                           \
-          1,                                                                                       \
-          1024 },                                                                                  \
-    {                                                                                              \
-        SPOT_OPT_U64, 0, "seq", &(j).c.config.shape.seq, "T", "tokens per sequence (default: 64)", \
-            1, 1 << 20                                                                             \
-    }
+#define JOB_MODEL_OPTIONS(j) \
+    SPOT_ROW_DATA(&(j).data), \
+    SPOT_ROW_TOKENIZER(&(j).c.tokenizer), \
+    { SPOT_OPT_STRING, 0, "arch", &(j).arch, "x", \
+      "gpt2 or llama (default: gpt2)", 0, 0 }, \
+    { SPOT_OPT_U64, 0, "layers", &(j).c.config.shape.n_layer, "n", \
+      "layers (default: 4)", 1, 4096 }, \
+    { SPOT_OPT_U64, 0, "width", &(j).c.config.shape.width, "C", \
+      "width of the model (default: 128)", 1, 65536 }, \
+    { SPOT_OPT_U64, 0, "heads", &(j).c.config.shape.n_head, "n", \
+      "attention heads; must divide C (default: 4)", 1, 1024 }, \
+    { SPOT_OPT_U64, 0, "seq", &(j).c.config.shape.seq, "T", \
+      "tokens per sequence (default: 64)", 1, 1 << 20 }
 
-#define JOB_BATCH_OPTIONS(j)                                              \
-    { SPOT_OPT_U64,                                                       \
-      0,                                                                  \
-      "micro-batch",                                                      \
-      &(j).c.config.micro_batch,                                          \
-      "b",                                                                \
-      "sequences computed at once (default: 1)",                          \
-      1,                                                                  \
-      4096 },                                                             \
-    {                                                                     \
-        SPOT_OPT_U64, 0, "global-batch", &(j).c.config.global_batch, "G", \
-            "sequences per step (default: 16)", 1, 1 << 24                \
-    }
+#define JOB_BATCH_OPTIONS(j) \
+    { SPOT_OPT_U64, 0, "micro-batch", &(j).c.config.micro_batch, "b", \
+      "sequences computed at once (default: 1)", 1, 4096 }, \
+    { SPOT_OPT_U64, 0, "global-batch", &(j).c.config.global_batch, "G", \
+      "sequences per step (default: 16)", 1, 1 << 24 }
 
-#define JOB_MORE_OPTIONS(j)                                                                  \
-    { SPOT_OPT_STRING,                                                                       \
-      0,                                                                                     \
-      "tokens",                                                                              \
-      &(j).tokens,                                                                           \
-      "x",                                                                                   \
-      "encoding of the data: bytes, u16, u32 (default: bytes)",                              \
-      0,                                                                                     \
-      0 },                                                                                   \
-        { SPOT_OPT_U64,                                                                      \
-          0,                                                                                 \
-          "vocab",                                                                           \
-          &(j).c.config.shape.vocab,                                                         \
-          "n",                                                                               \
-          "size of the vocabulary (default for bytes: 256)",                                 \
-          2,                                                                                 \
-          1 << 20 },                                                                         \
-        { SPOT_OPT_U64,                                                                      \
-          0,                                                                                 \
-          "shards",                                                                          \
-          &(j).c.config.shape.n_shard,                                                       \
-          "S",                                                                               \
-          "canonical shards; must divide the heads (default: the largest up to 4)",          \
-          1,                                                                                 \
-          256 },                                                                             \
-        { SPOT_OPT_FLAG, 0, "tied", &(j).is_tied, NULL, "the head is the embedding", 0, 0 }, \
-        { SPOT_OPT_U64,                                                                      \
-          0,                                                                                 \
-          "kv-heads",                                                                        \
-          &(j).c.config.shape.n_kv_head,                                                     \
-          "Hk",                                                                              \
-          "llama: key/value heads (default: as many as --heads)",                            \
-          1,                                                                                 \
-          1024 },                                                                            \
-        { SPOT_OPT_U64,                                                                      \
-          0,                                                                                 \
-          "ffn",                                                                             \
-          &(j).c.config.shape.ffn,                                                           \
-          "X",                                                                               \
-          "llama: MLP width (default: 8/3 C)",                                               \
-          1,                                                                                 \
-          1 << 18 },                                                                         \
-    {                                                                                        \
-        SPOT_OPT_REAL, 0, "rope-theta", &(j).c.config.shape.rope_theta, "X",                 \
-            "llama: base of the angles (default: 1e4)", 1, 1e9                               \
-    }
+#define JOB_MORE_OPTIONS(j) \
+    SPOT_ROW_TOKENS(&(j).tokens), \
+    { SPOT_OPT_U64, 0, "vocab", &(j).c.config.shape.vocab, "n", \
+      "size of the vocabulary (default for bytes: 256)", 2, 1 << 20 }, \
+    { SPOT_OPT_U64, 0, "shards", &(j).c.config.shape.n_shard, "S", \
+      "canonical shards; must divide the heads (default: the largest up to 4)", 1, 256 }, \
+    { SPOT_OPT_FLAG, 0, "tied", &(j).is_tied, NULL, \
+      "the head is the embedding", 0, 0 }, \
+    { SPOT_OPT_U64, 0, "kv-heads", &(j).c.config.shape.n_kv_head, "Hk", \
+      "llama: key/value heads (default: as many as --heads)", 1, 1024 }, \
+    { SPOT_OPT_U64, 0, "ffn", &(j).c.config.shape.ffn, "X", \
+      "llama: MLP width (default: 8/3 C)", 1, 1 << 18 }, \
+    { SPOT_OPT_REAL, 0, "rope-theta", &(j).c.config.shape.rope_theta, "X", \
+      "llama: base of the angles (default: 1e4)", 1, 1e9 }
 
-#define JOB_WORKER_OPTIONS(j)                                                  \
-    { SPOT_OPT_STRING,                                                         \
-      0,                                                                       \
-      "device",                                                                \
-      &(j).device,                                                             \
-      "x",                                                                     \
-      "cpu, cuda, cuda:N or a kernel, as portable, cuda-fp32 (default: auto)", \
-      0,                                                                       \
-      0 },                                                                     \
-        { SPOT_OPT_STRING,                                                     \
-          0,                                                                   \
-          "recompute",                                                         \
-          &(j).recompute,                                                      \
-          "x",                                                                 \
-          "activations to recompute: none, mlp or layer (default: none)",      \
-          0,                                                                   \
-          0 },                                                                 \
-        SPOT_ROW_THREADS(&(j).c.n_thread)
+#define JOB_WORKER_OPTIONS(j) \
+    SPOT_ROW_DEVICE(&(j).device), \
+    SPOT_ROW_RECOMPUTE(&(j).recompute), \
+    SPOT_ROW_THREADS(&(j).c.n_thread)
+/* clang-format on */
 
 /* First of all: the shape as the config.json beside c.load, or else the weights' metadata, says it
  * (c.load NULL, or there is none: the usual small one), where no option does. Returns 0, or -1 with

@@ -3,6 +3,8 @@
 #include "leave_on_notice.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "cli/tool.h"
 #include "cluster/agent.h"
@@ -23,10 +25,24 @@ static void on_notice(void *user, const struct spot_notice *n)
     pthread_kill(l->thread, SIGTERM);
 }
 
+void notice_split(struct spot_notice_options *o)
+{
+    static char name[64];
+    const char *const at =
+        o->from && strncmp(o->from, "cmd:", 4) != 0 ? strchr(o->from, '@') : NULL;
+
+    if (!at)
+        return;
+    snprintf(name, sizeof(name), "%.*s", (int)(at - o->from), o->from);
+    o->from = name;
+    o->endpoint = at + 1;
+}
+
 int leave_on_notice_start(struct leave_on_notice *l, struct spot_err *err)
 {
     if (!l->watched.from)
         return 0;
+    notice_split(&l->watched);
     l->thread = pthread_self();
     l->watched.noticed = on_notice;
     l->watched.user = l;

@@ -17,6 +17,10 @@ struct leave_on_notice {
     struct spot_notice_watch *watch;
 };
 
+/* Where `from` is "aws@http://ADDRESS[:PORT]", that address is asked instead of the cloud's. Once.
+ */
+void notice_split(struct spot_notice_options *o);
+
 /* From the thread that takes SIGTERM, which has a handler. Returns 0, or -1 with *err. Stopped
  * either way, and while `leave` stays. */
 int leave_on_notice_start(struct leave_on_notice *leave, struct spot_err *err);

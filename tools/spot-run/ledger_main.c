@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/tool.h"
 #include "common/json.h"
 #include "common/num.h"
@@ -41,8 +42,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "plan, declared for the whole job by the first request" },
     { SPOT_OPT_U64, 0, "dataset-size", &o.dataset_size, "n", "number of samples in the dataset", 1,
       9007199254740992.0 },
-    { SPOT_OPT_U64, 0, "global-batch", &o.global_batch, "n", "samples of a step over all ranks", 1,
-      9007199254740992.0 },
+    SPOT_ROW_SAMPLES(&o.global_batch),
     { SPOT_OPT_U64, 0, "seed", &o.seed, "n", "seed of the order of each epoch (default: 0)", 0,
       9007199254740992.0 },
     { SPOT_OPT_STRING, 0, "rest", &o.rest, "name",

@@ -18,6 +18,7 @@ int main(int argc, char **argv)
         &run_notice_command,
         &run_replan_command,
         &run_roll_command,
+        &run_fleet_command,
         &run_stop_command,
         &run_status_command,
         &run_report_command,

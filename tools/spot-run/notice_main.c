@@ -7,6 +7,7 @@
 #include "cli/opt.h"
 #include "cli/tool.h"
 #include "cluster/notice.h"
+#include "leave_on_notice.h"
 #include "run.h"
 
 static struct spot_notice_options o = { .from = "auto" };
@@ -19,7 +20,7 @@ static size_t n_told;
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "options" },
-    { SPOT_OPT_STRING, 0, "from", &o.from, "source",
+    { SPOT_OPT_STRING, 0, "from", &o.from, "source[@url]",
       "aws, gcp, azure, auto, sigterm or cmd:COMMAND (default: auto)", 0, 0 },
     { SPOT_OPT_STRING, 0, "exec", &o.hook, "command",
       "run this for each notice, with SPOT_NOTICE_* variables", 0, 0 },
@@ -33,8 +34,6 @@ static const struct spot_opt option[] = {
       "time left after a notice without a deadline (default for GCP: 30s)", 0.001, 86400 },
     { SPOT_OPT_STRING, 0, "name", &o.name, "id",
       "name of this machine in Azure's events (default: ask the service)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "endpoint", &o.endpoint, "url",
-      "metadata service (default: http://169.254.169.254)", 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &is_quiet, NULL, "no warnings", 0, 0 },
     { .type = SPOT_OPT_END },
 };
@@ -82,6 +81,7 @@ static int run_notice(char **operand, size_t n, struct spot_err *err)
 
     (void)operand;
     (void)n;
+    notice_split(&o);
     o.noticed = told;
     o.warn = is_quiet ? NULL : spot_tool_warn;
     spot_tool_never_wait();

@@ -8,11 +8,13 @@
 #include <unistd.h>
 
 #include "cli/opt.h"
+#include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
 #include "common/out.h"
 #include "common/xalloc.h"
+#include "derived.h"
 #include "model/job_serve.h"
 #include "profile.h"
 #include "run.h"
@@ -22,7 +24,6 @@ static struct profile p = {
     .job = JOB_OPTIONS_DEFAULT,
     .max_workers = 4,
     .steps = 10,
-    .warm_up = 3,
 };
 static struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
 static const char *grids, *micro_batches, *name = "profile";
@@ -71,6 +72,7 @@ static int settle(struct spot_prov *prov, struct spot_err *err)
     p.n_bundle = spot_shape_bundles(&c->config.shape);
     p.n_microbatch = spot_job_microbatches(&c->config);
     p.measured.workers = (int64_t)p.max_workers;
+    p.warm_up = (uint64_t)derived("SPOT_TEST_WARM_UP", 3);
     p.measured.warm_up = (int64_t)p.warm_up;
     p.layer = spot_xcalloc((size_t)p.n_bundle, sizeof(*p.layer));
     return rc ? rc : profile_choose_grids(&p, grids, micro_batches, err);
@@ -175,9 +177,7 @@ static const struct spot_opt option_table[] = {
       1, PROFILE_WORKERS_MAX },
     { SPOT_OPT_U64, 0, "steps", &p.steps, "n", "steps to measure on each grid (default: 10)", 3,
       100000 },
-    { SPOT_OPT_U64, 0, "warm-up", &p.warm_up, "n", "steps before measuring begins (default: 3)", 0,
-      1000 },
-    { SPOT_OPT_STRING, 0, "name", &name, "text", "name of the job (default: profile)", 0, 0 },
+    SPOT_ROW_JOB_NAME(&name),
     { SPOT_OPT_GROUP, .help = "a replica that serves, instead" },
     { SPOT_OPT_STRING, 0, "serve", &serving.log, "log", "event log of spot-run serve", 0, 0 },
     { SPOT_OPT_U64, 0, "max-batch", &serving.max_batch, "n",

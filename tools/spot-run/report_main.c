@@ -20,7 +20,7 @@
 struct options {
     struct spot_tool_common common;
     const char *reference, *plot;
-    double speedup, spot_usd_per_h, on_demand_usd_per_h;
+    double speedup, price[2]; /* spot, on demand */
 };
 
 /* --- the table ----------------------------------------------------------- */
@@ -79,10 +79,10 @@ static void add_money(struct spot_table *t, const struct spot_run *run, const st
     const double hours = run->member_s * o->speedup / 3600;
 
     spot_table_row(t, "machine-hours", "%.3f", hours);
-    if (o->spot_usd_per_h > 0 && o->on_demand_usd_per_h > 0)
+    if (o->price[0] > 0 && o->price[1] > 0)
         spot_table_row(t, "their cost", "%.2f USD spot, %.2f USD on-demand (%.0f %% saved)",
-                       hours * o->spot_usd_per_h, hours * o->on_demand_usd_per_h,
-                       100 * (1 - o->spot_usd_per_h / o->on_demand_usd_per_h));
+                       hours * o->price[0], hours * o->price[1],
+                       100 * (1 - o->price[0] / o->price[1]));
 }
 
 static bool has_same_weights(const struct spot_run *run, const struct spot_run *reference)
@@ -170,8 +170,8 @@ static int print(const char *path, const struct spot_run *run, const struct spot
                  const struct options *o, enum spot_format format, struct spot_err *err)
 {
     static const struct spot_column column[] = { { "what", false }, { "measured", false } };
-    const struct report_price price = { run->member_s * o->speedup / 3600, o->spot_usd_per_h,
-                                        o->on_demand_usd_per_h };
+    const struct report_price price = { run->member_s * o->speedup / 3600, o->price[0],
+                                        o->price[1] };
     struct spot_prov prov = { .tool = "spot-run report",
                               .seed = o->common.seed,
                               .is_off = !o->common.provenance };
@@ -250,20 +250,14 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "reference", &o.reference, "file",
       "compare with the events of an undisturbed run; exit 1 if they differ", 0, 0 },
     SPOT_ROW_PLOT(&o.plot),
-    { SPOT_OPT_REAL, 0, "speedup", &o.speedup, "x", "trace seconds per second (default: 1)", 1e-6,
-      1e9 },
-    { SPOT_OPT_REAL, 0, "spot-price", &o.spot_usd_per_h, "usd", "price of a machine-hour", 0, 1e6 },
-    { SPOT_OPT_REAL, 0, "on-demand-price", &o.on_demand_usd_per_h, "usd", "price of a machine-hour",
-      0, 1e6 },
+    SPOT_ROW_SPEEDUP(&o.speedup),
+    SPOT_ROW_USD_PER_H(o.price),
     SPOT_TOOL_OPTIONS(&o.common),
     { .type = SPOT_OPT_END },
 };
 
 static const struct spot_cli cli = {
     .name = "spot-run report",
-    .need = (const struct spot_opt_need[]){ { "spot-price", "on-demand-price" },
-                                            { "on-demand-price", "spot-price" },
-                                            { NULL, NULL } },
     .reads = (const char *const[]){ "reference", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
     .n_operand_max = 1,

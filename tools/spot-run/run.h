@@ -18,6 +18,7 @@ extern const struct spot_command run_import_command;
 extern const struct spot_command run_worker_command;
 extern const struct spot_command run_notice_command;
 extern const struct spot_command run_replan_command;
+extern const struct spot_command run_fleet_command;
 extern const struct spot_command run_roll_command;
 extern const struct spot_command run_stop_command;
 extern const struct spot_command run_status_command;

@@ -16,91 +16,93 @@
 #include "engine/kernel.h"
 #include "model/grid.h"
 #include "run.h"
+#include "serve/adapter_list.h"
 #include "serve/server.h"
 #include "serve/tool_call.h"
 #include "template_time.h"
 
+/* In words, or of more commands than this one; what else is asked for is the server's own. */
 static struct {
-    const char *chat_template, *template_time, *model, *http, *dtype, *device, *comm, *listen,
-        *key_file, *grid, *plan, *state, *events, *batch, *output, *api_key_file, *tls_cert,
-        *tls_key, *names, *cors, *tool_format;
-    uint64_t workers, threads, max_batch, queue;
-    double kv_byte, kept_byte, linger_s, lease_s, stall_s, grace_s;
-    bool resume, does_sync, is_quiet, has_buddies;
-} o = { .dtype = "fp32",
-        .device = "cpu",
-        .comm = "sockets",
-        .threads = 1,
-        .max_batch = 16,
-        .queue = 256,
-        .kept_byte = -1,
-        .linger_s = 10,
-        .lease_s = 2,
-        .stall_s = 30 };
+    const char *template_time, *dtype, *device, *comm, *grid;
+    uint64_t threads;
+    double kv_byte, kept_byte;
+    bool is_quiet;
+} o = { .dtype = "fp32", .device = "auto", .comm = "sockets", .threads = 1, .kept_byte = -1 };
+
+static struct spot_server_options server = {
+    .group = { .name = "spot-run", .lease_s = 2, .stall_s = 30, .warn = spot_tool_warn },
+    .n_sequence = 16,
+    .n_queue = 256,
+    .linger_s = 10,
+};
 
 static struct device_option chosen;
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "model" },
-    { SPOT_OPT_STRING, 0, "model", &o.model, "dir", "config.json, weights and tokenizer", 0, 0 },
-    { SPOT_OPT_STRING, 0, "served-model-name", &o.names, "list",
+    { SPOT_OPT_STRING, 0, "model", &server.model, "dir", "config.json, weights and tokenizer", 0,
+      0 },
+    { SPOT_OPT_STRING, 0, "served-model-name", &server.names, "list",
       "names of the model for clients (default: its directory's)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "chat-template", &o.chat_template, "file|name",
+    { SPOT_OPT_STRING, 0, "chat-template", &server.chat_template, "file|name",
       "template of chats, or which of several the model has", 0, 0 },
     { SPOT_OPT_STRING, 0, "template-time", &o.template_time, "time",
       "the present for templates that write it (default: the clock)", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
-      "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "device", &o.device, "x",
-      "cpu, cuda, cuda:N, or a full name of a CUDA kind (default: cpu)", 0, 0 },
+      "fp32, bf16, q8, or engine: the workers' (default: fp32)", 0, 0 },
+    SPOT_ROW_DEVICE(&o.device),
     { SPOT_OPT_GROUP, .help = "requests" },
-    { SPOT_OPT_STRING, 0, "http", &o.http, "addr", "answer at 127.0.0.1:PORT or unix:PATH", 0, 0 },
-    { SPOT_OPT_STRING, 0, "api-key-file", &o.api_key_file, "file",
+    { SPOT_OPT_STRING, 0, "http", &server.http, "addr", "answer at 127.0.0.1:PORT or unix:PATH", 0,
+      0 },
+    { SPOT_OPT_STRING, 0, "api-key-file", &server.api_key_file, "file",
       "keys that clients may use, one per line", 0, 0 },
-    { SPOT_OPT_STRING, 0, "tls-cert", &o.tls_cert, "file", "certificate, PEM", 0, 0 },
-    { SPOT_OPT_STRING, 0, "tls-key", &o.tls_key, "file", "private key of the certificate, PEM", 0,
-      0 },
-    { SPOT_OPT_U64, 0, "queue", &o.queue, "n", "length of the queue, in choices (default: 256)", 1,
-      1 << 20 },
-    { SPOT_OPT_SECS, 0, "linger", &o.linger_s, "time",
+    { SPOT_OPT_STRING, 0, "tls-cert", &server.tls_cert, "file", "certificate, PEM", 0, 0 },
+    { SPOT_OPT_STRING, 0, "tls-key", &server.tls_key, "file", "private key of the certificate, PEM",
+      0, 0 },
+    { SPOT_OPT_U64, 0, "queue", &server.n_queue, "n",
+      "length of the queue, in choices (default: 256)", 1, 1 << 20 },
+    { SPOT_OPT_SECS, 0, "linger", &server.linger_s, "time",
       "keep a stream this long for its client to return (default: 10s)", 0, 86400 },
-    { SPOT_OPT_STRING, 0, "batch", &o.batch, "file", "JSON Lines of requests; - for stdin", 0, 0 },
-    { SPOT_OPT_STRING, 'o', "output", &o.output, "file", "answers of --batch (default: stdout)", 0,
+    { SPOT_OPT_STRING, 0, "batch", &server.batch, "file", "JSON Lines of requests; - for stdin", 0,
       0 },
+    { SPOT_OPT_STRING, 'o', "output", &server.batch_out, "file",
+      "answers of --batch (default: stdout)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "workers" },
-    SPOT_ROW_WORKERS(&o.workers),
-    SPOT_ROW_LISTEN(&o.listen),
-    SPOT_ROW_KEY_FILE(&o.key_file),
+    SPOT_ROW_WORKERS(&server.group.n_local),
+    SPOT_ROW_LISTEN(&server.group.listen),
+    SPOT_ROW_KEY_FILE(&server.group.key_file),
     { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxPxM",
       "replica: P stages of M workers; D follows the members (default: 1x1x1)", 0, 0 },
     { SPOT_OPT_STRING, 0, "comm", &o.comm, "name",
       "members of a stage meet over sockets or nccl (default: sockets)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "plan", &o.plan, "file", "spot.plan/1, read again when it changes", 0,
-      0 },
-    { SPOT_OPT_U64, 0, "max-batch", &o.max_batch, "n",
+    { SPOT_OPT_STRING, 0, "plan", &server.group.plan, "file",
+      "spot.plan/1, read again when it changes", 0, 0 },
+    { SPOT_OPT_U64, 0, "max-batch", &server.n_sequence, "n",
       "choices per batch of a worker (default: 16)", 1, 4096 },
     { SPOT_OPT_SIZE, 0, "kv-byte", &o.kv_byte, "size",
       "key/value cache per worker (default: --max-batch full contexts)", 0, 1e15 },
     { SPOT_OPT_SIZE, 0, "prefix-cache", &o.kept_byte, "size",
       "of it, kept for later requests; 0: none (default: --kv-byte, or 1G)", 0, 1e15 },
-    { SPOT_OPT_FLAG, 0, "kv-buddies", &o.has_buddies, NULL,
+    { SPOT_OPT_FLAG, 0, "kv-buddies", &server.has_buddies, NULL,
       "replicas keep copies of each other's caches", 0, 0 },
     { SPOT_OPT_GROUP, .help = "output" },
-    { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "journal of requests and tokens", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL, "continue from --state", 0, 0 },
-    SPOT_ROW_EVENTS(&o.events),
+    SPOT_ROW_STATE(&server.state),
+    SPOT_ROW_RESUME(&server.group.resume),
+    SPOT_ROW_EVENTS(&server.group.events),
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no warnings", 0, 0 },
     { SPOT_OPT_MORE, .help = "more" },
-    { SPOT_OPT_STRING, 0, "cors-origin", &o.cors, "list",
+    { SPOT_OPT_STRING, 0, "lora", &server.adapters, "list",
+      "adapters as peft saves them, NAME=DIR,...", 0, 0 },
+    { SPOT_OPT_STRING, 0, "cors-origin", &server.cors, "list",
       "origins of web pages that may ask, or * for all", 0, 0 },
-    { SPOT_OPT_STRING, 0, "tool-format", &o.tool_format, "name",
+    { SPOT_OPT_STRING, 0, "tool-format", &server.tool_format, "name",
       "calls of tools: hermes, mistral[-args], function, phi, llama3, json", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "journal-sync", &o.does_sync, NULL,
+    { SPOT_OPT_FLAG, 0, "journal-sync", &server.does_sync, NULL,
       "sync each token to disk, so that it survives a power loss", 0, 0 },
     SPOT_ROW_THREADS(&o.threads),
-    SPOT_ROW_GRACE(&o.grace_s),
-    SPOT_ROW_LEASE(&o.lease_s),
-    SPOT_ROW_STALL(&o.stall_s),
+    SPOT_ROW_GRACE(&server.group.grace_s),
+    SPOT_ROW_LEASE(&server.group.lease_s),
+    SPOT_ROW_STALL(&server.group.stall_s),
     { .type = SPOT_OPT_END },
 };
 
@@ -114,7 +116,8 @@ static const struct spot_cli cli = {
                                             { "tls-cert", "tls-key" },
                                             { "tls-key", "tls-cert" },
                                             { NULL, NULL } },
-    .choice = (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8" }, { NULL, NULL } },
+    .choice =
+        (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8|engine" }, { NULL, NULL } },
     .reads = (const char *const[]){ "plan", "key-file", "batch", "api-key-file", "tls-cert",
                                     "tls-key", NULL },
     .writes = (const char *const[]){ "events", "output", NULL },
@@ -163,7 +166,7 @@ static void become_replica(void *user, uint64_t index, const char *address)
     snprintf(threads, sizeof(threads), "%llu", (unsigned long long)o.threads);
     execl("/proc/self/exe", "spot-run", "worker", "--quiet", "--join", address, "--name", name,
           "--threads", threads, "--device", device, "--join-timeout", "5s",
-          o.key_file ? "--key-file" : (char *)NULL, o.key_file, (char *)NULL);
+          server.group.key_file ? "--key-file" : (char *)NULL, server.group.key_file, (char *)NULL);
 }
 
 /* How many replicas there are is the members' affair. */
@@ -176,6 +179,35 @@ static int read_grid(struct spot_server_options *s, struct spot_err *err)
     s->P = (uint32_t)grid.P;
     s->M = (uint32_t)grid.M;
     return 0;
+}
+
+static bool is_foreign(void)
+{
+    return !strcmp(o.dtype, "engine");
+}
+
+/* What is of workers that compute here. */
+static int check_foreign(struct spot_err *err)
+{
+    const char *const what = server.group.n_local             ? "--workers"
+                             : o.grid                         ? "--grid"
+                             : server.group.plan              ? "--plan"
+                             : server.adapters                ? "--lora"
+                             : server.has_buddies             ? "--kv-buddies"
+                             : o.kv_byte > 0                  ? "--kv-byte"
+                             : o.kept_byte >= 0               ? "--prefix-cache"
+                             : strcmp(o.device, "auto") != 0  ? "--device"
+                             : strcmp(o.comm, "sockets") != 0 ? "--comm"
+                                                              : NULL;
+
+    if (what)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "%s is for workers that compute here, not for --dtype engine", what);
+    return server.group.listen
+               ? 0
+               : spot_err_set(err, SPOT_EUSAGE,
+                              "--dtype engine needs --listen, where workers with --engine "
+                              "join");
 }
 
 static void tell_listening(void *user, const char *address)
@@ -199,8 +231,13 @@ static int read_backend(struct spot_server_options *s, struct spot_err *err)
 
     if (device_option_parse(o.device, &chosen, err))
         return -1;
-    if (!strcmp(chosen.kind, "cpu"))
+    if (!strcmp(chosen.kind, "cpu") || !strcmp(chosen.kind, "auto"))
         return 0;
+    if (s->adapters)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--lora is not for --device %s: adapters are computed "
+                            "on CPUs only",
+                            o.device);
     if (s->type == SPOT_INFER_Q8)
         return spot_err_set(err, SPOT_EUSAGE, "--dtype q8 is not for --device cuda: bf16 or fp32");
     if (spot_kernel_is_whole_cuda(chosen.kind) && !s->group.n_local) {
@@ -227,78 +264,57 @@ static int read_comm(struct spot_server_options *s, struct spot_err *err)
     return s->is_nccl && s->group.n_local && !spot_cuda_nccl(err) ? -1 : 0;
 }
 
-/* A cache without a limit of its own takes memory as it is used, and is not to take all of it. */
-static uint64_t kept_byte(void)
+/* What is not said. A cache without a limit of its own takes memory as it is used, and is not to
+ * take all of it. */
+static void settle(struct spot_server_options *s)
 {
     static const double kept_most = 1 << 30;
 
-    return (uint64_t)(o.kept_byte >= 0 ? o.kept_byte : o.kv_byte > 0 ? o.kv_byte : kept_most);
+    if (!s->group.listen && !s->group.n_local)
+        s->group.n_local = 1;
+    s->group.become_worker = become_replica;
+    s->group.listening = tell_listening;
+    s->http_listening = tell_http;
+    s->is_foreign = is_foreign();
+    s->type = is_foreign() ? SPOT_INFER_FP32 : (enum spot_infer_type)spot_infer_type_find(o.dtype);
+    s->kv_byte = (uint64_t)o.kv_byte;
+    s->kept_byte = (uint64_t)(o.kept_byte >= 0 ? o.kept_byte
+                              : o.kv_byte > 0  ? o.kv_byte
+                                               : kept_most);
 }
 
 static int run_serve(char **operand, size_t n, struct spot_err *err)
 {
-    struct spot_server_options s = {
-        .group = { .name = "spot-run",
-                   .listen = o.listen,
-                   .key_file = o.key_file,
-                   .events = o.events,
-                   .plan = o.plan,
-                   .resume = o.resume,
-                   .n_local = o.workers || o.listen ? o.workers : 1,
-                   .become_worker = become_replica,
-                   .lease_s = o.lease_s,
-                   .grace_s = o.grace_s,
-                   .stall_s = o.stall_s,
-                   .warn = spot_tool_warn,
-                   .listening = tell_listening },
-        .model = o.model,
-        .chat_template = o.chat_template,
-        .type = (enum spot_infer_type)spot_infer_type_find(o.dtype),
-        .n_sequence = (uint32_t)o.max_batch,
-        .kv_byte = (uint64_t)o.kv_byte,
-        .kept_byte = kept_byte(),
-        .has_buddies = o.has_buddies,
-        .n_queue = (uint32_t)o.queue,
-        .linger_s = o.linger_s,
-        .state = o.state,
-        .does_sync = o.does_sync,
-        .http = o.http,
-        .tls_cert = o.tls_cert,
-        .tls_key = o.tls_key,
-        .api_key_file = o.api_key_file,
-        .names = o.names,
-        .cors = o.cors,
-        .tool_format = o.tool_format,
-        .http_listening = tell_http,
-        .batch = o.batch,
-        .batch_out = o.output,
-    };
-
     (void)operand;
     (void)n;
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.is_quiet });
-    if (!o.http && !o.batch)
+    if (!server.http && !server.batch)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--http or --batch is missing: where requests come "
                             "from");
-    if (o.tool_format && !spot_tool_form_find(o.tool_format))
+    if (server.tool_format && !spot_tool_form_find(server.tool_format))
         return spot_err_set(err, SPOT_EUSAGE,
                             "--tool-format must be hermes, mistral-args, function, mistral, phi, "
                             "llama3, json or none, "
                             "got '%s'",
-                            o.tool_format);
-    if (o.names && (!*o.names || *o.names == ','))
+                            server.tool_format);
+    if (server.names && (!*server.names || *server.names == ','))
         return spot_err_set(err, SPOT_EUSAGE, "--served-model-name must be names, got '%s'",
-                            o.names);
-    if (o.state && !*o.state)
+                            server.names);
+    if (server.state && !*server.state)
         return spot_err_set(err, SPOT_EUSAGE, "--state must be a directory, got ''");
+    if (is_foreign() && check_foreign(err))
+        return -1;
     if (template_time_parse(o.template_time, err))
         return -1;
-    if (read_grid(&s, err) || read_backend(&s, err) || read_comm(&s, err))
+    if (spot_adapter_check(server.adapters, err))
         return -1;
-    spot_tool_warn_shared(o.state);
+    settle(&server);
+    if (read_grid(&server, err) || read_backend(&server, err) || read_comm(&server, err))
+        return -1;
+    spot_tool_warn_shared(server.state);
     spot_tool_never_wait();
-    return spot_server_run(&s, err);
+    return spot_server_run(&server, err);
 }
 
 const struct spot_command run_serve_command = {

@@ -16,26 +16,30 @@
 #include "engine/backend.h"
 #include "engine/infer.h"
 #include "run.h"
+#include "serve/adapter_list.h"
 #include "serve/solo.h"
 #include "template_time.h"
 
 static struct {
-    const char *model, *chat_template, *template_time, *prompt, *system, *dtype, *device, *format;
+    const char *model, *chat_template, *template_time, *lora, *prompt, *system, *dtype, *device,
+        *format;
     uint64_t max_tokens, threads, top_k, seed;
     double temperature, top_p;
     bool is_plain, is_quiet;
-} o = { .dtype = "fp32", .device = "cpu", .format = "text", .temperature = 1, .top_p = 1 };
+} o = { .dtype = "fp32", .device = "auto", .format = "text", .temperature = 1, .top_p = 1 };
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "model" },
     { SPOT_OPT_STRING, 0, "model", &o.model, "dir", "config.json, weights and tokenizer", 0, 0 },
+    { SPOT_OPT_STRING, 0, "lora", &o.lora, "list", "adapters as peft saves them, NAME=DIR,...", 0,
+      0 },
     { SPOT_OPT_STRING, 0, "chat-template", &o.chat_template, "file|name",
       "template of chats, or which of several the model has", 0, 0 },
     { SPOT_OPT_STRING, 0, "template-time", &o.template_time, "time",
       "the present for templates that write it (default: the clock)", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
       "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "device", &o.device, "x", "cpu, cuda or cuda:N (default: cpu)", 0, 0 },
+    SPOT_ROW_DEVICE(&o.device),
     SPOT_ROW_ALL_THREADS(&o.threads),
     { SPOT_OPT_GROUP, .help = "what is asked" },
     { SPOT_OPT_STRING, 0, "prompt", &o.prompt, "text",
@@ -100,6 +104,10 @@ static void put_message(struct spot_jw *jw, const char *role, const char *text)
 
 static void put_settings(struct spot_jw *jw, bool is_plain)
 {
+    struct spot_adapter first;
+
+    if (spot_adapter_at(o.lora, 1, &first))
+        spot_jw_text(jw, "model", first.name, first.n_name);
     if (o.max_tokens || is_plain)
         spot_jw_int(jw, "max_tokens", o.max_tokens ? (int64_t)o.max_tokens : 256);
     spot_jw_real(jw, "temperature", o.temperature);
@@ -309,6 +317,7 @@ static int run_generate(char **operand, size_t n, struct spot_err *err)
     const struct spot_solo_options options = {
         .model = o.model,
         .chat_template = o.chat_template,
+        .adapters = o.lora,
         .type = (enum spot_infer_type)spot_infer_type_find(o.dtype),
         .backend = !strncmp(o.device, "cuda", 4) ? "cuda" : NULL,
         .n_thread = (int)(o.threads ? o.threads : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)),
@@ -319,9 +328,12 @@ static int run_generate(char **operand, size_t n, struct spot_err *err)
     (void)operand;
     (void)n;
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.is_quiet });
+    if (spot_adapter_check(o.lora, err))
+        return -1;
     if (device_option_parse(o.device, &device, err) || template_time_parse(o.template_time, err))
         return -1;
-    if (strcmp(device.kind, "cpu") != 0 && strcmp(device.kind, "cuda") != 0)
+    if (strcmp(device.kind, "auto") != 0 && strcmp(device.kind, "cpu") != 0 &&
+        strcmp(device.kind, "cuda") != 0)
         return spot_err_set(err, SPOT_EUSAGE, "--device must be cpu, cuda or cuda:N, got '%s'",
                             o.device);
     spot_cuda_choose(device.number);

@@ -1,17 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 #include "tuning.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-static int find_schedule(const char *name, uint32_t *kind, struct spot_err *err)
-{
-    const int found = spot_lr_schedule_find(name);
+#include "common/num.h"
+#include "common/xalloc.h"
 
-    if (found < 0)
+static int take_setting(char *text, struct spot_schedule *s, struct spot_err *err)
+{
+    char *const value = strchr(text, '=');
+    double x;
+
+    if (value)
+        *value = '\0';
+    if (!value || spot_num_parse(value + 1, &x) || x < 0 || x > 1e12 ||
+        (strcmp(text, "min") != 0 && x != floor(x)))
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--lr-schedule must be constant, cosine or linear, got '%s'", name);
-    *kind = (uint32_t)found;
+                            "--lr-schedule: expected warmup=N, decay=N or min=X, got '%s%s%s'",
+                            text, value ? "=" : "", value ? value + 1 : "");
+    if (!strcmp(text, "warmup"))
+        s->warmup_steps = (int64_t)x;
+    else if (!strcmp(text, "decay") && x >= 1)
+        s->decay_steps = (int64_t)x;
+    else if (!strcmp(text, "min"))
+        s->min_lr = x;
+    else
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--lr-schedule: expected warmup=N, decay=N or min=X, got '%s=%s'", text,
+                            value + 1);
     return 0;
+}
+
+/* "cosine:warmup=4,decay=30,min=1e-4" over what *s says, which holds where the text says nothing.
+ */
+static int parse_schedule(const char *text, struct spot_schedule *s, struct spot_err *err)
+{
+    char *const copy = spot_xstrdup(text), *rest, *setting;
+    const char *const name = strtok_r(copy, ":", &rest);
+    const int kind = name ? spot_lr_schedule_find(name) : -1;
+    int rc = 0;
+
+    if (kind < 0)
+        rc = spot_err_set(err, SPOT_EUSAGE,
+                          "--lr-schedule must be constant, cosine or linear, got '%s'", text);
+    else
+        s->kind = (uint32_t)kind;
+    if (kind == SPOT_LR_CONSTANT)
+        s->min_lr = 0, s->decay_steps = 0;
+    while (!rc && (setting = strtok_r(NULL, ",", &rest)))
+        rc = take_setting(setting, s, err);
+    free(copy);
+    return rc;
 }
 
 /* The decay ends with the job, unless it was said when. */
@@ -26,7 +67,7 @@ int tuning_settle(struct job_options *o, struct spot_err *err)
     struct spot_job_config *const c = &o->c.config;
     struct spot_tuning t;
 
-    if (find_schedule(o->lr_schedule, &c->schedule.kind, err))
+    if (o->lr_schedule && parse_schedule(o->lr_schedule, &c->schedule, err))
         return -1;
     settle_decay(&c->schedule, c->n_step);
     t = spot_job_tuning(c, 1);
@@ -55,24 +96,13 @@ static int put_given(const struct job_options *o, const struct spot_opt *option,
                      struct spot_tuning *t, struct spot_err *err)
 {
     const struct spot_tuning wish = spot_job_tuning(&o->c.config, 1);
-    struct spot_schedule *const s = &t->schedule;
 
-    if (is_given(option, given, "lr-schedule")) {
-        if (find_schedule(o->lr_schedule, &s->kind, err))
-            return -1;
-        if (s->kind == SPOT_LR_CONSTANT)
-            s->min_lr = 0, s->decay_steps = 0;
-    }
+    if (is_given(option, given, "lr-schedule") && parse_schedule(o->lr_schedule, &t->schedule, err))
+        return -1;
     if (is_given(option, given, "lr"))
         t->lr = wish.lr;
     if (is_given(option, given, "weight-decay"))
         t->weight_decay = wish.weight_decay;
-    if (is_given(option, given, "warmup-steps"))
-        s->warmup_steps = wish.schedule.warmup_steps;
-    if (is_given(option, given, "min-lr"))
-        s->min_lr = wish.schedule.min_lr;
-    if (is_given(option, given, "decay-steps"))
-        s->decay_steps = wish.schedule.decay_steps;
     return 0;
 }
 
@@ -90,6 +120,6 @@ int tuning_resume(struct job_options *o, const struct spot_opt *option, const bo
     o->c.config.adamw.lr = first.lr;
     o->c.config.adamw.weight_decay = first.weight_decay;
     o->c.config.schedule = first.schedule;
-    o->lr_schedule = note->lr_schedule;
+    o->lr_schedule = NULL; /* taken above */
     return spot_tuning_equal(change, &now) ? 0 : spot_tuning_check(change, err) ? -1 : 1;
 }

@@ -13,6 +13,7 @@
 #include "cluster/private_dir.h"
 #include "cluster/protocol.h"
 #include "cluster/restart.h"
+#include "comm/http_client.h"
 #include "common/utf8.h"
 #include "derived.h"
 #include "device_option.h"
@@ -20,6 +21,8 @@
 #include "engine/stage.h"
 #include "leave_on_notice.h"
 #include "run.h"
+#include "serve/engine_preset.h"
+#include "serve/engine_replica.h"
 #include "serve/replica.h"
 #include "train/worker.h"
 
@@ -54,6 +57,7 @@ static int check_text(const char *option, const char *text, struct spot_err *err
 static struct spot_worker_options o = { .join_timeout_s = 30 };
 static uint64_t threads = 1;
 static const char *recompute = "none", *device = "auto";
+static const char *engine, *engine_url, *engine_kind;
 static struct device_option chosen;
 static bool is_quiet;
 
@@ -63,22 +67,21 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "options" },
     SPOT_ROW_JOIN(&o.join),
     SPOT_ROW_KEY_FILE(&o.key_file),
-    { SPOT_OPT_STRING, 0, "name", &o.name, "id", "name of this instance (default: its pid)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "domain", &o.domain, "id",
-      "failure domain, such as the zone (default: its own)", 0, 0 },
+    SPOT_ROW_NAME(&o.name),
+    SPOT_ROW_DOMAIN(&o.domain),
     SPOT_ROW_THREADS(&threads),
-    { SPOT_OPT_STRING, 0, "recompute", &recompute, "what",
-      "activations to recompute: none, mlp or layer (default: none)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "device", &device, "x",
-      "cpu, cuda, cuda:N, or auto: the job's choice (default: auto)", 0, 0 },
+    SPOT_ROW_RECOMPUTE(&recompute),
+    SPOT_ROW_DEVICE(&device),
+    { SPOT_OPT_STRING, 0, "engine", &engine, "command",
+      "program at $PORT that computes (serve --dtype engine)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "engine-url", &engine_url, "url", "one that runs: http://127.0.0.1:PORT",
+      0, 0 },
+    { SPOT_OPT_STRING, 0, "engine-kind", &engine_kind, "name",
+      "vllm, llama-server, sglang, tgi, ... (default: as found)", 0, 0 },
     SPOT_ROW_STATE_COMMAND(&o.state_command),
     SPOT_ROW_REJOIN(&o.join_timeout_s),
-    { SPOT_OPT_STRING, 0, "notice", &leave.watched.from, "source",
-      "leave when aws, gcp, azure, auto or cmd:COMMAND says so", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "notice-rebalance", &leave.on_rebalance, NULL,
-      "act on a rebalance recommendation as well", 0, 0 },
-    { SPOT_OPT_STRING, 0, "notice-endpoint", &leave.watched.endpoint, "url",
-      "metadata service (default: http://169.254.169.254)", 0, 0 },
+    SPOT_ROW_NOTICE(&leave.watched.from),
+    SPOT_ROW_REBALANCE(&leave.on_rebalance),
     { SPOT_OPT_FLAG, 'q', "quiet", &is_quiet, NULL,
       "print nothing on preemption or when the coordinator is gone", 0, 0 },
     { .type = SPOT_OPT_END },
@@ -89,9 +92,7 @@ static const struct spot_cli cli = {
     .required =
         (const struct spot_opt_required[]){ { "join", "the address of the job" }, { NULL, NULL } },
     .choice = (const struct spot_opt_choice[]){ { "recompute", "none|mlp|layer" }, { NULL, NULL } },
-    .need = (const struct spot_opt_need[]){ { "notice-rebalance", "notice" },
-                                            { "notice-endpoint", "notice" },
-                                            { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "notice-rebalance", "notice" }, { NULL, NULL } },
     .synopsis = "--join ADDR [options]",
     .summary = "Be one instance of a job. SIGTERM is the notice: hand over and leave (75).",
     .examples = "  spot-run worker --join unix:/tmp/job --name node-7\n",
@@ -130,11 +131,36 @@ static bool is_for_the_status(const struct spot_agent *agent, const struct spot_
     return err->code == SPOT_EPREEMPTED || (err->code == SPOT_ESYS && has_joined && !was_dismissed);
 }
 
+/* Of an engine that is another program. */
+static int serve_with_engine(struct spot_agent *agent, struct spot_err *err)
+{
+    const struct spot_engine_replica_options r = {
+        .agent = { .join = o.join,
+                   .key_file = o.key_file,
+                   .name = o.name,
+                   .domain = o.domain,
+                   .join_timeout_s = o.join_timeout_s,
+                   .warn = o.warn },
+        .command = engine,
+        .url = engine_url,
+        .kind = engine_kind,
+        .start_s = derived("SPOT_TEST_ENGINE_START_S", engine ? 1800 : o.join_timeout_s),
+        .silent_s = derived("SPOT_TEST_ENGINE_SILENT_S", 10),
+        .note = o.warn,
+    };
+
+    return spot_engine_replica_run(&r, agent, err);
+}
+
 static int work(struct spot_err *err)
 {
     struct spot_agent agent = { .id = 0 };
 
-    if (!spot_worker_run(&o, err) || (spot_worker_is_for_serving() && !serve_there(&agent, err)))
+    if (engine || engine_url) {
+        if (!serve_with_engine(&agent, err))
+            return 0;
+    } else if (!spot_worker_run(&o, err) ||
+               (spot_worker_is_for_serving() && !serve_there(&agent, err)))
         return 0;
     spot_last_words_report(err);
     if (is_quiet && is_for_the_status(&agent, err))
@@ -156,6 +182,29 @@ static int settle_device(struct spot_err *err)
                         device);
 }
 
+static int settle_engine(struct spot_err *err)
+{
+    const size_t n = engine_url ? strlen(engine_url) : 0;
+
+    if (engine && engine_url)
+        return spot_err_set(err, SPOT_EUSAGE, "--engine and --engine-url exclude each other");
+    if (engine_kind && !engine && !engine_url)
+        return spot_err_set(err, SPOT_EUSAGE, "--engine-kind needs --engine or --engine-url");
+    if (engine_kind && !spot_engine_preset_find(engine_kind))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--engine-kind must be llama-server, vllm, sglang, tgi, ollama or "
+                            "transformers, got '%s'",
+                            engine_kind);
+    if (engine && !strstr(engine, "$PORT") && !strstr(engine, "${PORT}"))
+        return spot_err_set(err, SPOT_EUSAGE, "--engine must listen at $PORT, got '%s'", engine);
+    if (!engine_url)
+        return 0;
+    if (engine_url[n - !!n] == '/')
+        return spot_err_set(err, SPOT_EUSAGE, "--engine-url must end with its port, got '%s'",
+                            engine_url);
+    return spot_http_url_check(engine_url, err);
+}
+
 static int run_worker(char **operand, size_t n, struct spot_err *err)
 {
     int rc;
@@ -166,7 +215,7 @@ static int run_worker(char **operand, size_t n, struct spot_err *err)
     o.recompute = spot_recompute_find(recompute);
     o.state_timeout_s = derived("SPOT_TEST_STATE_TIMEOUT_S", SPOT_STATE_COMMAND_LIMIT_S);
     o.warn = is_quiet ? NULL : spot_tool_warn;
-    if (settle_device(err) || check_text("--name", o.name, err) ||
+    if (settle_engine(err) || settle_device(err) || check_text("--name", o.name, err) ||
         check_text("--domain", o.domain, err))
         return -1;
     leave.is_quiet = is_quiet;

@@ -214,11 +214,15 @@ void spot_infer_attend(const struct spot_infer_work *w)
     }
     spot_infer_meet(w);
     for (int64_t i = w->thread; i < spot_infer_deals(n) * f->n_shard; i += w->n_thread) {
-        const int64_t s = i % f->n_shard;
+        const int64_t s = i % f->n_shard, deal = i / f->n_shard;
 
-        spot_infer_ready(f, n, i / f->n_shard, f->att + s * f->att_stride,
-                         f->n_shard * f->att_stride, s * n_att, s * n_block, n_att);
+        for (int64_t t = spot_infer_deal_begin(n, deal); t < spot_infer_deal_begin(n, deal + 1);
+             t++)
+            spot_infer_lower(w, SPOT_LORA_PROJ, t, (int)s,
+                             f->att + (t * f->n_shard + s) * f->att_stride, n_att);
+        spot_infer_ready(f, n, deal, f->att + s * f->att_stride, f->n_shard * f->att_stride,
+                         s * n_att, s * n_block, n_att);
     }
-    if (n > SPOT_TILE || f->type != SPOT_INFER_FP32)
+    if (n > SPOT_TILE || f->type != SPOT_INFER_FP32 || f->has_lora)
         spot_infer_meet(w);
 }

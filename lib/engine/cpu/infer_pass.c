@@ -153,6 +153,7 @@ static void activate(const struct spot_infer_work *w)
             float *const pre = f->pre + (t * S + s) * f->pre_stride;
 
             spot_infer_activate(w, f->act + (t * S + s) * f->act_stride, pre, (int)s);
+            spot_infer_lower(w, SPOT_LORA_DOWN, t, (int)s, f->act + (t * S + s) * f->act_stride, n);
         }
         spot_infer_ready(f, f->n_token, deal, f->act + s * f->act_stride, S * f->act_stride, s * n,
                          s * n_block, n);
@@ -160,12 +161,13 @@ static void activate(const struct spot_infer_work *w)
     spot_infer_meet(w);
 }
 
-/* pending: what waits in `sum`; NULL: nothing. */
+/* pending: what waits in `sum`; NULL: nothing. product: what comes next. */
 static void norm_all(const struct spot_infer_work *w, const struct half *pending,
-                     const char *weight, const char *bias, bool routes)
+                     const char *weight, const char *bias, enum spot_lora_product product)
 {
     const struct spot_infer *const f = w->f;
     const int64_t n = f->n_token, c = f->shape.width;
+    const bool routes = product == SPOT_LORA_UP && f->shape.kind.n_expert;
 
     for (int64_t i = w->thread; i < spot_infer_deals(n); i += w->n_thread) {
         for (int64_t t = spot_infer_deal_begin(n, i); t < spot_infer_deal_begin(n, i + 1); t++) {
@@ -174,6 +176,8 @@ static void norm_all(const struct spot_infer_work *w, const struct half *pending
             norm_row(w, t, t, weight, bias);
             if (routes)
                 spot_infer_route(w, t);
+            else
+                spot_infer_lower(w, product, t, 0, f->norm + t * c, c);
         }
         if (!routes)
             spot_infer_ready(f, n, i, f->norm, c, 0, 0, c);
@@ -186,16 +190,19 @@ static void layer(const struct spot_infer_work *w)
     const struct spot_infer *const f = w->f;
     const struct spot_shape *const s = &f->shape;
     const struct half last = last_half(w), half = first_half(w);
-    const struct spot_infer_input norm = { f->norm, s->width, s->width };
-    const struct spot_infer_input att = { f->att, f->att_stride, f->n_head * f->head_dim };
-    const struct spot_infer_input act = { f->act, f->act_stride, spot_shape_ffn(s) / s->n_shard };
+    struct spot_infer_input norm = { f->norm, s->width, s->width, SPOT_LORA_QKV };
+    const struct spot_infer_input att = { f->att, f->att_stride, f->n_head * f->head_dim,
+                                          SPOT_LORA_PROJ };
+    const struct spot_infer_input act = { f->act, f->act_stride, spot_shape_ffn(s) / s->n_shard,
+                                          SPOT_LORA_DOWN };
 
-    norm_all(w, w->layer ? &last : NULL, "ln1.w", "ln1.b", false);
+    norm_all(w, w->layer ? &last : NULL, "ln1.w", "ln1.b", SPOT_LORA_QKV);
     spot_infer_by_outputs(w, "qkv.w", &norm, f->qkv, f->qkv_stride, spot_shape_qkv(s) / s->n_shard,
                           f->n_token);
     spot_infer_attend(w);
     spot_infer_by_inputs(w, "proj.w", &att);
-    norm_all(w, &half, "ln2.w", "ln2.b", s->kind.n_expert != 0);
+    norm.product = SPOT_LORA_UP;
+    norm_all(w, &half, "ln2.w", "ln2.b", SPOT_LORA_UP);
     if (s->kind.n_expert) {
         spot_infer_experts(w);
         return;
@@ -220,6 +227,61 @@ static void give_logits(const struct spot_infer *f, float *to, const float *from
         f->vec->scale(to, n, by);
 }
 
+/* --- states --- */
+
+/* The first token of an item, in the run, whose state behind the last norm is asked for. */
+static int64_t first_pooled(const struct spot_infer_item *item, int64_t begin)
+{
+    return item->pool == SPOT_POOL_MEAN ? begin : begin + item->n_token - 1;
+}
+
+/* The tokens of an item that begins at token `begin` of the run join its sum, columns [from, to):
+ * one chain over all positions of the sequence. */
+static void add_states(const struct spot_infer *f, const struct spot_infer_item *item,
+                       int64_t begin, int64_t from, int64_t to)
+{
+    const int64_t c = f->shape.width;
+    float *const sum = f->sequence[item->sequence].sum;
+
+    if (!item->first)
+        memset(sum + from, 0, (size_t)(to - from) * sizeof(float));
+    for (int64_t t = 0; t < item->n_token; t++)
+        f->vec->add(sum + from, f->norm + (begin + t) * c + from, to - from);
+    for (int64_t k = from; k < to; k++)
+        item->state[k] = sum[k] / (float)(item->first + item->n_token);
+}
+
+static void pool(const struct spot_infer_work *w)
+{
+    const struct spot_infer *const f = w->f;
+    const int64_t c = f->shape.width;
+    const struct half last = last_half(w);
+    int64_t from, to, begin = 0;
+
+    for (int i = 0; i < f->n_item; begin += f->item[i++].n_token)
+        for (int64_t t = first_pooled(&f->item[i], begin);
+             f->item[i].pool && t < begin + f->item[i].n_token; t++) {
+            if (t % w->n_thread != w->thread)
+                continue;
+            if (w->layer > 0)
+                settle(f, t, &last);
+            norm_row(w, t, t, "lnf.w", "lnf.b");
+        }
+    spot_infer_meet(w);
+    spot_team_share(c, 16, w->thread, w->n_thread, &from, &to);
+    begin = 0;
+    for (int i = 0; i < f->n_item; begin += f->item[i++].n_token) {
+        const struct spot_infer_item *const item = &f->item[i];
+
+        if (item->pool == SPOT_POOL_MEAN)
+            add_states(f, item, begin, from, to);
+        else if (item->pool)
+            memcpy(item->state + from, f->norm + (begin + item->n_token - 1) * c + from,
+                   (size_t)(to - from) * sizeof(float));
+    }
+    spot_infer_meet(w);
+}
+
 static void head(const struct spot_infer_work *w)
 {
     const struct spot_infer *const f = w->f;
@@ -239,7 +301,8 @@ static void head(const struct spot_infer_work *w)
         spot_infer_ready(f, f->n_row, i, f->norm, c, 0, 0, c);
     }
     spot_infer_meet(w);
-    spot_infer_by_outputs(w, "head.w", &(struct spot_infer_input){ f->norm, c, c }, f->vocab,
+    spot_infer_by_outputs(w, "head.w",
+                          &(struct spot_infer_input){ f->norm, c, c, SPOT_LORA_PRODUCTS }, f->vocab,
                           stride, rows, f->n_row);
     for (int64_t i = w->thread; i < (int64_t)f->n_row * f->n_shard; i += w->n_thread) {
         const int64_t first = (f->config.shard_begin + i % f->n_shard) * rows;
@@ -274,8 +337,10 @@ void spot_infer_pass(void *infer, int thread, int n_thread)
     w.bundle = f->config.bundle_begin ? f->config.bundle_begin : 1;
     for (; w.bundle < f->config.bundle_end && w.bundle <= n_layer; w.bundle++, w.layer++)
         layer(&w);
-    if (f->config.bundle_end == n_layer + 2)
-        head(&w);
-    else
+    if (f->config.bundle_end < n_layer + 2)
         leave(&w);
+    else if (f->has_pool)
+        pool(&w);
+    if (f->config.bundle_end == n_layer + 2 && f->n_row)
+        head(&w);
 }

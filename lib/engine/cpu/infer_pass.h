@@ -58,7 +58,8 @@ static inline int64_t spot_infer_deal_begin(int64_t n, int64_t deal)
 /* Inputs of a product: rows [token][stride], in q8 as blocks, else packed if there are tiles. */
 struct spot_infer_input {
     const float *x;
-    int64_t stride, n_in; /* n_in: of a shard */
+    int64_t stride, n_in;           /* n_in: of a shard */
+    enum spot_lora_product product; /* that adapters may change; SPOT_LORA_PRODUCTS: none */
 };
 
 /* Prepare inputs for a product: x is rounded in place for bf16; the inputs [begin, begin + n_in) of
@@ -93,6 +94,16 @@ void spot_infer_add_tree(const struct spot_vec *vec, float *part, int64_t stride
 
 /* Makes sums over own shards sums over all of a tensor group. */
 void spot_infer_exchange(const struct spot_infer_work *w, int64_t n_elem);
+
+/* --- adapters, in fp32 whatever the weights are: low is A x for each token whose sequence has one,
+ * before x is made ready; then c gets B low --- */
+
+/* x is a token's input of the product, of own shard s (0 where all shards have one input). */
+void spot_infer_lower(const struct spot_infer_work *w, enum spot_lora_product product, int64_t t,
+                      int s, const float *x, int64_t n_in);
+/* c[n][c_row] are 64 outputs of tokens t..: panel number `panel` of the adapter's B. */
+void spot_infer_raise(const struct spot_infer_work *w, enum spot_lora_product product, int64_t t,
+                      int64_t n, int s, int64_t panel, float *c, int64_t c_row);
 
 /* --- a mixture of experts: choose for a token by its row of norm; then norm to sum --- */
 

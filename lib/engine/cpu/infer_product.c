@@ -186,6 +186,8 @@ void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
             matrix = spot_infer_own(w, name, (int)s);
         spot_infer_panel(f, matrix + (size_t)p * panel_byte, matrix + (size_t)(p + 1) * panel_byte,
                          &rows, n, out + s * stride + p * SPOT_PANEL, row);
+        spot_infer_raise(w, in->product, 0, n, 0, (f->config.shard_begin + s) * n_panel + p,
+                         out + s * stride + p * SPOT_PANEL, row);
     }
     spot_infer_meet(w);
 }
@@ -222,8 +224,8 @@ static void sum_of_shards(const struct spot_infer_work *w, struct job *j, const 
     const struct spot_infer *const f = w->f;
     const size_t at = (size_t)p * spot_infer_panel_byte(f->type, in->n_in);
     float *const part = f->part[w->thread];
-    const int64_t n =
-        spot_infer_tile_begin(j->n, j->tile_end) - spot_infer_tile_begin(j->n, j->tile);
+    const int64_t first = spot_infer_tile_begin(j->n, j->tile);
+    const int64_t n = spot_infer_tile_begin(j->n, j->tile_end) - first;
 
     j->panel = (const uint8_t *)spot_infer_own(w, name, 0) + at;
     for (int s = 0; s < f->n_shard; s++) {
@@ -235,6 +237,7 @@ static void sum_of_shards(const struct spot_infer_work *w, struct job *j, const 
         if (s + 1 == f->n_shard)
             j->after += spot_infer_panel_byte(f->type, in->n_in);
         run_panel(f, j);
+        spot_infer_raise(w, in->product, first, n, s, p, j->c, SPOT_PANEL);
         j->panel = j->after;
     }
     spot_infer_add_tree(f->vec, part, SPOT_INFER_GROUP * SPOT_PANEL, f->n_shard, n * SPOT_PANEL);

@@ -72,18 +72,32 @@ static void keep_if_it_tells(const int *y, size_t n, double period, int slots, s
         fit_cycle(y, n, period, slots, c);
 }
 
-/* ln P(k) of the negative binomial of that mean and size; a size of 1e9 is Poisson. */
+/* (k + size) / (mean + size), and its logarithm; 1 for Poisson, whose size is without end. */
+static double grown(double k, double mean, double size)
+{
+    return isinf(size) ? 1 : (k + size) / (mean + size);
+}
+
+static double log_grown(double k, double mean, double size)
+{
+    return isinf(size) ? 0 : log1p((k - mean) / (mean + size));
+}
+
+/* ln P(k) of the negative binomial of that mean and size. Gamma functions of a large size would
+ * cancel to nothing: the product of k factors does not. */
 static double log_density(int k, double mean, double size)
 {
-    return lgamma(k + size) - lgamma(size) - lgamma(k + 1.0) + size * log(size / (size + mean)) +
-           k * log(mean / (size + mean));
+    double sum = isinf(size) ? -mean : -size * log1p(mean / size);
+
+    for (int j = 0; j < k; j++)
+        sum += log_grown(j, mean, size);
+    return sum + k * log(mean) - lgamma(k + 1.0);
 }
 
 /* p += weight * negative binomial, by recurrence from its middle; beyond the cap on the cap. */
 static void add_negbin(double *p, int cap, double mean, double var, double weight)
 {
-    const double size = var > mean * (1 + 1e-9) ? mean * mean / (var - mean) : 1e9;
-    const double share = mean / (size + mean);
+    const double size = var > mean * (1 + 1e-9) ? mean * mean / (var - mean) : INFINITY;
     const int middle = mean < cap ? (int)mean : cap;
     double at, start, sum = 0;
 
@@ -96,11 +110,11 @@ static void add_negbin(double *p, int cap, double mean, double var, double weigh
     for (int k = middle; k <= cap; k++) {
         p[k] += weight * at;
         sum += at;
-        at *= (k + size) / (k + 1) * share;
+        at *= grown(k, mean, size) * mean / (k + 1);
     }
     at = start;
     for (int k = middle; k > 0; k--) {
-        at *= k / ((k - 1 + size) * share);
+        at *= k / (grown(k - 1, mean, size) * mean);
         p[k - 1] += weight * at;
         sum += at;
     }

@@ -30,7 +30,7 @@ struct solver {
     int64_t *v, *price;       /* [stride]; the latter FINISHED for columns of a search */
     int64_t *distance, *from; /* [stride] of the search under way */
     int64_t *final;           /* [m] distances of finished columns */
-    int *finished, *free_row, n_free;
+    int *finished, *free_row, n_free, *free_col, n_free_col;
     int *col_of, *row_of;
     int64_t (*relax)(RELAX_ARGS);
     int64_t (*least)(LEAST_ARGS);
@@ -124,32 +124,36 @@ static void pick_loop(struct solver *s)
 
 /* --- the matrix --- */
 
-/* False if a cost is too large. Blocks, since one of the two matrices is walked along its columns.
- */
+/* False if a cost is too large. Blocks, where the matrix is walked along its columns. */
 static bool fill(struct solver *s)
 {
     const struct spot_turned *t = s->t;
     const int64_t most = COST_MAX / t->scale - 1;
     const uint64_t flip = t->problem->is_max ? UINT64_MAX : 0; /* -c == (c ^ flip) - flip */
     const size_t down = t->is_turned ? 1 : (size_t)t->m, right = t->is_turned ? (size_t)t->n : 1;
+    const int block = t->is_turned ? BLOCK : s->stride;
+    bool is_large = false;
 
-    for (int j0 = 0; j0 < s->stride; j0 += BLOCK)
+    for (int j0 = 0; j0 < s->stride && !is_large; j0 += block)
         for (int i = 0; i < t->n; i++) {
+            const int64_t *from = t->problem->cost + (size_t)i * down;
             int64_t *to = s->cost + (size_t)i * (size_t)s->stride;
+            const int stay = t->stay[i], end = j0 + block < t->m ? j0 + block : t->m;
 
-            for (int j = j0; j < j0 + BLOCK && j < s->stride; j++) {
-                const int64_t c = j < t->m ? t->problem->cost[(size_t)i * down + (size_t)j * right]
-                                           : SPOT_ASSIGN_FORBIDDEN;
+            for (int j = j0; j < end; j++) {
+                const int64_t c = from[(size_t)j * right];
+                const bool is_allowed = c != SPOT_ASSIGN_FORBIDDEN;
+                const int64_t x = (int64_t)((((uint64_t)c ^ flip) - flip) * (uint64_t)t->scale);
 
-                to[j] = FORBIDDEN;
-                if (c == SPOT_ASSIGN_FORBIDDEN)
-                    continue;
-                if (c > most || c < -most)
-                    return false;
-                to[j] = (int64_t)(((uint64_t)c ^ flip) - flip) * t->scale - (t->stay[i] == j);
+                is_large |= is_allowed & ((c > most) | (c < -most));
+                to[j] = is_allowed ? x : FORBIDDEN;
             }
+            for (int j = end > j0 ? end : j0; j < j0 + block && j < s->stride; j++)
+                to[j] = FORBIDDEN;
+            if (!is_large && stay >= j0 && stay < end && to[stay] != FORBIDDEN)
+                to[stay]--;
         }
-    return true;
+    return !is_large;
 }
 
 static const int64_t *row_of_cost(const struct solver *s, int i)
@@ -264,18 +268,17 @@ static bool bid(struct solver *s)
 
 /* --- shortest augmenting paths --- */
 
-/* A free column at distance `least` if there is one, else any open one there. */
+/* A free column at distance `least` if there is one, else the first open one there. */
 static int pick(const struct solver *s, int64_t least)
 {
-    int open = -1;
+    int j = 0;
 
-    for (int j = 0; j < s->t->m; j++)
-        if (s->distance[j] == least) {
-            if (s->row_of[j] < 0)
-                return j;
-            open = open < 0 ? j : open;
-        }
-    return open;
+    for (int k = 0; k < s->n_free_col; k++)
+        if (s->distance[s->free_col[k]] == least)
+            return s->free_col[k];
+    while (s->distance[j] != least)
+        j++;
+    return j;
 }
 
 /* From free row `root` to a free column, and the prices after it. */
@@ -308,6 +311,10 @@ static bool augment(struct solver *s, int root)
         if (s->v[col] < -PRICE_MAX)
             return false;
     }
+    n = 0;
+    while (s->free_col[n] != j)
+        n++;
+    s->free_col[n] = s->free_col[--s->n_free_col];
     for (;;) {
         const int i = (int)s->from[j], next = s->col_of[i];
 
@@ -324,6 +331,10 @@ static void list_free(struct solver *s)
     for (int i = 0; i < s->t->n; i++)
         if (s->col_of[i] < 0)
             s->free_row[s->n_free++] = i;
+    s->n_free_col = 0;
+    for (int j = 0; j < s->t->m; j++)
+        if (s->row_of[j] < 0)
+            s->free_col[s->n_free_col++] = j;
 }
 
 static bool run(struct solver *s)
@@ -358,8 +369,9 @@ bool spot_assign_dense(const struct spot_turned *t, struct spot_matching *matchi
     s.distance = s.price + width;
     s.from = s.distance + width;
     s.final = s.from + width;
-    s.finished = spot_xcalloc(n + width, sizeof(int));
-    s.free_row = s.finished + width;
+    s.finished = spot_xcalloc(n + 2 * width, sizeof(int));
+    s.free_col = s.finished + width;
+    s.free_row = s.free_col + width;
     for (int i = 0; i < t->n; i++)
         s.col_of[i] = -1;
     for (int j = 0; j < t->m; j++)

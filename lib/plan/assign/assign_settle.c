@@ -20,7 +20,7 @@ struct settler {
     uint64_t *takers;       /* [m + 1][n_word] */
     uint64_t *open, *seen;  /* [n_word] */
     int *col_of, *holder;   /* [n], [m] */
-    int *queue, *via, *via_col, n_queue;
+    int *queue, *via, *via_col, n_queue, n_walked;
 };
 
 static bool has(const uint64_t *set, int k)
@@ -80,22 +80,28 @@ static void give(struct settler *s, int giver, int col)
         }
 }
 
-/* Who can be reached by what r gives up. */
-static void walk(struct settler *s, int r)
+/* Begin with what r gives up. */
+static void start(struct settler *s, int r)
 {
     memset(s->seen, 0, s->n_word * sizeof *s->seen);
-    s->n_queue = 0;
+    s->n_queue = s->n_walked = 0;
     put(s->seen, r);
     give(s, r, s->col_of[r]);
-    for (int k = 0; k < s->n_queue; k++) {
-        const int x = s->queue[k];
+}
 
-        if (x != s->nobody)
-            give(s, x, s->col_of[x]);
-        for (int j = 0; j < s->m && x == s->nobody; j++)
-            if (s->holder[j] == x)
-                give(s, x, j);
+/* Can x be reached by it? Goes on from where it was. */
+static bool reaches(struct settler *s, int x)
+{
+    while (!has(s->seen, x) && s->n_walked < s->n_queue) {
+        const int y = s->queue[s->n_walked++];
+
+        if (y != s->nobody)
+            give(s, y, s->col_of[y]);
+        for (int j = 0; j < s->m && y == s->nobody; j++)
+            if (s->holder[j] == y)
+                give(s, y, j);
     }
+    return has(s->seen, x);
 }
 
 static void own(struct settler *s, int row, int col)
@@ -109,15 +115,15 @@ static void own(struct settler *s, int row, int col)
 /* The first column that row r can own. */
 static int first_column(struct settler *s, int r)
 {
-    bool is_walked = false;
+    bool is_started = false;
 
     for (int j = 0; j < s->m && j != s->col_of[r]; j++) {
         if (!has(takers_of(s, j), r) || !has(s->open, s->holder[j]))
             continue;
-        if (!is_walked)
-            walk(s, r);
-        is_walked = true;
-        if (has(s->seen, s->holder[j]))
+        if (!is_started)
+            start(s, r);
+        is_started = true;
+        if (reaches(s, s->holder[j]))
             return j;
     }
     return s->col_of[r];

@@ -121,7 +121,6 @@ enum spot_lp_status spot_fleet_relax(const struct spot_fleet_demand *d, bool *is
         struct spot_lp *lp;
 
         spot_fleet_part_pick(&part, d, is_in);
-        part.demand.slices = 0;
         spot_fleet_program_init(&p, &part.demand);
         lp = spot_fleet_program_build(&p, true);
         status = spot_lp_solve(lp, fmax(1e-3, deadline_s - spot_clock_cpu_s()), 0);

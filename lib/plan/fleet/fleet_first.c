@@ -48,8 +48,6 @@ static double part_of(const struct spot_fleet_demand *d, size_t b, size_t g, dou
     const double machines = d->rate_per_s[b] / d->per_s[b * d->n_offer + g] / d->rho;
     const double part = machines > 0 ? room / machines : 1;
 
-    if (d->slices > 0 && part < left)
-        return floor(part * (double)d->slices + 1e-9) / (double)d->slices;
     return fmin(part, left);
 }
 

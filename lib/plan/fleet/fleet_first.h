@@ -11,16 +11,16 @@ extern "C" {
 #endif
 
 /* Bucket by bucket, those with the fewest offers first: from the offers with the lowest cost per
- * request, as far as their quotas allow. Also for slices. Returns whether all is served. */
+ * request, as far as their quotas allow. Returns whether all is served. */
 bool spot_fleet_first_greedy(const struct spot_fleet_demand *demand,
                              struct spot_fleet_answer *answer);
 
-/* Counts of the relaxed program [n_offer], rounded up kind by kind. Not for slices. Returns whether
+/* Counts of the relaxed program [n_offer], rounded up kind by kind. Returns whether
  * it serves the load, within the solver's precision. */
 bool spot_fleet_first_round(const struct spot_fleet_demand *demand, const double *count,
                             double deadline_s, struct spot_fleet_answer *answer);
 
-/* Drop machines that the others can replace, the most expensive first. Not for slices. deadline_s:
+/* Drop machines that the others can replace, the most expensive first. deadline_s:
  * of processor time. */
 void spot_fleet_first_drop(const struct spot_fleet_demand *demand, double deadline_s,
                            struct spot_fleet_answer *answer);

@@ -92,7 +92,7 @@ static double per_s_of(const struct spot_fleet_program *p, size_t b, size_t k)
     return p->demand->per_s[b * p->demand->n_offer + p->kind[k].lead];
 }
 
-/* Columns: counts of kinds, shares (or slices) bucket by bucket, counts of offers as in order. */
+/* Columns: counts of kinds, shares bucket by bucket, counts of offers as in order. */
 static size_t share_column(const struct spot_fleet_program *p, size_t b, size_t k)
 {
     return p->n_kind + b * p->n_kind + k;
@@ -103,10 +103,9 @@ size_t spot_fleet_program_offer_column(const struct spot_fleet_program *p, size_
     return p->n_kind * (1 + p->demand->n_bucket) + i;
 }
 
-/* Rows of each bucket's split, which adds up to `whole`, or to the column `scale` (0: none); empty
+/* Rows of each bucket's split, which adds up to 1, or to the column `scale` (0: none); empty
  * if no kind serves a bucket without requests. */
-static void add_splits(struct spot_lp *lp, const struct spot_fleet_program *p, double whole,
-                       size_t scale)
+static void add_splits(struct spot_lp *lp, const struct spot_fleet_program *p, size_t scale)
 {
     size_t *column = spot_xcalloc(p->n_kind + 1, sizeof(*column));
     double *value = spot_xcalloc(p->n_kind + 1, sizeof(*value));
@@ -130,14 +129,14 @@ static void add_splits(struct spot_lp *lp, const struct spot_fleet_program *p, d
             column[n] = scale;
             value[n++] = -1;
         }
-        spot_lp_row(lp, column, value, n, SPOT_LP_EQUAL, scale ? 0 : whole);
+        spot_lp_row(lp, column, value, n, SPOT_LP_EQUAL, scale ? 0 : 1);
     }
     free(column);
     free(value);
 }
 
 /* Rows of each kind's load: sum rate y / per_s - rho n <= 0. */
-static void add_loads(struct spot_lp *lp, const struct spot_fleet_program *p, double whole)
+static void add_loads(struct spot_lp *lp, const struct spot_fleet_program *p)
 {
     const struct spot_fleet_demand *d = p->demand;
     size_t *column = spot_xcalloc(d->n_bucket + 1, sizeof(*column));
@@ -154,7 +153,7 @@ static void add_loads(struct spot_lp *lp, const struct spot_fleet_program *p, do
             if (!(per_s > 0) || !(d->rate_per_s[b] > 0))
                 continue;
             column[n] = share_column(p, b, k);
-            value[n++] = d->rate_per_s[b] / per_s / whole;
+            value[n++] = d->rate_per_s[b] / per_s;
         }
         spot_lp_row(lp, column, value, n, SPOT_LP_AT_MOST, 0);
     }
@@ -217,15 +216,11 @@ struct spot_lp *spot_fleet_program_build(const struct spot_fleet_program *p, boo
 {
     const struct spot_fleet_demand *d = p->demand;
     struct spot_lp *lp = spot_lp_new(p->n_kind * (1 + d->n_bucket) + d->n_offer);
-    const double whole = d->slices > 0 ? (double)d->slices : 1;
 
-    for (size_t k = 0; k < p->n_kind && !is_relaxed; k++) {
+    for (size_t k = 0; k < p->n_kind && !is_relaxed; k++)
         spot_lp_whole(lp, k);
-        for (size_t b = 0; b < d->n_bucket && d->slices > 0; b++)
-            spot_lp_whole(lp, share_column(p, b, k));
-    }
-    add_splits(lp, p, whole, 0);
-    add_loads(lp, p, whole);
+    add_splits(lp, p, 0);
+    add_loads(lp, p);
     add_offers(lp, p);
     if (!is_relaxed)
         add_least(lp, p);
@@ -243,8 +238,8 @@ struct spot_lp *spot_fleet_program_most(const struct spot_fleet_program *p)
 
         spot_lp_range(lp, k, 0, quota >= 0 ? (double)quota : 1e12);
     }
-    add_splits(lp, p, 1, scale);
-    add_loads(lp, p, 1);
+    add_splits(lp, p, scale);
+    add_loads(lp, p);
     return lp;
 }
 

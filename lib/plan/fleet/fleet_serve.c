@@ -141,8 +141,6 @@ static enum spot_lp_status first(struct search *s)
         is_in[g] = !s->best->count || s->best->count[g] > 0;
     status = spot_fleet_relax(d, is_in, s->deadline_s, &s->relaxed);
     free(is_in);
-    if (d->slices > 0)
-        return status;
     if (status == SPOT_LP_OPTIMAL &&
         spot_fleet_first_round(d, s->relaxed.count, s->deadline_s, &other))
         keep_cheaper(s, &other);

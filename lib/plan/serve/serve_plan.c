@@ -1,129 +1,202 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/serve_plan.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/xalloc.h"
-#include "model/job_doc.h"
 
-enum { ALTERNATIVES = 8, WHY_MAX = 8, TEXT_MAX_BYTE = 320 };
+enum { ALTERNATIVES = 8, TEXT_MAX_BYTE = 320 };
 
-const char *spot_serve_plan_say(struct spot_serve_plan *plan, const char *fmt, ...)
+static const char *say(struct spot_serve_plan *plan, const char *fmt, va_list ap)
 {
     char text[TEXT_MAX_BYTE];
-    va_list ap;
 
-    va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
     plan->text = spot_xrealloc(plan->text, plan->n_text + 1, sizeof(*plan->text));
     plan->text[plan->n_text] = spot_xstrdup(text);
     return plan->text[plan->n_text++];
 }
 
-static int64_t instances_of(const struct spot_job_serve *s, const struct spot_serve_choice *c)
+const char *spot_serve_plan_say(struct spot_serve_plan *plan, const char *fmt, ...)
 {
-    return (c->D * c->shape.P * c->shape.M + s->gpus - 1) / s->gpus;
+    const char *text;
+    va_list ap;
+
+    va_start(ap, fmt);
+    text = say(plan, fmt, ap);
+    va_end(ap);
+    return text;
 }
 
-/* What it needs to run, and what it does with that. */
-static void fill(struct spot_plan_doc *doc, const struct spot_serve_question *q,
-                 const struct spot_serve_choice *c)
+void spot_serve_plan_why(struct spot_serve_plan *plan, const char *fmt, ...)
 {
-    const struct spot_job_cost *cost = &q->job->cost;
-    const int64_t used = instances_of(&q->job->serve, c);
+    va_list ap;
 
+    plan->why = spot_xrealloc(plan->why, plan->doc.n_why + 1, sizeof(*plan->why));
+    va_start(ap, fmt);
+    plan->why[plan->doc.n_why++] = say(plan, fmt, ap);
+    va_end(ap);
+    plan->doc.why = plan->why;
+}
+
+static double finite_or(double x, double other)
+{
+    return isfinite(x) ? x : other;
+}
+
+static void fill(struct spot_plan_doc *doc, const struct spot_job_doc *job,
+                 const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
+{
     doc->kind = SPOT_PLAN_SERVE;
-    doc->job = q->job->name;
-    doc->time_s = q->time_s;
+    doc->job = job->name;
     doc->epoch = -1;
-    doc->next = (struct spot_grid){ c->D, c->shape.P, c->shape.M };
-    doc->micro_batch = c->shape.B;
-    doc->prefill_parts = c->shape.prefill_parts;
-    doc->decode_parts = c->shape.decode_parts;
-    doc->spares = q->instances - used;
+    doc->next = (struct spot_grid){ o->D, o->shape.P, o->shape.M };
+    doc->micro_batch = o->shape.B;
+    doc->prefill_parts = o->shape.prefill_parts;
+    doc->decode_parts = o->shape.decode_parts;
+    doc->spares = o->spares;
     doc->expected = (struct spot_plan_expected){
-        .requests_per_s = c->request_per_s,
-        .latency_s = c->time.request_s,
-        .rate_per_s = q->rate_per_s,
-        .usd_per_h = cost->usd_per_h >= 0 ? cost->usd_per_h * (double)q->instances : -1,
+        .requests_per_s = o->request_per_s,
+        .latency_s = o->request_s,
+        .e2e_p99_s = finite_or(o->p99_s, 0),
+        .rate_per_s = ask->demand.rate_per_s,
+        .usd_per_h = ask->usd_per_h >= 0 ? o->usd_per_h : -1,
         .usd_per_sample = -1,
     };
 }
 
-static void explain(struct spot_serve_plan *plan, const struct spot_serve_question *q,
-                    const struct spot_serve_choice *c)
+/* Dollars of a thousand requests, all that is held paid. */
+static double usd_per_1000(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
 {
-    const struct spot_job_serve *s = &q->job->serve;
-    const int64_t gpus = q->instances * s->gpus, used = c->D * c->shape.P * c->shape.M;
-    size_t n = 0;
-
-    plan->why = spot_xcalloc(WHY_MAX, sizeof(*plan->why));
-    plan->why[n++] =
-        c->keeps_up
-            ? spot_serve_plan_say(plan,
-                                  "%.4g requests/s cover the %.4g that come: of what keeps up, "
-                                  "this answers a request soonest, in %.3f s",
-                                  c->request_per_s, q->rate_per_s, c->time.request_s)
-            : spot_serve_plan_say(plan,
-                                  "nothing keeps up with %.4g requests/s on %lld GPUs: this "
-                                  "answers most, %.4g/s, and the queue grows",
-                                  q->rate_per_s, (long long)gpus, c->request_per_s);
-    plan->why[n++] = spot_serve_plan_say(
-        plan,
-        "a batch of %lld takes %.3f s for its prompts of %lld tokens in %lld "
-        "part%s and %.4g s for each of %lld tokens in %lld; no queue counted",
-        (long long)c->shape.B, c->time.prefill_s, (long long)s->prompt_token,
-        (long long)c->shape.prefill_parts, c->shape.prefill_parts == 1 ? "" : "s", c->time.decode_s,
-        (long long)s->output_token, (long long)c->shape.decode_parts);
-    if (c->shape.B < s->max_batch)
-        plan->why[n++] = spot_serve_plan_say(
-            plan,
-            "B %lld below max_batch %lld: SpotServe's artifact would run this at "
-            "%lld, with the latency of another configuration",
-            (long long)c->shape.B, (long long)s->max_batch, (long long)s->max_batch);
-    if (used < gpus)
-        plan->why[n++] =
-            spot_serve_plan_say(plan, "%lld of %lld GPUs idle: the rule has no price for them",
-                                (long long)(gpus - used), (long long)gpus);
-    plan->doc.why = plan->why;
-    plan->doc.n_why = n;
+    return o->usd_per_h / 3600 / fmin(ask->demand.rate_per_s, o->request_per_s) * 1000;
 }
 
-static void list_others(struct spot_serve_plan *plan, const struct spot_serve_question *q,
-                        const struct spot_serve_choice *choice, size_t n)
+static double share(double is_s, const struct spot_serve_limit *limit)
+{
+    return limit->limit_s > 0 ? is_s / limit->limit_s : 0;
+}
+
+static void say_queue(struct spot_serve_plan *plan, const struct spot_serve_ask *ask,
+                      const struct spot_serve_offer *o)
+{
+    const struct spot_serve_limit *slow =
+        share(o->e2e_s, &ask->slo.e2e) > share(o->ttft_s, &ask->slo.ttft) ? &ask->slo.e2e
+                                                                          : &ask->slo.ttft;
+    const bool has_slo = ask->slo.e2e.limit_s > 0 || ask->slo.ttft.limit_s > 0;
+
+    if (!isfinite(o->e2e_s)) {
+        spot_serve_plan_why(plan,
+                            "%.4g requests/s come and nothing here keeps up: this answers "
+                            "most, %.4g/s, and the queue grows",
+                            ask->demand.rate_per_s, o->request_per_s);
+        return;
+    }
+    spot_serve_plan_why(plan,
+                        "%.0f %% of what it can answer comes: %.3g s end to end for 99 of "
+                        "100 requests, %.3g s on average, %.3g s without a queue",
+                        100 * o->load, o->p99_s, o->mean_s, o->request_s);
+    if (!has_slo)
+        spot_serve_plan_why(plan, "no --slo: a percent of price is worth a percent of P99");
+    else if (o->keeps_slo)
+        spot_serve_plan_why(plan, "the cheapest that keeps the SLO; %s is what binds",
+                            slow == &ask->slo.e2e ? "the end" : "the first token");
+    else
+        spot_serve_plan_why(plan,
+                            "nothing here keeps the SLO: this misses it least, %.3g s "
+                            "where %.3g s are asked for",
+                            slow == &ask->slo.e2e ? o->e2e_s : o->ttft_s, slow->limit_s);
+}
+
+static void say_instances(struct spot_serve_plan *plan, const struct spot_serve_ask *ask,
+                          const struct spot_serve_offer *o)
+{
+    const long long idle = (long long)(ask->instances - o->instances - o->spares);
+
+    if (ask->usd_per_h >= 0 && ask->demand.rate_per_s > 0)
+        spot_serve_plan_why(plan,
+                            "%.4g USD/h for %lld instances and %lld spare: %.4g USD "
+                            "for 1,000 requests",
+                            o->usd_per_h, (long long)o->instances, (long long)o->spares,
+                            usd_per_1000(ask, o));
+    if (o->spares)
+        spot_serve_plan_why(plan,
+                            "%lld spare: an instance is lost each %.3g h, and another "
+                            "takes %.3g s to come",
+                            (long long)o->spares, 1 / ask->loss_per_s / 3600, ask->repair_s);
+    if (idle > 0)
+        spot_serve_plan_why(plan,
+                            "%lld instance%s of %lld not needed: give back what is "
+                            "paid for",
+                            idle, idle == 1 ? "" : "s", (long long)ask->instances);
+    if (o->pace_s > 0)
+        spot_serve_plan_why(plan,
+                            "replicas begin in turn, a batch that is not full each "
+                            "%.3g s at most",
+                            o->pace_s);
+    if (ask->current_D && o->is_current)
+        spot_serve_plan_why(plan,
+                            "what runs is kept: nothing is better by more than a change is worth");
+    else if (ask->current_D)
+        spot_serve_plan_why(plan, "a change from %lldx%lldx%lld: %s", (long long)ask->current_D,
+                            (long long)ask->current.P, (long long)ask->current.M,
+                            o->shape.P == ask->current.P && o->shape.M == ask->current.M
+                                ? "the others go on"
+                                : "all pause, which is counted");
+}
+
+static const char *compare(struct spot_serve_plan *plan, const struct spot_serve_offer *o,
+                           const struct spot_serve_offer *best)
+{
+    if (!isfinite(o->e2e_s))
+        return spot_serve_plan_say(plan, "the queue grows");
+    if (!o->keeps_slo && best->keeps_slo)
+        return spot_serve_plan_say(plan, "misses the SLO: %.3g s", o->e2e_s);
+    return spot_serve_plan_say(plan, "%+.0f %% P99, %+.0f %% price",
+                               100 * (o->p99_s / best->p99_s - 1),
+                               100 * (o->usd_per_h / best->usd_per_h - 1));
+}
+
+static void list_others(struct spot_serve_plan *plan, const struct spot_serve_offer *offer,
+                        size_t n)
 {
     plan->alternative = spot_xcalloc(ALTERNATIVES, sizeof(*plan->alternative));
     for (size_t i = 1; i < n && i <= ALTERNATIVES; i++) {
-        const struct spot_serve_choice *c = &choice[i];
+        const struct spot_serve_offer *o = &offer[i];
 
         plan->alternative[i - 1] = (struct spot_plan_alternative){
-            .d = c->D,
-            .p = c->shape.P,
-            .m = c->shape.M,
-            .b = c->shape.B,
-            .spares = q->instances - instances_of(&q->job->serve, c),
-            .requests_per_s = c->request_per_s,
-            .latency_s = c->time.request_s,
-            .why = c->keeps_up
-                       ? spot_serve_plan_say(plan, "%.3f s later with an answer",
-                                             c->time.request_s - choice[0].time.request_s)
-                       : spot_serve_plan_say(plan, "%.4g requests/s, %.4g below the rate",
-                                             c->request_per_s, q->rate_per_s - c->request_per_s),
+            .d = o->D,
+            .p = o->shape.P,
+            .m = o->shape.M,
+            .b = o->shape.B,
+            .spares = o->spares,
+            .requests_per_s = o->request_per_s,
+            .latency_s = o->request_s,
+            .why = compare(plan, o, &offer[0]),
         };
         plan->doc.n_alternative = i;
     }
     plan->doc.alternative = plan->alternative;
 }
 
-/* Of weights whose size is known: what they alone take of each GPU there is. */
-static void say_weights(const struct spot_serve_question *q, char *text, size_t n_byte)
+void spot_serve_plan_make(struct spot_serve_plan *plan, const struct spot_job_doc *job,
+                          const struct spot_serve_ask *ask, const struct spot_serve_offer *offer,
+                          size_t n)
 {
-    const struct spot_job_serve *s = &q->job->serve;
-    const double gpus = (double)(q->instances * s->gpus);
+    *plan = (struct spot_serve_plan){ 0 };
+    fill(&plan->doc, job, ask, &offer[0]);
+    say_queue(plan, ask, &offer[0]);
+    say_instances(plan, ask, &offer[0]);
+    list_others(plan, offer, n);
+}
+
+/* Of weights whose size is known: what they alone take of each GPU there is. */
+static void say_weights(const struct spot_job_serve *s, int64_t instances, char *text,
+                        size_t n_byte)
+{
+    const double gpus = (double)(instances * s->gpus);
     const int n = s->model_byte ? snprintf(text, n_byte, "; its weights are %.4g GB",
                                            1e-9 * (double)s->model_byte)
                                 : 0;
@@ -134,13 +207,13 @@ static void say_weights(const struct spot_serve_question *q, char *text, size_t 
 }
 
 /* Where D P M is beyond what a document can say, fewer replicas are. */
-int spot_serve_plan_refuse(const struct spot_serve_question *q, struct spot_err *err)
+int spot_serve_plan_refuse(const struct spot_job_doc *job, int64_t instances, struct spot_err *err)
 {
-    const struct spot_job_serve *s = &q->job->serve;
+    const struct spot_job_serve *s = &job->serve;
     const int64_t least = spot_serve_least_gpus(s);
     char weights[96] = "";
 
-    say_weights(q, weights, sizeof(weights));
+    say_weights(s, instances, weights, sizeof(weights));
 
     if (!least)
         return spot_err_set(err, SPOT_EINFEASIBLE,
@@ -149,36 +222,9 @@ int spot_serve_plan_refuse(const struct spot_serve_question *q, struct spot_err 
                             (long long)s->stage_layers, (long long)s->gpus_min);
     return spot_err_set(err, SPOT_EINFEASIBLE,
                         "%lld instance%s of %lld GPU%s cannot hold the model; %lld would do%s",
-                        (long long)q->instances, q->instances == 1 ? "" : "s", (long long)s->gpus,
+                        (long long)instances, instances == 1 ? "" : "s", (long long)s->gpus,
                         s->gpus == 1 ? "" : "s", (long long)((least + s->gpus - 1) / s->gpus),
                         weights);
-}
-
-static int plan_by_rule(struct spot_serve_plan *plan, const struct spot_serve_question *q,
-                        struct spot_err *err)
-{
-    size_t n;
-    struct spot_serve_choice *choice =
-        spot_serve_choices(&q->job->serve, q->instances * q->job->serve.gpus, q->rate_per_s, &n);
-    int rc = 0;
-
-    if (!n) {
-        rc = spot_serve_plan_refuse(q, err);
-    } else {
-        fill(&plan->doc, q, &choice[0]);
-        explain(plan, q, &choice[0]);
-        list_others(plan, q, choice, n);
-    }
-    free(choice);
-    return rc;
-}
-
-int spot_serve_plan_make(struct spot_serve_plan *plan, const struct spot_serve_question *q,
-                         struct spot_err *err)
-{
-    *plan = (struct spot_serve_plan){ 0 };
-    return q->solver == SPOT_SERVE_SOLVER_SPOT ? spot_serve_plan_ours(plan, q, err)
-                                               : plan_by_rule(plan, q, err);
 }
 
 void spot_serve_plan_release(struct spot_serve_plan *plan)

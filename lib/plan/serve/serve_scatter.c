@@ -13,7 +13,8 @@ enum {
     KEPT = SPOT_SERVE_SCATTER_POINTS,
 };
 
-/* Longest of B in a row, from each on, the first behind the last: B a power of two. */
+/* Longest of B in a row, from each on, the first behind the last: B a power of two. What is cached
+ * is what the one that computes most of its prompt lacks of the longest. */
 static void widen(struct spot_serve_length *length, size_t n, int64_t B)
 {
     struct spot_serve_length *wide = spot_xcalloc(n, sizeof(*wide));
@@ -22,8 +23,12 @@ static void widen(struct spot_serve_length *length, size_t n, int64_t B)
         for (size_t i = 0; i < n; i++) {
             const struct spot_serve_length *a = &length[i], *b = &length[(i + (size_t)have) % n];
 
+            const int64_t a_new = a->prompt_token - a->cached_token;
+            const int64_t b_new = b->prompt_token - b->cached_token;
+
             wide[i].prompt_token =
                 a->prompt_token > b->prompt_token ? a->prompt_token : b->prompt_token;
+            wide[i].cached_token = wide[i].prompt_token - (a_new > b_new ? a_new : b_new);
             wide[i].output_token =
                 a->output_token > b->output_token ? a->output_token : b->output_token;
         }
@@ -91,7 +96,7 @@ struct spot_serve_scatter *spot_serve_scatter_new(const struct spot_serve_ask *a
     for (size_t i = 0; i < n; i++)
         length[i] = has_lengths ? ask->length[i]
                                 : (struct spot_serve_length){ ask->serve->prompt_token,
-                                                              ask->serve->output_token };
+                                                              ask->serve->output_token, 0 };
     widen(length, n, shape->B);
     for (size_t i = 0; i < n; i++) {
         const double x = spot_serve_spread_at(ask->serve, quantile(i));

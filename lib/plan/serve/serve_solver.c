@@ -103,6 +103,11 @@ static int64_t spares_for(const struct spot_serve_ask *ask, int64_t used, double
     return n;
 }
 
+static double usd_per_h(const struct spot_serve_ask *ask, int64_t instances)
+{
+    return (ask->usd_per_h >= 0 ? ask->usd_per_h : 1) * (double)instances;
+}
+
 static double percentile_of(const struct spot_serve_limit *limit)
 {
     return limit->percentile > 0 ? limit->percentile : 0.99;
@@ -137,24 +142,31 @@ static double excess(double is_s, const struct spot_serve_limit *limit)
     return limit->limit_s > 0 ? is_s / limit->limit_s : 0;
 }
 
+static bool has_slo(const struct spot_serve_ask *ask)
+{
+    return ask->slo.e2e.limit_s > 0 || ask->slo.ttft.limit_s > 0;
+}
+
+/* How much better than what runs another has to be. */
+static double keep(const struct spot_serve_ask *ask, const struct spot_serve_offer *o, bool grows)
+{
+    if (!ask->current_D || o->is_current)
+        return 1;
+    return grows ? KEEP_TOO_FEW : is_same_shape(ask, o) ? KEEP_COUNT : KEEP_SHAPE;
+}
+
 static void score(const struct spot_serve_ask *ask, struct spot_serve_offer *o)
 {
-    const bool has_slo = ask->slo.e2e.limit_s > 0 || ask->slo.ttft.limit_s > 0;
     const double miss = fmax(excess(o->e2e_s, &ask->slo.e2e), excess(o->ttft_s, &ask->slo.ttft));
 
-    o->keeps_slo = !has_slo || miss <= 1;
+    o->keeps_slo = !has_slo(ask) || miss <= 1;
     if (isinf(o->e2e_s))
         o->score = GROWS * MISSED / o->request_per_s;
-    else if (has_slo)
+    else if (has_slo(ask))
         o->score = o->keeps_slo ? o->usd_per_h : MISSED * miss;
     else
         o->score = o->usd_per_h * o->e2e_s;
-    o->is_current =
-        ask->current_D == o->D && o->shape.P == ask->current.P && o->shape.M == ask->current.M;
-    if (ask->current_D && !o->is_current)
-        o->score *= isinf(o->e2e_s)         ? KEEP_TOO_FEW
-                    : is_same_shape(ask, o) ? KEEP_COUNT
-                                            : KEEP_SHAPE;
+    o->score *= keep(ask, o, isinf(o->e2e_s));
 }
 
 /* The size of a batch as full as the rate makes it, as a power of two. */
@@ -208,58 +220,81 @@ static double left_s(struct wait *wait, double mean_s, const double *scattered_s
                     : mean_s + wait_s(wait, percentile);
 }
 
-static void judge(const struct spot_serve_ask *ask, const struct shape_times *t, int64_t units,
-                  struct spot_serve_offer *o)
+/* What is known of a number of units before its queue is: how often it is said, and what no one
+ * waits less than. */
+struct outline {
+    int k, full; /* sizes of the usual and the full batch */
+    double drain_s;
+};
+
+static struct outline outline_of(const struct spot_serve_ask *ask, const struct shape_times *t,
+                                 int64_t units, struct spot_serve_offer *o)
 {
     const int64_t D = units * t->pipelines, B = t->shape.B;
-    const int k = usual(ask, t, D);
-    const struct spot_serve_time *time = &t->time[k];
-    const struct spot_serve_scatter *scatter = t->scatter[k];
+    struct outline line = { .k = usual(ask, t, D) };
+
+    while ((int64_t)1 << line.full < B)
+        line.full++;
+    *o = (struct spot_serve_offer){ .D = D,
+                                    .shape = t->shape,
+                                    .instances = units * t->instances,
+                                    .request_s = t->time[line.full].request_s };
+    o->request_per_s = (double)(D * B) / o->request_s;
+    o->load = ask->demand.rate_per_s / o->request_per_s;
+    o->spares = spares_for(ask, o->instances, 1 - percentile_of(&ask->slo.e2e));
+    o->usd_per_h = usd_per_h(ask, o->instances + o->spares);
+    o->is_current = ask->current_D == D && is_same_shape(ask, o);
+    line.drain_s = pause_s(ask, o) + exposed_s(ask, o) + ask->demand.backlog / o->request_per_s;
+    return line;
+}
+
+static void judge(const struct spot_serve_ask *ask, const struct shape_times *t,
+                  const struct outline *line, struct spot_serve_offer *o)
+{
+    const struct spot_serve_time *time = &t->time[line->k];
+    const struct spot_serve_scatter *scatter = t->scatter[line->k];
     static const struct after none = { .n = 0 };
     struct after after = { .n = 0 };
     /* where all are busy anyway, in turn is better than as it happens */
-    const bool is_paced = ask->demand.rate_per_s * time->request_s >= (double)D;
-    const double share = 1 - percentile_of(&ask->slo.e2e);
-    struct spot_serve_station station = { .replicas = D,
-                                          .batch = B,
+    const bool is_paced = ask->demand.rate_per_s * time->request_s >= (double)o->D;
+    struct spot_serve_station station = { .replicas = o->D,
+                                          .batch = t->shape.B,
                                           .service_s = time->request_s,
                                           .rate_per_s = ask->demand.rate_per_s,
                                           .is_paced = is_paced,
                                           .dispersion = ask->demand.dispersion };
     struct wait wait = { .percentile = 0 };
-    int full = 0;
-    double drain_s;
 
-    while ((int64_t)1 << full < B)
-        full++;
-    *o = (struct spot_serve_offer){ .D = D,
-                                    .shape = t->shape,
-                                    .instances = units * t->instances,
-                                    .request_s = t->time[full].request_s };
-    o->request_per_s = (double)(D * B) / o->request_s;
-    o->pace_s = is_paced ? time->request_s / (double)D : 0;
-    o->load = ask->demand.rate_per_s / o->request_per_s;
-    o->spares = spares_for(ask, o->instances, share);
-    o->usd_per_h = (ask->usd_per_h >= 0 ? ask->usd_per_h : 1) * (double)(o->instances + o->spares);
-    drain_s = pause_s(ask, o) + exposed_s(ask, o) + ask->demand.backlog / o->request_per_s;
+    o->pace_s = is_paced ? time->request_s / (double)o->D : 0;
     if (scatter) {
-        const double busy = full > k ? spot_serve_station_busy(&station) : 0;
+        const double busy = line->full > line->k ? spot_serve_station_busy(&station) : 0;
 
         station.dispersion = spot_serve_station_dispersion(&station, scatter->scv);
         add_after(&after, scatter, 1 - busy);
-        add_after(&after, t->scatter[full], busy);
+        add_after(&after, t->scatter[line->full], busy);
     }
     wait.of = spot_serve_waits_of(&station);
-    o->e2e_s = drain_s + left_s(&wait, time->request_s, after.request_s, &after,
-                                percentile_of(&ask->slo.e2e));
-    o->ttft_s =
-        drain_s + left_s(&wait, time->prefill_s + time->decode_s, after.first_s,
-                         ask->slo.ttft.limit_s > 0 ? &after : &none, percentile_of(&ask->slo.ttft));
+    o->e2e_s = line->drain_s + left_s(&wait, time->request_s, after.request_s, &after,
+                                      percentile_of(&ask->slo.e2e));
+    o->ttft_s = line->drain_s + left_s(&wait, time->prefill_s + time->decode_s, after.first_s,
+                                       ask->slo.ttft.limit_s > 0 ? &after : &none,
+                                       percentile_of(&ask->slo.ttft));
     o->p99_s = percentile_of(&ask->slo.e2e) == 0.99
                    ? o->e2e_s
-                   : drain_s + left_s(&wait, time->request_s, after.request_s, &after, 0.99);
+                   : line->drain_s + left_s(&wait, time->request_s, after.request_s, &after, 0.99);
     o->mean_s = time->request_s + spot_serve_waits_mean(&wait.of);
     score(ask, o);
+}
+
+/* What the score is not below, as there is no wait below 0. */
+static double least_score(const struct spot_serve_ask *ask, const struct shape_times *t,
+                          const struct outline *line, const struct spot_serve_offer *o)
+{
+    const double usual_s = t->scatter[line->k] ? 0 : t->time[line->k].request_s;
+
+    if (ask->demand.rate_per_s * t->time[line->k].request_s >= (double)(o->D * t->shape.B))
+        return 0; /* the queue grows */
+    return o->usd_per_h * (has_slo(ask) ? 1 : line->drain_s + usual_s) * keep(ask, o, false);
 }
 
 /* No number of units from here on can be better: price only grows, and no one is answered sooner
@@ -267,7 +302,7 @@ static void judge(const struct spot_serve_ask *ask, const struct shape_times *t,
 static bool is_hopeless(const struct spot_serve_ask *ask, const struct shape_times *t,
                         const struct spot_serve_offer *best, const struct spot_serve_offer *last)
 {
-    if (isinf(last->e2e_s) || ask->slo.e2e.limit_s > 0 || ask->slo.ttft.limit_s > 0)
+    if (isinf(last->e2e_s) || has_slo(ask))
         return best->keeps_slo && !isinf(best->e2e_s) && last->usd_per_h > best->score;
     return last->usd_per_h * t->time[0].request_s > best->score;
 }
@@ -284,7 +319,9 @@ static bool best_of_shape(const struct spot_serve_ask *ask, int64_t P, int64_t M
         return false;
     }
     for (int64_t units = 1; units * t.instances <= ask->instances; units++) {
-        judge(ask, &t, units, &o);
+        const struct outline line = outline_of(ask, &t, units, &o);
+
+        judge(ask, &t, &line, &o);
         if (!is_found || o.score < best->score)
             *best = o;
         is_found = true;
@@ -308,36 +345,133 @@ static int by_score(const void *a, const void *b)
     return x->shape.P < y->shape.P ? -1 : x->shape.P > y->shape.P;
 }
 
+/* May a pipeline have P stages of M ranks? */
+static bool is_allowed(const struct spot_job_serve *s, int64_t P, int64_t M)
+{
+    return P * M >= s->gpus_min && s->stage_layers % P == 0;
+}
+
+/* A shape that may be on so many GPUs: to the next cell of the profile, or P. */
+struct shapes {
+    size_t cell;
+    int64_t P, M;
+};
+
+static bool next_shape(const struct spot_job_serve *s, int64_t gpus, struct shapes *at)
+{
+    for (;;) {
+        const struct spot_serve_cell *cell = &s->cell[at->cell];
+
+        if (at->cell == s->n_cell)
+            return false;
+        at->P++;
+        at->M = cell->M;
+        if (cell->B != 1 || at->P > s->stage_layers || at->P * at->M > gpus)
+            *at = (struct shapes){ .cell = at->cell + 1 };
+        else if (is_allowed(s, at->P, at->M))
+            return true;
+    }
+}
+
 struct spot_serve_offer *spot_serve_offers(const struct spot_serve_ask *ask, size_t *n)
 {
-    const struct spot_job_serve *s = ask->serve;
-    const int64_t gpus = ask->instances * s->gpus;
-    struct spot_serve_offer *list = NULL, o;
-    size_t cap = 0;
+    struct spot_serve_offer *list = spot_xcalloc(1, sizeof(*list)), o;
+    struct shapes at = { 0 };
+    size_t cap = 1;
 
     *n = 0;
-    for (size_t i = 0; i < s->n_cell; i++)
-        for (int64_t P = 1, M = s->cell[i].M; s->cell[i].B == 1 && P * M <= gpus; P++) {
-            if (P > s->stage_layers)
-                break;
-            if (P * M < s->gpus_min || s->stage_layers % P != 0 || !best_of_shape(ask, P, M, &o))
-                continue;
-            list = spot_xgrow(list, &cap, *n + 1, sizeof(*list));
-            list[(*n)++] = o;
-        }
-    if (!list)
-        list = spot_xcalloc(1, sizeof(*list));
+    while (next_shape(ask->serve, ask->instances * ask->serve->gpus, &at)) {
+        if (!best_of_shape(ask, at.P, at.M, &o))
+            continue;
+        list = spot_xgrow(list, &cap, *n + 1, sizeof(*list));
+        list[(*n)++] = o;
+    }
     qsort(list, *n, sizeof(*list), by_score);
     return list;
 }
 
+/* Is one of the shape better than *best, if there is one yet? Queues of those that cannot be are
+ * not looked at. */
+static void better_of_shape(const struct spot_serve_ask *ask, int64_t P, int64_t M,
+                            struct spot_serve_offer *best)
+{
+    struct spot_serve_offer o;
+    struct shape_times t;
+    const int64_t most = fill_times(ask, P, M, &t) ? ask->instances / t.instances : 0;
+
+    for (int64_t units = 1; units <= most; units++) {
+        const struct outline line = outline_of(ask, &t, units, &o);
+
+        if (best->D && o.usd_per_h * (has_slo(ask) ? 1 : t.time[0].request_s) > best->score)
+            break;
+        if (best->D && least_score(ask, &t, &line, &o) > best->score)
+            continue;
+        judge(ask, &t, &line, &o);
+        if (!best->D || by_score(&o, best) < 0)
+            *best = o;
+    }
+    free_times(&t);
+}
+
 int spot_serve_offer_best(const struct spot_serve_ask *ask, struct spot_serve_offer *best)
 {
-    size_t n;
-    struct spot_serve_offer *list = spot_serve_offers(ask, &n);
+    struct spot_serve_offer found = { 0 };
+    struct shapes at = { 0 };
 
-    if (n)
-        *best = list[0];
-    free(list);
-    return n ? 0 : -1;
+    /* what runs is often the best, and then few others need a look */
+    if (ask->current_D && is_allowed(ask->serve, ask->current.P, ask->current.M))
+        better_of_shape(ask, ask->current.P, ask->current.M, &found);
+    while (next_shape(ask->serve, ask->instances * ask->serve->gpus, &at))
+        if (!ask->current_D || at.P != ask->current.P || at.M != ask->current.M)
+            better_of_shape(ask, at.P, at.M, &found);
+    if (found.D)
+        *best = found;
+    return found.D ? 0 : -1;
+}
+
+int spot_serve_offer_complete(const struct spot_serve_ask *ask, struct spot_serve_offer *offer)
+{
+    const struct spot_serve_offer is = *offer;
+    struct shape_times t;
+    int rc = -1;
+
+    if (fill_times(ask, is.shape.P, is.shape.M, &t) && is.D >= t.pipelines) {
+        const struct outline line = outline_of(ask, &t, is.D / t.pipelines, offer);
+
+        judge(ask, &t, &line, offer);
+        offer->spares = is.spares;
+        offer->pace_s = is.pace_s;
+        offer->usd_per_h = usd_per_h(ask, offer->instances + offer->spares);
+        rc = 0;
+    }
+    free_times(&t);
+    return rc;
+}
+
+double spot_serve_most(const struct spot_job_serve *s, int64_t gpus)
+{
+    double most = 0;
+
+    for (size_t i = 0; i < s->n_cell; i++)
+        for (int64_t P = 1, M = s->cell[i].M; P <= s->stage_layers && P * M <= gpus; P++)
+            for (int64_t B = 1; is_allowed(s, P, M) && s->cell[i].B == 1 && B <= s->max_batch;
+                 B *= 2) {
+                struct spot_serve_shape shape = { .P = P, .M = M };
+                struct spot_serve_time t;
+
+                if (!spot_serve_soonest(s, &shape, B, &t))
+                    most = fmax(most, (double)(gpus / (P * M) * B) / t.request_s);
+            }
+    return most;
+}
+
+int64_t spot_serve_least_gpus(const struct spot_job_serve *s)
+{
+    int64_t least = 0;
+
+    for (size_t i = 0; i < s->n_cell; i++)
+        for (int64_t P = 1; P <= s->stage_layers; P++)
+            if (is_allowed(s, P, s->cell[i].M) && (!least || P * s->cell[i].M < least))
+                least = P * s->cell[i].M;
+    return least;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan/share/share_level.h"
+#include "plan/share_level.h"
 
 #include <math.h>
 #include <stdlib.h>

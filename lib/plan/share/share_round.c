@@ -107,11 +107,11 @@ static double thrift(const struct aim *aim, const struct spot_share_way *way)
 static double value_of(const struct aim *aim, const struct spot_share_way *way)
 {
     switch (aim->terms->aim) {
-    case SPOT_SHARE_SPOT_MAKESPAN:
+    case SPOT_SHARE_AIM_MAKESPAN:
         return urgency(aim, way);
-    case SPOT_SHARE_SPOT_MAX_MIN:
+    case SPOT_SHARE_AIM_MAX_MIN:
         return fairness(aim, way);
-    case SPOT_SHARE_SPOT_COST:
+    case SPOT_SHARE_AIM_COST:
         return thrift(aim, way);
     default:
         return aim->problem->want[way->job].weight * share_of_left(aim, way);
@@ -130,16 +130,16 @@ static int aim_init(struct aim *aim, const struct spot_share_way *way, size_t n_
         double *of_job = &aim->of_job[way[w].job];
         const double usd = p->type[way[w].type].usd_per_h * (double)way[w].scale / way[w].rate;
 
-        if (aim->terms->aim == SPOT_SHARE_SPOT_COST)
+        if (aim->terms->aim == SPOT_SHARE_AIM_COST)
             *of_job = !w || way[w].job != way[w - 1].job ? usd : fmin(*of_job, usd);
         else
             *of_job = fmax(*of_job, way[w].rate);
     }
-    if (aim->terms->aim == SPOT_SHARE_SPOT_MAX_MIN)
+    if (aim->terms->aim == SPOT_SHARE_AIM_MAX_MIN)
         spot_share_isolated_rate(p, aim->of_job);
-    if (aim->terms->aim != SPOT_SHARE_SPOT_MAKESPAN)
+    if (aim->terms->aim != SPOT_SHARE_AIM_MAKESPAN)
         return 0;
-    if (spot_share_allocate(p, SPOT_SHARE_MAKESPAN, &answer, err))
+    if (spot_share_makespan(p, &answer, err))
         return -1;
     aim->x = answer.x;
     free(answer.price);
@@ -203,23 +203,4 @@ size_t spot_share_ways(const struct spot_share_jobs *jobs, const size_t *job, si
             }
     }
     return n;
-}
-
-void spot_share_follow(const struct spot_share_problem *p, const double *x,
-                       const struct spot_share_way *way, size_t n_way,
-                       struct spot_share_choice *choice)
-{
-    int64_t *count = spot_xcalloc(p->n_type, sizeof(*count));
-
-    choice_init(p, n_way, choice);
-    for (size_t j = 0; j < p->n_type; j++)
-        count[j] = p->type[j].count;
-    for (size_t w = 0; w < n_way; w++) {
-        const double part = x[way[w].job * p->n_type + way[w].type];
-
-        if (part > 1e-9 && way[w].scale == p->want[way[w].job].scale)
-            choice->value[w] = (double)way[w].scale * (part + (stays(p, &way[w]) ? 1e-3 : 0));
-    }
-    spot_share_market(way, n_way, p->n_job, count, p->n_type, choice);
-    free(count);
 }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Adapters beside the products of a pass. What a token gets depends on its own adapter and inputs
+ * alone: A x is one dot product per rank, and each output goes on with its chain over the ranks. In
+ * products whose inputs are cut, each shard's part has its own A x, and the sums over shards come
+ * after, as elsewhere. */
+#include "engine/cpu/infer_pass.h"
+
+_Static_assert((int)SPOT_LORA_PANEL == (int)SPOT_PANEL, "adapters have the panels of products");
+
+/* NULL: the product of this token is the model's. */
+static const struct spot_lora_part *part_of(const struct spot_infer_work *w,
+                                            enum spot_lora_product product, int64_t t)
+{
+    const struct spot_infer *const f = w->f;
+    const int adapter = f->sequence[f->item[f->token_item[t]].sequence].adapter;
+    const struct spot_lora_part *part;
+
+    if (!adapter)
+        return NULL;
+    part = &f->config.lora[adapter - 1]->part[(w->bundle - 1) * SPOT_LORA_PRODUCTS + product];
+    return part->rank ? part : NULL;
+}
+
+static float *low_of(const struct spot_infer *f, int64_t t, int s)
+{
+    return f->low + (t * f->n_shard + s) * f->low_row;
+}
+
+void spot_infer_lower(const struct spot_infer_work *w, enum spot_lora_product product, int64_t t,
+                      int s, const float *x, int64_t n_in)
+{
+    const struct spot_infer *const f = w->f;
+    const struct spot_lora_part *const part = f->has_lora ? part_of(w, product, t) : NULL;
+    const int64_t shard = product >= SPOT_LORA_PROJ ? f->config.shard_begin + s : 0;
+
+    for (int64_t r = 0; part && r < part->rank; r++)
+        low_of(f, t, s)[r] = f->vec->dot(part->a + (shard * part->rank + r) * n_in, x, n_in);
+}
+
+void spot_infer_raise(const struct spot_infer_work *w, enum spot_lora_product product, int64_t t,
+                      int64_t n, int s, int64_t panel, float *c, int64_t c_row)
+{
+    const struct spot_infer *const f = w->f;
+
+    if (!f->has_lora || product == SPOT_LORA_PRODUCTS)
+        return;
+    for (int64_t i = 0, together; i < n; i += together) {
+        const struct spot_lora_part *const part = part_of(w, product, t + i);
+
+        for (together = 1; i + together < n && together < SPOT_TILE &&
+                           part_of(w, product, t + i + together) == part;
+             together++)
+            ;
+        if (part)
+            f->kernel->mix(c + i * c_row, c_row, low_of(f, t + i, s), f->n_shard * f->low_row,
+                           (int)together, part->b + panel * part->rank * SPOT_PANEL, part->rank,
+                           SPOT_PANEL);
+    }
+}

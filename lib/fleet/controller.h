@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* controller.h - holds a fleet at what a plan says: which machines to launch, to drain, to end.
+ *
+ * A state machine without clock or input: it is told the target, the prices, what the cloud lists
+ * and what became of its commands, and says what to do next. Times are seconds of one clock that
+ * the caller reads; a time before the last one counts as that one, and nothing is compared with the
+ * cloud's clock.
+ *
+ * Promises, which tests/unit/test_controller.c holds through a death at every point (fleet/tick.h):
+ *
+ * - A launch has a token, which is saved before its command runs. While what became of it is
+ *   unknown, it counts as machines and as money, and is only ever asked for again with that token,
+ *   for which the cloud launches no second time. So no machine is bought twice.
+ * - Each listed machine whose token begins with the fleet's name and a '-' is of the fleet, also
+ *   one whose launch nobody remembers: it is counted, or ended. Others are never touched.
+ * - A machine is gone when the list says so, or when two lists in a row lack it; one that was never
+ *   listed, when settle_s have passed besides.
+ * - What is held and what is asked for cost at most max_usd_per_h at the prices told last. Machines
+ *   that a command launched beyond its number are ended at the next tick.
+ * - Machines beyond the target stay until as many run as the target asks for, unless money is what
+ *   keeps the others away. A machine of another type or market than its launch asked for goes at
+ *   once.
+ * - A market that refuses is left alone, for longer each time; meanwhile on-demand machines of its
+ *   zone and type stand in for spot ones if they have a price, until the spot ones run.
+ */
+#ifndef SPOT_FLEET_CONTROLLER_H
+#define SPOT_FLEET_CONTROLLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SPOT_FLEET_NAME_MAX = 32,     /* bytes of a fleet's name */
+    SPOT_FLEET_TOKEN_MAX = 72,    /* of a token with its NUL: NAME-16 hex digits-number */
+    SPOT_FLEET_TEXT_MAX = 255,    /* bytes of an id, a zone, a type */
+    SPOT_FLEET_MACHINES = 100000, /* of the fleet */
+    SPOT_FLEET_MARKETS = 4096,
+    SPOT_FLEET_LAUNCH = 1000, /* machines of one launch */
+};
+
+struct spot_fleet_setting {
+    const char *name;     /* borrowed; see spot_fleet_is_name */
+    double max_usd_per_h; /* INFINITY: no bound */
+    bool has_drain;       /* machines are told to leave, grace_s before they are ended */
+    double grace_s;
+    double settle_s; /* until what a command did must be listed */
+    double start_s;  /* until a machine that is listed must run */
+    double pause_s;  /* after a first refusal; doubles up to longest_s */
+    double longest_s;
+    /* Something happened that is no action: launched, adopted, appeared, gone, wrong, twice,
+     * unknown, refused, too_many, given_up, held. `machine` may be NULL, and so may this. */
+    void (*note)(void *user, const char *event, const char *machine, const char *why);
+    void *user;
+};
+
+enum spot_fleet_life {
+    SPOT_FLEET_STARTING,
+    SPOT_FLEET_RUNNING,
+    SPOT_FLEET_LEAVING,
+    SPOT_FLEET_GONE
+};
+
+/* What a list says of a machine. */
+struct spot_fleet_listed {
+    const char *id, *token, *zone, *type;
+    bool is_on_demand;
+    enum spot_fleet_life life;
+};
+
+enum spot_fleet_verb { SPOT_FLEET_LAUNCHES, SPOT_FLEET_DRAINS, SPOT_FLEET_ENDS };
+
+/* Borrowed from the controller until it is told something. */
+struct spot_fleet_action {
+    enum spot_fleet_verb verb;
+    const char *token, *id; /* id: NULL of a launch */
+    const char *zone, *type;
+    bool is_on_demand;
+    int64_t count; /* of a launch */
+    const char *why;
+};
+
+/* A market, for a table. */
+struct spot_fleet_market_view {
+    const char *zone, *type;
+    bool is_on_demand, is_refused;
+    int64_t target, running, starting, leaving; /* starting: with launches under way */
+    double usd_per_h;                           /* NAN: unknown */
+    double pause_s;                             /* until the next try, 0: none */
+};
+
+struct spot_fleet_total {
+    int64_t target, running, held; /* held: machines and launches under way */
+    double usd_per_h;              /* of what is held */
+    double on_demand_usd_per_h;    /* the same at prices on demand, where known */
+};
+
+struct spot_fleet;
+
+/* Letters, digits and '_', at most SPOT_FLEET_NAME_MAX. */
+bool spot_fleet_is_name(const char *name);
+
+/* A life of a fleet begins: `nonce` sets its tokens apart from those of all others. */
+struct spot_fleet *spot_fleet_new(const struct spot_fleet_setting *setting, uint64_t nonce,
+                                  double now_s);
+void spot_fleet_free(struct spot_fleet *fleet);
+
+/* A new target: clear, then add each row; rows of one market add up. Zone "" is any zone. Returns
+ * 0, or -1 with *err (SPOT_EDATA): too many markets, a text too long, a count out of range. */
+void spot_fleet_clear_target(struct spot_fleet *fleet);
+int spot_fleet_add_target(struct spot_fleet *fleet, const char *zone, const char *type,
+                          bool is_on_demand, int64_t count, struct spot_err *err);
+/* Zone "" prices all zones that have no price of their own. */
+int spot_fleet_price(struct spot_fleet *fleet, const char *zone, const char *type,
+                     bool is_on_demand, double usd_per_h, struct spot_err *err);
+
+/* A whole list. Machines of others are passed over and counted in *n_foreign (may be NULL). Returns
+ * 0; or -1 with *err, and nothing taken in: SPOT_EDATA for more machines or markets than there may
+ * be. */
+int spot_fleet_observe(struct spot_fleet *fleet, double now_s,
+                       const struct spot_fleet_listed *listed, size_t n, size_t *n_foreign,
+                       struct spot_err *err);
+
+/* What to do now; an action is to be saved, then run. *action is freed by the caller. */
+size_t spot_fleet_decide(struct spot_fleet *fleet, double now_s, struct spot_fleet_action **action);
+
+/* A launch ended. `is_known`: it said what it launched, id[n], fewer than asked for: no more are to
+ * be had. Else it may have launched or not. */
+void spot_fleet_launched(struct spot_fleet *fleet, double now_s, const char *token, bool is_known,
+                         char *const *id, size_t n);
+/* A machine was drained or ended, or that failed. */
+void spot_fleet_told(struct spot_fleet *fleet, double now_s, const struct spot_fleet_action *action,
+                     bool is_done);
+
+size_t spot_fleet_n_market(const struct spot_fleet *fleet);
+void spot_fleet_view(const struct spot_fleet *fleet, size_t i, struct spot_fleet_market_view *view);
+struct spot_fleet_total spot_fleet_total(const struct spot_fleet *fleet);
+/* Of the fleet's whole life, over deaths. */
+double spot_fleet_elapsed_s(const struct spot_fleet *fleet);
+
+/* The state as text, to be freed; and a new controller's state from it. A text that was cut,
+ * changed or is of another fleet is SPOT_EDATA. */
+char *spot_fleet_write_state(const struct spot_fleet *fleet, size_t *n_byte);
+int spot_fleet_read_state(struct spot_fleet *fleet, const char *text, size_t n_byte,
+                          const char *source, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FLEET_CONTROLLER_H */

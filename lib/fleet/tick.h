@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* tick.h - one turn of a fleet: list, decide, save, act, save. */
+#ifndef SPOT_FLEET_TICK_H
+#define SPOT_FLEET_TICK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/err.h"
+#include "fleet/controller.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What became of an action. */
+struct spot_fleet_result {
+    bool is_done; /* false: failed, or not known */
+    char **id;    /* of a launch, [n_id]; freed by spot_fleet_tick */
+    size_t n_id;
+};
+
+/* The world. Each returns 0, or -1 with *err, which ends the turn. */
+struct spot_fleet_world {
+    double (*now_s)(void *user);
+    /* When it returns, the text is what the next life reads, whatever happens. */
+    int (*save)(void *user, const char *text, size_t n_byte, struct spot_err *err);
+    /* *listed lives until the next call. */
+    int (*list)(void *user, const struct spot_fleet_listed **listed, size_t *n,
+                struct spot_err *err);
+    /* Runs them all, in any order. */
+    int (*run)(void *user, const struct spot_fleet_action *action, size_t n,
+               struct spot_fleet_result *result, struct spot_err *err);
+    void *user;
+};
+
+/* Returns 0; or -1 with *err, when the list could not be had, or the state not be saved: then no
+ * command has run that is not saved. *n_foreign (may be NULL): listed machines of others. */
+int spot_fleet_tick(struct spot_fleet *fleet, const struct spot_fleet_world *world,
+                    size_t *n_foreign, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FLEET_TICK_H */

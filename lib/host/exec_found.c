@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Checkpoints that no coordinator has asked for: what a node finds in the script's directory before
+ * its first round, and what its ranks complete while the coordinator is away. */
+#include <stdio.h>
+#include <string.h>
+
+#include "host/exec_agent_state.h"
+
+static void list_dirs(struct spot_exec_agent *e)
+{
+    e->offer.dirs.n = 0;
+    spot_rank_files_list(e->options->files, &e->offer.dirs);
+}
+
+/* Two nodes that found the same have the same: its name is its content. */
+static uint64_t key_of(const struct spot_state_record *record)
+{
+    struct spot_hash_stream *const hash = spot_hash_stream_new();
+    uint64_t key;
+
+    for (size_t i = 0; i < record->n_file; i++) {
+        const struct spot_state_file *const file = &record->file[i];
+
+        spot_hash_stream_add(hash, file->path, strlen(file->path) + 1);
+        spot_hash_stream_add(hash, &file->mode, sizeof(file->mode));
+        spot_hash_stream_add(hash, &file->n_byte, sizeof(file->n_byte));
+        spot_hash_stream_add(hash, record->chunk + file->first_chunk,
+                             spot_state_file_chunks(file) * sizeof(*record->chunk));
+    }
+    key = spot_hash_stream_64(hash);
+    spot_hash_stream_free(hash);
+    return key;
+}
+
+void spot_exec_find_saved(struct spot_exec_agent *e)
+{
+    struct spot_state_record record = { .world = 1 };
+    struct spot_err why = { 0 };
+    int rc;
+
+    if (!e->options->files)
+        return;
+    spot_rank_files_adopt(e->options->files);
+    list_dirs(e);
+    rc = spot_rank_files_take(e->options->files, e->store, e->offer.dirs.data, e->offer.dirs.n,
+                              true, &record, &why);
+    record.id.key = key_of(&record);
+    if (!rc && record.n_file)
+        rc = spot_state_store_add(e->store, &record, &why);
+    else
+        spot_state_record_release(&record);
+    if (rc) {
+        spot_state_store_sweep(e->store);
+        if (e->options->warn)
+            e->options->warn("what is there of the checkpoints cannot be begun from: %s",
+                             rc > 0 ? "a process is writing it" : why.msg);
+    }
+}
+
+/* What a round begins from is a commit of it, newer than any before; the coordinator does the same.
+ */
+void spot_exec_adopt_found(struct spot_exec_agent *e)
+{
+    struct spot_state_record record;
+    struct spot_buf text = { 0 };
+    struct spot_wire_in in;
+
+    for (size_t i = spot_state_store_count(e->store); i-- > 0;) {
+        const struct spot_state_record *const found = spot_state_store_at(e->store, i);
+
+        if (*found->run_id)
+            continue;
+        if (e->form.env.has_state && !spot_state_id_compare(&found->id, &e->form.state))
+            spot_state_record_put(&text, found);
+        spot_state_store_drop(e->store, i);
+    }
+    in = spot_wire_in(text.data, text.n);
+    if (text.n && !spot_state_record_get(&in, &record, NULL)) {
+        snprintf(record.run_id, sizeof(record.run_id), "%s", e->form.env.run_id);
+        record.id.round = e->form.env.restart_count;
+        (void)spot_state_store_add(e->store, &record, NULL);
+    }
+    spot_buf_release(&text);
+    spot_state_store_sweep(e->store);
+}
+
+/* --- while the coordinator is away -------------------------------------------------------------
+ */
+
+/* Behind all that this node knows of, and as no other node of the round would name one. */
+static uint64_t next_step(const struct spot_exec_agent *e)
+{
+    const struct spot_exec_commit *const c = &e->commit;
+    const uint32_t world = e->held.group_world;
+    uint64_t step = e->last_step;
+
+    if (c->has_floor && c->floor > step)
+        step = c->floor;
+    for (size_t i = 0; i < spot_state_store_count(e->store); i++) {
+        const struct spot_state_record *const r = spot_state_store_at(e->store, i);
+
+        if (r->id.key == e->held.key && r->id.step > step)
+            step = r->id.step;
+    }
+    return (step / world + 1) * world + e->held.group_rank;
+}
+
+static void drop_before(struct spot_exec_agent *e, uint64_t step)
+{
+    for (size_t i = spot_state_store_count(e->store); i-- > 0;) {
+        const struct spot_state_record *const r = spot_state_store_at(e->store, i);
+
+        if (r->id.key == e->held.key && r->id.step > e->last_step && r->id.step < step &&
+            r->world == 1)
+            spot_state_store_drop(e->store, i);
+    }
+    spot_state_store_sweep(e->store);
+}
+
+/* A commit of this node alone: it would not be one if others had a part in it. One that was ordered
+ * and is not decided may never be, and is taken once more. */
+void spot_exec_take_away(struct spot_exec_agent *e)
+{
+    struct spot_exec_taken t = { .scope = SPOT_EXEC_OF_ONE };
+
+    if (!e->options->files || spot_ledger_plan(e->ledger.ledger) || e->writer != e->held.group_rank)
+        return;
+    for (size_t i = 0; i < e->commit.n_taken; i++)
+        if (e->commit.taken[i].scope != SPOT_EXEC_OF_FILES)
+            return;
+    if (e->offer.is_due || e->commit.n_taken) {
+        e->offer.is_due = false;
+        e->commit.n_taken = 0;
+        spot_rank_files_again(e->options->files);
+    }
+    if (spot_rank_files_look(e->options->files) != SPOT_FILES_READY)
+        return;
+    list_dirs(e);
+    t.id = (struct spot_state_id){ e->held.restart_count, e->held.key, next_step(e) };
+    spot_exec_commit_take(e, &t, NULL);
+    if (!t.is_early && !*t.why)
+        drop_before(e, t.id.step);
+}

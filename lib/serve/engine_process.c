@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* kill */
+#include "serve/engine_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "comm/endpoint.h"
+#include "common/clock.h"
+#include "common/spawn.h"
+#include "common/xalloc.h"
+
+extern char **environ;
+
+/* A port that is free now; nobody else is given it soon. */
+static int find_port(struct spot_err *err)
+{
+    struct spot_endpoint at;
+    int fd;
+
+    if (spot_endpoint_parse("127.0.0.1:0", &at, err) || (fd = spot_endpoint_listen(&at, err)) < 0)
+        return -1;
+    spot_endpoint_unlisten(&at, fd);
+    return at.port;
+}
+
+/* Returns 0 or an errno. */
+static int spawn_shell(pid_t *pid, pid_t group, const char *script, int in, int out)
+{
+    char sh[] = "sh", flag[] = "-c", *const text = spot_xstrdup(script);
+    char *const argv[] = { sh, flag, text, NULL };
+    posix_spawn_file_actions_t action;
+    posix_spawnattr_t attribute;
+    int rc;
+
+    posix_spawn_file_actions_init(&action);
+    if (in >= 0)
+        posix_spawn_file_actions_adddup2(&action, in, STDIN_FILENO);
+    else
+        posix_spawn_file_actions_addopen(&action, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (out >= 0)
+        posix_spawn_file_actions_adddup2(&action, out, STDOUT_FILENO);
+    else
+        posix_spawn_file_actions_addopen(&action, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&action, STDOUT_FILENO, STDERR_FILENO);
+    posix_spawnattr_init(&attribute);
+    spot_spawn_afresh(&attribute, group);
+    rc = posix_spawn(pid, "/bin/sh", &action, &attribute, argv, environ);
+    posix_spawnattr_destroy(&attribute);
+    posix_spawn_file_actions_destroy(&action);
+    free(text);
+    return rc;
+}
+
+/* The first of the group sees the end of a pipe when this process is gone. */
+static int spawn_all(struct spot_engine_process *p, const char *command)
+{
+    int alive[2], said[2], rc;
+
+    if (spot_endpoint_pipe(alive))
+        return errno;
+    p->watched = alive[1];
+    (void)fcntl(alive[0], F_SETFL, 0);
+    rc = spawn_shell(&p->watcher, 0, "read -r line; kill -KILL 0", alive[0], -1);
+    close(alive[0]);
+    if (rc)
+        return rc;
+    if (spot_endpoint_pipe(said))
+        return errno;
+    p->said = said[0];
+    (void)fcntl(said[1], F_SETFL, 0);
+    rc = spawn_shell(&p->pid, p->watcher, command, -1, said[1]);
+    close(said[1]);
+    return rc;
+}
+
+int spot_engine_process_start(struct spot_engine_process *p, const char *command,
+                              struct spot_err *err)
+{
+    char port[16];
+
+    *p = (struct spot_engine_process){ .watched = -1, .said = -1, .port = find_port(err) };
+    if (p->port < 0)
+        return -1;
+    snprintf(port, sizeof(port), "%d", p->port);
+    if (setenv("PORT", port, 1))
+        return spot_err_sys(err, "cannot set PORT");
+    errno = spawn_all(p, command);
+    if (!errno)
+        return 0;
+    (void)spot_err_sys(err, "cannot start the engine");
+    spot_engine_process_stop(p, 0);
+    return -1;
+}
+
+/* The last bytes of it. */
+static void take_words(struct spot_engine_process *p)
+{
+    char part[4096];
+    ssize_t n;
+
+    while (p->said >= 0 && (n = read(p->said, part, sizeof(part))) > 0) {
+        enum { MOST = SPOT_ENGINE_WORDS - 1 };
+        const size_t m = (size_t)n < MOST ? (size_t)n : MOST;
+        const size_t kept = p->n_words + m > MOST ? MOST - m : p->n_words;
+
+        memmove(p->words, p->words + p->n_words - kept, kept);
+        memcpy(p->words + kept, part + n - m, m);
+        p->n_words = kept + m;
+        p->words[p->n_words] = '\0';
+    }
+}
+
+bool spot_engine_process_runs(struct spot_engine_process *p)
+{
+    take_words(p);
+    if (p->pid && waitpid(p->pid, NULL, WNOHANG) == p->pid)
+        p->pid = 0;
+    return p->pid != 0;
+}
+
+void spot_engine_process_words(const struct spot_engine_process *p, char *line, size_t n)
+{
+    size_t end = p->n_words, begin, k = 0;
+
+    while (end && (p->words[end - 1] == '\n' || p->words[end - 1] == '\r'))
+        end--;
+    for (begin = end; begin && p->words[begin - 1] != '\n';)
+        begin--;
+    for (size_t i = begin; i < end && k + 1 < n; i++) {
+        const unsigned char byte = (unsigned char)p->words[i];
+
+        line[k++] = byte >= ' ' && byte < 0x7f ? (char)byte : '?';
+    }
+    line[k] = '\0';
+}
+
+static void wait_for(struct spot_engine_process *p, double limit_s)
+{
+    const double until_s = spot_clock_s() + limit_s;
+
+    while (spot_engine_process_runs(p) && spot_clock_s() < until_s)
+        spot_clock_sleep(0.02);
+}
+
+void spot_engine_process_stop(struct spot_engine_process *p, double grace_s)
+{
+    if (p->pid && grace_s > 0) {
+        kill(-p->watcher, SIGTERM);
+        wait_for(p, grace_s);
+    }
+    if (p->watcher) {
+        kill(-p->watcher, SIGKILL);
+        (void)waitpid(p->watcher, NULL, 0);
+        if (p->pid)
+            (void)waitpid(p->pid, NULL, 0);
+        close(p->watched);
+    } else if (p->watched >= 0) {
+        close(p->watched);
+    }
+    if (p->said >= 0)
+        close(p->said);
+    p->pid = p->watcher = 0;
+    p->watched = p->said = -1;
+}

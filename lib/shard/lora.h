@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* lora.h - a low-rank adapter (Hu et al., arXiv:2106.09685) laid out by canonical shards: some
+ * products become y = W x + B (A x).
+ *
+ * The parts of a fused product, such as q, k and v, have their ranks one after another in one A;
+ * B has zeros where an output is not of the part.
+ */
+#ifndef SPOT_SHARD_LORA_H
+#define SPOT_SHARD_LORA_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_LORA_PANEL = 64 }; /* outputs that lie together */
+
+enum spot_lora_product {
+    SPOT_LORA_QKV,
+    SPOT_LORA_UP, /* these two have outputs in shards, */
+    SPOT_LORA_PROJ,
+    SPOT_LORA_DOWN, /* and these have inputs in shards */
+    SPOT_LORA_PRODUCTS
+};
+
+struct spot_lora_part {
+    int64_t rank; /* 0: the product is as it was */
+    float *a;     /* [rank][n_in]; inputs in shards: [shard][rank][n_in of a shard] */
+    float *b;     /* outputs in shards: [shard][panel][rank][64], else [panel][rank][64]; the
+                     adapter's scale is in it */
+};
+
+struct spot_lora {
+    int64_t n_layer;
+    struct spot_lora_part *part; /* [n_layer][SPOT_LORA_PRODUCTS] */
+    uint64_t hash;               /* of all its numbers */
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_LORA_H */

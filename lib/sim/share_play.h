@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* share_play.h - who plays in share_sim.h: what a policy is, and what it sees of the cluster. */
+#ifndef SPOT_SIM_SHARE_PLAY_H
+#define SPOT_SIM_SHARE_PLAY_H
+
+#include "plan/share_round.h"
+#include "sim/share_sim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_share_run {
+    bool is_active, is_over;
+    double left;       /* steps */
+    double isolated_s; /* time that the steps so far would have taken alone on an equal part */
+    double isolated_per_s, counted_left; /* state of the last update */
+    double end_s, start_s;               /* when it ended; when it first ran */
+    int failures;
+    /* its lease: */
+    int type;                /* -1: none */
+    int64_t scale, *worker;  /* [scale] */
+    double lease_s, ready_s; /* since when, and since when it makes steps */
+    double checkpoint_s;     /* the first of the lease */
+    double lease_left, rate;
+    size_t step, n_step; /* of the outcome, in this round */
+};
+
+/* What is to run in the next round, in the order of selection. */
+struct spot_share_pick {
+    size_t job;
+    int type;
+    int64_t scale;
+    double rate;
+};
+
+struct spot_share_state {
+    const struct spot_share_play *play;
+    const struct spot_share_player *player;
+    void *own; /* the player's */
+    struct spot_share_outcome *outcome;
+    size_t n_job, n_type, n_arrived, n_over;
+    struct spot_share_run *job;
+    double now_s, round_start_s, round_end_s;
+    bool has_round, must_solve; /* jobs or workers changed since a player cleared it */
+    int64_t *count;             /* [n_type] currently available workers */
+    struct spot_share_pick *pick;
+    size_t n_pick;
+    /* players whose jobs may use several types: workers of each that it picked, and that a lease
+     * has; its worker[] is by type. NULL for the others. [n_job][n_type] */
+    int64_t *mix, *held;
+    double busy_s, there_s; /* worker-seconds */
+};
+
+struct spot_policy; /* plan/decision.h */
+
+struct spot_share_player {
+    const char *name, *about;
+    int (*pick)(struct spot_share_state *s, struct spot_err *err); /* fill s->pick */
+    const struct spot_policy *policy; /* ours: the decision; NULL for others */
+    int kind;                         /* the player's own */
+    bool is_mixed;
+    void (*open)(struct spot_share_state *s); /* or NULL, as the two below */
+    void (*close)(struct spot_share_state *s);
+    /* Time that a job had workers of a type in this round. */
+    void (*had)(struct spot_share_state *s, size_t job, size_t type, double held_s);
+};
+
+extern const struct spot_share_player spot_share_players[]; /* ours; ends with a NULL name */
+
+/* Active jobs as a problem. */
+struct spot_share_rule spot_share_rule_of(const struct spot_share_state *s);
+void spot_share_view_of(const struct spot_share_state *s, struct spot_share_view *view);
+/* What is known of each job, [n_job]; the caller's to free. */
+struct spot_share_job_now *spot_share_jobs_now(const struct spot_share_state *s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_SHARE_PLAY_H */

@@ -1,0 +1,172 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
+# Goal: spot-run fleet comes to what a plan says through commands of the user, whatever they do, and buys nothing twice.
+
+bats_require_minimum_version 1.5.0
+load eventually
+load errors
+set -o pipefail
+
+setup() {
+    cd "$BATS_TEST_TMPDIR"
+    cloud=$BATS_TEST_DIRNAME/../../examples/fleet/cloud.sh
+    export CLOUD=$PWD/cloud CLOUD_TRACE=$PWD/trace.csv CLOUD_GRACE=0 SPOT_CLOUD="$cloud"
+    printf '%s\n' time_s,available,zone 0,4,a 0,4,b >trace.csv
+    printf '%s\n' instance_type,zone,spot_usd_per_h,on_demand_usd_per_h gpu,a,1, gpu,b,1, gpu,,,3 >catalogue.csv
+    want 2 1
+}
+
+teardown() {
+    [ -z "${pid-}" ] || kill -9 "$pid" 2>/dev/null || true
+    for pid in $(cat cloud/machine/*/pid cloud/gone/*/pid 2>/dev/null); do
+        ! grep -qzxF "BATS_TEST_TMPDIR=$BATS_TEST_TMPDIR" "/proc/$pid/environ" 2>/dev/null || kill -9 "$pid" || true
+    done
+}
+
+# want A B: spot machines in zones a and b
+want() {
+    jq -nc --argjson a "$1" --argjson b "$2" '{schema: "spot.plan/1", kind: "fleet", buy: [
+        {zone: "a", instance_type: "gpu", market: "spot", count: $a}, {zone: "b", instance_type: "gpu", market: "spot", count: $b}]}' >plan.next
+    mv plan.next plan.json
+}
+
+common=(--plan-command 'cat plan.json' --launch '"$SPOT_CLOUD" launch' --terminate '"$SPOT_CLOUD" terminate'
+    --list '"$SPOT_CLOUD" list' --state state --catalogue catalogue.csv)
+
+# Machines outlive the command: descriptors of bats are not for them.
+fleet() { timeout 120 spot-run fleet "${common[@]}" "$@" 3>&-; }
+
+begin() { # OPTION...: turns until `stop`
+    spot-run fleet "${common[@]}" --yes --every 0.1s "$@" 2>talk 3>&- &
+    pid=$!
+}
+
+stop() {
+    kill -TERM "$pid"
+    wait "$pid"
+    pid=
+}
+
+machines() { # ZONE [MARKET]
+    grep -lx "$1" cloud/machine/*/zone 2>/dev/null | xargs -r dirname | while read -r m; do grep -x "${2:-spot}" "$m/market"; done | wc -l
+}
+
+events() { jq -r .event state/events.jsonl; }
+
+@test "without --yes fleet says what it would do and does nothing" {
+    fleet >would.jsonl 2>talk
+    jq -es 'map({action, count, zone, usd_per_h}) == [{action: "launch", count: 2, zone: "a", usd_per_h: 2},
+        {action: "launch", count: 1, zone: "b", usd_per_h: 1}]' would.jsonl
+    [ ! -e state ]
+    [ "$(machines a)" -eq 0 ]
+}
+
+@test "fleet launches, replaces what is taken, follows the plan to nothing and back" {
+    fleet --yes --once
+    [ "$(machines a) $(machines b)" = "2 1" ]
+    fleet --yes --once # it is as it should be
+    [ "$(machines a) $(machines b)" = "2 1" ]
+    in_a=$(dirname "$(grep -lx a cloud/machine/*/zone | head -n 1)")
+    kill_own -9 "$(cat "$in_a/pid")"
+    eventually '! kill -0 "$(cat "$in_a/pid")"'
+    fleet --yes --once
+    [ "$(machines a)" -eq 1 ] # one list without it is a hiccup
+    fleet --yes --once
+    [ "$(machines a)" -eq 1 ]
+    begin
+    eventually '[ "$(machines a)" -eq 2 ]'
+    want 0 0
+    eventually '[ "$(machines a) $(machines b)" = "0 0" ]'
+    want 1 2
+    eventually '[ "$(machines a) $(machines b)" = "1 2" ]'
+    stop
+    [ "$(cat cloud/number)" -eq 7 ]
+    # what it saw is a trace
+    spot-predict --interval 1s state/trace.csv --horizon 1 >/dev/null
+}
+
+@test "killed at any moment, again and again, fleet loses and doubles no machine" {
+    export CLOUD_RUN='exec sleep 100000'
+    for ((i = 0; i < 8; i++)); do
+        begin
+        read -rt "0.$((i * 5 + 10))" <> <(:) || true
+        kill -9 "$pid"
+        wait "$pid" || true
+    done
+    begin
+    eventually '[ "$(machines a) $(machines b)" = "2 1" ]'
+    settled 'cat cloud/number'
+    [ "$(cat cloud/number)" -eq 3 ]
+    stop
+}
+
+@test "no capacity is bridged on demand within the bound of money, and machines of others stay" {
+    printf '%s\n' time_s,available,zone 0,1,a 0,1,b >trace.csv
+    SPOT_TOKEN=other-1 SPOT_ZONE=b SPOT_TYPE=gpu SPOT_MARKET=spot SPOT_N=1 "$cloud" launch 3>&-
+    want 3 0
+    begin --max-usd-per-h 5
+    eventually '[ "$(machines a on-demand)" -eq 1 ]'
+    eventually 'events | grep -qx held'
+    [ "$(machines a)" -eq 1 ]
+    printf '%s\n' time_s,available,zone 0,3,a 0,1,b >trace.csv
+    stop
+    begin --max-usd-per-h 5 # a new life asks again at once
+    eventually '[ "$(machines a) $(machines a on-demand)" = "3 0" ]'
+    stop
+    [ "$(machines b)" -eq 1 ]
+    ! grep -q other state/fleet.csv
+}
+
+@test "a launch that fails, hangs or prints rubbish is asked for again under its token" {
+    for how in 'exit 1' 'sleep 1000' 'printf "no id\tat all\n"' 'yes'; do
+        rm -rf state cloud tokens
+        fleet --yes --once --limit 1s --launch "\"\$SPOT_CLOUD\" launch >/dev/null; echo \$SPOT_TOKEN >>tokens; $how" 2>talk
+        fleet --yes --once --launch 'echo $SPOT_TOKEN >>tokens; "$SPOT_CLOUD" launch' 2>talk
+        [ "$(machines a) $(machines b)" = "2 1" ]
+        [ "$(sort -u tokens | wc -l)" -eq 2 ]
+    done
+}
+
+@test "lists that fail, hang, are empty or rubbish launch nothing" {
+    for how in false 'sleep 1000' true 'echo id' 'printf "id,token,zone,instance_type,market,state\ni-1,fleet-1,a,gpu,spot,asleep\n"'; do
+        rm -rf state
+        run timeout 120 spot-run fleet "${common[@]}" --yes --once --limit 0.5s --launch 'touch launched' --list "$how"
+        [ "$status" -eq 3 ] || [ "$status" -eq 4 ]
+    done
+    [ ! -e launched ]
+}
+
+@test "a plan that fails or is another kind does nothing, and the last one stays" {
+    echo '{"schema": "spot.plan/1", "kind": "share"}' >plan.json
+    fails 3 data.value spot-run fleet "${common[@]}" --yes --once
+    at --plan-command 1 35 /kind
+    want 2 1
+    begin
+    eventually '[ "$(machines a) $(machines b)" = "2 1" ]'
+    echo rubbish >plan.json
+    eventually 'grep -q "last plan" talk'
+    stop
+    [ "$(machines a) $(machines b)" = "2 1" ]
+}
+
+@test "a state that was changed is refused, and two fleets do not share one" {
+    begin
+    eventually '[ "$(machines a) $(machines b)" = "2 1" ]'
+    run fleet --yes --once
+    [ "$status" -eq 4 ]
+    stop
+    sed -i s/i-00001/i-00009/ state/fleet.csv
+    fails 3 data.value spot-run fleet "${common[@]}" --yes --once
+    at state/fleet.csv
+}
+
+@test "machines are drained before they are ended" {
+    export CLOUD_GRACE=1000
+    fleet --yes --once
+    want 1 1
+    begin --drain '"$SPOT_CLOUD" drain' --grace 0.2s
+    eventually '[ "$(machines a)" -eq 1 ]'
+    stop
+    [ "$(events | grep -cx drain)" -eq 1 ]
+}

@@ -1,0 +1,248 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait, plain
+# spot-run serve --dtype engine: workers whose model is in another program, tests/tool/engine.c, which is as bad as it is told. No request
+# fails, and none gets another token than undisturbed.
+
+bats_require_minimum_version 1.5.0
+
+load eventually
+
+setup_file() {
+    tests=$(dirname "$(command -v spot-run)")/../tests
+    export tests
+    [ -e "$tests/engine" ] || export MISSING="make check builds engine and load"
+    ldconfig -p | grep -q libcurl.so.4 || export MISSING="no libcurl here"
+    [ -z "${MISSING-}" ] || return 0
+    cd "$BATS_FILE_TMPDIR" || return 1
+    mkdir M
+    echo '{"spot_tokens": "bytes", "vocab_size": 257, "eos_token_id": 256, "max_position_embeddings": 4096}' >M/config.json
+    for i in $(seq 12); do
+        jq -cn --arg i "$i" '{custom_id: $i, url: "/v1/completions", body: {model: "M", prompt: "line \($i)", n: (1 + ($i | tonumber) % 2),
+            max_tokens: 60, temperature: ($i | tonumber % 3 / 2), stop: "zqx"}}'
+    done >in.jsonl
+    cd "$BATS_FILE_TMPDIR" && pids= && batch && one e && one f && ended && mv out want
+}
+
+setup() {
+    [ -z "${MISSING-}" ] || skip "$MISSING"
+    cd "$BATS_TEST_TMPDIR" || return 1
+    cp -r "$BATS_FILE_TMPDIR"/{M,in.jsonl,want} .
+    pids=
+}
+
+teardown() {
+    # shellcheck disable=SC2086
+    kill_own -9 $pids
+}
+
+batch() {
+    spot-run serve --dtype engine --model M --batch in.jsonl -o out --listen unix:j 2>>serve.err 3>&- &
+    server=$!
+    pids="$pids $!"
+}
+
+one() { # name, what its engine does; --engine-kind
+    SPOT_TEST_ENGINE_SILENT_S=1 spot-run worker --join unix:j --name "$1" --engine "exec '$tests/engine' \$PORT log=$1.log ${*:2}" \
+        --engine-kind "${kind:-llama-server}" 2>"$1.err" 3>&- &
+    declare -g "pid_$1=$!"
+    pids="$pids $!"
+}
+
+ends() { # pid, exit status
+    local rc=0
+    wait "$1" || rc=$?
+    [ "$rc" = "$2" ]
+}
+
+ended() {
+    wait "$server"
+}
+
+answers() {
+    jq -r '[.custom_id, (.response.body.choices | map(.text, .finish_reason) | .[])] | @json' "$1" | sort
+}
+
+same() {
+    [ "$(answers out)" = "$(answers want)" ]
+    [ "$(wc -l <out)" = 12 ]
+}
+
+bad() { # fault, a word of what is said
+    batch
+    one e "fault=$1" at=2
+    eventually '[ -s e.log ]'
+    one f
+    ended
+    same
+    [ -z "${2-}" ] || grep -q "goes on elsewhere.*$2" serve.err
+}
+
+@test "an engine that answers 500" { bad error500 'HTTP 500'; }
+@test "an engine that answers 200 with an error inside" { bad error200 'out of memory'; }
+@test "an engine that stops in the middle of an answer" { bad stop stopped; }
+@test "an engine that closes in the middle of an answer" { bad close 'broke off'; }
+@test "an engine that sends half a character" { bad half UTF-8; }
+@test "an engine that sends rubbish" { bad rubbish expected; }
+@test "an engine that tells a token that no model has" { bad alien 'does not have'; }
+@test "an engine that tells more tokens than it was asked for" { bad beyond; }
+@test "an engine that tells tokens behind the end" { bad behind; }
+
+@test "an engine that dies: its last words, and another after a pause" {
+    batch
+    one e fault=die at=2 once=died
+    ended
+    same
+    grep -q 'CUDA error: as told' e.err
+    [ "$(grep -c 'begin 1$' e.log)" = 2 ]
+}
+
+@test "what one engine refuses, another would: the request ends, and says why" {
+    batch
+    one e fault=error400 at=2
+    ended
+    [ "$(jq -r 'select(.error or .response.status_code != 200) | .custom_id' out | wc -l)" = 1 ]
+    grep -q 'ends: worker e says: HTTP 400' serve.err
+}
+
+@test "an engine that fails each time: tries are bounded" {
+    head -n 1 in.jsonl >in && mv in in.jsonl
+    batch
+    one e fault=error500
+    ended
+    [ "$(wc -l <e.log)" -le 12 ]
+    grep -q 'engines failed it' serve.err
+}
+
+@test "an engine that makes nothing of a grammar: no answer is out of form, and tries are bounded" {
+    head -n 1 in.jsonl | jq -c '.body.response_format = {type: "json_schema", json_schema: {name: "x", schema: {type: "boolean"}}}' >in && mv in in.jsonl
+    batch
+    one e
+    ended
+    [ "$(jq -r '.response.body.choices // empty | .[].text' out)" = "" ]
+    grep -q 'engines failed it.*form' serve.err
+}
+
+@test "an engine that ends at its start is started again" {
+    batch
+    one e start=exit once=began
+    ended
+    same
+    grep -q 'no such model: as told' e.err
+}
+
+@test "an engine that is never well" {
+    SPOT_TEST_ENGINE_START_S=1 one e start=unwell
+    eventually 'grep -q "not well in time" e.err'
+    kill -TERM "$pid_e"
+    ends "$pid_e" 75
+}
+
+@test "an engine with another model is refused, as is one without tokens" {
+    batch
+    one e fault=stop
+    eventually '[ -s e.log ]'
+    one f model=N
+    ends "$pid_f" 1
+    grep -q "'N'" f.err
+    kind=ollama one g kind=ollama
+    ends "$pid_g" 1
+    grep -q 'takes text' g.err
+}
+
+@test "workers of our own and engines do not mix" {
+    batch
+    run -1 --separate-stderr spot-run worker --join unix:j --join-timeout 5s
+    [[ $stderr == *'serve engines'* ]]
+    seq 400 >text
+    spot-run train -q --data text --layers 2 --width 32 --heads 2 --seq 32 --global-batch 2 --steps 1 --save T >train.log
+    spot-run serve --model T --http unix:h --listen unix:own 2>own.err 3>&- &
+    pids="$pids $!"
+    eventually '[ -S own ]'
+    run -1 --separate-stderr spot-run worker --join unix:own --engine "exec '$tests/engine' \$PORT" --engine-kind llama-server
+    [[ $stderr == *'--dtype engine'* ]]
+}
+
+@test "killed workers, a notice, and the server's own death: the same tokens" {
+    spot-run serve --dtype engine --model M --served-model-name model --http unix:h --listen unix:j --state s 2>>serve.err 3>&- &
+    server=$!
+    pids="$pids $!"
+    one e
+    one f
+    eventually '[ "$(curl -s --unix-socket h http://x/health)" = "{\"status\":\"ok\"}" ]'
+    "$tests/load" unix:h n=60 clients=6 out=150 plain=1 answers=undisturbed
+    "$tests/load" unix:h n=240 clients=6 out=150 plain=1 answers=disturbed >load.out 2>&1 3>&- &
+    load=$!
+    pids="$pids $load"
+    n=$(wc -l <e.log)
+    eventually '[ "$(wc -l <e.log)" -gt '$((n + 10))' ]'
+    kill -9 "$pid_e"
+    one g
+    eventually '[ -s g.log ]'
+    kill -TERM "$pid_f"
+    ends "$pid_f" 75
+    n=$(wc -l <g.log)
+    eventually '[ "$(wc -l <g.log)" -gt '$((n + 10))' ]'
+    kill -9 "$server"
+    wait "$server" || :
+    spot-run serve --dtype engine --model M --served-model-name model --http unix:h --listen unix:j --state s --resume 2>>serve.err 3>&- &
+    pids="$pids $!"
+    wait "$load"
+    cat load.out
+    grep -q 'refused=0 wrong=0' load.out
+    [ "$(sort undisturbed | head -n 40)" = "$(sort disturbed | grep -Fxf undisturbed | sort | head -n 40)" ]
+    [ "$(grep -Fxcf undisturbed disturbed)" = 60 ]
+}
+
+@test "engines that are not deterministic: no token twice, and none left out" {
+    spot-run serve --dtype engine --model M --served-model-name model --http unix:h --listen unix:j 2>>serve.err 3>&- &
+    pids="$pids $!"
+    one e noise=1
+    one f noise=1
+    eventually '[ "$(curl -s --unix-socket h http://x/health)" = "{\"status\":\"ok\"}" ]'
+    "$tests/load" unix:h n=80 clients=8 out=150 plain=1 >load.out 2>&1 3>&- &
+    load=$!
+    pids="$pids $load"
+    eventually '[ "$(wc -l <e.log)" -gt 10 ]'
+    kill -9 "$pid_e"
+    one g noise=1
+    eventually '[ -s g.log ]'
+    kill -TERM "$pid_f"
+    wait "$load"
+    grep -q 'tokens=12000 .*broken=0 refused=0 wrong=0' load.out
+}
+
+@test "a client that has enough, and one that goes: the engine's answers are closed" {
+    spot-run serve --dtype engine --model M --http unix:h --listen unix:j 2>>serve.err 3>&- &
+    pids="$pids $!"
+    one e ms=20
+    eventually '[ "$(curl -s --unix-socket h http://x/health)" = "{\"status\":\"ok\"}" ]'
+    curl -s --unix-socket h http://x/v1/completions -d '{"model": "M", "prompt": "x", "max_tokens": 4000, "stop": ["e", "a", "o"]}' >a
+    [ "$(jq -r '.choices[0].finish_reason' a)" = stop ]
+    eventually 'grep -q "gone 1" e.log'
+    run curl -s --max-time 0.5 --unix-socket h http://x/v1/completions -d '{"model": "M", "prompt": "y", "max_tokens": 4000, "ignore_eos": true}'
+    eventually 'grep -q "gone 2" e.log'
+}
+
+@test "kinds of engines, with tokens" {
+    for kind in vllm sglang; do
+        rm -f out
+        batch
+        one e kind=$kind
+        ended
+        same
+    done
+}
+
+@test "kinds of engines, with pieces of text" {
+    # shellcheck disable=SC2034 # one has it
+    for kind in llama-server vllm tgi ollama; do
+        rm -f out
+        spot-run serve --dtype engine --model M2 --served-model-name M --batch in.jsonl -o out --listen unix:j 2>>serve.err 3>&- &
+        server=$!
+        pids="$pids $!"
+        one e kind="${kind%-server}" model=M2
+        ended
+        same
+    done
+}

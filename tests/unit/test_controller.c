@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: a fleet comes to what a plan says, whatever dies, fails or lies, and buys nothing twice. */
+#include "fleet/controller.h"
+
+#include <time.h>
+
+#include "fleet_rig.h"
+
+/* --- a death at every point --- */
+
+static void set_target(struct rig *r, int stage)
+{
+    static const int64_t want[3][2] = { { 3, 2 }, { 1, 0 }, { 0, 0 } };
+
+    spot_fleet_clear_target(r->fleet);
+    rig_want(r, "a", false, want[stage][0]);
+    rig_want(r, "b", false, want[stage][1]);
+    rig_price(r, "", false, 1);
+}
+
+/* Returns whether the process died on the way. */
+static bool play_with_a_death(int fuse, int lag, bool has_drain, uint64_t seed)
+{
+    struct rig *r = rig_new();
+    int n_died = 0;
+
+    r->lag = lag;
+    r->set.has_drain = has_drain;
+    r->set.grace_s = 15;
+    r->set.max_usd_per_h = 5;
+    spot_rng_init(&r->rng, seed, 2);
+    rig_live(r);
+    r->fuse = fuse;
+    for (int i = 0; i < 60; i++) {
+        set_target(r, i / 20);
+        rig_tick(r);
+        if (r->is_dead) {
+            n_died++;
+            r->fuse = n_died == 1 ? (int)spot_rng_below(&r->rng, 12) : 0;
+            rig_live(r);
+        }
+        ck_assert_int_le(rig_alive(r, "a", -1) + rig_alive(r, "b", -1), 5 + 1); /* and the other */
+        if (i % 20 == 19) {
+            ck_assert_int_eq(rig_alive(r, "a", -1), 1 + (i < 20 ? 3 : i < 40 ? 1 : 0));
+            ck_assert_int_eq(rig_alive(r, "b", -1), i < 20 ? 2 : 0);
+        }
+    }
+    ck_assert_int_eq(r->n, 1 + 5); /* never one more was bought */
+    rig_free(r);
+    return n_died > 0;
+}
+
+START_TEST(dead_at_any_point_of_a_turn_it_loses_and_doubles_no_machine)
+{
+    for (int k = 0; k < 12; k++) {
+        int fuse = 1;
+
+        while (play_with_a_death(fuse, k % 3, k / 3 % 2, (uint64_t)k))
+            fuse++;
+        ck_assert_int_gt(fuse, 60 * 4); /* each turn has so many points at least */
+    }
+}
+END_TEST
+
+START_TEST(a_fleet_without_its_state_finds_its_machines_again)
+{
+    struct rig *r = rig_new();
+
+    rig_want(r, "a", false, 3);
+    rig_ticks(r, 3);
+    free(r->saved);
+    r->saved = NULL;
+    rig_live(r);
+    rig_want(r, "a", false, 2);
+    rig_ticks(r, 3);
+    ck_assert_int_eq(r->n, 4);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 3);
+    ck_assert(was_noted(r, "adopted"));
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(a_state_that_was_changed_or_is_of_another_fleet_is_refused)
+{
+    struct rig *r = rig_new();
+    struct spot_err err = { 0 };
+    struct spot_fleet *other;
+    struct spot_fleet_setting set = { .name = "other" };
+
+    rig_want(r, "a", false, 3);
+    rig_ticks(r, 1);
+    other = spot_fleet_new(&set, 1, 0);
+    ck_assert_int_eq(spot_fleet_read_state(other, r->saved, r->n_saved, "s", &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    for (size_t i = 0; i <= r->n_saved; i++) {
+        ck_assert_int_eq(spot_fleet_read_state(r->fleet, r->saved, i, "s", &err),
+                         i < r->n_saved ? -1 : 0);
+        if (i < r->n_saved - 30) { /* the end has more than its hash */
+            r->saved[i] ^= 1;
+            ck_assert_int_eq(spot_fleet_read_state(other, r->saved, r->n_saved, "s", &err), -1);
+            r->saved[i] ^= 1;
+        }
+    }
+    spot_fleet_free(other);
+    rig_free(r);
+}
+END_TEST
+
+/* --- a cloud that fails or lies --- */
+
+START_TEST(one_empty_list_is_a_hiccup_and_two_are_a_loss)
+{
+    struct rig *r = rig_new();
+
+    rig_want(r, "a", false, 4);
+    rig_ticks(r, 3);
+    r->lists_nothing = true;
+    rig_tick(r);
+    ck_assert_int_eq(r->n_run, 1);
+    rig_tick(r);
+    ck_assert_int_eq(r->n_run, 2);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(a_list_that_fails_changes_nothing)
+{
+    struct rig *r = rig_new();
+
+    rig_want(r, "a", false, 4);
+    rig_ticks(r, 2);
+    r->cannot_list = true;
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(rig_tick(r), -1);
+    r->cannot_list = false;
+    rig_ticks(r, 3);
+    ck_assert_int_eq(r->n, 5);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(what_is_taken_away_is_bought_again_and_what_leaves_is_replaced_ahead)
+{
+    struct rig *r = rig_new();
+
+    rig_want(r, "a", false, 3);
+    rig_ticks(r, 3);
+    r->machine[1].is_dead = true;
+    r->machine[2].life = SPOT_FLEET_LEAVING;
+    rig_tick(r);
+    ck_assert_int_eq(r->n, 5); /* the leaving one, which is still there */
+    rig_tick(r);
+    ck_assert_int_eq(r->n, 6);
+    rig_ticks(r, 5);
+    ck_assert_int_eq(r->n, 6);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(a_launch_that_fails_is_asked_for_again_under_its_token_and_seldom)
+{
+    struct rig *r = rig_new();
+
+    r->cannot_launch = r->launches_in_vain = true;
+    rig_want(r, "a", false, 2);
+    rig_ticks(r, 360); /* an hour */
+    ck_assert_int_le(r->n_run, 12);
+    ck_assert_int_eq(r->n, 1);
+    r->cannot_launch = r->launches_in_vain = false;
+    rig_ticks(r, 70);
+    ck_assert_int_eq(r->n, 3);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(an_unknown_launch_that_nobody_wants_any_more_is_given_up_or_ended)
+{
+    for (int does_launch = 0; does_launch < 2; does_launch++) {
+        struct rig *r = rig_new();
+
+        r->cannot_launch = true;
+        r->launches_in_vain = !does_launch;
+        rig_want(r, "a", false, 2);
+        rig_ticks(r, 1);
+        spot_fleet_clear_target(r->fleet);
+        rig_ticks(r, 20);
+        ck_assert_int_eq(rig_alive(r, "a", -1), 1);
+        ck_assert_int_eq(spot_fleet_total(r->fleet).held, 0);
+        ck_assert_int_eq(was_noted(r, "given_up"), !does_launch);
+        rig_free(r);
+    }
+}
+END_TEST
+
+START_TEST(no_capacity_for_hours_is_bridged_on_demand_and_spot_returns)
+{
+    struct rig *r = rig_new();
+
+    r->capacity = 1 + 1;
+    rig_want(r, "a", false, 4);
+    rig_price(r, "a", false, 1);
+    rig_price(r, "", true, 3);
+    rig_ticks(r, 3 * 360);
+    ck_assert_int_eq(rig_alive(r, "a", 0), 1 + 1);
+    ck_assert_int_eq(rig_alive(r, "a", 1), 3);
+    ck_assert_int_le(r->n_run, 30);
+    ck_assert(was_noted(r, "refused"));
+    r->capacity = -1;
+    rig_ticks(r, 70);
+    ck_assert_int_eq(rig_alive(r, "a", 0), 1 + 4);
+    ck_assert_int_eq(rig_alive(r, "a", 1), 0);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(spot_is_bridged_in_a_market_that_the_plan_has_in_any_zone)
+{
+    struct rig *r = rig_new();
+
+    r->capacity = 1;
+    rig_want(r, "a", false, 2);
+    rig_want(r, "", true, 1);
+    rig_price(r, "", true, 3);
+    rig_ticks(r, 20);
+    ck_assert_int_eq(rig_alive(r, "z", 1), 3);
+    ck_assert_int_eq(r->n, 1 + 3);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(more_machines_than_asked_for_are_ended)
+{
+    struct rig *r = rig_new();
+
+    r->surplus = 2;
+    rig_want(r, "a", false, 3);
+    rig_ticks(r, 6);
+    ck_assert_int_eq(r->n, 1 + 5);
+    ck_assert_int_eq(rig_alive(r, "a", 0), 1 + 3);
+    ck_assert(was_noted(r, "too_many"));
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(a_wrong_type_is_ended_said_and_not_bought_in_a_loop)
+{
+    struct rig *r = rig_new();
+
+    r->gives_wrong_type = true;
+    rig_want(r, "a", false, 1);
+    rig_ticks(r, 360);
+    ck_assert(was_noted(r, "wrong"));
+    ck_assert_int_le(r->n, 12);
+    r->gives_wrong_type = false;
+    rig_ticks(r, 70);
+    ck_assert_int_eq(rig_alive(r, "a", 0), 1 + 1);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(an_id_that_is_listed_twice_counts_once)
+{
+    struct rig *r = rig_new();
+
+    r->double_id = "i-00001";
+    rig_want(r, "a", false, 2);
+    rig_ticks(r, 5);
+    ck_assert_int_eq(r->n, 1 + 2);
+    ck_assert_int_eq(rig_alive(r, "a", 0), 1 + 2);
+    ck_assert(was_noted(r, "twice"));
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(a_machine_that_does_not_end_is_told_again_and_still_paid)
+{
+    struct rig *r = rig_new();
+
+    r->set.max_usd_per_h = 2;
+    rig_live(r);
+    rig_price(r, "", false, 1);
+    rig_want(r, "a", false, 2);
+    rig_ticks(r, 3);
+    r->cannot_end = true;
+    spot_fleet_clear_target(r->fleet);
+    rig_want(r, "b", false, 2);
+    rig_ticks(r, 50);
+    ck_assert_int_eq(rig_alive(r, "b", -1), 0); /* the two are paid: there is no money */
+    r->cannot_end = false;
+    rig_ticks(r, 70);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1);
+    ck_assert_int_eq(rig_alive(r, "b", -1), 2);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(one_that_never_comes_to_run_is_replaced)
+{
+    struct rig *r = rig_new();
+
+    rig_want(r, "a", false, 1);
+    rig_tick(r);
+    r->machine[1].life = SPOT_FLEET_STARTING;
+    rig_ticks(r, 185);
+    ck_assert(r->machine[1].is_dead);
+    rig_ticks(r, 5);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 2);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(a_clock_that_jumps_back_or_ahead_buys_nothing)
+{
+    struct rig *r = rig_new();
+
+    r->lag = 1;
+    rig_want(r, "a", false, 2);
+    rig_tick(r);
+    r->now_s -= 1e6;
+    rig_ticks(r, 5);
+    r->now_s += 1e7;
+    rig_ticks(r, 5);
+    ck_assert_int_eq(r->n, 3);
+    rig_free(r);
+}
+END_TEST
+
+/* --- money, order --- */
+
+START_TEST(a_rise_of_prices_ends_the_dearest_and_nothing_unpriced_is_bought)
+{
+    struct rig *r = rig_new();
+
+    r->set.max_usd_per_h = 10;
+    rig_live(r);
+    rig_price(r, "a", false, 1);
+    rig_price(r, "b", false, 2);
+    rig_want(r, "a", false, 4);
+    rig_want(r, "b", false, 3);
+    rig_want(r, "c", false, 1);
+    rig_ticks(r, 5);
+    ck_assert_int_eq(r->n, 1 + 7);
+    ck_assert(was_noted(r, "held"));
+    rig_price(r, "b", false, 3);
+    rig_ticks(r, 5);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 4);
+    ck_assert_int_eq(rig_alive(r, "b", -1), 2);
+    ck_assert_double_le(spot_fleet_total(r->fleet).usd_per_h, 10);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(the_old_ones_stay_until_the_new_ones_run_and_are_drained_first)
+{
+    struct rig *r = rig_new();
+
+    r->set.has_drain = true;
+    r->set.grace_s = 25;
+    rig_live(r);
+    rig_want(r, "a", false, 2);
+    rig_ticks(r, 3);
+    spot_fleet_clear_target(r->fleet);
+    rig_want(r, "b", false, 2);
+    r->lag = 2;
+    for (int i = 0; i < 4; i++) {
+        rig_tick(r);
+        ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 2);
+    }
+    rig_ticks(r, 6);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1);
+    ck_assert_int_eq(rig_alive(r, "b", -1), 2);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(a_turn_of_a_thousand_machines_is_short)
+{
+    struct rig *r = rig_new();
+    clock_t begin;
+    char zone[8];
+
+    for (int i = 0; i < 100; i++) {
+        snprintf(zone, sizeof(zone), "z%d", i);
+        rig_want(r, zone, false, 10);
+    }
+    rig_ticks(r, 3);
+    ck_assert_int_eq(r->n, 1001);
+    for (int i = 1; i <= 1000; i += 2)
+        r->machine[i].life = SPOT_FLEET_LEAVING;
+    begin = clock();
+    rig_ticks(r, 3);
+    ck_assert_int_eq(r->n, 1501);
+    if (getenv("SPOT_SHOW_TIMES"))
+        fprintf(stderr, "# %.1f ms a turn\n", (double)(clock() - begin) * 1e3 / CLOCKS_PER_SEC / 3);
+    rig_free(r);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_test(tc, dead_at_any_point_of_a_turn_it_loses_and_doubles_no_machine);
+    tcase_add_test(tc, a_fleet_without_its_state_finds_its_machines_again);
+    tcase_add_test(tc, a_state_that_was_changed_or_is_of_another_fleet_is_refused);
+    tcase_add_test(tc, one_empty_list_is_a_hiccup_and_two_are_a_loss);
+    tcase_add_test(tc, a_list_that_fails_changes_nothing);
+    tcase_add_test(tc, what_is_taken_away_is_bought_again_and_what_leaves_is_replaced_ahead);
+    tcase_add_test(tc, a_launch_that_fails_is_asked_for_again_under_its_token_and_seldom);
+    tcase_add_test(tc, an_unknown_launch_that_nobody_wants_any_more_is_given_up_or_ended);
+    tcase_add_test(tc, no_capacity_for_hours_is_bridged_on_demand_and_spot_returns);
+    tcase_add_test(tc, spot_is_bridged_in_a_market_that_the_plan_has_in_any_zone);
+    tcase_add_test(tc, more_machines_than_asked_for_are_ended);
+    tcase_add_test(tc, a_wrong_type_is_ended_said_and_not_bought_in_a_loop);
+    tcase_add_test(tc, an_id_that_is_listed_twice_counts_once);
+    tcase_add_test(tc, a_machine_that_does_not_end_is_told_again_and_still_paid);
+    tcase_add_test(tc, one_that_never_comes_to_run_is_replaced);
+    tcase_add_test(tc, a_clock_that_jumps_back_or_ahead_buys_nothing);
+    tcase_add_test(tc, a_rise_of_prices_ends_the_dearest_and_nothing_unpriced_is_bought);
+    tcase_add_test(tc, the_old_ones_stay_until_the_new_ones_run_and_are_drained_first);
+    tcase_add_test(tc, a_turn_of_a_thousand_machines_is_short);
+    return run_suite("controller", tc);
+}

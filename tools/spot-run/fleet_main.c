@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-run fleet: holds a fleet at what a plan says, through commands of the user. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/opt.h"
+#include "cli/rows.h"
+#include "cli/table.h"
+#include "cli/tool.h"
+#include "common/clock.h"
+#include "common/dir_lock.h"
+#include "common/random.h"
+#include "common/safe_dir.h"
+#include "common/xalloc.h"
+#include "fleet/tick.h"
+#include "fleet_command.h"
+#include "fleet_log.h"
+#include "fleet_read.h"
+#include "run.h"
+
+enum { STATE_MAX = 64 << 20, PLAN_MAX = 16 << 20, IDS_MAX = 32 << 20, LOOK_MS = 100 };
+
+static const char state_name[] = "fleet.csv";
+
+static struct options {
+    struct spot_tool_common common;
+    const char *plan, *launch, *terminate, *drain, *list, *catalogue, *state, *name;
+    double max_usd_per_h, every_s, limit_s, grace_s;
+    bool is_sure, is_once;
+} o = { .name = "fleet", .max_usd_per_h = INFINITY, .every_s = 30, .limit_s = 300 };
+
+/* What runs. */
+struct session {
+    struct spot_fleet *fleet;
+    struct fleet_runner *runner;
+    struct fleet_log *log; /* NULL: a dry run */
+    struct fleet_list list;
+    int dir_fd;
+    bool has_plan;
+};
+
+static volatile sig_atomic_t signal_got;
+
+static void on_signal(int signal)
+{
+    signal_got = signal;
+}
+
+/* --- the world of a turn --- */
+
+static double now_s(void *user)
+{
+    (void)user;
+    return spot_clock_s();
+}
+
+static int save(void *user, const char *text, size_t n, struct spot_err *err)
+{
+    const struct session *s = user;
+
+    if (spot_safe_replace(s->dir_fd, state_name, text, n, true))
+        return spot_err_sys(err, "cannot write %s/%s", o.state, state_name);
+    return 0;
+}
+
+static int list(void *user, const struct spot_fleet_listed **listed, size_t *n,
+                struct spot_err *err)
+{
+    struct session *s = user;
+    struct fleet_command c = { .script = o.list, .out_max = FLEET_OUTPUT_MAX };
+    int rc;
+
+    fleet_command_set(&c, "SPOT_FLEET", o.name);
+    rc = fleet_run_one(s->runner, &c, "--list", err);
+    if (!rc)
+        rc = fleet_read_list(&s->list, &c.out, err);
+    fleet_command_release(&c);
+    *listed = s->list.listed;
+    *n = s->list.n;
+    return rc;
+}
+
+static void set_up(const struct spot_fleet_action *a, struct fleet_command *c)
+{
+    char count[24];
+
+    snprintf(count, sizeof(count), "%lld", (long long)a->count);
+    *c = (struct fleet_command){ .out_max = IDS_MAX };
+    c->script = a->verb == SPOT_FLEET_LAUNCHES ? o.launch
+                : a->verb == SPOT_FLEET_DRAINS ? o.drain
+                                               : o.terminate;
+    fleet_command_set(c, "SPOT_TOKEN", a->token);
+    fleet_command_set(c, "SPOT_ZONE", a->zone);
+    fleet_command_set(c, "SPOT_TYPE", a->type);
+    fleet_command_set(c, "SPOT_MARKET", fleet_market_name(a->is_on_demand));
+    if (a->id)
+        fleet_command_set(c, "SPOT_ID", a->id);
+    else
+        fleet_command_set(c, "SPOT_N", count);
+}
+
+static void take(const struct session *s, const struct spot_fleet_action *a,
+                 const struct fleet_command *c, struct spot_fleet_result *result)
+{
+    const char *const what = fleet_verb_name(a->verb);
+
+    result->is_done = c->is_ok;
+    if (!c->is_ok) {
+        if (fleet_log_note(s->log, "command_failed", a->id ? a->id : a->token, c->why))
+            spot_tool_warn("--%s for %s: %s", what, a->id ? a->id : a->token, c->why);
+    } else if (!a->id && fleet_read_ids(&c->out, &result->id, &result->n_id)) {
+        result->is_done = false;
+        spot_tool_warn("--%s for %s: expected an id on each line of its output", what, a->token);
+    }
+}
+
+static int run_all(void *user, const struct spot_fleet_action *action, size_t n,
+                   struct spot_fleet_result *result, struct spot_err *err)
+{
+    const struct session *s = user;
+    struct fleet_command *c = spot_xcalloc(n, sizeof(*c));
+
+    (void)err;
+    for (size_t i = 0; i < n; i++) {
+        const struct spot_fleet_action *a = &action[i];
+
+        set_up(a, &c[i]);
+        fleet_log_action(s->log, a);
+        if (a->id)
+            spot_tool_note("%s %s: %s", fleet_verb_name(a->verb), a->id, a->why);
+        else
+            spot_tool_note("launch %lld %s in %s, %s: %s", (long long)a->count, a->type,
+                           *a->zone ? a->zone : "any zone", fleet_market_name(a->is_on_demand),
+                           a->why);
+    }
+    fleet_run(s->runner, c, n);
+    for (size_t i = 0; i < n; i++) {
+        take(s, &action[i], &c[i], &result[i]);
+        fleet_command_release(&c[i]);
+    }
+    free(c);
+    return 0;
+}
+
+static void note(void *user, const char *event, const char *machine, const char *why)
+{
+    const struct session *s = user;
+    static const char *const routine[] = { "launched", "appeared", NULL };
+    bool is_routine = false;
+
+    if (s->log && !fleet_log_note(s->log, event, machine, why))
+        return;
+    for (int i = 0; routine[i]; i++)
+        is_routine |= !strcmp(event, routine[i]);
+    (is_routine ? spot_tool_info : spot_tool_note)("%s%s%s: %s", event, machine ? " " : "",
+                                                   machine ? machine : "", why);
+}
+
+/* --- a turn --- */
+
+/* The target and the prices of now; what cannot be had stays as it was. */
+static int look(struct session *s, struct spot_err *err)
+{
+    struct fleet_command c = { .script = o.plan, .out_max = PLAN_MAX };
+    struct spot_err why = { 0 };
+    int rc = fleet_run_one(s->runner, &c, "--plan-command", &why);
+
+    if (!rc)
+        rc = fleet_read_plan(s->fleet, &c.out, &why);
+    fleet_command_release(&c);
+    if (!rc && o.catalogue)
+        rc = fleet_read_prices(s->fleet, o.catalogue, &why);
+    if (rc && !s->has_plan) {
+        *err = why;
+        return -1;
+    }
+    if (rc)
+        spot_tool_warn("the last plan stays in force: %s", why.msg);
+    s->has_plan = true;
+    return 0;
+}
+
+static int turn(struct session *s, struct spot_err *err)
+{
+    static const struct spot_fleet_world world = { now_s, save, list, run_all, NULL };
+    struct spot_fleet_world here = world;
+
+    here.user = s;
+    fleet_log_turn(s->log, spot_fleet_elapsed_s(s->fleet));
+    if (look(s, err) || spot_fleet_tick(s->fleet, &here, NULL, err))
+        return -1;
+    fleet_log_counts(s->log, s->fleet);
+    return 0;
+}
+
+static void wait_until(double until_s)
+{
+    while (!signal_got && spot_clock_s() < until_s)
+        (void)poll(NULL, 0, LOOK_MS);
+}
+
+static int turns(struct session *s, struct spot_err *err)
+{
+    while (!signal_got) {
+        const double next_s = spot_clock_s() + o.every_s;
+
+        if (turn(s, err)) {
+            if (o.is_once)
+                return -1;
+            spot_tool_warn("%s", err->msg);
+            *err = (struct spot_err){ 0 };
+        }
+        if (o.is_once)
+            break;
+        wait_until(next_s);
+    }
+    return 0;
+}
+
+/* --- without --yes --- */
+
+static double price_of(const struct spot_fleet *fleet, const struct spot_fleet_action *a)
+{
+    struct spot_fleet_market_view v;
+
+    for (size_t i = 0; i < spot_fleet_n_market(fleet); i++) {
+        spot_fleet_view(fleet, i, &v);
+        if (v.is_on_demand == a->is_on_demand && !strcmp(v.zone, a->zone) &&
+            !strcmp(v.type, a->type))
+            return v.usd_per_h;
+    }
+    return NAN;
+}
+
+static int print_actions(const struct spot_fleet *fleet, const struct spot_fleet_action *action,
+                         size_t n, struct spot_err *err)
+{
+    static const struct spot_column column[] = {
+        { "action", false }, { "count", true }, { "zone", false },     { "instance_type", false },
+        { "market", false }, { "node", false }, { "usd_per_h", true }, { "why", false },
+    };
+    enum spot_format format;
+    struct spot_table table;
+
+    if (spot_format_parse(o.common.format, &format, err))
+        return -1;
+    spot_table_init(&table, column, sizeof(column) / sizeof(*column));
+    for (size_t i = 0; i < n; i++) {
+        const struct spot_fleet_action *a = &action[i];
+        const double usd = price_of(fleet, a);
+
+        spot_table_text(&table, fleet_verb_name(a->verb));
+        spot_table_int(&table, a->id ? 1 : a->count);
+        spot_table_text(&table, a->zone);
+        spot_table_text(&table, a->type);
+        spot_table_text(&table, fleet_market_name(a->is_on_demand));
+        spot_table_text(&table, a->id ? a->id : "");
+        if (isnan(usd))
+            spot_table_text(&table, "");
+        else
+            spot_table_real(&table, (a->id ? 1 : (double)a->count) * usd);
+        spot_table_text(&table, a->why);
+    }
+    spot_table_print(&table, stdout, spot_format_settle(format, NULL, SPOT_FORMAT_JSONL));
+    spot_table_release(&table);
+    return fflush(stdout) ? spot_err_sys(err, "cannot write the table") : 0;
+}
+
+static int dry_turn(struct session *s, struct spot_err *err)
+{
+    const struct spot_fleet_listed *listed;
+    struct spot_fleet_action *action = NULL;
+    struct spot_fleet_total total;
+    size_t n, n_foreign;
+    int rc;
+
+    if (look(s, err) || list(s, &listed, &n, err) ||
+        spot_fleet_observe(s->fleet, spot_clock_s(), listed, n, &n_foreign, err))
+        return -1;
+    n = spot_fleet_decide(s->fleet, spot_clock_s(), &action);
+    total = spot_fleet_total(s->fleet);
+    rc = print_actions(s->fleet, action, n, err);
+    spot_tool_note(
+        "%lld of %lld wanted machines run; with this %g usd/h, on demand %g; %zu machines "
+        "of others; nothing was done, --yes does it",
+        (long long)total.running, (long long)total.target, total.usd_per_h,
+        total.on_demand_usd_per_h, n_foreign);
+    free(action);
+    return rc;
+}
+
+/* --- begin and end --- */
+
+/* What the last life saved; none is a new fleet. */
+static int read_state(struct session *s, struct spot_err *err)
+{
+    const int fd = spot_safe_open(s->dir_fd, state_name, O_RDONLY | O_CLOEXEC, 0);
+    char source[256];
+    struct stat st;
+    char *text;
+    ssize_t n;
+    int rc;
+
+    snprintf(source, sizeof(source), "%s/%s", o.state, state_name);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : spot_err_sys(err, "cannot read %s", source);
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > STATE_MAX) {
+        close(fd);
+        return spot_err_set(err, SPOT_EDATA, "%s: no file of at most %d bytes", source, STATE_MAX);
+    }
+    text = spot_xcalloc((size_t)st.st_size + 1, 1);
+    n = pread(fd, text, (size_t)st.st_size, 0);
+    close(fd);
+    rc = n < 0 ? spot_err_sys(err, "cannot read %s", source)
+               : spot_fleet_read_state(s->fleet, text, (size_t)n, source, err);
+    free(text);
+    return rc;
+}
+
+static int open_fleet(struct session *s, struct spot_err *err)
+{
+    struct spot_fleet_setting set = { .name = o.name,
+                                      .max_usd_per_h = o.max_usd_per_h,
+                                      .has_drain = o.drain != NULL,
+                                      .grace_s = o.grace_s,
+                                      .settle_s = 60,
+                                      .start_s = 1800,
+                                      .pause_s = 30,
+                                      .longest_s = 900,
+                                      .note = note,
+                                      .user = s };
+    uint64_t nonce;
+
+    if (spot_random_bytes(&nonce, sizeof(nonce), err))
+        return -1;
+    s->fleet = spot_fleet_new(&set, nonce, spot_clock_s());
+    s->runner = fleet_runner_new(o.limit_s, err);
+    if (!s->runner)
+        return -1;
+    if (!o.is_sure) {
+        s->dir_fd = open(o.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return s->dir_fd < 0 ? 0 : read_state(s, err);
+    }
+    if (spot_dir_make(o.state, err) || (s->dir_fd = spot_dir_lock(o.state, err)) < 0 ||
+        read_state(s, err))
+        return -1;
+    spot_tool_warn_shared(o.state);
+    s->log = fleet_log_new(s->dir_fd, err);
+    return s->log ? 0 : -1;
+}
+
+/* The first one ends it after its commands; a second one at once. */
+static void hear_signals(void)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+}
+
+static int run(char **operand, size_t n, struct spot_err *err)
+{
+    struct session s = { .dir_fd = -1, .list = { .name = o.name } };
+    int rc;
+
+    (void)operand;
+    (void)n;
+    if (!spot_fleet_is_name(o.name))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--name must be of up to %d letters, digits and _, got '%s'",
+                            SPOT_FLEET_NAME_MAX, o.name);
+    rc = open_fleet(&s, err);
+    if (!rc && o.is_sure)
+        hear_signals();
+    if (!rc)
+        rc = o.is_sure ? turns(&s, err) : dry_turn(&s, err);
+    if (fleet_log_free(s.log, rc ? NULL : err))
+        rc = -1;
+    fleet_runner_free(s.runner);
+    spot_fleet_free(s.fleet);
+    fleet_list_release(&s.list);
+    if (s.dir_fd >= 0)
+        close(s.dir_fd);
+    return rc;
+}
+
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "options" },
+    { SPOT_OPT_STRING, 0, "plan-command", &o.plan, "cmd",
+      "prints the plan: spot.plan/1 of kind fleet (required)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "launch", &o.launch, "cmd",
+      "launches SPOT_N machines, once a SPOT_TOKEN (required)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "terminate", &o.terminate, "cmd", "ends machine SPOT_ID (required)", 0,
+      0 },
+    { SPOT_OPT_STRING, 0, "list", &o.list, "cmd", "lists machines as CSV (required)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "drain", &o.drain, "cmd",
+      "tells machine SPOT_ID to leave, --grace before its end", 0, 0 },
+    SPOT_ROW_GRACE(&o.grace_s),
+    SPOT_ROW_STATE(&o.state),
+    { SPOT_OPT_STRING, 0, "name", &o.name, "id",
+      "name of the fleet, in its tokens (default: fleet)", 0, 0 },
+    SPOT_ROW_CATALOGUE(&o.catalogue),
+    { SPOT_OPT_REAL, 0, "max-usd-per-h", &o.max_usd_per_h, "usd",
+      "never hold or ask for machines that cost more", 0, 1e9 },
+    { SPOT_OPT_SECS, 0, "every", &o.every_s, "time", "time from turn to turn (default: 30s)", 0.1,
+      86400 },
+    { SPOT_OPT_SECS, 0, "limit", &o.limit_s, "time",
+      "end a command that runs for longer (default: 5m)", 0.1, 86400 },
+    { SPOT_OPT_FLAG, 0, "once", &o.is_once, NULL, "one turn, no more", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "yes", &o.is_sure, NULL, "do it; without, print what one turn would do", 0,
+      0 },
+    { SPOT_OPT_GROUP, .help = "common" },
+    { SPOT_OPT_STRING, 0, "format", &o.common.format, "name", "table on a terminal, else jsonl", 0,
+      0 },
+    SPOT_TOOL_OPTIONS_VERBOSITY(&o.common),
+    { .type = SPOT_OPT_END },
+};
+
+static const struct spot_opt_required required[] = {
+    { "plan-command", "where the plan is from" },
+    { "launch", "how machines come" },
+    { "terminate", "how they go" },
+    { "list", "which there are" },
+    { "state", "the directory of the fleet" },
+    { NULL, NULL },
+};
+
+static const struct spot_opt_need need[] = {
+    { "once", "yes" }, { "format", "!yes" }, { "grace", "drain" }, { "max-usd-per-h", "catalogue" },
+    { NULL, NULL },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-run fleet",
+    .synopsis = "--plan-command CMD --launch CMD --terminate CMD --list CMD --state DIR [options]",
+    .summary = "Hold a fleet at what a plan says: launch, replace, drain and end its machines.",
+    .examples =
+        "  spot-run fleet --state fleet --plan-command ./plan.sh --list './cloud list' \\\n"
+        "    --launch './cloud launch' --terminate './cloud terminate' # what it would do\n",
+    .option = option,
+    .required = required,
+    .need = need,
+};
+
+const struct spot_command run_fleet_command = {
+    .name = "fleet",
+    .brief = "hold a fleet of machines at what a plan says",
+    .cli = &cli,
+    .common = &o.common,
+    .run = run,
+};

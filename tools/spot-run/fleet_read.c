@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+#include "fleet_read.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/csv_reader.h"
+#include "common/json.h"
+#include "common/utf8.h"
+#include "common/xalloc.h"
+#include "model/catalogue.h"
+
+/* --- a list --- */
+
+enum { ID, TOKEN, ZONE, TYPE, MARKET, STATE, N_COLUMN, BUYS_MAX = 10000 };
+
+static const char *const column[N_COLUMN] = { "id",     "token", "zone", "instance_type",
+                                              "market", "state" };
+
+static int read_market(const char *text, bool *is_on_demand)
+{
+    *is_on_demand = !strcmp(text, "on-demand");
+    return *is_on_demand || !strcmp(text, "spot") ? 0 : -1;
+}
+
+static int read_state(const char *text, enum spot_fleet_life *life)
+{
+    static const char *const name[] = { "starting", "running", "leaving", "gone" };
+
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(text, name[i])) {
+            *life = (enum spot_fleet_life)i;
+            return 0;
+        }
+    return -1;
+}
+
+static int on_machine(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    struct fleet_list *list = user;
+    struct spot_fleet_listed m = { .life = SPOT_FLEET_RUNNING };
+    const size_t n = strlen(list->name);
+    const bool is_own = !strncmp(row->field[TOKEN], list->name, n) && row->field[TOKEN][n] == '-';
+
+    if (is_own && !*row->field[ID])
+        return spot_csv_fail(row, ID, err, "expected an id");
+    if (is_own && !*row->field[TYPE])
+        return spot_csv_fail(row, TYPE, err, "expected a type");
+    if (read_market(row->field[MARKET], &m.is_on_demand) && is_own)
+        return spot_csv_fail(row, MARKET, err, "expected spot or on-demand, got '%s'",
+                             row->field[MARKET]);
+    if (read_state(row->field[STATE], &m.life) && is_own)
+        return spot_csv_fail(row, STATE, err,
+                             "expected starting, running, leaving or gone, got '%s'",
+                             row->field[STATE]);
+    m.id = spot_xstrdup(row->field[ID]);
+    m.token = spot_xstrdup(row->field[TOKEN]);
+    m.zone = spot_xstrdup(row->field[ZONE]);
+    m.type = spot_xstrdup(row->field[TYPE]);
+    list->listed = spot_xgrow(list->listed, &list->cap, list->n + 1, sizeof(m));
+    list->listed[list->n++] = m;
+    return 0;
+}
+
+void fleet_list_release(struct fleet_list *list)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        free((void *)(uintptr_t)list->listed[i].id);
+        free((void *)(uintptr_t)list->listed[i].token);
+        free((void *)(uintptr_t)list->listed[i].zone);
+        free((void *)(uintptr_t)list->listed[i].type);
+    }
+    free(list->listed);
+    *list = (struct fleet_list){ .name = list->name };
+}
+
+int fleet_read_list(struct fleet_list *list, const struct spot_buf *text, struct spot_err *err)
+{
+    struct fleet_list next = { .name = list->name };
+    FILE *in;
+    int rc;
+
+    if (!text->n)
+        return spot_err_set(err, SPOT_EDATA, "--list: printed nothing, expected a header at least");
+    in = fmemopen(text->data, text->n, "r");
+    if (!in)
+        return spot_err_sys(err, "--list");
+    rc = spot_csv_read(in, "--list", column, N_COLUMN, on_machine, &next, NULL, err);
+    fclose(in);
+    if (rc) {
+        fleet_list_release(&next);
+        return -1;
+    }
+    fleet_list_release(list);
+    *list = next;
+    return 0;
+}
+
+/* --- a plan --- */
+
+struct row {
+    const char *zone, *type;
+    bool is_on_demand;
+    int64_t count;
+};
+
+static int read_row(const struct spot_json_doc *doc, const struct spot_json_value *value, size_t i,
+                    struct row *row, struct spot_err *err)
+{
+    const char *zone = spot_json_text(spot_json_get(value, "zone"));
+    const char *market = spot_json_text(spot_json_get(value, "market"));
+    const struct spot_json_value *count = spot_json_get(value, "count");
+    char at[64];
+
+    row->zone = zone ? zone : "";
+    row->type = spot_json_text(spot_json_get(value, "instance_type"));
+    snprintf(at, sizeof(at), "/buy/%zu", i);
+    if (!row->type || !*row->type || !market || read_market(market, &row->is_on_demand) ||
+        !spot_json_is_integer(count) || spot_json_integer(count) < 0 ||
+        spot_json_integer(count) > SPOT_FLEET_MACHINES)
+        return spot_json_fail(doc, at, err,
+                              "expected instance_type, market (spot or on-demand) and count (0 to "
+                              "%d)",
+                              SPOT_FLEET_MACHINES);
+    row->count = spot_json_integer(count);
+    return 0;
+}
+
+/* All of it is looked at before any of it is the target. */
+static int read_buy(struct spot_fleet *fleet, const struct spot_json_doc *doc, struct spot_err *err)
+{
+    const struct spot_json_value *list;
+    struct row *row;
+    int64_t sum = 0;
+    size_t n;
+    int rc = 0;
+
+    if (spot_json_array(doc, doc->root, "", "buy", true, BUYS_MAX, &list, err))
+        return -1;
+    n = spot_json_array_size(list);
+    row = spot_xcalloc(n + 1, sizeof(*row));
+    for (size_t i = 0; !rc && i < n; i++) {
+        rc = read_row(doc, spot_json_entry(list, i), i, &row[i], err);
+        sum += rc ? 0 : row[i].count;
+    }
+    if (!rc && sum > SPOT_FLEET_MACHINES)
+        rc = spot_json_fail(doc, "/buy", err, "%lld machines, more than %d", (long long)sum,
+                            SPOT_FLEET_MACHINES);
+    if (!rc)
+        spot_fleet_clear_target(fleet);
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = spot_fleet_add_target(fleet, row[i].zone, row[i].type, row[i].is_on_demand,
+                                   row[i].count, err);
+    free(row);
+    return rc;
+}
+
+int fleet_read_plan(struct spot_fleet *fleet, const struct spot_buf *text, struct spot_err *err)
+{
+    struct spot_json_doc doc;
+    const char *kind;
+    int rc;
+
+    if (spot_json_parse(&doc, (const char *)text->data, text->n, "--plan-command", err))
+        return -1;
+    rc = spot_json_expect_schema(&doc, "spot.plan", 1, err);
+    kind = spot_json_text(spot_json_get(doc.root, "kind"));
+    if (!rc && (!kind || strcmp(kind, "fleet") != 0))
+        rc = spot_json_fail(&doc, "/kind", err, "expected fleet");
+    if (!rc)
+        rc = read_buy(fleet, &doc, err);
+    spot_json_release(&doc);
+    return rc;
+}
+
+/* --- what a launch prints --- */
+
+int fleet_read_ids(const struct spot_buf *text, char ***id, size_t *n)
+{
+    size_t cap = 0, begin = 0;
+    int rc = 0;
+
+    *id = NULL;
+    *n = 0;
+    for (size_t i = 0; i <= text->n && !rc; i++) {
+        char *line;
+
+        if (i < text->n && text->data[i] != '\n')
+            continue;
+        if (i == begin) {
+            begin = i + 1;
+            continue;
+        }
+        if (i - begin > SPOT_FLEET_TEXT_MAX || *n == SPOT_FLEET_MACHINES ||
+            memchr(text->data + begin, '\0', i - begin)) {
+            rc = -1;
+            break;
+        }
+        line = spot_xcalloc(i - begin + 1, 1);
+        memcpy(line, text->data + begin, i - begin);
+        rc = spot_utf8_is_plain(line) && !strpbrk(line, " \t") ? 0 : -1;
+        *id = spot_xgrow(*id, &cap, *n + 1, sizeof(**id));
+        (*id)[(*n)++] = line;
+        begin = i + 1;
+    }
+    for (; rc && *n > 0; --*n)
+        free((*id)[*n - 1]);
+    if (rc) {
+        free(*id);
+        *id = NULL;
+    }
+    return rc;
+}
+
+/* --- prices --- */
+
+static int on_offer(const struct spot_catalogue_row *row, void *user, struct spot_err *err)
+{
+    for (int is_spot = 0; is_spot < 2; is_spot++)
+        if (row->usd_per_h[is_spot] >= 0 &&
+            spot_fleet_price(user, row->zone, row->type, !is_spot, row->usd_per_h[is_spot], err))
+            return -1;
+    return 0;
+}
+
+int fleet_read_prices(struct spot_fleet *fleet, const char *path, struct spot_err *err)
+{
+    return spot_catalogue_read(path, on_offer, fleet, NULL, err);
+}
