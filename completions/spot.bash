@@ -17,7 +17,7 @@ _spot() {
     'spot-migrate '*) commands='plan assign pack unpack verify list extract send recv bench' options='' ;;
     'spot-plan train') options='--job --forecast --now --spares --warm --epoch --objective --usd-per-sample --solver --current --pending --state --starts --told --announced --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan serve') options='--job --now --forecast --rate --load --window --backlog --policy --cache-tokens --slo --current --state --stay --loss-per-h --switch --layout --cluster --memory-cap --boot --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
-    'spot-plan fleet') options='--kind --catalogue --load --market --forecast --prices --unserved --cold-start --rho --policy --slices --zone-max --current --requests --window --time --scenarios --limit --job --loss --loss-now --samples --deadline --restart --losses-per-h --solver --explain --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
+    'spot-plan fleet') options='--kind --catalogue --load --market --forecast --prices --unserved --cold-start --rho --policy --slices --zone-max --current --requests --window --time --scenarios --limit --job --loss --loss-now --samples --deadline --restart --losses-per-h --solver --n --availability --state --explain --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
     'spot-plan deadline') options='--work --deadline --restart --egress-usd --hour-usd --done --elapsed --now --launching --at --catalogue --prices --forecast --trace --learn --zone --has-spot --tick --usd-per-h --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan share') options='--jobs --throughput --cluster --time --policy --round --switch --checkpoint --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan job') options='--ddp --global-batch --worker-batch --max-workers --params --usd-per-h --restart --roofline --catalogue --type --dtype --max-batch --prompt-tokens --output-tokens --context --name --output --format --seed --quiet --verbose --provenance --error-format --help --version --catalogue' ;;
@@ -69,7 +69,7 @@ _spot() {
     'spot-plan train --format') values='json table' ;;
     'spot-plan serve --policy') values='spot spotserve' ;;
     'spot-plan serve --format') values='json table' ;;
-    'spot-plan fleet --kind') values='serve train' ;;
+    'spot-plan fleet --kind') values='serve train replicas' ;;
     'spot-plan fleet --market') values='on-demand spot both' ;;
     'spot-plan fleet --policy') values='spot melange' ;;
     'spot-plan fleet --solver') values='spot spotdnn-code spotdnn-paper' ;;

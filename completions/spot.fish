@@ -177,7 +177,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l provenance
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l error-format -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l help
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l version
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l kind -x -a 'serve train'
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l kind -x -a 'serve train replicas'
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l catalogue -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l load -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l market -x -a 'on-demand spot both'
@@ -203,6 +203,9 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l deadline -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l restart -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l losses-per-h -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l solver -x -a 'spot spotdnn-code spotdnn-paper'
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l n -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l availability -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l state -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l explain
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l output -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l format -x -a 'json table'

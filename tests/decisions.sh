@@ -5,6 +5,7 @@
 # usage: decisions.sh JOB TRACE PREFIXES [NOTICE]    spot-predict | spot-plan train; NOTICE in seconds (default: 120); the
 #                                                    trace has one series
 #        decisions.sh deadline TRACE PREFIXES FROM OPTION...    spot-plan deadline --trace; FROM in seconds, options of both
+#        decisions.sh fleet TRACE PREFIXES N [AVAILABILITY]    spot-predict | spot-plan fleet --kind replicas; a cold start of one tick
 #        decisions.sh serve JOB TRACE LOAD PREFIXES OPTION...    spot-predict | spot-plan serve; options of both
 #        decisions.sh share JOBS CLUSTER THROUGHPUT PREFIXES OPTION...    spot-plan share; options of both
 # The tools on PATH. Prints one line: how many of how many agree, and each that does not. Fails if one does not.
@@ -110,10 +111,46 @@ share() {
     [ "$same" = "$all" ]
 }
 
+fleet() {
+    local trace=$1 prefixes=$2 wanted=$3 availability=${4:-.999} i=0 tick zones ran demand current
+    spot-replay fleet --quiet --trace "$trace" --policy spot --steps --n "$wanted" --availability "$availability" --format tsv >"$tmp/steps"
+    # a series a line, sorted as the tools do: zone, type
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
+        NR > 1 { print $at["zone"] "\t" (at["instance_type"] ? $at["instance_type"] : "") }' "$trace" | LC_ALL=C sort -u >"$tmp/series"
+    { echo instance_type,spot_usd_per_h,on_demand_usd_per_h
+      cut -f 2 "$tmp/series" | sort -u | awk '{ print ($0 == "" ? "any" : $0) ",0.918,3.06" }'; } >"$tmp/catalogue.csv"
+    n=$(($(wc -l <"$tmp/steps") - 1)) same=0 all=0 step=$(((n - 1) / prefixes))
+    [ "$step" -gt 0 ] || step=1
+    tick=$(awk -F'\t' 'NR == 2 { t = $2 } NR == 3 { print $2 - t }' "$tmp/steps")
+    for ((i = step; i < n && all < prefixes; i += step)); do
+        # rows up to this tick; what ran after the last one less what is lost by now, of which nothing starts: one tick is over
+        awk -F, -v end="$(awk -F'\t' -v i="$i" 'NR == i + 2 { print $2 }' "$tmp/steps")" 'NR == 1 || $1 <= end' "$trace" >"$tmp/prefix.csv"
+        awk -F'\t' -v i="$i" 'NR == i + 1 { print $10 }' "$tmp/steps" >"$tmp/state"
+        spot-predict --interval "$tick" --horizon 1 "$tmp/prefix.csv" >"$tmp/forecast"
+        ran=$(awk -F'\t' -v i="$i" 'NR == i + 1 { print $9 }' "$tmp/steps") demand=$(awk -F'\t' -v i="$i" 'NR == i + 1 { print $5 }' "$tmp/steps")
+        current=$(jq -r --arg ran "$ran" '($ran | split(" ") | map(tonumber)) as $n | [.series | to_entries[] |
+            "\(.value.zone)/\(.value.instance_type // "")=\([$n[.key], .value.now] | min)"] | join(",")' "$tmp/forecast")
+        spot-plan fleet --kind replicas --n "$wanted" --availability "$availability" --catalogue "$tmp/catalogue.csv" --forecast "$tmp/forecast" \
+            --current "$current,on-demand=$demand" --state "$tmp/state" >"$tmp/plan"
+        zones=$(jq -r --slurpfile f "$tmp/forecast" '.buy as $b | [$f[0].series[] as $s | [$b[] | select(.market == "spot" and .zone == $s.zone and
+            .instance_type == ($s.instance_type // "")) | .count] | add // 0] | join(" ")' "$tmp/plan")
+        printf '%s\t%s\t%s\n' "$zones" "$(jq '[.buy[] | select(.market != "spot") | .count] | add // 0' "$tmp/plan")" "$(cat "$tmp/state")" >"$tmp/pipe"
+        awk -F'\t' -v i="$i" 'NR == i + 2 { print $9 "\t" $5 "\t" $10 }' "$tmp/steps" >"$tmp/replay"
+        all=$((all + 1))
+        if cmp -s "$tmp/pipe" "$tmp/replay"; then
+            same=$((same + 1))
+        else
+            echo "tick $i: the replay $(cat "$tmp/replay"), the plan $(cat "$tmp/pipe") with $current,on-demand=$demand"
+        fi
+    done
+    echo "fleet of $wanted, $trace: $same of $all decisions agree"
+    [ "$same" = "$all" ]
+}
+
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 case $1 in
-deadline | serve | share)
+deadline | fleet | serve | share)
     "$@"
     exit
     ;;

@@ -57,8 +57,7 @@ void spot_exec_find_saved(struct spot_exec_agent *e)
     }
 }
 
-/* What a round begins from is a commit of it, newer than any before; the coordinator does the same.
- */
+/* What a round begins from is a commit of its job, also for the next coordinator. */
 void spot_exec_adopt_found(struct spot_exec_agent *e)
 {
     struct spot_state_record record;
@@ -77,7 +76,6 @@ void spot_exec_adopt_found(struct spot_exec_agent *e)
     in = spot_wire_in(text.data, text.n);
     if (text.n && !spot_state_record_get(&in, &record, NULL)) {
         snprintf(record.run_id, sizeof(record.run_id), "%s", e->form.env.run_id);
-        record.id.round = e->form.env.restart_count;
         (void)spot_state_store_add(e->store, &record, NULL);
     }
     spot_buf_release(&text);

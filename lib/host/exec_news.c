@@ -58,8 +58,17 @@ static void put_start(const struct spot_exec_job *job, size_t n)
 void spot_exec_news_round(struct spot_exec_job *job, struct spot_exec_member *const *member,
                           size_t n)
 {
+    const struct spot_machine *const m = spot_view_machine(job->view);
     char from[SPOT_STATE_DESCRIBED];
 
+    for (size_t i = 0; i < m->n_member; i++) { /* once: also where it takes its time */
+        struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        if (!x || !m->member[i].is_leaving || !x->has_had_place)
+            continue;
+        add_change(job, spot_peer_name(spot_group_find(job->group, x->id)), "leaves");
+        x->has_had_place = false;
+    }
     for (size_t i = 0; i < n; i++) {
         if (job->has_begun && !member[i]->has_had_place)
             add_change(job, spot_peer_name(spot_group_find(job->group, member[i]->id)), "joined");

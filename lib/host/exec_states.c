@@ -244,17 +244,14 @@ void spot_exec_adopt_found_point(struct spot_exec_job *job)
         for (size_t k = x ? x->has.n : 0; k-- > 0;) {
             struct spot_exec_holding *const h = &x->has.of[k];
 
-            if (is_it && m->member[i].role == SPOT_ROLE_ACTIVE &&
-                !spot_state_id_compare(&h->id, &s->found.id)) {
+            if (is_it && !spot_state_id_compare(&h->id, &s->found.id))
                 memcpy(h->run_id, job->run_id, sizeof(h->run_id));
-                h->id.round = job->restart_count;
-            } else if (!*h->run_id) {
+            else if (!*h->run_id)
                 *h = x->has.of[--x->has.n];
-            }
         }
     }
     if (is_it)
-        s->newest.id.round = s->found.id.round = job->restart_count;
+        s->found_round = job->restart_count;
     s->found.is_set = s->found.is_set && is_it;
 }
 
@@ -284,8 +281,9 @@ static void find_found(struct spot_exec_job *job)
         }
     }
     if (is_whole(job, &s->found) &&
-        (!s->newest.is_set || (!s->has_key && !is_left && s->newest.saved.at_ns &&
-                               s->found.saved.at_ns > s->newest.saved.at_ns)))
+        (!s->newest.is_set || (s->has_key && s->newest.id.round < s->found_round) ||
+         (!s->has_key && !is_left && s->newest.saved.at_ns &&
+          s->found.saved.at_ns > s->newest.saved.at_ns)))
         s->newest = s->found;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Ours for several types. First the fleet for the tick in which a launch of now answers: of all
  * that could be there then the one with the least price + price of an unserved request * those
- * expected, over what the load may be (fleet_season.h) and what spot may lose (fleet_hazard.h).
+ * expected, over what the load may be (fleet_season.h) and what spot may lose (fleet_seen.h).
  * What runs is paid as what is launched, else nothing would ever take the place of a machine on
  * demand. Then, of what runs beside, that which the ticks until then need. Losses are those of one
  * offer at a time: two that fall in one tick are left out, and their probability goes to the rest.
@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "sim/fleet_hazard.h"
 #include "sim/fleet_mixed.h"
 #include "sim/fleet_route.h"
 #include "sim/fleet_season.h"
+#include "sim/fleet_seen.h"
 
 enum { HORIZON_MAX = 16, PER_OFFER_MAX = SPOT_MIXED_PER_OFFER_MAX, REFINE = 4 };
 static const double price_gain = 5e-3, price_most = 100, price_keep = 0.98;
@@ -36,7 +36,8 @@ struct mixed {
     size_t t, n_ahead;
     size_t *born[SPOT_MIXED_OFFERS_MAX]; /* [n[k]] rising */
     int32_t n[SPOT_MIXED_OFFERS_MAX], most[SPOT_MIXED_OFFERS_MAX];
-    struct spot_fleet_hazard *hazard;
+    struct spot_fleet_seen *seen;
+    const struct spot_forecast *forecast; /* of now; NULL: there is no spot */
     struct spot_fleet_season *season;
     struct spot_fleet_route *route;
     struct ahead ahead[HORIZON_MAX];
@@ -56,6 +57,21 @@ static void preempt(struct mixed *m)
             m->run->preempted += (size_t)(m->n[k] - room[k]);
             m->n[k] = room[k];
         }
+}
+
+/* P(at least that many machines of an offer are there) by the forecast, none above what was before
+ * it. */
+static void fill_lasts(const struct mixed *m, size_t k, size_t h, double *lasts)
+{
+    const struct spot_forecast_series *s = &m->forecast->series[k];
+    const double *prob = h ? spot_forecast_at(s, (int64_t)h) : NULL;
+    double left = 1;
+
+    for (int32_t level = 0; level < m->most[k]; level++) {
+        if (prob)
+            left = level <= s->cap ? fmax(0, left - prob[level]) : 0;
+        lasts[level] = left;
+    }
 }
 
 /* What may come of load, and be left of spot, in each of the ticks ahead. */
@@ -78,15 +94,8 @@ static void look_ahead(struct mixed *m)
             while (a->ready[k] < m->n[k] && m->born[k][a->ready[k]] + play->cold <= m->t + h)
                 a->ready[k]++;
         }
-        for (size_t k = 0; k < play->n_spot; k++) {
-            double *lasts = a->lasts + k * PER_OFFER_MAX;
-
-            for (int32_t level = 0; level < m->most[k]; level++) {
-                lasts[level] = h ? spot_fleet_hazard_lasts(m->hazard, k, (size_t)level, h) : 1;
-                if (level)
-                    lasts[level] = fmin(lasts[level], lasts[level - 1]);
-            }
-        }
+        for (size_t k = 0; k < play->n_spot; k++)
+            fill_lasts(m, k, h, a->lasts + k * PER_OFFER_MAX);
     }
 }
 
@@ -347,11 +356,12 @@ static double dearest_request(const struct spot_mixed_play *play, size_t first)
 static void open_mixed(struct mixed *m)
 {
     const struct spot_mixed_play *play = m->play;
-    const char *zone[SPOT_MIXED_OFFERS_MAX];
+    const char *zone[SPOT_MIXED_OFFERS_MAX], *type[SPOT_MIXED_OFFERS_MAX];
 
     m->n_ahead = play->cold + 1 < HORIZON_MAX ? play->cold + 1 : HORIZON_MAX;
     for (size_t k = 0; k < play->n_offer; k++) {
         zone[k] = play->offer[k].zone;
+        type[k] = play->type[play->offer[k].type];
         m->most[k] = k < play->n_spot ? spot_mixed_most_there(play, k) : PER_OFFER_MAX;
         if (m->most[k] > PER_OFFER_MAX)
             m->most[k] = PER_OFFER_MAX;
@@ -360,7 +370,8 @@ static void open_mixed(struct mixed *m)
     for (size_t h = 0; h < m->n_ahead; h++)
         m->ahead[h].lasts = spot_xcalloc(play->n_spot * PER_OFFER_MAX + 1, sizeof(double));
     if (play->n_spot)
-        m->hazard = spot_fleet_hazard_new(zone, play->n_spot, PER_OFFER_MAX);
+        m->seen = spot_fleet_seen_new(zone, type, play->n_spot, play->n_tick, play->tick_s,
+                                      (int)m->n_ahead);
     m->season = spot_fleet_season_new(play->n_bucket, m->n_ahead);
     m->route = spot_fleet_route_new(play->per_s, play->n_bucket, play->n_type);
     m->price_least = dearest_request(play, 0);
@@ -373,8 +384,8 @@ static void close_mixed(struct mixed *m)
         free(m->born[k]);
     for (size_t h = 0; h < m->n_ahead; h++)
         free(m->ahead[h].lasts);
-    if (m->hazard)
-        spot_fleet_hazard_free(m->hazard);
+    if (m->seen)
+        spot_fleet_seen_free(m->seen);
     spot_fleet_season_free(m->season);
     spot_fleet_route_free(m->route);
 }
@@ -391,8 +402,8 @@ int spot_mixed_spot(const struct spot_mixed_play *play, struct spot_mixed_run *r
     open_mixed(m);
     for (m->t = 0; !rc && m->t < play->n_tick; m->t++) {
         preempt(m);
-        if (m->hazard)
-            spot_fleet_hazard_step(m->hazard, play->count + m->t * play->n_spot);
+        if (m->seen)
+            m->forecast = spot_fleet_seen_step(m->seen, play->count + m->t * play->n_spot);
         look_ahead(m);
         set_price(m);
         memcpy(want, m->n, sizeof(m->n));

@@ -10,8 +10,8 @@
 #include "trace/region.h"
 
 const char *const spot_fleet_policy_name[SPOT_FLEET_POLICIES] = {
-    "on-demand", "on-demand-peak",     "even-spread", "round-robin", "aws-spot-like", "asg-like",
-    "spothedge", "spothedge-repaired", "spot",        "spot-law",    "omniscient",
+    "on-demand", "on-demand-peak", "even-spread",        "round-robin", "aws-spot-like",
+    "asg-like",  "spothedge",      "spothedge-repaired", "spot",        "omniscient",
 };
 const char *const spot_fleet_policy_about[SPOT_FLEET_POLICIES] = {
     "the replicas wanted, on demand",
@@ -23,9 +23,7 @@ const char *const spot_fleet_policy_about[SPOT_FLEET_POLICIES] = {
     "SpotHedge as published: unused active zones first, extra replicas, on demand until spot is "
     "ready",
     "SpotHedge, each zone tried at most once before a success",
-    "ours: zones and spares by the run lengths learnt, on demand while spot is missing",
-    "the same with run lengths learnt from the whole trace before it begins: not a policy, a "
-    "yardstick",
+    "ours: zones and spares by the forecast, on demand while spot is missing",
     "least cost with the whole trace known",
 };
 
@@ -102,8 +100,7 @@ static void queue(struct spot_fleet_state *s, double load, double ready)
     s->total->wait_s += s->backlog * s->play->tick_s;
 }
 
-/* Returns how many answer. */
-static size_t account(struct spot_fleet_state *s, struct spot_fleet_step *step)
+static void account(struct spot_fleet_state *s, struct spot_fleet_step *step)
 {
     const struct spot_fleet_play *play = s->play;
     const double hours = play->tick_s / 3600, load = load_at(play, s->t);
@@ -119,10 +116,13 @@ static size_t account(struct spot_fleet_state *s, struct spot_fleet_step *step)
     s->total->unserved_share += fmax(0, load - n);
     if (play->load)
         queue(s, load, n);
-    if (step)
-        *step = (struct spot_fleet_step){ (int)s->n_unit, (int)ready, (int)s->n_on_demand,
-                                          (int)standing, spot + demand };
-    return ready + standing;
+    if (!step)
+        return;
+    step->spot = (int)s->n_unit;
+    step->spot_ready = (int)ready;
+    step->on_demand = (int)s->n_on_demand;
+    step->on_demand_ready = (int)standing;
+    step->usd = spot + demand;
 }
 
 static void finish(const struct spot_fleet_play *play, struct spot_fleet_result *r)
@@ -176,34 +176,32 @@ static void choose_region(struct spot_fleet_state *s)
     }
 }
 
-static void step_once(struct spot_fleet_state *s, struct spot_fleet_step *step, int32_t *in_zone)
+static int step_once(struct spot_fleet_state *s, int32_t *in_zone, struct spot_err *err)
 {
     const size_t n_zone = s->play->n_zone;
-    const size_t before = s->wanted;
-    size_t answers;
 
     s->room = s->play->count + s->t * n_zone;
     s->wanted = (size_t)(s->play->asked ? s->play->asked[s->t] : s->play->wanted);
     if (s->ours && s->play->load)
         s->wanted = spot_fleet_ours_wanted(s);
     preempt(s);
-    if (s->ours)
-        spot_fleet_ours_step(s);
-    else
+    if (s->ours && spot_fleet_ours_step(s, err))
+        return -1;
+    if (!s->ours)
         spot_fleet_place(s);
-    answers = account(s, step ? step + s->t : NULL);
-    if (s->ours) /* what is wanted only now cannot be there yet */
-        spot_fleet_ours_saw(s, answers >= (s->t && before < s->wanted ? before : s->wanted));
+    account(s, s->step ? s->step + s->t : NULL);
     for (size_t z = 0; in_zone && z < n_zone; z++)
         in_zone[s->t * n_zone + z] = s->in_zone[z];
+    return 0;
 }
 
 int spot_fleet_play_run(const struct spot_fleet_play *play, enum spot_fleet_policy policy,
                         struct spot_fleet_result *result, struct spot_fleet_step *step,
                         int32_t *in_zone, struct spot_err *err)
 {
-    struct spot_fleet_state s = { .play = play, .policy = policy, .total = result };
+    struct spot_fleet_state s = { .play = play, .policy = policy, .step = step, .total = result };
     const size_t n = play->n_zone;
+    int rc = 0;
 
     *result = (struct spot_fleet_result){ 0 };
     if (check(play, err))
@@ -221,12 +219,10 @@ int spot_fleet_play_run(const struct spot_fleet_play *play, enum spot_fleet_poli
     for (size_t z = 0; z < n; z++)
         s.is_active[z] = true;
     choose_region(&s);
-    if (policy == SPOT_FLEET_SPOT || policy == SPOT_FLEET_SPOT_LAW)
+    if (policy == SPOT_FLEET_SPOT)
         s.ours = spot_fleet_ours_new(play);
-    if (policy == SPOT_FLEET_SPOT_LAW)
-        spot_fleet_ours_learn(s.ours, play);
-    for (s.t = 0; s.t < play->n_tick; s.t++)
-        step_once(&s, step, in_zone);
+    for (s.t = 0; !rc && s.t < play->n_tick; s.t++)
+        rc = step_once(&s, in_zone, err);
     finish(play, result);
     if (s.ours)
         spot_fleet_ours_free(s.ours);
@@ -236,5 +232,5 @@ int spot_fleet_play_run(const struct spot_fleet_play *play, enum spot_fleet_poli
     free(s.tried);
     free(s.unit);
     free(s.on_demand);
-    return 0;
+    return rc;
 }

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "plan/decision.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,8 +33,7 @@ enum spot_fleet_policy {
     SPOT_FLEET_HEDGE,       /* SpotHedge as published */
     SPOT_FLEET_REPAIRED,    /* the same, with each zone tried at most once before a success */
     SPOT_FLEET_SPOT,        /* ours */
-    SPOT_FLEET_SPOT_LAW,   /* ours, with the distribution of the whole trace known from the start */
-    SPOT_FLEET_OMNISCIENT, /* knows the trace */
+    SPOT_FLEET_OMNISCIENT,  /* knows the trace */
     SPOT_FLEET_POLICIES
 };
 extern const char *const spot_fleet_policy_name[SPOT_FLEET_POLICIES];
@@ -49,6 +49,7 @@ enum spot_fleet_fallback {
 struct spot_fleet_play {
     const int32_t *count;    /* [n_tick][n_zone], 0 or more */
     const char *const *zone; /* [n_zone] names: regions */
+    const char *const *type; /* [n_zone] of machines; NULL: not told */
     const double *usd_per_h; /* [n_zone] of spot, > 0 */
     double on_demand_usd_per_h, tick_s;
     size_t n_zone, n_tick;
@@ -76,6 +77,7 @@ struct spot_fleet_result {
 struct spot_fleet_step {
     int spot, spot_ready, on_demand, on_demand_ready;
     double usd;
+    char state[SPOT_DECISION_STATE_MAX]; /* of the decider, after it; "": the policy has none */
 };
 
 /* Set the extra and fallback that a policy was published with. */

@@ -30,6 +30,7 @@ struct spot_fleet_state {
     size_t next, attempts_round;
     size_t region_at, region_n; /* zones of one region */
     struct spot_fleet_ours *ours;
+    struct spot_fleet_step *step; /* [n_tick]; NULL: not wanted */
     struct spot_fleet_result *total;
 };
 
@@ -61,11 +62,9 @@ void spot_fleet_failed(struct spot_fleet_state *s, size_t zone);
 
 /* Ours: fleet_spot.c. */
 struct spot_fleet_ours *spot_fleet_ours_new(const struct spot_fleet_play *play);
-void spot_fleet_ours_learn(struct spot_fleet_ours *ours, const struct spot_fleet_play *play);
 void spot_fleet_ours_free(struct spot_fleet_ours *ours);
 size_t spot_fleet_ours_wanted(struct spot_fleet_state *s);
-void spot_fleet_ours_step(struct spot_fleet_state *s);
-void spot_fleet_ours_saw(struct spot_fleet_state *s, bool is_served);
+int spot_fleet_ours_step(struct spot_fleet_state *s, struct spot_err *err);
 
 /* The whole trace known: fleet_omniscient.c. */
 int spot_fleet_omniscient(const struct spot_fleet_play *play, struct spot_fleet_result *result,

@@ -282,3 +282,20 @@ saved() { # NODE N MINUTES: it saved N so long ago
     cat d/.spot-aside/* | grep -qx 9000
     finishes
 }
+
+@test "what a job began from stays until there is a commit, however often nodes come, and is on all at the end" {
+    export EVERY=1000000
+    saved a 500 30
+    coordinator --nodes 1:3
+    node a
+    begun 0 1
+    for name in b c; do
+        round=$(last_round)
+        node $name
+        eventually "[ \"\$(last_round)\" -gt $round ]"
+    done
+    eventually "[ \"\$(jq -s 'map(select(.event == \"formed\"))[-1].D' log)\" -eq 3 ]"
+    begun $(last_round) 3
+    finishes
+    for name in a b c; do [ "$(tail -n 1 $name/ckpt.txt)" -eq 500 ]; done
+}

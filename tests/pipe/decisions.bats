@@ -42,6 +42,12 @@ setup() { cd "$BATS_TEST_DIRNAME/../.." || return; }
     tests/decisions.sh share "$BATS_TEST_TMPDIR/j.csv" $D/cluster.csv $D/throughput.json 12 --round 5m --switch 20s
 }
 
+@test "a fleet of replicas: replay and predict | plan decide the same, in zones that lose together and beside them" {
+    { echo time_s,zone,instance_type,available
+      for z in us-1a us-1b eu-1a; do for i in $(seq 0 199); do echo "$((i * 300)),$z,g,$((i / (5 + ${#z} % 2 + $(printf %d "'${z: -1}") % 5) % 3))"; done; done; } >"$BATS_TEST_TMPDIR/t.csv"
+    tests/decisions.sh fleet "$BATS_TEST_TMPDIR/t.csv" 6 2 .99
+}
+
 @test "a plan reacts to every step of a forecast, not only to the next" {
     spot-predict examples/traces/demo.csv >"$BATS_TEST_TMPDIR/f"
     for from in 2 6; do # none from that step on, for certain

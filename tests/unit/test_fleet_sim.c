@@ -139,8 +139,8 @@ END_TEST
 
 START_TEST(ours_costs_less_than_spothedge)
 {
-    /* availability and share of SpotHedge's cost that ours has on the four zones, at worst */
-    static const double availability[] = { 0.9991, 0.9988, 0.9980 }, share[] = { 0.76, 0.92, 0.97 };
+    /* share of SpotHedge's cost that ours has at its availability on the four zones, at worst */
+    static const double share[] = { 0.88, 0.97, 0.97 };
 
     if (!load())
         return;
@@ -150,8 +150,9 @@ START_TEST(ours_costs_less_than_spothedge)
 
         spot_fleet_defaults(&play, SPOT_FLEET_HEDGE);
         hedge = run(&play, SPOT_FLEET_HEDGE);
+        play.availability = hedge.availability;
         ours = run(&play, SPOT_FLEET_SPOT);
-        ck_assert_double_ge(ours.availability, availability[n - 1]);
+        ck_assert_double_le(1 - ours.availability, 1.2 * (1 - hedge.availability));
         ck_assert_double_le(ours.cost_ratio, share[n - 1] * hedge.cost_ratio);
     }
 }
@@ -183,30 +184,29 @@ static void draw(int32_t *rooms, size_t n, uint64_t seed)
             i >= 2 && spot_rng_below(&rng, 8) ? rooms[i - 2] : (int32_t)spot_rng_below(&rng, 3);
 }
 
-/* Traces that are equal up to the middle are answered equally up to there. */
+/* Traces that are equal up to some tick, any, are answered equally up to there. */
 START_TEST(no_policy_sees_the_future)
 {
-    enum { N = 200 };
+    enum { N = 60, CASES = 200 };
     static int32_t a[N * 2], b[N * 2], in_a[N * 2], in_b[N * 2];
     static struct spot_fleet_step step_a[N], step_b[N];
 
-    for (uint64_t seed = 1; seed <= 20; seed++)
+    for (uint64_t seed = 1; seed <= CASES; seed++)
         for (int p = 0; p < SPOT_FLEET_OMNISCIENT; p++) {
             struct spot_fleet_play play = play_of(a, 2, N, 2);
             struct spot_fleet_result r;
+            const size_t same = 1 + seed * 7 % (N - 1);
             struct spot_err err;
 
-            if (p == SPOT_FLEET_SPOT_LAW)
-                continue; /* knows the law of all of it, and says so */
             draw(a, N, seed);
             draw(b, N, seed + 1000);
-            memcpy(b, a, sizeof(a) / 2);
+            memcpy(b, a, same * 2 * sizeof(a[0]));
             spot_fleet_defaults(&play, (enum spot_fleet_policy)p);
             ck_assert(!spot_fleet_play_run(&play, p, &r, step_a, in_a, &err));
             play.count = b;
             ck_assert(!spot_fleet_play_run(&play, p, &r, step_b, in_b, &err));
-            ck_assert_mem_eq(in_a, in_b, sizeof(in_a) / 2);
-            for (size_t t = 0; t < N / 2; t++) {
+            ck_assert_mem_eq(in_a, in_b, same * 2 * sizeof(in_a[0]));
+            for (size_t t = 0; t < same; t++) {
                 ck_assert_int_eq(step_a[t].on_demand, step_b[t].on_demand);
                 ck_assert_int_eq(step_a[t].spot_ready, step_b[t].spot_ready);
             }

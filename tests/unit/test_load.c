@@ -466,7 +466,7 @@ START_TEST(one_file_beside_an_index_of_others_is_refused)
     ck_assert_msg(w, "%s", err.msg);
     spot_weights_close(w);
     put("split/adapter_config.json", "{}");
-    refused(in_dir("split"), SPOT_EDATA, "split/adapter_config.json: adapters are not supported");
+    refused(in_dir("split"), SPOT_EDATA, "split/adapter_config.json: an adapter is no model");
     remove_dir();
 }
 END_TEST

@@ -76,7 +76,10 @@ static void play(const struct spot_job_serve *serve, const struct spot_load *loa
                                                 .sharing = serve->sharing,
                                                 .n_sharing = serve->n_sharing };
     struct spot_serve_queue *q = spot_serve_queue_new(load, &rule);
-    struct law law = { { serve, load, spot_serve_queue_served(q), 4 }, { 1, 1, BATCH, 1, 1 } };
+    struct law law = {
+        { .serve = serve, .load = load, .served = spot_serve_queue_served(q), .seed = 4 },
+        { 1, 1, BATCH, 1, 1 },
+    };
     const struct spot_replica_law replica = { time_batch, &law, (size_t)serve->max_batch };
     const struct spot_served *served;
     struct spot_serve_totals totals;

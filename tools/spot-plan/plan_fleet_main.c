@@ -17,9 +17,11 @@
 #include "peers/melange.h"
 #include "plan_commands.h"
 #include "plan_fleet.h"
+#include "plan_fleet_hold.h"
 #include "plan_fleet_train.h"
 
 static struct plan_fleet_train train = { .solver = "spot" };
+static struct plan_fleet_hold hold = { .n = 1, .availability = 0.9995 };
 static struct plan_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
                                        .kind = "serve",
                                        .policy = "spot",
@@ -339,6 +341,9 @@ static const struct spot_cli cli = {
                                             { "restart", "kind train" },
                                             { "losses-per-h", "kind train" },
                                             { "solver", "kind train" },
+                                            { "n", "kind replicas" },
+                                            { "availability", "kind replicas" },
+                                            { "state", "kind replicas" },
                                             { "window", "requests" },
                                             { NULL, NULL } },
     .reads =
@@ -347,12 +352,12 @@ static const struct spot_cli cli = {
     .required =
         (const struct spot_opt_required[]){ { "catalogue", "what can be had" }, { NULL, NULL } },
     .choice = (const struct spot_opt_choice[]){ { "format", "json|table" },
-                                                { "kind", "serve|train" },
+                                                { "kind", "serve|train|replicas" },
                                                 { "solver", "spot|spotdnn-code|spotdnn-paper" },
                                                 { "market", "on-demand|spot|both" },
                                                 { "policy", "spot|melange" },
                                                 { NULL, NULL } },
-    .synopsis = "--kind serve|train --catalogue c.csv [options]",
+    .synopsis = "--kind serve|train|replicas --catalogue c.csv [options]",
     .summary = "Choose the cheapest instances that answer a load, or that train to a goal in time.",
     .examples =
         "  spot-plan fleet --kind serve --catalogue c.csv --load d.json --explain\n"
@@ -360,7 +365,8 @@ static const struct spot_cli cli = {
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "plan" },
-            { SPOT_OPT_STRING, 0, "kind", &o.kind, "what", "serve (default) or train", 0, 0 },
+            { SPOT_OPT_STRING, 0, "kind", &o.kind, "what", "serve (default), train or replicas", 0,
+              0 },
             SPOT_ROW_CATALOGUE(&o.catalogue),
             { SPOT_OPT_STRING, 0, "load", &o.load, "file",
               "spot.demand/1: requests by size, and what each type answers (required)", 0, 0 },
@@ -379,7 +385,7 @@ static const struct spot_cli cli = {
               1000000 },
             { SPOT_OPT_MORE, .help = "follow a load" },
             { SPOT_OPT_STRING, 0, "current", &o.current, "file",
-              "spot.plan/1 in force (train: [ZONE/]TYPE[:MARKET]=COUNT,..)", 0, 0 },
+              "spot.plan/1 in force (train, replicas: a list of what runs)", 0, 0 },
             { SPOT_OPT_STRING, 0, "requests", &o.requests, "file",
               "request trace; rates are those of its last --window", 0, 0 },
             SPOT_ROW_WINDOW(&o.window_s),
@@ -403,6 +409,13 @@ static const struct spot_cli cli = {
             SPOT_ROW_LOSSES_PER_H(&train.loss_per_h),
             { SPOT_OPT_STRING, 0, "solver", &train.solver, "name",
               "spot (default), or as published: spotdnn-code, spotdnn-paper", 0, 0 },
+            { SPOT_OPT_MORE, .help = "--kind replicas" },
+            { SPOT_OPT_U64, 0, "n", &hold.n, "n", "replicas wanted (default: 1)", 1,
+              SPOT_HOLD_REPLICAS_MAX },
+            { SPOT_OPT_REAL, 0, "availability", &hold.availability, "share",
+              "share of the time that all answer (default: 0.9995)", 1e-6, 0.999999 },
+            { SPOT_OPT_STRING, 0, "state", &hold.state, "file",
+              "what was decided and missed so far, read and written", 0, 0 },
             { SPOT_OPT_GROUP, .help = "output" },
             SPOT_ROW_EXPLAIN(&o.explain),
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
@@ -423,6 +436,20 @@ static int plan_training(struct spot_err *err)
     t.current = o.current;
     t.market = o.market ? o.market : strcmp(t.solver, "spot") != 0 ? "spot" : "both";
     return plan_fleet_train(&t, err);
+}
+
+static int plan_replicas(struct spot_err *err)
+{
+    struct plan_fleet_hold h = hold;
+
+    if (!o.forecast)
+        return spot_err_set(err, SPOT_EUSAGE, "--kind replicas needs --forecast");
+    h.common = &o.common;
+    h.catalogue = o.catalogue;
+    h.forecast = o.forecast;
+    h.current = o.current;
+    h.cold_s = o.cold_start_s;
+    return plan_fleet_hold(&h, err);
 }
 
 static int serve(struct spot_err *err)
@@ -461,6 +488,8 @@ static int plan_fleet(char **operand, size_t n, struct spot_err *err)
 {
     (void)operand;
     (void)n;
+    if (!strcmp(o.kind, "replicas"))
+        return plan_replicas(err);
     return (!strcmp(o.kind, "train") ? plan_training : serve)(err);
 }
 

@@ -33,7 +33,7 @@ struct session {
     struct spot_trace trace;
     struct spot_fleet_play play;
     int32_t *count;
-    const char **zone;
+    const char **zone, **type;
     double *usd_per_h, *came; /* [n_zone]; [n_tick] */
     int32_t *asked;           /* [n_tick] */
     struct played played[SPOT_FLEET_POLICIES];
@@ -98,13 +98,16 @@ static void fill_play(struct session *s, size_t n_tick)
 
     s->count = replay_fleet_counts(&s->trace, o.tick_s, n_tick);
     s->zone = spot_xcalloc(n_zone, sizeof(*s->zone));
+    s->type = spot_xcalloc(n_zone, sizeof(*s->type));
     s->usd_per_h = spot_xcalloc(n_zone, sizeof(*s->usd_per_h));
     for (size_t z = 0; z < n_zone; z++) {
         s->zone[z] = s->trace.series[z].zone;
+        s->type[z] = s->trace.series[z].instance_type;
         s->usd_per_h[z] = o.price[0];
     }
     s->play = (struct spot_fleet_play){ .count = s->count,
                                         .zone = s->zone,
+                                        .type = s->type,
                                         .usd_per_h = s->usd_per_h,
                                         .on_demand_usd_per_h = o.price[1],
                                         .tick_s = o.tick_s,
@@ -214,6 +217,18 @@ static double unserved_at(const struct session *s, const struct spot_fleet_step 
     return fmax(0, load - step->spot_ready - step->on_demand_ready);
 }
 
+/* How many run in each zone, in the order of the series. */
+static void add_zones(struct spot_table *table, const struct session *s, const int32_t *in_zone)
+{
+    const size_t n_byte = 12 * s->play.n_zone + 1;
+    char *text = spot_xcalloc(n_byte, 1);
+
+    for (size_t z = 0, at = 0; z < s->play.n_zone; z++)
+        at += (size_t)snprintf(text + at, n_byte - at, "%s%d", z ? " " : "", (int)in_zone[z]);
+    spot_table_text(table, text);
+    free(text);
+}
+
 static void add_steps(struct spot_table *table, const struct session *s)
 {
     for (size_t k = 0; k < s->n_played; k++)
@@ -229,6 +244,8 @@ static void add_steps(struct spot_table *table, const struct session *s)
             spot_table_int(table, step->on_demand_ready);
             replay_fleet_put(table, short_of);
             replay_fleet_put(table, step->usd);
+            add_zones(table, s, s->played[k].in_zone + t * s->play.n_zone);
+            spot_table_text(table, step->state);
         }
 }
 
@@ -256,12 +273,13 @@ static int print(const struct session *s, struct spot_err *err)
     static const struct spot_column step[] = {
         { "policy", false },    { "time_s", true },    { "spot", true },
         { "spot_ready", true }, { "on_demand", true }, { "on_demand_ready", true },
-        { "unserved", true },   { "usd", true },
+        { "unserved", true },   { "usd", true },       { "zones", false },
+        { "state", false },
     };
     struct spot_table table;
     int rc;
 
-    spot_table_init(&table, o.steps ? step : total, o.steps ? 8 : 9);
+    spot_table_init(&table, o.steps ? step : total, o.steps ? 10 : 9);
     (o.steps ? add_steps : add_totals)(&table, s);
     rc = replay_fleet_print(&o, &table, err);
     spot_table_release(&table);
@@ -475,6 +493,7 @@ static int replay_fleet(char **operand, size_t n, struct spot_err *err)
     }
     free(s.count);
     free(s.zone);
+    free(s.type);
     free(s.usd_per_h);
     free(s.came);
     free(s.asked);
