@@ -227,19 +227,24 @@ static void take_length(struct stream *s)
 
 /* llama-server leaves out ids of tokens that end within a character. Those of a whole answer are
  * all there, so the next few are asked for in this way. */
-static bool lacks_ids(const struct stream *s, const struct spot_engine_event *e)
+static int64_t n_lacking(const struct stream *s, const struct spot_engine_event *e)
 {
-    return !s->client->config.is_text && e->n_all >= 0 &&
-           e->n_all != s->n_got + (int64_t)(e->n_before < 0 ? e->n_token : 0) && e->n_before < 0;
+    if (s->client->config.is_text || s->is_whole || e->n_all < 0 || e->n_before >= 0)
+        return 0;
+    return e->n_all - s->n_got - (int64_t)e->n_token;
 }
 
 static void take_event(struct stream *s, const struct spot_engine_event *e)
 {
     const int64_t known = e->n_before < 0 ? 0 : s->n_got - e->n_before;
 
-    if (!s->is_whole && lacks_ids(s, e)) {
+    if (n_lacking(s, e) > 0) {
         s->must_ask = s->is_whole = true;
         s->n_most = e->n_all - s->n_got;
+        return;
+    }
+    if (n_lacking(s, e) < 0) {
+        fail(s, false, "the engine counts fewer tokens than it tells");
         return;
     }
     if (known < 0) {
@@ -469,16 +474,28 @@ void spot_engine_client_drop(struct spot_engine_client *c, uint64_t number)
 
 /* --- the wait ------------------------------------------------------------------------- */
 
+/* The first token waits for prompts of others, so for as long as those tell tokens, but not twice
+ * its limit: an engine may have lost the request. */
+static bool is_silent(const struct stream *s, double limit_s, double now_s)
+{
+    const double quiet_s = now_s - s->told_s, first_s = first_times * limit_s;
+
+    if (s->n_got)
+        return quiet_s > limit_s;
+    return now_s - fmax(s->told_s, s->client->told_s) > first_s || quiet_s > 2 * first_s;
+}
+
 static void look_for_silence(struct spot_engine_client *c, double now_s)
 {
     const double limit_s = fmax(c->config.silent_s, silent_steps * c->step_s);
 
     for (size_t i = 0; i < c->n; i++) {
         struct stream *const s = c->stream[i];
-        const double quiet_s = now_s - (s->n_got ? s->told_s : fmax(s->told_s, c->told_s));
 
-        if (s->is_asked && quiet_s > (s->n_got ? limit_s : first_times * limit_s))
-            fail(s, false, "the engine stopped in the middle of an answer");
+        if (s->is_asked && is_silent(s, limit_s, now_s))
+            fail(s, false,
+                 s->n_got ? "the engine stopped in the middle of an answer"
+                          : "the engine does not begin an answer");
     }
 }
 

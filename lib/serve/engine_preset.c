@@ -464,6 +464,8 @@ static int read_sglang(const struct spot_json_value *root, struct spot_engine_ev
         (type && !strcmp(type, "abort")))
         return -1;
     e->n_all = spot_json_integer(n);
+    if (e->n_all < (int64_t)e->n_token)
+        return -1;
     e->n_before = e->n_all - (int64_t)e->n_token;
     for (size_t i = 0; i < e->n_token && i < spot_json_array_size(own); i++) {
         const struct spot_json_value *top;

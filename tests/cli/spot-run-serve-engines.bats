@@ -43,7 +43,7 @@ batch() {
 }
 
 one() { # name, what its engine does; --engine-kind
-    SPOT_TEST_ENGINE_SILENT_S=1 spot-run worker --join unix:j --name "$1" --engine "exec '$tests/engine' \$PORT log=$1.log ${*:2}" \
+    SPOT_TEST_ENGINE_SILENT_S=${silent:-1} spot-run worker --join unix:j --name "$1" --engine "exec '$tests/engine' \$PORT log=$1.log ${*:2}" \
         --engine-kind "${kind:-llama-server}" 2>"$1.err" 3>&- &
     declare -g "pid_$1=$!"
     pids="$pids $!"
@@ -84,9 +84,53 @@ bad() { # fault, a word of what is said
 @test "an engine that closes in the middle of an answer" { bad close 'broke off'; }
 @test "an engine that sends half a character" { bad half UTF-8; }
 @test "an engine that sends rubbish" { bad rubbish expected; }
+@test "an engine that counts fewer tokens than it told" { bad miscount counts; }
 @test "an engine that tells a token that no model has" { bad alien 'does not have'; }
 @test "an engine that tells more tokens than it was asked for" { bad beyond; }
 @test "an engine that tells tokens behind the end" { bad behind; }
+
+@test "an engine that loses a request while others go on: it is asked for anew" {
+    spot-run serve --dtype engine --model M --http unix:h --listen unix:j 2>>serve.err 3>&- &
+    pids="$pids $!"
+    silent=0.02 one e fault=stop at=2 after=0 once=lost ms=2
+    eventually '[ "$(curl -s --unix-socket h http://x/health)" = "{\"status\":\"ok\"}" ]'
+    ask() { curl -s --max-time 100 --unix-socket h http://x/v1/completions -d "{\"model\": \"M\", \"prompt\": \"$1\", \"ignore_eos\": true, \"max_tokens\": $2}"; }
+    while :; do ask x 4000 >x || break; done 3>&- &
+    pids="$pids $!"
+    eventually 'grep -q "begin 1" e.log'
+    ask y 60 >y
+    [ "$(jq -r '.usage.completion_tokens' y)" = 60 ]
+    grep -q 'not begin' serve.err
+}
+
+@test "an engine that freezes in the middle of an answer, as a whole" { bad freeze stopped; }
+
+@test "an engine that does not hear that its answer is not wanted: nothing of it comes, and its place is free" {
+    spot-run serve --dtype engine --model M --http unix:h --listen unix:j --max-batch 1 2>>serve.err 3>&- &
+    pids="$pids $!"
+    one e fault=deaf at=1 ms=5
+    eventually '[ "$(curl -s --unix-socket h http://x/health)" = "{\"status\":\"ok\"}" ]'
+    ask() { curl -s --unix-socket h http://x/v1/completions -d "{\"model\": \"M\", \"prompt\": \"line 1\", \"ignore_eos\": true, \"max_tokens\": $1}" "${@:2}"; }
+    run ask 1000 --max-time 0.5
+    eventually 'grep -q "gone 1" e.log'
+    ask 60 >a
+    run ! grep -q 'alone 1' e.log # still computed
+    ask 60 >b
+    [ "$(jq -r '.choices[0].text' a)" = "$(jq -r '.choices[0].text' b)" ]
+    [ "$(jq -r '.usage.completion_tokens' a)" = 60 ]
+    eventually 'grep -q "alone 1" e.log'
+}
+
+@test "an engine that comes back with another model: its worker ends, and the requests do not" {
+    batch
+    # shellcheck disable=SC2016 # the shell of the engine looks
+    one e fault=die at=2 once=died 'model=$([ -e died ] && echo N || echo M)'
+    ends "$pid_e" 3
+    grep -q "'M'" e.err
+    one f
+    ended
+    same
+}
 
 @test "an engine that dies: its last words, and another after a pause" {
     batch
@@ -148,6 +192,20 @@ bad() { # fault, a word of what is said
     kind=ollama one g kind=ollama
     ends "$pid_g" 1
     grep -q 'takes text' g.err
+}
+
+@test "an engine that runs: on this machine alone" {
+    for url in http://169.254.169.254:80 'http://[fe80::1]:80' http://10.0.0.1:80 http://127.0.0.1 http://127.0.0.1:80/; do
+        run -2 spot-run worker --join unix:j --engine-url "$url"
+    done
+    batch
+    "$tests/engine" 0 log=e.log port=port 3>&- &
+    pids="$pids $!"
+    eventually '[ -s port ]'
+    spot-run worker --join unix:j --engine-url "http://127.0.0.1:$(cat port)" 2>e.err 3>&- &
+    pids="$pids $!"
+    ended
+    same
 }
 
 @test "workers of our own and engines do not mix" {

@@ -2,7 +2,8 @@
 /* clang-format off */
 /* engine.c - an engine of completions for tests, which does what it is told.
  *
- *   engine PORT [KEY=VALUE...]
+ *   engine PORT [KEY=VALUE...]     PORT 0: a free one
+ *   port=FILE    gets the port
  *   kind=llama   llama, vllm, sglang, tgi or ollama: whose paths, bodies and answers
  *   model=M      its name
  *   ms=1         between two tokens of an answer; 0: as fast as the socket takes them
@@ -14,15 +15,17 @@
  *                  close       the connection ends
  *                  half        half a character of UTF-8, then its rest in no event
  *                  rubbish     bytes that are no event
+ *                  miscount    a token, and that there were fewer (llama)
  *                  alien       a token that no model has
  *                  beyond      twice the tokens that were asked for
  *                  behind      tokens follow the end
  *                  early       the end, without the last token
  *                  die         the process ends, with words
  *                  freeze      the process says nothing to anybody any more
+ *                  deaf        a client that goes is not noticed: the answer goes on to its end
  *   start=NAME   exit: it ends at once, with words; unwell: /health answers 503
  *   once=FILE    the fault and start= hold until this file is there, which they make
- *   log=FILE     a line for each answer that began, and each whose client went
+ *   log=FILE     a line for each answer that began, each whose client went, and each that ended without its client
  *
  * Text is bytes a..z, blanks and ends of lines: each a function of all bytes before, so that an answer that
  * goes on elsewhere is the same. An end comes with 1 in 256, as token 256 of kind llama.
@@ -50,7 +53,7 @@
 enum { END = 256, CLIENTS = 1024 };
 
 static struct {
-    const char *kind, *model, *fault, *start, *once, *log;
+    const char *kind, *model, *fault, *start, *once, *log, *port;
     long ms, at, after, noise;
 } o = { .kind = "llama", .model = "M", .fault = "", .start = "", .ms = 1, .after = 3 };
 
@@ -58,7 +61,7 @@ struct client {
     int fd; /* -1: none */
     struct spot_buf in, out;
     size_t sent;
-    bool answers, is_whole, ends, is_stuck, ignores_end, wants_ids;
+    bool answers, is_whole, ends, is_stuck, ignores_end, wants_ids, is_alone;
     long n_most, n, number;
     double due_s;
     uint32_t *token;
@@ -312,10 +315,24 @@ static void drop(struct client *c)
 {
     if (c->answers && !c->ends)
         say("gone", c->number);
+    if (c->is_alone)
+        say("alone", c->number);
     close(c->fd);
     c->fd = -1;
-    c->answers = false;
+    c->answers = c->is_alone = false;
     c->in.n = c->out.n = c->sent = 0;
+}
+
+/* The client is gone. */
+static void lose(struct client *c)
+{
+    if (c->is_alone)
+        return;
+    c->is_alone = c->answers && !c->ends && has_fault(c, "deaf");
+    if (c->is_alone)
+        say("gone", c->number);
+    else
+        drop(c);
 }
 
 /* --- tokens ------------------------------------------------------------------------ */
@@ -326,7 +343,7 @@ static bool misbehave(struct client *c)
     const char *const f = o.fault;
 
     if (!*f || c->n != o.after || !has_fault(c, f) || !strcmp(f, "beyond") ||
-        !strcmp(f, "behind") || !is_time())
+        !strcmp(f, "behind") || !strcmp(f, "deaf") || !is_time())
         return false;
     if (!strcmp(f, "error200"))
         event(c, "{\"error\":{\"message\":\"out of memory, as told\"}}");
@@ -336,6 +353,8 @@ static bool misbehave(struct client *c)
                "\"\xe2\"}]}\n\n");
     else if (!strcmp(f, "rubbish"))
         put(c, "\x01\x02 rubbish }{\n\n<html>\n");
+    else if (!strcmp(f, "miscount"))
+        event(c, "{\"content\":\"a\",\"tokens\":[97],\"stop\":false,\"tokens_predicted\":1}");
     else if (!strcmp(f, "alien"))
         put_token(c, 999999);
     else if (!strcmp(f, "early"))
@@ -388,10 +407,10 @@ static void serve(struct client *c, double now_s)
     char part[16384];
     ssize_t n;
 
-    while (c->fd >= 0 && (n = recv(c->fd, part, sizeof(part), MSG_DONTWAIT)) >= 0) {
+    while (c->fd >= 0 && !c->is_alone && (n = recv(c->fd, part, sizeof(part), MSG_DONTWAIT)) >= 0) {
         if (!n) {
-            drop(c);
-            return;
+            lose(c);
+            break;
         }
         spot_buf_add(&c->in, part, (size_t)n);
         if (!c->answers)
@@ -405,7 +424,9 @@ static void serve(struct client *c, double now_s)
     while (c->fd >= 0 && c->sent < c->out.n) {
         n = send(c->fd, c->out.data + c->sent, c->out.n - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno != EAGAIN)
-            drop(c);
+            lose(c);
+        if (c->is_alone) /* whether anybody takes it or not */
+            n = (ssize_t)(c->out.n - c->sent);
         if (n <= 0)
             break;
         c->sent += (size_t)n;
@@ -443,8 +464,9 @@ static void read_option(const char *text)
     } known[] = { { "kind=", &o.kind, NULL },   { "model=", &o.model, NULL },
                   { "fault=", &o.fault, NULL }, { "start=", &o.start, NULL },
                   { "once=", &o.once, NULL },   { "log=", &o.log, NULL },
-                  { "ms=", NULL, &o.ms },       { "at=", NULL, &o.at },
-                  { "after=", NULL, &o.after }, { "noise=", NULL, &o.noise } };
+                  { "port=", &o.port, NULL },   { "ms=", NULL, &o.ms },
+                  { "at=", NULL, &o.at },       { "after=", NULL, &o.after },
+                  { "noise=", NULL, &o.noise } };
 
     for (size_t i = 0; value && i < sizeof(known) / sizeof(*known); i++)
         if (!strncmp(text, known[i].name, strlen(known[i].name))) {
@@ -456,6 +478,16 @@ static void read_option(const char *text)
         }
     fprintf(stderr, "engine: what is '%s'?\n", text);
     exit(2);
+}
+
+static void tell_port(const struct spot_endpoint *at)
+{
+    FILE *const f = o.port ? fopen(o.port, "w") : NULL;
+
+    if (f) {
+        fprintf(f, "%d\n", at->port);
+        fclose(f);
+    }
 }
 
 int main(int argc, char **argv)
@@ -480,6 +512,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "engine: %s\n", err.msg);
         return 1;
     }
+    tell_port(&at);
     epoll_ctl(poll_fd, EPOLL_CTL_ADD, listener, &(struct epoll_event){ .events = EPOLLIN });
     for (;;) {
         struct epoll_event some[64];

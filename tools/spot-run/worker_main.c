@@ -13,6 +13,7 @@
 #include "cluster/private_dir.h"
 #include "cluster/protocol.h"
 #include "cluster/restart.h"
+#include "comm/endpoint.h"
 #include "comm/http_client.h"
 #include "common/utf8.h"
 #include "derived.h"
@@ -185,6 +186,7 @@ static int settle_device(struct spot_err *err)
 static int settle_engine(struct spot_err *err)
 {
     const size_t n = engine_url ? strlen(engine_url) : 0;
+    struct spot_endpoint at;
 
     if (engine && engine_url)
         return spot_err_set(err, SPOT_EUSAGE, "--engine and --engine-url exclude each other");
@@ -202,7 +204,15 @@ static int settle_engine(struct spot_err *err)
     if (engine_url[n - !!n] == '/')
         return spot_err_set(err, SPOT_EUSAGE, "--engine-url must end with its port, got '%s'",
                             engine_url);
-    return spot_http_url_check(engine_url, err);
+    if (spot_http_url_check(engine_url, err) ||
+        spot_endpoint_parse_reach(engine_url + strlen("http://"), SPOT_REACH_NUMERIC, &at, err))
+        return -1;
+    return spot_endpoint_is_private(&at)
+               ? 0
+               : spot_err_set(err, SPOT_EUSAGE,
+                              "--engine-url must be of this machine, such as "
+                              "http://127.0.0.1:8000, got '%s'",
+                              engine_url);
 }
 
 static int run_worker(char **operand, size_t n, struct spot_err *err)
