@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 PATH=$PWD/build/release/bin:$PWD/build/release/tests:$PATH
 seconds=${SPOT_DEMO_SECONDS:-80} rate=8 want=2 spot_usd=.3 usd=1
 tmp=$(mktemp -d) # a socket's path must be short
-export CLOUD="$tmp/cloud" CLOUD_TRACE="$tmp/trace.csv" CLOUD_FROM=7200 CLOUD_SPEED=60 CLOUD_GRACE=2
+export CLOUD="$tmp/cloud" CLOUD_TRACE="$tmp/trace.csv" CLOUD_FROM=6960 CLOUD_SPEED=60 CLOUD_GRACE=2
 export CLOUD_RUN="exec spot-run worker --quiet --join unix:$tmp/job --name \$SPOT_ID"
 cloud=examples/fleet/cloud.sh
 fleet='' others=''
