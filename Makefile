@@ -3,7 +3,7 @@
 #
 #   make [all]       tools, and spot_cuda.so where nvcc is found (CUDA=no skips it)
 #   make demo        from a trace to a training job that survives it, two minutes; demo-serve: a model
-#                    served through preemptions to many clients
+#                    served through preemptions to many clients; demo-fleet: by machines that a controller buys
 #   make check       units, golden files, a story of each tool and promise; last line: N passed, M failed
 #   make check-jobs  the other stories of jobs, serving, exec; check-twin: of the CUDA and NCCL backends,
 #                    on twins of their libraries; check-world: with the programs of others (PyTorch, etcd,

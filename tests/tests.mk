@@ -73,9 +73,9 @@ coverage coverage-units: deps # coverage-units fails below 90 %
 	$(again) VARIANT=cov CUDA=no TIER='units$(if $(filter coverage,$@), check jobs)' run-check
 	$(Q)tests/lint/coverage $(if $(filter coverage,$@),,--least 90) build/cov
 
-demo demo-serve bench fuzz lint tidy-all: deps
+demo demo-serve demo-fleet bench fuzz lint tidy-all: deps
 	$(again) $(if $(filter fuzz,$@),VARIANT=fuzz CUDA=no )run-$@
-run-demo run-demo-serve: run-%: all $(B)/tests/load
+run-demo run-demo-serve run-demo-fleet: run-%: all $(B)/tests/load
 	$(Q)$(path) examples/$*.sh
 
 bench: deps-bench
@@ -141,5 +141,5 @@ messages: # as a file, which is reviewed
 schemas: $(B)/tests/schema # docs/schema and the lists of documents, from tests/tool/registry.c
 	$(Q)$(path) tests/tool/make-schemas "$(CURDIR)/docs"
 
-.PHONY: $(plays) bench check check-asan check-long check-tsan completions coverage coverage-units demo demo-serve fuzz headers lint messages \
-        run-bench run-check run-demo run-demo-serve run-fuzz run-lint run-tidy-all schemas tidy tidy-all
+.PHONY: $(plays) bench check check-asan check-long check-tsan completions coverage coverage-units demo demo-fleet demo-serve fuzz headers \
+        lint messages run-bench run-check run-demo run-demo-fleet run-demo-serve run-fuzz run-lint run-tidy-all schemas tidy tidy-all

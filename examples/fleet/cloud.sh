@@ -6,14 +6,15 @@
 #
 #   CLOUD        directory of its state, made if it is not there
 #   CLOUD_TRACE  CSV with time_s, available and zone, in this order: spot machines of each zone; from the first call on
+#   CLOUD_FROM   seconds of the trace at the first call (default: 0)
 #   CLOUD_SPEED  seconds of the trace in one of ours (default: 60)
 #   CLOUD_GRACE  seconds from the notice, SIGTERM, to SIGKILL (default: 2)
 #   CLOUD_RUN    command of a machine, with SPOT_ID, SPOT_ZONE, SPOT_TYPE and SPOT_MARKET
 #
-# `cloud.sh play` takes machines away on time without being asked; `list` does it, too. What each machine cost is in
+# `cloud.sh play` takes machines away on time without being asked; `list` does it, too. `seen` prints the trace so far. What each machine cost is in
 # CLOUD/ended: id, market, seconds.
 set -eu
-cloud=${CLOUD:?} speed=${CLOUD_SPEED:-60} grace=${CLOUD_GRACE:-2}
+cloud=${CLOUD:?} speed=${CLOUD_SPEED:-60} from=${CLOUD_FROM:-0} grace=${CLOUD_GRACE:-2}
 mkdir -p "$cloud/machine"
 exec 9>>"$cloud/lock"
 flock 9
@@ -23,9 +24,13 @@ since() { # FILE: seconds since the time in it
     date +%s.%N | awk -v begin="$(cat "$1")" '{ print $1 - begin }'
 }
 
+seen() { # the trace so far
+    awk -F, -v now="$(since "$cloud/begin")" -v speed="$speed" -v from="$from" \
+        'NR == 1 || $1 <= from + now * speed' "${CLOUD_TRACE:?}"
+}
+
 offers() { # ZONE: spot machines that there may be
-    awk -F, -v zone="$1" -v now="$(since "$cloud/begin")" -v speed="$speed" \
-        'NR > 1 && $3 == zone && $1 <= now * speed { n = $2 } END { print n + 0 }' "${CLOUD_TRACE:?}"
+    seen | awk -F, -v zone="$1" 'NR > 1 && $3 == zone { n = $2 } END { print n + 0 }'
 }
 
 is() { # ID NAME: what was written of the machine
@@ -59,11 +64,11 @@ start() { # NUMBER
 
 leave() { # ID: a notice
     [ -s "$cloud/machine/$1/notice" ] || date +%s.%N >"$cloud/machine/$1/notice"
-    kill -TERM -- "-$(is "$1" pid)" 2>/dev/null || true
+    kill -s TERM -- "-$(is "$1" pid)" 2>/dev/null || true
 }
 
 end() { # ID: it is gone, and paid
-    kill -KILL -- "-$(is "$1" pid)" 2>/dev/null || true
+    kill -s KILL -- "-$(is "$1" pid)" 2>/dev/null || true
     echo "$1 $(is "$1" market) $(since "$cloud/machine/$1/begin")" >>"$cloud/ended"
     mkdir -p "$cloud/gone"
     mv "$cloud/machine/$1" "$cloud/gone/"
@@ -105,7 +110,9 @@ list)
         echo "$m,$(is "$m" token),$(is "$m" zone),$(is "$m" type),$(is "$m" market),$state"
     done
     ;;
+seen) seen ;;
 play)
+    trap 'exit 0' INT TERM # behind what it is at
     while :; do
         tend
         flock -u 9
@@ -114,7 +121,7 @@ play)
     done
     ;;
 *)
-    echo "usage: $0 launch|drain|terminate|list|play" >&2
+    echo "usage: $0 launch|drain|terminate|list|play|seen" >&2
     exit 2
     ;;
 esac

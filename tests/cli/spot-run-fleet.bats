@@ -78,6 +78,7 @@ events() { jq -r .event state/events.jsonl; }
     eventually '[ "$(machines a)" -eq 2 ]'
     want 0 0
     eventually '[ "$(machines a) $(machines b)" = "0 0" ]'
+    for process in $(cat cloud/gone/*/pid); do eventually '! kill -0 "$process"'; done
     want 1 2
     eventually '[ "$(machines a) $(machines b)" = "1 2" ]'
     stop

@@ -1,0 +1,151 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# A model served on machines that a controller buys, of zones that take them away: no request fails.
+#
+#   examples/demo-fleet.sh      SPOT_DEMO_SECONDS=80 SPOT_DEMO_STEPS=60
+#
+# A trace of three zones is drawn. fleet/cloud.sh plays it, a minute in a second, with processes as
+# machines; `spot-run fleet` holds at them what is planned from a forecast of what was seen so far,
+# and `spot-run serve` is in front. The closing table has what the replay of the same trace says, too.
+set -eu
+cd "$(dirname "$0")/.."
+PATH=$PWD/build/release/bin:$PWD/build/release/tests:$PATH
+seconds=${SPOT_DEMO_SECONDS:-80} rate=8 want=2 spot_usd=.3 usd=1
+tmp=$(mktemp -d) # a socket's path must be short
+export CLOUD="$tmp/cloud" CLOUD_TRACE="$tmp/trace.csv" CLOUD_FROM=6960 CLOUD_SPEED=60 CLOUD_GRACE=2
+export CLOUD_RUN="exec spot-run worker --quiet --join unix:$tmp/job --name \$SPOT_ID"
+cloud=examples/fleet/cloud.sh
+fleet='' others=''
+
+# The controller first: what it launches while it ends is ended behind it.
+end() {
+    [ -z "$fleet" ] || kill "$fleet" 2>/dev/null || true
+    [ -z "$fleet" ] || wait "$fleet" || true
+    fleet=''
+    for at in "$CLOUD"/machine/*/; do
+        [ ! -d "$at" ] || SPOT_ID=$(basename "$at") $cloud terminate || true
+    done
+}
+finish() {
+    status=$?
+    trap - EXIT
+    trap '' INT TERM
+    end
+    for pid in $others; do
+        kill "$pid" 2>/dev/null || true
+    done
+    wait
+    rm -rf "$tmp"
+    exit $status
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+say() {
+    printf '\n== %s\n' "$*" >&2
+}
+
+say 'three zones that lose machines often'
+spot-replay generate --profile stormy --zones 3 --regions 3 --cap 4 --hours 6 --seed 44 \
+    --law loss_per_h=6,loss_mean=2,loss_all=.3,gain_per_h=12,shock_per_h=0 | sed '1s/$/,instance_type/; 1!s/$/,gpu/' >"$CLOUD_TRACE"
+spot-replay describe --format table "$CLOUD_TRACE" >&2
+
+say 'a small model learns the licence'
+spot-run train --quiet --data LICENSE --layers 4 --width 128 --heads 4 --seq 256 --global-batch 8 \
+    --steps "${SPOT_DEMO_STEPS:-60}" --save "$tmp/model" >"$tmp/train.jsonl"
+
+say "a controller holds $want replicas; what it would do first"
+cat >"$tmp/catalogue.csv" <<C
+instance_type,zone,spot_usd_per_h,on_demand_usd_per_h
+gpu,r1z1,$spot_usd,
+gpu,r2z1,$spot_usd,
+gpu,r3z1,$spot_usd,
+gpu,,,$usd
+C
+echo "{\"schema\": \"spot.demand/1\", \"buckets\": [{\"name\": \"chat\", \"rate_per_s\": $want, \"per_s\": {\"gpu\": 1}}]}" >"$tmp/demand.json"
+hold() { # OPTION...
+    exec spot-run fleet --quiet --state "$tmp/fleet" --catalogue "$tmp/catalogue.csv" --plan-command "$cloud seen |
+            spot-predict --quiet --interval 60s --horizon 6 |
+            spot-plan fleet --quiet --kind serve --catalogue $tmp/catalogue.csv --load $tmp/demand.json --forecast - --rho 1 --cold-start 2m" \
+        --launch "$cloud launch" --list "$cloud list" --terminate "$cloud terminate" --drain "$cloud drain" --grace 2s "$@"
+}
+(hold --format table >&2)
+rm -rf "$CLOUD"
+spot-run serve --quiet --model "$tmp/model" --http "unix:$tmp/http" --listen "unix:$tmp/job" --kv-buddies \
+    --grace 2s --lease 1s --events "$tmp/events.jsonl" &
+others=$!
+hold --yes --every 1s &
+fleet=$!
+$cloud play 2>"$tmp/play.log" &
+others="$others $!"
+
+replicas() {
+    spot-run status --join "unix:$tmp/job" --format json 2>/dev/null | jq -r '.replicas // 0' || true
+}
+tries=0
+until [ "$(replicas)" -ge $want ] 2>/dev/null; do
+    tries=$((tries + 1))
+    [ $tries -lt 150 ] || { echo "demo-fleet.sh: no $want replicas after 30 s" >&2 && exit 1; }
+    sleep 0.2
+done
+
+say "$((seconds * rate)) requests, $rate a second"
+load "unix:$tmp/http" n=$((seconds * rate)) rate=$rate clients=64 in=48 out=200 "answers=$tmp/answers" >"$tmp/load" &
+client=$!
+others="$others $client"
+looks=0
+while kill -0 "$client" 2>/dev/null; do
+    n=$(replicas)
+    echo "${n:-0}" >>"$tmp/replicas"
+    [ $((looks % 40)) -gt 0 ] || echo "${n:-0} replicas, $(find "$CLOUD/machine" -mindepth 1 -maxdepth 1 | wc -l) machines" >&2
+    looks=$((looks + 1))
+    sleep 0.25
+done
+failed=0
+wait "$client" || failed=1
+held=$(date +%s.%N | awk -v begin="$(cat "$CLOUD/begin")" '{ print $1 - begin }')
+end
+
+say 'what came of it, and what the replay says of the same time'
+spot-run report --format json -o "$tmp/report.json" "$tmp/events.jsonl"
+share() { # of the looks with so many replicas
+    awk -v want=$want '$1 >= want { n++ } END { printf "%.3f", n / NR }' "$tmp/replicas"
+}
+cost() { # of all machines, in that of on demand
+    awk -v want=$want -v spot=$spot_usd -v usd=$usd -v held="$held" \
+        '{ sum += $3 * ($2 == "spot" ? spot : usd) } END { printf "%.3f", sum / (want * usd * held) }' "$CLOUD/ended"
+}
+spot-replay fleet --quiet --trace "$CLOUD_TRACE" --n $want --usd-per-h $spot_usd:$usd --cold-start 2m \
+    --availability .99 --policy on-demand,spot,spothedge --steps >"$tmp/steps.csv"
+replay() { # POLICY: availability and cost of the steps that were played
+    awk -F, -v policy="$1" -v from="$CLOUD_FROM" -v to="$(echo "$CLOUD_FROM $CLOUD_SPEED $held" | awk '{ print $1 + $2 * $3 }')" '
+        $2 + 0 < from || $2 + 0 >= to { next }
+        $1 == "on-demand" { dear += $8 }
+        $1 == policy { n++; served += $7 + 0 == 0; usd += $8 }
+        END { printf "%.3f %.3f", served / n, usd / dear }' "$tmp/steps.csv"
+}
+row() {
+    printf '%-36s %9s %9s %9s\n' "$@"
+}
+of() { # KEY of the load
+    tr ' ' '\n' <"$tmp/load" | sed -n "s/^$1=//p"
+}
+# shellcheck disable=SC2046 # two words each
+set -- $(replay spot) $(replay spothedge)
+row '' live replayed spothedge
+row "share of time with $want replicas" "$(share)" "$1" "$3"
+row 'cost, on demand is 1' "$(cost)" "$2" "$4"
+row 'machines launched' "$(cat "$CLOUD/number")" '' ''
+row '  of them on demand' "$(grep -c on-demand "$CLOUD/ended" || true)" '' ''
+row 'taken away' "$(grep -c '"taken away"' "$tmp/fleet/events.jsonl" || true)" '' ''
+row 'requests' "$(of requests)" '' ''
+row '  failed' "$(($(of broken) + $(of refused) + $(of wrong)))" '' ''
+row '  moved to another replica' "$(jq .moves "$tmp/report.json")" '' ''
+for q in 50 99; do
+    row "time to first token, P$q ms" "$(of first_p$q)" '' ''
+done
+for q in 50 99; do
+    row "whole request, P$q ms" "$(of whole_p$q)" '' ''
+done
+[ $failed = 0 ]
