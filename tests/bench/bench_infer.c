@@ -2,10 +2,11 @@
 /* bench_infer - tokens per second of decoding and prefill, beside the read bandwidth of the
  * machine.
  *
- *   bench_infer [-k KERNEL] [-t TYPE] [-a RANK] [THREADS [ROUNDS [L C H Hk F V SHARDS]]]
+ *   bench_infer [-k KERNEL] [-t TYPE] [-a RANK] [-m CONFIG] [THREADS [ROUNDS [L C H Hk F V
+ * SHARDS]]]
  *
- * A tied Llama with random weights (stories110M's shape unless told); -a: each sequence with one of
- * four adapters of all products. Each figure is the median of
+ * A tied Llama with random weights (stories110M's shape unless told), or the model of a config.json
+ * (-m); -a: each sequence with one of four adapters of all products. Each figure is the median of
  * ROUNDS; the bandwidth is that of the same threads reading the image once, probed in the same
  * round, so that load on the machine meets both.
  */
@@ -18,6 +19,7 @@
 #include "common/rng.h"
 #include "common/xalloc.h"
 #include "engine/infer.h"
+#include "weights/hf_config.h"
 
 enum { ADAPTERS = 4 };
 static int64_t rank; /* of adapters; 0: none */
@@ -245,7 +247,7 @@ static void measure(const struct spot_shape *shape, enum spot_infer_type type, c
 
 int main(int argc, char **argv)
 {
-    const char *kernel = NULL;
+    const char *kernel = NULL, *config = NULL;
     int only = -1;
 
     if (argc > 2 && !strcmp(argv[1], "-k")) {
@@ -263,24 +265,34 @@ int main(int argc, char **argv)
         argc -= 2;
         argv += 2;
     }
+    if (argc > 2 && !strcmp(argv[1], "-m")) {
+        config = argv[2];
+        argc -= 2;
+        argv += 2;
+    }
     int64_t n[] = { 2, 9, 12, 768, 12, 12, 2048, 32000, 4 };
 
     for (int i = 1; i < argc && i <= 9; i++)
         n[i - 1] = strtoll(argv[i], NULL, 10);
-    const struct spot_shape shape = { .n_layer = n[2],
-                                      .width = n[3],
-                                      .n_head = n[4],
-                                      .seq = 1024,
-                                      .vocab = n[7],
-                                      .n_shard = n[8],
-                                      .kind = SPOT_DECODER_LLAMA,
-                                      .n_kv_head = n[5],
-                                      .ffn = n[6],
-                                      .rope_theta = 10000,
-                                      .is_tied = 1 };
+    struct spot_shape shape = { .n_layer = n[2],
+                                .width = n[3],
+                                .n_head = n[4],
+                                .seq = 1024,
+                                .vocab = n[7],
+                                .n_shard = n[8],
+                                .kind = SPOT_DECODER_LLAMA,
+                                .n_kv_head = n[5],
+                                .ffn = n[6],
+                                .rope_theta = 10000,
+                                .is_tied = 1 };
     struct spot_err err = { 0 };
 
-    if (n[0] < 1 || n[0] > 64 || n[1] < 1 || n[1] > ROUNDS_MAX || spot_shape_check(&shape, &err)) {
+    if (config && !spot_hf_config_load(config, &shape, &err)) {
+        shape.n_shard = n[8];
+        shape.seq = 1024;
+    }
+    if (n[0] < 1 || n[0] > 64 || n[1] < 1 || n[1] > ROUNDS_MAX || err.msg[0] ||
+        spot_shape_check(&shape, &err)) {
         fprintf(stderr, "bench_infer: 1 to 64 threads, 1 to %d rounds; %s\n", ROUNDS_MAX, err.msg);
         return 1;
     }

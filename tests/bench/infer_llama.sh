@@ -4,8 +4,8 @@
 #
 #   LLAMA_BENCH=.../llama-batched-bench LLAMA_MODEL=DIR tests/bench/infer_llama.sh
 #
-# DIR has f32.gguf, bf16.gguf and q8.gguf of bench_infer's shape (12 layers, 768 wide, 12 heads, 2048 in the MLP, 32000 tokens,
-# tied). Without them there is nothing to measure. ROUNDS=5 alternations.
+# DIR has f32.gguf, bf16.gguf and q8.gguf of the model of its config.json, or without that of bench_infer's shape (12 layers, 768 wide,
+# 12 heads, 2048 in the MLP, 32000 tokens, tied). Those that are missing are left out. ROUNDS=5 alternations, KERNEL=... for ours.
 set -euo pipefail
 
 bench=$(dirname "$0")/../../build/release/bench/bench_infer
@@ -26,17 +26,22 @@ median() {
     sort -g | awk '{ x[NR] = $1 } END { print x[int((NR + 1) / 2)] }'
 }
 
+shape=() types=()
+[ ! -e "$LLAMA_MODEL/config.json" ] || shape=(-m "$LLAMA_MODEL/config.json")
+for type in fp32 bf16 q8; do
+    [ ! -e "$LLAMA_MODEL/${type/fp32/f32}.gguf" ] || types+=("$type")
+done
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 for ((round = 0; round < ${ROUNDS:-5}; round++)); do
-    for type in fp32 bf16 q8; do
+    for type in "${types[@]}"; do
         file=$LLAMA_MODEL/${type/fp32/f32}.gguf
-        "$bench" -t "$type" 2 1 | sed -E 's/.*one ([0-9.]+) tok.*batch 4 ([0-9]+) tok.*batch 16 ([0-9]+) tok.*of 512 ([0-9]+) tok.*/\1\n\2\n\3\n\4/' >"$dir/ours"
+        "$bench" ${KERNEL:+-k "$KERNEL"} -t "$type" "${shape[@]}" 2 1 | sed -E 's/.*one ([0-9.]+) tok.*batch 4 ([0-9]+) tok.*batch 16 ([0-9]+) tok.*of 512 ([0-9]+) tok.*/\1\n\2\n\3\n\4/' >"$dir/ours"
         theirs "$file" >"$dir/theirs"
         paste "$dir/ours" "$dir/theirs" | awk -v d="$dir/$type" '{ print $1 / $2 >> (d "." NR) }'
     done
 done
-for type in fp32 bf16 q8; do
+for type in "${types[@]}"; do
     printf '%s: times llama.cpp: one %s, batch 4 %s, batch 16 %s, prefill of 512 %s\n' "$type" \
         "$(median <"$dir/$type.1")" "$(median <"$dir/$type.2")" "$(median <"$dir/$type.3")" "$(median <"$dir/$type.4")"
 done
