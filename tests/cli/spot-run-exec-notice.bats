@@ -51,9 +51,9 @@ node() { # NAME ARGUMENTS...
 }
 
 # two nodes with a commit behind them, and a notice to the first one, or the one that is named
-noticed() { # [ARGUMENTS OF NODES]
-    node a "$@"
-    node b "$@"
+noticed() {
+    node a
+    node b
     eventually '[ "$(jq -s "map(select(.event == \"formed\"))[-1].D" log)" = 2 ]'
     last=$(jq -s 'map(select(.event == "formed"))[-1].restart' log)
     eventually '[ -e began.'$last'.0 ] && [ -e began.'$last'.1 ]'
