@@ -397,7 +397,7 @@ START_TEST(a_turn_of_a_thousand_machines_is_short)
 {
     struct rig *r = rig_new();
     clock_t begin;
-    char zone[8];
+    char zone[16];
 
     for (int i = 0; i < 100; i++) {
         snprintf(zone, sizeof(zone), "z%d", i);
