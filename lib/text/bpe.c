@@ -255,6 +255,7 @@ int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, bool con
     bpe->is_exact = true;
     bpe->has_lost = false;
     bpe->is_inside = continues;
+    bpe->ends_word = false;
     while (!rc && got) {
         got = fread(spot_buf_more(&text, CHUNK), 1, CHUNK, in);
         if (ferror(in)) {
@@ -274,7 +275,7 @@ int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, bool con
         else if (tokens.n)
             rc = take(user, tokens.id, tokens.n, err);
     }
-    bpe->is_exact = bpe->is_inside = false;
+    bpe->is_exact = bpe->is_inside = bpe->ends_word = false;
     free(tokens.id);
     spot_buf_release(&text);
     return rc;
@@ -368,7 +369,7 @@ struct spot_bpe *spot_bpe_share(const struct spot_bpe *bpe)
 
     *b = *bpe;
     b->is_shared = true;
-    b->is_inside = false;
+    b->is_inside = b->ends_word = false;
     b->spaced = (struct spot_buf){ 0 };
     memset(b->changed, 0, sizeof(b->changed));
     b->cache = spot_xcalloc(SPOT_BPE_CACHE, sizeof(*b->cache));

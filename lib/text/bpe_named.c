@@ -19,11 +19,13 @@ struct text {
 };
 
 /* Is the character before or at a place part of a word? */
-static bool is_word(struct text t, size_t at, bool before)
+static bool is_word(const struct spot_bpe *bpe, struct text t, size_t at, bool before)
 {
     uint32_t code, last;
 
-    if (before ? !at : at == t.n)
+    if (before && !at)
+        return bpe->ends_word;
+    if (!before && at == t.n)
         return false;
     if (before)
         for (at--; at && ((unsigned char)t.s[at] & 0xC0) == 0x80; at--)
@@ -70,7 +72,7 @@ static bool next_name(const struct spot_bpe *bpe, const struct spot_names *names
         if (!a)
             continue;
         *h = (struct hit){ at, at + strlen(name), at + strlen(name), a->id };
-        if (a->is_word && (is_word(t, h->begin, true) || is_word(t, h->end, false))) {
+        if (a->is_word && (is_word(bpe, t, h->begin, true) || is_word(bpe, t, h->end, false))) {
             at = h->end - 1;
             continue;
         }
@@ -158,7 +160,9 @@ size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is
     if (safe > at)
         at += spot_bpe_encode_nameless(bpe, text + at, safe - at, is_end, out);
     if (is_end)
-        bpe->is_inside = false;
+        bpe->is_inside = bpe->ends_word = false;
+    else if (at)
+        bpe->ends_word = is_word(bpe, (struct text){ text, n }, at, true);
     return at;
 }
 

@@ -67,6 +67,7 @@ struct spot_bpe {
     bool falls_back, has_marks; /* decoding: "<0x0A>" is a byte, U+2581 a space */
     enum spot_bpe_drop drops;
     bool is_inside;     /* within a text whose start has been encoded */
+    bool ends_word;     /* what of it has been encoded ends within a word */
     bool is_exact;      /* within spot_bpe_stream */
     bool has_lost;      /* a character became nothing */
     bool is_shared;     /* all but the scratch and the cache is another's */

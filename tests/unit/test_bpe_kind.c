@@ -105,16 +105,21 @@ END_TEST
  * of a special token is text. */
 START_TEST(added_tokens_that_are_not_special_are_found_in_any_text)
 {
-    static const char text[] = "ab  ab     ab\n<s>ab  ";
+    static const char text[] = "ab  ab     ab\n<s>ab  axyz xyz ab_xyz";
     struct spot_bpe *const bpe = open_edited(
         "\"added_tokens\": [", "\"added_tokens\": [{\"id\": 10, \"content\": \"  \"}, {\"id\": 12, "
-                               "\"content\": \"    \"}, {\"id\": 11, \"content\": \"\\n\"},");
+                               "\"content\": \"    \"}, {\"id\": 11, \"content\": \"\\n\"}, "
+                               "{\"id\": 13, \"content\": \"xyz\", \"single_word\": true},");
     struct spot_tokens whole = { 0 };
+    size_t n_word = 0;
 
     expect_ids(bpe, "ab  ab", "7 10 4 ");
     expect_named(bpe, "ab  ab", "7 10 4 ");
     expect_ids(bpe, "ab     ab\n\nab<s>", "7 12 7 11 11 4 0 ");
     spot_bpe_encode(bpe, text, sizeof(text) - 1, true, &whole);
+    for (size_t i = 0; i < whole.n; i++)
+        n_word += whole.id[i] == 13;
+    ck_assert_uint_eq(n_word, 1); /* where no word goes on */
     for (size_t step = 1; step < sizeof(text); step++) {
         struct spot_tokens ids = { 0 };
         size_t done = 0;
