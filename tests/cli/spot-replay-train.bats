@@ -121,6 +121,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     job=examples/jobs/bert.json
     trace 20
     [ "$(play --notice 120s:120s --policy nowcast)" != "$(play --policy nowcast)" ]
+    [ "$(play --notice 120s --policy nowcast)" = "$(play --notice 120s:120s --policy nowcast)" ]
     job=examples/jobs/gpt-6.7b.json
     # with losses alone to know, no gain is acted on in its own interval
     play --policy nowcast,persistence --steps >"$T/s"

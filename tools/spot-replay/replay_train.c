@@ -32,7 +32,7 @@ static struct {
           .peer_model = "published",
           .picture = "samples",
           .from_s = -1,
-          .notice_s = { 120, 0 },
+          .notice_s = { -1, -1 },
           .to_s = -1,
           .scale = 1,
           .common = SPOT_TOOL_COMMON_DEFAULT };
@@ -61,7 +61,7 @@ static const struct spot_cli cli = {
               "availability trace (default: stdin)", 0, 0 },
             SPOT_ROW_POLICIES(&opt.policy),
             { SPOT_OPT_TIMES, 0, "notice", opt.notice_s, "loss[:gain]",
-              "notice of losses (default: 2m), and behind a colon of gains (0)", 0, 1e9 },
+              "notice of both, or of losses and of gains (default: 2m:0)", 0, 1e9 },
             { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
               "cost of a change: measured, or parcae: with its rules (default: ours)", 0, 0 },
             { SPOT_OPT_STRING, 0, "peer-model", &opt.peer_model, "model",
@@ -239,8 +239,10 @@ static int parse_options(struct replay_train *s, struct spot_err *err)
 
     if (!opt.job)
         return spot_err_set(err, SPOT_EUSAGE, "--job is missing");
-    s->notice_loss_s = opt.notice_s[0];
-    s->notice_gain_s = opt.notice_s[1];
+    s->notice_loss_s = opt.notice_s[0] < 0 ? 120 : opt.notice_s[0];
+    s->notice_gain_s = opt.notice_s[0] < 0   ? 0
+                       : opt.notice_s[1] < 0 ? opt.notice_s[0]
+                                             : opt.notice_s[1];
     if (spot_peer_model_parse(opt.peer_model, &model, err))
         return -1;
     s->peers = *spot_peer_prices_of(model);
