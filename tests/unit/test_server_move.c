@@ -41,7 +41,7 @@ START_TEST(pages_of_a_worker_that_leaves_go_to_who_goes_on)
     UNTIL(metric("spot_serve_tokens_from_pages_total") > 16);
     ck_assert_int_eq(end_of(&rig.worker[0]), 75); /* nothing is lost */
     ck_assert(metric("spot_serve_page_bytes_per_second") > 0);
-    ck_assert(metric("spot_serve_preemptions_total") >= 1);
+    UNTIL(metric("spot_serve_preemptions_total") >= 1); /* the server may read of the end later */
     end();
 }
 END_TEST
