@@ -112,7 +112,9 @@ struct spot_fleet *spot_fleet_new(const struct spot_fleet_setting *setting, uint
 void spot_fleet_free(struct spot_fleet *fleet);
 
 /* A new target: clear, then add each row; rows of one market add up. Zone "" is any zone. Returns
- * 0, or -1 with *err (SPOT_EDATA): too many markets, a text too long, a count out of range. */
+ * 0, or -1 with *err (SPOT_EDATA): too many markets, a text that is too long or not plain, a count
+ * out of range. Rows of count 0, added before the clear, fail as theirs would and change no target.
+ */
 void spot_fleet_clear_target(struct spot_fleet *fleet);
 int spot_fleet_add_target(struct spot_fleet *fleet, const char *zone, const char *type,
                           bool is_on_demand, int64_t count, struct spot_err *err);

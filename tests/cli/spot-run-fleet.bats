@@ -147,6 +147,15 @@ events() { jq -r .event state/events.jsonl; }
     eventually '[ "$(machines a) $(machines b)" = "2 1" ]'
     echo rubbish >plan.json
     eventually 'grep -q "last plan" talk'
+    jq -nc '{schema: "spot.plan/1", kind: "fleet", buy: [range(5000) | {zone: "z\(.)", instance_type: "gpu", market: "spot", count: 0}]}' >many.json
+    jq -nc '{schema: "spot.plan/1", kind: "fleet", buy: [{zone: "a\tb", instance_type: "gpu", market: "spot", count: 1}]}' >tab.json
+    for bad in tab many; do # each row reads well; its market may not be
+        n=$(grep -c "last plan" talk)
+        cp $bad.json plan.next
+        mv plan.next plan.json
+        eventually '[ "$(grep -c "last plan" talk)" -ge $((n + 4)) ]'
+        [ "$(machines a) $(machines b)" = "2 1" ]
+    done
     stop
     [ "$(machines a) $(machines b)" = "2 1" ]
 }

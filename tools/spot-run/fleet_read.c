@@ -148,6 +148,8 @@ static int read_buy(struct spot_fleet *fleet, const struct spot_json_doc *doc, s
     if (!rc && sum > SPOT_FLEET_MACHINES)
         rc = spot_json_fail(doc, "/buy", err, "%lld machines, more than %d", (long long)sum,
                             SPOT_FLEET_MACHINES);
+    for (size_t i = 0; !rc && i < n; i++) /* may its market be? */
+        rc = spot_fleet_add_target(fleet, row[i].zone, row[i].type, row[i].is_on_demand, 0, err);
     if (!rc)
         spot_fleet_clear_target(fleet);
     for (size_t i = 0; !rc && i < n; i++)
