@@ -240,19 +240,21 @@ void spot_fleet_drop_intent(struct spot_fleet *f, struct spot_fleet_intent *inte
 
 /* --- what a list says --- */
 
-/* Another type or market than was asked for. */
+/* Another zone, type or market than was asked for. */
 static void look_for_wrong(struct spot_fleet *f, struct spot_fleet_machine *m, size_t market)
 {
     struct spot_fleet_market *asked = &f->market[m->market];
     const struct spot_fleet_market *is = &f->market[market];
 
     if (!m->was_asked || m->is_wrong ||
-        (!strcmp(asked->type, is->type) && asked->is_on_demand == is->is_on_demand))
+        (!strcmp(asked->type, is->type) && asked->is_on_demand == is->is_on_demand &&
+         (!*asked->zone || !strcmp(asked->zone, is->zone))))
         return;
     m->is_wrong = true;
-    spot_fleet_note(f, "wrong", m->id, "asked for %s %s, got %s %s", asked->type,
-                    asked->is_on_demand ? "on demand" : "on spot", is->type,
-                    is->is_on_demand ? "on demand" : "on spot");
+    spot_fleet_note(f, "wrong", m->id, "asked for %s %s in %s, got %s %s in %s", asked->type,
+                    asked->is_on_demand ? "on demand" : "on spot",
+                    *asked->zone ? asked->zone : "any zone", is->type,
+                    is->is_on_demand ? "on demand" : "on spot", is->zone);
     spot_fleet_refused(f, asked);
 }
 

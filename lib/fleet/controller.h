@@ -18,8 +18,8 @@
  * - What is held and what is asked for cost at most max_usd_per_h at the prices told last. Machines
  *   that a command launched beyond its number are ended at the next tick.
  * - Machines beyond the target stay until as many run as the target asks for, but for those whose
- *   money others need. A machine of another type or market than its launch asked for goes at
- *   once.
+ *   money others need. A machine of another zone, type or market than its launch asked for
+ *   goes at once, and its market has a pause.
  * - A market that refuses is left alone, for longer each time; meanwhile on-demand machines of its
  *   zone and type stand in for spot ones if they have a price, until the spot ones run.
  */

@@ -26,7 +26,8 @@ struct rig {
     int lag;              /* lists until a new machine is listed */
     int capacity;         /* of spot in zone a, -1: no limit */
     int surplus;          /* launches of so many more than asked for */
-    bool gives_wrong_type, lists_nothing, cannot_list, cannot_launch, cannot_end, launches_in_vain;
+    bool gives_wrong_type, gives_wrong_zone, lists_nothing, cannot_list, cannot_launch, cannot_end,
+        launches_in_vain;
     const char *double_id; /* that id is listed twice */
     double now_s;
     struct spot_rng rng;
@@ -132,8 +133,8 @@ static inline void rig_launch(struct rig *r, const struct spot_fleet_action *a,
         if (!a->is_on_demand && *a->zone == 'a' && r->capacity >= 0 &&
             rig_alive(r, "a", 0) >= r->capacity)
             break;
-        rig_add(r, a->token, *a->zone ? a->zone : "z", r->gives_wrong_type ? "other" : a->type,
-                a->is_on_demand);
+        rig_add(r, a->token, r->gives_wrong_zone || !*a->zone ? "z" : a->zone,
+                r->gives_wrong_type ? "other" : a->type, a->is_on_demand);
     }
     if (dies(r) || r->cannot_launch)
         return;

@@ -258,6 +258,27 @@ START_TEST(a_wrong_type_is_ended_said_and_not_bought_in_a_loop)
 }
 END_TEST
 
+START_TEST(another_spelling_of_a_zone_is_ended_said_and_not_bought_in_a_loop)
+{
+    struct rig *r = rig_new();
+
+    r->gives_wrong_zone = true;
+    rig_want(r, "a", false, 1);
+    rig_ticks(r, 360);
+    ck_assert(was_noted(r, "wrong"));
+    ck_assert_int_le(r->n, 12);
+    ck_assert_int_le(rig_alive(r, "z", -1), 1);
+    rig_want(r, "", false, 1); /* where any zone will do, none is wrong */
+    rig_ticks(r, 70);
+    ck_assert_int_eq(rig_alive(r, "z", -1), 1);
+    r->gives_wrong_zone = false;
+    rig_ticks(r, 200);
+    ck_assert_int_eq(rig_alive(r, "a", 0), 1 + 1);
+    ck_assert_int_eq(rig_alive(r, "z", -1), 1);
+    rig_free(r);
+}
+END_TEST
+
 START_TEST(an_id_that_is_listed_twice_counts_once)
 {
     struct rig *r = rig_new();
@@ -432,6 +453,7 @@ int main(void)
     tcase_add_test(tc, spot_is_bridged_in_a_market_that_the_plan_has_in_any_zone);
     tcase_add_test(tc, more_machines_than_asked_for_are_ended);
     tcase_add_test(tc, a_wrong_type_is_ended_said_and_not_bought_in_a_loop);
+    tcase_add_test(tc, another_spelling_of_a_zone_is_ended_said_and_not_bought_in_a_loop);
     tcase_add_test(tc, an_id_that_is_listed_twice_counts_once);
     tcase_add_test(tc, a_machine_that_does_not_end_is_told_again_and_still_paid);
     tcase_add_test(tc, one_that_never_comes_to_run_is_replaced);
