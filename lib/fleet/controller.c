@@ -189,7 +189,7 @@ struct spot_fleet_machine *spot_fleet_add_machine(struct spot_fleet *f, const ch
                                       .token = spot_xstrdup(token),
                                       .market = market,
                                       .home = market,
-                                      .born_s = f->now_s,
+                                      .life_s = f->now_s,
                                       .phase_s = f->now_s };
     return m;
 }
@@ -288,6 +288,8 @@ static void take_in(struct spot_fleet *f, size_t n_old, const struct spot_fleet_
     m->market = market;
     m->is_listed = true;
     m->missed = 0;
+    if (m->life != l->life)
+        m->life_s = f->now_s;
     m->life = l->life;
 }
 
@@ -295,7 +297,7 @@ static bool is_gone(const struct spot_fleet *f, const struct spot_fleet_machine 
 {
     if (m->life == SPOT_FLEET_GONE)
         return true;
-    return m->missed >= 2 && (m->is_listed || f->now_s - m->born_s >= f->set.settle_s);
+    return m->missed >= 2 && (m->is_listed || f->now_s - m->life_s >= f->set.settle_s);
 }
 
 static void drop_gone(struct spot_fleet *f)

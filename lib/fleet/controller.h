@@ -4,7 +4,7 @@
  * A state machine without clock or input: it is told the target, the prices, what the cloud lists
  * and what became of its commands, and says what to do next. Times are seconds of one clock that
  * the caller reads; a time before the last one counts as that one, and nothing is compared with the
- * cloud's clock.
+ * cloud's clock. What a life waits for, the next one waits for no longer: a life may be one turn.
  *
  * Promises, which tests/unit/test_controller.c holds through a death at every point (fleet/tick.h):
  *
@@ -58,6 +58,9 @@ struct spot_fleet_setting {
      * unknown, refused, too_many, given_up, held. `machine` may be NULL, and so may this. */
     void (*note)(void *user, const char *event, const char *machine, const char *why);
     void *user;
+    /* By the wall clock, when spot_fleet_new is called: times of a state outlive a life by it. It
+     * is asked for nothing else. */
+    double wall_s;
 };
 
 enum spot_fleet_life {

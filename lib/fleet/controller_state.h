@@ -43,7 +43,7 @@ struct spot_fleet_machine {
     bool is_listed, was_asked; /* was_asked: `market` was asked for, and may prove wrong */
     bool is_wrong;
     int missed;
-    double born_s;  /* known since */
+    double life_s;  /* in its life since; known since, while it was never listed */
     double phase_s; /* in its phase since */
     double retry_s; /* ended again not before */
     int tries;

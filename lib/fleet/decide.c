@@ -244,7 +244,7 @@ static void go_on_ending(struct spot_fleet *f, struct deed *d)
         else if (m->phase == SPOT_FLEET_STAYS && m->is_wrong)
             let_go(f, d, m, "not what was asked for");
         else if (is_up(m) && m->is_listed && !is_running(m) &&
-                 f->now_s - m->born_s >= f->set.start_s) {
+                 f->now_s - m->life_s >= f->set.start_s) {
             spot_fleet_refused(f, &f->market[m->market]);
             let_go(f, d, m, "does not come to run");
         }

@@ -73,9 +73,8 @@ events() { jq -r .event state/events.jsonl; }
     fleet --yes --once
     [ "$(machines a)" -eq 1 ] # one list without it is a hiccup
     fleet --yes --once
-    [ "$(machines a)" -eq 1 ]
+    [ "$(machines a)" -eq 2 ] # two are a loss, also to turns of one life each
     begin
-    eventually '[ "$(machines a)" -eq 2 ]'
     want 0 0
     eventually '[ "$(machines a) $(machines b)" = "0 0" ]'
     for process in $(cat cloud/gone/*/pid); do eventually '! kill -0 "$process"'; done
@@ -169,6 +168,18 @@ events() { jq -r .event state/events.jsonl; }
     sed -i s/i-00001/i-00009/ state/fleet.csv
     fails 3 data.value spot-run fleet "${common[@]}" --yes --once
     at state/fleet.csv
+}
+
+@test "turns of one life each, as of cron, end what was drained, after its grace" {
+    export CLOUD_GRACE=1000
+    drained=(--yes --once --drain 'touch told; "$SPOT_CLOUD" drain' --grace 1s)
+    fleet "${drained[@]}"
+    want 0 0
+    fleet "${drained[@]}"
+    [ "$(machines a) $(machines b)" = "2 1" ]
+    [ -e told ]
+    eventually 'fleet "${drained[@]}"; [ "$(machines a) $(machines b)" = "0 0" ]'
+    [ "$(events | grep -cx drain)" -eq 3 ]
 }
 
 @test "machines are drained before they are ended" {

@@ -197,6 +197,7 @@ static inline void rig_live(struct rig *r)
     r->is_dead = false;
     r->set.note = rig_note;
     r->set.user = r;
+    r->set.wall_s = 1e9 + r->now_s;
     r->fleet = spot_fleet_new(&r->set, ++r->life, r->now_s);
     if (r->saved)
         ck_assert_int_eq(spot_fleet_read_state(r->fleet, r->saved, r->n_saved, "state", &err), 0);

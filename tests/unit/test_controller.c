@@ -346,6 +346,61 @@ START_TEST(a_clock_that_jumps_back_or_ahead_buys_nothing)
 }
 END_TEST
 
+/* Each turn is a life of its own, as cron has it. */
+static void live_turns(struct rig *r, int n, int64_t n_wanted)
+{
+    for (int i = 0; i < n; i++) {
+        rig_live(r);
+        rig_want(r, "a", false, n_wanted);
+        rig_tick(r);
+    }
+}
+
+START_TEST(lives_of_one_turn_replace_what_is_lost_and_end_what_was_drained)
+{
+    struct rig *r = rig_new();
+
+    r->set.has_drain = true;
+    r->set.grace_s = 25;
+    live_turns(r, 2, 3);
+    r->machine[1].is_dead = true;
+    live_turns(r, 1, 3);
+    ck_assert_int_eq(r->n, 1 + 3);
+    live_turns(r, 1, 3);
+    ck_assert_int_eq(r->n, 1 + 4); /* two lists lacked it */
+    live_turns(r, 1, 2);
+    live_turns(r, 2, 2);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 3); /* 20 s are less than the grace */
+    live_turns(r, 1, 2);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 2);
+    r->lists_nothing = true; /* one that ran long ago is not taken for one that never came to run */
+    r->now_s += 1e5;
+    live_turns(r, 1, 2);
+    r->lists_nothing = false;
+    live_turns(r, 5, 2);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 2);
+    ck_assert_int_eq(r->n, 1 + 4);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(a_wall_clock_that_goes_back_between_lives_makes_waits_longer_only)
+{
+    struct rig *r = rig_new();
+
+    r->set.has_drain = true;
+    r->set.grace_s = 25;
+    live_turns(r, 2, 1);
+    live_turns(r, 1, 0);
+    r->now_s -= 1e6;
+    live_turns(r, 2, 0);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 1);
+    live_turns(r, 4, 0);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1);
+    rig_free(r);
+}
+END_TEST
+
 /* --- money, order --- */
 
 START_TEST(a_rise_of_prices_ends_the_dearest_and_nothing_unpriced_is_bought)
@@ -458,6 +513,8 @@ int main(void)
     tcase_add_test(tc, a_machine_that_does_not_end_is_told_again_and_still_paid);
     tcase_add_test(tc, one_that_never_comes_to_run_is_replaced);
     tcase_add_test(tc, a_clock_that_jumps_back_or_ahead_buys_nothing);
+    tcase_add_test(tc, lives_of_one_turn_replace_what_is_lost_and_end_what_was_drained);
+    tcase_add_test(tc, a_wall_clock_that_goes_back_between_lives_makes_waits_longer_only);
     tcase_add_test(tc, a_rise_of_prices_ends_the_dearest_and_nothing_unpriced_is_bought);
     tcase_add_test(tc, spot_comes_back_also_where_all_money_is_spent_on_demand);
     tcase_add_test(tc, the_old_ones_stay_until_the_new_ones_run_and_are_drained_first);

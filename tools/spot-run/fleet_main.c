@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/opt.h"
@@ -337,8 +338,11 @@ static int open_fleet(struct session *s, struct spot_err *err)
                                       .longest_s = 900,
                                       .note = note,
                                       .user = s };
+    struct timespec wall;
     uint64_t nonce;
 
+    clock_gettime(CLOCK_REALTIME, &wall);
+    set.wall_s = (double)wall.tv_sec + (double)wall.tv_nsec / 1e9;
     if (spot_random_bytes(&nonce, sizeof(nonce), err))
         return -1;
     s->fleet = spot_fleet_new(&set, nonce, spot_clock_s());
