@@ -48,14 +48,16 @@ enum {
 struct spot_fleet_setting {
     const char *name;     /* borrowed; see spot_fleet_is_name */
     double max_usd_per_h; /* INFINITY: no bound */
-    bool has_drain;       /* machines are told to leave, grace_s before they are ended */
+    bool has_drain; /* machines are told to leave, grace_s before they are ended: again, until that
+                       is known */
     double grace_s;
     double settle_s; /* until what a command did must be listed */
     double start_s;  /* until a machine that is listed must run */
     double pause_s;  /* after a first refusal; doubles up to longest_s */
     double longest_s;
     /* Something happened that is no action: launched, adopted, appeared, gone, wrong, twice,
-     * unknown, refused, too_many, given_up, held. `machine` may be NULL, and so may this. */
+     * unknown, refused, too_many, given_up, not_told, held. `machine` may be NULL, and so may this.
+     */
     void (*note)(void *user, const char *event, const char *machine, const char *why);
     void *user;
     /* By the wall clock, when spot_fleet_new is called: times of a state outlive a life by it. It

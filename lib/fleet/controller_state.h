@@ -32,7 +32,12 @@ struct spot_fleet_intent {
     int missed; /* lists since the last try */
 };
 
-enum spot_fleet_phase { SPOT_FLEET_STAYS, SPOT_FLEET_DRAINING, SPOT_FLEET_ENDING };
+enum spot_fleet_phase {
+    SPOT_FLEET_STAYS,
+    SPOT_FLEET_UNTOLD, /* to be drained, and not known to have been told */
+    SPOT_FLEET_DRAINING,
+    SPOT_FLEET_ENDING
+};
 
 struct spot_fleet_machine {
     char *id, *token;
@@ -45,8 +50,8 @@ struct spot_fleet_machine {
     int missed;
     double life_s;  /* in its life since; known since, while it was never listed */
     double phase_s; /* in its phase since */
-    double retry_s; /* ended again not before */
-    int tries;
+    double retry_s; /* drained or ended again not before */
+    int tries;      /* of its phase that failed */
 };
 
 struct spot_fleet {

@@ -35,7 +35,7 @@ enum {
 static const char *const column[N_COLUMN] = { "row",    "token",   "id",    "zone", "instance_type",
                                               "market", "count",   "phase", "life", "missed",
                                               "tries",  "phase_s", "life_s" };
-static const char *const phase_name[] = { "up", "draining", "ending", NULL };
+static const char *const phase_name[] = { "up", "untold", "draining", "ending", NULL };
 static const char *const life_name[] = { "starting", "running", "leaving", NULL };
 /* Another number for what a reader of before would misunderstand. */
 static const char version[] = "fleet/2";

@@ -22,12 +22,12 @@ struct rig_machine {
 
 struct rig {
     struct rig_machine machine[RIG_MACHINES];
-    int n, n_list, n_run; /* n_run: launch commands that ran */
-    int lag;              /* lists until a new machine is listed */
-    int capacity;         /* of spot in zone a, -1: no limit */
-    int surplus;          /* launches of so many more than asked for */
+    int n, n_list, n_run, n_drain; /* n_run: launch commands that ran */
+    int lag;                       /* lists until a new machine is listed */
+    int capacity;                  /* of spot in zone a, -1: no limit */
+    int surplus;                   /* launches of so many more than asked for */
     bool gives_wrong_type, gives_wrong_zone, lists_nothing, cannot_list, cannot_launch, cannot_end,
-        launches_in_vain;
+        cannot_drain, launches_in_vain;
     const char *double_id; /* that id is listed twice */
     double now_s;
     struct spot_rng rng;
@@ -163,8 +163,11 @@ static inline int rig_run(void *user, const struct spot_fleet_action *action, si
                 ck_assert(!strncmp(r->machine[m].token, "chat-", 5)); /* never one of others */
                 r->machine[m].is_dead |= action[i].verb == SPOT_FLEET_ENDS && !r->cannot_end;
             }
+        if (action[i].verb == SPOT_FLEET_DRAINS)
+            r->n_drain++;
         if (action[i].id)
-            result[i].is_done = !r->cannot_end;
+            result[i].is_done =
+                action[i].verb == SPOT_FLEET_DRAINS ? !r->cannot_drain : !r->cannot_end;
         if (dies(r))
             return spot_err_set(err, SPOT_ESYS, "died");
     }

@@ -384,6 +384,60 @@ START_TEST(lives_of_one_turn_replace_what_is_lost_and_end_what_was_drained)
 }
 END_TEST
 
+START_TEST(a_drain_that_fails_or_never_ran_is_tried_again_before_the_end)
+{
+    struct rig *r = rig_new();
+
+    r->set.has_drain = true;
+    r->set.grace_s = 25;
+    rig_live(r);
+    rig_want(r, "a", false, 2);
+    rig_ticks(r, 2);
+    spot_fleet_clear_target(r->fleet);
+    rig_want(r, "a", false, 1);
+    r->cannot_drain = true;
+    rig_ticks(r, 4); /* fails twice, 20 s apart */
+    ck_assert_int_eq(r->n_drain, 2);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 2);
+    r->cannot_drain = false;
+    rig_ticks(r, 5);
+    ck_assert_int_eq(r->n_drain, 3);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 2); /* the grace began with the third */
+    ck_assert(!was_noted(r, "not_told"));
+    rig_ticks(r, 3);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 1);
+    r->cannot_drain = true; /* for ever */
+    live_turns(r, 3, 0);
+    ck_assert(was_noted(r, "not_told"));
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 1);
+    live_turns(r, 3, 0);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(dead_before_a_drain_ran_the_next_life_runs_it)
+{
+    struct rig *r = rig_new();
+
+    r->set.has_drain = true;
+    r->set.grace_s = 5;
+    live_turns(r, 2, 1);
+    rig_live(r);
+    r->fuse = 5; /* list, save: then the command */
+    rig_tick(r);
+    ck_assert(r->is_dead);
+    ck_assert_int_eq(r->n_drain, 0);
+    live_turns(r, 1, 0);
+    ck_assert_int_eq(r->n_drain, 1);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 1);
+    live_turns(r, 1, 0);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1);
+    ck_assert_int_eq(r->n_drain, 1);
+    rig_free(r);
+}
+END_TEST
+
 START_TEST(a_wall_clock_that_goes_back_between_lives_makes_waits_longer_only)
 {
     struct rig *r = rig_new();
@@ -514,6 +568,8 @@ int main(void)
     tcase_add_test(tc, one_that_never_comes_to_run_is_replaced);
     tcase_add_test(tc, a_clock_that_jumps_back_or_ahead_buys_nothing);
     tcase_add_test(tc, lives_of_one_turn_replace_what_is_lost_and_end_what_was_drained);
+    tcase_add_test(tc, a_drain_that_fails_or_never_ran_is_tried_again_before_the_end);
+    tcase_add_test(tc, dead_before_a_drain_ran_the_next_life_runs_it);
     tcase_add_test(tc, a_wall_clock_that_goes_back_between_lives_makes_waits_longer_only);
     tcase_add_test(tc, a_rise_of_prices_ends_the_dearest_and_nothing_unpriced_is_bought);
     tcase_add_test(tc, spot_comes_back_also_where_all_money_is_spent_on_demand);
