@@ -11,8 +11,9 @@
  * - A launch has a token, which is saved before its command runs. While what became of it is
  *   unknown, it counts as machines and as money, and is only ever asked for again with that token,
  *   for which the cloud launches no second time. So no machine is bought twice.
- * - Each listed machine whose token begins with the fleet's name and a '-' is of the fleet, also
- *   one whose launch nobody remembers: it is counted, or ended. Others are never touched.
+ * - A token is NAME-ID-number, ID the identity of the fleet's state: made for its first life, and
+ *   that of all others. Each listed machine with such a token is of the fleet, also one whose
+ *   launch nobody remembers: it is counted, or ended. Others are never touched.
  * - A machine is gone when the list says so, or when two lists in a row lack it; one that was never
  *   listed, when settle_s have passed besides.
  * - What is held and what is asked for cost at most max_usd_per_h at the prices told last. Machines
@@ -38,7 +39,8 @@ extern "C" {
 
 enum {
     SPOT_FLEET_NAME_MAX = 32,     /* bytes of a fleet's name */
-    SPOT_FLEET_TOKEN_MAX = 72,    /* of a token with its NUL: NAME-16 hex digits-number */
+    SPOT_FLEET_TOKEN_MAX = 72,    /* of a token with its NUL: NAME-ID-number */
+    SPOT_FLEET_ID_MAX = 16,       /* hexadecimal digits of an identity */
     SPOT_FLEET_TEXT_MAX = 255,    /* bytes of an id, a zone, a type */
     SPOT_FLEET_MACHINES = 100000, /* of the fleet */
     SPOT_FLEET_MARKETS = 4096,
@@ -46,7 +48,8 @@ enum {
 };
 
 struct spot_fleet_setting {
-    const char *name;     /* borrowed; see spot_fleet_is_name */
+    const char *name;     /* borrowed; see spot_fleet_read_name */
+    bool has_id;          /* a state of another identity is refused */
     double max_usd_per_h; /* INFINITY: no bound */
     bool has_drain; /* machines are told to leave, grace_s before they are ended: again, until that
                        is known */
@@ -56,7 +59,8 @@ struct spot_fleet_setting {
     double pause_s;  /* after a first refusal; doubles up to longest_s */
     double longest_s;
     /* Something happened that is no action: launched, adopted, appeared, gone, wrong, twice,
-     * unknown, refused, too_many, given_up, not_told, held. `machine` may be NULL, and so may this.
+     * stranger, unknown, refused, too_many, given_up, not_told, held. `machine` may be NULL, and so
+     * may this.
      */
     void (*note)(void *user, const char *event, const char *machine, const char *why);
     void *user;
@@ -108,11 +112,13 @@ struct spot_fleet_total {
 
 struct spot_fleet;
 
-/* Letters, digits and '_', at most SPOT_FLEET_NAME_MAX. */
-bool spot_fleet_is_name(const char *name);
+/* NAME, or NAME-ID. NAME: letters, digits and '_', at most SPOT_FLEET_NAME_MAX; ID: 16 hexadecimal
+ * digits in lower case. *id is set if *has_id. */
+bool spot_fleet_read_name(const char *text, char name[SPOT_FLEET_NAME_MAX + 1], bool *has_id,
+                          uint64_t *id);
 
-/* A life of a fleet begins: `nonce` sets its tokens apart from those of all others. */
-struct spot_fleet *spot_fleet_new(const struct spot_fleet_setting *setting, uint64_t nonce,
+/* A life of a fleet begins. `id` is its identity, unless a state is read, which has one. */
+struct spot_fleet *spot_fleet_new(const struct spot_fleet_setting *setting, uint64_t id,
                                   double now_s);
 void spot_fleet_free(struct spot_fleet *fleet);
 
@@ -127,6 +133,7 @@ int spot_fleet_add_target(struct spot_fleet *fleet, const char *zone, const char
 int spot_fleet_price(struct spot_fleet *fleet, const char *zone, const char *type,
                      bool is_on_demand, double usd_per_h, struct spot_err *err);
 
+bool spot_fleet_is_own(const struct spot_fleet *fleet, const char *token);
 /* A whole list. Machines of others are passed over and counted in *n_foreign (may be NULL). Returns
  * 0; or -1 with *err, and nothing taken in: SPOT_EDATA for more machines or markets than there may
  * be. */

@@ -56,7 +56,7 @@ struct spot_fleet_machine {
 
 struct spot_fleet {
     struct spot_fleet_setting set;
-    uint64_t nonce, n_token;
+    uint64_t id, n_token;            /* n_token: the number of the last token */
     double now_s, first_s, before_s; /* before_s: of earlier lives */
     double missing_usd; /* what machines would cost that the bound of money kept back */
     struct spot_fleet_market *market;
@@ -67,6 +67,8 @@ struct spot_fleet {
     size_t n_intent, cap_intent;
 };
 
+/* Sixteen hexadecimal digits at the begin of the text. */
+bool spot_fleet_read_id(const char *text, uint64_t *id);
 /* Its index, made if it is new; SIZE_MAX with *err. */
 size_t spot_fleet_market_of(struct spot_fleet *fleet, const char *zone, const char *type,
                             bool is_on_demand, struct spot_err *err);

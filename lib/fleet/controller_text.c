@@ -79,8 +79,9 @@ char *spot_fleet_write_state(const struct spot_fleet *f, size_t *n_byte)
 
     for (int i = 0; i < N_COLUMN; i++)
         fprintf(out, "%s%c", column[i], i + 1 < N_COLUMN ? ',' : '\n');
-    put_names(out, version, f->set.name, "", NULL);
-    fprintf(out, "%lld,,,0,0,0,0\n",
+    snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)f->id);
+    put_names(out, version, f->set.name, hash, NULL);
+    fprintf(out, "%llu,,,0,0,0,%lld\n", (unsigned long long)f->n_token,
             (long long)spot_fleet_elapsed_s(f) + 1); /* whole, and not before what was logged */
     for (size_t i = 0; i < f->n_intent; i++) {
         const struct spot_fleet_intent *t = &f->intent[i];
@@ -135,11 +136,21 @@ static int read_name(const struct spot_csv_row *row, int k, const char *const *n
 static int read_fleet(struct spot_fleet *f, const struct spot_csv_row *row, int64_t count,
                       struct spot_err *err)
 {
+    const uint64_t n_token = (uint64_t)count;
+    uint64_t id;
+
     if (strcmp(row->field[TOKEN], f->set.name) != 0)
         return spot_csv_fail(row, TOKEN, err, "the state of fleet '%s', not of '%s'",
                              row->field[TOKEN], f->set.name);
-    f->before_s = (double)count;
-    return 0;
+    if (strlen(row->field[ID]) != SPOT_FLEET_ID_MAX || !spot_fleet_read_id(row->field[ID], &id))
+        return spot_csv_fail(row, ID, err, "expected %d hexadecimal digits", SPOT_FLEET_ID_MAX);
+    if (f->set.has_id && id != f->id)
+        return spot_csv_fail(row, ID, err, "the state of %s-%s, not of %s-%016llx", f->set.name,
+                             row->field[ID], f->set.name, (unsigned long long)f->id);
+    f->id = id;
+    if (n_token > f->n_token)
+        f->n_token = n_token;
+    return spot_csv_real(row, LIFE_S, 0, 1e12, &f->before_s, err);
 }
 
 static int read_launch(struct spot_fleet *f, const struct spot_csv_row *row, size_t market,

@@ -368,7 +368,7 @@ static void launch(struct spot_fleet *f, size_t market)
     n = affordable(f, m, n < SPOT_FLEET_LAUNCH ? n : SPOT_FLEET_LAUNCH);
     if (n <= 0)
         return;
-    snprintf(token, sizeof(token), "%s-%016llx-%llu", f->set.name, (unsigned long long)f->nonce,
+    snprintf(token, sizeof(token), "%s-%016llx-%llu", f->set.name, (unsigned long long)f->id,
              (unsigned long long)++f->n_token);
     spot_fleet_add_intent(f, token, market, n);
     m->starting += n;

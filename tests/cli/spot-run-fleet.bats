@@ -129,9 +129,9 @@ events() { jq -r .event state/events.jsonl; }
 }
 
 @test "lists that fail, hang, are empty or rubbish launch nothing" {
-    for how in false 'sleep 1000' true 'echo id' 'printf "id,token,zone,instance_type,market,state\ni-1,fleet-1,a,gpu,spot,asleep\n"'; do
+    for how in false 'sleep 1000' true 'echo id' 'printf "id,token,zone,instance_type,market,state\ni-1,fleet-00000000000000ab-1,a,gpu,spot,asleep\n"'; do
         rm -rf state
-        run timeout 120 spot-run fleet "${common[@]}" --yes --once --limit 0.5s --launch 'touch launched' --list "$how"
+        run timeout 120 spot-run fleet "${common[@]}" --yes --once --limit 0.5s --name fleet-00000000000000ab --launch 'touch launched' --list "$how"
         [ "$status" -eq 3 ] || [ "$status" -eq 4 ]
     done
     [ ! -e launched ]
@@ -168,6 +168,26 @@ events() { jq -r .event state/events.jsonl; }
     sed -i s/i-00001/i-00009/ state/fleet.csv
     fails 3 data.value spot-run fleet "${common[@]}" --yes --once
     at state/fleet.csv
+}
+
+@test "a lost state is taken up again by the identity in the tokens, and by nothing else" {
+    SPOT_TOKEN=fleet-manager SPOT_ZONE=b SPOT_TYPE=gpu SPOT_MARKET=spot SPOT_N=1 "$cloud" launch 3>&-
+    fleet --yes --once
+    [ "$(machines a) $(machines b)" = "2 2" ]
+    rm -rf state
+    want 0 0
+    fleet --yes --once # they are nobody's whom it knows
+    [ "$(machines a) $(machines b)" = "2 2" ]
+    whose=$(jq -r 'select(.event == "stranger") | .why' state/events.jsonl | grep -oE 'fleet-[0-9a-f]{16}')
+    fails 3 data.value spot-run fleet "${common[@]}" --yes --once --name "$whose" # that state is of another
+    at state/fleet.csv 2 15
+    rm -rf state
+    fleet --yes --once --name "$whose"
+    [ "$(machines a) $(machines b)" = "0 1" ]
+    want 1 0
+    fleet --yes --once # the state has the identity
+    [ "$(machines a) $(machines b)" = "1 1" ]
+    grep -hrE "^$whose-[0-9]+\$" cloud/machine/*/token
 }
 
 @test "turns of one life each, as of cron, end what was drained, after its grace" {

@@ -70,12 +70,68 @@ START_TEST(a_fleet_without_its_state_finds_its_machines_again)
     rig_ticks(r, 3);
     free(r->saved);
     r->saved = NULL;
+    rig_live(r); /* under another identity they are those of another state */
+    rig_tick(r);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 4);
+    ck_assert(was_noted(r, "stranger"));
+    ck_assert(!was_noted(r, "adopted"));
+    free(r->saved);
+    r->saved = NULL;
+    r->life = 0;
     rig_live(r);
     rig_want(r, "a", false, 2);
     rig_ticks(r, 3);
     ck_assert_int_eq(r->n, 4);
     ck_assert_int_eq(rig_alive(r, "a", -1), 3);
     ck_assert(was_noted(r, "adopted"));
+    rig_want(r, "a", false, 2); /* tokens of before are not given again */
+    rig_ticks(r, 3);
+    ck_assert_int_eq(r->n, 6);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 5);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(only_tokens_of_this_form_and_identity_are_the_fleets)
+{
+    static const char *const foreign[] = { "chat",
+                                           "chat-",
+                                           "chat-manager",
+                                           "chat-1",
+                                           "chat-1-1",
+                                           "chat-0000000000000001",
+                                           "chat-0000000000000001-",
+                                           "chat-0000000000000001-x",
+                                           "chat-0000000000000001-01",
+                                           "chat-0000000000000001-1 ",
+                                           "chat-0000000000000001-1-1",
+                                           "chat-000000000000000G-1",
+                                           "chat-0000000000000002-1",
+                                           "chatter-0000000000000001-1",
+                                           "" };
+    static const char *const bad[] = { "",
+                                       "-",
+                                       "a b",
+                                       "chat-",
+                                       "chat-manager",
+                                       "chat-000000000000000",
+                                       "chat-00000000000000001",
+                                       "chat-000000000000000A",
+                                       "a23456789012345678901234567890123" };
+    struct rig *r = rig_new();
+    char name[SPOT_FLEET_NAME_MAX + 1];
+    uint64_t id = 0;
+    bool has_id;
+
+    ck_assert(spot_fleet_is_own(r->fleet, "chat-0000000000000001-10"));
+    for (size_t i = 0; i < sizeof(foreign) / sizeof(*foreign); i++)
+        ck_assert_msg(!spot_fleet_is_own(r->fleet, foreign[i]), "%s", foreign[i]);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        ck_assert_msg(!spot_fleet_read_name(bad[i], name, &has_id, &id), "%s", bad[i]);
+    ck_assert(spot_fleet_read_name("chat_2", name, &has_id, &id) && !has_id);
+    ck_assert(spot_fleet_read_name("chat-00000000000000ff", name, &has_id, &id) && has_id);
+    ck_assert_str_eq(name, "chat");
+    ck_assert_uint_eq(id, 255);
     rig_free(r);
 }
 END_TEST
@@ -552,6 +608,7 @@ int main(void)
 
     tcase_add_test(tc, dead_at_any_point_of_a_turn_it_loses_and_doubles_no_machine);
     tcase_add_test(tc, a_fleet_without_its_state_finds_its_machines_again);
+    tcase_add_test(tc, only_tokens_of_this_form_and_identity_are_the_fleets);
     tcase_add_test(tc, a_state_that_was_changed_or_is_of_another_fleet_is_refused);
     tcase_add_test(tc, one_empty_list_is_a_hiccup_and_two_are_a_loss);
     tcase_add_test(tc, a_list_that_fails_changes_nothing);

@@ -48,6 +48,9 @@ struct session {
     bool has_plan;
 };
 
+/* --name without an identity */
+static char name[SPOT_FLEET_NAME_MAX + 1];
+
 static volatile sig_atomic_t signal_got;
 
 static void on_signal(int signal)
@@ -79,7 +82,7 @@ static int list(void *user, const struct spot_fleet_listed **listed, size_t *n,
     struct fleet_command c = { .script = o.list, .out_max = FLEET_OUTPUT_MAX };
     int rc;
 
-    fleet_command_set(&c, "SPOT_FLEET", o.name);
+    fleet_command_set(&c, "SPOT_FLEET", name);
     rc = fleet_run_one(s->runner, &c, "--list", err);
     if (!rc)
         rc = fleet_read_list(&s->list, &c.out, err);
@@ -328,7 +331,7 @@ static int read_state(struct session *s, struct spot_err *err)
 
 static int open_fleet(struct session *s, struct spot_err *err)
 {
-    struct spot_fleet_setting set = { .name = o.name,
+    struct spot_fleet_setting set = { .name = name,
                                       .max_usd_per_h = o.max_usd_per_h,
                                       .has_drain = o.drain != NULL,
                                       .grace_s = o.grace_s,
@@ -339,13 +342,18 @@ static int open_fleet(struct session *s, struct spot_err *err)
                                       .note = note,
                                       .user = s };
     struct timespec wall;
-    uint64_t nonce;
+    uint64_t id;
 
     clock_gettime(CLOCK_REALTIME, &wall);
     set.wall_s = (double)wall.tv_sec + (double)wall.tv_nsec / 1e9;
-    if (spot_random_bytes(&nonce, sizeof(nonce), err))
+    if (!spot_fleet_read_name(o.name, name, &set.has_id, &id))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--name must be of up to %d letters, digits and _, or that, - and %d "
+                            "hexadecimal digits, got '%s'",
+                            SPOT_FLEET_NAME_MAX, SPOT_FLEET_ID_MAX, o.name);
+    if (!set.has_id && spot_random_bytes(&id, sizeof(id), err))
         return -1;
-    s->fleet = spot_fleet_new(&set, nonce, spot_clock_s());
+    s->list.fleet = s->fleet = spot_fleet_new(&set, id, spot_clock_s());
     s->runner = fleet_runner_new(o.limit_s, err);
     if (!s->runner)
         return -1;
@@ -372,15 +380,11 @@ static void hear_signals(void)
 
 static int run(char **operand, size_t n, struct spot_err *err)
 {
-    struct session s = { .dir_fd = -1, .list = { .name = o.name } };
+    struct session s = { .dir_fd = -1 };
     int rc;
 
     (void)operand;
     (void)n;
-    if (!spot_fleet_is_name(o.name))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--name must be of up to %d letters, digits and _, got '%s'",
-                            SPOT_FLEET_NAME_MAX, o.name);
     rc = open_fleet(&s, err);
     if (!rc && o.is_sure)
         hear_signals();
@@ -410,7 +414,7 @@ static const struct spot_opt option[] = {
     SPOT_ROW_GRACE(&o.grace_s),
     SPOT_ROW_STATE(&o.state),
     { SPOT_OPT_STRING, 0, "name", &o.name, "id",
-      "name of the fleet, in its tokens (default: fleet)", 0, 0 },
+      "name of the fleet, or NAME-ID of a lost one (default: fleet)", 0, 0 },
     SPOT_ROW_CATALOGUE(&o.catalogue),
     { SPOT_OPT_REAL, 0, "max-usd-per-h", &o.max_usd_per_h, "usd",
       "never hold or ask for machines that cost more", 0, 1e9 },
