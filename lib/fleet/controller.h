@@ -55,7 +55,7 @@ struct spot_fleet_setting {
                        is known */
     double grace_s;
     double settle_s; /* until what a command did must be listed */
-    double start_s;  /* until a machine that is listed must run */
+    double start_s;  /* until a machine that is listed must run, or one that leaves be gone */
     double pause_s;  /* after a first refusal; doubles up to longest_s */
     double longest_s;
     /* Something happened that is no action: launched, adopted, appeared, gone, wrong, twice,

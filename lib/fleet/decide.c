@@ -258,6 +258,9 @@ static void go_on_ending(struct spot_fleet *f, struct deed *d)
             end(f, d, m, "still listed");
         else if (m->phase == SPOT_FLEET_STAYS && m->is_wrong)
             let_go(f, d, m, "not what was asked for");
+        else if (m->phase == SPOT_FLEET_STAYS && m->life == SPOT_FLEET_LEAVING &&
+                 f->now_s - m->life_s >= f->set.start_s)
+            let_go(f, d, m, "leaves and is never gone");
         else if (is_up(m) && m->is_listed && !is_running(m) &&
                  f->now_s - m->life_s >= f->set.start_s) {
             spot_fleet_refused(f, &f->market[m->market]);

@@ -386,6 +386,23 @@ START_TEST(one_that_never_comes_to_run_is_replaced)
 }
 END_TEST
 
+START_TEST(one_that_leaves_for_ever_is_ended)
+{
+    struct rig *r = rig_new();
+
+    rig_want(r, "a", false, 1);
+    rig_ticks(r, 2);
+    r->machine[1].life = SPOT_FLEET_LEAVING;
+    rig_ticks(r, 170);
+    ck_assert(!r->machine[1].is_dead);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 2);
+    rig_ticks(r, 15);
+    ck_assert(r->machine[1].is_dead);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 1);
+    rig_free(r);
+}
+END_TEST
+
 START_TEST(a_clock_that_jumps_back_or_ahead_buys_nothing)
 {
     struct rig *r = rig_new();
@@ -623,6 +640,7 @@ int main(void)
     tcase_add_test(tc, an_id_that_is_listed_twice_counts_once);
     tcase_add_test(tc, a_machine_that_does_not_end_is_told_again_and_still_paid);
     tcase_add_test(tc, one_that_never_comes_to_run_is_replaced);
+    tcase_add_test(tc, one_that_leaves_for_ever_is_ended);
     tcase_add_test(tc, a_clock_that_jumps_back_or_ahead_buys_nothing);
     tcase_add_test(tc, lives_of_one_turn_replace_what_is_lost_and_end_what_was_drained);
     tcase_add_test(tc, a_drain_that_fails_or_never_ran_is_tried_again_before_the_end);
