@@ -60,6 +60,8 @@ events() { jq -r .event state/events.jsonl; }
         {action: "launch", count: 1, zone: "b", usd_per_h: 1}]' would.jsonl
     [ ! -e state ]
     [ "$(machines a)" -eq 0 ]
+    touch state # what cannot be opened is no new fleet
+    run -4 fleet
 }
 
 @test "fleet launches, replaces what is taken, follows the plan to nothing and back" {
@@ -157,6 +159,17 @@ events() { jq -r .event state/events.jsonl; }
     done
     stop
     [ "$(machines a) $(machines b)" = "2 1" ]
+}
+
+@test "a catalogue that cannot be read is not taken for the plan, which is in force" {
+    begin
+    eventually '[ "$(machines a) $(machines b)" = "2 1" ]'
+    want 1 1
+    echo rubbish >catalogue.csv
+    eventually '[ "$(machines a) $(machines b)" = "1 1" ]'
+    eventually 'grep -q prices talk'
+    stop
+    ! grep -q "last plan" talk
 }
 
 @test "a state that was changed is refused, and two fleets do not share one" {

@@ -175,19 +175,22 @@ static int look(struct session *s, struct spot_err *err)
 {
     struct fleet_command c = { .script = o.plan, .out_max = PLAN_MAX };
     struct spot_err why = { 0 };
+    const char *stays = "the last plan stays";
     int rc = fleet_run_one(s->runner, &c, "--plan-command", &why);
 
     if (!rc)
         rc = fleet_read_plan(s->fleet, &c.out, &why);
     fleet_command_release(&c);
-    if (!rc && o.catalogue)
+    if (!rc && o.catalogue) {
+        stays = "prices that were not read anew stay";
         rc = fleet_read_prices(s->fleet, o.catalogue, &why);
+    }
     if (rc && !s->has_plan) {
         *err = why;
         return -1;
     }
     if (rc)
-        spot_tool_warn("the last plan stays in force: %s", why.msg);
+        spot_tool_warn("%s in force: %s", stays, why.msg);
     s->has_plan = true;
     return 0;
 }
@@ -359,7 +362,9 @@ static int open_fleet(struct session *s, struct spot_err *err)
         return -1;
     if (!o.is_sure) {
         s->dir_fd = open(o.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        return s->dir_fd < 0 ? 0 : read_state(s, err);
+        if (s->dir_fd < 0) /* none is a new fleet */
+            return errno == ENOENT ? 0 : spot_err_sys(err, "cannot open %s", o.state);
+        return read_state(s, err);
     }
     if (spot_dir_make(o.state, err) || (s->dir_fd = spot_dir_lock(o.state, err)) < 0 ||
         read_state(s, err))
