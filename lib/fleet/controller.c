@@ -13,23 +13,42 @@
 #include "common/xalloc.h"
 #include "fleet/controller_state.h"
 
-bool spot_fleet_is_name(const char *name)
+bool spot_fleet_read_id(const char *text, uint64_t *id)
 {
-    const size_t n = strlen(name);
-
-    for (size_t i = 0; i < n; i++)
-        if (!isalnum((unsigned char)name[i]) && name[i] != '_')
-            return false;
-    return n > 0 && n <= SPOT_FLEET_NAME_MAX;
+    if (strspn(text, "0123456789abcdef") < SPOT_FLEET_ID_MAX)
+        return false;
+    *id = 0;
+    for (int i = 0; i < SPOT_FLEET_ID_MAX; i++)
+        *id = *id << 4 | (uint64_t)(text[i] <= '9' ? text[i] - '0' : text[i] - 'a' + 10);
+    return true;
 }
 
-struct spot_fleet *spot_fleet_new(const struct spot_fleet_setting *setting, uint64_t nonce,
+bool spot_fleet_read_name(const char *text, char name[SPOT_FLEET_NAME_MAX + 1], bool *has_id,
+                          uint64_t *id)
+{
+    const size_t n = strcspn(text, "-");
+
+    *has_id = text[n] == '-';
+    if (!n || n > SPOT_FLEET_NAME_MAX ||
+        (*has_id && (!spot_fleet_read_id(text + n + 1, id) || text[n + 1 + SPOT_FLEET_ID_MAX])))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)text[i]) && text[i] != '_')
+            return false;
+    memcpy(name, text, n);
+    name[n] = '\0';
+    return true;
+}
+
+struct spot_fleet *spot_fleet_new(const struct spot_fleet_setting *setting, uint64_t id,
                                   double now_s)
 {
     struct spot_fleet *f = spot_xcalloc(1, sizeof(*f));
 
     f->set = *setting;
-    f->nonce = nonce;
+    f->id = id;
+    /* milliseconds: beyond what a life gave whose state was lost */
+    f->n_token = setting->wall_s > 0 ? (uint64_t)(setting->wall_s * 1e3) : 0;
     f->now_s = f->first_s = now_s;
     return f;
 }
@@ -189,7 +208,7 @@ struct spot_fleet_machine *spot_fleet_add_machine(struct spot_fleet *f, const ch
                                       .token = spot_xstrdup(token),
                                       .market = market,
                                       .home = market,
-                                      .born_s = f->now_s,
+                                      .life_s = f->now_s,
                                       .phase_s = f->now_s };
     return m;
 }
@@ -240,19 +259,21 @@ void spot_fleet_drop_intent(struct spot_fleet *f, struct spot_fleet_intent *inte
 
 /* --- what a list says --- */
 
-/* Another type or market than was asked for. */
+/* Another zone, type or market than was asked for. */
 static void look_for_wrong(struct spot_fleet *f, struct spot_fleet_machine *m, size_t market)
 {
     struct spot_fleet_market *asked = &f->market[m->market];
     const struct spot_fleet_market *is = &f->market[market];
 
     if (!m->was_asked || m->is_wrong ||
-        (!strcmp(asked->type, is->type) && asked->is_on_demand == is->is_on_demand))
+        (!strcmp(asked->type, is->type) && asked->is_on_demand == is->is_on_demand &&
+         (!*asked->zone || !strcmp(asked->zone, is->zone))))
         return;
     m->is_wrong = true;
-    spot_fleet_note(f, "wrong", m->id, "asked for %s %s, got %s %s", asked->type,
-                    asked->is_on_demand ? "on demand" : "on spot", is->type,
-                    is->is_on_demand ? "on demand" : "on spot");
+    spot_fleet_note(f, "wrong", m->id, "asked for %s %s in %s, got %s %s in %s", asked->type,
+                    asked->is_on_demand ? "on demand" : "on spot",
+                    *asked->zone ? asked->zone : "any zone", is->type,
+                    is->is_on_demand ? "on demand" : "on spot", is->zone);
     spot_fleet_refused(f, asked);
 }
 
@@ -286,6 +307,8 @@ static void take_in(struct spot_fleet *f, size_t n_old, const struct spot_fleet_
     m->market = market;
     m->is_listed = true;
     m->missed = 0;
+    if (m->life != l->life)
+        m->life_s = f->now_s;
     m->life = l->life;
 }
 
@@ -293,7 +316,7 @@ static bool is_gone(const struct spot_fleet *f, const struct spot_fleet_machine 
 {
     if (m->life == SPOT_FLEET_GONE)
         return true;
-    return m->missed >= 2 && (m->is_listed || f->now_s - m->born_s >= f->set.settle_s);
+    return m->missed >= 2 && (m->is_listed || f->now_s - m->life_s >= f->set.settle_s);
 }
 
 static void drop_gone(struct spot_fleet *f)
@@ -318,11 +341,43 @@ static void drop_gone(struct spot_fleet *f)
     f->n_machine = n;
 }
 
-static bool is_ours(const struct spot_fleet *f, const char *token)
+/* A token as ours are, with the name of the fleet; *id: whose. */
+static bool read_token(const struct spot_fleet *f, const char *token, uint64_t *id)
 {
-    const size_t n = strlen(f->set.name);
+    const size_t n = strlen(f->set.name), n_id = n + 1 + SPOT_FLEET_ID_MAX;
+    const char *number;
 
-    return !strncmp(token, f->set.name, n) && token[n] == '-';
+    if (strlen(token) <= n_id + 1 || strlen(token) >= SPOT_FLEET_TOKEN_MAX)
+        return false;
+    number = token + n_id + 1;
+    return !strncmp(token, f->set.name, n) && token[n] == '-' &&
+           spot_fleet_read_id(token + n + 1, id) && token[n_id] == '-' && *number != '0' &&
+           strspn(number, "0123456789") == strlen(number);
+}
+
+bool spot_fleet_is_own(const struct spot_fleet *f, const char *token)
+{
+    uint64_t id;
+
+    return read_token(f, token, &id) && id == f->id;
+}
+
+/* A fleet that holds nothing may have lost its state. */
+static void note_stranger(const struct spot_fleet *f, const struct spot_fleet_listed *listed,
+                          size_t n)
+{
+    uint64_t id;
+
+    if (f->n_machine || f->n_intent)
+        return;
+    for (size_t i = 0; i < n; i++)
+        if (read_token(f, listed[i].token, &id) && id != f->id) {
+            spot_fleet_note(f, "stranger", listed[i].id,
+                            "of %s-%016llx, which has another state; a new state under that name "
+                            "adopts it",
+                            f->set.name, (unsigned long long)id);
+            return;
+        }
 }
 
 static int compare_listed(const void *a, const void *b)
@@ -340,10 +395,9 @@ static struct spot_fleet_listed *pick_own(struct spot_fleet *f,
 
     *n_own = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!is_ours(f, listed[i].token))
+        if (!spot_fleet_is_own(f, listed[i].token))
             continue;
         if (check_text(listed[i].id, "machine's id", err) ||
-            check_text(listed[i].token, "token", err) ||
             spot_fleet_market_of(f, listed[i].zone, listed[i].type, listed[i].is_on_demand, err) ==
                 SIZE_MAX) {
             free(own);
@@ -370,6 +424,7 @@ int spot_fleet_observe(struct spot_fleet *f, double now_s, const struct spot_fle
     if (!own)
         return -1;
     spot_fleet_tell_time(f, now_s);
+    note_stranger(f, listed, n);
     for (size_t i = 0; i < f->n_machine; i++)
         f->machine[i].missed++;
     for (size_t i = 0; i < n_own; i++) {

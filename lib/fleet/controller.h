@@ -4,22 +4,23 @@
  * A state machine without clock or input: it is told the target, the prices, what the cloud lists
  * and what became of its commands, and says what to do next. Times are seconds of one clock that
  * the caller reads; a time before the last one counts as that one, and nothing is compared with the
- * cloud's clock.
+ * cloud's clock. What a life waits for, the next one waits for no longer: a life may be one turn.
  *
  * Promises, which tests/unit/test_controller.c holds through a death at every point (fleet/tick.h):
  *
  * - A launch has a token, which is saved before its command runs. While what became of it is
  *   unknown, it counts as machines and as money, and is only ever asked for again with that token,
  *   for which the cloud launches no second time. So no machine is bought twice.
- * - Each listed machine whose token begins with the fleet's name and a '-' is of the fleet, also
- *   one whose launch nobody remembers: it is counted, or ended. Others are never touched.
+ * - A token is NAME-ID-number, ID the identity of the fleet's state: made for its first life, and
+ *   that of all others. Each listed machine with such a token is of the fleet, also one whose
+ *   launch nobody remembers: it is counted, or ended. Others are never touched.
  * - A machine is gone when the list says so, or when two lists in a row lack it; one that was never
  *   listed, when settle_s have passed besides.
  * - What is held and what is asked for cost at most max_usd_per_h at the prices told last. Machines
  *   that a command launched beyond its number are ended at the next tick.
  * - Machines beyond the target stay until as many run as the target asks for, but for those whose
- *   money others need. A machine of another type or market than its launch asked for goes at
- *   once.
+ *   money others need. A machine of another zone, type or market than its launch asked for
+ *   goes at once, and its market has a pause.
  * - A market that refuses is left alone, for longer each time; meanwhile on-demand machines of its
  *   zone and type stand in for spot ones if they have a price, until the spot ones run.
  */
@@ -38,7 +39,8 @@ extern "C" {
 
 enum {
     SPOT_FLEET_NAME_MAX = 32,     /* bytes of a fleet's name */
-    SPOT_FLEET_TOKEN_MAX = 72,    /* of a token with its NUL: NAME-16 hex digits-number */
+    SPOT_FLEET_TOKEN_MAX = 72,    /* of a token with its NUL: NAME-ID-number */
+    SPOT_FLEET_ID_MAX = 16,       /* hexadecimal digits of an identity */
     SPOT_FLEET_TEXT_MAX = 255,    /* bytes of an id, a zone, a type */
     SPOT_FLEET_MACHINES = 100000, /* of the fleet */
     SPOT_FLEET_MARKETS = 4096,
@@ -46,18 +48,25 @@ enum {
 };
 
 struct spot_fleet_setting {
-    const char *name;     /* borrowed; see spot_fleet_is_name */
+    const char *name;     /* borrowed; see spot_fleet_read_name */
+    bool has_id;          /* a state of another identity is refused */
     double max_usd_per_h; /* INFINITY: no bound */
-    bool has_drain;       /* machines are told to leave, grace_s before they are ended */
+    bool has_drain; /* machines are told to leave, grace_s before they are ended: again, until that
+                       is known */
     double grace_s;
     double settle_s; /* until what a command did must be listed */
-    double start_s;  /* until a machine that is listed must run */
+    double start_s;  /* until a machine that is listed must run, or one that leaves be gone */
     double pause_s;  /* after a first refusal; doubles up to longest_s */
     double longest_s;
     /* Something happened that is no action: launched, adopted, appeared, gone, wrong, twice,
-     * unknown, refused, too_many, given_up, held. `machine` may be NULL, and so may this. */
+     * stranger, unknown, refused, too_many, given_up, not_told, held. `machine` may be NULL, and so
+     * may this.
+     */
     void (*note)(void *user, const char *event, const char *machine, const char *why);
     void *user;
+    /* By the wall clock, when spot_fleet_new is called: times of a state outlive a life by it. It
+     * is asked for nothing else. */
+    double wall_s;
 };
 
 enum spot_fleet_life {
@@ -103,16 +112,20 @@ struct spot_fleet_total {
 
 struct spot_fleet;
 
-/* Letters, digits and '_', at most SPOT_FLEET_NAME_MAX. */
-bool spot_fleet_is_name(const char *name);
+/* NAME, or NAME-ID. NAME: letters, digits and '_', at most SPOT_FLEET_NAME_MAX; ID: 16 hexadecimal
+ * digits in lower case. *id is set if *has_id. */
+bool spot_fleet_read_name(const char *text, char name[SPOT_FLEET_NAME_MAX + 1], bool *has_id,
+                          uint64_t *id);
 
-/* A life of a fleet begins: `nonce` sets its tokens apart from those of all others. */
-struct spot_fleet *spot_fleet_new(const struct spot_fleet_setting *setting, uint64_t nonce,
+/* A life of a fleet begins. `id` is its identity, unless a state is read, which has one. */
+struct spot_fleet *spot_fleet_new(const struct spot_fleet_setting *setting, uint64_t id,
                                   double now_s);
 void spot_fleet_free(struct spot_fleet *fleet);
 
 /* A new target: clear, then add each row; rows of one market add up. Zone "" is any zone. Returns
- * 0, or -1 with *err (SPOT_EDATA): too many markets, a text too long, a count out of range. */
+ * 0, or -1 with *err (SPOT_EDATA): too many markets, a text that is too long or not plain, a count
+ * out of range. Rows of count 0, added before the clear, fail as theirs would and change no target.
+ */
 void spot_fleet_clear_target(struct spot_fleet *fleet);
 int spot_fleet_add_target(struct spot_fleet *fleet, const char *zone, const char *type,
                           bool is_on_demand, int64_t count, struct spot_err *err);
@@ -120,6 +133,7 @@ int spot_fleet_add_target(struct spot_fleet *fleet, const char *zone, const char
 int spot_fleet_price(struct spot_fleet *fleet, const char *zone, const char *type,
                      bool is_on_demand, double usd_per_h, struct spot_err *err);
 
+bool spot_fleet_is_own(const struct spot_fleet *fleet, const char *token);
 /* A whole list. Machines of others are passed over and counted in *n_foreign (may be NULL). Returns
  * 0; or -1 with *err, and nothing taken in: SPOT_EDATA for more machines or markets than there may
  * be. */

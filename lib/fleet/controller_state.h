@@ -32,7 +32,12 @@ struct spot_fleet_intent {
     int missed; /* lists since the last try */
 };
 
-enum spot_fleet_phase { SPOT_FLEET_STAYS, SPOT_FLEET_DRAINING, SPOT_FLEET_ENDING };
+enum spot_fleet_phase {
+    SPOT_FLEET_STAYS,
+    SPOT_FLEET_UNTOLD, /* to be drained, and not known to have been told */
+    SPOT_FLEET_DRAINING,
+    SPOT_FLEET_ENDING
+};
 
 struct spot_fleet_machine {
     char *id, *token;
@@ -43,15 +48,15 @@ struct spot_fleet_machine {
     bool is_listed, was_asked; /* was_asked: `market` was asked for, and may prove wrong */
     bool is_wrong;
     int missed;
-    double born_s;  /* known since */
+    double life_s;  /* in its life since; known since, while it was never listed */
     double phase_s; /* in its phase since */
-    double retry_s; /* ended again not before */
-    int tries;
+    double retry_s; /* drained or ended again not before */
+    int tries;      /* of its phase that failed */
 };
 
 struct spot_fleet {
     struct spot_fleet_setting set;
-    uint64_t nonce, n_token;
+    uint64_t id, n_token;            /* n_token: the number of the last token */
     double now_s, first_s, before_s; /* before_s: of earlier lives */
     double missing_usd; /* what machines would cost that the bound of money kept back */
     struct spot_fleet_market *market;
@@ -62,6 +67,8 @@ struct spot_fleet {
     size_t n_intent, cap_intent;
 };
 
+/* Sixteen hexadecimal digits at the begin of the text. */
+bool spot_fleet_read_id(const char *text, uint64_t *id);
 /* Its index, made if it is new; SIZE_MAX with *err. */
 size_t spot_fleet_market_of(struct spot_fleet *fleet, const char *zone, const char *type,
                             bool is_on_demand, struct spot_err *err);

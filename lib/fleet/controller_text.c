@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The state: CSV, a row for the fleet, for each launch and each machine, and a last one with the
- * hash of all bytes above. */
+/* The state: CSV, a row for the fleet and its version, for each launch and each machine, and a last
+ * one with the hash of all bytes above. */
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +15,40 @@
 #include "fleet/controller.h"
 #include "fleet/controller_state.h"
 
-enum { ROW, TOKEN, ID, ZONE, TYPE, MARKET, COUNT, PHASE, N_COLUMN };
+enum {
+    ROW,
+    TOKEN,
+    ID,
+    ZONE,
+    TYPE,
+    MARKET,
+    COUNT,
+    PHASE,
+    LIFE,
+    MISSED,
+    TRIES,
+    PHASE_S,
+    LIFE_S,
+    N_COLUMN
+};
 
-static const char *const column[N_COLUMN] = { "row",           "token",  "id",    "zone",
-                                              "instance_type", "market", "count", "phase" };
-static const char *const phase_name[] = { "up", "draining", "ending" };
+static const char *const column[N_COLUMN] = { "row",    "token",   "id",    "zone", "instance_type",
+                                              "market", "count",   "phase", "life", "missed",
+                                              "tries",  "phase_s", "life_s" };
+static const char *const phase_name[] = { "up", "untold", "draining", "ending", NULL };
+static const char *const life_name[] = { "starting", "running", "leaving", NULL };
+/* Another number for what a reader of before would misunderstand. */
+static const char version[] = "fleet/2";
 
-static void put_row(FILE *out, const char *row, const char *token, const char *id,
-                    const struct spot_fleet_market *market, int64_t count, const char *phase)
+/* --- written --- */
+
+static double to_wall(const struct spot_fleet *f, double time_s)
+{
+    return f->set.wall_s + time_s - f->first_s;
+}
+
+static void put_names(FILE *out, const char *row, const char *token, const char *id,
+                      const struct spot_fleet_market *market)
 {
     const char *const text[] = { row,
                                  token,
@@ -35,7 +63,13 @@ static void put_row(FILE *out, const char *row, const char *token, const char *i
         spot_csv_put(out, text[i], ',');
         putc(',', out);
     }
-    fprintf(out, "%lld,%s\n", (long long)count, phase);
+}
+
+static void put_machine(FILE *out, const struct spot_fleet *f, const struct spot_fleet_machine *m)
+{
+    put_names(out, m->is_listed ? "machine" : "unlisted", m->token, m->id, &f->market[m->market]);
+    fprintf(out, "%d,%s,%s,%d,%d,%.3f,%.3f\n", m->was_asked, phase_name[m->phase],
+            life_name[m->life], m->missed, m->tries, to_wall(f, m->phase_s), to_wall(f, m->life_s));
 }
 
 char *spot_fleet_write_state(const struct spot_fleet *f, size_t *n_byte)
@@ -45,74 +79,139 @@ char *spot_fleet_write_state(const struct spot_fleet *f, size_t *n_byte)
 
     for (int i = 0; i < N_COLUMN; i++)
         fprintf(out, "%s%c", column[i], i + 1 < N_COLUMN ? ',' : '\n');
-    put_row(out, "fleet", f->set.name, "", NULL, (int64_t)spot_fleet_elapsed_s(f) + 1,
-            ""); /* whole, and not before what was logged */
-    for (size_t i = 0; i < f->n_intent; i++)
-        put_row(out, "launch", f->intent[i].token, "", &f->market[f->intent[i].market],
-                f->intent[i].count, "");
+    snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)f->id);
+    put_names(out, version, f->set.name, hash, NULL);
+    fprintf(out, "%llu,,,0,0,0,%lld\n", (unsigned long long)f->n_token,
+            (long long)spot_fleet_elapsed_s(f) + 1); /* whole, and not before what was logged */
+    for (size_t i = 0; i < f->n_intent; i++) {
+        const struct spot_fleet_intent *t = &f->intent[i];
+
+        put_names(out, "launch", t->token, "", &f->market[t->market]);
+        fprintf(out, "%lld,,,%d,0,%.3f,0\n", (long long)t->count, t->missed,
+                to_wall(f, t->asked_s));
+    }
     for (size_t i = 0; i < f->n_machine; i++)
-        put_row(out, f->machine[i].is_listed ? "machine" : "unlisted", f->machine[i].token,
-                f->machine[i].id, &f->market[f->machine[i].market], f->machine[i].was_asked,
-                phase_name[f->machine[i].phase]);
+        put_machine(out, f, &f->machine[i]);
     fflush(out);
     snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)spot_hash64(text, *n_byte));
-    put_row(out, "end", hash, "", NULL, 0, "");
+    put_names(out, "end", hash, "", NULL);
+    fputs("0,,,0,0,0,0\n", out);
     spot_xmemory_close(out);
     return text;
+}
+
+/* --- read --- */
+
+/* A wall time as one of this life: one that is still to come counts as now. */
+static int read_time(const struct spot_fleet *f, const struct spot_csv_row *row, int k,
+                     double *time_s, struct spot_err *err)
+{
+    double wall_s;
+
+    if (spot_csv_real(row, (size_t)k, -1e12, 1e12, &wall_s, err))
+        return -1;
+    *time_s = fmin(f->first_s + wall_s - f->set.wall_s, f->now_s);
+    return 0;
+}
+
+static int read_small(const struct spot_csv_row *row, int k, int *n, struct spot_err *err)
+{
+    int64_t i;
+
+    if (spot_csv_int(row, (size_t)k, 0, INT_MAX / 2, &i, err))
+        return -1;
+    *n = (int)i;
+    return 0;
+}
+
+static int read_name(const struct spot_csv_row *row, int k, const char *const *name, int *i,
+                     struct spot_err *err)
+{
+    for (*i = 0; name[*i]; ++*i)
+        if (!strcmp(name[*i], row->field[k]))
+            return 0;
+    return spot_csv_fail(row, (size_t)k, err, "got '%s', which is no %s", row->field[k], column[k]);
 }
 
 static int read_fleet(struct spot_fleet *f, const struct spot_csv_row *row, int64_t count,
                       struct spot_err *err)
 {
+    const uint64_t n_token = (uint64_t)count;
+    uint64_t id;
+
     if (strcmp(row->field[TOKEN], f->set.name) != 0)
         return spot_csv_fail(row, TOKEN, err, "the state of fleet '%s', not of '%s'",
                              row->field[TOKEN], f->set.name);
-    f->before_s = (double)count;
-    return 0;
+    if (strlen(row->field[ID]) != SPOT_FLEET_ID_MAX || !spot_fleet_read_id(row->field[ID], &id))
+        return spot_csv_fail(row, ID, err, "expected %d hexadecimal digits", SPOT_FLEET_ID_MAX);
+    if (f->set.has_id && id != f->id)
+        return spot_csv_fail(row, ID, err, "the state of %s-%s, not of %s-%016llx", f->set.name,
+                             row->field[ID], f->set.name, (unsigned long long)f->id);
+    f->id = id;
+    if (n_token > f->n_token)
+        f->n_token = n_token;
+    return spot_csv_real(row, LIFE_S, 0, 1e12, &f->before_s, err);
+}
+
+static int read_launch(struct spot_fleet *f, const struct spot_csv_row *row, size_t market,
+                       int64_t count, struct spot_err *err)
+{
+    struct spot_fleet_intent *t;
+
+    if (strlen(row->field[TOKEN]) >= SPOT_FLEET_TOKEN_MAX || count < 1 || count > SPOT_FLEET_LAUNCH)
+        return spot_csv_fail(row, TOKEN, err, "no launch of ours");
+    t = spot_fleet_add_intent(f, row->field[TOKEN], market, count);
+    return read_small(row, MISSED, &t->missed, err) || read_time(f, row, PHASE_S, &t->asked_s, err)
+               ? -1
+               : 0;
 }
 
 static int read_machine(struct spot_fleet *f, const struct spot_csv_row *row, size_t market,
                         bool is_listed, bool was_asked, struct spot_err *err)
 {
     struct spot_fleet_machine *m;
-    int phase = 0;
+    int phase, life;
 
-    while (phase < 3 && strcmp(phase_name[phase], row->field[PHASE]) != 0)
-        phase++;
-    if (phase == 3)
-        return spot_csv_fail(row, PHASE, err, "expected up, draining or ending");
+    if (read_name(row, PHASE, phase_name, &phase, err) ||
+        read_name(row, LIFE, life_name, &life, err))
+        return -1;
     m = spot_fleet_add_machine(f, row->field[ID], row->field[TOKEN], market);
     m->phase = (enum spot_fleet_phase)phase;
+    m->life = (enum spot_fleet_life)life;
     m->is_listed = is_listed;
     m->was_asked = was_asked;
-    return 0;
+    return read_small(row, MISSED, &m->missed, err) || read_small(row, TRIES, &m->tries, err) ||
+                   read_time(f, row, PHASE_S, &m->phase_s, err) ||
+                   read_time(f, row, LIFE_S, &m->life_s, err)
+               ? -1
+               : 0;
 }
 
 static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *err)
 {
     struct spot_fleet *f = user;
-    const char *what = row->field[ROW], *token = row->field[TOKEN];
+    const char *what = row->field[ROW];
     int64_t count;
     size_t market;
 
     if (spot_csv_int(row, COUNT, 0, (int64_t)1 << 53, &count, err))
         return -1;
-    if (!strcmp(what, "fleet"))
+    if (!strcmp(what, version))
         return read_fleet(f, row, count, err);
     if (!strcmp(what, "end"))
         return 0;
-    if (strlen(token) >= SPOT_FLEET_TOKEN_MAX + (size_t)SPOT_FLEET_TEXT_MAX)
+    if (strlen(row->field[TOKEN]) >= SPOT_FLEET_TOKEN_MAX + (size_t)SPOT_FLEET_TEXT_MAX)
         return spot_csv_fail(row, TOKEN, err, "too long");
     market = spot_fleet_market_of(f, row->field[ZONE], row->field[TYPE],
                                   !strcmp(row->field[MARKET], "on-demand"), err);
     if (market == SIZE_MAX)
         return -1;
-    if (strcmp(what, "launch") != 0)
+    if (!strcmp(what, "launch"))
+        return read_launch(f, row, market, count, err);
+    if (!strcmp(what, "machine") || !strcmp(what, "unlisted"))
         return read_machine(f, row, market, !strcmp(what, "machine"), count > 0, err);
-    if (strlen(token) >= SPOT_FLEET_TOKEN_MAX || count < 1 || count > SPOT_FLEET_LAUNCH)
-        return spot_csv_fail(row, TOKEN, err, "no launch of ours");
-    spot_fleet_add_intent(f, token, market, count);
-    return 0;
+    return spot_csv_fail(row, ROW, err, "expected %s, launch, machine, unlisted or end, got '%s'",
+                         version, what);
 }
 
 /* Is the last row the hash of those above? */

@@ -9,6 +9,8 @@
 #include "fleet/controller.h"
 #include "fleet/controller_state.h"
 
+enum { DRAINS_MAX = 3 }; /* that fail, before a machine is ended without */
+
 /* What is decided in one go. */
 struct deed {
     struct spot_fleet_action *action;
@@ -204,6 +206,8 @@ static void act_on(struct spot_fleet *f, struct deed *d, enum spot_fleet_verb ve
 
 static void end(struct spot_fleet *f, struct deed *d, struct spot_fleet_machine *m, const char *why)
 {
+    if (m->phase != SPOT_FLEET_ENDING)
+        m->tries = 0;
     m->phase = SPOT_FLEET_ENDING;
     m->phase_s = f->now_s;
     m->retry_s = f->now_s + f->set.settle_s;
@@ -226,9 +230,18 @@ static void let_go(struct spot_fleet *f, struct deed *d, struct spot_fleet_machi
         end(f, d, m, why);
         return;
     }
-    m->phase = SPOT_FLEET_DRAINING;
-    m->phase_s = f->now_s;
+    m->phase = SPOT_FLEET_UNTOLD;
+    m->phase_s = m->retry_s = f->now_s;
     act_on(f, d, SPOT_FLEET_DRAINS, m, why);
+}
+
+/* It is not known whether it was told to leave. */
+static void tell_again(struct spot_fleet *f, struct deed *d, struct spot_fleet_machine *m)
+{
+    if (!f->set.has_drain)
+        end(f, d, m, "there is no drain any more");
+    else if (f->now_s >= m->retry_s)
+        act_on(f, d, SPOT_FLEET_DRAINS, m, "not known to have been told");
 }
 
 /* Those that were told to go, go on. */
@@ -237,14 +250,19 @@ static void go_on_ending(struct spot_fleet *f, struct deed *d)
     for (size_t i = 0; i < f->n_machine; i++) {
         struct spot_fleet_machine *m = &f->machine[i];
 
-        if (m->phase == SPOT_FLEET_DRAINING && f->now_s - m->phase_s >= f->set.grace_s)
+        if (m->phase == SPOT_FLEET_UNTOLD)
+            tell_again(f, d, m);
+        else if (m->phase == SPOT_FLEET_DRAINING && f->now_s - m->phase_s >= f->set.grace_s)
             end(f, d, m, "drained");
         else if (m->phase == SPOT_FLEET_ENDING && f->now_s >= m->retry_s)
             end(f, d, m, "still listed");
         else if (m->phase == SPOT_FLEET_STAYS && m->is_wrong)
             let_go(f, d, m, "not what was asked for");
+        else if (m->phase == SPOT_FLEET_STAYS && m->life == SPOT_FLEET_LEAVING &&
+                 f->now_s - m->life_s >= f->set.start_s)
+            let_go(f, d, m, "leaves and is never gone");
         else if (is_up(m) && m->is_listed && !is_running(m) &&
-                 f->now_s - m->born_s >= f->set.start_s) {
+                 f->now_s - m->life_s >= f->set.start_s) {
             spot_fleet_refused(f, &f->market[m->market]);
             let_go(f, d, m, "does not come to run");
         }
@@ -353,7 +371,7 @@ static void launch(struct spot_fleet *f, size_t market)
     n = affordable(f, m, n < SPOT_FLEET_LAUNCH ? n : SPOT_FLEET_LAUNCH);
     if (n <= 0)
         return;
-    snprintf(token, sizeof(token), "%s-%016llx-%llu", f->set.name, (unsigned long long)f->nonce,
+    snprintf(token, sizeof(token), "%s-%016llx-%llu", f->set.name, (unsigned long long)f->id,
              (unsigned long long)++f->n_token);
     spot_fleet_add_intent(f, token, market, n);
     m->starting += n;
@@ -481,9 +499,18 @@ void spot_fleet_told(struct spot_fleet *f, double now_s, const struct spot_fleet
     struct spot_fleet_machine *m = spot_fleet_find(f, action->id);
 
     spot_fleet_tell_time(f, now_s);
-    if (!m || is_done || action->verb != SPOT_FLEET_ENDS)
+    if (!m)
         return;
-    m->retry_s = f->now_s + spot_backoff_s(++m->tries, f->set.pause_s, f->set.longest_s);
+    if (!is_done)
+        m->retry_s = f->now_s + spot_backoff_s(++m->tries, f->set.pause_s, f->set.longest_s);
+    if (action->verb == SPOT_FLEET_DRAINS && (is_done || m->tries >= DRAINS_MAX)) {
+        if (!is_done)
+            spot_fleet_note(f, "not_told", m->id,
+                            "its drain failed %d times, it is ended after %g s", m->tries,
+                            f->set.grace_s);
+        m->phase = SPOT_FLEET_DRAINING;
+        m->phase_s = f->now_s;
+    }
 }
 
 /* --- for a table --- */

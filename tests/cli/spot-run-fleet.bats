@@ -60,6 +60,8 @@ events() { jq -r .event state/events.jsonl; }
         {action: "launch", count: 1, zone: "b", usd_per_h: 1}]' would.jsonl
     [ ! -e state ]
     [ "$(machines a)" -eq 0 ]
+    touch state # what cannot be opened is no new fleet
+    run -4 fleet
 }
 
 @test "fleet launches, replaces what is taken, follows the plan to nothing and back" {
@@ -73,9 +75,8 @@ events() { jq -r .event state/events.jsonl; }
     fleet --yes --once
     [ "$(machines a)" -eq 1 ] # one list without it is a hiccup
     fleet --yes --once
-    [ "$(machines a)" -eq 1 ]
+    [ "$(machines a)" -eq 2 ] # two are a loss, also to turns of one life each
     begin
-    eventually '[ "$(machines a)" -eq 2 ]'
     want 0 0
     eventually '[ "$(machines a) $(machines b)" = "0 0" ]'
     for process in $(cat cloud/gone/*/pid); do eventually '! kill -0 "$process"'; done
@@ -130,9 +131,9 @@ events() { jq -r .event state/events.jsonl; }
 }
 
 @test "lists that fail, hang, are empty or rubbish launch nothing" {
-    for how in false 'sleep 1000' true 'echo id' 'printf "id,token,zone,instance_type,market,state\ni-1,fleet-1,a,gpu,spot,asleep\n"'; do
+    for how in false 'sleep 1000' true 'echo id' 'printf "id,token,zone,instance_type,market,state\ni-1,fleet-00000000000000ab-1,a,gpu,spot,asleep\n"'; do
         rm -rf state
-        run timeout 120 spot-run fleet "${common[@]}" --yes --once --limit 0.5s --launch 'touch launched' --list "$how"
+        run timeout 120 spot-run fleet "${common[@]}" --yes --once --limit 0.5s --name fleet-00000000000000ab --launch 'touch launched' --list "$how"
         [ "$status" -eq 3 ] || [ "$status" -eq 4 ]
     done
     [ ! -e launched ]
@@ -147,8 +148,28 @@ events() { jq -r .event state/events.jsonl; }
     eventually '[ "$(machines a) $(machines b)" = "2 1" ]'
     echo rubbish >plan.json
     eventually 'grep -q "last plan" talk'
+    jq -nc '{schema: "spot.plan/1", kind: "fleet", buy: [range(5000) | {zone: "z\(.)", instance_type: "gpu", market: "spot", count: 0}]}' >many.json
+    jq -nc '{schema: "spot.plan/1", kind: "fleet", buy: [{zone: "a\tb", instance_type: "gpu", market: "spot", count: 1}]}' >tab.json
+    for bad in tab many; do # each row reads well; its market may not be
+        n=$(grep -c "last plan" talk)
+        cp $bad.json plan.next
+        mv plan.next plan.json
+        eventually '[ "$(grep -c "last plan" talk)" -ge $((n + 4)) ]'
+        [ "$(machines a) $(machines b)" = "2 1" ]
+    done
     stop
     [ "$(machines a) $(machines b)" = "2 1" ]
+}
+
+@test "a catalogue that cannot be read is not taken for the plan, which is in force" {
+    begin
+    eventually '[ "$(machines a) $(machines b)" = "2 1" ]'
+    want 1 1
+    echo rubbish >catalogue.csv
+    eventually '[ "$(machines a) $(machines b)" = "1 1" ]'
+    eventually 'grep -q prices talk'
+    stop
+    ! grep -q "last plan" talk
 }
 
 @test "a state that was changed is refused, and two fleets do not share one" {
@@ -160,6 +181,38 @@ events() { jq -r .event state/events.jsonl; }
     sed -i s/i-00001/i-00009/ state/fleet.csv
     fails 3 data.value spot-run fleet "${common[@]}" --yes --once
     at state/fleet.csv
+}
+
+@test "a lost state is taken up again by the identity in the tokens, and by nothing else" {
+    SPOT_TOKEN=fleet-manager SPOT_ZONE=b SPOT_TYPE=gpu SPOT_MARKET=spot SPOT_N=1 "$cloud" launch 3>&-
+    fleet --yes --once
+    [ "$(machines a) $(machines b)" = "2 2" ]
+    rm -rf state
+    want 0 0
+    fleet --yes --once # they are nobody's whom it knows
+    [ "$(machines a) $(machines b)" = "2 2" ]
+    whose=$(jq -r 'select(.event == "stranger") | .why' state/events.jsonl | grep -oE 'fleet-[0-9a-f]{16}')
+    fails 3 data.value spot-run fleet "${common[@]}" --yes --once --name "$whose" # that state is of another
+    at state/fleet.csv 2 15
+    rm -rf state
+    fleet --yes --once --name "$whose"
+    [ "$(machines a) $(machines b)" = "0 1" ]
+    want 1 0
+    fleet --yes --once # the state has the identity
+    [ "$(machines a) $(machines b)" = "1 1" ]
+    grep -hrE "^$whose-[0-9]+\$" cloud/machine/*/token
+}
+
+@test "turns of one life each, as of cron, end what was drained, after its grace" {
+    export CLOUD_GRACE=1000
+    drained=(--yes --once --drain 'touch told; "$SPOT_CLOUD" drain' --grace 1s)
+    fleet "${drained[@]}"
+    want 0 0
+    fleet "${drained[@]}"
+    [ "$(machines a) $(machines b)" = "2 1" ]
+    [ -e told ]
+    eventually 'fleet "${drained[@]}"; [ "$(machines a) $(machines b)" = "0 0" ]'
+    [ "$(events | grep -cx drain)" -eq 3 ]
 }
 
 @test "machines are drained before they are ended" {

@@ -22,11 +22,12 @@ struct rig_machine {
 
 struct rig {
     struct rig_machine machine[RIG_MACHINES];
-    int n, n_list, n_run; /* n_run: launch commands that ran */
-    int lag;              /* lists until a new machine is listed */
-    int capacity;         /* of spot in zone a, -1: no limit */
-    int surplus;          /* launches of so many more than asked for */
-    bool gives_wrong_type, lists_nothing, cannot_list, cannot_launch, cannot_end, launches_in_vain;
+    int n, n_list, n_run, n_drain; /* n_run: launch commands that ran */
+    int lag;                       /* lists until a new machine is listed */
+    int capacity;                  /* of spot in zone a, -1: no limit */
+    int surplus;                   /* launches of so many more than asked for */
+    bool gives_wrong_type, gives_wrong_zone, lists_nothing, cannot_list, cannot_launch, cannot_end,
+        cannot_drain, launches_in_vain;
     const char *double_id; /* that id is listed twice */
     double now_s;
     struct spot_rng rng;
@@ -132,8 +133,8 @@ static inline void rig_launch(struct rig *r, const struct spot_fleet_action *a,
         if (!a->is_on_demand && *a->zone == 'a' && r->capacity >= 0 &&
             rig_alive(r, "a", 0) >= r->capacity)
             break;
-        rig_add(r, a->token, *a->zone ? a->zone : "z", r->gives_wrong_type ? "other" : a->type,
-                a->is_on_demand);
+        rig_add(r, a->token, r->gives_wrong_zone || !*a->zone ? "z" : a->zone,
+                r->gives_wrong_type ? "other" : a->type, a->is_on_demand);
     }
     if (dies(r) || r->cannot_launch)
         return;
@@ -162,8 +163,11 @@ static inline int rig_run(void *user, const struct spot_fleet_action *action, si
                 ck_assert(!strncmp(r->machine[m].token, "chat-", 5)); /* never one of others */
                 r->machine[m].is_dead |= action[i].verb == SPOT_FLEET_ENDS && !r->cannot_end;
             }
+        if (action[i].verb == SPOT_FLEET_DRAINS)
+            r->n_drain++;
         if (action[i].id)
-            result[i].is_done = !r->cannot_end;
+            result[i].is_done =
+                action[i].verb == SPOT_FLEET_DRAINS ? !r->cannot_drain : !r->cannot_end;
         if (dies(r))
             return spot_err_set(err, SPOT_ESYS, "died");
     }
@@ -196,6 +200,7 @@ static inline void rig_live(struct rig *r)
     r->is_dead = false;
     r->set.note = rig_note;
     r->set.user = r;
+    r->set.wall_s = 1e9 + r->now_s;
     r->fleet = spot_fleet_new(&r->set, ++r->life, r->now_s);
     if (r->saved)
         ck_assert_int_eq(spot_fleet_read_state(r->fleet, r->saved, r->n_saved, "state", &err), 0);

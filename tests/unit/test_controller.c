@@ -70,12 +70,68 @@ START_TEST(a_fleet_without_its_state_finds_its_machines_again)
     rig_ticks(r, 3);
     free(r->saved);
     r->saved = NULL;
+    rig_live(r); /* under another identity they are those of another state */
+    rig_tick(r);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 4);
+    ck_assert(was_noted(r, "stranger"));
+    ck_assert(!was_noted(r, "adopted"));
+    free(r->saved);
+    r->saved = NULL;
+    r->life = 0;
     rig_live(r);
     rig_want(r, "a", false, 2);
     rig_ticks(r, 3);
     ck_assert_int_eq(r->n, 4);
     ck_assert_int_eq(rig_alive(r, "a", -1), 3);
     ck_assert(was_noted(r, "adopted"));
+    rig_want(r, "a", false, 2); /* tokens of before are not given again */
+    rig_ticks(r, 3);
+    ck_assert_int_eq(r->n, 6);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 5);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(only_tokens_of_this_form_and_identity_are_the_fleets)
+{
+    static const char *const foreign[] = { "chat",
+                                           "chat-",
+                                           "chat-manager",
+                                           "chat-1",
+                                           "chat-1-1",
+                                           "chat-0000000000000001",
+                                           "chat-0000000000000001-",
+                                           "chat-0000000000000001-x",
+                                           "chat-0000000000000001-01",
+                                           "chat-0000000000000001-1 ",
+                                           "chat-0000000000000001-1-1",
+                                           "chat-000000000000000G-1",
+                                           "chat-0000000000000002-1",
+                                           "chatter-0000000000000001-1",
+                                           "" };
+    static const char *const bad[] = { "",
+                                       "-",
+                                       "a b",
+                                       "chat-",
+                                       "chat-manager",
+                                       "chat-000000000000000",
+                                       "chat-00000000000000001",
+                                       "chat-000000000000000A",
+                                       "a23456789012345678901234567890123" };
+    struct rig *r = rig_new();
+    char name[SPOT_FLEET_NAME_MAX + 1];
+    uint64_t id = 0;
+    bool has_id;
+
+    ck_assert(spot_fleet_is_own(r->fleet, "chat-0000000000000001-10"));
+    for (size_t i = 0; i < sizeof(foreign) / sizeof(*foreign); i++)
+        ck_assert_msg(!spot_fleet_is_own(r->fleet, foreign[i]), "%s", foreign[i]);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        ck_assert_msg(!spot_fleet_read_name(bad[i], name, &has_id, &id), "%s", bad[i]);
+    ck_assert(spot_fleet_read_name("chat_2", name, &has_id, &id) && !has_id);
+    ck_assert(spot_fleet_read_name("chat-00000000000000ff", name, &has_id, &id) && has_id);
+    ck_assert_str_eq(name, "chat");
+    ck_assert_uint_eq(id, 255);
     rig_free(r);
 }
 END_TEST
@@ -258,6 +314,27 @@ START_TEST(a_wrong_type_is_ended_said_and_not_bought_in_a_loop)
 }
 END_TEST
 
+START_TEST(another_spelling_of_a_zone_is_ended_said_and_not_bought_in_a_loop)
+{
+    struct rig *r = rig_new();
+
+    r->gives_wrong_zone = true;
+    rig_want(r, "a", false, 1);
+    rig_ticks(r, 360);
+    ck_assert(was_noted(r, "wrong"));
+    ck_assert_int_le(r->n, 12);
+    ck_assert_int_le(rig_alive(r, "z", -1), 1);
+    rig_want(r, "", false, 1); /* where any zone will do, none is wrong */
+    rig_ticks(r, 70);
+    ck_assert_int_eq(rig_alive(r, "z", -1), 1);
+    r->gives_wrong_zone = false;
+    rig_ticks(r, 200);
+    ck_assert_int_eq(rig_alive(r, "a", 0), 1 + 1);
+    ck_assert_int_eq(rig_alive(r, "z", -1), 1);
+    rig_free(r);
+}
+END_TEST
+
 START_TEST(an_id_that_is_listed_twice_counts_once)
 {
     struct rig *r = rig_new();
@@ -309,6 +386,23 @@ START_TEST(one_that_never_comes_to_run_is_replaced)
 }
 END_TEST
 
+START_TEST(one_that_leaves_for_ever_is_ended)
+{
+    struct rig *r = rig_new();
+
+    rig_want(r, "a", false, 1);
+    rig_ticks(r, 2);
+    r->machine[1].life = SPOT_FLEET_LEAVING;
+    rig_ticks(r, 170);
+    ck_assert(!r->machine[1].is_dead);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 2);
+    rig_ticks(r, 15);
+    ck_assert(r->machine[1].is_dead);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 1);
+    rig_free(r);
+}
+END_TEST
+
 START_TEST(a_clock_that_jumps_back_or_ahead_buys_nothing)
 {
     struct rig *r = rig_new();
@@ -321,6 +415,115 @@ START_TEST(a_clock_that_jumps_back_or_ahead_buys_nothing)
     r->now_s += 1e7;
     rig_ticks(r, 5);
     ck_assert_int_eq(r->n, 3);
+    rig_free(r);
+}
+END_TEST
+
+/* Each turn is a life of its own, as cron has it. */
+static void live_turns(struct rig *r, int n, int64_t n_wanted)
+{
+    for (int i = 0; i < n; i++) {
+        rig_live(r);
+        rig_want(r, "a", false, n_wanted);
+        rig_tick(r);
+    }
+}
+
+START_TEST(lives_of_one_turn_replace_what_is_lost_and_end_what_was_drained)
+{
+    struct rig *r = rig_new();
+
+    r->set.has_drain = true;
+    r->set.grace_s = 25;
+    live_turns(r, 2, 3);
+    r->machine[1].is_dead = true;
+    live_turns(r, 1, 3);
+    ck_assert_int_eq(r->n, 1 + 3);
+    live_turns(r, 1, 3);
+    ck_assert_int_eq(r->n, 1 + 4); /* two lists lacked it */
+    live_turns(r, 1, 2);
+    live_turns(r, 2, 2);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 3); /* 20 s are less than the grace */
+    live_turns(r, 1, 2);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 2);
+    r->lists_nothing = true; /* one that ran long ago is not taken for one that never came to run */
+    r->now_s += 1e5;
+    live_turns(r, 1, 2);
+    r->lists_nothing = false;
+    live_turns(r, 5, 2);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 2);
+    ck_assert_int_eq(r->n, 1 + 4);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(a_drain_that_fails_or_never_ran_is_tried_again_before_the_end)
+{
+    struct rig *r = rig_new();
+
+    r->set.has_drain = true;
+    r->set.grace_s = 25;
+    rig_live(r);
+    rig_want(r, "a", false, 2);
+    rig_ticks(r, 2);
+    spot_fleet_clear_target(r->fleet);
+    rig_want(r, "a", false, 1);
+    r->cannot_drain = true;
+    rig_ticks(r, 4); /* fails twice, 20 s apart */
+    ck_assert_int_eq(r->n_drain, 2);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 2);
+    r->cannot_drain = false;
+    rig_ticks(r, 5);
+    ck_assert_int_eq(r->n_drain, 3);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 2); /* the grace began with the third */
+    ck_assert(!was_noted(r, "not_told"));
+    rig_ticks(r, 3);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 1);
+    r->cannot_drain = true; /* for ever */
+    live_turns(r, 3, 0);
+    ck_assert(was_noted(r, "not_told"));
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 1);
+    live_turns(r, 3, 0);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(dead_before_a_drain_ran_the_next_life_runs_it)
+{
+    struct rig *r = rig_new();
+
+    r->set.has_drain = true;
+    r->set.grace_s = 5;
+    live_turns(r, 2, 1);
+    rig_live(r);
+    r->fuse = 5; /* list, save: then the command */
+    rig_tick(r);
+    ck_assert(r->is_dead);
+    ck_assert_int_eq(r->n_drain, 0);
+    live_turns(r, 1, 0);
+    ck_assert_int_eq(r->n_drain, 1);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 1);
+    live_turns(r, 1, 0);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1);
+    ck_assert_int_eq(r->n_drain, 1);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(a_wall_clock_that_goes_back_between_lives_makes_waits_longer_only)
+{
+    struct rig *r = rig_new();
+
+    r->set.has_drain = true;
+    r->set.grace_s = 25;
+    live_turns(r, 2, 1);
+    live_turns(r, 1, 0);
+    r->now_s -= 1e6;
+    live_turns(r, 2, 0);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 1);
+    live_turns(r, 4, 0);
+    ck_assert_int_eq(rig_alive(r, "a", -1), 1);
     rig_free(r);
 }
 END_TEST
@@ -422,6 +625,7 @@ int main(void)
 
     tcase_add_test(tc, dead_at_any_point_of_a_turn_it_loses_and_doubles_no_machine);
     tcase_add_test(tc, a_fleet_without_its_state_finds_its_machines_again);
+    tcase_add_test(tc, only_tokens_of_this_form_and_identity_are_the_fleets);
     tcase_add_test(tc, a_state_that_was_changed_or_is_of_another_fleet_is_refused);
     tcase_add_test(tc, one_empty_list_is_a_hiccup_and_two_are_a_loss);
     tcase_add_test(tc, a_list_that_fails_changes_nothing);
@@ -432,10 +636,16 @@ int main(void)
     tcase_add_test(tc, spot_is_bridged_in_a_market_that_the_plan_has_in_any_zone);
     tcase_add_test(tc, more_machines_than_asked_for_are_ended);
     tcase_add_test(tc, a_wrong_type_is_ended_said_and_not_bought_in_a_loop);
+    tcase_add_test(tc, another_spelling_of_a_zone_is_ended_said_and_not_bought_in_a_loop);
     tcase_add_test(tc, an_id_that_is_listed_twice_counts_once);
     tcase_add_test(tc, a_machine_that_does_not_end_is_told_again_and_still_paid);
     tcase_add_test(tc, one_that_never_comes_to_run_is_replaced);
+    tcase_add_test(tc, one_that_leaves_for_ever_is_ended);
     tcase_add_test(tc, a_clock_that_jumps_back_or_ahead_buys_nothing);
+    tcase_add_test(tc, lives_of_one_turn_replace_what_is_lost_and_end_what_was_drained);
+    tcase_add_test(tc, a_drain_that_fails_or_never_ran_is_tried_again_before_the_end);
+    tcase_add_test(tc, dead_before_a_drain_ran_the_next_life_runs_it);
+    tcase_add_test(tc, a_wall_clock_that_goes_back_between_lives_makes_waits_longer_only);
     tcase_add_test(tc, a_rise_of_prices_ends_the_dearest_and_nothing_unpriced_is_bought);
     tcase_add_test(tc, spot_comes_back_also_where_all_money_is_spent_on_demand);
     tcase_add_test(tc, the_old_ones_stay_until_the_new_ones_run_and_are_drained_first);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/opt.h"
@@ -47,6 +48,9 @@ struct session {
     bool has_plan;
 };
 
+/* --name without an identity */
+static char name[SPOT_FLEET_NAME_MAX + 1];
+
 static volatile sig_atomic_t signal_got;
 
 static void on_signal(int signal)
@@ -78,7 +82,7 @@ static int list(void *user, const struct spot_fleet_listed **listed, size_t *n,
     struct fleet_command c = { .script = o.list, .out_max = FLEET_OUTPUT_MAX };
     int rc;
 
-    fleet_command_set(&c, "SPOT_FLEET", o.name);
+    fleet_command_set(&c, "SPOT_FLEET", name);
     rc = fleet_run_one(s->runner, &c, "--list", err);
     if (!rc)
         rc = fleet_read_list(&s->list, &c.out, err);
@@ -171,19 +175,22 @@ static int look(struct session *s, struct spot_err *err)
 {
     struct fleet_command c = { .script = o.plan, .out_max = PLAN_MAX };
     struct spot_err why = { 0 };
+    const char *stays = "the last plan stays";
     int rc = fleet_run_one(s->runner, &c, "--plan-command", &why);
 
     if (!rc)
         rc = fleet_read_plan(s->fleet, &c.out, &why);
     fleet_command_release(&c);
-    if (!rc && o.catalogue)
+    if (!rc && o.catalogue) {
+        stays = "prices that were not read anew stay";
         rc = fleet_read_prices(s->fleet, o.catalogue, &why);
+    }
     if (rc && !s->has_plan) {
         *err = why;
         return -1;
     }
     if (rc)
-        spot_tool_warn("the last plan stays in force: %s", why.msg);
+        spot_tool_warn("%s in force: %s", stays, why.msg);
     s->has_plan = true;
     return 0;
 }
@@ -327,7 +334,7 @@ static int read_state(struct session *s, struct spot_err *err)
 
 static int open_fleet(struct session *s, struct spot_err *err)
 {
-    struct spot_fleet_setting set = { .name = o.name,
+    struct spot_fleet_setting set = { .name = name,
                                       .max_usd_per_h = o.max_usd_per_h,
                                       .has_drain = o.drain != NULL,
                                       .grace_s = o.grace_s,
@@ -337,17 +344,27 @@ static int open_fleet(struct session *s, struct spot_err *err)
                                       .longest_s = 900,
                                       .note = note,
                                       .user = s };
-    uint64_t nonce;
+    struct timespec wall;
+    uint64_t id;
 
-    if (spot_random_bytes(&nonce, sizeof(nonce), err))
+    clock_gettime(CLOCK_REALTIME, &wall);
+    set.wall_s = (double)wall.tv_sec + (double)wall.tv_nsec / 1e9;
+    if (!spot_fleet_read_name(o.name, name, &set.has_id, &id))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--name must be of up to %d letters, digits and _, or that, - and %d "
+                            "hexadecimal digits, got '%s'",
+                            SPOT_FLEET_NAME_MAX, SPOT_FLEET_ID_MAX, o.name);
+    if (!set.has_id && spot_random_bytes(&id, sizeof(id), err))
         return -1;
-    s->fleet = spot_fleet_new(&set, nonce, spot_clock_s());
+    s->list.fleet = s->fleet = spot_fleet_new(&set, id, spot_clock_s());
     s->runner = fleet_runner_new(o.limit_s, err);
     if (!s->runner)
         return -1;
     if (!o.is_sure) {
         s->dir_fd = open(o.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        return s->dir_fd < 0 ? 0 : read_state(s, err);
+        if (s->dir_fd < 0) /* none is a new fleet */
+            return errno == ENOENT ? 0 : spot_err_sys(err, "cannot open %s", o.state);
+        return read_state(s, err);
     }
     if (spot_dir_make(o.state, err) || (s->dir_fd = spot_dir_lock(o.state, err)) < 0 ||
         read_state(s, err))
@@ -368,15 +385,11 @@ static void hear_signals(void)
 
 static int run(char **operand, size_t n, struct spot_err *err)
 {
-    struct session s = { .dir_fd = -1, .list = { .name = o.name } };
+    struct session s = { .dir_fd = -1 };
     int rc;
 
     (void)operand;
     (void)n;
-    if (!spot_fleet_is_name(o.name))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--name must be of up to %d letters, digits and _, got '%s'",
-                            SPOT_FLEET_NAME_MAX, o.name);
     rc = open_fleet(&s, err);
     if (!rc && o.is_sure)
         hear_signals();
@@ -406,7 +419,7 @@ static const struct spot_opt option[] = {
     SPOT_ROW_GRACE(&o.grace_s),
     SPOT_ROW_STATE(&o.state),
     { SPOT_OPT_STRING, 0, "name", &o.name, "id",
-      "name of the fleet, in its tokens (default: fleet)", 0, 0 },
+      "name of the fleet, or NAME-ID of a lost one (default: fleet)", 0, 0 },
     SPOT_ROW_CATALOGUE(&o.catalogue),
     { SPOT_OPT_REAL, 0, "max-usd-per-h", &o.max_usd_per_h, "usd",
       "never hold or ask for machines that cost more", 0, 1e9 },

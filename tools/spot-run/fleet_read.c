@@ -41,8 +41,7 @@ static int on_machine(const struct spot_csv_row *row, void *user, struct spot_er
 {
     struct fleet_list *list = user;
     struct spot_fleet_listed m = { .life = SPOT_FLEET_RUNNING };
-    const size_t n = strlen(list->name);
-    const bool is_own = !strncmp(row->field[TOKEN], list->name, n) && row->field[TOKEN][n] == '-';
+    const bool is_own = spot_fleet_is_own(list->fleet, row->field[TOKEN]);
 
     if (is_own && !*row->field[ID])
         return spot_csv_fail(row, ID, err, "expected an id");
@@ -73,12 +72,12 @@ void fleet_list_release(struct fleet_list *list)
         free((void *)(uintptr_t)list->listed[i].type);
     }
     free(list->listed);
-    *list = (struct fleet_list){ .name = list->name };
+    *list = (struct fleet_list){ .fleet = list->fleet };
 }
 
 int fleet_read_list(struct fleet_list *list, const struct spot_buf *text, struct spot_err *err)
 {
-    struct fleet_list next = { .name = list->name };
+    struct fleet_list next = { .fleet = list->fleet };
     FILE *in;
     int rc;
 
@@ -148,6 +147,8 @@ static int read_buy(struct spot_fleet *fleet, const struct spot_json_doc *doc, s
     if (!rc && sum > SPOT_FLEET_MACHINES)
         rc = spot_json_fail(doc, "/buy", err, "%lld machines, more than %d", (long long)sum,
                             SPOT_FLEET_MACHINES);
+    for (size_t i = 0; !rc && i < n; i++) /* may its market be? */
+        rc = spot_fleet_add_target(fleet, row[i].zone, row[i].type, row[i].is_on_demand, 0, err);
     if (!rc)
         spot_fleet_clear_target(fleet);
     for (size_t i = 0; !rc && i < n; i++)

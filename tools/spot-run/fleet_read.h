@@ -8,7 +8,7 @@
 
 /* A list; zeroed at first. */
 struct fleet_list {
-    const char *name; /* of the fleet: what others' machines are like is not looked at */
+    const struct spot_fleet *fleet; /* what others' machines are like is not looked at */
     struct spot_fleet_listed *listed;
     size_t n, cap;
 };
