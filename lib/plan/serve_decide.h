@@ -38,7 +38,7 @@ struct spot_serve_rule {
  * are announced to leave. */
 struct spot_serve_seen {
     double since_s;                /* when watching began */
-    const struct spot_load *load;  /* arrivals, later ones are not looked at; NULL: none is known */
+    const struct spot_load *load;  /* later arrivals, and answers that go on, are not looked at */
     const int32_t *cached_token;   /* [load->n] tokens of prompts that a cache holds; NULL: none */
     double rate_per_s, dispersion; /* of arrivals, if told; rate negative: learned from the load */
     double lost, instance_s; /* since then: instances lost, and seconds of all that were there */

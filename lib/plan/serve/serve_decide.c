@@ -32,7 +32,7 @@ struct spot_decider {
     struct asked asked;
     struct spot_serve_offer answer; /* D 0: none yet */
     bool is_restored;               /* of the answer only the grid, spares and pace are known */
-    struct spot_serve_length length[SPOT_SERVE_LENGTHS_MAX]; /* of the latest arrivals */
+    struct spot_serve_length length[SPOT_SERVE_LENGTHS_MAX]; /* of the latest answers */
 };
 
 static struct spot_decider *serve_open(const struct spot_rule *rule)
@@ -98,8 +98,8 @@ static struct spot_serve_ask make_ask(struct spot_decider *d)
         .slo = r->slo,
         .length = d->length,
         .n_length = s->load && spot_serve_knows_lengths(&r->job->serve)
-                        ? spot_load_lengths_seen(s->load, s->cached_token, d->time_s,
-                                                 SPOT_SERVE_LENGTHS_MAX, d->length)
+                        ? spot_load_lengths_seen(&r->job->serve, s->load, s->cached_token,
+                                                 d->time_s, SPOT_SERVE_LENGTHS_MAX, d->length)
                         : 0,
         .loss_per_s = s->is_forewarned ? 0 : loss_per_s,
         .repair_s = r->boot_s + r->switch_s,
