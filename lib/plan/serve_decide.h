@@ -2,8 +2,9 @@
 /* serve_decide.h - what the decision of serving (plan/decision.h, kind "serve") is made of: how
  * many pipelines of which shape, and spares, by plan/serve_solver.h.
  *
- * An answer is kept for ten minutes unless instances, what runs, the rate of arrivals, their
- * dispersion or the backlog are others: what is estimated moves a little at every look.
+ * An answer is kept for ten minutes unless the rule, instances, what runs, the rate of arrivals,
+ * their dispersion or lengths, that of losses, the pause of a change or the backlog are others:
+ * what is estimated moves a little at every look.
  */
 #ifndef SPOT_PLAN_SERVE_DECIDE_H
 #define SPOT_PLAN_SERVE_DECIDE_H
