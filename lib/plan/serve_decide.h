@@ -39,6 +39,7 @@ struct spot_serve_rule {
  * are announced to leave. */
 struct spot_serve_seen {
     double since_s;                /* when watching began */
+    bool is_timeless;              /* nothing says what time it is: no answer is kept */
     const struct spot_load *load;  /* later arrivals, and answers that go on, are not looked at */
     const int32_t *cached_token;   /* [load->n] tokens of prompts that a cache holds; NULL: none */
     double rate_per_s, dispersion; /* of arrivals, if told; rate negative: learned from the load */

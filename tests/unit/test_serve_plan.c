@@ -487,6 +487,10 @@ START_TEST(an_answer_is_kept_for_nearly_the_same_question_only)
         set[i](&other);
         ck_assert_msg(!is_kept(&q, &other, 130), "change %d", (int)i);
     }
+    ck_assert(is_kept(&q, &q, 699) && !is_kept(&q, &q, 700) && !is_kept(&q, &q, 99));
+    other = q;
+    other.seen.is_timeless = true;
+    ck_assert(!is_kept(&q, &other, 130));
     load(&faster, "20b");
     other = q;
     other.rule.job = &faster;

@@ -226,6 +226,7 @@ static int decide(struct session *s, const struct spot_serve_rule *rule, char *s
     int rc;
 
     s->now.serve = &s->seen;
+    s->seen.is_timeless = !o.forecast && !s->seen.load;
     snprintf(state, SPOT_DECISION_STATE_MAX, "%s", s->state);
     rc = (s->policy->restore && s->policy->restore(decider, state, err)) ||
          s->policy->observe(decider, &s->now, err) ||

@@ -155,14 +155,25 @@ static bool is_near(double a, double b, double share)
     return fabs(a - b) <= share * fmax(a, b);
 }
 
+/* Are there as many instances as that takes? */
+static bool is_there(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
+{
+    const int64_t each = spot_serve_unit_pipelines(ask->serve, &o->shape);
+
+    return o->D / each * spot_serve_unit_instances(ask->serve, &o->shape) + o->spares <=
+           ask->instances;
+}
+
 /* Is the last answer good enough for this question? */
 static bool is_answered(const struct spot_decider *d, const struct spot_serve_ask *ask)
 {
     const struct asked *was = &d->asked, is = asked_of(d, ask);
 
-    return d->answer.D && is.time_s - was->time_s < ANSWER_KEEPS_S && was->rule == is.rule &&
-           was->instances == is.instances && was->runs.D == is.runs.D && was->runs.P == is.runs.P &&
-           was->runs.M == is.runs.M && is_near(was->rate_per_s, is.rate_per_s, 0.03) &&
+    return d->answer.D && !d->seen.is_timeless && is.time_s >= was->time_s &&
+           is.time_s - was->time_s < ANSWER_KEEPS_S && was->rule == is.rule &&
+           is_there(ask, &d->answer) && was->instances == is.instances &&
+           was->runs.D == is.runs.D && was->runs.P == is.runs.P && was->runs.M == is.runs.M &&
+           is_near(was->rate_per_s, is.rate_per_s, 0.03) &&
            is_near(was->dispersion, is.dispersion, 0.1) &&
            is_near(was->loss_per_s, is.loss_per_s, 0.2) &&
            is_near(was->switch_s, is.switch_s, 0.1) &&
