@@ -57,6 +57,16 @@ zones() { # a forecast of two zones, their prices
     done
 }
 
+@test "a plan that is not written leaves the state, to serve, to train, of replicas" {
+    zones
+    run -4 replicas --n 2 --state "$T/s" -o "$T/none/p"
+    run -4 spot-plan serve --job examples/serve/gpt-20b.json --now 24 --rate .35 --state "$T/s" -o "$T/none/p"
+    run -4 spot-plan train --job examples/jobs/demo.json --now 6 --state "$T/s" -o "$T/none/p"
+    [ ! -e "$T/s" ]
+    replicas --n 2 --state "$T/s" -o "$T/p"
+    [ -s "$T/s" ] && [ -s "$T/p" ]
+}
+
 @test "what cannot be answered is infeasible, and says what would do" {
     printf 'instance_type,on_demand_usd_per_h,quota\nA10G,1.01,2\nA100-80GB,3.67,0\n' >"$T/c"
     c=$T/c run -1 --separate-stderr fleet

@@ -30,6 +30,7 @@ struct session {
     int spot[ZONES], spot_ready[ZONES];
     struct spot_hold_now now;
     struct spot_action action;
+    char state[SPOT_DECISION_STATE_MAX];
     struct spot_prov prov;
 };
 
@@ -150,14 +151,13 @@ static int decide(struct session *s, struct spot_err *err)
                                     .forecast = &s->forecast,
                                     .fleet = &s->now };
     struct spot_decider *decider = policy->open(&(struct spot_rule){ .fleet = &s->rule });
-    char line[SPOT_DECISION_STATE_MAX];
-    const int rc = plan_state_read(s->o->state, line, err) || policy->restore(decider, line, err) ||
-                   policy->observe(decider, &seen, err) ||
-                   policy->decide(decider, &s->action, NULL, err);
+    const int rc =
+        plan_state_read(s->o->state, s->state, err) || policy->restore(decider, s->state, err) ||
+        policy->observe(decider, &seen, err) || policy->decide(decider, &s->action, NULL, err);
 
-    policy->save(decider, line);
+    policy->save(decider, s->state);
     policy->close(decider);
-    return rc ? -1 : plan_state_write(s->o->state, line, err);
+    return rc ? -1 : 0;
 }
 
 static void write_offer(struct spot_jw *jw, const char *zone, const char *type, const char *market,
@@ -216,7 +216,10 @@ static int run(struct session *s, struct spot_err *err)
     if (read_prices(s, err) || read_current(s, err) || decide(s, err) ||
         spot_out_open(&out, o->common->output, err))
         return -1;
-    return spot_out_finish(&out, write_json(s, out.file, err), err);
+    return spot_out_finish(&out, write_json(s, out.file, err), err) ||
+                   plan_state_write(o->state, s->state, err)
+               ? -1
+               : 0;
 }
 
 int plan_fleet_hold(const struct plan_fleet_hold *options, struct spot_err *err)
