@@ -57,6 +57,18 @@ zones() { # a forecast of two zones, their prices
     done
 }
 
+@test "replicas refuse what they do not look at, and two types for a series of none" {
+    zones
+    for option in --market=on-demand --unserved=.5 --time=5 --scenarios=10 --format=table --explain; do
+        run -2 replicas --n 2 "$option"
+    done
+    cut -d, -f1,2,4 "$T/t.csv" | spot-predict --interval 300 --horizon 2 >"$T/f"
+    replicas --n 2 | jq -e '.buy | length > 0'
+    echo 'h,.8,2' >>"$T/r.csv"
+    run -3 --separate-stderr replicas --n 2
+    [[ "$stderr" == *'r.csv:3:'*type* ]]
+}
+
 @test "a plan that is not written leaves the state, to serve, to train, of replicas" {
     zones
     run -4 replicas --n 2 --state "$T/s" -o "$T/none/p"

@@ -27,6 +27,7 @@ struct session {
     double usd_per_h[ZONES]; /* of spot */
     bool has_own[ZONES];     /* a price of its own zone */
     char *on_demand_type;
+    char *first_type; /* of the catalogue */
     int spot[ZONES], spot_ready[ZONES];
     struct spot_hold_now now;
     struct spot_action action;
@@ -36,13 +37,29 @@ struct session {
 
 /* --- prices: of the zone, else of the type --- */
 
+/* A series without a type is of the catalogue's, which has to be one then. */
+static int check_type(struct session *s, const struct spot_catalogue_row *row, struct spot_err *err)
+{
+    bool is_typed = true;
+
+    for (size_t z = 0; z < s->forecast.n_series; z++)
+        is_typed = is_typed && *s->forecast.series[z].instance_type;
+    if (!s->first_type)
+        s->first_type = spot_xstrdup(row->type);
+    if (!is_typed && strcmp(row->type, s->first_type) != 0)
+        return spot_csv_fail(row->csv, SPOT_CATALOGUE_TYPE, err,
+                             "a series of the forecast has no type: '%.64s' or '%.64s'?",
+                             s->first_type, row->type);
+    return 0;
+}
+
 static int on_price(const struct spot_catalogue_row *row, void *user, struct spot_err *err)
 {
     struct session *s = user;
     const double on_demand = row->usd_per_h[0], spot = row->usd_per_h[1];
     bool is_of_type = false;
 
-    if (spot_catalogue_need_price(row, err))
+    if (spot_catalogue_need_price(row, err) || check_type(s, row, err))
         return -1;
     for (size_t z = 0; z < s->forecast.n_series; z++) {
         const struct spot_forecast_series *series = &s->forecast.series[z];
@@ -233,6 +250,7 @@ int plan_fleet_hold(const struct plan_fleet_hold *options, struct spot_err *err)
                                   .is_off = !options->common->provenance };
     rc = run(s, err);
     free(s->on_demand_type);
+    free(s->first_type);
     spot_forecast_release(&s->forecast);
     spot_prov_release(&s->prov);
     spot_json_release(&s->json);
