@@ -123,10 +123,12 @@ fleet() {
     [ "$step" -gt 0 ] || step=1
     tick=$(awk -F'\t' 'NR == 2 { t = $2 } NR == 3 { print $2 - t }' "$tmp/steps")
     for ((i = step; i < n && all < prefixes; i += step)); do
-        # rows up to this tick; what ran after the last one less what is lost by now, of which nothing starts: one tick is over
-        awk -F, -v end="$(awk -F'\t' -v i="$i" 'NR == i + 2 { print $2 }' "$tmp/steps")" 'NR == 1 || $1 <= end' "$trace" >"$tmp/prefix.csv"
+        # rows up to this tick, and one at it: the forecast is of then
+        awk -F, -v OFS=, -v t="$(awk -F'\t' -v i="$i" 'NR == i + 2 { print $2 }' "$tmp/steps")" \
+            'NR == 1 || $1 <= t { print; last = $0 } END { $0 = last; if ($1 < t) { $1 = t; print } }' "$trace" >"$tmp/prefix.csv"
         awk -F'\t' -v i="$i" 'NR == i + 1 { print $10 }' "$tmp/steps" >"$tmp/state"
         spot-predict --interval "$tick" --horizon 1 "$tmp/prefix.csv" >"$tmp/forecast"
+        # what ran after the last one less what is lost by now, of which nothing starts: one tick is over
         ran=$(awk -F'\t' -v i="$i" 'NR == i + 1 { print $9 }' "$tmp/steps") demand=$(awk -F'\t' -v i="$i" 'NR == i + 1 { print $5 }' "$tmp/steps")
         current=$(jq -r --arg ran "$ran" '($ran | split(" ") | map(tonumber)) as $n | [.series | to_entries[] |
             "\(.value.zone)/\(.value.instance_type // "")=\([$n[.key], .value.now] | min)"] | join(",")' "$tmp/forecast")

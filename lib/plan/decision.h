@@ -88,7 +88,7 @@ struct spot_policy {
     void (*close)(struct spot_decider *decider);
 };
 
-enum { SPOT_DECISION_STATE_MAX = 256 };
+enum { SPOT_DECISION_STATE_MAX = 384 };
 
 extern const struct spot_policy spot_policy_train, spot_policy_deadline, spot_policy_fleet,
     spot_policy_serve;

@@ -2,8 +2,9 @@
 /* serve_decide.h - what the decision of serving (plan/decision.h, kind "serve") is made of: how
  * many pipelines of which shape, and spares, by plan/serve_solver.h.
  *
- * An answer is kept for ten minutes unless instances, what runs, the rate of arrivals, their
- * dispersion or the backlog are others: what is estimated moves a little at every look.
+ * An answer is kept for ten minutes unless the rule, instances, what runs, the rate of arrivals,
+ * their dispersion or lengths, that of losses, the pause of a change or the backlog are others:
+ * what is estimated moves a little at every look.
  */
 #ifndef SPOT_PLAN_SERVE_DECIDE_H
 #define SPOT_PLAN_SERVE_DECIDE_H
@@ -38,7 +39,8 @@ struct spot_serve_rule {
  * are announced to leave. */
 struct spot_serve_seen {
     double since_s;                /* when watching began */
-    const struct spot_load *load;  /* arrivals, later ones are not looked at; NULL: none is known */
+    bool is_timeless;              /* nothing says what time it is: no answer is kept */
+    const struct spot_load *load;  /* later arrivals, and answers that go on, are not looked at */
     const int32_t *cached_token;   /* [load->n] tokens of prompts that a cache holds; NULL: none */
     double rate_per_s, dispersion; /* of arrivals, if told; rate negative: learned from the load */
     double lost, instance_s; /* since then: instances lost, and seconds of all that were there */

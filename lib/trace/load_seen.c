@@ -53,14 +53,40 @@ double spot_load_dispersion_seen(const struct spot_load *load, double from_s, do
     return (n * square / mean + PRIOR_BINS) / (n + PRIOR_BINS);
 }
 
-size_t spot_load_lengths_seen(const struct spot_load *load, const int32_t *cached_token,
-                              double now_s, size_t most, struct spot_serve_length *length)
+/* A stage of all layers takes least, whether it fits or not. */
+static double least_s(const struct spot_job_serve *serve, const struct spot_serve_length *length)
 {
-    const size_t end = count_until(load, now_s), n = end < most ? end : most;
+    double least = INFINITY;
 
-    for (size_t i = 0, k = end - n; i < n; i++, k++)
-        length[i] = (struct spot_serve_length){ load->prompt_token[k], load->output_token[k],
-                                                cached_token ? cached_token[k] : 0 };
+    for (size_t i = 0; i < serve->n_cell; i++) {
+        const struct spot_serve_shape shape = { 1, serve->cell[i].M, 1, 1, 1 };
+        struct spot_serve_time t;
+
+        if (serve->cell[i].B == 1 && !spot_serve_time_of(serve, &shape, length, &t))
+            least = fmin(least, t.request_s);
+    }
+    return least;
+}
+
+size_t spot_load_lengths_seen(const struct spot_job_serve *serve, const struct spot_load *load,
+                              const int32_t *cached_token, double now_s, size_t most,
+                              struct spot_serve_length *length)
+{
+    size_t n = 0;
+
+    for (size_t k = count_until(load, now_s); k-- > 0 && n < most;) {
+        const struct spot_serve_length of = { load->prompt_token[k], load->output_token[k],
+                                              cached_token ? cached_token[k] : 0 };
+
+        if (load->time_s[k] + least_s(serve, &of) <= now_s)
+            length[n++] = of;
+    }
+    for (size_t i = 0; i < n / 2; i++) {
+        const struct spot_serve_length last = length[n - 1 - i];
+
+        length[n - 1 - i] = length[i];
+        length[i] = last;
+    }
     return n;
 }
 

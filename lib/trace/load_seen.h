@@ -24,10 +24,13 @@ double spot_load_rate_seen(const struct spot_load *load, double start_s, double 
  * as by five more minutes. */
 double spot_load_dispersion_seen(const struct spot_load *load, double from_s, double to_s);
 
-/* The lengths of the latest requests up to now_s, at most `most`, in their order; of each prompt
- * cached_token[n] were in a cache, NULL: none. Returns how many. */
-size_t spot_load_lengths_seen(const struct spot_load *load, const int32_t *cached_token,
-                              double now_s, size_t most, struct spot_serve_length *length);
+/* The lengths of the latest requests whose answers may have ended by now_s, at most `most`, in
+ * their order: how long an answer is nobody knows before, and a request alone ends no sooner than
+ * the profile has it. Of each prompt cached_token[n] were in a cache, NULL: none. Returns how many.
+ */
+size_t spot_load_lengths_seen(const struct spot_job_serve *serve, const struct spot_load *load,
+                              const int32_t *cached_token, double now_s, size_t most,
+                              struct spot_serve_length *length);
 
 /* Can hits of a cache be counted with this load and profile? Returns 0, or -1 with *err
  * (SPOT_EDATA): no blocks in the load, no times of other lengths in the profile. */

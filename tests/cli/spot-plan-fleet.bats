@@ -40,6 +40,45 @@ fleet() { spot-plan fleet --kind serve --catalogue "${c:-examples/fleet/melange.
     [ -z "$(sort "$T/why" | uniq -d)" ]
 }
 
+replicas() { spot-plan fleet --kind replicas --catalogue "$T/r.csv" --forecast "$T/f" --no-provenance "$@"; }
+
+zones() { # a forecast of two zones, their prices
+    { echo time_s,zone,instance_type,available
+      for z in us-1a eu-1a; do for i in $(seq 0 49); do echo "$((i * 300)),$z,g,$((i / 7 % 3))"; done; done; } >"$T/t.csv"
+    spot-predict --interval 300 --horizon 2 "$T/t.csv" >"$T/f"
+    printf 'instance_type,spot_usd_per_h,on_demand_usd_per_h\ng,.9,3\n' >"$T/r.csv"
+}
+
+@test "a fleet that misses a high aim can be asked again" {
+    zones
+    for _ in 1 2 3; do
+        replicas --n 2 --availability .999999 --state "$T/s" | jq -e '[.buy[].count] | add >= 2'
+        awk '!($2 > 0 && $2 <= 1e5) { exit 1 }' "$T/s"
+    done
+}
+
+@test "replicas refuse what they do not look at, and two types for a series of none" {
+    zones
+    for option in --market=on-demand --unserved=.5 --time=5 --scenarios=10 --format=table --explain; do
+        run -2 replicas --n 2 "$option"
+    done
+    cut -d, -f1,2,4 "$T/t.csv" | spot-predict --interval 300 --horizon 2 >"$T/f"
+    replicas --n 2 | jq -e '.buy | length > 0'
+    echo 'h,.8,2' >>"$T/r.csv"
+    run -3 --separate-stderr replicas --n 2
+    [[ "$stderr" == *'r.csv:3:'*type* ]]
+}
+
+@test "a plan that is not written leaves the state, to serve, to train, of replicas" {
+    zones
+    run -4 replicas --n 2 --state "$T/s" -o "$T/none/p"
+    run -4 spot-plan serve --job examples/serve/gpt-20b.json --now 24 --rate .35 --state "$T/s" -o "$T/none/p"
+    run -4 spot-plan train --job examples/jobs/demo.json --now 6 --state "$T/s" -o "$T/none/p"
+    [ ! -e "$T/s" ]
+    replicas --n 2 --state "$T/s" -o "$T/p"
+    [ -s "$T/s" ] && [ -s "$T/p" ]
+}
+
 @test "what cannot be answered is infeasible, and says what would do" {
     printf 'instance_type,on_demand_usd_per_h,quota\nA10G,1.01,2\nA100-80GB,3.67,0\n' >"$T/c"
     c=$T/c run -1 --separate-stderr fleet

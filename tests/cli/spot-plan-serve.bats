@@ -72,6 +72,25 @@ ours() { spot-plan serve --job "$job" "$@"; }
     [[ "$stderr" == *'expected a forecast of load'* ]]
 }
 
+@test "an answer is kept with a clock only, for the same SLO, and where instances are enough" {
+    printf 'time_s,available\n0,24\n60,24\n120,24\n' | spot-predict >"$T/f"
+    kept() { jq -e 'any(.why[]; test("is kept: what was asked"))'; }
+    ask() { ours --forecast "$T/f" --rate .35 --state "$T/s" "$@"; }
+    ask --current 0x1x1 | jq .next >"$T/next"
+    cp "$T/s" "$T/first"
+    ask --current 0x1x1 | kept
+    run ! kept < <(ask --current 0x1x1 --slo e2e-p99=60s)
+    run ! kept < <(ask --current 0x1x1 --boot 90s)
+    awk '{ $(NF - 2) = "900x3x4"; $(NF - 1) = 9999; print }' "$T/first" >"$T/s"
+    ask --current 0x1x1 | jq .next | cmp - "$T/next"
+    sed 's/^serve [^ ]*/serve 121/' "$T/first" >"$T/s"
+    run ! kept < <(ask --current 0x1x1)
+    for _ in 1 2; do
+        ours --now 24 --rate .35 --current 0x1x1 --state "$T/none" >"$T/p"
+        run ! kept <"$T/p"
+    done
+}
+
 @test "what ours cannot plan is refused" {
     run -1 --separate-stderr ours --now 2 --rate 1
     [[ "$stderr" == *'3 would do'* ]]

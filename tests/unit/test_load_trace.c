@@ -313,16 +313,34 @@ END_TEST
 
 START_TEST(the_lengths_that_were_seen_are_of_the_latest_and_of_none_that_come)
 {
+    /* two degrees, of which the faster takes .1 s for a prompt and .01 s for a token */
+    struct spot_serve_cell cell[] = {
+        { .M = 1, .B = 1, .prefill_s = 0.2, .decode_s = 0.02, .prefill_token_s = 1e-9 },
+        { .M = 2, .B = 1, .prefill_s = 0.1, .decode_s = 0.01, .prefill_token_s = 1e-9 },
+        { .M = 2, .B = 2, .prefill_s = 0.01, .decode_s = 0.001, .prefill_token_s = 1e-9 },
+    };
+    const struct spot_job_serve serve = {
+        .layers = 1, .factor = 1, .cell = cell, .n_cell = 3, .prompt_token = 1, .output_token = 1
+    };
     struct spot_load load = { 0 };
     struct spot_serve_length length[8];
 
     for (int i = 0; i < 100; i++)
-        spot_load_add(&load, i, i + 1, 2 * i + 1, NULL);
-    ck_assert_uint_eq(spot_load_lengths_seen(&load, NULL, 4, 8, length), 5); /* all there are */
-    ck_assert_uint_eq(spot_load_lengths_seen(&load, NULL, 60.5, 8, length), 8);
-    for (int i = 0; i < 8; i++)
-        ck_assert(length[i].prompt_token == 54 + i && length[i].output_token == 107 + 2 * i);
-    ck_assert_uint_eq(spot_load_lengths_seen(&load, NULL, -1, 8, length), 0);
+        spot_load_add(&load, i, i + 1, i % 10 == 3 ? 5000 : 2 * i + 1, NULL);
+    /* the fifth came at this moment, the fourth goes on */
+    ck_assert_uint_eq(spot_load_lengths_seen(&serve, &load, NULL, 4, 8, length), 3);
+    ck_assert_uint_eq(spot_load_lengths_seen(&serve, &load, NULL, 60.5, 8, length), 8);
+    for (int i = 0; i < 8; i++) { /* that of 60 goes on until 61.31, that of 53 for 50.1 s */
+        const int k = i < 2 ? 51 + i : 52 + i;
+
+        ck_assert_int_eq((int)length[i].prompt_token, k + 1);
+        ck_assert_int_eq((int)length[i].output_token, 2 * k + 1);
+    }
+    spot_load_lengths_seen(&serve, &load, NULL, 143, 8, length);
+    ck_assert_int_eq((int)length[0].prompt_token, 92);
+    spot_load_lengths_seen(&serve, &load, NULL, 143.2, 8, length);
+    ck_assert(length[1].prompt_token == 94 && length[1].output_token == 5000);
+    ck_assert_uint_eq(spot_load_lengths_seen(&serve, &load, NULL, -1, 8, length), 0);
     spot_load_release(&load);
 }
 END_TEST

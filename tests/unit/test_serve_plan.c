@@ -360,11 +360,13 @@ START_TEST(a_state_goes_on_where_it_was_and_a_damaged_one_is_refused)
 {
     static const char *const damaged[] = { "x",
                                            "serve 1 2",
-                                           "serve 1 8 0x0x0 1 1 0 2x1x4 0 nan",
-                                           "serve 1 8 0x0x0 1 1 0 0x1x4 0 0",
-                                           "serve 1 8 0x0x0 1 1 0 2x1x4 0 0 x",
-                                           "serve 1 -8 0x0x0 1 1 0 2x1x4 0 0",
-                                           "serve 1 8 0x0x0 1 1 0 9999x1x4 0 0" };
+                                           "serve 1 8 0x0x0 1 1 0 0 9 1 1 a 2x1x4 0 nan",
+                                           "serve 1 8 0x0x0 1 1 0 inf 9 1 1 a 2x1x4 0 0",
+                                           "serve 1 8 0x0x0 1 1 0 0 9 1 1 a 0x1x4 0 0",
+                                           "serve 1 8 0x0x0 1 1 0 0 9 1 1 a 2x1x4 0 0 x",
+                                           "serve 1 8 0x0x0 1 1 0 0 9 1 1 g 2x1x4 0 0",
+                                           "serve 1 -8 0x0x0 1 1 0 0 9 1 1 a 2x1x4 0 0",
+                                           "serve 1 8 0x0x0 1 1 0 0 9 1 1 a 9999x1x4 0 0" };
     const struct spot_policy *p = &spot_policy_serve;
     char line[SPOT_DECISION_STATE_MAX], again[SPOT_DECISION_STATE_MAX];
     struct spot_action first, second;
@@ -408,6 +410,125 @@ START_TEST(a_state_goes_on_where_it_was_and_a_damaged_one_is_refused)
 }
 END_TEST
 
+/* Whether a state of q at 100 s answers what `other` asks at time_s. */
+static bool is_kept(const struct question *q, const struct question *other, double time_s)
+{
+    const struct spot_policy *p = &spot_policy_serve;
+    struct spot_seen seen = { .time_s = 100, .there = (int)q->instances, .serve = &q->seen };
+    char line[SPOT_DECISION_STATE_MAX], again[SPOT_DECISION_STATE_MAX];
+    struct spot_decider *d = p->open(&(struct spot_rule){ .serve = &q->rule });
+    struct spot_action action;
+    struct spot_err err;
+
+    ck_assert(!p->observe(d, &seen, &err) && !p->decide(d, &action, NULL, &err));
+    p->save(d, line);
+    p->close(d);
+    d = p->open(&(struct spot_rule){ .serve = &other->rule });
+    ck_assert_int_eq(p->restore(d, line, &err), 0);
+    seen = (struct spot_seen){ time_s, .there = (int)other->instances, .serve = &other->seen };
+    ck_assert(!p->observe(d, &seen, &err) && !p->decide(d, &action, NULL, &err));
+    p->save(d, again);
+    p->close(d);
+    return !strcmp(line, again);
+}
+
+static void set_loss(struct question *q)
+{
+    q->seen.loss_per_s = 2e-5;
+}
+
+static void set_switch(struct question *q)
+{
+    q->seen.switch_s = 12;
+}
+
+static void set_boot(struct question *q)
+{
+    q->rule.boot_s = 61;
+}
+
+static void set_stay(struct question *q)
+{
+    q->rule.stay_s = 601;
+}
+
+static void set_slo(struct question *q)
+{
+    q->rule.slo.e2e = (struct spot_serve_limit){ 0.99, 31 };
+}
+
+static void set_percentile(struct question *q)
+{
+    q->rule.slo.e2e.percentile = 0.98;
+}
+
+static void set_first_token(struct question *q)
+{
+    q->rule.slo.ttft = (struct spot_serve_limit){ 0.99, 5 };
+}
+
+START_TEST(an_answer_is_kept_for_nearly_the_same_question_only)
+{
+    void (*const set[])(struct question *) = { set_loss, set_switch,     set_boot,       set_stay,
+                                               set_slo,  set_percentile, set_first_token };
+    struct spot_job_doc job, faster;
+    struct question q, other;
+
+    load(&job, "6.7b");
+    q = light(&job);
+    q.seen.loss_per_s = 1e-5;
+    q.rule.slo.e2e = (struct spot_serve_limit){ 0.99, 30 };
+    other = q;
+    other.seen.loss_per_s = 1.1e-5;
+    other.seen.switch_s = 10.5;
+    ck_assert(is_kept(&q, &other, 130));
+    for (size_t i = 0; i < sizeof(set) / sizeof(*set); i++) {
+        other = q;
+        set[i](&other);
+        ck_assert_msg(!is_kept(&q, &other, 130), "change %d", (int)i);
+    }
+    ck_assert(is_kept(&q, &q, 699) && !is_kept(&q, &q, 700) && !is_kept(&q, &q, 99));
+    other = q;
+    other.seen.is_timeless = true;
+    ck_assert(!is_kept(&q, &other, 130));
+    load(&faster, "20b");
+    other = q;
+    other.rule.job = &faster;
+    ck_assert(!is_kept(&q, &other, 130));
+    spot_job_doc_release(&faster);
+    spot_job_doc_release(&job);
+}
+END_TEST
+
+START_TEST(an_answer_is_not_kept_for_other_lengths_or_another_cache)
+{
+    const int32_t cached[4] = { 300, 300, 300, 300 };
+    struct spot_load load_a = { 0 }, load_b = { 0 };
+    struct spot_job_doc job;
+    struct question q, other;
+
+    load(&job, "6.7b");
+    for (size_t i = 0; i < job.serve.n_cell; i++)
+        job.serve.cell[i].prefill_token_s = 0.9 * job.serve.cell[i].prefill_s / 512;
+    for (int i = 0; i < 4; i++) {
+        spot_load_add(&load_a, i, 512, 128, NULL);
+        spot_load_add(&load_b, i, 512, 150, NULL);
+    }
+    q = light(&job);
+    q.seen.load = &load_a;
+    other = q;
+    ck_assert(is_kept(&q, &other, 130));
+    other.seen.load = &load_b;
+    ck_assert(!is_kept(&q, &other, 130));
+    other = q;
+    other.seen.cached_token = cached;
+    ck_assert(!is_kept(&q, &other, 130));
+    spot_load_release(&load_a);
+    spot_load_release(&load_b);
+    spot_job_doc_release(&job);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("serve_plan");
@@ -421,6 +542,8 @@ int main(void)
     tcase_add_test(tc, spares_and_what_runs_are_told_of);
     tcase_add_test(tc, more_than_can_be_answered_lets_the_queue_grow);
     tcase_add_test(tc, a_state_goes_on_where_it_was_and_a_damaged_one_is_refused);
+    tcase_add_test(tc, an_answer_is_kept_for_nearly_the_same_question_only);
+    tcase_add_test(tc, an_answer_is_not_kept_for_other_lengths_or_another_cache);
     tcase_add_test(tc, what_cannot_hold_the_model_is_told_what_would);
     return run_suite("serve_plan", tc);
 }

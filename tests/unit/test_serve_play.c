@@ -321,6 +321,66 @@ START_TEST(whatever_is_appended_changes_nothing_before_it)
 }
 END_TEST
 
+/* The same of how long answers are: those that at `cut_s` cannot have ended become others that
+ * cannot. */
+START_TEST(what_is_not_said_yet_changes_no_decision)
+{
+    enum { REQUESTS = 120 };
+    size_t n_other = 0, n_decided = 0;
+
+    for (size_t i = 0; i < job.serve.n_cell; i++) /* a prompt's time alone is of its length */
+        job.serve.cell[i].prefill_token_s = 0.9 * job.serve.cell[i].prefill_s / 512;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        const double cut_s = 60 + (double)(seed * 29 % 140), end_s = 300;
+        struct spot_load load = { 0 }, other = { 0 };
+        struct spot_serve_event event[600];
+        struct spot_serve_play a, b;
+        struct spot_serve_result x, y;
+        const size_t n = draw_events(event, seed, end_s);
+        struct spot_rng rng;
+
+        spot_rng_init(&rng, seed, 5);
+        for (size_t i = 0; i < REQUESTS; i++) {
+            const struct spot_serve_shape least = { 1, 8, 1, 1, 1 };
+            struct spot_serve_length length = { 512, 1 + (int64_t)spot_rng_below(&rng, 250), 0 };
+            struct spot_serve_time t;
+            const double time_s = 2.6 * (double)i;
+
+            spot_load_add(&load, time_s, 512, (int32_t)length.output_token, NULL);
+            ck_assert(!spot_serve_time_of(&job.serve, &least, &length, &t));
+            if (time_s + t.request_s > cut_s) {
+                const double least_token = (cut_s - time_s - t.prefill_s) / t.decode_s;
+
+                length.output_token =
+                    (int64_t)fmax(1, least_token + 1) + (int64_t)spot_rng_below(&rng, 600);
+                n_other += time_s < cut_s;
+            }
+            spot_load_add(&other, time_s, 512, (int32_t)length.output_token, NULL);
+        }
+        a = play_of(&load, event, n, end_s);
+        b = play_of(&other, event, n, end_s);
+        a.note_every_s = b.note_every_s = 1;
+        x = run(&a, SPOT_SERVE_SPOT, 0);
+        y = run(&b, SPOT_SERVE_SPOT, 0);
+        for (size_t i = 0; i < x.n_decided && x.decided[i].time_s < cut_s; i++, n_decided++) {
+            const struct spot_serve_decided *p = &x.decided[i], *q = &y.decided[i];
+
+            ck_assert_msg(p->time_s == q->time_s && !strcmp(p->state, q->state) &&
+                              p->asked.D == q->asked.D && p->asked.P == q->asked.P &&
+                              p->asked.M == q->asked.M && p->spares == q->spares,
+                          "seed %d, %g s, cut at %g s: '%s' or '%s'", (int)seed, p->time_s, cut_s,
+                          p->state, q->state);
+        }
+        spot_serve_result_release(&x);
+        spot_serve_result_release(&y);
+        spot_load_release(&load);
+        spot_load_release(&other);
+    }
+    ck_assert_uint_gt(n_other, 500);
+    ck_assert_uint_gt(n_decided, 1000);
+}
+END_TEST
+
 /* 8 instances for 2 x 3 x 4 and a spare or two: one of the first is lost, a spare takes its place,
  * and nobody waits for more than a batch longer. */
 START_TEST(a_spare_takes_a_place_without_a_loss)
@@ -561,6 +621,7 @@ int main(void)
     tcase_add_test(tc, too_few_instances_answer_nobody_and_say_so_on_demand);
     tcase_add_test(tc, what_comes_later_never_changes_what_was);
     tcase_add_test(tc, whatever_is_appended_changes_nothing_before_it);
+    tcase_add_test(tc, what_is_not_said_yet_changes_no_decision);
     tcase_add_test(tc, a_spare_takes_a_place_without_a_loss);
     tcase_add_test(tc, ours_holds_no_more_than_there_is_and_pays_for_that);
     tcase_add_test(tc, a_trace_in_both_forms_gives_comings_and_goings);

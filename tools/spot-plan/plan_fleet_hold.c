@@ -27,13 +27,31 @@ struct session {
     double usd_per_h[ZONES]; /* of spot */
     bool has_own[ZONES];     /* a price of its own zone */
     char *on_demand_type;
+    char *first_type; /* of the catalogue */
     int spot[ZONES], spot_ready[ZONES];
     struct spot_hold_now now;
     struct spot_action action;
+    char state[SPOT_DECISION_STATE_MAX];
     struct spot_prov prov;
 };
 
 /* --- prices: of the zone, else of the type --- */
+
+/* A series without a type is of the catalogue's, which has to be one then. */
+static int check_type(struct session *s, const struct spot_catalogue_row *row, struct spot_err *err)
+{
+    bool is_typed = true;
+
+    for (size_t z = 0; z < s->forecast.n_series; z++)
+        is_typed = is_typed && *s->forecast.series[z].instance_type;
+    if (!s->first_type)
+        s->first_type = spot_xstrdup(row->type);
+    if (!is_typed && strcmp(row->type, s->first_type) != 0)
+        return spot_csv_fail(row->csv, SPOT_CATALOGUE_TYPE, err,
+                             "a series of the forecast has no type: '%.64s' or '%.64s'?",
+                             s->first_type, row->type);
+    return 0;
+}
 
 static int on_price(const struct spot_catalogue_row *row, void *user, struct spot_err *err)
 {
@@ -41,7 +59,7 @@ static int on_price(const struct spot_catalogue_row *row, void *user, struct spo
     const double on_demand = row->usd_per_h[0], spot = row->usd_per_h[1];
     bool is_of_type = false;
 
-    if (spot_catalogue_need_price(row, err))
+    if (spot_catalogue_need_price(row, err) || check_type(s, row, err))
         return -1;
     for (size_t z = 0; z < s->forecast.n_series; z++) {
         const struct spot_forecast_series *series = &s->forecast.series[z];
@@ -150,14 +168,13 @@ static int decide(struct session *s, struct spot_err *err)
                                     .forecast = &s->forecast,
                                     .fleet = &s->now };
     struct spot_decider *decider = policy->open(&(struct spot_rule){ .fleet = &s->rule });
-    char line[SPOT_DECISION_STATE_MAX];
-    const int rc = plan_state_read(s->o->state, line, err) || policy->restore(decider, line, err) ||
-                   policy->observe(decider, &seen, err) ||
-                   policy->decide(decider, &s->action, NULL, err);
+    const int rc =
+        plan_state_read(s->o->state, s->state, err) || policy->restore(decider, s->state, err) ||
+        policy->observe(decider, &seen, err) || policy->decide(decider, &s->action, NULL, err);
 
-    policy->save(decider, line);
+    policy->save(decider, s->state);
     policy->close(decider);
-    return rc ? -1 : plan_state_write(s->o->state, line, err);
+    return rc ? -1 : 0;
 }
 
 static void write_offer(struct spot_jw *jw, const char *zone, const char *type, const char *market,
@@ -216,7 +233,10 @@ static int run(struct session *s, struct spot_err *err)
     if (read_prices(s, err) || read_current(s, err) || decide(s, err) ||
         spot_out_open(&out, o->common->output, err))
         return -1;
-    return spot_out_finish(&out, write_json(s, out.file, err), err);
+    return spot_out_finish(&out, write_json(s, out.file, err), err) ||
+                   plan_state_write(o->state, s->state, err)
+               ? -1
+               : 0;
 }
 
 int plan_fleet_hold(const struct plan_fleet_hold *options, struct spot_err *err)
@@ -230,6 +250,7 @@ int plan_fleet_hold(const struct plan_fleet_hold *options, struct spot_err *err)
                                   .is_off = !options->common->provenance };
     rc = run(s, err);
     free(s->on_demand_type);
+    free(s->first_type);
     spot_forecast_release(&s->forecast);
     spot_prov_release(&s->prov);
     spot_json_release(&s->json);

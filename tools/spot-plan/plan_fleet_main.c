@@ -333,6 +333,12 @@ static const struct spot_cli cli = {
                                             { "zone-max", "kind serve" },
                                             { "requests", "kind serve" },
                                             { "limit", "kind serve" },
+                                            { "unserved", "kind serve" },
+                                            { "scenarios", "kind serve" },
+                                            { "time", "kind serve" },
+                                            { "cold-start", "!kind train" },
+                                            { "market", "!kind replicas" },
+                                            { "explain", "!kind replicas" },
                                             { "job", "kind train" },
                                             { "loss", "kind train" },
                                             { "loss-now", "kind train" },
@@ -441,7 +447,12 @@ static int plan_training(struct spot_err *err)
 static int plan_replicas(struct spot_err *err)
 {
     struct plan_fleet_hold h = hold;
+    enum spot_format format;
 
+    if (spot_format_parse(o.common.format, &format, err))
+        return -1;
+    if (format == SPOT_FORMAT_TABLE)
+        return spot_err_set(err, SPOT_EUSAGE, "--format table: --kind replicas writes json");
     if (!o.forecast)
         return spot_err_set(err, SPOT_EUSAGE, "--kind replicas needs --forecast");
     h.common = &o.common;

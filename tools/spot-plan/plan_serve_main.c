@@ -46,7 +46,7 @@ struct session {
     struct spot_load load;
     int32_t *cached; /* tokens of its prompts */
     const struct spot_policy *policy;
-    char state[SPOT_DECISION_STATE_MAX];
+    char was[SPOT_DECISION_STATE_MAX], state[SPOT_DECISION_STATE_MAX]; /* as read, to write */
     struct spot_seen now;
     struct spot_serve_seen seen;
     struct spot_serve_plan plan;
@@ -218,20 +218,20 @@ static int find_current(struct session *s, struct spot_err *err)
 }
 
 /* One call of the decision that spot-replay and a live loop call as well. */
-static int decide(struct session *s, const struct spot_serve_rule *rule, char *state,
-                  struct spot_err *err)
+static int decide(struct session *s, const struct spot_serve_rule *rule, struct spot_err *err)
 {
     struct spot_decider *decider = s->policy->open(&(struct spot_rule){ .serve = rule });
     struct spot_action action;
     int rc;
 
     s->now.serve = &s->seen;
-    snprintf(state, SPOT_DECISION_STATE_MAX, "%s", s->state);
-    rc = (s->policy->restore && s->policy->restore(decider, state, err)) ||
+    s->seen.is_timeless = !o.forecast && !s->seen.load;
+    *s->state = '\0';
+    rc = (s->policy->restore && s->policy->restore(decider, s->was, err)) ||
          s->policy->observe(decider, &s->now, err) ||
          s->policy->decide(decider, &action, &(struct spot_told){ .serve = &s->plan }, err);
     if (!rc && s->policy->save)
-        s->policy->save(decider, state);
+        s->policy->save(decider, s->state);
     s->policy->close(decider);
     return rc ? -1 : 0;
 }
@@ -319,7 +319,6 @@ static int plan_and_place(struct session *s, struct spot_err *err)
                                     .window_s = o.window_s,
                                     .boot_s = o.boot_s,
                                     .stay_s = o.stay_s > 0 ? o.stay_s : 0 };
-    char state[SPOT_DECISION_STATE_MAX];
 
     if (o.slo && spot_serve_slo_parse(&rule.slo, o.slo, err))
         return -1;
@@ -328,7 +327,7 @@ static int plan_and_place(struct session *s, struct spot_err *err)
         const double asked_s = s->seen.switch_s;
 
         rule.switch_s = asked_s;
-        if (decide(s, &rule, state, err))
+        if (decide(s, &rule, err))
             return -1;
         if (!o.layout || !s->plan.doc.next.D)
             break;
@@ -342,7 +341,7 @@ static int plan_and_place(struct session *s, struct spot_err *err)
         }
         spot_serve_plan_release(&s->plan);
     }
-    return plan_state_write(o.state, state, err);
+    return 0;
 }
 
 static void warn_misspelt(const char *sentence)
@@ -368,13 +367,13 @@ static int run(struct session *s, struct spot_err *err)
     s->places.memory_cap_byte = o.memory_cap_byte;
     if (o.layout && serve_places_load(&s->places, o.layout, o.cluster, &s->prov, err))
         return -1;
-    if (plan_state_read(o.state, s->state, err) || count_instances(s, err) || find_rate(s, err) ||
+    if (plan_state_read(o.state, s->was, err) || count_instances(s, err) || find_rate(s, err) ||
         find_current(s, err) || plan_and_place(s, err))
         return -1;
     if (o.explain && !o.common.quiet && format != SPOT_FORMAT_TABLE)
         for (size_t i = 0; i < s->plan.doc.n_why; i++)
             fprintf(stderr, "%s\n", s->plan.doc.why[i]);
-    return write_plan(s, format, err);
+    return write_plan(s, format, err) || plan_state_write(o.state, s->state, err) ? -1 : 0;
 }
 
 static const struct spot_cli cli = {

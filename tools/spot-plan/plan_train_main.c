@@ -385,7 +385,8 @@ static int ask(struct session *s, const struct options *o, struct spot_train_que
 
 /* One call of the decision that spot-replay and a live loop call as well. */
 static int decide(struct session *s, const struct options *o, const struct spot_policy *policy,
-                  const struct spot_train_question *q, struct spot_err *err)
+                  const struct spot_train_question *q, char state[SPOT_DECISION_STATE_MAX],
+                  struct spot_err *err)
 {
     const struct spot_seen seen = { .time_s = s->time_s,
                                     .forecast = o->forecast ? &s->forecast : NULL,
@@ -395,15 +396,14 @@ static int decide(struct session *s, const struct options *o, const struct spot_
                                     .runs = { q->current_d, q->current_p, 1 },
                                     .pending_s = o->pending_s };
     struct spot_decider *decider = policy->open(&(struct spot_rule){ .train = q });
-    char line[SPOT_DECISION_STATE_MAX];
     struct spot_action action;
-    int rc = plan_state_read(o->state, line, err) || policy->restore(decider, line, err) ||
+    int rc = plan_state_read(o->state, state, err) || policy->restore(decider, state, err) ||
              policy->observe(decider, &seen, err) ||
              policy->decide(decider, &action, &(struct spot_told){ .train = &s->plan }, err);
 
-    policy->save(decider, line);
+    policy->save(decider, state);
     policy->close(decider);
-    return rc ? -1 : plan_state_write(o->state, line, err);
+    return rc ? -1 : 0;
 }
 
 static void warn_misspelt(const char *sentence)
@@ -420,6 +420,7 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
                                      .max_loss_prob = o->max_loss_prob };
     const struct spot_policy *policy = spot_policy_find("train", "spot", err);
     enum spot_throughput_source source;
+    char state[SPOT_DECISION_STATE_MAX];
     enum spot_format format;
     int n_max;
 
@@ -439,7 +440,7 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
     n_max = s->most > n_max ? s->most : n_max;
     n_max = q.current_d * q.current_p > n_max ? q.current_d * q.current_p : n_max;
     if (spot_throughput_init(&s->throughput, &s->job, n_max ? n_max : 1, source, err) ||
-        ask(s, o, &q, err) || decide(s, o, policy, &q, err))
+        ask(s, o, &q, err) || decide(s, o, policy, &q, state, err))
         return -1;
     if (spot_train_is_cut(&q))
         spot_tool_warn(
@@ -453,7 +454,7 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
         s->plan.doc.epoch = (int64_t)o->epoch;
     if (o->explain && !o->common.quiet && format != SPOT_FORMAT_TABLE)
         explain(&s->plan.doc);
-    return write_plan(s, o, &q, format, err);
+    return write_plan(s, o, &q, format, err) || plan_state_write(o->state, state, err) ? -1 : 0;
 }
 
 static const struct spot_opt_need need[] = { { "usd-per-sample", "objective mix" },

@@ -243,13 +243,14 @@ static size_t choose(struct spot_decider *d, struct spot_hold_step *step)
     return choice;
 }
 
-/* What is wanted only now cannot be there yet. */
+/* What is wanted only now cannot be there yet. A miss of a high aim is no number any more unless it
+ * ends at the most, which it would by the next decision. */
 static void weigh(struct spot_decider *d, int ready)
 {
     const double aim = 1 - d->rule.availability;
     const int due = d->wanted && d->wanted < d->now.wanted ? d->wanted : d->now.wanted;
 
-    d->worth *= exp(worth_gain * ((ready < due) / aim - 1));
+    d->worth = fmin(worth_most, d->worth * exp(worth_gain * ((ready < due) / aim - 1)));
     d->wanted = d->now.wanted;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/hash.h"
 #include "common/xalloc.h"
 #include "plan/decision.h"
 #include "plan/serve_plan.h"
@@ -22,6 +23,9 @@ struct asked {
     int64_t instances;
     struct spot_grid runs;
     double rate_per_s, dispersion, backlog;
+    double loss_per_s, switch_s;
+    double prompt_token, output_token; /* on average: what is computed, what is said */
+    unsigned long long rule;           /* a hash of it */
 };
 
 struct spot_decider {
@@ -32,7 +36,7 @@ struct spot_decider {
     struct asked asked;
     struct spot_serve_offer answer; /* D 0: none yet */
     bool is_restored;               /* of the answer only the grid, spares and pace are known */
-    struct spot_serve_length length[SPOT_SERVE_LENGTHS_MAX]; /* of the latest arrivals */
+    struct spot_serve_length length[SPOT_SERVE_LENGTHS_MAX]; /* of the latest answers */
 };
 
 static struct spot_decider *serve_open(const struct spot_rule *rule)
@@ -98,8 +102,8 @@ static struct spot_serve_ask make_ask(struct spot_decider *d)
         .slo = r->slo,
         .length = d->length,
         .n_length = s->load && spot_serve_knows_lengths(&r->job->serve)
-                        ? spot_load_lengths_seen(s->load, s->cached_token, d->time_s,
-                                                 SPOT_SERVE_LENGTHS_MAX, d->length)
+                        ? spot_load_lengths_seen(&r->job->serve, s->load, s->cached_token,
+                                                 d->time_s, SPOT_SERVE_LENGTHS_MAX, d->length)
                         : 0,
         .loss_per_s = s->is_forewarned ? 0 : loss_per_s,
         .repair_s = r->boot_s + r->switch_s,
@@ -110,23 +114,72 @@ static struct spot_serve_ask make_ask(struct spot_decider *d)
     };
 }
 
+/* A hash of what no observation tells. */
+static uint64_t hash_of(const struct spot_serve_rule *r)
+{
+    const struct {
+        uint64_t job;
+        double e2e[2], ttft[2], boot_s, stay_s;
+    } all = { r->job->json.hash,
+              { r->slo.e2e.percentile, r->slo.e2e.limit_s },
+              { r->slo.ttft.percentile, r->slo.ttft.limit_s },
+              r->boot_s,
+              r->stay_s };
+
+    return spot_hash64(&all, sizeof(all));
+}
+
+static struct asked asked_of(const struct spot_decider *d, const struct spot_serve_ask *ask)
+{
+    struct asked a = { .time_s = d->time_s,
+                       .instances = ask->instances,
+                       .runs = { ask->current_D, ask->current.P, ask->current.M },
+                       .rate_per_s = ask->demand.rate_per_s,
+                       .dispersion = ask->demand.dispersion,
+                       .backlog = ask->demand.backlog,
+                       .loss_per_s = ask->loss_per_s,
+                       .switch_s = ask->switch_s,
+                       .rule = hash_of(&d->rule) };
+
+    for (size_t i = 0; i < ask->n_length; i++) {
+        const struct spot_serve_length *l = &ask->length[i];
+
+        a.prompt_token += (double)(l->prompt_token - l->cached_token) / (double)ask->n_length;
+        a.output_token += (double)l->output_token / (double)ask->n_length;
+    }
+    return a;
+}
+
 static bool is_near(double a, double b, double share)
 {
     return fabs(a - b) <= share * fmax(a, b);
 }
 
+/* Are there as many instances as that takes? */
+static bool is_there(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
+{
+    const int64_t each = spot_serve_unit_pipelines(ask->serve, &o->shape);
+
+    return o->D / each * spot_serve_unit_instances(ask->serve, &o->shape) + o->spares <=
+           ask->instances;
+}
+
 /* Is the last answer good enough for this question? */
 static bool is_answered(const struct spot_decider *d, const struct spot_serve_ask *ask)
 {
-    const struct asked *was = &d->asked;
+    const struct asked *was = &d->asked, is = asked_of(d, ask);
 
-    return d->answer.D && d->time_s - was->time_s < ANSWER_KEEPS_S &&
-           was->instances == ask->instances && was->runs.D == ask->current_D &&
-           was->runs.P == ask->current.P && was->runs.M == ask->current.M &&
-           is_near(was->rate_per_s, ask->demand.rate_per_s, 0.03) &&
-           is_near(was->dispersion, ask->demand.dispersion, 0.1) &&
-           fabs(was->backlog - ask->demand.backlog) <=
-               (double)ask->serve->max_batch + 0.1 * was->backlog;
+    return d->answer.D && !d->seen.is_timeless && is.time_s >= was->time_s &&
+           is.time_s - was->time_s < ANSWER_KEEPS_S && was->rule == is.rule &&
+           is_there(ask, &d->answer) && was->instances == is.instances &&
+           was->runs.D == is.runs.D && was->runs.P == is.runs.P && was->runs.M == is.runs.M &&
+           is_near(was->rate_per_s, is.rate_per_s, 0.03) &&
+           is_near(was->dispersion, is.dispersion, 0.1) &&
+           is_near(was->loss_per_s, is.loss_per_s, 0.2) &&
+           is_near(was->switch_s, is.switch_s, 0.1) &&
+           is_near(was->prompt_token, is.prompt_token, 0.1) &&
+           is_near(was->output_token, is.output_token, 0.1) &&
+           fabs(was->backlog - is.backlog) <= (double)ask->serve->max_batch + 0.1 * was->backlog;
 }
 
 /* --- the answer --- */
@@ -138,12 +191,7 @@ static int ask_anew(struct spot_decider *d, const struct spot_serve_ask *ask, st
     if (spot_serve_offer_best(ask, &best))
         return spot_serve_plan_refuse(d->rule.job, d->instances, err);
     d->answer = best;
-    d->asked = (struct asked){ d->time_s,
-                               ask->instances,
-                               { ask->current_D, ask->current.P, ask->current.M },
-                               ask->demand.rate_per_s,
-                               ask->demand.dispersion,
-                               ask->demand.backlog };
+    d->asked = asked_of(d, ask);
     return 0;
 }
 
@@ -216,9 +264,11 @@ static void serve_save(const struct spot_decider *d, char *line)
     *line = '\0';
     if (a->D)
         snprintf(line, SPOT_DECISION_STATE_MAX,
-                 "serve %.17g %lld %lldx%lldx%lld %.17g %.17g %.17g %lldx%lldx%lld %lld %.17g",
+                 "serve %.17g %lld %lldx%lldx%lld %.17g %.17g %.17g %.17g %.17g %.17g %.17g %llx "
+                 "%lldx%lldx%lld %lld %.17g",
                  q->time_s, (long long)q->instances, (long long)q->runs.D, (long long)q->runs.P,
-                 (long long)q->runs.M, q->rate_per_s, q->dispersion, q->backlog, (long long)a->D,
+                 (long long)q->runs.M, q->rate_per_s, q->dispersion, q->backlog, q->loss_per_s,
+                 q->switch_s, q->prompt_token, q->output_token, q->rule, (long long)a->D,
                  (long long)a->shape.P, (long long)a->shape.M, (long long)a->spares, a->pace_s);
 }
 
@@ -238,12 +288,16 @@ static int serve_restore(struct spot_decider *d, const char *line, struct spot_e
     if (!*line)
         return 0;
     /* all are counted. NOLINTNEXTLINE(cert-err34-c) */
-    if (sscanf(line, "serve %lf %9lld %9lldx%9lldx%9lld %lf %lf %lf %9lldx%9lldx%9lld %9lld %lf%n",
+    if (sscanf(line,
+               "serve %lf %9lld %9lldx%9lldx%9lld %lf %lf %lf %lf %lf %lf %lf %16llx "
+               "%9lldx%9lldx%9lld %9lld %lf%n",
                &q.time_s, &there, &runs[0], &runs[1], &runs[2], &q.rate_per_s, &q.dispersion,
-               &q.backlog, &is[0], &is[1], &is[2], &spares, &pace_s, &end) != 13 ||
+               &q.backlog, &q.loss_per_s, &q.switch_s, &q.prompt_token, &q.output_token, &q.rule,
+               &is[0], &is[1], &is[2], &spares, &pace_s, &end) != 18 ||
         line[end] || !isfinite(q.time_s) || !is_grid(runs[0], runs[1], runs[2]) ||
         !is_grid(is[0], is[1], is[2]) || is[0] * is[1] * is[2] < 1 || there < 0 || spares < 0 ||
-        !isfinite(q.rate_per_s + q.dispersion + q.backlog + pace_s))
+        !isfinite(q.rate_per_s + q.dispersion + q.backlog + q.loss_per_s + q.switch_s +
+                  q.prompt_token + q.output_token + pace_s))
         return spot_err_set(err, SPOT_EDATA, "'%.64s' is not a state of serving", line);
     q.instances = there;
     q.runs = (struct spot_grid){ runs[0], runs[1], runs[2] };
