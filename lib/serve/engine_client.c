@@ -32,6 +32,8 @@ struct stream {
     bool is_asked;           /* an answer is under way */
     bool is_over;            /* nothing more is wanted of it */
     bool must_ask;           /* for the rest */
+    size_t n_asked;          /* tokens at the last question; SIZE_MAX: there was none */
+    int n_idle;              /* questions since then that brought none */
     struct spot_buf grammar; /* of what follows the tokens that it began with; n 0: none */
     struct spot_buf line;    /* of the answer, that has not ended */
     double told_s;           /* its last token, or since when it is asked */
@@ -408,6 +410,8 @@ static void ask(struct stream *s)
     struct spot_http_ask asked = question;
 
     plan_answer(s);
+    s->n_idle = s->n == s->n_asked ? s->n_idle + 1 : 0;
+    s->n_asked = s->n;
     snprintf(url, sizeof(url), "%s%s", c->config.url, c->config.preset->complete);
     spot_engine_put_body(c->config.preset,
                          &(struct spot_engine_ask){ .request = &s->request,
@@ -451,6 +455,7 @@ int spot_engine_client_add(struct spot_engine_client *c, uint64_t number, uint32
     s->number = number;
     s->assignment = assignment;
     s->choice = choice;
+    s->n_asked = SIZE_MAX;
     s->request = *request_take;
     for (size_t i = 0; i < n; i++)
         keep(s, token[i]);
@@ -508,6 +513,9 @@ static void carry_out(struct spot_engine_client *c)
             free_stream(c, i);
         } else if (s->must_ask && s->grammar.n && s->n > s->n_began) {
             fail(s, false, "the rest of its form must be told anew");
+            free_stream(c, i);
+        } else if (s->must_ask && s->n == s->n_asked && s->n_idle) { /* a whole answer, too */
+            fail(s, false, "the engine tells no tokens");
             free_stream(c, i);
         } else if (s->must_ask) {
             spot_http_client_drop(c->http, s);

@@ -158,6 +158,24 @@ bad() { # fault, a word of what is said
     grep -q 'engines failed it' serve.err
 }
 
+@test "an engine that tells no tokens, with ids and as text: tries are bounded" {
+    head -n 1 in.jsonl | jq -c '.body.n = 1' >in && mv in in.jsonl
+    batch
+    one e fault=empty
+    ended
+    grep -q 'engines failed it.*tokens' serve.err
+    [ "$(grep -c begin e.log)" = 12 ]
+    rm out
+    jq -c '.body.min_tokens = 1' in.jsonl >in && mv in in.jsonl
+    spot-run serve --dtype engine --model M2 --served-model-name M --batch in.jsonl -o out --listen unix:j 2>text.err 3>&- &
+    server=$!
+    pids="$pids $!"
+    kind=vllm one f fault=empty kind=vllm model=M2
+    ended
+    grep -q 'engines failed it.*tokens' text.err
+    [ "$(grep -c begin f.log)" = 12 ]
+}
+
 @test "an engine that makes nothing of a grammar: no answer is out of form, and tries are bounded" {
     head -n 1 in.jsonl | jq -c '.body.response_format = {type: "json_schema", json_schema: {name: "x", schema: {type: "boolean"}}}' >in && mv in in.jsonl
     batch

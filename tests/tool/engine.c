@@ -20,6 +20,7 @@
  *                  beyond      twice the tokens that were asked for
  *                  behind      tokens follow the end
  *                  early       the end, without the last token
+ *                  empty       tokens have no text and no ids, from the first one on
  *                  die         the process ends, with words
  *                  freeze      the process says nothing to anybody any more
  *                  deaf        a client that goes is not noticed: the answer goes on to its end
@@ -131,11 +132,26 @@ static void event(struct client *c, const char *text)
     put(c, !strcmp(o.kind, "ollama") || c->is_whole ? "%s\n" : "data: %s\n\n", text);
 }
 
+static void put_empty(struct client *c)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text),
+             "{\"content\":\"\",\"tokens\":[],\"stop\":false,\"tokens_predicted\":%ld,"
+             "\"choices\":[{\"index\":0,\"text\":\"\",\"finish_reason\":null}]}",
+             c->n + 1);
+    event(c, text);
+}
+
 static void put_token(struct client *c, uint32_t id)
 {
     char text[1024], byte[8];
     const bool is_end = id == END;
 
+    if (has_fault(c, "empty")) {
+        put_empty(c);
+        return;
+    }
     snprintf(byte, sizeof(byte), is_end ? "" : id == '\n' ? "\\n" : "%c", (int)id);
     if (!strcmp(o.kind, "llama"))
         snprintf(text, sizeof(text),
@@ -343,7 +359,7 @@ static bool misbehave(struct client *c)
     const char *const f = o.fault;
 
     if (!*f || c->n != o.after || !has_fault(c, f) || !strcmp(f, "beyond") ||
-        !strcmp(f, "behind") || !strcmp(f, "deaf") || !is_time())
+        !strcmp(f, "behind") || !strcmp(f, "deaf") || !strcmp(f, "empty") || !is_time())
         return false;
     if (!strcmp(f, "error200"))
         event(c, "{\"error\":{\"message\":\"out of memory, as told\"}}");
@@ -373,7 +389,7 @@ static bool misbehave(struct client *c)
 static void put_whole(struct client *c)
 {
     put(c, "{\"content\":\"\",\"tokens\":[");
-    for (long i = 0; i < c->n; i++)
+    for (long i = 0; i < c->n && !has_fault(c, "empty"); i++)
         put(c, "%s%u", i ? "," : "", c->token[c->n_token - (size_t)c->n + (size_t)i]);
     put(c, "],\"stop\":true,\"stop_type\":\"limit\",\"tokens_predicted\":%ld}", c->n);
 }
