@@ -50,9 +50,9 @@ struct spot_engine_client {
     size_t n_failure, cap_failure;
     bool is_told; /* the two above were read */
     struct spot_engine_event event;
-    double step_s, told_s; /* a mean time between two tokens of a stream; the last of any */
-    bool is_asked_health;
-    double health_s, unwell_s; /* when it was asked last; since when it does not answer */
+    double step_s, told_s;         /* a mean time between two tokens of a stream; the last of any */
+    bool is_asked_health, is_gone; /* it takes no connections */
+    double health_s, unwell_s;     /* when it was asked last; since when it does not answer */
 };
 
 struct spot_engine_client *spot_engine_client_new(const struct spot_engine_config *config,
@@ -357,6 +357,10 @@ static void on_done(void *user, const struct spot_http_reply *reply)
     s->is_asked = false;
     if (s->is_over || s->must_ask)
         return;
+    if (reply->is_refused) { /* the worker leaves: nobody failed it, it goes on elsewhere */
+        s->client->is_gone = true;
+        return;
+    }
     if (!reply->status)
         fail(s, false, reply->why);
     else if (reply->status != 200)
@@ -402,12 +406,11 @@ static void ask(struct stream *s)
     char url[SPOT_HTTP_URL_MAX];
     struct spot_buf body = { 0 };
     struct spot_err why = { 0 };
-    const struct spot_http_ask question = { .method = "POST",
-                                            .url = url,
-                                            .header = { "Content-Type: application/json" },
-                                            .connect_s = connect_s,
-                                            .part = on_part };
-    struct spot_http_ask asked = question;
+    struct spot_http_ask question = { .method = "POST",
+                                      .url = url,
+                                      .header = { "Content-Type: application/json" },
+                                      .connect_s = connect_s,
+                                      .part = on_part };
 
     plan_answer(s);
     s->n_idle = s->n == s->n_asked ? s->n_idle + 1 : 0;
@@ -427,11 +430,11 @@ static void ask(struct stream *s)
                                                     .n_grammar = s->grammar.n },
                          &body);
     spot_buf_add(&body, "", 1);
-    asked.body = (const char *)body.data;
+    question.body = (const char *)body.data;
     s->must_ask = false;
     s->line.n = 0;
     s->told_s = spot_clock_s();
-    s->is_asked = !spot_http_client_ask(c->http, &asked, on_done, s, &why);
+    s->is_asked = !spot_http_client_ask(c->http, &question, on_done, s, &why);
     if (!s->is_asked)
         fail(s, false, why.msg);
     spot_buf_release(&body);
@@ -553,7 +556,7 @@ static void ask_health(struct spot_engine_client *c, double now_s)
 
 double spot_engine_client_unwell_s(const struct spot_engine_client *c)
 {
-    return c->unwell_s > 0 ? spot_clock_s() - c->unwell_s : 0;
+    return c->is_gone ? INFINITY : c->unwell_s > 0 ? spot_clock_s() - c->unwell_s : 0;
 }
 
 int spot_engine_client_wait(struct spot_engine_client *c, const int *fd, size_t n_fd, double wait_s,

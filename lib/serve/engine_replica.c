@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/engine_replica.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -340,6 +341,8 @@ static int look_at_engine(struct replica *r, struct spot_err *err)
 
     if (has_ended(r))
         (void)say_end(r, "the engine ended", err);
+    else if (isinf(unwell_s))
+        (void)say_end(r, "the engine takes no connections", err);
     else if (unwell_s > unwell_most_s)
         (void)spot_err_set(err, SPOT_ESYS, "the engine has not been well for %.0f s", unwell_s);
     else

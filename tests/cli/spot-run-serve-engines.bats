@@ -226,6 +226,23 @@ bad() { # fault, a word of what is said
     same
 }
 
+@test "an engine that runs, and restarts: its worker leaves meanwhile, and no request is lost" {
+    batch
+    "$tests/engine" 0 log=e.log port=port ms=20 3>&- &
+    engine=$!
+    pids="$pids $!"
+    eventually '[ -s port ]'
+    spot-run worker --join unix:j --name e --engine-url "http://127.0.0.1:$(cat port)" --engine-kind llama-server 2>e.err 3>&- &
+    pids="$pids $!"
+    eventually '[ -s e.log ]'
+    kill -9 "$engine"
+    eventually 'grep -q "connections.*starts again" e.err'
+    "$tests/engine" "$(cat port)" 3>&- &
+    pids="$pids $!"
+    ended
+    same
+}
+
 @test "workers of our own and engines do not mix" {
     batch
     run -1 --separate-stderr spot-run worker --join unix:j --join-timeout 5s
