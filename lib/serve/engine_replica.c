@@ -104,16 +104,21 @@ static int say_end(struct replica *r, const char *what, struct spot_err *err)
     return spot_err_set(err, SPOT_ESYS, "%s%s%s", what, *words ? "; it said: " : "", words);
 }
 
+/* Who answers where the engine has ended is another one, which took the port before it. */
 static int await_well(struct replica *r, struct spot_http_client *http, struct answer *a,
                       struct spot_err *err)
 {
     const double until_s = spot_clock_s() + r->options->start_s;
 
-    while (!is_well(r, http, a)) {
-        if (spot_agent_was_noticed())
-            return spot_err_set(err, SPOT_EPREEMPTED, "told to leave before its engine was well");
+    for (;;) {
+        const bool well = is_well(r, http, a);
+
         if (has_ended(r))
             return say_end(r, "the engine ended before it was well", err);
+        if (well)
+            return 0;
+        if (spot_agent_was_noticed())
+            return spot_err_set(err, SPOT_EPREEMPTED, "told to leave before its engine was well");
         if (spot_clock_s() > until_s)
             return say_end(r,
                            r->preset ? "the engine is not well in time"
@@ -122,7 +127,6 @@ static int await_well(struct replica *r, struct spot_http_client *http, struct a
                            err);
         spot_clock_sleep(poll_s);
     }
-    return 0;
 }
 
 static int read_about(struct replica *r, struct spot_http_client *http, struct answer *a,

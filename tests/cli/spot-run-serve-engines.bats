@@ -21,7 +21,9 @@ setup_file() {
         jq -cn --arg i "$i" '{custom_id: $i, url: "/v1/completions", body: {model: "M", prompt: "line \($i)", n: (1 + ($i | tonumber) % 2),
             max_tokens: 60, temperature: ($i | tonumber % 3 / 2), stop: "zqx"}}'
     done >in.jsonl
-    cd "$BATS_FILE_TMPDIR" && pids= && batch && one e && one f && ended && mv out want
+    cd "$BATS_FILE_TMPDIR" && pids= && batch && one e && one f && ended && mv out want || return 1
+    # shellcheck disable=SC2086 # or the output is theirs for half a minute
+    kill_own -9 $pids
 }
 
 setup() {
@@ -191,6 +193,32 @@ bad() { # fault, a word of what is said
     ended
     same
     grep -q 'no such model: as told' e.err
+}
+
+@test "another engine answers at the port of one that ended: nobody joins with it" {
+    batch
+    # shellcheck disable=SC2016 # the shell of the engine has it
+    spot-run worker --join unix:j --name e --engine "'$tests/engine' \$PORT port=port start=orphan model=N &
+        until [ -s port ]; do :; done; echo in use; exit 3" --engine-kind llama-server 2>e.err 3>&- &
+    pids="$pids $!"
+    eventually 'grep -q "before it was well.*in use" e.err'
+    one f
+    ended
+    same
+}
+
+@test "a worker that is killed while its engine has time to end: the engine ends" {
+    batch
+    spot-run worker --join unix:j --name e --engine "trap 'echo >told' TERM
+        (trap '' TERM; exec '$tests/engine' \$PORT port=port log=e.log ms=20) & while :; do wait; done" --engine-kind llama-server 2>e.err 3>&- &
+    worker=$!
+    pids="$pids $!"
+    eventually '[ -s e.log ]'
+    kill -TERM "$worker"
+    eventually '[ -e told ]'
+    curl -s -o health "http://127.0.0.1:$(cat port)/health"
+    kill -9 "$worker"
+    eventually '! curl -s -o health "http://127.0.0.1:$(cat port)/health"'
 }
 
 @test "an engine that is never well" {

@@ -24,7 +24,7 @@
  *                  die         the process ends, with words
  *                  freeze      the process says nothing to anybody any more
  *                  deaf        a client that goes is not noticed: the answer goes on to its end
- *   start=NAME   exit: it ends at once, with words; unwell: /health answers 503
+ *   start=NAME   exit: it ends at once, with words; unwell: /health answers 503; orphan: as long as its parent lives
  *   once=FILE    the fault and start= hold until this file is there, which they make
  *   log=FILE     a line for each answer that began, each whose client went, and each that ended without its client
  *
@@ -74,6 +74,7 @@ static struct client client[CLIENTS];
 static int poll_fd;
 static long n_answer;
 static bool is_frozen;
+static pid_t parent;
 
 static void put(struct client *c, const char *fmt, ...)
 {
@@ -282,12 +283,17 @@ static void begin(struct client *c, const char *body, size_t n)
     put(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n");
 }
 
+static bool is_unwell(void)
+{
+    return !strcmp(o.start, "unwell") || (!strcmp(o.start, "orphan") && getppid() == parent);
+}
+
 static void route(struct client *c, const char *path, const char *body, size_t n)
 {
     char text[512];
 
     if (strstr(path, "/health") || strstr(path, "/api/version"))
-        answer(c, !strcmp(o.start, "unwell") ? 503 : 200, "{\"version\":\"1\"}");
+        answer(c, is_unwell() ? 503 : 200, "{\"version\":\"1\"}");
     else if (strstr(path, "/v1/models")) {
         snprintf(text, sizeof(text), "{\"data\":[{\"id\":\"%s\",\"max_model_len\":4096}]}",
                  o.model);
@@ -513,6 +519,7 @@ int main(int argc, char **argv)
     char address[64];
     int listener;
 
+    parent = getppid();
     for (int i = 2; i < argc; i++)
         read_option(argv[i]);
     if (!strcmp(o.start, "exit") && is_time()) {
