@@ -333,6 +333,7 @@ static void finish(struct spot_http_client *client, struct asked *a, CURLcode co
         api.curl_easy_getinfo(a->easy, CURLINFO_RESPONSE_CODE, &reply.status);
     if (!code && !reply.status)
         reply.why = "no HTTP";
+    reply.is_refused = code == CURLE_COULDNT_CONNECT;
     reply.body = (const char *)a->body.data;
     reply.n_byte = a->body.n;
     reply.head = (const char *)a->head.data;

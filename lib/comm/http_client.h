@@ -42,6 +42,7 @@ struct spot_http_ask {
 struct spot_http_reply {
     long status;      /* 0: no complete answer; `why` gives the reason */
     const char *why;  /* NULL if there is a status */
+    bool is_refused;  /* nobody takes connections there */
     const char *body; /* [n_byte], followed by a NUL */
     size_t n_byte;
     const char *head; /* the header lines; see spot_http_reply_header */

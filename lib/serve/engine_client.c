@@ -32,6 +32,8 @@ struct stream {
     bool is_asked;           /* an answer is under way */
     bool is_over;            /* nothing more is wanted of it */
     bool must_ask;           /* for the rest */
+    size_t n_asked;          /* tokens at the last question; SIZE_MAX: there was none */
+    int n_idle;              /* questions since then that brought none */
     struct spot_buf grammar; /* of what follows the tokens that it began with; n 0: none */
     struct spot_buf line;    /* of the answer, that has not ended */
     double told_s;           /* its last token, or since when it is asked */
@@ -48,9 +50,9 @@ struct spot_engine_client {
     size_t n_failure, cap_failure;
     bool is_told; /* the two above were read */
     struct spot_engine_event event;
-    double step_s, told_s; /* a mean time between two tokens of a stream; the last of any */
-    bool is_asked_health;
-    double health_s, unwell_s; /* when it was asked last; since when it does not answer */
+    double step_s, told_s;         /* a mean time between two tokens of a stream; the last of any */
+    bool is_asked_health, is_gone; /* it takes no connections */
+    double health_s, unwell_s;     /* when it was asked last; since when it does not answer */
 };
 
 struct spot_engine_client *spot_engine_client_new(const struct spot_engine_config *config,
@@ -355,6 +357,10 @@ static void on_done(void *user, const struct spot_http_reply *reply)
     s->is_asked = false;
     if (s->is_over || s->must_ask)
         return;
+    if (reply->is_refused) { /* the worker leaves: nobody failed it, it goes on elsewhere */
+        s->client->is_gone = true;
+        return;
+    }
     if (!reply->status)
         fail(s, false, reply->why);
     else if (reply->status != 200)
@@ -400,14 +406,15 @@ static void ask(struct stream *s)
     char url[SPOT_HTTP_URL_MAX];
     struct spot_buf body = { 0 };
     struct spot_err why = { 0 };
-    const struct spot_http_ask question = { .method = "POST",
-                                            .url = url,
-                                            .header = { "Content-Type: application/json" },
-                                            .connect_s = connect_s,
-                                            .part = on_part };
-    struct spot_http_ask asked = question;
+    struct spot_http_ask question = { .method = "POST",
+                                      .url = url,
+                                      .header = { "Content-Type: application/json" },
+                                      .connect_s = connect_s,
+                                      .part = on_part };
 
     plan_answer(s);
+    s->n_idle = s->n == s->n_asked ? s->n_idle + 1 : 0;
+    s->n_asked = s->n;
     snprintf(url, sizeof(url), "%s%s", c->config.url, c->config.preset->complete);
     spot_engine_put_body(c->config.preset,
                          &(struct spot_engine_ask){ .request = &s->request,
@@ -423,11 +430,11 @@ static void ask(struct stream *s)
                                                     .n_grammar = s->grammar.n },
                          &body);
     spot_buf_add(&body, "", 1);
-    asked.body = (const char *)body.data;
+    question.body = (const char *)body.data;
     s->must_ask = false;
     s->line.n = 0;
     s->told_s = spot_clock_s();
-    s->is_asked = !spot_http_client_ask(c->http, &asked, on_done, s, &why);
+    s->is_asked = !spot_http_client_ask(c->http, &question, on_done, s, &why);
     if (!s->is_asked)
         fail(s, false, why.msg);
     spot_buf_release(&body);
@@ -451,6 +458,7 @@ int spot_engine_client_add(struct spot_engine_client *c, uint64_t number, uint32
     s->number = number;
     s->assignment = assignment;
     s->choice = choice;
+    s->n_asked = SIZE_MAX;
     s->request = *request_take;
     for (size_t i = 0; i < n; i++)
         keep(s, token[i]);
@@ -509,6 +517,9 @@ static void carry_out(struct spot_engine_client *c)
         } else if (s->must_ask && s->grammar.n && s->n > s->n_began) {
             fail(s, false, "the rest of its form must be told anew");
             free_stream(c, i);
+        } else if (s->must_ask && s->n == s->n_asked && s->n_idle) { /* a whole answer, too */
+            fail(s, false, "the engine tells no tokens");
+            free_stream(c, i);
         } else if (s->must_ask) {
             spot_http_client_drop(c->http, s);
             s->is_asked = false;
@@ -545,7 +556,7 @@ static void ask_health(struct spot_engine_client *c, double now_s)
 
 double spot_engine_client_unwell_s(const struct spot_engine_client *c)
 {
-    return c->unwell_s > 0 ? spot_clock_s() - c->unwell_s : 0;
+    return c->is_gone ? INFINITY : c->unwell_s > 0 ? spot_clock_s() - c->unwell_s : 0;
 }
 
 int spot_engine_client_wait(struct spot_engine_client *c, const int *fd, size_t n_fd, double wait_s,

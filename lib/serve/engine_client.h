@@ -72,7 +72,8 @@ const struct spot_engine_told *spot_engine_client_told(struct spot_engine_client
 const struct spot_engine_failure *spot_engine_client_failures(struct spot_engine_client *c,
                                                               size_t *n);
 
-/* Ask how the engine is; `answers` tells since when it has not answered: 0, it has. */
+/* For how long the engine has not been well; 0: it is; INFINITY: it took no connection for a
+ * request, which is neither told nor failed, as another engine is to have it. */
 double spot_engine_client_unwell_s(const struct spot_engine_client *c);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/engine_preset.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,18 +40,36 @@ const struct spot_engine_preset *spot_engine_preset_find(const char *name)
     return NULL;
 }
 
-const struct spot_engine_preset *spot_engine_preset_of(const char *command)
+/* Whose word this is the whole of, or the start of as in "sglang.launch_server". */
+static const struct spot_engine_preset *preset_of_word(const char *word, size_t n_word)
 {
     for (size_t i = 0; i < N_PRESET; i++)
         for (const char *w = preset[i].words; *w;) {
             const size_t n = strcspn(w, " ");
 
-            for (const char *at = command; (at = strchr(at, *w)); at++)
-                if (!strncmp(at, w, n))
-                    return &preset[i];
+            if (n <= n_word && !strncmp(word, w, n) &&
+                (n == n_word || !isalnum((unsigned char)word[n])))
+                return &preset[i];
             w += n + strspn(w + n, " ");
         }
     return NULL;
+}
+
+const struct spot_engine_preset *spot_engine_preset_of(const char *command)
+{
+    static const char between[] = " \t\n'\"();&|=";
+    const struct spot_engine_preset *found = NULL;
+
+    for (const char *w = command + strspn(command, between); *w && !found;) {
+        const size_t n = strcspn(w, between);
+        const char *name = w + n;
+
+        while (name > w && name[-1] != '/')
+            name--;
+        found = preset_of_word(name, (size_t)(w + n - name));
+        w += n + strspn(w + n, between);
+    }
+    return found;
 }
 
 /* --- about ------------------------------------------------------------------ */

@@ -29,7 +29,7 @@ enum spot_engine_dialect {
 
 struct spot_engine_preset {
     const char *name;
-    const char *words; /* of its command, separated by blanks: "vllm" is in "vllm serve M" */
+    const char *words; /* of its command, separated by blanks: "vllm" of "vllm serve M" */
     enum spot_engine_dialect dialect;
     const char *health, *complete; /* paths; health answers 200 once it can complete */
     const char *about;             /* tells the model and the context */
@@ -40,6 +40,7 @@ struct spot_engine_preset {
 
 /* NULL: there is no such kind; i counts from 0, NULL behind the last. */
 const struct spot_engine_preset *spot_engine_preset_find(const char *name);
+/* Of the first word of a command, without directories, that is one of a kind or begins with it. */
 const struct spot_engine_preset *spot_engine_preset_of(const char *command);
 const struct spot_engine_preset *spot_engine_preset_at(size_t i);
 

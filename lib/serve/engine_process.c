@@ -58,7 +58,8 @@ static int spawn_shell(pid_t *pid, pid_t group, const char *script, int in, int 
     return rc;
 }
 
-/* The first of the group sees the end of a pipe when this process is gone. */
+/* The first of the group sees the end of a pipe when this process is gone, also where that ends in
+ * the grace that it gives to the others. */
 static int spawn_all(struct spot_engine_process *p, const char *command)
 {
     int alive[2], said[2], rc;
@@ -67,7 +68,7 @@ static int spawn_all(struct spot_engine_process *p, const char *command)
         return errno;
     p->watched = alive[1];
     (void)fcntl(alive[0], F_SETFL, 0);
-    rc = spawn_shell(&p->watcher, 0, "read -r line; kill -KILL 0", alive[0], -1);
+    rc = spawn_shell(&p->watcher, 0, "trap '' TERM; read -r line; kill -KILL 0", alive[0], -1);
     close(alive[0]);
     if (rc)
         return rc;

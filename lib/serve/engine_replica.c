@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/engine_replica.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,16 +104,21 @@ static int say_end(struct replica *r, const char *what, struct spot_err *err)
     return spot_err_set(err, SPOT_ESYS, "%s%s%s", what, *words ? "; it said: " : "", words);
 }
 
+/* Who answers where the engine has ended is another one, which took the port before it. */
 static int await_well(struct replica *r, struct spot_http_client *http, struct answer *a,
                       struct spot_err *err)
 {
     const double until_s = spot_clock_s() + r->options->start_s;
 
-    while (!is_well(r, http, a)) {
-        if (spot_agent_was_noticed())
-            return spot_err_set(err, SPOT_EPREEMPTED, "told to leave before its engine was well");
+    for (;;) {
+        const bool well = is_well(r, http, a);
+
         if (has_ended(r))
             return say_end(r, "the engine ended before it was well", err);
+        if (well)
+            return 0;
+        if (spot_agent_was_noticed())
+            return spot_err_set(err, SPOT_EPREEMPTED, "told to leave before its engine was well");
         if (spot_clock_s() > until_s)
             return say_end(r,
                            r->preset ? "the engine is not well in time"
@@ -121,7 +127,6 @@ static int await_well(struct replica *r, struct spot_http_client *http, struct a
                            err);
         spot_clock_sleep(poll_s);
     }
-    return 0;
 }
 
 static int read_about(struct replica *r, struct spot_http_client *http, struct answer *a,
@@ -340,6 +345,8 @@ static int look_at_engine(struct replica *r, struct spot_err *err)
 
     if (has_ended(r))
         (void)say_end(r, "the engine ended", err);
+    else if (isinf(unwell_s))
+        (void)say_end(r, "the engine takes no connections", err);
     else if (unwell_s > unwell_most_s)
         (void)spot_err_set(err, SPOT_ESYS, "the engine has not been well for %.0f s", unwell_s);
     else

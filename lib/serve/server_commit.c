@@ -109,7 +109,8 @@ static const char *commit_one(struct spot_server *s, struct spot_replica *p, con
         q->n_failed = 0;
         count_token(s, q);
     }
-    if (t->token.position + 1 >= choice_of(q)->n_token && !spot_replica_is_leaving(p))
+    if (t->token.position + 1 >= choice_of(q)->n_token &&
+        (s->options->is_foreign || !spot_replica_is_leaving(p))) /* engines differ: never two */
         let_other_go(s, q, k);
     if (rc == SPOT_APPEND_NEW && t->token.is_end && choice_of(q)->finish == SPOT_FINISH_NONE)
         spot_completion_finish(c, q->choice, SPOT_FINISH_STOP);
@@ -174,17 +175,27 @@ static void note_step(struct spot_replica *p)
     p->told_s = now_s;
 }
 
-/* An engine's token that its form does not allow, or that is of an earlier assignment, is of no
- * sequence; with a form, nothing may follow one that it does not allow. */
+/* An engine's token that its form does not allow, that is not the next one, or that is of an
+ * earlier assignment, is of no sequence; nothing may follow it: the choice begins anew behind what
+ * is committed. So the journal has what is committed. */
 static void check_forms(struct spot_server *s, struct spot_replica *p, struct told *told,
                         uint32_t n)
 {
+    for (uint32_t i = 0; s->options->is_foreign && i < n; i++) {
+        struct spot_sequence *const q = spot_server_find(s, told[i].sequence);
+
+        if (q)
+            q->n_checked = choice_of(q)->n_token;
+    }
     for (uint32_t i = 0; s->options->is_foreign && i < n; i++) {
         struct spot_sequence *const q = spot_server_find(s, told[i].sequence);
         const int k = q ? place_of(q, spot_peer_id(p->peer)) : -1;
 
         if (k < 0 || spot_server_is_stale(q, k, told[i].assignment)) {
             told[i].sequence = 0; /* of none */
+        } else if (told[i].token.position != q->n_checked++) {
+            spot_server_fail_sequence(s, p, q, "the worker told another position than the next");
+            told[i].sequence = 0;
         } else if (!spot_server_allows(q, &told[i].token)) {
             spot_server_fail_sequence(s, p, q, "the engine told what the form does not allow");
             told[i].sequence = 0;

@@ -44,6 +44,7 @@ struct spot_sequence {
     double given_s; /* when the last one was, at n_given tokens */
     size_t n_given;
     size_t n_written;             /* tokens in the journal, as far as they were told */
+    size_t n_checked;             /* by check_forms, with those of the message under way */
     struct spot_grammar *grammar; /* of its form, where engines compute it, and where it stands */
     struct spot_grammar_state *stands; /* NULL: it has none, or it is not at an engine */
     uint32_t n_failed;                 /* engines that failed it since its newest token */

@@ -21,7 +21,9 @@ setup_file() {
         jq -cn --arg i "$i" '{custom_id: $i, url: "/v1/completions", body: {model: "M", prompt: "line \($i)", n: (1 + ($i | tonumber) % 2),
             max_tokens: 60, temperature: ($i | tonumber % 3 / 2), stop: "zqx"}}'
     done >in.jsonl
-    cd "$BATS_FILE_TMPDIR" && pids= && batch && one e && one f && ended && mv out want
+    cd "$BATS_FILE_TMPDIR" && pids= && batch && one e && one f && ended && mv out want || return 1
+    # shellcheck disable=SC2086 # or the output is theirs for half a minute
+    kill_own -9 $pids
 }
 
 setup() {
@@ -158,6 +160,24 @@ bad() { # fault, a word of what is said
     grep -q 'engines failed it' serve.err
 }
 
+@test "an engine that tells no tokens, with ids and as text: tries are bounded" {
+    head -n 1 in.jsonl | jq -c '.body.n = 1' >in && mv in in.jsonl
+    batch
+    one e fault=empty
+    ended
+    grep -q 'engines failed it.*tokens' serve.err
+    [ "$(grep -c begin e.log)" = 12 ]
+    rm out
+    jq -c '.body.min_tokens = 1' in.jsonl >in && mv in in.jsonl
+    spot-run serve --dtype engine --model M2 --served-model-name M --batch in.jsonl -o out --listen unix:j 2>text.err 3>&- &
+    server=$!
+    pids="$pids $!"
+    kind=vllm one f fault=empty kind=vllm model=M2
+    ended
+    grep -q 'engines failed it.*tokens' text.err
+    [ "$(grep -c begin f.log)" = 12 ]
+}
+
 @test "an engine that makes nothing of a grammar: no answer is out of form, and tries are bounded" {
     head -n 1 in.jsonl | jq -c '.body.response_format = {type: "json_schema", json_schema: {name: "x", schema: {type: "boolean"}}}' >in && mv in in.jsonl
     batch
@@ -173,6 +193,32 @@ bad() { # fault, a word of what is said
     ended
     same
     grep -q 'no such model: as told' e.err
+}
+
+@test "another engine answers at the port of one that ended: nobody joins with it" {
+    batch
+    # shellcheck disable=SC2016 # the shell of the engine has it
+    spot-run worker --join unix:j --name e --engine "'$tests/engine' \$PORT port=port start=orphan model=N &
+        until [ -s port ]; do :; done; echo in use; exit 3" --engine-kind llama-server 2>e.err 3>&- &
+    pids="$pids $!"
+    eventually 'grep -q "before it was well.*in use" e.err'
+    one f
+    ended
+    same
+}
+
+@test "a worker that is killed while its engine has time to end: the engine ends" {
+    batch
+    spot-run worker --join unix:j --name e --engine "trap 'echo >told' TERM
+        (trap '' TERM; exec '$tests/engine' \$PORT port=port log=e.log ms=20) & while :; do wait; done" --engine-kind llama-server 2>e.err 3>&- &
+    worker=$!
+    pids="$pids $!"
+    eventually '[ -s e.log ]'
+    kill -TERM "$worker"
+    eventually '[ -e told ]'
+    curl -s -o health "http://127.0.0.1:$(cat port)/health"
+    kill -9 "$worker"
+    eventually '! curl -s -o health "http://127.0.0.1:$(cat port)/health"'
 }
 
 @test "an engine that is never well" {
@@ -203,6 +249,23 @@ bad() { # fault, a word of what is said
     pids="$pids $!"
     eventually '[ -s port ]'
     spot-run worker --join unix:j --engine-url "http://127.0.0.1:$(cat port)" 2>e.err 3>&- &
+    pids="$pids $!"
+    ended
+    same
+}
+
+@test "an engine that runs, and restarts: its worker leaves meanwhile, and no request is lost" {
+    batch
+    "$tests/engine" 0 log=e.log port=port ms=20 3>&- &
+    engine=$!
+    pids="$pids $!"
+    eventually '[ -s port ]'
+    spot-run worker --join unix:j --name e --engine-url "http://127.0.0.1:$(cat port)" --engine-kind llama-server 2>e.err 3>&- &
+    pids="$pids $!"
+    eventually '[ -s e.log ]'
+    kill -9 "$engine"
+    eventually 'grep -q "connections.*starts again" e.err'
+    "$tests/engine" "$(cat port)" 3>&- &
     pids="$pids $!"
     ended
     same

@@ -20,10 +20,11 @@
  *                  beyond      twice the tokens that were asked for
  *                  behind      tokens follow the end
  *                  early       the end, without the last token
+ *                  empty       tokens have no text and no ids, from the first one on
  *                  die         the process ends, with words
  *                  freeze      the process says nothing to anybody any more
  *                  deaf        a client that goes is not noticed: the answer goes on to its end
- *   start=NAME   exit: it ends at once, with words; unwell: /health answers 503
+ *   start=NAME   exit: it ends at once, with words; unwell: /health answers 503; orphan: as long as its parent lives
  *   once=FILE    the fault and start= hold until this file is there, which they make
  *   log=FILE     a line for each answer that began, each whose client went, and each that ended without its client
  *
@@ -73,6 +74,7 @@ static struct client client[CLIENTS];
 static int poll_fd;
 static long n_answer;
 static bool is_frozen;
+static pid_t parent;
 
 static void put(struct client *c, const char *fmt, ...)
 {
@@ -131,11 +133,26 @@ static void event(struct client *c, const char *text)
     put(c, !strcmp(o.kind, "ollama") || c->is_whole ? "%s\n" : "data: %s\n\n", text);
 }
 
+static void put_empty(struct client *c)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text),
+             "{\"content\":\"\",\"tokens\":[],\"stop\":false,\"tokens_predicted\":%ld,"
+             "\"choices\":[{\"index\":0,\"text\":\"\",\"finish_reason\":null}]}",
+             c->n + 1);
+    event(c, text);
+}
+
 static void put_token(struct client *c, uint32_t id)
 {
     char text[1024], byte[8];
     const bool is_end = id == END;
 
+    if (has_fault(c, "empty")) {
+        put_empty(c);
+        return;
+    }
     snprintf(byte, sizeof(byte), is_end ? "" : id == '\n' ? "\\n" : "%c", (int)id);
     if (!strcmp(o.kind, "llama"))
         snprintf(text, sizeof(text),
@@ -266,12 +283,17 @@ static void begin(struct client *c, const char *body, size_t n)
     put(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n");
 }
 
+static bool is_unwell(void)
+{
+    return !strcmp(o.start, "unwell") || (!strcmp(o.start, "orphan") && getppid() == parent);
+}
+
 static void route(struct client *c, const char *path, const char *body, size_t n)
 {
     char text[512];
 
     if (strstr(path, "/health") || strstr(path, "/api/version"))
-        answer(c, !strcmp(o.start, "unwell") ? 503 : 200, "{\"version\":\"1\"}");
+        answer(c, is_unwell() ? 503 : 200, "{\"version\":\"1\"}");
     else if (strstr(path, "/v1/models")) {
         snprintf(text, sizeof(text), "{\"data\":[{\"id\":\"%s\",\"max_model_len\":4096}]}",
                  o.model);
@@ -343,7 +365,7 @@ static bool misbehave(struct client *c)
     const char *const f = o.fault;
 
     if (!*f || c->n != o.after || !has_fault(c, f) || !strcmp(f, "beyond") ||
-        !strcmp(f, "behind") || !strcmp(f, "deaf") || !is_time())
+        !strcmp(f, "behind") || !strcmp(f, "deaf") || !strcmp(f, "empty") || !is_time())
         return false;
     if (!strcmp(f, "error200"))
         event(c, "{\"error\":{\"message\":\"out of memory, as told\"}}");
@@ -373,7 +395,7 @@ static bool misbehave(struct client *c)
 static void put_whole(struct client *c)
 {
     put(c, "{\"content\":\"\",\"tokens\":[");
-    for (long i = 0; i < c->n; i++)
+    for (long i = 0; i < c->n && !has_fault(c, "empty"); i++)
         put(c, "%s%u", i ? "," : "", c->token[c->n_token - (size_t)c->n + (size_t)i]);
     put(c, "],\"stop\":true,\"stop_type\":\"limit\",\"tokens_predicted\":%ld}", c->n);
 }
@@ -497,6 +519,7 @@ int main(int argc, char **argv)
     char address[64];
     int listener;
 
+    parent = getppid();
     for (int i = 2; i < argc; i++)
         read_option(argv[i]);
     if (!strcmp(o.start, "exit") && is_time()) {

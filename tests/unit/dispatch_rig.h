@@ -22,7 +22,7 @@ enum { MEMBERS = 6, BATCH = 4, QUEUE = 16 };
 struct computed {
     uint64_t sequence;
     uint64_t seed;
-    uint32_t choice, next;
+    uint32_t choice, next, assignment; /* to an engine's worker */
 };
 
 struct spot_view {
@@ -158,6 +158,7 @@ void spot_peer_send(struct spot_peer *p, uint32_t type, uint64_t tag, const void
     ck_assert_int_eq(spot_request_get(&request, &in), 0);
     c.seed = request.sample.seed;
     spot_request_release(&request);
+    c.assignment = options.is_foreign ? spot_get_u32(&in) : 0;
     ck_assert_uint_lt(p->n, 2 * BATCH);
     p->has[p->n++] = c;
 }
@@ -201,6 +202,7 @@ static inline void set_up(void)
     options = (struct spot_server_options){
         .P = 1, .M = 1, .n_sequence = BATCH, .n_queue = QUEUE, .linger_s = 0
     };
+    version.model.is_foreign = false;
     server.options = &options;
     server.grid = (struct spot_grid){ .P = 1, .M = 1 };
     server.n_at_once = BATCH;
@@ -277,6 +279,7 @@ static inline void tell(struct spot_peer *p, size_t most, bool wrong)
         struct spot_step_token t = { .position = c->next };
 
         t.token.id = token_of(c->seed, c->choice, c->next++) ^ (wrong && i + 1 == n);
+        t.token.epoch = c->assignment;
         spot_put_u64(&out, c->sequence);
         spot_step_token_put(&out, &t);
     }

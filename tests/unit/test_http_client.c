@@ -29,6 +29,7 @@ static struct answer {
     int n;
     long status;
     char why[128], body[256], etag[64];
+    bool is_refused;
     size_t n_byte;
     bool has_etag;
 } got;
@@ -96,13 +97,14 @@ static void done(void *user, const struct spot_http_reply *reply)
     ck_assert_ptr_eq(user, &got);
     got.n++;
     got.status = reply->status;
+    got.is_refused = reply->is_refused;
     snprintf(got.why, sizeof(got.why), "%s", reply->why ? reply->why : "");
     snprintf(got.body, sizeof(got.body), "%.200s", reply->body);
     got.n_byte = reply->n_byte;
     got.has_etag = spot_http_reply_header(reply, "etag", got.etag, sizeof(got.etag));
 }
 
-static void ask(double limit_s)
+static void await_answer(double limit_s)
 {
     char url[128];
     const struct spot_http_ask question = {
@@ -113,12 +115,17 @@ static void ask(double limit_s)
 
     ck_assert_ptr_nonnull(client);
     snprintf(url, sizeof(url), "%s/a?b=c", s.url);
-    pthread_create(&s.thread, NULL, serve, NULL);
     ck_assert_int_eq(spot_http_client_ask(client, &question, done, &got, NULL), 0);
     while (!got.n && spot_clock_s() < until_s)
         ck_assert_int_eq(spot_http_client_wait(client, NULL, 0, 1, NULL), 0);
     ck_assert_int_eq(got.n, 1);
     spot_http_client_free(client);
+}
+
+static void ask(double limit_s)
+{
+    pthread_create(&s.thread, NULL, serve, NULL);
+    await_answer(limit_s);
     pthread_join(s.thread, NULL);
     close(s.listener);
     ck_assert_int_eq(s.n_connection, 1);
@@ -207,6 +214,18 @@ START_TEST(what_is_cut_or_no_http_is_a_failure_with_a_reason)
     ask(20);
     ck_assert_int_eq(got.status, 0);
     ck_assert_uint_gt(strlen(got.why), 0);
+    ck_assert(!got.is_refused);
+}
+END_TEST
+
+START_TEST(where_nobody_listens_a_connection_is_refused)
+{
+    begin("");
+    close(s.listener);
+    await_answer(20);
+    ck_assert_int_eq(got.status, 0);
+    ck_assert_uint_gt(strlen(got.why), 0);
+    ck_assert(got.is_refused);
 }
 END_TEST
 
@@ -301,6 +320,7 @@ int main(void)
     tcase_add_test(tc, headers_without_an_end_are_a_failure);
     tcase_add_loop_test(tc, what_does_not_come_in_time_is_not_waited_for, 0, 4);
     tcase_add_loop_test(tc, what_is_cut_or_no_http_is_a_failure_with_a_reason, 0, 5);
+    tcase_add_test(tc, where_nobody_listens_a_connection_is_refused);
     tcase_add_test(tc, a_client_that_goes_gives_up_what_it_asked);
     tcase_add_test(tc, a_descriptor_ends_the_wait);
     tcase_add_loop_test(tc, only_numbers_of_this_machine_and_its_link_are_taken, 0,

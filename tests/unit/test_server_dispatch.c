@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+#include <unistd.h>
+
 #include "dispatch_rig.h"
 
 /* Goal: with members that are made up, one thing at a time: the least loaded computes what comes,
@@ -306,6 +309,109 @@ START_TEST(what_was_told_before_a_choice_came_back_is_no_gap)
 }
 END_TEST
 
+/* --- engines, which may differ -------------------------------------------------------------- */
+
+static int n_warned;
+static uint32_t n_kept; /* sum of positions in a journal */
+
+static void count_warning(const char *fmt, ...)
+{
+    (void)fmt;
+    n_warned++;
+}
+
+static void of_engines(void)
+{
+    n_warned = 0;
+    options.is_foreign = version.model.is_foreign = true;
+    options.group.warn = count_warning;
+}
+
+/* The tokens of a journal, each behind the one before, are those of the choice. */
+static void expect_next(void *user, uint64_t number, uint32_t choice,
+                        const struct spot_step_token *t)
+{
+    const struct spot_choice **const next = user;
+
+    (void)number, (void)choice;
+    ck_assert_uint_lt(t->position, (*next)->n_token);
+    ck_assert_uint_eq(t->token.id, (*next)->token[t->position].id);
+    n_kept += t->position;
+}
+
+static struct spot_token_log *open_journal(const char *dir, bool resumes,
+                                           const struct spot_choice **choice)
+{
+    const struct spot_token_log_reader reader = { .token = expect_next, .user = choice };
+    struct spot_token_log_damage damage;
+    struct spot_err err = { 0 };
+    struct spot_token_log *const log =
+        spot_token_log_open(dir, 1, "n", resumes, false, &reader, &damage, &err);
+
+    ck_assert_ptr_nonnull(log);
+    return log;
+}
+
+/* Of a frame in which the member tells a choice at these positions. */
+static void tell_all(struct spot_peer *p, struct computed c, const uint32_t *position, size_t n)
+{
+    for (p->n = 0; p->n < n; p->n++) {
+        p->has[p->n] = c;
+        p->has[p->n].next = position[p->n];
+    }
+    tell(p, n, false);
+}
+
+START_TEST(of_two_engines_the_first_to_tell_goes_on_and_the_journal_has_what_is_committed)
+{
+    char dir[] = "/tmp/spot-dispatch-XXXXXX", path[64];
+    const struct spot_choice *choice;
+    struct spot_completion *c;
+    struct spot_sequence *q;
+    struct computed had;
+
+    of_engines();
+    join(&peer[0]);
+    ck_assert_ptr_nonnull(c = submit(1, 9));
+    q = server.sequence[0];
+    choice = &c->choice[0];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    server.log = open_journal(dir, false, &choice);
+    join(&peer[1]);
+    stand_still(&peer[0]);
+    spot_server_dispatch(&server);
+    ck_assert_ptr_eq(whose(q, 1), &peer[1]);
+    had = peer[1].has[0];
+    peer[0].member.is_leaving = true;
+    tell(&peer[0], 1, false);
+    ck_assert_int_eq(peer[1].n_forgotten, 1);
+    while (token_of(++had.seed, 0, 0) == choice->token[0].id)
+        ;
+    tell_all(&peer[1], had, (const uint32_t[]){ 0, 1, 2 }, 3); /* was under way */
+    ck_assert_uint_eq(choice->n_token, 1);
+    tell_all(&peer[0], peer[0].has[0], (const uint32_t[]){ 1, 3 }, 2);
+    ck_assert_ptr_null(whose(q, 0));
+    ck_assert_uint_eq(choice->n_token, 1);
+    ck_assert_int_eq(n_warned, 1);
+    q->due_s = 0;
+    peer[1].n = 0;
+    spot_server_dispatch(&server);
+    ck_assert_uint_eq(peer[1].has[0].next, 1);
+    tell(&peer[1], 1, false);
+    tell(&peer[1], 1, false);
+    ck_assert_uint_eq(choice->n_token, 3);
+    spot_token_log_close(server.log);
+    server.log = NULL;
+    n_kept = 0;
+    spot_token_log_close(open_journal(dir, true, &choice));
+    ck_assert_uint_eq(n_kept, 0 + 1 + 2);
+    snprintf(path, sizeof(path), "%s/tokens.log", dir);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(rmdir(dir), 0);
+    spot_completion_unref(c);
+}
+END_TEST
+
 START_TEST(who_leaves_goes_when_nothing_is_left_or_time_is_up)
 {
     struct spot_completion *c;
@@ -368,6 +474,8 @@ int main(void)
     tcase_add_test(c, what_failed_is_given_to_another_and_to_the_same_if_there_is_no_other);
     tcase_add_test(c, another_token_than_is_committed_drops_who_told_it);
     tcase_add_test(c, what_was_told_before_a_choice_came_back_is_no_gap);
+    tcase_add_test(c,
+                   of_two_engines_the_first_to_tell_goes_on_and_the_journal_has_what_is_committed);
     tcase_add_loop_test(c, who_leaves_goes_when_nothing_is_left_or_time_is_up, 0, 3);
     tcase_add_test(c, words_of_another_epoch_or_malformed_ones_commit_nothing);
     return run_case("server_dispatch", c);
