@@ -85,6 +85,11 @@ int spot_rank_files_take(struct spot_rank_files *files, struct spot_state_store 
 int spot_rank_files_put(struct spot_rank_files *files, struct spot_state_store *store,
                         const struct spot_state_record *const *record, size_t n,
                         struct spot_err *err);
+/* The last commit, behind the last round: what was never taken stays where it is. SPOT_EDATA also
+ * when that would have to make room. */
+int spot_rank_files_put_last(struct spot_rank_files *files, struct spot_state_store *store,
+                             const struct spot_state_record *const *record, size_t n,
+                             struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -299,3 +299,24 @@ saved() { # NODE N MINUTES: it saved N so long ago
     finishes
     for name in a b c; do [ "$(tail -n 1 $name/ckpt.txt)" -eq 500 ]; done
 }
+
+@test "at the end nothing that was never committed is moved" {
+    pattern=out/ command=final
+    cat >final <<'END'
+#!/bin/sh
+mkdir -p out/rank$RANK-final
+[ "$RANK" != 0 ] || echo 1 >out/rank0-final/trainer_state.json
+while [ ! -e "$HERE/finish" ]; do sleep 0.02; done
+echo "$RANK" >out/rank$RANK-final/result
+END
+    chmod +x final
+    coordinator --nnodes 2
+    node a
+    node b
+    committed 1
+    : >finish
+    wait "$job"
+    other=$(jq -rs 'map(select(.event == "formed"))[-1].place[1]' log)
+    [ "$(cat $other/out/rank1-final/result)" = 1 ]
+    [ "$(cat a/out/rank0-final/result b/out/rank0-final/result)" = "$(printf '0\n0')" ]
+}

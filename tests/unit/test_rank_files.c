@@ -285,6 +285,32 @@ START_TEST(of_one_name_the_lowest_place_counts)
 }
 END_TEST
 
+/* A node without the first rank does not know whether a directory without a marker is whole. */
+START_TEST(what_was_never_taken_stays_at_the_end)
+{
+    const struct spot_state_record *r;
+
+    open_files("out/*");
+    shell("echo one >out/ckpt");
+    until_state(SPOT_FILES_READY);
+    ck_assert_int_eq(take(0, 1, files), 0);
+    r = taken(step, 0);
+    spot_rank_files_free(files);
+    shell("rm out/ckpt");
+    open_files("out/*");
+    spot_rank_files_begin(files, false, false);
+    shell("mkdir out/final && echo result >out/final/weights");
+    until_state(SPOT_FILES_SAME);
+    ck_assert_int_eq(spot_rank_files_put_last(files, store, &r, 1, &err), 0);
+    shell("[ \"$(cat out/final/weights)\" = result ] && [ \"$(cat out/ckpt)\" = one ] && "
+          "[ ! -e out/.spot-aside ]");
+    shell("echo mine >out/ckpt");
+    ck_assert_int_ne(spot_rank_files_put_last(files, store, &r, 1, &err), 0);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    shell("[ \"$(cat out/ckpt)\" = mine ] && [ ! -e out/.spot-aside ]");
+}
+END_TEST
+
 START_TEST(a_pattern_names_one_directory)
 {
     ck_assert_ptr_null(spot_rank_files_new("", NULL, &err));
@@ -309,6 +335,7 @@ int main(void)
     tcase_add_test(tc, a_script_that_saves_all_the_time_is_taken_between_two_saves_and_not_in_one);
     tcase_add_test(tc, links_are_followed_inside_alone);
     tcase_add_test(tc, of_one_name_the_lowest_place_counts);
+    tcase_add_test(tc, what_was_never_taken_stays_at_the_end);
     tcase_add_test(tc, a_pattern_names_one_directory);
     return run_suite("rank_files", tc);
 }
