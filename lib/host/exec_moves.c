@@ -250,6 +250,8 @@ int spot_exec_restore(struct spot_exec_agent *e, struct spot_err *err)
 {
     const struct spot_state_record *record = NULL;
 
+    if (spot_exec_check_found(e, err))
+        return -1;
     if (e->options->files)
         return restore_files(e, &e->form.state, e->form.env.has_state ? e->form.env.state_world : 0,
                              false, err);

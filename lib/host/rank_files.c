@@ -319,6 +319,7 @@ void spot_rank_files_adopt(struct spot_rank_files *f)
 {
     bool has_marked = false;
 
+    *f->busy = '\0';
     (void)spot_rank_files_scan(f, NULL);
     for (size_t i = 0, end; i < f->n; i = end) {
         end = unit_end(f, i);
@@ -330,11 +331,20 @@ void spot_rank_files_adopt(struct spot_rank_files *f)
         end = unit_end(f, i);
         is_good = !is_dir(f, i) || !has_marked || is_marked(f, i, end);
         for (size_t k = i; is_good && k < end; k++)
-            is_good = is_at_rest(f, &f->file[k]);
+            if (!is_at_rest(f, &f->file[k])) {
+                is_good = false;
+                note_busy(f, f->file[k].path);
+            }
         for (size_t k = i; k < end; k++)
             f->file[k].is_base = is_good;
     }
     f->looked_s = 0;
+}
+
+void spot_rank_files_reject(struct spot_rank_files *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        f->file[i].is_broken = true;
 }
 
 void spot_rank_files_freeze(struct spot_rank_files *f)

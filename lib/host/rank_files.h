@@ -67,8 +67,12 @@ void spot_rank_files_mark(struct spot_rank_files *files);
 bool spot_rank_files_is_since_mark(const struct spot_rank_files *files);
 
 /* Before the first round: what is whole there is to be taken, as of a job before this one. Of
- * directories those with a marker, if there are any. */
+ * directories those with a marker, if there are any. spot_rank_files_busy names what another
+ * process writes; then adopt again. */
 void spot_rank_files_adopt(struct spot_rank_files *files);
+
+/* None of what is there counts: it goes aside before the next round. */
+void spot_rank_files_reject(struct spot_rank_files *files);
 
 /* The directories that are whole here, each with a zero byte behind it. */
 void spot_rank_files_list(const struct spot_rank_files *files, struct spot_buf *out);

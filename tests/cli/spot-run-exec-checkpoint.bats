@@ -320,3 +320,20 @@ END
     [ "$(cat $other/out/rank1-final/result)" = 1 ]
     [ "$(cat a/out/rank0-final/result b/out/rank0-final/result)" = "$(printf '0\n0')" ]
 }
+
+@test "no round begins from scratch beside a checkpoint that is on one node alone" {
+    saved a 700 10
+    coordinator --nnodes 2
+    node b
+    SPOT_TEST_STATE_LIMIT=10 node a
+    wait "$id_a" && false || [ $? -ne 0 ]
+    grep -q 'make room' a.err
+    [ "$(tail -n 1 a/ckpt.txt)" -eq 700 ]
+    [ ! -e begun/0.0 ]
+    node a
+    eventually '[ -e begun/$(last_round).0 ]'
+    begun $(last_round) 2
+    [ "$(cat begun/$(last_round).0)" -eq 700 ]
+    more
+    finishes
+}

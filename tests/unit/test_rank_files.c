@@ -311,6 +311,24 @@ START_TEST(what_was_never_taken_stays_at_the_end)
 }
 END_TEST
 
+START_TEST(what_is_open_as_the_node_begins_is_named_until_it_is_closed)
+{
+    FILE *out;
+
+    shell("mkdir out/step-1 && echo a >out/step-1/rank-0");
+    open_files("out/step-*");
+    out = fopen(in_root("out/step-1/rank-0"), "ae");
+    ck_assert_ptr_nonnull(out);
+    spot_rank_files_adopt(files);
+    ck_assert_str_eq(spot_rank_files_busy(files), "step-1/rank-0");
+    fclose(out);
+    spot_rank_files_adopt(files);
+    ck_assert_str_eq(spot_rank_files_busy(files), "");
+    ck_assert_int_eq(take(0, 1, files), 0);
+    ck_assert_uint_eq(taken(step, 0)->n_file, 1);
+}
+END_TEST
+
 START_TEST(a_pattern_names_one_directory)
 {
     ck_assert_ptr_null(spot_rank_files_new("", NULL, &err));
@@ -336,6 +354,7 @@ int main(void)
     tcase_add_test(tc, links_are_followed_inside_alone);
     tcase_add_test(tc, of_one_name_the_lowest_place_counts);
     tcase_add_test(tc, what_was_never_taken_stays_at_the_end);
+    tcase_add_test(tc, what_is_open_as_the_node_begins_is_named_until_it_is_closed);
     tcase_add_test(tc, a_pattern_names_one_directory);
     return run_suite("rank_files", tc);
 }
