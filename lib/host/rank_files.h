@@ -67,10 +67,13 @@ void spot_rank_files_mark(struct spot_rank_files *files);
 bool spot_rank_files_is_since_mark(const struct spot_rank_files *files);
 
 /* Before the first round: what is whole there is to be taken, as of a job before this one. Of
- * directories those with a marker, if there are any. spot_rank_files_busy names what another
- * process writes; then adopt again. */
+ * directories those with a marker, if there are any; where a node was killed, not what may have
+ * been half written then. spot_rank_files_busy names what another process writes; then adopt again.
+ */
 void spot_rank_files_adopt(struct spot_rank_files *files);
 
+/* The ranks have ended well: the next node that begins here need not doubt what they wrote last. */
+void spot_rank_files_end(struct spot_rank_files *files);
 /* None of what is there counts: it goes aside before the next round. */
 void spot_rank_files_reject(struct spot_rank_files *files);
 

@@ -551,24 +551,30 @@ static int check_untaken(struct spot_rank_files *f, const struct part *part, siz
     return rc;
 }
 
-int spot_rank_files_put_last(struct spot_rank_files *f, struct spot_state_store *store,
-                             const struct spot_state_record *const *record, size_t n,
-                             struct spot_err *err)
+static int put(struct spot_rank_files *f, struct spot_state_store *store, const struct part *part,
+               size_t n_part, bool has_any, bool is_last, struct spot_err *err)
+{
+    if ((n_part && make_base(f, err)) || spot_rank_files_scan(f, err))
+        return -1;
+    for (size_t i = 0; i < f->n; i++)
+        if (f->is_frozen && f->file[i].since_s > f->frozen_s)
+            f->file[i].is_broken = true;
+    if (is_last ? check_untaken(f, part, n_part, err) || clear_taken(f, part, n_part, err)
+                : clear_others(f, part, n_part, has_any, err))
+        return -1;
+    if (!is_last && (has_any || f->is_frozen))
+        clear_all_hollow(f);
+    return spot_rank_files_scan(f, err) || put_all(f, store, part, n_part, err) ? -1 : 0;
+}
+
+static int put_parts(struct spot_rank_files *f, struct spot_state_store *store,
+                     const struct spot_state_record *const *record, size_t n, bool is_last,
+                     struct spot_err *err)
 {
     size_t n_part;
     struct part *const part = list_parts(record, n, &n_part);
-    int rc = make_base(f, err);
+    const int rc = put(f, store, part, n_part, n > 0, is_last, err);
 
-    if (!rc)
-        rc = spot_rank_files_scan(f, err);
-    if (!rc)
-        rc = check_untaken(f, part, n_part, err);
-    if (!rc)
-        rc = clear_taken(f, part, n_part, err);
-    if (!rc)
-        rc = spot_rank_files_scan(f, err);
-    if (!rc)
-        rc = put_all(f, store, part, n_part, err);
     forget_asides(f);
     free(part);
     return rc;
@@ -578,24 +584,12 @@ int spot_rank_files_put(struct spot_rank_files *f, struct spot_state_store *stor
                         const struct spot_state_record *const *record, size_t n,
                         struct spot_err *err)
 {
-    size_t n_part;
-    struct part *const part = list_parts(record, n, &n_part);
-    int rc = n_part ? make_base(f, err) : 0;
+    return put_parts(f, store, record, n, false, err);
+}
 
-    if (!rc)
-        rc = spot_rank_files_scan(f, err);
-    for (size_t i = 0; i < f->n; i++)
-        if (f->is_frozen && f->file[i].since_s > f->frozen_s)
-            f->file[i].is_broken = true;
-    if (!rc)
-        rc = clear_others(f, part, n_part, n > 0, err);
-    if (!rc && (n > 0 || f->is_frozen))
-        clear_all_hollow(f);
-    if (!rc)
-        rc = spot_rank_files_scan(f, err);
-    if (!rc)
-        rc = put_all(f, store, part, n_part, err);
-    forget_asides(f);
-    free(part);
-    return rc;
+int spot_rank_files_put_last(struct spot_rank_files *f, struct spot_state_store *store,
+                             const struct spot_state_record *const *record, size_t n,
+                             struct spot_err *err)
+{
+    return put_parts(f, store, record, n, true, err);
 }

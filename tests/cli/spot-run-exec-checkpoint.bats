@@ -28,6 +28,8 @@ while [ ! -e "$HERE/finish" ]; do
     [ "$RANK" = 0 ] && [ $((n % EVERY)) = 0 ] || continue
     { # in place, slowly: half of it lies there most of the time
         echo begin
+        [ ! -e "$HERE/slow" ] || echo $$ >"$HERE/writes"
+        while [ -e "$HERE/slow" ]; do sleep 0.02; done
         sleep "${SLOW:-0.05}"
         echo middle
         echo "$n"
@@ -336,4 +338,26 @@ END
     [ "$(cat begun/$(last_round).0)" -eq 700 ]
     more
     finishes
+}
+
+@test "everything is killed in mid-save: --resume goes on from the commit and not from half of a file" {
+    coordinator --nnodes 1 --state st --state-every 0.1s
+    node a
+    eventually 'grep -q "\"where\":\"disk\"" log'
+    : >slow
+    eventually '[ -s writes ]'
+    kill -9 $(pgrep -P "$job") "$id_a"
+    wait "$job" "$id_a" || true
+    eventually '! kill -0 $(cat writes)'
+    [ "$(wc -l <a/ckpt.txt)" -eq 1 ]
+    rm slow writes
+    mv begun earlier
+    mkdir begun
+    coordinator --nnodes 1 --state st --resume
+    node a
+    more
+    [ "$(cat begun/*.0)" -gt 0 ]
+    finishes
+    [ -e a/.spot-aside/ckpt.txt ]
+    [ ! -e a/.spot-running ]
 }

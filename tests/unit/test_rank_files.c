@@ -329,6 +329,34 @@ START_TEST(what_is_open_as_the_node_begins_is_named_until_it_is_closed)
 }
 END_TEST
 
+START_TEST(what_a_killed_node_leaves_counts_as_far_as_it_was_known_to_be_whole)
+{
+    open_files("out/ckpt*");
+    shell("echo one >out/ckpt.1");
+    until_state(SPOT_FILES_READY);
+    shell("echo half >out/ckpt.2");
+    spot_rank_files_free(files); /* killed */
+    open_files("out/ckpt*");
+    shell("[ -e out/.spot-running ]");
+    spot_rank_files_free(files); /* a round that began with both, and ended */
+    shell("echo half >out/ckpt.3");
+    files = spot_rank_files_new(in_root("out/ckpt*"), NULL, &err);
+    spot_rank_files_adopt(files);
+    ck_assert_int_eq(take(0, 1, files), 0);
+    ck_assert_uint_eq(taken(step, 0)->n_file, 2);
+    ck_assert_int_eq(spot_rank_files_put(files, store, NULL, 0, &err), 0);
+    shell("[ -e out/ckpt.2 ] && [ ! -e out/ckpt.3 ] && [ -e out/.spot-aside/ckpt.3 ]");
+    spot_rank_files_begin(files, false, true);
+    spot_rank_files_end(files);
+    shell("[ ! -e out/.spot-running ] && echo new >out/ckpt.4");
+    spot_rank_files_free(files);
+    files = spot_rank_files_new(in_root("out/ckpt*"), NULL, &err);
+    spot_rank_files_adopt(files);
+    ck_assert_int_eq(take(0, 1, files), 0);
+    ck_assert_uint_eq(taken(step, 0)->n_file, 3);
+}
+END_TEST
+
 START_TEST(a_pattern_names_one_directory)
 {
     ck_assert_ptr_null(spot_rank_files_new("", NULL, &err));
@@ -355,6 +383,7 @@ int main(void)
     tcase_add_test(tc, of_one_name_the_lowest_place_counts);
     tcase_add_test(tc, what_was_never_taken_stays_at_the_end);
     tcase_add_test(tc, what_is_open_as_the_node_begins_is_named_until_it_is_closed);
+    tcase_add_test(tc, what_a_killed_node_leaves_counts_as_far_as_it_was_known_to_be_whole);
     tcase_add_test(tc, a_pattern_names_one_directory);
     return run_suite("rank_files", tc);
 }
