@@ -57,12 +57,22 @@ static int store_found(struct spot_exec_agent *e, struct spot_err *why)
     return rc;
 }
 
+/* Of an agent that found them and never had a round: the files may have gone or changed since. */
+static void drop_found(struct spot_exec_agent *e)
+{
+    for (size_t i = spot_state_store_count(e->store); i-- > 0;)
+        if (!*spot_state_store_at(e->store, i)->run_id)
+            spot_state_store_drop(e->store, i);
+    spot_state_store_sweep(e->store);
+}
+
 void spot_exec_find_saved(struct spot_exec_agent *e)
 {
     const double until_s = spot_clock_s() + patience_s;
     struct spot_err why = { 0 };
     int rc;
 
+    drop_found(e);
     if (!e->options->files)
         return;
     while ((rc = store_found(e, &why)) > 0 && spot_clock_s() < until_s)

@@ -361,3 +361,17 @@ END
     [ -e a/.spot-aside/ckpt.txt ]
     [ ! -e a/.spot-running ]
 }
+
+@test "a checkpoint that was removed does not come back from the state of a node that never had a round" {
+    saved a 700 10
+    coordinator --nnodes 2
+    node a --state-dir "$HERE/kept"
+    seen log joined 1
+    kill -9 "$id_a"
+    rm a/ckpt.txt
+    node a --state-dir "$HERE/kept"
+    node b
+    begun 0 2
+    [ "$(cat begun/0.0)" -eq 0 ]
+    finishes
+}
