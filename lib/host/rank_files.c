@@ -326,12 +326,18 @@ void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored, bool is_
     f->looked_s = 0;
 }
 
-/* Another process may be writing it. */
+/* Another process may be writing it, and where nobody can say that, it has to be old. */
 static bool is_at_rest(const struct spot_rank_files *f, const struct spot_rank_file *file)
 {
+    struct timespec old;
     bool closed = false;
 
-    return S_ISLNK(file->st.st_mode) || !is_closed(f, file->path, &closed) || closed;
+    if (S_ISLNK(file->st.st_mode) || is_closed(f, file->path, &closed))
+        return S_ISLNK(file->st.st_mode) || closed;
+    clock_gettime(CLOCK_REALTIME, &old);
+    old.tv_sec -= (time_t)long_rest_s;
+    return !spot_rank_files_is_later(&file->st.st_mtim, &old) ||
+           spot_clock_s() - file->since_s >= long_rest_s;
 }
 
 /* Of [i, end) something was written after all was known to be whole, and nothing says that it was

@@ -357,6 +357,29 @@ START_TEST(what_a_killed_node_leaves_counts_as_far_as_it_was_known_to_be_whole)
 }
 END_TEST
 
+/* A lease is for the owner. */
+START_TEST(where_nobody_can_say_whether_a_file_is_open_it_has_to_be_old)
+{
+    if (geteuid()) /* no file of another user */
+        return;
+    shell("chmod 755 . out && echo a >out/ckpt && chmod 644 out/ckpt");
+    open_files("out/ckpt");
+    ck_assert_int_eq(seteuid(65534), 0);
+    if (access(in_root("out/ckpt"), F_OK)) { /* what is above is private */
+        ck_assert_int_eq(seteuid(0), 0);
+        return;
+    }
+    spot_rank_files_adopt(files);
+    ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_str_eq(spot_rank_files_busy(files), "ckpt");
+    shell("touch -d '1 minute ago' out/ckpt");
+    ck_assert_int_eq(seteuid(65534), 0);
+    spot_rank_files_adopt(files);
+    ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_str_eq(spot_rank_files_busy(files), "");
+}
+END_TEST
+
 START_TEST(a_pattern_names_one_directory)
 {
     ck_assert_ptr_null(spot_rank_files_new("", NULL, &err));
@@ -384,6 +407,7 @@ int main(void)
     tcase_add_test(tc, what_was_never_taken_stays_at_the_end);
     tcase_add_test(tc, what_is_open_as_the_node_begins_is_named_until_it_is_closed);
     tcase_add_test(tc, what_a_killed_node_leaves_counts_as_far_as_it_was_known_to_be_whole);
+    tcase_add_test(tc, where_nobody_can_say_whether_a_file_is_open_it_has_to_be_old);
     tcase_add_test(tc, a_pattern_names_one_directory);
     return run_suite("rank_files", tc);
 }
