@@ -587,6 +587,8 @@ int spot_exec_agent_run(const struct spot_exec_agent_options *options, bool *has
     e->port_fd = -1;
     spot_exec_find_saved(e);
     rc = run(e, err);
+    if (!rc && e->options->files)
+        spot_rank_files_end(e->options->files);
     drop_port(e);
     *has_joined = e->agent.has_joined;
     spot_exec_form_release(&e->form);

@@ -129,9 +129,10 @@ struct spot_exec_agent {
     struct spot_exec_transfer *transfer; /* [n_transfer] */
     size_t n_transfer, cap_transfer;
     struct spot_exec_pace pace[SPOT_LOCAL_RANKS_MAX];
-    double paced_s;         /* the coordinator was told of it */
-    bool has_pace;          /* and there is news */
-    double rate_byte_per_s; /* for states sent to a buddy; 0: no limit */
+    double paced_s;               /* the coordinator was told of it */
+    bool has_pace;                /* and there is news */
+    char not_found[SPOT_WHY_MAX]; /* why what lies here could not be stored; "": it is */
+    double rate_byte_per_s;       /* for states sent to a buddy; 0: no limit */
 };
 
 /* exec_pace.c: an op of the socket, by which ranks say that they have done a step; commits, and
@@ -187,6 +188,9 @@ int spot_exec_commit_tell(struct spot_exec_agent *e, struct spot_err *err);
 /* exec_found.c: before the node joins, the checkpoint that is there already is stored as one of no
  * job; the round that begins from it makes it one of its own. */
 void spot_exec_find_saved(struct spot_exec_agent *e);
+/* A round that begins from scratch does so on all nodes: what lies here and others have not goes
+ * aside; -1 with *err where it could not be stored. */
+int spot_exec_check_found(const struct spot_exec_agent *e, struct spot_err *err);
 void spot_exec_adopt_found(struct spot_exec_agent *e);
 /* There is no coordinator: store what the only node that writes has completed. */
 void spot_exec_take_away(struct spot_exec_agent *e);

@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "host/exec_agent_state.h"
+
+static const double patience_s = 5, again_s = 0.1; /* with who writes one as the node begins */
 
 static void list_dirs(struct spot_exec_agent *e)
 {
@@ -32,29 +35,79 @@ static uint64_t key_of(const struct spot_state_record *record)
     return key;
 }
 
-void spot_exec_find_saved(struct spot_exec_agent *e)
+/* Returns as spot_rank_files_take. */
+static int store_found(struct spot_exec_agent *e, struct spot_err *why)
 {
     struct spot_state_record record = { .world = 1 };
+    int rc;
+
+    spot_rank_files_adopt(e->options->files);
+    if (*spot_rank_files_busy(e->options->files))
+        return 1;
+    list_dirs(e);
+    rc = spot_rank_files_take(e->options->files, e->store, e->offer.dirs.data, e->offer.dirs.n,
+                              true, &record, why);
+    record.id.key = key_of(&record);
+    if (!rc && record.n_file)
+        rc = spot_state_store_add(e->store, &record, why);
+    else
+        spot_state_record_release(&record);
+    if (rc)
+        spot_state_store_sweep(e->store);
+    return rc;
+}
+
+/* Of an agent that found them and never had a round: the files may have gone or changed since. */
+static void drop_found(struct spot_exec_agent *e)
+{
+    for (size_t i = spot_state_store_count(e->store); i-- > 0;)
+        if (!*spot_state_store_at(e->store, i)->run_id)
+            spot_state_store_drop(e->store, i);
+    spot_state_store_sweep(e->store);
+}
+
+void spot_exec_find_saved(struct spot_exec_agent *e)
+{
+    const double until_s = spot_clock_s() + patience_s;
     struct spot_err why = { 0 };
     int rc;
 
+    drop_found(e);
     if (!e->options->files)
         return;
-    spot_rank_files_adopt(e->options->files);
-    list_dirs(e);
-    rc = spot_rank_files_take(e->options->files, e->store, e->offer.dirs.data, e->offer.dirs.n,
-                              true, &record, &why);
-    record.id.key = key_of(&record);
-    if (!rc && record.n_file)
-        rc = spot_state_store_add(e->store, &record, &why);
-    else
-        spot_state_record_release(&record);
-    if (rc) {
-        spot_state_store_sweep(e->store);
-        if (e->options->warn)
-            e->options->warn("what is there of the checkpoints cannot be begun from: %s",
-                             rc > 0 ? "a process is writing it" : why.msg);
-    }
+    while ((rc = store_found(e, &why)) > 0 && spot_clock_s() < until_s)
+        spot_clock_sleep(again_s);
+    if (rc > 0)
+        snprintf(e->not_found, sizeof(e->not_found),
+                 "'%.200s' is being written by another process, or cannot be read: end that, or "
+                 "move it away",
+                 spot_rank_files_busy(e->options->files));
+    else if (rc)
+        snprintf(e->not_found, sizeof(e->not_found),
+                 "%.300s: make room for them, or move them away", why.msg);
+    if (rc && e->options->warn)
+        e->options->warn("what is there of the checkpoints cannot be begun from: %s", e->not_found);
+}
+
+static bool has_found(const struct spot_exec_agent *e)
+{
+    for (size_t i = 0; i < spot_state_store_count(e->store); i++)
+        if (!*spot_state_store_at(e->store, i)->run_id)
+            return true;
+    return false;
+}
+
+int spot_exec_check_found(const struct spot_exec_agent *e, struct spot_err *err)
+{
+    if (e->form.env.has_state)
+        return 0;
+    if (*e->not_found)
+        return spot_err_set(err, SPOT_ESYS,
+                            "the others would not begin from the checkpoints that lie here: %s",
+                            e->not_found);
+    if (has_found(e)) /* it came to a job that has saved nothing yet */
+        spot_rank_files_reject(e->options->files);
+    return 0;
 }
 
 /* What a round begins from is a commit of its job, also for the next coordinator. */
@@ -64,6 +117,7 @@ void spot_exec_adopt_found(struct spot_exec_agent *e)
     struct spot_buf text = { 0 };
     struct spot_wire_in in;
 
+    *e->not_found = '\0';
     for (size_t i = spot_state_store_count(e->store); i-- > 0;) {
         const struct spot_state_record *const found = spot_state_store_at(e->store, i);
 

@@ -113,6 +113,7 @@ static int begin(void *exec, struct spot_view *view, struct spot_err *err)
         job->n_started = job->restart_count + 1;
         spot_exec_adopt_found_point(job);
     }
+    job->states.has_begun = true;
     if (!job->is_kept || job->round_s <= 0)
         job->round_s = spot_clock_s();
     job->states.is_stale = job->states.has_news = true;

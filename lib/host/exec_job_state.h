@@ -88,6 +88,7 @@ struct spot_exec_states {
 
     /* in a node's directory before the first round, which begins from it; no commit yet */
     struct spot_exec_point found;
+    bool has_begun; /* a round of this coordinator: none is the first any more */
     char found_by[SPOT_NAME_MAX];
     uint32_t found_round; /* the newest that began from it: commits of earlier ones are older */
     struct spot_exec_point newest; /* agreed: what a new round would begin with */

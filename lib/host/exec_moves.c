@@ -230,7 +230,7 @@ static int lay_out_all(struct spot_exec_agent *e, struct spot_err *err)
 /* The number of nodes differs from the commit's: a replica gets what any other had, a program with
  * a part of the state finds all parts. */
 static int restore_files(struct spot_exec_agent *e, const struct spot_state_id *id, uint32_t n,
-                         struct spot_err *err)
+                         bool is_last, struct spot_err *err)
 {
     const struct spot_state_record **const record =
         spot_xcalloc(n + 1, sizeof(struct spot_state_record *));
@@ -240,7 +240,8 @@ static int restore_files(struct spot_exec_agent *e, const struct spot_state_id *
         if (!(record[p] = find(e, id, p, err)))
             rc = -1;
     if (!rc)
-        rc = spot_rank_files_put(e->options->files, e->store, record, n, err);
+        rc = (is_last ? spot_rank_files_put_last : spot_rank_files_put)(e->options->files, e->store,
+                                                                        record, n, err);
     free(record);
     return rc;
 }
@@ -249,9 +250,11 @@ int spot_exec_restore(struct spot_exec_agent *e, struct spot_err *err)
 {
     const struct spot_state_record *record = NULL;
 
+    if (spot_exec_check_found(e, err))
+        return -1;
     if (e->options->files)
         return restore_files(e, &e->form.state, e->form.env.has_state ? e->form.env.state_world : 0,
-                             err);
+                             false, err);
     if (e->form.env.has_state) {
         record = find(e, &e->form.state, e->form.env.group_rank % e->form.env.state_world, err);
         if (!record)
@@ -305,7 +308,7 @@ int spot_exec_lay_last(struct spot_exec_agent *e, struct spot_err *err)
         spot_err_set(&why, SPOT_EDATA,
                      "what its ranks saved last could not be committed; it stays");
     else
-        (void)restore_files(e, &e->lay, e->lay_world, &why);
+        (void)restore_files(e, &e->lay, e->lay_world, true, &why);
     spot_put_text(&out, why.msg);
     return spot_agent_send(&e->agent, SPOT_MSG_EXEC_LAID, 0, &out, err);
 }

@@ -268,7 +268,7 @@ static void find_found(struct spot_exec_job *job)
         const struct spot_exec_member *const x = spot_exec_member_at(job, i);
 
         is_left = is_left || (x && *x->held.run_id && !strcmp(x->held.run_id, job->run_id));
-        for (size_t k = 0; x && !s->has_key && k < x->has.n; k++) {
+        for (size_t k = 0; x && !s->has_begun && k < x->has.n; k++) {
             const struct spot_exec_holding *const h = &x->has.of[k];
 
             if (*h->run_id || (s->found.is_set && h->saved.at_ns <= s->found.saved.at_ns))
@@ -281,8 +281,8 @@ static void find_found(struct spot_exec_job *job)
         }
     }
     if (is_whole(job, &s->found) &&
-        (!s->newest.is_set || (s->has_key && s->newest.id.round < s->found_round) ||
-         (!s->has_key && !is_left && s->newest.saved.at_ns &&
+        (!s->newest.is_set || (s->has_begun && s->newest.id.round < s->found_round) ||
+         (!s->has_begun && !is_left && s->newest.saved.at_ns &&
           s->found.saved.at_ns > s->newest.saved.at_ns)))
         s->newest = s->found;
 }
@@ -293,7 +293,7 @@ void spot_exec_find_points(struct spot_exec_job *job)
     struct spot_exec_states *const s = &job->states;
 
     s->newest = s->safe = s->target = (struct spot_exec_point){ 0 };
-    if (!s->has_key)
+    if (!s->has_begun)
         s->found.is_set = false; /* its node may be gone */
     find_on_disk(job);
     for (size_t i = 0; i < m->n_member; i++) {

@@ -203,6 +203,22 @@ static bool are_directories(const struct spot_rank_files *f)
     return true;
 }
 
+/* Nothing is being written. */
+static void note_whole(struct spot_rank_files *f)
+{
+    struct timespec newest = { 0 };
+
+    for (size_t i = 0, end; i < f->n; i = end) {
+        end = unit_end(f, i);
+        if (!is_unit_whole(f, i, end))
+            continue;
+        for (size_t k = i; k < end; k++)
+            if (spot_rank_files_is_later(&f->file[k].st.st_mtim, &newest))
+                newest = f->file[k].st.st_mtim;
+    }
+    spot_rank_files_are_whole(f, &newest);
+}
+
 static enum spot_rank_files_state look(struct spot_rank_files *f)
 {
     struct spot_err why;
@@ -223,6 +239,8 @@ static enum spot_rank_files_state look(struct spot_rank_files *f)
     }
     if (spot_clock_s() - f->changed_s >= rest_s)
         f->busy_s = 0;
+    if (busy == f->n && !f->is_frozen)
+        note_whole(f);
     return !print || print == f->taken ? SPOT_FILES_SAME : SPOT_FILES_READY;
 }
 
@@ -304,21 +322,49 @@ void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored, bool is_
         f->taken = print_of(f, &busy);
         keep_newest(f, NULL, 0);
     }
+    spot_rank_files_begin_running(f);
     f->looked_s = 0;
 }
 
-/* Another process may be writing it. */
+/* Another process may be writing it, and where nobody can say that, it has to be old. */
 static bool is_at_rest(const struct spot_rank_files *f, const struct spot_rank_file *file)
 {
+    struct timespec old;
     bool closed = false;
 
-    return S_ISLNK(file->st.st_mode) || !is_closed(f, file->path, &closed) || closed;
+    if (S_ISLNK(file->st.st_mode) || is_closed(f, file->path, &closed))
+        return S_ISLNK(file->st.st_mode) || closed;
+    clock_gettime(CLOCK_REALTIME, &old);
+    old.tv_sec -= (time_t)long_rest_s;
+    return !spot_rank_files_is_later(&file->st.st_mtim, &old) ||
+           spot_clock_s() - file->since_s >= long_rest_s;
+}
+
+/* Of [i, end) something was written after all was known to be whole, and nothing says that it was
+ * completed. */
+static bool is_doubtful(struct spot_rank_files *f, size_t i, size_t end,
+                        const struct timespec *whole)
+{
+    bool is_it = false;
+
+    for (size_t k = i; k < end && !is_it; k++)
+        is_it = spot_rank_files_is_later(&f->file[k].st.st_mtim, whole);
+    if (!is_it || (is_dir(f, i) && is_marked(f, i, end)))
+        return false;
+    if (f->warn && !f->file[i].is_broken)
+        f->warn("'%.60s/%.*s' may have been half written when its ranks were killed: it does not "
+                "count, unless '%.60s/" SPOT_FILES_RUNNING "' is removed first",
+                f->base, (int)spot_rank_files_unit(f->file[i].path), f->file[i].path, f->base);
+    return true;
 }
 
 void spot_rank_files_adopt(struct spot_rank_files *f)
 {
+    struct timespec whole;
+    const bool was_running = spot_rank_files_were_running(f, &whole);
     bool has_marked = false;
 
+    *f->busy = '\0';
     (void)spot_rank_files_scan(f, NULL);
     for (size_t i = 0, end; i < f->n; i = end) {
         end = unit_end(f, i);
@@ -329,12 +375,26 @@ void spot_rank_files_adopt(struct spot_rank_files *f)
 
         end = unit_end(f, i);
         is_good = !is_dir(f, i) || !has_marked || is_marked(f, i, end);
+        if (was_running && is_doubtful(f, i, end, &whole)) {
+            is_good = false;
+            for (size_t k = i; k < end; k++)
+                f->file[k].is_broken = true;
+        }
         for (size_t k = i; is_good && k < end; k++)
-            is_good = is_at_rest(f, &f->file[k]);
+            if (!is_at_rest(f, &f->file[k])) {
+                is_good = false;
+                note_busy(f, f->file[k].path);
+            }
         for (size_t k = i; k < end; k++)
             f->file[k].is_base = is_good;
     }
     f->looked_s = 0;
+}
+
+void spot_rank_files_reject(struct spot_rank_files *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        f->file[i].is_broken = true;
 }
 
 void spot_rank_files_freeze(struct spot_rank_files *f)
@@ -460,6 +520,7 @@ int spot_rank_files_take(struct spot_rank_files *f, struct spot_state_store *sto
     if (!rc) {
         keep_digests(f, record);
         keep_newest(f, only, n);
+        spot_rank_files_are_whole(f, &f->newest_at);
         f->taken = print;
     }
 out:

@@ -67,8 +67,15 @@ void spot_rank_files_mark(struct spot_rank_files *files);
 bool spot_rank_files_is_since_mark(const struct spot_rank_files *files);
 
 /* Before the first round: what is whole there is to be taken, as of a job before this one. Of
- * directories those with a marker, if there are any. */
+ * directories those with a marker, if there are any; where a node was killed, not what may have
+ * been half written then. spot_rank_files_busy names what another process writes; then adopt again.
+ */
 void spot_rank_files_adopt(struct spot_rank_files *files);
+
+/* The ranks have ended well: the next node that begins here need not doubt what they wrote last. */
+void spot_rank_files_end(struct spot_rank_files *files);
+/* None of what is there counts: it goes aside before the next round. */
+void spot_rank_files_reject(struct spot_rank_files *files);
 
 /* The directories that are whole here, each with a zero byte behind it. */
 void spot_rank_files_list(const struct spot_rank_files *files, struct spot_buf *out);
@@ -85,6 +92,11 @@ int spot_rank_files_take(struct spot_rank_files *files, struct spot_state_store 
 int spot_rank_files_put(struct spot_rank_files *files, struct spot_state_store *store,
                         const struct spot_state_record *const *record, size_t n,
                         struct spot_err *err);
+/* The last commit, behind the last round: what was never taken stays where it is. SPOT_EDATA also
+ * when that would have to make room. */
+int spot_rank_files_put_last(struct spot_rank_files *files, struct spot_state_store *store,
+                             const struct spot_state_record *const *record, size_t n,
+                             struct spot_err *err);
 
 #ifdef __cplusplus
 }

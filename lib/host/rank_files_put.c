@@ -268,6 +268,30 @@ static int clear_others(struct spot_rank_files *f, const struct part *part, size
     return 0;
 }
 
+/* As clear_others, behind the last round: what is in no commit may be a result. */
+static int clear_taken(struct spot_rank_files *f, const struct part *part, size_t n,
+                       struct spot_err *err)
+{
+    bool has_warned = false;
+
+    for (size_t i = 0; i < f->n; i++) {
+        const struct spot_rank_file *const file = &f->file[i];
+
+        if (has_part(part, n, file->path))
+            continue;
+        if (file->has_digest) {
+            if (clear(f, file, err))
+                return -1;
+        } else if (f->warn && !has_warned) {
+            f->warn("'%.60s/%.*s' was never committed: it stays beside the last commit, on this "
+                    "node alone",
+                    f->base, (int)spot_rank_files_unit(file->path), file->path);
+            has_warned = true;
+        }
+    }
+    return 0;
+}
+
 /* Remove directories in which no file is. */
 static void remove_hollow(int dir_fd, const char *name, int depth)
 {
@@ -507,28 +531,65 @@ static int make_base(struct spot_rank_files *f, struct spot_err *err)
     return 0;
 }
 
+/* A file of this round that is in no commit and has the name of one that is. */
+static int check_untaken(struct spot_rank_files *f, const struct part *part, size_t n,
+                         struct spot_err *err)
+{
+    void *const room = spot_xcalloc(SPOT_STATE_CHUNK_BYTE, 1);
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < n; i++) {
+        const struct spot_rank_file *const now = spot_rank_files_find(f, file_of(&part[i])->path);
+
+        if (now && !now->is_base && !now->has_digest && !is_there(f, &part[i], room))
+            rc = spot_err_set(err, SPOT_EDATA,
+                              "'%.60s/%.200s' could not be committed; it stays, and the last "
+                              "commit is not laid out here",
+                              f->base, now->path);
+    }
+    free(room);
+    return rc;
+}
+
+static int put(struct spot_rank_files *f, struct spot_state_store *store, const struct part *part,
+               size_t n_part, bool has_any, bool is_last, struct spot_err *err)
+{
+    if ((n_part && make_base(f, err)) || spot_rank_files_scan(f, err))
+        return -1;
+    for (size_t i = 0; i < f->n; i++)
+        if (f->is_frozen && f->file[i].since_s > f->frozen_s)
+            f->file[i].is_broken = true;
+    if (is_last ? check_untaken(f, part, n_part, err) || clear_taken(f, part, n_part, err)
+                : clear_others(f, part, n_part, has_any, err))
+        return -1;
+    if (!is_last && (has_any || f->is_frozen))
+        clear_all_hollow(f);
+    return spot_rank_files_scan(f, err) || put_all(f, store, part, n_part, err) ? -1 : 0;
+}
+
+static int put_parts(struct spot_rank_files *f, struct spot_state_store *store,
+                     const struct spot_state_record *const *record, size_t n, bool is_last,
+                     struct spot_err *err)
+{
+    size_t n_part;
+    struct part *const part = list_parts(record, n, &n_part);
+    const int rc = put(f, store, part, n_part, n > 0, is_last, err);
+
+    forget_asides(f);
+    free(part);
+    return rc;
+}
+
 int spot_rank_files_put(struct spot_rank_files *f, struct spot_state_store *store,
                         const struct spot_state_record *const *record, size_t n,
                         struct spot_err *err)
 {
-    size_t n_part;
-    struct part *const part = list_parts(record, n, &n_part);
-    int rc = n_part ? make_base(f, err) : 0;
+    return put_parts(f, store, record, n, false, err);
+}
 
-    if (!rc)
-        rc = spot_rank_files_scan(f, err);
-    for (size_t i = 0; i < f->n; i++)
-        if (f->is_frozen && f->file[i].since_s > f->frozen_s)
-            f->file[i].is_broken = true;
-    if (!rc)
-        rc = clear_others(f, part, n_part, n > 0, err);
-    if (!rc && (n > 0 || f->is_frozen))
-        clear_all_hollow(f);
-    if (!rc)
-        rc = spot_rank_files_scan(f, err);
-    if (!rc)
-        rc = put_all(f, store, part, n_part, err);
-    forget_asides(f);
-    free(part);
-    return rc;
+int spot_rank_files_put_last(struct spot_rank_files *f, struct spot_state_store *store,
+                             const struct spot_state_record *const *record, size_t n,
+                             struct spot_err *err)
+{
+    return put_parts(f, store, record, n, true, err);
 }

@@ -12,8 +12,9 @@
 extern "C" {
 #endif
 
-#define SPOT_FILES_ASIDE ".spot-aside"
-#define SPOT_FILES_NEW   ".spot-new-" /* what is being laid out, before it gets its name */
+#define SPOT_FILES_ASIDE   ".spot-aside"
+#define SPOT_FILES_RUNNING ".spot-running"
+#define SPOT_FILES_NEW     ".spot-new-" /* what is being laid out, before it gets its name */
 
 struct spot_rank_file {
     char *path; /* below the directory */
@@ -53,6 +54,8 @@ struct spot_rank_files {
     char newest[SPOT_STATE_PATH_MAX]; /* of what was taken last, or laid out: written last, */
     struct timespec newest_at;        /* by the clock of files */
     struct timespec mark;             /* what is later was saved for a notice */
+    struct timespec whole;            /* what is not later is known to be whole, in */
+    bool is_running;                  /* this round */
     struct timespec begun;            /* what is later is of ranks of this node */
     struct spot_rank_aside *aside;    /* [n_aside], of this laying out */
     size_t n_aside, cap_aside;
@@ -75,6 +78,12 @@ int spot_rank_files_scan(struct spot_rank_files *f, struct spot_err *err);
 bool spot_rank_files_is_as_before(const struct stat *a, const struct stat *b);
 /* Open the directory if it is there by now. */
 bool spot_rank_files_open(struct spot_rank_files *f);
+/* rank_files_running.c: a round begins with what is there. */
+void spot_rank_files_begin_running(struct spot_rank_files *f);
+/* What was written up to then is whole. */
+void spot_rank_files_are_whole(struct spot_rank_files *f, const struct timespec *at);
+/* Was a node killed here? Then what was written after *whole need not be. */
+bool spot_rank_files_were_running(struct spot_rank_files *f, struct timespec *whole);
 /* Of the chunks and the mode of a file in a record. */
 struct spot_hash128 spot_rank_files_digest(const struct spot_state_record *record, size_t i);
 

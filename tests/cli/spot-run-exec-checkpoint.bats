@@ -28,6 +28,8 @@ while [ ! -e "$HERE/finish" ]; do
     [ "$RANK" = 0 ] && [ $((n % EVERY)) = 0 ] || continue
     { # in place, slowly: half of it lies there most of the time
         echo begin
+        [ ! -e "$HERE/slow" ] || echo $$ >"$HERE/writes"
+        while [ -e "$HERE/slow" ]; do sleep 0.02; done
         sleep "${SLOW:-0.05}"
         echo middle
         echo "$n"
@@ -298,4 +300,78 @@ saved() { # NODE N MINUTES: it saved N so long ago
     begun $(last_round) 3
     finishes
     for name in a b c; do [ "$(tail -n 1 $name/ckpt.txt)" -eq 500 ]; done
+}
+
+@test "at the end nothing that was never committed is moved" {
+    pattern=out/ command=final
+    cat >final <<'END'
+#!/bin/sh
+mkdir -p out/rank$RANK-final
+[ "$RANK" != 0 ] || echo 1 >out/rank0-final/trainer_state.json
+while [ ! -e "$HERE/finish" ]; do sleep 0.02; done
+echo "$RANK" >out/rank$RANK-final/result
+END
+    chmod +x final
+    coordinator --nnodes 2
+    node a
+    node b
+    committed 1
+    : >finish
+    wait "$job"
+    other=$(jq -rs 'map(select(.event == "formed"))[-1].place[1]' log)
+    [ "$(cat $other/out/rank1-final/result)" = 1 ]
+    [ "$(cat a/out/rank0-final/result b/out/rank0-final/result)" = "$(printf '0\n0')" ]
+}
+
+@test "no round begins from scratch beside a checkpoint that is on one node alone" {
+    saved a 700 10
+    coordinator --nnodes 2
+    node b
+    SPOT_TEST_STATE_LIMIT=10 node a
+    wait "$id_a" && false || [ $? -ne 0 ]
+    grep -q 'make room' a.err
+    [ "$(tail -n 1 a/ckpt.txt)" -eq 700 ]
+    [ ! -e begun/0.0 ]
+    node a
+    eventually '[ -e begun/$(last_round).0 ]'
+    begun $(last_round) 2
+    [ "$(cat begun/$(last_round).0)" -eq 700 ]
+    more
+    finishes
+}
+
+@test "everything is killed in mid-save: --resume goes on from the commit and not from half of a file" {
+    coordinator --nnodes 1 --state st --state-every 0.1s
+    node a
+    eventually 'grep -q "\"where\":\"disk\"" log'
+    : >slow
+    eventually '[ -s writes ]'
+    kill -9 $(pgrep -P "$job") "$id_a"
+    wait "$job" "$id_a" || true
+    eventually '! kill -0 $(cat writes)'
+    [ "$(wc -l <a/ckpt.txt)" -eq 1 ]
+    rm slow writes
+    mv begun earlier
+    mkdir begun
+    coordinator --nnodes 1 --state st --resume
+    node a
+    more
+    [ "$(cat begun/*.0)" -gt 0 ]
+    finishes
+    [ -e a/.spot-aside/ckpt.txt ]
+    [ ! -e a/.spot-running ]
+}
+
+@test "a checkpoint that was removed does not come back from the state of a node that never had a round" {
+    saved a 700 10
+    coordinator --nnodes 2
+    node a --state-dir "$HERE/kept"
+    seen log joined 1
+    kill -9 "$id_a"
+    rm a/ckpt.txt
+    node a --state-dir "$HERE/kept"
+    node b
+    begun 0 2
+    [ "$(cat begun/0.0)" -eq 0 ]
+    finishes
 }

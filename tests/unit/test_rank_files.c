@@ -285,6 +285,101 @@ START_TEST(of_one_name_the_lowest_place_counts)
 }
 END_TEST
 
+/* A node without the first rank does not know whether a directory without a marker is whole. */
+START_TEST(what_was_never_taken_stays_at_the_end)
+{
+    const struct spot_state_record *r;
+
+    open_files("out/*");
+    shell("echo one >out/ckpt");
+    until_state(SPOT_FILES_READY);
+    ck_assert_int_eq(take(0, 1, files), 0);
+    r = taken(step, 0);
+    spot_rank_files_free(files);
+    shell("rm out/ckpt");
+    open_files("out/*");
+    spot_rank_files_begin(files, false, false);
+    shell("mkdir out/final && echo result >out/final/weights");
+    until_state(SPOT_FILES_SAME);
+    ck_assert_int_eq(spot_rank_files_put_last(files, store, &r, 1, &err), 0);
+    shell("[ \"$(cat out/final/weights)\" = result ] && [ \"$(cat out/ckpt)\" = one ] && "
+          "[ ! -e out/.spot-aside ]");
+    shell("echo mine >out/ckpt");
+    ck_assert_int_ne(spot_rank_files_put_last(files, store, &r, 1, &err), 0);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    shell("[ \"$(cat out/ckpt)\" = mine ] && [ ! -e out/.spot-aside ]");
+}
+END_TEST
+
+START_TEST(what_is_open_as_the_node_begins_is_named_until_it_is_closed)
+{
+    FILE *out;
+
+    shell("mkdir out/step-1 && echo a >out/step-1/rank-0");
+    open_files("out/step-*");
+    out = fopen(in_root("out/step-1/rank-0"), "ae");
+    ck_assert_ptr_nonnull(out);
+    spot_rank_files_adopt(files);
+    ck_assert_str_eq(spot_rank_files_busy(files), "step-1/rank-0");
+    fclose(out);
+    spot_rank_files_adopt(files);
+    ck_assert_str_eq(spot_rank_files_busy(files), "");
+    ck_assert_int_eq(take(0, 1, files), 0);
+    ck_assert_uint_eq(taken(step, 0)->n_file, 1);
+}
+END_TEST
+
+START_TEST(what_a_killed_node_leaves_counts_as_far_as_it_was_known_to_be_whole)
+{
+    open_files("out/ckpt*");
+    shell("echo one >out/ckpt.1");
+    until_state(SPOT_FILES_READY);
+    shell("echo half >out/ckpt.2");
+    spot_rank_files_free(files); /* killed */
+    open_files("out/ckpt*");
+    shell("[ -e out/.spot-running ]");
+    spot_rank_files_free(files); /* a round that began with both, and ended */
+    shell("echo half >out/ckpt.3");
+    files = spot_rank_files_new(in_root("out/ckpt*"), NULL, &err);
+    spot_rank_files_adopt(files);
+    ck_assert_int_eq(take(0, 1, files), 0);
+    ck_assert_uint_eq(taken(step, 0)->n_file, 2);
+    ck_assert_int_eq(spot_rank_files_put(files, store, NULL, 0, &err), 0);
+    shell("[ -e out/ckpt.2 ] && [ ! -e out/ckpt.3 ] && [ -e out/.spot-aside/ckpt.3 ]");
+    spot_rank_files_begin(files, false, true);
+    spot_rank_files_end(files);
+    shell("[ ! -e out/.spot-running ] && echo new >out/ckpt.4");
+    spot_rank_files_free(files);
+    files = spot_rank_files_new(in_root("out/ckpt*"), NULL, &err);
+    spot_rank_files_adopt(files);
+    ck_assert_int_eq(take(0, 1, files), 0);
+    ck_assert_uint_eq(taken(step, 0)->n_file, 3);
+}
+END_TEST
+
+/* A lease is for the owner. */
+START_TEST(where_nobody_can_say_whether_a_file_is_open_it_has_to_be_old)
+{
+    if (geteuid()) /* no file of another user */
+        return;
+    shell("chmod 755 . out && echo a >out/ckpt && chmod 644 out/ckpt");
+    open_files("out/ckpt");
+    ck_assert_int_eq(seteuid(65534), 0);
+    if (access(in_root("out/ckpt"), F_OK)) { /* what is above is private */
+        ck_assert_int_eq(seteuid(0), 0);
+        return;
+    }
+    spot_rank_files_adopt(files);
+    ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_str_eq(spot_rank_files_busy(files), "ckpt");
+    shell("touch -d '1 minute ago' out/ckpt");
+    ck_assert_int_eq(seteuid(65534), 0);
+    spot_rank_files_adopt(files);
+    ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_str_eq(spot_rank_files_busy(files), "");
+}
+END_TEST
+
 START_TEST(a_pattern_names_one_directory)
 {
     ck_assert_ptr_null(spot_rank_files_new("", NULL, &err));
@@ -309,6 +404,10 @@ int main(void)
     tcase_add_test(tc, a_script_that_saves_all_the_time_is_taken_between_two_saves_and_not_in_one);
     tcase_add_test(tc, links_are_followed_inside_alone);
     tcase_add_test(tc, of_one_name_the_lowest_place_counts);
+    tcase_add_test(tc, what_was_never_taken_stays_at_the_end);
+    tcase_add_test(tc, what_is_open_as_the_node_begins_is_named_until_it_is_closed);
+    tcase_add_test(tc, what_a_killed_node_leaves_counts_as_far_as_it_was_known_to_be_whole);
+    tcase_add_test(tc, where_nobody_can_say_whether_a_file_is_open_it_has_to_be_old);
     tcase_add_test(tc, a_pattern_names_one_directory);
     return run_suite("rank_files", tc);
 }

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* A file beside the checkpoints while ranks run: up to when what lies there is known to be whole. A
+ * node that is killed with its ranks leaves it, and the kernel closes what they were writing: for
+ * the next node such a file looks as one that is complete. */
+#define _POSIX_C_SOURCE 200809L
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/pio.h"
+#include "common/safe_dir.h"
+#include "host/rank_files_state.h"
+
+/* Written in one piece over the one before, and never shorter. */
+#define FORMAT "%020lld.%09ld\n"
+enum { LENGTH = 31 };
+
+static void write_running(struct spot_rank_files *f)
+{
+    char text[64];
+    int fd;
+
+    if (!f->is_running || !spot_rank_files_open(f))
+        return;
+    fd = spot_safe_open(f->fd, SPOT_FILES_RUNNING, O_WRONLY | O_CREAT, 0666);
+    if (fd < 0)
+        return;
+    snprintf(text, sizeof(text), FORMAT, (long long)f->whole.tv_sec, f->whole.tv_nsec);
+    (void)spot_write_at(fd, 0, text, LENGTH);
+    close(fd);
+}
+
+void spot_rank_files_begin_running(struct spot_rank_files *f)
+{
+    f->is_running = true;
+    f->whole = (struct timespec){ 0 };
+    for (size_t i = 0; i < f->n; i++)
+        if (!f->file[i].is_broken && spot_rank_files_is_later(&f->file[i].st.st_mtim, &f->whole))
+            f->whole = f->file[i].st.st_mtim;
+    write_running(f);
+}
+
+void spot_rank_files_are_whole(struct spot_rank_files *f, const struct timespec *at)
+{
+    struct stat st;
+    const bool is_later = spot_rank_files_is_later(at, &f->whole);
+
+    if (is_later)
+        f->whole = *at;
+    if (is_later || fstatat(f->fd, SPOT_FILES_RUNNING, &st, AT_SYMLINK_NOFOLLOW))
+        write_running(f);
+}
+
+bool spot_rank_files_were_running(struct spot_rank_files *f, struct timespec *whole)
+{
+    char text[64] = "";
+    long long s;
+    long ns;
+    int fd;
+    bool is_it;
+
+    if (!spot_rank_files_open(f))
+        return false;
+    fd = spot_safe_open_file(f->fd, SPOT_FILES_RUNNING, NULL);
+    if (fd < 0)
+        return false;
+    is_it = spot_read_at(fd, 0, text, LENGTH) == LENGTH && sscanf(text, "%lld.%ld", &s, &ns) == 2;
+    close(fd);
+    if (is_it)
+        *whole = (struct timespec){ .tv_sec = (time_t)s, .tv_nsec = ns };
+    return is_it;
+}
+
+void spot_rank_files_end(struct spot_rank_files *f)
+{
+    if (f->is_running && spot_rank_files_open(f))
+        (void)unlinkat(f->fd, SPOT_FILES_RUNNING, 0);
+    f->is_running = false;
+}
