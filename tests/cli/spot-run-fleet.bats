@@ -172,6 +172,24 @@ events() { jq -r .event state/events.jsonl; }
     ! grep -q "last plan" talk
 }
 
+@test "a log that cannot be written is said once, at once, and machines are held all the same" {
+    fleet --yes --once
+    jq -nr '"x" * 8191' >>state/events.jsonl
+    (trap '' XFSZ && ulimit -f 8 && exec spot-run fleet "${common[@]}" --yes --every 0.1s 2>talk 3>&-) &
+    pid=$!
+    want 1 1
+    eventually '[ "$(machines a) $(machines b)" = "1 1" ]'
+    eventually 'grep -q gap talk'
+    want 2 2
+    eventually '[ "$(machines a) $(machines b)" = "2 2" ]'
+    kill -TERM "$pid"
+    status=0
+    wait "$pid" || status=$?
+    pid=
+    [ "$status" -eq 4 ]
+    [ "$(grep -c gap talk)" -eq 1 ]
+}
+
 @test "a state that was changed is refused, and two fleets do not share one" {
     begin
     eventually '[ "$(machines a) $(machines b)" = "2 1" ]'

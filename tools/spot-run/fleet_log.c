@@ -25,6 +25,7 @@ struct fleet_log {
     int64_t (*count)[2]; /* [n_count] running and wanted, as written last */
     size_t n_count, cap;
     struct spot_err err; /* the first thing that failed */
+    bool is_said;
 };
 
 const char *fleet_verb_name(enum spot_fleet_verb verb)
@@ -100,6 +101,14 @@ int fleet_log_free(struct fleet_log *log, struct spot_err *err)
     free(log->count);
     free(log);
     return rc;
+}
+
+const char *fleet_log_failure(struct fleet_log *log)
+{
+    const bool is_new = log->err.code && !log->is_said;
+
+    log->is_said |= is_new;
+    return is_new ? log->err.msg : NULL;
 }
 
 void fleet_log_turn(struct fleet_log *log, double time_s)

@@ -13,6 +13,9 @@ struct fleet_log *fleet_log_new(int dir_fd, struct spot_err *err);
 /* Returns 0, or -1 with *err if something could not be written. */
 int fleet_log_free(struct fleet_log *log, struct spot_err *err);
 
+/* Why the log could not be written for the first time; NULL: it could, or that was asked before. */
+const char *fleet_log_failure(struct fleet_log *log);
+
 /* A turn begins at this time of the fleet's life; a note of the last turn is not written again. */
 void fleet_log_turn(struct fleet_log *log, double time_s);
 /* An event; returns whether it is news. machine, why may be NULL. */

@@ -218,6 +218,7 @@ static int turns(struct session *s, struct spot_err *err)
 {
     while (!signal_got) {
         const double next_s = spot_clock_s() + o.every_s;
+        const char *failure;
 
         if (turn(s, err)) {
             if (o.is_once)
@@ -227,6 +228,8 @@ static int turns(struct session *s, struct spot_err *err)
         }
         if (o.is_once)
             break;
+        if ((failure = fleet_log_failure(s->log)))
+            spot_tool_warn("the log has a gap from here on: %s", failure);
         wait_until(next_s);
     }
     return 0;
