@@ -78,7 +78,8 @@ static struct spot_load tree_of(struct spot_rng *rng, size_t n, double gap_s)
 
             shared = n_old ? (size_t)spot_rng_below(rng, n_old + 1) : 0;
             shared = shared < n_block ? shared : n_block;
-            memcpy(block, old, shared * sizeof(*block));
+            if (old)
+                memcpy(block, old, shared * sizeof(*block));
         }
         for (size_t k = shared; k < n_block; k++)
             block[k] = fresh++;
