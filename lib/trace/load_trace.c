@@ -63,7 +63,8 @@ int spot_load_add_blocks(struct spot_load *load, int64_t block_token, const uint
         load->block_end = spot_xcalloc(load->cap, sizeof(*load->block_end));
     load->block =
         spot_xgrow(load->block, &load->block_cap, load->n_block + n, sizeof(*load->block));
-    memcpy(load->block + load->n_block, block, n * sizeof(*block));
+    if (n)
+        memcpy(load->block + load->n_block, block, n * sizeof(*block));
     load->block_end[load->n - 1] = load->n_block += n;
     return 0;
 }

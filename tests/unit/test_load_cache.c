@@ -78,7 +78,8 @@ static struct spot_load tree_of(struct spot_rng *rng, size_t n, double gap_s)
 
             shared = n_old ? (size_t)spot_rng_below(rng, n_old + 1) : 0;
             shared = shared < n_block ? shared : n_block;
-            memcpy(block, old, shared * sizeof(*block));
+            if (old)
+                memcpy(block, old, shared * sizeof(*block));
         }
         for (size_t k = shared; k < n_block; k++)
             block[k] = fresh++;
@@ -163,6 +164,11 @@ START_TEST(blocks_are_read_as_they_were_written)
     size_t n, n_byte;
     FILE *out;
 
+    /* nothing but an empty list */
+    ck_assert(!read_text(&load, "time_s,prompt_tokens,output_tokens,blocks\n4,20,1,512:\n", &err));
+    spot_load_blocks(&load, 0, &n);
+    ck_assert_uint_eq(n, 0);
+    spot_load_release(&load);
     ck_assert_msg(!read_text(&load, text, &err), "%s", err.msg);
     ck_assert_int_eq(spot_load_blocks(&load, 0, &n)[1], 47);
     ck_assert_uint_eq(n, 3);

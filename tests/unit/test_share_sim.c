@@ -15,6 +15,7 @@
 #include "peers/gavel.h"
 #include "peers/python_random.h"
 #include "peers/share_peers.h"
+#include "plan/decision.h"
 #include "sim/share_sim.h"
 #include "suite.h"
 
@@ -617,6 +618,33 @@ START_TEST(what_comes_later_changes_no_decision)
 }
 END_TEST
 
+START_TEST(a_decision_that_is_made_again_is_the_same)
+{
+    const struct spot_policy *p = spot_policy_share;
+    struct world w = small(1, "instance_type,count,usd_per_h\na,2,3.6\n");
+    const struct spot_share_job_now job = { true, 60, 0, -1, -1, 1 };
+    const int64_t count[1] = { 2 };
+    const struct spot_share_seen share = { &job, count };
+    const struct spot_share_rule rule = {
+        .jobs = &w.jobs, .cluster = &w.cluster, .rate = w.rate, .terms = { .round_s = 100 }
+    };
+    struct spot_action action;
+    struct spot_decider *d;
+    struct spot_err err;
+
+    w.jobs.job[0].steps = 60;
+    w.rate[0] = 1;
+    d = p->open(&(struct spot_rule){ .share = &rule });
+    ck_assert(!p->observe(d, &(struct spot_seen){ .share = &share }, &err));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(!p->decide(d, &action, NULL, &err), "%s", err.msg);
+        ck_assert_int_eq((int)action.share->choice.way[0], 0);
+    }
+    p->close(d);
+    release(&w);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("share_sim");
@@ -629,5 +657,6 @@ int main(void)
     tcase_add_test(tc, ours_is_near_the_best_of_all_schedules_and_never_beats_it);
     tcase_add_test(tc, allox_has_the_least_sum_of_ends_and_srtf_on_one_type);
     tcase_add_test(tc, what_comes_later_changes_no_decision);
+    tcase_add_test(tc, a_decision_that_is_made_again_is_the_same);
     return run_suite("share_sim", tc);
 }

@@ -128,6 +128,8 @@ static int share_decide(struct spot_decider *d, struct spot_action *action,
     struct spot_share_plan *plan = &d->plan;
 
     (void)told;
+    spot_share_choice_release(&plan->choice);
+    free(plan->way);
     plan->n_way =
         spot_share_ways(d->rule.jobs, plan->view.job, plan->view.problem.n_job, d->rule.cluster,
                         d->count, d->rule.speeds, d->rule.rate, &plan->way);
