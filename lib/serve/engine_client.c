@@ -516,6 +516,7 @@ static void carry_out(struct spot_engine_client *c)
             free_stream(c, i);
         } else if (s->must_ask && s->grammar.n && s->n > s->n_began) {
             fail(s, false, "the rest of its form must be told anew");
+            c->failure[c->n_failure - 1].is_anew = true;
             free_stream(c, i);
         } else if (s->must_ask && s->n == s->n_asked && s->n_idle) { /* a whole answer, too */
             fail(s, false, "the engine tells no tokens");

@@ -64,6 +64,7 @@ struct spot_engine_failure {
     uint64_t sequence;
     uint32_t assignment;
     bool is_final; /* another engine would refuse it as well */
+    bool is_anew;  /* nothing failed: it needs the grammar of what follows now */
     char why[200];
 };
 /* What came since the last call; valid until the next one of any function. Sequences that failed or

@@ -331,6 +331,7 @@ static int tell_failures(struct replica *r, struct spot_err *err)
             continue;
         }
         spot_put_u32(&out, f[i].assignment);
+        spot_put_u8(&out, f[i].is_anew);
         spot_put_text(&out, f[i].why);
         rc = spot_agent_send(&r->agent, SPOT_MSG_GIVEN_UP, f[i].sequence, &out, err);
     }

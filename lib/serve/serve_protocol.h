@@ -48,7 +48,8 @@ enum spot_serve_message {
     SPOT_MSG_TOKENS = 12,
     SPOT_MSG_STATE = 13, /* tag: sequence; u32 prompt tokens that were not computed, f32 [C]: the
                             state that a request with a pool asks for, which ends it */
-    /* tag: sequence; u32 assignment, text why: its engine failed, another may go on */
+    /* tag: sequence; u32 assignment, u8 whether nothing failed, but it needs the grammar of what
+     * follows now, text why: its engine failed, another may go on */
     SPOT_MSG_GIVEN_UP = 14,
 
     /* coordinator to worker */

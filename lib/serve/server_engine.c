@@ -81,11 +81,17 @@ void spot_server_given_up(struct spot_server *s, struct spot_replica *p,
     struct spot_sequence *const q = spot_server_find(s, frame->tag);
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     const uint32_t assignment = spot_get_u32(&in), id = spot_peer_id(p->peer);
+    const bool is_anew = spot_get_u8(&in);
     const int k = q && q->place[1] == id;
     char why[SPOT_WHY_MAX];
 
     spot_get_plain(&in, why, sizeof(why));
-    if (spot_wire_in_done(&in) && q && q->place[k] == id && !spot_server_is_stale(q, k, assignment))
+    if (!spot_wire_in_done(&in) || !q || q->place[k] != id ||
+        spot_server_is_stale(q, k, assignment))
+        return;
+    if (is_anew)
+        spot_server_release_place(s, q, k);
+    else
         spot_server_fail_sequence(s, p, q, why);
 }
 

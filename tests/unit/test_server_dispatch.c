@@ -412,6 +412,47 @@ START_TEST(of_two_engines_the_first_to_tell_goes_on_and_the_journal_has_what_is_
 }
 END_TEST
 
+static void give_up(struct spot_peer *p, const struct computed *c, bool is_anew)
+{
+    struct spot_buf out = { 0 };
+    struct spot_frame *frame;
+
+    spot_put_u32(&out, c->assignment);
+    spot_put_u8(&out, is_anew);
+    spot_put_text(&out, "why");
+    frame = frame_of(p->id, out.data, out.n);
+    frame->tag = c->sequence;
+    spot_server_given_up(&server, &p->replica, frame);
+    free(frame);
+    spot_buf_release(&out);
+}
+
+START_TEST(what_an_engine_gives_up_waits_but_not_what_it_needs_anew)
+{
+    struct spot_completion *c;
+    struct spot_sequence *q;
+
+    of_engines();
+    join(&peer[0]);
+    ck_assert_ptr_nonnull(c = submit(1, 9));
+    spot_completion_unref(c);
+    q = server.sequence[0];
+    tell(&peer[0], 1, false);
+    for (int i = 0; i < 20; i++) { /* more often than faults are borne */
+        give_up(&peer[0], &peer[0].has[0], true);
+        ck_assert_uint_eq(q->place[0], 0);
+        spot_server_dispatch(&server);
+        ck_assert_ptr_eq(whose(q, 0), &peer[0]);
+    }
+    ck_assert_int_eq(n_warned, 0);
+    give_up(&peer[0], &peer[0].has[0], false);
+    spot_server_dispatch(&server);
+    ck_assert_uint_eq(q->place[0], 0);
+    ck_assert_int_eq(n_warned, 1);
+    ck_assert_uint_eq(q->n_failed, 1);
+}
+END_TEST
+
 START_TEST(who_leaves_goes_when_nothing_is_left_or_time_is_up)
 {
     struct spot_completion *c;
@@ -476,6 +517,7 @@ int main(void)
     tcase_add_test(c, what_was_told_before_a_choice_came_back_is_no_gap);
     tcase_add_test(c,
                    of_two_engines_the_first_to_tell_goes_on_and_the_journal_has_what_is_committed);
+    tcase_add_test(c, what_an_engine_gives_up_waits_but_not_what_it_needs_anew);
     tcase_add_loop_test(c, who_leaves_goes_when_nothing_is_left_or_time_is_up, 0, 3);
     tcase_add_test(c, words_of_another_epoch_or_malformed_ones_commit_nothing);
     return run_case("server_dispatch", c);
