@@ -482,7 +482,7 @@ static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
         spot_mesh_progress(e->agent.mesh); /* it waits for ranks that take their time */
     if (e->owes_ready && !e->has_ranks && !spot_exec_moves_due(e))
         return get_ready(e, err);
-    if (e->is_lay_due && !e->n_transfer && spot_exec_lay_last(e, err))
+    if (e->is_lay_due && !spot_exec_moves_take(e) && spot_exec_lay_last(e, err))
         return -1;
     if (!e->has_begun)
         return 0;

@@ -225,6 +225,8 @@ int spot_exec_moves_hear(struct spot_exec_agent *e, const struct spot_frame *fra
                          struct spot_err *err);
 /* Is a transfer that the ranks wait for in progress? */
 bool spot_exec_moves_due(const struct spot_exec_agent *e);
+/* Does a state come here? */
+bool spot_exec_moves_take(const struct spot_exec_agent *e);
 /* Lay out the state that the ranks of e->form begin with. Returns 0, or -1 with *err. */
 int spot_exec_restore(struct spot_exec_agent *e, struct spot_err *err);
 /* When it was saved, as far as the places here tell. */

@@ -7,8 +7,6 @@
 #include "common/clock.h"
 #include "host/exec_job_state.h"
 
-static const double patience_s = 60; /* without any progress */
-
 static void ask(struct spot_exec_job *job, struct spot_exec_member *x)
 {
     struct spot_buf out = { 0 };
@@ -46,6 +44,24 @@ static size_t hand_out(struct spot_exec_job *job)
         n_left += n + 1;
     }
     return n_left;
+}
+
+/* A node takes or lays it out, however long that is: one that is gone leaves the job. A move that
+ * was ordered again after it had failed is no progress. */
+static bool is_under_way(const struct spot_exec_job *job)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+
+    for (size_t i = 0; i < job->states.n_order; i++)
+        if (job->states.order[i].move.serial <= job->finish_serial)
+            return true;
+    for (size_t i = 0; i < m->n_member; i++) {
+        const struct spot_exec_member *const x = heir(job, i);
+
+        if (x && x->laid == SPOT_EXEC_LAID_ASKED)
+            return true;
+    }
+    return false;
 }
 
 static void list(const struct spot_exec_job *job, bool has_it, char *text, size_t n)
@@ -89,7 +105,9 @@ bool spot_exec_hand_out(struct spot_exec_job *job)
     }
     n = hand_out(job);
     if (job->finish_until_s <= 0 || n < job->n_unfinished)
-        job->finish_until_s = spot_clock_s() + patience_s;
+        job->finish_serial = job->states.last_serial;
+    if (job->finish_until_s <= 0 || n < job->n_unfinished || is_under_way(job))
+        job->finish_until_s = spot_clock_s() + job->options->finish_s;
     job->n_unfinished = n;
     if (n && spot_clock_s() < job->finish_until_s)
         return false;

@@ -28,6 +28,7 @@ struct spot_exec_options {
     const char *state_command; /* also copies them behind it, state_command.h; NULL: no */
     double state_timeout_s;    /* maximum time of a run of it without a byte moved */
     bool places_all;           /* every node gets the states of all places, even if none was lost */
+    double finish_s;           /* at the end, for nodes to have the last commit, without progress */
     double mirror_byte_per_s;  /* for states sent to a buddy, per node; 0: no limit */
     double save_s; /* that ranks have to save before a planned end of a round, and at most .8 of a
                       notice's time; < 0: all of that, 10 where it is not known */

@@ -161,8 +161,9 @@ struct spot_exec_job {
     double saving_of_s; /* how long the first leaver had then; INFINITY: not known */
     bool is_saved;      /* saved, and the job is to stop */
     bool is_finishing;  /* all ranks have ended; the newest commit goes to --state and all nodes */
-    double finish_until_s; /* for the next of them */
-    size_t n_unfinished;   /* of what goes to nodes */
+    double finish_until_s;  /* for the next of them */
+    uint64_t finish_serial; /* moves up to it are not retries */
+    size_t n_unfinished;    /* of what goes to nodes */
 
     char changes[SPOT_WHY_MAX]; /* since the newest round began: "node a lost, node b joined" */
     bool has_begun;             /* a round, under this coordinator */

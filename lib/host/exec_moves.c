@@ -78,6 +78,14 @@ bool spot_exec_moves_due(const struct spot_exec_agent *e)
     return false;
 }
 
+bool spot_exec_moves_take(const struct spot_exec_agent *e)
+{
+    for (size_t i = 0; i < e->n_transfer; i++)
+        if (!e->transfer[i].is_served)
+            return true;
+    return false;
+}
+
 /* --- one of them ---------------------------------------------------------------------------- */
 
 /* The receiver reports the end, the sender only a failure; nothing is reported for an epoch that is

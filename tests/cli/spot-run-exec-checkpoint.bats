@@ -328,7 +328,8 @@ END
     coordinator --nnodes 2
     node b
     SPOT_TEST_STATE_LIMIT=10 node a
-    wait "$id_a" && false || [ $? -ne 0 ]
+    wait "$id_a" && status=0 || status=$?
+    [ "$status" -ne 0 ]
     grep -q 'make room' a.err
     [ "$(tail -n 1 a/ckpt.txt)" -eq 700 ]
     [ ! -e begun/0.0 ]
@@ -374,4 +375,22 @@ END
     begun 0 2
     [ "$(cat begun/0.0)" -eq 0 ]
     finishes
+}
+
+@test "the end waits for a move that takes longer than it has patience without one" {
+    command=large
+    cat >large <<'END'
+#!/bin/sh
+while [ ! -e "$HERE/save" ]; do sleep 0.02; done
+[ "$RANK" != 0 ] || head -c 4000000 /dev/urandom >ckpt
+END
+    chmod +x large
+    export SPOT_TEST_FINISH_S=0.3 SPOT_TEST_MIRROR_RATE=2000000
+    coordinator --nnodes 2
+    node a
+    node b
+    seen log formed 1
+    : >save
+    wait "$job"
+    cmp a/ckpt b/ckpt
 }

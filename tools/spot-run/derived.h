@@ -12,6 +12,7 @@
  *   SPOT_TEST_PRECOPY_BYTE     moves of this size or more are pre-copied
  *   SPOT_TEST_STOP_TIME_S      time of a rank from SIGTERM to SIGKILL
  *   SPOT_TEST_MIRROR_RATE      bytes of commits per second from node to node; 0: no limit
+ *   SPOT_TEST_FINISH_S         the end of a job without progress of the last commit to its nodes
  *   SPOT_TEST_STATE_LIMIT      bytes of the commits that a node holds
  *   SPOT_TEST_WARM_UP          steps of a profile before it measures
  *   SPOT_TEST_BUDDIES          0: no stage is mirrored on another failure domain */

@@ -350,6 +350,7 @@ static int coordinate(struct spot_err *err)
     e->hands_out = o.node.checkpoint;
     e->note = spot_tool_note;
     e->state_timeout_s = derived("SPOT_TEST_STATE_TIMEOUT_S", SPOT_STATE_COMMAND_LIMIT_S);
+    e->finish_s = derived("SPOT_TEST_FINISH_S", 60);
     e->mirror_byte_per_s = derived("SPOT_TEST_MIRROR_RATE", 0);
     if (o.node.ranks.log_dir && !e->group.n_local)
         spot_tool_warn("--log-dir is for the nodes that are started here, and none is: give it to "
