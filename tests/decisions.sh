@@ -159,7 +159,7 @@ deadline | fleet | serve | share)
 esac
 job=$1 trace=$2 prefixes=$3 notice=${4:-120}
 
-spot-replay train --quiet --job "$job" --trace "$trace" --policy spot --steps --notice "${notice}s" \
+spot-replay train --quiet --job "$job" --trace "$trace" --policy spot --steps --notice "${notice}s:0" \
     --format csv >"$tmp/steps"
 interval=$(jq '.cost.interval_s // 60' "$job")
 horizon=$(jq '.cost.look_ahead // 12' "$job")

@@ -5,6 +5,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "common/pio.h"
@@ -53,9 +54,8 @@ void spot_rank_files_are_whole(struct spot_rank_files *f, const struct timespec 
 
 bool spot_rank_files_were_running(struct spot_rank_files *f, struct timespec *whole)
 {
-    char text[64] = "";
-    long long s;
-    long ns;
+    char text[64] = "", *at = text, *end = NULL;
+    long long s, ns;
     int fd;
     bool is_it;
 
@@ -64,10 +64,15 @@ bool spot_rank_files_were_running(struct spot_rank_files *f, struct timespec *wh
     fd = spot_safe_open_file(f->fd, SPOT_FILES_RUNNING, NULL);
     if (fd < 0)
         return false;
-    is_it = spot_read_at(fd, 0, text, LENGTH) == LENGTH && sscanf(text, "%lld.%ld", &s, &ns) == 2;
+    is_it = spot_read_at(fd, 0, text, LENGTH) == LENGTH;
     close(fd);
+    s = strtoll(at, &end, 10);
+    is_it = is_it && end > at && *end == '.';
+    at = end + is_it;
+    ns = strtoll(at, &end, 10);
+    is_it = is_it && end > at && ns >= 0 && ns < 1000000000;
     if (is_it)
-        *whole = (struct timespec){ .tv_sec = (time_t)s, .tv_nsec = ns };
+        *whole = (struct timespec){ .tv_sec = (time_t)s, .tv_nsec = (long)ns };
     return is_it;
 }
 

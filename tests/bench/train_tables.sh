@@ -109,7 +109,7 @@ if wanted notices || wanted doubt; then notices='120 30 0'; fi
 for job in $jobs; do
     trace_of "$job"
     for notice in $notices; do
-        replay "$job" --policy all --steps --notice "${notice}s" >"$tmp/$job.$notice"
+        replay "$job" --policy all --steps --notice "${notice}s:0" >"$tmp/$job.$notice"
     done
 done
 if wanted policies; then
@@ -150,7 +150,7 @@ if wanted peers; then
     for model in published generous as-measured; do
         for notice in 120 30 0; do
             for job in $jobs; do
-                replay "$job" --steps --policy ideal,$peers --peer-model $model --notice ${notice}s >"$tmp/$job.peer"
+                replay "$job" --steps --policy ideal,$peers --peer-model $model --notice ${notice}s:0 >"$tmp/$job.peer"
             done
             echo "Other systems, $model, losses announced $notice s before"
             head_of policy
@@ -178,7 +178,7 @@ for other; do
     for job in $jobs; do cp "$tmp/other" "$tmp/$job.csv"; done
     for notice in 120 0; do
         for job in $jobs; do
-            replay "$job" --steps --policy ideal,spot,nowcast,persistence --notice ${notice}s --interval 60s >"$tmp/$job.$notice"
+            replay "$job" --steps --policy ideal,spot,nowcast,persistence --notice ${notice}s:0 --interval 60s >"$tmp/$job.$notice"
         done
         if [ $notice = 0 ]; then difference spot persistence 0; else difference spot nowcast $notice; fi
     done
