@@ -29,3 +29,22 @@ worker() { # name: it takes its time, so that a batch has a middle on any machin
     pids="$pids $!"
     newest=$!
 }
+
+# strike_server COMMAND...: kills and notices while a batch is computed; three workers or more are there
+strike_server() {
+    rm -f out log j
+    "$@" -o out --listen unix:j --max-batch 32 --grace 5s --events log 3>&- &
+    server=$!
+    pids="$pids $server"
+    for name in a b c d; do worker $name; done
+    last=$newest k=0
+    while kill -0 $server 2>/dev/null && [ $k -lt 8 ]; do
+        k=$((k + 1))
+        sleep 0.05
+        kill -"$([ $((k % 2)) = 0 ] && echo KILL || echo TERM)" "$last" 2>/dev/null || break # the batch is done
+        worker "w$k"
+        last=$newest
+    done
+    wait $server
+    same out
+}

@@ -86,23 +86,7 @@ serve() { spot-run serve -q --model model --lora one=a1,two=a2 --batch in.jsonl 
 }
 
 # strike OPTIONS: kills and notices while a batch is computed
-strike() {
-    rm -f out log j
-    serve -o out --listen unix:j --max-batch 32 --grace 5s --events log "$@" 3>&- &
-    server=$!
-    pids="$pids $server"
-    for name in a b c d; do worker $name; done
-    last=$newest k=0
-    while kill -0 $server 2>/dev/null && [ $k -lt 8 ]; do
-        k=$((k + 1))
-        sleep 0.05
-        kill -"$([ $((k % 2)) = 0 ] && echo KILL || echo TERM)" "$last" 2>/dev/null || break # the batch is done
-        worker "w$k"
-        last=$newest
-    done
-    wait $server
-    same out
-}
+strike() { strike_server serve "$@"; }
 
 @test "kills and notices change nothing" {
     strike

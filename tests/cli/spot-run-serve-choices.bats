@@ -83,21 +83,7 @@ setup_file() {
 
 # strike OPTIONS: kills and notices while choices share pages; three workers or more are there
 strike() {
-    rm -f out log j
-    spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --max-batch 32 --grace 5s --events log "$@" 3>&- &
-    server=$!
-    pids="$pids $server"
-    for name in a b c d; do worker $name; done
-    last=$newest k=0
-    while kill -0 $server 2>/dev/null && [ $k -lt 8 ]; do
-        k=$((k + 1))
-        sleep 0.05
-        kill -"$([ $((k % 2)) = 0 ] && echo KILL || echo TERM)" "$last" 2>/dev/null || break # the batch is done
-        worker "w$k"
-        last=$newest
-    done
-    wait $server
-    same out
+    strike_server spot-run serve -q --model model --batch in.jsonl "$@"
     spot-run report --format csv log >report.csv
     grep -q '^requests,"\?30 ' report.csv
 }
