@@ -78,7 +78,9 @@ bool spot_rank_files_were_running(struct spot_rank_files *f, struct timespec *wh
 
 void spot_rank_files_end(struct spot_rank_files *f)
 {
-    if (f->is_running && spot_rank_files_open(f))
+    struct timespec whole;
+
+    if (f->is_running && spot_rank_files_were_running(f, &whole)) /* whatever else is there stays */
         (void)unlinkat(f->fd, SPOT_FILES_RUNNING, 0);
     f->is_running = false;
 }
