@@ -8,10 +8,6 @@
 #include "comm/http.h"
 #include "common/err.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct spot_http_keys;
 
 /* Read the keys of a file, one a line, without surrounding blanks; empty lines and lines that begin
@@ -33,9 +29,5 @@ uint64_t spot_http_keys_owner(const struct spot_http_keys *keys, const struct sp
  * options. */
 int spot_http_check_reach(const char *address, const char *tls_cert, const char *tls_key,
                           const char *key_file, const char *options, struct spot_err *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_COMM_HTTP_KEY_H */
