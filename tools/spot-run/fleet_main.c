@@ -386,13 +386,11 @@ static void hear_signals(void)
     sigaction(SIGINT, &action, NULL);
 }
 
-static int run(char **operand, size_t n, struct spot_err *err)
+static int run(struct spot_err *err)
 {
     struct session s = { .dir_fd = -1 };
     int rc;
 
-    (void)operand;
-    (void)n;
     rc = open_fleet(&s, err);
     if (!rc && o.is_sure)
         hear_signals();
@@ -471,5 +469,5 @@ const struct spot_command run_fleet_command = {
     .brief = "hold a fleet of machines at what a plan says",
     .cli = &cli,
     .common = &o.common,
-    .run = run,
+    .run_alone = run,
 };
