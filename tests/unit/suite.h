@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* suite.h - run one case as a program that writes TAP; end processes that a test forks. */
-#ifndef SPOT_TESTS_SUITE_H
-#define SPOT_TESTS_SUITE_H
+#pragma once
 
 #include <check.h>
 #include <stdbool.h>
@@ -50,6 +49,51 @@ int execvp(const char *file, char *const *argv)
     ((expr) ? (void)0            \
             : _ck_assert_failed(__FILE__, __LINE__, "Assertion '" #expr "' failed", __VA_ARGS__))
 
+/* A test is of its suite by being there: add_tests adds those of the file, in its order, that main
+ * does not add with a loop of its own. */
+enum { SUITE_TESTS_MAX = 256 };
+static struct {
+    const TTest *test[SUITE_TESTS_MAX];
+    size_t n;
+} suite_rest;
+
+static inline void suite_list(const TTest *test)
+{
+    if (suite_rest.n == SUITE_TESTS_MAX)
+        abort();
+    suite_rest.test[suite_rest.n++] = test;
+}
+
+static inline const TTest *suite_take(const TTest *test)
+{
+    for (size_t i = 0; i < suite_rest.n; i++)
+        if (suite_rest.test[i] == test)
+            suite_rest.test[i] = NULL;
+    return test;
+}
+
+#undef START_TEST
+#define START_TEST(name)                                                        \
+    static void name##_fn(int _i CK_ATTRIBUTE_UNUSED);                          \
+    static const TTest name##_ttest = { #name, name##_fn, __FILE__, __LINE__ }; \
+    static const TTest *const name CK_ATTRIBUTE_UNUSED = &name##_ttest;         \
+    __attribute__((constructor)) static void name##_list(void)                  \
+    {                                                                           \
+        suite_list(&name##_ttest);                                              \
+    }                                                                           \
+    static void name##_fn(int _i CK_ATTRIBUTE_UNUSED)
+#undef tcase_add_loop_test
+#define tcase_add_loop_test(tc, test, from, to) \
+    _tcase_add_test((tc), suite_take(test), 0, 0, (from), (to))
+
+static inline TCase *add_tests(TCase *tc)
+{
+    for (size_t i = 0; i < suite_rest.n; i++)
+        if (suite_rest.test[i])
+            tcase_add_test(tc, suite_rest.test[i]);
+    return tc;
+}
+
 /* Whether that tier of tests runs (tests/tally). */
 static inline bool in_tier(const char *tier)
 {
@@ -93,5 +137,3 @@ static inline int run_suite(const char *name, TCase *tc)
     tcase_set_timeout(tc, is_long() ? 900 : SUITE_TIMEOUT_S);
     return run_case(name, tc);
 }
-
-#endif /* SPOT_TESTS_SUITE_H */

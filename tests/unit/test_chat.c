@@ -317,11 +317,8 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, prompts_are_those_of_the_templates, 0, 3);
-    tcase_add_test(tc, names_of_tokens_are_texts_of_63_bytes_or_objects_that_hold_them);
     tcase_add_loop_test(tc, a_template_is_a_file_of_its_own_or_a_member_of_the_config, 0,
                         (int)(sizeof(place) / sizeof(place[0])));
-    tcase_add_test(tc, a_turn_ends_with_the_token_that_the_template_puts_there);
-    tcase_add_test(tc, a_template_is_chosen_by_name_or_file);
-    tcase_add_test(tc, what_cannot_be_said_is_refused);
+    add_tests(tc);
     return run_suite("chat", tc);
 }

@@ -275,12 +275,9 @@ int main(void)
     tcase_add_checked_fixture(c, setup, rig_end_all);
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, a_large_body_becomes_the_same_request, 0, 2);
-    tcase_add_test(c, a_large_body_that_is_wrong_is_named);
-    tcase_add_test(c, a_large_answer_is_the_same_answer);
     tcase_add_loop_test(c, clients_that_go_meanwhile_leave_nothing_behind, 0, 12);
     tcase_add_loop_test(c, a_body_is_read_with_the_vocabulary_that_is_served, 0, 8);
-    tcase_add_test(c, bodies_that_wait_are_bounded);
-    tcase_add_test(c, a_stream_goes_on_beside_large_bodies);
     tcase_add_loop_test(c, a_turn_of_the_loop_costs_a_small_part_of_a_large_body, 0, 3);
+    add_tests(c);
     return run_case("front_beside", c);
 }
