@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* shard_rig.h - arrays in memory to a stream in memory and back. */
-#ifndef SPOT_TESTS_SHARD_RIG_H
-#define SPOT_TESTS_SHARD_RIG_H
+#pragma once
 
 #include "shard/shard_mem.h"
 #include "shard/stream.h"
@@ -49,5 +48,3 @@ static inline int decode_parts(const void *bytes, size_t n_byte,
     spot_place_sink_release(&into);
     return rc;
 }
-
-#endif /* SPOT_TESTS_SHARD_RIG_H */

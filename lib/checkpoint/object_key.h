@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* object_key.h - names of the objects of a generation, "gen-STEP.NONCE/NAME", and lists of them. */
-#ifndef SPOT_CHECKPOINT_OBJECT_KEY_H
-#define SPOT_CHECKPOINT_OBJECT_KEY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ struct spot_object_line {
 
 /* Parse the next line of a list, which is modified; false at the end. Text in it is borrowed. */
 bool spot_object_next_line(char **at, struct spot_object_line *line);
-
-#endif /* SPOT_CHECKPOINT_OBJECT_KEY_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* state_text.h - small objects behind a state command, as text. */
-#ifndef SPOT_CHECKPOINT_STATE_TEXT_H
-#define SPOT_CHECKPOINT_STATE_TEXT_H
+#pragma once
 
 #include "checkpoint/state_command.h"
 
@@ -12,5 +11,3 @@ int spot_state_text_get(const struct spot_state_command *command, const char *ve
 
 int spot_state_text_put(const struct spot_state_command *command, const char *key, const char *text,
                         struct spot_err *err);
-
-#endif /* SPOT_CHECKPOINT_STATE_TEXT_H */

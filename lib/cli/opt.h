@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* opt.h - one table per tool drives parsing, --help, completion and docs. */
-#ifndef SPOT_CLI_OPT_H
-#define SPOT_CLI_OPT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -89,5 +88,3 @@ enum spot_cli_action spot_cli_parse(const struct spot_cli *cli, int argc, char *
 bool spot_cli_wants_json_errors(void);
 /* Look for it in the options behind argv[i], where what is wrong was found. */
 void spot_cli_find_error_format(int argc, char **argv, int i);
-
-#endif /* SPOT_CLI_OPT_H */

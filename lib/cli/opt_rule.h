@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* opt_rule.h - checks rules between options: options that have no effect without others, outputs
  * that are also inputs. The rules are in struct spot_cli. */
-#ifndef SPOT_CLI_OPT_RULE_H
-#define SPOT_CLI_OPT_RULE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@
  * Returns 0, or -1 with *err (SPOT_EUSAGE) naming the options. */
 int spot_opt_check(const struct spot_cli *cli, const bool *given, char *const *operand,
                    int n_operand, struct spot_err *err);
-
-#endif /* SPOT_CLI_OPT_RULE_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* plot_axis.h - chooses the marks of an axis, and formats their numbers. */
-#ifndef SPOT_CLI_PLOT_AXIS_H
-#define SPOT_CLI_PLOT_AXIS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ enum { SPOT_AXIS_TEXT = 32 };
 
 /* "1.5M" for 1500000, with k, M, G, T from 1000 on if `is_large`; else all digits. Returns text. */
 const char *spot_axis_text(double value, bool is_large, char text[SPOT_AXIS_TEXT]);
-
-#endif /* SPOT_CLI_PLOT_AXIS_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* table.h - rows of text printed as an aligned table, CSV, TSV, Markdown or JSON Lines. */
-#ifndef SPOT_CLI_TABLE_H
-#define SPOT_CLI_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,5 +58,3 @@ void spot_table_row(struct spot_table *table, const char *what, const char *fmt,
 
 /* AUTO prints a table. Write errors of `out` are left for the caller to detect. */
 void spot_table_print(const struct spot_table *table, FILE *out, enum spot_format format);
-
-#endif /* SPOT_CLI_TABLE_H */

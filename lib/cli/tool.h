@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tool.h - the first and last steps of every main(). */
-#ifndef SPOT_CLI_TOOL_H
-#define SPOT_CLI_TOOL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -111,5 +110,3 @@ bool spot_tool_stdin_is_idle(const char *path);
 /* Open `path` for reading; "-" or NULL is stdin. *source gets the name to
  * use in messages. NULL on failure with *err filled. */
 FILE *spot_tool_open(const char *path, const char **source, struct spot_err *err);
-
-#endif /* SPOT_CLI_TOOL_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* agent_state.h - what the parts of an agent share; private to lib/cluster/agent*.c. */
-#ifndef SPOT_CLUSTER_AGENT_STATE_H
-#define SPOT_CLUSTER_AGENT_STATE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@ int spot_agent_reach(struct spot_agent *agent, const struct spot_frame *frame,
                      struct spot_err *err);
 int spot_agent_set_aside(struct spot_agent *agent, const struct spot_frame *frame,
                          struct spot_err *err);
-
-#endif /* SPOT_CLUSTER_AGENT_STATE_H */

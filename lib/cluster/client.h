@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* client.h - sends one question to a running job. */
-#ifndef SPOT_CLUSTER_CLIENT_H
-#define SPOT_CLUSTER_CLIENT_H
+#pragma once
 
 #include "cluster/protocol.h"
 #include "common/buf.h"
@@ -16,5 +15,3 @@
  * SPOT_EINFEASIBLE for a job with another key). */
 int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
                     const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err);
-
-#endif /* SPOT_CLUSTER_CLIENT_H */

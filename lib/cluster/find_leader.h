@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* find_leader.h - finds the address of a job when --join names a store. */
-#ifndef SPOT_CLUSTER_FIND_LEADER_H
-#define SPOT_CLUSTER_FIND_LEADER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ bool spot_leader_is_stored(const char *join);
  * does not answer. */
 const char *spot_leader_find(const char *join, char text[SPOT_ADDRESS_MAX + 8],
                              struct spot_err *err);
-
-#endif /* SPOT_CLUSTER_FIND_LEADER_H */

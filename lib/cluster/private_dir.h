@@ -4,8 +4,7 @@
  * The coordinator creates and removes it. If the coordinator is killed, the last of its local
  * workers removes it; if all were killed, the next job on this machine does.
  */
-#ifndef SPOT_CLUSTER_PRIVATE_DIR_H
-#define SPOT_CLUSTER_PRIVATE_DIR_H
+#pragma once
 
 #include "common/err.h"
 
@@ -19,5 +18,3 @@ char *spot_private_dir_new(const char *name, struct spot_err *err);
 /* Remove the sockets in it that no longer accept connections, and the directory if it is then
  * empty. No effect while the coordinator answers. */
 void spot_private_dir_clear(const char *dir);
-
-#endif /* SPOT_CLUSTER_PRIVATE_DIR_H */

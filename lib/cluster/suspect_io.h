@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* suspect_io.h - how a worker reports to the coordinator which peers it cannot reach. */
-#ifndef SPOT_CLUSTER_SUSPECT_IO_H
-#define SPOT_CLUSTER_SUSPECT_IO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ bool spot_suspect_io_get(struct spot_wire_in *in, uint32_t *left,
                          struct spot_mesh_suspect *suspect);
 /* Read how many entries follow. */
 uint32_t spot_suspect_io_count(struct spot_wire_in *in);
-
-#endif /* SPOT_CLUSTER_SUSPECT_IO_H */

@@ -7,8 +7,7 @@
  * revoked epoch, SPOT_ESYS for a member that is gone, SPOT_EGPU for a device or library failure.
  * After an error the object can only be closed.
  */
-#ifndef SPOT_COMM_COMM_H
-#define SPOT_COMM_COMM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ struct spot_comm_kind {
 struct spot_comm {
     const struct spot_comm_kind *kind;
 };
-
-#endif /* SPOT_COMM_COMM_H */

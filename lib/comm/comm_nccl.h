@@ -7,8 +7,7 @@
  * communicator and `check`, and if one of them fails the communicator is aborted at once, which
  * ends its kernels.
  */
-#ifndef SPOT_COMM_COMM_NCCL_H
-#define SPOT_COMM_COMM_NCCL_H
+#pragma once
 
 #include "comm/comm.h"
 
@@ -40,5 +39,3 @@ struct spot_nccl {
 };
 
 extern const struct spot_nccl spot_nccl;
-
-#endif /* SPOT_COMM_COMM_NCCL_H */

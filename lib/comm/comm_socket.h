@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* comm_socket.h - the communicator over the mesh's connections, for host memory and int64 sums. */
-#ifndef SPOT_COMM_COMM_SOCKET_H
-#define SPOT_COMM_COMM_SOCKET_H
+#pragma once
 
 #include "comm/comm.h"
 #include "comm/mesh.h"
@@ -15,5 +14,3 @@ struct spot_comm_socket_types {
 /* For the mesh's current epoch; the mesh is borrowed. */
 struct spot_comm *spot_comm_socket_open(struct spot_mesh *mesh, const struct spot_comm_place *place,
                                         const struct spot_comm_socket_types *types);
-
-#endif /* SPOT_COMM_COMM_SOCKET_H */

@@ -4,8 +4,7 @@
  * Unix sockets are created with mode 0600. An address that other machines can reach is accepted
  * only from callers that ask for it, because they use TLS there.
  */
-#ifndef SPOT_COMM_ENDPOINT_H
-#define SPOT_COMM_ENDPOINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -102,5 +101,3 @@ pid_t spot_endpoint_process(int fd);
 
 /* A non-blocking, close-on-exec pipe, to wake a poll(). Returns 0 or -1 with errno. */
 int spot_endpoint_pipe(int end[2]);
-
-#endif /* SPOT_COMM_ENDPOINT_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fd_port.h - a port (common/port.h) over file descriptors: pipes, a socket. */
-#ifndef SPOT_COMM_FD_PORT_H
-#define SPOT_COMM_FD_PORT_H
+#pragma once
 
 #include "common/port.h"
 
@@ -11,5 +10,3 @@ struct spot_port *spot_port_fd(int in, int out, double limit_s);
 
 /* Two connected stream sockets of this process, blocking. Returns 0, or -1 with errno. */
 int spot_fd_pair(int fd[2]);
-
-#endif /* SPOT_COMM_FD_PORT_H */

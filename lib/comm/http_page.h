@@ -3,8 +3,7 @@
  *
  * Its style and script elements have nonce="@NONCE@".
  */
-#ifndef SPOT_COMM_HTTP_PAGE_H
-#define SPOT_COMM_HTTP_PAGE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -16,5 +15,3 @@
  * numbers. */
 int spot_http_answer_page(struct spot_http_call *call, const unsigned char *html, size_t n_byte,
                           struct spot_err *err);
-
-#endif /* SPOT_COMM_HTTP_PAGE_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* probe.h - which workers can be reached from here: connects to all of them, and verifies that the
  * right worker answers. */
-#ifndef SPOT_COMM_PROBE_H
-#define SPOT_COMM_PROBE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ struct spot_probe_config {
  * Silent peers are waited for in groups of sixteen, limit_s each. */
 int spot_probe(const struct spot_probe_config *config, uint32_t me,
                const struct spot_mesh_peer *peer, size_t n, struct spot_mesh_suspect *found);
-
-#endif /* SPOT_COMM_PROBE_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* backoff.h - how long to wait before another try of what failed several times. */
-#ifndef SPOT_COMMON_BACKOFF_H
-#define SPOT_COMMON_BACKOFF_H
+#pragma once
 
 /* After n failures, n >= 1: least_s, and twice as long each time, most_s at most. */
 static inline double spot_backoff_s(int n, double least_s, double most_s)
@@ -12,5 +11,3 @@ static inline double spot_backoff_s(int n, double least_s, double most_s)
         s *= 2;
     return s < most_s ? s : most_s;
 }
-
-#endif /* SPOT_COMMON_BACKOFF_H */

@@ -4,8 +4,7 @@
  * Library code never prints and never exits. It fills *err and returns
  * nonzero; tools/ print it once, at the top, and pick the exit status.
  */
-#ifndef SPOT_COMMON_ERR_H
-#define SPOT_COMMON_ERR_H
+#pragma once
 
 #include <stddef.h>
 
@@ -74,5 +73,3 @@ int spot_err_exit_status(const struct spot_err *err);
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* SPOT_COMMON_ERR_H */

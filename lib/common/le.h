@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* le.h - little-endian integers in byte arrays, on any machine. */
-#ifndef SPOT_COMMON_LE_H
-#define SPOT_COMMON_LE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ static inline uint64_t spot_le_get(const void *at, int n_byte)
         value |= (uint64_t)p[i] << 8 * i;
     return value;
 }
-
-#endif /* SPOT_COMMON_LE_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* num.h - numbers as people and documents write them, in any locale. */
-#ifndef SPOT_COMMON_NUM_H
-#define SPOT_COMMON_NUM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ int spot_num_compare(const void *a, const void *b);
 
 /* The quantile q in [0, 1] of x[n], n > 0, which it sorts; between two of them on a line. */
 double spot_num_quantile(double *x, size_t n, double q);
-
-#endif /* SPOT_COMMON_NUM_H */

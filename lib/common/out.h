@@ -5,8 +5,7 @@
  * SIGINT, SIGTERM and SIGHUP remove the first few of these files before ending the process, unless
  * the tool handles or ignores them when the file is opened.
  */
-#ifndef SPOT_COMMON_OUT_H
-#define SPOT_COMMON_OUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -63,5 +62,3 @@ void spot_out_discard(struct spot_out *out);
 
 /* commit when rc is 0, else discard; returns the resulting rc. */
 int spot_out_finish(struct spot_out *out, int rc, struct spot_err *err);
-
-#endif /* SPOT_COMMON_OUT_H */

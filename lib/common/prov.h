@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* prov.h - the head of every JSON document: its schema, and what made it from which inputs. */
-#ifndef SPOT_COMMON_PROV_H
-#define SPOT_COMMON_PROV_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ void spot_prov_release(struct spot_prov *prov);
  * or off, "made_by". */
 void spot_jw_begin_doc(struct spot_jw *jw, const char *name, int major,
                        const struct spot_prov *prov);
-
-#endif /* SPOT_COMMON_PROV_H */

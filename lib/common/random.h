@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* random.h - unpredictable bytes for keys and names; computations use rng.h. */
-#ifndef SPOT_COMMON_RANDOM_H
-#define SPOT_COMMON_RANDOM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@
 /* Fill data [n_byte] from the system's generator. Returns 0, or -1 with *err (SPOT_ESYS); there is
  * no fallback source. */
 int spot_random_bytes(void *data, size_t n_byte, struct spot_err *err);
-
-#endif /* SPOT_COMMON_RANDOM_H */

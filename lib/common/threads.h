@@ -3,8 +3,7 @@
  *
  * A detached thread may still be in its destructors (OpenSSL has some) when the process exits.
  */
-#ifndef SPOT_COMMON_THREADS_H
-#define SPOT_COMMON_THREADS_H
+#pragma once
 
 #include <pthread.h>
 
@@ -35,5 +34,3 @@ int spot_threads_start(struct spot_threads *threads, void (*work)(void *arg), vo
 
 /* Wait for all threads; the group is then empty. */
 void spot_threads_join(struct spot_threads *threads);
-
-#endif /* SPOT_COMMON_THREADS_H */

@@ -4,8 +4,7 @@
  *
  * Why: docs/design/02-exact-sums.md.
  */
-#ifndef SPOT_ENGINE_EXACT_H
-#define SPOT_ENGINE_EXACT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ struct spot_adamw_step spot_exact_adamw(const struct spot_bundle *bundle, int te
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* SPOT_ENGINE_EXACT_H */

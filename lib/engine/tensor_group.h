@@ -6,8 +6,7 @@
  * combines one slice of the numbers and sends it to the others, so that as many bytes move as in a
  * ring: docs/design/13-tensor-parallel.md.
  */
-#ifndef SPOT_ENGINE_TENSOR_GROUP_H
-#define SPOT_ENGINE_TENSOR_GROUP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -47,5 +46,3 @@ void spot_tensor_group_sum(struct spot_tensor_group *group, float *part, size_t 
 
 /* all[M][n]: every member gets the rows of the others. */
 void spot_tensor_group_gather(struct spot_tensor_group *group, float *all, size_t n);
-
-#endif /* SPOT_ENGINE_TENSOR_GROUP_H */

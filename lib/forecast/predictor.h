@@ -3,8 +3,7 @@
  *
  * Deterministic and causal: the answer is a function of the values observed so far.
  */
-#ifndef SPOT_FORECAST_PREDICTOR_H
-#define SPOT_FORECAST_PREDICTOR_H
+#pragma once
 
 #include <stdio.h>
 
@@ -38,5 +37,3 @@ int spot_predictor_restore(struct spot_predictor *predictor, const void *data, s
 /* The values kept, newest last: [n]; at full scale. For passing on to a predictor of another
  * cap. */
 size_t spot_predictor_recent(const struct spot_predictor *predictor, int *y, size_t n_max);
-
-#endif /* SPOT_FORECAST_PREDICTOR_H */

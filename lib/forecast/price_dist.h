@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* price_dist.h - the distribution of a price as points with probabilities, and its scores. */
-#ifndef SPOT_FORECAST_PRICE_DIST_H
-#define SPOT_FORECAST_PRICE_DIST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -36,5 +35,3 @@ double spot_price_dist_crps(const struct spot_price_dist *dist, double y);
  * price); pinball gets the mean loss of the quantiles .05, .15 .. .95. */
 void spot_price_dist_score(const struct spot_price_dist *dist, double now, double y,
                            struct spot_score *score, double *pinball);
-
-#endif /* SPOT_FORECAST_PRICE_DIST_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* regions.h - how the zones of each region lose together, for regions that have several zones of
  * one instance type. */
-#ifndef SPOT_FORECAST_REGIONS_H
-#define SPOT_FORECAST_REGIONS_H
+#pragma once
 
 #include "forecast/count_grid.h"
 #include "model/forecast_doc.h"
@@ -10,5 +9,3 @@
 /* *out gets an array for the caller to free; strings are borrowed from the grids. Returns how
  * many, in order of the first zone. */
 size_t spot_regions_find(const struct spot_count_grids *grids, struct spot_forecast_region **out);
-
-#endif /* SPOT_FORECAST_REGIONS_H */

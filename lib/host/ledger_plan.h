@@ -15,8 +15,7 @@
  * Neither order nor cursor is stored: docs/design/25-ledger.md gives the reasons, and how to treat
  * trainers that read varying amounts.
  */
-#ifndef SPOT_HOST_LEDGER_PLAN_H
-#define SPOT_HOST_LEDGER_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,5 +66,3 @@ int spot_ledger_plan_share(const struct spot_ledger_plan *plan, int64_t step, in
 /* The sample at a position of an epoch, 0..n_sample-1; position < n_sample. */
 int64_t spot_ledger_plan_sample(const struct spot_ledger_plan *plan, int64_t epoch,
                                 int64_t position);
-
-#endif /* SPOT_HOST_LEDGER_PLAN_H */

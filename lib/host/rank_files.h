@@ -15,8 +15,7 @@
  * something below the directory of the link, else it is left out. Where the directory itself
  * becomes a link that it was not before, nothing there is touched. Not thread-safe.
  */
-#ifndef SPOT_HOST_RANK_FILES_H
-#define SPOT_HOST_RANK_FILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -93,5 +92,3 @@ int spot_rank_files_put(struct spot_rank_files *files, struct spot_state_store *
 int spot_rank_files_put_last(struct spot_rank_files *files, struct spot_state_store *store,
                              const struct spot_state_record *const *record, size_t n,
                              struct spot_err *err);
-
-#endif /* SPOT_HOST_RANK_FILES_H */

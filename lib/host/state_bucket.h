@@ -13,8 +13,7 @@
  *
  * All functions block on the command. A bucket may be used by one thread at a time.
  */
-#ifndef SPOT_HOST_STATE_BUCKET_H
-#define SPOT_HOST_STATE_BUCKET_H
+#pragma once
 
 #include <stdint.h>
 
@@ -72,5 +71,3 @@ void spot_state_bucket_add(struct spot_buf *records, const struct spot_state_rec
 int spot_state_bucket_put(struct spot_state_bucket *bucket, const struct spot_state_store *store,
                           const struct spot_state_copy *copy, const struct spot_buf *records,
                           struct spot_err *err);
-
-#endif /* SPOT_HOST_STATE_BUCKET_H */

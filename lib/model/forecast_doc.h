@@ -5,8 +5,7 @@
  * the count, and for the next interval the joint distribution of instances lost and gained. The
  * reader is strict: it returns only valid distributions within their bounds.
  */
-#ifndef SPOT_MODEL_FORECAST_DOC_H
-#define SPOT_MODEL_FORECAST_DOC_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -104,5 +103,3 @@ void spot_forecast_release(struct spot_forecast *forecast);
  * Returns 0, or -1 with *err. */
 int spot_forecast_write(const struct spot_forecast *forecast, FILE *out,
                         const struct spot_prov *prov, struct spot_err *err);
-
-#endif /* SPOT_MODEL_FORECAST_DOC_H */

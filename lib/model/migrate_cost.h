@@ -6,8 +6,7 @@
  *   intra    = regroup without joiners + process: survivors change places, no state moves
  *   stage k  = one transfer of its state
  */
-#ifndef SPOT_MODEL_MIGRATE_COST_H
-#define SPOT_MODEL_MIGRATE_COST_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -46,5 +45,3 @@ static inline double spot_migrate_stage_s(const struct spot_migrate_cost *cost, 
 
 /* Parameters of stage k2 of p2 that stage k of p also holds. */
 double spot_migrate_overlap(const struct spot_migrate_cost *cost, int p, int k, int p2, int k2);
-
-#endif /* SPOT_MODEL_MIGRATE_COST_H */

@@ -4,8 +4,7 @@
  * One entry per zone, type and market; for each step 1..horizon the mean, quantiles, and the
  * probabilities that the price is below and above the current one. The reader is strict.
  */
-#ifndef SPOT_MODEL_PRICE_DOC_H
-#define SPOT_MODEL_PRICE_DOC_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ const struct spot_price_entry *spot_price_find(const struct spot_price_doc *doc,
 
 int spot_price_write(const struct spot_price_doc *doc, FILE *out, const struct spot_prov *prov,
                      struct spot_err *err);
-
-#endif /* SPOT_MODEL_PRICE_DOC_H */

@@ -3,8 +3,7 @@
  *
  * Binary search over the distinct costs, each threshold decided by bipartite matching on bit sets.
  */
-#ifndef SPOT_PLAN_BOTTLENECK_H
-#define SPOT_PLAN_BOTTLENECK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@
  * largest cost used (0 if there is no pair) and col_of_row[n_row] one such matching, -1 for
  * unmatched rows. False if there is none. */
 bool spot_bottleneck(int n_row, int n_col, const double *cost, double *least, int *col_of_row);
-
-#endif /* SPOT_PLAN_BOTTLENECK_H */

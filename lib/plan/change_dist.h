@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* change_dist.h - the distribution of losses and gains of a job's instances in the next interval,
  * over all zones. */
-#ifndef SPOT_PLAN_CHANGE_DIST_H
-#define SPOT_PLAN_CHANGE_DIST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -42,5 +41,3 @@ int spot_change_dist_init(struct spot_change_dist *dist, const struct spot_forec
 /* No changes: the distribution for a job without a forecast. */
 void spot_change_dist_still(struct spot_change_dist *dist, int now, double interval_s, int horizon);
 void spot_change_dist_release(struct spot_change_dist *dist);
-
-#endif /* SPOT_PLAN_CHANGE_DIST_H */

@@ -6,8 +6,7 @@
  * order of struct spot_throughput (D outer, P inner). The rules are Parcae's; see
  * lib/plan/train/repartition.h.
  */
-#ifndef SPOT_PLAN_COST_TABLE_H
-#define SPOT_PLAN_COST_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -154,5 +153,3 @@ struct spot_cost_state {
  * less than what remained; without it is the change and a restart more. */
 double spot_cost_total_s(struct spot_cost_table *table, const struct spot_cost_state *state, int to,
                          double cost_s);
-
-#endif /* SPOT_PLAN_COST_TABLE_H */

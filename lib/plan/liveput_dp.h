@@ -26,8 +26,7 @@
  * value iteration). It is kept; later solves start from it. Symbols: T interval, n instances, g
  * grid, C seconds, r and V samples.
  */
-#ifndef SPOT_PLAN_LIVEPUT_DP_H
-#define SPOT_PLAN_LIVEPUT_DP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -142,5 +141,3 @@ void spot_liveput_dp_scores_before(struct spot_liveput_dp *dp, int n, int from, 
  * exact. */
 void spot_liveput_known(const struct spot_liveput_dp *dp, const struct spot_liveput_view *view,
                         const double *value, double *score);
-
-#endif /* SPOT_PLAN_LIVEPUT_DP_H */

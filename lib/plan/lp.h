@@ -5,8 +5,7 @@
  * is kept here, so that an answer is checked in our own arithmetic: an answer of the solver that is
  * not feasible to within 1e-6 of its terms is rejected.
  */
-#ifndef SPOT_PLAN_LP_H
-#define SPOT_PLAN_LP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ double spot_lp_violation(const struct spot_lp *lp, const double *x);
 /* A lower bound that `dual` proves, whatever its origin: no x of the relaxed problem costs less.
  * -INFINITY if it proves nothing (a reduced cost below 0 on a variable without upper bound). */
 double spot_lp_proven(const struct spot_lp *lp, const double *dual);
-
-#endif /* SPOT_PLAN_LP_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* market_read.h - reads the places of a deadline job with price and speed, and its restart
  * times. */
-#ifndef SPOT_PLAN_MARKET_READ_H
-#define SPOT_PLAN_MARKET_READ_H
+#pragma once
 
 #include "common/prov.h"
 #include "plan/deadline.h"
@@ -29,5 +28,3 @@ int spot_market_add_place(struct spot_market *market, struct spot_market_names *
 int spot_market_read_catalogue(struct spot_market *market, const struct spot_market_names *names,
                                const char *path, const char *source, struct spot_prov *prov,
                                struct spot_err *err);
-
-#endif /* SPOT_PLAN_MARKET_READ_H */

@@ -4,8 +4,7 @@
  * Cuts every tensor group where the old or the new layout cuts it. Elements between two cuts with
  * the same old holders and the same new owners form one part: the finest unit that a plan needs.
  */
-#ifndef SPOT_PLAN_RESHARD_H
-#define SPOT_PLAN_RESHARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ void spot_reshard_cut(struct spot_reshard *reshard, const bool *is_marked);
 void spot_reshard_join(struct spot_reshard *reshard, int n);
 
 void spot_reshard_release(struct spot_reshard *reshard);
-
-#endif /* SPOT_PLAN_RESHARD_H */

@@ -5,8 +5,7 @@
  * and more is stage j, and in each stage a run ends with a probability of its own. That is a Markov
  * chain, which a dynamic program can go by.
  */
-#ifndef SPOT_PLAN_RUN_DIST_H
-#define SPOT_PLAN_RUN_DIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ void spot_run_dist_fit(struct spot_run_dist *dist, bool is_up, const double *up,
 
 /* The stage of an age in ticks, 1.. */
 size_t spot_run_stage(size_t age);
-
-#endif /* SPOT_PLAN_RUN_DIST_H */

@@ -6,8 +6,7 @@
  * their dispersion or lengths, that of losses, the pause of a change or the backlog are others:
  * what is estimated moves a little at every look.
  */
-#ifndef SPOT_PLAN_SERVE_DECIDE_H
-#define SPOT_PLAN_SERVE_DECIDE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ struct spot_serve_seen {
     struct spot_grid runs;   /* D 0: nothing; negative: what was decided last */
     double switch_s;         /* the pause of a change to another shape */
 };
-
-#endif /* SPOT_PLAN_SERVE_DECIDE_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_plan.h - the document of a plan to serve, with reasons and alternatives. */
-#ifndef SPOT_PLAN_SERVE_PLAN_H
-#define SPOT_PLAN_SERVE_PLAN_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ void spot_serve_plan_why(struct spot_serve_plan *plan, const char *fmt, ...);
 int spot_serve_plan_refuse(const struct spot_job_doc *job, int64_t instances, struct spot_err *err);
 
 void spot_serve_plan_release(struct spot_serve_plan *plan);
-
-#endif /* SPOT_PLAN_SERVE_PLAN_H */

@@ -6,8 +6,7 @@
  * most one way for each job and the available workers. Prices of workers, one for each type, are
  * found by an auction among jobs; they bound the value of any choice, and explain why a job waits.
  */
-#ifndef SPOT_PLAN_SHARE_ROUND_H
-#define SPOT_PLAN_SHARE_ROUND_H
+#pragma once
 
 #include "model/share_doc.h"
 #include "plan/share.h"
@@ -104,5 +103,3 @@ struct spot_share_plan {
     size_t n_way;
     struct spot_share_choice choice;
 };
-
-#endif /* SPOT_PLAN_SHARE_ROUND_H */

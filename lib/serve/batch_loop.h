@@ -5,8 +5,7 @@
  * sampling is a function of the request, the choice and the tokens before. So a sequence that has
  * to give up its pages to older ones is recomputed later, with the same tokens.
  */
-#ifndef SPOT_SERVE_BATCH_LOOP_H
-#define SPOT_SERVE_BATCH_LOOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,5 +73,3 @@ struct spot_batch_out {
  * Sequences that have ended are removed. Returns 0, or -1 with *err as in relay.h. */
 int spot_batch_loop_step(struct spot_batch_loop *loop, struct spot_batch_out *out, size_t *n,
                          struct spot_err *err);
-
-#endif /* SPOT_SERVE_BATCH_LOOP_H */

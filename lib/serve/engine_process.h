@@ -4,8 +4,7 @@
  * It runs in a process group of its own, with PORT set to a free port of the loopback. All of the
  * group is killed when this process is gone, however it went.
  */
-#ifndef SPOT_SERVE_ENGINE_PROCESS_H
-#define SPOT_SERVE_ENGINE_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ bool spot_engine_process_runs(struct spot_engine_process *p);
 void spot_engine_process_words(const struct spot_engine_process *p, char *line, size_t n);
 /* Tell the group to end, and kill it after grace_s. Does nothing if it never began. */
 void spot_engine_process_stop(struct spot_engine_process *p, double grace_s);
-
-#endif /* SPOT_SERVE_ENGINE_PROCESS_H */

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* page.h - the page at `/`: a prompt, its stream marked by worker, and the workers. */
-#ifndef SPOT_SERVE_PAGE_H
-#define SPOT_SERVE_PAGE_H
+#pragma once
 
 #include <stddef.h>
 
 /* page.html, embedded by the Makefile. */
 extern const unsigned char spot_page_html[];
 extern const size_t spot_page_html_byte;
-
-#endif /* SPOT_SERVE_PAGE_H */

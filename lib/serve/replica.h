@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* replica.h - one worker of a server: joins, computes the sequences given to it, leaves. */
-#ifndef SPOT_SERVE_REPLICA_H
-#define SPOT_SERVE_REPLICA_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -18,5 +17,3 @@ struct spot_replica_options {
  * from the server's. *agent, unless NULL, tells how it ended. */
 int spot_replica_run(const struct spot_replica_options *options, struct spot_agent *agent,
                      struct spot_err *err);
-
-#endif /* SPOT_SERVE_REPLICA_H */

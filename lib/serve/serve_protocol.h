@@ -25,8 +25,7 @@
  * A sequence is one choice of one request; the coordinator assigns its number, and sends it to the
  * leader of a replica.
  */
-#ifndef SPOT_SERVE_SERVE_PROTOCOL_H
-#define SPOT_SERVE_SERVE_PROTOCOL_H
+#pragma once
 
 #include "cluster/protocol.h"
 
@@ -74,5 +73,3 @@ enum spot_serve_message {
     /* client to coordinator */
     SPOT_MSG_ROLL = SPOT_MSG_CLIENT_FIRST + 8, /* text directory of the model to be rolled out */
 };
-
-#endif /* SPOT_SERVE_SERVE_PROTOCOL_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* served_model.h - a model directory, as used by server and workers. */
-#ifndef SPOT_SERVE_SERVED_MODEL_H
-#define SPOT_SERVE_SERVED_MODEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,5 +65,3 @@ char *spot_served_model_id(const char *dir);
 int spot_served_model_pack(const struct spot_served_model *m, enum spot_infer_type type, int begin,
                            int end, void *image, void (*progress)(void *user), void *user,
                            struct spot_err *err);
-
-#endif /* SPOT_SERVE_SERVED_MODEL_H */

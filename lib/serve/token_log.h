@@ -8,8 +8,7 @@
  * tokens.log.bad until another one is damaged. The file is rewritten when half of it is about
  * requests that are gone.
  */
-#ifndef SPOT_SERVE_TOKEN_LOG_H
-#define SPOT_SERVE_TOKEN_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,5 +79,3 @@ uint64_t spot_token_log_byte(const struct spot_token_log *log);
 /* Rewrite the file with what was added since the last write. It is replaced completely or not at
  * all. Returns 0, or -1 with *err. */
 int spot_token_log_replace(struct spot_token_log *log, struct spot_err *err);
-
-#endif /* SPOT_SERVE_TOKEN_LOG_H */

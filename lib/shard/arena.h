@@ -15,8 +15,7 @@
  *
  * Symbols as in model/shape.h.
  */
-#ifndef SPOT_SHARD_ARENA_H
-#define SPOT_SHARD_ARENA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,5 +72,3 @@ void spot_arena_tensor_name(const struct spot_arena *arena, int bundle, int tens
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* SPOT_SHARD_ARENA_H */

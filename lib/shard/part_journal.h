@@ -8,8 +8,7 @@
  * A record is written only after its data were synced. Reading stops at the first truncated or
  * invalid record; later chunks are received again.
  */
-#ifndef SPOT_SHARD_PART_JOURNAL_H
-#define SPOT_SHARD_PART_JOURNAL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ void spot_part_journal_record(uint64_t stream_id, struct spot_part_journal_entry
 size_t spot_part_journal_replay(const void *bytes, size_t n_byte, uint64_t stream_id,
                                 uint64_t n_chunk, struct spot_part_journal_entry *entry,
                                 size_t *n_entry);
-
-#endif /* SPOT_SHARD_PART_JOURNAL_H */

@@ -13,8 +13,7 @@
  * docs/formats/stream.md
  */
 /* clang-format on */
-#ifndef SPOT_SHARD_STREAM_H
-#define SPOT_SHARD_STREAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -138,5 +137,3 @@ int spot_stream_reader_finish(struct spot_stream_reader *r, struct spot_err *err
 
 /* The content of HEAD; zeroed until it has been read. */
 const struct spot_stream_info *spot_stream_reader_info(const struct spot_stream_reader *r);
-
-#endif /* SPOT_SHARD_STREAM_H */

@@ -15,8 +15,7 @@
  *             ASK     send SUMS
  *             COMMIT  the file is complete, verified and durable: the source may be released
  */
-#ifndef SPOT_SHARD_TRANSFER_PROTOCOL_H
-#define SPOT_SHARD_TRANSFER_PROTOCOL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -64,5 +63,3 @@ int spot_transfer_meet(struct spot_port *port, const char *role, struct spot_err
 
 /* Tell the peer why we leave; errors in doing so are not reported. */
 void spot_transfer_fail(struct spot_port *port, const struct spot_err *why);
-
-#endif /* SPOT_SHARD_TRANSFER_PROTOCOL_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* deadline_sim.h - a job with a deadline on recorded series of spot availability in one or several
  * places. */
-#ifndef SPOT_SIM_DEADLINE_SIM_H
-#define SPOT_SIM_DEADLINE_SIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ int spot_deadline_play_run(const struct spot_deadline_play *play,
                            const struct spot_deadline_policy *policy,
                            struct spot_deadline_result *result, struct spot_deadline_tick *tick,
                            struct spot_err *err);
-
-#endif /* SPOT_SIM_DEADLINE_SIM_H */

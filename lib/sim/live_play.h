@@ -4,8 +4,7 @@
  * One loop: apply the trace up to now, start and kill what is due, then wait for the next such
  * moment or a signal. Which copy leaves depends only on the trace and the seed, never on timing.
  */
-#ifndef SPOT_SIM_LIVE_PLAY_H
-#define SPOT_SIM_LIVE_PLAY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ void spot_live_release(struct spot_live *l);
 /* Play to the end of the trace, or a signal, until all copies are gone; a second signal ends it at
  * once. Returns 0, or -1 with *err. */
 int spot_live_play(struct spot_live *l, struct spot_err *err);
-
-#endif /* SPOT_SIM_LIVE_PLAY_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* processes.h - the real host of a supervisor: processes, time and signals of this machine. Every
  * child leads its own process group and is killed with the whole group, also when we die. */
-#ifndef SPOT_SIM_PROCESSES_H
-#define SPOT_SIM_PROCESSES_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -27,5 +26,3 @@ int spot_processes_init(struct spot_processes *p, char **command, size_t n_max,
 
 /* Kill all processes immediately, and wait for them. */
 void spot_processes_release(struct spot_processes *p);
-
-#endif /* SPOT_SIM_PROCESSES_H */

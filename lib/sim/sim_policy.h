@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sim_policy.h - shared by the policies of the training simulator; used in lib/sim only. */
-#ifndef SPOT_SIM_SIM_POLICY_H
-#define SPOT_SIM_SIM_POLICY_H
+#pragma once
 
 #include "sim/train_sim.h"
 
@@ -34,5 +33,3 @@ void spot_sim_migrate(const struct spot_sim_train *sim, struct spot_sim_state *s
  * first. */
 void spot_sim_account(const struct spot_sim_train *sim, struct spot_sim_row *row, int d, int p,
                       double samples_per_s, double used_s, enum spot_sim_class why);
-
-#endif /* SPOT_SIM_SIM_POLICY_H */

@@ -6,8 +6,7 @@
  * period is over. Clock and processes are behind struct spot_host: the real ones are in
  * processes.h, tests have their own.
  */
-#ifndef SPOT_SIM_SUPERVISOR_H
-#define SPOT_SIM_SUPERVISOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,5 +85,3 @@ double spot_supervisor_next_s(const struct spot_supervisor *s);
 
 /* Free the members; the host ends running processes. */
 void spot_supervisor_release(struct spot_supervisor *s);
-
-#endif /* SPOT_SIM_SUPERVISOR_H */

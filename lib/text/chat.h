@@ -4,8 +4,7 @@
  * chat_template.jinja, or else the `chat_template` of tokenizer_config.json (of several the one
  * named "default"), gives the format as a program in Jinja (template.h).
  */
-#ifndef SPOT_TEXT_CHAT_H
-#define SPOT_TEXT_CHAT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ const char *spot_chat_end(const struct spot_chat *chat);
  * another role; SPOT_EINFEASIBLE beyond a limit of steps, bytes or depth. */
 int spot_chat_render(const struct spot_chat *chat, const struct spot_json_value *context,
                      struct spot_buf *out, struct spot_err *err);
-
-#endif /* SPOT_TEXT_CHAT_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pattern_state.h - a pattern that was read; private to pattern*.c. */
-#ifndef SPOT_TEXT_PATTERN_STATE_H
-#define SPOT_TEXT_PATTERN_STATE_H
+#pragma once
 
 #include "text/pattern.h"
 
@@ -42,5 +41,3 @@ struct spot_pattern_tree {
 /* pattern_read.c: 0, or -1 with *err. The tree is to be released in any case. */
 int spot_pattern_read(struct spot_pattern_tree *t, const char *text, struct spot_err *err);
 void spot_pattern_release(struct spot_pattern_tree *t);
-
-#endif /* SPOT_TEXT_PATTERN_STATE_H */

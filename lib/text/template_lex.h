@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* template_lex.h - the words of a template; private to template*.c. */
-#ifndef SPOT_TEXT_TEMPLATE_LEX_H
-#define SPOT_TEXT_TEMPLATE_LEX_H
+#pragma once
 
 #include "text/template_state.h"
 
@@ -42,5 +41,3 @@ struct spot_tv spot_tlex_data(struct spot_tlex *l);
 
 /* Read the next token of a tag into l->token; behind CLOSE text follows. */
 void spot_tlex_next(struct spot_tlex *l);
-
-#endif /* SPOT_TEXT_TEMPLATE_LEX_H */

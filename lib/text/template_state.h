@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* template_state.h - a parsed template, and the values of a rendering; private to template*.c. */
-#ifndef SPOT_TEXT_TEMPLATE_STATE_H
-#define SPOT_TEXT_TEMPLATE_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <string.h>
@@ -335,5 +334,3 @@ struct spot_tv spot_tv_get(struct spot_trender *r, const struct spot_tnode *at, 
 struct spot_tv spot_tv_path(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv v,
                             struct spot_tv path);
 struct spot_tv spot_template_eval(struct spot_trender *r, const struct spot_tnode *e);
-
-#endif /* SPOT_TEXT_TEMPLATE_STATE_H */

@@ -6,8 +6,7 @@
  * lived in a class of ages is the maximum likelihood estimate of a hazard that is constant in the
  * class, with truncation and censoring on either side.
  */
-#ifndef SPOT_TRACE_LIFETIMES_H
-#define SPOT_TRACE_LIFETIMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ enum { SPOT_AGE_CLASSES_MAX = 64 };
  * losses or no lives. */
 size_t spot_age_classes(const struct spot_life *life, size_t n, size_t least,
                         struct spot_age_class *out);
-
-#endif /* SPOT_TRACE_LIFETIMES_H */

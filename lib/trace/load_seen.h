@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* load_seen.h - what a server that observes its arrivals knows of them at a moment. */
-#ifndef SPOT_TRACE_LOAD_SEEN_H
-#define SPOT_TRACE_LOAD_SEEN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -32,5 +31,3 @@ size_t spot_load_lengths_seen(const struct spot_job_serve *serve, const struct s
  * (SPOT_EDATA): no blocks in the load, no times of other lengths in the profile. */
 int spot_load_check_cache(const struct spot_job_serve *serve, const struct spot_load *load,
                           const char *source, struct spot_err *err);
-
-#endif /* SPOT_TRACE_LOAD_SEEN_H */

@@ -3,8 +3,7 @@
  *
  * A name belongs to a scope, so that "node1" of one zone is not "node1" of another.
  */
-#ifndef SPOT_TRACE_NAMES_H
-#define SPOT_TRACE_NAMES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ size_t spot_names_intern(struct spot_names *names, uint32_t scope, const char *t
 
 /* Legal on a zeroed struct. */
 void spot_names_release(struct spot_names *names);
-
-#endif /* SPOT_TRACE_NAMES_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* region.h - extracts the region from the name of a zone. */
-#ifndef SPOT_TRACE_REGION_H
-#define SPOT_TRACE_REGION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,5 +11,3 @@
 size_t spot_region_length(const char *zone);
 
 bool spot_region_is_same(const char *zone, const char *other);
-
-#endif /* SPOT_TRACE_REGION_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* share_import.h - converts job traces and accounting logs of clusters to jobs or throughputs.
  * Formats: docs/formats/import.md. */
-#ifndef SPOT_TRACE_SHARE_IMPORT_H
-#define SPOT_TRACE_SHARE_IMPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ int spot_share_import_read(struct spot_share_import *imp, const struct spot_shar
  * read last is kept. */
 void spot_share_import_settle(struct spot_share_import *imp);
 void spot_share_import_release(struct spot_share_import *imp);
-
-#endif /* SPOT_TRACE_SHARE_IMPORT_H */

@@ -4,8 +4,7 @@
  * Counts are weighted by the time they held. A series holds from its first row to the end of the
  * whole trace.
  */
-#ifndef SPOT_TRACE_TRACE_STATS_H
-#define SPOT_TRACE_TRACE_STATS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ void spot_trace_together(const struct spot_trace *trace, struct spot_trace_toget
 /* Means over n equal slices of [start_s, end_s) for a trend line; 0 before the first row. */
 void spot_trace_slices(const struct spot_trace_series *series, double start_s, double end_s,
                        size_t n, double *mean);
-
-#endif /* SPOT_TRACE_TRACE_STATS_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* trace_write.h - writes traces as CSV, in the forms of trace.h. */
-#ifndef SPOT_TRACE_TRACE_WRITE_H
-#define SPOT_TRACE_TRACE_WRITE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,5 +15,3 @@ void spot_trace_put_real(FILE *out, double value);
  * errors of `out` are left for the caller to detect. */
 void spot_trace_write_counts(const struct spot_trace *trace, FILE *out);
 void spot_trace_write_events(const struct spot_trace *trace, FILE *out);
-
-#endif /* SPOT_TRACE_TRACE_WRITE_H */

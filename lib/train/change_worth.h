@@ -11,8 +11,7 @@
  *   later     the old grid continues.
  * docs/design/16-precopy.md.
  */
-#ifndef SPOT_TRAIN_CHANGE_WORTH_H
-#define SPOT_TRAIN_CHANGE_WORTH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -37,5 +36,3 @@ enum spot_change_when spot_change_how(const struct spot_change_worth *worth);
 
 /* Does that way pay off? Not if the new grid is no faster. */
 bool spot_change_pays(const struct spot_change_worth *worth);
-
-#endif /* SPOT_TRAIN_CHANGE_WORTH_H */

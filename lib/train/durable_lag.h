@@ -4,8 +4,7 @@
  * A generation costs what steps take longer while one is under way (save_cost.h), not the time
  * until it is on the disk, which passes beside them.
  */
-#ifndef SPOT_TRAIN_DURABLE_LAG_H
-#define SPOT_TRAIN_DURABLE_LAG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ double spot_durable_lag_every_s(const struct spot_durable_lag *lag, double asked
                                 bool is_single);
 bool spot_durable_lag_is_due(const struct spot_durable_lag *lag, double asked_every_s,
                              bool is_single);
-
-#endif /* SPOT_TRAIN_DURABLE_LAG_H */

@@ -5,8 +5,7 @@
  *
  * Keys are the long names of the options that make a job, with _ for -, or what follows from one.
  */
-#ifndef SPOT_TRAIN_JOB_NOTE_H
-#define SPOT_TRAIN_JOB_NOTE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ void spot_job_note_differences(const char *dir, const struct spot_job_config *co
 
 /* "micro-batch" of "micro_batch"; "device" of "kernel", "comm" of "reduce" */
 const char *spot_job_note_option(const char *key, char name[SPOT_JOB_NOTE_KEY_MAX]);
-
-#endif /* SPOT_TRAIN_JOB_NOTE_H */

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* job_page.h - the page at `/` of a job that trains: members, grid, steps, loss and pauses. */
-#ifndef SPOT_TRAIN_JOB_PAGE_H
-#define SPOT_TRAIN_JOB_PAGE_H
+#pragma once
 
 #include <stddef.h>
 
 /* job_page.html, embedded by the Makefile. */
 extern const unsigned char spot_job_page_html[];
 extern const size_t spot_job_page_html_byte;
-
-#endif /* SPOT_TRAIN_JOB_PAGE_H */

@@ -3,8 +3,7 @@
  *
  * The same coordinator and workers as in training; only durable state is left out.
  */
-#ifndef SPOT_TRAIN_OBSERVE_H
-#define SPOT_TRAIN_OBSERVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ struct spot_observer {
     void (*probed)(void *user, const struct spot_probe_seen *seen);
     void *user;
 };
-
-#endif /* SPOT_TRAIN_OBSERVE_H */

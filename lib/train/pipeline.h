@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* pipeline.h - one member's part of a step: 1F1B over its microbatches, then the sum over the
  * replicas. */
-#ifndef SPOT_TRAIN_PIPELINE_H
-#define SPOT_TRAIN_PIPELINE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -46,5 +45,3 @@ int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint3
  * a step uses; otherwise as above. */
 int spot_pipeline_validate(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
                            double *loss, struct spot_err *err);
-
-#endif /* SPOT_TRAIN_PIPELINE_H */

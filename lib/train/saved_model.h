@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* saved_model.h - reads the weights of a job from its state directory, or from the running job. */
-#ifndef SPOT_TRAIN_SAVED_MODEL_H
-#define SPOT_TRAIN_SAVED_MODEL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -53,5 +52,3 @@ int spot_saved_model_shorten(struct spot_saved_model *model, int64_t seq, struct
 
 /* Keep the weights of a bundle and free the rest. */
 void spot_weights_only(struct spot_bundle *bundle);
-
-#endif /* SPOT_TRAIN_SAVED_MODEL_H */

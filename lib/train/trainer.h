@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* trainer.h - runs one training job: a group (cluster/group.h) with the trainer as its
  * workload. */
-#ifndef SPOT_TRAIN_TRAINER_H
-#define SPOT_TRAIN_TRAINER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -100,5 +99,3 @@ int spot_trainer_run(const struct spot_trainer_options *options, struct spot_tra
                      struct spot_err *err);
 
 /* The signals of a job are those of its group: spot_group_stop, _has_begun, _reload. */
-
-#endif /* SPOT_TRAIN_TRAINER_H */

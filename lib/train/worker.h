@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* worker.h - one worker of a job: joins, gets its place, computes, moves state, leaves. */
-#ifndef SPOT_TRAIN_WORKER_H
-#define SPOT_TRAIN_WORKER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -42,5 +41,3 @@ bool spot_worker_is_for_serving(void);
 
 /* Async-signal-safe: this instance will be taken away. */
 void spot_worker_notice(void);
-
-#endif /* SPOT_TRAIN_WORKER_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* gguf_docs.h - the documents of a model's directory as a GGUF file's values say them, and the
  * directory itself. */
-#ifndef SPOT_WEIGHTS_GGUF_DOCS_H
-#define SPOT_WEIGHTS_GGUF_DOCS_H
+#pragma once
 
 #include "common/json_writer.h"
 #include "weights/gguf.h"
@@ -19,5 +18,3 @@ int spot_gguf_tokenizer_config(const struct spot_gguf *g, struct spot_jw *jw, st
  * generation_config.json, tokenizer.json, tokenizer_config.json, chat_template.jinja if it has one,
  * and model.gguf, which is the file itself (a hard link) or a copy. Returns 0, or -1 with *err. */
 int spot_gguf_import(const char *path, const char *dir, struct spot_err *err);
-
-#endif /* SPOT_WEIGHTS_GGUF_DOCS_H */

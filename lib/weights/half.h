@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* half.h - IEEE 754 binary16 to the float of the same value. */
-#ifndef SPOT_WEIGHTS_HALF_H
-#define SPOT_WEIGHTS_HALF_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -18,5 +17,3 @@ static inline float spot_half(uint16_t half)
     memcpy(&x, &bits, sizeof(x));
     return x;
 }
-
-#endif /* SPOT_WEIGHTS_HALF_H */

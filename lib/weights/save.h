@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* save.h - writes the weights of a job as a safetensors file under the names of its family. */
-#ifndef SPOT_WEIGHTS_SAVE_H
-#define SPOT_WEIGHTS_SAVE_H
+#pragma once
 
 #include "common/err.h"
 #include "common/out.h"
@@ -27,5 +26,3 @@ void spot_weights_out_add(struct spot_weights_out *weights, const struct spot_bu
 /* If rc is 0 and all bundles were added, the file is moved into place; else it is discarded.
  * Returns the resulting rc. */
 int spot_weights_out_finish(struct spot_weights_out *weights, int rc, struct spot_err *err);
-
-#endif /* SPOT_WEIGHTS_SAVE_H */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // launch.hpp - a launch of spot's sources goes to the PTX that nvcc made of them.
-#ifndef SPOT_TESTS_PTX_LAUNCH_HPP
-#define SPOT_TESTS_PTX_LAUNCH_HPP
+#pragma once
 
 #include <dlfcn.h>
 
@@ -37,5 +36,3 @@ static inline void ptx_launch_of(void (*kernel)(P...), dim3 grid, dim3 block, si
 
 #define SPOT_LAUNCH(kernel, grid, block, shared, stream, ...) \
     ((void)(stream), ptx_launch_of((kernel), grid, block, shared, __VA_ARGS__))
-
-#endif // SPOT_TESTS_PTX_LAUNCH_HPP

@@ -9,8 +9,7 @@
  * (one of them writing), a read of shared memory that nobody wrote, and a barrier that not all
  * reach end the launch with an error.
  */
-#ifndef SPOT_TESTS_PTX_H
-#define SPOT_TESTS_PTX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,5 +65,3 @@ int ptx_mutate(const struct ptx_mutation *mutation);
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* SPOT_TESTS_PTX_H */

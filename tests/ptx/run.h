@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* run.h - a block at work: its threads, and its memory that watches who meets where. */
-#ifndef SPOT_TESTS_PTX_RUN_H
-#define SPOT_TESTS_PTX_RUN_H
+#pragma once
 
 #include <setjmp.h>
 
@@ -72,5 +71,3 @@ void ptx_copies_wait(struct ptx_block *b, unsigned thread, uint64_t n_left);
 void ptx_go_on(struct ptx_block *b, unsigned thread);
 /* What the 32 lanes of a warp, all at the same instruction, make together. */
 void ptx_exchange(struct ptx_block *b, unsigned first);
-
-#endif /* SPOT_TESTS_PTX_RUN_H */

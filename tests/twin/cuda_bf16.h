@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cuda_bf16.h - bfloat16 on the CPU, rounded to nearest even. */
-#ifndef SPOT_TWIN_CUDA_BF16_H
-#define SPOT_TWIN_CUDA_BF16_H
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -29,5 +28,3 @@ static inline __nv_bfloat16 __float2bfloat16(float x)
         return { 0x7fff };
     return { static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16) };
 }
-
-#endif /* SPOT_TWIN_CUDA_BF16_H */

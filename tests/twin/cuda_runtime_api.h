@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cuda_runtime_api.h - the runtime's calls that lib/engine/cuda makes, over host memory. */
-#ifndef SPOT_TWIN_CUDA_RUNTIME_API_H
-#define SPOT_TWIN_CUDA_RUNTIME_API_H
+#pragma once
 
 #include <stddef.h>
 
@@ -97,5 +96,3 @@ const char *cudaGetErrorName(cudaError_t status);
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* SPOT_TWIN_CUDA_RUNTIME_API_H */

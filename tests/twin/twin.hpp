@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // twin.hpp - what the runtime's streams and the machinery of launches share.
-#ifndef SPOT_TWIN_TWIN_HPP
-#define SPOT_TWIN_TWIN_HPP
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -16,5 +15,3 @@ uint64_t twin_draw(uint64_t below);
 
 // The thread's last error and device lie among what is poisoned: kept meanwhile (true), and back.
 void twin_keep_thread(bool is_to_keep);
-
-#endif // SPOT_TWIN_TWIN_HPP

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* byte_level_rig.h - the alphabet of byte-level tokenizers, for tokenizers that a test writes. */
-#ifndef SPOT_TESTS_BYTE_LEVEL_RIG_H
-#define SPOT_TESTS_BYTE_LEVEL_RIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,5 +44,3 @@ static inline struct spot_bpe *bpe_with_special(void)
     spot_buf_release(&text);
     return bpe;
 }
-
-#endif /* SPOT_TESTS_BYTE_LEVEL_RIG_H */

@@ -4,8 +4,7 @@
  * An oracle for gradients by differences: forward only. It shares no code with the engine but where
  * numbers lie in an arena, and the speeds at which positions turn, which other tests hold.
  */
-#ifndef SPOT_TESTS_DECODER_ANY_F64_H
-#define SPOT_TESTS_DECODER_ANY_F64_H
+#pragma once
 
 #include "decoder_f64.h"
 #include "engine/rope.h"
@@ -238,5 +237,3 @@ static double f64_any_loss(const struct f64_model *m, const uint32_t *token)
     free(logit);
     return loss;
 }
-
-#endif /* SPOT_TESTS_DECODER_ANY_F64_H */

@@ -4,8 +4,7 @@
  * An oracle for tests: shares no code with the engine but the arena's offsets. Weights and
  * gradients are double arrays with the arena's element offsets, one per bundle.
  */
-#ifndef SPOT_TESTS_DECODER_F64_H
-#define SPOT_TESTS_DECODER_F64_H
+#pragma once
 
 #include <math.h>
 #include <stdlib.h>
@@ -381,5 +380,3 @@ static double f64_microbatch(const struct f64_model *m, const uint32_t *token)
     free(dx);
     return loss;
 }
-
-#endif /* SPOT_TESTS_DECODER_F64_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* decoder_shapes.h - small shapes that have, together, each feature of model/decoder.h but experts.
  */
-#ifndef SPOT_TESTS_DECODER_SHAPES_H
-#define SPOT_TESTS_DECODER_SHAPES_H
+#pragma once
 
 #include "model/shape.h"
 
@@ -88,5 +87,3 @@
         .n_layer = 1, .width = 24, .n_head = 4, .seq = 9, .vocab = 19, .n_shard = 2, .ffn = 34, \
         .kind = { .activation = SPOT_GELU_ERF },                                                \
     }
-
-#endif /* SPOT_TESTS_DECODER_SHAPES_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* etcd_rig.h - members of a real etcd on loopback, which end with the test. */
-#ifndef SPOT_TESTS_ETCD_RIG_H
-#define SPOT_TESTS_ETCD_RIG_H
+#pragma once
 
 #include <fcntl.h>
 #include <signal.h>
@@ -163,5 +162,3 @@ static inline void etcd_url(char *url, size_t size)
                               rig.where.url[i] + strlen("http://"));
     snprintf(url + n, size - n, "/%s", rig.where.prefix);
 }
-
-#endif /* SPOT_TESTS_ETCD_RIG_H */

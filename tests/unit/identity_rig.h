@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* identity_rig.h - certificates that vouch for themselves. */
-#ifndef SPOT_TESTS_IDENTITY_RIG_H
-#define SPOT_TESTS_IDENTITY_RIG_H
+#pragma once
 
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -57,5 +56,3 @@ static inline void drop_identity(const struct identity *id)
     unlink(id->cert);
     unlink(id->key);
 }
-
-#endif /* SPOT_TESTS_IDENTITY_RIG_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* job_rig.h - a whole job on processes of this program: a small config, local workers that are
  * forked, and what came of it. */
-#ifndef SPOT_TESTS_JOB_RIG_H
-#define SPOT_TESTS_JOB_RIG_H
+#pragma once
 
 #include <signal.h>
 #include <stdarg.h>
@@ -203,5 +202,3 @@ static inline int run_job_suite(const char *name, TCase *tc)
     free((char *)(uintptr_t)data[0]);
     return system(command) ? EXIT_FAILURE : rc;
 }
-
-#endif /* SPOT_TESTS_JOB_RIG_H */

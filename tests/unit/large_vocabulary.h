@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* large_vocabulary.h - a tokenizer as large as Llama 3's: bytes, pairs and fours of letters,
  * 128,000 in all, and 256 added tokens. */
-#ifndef SPOT_TESTS_LARGE_VOCABULARY_H
-#define SPOT_TESTS_LARGE_VOCABULARY_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,5 +87,3 @@ static inline struct spot_bpe *large_vocabulary(int n_added, struct spot_err *er
     free(text);
     return bpe;
 }
-
-#endif

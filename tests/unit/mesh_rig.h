@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* mesh_rig.h - two meshes of one process and a coordinator that the test plays. */
-#ifndef SPOT_TESTS_MESH_RIG_H
-#define SPOT_TESTS_MESH_RIG_H
+#pragma once
 
 #include <poll.h>
 #include <stdio.h>
@@ -83,5 +82,3 @@ static inline void *later(void *what)
     }
     return NULL;
 }
-
-#endif /* SPOT_TESTS_MESH_RIG_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* migration_rig.h - random cases of the planner of moves, and their answers by enumeration: every
  * placement, and for each the time by Hall's condition over every set of senders. */
-#ifndef SPOT_TEST_MIGRATION_RIG_H
-#define SPOT_TEST_MIGRATION_RIG_H
+#pragma once
 
 #include <check.h>
 #include <math.h>
@@ -211,5 +210,3 @@ static inline void check_moves(const struct random_case *c, const struct spot_mi
         }
     }
 }
-
-#endif /* SPOT_TEST_MIGRATION_RIG_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* move_rig.h - what the tests of moves share: a file, both ends, a port that is cut. */
-#ifndef SPOT_TESTS_MOVE_RIG_H
-#define SPOT_TESTS_MOVE_RIG_H
+#pragma once
 
 #include <pthread.h>
 #include <stdio.h>
@@ -263,5 +262,3 @@ static inline bool attempt(struct file *f, uint32_t chunk_byte, size_t n_read, s
     spot_sender_free(sender);
     return ok;
 }
-
-#endif /* SPOT_TESTS_MOVE_RIG_H */

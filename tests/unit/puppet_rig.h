@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* puppet_rig.h - ranks of a hosted job that do what the test tells them, one order after the other,
  * and say what came of it. */
-#ifndef SPOT_TESTS_PUPPET_RIG_H
-#define SPOT_TESTS_PUPPET_RIG_H
+#pragma once
 
 #include <poll.h>
 
@@ -219,5 +218,3 @@ static inline void begin_puppets(void)
     set_up();
     memset(n_order, 0, sizeof(n_order));
 }
-
-#endif /* SPOT_TESTS_PUPPET_RIG_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_rig.h - a whole server on processes of this program: workers that take their time while the
  * test says so, and clients. */
-#ifndef SPOT_TESTS_SERVE_RIG_H
-#define SPOT_TESTS_SERVE_RIG_H
+#pragma once
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -587,5 +586,3 @@ static inline int run_server_suite(const char *name, TCase *tc)
     snprintf(command, sizeof(command), "rm -r '%s'", dir);
     return system(command) ? EXIT_FAILURE : rc;
 }
-
-#endif /* SPOT_TESTS_SERVE_RIG_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* service_rig.h - a small HTTP service on loopback, in a thread: each question is answered as the
  * test says, when it says so. */
-#ifndef SPOT_TESTS_SERVICE_RIG_H
-#define SPOT_TESTS_SERVICE_RIG_H
+#pragma once
 
 #include <poll.h>
 #include <pthread.h>
@@ -158,5 +157,3 @@ static inline void end_service(void)
     close(service.wake[0]);
     close(service.wake[1]);
 }
-
-#endif /* SPOT_TESTS_SERVICE_RIG_H */

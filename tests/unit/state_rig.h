@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* state_rig.h - a directory of its own for a test of states, and a shell in it. */
-#ifndef SPOT_TESTS_STATE_RIG_H
-#define SPOT_TESTS_STATE_RIG_H
+#pragma once
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -49,5 +48,3 @@ static inline void make_root(void)
     strcpy(root, "/tmp/spot-state-test-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(root));
 }
-
-#endif /* SPOT_TESTS_STATE_RIG_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* store_rig.h - a directory with a store in it, whose bundles say which step they are of. */
-#ifndef SPOT_TESTS_STORE_RIG_H
-#define SPOT_TESTS_STORE_RIG_H
+#pragma once
 
 #include <poll.h>
 #include <stdint.h>
@@ -106,5 +105,3 @@ static inline int count(const char *pattern)
     pclose(in);
     return n;
 }
-
-#endif /* SPOT_TESTS_STORE_RIG_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* train_rig.h - a question to spot-plan train, about a shipped job. */
-#ifndef SPOT_TESTS_TRAIN_RIG_H
-#define SPOT_TESTS_TRAIN_RIG_H
+#pragma once
 
 #include <stdio.h>
 #include <string.h>
@@ -87,5 +86,3 @@ static inline void unload(struct rig *r)
     spot_throughput_release(&r->throughput);
     spot_job_doc_release(&r->job);
 }
-
-#endif /* SPOT_TESTS_TRAIN_RIG_H */

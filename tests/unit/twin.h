@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* twin.h - the CUDA module for tests of stages. */
-#ifndef SPOT_TESTS_TWIN_H
-#define SPOT_TESTS_TWIN_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,5 +27,3 @@ static inline void find_twin(const char *program)
     }
 #endif
 }
-
-#endif /* SPOT_TESTS_TWIN_H */

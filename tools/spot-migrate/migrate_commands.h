@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* migrate_commands.h - the commands of spot-migrate. */
-#ifndef SPOT_MIGRATE_COMMANDS_H
-#define SPOT_MIGRATE_COMMANDS_H
+#pragma once
 
 #include "cli/tool.h"
 
@@ -15,5 +14,3 @@ extern const struct spot_command migrate_list_command;
 extern const struct spot_command migrate_extract_command;
 extern const struct spot_command migrate_send_command;
 extern const struct spot_command migrate_recv_command;
-
-#endif /* SPOT_MIGRATE_COMMANDS_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* migrate_moves.h - a plan as a document, as sentences, as a picture. */
-#ifndef SPOT_MIGRATE_MOVES_H
-#define SPOT_MIGRATE_MOVES_H
+#pragma once
 
 #include <stdio.h>
 
@@ -29,5 +28,3 @@ void moves_table(const struct moves_doc *moves, FILE *out, enum spot_format form
 /* Who sends how much to whom, and when each link is busy. */
 int moves_plot(const struct spot_migration_problem *problem, const struct spot_migration_plan *plan,
                const char *path, struct spot_err *err);
-
-#endif /* SPOT_MIGRATE_MOVES_H */

@@ -4,8 +4,7 @@
  * Unix sockets and loopback TCP as they are; any other address only with a key, over TLS; a
  * command's standard input and output (ssh), or our own.
  */
-#ifndef SPOT_MIGRATE_MIGRATE_NET_H
-#define SPOT_MIGRATE_MIGRATE_NET_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -80,5 +79,3 @@ void net_detach(struct net *net);
 int net_listen(const struct net *net, struct spot_err *err);
 struct spot_port *net_accept(const struct net *net, int listener, double limit_s);
 void net_unlisten(const struct net *net, int listener);
-
-#endif /* SPOT_MIGRATE_MIGRATE_NET_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_train_offers.h - what a job that trains can be run on: catalogue, forecast, what runs. */
-#ifndef SPOT_PLAN_FLEET_TRAIN_OFFERS_H
-#define SPOT_PLAN_FLEET_TRAIN_OFFERS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ struct train_offers {
 /* Fill what `options` name. Returns 0, or -1 with *err. */
 int train_offers_read(struct train_offers *offers, struct spot_prov *prov, struct spot_err *err);
 void train_offers_release(struct train_offers *offers);
-
-#endif /* SPOT_PLAN_FLEET_TRAIN_OFFERS_H */

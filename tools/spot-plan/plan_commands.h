@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* plan_commands.h - the subcommands of spot-plan. */
-#ifndef SPOT_PLAN_COMMANDS_H
-#define SPOT_PLAN_COMMANDS_H
+#pragma once
 
 #include "cli/tool.h"
 
@@ -12,5 +11,3 @@ extern const struct spot_command plan_fleet_command;
 extern const struct spot_command plan_deadline_command;
 extern const struct spot_command plan_share_command;
 extern const struct spot_command plan_job_command;
-
-#endif /* SPOT_PLAN_COMMANDS_H */

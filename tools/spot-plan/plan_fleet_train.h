@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* plan_fleet_train.h - spot-plan fleet --kind train. */
-#ifndef SPOT_PLAN_PLAN_FLEET_TRAIN_H
-#define SPOT_PLAN_PLAN_FLEET_TRAIN_H
+#pragma once
 
 #include "cli/tool.h"
 
@@ -13,5 +12,3 @@ struct plan_fleet_train {
 };
 
 int plan_fleet_train(const struct plan_fleet_train *options, struct spot_err *err);
-
-#endif /* SPOT_PLAN_PLAN_FLEET_TRAIN_H */

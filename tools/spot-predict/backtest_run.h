@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* backtest_run.h - rolling-origin scores of many models on many series. */
-#ifndef SPOT_PREDICT_BACKTEST_RUN_H
-#define SPOT_PREDICT_BACKTEST_RUN_H
+#pragma once
 
 #include "forecast/forecaster.h"
 #include "forecast/score.h"
@@ -88,5 +87,3 @@ int calibration_plot(const struct options *options, const struct results *result
 
 /* Pairs of results as ratios with intervals. */
 void compare_print(const struct options *options, const struct results *results, FILE *out);
-
-#endif /* SPOT_PREDICT_BACKTEST_RUN_H */

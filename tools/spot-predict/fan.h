@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fan.h - figures of forecasts: the fan of a distribution over time, and how calibrated
  * distributions were. */
-#ifndef SPOT_PREDICT_FAN_H
-#define SPOT_PREDICT_FAN_H
+#pragma once
 
 #include "cli/plot.h"
 #include "predict.h"
@@ -22,5 +21,3 @@ struct fan {
 void fan_make(struct fan *fan, const struct spot_count_grid *g, size_t origin, const double *prob,
               int horizon, const char *model);
 void fan_release(struct fan *fan);
-
-#endif /* SPOT_PREDICT_FAN_H */

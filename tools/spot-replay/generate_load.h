@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* generate_load.h - spot-replay generate --kind load, and the lengths that import gives requests.
  */
-#ifndef SPOT_REPLAY_GENERATE_LOAD_H
-#define SPOT_REPLAY_GENERATE_LOAD_H
+#pragma once
 
 #include "cli/tool.h"
 #include "trace/load_generate.h"
@@ -27,5 +26,3 @@ int replay_load_lengths(const struct replay_load *opt, struct spot_load_dist *di
 /* Generate one and write it. Returns 0, or -1 with *err. */
 int replay_generate_load(const struct replay_load *opt, double hours,
                          const struct spot_tool_common *common, struct spot_err *err);
-
-#endif /* SPOT_REPLAY_GENERATE_LOAD_H */

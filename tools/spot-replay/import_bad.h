@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SPOT_REPLAY_IMPORT_BAD_H
-#define SPOT_REPLAY_IMPORT_BAD_H
+#pragma once
 
 #include "common/bad_rows.h"
 
 /* Say how many rows were left out, if any were, and why the first was. */
 void import_warn_bad(const struct spot_bad_rows *bad);
-
-#endif /* SPOT_REPLAY_IMPORT_BAD_H */

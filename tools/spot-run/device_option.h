@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* device_option.h - the value of --device: a kind of arithmetic, and which CUDA device. */
-#ifndef SPOT_RUN_DEVICE_OPTION_H
-#define SPOT_RUN_DEVICE_OPTION_H
+#pragma once
 
 #include "common/err.h"
 #include "train/config.h"
@@ -14,5 +13,3 @@ struct device_option {
 /* "auto", "cpu", "cuda", "cuda:1", "fma", "cuda-fp32:0". Whether there is such a kernel is not
  * examined. Returns 0, or -1 with *err (SPOT_EUSAGE). */
 int device_option_parse(const char *text, struct device_option *device, struct spot_err *err);
-
-#endif /* SPOT_RUN_DEVICE_OPTION_H */

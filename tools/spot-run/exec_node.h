@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* exec_node.h - a node of an exec job: its directory of state, its ranks, and its agent. */
-#ifndef SPOT_RUN_EXEC_NODE_H
-#define SPOT_RUN_EXEC_NODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ struct exec_node {
 
 /* Until the job is over or the node has left. Returns 0, or -1 with *err. */
 int exec_node_run(struct exec_node *node, struct spot_err *err);
-
-#endif /* SPOT_RUN_EXEC_NODE_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_log.h - what a fleet did and saw: events.jsonl and trace.csv in its directory. */
-#ifndef SPOT_RUN_FLEET_LOG_H
-#define SPOT_RUN_FLEET_LOG_H
+#pragma once
 
 #include "common/err.h"
 #include "fleet/controller.h"
@@ -26,5 +25,3 @@ void fleet_log_counts(struct fleet_log *log, const struct spot_fleet *fleet);
 
 const char *fleet_verb_name(enum spot_fleet_verb verb);
 const char *fleet_market_name(bool is_on_demand);
-
-#endif /* SPOT_RUN_FLEET_LOG_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* profile.h - what the parts of spot-run profile share. */
-#ifndef SPOT_RUN_PROFILE_H
-#define SPOT_RUN_PROFILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +61,3 @@ struct profile_serve {
 /* profile_serve.c: a replica's profile from a server's log, as spot.job/1 of kind serve. */
 int profile_serve(const struct profile_serve *p, struct spot_prov *prov, const char *output,
                   struct spot_err *err);
-
-#endif /* SPOT_RUN_PROFILE_H */

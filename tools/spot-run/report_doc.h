@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* report_doc.h - the report of a run as the document spot.report/1. */
-#ifndef SPOT_RUN_REPORT_DOC_H
-#define SPOT_RUN_REPORT_DOC_H
+#pragma once
 
 #include <stdio.h>
 
@@ -22,5 +21,3 @@ void report_doc_price(struct spot_jw *jw, const struct report_price *price);
 int report_doc_write(const struct spot_run *run, const struct spot_run *reference,
                      const struct report_price *price, const struct spot_prov *prov, FILE *out,
                      struct spot_err *err);
-
-#endif /* SPOT_RUN_REPORT_DOC_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* resume.h - a job out of its state directory, where no option says otherwise. */
-#ifndef SPOT_RUN_RESUME_H
-#define SPOT_RUN_RESUME_H
+#pragma once
 
 #include "cli/opt.h"
 #include "train/job_note.h"
@@ -11,5 +10,3 @@
  * what was said. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
 int resume_options(const char *dir, const struct spot_opt *option, const bool *given,
                    struct spot_job_note *note, struct spot_err *err);
-
-#endif /* SPOT_RUN_RESUME_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* run.h - the commands of spot-run. */
-#ifndef SPOT_RUN_RUN_H
-#define SPOT_RUN_RUN_H
+#pragma once
 
 #include "cli/tool.h"
 
@@ -25,5 +24,3 @@ extern const struct spot_command run_status_command;
 extern const struct spot_command run_report_command;
 extern const struct spot_command run_eval_command;
 extern const struct spot_command run_export_command;
-
-#endif /* SPOT_RUN_RUN_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tuning.h - the learning rate and its schedule, as said on a command line. */
-#ifndef SPOT_RUN_TUNING_H
-#define SPOT_RUN_TUNING_H
+#pragma once
 
 #include "cli/opt.h"
 #include "common/err.h"
@@ -17,5 +16,3 @@ int tuning_settle(struct job_options *o, struct spot_err *err);
 int tuning_resume(struct job_options *o, const struct spot_opt *option, const bool *given,
                   const struct spot_job_note *note, struct spot_tuning *change,
                   struct spot_err *err);
-
-#endif /* SPOT_RUN_TUNING_H */

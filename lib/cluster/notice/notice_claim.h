@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* notice_claim.h - parses the answers of sources. Pure functions of untrusted text. */
-#ifndef SPOT_CLUSTER_NOTICE_NOTICE_CLAIM_H
-#define SPOT_CLUSTER_NOTICE_NOTICE_CLAIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ spot_notice_read spot_notice_read_line;
 
 /* A token of IMDSv2: visible ASCII that fits a header. */
 bool spot_notice_is_token(const char *text, size_t n);
-
-#endif /* SPOT_CLUSTER_NOTICE_NOTICE_CLAIM_H */

@@ -4,8 +4,7 @@
  * Calls are queued on one stream and return at once; those that transfer to the host wait for
  * completion. After an error every call does nothing: spot_device_status reports the error.
  */
-#ifndef SPOT_ENGINE_CUDA_DEVICE_H
-#define SPOT_ENGINE_CUDA_DEVICE_H
+#pragma once
 
 #include "common/err.h"
 #include "engine/cuda/kernels.h"
@@ -106,5 +105,3 @@ void spot_device_product(struct spot_device *dev, const struct spot_product *pro
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* SPOT_ENGINE_CUDA_DEVICE_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* device_state.h - shared by device.c and product.c. */
-#ifndef SPOT_ENGINE_CUDA_DEVICE_STATE_H
-#define SPOT_ENGINE_CUDA_DEVICE_STATE_H
+#pragma once
 
 #include "engine/cuda/device.h"
 
@@ -49,5 +48,3 @@ void spot_device_close_products(struct spot_device *dev);
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* SPOT_ENGINE_CUDA_DEVICE_STATE_H */

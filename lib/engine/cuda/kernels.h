@@ -6,8 +6,7 @@
  * d outputs of qkv, F width inside the MLP, V vocabulary, Vr its rows with padding. T-typed arrays
  * hold elements of `real`.
  */
-#ifndef SPOT_ENGINE_CUDA_KERNELS_H
-#define SPOT_ENGINE_CUDA_KERNELS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -191,5 +190,3 @@ void spot_cuda_adamw(enum spot_real real, const struct spot_cuda_planes *planes,
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* SPOT_ENGINE_CUDA_KERNELS_H */

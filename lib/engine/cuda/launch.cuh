@@ -4,8 +4,7 @@
  * The same sources are compiled a second time for the CPU (tests/twin), which replaces the two
  * macros below.
  */
-#ifndef SPOT_ENGINE_CUDA_LAUNCH_CUH
-#define SPOT_ENGINE_CUDA_LAUNCH_CUH
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -159,5 +158,3 @@ __device__ inline float gelu_of(float x, float *slope)
             call;                  \
         }                          \
     } while (0)
-
-#endif /* SPOT_ENGINE_CUDA_LAUNCH_CUH */

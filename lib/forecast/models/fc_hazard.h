@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fc_hazard.h - what the model `pool` uses of the model `hazard`. */
-#ifndef SPOT_FORECAST_MODELS_FC_HAZARD_H
-#define SPOT_FORECAST_MODELS_FC_HAZARD_H
+#pragma once
 
 #include "forecast/forecaster.h"
 
@@ -14,5 +13,3 @@
  *   dist    scratch, as large as prob */
 void spot_hazard_mix(const struct spot_fc_spec *spec, const void *state, int now, double *dist,
                      double *prob);
-
-#endif /* SPOT_FORECAST_MODELS_FC_HAZARD_H */

@@ -8,8 +8,7 @@
  * polymatroid, on which greedy by density is optimal (Edmonds 1970; for one node: Dantzig 1957).
  * Gates behind the holders preserve that; those at the receivers do not, so the bound ignores them.
  */
-#ifndef SPOT_PLAN_MIGRATION_EVACUATION_H
-#define SPOT_PLAN_MIGRATION_EVACUATION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ struct spot_evacuation {
 /* Never worse than greedy by density, nor than the best single group. Among equally good choices
  * the first found is taken, so equal inputs give equal answers. */
 void spot_evacuation(struct spot_evacuation *s);
-
-#endif /* SPOT_PLAN_MIGRATION_EVACUATION_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* flow.h - maximum flow in integers (Dinic 1970), and the cheapest maximum flow (successive
  * shortest paths) if arcs have costs. Deterministic: the newest arc of a vertex is tried first. */
-#ifndef SPOT_PLAN_MIGRATION_FLOW_H
-#define SPOT_PLAN_MIGRATION_FLOW_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ int64_t spot_flow_max(struct spot_flow *flow, int source, int sink);
 
 /* The same at minimum cost; cost >= 0 on every added arc. */
 int64_t spot_flow_cheapest(struct spot_flow *flow, int source, int sink);
-
-#endif /* SPOT_PLAN_MIGRATION_FLOW_H */

@@ -7,8 +7,7 @@
  * else swaps that involve the busiest receivers. It also returns lower bounds that hold for every
  * placement. Deterministic: effort is counted in scored placements, never in time.
  */
-#ifndef SPOT_PLAN_MIGRATION_PLACE_H
-#define SPOT_PLAN_MIGRATION_PLACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -78,5 +77,3 @@ struct spot_place {
 int spot_place_search(const struct spot_place_problem *problem, struct spot_place *place,
                       struct spot_err *err);
 void spot_place_release(struct spot_place *place);
-
-#endif /* SPOT_PLAN_MIGRATION_PLACE_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_scatter.h - the distribution of times of batches of one shape and size when lengths and
  * times vary. */
-#ifndef SPOT_PLAN_SERVE_SERVE_SCATTER_H
-#define SPOT_PLAN_SERVE_SERVE_SCATTER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -23,5 +22,3 @@ struct spot_serve_scatter *spot_serve_scatter_new(const struct spot_serve_ask *a
                                                   const struct spot_serve_shape *shape,
                                                   struct spot_serve_time *time);
 void spot_serve_scatter_free(struct spot_serve_scatter *scatter);
-
-#endif /* SPOT_PLAN_SERVE_SERVE_SCATTER_H */

@@ -8,8 +8,7 @@
  * and step; sizes that were never seen have a chance of UNSEEN each, so that a forecast may tell of
  * any change.
  */
-#ifndef SPOT_PLAN_TRAIN_HORIZON_H
-#define SPOT_PLAN_TRAIN_HORIZON_H
+#pragma once
 
 #include "model/count_chain.h"
 
@@ -42,5 +41,3 @@ const double *spot_horizon_next(const struct spot_horizon *h, int step, int coun
 
 /* How likely a count is after `step` steps (0..). */
 double spot_horizon_mass(const struct spot_horizon *h, int step, int count);
-
-#endif /* SPOT_PLAN_TRAIN_HORIZON_H */

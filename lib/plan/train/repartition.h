@@ -4,8 +4,7 @@
  *
  * j of the D*P instances of a grid die, uniformly. Times come from lib/model/migrate_cost.h.
  */
-#ifndef SPOT_PLAN_TRAIN_REPARTITION_H
-#define SPOT_PLAN_TRAIN_REPARTITION_H
+#pragma once
 
 #include "model/migrate_cost.h"
 
@@ -39,5 +38,3 @@ double spot_repartition_same_drawn(const struct spot_migrate_cost *cost, int d, 
                                    const int *lost, int *holds);
 double spot_repartition_other_drawn(const struct spot_migrate_cost *cost, int d, int p, int p2,
                                     const int *lost);
-
-#endif /* SPOT_PLAN_TRAIN_REPARTITION_H */

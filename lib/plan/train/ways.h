@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ways.h - numbers of victim sets by their size: polynomials in x, truncated after x^j_max. */
-#ifndef SPOT_PLAN_TRAIN_WAYS_H
-#define SPOT_PLAN_TRAIN_WAYS_H
+#pragma once
 
 #include "plan/train/repartition.h"
 
@@ -54,5 +53,3 @@ static inline struct spot_ways spot_ways_stage(int d, int low, int high, int j_m
         f.of[a] = spot_ways_choose(d, a);
     return f;
 }
-
-#endif /* SPOT_PLAN_TRAIN_WAYS_H */

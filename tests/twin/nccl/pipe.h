@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pipe.h - the twin's sends and receives between the ranks of a communicator. */
-#ifndef SPOT_TWIN_PIPE_H
-#define SPOT_TWIN_PIPE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -51,5 +50,3 @@ void twin_pipe_close(struct twin_pipe *pipe);
 ncclResult_t twin_pipe_run(struct twin_pipe *pipe, const struct twin_op *op, size_t n);
 
 long twin_setting(const char *name, long otherwise);
-
-#endif /* SPOT_TWIN_PIPE_H */
