@@ -17,42 +17,6 @@ static const char json[] = "application/json";
 
 typedef void handler(struct spot_front *f, struct spot_http_call *call, const char *rest);
 
-static void completions(struct spot_front *f, struct spot_http_call *call, const char *rest)
-{
-    (void)rest;
-    spot_front_complete(f, call, SPOT_API_COMPLETIONS);
-}
-
-static void chat(struct spot_front *f, struct spot_http_call *call, const char *rest)
-{
-    (void)rest;
-    spot_front_complete(f, call, SPOT_API_CHAT);
-}
-
-static void responses(struct spot_front *f, struct spot_http_call *call, const char *rest)
-{
-    (void)rest;
-    spot_front_complete(f, call, SPOT_API_RESPONSES);
-}
-
-static void embeddings(struct spot_front *f, struct spot_http_call *call, const char *rest)
-{
-    (void)rest;
-    spot_front_complete(f, call, SPOT_API_EMBEDDINGS);
-}
-
-static void tokenize(struct spot_front *f, struct spot_http_call *call, const char *rest)
-{
-    (void)rest;
-    spot_front_complete(f, call, SPOT_API_TOKENIZE);
-}
-
-static void detokenize(struct spot_front *f, struct spot_http_call *call, const char *rest)
-{
-    (void)rest;
-    spot_front_complete(f, call, SPOT_API_DETOKENIZE);
-}
-
 static void models(struct spot_front *f, struct spot_http_call *call, const char *rest)
 {
     struct spot_buf out = { 0 };
@@ -153,24 +117,25 @@ static const struct route {
     const char *path; /* one that ends in / has something behind it */
     const char *method;
     enum access access;
-    handler *answer;
+    handler *answer; /* NULL: a body that is computed */
+    enum spot_api api;
 } routes[] = {
-    { "/v1/completions", "POST", WITH_KEY, completions },
-    { "/v1/chat/completions", "POST", WITH_KEY, chat },
-    { "/v1/responses", "POST", WITH_KEY, responses },
-    { "/v1/embeddings", "POST", WITH_KEY, embeddings },
-    { "/tokenize", "POST", WITH_KEY, tokenize },
-    { "/detokenize", "POST", WITH_KEY, detokenize },
-    { "/v1/streams/", "GET", WITH_KEY, spot_front_rejoin },
-    { "/v1/models", "GET", WITH_KEY, models },
-    { "/v1/models/", "GET", WITH_KEY, models },
-    { "/status", "GET", WITH_KEY, status },
-    { "/metrics", "GET", WITH_KEY, metrics },
-    { "/version", "GET", WITH_KEY, version },
-    { "/health", "GET", OPEN, ready },
-    { "/ready", "GET", OPEN, ready },
-    { "/live", "GET", OPEN, live },
-    { "/", "GET", OPEN, page }, /* it asks for a key itself */
+    { "/v1/completions", "POST", WITH_KEY, NULL, SPOT_API_COMPLETIONS },
+    { "/v1/chat/completions", "POST", WITH_KEY, NULL, SPOT_API_CHAT },
+    { "/v1/responses", "POST", WITH_KEY, NULL, SPOT_API_RESPONSES },
+    { "/v1/embeddings", "POST", WITH_KEY, NULL, SPOT_API_EMBEDDINGS },
+    { "/tokenize", "POST", WITH_KEY, NULL, SPOT_API_TOKENIZE },
+    { "/detokenize", "POST", WITH_KEY, NULL, SPOT_API_DETOKENIZE },
+    { "/v1/streams/", "GET", WITH_KEY, spot_front_rejoin, 0 },
+    { "/v1/models", "GET", WITH_KEY, models, 0 },
+    { "/v1/models/", "GET", WITH_KEY, models, 0 },
+    { "/status", "GET", WITH_KEY, status, 0 },
+    { "/metrics", "GET", WITH_KEY, metrics, 0 },
+    { "/version", "GET", WITH_KEY, version, 0 },
+    { "/health", "GET", OPEN, ready, 0 },
+    { "/ready", "GET", OPEN, ready, 0 },
+    { "/live", "GET", OPEN, live, 0 },
+    { "/", "GET", OPEN, page, 0 }, /* it asks for a key itself */
 };
 
 /* NULL: unknown. *rest is what is behind its path. */
@@ -273,7 +238,7 @@ void spot_front_gate(void *user, struct spot_http_call *call)
         spot_front_answer_error(call, 405, "invalid_request_error", NULL,
                                 "This path takes another method.");
     } else if (r->access == OPEN) {
-        r->answer(f, call, rest);
+        r->answer(f, call, rest); /* none of these is computed */
     } else if (!spot_http_keys_admit(f->keys, call)) {
         spot_http_add_header(call, "WWW-Authenticate", "Bearer");
         spot_front_answer_error(call, 401, "invalid_request_error", "invalid_api_key",
@@ -287,6 +252,10 @@ void spot_front_called(void *user, struct spot_http_call *call)
     const char *rest;
 
     spot_front_gate(user, call);
-    if (!spot_http_is_answered(call) && (r = route_of(spot_http_path(call), &rest)))
+    if (spot_http_is_answered(call) || !(r = route_of(spot_http_path(call), &rest)))
+        return;
+    if (r->answer)
         r->answer(user, call, rest);
+    else
+        spot_front_complete(user, call, r->api);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* relay_state.h - shared by the parts of a relay; private to lib/serve/relay*.c. */
-#ifndef SPOT_SERVE_RELAY_STATE_H
-#define SPOT_SERVE_RELAY_STATE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -127,6 +126,10 @@ int spot_relay_hear_buddy(struct spot_relay *r, struct spot_wire_in *in, struct 
 int spot_relay_hear_copy(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
 int spot_relay_hear_count(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
 int spot_relay_hear_restore(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
+/* An order that names a sequence, its request and its tokens, for spot_relay_take_own or the like.
+ */
+typedef int spot_relay_act(struct spot_relay *r, int own, uint64_t number, uint32_t source,
+                           const uint32_t *token, int64_t n, struct spot_err *err);
+int spot_relay_hear_tokens(struct spot_relay *r, struct spot_wire_in *in, spot_relay_act *act,
+                           struct spot_err *err);
 int spot_relay_hear_discard(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
-
-#endif /* SPOT_SERVE_RELAY_STATE_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* migrate.h - what the commands of spot-migrate that handle streams share. */
-#ifndef SPOT_MIGRATE_MIGRATE_H
-#define SPOT_MIGRATE_MIGRATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,8 +29,8 @@ struct pack_options {
 };
 int pack_to_output(const struct pack_options *options, const char *path, struct spot_err *err);
 
-/* One thread a processor, 64 at most: what --threads is where it is not given. */
-uint64_t default_threads(void);
+/* --threads; 0, not given: one a processor, 64 at most. */
+uint64_t threads_of(uint64_t given);
 
 /* --- bytes in --- */
 
@@ -116,5 +115,3 @@ void base_close(struct base *base);
  * has no such tensor of the same type and size, or cannot be read. */
 const void *base_get(struct base *base, const struct spot_st *st, const struct spot_chunk *chunk,
                      struct spot_buf *buf);
-
-#endif /* SPOT_MIGRATE_MIGRATE_H */
