@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""engine_storm.py [KEY=VALUE...] - llama-server behind spot-run serve, while engines are killed, noticed, and the server dies.
+"""engine_storm.py [KEY=VALUE...] - engines behind spot-run serve, while they are killed, noticed, and the server dies.
 
-  gguf=FILE     the model; without one, a small one with random weights is written
+  gguf=FILE     the model for llama-server; without one, a small one with random weights is written
   kills=30 notices=20 fronts=3 seed=1 clients=6 workers=3 unique=40 out=48
   args='...'    of llama-server, beside model and port; batch=N choices at once of an engine (what --parallel says)
+  engine=COMMAND kind=KIND model=DIR   another engine, for which $PORT is there; model=NAME: it takes text
   dir=DIR       where to work and leave what was said; KEEP is then the caller's affair
 
 First what the engine does alone: a prompt asked 50 times, one after the other and four at a time, and asked in its middle. Then `unique`
@@ -15,18 +16,20 @@ came twice or was left out, or a form or count was wrong; with strict=1 also if 
 import collections, http.client, json, os, random, shlex, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time
 from concurrent.futures import ThreadPoolExecutor
 
-o = dict(gguf='', kills=30, notices=20, fronts=3, seed=1, clients=6, workers=3, unique=40, out=48, dir='', strict=0, batch=4, times=50,
+o = dict(gguf='', kills=30, notices=20, fronts=3, seed=1, clients=6, workers=3, unique=40, out=48, dir='', engine='', kind='llama-server', model='M', strict=0, batch=4, times=50,
          args='--parallel 4 -c 8192 -t 1 --no-warmup')
 for word in sys.argv[1:]:
     k, v = word.split('=', 1)
     o[k] = type(o[k])(v)
 ENGINE = os.environ.get('LLAMA_SERVER') or shutil.which('llama-server')
-if not ENGINE:
+if not ENGINE and not o['engine']:
     print('engine_storm: no llama-server here: skipped')
     sys.exit(77)
 rng = random.Random(o['seed'])
 top = o['dir'] or tempfile.mkdtemp()
 os.makedirs(top, exist_ok=True)
+o['model'] = os.path.abspath(o['model']) if os.path.isdir(o['model']) else o['model']
+IS_TEXT = o['engine'] and not os.path.isdir(o['model'])
 os.chdir(top)
 TEMPLATE = ("{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
             "{% if tools %}{{ 'tools: ' + (tools | tojson) + '\\n' }}{% endif %}"
@@ -99,6 +102,8 @@ def question(i):
     r = random.Random(1000 + i)
     greedy = i % 2 == 0
     kind = ('plain', 'stop', 'logprobs', 'choices', 'schema', 'tools', 'plain', 'ids')[i // 2 % 8]
+    if IS_TEXT and kind not in ('stop', 'choices'):
+        kind = 'plain'
     b = {'model': 'M', 'max_tokens': r.randrange(o['out'] // 2, o['out']), 'seed': i, 'temperature': 0 if greedy else .9}
     chats = i // 3 % 2 == 1
     if kind == 'stop':
@@ -291,17 +296,16 @@ def begin(words, err, **k):
     return p
 
 
-def engine_words(port):
-    return [ENGINE, '-m', gguf, '--host', '127.0.0.1', '--port', port] + shlex.split(o['args'])
+def command():
+    return o['engine'] or 'exec %s -m %s --host 127.0.0.1 --port $PORT %s' % (shlex.quote(ENGINE), shlex.quote(gguf), o['args'])
 
 
 def worker(name):
-    line = 'exec ' + ' '.join(shlex.quote(w) for w in engine_words('PORT')).replace('PORT', '"$PORT"')
-    return begin(['spot-run', 'worker', '--join', 'unix:j', '--name', name, '--engine', line, '--engine-kind', 'llama-server'], 'workers.err')
+    return begin(['spot-run', 'worker', '--join', 'unix:j', '--name', name, '--engine', command(), '--engine-kind', o['kind']], 'workers.err')
 
 
 def front(*more):
-    return begin(['spot-run', 'serve', '--dtype', 'engine', '--model', 'M', '--chat-template', 'chat.jinja', '--tool-format', 'hermes',
+    return begin(['spot-run', 'serve', '--dtype', 'engine', '--model', o['model'], '--served-model-name', 'M', '--chat-template', 'chat.jinja', '--tool-format', 'hermes',
                   '--http', 'unix:h', '--listen', 'unix:j', '--state', 'st', '--linger', '60s', '--lease', '5s', '--max-batch',
                   str(o['batch']), *more], 'serve.err')
 
@@ -328,28 +332,14 @@ def until(what, limit=300):
         time.sleep(.05)
 
 
-def children(pid):
-    found, parent = [], {}
-    for p in os.listdir('/proc'):
-        try:
-            parent[int(p)] = int(open('/proc/%s/stat' % p).read().rsplit(')', 1)[1].split()[1])
-        except (ValueError, OSError):
-            pass
-    todo = [pid]
-    while todo:
-        x = todo.pop()
-        kids = [k for k, v in parent.items() if v == x]
-        found += kids
-        todo += kids
-    return found
-
-
 def engine_of(p):
-    for k in children(p.pid):
+    """The program that the worker started, which is not its watcher."""
+    for k in os.listdir('/proc'):
         try:
-            if os.readlink('/proc/%d/exe' % k) == os.path.realpath(ENGINE):
-                return k
-        except OSError:
+            if int(open('/proc/%s/stat' % k).read().rsplit(')', 1)[1].split()[1]) == p.pid and \
+                    os.readlink('/proc/%s/exe' % k) != os.readlink('/proc/%d/exe' % p.pid):
+                return int(k)
+        except (ValueError, OSError):
             pass
     return None
 
@@ -368,16 +358,20 @@ def alone():
     with socket.socket() as s:
         s.bind(('127.0.0.1', 0))
         port = s.getsockname()[1]
-    p = begin(engine_words(str(port)), 'engine.err')
+    p = begin(['sh', '-c', command()], 'engine.err', env={**os.environ, 'PORT': str(port)}, start_new_session=True)
+    llama = o['kind'] == 'llama-server'
 
-    def post(prompt, n, **k):
+    def post(prompt, n):
         c = http.client.HTTPConnection('127.0.0.1', port, timeout=120)
-        c.request('POST', '/completion', json.dumps({'prompt': prompt, 'n_predict': n, 'temperature': 0, 'return_tokens': True,
-                                                     'ignore_eos': True, **k}), {'Content-Type': 'application/json'})
+        b = {'prompt': ''.join(map(chr, prompt)) if IS_TEXT else prompt, 'temperature': 0}
+        b.update({'n_predict': n, 'return_tokens': True, 'ignore_eos': True} if llama else {'max_tokens': n, 'model': o['named']})
+        if not llama and not IS_TEXT:
+            b.update({'return_token_ids': True, 'ignore_eos': True})
+        c.request('POST', '/completion' if llama else '/v1/completions', json.dumps(b), {'Content-Type': 'application/json'})
         a = c.getresponse()
         d = json.loads(a.read())
         c.close()
-        return d['tokens']
+        return d['tokens'] if llama else [ord(x) for x in d['choices'][0]['text']] if IS_TEXT else d['choices'][0]['token_ids']
 
     def well():
         try:
@@ -386,15 +380,16 @@ def alone():
         except (OSError, http.client.HTTPException, KeyError, ValueError):
             return False
     until(well)
-    prompts = [[random.Random(k).randrange(20, 250) for _ in range(40 + 9 * k)] for k in range(5)]
+    post([97, 98], 2)
+    prompts = [[random.Random(k).randrange(97, 122) for _ in range(40 + 9 * k)] for k in range(5)]
     n, each = o['out'], o['times'] // 5
     want = [post(x, n) for x in prompts]
     one = sum(post(x, n) == w for x, w in zip(prompts, want) for _ in range(each))
     with ThreadPoolExecutor(4) as pool:
         four = sum(pool.map(lambda k: post(prompts[k % 5], n) == want[k % 5], range(5 * each)))
-    goes_on = sum(post(x + w[:k], n - k) == w[k:] for x, w in zip(prompts, want) for k in range(2, n, max(1, n // each)))
+    goes_on = 0 if IS_TEXT else sum(post(x + w[:k], n - k) == w[k:] for x, w in zip(prompts, want) for k in range(2, n, max(1, n // each)))
     asked = sum(len(range(2, n, max(1, n // each))) for _ in prompts)
-    p.kill()
+    os.killpg(p.pid, signal.SIGKILL)
     p.wait()
     print('alone: the same answer one after the other %d of %d, four at a time %d of %d, from its middle %d of %d'
           % (one, 5 * each, four, 5 * each, goes_on, asked), flush=True)
@@ -437,9 +432,11 @@ def storm(workers, state):
 def main():
     global gguf
     gguf = os.path.abspath(o['gguf']) if o['gguf'] else os.path.abspath('tiny.gguf')
-    if not o['gguf']:
+    if not o['gguf'] and not o['engine']:
         put_gguf(gguf)
-    subprocess.run(['spot-run', 'import', gguf, 'M'], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if not o['engine']:
+        subprocess.run(['spot-run', 'import', gguf, 'M'], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    o['named'] = o['model'] if IS_TEXT else os.path.basename(o['model'])
     open('chat.jinja', 'w').write(TEMPLATE)
     alone()
     state = {'front': front()}
