@@ -28,7 +28,7 @@ struct spot_fleet_intent {
     size_t market;
     int64_t count, seen; /* seen: machines with its token */
     double asked_s, retry_s;
-    int tries;  /* of this life; 0: its command never ran in it */
+    int tries;  /* that failed; 0: its command is not known to have run */
     int missed; /* lists since the last try */
 };
 

@@ -11,6 +11,7 @@ set -o pipefail
 setup() {
     cd "$BATS_TEST_TMPDIR" || return
     cloud=$BATS_TEST_DIRNAME/../../examples/fleet/cloud.sh
+    tools=$(cd "$(dirname "$(command -v spot-run)")/../tests" && pwd)
     export CLOUD=$PWD/cloud CLOUD_TRACE=$PWD/trace.csv CLOUD_GRACE=0 SPOT_CLOUD="$cloud"
     printf '%s\n' time_s,available,zone 0,4,a 0,4,b >trace.csv
     printf '%s\n' instance_type,zone,spot_usd_per_h,on_demand_usd_per_h gpu,a,1, gpu,b,1, gpu,,,3 >catalogue.csv
@@ -42,9 +43,14 @@ begin() { # OPTION...: turns until `stop`
     pid=$!
 }
 
+later() { # COMMAND...: to lives of it a day went by
+    local -x SPOT_SKEW_S=86400 LD_PRELOAD=$tools/skew.so
+    "$@"
+}
+
 stop() {
-    kill -TERM "$pid"
-    wait "$pid"
+    kill -TERM "$pid" || cat talk
+    wait "$pid" || { echo "status $?" && cat talk && return 1; }
     pid=
 }
 
@@ -95,6 +101,7 @@ events() { jq -r .event state/events.jsonl; }
         read -rt "0.$((i * 5 + 10))" <> <(:) || true
         kill -9 "$pid"
         wait "$pid" || true
+        eventually '[ ! -d state ] || flock -n state true' # a command on its way to exec holds the lock, too
     done
     begin
     eventually '[ "$(machines a) $(machines b)" = "2 1" ]'
@@ -113,7 +120,9 @@ events() { jq -r .event state/events.jsonl; }
     [ "$(machines a)" -eq 1 ]
     printf '%s\n' time_s,available,zone 0,3,a 0,1,b >trace.csv
     stop
-    begin --max-usd-per-h 5 # a new life asks again at once
+    fleet --yes --once --max-usd-per-h 5 # its pause is not over for a new life
+    [ "$(machines a) $(machines a on-demand)" = "1 1" ]
+    later begin --max-usd-per-h 5
     eventually '[ "$(machines a) $(machines a on-demand)" = "3 0" ]'
     stop
     [ "$(machines b)" -eq 1 ]
@@ -124,7 +133,9 @@ events() { jq -r .event state/events.jsonl; }
     for how in 'exit 1' 'sleep 1000' 'printf "no id\tat all\n"' 'yes'; do
         rm -rf state cloud tokens
         fleet --yes --once --limit 1s --launch "\"\$SPOT_CLOUD\" launch >/dev/null; echo \$SPOT_TOKEN >>tokens; $how" 2>talk
-        fleet --yes --once --launch 'echo $SPOT_TOKEN >>tokens; "$SPOT_CLOUD" launch' 2>talk
+        fleet --yes --once --launch 'touch too-soon'
+        [ ! -e too-soon ]
+        later fleet --yes --once --launch 'echo $SPOT_TOKEN >>tokens; "$SPOT_CLOUD" launch' 2>talk
         [ "$(machines a) $(machines b)" = "2 1" ]
         [ "$(sort -u tokens | wc -l)" -eq 2 ]
     done
@@ -231,6 +242,10 @@ events() { jq -r .event state/events.jsonl; }
     [ -e told ]
     eventually 'fleet "${drained[@]}"; [ "$(machines a) $(machines b)" = "0 0" ]'
     [ "$(events | grep -cx drain)" -eq 3 ]
+    want 1 0
+    later fleet "${drained[@]}" # the time that went by between two turns is in the trace
+    fleet "${drained[@]}"
+    tail -n 1 state/trace.csv | awk -F, '{ exit !($1 >= 86400 && $1 < 100000 && $2 == "a" && $4 == 1) }'
 }
 
 @test "machines are drained before they are ended" {
