@@ -460,6 +460,7 @@ int spot_fleet_observe(struct spot_fleet *f, double now_s, const struct spot_fle
         f->intent[i].missed++;
     spot_fleet_sort(f);
     drop_gone(f);
+    spot_fleet_count(f);
     if (n_foreign)
         *n_foreign = n - n_own;
     free(own);

@@ -262,7 +262,7 @@ static inline void rig_price(struct rig *r, const char *zone, bool is_on_demand,
 /* One turn, ten seconds after the last. Returns what the turn returned. */
 static inline int rig_tick(struct rig *r)
 {
-    const struct spot_fleet_world world = { rig_now, rig_save, rig_list, rig_run, r };
+    const struct spot_fleet_world world = { rig_now, rig_save, rig_list, NULL, rig_run, r };
     struct spot_err err = { 0 };
 
     r->now_s += 10;

@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include "fleet/arrivals.h"
 #include "fleet_rig.h"
 
 /* --- a death at every point --- */
@@ -612,6 +613,36 @@ START_TEST(a_plan_that_is_refused_changes_nothing_and_leaves_no_market)
 }
 END_TEST
 
+/* --- the load --- */
+
+START_TEST(arrivals_are_what_was_counted_between_looks_and_rest_is_told)
+{
+    struct spot_fleet_arrivals a = { .kept_s = 100 };
+    char text[512] = "";
+    FILE *out = fmemopen(text, sizeof(text), "w");
+
+    ck_assert(!spot_fleet_arrivals_came(&a, 10) && !spot_fleet_arrivals_is_at_rest(&a));
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 0, 5, 50, 100 });
+    ck_assert(!spot_fleet_arrivals_came(&a, 10)); /* of before it is not known when */
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 10, 7, 70, 104 });
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 20, 8, 170, 104 });
+    ck_assert(spot_fleet_arrivals_came(&a, 10));
+    spot_fleet_arrivals_write(&a, out);
+    fclose(out);
+    ck_assert_str_eq(text, "time_s,prompt_tokens,output_tokens\n"
+                           "5.000,10,2\n10.000,10,2\n20.000,100,1\n");
+    for (int i = 0; i < 12; i++) {
+        ck_assert_int_eq(spot_fleet_arrivals_is_at_rest(&a), i > 9);
+        spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 30 + i * 10, 8, 170, 104 });
+    }
+    ck_assert(spot_fleet_arrivals_is_at_rest(&a) && !spot_fleet_arrivals_came(&a, 60));
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 150, 9, 170, 104 });
+    ck_assert(!spot_fleet_arrivals_is_at_rest(&a) && spot_fleet_arrivals_came(&a, 60));
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 160, 0, 0, 0 }); /* another front */
+    ck_assert_uint_eq(a.n, 1);
+}
+END_TEST
+
 /* --- money, order --- */
 
 START_TEST(a_rise_of_prices_ends_the_dearest_and_nothing_unpriced_is_bought)
@@ -734,6 +765,7 @@ int main(void)
     tcase_add_test(tc, what_stands_in_for_spot_stays_over_lives_of_one_turn);
     tcase_add_test(tc, the_time_of_a_fleet_goes_on_between_its_lives_and_never_back);
     tcase_add_test(tc, a_plan_that_is_refused_changes_nothing_and_leaves_no_market);
+    tcase_add_test(tc, arrivals_are_what_was_counted_between_looks_and_rest_is_told);
     tcase_add_test(tc, a_rise_of_prices_ends_the_dearest_and_nothing_unpriced_is_bought);
     tcase_add_test(tc, spot_comes_back_also_where_all_money_is_spent_on_demand);
     tcase_add_test(tc, the_old_ones_stay_until_the_new_ones_run_and_are_drained_first);
