@@ -153,6 +153,7 @@ static void add_steps(struct spot_table *table, const struct session *s)
             spot_table_exact(table, step->unsaved, 3);
             spot_table_text(table, step->on < 0 ? "" : s->cluster.type[step->on].name);
             spot_table_int(table, step->on < 0 ? 0 : (long long)step->on_scale);
+            spot_table_exact(table, step->isolated_s, 3);
         }
 }
 
@@ -168,11 +169,11 @@ static int print(const struct session *s, struct spot_err *err)
     static const struct spot_column step[] = {
         { "policy", false }, { "job", false },    { "instance_type", false }, { "worker", true },
         { "workers", true }, { "start_s", true }, { "end_s", true },          { "done", true },
-        { "unsaved", true }, { "on", false },     { "on_workers", true }
+        { "unsaved", true }, { "on", false },     { "on_workers", true },     { "isolated_s", true }
     };
     struct spot_table table;
 
-    if (spot_tool_table(&o.common, &table, o.steps ? step : total, o.steps ? 11 : 15, err))
+    if (spot_tool_table(&o.common, &table, o.steps ? step : total, o.steps ? 12 : 15, err))
         return -1;
     (o.steps ? add_steps : add_totals)(&table, s);
     return spot_tool_table_write(&o.common, &table, 0, err);
