@@ -50,7 +50,7 @@ int execvp(const char *file, char *const *argv)
             : _ck_assert_failed(__FILE__, __LINE__, "Assertion '" #expr "' failed", __VA_ARGS__))
 
 /* A test is of its suite by being there: add_tests adds those of the file, in its order, that main
- * does not add with a loop of its own. */
+ * does not add itself, such as with a loop. */
 enum { SUITE_TESTS_MAX = 256 };
 static struct {
     const TTest *test[SUITE_TESTS_MAX];
@@ -82,6 +82,8 @@ static inline const TTest *suite_take(const TTest *test)
         suite_list(&name##_ttest);                                              \
     }                                                                           \
     static void name##_fn(int _i CK_ATTRIBUTE_UNUSED)
+#undef tcase_add_test
+#define tcase_add_test(tc, test) _tcase_add_test((tc), suite_take(test), 0, 0, 0, 1)
 #undef tcase_add_loop_test
 #define tcase_add_loop_test(tc, test, from, to) \
     _tcase_add_test((tc), suite_take(test), 0, 0, (from), (to))
