@@ -4,7 +4,8 @@
  * i64 step, i64 bundle, then the stream of shard/shard_mem.h with one part per plane and the scale
  * exponents; every byte is covered by a hash, checked before a bundle counts as held.
  */
-#pragma once
+#ifndef SPOT_CHECKPOINT_BUNDLE_IO_H
+#define SPOT_CHECKPOINT_BUNDLE_IO_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,3 +76,5 @@ struct spot_bundle_reader *spot_bundle_scan_new(const struct spot_shape *shape, 
 
 /* Did it fail because this machine is out of memory? */
 bool spot_bundle_reader_is_short(const struct spot_bundle_reader *reader);
+
+#endif /* SPOT_CHECKPOINT_BUNDLE_IO_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* object_key.h - names of the objects of a generation, "gen-STEP.NONCE/NAME", and lists of them. */
-#pragma once
+#ifndef SPOT_CHECKPOINT_OBJECT_KEY_H
+#define SPOT_CHECKPOINT_OBJECT_KEY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,3 +27,5 @@ struct spot_object_line {
 
 /* Parse the next line of a list, which is modified; false at the end. Text in it is borrowed. */
 bool spot_object_next_line(char **at, struct spot_object_line *line);
+
+#endif /* SPOT_CHECKPOINT_OBJECT_KEY_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* state_text.h - small objects behind a state command, as text. */
-#pragma once
+#ifndef SPOT_CHECKPOINT_STATE_TEXT_H
+#define SPOT_CHECKPOINT_STATE_TEXT_H
 
 #include "checkpoint/state_command.h"
 
@@ -11,3 +12,5 @@ int spot_state_text_get(const struct spot_state_command *command, const char *ve
 
 int spot_state_text_put(const struct spot_state_command *command, const char *key, const char *text,
                         struct spot_err *err);
+
+#endif /* SPOT_CHECKPOINT_STATE_TEXT_H */

@@ -2,7 +2,8 @@
 /* store_state.h - a store, shared by its source files: store.c opens, reads and reports,
  * store_collect.c assembles a generation, store_thread.c writes it and watches the directory.
  */
-#pragma once
+#ifndef SPOT_CHECKPOINT_STORE_STATE_H
+#define SPOT_CHECKPOINT_STORE_STATE_H
 
 #include <pthread.h>
 
@@ -86,3 +87,5 @@ bool spot_store_end(struct spot_store *s);
 
 /* Pass a complete generation to the thread, or queue it until the thread is free. */
 void spot_store_hand_over(struct spot_store *s);
+
+#endif /* SPOT_CHECKPOINT_STORE_STATE_H */

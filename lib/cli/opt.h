@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* opt.h - one table per tool drives parsing, --help, completion and docs. */
-#pragma once
+#ifndef SPOT_CLI_OPT_H
+#define SPOT_CLI_OPT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,3 +89,5 @@ enum spot_cli_action spot_cli_parse(const struct spot_cli *cli, int argc, char *
 bool spot_cli_wants_json_errors(void);
 /* Look for it in the options behind argv[i], where what is wrong was found. */
 void spot_cli_find_error_format(int argc, char **argv, int i);
+
+#endif /* SPOT_CLI_OPT_H */

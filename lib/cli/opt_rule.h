@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* opt_rule.h - checks rules between options: options that have no effect without others, outputs
  * that are also inputs. The rules are in struct spot_cli. */
-#pragma once
+#ifndef SPOT_CLI_OPT_RULE_H
+#define SPOT_CLI_OPT_RULE_H
 
 #include <stdbool.h>
 
@@ -13,3 +14,5 @@
  * Returns 0, or -1 with *err (SPOT_EUSAGE) naming the options. */
 int spot_opt_check(const struct spot_cli *cli, const bool *given, char *const *operand,
                    int n_operand, struct spot_err *err);
+
+#endif /* SPOT_CLI_OPT_RULE_H */

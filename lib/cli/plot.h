@@ -6,7 +6,8 @@
  * the script itself (what golden tests compare), "-" for text on stdout, where
  * each series of several gets a drawing of its own.
  */
-#pragma once
+#ifndef SPOT_CLI_PLOT_H
+#define SPOT_CLI_PLOT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,3 +72,5 @@ int spot_plot_check(const char *path, struct spot_err *err);
 /* Does text drawn to stdout replace the document that would be written there? `path` of the plot
  * and `output` may be NULL. */
 bool spot_plot_takes_stdout(const char *path, const char *output);
+
+#endif /* SPOT_CLI_PLOT_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* table.h - rows of text printed as an aligned table, CSV, TSV, Markdown or JSON Lines. */
-#pragma once
+#ifndef SPOT_CLI_TABLE_H
+#define SPOT_CLI_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,3 +59,5 @@ void spot_table_row(struct spot_table *table, const char *what, const char *fmt,
 
 /* AUTO prints a table. Write errors of `out` are left for the caller to detect. */
 void spot_table_print(const struct spot_table *table, FILE *out, enum spot_format format);
+
+#endif /* SPOT_CLI_TABLE_H */

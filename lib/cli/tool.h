@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tool.h - the first and last steps of every main(). */
-#pragma once
+#ifndef SPOT_CLI_TOOL_H
+#define SPOT_CLI_TOOL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -110,3 +111,5 @@ bool spot_tool_stdin_is_idle(const char *path);
 /* Open `path` for reading; "-" or NULL is stdin. *source gets the name to
  * use in messages. NULL on failure with *err filled. */
 FILE *spot_tool_open(const char *path, const char **source, struct spot_err *err);
+
+#endif /* SPOT_CLI_TOOL_H */

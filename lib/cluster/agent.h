@@ -19,7 +19,8 @@
  * Waits for other members end with an error when the epoch is revoked (comm/mesh.h). A workload
  * gives any error of an epoch to spot_agent_report, and goes on.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_AGENT_H
+#define SPOT_CLUSTER_AGENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -145,3 +146,5 @@ void spot_agent_set_unfit(struct spot_agent *agent, bool is_unfit);
  * wait and is kept for later: NULL with SPOT_EPREEMPTED. The caller frees the frame. */
 struct spot_frame *spot_agent_await(struct spot_agent *agent, uint32_t type, uint64_t tag,
                                     struct spot_err *err);
+
+#endif /* SPOT_CLUSTER_AGENT_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* agent_state.h - what the parts of an agent share; private to lib/cluster/agent*.c. */
-#pragma once
+#ifndef SPOT_CLUSTER_AGENT_STATE_H
+#define SPOT_CLUSTER_AGENT_STATE_H
 
 #include <stdbool.h>
 
@@ -22,3 +23,5 @@ int spot_agent_reach(struct spot_agent *agent, const struct spot_frame *frame,
                      struct spot_err *err);
 int spot_agent_set_aside(struct spot_agent *agent, const struct spot_frame *frame,
                          struct spot_err *err);
+
+#endif /* SPOT_CLUSTER_AGENT_STATE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* client.h - sends one question to a running job. */
-#pragma once
+#ifndef SPOT_CLUSTER_CLIENT_H
+#define SPOT_CLUSTER_CLIENT_H
 
 #include "cluster/protocol.h"
 #include "common/buf.h"
@@ -15,3 +16,5 @@
  * SPOT_EINFEASIBLE for a job with another key). */
 int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
                     const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err);
+
+#endif /* SPOT_CLUSTER_CLIENT_H */

@@ -19,7 +19,8 @@
  * member that was lost takes no part again (it may rejoin under another id); whatever happens, a
  * job whose members answer commits again.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_MACHINE_H
+#define SPOT_CLUSTER_MACHINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -113,3 +114,5 @@ void spot_machine_hold(struct spot_machine *machine);
 /* The caller's answer to COMMIT. Redo: the round is repeated; in lockstep only. */
 enum spot_effect spot_machine_committed(struct spot_machine *machine);
 enum spot_effect spot_machine_redo(struct spot_machine *machine);
+
+#endif /* SPOT_CLUSTER_MACHINE_H */

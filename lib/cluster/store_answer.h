@@ -3,7 +3,8 @@
  *
  * Keys and values are base64, 64-bit integers are strings, and zero values are left out.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_STORE_ANSWER_H
+#define SPOT_CLUSTER_STORE_ANSWER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,3 +40,5 @@ struct spot_etcd_answer {
  * or -1 with *err (SPOT_EDATA): an error of etcd's in its own words, or not a valid answer. */
 int spot_etcd_answer_read(const char *text, size_t n, struct spot_etcd_answer *answer,
                           struct spot_err *err);
+
+#endif /* SPOT_CLUSTER_STORE_ANSWER_H */

@@ -7,7 +7,8 @@
  * says. It also compares the record's revision, so that a write whose answer was lost, and which
  * etcd applies late, never overwrites a newer one. Single-threaded.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_STORE_ETCD_H
+#define SPOT_CLUSTER_STORE_ETCD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,3 +83,5 @@ int spot_etcd_put(struct spot_etcd *store, const struct spot_etcd_lead *lead, co
  * *err: SPOT_EDATA if it is another job's. */
 int spot_etcd_claim(struct spot_etcd *store, const struct spot_etcd_lead *lead,
                     const char *identity, struct spot_err *err);
+
+#endif /* SPOT_CLUSTER_STORE_ETCD_H */

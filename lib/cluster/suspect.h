@@ -11,7 +11,8 @@
  * the witness does not reach either, else one that has no place, else the younger. A member that
  * had been set aside only for pairs with this one comes back.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_SUSPECT_H
+#define SPOT_CLUSTER_SUSPECT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,3 +75,5 @@ bool spot_suspects_is_aside(const struct spot_suspects *suspects, const char *na
 
 /* It was reached again: it may have a place. */
 void spot_suspects_pardon(struct spot_suspects *suspects, const char *name);
+
+#endif /* SPOT_CLUSTER_SUSPECT_H */

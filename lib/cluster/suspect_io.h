@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* suspect_io.h - how a worker reports to the coordinator which peers it cannot reach. */
-#pragma once
+#ifndef SPOT_CLUSTER_SUSPECT_IO_H
+#define SPOT_CLUSTER_SUSPECT_IO_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,3 +20,5 @@ bool spot_suspect_io_get(struct spot_wire_in *in, uint32_t *left,
                          struct spot_mesh_suspect *suspect);
 /* Read how many entries follow. */
 uint32_t spot_suspect_io_count(struct spot_wire_in *in);
+
+#endif /* SPOT_CLUSTER_SUSPECT_IO_H */

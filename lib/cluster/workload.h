@@ -19,7 +19,8 @@
  * are marked; they then do nothing, and count as 0 or true as noted.
  */
 /* clang-format on */
-#pragma once
+#ifndef SPOT_CLUSTER_WORKLOAD_H
+#define SPOT_CLUSTER_WORKLOAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -133,3 +134,5 @@ struct spot_workload {
     void (*status)(void *job, struct spot_jw *jw);
     bool (*status_member)(void *job, const struct spot_peer *peer, struct spot_jw *jw);
 };
+
+#endif /* SPOT_CLUSTER_WORKLOAD_H */

@@ -7,7 +7,8 @@
  * revoked epoch, SPOT_ESYS for a member that is gone, SPOT_EGPU for a device or library failure.
  * After an error the object can only be closed.
  */
-#pragma once
+#ifndef SPOT_COMM_COMM_H
+#define SPOT_COMM_COMM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,3 +72,5 @@ struct spot_comm_kind {
 struct spot_comm {
     const struct spot_comm_kind *kind;
 };
+
+#endif /* SPOT_COMM_COMM_H */

@@ -7,7 +7,8 @@
  * communicator and `check`, and if one of them fails the communicator is aborted at once, which
  * ends its kernels.
  */
-#pragma once
+#ifndef SPOT_COMM_COMM_NCCL_H
+#define SPOT_COMM_COMM_NCCL_H
 
 #include "comm/comm.h"
 
@@ -39,3 +40,5 @@ struct spot_nccl {
 };
 
 extern const struct spot_nccl spot_nccl;
+
+#endif /* SPOT_COMM_COMM_NCCL_H */

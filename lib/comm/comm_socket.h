@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* comm_socket.h - the communicator over the mesh's connections, for host memory and int64 sums. */
-#pragma once
+#ifndef SPOT_COMM_COMM_SOCKET_H
+#define SPOT_COMM_COMM_SOCKET_H
 
 #include "comm/comm.h"
 #include "comm/mesh.h"
@@ -14,3 +15,5 @@ struct spot_comm_socket_types {
 /* For the mesh's current epoch; the mesh is borrowed. */
 struct spot_comm *spot_comm_socket_open(struct spot_mesh *mesh, const struct spot_comm_place *place,
                                         const struct spot_comm_socket_types *types);
+
+#endif /* SPOT_COMM_COMM_SOCKET_H */

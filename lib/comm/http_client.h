@@ -6,7 +6,8 @@
  * says; a redirect is returned like any other answer, not followed. Time and size of an answer are
  * bounded. libcurl implements the protocol.
  */
-#pragma once
+#ifndef SPOT_COMM_HTTP_CLIENT_H
+#define SPOT_COMM_HTTP_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,3 +82,5 @@ int spot_http_client_wait(struct spot_http_client *client, const int *fd, size_t
  * longer. Returns whether it exists. */
 bool spot_http_reply_header(const struct spot_http_reply *reply, const char *name, char *text,
                             size_t n);
+
+#endif /* SPOT_COMM_HTTP_CLIENT_H */

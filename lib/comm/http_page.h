@@ -3,7 +3,8 @@
  *
  * Its style and script elements have nonce="@NONCE@".
  */
-#pragma once
+#ifndef SPOT_COMM_HTTP_PAGE_H
+#define SPOT_COMM_HTTP_PAGE_H
 
 #include <stddef.h>
 
@@ -15,3 +16,5 @@
  * numbers. */
 int spot_http_answer_page(struct spot_http_call *call, const unsigned char *html, size_t n_byte,
                           struct spot_err *err);
+
+#endif /* SPOT_COMM_HTTP_PAGE_H */

@@ -4,7 +4,8 @@
  * A frame is 32 bytes of header (magic, type, epoch, 0, tag, length; little endian) and a payload.
  * The length is checked against the link's limit before anything is allocated. Not thread-safe.
  */
-#pragma once
+#ifndef SPOT_COMM_LINK_H
+#define SPOT_COMM_LINK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -94,3 +95,5 @@ size_t spot_link_queued(const struct spot_link *link);
 size_t spot_link_left(const struct spot_link *link);
 
 bool spot_link_wants_write(const struct spot_link *link);
+
+#endif /* SPOT_COMM_LINK_H */

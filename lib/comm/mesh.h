@@ -7,7 +7,8 @@
  * dropped, those of a newer one wait until it is entered. Of two members, the younger (larger id)
  * connects to the elder.
  */
-#pragma once
+#ifndef SPOT_COMM_MESH_H
+#define SPOT_COMM_MESH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -147,3 +148,5 @@ int spot_mesh_room(struct spot_mesh *mesh, uint32_t peer, size_t n_byte, struct 
 /* For callers that wait elsewhere: must a wait for these peers end? Returns 0, or -1 as above. */
 int spot_mesh_check(struct spot_mesh *mesh, const uint32_t *peer, size_t n_peer,
                     struct spot_err *err);
+
+#endif /* SPOT_COMM_MESH_H */

@@ -5,7 +5,8 @@
  * write before they read do not deadlock. Waits end as all waits of a mesh do; the end of the epoch
  * gives SPOT_EPREEMPTED.
  */
-#pragma once
+#ifndef SPOT_COMM_MESH_PORT_H
+#define SPOT_COMM_MESH_PORT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,3 +18,5 @@
  * queue_byte are queued for the peer; 0: it never waits for room. */
 struct spot_port *spot_mesh_port(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
                                  size_t queue_byte);
+
+#endif /* SPOT_COMM_MESH_PORT_H */

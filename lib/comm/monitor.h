@@ -7,7 +7,8 @@
  *
  *   /  a page    /metrics  Prometheus's text    /status.json, /history.json  documents
  */
-#pragma once
+#ifndef SPOT_COMM_MONITOR_H
+#define SPOT_COMM_MONITOR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,3 +49,5 @@ bool spot_monitor_is_watched(const struct spot_monitor *monitor);
  * the clock value when making them began. False: the thread is copying at this moment, nothing
  * changed, try again later. */
 bool spot_monitor_publish(struct spot_monitor *monitor, struct spot_buf *doc, double made_s);
+
+#endif /* SPOT_COMM_MONITOR_H */

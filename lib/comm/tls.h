@@ -6,7 +6,8 @@
  * early data, no older protocol. RFC 8446, section 4.2.11. HTTPS alone has a certificate instead
  * (spot_tls_context_of_certificate).
  */
-#pragma once
+#ifndef SPOT_COMM_TLS_H
+#define SPOT_COMM_TLS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,3 +72,5 @@ bool spot_tls_end(struct spot_tls *tls);
 
 /* Should the socket be polled for writing, given whether there is more to send? */
 bool spot_tls_wants_write(const struct spot_tls *tls, bool has_more);
+
+#endif /* SPOT_COMM_TLS_H */

@@ -4,7 +4,8 @@
  * A reader that meets a short or invalid message sets `bad` and returns zeros from then on, so a
  * parser reads all fields straight through and checks once.
  */
-#pragma once
+#ifndef SPOT_COMM_WIRE_H
+#define SPOT_COMM_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,3 +45,5 @@ void spot_get_plain(struct spot_wire_in *in, char *text, size_t cap);
 
 /* True if nothing was bad and nothing is left over. */
 bool spot_wire_in_done(const struct spot_wire_in *in);
+
+#endif /* SPOT_COMM_WIRE_H */

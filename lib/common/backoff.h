@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* backoff.h - how long to wait before another try of what failed several times. */
-#pragma once
+#ifndef SPOT_COMMON_BACKOFF_H
+#define SPOT_COMMON_BACKOFF_H
 
 /* After n failures, n >= 1: least_s, and twice as long each time, most_s at most. */
 static inline double spot_backoff_s(int n, double least_s, double most_s)
@@ -11,3 +12,5 @@ static inline double spot_backoff_s(int n, double least_s, double most_s)
         s *= 2;
     return s < most_s ? s : most_s;
 }
+
+#endif /* SPOT_COMMON_BACKOFF_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* buf.h - a byte buffer that grows at its end. */
-#pragma once
+#ifndef SPOT_COMMON_BUF_H
+#define SPOT_COMMON_BUF_H
 
 #include <stddef.h>
 
@@ -15,3 +16,5 @@ unsigned char *spot_buf_more(struct spot_buf *buf, size_t n_byte);
 void spot_buf_add(struct spot_buf *buf, const void *data, size_t n_byte);
 
 void spot_buf_release(struct spot_buf *buf);
+
+#endif /* SPOT_COMMON_BUF_H */

@@ -4,7 +4,8 @@
  * The lock is flock's on the directory itself: it leaves no file behind, and ends with the process
  * that holds it, however that ends. Lock before reading anything in the directory.
  */
-#pragma once
+#ifndef SPOT_COMMON_DIR_LOCK_H
+#define SPOT_COMMON_DIR_LOCK_H
 
 #include "common/err.h"
 
@@ -16,3 +17,5 @@ int spot_dir_make(const char *dir, struct spot_err *err);
 /* Lock it. Returns a descriptor of the directory, close-on-exec; closing it unlocks. Returns -1
  * with *err (SPOT_ESYS) at once if another process holds the lock. */
 int spot_dir_lock(const char *dir, struct spot_err *err);
+
+#endif /* SPOT_COMMON_DIR_LOCK_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* hash.h - XXH3, the one checksum of the toolkit; not a defence against forgery. */
-#pragma once
+#ifndef SPOT_COMMON_HASH_H
+#define SPOT_COMMON_HASH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,3 +31,5 @@ void spot_hash_stream_add(struct spot_hash_stream *stream, const void *data, siz
 uint64_t spot_hash_stream_64(const struct spot_hash_stream *stream);
 struct spot_hash128 spot_hash_stream_128(const struct spot_hash_stream *stream);
 void spot_hash_stream_free(struct spot_hash_stream *stream);
+
+#endif /* SPOT_COMMON_HASH_H */

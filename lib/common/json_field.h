@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* json_field.h - tables of the keys of an object and their members in a struct. */
-#pragma once
+#ifndef SPOT_COMMON_JSON_FIELD_H
+#define SPOT_COMMON_JSON_FIELD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,3 +34,5 @@ struct spot_doc_part {
     const char *when; /* only if the document's "event" is this; NULL: always. Then `at` is a key
                          that it must have, or "" */
 };
+
+#endif /* SPOT_COMMON_JSON_FIELD_H */

@@ -6,7 +6,8 @@
  * Invalid UTF-8 is replaced by U+FFFD.
  * NaN and infinities have no JSON form: writing one makes spot_jw_close fail.
  */
-#pragma once
+#ifndef SPOT_COMMON_JSON_WRITER_H
+#define SPOT_COMMON_JSON_WRITER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,3 +50,5 @@ void spot_jw_ints(struct spot_jw *jw, const char *key, const int64_t *value, siz
 
 /* End the document with a newline and flush. Reports a full disk here. */
 int spot_jw_close(struct spot_jw *jw, struct spot_err *err);
+
+#endif /* SPOT_COMMON_JSON_WRITER_H */

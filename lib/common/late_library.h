@@ -10,7 +10,8 @@
  *
  * and calls api.curl_easy_init(), with the type from the library's header.
  */
-#pragma once
+#ifndef SPOT_COMMON_LATE_LIBRARY_H
+#define SPOT_COMMON_LATE_LIBRARY_H
 
 #include <stddef.h>
 
@@ -41,3 +42,5 @@ int spot_late_library(const char *library, const char *const *name, size_t n, vo
 const char *spot_late_find_cuda(const char *variable, const char *file, char path[SPOT_LATE_PATH]);
 /* Those places, for a message. */
 const char *spot_late_cuda_places(void);
+
+#endif /* SPOT_COMMON_LATE_LIBRARY_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* le.h - little-endian integers in byte arrays, on any machine. */
-#pragma once
+#ifndef SPOT_COMMON_LE_H
+#define SPOT_COMMON_LE_H
 
 #include <stdint.h>
 
@@ -21,3 +22,5 @@ static inline uint64_t spot_le_get(const void *at, int n_byte)
         value |= (uint64_t)p[i] << 8 * i;
     return value;
 }
+
+#endif /* SPOT_COMMON_LE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* line.h - reads lines of bounded length, which getline() does not. */
-#pragma once
+#ifndef SPOT_COMMON_LINE_H
+#define SPOT_COMMON_LINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,3 +31,5 @@ bool spot_line_is_blank(const char *text, size_t n);
 int spot_line_trim(struct spot_line *line, const char *source, struct spot_err *err);
 
 void spot_line_release(struct spot_line *line);
+
+#endif /* SPOT_COMMON_LINE_H */

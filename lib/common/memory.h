@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* memory.h - how much memory is free; Linux grants memory that it does not have, and kills
  * later. */
-#pragma once
+#ifndef SPOT_COMMON_MEMORY_H
+#define SPOT_COMMON_MEMORY_H
 
 #include <stddef.h>
 
@@ -14,3 +15,5 @@ size_t spot_memory_available(void);
 /* Returns 0 if `need_byte` is within `limit_byte` (0: what is available), else -1 with *err
  * (SPOT_ESYS): "WHAT needs 1.2 GB, 0.8 GB are available". */
 int spot_memory_check(const char *what, size_t need_byte, size_t limit_byte, struct spot_err *err);
+
+#endif /* SPOT_COMMON_MEMORY_H */

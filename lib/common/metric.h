@@ -3,7 +3,8 @@
  *
  * Names follow Prometheus's conventions: base units (_seconds, _bytes), counters end in _total.
  */
-#pragma once
+#ifndef SPOT_COMMON_METRIC_H
+#define SPOT_COMMON_METRIC_H
 
 #include <stddef.h>
 
@@ -26,3 +27,5 @@ struct spot_metric {
 
 /* Metrics of one name must be adjacent: HELP and TYPE are written before the first known one. */
 void spot_metric_put(const struct spot_metric *metric, size_t n, struct spot_buf *out);
+
+#endif /* SPOT_COMMON_METRIC_H */

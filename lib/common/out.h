@@ -5,7 +5,8 @@
  * SIGINT, SIGTERM and SIGHUP remove the first few of these files before ending the process, unless
  * the tool handles or ignores them when the file is opened.
  */
-#pragma once
+#ifndef SPOT_COMMON_OUT_H
+#define SPOT_COMMON_OUT_H
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -62,3 +63,5 @@ void spot_out_discard(struct spot_out *out);
 
 /* commit when rc is 0, else discard; returns the resulting rc. */
 int spot_out_finish(struct spot_out *out, int rc, struct spot_err *err);
+
+#endif /* SPOT_COMMON_OUT_H */

@@ -7,7 +7,8 @@
  * fit into the room is left out, whole, and counted. A text of up to 4096 bytes is one write, which
  * a pipe takes whole, so lines of several processes do not mix.
  */
-#pragma once
+#ifndef SPOT_COMMON_OUTLET_H
+#define SPOT_COMMON_OUTLET_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,3 +48,5 @@ bool spot_outlet_is_needed(int fd);
  * a little, so that it was written before its effects, unless nobody reads. A write that failed is
  * an error of the stream. Close it before the outlet is freed; NULL with *err. */
 FILE *spot_outlet_stream(struct spot_outlet *outlet, struct spot_err *err);
+
+#endif /* SPOT_COMMON_OUTLET_H */

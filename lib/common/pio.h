@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* pio.h - reads and writes at an offset in a file, repeated until complete. */
-#pragma once
+#ifndef SPOT_COMMON_PIO_H
+#define SPOT_COMMON_PIO_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,3 +13,5 @@ ssize_t spot_read_at(int fd, uint64_t at, void *data, size_t n_byte);
 
 /* Write all of data [n_byte] at offset `at`. Returns 0, or -1 with errno. */
 int spot_write_at(int fd, uint64_t at, const void *data, size_t n_byte);
+
+#endif /* SPOT_COMMON_PIO_H */

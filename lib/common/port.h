@@ -3,7 +3,8 @@
  *
  * Every wait is bounded: a peer that is silent for the port's time limit is an error.
  */
-#pragma once
+#ifndef SPOT_COMMON_PORT_H
+#define SPOT_COMMON_PORT_H
 
 #include <stddef.h>
 
@@ -38,3 +39,5 @@ int spot_port_read_all(struct spot_port *port, void *data, size_t n_byte, struct
 /* Read and discard until the peer closes or is silent, or has sent for 10 limits at less than
  * SPOT_PORT_RATE_MIN. */
 void spot_port_drain(struct spot_port *port);
+
+#endif /* SPOT_COMMON_PORT_H */

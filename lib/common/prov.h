@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* prov.h - the head of every JSON document: its schema, and what made it from which inputs. */
-#pragma once
+#ifndef SPOT_COMMON_PROV_H
+#define SPOT_COMMON_PROV_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,3 +29,5 @@ void spot_prov_release(struct spot_prov *prov);
  * or off, "made_by". */
 void spot_jw_begin_doc(struct spot_jw *jw, const char *name, int major,
                        const struct spot_prov *prov);
+
+#endif /* SPOT_COMMON_PROV_H */

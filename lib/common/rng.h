@@ -4,7 +4,8 @@
  * xoshiro256** seeded through splitmix64 (Blackman and Vigna, public domain
  * algorithms). Not for secrets.
  */
-#pragma once
+#ifndef SPOT_COMMON_RNG_H
+#define SPOT_COMMON_RNG_H
 
 #include <stdint.h>
 
@@ -22,3 +23,5 @@ double spot_rng_normal(struct spot_rng *rng);              /* mean 0, variance 1
 
 /* A pure function of its arguments, equidistributed over 64 bits. */
 uint64_t spot_rng_mix(uint64_t seed, uint64_t index);
+
+#endif /* SPOT_COMMON_RNG_H */

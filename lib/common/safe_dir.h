@@ -7,7 +7,8 @@
  * nothing above it is reached, and no mount is entered. Functions return -1 with errno, where they
  * have no err.
  */
-#pragma once
+#ifndef SPOT_COMMON_SAFE_DIR_H
+#define SPOT_COMMON_SAFE_DIR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,3 +44,5 @@ int spot_safe_empty(int dir_fd, struct spot_err *err);
 int spot_safe_remove(int dir_fd, const char *name, struct spot_err *err);
 /* The last name of a path, the directories of which are the caller's to trust. */
 int spot_safe_remove_path(const char *path, struct spot_err *err);
+
+#endif /* SPOT_COMMON_SAFE_DIR_H */

@@ -3,7 +3,8 @@
  *
  * A detached thread may still be in its destructors (OpenSSL has some) when the process exits.
  */
-#pragma once
+#ifndef SPOT_COMMON_THREADS_H
+#define SPOT_COMMON_THREADS_H
 
 #include <pthread.h>
 
@@ -34,3 +35,5 @@ int spot_threads_start(struct spot_threads *threads, void (*work)(void *arg), vo
 
 /* Wait for all threads; the group is then empty. */
 void spot_threads_join(struct spot_threads *threads);
+
+#endif /* SPOT_COMMON_THREADS_H */

@@ -4,7 +4,8 @@
  *
  * Sizes that come from a document are checked against a limit before they get here.
  */
-#pragma once
+#ifndef SPOT_COMMON_XALLOC_H
+#define SPOT_COMMON_XALLOC_H
 
 #include <stddef.h>
 #include <stdio.h>
@@ -33,3 +34,5 @@ void spot_prefer_huge_pages(void *ptr, size_t n_byte);
  * of memory. */
 void *spot_alloc_aligned(size_t n, size_t size);
 void spot_free_aligned(void *ptr);
+
+#endif /* SPOT_COMMON_XALLOC_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* memory_plan.h - divides one block of memory by a plan that is run twice: to measure, then to
  * assign. */
-#pragma once
+#ifndef SPOT_ENGINE_MEMORY_PLAN_H
+#define SPOT_ENGINE_MEMORY_PLAN_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,3 +33,5 @@ static inline void *spot_memory_take(struct spot_memory_plan *plan, size_t n, si
         plan->guard(plan->base + plan->used - plan->guard_byte, plan->guard_byte);
     return plan->base ? plan->base + at : NULL;
 }
+
+#endif /* SPOT_ENGINE_MEMORY_PLAN_H */

@@ -5,7 +5,8 @@
  * theta^(-2i/d) at position t: the order of pairs in Hugging Face's Llama files, so their weights
  * need no permutation. In double precision and without libm: the same bits on every machine.
  */
-#pragma once
+#ifndef SPOT_ENGINE_ROPE_H
+#define SPOT_ENGINE_ROPE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,3 +28,5 @@ void spot_rope_table(float *turn, const struct spot_shape *shape, bool is_local)
  * <= 2^20 to 1e-15 absolute. */
 double spot_exp_down(double x);
 void spot_sincos(double x, double *sine, double *cosine);
+
+#endif /* SPOT_ENGINE_ROPE_H */

@@ -6,7 +6,8 @@
  * elsewhere continues with the same tokens. Of equal logits the lower token comes first. Without
  * libm: the same tokens on every machine.
  */
-#pragma once
+#ifndef SPOT_ENGINE_SAMPLE_H
+#define SPOT_ENGINE_SAMPLE_H
 
 #include <stdint.h>
 
@@ -53,3 +54,5 @@ struct spot_sample_norm spot_sample_norm(const float *logit, int64_t n);
 
 /* Logarithm of a token's probability by the logits alone. */
 double spot_sample_logprob(const float *logit, int64_t n, uint32_t token);
+
+#endif /* SPOT_ENGINE_SAMPLE_H */

@@ -6,7 +6,8 @@
  * combines one slice of the numbers and sends it to the others, so that as many bytes move as in a
  * ring: docs/design/13-tensor-parallel.md.
  */
-#pragma once
+#ifndef SPOT_ENGINE_TENSOR_GROUP_H
+#define SPOT_ENGINE_TENSOR_GROUP_H
 
 #include <stddef.h>
 
@@ -46,3 +47,5 @@ void spot_tensor_group_sum(struct spot_tensor_group *group, float *part, size_t 
 
 /* all[M][n]: every member gets the rows of the others. */
 void spot_tensor_group_gather(struct spot_tensor_group *group, float *all, size_t n);
+
+#endif /* SPOT_ENGINE_TENSOR_GROUP_H */

@@ -7,7 +7,8 @@
  * updated value by value, so that a call costs O(new values) and the state can be written to a file
  * unchanged.
  */
-#pragma once
+#ifndef SPOT_FORECAST_FORECASTER_H
+#define SPOT_FORECAST_FORECASTER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,3 +71,5 @@ const struct spot_forecaster *spot_forecaster_named(const char *name);
  * leaving cap and horizon. Returns NULL with *err (SPOT_EUSAGE). */
 const struct spot_forecaster *spot_forecaster_find(const char *text, struct spot_fc_spec *spec,
                                                    struct spot_err *err);
+
+#endif /* SPOT_FORECAST_FORECASTER_H */

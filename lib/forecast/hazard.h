@@ -4,7 +4,8 @@
  * CSV `age_s,hazard_per_h`: from that age until the next row's, an instance is lost at this rate;
  * the last row holds from then on. The first age is 0, ages increase.
  */
-#pragma once
+#ifndef SPOT_FORECAST_HAZARD_H
+#define SPOT_FORECAST_HAZARD_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,3 +40,5 @@ double spot_hazard_sum(const struct spot_hazard *hazard, double age_s);
  * after age t, the residual life of a renewal process in equilibrium (Cox 1962). 0 if the last
  * hazard is 0: a population that lives for ever has no deaths. */
 double spot_hazard_sum_unknown(const struct spot_hazard *hazard, double since_s);
+
+#endif /* SPOT_FORECAST_HAZARD_H */

@@ -7,7 +7,8 @@
  * rows inside the intervals; without such rows losses and gains exclude each other, as measured
  * below 5 minutes. Source: our own decomposition.
  */
-#pragma once
+#ifndef SPOT_FORECAST_JOINT_H
+#define SPOT_FORECAST_JOINT_H
 
 #include <stddef.h>
 
@@ -39,3 +40,5 @@ double spot_joint_score(const struct spot_joint_cell *cell, size_t n, int lost, 
 /* The same for the product of the distribution's two marginals: as if they were independent. */
 double spot_joint_score_independent(const struct spot_joint_cell *cell, size_t n, int lost,
                                     int gained);
+
+#endif /* SPOT_FORECAST_JOINT_H */

@@ -3,7 +3,8 @@
  *
  * Deterministic and causal: the answer is a function of the values observed so far.
  */
-#pragma once
+#ifndef SPOT_FORECAST_PREDICTOR_H
+#define SPOT_FORECAST_PREDICTOR_H
 
 #include <stdio.h>
 
@@ -37,3 +38,5 @@ int spot_predictor_restore(struct spot_predictor *predictor, const void *data, s
 /* The values kept, newest last: [n]; at full scale. For passing on to a predictor of another
  * cap. */
 size_t spot_predictor_recent(const struct spot_predictor *predictor, int *y, size_t n_max);
+
+#endif /* SPOT_FORECAST_PREDICTOR_H */

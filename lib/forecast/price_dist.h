@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* price_dist.h - the distribution of a price as points with probabilities, and its scores. */
-#pragma once
+#ifndef SPOT_FORECAST_PRICE_DIST_H
+#define SPOT_FORECAST_PRICE_DIST_H
 
 #include <stddef.h>
 
@@ -35,3 +36,5 @@ double spot_price_dist_crps(const struct spot_price_dist *dist, double y);
  * price); pinball gets the mean loss of the quantiles .05, .15 .. .95. */
 void spot_price_dist_score(const struct spot_price_dist *dist, double now, double y,
                            struct spot_score *score, double *pinball);
+
+#endif /* SPOT_FORECAST_PRICE_DIST_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* score.h - scores of forecasts: sums over origins, means on demand. */
-#pragma once
+#ifndef SPOT_FORECAST_SCORE_H
+#define SPOT_FORECAST_SCORE_H
 
 #include <stddef.h>
 
@@ -26,3 +27,5 @@ void spot_score_add_pit(struct spot_score *score, double lo, double hi);
 
 /* sum += part */
 void spot_score_merge(struct spot_score *sum, const struct spot_score *part);
+
+#endif /* SPOT_FORECAST_SCORE_H */

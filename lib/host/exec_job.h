@@ -5,7 +5,8 @@
  * restarted with the environment of torchrun and a fresh rendezvous. Guarantees and limits:
  * docs/design/22-exec.md.
  */
-#pragma once
+#ifndef SPOT_HOST_EXEC_JOB_H
+#define SPOT_HOST_EXEC_JOB_H
 
 #include <stdint.h>
 
@@ -38,3 +39,5 @@ struct spot_exec_options {
 /* Coordinate until all ranks have exited with 0. Returns 0, or -1 with *err: SPOT_EINFEASIBLE after
  * too many failures, SPOT_EPREEMPTED when stopped first, or the group's error. */
 int spot_exec_run(const struct spot_exec_options *options, struct spot_err *err);
+
+#endif /* SPOT_HOST_EXEC_JOB_H */

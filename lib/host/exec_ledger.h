@@ -8,7 +8,8 @@
  * received. Until then requests wait; once an agent has the plan it asks no one. A new coordinator
  * is told by the agents.
  */
-#pragma once
+#ifndef SPOT_HOST_EXEC_LEDGER_H
+#define SPOT_HOST_EXEC_LEDGER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,3 +67,5 @@ void spot_exec_ledger_load(struct spot_exec_ledger *ledger, int dir_fd);
 /* Sets in->bad when it is malformed or invalid. */
 void spot_exec_put_plan(struct spot_buf *out, const struct spot_ledger_plan *plan);
 void spot_exec_get_plan(struct spot_wire_in *in, struct spot_ledger_plan *plan);
+
+#endif /* SPOT_HOST_EXEC_LEDGER_H */

@@ -12,7 +12,8 @@
  * Rank and world count the ranks that share the samples. Ranks that work on the same samples (model
  * parallel) ask as the same rank.
  */
-#pragma once
+#ifndef SPOT_HOST_LEDGER_H
+#define SPOT_HOST_LEDGER_H
 
 #include <stdint.h>
 
@@ -51,3 +52,5 @@ int spot_ledger_take(struct spot_ledger *ledger, int64_t rank, int64_t world, in
 int spot_ledger_may_commit(const struct spot_ledger *ledger, int64_t step, struct spot_err *err);
 /* It has been committed. */
 void spot_ledger_committed(struct spot_ledger *ledger, int64_t step);
+
+#endif /* SPOT_HOST_LEDGER_H */

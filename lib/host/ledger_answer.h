@@ -5,7 +5,8 @@
  *   {..."step":7,"epoch":2,"rank":0,"world":2,"total":4,
  *    "ranges":[{"epoch":2,"from":8,"to":10}],"samples":[3,0]}
  */
-#pragma once
+#ifndef SPOT_HOST_LEDGER_ANSWER_H
+#define SPOT_HOST_LEDGER_ANSWER_H
 
 #include "common/json.h"
 #include "host/ledger.h"
@@ -42,3 +43,5 @@ int spot_ledger_question_take(const struct spot_ledger_question *question,
 void spot_ledger_question_answer(const struct spot_ledger_question *question,
                                  const struct spot_ledger *ledger,
                                  const struct spot_ledger_share *share, struct spot_jw *jw);
+
+#endif /* SPOT_HOST_LEDGER_ANSWER_H */

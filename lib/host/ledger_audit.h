@@ -7,7 +7,8 @@
  * committed, the steps between are lost; if a commit is below the beginning of its round, those
  * between are in the state twice.
  */
-#pragma once
+#ifndef SPOT_HOST_LEDGER_AUDIT_H
+#define SPOT_HOST_LEDGER_AUDIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,3 +33,5 @@ struct spot_ledger_audit {
  * SPOT_EDATA for an invalid event or plan, or a second plan that differs. */
 int spot_ledger_audit(FILE *in, const char *source, struct spot_ledger_audit *audit,
                       struct spot_err *err);
+
+#endif /* SPOT_HOST_LEDGER_AUDIT_H */

@@ -15,7 +15,8 @@
  * Neither order nor cursor is stored: docs/design/25-ledger.md gives the reasons, and how to treat
  * trainers that read varying amounts.
  */
-#pragma once
+#ifndef SPOT_HOST_LEDGER_PLAN_H
+#define SPOT_HOST_LEDGER_PLAN_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -66,3 +67,5 @@ int spot_ledger_plan_share(const struct spot_ledger_plan *plan, int64_t step, in
 /* The sample at a position of an epoch, 0..n_sample-1; position < n_sample. */
 int64_t spot_ledger_plan_sample(const struct spot_ledger_plan *plan, int64_t epoch,
                                 int64_t position);
+
+#endif /* SPOT_HOST_LEDGER_PLAN_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ranks_state.h - shared by ranks.c and the guard; private to lib/host. */
-#pragma once
+#ifndef SPOT_HOST_RANKS_STATE_H
+#define SPOT_HOST_RANKS_STATE_H
 
 #include <signal.h>
 #include <stddef.h>
@@ -48,3 +49,5 @@ bool spot_rank_pulse_look(struct spot_rank_pulse *pulse, pid_t pid, double limit
 /* Write down what it waits in. */
 void spot_rank_pulse_tell(int fd, pid_t pid, uint32_t rank, double limit_s);
 void spot_rank_pulse_probe(pid_t pid) __attribute__((noreturn));
+
+#endif /* SPOT_HOST_RANKS_STATE_H */

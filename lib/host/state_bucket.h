@@ -13,7 +13,8 @@
  *
  * All functions block on the command. A bucket may be used by one thread at a time.
  */
-#pragma once
+#ifndef SPOT_HOST_STATE_BUCKET_H
+#define SPOT_HOST_STATE_BUCKET_H
 
 #include <stdint.h>
 
@@ -71,3 +72,5 @@ void spot_state_bucket_add(struct spot_buf *records, const struct spot_state_rec
 int spot_state_bucket_put(struct spot_state_bucket *bucket, const struct spot_state_store *store,
                           const struct spot_state_copy *copy, const struct spot_buf *records,
                           struct spot_err *err);
+
+#endif /* SPOT_HOST_STATE_BUCKET_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* state_pack.h - the distinct chunks of a commit, and how they are packed into objects. */
-#pragma once
+#ifndef SPOT_HOST_STATE_PACK_H
+#define SPOT_HOST_STATE_PACK_H
 
 #include <stddef.h>
 
@@ -22,3 +23,5 @@ void spot_state_chunks_unite(struct spot_state_chunks *chunks);
  * as soon as it has pack_byte. *n_byte gets its size. */
 size_t spot_state_pack_end(const struct spot_state_chunks *chunks, size_t pack_byte, size_t first,
                            size_t *n_byte);
+
+#endif /* SPOT_HOST_STATE_PACK_H */

@@ -5,7 +5,8 @@
  * A commit is identified by its round and its step. It is valid only if all places of the round
  * have a record of it: a restore takes every place from the same commit.
  */
-#pragma once
+#ifndef SPOT_HOST_STATE_RECORD_H
+#define SPOT_HOST_STATE_RECORD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,3 +91,5 @@ void spot_state_record_put(struct spot_buf *out, const struct spot_state_record 
  * directory; *record is then empty. */
 int spot_state_record_get(struct spot_wire_in *in, struct spot_state_record *record,
                           struct spot_err *err);
+
+#endif /* SPOT_HOST_STATE_RECORD_H */

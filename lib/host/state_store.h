@@ -5,7 +5,8 @@
  * only for what changed. Every chunk's hash is verified when it is read. Not thread-safe, except
  * for spot_state_store_read; one process at a time uses a store.
  */
-#pragma once
+#ifndef SPOT_HOST_STATE_STORE_H
+#define SPOT_HOST_STATE_STORE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,3 +86,5 @@ int spot_state_take(struct spot_state_store *store, int dir_fd, const char *cons
  * SPOT_EDATA when the state is damaged, and then no longer held; SPOT_ESYS. */
 int spot_state_lay_out(struct spot_state_store *store, int dir_fd,
                        const struct spot_state_record *record, struct spot_err *err);
+
+#endif /* SPOT_HOST_STATE_STORE_H */

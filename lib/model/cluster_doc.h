@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* cluster_doc.h - the document spot.cluster/1: the available nodes and the links between them. */
-#pragma once
+#ifndef SPOT_MODEL_CLUSTER_DOC_H
+#define SPOT_MODEL_CLUSTER_DOC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,3 +51,5 @@ int spot_cluster_load(struct spot_cluster *cluster, const char *path, struct spo
 int spot_cluster_parse(struct spot_cluster *cluster, const char *text, size_t n_byte,
                        const char *source, struct spot_err *err);
 void spot_cluster_release(struct spot_cluster *cluster);
+
+#endif /* SPOT_MODEL_CLUSTER_DOC_H */

@@ -13,7 +13,8 @@
  * calm half as long. They describe the rest of a calm, however long, and so such a context remains
  * until the next change. Such a context is reached only by living through a calm.
  */
-#pragma once
+#ifndef SPOT_MODEL_COUNT_CHAIN_H
+#define SPOT_MODEL_COUNT_CHAIN_H
 
 enum {
     SPOT_CHAIN_SIZE_MAX = 64, /* larger changes count as changes of this size */
@@ -74,3 +75,5 @@ int spot_count_chain_after(int context, int change);
 /* Its distribution from count n in a context. */
 void spot_count_chain_step(const struct spot_count_chain *chain, int n, int context,
                            struct spot_count_step *step);
+
+#endif /* SPOT_MODEL_COUNT_CHAIN_H */

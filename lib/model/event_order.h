@@ -5,7 +5,8 @@
  * the members. A line that was omitted, repeated, moved or changed is detected at the first later
  * one that does not fit.
  */
-#pragma once
+#ifndef SPOT_MODEL_EVENT_ORDER_H
+#define SPOT_MODEL_EVENT_ORDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,3 +61,5 @@ struct spot_event_order {
 const char *spot_event_order_take(struct spot_event_order *order, const struct spot_event *event,
                                   char why[SPOT_ORDER_WHY]);
 void spot_event_order_release(struct spot_event_order *order);
+
+#endif /* SPOT_MODEL_EVENT_ORDER_H */

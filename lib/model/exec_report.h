@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* exec_report.h - summarises a job of a foreign command from its events: rounds and why each began,
  * the time without commits, and what became durable. */
-#pragma once
+#ifndef SPOT_MODEL_EXEC_REPORT_H
+#define SPOT_MODEL_EXEC_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -93,3 +94,5 @@ struct spot_hosting_pauses spot_hosting_pauses(const struct spot_hosting *hostin
                                                enum spot_hosting_cause cause);
 /* Total seconds from the end of rounds to the next. */
 double spot_hosting_down_s(const struct spot_hosting *hosting);
+
+#endif /* SPOT_MODEL_EXEC_REPORT_H */

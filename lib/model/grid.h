@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* grid.h - how a job is distributed over instances. */
-#pragma once
+#ifndef SPOT_MODEL_GRID_H
+#define SPOT_MODEL_GRID_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,3 +30,5 @@ int spot_grid_parse(const char *text, struct spot_grid *grid);
 
 /* "2x3", or "2x3x4" if M > 1. Returns text. */
 const char *spot_grid_text(const struct spot_grid *grid, char text[SPOT_GRID_TEXT]);
+
+#endif /* SPOT_MODEL_GRID_H */

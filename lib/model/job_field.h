@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* job_field.h - the keys of spot.job/1, shared by its reader and its writer only. */
-#pragma once
+#ifndef SPOT_MODEL_JOB_FIELD_H
+#define SPOT_MODEL_JOB_FIELD_H
 
 #include "model/job_doc.h"
 
@@ -17,3 +18,5 @@ extern const struct spot_field spot_job_regroup_field[];
 /* The defaults of absent keys. */
 extern const struct spot_job_memory spot_job_memory_absent;
 extern const struct spot_job_cost spot_job_cost_absent;
+
+#endif /* SPOT_MODEL_JOB_FIELD_H */

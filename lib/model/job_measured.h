@@ -3,7 +3,8 @@
  *
  * For people and scripts: readers of the document use the other keys and ignore this one.
  */
-#pragma once
+#ifndef SPOT_MODEL_JOB_MEASURED_H
+#define SPOT_MODEL_JOB_MEASURED_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,3 +76,5 @@ void spot_job_measured_write(struct spot_jw *jw, const struct spot_job_measured 
 /* Least squares of relative errors of s = latency_s + byte / byte_per_s, both terms >= 0, over n >=
  * 2 points with s > 0. byte_per_s is 0 if the time does not grow with the size. */
 void spot_job_link_fit(struct spot_job_link *link);
+
+#endif /* SPOT_MODEL_JOB_MEASURED_H */

@@ -8,7 +8,8 @@
  * restored state from disk or rolled back also costs restore_s: the mean of the rest of its pause
  * plus the steps that it has to repeat, except those that were restored later.
  */
-#pragma once
+#ifndef SPOT_MODEL_MEASURED_COST_H
+#define SPOT_MODEL_MEASURED_COST_H
 
 #include <stdio.h>
 
@@ -35,3 +36,5 @@ int spot_measured_cost_load(struct spot_measured_cost *measured, const char *pat
 /* Replace the job's terms by the measured ones. Prices, interval and look-ahead are unchanged. */
 void spot_measured_cost_apply(const struct spot_measured_cost *measured,
                               struct spot_job_cost *cost);
+
+#endif /* SPOT_MODEL_MEASURED_COST_H */

@@ -6,7 +6,8 @@
  *   intra    = regroup without joiners + process: survivors change places, no state moves
  *   stage k  = one transfer of its state
  */
-#pragma once
+#ifndef SPOT_MODEL_MIGRATE_COST_H
+#define SPOT_MODEL_MIGRATE_COST_H
 
 #include <stdbool.h>
 
@@ -45,3 +46,5 @@ static inline double spot_migrate_stage_s(const struct spot_migrate_cost *cost, 
 
 /* Parameters of stage k2 of p2 that stage k of p also holds. */
 double spot_migrate_overlap(const struct spot_migrate_cost *cost, int p, int k, int p2, int k2);
+
+#endif /* SPOT_MODEL_MIGRATE_COST_H */

@@ -2,7 +2,8 @@
 /* moves_doc.h - the document spot.moves/1: the ordered transfers between two layouts. Programs of
  * others read it.
  */
-#pragma once
+#ifndef SPOT_MODEL_MOVES_DOC_H
+#define SPOT_MODEL_MOVES_DOC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -93,3 +94,5 @@ int spot_moves_write(const struct spot_moves_doc *doc, const struct spot_prov *p
 
 /* Frees the arrays and those of pieces, not what they point to. */
 void spot_moves_release(struct spot_moves_doc *doc);
+
+#endif /* SPOT_MODEL_MOVES_DOC_H */

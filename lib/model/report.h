@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* report.h - summarises a run, as a function of its event log. */
-#pragma once
+#ifndef SPOT_MODEL_REPORT_H
+#define SPOT_MODEL_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -130,3 +131,5 @@ int64_t spot_run_equal_validations(const struct spot_run *run, const struct spot
 /* Number, median and maximum of the pauses of a cause; from disk or not. */
 size_t spot_run_pauses(const struct spot_run *run, enum spot_cause cause, bool is_restored,
                        double *median_s, double *max_s);
+
+#endif /* SPOT_MODEL_REPORT_H */

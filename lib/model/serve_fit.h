@@ -14,7 +14,8 @@
  * Replicas on one machine: while k are busy each takes sharing[k - 1] times as long, and the above
  * is what they take alone.
  */
-#pragma once
+#ifndef SPOT_MODEL_SERVE_FIT_H
+#define SPOT_MODEL_SERVE_FIT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,3 +44,5 @@ struct spot_serve_logged {
  * with *err (SPOT_EDATA): fewer than SPOT_SERVE_FIT_LEAST requests with at least two tokens. */
 int spot_serve_fit(struct spot_job_serve *serve, const struct spot_serve_logged *logged,
                    struct spot_err *err);
+
+#endif /* SPOT_MODEL_SERVE_FIT_H */

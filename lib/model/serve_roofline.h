@@ -21,7 +21,8 @@
  * layers. Not modelled: norms, softmax, sampling, kernel launches, and the overlap of links and
  * memory with arithmetic. Attention counts as half a square, scores are not written to memory.
  */
-#pragma once
+#ifndef SPOT_MODEL_SERVE_ROOFLINE_H
+#define SPOT_MODEL_SERVE_ROOFLINE_H
 
 #include <stdint.h>
 
@@ -59,3 +60,5 @@ double spot_roofline_gpu_byte(const struct spot_roofline *roofline, const struct
  * would do. */
 int spot_serve_roofline(struct spot_job_serve *serve, const struct spot_shape *shape,
                         const struct spot_roofline *roofline, struct spot_err *err);
+
+#endif /* SPOT_MODEL_SERVE_ROOFLINE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* status_doc.h - spot.status/1 as who asks a running job reads it. */
-#pragma once
+#ifndef SPOT_MODEL_STATUS_DOC_H
+#define SPOT_MODEL_STATUS_DOC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -95,3 +96,5 @@ extern const struct spot_doc_part spot_status_part[];
 int spot_status_parse(struct spot_status *status, const char *text, size_t n_byte,
                       const char *source, struct spot_err *err);
 void spot_status_release(struct spot_status *status);
+
+#endif /* SPOT_MODEL_STATUS_DOC_H */

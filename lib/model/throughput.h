@@ -9,7 +9,8 @@
  * A point more than 1.4 times off the curve of the others is an outlier and excluded from the fit;
  * the table keeps it unless the document itself says "outlier".
  */
-#pragma once
+#ifndef SPOT_MODEL_THROUGHPUT_H
+#define SPOT_MODEL_THROUGHPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -99,3 +100,5 @@ void spot_step_curve_fit(struct spot_step_curve *curve, const struct spot_job_do
                          bool *is_outlier);
 double spot_step_curve_at(const struct spot_step_curve *curve, const struct spot_job_doc *job,
                           int d, int p);
+
+#endif /* SPOT_MODEL_THROUGHPUT_H */

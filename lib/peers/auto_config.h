@@ -3,7 +3,8 @@
  * number K of cutpoints, but not K itself; D = n / P; the minimum minibatch time in its own
  * simulator (pipe_sim.h). Cutpoints are between equal layers: K is the length of the longest run of
  * those, made even. Layers without times count by their share of the parameters. */
-#pragma once
+#ifndef SPOT_PEERS_AUTO_CONFIG_H
+#define SPOT_PEERS_AUTO_CONFIG_H
 
 #include "model/throughput.h"
 
@@ -11,3 +12,5 @@
  * the order of its simulator. */
 void spot_auto_config(const struct spot_throughput *throughput, const struct spot_job_doc *job,
                       int n, bool is_released, int *d, int *p);
+
+#endif /* SPOT_PEERS_AUTO_CONFIG_H */

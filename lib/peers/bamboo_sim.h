@@ -8,7 +8,8 @@
  * end of a step the nodes meet again if that balances the load or allows another pipeline. Source:
  * uclasystem/bamboo, project_pactum/simulation, commit 8080929. Times in milliseconds.
  */
-#pragma once
+#ifndef SPOT_PEERS_BAMBOO_SIM_H
+#define SPOT_PEERS_BAMBOO_SIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,3 +77,5 @@ int spot_bamboo_sim_run(const struct spot_bamboo_job *job, const struct spot_bam
                         size_t n_event, int64_t end_ms, struct spot_bamboo_result *result,
                         void (*on_span)(const struct spot_bamboo_span *span, void *user),
                         void *user, struct spot_err *err);
+
+#endif /* SPOT_PEERS_BAMBOO_SIM_H */

@@ -7,7 +7,8 @@
  * shares are not unique, and which of them its solver gives moves a result by a quarter.
  * docs/design/20-share.md.
  */
-#pragma once
+#ifndef SPOT_PEERS_GAVEL_H
+#define SPOT_PEERS_GAVEL_H
 
 #include "plan/share.h"
 #include "sim/share_play.h"
@@ -35,3 +36,5 @@ int spot_gavel_allocate(const struct spot_share_problem *problem, enum spot_gave
 void spot_gavel_proportional_rate(const struct spot_share_problem *problem, double *per_s);
 
 extern const struct spot_share_player spot_gavel_players[]; /* by policy; ends with a NULL name */
+
+#endif /* SPOT_PEERS_GAVEL_H */

@@ -5,7 +5,8 @@
  * Its code is not public; docs/design/20-share.md lists our assumptions. Workers of a job may be of
  * several types: it then runs at the speed of the slowest.
  */
-#pragma once
+#ifndef SPOT_PEERS_HADAR_H
+#define SPOT_PEERS_HADAR_H
 
 #include "plan/share.h"
 #include "sim/share_play.h"
@@ -20,3 +21,5 @@ double spot_share_hadar_rate(const struct spot_share_problem *problem, size_t jo
                              const int64_t *workers);
 
 extern const struct spot_share_player spot_hadar_players[]; /* ends with a NULL name */
+
+#endif /* SPOT_PEERS_HADAR_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* python_random.h - Python's random.Random, which the released scheduler uses to shuffle types. */
-#pragma once
+#ifndef SPOT_PEERS_PYTHON_RANDOM_H
+#define SPOT_PEERS_PYTHON_RANDOM_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,3 +16,5 @@ void spot_python_random_init(struct spot_python_random *random, uint32_t seed);
 uint32_t spot_python_random_next(struct spot_python_random *random);
 /* random.shuffle */
 void spot_python_random_shuffle(struct spot_python_random *random, size_t *item, size_t n);
+
+#endif /* SPOT_PEERS_PYTHON_RANDOM_H */

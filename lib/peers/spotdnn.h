@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* spotdnn.h - spotDNN's searches for a fleet that trains in time; spotdnn.c has source and
  * corrections. */
-#pragma once
+#ifndef SPOT_PEERS_SPOTDNN_H
+#define SPOT_PEERS_SPOTDNN_H
 
 #include "plan/fleet.h"
 
@@ -11,3 +12,5 @@ int spot_dnn_window(const struct spot_dnn_job *job, double loss, double deadline
                     struct spot_dnn_speed *speed);
 int spot_dnn_algorithm1(const struct spot_dnn_job *job, double loss, double deadline_s,
                         int64_t *count, struct spot_dnn_speed *speed);
+
+#endif /* SPOT_PEERS_SPOTDNN_H */

@@ -8,7 +8,8 @@
  * Corrected: a choice runs with the batch that it was chosen for; the artifact runs it with
  * max_batch (policy spotserve-released of peers/serve_peers.h).
  */
-#pragma once
+#ifndef SPOT_PEERS_SPOTSERVE_H
+#define SPOT_PEERS_SPOTSERVE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,3 +39,5 @@ struct spot_serve_choice *spot_serve_choices(const struct spot_job_serve *serve,
 
 /* The rule as a decision of kind "serve"; it has no state. */
 extern const struct spot_policy spot_policy_spotserve;
+
+#endif /* SPOT_PEERS_SPOTSERVE_H */

@@ -14,7 +14,8 @@
  * Method: Jonker and Volgenant 1987 (column reduction, reduction transfer, augmenting row
  * reduction, shortest augmenting paths).
  */
-#pragma once
+#ifndef SPOT_PLAN_ASSIGN_H
+#define SPOT_PLAN_ASSIGN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,3 +66,5 @@ int spot_assign_bottleneck(const struct spot_assign_problem *problem, int64_t *l
 /* Is the certificate valid? O(rows * columns), independent of how the answer was found. */
 bool spot_assign_verify(const struct spot_assign_problem *problem,
                         const struct spot_assignment *answer);
+
+#endif /* SPOT_PLAN_ASSIGN_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* change_dist.h - the distribution of losses and gains of a job's instances in the next interval,
  * over all zones. */
-#pragma once
+#ifndef SPOT_PLAN_CHANGE_DIST_H
+#define SPOT_PLAN_CHANGE_DIST_H
 
 #include <stddef.h>
 
@@ -41,3 +42,5 @@ int spot_change_dist_init(struct spot_change_dist *dist, const struct spot_forec
 /* No changes: the distribution for a job without a forecast. */
 void spot_change_dist_still(struct spot_change_dist *dist, int now, double interval_s, int horizon);
 void spot_change_dist_release(struct spot_change_dist *dist);
+
+#endif /* SPOT_PLAN_CHANGE_DIST_H */

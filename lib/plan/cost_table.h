@@ -6,7 +6,8 @@
  * order of struct spot_throughput (D outer, P inner). The rules are Parcae's; see
  * lib/plan/train/repartition.h.
  */
-#pragma once
+#ifndef SPOT_PLAN_COST_TABLE_H
+#define SPOT_PLAN_COST_TABLE_H
 
 #include <stdbool.h>
 
@@ -153,3 +154,5 @@ struct spot_cost_state {
  * less than what remained; without it is the change and a restart more. */
 double spot_cost_total_s(struct spot_cost_table *table, const struct spot_cost_state *state, int to,
                          double cost_s);
+
+#endif /* SPOT_PLAN_COST_TABLE_H */

@@ -18,7 +18,8 @@
  * No step is taken after which on demand, with the longest restart, could not finish in time: no
  * distribution can make a job late. The objective is usd + usd_per_h * hours until the end.
  */
-#pragma once
+#ifndef SPOT_PLAN_DEADLINE_H
+#define SPOT_PLAN_DEADLINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -136,3 +137,5 @@ struct spot_deadline_rule {
     double cells;        /* as of the effort */
     const struct spot_run_dist *law; /* [n_place]; NULL: learned */
 };
+
+#endif /* SPOT_PLAN_DEADLINE_H */

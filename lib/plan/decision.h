@@ -6,7 +6,8 @@
  * nothing of later; what it decides is a function of its rule, of its state and of what it observed
  * last. The state is what it assumes to have been carried out; it can be saved and read.
  */
-#pragma once
+#ifndef SPOT_PLAN_DECISION_H
+#define SPOT_PLAN_DECISION_H
 
 #include <stddef.h>
 
@@ -94,3 +95,5 @@ extern const struct spot_policy
  * names those there are. */
 const struct spot_policy *spot_policy_find(const char *kind, const char *name,
                                            struct spot_err *err);
+
+#endif /* SPOT_PLAN_DECISION_H */

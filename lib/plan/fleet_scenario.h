@@ -8,7 +8,8 @@
  * forecast, ranks of two series correlate by `region` within a region and by `all` across regions).
  * A fleet can count on the minimum over the steps that it must survive without replacement.
  */
-#pragma once
+#ifndef SPOT_PLAN_FLEET_SCENARIO_H
+#define SPOT_PLAN_FLEET_SCENARIO_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,3 +30,5 @@ size_t spot_fleet_series(const struct spot_forecast *forecast, const char *zone,
  * unchanged. Scenario i depends only on the seed and i. */
 void spot_fleet_draw(const struct spot_fleet_copula *copula, const size_t *series, size_t n_column,
                      size_t first, size_t n, int32_t *there, size_t stride);
+
+#endif /* SPOT_PLAN_FLEET_SCENARIO_H */

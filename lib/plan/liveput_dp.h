@@ -26,7 +26,8 @@
  * value iteration). It is kept; later solves start from it. Symbols: T interval, n instances, g
  * grid, C seconds, r and V samples.
  */
-#pragma once
+#ifndef SPOT_PLAN_LIVEPUT_DP_H
+#define SPOT_PLAN_LIVEPUT_DP_H
 
 #include <stdbool.h>
 
@@ -141,3 +142,5 @@ void spot_liveput_dp_scores_before(struct spot_liveput_dp *dp, int n, int from, 
  * exact. */
 void spot_liveput_known(const struct spot_liveput_dp *dp, const struct spot_liveput_view *view,
                         const double *value, double *score);
+
+#endif /* SPOT_PLAN_LIVEPUT_DP_H */

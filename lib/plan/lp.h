@@ -5,7 +5,8 @@
  * is kept here, so that an answer is checked in our own arithmetic: an answer of the solver that is
  * not feasible to within 1e-6 of its terms is rejected.
  */
-#pragma once
+#ifndef SPOT_PLAN_LP_H
+#define SPOT_PLAN_LP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,3 +56,5 @@ double spot_lp_violation(const struct spot_lp *lp, const double *x);
 /* A lower bound that `dual` proves, whatever its origin: no x of the relaxed problem costs less.
  * -INFINITY if it proves nothing (a reduced cost below 0 on a variable without upper bound). */
 double spot_lp_proven(const struct spot_lp *lp, const double *dual);
+
+#endif /* SPOT_PLAN_LP_H */

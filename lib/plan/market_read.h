@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* market_read.h - reads the places of a deadline job with price and speed, and its restart
  * times. */
-#pragma once
+#ifndef SPOT_PLAN_MARKET_READ_H
+#define SPOT_PLAN_MARKET_READ_H
 
 #include "common/prov.h"
 #include "plan/deadline.h"
@@ -28,3 +29,5 @@ int spot_market_add_place(struct spot_market *market, struct spot_market_names *
 int spot_market_read_catalogue(struct spot_market *market, const struct spot_market_names *names,
                                const char *path, const char *source, struct spot_prov *prov,
                                struct spot_err *err);
+
+#endif /* SPOT_PLAN_MARKET_READ_H */

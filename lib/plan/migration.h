@@ -8,7 +8,8 @@
  * docs/design/07-moves.md has the objective, the bounds, and which parts are exact and which are
  * searched.
  */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_H
+#define SPOT_PLAN_MIGRATION_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -128,3 +129,5 @@ struct spot_migration_plan {
 int spot_migrate(struct spot_migration_problem *problem, struct spot_migration_plan *plan,
                  struct spot_err *err);
 void spot_migration_plan_release(struct spot_migration_plan *plan);
+
+#endif /* SPOT_PLAN_MIGRATION_H */

@@ -4,7 +4,8 @@
  * Cuts every tensor group where the old or the new layout cuts it. Elements between two cuts with
  * the same old holders and the same new owners form one part: the finest unit that a plan needs.
  */
-#pragma once
+#ifndef SPOT_PLAN_RESHARD_H
+#define SPOT_PLAN_RESHARD_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,3 +56,5 @@ void spot_reshard_cut(struct spot_reshard *reshard, const bool *is_marked);
 void spot_reshard_join(struct spot_reshard *reshard, int n);
 
 void spot_reshard_release(struct spot_reshard *reshard);
+
+#endif /* SPOT_PLAN_RESHARD_H */

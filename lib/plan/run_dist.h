@@ -5,7 +5,8 @@
  * and more is stage j, and in each stage a run ends with a probability of its own. That is a Markov
  * chain, which a dynamic program can go by.
  */
-#pragma once
+#ifndef SPOT_PLAN_RUN_DIST_H
+#define SPOT_PLAN_RUN_DIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,3 +38,5 @@ void spot_run_dist_fit(struct spot_run_dist *dist, bool is_up, const double *up,
 
 /* The stage of an age in ticks, 1.. */
 size_t spot_run_stage(size_t age);
+
+#endif /* SPOT_PLAN_RUN_DIST_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_plan.h - the document of a plan to serve, with reasons and alternatives. */
-#pragma once
+#ifndef SPOT_PLAN_SERVE_PLAN_H
+#define SPOT_PLAN_SERVE_PLAN_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,3 +35,5 @@ void spot_serve_plan_why(struct spot_serve_plan *plan, const char *fmt, ...);
 int spot_serve_plan_refuse(const struct spot_job_doc *job, int64_t instances, struct spot_err *err);
 
 void spot_serve_plan_release(struct spot_serve_plan *plan);
+
+#endif /* SPOT_PLAN_SERVE_PLAN_H */

@@ -7,7 +7,8 @@
  * that are alike (rates, scale, weight, work left) get equal shares, so that the order of jobs does
  * not matter. Which job runs where in the next round: share_round.h.
  */
-#pragma once
+#ifndef SPOT_PLAN_SHARE_H
+#define SPOT_PLAN_SHARE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,3 +65,5 @@ void spot_share_isolated_rate(const struct spot_share_problem *problem, double *
 
 /* steps/s of a job with the shares x[n_type]. */
 double spot_share_rate(const struct spot_share_problem *problem, size_t job, const double *x);
+
+#endif /* SPOT_PLAN_SHARE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* share_level.h - two linear programs of shares, over classes of jobs that are alike. */
-#pragma once
+#ifndef SPOT_PLAN_SHARE_LEVEL_H
+#define SPOT_PLAN_SHARE_LEVEL_H
 
 #include "plan/share.h"
 
@@ -17,3 +18,5 @@ int spot_share_level(const struct spot_share_problem *problem, const double *gai
  * if the floors are too high. */
 int spot_share_sum(const struct spot_share_problem *problem, const double *gain,
                    const double *floor, struct spot_share_answer *answer, struct spot_err *err);
+
+#endif /* SPOT_PLAN_SHARE_LEVEL_H */

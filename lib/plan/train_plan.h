@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* train_plan.h - the grid that a training job should run next, ranked alternatives, reasons. */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_PLAN_H
+#define SPOT_PLAN_TRAIN_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,3 +106,5 @@ int spot_train_plan_make(struct spot_train_plan *plan, const struct spot_train_q
  * outcomes, with up to 100 sweeps; counts * grids^2 is what is bounded. */
 bool spot_train_is_cut(const struct spot_train_question *q);
 void spot_train_plan_release(struct spot_train_plan *plan);
+
+#endif /* SPOT_PLAN_TRAIN_PLAN_H */

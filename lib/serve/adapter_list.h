@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* adapter_list.h - adapters of a model and their names for clients: "NAME=DIR,NAME=DIR". */
-#pragma once
+#ifndef SPOT_SERVE_ADAPTER_LIST_H
+#define SPOT_SERVE_ADAPTER_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,3 +28,5 @@ uint32_t spot_adapter_find(const char *list, const char *name, size_t n);
 
 /* Is it a list of names, each once, and directories? Returns 0, or -1 with *err (SPOT_EUSAGE). */
 int spot_adapter_check(const char *list, struct spot_err *err);
+
+#endif /* SPOT_SERVE_ADAPTER_LIST_H */

@@ -5,7 +5,8 @@
  * sampling is a function of the request, the choice and the tokens before. So a sequence that has
  * to give up its pages to older ones is recomputed later, with the same tokens.
  */
-#pragma once
+#ifndef SPOT_SERVE_BATCH_LOOP_H
+#define SPOT_SERVE_BATCH_LOOP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,3 +74,5 @@ struct spot_batch_out {
  * Sequences that have ended are removed. Returns 0, or -1 with *err as in relay.h. */
 int spot_batch_loop_step(struct spot_batch_loop *loop, struct spot_batch_out *out, size_t *n,
                          struct spot_err *err);
+
+#endif /* SPOT_SERVE_BATCH_LOOP_H */

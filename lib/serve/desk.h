@@ -4,7 +4,8 @@
  * Jobs are done one at a time, the smallest first: a large one holds up no other for longer than
  * itself. All functions are for the loop's thread.
  */
-#pragma once
+#ifndef SPOT_SERVE_DESK_H
+#define SPOT_SERVE_DESK_H
 
 #include <stddef.h>
 
@@ -28,3 +29,5 @@ void spot_desk_free(struct spot_desk *desk);
 void spot_desk_put(struct spot_desk *desk, struct spot_desk_job *job_take);
 int spot_desk_fd(const struct spot_desk *desk); /* call spot_desk_run when it is readable */
 void spot_desk_run(struct spot_desk *desk);
+
+#endif /* SPOT_SERVE_DESK_H */

@@ -6,7 +6,8 @@
  * a function of (seed, choice, position). A token is told once it is whole and sound. What an
  * engine gets wrong ends that request alone: the coordinator has it continued elsewhere.
  */
-#pragma once
+#ifndef SPOT_SERVE_ENGINE_CLIENT_H
+#define SPOT_SERVE_ENGINE_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,3 +72,5 @@ const struct spot_engine_failure *spot_engine_client_failures(struct spot_engine
 /* For how long the engine has not been well; 0: it is; INFINITY: it took no connection for a
  * request, which is neither told nor failed, as another engine is to have it. */
 double spot_engine_client_unwell_s(const struct spot_engine_client *c);
+
+#endif /* SPOT_SERVE_ENGINE_CLIENT_H */

@@ -6,7 +6,8 @@
  * spot_front_run. What may take long for one client, reading a large body and writing a large
  * answer, is done by a thread beside it (front_beside.c).
  */
-#pragma once
+#ifndef SPOT_SERVE_FRONT_H
+#define SPOT_SERVE_FRONT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -114,3 +115,5 @@ bool spot_front_has_model(const struct spot_front_options *options, const char *
 /* Write the whole answer. */
 void spot_openai_answer(const struct spot_front_options *options, const struct spot_completion *c,
                         struct spot_buf *out);
+
+#endif /* SPOT_SERVE_FRONT_H */

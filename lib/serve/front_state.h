@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* front_state.h - shared by the parts of a front; private to lib/serve/front*.c. */
-#pragma once
+#ifndef SPOT_SERVE_FRONT_STATE_H
+#define SPOT_SERVE_FRONT_STATE_H
 
 #include "comm/http.h"
 #include "comm/http_key.h"
@@ -61,3 +62,5 @@ void spot_front_called(void *user, struct spot_http_call *call);
  * False: too many bodies wait to be read. */
 bool spot_front_read(struct spot_exchange *x, enum spot_api api, const struct spot_buf *body);
 void spot_front_write(struct spot_exchange *x);
+
+#endif /* SPOT_SERVE_FRONT_STATE_H */

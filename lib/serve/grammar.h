@@ -18,7 +18,8 @@
  * Objects have their properties in the order of the schema, without white space between JSON
  * tokens. Unsupported keywords of a schema are rejected by name.
  */
-#pragma once
+#ifndef SPOT_SERVE_GRAMMAR_H
+#define SPOT_SERVE_GRAMMAR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,3 +81,5 @@ bool spot_grammar_must_end(struct spot_grammar_state *s);
  * vocabulary and the text, and 10 to 20 ms of work at most. */
 int spot_grammar_mask(struct spot_grammar_state *s, const uint32_t *end, size_t n_end, float *logit,
                       size_t n);
+
+#endif /* SPOT_SERVE_GRAMMAR_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* openai_state.h - OpenAI's documents, as written by the front. */
-#pragma once
+#ifndef SPOT_SERVE_OPENAI_STATE_H
+#define SPOT_SERVE_OPENAI_STATE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -97,3 +98,5 @@ void spot_openai_response_events(const struct spot_front_options *options,
 void spot_openai_response_end(const struct spot_front_options *options,
                               const struct spot_completion *c, struct spot_response_stream *s,
                               struct spot_buf *out);
+
+#endif /* SPOT_SERVE_OPENAI_STATE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* replica.h - one worker of a server: joins, computes the sequences given to it, leaves. */
-#pragma once
+#ifndef SPOT_SERVE_REPLICA_H
+#define SPOT_SERVE_REPLICA_H
 
 #include <stdbool.h>
 
@@ -17,3 +18,5 @@ struct spot_replica_options {
  * from the server's. *agent, unless NULL, tells how it ended. */
 int spot_replica_run(const struct spot_replica_options *options, struct spot_agent *agent,
                      struct spot_err *err);
+
+#endif /* SPOT_SERVE_REPLICA_H */

@@ -25,7 +25,8 @@
  * A sequence is one choice of one request; the coordinator assigns its number, and sends it to the
  * leader of a replica.
  */
-#pragma once
+#ifndef SPOT_SERVE_SERVE_PROTOCOL_H
+#define SPOT_SERVE_SERVE_PROTOCOL_H
 
 #include "cluster/protocol.h"
 
@@ -73,3 +74,5 @@ enum spot_serve_message {
     /* client to coordinator */
     SPOT_MSG_ROLL = SPOT_MSG_CLIENT_FIRST + 8, /* text directory of the model to be rolled out */
 };
+
+#endif /* SPOT_SERVE_SERVE_PROTOCOL_H */

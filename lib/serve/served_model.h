@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* served_model.h - a model directory, as used by server and workers. */
-#pragma once
+#ifndef SPOT_SERVE_SERVED_MODEL_H
+#define SPOT_SERVE_SERVED_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,3 +66,5 @@ char *spot_served_model_id(const char *dir);
 int spot_served_model_pack(const struct spot_served_model *m, enum spot_infer_type type, int begin,
                            int end, void *image, void (*progress)(void *user), void *user,
                            struct spot_err *err);
+
+#endif /* SPOT_SERVE_SERVED_MODEL_H */

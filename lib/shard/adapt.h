@@ -6,7 +6,8 @@
  * gain at least a tenth; one chunk in 64 tries the other codec, so that old measurements are
  * renewed.
  */
-#pragma once
+#ifndef SPOT_SHARD_ADAPT_H
+#define SPOT_SHARD_ADAPT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,3 +37,5 @@ void spot_adapt_coded(struct spot_adapt *adapt, enum spot_dtype dtype, enum spot
 
 /* n_byte were sent over the link in busy_s seconds of waiting for it. */
 void spot_adapt_sent(struct spot_adapt *adapt, size_t n_byte, double busy_s);
+
+#endif /* SPOT_SHARD_ADAPT_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* codec.h - encodes and decodes the frames of one chunk, and chooses its filter. Used by chunk.c
  * only. */
-#pragma once
+#ifndef SPOT_SHARD_CODEC_H
+#define SPOT_SHARD_CODEC_H
 
 #include <stdbool.h>
 
@@ -25,3 +26,5 @@ int spot_codec_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum s
  * covers the checksums of zstd: they are then not verified. */
 int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
                       const void *base, void *raw, bool *all_stored, struct spot_err *err);
+
+#endif /* SPOT_SHARD_CODEC_H */

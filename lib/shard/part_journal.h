@@ -8,7 +8,8 @@
  * A record is written only after its data were synced. Reading stops at the first truncated or
  * invalid record; later chunks are received again.
  */
-#pragma once
+#ifndef SPOT_SHARD_PART_JOURNAL_H
+#define SPOT_SHARD_PART_JOURNAL_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,3 +33,5 @@ void spot_part_journal_record(uint64_t stream_id, struct spot_part_journal_entry
 size_t spot_part_journal_replay(const void *bytes, size_t n_byte, uint64_t stream_id,
                                 uint64_t n_chunk, struct spot_part_journal_entry *entry,
                                 size_t *n_entry);
+
+#endif /* SPOT_SHARD_PART_JOURNAL_H */

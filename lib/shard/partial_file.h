@@ -6,7 +6,8 @@
  * What a killed receiver had synced is reused; every chunk kept from an earlier attempt is first
  * read and verified by its hash.
  */
-#pragma once
+#ifndef SPOT_SHARD_PARTIAL_FILE_H
+#define SPOT_SHARD_PARTIAL_FILE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,3 +66,5 @@ bool spot_partial_agrees(struct spot_partial *partial, const struct spot_hash128
  * or -1 with *err (SPOT_ESYS), also when FILE.part or FILE.journal is not the file that was
  * written. */
 int spot_partial_commit(struct spot_partial *partial, struct spot_err *err);
+
+#endif /* SPOT_SHARD_PARTIAL_FILE_H */

@@ -6,7 +6,8 @@
  * are noise. All implementations give the same bytes as the portable one.
  * Source: Hershcovitch et al., ZipNN, arXiv 2411.05239, section 3 (byte grouping, exponent first).
  */
-#pragma once
+#ifndef SPOT_SHARD_PLANE_H
+#define SPOT_SHARD_PLANE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,3 +42,5 @@ void spot_plane_join8(const uint8_t *const plane[8], size_t n, bool rotate, uint
 
 /* out [n] = a xor b; may be in place. */
 void spot_plane_xor(const uint8_t *a, const uint8_t *b, size_t n, uint8_t *out);
+
+#endif /* SPOT_SHARD_PLANE_H */

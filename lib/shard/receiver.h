@@ -7,7 +7,8 @@
  * file. The sender's hashes of all tensors are requested before the file is renamed into place, and
  * COMMIT is sent afterwards.
  */
-#pragma once
+#ifndef SPOT_SHARD_RECEIVER_H
+#define SPOT_SHARD_RECEIVER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,3 +48,5 @@ struct spot_receiver_state {
 /* Wait until one of the first three changes, at most limit_s. */
 void spot_receiver_wait(struct spot_receiver *receiver, double limit_s,
                         struct spot_receiver_state *state);
+
+#endif /* SPOT_SHARD_RECEIVER_H */

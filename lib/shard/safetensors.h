@@ -6,7 +6,8 @@
  * order of the text. Memory is a small multiple of the header text, whatever the sizes it claims.
  * Source: https://github.com/huggingface/safetensors, section "Format".
  */
-#pragma once
+#ifndef SPOT_SHARD_SAFETENSORS_H
+#define SPOT_SHARD_SAFETENSORS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -95,3 +96,5 @@ struct spot_st_note {
 uint64_t spot_st_write_noted(const struct spot_st_note *note, size_t n_note,
                              const struct spot_st_tensor *tensor, size_t n_tensor,
                              struct spot_buf *out);
+
+#endif /* SPOT_SHARD_SAFETENSORS_H */

@@ -4,7 +4,8 @@
  * Used by a live job to move and to store bundles; the bytes are an ordinary stream of stream.h, so
  * `spot-migrate verify` and `zstd -t` accept them.
  */
-#pragma once
+#ifndef SPOT_SHARD_SHARD_MEM_H
+#define SPOT_SHARD_SHARD_MEM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,3 +56,5 @@ struct spot_place_sink {
 void spot_place_sink_init(struct spot_place_sink *into, const struct spot_shard_place *place,
                           size_t n_place, bool is_kept);
 void spot_place_sink_release(struct spot_place_sink *into);
+
+#endif /* SPOT_SHARD_SHARD_MEM_H */

@@ -13,7 +13,8 @@
  * docs/formats/stream.md
  */
 /* clang-format on */
-#pragma once
+#ifndef SPOT_SHARD_STREAM_H
+#define SPOT_SHARD_STREAM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -137,3 +138,5 @@ int spot_stream_reader_finish(struct spot_stream_reader *r, struct spot_err *err
 
 /* The content of HEAD; zeroed until it has been read. */
 const struct spot_stream_info *spot_stream_reader_info(const struct spot_stream_reader *r);
+
+#endif /* SPOT_SHARD_STREAM_H */

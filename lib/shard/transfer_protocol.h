@@ -15,7 +15,8 @@
  *             ASK     send SUMS
  *             COMMIT  the file is complete, verified and durable: the source may be released
  */
-#pragma once
+#ifndef SPOT_SHARD_TRANSFER_PROTOCOL_H
+#define SPOT_SHARD_TRANSFER_PROTOCOL_H
 
 #include <stdint.h>
 
@@ -63,3 +64,5 @@ int spot_transfer_meet(struct spot_port *port, const char *role, struct spot_err
 
 /* Tell the peer why we leave; errors in doing so are not reported. */
 void spot_transfer_fail(struct spot_port *port, const struct spot_err *why);
+
+#endif /* SPOT_SHARD_TRANSFER_PROTOCOL_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* deadline_sim.h - a job with a deadline on recorded series of spot availability in one or several
  * places. */
-#pragma once
+#ifndef SPOT_SIM_DEADLINE_SIM_H
+#define SPOT_SIM_DEADLINE_SIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,3 +51,5 @@ int spot_deadline_play_run(const struct spot_deadline_play *play,
                            const struct spot_deadline_policy *policy,
                            struct spot_deadline_result *result, struct spot_deadline_tick *tick,
                            struct spot_err *err);
+
+#endif /* SPOT_SIM_DEADLINE_SIM_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_state.h - the state within a tick of fleet_sim, for the files of its policies. */
-#pragma once
+#ifndef SPOT_SIM_FLEET_STATE_H
+#define SPOT_SIM_FLEET_STATE_H
 
 #include "sim/fleet_sim.h"
 
@@ -64,3 +65,5 @@ int spot_fleet_ours_step(struct spot_fleet_state *s, struct spot_err *err);
 /* The whole trace known: fleet_omniscient.c. */
 int spot_fleet_omniscient(const struct spot_fleet_play *play, struct spot_fleet_result *result,
                           struct spot_fleet_step *step, int32_t *in_zone, struct spot_err *err);
+
+#endif /* SPOT_SIM_FLEET_STATE_H */

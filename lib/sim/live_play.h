@@ -4,7 +4,8 @@
  * One loop: apply the trace up to now, start and kill what is due, then wait for the next such
  * moment or a signal. Which copy leaves depends only on the trace and the seed, never on timing.
  */
-#pragma once
+#ifndef SPOT_SIM_LIVE_PLAY_H
+#define SPOT_SIM_LIVE_PLAY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,3 +39,5 @@ void spot_live_release(struct spot_live *l);
 /* Play to the end of the trace, or a signal, until all copies are gone; a second signal ends it at
  * once. Returns 0, or -1 with *err. */
 int spot_live_play(struct spot_live *l, struct spot_err *err);
+
+#endif /* SPOT_SIM_LIVE_PLAY_H */

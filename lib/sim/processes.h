@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* processes.h - the real host of a supervisor: processes, time and signals of this machine. Every
  * child leads its own process group and is killed with the whole group, also when we die. */
-#pragma once
+#ifndef SPOT_SIM_PROCESSES_H
+#define SPOT_SIM_PROCESSES_H
 
 #include <signal.h>
 #include <stdbool.h>
@@ -26,3 +27,5 @@ int spot_processes_init(struct spot_processes *p, char **command, size_t n_max,
 
 /* Kill all processes immediately, and wait for them. */
 void spot_processes_release(struct spot_processes *p);
+
+#endif /* SPOT_SIM_PROCESSES_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_play.h - a load served on instances that come and go: what every policy is given,
  * and what comes of it. Ours is sim/serve_spot.h, others' are in lib/peers. */
-#pragma once
+#ifndef SPOT_SIM_SERVE_PLAY_H
+#define SPOT_SIM_SERVE_PLAY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,3 +93,5 @@ struct spot_serve_result {
 /* Append a step if it differs from the last. */
 void spot_serve_result_note(struct spot_serve_result *result, const struct spot_serve_step *step);
 void spot_serve_result_release(struct spot_serve_result *result);
+
+#endif /* SPOT_SIM_SERVE_PLAY_H */

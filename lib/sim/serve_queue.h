@@ -8,7 +8,8 @@
  * requests and, separately, over the clock: by Little's law both are equal, and
  * spot_serve_queue_finish asserts it in every run.
  */
-#pragma once
+#ifndef SPOT_SIM_SERVE_QUEUE_H
+#define SPOT_SIM_SERVE_QUEUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -125,3 +126,5 @@ struct spot_serve_totals {
  * queue. */
 const struct spot_served *spot_serve_queue_finish(struct spot_serve_queue *queue,
                                                   struct spot_serve_totals *totals);
+
+#endif /* SPOT_SIM_SERVE_QUEUE_H */

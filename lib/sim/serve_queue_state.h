@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_queue_state.h - shared by the files behind serve_queue.h. */
-#pragma once
+#ifndef SPOT_SIM_SERVE_QUEUE_STATE_H
+#define SPOT_SIM_SERVE_QUEUE_STATE_H
 
 #include "sim/serve_queue.h"
 #include "trace/load_cache.h"
@@ -83,3 +84,5 @@ void spot_serve_passes_begin(struct spot_serve_queue *queue, struct spot_queue_r
 /* It is paused: tokens of whole passes are kept, each with its request. Requests without tokens are
  * given back. */
 void spot_serve_passes_stop(struct spot_serve_queue *queue, struct spot_queue_replica *replica);
+
+#endif /* SPOT_SIM_SERVE_QUEUE_STATE_H */

@@ -6,7 +6,8 @@
  * period is over. Clock and processes are behind struct spot_host: the real ones are in
  * processes.h, tests have their own.
  */
-#pragma once
+#ifndef SPOT_SIM_SUPERVISOR_H
+#define SPOT_SIM_SUPERVISOR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,3 +86,5 @@ double spot_supervisor_next_s(const struct spot_supervisor *s);
 
 /* Free the members; the host ends running processes. */
 void spot_supervisor_release(struct spot_supervisor *s);
+
+#endif /* SPOT_SIM_SUPERVISOR_H */

@@ -6,7 +6,8 @@
  * change, and trains for the rest. What it may know of the change beforehand depends on the notices
  * of losses and of gains. Every machine-second of the trace belongs to exactly one class.
  */
-#pragma once
+#ifndef SPOT_SIM_TRAIN_SIM_H
+#define SPOT_SIM_TRAIN_SIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,3 +86,5 @@ struct spot_sim_total {
     int64_t migrations; /* intervals in which the grid changed or a change was paid for */
 };
 void spot_sim_total(const struct spot_sim_row *row, size_t n, struct spot_sim_total *total);
+
+#endif /* SPOT_SIM_TRAIN_SIM_H */

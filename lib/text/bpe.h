@@ -10,7 +10,8 @@
  * SPOT_BPE_PIECE_MAX is cut before a word. The tokens that a tokenizer.json adds around a text
  * (post_processor) are not added.
  */
-#pragma once
+#ifndef SPOT_TEXT_BPE_H
+#define SPOT_TEXT_BPE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -94,3 +95,5 @@ void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
 typedef int (*spot_bpe_take)(void *user, const uint32_t *id, size_t n, struct spot_err *err);
 int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, bool continues,
                     spot_bpe_take take, void *user, struct spot_err *err);
+
+#endif /* SPOT_TEXT_BPE_H */

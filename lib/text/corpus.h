@@ -6,7 +6,8 @@
  * concatenated. Tokens are little-endian. A file of 16-bit tokens may begin with the header of
  * llm.c (256 words: 20240520, 1, number of tokens, zeros), which is skipped.
  */
-#pragma once
+#ifndef SPOT_TEXT_CORPUS_H
+#define SPOT_TEXT_CORPUS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -47,3 +48,5 @@ void spot_corpus_release(struct spot_corpus *corpus);
  * cannot be read, SPOT_EDATA when it has become shorter. */
 int spot_corpus_read(const struct spot_corpus *corpus, size_t at, size_t n, uint32_t *token,
                      struct spot_err *err);
+
+#endif /* SPOT_TEXT_CORPUS_H */

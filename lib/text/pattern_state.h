@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* pattern_state.h - a pattern that was read; private to pattern*.c. */
-#pragma once
+#ifndef SPOT_TEXT_PATTERN_STATE_H
+#define SPOT_TEXT_PATTERN_STATE_H
 
 #include "text/pattern.h"
 
@@ -41,3 +42,5 @@ struct spot_pattern_tree {
 /* pattern_read.c: 0, or -1 with *err. The tree is to be released in any case. */
 int spot_pattern_read(struct spot_pattern_tree *t, const char *text, struct spot_err *err);
 void spot_pattern_release(struct spot_pattern_tree *t);
+
+#endif /* SPOT_TEXT_PATTERN_STATE_H */

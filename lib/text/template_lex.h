@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* template_lex.h - the words of a template; private to template*.c. */
-#pragma once
+#ifndef SPOT_TEXT_TEMPLATE_LEX_H
+#define SPOT_TEXT_TEMPLATE_LEX_H
 
 #include "text/template_state.h"
 
@@ -41,3 +42,5 @@ struct spot_tv spot_tlex_data(struct spot_tlex *l);
 
 /* Read the next token of a tag into l->token; behind CLOSE text follows. */
 void spot_tlex_next(struct spot_tlex *l);
+
+#endif /* SPOT_TEXT_TEMPLATE_LEX_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* template_parse.h - what the parser of expressions gives that of statements. Of what is wrong the
  * first is kept (spot_tlex_fail), and all of these go on to the end. */
-#pragma once
+#ifndef SPOT_TEXT_TEMPLATE_PARSE_H
+#define SPOT_TEXT_TEMPLATE_PARSE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,3 +35,5 @@ struct spot_tnode *spot_tp_or(struct spot_tparser *p);
 struct spot_tnode *spot_tp_attribute(struct spot_tparser *p, struct spot_tnode *of);
 struct spot_tnode *spot_tp_filter(struct spot_tparser *p, struct spot_tnode *of);
 struct spot_tnode *spot_tp_arguments(struct spot_tparser *p, bool is_macro);
+
+#endif /* SPOT_TEXT_TEMPLATE_PARSE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* template_run.h - between the expressions and the statements of a rendering. */
-#pragma once
+#ifndef SPOT_TEXT_TEMPLATE_RUN_H
+#define SPOT_TEXT_TEMPLATE_RUN_H
 
 #include "text/template_state.h"
 
@@ -9,3 +10,5 @@ struct spot_tv spot_trender_macro(struct spot_tcall *c, const struct spot_tnode 
 /* `base` through a chain of filters. */
 struct spot_tv spot_trender_filters(struct spot_trender *r, const struct spot_tnode *e,
                                     struct spot_tv base);
+
+#endif /* SPOT_TEXT_TEMPLATE_RUN_H */

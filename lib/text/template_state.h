@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* template_state.h - a parsed template, and the values of a rendering; private to template*.c. */
-#pragma once
+#ifndef SPOT_TEXT_TEMPLATE_STATE_H
+#define SPOT_TEXT_TEMPLATE_STATE_H
 
 #include <stdbool.h>
 #include <string.h>
@@ -334,3 +335,5 @@ struct spot_tv spot_tv_get(struct spot_trender *r, const struct spot_tnode *at, 
 struct spot_tv spot_tv_path(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv v,
                             struct spot_tv path);
 struct spot_tv spot_template_eval(struct spot_trender *r, const struct spot_tnode *e);
+
+#endif /* SPOT_TEXT_TEMPLATE_STATE_H */

@@ -8,7 +8,8 @@
  * and no zone's random numbers depend on how many others there are.
  * docs/design/04-generate.md has the equations and their sources.
  */
-#pragma once
+#ifndef SPOT_TRACE_GENERATE_H
+#define SPOT_TRACE_GENERATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,3 +93,5 @@ struct spot_gen_net {
 void spot_generator_step(struct spot_generator *gen, double interval_s, struct spot_gen_net *net);
 
 void spot_generator_release(struct spot_generator *gen);
+
+#endif /* SPOT_TRACE_GENERATE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* generate_fit.h - fits the model of generate.h to a trace. */
-#pragma once
+#ifndef SPOT_TRACE_GENERATE_FIT_H
+#define SPOT_TRACE_GENERATE_FIT_H
 
 #include "trace/generate.h"
 #include "trace/trace.h"
@@ -14,3 +15,5 @@
  * Returns 0, or -1 with *err (SPOT_EINFEASIBLE): nothing was ever lost or gained. */
 int spot_trace_model_fit(const struct spot_trace *trace, double interval_s,
                          struct spot_trace_model *model, int32_t *cap, struct spot_err *err);
+
+#endif /* SPOT_TRACE_GENERATE_FIT_H */

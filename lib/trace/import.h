@@ -5,7 +5,8 @@
  * are dropped, so that overlapping windows and repeated imports change nothing. Formats:
  * docs/formats/import.md.
  */
-#pragma once
+#ifndef SPOT_TRACE_IMPORT_H
+#define SPOT_TRACE_IMPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -149,3 +150,5 @@ int spot_import_aws_score(struct spot_import *, FILE *, const char *, struct spo
 int spot_import_aws_advisor(struct spot_import *, FILE *, const char *, struct spot_err *);
 int spot_import_gcp_price(struct spot_import *, FILE *, const char *, struct spot_err *);
 int spot_import_azure_price(struct spot_import *, FILE *, const char *, struct spot_err *);
+
+#endif /* SPOT_TRACE_IMPORT_H */

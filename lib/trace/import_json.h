@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* import_json.h - shared by the importers of JSON documents. */
-#pragma once
+#ifndef SPOT_TRACE_IMPORT_JSON_H
+#define SPOT_TRACE_IMPORT_JSON_H
 
 #include <stdbool.h>
 
@@ -29,3 +30,5 @@ const char *spot_import_member(const struct spot_json_value *object, const char 
 /* The timestamp `text`, found at pointer/key, as unix time. */
 int spot_import_stamp(const struct spot_json_doc *doc, const char *pointer, const char *key,
                       const char *text, double *time_s, struct spot_err *err);
+
+#endif /* SPOT_TRACE_IMPORT_JSON_H */

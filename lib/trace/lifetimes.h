@@ -6,7 +6,8 @@
  * lived in a class of ages is the maximum likelihood estimate of a hazard that is constant in the
  * class, with truncation and censoring on either side.
  */
-#pragma once
+#ifndef SPOT_TRACE_LIFETIMES_H
+#define SPOT_TRACE_LIFETIMES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,3 +44,5 @@ enum { SPOT_AGE_CLASSES_MAX = 64 };
  * losses or no lives. */
 size_t spot_age_classes(const struct spot_life *life, size_t n, size_t least,
                         struct spot_age_class *out);
+
+#endif /* SPOT_TRACE_LIFETIMES_H */

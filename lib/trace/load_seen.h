@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* load_seen.h - what a server that observes its arrivals knows of them at a moment. */
-#pragma once
+#ifndef SPOT_TRACE_LOAD_SEEN_H
+#define SPOT_TRACE_LOAD_SEEN_H
 
 #include <stddef.h>
 
@@ -31,3 +32,5 @@ size_t spot_load_lengths_seen(const struct spot_job_serve *serve, const struct s
  * (SPOT_EDATA): no blocks in the load, no times of other lengths in the profile. */
 int spot_load_check_cache(const struct spot_job_serve *serve, const struct spot_load *load,
                           const char *source, struct spot_err *err);
+
+#endif /* SPOT_TRACE_LOAD_SEEN_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* load_stats.h - summary statistics of a load: rate, burstiness, lengths. */
-#pragma once
+#ifndef SPOT_TRACE_LOAD_STATS_H
+#define SPOT_TRACE_LOAD_STATS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -44,3 +45,5 @@ void spot_load_count(const struct spot_load *load, double start_s, double bin_s,
 
 /* Lengths in ascending order; free() them. */
 int32_t *spot_load_sorted(const int32_t *token, size_t n);
+
+#endif /* SPOT_TRACE_LOAD_STATS_H */

@@ -3,7 +3,8 @@
  *
  * A name belongs to a scope, so that "node1" of one zone is not "node1" of another.
  */
-#pragma once
+#ifndef SPOT_TRACE_NAMES_H
+#define SPOT_TRACE_NAMES_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,3 +22,5 @@ size_t spot_names_intern(struct spot_names *names, uint32_t scope, const char *t
 
 /* Legal on a zeroed struct. */
 void spot_names_release(struct spot_names *names);
+
+#endif /* SPOT_TRACE_NAMES_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* region.h - extracts the region from the name of a zone. */
-#pragma once
+#ifndef SPOT_TRACE_REGION_H
+#define SPOT_TRACE_REGION_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,3 +12,5 @@
 size_t spot_region_length(const char *zone);
 
 bool spot_region_is_same(const char *zone, const char *other);
+
+#endif /* SPOT_TRACE_REGION_H */

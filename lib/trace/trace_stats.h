@@ -4,7 +4,8 @@
  * Counts are weighted by the time they held. A series holds from its first row to the end of the
  * whole trace.
  */
-#pragma once
+#ifndef SPOT_TRACE_TRACE_STATS_H
+#define SPOT_TRACE_TRACE_STATS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -51,3 +52,5 @@ void spot_trace_together(const struct spot_trace *trace, struct spot_trace_toget
 /* Means over n equal slices of [start_s, end_s) for a trend line; 0 before the first row. */
 void spot_trace_slices(const struct spot_trace_series *series, double start_s, double end_s,
                        size_t n, double *mean);
+
+#endif /* SPOT_TRACE_TRACE_STATS_H */

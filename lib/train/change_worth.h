@@ -11,7 +11,8 @@
  *   later     the old grid continues.
  * docs/design/16-precopy.md.
  */
-#pragma once
+#ifndef SPOT_TRAIN_CHANGE_WORTH_H
+#define SPOT_TRAIN_CHANGE_WORTH_H
 
 #include <stdbool.h>
 
@@ -36,3 +37,5 @@ enum spot_change_when spot_change_how(const struct spot_change_worth *worth);
 
 /* Does that way pay off? Not if the new grid is no faster. */
 bool spot_change_pays(const struct spot_change_worth *worth);
+
+#endif /* SPOT_TRAIN_CHANGE_WORTH_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* config.h - the configuration of a training job; equal configurations and data give equal bits. */
-#pragma once
+#ifndef SPOT_TRAIN_CONFIG_H
+#define SPOT_TRAIN_CONFIG_H
 
 #include <stdint.h>
 
@@ -62,3 +63,5 @@ int64_t spot_job_shared_steps(const struct spot_job_config *config, uint64_t pat
 
 void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *config);
 void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *config);
+
+#endif /* SPOT_TRAIN_CONFIG_H */

@@ -4,7 +4,8 @@
  * A generation costs what steps take longer while one is under way (save_cost.h), not the time
  * until it is on the disk, which passes beside them.
  */
-#pragma once
+#ifndef SPOT_TRAIN_DURABLE_LAG_H
+#define SPOT_TRAIN_DURABLE_LAG_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,3 +35,5 @@ double spot_durable_lag_every_s(const struct spot_durable_lag *lag, double asked
                                 bool is_single);
 bool spot_durable_lag_is_due(const struct spot_durable_lag *lag, double asked_every_s,
                              bool is_single);
+
+#endif /* SPOT_TRAIN_DURABLE_LAG_H */

@@ -9,7 +9,8 @@
  * then the last position of a window predicts the token after the window, as in training, and only
  * the very first token is left out.
  */
-#pragma once
+#ifndef SPOT_TRAIN_EVALUATE_H
+#define SPOT_TRAIN_EVALUATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,3 +59,5 @@ double spot_loss_bits_per_byte(const struct spot_loss *loss, int64_t n_token, in
 /* Returns 0, or -1 with *err: SPOT_EDATA for a corpus in which nothing is predicted, SPOT_ESYS. */
 int spot_evaluate(const struct spot_evaluation *evaluation, struct spot_loss *loss,
                   struct spot_err *err);
+
+#endif /* SPOT_TRAIN_EVALUATE_H */

@@ -5,7 +5,8 @@
  *
  * Keys are the long names of the options that make a job, with _ for -, or what follows from one.
  */
-#pragma once
+#ifndef SPOT_TRAIN_JOB_NOTE_H
+#define SPOT_TRAIN_JOB_NOTE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,3 +65,5 @@ void spot_job_note_differences(const char *dir, const struct spot_job_config *co
 
 /* "micro-batch" of "micro_batch"; "device" of "kernel", "comm" of "reduce" */
 const char *spot_job_note_option(const char *key, char name[SPOT_JOB_NOTE_KEY_MAX]);
+
+#endif /* SPOT_TRAIN_JOB_NOTE_H */

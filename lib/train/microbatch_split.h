@@ -3,7 +3,8 @@
  *
  * Sums are exact integers (engine/exact.h), so the bits of a step do not depend on the split.
  */
-#pragma once
+#ifndef SPOT_TRAIN_MICROBATCH_SPLIT_H
+#define SPOT_TRAIN_MICROBATCH_SPLIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,3 +54,5 @@ void spot_split_drift_begin(struct spot_split_drift *drift); /* an epoch */
 bool spot_split_drifts(struct spot_split_drift *drift, double now_s, double best_s);
 
 double spot_split_makespan(uint32_t D, const uint32_t *share, const double *microbatch_s);
+
+#endif /* SPOT_TRAIN_MICROBATCH_SPLIT_H */

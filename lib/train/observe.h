@@ -3,7 +3,8 @@
  *
  * The same coordinator and workers as in training; only durable state is left out.
  */
-#pragma once
+#ifndef SPOT_TRAIN_OBSERVE_H
+#define SPOT_TRAIN_OBSERVE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,3 +60,5 @@ struct spot_observer {
     void (*probed)(void *user, const struct spot_probe_seen *seen);
     void *user;
 };
+
+#endif /* SPOT_TRAIN_OBSERVE_H */

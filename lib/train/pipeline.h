@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* pipeline.h - one member's part of a step: 1F1B over its microbatches, then the sum over the
  * replicas. */
-#pragma once
+#ifndef SPOT_TRAIN_PIPELINE_H
+#define SPOT_TRAIN_PIPELINE_H
 
 #include <stdint.h>
 
@@ -45,3 +46,5 @@ int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint3
  * a step uses; otherwise as above. */
 int spot_pipeline_validate(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
                            double *loss, struct spot_err *err);
+
+#endif /* SPOT_TRAIN_PIPELINE_H */

@@ -6,7 +6,8 @@
  * permutation drawn by (seed, epoch): every sequence is read once per data epoch, and which one is
  * a pure function of (seed, step, microbatch).
  */
-#pragma once
+#ifndef SPOT_TRAIN_SAMPLER_H
+#define SPOT_TRAIN_SAMPLER_H
 
 #include <stdint.h>
 
@@ -29,3 +30,5 @@ int64_t spot_sampler_sequence(const struct spot_sampler *sampler, int64_t q);
 /* The T + 1 tokens of a sequence into token[T + 1]; *err of spot_corpus_read. */
 int spot_sampler_read(const struct spot_sampler *sampler, int64_t sequence, uint32_t *token,
                       struct spot_err *err);
+
+#endif /* SPOT_TRAIN_SAMPLER_H */

@@ -3,7 +3,8 @@
  * written, compared with steps without one. Steps vary by more than that, so it is a mean of
  * differences of either sign.
  */
-#pragma once
+#ifndef SPOT_TRAIN_SAVE_COST_H
+#define SPOT_TRAIN_SAVE_COST_H
 
 #include <stdbool.h>
 
@@ -30,3 +31,5 @@ double spot_save_cost_s(const struct spot_save_cost *cost);
 
 /* Has it been so long since a step without a generation that one is needed for comparison? */
 bool spot_save_cost_wants_calm(const struct spot_save_cost *cost);
+
+#endif /* SPOT_TRAIN_SAVE_COST_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* saved_model.h - reads the weights of a job from its state directory, or from the running job. */
-#pragma once
+#ifndef SPOT_TRAIN_SAVED_MODEL_H
+#define SPOT_TRAIN_SAVED_MODEL_H
 
 #include <stdint.h>
 
@@ -52,3 +53,5 @@ int spot_saved_model_shorten(struct spot_saved_model *model, int64_t seq, struct
 
 /* Keep the weights of a bundle and free the rest. */
 void spot_weights_only(struct spot_bundle *bundle);
+
+#endif /* SPOT_TRAIN_SAVED_MODEL_H */

@@ -3,7 +3,8 @@
  *
  * A function of the step only, so that a recomputed step has the same rate.
  */
-#pragma once
+#ifndef SPOT_TRAIN_SCHEDULE_H
+#define SPOT_TRAIN_SCHEDULE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,3 +44,5 @@ double spot_tuning_lr(const struct spot_tuning *tuning, int64_t step);
 bool spot_tuning_is_scheduled(const struct spot_tuning *tuning);
 /* Equal except for `after`? */
 bool spot_tuning_equal(const struct spot_tuning *a, const struct spot_tuning *b);
+
+#endif /* SPOT_TRAIN_SCHEDULE_H */

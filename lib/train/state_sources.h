@@ -6,7 +6,8 @@
  * if it matches: a generation of this job and step with exactly the coordinator's manifest, which
  * has the hash of every bundle, or weights with these hashes.
  */
-#pragma once
+#ifndef SPOT_TRAIN_STATE_SOURCES_H
+#define SPOT_TRAIN_STATE_SOURCES_H
 
 #include <limits.h>
 #include <stdint.h>
@@ -46,3 +47,5 @@ struct spot_bundle *spot_state_sources_restore(const struct spot_state_sources *
 struct spot_bundle *spot_state_sources_load(const struct spot_state_sources *sources,
                                             const struct spot_shape *shape, int index,
                                             struct spot_err *err);
+
+#endif /* SPOT_TRAIN_STATE_SOURCES_H */

@@ -12,7 +12,8 @@
  *   COMMIT   tag: step; f64 gradient scale, learning rate, weight decay of the step
  *   FAILED   tag 1: cannot mirror a stage
  */
-#pragma once
+#ifndef SPOT_TRAIN_TRAIN_PROTOCOL_H
+#define SPOT_TRAIN_TRAIN_PROTOCOL_H
 
 #include <stdint.h>
 
@@ -64,3 +65,5 @@ static inline uint64_t spot_tag_microbatch(int64_t step, int64_t j)
 {
     return (uint64_t)step << 16 | (uint64_t)j;
 }
+
+#endif /* SPOT_TRAIN_TRAIN_PROTOCOL_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* trainer.h - runs one training job: a group (cluster/group.h) with the trainer as its
  * workload. */
-#pragma once
+#ifndef SPOT_TRAIN_TRAINER_H
+#define SPOT_TRAIN_TRAINER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -99,3 +100,5 @@ int spot_trainer_run(const struct spot_trainer_options *options, struct spot_tra
                      struct spot_err *err);
 
 /* The signals of a job are those of its group: spot_group_stop, _has_begun, _reload. */
+
+#endif /* SPOT_TRAIN_TRAINER_H */

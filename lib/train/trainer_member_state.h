@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* trainer_member_state.h - what is known of members, and what they send; private to
  * lib/train/trainer*.c. */
-#pragma once
+#ifndef SPOT_TRAIN_TRAINER_MEMBER_STATE_H
+#define SPOT_TRAIN_TRAINER_MEMBER_STATE_H
 
 #include "train/trainer_state.h"
 
@@ -16,3 +17,5 @@ void spot_trainer_forget(void *job, struct spot_peer *peer);
 bool spot_trainer_owes(void *job, const struct spot_peer *peer, bool as_machine);
 int spot_trainer_message(void *job, struct spot_peer *peer, const struct spot_frame *frame,
                          struct spot_err *err);
+
+#endif /* SPOT_TRAIN_TRAINER_MEMBER_STATE_H */

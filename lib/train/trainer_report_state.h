@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* trainer_report_state.h - what the job reports; private to lib/train/trainer*.c. */
-#pragma once
+#ifndef SPOT_TRAIN_TRAINER_REPORT_STATE_H
+#define SPOT_TRAIN_TRAINER_REPORT_STATE_H
 
 #include "train/trainer_state.h"
 
@@ -17,3 +18,5 @@ int spot_trainer_open_meter(struct spot_trainer *c, struct spot_err *err);
 void spot_trainer_meter_step(struct spot_trainer *c, double step_s);
 void spot_trainer_meter_formed(struct spot_trainer *c);
 void spot_trainer_publish(struct spot_trainer *c, bool is_last);
+
+#endif /* SPOT_TRAIN_TRAINER_REPORT_STATE_H */

@@ -7,7 +7,8 @@
  * affected: the same bits on every grid. An epoch that ends meanwhile drops what was computed, and
  * the next one starts again with the same weights.
  */
-#pragma once
+#ifndef SPOT_TRAIN_VALIDATOR_H
+#define SPOT_TRAIN_VALIDATOR_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,3 +45,5 @@ int spot_validator_read(const struct spot_validator *v, int64_t i, uint32_t *tok
                         struct spot_err *err);
 int spot_validator_add(struct spot_validator *v, const double *loss, int64_t n, int64_t step,
                        double *took_s, struct spot_err *err);
+
+#endif /* SPOT_TRAIN_VALIDATOR_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* worker.h - one worker of a job: joins, gets its place, computes, moves state, leaves. */
-#pragma once
+#ifndef SPOT_TRAIN_WORKER_H
+#define SPOT_TRAIN_WORKER_H
 
 #include <stdbool.h>
 
@@ -41,3 +42,5 @@ bool spot_worker_is_for_serving(void);
 
 /* Async-signal-safe: this instance will be taken away. */
 void spot_worker_notice(void);
+
+#endif /* SPOT_TRAIN_WORKER_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* worker_state.h - shared by the parts of a worker; private to lib/train/worker*.c. */
-#pragma once
+#ifndef SPOT_TRAIN_WORKER_STATE_H
+#define SPOT_TRAIN_WORKER_STATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -119,3 +120,5 @@ int spot_worker_probe(struct spot_worker *worker, const struct spot_frame *frame
                       struct spot_err *err);
 /* The repeated step is given up: restore the exponents of the last commit. */
 void spot_worker_forget_redo(struct spot_worker *worker);
+
+#endif /* SPOT_TRAIN_WORKER_STATE_H */

@@ -4,7 +4,8 @@
  * Source of the layouts: ggml-common.h and dequantize_row_* of ggml-quants.c in
  * https://github.com/ggml-org/ggml; floats are those that it makes, bit for bit.
  */
-#pragma once
+#ifndef SPOT_WEIGHTS_GGUF_QUANT_H
+#define SPOT_WEIGHTS_GGUF_QUANT_H
 
 #include <stdint.h>
 
@@ -19,3 +20,5 @@ struct spot_gguf_kind {
 
 /* NULL: it is not read here. */
 const struct spot_gguf_kind *spot_gguf_kind(int type);
+
+#endif /* SPOT_WEIGHTS_GGUF_QUANT_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* half.h - IEEE 754 binary16 to the float of the same value. */
-#pragma once
+#ifndef SPOT_WEIGHTS_HALF_H
+#define SPOT_WEIGHTS_HALF_H
 
 #include <stdint.h>
 #include <string.h>
@@ -17,3 +18,5 @@ static inline float spot_half(uint16_t half)
     memcpy(&x, &bits, sizeof(x));
     return x;
 }
+
+#endif /* SPOT_WEIGHTS_HALF_H */

@@ -4,7 +4,8 @@
  * Of the families of hf_family.h. Settings that this engine does not compute are rejected with key,
  * line and column.
  */
-#pragma once
+#ifndef SPOT_WEIGHTS_HF_CONFIG_H
+#define SPOT_WEIGHTS_HF_CONFIG_H
 
 #include "common/err.h"
 #include "common/json.h"
@@ -38,3 +39,5 @@ enum { SPOT_HF_CONFIG_PATH = 4096 };
  * spot_hf_config_noted. */
 int spot_hf_config_of(const char *weights, char path[SPOT_HF_CONFIG_PATH], struct spot_shape *shape,
                       struct spot_err *err);
+
+#endif /* SPOT_WEIGHTS_HF_CONFIG_H */

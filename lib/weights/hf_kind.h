@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* hf_kind.h - says what a path is that is not a model's directory, and what would help. */
-#pragma once
+#ifndef SPOT_WEIGHTS_HF_KIND_H
+#define SPOT_WEIGHTS_HF_KIND_H
 
 #include "common/err.h"
 
@@ -10,3 +11,5 @@ int spot_hf_check_kind(const char *path, struct spot_err *err);
 
 /* A file of weights by its first 8 bytes: a pointer of Git LFS, GGUF, what PyTorch pickles. */
 int spot_hf_check_start(const char *path, const unsigned char start[8], struct spot_err *err);
+
+#endif /* SPOT_WEIGHTS_HF_KIND_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* save.h - writes the weights of a job as a safetensors file under the names of its family. */
-#pragma once
+#ifndef SPOT_WEIGHTS_SAVE_H
+#define SPOT_WEIGHTS_SAVE_H
 
 #include "common/err.h"
 #include "common/out.h"
@@ -26,3 +27,5 @@ void spot_weights_out_add(struct spot_weights_out *weights, const struct spot_bu
 /* If rc is 0 and all bundles were added, the file is moved into place; else it is discarded.
  * Returns the resulting rc. */
 int spot_weights_out_finish(struct spot_weights_out *weights, int rc, struct spot_err *err);
+
+#endif /* SPOT_WEIGHTS_SAVE_H */

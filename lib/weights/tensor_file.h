@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tensor_file.h - tensors of a safetensors or GGUF file as floats. */
-#pragma once
+#ifndef SPOT_WEIGHTS_TENSOR_FILE_H
+#define SPOT_WEIGHTS_TENSOR_FILE_H
 
 #include <stdio.h>
 
@@ -31,3 +32,5 @@ int spot_tensor_file_check_type(const struct spot_tensor_file *f, const struct s
  * *err. */
 float *spot_tensor_file_read(const struct spot_tensor_file *f, const struct spot_st_tensor *t,
                              size_t n, struct spot_err *err);
+
+#endif /* SPOT_WEIGHTS_TENSOR_FILE_H */

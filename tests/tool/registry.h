@@ -2,7 +2,8 @@
 /* registry.h - every JSON document of the project. `make schemas` writes docs/schema and the lists
  * in docs/formats.md and docs/man/spot-formats.5 from it; the checks of readers and writers against
  * schemas, and a fuzz target, go through it. No tool reads it, so that it is not in the library. */
-#pragma once
+#ifndef SPOT_TOOL_REGISTRY_H
+#define SPOT_TOOL_REGISTRY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,3 +28,5 @@ extern const struct spot_document spot_registry[];
 
 /* NULL: there is none. */
 const struct spot_document *spot_registry_find(const char *kind);
+
+#endif /* SPOT_TOOL_REGISTRY_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* notice_claim.h - parses the answers of sources. Pure functions of untrusted text. */
-#pragma once
+#ifndef SPOT_CLUSTER_NOTICE_NOTICE_CLAIM_H
+#define SPOT_CLUSTER_NOTICE_NOTICE_CLAIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,3 +40,5 @@ spot_notice_read spot_notice_read_line;
 
 /* A token of IMDSv2: visible ASCII that fits a header. */
 bool spot_notice_is_token(const char *text, size_t n);
+
+#endif /* SPOT_CLUSTER_NOTICE_NOTICE_CLAIM_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* notice_state.h - what the parts of a watch share; private to lib/cluster. */
-#pragma once
+#ifndef SPOT_CLUSTER_NOTICE_NOTICE_STATE_H
+#define SPOT_CLUSTER_NOTICE_NOTICE_STATE_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -157,3 +158,5 @@ void spot_notice_acknowledge(struct spot_notice_watch *w, const char *id);
 /* Send what is due. Returns the time until more is, INFINITY: nothing; *is_awaited: an answer to
  * one is. */
 double spot_notice_send_acks(struct spot_notice_watch *w, bool *is_awaited);
+
+#endif /* SPOT_CLUSTER_NOTICE_NOTICE_STATE_H */

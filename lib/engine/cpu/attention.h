@@ -5,7 +5,8 @@
  * recomputed from the row's maximum and sum. Sums over keys run in ascending order; the gradients
  * of keys and values are chains over ascending heads, and blocks of their queries.
  */
-#pragma once
+#ifndef SPOT_ENGINE_CPU_ATTENTION_H
+#define SPOT_ENGINE_CPU_ATTENTION_H
 
 #include "engine/cpu/gemm.h"
 
@@ -34,3 +35,5 @@ void spot_attention_forward(const struct spot_attention *at, int64_t unit,
 /* Writes its part of dqkv. */
 void spot_attention_backward(const struct spot_attention *at, int64_t unit,
                              const struct spot_gemm_work *work, float *memory);
+
+#endif /* SPOT_ENGINE_CPU_ATTENTION_H */

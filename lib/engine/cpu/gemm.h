@@ -8,7 +8,8 @@
  * Every sum over k is one chain in ascending order (kernel_cpu.h). Any strides, so that the
  * transposed products of the backward pass need no copies.
  */
-#pragma once
+#ifndef SPOT_ENGINE_CPU_GEMM_H
+#define SPOT_ENGINE_CPU_GEMM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,3 +65,5 @@ struct spot_block {
  * waiting. */
 struct spot_block spot_gemm_part(const struct spot_cpu_kernel *kernel, const struct spot_gemm *g,
                                  int thread, int n_thread, const struct spot_gemm_work *work);
+
+#endif /* SPOT_ENGINE_CPU_GEMM_H */

@@ -6,7 +6,8 @@
  * padding (spot_shape_vocab_rows). M members share a stage (1: alone); sharded arrays hold the own
  * shards only.
  */
-#pragma once
+#ifndef SPOT_ENGINE_CPU_STAGE_CPU_H
+#define SPOT_ENGINE_CPU_STAGE_CPU_H
 
 #include "engine/cpu/attention.h"
 #include "engine/cpu/gemm.h"
@@ -212,3 +213,5 @@ int64_t spot_sum_chunks(const struct spot_arena *arena);
 double spot_cpu_stage_norm2(struct spot_stage *stage, int bundle);
 void spot_cpu_stage_update(struct spot_stage *stage, int bundle, const struct spot_adamw *adamw,
                            double scale);
+
+#endif /* SPOT_ENGINE_CPU_STAGE_CPU_H */

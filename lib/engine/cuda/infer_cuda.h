@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* infer_cuda.h - the serving engine on a device: shared by its two files. Symbols as in
  * infer_kernels.h; R rows of logits. */
-#pragma once
+#ifndef SPOT_ENGINE_CUDA_INFER_CUDA_H
+#define SPOT_ENGINE_CUDA_INFER_CUDA_H
 
 #include "engine/cuda/device.h"
 #include "engine/cuda/infer_kernels.h"
@@ -42,3 +43,5 @@ size_t spot_cuda_infer_meta_elem(const struct spot_infer *f);
 size_t spot_cuda_infer_host_elem(const struct spot_infer *f);
 
 extern const struct spot_infer_backend spot_infer_cuda;
+
+#endif /* SPOT_ENGINE_CUDA_INFER_CUDA_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fc_chain.h - counted and smoothed transitions of the count. */
-#pragma once
+#ifndef SPOT_FORECAST_MODELS_FC_CHAIN_H
+#define SPOT_FORECAST_MODELS_FC_CHAIN_H
 
 #include "forecast/forecaster.h"
 
@@ -13,3 +14,5 @@ double *spot_chain_matrix(const struct spot_fc_spec *spec, void *state);
  * probability `full`, and each of the others becomes full with probability `empty`; cap <=
  * SPOT_FC_CAP_FINE. */
 void spot_places_dist(int cap, int now, double full, double empty, double *p);
+
+#endif /* SPOT_FORECAST_MODELS_FC_CHAIN_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fc_hazard.h - what the model `pool` uses of the model `hazard`. */
-#pragma once
+#ifndef SPOT_FORECAST_MODELS_FC_HAZARD_H
+#define SPOT_FORECAST_MODELS_FC_HAZARD_H
 
 #include "forecast/forecaster.h"
 
@@ -13,3 +14,5 @@
  *   dist    scratch, as large as prob */
 void spot_hazard_mix(const struct spot_fc_spec *spec, const void *state, int now, double *dist,
                      double *prob);
+
+#endif /* SPOT_FORECAST_MODELS_FC_HAZARD_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* models.h - the functions behind the table of forecaster.h; one family to a file. */
-#pragma once
+#ifndef SPOT_FORECAST_MODELS_MODELS_H
+#define SPOT_FORECAST_MODELS_MODELS_H
 
 #include "forecast/forecaster.h"
 
@@ -57,3 +58,5 @@ static inline double *spot_fc_row(const struct spot_fc_spec *spec, double *prob,
 {
     return prob + (size_t)(h - 1) * ((size_t)spec->cap + 1);
 }
+
+#endif /* SPOT_FORECAST_MODELS_MODELS_H */

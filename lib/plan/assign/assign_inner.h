@@ -5,7 +5,8 @@
  * Costs are multiplied by `scale`, above the number of rows, and a pair that leaves a line in place
  * costs 1 less: of several optima the least one keeps most in place.
  */
-#pragma once
+#ifndef SPOT_PLAN_ASSIGN_ASSIGN_INNER_H
+#define SPOT_PLAN_ASSIGN_ASSIGN_INNER_H
 
 #include <stddef.h>
 
@@ -47,3 +48,5 @@ bool spot_assign_wide(const struct spot_turned *t, struct spot_matching *matchin
 
 /* Change to the lexicographically smallest of the optimal matchings, with unchanged prices. */
 void spot_assign_settle(const struct spot_turned *t, struct spot_matching *matching);
+
+#endif /* SPOT_PLAN_ASSIGN_ASSIGN_INNER_H */

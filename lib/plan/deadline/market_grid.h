@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* market_grid.h - one tick of the dynamic program over places, for a distribution and for a known
  * future. */
-#pragma once
+#ifndef SPOT_PLAN_DEADLINE_MARKET_GRID_H
+#define SPOT_PLAN_DEADLINE_MARKET_GRID_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,3 +36,5 @@ void market_grid_relax(const struct market_grid *grid, const bool *has_spot, int
 
 /* The cost of on demand to the end, at the refuge, after the deadline: late. */
 double market_grid_late(const struct market_grid *grid, int64_t level);
+
+#endif /* SPOT_PLAN_DEADLINE_MARKET_GRID_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_bound.h - lower bounds on the cost of a fleet, and offers that no optimum needs. */
-#pragma once
+#ifndef SPOT_PLAN_FLEET_FLEET_BOUND_H
+#define SPOT_PLAN_FLEET_FLEET_BOUND_H
 
 #include "plan/fleet.h"
 #include "plan/lp.h"
@@ -17,3 +18,5 @@ struct spot_fleet_relaxed {
 enum spot_lp_status spot_fleet_relax(const struct spot_fleet_demand *demand, bool *is_in,
                                      double deadline_s, struct spot_fleet_relaxed *relaxed);
 void spot_fleet_relaxed_release(struct spot_fleet_relaxed *relaxed);
+
+#endif /* SPOT_PLAN_FLEET_FLEET_BOUND_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_risk_state.h - shared by the files of fleet_risk: merged scenarios, the master program, the
  * choice of splits. */
-#pragma once
+#ifndef SPOT_PLAN_FLEET_FLEET_RISK_STATE_H
+#define SPOT_PLAN_FLEET_FLEET_RISK_STATE_H
 
 #include "plan/fleet/fleet_recourse.h"
 
@@ -92,3 +93,5 @@ void spot_fleet_branch_learn(struct spot_fleet_branch *branch, const struct spot
 
 /* The column of x [n_whole] to split, SIZE_MAX: all are integers. */
 size_t spot_fleet_branch_column(const struct spot_fleet_branch *branch, const double *x);
+
+#endif /* SPOT_PLAN_FLEET_FLEET_RISK_STATE_H */

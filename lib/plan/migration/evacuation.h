@@ -8,7 +8,8 @@
  * polymatroid, on which greedy by density is optimal (Edmonds 1970; for one node: Dantzig 1957).
  * Gates behind the holders preserve that; those at the receivers do not, so the bound ignores them.
  */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_EVACUATION_H
+#define SPOT_PLAN_MIGRATION_EVACUATION_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,3 +46,5 @@ struct spot_evacuation {
 /* Never worse than greedy by density, nor than the best single group. Among equally good choices
  * the first found is taken, so equal inputs give equal answers. */
 void spot_evacuation(struct spot_evacuation *s);
+
+#endif /* SPOT_PLAN_MIGRATION_EVACUATION_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* flat_cut.h - ZeRO: replica d of D owns elements [floor(dN/D), floor((d+1)N/D)) of the N elements
  * of each (stage, rank) slice, counted flat: bundle by bundle, group by group, along the axis. */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_FLAT_CUT_H
+#define SPOT_PLAN_MIGRATION_FLAT_CUT_H
 
 #include <stdint.h>
 
@@ -27,3 +28,5 @@ void spot_flat_release(struct spot_flat *flat);
 /* The replica that owns element `at` of rank m's part of a group on stage p. */
 int64_t spot_flat_owner(const struct spot_flat *flat, int64_t p, int64_t m, int64_t bundle,
                         int group, int64_t at);
+
+#endif /* SPOT_PLAN_MIGRATION_FLAT_CUT_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* flow.h - maximum flow in integers (Dinic 1970), and the cheapest maximum flow (successive
  * shortest paths) if arcs have costs. Deterministic: the newest arc of a vertex is tried first. */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_FLOW_H
+#define SPOT_PLAN_MIGRATION_FLOW_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,3 +32,5 @@ int64_t spot_flow_max(struct spot_flow *flow, int source, int sink);
 
 /* The same at minimum cost; cost >= 0 on every added arc. */
 int64_t spot_flow_cheapest(struct spot_flow *flow, int source, int sink);
+
+#endif /* SPOT_PLAN_MIGRATION_FLOW_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* migration_inner.h - shared by the files behind migration.h. */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_MIGRATION_INNER_H
+#define SPOT_PLAN_MIGRATION_MIGRATION_INNER_H
 
 #include "plan/migration.h"
 #include "plan/migration/place.h"
@@ -157,3 +158,5 @@ void spot_migration_order_restart(const struct spot_migration *s, struct spot_mi
 
 /* The most that a node holds beyond the larger of old and new, with the plan's times. */
 double spot_migration_peak(const struct spot_migration *s, const struct spot_migration_plan *plan);
+
+#endif /* SPOT_PLAN_MIGRATION_MIGRATION_INNER_H */

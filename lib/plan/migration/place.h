@@ -7,7 +7,8 @@
  * else swaps that involve the busiest receivers. It also returns lower bounds that hold for every
  * placement. Deterministic: effort is counted in scored placements, never in time.
  */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_PLACE_H
+#define SPOT_PLAN_MIGRATION_PLACE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,3 +78,5 @@ struct spot_place {
 int spot_place_search(const struct spot_place_problem *problem, struct spot_place *place,
                       struct spot_err *err);
 void spot_place_release(struct spot_place *place);
+
+#endif /* SPOT_PLAN_MIGRATION_PLACE_H */

@@ -8,7 +8,8 @@
  * minimiser violates most is added to the family. Pairs that receive for longer than a threshold
  * are forbidden: a placement either uses one of them, or obeys the bound of the rest.
  */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_PLACE_BOUND_H
+#define SPOT_PLAN_MIGRATION_PLACE_BOUND_H
 
 #include "plan/migration/place.h"
 
@@ -20,3 +21,5 @@ typedef double (*spot_place_try_fn)(void *user, const int *node_of_position);
  * of one. Returns a bound in [floor_s, best_s]. */
 double spot_place_bound(const struct spot_place_problem *p, double floor_s, double best_s,
                         spot_place_try_fn ask, void *user);
+
+#endif /* SPOT_PLAN_MIGRATION_PLACE_BOUND_H */

@@ -6,7 +6,8 @@
  * (NP-hard). Largest job first, then moves and swaps off the busiest sender until none improves,
  * then branch and bound within its budget: exact on small cases.
  */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_SOURCES_H
+#define SPOT_PLAN_MIGRATION_SOURCES_H
 
 #include <stdint.h>
 
@@ -29,3 +30,5 @@ struct spot_sources {
 };
 
 void spot_sources_choose(struct spot_sources *sources);
+
+#endif /* SPOT_PLAN_MIGRATION_SOURCES_H */

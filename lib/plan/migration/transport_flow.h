@@ -6,7 +6,8 @@
  * D(S) / B(H(S)) over sets S of demands (Hall), found by Newton steps on minimum cuts, so the last
  * cut proves it. Preemptive open shop (Gonzalez and Sahni 1976): a schedule of that length exists.
  */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_TRANSPORT_FLOW_H
+#define SPOT_PLAN_MIGRATION_TRANSPORT_FLOW_H
 
 #include <stdint.h>
 
@@ -52,3 +53,5 @@ int spot_transport_split(struct spot_transport *s);
 
 /* How many bytes of all demands can be sent in time_s. */
 int64_t spot_transport_most(const struct spot_transport *s);
+
+#endif /* SPOT_PLAN_MIGRATION_TRANSPORT_FLOW_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_scatter.h - the distribution of times of batches of one shape and size when lengths and
  * times vary. */
-#pragma once
+#ifndef SPOT_PLAN_SERVE_SERVE_SCATTER_H
+#define SPOT_PLAN_SERVE_SERVE_SCATTER_H
 
 #include <stddef.h>
 
@@ -22,3 +23,5 @@ struct spot_serve_scatter *spot_serve_scatter_new(const struct spot_serve_ask *a
                                                   const struct spot_serve_shape *shape,
                                                   struct spot_serve_time *time);
 void spot_serve_scatter_free(struct spot_serve_scatter *scatter);
+
+#endif /* SPOT_PLAN_SERVE_SERVE_SCATTER_H */

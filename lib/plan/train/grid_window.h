@@ -3,7 +3,8 @@
  *
  * Counts move little within a plan's horizon, and of all grids for a count only the fastest few
  * are ever run. */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_GRID_WINDOW_H
+#define SPOT_PLAN_TRAIN_GRID_WINDOW_H
 
 #include "model/throughput.h"
 
@@ -12,3 +13,5 @@
  * throughput->n_grid. Returns how many. */
 int spot_grid_window(const struct spot_throughput *throughput, int n_low, int n_high, int n_stage,
                      int d, int p, int *grid);
+
+#endif /* SPOT_PLAN_TRAIN_GRID_WINDOW_H */

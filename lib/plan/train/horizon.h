@@ -8,7 +8,8 @@
  * and step; sizes that were never seen have a chance of UNSEEN each, so that a forecast may tell of
  * any change.
  */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_HORIZON_H
+#define SPOT_PLAN_TRAIN_HORIZON_H
 
 #include "model/count_chain.h"
 
@@ -41,3 +42,5 @@ const double *spot_horizon_next(const struct spot_horizon *h, int step, int coun
 
 /* How likely a count is after `step` steps (0..). */
 double spot_horizon_mass(const struct spot_horizon *h, int step, int count);
+
+#endif /* SPOT_PLAN_TRAIN_HORIZON_H */

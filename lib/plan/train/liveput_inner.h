@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* liveput_inner.h - shared by the files of the stochastic program; used in lib/plan/liveput_*
  * only. */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_LIVEPUT_INNER_H
+#define SPOT_PLAN_TRAIN_LIVEPUT_INNER_H
 
 #include "plan/liveput_dp.h"
 
@@ -254,3 +255,5 @@ int spot_liveput_context(const struct spot_liveput_dp *dp, int context, int chan
 
 /* Is rank allowed on n instances? */
 bool spot_liveput_may_run(const struct spot_liveput_dp *dp, int n, int rank);
+
+#endif /* SPOT_PLAN_TRAIN_LIVEPUT_INNER_H */

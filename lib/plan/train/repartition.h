@@ -4,7 +4,8 @@
  *
  * j of the D*P instances of a grid die, uniformly. Times come from lib/model/migrate_cost.h.
  */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_REPARTITION_H
+#define SPOT_PLAN_TRAIN_REPARTITION_H
 
 #include "model/migrate_cost.h"
 
@@ -38,3 +39,5 @@ double spot_repartition_same_drawn(const struct spot_migrate_cost *cost, int d, 
                                    const int *lost, int *holds);
 double spot_repartition_other_drawn(const struct spot_migrate_cost *cost, int d, int p, int p2,
                                     const int *lost);
+
+#endif /* SPOT_PLAN_TRAIN_REPARTITION_H */

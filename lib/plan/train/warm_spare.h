@@ -9,7 +9,8 @@
  * the stages form sets, each with spares of its own: several stages and one spare, or one stage and
  * several spares.
  */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_WARM_SPARE_H
+#define SPOT_PLAN_TRAIN_WARM_SPARE_H
 
 #include "model/migrate_cost.h"
 
@@ -40,3 +41,5 @@ double spot_warm_mirror_s(const struct spot_warm_cover *cover,
  * replicas and spares dead. */
 void spot_warm_move(const struct spot_warm_cover *cover, const struct spot_migrate_cost *cost,
                     int d, int keep, int most, int v_max, double *move, double *lost);
+
+#endif /* SPOT_PLAN_TRAIN_WARM_SPARE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ways.h - numbers of victim sets by their size: polynomials in x, truncated after x^j_max. */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_WAYS_H
+#define SPOT_PLAN_TRAIN_WAYS_H
 
 #include "plan/train/repartition.h"
 
@@ -53,3 +54,5 @@ static inline struct spot_ways spot_ways_stage(int d, int low, int high, int j_m
         f.of[a] = spot_ways_choose(d, a);
     return f;
 }
+
+#endif /* SPOT_PLAN_TRAIN_WAYS_H */
