@@ -8,10 +8,6 @@
 #ifndef SPOT_ENGINE_CPU_TARGET_H
 #define SPOT_ENGINE_CPU_TARGET_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define SPOT_PRAGMA(text) _Pragma(#text)
 
 #ifdef __clang__
@@ -30,10 +26,6 @@ extern "C" {
 #else
 #define SPOT_TARGET(isa)     SPOT_TARGET_SET("arch=armv8-a")
 #define SPOT_TARGET_ARM(isa) SPOT_TARGET_SET(isa)
-#endif
-
-#ifdef __cplusplus
-}
 #endif
 
 #endif /* SPOT_ENGINE_CPU_TARGET_H */
