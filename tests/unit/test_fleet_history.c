@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: the page of a fleet is told what was paid and served, and each forecast beside what came of
  * it. */
-#include "fleet/history.h"
+#include "fleet/fleet_history.h"
 
 #include "fleet_rig.h"
 

@@ -24,9 +24,9 @@
 #include "fleet/tick.h"
 #include "fleet_command.h"
 #include "fleet_log.h"
-#include "fleet_page.h"
 #include "fleet_plan.h"
 #include "fleet_read.h"
+#include "fleet_watch.h"
 #include "run.h"
 
 enum { STATE_MAX = 64 << 20, IDS_MAX = 32 << 20, LOOK_MS = 100 };
@@ -52,9 +52,9 @@ struct session {
     struct spot_fleet *fleet;
     struct fleet_runner *runner;
     struct fleet_plan *plan;
-    struct fleet_page *page; /* NULL: none is wanted */
-    double plan_s;           /* of the newest plan */
-    struct fleet_log *log;   /* NULL: a dry run */
+    struct fleet_watch *page; /* NULL: none is wanted */
+    double plan_s;            /* of the newest plan */
+    struct fleet_log *log;    /* NULL: a dry run */
     struct fleet_list list;
     int dir_fd;
     bool has_plan;
@@ -174,7 +174,7 @@ static int run_all(void *user, const struct spot_fleet_action *action, size_t n,
 
         set_up(a, &c[i]);
         fleet_log_action(s->log, a);
-        fleet_page_action(s->page, spot_fleet_elapsed_s(s->fleet), a);
+        fleet_watch_action(s->page, spot_fleet_elapsed_s(s->fleet), a);
         if (a->id)
             spot_tool_note("%s %s: %s", fleet_verb_name(a->verb), a->id, a->why);
         else
@@ -199,7 +199,7 @@ static void note(void *user, const char *event, const char *machine, const char 
 
     if (s->log && !fleet_log_note(s->log, event, machine, why))
         return;
-    fleet_page_note(s->page, spot_fleet_elapsed_s(s->fleet), event, machine, why);
+    fleet_watch_note(s->page, spot_fleet_elapsed_s(s->fleet), event, machine, why);
     for (int i = 0; routine[i]; i++)
         is_routine |= !strcmp(event, routine[i]);
     (is_routine ? spot_tool_info : spot_tool_note)("%s%s%s: %s", event, machine ? " " : "",
@@ -225,13 +225,13 @@ static void wait_until(const struct session *s, double until_s)
 {
     while (!signal_got && spot_clock_s() < until_s) {
         (void)poll(NULL, 0, LOOK_MS);
-        fleet_page_rest(s->page);
+        fleet_watch_rest(s->page);
     }
 }
 
 static void show(const struct session *s, double begin_s, const char *failure)
 {
-    const struct fleet_page_turn turn = {
+    const struct fleet_watch_turn turn = {
         .fleet = s->fleet,
         .name = name,
         .max_usd_per_h = o.max_usd_per_h,
@@ -242,7 +242,7 @@ static void show(const struct session *s, double begin_s, const char *failure)
         .failure = failure,
     };
 
-    fleet_page_show(s->page, &turn);
+    fleet_watch_show(s->page, &turn);
 }
 
 static int turns(struct session *s, struct spot_err *err)
@@ -410,9 +410,9 @@ static int open_fleet(struct session *s, struct spot_err *err)
     s->log = fleet_log_new(s->dir_fd, err);
     if (!s->log)
         return -1;
-    s->page = o.metrics ? fleet_page_new(o.metrics, err) : NULL;
+    s->page = o.metrics ? fleet_watch_new(o.metrics, err) : NULL;
     if (s->page)
-        spot_tool_note("page and metrics at %s", fleet_page_url(s->page));
+        spot_tool_note("page and metrics at %s", fleet_watch_url(s->page));
     return o.metrics && !s->page ? -1 : 0;
 }
 
@@ -457,7 +457,7 @@ static int run(char **operand, size_t n, struct spot_err *err)
         rc = o.is_sure ? turns(&s, err) : dry_turn(&s, err);
     if (fleet_log_free(s.log, rc ? NULL : err))
         rc = -1;
-    fleet_page_free(s.page);
+    fleet_watch_free(s.page);
     fleet_plan_free(s.plan);
     fleet_runner_free(s.runner);
     spot_fleet_free(s.fleet);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fleet/history.h"
+#include "fleet/fleet_history.h"
 
 #include <stdio.h>
 #include <stdlib.h>

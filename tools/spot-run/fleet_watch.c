@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fleet_page.h"
+#include "fleet_watch.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -15,8 +15,8 @@
 #include "common/metric.h"
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
+#include "fleet/fleet_history.h"
 #include "fleet/fleet_page.h"
-#include "fleet/history.h"
 #include "fleet_log.h"
 #include "model/forecast_doc.h"
 
@@ -32,7 +32,7 @@ struct kind {
     double n;
 };
 
-struct fleet_page {
+struct fleet_watch {
     struct spot_monitor *monitor;
     struct spot_fleet_history *history;
     struct event event[EVENTS]; /* a ring */
@@ -45,22 +45,22 @@ struct fleet_page {
     double made_s;
 };
 
-struct fleet_page *fleet_page_new(const char *address, struct spot_err *err)
+struct fleet_watch *fleet_watch_new(const char *address, struct spot_err *err)
 {
     const struct spot_monitor_options options = { .address = address,
                                                   .page = spot_fleet_page_html,
                                                   .page_byte = spot_fleet_page_html_byte };
-    struct fleet_page *p = spot_xcalloc(1, sizeof(*p));
+    struct fleet_watch *p = spot_xcalloc(1, sizeof(*p));
 
     p->monitor = spot_monitor_new(&options, err);
     p->history = spot_fleet_history_new();
     if (p->monitor)
         return p;
-    fleet_page_free(p);
+    fleet_watch_free(p);
     return NULL;
 }
 
-void fleet_page_free(struct fleet_page *p)
+void fleet_watch_free(struct fleet_watch *p)
 {
     if (!p)
         return;
@@ -71,14 +71,14 @@ void fleet_page_free(struct fleet_page *p)
     free(p);
 }
 
-const char *fleet_page_url(const struct fleet_page *p)
+const char *fleet_watch_url(const struct fleet_watch *p)
 {
     return spot_monitor_url(p->monitor);
 }
 
 /* --- what happened --- */
 
-static void count(struct fleet_page *p, const char *what)
+static void count(struct fleet_watch *p, const char *what)
 {
     size_t i = 0;
 
@@ -91,8 +91,8 @@ static void count(struct fleet_page *p, const char *what)
     p->kind[i].n++;
 }
 
-void fleet_page_note(struct fleet_page *p, double time_s, const char *event, const char *node,
-                     const char *why)
+void fleet_watch_note(struct fleet_watch *p, double time_s, const char *event, const char *node,
+                      const char *why)
 {
     struct event *e;
 
@@ -106,13 +106,13 @@ void fleet_page_note(struct fleet_page *p, double time_s, const char *event, con
     snprintf(e->why, sizeof(e->why), "%s", why);
 }
 
-void fleet_page_action(struct fleet_page *p, double time_s, const struct spot_fleet_action *a)
+void fleet_watch_action(struct fleet_watch *p, double time_s, const struct spot_fleet_action *a)
 {
     char what[96];
 
     snprintf(what, sizeof(what), "%lld %.40s in %.30s", (long long)a->count, a->type,
              *a->zone ? a->zone : "any zone");
-    fleet_page_note(p, time_s, fleet_verb_name(a->verb), a->id ? a->id : what, a->why);
+    fleet_watch_note(p, time_s, fleet_verb_name(a->verb), a->id ? a->id : what, a->why);
 }
 
 /* --- metrics --- */
@@ -203,7 +203,7 @@ static void put_markets(const struct spot_fleet *fleet, struct spot_buf *out)
     free(m);
 }
 
-static void put_kinds(const struct fleet_page *p, struct spot_buf *out)
+static void put_kinds(const struct fleet_watch *p, struct spot_buf *out)
 {
     struct spot_metric m[KINDS];
     char label[KINDS][48];
@@ -220,7 +220,8 @@ static void put_kinds(const struct fleet_page *p, struct spot_buf *out)
     spot_metric_put(m, p->n_kind, out);
 }
 
-static void put_metrics(struct fleet_page *p, const struct fleet_page_turn *t, struct spot_buf *out)
+static void put_metrics(struct fleet_watch *p, const struct fleet_watch_turn *t,
+                        struct spot_buf *out)
 {
     const struct spot_fleet_total total = spot_fleet_total(t->fleet);
     const struct spot_fleet_sums sum = spot_fleet_history_sums(p->history);
@@ -275,7 +276,7 @@ static bool load(int dir_fd, const char *name, struct spot_json_doc *doc)
 }
 
 /* Takes in the forecast, if there is a new one; what the plan says of itself. */
-static void take_turn(struct fleet_page *p, struct fleet_page_turn *t,
+static void take_turn(struct fleet_watch *p, struct fleet_watch_turn *t,
                       const struct spot_json_doc *plan)
 {
     const struct spot_json_value *wanted =
@@ -313,7 +314,7 @@ static void put_market(struct spot_jw *jw, const struct spot_fleet_market_view *
     spot_jw_end(jw);
 }
 
-static void put_events(const struct fleet_page *p, struct spot_jw *jw)
+static void put_events(const struct fleet_watch *p, struct spot_jw *jw)
 {
     spot_jw_array(jw, "events"); /* newest first */
     for (size_t i = 0; i < p->n_event && i < EVENTS; i++) {
@@ -340,7 +341,7 @@ static void put_why(const struct spot_json_doc *plan, struct spot_jw *jw)
     spot_jw_end(jw);
 }
 
-static void put_status(const struct fleet_page *p, const struct fleet_page_turn *t,
+static void put_status(const struct fleet_watch *p, const struct fleet_watch_turn *t,
                        const struct spot_json_doc *plan, struct spot_jw *jw)
 {
     const struct spot_fleet_total total = spot_fleet_total(t->fleet);
@@ -396,9 +397,9 @@ static void end_doc(struct spot_jw *jw, FILE *out, char *const *text, const size
     free(*text);
 }
 
-void fleet_page_show(struct fleet_page *p, const struct fleet_page_turn *turn)
+void fleet_watch_show(struct fleet_watch *p, const struct fleet_watch_turn *turn)
 {
-    struct fleet_page_turn t = *turn;
+    struct fleet_watch_turn t = *turn;
     struct spot_json_doc plan;
     struct spot_jw jw;
     bool has_plan;
@@ -423,10 +424,10 @@ void fleet_page_show(struct fleet_page *p, const struct fleet_page_turn *turn)
     if (has_plan)
         spot_json_release(&plan);
     p->is_due = true;
-    fleet_page_rest(p);
+    fleet_watch_rest(p);
 }
 
-void fleet_page_rest(struct fleet_page *p)
+void fleet_watch_rest(struct fleet_watch *p)
 {
     if (p && p->is_due)
         p->is_due = !spot_monitor_publish(p->monitor, p->doc, p->made_s);

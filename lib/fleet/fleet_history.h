@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* history.h - how a fleet went, for who looks at it: counts, money, availability, and what was
+/* fleet_history.h - how a fleet went, for who looks at it: counts, money, availability, and what was
  * forecast of each zone beside what came. */
-#ifndef SPOT_FLEET_HISTORY_H
-#define SPOT_FLEET_HISTORY_H
+#ifndef SPOT_FLEET_FLEET_HISTORY_H
+#define SPOT_FLEET_FLEET_HISTORY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,4 +47,4 @@ void spot_fleet_history_write(const struct spot_fleet_history *history, struct s
 }
 #endif
 
-#endif /* SPOT_FLEET_HISTORY_H */
+#endif /* SPOT_FLEET_FLEET_HISTORY_H */
