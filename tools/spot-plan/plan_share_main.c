@@ -79,7 +79,7 @@ static int see_jobs(const struct session *s, struct spot_share_job_now *now, str
 
         now[i] = (struct spot_share_job_now){ .left = job->steps - job->done,
                                               .unsaved = job->unsaved,
-                                              .isolated_s = -1,
+                                              .isolated_s = job->isolated_s,
                                               .on_scale = job->on_scale };
         now[i].is_there = job->arrival_s <= o.time_s && now[i].left > 0;
         if (now[i].is_there && find_type(s, job, err, &now[i].on))

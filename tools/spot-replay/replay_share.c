@@ -163,6 +163,7 @@ static void add_steps(struct spot_table *table, enum spot_format format, const s
             exact(table, format, step->unsaved);
             spot_table_text(table, step->on < 0 ? "" : s->cluster.type[step->on].name);
             spot_table_int(table, step->on < 0 ? 0 : (long long)step->on_scale);
+            exact(table, format, step->isolated_s);
         }
 }
 
@@ -178,7 +179,7 @@ static int print(const struct session *s, struct spot_err *err)
     static const struct spot_column step[] = {
         { "policy", false }, { "job", false },    { "instance_type", false }, { "worker", true },
         { "workers", true }, { "start_s", true }, { "end_s", true },          { "done", true },
-        { "unsaved", true }, { "on", false },     { "on_workers", true }
+        { "unsaved", true }, { "on", false },     { "on_workers", true },     { "isolated_s", true }
     };
     enum spot_format format;
     struct spot_table table;
@@ -188,7 +189,7 @@ static int print(const struct session *s, struct spot_err *err)
     if (spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
-    spot_table_init(&table, o.steps ? step : total, o.steps ? 11 : 15);
+    spot_table_init(&table, o.steps ? step : total, o.steps ? 12 : 15);
     (o.steps ? add_steps : add_totals)(&table, format, s);
     rc = spot_out_open(&out, o.common.output, err);
     if (!rc) {
