@@ -831,6 +831,13 @@ complete -c spot-run -n '__fish_seen_subcommand_from roll' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l plan-command -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l offers -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l catalogue -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l load -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l join -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l n -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l availability -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l cold-start -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l launch -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l terminate -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l list -r
@@ -838,7 +845,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l drain -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l name -r
-complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l catalogue -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l max-usd-per-h -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l every -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l limit -r

@@ -215,6 +215,12 @@ extern "C" {
 #define SPOT_ROW_LOAD(v) \
     { SPOT_OPT_STRING, 0, "load", v, "file", \
       "request trace, from which the rate comes", 0, 0 }
+#define SPOT_ROW_DEMAND(v) \
+    { SPOT_OPT_STRING, 0, "load", v, "file", \
+      "spot.demand/1: requests by size, and what each type answers", 0, 0 }
+#define SPOT_ROW_METRICS(v) \
+    { SPOT_OPT_STRING, 0, "metrics", v, "addr", \
+      "a page, /metrics, /status.json: 127.0.0.1:PORT or unix:PATH", 0, 0 }
 #define SPOT_ROW_INSTANCE_TYPE(v) \
     { SPOT_OPT_STRING, 0, "instance-type", v, "name", \
       "instance type of the whole trace (default: none)", 0, 0 }

@@ -192,6 +192,8 @@ void spot_exec_find_saved(struct spot_exec_agent *e);
  * aside; -1 with *err where it could not be stored. */
 int spot_exec_check_found(const struct spot_exec_agent *e, struct spot_err *err);
 void spot_exec_adopt_found(struct spot_exec_agent *e);
+/* What no round has begun from makes room. False: there is no such thing. */
+bool spot_exec_drop_found(struct spot_exec_agent *e);
 /* There is no coordinator: store what the only node that writes has completed. */
 void spot_exec_take_away(struct spot_exec_agent *e);
 

@@ -41,6 +41,11 @@ struct spot_request {
     int64_t created_s; /* Unix time */
     uint64_t owner;    /* of its client's API key, see spot_http_keys_owner; workers are not told */
 
+    /* of its API key, see spot_http_terms; they end with the server that took it */
+    uint32_t payer;
+    float share; /* 0: 1 */
+    int priority;
+
     uint32_t *prompt; /* [n_prompt], at least 1; several prompts are concatenated */
     size_t n_prompt;
     uint32_t *part_end; /* [n_part] end of each of several prompts; NULL: one prompt */
