@@ -16,6 +16,10 @@
 #include "host/state_pull.h"
 #include "host/state_store.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A rank has announced a commit, and waits. */
 struct spot_exec_say {
     uint64_t ticket;
@@ -236,5 +240,9 @@ struct spot_state_saved spot_exec_restored(const struct spot_exec_agent *e);
 int spot_exec_on_lay(struct spot_exec_agent *e, const struct spot_frame *frame,
                      struct spot_err *err);
 int spot_exec_lay_last(struct spot_exec_agent *e, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_EXEC_AGENT_STATE_H */

@@ -14,6 +14,10 @@
 #include "host/state_pull.h"
 #include "host/state_store.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Of a rank. */
 struct spot_exec_rank_pace {
     uint64_t step;
@@ -302,5 +306,9 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
 int spot_exec_tick(void *exec, struct spot_err *err);
 /* A member is gone: was it the cause of the failure that was counted? */
 void spot_exec_forgive(struct spot_exec_job *job, const struct spot_exec_member *member);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_EXEC_JOB_STATE_H */

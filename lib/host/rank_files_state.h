@@ -8,6 +8,10 @@
 
 #include "host/rank_files.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SPOT_FILES_ASIDE   ".spot-aside"
 #define SPOT_FILES_RUNNING ".spot-running"
 #define SPOT_FILES_NEW     ".spot-new-" /* what is being laid out, before it gets its name */
@@ -86,5 +90,9 @@ int spot_rank_files_lay(struct spot_state_store *store, const struct spot_state_
                         size_t i, int dir_fd, const char *name, void *room, struct spot_err *err);
 /* Of the chunks and the mode of a file in a record. */
 struct spot_hash128 spot_rank_files_digest(const struct spot_state_record *record, size_t i);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_RANK_FILES_STATE_H */

@@ -11,6 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_PANEL = 64,     /* outputs */
     SPOT_TILE = 6,       /* tokens, at most, of one call */
@@ -78,6 +82,10 @@ extern const struct spot_infer_kernel spot_infer_avx2, spot_infer_avxvnni, spot_
     spot_infer_avx512bf16;
 #elif defined(__aarch64__)
 extern const struct spot_infer_kernel spot_infer_neon, spot_infer_neondot;
+#endif
+
+#ifdef __cplusplus
+}
 #endif
 
 #endif /* SPOT_ENGINE_CPU_INFER_KERNEL_H */

@@ -15,6 +15,10 @@
 #include "engine/backend.h"
 #include "engine/exact.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* What a tile does with the previous value of its output. */
 enum spot_tile {
     SPOT_TILE_STORE, /* c = chain from 0 */
@@ -143,5 +147,9 @@ extern const struct spot_micro spot_micro_fma_neon;
 
 /* Natural logarithm, x > 0 finite and normal; correct to 1e-15 relative, without libm. */
 double spot_log(double x);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_CPU_KERNEL_CPU_H */

@@ -8,6 +8,10 @@
 #ifndef SPOT_ENGINE_CPU_TARGET_H
 #define SPOT_ENGINE_CPU_TARGET_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SPOT_PRAGMA(text) _Pragma(#text)
 
 #ifdef __clang__
@@ -26,6 +30,10 @@
 #else
 #define SPOT_TARGET(isa)     SPOT_TARGET_SET("arch=armv8-a")
 #define SPOT_TARGET_ARM(isa) SPOT_TARGET_SET(isa)
+#endif
+
+#ifdef __cplusplus
+}
 #endif
 
 #endif /* SPOT_ENGINE_CPU_TARGET_H */
