@@ -10,6 +10,10 @@
 #include "serve/relay.h"
 #include "serve/serve_protocol.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Orders of the leader. */
 enum spot_relay_told {
     SPOT_TOLD_PASS,
@@ -134,5 +138,9 @@ typedef int spot_relay_act(struct spot_relay *r, int own, uint64_t number, uint3
 int spot_relay_hear_tokens(struct spot_relay *r, struct spot_wire_in *in, spot_relay_act *act,
                            struct spot_err *err);
 int spot_relay_hear_discard(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_RELAY_STATE_H */
