@@ -13,7 +13,6 @@ extern "C" {
  * error. The descriptors are made non-blocking. */
 struct spot_port *spot_port_fd(int in, int out, double limit_s);
 
-
 #ifdef __cplusplus
 }
 #endif
