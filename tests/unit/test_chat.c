@@ -275,6 +275,17 @@ START_TEST(a_turn_ends_with_the_token_that_the_template_puts_there)
 }
 END_TEST
 
+START_TEST(a_template_that_does_not_end_is_told_when_it_is_read)
+{
+    static const char config[] = "{\"chat_template\":\"{% for i in range(9999) %}{% for j in range("
+                                 "9999) %}{% endfor %}{% endfor %}\"}";
+    struct spot_err err = { 0 };
+
+    ck_assert_ptr_null(spot_chat_parse(config, sizeof(config) - 1, "c", &err));
+    ck_assert(err.code == SPOT_EDATA && strstr(err.msg, "more than"));
+}
+END_TEST
+
 START_TEST(a_template_is_chosen_by_name_or_file)
 {
     static const char config[] =
@@ -321,6 +332,7 @@ int main(void)
     tcase_add_loop_test(tc, a_template_is_a_file_of_its_own_or_a_member_of_the_config, 0,
                         (int)(sizeof(place) / sizeof(place[0])));
     tcase_add_test(tc, a_turn_ends_with_the_token_that_the_template_puts_there);
+    tcase_add_test(tc, a_template_that_does_not_end_is_told_when_it_is_read);
     tcase_add_test(tc, a_template_is_chosen_by_name_or_file);
     tcase_add_test(tc, what_cannot_be_said_is_refused);
     return run_suite("chat", tc);
