@@ -134,6 +134,14 @@ bad() { # fault, a word of what is said
     same
 }
 
+@test "an engine that leaks memory: its worker leaves before the system kills somebody, and begins another" {
+    batch
+    SPOT_TEST_ENGINE_ROOM=1e18 one e fault=leak at=2 once=leaked ms=30
+    ended
+    same
+    grep -q 'memory is short' e.err
+}
+
 @test "an engine that dies: its last words, and another after a pause" {
     batch
     one e fault=die at=2 once=died

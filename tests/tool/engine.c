@@ -24,6 +24,7 @@
  *                  empty       tokens have no text and no ids, from the first one on
  *                  die         the process ends, with words
  *                  freeze      the process says nothing to anybody any more
+ *                  leak        from then on each token takes 8 MiB more memory
  *                  deaf        a client that goes is not noticed: the answer goes on to its end
  *   start=NAME   exit: it ends at once, with words; unwell: /health answers 503; orphan: as long as its parent lives
  *   once=FILE    the fault and start= hold until this file is there, which they make
@@ -75,7 +76,7 @@ struct client {
 static struct client client[CLIENTS];
 static int poll_fd;
 static long n_answer;
-static bool is_frozen;
+static bool is_frozen, leaks;
 static pid_t parent;
 
 static void put(struct client *c, const char *fmt, ...)
@@ -387,7 +388,10 @@ static bool misbehave(struct client *c)
         put_end(c, "stop");
     else if (!strcmp(f, "freeze"))
         is_frozen = true;
-    else if (!strcmp(f, "die")) {
+    else if (!strcmp(f, "leak")) {
+        leaks = true;
+        return false;
+    } else if (!strcmp(f, "die")) {
         fprintf(stderr, "some words\nCUDA error: as told\n");
         _exit(3);
     }
@@ -411,6 +415,8 @@ static void step(struct client *c)
 
     if (misbehave(c))
         return;
+    if (leaks)
+        memset(spot_xcalloc(8, 1 << 20), 1, 8 << 20);
     id = next(c);
     if (!c->is_whole)
         put_token(c, id);
